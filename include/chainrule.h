@@ -1,0 +1,464 @@
+/* chainrule.h - tensors, automatic differentiation and neural networks in C17.  This file is the reference card.
+ *
+ * Ownership   A function that returns a tensor returns a new reference that the caller owns: cr_release it, or call inside a
+ *             scope, which owns every new handle of its thread.  Arguments are borrowed.  "borrowed" in a comment: do not release.
+ * Errors      A failure returns NULL (or a status, never CR_OK) and leaves a message in cr_error().  NULL in gives NULL out and
+ *             keeps the first message until cr_error_clear(), so a chain of calls needs one check at its end.
+ *             An absent optional tensor is CR_NONE, never NULL.  The library never prints, exits or aborts.
+ * Lists       (int n, const int64_t *list) arguments take CR_LIST(2, 3, 4); CR_ALL means every axis.  Axes may be negative.
+ * Threads     Any thread may work on its own graph.  Errors, scopes and the gradient mode belong to the thread.
+ * Letters     B batch, T time, C channels (OC out), V vocabulary, H heads, D head size, M N K a product (M K) x (K N).
+ */
+#ifndef CHAINRULE_H
+#define CHAINRULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+#define CR_VERSION "0.1.0"
+#define CR_MAX_DIMS 8
+
+#ifdef __cplusplus
+}                                                          /* C++ has no compound literals; the list lives to the end of the statement */
+#include <initializer_list>
+inline int cr_list_size(std::initializer_list<int64_t> list) { return static_cast<int>(list.size()); }
+inline const int64_t *cr_list_data(std::initializer_list<int64_t> list) { return list.begin(); }
+extern "C" {
+#define CR_LIST(...) cr_list_size({__VA_ARGS__}), cr_list_data({__VA_ARGS__})
+#else
+#define CR_LIST(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+#endif
+#define CR_ALL 0, (const int64_t *)0                       /* every axis; as a shape: no dimensions, a scalar */
+
+typedef struct cr_tensor cr_tensor;
+typedef struct cr_device cr_device;
+typedef struct cr_program cr_program;
+typedef struct cr_generator cr_generator;
+typedef struct cr_params cr_params;
+typedef struct cr_optim cr_optim;
+typedef struct cr_tokenizer cr_tokenizer;
+typedef struct cr_tokens cr_tokens;
+typedef struct cr_loader cr_loader;
+typedef struct cr_gpt cr_gpt;
+
+extern const cr_tensor cr_none_tensor;
+#define CR_NONE (&cr_none_tensor)                          /* "this optional tensor is absent" */
+
+/* ---- errors --------------------------------------------------------------------------------------------- */
+typedef enum cr_status {
+    CR_OK, CR_BAD_VALUE, CR_BAD_TYPE, CR_BAD_INDEX, CR_RUNTIME, CR_NO_MEMORY, CR_IO, CR_INTERRUPTED
+} cr_status;
+
+const char *cr_version(void);                              /* "0.1.0" of the library that runs */
+const char *cr_error(void);                                /* this thread's first message since the last clear, or NULL */
+cr_status   cr_error_status(void);                         /* its kind; CR_OK when there is none */
+void        cr_error_clear(void);
+
+/* ---- dtypes --------------------------------------------------------------------------------------------- */
+typedef enum cr_dtype {
+    CR_BOOL, CR_U8, CR_U16, CR_U32, CR_U64, CR_I8, CR_I16, CR_I32, CR_I64, CR_F16, CR_BF16, CR_F32, CR_F64, CR_DTYPES
+} cr_dtype;
+
+const char *cr_dtype_name(cr_dtype dt);                    /* "float32", "bool"... as PyTorch says it */
+size_t      cr_dtype_size(cr_dtype dt);                    /* bytes */
+bool        cr_dtype_is_float(cr_dtype dt);
+cr_dtype    cr_promote(cr_dtype a, cr_dtype b);            /* PyTorch's table */
+
+/* ---- devices and threads -------------------------------------------------------------------------------- */
+const cr_device *cr_cpu(void);
+const cr_device *cr_ref(void);                             /* the plainest loops, in double: the meaning of every op */
+const cr_device *cr_device_find(const char *name);         /* "cpu", "ref"; NULL and a message when there is none */
+const cr_device *cr_device_at(int i);                      /* i-th device of this process, NULL past the end (no error) */
+const cr_device *cr_default_device(void);                  /* cpu, or CHAINRULE_DEVICE */
+cr_status        cr_set_default_device(const cr_device *dev);
+const char      *cr_device_name(const cr_device *dev);
+const char      *cr_device_info(const cr_device *dev);     /* one line: instruction set, engine and its version */
+cr_status        cr_synchronize(const cr_device *dev);     /* waits; returns an error that a kernel found */
+typedef struct cr_memory { int64_t current, peak, cached; } cr_memory;      /* bytes in use, most ever, kept for reuse */
+cr_memory        cr_memory_stats(const cr_device *dev);
+void             cr_empty_cache(const cr_device *dev);     /* gives cached blocks back to the system */
+bool             cr_auto_transfer(bool on);                /* mixed devices move to the first operand's; returns the old setting */
+bool             cr_switch_at(int i, const char **name, const char **doc, const char **value);  /* i-th run-time switch (CHAINRULE_...), false past the end; value NULL: not set */
+int              cr_num_threads(void);
+cr_status        cr_set_num_threads(int n);                /* >= 1; results have the same bits for any n */
+
+/* ---- scopes and references ------------------------------------------------------------------------------ */
+void       cr_scope_begin(void);                           /* from here this thread's new handles belong to the scope */
+void       cr_scope_end(void);                             /* releases what the innermost scope still owns */
+cr_tensor *cr_keep(cr_tensor *t);                          /* moves t out to the scope around, or to the caller; returns t */
+void       cr_release(const cr_tensor *t);                 /* a handle that a function returned; inside its scope: takes it out early */
+cr_tensor *cr_retain(const cr_tensor *t);                  /* one more reference, for an object that stores t; no scope owns it */
+void       cr_drop(const cr_tensor *t);                    /* gives back what cr_retain took; NULL and CR_NONE are fine for all three */
+
+/* ---- random numbers: Philox 4x32-10, the same bits on every device ---------------------------------------- */
+cr_generator *cr_generator_new(uint64_t seed);
+void          cr_generator_free(cr_generator *g);
+cr_generator *cr_default_generator(void);                  /* borrowed, shared by the process */
+void          cr_manual_seed(uint64_t seed);               /* seeds the default generator */
+void          cr_generator_get(const cr_generator *g, uint64_t *seed, uint64_t *counter);
+void          cr_generator_set(cr_generator *g, uint64_t seed, uint64_t counter);
+
+/* ---- make tensors --------------------------------------------------------------------------------------- */
+cr_tensor *cr_empty(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev);
+cr_tensor *cr_zeros(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev);
+cr_tensor *cr_ones(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev);
+cr_tensor *cr_full(int n, const int64_t *shape, double value, cr_dtype dt, const cr_device *dev);
+cr_tensor *cr_empty_like(const cr_tensor *x);
+cr_tensor *cr_zeros_like(const cr_tensor *x);
+cr_tensor *cr_ones_like(const cr_tensor *x);
+cr_tensor *cr_scalar(double value);                        /* () that does not promote: x * 2.0 keeps x's dtype; any device */
+cr_tensor *cr_scalar_int(int64_t value);                   /* the same, an integer */
+cr_tensor *cr_arange(double start, double stop, double step, cr_dtype dt, const cr_device *dev);      /* [start, stop) */
+cr_tensor *cr_linspace(double start, double stop, int64_t n, cr_dtype dt, const cr_device *dev);      /* both ends */
+cr_tensor *cr_eye(int64_t n, int64_t m, cr_dtype dt, const cr_device *dev);                           /* (n, m) */
+cr_tensor *cr_from(const void *data, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev); /* copies host memory */
+cr_tensor *cr_borrow(void *data, int n, const int64_t *shape, cr_dtype dt,
+                     void (*done)(void *ctx), void *ctx);  /* cpu tensor over the caller's memory; done(ctx) when unused; done may be NULL */
+cr_tensor *cr_rand(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);  /* uniform in [0, 1) */
+cr_tensor *cr_randn(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g); /* standard normal */
+cr_tensor *cr_randint(int64_t low, int64_t high, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);
+cr_tensor *cr_bernoulli(double p, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g); /* 1 with chance p */
+
+/* ---- look at tensors ------------------------------------------------------------------------------------ */
+int              cr_ndim(const cr_tensor *t);
+const int64_t   *cr_shape(const cr_tensor *t);             /* borrowed; cr_ndim entries */
+const int64_t   *cr_strides(const cr_tensor *t);           /* borrowed; in elements */
+int64_t          cr_size(const cr_tensor *t, int axis);
+int64_t          cr_numel(const cr_tensor *t);
+cr_dtype         cr_dtype_of(const cr_tensor *t);
+const cr_device *cr_device_of(const cr_tensor *t);
+bool             cr_is_contiguous(const cr_tensor *t);
+bool             cr_is_none(const cr_tensor *t);
+double           cr_item(const cr_tensor *t);              /* the one element; NaN and a message when there are more */
+int64_t          cr_item_int(const cr_tensor *t);          /* the one element of an integer tensor, exactly */
+void            *cr_data(const cr_tensor *t);              /* address of the first element (cpu, ref), else NULL */
+cr_status        cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t bytes);         /* elements in order, cast to dt */
+cr_status        cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes);        /* in place; counts as a write */
+
+/* ---- elementwise: shapes broadcast, dtypes promote; generated from src/ops/ops.def ------------------------- */
+/* generated: begin */
+/* arithmetic */
+cr_tensor *cr_add(const cr_tensor *a, const cr_tensor *b);                        /* a + b */
+cr_tensor *cr_sub(const cr_tensor *a, const cr_tensor *b);                        /* a - b */
+cr_tensor *cr_mul(const cr_tensor *a, const cr_tensor *b);                        /* a * b */
+cr_tensor *cr_div(const cr_tensor *a, const cr_tensor *b);                        /* a / b */
+cr_tensor *cr_floor_divide(const cr_tensor *a, const cr_tensor *b);               /* floor(a / b); integers: 0 where b is 0 */
+cr_tensor *cr_trunc_divide(const cr_tensor *a, const cr_tensor *b);               /* trunc(a / b); integers: 0 where b is 0 */
+cr_tensor *cr_remainder(const cr_tensor *a, const cr_tensor *b);                  /* a - b floor(a / b): b's sign; integers: 0 where b is 0 */
+cr_tensor *cr_fmod(const cr_tensor *a, const cr_tensor *b);                       /* a - b trunc(a / b): a's sign; integers: 0 where b is 0 */
+cr_tensor *cr_pow(const cr_tensor *a, const cr_tensor *b);                        /* a to the b; 0 to the 0 is 1 */
+cr_tensor *cr_maximum(const cr_tensor *a, const cr_tensor *b);                    /* the larger; NaN wins, ties share the gradient */
+cr_tensor *cr_minimum(const cr_tensor *a, const cr_tensor *b);                    /* the smaller; NaN wins, ties share the gradient */
+cr_tensor *cr_clamp(const cr_tensor *x, double min, double max);                  /* min(max(x, min), max); gradient 1 at the bounds */
+cr_tensor *cr_neg(const cr_tensor *x);                                            /* -x */
+cr_tensor *cr_abs(const cr_tensor *x);                                            /* |x|; gradient 0 at 0 */
+cr_tensor *cr_sign(const cr_tensor *x);                                           /* -1, 0 or 1 */
+cr_tensor *cr_square(const cr_tensor *x);                                         /* x^2 */
+cr_tensor *cr_reciprocal(const cr_tensor *x);                                     /* 1 / x */
+cr_tensor *cr_sqrt(const cr_tensor *x);                                           /* square root */
+cr_tensor *cr_rsqrt(const cr_tensor *x);                                          /* 1 / sqrt(x) */
+cr_tensor *cr_where(const cr_tensor *c, const cr_tensor *a, const cr_tensor *b);  /* a where c, else b; c is bool */
+cr_tensor *cr_lerp(const cr_tensor *a, const cr_tensor *b, const cr_tensor *w);   /* a + w (b - a) */
+cr_tensor *cr_addcmul(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double value); /* x + value a b */
+cr_tensor *cr_addcdiv(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double value); /* x + value a / b */
+/* exponentials and logarithms */
+cr_tensor *cr_exp(const cr_tensor *x);                                            /* e^x */
+cr_tensor *cr_exp2(const cr_tensor *x);                                           /* 2^x */
+cr_tensor *cr_expm1(const cr_tensor *x);                                          /* e^x - 1, exact near 0 */
+cr_tensor *cr_log(const cr_tensor *x);                                            /* natural logarithm */
+cr_tensor *cr_log2(const cr_tensor *x);                                           /* logarithm to the base 2 */
+cr_tensor *cr_log10(const cr_tensor *x);                                          /* logarithm to the base 10 */
+cr_tensor *cr_log1p(const cr_tensor *x);                                          /* log(1 + x), exact near 0 */
+/* trigonometry */
+cr_tensor *cr_sin(const cr_tensor *x);                                            /* sine */
+cr_tensor *cr_cos(const cr_tensor *x);                                            /* cosine */
+cr_tensor *cr_tan(const cr_tensor *x);                                            /* tangent */
+cr_tensor *cr_asin(const cr_tensor *x);                                           /* inverse sine */
+cr_tensor *cr_acos(const cr_tensor *x);                                           /* inverse cosine */
+cr_tensor *cr_atan(const cr_tensor *x);                                           /* inverse tangent */
+cr_tensor *cr_atan2(const cr_tensor *a, const cr_tensor *b);                      /* angle of the point (b, a); gradient 0 at (0, 0) */
+cr_tensor *cr_sinh(const cr_tensor *x);                                           /* hyperbolic sine */
+cr_tensor *cr_cosh(const cr_tensor *x);                                           /* hyperbolic cosine */
+cr_tensor *cr_tanh(const cr_tensor *x);                                           /* hyperbolic tangent */
+cr_tensor *cr_asinh(const cr_tensor *x);                                          /* inverse hyperbolic sine */
+cr_tensor *cr_acosh(const cr_tensor *x);                                          /* inverse hyperbolic cosine */
+cr_tensor *cr_atanh(const cr_tensor *x);                                          /* inverse hyperbolic tangent */
+cr_tensor *cr_erf(const cr_tensor *x);                                            /* error function */
+cr_tensor *cr_erfc(const cr_tensor *x);                                           /* 1 - erf(x), exact where that is small */
+/* activations */
+cr_tensor *cr_sigmoid(const cr_tensor *x);                                        /* 1 / (1 + e^-x) */
+cr_tensor *cr_relu(const cr_tensor *x);                                           /* max(x, 0); gradient 0 at 0 */
+cr_tensor *cr_leaky_relu(const cr_tensor *x, double slope);                       /* x where x > 0, else slope x */
+cr_tensor *cr_elu(const cr_tensor *x, double alpha);                              /* x where x > 0, else alpha (e^x - 1) */
+cr_tensor *cr_selu(const cr_tensor *x);                                           /* 1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017) */
+cr_tensor *cr_celu(const cr_tensor *x, double alpha);                             /* x where x > 0, else alpha (e^(x / alpha) - 1) */
+cr_tensor *cr_gelu(const cr_tensor *x);                                           /* x Phi(x), Phi the normal distribution */
+cr_tensor *cr_gelu_tanh(const cr_tensor *x);                                      /* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu */
+cr_tensor *cr_silu(const cr_tensor *x);                                           /* x sigmoid(x) */
+cr_tensor *cr_mish(const cr_tensor *x);                                           /* x tanh(softplus(x)) */
+cr_tensor *cr_softplus(const cr_tensor *x, double beta, double threshold);        /* log(1 + e^(beta x)) / beta; x where beta x > threshold */
+cr_tensor *cr_softsign(const cr_tensor *x);                                       /* x / (1 + |x|) */
+cr_tensor *cr_hardtanh(const cr_tensor *x, double min, double max);               /* min(max(x, min), max); gradient 0 at the bounds */
+cr_tensor *cr_hardsigmoid(const cr_tensor *x);                                    /* min(max(x + 3, 0), 6) / 6 */
+cr_tensor *cr_hardswish(const cr_tensor *x);                                      /* x hardsigmoid(x) */
+cr_tensor *cr_relu6(const cr_tensor *x);                                          /* min(max(x, 0), 6) */
+cr_tensor *cr_logsigmoid(const cr_tensor *x);                                     /* log(sigmoid(x)) */
+/* rounding */
+cr_tensor *cr_floor(const cr_tensor *x);                                          /* next integer below */
+cr_tensor *cr_ceil(const cr_tensor *x);                                           /* next integer above */
+cr_tensor *cr_round(const cr_tensor *x);                                          /* nearest integer, ties to even */
+cr_tensor *cr_trunc(const cr_tensor *x);                                          /* next integer towards 0 */
+cr_tensor *cr_frac(const cr_tensor *x);                                           /* x - trunc(x) */
+/* questions: the result is bool */
+cr_tensor *cr_isnan(const cr_tensor *x);                                          /* is x NaN? */
+cr_tensor *cr_isinf(const cr_tensor *x);                                          /* is x an infinity? */
+cr_tensor *cr_isfinite(const cr_tensor *x);                                       /* is x neither NaN nor an infinity? */
+cr_tensor *cr_eq(const cr_tensor *a, const cr_tensor *b);                         /* a == b */
+cr_tensor *cr_ne(const cr_tensor *a, const cr_tensor *b);                         /* a != b */
+cr_tensor *cr_lt(const cr_tensor *a, const cr_tensor *b);                         /* a < b */
+cr_tensor *cr_le(const cr_tensor *a, const cr_tensor *b);                         /* a <= b */
+cr_tensor *cr_gt(const cr_tensor *a, const cr_tensor *b);                         /* a > b */
+cr_tensor *cr_ge(const cr_tensor *a, const cr_tensor *b);                         /* a >= b */
+cr_tensor *cr_logical_and(const cr_tensor *a, const cr_tensor *b);                /* a and b, true where not 0 */
+cr_tensor *cr_logical_or(const cr_tensor *a, const cr_tensor *b);                 /* a or b */
+cr_tensor *cr_logical_xor(const cr_tensor *a, const cr_tensor *b);                /* either a or b */
+cr_tensor *cr_logical_not(const cr_tensor *x);                                    /* not x */
+/* bits: integers and bool */
+cr_tensor *cr_bitwise_and(const cr_tensor *a, const cr_tensor *b);                /* a & b */
+cr_tensor *cr_bitwise_or(const cr_tensor *a, const cr_tensor *b);                 /* a | b */
+cr_tensor *cr_bitwise_xor(const cr_tensor *a, const cr_tensor *b);                /* a ^ b */
+cr_tensor *cr_bitwise_not(const cr_tensor *x);                                    /* ~x; bool: not x */
+cr_tensor *cr_left_shift(const cr_tensor *a, const cr_tensor *b);                 /* a << b; 0 where b < 0 or b >= the width */
+cr_tensor *cr_right_shift(const cr_tensor *a, const cr_tensor *b);                /* a >> b, keeps the sign */
+/* generated: end */
+cr_tensor *cr_add_scalar(const cr_tensor *x, double s);    /* x + s, and so on: like cr_add(x, cr_scalar(s)) */
+cr_tensor *cr_sub_scalar(const cr_tensor *x, double s);
+cr_tensor *cr_mul_scalar(const cr_tensor *x, double s);
+cr_tensor *cr_div_scalar(const cr_tensor *x, double s);
+cr_tensor *cr_pow_scalar(const cr_tensor *x, double s);
+
+/* in place: writes into x, whose shape and dtype stay; returns x (borrowed) or NULL */
+cr_tensor *cr_add_(cr_tensor *x, const cr_tensor *y);
+cr_tensor *cr_sub_(cr_tensor *x, const cr_tensor *y);
+cr_tensor *cr_mul_(cr_tensor *x, const cr_tensor *y);
+cr_tensor *cr_div_(cr_tensor *x, const cr_tensor *y);
+cr_tensor *cr_copy_(cr_tensor *x, const cr_tensor *y);     /* y broadcast and cast */
+cr_tensor *cr_fill_(cr_tensor *x, double value);
+
+/* ---- fused elementwise expressions -------------------------------------------------------------------------
+ * cr_program_new("silu_mul", "a b", "", "y = a * sigmoid(a) * b; y") - any elementwise name above may be called, plus
+ * + - * / **, comparisons, unary -, numbers, and params (numbers given at each run).  Statements end with ';'; the last
+ * is the comma-separated list of results.  One pass over memory; differentiable to any order.                      */
+cr_program *cr_program_new(const char *name, const char *inputs, const char *params, const char *body);
+void        cr_program_free(cr_program *p);                /* graphs that use it keep it alive */
+cr_tensor  *cr_program_apply(const cr_program *p, int n, const cr_tensor *const *in, const double *params);  /* one result */
+cr_status   cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out,
+                              const cr_tensor *const *in, const double *params);
+                                                           /* count tensors at once, in place, no gradient: out[i * results + r], in[i * inputs + k] */
+
+/* ---- shape, copies -------------------------------------------------------------------------------------- */
+cr_tensor *cr_reshape(const cr_tensor *x, int n, const int64_t *shape);        /* one entry may be -1; a view where possible */
+cr_tensor *cr_view(const cr_tensor *x, int n, const int64_t *shape);           /* the same, an error where a copy would be needed */
+cr_tensor *cr_transpose(const cr_tensor *x, int a, int b);                     /* view */
+cr_tensor *cr_permute(const cr_tensor *x, int n, const int64_t *axes);         /* view */
+cr_tensor *cr_slice(const cr_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);  /* view; Python's rules, step > 0 */
+cr_tensor *cr_select(const cr_tensor *x, int axis, int64_t index);             /* view without the axis */
+cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape);         /* view; -1 keeps a size */
+cr_tensor *cr_squeeze(const cr_tensor *x, int n, const int64_t *axes);         /* view; CR_ALL: every axis of size 1 */
+cr_tensor *cr_unsqueeze(const cr_tensor *x, int axis);                         /* view */
+cr_tensor *cr_flatten(const cr_tensor *x, int first, int last);
+cr_tensor *cr_contiguous(const cr_tensor *x);                                  /* a view of x when it is contiguous already */
+cr_tensor *cr_clone(const cr_tensor *x);
+cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev);       /* cast and move; a view of x when nothing changes */
+cr_tensor *cr_cat(int n, const cr_tensor *const *in, int axis);
+cr_tensor *cr_stack(int n, const cr_tensor *const *in, int axis);
+cr_status  cr_split(const cr_tensor *x, int64_t size, int axis, int n, cr_tensor **out);  /* n = ceil(dim / size) views */
+
+/* ---- reductions: n axes (CR_ALL: every one), keepdim leaves them as 1 --------------------------------------- */
+cr_tensor *cr_sum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* integers and bool sum as i64 */
+cr_tensor *cr_mean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
+cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* NaN wins; ties share the gradient */
+cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
+cr_tensor *cr_var(const cr_tensor *x, int n, const int64_t *axes, double correction, bool keepdim);   /* sum((x - mean)^2) / (N - correction) */
+cr_tensor *cr_logsumexp(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);    /* log(sum(exp(x))), no overflow */
+cr_tensor *cr_argmax(const cr_tensor *x, int axis, bool keepdim);                         /* i64, the first of equals */
+cr_tensor *cr_argmin(const cr_tensor *x, int axis, bool keepdim);
+
+/* ---- products ------------------------------------------------------------------------------------------- */
+cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b);                             /* (..., M, K) (..., K, N) -> (..., M, N); 1-D as NumPy */
+typedef enum cr_act { CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH, CR_ACT_SIGMOID } cr_act;
+cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);   /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
+
+/* ---- indexing ------------------------------------------------------------------------------------------- */
+cr_tensor *cr_gather(const cr_tensor *x, int axis, const cr_tensor *index);               /* out[i][j] = x[index[i][j]][j] (axis 0) */
+cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);  /* a copy of x with x[index[i][j]][j] += src[i][j] */
+cr_tensor *cr_masked_fill(const cr_tensor *x, const cr_tensor *mask, double value);       /* value where mask, else x */
+cr_tensor *cr_tril(const cr_tensor *x, int64_t diagonal);                                 /* (..., M, N); zero above the diagonal */
+cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal);
+
+/* ---- neural network ------------------------------------------------------------------------------------- */
+cr_tensor *cr_softmax(const cr_tensor *x, int axis);                                      /* exp(x) / sum(exp(x)) */
+cr_tensor *cr_log_softmax(const cr_tensor *x, int axis);                                  /* x - logsumexp(x) */
+cr_tensor *cr_layer_norm(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, double eps);  /* (x - mean) / sqrt(var + eps) * w + b over the last axis; (C)|CR_NONE */
+cr_tensor *cr_rms_norm(const cr_tensor *x, const cr_tensor *w, double eps);               /* x / sqrt(mean(x^2) + eps) * w */
+cr_tensor *cr_embedding(const cr_tensor *w, const cr_tensor *index);                      /* (V, C), (...) -> (..., C) */
+typedef enum cr_reduction { CR_MEAN, CR_SUM, CR_EACH } cr_reduction;
+typedef struct cr_cross_entropy_options { int64_t ignore_index; double label_smoothing; cr_reduction reduction; } cr_cross_entropy_options;
+cr_cross_entropy_options cr_cross_entropy_defaults(void);                                 /* -100, 0, CR_MEAN */
+cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target, const cr_cross_entropy_options *o);  /* -log softmax(logits)[target] : (..., V), (...) -> () or (...); o NULL: defaults */
+cr_tensor *cr_dropout(const cr_tensor *x, double p, bool train, cr_generator *g);         /* x * bernoulli(1 - p) / (1 - p) */
+typedef struct cr_attention_options { bool causal; double scale; } cr_attention_options;  /* scale 0: 1 / sqrt(D) */
+cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attention_options *o);
+                                                           /* softmax(scale q k^T) v : (B, H, T, D), (B, H, S, D) x 2 -> (B, H, T, D); causal: query t sees keys <= t + S - T; no T x S matrix */
+
+/* ---- autograd ------------------------------------------------------------------------------------------- */
+cr_tensor *cr_requires_grad_(cr_tensor *t, bool on);       /* a leaf that collects a gradient; returns t (borrowed) */
+bool       cr_requires_grad(const cr_tensor *t);
+bool       cr_is_leaf(const cr_tensor *t);
+cr_tensor *cr_grad(const cr_tensor *t);                    /* borrowed; CR_NONE before the first backward */
+cr_status  cr_set_grad(cr_tensor *t, const cr_tensor *g);  /* g may be CR_NONE: the gradient is freed */
+cr_status  cr_retain_grad(cr_tensor *t);                   /* a non-leaf keeps its gradient too */
+cr_tensor *cr_detach(const cr_tensor *t);                  /* the same storage, outside the graph */
+bool       cr_grad_enabled(void);
+bool       cr_set_grad_enabled(bool on);                   /* for this thread; returns the old setting */
+typedef struct cr_backward_options { bool retain_graph, create_graph; } cr_backward_options;
+cr_status  cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o);    /* adds to leaves' gradients; cotangent CR_NONE: 1 for a scalar; o NULL: false, false */
+cr_status  cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
+                        const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o);    /* torch.autograd.grad; cotangents NULL: all CR_NONE; grads[i] CR_NONE where out does not depend on in[i] */
+typedef cr_tensor *(*cr_hook)(const cr_tensor *grad, void *ctx);        /* a new gradient (owned), or CR_NONE: unchanged; NULL: failure */
+int64_t    cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx);          /* id >= 1, or 0 */
+cr_status  cr_remove_hook(cr_tensor *t, int64_t id);
+bool       cr_set_anomaly(bool on);                        /* for this thread: name the first op that makes NaN or Inf; returns the old setting */
+typedef cr_tensor *(*cr_function)(int n, const cr_tensor *const *in, void *ctx);   /* returns a new tensor (owned) */
+cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const *in);    /* f(in) without keeping activations: recomputed in the backward pass; ctx must live until then */
+typedef struct cr_gradcheck_options { double eps, atol, rtol; uint64_t seed; } cr_gradcheck_options;     /* 1e-6, 1e-5, 1e-3 */
+cr_gradcheck_options cr_gradcheck_defaults(void);
+cr_status  cr_gradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);      /* f64 inputs that require grad; central differences, random cotangent; message: input, position, both values */
+cr_status  cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);
+
+/* an op of your own, written with the functions above */
+typedef struct cr_custom_call {
+    int n; const cr_tensor *const *in;                     /* borrowed; in backward: the inputs as they were */
+    const cr_tensor *out;                                  /* backward: the result */
+    const void *params;                                    /* a copy of what was given to cr_custom_apply */
+} cr_custom_call;
+typedef struct cr_custom_op {
+    const char *name; int arity;                           /* arity -1: any number of inputs */
+    size_t params_bytes;                                   /* <= 128 */
+    cr_tensor *(*forward)(const cr_custom_call *c);        /* a new tensor (owned) */
+    cr_status (*backward)(const cr_custom_call *c, const cr_tensor *g, cr_tensor **dx);   /* fills dx[i] (owned; CR_NONE: no gradient); NULL: not differentiable */
+} cr_custom_op;
+cr_status  cr_custom_register(const cr_custom_op *op);     /* copied; the name must be new */
+cr_tensor *cr_custom_apply(const char *name, int n, const cr_tensor *const *in, const void *params);
+
+/* ---- parameters and initialisers ------------------------------------------------------------------------- */
+cr_params  *cr_params_new(void);
+void        cr_params_free(cr_params *p);
+cr_status   cr_params_add(cr_params *p, const char *name, cr_tensor *t);      /* keeps a reference; a name is used once */
+int64_t     cr_params_count(const cr_params *p);
+int64_t     cr_params_numel(const cr_params *p);                              /* a tensor under two names counts once */
+const char *cr_params_name(const cr_params *p, int64_t i);                    /* borrowed */
+cr_tensor  *cr_params_at(const cr_params *p, int64_t i);                      /* borrowed */
+cr_tensor  *cr_params_get(const cr_params *p, const char *name);              /* borrowed; NULL and a message when absent */
+void        cr_params_zero_grad(cr_params *p);                                /* frees the gradients */
+cr_status   cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm);   /* scales all gradients when their joint 2-norm exceeds max_norm; norm may be NULL */
+cr_status   cr_init_uniform(cr_tensor *t, double low, double high, cr_generator *g);
+cr_status   cr_init_normal(cr_tensor *t, double mean, double std, cr_generator *g);
+cr_status   cr_init_trunc_normal(cr_tensor *t, double mean, double std, double low, double high, cr_generator *g);
+cr_status   cr_init_xavier_uniform(cr_tensor *t, double gain, cr_generator *g);     /* (OC, C); U(+-gain sqrt(6 / (C + OC))) */
+cr_status   cr_init_xavier_normal(cr_tensor *t, double gain, cr_generator *g);
+cr_status   cr_init_kaiming_uniform(cr_tensor *t, double a, cr_generator *g);       /* U(+-sqrt(6 / ((1 + a^2) C))), as nn.Linear with a = sqrt(5) */
+cr_status   cr_init_kaiming_normal(cr_tensor *t, double a, cr_generator *g);
+cr_status   cr_init_orthogonal(cr_tensor *t, double gain, cr_generator *g);
+
+/* ---- optimizers and schedules ---------------------------------------------------------------------------- */
+typedef enum cr_optim_kind { CR_SGD, CR_ADAM, CR_ADAMW, CR_LION, CR_MUON } cr_optim_kind;
+typedef struct cr_optim_options {
+    cr_optim_kind kind;
+    double lr, beta1, beta2, eps, momentum, weight_decay;
+    bool   nesterov;
+    int    decay_min_ndim;                                 /* weight decay only for parameters of at least this many axes (2: matrices) */
+} cr_optim_options;
+cr_optim_options cr_optim_defaults(cr_optim_kind kind);    /* PyTorch's for each kind; Lion: lr 1e-4, betas 0.9, 0.99 */
+cr_optim   *cr_optim_new(const cr_params *p, const cr_optim_options *o);
+cr_status   cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o);     /* one more parameter group */
+void        cr_optim_free(cr_optim *opt);
+cr_status   cr_optim_step(cr_optim *opt);                  /* parameters without gradient are left alone */
+cr_status   cr_optim_set_lr(cr_optim *opt, double lr);     /* every group */
+double      cr_optim_lr(const cr_optim *opt);
+int64_t     cr_optim_steps(const cr_optim *opt);
+cr_params  *cr_optim_state(const cr_optim *opt);           /* owned: moments by name ("wte.m", "wte.v"), sharing storage */
+cr_status   cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps);
+typedef enum cr_schedule_kind { CR_CONSTANT, CR_COSINE, CR_ONE_CYCLE } cr_schedule_kind;
+typedef struct cr_schedule { cr_schedule_kind kind; double lr, min_lr; int64_t warmup, total; } cr_schedule;
+double      cr_schedule_lr(const cr_schedule *s, int64_t step);               /* linear warm-up, then the kind's curve down to min_lr at total */
+
+/* ---- text and token files -------------------------------------------------------------------------------- */
+cr_tokenizer *cr_tokenizer_bytes(void);                                       /* 256 tokens */
+cr_tokenizer *cr_tokenizer_chars(const char *text, size_t bytes);             /* one token a code point of this UTF-8 text, in code-point order */
+cr_tokenizer *cr_tokenizer_load(const char *path);
+cr_status     cr_tokenizer_save(const cr_tokenizer *t, const char *path);     /* JSON */
+void          cr_tokenizer_free(cr_tokenizer *t);
+int64_t       cr_tokenizer_size(const cr_tokenizer *t);
+int64_t       cr_tokenizer_encode(const cr_tokenizer *t, const char *text, size_t bytes, uint32_t *ids, int64_t room);  /* how many tokens there are, or -1; writes at most room */
+int64_t       cr_tokenizer_decode(const cr_tokenizer *t, const uint32_t *ids, int64_t n, char *text, size_t room);      /* how many bytes there are, or -1; writes at most room, no terminator */
+
+cr_tokens    *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary);            /* copies */
+cr_tokens    *cr_tokens_open(const char *path);                               /* memory-mapped */
+cr_status     cr_tokens_save(const cr_tokens *t, const char *path);           /* u8, u16 or u32, the narrowest that holds the vocabulary */
+cr_tokens    *cr_tokens_slice(const cr_tokens *t, int64_t start, int64_t stop);             /* shares the tokens */
+void          cr_tokens_free(cr_tokens *t);
+int64_t       cr_tokens_count(const cr_tokens *t);
+int64_t       cr_tokens_vocabulary(const cr_tokens *t);
+uint32_t      cr_tokens_at(const cr_tokens *t, int64_t i);
+typedef struct cr_loader_options { int64_t batch, context; uint64_t seed; bool shuffle; const cr_device *device; } cr_loader_options;
+cr_loader_options cr_loader_defaults(void);
+cr_loader    *cr_loader_new(const cr_tokens *t, const cr_loader_options *o);  /* windows of context + 1 tokens; a thread prepares the next batch */
+void          cr_loader_free(cr_loader *l);
+cr_status     cr_loader_next(cr_loader *l, cr_tensor **x, cr_tensor **y);     /* i64 (B, T) twice, y one token later; new tensors; starts a new epoch by itself */
+int64_t       cr_loader_cursor(const cr_loader *l);                           /* batches given so far */
+cr_status     cr_loader_seek(cr_loader *l, int64_t cursor);
+int64_t       cr_loader_batches(const cr_loader *l);                          /* in one epoch */
+
+/* ---- files: written beside and renamed -------------------------------------------------------------------- */
+cr_status   cr_save(const char *path, const cr_params *tensors, const char *metadata);      /* safetensors; metadata: JSON object of strings, or NULL */
+cr_params  *cr_load(const char *path, const cr_device *dev);                  /* every tensor of a safetensors file, memory-mapped on the cpu */
+char       *cr_load_metadata(const char *path, const char *key);              /* owned (cr_free); NULL without an error when there is no such key */
+void        cr_free(void *memory);                                            /* what the library handed out as plain memory */
+cr_status   cr_params_copy(cr_params *dst, const cr_params *src);             /* by name; all missing, extra and mis-shaped ones named at once */
+typedef struct cr_training {                                                  /* all that a run needs to go on bit-exactly; any may be NULL */
+    cr_params *params; cr_optim *optim; cr_generator *generator; cr_loader *loader; int64_t step; const char *metadata;
+} cr_training;
+cr_status   cr_training_save(const char *dir, const cr_training *t);
+cr_status   cr_training_load(const char *dir, cr_training *t);                /* fills the objects given, and step */
+
+/* ---- GPT-2: an example of using the library ---------------------------------------------------------------- */
+typedef struct cr_gpt_config { int64_t vocabulary, context, layers, heads, width; double dropout; } cr_gpt_config;
+cr_gpt     *cr_gpt_new(const cr_gpt_config *c, cr_dtype dt, const cr_device *dev, cr_generator *g);   /* GPT-2's initialisation; g also draws the dropout */
+void        cr_gpt_free(cr_gpt *m);
+cr_gpt_config cr_gpt_configuration(const cr_gpt *m);
+cr_params  *cr_gpt_params(const cr_gpt *m);                                   /* borrowed */
+cr_tensor  *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train);            /* (B, T) -> (B, T, V) */
+cr_tensor  *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tensor *targets, bool train);   /* mean cross-entropy, nats a token */
+cr_status   cr_gpt_save(const cr_gpt *m, const char *path);                   /* safetensors, the configuration in its metadata */
+cr_gpt     *cr_gpt_load(const char *path, const cr_device *dev);
+typedef struct cr_sampling { double temperature, top_p; int64_t top_k; } cr_sampling;       /* 0: greedy; top_p 1 and top_k 0: everything */
+typedef bool (*cr_on_token)(uint32_t id, void *ctx);                          /* false stops */
+cr_status   cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
+                            const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);  /* with a key-value cache */
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,105 @@
+/* core.h - the objects that every layer shares: shapes, storage, tensors, generators.  Knows no device and no gradient. */
+#ifndef CR_CORE_H
+#define CR_CORE_H
+
+#include <stdatomic.h>
+#include <chainrule.h>
+#include "status.h"
+
+/* ---- dtypes (dtype.c) */
+typedef enum cr_kind { CR_KIND_BOOL, CR_KIND_UNSIGNED, CR_KIND_SIGNED, CR_KIND_FLOAT } cr_kind;
+cr_kind  cr_dtype_kind(cr_dtype dt);
+bool     cr_dtype_valid(int dt);
+float    cr_f16_to_f32(uint16_t h);
+uint16_t cr_f32_to_f16(float f);                    /* to nearest, ties to even; NaN stays NaN */
+float    cr_bf16_to_f32(uint16_t h);
+uint16_t cr_f32_to_bf16(float f);
+/* One element, through the widest type of its kind: the value of `from` at `src` stored as `to` at `dst` (C's conversions;
+ * float to integer saturates, NaN becomes 0; to bool: != 0). */
+void     cr_convert(void *dst, cr_dtype to, const void *src, cr_dtype from);
+double   cr_load_f64(const void *src, cr_dtype from);
+int64_t  cr_load_i64(const void *src, cr_dtype from);        /* u64 keeps its bits */
+void     cr_store_f64(void *dst, cr_dtype to, double v);
+void     cr_store_i64(void *dst, cr_dtype to, int64_t v);
+
+/* ---- shapes (shape.c).  cr_meta: what a result will look like, before it exists */
+typedef struct cr_meta {
+    cr_dtype dtype;
+    int ndim;
+    int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS], offset;   /* strides, offset: only with `strided` */
+    bool strided;                                   /* false: contiguous */
+} cr_meta;
+
+typedef struct cr_text { char s[200]; } cr_text;    /* short text by value, for messages: cr_shape_text(t->ndim, t->shape).s */
+cr_text   cr_shape_text(int ndim, const int64_t *shape);     /* "(2, 3)", "(7,)", "()" */
+cr_status cr_shape_check(const char *op, int ndim, const int64_t *shape, cr_dtype dt, int64_t *numel);  /* dims >= 0, no overflow of the byte size */
+int       cr_axis(const char *op, int64_t axis, int ndim);   /* 0..ndim-1 for axis in [-ndim, ndim), else -1 and a message; ndim 0 counts as 1 */
+cr_status cr_axes_mask(const char *op, int n, const int64_t *axes, int ndim, uint32_t *mask);           /* n 0: all; duplicates refused */
+cr_status cr_broadcast(const char *op, int na, const int64_t *a, int nb, const int64_t *b, int *n, int64_t *out);  /* out may be a or b */
+void      cr_strides_contiguous(int ndim, const int64_t *shape, int64_t *strides);
+cr_meta   cr_meta_of(const cr_tensor *t);           /* dtype and shape, contiguous */
+
+/* ---- storage (storage.c): bytes on one device */
+typedef struct cr_storage {
+    atomic_int refs;
+    atomic_uint version;                            /* one more after every in-place write */
+    atomic_uint rewrites;                           /* one more after every in-place write that the graph recorded: views made before are stale */
+    void *data;                                     /* an address, or whatever the device uses as one */
+    size_t bytes;
+    const cr_device *dev;
+    void (*free)(struct cr_storage *s);             /* gives data back (not the struct); set by whoever made the storage */
+    void (*done)(void *ctx); void *ctx;             /* of borrowed memory */
+} cr_storage;
+cr_storage *cr_storage_new(void *data, size_t bytes, const cr_device *dev, void (*free)(cr_storage *));  /* refs 1; takes data, also on failure */
+cr_storage *cr_storage_retain(cr_storage *s);
+void        cr_storage_release(cr_storage *s);
+
+/* ---- tensors (tensor.c) */
+typedef struct cr_node cr_node;                     /* grad/graph.h; its first member is this head */
+typedef struct cr_node_head {
+    atomic_int refs;
+    void (*free)(cr_node *n);
+    cr_node *next_dead;
+    cr_tensor *handle;                              /* weak: the leaf, or the result that retains its gradient; NULL once it is gone */
+} cr_node_head;
+typedef struct cr_scope cr_scope;
+
+enum { CR_FLAG_REQUIRES_GRAD = 1, CR_FLAG_WEAK = 2, CR_FLAG_VIEW = 4, CR_FLAG_CONTIGUOUS = 8 };
+
+struct cr_tensor {
+    atomic_int refs;
+    uint8_t dtype, ndim;
+    uint16_t flags;
+    cr_storage *storage;                            /* NULL: only dtype, shape and device are known ("meta") */
+    const cr_device *dev;
+    int64_t offset, numel;                          /* in elements */
+    int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS];
+    cr_node *node;                                  /* how it was computed, or its leaf node; NULL: outside any graph */
+    cr_tensor *grad;
+    unsigned rewrites;                              /* the storage's count when this handle was made */
+    cr_scope *scope;                                /* who owns the handle; NULL: a caller */
+    cr_tensor *scope_prev, *scope_next;             /* the scope's list */
+};
+/* All of these put the new handle into the thread's scope. */
+cr_tensor *cr_tensor_new(cr_storage *s, const cr_device *dev, const cr_meta *m);   /* takes the caller's reference to s, also on failure; s NULL: meta */
+cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m);                  /* same storage; no graph; m NULL: same shape */
+void      *cr_tensor_data(const cr_tensor *t);      /* storage->data + offset */
+void       cr_node_release(cr_node *n);             /* NULL is fine; long chains are freed iteratively */
+
+cr_tensor *cr_unscope(cr_tensor *t);                /* takes a handle out of every scope: the caller owns it; NULL is fine */
+
+/* ---- random numbers (rng.c) */
+void     cr_philox(uint64_t seed, uint64_t counter, uint32_t out[4]);              /* Philox 4x32-10: key = seed, counter = (counter, 0) */
+uint64_t cr_generator_take(cr_generator *g, uint64_t blocks, uint64_t *seed);      /* takes `blocks` counter values, returns the first; thread-safe */
+/* What cr_generator_take gave this thread, for code that must run again with the same numbers (activation checkpointing).
+ * Between begin and end every take is noted on the tape (replay false) or answered from it (replay true). */
+typedef struct cr_tape cr_tape;
+cr_tape *cr_tape_new(void);
+void     cr_tape_free(cr_tape *t);
+cr_tape *cr_tape_begin(cr_tape *t, bool replay);    /* returns the thread's tape until now, for end */
+void     cr_tape_end(cr_tape *before);
+
+/* ---- run-time switches (config.c): the one table of CHAINRULE_* environment variables */
+const char *cr_config(const char *name);            /* value of CHAINRULE_<name>, or NULL; name must be in the table */
+
+#endif

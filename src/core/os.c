@@ -1,0 +1,454 @@
+/* os.c - the platform (Linux): threads, memory, libraries, time, files, terminal.  The only file with system headers. */
+#define _GNU_SOURCE
+#include "os.h"
+
+#ifndef __linux__
+#error "core/os.c knows Linux only: another platform is another version of this one file"
+#endif
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- threads ---- */
+struct cr_thread { pthread_t id; pid_t process; void (*fn)(void *); void *arg; };
+struct cr_mutex { pthread_mutex_t m; };
+struct cr_cond { pthread_cond_t c; };
+
+static void *thread_main(void *p) {
+    const cr_thread *t = p;
+    t->fn(t->arg);
+    return NULL;
+}
+
+/* Our threads take no asynchronous signals: Ctrl-C belongs to the program's own threads. */
+static void block_signals(sigset_t *old) {
+    static const int of_the_thread_itself[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF};
+    sigset_t block;
+    sigfillset(&block);
+    for (size_t i = 0; i < sizeof of_the_thread_itself / sizeof *of_the_thread_itself; i++) sigdelset(&block, of_the_thread_itself[i]);
+    pthread_sigmask(SIG_BLOCK, &block, old);
+}
+
+cr_thread *cr_thread_start(void (*fn)(void *), void *arg) {
+    cr_thread *t = malloc(sizeof *t);
+    if (!t) return NULL;
+    *t = (cr_thread){.process = getpid(), .fn = fn, .arg = arg};
+    sigset_t old;
+    block_signals(&old);
+    int failed = pthread_create(&t->id, NULL, thread_main, t);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (failed) { free(t); return NULL; }
+    return t;
+}
+
+void cr_thread_join(cr_thread *t) {
+    if (!t) return;
+    if (t->process == getpid()) pthread_join(t->id, NULL);     /* after a fork the child has only the memory, not the thread */
+    free(t);
+}
+
+cr_mutex *cr_mutex_new(void) {
+    cr_mutex *m = malloc(sizeof *m);
+    if (m && pthread_mutex_init(&m->m, NULL)) { free(m); return NULL; }
+    return m;
+}
+
+void cr_mutex_free(cr_mutex *m) {
+    if (!m) return;
+    pthread_mutex_destroy(&m->m);
+    free(m);
+}
+
+void cr_mutex_lock(cr_mutex *m) { pthread_mutex_lock(&m->m); }
+void cr_mutex_unlock(cr_mutex *m) { pthread_mutex_unlock(&m->m); }
+
+cr_cond *cr_cond_new(void) {
+    cr_cond *c = malloc(sizeof *c);
+    if (c && pthread_cond_init(&c->c, NULL)) { free(c); return NULL; }
+    return c;
+}
+
+void cr_cond_free(cr_cond *c) {
+    if (!c) return;
+    pthread_cond_destroy(&c->c);
+    free(c);
+}
+
+void cr_cond_wait(cr_cond *c, cr_mutex *m) { pthread_cond_wait(&c->c, &m->m); }
+void cr_cond_signal_all(cr_cond *c) { pthread_cond_broadcast(&c->c); }
+
+void cr_os_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb");
+#endif
+}
+
+/* The holder may have lost its processor: after a while let it run. */
+void cr_spin_lock(cr_spinlock *l) {
+    for (int tries = 0; __atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE); ) {
+        while (__atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
+            if (++tries < 100) cr_os_relax();
+            else sched_yield();
+        }
+    }
+}
+
+void cr_spin_unlock(cr_spinlock *l) { __atomic_store_n(&l->held, 0, __ATOMIC_RELEASE); }
+
+void cr_os_sleep_on(volatile int *word, int value) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+void cr_os_wake(volatile int *word, int threads) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
+}
+
+void cr_os_wake_all(volatile int *word) { cr_os_wake(word, INT_MAX); }
+
+int64_t cr_os_process_id(void) { return (int64_t)getpid(); }
+
+void cr_os_at_fork_child(void (*fn)(void)) { (void)pthread_atfork(NULL, NULL, fn); }
+
+/* ---- how many processors this process may use ---- */
+static int affinity_count(void) {
+    for (int room = 1024; room <= 1 << 20; room *= 2) {        /* the kernel refuses a set smaller than its own */
+        cpu_set_t *set = CPU_ALLOC((size_t)room);
+        if (!set) break;
+        size_t bytes = CPU_ALLOC_SIZE((size_t)room);
+        int failed = sched_getaffinity(0, bytes, set), n = failed ? 0 : CPU_COUNT_S(bytes, set);
+        CPU_FREE(set);
+        if (!failed) return n > 0 ? n : 1;
+        if (errno != EINVAL) break;
+    }
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 && n < INT_MAX ? (int)n : 1;
+}
+
+/* Reads one short line; false when the file is not there. */
+static bool read_line(const char *path, char *line, int room) {
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    bool ok = fgets(line, room, f) != NULL;
+    fclose(f);
+    return ok;
+}
+
+/* Processors that one cgroup folder allows; HUGE when it sets no limit.  v2: "quota period" or "max period" in cpu.max. */
+static const double no_quota = 1e9;
+
+static double quota_of(const char *folder, bool v2) {
+    char path[PATH_MAX], line[128];
+    double quota = -1, period = 0;
+    if (v2) {
+        if (snprintf(path, sizeof path, "%s/cpu.max", folder) >= (int)sizeof path || !read_line(path, line, sizeof line)) return no_quota;
+        if (sscanf(line, "%lf %lf", &quota, &period) != 2) return no_quota;
+    } else {
+        if (snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder) >= (int)sizeof path || !read_line(path, line, sizeof line)) return no_quota;
+        quota = strtod(line, NULL);
+        if (snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder) >= (int)sizeof path || !read_line(path, line, sizeof line)) return no_quota;
+        period = strtod(line, NULL);
+    }
+    return quota > 0 && period > 0 ? quota / period : no_quota;
+}
+
+/* The least quota of a cgroup and of all around it.  In a container the path may be the host's and not exist: the root is read too. */
+static double quota_up(const char *root, const char *group, bool v2) {
+    char folder[PATH_MAX];
+    double least = quota_of(root, v2);
+    if (snprintf(folder, sizeof folder, "%s%s", root, group) >= (int)sizeof folder) return least;
+    for (size_t shortest = strlen(root); strlen(folder) > shortest; *strrchr(folder, '/') = 0) {
+        double q = quota_of(folder, v2);
+        if (q < least) least = q;
+    }
+    return least;
+}
+
+static bool lists_cpu(const char *controllers) {               /* "cpu,cpuacct": is one of them "cpu"? */
+    for (const char *p = controllers; p; p = strchr(p, ','), p = p ? p + 1 : NULL)
+        if (!strncmp(p, "cpu", 3) && (p[3] == ',' || p[3] == 0)) return true;
+    return false;
+}
+
+static double cgroup_quota(void) {
+    double least = no_quota;
+    char line[PATH_MAX + 256];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    if (!f) return least;
+    while (fgets(line, sizeof line, f)) {                      /* "number:controllers:path"; v2 has number 0 and no controllers */
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group) continue;
+        *controllers++ = 0; *group++ = 0;
+        bool v2 = !*controllers;
+        if (!v2 && !lists_cpu(controllers)) continue;
+        double q = quota_up(v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu", *group == '/' && group[1] ? group : "", v2);
+        if (q < least) least = q;
+    }
+    fclose(f);
+    return least;
+}
+
+/* The quota is rounded down: a thread beyond it would be stopped in the middle of a chunk while the others wait. */
+int cr_os_cpu_count(void) {
+    int n = affinity_count();
+    double quota = cgroup_quota();
+    if (quota < n) n = quota < 1 ? 1 : (int)quota;
+    return n;
+}
+
+/* ---- memory ---- */
+enum { HUGE_PAGE = 2 << 20 };
+
+static size_t round_to_pages(size_t bytes) {                   /* 0: does not fit */
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (!bytes) bytes = 1;
+    return bytes > SIZE_MAX - page ? 0 : (bytes + page - 1) / page * page;
+}
+
+void *cr_os_pages(size_t bytes, bool huge) {
+    size_t size = round_to_pages(bytes), extra = huge ? HUGE_PAGE : 0;
+    if (!size || size > SIZE_MAX - extra) return NULL;
+    char *p = mmap(NULL, size + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    if (!huge) return p;
+    size_t before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
+    if (before) munmap(p, before);
+    if (extra - before) munmap(p + before + size, extra - before);
+    p += before;
+    (void)madvise(p, size, MADV_HUGEPAGE);                     /* a wish: small pages do as well */
+    return p;
+}
+
+void cr_os_pages_free(void *p, size_t bytes) {
+    if (p) munmap(p, round_to_pages(bytes));
+}
+
+int64_t cr_os_peak_rss(void) {
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss * 1024;       /* Linux counts KiB */
+}
+
+/* ---- shared libraries ---- */
+void *cr_os_open_library(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
+void *cr_os_symbol(void *library, const char *name) { return dlsym(library, name); }
+
+/* The file this code was loaded from: a shared library, or the program it is linked into (whose name in the link map is empty). */
+static bool self_path(char out[PATH_MAX]) {
+    Dl_info info;
+    void *extra = NULL;
+    if (dladdr1((const void *)&no_quota, &info, &extra, RTLD_DL_LINKMAP) && extra) {
+        const struct link_map *map = extra;
+        if (map->l_name && *map->l_name && realpath(map->l_name, out)) return true;
+    }
+    return realpath("/proc/self/exe", out) != NULL;
+}
+
+int cr_os_self_directory(char *out, size_t room) {
+    char path[PATH_MAX];
+    if (!self_path(path)) return 0;
+    char *slash = strrchr(path, '/');
+    if (!slash) return 0;
+    slash[slash == path] = 0;                                  /* "/x" lies in "/" */
+    size_t n = strlen(path);
+    if (n >= room) return 0;
+    memcpy(out, path, n + 1);
+    return (int)n;
+}
+
+/* ---- time ---- */
+double cr_os_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void cr_os_timestamp(char out[32]) {
+    time_t now = time(NULL);
+    struct tm tm;
+    if (!gmtime_r(&now, &tm) || !strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm)) *out = 0;
+}
+
+void cr_os_sleep(double seconds) {
+    if (!(seconds > 0)) return;
+    if (seconds > 1e9) seconds = 1e9;
+    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    while (nanosleep(&t, &t) && errno == EINTR) { }
+}
+
+/* ---- files ---- */
+static _Thread_local char error_text[128];
+
+static bool failed(int code) {
+    char buffer[sizeof error_text];
+    snprintf(error_text, sizeof error_text, "%s", strerror_r(code, buffer, sizeof buffer));
+    return false;
+}
+
+const char *cr_os_error(void) { return error_text; }
+
+static bool map_file(const char *path, int protection, int flags, cr_mapping *m) {
+    *m = (cr_mapping){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);    /* a pipe without a writer must not hang */
+    if (fd < 0) return failed(errno);
+    struct stat st;
+    int code = fstat(fd, &st) ? errno : S_ISDIR(st.st_mode) ? EISDIR : !S_ISREG(st.st_mode) ? EINVAL : 0;
+    if (!code && st.st_size == 0) m->data = (const unsigned char *)"";
+    else if (!code) {
+        void *p = mmap(NULL, (size_t)st.st_size, protection, MAP_PRIVATE | flags, fd, 0);
+        if (p == MAP_FAILED) code = errno;
+        else *m = (cr_mapping){p, (size_t)st.st_size};
+    }
+    close(fd);
+    return code ? failed(code) : true;
+}
+
+bool cr_os_map(const char *path, cr_mapping *m) { return map_file(path, PROT_READ, 0, m); }
+bool cr_os_map_private(const char *path, cr_mapping *m) { return map_file(path, PROT_READ | PROT_WRITE, MAP_NORESERVE, m); }
+
+void cr_os_unmap(cr_mapping *m) {
+    if (m->bytes) munmap((void *)(uintptr_t)m->data, m->bytes);
+    *m = (cr_mapping){0};
+}
+
+/* The folder of path, with its slash: "" for a bare name. */
+static int folder_length(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? (int)(slash - path) + 1 : 0;
+}
+
+FILE *cr_os_create_beside(const char *path, char *temporary, size_t room) {
+    static atomic_uint counter;
+    struct stat st;
+    if (!*path || path[strlen(path) - 1] == '/') return failed(EISDIR), NULL;
+    if (!stat(path, &st) && !S_ISREG(st.st_mode))              /* a rename would replace a device or a pipe by a file */
+        return failed(S_ISDIR(st.st_mode) ? EISDIR : EINVAL), NULL;
+    for (int tries = 0; tries < 100; tries++) {
+        int n = snprintf(temporary, room, "%.*s.chainrule-%ld-%u.tmp", folder_length(path), path, (long)getpid(), atomic_fetch_add(&counter, 1));
+        if (n < 0 || (size_t)n >= room) return failed(ENAMETOOLONG), NULL;
+        int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno == EEXIST) continue;
+        if (fd < 0) return failed(errno), NULL;
+        FILE *f = fdopen(fd, "w+b");
+        if (f) return f;
+        int code = errno;
+        close(fd);
+        unlink(temporary);
+        return failed(code), NULL;
+    }
+    return failed(EEXIST), NULL;
+}
+
+/* After a crash the new name must be there too, not only the bytes: the folder is synchronised. */
+static void sync_folder(const char *path) {
+    char folder[PATH_MAX];
+    int n = folder_length(path);
+    if (snprintf(folder, sizeof folder, "%.*s", n ? n : 1, n ? path : ".") >= (int)sizeof folder) return;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    (void)fsync(fd);                                           /* some file systems refuse; the data itself is safe */
+    close(fd);
+}
+
+bool cr_os_commit(FILE *f, const char *temporary, const char *path) {
+    int code = 0;
+    if (ferror(f)) code = EIO;
+    if (fflush(f) || fsync(fileno(f))) code = errno;
+    if (fclose(f) && !code) code = errno;
+    if (!code && rename(temporary, path)) code = errno;
+    if (code) { unlink(temporary); return failed(code); }
+    sync_folder(path);
+    return true;
+}
+
+void cr_os_abandon(FILE *f, const char *temporary) {
+    if (f) fclose(f);
+    unlink(temporary);
+}
+
+bool cr_os_is_directory(const char *path) {
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+bool cr_os_exists(const char *path) {
+    struct stat st;
+    return !stat(path, &st);
+}
+
+bool cr_os_make_directory(const char *path) {
+    char part[PATH_MAX];
+    size_t n = strlen(path);
+    if (!n) return failed(ENOENT);
+    if (n >= sizeof part) return failed(ENAMETOOLONG);
+    memcpy(part, path, n + 1);
+    for (size_t i = 1; i <= n; i++) {
+        if (part[i] != '/' && part[i] != 0) continue;
+        part[i] = 0;
+        if (mkdir(part, 0777) && !(errno == EEXIST && cr_os_is_directory(part)))
+            if (!cr_os_is_directory(part)) return failed(errno == EEXIST ? ENOTDIR : errno);
+        part[i] = path[i];
+    }
+    return true;
+}
+
+bool cr_os_remove(const char *path) { return remove(path) ? failed(errno) : true; }
+bool cr_os_remove_folder(const char *path) {
+    DIR *d = opendir(path);
+    if (!d) return failed(errno);
+    for (struct dirent *e; (e = readdir(d));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) (void)unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
+    return cr_os_remove(path);                                 /* fails, with the reason, if anything is left */
+}
+
+bool cr_os_rename(const char *from, const char *to) { return rename(from, to) ? failed(errno) : true; }
+
+/* ---- terminal and signals ---- */
+bool cr_os_is_terminal(FILE *f) { return isatty(fileno(f)) == 1; }
+
+int cr_os_terminal_width(FILE *f) {
+    struct winsize w;
+    return !ioctl(fileno(f), TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : 80;
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number) {
+    if (interrupted) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    interrupted = 1;
+}
+
+void cr_os_catch_interrupt(void) {
+    static const int numbers[] = {SIGINT, SIGTERM};
+    for (int i = 0; i < 2; i++) {
+        struct sigaction now, want = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+        if (sigaction(numbers[i], NULL, &now) || now.sa_handler == SIG_IGN) continue;      /* started with it ignored: leave it so */
+        sigemptyset(&want.sa_mask);
+        (void)sigaction(numbers[i], &want, NULL);
+    }
+}
+
+bool cr_os_interrupted(void) { return interrupted != 0; }

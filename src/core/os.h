@@ -1,0 +1,72 @@
+/* os.h - the platform.  Nothing outside os.c includes a system header beyond the C standard's; every layer may include this. */
+#ifndef CR_OS_H
+#define CR_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* threads */
+typedef struct cr_thread cr_thread;
+typedef struct cr_mutex cr_mutex;
+typedef struct cr_cond cr_cond;
+cr_thread *cr_thread_start(void (*fn)(void *), void *arg);             /* NULL: no thread could be made */
+void       cr_thread_join(cr_thread *t);
+cr_mutex  *cr_mutex_new(void);
+void       cr_mutex_free(cr_mutex *m);
+void       cr_mutex_lock(cr_mutex *m);
+void       cr_mutex_unlock(cr_mutex *m);
+cr_cond   *cr_cond_new(void);
+void       cr_cond_free(cr_cond *c);
+void       cr_cond_wait(cr_cond *c, cr_mutex *m);
+void       cr_cond_signal_all(cr_cond *c);
+typedef struct cr_spinlock { volatile int held; } cr_spinlock;          /* static initialiser {0}; for a few instructions only */
+void       cr_spin_lock(cr_spinlock *l);
+void       cr_spin_unlock(cr_spinlock *l);
+void       cr_os_sleep_on(volatile int *word, int value);               /* returns when *word != value, or spuriously (futex) */
+void       cr_os_wake_all(volatile int *word);
+void       cr_os_wake(volatile int *word, int threads);                 /* at most so many of the sleepers */
+void       cr_os_relax(void);                                           /* a pause inside a spin loop */
+int        cr_os_cpu_count(void);                                       /* affinity and the cgroup's quota, >= 1 */
+int64_t    cr_os_process_id(void);
+void       cr_os_at_fork_child(void (*fn)(void));                       /* fn runs in the child after every fork */
+
+/* memory */
+void  *cr_os_pages(size_t bytes, bool huge);                            /* zeroed; huge: 2 MiB aligned and advised; NULL: none left */
+void   cr_os_pages_free(void *p, size_t bytes);
+int64_t cr_os_peak_rss(void);                                           /* bytes, most ever resident */
+
+/* shared libraries */
+void  *cr_os_open_library(const char *path);                            /* NULL: not there */
+void  *cr_os_symbol(void *library, const char *name);
+int    cr_os_self_directory(char *out, size_t room);                    /* folder of this library or program; 0 when unknown, else length */
+
+/* time */
+double  cr_os_seconds(void);                                            /* monotonic */
+void    cr_os_timestamp(char out[32]);                                  /* "2026-01-31T12:00:00Z" */
+void    cr_os_sleep(double seconds);
+
+/* files; paths are UTF-8.  On failure a status-like errno text is in cr_os_error(). */
+const char *cr_os_error(void);                                          /* text of this thread's last file failure */
+typedef struct cr_mapping { const unsigned char *data; size_t bytes; } cr_mapping;
+bool  cr_os_map(const char *path, cr_mapping *m);                       /* read-only; an empty file gives data != NULL, bytes 0 */
+bool  cr_os_map_private(const char *path, cr_mapping *m);               /* the same, and writable: what is written stays in this process */
+void  cr_os_unmap(cr_mapping *m);
+FILE *cr_os_create_beside(const char *path, char *temporary, size_t room);   /* a new file next to path, to be renamed over it */
+bool  cr_os_commit(FILE *f, const char *temporary, const char *path);   /* flush, sync, close, rename; on failure the temporary is gone */
+void  cr_os_abandon(FILE *f, const char *temporary);                    /* close and delete */
+bool  cr_os_make_directory(const char *path);                           /* with parents; true when it exists afterwards */
+bool  cr_os_remove(const char *path);
+bool  cr_os_remove_folder(const char *path);                            /* a folder and the files in it; refuses when folders are in it */
+bool  cr_os_rename(const char *from, const char *to);
+bool  cr_os_exists(const char *path);
+bool  cr_os_is_directory(const char *path);
+
+/* terminal and signals, for programs */
+bool  cr_os_is_terminal(FILE *f);
+int   cr_os_terminal_width(FILE *f);                                    /* columns, 80 when unknown */
+void  cr_os_catch_interrupt(void);                                      /* from now on Ctrl-C and SIGTERM set a flag (a second one kills) */
+bool  cr_os_interrupted(void);
+
+#endif

@@ -1,0 +1,16 @@
+/* pool.h - the thread pool: a job is cut into chunks by its shape alone, threads claim chunks, the caller works too. */
+#ifndef CR_POOL_H
+#define CR_POOL_H
+
+#include <stdint.h>
+
+/* Runs fn(ctx, 0) ... fn(ctx, chunks - 1), each once, in any order, on any of the threads; returns when all are done.
+ * Called from inside a chunk, or while another thread uses the pool, it runs on the calling thread alone: never a deadlock.
+ * Chunks must not depend on the thread count: cut by shape.  worker: 0 .. cr_pool_workers() - 1, unique among those running. */
+void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx);
+int  cr_pool_workers(void);                         /* how many worker numbers can occur at most (>= threads) */
+
+/* How many pieces of at least `grain` units `n` units make: ceil(n / grain), at least 1. */
+static inline int64_t cr_pieces(int64_t n, int64_t grain) { return n <= grain ? 1 : (n + grain - 1) / grain; }
+
+#endif

@@ -1,0 +1,93 @@
+/* rng.c - Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011). */
+#include "core.h"
+
+#include <stdlib.h>
+
+void cr_philox(uint64_t seed, uint64_t counter, uint32_t out[4]) {
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0;
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1; c3 = (uint32_t)p0; c0 = n0; c2 = n2;
+        k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
+    }
+    out[0] = c0; out[1] = c1; out[2] = c2; out[3] = c3;
+}
+
+struct cr_generator { _Atomic uint64_t seed, counter; };
+static cr_generator shared;
+
+cr_generator *cr_default_generator(void) { return &shared; }
+void cr_manual_seed(uint64_t seed) { cr_generator_set(&shared, seed, 0); }
+
+cr_generator *cr_generator_new(uint64_t seed) {
+    cr_generator *g = malloc(sizeof *g);
+    if (!g) return cr_fail(CR_NO_MEMORY, "generator", "out of memory"), NULL;
+    atomic_init(&g->seed, seed);
+    atomic_init(&g->counter, 0);
+    return g;
+}
+
+void cr_generator_free(cr_generator *g) { if (g != &shared) free(g); }
+
+void cr_generator_get(const cr_generator *g, uint64_t *seed, uint64_t *counter) {
+    if (!g) { cr_fail_null("generator_get", "the generator"); return; }
+    if (seed) *seed = atomic_load(&g->seed);
+    if (counter) *counter = atomic_load(&g->counter);
+}
+
+void cr_generator_set(cr_generator *g, uint64_t seed, uint64_t counter) {
+    if (!g) { cr_fail_null("generator_set", "the generator"); return; }
+    atomic_store(&g->seed, seed);
+    atomic_store(&g->counter, counter);
+}
+
+/* ---- tapes */
+typedef struct { uint64_t seed, counter; } taken;
+struct cr_tape { taken *list; size_t n, room, next; bool replay, short_of_memory; };
+static _Thread_local cr_tape *tape;
+
+cr_tape *cr_tape_new(void) {
+    cr_tape *t = calloc(1, sizeof *t);
+    if (!t) cr_fail(CR_NO_MEMORY, "tape", "out of memory");
+    return t;
+}
+
+void cr_tape_free(cr_tape *t) {
+    if (t) free(t->list);
+    free(t);
+}
+
+cr_tape *cr_tape_begin(cr_tape *t, bool replay) {
+    cr_tape *before = tape;
+    t->replay = replay;
+    t->next = 0;
+    tape = t;
+    return before;
+}
+
+void cr_tape_end(cr_tape *before) { tape = before; }
+
+static void note(cr_tape *t, taken x) {
+    if (t->n == t->room) {
+        size_t room = t->room ? 2 * t->room : 16;
+        taken *list = realloc(t->list, room * sizeof *list);
+        if (!list) { t->short_of_memory = true; return; }
+        t->list = list;
+        t->room = room;
+    }
+    t->list[t->n++] = x;
+}
+
+uint64_t cr_generator_take(cr_generator *g, uint64_t blocks, uint64_t *seed) {
+    if (tape && tape->replay && tape->next < tape->n) {
+        taken x = tape->list[tape->next++];
+        *seed = x.seed;
+        return x.counter;
+    }
+    taken x = {atomic_load(&g->seed), atomic_fetch_add(&g->counter, blocks)};
+    if (tape && !tape->replay) note(tape, x);
+    *seed = x.seed;
+    return x.counter;
+}

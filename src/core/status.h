@@ -1,0 +1,27 @@
+/* status.h - how every layer reports a failure.  Messages read "[op] what is wrong: the values". */
+#ifndef CR_STATUS_H
+#define CR_STATUS_H
+
+#include <chainrule.h>
+
+/* Records "[op] message" for this thread unless an earlier message waits, and returns kind.
+ * Functions that return pointers write  return cr_fail(...), NULL;  */
+cr_status cr_fail(cr_status kind, const char *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* For a NULL argument: an earlier failure keeps its message; without one says that argument `what` is NULL. */
+cr_status cr_fail_null(const char *op, const char *what);
+
+/* The pending failure moved aside and back, for code that must run in between (cleaning up, taking things down). */
+typedef struct cr_saved_error { cr_status status; char message[512]; } cr_saved_error;
+void cr_error_take(cr_saved_error *e);
+void cr_error_put(const cr_saved_error *e);
+
+/* Broken invariants of our own (never a user's mistake): checked in debug builds only. */
+#ifdef CR_DEBUG
+#define CR_ASSERT(x) ((x) ? (void)0 : cr_assert_failed(#x, __FILE__, __LINE__))
+void cr_assert_failed(const char *what, const char *file, int line);
+#else
+#define CR_ASSERT(x) ((void)0)
+#endif
+
+#endif

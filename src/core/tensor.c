@@ -1,0 +1,190 @@
+/* tensor.c - handles: how they are made, who owns them, and how whole graphs of them are freed without recursion. */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const cr_tensor cr_none_tensor = {.refs = 1};
+
+/* ---- scopes: a stack per thread, each a doubly linked list through its handles */
+struct cr_scope { cr_scope *outer; cr_tensor *first; };
+static _Thread_local cr_scope *scope;
+static _Thread_local int64_t scopes_missing;        /* begun without memory for them: their handles go to the scope around */
+
+void cr_scope_begin(void) {
+    cr_scope *s = scopes_missing ? NULL : malloc(sizeof *s);
+    if (!s) { scopes_missing++; return; }
+    *s = (cr_scope){.outer = scope};
+    scope = s;
+}
+
+static void scope_put(cr_scope *s, cr_tensor *t) {
+    t->scope = s;
+    if (!s) return;
+    t->scope_prev = NULL;
+    t->scope_next = s->first;
+    if (s->first) s->first->scope_prev = t;
+    s->first = t;
+}
+
+cr_tensor *cr_unscope(cr_tensor *t) {
+    if (!t || !t->scope) return t;
+    if (t->scope_prev) t->scope_prev->scope_next = t->scope_next;
+    else t->scope->first = t->scope_next;
+    if (t->scope_next) t->scope_next->scope_prev = t->scope_prev;
+    t->scope = NULL;
+    return t;
+}
+
+void cr_scope_end(void) {
+    if (scopes_missing) { scopes_missing--; return; }
+    cr_scope *s = scope;
+    if (!s) { cr_fail(CR_RUNTIME, "scope_end", "no scope is open in this thread"); return; }
+    scope = s->outer;
+    while (s->first) {
+        cr_tensor *t = s->first;
+        cr_unscope(t);
+        cr_drop(t);
+    }
+    free(s);
+}
+
+cr_tensor *cr_keep(cr_tensor *t) {
+    if (!t) return cr_fail_null("keep", "the tensor"), NULL;
+    if (!t->scope) return t;
+    cr_scope *outer = t->scope->outer;
+    cr_unscope(t);
+    scope_put(outer, t);
+    return t;
+}
+
+/* ---- references.  What reaches zero waits in a list of this thread and is taken apart by the outermost call alone, so that
+ * a chain of ten million tensors and nodes needs no stack. */
+static _Thread_local struct { cr_tensor *tensors; cr_node *nodes; bool busy; } dead;
+
+static cr_node_head *head(cr_node *n) { return (cr_node_head *)(void *)n; }
+
+static void tensor_destroy(cr_tensor *t) {
+    cr_storage_release(t->storage);
+    if (t->node && head(t->node)->handle == t) head(t->node)->handle = NULL;
+    cr_node_release(t->node);
+    cr_drop(t->grad);
+    free(t);
+}
+
+static void bury(void) {
+    if (dead.busy) return;
+    dead.busy = true;
+    while (dead.tensors || dead.nodes) {
+        cr_tensor *t = dead.tensors;
+        if (t) {
+            dead.tensors = t->scope_next;
+            tensor_destroy(t);
+        } else {
+            cr_node *n = dead.nodes;
+            dead.nodes = head(n)->next_dead;
+            head(n)->free(n);
+        }
+    }
+    dead.busy = false;
+}
+
+void cr_node_release(cr_node *n) {
+    if (!n || atomic_fetch_sub_explicit(&head(n)->refs, 1, memory_order_acq_rel) != 1) return;
+    head(n)->next_dead = dead.nodes;
+    dead.nodes = n;
+    bury();
+}
+
+cr_tensor *cr_retain(const cr_tensor *t) {
+    cr_tensor *m = (cr_tensor *)(uintptr_t)t;       /* the count is not part of what const protects */
+    if (m && m != CR_NONE) atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+    return m;
+}
+
+void cr_drop(const cr_tensor *t) {
+    cr_tensor *m = (cr_tensor *)(uintptr_t)t;
+    if (!m || m == CR_NONE || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) return;
+    cr_unscope(m);
+    m->scope_next = dead.tensors;
+    dead.tensors = m;
+    bury();
+}
+
+void cr_release(const cr_tensor *t) {
+    if (!t || t == CR_NONE) return;
+    cr_unscope((cr_tensor *)(uintptr_t)t);
+    cr_drop(t);
+}
+
+/* ---- making handles */
+static bool is_contiguous(const cr_tensor *t) {
+    int64_t expected = 1;
+    if (t->numel == 0) return true;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        if (t->shape[i] == 1) continue;
+        if (t->strides[i] != expected) return false;
+        expected *= t->shape[i];
+    }
+    return true;
+}
+
+cr_tensor *cr_tensor_new(cr_storage *s, const cr_device *dev, const cr_meta *m) {
+    int64_t numel;
+    cr_tensor *t = NULL;
+    if (cr_shape_check("tensor", m->ndim, m->shape, m->dtype, &numel) == CR_OK && !(t = malloc(sizeof *t)))
+        cr_fail(CR_NO_MEMORY, "tensor", "out of memory");
+    if (!t) { cr_storage_release(s); return NULL; }
+    *t = (cr_tensor){.dtype = (uint8_t)m->dtype, .ndim = (uint8_t)m->ndim, .storage = s, .dev = dev, .numel = numel};
+    atomic_init(&t->refs, 1);
+    memcpy(t->shape, m->shape, sizeof(int64_t) * (size_t)m->ndim);
+    if (m->strided) {
+        memcpy(t->strides, m->strides, sizeof(int64_t) * (size_t)m->ndim);
+        t->offset = m->offset;
+    } else {
+        cr_strides_contiguous(m->ndim, m->shape, t->strides);
+    }
+    if (is_contiguous(t)) t->flags |= CR_FLAG_CONTIGUOUS;
+    if (s) t->rewrites = atomic_load_explicit(&s->rewrites, memory_order_relaxed);
+    scope_put(scope, t);
+    return t;
+}
+
+cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m) {
+    cr_meta same;
+    if (!m) {
+        same = cr_meta_of(t);
+        same.strided = true;
+        same.offset = t->offset;
+        memcpy(same.strides, t->strides, sizeof same.strides);
+        m = &same;
+    }
+    return cr_tensor_new(t->storage ? cr_storage_retain(t->storage) : NULL, t->dev, m);
+}
+
+void *cr_tensor_data(const cr_tensor *t) {
+    return (char *)t->storage->data + t->offset * (int64_t)cr_dtype_size((cr_dtype)t->dtype);
+}
+
+/* ---- looking */
+static bool real(const cr_tensor *t, const char *op) {
+    if (!t) return cr_fail_null(op, "the tensor"), false;
+    if (t == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE is not a tensor"), false;
+    return true;
+}
+
+int cr_ndim(const cr_tensor *t) { return real(t, "ndim") ? t->ndim : -1; }
+const int64_t *cr_shape(const cr_tensor *t) { return real(t, "shape") ? t->shape : NULL; }
+const int64_t *cr_strides(const cr_tensor *t) { return real(t, "strides") ? t->strides : NULL; }
+int64_t cr_numel(const cr_tensor *t) { return real(t, "numel") ? t->numel : -1; }
+cr_dtype cr_dtype_of(const cr_tensor *t) { return real(t, "dtype_of") ? (cr_dtype)t->dtype : CR_DTYPES; }
+const cr_device *cr_device_of(const cr_tensor *t) { return real(t, "device_of") ? t->dev : NULL; }
+bool cr_is_contiguous(const cr_tensor *t) { return real(t, "is_contiguous") && (t->flags & CR_FLAG_CONTIGUOUS); }
+bool cr_is_none(const cr_tensor *t) { return t == CR_NONE; }
+
+int64_t cr_size(const cr_tensor *t, int axis) {
+    if (!real(t, "size")) return -1;
+    if (!t->ndim) return cr_fail(CR_BAD_INDEX, "size", "axis %d of a tensor without axes", axis), -1;
+    int a = cr_axis("size", axis, t->ndim);
+    return a < 0 ? -1 : t->shape[a];
+}

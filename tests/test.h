@@ -1,0 +1,91 @@
+/* test.h - the harness: TEST(name) { ... } registers a test, CHECK fails it with a message, SKIP says why it could not run.
+ * A program prints one line for each failed or skipped test and ends with the line that tools/run_tests.py adds up:
+ *   result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300
+ * use: program [-v] [part of a test's name ...]; CHAINRULE_TEST_SEED repeats a random run; CHAINRULE_TEST_FULL=1 runs the whole. */
+#ifndef CR_TEST_H
+#define CR_TEST_H
+
+#include <chainrule.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct test { const char *name; void (*fn)(void); struct test *next; } test;
+static test *test_first, **test_end = &test_first;
+static int test_failures;                           /* of the test that runs */
+static const char *test_skip_reason;
+static struct { const char *name; long checks; } test_devices[8];
+
+#define TEST(id)                                                                                   \
+    static void test_##id(void);                                                                   \
+    __attribute__((constructor)) static void test_add_##id(void) {                                 \
+        static test t = {#id, test_##id, NULL};                                                    \
+        *test_end = &t; test_end = &t.next;                                                        \
+    }                                                                                              \
+    static void test_##id(void)
+
+static void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4), unused));
+static void test_fail(const char *file, int line, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (++test_failures <= 10) { printf("  %s:%d: ", file, line); vprintf(format, args); printf("\n"); }
+    va_end(args);
+}
+
+/* CHECK(condition, "what and the values: %d", n): goes on after a failure. */
+#define CHECK(x, ...) ((x) ? (void)0 : test_fail(__FILE__, __LINE__, __VA_ARGS__))
+/* REQUIRE leaves the test. */
+#define REQUIRE(x, ...) do { if (!(x)) { test_fail(__FILE__, __LINE__, __VA_ARGS__); return; } } while (0)
+/* OK(call): the call must not fail; prints the library's message. */
+#define OK(x) CHECK((x) == CR_OK, "%s: %s", #x, cr_error() ? cr_error() : "(no message)")
+/* FAILS(kind, "part of the message", call): the call must fail so; clears the error. */
+#define FAILS(kind, text, x)                                                                       \
+    do {                                                                                           \
+        cr_error_clear();                                                                          \
+        (void)(x);                                                                                 \
+        CHECK(cr_error_status() == (kind), "%s: status %d, wanted %d", #x, (int)cr_error_status(), (int)(kind)); \
+        CHECK(cr_error() && strstr(cr_error(), text), "%s: message '%s' lacks '%s'", #x, cr_error() ? cr_error() : "", text); \
+        cr_error_clear();                                                                          \
+    } while (0)
+#define SKIP(reason) do { test_skip_reason = (reason); return; } while (0)
+
+/* Counts one check that truly ran on a device. */
+__attribute__((unused)) static void test_ran_on(const cr_device *dev) {
+    const char *name = cr_device_name(dev);
+    for (int i = 0; i < 8; i++) {
+        if (!test_devices[i].name) test_devices[i].name = name;
+        if (!strcmp(test_devices[i].name, name)) { test_devices[i].checks++; return; }
+    }
+}
+
+__attribute__((unused)) static uint64_t test_seed(void) {
+    const char *s = getenv("CHAINRULE_TEST_SEED");
+    return s ? strtoull(s, NULL, 0) : 20240607;
+}
+__attribute__((unused)) static bool test_full(void) { const char *s = getenv("CHAINRULE_TEST_FULL"); return s && *s == '1'; }
+
+int main(int argc, char **argv) {
+    int passed = 0, failed = 0, skipped = 0, verbose = argc > 1 && !strcmp(argv[1], "-v"), first = 1 + verbose;
+    for (test *t = test_first; t; t = t->next) {
+        int wanted = first >= argc;
+        for (int i = first; i < argc; i++) wanted |= strstr(t->name, argv[i]) != NULL;
+        if (!wanted) continue;
+        test_failures = 0; test_skip_reason = NULL;
+        if (verbose) { printf("%s\n", t->name); fflush(stdout); }
+        cr_error_clear();
+        t->fn();
+        if (!test_failures && cr_error()) test_fail(t->name, 0, "left an error behind: %s", cr_error());
+        if (test_failures) { failed++; printf("FAILED %s: %d checks\n", t->name, test_failures); }
+        else if (test_skip_reason) { skipped++; printf("skipped %s: %s\n", t->name, test_skip_reason); }
+        else passed++;
+        fflush(stdout);
+    }
+    printf("result: %d passed, %d failed, %d skipped", passed, failed, skipped);
+    for (int i = 0; i < 8 && test_devices[i].name; i++) printf("%s %s %ld", i ? "," : ";", test_devices[i].name, test_devices[i].checks);
+    printf("\n");
+    return failed || (!passed && !skipped);
+}
+
+#endif

@@ -1,0 +1,144 @@
+/* test_core.c - dtypes, shapes, conversions, random numbers: what every layer stands on. */
+#include "test.h"
+#include "core/core.h"
+
+static float bits(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
+
+TEST(half_precision_round_trips) {
+    for (uint32_t h = 0; h < 65536; h++) {
+        float f = cr_f16_to_f32((uint16_t)h), b = cr_bf16_to_f32((uint16_t)h);
+        if (isnan(f)) CHECK(isnan(cr_f16_to_f32(cr_f32_to_f16(f))), "f16 %04x: NaN lost", h);
+        else CHECK(cr_f32_to_f16(f) == h, "f16 %04x -> %g -> %04x", h, (double)f, cr_f32_to_f16(f));
+        if (isnan(b)) CHECK(isnan(cr_bf16_to_f32(cr_f32_to_bf16(b))), "bf16 %04x: NaN lost", h);
+        else CHECK(cr_f32_to_bf16(b) == h, "bf16 %04x -> %g -> %04x", h, (double)b, cr_f32_to_bf16(b));
+    }
+}
+
+#ifdef __FLT16_MAX__
+TEST(f16_rounds_as_the_compiler_does) {
+    uint32_t step = test_full() ? 1 : 997;
+    for (uint64_t u = 0; u < 1ull << 32; u += step) {
+        float f = bits((uint32_t)u);
+        _Float16 want = (_Float16)f;
+        uint16_t w, h = cr_f32_to_f16(f);
+        memcpy(&w, &want, 2);
+        if (isnan(f) ? !isnan(cr_f16_to_f32(h)) : h != w) { CHECK(0, "%08x (%g): %04x, wanted %04x", (uint32_t)u, (double)f, h, w); return; }
+    }
+}
+#endif
+
+/* f64 -> half in one rounding: a value just above the middle of two halves must go up although f32 rounds it to the middle. */
+TEST(f64_to_half_rounds_once) {
+    double middle = 1 + 0x1p-11, above = middle + 0x1p-40, below = middle - 0x1p-40;
+    uint16_t h;
+    cr_store_f64(&h, CR_F16, middle); CHECK(cr_f16_to_f32(h) == 1, "middle goes to even");
+    cr_store_f64(&h, CR_F16, above);  CHECK(cr_f16_to_f32(h) == 1 + 0x1p-10f, "above goes up");
+    cr_store_f64(&h, CR_F16, below);  CHECK(cr_f16_to_f32(h) == 1, "below goes down");
+    cr_store_f64(&h, CR_BF16, 1 + 0x1p-8 + 0x1p-40); CHECK(cr_bf16_to_f32(h) == 1 + 0x1p-7f, "bf16 above goes up");
+    cr_store_f64(&h, CR_F16, 1e300);  CHECK(isinf(cr_f16_to_f32(h)), "overflow is infinity");
+}
+
+TEST(conversions) {
+    static const struct { double from; cr_dtype to; double want; } cases[] = {
+        {3.9, CR_I32, 3}, {-3.9, CR_I32, -3}, {300, CR_U8, 255}, {-1, CR_U8, 0}, {200, CR_I8, 127}, {-200, CR_I8, -128},
+        {1e10, CR_I32, 2147483647}, {-1e30, CR_I64, -0x1p63}, {1e30, CR_U64, 0x1p64}, {0.5, CR_BOOL, 1}, {0, CR_BOOL, 0},
+        {1e39, CR_F32, INFINITY}, {70000, CR_U16, 65535}, {-7, CR_U32, 0}, {5e9, CR_U32, 4294967295.0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char cell[8] = {0};
+        cr_convert(cell, cases[i].to, &cases[i].from, CR_F64);
+        double got = cr_load_f64(cell, cases[i].to);
+        CHECK(got == cases[i].want, "%g as %s: %g, wanted %g", cases[i].from, cr_dtype_name(cases[i].to), got, cases[i].want);
+    }
+    double nan = NAN;
+    int32_t x = 5;
+    cr_convert(&x, CR_I32, &nan, CR_F64);
+    CHECK(x == 0, "NaN as int32: %d", x);
+    uint64_t big = 0xffffffffffffffffull, back;
+    cr_convert(&back, CR_U64, &big, CR_U64);
+    int8_t wrapped;
+    cr_convert(&wrapped, CR_I8, &big, CR_U64);
+    CHECK(back == big && wrapped == -1, "u64 keeps its bits, narrower integers wrap");
+    CHECK(cr_load_f64(&big, CR_U64) == 0x1p64, "u64 as f64 is positive");
+}
+
+TEST(promotion_is_symmetric_and_has_no_smaller_result) {
+    for (int a = 0; a < CR_DTYPES; a++)
+        for (int b = 0; b < CR_DTYPES; b++) {
+            cr_dtype p = cr_promote((cr_dtype)a, (cr_dtype)b);
+            CHECK(p == cr_promote((cr_dtype)b, (cr_dtype)a), "%s, %s", cr_dtype_name((cr_dtype)a), cr_dtype_name((cr_dtype)b));
+            CHECK(cr_promote(p, (cr_dtype)a) == p, "%s, %s -> %s is not closed", cr_dtype_name((cr_dtype)a), cr_dtype_name((cr_dtype)b), cr_dtype_name(p));
+        }
+    CHECK(cr_promote(CR_F16, CR_BF16) == CR_F32 && cr_promote(CR_U8, CR_I8) == CR_I16 && cr_promote(CR_I64, CR_F16) == CR_F16, "table");
+}
+
+TEST(shapes) {
+    int64_t huge[2] = {INT64_MAX / 4, 8}, negative[2] = {2, -1}, zero[3] = {0, INT64_MAX, INT64_MAX}, n;
+    FAILS(CR_BAD_VALUE, "too many", cr_shape_check("t", 2, huge, CR_F32, &n));
+    FAILS(CR_BAD_VALUE, "(2, -1)", cr_shape_check("t", 2, negative, CR_F32, &n));
+    FAILS(CR_BAD_VALUE, "9 axes", cr_shape_check("t", 9, zero, CR_F32, &n));
+    FAILS(CR_BAD_TYPE, "not a dtype", cr_shape_check("t", 2, zero, (cr_dtype)77, &n));
+    FAILS(CR_BAD_VALUE, "too many", cr_shape_check("t", 3, zero, CR_F32, &n));
+    FAILS(CR_BAD_INDEX, "-3 to 2", cr_axis("t", 3, 3));
+    CHECK(cr_axis("t", -1, 3) == 2 && cr_axis("t", 0, 0) == 0, "axes");
+    uint32_t mask;
+    FAILS(CR_BAD_VALUE, "more than once", cr_axes_mask("t", CR_LIST(1, -2), 3, &mask));
+    int64_t a[3] = {5, 1, 7}, b[2] = {3, 1}, out[8];
+    int ndim;
+    OK(cr_broadcast("t", 3, a, 2, b, &ndim, out));
+    CHECK(ndim == 3 && out[0] == 5 && out[1] == 3 && out[2] == 7, "broadcast gave %s", cr_shape_text(ndim, out).s);
+    FAILS(CR_BAD_VALUE, "(5, 1, 7) and (3, 2)", cr_broadcast("t", 3, a, 2, (int64_t[]){3, 2}, &ndim, out));
+    CHECK(!strcmp(cr_shape_text(1, a).s, "(5,)") && !strcmp(cr_shape_text(0, a).s, "()"), "shape text");
+}
+
+/* Known answers of the reference implementation (Random123, kat_vectors: philox4x32-10, zero key and counter). */
+TEST(philox) {
+    uint32_t x[4];
+    cr_philox(0, 0, x);
+    CHECK(x[0] == 0x6627e8d5u && x[1] == 0xe169c58du && x[2] == 0xbc57ac4cu && x[3] == 0x9b00dbd8u, "%08x %08x %08x %08x", x[0], x[1], x[2], x[3]);
+}
+
+TEST(generators_and_tapes) {
+    cr_generator *g = cr_generator_new(5);
+    uint64_t seed, first = cr_generator_take(g, 10, &seed), second = cr_generator_take(g, 3, &seed), counter;
+    cr_generator_get(g, NULL, &counter);
+    CHECK(first == 0 && second == 10 && counter == 13 && seed == 5, "counters %llu %llu %llu", (unsigned long long)first, (unsigned long long)second, (unsigned long long)counter);
+    cr_tape *t = cr_tape_new(), *before = cr_tape_begin(t, false);
+    uint64_t a = cr_generator_take(g, 4, &seed);
+    cr_tape_end(before);
+    cr_generator_set(g, 9, 1000);
+    before = cr_tape_begin(t, true);
+    uint64_t b = cr_generator_take(g, 4, &seed);
+    cr_tape_end(before);
+    cr_generator_get(g, NULL, &counter);
+    CHECK(a == b && seed == 5 && counter == 1000, "a replay gave counter %llu of seed %llu", (unsigned long long)b, (unsigned long long)seed);
+    cr_tape_free(t);
+    cr_generator_free(g);
+}
+
+static void count(void *ctx) { ++*(int *)ctx; }
+
+TEST(borrowed_memory) {
+    int done = 0;
+    float x[6] = {0, 1, 2, 3, 4, 5};
+    FAILS(CR_BAD_VALUE, "aligned", cr_borrow((char *)x + 1, CR_LIST(2), CR_F32, NULL, NULL));
+    FAILS(CR_BAD_VALUE, "NULL", cr_borrow(NULL, CR_LIST(2), CR_F32, NULL, NULL));
+    cr_scope_begin();
+    cr_tensor *t = cr_borrow(x, CR_LIST(2, 3), CR_F32, count, &done);
+    CHECK(cr_item(cr_sum(t, CR_ALL, false)) == 15, "sum");
+    cr_fill_(t, 2);
+    CHECK(x[5] == 2, "writes go to the caller's memory");
+    cr_tensor *view = cr_retain(cr_slice(t, 1, 0, 2, 1));
+    cr_scope_end();
+    CHECK(done == 0, "done came while a view lives");
+    cr_drop(view);
+    CHECK(done == 1, "done came %d times", done);
+}
+
+TEST(dtypes_have_names) {
+    CHECK(!strcmp(cr_dtype_name(CR_BF16), "bfloat16") && cr_dtype_size(CR_BF16) == 2 && !strcmp(cr_dtype_name((cr_dtype)99), "not a dtype"), "names");
+    const char *name, *doc;
+    int n = 0;
+    while (cr_switch_at(n, &name, &doc, NULL)) { CHECK(!strncmp(name, "CHAINRULE_", 10) && *doc, "switch %d", n); n++; }
+    CHECK(n >= 4, "%d switches", n);
+}
