@@ -1,0 +1,89 @@
+/* dev.h - what a device must do.  Kernels see storage, shapes and numbers; they know nothing of gradients.
+ *
+ * A kernel returns CR_OK or a failure recorded with cr_fail (index out of range, out of memory).  Outputs are already
+ * allocated.  Unless a line says otherwise tensors are contiguous and outputs do not overlap inputs. */
+#ifndef CR_DEV_H
+#define CR_DEV_H
+
+#include "../core/core.h"
+
+/* ---- elementwise programs (dev/program.h has the instruction set) */
+enum { CR_MAX_OUTPUTS = 4, CR_MAX_INPUTS = 12 };    /* of one program */
+
+typedef struct cr_arg {                             /* one operand of the walk */
+    void *data;                                     /* first element (cpu, ref); other devices use storage and offset */
+    cr_storage *storage; int64_t offset;
+    cr_dtype dtype;
+    int64_t strides[CR_MAX_DIMS];                   /* in elements, over the walk's shape; 0 where broadcast */
+} cr_arg;
+
+typedef struct cr_walk {                            /* one run of a program over a shape; size-1 axes dropped, axes merged where possible */
+    const cr_program *program;
+    const double *params;
+    cr_dtype compute;                               /* f32 or f64 for floats (f16, bf16 compute in f32); else the promoted integer dtype or bool */
+    int ndim; int64_t shape[CR_MAX_DIMS], numel;
+    int n_out, n_in;
+    cr_arg out[CR_MAX_OUTPUTS], in[CR_MAX_INPUTS];  /* an output may be the very same elements as an input (in place), never a shifted overlap */
+} cr_walk;
+
+typedef enum cr_reduce_kind { CR_REDUCE_SUM, CR_REDUCE_PROD, CR_REDUCE_MAX, CR_REDUCE_MIN, CR_REDUCE_ANY, CR_REDUCE_ALL } cr_reduce_kind;
+typedef enum cr_random_kind { CR_RANDOM_UNIFORM, CR_RANDOM_NORMAL, CR_RANDOM_BITS } cr_random_kind;
+
+typedef struct cr_kernels {
+    /* -- every device */
+    cr_storage *(*allocate)(const cr_device *d, size_t bytes);      /* 64-byte aligned, uninitialised; NULL and a message */
+    cr_status (*upload)(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
+    cr_status (*download)(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
+    cr_status (*synchronize)(const cr_device *d);
+    cr_status (*copy)(cr_tensor *dst, const cr_tensor *src);        /* same shape, any strides (src 0 where broadcast), casts */
+    cr_status (*fill)(cr_tensor *dst, const void *value);           /* value: one element of dst's dtype; any strides */
+    cr_status (*elementwise)(const cr_walk *walks, int64_t count);  /* count independent walks */
+    cr_status (*reduce)(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
+                                                    /* x (M, R, N) -> y (M, N); SUM, PROD: y's dtype is the accumulator's (f16, bf16: f32 inside); R 0: the identity, refused above for MAX, MIN; NaN wins */
+    cr_status (*arg_reduce)(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
+                                                    /* y i64: position of the first largest (NaN is larger) or smallest (NaN is smaller) */
+    cr_status (*matmul)(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate);
+                                                    /* c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: equal ndim 2..8, any strides on a, b (0 where broadcast), c's rows contiguous in N;
+                                                       one dtype for all, f16 and bf16 accumulate in f32; bias may be NULL */
+    cr_status (*gather)(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
+                                                    /* y[m, k, n] = x[m, index[m, k, n], n]: x (M, R, N), index and y (M, K, N); index i32 or i64, negative refused: a message with position and bound */
+    cr_status (*scatter_add)(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, int64_t M, int64_t R, int64_t N, int64_t K);
+                                                    /* y[m, index[m, k, n], n] += src[m, k, n], in order of k */
+    cr_status (*take_rows)(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);              /* y[i, :] = w[index[i], :] : w (V, C), y (I, C) */
+    cr_status (*add_rows)(cr_tensor *w, const cr_tensor *index, const cr_tensor *g);               /* w[index[i], :] += g[i, :], in order of i */
+    cr_status (*random)(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
+                                                    /* Philox block counter + i / 4, word i % 4, for element i (f64: block counter + i / 2, words 2(i % 2), +1).
+                                                       UNIFORM in [0, 1): f32 (and f16, bf16, from f32 rounded towards 0) = (word >> 8) 2^-24, f64 = 53 bits 2^-53.
+                                                       NORMAL: Box-Muller on the pair 2j, 2j + 1: r = sqrt(-2 log(1 - u0)), (r cos(2 pi u1), r sin(2 pi u1)). BITS: u32 words, or u64 from two. */
+
+    /* -- where a device has them; NULL: the op's composite runs */
+    cr_status (*softmax)(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log);        /* rows of N */
+    cr_status (*softmax_bwd)(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log);
+    cr_status (*norm)(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
+                      int64_t M, int64_t N, double eps);            /* layer norm; mean NULL: RMS norm; w, b may be NULL; mean, rstd (M) f32 (f64 for f64) */
+    cr_status (*norm_bwd)(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean,
+                          const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N);        /* any of dx, dw, db may be NULL */
+    cr_status (*cross_entropy)(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N,
+                               int64_t ignore, double smoothing);   /* loss, lse (M) f32 (f64 for f64); ignored rows: loss 0; target i32 or i64, checked */
+    cr_status (*cross_entropy_bwd)(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
+                                   int64_t M, int64_t N, int64_t ignore, double smoothing);        /* g (M): the cotangent of each row's loss, lse's dtype */
+    cr_status (*attention)(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, double scale, bool causal);
+                                                    /* q, o (B, H, T, D), k, v (B, H, S, D): any strides with D contiguous (o: (B, T, H, D) in memory); lse (B, H, T) f32 (f64 for f64) */
+    cr_status (*attention_bwd)(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
+                               const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);  /* dq, dk, dv: any strides with D contiguous */
+} cr_kernels;
+
+struct cr_device {
+    const char *name;                               /* "cpu", "ref", "cuda:0" */
+    const char *type; int index;
+    const cr_kernels *kernels;
+    const char *(*info)(const cr_device *d);
+    cr_memory (*memory)(const cr_device *d);
+    void (*empty_cache)(const cr_device *d);
+    bool host;                                      /* storage->data is an address that this process can read */
+};
+
+/* ---- registry.c */
+extern const cr_device cr_device_cpu, cr_device_ref;
+
+#endif

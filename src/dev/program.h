@@ -1,0 +1,41 @@
+/* program.h - elementwise programs: a few instructions over a few inputs, in static single assignment.
+ *
+ * Values are numbered: inputs first, then params, then constants, then the result of each instruction.  All values of one run
+ * have one dtype (the walk's `compute`); a comparison gives 0 or 1 in it, SEL takes any value != 0 as true.  Loads and stores
+ * convert at the edges.  Integer instructions wrap in the compute dtype after each instruction; bool: != 0. */
+#ifndef CR_PROGRAM_H
+#define CR_PROGRAM_H
+
+#include "../core/core.h"
+#include "opcodes.gen.h"                            /* enum cr_opcode, from ops.def */
+
+typedef struct cr_instr { uint8_t op; int16_t a, b, c; } cr_instr;       /* operands not used: -1 */
+
+typedef enum cr_rule {                              /* from the inputs' promoted dtype p to compute and result */
+    CR_RULE_FLOAT,                                  /* integers and bool become the default float; result p */
+    CR_RULE_NUMBER,                                 /* any but bool (bool refused) */
+    CR_RULE_ANY,                                    /* any; result p */
+    CR_RULE_BITS,                                   /* integers and bool; floats refused */
+    CR_RULE_TEST,                                   /* any; result bool */
+    CR_RULE_WHERE                                   /* the first input is a condition and takes no part in promotion */
+} cr_rule;
+
+typedef struct cr_gradient {                        /* of one input: a program over some of (inputs..., y, g) */
+    cr_program *program;                            /* NULL: no gradient flows */
+    int n; uint8_t from[CR_MAX_DIMS + 8];           /* program input j is value from[j]: 0..n_in-1 inputs, n_in the result, n_in+1 the cotangent */
+} cr_gradient;
+
+struct cr_program {
+    const char *name, *doc;
+    cr_rule rule;
+    int n_in, n_param, n_const, n_instr, n_out;
+    const double *consts;
+    const cr_instr *instr;
+    int16_t out[4];                                 /* value numbers */
+    int fused;                                      /* number of the compiled kernel that devices may have for it, -1: none */
+    bool differentiable;
+    _Atomic(cr_gradient *) grad;                    /* n_in entries; NULL: to be derived (cr_program_gradient does) */
+    atomic_int refs;                                /* of programs made at run time; -1: static */
+};
+
+#endif

@@ -1,0 +1,112 @@
+/* attention.c - o = softmax(scale q k^T) v for every head: q, o (B, H, T, D), k, v (B, H, S, D), lse (B, H, T).
+ * Causal: query t sees the keys up to t + S - T.  A query that sees none gives 0 and has no gradient (lse -Inf). */
+#include <math.h>
+#include <stdlib.h>
+#include "ref.h"
+
+typedef struct heads {
+    const cr_tensor *q, *k, *v, *o, *lse, *g;
+    int64_t b, h, T, S, D;                          /* b, h: the head that is being computed */
+    double scale;
+    bool causal;
+} heads;
+
+static double at(const cr_tensor *x, const heads *a, int64_t row, int64_t d) {
+    return get(x, a->b * x->strides[0] + a->h * x->strides[1] + row * x->strides[2] + d * x->strides[3]);
+}
+static void set(cr_tensor *x, const heads *a, int64_t row, int64_t d, double value) {
+    put(x, a->b * x->strides[0] + a->h * x->strides[1] + row * x->strides[2] + d * x->strides[3], value);
+}
+static int64_t lse_at(const heads *a, int64_t t) { return (a->b * a->q->shape[1] + a->h) * a->T + t; }
+
+/* How many keys query t sees. */
+static int64_t seen(const heads *a, int64_t t) {
+    int64_t n = a->causal ? t + 1 + a->S - a->T : a->S;
+    return n < 0 ? 0 : n < a->S ? n : a->S;
+}
+
+static double dot(const cr_tensor *x, int64_t i, const cr_tensor *y, int64_t j, const heads *a) {
+    double sum = 0;
+    for (int64_t d = 0; d < a->D; d++) sum += at(x, a, i, d) * at(y, a, j, d);
+    return sum;
+}
+
+/* p[t, s] = exp(scale q[t] . k[s] - lse[t]) */
+static double weight(const heads *a, int64_t t, int64_t s) { return exp(a->scale * dot(a->q, t, a->k, s, a) - get(a->lse, lse_at(a, t))); }
+
+/* The gradient of the score scale q[t] . k[s]:  p (g[t] . v[s] - g[t] . o[t]) */
+static double dscore(const heads *a, int64_t t, int64_t s) { return weight(a, t, s) * (dot(a->g, t, a->v, s, a) - dot(a->g, t, a->o, t, a)); }
+
+static void forward_head(const heads *a, cr_tensor *o, cr_tensor *lse, double *score) {
+    for (int64_t t = 0; t < a->T; t++) {
+        int64_t n = seen(a, t);
+        double max = -INFINITY, sum = 0;
+        for (int64_t s = 0; s < n; s++) {
+            score[s] = a->scale * dot(a->q, t, a->k, s, a);
+            max = isnan(max) || score[s] <= max ? max : score[s];
+        }
+        for (int64_t s = 0; s < n; s++) sum += score[s] = exp(score[s] - max);
+        for (int64_t d = 0; d < a->D; d++) {
+            double y = 0;
+            for (int64_t s = 0; s < n; s++) y += score[s] / sum * at(a->v, a, s, d);
+            set(o, a, t, d, y);
+        }
+        put(lse, lse_at(a, t), n ? max + log(sum) : -INFINITY);
+    }
+}
+
+cr_status ref_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, double scale, bool causal) {
+    heads a = {.q = q, .k = k, .v = v, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3], .scale = scale, .causal = causal};
+    double *score = calloc((size_t)a.S + 1, sizeof *score);
+    if (!score) return cr_fail(CR_NO_MEMORY, "attention", "out of memory for %lld scores", (long long)a.S);
+    for (a.b = 0; a.b < q->shape[0]; a.b++)
+        for (a.h = 0; a.h < q->shape[1]; a.h++) forward_head(&a, o, lse, score);
+    free(score);
+    return CR_OK;
+}
+
+/* dq[t] = scale sum_s dscore[t, s] k[s] */
+static void backward_queries(const heads *a, cr_tensor *dq, double *row) {
+    for (int64_t t = 0; t < a->T; t++) {
+        for (int64_t d = 0; d < a->D; d++) row[d] = 0;
+        for (int64_t s = 0; s < seen(a, t); s++) {
+            double ds = dscore(a, t, s);
+            for (int64_t d = 0; d < a->D; d++) row[d] += ds * at(a->k, a, s, d);
+        }
+        for (int64_t d = 0; d < a->D; d++) set(dq, a, t, d, a->scale * row[d]);
+    }
+}
+
+/* dk[s] = scale sum_t dscore[t, s] q[t];  dv[s] = sum_t p[t, s] g[t] */
+static void backward_keys(const heads *a, cr_tensor *dk, cr_tensor *dv, double *for_k, double *for_v) {
+    for (int64_t s = 0; s < a->S; s++) {
+        for (int64_t d = 0; d < a->D; d++) for_k[d] = for_v[d] = 0;
+        for (int64_t t = 0; t < a->T; t++) {
+            if (s >= seen(a, t)) continue;
+            double ds = dscore(a, t, s), p = weight(a, t, s);
+            for (int64_t d = 0; d < a->D; d++) {
+                for_k[d] += ds * at(a->q, a, t, d);
+                for_v[d] += p * at(a->g, a, t, d);
+            }
+        }
+        for (int64_t d = 0; d < a->D; d++) {
+            set(dk, a, s, d, a->scale * for_k[d]);
+            set(dv, a, s, d, for_v[d]);
+        }
+    }
+}
+
+cr_status ref_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
+                            const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal) {
+    heads a = {.q = q, .k = k, .v = v, .o = o, .lse = lse, .g = g, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3],
+               .scale = scale, .causal = causal};
+    double *rows = calloc(2 * (size_t)a.D + 1, sizeof *rows);
+    if (!rows) return cr_fail(CR_NO_MEMORY, "attention", "out of memory for rows of %lld", (long long)a.D);
+    for (a.b = 0; a.b < q->shape[0]; a.b++)
+        for (a.h = 0; a.h < q->shape[1]; a.h++) {
+            backward_queries(&a, dq, rows);
+            backward_keys(&a, dk, dv, rows, rows + a.D);
+        }
+    free(rows);
+    return CR_OK;
+}

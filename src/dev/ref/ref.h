@@ -1,0 +1,58 @@
+/* ref.h - what the kernels of `ref` share: access to one element, as a double or as an integer, and where it lies.
+ *
+ * `ref` is the meaning of every op, held against by every other device: the plainest loop over the definition, floats in double
+ * and rounded once on store, integers wrapped in their own dtype.  Deliberately no threads, no vectors, no kernel that calls another. */
+#ifndef CR_REF_H
+#define CR_REF_H
+
+#include "../dev.h"
+#include "../program.h"
+
+/* Offset of the i-th element (in row-major order) of a strided shape. */
+static inline int64_t place(int64_t i, int ndim, const int64_t *shape, const int64_t *strides) {
+    int64_t offset = 0;
+    for (int d = ndim - 1; d >= 0; d--) { offset += i % shape[d] * strides[d]; i /= shape[d]; }
+    return offset;
+}
+
+static inline char *address(const cr_tensor *t, int64_t i) {
+    return (char *)t->storage->data + (t->offset + i) * (int64_t)cr_dtype_size((cr_dtype)t->dtype);
+}
+static inline double get(const cr_tensor *t, int64_t i) { return cr_load_f64(address(t, i), (cr_dtype)t->dtype); }
+static inline void put(const cr_tensor *t, int64_t i, double v) { cr_store_f64(address(t, i), (cr_dtype)t->dtype, v); }
+static inline int64_t get_int(const cr_tensor *t, int64_t i) { return cr_load_i64(address(t, i), (cr_dtype)t->dtype); }
+static inline void put_int(const cr_tensor *t, int64_t i, int64_t v) { cr_store_i64(address(t, i), (cr_dtype)t->dtype, v); }
+static inline bool is_float(const cr_tensor *t) { return cr_dtype_is_float((cr_dtype)t->dtype); }
+
+/* Sums and products that wrap: signed overflow is undefined in C, unsigned is not. */
+static inline int64_t add_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static inline int64_t mul_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+/* a < b for two integers of dtype dt, as cr_load_i64 gives them (u64 keeps its bits). */
+static inline bool less_int(cr_dtype dt, int64_t a, int64_t b) { return dt == CR_U64 ? (uint64_t)a < (uint64_t)b : a < b; }
+
+cr_status ref_check_index(const char *op, const cr_tensor *index, int64_t bound);      /* every element in [0, bound) */
+
+cr_status ref_elementwise(const cr_walk *walks, int64_t count);
+cr_status ref_reduce(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
+cr_status ref_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
+cr_status ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate);
+cr_status ref_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
+cr_status ref_scatter_add(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, int64_t M, int64_t R, int64_t N, int64_t K);
+cr_status ref_take_rows(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);
+cr_status ref_add_rows(cr_tensor *w, const cr_tensor *index, const cr_tensor *g);
+cr_status ref_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status ref_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log_of);
+cr_status ref_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log_of);
+cr_status ref_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
+                   int64_t M, int64_t N, double eps);
+cr_status ref_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean,
+                       const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N);
+cr_status ref_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N,
+                            int64_t ignore, double smoothing);
+cr_status ref_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
+                                int64_t M, int64_t N, int64_t ignore, double smoothing);
+cr_status ref_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, double scale, bool causal);
+cr_status ref_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
+                            const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
+
+#endif
