@@ -1,0 +1,315 @@
+/* apply.c - runs an op: checks its inputs, infers the result, runs kernel or composite, and lets grad record it. */
+#include "op.h"
+#include "walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what belongs to the thread */
+static _Thread_local bool grad_disabled, anomaly, auto_transfer;
+static _Atomic(const cr_recorder *) recorder;
+
+bool cr_grad_enabled(void) { return !grad_disabled; }
+bool cr_set_grad_enabled(bool on) { bool old = !grad_disabled; grad_disabled = !on; return old; }
+bool cr_anomaly_enabled(void) { return anomaly; }
+bool cr_set_anomaly(bool on) { bool old = anomaly; anomaly = on; return old; }
+bool cr_auto_transfer(bool on) { bool old = auto_transfer; auto_transfer = on; return old; }
+void cr_set_recorder(const cr_recorder *r) { recorder = r; }
+
+const char *cr_call_name(const cr_call *c) {
+    return c->op == &cr_op_elementwise ? ((const cr_ew_params *)c->params)->program->name : c->op->name;
+}
+
+/* ---- inputs: a small array of borrowed handles, on the stack unless an op takes many */
+enum { FEW = 16 };
+typedef struct inputs { const cr_tensor *few[FEW], **list; int n; bool scope; } inputs;
+
+static bool inputs_copy(inputs *s, int n, const cr_tensor *const *in, const char *name) {
+    *s = (inputs){.n = n};
+    s->list = n <= FEW ? s->few : malloc(sizeof *s->list * (size_t)n);
+    if (!s->list) return cr_fail(CR_NO_MEMORY, name, "out of memory"), false;
+    memcpy(s->list, in, sizeof *in * (size_t)n);
+    return true;
+}
+
+static void inputs_replace(inputs *s, int i, cr_tensor *t) {        /* t is new: it lives in the scope around this op */
+    s->list[i] = t;
+}
+
+static void inputs_scope(inputs *s) {
+    if (!s->scope) cr_scope_begin();
+    s->scope = true;
+}
+
+static void inputs_end(inputs *s) {
+    if (s->scope) cr_scope_end();
+    if (s->list != s->few) free(s->list);
+}
+
+static cr_status check_inputs(const cr_call *c) {
+    const cr_op *op = c->op;
+    const char *name = cr_call_name(c);
+    if (op->arity >= 0 ? c->n != op->arity : c->n < 1)
+        return cr_fail(CR_BAD_VALUE, name, "takes %d inputs, got %d", op->arity < 0 ? 1 : op->arity, c->n);
+    for (int i = 0; i < c->n; i++) {
+        char what[24] = "input 0";
+        if (i < 10) what[6] = (char)('0' + i);
+        if (!c->in[i]) return cr_fail_null(name, i < 10 ? what : "an input");
+        if (c->in[i] == CR_NONE && !(i < 32 && op->optional >> i & 1))
+            return cr_fail(CR_BAD_VALUE, name, "input %d is CR_NONE, but it is not optional", i);
+    }
+    return CR_OK;
+}
+
+/* The first operand that is not a weak scalar says which device; weak scalars follow, others only with auto transfer. */
+static cr_status settle_device(cr_call *c, inputs *s) {
+    c->dev = NULL;
+    for (int i = 0; i < s->n && !c->dev; i++)
+        if (s->list[i] != CR_NONE && !(s->list[i]->flags & CR_FLAG_WEAK)) c->dev = s->list[i]->dev;
+    for (int i = 0; i < s->n && !c->dev; i++)
+        if (s->list[i] != CR_NONE) c->dev = s->list[i]->dev;
+    for (int i = 0; i < s->n; i++) {
+        const cr_tensor *t = s->list[i];
+        if (t == CR_NONE || t->dev == c->dev) continue;
+        if (!(t->flags & CR_FLAG_WEAK) && !auto_transfer)
+            return cr_fail(CR_BAD_VALUE, cr_call_name(c), "operands on two devices, %s and %s: move one with cr_to, or cr_auto_transfer(true)",
+                           c->dev->name, t->dev->name);
+        inputs_scope(s);
+        cr_tensor *moved = cr_to(t, (cr_dtype)t->dtype, c->dev);
+        if (!moved) return cr_error_status();
+        moved->flags |= t->flags & CR_FLAG_WEAK;
+        inputs_replace(s, i, moved);
+    }
+    return CR_OK;
+}
+
+static bool records(const cr_call *c) {
+    if (grad_disabled || !recorder) return false;
+    for (int i = 0; i < c->n; i++)
+        if (c->in[i]->flags & CR_FLAG_REQUIRES_GRAD) return true;
+    return false;
+}
+
+static bool lacks_kernel(const cr_op *op, const cr_device *dev) {
+    void (*kernel)(void);
+    if (!op->needs_kernel) return false;
+    memcpy(&kernel, (const char *)dev->kernels + op->needs_kernel, sizeof kernel);
+    return !kernel;
+}
+
+static cr_tensor *run_composite(const cr_call *c) {
+    cr_scope_begin();
+    cr_tensor *out = c->op->composite(c);
+    if (out) cr_keep(out);
+    cr_scope_end();
+    return out;
+}
+
+/* The result's place: a view of the first input, or new storage. */
+static cr_tensor *make_out(const cr_call *c, const cr_meta *m) {
+    if (!c->op->view) return cr_new_like(m, c->dev);
+    cr_tensor *out = cr_tensor_alias(c->in[0], m);
+    if (out) {
+        out->flags |= CR_FLAG_VIEW;
+        out->rewrites = c->in[0]->rewrites;
+    }
+    return out;
+}
+
+static cr_status run_kernel(cr_call *c, inputs *seen, cr_tensor *out, cr_tensor *aux[], const cr_meta aux_meta[]) {
+    for (int k = 0; k < c->op->n_aux; k++)
+        if (!(c->aux[k] = aux[k] = cr_new_like(&aux_meta[k], c->dev))) return cr_error_status();
+    for (int i = 0; c->op->contiguous && i < c->n; i++)
+        if (seen->list[i] != CR_NONE && !(seen->list[i]->flags & CR_FLAG_CONTIGUOUS)) {
+            bool grad = cr_set_grad_enabled(false);
+            inputs_scope(seen);
+            cr_tensor *dense = cr_contiguous(seen->list[i]);
+            cr_set_grad_enabled(grad);
+            if (!dense) return cr_error_status();
+            inputs_replace(seen, i, dense);
+        }
+    if (!c->op->forward) return CR_OK;              /* a view is finished once it is placed */
+    cr_call dense = *c;
+    dense.in = seen->list;
+    return c->op->forward(&dense, out, aux);
+}
+
+/* Everything after the inputs are known to be usable. */
+static cr_tensor *run(cr_call *c) {
+    cr_meta m = {0}, aux_meta[CR_MAX_AUX] = {{0}};
+    cr_tensor *aux[CR_MAX_AUX] = {NULL};
+    if (c->op->infer(c, &m, aux_meta) != CR_OK) return NULL;
+    if (lacks_kernel(c->op, c->dev)) return run_composite(c);
+    cr_tensor *out = make_out(c, &m);
+    if (!out) return NULL;
+    inputs dense;
+    if (!inputs_copy(&dense, c->n, c->in, c->op->name)) { cr_release(out); return NULL; }
+    cr_status bad = run_kernel(c, &dense, out, aux, aux_meta);
+    c->out = out;
+    const cr_recorder *r = recorder;
+    if (bad == CR_OK && anomaly && r) bad = r->check(c, out);
+    if (bad == CR_OK && c->op->grad && cr_dtype_is_float((cr_dtype)out->dtype) && records(c)) bad = r->record(c, dense.list, out);
+    for (int k = 0; k < CR_MAX_AUX; k++) cr_release(aux[k]);
+    inputs_end(&dense);
+    if (bad != CR_OK) { cr_release(out); return NULL; }
+    return out;
+}
+
+cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params) {
+    cr_call c = {.op = op, .params = params, .n = n, .in = in};
+    inputs given;
+    cr_tensor *out = NULL;
+    if (check_inputs(&c) != CR_OK || !inputs_copy(&given, n, in, cr_call_name(&c))) return NULL;
+    c.in = given.list;
+    if (settle_device(&c, &given) == CR_OK) out = run(&c);
+    if (out && given.scope) cr_keep(out);
+    inputs_end(&given);
+    return out;
+}
+
+/* ---- elementwise programs as an op */
+static const cr_ew_params *ew(const cr_call *c) { return c->params; }
+
+static cr_status ew_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    const cr_program *p = ew(c)->program;
+    cr_dtype compute;
+    if (cr_rule_dtypes(p, c->in, &compute, &out->dtype) != CR_OK) return cr_error_status();
+    out->ndim = 0;
+    for (int i = 0; i < c->n; i++)
+        if (cr_broadcast(p->name, out->ndim, out->shape, c->in[i]->ndim, c->in[i]->shape, &out->ndim, out->shape) != CR_OK)
+            return cr_error_status();
+    return CR_OK;
+}
+
+static cr_status ew_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const cr_ew_params *q = ew(c);
+    cr_dtype compute, result;
+    cr_walk w;
+    if (cr_rule_dtypes(q->program, c->in, &compute, &result) != CR_OK) return cr_error_status();
+    cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &out, c->n, c->in, q->program->name);
+    return bad != CR_OK ? bad : c->dev->kernels->elementwise(&w, 1);
+}
+
+/* What the wanted gradients read: the table of each gradient program says so. */
+static uint32_t ew_saves(const cr_call *c) {
+    const cr_program *p = ew(c)->program;
+    const cr_gradient *g = cr_program_gradient(p);
+    uint32_t saves = 0;
+    for (int i = 0; g && i < c->n; i++)
+        for (int j = 0; c->needs[i] && g[i].program && j < g[i].n; j++)
+            if (g[i].from[j] <= p->n_in) saves |= g[i].from[j] < p->n_in ? CR_SAVE_IN(g[i].from[j]) : CR_SAVE_OUT;
+    return saves;
+}
+
+static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const cr_ew_params *q = ew(c);
+    const cr_program *p = q->program;
+    const cr_gradient *gradients = cr_program_gradient(p);
+    for (int i = 0; i < c->n; i++) {
+        if (!c->needs[i]) continue;
+        if (!gradients) { dx[i] = NULL; continue; }
+        const cr_gradient *d = &gradients[i];
+        const cr_tensor *in[CR_MAX_INPUTS + 2];
+        if (!d->program) continue;
+        for (int j = 0; j < d->n; j++)
+            in[j] = d->from[j] < p->n_in ? c->in[d->from[j]] : d->from[j] == p->n_in ? c->out : g;
+        dx[i] = cr_apply_program(d->program, in, q->params);
+    }
+}
+
+static void ew_hold(const void *params, bool hold) {
+    cr_program *p = (cr_program *)(uintptr_t)((const cr_ew_params *)params)->program;
+    if (hold) cr_program_retain(p);
+    else cr_program_free(p);
+}
+
+const cr_op cr_op_elementwise = {
+    .name = "elementwise", .arity = -1, .params_bytes = sizeof(cr_ew_params),
+    .saves_for = ew_saves, .infer = ew_infer, .forward = ew_forward, .grad = ew_grad, .hold = ew_hold,
+    .doc = "a program of ops.def or of cr_program_new, one pass over memory",
+};
+
+static cr_ew_params ew_params(const cr_program *p, const double *params) {
+    cr_ew_params q = {.program = p};
+    if (p->n_param) memcpy(q.params, params, sizeof(double) * (size_t)p->n_param);
+    return q;
+}
+
+cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params) {
+    cr_ew_params q = ew_params(p, params);
+    return cr_apply(&cr_op_elementwise, p->n_in, in, &q);
+}
+
+/* ---- in place */
+cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
+    if (!x) return cr_fail_null(op, "the tensor to write");
+    if (x == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE cannot be written");
+    for (int i = 0; i < x->ndim; i++)
+        if (x->strides[i] == 0 && x->shape[i] > 1 && x->numel)
+            return cr_fail(CR_BAD_VALUE, op, "cannot write in place: axis %d of %s is expanded, several elements share memory",
+                           i, cr_shape_text(x->ndim, x->shape).s);
+    bool wants = x->flags & CR_FLAG_REQUIRES_GRAD;
+    if (!grad_disabled && wants && cr_is_leaf(x))
+        return cr_fail(CR_RUNTIME, op, "a leaf that requires grad cannot be written in place: turn the gradient mode off around it");
+    if (!grad_disabled && (x->flags & CR_FLAG_VIEW) && (wants || recorded))
+        return cr_fail(CR_RUNTIME, op, "in-place work on a view that takes part in a graph is not supported: use the result of an op instead");
+    return CR_OK;
+}
+
+/* An input that shares storage with x but not element for element would be read after it was overwritten. */
+static bool shifted_overlap(const cr_tensor *x, const cr_tensor *t) {
+    if (t->storage != x->storage || t == x) return false;
+    return t->offset != x->offset || t->ndim != x->ndim || memcmp(t->shape, x->shape, sizeof(int64_t) * x->ndim) ||
+           memcmp(t->strides, x->strides, sizeof(int64_t) * x->ndim) || t->dtype != x->dtype;
+}
+
+static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
+    const char *name = cr_call_name(c);
+    cr_meta m;
+    cr_dtype compute, result;
+    const cr_ew_params *q = ew(c);
+    if (ew_infer(c, &m, NULL) != CR_OK || cr_rule_dtypes(q->program, c->in, &compute, &result) != CR_OK) return cr_error_status();
+    if (c->dev != x->dev) return cr_fail(CR_BAD_VALUE, name, "operands on two devices, %s and %s", x->dev->name, c->dev->name);
+    if (m.ndim != x->ndim || memcmp(m.shape, x->shape, sizeof(int64_t) * x->ndim))
+        return cr_fail(CR_BAD_VALUE, name, "a result of shape %s cannot be written into %s", cr_shape_text(m.ndim, m.shape).s,
+                       cr_shape_text(x->ndim, x->shape).s);
+    bool x_float = cr_dtype_is_float((cr_dtype)x->dtype);
+    if ((cr_dtype_is_float(result) && !x_float) || (result != CR_BOOL && x->dtype == CR_BOOL))
+        return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result), cr_dtype_name((cr_dtype)x->dtype));
+    for (int i = 0; i < c->n; i++)
+        if (shifted_overlap(x, c->in[i])) {
+            inputs_scope(given);
+            cr_tensor *copy = cr_clone(c->in[i]);
+            if (!copy) return cr_error_status();
+            inputs_replace(given, i, copy);
+        }
+    cr_walk w;
+    cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &x, c->n, c->in, name);
+    if (bad == CR_OK) bad = c->dev->kernels->elementwise(&w, 1);
+    if (bad != CR_OK) return bad;
+    const cr_recorder *r = recorder;
+    c->out = x;
+    if (records(c)) {
+        bad = r->record_in_place(c, c->in, x);
+        atomic_fetch_add(&x->storage->rewrites, 1);
+        x->rewrites = atomic_load(&x->storage->rewrites);
+    }
+    atomic_fetch_add(&x->storage->version, 1);
+    if (bad == CR_OK && anomaly && r) bad = r->check(c, x);
+    return bad;
+}
+
+cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params) {
+    cr_ew_params q = ew_params(p, params);
+    cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in};
+    inputs given;
+    if (check_inputs(&c) != CR_OK || cr_check_writable(p->name, x, records(&c)) != CR_OK) return NULL;
+    if (!inputs_copy(&given, c.n, in, p->name)) return NULL;
+    c.in = given.list;
+    cr_status bad = settle_device(&c, &given);
+    if (bad == CR_OK) bad = write_program(&c, &given, x);
+    inputs_end(&given);
+    return bad == CR_OK ? x : NULL;
+}

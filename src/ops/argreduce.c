@@ -1,0 +1,47 @@
+/* argreduce.c - where the largest or smallest element of an axis lies. */
+#include "compose.h"
+
+typedef struct arg_params { int axis; bool keepdim; } arg_params;
+
+static cr_status arg_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    const cr_tensor *x = c->in[0];
+    const arg_params *p = c->params;
+    if (x->ndim && !x->shape[p->axis])
+        return cr_fail(CR_BAD_VALUE, c->op->name, "axis %d of %s is empty: there is no position to give", p->axis, cr_shape_text(x->ndim, x->shape).s);
+    *out = (cr_meta){.dtype = CR_I64};
+    for (int i = 0; i < x->ndim; i++)
+        if (i != p->axis || p->keepdim) out->shape[out->ndim++] = i == p->axis ? 1 : x->shape[i];
+    return CR_OK;
+}
+
+static cr_status arg_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const cr_tensor *x = c->in[0];
+    const int axis = ((const arg_params *)c->params)->axis;
+    int64_t M = 1, N = 1;
+    for (int i = 0; i < axis; i++) M *= x->shape[i];
+    for (int i = axis + 1; i < x->ndim; i++) N *= x->shape[i];
+    return out->numel ? c->dev->kernels->arg_reduce(c->op == &cr_op_argmax, out, x, M, x->ndim ? x->shape[axis] : 1, N) : CR_OK;
+}
+
+#define ARG_TESTS {{.in = {{2, {3, 5}}}, .params = &(const arg_params){1, false}}, {.in = {{3, {2, 7, 3}}}, .params = &(const arg_params){1, true}}, \
+                   {.in = {{2, {0, 3}}}, .params = &(const arg_params){1, false}}, {.in = {{0, {0}}}, .params = &(const arg_params){0, false}}}
+
+const cr_op cr_op_argmax = {
+    .name = "argmax", .arity = 1, .params_bytes = sizeof(arg_params), .contiguous = true, .infer = arg_infer, .forward = arg_forward,
+    .no_grad = "positions are integers", .doc = "position of the first largest element; NaN is larger than all", .tests = ARG_TESTS,
+};
+const cr_op cr_op_argmin = {
+    .name = "argmin", .arity = 1, .params_bytes = sizeof(arg_params), .contiguous = true, .infer = arg_infer, .forward = arg_forward,
+    .no_grad = "positions are integers", .doc = "position of the first smallest element; NaN is smaller than all", .tests = ARG_TESTS,
+};
+
+static cr_tensor *arg(const cr_op *op, const cr_tensor *x, int axis, bool keepdim) {
+    if (!cr_given(op->name, "x", x)) return NULL;
+    int a = cr_axis(op->name, axis, x->ndim);
+    return a < 0 ? NULL : cr_apply(op, 1, &x, &(arg_params){a, keepdim});
+}
+
+cr_tensor *cr_argmax(const cr_tensor *x, int axis, bool keepdim) { return arg(&cr_op_argmax, x, axis, keepdim); }
+cr_tensor *cr_argmin(const cr_tensor *x, int axis, bool keepdim) { return arg(&cr_op_argmin, x, axis, keepdim); }

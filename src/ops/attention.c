@@ -1,0 +1,140 @@
+/* attention.c - softmax(scale q k^T) v for every head: q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D).
+ * Causal: query t sees the keys up to t + S - T; one that sees none gives 0.  The result lies as (B, T, H, D) in memory, so that
+ * putting the heads side by side again needs no copy.  The scores are never stored, but for the backward pass under create_graph.
+ * Fast twins: dev/cpu/attention.c. */
+#include "compose.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct attention_params { double scale; bool causal; } attention_params;
+typedef struct attention_inputs { const cr_tensor *q, *k, *v; int64_t T, S, D; double scale; bool causal; } attention_inputs;
+
+static attention_inputs inputs(const cr_call *c) {
+    const attention_params *p = c->params;
+    const cr_tensor *q = c->in[0], *k = c->in[1];
+    attention_inputs i = {q, k, c->in[2], q->shape[2], k->shape[2], q->shape[3], p->scale, p->causal};
+    if (i.scale == 0) i.scale = 1 / sqrt((double)i.D);
+    return i;
+}
+
+/* (B, H, T, D), in memory as (B, T, H, D) */
+static cr_meta heads_inside(const cr_tensor *q) {
+    cr_meta m = cr_meta_of(q);
+    int64_t H = q->shape[1], T = q->shape[2], D = q->shape[3];
+    m.strided = true;
+    m.strides[0] = T * H * D; m.strides[1] = D; m.strides[2] = H * D; m.strides[3] = 1;
+    return m;
+}
+
+static cr_status attention_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    const cr_tensor *q = c->in[0], *k = c->in[1], *v = c->in[2];
+    const attention_params *p = c->params;
+    cr_status status = cr_want_float("attention", q);
+    if (status == CR_OK) status = cr_want_same_dtype("attention", q, k);
+    if (status == CR_OK) status = cr_want_same_dtype("attention", q, v);
+    if (status != CR_OK) return status;
+    bool ok = q->ndim == 4 && k->ndim == 4 && v->ndim == 4;
+    for (int i = 0; i < 4 && ok; i++) ok = k->shape[i] == v->shape[i] && (i == 2 || q->shape[i] == k->shape[i]);
+    if (!ok)
+        return cr_fail(CR_BAD_VALUE, "attention", "takes q (B, H, T, D) and k, v (B, H, S, D): %s, %s, %s", cr_shape_text(q->ndim, q->shape).s,
+                       cr_shape_text(k->ndim, k->shape).s, cr_shape_text(v->ndim, v->shape).s);
+    if (!isfinite(p->scale)) return cr_fail(CR_BAD_VALUE, "attention", "the scale must be finite: %g", p->scale);
+    if (cr_shape_check("attention", 4, q->shape, dtype_of(q), NULL) != CR_OK) return cr_error_status();
+    *out = heads_inside(q);
+    aux[0] = (cr_meta){.dtype = wide_dtype(q), .ndim = 3, .shape = {q->shape[0], q->shape[1], q->shape[2]}};     /* log(sum(exp(scores))) */
+    return CR_OK;
+}
+
+/* x with D contiguous: itself where it is so. */
+static cr_tensor *dense_heads(const cr_tensor *x) {
+    return x->strides[3] == 1 || x->shape[3] == 1 ? cr_tensor_alias(x, NULL) : cr_packed(x);
+}
+
+static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    const attention_inputs i = inputs(c);
+    if (!out->numel) return CR_OK;
+    if (!i.S) {                                     /* nothing to see: every query gives 0 */
+        cr_status status = cr_fill_elements(out, 0);
+        return status == CR_OK ? cr_fill_elements(aux[0], -INFINITY) : status;
+    }
+    cr_tensor *q = dense_heads(i.q), *k = dense_heads(i.k), *v = dense_heads(i.v);
+    cr_status status = q && k && v ? c->dev->kernels->attention(out, aux[0], q, k, v, i.scale, i.causal) : cr_error_status();
+    cr_release(q); cr_release(k); cr_release(v);
+    return status;
+}
+
+/* ---- the plain formula, with all T x S weights */
+
+/* Which keys a query must not see: (T, S), or CR_NONE. */
+static cr_tensor *hidden(const attention_inputs *i) {
+    if (!i->causal) return same(CR_NONE);
+    cr_tensor *t = cr_unsqueeze(cr_arange(0, (double)i->T, 1, CR_I64, i->q->dev), 1), *s = cr_arange(0, (double)i->S, 1, CR_I64, i->q->dev);
+    return cr_gt(sub(s, t), cr_scalar_int(i->S - i->T));
+}
+
+/* p = softmax(scale q k^T), 0 where hidden: (B, H, T, S) */
+static cr_tensor *weights(const attention_inputs *i, const cr_tensor *q, const cr_tensor *k) {
+    cr_tensor *scores = mul_k(cr_matmul(q, transposed(k)), i->scale), *mask = hidden(i);
+    if (mask == CR_NONE) return cr_softmax(scores, -1);
+    return cr_masked_fill(cr_softmax(cr_masked_fill(scores, mask, -INFINITY), -1), mask, 0);
+}
+
+static cr_tensor *attention_composite(const cr_call *c) {
+    const attention_inputs i = inputs(c);
+    cr_tensor *o = cr_matmul(weights(&i, widened(i.q), widened(i.k)), widened(i.v));
+    return cast_to(cr_transpose(cr_contiguous(cr_transpose(o, 1, 2)), 1, 2), dtype_of(i.q));
+}
+
+/* o = p v, p = softmax(scale q k^T):  dv = p^T g,  ds = scale p (g v^T - sum(p g v^T)),  dq = ds k,  dk = ds^T q */
+static void composed_grad(const cr_call *c, const cr_tensor *cotangent, cr_tensor *dx[]) {
+    const attention_inputs i = inputs(c);
+    cr_tensor *q = widened(i.q), *k = widened(i.k), *v = widened(i.v), *g = widened(cotangent), *p = weights(&i, q, k);
+    cr_tensor *dp = cr_matmul(g, transposed(v));
+    cr_tensor *ds = mul_k(mul(p, sub(dp, sum_last(mul(p, dp)))), i.scale);
+    if (c->needs[0]) dx[0] = cr_matmul(ds, k);
+    if (c->needs[1]) dx[1] = cr_matmul(transposed(ds), q);
+    if (c->needs[2]) dx[2] = cr_matmul(transposed(p), g);
+}
+
+/* A gradient laid out as its input: heads inside time, or time inside heads. */
+static cr_tensor *laid_out_like(const cr_tensor *x) {
+    cr_meta m = x->strides[1] < x->strides[2] ? heads_inside(x) : cr_meta_of(x);
+    return cr_new_like(&m, x->dev);
+}
+
+static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const attention_inputs i = inputs(c);
+    cr_tensor *q = dense_heads(i.q), *k = dense_heads(i.k), *v = dense_heads(i.v), *dense = dense_heads(g);
+    cr_tensor *d[3] = {laid_out_like(i.q), laid_out_like(i.k), laid_out_like(i.v)};
+    bool ok = q && k && v && dense && d[0] && d[1] && d[2];
+    if (ok && c->out->numel && i.S)
+        ok = c->dev->kernels->attention_bwd(d[0], d[1], d[2], q, k, v, c->out, c->aux[0], dense, i.scale, i.causal) == CR_OK;
+    else
+        for (int n = 0; n < 3 && ok; n++) ok = cr_fill_elements(d[n], 0) == CR_OK;
+    for (int n = 0; n < 3; n++) if (c->needs[n]) dx[n] = ok ? d[n] : NULL;
+}
+
+static void attention_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    if (c->differentiable || !c->dev->kernels->attention_bwd) composed_grad(c, g, dx);
+    else fused_grad(c, g, dx);
+}
+
+const cr_op cr_op_attention = {
+    .name = "attention", .arity = 3, .params_bytes = sizeof(attention_params), .needs_kernel = offsetof(cr_kernels, attention),
+    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_OUT | CR_SAVE_AUX, .n_aux = 1,
+    .infer = attention_infer, .forward = attention_forward, .composite = attention_composite, .grad = attention_grad,
+    .doc = "softmax(scale q k^T) v for every head, without a matrix of all scores",
+    .tests = {{.in = {{4, {2, 3, 5, 7}}, {4, {2, 3, 5, 7}}, {4, {2, 3, 5, 7}}}, .params = &(const attention_params){0, true}},
+              {.in = {{4, {1, 2, 3, 5}}, {4, {1, 2, 7, 5}}, {4, {1, 2, 7, 5}}}, .params = &(const attention_params){0, true}},
+              {.in = {{4, {1, 2, 5, 3}}, {4, {1, 2, 2, 3}}, {4, {1, 2, 2, 3}}}, .params = &(const attention_params){0.5, true}},
+              {.in = {{4, {2, 1, 3, 5}}, {4, {2, 1, 7, 5}}, {4, {2, 1, 7, 5}}}, .params = &(const attention_params){0, false}},
+              {.in = {{4, {1, 1, 131, 11}}, {4, {1, 1, 131, 11}}, {4, {1, 1, 131, 11}}}, .params = &(const attention_params){0, true}},
+              {.in = {{4, {1, 2, 0, 3}}, {4, {1, 2, 5, 3}}, {4, {1, 2, 5, 3}}}, .params = &(const attention_params){0, false}}},
+};
+
+cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attention_options *o) {
+    attention_params p = {0};
+    if (o) p = (attention_params){o->scale, o->causal};
+    return cr_apply(&cr_op_attention, 3, (const cr_tensor *const[]){q, k, v}, &p);
+}

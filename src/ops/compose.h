@@ -1,0 +1,71 @@
+/* compose.h - what the structured ops share: argument checks, plain handles for kernels, and short names for gradients and
+ * composites.  The short names are the public functions; a scope around them owns what they return. */
+#ifndef CR_COMPOSE_H
+#define CR_COMPOSE_H
+
+#include "op.h"
+
+/* ---- argument checks (shared.c) */
+bool      cr_given(const char *op, const char *what, const cr_tensor *t);         /* neither NULL nor CR_NONE, else a message */
+cr_status cr_want_float(const char *op, const cr_tensor *t);
+cr_status cr_want_index(const char *op, const cr_tensor *t);                      /* i32 or i64 */
+cr_status cr_want_same_dtype(const char *op, const cr_tensor *a, const cr_tensor *b);
+cr_status cr_element(const char *op, double v, cr_dtype dt, void *element);       /* v as one element of dt; refused where it does not fit */
+
+/* ---- handles for kernels (shared.c): outside any graph; the caller releases them */
+cr_tensor *cr_packed(const cr_tensor *x);                                         /* x's elements in order: the same memory where it is so already */
+cr_tensor *cr_packed_as(const cr_tensor *x, cr_dtype dt);                         /* and in this dtype */
+cr_tensor *cr_shaped(const cr_tensor *x, int n, const int64_t *shape);            /* another shape over contiguous x */
+bool       cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *strides);   /* can x be seen so without a copy? */
+cr_status  cr_copy_elements(cr_tensor *dst, const cr_tensor *src);                /* the copy kernel; nothing for empty tensors */
+cr_status  cr_fill_elements(cr_tensor *dst, double v);                            /* the fill kernel; v must fit */
+cr_tensor *cr_filled(const cr_meta *m, const cr_device *dev, double v);           /* a new tensor, every element v */
+cr_tensor *cr_fused(const cr_tensor *like);                                       /* uninitialised, of like's shape and dtype: for a fused gradient */
+void       cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N);                /* x as M rows of N, its last axis; a scalar is one row of 1 */
+
+/* ---- ops that others use */
+extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_slice, cr_op_select, cr_op_expand, cr_op_unslice,
+    cr_op_clone, cr_op_cast, cr_op_transfer, cr_op_cat, cr_op_sum, cr_op_max, cr_op_min, cr_op_argmax, cr_op_argmin,
+    cr_op_matmul, cr_op_linear, cr_op_gather, cr_op_scatter_add, cr_op_softmax, cr_op_log_softmax, cr_op_layer_norm,
+    cr_op_rms_norm, cr_op_cross_entropy, cr_op_embedding, cr_op_embedding_bwd, cr_op_attention;
+
+cr_tensor *cr_alias(const cr_tensor *x);                                          /* a new handle on x, in the graph */
+/* Zeros of `size` along axis, with g at start, start + step, ...: the gradient of a slice. */
+cr_tensor *cr_unslice(const cr_tensor *g, int axis, int64_t start, int64_t step, int64_t size);
+cr_tensor *cr_sum_mask(const cr_tensor *x, uint32_t mask, bool keepdim, bool wide);    /* over the axes of mask; wide: half precision gives f32 */
+
+/* Ends a composite's scope: its result, or NULL, moves out. */
+static inline cr_tensor *cr_leave(cr_tensor *y) {
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
+/* A gradient that is the cotangent itself. */
+static inline cr_tensor *same(const cr_tensor *g) { return (cr_tensor *)(uintptr_t)g; }
+
+static inline cr_dtype dtype_of(const cr_tensor *x) { return (cr_dtype)x->dtype; }
+/* The dtype that statistics of x are kept in: f32 for half precision. */
+static inline cr_dtype wide_dtype(const cr_tensor *x) { return x->dtype == CR_F16 || x->dtype == CR_BF16 ? CR_F32 : (cr_dtype)x->dtype; }
+
+/* ---- the short names */
+static inline cr_tensor *add(const cr_tensor *a, const cr_tensor *b) { return cr_add(a, b); }
+static inline cr_tensor *sub(const cr_tensor *a, const cr_tensor *b) { return cr_sub(a, b); }
+static inline cr_tensor *mul(const cr_tensor *a, const cr_tensor *b) { return cr_mul(a, b); }
+static inline cr_tensor *divide(const cr_tensor *a, const cr_tensor *b) { return cr_div(a, b); }
+static inline cr_tensor *mul_k(const cr_tensor *a, double k) { return cr_mul_scalar(a, k); }
+static inline cr_tensor *sum_last(const cr_tensor *x) { return cr_sum(x, CR_LIST(-1), true); }
+static inline cr_tensor *mean_last(const cr_tensor *x) { return cr_mean(x, CR_LIST(-1), true); }
+static inline cr_tensor *transposed(const cr_tensor *x) { return cr_transpose(x, -2, -1); }
+static inline cr_tensor *cast_to(const cr_tensor *x, cr_dtype dt) { return !x || x->dtype == dt ? same(x) : cr_to(x, dt, x->dev); }
+static inline cr_tensor *widened(const cr_tensor *x) { return x ? cast_to(x, wide_dtype(x)) : NULL; }
+/* All the rows of x one below another, (rows, last axis). */
+static inline cr_tensor *rows_of(const cr_tensor *x) {
+    int64_t M, N;
+    if (!x) return NULL;
+    cr_rows_of(x, &M, &N);
+    return cr_reshape(x, CR_LIST(M, N));
+}
+static inline cr_tensor *reshaped_like(const cr_tensor *x, const cr_tensor *like) { return cr_reshape(x, like->ndim, like->shape); }
+
+#endif

@@ -1,0 +1,190 @@
+/* copy.c - the same values elsewhere: clone, contiguous, cast and move (cr_to), and writing in place (cr_copy_, cr_fill_, cr_write). */
+#include "compose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- clone: y = x, contiguous in new storage */
+static cr_status clone_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    *out = cr_meta_of(c->in[0]);
+    return CR_OK;
+}
+
+static cr_status clone_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    return cr_copy_elements(out, c->in[0]);
+}
+
+/* y = x:  dx = g */
+static void clone_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { (void)c; dx[0] = same(g); }
+
+const cr_op cr_op_clone = {
+    .name = "clone", .arity = 1, .infer = clone_infer, .forward = clone_forward, .grad = clone_grad, .doc = "a copy, contiguous",
+    .tests = {{.in = {{2, {3, 5}}}}, {.in = {{2, {0, 3}}}}, {.in = {{0, {0}}}}},
+};
+
+cr_tensor *cr_clone(const cr_tensor *x) { return cr_apply(&cr_op_clone, 1, &x, NULL); }
+
+cr_tensor *cr_contiguous(const cr_tensor *x) {
+    if (!cr_given("contiguous", "x", x)) return NULL;
+    return x->flags & CR_FLAG_CONTIGUOUS ? cr_alias(x) : cr_clone(x);
+}
+
+/* ---- cast: y = x in another dtype */
+typedef struct cast_params { cr_dtype dtype; } cast_params;
+
+static cr_status cast_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    *out = cr_meta_of(c->in[0]);
+    out->dtype = ((const cast_params *)c->params)->dtype;
+    return CR_OK;
+}
+
+/* y = cast(x):  dx = cast(g) */
+static void cast_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cast_to(g, dtype_of(c->in[0])); }
+
+const cr_op cr_op_cast = {
+    .name = "cast", .arity = 1, .params_bytes = sizeof(cast_params), .infer = cast_infer, .forward = clone_forward, .grad = cast_grad,
+    .doc = "x in another dtype",
+    .tests = {{.in = {{2, {3, 5}}}, .params = &(const cast_params){CR_F64}}, {.in = {{1, {7}}}, .params = &(const cast_params){CR_F32}}},
+};
+
+/* ---- transfer: y = x on another device, through host memory */
+typedef struct transfer_params { const cr_device *dev; } transfer_params;
+
+/* The result starts as a view of x, so that nothing is allocated on x's device; forward then gives it storage of its own. */
+static cr_status transfer_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    *out = cr_meta_of(c->in[0]);
+    return CR_OK;
+}
+
+/* Bytes between two devices; a device whose memory this process can read needs no staging. */
+static cr_status move_bytes(cr_storage *to, cr_storage *from, size_t at, size_t bytes) {
+    if (from->dev->host) return to->dev->kernels->upload(to->dev, to, 0, (const char *)from->data + at, bytes);
+    if (to->dev->host) return from->dev->kernels->download(from->dev, to->data, from, at, bytes);
+    void *staging = malloc(bytes);
+    if (!staging) return cr_fail(CR_NO_MEMORY, "transfer", "out of memory: asked for %zu bytes", bytes);
+    cr_status status = from->dev->kernels->download(from->dev, staging, from, at, bytes);
+    if (status == CR_OK) status = to->dev->kernels->upload(to->dev, to, 0, staging, bytes);
+    free(staging);
+    return status;
+}
+
+static cr_status transfer_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const cr_device *dev = ((const transfer_params *)c->params)->dev;
+    const cr_tensor *x = c->in[0];
+    size_t size = cr_dtype_size(dtype_of(x)), bytes = size * (size_t)x->numel;
+    cr_storage *s = dev->kernels->allocate(dev, bytes);
+    if (!s) return cr_error_status();
+    cr_status status = bytes ? move_bytes(s, x->storage, size * (size_t)x->offset, bytes) : CR_OK;
+    cr_storage_release(out->storage);
+    out->storage = s;
+    out->dev = dev;
+    out->offset = 0;
+    out->flags &= (uint16_t)~CR_FLAG_VIEW;
+    out->rewrites = 0;
+    return status;
+}
+
+/* y = x on another device:  dx = g on x's */
+static void transfer_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cr_to(g, dtype_of(g), c->in[0]->dev); }
+
+const cr_op cr_op_transfer = {
+    .name = "transfer", .arity = 1, .params_bytes = sizeof(transfer_params), .view = true, .contiguous = true,
+    .infer = transfer_infer, .forward = transfer_forward, .grad = transfer_grad, .doc = "x on another device",
+    .tests = {{.in = {{2, {3, 5}}}, .params = &(const transfer_params){&cr_device_ref}}},
+};
+
+cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
+    if (!cr_given("to", "x", x)) return NULL;
+    if (!dev) return cr_fail_null("to", "the device"), NULL;
+    if (!cr_dtype_valid((int)dt)) return cr_fail(CR_BAD_TYPE, "to", "%d is not a dtype", (int)dt), NULL;
+    if (x->dtype == dt && x->dev == dev) return cr_alias(x);
+    if (x->dev == dev) return cr_apply(&cr_op_cast, 1, &x, &(cast_params){dt});
+    if (x->dtype == dt) return cr_apply(&cr_op_transfer, 1, &x, &(transfer_params){dev});
+    cr_scope_begin();
+    cr_tensor *cast = cr_to(x, dt, x->dev);
+    return cr_leave(cast ? cr_to(cast, dt, dev) : NULL);
+}
+
+/* ---- in place */
+
+/* (x, y) -> y: x takes part so that a graph it came from ends here, with gradient 0. */
+static cr_program overwrite = {
+    .name = "copy_", .doc = "b", .rule = CR_RULE_ANY, .n_in = 2, .n_out = 1, .out = {1}, .fused = -1, .differentiable = true, .refs = -1,
+};
+
+static bool takes_part(const cr_tensor *x) { return cr_grad_enabled() && (x->flags & CR_FLAG_REQUIRES_GRAD); }
+
+/* Writes y's elements into x outside any graph; both on one device, y of x's shape by stride 0 where it repeats. */
+static cr_status write_elements(cr_tensor *x, const cr_tensor *y) {
+    cr_tensor *source = x->storage == y->storage ? cr_fused(y) : NULL;      /* they may overlap: through a copy */
+    if (x->storage == y->storage && !source) return cr_error_status();
+    cr_status status = source ? cr_copy_elements(source, y) : CR_OK;
+    if (status == CR_OK) status = cr_copy_elements(x, source ? source : y);
+    cr_release(source);
+    atomic_fetch_add(&x->storage->version, 1);
+    return status;
+}
+
+static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {
+    bool recorded = takes_part(x) || takes_part(y);
+    cr_status status = cr_check_writable("copy_", x, recorded);
+    if (status != CR_OK) return status;
+    const cr_tensor *source = y;
+    if (source->dev != x->dev || (recorded && source->dtype != x->dtype)) source = cr_to(source, recorded ? dtype_of(x) : dtype_of(y), x->dev);
+    if (source) source = cr_expand(source, x->ndim, x->shape);
+    if (!source) return cr_error_status();
+    if (!recorded) return write_elements(x, source);
+    return cr_apply_program_(&overwrite, x, (const cr_tensor *const[]){x, source}, NULL) ? CR_OK : cr_error_status();
+}
+
+cr_tensor *cr_copy_(cr_tensor *x, const cr_tensor *y) {
+    int n;
+    int64_t shape[CR_MAX_DIMS];
+    if (!cr_given("copy_", "x", x) || !cr_given("copy_", "y", y)) return NULL;
+    if (cr_broadcast("copy_", x->ndim, x->shape, y->ndim, y->shape, &n, shape) != CR_OK) return NULL;
+    if (n != x->ndim || memcmp(shape, x->shape, sizeof *shape * (size_t)n))
+        return cr_fail(CR_BAD_VALUE, "copy_", "%s does not broadcast into %s", cr_shape_text(y->ndim, y->shape).s, cr_shape_text(x->ndim, x->shape).s), NULL;
+    cr_scope_begin();
+    cr_status status = copy_into(x, y);
+    cr_scope_end();
+    return status == CR_OK ? x : NULL;
+}
+
+cr_tensor *cr_fill_(cr_tensor *x, double value) {
+    char element[8];
+    if (!cr_given("fill_", "x", x) || cr_element("fill_", value, dtype_of(x), element) != CR_OK) return NULL;
+    if (cr_check_writable("fill_", x, takes_part(x)) != CR_OK) return NULL;
+    if (takes_part(x)) {
+        cr_tensor *v = cr_full(CR_ALL, value, dtype_of(x), x->dev), *done = v ? cr_copy_(x, v) : NULL;
+        cr_release(v);
+        return done;
+    }
+    if (cr_fill_elements(x, value) != CR_OK) return NULL;
+    atomic_fetch_add(&x->storage->version, 1);
+    return x;
+}
+
+cr_status cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes) {
+    if (!cr_given("write", "the tensor", t)) return cr_error_status();
+    if (!cr_dtype_valid((int)dt)) return cr_fail(CR_BAD_TYPE, "write", "%d is not a dtype", (int)dt);
+    if (bytes != cr_dtype_size(dt) * (size_t)t->numel)
+        return cr_fail(CR_BAD_VALUE, "write", "%s of %s takes %zu bytes, not %zu", cr_shape_text(t->ndim, t->shape).s, cr_dtype_name(dt),
+                       cr_dtype_size(dt) * (size_t)t->numel, bytes);
+    if (bytes && !src) return cr_fail_null("write", "src");
+    cr_status status = cr_check_writable("write", t, takes_part(t));
+    if (status != CR_OK || !bytes) return status;
+    if (t->dtype == dt && (t->flags & CR_FLAG_CONTIGUOUS) && !takes_part(t)) {
+        status = t->dev->kernels->upload(t->dev, t->storage, (size_t)t->offset * cr_dtype_size(dt), src, bytes);
+        atomic_fetch_add(&t->storage->version, 1);
+        return status;
+    }
+    cr_tensor *values = cr_from(src, t->ndim, t->shape, dt, t->dev);
+    status = values && cr_copy_(t, values) ? CR_OK : cr_error_status();
+    cr_release(values);
+    return status;
+}

@@ -1,0 +1,105 @@
+/* cross_entropy.c - -log softmax(x)[target] of each row; the mean or sum over rows is composed of it.
+ * x (..., V), target (...) of class numbers.  With label smoothing s the wanted distribution is q = (1 - s) onehot(target) + s / V.
+ * Fast twins: dev/cpu/rows.c. */
+#include "compose.h"
+
+#include <string.h>
+
+typedef struct ce_params { int64_t ignore; double smoothing; } ce_params;
+static const ce_params *params(const cr_call *c) { return c->params; }
+
+static cr_status ce_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    const cr_tensor *x = c->in[0], *target = c->in[1];
+    const double s = params(c)->smoothing;
+    cr_status status = cr_want_float("cross_entropy", x);
+    if (status == CR_OK && !x->ndim) status = cr_fail(CR_BAD_VALUE, "cross_entropy", "the logits need a last axis of classes");
+    if (status == CR_OK) status = cr_want_index("cross_entropy", target);
+    if (status != CR_OK) return status;
+    if (target->ndim != x->ndim - 1 || memcmp(target->shape, x->shape, sizeof(int64_t) * target->ndim))
+        return cr_fail(CR_BAD_VALUE, "cross_entropy", "logits %s take a target of shape %s: %s", cr_shape_text(x->ndim, x->shape).s,
+                       cr_shape_text(x->ndim - 1, x->shape).s, cr_shape_text(target->ndim, target->shape).s);
+    if (!x->shape[x->ndim - 1] && target->numel) return cr_fail(CR_BAD_VALUE, "cross_entropy", "no classes: logits %s", cr_shape_text(x->ndim, x->shape).s);
+    if (!(s >= 0 && s <= 1)) return cr_fail(CR_BAD_VALUE, "cross_entropy", "label smoothing must be in [0, 1]: %g", s);
+    *out = cr_meta_of(target);
+    out->dtype = wide_dtype(x);
+    aux[0] = *out;                                  /* log(sum(exp(x))) of each row */
+    return CR_OK;
+}
+
+static cr_status ce_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    int64_t M, V;
+    cr_rows_of(c->in[0], &M, &V);
+    return M ? c->dev->kernels->cross_entropy(out, aux[0], c->in[0], c->in[1], M, V, params(c)->ignore, params(c)->smoothing) : CR_OK;
+}
+
+/* The target with 0 in place of what is ignored; ignored: where. */
+static cr_tensor *safe_target(const cr_call *c, cr_tensor **ignored) {
+    cr_tensor *ignore = cr_scalar_int(params(c)->ignore), *target = cast_to(c->in[1], CR_I64);
+    *ignored = cr_eq(target, ignore);
+    return cr_masked_fill(target, *ignored, 0);
+}
+
+/* loss = -(1 - s) logp[target] - s mean(logp), 0 where ignored */
+static cr_tensor *ce_composite(const cr_call *c) {
+    const double s = params(c)->smoothing;
+    cr_tensor *ignored, *target = safe_target(c, &ignored), *logp = cr_log_softmax(widened(c->in[0]), -1);
+    if (!c->in[1]->numel) return cr_sum(logp, CR_LIST(-1), false);
+    cr_tensor *loss = mul_k(cr_gather(logp, -1, cr_unsqueeze(target, -1)), s - 1);
+    if (s > 0) loss = sub(loss, mul_k(mean_last(logp), s));
+    return cr_masked_fill(cr_squeeze(loss, CR_LIST(-1)), ignored, 0);
+}
+
+/* q: (1 - s) onehot(target) + s / V, of x's shape; a constant */
+static cr_tensor *wanted(const cr_call *c, const cr_tensor *target, cr_dtype dt) {
+    const cr_tensor *x = c->in[0];
+    const double s = params(c)->smoothing;
+    cr_tensor *at = cr_unsqueeze(target, -1);
+    cr_tensor *base = cr_full(x->ndim, x->shape, s / (double)x->shape[x->ndim - 1], dt, x->dev);
+    return at ? cr_scatter_add(base, -1, at, cr_full(at->ndim, at->shape, 1 - s, dt, x->dev)) : NULL;
+}
+
+static cr_tensor *fused_grad(const cr_call *c, const cr_tensor *g) {
+    int64_t M, V;
+    cr_tensor *dx = cr_fused(c->in[0]), *dense = cr_packed(g);
+    cr_rows_of(c->in[0], &M, &V);
+    if (!dx || !dense || !dx->numel) return dx;
+    cr_status status = c->dev->kernels->cross_entropy_bwd(dx, c->in[0], c->in[1], c->aux[0], dense, M, V, params(c)->ignore, params(c)->smoothing);
+    return status == CR_OK ? dx : NULL;
+}
+
+/* loss = -sum(q log softmax(x)):  dx = g (softmax(x) - q), 0 where ignored */
+static void ce_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    if (!c->needs[0]) return;
+    if (!c->differentiable && c->dev->kernels->cross_entropy_bwd) { dx[0] = fused_grad(c, g); return; }
+    if (!c->in[0]->numel) { dx[0] = cr_zeros_like(c->in[0]); return; }
+    cr_tensor *ignored, *target = safe_target(c, &ignored), *x = widened(c->in[0]);
+    cr_tensor *gap = x ? sub(cr_softmax(x, -1), wanted(c, target, dtype_of(x))) : NULL;
+    dx[0] = mul(cr_unsqueeze(cr_masked_fill(g, ignored, 0), -1), gap);
+}
+
+const cr_op cr_op_cross_entropy = {
+    .name = "cross_entropy", .arity = 2, .params_bytes = sizeof(ce_params), .contiguous = true, .needs_kernel = offsetof(cr_kernels, cross_entropy),
+    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_AUX, .n_aux = 1,
+    .infer = ce_infer, .forward = ce_forward, .composite = ce_composite, .grad = ce_grad, .doc = "-log softmax(logits)[target] of each row",
+};
+
+cr_cross_entropy_options cr_cross_entropy_defaults(void) { return (cr_cross_entropy_options){.ignore_index = -100, .reduction = CR_MEAN}; }
+
+/* How many rows count, as a tensor: what is ignored is known on the device alone. */
+static cr_tensor *rows_that_count(const cr_tensor *target, int64_t ignore, cr_dtype dt) {
+    return cast_to(cr_sum(cr_ne(target, cr_scalar_int(ignore)), CR_ALL, false), dt);
+}
+
+cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target, const cr_cross_entropy_options *o) {
+    const cr_cross_entropy_options plain = cr_cross_entropy_defaults();
+    if (!o) o = &plain;
+    if (o->reduction != CR_MEAN && o->reduction != CR_SUM && o->reduction != CR_EACH)
+        return cr_fail(CR_BAD_VALUE, "cross_entropy", "%d is not a reduction", (int)o->reduction), NULL;
+    if (!cr_given("cross_entropy", "logits", logits) || !cr_given("cross_entropy", "target", target)) return NULL;
+    cr_scope_begin();
+    cr_tensor *each = cr_apply(&cr_op_cross_entropy, 2, (const cr_tensor *const[]){logits, target}, &(ce_params){o->ignore_index, o->label_smoothing});
+    cr_tensor *y = each;
+    if (y && o->reduction != CR_EACH) y = cr_sum(each, CR_ALL, false);
+    if (y && o->reduction == CR_MEAN) y = divide(y, rows_that_count(target, o->ignore_index, dtype_of(y)));
+    return cr_leave(cast_to(y, dtype_of(logits)));
+}

@@ -1,0 +1,116 @@
+/* matmul.c - products of matrices and batches of them.  Fast twin: dev/cpu/matmul.c.  linear.c has the product with bias. */
+#include "compose.h"
+
+#include <string.h>
+
+/* A vector on the left is a row (1, K), on the right a column (K, 1). */
+static void as_matrix(const cr_tensor *x, bool left, int *n, int64_t *shape, int64_t *strides) {
+    *n = x->ndim == 1 ? 2 : x->ndim;
+    memcpy(shape, x->shape, sizeof x->shape);
+    memcpy(strides, x->strides, sizeof x->strides);
+    if (x->ndim != 1) return;
+    shape[1] = left ? x->shape[0] : 1;
+    shape[0] = left ? 1 : x->shape[0];
+    strides[1] = left ? x->strides[0] : 0;
+    strides[0] = left ? 0 : x->strides[0];
+}
+
+static cr_status matmul_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    const cr_tensor *a = c->in[0], *b = c->in[1];
+    int na, nb, n;
+    int64_t sa[CR_MAX_DIMS], sb[CR_MAX_DIMS], strides[CR_MAX_DIMS], batch[CR_MAX_DIMS];
+    if (!a->ndim || !b->ndim)
+        return cr_fail(CR_BAD_VALUE, "matmul", "both operands need an axis: %s x %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s);
+    cr_status status = cr_want_same_dtype("matmul", a, b);
+    if (status != CR_OK) return status;
+    if (a->dtype == CR_BOOL) return cr_fail(CR_BAD_TYPE, "matmul", "takes numbers, not bool");
+    as_matrix(a, true, &na, sa, strides);
+    as_matrix(b, false, &nb, sb, strides);
+    if (sa[na - 1] != sb[nb - 2])
+        return cr_fail(CR_BAD_VALUE, "matmul", "inner dimensions differ: %s x %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s);
+    status = cr_broadcast("matmul", na - 2, sa, nb - 2, sb, &n, batch);
+    if (status != CR_OK) return status;
+    *out = (cr_meta){.dtype = dtype_of(a), .ndim = n};
+    memcpy(out->shape, batch, sizeof *batch * (size_t)n);
+    if (a->ndim > 1) out->shape[out->ndim++] = sa[na - 2];
+    if (b->ndim > 1) out->shape[out->ndim++] = sb[nb - 1];
+    return cr_shape_check("matmul", out->ndim, out->shape, out->dtype, NULL);
+}
+
+/* x as (batch..., rows, columns) with n axes, stride 0 along batch axes that x lacks or repeats. */
+static cr_tensor *operand(const cr_tensor *x, bool left, int n, const int64_t *batch) {
+    cr_meta m = {.dtype = dtype_of(x), .ndim = n, .offset = x->offset, .strided = true};
+    int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS];
+    int nx;
+    as_matrix(x, left, &nx, shape, strides);
+    for (int i = 0, k = nx - n; i < n; i++, k++) {
+        bool matrix = i >= n - 2, there = k >= 0;
+        m.shape[i] = matrix ? shape[k] : batch[i];
+        m.strides[i] = there && (matrix || shape[k] == batch[i]) ? strides[k] : 0;
+    }
+    return cr_tensor_alias(x, &m);
+}
+
+/* A batch of a against one matrix b is one tall product, where a's rows lie evenly in memory; NULL without a message where not. */
+static cr_tensor *tall(const cr_tensor *a, int64_t rows) {
+    cr_meta m = {.dtype = dtype_of(a), .ndim = 2, .shape = {rows, a->shape[a->ndim - 1]}, .offset = a->offset, .strided = true};
+    return cr_view_strides(a, 2, m.shape, m.strides) ? cr_tensor_alias(a, &m) : NULL;
+}
+
+static cr_status matmul_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const cr_tensor *a = c->in[0], *b = c->in[1];
+    int64_t K = a->shape[a->ndim - 1], shape[CR_MAX_DIMS], M = a->ndim > 1 ? a->shape[a->ndim - 2] : 1, N = b->ndim > 1 ? b->shape[b->ndim - 1] : 1;
+    if (!out->numel) return CR_OK;
+    if (!K) return cr_fill_elements(out, 0);
+    int n = out->ndim - (a->ndim > 1) - (b->ndim > 1);      /* batch axes */
+    memcpy(shape, out->shape, sizeof *shape * (size_t)n);
+    cr_tensor *left = n && b->ndim <= 2 ? tall(a, out->numel / N) : NULL;
+    if (left) n = 0;
+    shape[n] = left ? out->numel / N : M;
+    shape[n + 1] = N;
+    if (!left) left = operand(a, true, n + 2, shape);
+    cr_tensor *right = operand(b, false, n + 2, shape), *y = cr_shaped(out, n + 2, shape);
+    cr_status status = left && right && y ? c->dev->kernels->matmul(y, left, right, NULL, false) : cr_error_status();
+    cr_release(left); cr_release(right); cr_release(y);
+    return status;
+}
+
+/* A cotangent as (..., M, N), whatever of the two axes a vector operand took away. */
+static cr_tensor *as_product(const cr_tensor *g, const cr_tensor *a, const cr_tensor *b) {
+    cr_tensor *y = b->ndim == 1 ? cr_unsqueeze(g, -1) : same(g);
+    return a->ndim == 1 ? cr_unsqueeze(y, -2) : y;
+}
+
+static cr_tensor *row_or_matrix(const cr_tensor *a) { return a->ndim == 1 ? cr_unsqueeze(a, 0) : same(a); }
+static cr_tensor *column_or_matrix(const cr_tensor *b) { return b->ndim == 1 ? cr_unsqueeze(b, 1) : same(b); }
+
+/* y = a b:  da = g b^T,  db = a^T g; where a batch of a met one b, db is one product over all rows */
+static void matmul_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const cr_tensor *a = c->in[0], *b = c->in[1];
+    cr_tensor *gm = as_product(g, a, b);
+    if (c->needs[0]) {
+        cr_tensor *da = cr_matmul(gm, transposed(column_or_matrix(b)));
+        dx[0] = a->ndim == 1 && da ? cr_squeeze(da, CR_LIST(-2)) : da;
+    }
+    if (c->needs[1]) {
+        bool fold = a->ndim > 2 && b->ndim <= 2;
+        cr_tensor *db = fold ? cr_matmul(transposed(rows_of(a)), rows_of(gm)) : cr_matmul(transposed(row_or_matrix(a)), gm);
+        dx[1] = b->ndim == 1 && db ? cr_squeeze(db, CR_LIST(-1)) : db;
+    }
+}
+
+static uint32_t matmul_saves(const cr_call *c) {
+    return (c->needs[0] ? CR_SAVE_IN(1) : 0) | (c->needs[1] ? CR_SAVE_IN(0) : 0);
+}
+
+const cr_op cr_op_matmul = {
+    .name = "matmul", .arity = 2, .saves_for = matmul_saves, .infer = matmul_infer, .forward = matmul_forward, .grad = matmul_grad,
+    .doc = "product of matrices, or of batches of them that broadcast",
+    .tests = {{.in = {{2, {3, 5}}, {2, {5, 7}}}}, {.in = {{3, {2, 3, 5}}, {2, {5, 7}}}}, {.in = {{3, {2, 3, 5}}, {3, {2, 5, 3}}}},
+              {.in = {{1, {5}}, {1, {5}}}}, {.in = {{1, {3}}, {3, {2, 3, 5}}}}, {.in = {{2, {3, 0}}, {2, {0, 2}}}},
+              {.in = {{4, {2, 1, 3, 5}}, {3, {3, 5, 2}}}}, {.in = {{3, {2, 3, 5}}, {1, {5}}}}},
+};
+
+cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b) { return cr_apply(&cr_op_matmul, 2, (const cr_tensor *const[]){a, b}, NULL); }

@@ -1,0 +1,45 @@
+/* new.c - storage for results, borrowed memory, and the address of a tensor's elements. */
+#include "op.h"
+
+#include <stdint.h>
+
+/* Elements that dense or padded strides reach, at least numel. */
+static int64_t span(const cr_meta *m, int64_t numel) {
+    if (!m->strided || numel == 0) return numel;
+    int64_t last = 0;
+    for (int i = 0; i < m->ndim; i++) last += (m->shape[i] - 1) * m->strides[i];
+    return last + 1;
+}
+
+cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev) {
+    int64_t numel;
+    if (cr_shape_check("empty", m->ndim, m->shape, m->dtype, &numel) != CR_OK) return NULL;
+    cr_storage *s = dev->kernels->allocate(dev, (size_t)span(m, numel) * cr_dtype_size(m->dtype));
+    if (!s) return NULL;
+    cr_meta placed = *m;
+    placed.offset = 0;
+    return cr_tensor_new(s, dev, &placed);
+}
+
+cr_tensor *cr_borrow(void *data, int n, const int64_t *shape, cr_dtype dt, void (*done)(void *), void *ctx) {
+    cr_meta m = {.dtype = dt, .ndim = n};
+    int64_t numel;
+    cr_status bad = cr_shape_check("borrow", n, shape, dt, &numel);
+    if (bad == CR_OK && numel && !data) bad = cr_fail_null("borrow", "data");
+    if (bad == CR_OK && (uintptr_t)data % cr_dtype_size(dt))
+        bad = cr_fail(CR_BAD_VALUE, "borrow", "the address is not aligned to the %zu bytes of %s", cr_dtype_size(dt), cr_dtype_name(dt));
+    if (bad != CR_OK) return NULL;                  /* the caller keeps the memory: done is not called */
+    for (int i = 0; i < n; i++) m.shape[i] = shape[i];
+    cr_storage *s = cr_storage_new(data, (size_t)numel * cr_dtype_size(dt), cr_cpu(), NULL);
+    if (!s) return NULL;
+    cr_tensor *t = cr_tensor_new(s, cr_cpu(), &m);
+    if (t) { s->done = done; s->ctx = ctx; }
+    return t;
+}
+
+void *cr_data(const cr_tensor *t) {
+    if (!t) return cr_fail_null("data", "the tensor"), NULL;
+    if (!t->storage) return cr_fail(CR_BAD_VALUE, "data", "CR_NONE has no data"), NULL;
+    if (!t->dev->host) return cr_fail(CR_BAD_VALUE, "data", "memory of %s has no address here: cr_read copies it", t->dev->name), NULL;
+    return cr_tensor_data(t);
+}

@@ -1,0 +1,89 @@
+/* op.h - what an op is, and how one is run.  One structured op is one file with one const struct cr_op. */
+#ifndef CR_OP_H
+#define CR_OP_H
+
+#include "../dev/dev.h"
+#include "../dev/program.h"
+
+typedef struct cr_op cr_op;
+
+enum { CR_PARAMS_BYTES = 192, CR_MAX_AUX = 2, CR_MAX_TESTS = 8, CR_TEST_INPUTS = 3 };
+#define CR_SAVE_IN(i) (1u << (i))                   /* inputs 0..15 */
+#define CR_SAVE_INS   0xffffu                       /* every input */
+#define CR_SAVE_OUT   (1u << 16)
+#define CR_SAVE_AUX   (1u << 17)
+
+/* One use of an op.  In gradients: in[i] and out hold data only if saved (else dtype, shape and device alone). */
+typedef struct cr_call {
+    const cr_op *op;
+    const void *params;                             /* the op's own struct of op->params_bytes bytes */
+    int n;
+    const cr_tensor *const *in;                     /* CR_NONE where absent */
+    const cr_device *dev;
+    const cr_tensor *out;
+    const cr_tensor *aux[CR_MAX_AUX];
+    const bool *needs;                              /* gradients: is one for in[i] wanted? */
+    bool differentiable;                            /* gradients: create_graph, so no fused kernels */
+} cr_call;
+
+typedef struct cr_test_case { struct { int ndim; int64_t shape[4]; } in[CR_TEST_INPUTS]; const void *params; } cr_test_case;
+
+struct cr_op {
+    const char *name;
+    int arity;                                      /* -1: any number >= 1 */
+    uint32_t optional;                              /* bit i: in[i] may be CR_NONE */
+    size_t params_bytes;
+    bool view;                                      /* the result shares in[0]'s storage, placed by infer */
+    bool contiguous;                                /* inputs are made contiguous before forward */
+    bool grafts;                                    /* gradients run the forward again: inputs keep their place in the graph */
+    size_t needs_kernel;                            /* offsetof(cr_kernels, x): where x is NULL the composite runs; 0: always forward */
+    uint32_t saves;                                 /* CR_SAVE_... */
+    uint32_t (*saves_for)(const cr_call *c);        /* instead of saves, from c->needs: what these gradients truly read */
+    int n_aux;
+    cr_status (*infer)(const cr_call *c, cr_meta *out, cr_meta aux[]);    /* shape and dtype rule, all argument checks */
+    cr_status (*forward)(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]);
+    cr_tensor *(*composite)(const cr_call *c);      /* the op over other ops; records itself */
+    void (*grad)(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]);  /* fills dx[i] where needs[i]; entries start as CR_NONE; NULL: failed */
+    const char *no_grad;                            /* why there is no gradient, where grad is NULL and forward is not */
+    const char *doc;                                /* one line */
+    cr_test_case tests[CR_MAX_TESTS];
+    void (*hold)(const void *params, bool hold);    /* params own something: a node that copies them holds it, and lets go when freed */
+};
+
+/* Runs an op: checks, infers, runs, records.  params may be NULL when params_bytes is 0.  Returns a new handle, or NULL. */
+cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params);
+
+/* Runs an elementwise program (recorded as one node).  in: p->n_in tensors that broadcast. */
+cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params);
+/* In place: writes the program's only result into x (= in[0] in most uses); the shape of x must be the broadcast shape. */
+cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params);
+
+const char *cr_call_name(const cr_call *c);         /* the op's or the program's name, for messages */
+/* May x be written in place here and now?  recorded: the write will be part of the graph. */
+cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded);
+
+extern const cr_op cr_op_elementwise;               /* the op of every program node; params: cr_ew_params */
+typedef struct cr_ew_params { const cr_program *program; double params[8]; } cr_ew_params;
+
+/* Programs (ops/program.c, ops/derive.c). */
+const cr_program  *cr_program_by_name(const char *name);                  /* a row of ops.def, or NULL */
+const cr_gradient *cr_program_gradient(const cr_program *p);              /* n_in entries, derived on first use; NULL: out of memory or not differentiable */
+cr_program        *cr_program_retain(const cr_program *p);
+int                cr_program_count(void);                                /* rows of ops.def */
+const cr_program  *cr_program_at(int i);
+
+/* Every structured op, for tests and documentation (ops/all.c). */
+extern const cr_op *const cr_ops_all[];             /* NULL at the end */
+
+/* The seam to grad: NULL until the first leaf requires a gradient.  record attaches a node to out; c->in are the inputs as given
+ * (before they were made contiguous), saved the ones forward saw. */
+typedef struct cr_recorder {
+    cr_status (*record)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out);
+    cr_status (*record_in_place)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *x);   /* x becomes the op's result */
+    cr_status (*check)(const cr_call *c, const cr_tensor *out);           /* anomaly mode */
+} cr_recorder;
+void cr_set_recorder(const cr_recorder *r);
+bool cr_anomaly_enabled(void);
+cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev);           /* uninitialised storage of m's size; honours dense strides */
+
+#endif

@@ -1,0 +1,37 @@
+/* programs.h - the table of elementwise functions (programs.gen.c), and the workbench on which new programs are put together
+ * (build.c): from text (program.c) or as the gradient of another program (derive.c). */
+#ifndef CR_PROGRAMS_H
+#define CR_PROGRAMS_H
+
+#include "op.h"
+#include "rows.gen.h"
+
+extern cr_program cr_rows[CR_ROW_COUNT];            /* with their gradients; those of higher order are derived and cached */
+extern const int16_t cr_opcode_row[CR_OP_COUNT];    /* the row that is exactly this instruction */
+
+enum { CR_MAX_PARAMS = sizeof((cr_ew_params){0}.params) / sizeof(double) };
+
+/* Values are shared: asking for the same one twice gives the same number.  A failure is remembered, gives -1 from then on, and is
+ * reported once by cr_build_finish; -1 as an operand is fine, so expressions nest without checks. */
+typedef struct cr_build_value { int op; int a, b, c; double k; } cr_build_value;    /* op < 0: an input, param (number a) or constant k */
+typedef struct cr_build {
+    int n, room, slots;
+    cr_build_value *values;                         /* operands come before their users */
+    int *table;                                     /* open addressing over values: number + 1, 0 is free */
+    cr_status failed;                               /* CR_NO_MEMORY, or CR_BAD_VALUE: too many values */
+} cr_build;
+
+int  cr_build_input(cr_build *b, int i);
+int  cr_build_param(cr_build *b, int i);
+int  cr_build_const(cr_build *b, double k);
+int  cr_build_op(cr_build *b, int opcode, int v0, int v1, int v2);      /* operands not used: -1 */
+int  cr_build_row(cr_build *b, const cr_program *p, const int *args);   /* p (a row or a row's gradient) on values: its inputs, then its params */
+bool cr_build_is(const cr_build *b, int v, double k);                   /* is v the constant k? */
+void cr_build_free(cr_build *b);
+
+/* The program of what the n_out results need, refs 1.  used NULL: it has n_in inputs; else those among them that are read, their
+ * numbers in used[], or `fallback` alone when none is. */
+typedef struct cr_build_result { const char *name, *doc; int n_in, n_param, n_out; int out[CR_MAX_OUTPUTS]; uint8_t *used; int fallback; } cr_build_result;
+cr_program *cr_build_finish(const cr_build *b, const cr_build_result *r);
+
+#endif

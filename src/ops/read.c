@@ -1,0 +1,40 @@
+/* read.c - elements on their way to the caller: cr_read, cr_item. */
+#include "compose.h"
+
+#include <math.h>
+
+cr_status cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t bytes) {
+    if (!cr_given("read", "the tensor", t)) return cr_error_status();
+    if (!cr_dtype_valid((int)dt)) return cr_fail(CR_BAD_TYPE, "read", "%d is not a dtype", (int)dt);
+    size_t size = cr_dtype_size(dt), needed = size * (size_t)t->numel;
+    if (bytes != needed)
+        return cr_fail(CR_BAD_VALUE, "read", "%s as %s takes %zu bytes, not %zu", cr_shape_text(t->ndim, t->shape).s, cr_dtype_name(dt), needed, bytes);
+    if (!bytes) return CR_OK;
+    if (!dst) return cr_fail_null("read", "dst");
+    cr_tensor *x = cr_packed_as(t, dt);
+    if (!x) return cr_error_status();
+    cr_status status = x->dev->kernels->download(x->dev, dst, x->storage, (size_t)x->offset * size, bytes);
+    cr_release(x);
+    return status;
+}
+
+/* The bytes of the only element. */
+static cr_status only_element(const char *op, const cr_tensor *t, void *element) {
+    if (!cr_given(op, "the tensor", t)) return cr_error_status();
+    if (t->numel != 1) return cr_fail(CR_BAD_VALUE, op, "needs a tensor of one element: %s", cr_shape_text(t->ndim, t->shape).s);
+    size_t size = cr_dtype_size(dtype_of(t));
+    return t->dev->kernels->download(t->dev, element, t->storage, (size_t)t->offset * size, size);
+}
+
+double cr_item(const cr_tensor *t) {
+    char element[8];
+    return only_element("item", t, element) == CR_OK ? cr_load_f64(element, dtype_of(t)) : NAN;
+}
+
+int64_t cr_item_int(const cr_tensor *t) {
+    char element[8];
+    if (only_element("item_int", t, element) != CR_OK) return 0;
+    if (cr_dtype_is_float(dtype_of(t)))
+        return cr_fail(CR_BAD_TYPE, "item_int", "needs an integer tensor: %s", cr_dtype_name(dtype_of(t))), 0;
+    return cr_load_i64(element, dtype_of(t));
+}

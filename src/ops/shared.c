@@ -1,0 +1,110 @@
+/* shared.c - what the structured ops share: checks of their arguments, and handles for kernels.  Nothing here is recorded. */
+#include "compose.h"
+
+#include <math.h>
+#include <string.h>
+
+bool cr_given(const char *op, const char *what, const cr_tensor *t) {
+    if (!t) return cr_fail_null(op, what), false;
+    if (t == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "%s is CR_NONE, but it is not optional", what), false;
+    return true;
+}
+
+cr_status cr_want_float(const char *op, const cr_tensor *t) {
+    if (cr_dtype_is_float(dtype_of(t))) return CR_OK;
+    return cr_fail(CR_BAD_TYPE, op, "needs a floating point tensor: %s", cr_dtype_name(dtype_of(t)));
+}
+
+cr_status cr_want_index(const char *op, const cr_tensor *t) {
+    if (t->dtype == CR_I32 || t->dtype == CR_I64) return CR_OK;
+    return cr_fail(CR_BAD_TYPE, op, "indices must be int32 or int64: %s", cr_dtype_name(dtype_of(t)));
+}
+
+cr_status cr_want_same_dtype(const char *op, const cr_tensor *a, const cr_tensor *b) {
+    if (a->dtype == b->dtype) return CR_OK;
+    return cr_fail(CR_BAD_TYPE, op, "expected both to have the same dtype: %s, %s", cr_dtype_name(dtype_of(a)), cr_dtype_name(dtype_of(b)));
+}
+
+/* Integers drop the fraction, as PyTorch's full and fill_ do; what lies outside of the dtype is refused. */
+static bool fits(double v, cr_dtype dt) {
+    if (dt == CR_BOOL) return true;
+    int bits = 8 * (int)cr_dtype_size(dt);
+    switch (cr_dtype_kind(dt)) {
+        case CR_KIND_UNSIGNED: return v > -1 && v < ldexp(1, bits);
+        case CR_KIND_SIGNED: return trunc(v) >= -ldexp(1, bits - 1) && v < ldexp(1, bits - 1);
+        default: return true;
+    }
+}
+
+cr_status cr_element(const char *op, double v, cr_dtype dt, void *element) {
+    bool ok = fits(v, dt);
+    if (ok) cr_store_f64(element, dt, v);
+    if (ok && cr_dtype_is_float(dt) && isfinite(v)) ok = isfinite(cr_load_f64(element, dt));
+    return ok ? CR_OK : cr_fail(CR_BAD_VALUE, op, "%.17g does not fit %s", v, cr_dtype_name(dt));
+}
+
+cr_tensor *cr_packed_as(const cr_tensor *x, cr_dtype dt) {
+    if ((x->flags & CR_FLAG_CONTIGUOUS) && x->dtype == dt) return cr_tensor_alias(x, NULL);
+    cr_meta m = cr_meta_of(x);
+    m.dtype = dt;
+    cr_tensor *y = cr_new_like(&m, x->dev);
+    if (y && cr_copy_elements(y, x) != CR_OK) { cr_release(y); return NULL; }
+    return y;
+}
+
+cr_tensor *cr_packed(const cr_tensor *x) { return cr_packed_as(x, dtype_of(x)); }
+
+cr_tensor *cr_shaped(const cr_tensor *x, int n, const int64_t *shape) {
+    cr_meta m = {.dtype = dtype_of(x), .ndim = n, .strided = true, .offset = x->offset};
+    memcpy(m.shape, shape, sizeof *shape * (size_t)n);
+    cr_strides_contiguous(n, shape, m.strides);
+    return cr_tensor_alias(x, &m);
+}
+
+/* Axes that lie together in x's memory form a chunk; the new axes must fill each chunk exactly. */
+bool cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *strides) {
+    cr_strides_contiguous(n, shape, strides);
+    if (x->flags & CR_FLAG_CONTIGUOUS) return true;
+    int to = n - 1;
+    int64_t chunk = 1, filled = 1, base = x->strides[x->ndim - 1];
+    for (int from = x->ndim - 1; from >= 0; from--) {
+        chunk *= x->shape[from];
+        if (from && (x->shape[from - 1] == 1 || x->strides[from - 1] == chunk * base)) continue;
+        while (to >= 0 && (filled < chunk || shape[to] == 1)) {
+            strides[to] = filled * base;
+            filled *= shape[to--];
+        }
+        if (filled != chunk) return false;
+        if (from) base = x->strides[from - 1];
+        chunk = filled = 1;
+    }
+    return to < 0;
+}
+
+cr_status cr_copy_elements(cr_tensor *dst, const cr_tensor *src) {
+    return dst->numel ? dst->dev->kernels->copy(dst, src) : CR_OK;
+}
+
+cr_status cr_fill_elements(cr_tensor *dst, double v) {
+    char element[8];
+    if (!dst->numel) return CR_OK;
+    cr_store_f64(element, dtype_of(dst), v);
+    return dst->dev->kernels->fill(dst, element);
+}
+
+cr_tensor *cr_filled(const cr_meta *m, const cr_device *dev, double v) {
+    cr_tensor *y = cr_new_like(m, dev);
+    if (y && cr_fill_elements(y, v) != CR_OK) { cr_release(y); return NULL; }
+    return y;
+}
+
+cr_tensor *cr_fused(const cr_tensor *like) {
+    cr_meta m = cr_meta_of(like);
+    return cr_new_like(&m, like->dev);
+}
+
+void cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N) {
+    *N = x->ndim ? x->shape[x->ndim - 1] : 1;
+    *M = 1;
+    for (int i = 0; i < x->ndim - 1; i++) *M *= x->shape[i];
+}

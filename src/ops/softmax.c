@@ -1,0 +1,73 @@
+/* softmax.c - softmax and its logarithm, over the last axis; another axis is moved there and back.
+ * Fast twins: dev/cpu/rows.c. */
+#include "compose.h"
+
+static bool is_log(const cr_call *c) { return c->op == &cr_op_log_softmax; }
+
+static cr_status softmax_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    *out = cr_meta_of(c->in[0]);
+    return cr_want_float(c->op->name, c->in[0]);
+}
+
+static cr_status softmax_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    int64_t M, N;
+    cr_rows_of(out, &M, &N);
+    return out->numel ? c->dev->kernels->softmax(out, c->in[0], M, N, is_log(c)) : CR_OK;
+}
+
+/* e / sum(e) with e = exp(x - max(x)); its logarithm: x - max(x) - log(sum(e)) */
+static cr_tensor *softmax_composite(const cr_call *c) {
+    const cr_tensor *x = c->in[0];
+    if (!x->numel) return cr_clone(x);
+    cr_tensor *wide = widened(x->ndim ? x : cr_unsqueeze(x, 0));
+    cr_tensor *shifted = sub(wide, cr_detach(cr_max(wide, CR_LIST(-1), true))), *e = cr_exp(shifted);
+    cr_tensor *y = is_log(c) ? sub(shifted, cr_log(sum_last(e))) : divide(e, sum_last(e));
+    return reshaped_like(cast_to(y, dtype_of(x)), x);
+}
+
+static cr_tensor *fused_grad(const cr_call *c, const cr_tensor *g) {
+    int64_t M, N;
+    const cr_tensor *y = c->out;
+    cr_rows_of(y, &M, &N);
+    cr_tensor *dx = cr_fused(y), *dense = cr_packed(g);
+    if (!dx || !dense) return NULL;
+    return !dx->numel || c->dev->kernels->softmax_bwd(dx, y, dense, M, N, is_log(c)) == CR_OK ? dx : NULL;
+}
+
+/* y = softmax(x):      dx = y (g - sum(g y))
+ * y = log_softmax(x):  dx = g - exp(y) sum(g) */
+static void softmax_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const cr_tensor *y = c->out;
+    if (!c->differentiable && c->dev->kernels->softmax_bwd) dx[0] = fused_grad(c, g);
+    else if (!y->ndim) dx[0] = cr_zeros_like(y);            /* of one element: y is 1, or 0, whatever x */
+    else if (is_log(c)) dx[0] = sub(g, mul(cr_exp(y), sum_last(g)));
+    else dx[0] = mul(y, sub(g, sum_last(mul(g, y))));
+}
+
+#define SOFTMAX_TESTS {{.in = {{2, {4, 7}}}}, {.in = {{2, {0, 5}}}}, {.in = {{2, {5, 0}}}}, {.in = {{1, {1}}}}, {.in = {{0, {0}}}}, {.in = {{3, {2, 3, 1031}}}}}
+
+const cr_op cr_op_softmax = {
+    .name = "softmax", .arity = 1, .contiguous = true, .needs_kernel = offsetof(cr_kernels, softmax), .saves = CR_SAVE_OUT,
+    .infer = softmax_infer, .forward = softmax_forward, .composite = softmax_composite, .grad = softmax_grad,
+    .doc = "exp(x) / sum(exp(x)) over the last axis", .tests = SOFTMAX_TESTS,
+};
+const cr_op cr_op_log_softmax = {
+    .name = "log_softmax", .arity = 1, .contiguous = true, .needs_kernel = offsetof(cr_kernels, softmax), .saves = CR_SAVE_OUT,
+    .infer = softmax_infer, .forward = softmax_forward, .composite = softmax_composite, .grad = softmax_grad,
+    .doc = "x - log(sum(exp(x))) over the last axis", .tests = SOFTMAX_TESTS,
+};
+
+static cr_tensor *over_axis(const cr_op *op, const cr_tensor *x, int axis) {
+    if (!cr_given(op->name, "x", x)) return NULL;
+    int a = cr_axis(op->name, axis, x->ndim);
+    if (a < 0) return NULL;
+    if (a >= x->ndim - 1) return cr_apply(op, 1, &x, NULL);
+    cr_scope_begin();
+    const cr_tensor *last = cr_transpose(x, a, -1);
+    return cr_leave(cr_transpose(cr_apply(op, 1, &last, NULL), a, -1));
+}
+
+cr_tensor *cr_softmax(const cr_tensor *x, int axis) { return over_axis(&cr_op_softmax, x, axis); }
+cr_tensor *cr_log_softmax(const cr_tensor *x, int axis) { return over_axis(&cr_op_log_softmax, x, axis); }

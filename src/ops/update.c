@@ -1,0 +1,122 @@
+/* update.c - cr_program_update: one program over many sets of tensors, in place, in one call of the device (an optimizer's step). */
+#include "programs.h"
+#include "walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where a tensor's elements lie: the bytes [low, high) of a storage. */
+typedef struct range { const cr_storage *storage; int64_t low, high, item; const cr_tensor *t; } range;
+
+static range range_of(const cr_tensor *t, int64_t item) {
+    int64_t low = t->offset, high = t->offset + (t->numel > 0), bytes = (int64_t)cr_dtype_size((cr_dtype)t->dtype);
+    for (int i = 0; i < t->ndim && t->numel; i++) {
+        int64_t reach = (t->shape[i] - 1) * t->strides[i];
+        if (reach < 0) low += reach;
+        else high += reach;
+    }
+    return (range){t->storage, low * bytes, high * bytes, item, t};
+}
+
+static int by_address(const void *x, const void *y) {
+    const range *a = x, *b = y;
+    if (a->storage != b->storage) return (uintptr_t)a->storage < (uintptr_t)b->storage ? -1 : 1;
+    return (a->low > b->low) - (a->low < b->low);
+}
+
+static bool same_elements(const cr_tensor *a, const cr_tensor *b) {
+    size_t n = sizeof(int64_t) * a->ndim;
+    return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && a->ndim == b->ndim &&
+           !memcmp(a->shape, b->shape, n) && !memcmp(a->strides, b->strides, n);
+}
+
+/* The first of the sorted, disjoint written ranges that r touches, or NULL. */
+static const range *touched(const range *written, int64_t n, const range *r) {
+    int64_t low = 0, high = n;                      /* the first one that ends after r begins */
+    while (low < high) {
+        int64_t mid = (low + high) / 2;
+        const range *w = &written[mid];
+        bool before = w->storage != r->storage ? (uintptr_t)w->storage < (uintptr_t)r->storage : w->high <= r->low;
+        if (before) low = mid + 1;
+        else high = mid;
+    }
+    const range *w = &written[low];
+    return low < n && w->storage == r->storage && w->low < r->high && r->high > r->low ? w : NULL;
+}
+
+/* The runs are independent, so nothing that one of them writes may be read or written by another; an input of the same run may
+ * be the very elements of a result. */
+static cr_status check_overlap(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in) {
+    int64_t n = 0;
+    range *written = malloc(sizeof *written * (size_t)(count * p->n_out));
+    if (!written) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
+    for (int64_t i = 0; i < count * p->n_out; i++)
+        if (out[i]->numel) written[n++] = range_of(out[i], i / p->n_out);
+    qsort(written, (size_t)n, sizeof *written, by_address);
+    cr_status bad = CR_OK;
+    for (int64_t i = 1; i < n && bad == CR_OK; i++)
+        if (written[i].storage == written[i - 1].storage && written[i].low < written[i - 1].high)
+            bad = cr_fail(CR_BAD_VALUE, p->name, "results of tensors %lld and %lld share memory", (long long)written[i - 1].item, (long long)written[i].item);
+    for (int64_t i = 0; i < count * p->n_in && bad == CR_OK; i++) {
+        range r = range_of(in[i], i / p->n_in);
+        const range *w = touched(written, n, &r);
+        if (w && (w->item != r.item || !same_elements(w->t, r.t)))
+            bad = cr_fail(CR_BAD_VALUE, p->name, "input %d of tensor %lld overlaps what is written to tensor %lld: clone it first",
+                          (int)(i % p->n_in), (long long)r.item, (long long)w->item);
+    }
+    free(written);
+    return bad;
+}
+
+static cr_status check_tensor(const cr_program *p, const cr_tensor *t, const char *what, int64_t item, const cr_device *dev) {
+    if (!t) return cr_fail_null(p->name, what);
+    if (t == CR_NONE || !t->storage) return cr_fail(CR_BAD_VALUE, p->name, "%s of tensor %lld is CR_NONE", what, (long long)item);
+    if (t->dev != dev)
+        return cr_fail(CR_BAD_VALUE, p->name, "operands on two devices, %s and %s: move one with cr_to", dev->name, t->dev->name);
+    if (!cr_dtype_is_float((cr_dtype)t->dtype))
+        return cr_fail(CR_BAD_TYPE, p->name, "%s of tensor %lld is %s: updates take floats", what, (long long)item, cr_dtype_name((cr_dtype)t->dtype));
+    return CR_OK;
+}
+
+static cr_status check_item(const cr_program *p, int64_t item, cr_tensor *const *out, const cr_tensor *const *in, const cr_device *dev) {
+    for (int r = 0; r < p->n_out; r++) {
+        if (check_tensor(p, out[r], "a result", item, dev) != CR_OK) return cr_error_status();
+        bool wants = cr_grad_enabled() && out[r]->flags & CR_FLAG_REQUIRES_GRAD;
+        if (wants)
+            return cr_fail(CR_RUNTIME, p->name, "result %d of tensor %lld requires grad: updates are not recorded, turn the gradient mode off around them",
+                           r, (long long)item);
+        if (cr_check_writable(p->name, out[r], false) != CR_OK) return cr_error_status();
+    }
+    for (int k = 0; k < p->n_in; k++)
+        if (check_tensor(p, in[k], "an input", item, dev) != CR_OK) return cr_error_status();
+    return CR_OK;
+}
+
+static cr_status run(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in, const double *params,
+                     cr_walk *walks) {
+    const cr_device *dev = out[0] ? out[0]->dev : NULL;
+    for (int64_t i = 0; i < count; i++)
+        if (check_item(p, i, out + i * p->n_out, in + i * p->n_in, dev) != CR_OK) return cr_error_status();
+    if (check_overlap(p, count, out, in) != CR_OK) return cr_error_status();
+    for (int64_t i = 0; i < count; i++) {
+        cr_dtype compute, result;
+        if (cr_rule_dtypes(p, in + i * p->n_in, &compute, &result) != CR_OK ||
+            cr_walk_fill(&walks[i], p, params, compute, p->n_out, out + i * p->n_out, p->n_in, in + i * p->n_in, p->name) != CR_OK)
+            return cr_error_status();
+    }
+    for (int64_t i = 0; i < count * p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
+    return dev->kernels->elementwise(walks, count);
+}
+
+cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in, const double *params) {
+    if (!p) return cr_fail_null("program", "the program");
+    if (count < 0 || count > INT32_MAX) return cr_fail(CR_BAD_VALUE, p->name, "%lld tensors: 0 to %d", (long long)count, INT32_MAX);
+    if (count == 0) return CR_OK;
+    if (!out || !in) return cr_fail_null(p->name, !out ? "out" : "in");
+    if (p->n_param && !params) return cr_fail(CR_BAD_VALUE, p->name, "takes %d params, got NULL", p->n_param);
+    cr_walk *walks = malloc(sizeof *walks * (size_t)count);
+    if (!walks) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
+    cr_status bad = run(p, count, out, in, params, walks);
+    free(walks);
+    return bad;
+}

@@ -1,0 +1,124 @@
+/* walk.c - fills a cr_walk from tensors, and PyTorch's dtype rules for programs. */
+#include "walk.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- dtypes: aten/native/TypeProperties.cpp's three ranks - tensors with axes, 0-d tensors, numbers */
+enum { NO_DTYPE = CR_DTYPES };
+
+static int join(int a, int b) {
+    return a == NO_DTYPE ? b : b == NO_DTYPE ? a : (int)cr_promote((cr_dtype)a, (cr_dtype)b);
+}
+
+/* A lower rank counts only where it is of a higher kind. */
+static int combine(int high, int low) {
+    if (high == NO_DTYPE || low == NO_DTYPE) return join(high, low);
+    bool low_float = cr_dtype_is_float((cr_dtype)low);
+    if (cr_dtype_is_float((cr_dtype)high)) return high;
+    return high == CR_BOOL || low_float ? join(high, low) : high;
+}
+
+static cr_dtype promoted(const cr_program *p, const cr_tensor *const *in) {
+    int rank[3] = {NO_DTYPE, NO_DTYPE, NO_DTYPE};
+    for (int i = p->rule == CR_RULE_WHERE; i < p->n_in; i++) {
+        bool weak = in[i]->flags & CR_FLAG_WEAK;
+        int dt = in[i]->dtype;
+        if (weak && cr_dtype_is_float((cr_dtype)dt)) dt = CR_F32;    /* a number is of the default float dtype */
+        int r = weak ? 2 : in[i]->ndim == 0;
+        rank[r] = join(rank[r], dt);
+    }
+    return (cr_dtype)combine(rank[0], combine(rank[1], rank[2]));
+}
+
+cr_status cr_rule_dtypes(const cr_program *p, const cr_tensor *const *in, cr_dtype *compute, cr_dtype *result) {
+    cr_dtype dt = promoted(p, in);
+    bool is_float = cr_dtype_is_float(dt);
+    if (p->rule == CR_RULE_WHERE && in[0]->dtype != CR_BOOL)
+        return cr_fail(CR_BAD_TYPE, p->name, "the condition must be bool, got %s: compare it, as in x != 0", cr_dtype_name((cr_dtype)in[0]->dtype));
+    if (p->rule == CR_RULE_NUMBER && dt == CR_BOOL)
+        return cr_fail(CR_BAD_TYPE, p->name, "bool is not a number: cast to an integer or float dtype first");
+    if (p->rule == CR_RULE_BITS && is_float)
+        return cr_fail(CR_BAD_TYPE, p->name, "works on the bits of integers and bool, got %s", cr_dtype_name(dt));
+    if (p->rule == CR_RULE_FLOAT && !is_float) dt = CR_F32;
+    *result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
+    *compute = dt == CR_F16 || dt == CR_BF16 ? CR_F32 : dt;
+    return CR_OK;
+}
+
+/* ---- the walk */
+static void fill_arg(cr_arg *a, const cr_tensor *t, int ndim, const int64_t *shape) {
+    *a = (cr_arg){.data = t->dev->host ? cr_tensor_data(t) : NULL, .storage = t->storage, .offset = t->offset, .dtype = (cr_dtype)t->dtype};
+    int missing = ndim - t->ndim;
+    for (int i = missing; i < ndim; i++)
+        a->strides[i] = t->shape[i - missing] == shape[i] ? t->strides[i - missing] : 0;
+}
+
+static cr_arg *operand(cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
+
+/* Axis i can go into axis `last` before it when every operand steps over the two as over one. */
+static bool mergeable(cr_walk *w, int last, int i) {
+    for (int k = 0; k < w->n_out + w->n_in; k++) {
+        const cr_arg *a = operand(w, k);
+        if (a->strides[last] != a->strides[i] * w->shape[i]) return false;
+    }
+    return true;
+}
+
+/* Drops axes of size 1 and merges neighbours, in order; what is left stays row-major over the outputs. */
+static void coalesce(cr_walk *w) {
+    int last = -1;
+    for (int i = 0; i < w->ndim; i++) {
+        if (w->shape[i] == 1) continue;
+        bool merge = last >= 0 && mergeable(w, last, i);
+        if (!merge) last++;
+        for (int k = 0; k < w->n_out + w->n_in; k++) operand(w, k)->strides[last] = operand(w, k)->strides[i];
+        w->shape[last] = merge ? w->shape[last] * w->shape[i] : w->shape[i];
+    }
+    w->ndim = last + 1;
+}
+
+static void one_axis(cr_walk *w) {
+    w->ndim = 1;
+    w->shape[0] = w->numel;
+    for (int k = 0; k < w->n_out + w->n_in; k++) operand(w, k)->strides[0] = 1;
+}
+
+static cr_status check_shapes(int n_out, cr_tensor *const *out, int n_in, const cr_tensor *const *in, const char *op) {
+    const cr_tensor *y = out[0];
+    for (int r = 1; r < n_out; r++)
+        if (out[r]->ndim != y->ndim || memcmp(out[r]->shape, y->shape, sizeof(int64_t) * y->ndim))
+            return cr_fail(CR_BAD_VALUE, op, "results of different shapes, %s and %s", cr_shape_text(y->ndim, y->shape).s,
+                           cr_shape_text(out[r]->ndim, out[r]->shape).s);
+    for (int k = 0; k < n_in; k++) {
+        const cr_tensor *t = in[k];
+        bool fits = t->ndim <= y->ndim;
+        for (int i = 0; fits && i < t->ndim; i++) fits = t->shape[i] == y->shape[i + y->ndim - t->ndim] || t->shape[i] == 1;
+        if (!fits)
+            return cr_fail(CR_BAD_VALUE, op, "shape %s does not broadcast to the result's %s", cr_shape_text(t->ndim, t->shape).s,
+                           cr_shape_text(y->ndim, y->shape).s);
+    }
+    return CR_OK;
+}
+
+/* An integer run must not cut 0.5 to 0 in silence; infinities mean "no bound" and saturate. */
+static cr_status check_params(const cr_program *p, const double *params, cr_dtype compute, const char *op) {
+    for (int i = 0; i < p->n_param && !cr_dtype_is_float(compute); i++)
+        if (isnan(params[i]) || (isfinite(params[i]) && params[i] != trunc(params[i])))
+            return cr_fail(CR_BAD_TYPE, op, "parameter %g has no %s value: cast the tensor to a float dtype first", params[i], cr_dtype_name(compute));
+    return CR_OK;
+}
+
+cr_status cr_walk_fill(cr_walk *w, const cr_program *p, const double *params, cr_dtype compute, int n_out, cr_tensor *const *out,
+                       int n_in, const cr_tensor *const *in, const char *op) {
+    if (check_shapes(n_out, out, n_in, in, op) != CR_OK || check_params(p, params, compute, op) != CR_OK) return cr_error_status();
+    const cr_tensor *y = out[0];
+    w->program = p, w->params = params, w->compute = compute, w->n_out = n_out, w->n_in = n_in;
+    w->ndim = y->ndim, w->numel = y->numel;
+    memcpy(w->shape, y->shape, sizeof w->shape);
+    for (int r = 0; r < n_out; r++) fill_arg(&w->out[r], out[r], y->ndim, y->shape);
+    for (int k = 0; k < n_in; k++) fill_arg(&w->in[k], in[k], y->ndim, y->shape);
+    if (w->numel > 1) coalesce(w);
+    else one_axis(w);
+    return CR_OK;
+}

@@ -1,0 +1,486 @@
+#!/usr/bin/env python3
+"""Writes everything that follows from src/ops/ops.def: programs, gradients, CPU kernels, declarations, tests, documentation.
+
+use: tools/gen_ops.py            write the files that changed
+     tools/gen_ops.py --check    write nothing; name the files that are not current and exit with 1
+
+A row becomes a Row, its expressions become Programs (numbered values, equal ones shared), and each file is one function of the rows.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = "src/ops/ops.def"
+DEFAULT_INPUTS = {"UNARY": ["x"], "BINARY": ["a", "b"], "TERNARY": ["c", "a", "b"]}
+RULES = {"FLOATS": "CR_RULE_FLOAT", "NUMBER": "CR_RULE_NUMBER", "ANY": "CR_RULE_ANY", "BITS": "CR_RULE_BITS",
+         "TEST": "CR_RULE_TEST", "WHERE": "CR_RULE_WHERE"}
+OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "ADD", ast.Sub: "SUB", ast.Mult: "MUL", ast.Div: "DIV", ast.Lt: "LT", ast.LtE: "LE", ast.Gt: "GT", ast.GtE: "GE",
+    ast.Eq: "EQ", ast.NotEq: "NE"}
+WIDTH = 130
+
+
+class BadRow(Exception):
+    """A row that cannot be understood; says the line."""
+
+    def __init__(self, node: ast.AST, message: str) -> None:
+        super().__init__(f"{SOURCE}:{getattr(node, 'lineno', 0)}: {message}")
+
+
+@dataclass(frozen=True)
+class Primitive:
+    name: str
+    arity: int
+    doc: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One elementwise function, as it stands in ops.def."""
+
+    name: str
+    inputs: list[str]
+    params: dict[str, float]            # name -> PyTorch's default
+    rule: str
+    value: ast.expr
+    grads: list[ast.expr | None]        # of each input; None: there is none
+    low: float
+    high: float
+    doc: str
+    lets: dict[str, ast.expr]
+    group: str
+
+
+Key = tuple[object, ...]                # ("in", 0), ("param", 0), ("const", 0.5), ("MUL", Key, Key)
+
+
+@dataclass
+class Program:
+    """A row's value or one of its gradients in single assignment, ready to be written down."""
+
+    name: str
+    doc: str
+    rule: str
+    inputs: list[str]                   # names of what it reads, in order
+    sources: list[int]                  # the same as numbers: row inputs, then y, then g
+    params: list[str]
+    consts: list[float]
+    instrs: list[tuple[str, list[int]]]
+    out: int
+    fused: int = -1
+
+    def value_names(self) -> list[str]:
+        constants = [f"k{i}" for i in range(len(self.consts))]
+        return self.inputs + self.params + constants + [f"v{i}" for i in range(len(self.instrs))]
+
+
+@dataclass
+class Compiled:
+    """A row with its programs; grads[i] is None where no gradient flows."""
+
+    row: Row
+    value: Program
+    grads: list[Program | None] = field(default_factory=list)
+
+    def programs(self) -> Iterator[Program]:
+        yield self.value
+        yield from (g for g in self.grads if g)
+
+
+# ---- reading ----------------------------------------------------------------------------------------------------------------
+
+def read_source(text: str) -> tuple[list[Primitive], list[Row]]:
+    primitives: list[Primitive] = []
+    rows: list[Row] = []
+    group = ""
+    for statement in ast.parse(text).body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise BadRow(statement, "expected a row such as UNARY(...)")
+        kind = call.func.id
+        if kind == "PRIMITIVE":
+            primitives.append(Primitive(name_of(call.args[0]), int(number(call.args[1])), string(call.args[2])))
+        elif kind == "GROUP":
+            group = string(call.args[0])
+        elif kind in DEFAULT_INPUTS:
+            rows.append(read_row(kind, call, group))
+            if rows[-1].name in (r.name for r in rows[:-1]):
+                raise BadRow(call, f"a second row named {rows[-1].name}")
+        else:
+            raise BadRow(call, f"unknown kind of row {kind}")
+    return primitives, rows
+
+
+def read_row(kind: str, call: ast.Call, group: str) -> Row:
+    count = len(DEFAULT_INPUTS[kind])
+    if len(call.args) != 6 + count:
+        raise BadRow(call, f"{kind} takes {6 + count} arguments, got {len(call.args)}")
+    head, rule, value, *grads = call.args[: 3 + count]
+    low, high, doc = call.args[3 + count :]
+    inputs, params = DEFAULT_INPUTS[kind], {}
+    if isinstance(head, ast.Call):
+        inputs = [name_of(a) for a in head.args] or inputs
+        params = {k.arg: number(k.value) for k in head.keywords if k.arg}
+        head = head.func
+    if len(inputs) != count:
+        raise BadRow(call, f"{kind} has {count} inputs, got {inputs}")
+    if name_of(rule) not in RULES:
+        raise BadRow(rule, f"dtypes are one of {', '.join(RULES)}")
+    lets = {k.arg: k.value for k in call.keywords if k.arg}
+    none_or = [None if isinstance(g, ast.Name) and g.id == "NONE" else g for g in grads]
+    return Row(name_of(head), inputs, params, name_of(rule), value, none_or, number(low), number(high), string(doc), lets, group)
+
+
+def name_of(node: ast.expr) -> str:
+    if not isinstance(node, ast.Name):
+        raise BadRow(node, "expected a name")
+    return node.id
+
+
+def string(node: ast.expr) -> str:
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        raise BadRow(node, "expected a string")
+    return node.value
+
+
+def number(node: ast.expr) -> float:
+    """The value of products and quotients of numbers, pi, sqrt and log."""
+    match node:
+        case ast.Constant(value=int() | float() as v):
+            return float(v)
+        case ast.UnaryOp(op=ast.USub(), operand=x):
+            return -number(x)
+        case ast.BinOp(left=a, op=ast.Mult(), right=b):
+            return number(a) * number(b)
+        case ast.BinOp(left=a, op=ast.Div(), right=b):
+            return number(a) / number(b)
+        case ast.Name(id="pi"):
+            return math.pi
+        case ast.Call(func=ast.Name(id="sqrt" | "log" as f), args=[x]):
+            return math.sqrt(number(x)) if f == "sqrt" else math.log(number(x))
+    raise BadRow(node, "expected a number")
+
+
+# ---- expressions to programs ------------------------------------------------------------------------------------------------
+
+def evaluate(node: ast.expr, names: dict[str, Key], arity: dict[str, int]) -> Key:
+    """An expression as nested keys; equal subexpressions are equal keys."""
+    def go(n: ast.expr) -> Key:
+        match n:
+            case ast.Name(id=name) if name in names:
+                return names[name]
+            case ast.Name(id=name):
+                raise BadRow(n, f"unknown name {name}: here are {', '.join(names)}")
+            case ast.Call(func=ast.Name(id="K"), args=[x]):
+                return ("const", number(x))
+            case ast.Call(func=ast.Name(id=f), args=args) if f in arity:
+                if len(args) != arity[f]:
+                    raise BadRow(n, f"{f} takes {arity[f]} operands")
+                return (f, *map(go, args))
+            case ast.UnaryOp(op=ast.USub(), operand=x):
+                return ("NEG", go(x))
+            case ast.BinOp(left=a, op=op, right=b) if type(op) in OPERATORS:
+                return (OPERATORS[type(op)], go(a), go(b))
+            case ast.Compare(left=a, ops=[op], comparators=[b]) if type(op) in OPERATORS:
+                return (OPERATORS[type(op)], go(a), go(b))
+        raise BadRow(n, f"not in the vocabulary: {ast.unparse(n)}")
+    return go(node)
+
+
+def leaves(key: Key, kind: str) -> Iterator[Key]:
+    if key[0] == kind:
+        yield key
+    elif key[0] not in ("in", "param", "const"):
+        for operand in key[1:]:
+            assert isinstance(operand, tuple)
+            yield from leaves(operand, kind)
+
+
+def linearize(root: Key, first: dict[Key, int]) -> tuple[list[tuple[str, list[int]]], int]:
+    """Instructions in order of need.  first: numbers of the inputs, params and constants."""
+    number_of = dict(first)
+    instrs: list[tuple[str, list[int]]] = []
+
+    def visit(key: Key) -> int:
+        if key not in number_of:
+            operands = [visit(k) for k in key[1:] if isinstance(k, tuple)]
+            number_of[key] = len(first) + len(instrs)
+            instrs.append((str(key[0]), operands))
+        return number_of[key]
+
+    return instrs, visit(root)
+
+
+def make_program(row: Row, expression: ast.expr, gradient_of: str | None, arity: dict[str, int]) -> Program:
+    labels = row.inputs + (["y", "g"] if gradient_of else [])
+    names: dict[str, Key] = {name: ("in", i) for i, name in enumerate(labels)}
+    names |= {name: ("param", i) for i, name in enumerate(row.params)}
+    for let, body in row.lets.items():
+        names[let] = evaluate(body, names, arity)
+    root = evaluate(expression, names, arity)
+    sources = sorted({int(str(k[1])) for k in leaves(root, "in")})
+    if gradient_of is None:
+        sources = list(range(len(row.inputs)))
+    elif not sources:                   # a gradient of zeros still takes its shape from g
+        sources = [len(row.inputs) + 1]
+    consts = list(dict.fromkeys(leaves(root, "const")))
+    keys = [("in", i) for i in sources] + [("param", i) for i in range(len(row.params))] + consts
+    instrs, out = linearize(root, {k: i for i, k in enumerate(keys)})
+    name = row.name if gradient_of is None else f"{row.name}_bwd"
+    doc = row.doc if gradient_of is None else f"gradient of {row.name} with respect to {gradient_of}"
+    rule = RULES[row.rule] if gradient_of is None else "CR_RULE_FLOAT"
+    return Program(name, doc, rule, [labels[i] for i in sources], sources, list(row.params), [float(str(k[1])) for k in consts], instrs, out)
+
+
+def compile_rows(primitives: list[Primitive], rows: list[Row]) -> list[Compiled]:
+    arity = {p.name: p.arity for p in primitives}
+    compiled, fused = [], 0
+    for row in rows:
+        c = Compiled(row, make_program(row, row.value, None, arity))
+        for name, g in zip(row.inputs, row.grads, strict=True):
+            c.grads.append(make_program(row, g, name, arity) if g else None)
+        for p in c.programs():
+            if len(p.instrs) > 1 and row.rule != "BITS":
+                p.fused, fused = fused, fused + 1
+        compiled.append(c)
+    return compiled
+
+
+# ---- writing ----------------------------------------------------------------------------------------------------------------
+
+def banner(file: str, what: str) -> list[str]:
+    return [f"/* {Path(file).name} - {what}", f" * Generated by tools/gen_ops.py from {SOURCE}: edit that. */"]
+
+
+def wrap(items: list[str], indent: str = "    ", end: str = "") -> list[str]:
+    lines, line = [], indent
+    for item in items:
+        if len(line) + len(item) > WIDTH - 12:
+            lines.append(line.rstrip())
+            line = indent
+        line += item + ", "
+    lines.append(line.rstrip())
+    return [f"{text:<{WIDTH - 10}}{end}".rstrip() for text in lines]
+
+
+def opcodes_h(primitives: list[Primitive]) -> list[str]:
+    out = banner("opcodes.gen.h", "the instructions of elementwise programs.")
+    out += ["#ifndef CR_OPCODES_GEN_H", "#define CR_OPCODES_GEN_H", ""]
+    out += ["/* cr_instr's operands a, b, c in order; values have one dtype, the walk's `compute` */", "typedef enum cr_opcode {"]
+    out += [f"    CR_OP_{p.name},".ljust(22) + f"/* {p.arity}: {p.doc} */" for p in primitives]
+    out += ["    CR_OP_COUNT", "} cr_opcode;", ""]
+    out += ["/* for  static const char *const names[CR_OP_COUNT] = CR_OPCODE_NAMES;  and the number of operands likewise */"]
+    for name, items in (("NAMES", [f'"{p.name}"' for p in primitives]), ("ARITY", [str(p.arity) for p in primitives])):
+        out += [f"#define CR_OPCODE_{name} {{ \\", *wrap(items, end="\\"), "}"]
+    return [*out, "", "#endif"]
+
+
+def rows_h(compiled: list[Compiled]) -> list[str]:
+    out = banner("rows.gen.h", "numbers of the elementwise functions in cr_rows.")
+    out += ["#ifndef CR_ROWS_GEN_H", "#define CR_ROWS_GEN_H", "", "typedef enum cr_row {"]
+    out += wrap([f"CR_ROW_{c.row.name.upper()}" for c in compiled] + ["CR_ROW_COUNT"])
+    out[-1] = out[-1].rstrip(",")
+    most = max(len(p.value_names()) for c in compiled for p in c.programs())
+    return [*out, "} cr_row;", "", f"enum {{ CR_ROW_VALUES = {most} }};                     /* of the largest program here */", "", "#endif"]
+
+
+def initializer(p: Program, label: str, differentiable: bool, grad: str) -> str:
+    consts = f"{label}_k" if p.consts else "NULL"
+    code = f"{label}_code" if p.instrs else "NULL"
+    counts = f"{len(p.inputs)}, {len(p.params)}, {len(p.consts)}, {len(p.instrs)}, 1"
+    flag = "true" if differentiable else "false"
+    return f'{{"{p.name}", "{p.doc}", {p.rule},\n        {counts}, {consts}, {code}, {{{p.out}}}, {p.fused}, {flag}, {grad}, -1}}'
+
+
+def tables(p: Program, label: str, expression: ast.expr) -> list[str]:
+    """Constants and instructions of one program, under the expression that they come from."""
+    names, base = p.value_names(), len(p.value_names()) - len(p.instrs)
+    out = [f"/* {p.name}({', '.join(p.inputs + p.params)}) = {ast.unparse(expression)} */"]
+    if p.consts:
+        out.append(f"static const double {label}_k[] = {{{', '.join(map(repr, p.consts))}}};")
+    if p.instrs:
+        out.append(f"static const cr_instr {label}_code[] = {{")
+        for i, (op, operands) in enumerate(p.instrs):
+            text = f"    {{CR_OP_{op}, {', '.join(map(str, operands + [-1] * (3 - len(operands))))}}},"
+            out.append(f"{text:<38}/* {names[base + i]} = {op.lower()} {' '.join(names[v] for v in operands)} */")
+        out.append("};")
+    return out
+
+
+def gradient_tables(c: Compiled) -> list[str]:
+    out, entries = [], []
+    for x, g, p in zip(c.row.inputs, c.row.grads, c.grads, strict=True):
+        label = f"{c.row.name}_d{x}"
+        entries.append(f"{{&{label}, {len(p.sources)}, {{{', '.join(map(str, p.sources))}}}}}" if p else "{NULL, 0, {0}}")
+        if g and p:
+            out += tables(p, label, g)
+            out.append(f"static cr_program {label} = {initializer(p, label, True, 'NULL')};")
+    return [*out, f"static cr_gradient {c.row.name}_grad[] = {{{', '.join(entries)}}};"] if out else []
+
+
+def is_primitive(c: Compiled, p: Primitive) -> bool:
+    return c.value.instrs == [(p.name, list(range(p.arity)))] and len(c.value.inputs) == p.arity
+
+
+def programs_c(compiled: list[Compiled], primitives: list[Primitive]) -> list[str]:
+    out = banner("programs.gen.c", "every elementwise function and its gradients as programs.")
+    out += ['#include "programs.h"', "", "/* Values are numbered: inputs, params, constants (k), instructions (v). */"]
+    for c in compiled:
+        out += ["", *tables(c.value, c.row.name, c.row.value), *gradient_tables(c)]
+    out += ["", "cr_program cr_rows[CR_ROW_COUNT] = {"]
+    for c in compiled:
+        flag, grad = (True, f"{c.row.name}_grad") if any(c.grads) else (False, "NULL")
+        out.append(f"    [CR_ROW_{c.row.name.upper()}] = {initializer(c.value, c.row.name, flag, grad)},")
+    out += ["};", "", "/* The row that is exactly one instruction: its gradients are the instruction's. */"]
+    out += ["const int16_t cr_opcode_row[CR_OP_COUNT] = {"]
+    for p in primitives:
+        rows = [c.row.name for c in compiled if is_primitive(c, p)]
+        if not rows:
+            raise SystemExit(f"{SOURCE}: no row is exactly the primitive {p.name}")
+        out.append(f"    [CR_OP_{p.name}] = CR_ROW_{rows[0].upper()},")
+    return [*out, "};"]
+
+
+def signature(row: Row) -> str:
+    arguments = [f"const cr_tensor *{i}" for i in row.inputs] + [f"double {p}" for p in row.params]
+    return f"cr_tensor *cr_{row.name}({', '.join(arguments)})"
+
+
+def elementwise_c(compiled: list[Compiled]) -> list[str]:
+    out = banner("elementwise.gen.c", "the public elementwise functions.")
+    out += ['#include "programs.h"', ""]
+    for c in compiled:
+        inputs = f"(const cr_tensor *const[]){{{', '.join(c.row.inputs)}}}"
+        params = f"(const double[]){{{', '.join(c.row.params)}}}" if c.row.params else "NULL"
+        out += [f"{signature(c.row)} {{", f"    return cr_apply_program(&cr_rows[CR_ROW_{c.row.name.upper()}], {inputs}, {params});", "}"]
+    return out
+
+
+def header_lines(compiled: list[Compiled]) -> list[str]:
+    out, group = [], ""
+    for c in compiled:
+        if c.row.group != group:
+            group = c.row.group
+            out.append(f"/* {group} */")
+        out.append(f"{signature(c.row) + ';':<81} /* {c.row.doc} */")
+    return out
+
+
+def fused_h(compiled: list[Compiled]) -> list[str]:
+    out = banner("fused.gen.h", "programs of several instructions over f32 as compiled loops.")
+    out[-1] = out[-1].removesuffix(" */")
+    out += [" *", " * The file that includes this defines  vec  (LANES floats), LOAD(p), STORE(p, v), v_k(number) and v_<instruction>: v_add, v_exp ...",
+            " * v_sel(c, a, b) is a where c is not 0; a comparison gives 0 or 1.  n is a multiple of LANES. */"]
+    entries = []
+    for p in (p for c in compiled for p in c.programs() if p.fused >= 0):
+        out += ["", f"/* {p.doc} */" if p.name.endswith("_bwd") else f"/* {p.name}: {p.doc} */"]
+        out.append(f"static void fused_{p.fused}(float *const *out, const float *const *in, const float *p, int64_t n) {{")
+        out += fused_body(p) + ["}"]
+        entries.append(f"fused_{p.fused}")
+    out += ["", "typedef void (*fused_fn)(float *const *out, const float *const *in, const float *p, int64_t n);"]
+    return [*out, "static const fused_fn fused_table[] = {", *wrap(entries), "};"]
+
+
+def fused_body(p: Program) -> list[str]:
+    names, base = p.value_names(), len(p.inputs) + len(p.params)
+    used = {v for _, operands in p.instrs for v in operands}
+    before = [f"{name} = v_k(p[{i}])" for i, name in enumerate(p.params) if len(p.inputs) + i in used]
+    before += [f"k{i} = v_k({k!r}f)" for i, k in enumerate(p.consts)]
+    out = ["    (void)p;"] if not p.params else []
+    out += [f"    const vec {', '.join(before)};"] if before else []
+    out.append("    for (int64_t i = 0; i < n; i += LANES) {")
+    loads = [f"{name} = LOAD(in[{i}] + i)" for i, name in enumerate(p.inputs) if i in used]
+    out.append(f"        const vec {', '.join(loads)};")
+    for i, (op, operands) in enumerate(p.instrs):
+        out.append(f"        const vec {names[base + len(p.consts) + i]} = v_{op.lower()}({', '.join(names[v] for v in operands)});")
+    return [*out, f"        STORE(out[0] + i, {names[p.out]});", "    }"]
+
+
+def tests_h(compiled: list[Compiled]) -> list[str]:
+    out = banner("elementwise_tests.gen.h", "what the tests need to know about every elementwise function.")
+    out += ["#ifndef CR_ELEMENTWISE_TESTS_GEN_H", "#define CR_ELEMENTWISE_TESTS_GEN_H", "", '#include "programs.h"', "",
+            "typedef struct elementwise_test {", "    const char *name; cr_row row; cr_rule rule;", "    int n_in, n_param;",
+            "    double low, high, params[2];                    /* where inputs are drawn; PyTorch's defaults */",
+            "    bool differentiable;",
+            "    cr_tensor *(*call)(const cr_tensor *const *in, const double *p);    /* the public function */", "} elementwise_test;", ""]
+    for c in compiled:
+        arguments = [f"in[{i}]" for i in range(len(c.row.inputs))] + [f"p[{i}]" for i in range(len(c.row.params))]
+        unused = "" if c.row.params else "(void)p; "
+        out.append(f"static cr_tensor *call_{c.row.name}(const cr_tensor *const *in, const double *p) "
+                   f"{{ {unused}return cr_{c.row.name}({', '.join(arguments)}); }}")
+    out += ["", "static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {"]
+    for c in compiled:
+        r = c.row
+        values = ", ".join(map(repr, r.params.values())) or "0"
+        flag = "true" if any(c.grads) else "false"
+        out.append(f'    {{"{r.name}", CR_ROW_{r.name.upper()}, {RULES[r.rule]}, {len(r.inputs)}, {len(r.params)}, {r.low:g}, {r.high:g}, '
+                   f"{{{values}}}, {flag}, call_{r.name}}},")
+    return [*out, "};", "", "#endif"]
+
+
+def docs_lines(compiled: list[Compiled]) -> list[str]:
+    out, group = [], ""
+    for c in compiled:
+        r = c.row
+        if r.group != group:
+            group = r.group
+            out += ["", f"### {group[0].upper() + group[1:]}", "", "| function | value | dtypes | gradient |", "|---|---|---|---|"]
+        where = "".join(f"; `{n} = {ast.unparse(v)}`" for n, v in r.lets.items())
+        grads = [f"d{i}: `{ast.unparse(g)}`" for i, g in zip(r.inputs, r.grads, strict=True) if g]
+        call = ", ".join([*r.inputs, *(f"{k}={v:g}" for k, v in r.params.items())])
+        cells = [f"`{r.name}({call})`", r.doc, r.rule.lower(), ("; ".join(grads) + where) if grads else "none"]
+        out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return out[1:]
+
+
+def between(file: str, begin: str, end: str, lines: list[str]) -> str:
+    """The text of a file with what stands between two marker lines replaced."""
+    text = (ROOT / file).read_text()
+    head, rest = text.split(begin + "\n", 1)
+    return head + begin + "\n" + "\n".join(lines) + "\n" + end + rest.split(end, 1)[1]
+
+
+def generate() -> dict[str, str]:
+    primitives, rows = read_source((ROOT / SOURCE).read_text())
+    compiled = compile_rows(primitives, rows)
+    writers: dict[str, Callable[[], list[str]]] = {
+        "src/dev/opcodes.gen.h": lambda: opcodes_h(primitives),
+        "src/dev/cpu/fused.gen.h": lambda: fused_h(compiled),
+        "src/ops/rows.gen.h": lambda: rows_h(compiled),
+        "src/ops/programs.gen.c": lambda: programs_c(compiled, primitives),
+        "src/ops/elementwise.gen.c": lambda: elementwise_c(compiled),
+        "src/ops/elementwise_tests.gen.h": lambda: tests_h(compiled),
+    }
+    files = {file: "\n".join(write()) + "\n" for file, write in writers.items()}
+    header, docs = "include/chainrule.h", "docs/ops.md"
+    files[header] = between(header, "/* generated: begin */", "/* generated: end */", header_lines(compiled))
+    files[docs] = between(docs, "<!-- generated: begin -->", "<!-- generated: end -->", docs_lines(compiled))
+    return files
+
+
+def main() -> int:
+    try:
+        files = generate()
+    except BadRow as e:
+        print(e, file=sys.stderr)
+        return 1
+    stale = [f for f, text in files.items() if not (ROOT / f).exists() or (ROOT / f).read_text() != text]
+    if "--check" in sys.argv[1:]:
+        for f in stale:
+            print(f"{f} is not current: run tools/gen_ops.py", file=sys.stderr)
+        return 1 if stale else 0
+    for f in stale:
+        (ROOT / f).write_text(files[f])
+        print(f"wrote {f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
