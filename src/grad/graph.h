@@ -1,0 +1,52 @@
+/* graph.h - the recorded graph.  A node is one use of an op; its edges lead to the nodes that made its inputs.
+ *
+ * Nodes never own tensors' handles: what the gradient reads is kept as storage plus layout, so that a graph has no cycles and
+ * dropping a result frees everything only it kept alive.  A leaf that requires a gradient has a node of its own, without op. */
+#ifndef CR_GRAPH_H
+#define CR_GRAPH_H
+
+#include "../ops/op.h"
+
+/* What a gradient may look at: always dtype, shape and device; the data too where storage is set. */
+typedef struct cr_kept {
+    const cr_device *dev;
+    cr_storage *storage;                            /* owned; NULL: not saved, or freed */
+    unsigned version;                               /* of the storage when it was saved */
+    uint8_t dtype, ndim;
+    bool absent;                                    /* the input was CR_NONE */
+    int64_t offset, *dims;                          /* ndim sizes, ndim strides; inside the node's own allocation */
+} cr_kept;
+
+typedef struct cr_hook_entry { int64_t id; cr_hook hook; void *ctx; struct cr_hook_entry *next; } cr_hook_entry;
+
+struct cr_node {
+    cr_node_head head;
+    uint64_t seq;                                   /* grows with creation: inputs have smaller numbers than their results */
+    const cr_op *op;                                /* NULL: a leaf */
+    int n;
+    bool saved, freed, retains_grad;
+    uint64_t mark;                                  /* of the walk that last visited it, see backward.c */
+    cr_tensor *cotangent;                           /* owned; what has arrived in the walk under way */
+    cr_hook_entry *hooks;
+    cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
+    cr_kept *in, out, aux[CR_MAX_AUX];              /* in: n entries */
+    void *params;
+};
+
+cr_node *cr_leaf_node(cr_tensor *t);                /* the node of a tensor that requires a gradient; made on first use for a leaf */
+void     cr_node_free_saved(cr_node *n);
+/* A handle for what the node kept: with data where it was saved and intact.  `as`: the node the handle belongs to under
+ * create_graph, else NULL.  input: its number, -1 for the result, for the message when it was overwritten. */
+cr_tensor *cr_kept_open(const cr_node *n, const cr_kept *k, cr_node *as, int input);
+
+/* Records a node for out: params are copied; gradients need inputs in[i] where needs[i]. */
+cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead);
+void     cr_node_attach(cr_node *n, cr_tensor *out);          /* out now is n's result */
+void     cr_grad_start(void);                       /* fills the seam in ops/apply.c */
+
+/* Called by the op of activation checkpointing during a walk: y's graph takes over the cotangent. */
+cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
+
+cr_status cr_check_finite(const char *op, const char *where, const cr_call *c, const cr_tensor *t);      /* anomaly mode */
+
+#endif

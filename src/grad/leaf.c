@@ -1,0 +1,95 @@
+/* leaf.c - what a user says to a tensor about gradients. */
+#include "graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static cr_status check(const char *op, const cr_tensor *t) {
+    if (!t) return cr_fail_null(op, "the tensor");
+    if (t == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE is not a tensor");
+    return CR_OK;
+}
+
+cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
+    if (check("requires_grad", t) != CR_OK) return NULL;
+    if (on && !cr_dtype_is_float((cr_dtype)t->dtype))
+        return cr_fail(CR_BAD_TYPE, "requires_grad", "only floating point tensors can require a gradient: %s", cr_dtype_name((cr_dtype)t->dtype)), NULL;
+    if (!on && !cr_is_leaf(t)) return cr_fail(CR_RUNTIME, "requires_grad", "a result of an op cannot stop requiring a gradient: use cr_detach"), NULL;
+    if (on == !!(t->flags & CR_FLAG_REQUIRES_GRAD)) return t;
+    if (on) {
+        cr_grad_start();
+        if (!cr_leaf_node(t)) return NULL;
+        t->flags |= CR_FLAG_REQUIRES_GRAD;
+    } else {
+        if (t->node->head.handle == t) t->node->head.handle = NULL;
+        cr_node_release(t->node);
+        t->node = NULL;
+        t->flags &= (uint16_t)~CR_FLAG_REQUIRES_GRAD;
+    }
+    return t;
+}
+
+bool cr_requires_grad(const cr_tensor *t) { return check("requires_grad", t) == CR_OK && (t->flags & CR_FLAG_REQUIRES_GRAD); }
+bool cr_is_leaf(const cr_tensor *t) { return check("is_leaf", t) == CR_OK && (!t->node || !t->node->op); }
+
+cr_tensor *cr_grad(const cr_tensor *t) {
+    if (check("grad", t) != CR_OK) return NULL;
+    return t->grad ? t->grad : (cr_tensor *)(uintptr_t)CR_NONE;
+}
+
+cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
+    cr_status bad = check("set_grad", t);
+    if (bad != CR_OK) return bad;
+    if (!g) return cr_fail_null("set_grad", "the gradient");
+    if (g != CR_NONE && (g->ndim != t->ndim || memcmp(g->shape, t->shape, sizeof(int64_t) * t->ndim) || g->dtype != t->dtype || g->dev != t->dev))
+        return cr_fail(CR_BAD_VALUE, "set_grad", "the gradient is %s %s on %s, the tensor %s %s on %s", cr_dtype_name((cr_dtype)g->dtype),
+                       cr_shape_text(g->ndim, g->shape).s, g->dev->name, cr_dtype_name((cr_dtype)t->dtype),
+                       cr_shape_text(t->ndim, t->shape).s, t->dev->name);
+    cr_tensor *before = t->grad;
+    t->grad = g == CR_NONE ? NULL : cr_retain(g);
+    cr_drop(before);
+    return CR_OK;
+}
+
+cr_status cr_retain_grad(cr_tensor *t) {
+    cr_status bad = check("retain_grad", t);
+    if (bad != CR_OK) return bad;
+    if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) return cr_fail(CR_RUNTIME, "retain_grad", "the tensor does not require a gradient");
+    if (!t->node->op) return CR_OK;
+    t->node->retains_grad = true;
+    t->node->head.handle = t;
+    return CR_OK;
+}
+
+cr_tensor *cr_detach(const cr_tensor *t) {
+    if (check("detach", t) != CR_OK) return NULL;
+    return cr_tensor_alias(t, NULL);
+}
+
+/* ---- hooks live in the node: for a leaf its leaf node, else the node that made the tensor */
+static _Atomic int64_t next_hook = 1;
+
+int64_t cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx) {
+    if (check("add_hook", t) != CR_OK) return 0;
+    if (!hook) return cr_fail_null("add_hook", "the hook"), 0;
+    if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) return cr_fail(CR_RUNTIME, "add_hook", "the tensor does not require a gradient"), 0;
+    cr_hook_entry *h = malloc(sizeof *h), **end = &t->node->hooks;
+    if (!h) return cr_fail(CR_NO_MEMORY, "add_hook", "out of memory"), 0;
+    *h = (cr_hook_entry){atomic_fetch_add(&next_hook, 1), hook, ctx, NULL};
+    while (*end) end = &(*end)->next;               /* in the order they were added */
+    *end = h;
+    return h->id;
+}
+
+cr_status cr_remove_hook(cr_tensor *t, int64_t id) {
+    cr_status bad = check("remove_hook", t);
+    if (bad != CR_OK) return bad;
+    for (cr_hook_entry **h = t->node ? &t->node->hooks : NULL; h && *h; h = &(*h)->next)
+        if ((*h)->id == id) {
+            cr_hook_entry *gone = *h;
+            *h = gone->next;
+            free(gone);
+            return CR_OK;
+        }
+    return cr_fail(CR_BAD_VALUE, "remove_hook", "no hook %lld on this tensor", (long long)id);
+}

@@ -1,0 +1,178 @@
+/* record.c - turns one run of an op into a node, and opens what a node kept. */
+#include "graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic uint64_t next_seq = 1;
+
+/* ---- making and freeing nodes: one allocation holds the node, its edges, what it kept and the parameters */
+static void keep_meta(cr_kept *k, const cr_tensor *t, int64_t **dims) {
+    k->dev = t->dev;
+    k->dtype = t->dtype;
+    k->ndim = t->ndim;
+    k->absent = t == CR_NONE;
+    k->dims = *dims;
+    memcpy(k->dims, t->shape, sizeof(int64_t) * t->ndim);
+    memcpy(k->dims + t->ndim, t->strides, sizeof(int64_t) * t->ndim);
+    *dims += 2 * t->ndim;
+}
+
+static void keep_data(cr_node *n, cr_kept *k, const cr_tensor *t, unsigned version_ahead) {
+    if (!t->storage) return;
+    k->storage = cr_storage_retain(t->storage);
+    k->version = atomic_load(&t->storage->version) + version_ahead;
+    k->offset = t->offset;
+    n->saved = true;
+}
+
+void cr_node_free_saved(cr_node *n) {
+    if (!n->op) return;
+    for (int i = 0; i < n->n; i++) { cr_storage_release(n->in[i].storage); n->in[i].storage = NULL; }
+    for (int k = 0; k < CR_MAX_AUX; k++) { cr_storage_release(n->aux[k].storage); n->aux[k].storage = NULL; }
+    cr_storage_release(n->out.storage);
+    n->out.storage = NULL;
+    n->freed = n->saved;
+}
+
+static void node_free(cr_node *n) {
+    cr_node_free_saved(n);
+    cr_drop(n->cotangent);
+    while (n->hooks) {
+        cr_hook_entry *h = n->hooks;
+        n->hooks = h->next;
+        free(h);
+    }
+    for (int i = 0; i < n->n; i++) cr_node_release(n->edges[i]);
+    if (n->op && n->op->hold) n->op->hold(n->params, false);
+    free(n);
+}
+
+static size_t rounded(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
+
+/* The node with its arrays placed behind it; dims: where the sizes and strides go. */
+static cr_node *node_allocate(const cr_op *op, int n, size_t n_dims, int64_t **dims) {
+    size_t at_edges = rounded(sizeof(cr_node)), at_in = at_edges + rounded(sizeof(cr_node *) * (size_t)n);
+    size_t at_params = at_in + rounded(sizeof(cr_kept) * (size_t)n), params = op ? op->params_bytes : 0;
+    size_t at_dims = at_params + rounded(params), total = at_dims + sizeof(int64_t) * n_dims;
+    char *memory = malloc(total);
+    if (!memory) return cr_fail(CR_NO_MEMORY, op ? op->name : "requires_grad", "out of memory for the graph"), NULL;
+    memset(memory, 0, at_params);
+    cr_node *node = (cr_node *)(void *)memory;
+    atomic_init(&node->head.refs, 1);
+    node->head.free = node_free;
+    node->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
+    node->op = op;
+    node->n = n;
+    node->edges = (cr_node **)(void *)(memory + at_edges);
+    node->in = (cr_kept *)(void *)(memory + at_in);
+    node->params = memory + at_params;
+    *dims = (int64_t *)(void *)(memory + at_dims);
+    return node;
+}
+
+static cr_node *node_retain(cr_node *n) {
+    atomic_fetch_add_explicit(&n->head.refs, 1, memory_order_relaxed);
+    return n;
+}
+
+cr_node *cr_leaf_node(cr_tensor *t) {
+    int64_t *none;
+    if (!t->node && (t->node = node_allocate(NULL, 0, 0, &none))) t->node->head.handle = t;
+    return t->node;
+}
+
+/* A view taken before its base was rewritten by a recorded in-place op no longer knows how it was computed. */
+static cr_status check_fresh(const cr_call *c, int i) {
+    const cr_tensor *t = c->in[i];
+    if (!(t->flags & CR_FLAG_VIEW) || !t->storage || atomic_load(&t->storage->rewrites) == t->rewrites) return CR_OK;
+    return cr_fail(CR_RUNTIME, cr_call_name(c), "input %d is a view of a tensor that was since modified in place: take the view again", i);
+}
+
+static uint32_t saves(const cr_call *c) { return c->op->saves_for ? c->op->saves_for(c) : c->op->saves; }
+
+cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead) {
+    bool few[16], *needs = c->n <= 16 ? few : malloc((size_t)c->n * sizeof *needs);
+    if (!needs) return cr_fail(CR_NO_MEMORY, c->op->name, "out of memory for the graph"), NULL;
+    size_t n_dims = 2u * out->ndim;
+    cr_node *node = NULL;
+    for (int i = 0; i < c->n; i++) {
+        needs[i] = c->in[i]->flags & CR_FLAG_REQUIRES_GRAD;
+        n_dims += 2u * saved[i]->ndim;
+        if (needs[i] && check_fresh(c, i) != CR_OK) goto done;
+    }
+    for (int k = 0; k < c->op->n_aux; k++) n_dims += 2u * c->aux[k]->ndim;
+
+    int64_t *dims;
+    if (!(node = node_allocate(c->op, c->n, n_dims, &dims))) goto done;
+    memcpy(node->params, c->params ? c->params : "", c->op->params_bytes);
+    if (c->op->hold) c->op->hold(node->params, true);
+    cr_call wanted = *c;
+    wanted.needs = needs;
+    uint32_t mask = saves(&wanted);
+    for (int i = 0; i < c->n; i++) {
+        keep_meta(&node->in[i], saved[i], &dims);
+        if (mask >> (i < 15 ? i : 15) & 1) keep_data(node, &node->in[i], saved[i], 0);
+        if (needs[i]) node->edges[i] = node_retain(c->in[i]->node);
+    }
+    keep_meta(&node->out, out, &dims);
+    if (mask & CR_SAVE_OUT) keep_data(node, &node->out, out, out_version_ahead);
+    for (int k = 0; k < c->op->n_aux; k++) {
+        keep_meta(&node->aux[k], c->aux[k], &dims);
+        if (mask & CR_SAVE_AUX) keep_data(node, &node->aux[k], c->aux[k], 0);
+    }
+done:
+    if (needs != few) free(needs);
+    return node;
+}
+
+void cr_node_attach(cr_node *n, cr_tensor *out) {
+    if (out->node && out->node->head.handle == out) out->node->head.handle = NULL;
+    cr_node_release(out->node);
+    out->node = n;
+    out->flags |= CR_FLAG_REQUIRES_GRAD;
+}
+
+cr_tensor *cr_kept_open(const cr_node *n, const cr_kept *k, cr_node *as, int input) {
+    if (k->absent) return (cr_tensor *)(uintptr_t)CR_NONE;
+    cr_meta m = {.dtype = (cr_dtype)k->dtype, .ndim = k->ndim, .strided = true, .offset = k->offset};
+    memcpy(m.shape, k->dims, sizeof(int64_t) * k->ndim);
+    memcpy(m.strides, k->dims + k->ndim, sizeof(int64_t) * k->ndim);
+    if (k->storage && atomic_load(&k->storage->version) != k->version) {
+        cr_call c = {.op = n->op, .params = n->params};
+        char what[32] = "its result";
+        if (input >= 0) snprintf(what, sizeof what, "input %d", input);
+        return cr_fail(CR_RUNTIME, cr_call_name(&c), "%s, %s %s, is needed by the backward pass but was modified in place since (version %u, saved at %u)",
+                       what, cr_dtype_name(m.dtype), cr_shape_text(m.ndim, m.shape).s, atomic_load(&k->storage->version), k->version), NULL;
+    }
+    cr_tensor *t = cr_tensor_new(k->storage ? cr_storage_retain(k->storage) : NULL, k->dev, &m);
+    if (t && as) {
+        t->node = node_retain(as);
+        t->flags |= CR_FLAG_REQUIRES_GRAD;
+    }
+    return t;
+}
+
+/* ---- the seam */
+static cr_status record(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out) {
+    cr_node *n = cr_node_new(c, saved, out, 0);
+    if (!n) return cr_error_status();
+    cr_node_attach(n, out);
+    return CR_OK;
+}
+
+/* The node is made before the write counts: saved inputs that x overwrote are then found stale, the saved result is not. */
+static cr_status record_in_place(const cr_call *c, const cr_tensor *const *saved, cr_tensor *x) {
+    cr_node *n = cr_node_new(c, saved, x, 1);
+    if (!n) return cr_error_status();
+    cr_node_attach(n, x);
+    return CR_OK;
+}
+
+static cr_status check(const cr_call *c, const cr_tensor *out) { return cr_check_finite(cr_call_name(c), "forward", c, out); }
+
+void cr_grad_start(void) {
+    static const cr_recorder r = {record, record_in_place, check};
+    cr_set_recorder(&r);
+}

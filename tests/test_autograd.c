@@ -1,0 +1,352 @@
+/* test_autograd.c - the graph itself: walk, accumulation, saved tensors, in-place work, hooks, checkpointing, custom ops.
+ * Gradients of single ops are test_grad.c's. */
+#include "test.h"
+#include "core/core.h"
+
+static const cr_device *devices[2];
+static int n_devices(void) { devices[0] = cr_cpu(); devices[1] = cr_ref(); return 2; }
+#define EACH_DEVICE(d) for (int d##_i = 0, d##_n = n_devices(); d##_i < d##_n; d##_i++) for (const cr_device *d = devices[d##_i]; d; d = NULL, test_ran_on(devices[d##_i]))
+
+static cr_tensor *vec3(double a, double b, double c, const cr_device *d) {
+    double v[3] = {a, b, c};
+    return cr_from(v, CR_LIST(3), CR_F64, d);
+}
+static cr_tensor *leaf3(double a, double b, double c, const cr_device *d) { return cr_requires_grad_(vec3(a, b, c, d), true); }
+static cr_tensor *total(const cr_tensor *x) { return cr_sum(x, CR_ALL, false); }
+
+static void expect3(const cr_tensor *t, double a, double b, double c, int line) {
+    double v[3] = {0}, want[3] = {a, b, c};
+    if (!t || t == CR_NONE) { test_fail(__FILE__, line, "no tensor: %s", cr_error() ? cr_error() : "none"); return; }
+    OK(cr_read(t, CR_F64, v, sizeof v));
+    for (int i = 0; i < 3; i++)
+        if (!(fabs(v[i] - want[i]) <= 1e-12 * (1 + fabs(want[i])))) test_fail(__FILE__, line, "element %d is %.17g, wanted %.17g", i, v[i], want[i]);
+}
+#define EXPECT3(t, a, b, c) expect3(t, a, b, c, __LINE__)
+
+TEST(accumulates_over_uses_and_calls) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, 2, 3, d), *y = total(cr_mul(cr_add(x, x), x));     /* 2 x^2 */
+        OK(cr_backward(y, CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        EXPECT3(cr_grad(x), 4, 8, 12);
+        OK(cr_backward(y, CR_NONE, NULL));
+        EXPECT3(cr_grad(x), 8, 16, 24);
+        FAILS(CR_RUNTIME, "retain_graph", cr_backward(y, CR_NONE, NULL));
+        OK(cr_set_grad(x, CR_NONE));
+        CHECK(cr_is_none(cr_grad(x)), "the gradient stays");
+        cr_scope_end();
+    }
+}
+
+TEST(broadcast_and_promotion_are_undone) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *a = cr_requires_grad_(cr_ones(CR_LIST(2, 1), CR_F32, d), true), *b = leaf3(1, 2, 3, d);
+        OK(cr_backward(total(cr_mul(a, b)), CR_NONE, NULL));
+        CHECK(cr_ndim(cr_grad(a)) == 2 && cr_size(cr_grad(a), 0) == 2 && cr_size(cr_grad(a), 1) == 1, "shape of a's gradient");
+        CHECK(cr_dtype_of(cr_grad(a)) == CR_F32, "dtype of a's gradient: %s", cr_dtype_name(cr_dtype_of(cr_grad(a))));
+        EXPECT3(cr_grad(b), 2, 2, 2);
+        cr_scope_end();
+    }
+}
+
+TEST(gradients_of_chosen_tensors_only) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, 2, 3, d), *w = leaf3(5, 6, 7, d), *unused = leaf3(0, 0, 0, d);
+        cr_tensor *h = cr_mul(x, w), *y = total(cr_mul(h, h)), *g[3];
+        OK(cr_gradients(1, (const cr_tensor *[]){y}, NULL, 3, (const cr_tensor *[]){h, x, unused}, g, NULL));
+        EXPECT3(g[0], 10, 24, 42);
+        EXPECT3(g[1], 50, 144, 294);
+        CHECK(cr_is_none(g[2]), "a gradient for what y does not depend on");
+        CHECK(cr_is_none(cr_grad(x)) && cr_is_none(cr_grad(w)), "leaves collected");
+        cr_scope_end();
+    }
+}
+
+TEST(higher_orders) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, 2, 3, d), *y = cr_mul(cr_mul(x, x), cr_mul(x, x)), *g = total(y);
+        cr_backward_options o = {.create_graph = true};
+        for (int i = 0; i < 3; i++) {                /* x^4 -> 4x^3 -> 12x^2 -> 24x */
+            cr_tensor *next;
+            OK(cr_gradients(1, (const cr_tensor *[]){g}, NULL, 1, (const cr_tensor *[]){x}, &next, &o));
+            if (i == 2) EXPECT3(next, 24, 48, 72);
+            g = total(next);
+        }
+        cr_scope_end();
+    }
+}
+
+TEST(no_grad_and_detach) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, 2, 3, d);
+        bool mode = cr_set_grad_enabled(false);
+        cr_tensor *y = cr_mul(x, x);
+        cr_set_grad_enabled(mode);
+        CHECK(mode && !cr_requires_grad(y) && cr_is_leaf(y), "recorded without gradient mode");
+        cr_tensor *z = cr_mul(cr_detach(x), x);
+        OK(cr_backward(total(z), CR_NONE, NULL));
+        EXPECT3(cr_grad(x), 1, 2, 3);
+        FAILS(CR_RUNTIME, "does not depend", cr_backward(total(y), CR_NONE, NULL));
+        FAILS(CR_RUNTIME, "needs a cotangent", cr_backward(cr_mul(x, x), CR_NONE, NULL));
+        FAILS(CR_BAD_VALUE, "(2,)", cr_backward(cr_mul(x, x), cr_ones(CR_LIST(2), CR_F64, d), NULL));
+        FAILS(CR_BAD_TYPE, "int64", cr_requires_grad_(cr_zeros(CR_LIST(2), CR_I64, d), true));
+        cr_scope_end();
+    }
+}
+
+TEST(writing_what_the_backward_pass_needs_is_an_error) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, 2, 3, d), *h = cr_add_scalar(x, 0.5), *y = total(cr_mul(h, h));
+        cr_add_(h, vec3(1, 1, 1, d));
+        FAILS(CR_RUNTIME, "[mul] input 0", cr_backward(y, CR_NONE, NULL));
+        cr_tensor *e = cr_exp(x);
+        cr_fill_(cr_detach(e), 0);
+        FAILS(CR_RUNTIME, "[exp] its result", cr_backward(total(e), CR_NONE, NULL));
+        FAILS(CR_RUNTIME, "leaf", cr_add_(x, vec3(1, 1, 1, d)));
+        bool mode = cr_set_grad_enabled(false);
+        CHECK(cr_add_(x, vec3(1, 1, 1, d)) != NULL, "a leaf under no-grad: %s", cr_error());
+        cr_set_grad_enabled(mode);
+        EXPECT3(x, 2, 3, 4);
+        cr_scope_end();
+    }
+}
+
+TEST(in_place_work_on_results) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, 2, 3, d), *w = leaf3(2, 3, 4, d), *y = cr_add_scalar(x, 1);
+        CHECK(cr_mul_(y, w) == y, "mul_: %s", cr_error());        /* (x + 1) w, but y's old value is gone: d/dw cannot be had */
+        FAILS(CR_RUNTIME, "modified in place", cr_backward(total(y), CR_NONE, NULL));
+        cr_tensor *z = cr_add_scalar(x, 1);
+        CHECK(cr_add_(z, cr_mul(w, w)) == z, "add_: %s", cr_error());
+        OK(cr_set_grad(x, CR_NONE));
+        OK(cr_set_grad(w, CR_NONE));
+        OK(cr_backward(total(z), CR_NONE, NULL));
+        EXPECT3(cr_grad(x), 1, 1, 1);
+        EXPECT3(cr_grad(w), 4, 6, 8);
+        cr_tensor *base = cr_add_scalar(x, 0), *view = cr_slice(base, 0, 0, 2, 1);
+        CHECK(cr_mul_(base, vec3(3, 3, 3, d)) != NULL, "mul_ by a constant: %s", cr_error());
+        FAILS(CR_RUNTIME, "take the view again", cr_exp(view));
+        FAILS(CR_RUNTIME, "view", cr_add_(cr_slice(cr_add_scalar(x, 0), 0, 0, 2, 1), cr_ones(CR_LIST(2), CR_F64, d)));
+        FAILS(CR_BAD_VALUE, "cannot be written into", cr_add_(vec3(1, 1, 1, d), cr_ones(CR_LIST(2, 3), CR_F64, d)));
+        FAILS(CR_BAD_VALUE, "expanded", cr_add_(cr_expand(cr_ones(CR_LIST(1), CR_F64, d), CR_LIST(3)), vec3(1, 1, 1, d)));
+        FAILS(CR_BAD_TYPE, "int64", cr_add_(cr_zeros(CR_LIST(3), CR_I64, d), vec3(1, 1, 1, d)));
+        cr_scope_end();
+    }
+}
+
+TEST(overlapping_operands_in_place) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        double v[4] = {1, 2, 3, 4};
+        cr_tensor *x = cr_from(v, CR_LIST(4), CR_F64, d), *tail = cr_slice(x, 0, 1, 4, 1), *front = cr_slice(x, 0, 0, 3, 1);
+        CHECK(cr_add_(tail, front) != NULL, "add_: %s", cr_error());
+        EXPECT3(tail, 3, 5, 7);
+        cr_scope_end();
+    }
+}
+
+static cr_tensor *double_it(const cr_tensor *g, void *ctx) { ++*(int *)ctx; return cr_mul_scalar(g, 2); }
+static cr_tensor *look(const cr_tensor *g, void *ctx) { (void)g; ++*(int *)ctx; return (cr_tensor *)(uintptr_t)CR_NONE; }
+static cr_tensor *wrong(const cr_tensor *g, void *ctx) { (void)ctx; return cr_unsqueeze(g, 0); }
+
+TEST(hooks) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        int doubled = 0, seen = 0;
+        cr_tensor *x = leaf3(1, 2, 3, d), *h = cr_mul_scalar(x, 3), *y = total(cr_add(h, h));
+        int64_t id = cr_add_hook(x, double_it, &doubled);
+        CHECK(id > 0 && cr_add_hook(h, look, &seen) > 0, "add_hook: %s", cr_error());
+        OK(cr_retain_grad(h));
+        OK(cr_backward(y, CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        EXPECT3(cr_grad(x), 12, 12, 12);
+        EXPECT3(cr_grad(h), 2, 2, 2);
+        CHECK(doubled == 1 && seen == 1, "hooks ran %d and %d times", doubled, seen);
+        OK(cr_remove_hook(x, id));
+        FAILS(CR_BAD_VALUE, "no hook", cr_remove_hook(x, id));
+        OK(cr_backward(y, CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        EXPECT3(cr_grad(x), 18, 18, 18);
+        cr_add_hook(h, wrong, NULL);
+        FAILS(CR_BAD_VALUE, "(1, 3)", cr_backward(y, CR_NONE, NULL));
+        FAILS(CR_RUNTIME, "does not require", cr_add_hook(vec3(1, 2, 3, d), look, &seen));
+        cr_scope_end();
+    }
+}
+
+TEST(anomaly_names_the_first_op) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, -2, 0, d);
+        bool before = cr_set_anomaly(true);
+        FAILS(CR_RUNTIME, "[log] anomaly: forward made", cr_mul_scalar(cr_log(cr_mul_scalar(x, 2)), 3));
+        cr_tensor *y = cr_sqrt(cr_mul(x, x));        /* sqrt's gradient at 0 is infinite */
+        FAILS(CR_RUNTIME, "[sqrt_bwd] anomaly", cr_backward(total(y), CR_NONE, NULL));
+        cr_set_anomaly(before);
+        cr_scope_end();
+    }
+}
+
+static cr_tensor *block(int n, const cr_tensor *const *in, void *ctx) {
+    (void)n;
+    cr_generator *g = ctx;
+    cr_tensor *h = cr_tanh(cr_mul(in[0], in[1]));
+    return cr_mul(cr_dropout(h, 0.5, true, g), cr_exp(in[0]));
+}
+
+TEST(checkpointing_gives_the_same_gradients) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_generator *g = cr_generator_new(7);
+        cr_tensor *x = leaf3(0.1, 0.2, 0.3, d), *w = leaf3(1, -2, 3, d);
+        const cr_tensor *in[2] = {x, w};
+        cr_tensor *plain = cr_mul_scalar(block(2, in, g), 2);
+        OK(cr_backward(total(plain), CR_NONE, NULL));
+        double gx[3], gw[3], hx[3], hw[3];
+        OK(cr_read(cr_grad(x), CR_F64, gx, sizeof gx));
+        OK(cr_read(cr_grad(w), CR_F64, gw, sizeof gw));
+        OK(cr_set_grad(x, CR_NONE));
+        OK(cr_set_grad(w, CR_NONE));
+        cr_generator_set(g, 7, 0);
+        cr_tensor *y = cr_mul_scalar(cr_checkpoint(block, g, 2, in), 2);
+        cr_generator_set(g, 99, 5);                  /* what happens to the generator meanwhile does not matter */
+        OK(cr_backward(total(y), CR_NONE, NULL));
+        OK(cr_read(cr_grad(x), CR_F64, hx, sizeof hx));
+        OK(cr_read(cr_grad(w), CR_F64, hw, sizeof hw));
+        CHECK(!memcmp(gx, hx, sizeof gx) && !memcmp(gw, hw, sizeof gw), "gradients differ: %g %g, %g %g", gx[0], hx[0], gw[0], hw[0]);
+        cr_generator_free(g);
+        cr_scope_end();
+    }
+}
+
+static cr_status scaled_bwd(const cr_custom_call *c, const cr_tensor *g, cr_tensor **dx) {
+    dx[0] = cr_mul_scalar(cr_mul(g, c->in[0]), 2 * *(const double *)c->params);
+    return CR_OK;
+}
+static cr_tensor *scaled_square(const cr_custom_call *c) { return cr_mul_scalar(cr_mul(c->in[0], c->in[0]), *(const double *)c->params); }
+static cr_tensor *use_custom(int n, const cr_tensor *const *in, void *ctx) { return cr_custom_apply("test_scaled_square", n, in, ctx); }
+
+TEST(custom_ops) {
+    cr_custom_op op = {.name = "test_scaled_square", .arity = 1, .params_bytes = sizeof(double), .forward = scaled_square, .backward = scaled_bwd};
+    OK(cr_custom_register(&op));
+    FAILS(CR_BAD_VALUE, "already", cr_custom_register(&op));
+    FAILS(CR_BAD_VALUE, "no op named", cr_custom_apply("nothing", 1, (const cr_tensor *[]){CR_NONE}, NULL));
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, 2, 3, d);
+        double k = 1.5;
+        OK(cr_gradcheck(use_custom, &k, 1, (const cr_tensor *[]){x}, NULL));
+        OK(cr_gradgradcheck(use_custom, &k, 1, (const cr_tensor *[]){x}, NULL));
+        FAILS(CR_BAD_VALUE, "takes 1 inputs, got 2", cr_custom_apply("test_scaled_square", 2, (const cr_tensor *[]){x, x}, &k));
+        cr_scope_end();
+    }
+}
+
+static cr_status lying_bwd(const cr_custom_call *c, const cr_tensor *g, cr_tensor **dx) {
+    dx[0] = cr_mul(g, c->in[0]);                     /* half of the truth */
+    return CR_OK;
+}
+
+static cr_tensor *use_lying(int n, const cr_tensor *const *in, void *ctx) { return cr_custom_apply("test_lying_square", n, in, ctx); }
+
+TEST(gradcheck_finds_a_wrong_gradient) {
+    cr_custom_op op = {.name = "test_lying_square", .arity = 1, .params_bytes = sizeof(double), .forward = scaled_square, .backward = lying_bwd};
+    OK(cr_custom_register(&op));
+    cr_scope_begin();
+    cr_tensor *x = leaf3(1, 2, 3, cr_cpu());
+    double k = 1;
+    FAILS(CR_RUNTIME, "[gradcheck] input 0 (3,), position 0", cr_gradcheck(use_lying, &k, 1, (const cr_tensor *[]){x}, NULL));
+    cr_scope_end();
+}
+
+TEST(programs_differentiate) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_program *p = cr_program_new("test_swish", "x w", "beta", "y = x * sigmoid(beta * x) + w ** 2; y");
+        REQUIRE(p, "%s", cr_error());
+        cr_tensor *x = leaf3(0.5, -1, 2, d), *w = leaf3(1, 2, 3, d);
+        cr_tensor *y = cr_program_apply(p, 2, (const cr_tensor *[]){x, w}, (double[]){1.5});
+        cr_program_free(p);                          /* the graph keeps it */
+        OK(cr_backward(total(y), CR_NONE, NULL));
+        EXPECT3(cr_grad(w), 2, 4, 6);
+        double s = 1 / (1 + exp(-0.75)), g[3];
+        OK(cr_read(cr_grad(x), CR_F64, g, sizeof g));
+        CHECK(fabs(g[0] - (s + 0.75 * s * (1 - s))) < 1e-12, "gradient %.17g", g[0]);
+        cr_scope_end();
+    }
+}
+
+/* Depth: built, differentiated and freed without recursion. */
+TEST(long_chains) {
+    int64_t n = test_full() ? 10000000 : 300000;
+    cr_tensor *x = cr_requires_grad_(cr_scalar(1), true), *y = cr_mul_scalar(x, 1);
+    REQUIRE(x && y, "%s", cr_error());
+    for (int64_t i = 0; i < n && y; i++) {
+        cr_tensor *next = i % 2 ? cr_neg(y) : cr_add(y, x);
+        cr_release(y);
+        y = next;
+    }
+    REQUIRE(y, "%s", cr_error());
+    OK(cr_backward(y, CR_NONE, NULL));
+    double want = 1;
+    for (int64_t i = 0; i < n; i++) want = i % 2 ? -want : want + 1;
+    CHECK(cr_item(cr_grad(x)) == want, "gradient %g, wanted %g", cr_item(cr_grad(x)), want);
+    cr_release(y);
+    cr_release(x);
+    test_ran_on(cr_cpu());
+}
+
+TEST(nothing_leaks) {
+    cr_memory before = cr_memory_stats(cr_cpu());
+    cr_scope_begin();
+    for (int round = 0; round < 3; round++) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, 2, 3, cr_cpu()), *y = total(cr_exp(cr_mul(x, x)));
+        if (round < 2) OK(cr_backward(y, CR_NONE, round ? NULL : &(cr_backward_options){.create_graph = true}));
+        if (round == 0) OK(cr_set_grad(x, CR_NONE));  /* a gradient with a graph holds its leaf: as in PyTorch, the user breaks the cycle */
+        cr_scope_end();
+    }
+    cr_scope_end();
+    CHECK(cr_memory_stats(cr_cpu()).current == before.current, "%lld bytes stay in use", (long long)(cr_memory_stats(cr_cpu()).current - before.current));
+    test_ran_on(cr_cpu());
+}
+
+TEST(scopes) {
+    cr_scope_begin();
+    cr_tensor *outer, *kept;
+    cr_scope_begin();
+    outer = cr_scalar(1);
+    cr_scope_begin();
+    kept = cr_keep(cr_scalar(2));
+    cr_release(cr_scalar(3));                        /* out early */
+    cr_scope_end();
+    CHECK(cr_item(kept) == 2 && cr_item(outer) == 1, "a kept handle died");
+    cr_tensor *held = cr_retain(outer);
+    cr_scope_end();
+    CHECK(cr_item(held) == 1, "a retained handle died");
+    cr_drop(held);
+    cr_scope_end();
+    FAILS(CR_RUNTIME, "no scope", cr_scope_end());
+    test_ran_on(cr_cpu());
+}
+
+TEST(failures_pass_through_a_chain) {
+    cr_scope_begin();
+    cr_tensor *a = cr_ones(CR_LIST(2, 3), CR_F32, cr_cpu()), *b = cr_ones(CR_LIST(4), CR_F32, cr_cpu());
+    cr_error_clear();
+    cr_tensor *y = cr_sum(cr_exp(cr_add(a, b)), CR_ALL, false);
+    CHECK(!y && cr_error() && strstr(cr_error(), "[add]") && strstr(cr_error(), "(2, 3)") && strstr(cr_error(), "(4,)"), "message: %s", cr_error());
+    FAILS(CR_BAD_VALUE, "NULL", cr_exp(NULL));
+    FAILS(CR_BAD_VALUE, "CR_NONE", cr_exp(CR_NONE));
+    FAILS(CR_BAD_VALUE, "two devices, cpu and ref", cr_add(a, cr_ones(CR_LIST(3), CR_F32, cr_ref())));
+    bool before = cr_auto_transfer(true);
+    CHECK(cr_device_of(cr_add(a, cr_ones(CR_LIST(3), CR_F32, cr_ref()))) == cr_cpu(), "auto transfer: %s", cr_error());
+    cr_auto_transfer(before);
+    CHECK(cr_device_of(cr_mul(cr_ones(CR_LIST(3), CR_F32, cr_ref()), cr_scalar(2))) == cr_ref(), "a weak scalar: %s", cr_error());
+    cr_scope_end();
+    test_ran_on(cr_cpu());
+}
