@@ -19,7 +19,7 @@ TEST(f16_rounds_as_the_compiler_does) {
     uint32_t step = test_full() ? 1 : 997;
     for (uint64_t u = 0; u < 1ull << 32; u += step) {
         float f = bits((uint32_t)u);
-        _Float16 want = (_Float16)f;
+        __extension__ _Float16 want = (_Float16)f;
         uint16_t w, h = cr_f32_to_f16(f);
         memcpy(&w, &want, 2);
         if (isnan(f) ? !isnan(cr_f16_to_f32(h)) : h != w) { CHECK(0, "%08x (%g): %04x, wanted %04x", (uint32_t)u, (double)f, h, w); return; }

@@ -110,7 +110,8 @@ void cr_store_i64(void *p, cr_dtype dt, int64_t v) {
         case CR_U16:  case CR_I16: { uint16_t x = (uint16_t)v; memcpy(p, &x, 2); break; }
         case CR_U32:  case CR_I32: { uint32_t x = (uint32_t)v; memcpy(p, &x, 4); break; }
         case CR_U64:  case CR_I64: memcpy(p, &v, 8); break;
-        default: cr_store_f64(p, dt, (double)v);
+        case CR_F16: case CR_BF16: case CR_F32: case CR_F64: cr_store_f64(p, dt, (double)v); break;
+        case CR_DTYPES: break;
     }
 }
 
@@ -132,7 +133,8 @@ void cr_store_f64(void *p, cr_dtype dt, double v) {
         case CR_F64:  memcpy(p, &v, 8); break;
         case CR_U64:  { uint64_t u = to_u64(v); memcpy(p, &u, 8); break; }
         case CR_I64:  cr_store_i64(p, dt, to_integer(v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break;
-        default: {
+        case CR_DTYPES: break;
+        case CR_U8: case CR_U16: case CR_U32: case CR_I8: case CR_I16: case CR_I32: {
             int bits = 8 * (int)dtypes[dt].size;
             bool is_signed = dtypes[dt].kind == CR_KIND_SIGNED;
             double high = ldexp(1, bits - is_signed) - 1, low = is_signed ? -high - 1 : 0;

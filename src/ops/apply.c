@@ -85,6 +85,7 @@ static cr_status settle_device(cr_call *c, inputs *s) {
 
 static bool records(const cr_call *c) {
     if (grad_disabled || !recorder) return false;
+    if (c->op == &cr_op_elementwise && !((const cr_ew_params *)c->params)->program->differentiable) return false;
     for (int i = 0; i < c->n; i++)
         if (c->in[i]->flags & CR_FLAG_REQUIRES_GRAD) return true;
     return false;

@@ -1,0 +1,78 @@
+# The front door.  `make demo` and `make test` set up everything themselves: a virtual environment in build/venv with CMake, Ninja
+# and oneDNN by the versions pinned in tools/requirements*.txt, then a build in build/release.  `make help` lists the rest.
+
+PYTHON  ?= python3
+PREFIX  ?= /usr/local
+DESTDIR ?=
+VENV    := build/venv
+BIN     := $(VENV)/bin
+ONEDNN  := $(CURDIR)/$(VENV)/lib
+TESTS   := $(BIN)/python tools/run_tests.py
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test test-all bench mutate sanitize docs install deps oracle peers clean
+.DELETE_ON_ERROR:
+
+help:       ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+
+demo: build/release/build.ninja ## trains a small GPT on this repository's own text, one to two minutes, and lets it write
+	@$(BIN)/ninja -C build/release --quiet chainrule
+	@sh tools/demo.sh
+
+build: build/release/build.ninja ## the library and the program, in build/release
+	@$(BIN)/ninja -C build/release --quiet
+
+test: build/.for-test build ## the quick truth, under five minutes
+	@$(TESTS)
+
+test-all: build/.for-test build/.for-docs build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, docs
+	@$(TESTS) --all
+
+bench: build ## measures, next to the peers that are installed (make oracle, make peers)
+	@$(BIN)/python bench/run.py
+
+mutate: build/.for-test build ## breaks every gradient, one at a time, and demands that a test notices
+	@$(TESTS) --stage mutate
+
+sanitize: build/.for-test build ## the C tests under the address, undefined-behaviour and thread sanitizers
+	@$(TESTS) --stage address --stage thread
+
+docs: build/.for-docs ## the documentation as web pages, in build/html
+	@$(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/html-cache . build/html && echo "build/html/docs/index.html"
+
+install: build ## header, libraries, program, pkg-config and CMake package: PREFIX=/usr/local, DESTDIR=
+	@DESTDIR="$(DESTDIR)" $(BIN)/cmake --install build/release --prefix "$(PREFIX)"
+
+deps:       ## system packages that let the tests run whole: a C++ compiler, pkg-config (needs root and apt)
+	@sh tools/deps.sh
+
+oracle: build/.for-oracle ## PyTorch for the tests and benches that compare with it
+
+peers: build/.for-peers ## JAX, NumPy and micrograd for the benches
+
+clean:      ## everything that was built; `rm -r build` removes the virtual environment too
+	@rm -rf build/release build/debug build/sanitize build/tsan build/html build/html-cache build/demo build/install
+
+# ---- the virtual environment; a stamp for each list of packages ----
+build/.venv: tools/requirements.txt
+	@mkdir -p build
+	@$(PYTHON) -m venv $(VENV) || { echo "make: python3 has no working venv module: install python3-venv"; exit 1; }
+	@echo "installing CMake, Ninja and oneDNN into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+build/.for-%: tools/requirements-%.txt build/.venv
+	@echo "installing $< into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# ---- one build folder for each preset; sources added later are found by CMake itself ----
+build/%/build.ninja: build/.venv CMakeLists.txt CMakePresets.json $(wildcard cmake/*)
+	@echo "configuring build/$*"
+	@$(BIN)/cmake --preset $* --fresh -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCHAINRULE_ONEDNN_DIR=$(ONEDNN) >build/configure-$*.log \
+		|| { cat build/configure-$*.log; exit 1; }
+	@touch $@
+
+.PRECIOUS: build/%/build.ninja

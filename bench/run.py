@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Every number of docs/benchmarks.md, next to the peers that are installed, interleaved in one run.
+
+use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...]
+
+Parts: step (GPT-2 124M and the character GPT), text (tiny-Shakespeare, three seeds), operations, chain, size.
+tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
+CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
+PROGRAM = BUILD / "chainrule"
+PARTS = ("step", "text", "operations", "chain", "size")
+LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
+
+
+def run_json(command: Iterable[object], threads: int) -> Any:
+    """The JSON that a command prints; None (and a line) when it fails."""
+    words = [str(w) for w in command]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "CHAINRULE_NUM_THREADS": str(threads)})
+    if done.returncode:
+        print(f"`{' '.join(words)}` failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    return json.loads(done.stdout)
+
+
+def has(library: str) -> bool:
+    return importlib.util.find_spec(library) is not None
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table; numbers to the right."""
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|--:" * (len(head) - 1) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def merge(results: list[Any]) -> dict[str, dict[str, float]]:
+    """Rows by name over rounds: the least of the minima, the median of the medians."""
+    rows: dict[str, dict[str, float]] = {}
+    for name in [row["name"] for row in results[0]["rows"]]:
+        found = [row for r in results for row in r["rows"] if row["name"] == name]
+        rows[name] = {"min_ms": min(row["min_ms"] for row in found), "median_ms": statistics.median(row["median_ms"] for row in found)}
+        if "rate" in found[0]:
+            rows[name]["rate"] = statistics.median(row["rate"] for row in found)
+    return rows
+
+
+def verdict(ratio: float, bar: float) -> str:
+    return f"{ratio:.2f}x ({'within' if ratio <= bar else 'above'} the bar of {bar:.2f}x)"
+
+
+class Bench:
+    def __init__(self, quick: bool, threads: int) -> None:
+        self.quick, self.threads = quick, threads
+        self.rounds = 1 if quick else 3
+        self.data: dict[str, Any] = {}
+        self.text: list[str] = []
+
+    def say(self, *lines: str) -> None:
+        self.text += lines
+        print("\n".join(lines), flush=True)
+
+    def ours(self, part: str) -> Any:
+        return run_json([PROGRAM, "bench", "--json", "--only", part, "--threads", self.threads, *(["--quick"] if self.quick else [])], self.threads)
+
+    def peer(self, script: str, *words: object) -> Any:
+        return run_json([sys.executable, HERE / script, *words, "--threads", self.threads], self.threads)
+
+    # ---- one training step
+
+    def step(self) -> None:
+        self.say("## One training step", "", "f32, forward, backward and AdamW (weight decay on matrices); milliseconds, median (least).", "")
+        quick = ["--quick"] if self.quick else []
+        for part, name, bar in (("char", "char GPT", 0.7), ("gpt2", "GPT-2 124M", 0.65)):
+            mine, theirs = [], []
+            for _ in range(self.rounds):
+                mine.append(self.ours(part))
+                if has("torch"):
+                    theirs.append(self.peer("gpt2_torch.py", "--only", name, *quick))
+            if not all(mine):
+                self.say(f"{name}: failed", "")
+                continue
+            a, b = merge(mine), merge(theirs) if theirs and all(theirs) else {}
+            self.data[name] = {"chainrule": a, "torch": b}
+            show = lambda t: f"{t['median_ms']:.1f} ({t['min_ms']:.1f})"
+            rows = [[f"{row}", show(a[row]), *([show(b[row]), f"{a[row]['median_ms'] / b[row]['median_ms']:.2f}x"] if b else [])] for row in a]
+            self.say(table(["ms", "chainrule", *([theirs[0]["version"], "ratio"] if b else [])], rows), "")
+            if b:
+                ratio = a[f"{name} step"]["median_ms"] / b[f"{name} step"]["median_ms"]
+                self.say(f"{name}, whole step: {verdict(ratio, bar)}.", "")
+            else:
+                self.say("Without a peer: `make oracle` installs PyTorch.", "")
+
+    # ---- tiny-Shakespeare
+
+    def train(self, file: Path, seed: int, steps: int) -> dict[str, float]:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [PROGRAM, "train", "--data", file, "--steps", steps, "--seed", seed, "--eval-every", 0, "--sample", 0, "--out", folder]
+            done = subprocess.run([str(w) for w in [*command, "--threads", self.threads]], capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(done.stderr)
+            log = [json.loads(line) for line in (Path(folder) / "run.jsonl").read_text().splitlines()]
+        return {"val_loss": [r["val_loss"] for r in log if "val_loss" in r][-1], "seconds": [r["seconds"] for r in log if r.get("event") == "finish"][-1]}
+
+    def shakespeare(self) -> None:
+        self.say("## tiny-Shakespeare, characters", "")
+        file = Path(os.environ.get("CHAINRULE_DATA", ROOT.parent / "shared" / "data" / "shakespeare.txt"))
+        if not file.is_file():
+            self.say("Went without: the text is not here (CHAINRULE_DATA names it).", "")
+            return
+        seeds, steps = ((1337,), 200) if self.quick else ((1337, 1338, 1339), 2000)
+        mine, theirs = [], []
+        for seed in seeds:
+            mine.append(self.train(file, seed, steps))
+            if has("torch"):
+                theirs.append(self.peer("char_gpt_torch.py", file, "--steps", steps, "--seed", seed))
+        self.data["text"] = {"steps": steps, "seeds": seeds, "chainrule": mine, "torch": theirs}
+        self.say(f"4 layers, 4 heads, width 128, context 64, batch 12, {steps} steps, AdamW(0.9, 0.99), lr 1e-3 to 1e-4, warm-up 100, weight decay 0.1 on",
+                 "matrices, clip 1.0, 90/10 split; the loss is over the whole validation split, every character predicted once.", "")
+        rows = []
+        for i, seed in enumerate(seeds):
+            row = [f"seed {seed}", f"{mine[i]['val_loss']:.4f}", f"{mine[i]['seconds'] / steps * 1e3:.2f}"]
+            rows.append(row + ([f"{theirs[i]['val_loss']:.4f}", f"{theirs[i]['seconds'] / steps * 1e3:.2f}"] if theirs else []))
+        mean = lambda runs, key: statistics.mean(r[key] for r in runs)
+        total = ["mean", f"{mean(mine, 'val_loss'):.4f}", f"{mean(mine, 'seconds') / steps * 1e3:.2f}"]
+        rows.append(total + ([f"{mean(theirs, 'val_loss'):.4f}", f"{mean(theirs, 'seconds') / steps * 1e3:.2f}"] if theirs else []))
+        version = theirs[0]["version"] if theirs else ""
+        self.say(table(["", "chainrule val loss", "ms a step", *([f"{version} val loss", "ms a step"] if theirs else [])], rows), "")
+        if theirs:
+            difference, ratio = mean(mine, "val_loss") - mean(theirs, "val_loss"), mean(mine, "seconds") / mean(theirs, "seconds")
+            within = "within" if difference <= 0.02 else "above"
+            self.say(f"Loss {difference:+.4f} against PyTorch ({within} the bar of +0.02); time {verdict(ratio, 0.7)}.", "")
+
+    # ---- products and elementwise operations
+
+    def operations(self) -> None:
+        self.say("## Products and elementwise operations", "", "f32; GFLOP/s or GB/s at the median time.  Bytes count each operand and result once.", "")
+        mine: list[Any] = []
+        peers: dict[str, list[Any]] = {name: [] for name in LIBRARIES if has(name)}
+        for _ in range(self.rounds):
+            parts = [self.ours(part) for part in ("products", "elementwise")]
+            if not all(parts):
+                return
+            mine.append({"rows": parts[0]["rows"] + parts[1]["rows"]})
+            for name, results in peers.items():
+                results.append(self.peer("peers.py", name, *(["--quick"] if self.quick else [])))
+        a = merge(mine)
+        others = {results[0]["version"]: merge(results) for results in peers.values() if results and all(results)}
+        self.data["operations"] = {"chainrule": a, **others}
+        unit = {row["name"]: row["unit"] for row in mine[0]["rows"]}
+        rows = [[name, unit[name], f"{a[name]['rate']:.1f}", *(f"{o[name]['rate']:.1f}" for o in others.values())] for name in a]
+        self.say(table(["operation", "unit", "chainrule", *others], rows), "")
+
+    # ---- a deep graph; size
+
+    def chain(self) -> None:
+        n = 1_000_000 if self.quick else 10_000_000
+        self.say("## A chain of operations", "")
+        got = run_json([BUILD / "bench" / "chain", n, "--json"], self.threads)
+        if got:
+            self.data["chain"] = got
+            gradient = "right" if got["right"] else "WRONG"
+            self.say(f"{n:,} additions in one chain: built in {got['build_s']:.2f} s, differentiated in {got['backward_s']:.2f} s,",
+                     f"freed in {got['free_s']:.2f} s; peak memory {got['peak_rss'] / 2**30:.2f} GiB; the gradient is {gradient}.", "")
+
+    def size(self) -> None:
+        self.say("## Size", "")
+        library = next(iter(sorted(BUILD.glob("libchainrule.so*"))), None)
+        if not library:
+            self.say("No shared library in this build.", "")
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "lib.so"
+            shutil.copyfile(library.resolve(), copy)
+            stripped = shutil.which("strip") and subprocess.run(["strip", "--strip-unneeded", str(copy)]).returncode == 0
+            size = copy.stat().st_size
+        self.data["size"] = size
+        within = "within" if size <= 3 * 10**6 else "above"
+        self.say(f"libchainrule.so{', stripped' if stripped else ''}: {size / 1e6:.2f} MB ({within} the bar of 3 MB).", "")
+
+
+def machine() -> str:
+    name = platform.machine()
+    try:
+        name = next(line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return f"{name}, {len(os.sched_getaffinity(0))} processors, {platform.system()} {platform.release().split('-')[0]}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measures, next to the peers that are installed.")
+    parser.add_argument("--quick", action="store_true", help="one round, fewer runs")
+    parser.add_argument("--threads", type=int, default=min(2, len(os.sched_getaffinity(0))))
+    parser.add_argument("--json", metavar="FILE", help="the numbers as JSON too")
+    parser.add_argument("--write", metavar="FILE", help="the tables as Markdown too")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    o = parser.parse_args()
+    if not PROGRAM.is_file():
+        sys.exit(f"{PROGRAM} is not there: make build")
+    b = Bench(o.quick, o.threads)
+    command = "make bench" if sys.argv[1:] in ([], ["--write", "docs/benchmarks.md"]) else f"python bench/run.py {' '.join(sys.argv[1:])}"
+    b.say("# Benchmarks", "", f"{datetime.date.today()}, {machine()}; {o.threads} threads each, f32; ours and the peers in turn, in one run.")
+    b.say(f"Made by `{command}`.", "")
+    info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
+    b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
+    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "chain": b.chain, "size": b.size}
+    for part in PARTS:
+        if part in o.only:
+            measures[part]()
+    if o.json:
+        Path(o.json).write_text(json.dumps(b.data, indent=1) + "\n")
+    if o.write:
+        Path(o.write).write_text("\n".join(b.text))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+/* cli.h - what the subcommands of the program share.  The program is a user of chainrule.h like any other. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <chainrule.h>
+#include <stdio.h>
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_STOPPED = 130 };     /* exit codes; 130: by Ctrl-C, as shells say it */
+
+/* Prints "chainrule: message" to stderr; returns CLI_FAILED. */
+int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int cli_fail_library(void);                         /* with the library's pending message, which is cleared */
+
+/* ---- options.c: one table a command, that parses, checks and prints its own help */
+typedef enum option_kind { OPTION_FLAG, OPTION_INT, OPTION_REAL, OPTION_TEXT, OPTION_CHOICE, OPTION_FILES } option_kind;
+typedef struct file_list { const char **path; int n; } file_list;          /* paths belong to argv */
+typedef struct option {
+    const char *name;                               /* without the dashes */
+    option_kind kind;
+    void *to;                                       /* bool, int64_t, double, const char *, const char *, file_list; holds the default */
+    const char *what, *help;                        /* what: placeholder, or a choice's words "chars|bytes" */
+    double min, max;                                /* of numbers, inclusive */
+    bool run;                                       /* belongs to a training run: kept in its checkpoint, fixed when it is resumed */
+    bool given;                                     /* set by the parser */
+} option;
+typedef struct command {
+    const char *name, *arguments, *about;           /* "train", "--data FILE... [options]", one line */
+    option *options; int n;
+} command;
+
+/* True: go on.  False: *code is the exit code (--help was printed, or a message with the usage line). */
+bool options_parse(const command *c, int argc, char **argv, int *code);
+int  usage_error(const command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));   /* returns CLI_USAGE */
+bool option_set(option *o, const char *text, char *why, size_t room);      /* why: what is wrong with text */
+void option_text(const option *o, char *out, size_t room);                 /* the present value, as option_set would take it */
+option *option_find(const command *c, const char *name);
+
+/* ---- subcommands: argv[0] is the subcommand's name; return the exit code */
+int cli_train(int argc, char **argv);
+int cli_generate(int argc, char **argv);
+int cli_tokenize(int argc, char **argv);
+int cli_bench(int argc, char **argv);
+int cli_info(int argc, char **argv);
+
+/* ---- data.c: files to text, text to tokens */
+typedef struct corpus { char *bytes; size_t n; } corpus;                    /* bytes: owned (free) */
+bool corpus_read(const file_list *files, corpus *c);                       /* all of them, one after the other; false: message printed */
+cr_tokenizer *tokenizer_named(const char *name, const corpus *c);          /* "chars" or "bytes" */
+cr_tokens *corpus_tokens(const corpus *c, const cr_tokenizer *tokenizer);
+uint32_t *encode(const cr_tokenizer *tokenizer, const char *bytes, size_t n, int64_t *count);   /* owned (free); NULL: library message pending */
+const cr_device *device_named(const char *name);    /* NULL or "": the default device */
+uint64_t tokens_hash(const cr_tokens *t);           /* of the count and of up to 2^20 tokens spread over all: "is this the same text?" */
+
+/* ---- runlog.c: run.jsonl, one JSON object a line */
+typedef struct point { int64_t step; double value; } point;
+typedef struct series { point *at; int64_t n, room; } series;
+bool series_add(series *s, int64_t step, double value);
+typedef struct runlog { FILE *file; series train, val; bool failed; } runlog;
+bool runlog_open(runlog *log, const char *path, int64_t from_step);        /* keeps what is there up to from_step; 0: starts anew */
+void runlog_write(runlog *log, const char *format, ...) __attribute__((format(printf, 2, 3)));       /* one line, flushed */
+void runlog_close(runlog *log);
+void json_escape(const char *s, char *out, size_t room);                   /* contents of a JSON string, without the quotes */
+const char *json_number(double v, char out[32]);                           /* "null" for NaN and infinities, which JSON lacks */
+
+/* ---- curve.c */
+bool curve_write(const char *path, const char *title, const series *train, const series *val);      /* SVG; false: message printed */
+
+/* ---- progress.c */
+typedef struct progress {
+    int64_t step, total, first;
+    double loss, val, rate, started, shown;         /* rate: tokens a second; val NaN: none yet; times in seconds */
+    bool terminal; int64_t every;                   /* without a terminal: a line each `every` steps */
+} progress;
+void progress_begin(progress *p, int64_t first, int64_t total);
+void progress_show(progress *p, bool force);        /* redraws the bar at most ten times a second */
+void progress_end(progress *p);                     /* leaves the cursor on a line of its own */
+void duration_text(double seconds, char out[32]);   /* "1:05:07", "2:31" */
+void count_text(double n, char out[32]);            /* "1,234,567" */
+
+#endif

@@ -1,0 +1,76 @@
+/* generate.c - chainrule generate: text from a trained model. */
+#include "run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/os.h"
+
+bool print_token(uint32_t id, void *tokenizer) {
+    char text[64];
+    const int64_t n = cr_tokenizer_decode(tokenizer, &id, 1, text, sizeof text);
+    if (n > 0) fwrite(text, 1, (size_t)(n < (int64_t)sizeof text ? n : (int64_t)sizeof text), stdout);
+    if (cr_os_is_terminal(stdout)) fflush(stdout);
+    return n >= 0 && !ferror(stdout) && !cr_os_interrupted();
+}
+
+/* DIR is a run's folder. */
+static bool open_model(const char *dir, const char *device, cr_gpt **m, cr_tokenizer **t) {
+    char weights[4096], tokenizer[4096];
+    const cr_device *dev = device_named(device);
+    if (!dev) return cli_fail_library(), false;
+    if (!run_weights_path(dir, weights) || snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", dir) >= (int)sizeof tokenizer) return false;
+    if (!run_exists(dir)) return cli_fail("'%s' holds no trained model (no %s): chainrule train makes one", dir, weights), false;
+    *t = cr_tokenizer_load(tokenizer);
+    *m = *t ? cr_gpt_load(weights, dev) : NULL;
+    if (!*m) return cli_fail_library(), false;
+    if (cr_tokenizer_size(*t) != cr_gpt_configuration(*m).vocabulary)
+        return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", tokenizer, (long long)cr_tokenizer_size(*t),
+                        (long long)cr_gpt_configuration(*m).vocabulary), false;
+    return true;
+}
+
+static int generate(cr_gpt *m, cr_tokenizer *t, const char *prompt, int64_t tokens, const cr_sampling *s, int64_t seed) {
+    int64_t n;
+    uint32_t *ids = encode(t, prompt, strlen(prompt), &n);
+    cr_generator *g = ids ? cr_generator_new((uint64_t)seed) : NULL;
+    cr_status status = g ? CR_OK : cr_error_status();
+    if (g) {
+        fputs(prompt, stdout);
+        status = cr_gpt_generate(m, ids, n, tokens, s, g, print_token, t);
+        printf("\n");
+    }
+    cr_generator_free(g);
+    free(ids);
+    if (cr_os_interrupted()) return CLI_STOPPED;
+    return status ? cli_fail_library() : CLI_OK;
+}
+
+int cli_generate(int argc, char **argv) {
+    const char *model = NULL, *prompt = "\n", *device = NULL;
+    cr_sampling s = {.temperature = 0.8, .top_p = 1};
+    int64_t tokens = 300, seed = 1337, threads = 0;
+    option options[] = {
+        {"model", OPTION_TEXT, &model, "DIR", "the folder of a run of chainrule train", 0, 0, false, false},
+        {"prompt", OPTION_TEXT, &prompt, "TEXT", "what to go on from", 0, 0, false, false},
+        {"tokens", OPTION_INT, &tokens, "N", "how many to write", 0, 0x1p53, false, false},
+        {"temperature", OPTION_REAL, &s.temperature, "X", "0: always the likeliest token", 0, 1e6, false, false},
+        {"top-k", OPTION_INT, &s.top_k, "N", "only the N likeliest tokens; 0: all", 0, 0x1p31, false, false},
+        {"top-p", OPTION_REAL, &s.top_p, "P", "only the likeliest tokens that hold P of the probability", 1e-12, 1, false, false},
+        {"seed", OPTION_INT, &seed, "N", "the same seed gives the same text", 0, 0x1p53, false, false},
+        {"device", OPTION_TEXT, &device, "NAME", "cpu or ref (default cpu)", 0, 0, false, false},
+        {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
+    };
+    const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.", options, sizeof options / sizeof *options};
+    cr_gpt *m = NULL;
+    cr_tokenizer *t = NULL;
+    int code;
+    if (!options_parse(&c, argc, argv, &code)) return code;
+    if (!model) return usage_error(&c, "--model is needed: the folder of a run");
+    if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
+    cr_os_catch_interrupt();
+    code = open_model(model, device, &m, &t) ? generate(m, t, prompt, tokens, &s, seed) : CLI_FAILED;
+    cr_gpt_free(m);
+    cr_tokenizer_free(t);
+    return code;
+}

@@ -1,0 +1,21 @@
+/* info.c - chainrule info: what this library is and what it found on this machine. */
+#include "cli.h"
+
+#include <string.h>
+
+int cli_info(int argc, char **argv) {
+    const command c = {"info", "", "Version, devices, threads and run-time switches.", NULL, 0};
+    int code;
+    if (!options_parse(&c, argc, argv, &code)) return code;
+    printf("chainrule %s\n\ndevices\n", cr_version());
+    const cr_device *dev;
+    for (int i = 0; (dev = cr_device_at(i)); i++)
+        printf("  %-8s %s%s\n", cr_device_name(dev), cr_device_info(dev), dev == cr_default_device() ? "  (default)" : "");
+    printf("\nthreads   %d\n\nswitches (environment variables)\n", cr_num_threads());
+    const char *name, *doc, *value;
+    for (int i = 0; cr_switch_at(i, &name, &doc, &value); i++) {
+        printf("  %-24s %s\n", name, doc);
+        if (value) printf("  %-24s   now: %s\n", "", value);
+    }
+    return cr_error() ? cli_fail_library() : CLI_OK;
+}

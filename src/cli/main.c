@@ -1,0 +1,64 @@
+/* main.c - the program chainrule: finds the subcommand and leaves the rest to it. */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+int cli_fail(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "chainrule: ");
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+    return CLI_FAILED;
+}
+
+int cli_fail_library(void) {
+    cli_fail("%s", cr_error() ? cr_error() : "failed without a message");
+    cr_error_clear();
+    return CLI_FAILED;
+}
+
+static const struct { const char *name; int (*run)(int, char **); const char *about; } commands[] = {
+    {"train",    cli_train,    "train a GPT on text, or go on with a run"},
+    {"generate", cli_generate, "write text with a trained model"},
+    {"tokenize", cli_tokenize, "turn text into a token file"},
+    {"bench",    cli_bench,    "measure this machine: training steps, products, elementwise operations"},
+    {"info",     cli_info,     "version, devices, threads and switches"},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void usage_line(FILE *f) {
+    fprintf(f, "usage: chainrule ");
+    for (int i = 0; i < COMMANDS; i++) fprintf(f, "%s%s", i ? " | " : "", commands[i].name);
+    fprintf(f, " [options]\n");
+}
+
+static int help(void) {
+    usage_line(stdout);
+    printf("\n");
+    for (int i = 0; i < COMMANDS; i++) printf("  %-10s %s\n", commands[i].name, commands[i].about);
+    printf("\nchainrule COMMAND --help lists a command's options; chainrule --version prints the version.\n");
+    return CLI_OK;
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (name && (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))) return help();
+    if (name && !strcmp(name, "--version")) {
+        printf("chainrule %s\n", cr_version());
+        return CLI_OK;
+    }
+    for (int i = 0; name && i < COMMANDS; i++)
+        if (!strcmp(name, commands[i].name)) {
+            int code = commands[i].run(argc - 1, argv + 1);
+            /* A pipe that was closed or a full disk: what was printed did not arrive. */
+            if ((fflush(stdout) || ferror(stdout)) && code == CLI_OK) code = cli_fail("could not write to standard output");
+            return code;
+        }
+    if (name) cli_fail("there is no command '%s'", name);
+    else cli_fail("no command was given");
+    usage_line(stderr);
+    return CLI_USAGE;
+}

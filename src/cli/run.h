@@ -1,0 +1,45 @@
+/* run.h - one training run: its settings, everything it holds, and its folder.
+ *   DIR/checkpoint/     weights, optimizer, random numbers, place in the data, step (cr_training_save)
+ *   DIR/tokenizer.json  DIR/run.jsonl  DIR/curve.svg */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include "cli.h"
+
+enum { RUN_KEPT = 40 };
+
+typedef struct settings {
+    file_list data;
+    const char *tokens, *tokenizer, *optimizer, *out, *resume, *device;
+    int64_t layers, heads, width, context, batch, steps, warmup, seed, threads, eval_every, save_every, stop_at, sample;
+    double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
+    bool overwrite;
+} settings;
+
+typedef struct run {
+    settings *s;
+    const command *command;
+    const cr_device *dev;
+    cr_tokenizer *tokenizer;
+    cr_tokens *tokens, *train, *val;                /* all; its first 90 %; the rest */
+    cr_generator *generator;
+    cr_gpt *model;
+    cr_params *groups[2];                           /* what the optimizer's groups hold, where it has two */
+    cr_optim *optim;
+    cr_loader *loader;
+    runlog log;
+    int64_t step;
+    double seconds;                                 /* spent in training steps, stops included */
+    char *kept[RUN_KEPT]; int n_kept;               /* strings that settings point to */
+} run;
+
+bool run_path(const run *r, const char *name, char out[4096]);             /* DIR/name; false: too long, message printed */
+bool run_exists(const char *dir);                                          /* does it hold a checkpoint? */
+bool run_restore_settings(run *r, int *code);                              /* of the run in s->resume, into the options not given */
+bool run_restore(run *r);                                                  /* weights, optimizer, place: after everything was made */
+bool run_save(run *r);
+bool run_weights_path(const char *dir, char out[4096]);
+
+bool print_token(uint32_t id, void *tokenizer);                            /* a cr_on_token: writes the token's text to stdout */
+
+#endif

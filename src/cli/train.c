@@ -1,0 +1,413 @@
+/* train.c - chainrule train: text in, a GPT out.
+ *
+ * The demo is   chainrule train --data README.md docs/design.md docs/training.md include/chainrule.h CONTRIBUTING.md --out build/demo --overwrite
+ * (the Makefile's `make demo` adds the sources and the number of steps).
+ *
+ * Nine tenths of the tokens are trained on; the loss on the last tenth is taken over the whole of it, every token predicted once,
+ * in windows of the context.  Everything that is random follows --seed: a stopped and resumed run ends with the same bits. */
+#include "run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/os.h"
+
+/* ---- making what a run needs ------------------------------------------------------------------------------------ */
+
+static cr_tokenizer *load_tokenizer(const run *r) {
+    char path[4096];
+    if (!r->s->resume) return NULL;
+    return run_path(r, "tokenizer.json", path) ? cr_tokenizer_load(path) : NULL;
+}
+
+/* --tokens FILE, which chainrule tokenize wrote, with FILE.tokenizer.json beside it. */
+static bool open_token_file(run *r) {
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s.tokenizer.json", r->s->tokens) >= (int)sizeof path) return cli_fail("the path of --tokens is too long"), false;
+    r->tokens = cr_tokens_open(r->s->tokens);
+    r->tokenizer = r->tokens ? cr_tokenizer_load(path) : NULL;
+    if (!r->tokenizer) return cli_fail_library(), false;
+    if (cr_tokenizer_size(r->tokenizer) != cr_tokens_vocabulary(r->tokens))
+        return cli_fail("'%s' has %lld tokens, but '%s' was made with %lld", path, (long long)cr_tokenizer_size(r->tokenizer), r->s->tokens,
+                        (long long)cr_tokens_vocabulary(r->tokens)), false;
+    return true;
+}
+
+static bool open_text(run *r) {
+    corpus c;
+    if (!corpus_read(&r->s->data, &c)) return false;
+    r->tokenizer = r->s->resume ? load_tokenizer(r) : tokenizer_named(r->s->tokenizer, &c);
+    r->tokens = r->tokenizer ? corpus_tokens(&c, r->tokenizer) : NULL;
+    free(c.bytes);
+    return r->tokens || (cli_fail_library(), false);
+}
+
+static bool split_tokens(run *r) {
+    const int64_t n = cr_tokens_count(r->tokens), n_train = (int64_t)((double)n * 0.9);
+    if (n_train < r->s->context + 1 || n - n_train < 2)
+        return cli_fail("the text has %lld tokens: a context of %lld needs at least %lld (a tenth is kept for validation); give more --data or a smaller --context",
+                        (long long)n, (long long)r->s->context, (long long)ceil((double)(r->s->context + 1) / 0.9 + 2)), false;
+    r->train = cr_tokens_slice(r->tokens, 0, n_train);
+    r->val = r->train ? cr_tokens_slice(r->tokens, n_train, n) : NULL;
+    return r->val || (cli_fail_library(), false);
+}
+
+/* Those parameters that Muon takes (matrices inside the blocks), or the others. */
+static cr_params *hidden_matrices(const run *r, bool wanted) {
+    cr_params *all = cr_gpt_params(r->model), *some = cr_params_new();
+    for (int64_t i = 0; some && i < cr_params_count(all); i++) {
+        cr_tensor *t = cr_params_at(all, i);
+        const char *name = cr_params_name(all, i);
+        if ((!strncmp(name, "h.", 2) && cr_ndim(t) == 2) != wanted) continue;
+        if (cr_params_add(some, name, t)) { cr_params_free(some); return NULL; }
+    }
+    return some;
+}
+
+static cr_optim_options optimizer_options(const settings *s, cr_optim_kind kind) {
+    cr_optim_options o = cr_optim_defaults(kind);
+    o.lr = s->lr;
+    o.weight_decay = s->weight_decay;
+    o.decay_min_ndim = 2;
+    if (kind == CR_SGD) o.momentum = s->beta1;
+    o.beta1 = s->beta1;
+    o.beta2 = s->beta2;
+    return o;
+}
+
+static bool make_optimizer(run *r) {
+    static const struct { const char *name; cr_optim_kind kind; } kinds[] = {
+        {"adamw", CR_ADAMW}, {"adam", CR_ADAM}, {"sgd", CR_SGD}, {"lion", CR_LION}, {"muon", CR_MUON}};
+    cr_optim_kind kind = CR_ADAMW;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) if (!strcmp(kinds[i].name, r->s->optimizer)) kind = kinds[i].kind;
+    cr_optim_options o = optimizer_options(r->s, kind), adamw = optimizer_options(r->s, CR_ADAMW);
+    if (kind != CR_MUON) return (r->optim = cr_optim_new(cr_gpt_params(r->model), &o)) != NULL;
+    r->groups[0] = hidden_matrices(r, true);        /* Muon is for matrices inside the network; AdamW takes the rest */
+    r->groups[1] = hidden_matrices(r, false);
+    r->optim = r->groups[0] && r->groups[1] ? cr_optim_new(r->groups[0], &o) : NULL;
+    return r->optim && cr_optim_add(r->optim, r->groups[1], &adamw) == CR_OK;
+}
+
+static bool make_model(run *r) {
+    const settings *s = r->s;
+    const cr_gpt_config c = {.vocabulary = cr_tokens_vocabulary(r->tokens), .context = s->context, .layers = s->layers, .heads = s->heads,
+                             .width = s->width, .dropout = s->dropout};
+    cr_loader_options o = cr_loader_defaults();
+    o.batch = s->batch;
+    o.context = s->context;
+    o.seed = (uint64_t)s->seed;
+    o.shuffle = true;
+    o.device = r->dev;
+    r->generator = cr_generator_new((uint64_t)s->seed);
+    r->model = r->generator ? cr_gpt_new(&c, CR_F32, r->dev, r->generator) : NULL;
+    r->loader = r->model ? cr_loader_new(r->train, &o) : NULL;
+    return (r->loader && make_optimizer(r)) || (cli_fail_library(), false);
+}
+
+static bool make_folder(run *r) {
+    char path[4096];
+    if (!cr_os_make_directory(r->s->out)) return cli_fail("cannot make the folder '%s': %s", r->s->out, cr_os_error()), false;
+    if (!run_path(r, "tokenizer.json", path)) return false;
+    if (!r->s->resume && cr_tokenizer_save(r->tokenizer, path)) return cli_fail_library(), false;
+    return run_path(r, "run.jsonl", path) && runlog_open(&r->log, path, r->step);
+}
+
+static void run_close(run *r) {
+    runlog_close(&r->log);
+    cr_loader_free(r->loader);
+    cr_optim_free(r->optim);
+    cr_params_free(r->groups[0]);
+    cr_params_free(r->groups[1]);
+    cr_gpt_free(r->model);
+    cr_generator_free(r->generator);
+    cr_tokens_free(r->train);
+    cr_tokens_free(r->val);
+    cr_tokens_free(r->tokens);
+    cr_tokenizer_free(r->tokenizer);
+    for (int i = 0; i < r->n_kept; i++) cr_free(r->kept[i]);
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
+/* One update; *loss is the batch's, *norm the gradients' before clipping (NaN when --clip is 0). */
+static cr_status train_step(run *r, double lr, double *loss, double *norm) {
+    cr_params *p = cr_gpt_params(r->model);
+    cr_tensor *x = NULL, *y = NULL;
+    cr_scope_begin();
+    cr_status status = cr_loader_next(r->loader, &x, &y);
+    cr_tensor *l = status ? NULL : cr_gpt_loss(r->model, x, y, true);
+    if (!status) status = cr_backward(l, CR_NONE, NULL);
+    *norm = NAN;
+    if (!status && r->s->clip > 0) status = cr_params_clip_grad_norm(p, r->s->clip, norm);
+    if (!status) status = cr_optim_set_lr(r->optim, lr);
+    if (!status) status = cr_optim_step(r->optim);
+    cr_params_zero_grad(p);
+    *loss = status ? NAN : cr_item(l);
+    cr_scope_end();
+    return status;
+}
+
+/* Sum of the losses of `windows` windows of T tokens that start at `start`. */
+static cr_status window_loss(const run *r, int64_t start, int64_t windows, int64_t T, int64_t *ids, double *sum) {
+    for (int64_t i = 0; i < windows * T; i++) {
+        ids[i] = cr_tokens_at(r->val, start + i);
+        ids[windows * T + i] = cr_tokens_at(r->val, start + i + 1);
+    }
+    cr_scope_begin();
+    cr_tensor *x = cr_from(ids, CR_LIST(windows, T), CR_I64, r->dev), *y = cr_from(ids + windows * T, CR_LIST(windows, T), CR_I64, r->dev);
+    cr_tensor *loss = cr_gpt_loss(r->model, x, y, false);
+    *sum += cr_item(loss) * (double)(windows * T);
+    cr_scope_end();
+    return loss ? CR_OK : cr_error_status();
+}
+
+/* The mean loss over the whole validation split: every token but the first is predicted once; the last window may be shorter.
+ * CR_INTERRUPTED: Ctrl-C came first. */
+static cr_status validate(const run *r, double *loss) {
+    const int64_t T = r->s->context, targets = cr_tokens_count(r->val) - 1, most = T < 4096 ? 4096 / T : 1;
+    int64_t *ids = malloc((size_t)(2 * most * T) * sizeof *ids);
+    if (!ids) return cli_fail("no memory for validation"), CR_NO_MEMORY;
+    const bool grad = cr_set_grad_enabled(false);
+    cr_status status = CR_OK;
+    double sum = 0;
+    for (int64_t at = 0; at < targets && !status;) {
+        const int64_t left = (targets - at) / T, windows = left > most ? most : left ? left : 1, length = left ? T : targets - at;
+        status = cr_os_interrupted() ? CR_INTERRUPTED : window_loss(r, at, windows, length, ids, &sum);
+        at += windows * length;
+    }
+    cr_set_grad_enabled(grad);
+    free(ids);
+    *loss = sum / (double)targets;
+    return status;
+}
+
+static bool measure(run *r, progress *bar) {
+    char number[32];
+    double loss;
+    cr_status status = validate(r, &loss);
+    if (status == CR_INTERRUPTED) return true;
+    if (status) return cli_fail_library(), false;
+    bar->val = loss;
+    series_add(&r->log.val, r->step, loss);
+    runlog_write(&r->log, "{\"step\":%lld,\"val_loss\":%s}", (long long)r->step, json_number(loss, number));
+    progress_show(bar, true);
+    return true;
+}
+
+static void log_step(run *r, double loss, double lr, double norm) {
+    char a[32], b[32], c[32];
+    series_add(&r->log.train, r->step, loss);
+    runlog_write(&r->log, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"norm\":%s,\"seconds\":%.3f}", (long long)r->step, json_number(loss, a),
+                 json_number(lr, b), json_number(norm, c), r->seconds);
+}
+
+/* Stops before the last step: by Ctrl-C, or where --stop-at says. */
+static int stop_early(run *r, progress *bar) {
+    progress_end(bar);
+    if (!run_save(r)) return CLI_FAILED;
+    runlog_write(&r->log, "{\"event\":\"stop\",\"step\":%lld}", (long long)r->step);
+    printf("stopped after step %lld of %lld; go on with:\n  chainrule train --resume %s\n", (long long)r->step, (long long)r->s->steps, r->s->out);
+    return cr_os_interrupted() ? CLI_STOPPED : CLI_OK;
+}
+
+/* CLI_OK: all steps are done.  *over is false when it stopped early. */
+static int train_steps(run *r, bool *over) {
+    const settings *s = r->s;
+    const cr_schedule schedule = {.kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .total = s->steps};
+    progress bar;
+    progress_begin(&bar, r->step, s->steps);
+    *over = false;
+    while (r->step < s->steps) {
+        const double lr = cr_schedule_lr(&schedule, r->step), begun = cr_os_seconds();
+        double loss, norm;
+        if (train_step(r, lr, &loss, &norm)) return progress_end(&bar), cli_fail_library();
+        const double took = cr_os_seconds() - begun, rate = (double)(s->batch * s->context) / took;
+        r->step++;
+        r->seconds += took;
+        log_step(r, loss, lr, norm);
+        if (!isfinite(loss)) {
+            progress_end(&bar);
+            return cli_fail("the loss became %g at step %lld: try a lower --lr or a stronger --clip (no checkpoint was written)", loss, (long long)r->step);
+        }
+        bar.step = r->step;
+        bar.loss = isnan(bar.loss) ? loss : 0.95 * bar.loss + 0.05 * loss;
+        bar.rate = bar.rate > 0 ? 0.95 * bar.rate + 0.05 * rate : rate;
+        const bool last = r->step == s->steps, measuring = last || (s->eval_every && r->step % s->eval_every == 0);
+        if (!measuring) progress_show(&bar, r->step == bar.first + 1);
+        if (measuring && !measure(r, &bar)) return CLI_FAILED;
+        if (!last && (cr_os_interrupted() || r->step == s->stop_at)) return stop_early(r, &bar);
+        if (s->save_every && r->step % s->save_every == 0 && !last && !run_save(r)) return CLI_FAILED;
+    }
+    progress_end(&bar);
+    *over = true;
+    return CLI_OK;
+}
+
+/* ---- the beginning and the end ------------------------------------------------------------------------------------ */
+
+static void say_what(const run *r) {
+    const cr_gpt_config c = cr_gpt_configuration(r->model);
+    char train[32], val[32], size[32];
+    count_text((double)cr_tokens_count(r->train), train);
+    count_text((double)cr_tokens_count(r->val), val);
+    count_text((double)cr_params_numel(cr_gpt_params(r->model)), size);
+    printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val, (long long)c.vocabulary);
+    printf("model   GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld\n", size, (long long)c.layers, (long long)c.heads,
+           (long long)c.width, (long long)c.context);
+    printf("device  %s (%s), %d threads\n", cr_device_name(r->dev), cr_device_info(r->dev), cr_num_threads());
+    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->step);
+    printf("\n");
+    fflush(stdout);
+}
+
+static void log_start(run *r) {
+    char now[32], text[4096], escaped[4096];
+    cr_os_timestamp(now);
+    fprintf(r->log.file, "{\"event\":\"%s\",\"step\":%lld,\"time\":\"%s\",\"version\":\"%s\",\"device\":\"%s\",\"threads\":%d,\"parameters\":%lld",
+            r->s->resume ? "resume" : "start", (long long)r->step, now, cr_version(), cr_device_name(r->dev), cr_num_threads(),
+            (long long)cr_params_numel(cr_gpt_params(r->model)));
+    for (int i = 0; i < r->command->n; i++) {
+        const option *o = &r->command->options[i];
+        if (!o->run) continue;
+        option_text(o, text, sizeof text);
+        json_escape(text, escaped, sizeof escaped);
+        if (o->kind == OPTION_INT || o->kind == OPTION_REAL) fprintf(r->log.file, ",\"%s\":%s", o->name, text);
+        else fprintf(r->log.file, ",\"%s\":\"%s\"", o->name, escaped);
+    }
+    runlog_write(&r->log, "}");
+}
+
+/* What the model writes after a line break, or after the text's first token where there is none. */
+static cr_status print_sample(run *r) {
+    uint32_t first = cr_tokens_at(r->train, 0);
+    if (cr_tokenizer_encode(r->tokenizer, "\n", 1, &first, 1) < 0) cr_error_clear();
+    const cr_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
+    cr_generator *g = cr_generator_new((uint64_t)r->s->seed);
+    if (!g) return cr_error_status();
+    printf("\n--- a sample ---\n");
+    cr_status status = cr_gpt_generate(r->model, &first, 1, r->s->sample, &sampling, g, print_token, r->tokenizer);
+    printf("\n----------------\n");
+    cr_generator_free(g);
+    return status;
+}
+
+static double recent_mean(const series *s, int64_t n) {
+    double sum = 0;
+    if (n > s->n) n = s->n;
+    for (int64_t i = s->n - n; i < s->n; i++) sum += s->at[i].value;
+    return n ? sum / (double)n : NAN;
+}
+
+static int finish(run *r, int64_t first) {
+    char time[32], tokens[32], rate[32], curve[4096], weights[4096], title[160];
+    const double n = (double)(r->s->batch * r->s->context), done = (double)r->step * n;
+    const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
+    if (!run_save(r)) return CLI_FAILED;
+    runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f}", (long long)r->step, r->seconds);
+    duration_text(r->seconds, time);
+    count_text(done, tokens);
+    count_text(r->seconds > 0 ? done / r->seconds : 0, rate);
+    if (r->step == first) printf("all %lld steps were done already\n", (long long)first);
+    printf("validation loss %.4f over %lld tokens; training loss %.4f (mean of the last 100 steps)\n", val, (long long)cr_tokens_count(r->val) - 1,
+           recent_mean(&r->log.train, 100));
+    printf("%lld steps, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n", (long long)r->step, tokens, time, rate,
+           1e3 * r->seconds / (double)(r->step ? r->step : 1));
+    if (r->s->sample > 0 && print_sample(r)) return cli_fail_library();
+    snprintf(title, sizeof title, "GPT: layers %lld, heads %lld, width %lld, context %lld", (long long)r->s->layers, (long long)r->s->heads,
+             (long long)r->s->width, (long long)r->s->context);
+    if (!run_path(r, "curve.svg", curve) || !run_weights_path(r->s->out, weights)) return CLI_FAILED;
+    if (!curve_write(curve, title, &r->log.train, &r->log.val)) return CLI_FAILED;
+    printf("\nloss curve  %s\nweights     %s\nwrite more  chainrule generate --model %s --prompt \"...\"\n", curve, weights, r->s->out);
+    return CLI_OK;
+}
+
+static int check(const command *c, settings *s, const option *out) {
+    if (s->resume) {
+        if (out->given) return usage_error(c, "--resume goes on in its own folder: --out cannot be given with it");
+        s->out = s->resume;
+    } else {
+        if (!s->data.n && !s->tokens) return usage_error(c, "nothing to train on: give --data FILE... or --resume DIR");
+        if (!s->overwrite && run_exists(s->out))
+            return cli_fail("'%s' already holds a run: go on with --resume %s, choose another --out, or give --overwrite", s->out, s->out);
+    }
+    if (s->data.n && s->tokens) return usage_error(c, "--data and --tokens cannot be given together");
+    if (s->threads && cr_set_num_threads((int)s->threads)) return cli_fail_library();
+    return CLI_OK;
+}
+
+/* A warm-up longer than the run: an error when asked for, a tenth of the steps when it is only the default. */
+static int fit_warmup(const command *c, settings *s) {
+    if (s->warmup < s->steps) return CLI_OK;
+    if (option_find(c, "warmup")->given || s->resume)
+        return usage_error(c, "--warmup must be below --steps: %lld of %lld", (long long)s->warmup, (long long)s->steps);
+    s->warmup = s->steps / 10;
+    return CLI_OK;
+}
+
+static int train(run *r) {
+    int code = CLI_FAILED;
+    bool over;
+    r->dev = device_named(r->s->device);
+    if (!r->dev) return cli_fail_library();
+    if (r->s->resume && !run_restore_settings(r, &code)) return code;
+    if (isnan(r->s->min_lr)) r->s->min_lr = r->s->lr / 10;
+    if ((code = fit_warmup(r->command, r->s)) != CLI_OK) return code;
+    if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !make_model(r)) return CLI_FAILED;
+    if (r->s->resume && !run_restore(r)) return CLI_FAILED;
+    if (!make_folder(r)) return CLI_FAILED;
+    say_what(r);
+    log_start(r);
+    cr_os_catch_interrupt();
+    const int64_t first = r->step;
+    code = train_steps(r, &over);
+    return code == CLI_OK && over ? finish(r, first) : code;
+}
+
+int cli_train(int argc, char **argv) {
+    settings s = {.tokenizer = "chars", .optimizer = "adamw", .out = "run", .layers = 4, .heads = 4, .width = 128, .context = 64, .batch = 12,
+                  .steps = 2000, .warmup = 100, .seed = 1337, .eval_every = 250, .save_every = 1000, .sample = 300, .lr = 1e-3, .min_lr = NAN, .weight_decay = 0.1,
+                  .beta1 = 0.9, .beta2 = 0.99, .clip = 1.0};
+    const double many = 0x1p31 - 1, any = 0x1p53;
+    option options[] = {
+        {"data", OPTION_FILES, &s.data, "FILE...", "text to learn, one file after the other", 0, 0, false, false},
+        {"tokens", OPTION_TEXT, &s.tokens, "FILE", "instead of --data: a token file of chainrule tokenize", 0, 0, false, false},
+        {"tokenizer", OPTION_CHOICE, &s.tokenizer, "chars|bytes", "what a token is", 0, 0, true, false},
+        {"layers", OPTION_INT, &s.layers, "N", "transformer blocks", 1, many, true, false},
+        {"heads", OPTION_INT, &s.heads, "N", "attention heads; they divide the width", 1, many, true, false},
+        {"width", OPTION_INT, &s.width, "N", "channels", 1, many, true, false},
+        {"context", OPTION_INT, &s.context, "N", "tokens the model sees", 1, many, true, false},
+        {"dropout", OPTION_REAL, &s.dropout, "P", "share of activations dropped while training", 0, 0.999, true, false},
+        {"batch", OPTION_INT, &s.batch, "N", "windows of the context in a step", 1, many, true, false},
+        {"steps", OPTION_INT, &s.steps, "N", "updates", 1, any, true, false},
+        {"optimizer", OPTION_CHOICE, &s.optimizer, "adamw|adam|sgd|lion|muon", "sgd's momentum is --beta1", 0, 0, true, false},
+        {"lr", OPTION_REAL, &s.lr, "X", "highest learning rate", 0, any, true, false},
+        {"min-lr", OPTION_REAL, &s.min_lr, "X", "learning rate at the end of the cosine (default a tenth of --lr)", 0, any, true, false},
+        {"warmup", OPTION_INT, &s.warmup, "N", "steps of linear warm-up", 0, any, true, false},
+        {"weight-decay", OPTION_REAL, &s.weight_decay, "X", "of matrices", 0, any, true, false},
+        {"beta1", OPTION_REAL, &s.beta1, "X", "decay of the mean gradient", 0, 0.999999, true, false},
+        {"beta2", OPTION_REAL, &s.beta2, "X", "decay of the mean squared gradient", 0, 0.999999, true, false},
+        {"clip", OPTION_REAL, &s.clip, "X", "largest joint norm of the gradients; 0: no limit", 0, any, true, false},
+        {"seed", OPTION_INT, &s.seed, "N", "of weights, order of the text, dropout and sample", 0, any, true, false},
+        {"out", OPTION_TEXT, &s.out, "DIR", "where the run is kept", 0, 0, false, false},
+        {"overwrite", OPTION_FLAG, &s.overwrite, NULL, "even where --out holds a run already", 0, 0, false, false},
+        {"resume", OPTION_TEXT, &s.resume, "DIR", "go on with the run in DIR, bit for bit", 0, 0, false, false},
+        {"stop-at", OPTION_INT, &s.stop_at, "N", "save and stop after step N, as Ctrl-C does; 0: do not", 0, any, false, false},
+        {"eval-every", OPTION_INT, &s.eval_every, "N", "steps between validations; 0: only at the end", 0, any, false, false},
+        {"save-every", OPTION_INT, &s.save_every, "N", "steps between checkpoints; 0: only at the end", 0, any, false, false},
+        {"sample", OPTION_INT, &s.sample, "N", "tokens to write at the end", 0, any, false, false},
+        {"device", OPTION_TEXT, &s.device, "NAME", "cpu or ref; chainrule info lists them (default cpu)", 0, 0, false, false},
+        {"threads", OPTION_INT, &s.threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
+    };
+    const command c = {"train", "--data FILE... [options]  or  --resume DIR [options]",
+                       "Trains a GPT on text.  Ctrl-C saves a checkpoint and says how to go on.", options, sizeof options / sizeof *options};
+    run r = {.s = &s, .command = &c};
+    int code;
+    if (options_parse(&c, argc, argv, &code)) {
+        code = check(&c, &s, option_find(&c, "out"));
+        if (code == CLI_OK) code = train(&r);
+    }
+    run_close(&r);
+    free(s.data.path);
+    return code;
+}

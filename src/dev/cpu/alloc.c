@@ -1,0 +1,307 @@
+/* alloc.c - memory of the cpu device: blocks are kept for reuse by size, for fresh pages cost more than most kernels.
+ *
+ * The size of a block follows from the bytes asked for, so that a block needs no header.  Up to 256 KiB: blocks of quarter powers
+ * of two, carved from slabs of one huge page, whose first line counts the blocks in use.  Above: regions of their own, in eighths of powers of two.
+ * Before a new region is mapped free ones are unmapped, the largest first, as far as all memory would exceed 1.5 times what was
+ * ever in use at once: programs whose sizes change all the time stay bounded, steady ones never give anything back. */
+#include "cpu.h"
+#include "../../core/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LINE = 64, PAGE_GROUP = 1 << 16, SMALL = 1 << 18, SLAB = 2 << 20 };       /* bytes */
+enum { SMALL_CLASSES = 64, LARGE_CLASSES = 512 };
+
+typedef struct block { struct block *next; } block;             /* the first bytes of a free block */
+typedef struct slab { struct slab *next; int64_t used; } slab;  /* the first line of a slab, 2 MiB aligned */
+
+static struct {
+    cr_spinlock lock;                               /* around a few instructions, but for empty_cache */
+    block *small[SMALL_CLASSES], *large[LARGE_CLASSES];
+    slab *slabs;
+    char *fresh, *fresh_end;                        /* of the newest slab: not carved yet */
+    int64_t current, peak, held;                    /* bytes: in use, most ever in use, taken from the system */
+    size_t limit;                                   /* cr_cpu_limit_memory */
+} cache;
+
+/* ---- sizes */
+
+/* Class of n units with 2^log_steps classes to each doubling; *size: units of the class's blocks */
+static inline int size_class(size_t n, int log_steps, size_t *size) {
+    size_t steps = (size_t)1 << log_steps;
+    if (n <= steps) { *size = n ? n : 1; return (int)*size - 1; }
+    int e = 63 - __builtin_clzll(n - 1) - log_steps;
+    size_t q = (n - 1) >> e;                        /* steps <= q < 2 steps */
+    *size = (q + 1) << e;
+    return (int)(steps * (size_t)e + q);
+}
+static size_t large_size(int c) {                   /* the inverse: of class c */
+    if (c < 8) return (size_t)(c + 1) * PAGE_GROUP;
+    return (size_t)(c % 8 + 9) << (c / 8 - 1) << 16;
+}
+
+static slab *slab_of(const void *p) { return (slab *)((uintptr_t)p & ~(uintptr_t)(SLAB - 1)); }
+
+/* ---- giving back to the system, outside the lock */
+/* Takes free regions out, the largest first, until `held` is at most `most`; returns them chained. */
+static block *shed_regions(int64_t most, size_t sizes[], int room, int *n) {
+    block *chain = NULL;
+    *n = 0;
+    for (int c = LARGE_CLASSES - 1; c >= 0 && *n < room; c--)
+        while (cache.large[c] && cache.held > most && *n < room) {
+            block *b = cache.large[c];
+            cache.large[c] = b->next;
+            b->next = chain;
+            chain = b;
+            sizes[(*n)++] = large_size(c);
+            cache.held -= (int64_t)large_size(c);
+        }
+    return chain;
+}
+
+/* Gives regions back until at most `most` bytes are held, or no free region is left. */
+static void release_regions(int64_t most) {
+    size_t sizes[64];
+    for (int n = 64; n == 64; ) {
+        cr_spin_lock(&cache.lock);
+        block *chain = shed_regions(most, sizes, 64, &n);
+        cr_spin_unlock(&cache.lock);
+        for (int i = n - 1; i >= 0; i--) {          /* the chain's first is the last taken */
+            block *next = chain->next;
+            cr_os_pages_free(chain, sizes[i]);
+            chain = next;
+        }
+    }
+}
+
+static void release_slabs(void) {
+    slab *unused = NULL;
+    cr_spin_lock(&cache.lock);
+    for (int c = 0; c < SMALL_CLASSES; c++)
+        for (block **at = &cache.small[c]; *at; ) {
+            if (slab_of(*at)->used) at = &(*at)->next;
+            else *at = (*at)->next;
+        }
+    if (cache.fresh && !slab_of(cache.fresh_end - 1)->used) cache.fresh = cache.fresh_end = NULL;
+    for (slab **at = &cache.slabs; *at; ) {
+        slab *s = *at;
+        if (s->used) { at = &s->next; continue; }
+        *at = s->next;
+        s->next = unused;
+        unused = s;
+        cache.held -= SLAB;
+    }
+    cr_spin_unlock(&cache.lock);
+    while (unused) {
+        slab *next = unused->next;
+        cr_os_pages_free(unused, SLAB);
+        unused = next;
+    }
+}
+
+void cr_cpu_empty_cache(const cr_device *d) {
+    (void)d;
+    release_regions(0);
+    release_slabs();
+}
+
+/* In the child of a fork the lock may be held by a thread that is no more; its half-done lists are given up. */
+static void after_fork(void) {
+    if (!cache.lock.held) return;
+    for (int c = 0; c < SMALL_CLASSES; c++) cache.small[c] = NULL;
+    for (int c = 0; c < LARGE_CLASSES; c++) cache.large[c] = NULL;
+    cache.fresh = cache.fresh_end = NULL;
+    cache.lock.held = 0;
+}
+__attribute__((constructor)) static void watch_forks(void) { cr_os_at_fork_child(after_fork); }
+
+/* ---- taking and giving */
+static void count(int64_t bytes) {
+    cache.current += bytes;
+    if (cache.current > cache.peak) cache.peak = cache.current;
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+/* Nothing is kept, so that the sanitizer sees every block's ends and its death. */
+static size_t lines(size_t bytes) { return bytes ? (bytes + LINE - 1) / LINE * LINE : LINE; }
+
+static void *take(size_t bytes) {
+    size_t size = lines(bytes);
+    cr_spin_lock(&cache.lock);
+    bool fits = !cache.limit || (size_t)cache.held + size <= cache.limit;
+    if (fits) { cache.held += (int64_t)size; count((int64_t)size); }
+    cr_spin_unlock(&cache.lock);
+    void *p = fits && size < (size_t)1 << 40 ? aligned_alloc(LINE, size) : NULL;
+    if (fits && !p) {
+        cr_spin_lock(&cache.lock);
+        cache.held -= (int64_t)size;
+        cache.current -= (int64_t)size;
+        cr_spin_unlock(&cache.lock);
+    }
+    return p;
+}
+void cr_cpu_give(void *p, size_t bytes) {
+    int64_t size = (int64_t)lines(bytes);
+    if (!p) return;
+    free(p);
+    cr_spin_lock(&cache.lock);
+    cache.held -= size;
+    cache.current -= size;
+    cr_spin_unlock(&cache.lock);
+}
+#else
+
+static int small_class(size_t bytes, size_t *size) {
+    int c = size_class((bytes + LINE - 1) / LINE, 2, size);
+    *size *= LINE;
+    return c;
+}
+static int large_class(size_t bytes, size_t *size) {
+    int c = size_class((bytes + PAGE_GROUP - 1) / PAGE_GROUP, 3, size);
+    *size *= PAGE_GROUP;
+    return c;
+}
+
+/* New pages, counted as held. */
+static void *map(size_t bytes) {
+    cr_spin_lock(&cache.lock);
+    bool fits = !cache.limit || (bytes <= cache.limit && (size_t)cache.held <= cache.limit - bytes);
+    if (fits) cache.held += (int64_t)bytes;
+    cr_spin_unlock(&cache.lock);
+    void *p = fits ? cr_os_pages(bytes, bytes >= SLAB) : NULL;
+    if (fits && !p) {
+        cr_spin_lock(&cache.lock);
+        cache.held -= (int64_t)bytes;
+        cr_spin_unlock(&cache.lock);
+    }
+    return p;
+}
+
+/* What is left of the newest slab becomes free blocks, the largest that fit first. */
+static void carve_rest(void) {
+    size_t size = SMALL, exact;
+    while (cache.fresh_end - cache.fresh >= LINE) {
+        while (size > (size_t)(cache.fresh_end - cache.fresh)) size = size > 4 * LINE ? size / 2 : size - LINE;
+        int c = small_class(size, &exact);
+        block *b = (block *)(void *)cache.fresh;
+        cache.fresh += exact;
+        b->next = cache.small[c];
+        cache.small[c] = b;
+    }
+}
+
+static void *take_small(size_t bytes) {
+    size_t size;
+    int c = small_class(bytes, &size);
+    for (;;) {
+        cr_spin_lock(&cache.lock);
+        block *b = cache.small[c];
+        if (b) cache.small[c] = b->next;
+        else if ((size_t)(cache.fresh_end - cache.fresh) >= size) {
+            b = (block *)(void *)cache.fresh;
+            cache.fresh += size;
+        }
+        if (b) {
+            slab_of(b)->used++;
+            count((int64_t)size);
+        }
+        cr_spin_unlock(&cache.lock);
+        if (b) return b;
+        slab *s = map(SLAB);
+        if (!s) return NULL;
+        cr_spin_lock(&cache.lock);
+        carve_rest();
+        *s = (slab){.next = cache.slabs};
+        cache.slabs = s;
+        cache.fresh = (char *)s + LINE;
+        cache.fresh_end = (char *)s + SLAB;
+        cr_spin_unlock(&cache.lock);
+    }
+}
+
+static void *take_large(size_t bytes) {
+    size_t size;
+    int c = large_class(bytes, &size);
+    cr_spin_lock(&cache.lock);
+    block *b = cache.large[c];
+    if (b) {
+        cache.large[c] = b->next;
+        count((int64_t)size);
+    }
+    int64_t need = cache.current + (int64_t)size, most = (need > cache.peak ? need : cache.peak) / 2 * 3 - (int64_t)size;
+    bool shed = !b && cache.held > most;
+    cr_spin_unlock(&cache.lock);
+    if (b) return b;
+    if (shed) release_regions(most);
+    if (!(b = map(size))) return NULL;
+    cr_spin_lock(&cache.lock);
+    count((int64_t)size);
+    cr_spin_unlock(&cache.lock);
+    return b;
+}
+
+static void *take(size_t bytes) { return bytes <= SMALL ? take_small(bytes) : take_large(bytes); }
+
+void cr_cpu_give(void *p, size_t bytes) {
+    if (!p) return;
+    size_t size;
+    block *b = p, **list;
+    if (bytes <= SMALL) list = &cache.small[small_class(bytes, &size)];
+    else list = &cache.large[large_class(bytes, &size)];
+    cr_spin_lock(&cache.lock);
+    if (bytes <= SMALL) slab_of(p)->used--;
+    b->next = *list;
+    *list = b;
+    cache.current -= (int64_t)size;
+    cr_spin_unlock(&cache.lock);
+}
+#endif
+
+void *cr_cpu_try_take(size_t bytes) {
+    if (bytes > (size_t)1 << 62) return NULL;       /* more than any machine addresses; keeps the rounding from overflowing */
+    void *p = take(bytes);
+    if (p) return p;
+    cr_cpu_empty_cache(NULL);
+    return take(bytes);
+}
+
+static cr_text size_text(double bytes) {
+    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    cr_text t;
+    int i = 0;
+    for (; bytes >= 1024 && i < 6; i++) bytes /= 1024;
+    snprintf(t.s, sizeof t.s, i ? "%.1f %s" : "%.0f %s", bytes, unit[i]);
+    return t;
+}
+
+void *cr_cpu_take(size_t bytes) {
+    void *p = cr_cpu_try_take(bytes);
+    if (p) return p;
+    cr_memory m = cr_cpu_memory(NULL);
+    cr_fail(CR_NO_MEMORY, "cpu", "out of memory: asked %s, %s in use, at most %s so far", size_text((double)bytes).s,
+            size_text((double)m.current).s, size_text((double)m.peak).s);
+    return NULL;
+}
+
+static void give_back(cr_storage *s) { cr_cpu_give(s->data, s->bytes); }
+
+cr_storage *cr_cpu_allocate(const cr_device *d, size_t bytes) {
+    if (!cr_cpu_vec()) return cr_fail(CR_RUNTIME, "cpu", "this processor lacks x86-64-v2 (SSE4.2)"), NULL;
+    void *p = cr_cpu_take(bytes);
+    return p ? cr_storage_new(p, bytes, d, give_back) : NULL;
+}
+
+cr_memory cr_cpu_memory(const cr_device *d) {
+    (void)d;
+    cr_spin_lock(&cache.lock);
+    cr_memory m = {.current = cache.current, .peak = cache.peak, .cached = cache.held - cache.current};
+    cr_spin_unlock(&cache.lock);
+    return m;
+}
+
+void cr_cpu_limit_memory(size_t bytes) {
+    cr_spin_lock(&cache.lock);
+    cache.limit = bytes;
+    cr_spin_unlock(&cache.lock);
+}

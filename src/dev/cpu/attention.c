@@ -1,0 +1,245 @@
+/* attention.c - attention on all threads: cuts the work into heads and blocks, and gives each to one thread.
+ *
+ * f32 goes to attention_isa.c; f16 and bf16 pass through f32 copies of the operands; f64, which is for checking gradients, takes
+ * plain loops, a query at a time.  No more than a block of the scores, or a row of them, exists for each thread.
+ * The cut is a function of the shape: an item is a head, or a block of 64 queries or keys of a head; small items share a chunk. */
+#include "attention.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../../core/pool.h"
+#include "cpu.h"
+
+enum { N = CR_ATTENTION_BLOCK, MANY_HEADS = 8, ROWS_AT_ONCE = 256 };
+enum { Q, K, W, O, G, DQ, DK, DV, OPERANDS };       /* W: the values */
+
+typedef struct job {
+    cr_attention_args f32;
+    const cr_tensor *operand[OPERANDS];             /* NULL where a pass does not use it */
+    unsigned results;                               /* bit i: operand i is written */
+    void *copy[OPERANDS]; size_t copy_bytes[OPERANDS];          /* f16, bf16: as contiguous f32 */
+    int converted;                                  /* the operand that is being converted */
+    const cr_attention_isa *isa;
+    const cr_product_isa *product;
+    int64_t items, group, blocks;                   /* blocks: items of one head; so many items make a chunk */
+    size_t scratch;
+    void (*run)(const struct job *j, int64_t head, int64_t block, void *scratch);
+    double scale, *lse;                             /* of f64 */
+    atomic_bool failed;
+} job;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static bool is_half(const cr_tensor *t) { return t->dtype == CR_F16 || t->dtype == CR_BF16; }
+
+/* How many keys query t sees. */
+static int64_t seen(const cr_attention_args *a, int64_t t) { return a->causal ? most(0, least(a->S, t + a->S - a->T + 1)) : a->S; }
+
+/* ---- f16 and bf16: rows are widened before and rounded after */
+
+static void convert_rows(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const job *j = ctx;
+    const cr_tensor *t = j->operand[j->converted];
+    bool bf16 = t->dtype == CR_BF16, back = j->results >> j->converted & 1;
+    int64_t H = t->shape[1], R = t->shape[2], D = t->shape[3], end = least(t->shape[0] * H * R, (chunk + 1) * ROWS_AT_ONCE);
+    float *wide = j->copy[j->converted];
+    for (int64_t i = chunk * ROWS_AT_ONCE; i < end; i++) {
+        uint16_t *half = (uint16_t *)cr_tensor_data(t) + i / R / H * t->strides[0] + i / R % H * t->strides[1] + i % R * t->strides[2];
+        if (back) j->product->half_from_f32(half, wide + i * D, D, bf16);
+        else j->product->f32_from_half(wide + i * D, half, D, bf16);
+    }
+}
+
+static void convert(job *j, int i) {
+    const cr_tensor *t = j->operand[i];
+    j->converted = i;
+    cr_pool_run(cr_pieces(t->shape[0] * t->shape[1] * t->shape[2], ROWS_AT_ONCE), convert_rows, j);
+}
+
+/* Where the elements of each operand are found: in place, or in an f32 copy. */
+static cr_status open_operands(job *j) {
+    cr_attention_args *a = &j->f32;
+    cr_heads *heads[OPERANDS] = {&a->q, &a->k, &a->v, &a->o, &a->g, &a->dq, &a->dk, &a->dv};
+    for (int i = 0; i < OPERANDS; i++) {
+        const cr_tensor *t = j->operand[i];
+        if (!t) continue;
+        *heads[i] = (cr_heads){cr_tensor_data(t), t->strides[0], t->strides[1], t->strides[2]};
+        if (!is_half(t)) continue;
+        j->copy_bytes[i] = (size_t)t->numel * sizeof(float) + 64;
+        j->copy[i] = cr_cpu_take(j->copy_bytes[i]);
+        if (!j->copy[i]) return CR_NO_MEMORY;
+        *heads[i] = (cr_heads){j->copy[i], t->shape[1] * t->shape[2] * t->shape[3], t->shape[2] * t->shape[3], t->shape[3]};
+        if (!(j->results >> i & 1)) convert(j, i);
+    }
+    return CR_OK;
+}
+
+static cr_status close_operands(job *j, cr_status s, const char *op) {
+    if (!s && atomic_load(&j->failed)) s = cr_fail(CR_NO_MEMORY, op, "no memory for a block of scores");
+    for (int i = 0; i < OPERANDS; i++) {
+        if (!s && j->copy[i] && j->results >> i & 1) convert(j, i);
+        cr_cpu_give(j->copy[i], j->copy_bytes[i]);
+    }
+    return s;
+}
+
+/* ---- f64 */
+
+static double *row_f64(const job *j, int operand, int64_t head, int64_t row) {
+    const cr_tensor *t = j->operand[operand];
+    return (double *)cr_tensor_data(t) + head / j->f32.H * t->strides[0] + head % j->f32.H * t->strides[1] + row * t->strides[2];
+}
+
+static double dot_f64(const double *x, const double *y, int64_t n) {
+    double s = 0;
+    for (int64_t i = 0; i < n; i++) s += x[i] * y[i];
+    return s;
+}
+
+static void forward_f64(const job *j, int64_t head, int64_t block, void *scratch) {
+    const cr_attention_args *a = &j->f32;
+    double *p = scratch;
+    for (int64_t t = block * N; t < least(a->T, (block + 1) * N); t++) {
+        double *o = row_f64(j, O, head, t), max = -INFINITY, sum = 0;
+        int64_t keys = seen(a, t);
+        for (int64_t s = 0; s < keys; s++) max = fmax(max, p[s] = j->scale * dot_f64(row_f64(j, Q, head, t), row_f64(j, K, head, s), a->D));
+        for (int64_t s = 0; s < keys; s++) sum += p[s] = exp(p[s] - max);
+        for (int64_t d = 0; d < a->D; d++) o[d] = 0;
+        for (int64_t s = 0; s < keys; s++) {
+            const double *v = row_f64(j, W, head, s), w = p[s] / sum;
+            for (int64_t d = 0; d < a->D; d++) o[d] += w * v[d];
+        }
+        j->lse[head * a->T + t] = keys ? max + log(sum) : -INFINITY;
+    }
+}
+
+static void backward_f64(const job *j, int64_t head, int64_t block, void *scratch) {
+    (void)block; (void)scratch;
+    const cr_attention_args *a = &j->f32;
+    size_t row = (size_t)a->D * sizeof(double);
+    for (int64_t s = 0; s < a->S; s++) { memset(row_f64(j, DK, head, s), 0, row); memset(row_f64(j, DV, head, s), 0, row); }
+    for (int64_t t = 0; t < a->T; t++) {
+        const double *q = row_f64(j, Q, head, t), *g = row_f64(j, G, head, t);
+        double *dq = row_f64(j, DQ, head, t), delta = dot_f64(row_f64(j, O, head, t), g, a->D);
+        memset(dq, 0, row);
+        for (int64_t s = 0; s < seen(a, t); s++) {
+            const double *k = row_f64(j, K, head, s);
+            double *dk = row_f64(j, DK, head, s), *dv = row_f64(j, DV, head, s);
+            double p = exp(j->scale * dot_f64(q, k, a->D) - j->lse[head * a->T + t]);
+            double ds = j->scale * p * (dot_f64(g, row_f64(j, W, head, s), a->D) - delta);
+            for (int64_t d = 0; d < a->D; d++) { dq[d] += ds * k[d]; dk[d] += ds * q[d]; dv[d] += p * g[d]; }
+        }
+    }
+}
+
+/* ---- f32 */
+
+/* The last blocks of queries see the most keys: they go first, so that nobody waits for a long one at the end. */
+static void forward_f32(const job *j, int64_t head, int64_t block, void *scratch) {
+    int64_t t = (j->blocks - 1 - block) * N;
+    j->isa->forward(&j->f32, head, t, least(N, j->f32.T - t), scratch);
+}
+
+static void backward_head(const job *j, int64_t head, int64_t block, void *scratch) {
+    (void)block;
+    j->isa->backward(&j->f32, head, 0, j->f32.S, 0, j->f32.T, true, true, scratch);
+}
+
+static void backward_keys(const job *j, int64_t head, int64_t block, void *scratch) {
+    int64_t k = block * N;
+    j->isa->backward(&j->f32, head, k, least(j->f32.S, k + N), 0, j->f32.T, false, true, scratch);
+}
+
+static void backward_queries(const job *j, int64_t head, int64_t block, void *scratch) {
+    int64_t t = (j->blocks - 1 - block) * N, end = least(j->f32.T, t + N);
+    j->isa->backward(&j->f32, head, 0, most(1, seen(&j->f32, end - 1)), t, end, true, false, scratch);
+}
+
+/* ---- both */
+
+static void run_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    job *j = ctx;
+    void *scratch = cr_cpu_take(j->scratch);
+    if (!scratch) { atomic_store(&j->failed, true); return; }
+    for (int64_t i = chunk * j->group; i < least(j->items, (chunk + 1) * j->group); i++) j->run(j, i / j->blocks, i % j->blocks, scratch);
+    cr_cpu_give(scratch, j->scratch);
+}
+
+/* Runs fn for each of `blocks` blocks of every head; a pair: a query and a key. */
+static void run_items(job *j, void (*fn)(const job *, int64_t, int64_t, void *), int64_t blocks, double flops_of_pair) {
+    const cr_attention_args *a = &j->f32;
+    double flops = flops_of_pair * (double)a->D * (double)a->T * (double)a->S / (double)blocks;
+    j->run = fn;
+    j->blocks = blocks;
+    j->items = a->B * a->H * blocks;
+    j->group = flops >= 0x1p20 ? 1 : (int64_t)(0x1p20 / (flops + 1)) + 1;
+    cr_pool_run(cr_pieces(j->items, j->group), run_chunk, j);
+}
+
+static job open_job(const cr_tensor *q, const cr_tensor *k, const cr_tensor *lse, double scale, bool causal) {
+    job j = {.product = cr_product_best(), .scale = scale, .lse = cr_tensor_data(lse)};
+    cr_attention_args *a = &j.f32;
+    a->B = q->shape[0]; a->H = q->shape[1]; a->T = q->shape[2]; a->D = q->shape[3]; a->S = k->shape[2];
+    a->lse = cr_tensor_data(lse);
+    a->scale = (float)scale;
+    a->causal = causal;
+    a->product = &j.product->f32;
+    j.scratch = q->dtype == CR_F64 ? (size_t)most(1, a->S) * sizeof(double) : cr_attention_scratch(a);
+    return j;
+}
+
+#if defined(__x86_64__)
+extern const cr_attention_isa cr_attention_v2, cr_attention_v3, cr_attention_v4;
+static const cr_attention_isa *const sets[] = {&cr_attention_v2, &cr_attention_v3, &cr_attention_v4};
+#else
+extern const cr_attention_isa cr_attention_v0;
+static const cr_attention_isa *const sets[] = {&cr_attention_v0};
+#endif
+
+static const cr_attention_isa *isa_of(const cr_product_isa *product) {
+    size_t i = 0;
+    while (sets[i]->isa != product->isa) i++;
+    return sets[i];
+}
+
+cr_status cr_cpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, double scale, bool causal) {
+    if (lse->numel == 0) return CR_OK;
+    job j = open_job(q, k, lse, scale, causal);
+    j.operand[Q] = q; j.operand[K] = k; j.operand[W] = v; j.operand[O] = o;
+    j.results = 1u << O;
+    j.isa = isa_of(j.product);
+    cr_status s = open_operands(&j);
+    if (!s) run_items(&j, q->dtype == CR_F64 ? forward_f64 : forward_f32, cr_pieces(j.f32.T, N), 4);
+    return close_operands(&j, s, "attention");
+}
+
+static cr_status zero(cr_tensor *t) {
+    static const double nothing = 0;
+    return t->numel ? cr_cpu_fill(t, &nothing) : CR_OK;
+}
+
+cr_status cr_cpu_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
+                               const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal) {
+    if (q->numel == 0 || k->numel == 0) {
+        cr_status s = zero(dq);
+        if (!s) s = zero(dk);
+        return s ? s : zero(dv);
+    }
+    job j = open_job(q, k, lse, scale, causal);
+    const cr_tensor *operands[OPERANDS] = {q, k, v, o, g, dq, dk, dv};
+    memcpy(j.operand, operands, sizeof operands);
+    j.results = 1u << DQ | 1u << DK | 1u << DV;
+    j.isa = isa_of(j.product);
+    cr_status s = open_operands(&j);
+    if (s) return close_operands(&j, s, "attention");
+    if (q->dtype == CR_F64) run_items(&j, backward_f64, 1, 10);
+    else if (j.f32.B * j.f32.H >= MANY_HEADS || (j.f32.T <= N && j.f32.S <= N)) run_items(&j, backward_head, 1, 10);
+    else {                                          /* too few heads to share out: the scores are computed twice, for 14 instead of 10 */
+        run_items(&j, backward_keys, cr_pieces(j.f32.S, N), 8);
+        run_items(&j, backward_queries, cr_pieces(j.f32.T, N), 6);
+    }
+    return close_operands(&j, s, "attention");
+}

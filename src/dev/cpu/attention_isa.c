@@ -1,0 +1,221 @@
+/* attention_isa.c - softmax(scale q k^T) v and its gradients, a block of queries by a block of keys at a time, in f32.
+ *
+ * Forward after Milakov and Gimelshein (arXiv 1805.02867) and Dao et al. (FlashAttention, arXiv 2205.14135): the scores of a block
+ * are kept transposed, P[key][query], so that the running maximum and sum of each query are lanes of a vector, keys are read where
+ * they lie, and P is already in the order in which the second product reads it.  Backward keeps P[query][key].
+ * Limited by flops: 4 D per visible pair forward, 10 D backward; causal blocks on the diagonal skip what nobody sees by rows. */
+#include "attention.h"
+
+#include "vmath.h"
+
+enum { N = CR_ATTENTION_BLOCK };
+
+static inline int64_t clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
+static inline int64_t whole(int64_t n) { return (n + V - 1) / V * V; }
+static inline float *rows_of(const cr_attention_args *a, cr_heads x, int64_t head, int64_t row) {
+    return x.at + head / a->H * x.batch + head % a->H * x.head + row * x.row;
+}
+
+/* How many of the keys from j on query t sees, at most n. */
+static inline int64_t seen(const cr_attention_args *a, int64_t t, int64_t j, int64_t n) {
+    return a->causal ? clamp(t + a->S - a->T + 1 - j, 0, n) : n;
+}
+
+/* How many of the queries from t on, at most n, come before the first that sees key j. */
+static inline int64_t first_query(const cr_attention_args *a, int64_t j, int64_t t, int64_t n) {
+    return a->causal ? clamp(j - (a->S - a->T) - t, 0, n) : 0;
+}
+
+/* Lanes i with i < n. */
+static inline vmask first_lanes(int64_t n) {
+#if CR_ISA == 4
+    return (vmask)((1u << n) - 1);
+#else
+    vint lane;
+    for (int i = 0; i < V; i++) lane[i] = i;
+    return lane < (int32_t)n;
+#endif
+}
+
+static inline vec blend_first(int64_t n, vec a, vec b) { return v_blend(first_lanes(n), a, b); }
+
+static void multiply(const cr_attention_args *a, int64_t m, int64_t n, int64_t k, const float *x, int64_t x_row, int64_t x_col, const float *y, int64_t y_row,
+                     float *z, int64_t z_row, bool accumulate) {
+    cr_product p = {.m = m, .n = n, .k = k, .a = x, .b = y, .c = z, .a_row = x_row, .a_col = x_col, .b_row = y_row, .b_col = 1, .c_row = z_row,
+                    .accumulate = accumulate};
+    a->product->direct(&p);
+}
+
+/* to (D, N): the transpose of n rows times scale. */
+static void transpose(const cr_attention_args *a, float *to, const float *from, int64_t row, int64_t n, float scale) {
+    a->product->pack(to, N, n, a->D, from, row, 1);
+    if (scale == 1) return;
+    for (int64_t i = 0; i < a->D * N; i += V) STORE(to + i, LOAD(to + i) * scale);
+}
+
+/* ---- forward */
+
+typedef struct state { float *q, *p, *max, *sum, *shrink; } state;     /* q (D, N), p (N, N), the others N */
+
+/* Rows of a product that leave out alike what the diagonal hides: a tile's where it crosses a block of some size, else all. */
+static int64_t panel_of(const cr_attention_args *a, int64_t rows, int64_t t, int64_t j, int64_t keys) {
+    return seen(a, t, j, keys) == keys || rows <= 2 * a->product->tile_rows ? rows : a->product->tile_rows;
+}
+
+/* p = k q^T for keys j .. j + keys and queries t .. t + n; where the diagonal crosses, rows of keys leave out the queries before them. */
+static void scores(const cr_attention_args *a, const state *s, const float *k, int64_t t, int64_t n, int64_t j, int64_t keys) {
+    int64_t panel = panel_of(a, keys, t, j, keys);
+    for (int64_t i = 0; i < keys; i += panel) {
+        int64_t first = first_query(a, j + i, t, n) / V * V;
+        multiply(a, clamp(keys - i, 0, panel), whole(n) - first, a->D, k + i * a->k.row, a->k.row, 1, s->q + first, N, s->p + i * N + first, N, false);
+    }
+}
+
+/* p = exp(p - max) with the new maxima; V queries from column x on.  Returns with shrink = exp(old max - new max). */
+static void softmax_lanes(const cr_attention_args *a, const state *s, int64_t t, int64_t x, int64_t j, int64_t keys) {
+    int64_t all = seen(a, t + x, j, keys), some = seen(a, t + x + V - 1, j, keys);     /* keys that every lane sees; that one sees */
+    int64_t diagonal = t + x + a->S - a->T - j;     /* the last key of the first lane; may lie outside of the block */
+    float *p = s->p + x;
+    vec old = LOAD(s->max + x), most = old, sum = v_k(0);
+    for (int64_t i = 0; i < all; i++) most = v_most(most, LOAD(p + i * N));
+    for (int64_t i = all; i < some; i++) {
+        vec y = blend_first(clamp(i - diagonal, 0, V), v_k(-INFINITY), LOAD(p + i * N));
+        STORE(p + i * N, y);
+        most = v_most(most, y);
+    }
+    vec base = v_blend(m_eq(most, v_k(-INFINITY)), v_k(0), most);      /* nothing seen yet: exp(-inf - 0) = 0 */
+    for (int64_t i = 0; i < some; i++) {
+        vec y = v_exp(LOAD(p + i * N) - base);
+        STORE(p + i * N, y);
+        sum += y;
+    }
+    for (int64_t i = some; i < keys; i++) STORE(p + i * N, v_k(0));
+    vec shrink = v_exp(old - base);
+    STORE(s->shrink + x, shrink);
+    STORE(s->sum + x, LOAD(s->sum + x) * shrink + sum);
+    STORE(s->max + x, most);
+}
+
+static void scale_row(float *row, int64_t n, float by) {
+    for (int64_t i = 0; i < n; i++) row[i] *= by;
+}
+
+/* o += p v */
+static void add_values(const cr_attention_args *a, const state *s, float *o, const float *v, int64_t t, int64_t n, int64_t j, int64_t keys) {
+    int64_t panel = panel_of(a, n, t, j, keys);
+    for (int64_t i = 0; i < n; i += panel) {
+        int64_t rows = clamp(n - i, 0, panel), k = seen(a, t + i + rows - 1, j, keys);
+        for (int64_t r = i; r < i + rows && j > 0; r++)
+            if (s->shrink[r] != 1) scale_row(o + r * a->o.row, a->D, s->shrink[r]);
+        multiply(a, rows, a->D, k, s->p + i, 1, N, v, a->v.row, o + i * a->o.row, a->o.row, j > 0);
+    }
+}
+
+static void forward(const cr_attention_args *a, int64_t head, int64_t t, int64_t n, float *scratch) {
+    state s = {.q = scratch, .p = scratch + a->D * N, .max = scratch + (a->D + N) * N};
+    s.sum = s.max + N;
+    s.shrink = s.sum + N;
+    for (int i = 0; i < N; i++) { s.max[i] = -INFINITY; s.sum[i] = 0; }
+    transpose(a, s.q, rows_of(a, a->q, head, t), a->q.row, n, a->scale);
+    float *o = rows_of(a, a->o, head, t), *lse = a->lse + head * a->T + t;
+    int64_t end = seen(a, t + n - 1, 0, a->S);
+    for (int64_t j = 0; j < end; j += N) {
+        int64_t keys = clamp(end - j, 0, N);
+        scores(a, &s, rows_of(a, a->k, head, j), t, n, j, keys);
+        for (int64_t x = 0; x < n; x += V) softmax_lanes(a, &s, t, x, j, keys);
+        add_values(a, &s, o, rows_of(a, a->v, head, j), t, n, j, keys);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (end == 0) memset(o + i * a->o.row, 0, (size_t)a->D * sizeof *o);
+        else if (s.sum[i] > 0 || s.sum[i] != s.sum[i]) scale_row(o + i * a->o.row, a->D, 1 / s.sum[i]);
+    }
+    for (int x = 0; x < N; x += V) STORE(s.sum + x, v_log(LOAD(s.sum + x)) + LOAD(s.max + x));
+    for (int64_t i = 0; i < n; i++) lse[i] = s.max[i] == -INFINITY ? -INFINITY : s.sum[i];
+}
+
+/* ---- backward: p = exp(scale q k^T - lse), dp = g v^T, ds = scale p (dp - delta), delta[t] = o[t] . g[t];
+ * dv = p^T g, dk = ds^T q, dq = ds k */
+
+typedef struct block { float *k, *v, *p, *ds; const float *delta; } block;     /* k, v (D, N) transposed, p, ds (N, N) */
+
+static float dot(const float *x, const float *y, int64_t n) {
+    vec sum = v_k(0);
+    int64_t i = 0;
+    for (; i + V <= n; i += V) sum += LOAD(x + i) * LOAD(y + i);
+    float s = v_sum_lanes(sum);
+    for (; i < n; i++) s += x[i] * y[i];
+    return s;
+}
+
+/* One row of p and ds, of which the first `keys` columns count; the others up to n become 0. */
+static void softmax_row_bwd(float *p, float *ds, int64_t keys, int64_t n, float lse, float delta, float scale) {
+    int64_t i = 0;
+    for (; i < whole(keys); i += V) {
+        vec y = v_exp(LOAD(p + i) - lse), d = (LOAD(ds + i) - delta) * y * scale;
+        if (i + V > keys) {
+            y = blend_first(keys - i, y, v_k(0));
+            d = blend_first(keys - i, d, v_k(0));
+        }
+        STORE(p + i, y);
+        STORE(ds + i, d);
+    }
+    for (; i < whole(n); i += V) { STORE(p + i, v_k(0)); STORE(ds + i, v_k(0)); }
+}
+
+/* p and ds of queries t .. t + n and keys j .. j + keys. */
+static void probabilities(const cr_attention_args *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys) {
+    const float *q = rows_of(a, a->q, head, t), *g = rows_of(a, a->g, head, t), *lse = a->lse + head * a->T + t;
+    int64_t panel = panel_of(a, n, t, j, keys);
+    for (int64_t i = 0; i < n; i += panel) {
+        int64_t rows = clamp(n - i, 0, panel), columns = whole(seen(a, t + i + rows - 1, j, keys));
+        multiply(a, rows, columns, a->D, q + i * a->q.row, a->q.row, 1, b->k, N, b->p + i * N, N, false);
+        multiply(a, rows, columns, a->D, g + i * a->g.row, a->g.row, 1, b->v, N, b->ds + i * N, N, false);
+        for (int64_t r = i; r < i + rows; r++)
+            softmax_row_bwd(b->p + r * N, b->ds + r * N, seen(a, t + r, j, keys), keys, lse[r], b->delta[t + r], a->scale);
+    }
+}
+
+/* dv += p^T g, dk += ds^T q; rows of keys leave out the queries that do not see them. */
+static void add_to_keys(const cr_attention_args *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys, bool accumulate) {
+    const float *q = rows_of(a, a->q, head, t), *g = rows_of(a, a->g, head, t);
+    float *dk = rows_of(a, a->dk, head, j), *dv = rows_of(a, a->dv, head, j);
+    int64_t panel = panel_of(a, keys, t, j, keys);
+    for (int64_t i = 0; i < keys; i += panel) {
+        int64_t rows = clamp(keys - i, 0, panel), first = first_query(a, j + i, t, n);
+        multiply(a, rows, a->D, n - first, b->p + first * N + i, 1, N, g + first * a->g.row, a->g.row, dv + i * a->dv.row, a->dv.row, accumulate);
+        multiply(a, rows, a->D, n - first, b->ds + first * N + i, 1, N, q + first * a->q.row, a->q.row, dk + i * a->dk.row, a->dk.row, accumulate);
+    }
+}
+
+/* dq += ds k */
+static void add_to_queries(const cr_attention_args *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys) {
+    const float *k = rows_of(a, a->k, head, j);
+    float *dq = rows_of(a, a->dq, head, t);
+    int64_t panel = panel_of(a, n, t, j, keys);
+    for (int64_t i = 0; i < n; i += panel) {
+        int64_t rows = clamp(n - i, 0, panel), visible = seen(a, t + i + rows - 1, j, keys);
+        multiply(a, rows, a->D, visible, b->ds + i * N, N, 1, k, a->k.row, dq + i * a->dq.row, a->dq.row, j > 0);
+    }
+}
+
+static void backward(const cr_attention_args *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end, bool want_q, bool want_kv, float *scratch) {
+    float *delta = scratch + 2 * a->D * N + 2 * N * N;
+    block b = {.k = scratch, .v = scratch + a->D * N, .p = scratch + 2 * a->D * N, .ds = scratch + 2 * a->D * N + N * N, .delta = delta};
+    for (int64_t i = t; i < t_end; i++) delta[i] = dot(rows_of(a, a->o, head, i), rows_of(a, a->g, head, i), a->D);
+    for (; j < j_end; j += N) {
+        int64_t keys = clamp(j_end - j, 0, N), start = t;
+        transpose(a, b.k, rows_of(a, a->k, head, j), a->k.row, keys, a->scale);
+        transpose(a, b.v, rows_of(a, a->v, head, j), a->v.row, keys, 1);
+        /* Blocks of queries before the first that sees a key of this block have nothing to add; dq starts from zeros at key 0. */
+        if (j > 0) while (start + N < t_end && seen(a, start + N - 1, j, keys) == 0) start += N;
+        for (int64_t x = start; x < t_end; x += N) {
+            int64_t n = clamp(t_end - x, 0, N);
+            probabilities(a, &b, head, x, n, j, keys);
+            if (want_kv) add_to_keys(a, &b, head, x, n, j, keys, x > start);
+            if (want_q) add_to_queries(a, &b, head, x, n, j, keys);
+        }
+    }
+}
+
+extern const cr_attention_isa CR_ISA_NAME(cr_attention);
+const cr_attention_isa CR_ISA_NAME(cr_attention) = {.isa = CR_ISA, .forward = forward, .backward = backward};

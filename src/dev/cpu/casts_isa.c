@@ -1,0 +1,67 @@
+/* casts_isa.c - f16 and bf16 to f32 and back by vectors, bit for bit as cr_f32_to_f16 and its like: to nearest, ties to even,
+ * NaN stays NaN with what fits of its payload. */
+#include "isa.h"
+#include "vec.h"
+
+typedef uint32_t vbits __attribute__((vector_size(V_BYTES)));
+typedef uint16_t vhalf __attribute__((vector_size(V_BYTES / 2)));
+typedef uint16_t vhalf_at __attribute__((vector_size(V_BYTES / 2), aligned(2), may_alias));
+
+static vec bf16_widen(vhalf h) { return (vec)(__builtin_convertvector(h, vbits) << 16); }
+
+static vhalf bf16_narrow(vec x) {
+    vbits u = (vbits)x, nan = (vbits)((u & 0x7fffffffu) > 0x7f800000u);
+    vbits rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    return __builtin_convertvector((nan & ((u >> 16) | 0x40u)) | (~nan & rounded), vhalf);
+}
+
+#if CR_ISA == 4
+static vec f16_widen(vhalf h) { return _mm512_cvtph_ps((__m256i)h); }
+static vhalf f16_narrow(vec x) { return (vhalf)_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+#elif CR_ISA == 3
+static vec f16_widen(vhalf h) { return _mm256_cvtph_ps((__m128i)h); }
+static vhalf f16_narrow(vec x) { return (vhalf)_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+#else
+static vec f16_widen(vhalf h) {
+    vbits w = __builtin_convertvector(h, vbits), sign = (w & 0x8000u) << 16, a = w & 0x7fffu;
+    vbits top = (vbits)(a >= 0x7c00u), denormal = (vbits)(a < 0x0400u);
+    vbits normal = (a << 13) + (112u << 23) + (top & (112u << 23));
+    vbits small = (vbits)(__builtin_convertvector((vint)a, vec) * 0x1p-24f);
+    return (vec)(sign | (denormal & small) | (~denormal & normal));
+}
+static vhalf f16_narrow(vec x) {
+    vbits u = (vbits)x, sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
+    vbits nan = (vbits)(a > 0x7f800000u), infinite = (vbits)(a >= 0x477ff000u), normal = (vbits)(a >= 0x38800000u);
+    vbits large = (a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13;
+    vbits small = (vbits)((vec)a + 0.5f) - 0x3f000000u;        /* units of 2^-24 in the low bits */
+    vbits y = (normal & large) | (~normal & small);
+    y = (infinite & 0x7c00u) | (~infinite & y);
+    y = (nan & (0x7e00u | ((a >> 13) & 0x3ffu))) | (~nan & y);
+    return __builtin_convertvector(sign | y, vhalf);
+}
+#endif
+
+/* The last, partial vector goes through a whole one on the stack. */
+#define WIDEN(name, convert) static void name(float *y, const uint16_t *x, int64_t n) {            \
+    int64_t i = 0;                                                                                  \
+    for (; i + V <= n; i += V) STORE(y + i, convert(*(const vhalf_at *)(x + i)));                   \
+    if (i == n) return;                                                                             \
+    vhalf h = {0};                                                                                  \
+    memcpy(&h, x + i, (size_t)(n - i) * 2);                                                         \
+    vec f = convert(h);                                                                             \
+    memcpy(y + i, &f, (size_t)(n - i) * 4); }
+#define NARROW(name, convert) static void name(uint16_t *y, const float *x, int64_t n) {           \
+    int64_t i = 0;                                                                                  \
+    for (; i + V <= n; i += V) *(vhalf_at *)(y + i) = convert(LOAD(x + i));                         \
+    if (i == n) return;                                                                             \
+    vec f = {0};                                                                                    \
+    memcpy(&f, x + i, (size_t)(n - i) * 4);                                                         \
+    vhalf h = convert(f);                                                                           \
+    memcpy(y + i, &h, (size_t)(n - i) * 2); }
+
+WIDEN(f16_to_f32, f16_widen)
+WIDEN(bf16_to_f32, bf16_widen)
+NARROW(f32_to_f16, f16_narrow)
+NARROW(f32_to_bf16, bf16_narrow)
+
+const struct cr_casts CR_ISA_NAME(cr_casts) = {f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16};

@@ -1,0 +1,229 @@
+/* copy.c - copies, casts and fills between any strides.  Axes are sorted by the result's strides and merged first; then a copy is
+ * one run, rows, a transposition in tiles, or the general walk by blocks. */
+#include "blocks.h"
+#include "../../core/pool.h"
+
+#include <string.h>
+
+enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, RUN = 128 << 10 };      /* elements, elements, elements, bytes */
+
+typedef struct axes { int ndim; int64_t shape[CR_MAX_DIMS], to[CR_MAX_DIMS], from[CR_MAX_DIMS], numel; } axes;
+
+/* Any order of the axes gives the same copy: that of the result's memory. */
+static axes sorted_axes(const cr_tensor *dst, const cr_tensor *src) {
+    axes x = {.numel = dst->numel};
+    for (int i = 0; i < dst->ndim; i++) {
+        if (dst->shape[i] == 1) continue;
+        int k = x.ndim++;
+        for (; k > 0 && x.to[k - 1] < dst->strides[i]; k--) {
+            x.shape[k] = x.shape[k - 1];
+            x.to[k] = x.to[k - 1];
+            x.from[k] = x.from[k - 1];
+        }
+        x.shape[k] = dst->shape[i];
+        x.to[k] = dst->strides[i];
+        x.from[k] = src ? src->strides[i] : 0;
+    }
+    int last = -1;
+    for (int i = 0; i < x.ndim; i++) {
+        bool merge = last >= 0 && x.to[last] == x.to[i] * x.shape[i] && x.from[last] == x.from[i] * x.shape[i];
+        if (!merge) last++;
+        x.shape[last] = merge ? x.shape[last] * x.shape[i] : x.shape[i];
+        x.to[last] = x.to[i];
+        x.from[last] = x.from[i];
+    }
+    x.ndim = last + 1;
+    if (!x.ndim) {
+        x.ndim = 1;
+        x.shape[0] = x.to[0] = x.from[0] = 1;
+    }
+    return x;
+}
+
+typedef struct copy {
+    axes x;
+    char *to; const char *from;
+    cr_dtype to_dtype, from_dtype;
+    cr_lane lane;
+    int64_t size;                                   /* bytes of an element, where both dtypes are the same */
+    int64_t step;                                   /* units of one chunk: elements, rows or rows of tiles */
+    int along;                                      /* transposition: the axis whose stride is 1 in the source */
+    const void *value;                              /* fill: one element */
+} copy;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Runs a job of `units` units in chunks of at least `elements` elements. */
+static void run(copy *c, int64_t units, int64_t elements, void (*fn)(void *, int64_t, int)) {
+    int64_t each = units ? c->x.numel / units : 1;
+    c->step = each >= elements ? 1 : (elements + each - 1) / (each ? each : 1);
+    int64_t chunks = cr_pieces(units, c->step);
+    if (chunks == 1) fn(c, 0, 0);
+    else cr_pool_run(chunks, fn, c);
+}
+
+/* Offsets of row `i` of the outer axes [0, n) in both arrays. */
+static void offsets(const axes *x, int n, int skip, int64_t i, int64_t *to, int64_t *from) {
+    *to = *from = 0;
+    for (int d = n - 1; d >= 0; d--) {
+        if (d == skip) continue;
+        int64_t at = i % x->shape[d];
+        i /= x->shape[d];
+        *to += at * x->to[d];
+        *from += at * x->from[d];
+    }
+}
+
+/* ---- one dtype */
+static void copy_run(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const copy *c = ctx;
+    int64_t first = chunk * c->step, n = least(c->step, c->x.numel - first);
+    memcpy(c->to + first * c->size, c->from + first * c->size, (size_t)(n * c->size));
+}
+
+static void copy_rows(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const copy *c = ctx;
+    int outer = c->x.ndim - 1;
+    int64_t length = c->x.shape[outer], rows = c->x.numel / length, end = least((chunk + 1) * c->step, rows), to, from;
+    for (int64_t i = chunk * c->step; i < end; i++) {
+        offsets(&c->x, outer, -1, i, &to, &from);
+        memcpy(c->to + to * c->size, c->from + from * c->size, (size_t)(length * c->size));
+    }
+}
+
+/* to[i * to_step + j] = from[i + j * from_step], i < rows, j < columns */
+#define TRANSPOSE(type) static void transpose_##type(void *to, const void *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step) { \
+    type *y = to; const type *x = from;                                                             \
+    for (int64_t j0 = 0; j0 < columns; j0 += TILE)                                                  \
+        for (int64_t i = 0; i < rows; i++)                                                          \
+            for (int64_t j = j0; j < least(j0 + TILE, columns); j++) y[i * to_step + j] = x[i + j * from_step]; }
+TRANSPOSE(uint8_t)
+TRANSPOSE(uint16_t)
+TRANSPOSE(uint32_t)
+TRANSPOSE(uint64_t)
+
+/* A unit is TILE rows of one matrix: `along` counts rows, the last axis columns. */
+static void copy_tiles(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const copy *c = ctx;
+    int last = c->x.ndim - 1;
+    int64_t rows = c->x.shape[c->along], columns = c->x.shape[last], strips = cr_pieces(rows, TILE);
+    int64_t units = c->x.numel / (rows * columns) * strips, end = least((chunk + 1) * c->step, units), to, from;
+    for (int64_t u = chunk * c->step; u < end; u++) {
+        int64_t row = u % strips * TILE, n = least(TILE, rows - row);
+        offsets(&c->x, last, c->along, u / strips, &to, &from);
+        to += row * c->x.to[c->along];
+        from += row;
+        void *y = c->to + to * c->size;
+        const void *x = c->from + from * c->size;
+        int64_t to_step = c->x.to[c->along], from_step = c->x.from[last];
+        if (c->size == 1) transpose_uint8_t(y, x, n, columns, to_step, from_step);
+        else if (c->size == 2) transpose_uint16_t(y, x, n, columns, to_step, from_step);
+        else if (c->size == 4) transpose_uint32_t(y, x, n, columns, to_step, from_step);
+        else transpose_uint64_t(y, x, n, columns, to_step, from_step);
+    }
+}
+
+/* The axis that is consecutive in the source, where the result's consecutive one is not; -1: none. */
+static int transposed_axis(const axes *x) {
+    int last = x->ndim - 1;
+    if (x->to[last] != 1 || x->from[last] == 0) return -1;
+    for (int d = 0; d < last; d++) if (x->from[d] == 1 && x->shape[d] > 1) return d;
+    return -1;
+}
+
+/* ---- the general walk */
+static void copy_blocks(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const copy *c = ctx;
+    _Alignas(64) char block[BLOCK * 8];
+    cr_place to = {c->x.ndim, c->x.shape, c->x.to}, from = {c->x.ndim, c->x.shape, c->x.from};
+    int64_t end = least((chunk + 1) * c->step, c->x.numel);
+    for (int64_t first = chunk * c->step, n; first < end; first += n) {
+        n = least(BLOCK, end - first);
+        cr_block_gather(c->lane, block, c->from_dtype, c->from, &from, first, n);
+        cr_block_scatter(c->lane, block, c->to_dtype, c->to, &to, first, n);
+    }
+}
+
+/* Casts of one run whose source or result is what the lanes are: no block in between. */
+static void cast_run(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const copy *c = ctx;
+    int64_t first = chunk * c->step, n = least(c->step, c->x.numel - first);
+    char *to = c->to + first * (int64_t)cr_dtype_size(c->to_dtype);
+    const char *from = c->from + first * (int64_t)cr_dtype_size(c->from_dtype);
+    cr_dtype own = c->lane == CR_LANE_F32 ? CR_F32 : c->lane == CR_LANE_F64 ? CR_F64 : CR_I64;
+    if (c->to_dtype == own) cr_block_load(c->lane, to, c->from_dtype, from, 1, n);
+    else cr_block_store(c->lane, from, c->to_dtype, to, 1, n);
+}
+
+static void cast(copy *c) {
+    cr_lane to = cr_lane_of(c->to_dtype), from = cr_lane_of(c->from_dtype);
+    c->lane = to == from ? to : CR_LANE_F64;        /* integers and floats meet in f64, as in cr_convert */
+    cr_dtype own = c->lane == CR_LANE_F32 ? CR_F32 : c->lane == CR_LANE_F64 ? CR_F64 : CR_I64;
+    bool straight = c->x.ndim == 1 && c->x.to[0] == 1 && c->x.from[0] == 1 && (c->to_dtype == own || c->from_dtype == own);
+    run(c, c->x.numel, CHUNK, straight ? cast_run : copy_blocks);
+}
+
+static void copy_same(copy *c) {
+    const axes *x = &c->x;
+    int last = x->ndim - 1;
+    c->size = (int64_t)cr_dtype_size(c->to_dtype);
+    if (x->to[last] == 1 && x->from[last] == 1) {
+        if (x->ndim == 1) run(c, x->numel, RUN / c->size, copy_run);
+        else run(c, x->numel / x->shape[last], CHUNK, copy_rows);
+    } else if ((c->along = transposed_axis(x)) >= 0) {
+        run(c, x->numel / (x->shape[c->along] * x->shape[last]) * cr_pieces(x->shape[c->along], TILE), CHUNK, copy_tiles);
+    } else {                                        /* by size alone: the bits pass unchanged */
+        c->lane = c->size == 4 ? CR_LANE_F32 : c->size == 8 ? CR_LANE_F64 : CR_LANE_I64;
+        c->to_dtype = c->from_dtype = c->size == 4 ? CR_F32 : c->size == 8 ? CR_F64 : c->size == 2 ? CR_U16 : CR_U8;
+        run(c, x->numel, CHUNK, copy_blocks);
+    }
+}
+
+cr_status cr_cpu_copy(cr_tensor *dst, const cr_tensor *src) {
+    if (!dst->numel) return CR_OK;
+    copy c = {.x = sorted_axes(dst, src), .to = cr_tensor_data(dst), .from = cr_tensor_data(src),
+              .to_dtype = (cr_dtype)dst->dtype, .from_dtype = (cr_dtype)src->dtype};
+    if (dst->dtype == src->dtype) copy_same(&c);
+    else cast(&c);
+    return CR_OK;
+}
+
+/* ---- fill */
+static void fill_run(char *to, int64_t stride, int64_t n, const void *value, int64_t size) {
+    if (size == 1 && stride == 1) memset(to, *(const unsigned char *)value, (size_t)n);
+    else if (size == 1) for (int64_t i = 0; i < n; i++) memcpy(to + i * stride, value, 1);
+    else if (size == 2) { uint16_t v; memcpy(&v, value, 2); for (int64_t i = 0; i < n; i++) ((uint16_t *)(void *)to)[i * stride] = v; }
+    else if (size == 4) { uint32_t v; memcpy(&v, value, 4); for (int64_t i = 0; i < n; i++) ((uint32_t *)(void *)to)[i * stride] = v; }
+    else { uint64_t v; memcpy(&v, value, 8); for (int64_t i = 0; i < n; i++) ((uint64_t *)(void *)to)[i * stride] = v; }
+}
+
+static void fill_one_run(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const copy *c = ctx;
+    int64_t first = chunk * c->step;
+    fill_run(c->to + first * c->x.to[0] * c->size, c->x.to[0], least(c->step, c->x.numel - first), c->value, c->size);
+}
+
+static void fill_rows(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const copy *c = ctx;
+    int last = c->x.ndim - 1;
+    int64_t length = c->x.shape[last], end = least((chunk + 1) * c->step, c->x.numel / length), to, from;
+    for (int64_t i = chunk * c->step; i < end; i++) {
+        offsets(&c->x, last, -1, i, &to, &from);
+        fill_run(c->to + to * c->size, c->x.to[last], length, c->value, c->size);
+    }
+}
+
+cr_status cr_cpu_fill(cr_tensor *dst, const void *value) {
+    if (!dst->numel) return CR_OK;
+    copy c = {.x = sorted_axes(dst, NULL), .to = cr_tensor_data(dst), .value = value, .size = (int64_t)cr_dtype_size((cr_dtype)dst->dtype)};
+    if (c.x.ndim == 1) run(&c, c.x.numel, RUN / c.size, fill_one_run);
+    else run(&c, c.x.numel / c.x.shape[c.x.ndim - 1], CHUNK, fill_rows);
+    return CR_OK;
+}

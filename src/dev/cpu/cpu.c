@@ -1,0 +1,97 @@
+/* cpu.c - the device `cpu`: what the processor can do, and the table of kernels. */
+#include "isa.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the instruction set */
+#define KERNELS(n) {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n}
+
+#if defined(__x86_64__)
+static const struct cr_isa_kernels built[] = {KERNELS(4), KERNELS(3), KERNELS(2)};
+
+static bool processor_has(int isa) {
+    __builtin_cpu_init();
+    bool v2 = __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+    bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return isa == 4 ? v4 : isa == 3 ? v3 : v2;
+}
+#else
+static const struct cr_isa_kernels built[] = {KERNELS(0)};
+static bool processor_has(int isa) { return isa == 0; }
+#endif
+enum { BUILT = sizeof built / sizeof *built };
+
+const struct cr_isa_kernels *cr_cpu_vec_for(int isa) {
+    for (int i = 0; i < BUILT; i++)
+        if (built[i].isa == isa && processor_has(isa)) return &built[i];
+    return NULL;
+}
+
+/* CHAINRULE_ISA: 2, 3 or 4 from "v2", "v3", "v4"; 4 when it is not set, 0 when it says something else. */
+static int isa_wanted(void) {
+    const char *s = cr_config("ISA");
+    if (!s) return 4;
+    return s[0] == 'v' && s[1] >= '2' && s[1] <= '4' && !s[2] ? s[1] - '0' : 0;
+}
+
+static const struct cr_isa_kernels *choose(void) {
+    int most = isa_wanted();
+    for (int i = 0; i < BUILT; i++)
+        if ((built[i].isa <= most || !most) && processor_has(built[i].isa)) return &built[i];
+    return NULL;
+}
+
+/* Chosen once: every thread that comes first chooses the same. */
+const struct cr_isa_kernels *cr_cpu_vec(void) {
+    static _Atomic(const struct cr_isa_kernels *) chosen;
+    const struct cr_isa_kernels *k = atomic_load_explicit(&chosen, memory_order_acquire);
+    if (!k) atomic_store_explicit(&chosen, k = choose(), memory_order_release);
+    return k;
+}
+
+int cr_cpu_isa(void) {
+    const struct cr_isa_kernels *k = cr_cpu_vec();
+    return k ? k->isa : -1;
+}
+
+static const char *info(const cr_device *d) {
+    (void)d;
+    static _Thread_local char line[240];
+    int isa = cr_cpu_isa(), threads = cr_num_threads();
+    const char *ignored = !isa_wanted() ? " (CHAINRULE_ISA is not v2, v3 or v4)" : isa > 0 && cr_config("ISA") && isa < isa_wanted() ? " (CHAINRULE_ISA asks for more)" : "";
+    char name[32] = "plain C";
+    if (isa) snprintf(name, sizeof name, "x86-64-v%d", isa);
+    snprintf(line, sizeof line, "%s%s, %d thread%s, %s", name, ignored, threads, threads == 1 ? "" : "s", cr_cpu_engine_info());
+    return line;
+}
+
+/* ---- the device */
+static cr_status upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
+    (void)d;
+    if (bytes) memcpy((char *)dst->data + at, src, bytes);
+    return CR_OK;
+}
+
+static cr_status download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
+    (void)d;
+    if (bytes) memcpy(dst, (const char *)src->data + at, bytes);
+    return CR_OK;
+}
+
+static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }      /* kernels have finished when they return */
+
+static const cr_kernels kernels = {
+    .allocate = cr_cpu_allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = cr_cpu_copy, .fill = cr_cpu_fill,
+    .elementwise = cr_cpu_elementwise, .reduce = cr_cpu_reduce, .arg_reduce = cr_cpu_arg_reduce, .matmul = cr_cpu_matmul,
+    .gather = cr_cpu_gather, .scatter_add = cr_cpu_scatter_add, .take_rows = cr_cpu_take_rows, .add_rows = cr_cpu_add_rows,
+    .random = cr_cpu_random, .softmax = cr_cpu_softmax, .softmax_bwd = cr_cpu_softmax_bwd, .norm = cr_cpu_norm, .norm_bwd = cr_cpu_norm_bwd,
+    .cross_entropy = cr_cpu_cross_entropy, .cross_entropy_bwd = cr_cpu_cross_entropy_bwd,
+    .attention = cr_cpu_attention, .attention_bwd = cr_cpu_attention_bwd,
+};
+
+const cr_device cr_device_cpu = {
+    .name = "cpu", .type = "cpu", .kernels = &kernels, .info = info, .memory = cr_cpu_memory, .empty_cache = cr_cpu_empty_cache, .host = true,
+};

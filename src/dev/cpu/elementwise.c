@@ -1,0 +1,306 @@
+/* elementwise.c - runs programs over any strided shape: cut into chunks for the threads, and these into blocks that stay in L1.
+ *
+ * An operand that already lies in memory as the block wants it is used in place; others are gathered and converted into scratch,
+ * results scattered back.  f32 programs that ops.def knows are one compiled loop; all else runs instruction by instruction. */
+#include "blocks.h"
+#include "isa.h"
+#include "../../core/pool.h"
+
+#include <string.h>
+
+enum { BLOCK = 1024, CHUNK = 16 * BLOCK, SMALL = 1024, LONG_ROW = 256, FEW = 64 };
+enum { LOCAL_SCRATCH = 16 << 10, L1_SCRATCH = 32 << 10 };      /* bytes */
+
+/* ---- the plan of a program: where its values live.  Values are numbered as in program.h; those of instructions share slots
+ * once they are no longer needed. */
+typedef struct plan {
+    const cr_program *p;
+    bool fused;
+    int values, slots;
+    int16_t *slot, few[FEW];
+    size_t taken;                                   /* bytes of slot, where few was too few */
+} plan;
+
+static int first_result(const cr_program *p) { return p->n_in + p->n_param + p->n_const; }
+
+/* last[v]: the last instruction that reads instruction v's result; n_instr when it is a result of the program */
+static void find_last_uses(const cr_program *p, int16_t *last) {
+    int base = first_result(p);
+    for (int k = 0; k < p->n_instr; k++) {
+        const cr_instr *s = &p->instr[k];
+        last[k] = (int16_t)k;
+        if (s->a >= base) last[s->a - base] = (int16_t)k;
+        if (s->b >= base) last[s->b - base] = (int16_t)k;
+        if (s->c >= base) last[s->c - base] = (int16_t)k;
+    }
+    for (int k = 0; k < p->n_out; k++)
+        if (p->out[k] >= base) last[p->out[k] - base] = (int16_t)p->n_instr;
+}
+
+/* A slot is free again after the instruction that reads it last: a result never lands on its own operands. */
+static void share_slots(plan *pl, const int16_t *last, int16_t *owner) {
+    const cr_program *p = pl->p;
+    int base = first_result(p), slots = base;
+    for (int k = 0; k < p->n_instr; k++) {
+        int s = base;
+        while (s < slots && last[owner[s - base]] >= k) s++;
+        if (s == slots) slots++;
+        owner[s - base] = (int16_t)k;
+        pl->slot[base + k] = (int16_t)s;
+    }
+    pl->slots = slots;
+}
+
+static cr_status make_plan(plan *pl, const cr_walk *w) {
+    const cr_program *p = w->program;
+    *pl = (plan){.p = p};
+    pl->fused = w->compute == CR_F32 && p->fused >= 0 && p->fused < cr_cpu_vec()->blocks->n_fused && p->n_param <= FEW;
+    pl->values = first_result(p) + p->n_instr;
+    if (pl->fused) {
+        pl->values = p->n_in;
+        pl->slots = p->n_in + p->n_out;
+        return CR_OK;
+    }
+    size_t need = (size_t)(pl->values + 2 * p->n_instr) * sizeof(int16_t);
+    pl->slot = pl->few;
+    if (need > sizeof pl->few && !(pl->slot = cr_cpu_take(pl->taken = need))) return CR_NO_MEMORY;
+    for (int v = 0; v < first_result(p); v++) pl->slot[v] = (int16_t)v;
+    int16_t *last = pl->slot + pl->values;
+    find_last_uses(p, last);
+    share_slots(pl, last, last + p->n_instr);
+    return CR_OK;
+}
+
+static void free_plan(plan *pl) { if (pl->taken) cr_cpu_give(pl->slot, pl->taken); }
+
+/* ---- one range of one walk, on one thread */
+typedef struct range {
+    const cr_walk *w;
+    const plan *pl;
+    const struct cr_blocks *k;
+    cr_lane lane;
+    size_t size;                                    /* bytes of a lane */
+    int64_t lanes;                                  /* of a vector: blocks are padded to whole ones */
+    int64_t block;                                  /* room of a slot, in lanes */
+    char *scratch;
+    void **value;                                   /* where each value of this block is */
+} range;
+
+static void *slot_at(const range *r, int slot) { return r->scratch + (size_t)slot * (size_t)r->block * r->size; }
+
+static bool same_everywhere(const cr_walk *w, const cr_arg *a) {
+    for (int d = 0; d < w->ndim; d++) if (a->strides[d] && w->shape[d] > 1) return false;
+    return true;
+}
+
+/* The address of elements first .. first + n - 1 where they lie consecutively in the lane's own dtype, else NULL. */
+static void *in_place(const range *r, const cr_arg *a, int64_t first, int64_t n) {
+    const cr_walk *w = r->w;
+    cr_dtype own = r->lane == CR_LANE_F32 ? CR_F32 : r->lane == CR_LANE_F64 ? CR_F64 : w->compute;
+    if (n % r->lanes || a->dtype != own || cr_dtype_size(own) != r->size) return NULL;
+    if (w->ndim == 0) return a->data;
+    int d = w->ndim - 1;
+    if (a->strides[d] != 1) return NULL;
+    if (d == 0) return (char *)a->data + (size_t)first * r->size;
+    if (first % w->shape[d] + n > w->shape[d]) return NULL;
+    cr_place at = {w->ndim, w->shape, a->strides};
+    return (char *)a->data + cr_place_offset(&at, first) * (int64_t)r->size;
+}
+
+static void fill_lanes(const range *r, void *block, double v, int64_t n) {
+    unsigned char bytes[8];
+    if (r->lane == CR_LANE_F32) for (float *f = block; n-- > 0; ) f[n] = (float)v;
+    else if (r->lane == CR_LANE_F64) for (double *f = block; n-- > 0; ) f[n] = v;
+    else {
+        cr_store_f64(bytes, r->w->compute, v);      /* infinity means "no bound": saturates */
+        cr_block_load(CR_LANE_I64, block, r->w->compute, bytes, 0, n);
+    }
+}
+
+/* Numbers, and inputs that are one element for the whole walk: once for all blocks. */
+static void fill_constants(const range *r, int64_t n) {
+    const cr_walk *w = r->w;
+    const cr_program *p = r->pl->p;
+    for (int k = 0; k < w->n_in; k++) {
+        if (!same_everywhere(w, &w->in[k])) { r->value[k] = NULL; continue; }
+        r->value[k] = slot_at(r, k);
+        cr_block_load(r->lane, r->value[k], w->in[k].dtype, w->in[k].data, 0, n);
+        if (r->lane == CR_LANE_I64 && w->in[k].dtype != w->compute) cr_integer_wrap(w->compute, r->value[k], n);
+    }
+    if (r->pl->fused) return;
+    for (int v = w->n_in; v < first_result(p); v++) {
+        int k = v - w->n_in;
+        r->value[v] = slot_at(r, v);
+        fill_lanes(r, r->value[v], k < p->n_param ? w->params[k] : p->consts[k - p->n_param], n);
+    }
+}
+
+static void *load_input(const range *r, const cr_arg *a, int slot, int64_t first, int64_t n, int64_t padded, bool copy) {
+    void *there = copy ? NULL : in_place(r, a, first, n), *block = slot_at(r, slot);
+    if (there) return there;
+    cr_place at = {r->w->ndim, r->w->shape, a->strides};
+    cr_block_gather(r->lane, block, a->dtype, a->data, &at, first, n);
+    if (r->lane == CR_LANE_I64 && a->dtype != r->w->compute) cr_integer_wrap(r->w->compute, block, n);
+    memset((char *)block + (size_t)n * r->size, 0, (size_t)(padded - n) * r->size);
+    return block;
+}
+
+static void store_output(const range *r, const cr_arg *a, void *block, int64_t first, int64_t n) {
+    cr_place at = {r->w->ndim, r->w->shape, a->strides};
+    if (r->lane == CR_LANE_I64 && r->w->compute == CR_U64 && cr_dtype_is_float(a->dtype)) {        /* the lanes are unsigned */
+        for (int64_t i = 0; i < n; i++)
+            cr_convert((char *)a->data + cr_place_offset(&at, first + i) * (int64_t)cr_dtype_size(a->dtype), a->dtype, (uint64_t *)block + i, CR_U64);
+        return;
+    }
+    cr_block_scatter(r->lane, block, a->dtype, a->data, &at, first, n);
+}
+
+static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) {
+    const cr_walk *w = r->w;
+    float *out[CR_MAX_OUTPUTS], params[FEW];
+    const float *in[CR_MAX_INPUTS];
+    for (int k = 0; k < r->pl->p->n_param; k++) params[k] = (float)w->params[k];
+    for (int k = 0; k < w->n_in; k++) in[k] = r->value[k] ? r->value[k] : load_input(r, &w->in[k], k, first, n, padded, false);
+    for (int k = 0; k < w->n_out; k++) {
+        float *there = in_place(r, &w->out[k], first, n);
+        out[k] = there ? there : slot_at(r, w->n_in + k);
+    }
+    r->k->fused[r->pl->p->fused](out, in, params, padded);
+    for (int k = 0; k < w->n_out; k++)
+        if (out[k] == slot_at(r, w->n_in + k)) store_output(r, &w->out[k], out[k], first, n);
+}
+
+static void run_instruction(const range *r, int op, void *y, const void *a, const void *b, const void *c, int64_t n) {
+    if (r->lane == CR_LANE_F32) r->k->f32[op](y, a, b, c, n);
+    else if (r->lane == CR_LANE_F64) r->k->f64[op](y, a, b, c, n);
+    else {
+        cr_integer_op(r->w->compute, op)(y, a, b, c, n);
+        cr_integer_wrap(r->w->compute, y, n);
+    }
+}
+
+static void run_interpreted(const range *r, void **constant, int64_t first, int64_t n, int64_t padded) {
+    const cr_walk *w = r->w;
+    const cr_program *p = r->pl->p;
+    int base = first_result(p);
+    bool copy = false;                              /* a result that is an input must not be overwritten by another result first */
+    for (int k = 0; k < w->n_out; k++) copy |= w->n_out > 1 && p->out[k] < w->n_in;
+    void **value = r->value;
+    for (int k = 0; k < w->n_in; k++)
+        value[k] = constant[k] ? constant[k] : load_input(r, &w->in[k], k, first, n, padded, copy);
+    /* the only result of a last instruction goes straight to its place */
+    void *direct = w->n_out == 1 && p->n_instr && p->out[0] == base + p->n_instr - 1 ? in_place(r, &w->out[0], first, n) : NULL;
+    for (int k = 0; k < p->n_instr; k++) {
+        const cr_instr *s = &p->instr[k];
+        void *y = direct && k == p->n_instr - 1 ? direct : slot_at(r, r->pl->slot[base + k]);
+        run_instruction(r, s->op, y, value[s->a], s->b < 0 ? NULL : value[s->b], s->c < 0 ? NULL : value[s->c], padded);
+        value[base + k] = y;
+    }
+    for (int k = 0; k < w->n_out && !direct; k++) store_output(r, &w->out[k], value[p->out[k]], first, n);
+}
+
+/* Rows long enough are cut at their ends, so that operands that repeat by rows can be used in place. */
+static int64_t block_length(const range *r, int64_t first, int64_t left) {
+    const cr_walk *w = r->w;
+    int64_t n = left < r->block ? left : r->block;
+    if (w->ndim > 1 && w->shape[w->ndim - 1] >= LONG_ROW) {
+        int64_t row = w->shape[w->ndim - 1], rest = row - first % row;
+        if (rest < n) n = rest;
+    }
+    return n;
+}
+
+static void run_blocks(range *r, int64_t first, int64_t n) {
+    void *constant[CR_MAX_INPUTS];
+    int64_t most = n < r->block ? (n + r->lanes - 1) / r->lanes * r->lanes : r->block;
+    fill_constants(r, most);
+    memcpy(constant, r->value, sizeof(void *) * (size_t)r->w->n_in);
+    for (int64_t length; n > 0; n -= length, first += length) {
+        length = block_length(r, first, n);
+        int64_t padded = (length + r->lanes - 1) / r->lanes * r->lanes;
+        if (r->pl->fused) run_fused(r, first, length, padded);
+        else run_interpreted(r, constant, first, length, padded);
+    }
+}
+
+static bool run_range(const cr_walk *w, const plan *pl, int64_t first, int64_t n) {
+    range r = {.w = w, .pl = pl, .k = cr_cpu_vec()->blocks, .lane = cr_lane_of(w->compute)};
+    r.size = cr_lane_size(r.lane);
+    r.lanes = r.lane == CR_LANE_F32 ? r.k->lanes : 1;
+    r.block = L1_SCRATCH / (int64_t)(r.size * (size_t)pl->slots) / 64 * 64;
+    r.block = pl->fused || r.block > BLOCK ? BLOCK : r.block < 64 ? 64 : r.block;
+    if (n < r.block) r.block = (n + r.lanes - 1) / r.lanes * r.lanes;
+    _Alignas(64) char local[LOCAL_SCRATCH];
+    void *few[FEW];
+    size_t bytes = (size_t)pl->slots * (size_t)r.block * r.size, pointers = pl->values > FEW ? (size_t)pl->values * sizeof(void *) : 0;
+    r.scratch = bytes <= sizeof local ? local : cr_cpu_try_take(bytes);
+    r.value = pointers ? cr_cpu_try_take(pointers) : few;
+    bool ok = r.scratch && r.value;
+    if (ok) run_blocks(&r, first, n);
+    if (r.scratch != local) cr_cpu_give(r.scratch, bytes);
+    if (r.value != few) cr_cpu_give(r.value, pointers);
+    return ok;
+}
+
+/* ---- all walks of a call as one job */
+typedef struct job {
+    const cr_walk *walks;
+    int64_t count, *start;                          /* start[i]: first chunk of walk i; start[count]: all of them */
+    plan *plan;
+    atomic_bool failed;
+} job;
+
+static void run_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    job *j = ctx;
+    int64_t low = 0, high = j->count;               /* start[low] <= chunk < start[high] */
+    while (high - low > 1) {
+        int64_t middle = (low + high) / 2;
+        if (j->start[middle] <= chunk) low = middle;
+        else high = middle;
+    }
+    const cr_walk *w = &j->walks[low];
+    int64_t first = (chunk - j->start[low]) * CHUNK, left = w->numel - first;
+    if (!run_range(w, j->plan, first, left < CHUNK ? left : CHUNK)) atomic_store(&j->failed, true);
+}
+
+/* Walks of one program and dtype. */
+static cr_status run_alike(const cr_walk *walks, int64_t count, int64_t numel) {
+    plan pl;
+    int64_t few[FEW + 1], *start = few;
+    size_t bytes = count > FEW ? (size_t)(count + 1) * sizeof *start : 0;
+    if (make_plan(&pl, walks) != CR_OK) return CR_NO_MEMORY;
+    if (bytes && !(start = cr_cpu_take(bytes))) { free_plan(&pl); return CR_NO_MEMORY; }
+    job j = {.walks = walks, .count = count, .start = start, .plan = &pl};
+    start[0] = 0;
+    for (int64_t i = 0; i < count; i++) start[i + 1] = start[i] + (walks[i].numel ? cr_pieces(walks[i].numel, CHUNK) : 0);
+    if (numel <= SMALL || start[count] == 1) for (int64_t i = 0; i < start[count]; i++) run_chunk(&j, i, 0);
+    else cr_pool_run(start[count], run_chunk, &j);
+    if (bytes) cr_cpu_give(start, bytes);
+    free_plan(&pl);
+    return j.failed ? cr_fail(CR_NO_MEMORY, walks->program->name, "out of memory for the values of one block") : CR_OK;
+}
+
+static cr_status check(const cr_walk *w) {
+    const cr_program *p = w->program;
+    for (int k = 0; k < p->n_instr; k++) {
+        int op = p->instr[k].op;
+        bool known = w->compute == CR_F32 ? cr_cpu_vec()->blocks->f32[op] != NULL
+                   : w->compute == CR_F64 ? cr_cpu_vec()->blocks->f64[op] != NULL : cr_integer_op(w->compute, op) != NULL;
+        if (!known) return cr_fail(CR_BAD_TYPE, p->name, "is not defined for %s", cr_dtype_name(w->compute));
+    }
+    return CR_OK;
+}
+
+cr_status cr_cpu_elementwise(const cr_walk *walks, int64_t count) {
+    for (int64_t i = 0, n; i < count; i += n) {
+        int64_t numel = 0;
+        for (n = 0; i + n < count && walks[i + n].program == walks[i].program && walks[i + n].compute == walks[i].compute; n++)
+            numel += walks[i + n].numel;
+        if (!numel) continue;
+        cr_status bad = check(&walks[i]);
+        if (bad == CR_OK) bad = run_alike(&walks[i], n, numel);
+        if (bad != CR_OK) return bad;
+    }
+    return CR_OK;
+}

@@ -1,0 +1,81 @@
+/* isa.h - the tables of kernels that are compiled once per instruction set.  A file x_isa.c defines its table as
+ * CR_ISA_NAME(cr_x), that is cr_x_v2, cr_x_v3, cr_x_v4, or cr_x_v0 on machines that are not x86-64; cpu.c picks one. */
+#ifndef CR_ISA_H
+#define CR_ISA_H
+
+#include "cpu.h"
+#include "../program.h"
+
+#define CR_ISA_TABLE(type, name) extern const struct type name##_v0, name##_v2, name##_v3, name##_v4
+
+/* One instruction over a block, results first.  f32: whole vectors, so n is a multiple of `lanes`; y may be an operand. */
+typedef void (*cr_block_f32)(float *y, const float *a, const float *b, const float *c, int64_t n);
+typedef void (*cr_block_f64)(double *y, const double *a, const double *b, const double *c, int64_t n);
+typedef void (*cr_block_i64)(int64_t *y, const int64_t *a, const int64_t *b, const int64_t *c, int64_t n);
+/* A whole program over a block, n a multiple of `lanes`; every input is read before a result is written at the same place. */
+typedef void (*cr_block_fused)(float *const *out, const float *const *in, const float *params, int64_t n);
+
+struct cr_blocks {                                  /* elementwise_isa.c */
+    int lanes;
+    cr_block_f32 f32[CR_OP_COUNT];                  /* NULL: no instruction of floats */
+    cr_block_f64 f64[CR_OP_COUNT];
+    const cr_block_fused *fused;                    /* by cr_program.fused */
+    int n_fused;
+};
+CR_ISA_TABLE(cr_blocks, cr_blocks);
+
+struct cr_casts {                                   /* casts_isa.c: consecutive elements */
+    void (*f16_to_f32)(float *y, const uint16_t *x, int64_t n);
+    void (*bf16_to_f32)(float *y, const uint16_t *x, int64_t n);
+    void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n);
+    void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
+};
+CR_ISA_TABLE(cr_casts, cr_casts);
+
+/* reduce_isa.c: by cr_lane and then by SUM, PROD, MAX, MIN.  Pointers to void: to the lane's type */
+struct cr_reducer {
+    void (*run)(void *y, const void *x, int64_t n);             /* *y = the n numbers of x reduced; n 0: the identity */
+    void (*columns)(void *acc, const void *x, int64_t rows, int64_t stride, int64_t n);    /* acc[i] = acc[i] op x[r * stride + i], r in order */
+};
+struct cr_reducers {
+    struct cr_reducer of[3][4];
+    int64_t (*find[3])(const void *x, int64_t n, const void *v);                           /* first position of *v (NaN equals NaN), or n */
+    void (*arg_columns[3])(bool max, void *best, int64_t *index, const void *x, int64_t first, int64_t rows, int64_t stride, int64_t n);
+                                                    /* rows first .. first + rows - 1 against the best so far; index is theirs */
+};
+CR_ISA_TABLE(cr_reducers, cr_reducers);
+
+struct cr_randoms {                                 /* random_isa.c */
+    void (*philox)(uint64_t seed, uint64_t first, uint32_t *words, int64_t blocks);        /* 4 words of each block, in order */
+    void (*uniforms)(float *y, const uint32_t *words, int64_t n);                          /* [0, 1) */
+    void (*normals)(double *y, const uint32_t *words, int64_t n);                          /* n even */
+};
+CR_ISA_TABLE(cr_randoms, cr_randoms);
+
+/* rows_isa.c in f32, rows_f64.c in f64: one row of n lanes; absent operands are NULL.  The formulas stand with the functions. */
+typedef struct cr_logits_sums { double max, sum_exp, sum; } cr_logits_sums;                /* sum_exp of exp(x - max) */
+struct cr_rows {
+    void (*softmax)(void *y, const void *x, int64_t n, bool log_of);
+    void (*softmax_bwd)(void *dx, const void *y, const void *g, int64_t n, bool log_of);
+    void (*norm)(void *y, void *mean, void *rstd, const void *x, const void *w, const void *b, int64_t n, double eps);
+    void (*norm_bwd)(void *dx, void *dw, void *db, const void *x, const void *w, const void *mean, const void *rstd, const void *g, int64_t n);
+    void (*logits_sums)(cr_logits_sums *s, const void *x, int64_t n, bool with_sum);
+    void (*logits_bwd)(void *dx, const void *x, int64_t n, double lse, double g, double c);
+};
+CR_ISA_TABLE(cr_rows, cr_rows);
+extern const struct cr_rows cr_rows_f64;
+
+struct cr_isa_kernels {
+    int isa;
+    const struct cr_blocks *blocks;
+    const struct cr_casts *casts;
+    const struct cr_reducers *reduce;
+    const struct cr_rows *rows;
+    const struct cr_randoms *randoms;
+};
+
+/* integers.c: not compiled per instruction set */
+cr_block_i64 cr_integer_op(cr_dtype dt, int op);                /* NULL: no instruction of integers */
+void cr_integer_wrap(cr_dtype dt, int64_t *y, int64_t n);       /* to what dt holds */
+
+#endif

@@ -1,0 +1,368 @@
+/* matmul.c - products of matrices on all threads: cuts c into tiles and gives each tile to one thread.
+ *
+ * The cut and the kernel are functions of shape, strides, dtype, instruction set and whether oneDNN is there, never of the number
+ * of threads: the same bits for any number.  A tile is one one-threaded oneDNN call (large f32 products), or one call of the kernels
+ * in matmul_isa.c.  f16 and bf16 pass through f32, a block of k at a time, and are rounded once.  Integers wrap; for bool, + is or
+ * and * is and. */
+#include <string.h>
+
+#include "../../core/pool.h"
+#include "cpu.h"
+#include "onednn.h"
+#include "product.h"
+
+typedef enum path { DIRECT, BLOCKED, ROW, ONEDNN, PLAIN } path;
+typedef struct axis { int64_t size, a, b, c; } axis;           /* of the batch: strides in elements */
+
+typedef struct job {
+    cr_product one;                                 /* the first product, whole */
+    cr_dtype dtype;
+    size_t size;                                    /* bytes of an element */
+    int axes; axis batch[CR_MAX_DIMS];
+    int64_t batches;
+    path path;
+    int64_t tile_m, tile_n, tiles_m, tiles_n;
+    int64_t parts, part_k;                          /* of k, where c is too small to be cut: sums of parts are added in order */
+    void *partial;                                  /* (parts, m, n) */
+    int64_t items, group;                           /* tiles of all products (or parts of one); so many make a chunk */
+    size_t scratch;                                 /* bytes for an item */
+    const cr_product_isa *isa;
+    atomic_bool failed;
+} job;
+
+/* flops, measured on two Zen 5 cores (bench/products): from grain on a second thread pays; from large on oneDNN is faster than our
+ * own kernels (5-20 % where b comes from memory), and worth opening; what is larger than 8 x large is cut into more than 8 tiles. */
+static const double grain = 1 << 20, large = 1 << 27;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static double flops_of(const cr_product *p) { return 2.0 * (double)p->m * (double)p->n * (double)p->k; }
+static bool is_half(cr_dtype dt) { return dt == CR_F16 || dt == CR_BF16; }
+
+/* ---- integers and bool ---- */
+
+#define PLAIN_PRODUCT(name, T, WIDE, TIMES, PLUS)                                                                   \
+    static void name(const cr_product *w) {                                                                         \
+        const T *a = w->a, *bias = w->bias;                                                                         \
+        for (int64_t i = 0; i < w->m; i++, a += w->a_row) {                                                         \
+            T *restrict c = (T *)w->c + i * w->c_row;                                                               \
+            if (!w->accumulate) memset(c, 0, (size_t)w->n * sizeof *c);                                             \
+            for (int64_t p = 0; p < w->k; p++) {                                                                    \
+                const T *b = (const T *)w->b + p * w->b_row;                                                        \
+                const WIDE x = a[p * w->a_col];                                                                     \
+                if (w->b_col == 1) for (int64_t j = 0; j < w->n; j++) c[j] = (T)(c[j] PLUS (x TIMES b[j]));         \
+                else for (int64_t j = 0; j < w->n; j++) c[j] = (T)(c[j] PLUS (x TIMES b[j * w->b_col]));            \
+            }                                                                                                       \
+            if (bias) for (int64_t j = 0; j < w->n; j++) c[j] = (T)(c[j] PLUS bias[j]);                             \
+        }                                                                                                           \
+    }
+PLAIN_PRODUCT(product_u8, uint8_t, uint32_t, *, +)
+PLAIN_PRODUCT(product_u16, uint16_t, uint32_t, *, +)
+PLAIN_PRODUCT(product_u32, uint32_t, uint32_t, *, +)
+PLAIN_PRODUCT(product_u64, uint64_t, uint64_t, *, +)
+PLAIN_PRODUCT(product_bool, uint8_t, uint32_t, &, |)
+#undef PLAIN_PRODUCT
+
+/* Signed numbers wrap as unsigned ones do. */
+static void product_plain(const cr_product *w, cr_dtype dt) {
+    switch (dt) {
+        case CR_BOOL: product_bool(w); break;
+        case CR_U8: case CR_I8: product_u8(w); break;
+        case CR_U16: case CR_I16: product_u16(w); break;
+        case CR_U32: case CR_I32: product_u32(w); break;
+        default: product_u64(w);
+    }
+}
+
+/* ---- one item on one thread ---- */
+
+static void add_bias(float *c, const cr_product *w) {
+    const float *bias = w->bias;
+    for (int64_t i = 0; i < w->m; i++, c += w->c_row)
+        for (int64_t j = 0; j < w->n; j++) c[j] += bias[j];
+}
+
+static bool product_onednn(const cr_product *w) {
+    cr_onednn_product p = {.m = w->m, .n = w->n, .k = w->k, .a = w->a, .b = w->b, .c = w->c, .c_stride = w->c_row,
+                           .a_transposed = w->a_col != 1, .b_transposed = w->b_col != 1, .beta = w->accumulate ? 1 : 0};
+    p.a_stride = p.a_transposed ? w->a_col : w->a_row;
+    p.b_stride = p.b_transposed ? w->b_col : w->b_row;
+    if (!cr_onednn_sgemm(&p)) return false;
+    if (w->bias) add_bias(w->c, w);
+    return true;
+}
+
+static bool product_f32(const cr_product *w, path how, const cr_product_isa *isa, void *scratch) {
+    switch (how) {
+        case DIRECT: isa->f32.direct(w); return true;
+        case ROW: isa->f32.row(w); return true;
+        case ONEDNN: return product_onednn(w);
+        default: isa->f32.blocked(w, scratch); return true;
+    }
+}
+
+enum { HALF_DEPTH = 1024 };                         /* of k that is converted at once */
+
+/* rows x columns of f16 or bf16, packed without gaps as f32 in the order they lie in memory; *row, *col: the new strides. */
+static void convert(float *to, const uint16_t *from, int64_t rows, int64_t columns, int64_t *row, int64_t *col, const job *j) {
+    bool by_rows = *col == 1 || *row != 1, bf16 = j->dtype == CR_BF16;
+    int64_t outer = by_rows ? rows : columns, inner = by_rows ? columns : rows, across = by_rows ? *row : *col, along = by_rows ? *col : *row;
+    for (int64_t i = 0; i < outer; i++, to += inner, from += across) {
+        if (along == 1) j->isa->f32_from_half(to, from, inner, bf16);
+        else for (int64_t p = 0; p < inner; p++) to[p] = bf16 ? cr_bf16_to_f32(from[p * along]) : cr_f16_to_f32(from[p * along]);
+    }
+    *row = by_rows ? columns : 1;
+    *col = by_rows ? 1 : rows;
+}
+
+/* scratch: a's and b's block, bias, c, then what the f32 product needs. */
+static bool product_half(const cr_product *w, const job *j, float *scratch) {
+    int64_t depth = least(w->k, HALF_DEPTH);
+    float *a = scratch, *b = a + w->m * depth, *c = b + depth * w->n, *row = c + w->m * w->n;
+    void *rest = (void *)(((uintptr_t)(row + w->n) + 63) & ~(uintptr_t)63);
+    uint16_t *out = w->c;
+    bool bf16 = j->dtype == CR_BF16;
+    for (int64_t i = 0; i < w->m && w->accumulate; i++) j->isa->f32_from_half(c + i * w->n, out + i * w->c_row, w->n, bf16);
+    if (w->bias) j->isa->f32_from_half(row, w->bias, w->n, bf16);
+    for (int64_t p = 0, k; p < w->k || p == 0; p += k) {
+        k = least(w->k - p, depth);
+        cr_product f = *w;
+        f.k = k; f.a = a; f.b = b; f.c = c; f.c_row = w->n;
+        f.bias = p + k == w->k && w->bias ? row : NULL;
+        f.accumulate = p > 0 || w->accumulate;
+        convert(a, (const uint16_t *)w->a + p * w->a_col, w->m, k, &f.a_row, &f.a_col, j);
+        convert(b, (const uint16_t *)w->b + p * w->b_row, k, w->n, &f.b_row, &f.b_col, j);
+        if (!product_f32(&f, j->path, j->isa, rest)) return false;
+        if (k == 0) break;
+    }
+    for (int64_t i = 0; i < w->m; i++) j->isa->half_from_f32(out + i * w->c_row, c + i * w->n, w->n, bf16);
+    return true;
+}
+
+static bool product(const cr_product *w, const job *j, void *scratch) {
+    if (j->path == PLAIN) product_plain(w, j->dtype);
+    else if (is_half(j->dtype)) return product_half(w, j, scratch);
+    else if (j->dtype == CR_F32) return product_f32(w, j->path, j->isa, scratch);
+    else if (j->path == DIRECT) j->isa->f64.direct(w);
+    else if (j->path == ROW) j->isa->f64.row(w);
+    else j->isa->f64.blocked(w, scratch);
+    return true;
+}
+
+/* ---- items ---- */
+
+static const void *ahead(const void *p, int64_t elements, size_t size) { return (const char *)p + elements * (int64_t)size; }
+
+static cr_product part_of_k(const job *j, int64_t part) {
+    cr_product w = j->one;
+    int64_t from = part * j->part_k;
+    w.k = least(w.k - from, j->part_k);
+    w.a = ahead(w.a, from * w.a_col, j->size);
+    w.b = ahead(w.b, from * w.b_row, j->size);
+    w.c = (char *)j->partial + (size_t)(part * w.m * w.n) * j->size;
+    w.c_row = w.n;
+    w.bias = NULL;
+    w.accumulate = false;
+    return w;
+}
+
+static cr_product item_at(const job *j, int64_t item) {
+    if (j->parts > 1) return part_of_k(j, item);
+    cr_product w = j->one;
+    int64_t tiles = j->tiles_m * j->tiles_n, batch = item / tiles, tile = item % tiles, a = 0, b = 0, c = 0;
+    for (int i = j->axes - 1; i >= 0; i--) {
+        int64_t at = batch % j->batch[i].size;
+        batch /= j->batch[i].size;
+        a += at * j->batch[i].a; b += at * j->batch[i].b; c += at * j->batch[i].c;
+    }
+    int64_t m = tile / j->tiles_n * j->tile_m, n = tile % j->tiles_n * j->tile_n;
+    w.m = least(w.m - m, j->tile_m);
+    w.n = least(w.n - n, j->tile_n);
+    w.a = ahead(w.a, a + m * w.a_row, j->size);
+    w.b = ahead(w.b, b + n * w.b_col, j->size);
+    w.c = (char *)w.c + (c + m * w.c_row + n) * (int64_t)j->size;
+    if (w.bias) w.bias = ahead(w.bias, n, j->size);
+    return w;
+}
+
+static void run_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    job *j = ctx;
+    _Alignas(64) char small[16 << 10];
+    void *scratch = j->scratch <= sizeof small ? small : cr_cpu_take(j->scratch);
+    if (!scratch) { atomic_store(&j->failed, true); return; }
+    int64_t end = least(j->items, (chunk + 1) * j->group);
+    for (int64_t i = chunk * j->group; i < end; i++) {
+        cr_product w = item_at(j, i);
+        if (!product(&w, j, scratch)) atomic_store(&j->failed, true);
+    }
+    if (scratch != small) cr_cpu_give(scratch, j->scratch);
+}
+
+/* c = [c +] the parts, in order, [+ bias]. */
+#define ADD_PARTS(name, T)                                                                                          \
+    static void name(const job *j) {                                                                                \
+        const cr_product *w = &j->one;                                                                              \
+        for (int64_t i = 0; i < w->m; i++) {                                                                        \
+            T *c = (T *)w->c + i * w->c_row;                                                                        \
+            const T *part = (const T *)j->partial + i * w->n, *bias = w->bias;                                      \
+            for (int64_t n = 0; n < w->n; n++) {                                                                    \
+                T s = part[n];                                                                                      \
+                for (int64_t p = 1; p < j->parts; p++) s += part[p * w->m * w->n + n];                              \
+                c[n] = (w->accumulate ? c[n] : 0) + (s + (bias ? bias[n] : 0));                                     \
+            }                                                                                                       \
+        }                                                                                                           \
+    }
+ADD_PARTS(add_parts_f32, float)
+ADD_PARTS(add_parts_f64, double)
+#undef ADD_PARTS
+
+/* ---- the plan: everything below looks at shapes, strides and dtypes only ---- */
+
+/* Reads the tensors.  Batch axes of size 1 go; where b is the same for a whole axis and rows of a and c go on across it, the
+ * axis becomes rows: (B, T, C) x (C, V) is one product. */
+static void read_shapes(job *j, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate) {
+    int n = c->ndim;
+    cr_product *w = &j->one;
+    *w = (cr_product){.m = c->shape[n - 2], .n = c->shape[n - 1], .k = a->shape[n - 1],
+                      .a = cr_tensor_data(a), .b = cr_tensor_data(b), .c = cr_tensor_data(c), .bias = bias ? cr_tensor_data(bias) : NULL,
+                      .a_row = a->strides[n - 2], .a_col = a->strides[n - 1], .b_row = b->strides[n - 2], .b_col = b->strides[n - 1],
+                      .c_row = c->strides[n - 2], .accumulate = accumulate};
+    j->batches = 1;
+    for (int i = n - 3; i >= 0; i--) {
+        axis x = {c->shape[i], a->strides[i], b->strides[i], c->strides[i]};
+        if (x.size == 1) continue;
+        if (!j->axes && x.b == 0 && w->m == 1) { w->m = x.size; w->a_row = x.a; w->c_row = x.c; continue; }
+        if (!j->axes && x.b == 0 && x.a == w->m * w->a_row && x.c == w->m * w->c_row) { w->m *= x.size; continue; }
+        for (int s = j->axes++; s > 0; s--) j->batch[s] = j->batch[s - 1];
+        j->batch[0] = x;
+        j->batches *= x.size;
+    }
+    if (w->k == 0) w->a = w->b = w->c;              /* never read, but an address may be made from them */
+    /* A column is a row of the transposed product. */
+    if (w->n == 1 && w->c_row == 1 && w->m > 1 && !w->bias) {
+        cr_product t = *w;
+        *w = (cr_product){.m = 1, .n = t.m, .k = t.k, .a = t.b, .b = t.a, .c = t.c, .accumulate = accumulate,
+                          .a_row = t.b_col, .a_col = t.b_row, .b_row = t.a_col, .b_col = t.a_row, .c_row = t.m};
+        for (int i = 0; i < j->axes; i++) { int64_t s = j->batch[i].a; j->batch[i].a = j->batch[i].b; j->batch[i].b = s; }
+    }
+}
+
+/* oneDNN wants one unit stride in each matrix and rows that do not overlap. */
+static bool fits_onednn(const cr_product *w) {
+    bool a = (w->a_col == 1 && w->a_row >= w->k) || (w->a_row == 1 && w->a_col >= w->m);
+    bool b = (w->b_col == 1 && w->b_row >= w->n) || (w->b_row == 1 && w->b_col >= w->k);
+    return a && b && w->c_row >= w->n;
+}
+
+/* How many tiles a product of so many flops makes. */
+static int64_t pieces_of(double flops) {
+    if (flops < 8 * grain) return most(1, (int64_t)(flops / grain));
+    return most(8, least(64, (int64_t)(flops / large)));
+}
+
+/* Cuts c into about `pieces` tiles.  Every tile packs its rows of a and its columns of b anew, b at twice the price. */
+static void cut_tiles(job *j, int64_t pieces) {
+    const cr_product *w = &j->one;
+    double best = 0;
+    for (int64_t across = 1; across <= pieces; across++) {
+        int64_t down = (pieces + across - 1) / across;
+        int64_t wide = ((w->n + across - 1) / across + 31) / 32 * 32, high = (w->m + down - 1) / down;
+        int64_t tiles_m = (w->m + high - 1) / high, tiles_n = (w->n + wide - 1) / wide;
+        double covered = (double)(tiles_m * tiles_n) * (double)high * (double)wide;
+        double cost = covered + 8.0 * (double)tiles_n * (double)w->m + 16.0 * (double)tiles_m * (double)w->n;
+        if (best > 0 && cost >= best) continue;
+        best = cost;
+        j->tile_m = high; j->tile_n = wide;
+        j->tiles_m = tiles_m; j->tiles_n = tiles_n;
+    }
+}
+
+/* Reading b where it lies is best while a strip of it, k rows, stays in the cache: long steps from row to row share few sets. */
+static bool suits_direct(const job *j) {
+    const cr_product *w = &j->one;
+    if (w->k == 0) return true;
+    if (w->b_col != 1) return false;
+    int64_t step = w->b_row * (int64_t)j->size;
+    if (j->isa->isa == 4) return w->k <= 512 || (w->k <= 1024 && step <= 4096) || w->m <= 8;
+    return (w->k <= 512 && step <= 2048) || w->m <= 4;
+}
+
+static path choose_path(const job *j) {
+    const cr_product *w = &j->one;
+    if (cr_dtype_kind(j->dtype) != CR_KIND_FLOAT) return PLAIN;
+    if (w->m == 1 && !is_half(j->dtype)) return ROW;
+    /* oneDNN is slow where b is transposed and k very long. */
+    bool try_onednn = j->dtype != CR_F64 && flops_of(w) >= large && (w->b_col == 1 || w->k <= 8192);
+    if (try_onednn && fits_onednn(w) && !(w->k <= 512 && suits_direct(j)) && cr_onednn_ready()) return ONEDNN;
+    return suits_direct(j) ? DIRECT : BLOCKED;
+}
+
+static size_t scratch_of(const job *j) {
+    int64_t m = j->tile_m, n = j->tile_n, k = j->parts > 1 ? j->part_k : j->one.k;
+    bool half = is_half(j->dtype);
+    if (half) k = least(k, HALF_DEPTH);
+    const cr_product_kernels *kernels = j->dtype == CR_F64 ? &j->isa->f64 : &j->isa->f32;
+    size_t bytes = j->path == BLOCKED && k > 0 ? kernels->scratch_bytes(m, n, k) : 0;
+    return half ? bytes + (size_t)((m + n) * k + m * n + n) * sizeof(float) + 64 : bytes;
+}
+
+static void plan(job *j) {
+    const cr_product *w = &j->one;
+    j->path = choose_path(j);
+    j->tile_m = w->m; j->tile_n = w->n;
+    j->tiles_m = j->tiles_n = j->parts = 1;
+    /* One row, and plain loops, take about eight times as long for a flop. */
+    double flops = flops_of(w) * (j->path == ROW || j->path == PLAIN ? 8 : 1), all = flops * (double)j->batches;
+    int64_t pieces = cr_pieces(pieces_of(all), j->batches);
+    if (pieces > 1 && j->batches == 1 && w->m * w->n <= 4096 && w->k >= 1 << 14 && (j->dtype == CR_F32 || j->dtype == CR_F64)) {
+        j->part_k = cr_pieces(w->k, least(pieces, 16));
+        j->parts = cr_pieces(w->k, j->part_k);
+    } else if (pieces > 1) cut_tiles(j, pieces);
+    j->items = j->parts > 1 ? j->parts : j->batches * j->tiles_m * j->tiles_n;
+    j->group = most(1, (int64_t)(grain * (double)j->items / (all + 1)));
+    j->scratch = scratch_of(j);
+}
+
+cr_status cr_cpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate) {
+    if (c->numel == 0) return CR_OK;
+    job j = {.dtype = (cr_dtype)c->dtype, .size = cr_dtype_size((cr_dtype)c->dtype), .isa = cr_product_best()};
+    read_shapes(&j, c, a, b, bias, accumulate);
+    plan(&j);
+    size_t partial = j.parts > 1 ? (size_t)(j.parts * j.one.m * j.one.n) * j.size : 0;
+    if (partial && !(j.partial = cr_cpu_take(partial))) return CR_NO_MEMORY;
+    int64_t chunks = cr_pieces(j.items, j.group);
+    if (chunks == 1) run_chunk(&j, 0, 0);
+    else cr_pool_run(chunks, run_chunk, &j);
+    bool failed = atomic_load(&j.failed);
+    if (partial && !failed) {
+        if (j.dtype == CR_F32) add_parts_f32(&j);
+        else add_parts_f64(&j);
+    }
+    cr_cpu_give(j.partial, partial);
+    return failed ? cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product") : CR_OK;
+}
+
+/* ---- instruction sets ---- */
+
+#if defined(__x86_64__)
+extern const cr_product_isa cr_product_v2, cr_product_v3, cr_product_v4;
+static const cr_product_isa *const sets[] = {&cr_product_v2, &cr_product_v3, &cr_product_v4};
+#else
+extern const cr_product_isa cr_product_v0;
+static const cr_product_isa *const sets[] = {&cr_product_v0};
+#endif
+
+const cr_product_isa *cr_product_for(int isa) {
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (sets[i]->isa == isa && cr_cpu_vec_for(isa)) return sets[i];
+    return NULL;
+}
+
+static atomic_int preferred = -1;
+int cr_product_prefer(int isa) { return atomic_exchange(&preferred, isa); }
+
+const cr_product_isa *cr_product_best(void) {
+    int isa = atomic_load_explicit(&preferred, memory_order_relaxed);
+    return cr_product_for(isa >= 0 ? isa : cr_cpu_isa());
+}

@@ -1,0 +1,146 @@
+/* onednn.c - finds oneDNN 3.x at the first product that is large enough, and never before: opening takes about 10 ms and 20 MB.
+ *
+ * Every call runs on the thread that makes it (the pool cuts the work).  With the OpenMP runtime that means one OpenMP thread
+ * around each call; the count is a thread's own in OpenMP, so the user's setting is saved and put back, which costs a few ns. */
+#include "onednn.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../core/os.h"
+#include "cpu.h"
+
+/* The two prototypes of oneDNN's C interface (dnnl.h, dnnl_common_types.h of 3.x). */
+typedef struct { int major, minor, patch; const char *hash; unsigned cpu_runtime, gpu_runtime; } version;
+typedef const version *(*version_fn)(void);
+typedef int (*sgemm_fn)(char transa, char transb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                        const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+enum { RUNTIME_SEQUENTIAL = 1, RUNTIME_OPENMP = 2 };
+
+#if defined(__APPLE__)
+static const char *const names[] = {"libdnnl.3.dylib", "libdnnl.dylib"};
+#elif defined(_WIN32)
+static const char *const names[] = {"dnnl.dll", "dnnl.dll"};
+#else
+static const char *const names[] = {"libdnnl.so.3", "libdnnl.so"};
+#endif
+
+enum { UNOPENED, OPENING, OPEN, FAILED };
+static struct {
+    atomic_int state;
+    atomic_bool forbidden;
+    sgemm_fn sgemm;
+    void (*omp_set_num_threads)(int);               /* NULL: this build has no threads of its own */
+    int (*omp_get_max_threads)(void);
+    char info[160];                                 /* written before state leaves OPENING */
+} dnnl;
+
+/* ---- opening ---- */
+
+/* dlsym gives an object pointer; C has no cast from there to a function. */
+static void symbol(void *library, const char *name, void *fn) {
+    void *p = cr_os_symbol(library, name);
+    memcpy(fn, &p, sizeof p);
+}
+
+/* Whether this library is fit for us; says why not. */
+static bool adopt(void *library) {
+    version_fn get_version;
+    symbol(library, "dnnl_version", &get_version);
+    symbol(library, "dnnl_sgemm", &dnnl.sgemm);
+    const version *v = get_version ? get_version() : NULL;
+    if (!v || !dnnl.sgemm) {
+        snprintf(dnnl.info, sizeof dnnl.info, "own kernels (the libdnnl found is not oneDNN)");
+        return false;
+    }
+    if (v->major != 3) {
+        snprintf(dnnl.info, sizeof dnnl.info, "own kernels (oneDNN %d.%d.%d found, 3.x wanted)", v->major, v->minor, v->patch);
+        return false;
+    }
+    if (v->cpu_runtime == RUNTIME_OPENMP) {
+        symbol(library, "omp_set_num_threads", &dnnl.omp_set_num_threads);
+        symbol(library, "omp_get_max_threads", &dnnl.omp_get_max_threads);
+    }
+    bool one_thread = v->cpu_runtime == RUNTIME_SEQUENTIAL ||
+                      (v->cpu_runtime == RUNTIME_OPENMP && dnnl.omp_set_num_threads && dnnl.omp_get_max_threads);
+    if (one_thread) snprintf(dnnl.info, sizeof dnnl.info, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
+    else snprintf(dnnl.info, sizeof dnnl.info, "own kernels (oneDNN %d.%d.%d found, but its thread runtime %u cannot be held to one thread)",
+                  v->major, v->minor, v->patch, v->cpu_runtime);
+    return one_thread;
+}
+
+static void *open_in(const char *folder, const char *below) {
+    char path[4096];
+    for (int i = 0; folder && i < 2; i++) {
+        int n = snprintf(path, sizeof path, "%s%s/%s", folder, below, names[i]);
+        void *library = n > 0 && n < (int)sizeof path ? cr_os_open_library(path) : NULL;
+        if (library) return library;
+    }
+    return NULL;
+}
+
+/* Beside us; where pip puts the library of a package whose sibling we are (lib/ above lib/python3.x/site-packages/us); the active
+ * environment; the build's; the system's. */
+static void *search(void) {
+    char self[4096];
+    const char *folder = cr_os_self_directory(self, sizeof self) ? self : NULL;
+    void *library = open_in(folder, "");
+    if (!library) library = open_in(folder, "/../lib");
+    if (!library) library = open_in(folder, "/../../..");
+    if (!library) library = open_in(getenv("VIRTUAL_ENV"), "/lib");
+#ifdef CR_ONEDNN_DIR
+    if (!library) library = open_in(CR_ONEDNN_DIR, "");
+#endif
+    for (int i = 0; !library && i < 2; i++) library = cr_os_open_library(names[i]);
+    return library;
+}
+
+static bool switched_off(const char *wish) { return wish && (!strcmp(wish, "off") || !strcmp(wish, "0")); }
+
+static int open_library(void) {
+    const char *wish = cr_config("ONEDNN");
+    if (switched_off(wish)) {
+        snprintf(dnnl.info, sizeof dnnl.info, "own kernels (CHAINRULE_ONEDNN=%s)", wish);
+        return FAILED;
+    }
+    void *library = wish ? cr_os_open_library(wish) : search();
+    if (library) return adopt(library) ? OPEN : FAILED;
+    if (wish) snprintf(dnnl.info, sizeof dnnl.info, "own kernels (CHAINRULE_ONEDNN=%.80s cannot be opened)", wish);
+    else snprintf(dnnl.info, sizeof dnnl.info, "own kernels (%s not found)", names[0]);
+    return FAILED;
+}
+
+bool cr_onednn_ready(void) {
+    int state = atomic_load_explicit(&dnnl.state, memory_order_acquire);
+    if (state < OPEN) {
+        int expected = UNOPENED;
+        if (atomic_compare_exchange_strong(&dnnl.state, &expected, OPENING)) atomic_store(&dnnl.state, open_library());
+        /* Another thread is at it.  Wait: the path a shape takes may not depend on who came first. */
+        while (atomic_load(&dnnl.state) == OPENING) cr_os_sleep(1e-4);
+        state = atomic_load(&dnnl.state);
+    }
+    return state == OPEN && !atomic_load_explicit(&dnnl.forbidden, memory_order_relaxed);
+}
+
+bool cr_onednn_allow(bool on) { return !atomic_exchange(&dnnl.forbidden, !on); }
+
+const char *cr_cpu_engine_info(void) {
+    if (atomic_load_explicit(&dnnl.state, memory_order_acquire) >= OPEN) return dnnl.info;
+    return switched_off(cr_config("ONEDNN")) ? "own kernels (oneDNN switched off)" : "oneDNN not opened yet";
+}
+
+/* ---- calls ---- */
+
+bool cr_onednn_sgemm(const cr_onednn_product *p) {
+    int before = 0;
+    if (dnnl.omp_set_num_threads) {
+        before = dnnl.omp_get_max_threads();
+        dnnl.omp_set_num_threads(1);
+    }
+    int status = dnnl.sgemm(p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', p->m, p->n, p->k, 1, p->a, p->a_stride,
+                            p->b, p->b_stride, p->beta, p->c, p->c_stride);
+    if (before) dnnl.omp_set_num_threads(before);
+    return status == 0;
+}

@@ -1,0 +1,85 @@
+/* random.c - tensors of random numbers, element by element as dev.h defines them: the bits do not depend on the threads, nor but
+ * for the last bit of normals on the machine. */
+#include "blocks.h"
+#include "isa.h"
+#include "../../core/pool.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BLOCK = 512, CHUNK = 16 * BLOCK };           /* elements; whole Philox blocks */
+
+typedef struct job {
+    cr_random_kind kind;
+    cr_dtype dt;
+    char *y;
+    int64_t n;
+    uint64_t seed, counter;
+    const struct cr_randoms *k;
+} job;
+
+static uint64_t word64(const uint32_t *words, int64_t i) { return words[2 * i] | (uint64_t)words[2 * i + 1] << 32; }
+static double uniform64(const uint32_t *words, int64_t i) { return (double)(word64(words, i) >> 11) * 0x1p-53; }
+
+/* f32 to a half float, towards 0, for v >= 0: one step down in the bits is one step down in value */
+static uint16_t half_down(float v, cr_dtype dt) {
+    uint16_t h = dt == CR_F16 ? cr_f32_to_f16(v) : cr_f32_to_bf16(v);
+    float back = dt == CR_F16 ? cr_f16_to_f32(h) : cr_bf16_to_f32(h);
+    return (uint16_t)(h - (back > v));
+}
+
+static void put_uniform(const job *j, char *y, const uint32_t *words, int64_t n) {
+    float f[BLOCK];
+    double d[BLOCK];
+    if (j->dt == CR_F64) {
+        for (int64_t i = 0; i < n; i++) d[i] = uniform64(words, i);
+        memcpy(y, d, (size_t)n * sizeof *d);
+        return;
+    }
+    j->k->uniforms(f, words, n);
+    if (j->dt == CR_F32) memcpy(y, f, (size_t)n * sizeof *f);
+    else for (int64_t i = 0; i < n; i++) ((uint16_t *)(void *)y)[i] = half_down(f[i], j->dt);
+}
+
+static void put_normal(const job *j, char *y, const uint32_t *words, int64_t n) {
+    double d[BLOCK];
+    if (j->dt == CR_F64)
+        for (int64_t i = 0; i < n; i += 2) {
+            double r = sqrt(-2 * log(1 - uniform64(words, i))), angle = 2 * 3.14159265358979323846 * uniform64(words, i + 1);
+            d[i] = r * cos(angle);
+            d[i + 1] = r * sin(angle);
+        }
+    else j->k->normals(d, words, n + n % 2);
+    cr_block_store(CR_LANE_F64, d, j->dt, y, 1, n);
+}
+
+static void put_bits(const job *j, char *y, const uint32_t *words, int64_t n) {
+    int64_t v[BLOCK];
+    if (cr_dtype_size(j->dt) == 8) for (int64_t i = 0; i < n; i++) v[i] = (int64_t)word64(words, i);
+    else for (int64_t i = 0; i < n; i++) v[i] = (int64_t)words[i];
+    cr_block_store(CR_LANE_I64, v, j->dt, y, 1, n);
+}
+
+static void chunk(void *ctx, int64_t c, int worker) {
+    (void)worker;
+    const job *j = ctx;
+    int64_t each = cr_dtype_size(j->dt) == 8 ? 2 : 4, end = (c + 1) * CHUNK < j->n ? (c + 1) * CHUNK : j->n;      /* elements of a Philox block */
+    uint32_t words[BLOCK * 2];
+    for (int64_t first = c * CHUNK; first < end; first += BLOCK) {
+        int64_t n = end - first < BLOCK ? end - first : BLOCK;
+        char *y = j->y + first * (int64_t)cr_dtype_size(j->dt);
+        j->k->philox(j->seed, j->counter + (uint64_t)(first / each), words, (n + each - 1) / each);
+        if (j->kind == CR_RANDOM_UNIFORM) put_uniform(j, y, words, n);
+        else if (j->kind == CR_RANDOM_NORMAL) put_normal(j, y, words, n);
+        else put_bits(j, y, words, n);
+    }
+}
+
+cr_status cr_cpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {
+    job j = {.kind = kind, .dt = (cr_dtype)y->dtype, .y = cr_tensor_data(y), .n = y->numel, .seed = seed, .counter = counter, .k = cr_cpu_vec()->randoms};
+    if (kind != CR_RANDOM_BITS && !cr_dtype_is_float(j.dt)) return cr_fail(CR_BAD_TYPE, "random", "uniform and normal numbers are floats, not %s", cr_dtype_name(j.dt));
+    if (!j.n) return CR_OK;
+    if (j.n <= CHUNK) chunk(&j, 0, 0);
+    else cr_pool_run(cr_pieces(j.n, CHUNK), chunk, &j);
+    return CR_OK;
+}

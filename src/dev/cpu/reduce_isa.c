@@ -1,0 +1,122 @@
+/* reduce_isa.c - sums, products, maxima and minima of runs and of columns, in f32, f64 and i64, and where an extreme lies.
+ * A run is a fixed tree: four vectors of accumulators, then these, then their lanes.  reduce.c cuts the runs. */
+#include "isa.h"
+#include "vmath.h"
+
+typedef double  vecd_at __attribute__((vector_size(V_BYTES), aligned(8), may_alias));
+typedef int64_t vlong_at __attribute__((vector_size(V_BYTES), aligned(8), may_alias));
+
+static inline vecd add_f64(vecd a, vecd b) { return a + b; }
+static inline vecd mul_f64(vecd a, vecd b) { return a * b; }
+static inline vecd max_f64(vecd a, vecd b) { return d_blend(md_nan(a), a, d_most(a, b)); }     /* d_most gives b where b is NaN */
+static inline vecd min_f64(vecd a, vecd b) { return d_blend(md_nan(a), a, d_least(a, b)); }
+static inline vlong add_i64(vlong a, vlong b) { return (vlong)((vulong)a + (vulong)b); }
+static inline vlong mul_i64(vlong a, vlong b) { return (vlong)((vulong)a * (vulong)b); }
+static inline vlong max_i64(vlong a, vlong b) { vlong m = a > b; return (m & a) | (~m & b); }
+static inline vlong min_i64(vlong a, vlong b) { vlong m = a < b; return (m & a) | (~m & b); }
+
+#define ONE_ADD(a, b) (a + b)
+#define ONE_MUL(a, b) (a * b)
+#define ONE_MAX(a, b) (a != a || a > b ? a : b)
+#define ONE_MIN(a, b) (a != a || a < b ? a : b)
+#define WRAP_ADD(a, b) ((int64_t)((uint64_t)a + (uint64_t)b))
+#define WRAP_MUL(a, b) ((int64_t)((uint64_t)a * (uint64_t)b))
+
+#define AT(T, VT, p) (*(const VT##_at *)(p))
+#define PUT(T, VT, p, v) (*(VT##_at *)(p) = (v))
+
+#define REDUCER(name, T, VT, identity, op, one)                                                     \
+static void run_##name(void *y, const void *from, int64_t n) {                                      \
+    enum { L = V_BYTES / sizeof(T) };                                                               \
+    const T *x = from;                                                                              \
+    VT s0 = (VT){0} + (T)(identity), s1 = s0, s2 = s0, s3 = s0;                                     \
+    T lane[L], tail = (identity);                                                                   \
+    int64_t i = 0;                                                                                  \
+    for (; i + 4 * L <= n; i += 4 * L) {                                                            \
+        s0 = op(s0, AT(T, VT, x + i));                                                              \
+        s1 = op(s1, AT(T, VT, x + i + L));                                                          \
+        s2 = op(s2, AT(T, VT, x + i + 2 * L));                                                      \
+        s3 = op(s3, AT(T, VT, x + i + 3 * L));                                                      \
+    }                                                                                               \
+    for (; i + L <= n; i += L) s0 = op(s0, AT(T, VT, x + i));                                       \
+    s0 = op(op(s0, s1), op(s2, s3));                                                                \
+    memcpy(lane, &s0, sizeof lane);                                                                 \
+    for (int h = L / 2; h; h /= 2)                                                                  \
+        for (int j = 0; j < h; j++) lane[j] = one(lane[j], lane[j + h]);                            \
+    for (; i < n; i++) tail = one(tail, x[i]);                                                      \
+    *(T *)y = one(lane[0], tail);                                                                   \
+}                                                                                                   \
+static void columns_##name(void *to, const void *from, int64_t rows, int64_t stride, int64_t n) {   \
+    enum { L = V_BYTES / sizeof(T) };                                                               \
+    T *acc = to;                                                                                    \
+    const T *x = from;                                                                              \
+    int64_t i = 0;                                                                                  \
+    for (; i + 4 * L <= n; i += 4 * L) {                                                            \
+        VT s0 = AT(T, VT, acc + i), s1 = AT(T, VT, acc + i + L), s2 = AT(T, VT, acc + i + 2 * L), s3 = AT(T, VT, acc + i + 3 * L); \
+        const T *p = x + i;                                                                         \
+        for (int64_t r = 0; r < rows; r++, p += stride) {                                           \
+            s0 = op(s0, AT(T, VT, p));                                                              \
+            s1 = op(s1, AT(T, VT, p + L));                                                          \
+            s2 = op(s2, AT(T, VT, p + 2 * L));                                                      \
+            s3 = op(s3, AT(T, VT, p + 3 * L));                                                      \
+        }                                                                                           \
+        PUT(T, VT, acc + i, s0);                                                                    \
+        PUT(T, VT, acc + i + L, s1);                                                                \
+        PUT(T, VT, acc + i + 2 * L, s2);                                                            \
+        PUT(T, VT, acc + i + 3 * L, s3);                                                            \
+    }                                                                                               \
+    for (; i + L <= n; i += L) {                                                                    \
+        VT s = AT(T, VT, acc + i);                                                                  \
+        for (int64_t r = 0; r < rows; r++) s = op(s, AT(T, VT, x + r * stride + i));                \
+        PUT(T, VT, acc + i, s);                                                                     \
+    }                                                                                               \
+    for (; i < n; i++)                                                                              \
+        for (int64_t r = 0; r < rows; r++) acc[i] = one(acc[i], x[r * stride + i]);                 \
+}
+
+REDUCER(sum_f32, float, vec, 0, v_add, ONE_ADD)
+REDUCER(prod_f32, float, vec, 1, v_mul, ONE_MUL)
+REDUCER(max_f32, float, vec, -INFINITY, v_max, ONE_MAX)
+REDUCER(min_f32, float, vec, INFINITY, v_min, ONE_MIN)
+REDUCER(sum_f64, double, vecd, 0, add_f64, ONE_ADD)
+REDUCER(prod_f64, double, vecd, 1, mul_f64, ONE_MUL)
+REDUCER(max_f64, double, vecd, (double)-INFINITY, max_f64, ONE_MAX)
+REDUCER(min_f64, double, vecd, (double)INFINITY, min_f64, ONE_MIN)
+REDUCER(sum_i64, int64_t, vlong, 0, add_i64, WRAP_ADD)
+REDUCER(prod_i64, int64_t, vlong, 1, mul_i64, WRAP_MUL)
+REDUCER(max_i64, int64_t, vlong, INT64_MIN, max_i64, ONE_MAX)
+REDUCER(min_i64, int64_t, vlong, INT64_MAX, min_i64, ONE_MIN)
+
+/* ---- positions.  SEARCH is for blocks of 64: a fixed count, so that the compiler compares by vectors. */
+#define SEARCH(T, name)                                                                             \
+static int64_t find_##name(const void *from, int64_t n, const void *value) {                        \
+    const T *x = from, v = *(const T *)value;                                                       \
+    int64_t i = 0;                                                                                  \
+    if (v == v) for (; i + 64 <= n; i += 64) {                                                      \
+        int hits = 0;                                                                               \
+        for (int j = 0; j < 64; j++) hits += x[i + j] == v;                                         \
+        if (hits) break;                                                                            \
+    }                                                                                               \
+    for (; i < n; i++) if (x[i] == v || (v != v && x[i] != x[i])) return i;                         \
+    return n;                                                                                       \
+}                                                                                                   \
+static void arg_##name(bool max, void *to, int64_t *index, const void *from, int64_t first, int64_t rows, int64_t stride, int64_t n) { \
+    T *best = to;                                                                                   \
+    const T *x = from;                                                                              \
+    for (int64_t r = 0; r < rows; r++)                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                           \
+            T v = x[r * stride + i], b = best[i];                                                   \
+            bool better = (max ? v > b : v < b) || (v != v && b == b);                              \
+            best[i] = better ? v : b;                                                               \
+            index[i] = better ? first + r : index[i];                                               \
+        }                                                                                           \
+}
+SEARCH(float, f32)
+SEARCH(double, f64)
+SEARCH(int64_t, i64)
+
+#define OF(lane) {{run_sum_##lane, columns_sum_##lane}, {run_prod_##lane, columns_prod_##lane},     \
+                  {run_max_##lane, columns_max_##lane}, {run_min_##lane, columns_min_##lane}}
+const struct cr_reducers CR_ISA_NAME(cr_reducers) = {
+    .of = {OF(f32), OF(f64), OF(i64)}, .find = {find_f32, find_f64, find_i64}, .arg_columns = {arg_f32, arg_f64, arg_i64},
+};

@@ -1,0 +1,279 @@
+/* rows.c - softmax, norms and cross-entropy over rows: threads split the rows.  f32 and f64 rows are worked on where they lie;
+ * f16 and bf16 rows pass through f32 scratch.  The arithmetic is in rows_isa.c and rows_f64.c. */
+#include "blocks.h"
+#include "isa.h"
+#include "../../core/pool.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 16 << 10, MOST_BLOCKS = 64, SCRATCH_ROWS = 3 };         /* elements of a chunk; blocks of rows for dw, db; rows in work at once */
+
+typedef struct rows {
+    const struct cr_rows *k;
+    cr_lane lane;
+    size_t size;                                    /* bytes of a lane */
+    int64_t M, N, each;                             /* rows of a chunk */
+    cr_tensor *y, *mean, *rstd;                     /* as the kernel's arguments in dev.h */
+    const cr_tensor *x, *g, *w, *saved_mean, *saved_rstd;
+    bool log;
+    double eps;
+    void *weight, *bias;                            /* converted to lanes */
+    char *dw, *db;                                  /* one row of lanes for each chunk; NULL: not wanted */
+    atomic_bool failed;
+} rows;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static rows rows_of(const cr_tensor *x, int64_t M, int64_t N) {
+    rows r = {.M = M, .N = N, .x = x, .lane = x->dtype == CR_F64 ? CR_LANE_F64 : CR_LANE_F32};
+    r.size = cr_lane_size(r.lane);
+    r.k = r.lane == CR_LANE_F64 ? &cr_rows_f64 : cr_cpu_vec()->rows;
+    r.each = N ? cr_pieces(CHUNK, N) : M;
+    return r;
+}
+
+static bool is_lane(const rows *r, cr_dtype dt) { return dt == (r->lane == CR_LANE_F64 ? CR_F64 : CR_F32); }
+static char *row_at(const cr_tensor *t, int64_t m, int64_t n) { return (char *)cr_tensor_data(t) + m * n * (int64_t)cr_dtype_size((cr_dtype)t->dtype); }
+
+/* Row m as lanes: in place, or loaded into scratch row `slot`. */
+static const void *row_in(const rows *r, const cr_tensor *t, int64_t m, char *scratch, int slot) {
+    if (is_lane(r, (cr_dtype)t->dtype)) return row_at(t, m, r->N);
+    char *block = scratch + (size_t)slot * (size_t)r->N * r->size;
+    cr_block_load(r->lane, block, (cr_dtype)t->dtype, row_at(t, m, r->N), 1, r->N);
+    return block;
+}
+static void *row_out(const rows *r, const cr_tensor *t, int64_t m, char *scratch, int slot) {
+    return is_lane(r, (cr_dtype)t->dtype) ? row_at(t, m, r->N) : scratch + (size_t)slot * (size_t)r->N * r->size;
+}
+static void row_done(const rows *r, const cr_tensor *t, int64_t m, const void *row) {
+    if (!is_lane(r, (cr_dtype)t->dtype)) cr_block_store(r->lane, row, (cr_dtype)t->dtype, row_at(t, m, r->N), 1, r->N);
+}
+
+static bool needs_scratch(const rows *r) {
+    const cr_tensor *all[] = {r->x, r->y, r->g};
+    for (int i = 0; i < 3; i++) if (all[i] && !is_lane(r, (cr_dtype)all[i]->dtype)) return true;
+    return false;
+}
+
+/* Scratch of one chunk: SCRATCH_ROWS rows where a row must be converted.  False: none left. */
+static bool take_scratch(rows *r, char **scratch, size_t *bytes) {
+    *bytes = needs_scratch(r) ? SCRATCH_ROWS * (size_t)r->N * r->size : 0;
+    *scratch = *bytes ? cr_cpu_try_take(*bytes) : NULL;
+    if (*bytes && !*scratch) atomic_store(&r->failed, true);
+    return !*bytes || *scratch;
+}
+
+static cr_status run(rows *r, const char *op, void (*fn)(void *, int64_t, int)) {
+    int64_t chunks = cr_pieces(r->M, r->each);
+    if (chunks == 1) fn(r, 0, 0);
+    else cr_pool_run(chunks, fn, r);
+    return r->failed ? cr_fail(CR_NO_MEMORY, op, "out of memory for rows of %lld numbers", (long long)r->N) : CR_OK;
+}
+
+/* ---- softmax */
+static void softmax_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    rows *r = ctx;
+    char *scratch;
+    size_t bytes;
+    if (!take_scratch(r, &scratch, &bytes)) return;
+    int64_t end = least((chunk + 1) * r->each, r->M);
+    for (int64_t m = chunk * r->each; m < end; m++) {
+        void *y = row_out(r, r->y, m, scratch, 0);
+        const void *x = row_in(r, r->x, m, scratch, 1);
+        if (r->g) r->k->softmax_bwd(y, x, row_in(r, r->g, m, scratch, 2), r->N, r->log);
+        else r->k->softmax(y, x, r->N, r->log);
+        row_done(r, r->y, m, y);
+    }
+    cr_cpu_give(scratch, bytes);
+}
+
+cr_status cr_cpu_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log) {
+    rows r = rows_of(x, M, N);
+    r.y = y;
+    r.log = log;
+    return M && N ? run(&r, "softmax", softmax_chunk) : CR_OK;
+}
+
+cr_status cr_cpu_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log) {
+    rows r = rows_of(y, M, N);
+    r.y = dx;
+    r.g = g;
+    r.log = log;
+    return M && N ? run(&r, "softmax", softmax_chunk) : CR_OK;
+}
+
+/* ---- norms */
+
+/* The one row t as lanes, in memory of its own where it is not that already.  t NULL gives NULL. */
+static bool take_row(const rows *r, const cr_tensor *t, void **row) {
+    *row = t ? cr_tensor_data(t) : NULL;
+    if (!t || is_lane(r, (cr_dtype)t->dtype)) return true;
+    if (!(*row = cr_cpu_take((size_t)r->N * r->size))) return false;
+    cr_block_load(r->lane, *row, (cr_dtype)t->dtype, cr_tensor_data(t), 1, r->N);
+    return true;
+}
+static void give_row(const rows *r, const cr_tensor *t, void *row) {
+    if (t && row != cr_tensor_data(t)) cr_cpu_give(row, (size_t)r->N * r->size);
+}
+
+static void *number_at(const rows *r, const cr_tensor *t, int64_t m) { return t ? (char *)cr_tensor_data(t) + (size_t)m * r->size : NULL; }
+
+static void norm_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    rows *r = ctx;
+    char *scratch;
+    size_t bytes;
+    if (!take_scratch(r, &scratch, &bytes)) return;
+    int64_t end = least((chunk + 1) * r->each, r->M);
+    for (int64_t m = chunk * r->each; m < end; m++) {
+        void *y = row_out(r, r->y, m, scratch, 0);
+        r->k->norm(y, number_at(r, r->mean, m), number_at(r, r->rstd, m), row_in(r, r->x, m, scratch, 1), r->weight, r->bias, r->N, r->eps);
+        row_done(r, r->y, m, y);
+    }
+    cr_cpu_give(scratch, bytes);
+}
+
+cr_status cr_cpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
+                      int64_t M, int64_t N, double eps) {
+    rows r = rows_of(x, M, N);
+    if (!M || !N) return CR_OK;
+    r.y = y, r.mean = mean, r.rstd = rstd, r.eps = eps;
+    bool ok = take_row(&r, w, &r.weight) && take_row(&r, b, &r.bias);
+    cr_status bad = ok ? run(&r, "norm", norm_chunk) : CR_NO_MEMORY;
+    give_row(&r, w, r.weight);
+    give_row(&r, b, r.bias);
+    return bad;
+}
+
+static void norm_bwd_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    rows *r = ctx;
+    char *scratch;
+    size_t bytes, row = (size_t)r->N * r->size;
+    if (!take_scratch(r, &scratch, &bytes)) return;
+    char *dw = r->dw ? r->dw + (size_t)chunk * row : NULL, *db = r->db ? r->db + (size_t)chunk * row : NULL;
+    if (dw) memset(dw, 0, row);
+    if (db) memset(db, 0, row);
+    int64_t end = least((chunk + 1) * r->each, r->M);
+    for (int64_t m = chunk * r->each; m < end; m++) {
+        void *dx = r->y ? row_out(r, r->y, m, scratch, 0) : NULL;
+        r->k->norm_bwd(dx, dw, db, row_in(r, r->x, m, scratch, 1), r->weight, number_at(r, r->saved_mean, m), number_at(r, r->saved_rstd, m),
+                       row_in(r, r->g, m, scratch, 2), r->N);
+        if (dx) row_done(r, r->y, m, dx);
+    }
+    cr_cpu_give(scratch, bytes);
+}
+
+/* Sums the chunks' rows as a balanced tree, in order, and casts the result into t. */
+static void sum_chunks(const rows *r, char *parts, int64_t n, cr_tensor *t) {
+    size_t row = (size_t)r->N * r->size;
+    for (int64_t step = 1; step < n; step *= 2)
+        for (int64_t i = 0; i + step < n; i += 2 * step)
+            cr_cpu_vec()->reduce->of[r->lane][0].columns(parts + (size_t)i * row, parts + (size_t)(i + step) * row, 1, 0, r->N);
+    cr_block_store(r->lane, parts, (cr_dtype)t->dtype, cr_tensor_data(t), 1, r->N);
+}
+
+static cr_status clear(cr_tensor *t) {
+    static const char zero[8];
+    return t ? cr_cpu_fill(t, zero) : CR_OK;
+}
+
+cr_status cr_cpu_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean,
+                          const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
+    rows r = rows_of(x, M, N);
+    if (!M || !N) return clear(dw) == CR_OK ? clear(db) : CR_NO_MEMORY;
+    r.y = dx, r.g = g, r.saved_mean = mean, r.saved_rstd = rstd;
+    int64_t fewest = cr_pieces(M, MOST_BLOCKS);
+    if (r.each < fewest) r.each = fewest;
+    int64_t chunks = cr_pieces(M, r.each);
+    size_t bytes = (size_t)(chunks * N) * r.size;
+    bool ok = take_row(&r, w, &r.weight) && (!dw || (r.dw = cr_cpu_take(bytes))) && (!db || (r.db = cr_cpu_take(bytes)));
+    cr_status bad = ok ? run(&r, "norm", norm_bwd_chunk) : CR_NO_MEMORY;
+    if (bad == CR_OK && dw) sum_chunks(&r, r.dw, chunks, dw);
+    if (bad == CR_OK && db) sum_chunks(&r, r.db, chunks, db);
+    cr_cpu_give(r.dw, bytes);
+    cr_cpu_give(r.db, bytes);
+    give_row(&r, w, r.weight);
+    return bad;
+}
+
+/* ---- cross-entropy: loss = (1 - s) (lse - x[target]) + s (lse - mean(x)), s the smoothing */
+typedef struct entropy { rows r; const cr_tensor *target, *loss, *lse; int64_t ignore; double smoothing; } entropy;
+
+static int64_t target_at(const entropy *e, int64_t m) { return cr_load_i64(row_at(e->target, m, 1), (cr_dtype)e->target->dtype); }
+
+static cr_status check_targets(const entropy *e) {
+    for (int64_t m = 0; m < e->r.M; m++) {
+        int64_t t = target_at(e, m);
+        if (t != e->ignore && (t < 0 || t >= e->r.N))
+            return cr_fail(CR_BAD_INDEX, "cross_entropy", "index %lld at position %lld is out of range for size %lld", (long long)t, (long long)m, (long long)e->r.N);
+    }
+    return CR_OK;
+}
+
+static void put_number(const cr_tensor *t, int64_t m, double v) { cr_store_f64(row_at(t, m, 1), (cr_dtype)t->dtype, v); }
+static double get_number(const cr_tensor *t, int64_t m) { return cr_load_f64(row_at(t, m, 1), (cr_dtype)t->dtype); }
+static double lane_at(const rows *r, const void *row, int64_t i) { return r->lane == CR_LANE_F64 ? ((const double *)row)[i] : (double)((const float *)row)[i]; }
+
+static void entropy_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    entropy *e = ctx;
+    rows *r = &e->r;
+    char *scratch;
+    size_t bytes;
+    if (!take_scratch(r, &scratch, &bytes)) return;
+    int64_t end = least((chunk + 1) * r->each, r->M);
+    for (int64_t m = chunk * r->each; m < end; m++) {
+        const void *x = row_in(r, r->x, m, scratch, 1);
+        int64_t t = target_at(e, m);
+        cr_logits_sums s;
+        r->k->logits_sums(&s, x, r->N, e->smoothing != 0);
+        double log_sum = log(s.sum_exp), loss = 0;                                  /* relative to the largest: no digits lost */
+        if (t != e->ignore) loss = (1 - e->smoothing) * (log_sum - (lane_at(r, x, t) - s.max));
+        if (t != e->ignore && e->smoothing != 0) loss += e->smoothing * (log_sum - (s.sum / (double)r->N - s.max));
+        put_number(e->loss, m, loss);
+        put_number(e->lse, m, s.max + log_sum);
+    }
+    cr_cpu_give(scratch, bytes);
+}
+
+cr_status cr_cpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N,
+                               int64_t ignore, double smoothing) {
+    entropy e = {.r = rows_of(x, M, N), .target = target, .loss = loss, .lse = lse, .ignore = ignore, .smoothing = smoothing};
+    if (check_targets(&e) != CR_OK) return CR_BAD_INDEX;
+    return M ? run(&e.r, "cross_entropy", entropy_chunk) : CR_OK;
+}
+
+static void entropy_bwd_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    entropy *e = ctx;
+    rows *r = &e->r;
+    char *scratch;
+    size_t bytes;
+    if (!take_scratch(r, &scratch, &bytes)) return;
+    int64_t end = least((chunk + 1) * r->each, r->M);
+    for (int64_t m = chunk * r->each; m < end; m++) {
+        void *dx = row_out(r, r->y, m, scratch, 0);
+        int64_t t = target_at(e, m);
+        double g = get_number(r->g, m);
+        if (t == e->ignore) memset(dx, 0, (size_t)r->N * r->size);
+        else {
+            r->k->logits_bwd(dx, row_in(r, r->x, m, scratch, 1), r->N, get_number(e->lse, m), g, g * e->smoothing / (double)r->N);
+            if (r->lane == CR_LANE_F64) ((double *)dx)[t] -= g * (1 - e->smoothing);
+            else ((float *)dx)[t] -= (float)(g * (1 - e->smoothing));
+        }
+        row_done(r, r->y, m, dx);
+    }
+    cr_cpu_give(scratch, bytes);
+}
+
+/* dx = g (softmax(x) - s / N - (1 - s) [j = target]) */
+cr_status cr_cpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
+                                   int64_t M, int64_t N, int64_t ignore, double smoothing) {
+    entropy e = {.r = rows_of(x, M, N), .target = target, .lse = lse, .ignore = ignore, .smoothing = smoothing};
+    e.r.y = dx, e.r.g = g;
+    if (check_targets(&e) != CR_OK) return CR_BAD_INDEX;
+    return M && N ? run(&e.r, "cross_entropy", entropy_bwd_chunk) : CR_OK;
+}

@@ -1,0 +1,173 @@
+/* vec.h - one vector of f32 lanes on GCC's vector types, for the files that are compiled once per instruction set (*_isa.c):
+ * CR_ISA 2, 3, 4 are x86-64-v2, v3, v4 (16, 32, 64 bytes); 0 is any other machine (16 bytes).  Intrinsics appear only where
+ * the vector types have no word for the thing.  Masks are bits on v4 and all-ones lanes elsewhere: use m_*, v_blend. */
+#ifndef CR_VEC_H
+#define CR_VEC_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifndef CR_ISA
+#define CR_ISA 0
+#endif
+#if CR_ISA
+#include <immintrin.h>
+#endif
+
+#define CR_PASTE2(a, b) a##b
+#define CR_PASTE(a, b) CR_PASTE2(a, b)
+#define CR_ISA_NAME(name) CR_PASTE(name##_v, CR_ISA)          /* cr_blocks -> cr_blocks_v4 */
+
+#if CR_ISA == 4
+#define V_BYTES 64
+#elif CR_ISA == 3
+#define V_BYTES 32
+#else
+#define V_BYTES 16
+#endif
+#define V_FMA (CR_ISA >= 3)                         /* a * b + c rounds once (-ffp-contract=fast) */
+enum { V = V_BYTES / 4, VD = V_BYTES / 8 };         /* lanes of f32, of f64 */
+
+typedef float   vec   __attribute__((vector_size(V_BYTES)));
+typedef int32_t vint  __attribute__((vector_size(V_BYTES)));
+typedef double  vecd  __attribute__((vector_size(V_BYTES)));
+typedef int64_t vlong __attribute__((vector_size(V_BYTES)));
+typedef uint64_t vulong __attribute__((vector_size(V_BYTES)));
+typedef float   vec_at __attribute__((vector_size(V_BYTES), aligned(4), may_alias));     /* anywhere in memory */
+
+static inline vec  LOAD(const float *p) { return *(const vec_at *)p; }
+static inline void STORE(float *p, vec x) { *(vec_at *)p = x; }
+static inline vec  v_k(float k) { return (vec){0} + k; }
+static inline vint v_ki(int32_t k) { return (vint){0} + k; }
+static inline vecd d_k(double k) { return (vecd){0} + k; }
+static inline vlong d_ki(int64_t k) { return (vlong){0} + k; }
+
+/* ---- what differs from machine to machine */
+#if CR_ISA == 4
+typedef __mmask16 vmask;
+typedef __mmask8 dmask;
+static inline vmask m_lt(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+static inline vmask m_le(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+static inline vmask m_eq(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+static inline vmask m_ne(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
+static inline vmask m_bit(vint x, int bit) { return _mm512_test_epi32_mask((__m512i)x, _mm512_set1_epi32(1 << bit)); }
+static inline vmask m_not(vmask m) { return (vmask)~m; }
+static inline bool  m_any(vmask m) { return m != 0; }
+static inline vec   v_blend(vmask m, vec a, vec b) { return _mm512_mask_blend_ps(m, b, a); }
+static inline dmask md_lt(vecd a, vecd b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
+static inline dmask md_nan(vecd x) { return _mm512_cmp_pd_mask(x, x, _CMP_UNORD_Q); }
+static inline dmask md_bit0(vlong x) { return _mm512_test_epi64_mask((__m512i)x, _mm512_set1_epi64(1)); }
+static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm512_mask_blend_pd(m, b, a); }
+static inline vec   v_least(vec a, vec b) { return _mm512_min_ps(a, b); }          /* b where either is NaN */
+static inline vec   v_most(vec a, vec b) { return _mm512_max_ps(a, b); }
+static inline vec   v_sqrt(vec x) { return _mm512_sqrt_ps(x); }
+static inline vec   v_floor(vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+static inline vec   v_ceil(vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+static inline vec   v_trunc(vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+static inline vec   v_round(vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vecd  d_sqrt(vecd x) { return _mm512_sqrt_pd(x); }
+static inline vecd  d_floor(vecd x) { return _mm512_roundscale_pd(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+static inline vecd  d_trunc(vecd x) { return _mm512_roundscale_pd(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+static inline vecd  d_lo(vec x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
+static inline vecd  d_hi(vec x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
+static inline vec   d_pack(vecd lo, vecd hi) { return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(lo)), _mm512_cvtpd_ps(hi), 1); }
+#else
+typedef vint vmask;
+typedef vlong dmask;
+static inline vmask m_lt(vec a, vec b) { return a < b; }
+static inline vmask m_le(vec a, vec b) { return a <= b; }
+static inline vmask m_eq(vec a, vec b) { return a == b; }
+static inline vmask m_ne(vec a, vec b) { return a != b; }
+static inline vmask m_bit(vint x, int bit) { return (x & (1 << bit)) != 0; }
+static inline vmask m_not(vmask m) { return ~m; }
+static inline dmask md_lt(vecd a, vecd b) { return a < b; }
+static inline dmask md_nan(vecd x) { return x != x; }
+static inline dmask md_bit0(vlong x) { return (x & 1) != 0; }
+#if CR_ISA == 3
+static inline bool  m_any(vmask m) { return _mm256_movemask_ps((__m256)m) != 0; }
+static inline vec   v_blend(vmask m, vec a, vec b) { return _mm256_blendv_ps(b, a, (__m256)m); }
+static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm256_blendv_pd(b, a, (__m256d)m); }
+static inline vec   v_least(vec a, vec b) { return _mm256_min_ps(a, b); }          /* b where either is NaN */
+static inline vec   v_most(vec a, vec b) { return _mm256_max_ps(a, b); }
+static inline vec   v_sqrt(vec x) { return _mm256_sqrt_ps(x); }
+static inline vec   v_floor(vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+static inline vec   v_ceil(vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+static inline vec   v_trunc(vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+static inline vec   v_round(vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vecd  d_sqrt(vecd x) { return _mm256_sqrt_pd(x); }
+static inline vecd  d_floor(vecd x) { return _mm256_round_pd(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+static inline vecd  d_trunc(vecd x) { return _mm256_round_pd(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+static inline vecd  d_lo(vec x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
+static inline vecd  d_hi(vec x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
+static inline vec   d_pack(vecd lo, vecd hi) { return _mm256_set_m128(_mm256_cvtpd_ps(hi), _mm256_cvtpd_ps(lo)); }
+#elif CR_ISA == 2
+static inline bool  m_any(vmask m) { return _mm_movemask_ps((__m128)m) != 0; }
+static inline vec   v_blend(vmask m, vec a, vec b) { return _mm_blendv_ps(b, a, (__m128)m); }
+static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm_blendv_pd(b, a, (__m128d)m); }
+static inline vec   v_least(vec a, vec b) { return _mm_min_ps(a, b); }          /* b where either is NaN */
+static inline vec   v_most(vec a, vec b) { return _mm_max_ps(a, b); }
+static inline vec   v_sqrt(vec x) { return _mm_sqrt_ps(x); }
+static inline vec   v_floor(vec x) { return _mm_round_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+static inline vec   v_ceil(vec x) { return _mm_round_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+static inline vec   v_trunc(vec x) { return _mm_round_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+static inline vec   v_round(vec x) { return _mm_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vecd  d_sqrt(vecd x) { return _mm_sqrt_pd(x); }
+static inline vecd  d_floor(vecd x) { return _mm_round_pd(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+static inline vecd  d_trunc(vecd x) { return _mm_round_pd(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+static inline vecd  d_lo(vec x) { return _mm_cvtps_pd(x); }
+static inline vecd  d_hi(vec x) { return _mm_cvtps_pd(_mm_movehl_ps(x, x)); }
+static inline vec   d_pack(vecd lo, vecd hi) { return _mm_movelh_ps(_mm_cvtpd_ps(lo), _mm_cvtpd_ps(hi)); }
+#else
+static inline bool  m_any(vmask m) { vlong w = (vlong)m; return (w[0] | w[1]) != 0; }
+static inline vec   v_blend(vmask m, vec a, vec b) { return (vec)((m & (vint)a) | (~m & (vint)b)); }
+static inline vecd  d_blend(dmask m, vecd a, vecd b) { return (vecd)((m & (vlong)a) | (~m & (vlong)b)); }
+static inline vec   v_least(vec a, vec b) { return v_blend(m_lt(a, b), a, b); }          /* b where either is NaN */
+static inline vec   v_most(vec a, vec b) { return v_blend(m_lt(b, a), a, b); }
+static inline vec   v_sqrt(vec x) { for (int i = 0; i < V; i++) x[i] = sqrtf(x[i]); return x; }
+static inline vec   v_floor(vec x) { for (int i = 0; i < V; i++) x[i] = floorf(x[i]); return x; }
+static inline vec   v_ceil(vec x) { for (int i = 0; i < V; i++) x[i] = ceilf(x[i]); return x; }
+static inline vec   v_trunc(vec x) { for (int i = 0; i < V; i++) x[i] = truncf(x[i]); return x; }
+static inline vec   v_round(vec x) { for (int i = 0; i < V; i++) x[i] = rintf(x[i]); return x; }
+static inline vecd  d_sqrt(vecd x) { for (int i = 0; i < VD; i++) x[i] = sqrt(x[i]); return x; }
+static inline vecd  d_floor(vecd x) { for (int i = 0; i < VD; i++) x[i] = floor(x[i]); return x; }
+static inline vecd  d_trunc(vecd x) { for (int i = 0; i < VD; i++) x[i] = trunc(x[i]); return x; }
+static inline vecd  d_lo(vec x) { return (vecd){(double)x[0], (double)x[1]}; }
+static inline vecd  d_hi(vec x) { return (vecd){(double)x[2], (double)x[3]}; }
+static inline vec   d_pack(vecd lo, vecd hi) { return (vec){(float)lo[0], (float)lo[1], (float)hi[0], (float)hi[1]}; }
+#endif
+#endif
+
+/* ---- and what follows from it */
+static inline vmask m_gt(vec a, vec b) { return m_lt(b, a); }
+static inline vmask m_ge(vec a, vec b) { return m_le(b, a); }
+static inline vmask m_and(vmask a, vmask b) { return (vmask)(a & b); }
+static inline vmask m_or(vmask a, vmask b) { return (vmask)(a | b); }
+static inline vmask m_xor(vmask a, vmask b) { return (vmask)(a ^ b); }
+static inline vmask m_nan(vec x) { return m_ne(x, x); }
+static inline vec   v_from01(vmask m) { return v_blend(m, v_k(1), v_k(0)); }
+static inline vec   v_sign_bit(vec x) { return (vec)((vint)x & INT32_MIN); }
+static inline vec   v_xor(vec a, vec b) { return (vec)((vint)a ^ (vint)b); }
+static inline vec   v_or(vec a, vec b) { return (vec)((vint)a | (vint)b); }
+static inline vint  v_to_int(vec x) { return __builtin_convertvector(x, vint); }         /* towards zero; out of range: some number */
+static inline vecd  d_least(vecd a, vecd b) { return d_blend(md_lt(a, b), a, b); }
+static inline vecd  d_most(vecd a, vecd b) { return d_blend(md_lt(b, a), a, b); }
+static inline vecd  d_abs(vecd x) { return (vecd)((vlong)x & INT64_MAX); }
+
+/* Lanes one by one, for what is rare. */
+static inline vec v_each(vec x, double (*f)(double)) {
+    for (int i = 0; i < V; i++) x[i] = (float)f((double)x[i]);
+    return x;
+}
+
+/* A fixed tree over the lanes: the same bits every time. */
+static inline float v_sum_lanes(vec x) {
+    float s[V];
+    memcpy(s, &x, sizeof s);
+    for (int n = V / 2; n; n /= 2)
+        for (int i = 0; i < n; i++) s[i] += s[i + n];
+    return s[0];
+}
+
+#endif

@@ -1,0 +1,28 @@
+/* json.h - a strict reader of JSON (RFC 8259): the whole text becomes a small tree in one arena.
+ * Refused: anything after the value, duplicate keys, invalid UTF-8, lone surrogates, control characters in strings, numbers
+ * beyond a double, nesting deeper than CR_JSON_DEPTH.  Writing JSON: cr_out in file.h. */
+#ifndef CR_JSON_H
+#define CR_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CR_JSON_DEPTH = 128 };
+typedef enum cr_json_kind { CR_JSON_NULL, CR_JSON_BOOL, CR_JSON_NUMBER, CR_JSON_STRING, CR_JSON_ARRAY, CR_JSON_OBJECT } cr_json_kind;
+
+typedef struct cr_json {
+    cr_json_kind kind;
+    bool truth;                                     /* of a bool */
+    bool integral;                                  /* a number without fraction and exponent that fits `integer` */
+    double number; int64_t integer;
+    const char *text; size_t bytes;                 /* a string in UTF-8; may hold NULs, ends with one more */
+    const char *key; size_t key_bytes;              /* of a member of an object */
+    int64_t count; struct cr_json *first, *next;    /* elements or members, in order */
+} cr_json;
+
+cr_json       *cr_json_parse(const char *op, const char *path, const void *text, size_t bytes);   /* path: for messages */
+void           cr_json_free(cr_json *root);
+const cr_json *cr_json_get(const cr_json *object, const char *key);    /* NULL: no such member, or not an object */
+
+#endif

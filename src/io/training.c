@@ -1,0 +1,244 @@
+/* training.c - a checkpoint: a folder with
+ *   weights.safetensors     the parameters, and the user's metadata
+ *   optimizer.safetensors   moments by name
+ *   state.json              step, optimizer's steps, generator, loader; null for what was not given
+ *
+ * Saving is all or nothing.  The files are written into DIR/.chainrule-new, which is then renamed to .chainrule-commit: from that
+ * moment the new checkpoint counts.  Its files are moved to their places one by one; a reader takes each from .chainrule-commit as
+ * long as it is there, so it finds the old set or the new one, never a mixture.  Other files in DIR are left alone. */
+#include <chainrule.h>
+
+#include <string.h>
+
+#include "../core/status.h"
+#include "file.h"
+#include "json.h"
+
+enum { WEIGHTS, OPTIMIZER, STATE, FILES };
+static const char *const files[FILES] = {"weights.safetensors", "optimizer.safetensors", "state.json"};
+static const char fresh[] = ".chainrule-new", committed[] = ".chainrule-commit";
+
+typedef struct path { char s[4096]; } path;
+
+static cr_status join(const char *op, const char *dir, const char *folder, const char *name, path *out) {
+    const int n = snprintf(out->s, sizeof out->s, "%s/%s%s%s", dir, folder, *folder && *name ? "/" : "", name);
+    return n > 0 && (size_t)n < sizeof out->s ? CR_OK : cr_fail(CR_IO, op, "the path '%.60s...' is too long", dir);
+}
+
+/* ---- saving ---- */
+static cr_status check_metadata(const char *op, const char *metadata) {
+    if (!metadata) return CR_OK;
+    cr_json *root = cr_json_parse(op, "metadata", metadata, strlen(metadata));
+    bool fits = root && root->kind == CR_JSON_OBJECT;
+    for (const cr_json *m = fits ? root->first : NULL; m; m = m->next) fits &= m->kind == CR_JSON_STRING;
+    cr_json_free(root);
+    return fits ? CR_OK : cr_fail(CR_BAD_VALUE, op, "the metadata must be a JSON object of strings");
+}
+
+static cr_status save_state(const char *op, const char *to, const cr_training *t) {
+    cr_out o = {0};
+    cr_out_format(&o, "{\"format\": \"chainrule-training\", \"version\": 1,\n \"step\": %lld,\n", (long long)t->step);
+    cr_out_format(&o, " \"weights\": %s,\n", t->params ? "true" : "null");
+    if (t->optim) cr_out_format(&o, " \"optimizer\": {\"steps\": %lld},\n", (long long)cr_optim_steps(t->optim));
+    else cr_out_format(&o, " \"optimizer\": null,\n");
+    if (t->generator) {
+        uint64_t seed, counter;                     /* as strings: JSON's numbers are doubles to most readers */
+        cr_generator_get(t->generator, &seed, &counter);
+        cr_out_format(&o, " \"generator\": {\"seed\": \"%llu\", \"counter\": \"%llu\"},\n", (unsigned long long)seed, (unsigned long long)counter);
+    } else cr_out_format(&o, " \"generator\": null,\n");
+    if (t->loader) cr_out_format(&o, " \"loader\": {\"cursor\": %lld, \"batches\": %lld},\n", (long long)cr_loader_cursor(t->loader), (long long)cr_loader_batches(t->loader));
+    else cr_out_format(&o, " \"loader\": null,\n");
+    cr_out_format(&o, " \"metadata\": %s}\n", t->metadata ? t->metadata : "null");
+    cr_status status = cr_out_check(&o, op, to);
+    if (!status) status = cr_file_save(op, to, o.text, o.bytes);
+    cr_out_free(&o);
+    return status;
+}
+
+static cr_status save_files(const char *op, const char *dir, const cr_training *t) {
+    path to;
+    cr_status status = join(op, dir, fresh, "", &to);
+    if (!status && cr_os_exists(to.s)) (void)cr_os_remove_folder(to.s);        /* of a save that was interrupted */
+    if (!status && !cr_os_make_directory(to.s)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", to.s, cr_os_error());
+    if (!status && t->params) {
+        status = join(op, dir, fresh, files[WEIGHTS], &to);
+        if (!status) status = cr_save(to.s, t->params, t->metadata);
+    }
+    if (!status && t->optim) {
+        cr_params *moments = cr_optim_state(t->optim);
+        status = moments ? join(op, dir, fresh, files[OPTIMIZER], &to) : cr_error_status();
+        if (!status) status = cr_save(to.s, moments, NULL);
+        cr_params_free(moments);
+    }
+    if (!status) status = join(op, dir, fresh, files[STATE], &to);
+    return status ? status : save_state(op, to.s, t);
+}
+
+/* Moves what a committed save left in .chainrule-commit to its place; nothing to do is fine. */
+static cr_status finish(const char *op, const char *dir) {
+    path from, to;
+    cr_status status = join(op, dir, committed, "", &from);
+    if (status || !cr_os_exists(from.s)) return status;
+    for (int i = 0; i < FILES && !status; i++) {
+        if ((status = join(op, dir, committed, files[i], &from)) || (status = join(op, dir, "", files[i], &to))) break;
+        if (cr_os_exists(from.s) && !cr_os_rename(from.s, to.s)) status = cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
+    }
+    if (!status) status = join(op, dir, committed, "", &from);
+    if (!status && !cr_os_remove_folder(from.s)) status = cr_fail(CR_IO, op, "cannot remove '%s': %s", from.s, cr_os_error());
+    return status;
+}
+
+static void remove_stale(const char *op, const char *dir, const cr_training *t) {
+    path old;
+    for (int i = 0; i < STATE; i++)
+        if (!(i == WEIGHTS ? (const void *)t->params : (const void *)t->optim) && !join(op, dir, "", files[i], &old) && cr_os_exists(old.s))
+            (void)cr_os_remove(old.s);              /* the state says that there is none, whatever remains here */
+}
+
+cr_status cr_training_save(const char *dir, const cr_training *t) {
+    static const char op[] = "training_save";
+    if (!dir) return cr_fail_null(op, "the folder");
+    if (!t) return cr_fail_null(op, "the training");
+    if (t->step < 0) return cr_fail(CR_BAD_VALUE, op, "step must be at least 0, not %lld", (long long)t->step);
+    path new, commit;
+    cr_status status = check_metadata(op, t->metadata);
+    if (!status) status = join(op, dir, fresh, "", &new);
+    if (!status) status = join(op, dir, committed, "", &commit);
+    if (!status && !cr_os_make_directory(dir)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
+    if (!status) status = finish(op, dir);
+    if (status) return status;
+    status = save_files(op, dir, t);
+    if (!status && !cr_os_rename(new.s, commit.s)) status = cr_fail(CR_IO, op, "cannot rename '%s' to '%s': %s", new.s, commit.s, cr_os_error());
+    if (status) {
+        (void)cr_os_remove_folder(new.s);
+        return status;
+    }
+    status = finish(op, dir);
+    if (!status) remove_stale(op, dir, t);
+    return status;
+}
+
+/* ---- loading ---- */
+typedef struct state {                              /* what a checkpoint holds, read and checked before anything is changed */
+    int64_t step, optimizer_steps, cursor, batches; /* -1: without optimizer, loader */
+    bool weights, generator;
+    uint64_t seed, counter;
+} state;
+
+static cr_status pick(const char *op, const char *dir, int file, path *out) {
+    cr_status status = join(op, dir, committed, files[file], out);
+    return status || cr_os_exists(out->s) ? status : join(op, dir, "", files[file], out);
+}
+
+static bool count_of(const cr_json *v, int64_t *out) {
+    if (!v || v->kind != CR_JSON_NUMBER || !v->integral || v->integer < 0) return false;
+    *out = v->integer;
+    return true;
+}
+
+static bool u64_of(const cr_json *v, uint64_t *out) {
+    if (!v || v->kind != CR_JSON_STRING || !v->bytes) return false;
+    *out = 0;
+    for (size_t i = 0; i < v->bytes; i++) {
+        if (v->text[i] < '0' || v->text[i] > '9') return false;
+        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, (uint64_t)(v->text[i] - '0'), out)) return false;
+    }
+    return true;
+}
+
+/* A member that is there with its fields, or null: true; given says which. */
+static bool section(const cr_json *root, const char *name, cr_json_kind kind, const cr_json **out) {
+    const cr_json *v = cr_json_get(root, name);
+    *out = v && v->kind == kind ? v : NULL;
+    return v && (*out || v->kind == CR_JSON_NULL);
+}
+
+/* Fills s; returns the name of the first thing that is missing or wrong, or NULL. */
+static const char *read_state(const cr_json *root, state *s) {
+    const cr_json *format = cr_json_get(root, "format"), *version = cr_json_get(root, "version"), *weights, *optimizer, *generator, *loader;
+    *s = (state){.optimizer_steps = -1, .cursor = -1, .batches = -1};
+    if (!format || format->kind != CR_JSON_STRING || strcmp(format->text, "chainrule-training")) return "\"format\": \"chainrule-training\"";
+    if (!version || !version->integral || version->integer != 1) return "\"version\": 1";
+    if (!count_of(cr_json_get(root, "step"), &s->step)) return "\"step\", a number of at least 0";
+    if (!section(root, "weights", CR_JSON_BOOL, &weights)) return "\"weights\", true or null";
+    if (!section(root, "optimizer", CR_JSON_OBJECT, &optimizer)) return "\"optimizer\", an object or null";
+    if (!section(root, "generator", CR_JSON_OBJECT, &generator)) return "\"generator\", an object or null";
+    if (!section(root, "loader", CR_JSON_OBJECT, &loader)) return "\"loader\", an object or null";
+    s->weights = weights && weights->truth;
+    if (optimizer && !count_of(cr_json_get(optimizer, "steps"), &s->optimizer_steps)) return "the optimizer's \"steps\", a number of at least 0";
+    s->generator = generator != NULL;
+    if (generator && !(u64_of(cr_json_get(generator, "seed"), &s->seed) && u64_of(cr_json_get(generator, "counter"), &s->counter)))
+        return "the generator's \"seed\" and \"counter\", decimal numbers in strings";
+    if (loader && !(count_of(cr_json_get(loader, "cursor"), &s->cursor) && count_of(cr_json_get(loader, "batches"), &s->batches)))
+        return "the loader's \"cursor\" and \"batches\", numbers of at least 0";
+    return NULL;
+}
+
+static cr_status load_state(const char *op, const char *dir, state *s) {
+    path from;
+    cr_mapping m;
+    if (!cr_os_is_directory(dir)) return cr_fail(CR_IO, op, "'%s' is not a folder", dir);
+    cr_status status = pick(op, dir, STATE, &from);
+    if (!status) status = cr_file_map(op, from.s, false, &m);
+    if (status) return status;
+    cr_json *root = cr_json_parse(op, from.s, m.data, m.bytes);
+    const char *wrong = root ? read_state(root, s) : NULL;
+    if (!root) status = cr_error_status();
+    else if (wrong) status = cr_fail(CR_IO, op, "'%s' lacks %s", from.s, wrong);
+    cr_json_free(root);
+    cr_os_unmap(&m);
+    return status;
+}
+
+/* Does the checkpoint hold everything that is asked for, and does it go with it? */
+static cr_status check_asked(const char *op, const char *dir, const cr_training *t, const state *s) {
+    const char *missing = t->params && !s->weights ? "weights" : t->optim && s->optimizer_steps < 0 ? "an optimizer"
+                        : t->generator && !s->generator ? "a generator" : t->loader && s->cursor < 0 ? "a loader" : NULL;
+    if (missing) return cr_fail(CR_BAD_VALUE, op, "'%s' was saved without %s", dir, missing);
+    if (t->loader && s->batches != cr_loader_batches(t->loader))
+        return cr_fail(CR_BAD_VALUE, op, "'%s' was saved with %lld batches an epoch, this loader has %lld: another text, batch or context", dir,
+                       (long long)s->batches, (long long)cr_loader_batches(t->loader));
+    return CR_OK;
+}
+
+static cr_status load_tensors(const char *op, const char *dir, int file, cr_params **out) {
+    path from;
+    cr_status status = pick(op, dir, file, &from);
+    if (!status && !(*out = cr_load(from.s, cr_cpu()))) status = cr_error_status();
+    return status;
+}
+
+/* Optimizer and parameters: both or neither, each of the two functions being all or nothing by itself. */
+static cr_status put_tensors(cr_training *t, const cr_params *weights, const cr_params *moments, int64_t steps) {
+    cr_params *before = t->optim ? cr_optim_state(t->optim) : NULL;
+    const int64_t steps_before = t->optim ? cr_optim_steps(t->optim) : 0;
+    cr_status status = t->optim ? (before ? cr_optim_load(t->optim, moments, steps) : cr_error_status()) : CR_OK;
+    if (!status && t->params && (status = cr_params_copy(t->params, weights)) && t->optim) {
+        cr_saved_error e;
+        cr_error_take(&e);
+        (void)cr_optim_load(t->optim, before, steps_before);
+        cr_error_put(&e);
+    }
+    cr_params_free(before);
+    return status;
+}
+
+cr_status cr_training_load(const char *dir, cr_training *t) {
+    static const char op[] = "training_load";
+    if (!dir) return cr_fail_null(op, "the folder");
+    if (!t) return cr_fail_null(op, "the training");
+    state s;
+    cr_params *weights = NULL, *moments = NULL;
+    cr_status status = load_state(op, dir, &s);
+    if (!status) status = check_asked(op, dir, t, &s);
+    if (!status && t->params) status = load_tensors(op, dir, WEIGHTS, &weights);
+    if (!status && t->optim) status = load_tensors(op, dir, OPTIMIZER, &moments);
+    if (!status) status = put_tensors(t, weights, moments, s.optimizer_steps);
+    cr_params_free(weights);
+    cr_params_free(moments);
+    if (status) return status;
+    if (t->generator) cr_generator_set(t->generator, s.seed, s.counter);
+    if (t->loader) status = cr_loader_seek(t->loader, s.cursor);
+    t->step = s.step;
+    return status;
+}

@@ -1,0 +1,396 @@
+/* gpt.c - GPT-2 (Radford et al. 2019), written as a user of the library would write it: training, sampling, files.
+ *
+ * Tensors are named as in GPT-2's own checkpoints (wte.weight, h.0.attn.c_attn.weight ...).  One difference: our linear
+ * weights are (OC, C), as PyTorch's nn.Linear keeps them; GPT-2's files hold them transposed.  The head is tied: logits =
+ * x wte^T.  Letters: B batch, T time, C width, V vocabulary, H heads, D = C / H, L layers.
+ * Not here: the training loop (cli/train.c) and anything that a device knows. */
+#include <chainrule.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/status.h"
+
+static const double NORM_EPS = 1e-5;                /* GPT-2's */
+
+typedef struct affine { cr_tensor *weight, *bias; } affine;     /* borrowed from params: linear (OC, C), (OC); norm (C), (C) */
+typedef struct block { affine ln_1, attn_c_attn, attn_c_proj, ln_2, mlp_c_fc, mlp_c_proj; } block;
+
+struct cr_gpt {
+    cr_gpt_config config;
+    cr_dtype dtype;
+    const cr_device *dev;
+    cr_generator *generator;                        /* borrowed; draws the dropout */
+    cr_params *params;                              /* owns every tensor below */
+    cr_tensor *wte, *wpe;                           /* (V, C), (context, C) */
+    affine ln_f;
+    block h[];                                      /* L of them */
+};
+
+/* ---- forward -------------------------------------------------------------------------------------------------- */
+
+typedef struct cache { cr_tensor *k, *v; } cache;   /* of one layer, (1, H, context, D): the first `past` positions are filled */
+
+static cr_tensor *linear(const cr_tensor *x, const affine *p, cr_act act) { return cr_linear(x, p->weight, p->bias, act); }
+static cr_tensor *norm(const cr_tensor *x, const affine *p) { return cr_layer_norm(x, p->weight, p->bias, NORM_EPS); }
+
+/* x + dropout(y): every branch joins the residual stream through here. */
+static cr_tensor *residual(const cr_gpt *m, const cr_tensor *x, const cr_tensor *y, bool train) {
+    if (train && m->config.dropout > 0) y = cr_dropout(y, m->config.dropout, true, m->generator);
+    return cr_add(x, y);
+}
+
+/* Appends new (1, H, T, D) behind `past` positions of store; returns the view of all past + T. */
+static cr_tensor *append(cr_tensor *store, const cr_tensor *fresh, int64_t past) {
+    const int64_t T = cr_size(fresh, 2);
+    if (!cr_copy_(cr_slice(store, 2, past, past + T, 1), fresh)) return NULL;
+    return cr_slice(store, 2, 0, past + T, 1);
+}
+
+/* Causal self-attention: x (B, T, C) -> (B, T, C).  With a cache the T positions follow `past` earlier ones. */
+static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x, cache *kv, int64_t past) {
+    const int64_t H = m->config.heads, C = m->config.width, B = cr_size(x, 0), T = cr_size(x, 1);
+    cr_tensor *qkv = cr_view(linear(x, &b->attn_c_attn, CR_ACT_NONE), CR_LIST(B, T, 3, H, C / H));
+    cr_tensor *part[3];
+    for (int i = 0; i < 3; i++) part[i] = cr_transpose(cr_select(qkv, 2, i), 1, 2);       /* (B, H, T, D), strided views */
+    if (kv) {
+        part[1] = append(kv->k, part[1], past);
+        part[2] = append(kv->v, part[2], past);
+    }
+    cr_tensor *y = cr_attention(part[0], part[1], part[2], &(cr_attention_options){.causal = true});
+    y = cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, C));        /* the heads side by side again */
+    return linear(y, &b->attn_c_proj, CR_ACT_NONE);
+}
+
+static cr_tensor *mlp(const block *b, const cr_tensor *x) {
+    return linear(linear(x, &b->mlp_c_fc, CR_ACT_GELU_TANH), &b->mlp_c_proj, CR_ACT_NONE);
+}
+
+/* One block, pre-norm.  Its own scope, so that without a graph its temporaries die with it. */
+static cr_tensor *block_forward(const cr_gpt *m, const block *b, const cr_tensor *x, cache *kv, int64_t past, bool train) {
+    cr_scope_begin();
+    x = residual(m, x, attention(m, b, norm(x, &b->ln_1), kv, past), train);
+    cr_tensor *y = cr_keep(residual(m, x, mlp(b, norm(x, &b->ln_2)), train));
+    cr_scope_end();
+    return y;
+}
+
+/* tokens (B, T) -> the residual stream after the last norm (B, T, C). */
+static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, cache *kv, int64_t past, bool train) {
+    const int64_t T = cr_size(tokens, 1);
+    cr_tensor *x = cr_add(cr_embedding(m->wte, tokens), cr_slice(m->wpe, 0, past, past + T, 1));
+    if (train && m->config.dropout > 0) x = cr_dropout(x, m->config.dropout, true, m->generator);
+    for (int64_t l = 0; l < m->config.layers; l++) x = block_forward(m, &m->h[l], x, kv ? &kv[l] : NULL, past, train);
+    return norm(x, &m->ln_f);
+}
+
+static cr_status check_tokens(const char *op, const cr_gpt *m, const cr_tensor *tokens) {
+    if (!m) return cr_fail_null(op, "model");
+    if (!tokens) return cr_fail_null(op, "tokens");
+    if (cr_is_none(tokens)) return cr_fail(CR_BAD_VALUE, op, "tokens may not be CR_NONE");
+    if (cr_ndim(tokens) != 2) return cr_fail(CR_BAD_VALUE, op, "tokens must be (batch, time), not of %d axes", cr_ndim(tokens));
+    const int64_t T = cr_size(tokens, 1);
+    if (T < 1 || T > m->config.context)
+        return cr_fail(CR_BAD_VALUE, op, "tokens hold %lld steps of time: the model takes 1 to %lld", (long long)T, (long long)m->config.context);
+    return CR_OK;
+}
+
+cr_tensor *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train) {
+    if (check_tokens("gpt_logits", m, tokens)) return NULL;
+    cr_scope_begin();
+    cr_tensor *y = cr_keep(cr_linear(hidden(m, tokens, NULL, 0, train), m->wte, CR_NONE, CR_ACT_NONE));
+    cr_scope_end();
+    return y;
+}
+
+cr_tensor *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tensor *targets, bool train) {
+    if (check_tokens("gpt_loss", m, tokens)) return NULL;
+    if (!targets) return cr_fail_null("gpt_loss", "targets"), NULL;
+    cr_scope_begin();
+    cr_tensor *y = cr_keep(cr_cross_entropy(cr_gpt_logits(m, tokens, train), targets, NULL));
+    cr_scope_end();
+    return y;
+}
+
+/* ---- building ------------------------------------------------------------------------------------------------- */
+
+static cr_status check_config(const char *op, const cr_gpt_config *c, cr_dtype dt) {
+    const int64_t most = INT32_MAX;                 /* of each size: products of three then stay within an int64 */
+    const struct { const char *name; int64_t value; } sizes[] = {
+        {"vocabulary", c->vocabulary}, {"context", c->context}, {"layers", c->layers}, {"heads", c->heads}, {"width", c->width}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value < 1 || sizes[i].value > most)
+            return cr_fail(CR_BAD_VALUE, op, "%s must be between 1 and %lld, not %lld", sizes[i].name, (long long)most, (long long)sizes[i].value);
+    if (c->width % c->heads)
+        return cr_fail(CR_BAD_VALUE, op, "width must be a multiple of heads: %lld is not one of %lld", (long long)c->width, (long long)c->heads);
+    if (!(c->dropout >= 0 && c->dropout < 1)) return cr_fail(CR_BAD_VALUE, op, "dropout must be in [0, 1), not %g", c->dropout);
+    const double C = (double)c->width;
+    if (((double)c->vocabulary + (double)c->context + (double)c->layers * 12 * C) * C > 0x1p58)
+        return cr_fail(CR_BAD_VALUE, op, "a model of %lld layers of width %lld has more parameters than an address can reach",
+                       (long long)c->layers, (long long)c->width);
+    if (!cr_dtype_is_float(dt)) return cr_fail(CR_BAD_TYPE, op, "weights must be of a float dtype, not %s", cr_dtype_name(dt));
+    return CR_OK;
+}
+
+static cr_tensor *parameter(cr_gpt *m, int64_t layer, const char *name, int n, const int64_t *shape) {
+    char full[64];
+    if (layer < 0) snprintf(full, sizeof full, "%s", name);
+    else snprintf(full, sizeof full, "h.%lld.%s", (long long)layer, name);
+    cr_scope_begin();                               /* params takes its own reference */
+    cr_tensor *t = cr_requires_grad_(cr_empty(n, shape, m->dtype, m->dev), true);
+    cr_status status = t ? cr_params_add(m->params, full, t) : CR_NO_MEMORY;
+    cr_scope_end();
+    return status ? NULL : t;
+}
+
+/* Columns C 0: a norm, weight and bias (rows); else a linear layer, weight (rows, C) and bias (rows). */
+static bool affine_new(cr_gpt *m, affine *p, int64_t layer, const char *name, int64_t rows, int64_t C) {
+    char part[48];
+    snprintf(part, sizeof part, "%s.weight", name);
+    p->weight = parameter(m, layer, part, C ? 2 : 1, (int64_t[]){rows, C});
+    snprintf(part, sizeof part, "%s.bias", name);
+    p->bias = p->weight ? parameter(m, layer, part, CR_LIST(rows)) : NULL;
+    return p->bias != NULL;
+}
+
+/* The model with uninitialised weights. */
+static cr_gpt *gpt_empty(const cr_gpt_config *c, cr_dtype dt, const cr_device *dev, cr_generator *g) {
+    cr_gpt *m = calloc(1, sizeof *m + (size_t)c->layers * sizeof *m->h);
+    if (!m) return cr_fail(CR_NO_MEMORY, "gpt_new", "no memory for %lld layers", (long long)c->layers), NULL;
+    const int64_t C = c->width;
+    *m = (cr_gpt){.config = *c, .dtype = dt, .dev = dev, .generator = g ? g : cr_default_generator(), .params = cr_params_new()};
+    bool ok = m->params && (m->wte = parameter(m, -1, "wte.weight", CR_LIST(c->vocabulary, C)))
+                        && (m->wpe = parameter(m, -1, "wpe.weight", CR_LIST(c->context, C)));
+    for (int64_t l = 0; ok && l < c->layers; l++) {
+        block *b = &m->h[l];
+        ok = affine_new(m, &b->ln_1, l, "ln_1", C, 0) && affine_new(m, &b->attn_c_attn, l, "attn.c_attn", 3 * C, C)
+          && affine_new(m, &b->attn_c_proj, l, "attn.c_proj", C, C) && affine_new(m, &b->ln_2, l, "ln_2", C, 0)
+          && affine_new(m, &b->mlp_c_fc, l, "mlp.c_fc", 4 * C, C) && affine_new(m, &b->mlp_c_proj, l, "mlp.c_proj", C, 4 * C);
+    }
+    if (!ok || !affine_new(m, &m->ln_f, -1, "ln_f", C, 0)) { cr_gpt_free(m); return NULL; }
+    return m;
+}
+
+/* GPT-2's: norms 1 and 0, biases 0, weights N(0, 0.02), and the projections into the residual stream N(0, 0.02 / sqrt(2 L)),
+ * since 2 L of them add up there. */
+static cr_status initialise(cr_gpt *m, cr_generator *g) {
+    const double std = 0.02, residual_std = std / sqrt(2.0 * (double)m->config.layers);
+    const bool grad = cr_set_grad_enabled(false);
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < cr_params_count(m->params) && !status; i++) {
+        const char *name = cr_params_name(m->params, i);
+        cr_tensor *t = cr_params_at(m->params, i);
+        if (cr_ndim(t) == 2) status = cr_init_normal(t, 0, strstr(name, "c_proj") ? residual_std : std, g);
+        else status = cr_fill_(t, strstr(name, ".bias") ? 0 : 1) ? CR_OK : cr_error_status();
+    }
+    cr_set_grad_enabled(grad);
+    return status;
+}
+
+cr_gpt *cr_gpt_new(const cr_gpt_config *c, cr_dtype dt, const cr_device *dev, cr_generator *g) {
+    if (!c) return cr_fail_null("gpt_new", "config"), NULL;
+    if (!dev) return cr_fail_null("gpt_new", "device"), NULL;
+    if (check_config("gpt_new", c, dt)) return NULL;
+    cr_gpt *m = gpt_empty(c, dt, dev, g);
+    if (m && initialise(m, m->generator)) { cr_gpt_free(m); return NULL; }
+    return m;
+}
+
+void cr_gpt_free(cr_gpt *m) {
+    if (!m) return;
+    cr_params_free(m->params);
+    free(m);
+}
+
+cr_gpt_config cr_gpt_configuration(const cr_gpt *m) {
+    return m ? m->config : (cr_fail_null("gpt_configuration", "model"), (cr_gpt_config){0});
+}
+
+cr_params *cr_gpt_params(const cr_gpt *m) { return m ? m->params : (cr_fail_null("gpt_params", "model"), NULL); }
+
+/* ---- files ---------------------------------------------------------------------------------------------------- */
+
+cr_status cr_gpt_save(const cr_gpt *m, const char *path) {
+    if (!m) return cr_fail_null("gpt_save", "model");
+    if (!path) return cr_fail_null("gpt_save", "path");
+    const cr_gpt_config *c = &m->config;
+    char metadata[320];
+    snprintf(metadata, sizeof metadata,
+             "{\"model\":\"gpt2\",\"vocabulary\":\"%lld\",\"context\":\"%lld\",\"layers\":\"%lld\",\"heads\":\"%lld\",\"width\":\"%lld\",\"dropout\":\"%.17g\"}",
+             (long long)c->vocabulary, (long long)c->context, (long long)c->layers, (long long)c->heads, (long long)c->width, c->dropout);
+    return cr_save(path, m->params, metadata);
+}
+
+/* One number of the file's metadata. */
+static cr_status metadata_number(const char *path, const char *key, double *out) {
+    char *text = cr_load_metadata(path, key), *end = NULL;
+    if (!text)
+        return cr_error() ? cr_error_status()
+                          : cr_fail(CR_BAD_VALUE, "gpt_load", "'%s' does not say what model it holds: its metadata lacks \"%s\"", path, key);
+    *out = strtod(text, &end);
+    cr_status status = CR_OK;
+    if (end == text || *end || !(fabs(*out) <= 0x1p53))
+        status = cr_fail(CR_BAD_VALUE, "gpt_load", "'%s': \"%s\" must be a number, not \"%.40s\"", path, key, text);
+    cr_free(text);
+    return status;
+}
+
+static cr_status read_config(const char *path, cr_gpt_config *c) {
+    const struct { const char *key; int64_t *to; } sizes[] = {{"vocabulary", &c->vocabulary}, {"context", &c->context}, {"layers", &c->layers},
+                                                              {"heads", &c->heads}, {"width", &c->width}};
+    double v;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        cr_status status = metadata_number(path, sizes[i].key, &v);
+        if (status) return status;
+        if (v != floor(v)) return cr_fail(CR_BAD_VALUE, "gpt_load", "'%s': \"%s\" must be a whole number, not %g", path, sizes[i].key, v);
+        *sizes[i].to = (int64_t)v;
+    }
+    return metadata_number(path, "dropout", &c->dropout);
+}
+
+/* Whether the file's tensors are as many as the configuration needs: nothing is allocated for a configuration that lies. */
+static cr_status check_weights(const char *path, const cr_gpt_config *c, const cr_params *p) {
+    const int64_t C = c->width, count = 4 + 12 * c->layers, numel = (c->vocabulary + c->context + 2 + c->layers * (12 * C + 13)) * C;
+    if (cr_params_count(p) != count || cr_params_numel(p) != numel)
+        return cr_fail(CR_BAD_VALUE, "gpt_load", "'%s': its configuration needs %lld tensors with %lld elements in all, it holds %lld with %lld",
+                       path, (long long)count, (long long)numel, (long long)cr_params_count(p), (long long)cr_params_numel(p));
+    return CR_OK;
+}
+
+cr_gpt *cr_gpt_load(const char *path, const cr_device *dev) {
+    if (!path) return cr_fail_null("gpt_load", "path"), NULL;
+    if (!dev) return cr_fail_null("gpt_load", "device"), NULL;
+    cr_gpt_config c = {0};
+    cr_gpt *m = NULL;
+    cr_params *weights = cr_load(path, dev);
+    if (!weights || read_config(path, &c)) goto done;
+    const cr_dtype dt = cr_params_count(weights) ? cr_dtype_of(cr_params_at(weights, 0)) : CR_F32;
+    if (check_config("gpt_load", &c, dt) || check_weights(path, &c, weights)) goto done;
+    m = gpt_empty(&c, dt, dev, NULL);
+    if (m && cr_params_copy(m->params, weights)) { cr_gpt_free(m); m = NULL; }
+done:
+    cr_params_free(weights);
+    return m;
+}
+
+/* ---- sampling ------------------------------------------------------------------------------------------------- */
+
+typedef struct choice { double p; uint32_t id; } choice;
+
+static int likelier(const void *a, const void *b) {
+    const choice *x = a, *y = b;
+    return x->p != y->p ? (x->p < y->p ? 1 : -1) : (x->id > y->id) - (x->id < y->id);
+}
+
+static cr_status uniform(cr_generator *g, double *u) {
+    cr_tensor *t = cr_rand(CR_ALL, CR_F64, cr_cpu(), g);
+    if (!t) return cr_error_status();
+    *u = cr_item(t);
+    cr_release(t);
+    return CR_OK;
+}
+
+/* Draws from softmax(logits / temperature) over the top_k likeliest tokens, of these the fewest that hold top_p of the mass;
+ * in double, on the host, from one uniform u: the same on every device whose logits are the same. */
+static uint32_t draw(const double *logits, choice *c, int64_t V, const cr_sampling *s, double u) {
+    int64_t best = 0, n = V;
+    for (int64_t i = 1; i < V; i++) if (logits[i] > logits[best]) best = i;
+    if (s->temperature == 0) return (uint32_t)best;
+    for (int64_t i = 0; i < V; i++) c[i] = (choice){exp((logits[i] - logits[best]) / s->temperature), (uint32_t)i};
+    if ((s->top_k > 0 && s->top_k < V) || s->top_p < 1) qsort(c, (size_t)V, sizeof *c, likelier);
+    if (s->top_k > 0 && s->top_k < n) n = s->top_k;
+    double sum = 0, nucleus = 0;
+    for (int64_t i = 0; i < n; i++) sum += c[i].p;
+    if (s->top_p < 1) {
+        int64_t kept = 0;
+        while (kept < n && (kept == 0 || nucleus < s->top_p * sum)) nucleus += c[kept++].p;
+        n = kept;
+        sum = nucleus;
+    }
+    u *= sum;
+    int64_t i = 0;
+    while (i < n - 1 && (u -= c[i].p) >= 0) i++;
+    return c[i].id;
+}
+
+/* Runs n tokens after `past` cached ones; the logits of what follows the last are read into out[V]. */
+static cr_status next_logits(const cr_gpt *m, cache *kv, int64_t past, const uint32_t *ids, int64_t n, double *out) {
+    cr_scope_begin();
+    cr_tensor *x = hidden(m, cr_reshape(cr_to(cr_from(ids, CR_LIST(n), CR_U32, m->dev), CR_I64, m->dev), CR_LIST(1, n)), kv, past, false);
+    cr_tensor *y = cr_linear(cr_slice(x, 1, n - 1, n, 1), m->wte, CR_NONE, CR_ACT_NONE);
+    cr_status status = cr_read(y, CR_F64, out, (size_t)m->config.vocabulary * sizeof *out);
+    cr_scope_end();
+    for (int64_t i = 0; i < m->config.vocabulary && !status; i++)
+        if (!(out[i] < INFINITY)) status = cr_fail(CR_BAD_VALUE, "gpt_generate", "the logit of token %lld is %g: the model has diverged", (long long)i, out[i]);
+    return status;
+}
+
+static cr_status check_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s, cr_on_token on_token) {
+    const char *op = "gpt_generate";
+    if (!m) return cr_fail_null(op, "model");
+    if (!prompt) return cr_fail_null(op, "prompt");
+    if (!on_token) return cr_fail_null(op, "on_token");
+    if (n_prompt < 1) return cr_fail(CR_BAD_VALUE, op, "the prompt must hold at least one token, not %lld", (long long)n_prompt);
+    if (n_new < 0) return cr_fail(CR_BAD_VALUE, op, "cannot make %lld tokens", (long long)n_new);
+    if (!(s->temperature >= 0 && s->temperature < INFINITY)) return cr_fail(CR_BAD_VALUE, op, "temperature must be 0 or more, not %g", s->temperature);
+    if (!(s->top_p > 0 && s->top_p <= 1)) return cr_fail(CR_BAD_VALUE, op, "top_p must be in (0, 1], not %g", s->top_p);
+    if (s->top_k < 0) return cr_fail(CR_BAD_VALUE, op, "top_k must be 0 (all) or more, not %lld", (long long)s->top_k);
+    for (int64_t i = 0; i < n_prompt; i++)
+        if (prompt[i] >= m->config.vocabulary)
+            return cr_fail(CR_BAD_INDEX, op, "prompt token %lld is %u: the vocabulary has %lld", (long long)i, prompt[i], (long long)m->config.vocabulary);
+    return CR_OK;
+}
+
+static bool cache_new(const cr_gpt *m, cache *kv) {
+    const cr_gpt_config *c = &m->config;
+    for (int64_t l = 0; l < c->layers; l++) {
+        kv[l].k = cr_empty(CR_LIST(1, c->heads, c->context, c->width / c->heads), m->dtype, m->dev);
+        kv[l].v = cr_empty_like(kv[l].k);
+        if (!kv[l].v) return false;
+    }
+    return true;
+}
+
+/* window[0..n) is what the model sees, kv holds its first `past`.  When the context is full the last context / 2 tokens become
+ * a new start, computed again at their new positions. */
+cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s,
+                          cr_generator *g, cr_on_token on_token, void *ctx) {
+    const cr_sampling plain = {.temperature = 1, .top_p = 1};
+    if (!s) s = &plain;
+    cr_status status = check_generate(m, prompt, n_prompt, n_new, s, on_token);
+    if (status) return status;
+    const int64_t V = m->config.vocabulary, context = m->config.context;
+    if (!g) g = cr_default_generator();
+    uint32_t *window = malloc((size_t)context * sizeof *window);
+    double *logits = malloc((size_t)V * sizeof *logits);
+    choice *choices = malloc((size_t)V * sizeof *choices);
+    cache *kv = calloc((size_t)m->config.layers, sizeof *kv);
+    const bool grad = cr_set_grad_enabled(false);
+    cr_scope_begin();
+    if (!window || !logits || !choices || !kv) status = cr_fail(CR_NO_MEMORY, "gpt_generate", "no memory for a context of %lld", (long long)context);
+    else if (!cache_new(m, kv)) status = cr_error_status();
+
+    int64_t n = n_prompt < context ? n_prompt : context, past = 0;
+    if (!status) memcpy(window, prompt + (n_prompt - n), (size_t)n * sizeof *window);
+    for (int64_t i = 0; i < n_new && !status; i++) {
+        status = next_logits(m, kv, past, window + past, n - past, logits);
+        double u = 0;
+        if (!status && s->temperature > 0) status = uniform(g, &u);
+        if (status) break;
+        past = n;
+        const uint32_t id = draw(logits, choices, V, s, u);
+        if (!on_token(id, ctx)) break;
+        if (n == context) {
+            n = context / 2;
+            past = 0;
+            memmove(window, window + (context - n), (size_t)n * sizeof *window);
+        }
+        window[n++] = id;
+    }
+    cr_scope_end();
+    cr_set_grad_enabled(grad);
+    free(window); free(logits); free(choices); free(kv);
+    return status;
+}

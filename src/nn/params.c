@@ -1,0 +1,277 @@
+/* params.c - named tensors in the order they were added, found by name through a hash table: what a model is to an optimizer
+ * or a file.  Also what is done to all of them at once: gradients freed and clipped, values copied by name. */
+#include "params.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/hold.h"
+#include "../core/status.h"
+#include "../io/utf8.h"
+
+typedef struct entry { char *name; cr_tensor *tensor; bool alias; } entry;
+
+struct cr_params {
+    int64_t count, room;
+    entry *entries;
+    int64_t *table, slots;                          /* index + 1 of an entry, 0: empty; slots is a power of two, at least twice count */
+};
+
+cr_params *cr_params_new(void) {
+    cr_params *p = calloc(1, sizeof *p);
+    if (!p) cr_fail(CR_NO_MEMORY, "params_new", "no memory for a parameter set");
+    return p;
+}
+
+void cr_params_free(cr_params *p) {
+    if (!p) return;
+    for (int64_t i = 0; i < p->count; i++) {
+        free(p->entries[i].name);
+        cr_drop(p->entries[i].tensor);
+    }
+    free(p->entries);
+    free(p->table);
+    free(p);
+}
+
+/* ---- names ---- */
+static uint64_t hash(const char *name) {            /* FNV-1a */
+    uint64_t h = 14695981039346656037u;
+    for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
+    return h ^ h >> 32;
+}
+
+/* The slot that holds name, or the empty one where it would go. */
+static int64_t *slot_of(const cr_params *p, const char *name) {
+    int64_t at = (int64_t)(hash(name) & (uint64_t)(p->slots - 1));
+    while (p->table[at] && strcmp(p->entries[p->table[at] - 1].name, name)) at = (at + 1) & (p->slots - 1);
+    return &p->table[at];
+}
+
+int64_t cr_params_find(const cr_params *p, const char *name) { return p->count ? *slot_of(p, name) - 1 : -1; }
+bool cr_params_alias(const cr_params *p, int64_t i) { return p->entries[i].alias; }
+
+static cr_status grow(cr_params *p) {
+    if (p->count < p->room) return CR_OK;
+    const int64_t room = p->room ? 2 * p->room : 16, slots = 2 * room;
+    entry *entries = realloc(p->entries, (size_t)room * sizeof *entries);
+    if (entries) p->entries = entries;
+    int64_t *table = entries ? calloc((size_t)slots, sizeof *table) : NULL;
+    if (!table) return cr_fail(CR_NO_MEMORY, "params_add", "no memory for %lld names", (long long)room);
+    free(p->table);
+    p->table = table;
+    p->slots = slots;
+    p->room = room;
+    for (int64_t i = 0; i < p->count; i++) *slot_of(p, p->entries[i].name) = i + 1;
+    return CR_OK;
+}
+
+cr_status cr_params_add(cr_params *p, const char *name, cr_tensor *t) {
+    if (!p) return cr_fail_null("params_add", "the parameter set");
+    if (!t) return cr_fail_null("params_add", "the tensor");
+    if (!name) return cr_fail_null("params_add", "the name");
+    if (cr_is_none(t)) return cr_fail(CR_BAD_VALUE, "params_add", "'%s' may not be CR_NONE", name);
+    const size_t bytes = strlen(name), valid = cr_utf8_valid(name, bytes);
+    if (!bytes) return cr_fail(CR_BAD_VALUE, "params_add", "a name may not be empty");
+    if (valid != bytes) return cr_fail(CR_BAD_VALUE, "params_add", "the name is not UTF-8 at byte %zu of %zu", valid, bytes);
+    if (cr_params_find(p, name) >= 0) return cr_fail(CR_BAD_VALUE, "params_add", "the name '%s' is already used", name);
+    cr_status status = grow(p);
+    if (status) return status;
+    char *copy = malloc(bytes + 1);
+    if (!copy) return cr_fail(CR_NO_MEMORY, "params_add", "no memory for the name '%s'", name);
+    memcpy(copy, name, bytes + 1);
+    bool alias = false;
+    for (int64_t i = 0; i < p->count && !alias; i++) alias = p->entries[i].tensor == t;
+    *slot_of(p, name) = p->count + 1;
+    p->entries[p->count++] = (entry){copy, cr_retain(t), alias};
+    return CR_OK;
+}
+
+/* ---- looking ---- */
+int64_t cr_params_count(const cr_params *p) { return p ? p->count : (cr_fail_null("params_count", "the parameter set"), -1); }
+
+int64_t cr_params_numel(const cr_params *p) {
+    if (!p) return cr_fail_null("params_numel", "the parameter set"), -1;
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->count; i++) if (!p->entries[i].alias) n += cr_numel(p->entries[i].tensor);
+    return n;
+}
+
+static const entry *at(const char *op, const cr_params *p, int64_t i) {
+    if (!p) return cr_fail_null(op, "the parameter set"), NULL;
+    if (i >= 0 && i < p->count) return &p->entries[i];
+    return cr_fail(CR_BAD_INDEX, op, "index %lld is not in [0, %lld)", (long long)i, (long long)p->count), NULL;
+}
+
+const char *cr_params_name(const cr_params *p, int64_t i) {
+    const entry *e = at("params_name", p, i);
+    return e ? e->name : NULL;
+}
+
+cr_tensor *cr_params_at(const cr_params *p, int64_t i) {
+    const entry *e = at("params_at", p, i);
+    return e ? e->tensor : NULL;
+}
+
+cr_tensor *cr_params_get(const cr_params *p, const char *name) {
+    if (!p) return cr_fail_null("params_get", "the parameter set"), NULL;
+    if (!name) return cr_fail_null("params_get", "the name"), NULL;
+    const int64_t i = cr_params_find(p, name);
+    if (i >= 0) return p->entries[i].tensor;
+    return cr_fail(CR_BAD_VALUE, "params_get", "no tensor is named '%s' among %lld", name, (long long)p->count), NULL;
+}
+
+/* ---- gradients ---- */
+void cr_params_zero_grad(cr_params *p) {
+    if (!p) { cr_fail_null("params_zero_grad", "the parameter set"); return; }
+    for (int64_t i = 0; i < p->count; i++) (void)cr_set_grad(p->entries[i].tensor, CR_NONE);
+}
+
+/* Sums of squares of x, one for each piece of SQUARES elements: the squares of a piece are still in a near cache when they are
+ * added up, so x is read from memory once.  The pieces depend on the shape alone, and so do the bits of the norm. */
+enum { SQUARES = 1 << 20 };
+typedef struct sums { cr_tensor **t; int64_t count, room; } sums;
+
+static cr_status push(sums *s, cr_tensor *t) {
+    if (!t) return cr_error_status();
+    if (s->count == s->room) {
+        const int64_t room = s->room ? 2 * s->room : 64;
+        cr_tensor **bigger = realloc(s->t, (size_t)room * sizeof *bigger);
+        if (!bigger) return cr_fail(CR_NO_MEMORY, "params_clip_grad_norm", "no memory for %lld sums", (long long)room);
+        s->t = bigger;
+        s->room = room;
+    }
+    s->t[s->count++] = t;                           /* lives in the scope of the whole pass */
+    return CR_OK;
+}
+
+static cr_status add_squares(sums *s, const cr_tensor *grad) {
+    const int64_t n = cr_numel(grad);
+    const cr_dtype dt = cr_dtype_of(grad), wide = dt == CR_F64 ? CR_F64 : CR_F32;       /* a square leaves the range of f16 at 256 */
+    const cr_tensor *flat = cr_reshape(grad, CR_LIST(n));
+    cr_status status = flat ? CR_OK : cr_error_status();
+    for (int64_t from = 0; from < n && !status; from += SQUARES) {
+        cr_scope_begin();
+        const int64_t to = from + SQUARES < n ? from + SQUARES : n;
+        const cr_tensor *piece = n <= SQUARES ? flat : cr_slice(flat, 0, from, to, 1);
+        cr_tensor *sum = cr_sum(cr_square(cr_to(piece, wide, cr_device_of(grad))), CR_ALL, false);
+        status = push(s, sum ? cr_keep(sum) : NULL);
+        cr_scope_end();
+    }
+    return status;
+}
+
+/* Every gradient once, in order; owned by nobody here. */
+static int64_t gradients(const cr_params *p, cr_tensor **out) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->count; i++) {
+        cr_tensor *g = p->entries[i].alias ? NULL : cr_grad(p->entries[i].tensor);
+        if (g && !cr_is_none(g)) out[n++] = g;
+    }
+    return n;
+}
+
+static cr_status joint_norm(int64_t n, cr_tensor *const *grads, double *norm) {
+    sums s = {0};
+    double total = 0;
+    cr_status status = CR_OK;
+    cr_scope_begin();
+    for (int64_t i = 0; i < n && !status; i++) status = add_squares(&s, grads[i]);     /* all queued before the first is awaited */
+    for (int64_t i = 0; i < s.count && !status; i++) {
+        double sum;
+        status = cr_read(s.t[i], CR_F64, &sum, sizeof sum);
+        total += status ? 0 : sum;
+    }
+    cr_scope_end();
+    free(s.t);
+    *norm = sqrt(total);
+    return status;
+}
+
+static cr_status scale_all(int64_t n, cr_tensor *const *grads, double by) {
+    cr_program *scale = cr_program_new("clip", "g", "s", "d = g * s; d");
+    if (!scale) return cr_error_status();
+    cr_status status = cr_program_update(scale, n, grads, (const cr_tensor *const *)grads, &by);
+    cr_program_free(scale);
+    return status;
+}
+
+/* As torch.nn.utils.clip_grad_norm_: gradients times min(1, max_norm / (norm + 1e-6)); a norm that is not finite makes them so too. */
+cr_status cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm) {
+    if (!p) return cr_fail_null("params_clip_grad_norm", "the parameter set");
+    if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, "params_clip_grad_norm", "max_norm must be at least 0, not %g", max_norm);
+    cr_tensor **grads = malloc((size_t)(p->count + 1) * sizeof *grads);
+    if (!grads) return cr_fail(CR_NO_MEMORY, "params_clip_grad_norm", "no memory for %lld gradients", (long long)p->count);
+    const bool recording = cr_set_grad_enabled(false);
+    const int64_t n = gradients(p, grads);
+    double total = 0;
+    cr_status status = joint_norm(n, grads, &total);
+    const double by = max_norm / (total + 1e-6);
+    if (!status && n && !(by >= 1)) status = scale_all(n, grads, by);
+    cr_set_grad_enabled(recording);
+    free(grads);
+    if (norm && !status) *norm = total;
+    return status;
+}
+
+/* ---- copying by name ---- */
+typedef struct complaint { char text[360]; size_t used; int64_t left_out; } complaint;
+
+static void complain(complaint *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void complain(complaint *c, const char *format, ...) {
+    char one[160];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(one, sizeof one, format, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= sizeof one || c->used + (size_t)n + 3 > sizeof c->text || c->left_out) { c->left_out++; return; }
+    c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, "%s%s", c->used ? ", " : "", one);
+}
+
+static bool same_shape(const cr_tensor *a, const cr_tensor *b) {
+    return cr_ndim(a) == cr_ndim(b) && !memcmp(cr_shape(a), cr_shape(b), (size_t)cr_ndim(a) * sizeof(int64_t));
+}
+
+static const char *shape_text(const cr_tensor *t, char *out, size_t room) {
+    size_t n = (size_t)snprintf(out, room, "(");
+    for (int i = 0; i < cr_ndim(t) && n < room; i++) n += (size_t)snprintf(out + n, room - n, "%s%lld", i ? ", " : "", (long long)cr_shape(t)[i]);
+    if (n < room) snprintf(out + n, room - n, cr_ndim(t) == 1 ? ",)" : ")");
+    return out;
+}
+
+static cr_status compare(const cr_params *dst, const cr_params *src) {
+    complaint c = {0};
+    for (int64_t i = 0; i < dst->count; i++) {
+        char want[80], have[80];
+        const entry *e = &dst->entries[i];
+        const int64_t j = cr_params_find(src, e->name);
+        if (j < 0) { complain(&c, "'%s' is missing", e->name); continue; }
+        const cr_tensor *from = src->entries[j].tensor;
+        if (!same_shape(e->tensor, from))
+            complain(&c, "'%s' is %s instead of %s", e->name, shape_text(from, have, sizeof have), shape_text(e->tensor, want, sizeof want));
+    }
+    for (int64_t j = 0; j < src->count; j++) if (cr_params_find(dst, src->entries[j].name) < 0) complain(&c, "'%s' is not wanted", src->entries[j].name);
+    if (!c.used && !c.left_out) return CR_OK;
+    if (!c.left_out) return cr_fail(CR_BAD_VALUE, "params_copy", "%s", c.text);
+    return cr_fail(CR_BAD_VALUE, "params_copy", "%s and %lld more", c.text, (long long)c.left_out);
+}
+
+cr_status cr_params_copy(cr_params *dst, const cr_params *src) {
+    if (!dst) return cr_fail_null("params_copy", "dst");
+    if (!src) return cr_fail_null("params_copy", "src");
+    cr_status status = compare(dst, src);
+    if (status) return status;
+    const bool recording = cr_set_grad_enabled(false);
+    for (int64_t i = 0; i < dst->count && !status; i++) {
+        cr_tensor *to = dst->entries[i].tensor;
+        const cr_tensor *from = src->entries[cr_params_find(src, dst->entries[i].name)].tensor;
+        cr_scope_begin();
+        if (!cr_copy_(to, cr_to(from, cr_dtype_of(from), cr_device_of(to)))) status = cr_error_status();
+        cr_scope_end();
+    }
+    cr_set_grad_enabled(recording);
+    return status;
+}

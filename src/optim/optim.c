@@ -1,0 +1,390 @@
+/* optim.c - optimizers.  Each update is one elementwise program over a parameter, its gradient and its moments, run over all
+ * parameters at once; what changes from step to step (learning rate, bias corrections) are the program's params.  Moments are f32
+ * (f64 for f64 parameters) and made when a parameter first has a gradient.  Muon's matrices: muon.c. */
+#include "optim.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/hold.h"
+#include "../core/status.h"
+#include "../nn/params.h"
+
+/* ---- the rules.  p parameter, g gradient, m and v moments; q, n and w what p, m and v become ---- */
+typedef enum rule { SGD, MOMENTUM, NESTEROV, ADAM, ADAMW, LION, MUON, MUON_NESTEROV, RULES } rule;
+enum { MAX_NUMBERS = 8 };
+
+static const struct { const char *name, *inputs, *params, *body; int moments; bool corrected; } rules[RULES] = {
+    [SGD]      = {"sgd", "p g", "lr decay", "q = p - lr * (g + decay * p); q", 0, false},
+    [MOMENTUM] = {"sgd_momentum", "p g m", "lr decay momentum", "n = momentum * m + (g + decay * p); q = p - lr * n; q, n", 1, false},
+    [NESTEROV] = {"sgd_nesterov", "p g m", "lr decay momentum",
+                  "d = g + decay * p; n = momentum * m + d; q = p - lr * (d + momentum * n); q, n", 1, false},
+    /* Kingma and Ba 2015; decay is an L2 term of the loss: it enters the gradient */
+    [ADAM]     = {"adam", "p g m v", "step root eps decay b1 c1 b2 c2",
+                  "d = g + decay * p; n = b1 * m + c1 * d; w = b2 * v + c2 * d * d; q = p - step * n / (sqrt(w) * root + eps); q, n, w", 2, true},
+    /* Loshchilov and Hutter 2019: the weights shrink by themselves; keep = 1 - lr decay */
+    [ADAMW]    = {"adamw", "p g m v", "step root eps keep b1 c1 b2 c2",
+                  "n = b1 * m + c1 * g; w = b2 * v + c2 * g * g; q = keep * p - step * n / (sqrt(w) * root + eps); q, n, w", 2, true},
+    /* Chen et al. 2023, "Symbolic discovery of optimization algorithms", algorithm 2 */
+    [LION]     = {"lion", "p g m", "lr keep b1 c1 b2 c2", "q = keep * p - lr * sign(b1 * m + c1 * g); n = b2 * m + c2 * g; q, n", 1, false},
+    /* torch.optim.Muon's momentum; u is what becomes orthogonal (muon.c) */
+    [MUON]     = {"muon", "m g", "b1 c1", "n = b1 * m + c1 * g; n, n", 1, false},
+    [MUON_NESTEROV] = {"muon_nesterov", "m g", "b1 c1", "n = b1 * m + c1 * g; u = b1 * n + c1 * g; n, u", 1, false},
+};
+static const char *const suffix[3] = {".m", ".v", ".t"};   /* names in the state: moments, and the step count of a parameter that has missed some */
+
+typedef struct slot {                               /* one parameter */
+    char *name;
+    cr_tensor *p, *moment[2];                       /* moments NULL: no step yet */
+    int64_t steps;                                  /* that this parameter took */
+    int group;
+    rule rule;
+    bool decays, stepping;                          /* has weight decay; waits in the step that runs */
+} slot;
+
+struct cr_optim {
+    int64_t count, room, steps;
+    slot *slots;
+    int groups;
+    cr_optim_options *options;                      /* of each group */
+    cr_program *programs[RULES];                    /* made when first needed */
+};
+
+/* ---- options ---- */
+cr_optim_options cr_optim_defaults(cr_optim_kind kind) {
+    cr_optim_options o = {.kind = kind, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    if (kind == CR_ADAMW) o.weight_decay = 1e-2;
+    if (kind == CR_LION) { o.lr = 1e-4; o.beta2 = 0.99; }
+    if (kind == CR_MUON) { o.momentum = 0.95; o.nesterov = true; o.weight_decay = 0.1; }
+    return o;
+}
+
+static cr_status check_number(const char *op, const char *what, double v, double below) {
+    if (v >= 0 && v < below) return CR_OK;
+    if (isinf(below)) return cr_fail(CR_BAD_VALUE, op, "%s must be finite and at least 0, not %g", what, v);
+    return cr_fail(CR_BAD_VALUE, op, "%s must be in [0, %g), not %g", what, below, v);
+}
+
+static cr_status check_options(const char *op, const cr_optim_options *o) {
+    if (!o) return cr_fail_null(op, "the options");
+    if ((int)o->kind < CR_SGD || o->kind > CR_MUON) return cr_fail(CR_BAD_VALUE, op, "kind must be one of cr_optim_kind, not %d", (int)o->kind);
+    const struct { const char *name; double value, below; } numbers[] = {
+        {"lr", o->lr, INFINITY}, {"beta1", o->beta1, 1}, {"beta2", o->beta2, 1}, {"eps", o->eps, INFINITY},
+        {"momentum", o->momentum, o->kind == CR_MUON ? 1 : INFINITY}, {"weight_decay", o->weight_decay, INFINITY}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        cr_status status = check_number(op, numbers[i].name, numbers[i].value, numbers[i].below);
+        if (status) return status;
+    }
+    if (o->decay_min_ndim < 0) return cr_fail(CR_BAD_VALUE, op, "decay_min_ndim must be at least 0, not %d", o->decay_min_ndim);
+    if (o->nesterov && !(o->momentum > 0)) return cr_fail(CR_BAD_VALUE, op, "nesterov needs a momentum above 0, not %g", o->momentum);
+    return CR_OK;
+}
+
+static rule rule_of(const cr_optim_options *o, int ndim) {
+    switch (o->kind) {
+    case CR_SGD:  return o->momentum > 0 ? (o->nesterov ? NESTEROV : MOMENTUM) : SGD;
+    case CR_ADAM: return ADAM;
+    case CR_LION: return LION;
+    case CR_MUON: return ndim != 2 ? ADAMW : o->nesterov ? MUON_NESTEROV : MUON;       /* what is no matrix has no singular vectors */
+    default:      return ADAMW;
+    }
+}
+
+/* ---- making ---- */
+void cr_optim_free(cr_optim *opt) {
+    if (!opt) return;
+    for (int64_t i = 0; i < opt->count; i++) {
+        slot *s = &opt->slots[i];
+        free(s->name);
+        cr_drop(s->p);
+        for (int k = 0; k < 2; k++) cr_drop(s->moment[k]);
+    }
+    for (int r = 0; r < RULES; r++) cr_program_free(opt->programs[r]);
+    free(opt->slots);
+    free(opt->options);
+    free(opt);
+}
+
+cr_optim *cr_optim_new(const cr_params *p, const cr_optim_options *o) {
+    cr_optim *opt = calloc(1, sizeof *opt);
+    if (!opt) return cr_fail(CR_NO_MEMORY, "optim_new", "no memory for an optimizer"), NULL;
+    if (cr_optim_add(opt, p, o)) { cr_optim_free(opt); return NULL; }
+    return opt;
+}
+
+static cr_status check_member(const cr_optim *opt, const char *name, const cr_tensor *p) {
+    if (!cr_dtype_is_float(cr_dtype_of(p)))
+        return cr_fail(CR_BAD_TYPE, "optim_add", "'%s' is %s: only float parameters can be trained", name, cr_dtype_name(cr_dtype_of(p)));
+    if (!cr_is_leaf(p)) return cr_fail(CR_BAD_VALUE, "optim_add", "'%s' is computed from other tensors: only leaves can be trained", name);
+    for (int64_t i = 0; i < opt->count; i++) {
+        if (opt->slots[i].p == p) return cr_fail(CR_BAD_VALUE, "optim_add", "'%s' is in another group already, as '%s'", name, opt->slots[i].name);
+        if (!strcmp(opt->slots[i].name, name)) return cr_fail(CR_BAD_VALUE, "optim_add", "another group has a parameter named '%s'", name);
+    }
+    return CR_OK;
+}
+
+/* Room for n more slots and one more group. */
+static cr_status reserve(cr_optim *opt, int64_t n) {
+    slot *slots = realloc(opt->slots, (size_t)(opt->count + n + 1) * sizeof *slots);
+    if (slots) opt->slots = slots;
+    cr_optim_options *options = realloc(opt->options, (size_t)(opt->groups + 1) * sizeof *options);
+    if (options) opt->options = options;
+    return slots && options ? CR_OK : cr_fail(CR_NO_MEMORY, "optim_add", "no memory for %lld parameters", (long long)n);
+}
+
+cr_status cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o) {
+    if (!opt) return cr_fail_null("optim_add", "the optimizer");
+    if (!p) return cr_fail_null("optim_add", "the parameter set");
+    cr_status status = check_options("optim_add", o);
+    const int64_t n = cr_params_count(p), before = opt->count;
+    for (int64_t i = 0; i < n && !status; i++) if (!cr_params_alias(p, i)) status = check_member(opt, cr_params_name(p, i), cr_params_at(p, i));
+    if (!status) status = reserve(opt, n);
+    for (int64_t i = 0; i < n && !status; i++) {
+        if (cr_params_alias(p, i)) continue;
+        cr_tensor *t = cr_params_at(p, i);
+        const size_t bytes = strlen(cr_params_name(p, i)) + 1;
+        char *name = malloc(bytes);
+        if (!name) { status = cr_fail(CR_NO_MEMORY, "optim_add", "no memory for a name"); break; }
+        memcpy(name, cr_params_name(p, i), bytes);
+        opt->slots[opt->count++] = (slot){.name = name, .p = cr_retain(t), .group = opt->groups, .rule = rule_of(o, cr_ndim(t)),
+                                          .decays = cr_ndim(t) >= o->decay_min_ndim};
+    }
+    if (!status) opt->options[opt->groups++] = *o;
+    while (status && opt->count > before) {         /* all of the group or nothing */
+        slot *s = &opt->slots[--opt->count];
+        free(s->name);
+        cr_drop(s->p);
+    }
+    return status;
+}
+
+/* ---- stepping ---- */
+static cr_tensor *moment_new(const cr_tensor *p) {
+    cr_scope_begin();                               /* whatever scope the caller has: moments outlive it */
+    cr_tensor *t = cr_zeros(cr_ndim(p), cr_shape(p), cr_dtype_of(p) == CR_F64 ? CR_F64 : CR_F32, cr_device_of(p));
+    if (t) cr_retain(t);
+    cr_scope_end();
+    return t;
+}
+
+/* Everything that may fail for lack of memory, before the first parameter moves. */
+static cr_status prepare(cr_optim *opt) {
+    for (int64_t i = 0; i < opt->count; i++) {
+        slot *s = &opt->slots[i];
+        const cr_tensor *g = cr_grad(s->p);
+        if (!g) return cr_error_status();
+        if (!(s->stepping = !cr_is_none(g))) continue;
+        for (int k = 0; k < rules[s->rule].moments; k++)
+            if (!s->moment[k] && !(s->moment[k] = moment_new(s->p))) return cr_error_status();
+        cr_program **program = &opt->programs[s->rule];
+        if (!*program && !(*program = cr_program_new(rules[s->rule].name, rules[s->rule].inputs, rules[s->rule].params, rules[s->rule].body)))
+            return cr_error_status();
+    }
+    return CR_OK;
+}
+
+/* The params of s's rule at its next step, as torch computes them: in double, on the host. */
+static void numbers_for(const cr_optim *opt, const slot *s, double out[MAX_NUMBERS]) {
+    const cr_optim_options *o = &opt->options[s->group];
+    const double decay = s->decays ? o->weight_decay : 0, keep = 1 - o->lr * decay, t = (double)(s->steps + 1);
+    const double b1 = o->beta1, b2 = o->beta2, step = o->lr / (1 - pow(b1, t)), root = 1 / sqrt(1 - pow(b2, t));
+    const double adam[MAX_NUMBERS] = {step, root, o->eps, s->rule == ADAM ? decay : keep, b1, 1 - b1, b2, 1 - b2};
+    const double lion[MAX_NUMBERS] = {o->lr, keep, b1, 1 - b1, b2, 1 - b2};
+    const double sgd[MAX_NUMBERS] = {o->lr, decay, o->momentum};
+    memcpy(out, s->rule == LION ? lion : s->rule == ADAM || s->rule == ADAMW ? adam : sgd, sizeof adam);
+}
+
+static bool together(const slot *a, const slot *b) {       /* do both run with the same program and numbers? */
+    return a->rule == b->rule && a->group == b->group && a->decays == b->decays && (a->steps == b->steps || !rules[a->rule].corrected)
+        && cr_device_of(a->p) == cr_device_of(b->p);
+}
+
+/* The slots that go with the first one still waiting, from `first` on, in one run over all of them. */
+static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, const cr_tensor **in) {
+    const slot *lead = &opt->slots[first];
+    const int moments = rules[lead->rule].moments;
+    double numbers[MAX_NUMBERS];
+    int64_t n = 0, n_out = 0, n_in = 0;
+    numbers_for(opt, lead, numbers);
+    for (int64_t i = first; i < opt->count; i++) {
+        slot *s = &opt->slots[i];
+        if (!s->stepping || !together(lead, s)) continue;
+        in[n_in++] = out[n_out++] = s->p;
+        in[n_in++] = cr_grad(s->p);
+        for (int k = 0; k < moments; k++) in[n_in++] = out[n_out++] = s->moment[k];
+        s->stepping = false;
+        n++;
+    }
+    return cr_program_update(opt->programs[lead->rule], n, out, in, numbers);
+}
+
+static cr_status step_muon(cr_optim *opt, slot *s) {
+    const cr_optim_options *o = &opt->options[s->group];
+    const double keep = 1 - o->lr * (s->decays ? o->weight_decay : 0);
+    cr_scope_begin();
+    cr_tensor *u = cr_empty_like(s->moment[0]);
+    cr_status status = u ? cr_program_update(opt->programs[s->rule], 1, (cr_tensor *[]){s->moment[0], u},
+                                             (const cr_tensor *[]){s->moment[0], cr_grad(s->p)}, (double[]){o->momentum, 1 - o->momentum})
+                         : cr_error_status();
+    const cr_tensor *direction = status ? NULL : cr_muon_orthogonal(u);
+    cr_program *apply = direction ? cr_program_new("muon_apply", "p u", "lr keep", "q = keep * p - lr * u; q") : NULL;
+    if (!status) status = apply ? cr_program_update(apply, 1, &s->p, (const cr_tensor *[]){s->p, direction}, (double[]){o->lr * cr_muon_scale(s->p), keep})
+                                : cr_error_status();
+    cr_program_free(apply);
+    cr_scope_end();
+    s->stepping = false;
+    return status;
+}
+
+cr_status cr_optim_step(cr_optim *opt) {
+    if (!opt) return cr_fail_null("optim_step", "the optimizer");
+    cr_tensor **out = malloc((size_t)(3 * opt->count + 1) * sizeof *out);
+    const cr_tensor **in = malloc((size_t)(4 * opt->count + 1) * sizeof *in);
+    const bool recording = cr_set_grad_enabled(false);
+    cr_status status = out && in ? prepare(opt) : cr_fail(CR_NO_MEMORY, "optim_step", "no memory for %lld parameters", (long long)opt->count);
+    for (int64_t i = 0; i < opt->count && !status; i++) {
+        slot *s = &opt->slots[i];
+        if (s->stepping) status = s->rule == MUON || s->rule == MUON_NESTEROV ? step_muon(opt, s) : step_together(opt, i, out, in);
+    }
+    for (int64_t i = 0; i < opt->count && !status; i++) opt->slots[i].steps += !cr_is_none(cr_grad(opt->slots[i].p));
+    if (!status) opt->steps++;
+    cr_set_grad_enabled(recording);
+    free(out);
+    free(in);
+    return status;
+}
+
+/* ---- settings ---- */
+cr_status cr_optim_set_lr(cr_optim *opt, double lr) {
+    if (!opt) return cr_fail_null("optim_set_lr", "the optimizer");
+    cr_status status = check_number("optim_set_lr", "lr", lr, INFINITY);
+    for (int g = 0; g < opt->groups && !status; g++) opt->options[g].lr = lr;
+    return status;
+}
+
+double cr_optim_lr(const cr_optim *opt) { return opt ? opt->options[0].lr : (cr_fail_null("optim_lr", "the optimizer"), NAN); }
+int64_t cr_optim_steps(const cr_optim *opt) { return opt ? opt->steps : (cr_fail_null("optim_steps", "the optimizer"), -1); }
+
+/* ---- state: "name.m", "name.v" for the moments that exist, "name.t" where bias corrections count other steps than the optimizer ---- */
+static char *state_name(const slot *s, int k, char **buffer) {
+    char *name = realloc(*buffer, strlen(s->name) + 3);
+    if (!name) return cr_fail(CR_NO_MEMORY, "optim_state", "no memory for a name"), NULL;
+    *buffer = name;
+    sprintf(name, "%s%s", s->name, suffix[k]);
+    return name;
+}
+
+static cr_status add_state(const cr_optim *opt, const slot *s, cr_params *state, char **buffer) {
+    cr_status status = CR_OK;
+    for (int k = 0; k < rules[s->rule].moments && s->moment[k] && !status; k++) {
+        const char *name = state_name(s, k, buffer);
+        status = name ? cr_params_add(state, name, s->moment[k]) : CR_NO_MEMORY;
+    }
+    if (status || !s->moment[0] || !rules[s->rule].corrected || s->steps == opt->steps) return status;
+    const char *name = state_name(s, 2, buffer);
+    cr_scope_begin();
+    cr_tensor *t = name ? cr_from(&s->steps, CR_LIST(1), CR_I64, cr_cpu()) : NULL;
+    status = t ? cr_params_add(state, name, t) : cr_error_status();
+    cr_scope_end();
+    return status;
+}
+
+cr_params *cr_optim_state(const cr_optim *opt) {
+    if (!opt) return cr_fail_null("optim_state", "the optimizer"), NULL;
+    cr_params *state = cr_params_new();
+    char *buffer = NULL;
+    cr_status status = state ? CR_OK : cr_error_status();
+    for (int64_t i = 0; i < opt->count && !status; i++) status = add_state(opt, &opt->slots[i], state, &buffer);
+    free(buffer);
+    if (!status) return state;
+    cr_params_free(state);
+    return NULL;
+}
+
+/* s's entries of a state: from[0], from[1] its moments, from[2] its own step count; left NULL where absent.  Checks that they fit. */
+static cr_status find_state(const slot *s, const cr_params *state, const cr_tensor *from[3], int64_t *found, char **buffer) {
+    static const char op[] = "optim_load";
+    const int moments = rules[s->rule].moments;
+    int have = 0;
+    for (int k = 0; k < 3; k++) {
+        if (k < 2 ? k >= moments : !rules[s->rule].corrected) continue;
+        const char *name = state_name(s, k, buffer);
+        if (!name) return CR_NO_MEMORY;
+        const int64_t at = cr_params_find(state, name);
+        if (at < 0) continue;
+        from[k] = cr_params_at(state, at);
+        ++*found;
+        if (k == 2) {
+            if (cr_numel(from[k]) != 1 || cr_dtype_of(from[k]) != CR_I64) return cr_fail(CR_BAD_VALUE, op, "'%s' must be one int64", name);
+            continue;
+        }
+        have++;
+        if (cr_ndim(from[k]) != cr_ndim(s->p) || memcmp(cr_shape(from[k]), cr_shape(s->p), (size_t)cr_ndim(s->p) * sizeof(int64_t)))
+            return cr_fail(CR_BAD_VALUE, op, "'%s' has another shape than its parameter: %lld elements in %d axes instead of %lld in %d", name,
+                           (long long)cr_numel(from[k]), cr_ndim(from[k]), (long long)cr_numel(s->p), cr_ndim(s->p));
+    }
+    if (have == (have || from[2] ? moments : 0)) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, op, "of '%s' there is '%s' without '%s'", s->name, from[0] ? ".m" : from[1] ? ".v" : ".t", from[0] ? ".v" : ".m");
+}
+
+/* What s will be after a load, in new tensors, so that a failure leaves the old ones. */
+static cr_status load_slot(const slot *s, const cr_params *state, int64_t steps, slot *into, int64_t *found, char **buffer) {
+    const cr_tensor *from[3] = {NULL};
+    cr_status status = find_state(s, state, from, found, buffer);
+    for (int k = 0; k < 2 && !status; k++) {
+        if (!from[k]) continue;
+        cr_scope_begin();
+        const cr_tensor *here = cr_to(from[k], cr_dtype_of(from[k]), cr_device_of(s->p));
+        if (!(into->moment[k] = moment_new(s->p)) || !cr_copy_(into->moment[k], here)) status = cr_error_status();
+        cr_scope_end();
+    }
+    into->steps = from[2] ? cr_item_int(from[2]) : from[0] || !rules[s->rule].moments ? steps : 0;
+    if (!status && (into->steps < 0 || into->steps > steps))
+        status = cr_fail(CR_BAD_VALUE, "optim_load", "'%s.t' counts %lld steps of %lld", s->name, (long long)into->steps, (long long)steps);
+    return status;
+}
+
+/* Names the first entry of the state that belongs to no parameter. */
+static cr_status unknown_entry(const cr_optim *opt, const cr_params *state) {
+    for (int64_t i = 0; i < cr_params_count(state); i++) {
+        const char *name = cr_params_name(state, i);
+        bool known = false;
+        for (int64_t j = 0; j < opt->count && !known; j++) {
+            const slot *s = &opt->slots[j];
+            const size_t n = strlen(s->name);
+            for (int k = 0; k < 3 && !strncmp(name, s->name, n); k++)
+                known |= !strcmp(name + n, suffix[k]) && (k < 2 ? k < rules[s->rule].moments : rules[s->rule].corrected);
+        }
+        if (!known) return cr_fail(CR_BAD_VALUE, "optim_load", "'%s' belongs to no parameter of this optimizer", name);
+    }
+    return CR_OK;
+}
+
+cr_status cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps) {
+    if (!opt) return cr_fail_null("optim_load", "the optimizer");
+    if (!state) return cr_fail_null("optim_load", "the state");
+    if (steps < 0) return cr_fail(CR_BAD_VALUE, "optim_load", "steps must be at least 0, not %lld", (long long)steps);
+    slot *fresh = calloc((size_t)opt->count + 1, sizeof *fresh);
+    if (!fresh) return cr_fail(CR_NO_MEMORY, "optim_load", "no memory for %lld parameters", (long long)opt->count);
+    const bool recording = cr_set_grad_enabled(false);
+    char *buffer = NULL;
+    int64_t found = 0;
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < opt->count && !status; i++) status = load_slot(&opt->slots[i], state, steps, &fresh[i], &found, &buffer);
+    if (!status && found < cr_params_count(state)) status = unknown_entry(opt, state);
+    for (int64_t i = 0; i < opt->count; i++) {
+        slot *s = &opt->slots[i];
+        for (int k = 0; k < 2; k++) {               /* the new ones in, or away again */
+            cr_drop(status ? fresh[i].moment[k] : s->moment[k]);
+            if (!status) s->moment[k] = fresh[i].moment[k];
+        }
+        if (!status) s->steps = fresh[i].steps;
+    }
+    if (!status) opt->steps = steps;
+    cr_set_grad_enabled(recording);
+    free(buffer);
+    free(fresh);
+    return status;
+}

@@ -1,0 +1,11 @@
+/* optim.h - what optim.c and muon.c share. */
+#ifndef CR_OPTIM_H
+#define CR_OPTIM_H
+
+#include <chainrule.h>
+
+/* out = the nearest orthogonal matrix to u (M, N), roughly; a new tensor (muon.c). */
+cr_tensor *cr_muon_orthogonal(const cr_tensor *u);
+double     cr_muon_scale(const cr_tensor *p);       /* what lr is multiplied by for a matrix of p's shape */
+
+#endif

@@ -1,0 +1,322 @@
+"""Drives the program chainrule as its users do: trains, stops, resumes, writes; wrong options, files and folders.
+
+use: python tests/check_cli.py [part of a test's name ...]        CHAINRULE_BUILD: where the program is (build/release)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")).resolve() / "chainrule"
+TEXT = "".join(f"line {i}: the quick brown fox & the lazy dog — {i * i}\n" for i in range(60))
+TESTS: list[Callable[[Path], None]] = []
+
+
+def small(**changes: object) -> list[str]:
+    """The options of a model that trains in no time."""
+    options = {"layers": 1, "heads": 2, "width": 16, "context": 8, "batch": 4, "warmup": 2, "sample": 20, **changes}
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
+SMALL = small()
+
+
+def test(f: Callable[[Path], None]) -> Callable[[Path], None]:
+    TESTS.append(f)
+    return f
+
+
+def run(folder: Path, *words: object, code: int = 0, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [str(PROGRAM), *map(str, words)], cwd=folder, capture_output=True, text=True, errors="replace", timeout=120, env={**os.environ, **(environment or {})}
+    )
+    command = " ".join(map(str, words))
+    assert done.returncode == code, f"chainrule {command}: exit {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
+    if code:
+        assert done.stderr.startswith("chainrule: "), f"chainrule {command} said: {done.stderr!r}"
+    if code == 2:
+        assert "\nusage: chainrule " in done.stderr, f"no usage line: {done.stderr!r}"
+    if code != 2:
+        assert "usage:" not in done.stderr, done.stderr
+    return done
+
+
+def corpus(folder: Path) -> Path:
+    path = folder / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def log(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "run.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def losses(folder: Path) -> dict[int, float]:
+    return {r["step"]: r["loss"] for r in log(folder) if "loss" in r}
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    """Every file of the checkpoint but what the clock has a part in: tensors alone, the header's metadata aside."""
+    found = {}
+    for path in sorted((folder / "checkpoint").glob("*.safetensors")):
+        data = path.read_bytes()
+        found[path.name] = data[8 + int.from_bytes(data[:8], "little") :]
+    assert found, f"no weights in {folder}"
+    return found
+
+
+@test
+def help_and_version(folder: Path) -> None:
+    version = re.search(r'#define CR_VERSION "(.*)"', (ROOT / "include" / "chainrule.h").read_text())
+    assert version and run(folder, "--version").stdout == f"chainrule {version[1]}\n"
+    assert "train" in run(folder, "--help").stdout
+    for command in ("train", "generate", "tokenize", "bench", "info"):
+        text = run(folder, command, "--help").stdout
+        assert text.startswith(f"usage: chainrule {command}"), text
+    text = run(folder, "train", "--help").stdout
+    for name in ("data", "layers", "heads", "width", "context", "batch", "steps", "lr", "dropout", "seed", "out", "resume", "device", "threads"):
+        assert f"--{name} " in text, f"--{name} is not in the help"
+
+
+@test
+def wrong_usage(folder: Path) -> None:
+    cases: list[tuple[list[str], str]] = [
+        ([], "no command"),
+        (["learn"], "no command 'learn'"),
+        (["train"], "nothing to train on"),
+        (["train", "text.txt"], "unexpected argument 'text.txt'"),
+        (["train", "--data"], "--data needs a value"),
+        (["train", "--data", "--steps", "3"], "--data needs a value"),
+        (["train", "--layer", "3"], "did you mean --layers?"),
+        (["train", "--nonsense", "3"], "no option --nonsense"),
+        (["train", "--data", "a", "--layers", "three"], "whole number, not 'three'"),
+        (["train", "--data", "a", "--layers", "2.5"], "whole number, not '2.5'"),
+        (["train", "--data", "a", "--layers", "0"], "between 1 and"),
+        (["train", "--data", "a", "--layers", "99999999999999999999"], "--layers"),
+        (["train", "--data", "a", "--lr", "nan"], "needs a number"),
+        (["train", "--data", "a", "--dropout", "1"], "--dropout must be between"),
+        (["train", "--data", "a", "--steps", "5", "--steps", "6"], "given twice"),
+        (["train", "--data", "a", "--tokenizer", "words"], "one of chars|bytes, not 'words'"),
+        (["train", "--data", "a", "--tokenizer", "char"], "one of chars|bytes"),
+        (["train", "--data", "a", "--overwrite=yes"], "takes no value"),
+        (["train", "--data", "a", "--tokens", "b"], "together"),
+        (["train", "--resume", "a", "--out", "b"], "--out cannot be given"),
+        (["train", "--data", "a", "--steps", "10", "--warmup", "10"], "--warmup must be below"),
+        (["generate"], "--model is needed"),
+        (["generate", "--model", "x", "--top-p", "0"], "--top-p"),
+        (["generate", "--model", "x", "--temperature", "-1"], "--temperature"),
+        (["tokenize", "--data", "a"], "--out is needed"),
+        (["tokenize", "--out", "a"], "--data is needed"),
+        (["info", "--all"], "no option --all"),
+        (["bench", "--only", "everything"], "--only must be one of"),
+    ]
+    for words, message in cases:
+        said = run(folder, *words, code=2).stderr
+        assert message in said, f"{words}: {said!r} lacks {message!r}"
+
+
+@test
+def failures(folder: Path) -> None:
+    text = corpus(folder)
+    (folder / "empty.txt").write_bytes(b"")
+    (folder / "short.txt").write_text("too short")
+    (folder / "latin1.txt").write_bytes(b"caf\xe9 " * 200)
+    (folder / "file").write_text("in the way")
+    (folder / "bad" / "checkpoint").mkdir(parents=True)
+    for path in (folder / "bad" / "checkpoint").parent, folder / "bad" / "checkpoint":
+        (path / "tokenizer.json").write_text("{")
+    (folder / "bad" / "checkpoint" / "weights.safetensors").write_bytes(b"\xff" * 40)
+    cases: list[tuple[list[object], str]] = [
+        (["train", "--data", "missing.txt"], "missing.txt"),
+        (["train", "--data", "."], "folder"),
+        (["train", "--data", "empty.txt"], ""),
+        (["train", "--data", "short.txt"], "9 tokens"),
+        (["train", "--data", "latin1.txt"], "UTF-8"),
+        (["train", "--data", text, *small(width=15)], "15 is not one of 2"),
+        (["train", "--data", text, *SMALL, "--device", "gpu9"], "gpu9"),
+        (["train", "--data", text, *SMALL, "--out", "file"], "file"),
+        (["train", "--data", text, *SMALL, "--out", "/proc/nowhere"], "/proc/nowhere"),
+        (["train", "--data", text, *small(width=2000000000, layers=2000000000)], ""),
+        (["train", "--resume", "nowhere"], "no checkpoint"),
+        (["train", "--resume", "bad"], ""),
+        (["train", "--tokens", "missing.bin"], "missing.bin"),
+        (["train", "--tokens", text], ""),
+        (["generate", "--model", "nowhere"], "no trained model"),
+        (["generate", "--model", "bad"], ""),
+        (["tokenize", "--data", "missing.txt", "--out", "x.bin"], "missing.txt"),
+        (["tokenize", "--data", text, "--out", "/proc/x.bin"], "/proc"),
+    ]
+    for words, message in cases:
+        said = run(folder, *words, code=1).stderr
+        assert message in said and len(said.splitlines()) == 1, f"{words}: {said!r} lacks {message!r}"
+
+
+@test
+def a_run_from_text_to_text(folder: Path) -> None:
+    text = corpus(folder)
+    said = run(folder, "train", "--data", text, *SMALL, "--steps", 60, "--eval-every", 20, "--lr", "0.01", "--out", "a run").stdout
+    for part in ("vocabulary", "parameters", "validation loss", "tokens/s", "--- a sample ---", "a run/curve.svg", "chainrule generate --model"):
+        assert part in said, f"the output lacks {part!r}:\n{said}"
+    out = folder / "a run"
+    steps = losses(out)
+    assert sorted(steps) == list(range(1, 61)) and steps[60] < steps[1] - 0.5, steps
+    assert [r["step"] for r in log(out) if "val_loss" in r] == [20, 40, 60]
+    start = log(out)[0]
+    assert start["event"] == "start" and start["width"] == 16 and start["lr"] == 0.01 and start["tokenizer"] == "chars", start
+    picture = ElementTree.parse(out / "curve.svg").getroot()
+    assert picture.tag.endswith("svg") and "validation" in (out / "curve.svg").read_text()
+    words = ["generate", "--model", "a run", "--prompt", "line 1", "--tokens", "30"]
+    first = run(folder, *words).stdout
+    assert first.startswith("line 1") and len(first) > 20 and first == run(folder, *words).stdout, first
+    assert first != run(folder, *words, "--seed", "7").stdout
+    assert run(folder, *words, "--temperature", "0").stdout == run(folder, *words, "--top-k", "1", "--seed", "3").stdout
+    assert len(run(folder, "generate", "--model", "a run", "--tokens", "0", "--prompt", "fox").stdout) == 4
+    for prompt, message in (("λ", "λ"), ("", "at least one token")):
+        assert message in run(folder, "generate", "--model", "a run", "--prompt", prompt, code=1).stderr
+    assert "already holds a run" in run(folder, "train", "--data", text, *SMALL, "--out", "a run", code=1).stderr
+    run(folder, "train", "--data", text, *SMALL, "--out", "a run", "--overwrite", "--steps", 3)
+    assert sorted(losses(out)) == [1, 2, 3]
+
+
+@test
+def several_files_and_token_files(folder: Path) -> None:
+    text = corpus(folder)
+    half = len(TEXT) // 2
+    (folder / "1.txt").write_text(TEXT[:half], encoding="utf-8")
+    (folder / "2.txt").write_text(TEXT[half:], encoding="utf-8")
+    run(folder, "train", "--data", text, *SMALL, "--steps", 5, "--out", "one")
+    run(folder, "train", "--data", "1.txt", "2.txt", *SMALL, "--steps", 5, "--out", "two")
+    said = run(folder, "tokenize", "--data", "1.txt", "--data", "2.txt", "--out", "t.bin").stdout
+    assert f"{len(TEXT)} tokens from {len(TEXT.encode())} bytes" in said, said
+    run(folder, "train", "--tokens", "t.bin", *SMALL, "--steps", 5, "--out", "three")
+    assert losses(folder / "one") == losses(folder / "two") == losses(folder / "three")
+    run(folder, "train", "--data", text, "--tokenizer", "bytes", *SMALL, "--steps", 3, "--out", "bytes")
+    assert run(folder, "generate", "--model", "bytes", "--prompt", "λ", "--tokens", "2").stdout.startswith("λ")
+
+
+@test
+def resume_is_bit_exact(folder: Path) -> None:
+    text = corpus(folder)
+    words = ["train", "--data", text, *SMALL, "--dropout", "0.1", "--steps", "20"]
+    run(folder, *words, "--out", "straight")
+    stopped = run(folder, *words, "--out", "resumed", "--stop-at", "10").stdout
+    assert "chainrule train --resume resumed" in stopped, stopped
+    # lines that a crash may leave behind: a later step, and half a line
+    with (folder / "resumed" / "run.jsonl").open("a") as f:
+        f.write('{"step":11,"loss":99}\n{"step":12,"lo')
+    run(folder, "train", "--resume", "resumed", "--threads", "1")
+    assert losses(folder / "straight") == losses(folder / "resumed")
+    assert weights(folder / "straight") == weights(folder / "resumed")
+    assert "done already" in run(folder, "train", "--resume", "resumed").stdout
+    assert "--width cannot change" in run(folder, "train", "--resume", "resumed", "--width", "32", code=2).stderr
+    run(folder, "train", "--resume", "resumed", "--width", "16")
+    run(folder, "train", "--resume", "resumed", "--steps", "25")
+    assert sorted(losses(folder / "resumed")) == list(range(1, 26))
+    text.write_text(TEXT + "fox", encoding="utf-8")
+    said = run(folder, "train", "--resume", "resumed", code=1).stderr
+    assert "data differ" in said, said
+    text.unlink()
+    assert "text.txt" in run(folder, "train", "--resume", "resumed", code=1).stderr
+
+
+@test
+def interrupt_saves_a_checkpoint(folder: Path) -> None:
+    text = corpus(folder)
+    words = [str(PROGRAM), "train", "--data", str(text), *SMALL, "--steps", "1000000", "--eval-every", "0", "--out", "run"]
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        path = folder / "run" / "run.jsonl"
+        path.unlink(missing_ok=True)
+        process = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (path.is_file() and '"step":5,' in path.read_text()):
+            time.sleep(0.02)
+        process.send_signal(sent)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 130, f"exit {process.returncode}: {out}{err}"
+        assert "chainrule train --resume run" in out and not err, out + err
+        step = log(folder / "run")[-1]["step"]
+        run(folder, "train", "--resume", "run", "--stop-at", step + 5)
+        assert max(losses(folder / "run")) == step + 5
+        if "--overwrite" not in words:
+            words.append("--overwrite")
+
+
+@test
+def other_devices_threads_and_optimizers(folder: Path) -> None:
+    text = corpus(folder)
+    run(folder, "train", "--data", text, *SMALL, "--steps", 4, "--out", "one", "--threads", 1)
+    run(folder, "train", "--data", text, *SMALL, "--steps", 4, "--out", "two", "--threads", 2)
+    assert weights(folder / "one") == weights(folder / "two")
+    run(folder, "train", "--data", text, *SMALL, "--steps", 4, "--out", "ref", "--device", "ref")
+    a, b = losses(folder / "one"), losses(folder / "ref")
+    assert all(abs(a[i] - b[i]) < 1e-3 for i in a), (a, b)
+    for name, lr in (("adam", "0.003"), ("sgd", "0.1"), ("lion", "0.001"), ("muon", "0.01")):
+        run(folder, "train", "--data", text, *SMALL, "--steps", 30, "--lr", lr, "--optimizer", name, "--stop-at", 15, "--out", name)
+        run(folder, "train", "--resume", name)
+        found = losses(folder / name)
+        assert found[30] < found[1] - 0.1, f"{name}: {found[1]} to {found[30]}"
+
+
+@test
+def a_diverging_run_says_so(folder: Path) -> None:
+    text = corpus(folder)
+    words = ["train", "--data", text, *small(warmup=0), "--steps", 50, "--optimizer", "sgd", "--lr", "1e12", "--clip", "0"]
+    said = run(folder, *words, code=1).stderr
+    assert "the loss became" in said and "--lr" in said, said
+
+
+@test
+def info_lists_what_there_is(folder: Path) -> None:
+    said = run(folder, "info", environment={"CHAINRULE_NUM_THREADS": "1"}).stdout
+    for part in ("chainrule ", "cpu ", "ref ", "(default)", "threads   1", "CHAINRULE_NUM_THREADS", "CHAINRULE_ONEDNN"):
+        assert part in said, f"{part!r} is not in\n{said}"
+    assert "ref" in run(folder, "info", environment={"CHAINRULE_DEVICE": "ref"}).stdout
+
+
+@test
+def output_that_cannot_be_written(folder: Path) -> None:
+    if not Path("/dev/full").exists():
+        return
+    text = corpus(folder)
+    with open("/dev/full", "w") as full:
+        for words in (["info"], ["tokenize", "--data", str(text), "--out", "x.bin"]):
+            done = subprocess.run([str(PROGRAM), *words], cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            assert done.returncode == 1 and "standard output" in done.stderr, f"{words}: {done.returncode} {done.stderr!r}"
+
+
+def main() -> int:
+    if not PROGRAM.is_file():
+        print(f"{PROGRAM} is not there: make build")
+        return 1
+    passed = failed = 0
+    for f in TESTS:
+        if len(sys.argv) > 1 and not any(word in f.__name__ for word in sys.argv[1:]):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                f(Path(folder))
+                passed += 1
+            except (AssertionError, subprocess.TimeoutExpired, OSError, KeyError, ValueError, ElementTree.ParseError):
+                failed += 1
+                print(f"FAILED {f.__name__}")
+                traceback.print_exc(limit=-2, file=sys.stdout)
+    print(f"result: {passed} passed, {failed} failed, 0 skipped; program {passed}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""The tools that judge others, judged: check_layers must see a forbidden arrow, run_tests must not count a lost or skipped test."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+import check_layers  # noqa: E402
+import run_tests  # noqa: E402
+
+GOOD = {
+    "core/core.h": "#include <stdint.h>\n#include <chainrule.h>",
+    "core/os.h": "",
+    "core/os.c": '#include "os.h"\n#include <unistd.h>',
+    "core/status.h": "",
+    "dev/dev.h": '#include "../core/core.h"',
+    "dev/cpu/cpu.h": '#include "../dev.h"\n#include <immintrin.h>',
+    "dev/cpu/a.c": '#include "cpu.h"',
+    "dev/ref/ref.h": '#include "dev/dev.h"',
+    "ops/op.h": '#include "../dev/dev.h"',
+    "grad/graph.h": '#include "../ops/op.h"',
+    "io/json.h": '#include "../core/status.h"',
+    "text/a.c": '#include "../io/json.h"\n# include <string.h>',
+    "cli/main.c": '#include <chainrule.h>\n#include "../core/os.h"',
+}
+BAD = [  # one more file, and the line of it that must be named
+    ("core/a.c", '\n#include "../dev/dev.h"', 2),
+    ("core/b.c", "#include <pthread.h>", 1),
+    ("dev/a.c", '#include "cpu/cpu.h"', 1),
+    ("dev/ref/a.c", '#include "../cpu/cpu.h"', 1),
+    ("dev/cpu/b.c", '#include "../../ops/op.h"', 1),
+    ("ops/a.c", '#include "../grad/graph.h"', 1),
+    ("ops/b.c", '#include "../dev/cpu/cpu.h"', 1),
+    ("io/a.c", '#include "../text/a.c"', 1),
+    ("nn/a.c", '#include "../core/core.h"', 1),
+    ("cli/a.c", '#include "io/json.h"', 1),
+    ("cli/b.c", "#include <sys/stat.h>", 1),
+    ("cli/c.c", '#include "nowhere.h"', 1),
+    ("cli/d.c", '#include "../../outside.h"', 1),
+    ("cli/e.c", "#include <immintrin.h>", 1),
+    ("attic/a.c", '#include "../core/os.h"', 1),
+]
+
+OUTPUTS = [  # status, output, passed, failed, skipped
+    (0, "result: 3 passed, 0 failed, 1 skipped; cpu 12, ref 5", 3, 0, 1),
+    (1, "FAILED x: 2 checks\nresult: 3 passed, 1 failed, 0 skipped", 3, 1, 0),
+    (1, "result: 3 passed, 0 failed, 0 skipped", 3, 1, 0),  # a leak found after main has ended
+    (139, "a crash", 0, 1, 0),
+    (None, "result: 3 passed, 0 failed, 0 skipped", 3, 1, 0),  # out of time
+    (0, "no line at all", 1, 0, 0),
+    (77, "there is no PyTorch", 0, 0, 1),
+    (2, "", 0, 1, 0),
+]
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / "src" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+
+
+def layers() -> list[str]:
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        (root / "outside.h").write_text("")
+        write(root, GOOD)
+        found, count = check_layers.problems(root)
+        if found or count != len(GOOD):
+            wrong.append(f"a good tree of {len(GOOD)} files: {count} files, {found}")
+        for file, text, line in BAD:
+            write(root, {file: text})
+            found, _ = check_layers.problems(root)
+            if len(found) != 1 or not found[0].startswith(f"src/{file}:{line}: "):
+                wrong.append(f"src/{file} with {text!r}: {found}")
+            (root / "src" / file).unlink()
+    return wrong
+
+
+def results() -> list[str]:
+    wrong: list[str] = []
+    for status, output, *wanted in OUTPUTS:
+        total = run_tests.judge("x", status, output)
+        got = [total.passed, total.failed, total.skipped]
+        if got != wanted:
+            wrong.append(f"status {status}, {output!r}: {got}, wanted {wanted}")
+    checks = run_tests.judge("x", 0, str(OUTPUTS[0][1])).checks
+    if checks != {"cpu": 12, "ref": 5}:
+        wrong.append(f"counts of devices: {checks}")
+    return wrong
+
+
+def main() -> int:
+    wrong = layers() + results()
+    for line in wrong:
+        print(line)
+    cases = 1 + len(BAD) + len(OUTPUTS) + 1
+    print(f"result: {cases - len(wrong)} passed, {len(wrong)} failed, 0 skipped")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

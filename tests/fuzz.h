@@ -1,0 +1,110 @@
+/* fuzz.h - one harness for every parser.  A program defines LLVMFuzzerTestOneInput, which libFuzzer calls when it is built so:
+ *   clang -DCR_LIBFUZZER -fsanitize=fuzzer,address,undefined ...
+ * Built as an ordinary program it changes a few good inputs (fuzz_seed) at random, from a fixed seed:
+ *   fuzz_json                       5,000 inputs; 100,000 with CHAINRULE_TEST_FULL=1; CHAINRULE_FUZZ_RUNS=n: n of them
+ *   fuzz_json FILE...               those files
+ * Each input lies in memory of exactly its size, so that the address sanitizer sees every byte read too far. */
+#ifndef CR_FUZZ_H
+#define CR_FUZZ_H
+
+#include <chainrule.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+/* Good input number i: fills out (at most room bytes) and returns its length, or 0 behind the last. */
+static size_t fuzz_seed(int i, uint8_t *out, size_t room);
+
+/* The error that a refused input left must be a message of its own; a good input must leave none. */
+static void fuzz_check(bool good, const char *what) {
+    if (good == (cr_error() == NULL) && (good || strlen(cr_error()) > 8)) { cr_error_clear(); return; }
+    printf("%s: %s, and the error is '%s'\n", what, good ? "accepted" : "refused", cr_error() ? cr_error() : "(none)");
+    abort();
+}
+
+#ifndef CR_LIBFUZZER
+static uint64_t fuzz_state = 1;
+static uint32_t fuzz_next(uint32_t below) {         /* splitmix64 */
+    uint64_t x = fuzz_state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)((x ^ x >> 31) >> 33) % below;
+}
+
+enum { FUZZ_ROOM = 1 << 14 };
+
+/* One change; the new length. */
+static size_t fuzz_change(uint8_t *b, size_t n) {
+    static const char *const bits[] = {"-1", "0", "9223372036854775807", "18446744073709551616", "1e999", "\"", "{", "}", "[", "]", ",", ":", "null",
+                                       "\\u0000", "\\ud800", "\xff", "\xf0\x9f\x98\x80", "4294967296", ".5", "\\"};
+    static const uint8_t bytes[] = {0, 1, 0x7f, 0x80, 0xff, '"', '{', '9'};
+    const size_t at = n ? fuzz_next((uint32_t)n) : 0, left = n - at;
+    switch (fuzz_next(8)) {
+    case 0: if (n) b[at] ^= (uint8_t)(1u << fuzz_next(8)); return n;
+    case 1: if (n) b[at] = (uint8_t)fuzz_next(256); return n;
+    case 2: if (n) b[at] = bytes[fuzz_next(sizeof bytes)]; return n;
+    case 3: return at;                              /* cut short */
+    case 4: {                                       /* a piece is missing */
+        const size_t gone = left ? 1 + fuzz_next((uint32_t)(left < 16 ? left : 16)) : 0;
+        memmove(b + at, b + at + gone, left - gone);
+        return n - gone;
+    }
+    case 5: {                                       /* a piece comes twice */
+        const size_t more = left < 32 ? left : 32;
+        if (n + more > FUZZ_ROOM) return n;
+        memmove(b + at + more, b + at, left);
+        return n + more;
+    }
+    default: {                                      /* a word of the formats is inserted or written over */
+        const char *word = bits[fuzz_next(sizeof bits / sizeof *bits)];
+        const size_t more = strlen(word);
+        if (n + more > FUZZ_ROOM) return n;
+        if (fuzz_next(2)) { memmove(b + at + more, b + at, left); n += more; }
+        else if (at + more > n) n = at + more;
+        memcpy(b + at, word, more);
+        return n;
+    }
+    }
+}
+
+static void fuzz_run(const uint8_t *data, size_t bytes) {
+    uint8_t *exact = malloc(bytes ? bytes : 1);
+    if (!exact) exit(9);
+    memcpy(exact, data, bytes);
+    LLVMFuzzerTestOneInput(bytes ? exact : exact + 1, bytes);
+    free(exact);
+}
+
+static int fuzz_files(int n, char **paths) {
+    for (int i = 0; i < n; i++) {
+        static uint8_t data[1 << 20];
+        FILE *f = fopen(paths[i], "rb");
+        if (!f) { printf("cannot read %s\n", paths[i]); return 1; }
+        fuzz_run(data, fread(data, 1, sizeof data, f));
+        fclose(f);
+    }
+    printf("result: %d passed, 0 failed, 0 skipped\n", n);
+    return 0;
+}
+
+#ifndef FUZZ_MAIN
+#define FUZZ_MAIN main
+#endif
+int FUZZ_MAIN(int argc, char **argv) {
+    static uint8_t input[FUZZ_ROOM];
+    if (argc > 1) return fuzz_files(argc - 1, argv + 1);
+    const char *asked = getenv("CHAINRULE_FUZZ_RUNS"), *full = getenv("CHAINRULE_TEST_FULL");
+    const long runs = asked ? atol(asked) : full && *full == '1' ? 100000 : 5000;
+    int seeds = 0;
+    while (fuzz_seed(seeds, input, FUZZ_ROOM)) fuzz_run(input, fuzz_seed(seeds, input, FUZZ_ROOM)), seeds++;
+    for (long run = 0; run < runs; run++) {
+        size_t n = fuzz_seed((int)fuzz_next((uint32_t)seeds), input, FUZZ_ROOM);
+        for (uint32_t changes = 1 + fuzz_next(6); changes; changes--) n = fuzz_change(input, n);
+        fuzz_run(input, n);
+    }
+    printf("result: 1 passed, 0 failed, 0 skipped\n");
+    return 0;
+}
+#endif
+#endif

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/structured.h: what PyTorch says about the values and gradients of the structured ops of tests/ops_cases.h.
+
+use: structured.py        (needs torch; the header is committed, so that the tests do not)
+
+Inputs, cotangents and weights come from formulas that test_grad.c shares, so that one weighted sum for each result is enough.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+def weights(n: int, a: int, b: int, m: int) -> Tensor:
+    return torch.tensor([((i * a + b) % m) / m - 0.5 for i in range(n)], dtype=torch.float64)
+
+
+def make(text: str, k: int) -> Tensor:
+    """One input from its entry in the C table: SHAPE(3, 5), .fill = INDEX, .hi = 5."""
+    sizes = re.search(r"SHAPE\((.*?)\)", text)
+    shape = [int(v) for v in sizes.group(1).split(",")] if sizes else []
+    low, high = (float(m.group(1)) if (m := re.search(rf"\.{name} = (-?[\d.]+)", text)) else d for name, d in (("lo", -2.0), ("hi", 2.0)))
+    n = math.prod(shape)
+    if "INDEX" in text:
+        return torch.tensor([(i * 7919 + k * 13) % int(high) for i in range(n)], dtype=torch.int64).reshape(shape)
+    if "MASK" in text:
+        return torch.tensor([(i * 7919) % 3 == 0 for i in range(n)], dtype=torch.bool).reshape(shape)
+    x = [low + (high - low) * (((i * 7919 + k * 104729 + 31) % 1009) / 1009.0) for i in range(n)]
+    return torch.tensor(x, dtype=torch.float64).reshape(shape).requires_grad_()
+
+
+def turned(x: Tensor) -> Tensor:
+    return x.transpose(-1, -2)
+
+
+def linear(act: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    return lambda x, w, b=None: act(F.linear(x, w, b))
+
+
+def same(x: Tensor) -> Tensor:
+    return x
+
+
+def split(x: Tensor) -> Tensor:
+    a, b, c = x.split(3, 1)
+    return torch.cat([c, a, b], 1)
+
+
+def cross(ignore: int, smoothing: float, reduction: str) -> Callable[..., Tensor]:
+    def f(x: Tensor, t: Tensor) -> Tensor:
+        y = F.cross_entropy(x.reshape(-1, x.shape[-1]), t.reshape(-1), ignore_index=ignore, label_smoothing=smoothing, reduction=reduction)
+        return y.reshape(t.shape) if reduction == "none" else y
+    return f
+
+
+def attention(causal: bool, scale: float | None = None) -> Callable[..., Tensor]:
+    def f(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        t, s = q.shape[2], k.shape[2]
+        score = q @ turned(k) * (scale or 1 / math.sqrt(q.shape[3]))
+        sees = torch.ones(t, s, dtype=torch.bool).tril(s - t if causal else s)
+        lost = ~sees.any(1, keepdim=True)  # a query that sees nothing gives 0
+        return (torch.softmax(score.masked_fill(~sees & ~lost, -math.inf), -1) * ~lost) @ v
+    return f
+
+
+def heads(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return attention(True)(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
+
+
+def norm(eps: float) -> Callable[..., Tensor]:
+    return lambda x, w=None, b=None: F.layer_norm(x, x.shape[-1:], w, b, eps)
+
+
+def rms(x: Tensor, w: Tensor | None = None) -> Tensor:
+    return F.rms_norm(x, x.shape[-1:], w, 1e-6)
+
+
+def scatter(axis: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    return lambda x, index, src: x.scatter_add(axis, index, src)
+
+
+def unslice(x: Tensor) -> Tensor:
+    y = torch.zeros(3, 19, 2, dtype=x.dtype)
+    y[:, 2:15:3] = x
+    return y
+
+
+# The functions of tests/ops_cases.h, by their names there.
+FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    "sum_all": torch.sum, "sum_0": lambda x: x.sum(0), "sum_1": lambda x: x.sum(1, keepdim=True), "sum_last": lambda x: x.sum(-1),
+    "sum_0_2": lambda x: x.sum((2, 0)), "mean_all": torch.mean, "mean_0_2": lambda x: x.mean((0, 2), keepdim=True),
+    "max_all": lambda x: x.amax(tuple(range(x.ndim)), keepdim=True), "max_1": lambda x: x.amax(1), "max_last": lambda x: x.amax(-1, keepdim=True),
+    "min_all": torch.amin, "min_0_2": lambda x: x.amin((0, 2)),
+    "var_all": torch.var, "var_last": lambda x: x.var(-1, correction=0, keepdim=True), "var_0": lambda x: x.var(0, correction=1.5),
+    "logsumexp_all": lambda x: x.reshape(-1).logsumexp(0), "logsumexp_1": lambda x: x.logsumexp(1, keepdim=True),
+    "argmax_0": lambda x: x.argmax(0), "argmax_last": lambda x: x.argmax(-1, keepdim=True), "argmin_1": lambda x: x.argmin(1),
+    "reshape_35": lambda x: x.reshape(5, -1, 7), "reshape_flat": lambda x: x.reshape(-1), "reshape_scalar": lambda x: x.reshape(()),
+    "view_split": lambda x: x.reshape(3, 5, 7), "transpose_02": lambda x: x.transpose(0, 2), "permute_201": lambda x: x.permute(2, 0, 1),
+    "slice_middle": lambda x: x[:, 1:-1:2], "slice_none": lambda x: x[2:2], "select_1": lambda x: x[:, -2],
+    "expand_3": lambda x: x.expand(4, -1, 3, 5), "squeeze_all": torch.squeeze, "squeeze_1": lambda x: x.squeeze(1),
+    "unsqueeze_1": lambda x: x.unsqueeze(1), "flatten_12": lambda x: x.flatten(1), "contiguous": lambda x: x.transpose(0, -1), "clone": torch.clone,
+    "cat_0": lambda *x: torch.cat(x, 0), "cat_1": lambda *x: torch.cat(x, -1), "stack_1": lambda *x: torch.stack(x, 1), "split_middle": split,
+    "cast": lambda x: x.to(torch.bfloat16).to(x.dtype), "transfer": same, "transfer_odd": lambda x: x.transpose(0, -1), "alias": same, "unslice": unslice,
+    "embedding_bwd": lambda g, i: torch.zeros(5, 7, dtype=g.dtype).index_add(0, i.reshape(-1), g.reshape(-1, 7)),
+    "pick_diagonal_low": lambda x: x.tril(-1), "pick_low": torch.tril, "pick_diagonal_high": lambda x: x.triu(1),
+    "matmul": torch.matmul, "matmul_turned": lambda a, b: turned(a) @ turned(b),
+    "linear": linear(same), "linear_bare": linear(same), "linear_relu": linear(F.relu), "linear_gelu": linear(F.gelu),
+    "linear_gelu_tanh": linear(lambda x: F.gelu(x, approximate="tanh")), "linear_silu": linear(F.silu), "linear_tanh": linear(torch.tanh),
+    "linear_sigmoid": linear(torch.sigmoid),
+    "gather_0": lambda x, i: x.gather(0, i), "gather_1": lambda x, i: x.gather(1, i), "gather_narrow": lambda x, i: x.gather(-1, i),
+    "scatter_add_0": scatter(0), "scatter_add_1": scatter(1), "masked_fill": lambda x, m: x.masked_fill(m, -3.5),
+    "softmax_last": lambda x: x.softmax(-1), "softmax_0": lambda x: x.softmax(0),
+    "log_softmax_last": lambda x: x.log_softmax(-1), "log_softmax_1": lambda x: x.log_softmax(1),
+    "layer_norm": norm(1e-5), "layer_norm_w": norm(1e-3), "layer_norm_bare": norm(1e-5), "rms_norm": rms, "rms_norm_bare": rms,
+    "embedding": lambda w, i: w[i], "embedding_narrow": lambda w, i: w[i],
+    "cross_entropy": cross(-100, 0, "mean"), "cross_entropy_ignore": cross(2, 0, "mean"), "cross_entropy_smooth": cross(0, 0.1, "mean"),
+    "cross_entropy_sum": cross(-1, 0, "sum"), "cross_entropy_each": cross(1, 0.2, "none"), "dropout_off": same,
+    "attention": attention(False), "attention_causal": attention(True), "attention_scaled": attention(True, 0.7), "attention_heads": heads,
+}
+
+
+def weighted(x: Tensor, a: int, b: int, m: int) -> float:
+    return float((x.detach().to(torch.float64).reshape(-1) * weights(x.numel(), a, b, m)).sum())
+
+
+def evaluate(name: str, texts: list[str]) -> tuple[float, list[float]]:
+    inputs = [make(text, k) for k, text in enumerate(texts)]
+    y = FUNCTIONS[name](*inputs)
+    grads = [0.0] * 3
+    if y.requires_grad:
+        y.backward(weights(y.numel(), 613, 17, 499).reshape(y.shape))
+        grads[: len(inputs)] = [0.0 if x.grad is None else weighted(x.grad, 389, 5, 251) for x in inputs]
+    return weighted(y, 613, 17, 499), grads
+
+
+def main() -> None:
+    here = Path(__file__).parent
+    out = ["/* structured.h - what PyTorch says about every structured case of tests/ops_cases.h: weighted sums of the value and of each gradient.",
+           f" * Generated by tests/golden/structured.py with PyTorch {torch.__version__.split('+')[0]}. */", "",
+           "typedef struct golden_case { const char *op, *what; double value, grad[3]; } golden_case;", "",
+           "static const golden_case golden_cases[] = {"]
+    for op, what, name, rest in re.findall(r'^    \{"(\w+)", "(.*?)", (\w+), \w+, \w+, \d+, (\{\{.*)$', (here.parent / "ops_cases.h").read_text(), re.MULTILINE):
+        if name == "dropout":                       # our mask is not PyTorch's
+            continue
+        value, grads = evaluate(name, re.findall(r"\{([^{}]+)\}", rest))
+        out.append(f'    {{"{op}", "{what}", {value!r}, {{{", ".join(map(repr, grads))}}}}},')
+    (here / "structured.h").write_text("\n".join([*out, "};"]) + "\n")
+
+
+if __name__ == "__main__":
+    main()

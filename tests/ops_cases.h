@@ -1,0 +1,295 @@
+/* ops_cases.h - every structured op as a table: what to call, over which shapes, for which dtypes.  test_ops holds the values
+ * against `ref`, test_grad the gradients.  Sizes are distinct primes, empty and 0-d shapes are normal, one or two cases of each op
+ * are longer than a block of the cpu's kernels. */
+#ifndef CR_OPS_CASES_H
+#define CR_OPS_CASES_H
+
+#include "check.h"
+#include "ops/op.h"
+
+typedef enum takes { FLOATS = 1, WHOLES = 2, BOOLS = 4, NUMBERS = 3, ANYTHING = 7 } takes;
+typedef const cr_tensor *const *inputs;
+
+typedef struct op_case {
+    const char *op, *what;                          /* op: as in cr_ops_all, or the name of the public function */
+    cr_tensor *(*run)(inputs in);
+    takes dtypes;
+    bool smooth;                                    /* has first and second derivatives that differences can see */
+    int64_t terms;                                  /* in the longest sum behind an element */
+    spec in[4];                                     /* ends with an entry of ndim -1, see IN */
+} op_case;
+
+#define SHAPE(...) .ndim = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .shape = {__VA_ARGS__}
+
+/* ---- reductions */
+static cr_tensor *sum_all(inputs in) { return cr_sum(in[0], CR_ALL, false); }
+static cr_tensor *sum_0(inputs in) { return cr_sum(in[0], CR_LIST(0), false); }
+static cr_tensor *sum_1(inputs in) { return cr_sum(in[0], CR_LIST(1), true); }
+static cr_tensor *sum_last(inputs in) { return cr_sum(in[0], CR_LIST(-1), false); }
+static cr_tensor *sum_0_2(inputs in) { return cr_sum(in[0], CR_LIST(2, 0), false); }
+static cr_tensor *mean_all(inputs in) { return cr_mean(in[0], CR_ALL, false); }
+static cr_tensor *mean_0_2(inputs in) { return cr_mean(in[0], CR_LIST(0, 2), true); }
+static cr_tensor *max_all(inputs in) { return cr_max(in[0], CR_ALL, true); }
+static cr_tensor *max_1(inputs in) { return cr_max(in[0], CR_LIST(1), false); }
+static cr_tensor *max_last(inputs in) { return cr_max(in[0], CR_LIST(-1), true); }
+static cr_tensor *min_all(inputs in) { return cr_min(in[0], CR_ALL, false); }
+static cr_tensor *min_0_2(inputs in) { return cr_min(in[0], CR_LIST(0, 2), false); }
+static cr_tensor *var_all(inputs in) { return cr_var(in[0], CR_ALL, 1, false); }
+static cr_tensor *var_last(inputs in) { return cr_var(in[0], CR_LIST(-1), 0, true); }
+static cr_tensor *var_0(inputs in) { return cr_var(in[0], CR_LIST(0), 1.5, false); }
+static cr_tensor *logsumexp_all(inputs in) { return cr_logsumexp(in[0], CR_ALL, false); }
+static cr_tensor *logsumexp_1(inputs in) { return cr_logsumexp(in[0], CR_LIST(1), true); }
+static cr_tensor *argmax_0(inputs in) { return cr_argmax(in[0], 0, false); }
+static cr_tensor *argmax_last(inputs in) { return cr_argmax(in[0], -1, true); }
+static cr_tensor *argmin_1(inputs in) { return cr_argmin(in[0], 1, false); }
+
+/* ---- shape and copies */
+static cr_tensor *reshape_35(inputs in) { return cr_reshape(in[0], CR_LIST(5, -1, 7)); }
+static cr_tensor *reshape_flat(inputs in) { return cr_reshape(in[0], CR_LIST(-1)); }
+static cr_tensor *reshape_scalar(inputs in) { return cr_reshape(in[0], CR_ALL); }
+static cr_tensor *view_split(inputs in) { return cr_view(cr_contiguous(in[0]), CR_LIST(3, 5, 7)); }
+static cr_tensor *transpose_02(inputs in) { return cr_transpose(in[0], 0, 2); }
+static cr_tensor *permute_201(inputs in) { return cr_permute(in[0], CR_LIST(2, 0, 1)); }
+static cr_tensor *slice_middle(inputs in) { return cr_slice(in[0], 1, 1, -1, 2); }
+static cr_tensor *slice_none(inputs in) { return cr_slice(in[0], 0, 2, 2, 1); }
+static cr_tensor *select_1(inputs in) { return cr_select(in[0], 1, -2); }
+static cr_tensor *expand_3(inputs in) { return cr_expand(in[0], CR_LIST(4, -1, 3, 5)); }
+static cr_tensor *squeeze_all(inputs in) { return cr_squeeze(in[0], CR_ALL); }
+static cr_tensor *squeeze_1(inputs in) { return cr_squeeze(in[0], CR_LIST(1)); }
+static cr_tensor *unsqueeze_1(inputs in) { return cr_unsqueeze(in[0], 1); }
+static cr_tensor *flatten_12(inputs in) { return cr_flatten(in[0], 1, -1); }
+static cr_tensor *contiguous(inputs in) { return cr_contiguous(cr_transpose(in[0], 0, -1)); }
+static cr_tensor *clone(inputs in) { return cr_clone(in[0]); }
+static cr_tensor *cat_0(inputs in) { return cr_cat(3, in, 0); }
+static cr_tensor *cat_1(inputs in) { return cr_cat(2, in, -1); }
+static cr_tensor *stack_1(inputs in) { return cr_stack(2, in, 1); }
+static cr_tensor *split_middle(inputs in) {         /* pieces 3, 3 and 1 of 7, put together in another order */
+    cr_tensor *part[3];
+    if (cr_split(in[0], 3, 1, 3, part) != CR_OK) return NULL;
+    const cr_tensor *order[3] = {part[2], part[0], part[1]};
+    return cr_cat(3, order, 1);
+}
+static cr_tensor *pick_diagonal_low(inputs in) { return cr_tril(in[0], -1); }
+static cr_tensor *pick_diagonal_high(inputs in) { return cr_triu(in[0], 1); }
+static cr_tensor *pick_low(inputs in) { return cr_tril(in[0], 0); }
+
+static cr_tensor *cast(inputs in) {                 /* through bfloat16, and back */
+    return cr_to(cr_to(in[0], CR_BF16, cr_device_of(in[0])), cr_dtype_of(in[0]), cr_device_of(in[0]));
+}
+static cr_tensor *transfer(inputs in) {             /* to another device, and back */
+    cr_dtype dt = cr_dtype_of(in[0]);
+    return cr_to(cr_to(in[0], dt, cr_device_of(in[0]) == cr_ref() ? cr_cpu() : cr_ref()), dt, cr_device_of(in[0]));
+}
+static cr_tensor *transfer_odd(inputs in) { return transfer((const cr_tensor *[]){cr_transpose(in[0], 0, -1)}); }
+
+/* What only gradients use otherwise (ops/compose.h). */
+cr_tensor *cr_alias(const cr_tensor *x);
+cr_tensor *cr_unslice(const cr_tensor *g, int axis, int64_t start, int64_t step, int64_t size);
+extern const cr_op cr_op_embedding_bwd;
+static cr_tensor *alias(inputs in) { return cr_alias(in[0]); }
+static cr_tensor *unslice(inputs in) { return cr_unslice(in[0], 1, 2, 3, 19); }
+static cr_tensor *embedding_bwd(inputs in) { return cr_apply(&cr_op_embedding_bwd, 2, in, (int64_t[]){5}); }
+
+/* ---- products */
+static cr_tensor *matmul(inputs in) { return cr_matmul(in[0], in[1]); }
+static cr_tensor *matmul_turned(inputs in) { return cr_matmul(cr_transpose(in[0], -1, -2), cr_transpose(in[1], -1, -2)); }
+static cr_tensor *linear(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_NONE); }
+static cr_tensor *linear_bare(inputs in) { return cr_linear(in[0], in[1], CR_NONE, CR_ACT_NONE); }
+static cr_tensor *linear_relu(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_RELU); }
+static cr_tensor *linear_gelu(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_GELU); }
+static cr_tensor *linear_gelu_tanh(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH); }
+static cr_tensor *linear_silu(inputs in) { return cr_linear(in[0], in[1], CR_NONE, CR_ACT_SILU); }
+static cr_tensor *linear_tanh(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_TANH); }
+static cr_tensor *linear_sigmoid(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_SIGMOID); }
+
+/* ---- indexing */
+static cr_tensor *gather_0(inputs in) { return cr_gather(in[0], 0, in[1]); }
+static cr_tensor *gather_1(inputs in) { return cr_gather(in[0], 1, in[1]); }
+static cr_tensor *gather_narrow(inputs in) { return cr_gather(in[0], -1, cr_to(in[1], CR_I32, cr_device_of(in[1]))); }
+static cr_tensor *scatter_add_0(inputs in) { return cr_scatter_add(in[0], 0, in[1], in[2]); }
+static cr_tensor *scatter_add_1(inputs in) { return cr_scatter_add(in[0], 1, in[1], in[2]); }
+static cr_tensor *masked_fill(inputs in) { return cr_masked_fill(in[0], in[1], -3.5); }
+
+/* ---- neural network */
+static cr_tensor *softmax_last(inputs in) { return cr_softmax(in[0], -1); }
+static cr_tensor *softmax_0(inputs in) { return cr_softmax(in[0], 0); }
+static cr_tensor *log_softmax_last(inputs in) { return cr_log_softmax(in[0], -1); }
+static cr_tensor *log_softmax_1(inputs in) { return cr_log_softmax(in[0], 1); }
+static cr_tensor *layer_norm(inputs in) { return cr_layer_norm(in[0], in[1], in[2], 1e-5); }
+static cr_tensor *layer_norm_w(inputs in) { return cr_layer_norm(in[0], in[1], CR_NONE, 1e-3); }
+static cr_tensor *layer_norm_bare(inputs in) { return cr_layer_norm(in[0], CR_NONE, CR_NONE, 1e-5); }
+static cr_tensor *rms_norm(inputs in) { return cr_rms_norm(in[0], in[1], 1e-6); }
+static cr_tensor *rms_norm_bare(inputs in) { return cr_rms_norm(in[0], CR_NONE, 1e-6); }
+static cr_tensor *embedding(inputs in) { return cr_embedding(in[0], in[1]); }
+static cr_tensor *embedding_narrow(inputs in) { return cr_embedding(in[0], cr_to(in[1], CR_I32, cr_device_of(in[1]))); }
+static cr_tensor *cross_entropy(inputs in) { return cr_cross_entropy(in[0], in[1], NULL); }
+static cr_tensor *cross_entropy_with(inputs in, int64_t ignore, double smoothing, cr_reduction reduction) {
+    return cr_cross_entropy(in[0], in[1], &(cr_cross_entropy_options){.ignore_index = ignore, .label_smoothing = smoothing, .reduction = reduction});
+}
+static cr_tensor *cross_entropy_ignore(inputs in) { return cross_entropy_with(in, 2, 0, CR_MEAN); }
+static cr_tensor *cross_entropy_smooth(inputs in) { return cross_entropy_with(in, 0, 0.1, CR_MEAN); }
+static cr_tensor *cross_entropy_sum(inputs in) { return cross_entropy_with(in, -1, 0, CR_SUM); }
+static cr_tensor *cross_entropy_each(inputs in) { return cross_entropy_with(in, 1, 0.2, CR_EACH); }
+static cr_tensor *dropout(inputs in) {              /* a generator of its own: the same mask whenever it is called */
+    cr_generator *g = cr_generator_new(41);
+    cr_tensor *y = cr_dropout(in[0], 0.3, true, g);
+    cr_generator_free(g);
+    return y;
+}
+static cr_tensor *dropout_off(inputs in) { return cr_dropout(in[0], 0.3, false, NULL); }
+static cr_tensor *attention(inputs in) { return cr_attention(in[0], in[1], in[2], NULL); }
+static cr_tensor *attention_causal(inputs in) { return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true}); }
+static cr_tensor *attention_scaled(inputs in) { return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true, .scale = 0.7}); }
+static cr_tensor *attention_heads(inputs in) {      /* as in GPT: (B, T, H, D) in memory, seen as (B, H, T, D) */
+    return cr_attention(cr_transpose(in[0], 1, 2), cr_transpose(in[1], 1, 2), cr_transpose(in[2], 1, 2), &(cr_attention_options){.causal = true});
+}
+
+static const op_case op_cases[] = {
+    {"sum", "all", sum_all, ANYTHING, true, 105, {{SHAPE(3, 5, 7)}}},
+    {"sum", "all, 0-d", sum_all, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"sum", "all, empty", sum_all, ANYTHING, true, 1, {{SHAPE(3, 0)}}},
+    {"sum", "axis 0", sum_0, ANYTHING, true, 13, {{SHAPE(13, 7)}}},
+    {"sum", "axis 0, one row", sum_0, ANYTHING, true, 1, {{SHAPE(1, 17)}}},
+    {"sum", "axis 1, keepdim", sum_1, ANYTHING, true, 5, {{SHAPE(3, 5, 7)}}},
+    {"sum", "axis 1 empty", sum_1, ANYTHING, true, 1, {{SHAPE(3, 0, 7)}}},
+    {"sum", "last axis", sum_last, ANYTHING, true, 41, {{SHAPE(3, 41)}}},
+    {"sum", "last axis, long", sum_last, NUMBERS, false, 20011, {{SHAPE(3, 20011)}}},
+    {"sum", "axis 0, long", sum_0, NUMBERS, false, 1031, {{SHAPE(1031, 37)}}},
+    {"sum", "axes 0 and 2", sum_0_2, ANYTHING, true, 21, {{SHAPE(3, 5, 7)}}},
+    {"mean", "all", mean_all, FLOATS, true, 105, {{SHAPE(3, 5, 7)}}},
+    {"mean", "axes 0 and 2, keepdim", mean_0_2, FLOATS, true, 22, {{SHAPE(2, 5, 11)}}},
+    {"max", "all", max_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"max", "0-d", max_all, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"max", "axis 1", max_1, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"max", "no rows", max_1, ANYTHING, true, 1, {{SHAPE(0, 5, 7)}}},
+    {"max", "last axis", max_last, ANYTHING, true, 1, {{SHAPE(3, 41)}}},
+    {"max", "last axis, longer", max_last, ANYTHING, false, 1, {{SHAPE(5, 1037)}}},
+    {"min", "all", min_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"min", "axes 0 and 2", min_0_2, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"var", "all", var_all, FLOATS, true, 105, {{SHAPE(3, 5, 7)}}},
+    {"var", "last axis", var_last, FLOATS, true, 37, {{SHAPE(3, 37)}}},
+    {"var", "axis 0, correction 1.5", var_0, FLOATS, true, 13, {{SHAPE(13, 3)}}},
+    {"logsumexp", "all", logsumexp_all, FLOATS, true, 21, {{SHAPE(3, 7)}}},
+    {"logsumexp", "axis 1", logsumexp_1, FLOATS, true, 11, {{SHAPE(3, 11, 2), .lo = -80, .hi = 80}}},
+    {"argmax", "axis 0", argmax_0, NUMBERS, false, 1, {{SHAPE(11, 7)}}},
+    {"argmax", "last axis", argmax_last, NUMBERS, false, 1, {{SHAPE(3, 2, 101)}}},
+    {"argmin", "axis 1", argmin_1, NUMBERS, false, 1, {{SHAPE(3, 23, 5)}}},
+
+    {"reshape", "(5, -1, 7)", reshape_35, ANYTHING, true, 1, {{SHAPE(3, 35)}}},
+    {"reshape", "flat", reshape_flat, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"reshape", "empty", reshape_flat, ANYTHING, true, 1, {{SHAPE(3, 0, 7)}}},
+    {"reshape", "to 0-d", reshape_scalar, ANYTHING, true, 1, {{SHAPE(1, 1)}}},
+    {"view", "(3, 5, 7)", view_split, ANYTHING, true, 1, {{SHAPE(3, 35)}}},
+    {"transpose", "0 and 2", transpose_02, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"permute", "2 0 1", permute_201, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"slice", "1 to -1 by 2", slice_middle, ANYTHING, true, 1, {{SHAPE(3, 7, 2)}}},
+    {"slice", "nothing", slice_none, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
+    {"select", "axis 1", select_1, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"expand", "two axes", expand_3, ANYTHING, true, 4, {{SHAPE(2, 1, 5)}}},
+    {"squeeze", "all", squeeze_all, ANYTHING, true, 1, {{SHAPE(1, 5, 1)}}},
+    {"squeeze", "axis 1", squeeze_1, ANYTHING, true, 1, {{SHAPE(1, 1, 7)}}},
+    {"unsqueeze", "axis 1", unsqueeze_1, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
+    {"flatten", "from 1", flatten_12, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"contiguous", "of a transposed one", contiguous, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"contiguous", "larger than a tile", contiguous, ANYTHING, false, 1, {{SHAPE(37, 5, 41)}}},
+    {"contiguous", "0-d and one axis", contiguous, ANYTHING, true, 1, {{SHAPE(7)}}},
+    {"clone", "", clone, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"clone", "empty", clone, ANYTHING, true, 1, {{SHAPE(0)}}},
+    {"cat", "axis 0, one of them empty", cat_0, ANYTHING, true, 1, {{SHAPE(3, 5)}, {SHAPE(0, 5)}, {SHAPE(2, 5)}}},
+    {"cat", "last axis", cat_1, ANYTHING, true, 1, {{SHAPE(3, 2, 5)}, {SHAPE(3, 2, 11)}}},
+    {"stack", "axis 1", stack_1, ANYTHING, true, 1, {{SHAPE(3, 7)}, {SHAPE(3, 7)}}},
+    {"split", "3, 3 and 1", split_middle, ANYTHING, true, 1, {{SHAPE(2, 7, 3)}}},
+    {"cast", "to bfloat16 and back", cast, ANYTHING, false, 1, {{SHAPE(5, 37)}}},
+    {"transfer", "there and back", transfer, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
+    {"transfer", "of a transposed one", transfer_odd, ANYTHING, true, 1, {{SHAPE(3, 2, 5)}}},
+    {"alias", "", alias, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
+    {"unslice", "2, 5, 8... of 19", unslice, ANYTHING, true, 1, {{SHAPE(3, 5, 2)}}},
+    {"tril", "-1", pick_diagonal_low, ANYTHING, true, 1, {{SHAPE(2, 5, 7)}}},
+    {"tril", "0", pick_low, ANYTHING, true, 1, {{SHAPE(7, 3)}}},
+    {"triu", "1", pick_diagonal_high, ANYTHING, true, 1, {{SHAPE(7, 5)}}},
+
+    {"matmul", "(5, 7) (7, 3)", matmul, NUMBERS, true, 7, {{SHAPE(5, 7)}, {SHAPE(7, 3)}}},
+    {"matmul", "vector vector", matmul, NUMBERS, true, 11, {{SHAPE(11)}, {SHAPE(11)}}},
+    {"matmul", "matrix vector", matmul, NUMBERS, true, 11, {{SHAPE(5, 11)}, {SHAPE(11)}}},
+    {"matmul", "vector batch", matmul, NUMBERS, true, 5, {{SHAPE(5)}, {SHAPE(3, 5, 2)}}},
+    {"matmul", "batch", matmul, NUMBERS, true, 7, {{SHAPE(2, 5, 7)}, {SHAPE(2, 7, 3)}}},
+    {"matmul", "batch broadcast", matmul, NUMBERS, true, 7, {{SHAPE(3, 1, 5, 7)}, {SHAPE(2, 7, 3)}}},
+    {"matmul", "batch times one matrix", matmul, NUMBERS, true, 7, {{SHAPE(2, 3, 5, 7)}, {SHAPE(7, 11)}}},
+    {"matmul", "K 0", matmul, NUMBERS, true, 1, {{SHAPE(3, 0)}, {SHAPE(0, 5)}}},
+    {"matmul", "M 0", matmul, NUMBERS, true, 1, {{SHAPE(0, 3)}, {SHAPE(3, 5)}}},
+    {"matmul", "both transposed", matmul_turned, NUMBERS, true, 7, {{SHAPE(7, 5)}, {SHAPE(3, 7)}}},
+    {"matmul", "one row", matmul, NUMBERS, true, 13, {{SHAPE(1, 13)}, {SHAPE(13, 5)}}},
+    {"matmul", "one row, larger", matmul, NUMBERS, false, 67, {{SHAPE(1, 67)}, {SHAPE(67, 131)}}},
+    {"matmul", "larger", matmul, FLOATS, false, 131, {{SHAPE(67, 131)}, {SHAPE(131, 71)}}},
+    {"matmul", "larger, both transposed", matmul_turned, FLOATS, false, 131, {{SHAPE(131, 67)}, {SHAPE(71, 131)}}},
+    {"linear", "bias", linear, FLOATS, true, 7, {{SHAPE(2, 5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
+    {"linear", "no bias, one vector", linear_bare, FLOATS, true, 7, {{SHAPE(7)}, {SHAPE(3, 7)}}},
+    {"linear", "no rows", linear, FLOATS, true, 7, {{SHAPE(0, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
+    {"linear", "relu", linear_relu, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
+    {"linear", "gelu", linear_gelu, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
+    {"linear", "gelu_tanh", linear_gelu_tanh, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
+    {"linear", "silu, no bias", linear_silu, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}}},
+    {"linear", "tanh", linear_tanh, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
+    {"linear", "sigmoid", linear_sigmoid, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
+    {"linear", "larger", linear_gelu, FLOATS, false, 131, {{SHAPE(61, 131)}, {SHAPE(67, 131)}, {SHAPE(67)}}},
+
+    {"gather", "axis 0", gather_0, ANYTHING, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}}},
+    {"gather", "axis 1", gather_1, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}}},
+    {"gather", "int32", gather_narrow, ANYTHING, true, 4, {{SHAPE(3, 5)}, {SHAPE(3, 4), .fill = INDEX, .hi = 5}}},
+    {"gather", "nothing", gather_0, ANYTHING, true, 1, {{SHAPE(5, 7)}, {SHAPE(0, 7), .fill = INDEX, .hi = 5}}},
+    {"scatter_add", "axis 0", scatter_add_0, NUMBERS, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"scatter_add", "axis 1", scatter_add_1, NUMBERS, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"masked_fill", "", masked_fill, FLOATS, true, 1, {{SHAPE(3, 5, 7)}, {SHAPE(5, 7), .fill = MASK}}},
+
+    {"softmax", "last axis", softmax_last, FLOATS, true, 7, {{SHAPE(4, 7)}}},
+    {"softmax", "0-d", softmax_last, FLOATS, true, 1, {{.ndim = 0}}},
+    {"softmax", "one", softmax_last, FLOATS, true, 1, {{SHAPE(5, 1)}}},
+    {"softmax", "empty rows", softmax_last, FLOATS, true, 1, {{SHAPE(0, 5)}}},
+    {"softmax", "axis 0", softmax_0, FLOATS, true, 5, {{SHAPE(5, 3, 2)}}},
+    {"softmax", "long, large", softmax_last, FLOATS, false, 1031, {{SHAPE(3, 1031), .lo = -60, .hi = 60}}},
+    {"log_softmax", "last axis", log_softmax_last, FLOATS, true, 7, {{SHAPE(4, 7)}}},
+    {"log_softmax", "0-d", log_softmax_last, FLOATS, true, 1, {{.ndim = 0}}},
+    {"log_softmax", "axis 1", log_softmax_1, FLOATS, true, 5, {{SHAPE(2, 5, 3)}}},
+    {"log_softmax", "long", log_softmax_last, FLOATS, false, 1031, {{SHAPE(3, 1031), .lo = -60, .hi = 60}}},
+    {"layer_norm", "weight and bias", layer_norm, FLOATS, true, 11, {{SHAPE(2, 3, 11)}, {SHAPE(11)}, {SHAPE(11)}}},
+    {"layer_norm", "weight", layer_norm_w, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(7)}}},
+    {"layer_norm", "bare", layer_norm_bare, FLOATS, true, 13, {{SHAPE(5, 13)}}},
+    {"layer_norm", "no rows", layer_norm, FLOATS, true, 7, {{SHAPE(0, 7)}, {SHAPE(7)}, {SHAPE(7)}}},
+    {"layer_norm", "long", layer_norm, FLOATS, false, 1031, {{SHAPE(7, 1031), .lo = 3, .hi = 5}, {SHAPE(1031)}, {SHAPE(1031)}}},
+    {"layer_norm", "many rows", layer_norm, FLOATS, false, 509, {{SHAPE(509, 17)}, {SHAPE(17)}, {SHAPE(17)}}},
+    {"rms_norm", "weight", rms_norm, FLOATS, true, 11, {{SHAPE(2, 3, 11)}, {SHAPE(11)}}},
+    {"rms_norm", "bare", rms_norm_bare, FLOATS, true, 7, {{SHAPE(5, 7)}}},
+    {"rms_norm", "long", rms_norm, FLOATS, false, 1031, {{SHAPE(7, 1031)}, {SHAPE(1031)}}},
+    {"embedding", "", embedding, ANYTHING, true, 6, {{SHAPE(5, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 5}}},
+    {"embedding", "int32, many of few", embedding_narrow, FLOATS, true, 41, {{SHAPE(3, 5)}, {SHAPE(41), .fill = INDEX, .hi = 3}}},
+    {"embedding", "one index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {.ndim = 0, .fill = INDEX, .hi = 3}}},
+    {"embedding", "no index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {SHAPE(0), .fill = INDEX, .hi = 3}}},
+    {"embedding_bwd", "", embedding_bwd, FLOATS, true, 6, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 5}}},
+    {"cross_entropy", "mean", cross_entropy, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(5), .fill = INDEX, .hi = 7}}},
+    {"cross_entropy", "mean, (B, T, V)", cross_entropy, FLOATS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 7}}},
+    {"cross_entropy", "ignored rows", cross_entropy_ignore, FLOATS, true, 5, {{SHAPE(11, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},
+    {"cross_entropy", "ignored, smoothed", cross_entropy_smooth, FLOATS, true, 5, {{SHAPE(11, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},
+    {"cross_entropy", "sum", cross_entropy_sum, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(5), .fill = INDEX, .hi = 7}}},
+    {"cross_entropy", "each", cross_entropy_each, FLOATS, true, 7, {{SHAPE(3, 2, 7)}, {SHAPE(3, 2), .fill = INDEX, .hi = 7}}},
+    {"cross_entropy", "long", cross_entropy, FLOATS, false, 1031, {{SHAPE(7, 1031), .lo = -40, .hi = 40}, {SHAPE(7), .fill = INDEX, .hi = 1031}}},
+    {"dropout", "0.3", dropout, FLOATS, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"dropout", "not training", dropout_off, FLOATS, true, 1, {{SHAPE(3, 5)}}},
+    {"attention", "", attention, FLOATS, true, 7, {{SHAPE(1, 2, 5, 4)}, {SHAPE(1, 2, 7, 4)}, {SHAPE(1, 2, 7, 4)}}},
+    {"attention", "causal", attention_causal, FLOATS, true, 5, {{SHAPE(2, 1, 5, 3)}, {SHAPE(2, 1, 5, 3)}, {SHAPE(2, 1, 5, 3)}}},
+    {"attention", "causal, keys before", attention_scaled, FLOATS, true, 7, {{SHAPE(1, 2, 3, 5)}, {SHAPE(1, 2, 7, 5)}, {SHAPE(1, 2, 7, 5)}}},
+    {"attention", "causal, queries that see nothing", attention_causal, FLOATS, true, 5, {{SHAPE(1, 2, 5, 3)}, {SHAPE(1, 2, 2, 3)}, {SHAPE(1, 2, 2, 3)}}},
+    {"attention", "no keys", attention, FLOATS, true, 5, {{SHAPE(1, 2, 3, 4)}, {SHAPE(1, 2, 0, 4)}, {SHAPE(1, 2, 0, 4)}}},
+    {"attention", "no queries", attention, FLOATS, true, 5, {{SHAPE(2, 1, 0, 4)}, {SHAPE(2, 1, 3, 4)}, {SHAPE(2, 1, 3, 4)}}},
+    {"attention", "heads inside", attention_heads, FLOATS, true, 5, {{SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}}},
+    {"attention", "longer", attention_causal, FLOATS, false, 131, {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}}},
+};
+enum { OP_CASES = sizeof op_cases / sizeof *op_cases };
+
+/* An entry of `in` that was never written has ndim 0 and no numbers: a 0-d input is told from it by its place. */
+static int case_inputs(const op_case *c) {
+    int n = 1;
+    for (int i = 1; i < 4; i++) if (c->in[i].ndim || c->in[i].fill != REALS) n = i + 1;
+    return n;
+}
+
+#endif

@@ -1,0 +1,153 @@
+/* test_index_cpu.c - the cpu device's gather, scatter-add, take-rows and add-rows: values, order, refusals, guards, threads. */
+#include "box.h"
+
+#include "dev/cpu/cpu.h"
+
+static box dense(cr_dtype dt, int n, const int64_t *shape) {
+    int64_t strides[CR_MAX_DIMS];
+    cr_strides_contiguous(n, shape, strides);
+    return box_make(dt, n, shape, strides);
+}
+
+static box indices(cr_dtype dt, int n, const int64_t *shape, int64_t size) {
+    box b = dense(dt, n, shape);
+    size_t step = cr_dtype_size(dt);
+    for (int64_t i = 0; i < b.t.numel; i++)
+        cr_store_i64((char *)b.s.data + (size_t)(b.t.offset + i) * step, dt, box_draw(3) ? box_draw((uint32_t)size) : (uint32_t)(size - 1));   /* many alike */
+    memcpy(b.before, b.memory, b.bytes);
+    return b;
+}
+
+static int64_t index_of(const box *b, int64_t i) {
+    cr_dtype dt = (cr_dtype)b->t.dtype;
+    return cr_load_i64((const char *)b->s.data + (size_t)(b->t.offset + i) * cr_dtype_size(dt), dt);
+}
+static char *item(const box *b, int64_t i) { return (char *)b->s.data + (size_t)(b->t.offset + i) * cr_dtype_size((cr_dtype)b->t.dtype); }
+static const char *old(const box *b, int64_t i) { return (const char *)b->before + (item(b, i) - (const char *)b->memory); }
+
+/* want[to[i]] += x[i], started from y's old values, in the order of i; then compared with y. */
+static void check_sums(const char *what, const box *y, const box *x, const int64_t *to) {
+    cr_dtype dt = (cr_dtype)y->t.dtype;
+    size_t size = cr_dtype_size(dt);
+    bool half = dt == CR_F16 || dt == CR_BF16;
+    double *sum = malloc((size_t)(y->t.numel + 1) * sizeof *sum);
+    uint64_t *whole = malloc((size_t)(y->t.numel + 1) * sizeof *whole);
+    for (int64_t i = 0; i < y->t.numel; i++) {
+        if (cr_dtype_is_float(dt)) sum[i] = cr_load_f64(old(y, i), dt);
+        else whole[i] = (uint64_t)cr_load_i64(old(y, i), dt);
+    }
+    for (int64_t i = 0; i < x->t.numel; i++) {
+        if (dt == CR_F64) sum[to[i]] += cr_load_f64(item(x, i), dt);
+        else if (cr_dtype_is_float(dt)) sum[to[i]] = (double)((float)sum[to[i]] + (float)cr_load_f64(item(x, i), dt));
+        else if (dt == CR_BOOL) whole[to[i]] |= (uint64_t)cr_load_i64(item(x, i), dt);
+        else whole[to[i]] += (uint64_t)cr_load_i64(item(x, i), dt);
+    }
+    for (int64_t i = 0; i < y->t.numel; i++) {
+        uint64_t want = 0;
+        if (half) { uint16_t h = dt == CR_BF16 ? cr_f32_to_bf16((float)sum[i]) : cr_f32_to_f16((float)sum[i]); memcpy(&want, &h, 2); }
+        else if (cr_dtype_is_float(dt)) cr_store_f64(&want, dt, sum[i]);
+        else cr_store_i64(&want, dt, (int64_t)whole[i]);
+        CHECK(!memcmp(&want, item(y, i), size), "%s %s: element %lld is %g", what, cr_dtype_name(dt), (long long)i, cr_load_f64(item(y, i), dt));
+    }
+    free(sum); free(whole);
+}
+
+/* Runs twice, with two threads and with one: the bits must agree, and nothing be written around. */
+#define TWICE(what, y, call)                                                                                        \
+    do {                                                                                                            \
+        cr_set_num_threads(2);                                                                                      \
+        OK(call);                                                                                                   \
+        unsigned char *two = malloc((y)->bytes);                                                                    \
+        memcpy(two, (y)->memory, (y)->bytes);                                                                       \
+        memcpy((y)->memory, (y)->before, (y)->bytes);                                                               \
+        cr_set_num_threads(1);                                                                                      \
+        OK(call);                                                                                                   \
+        CHECK(!memcmp(two, (y)->memory, (y)->bytes), "%s: one thread and two differ", what);                        \
+        CHECK(!box_spilled(y), "%s: wrote outside", what);                                                          \
+        free(two);                                                                                                  \
+        test_ran_on(cr_cpu());                                                                                      \
+    } while (0)
+
+static const struct { int64_t M, R, N, K; } shapes[] = {
+    {1, 1, 1, 1}, {1, 5, 1, 7}, {3, 5, 1, 4}, {2, 7, 3, 5}, {1, 11, 13, 40}, {700, 3, 1, 90}, {1, 50, 300, 200}, {5, 4, 70, 600}, {2, 3, 0, 4}, {0, 3, 2, 4}, {2, 3, 4, 0}, {1, 4, 50000, 2},
+};
+
+TEST(gather_every_dtype) {
+    box_state = test_seed();
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int dt = 0; dt < CR_DTYPES; dt++) {
+            int64_t M = shapes[s].M, R = shapes[s].R, N = shapes[s].N, K = shapes[s].K;
+            box x = dense((cr_dtype)dt, 3, (int64_t[]){M, R, N}), y = dense((cr_dtype)dt, 3, (int64_t[]){M, K, N});
+            box index = indices(box_draw(2) ? CR_I64 : CR_I32, 3, (int64_t[]){M, K, N}, R);
+            TWICE("gather", &y, cr_cpu_gather(box_tensor(&y), box_tensor(&x), box_tensor(&index), M, R, N, K));
+            for (int64_t i = 0; i < y.t.numel; i++) {
+                int64_t m = i / N / K, n = i % N, from = (m * R + index_of(&index, i)) * N + n;
+                CHECK(!memcmp(item(&y, i), item(&x, from), cr_dtype_size((cr_dtype)dt)), "gather %s: element %lld", cr_dtype_name((cr_dtype)dt), (long long)i);
+            }
+            box_drop(&x); box_drop(&y); box_drop(&index);
+        }
+}
+
+TEST(scatter_add_every_dtype) {
+    box_state = test_seed();
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int dt = 0; dt < CR_DTYPES; dt++) {
+            int64_t M = shapes[s].M, R = shapes[s].R, N = shapes[s].N, K = shapes[s].K;
+            box y = dense((cr_dtype)dt, 3, (int64_t[]){M, R, N}), src = dense((cr_dtype)dt, 3, (int64_t[]){M, K, N});
+            box index = indices(box_draw(2) ? CR_I64 : CR_I32, 3, (int64_t[]){M, K, N}, R);
+            TWICE("scatter_add", &y, cr_cpu_scatter_add(box_tensor(&y), box_tensor(&index), box_tensor(&src), M, R, N, K));
+            int64_t *to = malloc((size_t)(src.t.numel + 1) * sizeof *to);
+            for (int64_t i = 0; i < src.t.numel; i++) to[i] = (i / N / K * R + index_of(&index, i)) * N + i % N;
+            check_sums("scatter_add", &y, &src, to);
+            free(to);
+            box_drop(&y); box_drop(&src); box_drop(&index);
+        }
+}
+
+TEST(rows_every_dtype) {
+    static const struct { int64_t V, C, I; } cases[] = {{1, 1, 1}, {5, 3, 7}, {65, 128, 768}, {300, 1000, 50}, {4, 7, 0}, {3, 0, 5}, {7, 20, 9000}};
+    box_state = test_seed();
+    for (size_t s = 0; s < sizeof cases / sizeof *cases; s++)
+        for (int dt = 0; dt < CR_DTYPES; dt++) {
+            int64_t rows = cases[s].V, C = cases[s].C, I = cases[s].I;
+            box w = dense((cr_dtype)dt, 2, (int64_t[]){rows, C}), y = dense((cr_dtype)dt, 2, (int64_t[]){I, C});
+            box index = indices(box_draw(2) ? CR_I64 : CR_I32, 1, (int64_t[]){I}, rows);
+            TWICE("take_rows", &y, cr_cpu_take_rows(box_tensor(&y), box_tensor(&w), box_tensor(&index)));
+            int64_t *to = malloc((size_t)(y.t.numel + 1) * sizeof *to);
+            for (int64_t i = 0; i < y.t.numel; i++) {
+                to[i] = index_of(&index, i / C) * C + i % C;
+                CHECK(!memcmp(item(&y, i), item(&w, to[i]), cr_dtype_size((cr_dtype)dt)), "take_rows %s: element %lld", cr_dtype_name((cr_dtype)dt), (long long)i);
+            }
+            TWICE("add_rows", &w, cr_cpu_add_rows(box_tensor(&w), box_tensor(&index), box_tensor(&y)));
+            check_sums("add_rows", &w, &y, to);
+            free(to);
+            box_drop(&w); box_drop(&y); box_drop(&index);
+        }
+}
+
+/* A bad index anywhere is found before the first byte is written. */
+TEST(indices_out_of_range) {
+    static const int64_t bad[] = {5, -1, INT32_MAX, INT32_MIN};
+    static const char *const said[] = {"index 5 at position 23 is out of range for size 5", "index -1 at position 23", "index 2147483647", "index -2147483648"};
+    box_state = test_seed();
+    for (int i = 0; i < 8; i++) {
+        cr_dtype dt = i % 2 ? CR_I32 : CR_I64;
+        box x = dense(CR_F32, 3, (int64_t[]){3, 5, 2}), y = dense(CR_F32, 3, (int64_t[]){3, 4, 2}), index = indices(dt, 3, (int64_t[]){3, 4, 2}, 5);
+        cr_store_i64(item(&index, 23), dt, bad[i / 2]);
+        FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_gather(box_tensor(&y), box_tensor(&x), box_tensor(&index), 3, 5, 2, 4));
+        FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_scatter_add(box_tensor(&x), box_tensor(&index), box_tensor(&y), 3, 5, 2, 4));
+        FAILS(CR_BAD_INDEX, "[gather]", cr_cpu_gather(box_tensor(&y), box_tensor(&x), box_tensor(&index), 3, 5, 2, 4));
+        CHECK(!memcmp(x.memory, x.before, x.bytes) && !memcmp(y.memory, y.before, y.bytes), "something was written");
+        box w = dense(CR_BF16, 2, (int64_t[]){5, 3}), g = dense(CR_BF16, 2, (int64_t[]){24, 3});
+        FAILS(CR_BAD_INDEX, "out of range for size 5", cr_cpu_add_rows(box_tensor(&w), box_tensor(&index), box_tensor(&g)));
+        FAILS(CR_BAD_INDEX, "[embedding]", cr_cpu_take_rows(box_tensor(&g), box_tensor(&w), box_tensor(&index)));
+        CHECK(!memcmp(w.memory, w.before, w.bytes) && !memcmp(g.memory, g.before, g.bytes), "something was written");
+        box_drop(&x); box_drop(&y); box_drop(&index); box_drop(&w); box_drop(&g);
+    }
+    box big = indices(CR_I32, 1, (int64_t[]){100000}, 5), w = dense(CR_U8, 2, (int64_t[]){5, 1}), y = dense(CR_U8, 2, (int64_t[]){100000, 1});
+    cr_store_i64(item(&big, 77777), CR_I32, 9);
+    FAILS(CR_BAD_INDEX, "index 9 at position 77777 is out of range for size 5", cr_cpu_take_rows(box_tensor(&y), box_tensor(&w), box_tensor(&big)));
+    big.t.dtype = CR_F32;
+    FAILS(CR_BAD_TYPE, "float32", cr_cpu_take_rows(box_tensor(&y), box_tensor(&w), box_tensor(&big)));
+    box_drop(&big); box_drop(&w); box_drop(&y);
+}

@@ -1,0 +1,435 @@
+/* test_io.c - JSON, safetensors and checkpoints: what goes out comes back, what is broken is refused with its reason, what is
+ * interrupted leaves the old files. */
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "test.h"
+
+#include "folder.h"
+#include "io/file.h"
+#include "io/json.h"
+
+/* ---- JSON.  tests/py/check_json.py compares with Python's reader, fuzz_json.c changes documents at random */
+TEST(json_values) {
+    static const char text[] = " {\"a\": [1, -2.5e3, 9223372036854775807, 9223372036854775808, -9223372036854775808, 1e-400],\n"
+                               "\"\\u00e9\\ud83d\\ude00\\n\": \"x\\u0000y\", \"t\": true, \"f\": false, \"n\": null, \"o\": {}} ";
+    cr_json *root = cr_json_parse("test", "text", text, sizeof text - 1);
+    REQUIRE(root, "%s", cr_error());
+    const cr_json *a = cr_json_get(root, "a"), *s = cr_json_get(root, "\xc3\xa9\xf0\x9f\x98\x80\n");
+    CHECK(root->kind == CR_JSON_OBJECT && root->count == 6 && a && a->kind == CR_JSON_ARRAY && a->count == 6, "structure");
+    const struct { bool integral; int64_t integer; double number; } want[] = {
+        {true, 1, 1}, {false, 0, -2500}, {true, INT64_MAX, 0x1p63}, {false, 0, 0x1p63}, {true, INT64_MIN, -0x1p63}, {false, 0, 0}};
+    const cr_json *v = a->first;
+    for (int i = 0; i < 6; i++, v = v->next)
+        CHECK(v->kind == CR_JSON_NUMBER && v->integral == want[i].integral && v->number == want[i].number && (!v->integral || v->integer == want[i].integer),
+              "number %d: %d %lld %.17g", i, v->integral, (long long)v->integer, v->number);
+    CHECK(s && s->kind == CR_JSON_STRING && s->bytes == 3 && !memcmp(s->text, "x\0y", 4), "string");
+    CHECK(cr_json_get(root, "t")->truth && !cr_json_get(root, "f")->truth && cr_json_get(root, "n")->kind == CR_JSON_NULL, "words");
+    CHECK(!cr_json_get(root, "b") && !cr_json_get(a, "a") && !cr_json_get(NULL, "a"), "absent members");
+    cr_json_free(root);
+}
+
+TEST(json_refused) {
+    const struct { const char *text, *message; } bad[] = {
+        {"", "at byte 0: expected a value"}, {"{\"a\": 1,}", "at byte 8: expected a string"}, {"[1,]", "at byte 3: expected a value"},
+        {"[1 2]", "at byte 3: expected ',' or ']'"}, {"{\"a\" 1}", "at byte 5: expected ':'"}, {"[1] x", "at byte 4: something follows the value"},
+        {"{\"a\": 1, \"b\": 2, \"\\u0061\": 3}", "a key appears twice"}, {"01", "something follows"}, {"1.", "digits after the point"},
+        {"1e+", "digits of an exponent"}, {"-", "expected a value"}, {"nul", "expected a value"}, {"\"a\nb\"", "a control character"},
+        {"\"\\q\"", "unknown escape"}, {"\"\\u12g4\"", "four hexadecimal digits"}, {"\"\\ud800\"", "half of a surrogate pair"},
+        {"\"\\udc00\"", "half of a surrogate pair"}, {"\"\xff\"", "invalid UTF-8"}, {"\"abc", "a string without end"}, {"1e999", "beyond the range of a double"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) FAILS(CR_IO, bad[i].message, cr_json_parse("test", "text", bad[i].text, strlen(bad[i].text)));
+    char deep[2 * CR_JSON_DEPTH + 2];
+    memset(deep, '[', CR_JSON_DEPTH + 1);
+    memset(deep + CR_JSON_DEPTH + 1, ']', CR_JSON_DEPTH + 1);
+    FAILS(CR_IO, "nested too deeply", cr_json_parse("test", "text", deep, sizeof deep));
+    cr_json *root = cr_json_parse("test", "text", deep + 1, sizeof deep - 2);
+    CHECK(root, "depth %d: %s", CR_JSON_DEPTH, cr_error());
+    cr_json_free(root);
+}
+
+/* ---- safetensors */
+static cr_params *every_dtype(void) {
+    cr_params *p = cr_params_new();
+    char name[32];
+    cr_scope_begin();
+    for (int dt = 0; dt < CR_DTYPES; dt++) {
+        snprintf(name, sizeof name, "%s.\"\xc3\xa9\"\n", cr_dtype_name((cr_dtype)dt));
+        cr_tensor *t = cr_to(cr_arange(0, 15, 1, CR_F64, cr_cpu()), (cr_dtype)dt, cr_cpu());
+        OK(cr_params_add(p, name, cr_transpose(cr_reshape(t, CR_LIST(3, 5)), 0, 1)));      /* strided: (5, 3) */
+    }
+    OK(cr_params_add(p, "scalar", cr_full(CR_ALL, -2.5, CR_F64, cr_cpu())));
+    OK(cr_params_add(p, "empty", cr_zeros(CR_LIST(0, 7), CR_F16, cr_cpu())));
+    OK(cr_params_add(p, "ref", cr_full(CR_LIST(3), 0.1, CR_BF16, cr_ref())));
+    cr_scope_end();
+    return p;
+}
+
+static void check_same(const cr_params *a, const cr_params *b, const cr_device *dev) {
+    REQUIRE(cr_params_count(a) == cr_params_count(b), "%lld tensors became %lld", (long long)cr_params_count(a), (long long)cr_params_count(b));
+    for (int64_t i = 0; i < cr_params_count(a); i++) {
+        const cr_tensor *x = cr_params_at(a, i), *y = cr_params_at(b, i);
+        CHECK(!strcmp(cr_params_name(a, i), cr_params_name(b, i)), "'%s' became '%s'", cr_params_name(a, i), cr_params_name(b, i));
+        REQUIRE(cr_dtype_of(x) == cr_dtype_of(y) && cr_ndim(x) == cr_ndim(y) && cr_numel(x) == cr_numel(y) && cr_device_of(y) == dev, "'%s' became another tensor", cr_params_name(a, i));
+        for (int d = 0; d < cr_ndim(x); d++) CHECK(cr_size(x, d) == cr_size(y, d), "'%s': axis %d", cr_params_name(a, i), d);
+        unsigned char u[200], v[200];
+        const size_t bytes = (size_t)cr_numel(x) * cr_dtype_size(cr_dtype_of(x));
+        OK(cr_read(x, cr_dtype_of(x), u, bytes));
+        OK(cr_read(y, cr_dtype_of(y), v, bytes));
+        CHECK(!memcmp(u, v, bytes), "'%s' has other bits", cr_params_name(a, i));
+        test_ran_on(dev);
+    }
+}
+
+TEST(safetensors_round_trip) {
+    const char *path = folder_path("all.safetensors");
+    cr_params *p = every_dtype();
+    OK(cr_save(path, p, "{\"format\": \"pt\", \"\\u00e9\": \"two\\nlines \\\"quoted\\\"\", \"empty\": \"\"}"));
+    for (int d = 0; cr_device_at(d); d++) {
+        cr_params *q = cr_load(path, cr_device_at(d));
+        REQUIRE(q, "%s", cr_error());
+        check_same(p, q, cr_device_at(d));
+        cr_params_free(q);
+    }
+    char *value = cr_load_metadata(path, "\xc3\xa9");
+    CHECK(value && !strcmp(value, "two\nlines \"quoted\""), "metadata '%s'", value ? value : "(none)");
+    cr_free(value);
+    value = cr_load_metadata(path, "empty");
+    CHECK(value && !*value, "metadata");
+    cr_free(value);
+    CHECK(!cr_load_metadata(path, "absent") && !cr_error(), "a key that is not there: %s", cr_error());
+    size_t bytes;
+    char *file = file_get(path, &bytes);
+    CHECK((unsigned char)file[0] % 64 == 56, "the data starts at %d, not at a multiple of 64", 8 + (unsigned char)file[0]);
+    free(file);
+    cr_params_free(p);
+}
+
+TEST(safetensors_mapped_is_writable) {              /* and the file keeps what it has; so do other loads, and tensors outlive the set */
+    const char *path = folder_path("w.safetensors");
+    cr_params *p = cr_params_new();
+    cr_scope_begin();
+    OK(cr_params_add(p, "w", cr_ones(CR_LIST(1000, 7), CR_F32, cr_cpu())));
+    OK(cr_save(path, p, NULL));
+    cr_params *q = cr_load(path, cr_cpu()), *r = cr_load(path, cr_cpu());
+    cr_tensor *w = cr_retain(cr_params_get(q, "w"));
+    cr_params_free(q);
+    CHECK(cr_fill_(w, 3) != NULL, "%s", cr_error());
+    CHECK(cr_item(cr_sum(w, CR_ALL, false)) == 21000, "written");
+    CHECK(cr_item(cr_sum(cr_params_get(r, "w"), CR_ALL, false)) == 7000, "another load sees it");
+    OK(cr_save(path, r, NULL));                     /* over the file that is mapped */
+    CHECK(cr_item(cr_sum(cr_params_get(r, "w"), CR_ALL, false)) == 7000, "after saving over it");
+    cr_release(w);
+    cr_params_free(r);
+    cr_params_free(p);
+    cr_scope_end();
+}
+
+static void put_safetensors(const char *path, const char *header, size_t said, const void *data, size_t bytes) {
+    char file[4096] = {0};
+    const size_t n = strlen(header);
+    for (int i = 0; i < 8; i++) file[i] = (char)(said >> 8 * i);
+    memcpy(file + 8, header, n);
+    if (bytes) memcpy(file + 8 + n, data, bytes);
+    file_put(path, file, 8 + n + bytes);
+}
+
+TEST(safetensors_misaligned) {                      /* legal: the data may start anywhere */
+    const char *path = folder_path("odd.safetensors"), *header = "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[1,9]}}";
+    put_safetensors(path, header, strlen(header), "\x07\0\0\x80\x3f\0\0\0\xc0", 9);
+    cr_params *p = cr_load(path, cr_cpu());
+    REQUIRE(p, "%s", cr_error());
+    float w[2];
+    OK(cr_read(cr_params_get(p, "w"), CR_F32, w, sizeof w));
+    CHECK(w[0] == 1 && w[1] == -2, "%g %g", (double)w[0], (double)w[1]);
+    cr_params_free(p);
+}
+
+TEST(safetensors_refused) {
+    const char *path = folder_path("bad.safetensors");
+#define ONE(dtype, shape, offsets) "{\"w\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+    const struct { const char *header; size_t bytes; const char *message; } bad[] = {
+        {ONE("F32", "[2]", "[0,8]"), 7, "'w' ends at byte 8 of the data, which is 7 bytes long"}, {ONE("F32", "[2]", "[0,8]"), 9, "the tensors end at byte 8 of 9"},
+        {ONE("F32", "[2]", "[1,9]"), 9, "'w' starts at byte 1"}, {ONE("F32", "[3]", "[0,8]"), 8, "'w' has 8 bytes of data, its shape and dtype take 12"},
+        {ONE("F8_E4M3", "[8]", "[0,8]"), 8, "dtype \"F8_E4M3\""}, {ONE("f32", "[2]", "[0,8]"), 8, "dtype \"f32\""},
+        {ONE("F32", "[-2]", "[0,8]"), 8, "integers of at least 0"}, {ONE("F32", "[2.0]", "[0,8]"), 8, "integers of at least 0"},
+        {ONE("F32", "[\"2\"]", "[0,8]"), 8, "integers of at least 0"}, {ONE("F32", "2", "[0,8]"), 8, "no \"shape\""},
+        {ONE("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8, "9 axes, the most are 8"}, {ONE("F32", "[4611686018427387904,4]", "[0,8]"), 8, "more elements than"},
+        {ONE("F32", "[2]", "[8,0]"), 8, "0 <= begin <= end"}, {ONE("F32", "[2]", "[0,8,9]"), 8, "0 <= begin <= end"}, {ONE("F32", "[2]", "[0,1e1]"), 8, "0 <= begin <= end"},
+        {ONE("F32", "[2]", "[0,9223372036854775807]"), 8, "ends at byte 9223372036854775807"}, {ONE("F32", "[2]", "[-8,0]"), 8, "0 <= begin <= end"},
+        {ONE("BOOL", "[2]", "[0,2]"), 2, "has the byte 88 at 0: a bool is 0 or 1"},
+        {"{\"w\":[]}", 0, "not described by an object"}, {"{\"\":{}}", 0, "empty or holds a NUL"}, {"{\"a\\u0000b\":{}}", 0, "empty or holds a NUL"}, {"{\"w\":{}}", 0, "no \"dtype\""},
+        {"{\"__metadata__\":[]}", 0, "is not an object"}, {"{\"__metadata__\":{\"a\":1}}", 0, "'a', which is not a string"},
+        {"{\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"v\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "starts at byte 0 of the data, the tensor before it ends at 1"},
+        {"{\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"v\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}", 3, "starts at byte 2"},
+        {"{\"w\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"w\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, "a key appears twice"},
+        {" {}", 0, "does not start with '{'"}, {"[]", 0, "does not start with '{'"}, {"{} x", 0, "something follows"}, {"", 0, "does not start with '{'"}};
+    char data[16];
+    memset(data, 'X', sizeof data);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        put_safetensors(path, bad[i].header, strlen(bad[i].header), data, bad[i].bytes);
+        FAILS(CR_IO, bad[i].message, cr_load(path, cr_cpu()));
+    }
+    put_safetensors(path, "{}", 3, NULL, 0);
+    FAILS(CR_IO, "it says 3 bytes of header, behind the length are 2", cr_load(path, cr_cpu()));
+    put_safetensors(path, "{}", SIZE_MAX, NULL, 0);
+    FAILS(CR_IO, "it says 18446744073709551615 bytes of header", cr_load(path, cr_cpu()));
+    file_put(path, "", 0);
+    FAILS(CR_IO, "0 bytes are no header", cr_load(path, cr_cpu()));
+    FAILS(CR_IO, "No such file", cr_load("/nowhere/w.safetensors", cr_cpu()));
+    FAILS(CR_IO, "Is a directory", cr_load("/", cr_cpu()));
+    FAILS(CR_BAD_VALUE, "NULL", cr_load(NULL, cr_cpu()));
+    FAILS(CR_BAD_VALUE, "NULL", cr_load(path, NULL));
+    FAILS(CR_IO, "No such file", cr_load_metadata("/nowhere/w.safetensors", "a"));
+}
+
+TEST(save_refused) {
+    cr_params *p = cr_params_new(), *named = cr_params_new();
+    cr_tensor *t = cr_ones(CR_LIST(300000), CR_F32, cr_cpu());
+    OK(cr_params_add(p, "w", t));
+    OK(cr_params_add(named, "__metadata__", t));
+    const char *path = folder_path("x.safetensors");
+    FAILS(CR_BAD_VALUE, "is not a JSON object", cr_save(path, p, "[]"));
+    FAILS(CR_BAD_VALUE, "'a', which is not a string", cr_save(path, p, "{\"a\": 1}"));
+    FAILS(CR_IO, "not valid JSON", cr_save(path, p, "{"));
+    FAILS(CR_BAD_VALUE, "cannot be named '__metadata__'", cr_save(path, named, NULL));
+    FAILS(CR_IO, "cannot create '/nowhere/x'", cr_save("/nowhere/x", p, NULL));
+    FAILS(CR_IO, "/dev/full", cr_save("/dev/full", p, NULL));       /* no device is replaced by a file */
+    FAILS(CR_BAD_VALUE, "NULL", cr_save(NULL, p, NULL));
+    FAILS(CR_BAD_VALUE, "NULL", cr_save(path, NULL, NULL));
+    CHECK(!cr_os_exists(path), "a refused file is there");
+    cr_params_free(p);
+    cr_params_free(named);
+    cr_release(t);
+}
+
+/* A disk that is full behaves like a file that may not grow: the write fails in the middle. */
+static struct rlimit old_limit;
+static void limit_files(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old_limit);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){bytes, old_limit.rlim_max});
+}
+static void unlimit_files(void) {
+    setrlimit(RLIMIT_FSIZE, &old_limit);
+    signal(SIGXFSZ, SIG_DFL);
+}
+
+TEST(full_disk) {
+    const char *path = folder_path("full.safetensors"), *tokens = folder_path("full.tokens");
+    cr_params *p = cr_params_new();
+    cr_tensor *t = cr_ones(CR_LIST(300000), CR_F32, cr_cpu());
+    OK(cr_params_add(p, "w", t));
+    file_put(path, "old", 3);
+    uint32_t *ids = calloc(50000, sizeof *ids);
+    cr_tokens *many = cr_tokens_new(ids, 50000, 70000);
+    free(ids);
+    limit_files(4096);
+    FAILS(CR_IO, "full.safetensors': File too large", cr_save(path, p, NULL));
+    FAILS(CR_IO, "full.tokens': File too large", cr_tokens_save(many, tokens));
+    unlimit_files();
+    size_t bytes;
+    char *old = file_get(path, &bytes);
+    CHECK(bytes == 3 && !memcmp(old, "old", 3), "the old file has %zu bytes", bytes);
+    CHECK(!cr_os_exists(tokens), "half a file");
+    free(old);
+    cr_tokens_free(many);
+    cr_params_free(p);
+    cr_release(t);
+}
+
+/* ---- checkpoints: a small model, y = x w, trained on random batches of a counted text */
+typedef struct run { cr_tensor *w; cr_params *params; cr_optim *optim; cr_generator *g; cr_loader *loader; cr_training t; } run;
+
+static run run_new(uint64_t seed) {
+    run r = {.g = cr_generator_new(seed), .params = cr_params_new()};
+    r.w = cr_requires_grad_(cr_zeros(CR_LIST(4, 3), CR_F32, cr_cpu()), true);
+    OK(cr_init_normal(r.w, 0, 1, r.g));
+    OK(cr_params_add(r.params, "w", r.w));
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    r.optim = cr_optim_new(r.params, &o);
+    uint32_t ids[200];
+    for (uint32_t i = 0; i < 200; i++) ids[i] = i * 31 % 97;
+    cr_tokens *tokens = cr_tokens_new(ids, 200, 97);
+    r.loader = cr_loader_new(tokens, &(cr_loader_options){.batch = 3, .context = 4, .seed = 5, .shuffle = true, .device = cr_cpu()});
+    cr_tokens_free(tokens);
+    r.t = (cr_training){r.params, r.optim, r.g, r.loader, 0, "{\"note\": \"a \\\"run\\\"\"}"};
+    return r;
+}
+
+static void run_free(run *r) {
+    cr_loader_free(r->loader);
+    cr_optim_free(r->optim);
+    cr_params_free(r->params);
+    cr_release(r->w);
+    cr_generator_free(r->g);
+}
+
+static void run_steps(run *r, int n) {
+    for (int i = 0; i < n; i++, r->t.step++) {
+        cr_tensor *x, *y;
+        cr_scope_begin();
+        OK(cr_loader_next(r->loader, &x, &y));
+        cr_tensor *noise = cr_rand(CR_LIST(3, 4), CR_F32, cr_cpu(), r->g);
+        cr_tensor *h = cr_matmul(cr_add(cr_mul_scalar(cr_to(x, CR_F32, cr_cpu()), 0.01), noise), r->w);
+        OK(cr_backward(cr_mean(cr_square(h), CR_ALL, false), CR_NONE, NULL));
+        OK(cr_optim_step(r->optim));
+        cr_params_zero_grad(r->params);
+        cr_scope_end();
+    }
+}
+
+static bool same_weights(const run *a, const run *b) {
+    float x[12], y[12];
+    OK(cr_read(a->w, CR_F32, x, sizeof x));
+    OK(cr_read(b->w, CR_F32, y, sizeof y));
+    return !memcmp(x, y, sizeof x);
+}
+
+static void remove_checkpoint(const char *dir) {
+    static const char *const inside[] = {"/.chainrule-new", "/.chainrule-commit", ""};
+    char path[700];
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s%s", dir, inside[i]);
+        if (cr_os_exists(path)) CHECK(cr_os_remove_folder(path), "%s: %s", path, cr_os_error());
+    }
+}
+
+TEST(training_resumes) {
+    const char *dir = folder_path("run/checkpoint");
+    run a = run_new(1), b = run_new(2);
+    char *loaded;
+    run_steps(&a, 7);
+    OK(cr_training_save(dir, &a.t));
+    run_steps(&a, 40);                              /* past the end of an epoch */
+    CHECK(!same_weights(&a, &b), "two seeds, the same weights");
+    OK(cr_training_load(dir, &b.t));
+    CHECK(b.t.step == 7 && cr_optim_steps(b.optim) == 7 && cr_loader_cursor(b.loader) == 7, "step %lld, %lld, batch %lld", (long long)b.t.step,
+          (long long)cr_optim_steps(b.optim), (long long)cr_loader_cursor(b.loader));
+    run_steps(&b, 40);
+    CHECK(same_weights(&a, &b), "the resumed run has other bits");
+    OK(cr_training_save(dir, &b.t));                /* over the old one */
+    cr_training only = {.params = a.params, .step = -1};
+    OK(cr_init_uniform(a.w, 0, 0, a.g));
+    OK(cr_training_load(dir, &only));
+    CHECK(only.step == 47 && same_weights(&a, &b), "weights alone: step %lld", (long long)only.step);
+    loaded = cr_load_metadata(folder_path("run/checkpoint/weights.safetensors"), "note");
+    CHECK(loaded && !strcmp(loaded, "a \"run\""), "metadata '%s'", loaded ? loaded : "(none)");
+    cr_free(loaded);
+    run_free(&a);
+    run_free(&b);
+    remove_checkpoint(dir);
+    CHECK(cr_os_remove(folder_path("run")), "%s", cr_os_error());
+}
+
+TEST(training_interrupted) {                        /* at every point of a save a reader finds the old checkpoint or the new one */
+    const char *dir = folder_path("broken"), *fresh = folder_path("broken/.chainrule-new"), *commit = folder_path("broken/.chainrule-commit");
+    static const char *const files[] = {"weights.safetensors", "optimizer.safetensors", "state.json"};
+    char from[700], to[700];
+    for (int moved = -1; moved <= 3; moved++) {
+        run a = run_new(1), b = run_new(2);
+        run_steps(&a, 2);
+        OK(cr_training_save(dir, &a.t));
+        run_steps(&a, 3);
+        OK(cr_training_save(folder_path("broken.next"), &a.t));
+        CHECK(cr_os_rename(folder_path("broken.next"), moved < 0 ? fresh : commit), "%s", cr_os_error());      /* as if the power went off here */
+        for (int i = 0; i < moved; i++) {
+            snprintf(from, sizeof from, "%s/%s", commit, files[i]);
+            snprintf(to, sizeof to, "%s/%s", dir, files[i]);
+            CHECK(cr_os_rename(from, to), "%s: %s", from, cr_os_error());
+        }
+        OK(cr_training_load(dir, &b.t));
+        CHECK(b.t.step == (moved < 0 ? 2 : 5), "with %d files moved: step %lld", moved, (long long)b.t.step);
+        CHECK(same_weights(&a, &b) == (moved >= 0), "with %d files moved: a mixture", moved);
+        run_steps(&b, 1);
+        OK(cr_training_save(dir, &b.t));            /* goes on from there */
+        CHECK(!cr_os_exists(fresh) && !cr_os_exists(commit), "work folders stay");
+        OK(cr_training_load(dir, &a.t));
+        CHECK(a.t.step == b.t.step && same_weights(&a, &b), "step %lld", (long long)a.t.step);
+        run_free(&a);
+        run_free(&b);
+        remove_checkpoint(dir);
+    }
+}
+
+TEST(training_full_disk) {
+    const char *dir = folder_path("small");
+    run a = run_new(1), b = run_new(2);
+    run_steps(&a, 2);
+    OK(cr_training_save(dir, &a.t));
+    run_steps(&a, 1);
+    limit_files(150);
+    FAILS(CR_IO, "File too large", cr_training_save(dir, &a.t));
+    unlimit_files();
+    OK(cr_training_load(dir, &b.t));
+    CHECK(b.t.step == 2, "step %lld", (long long)b.t.step);
+    run_free(&a);
+    run_free(&b);
+    remove_checkpoint(dir);
+}
+
+static void put_state(const char *dir, const char *state) {
+    char path[700];
+    snprintf(path, sizeof path, "%s/state.json", dir);
+    file_put(path, state, strlen(state));
+}
+
+TEST(training_refused) {                            /* and nothing is changed by what is refused */
+    const char *dir = folder_path("refused");
+    run a = run_new(1), b = run_new(2), before = run_new(2);
+    run_steps(&a, 3);
+    FAILS(CR_IO, "is not a folder", cr_training_load(dir, &b.t));
+    OK(cr_training_save(dir, &a.t));
+    cr_params *other = cr_params_new();
+    cr_tensor *v = cr_requires_grad_(cr_zeros(CR_LIST(4, 3), CR_F32, cr_cpu()), true), *wrong = cr_zeros(CR_LIST(3, 4), CR_F32, cr_cpu());
+    OK(cr_params_add(other, "v", v));
+    cr_training t = b.t;
+    t.params = other;                               /* optimizer fits, weights do not */
+    FAILS(CR_BAD_VALUE, "'v' is missing, 'w' is not wanted", cr_training_load(dir, &t));
+    CHECK(cr_optim_steps(b.optim) == 0, "the optimizer was loaded: %lld steps", (long long)cr_optim_steps(b.optim));
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    cr_optim *stranger = cr_optim_new(other, &o);
+    t = b.t;
+    t.optim = stranger;
+    FAILS(CR_BAD_VALUE, "'w.m' belongs to no parameter", cr_training_load(dir, &t));
+    uint32_t ids[300] = {0};
+    cr_tokens *tokens = cr_tokens_new(ids, 300, 97);
+    t = b.t;
+    t.loader = cr_loader_new(tokens, &(cr_loader_options){.batch = 3, .context = 4, .seed = 5, .shuffle = true, .device = cr_cpu()});
+    FAILS(CR_BAD_VALUE, "another text, batch or context", cr_training_load(dir, &t));
+    cr_loader_free(t.loader);
+    cr_tokens_free(tokens);
+
+    static const char head[] = "{\"format\": \"chainrule-training\", \"version\": 1, \"step\": 3, \"weights\": true, ";
+    const struct { const char *rest, *message; } bad[] = {
+        {"\"optimizer\": null, \"generator\": null, \"loader\": null}", "was saved without an optimizer"},
+        {"\"optimizer\": {\"steps\": 3}, \"generator\": null, \"loader\": null}", "was saved without a generator"},
+        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": \"1\", \"counter\": \"2\"}, \"loader\": null}", "was saved without a loader"},
+        {"\"optimizer\": {\"steps\": -3}, \"generator\": null, \"loader\": null}", "lacks the optimizer's \"steps\""},
+        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": \"18446744073709551616\", \"counter\": \"2\"}, \"loader\": null}", "lacks the generator's"},
+        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": 1, \"counter\": \"2\"}, \"loader\": null}", "lacks the generator's"},
+        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": \"1\", \"counter\": \"2\"}, \"loader\": {\"cursor\": 1.5, \"batches\": 3}}", "lacks the loader's"},
+        {"\"optimizer\": {\"steps\": 3}, \"generator\": null}", "lacks \"loader\""}, {"", "is not valid JSON"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char state[500];
+        snprintf(state, sizeof state, "%s%s", head, bad[i].rest);
+        put_state(dir, state);
+        t = b.t;
+        FAILS(cr_error_status(), bad[i].message, cr_training_load(dir, &t));
+    }
+    put_state(dir, "{\"format\": \"something\"}");
+    FAILS(CR_IO, "lacks \"format\": \"chainrule-training\"", cr_training_load(dir, &b.t));
+    CHECK(cr_os_remove(folder_path("refused/state.json")), "%s", cr_os_error());
+    FAILS(CR_IO, "state.json': No such file", cr_training_load(dir, &b.t));
+    CHECK(same_weights(&b, &before) && b.t.step == 0 && cr_optim_steps(b.optim) == 0 && cr_loader_cursor(b.loader) == 0, "a refused load changed something");
+    FAILS(CR_BAD_VALUE, "step must be at least 0, not -1", cr_training_save(dir, &(cr_training){.step = -1}));
+    FAILS(CR_BAD_VALUE, "JSON object of strings", cr_training_save(dir, &(cr_training){.metadata = "{\"a\": 1}"}));
+    FAILS(CR_IO, "cannot create '/dev/null/x'", cr_training_save("/dev/null/x", &a.t));
+    FAILS(CR_BAD_VALUE, "NULL", cr_training_save(NULL, &a.t));
+    FAILS(CR_BAD_VALUE, "NULL", cr_training_load(dir, NULL));
+    cr_optim_free(stranger);
+    cr_params_free(other);
+    cr_release(v);
+    cr_release(wrong);
+    run_free(&a); run_free(&b); run_free(&before);
+    remove_checkpoint(dir);
+}

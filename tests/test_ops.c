@@ -1,0 +1,529 @@
+/* test_ops.c - values: every elementwise row and every structured op, over shapes x layouts x dtypes x devices, against `ref` in
+ * float64 (integers: exactly), and `ref` itself against numbers worked out elsewhere.  Buffers have guard words (check.h). */
+#include "ops_cases.h"
+#include "ops/elementwise_tests.gen.h"
+
+static long cases_run;
+
+/* ---- elementwise rows */
+typedef struct shapes { const char *what; spec in[3]; } shapes;
+static const shapes row_shapes[] = {
+    {"0-d", {{.ndim = 0}, {.ndim = 0}, {.ndim = 0}}},
+    {"empty", {{SHAPE(3, 0, 5)}, {SHAPE(3, 0, 5)}, {SHAPE(5)}}},
+    {"one axis", {{SHAPE(7)}, {SHAPE(7)}, {SHAPE(7)}}},
+    {"longer than a vector", {{SHAPE(83)}, {SHAPE(83)}, {SHAPE(83)}}},
+    {"three axes", {{SHAPE(3, 5, 7)}, {SHAPE(3, 5, 7)}, {SHAPE(3, 5, 7)}}},
+    {"rows by columns", {{SHAPE(5, 1)}, {SHAPE(1, 13)}, {SHAPE(13)}}},
+    {"broadcast to the first", {{SHAPE(2, 3, 5, 7)}, {SHAPE(3, 1, 1)}, {.ndim = 0}}},
+    {"broadcast to the last", {{.ndim = 0}, {SHAPE(7)}, {SHAPE(3, 5, 7)}}},
+    {"longer than a block", {{SHAPE(3, 691)}, {SHAPE(3, 691)}, {SHAPE(3, 691)}}},
+};
+
+/* The dtype of an input, and of the truth's input. */
+static cr_dtype input_dtype(const cr_program *p, int k, cr_dtype dt) { return k == 0 && p->rule == CR_RULE_WHERE ? CR_BOOL : dt; }
+
+static bool rule_takes(const cr_program *p, cr_dtype dt) {
+    if (p->rule == CR_RULE_BITS) return !cr_dtype_is_float(dt);
+    return !(p->rule == CR_RULE_NUMBER && dt == CR_BOOL);
+}
+
+static cr_dtype rule_gives(const cr_program *p, cr_dtype dt) {
+    if (p->rule == CR_RULE_TEST) return CR_BOOL;
+    return p->rule == CR_RULE_FLOAT && !cr_dtype_is_float(dt) ? CR_F32 : dt;
+}
+
+/* Integers: the row's range where it has a domain, else what wraps and divides badly too. */
+static data row_numbers(const elementwise_test *row, const cr_program *p, int k, const spec *shape, cr_dtype dt, stream *r) {
+    spec s = *shape;
+    s.fill = k == 0 && p->rule == CR_RULE_WHERE ? MASK : REALS;
+    s.lo = row->low, s.hi = row->high;
+    bool whole = !cr_dtype_is_float(dt) && s.fill != MASK;
+    if (whole && p->rule == CR_RULE_FLOAT) s.lo = ceil(row->low), s.hi = floor(row->high);
+    if (whole && p->rule != CR_RULE_FLOAT) s.lo = -11, s.hi = 13;
+    data d = data_fill(&s, dt, r);
+    if (!whole || p->rule == CR_RULE_FLOAT) return d;
+    for (int64_t i = 5; i < d.numel; i += 17) {     /* the smallest, the largest */
+        double v = cr_dtype_kind(dt) == CR_KIND_SIGNED ? -ldexp(1, 8 * (int)cr_dtype_size(dt) - 1) : 0;
+        cr_store_f64(data_at(&d, i), dt, i % 2 ? v : INFINITY);
+    }
+    return d;
+}
+
+static cr_tensor *run_row(const cr_program *p, const elementwise_test *row, const data *in, layout how, const cr_device *dev) {
+    const cr_tensor *t[CR_MAX_INPUTS];
+    for (int k = 0; k < p->n_in; k++) t[k] = data_put(&in[k], how, dev);
+    CHECK(p->n_in == row->n_in, "%s: %d inputs, but the table of tests says %d", p->name, p->n_in, row->n_in);
+    return row->call(t, row->params);
+}
+
+/* One program over given inputs on one device; the truth is `ref` over the widened inputs. */
+static void check_row(const cr_program *p, const elementwise_test *row, const data *in, cr_dtype dt, layout how, const cr_device *dev, double scale) {
+    now.op = p->name, now.dtype = dt, now.layout = (int)how, now.device = cr_device_name(dev);
+    long alive = guard_start();
+    cr_scope_begin();
+    data wide[3] = {{0}};
+    bool as_f64 = cr_dtype_is_float(dt) || p->rule == CR_RULE_FLOAT;
+    for (int k = 0; k < p->n_in; k++) wide[k] = as_f64 && in[k].dtype == dt ? data_as(&in[k], CR_F64) : data_as(&in[k], in[k].dtype);
+    cr_tensor *got = run_row(p, row, in, how, dev), *want = run_row(p, row, wide, DENSE, test_ref());
+    if (got && want) {
+        data g = data_of(got), w = data_of(want);
+        CHECK(g.dtype == rule_gives(p, dt), "%s of %s gives %s", p->name, cr_dtype_name(dt), cr_dtype_name(g.dtype));
+        if (compare("value", &g, &w, p->n_instr, scale)) test_ran_on(dev);
+        data_free(&g), data_free(&w);
+    } else {
+        CHECK(false, "%s %s on %s: %s", p->name, cr_dtype_name(dt), now.device, cr_error());
+        cr_error_clear();
+    }
+    for (int k = 0; k < p->n_in; k++) data_free(&wide[k]);
+    cr_scope_end();
+    guard_end(alive);
+    cases_run++;
+}
+
+/* Rounding errors of a single instruction are relative to its result; where several are chained something may cancel. */
+static double row_scale(const cr_program *p, const elementwise_test *row) { return p->n_instr > 1 ? fmax(1, fmax(fabs(row->low), fabs(row->high))) : 0; }
+
+static void check_row_shapes(const cr_program *p, const elementwise_test *row, cr_dtype dt, const cr_device *dev) {
+    for (size_t s = 0; s < sizeof row_shapes / sizeof *row_shapes; s++) {
+        stream r = stream_of(p->name, (int64_t)s * CR_DTYPES + dt);
+        data in[3] = {{0}};
+        now.what = row_shapes[s].what;
+        for (int k = 0; k < p->n_in; k++) in[k] = row_numbers(row, p, k, &row_shapes[s].in[k], input_dtype(p, k, dt), &r);
+        for (int how = 0; how < LAYOUTS; how++) check_row(p, row, in, dt, (layout)how, dev, row_scale(p, row));
+        for (int k = 0; k < p->n_in; k++) data_free(&in[k]);
+    }
+}
+
+TEST(rows) {
+    cases_run = 0;
+    CHECK(cr_program_count() == CR_ROW_COUNT, "%d rows, but %d in the table of tests", cr_program_count(), CR_ROW_COUNT);
+    for (int i = 0; i < CR_ROW_COUNT; i++) {
+        const cr_program *p = cr_program_at(i);
+        CHECK(!strcmp(p->name, elementwise_tests[i].name), "row %d is %s, but the table of tests says %s", i, p->name, elementwise_tests[i].name);
+        for (int d = 0; test_device(d); d++)
+            for (int dt = 0; dt < CR_DTYPES; dt++)
+                if (rule_takes(p, (cr_dtype)dt)) check_row_shapes(p, &elementwise_tests[i], (cr_dtype)dt, test_device(d));
+    }
+    CHECK(cases_run >= 2 * 80 * 9 * 27, "only %ld cases of rows ran", cases_run);
+    printf("  rows: %d rows, %ld cases\n", CR_ROW_COUNT, cases_run);
+}
+
+/* Special values, again and again.  `huge` still has a square; with `mild`, huge / tiny is a number too. */
+static data specials(cr_dtype dt, bool mild, int ndim, const int64_t *shape) {
+    double huge = sqrt(largest(dt)) / 8, tiny = mild ? 1 / huge : smallest_normal(dt);
+    const double list[] = {0, -0.0, 1, -1, 0.5, -2.5, 3, huge, -huge, tiny, -tiny, INFINITY, -INFINITY, NAN};
+    data d = data_new(dt, ndim, shape);
+    for (int64_t i = 0; i < d.numel; i++) cr_store_f64(data_at(&d, i), dt, list[i % (int)(sizeof list / sizeof *list)]);
+    return d;
+}
+enum { SPECIALS = 14 };
+
+/* Every combination of them.  With three inputs an intermediate result may not leave float32: addcdiv's quotient would. */
+TEST(row_specials) {
+    static const cr_dtype floats[] = {CR_F32, CR_F64, CR_BF16, CR_F16};
+    static const int64_t shape[3][3] = {{SPECIALS, 1, 1}, {1, SPECIALS, 1}, {1, 1, SPECIALS}};
+    now.what = "special values";
+    for (int i = 0; i < cr_program_count(); i++) {
+        const cr_program *p = cr_program_at(i);
+        const elementwise_test *row = &elementwise_tests[i];
+        for (int d = 0; p->rule != CR_RULE_BITS && test_device(d); d++)
+            for (int f = 0; f < 4; f++) {
+                data in[3] = {{0}};
+                for (int k = 0; k < p->n_in; k++) in[k] = specials(floats[f], p->n_in == 3, 3, shape[k]);
+                if (p->rule == CR_RULE_WHERE) { data_free(&in[0]); in[0] = data_new(CR_BOOL, 0, NULL); }
+                check_row(p, row, in, floats[f], DENSE, test_device(d), p->n_instr > 1);
+                for (int k = 0; k < p->n_in; k++) data_free(&in[k]);
+            }
+    }
+}
+
+/* ---- structured ops */
+static bool case_takes(const op_case *c, cr_dtype dt) {
+    return (int)c->dtypes & (cr_dtype_is_float(dt) ? FLOATS : dt == CR_BOOL ? BOOLS : WHOLES);
+}
+
+static cr_tensor *run_case(const op_case *c, const data *in, layout how, const cr_device *dev) {
+    const cr_tensor *t[4];
+    for (int k = 0; k < case_inputs(c); k++) t[k] = data_put(&in[k], how, dev);
+    return c->run(t);
+}
+
+static void check_case(const op_case *c, const data *in, cr_dtype dt, layout how, const cr_device *dev) {
+    now.op = c->op, now.what = c->what, now.dtype = dt, now.layout = (int)how, now.device = cr_device_name(dev);
+    long alive = guard_start();
+    cr_scope_begin();
+    data wide[4] = {{0}};
+    for (int k = 0; k < case_inputs(c); k++) wide[k] = data_as(&in[k], cr_dtype_is_float(in[k].dtype) ? CR_F64 : in[k].dtype);
+    cr_tensor *got = run_case(c, in, how, dev), *want = run_case(c, wide, DENSE, test_ref());
+    if (got && want) {
+        data g = data_of(got), w = data_of(want);
+        if (compare("value", &g, &w, c->terms, -1)) test_ran_on(dev);
+        data_free(&g), data_free(&w);
+    } else {
+        CHECK(false, "%s [%s] %s on %s: %s", c->op, c->what, cr_dtype_name(dt), now.device, cr_error());
+        cr_error_clear();
+    }
+    for (int k = 0; k < case_inputs(c); k++) data_free(&wide[k]);
+    cr_scope_end();
+    guard_end(alive);
+    cases_run++;
+}
+
+static bool case_for(const char *op) {
+    for (int i = 0; i < OP_CASES; i++) if (!strcmp(op_cases[i].op, op)) return true;
+    return false;
+}
+
+TEST(cases) {
+    cases_run = 0;
+    for (int i = 0; i < OP_CASES; i++)
+        for (int d = 0; test_variant(d); d++)
+            for (int dt = 0; dt < CR_DTYPES; dt++) {
+                const op_case *c = &op_cases[i];
+                if (!case_takes(c, (cr_dtype)dt)) continue;
+                stream r = stream_of(c->op, i * 100 + dt);
+                data in[4] = {{0}};
+                for (int k = 0; k < case_inputs(c); k++) in[k] = data_fill(&c->in[k], (cr_dtype)dt, &r);
+                for (int how = 0; how < LAYOUTS; how++) check_case(c, in, (cr_dtype)dt, (layout)how, test_variant(d));
+                for (int k = 0; k < case_inputs(c); k++) data_free(&in[k]);
+            }
+    for (int i = 0; cr_ops_all[i]; i++)
+        CHECK(case_for(cr_ops_all[i]->name), "%s: no case in ops_cases.h tests this op", cr_ops_all[i]->name);
+    CHECK(cases_run > 4000, "only %ld cases ran", cases_run);
+    printf("  structured ops: %d entries, %ld cases\n", OP_CASES, cases_run);
+}
+
+/* Rows with zeros, infinities and NaN in them, each row in another order. */
+TEST(case_specials) {
+    static const char *const names[] = {"sum", "mean", "max", "min", "argmax", "argmin", "logsumexp", "softmax", "log_softmax", "cat", "reshape",
+                                        "transpose", "tril", "triu", "clone", "contiguous", "masked_fill", "gather", "embedding", "expand"};
+    for (int i = 0; i < OP_CASES; i++) {
+        const op_case *c = &op_cases[i];
+        bool wanted = false;
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) wanted |= !strcmp(names[k], c->op);
+        for (int d = 0; wanted && test_variant(d); d++)
+            for (int f = CR_F16; f <= CR_F64; f++) {
+                stream r = stream_of(c->op, i);
+                data in[4] = {{0}};
+                for (int k = 0; k < case_inputs(c); k++) {
+                    in[k] = data_fill(&c->in[k], (cr_dtype)f, &r);
+                    data s = specials((cr_dtype)f, false, 1, (int64_t[]){SPECIALS});
+                    for (int64_t j = 0; cr_dtype_is_float(in[k].dtype) && j < in[k].numel; j++)       /* a special here and there */
+                        if (stream_next(&r) < 0.15) memcpy(data_at(&in[k], j), data_at(&s, (int64_t)(stream_next(&r) * SPECIALS)), cr_dtype_size((cr_dtype)f));
+                    data_free(&s);
+                }
+                check_case(c, in, (cr_dtype)f, DENSE, test_variant(d));
+                for (int k = 0; k < case_inputs(c); k++) data_free(&in[k]);
+            }
+    }
+}
+
+/* ---- all pairs of dtypes meet in one addition and one comparison */
+TEST(promotion) {
+    static const cr_row rows[] = {CR_ROW_ADD, CR_ROW_LT, CR_ROW_MAXIMUM};
+    for (int d = 0; test_device(d); d++)
+        for (int a = 0; a < CR_DTYPES; a++)
+            for (int b = 0; b < CR_DTYPES; b++)
+                for (int p = 0; p < 3; p++) {
+                    stream r = stream_of("promotion", a * 13 + b);
+                    spec s[2] = {{SHAPE(3, 11), .lo = 0, .hi = 30}, {SHAPE(11), .lo = 0, .hi = 30}};
+                    data in[2] = {data_fill(&s[0], (cr_dtype)a, &r), data_fill(&s[1], (cr_dtype)b, &r)};
+                    cr_dtype both = cr_promote((cr_dtype)a, (cr_dtype)b);
+                    const elementwise_test *row = &elementwise_tests[rows[p]];
+                    now.op = row->name, now.what = "promotion", now.dtype = both, now.layout = 0, now.device = cr_device_name(test_device(d));
+                    cr_scope_begin();
+                    cr_tensor *got = run_row(cr_program_at(rows[p]), row, in, DENSE, test_device(d));
+                    data rounded[2] = {data_as(&in[0], both), data_as(&in[1], both)}, w[2];
+                    for (int k = 0; k < 2; k++) w[k] = data_as(&rounded[k], cr_dtype_is_float(both) ? CR_F64 : both);
+                    cr_tensor *want = run_row(cr_program_at(rows[p]), row, w, DENSE, test_ref());
+                    data g = data_of(got), t = data_of(want);
+                    CHECK(g.dtype == (p == 1 ? CR_BOOL : both), "%s of %s and %s gives %s", now.op, cr_dtype_name((cr_dtype)a), cr_dtype_name((cr_dtype)b), cr_dtype_name(g.dtype));
+                    if (compare("value", &g, &t, 1, 0)) test_ran_on(test_device(d));
+                    data_free(&g), data_free(&t);
+                    for (int k = 0; k < 2; k++) data_free(&in[k]), data_free(&rounded[k]), data_free(&w[k]);
+                    cr_scope_end();
+                }
+}
+
+/* ---- casts: every dtype to every other, saturating and rounding once */
+TEST(casts) {
+    for (int d = 0; test_device(d); d++)
+        for (int a = 0; a < CR_DTYPES; a++)
+            for (int b = 0; b < CR_DTYPES; b++)
+                for (int how = 0; how < LAYOUTS; how++) {
+                    stream r = stream_of("casts", a);
+                    spec s = {SHAPE(5, 53), .lo = -300, .hi = 70000};
+                    data x = cr_dtype_is_float((cr_dtype)a) ? specials((cr_dtype)a, false, 2, s.shape) : data_fill(&s, (cr_dtype)a, &r);
+                    for (int64_t i = 0; i < x.numel; i += 2) cr_store_f64(data_at(&x, i), (cr_dtype)a, (stream_next(&r) - 0.5) * exp(40 * stream_next(&r) - 8));
+                    now.op = "to", now.what = cr_dtype_name((cr_dtype)a), now.dtype = (cr_dtype)b, now.layout = how, now.device = cr_device_name(test_device(d));
+                    long alive = guard_start();
+                    cr_scope_begin();
+                    data got = data_of(cr_to(data_put(&x, (layout)how, test_device(d)), (cr_dtype)b, test_device(d))), want = data_as(&x, (cr_dtype)b);
+                    for (int64_t i = 0; i < got.numel; i++) {
+                        bool same = !memcmp(data_at(&got, i), data_at(&want, i), cr_dtype_size((cr_dtype)b)) || (isnan(data_f64(&got, i)) && isnan(data_f64(&want, i)));
+                        if (!same) complain("cast", &got, i, data_f64(&got, i), data_f64(&want, i), 0);
+                    }
+                    test_ran_on(test_device(d));
+                    data_free(&x), data_free(&got), data_free(&want);
+                    cr_scope_end();
+                    guard_end(alive);
+                }
+}
+
+/* ---- in place: also into a part of a tensor, whose neighbours stay as they are */
+typedef cr_tensor *(*in_place_fn)(cr_tensor *x, const cr_tensor *y);
+static cr_tensor *fill_pi(cr_tensor *x, const cr_tensor *y) { (void)y; return cr_fill_(x, 3); }
+static cr_tensor *second_of(const cr_tensor *x, const cr_tensor *y) { return cr_add(cr_mul(x, cr_scalar_int(0)), y); }
+static cr_tensor *three(const cr_tensor *x, const cr_tensor *y) { (void)y; return cr_add(cr_mul(x, cr_scalar_int(0)), cr_scalar_int(3)); }
+
+static void check_in_place(const char *name, in_place_fn write, cr_tensor *(*fresh)(const cr_tensor *, const cr_tensor *), cr_dtype dt,
+                           layout how, const cr_device *dev) {
+    static const spec xs = {SHAPE(3, 5, 7), .lo = 1, .hi = 9}, ys = {SHAPE(5, 1), .lo = 1, .hi = 9};
+    stream r = stream_of(name, dt);
+    data x = data_fill(&xs, dt, &r), y = data_fill(&ys, dt, &r), wx = data_as(&x, cr_dtype_is_float(dt) ? CR_F64 : dt), wy = data_as(&y, wx.dtype);
+    now.op = name, now.what = "in place", now.dtype = dt, now.layout = (int)how, now.device = cr_device_name(dev);
+    long alive = guard_start();
+    cr_scope_begin();
+    cr_tensor *tx = data_put(&x, how, dev), *want = fresh(data_put(&wx, DENSE, test_ref()), data_put(&wy, DENSE, test_ref()));
+    CHECK(write(tx, data_put(&y, how, dev)) == tx, "%s on %s: %s", name, now.device, cr_error());
+    data got = data_of(tx), truth = data_of(want);
+    if (compare("value", &got, &truth, 1, 0)) test_ran_on(dev);
+    const unsigned char *memory = cr_dtype_is_float(dt) && dev->host && how == SPACED ? tx->storage->data : NULL;
+    size_t size = cr_dtype_size(dt), most = tx->storage->bytes / size, ones = 0;
+    for (size_t i = 0; memory && i < most; i++) {    /* what was not ours is still all ones */
+        bool all = true;
+        for (size_t b = 0; b < size; b++) all &= memory[i * size + b] == 0xff;
+        ones += all;
+    }
+    CHECK(!memory || ones == most - (size_t)x.numel, "%s on %s: %zu elements beside the view were written", name, now.device, most - (size_t)x.numel - ones);
+    data_free(&x), data_free(&y), data_free(&wx), data_free(&wy), data_free(&got), data_free(&truth);
+    cr_scope_end();
+    guard_end(alive);
+}
+
+TEST(in_place) {
+    static const struct { const char *name; in_place_fn write; cr_tensor *(*fresh)(const cr_tensor *, const cr_tensor *); bool floats_only; } ops[] = {
+        {"add_", cr_add_, cr_add, false}, {"sub_", cr_sub_, cr_sub, false}, {"mul_", cr_mul_, cr_mul, false}, {"div_", cr_div_, cr_div, true},
+        {"copy_", cr_copy_, second_of, false}, {"fill_", fill_pi, three, false}};
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
+        for (int d = 0; test_device(d); d++)
+            for (int dt = CR_U8; dt < CR_DTYPES; dt++)
+                for (int how = 0; how < LAYOUTS; how++)
+                    if (!ops[k].floats_only || cr_dtype_is_float((cr_dtype)dt))
+                        check_in_place(ops[k].name, ops[k].write, ops[k].fresh, (cr_dtype)dt, (layout)how, test_device(d));
+}
+
+/* ---- random numbers: the same bits everywhere; normals pass through the device's log and cos */
+static void check_random(cr_random_kind kind, cr_dtype dt, int64_t n, uint64_t counter, const cr_device *dev) {
+    static const char *const kinds[] = {"uniform", "normal", "bits"};
+    now.op = "random", now.what = kinds[kind], now.dtype = dt, now.layout = 0, now.device = cr_device_name(dev);
+    long alive = guard_start();
+    cr_scope_begin();
+    cr_tensor *y = cr_empty(CR_LIST(n), dt, dev), *t = cr_empty(CR_LIST(n), dt, test_ref());
+    OK(dev->kernels->random(kind, y, test_seed(), counter));
+    OK(test_ref()->kernels->random(kind, t, test_seed(), counter));
+    data got = data_of(y), want = data_of(t);
+    for (int64_t i = 0; i < n; i++) {
+        double g = data_f64(&got, i), w = data_f64(&want, i), allowed = kind == CR_RANDOM_NORMAL ? 8 * unit_of(dt) * (1 + fabs(w)) : 0;
+        if (fabs(g - w) <= allowed && (kind != CR_RANDOM_UNIFORM || (g >= 0 && g < 1))) continue;
+        complain("element", &got, i, g, w, allowed);
+        break;
+    }
+    test_ran_on(dev);
+    data_free(&got), data_free(&want);
+    cr_scope_end();
+    guard_end(alive);
+}
+
+TEST(random_bits) {
+    static const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 7, 17, 257, 4099, 40009};
+    static const uint64_t counters[] = {0, 5, 0xfffffffeu, 0xffffffffffffffffu};
+    for (int d = 0; test_device(d); d++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (int c = 0; c < 4; c++) {
+                for (int dt = CR_F16; dt <= CR_F64; dt++) {
+                    check_random(CR_RANDOM_UNIFORM, (cr_dtype)dt, sizes[s], counters[c], test_device(d));
+                    check_random(CR_RANDOM_NORMAL, (cr_dtype)dt, sizes[s], counters[c], test_device(d));
+                }
+                check_random(CR_RANDOM_BITS, CR_U32, sizes[s], counters[c], test_device(d));
+                check_random(CR_RANDOM_BITS, CR_U64, sizes[s], counters[c], test_device(d));
+            }
+}
+
+/* The public functions take the same numbers from a generator whatever the device, one after another. */
+TEST(random_functions) {
+    for (int d = 0; test_device(d); d++) {
+        data got[8];
+        uint64_t counters[2];
+        cr_scope_begin();
+        for (int pass = 0; pass < 2; pass++) {
+            const cr_device *dev = pass ? test_ref() : test_device(d);
+            cr_generator *g = cr_generator_new(test_seed());
+            got[4 * pass] = data_of(cr_rand(CR_LIST(3, 7), CR_F32, dev, g));
+            got[4 * pass + 1] = data_of(cr_randint(-5, 1000003, CR_LIST(11), CR_I64, dev, g));
+            got[4 * pass + 2] = data_of(cr_bernoulli(0.3, CR_LIST(501), CR_F32, dev, g));
+            got[4 * pass + 3] = data_of(cr_rand(CR_LIST(5), CR_F64, dev, g));
+            cr_generator_get(g, NULL, &counters[pass]);
+            cr_generator_free(g);
+        }
+        now.op = "rand, randint, bernoulli, rand", now.what = "", now.device = cr_device_name(test_device(d));
+        CHECK(counters[0] == counters[1], "%s: the generator stands at %llu, on ref at %llu", now.device, (unsigned long long)counters[0], (unsigned long long)counters[1]);
+        for (int k = 0; k < 4; k++) {
+            for (int64_t i = 0; i < got[k].numel; i++)
+                if (data_f64(&got[k], i) != data_f64(&got[4 + k], i)) { complain("element", &got[k], i, data_f64(&got[k], i), data_f64(&got[4 + k], i), 0); break; }
+            data_free(&got[k]), data_free(&got[4 + k]);
+        }
+        test_ran_on(test_device(d));
+        cr_scope_end();
+    }
+}
+
+/* ---- tensors made from numbers */
+static void check_made(const char *name, const cr_tensor *t, double (*f)(int64_t i), const cr_device *dev) {
+    now.op = name, now.what = "", now.layout = 0, now.device = cr_device_name(dev);
+    REQUIRE(t, "%s on %s: %s", name, now.device, cr_error());
+    data got = data_of(t), want = data_new(CR_F64, got.ndim, got.shape);
+    now.dtype = got.dtype;
+    data exact = data_as(&want, got.dtype);
+    for (int64_t i = 0; i < got.numel; i++) cr_store_f64(data_at(&want, i), CR_F64, f(i)), cr_store_f64(data_at(&exact, i), got.dtype, f(i));
+    if (compare("value", &got, cr_dtype_is_float(got.dtype) ? &want : &exact, 1, 0)) test_ran_on(dev);
+    data_free(&got), data_free(&want), data_free(&exact);
+}
+static double is_zero(int64_t i) { (void)i; return 0; }
+static double is_one(int64_t i) { (void)i; return 1; }
+static double is_seven(int64_t i) { (void)i; return 7; }
+static double is_range(int64_t i) { return 2 + 3 * (double)i; }
+static double is_linspace(int64_t i) { return -1 + (double)i * 0.5; }
+static double is_eye(int64_t i) { return i / 5 == i % 5; }
+
+TEST(made) {
+    for (int d = 0; test_device(d); d++)
+        for (int k = 0; k < CR_DTYPES; k++) {
+            const cr_device *dev = test_device(d);
+            cr_dtype dt = (cr_dtype)k;
+            long alive = guard_start();
+            cr_scope_begin();
+            check_made("zeros", cr_zeros(CR_LIST(3, 5), dt, dev), is_zero, dev);
+            check_made("ones", cr_ones(CR_LIST(131), dt, dev), is_one, dev);
+            check_made("ones_like", cr_ones_like(cr_zeros(CR_LIST(3, 0), dt, dev)), is_one, dev);
+            check_made("full", cr_full(CR_ALL, 7, dt, dev), dt == CR_BOOL ? is_one : is_seven, dev);
+            if (dt != CR_BOOL) check_made("arange", cr_arange(2, 60, 3, dt, dev), is_range, dev);
+            if (cr_dtype_is_float(dt)) check_made("linspace", cr_linspace(-1, 2, 7, dt, dev), is_linspace, dev);
+            check_made("eye", cr_eye(3, 5, dt, dev), is_eye, dev);
+            cr_scope_end();
+            guard_end(alive);
+        }
+}
+
+/* ---- indices out of range: which one, where, and what would do */
+TEST(bad_indices) {
+    for (int d = 0; test_device(d); d++) {
+        const cr_device *dev = test_device(d);
+        long alive = guard_start();
+        cr_scope_begin();
+        cr_tensor *x = cr_ones(CR_LIST(5, 3), CR_F32, dev), *src = cr_ones(CR_LIST(2, 3), CR_F32, dev);
+        cr_tensor *high = cr_from((int64_t[]){0, 1, 2, 4, 5, 0}, CR_LIST(2, 3), CR_I64, dev), *low = cr_from((int32_t[]){0, -1, 9, 0, 0, 0}, CR_LIST(2, 3), CR_I32, dev);
+        FAILS(CR_BAD_INDEX, "[gather] index 5 at position 4 is out of range for size 5", (cr_gather(x, 0, high), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[gather] index -1 at position 1 is out of range for size 5", (cr_gather(x, 0, low), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[scatter_add] index 5 at position 4 is out of range for size 5", (cr_scatter_add(x, 0, high, src), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[embedding] index 5 at position 4 is out of range for size 5", (cr_embedding(x, high), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[embedding] index -1 at position 1 is out of range for size 5", (cr_embedding(x, low), cr_synchronize(dev)));
+        cr_tensor *target = cr_from((int64_t[]){0, 2, -100, 3, 1}, CR_LIST(5), CR_I64, dev);
+        FAILS(CR_BAD_INDEX, "[cross_entropy] index 3 at position 3 is out of range for size 3", (cr_cross_entropy(x, target, NULL), cr_synchronize(dev)));
+        cr_scope_end();
+        guard_end(alive);
+        test_ran_on(dev);
+    }
+}
+
+/* ---- the same bits for any number of threads, and again from memory that was used before */
+static cr_tensor *gelu_of(inputs in) { return cr_gelu(in[0]); }
+static cr_tensor *add_turned(inputs in) { return cr_add(in[0], cr_transpose(in[1], 0, 1)); }
+static cr_tensor *narrow(inputs in) { return cr_to(cr_to(in[0], CR_BF16, cr_device_of(in[0])), CR_F64, cr_device_of(in[0])); }
+static cr_tensor *random_of(inputs in) {
+    cr_generator *g = cr_generator_new(5);
+    cr_tensor *y = cr_mul(in[0], cr_randn(CR_LIST(700, 1031), CR_F32, cr_device_of(in[0]), g));
+    cr_generator_free(g);
+    return y;
+}
+
+static const op_case large_cases[] = {
+    {"gelu", "", gelu_of, FLOATS, true, 1, {{SHAPE(300007)}}},
+    {"add", "a transposed one", add_turned, FLOATS, true, 1, {{SHAPE(701, 503)}, {SHAPE(503, 701)}}},
+    {"to", "and back", narrow, FLOATS, true, 1, {{SHAPE(300007)}}},
+    {"randn", "", random_of, FLOATS, true, 1, {{SHAPE(700, 1031)}}},
+    {"sum", "all", sum_all, FLOATS, true, 1, {{SHAPE(700, 1031)}}},
+    {"sum", "axis 0", sum_0, FLOATS, true, 1, {{SHAPE(5003, 67)}}},
+    {"sum", "last axis", sum_last, FLOATS, true, 1, {{SHAPE(301, 5003)}}},
+    {"max", "all", max_all, FLOATS, true, 1, {{SHAPE(700, 1031)}}},
+    {"argmax", "last axis", argmax_last, FLOATS, false, 1, {{SHAPE(301, 5003)}}},
+    {"var", "last axis", var_last, FLOATS, true, 1, {{SHAPE(301, 1031)}}},
+    {"logsumexp", "all", logsumexp_all, FLOATS, true, 1, {{SHAPE(300007)}}},
+    {"contiguous", "transposed", contiguous, FLOATS, true, 1, {{SHAPE(701, 503)}}},
+    {"matmul", "", matmul, FLOATS, true, 1, {{SHAPE(301, 257)}, {SHAPE(257, 311)}}},
+    {"matmul", "both transposed", matmul_turned, FLOATS, true, 1, {{SHAPE(257, 301)}, {SHAPE(311, 257)}}},
+    {"matmul", "batch", matmul, FLOATS, true, 1, {{SHAPE(5, 101, 67)}, {SHAPE(5, 67, 103)}}},
+    {"linear", "gelu", linear_gelu, FLOATS, true, 1, {{SHAPE(211, 307)}, {SHAPE(401, 307)}, {SHAPE(401)}}},
+    {"softmax", "", softmax_last, FLOATS, true, 1, {{SHAPE(301, 1031)}}},
+    {"log_softmax", "", log_softmax_last, FLOATS, true, 1, {{SHAPE(301, 1031)}}},
+    {"layer_norm", "", layer_norm, FLOATS, true, 1, {{SHAPE(2003, 131)}, {SHAPE(131)}, {SHAPE(131)}}},
+    {"rms_norm", "", rms_norm, FLOATS, true, 1, {{SHAPE(2003, 131)}, {SHAPE(131)}}},
+    {"cross_entropy", "", cross_entropy, FLOATS, true, 1, {{SHAPE(301, 1031)}, {SHAPE(301), .fill = INDEX, .hi = 1031}}},
+    {"embedding", "", embedding, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(5003), .fill = INDEX, .hi = 101}}},
+    {"scatter_add", "axis 0", scatter_add_0, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(3001, 67), .fill = INDEX, .hi = 101}, {SHAPE(3001, 67)}}},
+    {"attention", "causal", attention_causal, FLOATS, true, 1, {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}}},
+    {"attention", "heads inside", attention_heads, FLOATS, true, 1, {{SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}}},
+};
+enum { LARGE_CASES = sizeof large_cases / sizeof *large_cases };
+
+/* The value and, for the rest of out[], the gradients of the inputs. */
+static void run_large(const op_case *c, const data *in, const cr_device *dev, data out[4]) {
+    cr_tensor *t[4];
+    cr_scope_begin();
+    for (int k = 0; k < case_inputs(c); k++) {
+        t[k] = data_put(&in[k], DENSE, dev);
+        if (c->smooth && cr_dtype_is_float(in[k].dtype)) cr_requires_grad_(t[k], true);
+    }
+    cr_tensor *y = c->run((const cr_tensor *const *)t);
+    REQUIRE(y, "%s: %s", c->op, cr_error());
+    out[0] = data_of(y);
+    if (c->smooth) OK(cr_backward(y, cr_mul(y, y), NULL));
+    for (int k = 0; k < 3; k++) {
+        bool has = c->smooth && k < case_inputs(c) && cr_dtype_is_float(in[k].dtype);
+        out[k + 1] = has ? data_of(cr_grad(t[k])) : data_new(CR_BOOL, 0, NULL);
+    }
+    cr_scope_end();
+}
+
+static void check_threads(const op_case *c, cr_dtype dt, const cr_device *dev) {
+    static const int threads[] = {1, 2, 5, 2};
+    static const char *const parts[] = {"value", "gradient of input 0", "gradient of input 1", "gradient of input 2"};
+    stream r = stream_of(c->op, 77);
+    data in[4] = {{0}}, first[4], again[4];
+    for (int k = 0; k < case_inputs(c); k++) in[k] = data_fill(&c->in[k], dt, &r);
+    for (int n = 0; n < 4; n++) {
+        OK(cr_set_num_threads(threads[n]));
+        run_large(c, in, dev, n ? again : first);
+        for (int k = 0; n && k < 4; k++) {
+            int64_t bytes = again[k].numel * (int64_t)cr_dtype_size(again[k].dtype), at = 0;
+            while (at < bytes && again[k].bytes[at] == first[k].bytes[at]) at++;
+            CHECK(at == bytes, "%s [%s] %s %s: %d threads give other bits than 1 on %s, byte %lld of %lld", c->op, c->what, cr_dtype_name(dt), parts[k],
+                  threads[n], cr_device_name(dev), (long long)at, (long long)bytes);
+            data_free(&again[k]);
+        }
+    }
+    for (int k = 0; k < 4; k++) data_free(&first[k]), data_free(&in[k]);
+    test_ran_on(dev);
+}
+
+TEST(threads) {
+    int before = cr_num_threads();
+    for (int d = 0; cr_device_at(d); d++) {
+        if (cr_device_at(d) == cr_ref()) continue;  /* it has one thread, and would take minutes */
+        for (int k = 0; k < LARGE_CASES; k++) {
+            check_threads(&large_cases[k], CR_F32, cr_device_at(d));
+            if (test_full() || k % 3 == 0) check_threads(&large_cases[k], CR_BF16, cr_device_at(d));
+        }
+    }
+    OK(cr_set_num_threads(before));
+}

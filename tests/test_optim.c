@@ -1,0 +1,293 @@
+/* test_optim.c - optimizers and schedules: PyTorch's numbers over 100 steps, groups, tied and idle parameters, state. */
+#include "test.h"
+
+#include "golden/optim.h"
+
+static cr_params *params_of(int n, const char *const *names, cr_tensor *const *tensors) {
+    cr_params *p = cr_params_new();
+    for (int i = 0; i < n; i++) OK(cr_params_add(p, names[i], tensors[i]));
+    return p;
+}
+
+/* ---- the golden problem (golden/optim.py): a (5, 3), b (7), f64 or less */
+typedef struct problem { cr_tensor *p[2]; cr_params *params; } problem;
+static const int64_t sizes[2] = {15, 7};
+
+static problem problem_new(cr_dtype dt, const cr_device *dev) {
+    problem q;
+    double start[22];
+    for (int i = 0; i < 22; i++) start[i] = cos(i);
+    q.p[0] = cr_zeros(CR_LIST(5, 3), dt, dev);
+    q.p[1] = cr_zeros(CR_LIST(7), dt, dev);
+    for (int k = 0; k < 2; k++) {
+        OK(cr_write(q.p[k], CR_F64, start + (k ? 15 : 0), (size_t)sizes[k] * sizeof(double)));
+        cr_requires_grad_(q.p[k], true);
+    }
+    q.params = params_of(2, (const char *const[]){"a", "b"}, q.p);
+    return q;
+}
+
+static void problem_free(problem *q) {
+    cr_params_free(q->params);
+    for (int k = 0; k < 2; k++) cr_release(q->p[k]);
+}
+
+static void set_gradient(cr_tensor *t, const double *g) {
+    cr_tensor *wide = cr_from(g, cr_ndim(t), cr_shape(t), CR_F64, cr_device_of(t));
+    cr_tensor *grad = cr_to(wide, cr_dtype_of(t), cr_device_of(t));
+    OK(cr_set_grad(t, grad));
+    cr_release(grad);
+    cr_release(wide);
+}
+
+static void problem_gradients(problem *q, int step) {
+    for (int k = 0, n = 0; k < 2; n += (int)sizes[k++]) {
+        double g[15];
+        OK(cr_read(q->p[k], CR_F64, g, (size_t)sizes[k] * sizeof *g));
+        for (int i = 0; i < sizes[k]; i++) g[i] = (0.5 + 0.1 * ((n + i) % 5)) * g[i] + sin(0.7 * (n + i) + 0.3 * step);
+        set_gradient(q->p[k], g);
+    }
+}
+
+static double problem_error(problem *q, const double *want, int *at) {
+    double got[22], worst = 0;
+    OK(cr_read(q->p[0], CR_F64, got, 15 * sizeof *got));
+    OK(cr_read(q->p[1], CR_F64, got + 15, 7 * sizeof *got));
+    for (int i = 0; i < 22; i++) {
+        const double e = fabs(got[i] - want[i]) / (1e-3 + fabs(want[i]));
+        if (!(e <= worst)) { worst = e; *at = i; }
+    }
+    return worst;
+}
+
+static void run_golden(const cr_device *dev, cr_dtype dt, double tolerance) {
+    for (size_t c = 0; c < sizeof golden_optim / sizeof *golden_optim; c++) {
+        problem q = problem_new(dt, dev);
+        cr_optim *opt = cr_optim_new(q.params, &golden_optim[c].o);
+        REQUIRE(opt, "%s: %s", golden_optim[c].name, cr_error());
+        for (int step = 1, seen = 0; step <= 100; step++) {
+            problem_gradients(&q, step);
+            OK(cr_optim_step(opt));
+            if (step != golden_steps[seen]) continue;
+            int at = 0;
+            const double e = problem_error(&q, golden_optim[c].p[seen++], &at);
+            CHECK(e <= tolerance, "%s on %s in %s, step %d, element %d: relative error %.3g > %g", golden_optim[c].name, cr_device_name(dev),
+                  cr_dtype_name(dt), step, at, e, tolerance);
+            test_ran_on(dev);
+        }
+        CHECK(cr_optim_steps(opt) == 100, "%lld steps", (long long)cr_optim_steps(opt));
+        cr_optim_free(opt);
+        problem_free(&q);
+    }
+}
+
+TEST(optim_golden_f64) {
+    for (int d = 0; cr_device_at(d); d++) run_golden(cr_device_at(d), CR_F64, 1e-9);
+}
+
+TEST(optim_golden_f32) {
+    for (int d = 0; cr_device_at(d); d++) run_golden(cr_device_at(d), CR_F32, 2e-3);     /* a sign of lion may turn on the last bit */
+}
+
+TEST(optim_half_keeps_f32_moments) {
+    const cr_dtype halves[] = {CR_F16, CR_BF16};
+    for (int h = 0; h < 2; h++) {
+        problem q = problem_new(halves[h], cr_cpu());
+        cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+        cr_optim *opt = cr_optim_new(q.params, &o);
+        problem_gradients(&q, 1);
+        OK(cr_optim_step(opt));
+        cr_params *state = cr_optim_state(opt);
+        CHECK(cr_params_count(state) == 4, "%lld moments", (long long)cr_params_count(state));
+        for (int64_t i = 0; i < cr_params_count(state); i++)
+            CHECK(cr_dtype_of(cr_params_at(state, i)) == CR_F32, "%s is %s", cr_params_name(state, i), cr_dtype_name(cr_dtype_of(cr_params_at(state, i))));
+        CHECK(cr_dtype_of(q.p[0]) == halves[h], "the parameter became %s", cr_dtype_name(cr_dtype_of(q.p[0])));
+        cr_params_free(state);
+        cr_optim_free(opt);
+        problem_free(&q);
+    }
+}
+
+TEST(optim_groups_tied_idle) {
+    cr_tensor *w = cr_ones(CR_LIST(2, 3), CR_F64, cr_cpu()), *b = cr_ones(CR_LIST(3), CR_F64, cr_cpu()), *idle = cr_ones(CR_LIST(4), CR_F64, cr_cpu());
+    cr_params *first = params_of(3, (const char *const[]){"w", "head", "idle"}, (cr_tensor *[]){w, w, idle});     /* w is tied */
+    cr_params *second = params_of(1, (const char *const[]){"b"}, &b);
+    cr_optim_options o = cr_optim_defaults(CR_SGD), slow = o;
+    o.lr = 0.5;
+    slow.lr = 0.25;
+    slow.weight_decay = 1;
+    slow.decay_min_ndim = 2;                        /* b is not decayed */
+    cr_optim *opt = cr_optim_new(first, &o);
+    OK(cr_optim_add(opt, second, &slow));
+    set_gradient(w, (const double[]){1, 1, 1, 1, 1, 1});
+    set_gradient(b, (const double[]){2, 2, 2});
+    OK(cr_optim_step(opt));
+    double got[6];
+    OK(cr_read(w, CR_F64, got, sizeof got));
+    CHECK(got[5] == 0.5, "tied: %g after one step, wanted 0.5", got[5]);
+    OK(cr_read(b, CR_F64, got, 3 * sizeof *got));
+    CHECK(got[2] == 0.5, "second group: %g, wanted 0.5", got[2]);
+    OK(cr_read(idle, CR_F64, got, 4 * sizeof *got));
+    CHECK(got[3] == 1, "without gradient: %g, wanted 1", got[3]);
+    CHECK(cr_optim_lr(opt) == 0.5, "lr %g", cr_optim_lr(opt));
+    OK(cr_optim_set_lr(opt, 0));
+    OK(cr_optim_step(opt));
+    OK(cr_read(b, CR_F64, got, 3 * sizeof *got));
+    CHECK(got[2] == 0.5, "with lr 0 every group stands still: %g", got[2]);
+    FAILS(CR_BAD_VALUE, "in another group already, as 'w'", cr_optim_add(opt, first, &o));
+    cr_tensor *fresh = cr_ones(CR_LIST(2), CR_F64, cr_cpu());
+    cr_params *alias = params_of(1, (const char *const[]){"w"}, &fresh), *other = params_of(1, (const char *const[]){"v"}, &idle);
+    FAILS(CR_BAD_VALUE, "another group has a parameter named 'w'", cr_optim_add(opt, alias, &o));
+    FAILS(CR_BAD_VALUE, "'v' is in another group already, as 'idle'", cr_optim_add(opt, other, &o));
+    cr_params_free(alias);
+    cr_params_free(other);
+    cr_release(fresh);
+    cr_optim_free(opt);
+    cr_params_free(first);
+    cr_params_free(second);
+    cr_release(w); cr_release(b); cr_release(idle);
+}
+
+/* A parameter that gets its first gradient late corrects by its own steps, as in torch; and the state carries that along. */
+TEST(optim_state_resumes) {
+    for (int kind = CR_SGD; kind <= CR_MUON; kind++) {
+        problem q = problem_new(CR_F32, cr_cpu()), r = problem_new(CR_F32, cr_cpu());
+        cr_optim_options o = cr_optim_defaults((cr_optim_kind)kind);
+        o.lr = 0.01;
+        if (kind == CR_SGD) o.momentum = 0.9;
+        cr_optim *one = cr_optim_new(q.params, &o), *two = cr_optim_new(r.params, &o);
+        for (int step = 1; step <= 6; step++) {
+            problem_gradients(&q, step);
+            if (step < 4) OK(cr_set_grad(q.p[1], CR_NONE));
+            OK(cr_optim_step(one));
+        }
+        cr_params *state = cr_optim_state(one);
+        OK(cr_params_copy(r.params, q.params));
+        OK(cr_optim_load(two, state, cr_optim_steps(one)));
+        if (kind == CR_ADAM) {
+            cr_tensor *steps = cr_params_get(state, "b.t");
+            CHECK(steps && cr_item_int(steps) == 3, "b took %lld steps", (long long)cr_item_int(steps));
+        }
+        CHECK(cr_optim_steps(two) == 6, "%lld steps", (long long)cr_optim_steps(two));
+        for (int step = 7; step <= 12; step++) {
+            problem_gradients(&q, step);
+            problem_gradients(&r, step);
+            OK(cr_optim_step(one));
+            OK(cr_optim_step(two));
+        }
+        for (int k = 0; k < 2; k++) {
+            float x[15], y[15];
+            OK(cr_read(q.p[k], CR_F32, x, (size_t)sizes[k] * sizeof *x));
+            OK(cr_read(r.p[k], CR_F32, y, (size_t)sizes[k] * sizeof *y));
+            CHECK(!memcmp(x, y, (size_t)sizes[k] * sizeof *x), "kind %d: the resumed run has other bits", kind);
+        }
+        cr_params_free(state);
+        cr_optim_free(one); cr_optim_free(two);
+        problem_free(&q); problem_free(&r);
+    }
+}
+
+TEST(optim_bad_state) {
+    problem q = problem_new(CR_F32, cr_cpu());
+    cr_optim_options o = cr_optim_defaults(CR_ADAM);
+    cr_optim *opt = cr_optim_new(q.params, &o);
+    problem_gradients(&q, 1);
+    OK(cr_optim_step(opt));
+    cr_params *good = cr_optim_state(opt);
+    cr_tensor *m = cr_params_get(good, "a.m"), *v = cr_params_get(good, "a.v"), *other = cr_zeros(CR_LIST(3, 5), CR_F32, cr_cpu());
+    const struct { const char *names[2]; cr_tensor *t[2]; const char *message; } bad[] = {
+        {{"a.m", NULL}, {m, NULL}, "'.m' without '.v'"},
+        {{"a.v", NULL}, {v, NULL}, "'.v' without '.m'"},
+        {{"a.m", "a.v"}, {m, other}, "another shape"},
+        {{"a.m", "c.v"}, {m, v}, "without '.v'"},
+        {{"c.m", "c.v"}, {m, v}, "'c.m' belongs to no parameter"},
+        {{"a.x", "a"}, {m, v}, "'a.x' belongs to no parameter"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_params *state = params_of(bad[i].names[1] ? 2 : 1, bad[i].names, bad[i].t);
+        FAILS(CR_BAD_VALUE, bad[i].message, cr_optim_load(opt, state, 1));
+        cr_params_free(state);
+    }
+    FAILS(CR_BAD_VALUE, "steps must be at least 0, not -1", cr_optim_load(opt, good, -1));
+    OK(cr_optim_load(opt, good, 1));                /* its own state, after all the failures */
+    CHECK(cr_optim_steps(opt) == 1, "%lld", (long long)cr_optim_steps(opt));
+    cr_release(other);
+    cr_params_free(good);
+    cr_optim_free(opt);
+    problem_free(&q);
+}
+
+TEST(optim_bad_options) {
+    problem q = problem_new(CR_F32, cr_cpu());
+    const struct { cr_optim_options o; const char *message; } bad[] = {
+        {{.kind = CR_SGD, .lr = -1}, "lr must be finite and at least 0, not -1"},
+        {{.kind = CR_SGD, .lr = NAN}, "lr must be finite"},
+        {{.kind = CR_SGD, .lr = INFINITY}, "lr must be finite"},
+        {{.kind = CR_ADAM, .lr = 1, .beta1 = 1}, "beta1 must be in [0, 1), not 1"},
+        {{.kind = CR_ADAM, .lr = 1, .beta2 = -0.1}, "beta2 must be in [0, 1), not -0.1"},
+        {{.kind = CR_ADAM, .lr = 1, .eps = -1e-8}, "eps"},
+        {{.kind = CR_SGD, .lr = 1, .momentum = NAN}, "momentum"},
+        {{.kind = CR_MUON, .lr = 1, .momentum = 1}, "momentum must be in [0, 1)"},
+        {{.kind = CR_SGD, .lr = 1, .weight_decay = -2}, "weight_decay must be finite and at least 0, not -2"},
+        {{.kind = CR_SGD, .lr = 1, .nesterov = true}, "nesterov needs a momentum above 0"},
+        {{.kind = CR_SGD, .lr = 1, .decay_min_ndim = -1}, "decay_min_ndim"},
+        {{.kind = (cr_optim_kind)99, .lr = 1}, "kind must be one of cr_optim_kind, not 99"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) FAILS(CR_BAD_VALUE, bad[i].message, cr_optim_new(q.params, &bad[i].o));
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    FAILS(CR_BAD_VALUE, "NULL", cr_optim_new(NULL, &o));
+    FAILS(CR_BAD_VALUE, "NULL", cr_optim_new(q.params, NULL));
+    FAILS(CR_BAD_VALUE, "NULL", cr_optim_step(NULL));
+    FAILS(CR_BAD_VALUE, "NULL", cr_optim_state(NULL));
+    cr_tensor *whole = cr_zeros(CR_LIST(3), CR_I64, cr_cpu());
+    cr_params *ints = params_of(1, (const char *const[]){"n"}, &whole);
+    FAILS(CR_BAD_TYPE, "'n' is int64", cr_optim_new(ints, &o));
+    cr_optim *opt = cr_optim_new(q.params, &o);
+    FAILS(CR_BAD_VALUE, "not -0.5", cr_optim_set_lr(opt, -0.5));
+    FAILS(CR_BAD_VALUE, "NULL", cr_optim_load(opt, NULL, 0));
+    cr_optim_free(opt);
+    cr_params_free(ints);
+    cr_release(whole);
+    problem_free(&q);
+}
+
+TEST(optim_inside_a_scope) {                        /* moments and steps outlive the scope of the step that made them */
+    problem q = problem_new(CR_F32, cr_cpu());
+    cr_optim_options o = cr_optim_defaults(CR_MUON);
+    cr_optim *opt = cr_optim_new(q.params, &o);
+    const int64_t before = cr_memory_stats(cr_cpu()).current;
+    int64_t after = 0;
+    for (int step = 1; step <= 5; step++) {
+        cr_scope_begin();
+        problem_gradients(&q, step);
+        OK(cr_optim_step(opt));
+        cr_params *state = cr_optim_state(opt);
+        cr_params_free(state);
+        cr_scope_end();
+        cr_params_zero_grad(q.params);
+        if (step == 1) after = cr_memory_stats(cr_cpu()).current;
+    }
+    CHECK(cr_memory_stats(cr_cpu()).current == after, "memory grows: %lld, %lld, %lld", (long long)before, (long long)after,
+          (long long)cr_memory_stats(cr_cpu()).current);
+    cr_optim_free(opt);
+    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay", (long long)(cr_memory_stats(cr_cpu()).current - before));
+    problem_free(&q);
+}
+
+TEST(schedules) {
+    for (size_t c = 0; c < sizeof golden_schedule / sizeof *golden_schedule; c++)
+        for (int t = 0; t < golden_schedule[c].n; t++) {
+            const double got = cr_schedule_lr(&golden_schedule[c].s, t), want = golden_schedule[c].lr[t];
+            CHECK(fabs(got - want) <= 1e-12, "%s at %d: %.17g, wanted %.17g", golden_schedule[c].name, t, got, want);
+        }
+    const cr_schedule constant = {.kind = CR_CONSTANT, .lr = 0.5, .warmup = 4};
+    CHECK(cr_schedule_lr(&constant, 0) == 0.1 && cr_schedule_lr(&constant, 3) == 0.4 && cr_schedule_lr(&constant, 4) == 0.5 && cr_schedule_lr(&constant, 1000000) == 0.5,
+          "constant: %g %g %g", cr_schedule_lr(&constant, 0), cr_schedule_lr(&constant, 3), cr_schedule_lr(&constant, 4));
+    const struct { cr_schedule s; int64_t step; const char *message; cr_status kind; } bad[] = {
+        {{.kind = CR_COSINE, .lr = -1, .total = 5}, 0, "lr must be", CR_BAD_VALUE},
+        {{.kind = CR_COSINE, .lr = 1, .min_lr = NAN, .total = 5}, 0, "min_lr must be", CR_BAD_VALUE},
+        {{.kind = CR_COSINE, .lr = 1, .warmup = 5, .total = 5}, 0, "total 5, warmup 5", CR_BAD_VALUE},
+        {{.kind = CR_CONSTANT, .lr = 1, .warmup = -1}, 0, "warmup must be at least 0", CR_BAD_VALUE},
+        {{.kind = CR_CONSTANT, .lr = 1}, -1, "step must be at least 0, not -1", CR_BAD_INDEX},
+        {{.kind = (cr_schedule_kind)7, .lr = 1}, 0, "not 7", CR_BAD_VALUE}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) FAILS(bad[i].kind, bad[i].message, cr_schedule_lr(&bad[i].s, bad[i].step));
+    FAILS(CR_BAD_VALUE, "NULL", cr_schedule_lr(NULL, 0));
+}

@@ -1,0 +1,299 @@
+/* test_os.c - the platform: threads, pages, libraries, time, files and what they say when they fail. */
+#include "test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/os.h"
+
+static char folder[200];                            /* a temporary one, made by the first test that needs it */
+
+__attribute__((destructor)) static void remove_folder(void) { if (*folder) cr_os_remove(folder); }
+
+static const char *in_folder(const char *name) {
+    static char path[4][300];
+    static int turn;
+    if (!*folder) {
+        const char *base = getenv("TMPDIR");
+        snprintf(folder, sizeof folder, "%s/chainrule-os-XXXXXX", base && *base ? base : "/tmp");
+        if (!mkdtemp(folder)) return "";
+    }
+    char *p = path[turn++ % 4];
+    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    return p;
+}
+
+static bool write_file(const char *path, const char *text) {
+    char temporary[300];
+    FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
+    return f && fputs(text, f) >= 0 && cr_os_commit(f, temporary, path);
+}
+
+/* ---- threads ---- */
+typedef struct counter { cr_mutex *m; cr_cond *c; cr_spinlock spin; int locked, spun; } counter;
+
+static void count_up(void *arg) {
+    counter *k = arg;
+    for (int i = 0; i < 5000; i++) {
+        cr_mutex_lock(k->m); k->locked++; cr_mutex_unlock(k->m);
+        cr_spin_lock(&k->spin); k->spun++; cr_spin_unlock(&k->spin);
+    }
+    cr_mutex_lock(k->m);
+    cr_cond_signal_all(k->c);
+    cr_mutex_unlock(k->m);
+}
+
+TEST(locks) {
+    counter k = {.m = cr_mutex_new(), .c = cr_cond_new()};
+    cr_thread *t[5];
+    REQUIRE(k.m && k.c, "no lock");
+    for (int i = 0; i < 5; i++) t[i] = cr_thread_start(count_up, &k);
+    cr_mutex_lock(k.m);
+    while (k.locked < 25000) cr_cond_wait(k.c, k.m);
+    cr_mutex_unlock(k.m);
+    for (int i = 0; i < 5; i++) cr_thread_join(t[i]);
+    CHECK(k.locked == 25000 && k.spun == 25000, "counted %d and %d of 25000", k.locked, k.spun);
+    cr_cond_free(k.c);
+    cr_mutex_free(k.m);
+    cr_cond_free(NULL); cr_mutex_free(NULL); cr_thread_join(NULL);
+}
+
+static volatile int word;
+static void raise_word(void *arg) {
+    (void)arg;
+    cr_os_sleep(5e-3);
+    __atomic_store_n(&word, 1, __ATOMIC_SEQ_CST);
+    cr_os_wake_all(&word);
+}
+
+TEST(sleep_on_a_word) {
+    cr_os_sleep_on(&word, 7);                       /* another value: returns at once */
+    cr_thread *t = cr_thread_start(raise_word, NULL);
+    while (__atomic_load_n(&word, __ATOMIC_SEQ_CST) == 0) cr_os_sleep_on(&word, 0);
+    cr_thread_join(t);
+}
+
+TEST(cpu_count_follows_affinity) {
+    int n = cr_os_cpu_count();
+    CHECK(n >= 1 && n < 100000, "%d processors", n);
+    fflush(stdout);
+    if (system("command -v taskset >/dev/null") != 0) SKIP("no taskset");
+    if (getenv("TEST_OS_CHILD")) {
+        CHECK(n == 1, "%d processors on one", n);
+        return;
+    }
+    char command[800], self[300];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    REQUIRE(length > 0, "no name");
+    self[length] = 0;
+    snprintf(command, sizeof command, "TEST_OS_CHILD=1 taskset 1 '%s' cpu_count >/dev/null 2>&1 || TEST_OS_CHILD=1 taskset 2 '%s' cpu_count >/dev/null", self, self);
+    CHECK(system(command) == 0, "affinity to one processor is not seen");
+}
+
+static volatile sig_atomic_t forked;
+static void in_child(void) { forked = 1; }
+
+TEST(fork_handler) {
+    cr_os_at_fork_child(in_child);
+    int64_t parent = cr_os_process_id();
+    pid_t child = fork();
+    if (!child) _exit(forked && cr_os_process_id() != parent ? 0 : 1);
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0, "the handler did not run in the child");
+    CHECK(!forked, "the handler ran in the parent");
+}
+
+/* ---- memory ---- */
+TEST(pages) {
+    static const size_t sizes[] = {1, 4096, 4097, 1 << 20, (2 << 20) - 1, 2 << 20, (6 << 20) + 12345};
+    for (int i = 0; i < 7; i++)
+        for (int huge = 0; huge < 2; huge++) {
+            unsigned char *p = cr_os_pages(sizes[i], huge);
+            REQUIRE(p, "no %zu bytes", sizes[i]);
+            CHECK((uintptr_t)p % (huge ? 2 << 20 : 4096) == 0, "%zu bytes at %p", sizes[i], (void *)p);
+            int dirty = 0;
+            for (size_t k = 0; k < sizes[i]; k++) dirty |= p[k];
+            CHECK(!dirty, "%zu bytes are not zero", sizes[i]);
+            memset(p, 0xa5, sizes[i]);
+            cr_os_pages_free(p, sizes[i]);
+        }
+    void *p = cr_os_pages(0, false);
+    CHECK(p, "no pages for 0 bytes");
+    cr_os_pages_free(p, 0);
+    CHECK(!cr_os_pages(SIZE_MAX, false) && !cr_os_pages(SIZE_MAX - 4096, true) && !cr_os_pages(SIZE_MAX / 2, true), "impossible sizes");
+    cr_os_pages_free(NULL, 4096);
+    CHECK(cr_os_peak_rss() > 1 << 20, "peak of %lld bytes", (long long)cr_os_peak_rss());
+}
+
+/* ---- libraries, time ---- */
+TEST(libraries) {
+    CHECK(!cr_os_open_library("libno-such-library.so.77"), "opened a library that is not there");
+    void *m = cr_os_open_library("libm.so.6");
+    REQUIRE(m, "no libm.so.6");
+    double (*cosine)(double);
+    void *symbol = cr_os_symbol(m, "cos");
+    REQUIRE(symbol && !cr_os_symbol(m, "no_such_function"), "symbols of libm");
+    memcpy(&cosine, &symbol, sizeof cosine);
+    CHECK(cosine(0.0) == 1.0, "cos(0) = %g", cosine(0.0));
+
+    char self[500], wanted[500];
+    int n = cr_os_self_directory(self, sizeof self);
+    ssize_t length = readlink("/proc/self/exe", wanted, sizeof wanted - 1);
+    REQUIRE(n > 0 && length > 0, "own folder: %d", n);
+    wanted[length] = 0;
+    *strrchr(wanted, '/') = 0;
+    CHECK(!strcmp(self, wanted) && n == (int)strlen(self), "own folder '%s', wanted '%s'", self, wanted);
+    CHECK(cr_os_self_directory(self, (size_t)n) == 0, "%d bytes hold %d and the end", n, n);
+}
+
+TEST(time_goes_on) {
+    double a = cr_os_seconds();
+    cr_os_sleep(0.003);
+    double b = cr_os_seconds();
+    CHECK(b - a >= 0.003, "slept %g s", b - a);
+    cr_os_sleep(0); cr_os_sleep(-1); cr_os_sleep(NAN);
+    char text[32];
+    cr_os_timestamp(text);
+    int year, month, day, hour, minute, second, end = 0;
+    CHECK(sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2dZ%n", &year, &month, &day, &hour, &minute, &second, &end) == 6 && end == 20 && year >= 2024, "'%s'", text);
+}
+
+/* ---- files ---- */
+TEST(write_and_map) {
+    const char *path = in_folder("a file");
+    REQUIRE(*folder, "no temporary folder");
+    cr_mapping m;
+    CHECK(!cr_os_map(path, &m) && !m.data && strstr(cr_os_error(), "No such file"), "a missing file: '%s'", cr_os_error());
+    REQUIRE(write_file(path, "first"), "write: %s", cr_os_error());
+    REQUIRE(cr_os_map(path, &m), "map: %s", cr_os_error());
+    REQUIRE(write_file(path, "second!"), "overwrite: %s", cr_os_error());
+    CHECK(m.bytes == 5 && !memcmp(m.data, "first", 5), "a mapping must keep the old file");
+    cr_os_unmap(&m);
+    CHECK(!m.data && !m.bytes, "unmapped");
+    cr_os_unmap(&m);
+    REQUIRE(cr_os_map(path, &m), "map: %s", cr_os_error());
+    CHECK(m.bytes == 7 && !memcmp(m.data, "second!", 7), "%zu bytes", m.bytes);
+    cr_os_unmap(&m);
+    REQUIRE(write_file(path, ""), "an empty file: %s", cr_os_error());
+    REQUIRE(cr_os_map(path, &m), "map: %s", cr_os_error());
+    CHECK(m.data && !m.bytes, "an empty file");
+    cr_os_unmap(&m);
+    struct stat st;
+    mode_t mask = umask(022);
+    umask(mask);
+    CHECK(!stat(path, &st) && (st.st_mode & 0777) == (0666 & ~mask), "mode %o", (unsigned)st.st_mode);
+    CHECK(cr_os_remove(path) && !cr_os_exists(path), "removed");
+    CHECK(!cr_os_remove(path), "removed twice");
+}
+
+TEST(what_cannot_be_mapped) {
+    cr_mapping m;
+    CHECK(!cr_os_map("/", &m) && strstr(cr_os_error(), "directory"), "a folder: %s", cr_os_error());
+    CHECK(!cr_os_map("/dev/null", &m), "a device");
+    CHECK(!cr_os_map("", &m), "no name");
+    const char *path = in_folder("pipe");
+    REQUIRE(!mkfifo(path, 0600), "no pipe");
+    CHECK(!cr_os_map(path, &m), "a pipe");
+    CHECK(!write_file(path, "x") && cr_os_exists(path), "a pipe was replaced");
+    cr_os_remove(path);
+}
+
+static int files_in_folder(void) {
+    char command[300];
+    snprintf(command, sizeof command, "exit $(ls -A '%s' | wc -l)", folder);
+    return WEXITSTATUS(system(command));
+}
+
+TEST(what_cannot_be_written) {
+    char temporary[300], small[10];
+    const char *path = in_folder("target");
+    REQUIRE(*folder, "no temporary folder");
+    CHECK(!cr_os_create_beside(in_folder("no/such/folder"), temporary, sizeof temporary) && strstr(cr_os_error(), "No such file"), "%s", cr_os_error());
+    CHECK(!cr_os_create_beside(path, small, sizeof small) && strstr(cr_os_error(), "too long"), "%s", cr_os_error());
+    CHECK(!cr_os_create_beside(folder, temporary, sizeof temporary), "over a folder");
+    CHECK(!cr_os_create_beside("", temporary, sizeof temporary), "no name");
+    CHECK(!cr_os_create_beside(in_folder("x/"), temporary, sizeof temporary), "a name that ends in a slash");
+    CHECK(!cr_os_create_beside("/dev/null", temporary, sizeof temporary), "over a device");
+
+    FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
+    REQUIRE(f, "%s", cr_os_error());
+    CHECK(cr_os_exists(temporary) && !cr_os_exists(path), "the temporary file comes first");
+    cr_os_abandon(f, temporary);
+    CHECK(!cr_os_exists(temporary) && !cr_os_exists(path), "abandoned");
+
+    f = cr_os_create_beside(path, temporary, sizeof temporary);
+    REQUIRE(f && cr_os_make_directory(path), "%s", cr_os_error());
+    CHECK(!cr_os_commit(f, temporary, path) && !cr_os_exists(temporary), "a rename that fails leaves its temporary");
+    cr_os_remove(path);
+    CHECK(files_in_folder() == 0, "%d files left", files_in_folder());
+}
+
+/* A full disk, through the limit on a file's size. */
+TEST(a_full_disk) {
+    const char *path = in_folder("full");
+    REQUIRE(write_file(path, "old"), "%s", cr_os_error());
+    struct rlimit old, small;
+    getrlimit(RLIMIT_FSIZE, &old);
+    small = old;
+    small.rlim_cur = 10000;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    char temporary[300];
+    FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
+    for (int i = 0; f && i < 5000; i++) fputs("twenty bytes of text", f);
+    bool committed = f && cr_os_commit(f, temporary, path);
+    setrlimit(RLIMIT_FSIZE, &old);
+    CHECK(f && !committed, "more than fits was written");
+    CHECK(strlen(cr_os_error()) > 0, "no error text");
+    cr_mapping m;
+    REQUIRE(cr_os_map(path, &m), "%s", cr_os_error());
+    CHECK(m.bytes == 3 && !memcmp(m.data, "old", 3), "the old file must stay");
+    cr_os_unmap(&m);
+    cr_os_remove(path);
+    CHECK(files_in_folder() == 0, "%d files left", files_in_folder());
+}
+
+TEST(folders) {
+    const char *deep = in_folder("a/b/c");
+    CHECK(cr_os_make_directory(deep) && cr_os_is_directory(deep), "%s", cr_os_error());
+    CHECK(cr_os_make_directory(deep), "again: %s", cr_os_error());
+    CHECK(cr_os_make_directory(in_folder("a//b/c/")), "with slashes: %s", cr_os_error());
+    CHECK(!cr_os_make_directory(""), "no name");
+    REQUIRE(write_file(in_folder("a/file"), "x"), "%s", cr_os_error());
+    CHECK(!cr_os_make_directory(in_folder("a/file")) && !cr_os_make_directory(in_folder("a/file/b")), "below a file");
+    CHECK(!cr_os_is_directory(in_folder("a/file")) && cr_os_exists(in_folder("a/file")), "a file");
+    CHECK(cr_os_rename(in_folder("a/file"), in_folder("a/b/file")) && cr_os_exists(in_folder("a/b/file")), "%s", cr_os_error());
+    CHECK(!cr_os_rename(in_folder("nothing"), in_folder("b")) && !cr_os_exists(in_folder("b")), "renamed nothing");
+    CHECK(!cr_os_remove(in_folder("a/b")), "removed a folder that is not empty");
+    CHECK(cr_os_remove(in_folder("a/b/file")) && cr_os_remove(in_folder("a/b/c")) && cr_os_remove(in_folder("a/b")) && cr_os_remove(in_folder("a")), "%s", cr_os_error());
+    CHECK(cr_os_make_directory("/") && cr_os_make_directory("."), "%s", cr_os_error());
+}
+
+/* ---- terminal and signals ---- */
+TEST(terminal) {
+    FILE *f = tmpfile();
+    REQUIRE(f, "no file");
+    CHECK(!cr_os_is_terminal(f) && cr_os_terminal_width(f) == 80, "a file is no terminal");
+    fclose(f);
+}
+
+TEST(interrupts) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        cr_os_catch_interrupt();
+        if (cr_os_interrupted()) _exit(1);
+        raise(SIGTERM);
+        if (!cr_os_interrupted()) _exit(2);
+        raise(SIGINT);                              /* the second one kills */
+        _exit(3);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "the child ended with status %x", (unsigned)status);
+}

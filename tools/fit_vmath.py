@@ -1,0 +1,101 @@
+"""Where the coefficients of src/dev/cpu/vmath.h come from: minimax fits (Lawson's reweighting of least squares on Chebyshev
+nodes) of the remainders named below.  Needs numpy and mpmath; prints C arrays, lowest power first, and each fit's largest
+relative error.  Not part of the build.   use: python tools/fit_vmath.py [part of a name]"""
+import sys
+
+import mpmath as mp
+import numpy as np
+
+mp.mp.dps = 40
+
+
+def nodes(lo, hi, n):
+    return (lo + hi) / 2 + (hi - lo) / 2 * np.cos(np.pi * (np.arange(n) + 0.5) / n).astype(np.longdouble)
+
+
+def solve(matrix, rhs):
+    """Least squares by Householder QR in long double (numpy's own stops at double)."""
+    a, b = matrix.copy(), rhs.copy()
+    rows, cols = a.shape
+    for j in range(cols):
+        v = a[j:, j].copy()
+        v[0] += np.copysign(np.sqrt(v @ v), v[0])
+        v /= np.sqrt(v @ v)
+        a[j:, j:] -= 2 * np.outer(v, v @ a[j:, j:])
+        b[j:] -= 2 * v * (v @ b[j:])
+    x = np.zeros(cols, np.longdouble)
+    for j in reversed(range(cols)):
+        x[j] = (b[j] - a[j, j + 1:] @ x[j + 1:]) / a[j, j]
+    return x
+
+
+def minimax(x, y, weight, degree):
+    """Coefficients c of sum c_i x^i that make max |weight (sum - y)| small."""
+    scale = np.max(np.abs(x))
+    powers = np.stack([(x / scale) ** i for i in range(degree + 1)], 1) if degree >= 0 else np.zeros((len(x), 0), np.longdouble)
+    lawson = np.ones(len(x), np.longdouble) / len(x)
+    best, best_error = None, np.inf
+    for _ in range(60):
+        w = np.sqrt(lawson) * weight
+        c = solve(powers * w[:, None], y * w)
+        error = np.abs(weight * (powers @ c - y))
+        if error.max() < best_error:
+            best, best_error = c, error.max()
+        lawson = lawson * error
+        lawson /= lawson.sum()
+    return best / scale ** np.arange(degree + 1, dtype=np.longdouble)
+
+
+def fit(name, remainder, lo, hi, degree, weight, dtype, variable=lambda x: x):
+    """remainder(x) ~ polynomial in variable(x); weight(x) turns its error into the relative error of the function."""
+    x = nodes(lo, hi, 400)
+    value = np.array([np.longdouble(mp.nstr(remainder(mp.mpf(float(v))), 30)) for v in x])
+    x = x.astype(np.float64).astype(np.longdouble)
+    w = np.array([np.longdouble(mp.nstr(weight(mp.mpf(float(v))), 30)) for v in x])
+    u = np.array([np.longdouble(mp.nstr(variable(mp.mpf(float(v))), 30)) for v in x])
+    fixed = []
+    for i in range(degree + 1):         # round the lowest coefficient, refit the rest, and so on upwards
+        rest = value - sum(c * u ** k for k, c in enumerate(fixed)) if fixed else value
+        c = minimax(u, rest / u ** i, w * np.abs(u) ** i, degree - i)
+        fixed.append(np.longdouble(dtype(c[0])))
+    error = np.max(np.abs(w * (sum(c * u ** k for k, c in enumerate(fixed)) - value)))
+    suffix = "f" if dtype is np.float32 else ""
+    print(f"{name}: {float(error):.2e}")
+    print("    " + ", ".join((f"{np.float64(c):.9e}" if suffix else f"{np.float64(c):.17e}") + suffix for c in fixed))
+
+
+F, D = np.float32, np.float64
+mpf, log, exp, sqrt = mp.mpf, mp.log, mp.exp, mp.sqrt
+
+
+def safe(f, at_zero):
+    """f with its limit where it is 0 / 0, by evaluating a little aside."""
+    return lambda x: f(x) if abs(x) > mpf(10) ** -12 else mpf(at_zero)
+
+
+half_ln2 = 0.3467
+FITS = {
+    "exp": lambda n: fit(n, safe(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -half_ln2, half_ln2, 4, lambda r: r**2 / exp(r), F),
+    "exp2": lambda n: fit(n, safe(lambda r: (mpf(2)**r - 1) / r, log(2)), -0.5, 0.5, 5, lambda r: r / mpf(2)**r, F),
+    "log": lambda n: fit(n, safe(lambda f: (log(1 + f) - f + f**2 / 2) / f**3, mpf(1) / 3), 0.70710 - 1, 1.41422 - 1, 8,
+                         lambda f: f**3 / log(1 + f) if f else mpf(0), F),
+    "tanh": lambda n: fit(n, safe(lambda x: (mp.tanh(x) / x - 1) / x**2, -mpf(1) / 3), 1e-4, 0.626, 4,
+                          lambda x: x**3 / mp.tanh(x), F, lambda x: x**2),
+    "erf small": lambda n: fit(n, lambda x: mp.erf(x) / x - 1, 1e-4, 1.001, 7, lambda x: x / mp.erf(x), F, lambda x: x**2),
+    "erf large": lambda n: fit(n, lambda x: log(mp.erfc(x)) / x, 1.0, 3.95, 8, lambda x: x * mp.erfc(x) / mp.erf(x), F),
+    "sin": lambda n: fit(n, lambda x: (mp.sin(x) / x - 1) / x**2, 1e-4, 0.7855, 2, lambda x: x**3 / mp.sin(x), F, lambda x: x**2),
+    "cos": lambda n: fit(n, lambda x: (mp.cos(x) - 1 + x**2 / 2) / x**4, 1e-3, 0.7855, 2, lambda x: x**4 / mp.cos(x), F, lambda x: x**2),
+    "double exp": lambda n: fit(n, safe(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -half_ln2, half_ln2, 7, lambda r: r**2 / exp(r), D),
+    "double log": lambda n: fit(n, lambda s: (log((1 + s) / (1 - s)) / s - 2) / s**2, 1e-4, 0.17158, 4,
+                                lambda s: s**3 / log((1 + s) / (1 - s)), D, lambda s: s**2),
+    "double atan": lambda n: fit(n, lambda x: (mp.atan(x) / x - 1) / x**2, 1e-4, 0.41422, 6, lambda x: x**3 / mp.atan(x), D, lambda x: x**2),
+    "double sin": lambda n: fit(n, lambda x: (mp.sin(x) / x - 1) / x**2, 1e-4, 0.7855, 4, lambda x: x**3 / mp.sin(x), D, lambda x: x**2),
+    "double cos": lambda n: fit(n, lambda x: (mp.cos(x) - 1 + x**2 / 2) / x**4, 1e-3, 0.7855, 3, lambda x: x**4 / mp.cos(x), D, lambda x: x**2),
+    "double erfc": lambda n: fit(n, lambda x: mp.erfc(x) * exp(x**2) * (1 + 2 * x), 0, 10.2, 13,
+                                 lambda x: 1 / (mp.erfc(x) * exp(x**2) * (1 + 2 * x)), D, lambda x: (x - 3) / (x + 3)),
+}
+
+if __name__ == "__main__":
+    for name, run in FITS.items():
+        if len(sys.argv) < 2 or sys.argv[1] in name:
+            run(name)

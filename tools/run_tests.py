@@ -1,0 +1,306 @@
+"""Runs the tests and says the result in one last line.
+
+    run_tests.py                       make test: the C tests of build/release, then the checks in Python
+    run_tests.py --all                 make test-all: every stage below
+    run_tests.py --stage NAME ...      some of them; run_tests.py --list says which there are
+
+Each C test program ends with "result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300" (tests/test.h); a check in Python may end
+with such a line too, else its exit status counts as one test: 0 passed, 77 skipped (its last line says why), anything else failed.
+A program that ends without its line, or with a bad exit status, has failed.  Skipped is never passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULT = re.compile(r"^result: (\d+) passed, (\d+) failed, (\d+) skipped(?:; (.*))?$", re.MULTILINE)
+SKIPPED = 77  # exit status
+CHECK_TIMEOUT = 900  # seconds for one check in Python
+
+
+@dataclass
+class Total:
+    """What ran; several add up."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    checks: Counter[str] = field(default_factory=Counter)  # device -> checks that truly ran on it
+    without: list[str] = field(default_factory=list)  # "name: why it was skipped"
+
+    def add(self, other: Total) -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.checks.update(other.checks)
+        self.without += [line for line in other.without if line not in self.without]
+
+    def line(self) -> str:
+        checks = ", ".join(f"{device} {n} checks" for device, n in sorted(self.checks.items()))
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped" + (f"; {checks}" if checks else "")
+
+
+def skip(name: str, why: str) -> Total:
+    return Total(skipped=1, without=[f"{name}: {why}"])
+
+
+def judge(name: str, status: int | None, output: str) -> Total:
+    """The result of one program.  status None: it did not end in time."""
+    found = list(RESULT.finditer(output))
+    total = Total()
+    if found:
+        passed, failed, skipped, devices = found[-1].groups()
+        total = Total(int(passed), int(failed), int(skipped))
+        for part in (devices or "").split(", "):
+            device, _, n = part.rpartition(" ")
+            if device:
+                total.checks[device] += int(n)
+        total.without = [line[len("skipped ") :] for line in output.splitlines() if line.startswith("skipped ")]
+    elif status == 0:
+        total = Total(passed=1)
+    elif status == SKIPPED:
+        return skip(name, output.strip().splitlines()[-1] if output.strip() else "no reason given")
+    if status != 0 and total.failed == 0:
+        total.failed = 1
+    return total
+
+
+def show(name: str, total: Total, status: int | None, output: str) -> None:
+    """A line for each program that did its work, everything for one that failed."""
+    if total.failed:
+        print(f"---- {name} failed (" + ("out of time" if status is None else f"exit status {status}") + ")")
+        print(output.rstrip())
+        print("----")
+
+
+def run(name: str, command: list[str], environment: dict[str, str], timeout: float = CHECK_TIMEOUT) -> Total:
+    status: int | None
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, timeout=timeout, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        status, output = done.returncode, done.stdout
+    except subprocess.TimeoutExpired as stopped:
+        status, output = None, (stopped.output or b"").decode(errors="replace") if isinstance(stopped.output, bytes) else str(stopped.output)
+    except OSError as problem:
+        status, output = 1, str(problem)
+    total = judge(name, status, output)
+    show(name, total, status, output)
+    return total
+
+
+# ---- the C tests of one build ----
+
+
+def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: float = 600) -> Total:
+    """Every test program of a build, through ctest, as many at a time as there are processors."""
+    total = Total()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = ["ctest", "--test-dir", str(build), "--output-junit", str(report), "--timeout", str(timeout), "--quiet"]
+        command += ["--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000"]
+        command += ["-j", str(len(os.sched_getaffinity(0)))] + (["-E", exclude] if exclude else [])
+        if "tsan" in build.name and shutil.which("setarch"):  # the thread sanitizer of older compilers needs a plain address space
+            command = ["setarch", platform.machine(), "-R"] + command
+        done = subprocess.run(command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if not report.is_file():
+            print(done.stdout)
+            return Total(failed=1)
+        cases = list(ElementTree.parse(report).getroot().iter("testcase"))
+    for case in cases:
+        name, output = case.get("name", "?"), case.findtext("system-out") or ""
+        ran, failure = case.get("status") == "run", case.find("failure")
+        reason = failure.get("message", "") if failure is not None else ""
+        status = 0 if ran else None if "imeout" in reason else 1
+        one = judge(name, status, output + (f"\n{reason}" if reason else ""))
+        if ran and not RESULT.search(output):
+            one = Total(failed=1)
+            output += "\nended without its result line"
+        show(name, one, status, output + (f"\n{reason}" if reason else ""))
+        total.add(one)
+    if not cases:
+        print(f"no test program in {build}")
+        total.failed += 1
+    return total
+
+
+# ---- the checks in Python ----
+
+
+def generated_files() -> list[str]:
+    return [sys.executable, "tools/gen_ops.py", "--check"]
+
+
+def checks(environment: dict[str, str]) -> Total:
+    """The repository itself, our tools, and every tests/**/check_*.py."""
+    tools, tests = sorted((ROOT / "tools").glob("*.py")), sorted((ROOT / "tests").rglob("check_*.py"))
+    commands = {
+        "layers": [sys.executable, "tools/check_layers.py"],
+        "generated files are current": generated_files(),
+        "ruff": [sys.executable, "-m", "ruff", "check", "--quiet", "tools", "tests", "bench", "docs"],
+        "mypy": [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", "build/mypy", *map(str, tools + tests)],
+    }
+    for path in tests:
+        commands[str(path.relative_to(ROOT))] = [sys.executable, str(path)]
+    total = Total()
+    for name, command in commands.items():
+        total.add(run(name, command, environment))
+    return total
+
+
+# ---- stages ----
+
+
+def plain_environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "CHAINRULE_BUILD": str(ROOT / "build" / "release"), **more}
+
+
+def stage_test() -> Total:
+    total = ctest(ROOT / "build" / "release", plain_environment())
+    total.add(checks(plain_environment()))
+    return total
+
+
+def stage_full() -> Total:
+    environment = plain_environment(CHAINRULE_TEST_FULL="1")
+    total = ctest(ROOT / "build" / "release", environment, timeout=1500)
+    total.add(checks(environment))
+    return total
+
+
+def has_sanitizer(names: str) -> bool:
+    """Can the compiler link and run a program with it?  The runtimes are packages of their own on some systems."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "a.c"
+        source.write_text("int main(void) { return 0; }\n")
+        command = [os.environ.get("CC", "cc"), f"-fsanitize={names}", str(source), "-o", f"{folder}/a"]
+        return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def build(preset: str) -> bool:
+    folder = f"build/{preset}"
+    made = subprocess.run(["make", "--no-print-directory", f"{folder}/build.ninja"], cwd=ROOT).returncode == 0
+    return made and subprocess.run(["ninja", "-C", folder, "--quiet"], cwd=ROOT).returncode == 0
+
+
+def sanitized(preset: str, names: str, options: dict[str, str]) -> Total:
+    if not has_sanitizer(names):
+        return skip(f"sanitizers {names}", "the compiler has no runtime for them here")
+    if not build(preset):
+        return Total(failed=1)
+    return ctest(ROOT / "build" / preset, plain_environment(CHAINRULE_BUILD=str(ROOT / "build" / preset), **options), timeout=1500)
+
+
+def stage_address() -> Total:
+    return sanitized(
+        "sanitize",
+        "address,undefined",
+        {"ASAN_OPTIONS": "detect_stack_use_after_return=1:allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1"},
+    )
+
+
+def stage_thread() -> Total:
+    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"})
+
+
+def stage_debug() -> Total:
+    """Our own invariants (CR_ASSERT) are on in this build only."""
+    return ctest(ROOT / "build" / "debug", plain_environment(), timeout=1500) if build("debug") else Total(failed=1)
+
+
+def processor_has(level: int) -> bool:
+    needed = {3: {"avx2", "fma", "bmi2", "f16c"}, 4: {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}}
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    flags = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
+    return bool(flags) and all(needed[i] <= set(flags.group(1).split()) for i in range(3, level + 1)) if flags else False
+
+
+def stage_isa() -> Total:
+    total = Total()
+    for level in (2, 3, 4):
+        if platform.machine() not in ("x86_64", "AMD64"):
+            total.add(skip(f"CHAINRULE_ISA=v{level}", f"this is {platform.machine()}"))
+        elif not processor_has(level):
+            total.add(skip(f"CHAINRULE_ISA=v{level}", "this processor has no such instructions"))
+        else:
+            total.add(ctest(ROOT / "build" / "release", plain_environment(CHAINRULE_ISA=f"v{level}")))
+    return total
+
+
+def stage_onednn_off() -> Total:
+    return ctest(ROOT / "build" / "release", plain_environment(CHAINRULE_ONEDNN="off"))
+
+
+def stage_mutate() -> Total:
+    return run("mutate", [sys.executable, "tools/mutate.py"], plain_environment(), timeout=3000)
+
+
+def stage_install() -> Total:
+    return run("tools/test_install.py", [sys.executable, "tools/test_install.py"], plain_environment())
+
+
+def stage_docs() -> Total:
+    return run("docs", ["make", "--no-print-directory", "docs"], plain_environment())
+
+
+STAGES: dict[str, tuple[Callable[[], Total], str]] = {
+    "test": (stage_test, "the C tests and the checks in Python: what `make test` runs"),
+    "full": (stage_full, "the same with CHAINRULE_TEST_FULL=1"),
+    "isa": (stage_isa, "the C tests with each instruction set forced"),
+    "onednn-off": (stage_onednn_off, "the C tests on our own products"),
+    "debug": (stage_debug, "the C tests with invariants checked"),
+    "address": (stage_address, "the C tests under the address and undefined-behaviour sanitizers"),
+    "thread": (stage_thread, "the C tests under the thread sanitizer"),
+    "mutate": (stage_mutate, "every broken gradient is noticed"),
+    "install": (stage_install, "an installed library is found by pkg-config and CMake; the build needs no Python"),
+    "docs": (stage_docs, "the documentation builds without a warning"),
+}
+WHOLE = [name for name in STAGES if name != "test"]  # "full" holds "test"
+
+
+def arguments() -> list[str]:
+    parser = argparse.ArgumentParser(description="Runs the tests; ends with one line that says the result.")
+    parser.add_argument("--all", action="store_true", help="every stage")
+    parser.add_argument("--stage", action="append", choices=list(STAGES), default=[], help="one stage; may be repeated")
+    parser.add_argument("--list", action="store_true", help="lists the stages")
+    given = parser.parse_args()
+    if given.list:
+        for name, (_, what) in STAGES.items():
+            print(f"{name:12} {what}")
+        sys.exit(0)
+    return WHOLE if given.all else given.stage or ["test"]
+
+
+def main() -> int:
+    total = Total()
+    for name in arguments():
+        start = time.monotonic()
+        print(f"==== {name}: {STAGES[name][1]}", flush=True)
+        one = STAGES[name][0]()
+        print(f"     {one.line()} in {time.monotonic() - start:.0f} s", flush=True)
+        total.add(one)
+    for line in total.without:
+        print(f"went without {line}")
+    print(total.line())
+    return 1 if total.failed or not total.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""Installs the built library into a temporary folder and uses it as a stranger would: through pkg-config and through CMake, shared
+and static.  Then builds library and program once more where there is no Python and, if the system lets us, no network.
+Ends with the result line of tests/test.h."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LARGEST = 3 << 20  # bytes of the shared library without its symbols
+CC = os.environ.get("CC", "cc")
+
+PROGRAM = r"""
+#include <chainrule.h>
+#include <stdio.h>
+#include <string.h>
+int main(void) {
+    cr_tensor *x = cr_full(CR_LIST(2, 3), 0.5, CR_F32, cr_cpu()), *y = cr_sum(x, CR_ALL, false);
+    double sum = cr_item(y);
+    cr_release(x); cr_release(y);
+    printf("%s %g\n", cr_version(), sum);
+    return sum == 3 && !strcmp(cr_version(), CR_VERSION) && !cr_error() ? 0 : 1;
+}
+"""
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.20)
+project(stranger C)
+find_package(chainrule {version} REQUIRED)
+add_executable(shared main.c)
+target_link_libraries(shared PRIVATE chainrule::chainrule)
+add_executable(static main.c)
+target_link_libraries(static PRIVATE chainrule::chainrule_static)
+"""
+
+
+class Failure(Exception):
+    """A step that did not work; holds what it printed."""
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    done = subprocess.run([str(c) for c in command], env={**os.environ, **environment}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode:
+        raise Failure(f"$ {' '.join(map(str, command))}\n{done.stdout}")
+    return done.stdout
+
+
+def need(ok: bool, message: str) -> None:
+    if not ok:
+        raise Failure(message)
+
+
+def header_functions() -> set[str]:
+    """The names that the public header declares."""
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / "include/chainrule.h").read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"^#.*$|^inline .*$|^typedef .*$", "", text, flags=re.MULTILINE)
+    return set(re.findall(r"\b(cr_\w+)\(", text)) | set(re.findall(r"^extern const \w+ (cr_\w+);", text, re.MULTILINE))
+
+
+def installed(folder: Path) -> Path:
+    """make install with PREFIX and DESTDIR; returns the prefix."""
+    run("make", "--no-print-directory", "-C", ROOT, "install", f"DESTDIR={folder}", "PREFIX=/opt/chainrule")
+    prefix = folder / "opt/chainrule"
+    for pattern in ("include/chainrule.h", "lib*/**/libchainrule.so.0", "lib*/**/libchainrule.a", "lib*/**/chainrule.pc", "bin/chainrule"):
+        need(len(list(prefix.glob(pattern))) == 1, f"not installed: {pattern}\n" + run("find", prefix))
+    return prefix
+
+
+def test_library(prefix: Path, folder: Path) -> None:
+    """SONAME, names, size."""
+    library = next(prefix.glob("lib*/**/libchainrule.so.0"))
+    need("[libchainrule.so.0]" in run("readelf", "-d", library), "the SONAME is not libchainrule.so.0")
+    names = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", library).splitlines()}
+    strange = sorted(n for n in names if not n.startswith("cr_"))
+    need(not strange, f"exported, but not ours: {' '.join(strange)}")
+    declared = header_functions()
+    need(len(declared) > 200, f"only {len(declared)} names found in the header")
+    need(declared <= names, f"declared, but not in the library: {' '.join(sorted(declared - names))}")
+    need(names <= declared, f"in the library, but not declared: {' '.join(sorted(names - declared))}")
+    stripped = folder / "stripped.so"
+    run("strip", "-o", stripped, library.resolve())
+    size = stripped.stat().st_size
+    print(f"libchainrule.so without symbols: {size / (1 << 20):.2f} MiB, {len(names)} names")
+    need(size <= LARGEST, f"the library has {size} bytes, more than {LARGEST}")
+
+
+def test_pkg_config(prefix: Path, folder: Path) -> None:
+    (folder / "main.c").write_text(PROGRAM)
+    library = next(prefix.glob("lib*/**/chainrule.pc")).parent
+    where = {"PKG_CONFIG_PATH": str(library)}
+    flags = run("pkg-config", "--cflags", "--libs", "chainrule", **where).split()
+    run(CC, folder / "main.c", "-o", folder / "shared", *flags)
+    print("pkg-config, shared:", run(folder / "shared", LD_LIBRARY_PATH=str(library.parent)).strip())
+    parts = run("pkg-config", "--static", "--cflags", "--libs", "chainrule", **where).split()
+    archive = str(library.parent / "libchainrule.a")
+    run(CC, folder / "main.c", "-o", folder / "static", *[archive if p == "-lchainrule" else p for p in parts])
+    print("pkg-config, static:", run(folder / "static").strip())
+
+
+def test_cmake(prefix: Path, folder: Path) -> None:
+    version = re.search(r'CR_VERSION "([\d.]+)"', (ROOT / "include/chainrule.h").read_text(encoding="utf-8"))
+    need(version is not None, "no version in the header")
+    (folder / "main.c").write_text(PROGRAM)
+    (folder / "CMakeLists.txt").write_text(PROJECT.replace("{version}", version.group(1) if version else ""))
+    run("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", folder / "build")
+    for kind in ("shared", "static"):
+        print(f"find_package, {kind}:", run(folder / "build" / kind).strip())
+
+
+def real_cmake() -> str:
+    """The program itself: PyPI's `cmake` is a script in Python that calls it."""
+    code = "import cmake, os; print(os.path.join(cmake.CMAKE_BIN_DIR, 'cmake'))"
+    found = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True)
+    return found.stdout.strip() if found.returncode == 0 else shutil.which("cmake") or "cmake"
+
+
+def without_python(folder: Path) -> str:
+    """A PATH that holds every program of this system but Python's."""
+    for entry in ("/usr/local/bin", "/usr/bin", "/bin", *os.environ["PATH"].split(":")):
+        for program in Path(entry).glob("*") if Path(entry).is_dir() else ():
+            if "pyenv" in entry or re.match(r"python|pip|pyenv|cmake", program.name) or b"python" in first_line(program):
+                continue
+            link = folder / program.name
+            if not link.exists() and not link.is_symlink():
+                link.symlink_to(program)
+    return str(folder)
+
+
+def first_line(program: Path) -> bytes:
+    try:
+        with program.open("rb") as f:
+            start = f.read(100)
+    except OSError:
+        return b""
+    return start.split(b"\n")[0] if start.startswith(b"#!") else b""
+
+
+def test_python_free(_: Path, folder: Path) -> None:
+    (folder / "bin").mkdir()
+    path = without_python(folder / "bin")
+    need(shutil.which("python3", path=path) is None and shutil.which("python", path=path) is None, "a Python is still to be found")
+    alone = ["unshare", "-rn"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True).returncode:
+        print("python-free build: this system lets us take no network away")
+        alone = []
+    cmake, build = real_cmake(), folder / "build"
+    run(*alone, cmake, "-S", ROOT, "-B", build, "-DCHAINRULE_TESTS=OFF", "-DCHAINRULE_EXAMPLES=OFF", PATH=path)
+    run(*alone, cmake, "--build", build, "-j", str(os.cpu_count() or 1), PATH=path)
+    print("python-free build:", run(*alone, build / "chainrule", "info", PATH=path).splitlines()[0])
+
+
+def main() -> int:
+    passed = failed = 0
+    skipped: list[str] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            prefix = installed(folder / "root")
+        except Failure as problem:
+            print(f"{problem}\nresult: 0 passed, 1 failed, 0 skipped")
+            return 1
+        for test in (test_library, test_pkg_config, test_cmake, test_python_free):
+            if test is test_pkg_config and shutil.which("pkg-config") is None:
+                skipped.append("test_pkg_config: no pkg-config here (make deps)")
+                continue
+            (folder / test.__name__).mkdir()
+            try:
+                test(prefix, folder / test.__name__)
+                passed += 1
+            except (Failure, OSError) as problem:
+                print(f"FAILED {test.__name__}: {problem}")
+                failed += 1
+    for line in skipped:
+        print(f"skipped {line}")
+    print(f"result: {passed} passed, {failed} failed, {len(skipped)} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
