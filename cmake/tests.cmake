@@ -1,4 +1,4 @@
-# Each tests/**/test_*.c and fuzz_*.c is one test program, run from the repository's root.  Tests may look inside: -Isrc, the static library.
+# Each tests/**/test_*.c is one test program, run from the repository's root.  Tests may look inside: -Isrc, the static library.
 function(chainrule_test name)
     add_executable(${name} ${ARGN})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
@@ -7,8 +7,15 @@ function(chainrule_test name)
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endfunction()
 
-file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c ${PROJECT_SOURCE_DIR}/tests/fuzz_*.c)
+file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
 foreach(source IN LISTS test_sources)
+    get_filename_component(name ${source} NAME_WE)
+    chainrule_test(${name} ${source})
+endforeach()
+
+# Each tests/**/fuzz_*.c is a libFuzzer target that changes its own good inputs when it is run as an ordinary program.
+file(GLOB_RECURSE fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz_*.c)
+foreach(source IN LISTS fuzz_sources)
     get_filename_component(name ${source} NAME_WE)
     chainrule_test(${name} ${source})
 endforeach()

@@ -388,6 +388,7 @@ typedef struct cr_optim_options {
     int    decay_min_ndim;                                 /* weight decay only for parameters of at least this many axes (2: matrices) */
 } cr_optim_options;
 cr_optim_options cr_optim_defaults(cr_optim_kind kind);    /* PyTorch's for each kind; Lion: lr 1e-4, betas 0.9, 0.99 */
+                                                           /* CR_MUON: for (M, N) parameters, lr times 0.2 sqrt(max(M, N)); AdamW for the others */
 cr_optim   *cr_optim_new(const cr_params *p, const cr_optim_options *o);
 cr_status   cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o);     /* one more parameter group */
 void        cr_optim_free(cr_optim *opt);
@@ -400,6 +401,7 @@ cr_status   cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps);
 typedef enum cr_schedule_kind { CR_CONSTANT, CR_COSINE, CR_ONE_CYCLE } cr_schedule_kind;
 typedef struct cr_schedule { cr_schedule_kind kind; double lr, min_lr; int64_t warmup, total; } cr_schedule;
 double      cr_schedule_lr(const cr_schedule *s, int64_t step);               /* linear warm-up, then the kind's curve down to min_lr at total */
+                                                           /* CR_ONE_CYCLE: PyTorch's, from lr / 25 up; warmup 0: 0.3 total; min_lr 0: lr / 250000 */
 
 /* ---- text and token files -------------------------------------------------------------------------------- */
 cr_tokenizer *cr_tokenizer_bytes(void);                                       /* 256 tokens */

@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 /* Good input number i: fills out (at most room bytes) and returns its length, or 0 behind the last. */
-static size_t fuzz_seed(int i, uint8_t *out, size_t room);
+__attribute__((unused)) static size_t fuzz_seed(int i, uint8_t *out, size_t room);
 
 /* The error that a refused input left must be a message of its own; a good input must leave none. */
 static void fuzz_check(bool good, const char *what) {

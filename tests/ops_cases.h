@@ -73,13 +73,10 @@ static cr_tensor *pick_diagonal_low(inputs in) { return cr_tril(in[0], -1); }
 static cr_tensor *pick_diagonal_high(inputs in) { return cr_triu(in[0], 1); }
 static cr_tensor *pick_low(inputs in) { return cr_tril(in[0], 0); }
 
-static cr_tensor *cast(inputs in) {                 /* through bfloat16, and back */
-    return cr_to(cr_to(in[0], CR_BF16, cr_device_of(in[0])), cr_dtype_of(in[0]), cr_device_of(in[0]));
-}
-static cr_tensor *transfer(inputs in) {             /* to another device, and back */
-    cr_dtype dt = cr_dtype_of(in[0]);
-    return cr_to(cr_to(in[0], dt, cr_device_of(in[0]) == cr_ref() ? cr_cpu() : cr_ref()), dt, cr_device_of(in[0]));
-}
+static cr_tensor *cast(inputs in) { return cr_to(in[0], CR_F64, cr_device_of(in[0])); }
+static cr_tensor *cast_around(inputs in) { return cr_to(cr_to(in[0], CR_BF16, cr_device_of(in[0])), cr_dtype_of(in[0]), cr_device_of(in[0])); }
+static const cr_device *other_device(const cr_tensor *x) { return !strcmp(cr_device_name(cr_device_of(x)), "ref") ? cr_cpu() : cr_ref(); }
+static cr_tensor *transfer(inputs in) { return cr_to(in[0], cr_dtype_of(in[0]), other_device(in[0])); }
 static cr_tensor *transfer_odd(inputs in) { return transfer((const cr_tensor *[]){cr_transpose(in[0], 0, -1)}); }
 
 /* What only gradients use otherwise (ops/compose.h). */
@@ -164,6 +161,8 @@ static const op_case op_cases[] = {
     {"max", "no rows", max_1, ANYTHING, true, 1, {{SHAPE(0, 5, 7)}}},
     {"max", "last axis", max_last, ANYTHING, true, 1, {{SHAPE(3, 41)}}},
     {"max", "last axis, longer", max_last, ANYTHING, false, 1, {{SHAPE(5, 1037)}}},
+    {"max", "equal ones", max_1, ANYTHING, false, 1, {{SHAPE(3, 11, 2), .fill = STEPS}}},
+    {"min", "equal ones", min_0_2, ANYTHING, false, 1, {{SHAPE(5, 3, 7), .fill = STEPS}}},
     {"min", "all", min_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
     {"min", "axes 0 and 2", min_0_2, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
     {"var", "all", var_all, FLOATS, true, 105, {{SHAPE(3, 5, 7)}}},
@@ -173,6 +172,8 @@ static const op_case op_cases[] = {
     {"logsumexp", "axis 1", logsumexp_1, FLOATS, true, 11, {{SHAPE(3, 11, 2), .lo = -80, .hi = 80}}},
     {"argmax", "axis 0", argmax_0, NUMBERS, false, 1, {{SHAPE(11, 7)}}},
     {"argmax", "last axis", argmax_last, NUMBERS, false, 1, {{SHAPE(3, 2, 101)}}},
+    {"argmax", "equal ones", argmax_0, NUMBERS, false, 1, {{SHAPE(23, 5), .fill = STEPS}}},
+    {"argmin", "equal ones", argmin_1, NUMBERS, false, 1, {{SHAPE(3, 23, 2), .fill = STEPS}}},
     {"argmin", "axis 1", argmin_1, NUMBERS, false, 1, {{SHAPE(3, 23, 5)}}},
 
     {"reshape", "(5, -1, 7)", reshape_35, ANYTHING, true, 1, {{SHAPE(3, 35)}}},
@@ -199,8 +200,9 @@ static const op_case op_cases[] = {
     {"cat", "last axis", cat_1, ANYTHING, true, 1, {{SHAPE(3, 2, 5)}, {SHAPE(3, 2, 11)}}},
     {"stack", "axis 1", stack_1, ANYTHING, true, 1, {{SHAPE(3, 7)}, {SHAPE(3, 7)}}},
     {"split", "3, 3 and 1", split_middle, ANYTHING, true, 1, {{SHAPE(2, 7, 3)}}},
-    {"cast", "to bfloat16 and back", cast, ANYTHING, false, 1, {{SHAPE(5, 37)}}},
-    {"transfer", "there and back", transfer, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
+    {"cast", "to float64", cast, ANYTHING, false, 1, {{SHAPE(3, 5, 7)}}},
+    {"cast", "to bfloat16 and back", cast_around, ANYTHING, false, 1, {{SHAPE(5, 37)}}},
+    {"transfer", "to another device", transfer, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
     {"transfer", "of a transposed one", transfer_odd, ANYTHING, true, 1, {{SHAPE(3, 2, 5)}}},
     {"alias", "", alias, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
     {"unslice", "2, 5, 8... of 19", unslice, ANYTHING, true, 1, {{SHAPE(3, 5, 2)}}},

@@ -29,10 +29,10 @@ static double *doubles(const box *x, const int64_t *batch, bool transposed) {
 static void check_float(const trial *t, double got, double was, double bias, const double *a, const double *b, const int64_t *at, int n) {
     long double want = (long double)was + (long double)bias;
     double sum = fabs(was) + fabs(bias), plain = 0;
-    if (t->dt == CR_F64) for (int64_t p = 0; p < t->k; p++) { want += (long double)a[p] * (long double)b[p]; sum += fabs(a[p] * b[p]); }
+    if (t->dt == CR_F64 && t->k <= 300) for (int64_t p = 0; p < t->k; p++) { want += (long double)a[p] * (long double)b[p]; sum += fabs(a[p] * b[p]); }
     else for (int64_t p = 0; p < t->k; p++) { double x = a[p] * b[p]; plain += x; sum += fabs(x); }
     want += (long double)plain;
-    double limit = tolerance(t->dt, t->k) * sum;
+    double limit = tolerance(t->dt, t->k) * sum * (t->dt == CR_F64 && t->k > 300 ? 2 : 1);      /* long double is slow; without, the truth errs as much */
     CHECK(fabsl((long double)got - want) <= (long double)limit, "%s %s (%lld %lld %lld) acc %d bias %d at (%lld, %lld): %.9g, wanted %.9g +- %.3g", t->note,
           cr_dtype_name(t->dt), (long long)t->m, (long long)t->n, (long long)t->k, t->accumulate, t->bias, (long long)at[n - 2], (long long)at[n - 1], got,
           (double)want, limit);
@@ -132,7 +132,7 @@ TEST(matmul_small_float) {
             for (int la = 0; la < LAYOUTS; la++)
                 for (int lb = 0; lb < LAYOUTS; lb++) {
                     bool big = small[s][0] * small[s][1] * small[s][2] > 1000000;
-                    if (big && !test_full() && box_draw(4)) continue;
+                    if (big && !test_full() && box_draw(8)) continue;
                     try_product((trial){"small", dtypes[d], small[s][0], small[s][1], small[s][2], box_draw(2), box_draw(2)}, la, lb, box_draw(2) ? PLAIN : PADDED);
                 }
 }
@@ -154,8 +154,8 @@ static void large_products(const char *note) {
     static const int64_t large[][3] = {{512, 521, 512}, {256, 640, 1000}, {300, 1030, 700}, {640, 100, 1300}, {3, 5, 40000}, {1, 1, 300000}, {40, 50, 20001}, {1, 3001, 700}};
     box_state = test_seed();
     for (size_t s = 0; s < sizeof large / sizeof *large; s++)
-        for (int i = 0; i < (test_full() ? 12 : 4); i++) {
-            trial t = {note, i % 4 == 3 ? (cr_dtype[]){CR_F64, CR_F16, CR_BF16}[box_draw(3)] : CR_F32, large[s][0], large[s][1], large[s][2], box_draw(2), box_draw(2)};
+        for (int i = 0; i < (test_full() ? 12 : 3); i++) {
+            trial t = {note, i % 3 == 2 ? (cr_dtype[]){CR_F64, CR_F16, CR_BF16}[box_draw(3)] : CR_F32, large[s][0], large[s][1], large[s][2], box_draw(2), box_draw(2)};
             static const int layouts[][2] = {{PLAIN, PLAIN}, {PLAIN, TRANSPOSED}, {TRANSPOSED, PLAIN}, {PADDED, PADDED}, {SPARSE, PLAIN}, {REPEATED, TRANSPOSED}};
             const int *l = layouts[(size_t)i < 2 ? (size_t)i : (size_t)box_draw(6)];
             try_product(t, l[0], l[1], box_draw(2) ? PLAIN : PADDED);

@@ -102,7 +102,8 @@ TEST(rows) {
         CHECK(!strcmp(p->name, elementwise_tests[i].name), "row %d is %s, but the table of tests says %s", i, p->name, elementwise_tests[i].name);
         for (int d = 0; test_device(d); d++)
             for (int dt = 0; dt < CR_DTYPES; dt++)
-                if (rule_takes(p, (cr_dtype)dt)) check_row_shapes(p, &elementwise_tests[i], (cr_dtype)dt, test_device(d));
+                for (test_round = 0; rule_takes(p, (cr_dtype)dt) && test_round < test_rounds(); test_round++)
+                    check_row_shapes(p, &elementwise_tests[i], (cr_dtype)dt, test_device(d));
     }
     CHECK(cases_run >= 2 * 80 * 9 * 27, "only %ld cases of rows ran", cases_run);
     printf("  rows: %d rows, %ld cases\n", CR_ROW_COUNT, cases_run);
@@ -169,6 +170,14 @@ static void check_case(const op_case *c, const data *in, cr_dtype dt, layout how
     cases_run++;
 }
 
+static void check_case_layouts(const op_case *c, int number, cr_dtype dt, const cr_device *dev) {
+    stream r = stream_of(c->op, number);
+    data in[4] = {{0}};
+    for (int k = 0; k < case_inputs(c); k++) in[k] = data_fill(&c->in[k], dt, &r);
+    for (int how = 0; how < LAYOUTS; how++) check_case(c, in, dt, (layout)how, dev);
+    for (int k = 0; k < case_inputs(c); k++) data_free(&in[k]);
+}
+
 static bool case_for(const char *op) {
     for (int i = 0; i < OP_CASES; i++) if (!strcmp(op_cases[i].op, op)) return true;
     return false;
@@ -178,15 +187,9 @@ TEST(cases) {
     cases_run = 0;
     for (int i = 0; i < OP_CASES; i++)
         for (int d = 0; test_variant(d); d++)
-            for (int dt = 0; dt < CR_DTYPES; dt++) {
-                const op_case *c = &op_cases[i];
-                if (!case_takes(c, (cr_dtype)dt)) continue;
-                stream r = stream_of(c->op, i * 100 + dt);
-                data in[4] = {{0}};
-                for (int k = 0; k < case_inputs(c); k++) in[k] = data_fill(&c->in[k], (cr_dtype)dt, &r);
-                for (int how = 0; how < LAYOUTS; how++) check_case(c, in, (cr_dtype)dt, (layout)how, test_variant(d));
-                for (int k = 0; k < case_inputs(c); k++) data_free(&in[k]);
-            }
+            for (int dt = 0; dt < CR_DTYPES; dt++)
+                for (test_round = 0; case_takes(&op_cases[i], (cr_dtype)dt) && test_round < test_rounds(); test_round++)
+                    check_case_layouts(&op_cases[i], i * 100 + dt, (cr_dtype)dt, test_variant(d));
     for (int i = 0; cr_ops_all[i]; i++)
         CHECK(case_for(cr_ops_all[i]->name), "%s: no case in ops_cases.h tests this op", cr_ops_all[i]->name);
     CHECK(cases_run > 4000, "only %ld cases ran", cases_run);
@@ -268,6 +271,21 @@ TEST(casts) {
                     cr_scope_end();
                     guard_end(alive);
                 }
+}
+
+/* The guard words themselves: one byte before or after a buffer is noticed. */
+TEST(guards) {
+    const cr_device *dev = test_device(0);
+    if (!dev->host) SKIP("the first device's memory is not the host's");
+    for (int at = -1; at <= 12; at += 13) {
+        cr_tensor *x = cr_zeros(CR_LIST(3), CR_F32, dev);
+        guards_broken = 0;
+        ((unsigned char *)x->storage->data)[at] ^= 1;
+        cr_release(x);
+        CHECK(guards_broken == 1, "a byte at %d of 12 was written, %ld guards are broken", at, guards_broken);
+    }
+    guards_broken = 0;
+    test_ran_on(dev);
 }
 
 /* ---- in place: also into a part of a tensor, whose neighbours stay as they are */

@@ -150,6 +150,7 @@ TEST(optim_groups_tied_idle) {
 
 /* A parameter that gets its first gradient late corrects by its own steps, as in torch; and the state carries that along. */
 TEST(optim_state_resumes) {
+    const int64_t before = cr_memory_stats(cr_cpu()).current;
     for (int kind = CR_SGD; kind <= CR_MUON; kind++) {
         problem q = problem_new(CR_F32, cr_cpu()), r = problem_new(CR_F32, cr_cpu());
         cr_optim_options o = cr_optim_defaults((cr_optim_kind)kind);
@@ -185,9 +186,32 @@ TEST(optim_state_resumes) {
         cr_optim_free(one); cr_optim_free(two);
         problem_free(&q); problem_free(&r);
     }
+    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay", (long long)(cr_memory_stats(cr_cpu()).current - before));
+}
+
+TEST(optim_late_gradient) {                         /* counts from its own first step, as in torch: the same bits as alone */
+    problem q = problem_new(CR_F32, cr_cpu()), r = problem_new(CR_F32, cr_cpu());
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    cr_params *late = params_of(1, (const char *const[]){"b"}, &r.p[1]);
+    cr_optim *both = cr_optim_new(q.params, &o), *alone = cr_optim_new(late, &o);
+    float x[7], y[7];
+    for (int step = 1; step <= 8; step++) {
+        problem_gradients(&q, step);
+        problem_gradients(&r, step);
+        if (step < 4) OK(cr_set_grad(q.p[1], CR_NONE));
+        OK(cr_optim_step(both));
+        if (step >= 4) OK(cr_optim_step(alone));
+    }
+    OK(cr_read(q.p[1], CR_F32, x, sizeof x));
+    OK(cr_read(r.p[1], CR_F32, y, sizeof y));
+    CHECK(!memcmp(x, y, sizeof x), "%.9g beside another parameter, %.9g alone", (double)x[0], (double)y[0]);
+    cr_params_free(late);
+    cr_optim_free(both); cr_optim_free(alone);
+    problem_free(&q); problem_free(&r);
 }
 
 TEST(optim_bad_state) {
+    const int64_t before = cr_memory_stats(cr_cpu()).current;
     problem q = problem_new(CR_F32, cr_cpu());
     cr_optim_options o = cr_optim_defaults(CR_ADAM);
     cr_optim *opt = cr_optim_new(q.params, &o);
@@ -214,6 +238,7 @@ TEST(optim_bad_state) {
     cr_params_free(good);
     cr_optim_free(opt);
     problem_free(&q);
+    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay", (long long)(cr_memory_stats(cr_cpu()).current - before));
 }
 
 TEST(optim_bad_options) {

@@ -41,7 +41,10 @@ static double rem_of(double a, double b) {
     return r == 0 ? copysign(0.0, b) : (r < 0) != (b < 0) ? r + b : r;
 }
 /* of two floats: below 2^28 the double quotient is on the right side of every whole number */
-static double fdiv_of(double a, double b) { return isinf(b) && a != 0 && isfinite(a) && (a < 0) != (b < 0) ? -1 : floor(a / b); }
+static double fdiv_of(double a, double b) {
+    if (isinf(a) && b != 0) return NAN;
+    return isinf(b) && a != 0 && !isnan(a) && (a < 0) != (b < 0) ? -1 : floor(a / b);
+}
 static double tdiv_of(double a, double b) { return trunc(a / b); }
 static double eq_of(double a, double b) { return a == b; }
 static double ne_of(double a, double b) { return a != b; }

@@ -431,7 +431,7 @@ def docs_lines(compiled: list[Compiled]) -> list[str]:
         r = c.row
         if r.group != group:
             group = r.group
-            out += ["", f"### {group[0].upper() + group[1:]}", "", "| function | value | dtypes | gradient |", "|---|---|---|---|"]
+            out += ["", f"## {group[0].upper() + group[1:]}", "", "| function | value | dtypes | gradient |", "|---|---|---|---|"]
         where = "".join(f"; `{n} = {ast.unparse(v)}`" for n, v in r.lets.items())
         grads = [f"d{i}: `{ast.unparse(g)}`" for i, g in zip(r.inputs, r.grads, strict=True) if g]
         call = ", ".join([*r.inputs, *(f"{k}={v:g}" for k, v in r.params.items())])

@@ -1,8 +1,5 @@
 /* train.c - chainrule train: text in, a GPT out.
  *
- * The demo is   chainrule train --data README.md docs/design.md docs/training.md include/chainrule.h CONTRIBUTING.md --out build/demo --overwrite
- * (the Makefile's `make demo` adds the sources and the number of steps).
- *
  * Nine tenths of the tokens are trained on; the loss on the last tenth is taken over the whole of it, every token predicted once,
  * in windows of the context.  Everything that is random follows --seed: a stopped and resumed run ends with the same bits. */
 #include "run.h"

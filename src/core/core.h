@@ -60,6 +60,7 @@ typedef struct cr_node_head {
     atomic_int refs;
     void (*free)(cr_node *n);
     cr_node *next_dead;
+    bool leaf;                                      /* stands for a tensor that was made, not computed */
     cr_tensor *handle;                              /* weak: the leaf, or the result that retains its gradient; NULL once it is gone */
 } cr_node_head;
 typedef struct cr_scope cr_scope;

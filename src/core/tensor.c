@@ -180,6 +180,7 @@ int64_t cr_numel(const cr_tensor *t) { return real(t, "numel") ? t->numel : -1; 
 cr_dtype cr_dtype_of(const cr_tensor *t) { return real(t, "dtype_of") ? (cr_dtype)t->dtype : CR_DTYPES; }
 const cr_device *cr_device_of(const cr_tensor *t) { return real(t, "device_of") ? t->dev : NULL; }
 bool cr_is_contiguous(const cr_tensor *t) { return real(t, "is_contiguous") && (t->flags & CR_FLAG_CONTIGUOUS); }
+bool cr_is_leaf(const cr_tensor *t) { return real(t, "is_leaf") && (!t->node || head(t->node)->leaf); }
 bool cr_is_none(const cr_tensor *t) { return t == CR_NONE; }
 
 int64_t cr_size(const cr_tensor *t, int axis) {

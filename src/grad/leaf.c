@@ -30,7 +30,6 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
 }
 
 bool cr_requires_grad(const cr_tensor *t) { return check("requires_grad", t) == CR_OK && (t->flags & CR_FLAG_REQUIRES_GRAD); }
-bool cr_is_leaf(const cr_tensor *t) { return check("is_leaf", t) == CR_OK && (!t->node || !t->node->op); }
 
 cr_tensor *cr_grad(const cr_tensor *t) {
     if (check("grad", t) != CR_OK) return NULL;

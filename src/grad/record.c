@@ -79,7 +79,10 @@ static cr_node *node_retain(cr_node *n) {
 
 cr_node *cr_leaf_node(cr_tensor *t) {
     int64_t *none;
-    if (!t->node && (t->node = node_allocate(NULL, 0, 0, &none))) t->node->head.handle = t;
+    if (!t->node && (t->node = node_allocate(NULL, 0, 0, &none))) {
+        t->node->head.leaf = true;
+        t->node->head.handle = t;
+    }
     return t->node;
 }
 

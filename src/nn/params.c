@@ -191,10 +191,20 @@ static cr_status joint_norm(int64_t n, cr_tensor *const *grads, double *norm) {
     return status;
 }
 
-static cr_status scale_all(int64_t n, cr_tensor *const *grads, double by) {
+/* One run for each device; reorders grads. */
+static cr_status scale_all(int64_t n, cr_tensor **grads, double by) {
     cr_program *scale = cr_program_new("clip", "g", "s", "d = g * s; d");
-    if (!scale) return cr_error_status();
-    cr_status status = cr_program_update(scale, n, grads, (const cr_tensor *const *)grads, &by);
+    cr_status status = scale ? CR_OK : cr_error_status();
+    for (int64_t from = 0, to; from < n && !status; from = to) {
+        to = from + 1;
+        for (int64_t i = to; i < n; i++) {
+            cr_tensor *g = grads[i];
+            if (cr_device_of(g) != cr_device_of(grads[from])) continue;
+            grads[i] = grads[to];
+            grads[to++] = g;
+        }
+        status = cr_program_update(scale, to - from, grads + from, (const cr_tensor *const *)grads + from, &by);
+    }
     cr_program_free(scale);
     return status;
 }

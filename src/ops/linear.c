@@ -92,11 +92,13 @@ static cr_tensor *activated(const cr_tensor *x, cr_act act) {
         case CR_ACT_SILU: return cr_silu(x);
         case CR_ACT_TANH: return cr_tanh(x);
         case CR_ACT_SIGMOID: return cr_sigmoid(x);
-        default: return cr_fail(CR_BAD_VALUE, "linear", "%d is not an activation", (int)act), NULL;
+        case CR_ACT_NONE: break;
     }
+    return cr_alias(x);
 }
 
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act) {
+    if ((int)act < 0 || act > CR_ACT_SIGMOID) return cr_fail(CR_BAD_VALUE, "linear", "%d is not an activation", (int)act), NULL;
     cr_tensor *y = cr_apply(&cr_op_linear, 3, (const cr_tensor *const[]){x, w, b}, NULL);
     if (!y || act == CR_ACT_NONE) return y;
     cr_tensor *z = activated(y, act);

@@ -21,12 +21,13 @@ static const struct { const char *name, *inputs, *params, *body; int moments; bo
     [MOMENTUM] = {"sgd_momentum", "p g m", "lr decay momentum", "n = momentum * m + (g + decay * p); q = p - lr * n; q, n", 1, false},
     [NESTEROV] = {"sgd_nesterov", "p g m", "lr decay momentum",
                   "d = g + decay * p; n = momentum * m + d; q = p - lr * (d + momentum * n); q, n", 1, false},
-    /* Kingma and Ba 2015; decay is an L2 term of the loss: it enters the gradient */
-    [ADAM]     = {"adam", "p g m v", "step root eps decay b1 c1 b2 c2",
-                  "d = g + decay * p; n = b1 * m + c1 * d; w = b2 * v + c2 * d * d; q = p - step * n / (sqrt(w) * root + eps); q, n, w", 2, true},
+    /* Kingma and Ba 2015; decay is an L2 term of the loss and enters the gradient.  Bias corrections are in step and eps:
+     * lr (n / (1 - b1^t)) / (sqrt(w) / root + e) = (lr root / (1 - b1^t)) n / (sqrt(w) + e root),  root = sqrt(1 - b2^t) */
+    [ADAM]     = {"adam", "p g m v", "step eps decay b1 c1 b2 c2",
+                  "d = g + decay * p; n = b1 * m + c1 * d; w = b2 * v + c2 * d * d; q = p - step * n / (sqrt(w) + eps); q, n, w", 2, true},
     /* Loshchilov and Hutter 2019: the weights shrink by themselves; keep = 1 - lr decay */
-    [ADAMW]    = {"adamw", "p g m v", "step root eps keep b1 c1 b2 c2",
-                  "n = b1 * m + c1 * g; w = b2 * v + c2 * g * g; q = keep * p - step * n / (sqrt(w) * root + eps); q, n, w", 2, true},
+    [ADAMW]    = {"adamw", "p g m v", "step eps keep b1 c1 b2 c2",
+                  "n = b1 * m + c1 * g; w = b2 * v + c2 * g * g; q = keep * p - step * n / (sqrt(w) + eps); q, n, w", 2, true},
     /* Chen et al. 2023, "Symbolic discovery of optimization algorithms", algorithm 2 */
     [LION]     = {"lion", "p g m", "lr keep b1 c1 b2 c2", "q = keep * p - lr * sign(b1 * m + c1 * g); n = b2 * m + c2 * g; q, n", 1, false},
     /* torch.optim.Muon's momentum; u is what becomes orthogonal (muon.c) */
@@ -185,12 +186,12 @@ static cr_status prepare(cr_optim *opt) {
     return CR_OK;
 }
 
-/* The params of s's rule at its next step, as torch computes them: in double, on the host. */
+/* The params of s's rule at its next step: in double, on the host. */
 static void numbers_for(const cr_optim *opt, const slot *s, double out[MAX_NUMBERS]) {
     const cr_optim_options *o = &opt->options[s->group];
     const double decay = s->decays ? o->weight_decay : 0, keep = 1 - o->lr * decay, t = (double)(s->steps + 1);
-    const double b1 = o->beta1, b2 = o->beta2, step = o->lr / (1 - pow(b1, t)), root = 1 / sqrt(1 - pow(b2, t));
-    const double adam[MAX_NUMBERS] = {step, root, o->eps, s->rule == ADAM ? decay : keep, b1, 1 - b1, b2, 1 - b2};
+    const double b1 = o->beta1, b2 = o->beta2, root = sqrt(1 - pow(b2, t));
+    const double adam[MAX_NUMBERS] = {o->lr * root / (1 - pow(b1, t)), o->eps * root, s->rule == ADAM ? decay : keep, b1, 1 - b1, b2, 1 - b2};
     const double lion[MAX_NUMBERS] = {o->lr, keep, b1, 1 - b1, b2, 1 - b2};
     const double sgd[MAX_NUMBERS] = {o->lr, decay, o->momentum};
     memcpy(out, s->rule == LION ? lion : s->rule == ADAM || s->rule == ADAMW ? adam : sgd, sizeof adam);

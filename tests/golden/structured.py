@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+
 def weights(n: int, a: int, b: int, m: int) -> Tensor:
     return torch.tensor([((i * a + b) % m) / m - 0.5 for i in range(n)], dtype=torch.float64)
 
@@ -32,6 +33,8 @@ def make(text: str, k: int) -> Tensor:
     if "MASK" in text:
         return torch.tensor([(i * 7919) % 3 == 0 for i in range(n)], dtype=torch.bool).reshape(shape)
     x = [low + (high - low) * (((i * 7919 + k * 104729 + 31) % 1009) / 1009.0) for i in range(n)]
+    if "STEPS" in text:
+        x = [math.floor(v) for v in x]
     return torch.tensor(x, dtype=torch.float64).reshape(shape).requires_grad_()
 
 
@@ -106,7 +109,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "expand_3": lambda x: x.expand(4, -1, 3, 5), "squeeze_all": torch.squeeze, "squeeze_1": lambda x: x.squeeze(1),
     "unsqueeze_1": lambda x: x.unsqueeze(1), "flatten_12": lambda x: x.flatten(1), "contiguous": lambda x: x.transpose(0, -1), "clone": torch.clone,
     "cat_0": lambda *x: torch.cat(x, 0), "cat_1": lambda *x: torch.cat(x, -1), "stack_1": lambda *x: torch.stack(x, 1), "split_middle": split,
-    "cast": lambda x: x.to(torch.bfloat16).to(x.dtype), "transfer": same, "transfer_odd": lambda x: x.transpose(0, -1), "alias": same, "unslice": unslice,
+    "cast": same, "cast_around": lambda x: x.to(torch.bfloat16).to(x.dtype), "transfer": same, "transfer_odd": lambda x: x.transpose(0, -1), "alias": same,
+    "unslice": unslice,
     "embedding_bwd": lambda g, i: torch.zeros(5, 7, dtype=g.dtype).index_add(0, i.reshape(-1), g.reshape(-1, 7)),
     "pick_diagonal_low": lambda x: x.tril(-1), "pick_low": torch.tril, "pick_diagonal_high": lambda x: x.triu(1),
     "matmul": torch.matmul, "matmul_turned": lambda a, b: turned(a) @ turned(b),

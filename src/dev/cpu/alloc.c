@@ -128,18 +128,17 @@ static size_t lines(size_t bytes) { return bytes ? (bytes + LINE - 1) / LINE * L
 
 static void *take(size_t bytes) {
     size_t size = lines(bytes);
+    void *p = size < (size_t)1 << 40 ? aligned_alloc(LINE, size) : NULL;           /* more would be reported as a mistake */
     cr_spin_lock(&cache.lock);
-    bool fits = !cache.limit || (size_t)cache.held + size <= cache.limit;
-    if (fits) { cache.held += (int64_t)size; count((int64_t)size); }
-    cr_spin_unlock(&cache.lock);
-    void *p = fits && size < (size_t)1 << 40 ? aligned_alloc(LINE, size) : NULL;
-    if (fits && !p) {
-        cr_spin_lock(&cache.lock);
-        cache.held -= (int64_t)size;
-        cache.current -= (int64_t)size;
-        cr_spin_unlock(&cache.lock);
+    bool fits = p && (!cache.limit || (size_t)cache.held + size <= cache.limit);
+    if (fits) {
+        cache.held += (int64_t)size;
+        count((int64_t)size);
     }
-    return p;
+    cr_spin_unlock(&cache.lock);
+    if (fits) return p;
+    free(p);
+    return NULL;
 }
 void cr_cpu_give(void *p, size_t bytes) {
     int64_t size = (int64_t)lines(bytes);

@@ -44,11 +44,18 @@ static const struct cr_isa_kernels *choose(void) {
     return NULL;
 }
 
+static _Atomic(const struct cr_isa_kernels *) chosen;
+
 /* Chosen once: every thread that comes first chooses the same. */
 const struct cr_isa_kernels *cr_cpu_vec(void) {
-    static _Atomic(const struct cr_isa_kernels *) chosen;
     const struct cr_isa_kernels *k = atomic_load_explicit(&chosen, memory_order_acquire);
     if (!k) atomic_store_explicit(&chosen, k = choose(), memory_order_release);
+    return k;
+}
+
+bool cr_cpu_use_isa(int isa) {
+    const struct cr_isa_kernels *k = cr_cpu_vec_for(isa);
+    if (k) atomic_store(&chosen, k);
     return k;
 }
 

@@ -9,6 +9,7 @@ int cr_cpu_isa(void);                               /* 2, 3, 4: x86-64-v2, v3, v
 struct cr_isa_kernels;
 const struct cr_isa_kernels *cr_cpu_vec(void);      /* this processor's vector kernels (isa.h) */
 const struct cr_isa_kernels *cr_cpu_vec_for(int isa);   /* those of one instruction set; NULL: not built, or this processor lacks it */
+bool cr_cpu_use_isa(int isa);                       /* from now on, for tests; false: not built, or this processor lacks it */
 const char *cr_cpu_engine_info(void);               /* onednn.c: "oneDNN 3.2", "oneDNN not found: own products"..., without opening it */
 
 /* ---- memory (alloc.c) */

@@ -42,7 +42,7 @@ static void box_muller(vecd u0, vecd u1, vecd *a, vecd *b) {
     vlong quarter = (vlong)t;
     dmask odd = md_bit0(quarter);
     vecd cosine = d_blend(odd, -s, c), sine = d_blend(odd, c, s);
-    vecd sign = (vecd)((quarter & 2) << 62);
+    vecd sign = (vecd)(((vulong)quarter & 2) << 62);
     *a = r * (vecd)((vlong)cosine ^ (vlong)sign);
     *b = r * (vecd)((vlong)sine ^ (vlong)sign);
 }

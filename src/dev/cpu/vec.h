@@ -27,11 +27,12 @@
 #else
 #define V_BYTES 16
 #endif
-#define V_FMA (CR_ISA >= 3)                         /* a * b + c rounds once (-ffp-contract=fast) */
+#define V_FMA (CR_ISA >= 3)                         /* v_fnma exists; a * b + c rounds once or twice as the compiler likes */
 enum { V = V_BYTES / 4, VD = V_BYTES / 8 };         /* lanes of f32, of f64 */
 
 typedef float   vec   __attribute__((vector_size(V_BYTES)));
 typedef int32_t vint  __attribute__((vector_size(V_BYTES)));
+typedef uint32_t vuint __attribute__((vector_size(V_BYTES)));        /* bits on which we count: unsigned, so that they wrap */
 typedef double  vecd  __attribute__((vector_size(V_BYTES)));
 typedef int64_t vlong __attribute__((vector_size(V_BYTES)));
 typedef uint64_t vulong __attribute__((vector_size(V_BYTES)));
@@ -40,9 +41,7 @@ typedef float   vec_at __attribute__((vector_size(V_BYTES), aligned(4), may_alia
 static inline vec  LOAD(const float *p) { return *(const vec_at *)p; }
 static inline void STORE(float *p, vec x) { *(vec_at *)p = x; }
 static inline vec  v_k(float k) { return (vec){0} + k; }
-static inline vint v_ki(int32_t k) { return (vint){0} + k; }
 static inline vecd d_k(double k) { return (vecd){0} + k; }
-static inline vlong d_ki(int64_t k) { return (vlong){0} + k; }
 
 /* ---- what differs from machine to machine */
 #if CR_ISA == 4
@@ -62,6 +61,7 @@ static inline dmask md_bit0(vlong x) { return _mm512_test_epi64_mask((__m512i)x,
 static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm512_mask_blend_pd(m, b, a); }
 static inline vec   v_least(vec a, vec b) { return _mm512_min_ps(a, b); }          /* b where either is NaN */
 static inline vec   v_most(vec a, vec b) { return _mm512_max_ps(a, b); }
+static inline vec   v_fnma(vec a, vec b, vec c) { return _mm512_fnmadd_ps(a, b, c); }             /* c - a b, rounded once */
 static inline vec   v_sqrt(vec x) { return _mm512_sqrt_ps(x); }
 static inline vec   v_floor(vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 static inline vec   v_ceil(vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
@@ -91,6 +91,7 @@ static inline vec   v_blend(vmask m, vec a, vec b) { return _mm256_blendv_ps(b, 
 static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm256_blendv_pd(b, a, (__m256d)m); }
 static inline vec   v_least(vec a, vec b) { return _mm256_min_ps(a, b); }          /* b where either is NaN */
 static inline vec   v_most(vec a, vec b) { return _mm256_max_ps(a, b); }
+static inline vec   v_fnma(vec a, vec b, vec c) { return _mm256_fnmadd_ps(a, b, c); }
 static inline vec   v_sqrt(vec x) { return _mm256_sqrt_ps(x); }
 static inline vec   v_floor(vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 static inline vec   v_ceil(vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }

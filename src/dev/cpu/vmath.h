@@ -55,7 +55,7 @@ static inline vec v_scale(vec p, vec n) {
 #if CR_ISA == 4
     return _mm512_scalef_ps(p, n);
 #else
-    vint k = v_to_int(n), half = k >> 1;
+    vuint k = (vuint)v_to_int(n), half = (vuint)((vint)k >> 1);
     return p * (vec)((half + 127) << 23) * (vec)((k - half + 127) << 23);
 #endif
 }
@@ -125,8 +125,9 @@ static inline vec v_log(vec x) {
     e = _mm512_mask_add_ps(e, big, e, v_k(1));
 #else
     vmask tiny = m_lt(x, v_k(0x1p-126f));
-    vint bits = (vint)v_blend(tiny, x * 0x1p23f, x), k = (bits - 0x3f3504f3) >> 23;
-    vec m = (vec)(bits - (k << 23)), e = __builtin_convertvector(k, vec) - v_blend(tiny, v_k(23), v_k(0));
+    vuint bits = (vuint)v_blend(tiny, x * 0x1p23f, x);
+    vint k = (vint)(bits - 0x3f3504f3) >> 23;
+    vec m = (vec)(bits - ((vuint)k << 23)), e = __builtin_convertvector(k, vec) - v_blend(tiny, v_k(23), v_k(0));
 #endif
     vec f = m - 1.0f, z = f * f;
     vec p = V_POLY(f, 3.333331347e-01f, -2.500000894e-01f, 2.000207156e-01f, -1.666799039e-01f, 1.422036141e-01f,
@@ -150,13 +151,12 @@ static inline vecd d_exp(vecd x) {
     vecd r = x - n * 0x1.62e42feep-1 - n * 1.9082149292705877e-10;
     vecd q = D_POLY(r, 4.99999999996635913e-01, 1.66666666672664082e-01, 4.16666669627172651e-02, 8.33333309471987783e-03,
                     1.38888110614216755e-03, 1.98415393809672118e-04, 2.48808522598766027e-05, 2.74930243217500295e-06);
-    return (r * r * q + r + 1.0) * (vecd)(((vlong)t + 1023) << 52);
+    return (r * r * q + r + 1.0) * (vecd)(((vulong)t + 1023) << 52);
 }
 
 /* log(x) to 1e-13 for finite x that are normal in f64 and positive */
 static inline vecd d_log(vecd x) {
-    vlong bits = (vlong)x;
-    vlong biased = (vlong)((vulong)(bits + (0x3ff0000000000000 - 0x3fe6a09e667f3bcd)) >> 52);      /* exponent + 1023, m >= sqrt(1/2) */
+    vulong bits = (vulong)x, biased = (bits + (0x3ff0000000000000 - 0x3fe6a09e667f3bcd)) >> 52;      /* exponent + 1023, m >= sqrt(1/2) */
     vecd e = (vecd)(biased | 0x4330000000000000) - (0x1p52 + 1023);
     vecd m = (vecd)(bits - (biased << 52) + 0x3ff0000000000000);
     vecd s = (m - 1.0) / (m + 1.0), z = s * s;
@@ -267,7 +267,7 @@ static inline vec v_circle_reduce(vec x, vint *n) {
     vec k = v_round(x * 0.636619772f);
     *n = v_to_int(k);
 #if V_FMA
-    return x - k * 1.57079637f - k * -4.37113883e-08f - k * -1.71512489e-15f;
+    return v_fnma(k, v_k(-1.71512489e-15f), v_fnma(k, v_k(-4.37113883e-08f), v_fnma(k, v_k(1.57079637f), x)));
 #else
     vecd kl = d_lo(k), kh = d_hi(k);
     return d_pack(d_lo(x) - kl * 1.57079632673412561417e+00 - kl * 6.07710050630396597660e-11,
@@ -280,7 +280,7 @@ static inline vec v_circle(vec r, vint quarter) {
     vec z = r * r;
     vec s = r * z * V_POLY(z, -1.666665524e-01f, 8.332189173e-03f, -1.951828453e-04f) + r;
     vec c = z * z * V_POLY(z, 4.166664556e-02f, -1.388731063e-03f, 2.443256381e-05f) - z * 0.5f + 1.0f;
-    return v_xor(v_blend(m_bit(quarter, 0), c, s), v_sign_bit((vec)(quarter << 30)));
+    return v_xor(v_blend(m_bit(quarter, 0), c, s), v_sign_bit((vec)((vuint)quarter << 30)));
 }
 
 static inline vec v_sin(vec x) {
@@ -392,12 +392,12 @@ static inline vec v_pow(vec a, vec b) {
 /* The quotient of two f32 differs from every whole number n < 2^28 by 0 or 2^-24 and more, so f64 has it on the right side. */
 static inline vecd d_fdiv_of(vecd a, vecd b) { return d_floor(a / b); }
 static inline vecd d_tdiv_of(vecd a, vecd b) { return d_trunc(a / b); }
-/* a number over an infinity of the other sign is below 0 by less than f64 can tell: -1; an infinity over a number has no remainder: NaN */
+/* As Python's: a number over an infinity of the other sign is -1, below 0 by less than f64 can tell; infinity over a number NaN */
 static inline vec v_fdiv(vec a, vec b) {
-    vec y = d_pack(d_fdiv_of(d_lo(a), d_lo(b)), d_fdiv_of(d_hi(a), d_hi(b)));
-    y = v_blend(m_and(m_eq(v_abs(a), v_k(INFINITY)), m_ne(b, v_k(0))), v_k(NAN), y);
-    vmask below = m_and(m_xor(m_lt(a, v_k(0)), m_lt(b, v_k(0))), m_and(m_eq(v_abs(b), v_k(INFINITY)), m_ne(a, v_k(0))));
-    return v_blend(m_and(below, m_lt(v_abs(a), v_k(INFINITY))), v_k(-1), y);
+    vec y = d_pack(d_fdiv_of(d_lo(a), d_lo(b)), d_fdiv_of(d_hi(a), d_hi(b))), inf = v_k(INFINITY), zero = v_k(0);
+    vmask below = m_or(m_and(m_lt(a, zero), m_eq(b, inf)), m_and(m_lt(zero, a), m_eq(b, -inf)));
+    y = v_blend(below, v_k(-1), y);
+    return v_blend(m_and(m_eq(v_abs(a), inf), m_ne(b, zero)), v_k(NAN), y);
 }
 static inline vec v_tdiv(vec a, vec b) { return d_pack(d_tdiv_of(d_lo(a), d_lo(b)), d_tdiv_of(d_hi(a), d_hi(b))); }
 
