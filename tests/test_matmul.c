@@ -149,7 +149,7 @@ TEST(matmul_integers) {
         }
 }
 
-/* Large enough for tiles, for oneDNN, for parts of k; the last row meets oneDNN's limits on strides. */
+/* Large enough for tiles, for oneDNN, for parts of k; and rows that overlap, which oneDNN does not take. */
 static void large_products(const char *note) {
     static const int64_t large[][3] = {{512, 521, 512}, {256, 640, 1000}, {300, 1030, 700}, {640, 100, 1300}, {3, 5, 40000}, {1, 1, 300000}, {40, 50, 20001}, {1, 3001, 700}};
     box_state = test_seed();
@@ -160,6 +160,8 @@ static void large_products(const char *note) {
             const int *l = layouts[(size_t)i < 2 ? (size_t)i : (size_t)box_draw(6)];
             try_product(t, l[0], l[1], box_draw(2) ? PLAIN : PADDED);
         }
+    try_product((trial){note, CR_F32, 260, 540, 600, false, true}, PLAIN, REPEATED, PLAIN);
+    try_product((trial){note, CR_F32, 260, 540, 600, true, false}, REPEATED, PLAIN, PADDED);
 }
 TEST(matmul_large_own) { bool was = cr_onednn_allow(false); large_products("own"); cr_onednn_allow(was); }
 TEST(matmul_large_onednn) {

@@ -271,6 +271,11 @@ TEST(folders) {
     CHECK(!cr_os_rename(in_folder("nothing"), in_folder("b")) && !cr_os_exists(in_folder("b")), "renamed nothing");
     CHECK(!cr_os_remove(in_folder("a/b")), "removed a folder that is not empty");
     CHECK(cr_os_remove(in_folder("a/b/file")) && cr_os_remove(in_folder("a/b/c")) && cr_os_remove(in_folder("a/b")) && cr_os_remove(in_folder("a")), "%s", cr_os_error());
+    CHECK(cr_os_make_directory(in_folder("full/")) && write_file(in_folder("full/x"), "1") && write_file(in_folder("full/y"), "2"), "%s", cr_os_error());
+    CHECK(cr_os_remove_folder(in_folder("full")) && !cr_os_exists(in_folder("full")), "%s", cr_os_error());
+    CHECK(!cr_os_remove_folder(in_folder("full")), "removed a folder that is not there");
+    CHECK(cr_os_make_directory(in_folder("outer/inner")) && !cr_os_remove_folder(in_folder("outer")), "removed a folder with a folder in it");
+    CHECK(cr_os_remove_folder(in_folder("outer/inner")) && cr_os_remove_folder(in_folder("outer")), "%s", cr_os_error());
     CHECK(cr_os_make_directory("/") && cr_os_make_directory("."), "%s", cr_os_error());
 }
 

@@ -404,14 +404,16 @@ bool cr_os_make_directory(const char *path) {
     for (size_t i = 1; i <= n; i++) {
         if (part[i] != '/' && part[i] != 0) continue;
         part[i] = 0;
-        if (mkdir(part, 0777) && !(errno == EEXIST && cr_os_is_directory(part)))
-            if (!cr_os_is_directory(part)) return failed(errno == EEXIST ? ENOTDIR : errno);
+        int code = mkdir(part, 0777) ? errno : 0;
+        if (code && !cr_os_is_directory(part)) return failed(code == EEXIST ? ENOTDIR : code);
         part[i] = path[i];
     }
     return true;
 }
 
 bool cr_os_remove(const char *path) { return remove(path) ? failed(errno) : true; }
+bool cr_os_rename(const char *from, const char *to) { return rename(from, to) ? failed(errno) : true; }
+
 bool cr_os_remove_folder(const char *path) {
     DIR *d = opendir(path);
     if (!d) return failed(errno);
@@ -420,8 +422,6 @@ bool cr_os_remove_folder(const char *path) {
     closedir(d);
     return cr_os_remove(path);                                 /* fails, with the reason, if anything is left */
 }
-
-bool cr_os_rename(const char *from, const char *to) { return rename(from, to) ? failed(errno) : true; }
 
 /* ---- terminal and signals ---- */
 bool cr_os_is_terminal(FILE *f) { return isatty(fileno(f)) == 1; }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/hold.h"
 #include "../core/status.h"
 #include "../io/utf8.h"
 
