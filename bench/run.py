@@ -220,7 +220,8 @@ def main() -> int:
     b = Bench(o.quick, o.threads)
     command = "make bench" if sys.argv[1:] in ([], ["--write", "docs/benchmarks.md"]) else f"python bench/run.py {' '.join(sys.argv[1:])}"
     b.say("# Benchmarks", "", f"{datetime.date.today()}, {machine()}; {o.threads} threads each, f32; ours and the peers in turn, in one run.")
-    b.say(f"Made by `{command}`.", "")
+    load = os.getloadavg()[0]
+    b.say(f"Made by `{command}`; load average before: {load:.1f}{' - NOT A QUIET MACHINE' if load > 0.7 else ''}.", "")
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
     measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "chain": b.chain, "size": b.size}

@@ -105,7 +105,7 @@ static void check_create_graph(const function *f, int n, const data *in, unsigne
         CHECK(cr_is_none(plain[k]) == cr_is_none(graph[k]), "%s [%s]: create_graph changes whether there is a gradient", now.op, now.what);
         if (cr_is_none(plain[k]) || cr_is_none(graph[k])) continue;
         data got = data_of(graph[k]), want = data_of(plain[k]);
-        if (compare("gradient under create_graph", &got, &want, 4 * want.numel, -1)) test_ran_on(dev), count.first++;
+        if (compare("gradient under create_graph", &got, &want, want.numel, fmax(1, data_largest(&want)))) test_ran_on(dev), count.first++;
         data_free(&got), data_free(&want);
     }
     cr_error_clear();
@@ -264,7 +264,8 @@ static void low_case(int i, cr_dtype dt, const cr_device *dev) {
     data in[4] = {{0}};
     for (int k = 0; k < case_inputs(c); k++) in[k] = data_fill(&c->in[k], dt, &r);
     now.op = c->op, now.what = c->what;
-    check_low((function){.c = c}, case_inputs(c), in, c->terms, 0, dt, dev);
+    double scale = dt == CR_F16 || dt == CR_BF16 ? 1 : 0.05;   /* of g w (1 - y^2): halves round y and this before they sum */
+    check_low((function){.c = c}, case_inputs(c), in, c->terms, scale, dt, dev);
     for (int k = 0; k < case_inputs(c); k++) data_free(&in[k]);
 }
 

@@ -160,6 +160,7 @@ static void large_products(const char *note) {
             const int *l = layouts[(size_t)i < 2 ? (size_t)i : (size_t)box_draw(6)];
             try_product(t, l[0], l[1], box_draw(2) ? PLAIN : PADDED);
         }
+    try_product((trial){note, CR_F32, 250, 530, 610, true, true}, TRANSPOSED, PLAIN, PADDED);
     try_product((trial){note, CR_F32, 260, 540, 600, false, true}, PLAIN, REPEATED, PLAIN);
     try_product((trial){note, CR_F32, 260, 540, 600, true, false}, REPEATED, PLAIN, PADDED);
 }

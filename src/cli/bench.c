@@ -187,7 +187,7 @@ int cli_bench(int argc, char **argv) {
     if (!dev) return cli_fail_library();
     report r = {.json = json};
     if (json) printf("{\"version\":\"%s\",\"device\":\"%s\",\"info\":\"%s\",\"threads\":%d,\"rows\":[", cr_version(), cr_device_name(dev), cr_device_info(dev), cr_num_threads());
-    else printf("chainrule %s on %s (%s), %d threads\n", cr_version(), cr_device_name(dev), cr_device_info(dev), cr_num_threads());
+    else printf("chainrule %s on %s (%s)\n", cr_version(), cr_device_name(dev), cr_device_info(dev));
     const bool ok = bench_parts(&r, only, quick, dev);
     if (json) printf("\n],\"peak_bytes\":%lld,\"peak_rss\":%lld}\n", (long long)cr_memory_stats(dev).peak, (long long)cr_os_peak_rss());
     return ok ? CLI_OK : CLI_FAILED;

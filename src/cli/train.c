@@ -252,7 +252,7 @@ static void say_what(const run *r) {
     printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val, (long long)c.vocabulary);
     printf("model   GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld\n", size, (long long)c.layers, (long long)c.heads,
            (long long)c.width, (long long)c.context);
-    printf("device  %s (%s), %d threads\n", cr_device_name(r->dev), cr_device_info(r->dev), cr_num_threads());
+    printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
     if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->step);
     printf("\n");
     fflush(stdout);

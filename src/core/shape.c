@@ -67,10 +67,10 @@ cr_status cr_broadcast(const char *op, int na, const int64_t *a, int nb, const i
 }
 
 void cr_strides_contiguous(int ndim, const int64_t *shape, int64_t *strides) {
-    int64_t s = 1;
+    uint64_t s = 1;                                 /* wraps beside a size of 0, where no stride is ever used */
     for (int i = ndim - 1; i >= 0; i--) {
-        strides[i] = s;
-        s *= shape[i] > 0 ? shape[i] : 1;
+        strides[i] = (int64_t)s;
+        s *= shape[i] > 0 ? (uint64_t)shape[i] : 1;
     }
 }
 

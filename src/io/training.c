@@ -29,7 +29,8 @@ static cr_status join(const char *op, const char *dir, const char *folder, const
 static cr_status check_metadata(const char *op, const char *metadata) {
     if (!metadata) return CR_OK;
     cr_json *root = cr_json_parse(op, "metadata", metadata, strlen(metadata));
-    bool fits = root && root->kind == CR_JSON_OBJECT;
+    if (!root) return cr_error_status();
+    bool fits = root->kind == CR_JSON_OBJECT;
     for (const cr_json *m = fits ? root->first : NULL; m; m = m->next) fits &= m->kind == CR_JSON_STRING;
     cr_json_free(root);
     return fits ? CR_OK : cr_fail(CR_BAD_VALUE, op, "the metadata must be a JSON object of strings");

@@ -42,7 +42,7 @@ static double one_cycle(const cr_schedule *s, double step) {
 double cr_schedule_lr(const cr_schedule *s, int64_t step) {
     if (check(s, step)) return NAN;
     if (s->kind == CR_ONE_CYCLE) return one_cycle(s, (double)step);
-    if (step < s->warmup) return s->lr * (double)(step + 1) / (double)(s->warmup + 1);
+    if (step < s->warmup) return s->lr * ((double)step + 1) / ((double)s->warmup + 1);
     if (s->kind == CR_CONSTANT) return s->lr;
     if (step >= s->total) return s->min_lr;
     return cosine(s->lr, s->min_lr, (double)(step - s->warmup) / (double)(s->total - s->warmup));

@@ -93,12 +93,17 @@ static void copy_rows(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-/* to[i * to_step + j] = from[i + j * from_step], i < rows, j < columns */
+/* to[i * to_step + j] = from[i + j * from_step], i < rows <= TILE, j < columns.  A tile is read by whole lines into `tile` first:
+ * lines at a stride of a power of two share a cache set and would push each other out while one element each is used. */
 #define TRANSPOSE(type) static void transpose_##type(void *to, const void *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step) { \
-    type *y = to; const type *x = from;                                                             \
-    for (int64_t j0 = 0; j0 < columns; j0 += TILE)                                                  \
+    type *y = to, tile[TILE][TILE + 1]; const type *x = from;                                       \
+    for (int64_t j0 = 0; j0 < columns; j0 += TILE) {                                                \
+        int64_t n = least(TILE, columns - j0);                                                      \
+        for (int64_t j = 0; j < n; j++)                                                             \
+            for (int64_t i = 0; i < rows; i++) tile[j][i] = x[i + (j0 + j) * from_step];            \
         for (int64_t i = 0; i < rows; i++)                                                          \
-            for (int64_t j = j0; j < least(j0 + TILE, columns); j++) y[i * to_step + j] = x[i + j * from_step]; }
+            for (int64_t j = 0; j < n; j++) y[i * to_step + j0 + j] = tile[j][i];                   \
+    } }
 TRANSPOSE(uint8_t)
 TRANSPOSE(uint16_t)
 TRANSPOSE(uint32_t)

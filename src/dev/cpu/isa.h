@@ -35,7 +35,7 @@ CR_ISA_TABLE(cr_casts, cr_casts);
 /* reduce_isa.c: by cr_lane and then by SUM, PROD, MAX, MIN.  Pointers to void: to the lane's type */
 struct cr_reducer {
     void (*run)(void *y, const void *x, int64_t n);             /* *y = the n numbers of x reduced; n 0: the identity */
-    void (*columns)(void *acc, const void *x, int64_t rows, int64_t stride, int64_t n);    /* acc[i] = acc[i] op x[r * stride + i], r in order */
+    void (*columns)(void *acc, const void *x, int64_t rows, int64_t stride, int64_t n);    /* acc[i] = acc[i] op x[r * stride + i], by fours of r */
 };
 struct cr_reducers {
     struct cr_reducer of[3][4];

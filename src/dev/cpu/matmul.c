@@ -255,10 +255,10 @@ static bool fits_onednn(const cr_product *w) {
     return a && b && w->c_row >= w->n;
 }
 
-/* How many tiles a product of so many flops makes. */
-static int64_t pieces_of(double flops) {
+/* How many tiles a product of so many flops, with so many results, makes: eight, but more of large ones while tiles stay wide. */
+static int64_t pieces_of(double flops, int64_t results) {
     if (flops < 8 * grain) return most(1, (int64_t)(flops / grain));
-    return most(8, least(64, (int64_t)(flops / large)));
+    return most(8, least(least(64, results >> 14), (int64_t)(flops / large)));
 }
 
 /* Cuts c into about `pieces` tiles.  Every tile packs its rows of a and its columns of b anew, b at twice the price. */
@@ -314,7 +314,7 @@ static void plan(job *j) {
     j->tiles_m = j->tiles_n = j->parts = 1;
     /* One row, and plain loops, take about eight times as long for a flop. */
     double flops = flops_of(w) * (j->path == ROW || j->path == PLAIN ? 8 : 1), all = flops * (double)j->batches;
-    int64_t pieces = cr_pieces(pieces_of(all), j->batches);
+    int64_t pieces = cr_pieces(pieces_of(all, j->batches * w->m * w->n), j->batches);
     if (pieces > 1 && j->batches == 1 && w->m * w->n <= 4096 && w->k >= 1 << 14 && (j->dtype == CR_F32 || j->dtype == CR_F64)) {
         j->part_k = cr_pieces(w->k, least(pieces, 16));
         j->parts = cr_pieces(w->k, j->part_k);
@@ -353,16 +353,18 @@ extern const cr_product_isa cr_product_v0;
 static const cr_product_isa *const sets[] = {&cr_product_v0};
 #endif
 
-const cr_product_isa *cr_product_for(int isa) {
+static const cr_product_isa *built(int isa) {
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        if (sets[i]->isa == isa && cr_cpu_vec_for(isa)) return sets[i];
+        if (sets[i]->isa == isa) return sets[i];
     return NULL;
 }
+
+const cr_product_isa *cr_product_for(int isa) { return cr_cpu_vec_for(isa) ? built(isa) : NULL; }
 
 static atomic_int preferred = -1;
 int cr_product_prefer(int isa) { return atomic_exchange(&preferred, isa); }
 
 const cr_product_isa *cr_product_best(void) {
     int isa = atomic_load_explicit(&preferred, memory_order_relaxed);
-    return cr_product_for(isa >= 0 ? isa : cr_cpu_isa());
+    return built(isa >= 0 ? isa : cr_cpu_isa());
 }

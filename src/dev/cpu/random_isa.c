@@ -2,32 +2,38 @@
 #include "isa.h"
 #include "vmath.h"
 
-enum { COUNTERS = 16 };                             /* at once */
+/* VD blocks from counter `first` on.  Each word is the low half of a 64-bit lane; what the high halves hold never gets down. */
+static void philox_lanes(uint64_t seed, uint64_t first, uint64_t words[2][VD]) {
+    vulong c0, c1, c2 = {0}, c3 = {0}, k0 = c2 + (seed & 0xffffffff), k1 = c2 + (seed >> 32), low;
+    uint64_t counter[VD];
+    for (int i = 0; i < VD; i++) counter[i] = first + (uint64_t)i;
+    memcpy(&c0, counter, sizeof c0);
+    c1 = c0 >> 32;
+    for (int round = 0; round < 10; round++) {
+        vulong p0 = d_mul32(c0, (vulong){0} + 0xD2511F53u), p1 = d_mul32(c2, (vulong){0} + 0xCD9E8D57u);
+        c0 = (p1 >> 32) ^ c1 ^ k0;
+        c2 = (p0 >> 32) ^ c3 ^ k1;
+        c1 = p1;
+        c3 = p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    low = (c0 & 0xffffffff) | c1 << 32;
+    memcpy(words[0], &low, sizeof low);
+    low = (c2 & 0xffffffff) | c3 << 32;
+    memcpy(words[1], &low, sizeof low);
+}
 
-/* words[4 i .. 4 i + 3] = Philox block first + i.  The lanes' loops are what the compiler vectorises. */
+/* words[4 i .. 4 i + 3] = Philox block first + i */
 static void philox(uint64_t seed, uint64_t first, uint32_t *words, int64_t blocks) {
-    for (int64_t at = 0; at < blocks; at += COUNTERS) {
-        uint32_t c0[COUNTERS], c1[COUNTERS], c2[COUNTERS] = {0}, c3[COUNTERS] = {0}, k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-        for (int i = 0; i < COUNTERS; i++) {
-            uint64_t counter = first + (uint64_t)(at + i);
-            c0[i] = (uint32_t)counter;
-            c1[i] = (uint32_t)(counter >> 32);
-        }
-        for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-            for (int i = 0; i < COUNTERS; i++) {
-                uint64_t p0 = (uint64_t)0xD2511F53u * c0[i], p1 = (uint64_t)0xCD9E8D57u * c2[i];
-                c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
-                c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ k1;
-                c1[i] = (uint32_t)p1;
-                c3[i] = (uint32_t)p0;
+    uint64_t w[2][VD];
+    for (int64_t at = 0; at < blocks; at += VD) {
+        philox_lanes(seed, first + (uint64_t)at, w);
+        for (int64_t i = 0; i < VD && at + i < blocks; i++)
+            for (int h = 0; h < 2; h++) {
+                words[4 * (at + i) + 2 * h] = (uint32_t)w[h][i];
+                words[4 * (at + i) + 2 * h + 1] = (uint32_t)(w[h][i] >> 32);
             }
-        uint32_t *w = words + 4 * at;
-        for (int i = 0; i < COUNTERS && at + i < blocks; i++) {
-            w[4 * i] = c0[i];
-            w[4 * i + 1] = c1[i];
-            w[4 * i + 2] = c2[i];
-            w[4 * i + 3] = c3[i];
-        }
     }
 }
 

@@ -133,21 +133,17 @@ static void plan_columns(reduction *r) {
     r->blocks = r->block_rows > 0 ? cr_pieces(wide_rows, r->block_rows) : 1;
 }
 
-static void start(const reduction *r, char *acc, int64_t n) {
-    r->op->run(acc, NULL, 0);                       /* of nothing: the identity */
-    for (int64_t i = 1; i < n; i++) memcpy(acc + (size_t)i * r->size, acc, r->size);
-}
-
-/* acc[i] = acc[i] op rows of x, `wide` apart, in groups that start afresh so that rounding errors grow with the number of groups only. */
+/* acc[i] = rows of x, `wide` apart, reduced.  Groups start afresh, so that rounding errors grow with the number of groups only. */
 static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, int64_t n) {
     _Alignas(64) char group[WIDTH * 8], block[WIDTH * 8];
     for (int64_t i = 0; i < rows; i += GROUP) {
         int64_t count = least(GROUP, rows - i);
-        start(r, group, n);
+        char *to = i ? group : acc;
         const void *x = lanes_at(r, at + i * r->wide, n, block);
-        if (x != block) r->op->columns(group, x, count, r->wide, n);
-        else for (int64_t j = 0; j < count; j++) r->op->columns(group, lanes_at(r, at + (i + j) * r->wide, n, block), 1, 0, n);
-        r->op->columns(acc, group, 1, 0, n);
+        memcpy(to, x, (size_t)n * r->size);
+        if (x != block) r->op->columns(to, (const char *)x + (size_t)r->wide * r->size, count - 1, r->wide, n);
+        else for (int64_t j = 1; j < count; j++) r->op->columns(to, lanes_at(r, at + (i + j) * r->wide, n, block), 1, 0, n);
+        if (i) r->op->columns(acc, group, 1, 0, n);
     }
 }
 
@@ -158,7 +154,6 @@ static void columns_chunk(void *ctx, int64_t chunk, int worker) {
     int64_t g = r->wide / r->N, wide_rows = r->R / g, first = b * r->block_rows, column = strip * WIDTH;
     int64_t rows = least(r->block_rows, wide_rows - first), n = least(WIDTH, r->wide - column), at = m * r->R * r->N;
     _Alignas(64) char acc[WIDTH * 8], block[WIDTH * 8];
-    start(r, acc, n);
     fold_rows(r, acc, at + first * r->wide + column, rows, n);
     if (g > 1) {
         combine(r, acc, g, r->N);

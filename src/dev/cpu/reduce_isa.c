@@ -50,28 +50,16 @@ static void columns_##name(void *to, const void *from, int64_t rows, int64_t str
     enum { L = V_BYTES / sizeof(T) };                                                               \
     T *acc = to;                                                                                    \
     const T *x = from;                                                                              \
-    int64_t i = 0;                                                                                  \
-    for (; i + 4 * L <= n; i += 4 * L) {                                                            \
-        VT s0 = AT(T, VT, acc + i), s1 = AT(T, VT, acc + i + L), s2 = AT(T, VT, acc + i + 2 * L), s3 = AT(T, VT, acc + i + 3 * L); \
-        const T *p = x + i;                                                                         \
-        for (int64_t r = 0; r < rows; r++, p += stride) {                                           \
-            s0 = op(s0, AT(T, VT, p));                                                              \
-            s1 = op(s1, AT(T, VT, p + L));                                                          \
-            s2 = op(s2, AT(T, VT, p + 2 * L));                                                      \
-            s3 = op(s3, AT(T, VT, p + 3 * L));                                                      \
+    int64_t r = 0, i, whole = n / L * L;                                                            \
+    for (; r + 4 <= rows; r += 4, x += 4 * stride)                                                  \
+        for (i = 0; i < whole; i += L) {                                                            \
+            VT a = op(AT(T, VT, x + i), AT(T, VT, x + stride + i)), b = op(AT(T, VT, x + 2 * stride + i), AT(T, VT, x + 3 * stride + i)); \
+            PUT(T, VT, acc + i, op(AT(T, VT, acc + i), op(a, b)));                                  \
         }                                                                                           \
-        PUT(T, VT, acc + i, s0);                                                                    \
-        PUT(T, VT, acc + i + L, s1);                                                                \
-        PUT(T, VT, acc + i + 2 * L, s2);                                                            \
-        PUT(T, VT, acc + i + 3 * L, s3);                                                            \
-    }                                                                                               \
-    for (; i + L <= n; i += L) {                                                                    \
-        VT s = AT(T, VT, acc + i);                                                                  \
-        for (int64_t r = 0; r < rows; r++) s = op(s, AT(T, VT, x + r * stride + i));                \
-        PUT(T, VT, acc + i, s);                                                                     \
-    }                                                                                               \
-    for (; i < n; i++)                                                                              \
-        for (int64_t r = 0; r < rows; r++) acc[i] = one(acc[i], x[r * stride + i]);                 \
+    for (; r < rows; r++, x += stride)                                                              \
+        for (i = 0; i < whole; i += L) PUT(T, VT, acc + i, op(AT(T, VT, acc + i), AT(T, VT, x + i)));       \
+    for (x = from, r = 0; r < rows; r++, x += stride)                                               \
+        for (i = whole; i < n; i++) acc[i] = one(acc[i], x[i]);                                     \
 }
 
 REDUCER(sum_f32, float, vec, 0, v_add, ONE_ADD)

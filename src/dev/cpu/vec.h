@@ -62,6 +62,7 @@ static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm512_mask_blend_
 static inline vec   v_least(vec a, vec b) { return _mm512_min_ps(a, b); }          /* b where either is NaN */
 static inline vec   v_most(vec a, vec b) { return _mm512_max_ps(a, b); }
 static inline vec   v_fnma(vec a, vec b, vec c) { return _mm512_fnmadd_ps(a, b, c); }             /* c - a b, rounded once */
+static inline vulong d_mul32(vulong a, vulong b) { return (vulong)_mm512_mul_epu32((__m512i)a, (__m512i)b); }       /* low halves of the lanes, 32 x 32 -> 64 bits */
 static inline vec   v_sqrt(vec x) { return _mm512_sqrt_ps(x); }
 static inline vec   v_floor(vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 static inline vec   v_ceil(vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
@@ -92,6 +93,7 @@ static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm256_blendv_pd(b
 static inline vec   v_least(vec a, vec b) { return _mm256_min_ps(a, b); }          /* b where either is NaN */
 static inline vec   v_most(vec a, vec b) { return _mm256_max_ps(a, b); }
 static inline vec   v_fnma(vec a, vec b, vec c) { return _mm256_fnmadd_ps(a, b, c); }
+static inline vulong d_mul32(vulong a, vulong b) { return (vulong)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
 static inline vec   v_sqrt(vec x) { return _mm256_sqrt_ps(x); }
 static inline vec   v_floor(vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 static inline vec   v_ceil(vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
@@ -109,6 +111,7 @@ static inline vec   v_blend(vmask m, vec a, vec b) { return _mm_blendv_ps(b, a, 
 static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm_blendv_pd(b, a, (__m128d)m); }
 static inline vec   v_least(vec a, vec b) { return _mm_min_ps(a, b); }          /* b where either is NaN */
 static inline vec   v_most(vec a, vec b) { return _mm_max_ps(a, b); }
+static inline vulong d_mul32(vulong a, vulong b) { return (vulong)_mm_mul_epu32((__m128i)a, (__m128i)b); }
 static inline vec   v_sqrt(vec x) { return _mm_sqrt_ps(x); }
 static inline vec   v_floor(vec x) { return _mm_round_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 static inline vec   v_ceil(vec x) { return _mm_round_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
@@ -126,6 +129,7 @@ static inline vec   v_blend(vmask m, vec a, vec b) { return (vec)((m & (vint)a) 
 static inline vecd  d_blend(dmask m, vecd a, vecd b) { return (vecd)((m & (vlong)a) | (~m & (vlong)b)); }
 static inline vec   v_least(vec a, vec b) { return v_blend(m_lt(a, b), a, b); }          /* b where either is NaN */
 static inline vec   v_most(vec a, vec b) { return v_blend(m_lt(b, a), a, b); }
+static inline vulong d_mul32(vulong a, vulong b) { return (a & 0xffffffff) * (b & 0xffffffff); }
 static inline vec   v_sqrt(vec x) { for (int i = 0; i < V; i++) x[i] = sqrtf(x[i]); return x; }
 static inline vec   v_floor(vec x) { for (int i = 0; i < V; i++) x[i] = floorf(x[i]); return x; }
 static inline vec   v_ceil(vec x) { for (int i = 0; i < V; i++) x[i] = ceilf(x[i]); return x; }

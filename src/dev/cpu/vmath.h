@@ -346,11 +346,11 @@ static inline vec v_atan2(vec y, vec x) {
 /* odd polynomial to 1, then 1 - exp(log(erfc(a))), the logarithm as a times a polynomial; from 3.93 on it is 1 */
 static inline vec v_erf(vec x) {
     vec a = v_abs(x), z = x * x;
-    vec small = a * V_POLY(z, 1.283791661e-01f, -3.761262894e-01f, 1.128363162e-01f, -2.685649879e-02f, 5.195826292e-03f,
-                           -8.118439582e-04f, 8.632444224e-05f, -2.207369789e-06f) + a;
+    vec small = a * V_POLY(z, 1.283791661e-01f, -3.761262596e-01f, 1.128357872e-01f, -2.685334720e-02f,
+                           5.187162198e-03f, -7.997853099e-04f, 7.806903159e-05f) + a;
     vec c = v_least(v_k(3.93f), a);
-    vec t = c * V_POLY(c, -1.128487110e+00f, -6.359877586e-01f, -1.043945625e-01f, 2.151480317e-02f, -1.986252610e-03f,
-                       -4.300638393e-04f, 1.941095106e-04f, -3.056006244e-05f, 1.885088409e-06f);
+    vec t = c * V_POLY(c, -1.128480077e+00f, -6.358313560e-01f, -1.051162928e-01f, 2.279855870e-02f,
+                           -3.186976770e-03f, 2.106470492e-04f);
     vec n, r = v_exp_reduce(t, &n);
     vec large = 1.0f - v_scale(v_expm1_core(r) + 1.0f, n);
     return v_or(v_blend(m_lt(a, v_k(1)), small, large), v_sign_bit(x));
