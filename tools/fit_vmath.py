@@ -1,19 +1,27 @@
 """Where the coefficients of src/dev/cpu/vmath.h come from: minimax fits (Lawson's reweighting of least squares on Chebyshev
 nodes) of the remainders named below.  Needs numpy and mpmath; prints C arrays, lowest power first, and each fit's largest
 relative error.  Not part of the build.   use: python tools/fit_vmath.py [part of a name]"""
+
+from __future__ import annotations
+
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import mpmath as mp
 import numpy as np
 
+Array = Any  # of np.longdouble
+Function = Callable[[Any], Any]  # of an mpf
+
 mp.mp.dps = 40
 
 
-def nodes(lo, hi, n):
+def nodes(lo: float, hi: float, n: int) -> Array:
     return (lo + hi) / 2 + (hi - lo) / 2 * np.cos(np.pi * (np.arange(n) + 0.5) / n).astype(np.longdouble)
 
 
-def solve(matrix, rhs):
+def solve(matrix: Array, rhs: Array) -> Array:
     """Least squares by Householder QR in long double (numpy's own stops at double)."""
     a, b = matrix.copy(), rhs.copy()
     rows, cols = a.shape
@@ -29,7 +37,7 @@ def solve(matrix, rhs):
     return x
 
 
-def minimax(x, y, weight, degree):
+def minimax(x: Array, y: Array, weight: Array, degree: int) -> Array:
     """Coefficients c of sum c_i x^i that make max |weight (sum - y)| small."""
     scale = np.max(np.abs(x))
     powers = np.stack([(x / scale) ** i for i in range(degree + 1)], 1) if degree >= 0 else np.zeros((len(x), 0), np.longdouble)
@@ -46,14 +54,16 @@ def minimax(x, y, weight, degree):
     return best / scale ** np.arange(degree + 1, dtype=np.longdouble)
 
 
-def fit(name, remainder, lo, hi, degree, weight, dtype, variable=lambda x: x):
+def fit(
+    name: str, remainder: Function, lo: float, hi: float, degree: int, weight: Function, dtype: Any, variable: Function = lambda x: x
+) -> None:
     """remainder(x) ~ polynomial in variable(x); weight(x) turns its error into the relative error of the function."""
     x = nodes(lo, hi, 400)
     value = np.array([np.longdouble(mp.nstr(remainder(mp.mpf(float(v))), 30)) for v in x])
     x = x.astype(np.float64).astype(np.longdouble)
     w = np.array([np.longdouble(mp.nstr(weight(mp.mpf(float(v))), 30)) for v in x])
     u = np.array([np.longdouble(mp.nstr(variable(mp.mpf(float(v))), 30)) for v in x])
-    fixed = []
+    fixed: list[Any] = []
     for i in range(degree + 1):         # round the lowest coefficient, refit the rest, and so on upwards
         rest = value - sum(c * u ** k for k, c in enumerate(fixed)) if fixed else value
         c = minimax(u, rest / u ** i, w * np.abs(u) ** i, degree - i)
@@ -68,13 +78,13 @@ F, D = np.float32, np.float64
 mpf, log, exp, sqrt = mp.mpf, mp.log, mp.exp, mp.sqrt
 
 
-def safe(f, at_zero):
+def safe(f: Function, at_zero: Any) -> Function:
     """f with its limit where it is 0 / 0, by evaluating a little aside."""
     return lambda x: f(x) if abs(x) > mpf(10) ** -12 else mpf(at_zero)
 
 
 half_ln2 = 0.3467
-FITS = {
+FITS: dict[str, Callable[[str], None]] = {
     "exp": lambda n: fit(n, safe(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -half_ln2, half_ln2, 4, lambda r: r**2 / exp(r), F),
     "exp2": lambda n: fit(n, safe(lambda r: (mpf(2)**r - 1) / r, log(2)), -0.5, 0.5, 5, lambda r: r / mpf(2)**r, F),
     "log": lambda n: fit(n, safe(lambda f: (log(1 + f) - f + f**2 / 2) / f**3, mpf(1) / 3), 0.70710 - 1, 1.41422 - 1, 8,
