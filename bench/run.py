@@ -99,7 +99,8 @@ class Bench:
             if not all(mine):
                 self.say(f"{name}: failed", "")
                 continue
-            a, b = merge(mine), merge(theirs) if theirs and all(theirs) else {}
+            theirs = theirs if all(theirs) else []
+            a, b = merge(mine), merge(theirs) if theirs else {}
             self.data[name] = {"chainrule": a, "torch": b}
             show = lambda t: f"{t['median_ms']:.1f} ({t['min_ms']:.1f})"
             rows = [[f"{row}", show(a[row]), *([show(b[row]), f"{a[row]['median_ms'] / b[row]['median_ms']:.2f}x"] if b else [])] for row in a]
@@ -133,6 +134,7 @@ class Bench:
             mine.append(self.train(file, seed, steps))
             if has("torch"):
                 theirs.append(self.peer("char_gpt_torch.py", file, "--steps", steps, "--seed", seed))
+        theirs = theirs if all(theirs) else []
         self.data["text"] = {"steps": steps, "seeds": seeds, "chainrule": mine, "torch": theirs}
         self.say(f"4 layers, 4 heads, width 128, context 64, batch 12, {steps} steps, AdamW(0.9, 0.99), lr 1e-3 to 1e-4, warm-up 100, weight decay 0.1 on",
                  "matrices, clip 1.0, 90/10 split; the loss is over the whole validation split, every character predicted once.", "")

@@ -217,7 +217,7 @@ static void complain(const char *part, const data *got, int64_t at, double g, do
 }
 
 /* got: from the device under test; want: the truth, float64 or got's own dtype.  n: terms in the longest sum behind an element.
- * scale: what errors are relative to, besides |truth| (0: nothing; -1: the largest of the truth).  True when all is well. */
+ * scale: what errors are relative to besides |truth|; 0: nothing.  True when all is well. */
 static bool compare(const char *part, const data *got, const data *want, int64_t n, double scale) {
     bool floats = cr_dtype_is_float(got->dtype), same = got->ndim == want->ndim && got->numel == want->numel;
     for (int i = 0; same && i < got->ndim; i++) same = got->shape[i] == want->shape[i];
@@ -226,13 +226,13 @@ static bool compare(const char *part, const data *got, const data *want, int64_t
               cr_shape_text(got->ndim, got->shape).s, cr_shape_text(want->ndim, want->shape).s);
         return false;
     }
-    double relative = tolerance(got->dtype, n), around = scale < 0 ? data_largest(want) : scale;
+    double relative = tolerance(got->dtype, n);
     for (int64_t i = 0; i < got->numel; i++) {
         double g = data_f64(got, i), w = data_f64(want, i);
-        bool fine = floats ? close_enough(g, w, got->dtype, relative, around)
+        bool fine = floats ? close_enough(g, w, got->dtype, relative, scale)
                            : got->dtype == want->dtype && !memcmp(data_at(got, i), data_at(want, i), cr_dtype_size(got->dtype));
         if (fine) continue;
-        complain(part, got, i, g, w, floats ? relative * (fabs(w) + around) : 0);
+        complain(part, got, i, g, w, floats ? relative * (fabs(w) + scale) : 0);
         return false;
     }
     return true;

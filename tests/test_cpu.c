@@ -385,6 +385,40 @@ TEST(copies_between_all_dtypes_and_strides) {
     cr_release(t); cr_release(d); cr_release(base); cr_release(y);
 }
 
+/* Every half float, and in f32 the points between and beside them, where rounding decides. */
+TEST(half_floats_round_as_the_scalar_code) {
+    enum { HALVES = 65536, AROUND = 5 };
+    cr_tensor *f = make(HALVES * AROUND, CR_F32), *h = make(HALVES * AROUND, CR_F16), *all = make(HALVES, CR_F16), *wide = make(HALVES, CR_F32);
+    for (int b = 0; b < 2; b++) {
+        cr_dtype dt = b ? CR_BF16 : CR_F16;
+        float *x = cr_data(f), *w = cr_data(wide);
+        uint16_t *y = cr_data(h), *a = cr_data(all);
+        h->dtype = all->dtype = (uint8_t)dt;
+        for (int i = 0; i < HALVES; i++) {
+            a[i] = (uint16_t)i;
+            float low = b ? cr_bf16_to_f32((uint16_t)i) : cr_f16_to_f32((uint16_t)i), high = b ? cr_bf16_to_f32((uint16_t)(i + 1)) : cr_f16_to_f32((uint16_t)(i + 1));
+            float middle = low + (high - low) / 2;
+            float around[AROUND] = {low, middle, nextafterf(middle, INFINITY), nextafterf(middle, -INFINITY), nextafterf(low, INFINITY)};
+            memcpy(x + i * AROUND, around, sizeof around);
+        }
+        EACH_ISA(isa) {
+            OK(cr_cpu_copy(h, f));
+            OK(cr_cpu_copy(wide, all));
+            for (int i = 0; i < HALVES * AROUND; i++) {
+                uint16_t want = b ? cr_f32_to_bf16(x[i]) : cr_f32_to_f16(x[i]);
+                CHECK(y[i] == want, "v%d %s of %.9g: %04x, wanted %04x", isa, cr_dtype_name(dt), (double)x[i], y[i], want);
+            }
+            for (int i = 0; i < HALVES; i++) {
+                float want = b ? cr_bf16_to_f32((uint16_t)i) : cr_f16_to_f32((uint16_t)i);
+                CHECK(!memcmp(&w[i], &want, 4) || (isnan(want) && isnan(w[i])), "v%d %s %04x: %.9g, wanted %.9g", isa, cr_dtype_name(dt), (unsigned)i, (double)w[i], (double)want);
+            }
+        }
+    }
+    best_isa();
+    cr_release(f); cr_release(h); cr_release(all); cr_release(wide);
+    test_ran_on(cr_cpu());
+}
+
 /* ---- reductions */
 static const char *const kind_name[] = {"sum", "prod", "max", "min", "any", "all"};
 
@@ -623,6 +657,25 @@ TEST(rows_of_any_length_and_dtype) {
         test_ran_on(cr_cpu());
     }
     best_isa();
+}
+
+TEST(kernels_without_working_memory_fail_and_leak_nothing) {
+    enum { M = 4096, N = 2048, V = 50257 };
+    cr_tensor *x = numbers((int64_t)M * N, CR_F32, 1), *y = make(N, CR_F32), *rstd = numbers(M, CR_F32, 1), *dw = make(N, CR_F32), *db = make(N, CR_F32);
+    cr_tensor *h = make(3 * V, CR_BF16), *p = make(3 * V, CR_BF16);
+    OK(cr_cpu_fill(h, (uint16_t[]){0}));
+    cr_empty_cache(cr_cpu());
+    cr_memory before = cr_memory_stats(cr_cpu());
+    cr_cpu_limit_memory((size_t)(before.current + before.cached));
+    FAILS(CR_NO_MEMORY, "out of memory", cr_cpu_reduce(CR_REDUCE_SUM, y, x, 1, M, N));
+    FAILS(CR_NO_MEMORY, "out of memory", cr_cpu_norm_bwd(NULL, dw, db, x, NULL, rstd, rstd, x, M, N));
+    FAILS(CR_NO_MEMORY, "[softmax] out of memory for rows of 50257 numbers", cr_cpu_softmax(p, h, 3, V, false));
+    cr_cpu_limit_memory(0);
+    CHECK(cr_memory_stats(cr_cpu()).current == before.current, "%lld bytes leaked", (long long)(cr_memory_stats(cr_cpu()).current - before.current));
+    OK(cr_cpu_reduce(CR_REDUCE_SUM, y, x, 1, M, N));
+    cr_tensor *all[] = {x, y, rstd, dw, db, h, p};
+    for (int i = 0; i < 7; i++) cr_release(all[i]);
+    test_ran_on(cr_cpu());
 }
 
 /* ---- the same bits for any number of threads */

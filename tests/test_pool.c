@@ -131,7 +131,7 @@ TEST(many_callers) {
 
 /* ---- fork ---- */
 #ifdef __SANITIZE_THREAD__                          /* it stops children that start threads, unless told not to */
-const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return "die_after_fork=0"; }
 #endif
 
