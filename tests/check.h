@@ -185,7 +185,7 @@ static double unit_of(cr_dtype dt) {
 }
 static double tolerance(cr_dtype dt, int64_t n) {
     double sums = unit_of(dt == CR_F64 ? CR_F64 : CR_F32);
-    return 8 * unit_of(dt) + 2 * sums * sqrt((double)n);
+    return 8 * unit_of(dt) + 3 * sums * sqrt((double)n);
 }
 static double smallest_normal(cr_dtype dt) {
     return dt == CR_F16 ? 0x1p-14 : dt == CR_F64 ? 0x1p-1022 : 0x1p-126;
