@@ -1,7 +1,8 @@
 /* test.h - the harness: TEST(name) { ... } registers a test, CHECK fails it with a message, SKIP says why it could not run.
  * A program prints one line for each failed or skipped test and ends with the line that tools/run_tests.py adds up:
  *   result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300
- * use: program [-v] [part of a test's name ...]; CHAINRULE_TEST_SEED repeats a random run; CHAINRULE_TEST_FULL=1 runs the whole. */
+ * use: program [-v] [part of a test's name ...]; CHAINRULE_TEST_SEED repeats a random run; CHAINRULE_TEST_FULL=1 runs the whole,
+ * CHAINRULE_TEST_FULL=2 also what takes a quarter of an hour: every float there is. */
 #ifndef CR_TEST_H
 #define CR_TEST_H
 
@@ -64,7 +65,8 @@ __attribute__((unused)) static uint64_t test_seed(void) {
     const char *s = getenv("CHAINRULE_TEST_SEED");
     return s ? strtoull(s, NULL, 0) : 20240607;
 }
-__attribute__((unused)) static bool test_full(void) { const char *s = getenv("CHAINRULE_TEST_FULL"); return s && *s == '1'; }
+__attribute__((unused)) static bool test_full(void) { const char *s = getenv("CHAINRULE_TEST_FULL"); return s && (*s == '1' || *s == '2'); }
+__attribute__((unused)) static bool test_exhaustive(void) { const char *s = getenv("CHAINRULE_TEST_FULL"); return s && *s == '2'; }
 
 int main(int argc, char **argv) {
     int passed = 0, failed = 0, skipped = 0, verbose = argc > 1 && !strcmp(argv[1], "-v"), first = 1 + verbose;
