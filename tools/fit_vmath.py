@@ -39,7 +39,7 @@ def solve(matrix: Array, rhs: Array) -> Array:
 
 def minimax(x: Array, y: Array, weight: Array, degree: int) -> Array:
     """Coefficients c of sum c_i x^i that make max |weight (sum - y)| small."""
-    scale = np.max(np.abs(x))
+    scale: Any = np.max(np.abs(x))
     powers = np.stack([(x / scale) ** i for i in range(degree + 1)], 1) if degree >= 0 else np.zeros((len(x), 0), np.longdouble)
     lawson = np.ones(len(x), np.longdouble) / len(x)
     best, best_error = None, np.inf
@@ -68,7 +68,7 @@ def fit(
         rest = value - sum(c * u ** k for k, c in enumerate(fixed)) if fixed else value
         c = minimax(u, rest / u ** i, w * np.abs(u) ** i, degree - i)
         fixed.append(np.longdouble(dtype(c[0])))
-    error = np.max(np.abs(w * (sum(c * u ** k for k, c in enumerate(fixed)) - value)))
+    error: Any = np.max(np.abs(w * (sum(c * u ** k for k, c in enumerate(fixed)) - value)))
     suffix = "f" if dtype is np.float32 else ""
     print(f"{name}: {float(error):.2e}")
     print("    " + ", ".join((f"{np.float64(c):.9e}" if suffix else f"{np.float64(c):.17e}") + suffix for c in fixed))
