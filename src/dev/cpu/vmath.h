@@ -94,7 +94,7 @@ static inline vec v_expm1(vec x) {
     return v_blend(m_lt(v_abs(x), v_k(0x1p-25f)), x, y);       /* keeps -0 and denormals */
 }
 
-/* z = exp(-|x|) never overflows: 1 / (1 + z) for x >= 0, z / (1 + z) below, where z's own error (0.95 ulp of exp, which the
+/* z = exp(-|x|) never overflows: 1 / (1 + z) for x >= 0, z / (1 + z) below, where z's own error (1.01 ulp of exp, which the
  * quotient can double) would exceed 2 ulp: so z is summed as s + lost, and the lost part corrects the quotient. */
 static inline vec v_sigmoid(vec x) {
     vec c = v_most(v_k(-104), v_neg(v_abs(x))), n = v_round(c * 1.44269504f);
