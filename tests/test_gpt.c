@@ -130,7 +130,8 @@ static const char *dump_path(void) {
     return path ? path : "tests/golden/gpt.bin";
 }
 
-/* gradients: rounding of the dump (2^-24) and of the arithmetic; moved: half a quantum and what ten AdamW steps make of it. */
+/* gradients: rounding of the dump (2^-24) and of the arithmetic; moved: half a quantum and what ten AdamW steps make of it: in f32 up
+ * to a twentieth of one step (lr 1e-2), because AdamW magnifies the rounding of a gradient that is small beside its tensor's. */
 static void golden(const cr_device *dev, cr_dtype dt) {
     dump d = {0};
     REQUIRE(dump_read(dump_path(), &d, NULL), "%s is missing or not a dump of this version", dump_path());
@@ -164,7 +165,7 @@ static void golden(const cr_device *dev, cr_dtype dt) {
     CHECK(fabs(norm - d.norm) <= tight * d.norm, "gradient norm %.12g, PyTorch %.12g", norm, d.norm);
     for (int64_t i = 0; i < cr_params_count(p); i++) {
         compare("movement in ten steps", cr_params_name(p, i), cr_params_at(p, i), d.moved[i], start[i],
-                (double)d.quantum[i] * 0.51 + (dt == CR_F64 ? 1e-6 : 1e-4), 0);
+                (double)d.quantum[i] * 0.51 + (dt == CR_F64 ? 1e-6 : 5e-4), 0);
         free(start[i]);
     }
     test_ran_on(dev);
