@@ -342,7 +342,7 @@ cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const
 typedef struct cr_gradcheck_options { double eps, atol, rtol; uint64_t seed; } cr_gradcheck_options;     /* 1e-6, 1e-5, 1e-3 */
 cr_gradcheck_options cr_gradcheck_defaults(void);
 cr_status  cr_gradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);      /* f64 inputs that require grad; central differences, random cotangent; message: input, position, both values */
-cr_status  cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);
+cr_status  cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);  /* gradients of the gradients that create_graph gives; run cr_gradcheck too: these are not compared with f */
 
 /* an op of your own, written with the functions above */
 typedef struct cr_custom_call {
