@@ -38,6 +38,34 @@ TEST(accumulates_over_uses_and_calls) {
     }
 }
 
+/* Overlapping parts of one tensor, and rows of it: their gradients are added where the first one lies. */
+static cr_tensor *use_parts(int n, const cr_tensor *const *in, void *ctx) {
+    const cr_tensor *x = in[0], *index = ctx;
+    (void)n;
+    cr_tensor *h = cr_mul(x, x), *part = cr_slice(h, 0, 1, 5, 2), *row = cr_select(h, 0, 3), *rows = cr_embedding(h, index);
+    cr_tensor *sum = cr_add(cr_add(total(cr_mul(part, part)), total(cr_exp(row))), total(cr_mul(rows, rows)));
+    return cr_add(sum, total(cr_mul(cr_slice(h, 1, 0, 2, 1), cr_slice(h, 1, 1, 3, 1))));
+}
+
+TEST(parts_add_to_one_gradient) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_generator *g = cr_generator_new(test_seed());
+        cr_tensor *index = cr_from((int64_t[]){4, 0, 4}, CR_LIST(3), CR_I64, d), *x = cr_requires_grad_(cr_randn(CR_LIST(5, 3), CR_F64, d, g), true);
+        OK(cr_gradcheck(use_parts, index, 1, (const cr_tensor *[]){x}, NULL));
+        OK(cr_gradgradcheck(use_parts, index, 1, (const cr_tensor *[]){x}, NULL));
+        /* a cotangent that somebody else reads is left alone: dy/dh = 1 serves h and k alike */
+        cr_tensor *h = cr_mul_scalar(x, 1), *k = cr_mul_scalar(x, 1), *part = cr_select(h, 0, 1), *y = cr_add(h, k);
+        OK(cr_retain_grad(h));
+        OK(cr_retain_grad(k));
+        OK(cr_backward(cr_add(total(y), total(part)), CR_NONE, NULL));
+        CHECK(cr_item(total(cr_grad(k))) == 15, "k's gradient was written to: sum %g", cr_item(total(cr_grad(k))));
+        CHECK(cr_item(total(cr_grad(h))) == 18, "h's gradient: sum %g", cr_item(total(cr_grad(h))));
+        cr_generator_free(g);
+        cr_scope_end();
+    }
+}
+
 TEST(broadcast_and_promotion_are_undone) {
     EACH_DEVICE(d) {
         cr_scope_begin();

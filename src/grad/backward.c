@@ -140,12 +140,14 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
 }
 
 /* Opens what the node kept, runs the op's gradient, sends the results on.  Inside a scope of its own. */
-static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, bool *needs) {
+static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, cr_tensor **arrived, bool *needs) {
     bool graph = w->o.create_graph;
-    cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .differentiable = graph};
+    cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .arrived = arrived, .differentiable = graph};
     for (int i = 0; i < n->n; i++) {
         dx[i] = (cr_tensor *)(uintptr_t)CR_NONE;
         needs[i] = wanted(w, n->edges[i]);
+        cr_tensor *sum = needs[i] && !graph ? n->edges[i]->cotangent : NULL;
+        arrived[i] = sum && exclusive(sum) ? sum : NULL;
         if (!(in[i] = cr_kept_open(n, &n->in[i], graph || n->op->grafts ? n->edges[i] : NULL, i))) return cr_error_status();
     }
     if (!(c.out = cr_kept_open(n, &n->out, graph ? n : NULL, -1))) return cr_error_status();
@@ -156,7 +158,7 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
         if (!needs[i]) continue;
         cr_status bad = check_dx(&c, i, dx[i]);
         if (bad != CR_OK) return bad;
-        if (dx[i] == CR_NONE) continue;
+        if (dx[i] == CR_NONE || dx[i] == arrived[i]) continue;           /* the latter: added to by the op itself */
         cr_tensor *d = fit(dx[i], &n->in[i]);
         if (!d) return cr_error_status();
         if ((bad = deliver(w, n->edges[i], d)) != CR_OK) return bad;
@@ -167,16 +169,17 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
 static cr_status differentiate(walk *w, cr_node *n, const cr_tensor *g) {
     enum { FEW = 8 };
     const cr_tensor *few_in[FEW];
-    cr_tensor *few_dx[FEW];
+    cr_tensor *few_dx[FEW], *few_arrived[FEW];
     bool few_needs[FEW];
     size_t count = (size_t)n->n;
-    void *memory = count > FEW ? malloc(count * (2 * sizeof(cr_tensor *) + sizeof(bool))) : NULL;
+    void *memory = count > FEW ? malloc(count * (3 * sizeof(cr_tensor *) + sizeof(bool))) : NULL;
     if (count > FEW && !memory) return cr_fail(CR_NO_MEMORY, n->op->name, "out of memory");
     const cr_tensor **in = memory ? memory : few_in;
     cr_tensor **dx = memory ? (cr_tensor **)memory + count : few_dx;
-    bool *needs = memory ? (bool *)((cr_tensor **)memory + 2 * count) : few_needs;
+    cr_tensor **arrived = memory ? (cr_tensor **)memory + 2 * count : few_arrived;
+    bool *needs = memory ? (bool *)((cr_tensor **)memory + 3 * count) : few_needs;
     bool mode = cr_set_grad_enabled(w->o.create_graph);
-    cr_status status = run_gradient(w, n, g, in, dx, needs);
+    cr_status status = run_gradient(w, n, g, in, dx, arrived, needs);
     cr_set_grad_enabled(mode);
     free(memory);
     return status;
