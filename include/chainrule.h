@@ -258,6 +258,7 @@ cr_tensor *cr_fill_(cr_tensor *x, double value);
  * + - * / **, comparisons, unary -, numbers, and params (numbers given at each run).  Statements end with ';'; the last
  * is the comma-separated list of results.  One pass over memory; differentiable to any order.                      */
 cr_program *cr_program_new(const char *name, const char *inputs, const char *params, const char *body);
+const cr_program *cr_program_find(const char *name);       /* a function above, or an update of docs/ops.md ("adamw"); not to be freed */
 void        cr_program_free(cr_program *p);                /* graphs that use it keep it alive */
 cr_tensor  *cr_program_apply(const cr_program *p, int n, const cr_tensor *const *in, const double *params);  /* one result */
 cr_status   cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out,
@@ -393,6 +394,8 @@ cr_optim   *cr_optim_new(const cr_params *p, const cr_optim_options *o);
 cr_status   cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o);     /* one more parameter group */
 void        cr_optim_free(cr_optim *opt);
 cr_status   cr_optim_step(cr_optim *opt);                  /* parameters without gradient are left alone */
+cr_status   cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror);          /* p's value in another float dtype: written
+                                                              now and by every step, in the same pass; CR_NONE: no more */
 cr_status   cr_optim_set_lr(cr_optim *opt, double lr);     /* every group */
 double      cr_optim_lr(const cr_optim *opt);
 int64_t     cr_optim_steps(const cr_optim *opt);

@@ -23,7 +23,7 @@ static void compare(const cr_tensor *t, const char *name, const char *what, cons
 }
 
 static void check_row(const char *name, const double *params, int n_in, int columns, int points, const double *in, const double *want, const cr_device *d) {
-    const cr_program *p = cr_program_by_name(name);
+    const cr_program *p = cr_program_find(name);
     REQUIRE(p, "no row %s", name);
     const elementwise_test *row = &elementwise_tests[p - cr_rows];
     cr_scope_begin();

@@ -108,6 +108,59 @@ TEST(optim_half_keeps_f32_moments) {
     }
 }
 
+/* Elements of the bf16 mirror that are not p to half a unit (and a hair: ref rounds its doubles twice). */
+static double not_rounded(const cr_tensor *mirror, const cr_tensor *p) {
+    cr_set_grad_enabled(false);
+    cr_tensor *off = cr_abs(cr_sub(cr_to(mirror, CR_F32, cr_device_of(p)), p));
+    double n = cr_item(cr_sum(cr_gt(off, cr_mul_scalar(cr_abs(p), 1.001 * 0x1p-8)), CR_ALL, false));
+    cr_set_grad_enabled(true);
+    return n;
+}
+
+/* A mirror holds what its parameter rounds to, after every step of every rule, and changes nothing else.  1031: whole chunks and a rest. */
+TEST(optim_mirror) {
+    const cr_optim_options base = {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
+    const struct { cr_optim_kind kind; double momentum; bool nesterov; } rules[] = {
+        {CR_SGD, 0, false}, {CR_SGD, 0.9, false}, {CR_SGD, 0.9, true}, {CR_ADAM, 0, false}, {CR_ADAMW, 0, false}, {CR_LION, 0, false}, {CR_MUON, 0.9, true}};
+    for (int d = 0; cr_device_at(d); d++)
+        for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+            const cr_device *dev = cr_device_at(d);
+            cr_scope_begin();
+            cr_generator *gen = cr_generator_new(test_seed());
+            cr_optim_options o = base;
+            o.kind = rules[r].kind, o.momentum = rules[r].momentum, o.nesterov = rules[r].nesterov;
+            cr_tensor *start = cr_randn(CR_LIST(17, 1031), CR_F32, dev, gen), *p[2], *mirror = cr_empty(CR_LIST(17, 1031), CR_BF16, dev);
+            cr_optim *opt[2];
+            for (int k = 0; k < 2; k++) {
+                p[k] = cr_requires_grad_(cr_clone(start), true);
+                cr_params *set = params_of(1, (const char *const[]){"p"}, &p[k]);
+                opt[k] = cr_optim_new(set, &o);
+                cr_params_free(set);
+            }
+            OK(cr_optim_mirror(opt[0], p[0], mirror));
+            cr_tensor *g = cr_randn(CR_LIST(17, 1031), CR_F32, dev, gen);
+            for (int step = 0; step < 3; step++) {
+                for (int k = 0; k < 2; k++) {
+                    if (step) { OK(cr_set_grad(p[k], g)); OK(cr_optim_step(opt[k])); }
+                }
+                CHECK(not_rounded(mirror, p[0]) == 0, "kind %d on %s, step %d: not the parameter rounded",
+                      (int)o.kind, cr_device_name(dev), step);
+                CHECK(cr_item(cr_sum(cr_ne(p[0], p[1]), CR_ALL, false)) == 0, "kind %d on %s, step %d: a mirror changes the parameter", (int)o.kind,
+                      cr_device_name(dev), step);
+            }
+            OK(cr_optim_mirror(opt[0], p[0], (cr_tensor *)CR_NONE));
+            OK(cr_optim_step(opt[0]));
+            CHECK(not_rounded(mirror, p[1]) == 0 && not_rounded(mirror, p[0]) > 0, "kind %d on %s: written after its end", (int)o.kind, cr_device_name(dev));
+            FAILS(CR_BAD_VALUE, "no such parameter", cr_optim_mirror(opt[0], p[1], mirror));
+            FAILS(CR_BAD_VALUE, "another shape", cr_optim_mirror(opt[0], p[0], cr_empty(CR_LIST(17), CR_BF16, dev)));
+            FAILS(CR_BAD_TYPE, "a float dtype", cr_optim_mirror(opt[0], p[0], cr_empty(CR_LIST(17, 1031), CR_I32, dev)));
+            for (int k = 0; k < 2; k++) cr_optim_free(opt[k]);
+            cr_generator_free(gen);
+            cr_scope_end();
+            test_ran_on(dev);
+        }
+}
+
 TEST(optim_groups_tied_idle) {
     cr_tensor *w = cr_ones(CR_LIST(2, 3), CR_F64, cr_cpu()), *b = cr_ones(CR_LIST(3), CR_F64, cr_cpu()), *idle = cr_ones(CR_LIST(4), CR_F64, cr_cpu());
     cr_params *first = params_of(3, (const char *const[]){"w", "head", "idle"}, (cr_tensor *[]){w, w, idle});     /* w is tied */

@@ -132,11 +132,17 @@ static void check_program(const cr_program *p) {
 
 TEST(rows_are_well_formed) {
     CHECK(cr_program_count() == CR_ROW_COUNT && !cr_program_at(-1) && !cr_program_at(CR_ROW_COUNT), "count");
-    CHECK(!cr_program_by_name("tan?") && !cr_program_by_name("") && !cr_program_by_name(NULL), "unknown names");
+    FAILS(CR_BAD_VALUE, "named 'tan?'", cr_program_find("tan?"));
+    FAILS(CR_BAD_VALUE, "named ''", cr_program_find(""));
+    FAILS(CR_BAD_VALUE, "is NULL", cr_program_find(NULL));
+    for (int i = 0; i < CR_UPDATE_COUNT; i++) {
+        check_program(&cr_updates[i]);
+        CHECK(cr_program_find(cr_updates[i].name) == &cr_updates[i], "%s by name", cr_updates[i].name);
+    }
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const cr_program *p = cr_program_at(i);
         const elementwise_test *t = &elementwise_tests[i];
-        CHECK(cr_program_by_name(p->name) == p && !strcmp(t->name, p->name) && (int)t->row == i, "%s by name", p->name);
+        CHECK(cr_program_find(p->name) == p && !strcmp(t->name, p->name) && (int)t->row == i, "%s by name", p->name);
         CHECK(t->n_in == p->n_in && t->n_param == p->n_param && t->differentiable == p->differentiable, "%s in the test table", p->name);
         check_program(p);
         const cr_gradient *d = atomic_load(&p->grad);
@@ -157,7 +163,7 @@ TEST(rows_are_well_formed) {
 
 /* f32 must be finite and a number where PyTorch's f64 is (and fits), so that formulas are stable. */
 static void check_golden(const char *name, const double *params, int n_in, int columns, int points, const double *in, const double *y, int *seen) {
-    const cr_program *p = cr_program_by_name(name);
+    const cr_program *p = cr_program_find(name);
     REQUIRE(p, "PyTorch's %s is not in ops.def", name);
     *seen += 1;
     CHECK(columns == (p->differentiable ? 1 + n_in : 1), "%s: PyTorch has %d derivatives", name, columns - 1);
@@ -478,7 +484,7 @@ TEST(references) {
     cr_program *row = cr_program_retain(&cr_rows[CR_ROW_TANH]);
     cr_program_free(row);
     cr_program_free(row);
-    CHECK(row == cr_program_by_name("tanh") && run(row, (const double[]){0}, NULL) == 0, "rows stay");
+    CHECK(row == cr_program_find("tanh") && run(row, (const double[]){0}, NULL) == 0, "rows stay");
 }
 
 /* ---- dtypes */

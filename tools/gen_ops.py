@@ -13,7 +13,7 @@ import ast
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,12 +58,24 @@ class Row:
     group: str
 
 
+@dataclass(frozen=True)
+class Update:
+    """One in-place rule with several results, as it stands in ops.def."""
+
+    name: str
+    inputs: list[str]
+    params: list[str]
+    results: list[ast.expr]
+    doc: str
+    lets: dict[str, ast.expr]
+
+
 Key = tuple[object, ...]                # ("in", 0), ("param", 0), ("const", 0.5), ("MUL", Key, Key)
 
 
 @dataclass
 class Program:
-    """A row's value or one of its gradients in single assignment, ready to be written down."""
+    """A row's value, one of its gradients, or an update in single assignment, ready to be written down."""
 
     name: str
     doc: str
@@ -73,7 +85,7 @@ class Program:
     params: list[str]
     consts: list[float]
     instrs: list[tuple[str, list[int]]]
-    out: int
+    outs: list[int]
     fused: int = -1
 
     def value_names(self) -> list[str]:
@@ -96,9 +108,10 @@ class Compiled:
 
 # ---- reading ----------------------------------------------------------------------------------------------------------------
 
-def read_source(text: str) -> tuple[list[Primitive], list[Row]]:
+def read_source(text: str) -> tuple[list[Primitive], list[Row], list[Update]]:
     primitives: list[Primitive] = []
     rows: list[Row] = []
+    updates: list[Update] = []
     group = ""
     for statement in ast.parse(text).body:
         call = statement.value if isinstance(statement, ast.Expr) else None
@@ -111,11 +124,14 @@ def read_source(text: str) -> tuple[list[Primitive], list[Row]]:
             group = string(call.args[0])
         elif kind in DEFAULT_INPUTS:
             rows.append(read_row(kind, call, group))
-            if rows[-1].name in (r.name for r in rows[:-1]):
-                raise BadRow(call, f"a second row named {rows[-1].name}")
+        elif kind == "UPDATE":
+            updates.append(read_update(call))
         else:
             raise BadRow(call, f"unknown kind of row {kind}")
-    return primitives, rows
+        named = [r.name for r in rows] + [u.name for u in updates]
+        if len(set(named)) < len(named):
+            raise BadRow(call, f"a second row with the name of this one: {ast.unparse(call.args[0])}")
+    return primitives, rows, updates
 
 
 def read_row(kind: str, call: ast.Call, group: str) -> Row:
@@ -136,6 +152,17 @@ def read_row(kind: str, call: ast.Call, group: str) -> Row:
     lets = {k.arg: k.value for k in call.keywords if k.arg}
     none_or = [None if isinstance(g, ast.Name) and g.id == "NONE" else g for g in grads]
     return Row(name_of(head), inputs, params, name_of(rule), value, none_or, number(low), number(high), string(doc), lets, group)
+
+
+def read_update(call: ast.Call) -> Update:
+    if len(call.args) != 3:
+        raise BadRow(call, f"UPDATE takes 3 arguments, got {len(call.args)}")
+    head, results, doc = call.args
+    lets = {k.arg: k.value for k in call.keywords if k.arg}
+    match head, results:
+        case ast.Call(func=ast.Subscript(value=name, slice=ast.Tuple(elts=params)), args=inputs), ast.Tuple(elts=values):
+            return Update(name_of(name), [name_of(i) for i in inputs], [name_of(p) for p in params], values, string(doc), lets)
+    raise BadRow(call, "expected UPDATE(name[params](inputs), (results), ...)")
 
 
 def name_of(node: ast.expr) -> str:
@@ -203,7 +230,7 @@ def leaves(key: Key, kind: str) -> Iterator[Key]:
             yield from leaves(operand, kind)
 
 
-def linearize(root: Key, first: dict[Key, int]) -> tuple[list[tuple[str, list[int]]], int]:
+def linearize(roots: list[Key], first: dict[Key, int]) -> tuple[list[tuple[str, list[int]]], list[int]]:
     """Instructions in order of need.  first: numbers of the inputs, params and constants."""
     number_of = dict(first)
     instrs: list[tuple[str, list[int]]] = []
@@ -215,7 +242,7 @@ def linearize(root: Key, first: dict[Key, int]) -> tuple[list[tuple[str, list[in
             instrs.append((str(key[0]), operands))
         return number_of[key]
 
-    return instrs, visit(root)
+    return instrs, [visit(root) for root in roots]
 
 
 def make_program(row: Row, expression: ast.expr, gradient_of: str | None, arity: dict[str, int]) -> Program:
@@ -232,11 +259,11 @@ def make_program(row: Row, expression: ast.expr, gradient_of: str | None, arity:
         sources = [len(row.inputs) + 1]
     consts = list(dict.fromkeys(leaves(root, "const")))
     keys = [("in", i) for i in sources] + [("param", i) for i in range(len(row.params))] + consts
-    instrs, out = linearize(root, {k: i for i, k in enumerate(keys)})
+    instrs, outs = linearize([root], {k: i for i, k in enumerate(keys)})
     name = row.name if gradient_of is None else f"{row.name}_bwd"
     doc = row.doc if gradient_of is None else f"gradient of {row.name} with respect to {gradient_of}"
     rule = RULES[row.rule] if gradient_of is None else "CR_RULE_FLOAT"
-    return Program(name, doc, rule, [labels[i] for i in sources], sources, list(row.params), [float(str(k[1])) for k in consts], instrs, out)
+    return Program(name, doc, rule, [labels[i] for i in sources], sources, list(row.params), [float(str(k[1])) for k in consts], instrs, outs)
 
 
 def compile_rows(primitives: list[Primitive], rows: list[Row]) -> list[Compiled]:
@@ -251,6 +278,24 @@ def compile_rows(primitives: list[Primitive], rows: list[Row]) -> list[Compiled]
                 p.fused, fused = fused, fused + 1
         compiled.append(c)
     return compiled
+
+
+def compile_updates(primitives: list[Primitive], updates: list[Update], fused: int) -> list[Program]:
+    """The first compiled loop gets the number `fused`."""
+    arity = {p.name: p.arity for p in primitives}
+    programs: list[Program] = []
+    for u in updates:
+        names: dict[str, Key] = {name: ("in", i) for i, name in enumerate(u.inputs)}
+        names |= {name: ("param", i) for i, name in enumerate(u.params)}
+        for let, body in u.lets.items():
+            names[let] = evaluate(body, names, arity)
+        roots = [evaluate(r, names, arity) for r in u.results]
+        consts = list(dict.fromkeys(k for root in roots for k in leaves(root, "const")))
+        keys = [names[x] for x in [*u.inputs, *u.params]] + consts
+        instrs, outs = linearize(roots, {k: i for i, k in enumerate(keys)})
+        programs.append(Program(u.name, u.doc, "CR_RULE_FLOAT", u.inputs, list(range(len(u.inputs))), u.params,
+                                [float(str(k[1])) for k in consts], instrs, outs, fused + len(programs)))
+    return programs
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------------
@@ -282,27 +327,28 @@ def opcodes_h(primitives: list[Primitive]) -> list[str]:
     return [*out, "", "#endif"]
 
 
-def rows_h(compiled: list[Compiled]) -> list[str]:
+def rows_h(compiled: list[Compiled], updates: list[Program]) -> list[str]:
     out = banner("rows.gen.h", "numbers of the elementwise functions in cr_rows.")
     out += ["#ifndef CR_ROWS_GEN_H", "#define CR_ROWS_GEN_H", "", "typedef enum cr_row {"]
     out += wrap([f"CR_ROW_{c.row.name.upper()}" for c in compiled] + ["CR_ROW_COUNT"])
     out[-1] = out[-1].rstrip(",")
     most = max(len(p.value_names()) for c in compiled for p in c.programs())
-    return [*out, "} cr_row;", "", f"enum {{ CR_ROW_VALUES = {most} }};                     /* of the largest program here */", "", "#endif"]
+    return [*out, "} cr_row;", "", f"enum {{ CR_ROW_VALUES = {most} }};                     /* of the largest row */",
+            f"enum {{ CR_UPDATE_COUNT = {2 * len(updates)} }};                   /* each once more with its copy */", "", "#endif"]
 
 
 def initializer(p: Program, label: str, differentiable: bool, grad: str) -> str:
     consts = f"{label}_k" if p.consts else "NULL"
     code = f"{label}_code" if p.instrs else "NULL"
-    counts = f"{len(p.inputs)}, {len(p.params)}, {len(p.consts)}, {len(p.instrs)}, 1"
-    flag = "true" if differentiable else "false"
-    return f'{{"{p.name}", "{p.doc}", {p.rule},\n        {counts}, {consts}, {code}, {{{p.out}}}, {p.fused}, {flag}, {grad}, -1}}'
+    counts = f"{len(p.inputs)}, {len(p.params)}, {len(p.consts)}, {len(p.instrs)}, {len(p.outs)}"
+    flag, outs = "true" if differentiable else "false", ", ".join(map(str, p.outs))
+    return f'{{"{p.name}", "{p.doc}", {p.rule},\n        {counts}, {consts}, {code}, {{{outs}}}, {p.fused}, {flag}, {grad}, -1}}'
 
 
-def tables(p: Program, label: str, expression: ast.expr) -> list[str]:
+def tables(p: Program, label: str, expression: str) -> list[str]:
     """Constants and instructions of one program, under the expression that they come from."""
     names, base = p.value_names(), len(p.value_names()) - len(p.instrs)
-    out = [f"/* {p.name}({', '.join(p.inputs + p.params)}) = {ast.unparse(expression)} */"]
+    out = [f"/* {p.name}({', '.join(p.inputs + p.params)}) = {expression} */"]
     if p.consts:
         out.append(f"static const double {label}_k[] = {{{', '.join(map(repr, p.consts))}}};")
     if p.instrs:
@@ -320,7 +366,7 @@ def gradient_tables(c: Compiled) -> list[str]:
         label = f"{c.row.name}_d{x}"
         entries.append(f"{{&{label}, {len(p.sources)}, {{{', '.join(map(str, p.sources))}}}}}" if p else "{NULL, 0, {0}}")
         if g and p:
-            out += tables(p, label, g)
+            out += tables(p, label, ast.unparse(g))
             out.append(f"static cr_program {label} = {initializer(p, label, True, 'NULL')};")
     return [*out, f"static cr_gradient {c.row.name}_grad[] = {{{', '.join(entries)}}};"] if out else []
 
@@ -329,15 +375,21 @@ def is_primitive(c: Compiled, p: Primitive) -> bool:
     return c.value.instrs == [(p.name, list(range(p.arity)))] and len(c.value.inputs) == p.arity
 
 
-def programs_c(compiled: list[Compiled], primitives: list[Primitive]) -> list[str]:
+def programs_c(compiled: list[Compiled], updates: list[Program], sources: list[Update], primitives: list[Primitive]) -> list[str]:
     out = banner("programs.gen.c", "every elementwise function and its gradients as programs.")
     out += ['#include "programs.h"', "", "/* Values are numbered: inputs, params, constants (k), instructions (v). */"]
     for c in compiled:
-        out += ["", *tables(c.value, c.row.name, c.row.value), *gradient_tables(c)]
+        out += ["", *tables(c.value, c.row.name, ast.unparse(c.row.value)), *gradient_tables(c)]
+    for program, u in zip(updates, sources, strict=True):
+        out += ["", *tables(program, program.name, update_text(u))]
     out += ["", "cr_program cr_rows[CR_ROW_COUNT] = {"]
     for c in compiled:
         flag, grad = (True, f"{c.row.name}_grad") if any(c.grads) else (False, "NULL")
         out.append(f"    [CR_ROW_{c.row.name.upper()}] = {initializer(c.value, c.row.name, flag, grad)},")
+    out += ["};", "", "cr_program cr_updates[CR_UPDATE_COUNT] = {"]
+    for program in updates:
+        twin = replace(program, name=f"{program.name}_copy", outs=[*program.outs, program.outs[0]])
+        out += [f"    {initializer(each, program.name, False, 'NULL')}," for each in (program, twin)]
     out += ["};", "", "/* The row that is exactly one instruction: its gradients are the instruction's. */"]
     out += ["const int16_t cr_opcode_row[CR_OP_COUNT] = {"]
     for p in primitives:
@@ -346,6 +398,11 @@ def programs_c(compiled: list[Compiled], primitives: list[Primitive]) -> list[st
             raise SystemExit(f"{SOURCE}: no row is exactly the primitive {p.name}")
         out.append(f"    [CR_OP_{p.name}] = CR_ROW_{rows[0].upper()},")
     return [*out, "};"]
+
+
+def update_text(u: Update) -> str:
+    """The rule as a program's text."""
+    return "; ".join([*(f"{n} = {ast.unparse(v)}" for n, v in u.lets.items()), ", ".join(map(ast.unparse, u.results))])
 
 
 def signature(row: Row) -> str:
@@ -373,34 +430,35 @@ def header_lines(compiled: list[Compiled]) -> list[str]:
     return out
 
 
-def fused_h(compiled: list[Compiled]) -> list[str]:
+def fused_h(compiled: list[Compiled], updates: list[Program]) -> list[str]:
     out = banner("fused.gen.h", "programs of several instructions over f32 as compiled loops.")
     out[-1] = out[-1].removesuffix(" */")
     out += [" *", " * The file that includes this defines  vec  (LANES floats), LOAD(p), STORE(p, v), v_k(number) and v_<instruction>: v_add, v_exp ...",
             " * v_sel(c, a, b) is a where c is not 0; a comparison gives 0 or 1.  n is a multiple of LANES. */"]
     entries = []
-    for p in (p for c in compiled for p in c.programs() if p.fused >= 0):
+    for p in [*(p for c in compiled for p in c.programs() if p.fused >= 0), *updates]:
         out += ["", f"/* {p.doc} */" if p.name.endswith("_bwd") else f"/* {p.name}: {p.doc} */"]
-        out.append(f"static void fused_{p.fused}(float *const *out, const float *const *in, const float *p, int64_t n) {{")
+        out.append(f"static void fused_{p.fused}(float *const *out, const float *const *in, const float *params, int64_t n) {{")
         out += fused_body(p) + ["}"]
         entries.append(f"fused_{p.fused}")
-    out += ["", "typedef void (*fused_fn)(float *const *out, const float *const *in, const float *p, int64_t n);"]
+    out += ["", "typedef void (*fused_fn)(float *const *out, const float *const *in, const float *params, int64_t n);"]
     return [*out, "static const fused_fn fused_table[] = {", *wrap(entries), "};"]
 
 
 def fused_body(p: Program) -> list[str]:
     names, base = p.value_names(), len(p.inputs) + len(p.params)
     used = {v for _, operands in p.instrs for v in operands}
-    before = [f"{name} = v_k(p[{i}])" for i, name in enumerate(p.params) if len(p.inputs) + i in used]
+    before = [f"{name} = v_k(params[{i}])" for i, name in enumerate(p.params) if len(p.inputs) + i in used]
     before += [f"k{i} = v_k({k!r}f)" for i, k in enumerate(p.consts)]
-    out = ["    (void)p;"] if not p.params else []
+    out = ["    (void)params;"] if not p.params else []
     out += [f"    const vec {', '.join(before)};"] if before else []
     out.append("    for (int64_t i = 0; i < n; i += LANES) {")
     loads = [f"{name} = LOAD(in[{i}] + i)" for i, name in enumerate(p.inputs) if i in used]
     out.append(f"        const vec {', '.join(loads)};")
     for i, (op, operands) in enumerate(p.instrs):
         out.append(f"        const vec {names[base + len(p.consts) + i]} = v_{op.lower()}({', '.join(names[v] for v in operands)});")
-    return [*out, f"        STORE(out[0] + i, {names[p.out]});", "    }"]
+    stores = [f"        STORE(out[{p.outs.index(v)}] + i, {names[v]});" for v in dict.fromkeys(p.outs)]
+    return [*out, *stores, "    }"]
 
 
 def tests_h(compiled: list[Compiled]) -> list[str]:
@@ -425,7 +483,7 @@ def tests_h(compiled: list[Compiled]) -> list[str]:
     return [*out, "};", "", "#endif"]
 
 
-def docs_lines(compiled: list[Compiled]) -> list[str]:
+def docs_lines(compiled: list[Compiled], updates: list[Update]) -> list[str]:
     out, group = [], ""
     for c in compiled:
         r = c.row
@@ -437,6 +495,8 @@ def docs_lines(compiled: list[Compiled]) -> list[str]:
         call = ", ".join([*r.inputs, *(f"{k}={v:g}" for k, v in r.params.items())])
         cells = [f"`{r.name}({call})`", r.doc, r.rule.lower(), ("; ".join(grads) + where) if grads else "none"]
         out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    out += ["", "## Updates", "", "| update | results | what |", "|---|---|---|"]
+    out += [f"| `{u.name}({', '.join([*u.inputs, *u.params])})` | `{update_text(u)}` | {u.doc} |" for u in updates]
     return out[1:]
 
 
@@ -448,20 +508,21 @@ def between(file: str, begin: str, end: str, lines: list[str]) -> str:
 
 
 def generate() -> dict[str, str]:
-    primitives, rows = read_source((ROOT / SOURCE).read_text())
+    primitives, rows, sources = read_source((ROOT / SOURCE).read_text())
     compiled = compile_rows(primitives, rows)
+    updates = compile_updates(primitives, sources, sum(p.fused >= 0 for c in compiled for p in c.programs()))
     writers: dict[str, Callable[[], list[str]]] = {
         "src/dev/opcodes.gen.h": lambda: opcodes_h(primitives),
-        "src/dev/cpu/fused.gen.h": lambda: fused_h(compiled),
-        "src/ops/rows.gen.h": lambda: rows_h(compiled),
-        "src/ops/programs.gen.c": lambda: programs_c(compiled, primitives),
+        "src/dev/cpu/fused.gen.h": lambda: fused_h(compiled, updates),
+        "src/ops/rows.gen.h": lambda: rows_h(compiled, updates),
+        "src/ops/programs.gen.c": lambda: programs_c(compiled, updates, sources, primitives),
         "src/ops/elementwise.gen.c": lambda: elementwise_c(compiled),
         "src/ops/elementwise_tests.gen.h": lambda: tests_h(compiled),
     }
     files = {file: "\n".join(write()) + "\n" for file, write in writers.items()}
     header, docs = "include/chainrule.h", "docs/ops.md"
     files[header] = between(header, "/* generated: begin */", "/* generated: end */", header_lines(compiled))
-    files[docs] = between(docs, "<!-- generated: begin -->", "<!-- generated: end -->", docs_lines(compiled))
+    files[docs] = between(docs, "<!-- generated: begin -->", "<!-- generated: end -->", docs_lines(compiled, sources))
     return files
 
 

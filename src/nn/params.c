@@ -192,8 +192,8 @@ static cr_status joint_norm(int64_t n, cr_tensor *const *grads, double *norm) {
 
 /* One run for each device; reorders grads. */
 static cr_status scale_all(int64_t n, cr_tensor **grads, double by) {
-    cr_program *scale = cr_program_new("clip", "g", "s", "d = g * s; d");
-    cr_status status = scale ? CR_OK : cr_error_status();
+    const cr_program *scale = cr_program_find("scale");
+    cr_status status = CR_OK;
     for (int64_t from = 0, to; from < n && !status; from = to) {
         to = from + 1;
         for (int64_t i = to; i < n; i++) {
@@ -204,7 +204,6 @@ static cr_status scale_all(int64_t n, cr_tensor **grads, double by) {
         }
         status = cr_program_update(scale, to - from, grads + from, (const cr_tensor *const *)grads + from, &by);
     }
-    cr_program_free(scale);
     return status;
 }
 

@@ -67,7 +67,6 @@ extern const cr_op cr_op_elementwise;               /* the op of every program n
 typedef struct cr_ew_params { const cr_program *program; double params[8]; } cr_ew_params;
 
 /* Programs (ops/program.c, ops/derive.c). */
-const cr_program  *cr_program_by_name(const char *name);                  /* a row of ops.def, or NULL */
 const cr_gradient *cr_program_gradient(const cr_program *p);              /* n_in entries, derived on first use; NULL: out of memory, or several results */
 cr_program        *cr_program_retain(const cr_program *p);
 int                cr_program_count(void);                                /* rows of ops.def */

@@ -23,7 +23,14 @@ static const cr_program *row_named(const char *name, size_t length) {
         if (strlen(cr_rows[i].name) == length && !memcmp(cr_rows[i].name, name, length)) return &cr_rows[i];
     return NULL;
 }
-const cr_program *cr_program_by_name(const char *name) { return name ? row_named(name, strlen(name)) : NULL; }
+
+const cr_program *cr_program_find(const char *name) {
+    if (!name) return cr_fail_null("program", "name"), NULL;
+    const cr_program *row = row_named(name, strlen(name));
+    for (int i = 0; i < CR_UPDATE_COUNT && !row; i++) if (!strcmp(cr_updates[i].name, name)) row = &cr_updates[i];
+    if (!row) cr_fail(CR_BAD_VALUE, "program", "no function or update is named '%.60s': docs/ops.md lists them", name);
+    return row;
+}
 
 /* ---- names and position */
 enum { MAX_DEPTH = 100, MAX_NAMES = 4096, MAX_ARGS = CR_MAX_INPUTS + CR_MAX_PARAMS };

@@ -1316,6 +1316,113 @@ static const cr_instr right_shift_code[] = {
     {CR_OP_SHR, 0, 1, -1},            /* v0 = shr a b */
 };
 
+/* sgd(p, g, lr, decay) = q = p - lr * (g + decay * p); q */
+static const cr_instr sgd_code[] = {
+    {CR_OP_MUL, 3, 0, -1},            /* v0 = mul decay p */
+    {CR_OP_ADD, 1, 4, -1},            /* v1 = add g v0 */
+    {CR_OP_MUL, 2, 5, -1},            /* v2 = mul lr v1 */
+    {CR_OP_SUB, 0, 6, -1},            /* v3 = sub p v2 */
+};
+
+/* sgd_momentum(p, g, m, lr, decay, momentum) = n = momentum * m + (g + decay * p); q = p - lr * n; q, n */
+static const cr_instr sgd_momentum_code[] = {
+    {CR_OP_MUL, 5, 2, -1},            /* v0 = mul momentum m */
+    {CR_OP_MUL, 4, 0, -1},            /* v1 = mul decay p */
+    {CR_OP_ADD, 1, 7, -1},            /* v2 = add g v1 */
+    {CR_OP_ADD, 6, 8, -1},            /* v3 = add v0 v2 */
+    {CR_OP_MUL, 3, 9, -1},            /* v4 = mul lr v3 */
+    {CR_OP_SUB, 0, 10, -1},           /* v5 = sub p v4 */
+};
+
+/* sgd_nesterov(p, g, m, lr, decay, momentum) = d = g + decay * p; n = momentum * m + d; q = p - lr * (d + momentum * n); q, n */
+static const cr_instr sgd_nesterov_code[] = {
+    {CR_OP_MUL, 4, 0, -1},            /* v0 = mul decay p */
+    {CR_OP_ADD, 1, 6, -1},            /* v1 = add g v0 */
+    {CR_OP_MUL, 5, 2, -1},            /* v2 = mul momentum m */
+    {CR_OP_ADD, 8, 7, -1},            /* v3 = add v2 v1 */
+    {CR_OP_MUL, 5, 9, -1},            /* v4 = mul momentum v3 */
+    {CR_OP_ADD, 7, 10, -1},           /* v5 = add v1 v4 */
+    {CR_OP_MUL, 3, 11, -1},           /* v6 = mul lr v5 */
+    {CR_OP_SUB, 0, 12, -1},           /* v7 = sub p v6 */
+};
+
+/* adam(p, g, m, v, step, eps, decay, b1, c1, b2, c2) = d = g + decay * p; n = b1 * m + c1 * d; w = b2 * v + c2 * d * d; q = p - step * n / (SQRT(w) + eps); q, n, w */
+static const cr_instr adam_code[] = {
+    {CR_OP_MUL, 7, 2, -1},            /* v0 = mul b1 m */
+    {CR_OP_MUL, 6, 0, -1},            /* v1 = mul decay p */
+    {CR_OP_ADD, 1, 12, -1},           /* v2 = add g v1 */
+    {CR_OP_MUL, 8, 13, -1},           /* v3 = mul c1 v2 */
+    {CR_OP_ADD, 11, 14, -1},          /* v4 = add v0 v3 */
+    {CR_OP_MUL, 4, 15, -1},           /* v5 = mul step v4 */
+    {CR_OP_MUL, 9, 3, -1},            /* v6 = mul b2 v */
+    {CR_OP_MUL, 10, 13, -1},          /* v7 = mul c2 v2 */
+    {CR_OP_MUL, 18, 13, -1},          /* v8 = mul v7 v2 */
+    {CR_OP_ADD, 17, 19, -1},          /* v9 = add v6 v8 */
+    {CR_OP_SQRT, 20, -1, -1},         /* v10 = sqrt v9 */
+    {CR_OP_ADD, 21, 5, -1},           /* v11 = add v10 eps */
+    {CR_OP_DIV, 16, 22, -1},          /* v12 = div v5 v11 */
+    {CR_OP_SUB, 0, 23, -1},           /* v13 = sub p v12 */
+};
+
+/* adamw(p, g, m, v, step, eps, keep, b1, c1, b2, c2) = n = b1 * m + c1 * g; w = b2 * v + c2 * g * g; q = keep * p - step * n / (SQRT(w) + eps); q, n, w */
+static const cr_instr adamw_code[] = {
+    {CR_OP_MUL, 6, 0, -1},            /* v0 = mul keep p */
+    {CR_OP_MUL, 7, 2, -1},            /* v1 = mul b1 m */
+    {CR_OP_MUL, 8, 1, -1},            /* v2 = mul c1 g */
+    {CR_OP_ADD, 12, 13, -1},          /* v3 = add v1 v2 */
+    {CR_OP_MUL, 4, 14, -1},           /* v4 = mul step v3 */
+    {CR_OP_MUL, 9, 3, -1},            /* v5 = mul b2 v */
+    {CR_OP_MUL, 10, 1, -1},           /* v6 = mul c2 g */
+    {CR_OP_MUL, 17, 1, -1},           /* v7 = mul v6 g */
+    {CR_OP_ADD, 16, 18, -1},          /* v8 = add v5 v7 */
+    {CR_OP_SQRT, 19, -1, -1},         /* v9 = sqrt v8 */
+    {CR_OP_ADD, 20, 5, -1},           /* v10 = add v9 eps */
+    {CR_OP_DIV, 15, 21, -1},          /* v11 = div v4 v10 */
+    {CR_OP_SUB, 11, 22, -1},          /* v12 = sub v0 v11 */
+};
+
+/* lion(p, g, m, lr, keep, b1, c1, b2, c2) = q = keep * p - lr * SIGN(b1 * m + c1 * g); n = b2 * m + c2 * g; q, n */
+static const cr_instr lion_code[] = {
+    {CR_OP_MUL, 4, 0, -1},            /* v0 = mul keep p */
+    {CR_OP_MUL, 5, 2, -1},            /* v1 = mul b1 m */
+    {CR_OP_MUL, 6, 1, -1},            /* v2 = mul c1 g */
+    {CR_OP_ADD, 10, 11, -1},          /* v3 = add v1 v2 */
+    {CR_OP_SIGN, 12, -1, -1},         /* v4 = sign v3 */
+    {CR_OP_MUL, 3, 13, -1},           /* v5 = mul lr v4 */
+    {CR_OP_SUB, 9, 14, -1},           /* v6 = sub v0 v5 */
+    {CR_OP_MUL, 7, 2, -1},            /* v7 = mul b2 m */
+    {CR_OP_MUL, 8, 1, -1},            /* v8 = mul c2 g */
+    {CR_OP_ADD, 16, 17, -1},          /* v9 = add v7 v8 */
+};
+
+/* muon(m, g, b1, c1) = n = b1 * m + c1 * g; n, n */
+static const cr_instr muon_code[] = {
+    {CR_OP_MUL, 2, 0, -1},            /* v0 = mul b1 m */
+    {CR_OP_MUL, 3, 1, -1},            /* v1 = mul c1 g */
+    {CR_OP_ADD, 4, 5, -1},            /* v2 = add v0 v1 */
+};
+
+/* muon_nesterov(m, g, b1, c1) = n = b1 * m + c1 * g; u = b1 * n + c1 * g; n, u */
+static const cr_instr muon_nesterov_code[] = {
+    {CR_OP_MUL, 2, 0, -1},            /* v0 = mul b1 m */
+    {CR_OP_MUL, 3, 1, -1},            /* v1 = mul c1 g */
+    {CR_OP_ADD, 4, 5, -1},            /* v2 = add v0 v1 */
+    {CR_OP_MUL, 2, 6, -1},            /* v3 = mul b1 v2 */
+    {CR_OP_ADD, 7, 5, -1},            /* v4 = add v3 v1 */
+};
+
+/* muon_apply(p, u, lr, keep) = q = keep * p - lr * u; q */
+static const cr_instr muon_apply_code[] = {
+    {CR_OP_MUL, 3, 0, -1},            /* v0 = mul keep p */
+    {CR_OP_MUL, 2, 1, -1},            /* v1 = mul lr u */
+    {CR_OP_SUB, 4, 5, -1},            /* v2 = sub v0 v1 */
+};
+
+/* scale(g, s) = d = g * s; d */
+static const cr_instr scale_code[] = {
+    {CR_OP_MUL, 0, 1, -1},            /* v0 = mul g s */
+};
+
 cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_ADD] = {"add", "a + b", CR_RULE_ANY,
         2, 0, 0, 1, 1, NULL, add_code, {2}, -1, true, add_grad, -1},
@@ -1489,6 +1596,49 @@ cr_program cr_rows[CR_ROW_COUNT] = {
         2, 0, 0, 1, 1, NULL, left_shift_code, {2}, -1, false, NULL, -1},
     [CR_ROW_RIGHT_SHIFT] = {"right_shift", "a >> b, keeps the sign", CR_RULE_BITS,
         2, 0, 0, 1, 1, NULL, right_shift_code, {2}, -1, false, NULL, -1},
+};
+
+cr_program cr_updates[CR_UPDATE_COUNT] = {
+    {"sgd", "p less lr times the gradient", CR_RULE_FLOAT,
+        2, 2, 0, 4, 1, NULL, sgd_code, {7}, 83, false, NULL, -1},
+    {"sgd_copy", "p less lr times the gradient", CR_RULE_FLOAT,
+        2, 2, 0, 4, 2, NULL, sgd_code, {7, 7}, 83, false, NULL, -1},
+    {"sgd_momentum", "heavy ball", CR_RULE_FLOAT,
+        3, 3, 0, 6, 2, NULL, sgd_momentum_code, {11, 9}, 84, false, NULL, -1},
+    {"sgd_momentum_copy", "heavy ball", CR_RULE_FLOAT,
+        3, 3, 0, 6, 3, NULL, sgd_momentum_code, {11, 9, 11}, 84, false, NULL, -1},
+    {"sgd_nesterov", "Nesterov's momentum", CR_RULE_FLOAT,
+        3, 3, 0, 8, 2, NULL, sgd_nesterov_code, {13, 9}, 85, false, NULL, -1},
+    {"sgd_nesterov_copy", "Nesterov's momentum", CR_RULE_FLOAT,
+        3, 3, 0, 8, 3, NULL, sgd_nesterov_code, {13, 9, 13}, 85, false, NULL, -1},
+    {"adam", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
+        4, 7, 0, 14, 3, NULL, adam_code, {24, 15, 20}, 86, false, NULL, -1},
+    {"adam_copy", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
+        4, 7, 0, 14, 4, NULL, adam_code, {24, 15, 20, 24}, 86, false, NULL, -1},
+    {"adamw", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
+        4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 87, false, NULL, -1},
+    {"adamw_copy", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
+        4, 7, 0, 13, 4, NULL, adamw_code, {23, 14, 19, 23}, 87, false, NULL, -1},
+    {"lion", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
+        3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 88, false, NULL, -1},
+    {"lion_copy", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
+        3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 88, false, NULL, -1},
+    {"muon", "momentum; the second result becomes orthogonal (src/optim/muon.c)", CR_RULE_FLOAT,
+        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 89, false, NULL, -1},
+    {"muon_copy", "momentum; the second result becomes orthogonal (src/optim/muon.c)", CR_RULE_FLOAT,
+        2, 2, 0, 3, 3, NULL, muon_code, {6, 6, 6}, 89, false, NULL, -1},
+    {"muon_nesterov", "the same with Nesterov's momentum", CR_RULE_FLOAT,
+        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 90, false, NULL, -1},
+    {"muon_nesterov_copy", "the same with Nesterov's momentum", CR_RULE_FLOAT,
+        2, 2, 0, 5, 3, NULL, muon_nesterov_code, {6, 8, 6}, 90, false, NULL, -1},
+    {"muon_apply", "u is orthogonal", CR_RULE_FLOAT,
+        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 91, false, NULL, -1},
+    {"muon_apply_copy", "u is orthogonal", CR_RULE_FLOAT,
+        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 91, false, NULL, -1},
+    {"scale", "gradient clipping", CR_RULE_FLOAT,
+        1, 1, 0, 1, 1, NULL, scale_code, {2}, 92, false, NULL, -1},
+    {"scale_copy", "gradient clipping", CR_RULE_FLOAT,
+        1, 1, 0, 1, 2, NULL, scale_code, {2, 2}, 92, false, NULL, -1},
 };
 
 /* The row that is exactly one instruction: its gradients are the instruction's. */

@@ -7,6 +7,7 @@
 #include "rows.gen.h"
 
 extern cr_program cr_rows[CR_ROW_COUNT];            /* with their gradients; those of higher order are derived and cached */
+extern cr_program cr_updates[CR_UPDATE_COUNT];      /* the rules of optimizers: several results, no gradients */
 extern const int16_t cr_opcode_row[CR_OP_COUNT];    /* the row that is exactly this instruction */
 
 enum { CR_MAX_PARAMS = sizeof((cr_ew_params){0}.params) / sizeof(double) };

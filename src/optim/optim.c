@@ -1,5 +1,5 @@
-/* optim.c - optimizers.  Each update is one elementwise program over a parameter, its gradient and its moments, run over all
- * parameters at once; what changes from step to step (learning rate, bias corrections) are the program's params.  Moments are f32
+/* optim.c - optimizers.  Each update is one elementwise program over a parameter, its gradient and its moments (an UPDATE of ops.def),
+ * run over all parameters at once; what changes from step to step (learning rate, bias corrections) are the program's params.  Moments are f32
  * (f64 for f64 parameters) and made when a parameter first has a gradient.  Muon's matrices: muon.c. */
 #include "optim.h"
 
@@ -11,33 +11,26 @@
 #include "../core/status.h"
 #include "../nn/params.h"
 
-/* ---- the rules.  p parameter, g gradient, m and v moments; q, n and w what p, m and v become ---- */
-typedef enum rule { SGD, MOMENTUM, NESTEROV, ADAM, ADAMW, LION, MUON, MUON_NESTEROV, RULES } rule;
+/* ---- the rules: updates of ops.def, each with a twin that also writes a mirror ---- */
+typedef enum rule { SGD, MOMENTUM, NESTEROV, ADAM, ADAMW, LION, MUON, MUON_NESTEROV, MUON_APPLY, RULES } rule;
 enum { MAX_NUMBERS = 8 };
 
-static const struct { const char *name, *inputs, *params, *body; int moments; bool corrected; } rules[RULES] = {
-    [SGD]      = {"sgd", "p g", "lr decay", "q = p - lr * (g + decay * p); q", 0, false},
-    [MOMENTUM] = {"sgd_momentum", "p g m", "lr decay momentum", "n = momentum * m + (g + decay * p); q = p - lr * n; q, n", 1, false},
-    [NESTEROV] = {"sgd_nesterov", "p g m", "lr decay momentum",
-                  "d = g + decay * p; n = momentum * m + d; q = p - lr * (d + momentum * n); q, n", 1, false},
-    /* Kingma and Ba 2015; decay is an L2 term of the loss and enters the gradient.  Bias corrections are in step and eps:
-     * lr (n / (1 - b1^t)) / (sqrt(w) / root + e) = (lr root / (1 - b1^t)) n / (sqrt(w) + e root),  root = sqrt(1 - b2^t) */
-    [ADAM]     = {"adam", "p g m v", "step eps decay b1 c1 b2 c2",
-                  "d = g + decay * p; n = b1 * m + c1 * d; w = b2 * v + c2 * d * d; q = p - step * n / (sqrt(w) + eps); q, n, w", 2, true},
-    /* Loshchilov and Hutter 2019: the weights shrink by themselves; keep = 1 - lr decay */
-    [ADAMW]    = {"adamw", "p g m v", "step eps keep b1 c1 b2 c2",
-                  "n = b1 * m + c1 * g; w = b2 * v + c2 * g * g; q = keep * p - step * n / (sqrt(w) + eps); q, n, w", 2, true},
-    /* Chen et al. 2023, "Symbolic discovery of optimization algorithms", algorithm 2 */
-    [LION]     = {"lion", "p g m", "lr keep b1 c1 b2 c2", "q = keep * p - lr * sign(b1 * m + c1 * g); n = b2 * m + c2 * g; q, n", 1, false},
-    /* torch.optim.Muon's momentum; u is what becomes orthogonal (muon.c) */
-    [MUON]     = {"muon", "m g", "b1 c1", "n = b1 * m + c1 * g; n, n", 1, false},
-    [MUON_NESTEROV] = {"muon_nesterov", "m g", "b1 c1", "n = b1 * m + c1 * g; u = b1 * n + c1 * g; n, u", 1, false},
+static const struct { const char *name, *mirrored; int moments; bool corrected; } rules[RULES] = {
+    [SGD]      = {"sgd", "sgd_copy", 0, false},
+    [MOMENTUM] = {"sgd_momentum", "sgd_momentum_copy", 1, false},
+    [NESTEROV] = {"sgd_nesterov", "sgd_nesterov_copy", 1, false},
+    [ADAM]     = {"adam", "adam_copy", 2, true},
+    [ADAMW]    = {"adamw", "adamw_copy", 2, true},
+    [LION]     = {"lion", "lion_copy", 1, false},
+    [MUON]     = {"muon", NULL, 1, false},
+    [MUON_NESTEROV] = {"muon_nesterov", NULL, 1, false},
+    [MUON_APPLY] = {"muon_apply", "muon_apply_copy", 0, false},
 };
 static const char *const suffix[3] = {".m", ".v", ".t"};   /* names in the state: moments, and the step count of a parameter that has missed some */
 
 typedef struct slot {                               /* one parameter */
     char *name;
-    cr_tensor *p, *moment[2];                       /* moments NULL: no step yet */
+    cr_tensor *p, *moment[2], *mirror;              /* moments NULL: no step yet; mirror NULL: none */
     int64_t steps;                                  /* that this parameter took */
     int group;
     rule rule;
@@ -49,7 +42,6 @@ struct cr_optim {
     slot *slots;
     int groups;
     cr_optim_options *options;                      /* of each group */
-    cr_program *programs[RULES];                    /* made when first needed */
 };
 
 /* ---- options ---- */
@@ -100,8 +92,8 @@ void cr_optim_free(cr_optim *opt) {
         free(s->name);
         cr_drop(s->p);
         for (int k = 0; k < 2; k++) cr_drop(s->moment[k]);
+        cr_drop(s->mirror);
     }
-    for (int r = 0; r < RULES; r++) cr_program_free(opt->programs[r]);
     free(opt->slots);
     free(opt->options);
     free(opt);
@@ -178,14 +170,12 @@ static cr_status prepare(cr_optim *opt) {
         if (!(s->stepping = !cr_is_none(g))) continue;
         for (int k = 0; k < rules[s->rule].moments; k++)
             if (!s->moment[k] && !(s->moment[k] = moment_new(s->p))) return cr_error_status();
-        cr_program **program = &opt->programs[s->rule];
-        if (!*program && !(*program = cr_program_new(rules[s->rule].name, rules[s->rule].inputs, rules[s->rule].params, rules[s->rule].body)))
-            return cr_error_status();
     }
     return CR_OK;
 }
 
-/* The params of s's rule at its next step: in double, on the host. */
+/* The params of s's rule at its next step: in double, on the host.  Adam's bias corrections are in step and eps:
+ * lr (n / (1 - b1^t)) / (sqrt(w) / root + e) = (lr root / (1 - b1^t)) n / (sqrt(w) + e root),  root = sqrt(1 - b2^t) */
 static void numbers_for(const cr_optim *opt, const slot *s, double out[MAX_NUMBERS]) {
     const cr_optim_options *o = &opt->options[s->group];
     const double decay = s->decays ? o->weight_decay : 0, keep = 1 - o->lr * decay, t = (double)(s->steps + 1);
@@ -196,8 +186,10 @@ static void numbers_for(const cr_optim *opt, const slot *s, double out[MAX_NUMBE
     memcpy(out, s->rule == LION ? lion : s->rule == ADAM || s->rule == ADAMW ? adam : sgd, sizeof adam);
 }
 
+static const cr_program *program_of(rule r, const slot *s) { return cr_program_find(s->mirror ? rules[r].mirrored : rules[r].name); }
+
 static bool together(const slot *a, const slot *b) {       /* do both run with the same program and numbers? */
-    return a->rule == b->rule && a->group == b->group && a->decays == b->decays && (a->steps == b->steps || !rules[a->rule].corrected)
+    return a->rule == b->rule && a->group == b->group && a->decays == b->decays && !a->mirror == !b->mirror && (a->steps == b->steps || !rules[a->rule].corrected)
         && cr_device_of(a->p) == cr_device_of(b->p);
 }
 
@@ -214,10 +206,11 @@ static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, co
         in[n_in++] = out[n_out++] = s->p;
         in[n_in++] = cr_grad(s->p);
         for (int k = 0; k < moments; k++) in[n_in++] = out[n_out++] = s->moment[k];
+        if (s->mirror) out[n_out++] = s->mirror;
         s->stepping = false;
         n++;
     }
-    return cr_program_update(opt->programs[lead->rule], n, out, in, numbers);
+    return cr_program_update(program_of(lead->rule, lead), n, out, in, numbers);
 }
 
 static cr_status step_muon(cr_optim *opt, slot *s) {
@@ -225,14 +218,13 @@ static cr_status step_muon(cr_optim *opt, slot *s) {
     const double keep = 1 - o->lr * (s->decays ? o->weight_decay : 0);
     cr_scope_begin();
     cr_tensor *u = cr_empty_like(s->moment[0]);
-    cr_status status = u ? cr_program_update(opt->programs[s->rule], 1, (cr_tensor *[]){s->moment[0], u},
+    cr_status status = u ? cr_program_update(cr_program_find(rules[s->rule].name), 1, (cr_tensor *[]){s->moment[0], u},
                                              (const cr_tensor *[]){s->moment[0], cr_grad(s->p)}, (double[]){o->momentum, 1 - o->momentum})
                          : cr_error_status();
     const cr_tensor *direction = status ? NULL : cr_muon_orthogonal(u);
-    cr_program *apply = direction ? cr_program_new("muon_apply", "p u", "lr keep", "q = keep * p - lr * u; q") : NULL;
-    if (!status) status = apply ? cr_program_update(apply, 1, &s->p, (const cr_tensor *[]){s->p, direction}, (double[]){o->lr * cr_muon_scale(s->p), keep})
-                                : cr_error_status();
-    cr_program_free(apply);
+    if (!status) status = direction ? cr_program_update(program_of(MUON_APPLY, s), 1, (cr_tensor *[]){s->p, s->mirror},
+                                                        (const cr_tensor *[]){s->p, direction}, (double[]){o->lr * cr_muon_scale(s->p), keep})
+                                    : cr_error_status();
     cr_scope_end();
     s->stepping = false;
     return status;
@@ -240,7 +232,7 @@ static cr_status step_muon(cr_optim *opt, slot *s) {
 
 cr_status cr_optim_step(cr_optim *opt) {
     if (!opt) return cr_fail_null("optim_step", "the optimizer");
-    cr_tensor **out = malloc((size_t)(3 * opt->count + 1) * sizeof *out);
+    cr_tensor **out = malloc((size_t)(4 * opt->count + 1) * sizeof *out);
     const cr_tensor **in = malloc((size_t)(4 * opt->count + 1) * sizeof *in);
     const bool recording = cr_set_grad_enabled(false);
     cr_status status = out && in ? prepare(opt) : cr_fail(CR_NO_MEMORY, "optim_step", "no memory for %lld parameters", (long long)opt->count);
@@ -257,6 +249,28 @@ cr_status cr_optim_step(cr_optim *opt) {
 }
 
 /* ---- settings ---- */
+cr_status cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror) {
+    static const char op[] = "optim_mirror";
+    if (!opt || !p || !mirror) return cr_fail_null(op, !opt ? "the optimizer" : !p ? "p" : "mirror");
+    slot *s = NULL;
+    for (int64_t i = 0; i < opt->count && !s; i++) if (opt->slots[i].p == p) s = &opt->slots[i];
+    if (!s) return cr_fail(CR_BAD_VALUE, op, "the optimizer has no such parameter");
+    cr_status status = CR_OK;
+    if (!cr_is_none(mirror)) {
+        if (!cr_dtype_is_float(cr_dtype_of(mirror))) return cr_fail(CR_BAD_TYPE, op, "'%s' cannot be mirrored in %s: a float dtype", s->name, cr_dtype_name(cr_dtype_of(mirror)));
+        if (cr_ndim(mirror) != cr_ndim(p) || memcmp(cr_shape(mirror), cr_shape(p), (size_t)cr_ndim(p) * sizeof(int64_t)))
+            return cr_fail(CR_BAD_VALUE, op, "the mirror of '%s' has another shape: %lld elements in %d axes instead of %lld in %d", s->name,
+                           (long long)cr_numel(mirror), cr_ndim(mirror), (long long)cr_numel(p), cr_ndim(p));
+        const bool recording = cr_set_grad_enabled(false);
+        if (!cr_copy_(mirror, p)) status = cr_error_status();
+        cr_set_grad_enabled(recording);
+    }
+    if (status) return status;
+    cr_drop(s->mirror);
+    s->mirror = cr_is_none(mirror) ? NULL : cr_retain(mirror);
+    return CR_OK;
+}
+
 cr_status cr_optim_set_lr(cr_optim *opt, double lr) {
     if (!opt) return cr_fail_null("optim_set_lr", "the optimizer");
     cr_status status = check_number("optim_set_lr", "lr", lr, INFINITY);

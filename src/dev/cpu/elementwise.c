@@ -82,6 +82,7 @@ typedef struct range {
     size_t size;                                    /* bytes of a lane */
     int64_t lanes;                                  /* of a vector: blocks are padded to whole ones */
     int64_t block;                                  /* room of a slot, in lanes */
+    bool straight;                                  /* see is_straight */
     char *scratch;
     void **value;                                   /* where each value of this block is */
 } range;
@@ -155,6 +156,13 @@ static void store_output(const range *r, const cr_arg *a, void *block, int64_t f
     cr_block_scatter(r->lane, block, a->dtype, a->data, &at, first, n);
 }
 
+/* The first result that is the same value as result k. */
+static int first_same(const cr_program *p, int k) {
+    int first = 0;
+    while (p->out[first] != p->out[k]) first++;
+    return first;
+}
+
 static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) {
     const cr_walk *w = r->w;
     float *out[CR_MAX_OUTPUTS], params[FEW];
@@ -166,8 +174,10 @@ static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) 
         out[k] = there ? there : slot_at(r, w->n_in + k);
     }
     r->k->fused[r->pl->p->fused](out, in, params, padded);
-    for (int k = 0; k < w->n_out; k++)
-        if (out[k] == slot_at(r, w->n_in + k)) store_output(r, &w->out[k], out[k], first, n);
+    for (int k = 0; k < w->n_out; k++) {
+        int computed = first_same(r->pl->p, k);     /* a value that is a result twice is stored by the kernel once */
+        if (computed < k || out[k] == slot_at(r, w->n_in + k)) store_output(r, &w->out[k], out[computed], first, n);
+    }
 }
 
 static void run_instruction(const range *r, int op, void *y, const void *a, const void *b, const void *c, int64_t n) {
@@ -199,9 +209,20 @@ static void run_interpreted(const range *r, void **constant, int64_t first, int6
     for (int k = 0; k < w->n_out && !direct; k++) store_output(r, &w->out[k], value[p->out[k]], first, n);
 }
 
+/* Does every operand lie in memory as the kernel wants it, and needs the program no block of its own?  Then a run may be of any length. */
+static bool is_straight(const range *r) {
+    const cr_walk *w = r->w;
+    const cr_program *p = w->program;
+    if (w->ndim != 1 || (!r->pl->fused && (p->n_instr != 1 || w->n_out != 1 || p->n_param || p->n_const || p->out[0] < p->n_in))) return false;
+    for (int k = 0; k < w->n_in; k++) if (same_everywhere(w, &w->in[k]) || !in_place(r, &w->in[k], 0, r->lanes)) return false;
+    for (int k = 0; k < w->n_out; k++) if (!in_place(r, &w->out[k], 0, r->lanes)) return false;
+    return true;
+}
+
 /* Rows long enough are cut at their ends, so that operands that repeat by rows can be used in place. */
 static int64_t block_length(const range *r, int64_t first, int64_t left) {
     const cr_walk *w = r->w;
+    if (r->straight && left >= r->lanes) return left / r->lanes * r->lanes;
     int64_t n = left < r->block ? left : r->block;
     if (w->ndim > 1 && w->shape[w->ndim - 1] >= LONG_ROW) {
         int64_t row = w->shape[w->ndim - 1], rest = row - first % row;
@@ -214,6 +235,7 @@ static void run_blocks(range *r, int64_t first, int64_t n) {
     void *constant[CR_MAX_INPUTS];
     int64_t most = n < r->block ? (n + r->lanes - 1) / r->lanes * r->lanes : r->block;
     fill_constants(r, most);
+    r->straight = is_straight(r);
     memcpy(constant, r->value, sizeof(void *) * (size_t)r->w->n_in);
     for (int64_t length; n > 0; n -= length, first += length) {
         length = block_length(r, first, n);

@@ -5,8 +5,8 @@
  * v_sel(c, a, b) is a where c is not 0; a comparison gives 0 or 1.  n is a multiple of LANES. */
 
 /* gradient of div with respect to b */
-static void fused_0(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_0(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
         const vec v0 = v_neg(g);
@@ -18,8 +18,8 @@ static void fused_0(float *const *out, const float *const *in, const float *p, i
 }
 
 /* gradient of remainder with respect to b */
-static void fused_1(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_1(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
         const vec v0 = v_neg(g);
@@ -30,8 +30,8 @@ static void fused_1(float *const *out, const float *const *in, const float *p, i
 }
 
 /* gradient of fmod with respect to b */
-static void fused_2(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_2(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
         const vec v0 = v_neg(g);
@@ -42,8 +42,8 @@ static void fused_2(float *const *out, const float *const *in, const float *p, i
 }
 
 /* gradient of pow with respect to a */
-static void fused_3(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_3(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
@@ -58,8 +58,8 @@ static void fused_3(float *const *out, const float *const *in, const float *p, i
 }
 
 /* gradient of pow with respect to b */
-static void fused_4(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_4(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), y = LOAD(in[2] + i), g = LOAD(in[3] + i);
@@ -75,8 +75,8 @@ static void fused_4(float *const *out, const float *const *in, const float *p, i
 }
 
 /* gradient of maximum with respect to a */
-static void fused_5(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_5(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
@@ -90,8 +90,8 @@ static void fused_5(float *const *out, const float *const *in, const float *p, i
 }
 
 /* gradient of maximum with respect to b */
-static void fused_6(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_6(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
@@ -105,8 +105,8 @@ static void fused_6(float *const *out, const float *const *in, const float *p, i
 }
 
 /* gradient of minimum with respect to a */
-static void fused_7(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_7(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
@@ -120,8 +120,8 @@ static void fused_7(float *const *out, const float *const *in, const float *p, i
 }
 
 /* gradient of minimum with respect to b */
-static void fused_8(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_8(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
@@ -135,8 +135,8 @@ static void fused_8(float *const *out, const float *const *in, const float *p, i
 }
 
 /* clamp: min(max(x, min), max); gradient 1 at the bounds */
-static void fused_9(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec min = v_k(p[0]), max = v_k(p[1]);
+static void fused_9(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec min = v_k(params[0]), max = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
         const vec v0 = v_max(x, min);
@@ -146,8 +146,8 @@ static void fused_9(float *const *out, const float *const *in, const float *p, i
 }
 
 /* gradient of clamp with respect to x */
-static void fused_10(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec min = v_k(p[0]), max = v_k(p[1]), k0 = v_k(0.0f);
+static void fused_10(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec min = v_k(params[0]), max = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_ge(x, min);
@@ -159,8 +159,8 @@ static void fused_10(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of abs with respect to x */
-static void fused_11(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_11(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_sign(x);
@@ -170,8 +170,8 @@ static void fused_11(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of square with respect to x */
-static void fused_12(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_12(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -182,8 +182,8 @@ static void fused_12(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of reciprocal with respect to x */
-static void fused_13(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_13(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_neg(g);
@@ -194,8 +194,8 @@ static void fused_13(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of sqrt with respect to x */
-static void fused_14(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_14(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -206,8 +206,8 @@ static void fused_14(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of rsqrt with respect to x */
-static void fused_15(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_15(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -220,8 +220,8 @@ static void fused_15(float *const *out, const float *const *in, const float *p, 
 }
 
 /* lerp: a + w (b - a) */
-static void fused_16(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_16(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), w = LOAD(in[2] + i);
@@ -239,8 +239,8 @@ static void fused_16(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of lerp with respect to a */
-static void fused_17(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_17(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec w = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -251,8 +251,8 @@ static void fused_17(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of lerp with respect to w */
-static void fused_18(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
         const vec v0 = v_sub(b, a);
@@ -262,8 +262,8 @@ static void fused_18(float *const *out, const float *const *in, const float *p, 
 }
 
 /* addcmul: x + value a b */
-static void fused_19(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec value = v_k(p[0]);
+static void fused_19(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), a = LOAD(in[1] + i), b = LOAD(in[2] + i);
         const vec v0 = v_mul(value, a);
@@ -274,8 +274,8 @@ static void fused_19(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of addcmul with respect to a */
-static void fused_20(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec value = v_k(p[0]);
+static void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_mul(value, b);
@@ -285,8 +285,8 @@ static void fused_20(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of addcmul with respect to b */
-static void fused_21(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec value = v_k(p[0]);
+static void fused_21(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_mul(value, a);
@@ -296,8 +296,8 @@ static void fused_21(float *const *out, const float *const *in, const float *p, 
 }
 
 /* addcdiv: x + value a / b */
-static void fused_22(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec value = v_k(p[0]);
+static void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), a = LOAD(in[1] + i), b = LOAD(in[2] + i);
         const vec v0 = v_mul(value, a);
@@ -308,8 +308,8 @@ static void fused_22(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of addcdiv with respect to a */
-static void fused_23(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec value = v_k(p[0]);
+static void fused_23(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_div(value, b);
@@ -319,8 +319,8 @@ static void fused_23(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of addcdiv with respect to b */
-static void fused_24(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec value = v_k(p[0]);
+static void fused_24(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
         const vec v0 = v_neg(g);
@@ -333,8 +333,8 @@ static void fused_24(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of exp2 with respect to x */
-static void fused_25(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_25(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -345,8 +345,8 @@ static void fused_25(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of expm1 with respect to x */
-static void fused_26(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_26(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -357,8 +357,8 @@ static void fused_26(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of log2 with respect to x */
-static void fused_27(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_27(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -369,8 +369,8 @@ static void fused_27(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of log10 with respect to x */
-static void fused_28(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_28(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(2.302585092994046f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -381,8 +381,8 @@ static void fused_28(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of log1p with respect to x */
-static void fused_29(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_29(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -393,8 +393,8 @@ static void fused_29(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of sin with respect to x */
-static void fused_30(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_30(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_cos(x);
@@ -404,8 +404,8 @@ static void fused_30(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of cos with respect to x */
-static void fused_31(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_31(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_neg(g);
@@ -416,8 +416,8 @@ static void fused_31(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of tan with respect to x */
-static void fused_32(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_32(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -429,8 +429,8 @@ static void fused_32(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of asin with respect to x */
-static void fused_33(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_33(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -443,8 +443,8 @@ static void fused_33(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of acos with respect to x */
-static void fused_34(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_34(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -458,8 +458,8 @@ static void fused_34(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of atan with respect to x */
-static void fused_35(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_35(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -471,8 +471,8 @@ static void fused_35(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of atan2 with respect to a */
-static void fused_36(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_36(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
@@ -488,8 +488,8 @@ static void fused_36(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of atan2 with respect to b */
-static void fused_37(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_37(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i), g = LOAD(in[2] + i);
@@ -506,8 +506,8 @@ static void fused_37(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of sinh with respect to x */
-static void fused_38(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_cosh(x);
@@ -517,8 +517,8 @@ static void fused_38(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of cosh with respect to x */
-static void fused_39(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_sinh(x);
@@ -528,8 +528,8 @@ static void fused_39(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of tanh with respect to x */
-static void fused_40(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -541,8 +541,8 @@ static void fused_40(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of asinh with respect to x */
-static void fused_41(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -555,8 +555,8 @@ static void fused_41(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of acosh with respect to x */
-static void fused_42(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -569,8 +569,8 @@ static void fused_42(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of atanh with respect to x */
-static void fused_43(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -582,8 +582,8 @@ static void fused_43(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of erf with respect to x */
-static void fused_44(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_44(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.1283791670955126f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -597,8 +597,8 @@ static void fused_44(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of erfc with respect to x */
-static void fused_45(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(-1.1283791670955126f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -612,8 +612,8 @@ static void fused_45(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of sigmoid with respect to x */
-static void fused_46(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_46(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -625,8 +625,8 @@ static void fused_46(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of relu with respect to x */
-static void fused_47(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_47(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -637,8 +637,8 @@ static void fused_47(float *const *out, const float *const *in, const float *p, 
 }
 
 /* leaky_relu: x where x > 0, else slope x */
-static void fused_48(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec slope = v_k(p[0]), k0 = v_k(0.0f);
+static void fused_48(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
         const vec v0 = v_gt(x, k0);
@@ -649,8 +649,8 @@ static void fused_48(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of leaky_relu with respect to x */
-static void fused_49(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec slope = v_k(p[0]), k0 = v_k(0.0f);
+static void fused_49(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_gt(x, k0);
@@ -661,8 +661,8 @@ static void fused_49(float *const *out, const float *const *in, const float *p, 
 }
 
 /* elu: x where x > 0, else alpha (e^x - 1) */
-static void fused_50(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec alpha = v_k(p[0]), k0 = v_k(0.0f);
+static void fused_50(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
         const vec v0 = v_le(x, k0);
@@ -674,8 +674,8 @@ static void fused_50(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of elu with respect to x */
-static void fused_51(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec alpha = v_k(p[0]), k0 = v_k(0.0f);
+static void fused_51(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_le(x, k0);
@@ -689,8 +689,8 @@ static void fused_51(float *const *out, const float *const *in, const float *p, 
 }
 
 /* selu: 1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017) */
-static void fused_52(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_52(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0507009873554805f), k1 = v_k(0.0f), k2 = v_k(1.6732632423543772f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
@@ -704,8 +704,8 @@ static void fused_52(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of selu with respect to x */
-static void fused_53(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_53(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.7580993408473766f), k2 = v_k(1.0507009873554805f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -720,8 +720,8 @@ static void fused_53(float *const *out, const float *const *in, const float *p, 
 }
 
 /* celu: x where x > 0, else alpha (e^(x / alpha) - 1) */
-static void fused_54(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec alpha = v_k(p[0]), k0 = v_k(0.0f);
+static void fused_54(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
         const vec v0 = v_le(x, k0);
@@ -734,8 +734,8 @@ static void fused_54(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of celu with respect to x */
-static void fused_55(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec alpha = v_k(p[0]), k0 = v_k(0.0f);
+static void fused_55(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_le(x, k0);
@@ -748,8 +748,8 @@ static void fused_55(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gelu: x Phi(x), Phi the normal distribution */
-static void fused_56(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_56(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7071067811865476f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
@@ -763,8 +763,8 @@ static void fused_56(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of gelu with respect to x */
-static void fused_57(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7071067811865476f), k3 = v_k(0.3989422804014327f), k4 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -784,8 +784,8 @@ static void fused_57(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu */
-static void fused_58(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_58(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.044715f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
@@ -803,8 +803,8 @@ static void fused_58(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of gelu_tanh with respect to x */
-static void fused_59(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_59(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.044715f), k4 = v_k(0.10703222440890037f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -830,8 +830,8 @@ static void fused_59(float *const *out, const float *const *in, const float *p, 
 }
 
 /* silu: x sigmoid(x) */
-static void fused_60(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_60(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
         const vec v0 = v_sigmoid(x);
@@ -841,8 +841,8 @@ static void fused_60(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of silu with respect to x */
-static void fused_61(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_61(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -857,8 +857,8 @@ static void fused_61(float *const *out, const float *const *in, const float *p, 
 }
 
 /* mish: x tanh(softplus(x)) */
-static void fused_62(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
@@ -875,8 +875,8 @@ static void fused_62(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of mish with respect to x */
-static void fused_63(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -899,8 +899,8 @@ static void fused_63(float *const *out, const float *const *in, const float *p, 
 }
 
 /* softplus: log(1 + e^(beta x)) / beta; x where beta x > threshold */
-static void fused_64(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec beta = v_k(p[0]), threshold = v_k(p[1]), k0 = v_k(0.0f);
+static void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec beta = v_k(params[0]), threshold = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
         const vec v0 = v_mul(x, beta);
@@ -918,8 +918,8 @@ static void fused_64(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of softplus with respect to x */
-static void fused_65(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec beta = v_k(p[0]), threshold = v_k(p[1]);
+static void fused_65(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec beta = v_k(params[0]), threshold = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_mul(x, beta);
@@ -932,8 +932,8 @@ static void fused_65(float *const *out, const float *const *in, const float *p, 
 }
 
 /* softsign: x / (1 + |x|) */
-static void fused_66(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_66(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
@@ -945,8 +945,8 @@ static void fused_66(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of softsign with respect to x */
-static void fused_67(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_67(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -959,8 +959,8 @@ static void fused_67(float *const *out, const float *const *in, const float *p, 
 }
 
 /* hardtanh: min(max(x, min), max); gradient 0 at the bounds */
-static void fused_68(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec min = v_k(p[0]), max = v_k(p[1]);
+static void fused_68(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec min = v_k(params[0]), max = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
         const vec v0 = v_max(x, min);
@@ -970,8 +970,8 @@ static void fused_68(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of hardtanh with respect to x */
-static void fused_69(float *const *out, const float *const *in, const float *p, int64_t n) {
-    const vec min = v_k(p[0]), max = v_k(p[1]), k0 = v_k(0.0f);
+static void fused_69(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec min = v_k(params[0]), max = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_le(x, min);
@@ -983,8 +983,8 @@ static void fused_69(float *const *out, const float *const *in, const float *p, 
 }
 
 /* hardsigmoid: min(max(x + 3, 0), 6) / 6 */
-static void fused_70(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_70(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
@@ -997,8 +997,8 @@ static void fused_70(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of hardsigmoid with respect to x */
-static void fused_71(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(3.0f), k2 = v_k(6.0f), k3 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -1012,8 +1012,8 @@ static void fused_71(float *const *out, const float *const *in, const float *p, 
 }
 
 /* hardswish: x hardsigmoid(x) */
-static void fused_72(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
@@ -1027,8 +1027,8 @@ static void fused_72(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of hardswish with respect to x */
-static void fused_73(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(0.0f), k2 = v_k(3.0f), k3 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -1044,8 +1044,8 @@ static void fused_73(float *const *out, const float *const *in, const float *p, 
 }
 
 /* relu6: min(max(x, 0), 6) */
-static void fused_74(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_74(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
@@ -1056,8 +1056,8 @@ static void fused_74(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of relu6 with respect to x */
-static void fused_75(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_75(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
@@ -1070,8 +1070,8 @@ static void fused_75(float *const *out, const float *const *in, const float *p, 
 }
 
 /* logsigmoid: log(sigmoid(x)) */
-static void fused_76(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_76(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
@@ -1086,8 +1086,8 @@ static void fused_76(float *const *out, const float *const *in, const float *p, 
 }
 
 /* gradient of logsigmoid with respect to x */
-static void fused_77(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_77(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i), g = LOAD(in[1] + i);
         const vec v0 = v_neg(x);
@@ -1098,8 +1098,8 @@ static void fused_77(float *const *out, const float *const *in, const float *p, 
 }
 
 /* frac: x - trunc(x) */
-static void fused_78(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_78(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
         const vec v0 = v_trunc(x);
@@ -1109,8 +1109,8 @@ static void fused_78(float *const *out, const float *const *in, const float *p, 
 }
 
 /* isfinite: is x neither NaN nor an infinity? */
-static void fused_79(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = LOAD(in[0] + i);
@@ -1123,8 +1123,8 @@ static void fused_79(float *const *out, const float *const *in, const float *p, 
 }
 
 /* logical_and: a and b, true where not 0 */
-static void fused_80(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_80(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i);
@@ -1136,8 +1136,8 @@ static void fused_80(float *const *out, const float *const *in, const float *p, 
 }
 
 /* logical_or: a or b */
-static void fused_81(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_81(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i);
@@ -1149,8 +1149,8 @@ static void fused_81(float *const *out, const float *const *in, const float *p, 
 }
 
 /* logical_xor: either a or b */
-static void fused_82(float *const *out, const float *const *in, const float *p, int64_t n) {
-    (void)p;
+static void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = LOAD(in[0] + i), b = LOAD(in[1] + i);
@@ -1161,7 +1161,172 @@ static void fused_82(float *const *out, const float *const *in, const float *p, 
     }
 }
 
-typedef void (*fused_fn)(float *const *out, const float *const *in, const float *p, int64_t n);
+/* sgd: p less lr times the gradient */
+static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec lr = v_k(params[0]), decay = v_k(params[1]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = LOAD(in[0] + i), g = LOAD(in[1] + i);
+        const vec v0 = v_mul(decay, p);
+        const vec v1 = v_add(g, v0);
+        const vec v2 = v_mul(lr, v1);
+        const vec v3 = v_sub(p, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* sgd_momentum: heavy ball */
+static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec lr = v_k(params[0]), decay = v_k(params[1]), momentum = v_k(params[2]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = LOAD(in[0] + i), g = LOAD(in[1] + i), m = LOAD(in[2] + i);
+        const vec v0 = v_mul(momentum, m);
+        const vec v1 = v_mul(decay, p);
+        const vec v2 = v_add(g, v1);
+        const vec v3 = v_add(v0, v2);
+        const vec v4 = v_mul(lr, v3);
+        const vec v5 = v_sub(p, v4);
+        STORE(out[0] + i, v5);
+        STORE(out[1] + i, v3);
+    }
+}
+
+/* sgd_nesterov: Nesterov's momentum */
+static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec lr = v_k(params[0]), decay = v_k(params[1]), momentum = v_k(params[2]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = LOAD(in[0] + i), g = LOAD(in[1] + i), m = LOAD(in[2] + i);
+        const vec v0 = v_mul(decay, p);
+        const vec v1 = v_add(g, v0);
+        const vec v2 = v_mul(momentum, m);
+        const vec v3 = v_add(v2, v1);
+        const vec v4 = v_mul(momentum, v3);
+        const vec v5 = v_add(v1, v4);
+        const vec v6 = v_mul(lr, v5);
+        const vec v7 = v_sub(p, v6);
+        STORE(out[0] + i, v7);
+        STORE(out[1] + i, v3);
+    }
+}
+
+/* adam: Kingma and Ba 2015; decay is an L2 term of the loss */
+static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = LOAD(in[0] + i), g = LOAD(in[1] + i), m = LOAD(in[2] + i), v = LOAD(in[3] + i);
+        const vec v0 = v_mul(b1, m);
+        const vec v1 = v_mul(decay, p);
+        const vec v2 = v_add(g, v1);
+        const vec v3 = v_mul(c1, v2);
+        const vec v4 = v_add(v0, v3);
+        const vec v5 = v_mul(step, v4);
+        const vec v6 = v_mul(b2, v);
+        const vec v7 = v_mul(c2, v2);
+        const vec v8 = v_mul(v7, v2);
+        const vec v9 = v_add(v6, v8);
+        const vec v10 = v_sqrt(v9);
+        const vec v11 = v_add(v10, eps);
+        const vec v12 = v_div(v5, v11);
+        const vec v13 = v_sub(p, v12);
+        STORE(out[0] + i, v13);
+        STORE(out[1] + i, v4);
+        STORE(out[2] + i, v9);
+    }
+}
+
+/* adamw: Loshchilov and Hutter 2019: the weights shrink by themselves */
+static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = LOAD(in[0] + i), g = LOAD(in[1] + i), m = LOAD(in[2] + i), v = LOAD(in[3] + i);
+        const vec v0 = v_mul(keep, p);
+        const vec v1 = v_mul(b1, m);
+        const vec v2 = v_mul(c1, g);
+        const vec v3 = v_add(v1, v2);
+        const vec v4 = v_mul(step, v3);
+        const vec v5 = v_mul(b2, v);
+        const vec v6 = v_mul(c2, g);
+        const vec v7 = v_mul(v6, g);
+        const vec v8 = v_add(v5, v7);
+        const vec v9 = v_sqrt(v8);
+        const vec v10 = v_add(v9, eps);
+        const vec v11 = v_div(v4, v10);
+        const vec v12 = v_sub(v0, v11);
+        STORE(out[0] + i, v12);
+        STORE(out[1] + i, v3);
+        STORE(out[2] + i, v8);
+    }
+}
+
+/* lion: Chen et al. 2023, algorithm 2 */
+static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec lr = v_k(params[0]), keep = v_k(params[1]), b1 = v_k(params[2]), c1 = v_k(params[3]), b2 = v_k(params[4]), c2 = v_k(params[5]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = LOAD(in[0] + i), g = LOAD(in[1] + i), m = LOAD(in[2] + i);
+        const vec v0 = v_mul(keep, p);
+        const vec v1 = v_mul(b1, m);
+        const vec v2 = v_mul(c1, g);
+        const vec v3 = v_add(v1, v2);
+        const vec v4 = v_sign(v3);
+        const vec v5 = v_mul(lr, v4);
+        const vec v6 = v_sub(v0, v5);
+        const vec v7 = v_mul(b2, m);
+        const vec v8 = v_mul(c2, g);
+        const vec v9 = v_add(v7, v8);
+        STORE(out[0] + i, v6);
+        STORE(out[1] + i, v9);
+    }
+}
+
+/* muon: momentum; the second result becomes orthogonal (src/optim/muon.c) */
+static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec m = LOAD(in[0] + i), g = LOAD(in[1] + i);
+        const vec v0 = v_mul(b1, m);
+        const vec v1 = v_mul(c1, g);
+        const vec v2 = v_add(v0, v1);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* muon_nesterov: the same with Nesterov's momentum */
+static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec m = LOAD(in[0] + i), g = LOAD(in[1] + i);
+        const vec v0 = v_mul(b1, m);
+        const vec v1 = v_mul(c1, g);
+        const vec v2 = v_add(v0, v1);
+        const vec v3 = v_mul(b1, v2);
+        const vec v4 = v_add(v3, v1);
+        STORE(out[0] + i, v2);
+        STORE(out[1] + i, v4);
+    }
+}
+
+/* muon_apply: u is orthogonal */
+static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec lr = v_k(params[0]), keep = v_k(params[1]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = LOAD(in[0] + i), u = LOAD(in[1] + i);
+        const vec v0 = v_mul(keep, p);
+        const vec v1 = v_mul(lr, u);
+        const vec v2 = v_sub(v0, v1);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* scale: gradient clipping */
+static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec s = v_k(params[0]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec g = LOAD(in[0] + i);
+        const vec v0 = v_mul(g, s);
+        STORE(out[0] + i, v0);
+    }
+}
+
+typedef void (*fused_fn)(float *const *out, const float *const *in, const float *params, int64_t n);
 static const fused_fn fused_table[] = {
     fused_0, fused_1, fused_2, fused_3, fused_4, fused_5, fused_6, fused_7, fused_8, fused_9, fused_10, fused_11,
     fused_12, fused_13, fused_14, fused_15, fused_16, fused_17, fused_18, fused_19, fused_20, fused_21, fused_22,
@@ -1170,5 +1335,6 @@ static const fused_fn fused_table[] = {
     fused_45, fused_46, fused_47, fused_48, fused_49, fused_50, fused_51, fused_52, fused_53, fused_54, fused_55,
     fused_56, fused_57, fused_58, fused_59, fused_60, fused_61, fused_62, fused_63, fused_64, fused_65, fused_66,
     fused_67, fused_68, fused_69, fused_70, fused_71, fused_72, fused_73, fused_74, fused_75, fused_76, fused_77,
-    fused_78, fused_79, fused_80, fused_81, fused_82,
+    fused_78, fused_79, fused_80, fused_81, fused_82, fused_83, fused_84, fused_85, fused_86, fused_87, fused_88,
+    fused_89, fused_90, fused_91, fused_92,
 };
