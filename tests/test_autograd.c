@@ -251,6 +251,40 @@ TEST(checkpointing_gives_the_same_gradients) {
     }
 }
 
+/* on_grad: once for each leaf, complete, and when writing to the leaf can do no harm. */
+static cr_status halve(cr_tensor *leaf, const cr_tensor *g, void *ctx) {
+    ++*(int *)ctx;
+    return cr_sub_(leaf, cr_mul_scalar(g, 0.5)) ? CR_OK : cr_error_status();
+}
+static cr_status refuse(cr_tensor *leaf, const cr_tensor *g, void *ctx) { (void)leaf; (void)g; (void)ctx; return CR_RUNTIME; }
+static cr_tensor *times_w(int n, const cr_tensor *const *in, void *ctx) { (void)n; return cr_mul(in[0], ctx); }
+
+TEST(gradients_taken_as_they_come) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        int calls = 0;
+        cr_backward_options o = {.on_grad = halve, .ctx = &calls};
+        cr_tensor *x = leaf3(1, 2, 3, d), *w = leaf3(2, 2, 2, d), *h = cr_mul(x, w);
+        OK(cr_backward(total(cr_mul(h, w)), CR_NONE, &o));              /* x w^2:  dx = w^2, dw = 2 x w, each from two uses */
+        EXPECT3(x, -1, 0, 1);
+        EXPECT3(w, 0, -2, -4);
+        CHECK(calls == 2, "called %d times", calls);
+        CHECK(cr_is_none(cr_grad(x)) && cr_is_none(cr_grad(w)), "a gradient was kept");
+        /* a checkpoint reads its leaves again: they are written at the end */
+        cr_tensor *a = leaf3(1, 2, 3, d), *b = leaf3(2, 2, 2, d);
+        calls = 0;
+        OK(cr_backward(total(cr_mul(cr_checkpoint(times_w, b, 1, (const cr_tensor *[]){a}), b)), CR_NONE, &o));
+        EXPECT3(a, -1, 0, 1);
+        EXPECT3(b, 0, -2, -4);
+        CHECK(calls == 2, "with a checkpoint called %d times", calls);
+        FAILS(CR_BAD_VALUE, "excludes retain_graph", cr_backward(total(x), CR_NONE, &(cr_backward_options){.on_grad = halve, .ctx = &calls, .retain_graph = true}));
+        FAILS(CR_RUNTIME, "on_grad failed without a message", cr_backward(total(x), CR_NONE, &(cr_backward_options){.on_grad = refuse}));
+        OK(cr_backward(total(x), CR_NONE, NULL));
+        FAILS(CR_RUNTIME, "has a gradient already", cr_backward(total(x), CR_NONE, &o));
+        cr_scope_end();
+    }
+}
+
 static cr_status scaled_bwd(const cr_custom_call *c, const cr_tensor *g, cr_tensor **dx) {
     dx[0] = cr_mul_scalar(cr_mul(g, c->in[0]), 2 * *(const double *)c->params);
     return CR_OK;

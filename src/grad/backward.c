@@ -12,6 +12,7 @@ typedef struct walk {
     cr_node **heap; int64_t n, room;                /* a max-heap by seq of nodes whose cotangent waits; owns references */
     capture *captures; int n_captures;              /* cr_gradients: where to stop and hand out; NULL: leaves collect */
     uint64_t mark;                                  /* != 0: nodes marked mark | 1 lead to a capture, mark alone do not */
+    bool counted;                                   /* leaves' uses are: a leaf is visited when the last of them has been followed */
     struct walk *outer;
 } walk;
 
@@ -88,6 +89,19 @@ static cr_tensor *fit(cr_tensor *d, const cr_kept *in) {
 }
 
 /* ---- one node */
+static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent);
+
+/* Takes the cotangent that waits at n, if any, and visits n with it. */
+static cr_status take_up(walk *w, cr_node *n) {
+    cr_tensor *g = n->cotangent;
+    n->cotangent = NULL;
+    if (!g) return CR_OK;
+    cr_scope_begin();
+    cr_status bad = visit(w, n, g);
+    cr_scope_end();
+    cr_drop(g);
+    return bad;
+}
 static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
     for (cr_hook_entry *h = n->hooks; h && g; h = h->next) {
         cr_tensor *changed = h->hook(g, h->ctx);
@@ -163,6 +177,12 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
         if (!d) return cr_error_status();
         if ((bad = deliver(w, n->edges[i], d)) != CR_OK) return bad;
     }
+    for (int i = 0; i < n->n && w->counted; i++) {
+        cr_node *leaf = n->edges[i];
+        if (!leaf || leaf->op || --leaf->uses) continue;
+        cr_status bad = take_up(w, leaf);
+        if (bad != CR_OK) return bad;
+    }
     return CR_OK;
 }
 
@@ -200,7 +220,11 @@ static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
         for (int i = 0; i < w->n_captures; i++)     /* the same tensor may be asked for twice */
             if (w->captures[i].node == n) w->captures[i].grad = cr_retain(g);
     bool collects = n->head.handle && (n->op ? n->retains_grad : !w->captures);
-    if (bad == CR_OK && collects) {
+    if (bad == CR_OK && collects && !n->op && w->o.on_grad) {
+        if (n->head.handle->grad) return cr_fail(CR_RUNTIME, "backward", "a leaf has a gradient already: with on_grad nothing accumulates, cr_set_grad(leaf, CR_NONE)");
+        bad = w->o.on_grad(n->head.handle, g, w->o.ctx);
+        if (bad != CR_OK && !cr_error()) cr_fail(bad, "backward", "on_grad failed without a message");
+    } else if (bad == CR_OK && collects) {
         bool mode = cr_set_grad_enabled(w->o.create_graph);
         bad = collect(w, n->head.handle, g, g != cotangent || atomic_load(&g->refs) == 1);
         cr_set_grad_enabled(mode);
@@ -221,12 +245,7 @@ static cr_status run(walk *w) {
     current = w;
     while (w->n && bad == CR_OK) {
         cr_node *n = heap_pop(w);
-        cr_tensor *g = n->cotangent;
-        n->cotangent = NULL;
-        cr_scope_begin();
-        bad = visit(w, n, g);
-        cr_scope_end();
-        cr_drop(g);
+        bad = take_up(w, n);
         cr_node_release(n);
     }
     current = w->outer;
@@ -270,11 +289,55 @@ static cr_status finish(walk *w, cr_status bad) {
     return bad;
 }
 
+/* ---- every node below the roots */
+typedef struct list { cr_node **items; size_t n, room; } list;
+static cr_status list_add(list *l, cr_node *n, uint64_t mark) {
+    if (n->mark == mark) return CR_OK;
+    n->mark = mark;
+    if (l->n == l->room) {
+        size_t room = l->room ? 2 * l->room : 256;
+        cr_node **items = realloc(l->items, room * sizeof *items);
+        if (!items) return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
+        l->items = items;
+        l->room = room;
+    }
+    l->items[l->n++] = n;
+    return CR_OK;
+}
+
+static cr_status reachable(const walk *w, uint64_t mark, list *l) {
+    cr_status bad = CR_OK;
+    for (int64_t i = 0; i < w->n && bad == CR_OK; i++) bad = list_add(l, w->heap[i], mark);
+    for (size_t i = 0; i < l->n && bad == CR_OK; i++)
+        for (int k = 0; k < l->items[i]->n && bad == CR_OK; k++)
+            if (l->items[i]->edges[k]) bad = list_add(l, l->items[i]->edges[k], mark);
+    return bad;
+}
+
+/* With checkpoints nothing is counted: what they recompute has more edges to the leaves, and reads them. */
+static cr_status count_uses(walk *w) {
+    list seen = {0};
+    cr_status bad = reachable(w, atomic_fetch_add(&next_mark, 2), &seen);
+    w->counted = true;
+    for (size_t i = 0; i < seen.n; i++) seen.items[i]->uses = 0;
+    for (size_t i = 0; i < seen.n; i++) {
+        const cr_node *n = seen.items[i];
+        if (n->op && n->op->grafts) w->counted = false;
+        for (int k = 0; k < n->n; k++) if (n->edges[k]) n->edges[k]->uses++;
+    }
+    free(seen.items);
+    return bad;
+}
+
 cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o) {
     walk w = {.o = o ? *o : (cr_backward_options){0}};
+    if (w.o.on_grad && (w.o.retain_graph || w.o.create_graph))
+        return cr_fail(CR_BAD_VALUE, "backward", "on_grad may write to leaves: it excludes retain_graph and create_graph");
     bool mode = cr_set_grad_enabled(w.o.create_graph);
     cr_scope_begin();
-    cr_status bad = finish(&w, push_root(&w, "backward", y, cotangent));
+    cr_status bad = push_root(&w, "backward", y, cotangent);
+    if (bad == CR_OK && w.o.on_grad) bad = count_uses(&w);
+    bad = finish(&w, bad);
     cr_scope_end();
     cr_set_grad_enabled(mode);
     return bad;
@@ -286,36 +349,11 @@ static int by_seq(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-typedef struct list { cr_node **items; size_t n, room; } list;
-static bool list_add(list *l, cr_node *n) {
-    if (l->n == l->room) {
-        size_t room = l->room ? 2 * l->room : 256;
-        cr_node **items = realloc(l->items, room * sizeof *items);
-        if (!items) return false;
-        l->items = items;
-        l->room = room;
-    }
-    l->items[l->n++] = n;
-    return true;
-}
-
 /* Marks every node reachable from the roots; in order of rising seq a node leads on if it is asked for or one of its inputs does. */
 static cr_status mark_paths(walk *w) {
     list seen = {0};
-    cr_status bad = CR_OK;
     w->mark = atomic_fetch_add(&next_mark, 2);
-    for (int64_t i = 0; i < w->n; i++)
-        if (w->heap[i]->mark != w->mark) {
-            w->heap[i]->mark = w->mark;
-            if (!list_add(&seen, w->heap[i])) bad = cr_fail(CR_NO_MEMORY, "gradients", "out of memory");
-        }
-    for (size_t i = 0; i < seen.n && bad == CR_OK; i++)
-        for (int k = 0; k < seen.items[i]->n; k++) {
-            cr_node *next = seen.items[i]->edges[k];
-            if (!next || next->mark == w->mark) continue;
-            next->mark = w->mark;
-            if (!list_add(&seen, next)) bad = cr_fail(CR_NO_MEMORY, "gradients", "out of memory");
-        }
+    cr_status bad = reachable(w, w->mark, &seen);
     if (bad == CR_OK) qsort(seen.items, seen.n, sizeof *seen.items, by_seq);
     for (size_t i = 0; i < seen.n && bad == CR_OK; i++) {
         cr_node *n = seen.items[i];
