@@ -330,7 +330,8 @@ cr_status  cr_retain_grad(cr_tensor *t);                   /* a non-leaf keeps i
 cr_tensor *cr_detach(const cr_tensor *t);                  /* the same storage, outside the graph */
 bool       cr_grad_enabled(void);
 bool       cr_set_grad_enabled(bool on);                   /* for this thread; returns the old setting */
-typedef struct cr_backward_options { bool retain_graph, create_graph; } cr_backward_options;
+typedef cr_status (*cr_on_grad)(cr_tensor *leaf, const cr_tensor *grad, void *ctx);   /* takes a leaf's gradient, complete and borrowed, the moment no op needs the leaf any more; may write to it */
+typedef struct cr_backward_options { bool retain_graph, create_graph; cr_on_grad on_grad; void *ctx; } cr_backward_options;   /* on_grad: called instead of adding to leaves' gradients; excludes the other two */
 cr_status  cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o);    /* adds to leaves' gradients; cotangent CR_NONE: 1 for a scalar; o NULL: false, false */
 cr_status  cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
                         const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o);    /* torch.autograd.grad; cotangents NULL: all CR_NONE; grads[i] CR_NONE where out does not depend on in[i] */
@@ -396,6 +397,7 @@ void        cr_optim_free(cr_optim *opt);
 cr_status   cr_optim_step(cr_optim *opt);                  /* parameters without gradient are left alone */
 cr_status   cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror);          /* p's value in another float dtype: written
                                                               now and by every step, in the same pass; CR_NONE: no more */
+cr_status   cr_optim_backward(cr_optim *opt, const cr_tensor *loss);          /* cr_backward and cr_optim_step in one: each parameter steps as soon as its gradient is complete, which is not kept; after a failure some have stepped */
 cr_status   cr_optim_set_lr(cr_optim *opt, double lr);     /* every group */
 double      cr_optim_lr(const cr_optim *opt);
 int64_t     cr_optim_steps(const cr_optim *opt);

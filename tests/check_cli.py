@@ -272,6 +272,26 @@ def other_devices_threads_and_optimizers(folder: Path) -> None:
 
 
 @test
+def steps_of_several_batches_and_inside_the_backward_pass(folder: Path) -> None:
+    text = corpus(folder)
+    words = ["train", "--data", text, *SMALL, "--steps", 20]
+    run(folder, *words, "--clip", 0, "--out", "after")
+    run(folder, *words, "--clip", 0, "--fuse-step", "--out", "inside")
+    assert losses(folder / "after") == losses(folder / "inside") and weights(folder / "after") == weights(folder / "inside")
+    for wrong in (["--clip", 1], ["--clip", 0, "--accumulate", 2]):
+        assert "keeps no gradients" in run(folder, *words, *wrong, "--fuse-step", "--out", "no", code=2).stderr
+    run(folder, *words, "--accumulate", 3, "--out", "whole")
+    run(folder, *words, "--accumulate", 3, "--stop-at", 7, "--out", "parts")
+    run(folder, "train", "--resume", "parts")
+    assert weights(folder / "whole") == weights(folder / "parts")
+    # a step of one batch of 8 windows, and of two of 4, hold the same windows: the same first loss
+    run(folder, "train", "--data", text, *small(batch=8), "--steps", 3, "--out", "one")
+    run(folder, "train", "--data", text, *SMALL, "--steps", 3, "--accumulate", 2, "--out", "two")
+    one, two = losses(folder / "one"), losses(folder / "two")
+    assert all(abs(one[i] - two[i]) < 1e-4 for i in one), (one, two)
+
+
+@test
 def a_diverging_run_says_so(folder: Path) -> None:
     text = corpus(folder)
     words = ["train", "--data", text, *small(warmup=0), "--steps", 50, "--optimizer", "sgd", "--lr", "1e12", "--clip", "0"]

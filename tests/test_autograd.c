@@ -38,6 +38,34 @@ TEST(accumulates_over_uses_and_calls) {
     }
 }
 
+/* Overlapping parts of one tensor, and rows of it: their gradients are added where the first one lies. */
+static cr_tensor *use_parts(int n, const cr_tensor *const *in, void *ctx) {
+    const cr_tensor *x = in[0], *index = ctx;
+    (void)n;
+    cr_tensor *h = cr_mul(x, x), *part = cr_slice(h, 0, 1, 5, 2), *row = cr_select(h, 0, 3), *rows = cr_embedding(h, index);
+    cr_tensor *sum = cr_add(cr_add(total(cr_mul(part, part)), total(cr_exp(row))), total(cr_mul(rows, rows)));
+    return cr_add(sum, total(cr_mul(cr_slice(h, 1, 0, 2, 1), cr_slice(h, 1, 1, 3, 1))));
+}
+
+TEST(parts_add_to_one_gradient) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_generator *g = cr_generator_new(test_seed());
+        cr_tensor *index = cr_from((int64_t[]){4, 0, 4}, CR_LIST(3), CR_I64, d), *x = cr_requires_grad_(cr_randn(CR_LIST(5, 3), CR_F64, d, g), true);
+        OK(cr_gradcheck(use_parts, index, 1, (const cr_tensor *[]){x}, NULL));
+        OK(cr_gradgradcheck(use_parts, index, 1, (const cr_tensor *[]){x}, NULL));
+        /* a cotangent that somebody else reads is left alone: dy/dh = 1 serves h and k alike */
+        cr_tensor *h = cr_mul_scalar(x, 1), *k = cr_mul_scalar(x, 1), *part = cr_select(h, 0, 1), *y = cr_add(h, k);
+        OK(cr_retain_grad(h));
+        OK(cr_retain_grad(k));
+        OK(cr_backward(cr_add(total(y), total(part)), CR_NONE, NULL));
+        CHECK(cr_item(total(cr_grad(k))) == 15, "k's gradient was written to: sum %g", cr_item(total(cr_grad(k))));
+        CHECK(cr_item(total(cr_grad(h))) == 18, "h's gradient: sum %g", cr_item(total(cr_grad(h))));
+        cr_generator_free(g);
+        cr_scope_end();
+    }
+}
+
 TEST(broadcast_and_promotion_are_undone) {
     EACH_DEVICE(d) {
         cr_scope_begin();
@@ -219,6 +247,40 @@ TEST(checkpointing_gives_the_same_gradients) {
         OK(cr_read(cr_grad(w), CR_F64, hw, sizeof hw));
         CHECK(!memcmp(gx, hx, sizeof gx) && !memcmp(gw, hw, sizeof gw), "gradients differ: %g %g, %g %g", gx[0], hx[0], gw[0], hw[0]);
         cr_generator_free(g);
+        cr_scope_end();
+    }
+}
+
+/* on_grad: once for each leaf, complete, and when writing to the leaf can do no harm. */
+static cr_status halve(cr_tensor *leaf, const cr_tensor *g, void *ctx) {
+    ++*(int *)ctx;
+    return cr_sub_(leaf, cr_mul_scalar(g, 0.5)) ? CR_OK : cr_error_status();
+}
+static cr_status refuse(cr_tensor *leaf, const cr_tensor *g, void *ctx) { (void)leaf; (void)g; (void)ctx; return CR_RUNTIME; }
+static cr_tensor *times_w(int n, const cr_tensor *const *in, void *ctx) { (void)n; return cr_mul(in[0], ctx); }
+
+TEST(gradients_taken_as_they_come) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        int calls = 0;
+        cr_backward_options o = {.on_grad = halve, .ctx = &calls};
+        cr_tensor *x = leaf3(1, 2, 3, d), *w = leaf3(2, 2, 2, d), *h = cr_mul(x, w);
+        OK(cr_backward(total(cr_mul(h, w)), CR_NONE, &o));              /* x w^2:  dx = w^2, dw = 2 x w, each from two uses */
+        EXPECT3(x, -1, 0, 1);
+        EXPECT3(w, 0, -2, -4);
+        CHECK(calls == 2, "called %d times", calls);
+        CHECK(cr_is_none(cr_grad(x)) && cr_is_none(cr_grad(w)), "a gradient was kept");
+        /* a checkpoint reads its leaves again: they are written at the end */
+        cr_tensor *a = leaf3(1, 2, 3, d), *b = leaf3(2, 2, 2, d);
+        calls = 0;
+        OK(cr_backward(total(cr_mul(cr_checkpoint(times_w, b, 1, (const cr_tensor *[]){a}), b)), CR_NONE, &o));
+        EXPECT3(a, -1, 0, 1);
+        EXPECT3(b, 0, -2, -4);
+        CHECK(calls == 2, "with a checkpoint called %d times", calls);
+        FAILS(CR_BAD_VALUE, "excludes retain_graph", cr_backward(total(x), CR_NONE, &(cr_backward_options){.on_grad = halve, .ctx = &calls, .retain_graph = true}));
+        FAILS(CR_RUNTIME, "on_grad failed without a message", cr_backward(total(x), CR_NONE, &(cr_backward_options){.on_grad = refuse}));
+        OK(cr_backward(total(x), CR_NONE, NULL));
+        FAILS(CR_RUNTIME, "has a gradient already", cr_backward(total(x), CR_NONE, &o));
         cr_scope_end();
     }
 }

@@ -226,6 +226,34 @@ static void run_close(run *r) {
     cr_loader_free(r->loader); cr_tokens_free(r->tokens); cr_optim_free(r->opt); cr_gpt_free(r->m); cr_generator_free(r->g);
 }
 
+/* Steps inside the backward pass have the bits of steps after it; the embedding is tied to the head. */
+TEST(stepping_in_the_backward_pass) {
+    run a, b;
+    if (run_open(&a, 5) && run_open(&b, 5))
+        for (int i = 0; i < 4; i++) {
+            run *both[2] = {&a, &b};
+            for (int k = 0; k < 2; k++) {
+                cr_scope_begin();
+                cr_tensor *x = NULL, *y = NULL;
+                OK(cr_loader_next(both[k]->loader, &x, &y));
+                cr_tensor *loss = cr_gpt_loss(both[k]->m, x, y, true);
+                if (k) OK(cr_optim_backward(b.opt, loss));
+                else OK(cr_backward(loss, CR_NONE, NULL));
+                if (!k) OK(cr_optim_step(a.opt));
+                cr_params_zero_grad(cr_gpt_params(a.m));
+                cr_scope_end();
+            }
+        }
+    cr_params *p = cr_gpt_params(a.m), *q = cr_gpt_params(b.m);
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        const cr_tensor *s = cr_params_at(p, i), *t = cr_params_at(q, i);
+        CHECK(!memcmp(cr_data(s), cr_data(t), (size_t)cr_numel(s) * sizeof(float)), "the bits of %s differ", cr_params_name(p, i));
+        CHECK(cr_is_none(cr_grad(t)), "%s kept its gradient", cr_params_name(p, i));
+    }
+    CHECK(cr_optim_steps(b.opt) == 4, "%lld steps", (long long)cr_optim_steps(b.opt));
+    run_close(&a); run_close(&b);
+}
+
 static void run_steps(run *r, int n, double *losses) {
     for (int i = 0; i < n; i++) {
         cr_scope_begin();

@@ -11,9 +11,9 @@ enum { RUN_KEPT = 40 };
 typedef struct settings {
     file_list data;
     const char *tokens, *tokenizer, *optimizer, *out, *resume, *device;
-    int64_t layers, heads, width, context, batch, steps, warmup, seed, threads, eval_every, save_every, stop_at, sample;
+    int64_t layers, heads, width, context, batch, accumulate, steps, warmup, seed, threads, eval_every, save_every, stop_at, sample;
     double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
-    bool overwrite;
+    bool overwrite, fuse_step;
 } settings;
 
 typedef struct run {

@@ -127,21 +127,30 @@ static void run_close(run *r) {
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-/* One update; *loss is the batch's, *norm the gradients' before clipping (NaN when --clip is 0). */
-static cr_status train_step(run *r, double lr, double *loss, double *norm) {
-    cr_params *p = cr_gpt_params(r->model);
+/* Loss and gradients of one batch, which counts as 1 / --accumulate of the update; with --fuse-step the update too. */
+static cr_status batch_step(run *r, double *loss) {
     cr_tensor *x = NULL, *y = NULL;
+    const double share = 1 / (double)r->s->accumulate;
     cr_scope_begin();
     cr_status status = cr_loader_next(r->loader, &x, &y);
     cr_tensor *l = status ? NULL : cr_gpt_loss(r->model, x, y, true);
-    if (!status) status = cr_backward(l, CR_NONE, NULL);
-    *norm = NAN;
-    if (!status && r->s->clip > 0) status = cr_params_clip_grad_norm(p, r->s->clip, norm);
-    if (!status) status = cr_optim_set_lr(r->optim, lr);
-    if (!status) status = cr_optim_step(r->optim);
-    cr_params_zero_grad(p);
-    *loss = status ? NAN : cr_item(l);
+    if (!status && share < 1) l = cr_mul_scalar(l, share);
+    if (!status) status = r->s->fuse_step ? cr_optim_backward(r->optim, l) : cr_backward(l, CR_NONE, NULL);
+    if (!status) *loss += cr_item(l);
     cr_scope_end();
+    return status;
+}
+
+/* One update; *loss is the mean of its batches', *norm the gradients' before clipping (NaN when --clip is 0). */
+static cr_status train_step(run *r, double lr, double *loss, double *norm) {
+    cr_params *p = cr_gpt_params(r->model);
+    cr_status status = cr_optim_set_lr(r->optim, lr);
+    *loss = 0;
+    *norm = NAN;
+    for (int64_t i = 0; i < r->s->accumulate && !status; i++) status = batch_step(r, loss);
+    if (!status && r->s->clip > 0) status = cr_params_clip_grad_norm(p, r->s->clip, norm);
+    if (!status && !r->s->fuse_step) status = cr_optim_step(r->optim);
+    cr_params_zero_grad(p);
     return status;
 }
 
@@ -219,7 +228,7 @@ static int train_steps(run *r, bool *over) {
         const double lr = cr_schedule_lr(&schedule, r->step), begun = cr_os_seconds();
         double loss, norm;
         if (train_step(r, lr, &loss, &norm)) return progress_end(&bar), cli_fail_library();
-        const double took = cr_os_seconds() - begun, rate = (double)(s->batch * s->context) / took;
+        const double took = cr_os_seconds() - begun, rate = (double)(s->batch * s->accumulate * s->context) / took;
         r->step++;
         r->seconds += took;
         log_step(r, loss, lr, norm);
@@ -298,7 +307,7 @@ static double recent_mean(const series *s, int64_t n) {
 
 static int finish(run *r, int64_t first) {
     char time[32], tokens[32], rate[32], curve[4096], weights[4096], title[160];
-    const double n = (double)(r->s->batch * r->s->context), done = (double)r->step * n;
+    const double n = (double)(r->s->batch * r->s->accumulate * r->s->context), done = (double)r->step * n;
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
     if (!run_save(r)) return CLI_FAILED;
     runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f}", (long long)r->step, r->seconds);
@@ -350,6 +359,8 @@ static int train(run *r) {
     if (r->s->resume && !run_restore_settings(r, &code)) return code;
     if (isnan(r->s->min_lr)) r->s->min_lr = r->s->lr / 10;
     if ((code = fit_warmup(r->command, r->s)) != CLI_OK) return code;
+    if (r->s->fuse_step && (r->s->clip > 0 || r->s->accumulate > 1))
+        return usage_error(r->command, "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld", r->s->clip, (long long)r->s->accumulate);
     if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !make_model(r)) return CLI_FAILED;
     if (r->s->resume && !run_restore(r)) return CLI_FAILED;
     if (!make_folder(r)) return CLI_FAILED;
@@ -363,7 +374,7 @@ static int train(run *r) {
 
 int cli_train(int argc, char **argv) {
     settings s = {.tokenizer = "chars", .optimizer = "adamw", .out = "run", .layers = 4, .heads = 4, .width = 128, .context = 64, .batch = 12,
-                  .steps = 2000, .warmup = 100, .seed = 1337, .eval_every = 250, .save_every = 1000, .sample = 300, .lr = 1e-3, .min_lr = NAN, .weight_decay = 0.1,
+                  .accumulate = 1, .steps = 2000, .warmup = 100, .seed = 1337, .eval_every = 250, .save_every = 1000, .sample = 300, .lr = 1e-3, .min_lr = NAN, .weight_decay = 0.1,
                   .beta1 = 0.9, .beta2 = 0.99, .clip = 1.0};
     const double many = 0x1p31 - 1, any = 0x1p53;
     option options[] = {
@@ -376,6 +387,7 @@ int cli_train(int argc, char **argv) {
         {"context", OPTION_INT, &s.context, "N", "tokens the model sees", 1, many, true, false},
         {"dropout", OPTION_REAL, &s.dropout, "P", "share of activations dropped while training", 0, 0.999, true, false},
         {"batch", OPTION_INT, &s.batch, "N", "windows of the context in a step", 1, many, true, false},
+        {"accumulate", OPTION_INT, &s.accumulate, "N", "batches whose gradients add up to one step", 1, many, true, false},
         {"steps", OPTION_INT, &s.steps, "N", "updates", 1, any, true, false},
         {"optimizer", OPTION_CHOICE, &s.optimizer, "adamw|adam|sgd|lion|muon", "sgd's momentum is --beta1", 0, 0, true, false},
         {"lr", OPTION_REAL, &s.lr, "X", "highest learning rate", 0, any, true, false},
@@ -385,6 +397,7 @@ int cli_train(int argc, char **argv) {
         {"beta1", OPTION_REAL, &s.beta1, "X", "decay of the mean gradient", 0, 0.999999, true, false},
         {"beta2", OPTION_REAL, &s.beta2, "X", "decay of the mean squared gradient", 0, 0.999999, true, false},
         {"clip", OPTION_REAL, &s.clip, "X", "largest joint norm of the gradients; 0: no limit", 0, any, true, false},
+        {"fuse-step", OPTION_FLAG, &s.fuse_step, NULL, "weights step inside the backward pass, no gradient is kept: less memory; needs --clip 0", 0, 0, false, false},
         {"seed", OPTION_INT, &s.seed, "N", "of weights, order of the text, dropout and sample", 0, any, true, false},
         {"out", OPTION_TEXT, &s.out, "DIR", "where the run is kept", 0, 0, false, false},
         {"overwrite", OPTION_FLAG, &s.overwrite, NULL, "even where --out holds a run already", 0, 0, false, false},

@@ -39,18 +39,25 @@ cr_status cr_broadcast(const char *op, int na, const int64_t *a, int nb, const i
 void      cr_strides_contiguous(int ndim, const int64_t *shape, int64_t *strides);
 cr_meta   cr_meta_of(const cr_tensor *t);           /* dtype and shape, contiguous */
 
+/* Gives up one reference: was it the last?  Who holds the only one shares it with nobody, so no atomic write is needed. */
+static inline bool cr_unref(atomic_int *refs) {
+    return atomic_load_explicit(refs, memory_order_acquire) == 1 || atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
+}
+
 /* ---- storage (storage.c): bytes on one device */
 typedef struct cr_storage {
     atomic_int refs;
     atomic_uint version;                            /* one more after every in-place write */
     atomic_uint rewrites;                           /* one more after every in-place write that the graph recorded: views made before are stale */
+    bool inside;                                    /* this struct lies in the memory that free gives back */
     void *data;                                     /* an address, or whatever the device uses as one */
     size_t bytes;
     const cr_device *dev;
-    void (*free)(struct cr_storage *s);             /* gives data back (not the struct); set by whoever made the storage */
+    void (*free)(struct cr_storage *s);             /* gives data back; set by whoever made the storage */
     void (*done)(void *ctx); void *ctx;             /* of borrowed memory */
 } cr_storage;
 cr_storage *cr_storage_new(void *data, size_t bytes, const cr_device *dev, void (*free)(cr_storage *));  /* refs 1; takes data, also on failure */
+cr_storage *cr_storage_place(void *memory, void *data, size_t bytes, const cr_device *dev, void (*free)(cr_storage *));   /* the struct at `memory`, which free gives back with the data */
 cr_storage *cr_storage_retain(cr_storage *s);
 void        cr_storage_release(cr_storage *s);
 
@@ -83,8 +90,9 @@ struct cr_tensor {
 };
 /* All of these put the new handle into the thread's scope. */
 cr_tensor *cr_tensor_new(cr_storage *s, const cr_device *dev, const cr_meta *m);   /* takes the caller's reference to s, also on failure; s NULL: meta */
+cr_tensor *cr_tensor_like(cr_storage *s, const cr_tensor *t, cr_dtype dt);         /* contiguous, of t's shape; takes s as cr_tensor_new does */
 cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m);                  /* same storage; no graph; m NULL: same shape */
-void      *cr_tensor_data(const cr_tensor *t);      /* storage->data + offset */
+static inline void *cr_tensor_data(const cr_tensor *t) { return (char *)t->storage->data + t->offset * (int64_t)cr_dtype_size((cr_dtype)t->dtype); }
 void       cr_node_release(cr_node *n);             /* NULL is fine; long chains are freed iteratively */
 
 cr_tensor *cr_unscope(cr_tensor *t);                /* takes a handle out of every scope: the caller owns it; NULL is fine */

@@ -3,18 +3,22 @@
 
 #include <stdlib.h>
 
-cr_storage *cr_storage_new(void *data, size_t bytes, const cr_device *dev, void (*free_data)(cr_storage *)) {
-    cr_storage temporary = {.data = data, .bytes = bytes, .dev = dev, .free = free_data};
-    cr_storage *s = malloc(sizeof *s);
-    if (!s) {
-        if (free_data) free_data(&temporary);
-        return cr_fail(CR_NO_MEMORY, "storage", "out of memory"), NULL;
-    }
-    *s = temporary;
+static cr_storage *begin(cr_storage *s, void *data, size_t bytes, const cr_device *dev, void (*free_data)(cr_storage *), bool inside) {
+    *s = (cr_storage){.data = data, .bytes = bytes, .dev = dev, .free = free_data, .inside = inside};
     atomic_init(&s->refs, 1);
-    atomic_init(&s->version, 0);
-    atomic_init(&s->rewrites, 0);
     return s;
+}
+
+cr_storage *cr_storage_place(void *memory, void *data, size_t bytes, const cr_device *dev, void (*free_all)(cr_storage *)) {
+    return begin(memory, data, bytes, dev, free_all, true);
+}
+
+cr_storage *cr_storage_new(void *data, size_t bytes, const cr_device *dev, void (*free_data)(cr_storage *)) {
+    cr_storage *s = malloc(sizeof *s);
+    if (s) return begin(s, data, bytes, dev, free_data, false);
+    cr_storage temporary;
+    if (free_data) free_data(begin(&temporary, data, bytes, dev, free_data, true));
+    return cr_fail(CR_NO_MEMORY, "storage", "out of memory"), NULL;
 }
 
 cr_storage *cr_storage_retain(cr_storage *s) {
@@ -23,8 +27,9 @@ cr_storage *cr_storage_retain(cr_storage *s) {
 }
 
 void cr_storage_release(cr_storage *s) {
-    if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
-    if (s->free) s->free(s);
+    if (!s || !cr_unref(&s->refs)) return;
+    const bool inside = s->inside;
     if (s->done) s->done(s->ctx);
-    free(s);
+    if (s->free) s->free(s);
+    if (!inside) free(s);
 }

@@ -20,8 +20,8 @@ void cr_scope_begin(void) {
 
 static void scope_put(cr_scope *s, cr_tensor *t) {
     t->scope = s;
+    t->scope_prev = t->scope_next = NULL;
     if (!s) return;
-    t->scope_prev = NULL;
     t->scope_next = s->first;
     if (s->first) s->first->scope_prev = t;
     s->first = t;
@@ -90,7 +90,7 @@ static void bury(void) {
 }
 
 void cr_node_release(cr_node *n) {
-    if (!n || atomic_fetch_sub_explicit(&head(n)->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!n || !cr_unref(&head(n)->refs)) return;
     head(n)->next_dead = dead.nodes;
     dead.nodes = n;
     bury();
@@ -104,7 +104,7 @@ cr_tensor *cr_retain(const cr_tensor *t) {
 
 void cr_drop(const cr_tensor *t) {
     cr_tensor *m = (cr_tensor *)(uintptr_t)t;
-    if (!m || m == CR_NONE || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!m || m == CR_NONE || !cr_unref(&m->refs)) return;
     cr_unscope(m);
     m->scope_next = dead.tensors;
     dead.tensors = m;
@@ -129,14 +129,33 @@ static bool is_contiguous(const cr_tensor *t) {
     return true;
 }
 
+/* A handle in the thread's scope, but for its sizes and strides.  Field by field: clearing the whole struct would cost more than all else. */
+static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, int ndim, int64_t numel) {
+    cr_tensor *t = malloc(sizeof *t);
+    if (!t) {
+        cr_storage_release(s);
+        return cr_fail(CR_NO_MEMORY, "tensor", "out of memory"), NULL;
+    }
+    atomic_init(&t->refs, 1);
+    t->dtype = (uint8_t)dt;
+    t->ndim = (uint8_t)ndim;
+    t->flags = 0;
+    t->storage = s;
+    t->dev = dev;
+    t->offset = 0;
+    t->numel = numel;
+    t->node = NULL;
+    t->grad = NULL;
+    t->rewrites = s ? atomic_load_explicit(&s->rewrites, memory_order_relaxed) : 0;
+    scope_put(scope, t);
+    return t;
+}
+
 cr_tensor *cr_tensor_new(cr_storage *s, const cr_device *dev, const cr_meta *m) {
     int64_t numel;
-    cr_tensor *t = NULL;
-    if (cr_shape_check("tensor", m->ndim, m->shape, m->dtype, &numel) == CR_OK && !(t = malloc(sizeof *t)))
-        cr_fail(CR_NO_MEMORY, "tensor", "out of memory");
-    if (!t) { cr_storage_release(s); return NULL; }
-    *t = (cr_tensor){.dtype = (uint8_t)m->dtype, .ndim = (uint8_t)m->ndim, .storage = s, .dev = dev, .numel = numel};
-    atomic_init(&t->refs, 1);
+    if (cr_shape_check("tensor", m->ndim, m->shape, m->dtype, &numel) != CR_OK) { cr_storage_release(s); return NULL; }
+    cr_tensor *t = handle_new(s, dev, m->dtype, m->ndim, numel);
+    if (!t) return NULL;
     memcpy(t->shape, m->shape, sizeof(int64_t) * (size_t)m->ndim);
     if (m->strided) {
         memcpy(t->strides, m->strides, sizeof(int64_t) * (size_t)m->ndim);
@@ -145,9 +164,16 @@ cr_tensor *cr_tensor_new(cr_storage *s, const cr_device *dev, const cr_meta *m) 
         cr_strides_contiguous(m->ndim, m->shape, t->strides);
     }
     if (is_contiguous(t)) t->flags |= CR_FLAG_CONTIGUOUS;
-    if (s) t->rewrites = atomic_load_explicit(&s->rewrites, memory_order_relaxed);
-    scope_put(scope, t);
     return t;
+}
+
+cr_tensor *cr_tensor_like(cr_storage *s, const cr_tensor *t, cr_dtype dt) {
+    cr_tensor *y = handle_new(s, t->dev, dt, t->ndim, t->numel);
+    if (!y) return NULL;
+    y->flags = CR_FLAG_CONTIGUOUS;
+    for (int i = 0; i < t->ndim; i++) y->shape[i] = t->shape[i];
+    cr_strides_contiguous(t->ndim, t->shape, y->strides);
+    return y;
 }
 
 cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m) {
@@ -160,10 +186,6 @@ cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m) {
         m = &same;
     }
     return cr_tensor_new(t->storage ? cr_storage_retain(t->storage) : NULL, t->dev, m);
-}
-
-void *cr_tensor_data(const cr_tensor *t) {
-    return (char *)t->storage->data + t->offset * (int64_t)cr_dtype_size((cr_dtype)t->dtype);
 }
 
 /* ---- looking */

@@ -12,6 +12,7 @@ typedef struct walk {
     cr_node **heap; int64_t n, room;                /* a max-heap by seq of nodes whose cotangent waits; owns references */
     capture *captures; int n_captures;              /* cr_gradients: where to stop and hand out; NULL: leaves collect */
     uint64_t mark;                                  /* != 0: nodes marked mark | 1 lead to a capture, mark alone do not */
+    bool counted;                                   /* leaves' uses are: a leaf is visited when the last of them has been followed */
     struct walk *outer;
 } walk;
 
@@ -88,6 +89,19 @@ static cr_tensor *fit(cr_tensor *d, const cr_kept *in) {
 }
 
 /* ---- one node */
+static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent);
+
+/* Takes the cotangent that waits at n, if any, and visits n with it. */
+static cr_status take_up(walk *w, cr_node *n) {
+    cr_tensor *g = n->cotangent;
+    n->cotangent = NULL;
+    if (!g) return CR_OK;
+    cr_scope_begin();
+    cr_status bad = visit(w, n, g);
+    cr_scope_end();
+    cr_drop(g);
+    return bad;
+}
 static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
     for (cr_hook_entry *h = n->hooks; h && g; h = h->next) {
         cr_tensor *changed = h->hook(g, h->ctx);
@@ -140,12 +154,14 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
 }
 
 /* Opens what the node kept, runs the op's gradient, sends the results on.  Inside a scope of its own. */
-static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, bool *needs) {
+static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, cr_tensor **arrived, bool *needs) {
     bool graph = w->o.create_graph;
-    cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .differentiable = graph};
+    cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .arrived = arrived, .differentiable = graph};
     for (int i = 0; i < n->n; i++) {
         dx[i] = (cr_tensor *)(uintptr_t)CR_NONE;
         needs[i] = wanted(w, n->edges[i]);
+        cr_tensor *sum = needs[i] && !graph ? n->edges[i]->cotangent : NULL;
+        arrived[i] = sum && exclusive(sum) ? sum : NULL;
         if (!(in[i] = cr_kept_open(n, &n->in[i], graph || n->op->grafts ? n->edges[i] : NULL, i))) return cr_error_status();
     }
     if (!(c.out = cr_kept_open(n, &n->out, graph ? n : NULL, -1))) return cr_error_status();
@@ -156,10 +172,16 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
         if (!needs[i]) continue;
         cr_status bad = check_dx(&c, i, dx[i]);
         if (bad != CR_OK) return bad;
-        if (dx[i] == CR_NONE) continue;
+        if (dx[i] == CR_NONE || dx[i] == arrived[i]) continue;           /* the latter: added to by the op itself */
         cr_tensor *d = fit(dx[i], &n->in[i]);
         if (!d) return cr_error_status();
         if ((bad = deliver(w, n->edges[i], d)) != CR_OK) return bad;
+    }
+    for (int i = 0; i < n->n && w->counted; i++) {
+        cr_node *leaf = n->edges[i];
+        if (!leaf || leaf->op || --leaf->uses) continue;
+        cr_status bad = take_up(w, leaf);
+        if (bad != CR_OK) return bad;
     }
     return CR_OK;
 }
@@ -167,16 +189,17 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
 static cr_status differentiate(walk *w, cr_node *n, const cr_tensor *g) {
     enum { FEW = 8 };
     const cr_tensor *few_in[FEW];
-    cr_tensor *few_dx[FEW];
+    cr_tensor *few_dx[FEW], *few_arrived[FEW];
     bool few_needs[FEW];
     size_t count = (size_t)n->n;
-    void *memory = count > FEW ? malloc(count * (2 * sizeof(cr_tensor *) + sizeof(bool))) : NULL;
+    void *memory = count > FEW ? malloc(count * (3 * sizeof(cr_tensor *) + sizeof(bool))) : NULL;
     if (count > FEW && !memory) return cr_fail(CR_NO_MEMORY, n->op->name, "out of memory");
     const cr_tensor **in = memory ? memory : few_in;
     cr_tensor **dx = memory ? (cr_tensor **)memory + count : few_dx;
-    bool *needs = memory ? (bool *)((cr_tensor **)memory + 2 * count) : few_needs;
+    cr_tensor **arrived = memory ? (cr_tensor **)memory + 2 * count : few_arrived;
+    bool *needs = memory ? (bool *)((cr_tensor **)memory + 3 * count) : few_needs;
     bool mode = cr_set_grad_enabled(w->o.create_graph);
-    cr_status status = run_gradient(w, n, g, in, dx, needs);
+    cr_status status = run_gradient(w, n, g, in, dx, arrived, needs);
     cr_set_grad_enabled(mode);
     free(memory);
     return status;
@@ -197,7 +220,11 @@ static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
         for (int i = 0; i < w->n_captures; i++)     /* the same tensor may be asked for twice */
             if (w->captures[i].node == n) w->captures[i].grad = cr_retain(g);
     bool collects = n->head.handle && (n->op ? n->retains_grad : !w->captures);
-    if (bad == CR_OK && collects) {
+    if (bad == CR_OK && collects && !n->op && w->o.on_grad) {
+        if (n->head.handle->grad) return cr_fail(CR_RUNTIME, "backward", "a leaf has a gradient already: with on_grad nothing accumulates, cr_set_grad(leaf, CR_NONE)");
+        bad = w->o.on_grad(n->head.handle, g, w->o.ctx);
+        if (bad != CR_OK && !cr_error()) cr_fail(bad, "backward", "on_grad failed without a message");
+    } else if (bad == CR_OK && collects) {
         bool mode = cr_set_grad_enabled(w->o.create_graph);
         bad = collect(w, n->head.handle, g, g != cotangent || atomic_load(&g->refs) == 1);
         cr_set_grad_enabled(mode);
@@ -218,12 +245,7 @@ static cr_status run(walk *w) {
     current = w;
     while (w->n && bad == CR_OK) {
         cr_node *n = heap_pop(w);
-        cr_tensor *g = n->cotangent;
-        n->cotangent = NULL;
-        cr_scope_begin();
-        bad = visit(w, n, g);
-        cr_scope_end();
-        cr_drop(g);
+        bad = take_up(w, n);
         cr_node_release(n);
     }
     current = w->outer;
@@ -267,11 +289,55 @@ static cr_status finish(walk *w, cr_status bad) {
     return bad;
 }
 
+/* ---- every node below the roots */
+typedef struct list { cr_node **items; size_t n, room; } list;
+static cr_status list_add(list *l, cr_node *n, uint64_t mark) {
+    if (n->mark == mark) return CR_OK;
+    n->mark = mark;
+    if (l->n == l->room) {
+        size_t room = l->room ? 2 * l->room : 256;
+        cr_node **items = realloc(l->items, room * sizeof *items);
+        if (!items) return cr_fail(CR_NO_MEMORY, "backward", "out of memory");
+        l->items = items;
+        l->room = room;
+    }
+    l->items[l->n++] = n;
+    return CR_OK;
+}
+
+static cr_status reachable(const walk *w, uint64_t mark, list *l) {
+    cr_status bad = CR_OK;
+    for (int64_t i = 0; i < w->n && bad == CR_OK; i++) bad = list_add(l, w->heap[i], mark);
+    for (size_t i = 0; i < l->n && bad == CR_OK; i++)
+        for (int k = 0; k < l->items[i]->n && bad == CR_OK; k++)
+            if (l->items[i]->edges[k]) bad = list_add(l, l->items[i]->edges[k], mark);
+    return bad;
+}
+
+/* With checkpoints nothing is counted: what they recompute has more edges to the leaves, and reads them. */
+static cr_status count_uses(walk *w) {
+    list seen = {0};
+    cr_status bad = reachable(w, atomic_fetch_add(&next_mark, 2), &seen);
+    w->counted = true;
+    for (size_t i = 0; i < seen.n; i++) seen.items[i]->uses = 0;
+    for (size_t i = 0; i < seen.n; i++) {
+        const cr_node *n = seen.items[i];
+        if (n->op && n->op->grafts) w->counted = false;
+        for (int k = 0; k < n->n; k++) if (n->edges[k]) n->edges[k]->uses++;
+    }
+    free(seen.items);
+    return bad;
+}
+
 cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o) {
     walk w = {.o = o ? *o : (cr_backward_options){0}};
+    if (w.o.on_grad && (w.o.retain_graph || w.o.create_graph))
+        return cr_fail(CR_BAD_VALUE, "backward", "on_grad may write to leaves: it excludes retain_graph and create_graph");
     bool mode = cr_set_grad_enabled(w.o.create_graph);
     cr_scope_begin();
-    cr_status bad = finish(&w, push_root(&w, "backward", y, cotangent));
+    cr_status bad = push_root(&w, "backward", y, cotangent);
+    if (bad == CR_OK && w.o.on_grad) bad = count_uses(&w);
+    bad = finish(&w, bad);
     cr_scope_end();
     cr_set_grad_enabled(mode);
     return bad;
@@ -283,36 +349,11 @@ static int by_seq(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-typedef struct list { cr_node **items; size_t n, room; } list;
-static bool list_add(list *l, cr_node *n) {
-    if (l->n == l->room) {
-        size_t room = l->room ? 2 * l->room : 256;
-        cr_node **items = realloc(l->items, room * sizeof *items);
-        if (!items) return false;
-        l->items = items;
-        l->room = room;
-    }
-    l->items[l->n++] = n;
-    return true;
-}
-
 /* Marks every node reachable from the roots; in order of rising seq a node leads on if it is asked for or one of its inputs does. */
 static cr_status mark_paths(walk *w) {
     list seen = {0};
-    cr_status bad = CR_OK;
     w->mark = atomic_fetch_add(&next_mark, 2);
-    for (int64_t i = 0; i < w->n; i++)
-        if (w->heap[i]->mark != w->mark) {
-            w->heap[i]->mark = w->mark;
-            if (!list_add(&seen, w->heap[i])) bad = cr_fail(CR_NO_MEMORY, "gradients", "out of memory");
-        }
-    for (size_t i = 0; i < seen.n && bad == CR_OK; i++)
-        for (int k = 0; k < seen.items[i]->n; k++) {
-            cr_node *next = seen.items[i]->edges[k];
-            if (!next || next->mark == w->mark) continue;
-            next->mark = w->mark;
-            if (!list_add(&seen, next)) bad = cr_fail(CR_NO_MEMORY, "gradients", "out of memory");
-        }
+    cr_status bad = reachable(w, w->mark, &seen);
     if (bad == CR_OK) qsort(seen.items, seen.n, sizeof *seen.items, by_seq);
     for (size_t i = 0; i < seen.n && bad == CR_OK; i++) {
         cr_node *n = seen.items[i];

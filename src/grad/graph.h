@@ -26,6 +26,7 @@ struct cr_node {
     int n;
     bool saved, freed, retains_grad;
     uint64_t mark;                                  /* of the walk that last visited it, see backward.c */
+    int64_t uses;                                   /* of a leaf, in a walk with on_grad: edges to it that have not been followed yet */
     cr_tensor *cotangent;                           /* owned; what has arrived in the walk under way */
     cr_hook_entry *hooks;
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */

@@ -214,6 +214,10 @@ static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         const cr_gradient *d = &gradients[i];
         const cr_tensor *in[CR_MAX_INPUTS + 2];
         if (!d->program) continue;
+        if (d->n == 1 && !d->program->n_instr && d->program->out[0] == 0 && d->from[0] == p->n_in + 1) {       /* dx = g, as for a sum */
+            dx[i] = (cr_tensor *)(uintptr_t)g;
+            continue;
+        }
         for (int j = 0; j < d->n; j++)
             in[j] = d->from[j] < p->n_in ? c->in[d->from[j]] : d->from[j] == p->n_in ? c->out : g;
         dx[i] = cr_apply_program(d->program, in, q->params);
@@ -238,7 +242,62 @@ static cr_ew_params ew_params(const cr_program *p, const double *params) {
     return q;
 }
 
+/* ---- the short way: contiguous tensors of one shape, float dtype and device, and numbers.  Nothing to promote, broadcast or move. */
+
+/* The first operand that is not a number, where all go the short way; else NULL. */
+static const cr_tensor *short_way(const cr_program *p, const cr_tensor *const *in) {
+    const cr_tensor *lead = NULL;
+    if (anomaly || p->rule == CR_RULE_BITS || p->rule == CR_RULE_WHERE) return NULL;
+    for (int i = 0; i < p->n_in && !lead; i++) {
+        if (!in[i]) return NULL;
+        if (!(in[i]->flags & CR_FLAG_WEAK)) lead = in[i];
+    }
+    if (!lead || lead->dtype < CR_F16) return NULL;
+    for (int i = 0; i < p->n_in; i++) {
+        const cr_tensor *t = in[i];
+        if (t == lead && t->flags & CR_FLAG_CONTIGUOUS) continue;
+        if (!t || t->dev != lead->dev) return NULL;
+        if (t->flags & CR_FLAG_WEAK) continue;
+        if (!(t->flags & CR_FLAG_CONTIGUOUS) || t->dtype != lead->dtype || t->ndim != lead->ndim) return NULL;
+        for (int d = 0; d < lead->ndim; d++) if (t->shape[d] != lead->shape[d]) return NULL;
+    }
+    return lead;
+}
+
+/* The walk has one axis; further strides are never read. */
+static void short_arg(cr_arg *a, const cr_tensor *t) {
+    a->data = t->dev->host ? cr_tensor_data(t) : NULL;
+    a->storage = t->storage;
+    a->offset = t->offset;
+    a->dtype = (cr_dtype)t->dtype;
+    a->strides[0] = !(t->flags & CR_FLAG_WEAK);
+}
+
+static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params) {
+    const cr_device *dev = lead->dev;
+    const cr_dtype dt = (cr_dtype)lead->dtype, result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
+    cr_storage *s = dev->kernels->allocate(dev, (size_t)lead->numel * cr_dtype_size(result));
+    cr_tensor *out = s ? cr_tensor_like(s, lead, result) : NULL;
+    if (!out) return NULL;
+    cr_walk w;
+    w.program = p; w.params = params; w.compute = dt == CR_F64 ? CR_F64 : CR_F32;
+    w.ndim = 1; w.shape[0] = w.numel = lead->numel;
+    w.n_out = 1; w.n_in = p->n_in;
+    short_arg(&w.out[0], out);
+    for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
+    cr_status bad = dev->kernels->elementwise(&w, 1);
+    if (bad == CR_OK && p->differentiable && !grad_disabled && recorder && result != CR_BOOL) {
+        cr_ew_params q = ew_params(p, params);
+        cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in, .dev = dev, .out = out};
+        if (records(&c)) bad = recorder->record(&c, in, out);
+    }
+    if (bad != CR_OK) { cr_release(out); return NULL; }
+    return out;
+}
+
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params) {
+    const cr_tensor *lead = short_way(p, in);
+    if (lead) return run_short(p, lead, in, params);
     cr_ew_params q = ew_params(p, params);
     return cr_apply(&cr_op_elementwise, p->n_in, in, &q);
 }

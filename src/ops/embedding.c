@@ -31,10 +31,20 @@ static cr_status embedding_forward(const cr_call *c, cr_tensor *out, cr_tensor *
 
 typedef struct rows_params { int64_t V; } rows_params;
 
-/* y = w[index]:  dw = embedding_bwd(g, index) */
+/* y[index[i]] += g[i] */
+static cr_status add_rows(const cr_device *dev, cr_tensor *y, const cr_tensor *g, const cr_tensor *index) {
+    cr_tensor *dense = cr_packed(g), *rows = dense ? as_rows(dense, y->shape[1]) : NULL, *at = cr_shaped(index, 1, &index->numel);
+    cr_status status = rows && at ? dev->kernels->add_rows(y, at, rows) : cr_error_status();
+    cr_release(dense); cr_release(rows); cr_release(at);
+    return status;
+}
+
+/* y = w[index]:  dw = embedding_bwd(g, index); rows that have arrived are added to: a tied table has its head's gradient already */
 static void embedding_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *w = c->in[0], *index = c->in[1];
-    if (c->needs[0]) dx[0] = cr_apply(&cr_op_embedding_bwd, 2, (const cr_tensor *const[]){g, index}, &(rows_params){w->shape[0]});
+    if (!c->needs[0]) return;
+    if (c->arrived[0] && g->numel) dx[0] = add_rows(c->dev, c->arrived[0], g, index) == CR_OK ? c->arrived[0] : NULL;
+    else dx[0] = cr_apply(&cr_op_embedding_bwd, 2, (const cr_tensor *const[]){g, index}, &(rows_params){w->shape[0]});
 }
 
 const cr_op cr_op_embedding = {
@@ -57,11 +67,7 @@ static cr_status bwd_forward(const cr_call *c, cr_tensor *out, cr_tensor *const 
     (void)aux;
     const cr_tensor *g = c->in[0], *index = c->in[1];
     cr_status status = cr_fill_elements(out, 0);
-    if (status != CR_OK || !g->numel) return status;
-    cr_tensor *rows = as_rows(g, out->shape[1]), *at = cr_shaped(index, 1, &index->numel);
-    status = rows && at ? c->dev->kernels->add_rows(out, at, rows) : cr_error_status();
-    cr_release(rows); cr_release(at);
-    return status;
+    return status == CR_OK && g->numel ? add_rows(c->dev, out, g, index) : status;
 }
 
 /* y = zeros with rows added:  dg = the cotangent's rows at index */

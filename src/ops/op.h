@@ -23,6 +23,7 @@ typedef struct cr_call {
     const cr_tensor *out;
     const cr_tensor *aux[CR_MAX_AUX];
     const bool *needs;                              /* gradients: is one for in[i] wanted? */
+    cr_tensor *const *arrived;                      /* gradients: arrived[i], if not NULL, is what others gave for in[i]; dx[i] may be added to it in place, and be it */
     bool differentiable;                            /* gradients: create_graph, so no fused kernels */
 } cr_call;
 

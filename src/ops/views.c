@@ -201,10 +201,16 @@ static cr_status slice_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return CR_OK;
 }
 
+/* y is a part of x:  the same part of what has arrived for x += g */
+static cr_tensor *add_to_part(const cr_call *c, const cr_tensor *g) {
+    const cr_tensor *sum = c->arrived[0], *part = cr_apply(c->op, 1, &sum, c->params);
+    return part && cr_add_((cr_tensor *)(uintptr_t)part, g) ? c->arrived[0] : NULL;
+}
+
 /* y = slice(x):  dx = unslice(g) */
 static void slice_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const slice_params *p = c->params;
-    dx[0] = cr_unslice(g, p->axis, p->start, p->step, c->in[0]->shape[p->axis]);
+    dx[0] = c->arrived[0] ? add_to_part(c, g) : cr_unslice(g, p->axis, p->start, p->step, c->in[0]->shape[p->axis]);
 }
 
 const cr_op cr_op_slice = {
@@ -268,7 +274,7 @@ static cr_status select_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 /* y = select(x, axis, index):  dx = unslice(g with the axis again) */
 static void select_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const select_params *p = c->params;
-    dx[0] = cr_unslice(cr_unsqueeze(g, p->axis), p->axis, p->index, 1, c->in[0]->shape[p->axis]);
+    dx[0] = c->arrived[0] ? add_to_part(c, g) : cr_unslice(cr_unsqueeze(g, p->axis), p->axis, p->index, 1, c->in[0]->shape[p->axis]);
 }
 
 const cr_op cr_op_select = {

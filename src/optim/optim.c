@@ -161,15 +161,20 @@ static cr_tensor *moment_new(const cr_tensor *p) {
     return t;
 }
 
+static cr_status make_moments(slot *s) {
+    for (int k = 0; k < rules[s->rule].moments; k++)
+        if (!s->moment[k] && !(s->moment[k] = moment_new(s->p))) return cr_error_status();
+    return CR_OK;
+}
+
 /* Everything that may fail for lack of memory, before the first parameter moves. */
 static cr_status prepare(cr_optim *opt) {
     for (int64_t i = 0; i < opt->count; i++) {
         slot *s = &opt->slots[i];
         const cr_tensor *g = cr_grad(s->p);
         if (!g) return cr_error_status();
-        if (!(s->stepping = !cr_is_none(g))) continue;
-        for (int k = 0; k < rules[s->rule].moments; k++)
-            if (!s->moment[k] && !(s->moment[k] = moment_new(s->p))) return cr_error_status();
+        s->stepping = !cr_is_none(g);
+        if (s->stepping && make_moments(s)) return cr_error_status();
     }
     return CR_OK;
 }
@@ -193,33 +198,41 @@ static bool together(const slot *a, const slot *b) {       /* do both run with t
         && cr_device_of(a->p) == cr_device_of(b->p);
 }
 
+/* What one parameter's update reads and writes, in the order of its program. */
+typedef struct operands { cr_tensor **out; const cr_tensor **in; } operands;
+static void add_operands(operands *o, const slot *s, const cr_tensor *g) {
+    *o->in++ = *o->out++ = s->p;
+    *o->in++ = g;
+    for (int k = 0; k < rules[s->rule].moments; k++) *o->in++ = *o->out++ = s->moment[k];
+    if (s->mirror) *o->out++ = s->mirror;
+}
+
 /* The slots that go with the first one still waiting, from `first` on, in one run over all of them. */
 static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, const cr_tensor **in) {
     const slot *lead = &opt->slots[first];
-    const int moments = rules[lead->rule].moments;
     double numbers[MAX_NUMBERS];
-    int64_t n = 0, n_out = 0, n_in = 0;
+    operands all = {out, in};
+    int64_t n = 0;
     numbers_for(opt, lead, numbers);
     for (int64_t i = first; i < opt->count; i++) {
         slot *s = &opt->slots[i];
         if (!s->stepping || !together(lead, s)) continue;
-        in[n_in++] = out[n_out++] = s->p;
-        in[n_in++] = cr_grad(s->p);
-        for (int k = 0; k < moments; k++) in[n_in++] = out[n_out++] = s->moment[k];
-        if (s->mirror) out[n_out++] = s->mirror;
+        add_operands(&all, s, cr_grad(s->p));
         s->stepping = false;
         n++;
     }
     return cr_program_update(program_of(lead->rule, lead), n, out, in, numbers);
 }
 
-static cr_status step_muon(cr_optim *opt, slot *s) {
+static bool is_muon(const slot *s) { return s->rule == MUON || s->rule == MUON_NESTEROV; }
+
+static cr_status step_muon(cr_optim *opt, slot *s, const cr_tensor *g) {
     const cr_optim_options *o = &opt->options[s->group];
     const double keep = 1 - o->lr * (s->decays ? o->weight_decay : 0);
     cr_scope_begin();
     cr_tensor *u = cr_empty_like(s->moment[0]);
     cr_status status = u ? cr_program_update(cr_program_find(rules[s->rule].name), 1, (cr_tensor *[]){s->moment[0], u},
-                                             (const cr_tensor *[]){s->moment[0], cr_grad(s->p)}, (double[]){o->momentum, 1 - o->momentum})
+                                             (const cr_tensor *[]){s->moment[0], g}, (double[]){o->momentum, 1 - o->momentum})
                          : cr_error_status();
     const cr_tensor *direction = status ? NULL : cr_muon_orthogonal(u);
     if (!status) status = direction ? cr_program_update(program_of(MUON_APPLY, s), 1, (cr_tensor *[]){s->p, s->mirror},
@@ -238,7 +251,7 @@ cr_status cr_optim_step(cr_optim *opt) {
     cr_status status = out && in ? prepare(opt) : cr_fail(CR_NO_MEMORY, "optim_step", "no memory for %lld parameters", (long long)opt->count);
     for (int64_t i = 0; i < opt->count && !status; i++) {
         slot *s = &opt->slots[i];
-        if (s->stepping) status = s->rule == MUON || s->rule == MUON_NESTEROV ? step_muon(opt, s) : step_together(opt, i, out, in);
+        if (s->stepping) status = is_muon(s) ? step_muon(opt, s, cr_grad(s->p)) : step_together(opt, i, out, in);
     }
     for (int64_t i = 0; i < opt->count && !status; i++) opt->slots[i].steps += !cr_is_none(cr_grad(opt->slots[i].p));
     if (!status) opt->steps++;
@@ -248,12 +261,42 @@ cr_status cr_optim_step(cr_optim *opt) {
     return status;
 }
 
+/* ---- stepping inside the backward pass: a gradient lives from its product to its update, still in the cache ---- */
+static slot *slot_of(cr_optim *opt, const cr_tensor *p) {
+    for (int64_t i = 0; i < opt->count; i++) if (opt->slots[i].p == p) return &opt->slots[i];
+    return NULL;
+}
+
+static cr_status step_one(cr_tensor *p, const cr_tensor *g, void *ctx) {
+    cr_optim *opt = ctx;
+    slot *s = slot_of(opt, p);
+    if (!s) return cr_set_grad(p, g);               /* not ours: it keeps its gradient, as ever */
+    cr_tensor *out[4];
+    const cr_tensor *in[4];
+    double numbers[MAX_NUMBERS];
+    cr_status status = make_moments(s);
+    if (!status && is_muon(s)) status = step_muon(opt, s, g);
+    else if (!status) {
+        add_operands(&(operands){out, in}, s, g);
+        numbers_for(opt, s, numbers);
+        status = cr_program_update(program_of(s->rule, s), 1, out, in, numbers);
+    }
+    s->steps += !status;
+    return status;
+}
+
+cr_status cr_optim_backward(cr_optim *opt, const cr_tensor *loss) {
+    if (!opt) return cr_fail_null("optim_backward", "the optimizer");
+    cr_status status = cr_backward(loss, CR_NONE, &(cr_backward_options){.on_grad = step_one, .ctx = opt});
+    opt->steps += !status;
+    return status;
+}
+
 /* ---- settings ---- */
 cr_status cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror) {
     static const char op[] = "optim_mirror";
     if (!opt || !p || !mirror) return cr_fail_null(op, !opt ? "the optimizer" : !p ? "p" : "mirror");
-    slot *s = NULL;
-    for (int64_t i = 0; i < opt->count && !s; i++) if (opt->slots[i].p == p) s = &opt->slots[i];
+    slot *s = slot_of(opt, p);
     if (!s) return cr_fail(CR_BAD_VALUE, op, "the optimizer has no such parameter");
     cr_status status = CR_OK;
     if (!cr_is_none(mirror)) {

@@ -284,12 +284,19 @@ void *cr_cpu_take(size_t bytes) {
 }
 
 static void give_back(cr_storage *s) { cr_cpu_give(s->data, s->bytes); }
+static void give_both(cr_storage *s) { cr_cpu_give(s, LINE + s->bytes); }
 
+/* Of a few bytes: the storage itself is the first line of the block. */
 cr_storage *cr_cpu_allocate(const cr_device *d, size_t bytes) {
+    _Static_assert(sizeof(cr_storage) <= LINE, "a storage fits a line");
     if (!cr_cpu_vec()) return cr_fail(CR_RUNTIME, "cpu", "this processor lacks x86-64-v2 (SSE4.2)"), NULL;
-    void *p = cr_cpu_take(bytes);
-    return p ? cr_storage_new(p, bytes, d, give_back) : NULL;
+    const bool few = bytes <= 16 * LINE;
+    char *p = cr_cpu_take(few ? LINE + bytes : bytes);
+    if (!p) return NULL;
+    return few ? cr_storage_place(p, p + LINE, bytes, d, give_both) : cr_storage_new(p, bytes, d, give_back);
 }
+
+bool cr_cpu_owns(const cr_storage *s) { return s->free == give_back || s->free == give_both; }
 
 cr_memory cr_cpu_memory(const cr_device *d) {
     (void)d;

@@ -337,7 +337,57 @@ static cr_status check(const cr_walk *w) {
     return CR_OK;
 }
 
+/* ---- few elements, f32, in order: one call of the compiled loop.  Our own storages end at whole lines, so that the loop's last
+ * vector may run over their end. */
+enum { TINY = 256 };
+
+static void run_loop(const struct cr_blocks *k, const cr_program *p, float *y, const float *const *x, const double *params, int64_t n) {
+    if (p->fused >= 0) {
+        float numbers[FEW];
+        for (int i = 0; i < p->n_param; i++) numbers[i] = (float)params[i];
+        k->fused[p->fused](&y, x, numbers, n);
+    } else {
+        const cr_instr *s = &p->instr[0];
+        k->f32[s->op](y, x[s->a], s->b < 0 ? NULL : x[s->b], s->c < 0 ? NULL : x[s->c], n);
+    }
+}
+
+static bool is_one_loop(const struct cr_blocks *k, const cr_program *p) {
+    if (p->fused >= 0) return p->fused < k->n_fused && p->n_param <= FEW;
+    return p->n_instr == 1 && p->n_param + p->n_const == 0 && p->out[0] == p->n_in && k->f32[p->instr[0].op];
+}
+
+/* May `padded` elements be read from a; written, where nothing but padding lies behind its n? */
+static bool room_behind(const cr_arg *a, int64_t n, int64_t padded, bool write) {
+    if (a->strides[0] != 1 || a->dtype != CR_F32) return false;
+    if (padded == n) return true;
+    const size_t end = (size_t)(a->offset + (write ? n : padded)) * sizeof(float), bytes = a->storage->bytes;
+    return cr_cpu_owns(a->storage) && (write ? end == bytes && a->offset % 16 == 0 : end <= (bytes + 63) / 64 * 64);
+}
+
+static bool run_tiny(const cr_walk *w) {
+    const cr_program *p = w->program;
+    const struct cr_blocks *k = cr_cpu_vec()->blocks;
+    const int64_t n = w->numel, padded = (n + k->lanes - 1) / k->lanes * k->lanes;
+    if (n > TINY || w->ndim != 1 || w->compute != CR_F32 || w->n_out != 1 || w->n_in > 3 || !is_one_loop(k, p)) return false;
+    if (!room_behind(&w->out[0], n, padded, true)) return false;
+    _Alignas(64) float number[3][TINY];
+    const float *x[3];
+    for (int i = 0; i < w->n_in; i++) {
+        const cr_arg *a = &w->in[i];
+        x[i] = a->data;
+        if (room_behind(a, n, padded, false)) continue;
+        if (a->strides[0] && n > 1) return false;
+        const float v = (float)cr_load_f64(a->data, a->dtype);
+        for (int64_t e = 0; e < padded; e++) number[i][e] = v;
+        x[i] = number[i];
+    }
+    run_loop(k, p, w->out[0].data, x, w->params, padded);
+    return true;
+}
+
 cr_status cr_cpu_elementwise(const cr_walk *walks, int64_t count) {
+    if (count == 1 && run_tiny(walks)) return CR_OK;
     for (int64_t i = 0, n; i < count; i += n) {
         int64_t numel = 0;
         for (n = 0; i + n < count && walks[i + n].program == walks[i].program && walks[i + n].compute == walks[i].compute; n++)
