@@ -893,70 +893,68 @@ static cr_program celu_dx = {"celu_bwd", "gradient of celu with respect to x", C
         2, 1, 1, 5, 1, celu_dx_k, celu_dx_code, {8}, 59, true, NULL, -1};
 static cr_gradient celu_grad[] = {{&celu_dx, 2, {0, 2}}};
 
-/* gelu(x) = x * phi */
-static const double gelu_k[] = {0.5, 1.0, 0.7071067811865476};
+/* gelu(x) = h + h * e */
+static const double gelu_k[] = {0.5, 0.7071067811865476};
 static const cr_instr gelu_code[] = {
-    {CR_OP_MUL, 0, 3, -1},            /* v0 = mul x k2 */
-    {CR_OP_ERF, 4, -1, -1},           /* v1 = erf v0 */
-    {CR_OP_ADD, 2, 5, -1},            /* v2 = add k1 v1 */
-    {CR_OP_MUL, 1, 6, -1},            /* v3 = mul k0 v2 */
-    {CR_OP_MUL, 0, 7, -1},            /* v4 = mul x v3 */
+    {CR_OP_MUL, 1, 0, -1},            /* v0 = mul k0 x */
+    {CR_OP_MUL, 0, 2, -1},            /* v1 = mul x k1 */
+    {CR_OP_ERF, 4, -1, -1},           /* v2 = erf v1 */
+    {CR_OP_MUL, 3, 5, -1},            /* v3 = mul v0 v2 */
+    {CR_OP_ADD, 3, 6, -1},            /* v4 = add v0 v3 */
 };
-/* gelu_bwd(x, g) = g * (phi + x * (K(1 / sqrt(2 * pi)) * EXP(K(-0.5) * (x * x)))) */
-static const double gelu_dx_k[] = {0.5, 1.0, 0.7071067811865476, 0.3989422804014327, -0.5};
+/* gelu_bwd(x, g) = g * (K(0.5) + K(0.5) * e + x * (K(1 / sqrt(2 * pi)) * EXP(K(-0.5) * (x * x)))) */
+static const double gelu_dx_k[] = {0.5, 0.7071067811865476, 0.3989422804014327, -0.5};
 static const cr_instr gelu_dx_code[] = {
-    {CR_OP_MUL, 0, 4, -1},            /* v0 = mul x k2 */
-    {CR_OP_ERF, 7, -1, -1},           /* v1 = erf v0 */
-    {CR_OP_ADD, 3, 8, -1},            /* v2 = add k1 v1 */
-    {CR_OP_MUL, 2, 9, -1},            /* v3 = mul k0 v2 */
+    {CR_OP_MUL, 0, 3, -1},            /* v0 = mul x k1 */
+    {CR_OP_ERF, 6, -1, -1},           /* v1 = erf v0 */
+    {CR_OP_MUL, 2, 7, -1},            /* v2 = mul k0 v1 */
+    {CR_OP_ADD, 2, 8, -1},            /* v3 = add k0 v2 */
     {CR_OP_MUL, 0, 0, -1},            /* v4 = mul x x */
-    {CR_OP_MUL, 6, 11, -1},           /* v5 = mul k4 v4 */
-    {CR_OP_EXP, 12, -1, -1},          /* v6 = exp v5 */
-    {CR_OP_MUL, 5, 13, -1},           /* v7 = mul k3 v6 */
-    {CR_OP_MUL, 0, 14, -1},           /* v8 = mul x v7 */
-    {CR_OP_ADD, 10, 15, -1},          /* v9 = add v3 v8 */
-    {CR_OP_MUL, 1, 16, -1},           /* v10 = mul g v9 */
+    {CR_OP_MUL, 5, 10, -1},           /* v5 = mul k3 v4 */
+    {CR_OP_EXP, 11, -1, -1},          /* v6 = exp v5 */
+    {CR_OP_MUL, 4, 12, -1},           /* v7 = mul k2 v6 */
+    {CR_OP_MUL, 0, 13, -1},           /* v8 = mul x v7 */
+    {CR_OP_ADD, 9, 14, -1},           /* v9 = add v3 v8 */
+    {CR_OP_MUL, 1, 15, -1},           /* v10 = mul g v9 */
 };
 static cr_program gelu_dx = {"gelu_bwd", "gradient of gelu with respect to x", CR_RULE_FLOAT,
-        2, 0, 5, 11, 1, gelu_dx_k, gelu_dx_code, {17}, 61, true, NULL, -1};
+        2, 0, 4, 11, 1, gelu_dx_k, gelu_dx_code, {16}, 61, true, NULL, -1};
 static cr_gradient gelu_grad[] = {{&gelu_dx, 2, {0, 2}}};
 
-/* gelu_tanh(x) = x * (K(0.5) * (K(1) + t)) */
-static const double gelu_tanh_k[] = {0.5, 1.0, 0.7978845608028654, 0.044715};
+/* gelu_tanh(x) = h + h * t */
+static const double gelu_tanh_k[] = {0.5, 0.7978845608028654, 0.035677408136300125};
 static const cr_instr gelu_tanh_code[] = {
-    {CR_OP_MUL, 0, 0, -1},            /* v0 = mul x x */
-    {CR_OP_MUL, 5, 0, -1},            /* v1 = mul v0 x */
-    {CR_OP_MUL, 4, 6, -1},            /* v2 = mul k3 v1 */
-    {CR_OP_ADD, 0, 7, -1},            /* v3 = add x v2 */
-    {CR_OP_MUL, 3, 8, -1},            /* v4 = mul k2 v3 */
-    {CR_OP_TANH, 9, -1, -1},          /* v5 = tanh v4 */
-    {CR_OP_ADD, 2, 10, -1},           /* v6 = add k1 v5 */
-    {CR_OP_MUL, 1, 11, -1},           /* v7 = mul k0 v6 */
-    {CR_OP_MUL, 0, 12, -1},           /* v8 = mul x v7 */
+    {CR_OP_MUL, 1, 0, -1},            /* v0 = mul k0 x */
+    {CR_OP_MUL, 0, 0, -1},            /* v1 = mul x x */
+    {CR_OP_MUL, 3, 5, -1},            /* v2 = mul k2 v1 */
+    {CR_OP_ADD, 2, 6, -1},            /* v3 = add k1 v2 */
+    {CR_OP_MUL, 0, 7, -1},            /* v4 = mul x v3 */
+    {CR_OP_TANH, 8, -1, -1},          /* v5 = tanh v4 */
+    {CR_OP_MUL, 4, 9, -1},            /* v6 = mul v0 v5 */
+    {CR_OP_ADD, 4, 10, -1},           /* v7 = add v0 v6 */
 };
 /* gelu_tanh_bwd(x, g) = g * (K(0.5) * (K(1) + t) + K(0.5) * x * (K(1) - t * t) * (K(sqrt(2 / pi)) + K(3 * 0.044715 * sqrt(2 / pi)) * (x * x))) */
-static const double gelu_tanh_dx_k[] = {0.5, 1.0, 0.7978845608028654, 0.044715, 0.10703222440890037};
+static const double gelu_tanh_dx_k[] = {0.5, 1.0, 0.7978845608028654, 0.035677408136300125, 0.10703222440890037};
 static const cr_instr gelu_tanh_dx_code[] = {
     {CR_OP_MUL, 0, 0, -1},            /* v0 = mul x x */
-    {CR_OP_MUL, 7, 0, -1},            /* v1 = mul v0 x */
-    {CR_OP_MUL, 5, 8, -1},            /* v2 = mul k3 v1 */
-    {CR_OP_ADD, 0, 9, -1},            /* v3 = add x v2 */
-    {CR_OP_MUL, 4, 10, -1},           /* v4 = mul k2 v3 */
-    {CR_OP_TANH, 11, -1, -1},         /* v5 = tanh v4 */
-    {CR_OP_ADD, 3, 12, -1},           /* v6 = add k1 v5 */
-    {CR_OP_MUL, 2, 13, -1},           /* v7 = mul k0 v6 */
-    {CR_OP_MUL, 2, 0, -1},            /* v8 = mul k0 x */
-    {CR_OP_MUL, 12, 12, -1},          /* v9 = mul v5 v5 */
-    {CR_OP_SUB, 3, 16, -1},           /* v10 = sub k1 v9 */
-    {CR_OP_MUL, 15, 17, -1},          /* v11 = mul v8 v10 */
-    {CR_OP_MUL, 6, 7, -1},            /* v12 = mul k4 v0 */
-    {CR_OP_ADD, 4, 19, -1},           /* v13 = add k2 v12 */
-    {CR_OP_MUL, 18, 20, -1},          /* v14 = mul v11 v13 */
-    {CR_OP_ADD, 14, 21, -1},          /* v15 = add v7 v14 */
-    {CR_OP_MUL, 1, 22, -1},           /* v16 = mul g v15 */
+    {CR_OP_MUL, 5, 7, -1},            /* v1 = mul k3 v0 */
+    {CR_OP_ADD, 4, 8, -1},            /* v2 = add k2 v1 */
+    {CR_OP_MUL, 0, 9, -1},            /* v3 = mul x v2 */
+    {CR_OP_TANH, 10, -1, -1},         /* v4 = tanh v3 */
+    {CR_OP_ADD, 3, 11, -1},           /* v5 = add k1 v4 */
+    {CR_OP_MUL, 2, 12, -1},           /* v6 = mul k0 v5 */
+    {CR_OP_MUL, 2, 0, -1},            /* v7 = mul k0 x */
+    {CR_OP_MUL, 11, 11, -1},          /* v8 = mul v4 v4 */
+    {CR_OP_SUB, 3, 15, -1},           /* v9 = sub k1 v8 */
+    {CR_OP_MUL, 14, 16, -1},          /* v10 = mul v7 v9 */
+    {CR_OP_MUL, 6, 7, -1},            /* v11 = mul k4 v0 */
+    {CR_OP_ADD, 4, 18, -1},           /* v12 = add k2 v11 */
+    {CR_OP_MUL, 17, 19, -1},          /* v13 = mul v10 v12 */
+    {CR_OP_ADD, 13, 20, -1},          /* v14 = add v6 v13 */
+    {CR_OP_MUL, 1, 21, -1},           /* v15 = mul g v14 */
 };
 static cr_program gelu_tanh_dx = {"gelu_tanh_bwd", "gradient of gelu_tanh with respect to x", CR_RULE_FLOAT,
-        2, 0, 5, 17, 1, gelu_tanh_dx_k, gelu_tanh_dx_code, {23}, 63, true, NULL, -1};
+        2, 0, 5, 16, 1, gelu_tanh_dx_k, gelu_tanh_dx_code, {22}, 63, true, NULL, -1};
 static cr_gradient gelu_tanh_grad[] = {{&gelu_tanh_dx, 2, {0, 2}}};
 
 /* silu(x) = x * SIGMOID(x) */
@@ -1527,9 +1525,9 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_CELU] = {"celu", "x where x > 0, else alpha (e^(x / alpha) - 1)", CR_RULE_FLOAT,
         1, 1, 1, 5, 1, celu_k, celu_code, {7}, 58, true, celu_grad, -1},
     [CR_ROW_GELU] = {"gelu", "x Phi(x), Phi the normal distribution", CR_RULE_FLOAT,
-        1, 0, 3, 5, 1, gelu_k, gelu_code, {8}, 60, true, gelu_grad, -1},
+        1, 0, 2, 5, 1, gelu_k, gelu_code, {7}, 60, true, gelu_grad, -1},
     [CR_ROW_GELU_TANH] = {"gelu_tanh", "x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu", CR_RULE_FLOAT,
-        1, 0, 4, 9, 1, gelu_tanh_k, gelu_tanh_code, {13}, 62, true, gelu_tanh_grad, -1},
+        1, 0, 3, 8, 1, gelu_tanh_k, gelu_tanh_code, {11}, 62, true, gelu_tanh_grad, -1},
     [CR_ROW_SILU] = {"silu", "x sigmoid(x)", CR_RULE_FLOAT,
         1, 0, 0, 2, 1, NULL, silu_code, {2}, 64, true, silu_grad, -1},
     [CR_ROW_MISH] = {"mish", "x tanh(softplus(x))", CR_RULE_FLOAT,

@@ -18,7 +18,7 @@ typedef enum cr_row {
     CR_ROW_BITWISE_XOR, CR_ROW_BITWISE_NOT, CR_ROW_LEFT_SHIFT, CR_ROW_RIGHT_SHIFT, CR_ROW_COUNT
 } cr_row;
 
-enum { CR_ROW_VALUES = 24 };                     /* of the largest row */
+enum { CR_ROW_VALUES = 23 };                     /* of the largest row */
 enum { CR_UPDATE_COUNT = 20 };                   /* each once more with its copy */
 
 #endif

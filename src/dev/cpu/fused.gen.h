@@ -794,14 +794,14 @@ static void fused_59(float *const *out, const float *const *in, const float *par
 /* gelu: x Phi(x), Phi the normal distribution */
 static void fused_60(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7071067811865476f);
+    const vec k0 = v_k(0.5f), k1 = v_k(0.7071067811865476f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
-        const vec v0 = v_mul(x, k2);
-        const vec v1 = v_erf(v0);
-        const vec v2 = v_add(k1, v1);
-        const vec v3 = v_mul(k0, v2);
-        const vec v4 = v_mul(x, v3);
+        const vec v0 = v_mul(k0, x);
+        const vec v1 = v_mul(x, k1);
+        const vec v2 = v_erf(v1);
+        const vec v3 = v_mul(v0, v2);
+        const vec v4 = v_add(v0, v3);
         STORE(out[0] + i, v4);
     }
 }
@@ -809,17 +809,17 @@ static void fused_60(float *const *out, const float *const *in, const float *par
 /* gradient of gelu with respect to x */
 static void fused_61(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7071067811865476f), k3 = v_k(0.3989422804014327f), k4 = v_k(-0.5f);
+    const vec k0 = v_k(0.5f), k1 = v_k(0.7071067811865476f), k2 = v_k(0.3989422804014327f), k3 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_mul(x, k2);
+        const vec v0 = v_mul(x, k1);
         const vec v1 = v_erf(v0);
-        const vec v2 = v_add(k1, v1);
-        const vec v3 = v_mul(k0, v2);
+        const vec v2 = v_mul(k0, v1);
+        const vec v3 = v_add(k0, v2);
         const vec v4 = v_mul(x, x);
-        const vec v5 = v_mul(k4, v4);
+        const vec v5 = v_mul(k3, v4);
         const vec v6 = v_exp(v5);
-        const vec v7 = v_mul(k3, v6);
+        const vec v7 = v_mul(k2, v6);
         const vec v8 = v_mul(x, v7);
         const vec v9 = v_add(v3, v8);
         const vec v10 = v_mul(g, v9);
@@ -830,46 +830,44 @@ static void fused_61(float *const *out, const float *const *in, const float *par
 /* gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu */
 static void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.044715f);
+    const vec k0 = v_k(0.5f), k1 = v_k(0.7978845608028654f), k2 = v_k(0.035677408136300125f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
-        const vec v0 = v_mul(x, x);
-        const vec v1 = v_mul(v0, x);
-        const vec v2 = v_mul(k3, v1);
-        const vec v3 = v_add(x, v2);
-        const vec v4 = v_mul(k2, v3);
+        const vec v0 = v_mul(k0, x);
+        const vec v1 = v_mul(x, x);
+        const vec v2 = v_mul(k2, v1);
+        const vec v3 = v_add(k1, v2);
+        const vec v4 = v_mul(x, v3);
         const vec v5 = v_tanh(v4);
-        const vec v6 = v_add(k1, v5);
-        const vec v7 = v_mul(k0, v6);
-        const vec v8 = v_mul(x, v7);
-        STORE(out[0] + i, v8);
+        const vec v6 = v_mul(v0, v5);
+        const vec v7 = v_add(v0, v6);
+        STORE(out[0] + i, v7);
     }
 }
 
 /* gradient of gelu_tanh with respect to x */
 static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
-    const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.044715f), k4 = v_k(0.10703222440890037f);
+    const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.035677408136300125f), k4 = v_k(0.10703222440890037f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
         const vec v0 = v_mul(x, x);
-        const vec v1 = v_mul(v0, x);
-        const vec v2 = v_mul(k3, v1);
-        const vec v3 = v_add(x, v2);
-        const vec v4 = v_mul(k2, v3);
-        const vec v5 = v_tanh(v4);
-        const vec v6 = v_add(k1, v5);
-        const vec v7 = v_mul(k0, v6);
-        const vec v8 = v_mul(k0, x);
-        const vec v9 = v_mul(v5, v5);
-        const vec v10 = v_sub(k1, v9);
-        const vec v11 = v_mul(v8, v10);
-        const vec v12 = v_mul(k4, v0);
-        const vec v13 = v_add(k2, v12);
-        const vec v14 = v_mul(v11, v13);
-        const vec v15 = v_add(v7, v14);
-        const vec v16 = v_mul(g, v15);
-        STORE(out[0] + i, v16);
+        const vec v1 = v_mul(k3, v0);
+        const vec v2 = v_add(k2, v1);
+        const vec v3 = v_mul(x, v2);
+        const vec v4 = v_tanh(v3);
+        const vec v5 = v_add(k1, v4);
+        const vec v6 = v_mul(k0, v5);
+        const vec v7 = v_mul(k0, x);
+        const vec v8 = v_mul(v4, v4);
+        const vec v9 = v_sub(k1, v8);
+        const vec v10 = v_mul(v7, v9);
+        const vec v11 = v_mul(k4, v0);
+        const vec v12 = v_add(k2, v11);
+        const vec v13 = v_mul(v10, v12);
+        const vec v14 = v_add(v6, v13);
+        const vec v15 = v_mul(g, v14);
+        STORE(out[0] + i, v15);
     }
 }
 
