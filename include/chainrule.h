@@ -285,6 +285,7 @@ cr_status  cr_split(const cr_tensor *x, int64_t size, int axis, int n, cr_tensor
 
 /* ---- reductions: n axes (CR_ALL: every one), keepdim leaves them as 1 --------------------------------------- */
 cr_tensor *cr_sum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* integers and bool sum as i64 */
+cr_tensor *cr_sum_squares(const cr_tensor *x);                                            /* of all elements, f16 and bf16 in f32 : (...) -> () */
 cr_tensor *cr_mean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
 cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* NaN wins; ties share the gradient */
 cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);

@@ -23,6 +23,7 @@ typedef struct op_case {
 
 /* ---- reductions */
 static cr_tensor *sum_all(inputs in) { return cr_sum(in[0], CR_ALL, false); }
+static cr_tensor *sum_squares(inputs in) { return cr_sum_squares(in[0]); }
 static cr_tensor *sum_0(inputs in) { return cr_sum(in[0], CR_LIST(0), false); }
 static cr_tensor *sum_1(inputs in) { return cr_sum(in[0], CR_LIST(1), true); }
 static cr_tensor *sum_last(inputs in) { return cr_sum(in[0], CR_LIST(-1), false); }
@@ -153,6 +154,10 @@ static const op_case op_cases[] = {
     {"sum", "last axis, long", sum_last, NUMBERS, false, 20011, {{SHAPE(3, 20011)}}},
     {"sum", "axis 0, long", sum_0, NUMBERS, false, 1031, {{SHAPE(1031, 37)}}},
     {"sum", "axes 0 and 2", sum_0_2, ANYTHING, true, 21, {{SHAPE(3, 5, 7)}}},
+    {"sum_squares", "", sum_squares, FLOATS, true, 105, {{SHAPE(3, 5, 7)}}},
+    {"sum_squares", "0-d", sum_squares, FLOATS, true, 1, {{.ndim = 0}}},
+    {"sum_squares", "empty", sum_squares, FLOATS, true, 1, {{SHAPE(3, 0)}}},
+    {"sum_squares", "long", sum_squares, FLOATS, false, 70001, {{SHAPE(70001)}}},
     {"mean", "all", mean_all, FLOATS, true, 105, {{SHAPE(3, 5, 7)}}},
     {"mean", "axes 0 and 2, keepdim", mean_0_2, FLOATS, true, 22, {{SHAPE(2, 5, 11)}}},
     {"max", "all", max_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},

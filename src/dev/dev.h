@@ -26,7 +26,7 @@ typedef struct cr_walk {                            /* one run of a program over
     cr_arg out[CR_MAX_OUTPUTS], in[CR_MAX_INPUTS];  /* an output may be the very same elements as an input (in place), never a shifted overlap */
 } cr_walk;
 
-typedef enum cr_reduce_kind { CR_REDUCE_SUM, CR_REDUCE_PROD, CR_REDUCE_MAX, CR_REDUCE_MIN, CR_REDUCE_ANY, CR_REDUCE_ALL } cr_reduce_kind;
+typedef enum cr_reduce_kind { CR_REDUCE_SUM, CR_REDUCE_PROD, CR_REDUCE_MAX, CR_REDUCE_MIN, CR_REDUCE_ANY, CR_REDUCE_ALL, CR_REDUCE_SQUARES } cr_reduce_kind;
 typedef enum cr_random_kind { CR_RANDOM_UNIFORM, CR_RANDOM_NORMAL, CR_RANDOM_BITS } cr_random_kind;
 
 typedef struct cr_kernels {
@@ -39,7 +39,8 @@ typedef struct cr_kernels {
     cr_status (*fill)(cr_tensor *dst, const void *value);           /* value: one element of dst's dtype; any strides */
     cr_status (*elementwise)(const cr_walk *walks, int64_t count);  /* count independent walks */
     cr_status (*reduce)(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
-                                                    /* x (M, R, N) -> y (M, N); SUM, PROD: y's dtype is the accumulator's (f16, bf16: f32 inside); R 0: the identity, refused above for MAX, MIN; NaN wins */
+                                                    /* x (M, R, N) -> y (M, N); SUM, PROD: y's dtype is the accumulator's (f16, bf16: f32 inside); R 0: the identity, refused above for MAX, MIN; NaN wins;
+                                                       SQUARES: the sum of x^2, floats, N = 1 */
     cr_status (*arg_reduce)(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
                                                     /* y i64: position of the first largest (NaN is larger) or smallest (NaN is smaller) */
     cr_status (*matmul)(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate);

@@ -129,40 +129,6 @@ void cr_params_zero_grad(cr_params *p) {
     for (int64_t i = 0; i < p->count; i++) (void)cr_set_grad(p->entries[i].tensor, CR_NONE);
 }
 
-/* Sums of squares of x, one for each piece of SQUARES elements: the squares of a piece are still in a near cache when they are
- * added up, so x is read from memory once.  The pieces depend on the shape alone, and so do the bits of the norm. */
-enum { SQUARES = 1 << 20 };
-typedef struct sums { cr_tensor **t; int64_t count, room; } sums;
-
-static cr_status push(sums *s, cr_tensor *t) {
-    if (!t) return cr_error_status();
-    if (s->count == s->room) {
-        const int64_t room = s->room ? 2 * s->room : 64;
-        cr_tensor **bigger = realloc(s->t, (size_t)room * sizeof *bigger);
-        if (!bigger) return cr_fail(CR_NO_MEMORY, "params_clip_grad_norm", "no memory for %lld sums", (long long)room);
-        s->t = bigger;
-        s->room = room;
-    }
-    s->t[s->count++] = t;                           /* lives in the scope of the whole pass */
-    return CR_OK;
-}
-
-static cr_status add_squares(sums *s, const cr_tensor *grad) {
-    const int64_t n = cr_numel(grad);
-    const cr_dtype dt = cr_dtype_of(grad), wide = dt == CR_F64 ? CR_F64 : CR_F32;       /* a square leaves the range of f16 at 256 */
-    const cr_tensor *flat = cr_reshape(grad, CR_LIST(n));
-    cr_status status = flat ? CR_OK : cr_error_status();
-    for (int64_t from = 0; from < n && !status; from += SQUARES) {
-        cr_scope_begin();
-        const int64_t to = from + SQUARES < n ? from + SQUARES : n;
-        const cr_tensor *piece = n <= SQUARES ? flat : cr_slice(flat, 0, from, to, 1);
-        cr_tensor *sum = cr_sum(cr_square(cr_to(piece, wide, cr_device_of(grad))), CR_ALL, false);
-        status = push(s, sum ? cr_keep(sum) : NULL);
-        cr_scope_end();
-    }
-    return status;
-}
-
 /* Every gradient once, in order; owned by nobody here. */
 static int64_t gradients(const cr_params *p, cr_tensor **out) {
     int64_t n = 0;
@@ -174,18 +140,19 @@ static int64_t gradients(const cr_params *p, cr_tensor **out) {
 }
 
 static cr_status joint_norm(int64_t n, cr_tensor *const *grads, double *norm) {
-    sums s = {0};
-    double total = 0;
+    double total = 0, one;
     cr_status status = CR_OK;
     cr_scope_begin();
-    for (int64_t i = 0; i < n && !status; i++) status = add_squares(&s, grads[i]);     /* all queued before the first is awaited */
-    for (int64_t i = 0; i < s.count && !status; i++) {
-        double sum;
-        status = cr_read(s.t[i], CR_F64, &sum, sizeof sum);
-        total += status ? 0 : sum;
+    const cr_tensor **sums = malloc((size_t)(n + 1) * sizeof *sums);
+    if (!sums) status = cr_fail(CR_NO_MEMORY, "params_clip_grad_norm", "no memory for %lld sums", (long long)n);
+    for (int64_t i = 0; i < n && !status; i++)      /* all queued before the first is awaited */
+        if (!(sums[i] = cr_sum_squares(grads[i]))) status = cr_error_status();
+    for (int64_t i = 0; i < n && !status; i++) {
+        status = cr_read(sums[i], CR_F64, &one, sizeof one);
+        total += status ? 0 : one;
     }
     cr_scope_end();
-    free(s.t);
+    free(sums);
     *norm = sqrt(total);
     return status;
 }

@@ -113,6 +113,32 @@ cr_tensor *cr_sum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) 
     return cr_sum_mask(x, mask, keepdim, false);
 }
 
+/* ---- sum of squares */
+static cr_status squares_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    *out = (cr_meta){.dtype = wide_dtype(c->in[0])};
+    return cr_want_float("sum_squares", c->in[0]);
+}
+
+static cr_status squares_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    return run(CR_REDUCE_SQUARES, out, c->in[0], (1u << c->in[0]->ndim) - 1);
+}
+
+/* y = sum(x^2):  dx = 2 g x */
+static void squares_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const cr_tensor *x = c->in[0];
+    dx[0] = cast_to(mul(cr_mul_scalar(g, 2), widened(x)), dtype_of(x));
+}
+
+const cr_op cr_op_sum_squares = {
+    .name = "sum_squares", .arity = 1, .saves = CR_SAVE_IN(0), .infer = squares_infer, .forward = squares_forward, .grad = squares_grad,
+    .doc = "the sum of all squares; half precision in float32",
+    .tests = {{.in = {{3, {2, 3, 5}}}}, {.in = {{1, {1031}}}}, {.in = {{2, {0, 3}}}}, {.in = {{0, {0}}}}},
+};
+
+cr_tensor *cr_sum_squares(const cr_tensor *x) { return cr_apply(&cr_op_sum_squares, 1, &x, NULL); }
+
 /* ---- max, min */
 static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;

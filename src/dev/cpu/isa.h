@@ -34,13 +34,13 @@ struct cr_casts {                                   /* casts_isa.c: consecutive 
 };
 CR_ISA_TABLE(cr_casts, cr_casts);
 
-/* reduce_isa.c: by cr_lane and then by SUM, PROD, MAX, MIN.  Pointers to void: to the lane's type */
+/* reduce_isa.c: by cr_lane and then by SUM, PROD, MAX, MIN, SQUARES (floats; its columns are sums).  Pointers to void: to the lane's type */
 struct cr_reducer {
     void (*run)(void *y, const void *x, int64_t n);             /* *y = the n numbers of x reduced; n 0: the identity */
     void (*columns)(void *acc, const void *x, int64_t rows, int64_t stride, int64_t n);    /* acc[i] = acc[i] op x[r * stride + i], by fours of r */
 };
 struct cr_reducers {
-    struct cr_reducer of[3][4];
+    struct cr_reducer of[3][5];
     int64_t (*find[3])(const void *x, int64_t n, const void *v);                           /* first position of *v (NaN equals NaN), or n */
     void (*arg_columns[3])(bool max, void *best, int64_t *index, const void *x, int64_t first, int64_t rows, int64_t stride, int64_t n);
                                                     /* rows first .. first + rows - 1 against the best so far; index is theirs */

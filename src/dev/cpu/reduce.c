@@ -185,12 +185,12 @@ static cr_status reduce_columns(reduction *r) {
 
 static reduction reduction_of(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N) {
     reduction r = {.k = cr_cpu_vec()->reduce, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .x = cr_tensor_data(x), .y = cr_tensor_data(y), .M = M, .R = R, .N = N};
-    bool sums = kind == CR_REDUCE_SUM || kind == CR_REDUCE_PROD;
+    bool sums = kind == CR_REDUCE_SUM || kind == CR_REDUCE_PROD || kind == CR_REDUCE_SQUARES;
     r.test = kind == CR_REDUCE_ANY || kind == CR_REDUCE_ALL;
     r.lane = r.test ? CR_LANE_I64 : cr_lane_of(sums ? r.to : r.from);
     r.flip = r.from == CR_U64 && (kind == CR_REDUCE_MAX || kind == CR_REDUCE_MIN);
     r.size = cr_lane_size(r.lane);
-    static const int op[] = {[CR_REDUCE_SUM] = 0, [CR_REDUCE_PROD] = 1, [CR_REDUCE_MAX] = 2, [CR_REDUCE_MIN] = 3, [CR_REDUCE_ANY] = 2, [CR_REDUCE_ALL] = 3};
+    static const int op[] = {[CR_REDUCE_SUM] = 0, [CR_REDUCE_PROD] = 1, [CR_REDUCE_MAX] = 2, [CR_REDUCE_MIN] = 3, [CR_REDUCE_ANY] = 2, [CR_REDUCE_ALL] = 3, [CR_REDUCE_SQUARES] = 4};
     r.op = &r.k->of[r.lane][op[kind]];
     return r;
 }

@@ -5,6 +5,7 @@
 static double float_step(cr_reduce_kind kind, double acc, double v) {
     switch (kind) {
     case CR_REDUCE_SUM: return acc + v;
+    case CR_REDUCE_SQUARES: return acc + v * v;
     case CR_REDUCE_PROD: return acc * v;
     case CR_REDUCE_MAX: return isnan(acc) || acc > v ? acc : v;
     case CR_REDUCE_MIN: return isnan(acc) || acc < v ? acc : v;
