@@ -60,17 +60,19 @@ static void trainer_free(trainer *t) {
     cr_gpt_free(t->m);
 }
 
-/* One step; at[0..3]: seconds of forward, backward, update, all. */
-static bool train_once(const trainer *t, const cr_device *dev, double at[4]) {
+/* One step with gradients clipped at 1; at[0..3]: seconds of forward, backward, clipping and update, all.  fused: the update is
+ * inside the backward pass, without clipping. */
+static bool train_once(const trainer *t, const cr_device *dev, bool fused, double at[4]) {
     cr_scope_begin();
     const double start = cr_os_seconds();
     cr_tensor *loss = cr_gpt_loss(t->m, t->x, t->y, true);
     cr_status status = loss ? cr_synchronize(dev) : cr_error_status();
     const double forward = cr_os_seconds();
-    if (!status) status = cr_backward(loss, CR_NONE, NULL);
+    if (!status) status = fused ? cr_optim_backward(t->opt, loss) : cr_backward(loss, CR_NONE, NULL);
     if (!status) status = cr_synchronize(dev);
     const double backward = cr_os_seconds();
-    if (!status) status = cr_optim_step(t->opt);
+    if (!status && !fused) status = cr_params_clip_grad_norm(cr_gpt_params(t->m), 1, NULL);
+    if (!status && !fused) status = cr_optim_step(t->opt);
     if (!status) status = cr_synchronize(dev);
     cr_params_zero_grad(cr_gpt_params(t->m));
     cr_scope_end();
@@ -79,15 +81,15 @@ static bool train_once(const trainer *t, const cr_device *dev, double at[4]) {
     return !status;
 }
 
-static bool bench_step(report *r, const step_case *c, bool quick, const cr_device *dev) {
-    static const char *const parts[] = {"forward", "backward", "adamw", "step"};
+static bool bench_step(report *r, const step_case *c, bool fused, bool quick, const cr_device *dev) {
+    static const char *const parts[] = {"forward", "backward", "update", "step"};
     double times[4][MAX_RUNS], at[4];
     trainer t = {0};
     const int runs = quick ? c->quick_runs : c->runs;
     const double tokens = (double)(c->batch * c->time);
-    bool ok = trainer_make(&t, c, dev) && train_once(&t, dev, at) && train_once(&t, dev, at);
+    bool ok = trainer_make(&t, c, dev) && train_once(&t, dev, fused, at) && train_once(&t, dev, fused, at);
     for (int i = 0; ok && i < runs; i++) {
-        ok = train_once(&t, dev, at);
+        ok = train_once(&t, dev, fused, at);
         for (int k = 0; k < 4; k++) times[k][i] = at[k];
     }
     for (int k = 0; ok && k < 4; k++) {
@@ -155,30 +157,32 @@ static bool bench_elementwise(report *r, bool quick, const cr_device *dev) {
     return true;
 }
 
-static bool bench_parts(report *r, const char *only, bool quick, const cr_device *dev) {
-    static const step_case steps[] = {
-        {"char GPT", {.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, 12, 64, 100, 20},
-        {"GPT-2 124M", {.vocabulary = 50257, .context = 1024, .layers = 12, .heads = 12, .width = 768}, 4, 64, 9, 3}};
+static bool bench_parts(report *r, const char *only, bool fused, bool quick, const cr_device *dev) {
+    static const struct { const char *part; step_case step; } steps[] = {           /* the same in bench/cases.py */
+        {"char", {"char GPT", {.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, 12, 64, 100, 20}},
+        {"char6", {"char GPT 6 x 384", {.vocabulary = 65, .context = 128, .layers = 6, .heads = 6, .width = 384}, 16, 128, 12, 4}},
+        {"gpt2", {"GPT-2 124M", {.vocabulary = 50257, .context = 1024, .layers = 12, .heads = 12, .width = 768}, 4, 64, 9, 3}}};
     const bool all = !strcmp(only, "all");
-    if (all || !strcmp(only, "char") || !strcmp(only, "gpt2")) heading(r, "training, f32 (B x T: 12 x 64, 4 x 64)");
-    if ((all || !strcmp(only, "char")) && !bench_step(r, &steps[0], quick, dev)) return false;
-    if ((all || !strcmp(only, "gpt2")) && !bench_step(r, &steps[1], quick, dev)) return false;
+    if (all || !strncmp(only, "char", 4) || !strcmp(only, "gpt2")) heading(r, "training");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if ((all || !strcmp(only, steps[i].part)) && !bench_step(r, &steps[i].step, fused, quick, dev)) return false;
     if ((all || !strcmp(only, "products")) && !bench_products(r, quick, dev)) return false;
     return (!all && strcmp(only, "elementwise") != 0) || bench_elementwise(r, quick, dev);
 }
 
 int cli_bench(int argc, char **argv) {
-    bool quick = false, json = false;
+    bool quick = false, json = false, fused = false;
     const char *device = NULL, *only = "all";
     int64_t threads = 0;
     option options[] = {
-        {"only", OPTION_CHOICE, &only, "all|char|gpt2|products|elementwise", "one part", 0, 0, false, false},
+        {"only", OPTION_CHOICE, &only, "all|char|char6|gpt2|products|elementwise", "one part", 0, 0, false, false},
+        {"fuse-step", OPTION_FLAG, &fused, NULL, "training: weights step inside the backward pass, gradients are not clipped", 0, 0, false, false},
         {"quick", OPTION_FLAG, &quick, NULL, "fewer runs", 0, 0, false, false},
         {"json", OPTION_FLAG, &json, NULL, "one JSON object instead of the table", 0, 0, false, false},
         {"device", OPTION_TEXT, &device, "NAME", "cpu or ref (default cpu)", 0, 0, false, false},
         {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
     };
-    const command c = {"bench", "[--only PART] [--quick] [--json] [--device NAME] [--threads N]",
+    const command c = {"bench", "[--only PART] [--fuse-step] [--quick] [--json] [--device NAME] [--threads N]",
                        "Measures training steps, products and elementwise operations.", options, sizeof options / sizeof *options};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
@@ -188,7 +192,7 @@ int cli_bench(int argc, char **argv) {
     report r = {.json = json};
     if (json) printf("{\"version\":\"%s\",\"device\":\"%s\",\"info\":\"%s\",\"threads\":%d,\"rows\":[", cr_version(), cr_device_name(dev), cr_device_info(dev), cr_num_threads());
     else printf("chainrule %s on %s (%s)\n", cr_version(), cr_device_name(dev), cr_device_info(dev));
-    const bool ok = bench_parts(&r, only, quick, dev);
+    const bool ok = bench_parts(&r, only, fused, quick, dev);
     if (json) printf("\n],\"peak_bytes\":%lld,\"peak_rss\":%lld}\n", (long long)cr_memory_stats(dev).peak, (long long)cr_os_peak_rss());
     return ok ? CLI_OK : CLI_FAILED;
 }
