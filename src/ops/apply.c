@@ -168,74 +168,6 @@ cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const vo
     return out;
 }
 
-/* ---- elementwise programs as an op */
-static const cr_ew_params *ew(const cr_call *c) { return c->params; }
-
-static cr_status ew_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
-    (void)aux;
-    const cr_program *p = ew(c)->program;
-    cr_dtype compute;
-    if (cr_rule_dtypes(p, c->in, &compute, &out->dtype) != CR_OK) return cr_error_status();
-    out->ndim = 0;
-    for (int i = 0; i < c->n; i++)
-        if (cr_broadcast(p->name, out->ndim, out->shape, c->in[i]->ndim, c->in[i]->shape, &out->ndim, out->shape) != CR_OK)
-            return cr_error_status();
-    return CR_OK;
-}
-
-static cr_status ew_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    (void)aux;
-    const cr_ew_params *q = ew(c);
-    cr_dtype compute, result;
-    cr_walk w;
-    if (cr_rule_dtypes(q->program, c->in, &compute, &result) != CR_OK) return cr_error_status();
-    cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &out, c->n, c->in, q->program->name);
-    return bad != CR_OK ? bad : c->dev->kernels->elementwise(&w, 1);
-}
-
-/* What the wanted gradients read: the table of each gradient program says so. */
-static uint32_t ew_saves(const cr_call *c) {
-    const cr_program *p = ew(c)->program;
-    const cr_gradient *g = cr_program_gradient(p);
-    uint32_t saves = 0;
-    for (int i = 0; g && i < c->n; i++)
-        for (int j = 0; c->needs[i] && g[i].program && j < g[i].n; j++)
-            if (g[i].from[j] <= p->n_in) saves |= g[i].from[j] < p->n_in ? CR_SAVE_IN(g[i].from[j]) : CR_SAVE_OUT;
-    return saves;
-}
-
-static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    const cr_ew_params *q = ew(c);
-    const cr_program *p = q->program;
-    const cr_gradient *gradients = cr_program_gradient(p);
-    for (int i = 0; i < c->n; i++) {
-        if (!c->needs[i]) continue;
-        if (!gradients) { dx[i] = NULL; continue; }
-        const cr_gradient *d = &gradients[i];
-        const cr_tensor *in[CR_MAX_INPUTS + 2];
-        if (!d->program) continue;
-        if (d->n == 1 && !d->program->n_instr && d->program->out[0] == 0 && d->from[0] == p->n_in + 1) {       /* dx = g, as for a sum */
-            dx[i] = (cr_tensor *)(uintptr_t)g;
-            continue;
-        }
-        for (int j = 0; j < d->n; j++)
-            in[j] = d->from[j] < p->n_in ? c->in[d->from[j]] : d->from[j] == p->n_in ? c->out : g;
-        dx[i] = cr_apply_program(d->program, in, q->params);
-    }
-}
-
-static void ew_hold(const void *params, bool hold) {
-    cr_program *p = (cr_program *)(uintptr_t)((const cr_ew_params *)params)->program;
-    if (hold) cr_program_retain(p);
-    else cr_program_free(p);
-}
-
-const cr_op cr_op_elementwise = {
-    .name = "elementwise", .arity = -1, .params_bytes = sizeof(cr_ew_params),
-    .saves_for = ew_saves, .infer = ew_infer, .forward = ew_forward, .grad = ew_grad, .hold = ew_hold,
-    .doc = "a program of ops.def or of cr_program_new, one pass over memory",
-};
-
 static cr_ew_params ew_params(const cr_program *p, const double *params) {
     cr_ew_params q = {.program = p};
     if (p->n_param) memcpy(q.params, params, sizeof(double) * (size_t)p->n_param);
@@ -273,10 +205,11 @@ static void short_arg(cr_arg *a, const cr_tensor *t) {
     a->strides[0] = !(t->flags & CR_FLAG_WEAK);
 }
 
-static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params) {
+/* over: of lead's shape and dtype, nobody else's, and to be written over; NULL: the result is new. */
+static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params, const cr_tensor *over) {
     const cr_device *dev = lead->dev;
     const cr_dtype dt = (cr_dtype)lead->dtype, result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
-    cr_storage *s = dev->kernels->allocate(dev, (size_t)lead->numel * cr_dtype_size(result));
+    cr_storage *s = over ? cr_storage_retain(over->storage) : dev->kernels->allocate(dev, (size_t)lead->numel * cr_dtype_size(result));
     cr_tensor *out = s ? cr_tensor_like(s, lead, result) : NULL;
     if (!out) return NULL;
     cr_walk w;
@@ -295,9 +228,85 @@ static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr
     return out;
 }
 
+/* ---- elementwise programs as an op */
+static const cr_ew_params *ew(const cr_call *c) { return c->params; }
+
+static cr_status ew_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    const cr_program *p = ew(c)->program;
+    cr_dtype compute;
+    if (cr_rule_dtypes(p, c->in, &compute, &out->dtype) != CR_OK) return cr_error_status();
+    out->ndim = 0;
+    for (int i = 0; i < c->n; i++)
+        if (cr_broadcast(p->name, out->ndim, out->shape, c->in[i]->ndim, c->in[i]->shape, &out->ndim, out->shape) != CR_OK)
+            return cr_error_status();
+    return CR_OK;
+}
+
+static cr_status ew_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const cr_ew_params *q = ew(c);
+    cr_dtype compute, result;
+    cr_walk w;
+    if (cr_rule_dtypes(q->program, c->in, &compute, &result) != CR_OK) return cr_error_status();
+    cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &out, c->n, c->in, q->program->name);
+    return bad != CR_OK ? bad : c->dev->kernels->elementwise(&w, 1);
+}
+
+/* What the wanted gradients read: the table of each gradient program says so. */
+static uint32_t ew_saves(const cr_call *c) {
+    const cr_program *p = ew(c)->program;
+    const cr_gradient *g = cr_program_gradient(p);
+    uint32_t saves = 0;
+    for (int i = 0; g && i < c->n; i++)
+        for (int j = 0; c->needs[i] && g[i].program && j < g[i].n; j++)
+            if (g[i].from[j] <= p->n_in) saves |= g[i].from[j] < p->n_in ? CR_SAVE_IN(g[i].from[j]) : CR_SAVE_OUT;
+    return saves;
+}
+
+/* May g's memory take input i's gradient?  It is the walk's alone, and no other gradient of this op reads it. */
+static bool spent(const cr_call *c, const cr_tensor *g, int i) {
+    for (int k = 0; k < c->n; k++) if (k != i && c->needs[k]) return false;
+    return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->offset && g->flags & CR_FLAG_CONTIGUOUS;
+}
+
+static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const cr_ew_params *q = ew(c);
+    const cr_program *p = q->program;
+    const cr_gradient *gradients = cr_program_gradient(p);
+    for (int i = 0; i < c->n; i++) {
+        if (!c->needs[i]) continue;
+        if (!gradients) { dx[i] = NULL; continue; }
+        const cr_gradient *d = &gradients[i];
+        const cr_tensor *in[CR_MAX_INPUTS + 2];
+        if (!d->program) continue;
+        if (d->n == 1 && !d->program->n_instr && d->program->out[0] == 0 && d->from[0] == p->n_in + 1) {       /* dx = g, as for a sum */
+            dx[i] = (cr_tensor *)(uintptr_t)g;
+            continue;
+        }
+        for (int j = 0; j < d->n; j++)
+            in[j] = d->from[j] < p->n_in ? c->in[d->from[j]] : d->from[j] == p->n_in ? c->out : g;
+        const cr_tensor *lead = short_way(d->program, in);
+        const bool over = lead && lead->dtype == g->dtype && lead->numel == g->numel && spent(c, g, i);
+        dx[i] = over ? run_short(d->program, lead, in, q->params, g) : cr_apply_program(d->program, in, q->params);
+    }
+}
+
+static void ew_hold(const void *params, bool hold) {
+    cr_program *p = (cr_program *)(uintptr_t)((const cr_ew_params *)params)->program;
+    if (hold) cr_program_retain(p);
+    else cr_program_free(p);
+}
+
+const cr_op cr_op_elementwise = {
+    .name = "elementwise", .arity = -1, .params_bytes = sizeof(cr_ew_params),
+    .saves_for = ew_saves, .infer = ew_infer, .forward = ew_forward, .grad = ew_grad, .hold = ew_hold,
+    .doc = "a program of ops.def or of cr_program_new, one pass over memory",
+};
+
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params) {
     const cr_tensor *lead = short_way(p, in);
-    if (lead) return run_short(p, lead, in, params);
+    if (lead) return run_short(p, lead, in, params, NULL);
     cr_ew_params q = ew_params(p, params);
     return cr_apply(&cr_op_elementwise, p->n_in, in, &q);
 }
