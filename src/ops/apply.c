@@ -25,7 +25,8 @@ enum { FEW = 16 };
 typedef struct inputs { const cr_tensor *few[FEW], **list; int n; bool scope; } inputs;
 
 static bool inputs_copy(inputs *s, int n, const cr_tensor *const *in, const char *name) {
-    *s = (inputs){.n = n};
+    s->n = n;
+    s->scope = false;
     s->list = n <= FEW ? s->few : malloc(sizeof *s->list * (size_t)n);
     if (!s->list) return cr_fail(CR_NO_MEMORY, name, "out of memory"), false;
     memcpy(s->list, in, sizeof *in * (size_t)n);
@@ -135,10 +136,19 @@ static cr_status run_kernel(cr_call *c, inputs *seen, cr_tensor *out, cr_tensor 
     return c->op->forward(&dense, out, aux);
 }
 
+static void start_meta(cr_meta *m) {
+    m->dtype = CR_BOOL;
+    m->ndim = 0;
+    m->offset = 0;
+    m->strided = false;
+}
+
 /* Everything after the inputs are known to be usable. */
 static cr_tensor *run(cr_call *c) {
-    cr_meta m = {0}, aux_meta[CR_MAX_AUX] = {{0}};
+    cr_meta m, aux_meta[CR_MAX_AUX];                /* infer fills the sizes */
     cr_tensor *aux[CR_MAX_AUX] = {NULL};
+    start_meta(&m);
+    for (int k = 0; k < c->op->n_aux; k++) start_meta(&aux_meta[k]);
     if (c->op->infer(c, &m, aux_meta) != CR_OK) return NULL;
     if (lacks_kernel(c->op, c->dev)) return run_composite(c);
     cr_tensor *out = make_out(c, &m);
