@@ -175,7 +175,8 @@ class Bench:
     # ---- attention
 
     def attention(self) -> None:
-        self.say("## Attention", "", "Causal, f32, 2 x 12 heads of 64; milliseconds, least of all rounds; operations count visible pairs once (4 D forward, 10 D backward).", "")
+        self.say("## Attention", "", "Causal, f32, 2 x 12 heads of 64; milliseconds, least of all rounds; GFLOP/s",
+                 "count visible pairs once, 4 D forward and 10 D backward.", "")
         mine, theirs = [], []
         for _ in range(self.rounds):
             mine.append(self.ours("attention"))

@@ -1,4 +1,4 @@
-/* attention_isa.c - softmax(scale q k^T) v and its gradients, a block of queries by a block of keys at a time, in f32.
+/* attention_isa.c - softmax(scale q k^T + mask) v and its gradients, a block of queries by a block of keys at a time, in f32.
  *
  * Forward after Milakov and Gimelshein (arXiv 1805.02867) and Dao et al. (FlashAttention, arXiv 2205.14135): the scores of a block
  * are kept transposed, P[key][query], so that the running maximum and sum of each query are lanes of a vector, keys are read where
@@ -53,9 +53,16 @@ static void transpose(const cr_attention_args *a, float *to, const float *from, 
     for (int64_t i = 0; i < a->D * N; i += V) STORE(to + i, LOAD(to + i) * scale);
 }
 
+/* p += the mask over a block, which is gathered into `to` (N, N) in the order of p: rows, columns long, at these strides. */
+static void add_mask(const cr_attention_args *a, float *p, float *to, const float *mask, int64_t rows, int64_t columns, int64_t row, int64_t column) {
+    a->product->pack(to, N, columns, rows, mask, column, row);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t x = i * N; x < i * N + columns; x += V) STORE(p + x, LOAD(p + x) + LOAD(to + x));
+}
+
 /* ---- forward */
 
-typedef struct state { float *q, *p, *max, *sum, *shrink; } state;     /* q (D, N), p (N, N), the others N */
+typedef struct state { float *q, *p, *mask, *max, *sum, *shrink; } state;      /* q (D, N), p, mask (N, N), the others N */
 
 /* Rows of a product that leave out alike what the diagonal hides: a tile's where it crosses a block of some size, else all. */
 static int64_t panel_of(const cr_attention_args *a, int64_t rows, int64_t t, int64_t j, int64_t keys) {
@@ -112,7 +119,7 @@ static void add_values(const cr_attention_args *a, const state *s, float *o, con
 }
 
 static void forward(const cr_attention_args *a, int64_t head, int64_t t, int64_t n, float *scratch) {
-    state s = {.q = scratch, .p = scratch + a->D * N, .max = scratch + (a->D + N) * N};
+    state s = {.q = scratch, .p = scratch + a->D * N, .mask = scratch + (a->D + N) * N, .max = scratch + (a->D + 2 * N) * N};
     s.sum = s.max + N;
     s.shrink = s.sum + N;
     for (int i = 0; i < N; i++) { s.max[i] = -INFINITY; s.sum[i] = 0; }
@@ -122,6 +129,7 @@ static void forward(const cr_attention_args *a, int64_t head, int64_t t, int64_t
     for (int64_t j = 0; j < end; j += N) {
         int64_t keys = clamp(end - j, 0, N);
         scores(a, &s, rows_of(a, a->k, head, j), t, n, j, keys);
+        if (a->mask.at) add_mask(a, s.p, s.mask, rows_of(a, a->mask, head, t) + j * a->mask_key, keys, n, a->mask_key, a->mask.row);
         for (int64_t x = 0; x < n; x += V) softmax_lanes(a, &s, t, x, j, keys);
         add_values(a, &s, o, rows_of(a, a->v, head, j), t, n, j, keys);
     }
@@ -133,10 +141,10 @@ static void forward(const cr_attention_args *a, int64_t head, int64_t t, int64_t
     for (int64_t i = 0; i < n; i++) lse[i] = s.max[i] == -INFINITY ? -INFINITY : s.sum[i];
 }
 
-/* ---- backward: p = exp(scale q k^T - lse), dp = g v^T, ds = scale p (dp - delta), delta[t] = o[t] . g[t];
+/* ---- backward: p = exp(scale q k^T + mask - lse), dp = g v^T, ds = scale p (dp - delta), delta[t] = o[t] . g[t];
  * dv = p^T g, dk = ds^T q, dq = ds k */
 
-typedef struct block { float *k, *v, *p, *ds; const float *delta; } block;     /* k, v (D, N) transposed, p, ds (N, N) */
+typedef struct block { float *k, *v, *p, *ds, *mask; const float *delta; } block;      /* k, v (D, N) transposed, p, ds, mask (N, N) */
 
 static float dot(const float *x, const float *y, int64_t n) {
     vec sum = v_k(0);
@@ -150,6 +158,7 @@ static float dot(const float *x, const float *y, int64_t n) {
 /* One row of p and ds, of which the first `keys` columns count; the others up to n become 0. */
 static void softmax_row_bwd(float *p, float *ds, int64_t keys, int64_t n, float lse, float delta, float scale) {
     int64_t i = 0;
+    if (lse == -INFINITY) lse = 0;                  /* the mask hides every key: exp(-inf - 0) = 0 */
     for (; i < whole(keys); i += V) {
         vec y = v_exp(LOAD(p + i) - lse), d = (LOAD(ds + i) - delta) * y * scale;
         if (i + V > keys) {
@@ -170,6 +179,10 @@ static void probabilities(const cr_attention_args *a, const block *b, int64_t he
         int64_t rows = clamp(n - i, 0, panel), columns = whole(seen(a, t + i + rows - 1, j, keys));
         multiply(a, rows, columns, a->D, q + i * a->q.row, a->q.row, 1, b->k, N, b->p + i * N, N, false);
         multiply(a, rows, columns, a->D, g + i * a->g.row, a->g.row, 1, b->v, N, b->ds + i * N, N, false);
+        if (a->mask.at) {
+            const float *mask = rows_of(a, a->mask, head, t + i) + j * a->mask_key;
+            add_mask(a, b->p + i * N, b->mask, mask, rows, clamp(columns, 0, keys), a->mask.row, a->mask_key);
+        }
         for (int64_t r = i; r < i + rows; r++)
             softmax_row_bwd(b->p + r * N, b->ds + r * N, seen(a, t + r, j, keys), keys, lse[r], b->delta[t + r], a->scale);
     }
@@ -199,8 +212,11 @@ static void add_to_queries(const cr_attention_args *a, const block *b, int64_t h
 }
 
 static void backward(const cr_attention_args *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end, bool want_q, bool want_kv, float *scratch) {
-    float *delta = scratch + 2 * a->D * N + 2 * N * N;
-    block b = {.k = scratch, .v = scratch + a->D * N, .p = scratch + 2 * a->D * N, .ds = scratch + 2 * a->D * N + N * N, .delta = delta};
+    block b = {.k = scratch, .v = scratch + a->D * N, .p = scratch + 2 * a->D * N};
+    b.ds = b.p + N * N;
+    b.mask = b.ds + N * N;
+    float *delta = b.mask + N * N;
+    b.delta = delta;
     for (int64_t i = t; i < t_end; i++) delta[i] = dot(rows_of(a, a->o, head, i), rows_of(a, a->g, head, i), a->D);
     for (; j < j_end; j += N) {
         int64_t keys = clamp(j_end - j, 0, N), start = t;
