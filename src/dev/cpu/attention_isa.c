@@ -64,9 +64,10 @@ static void add_mask(const cr_attention_args *a, float *p, float *to, const floa
 
 typedef struct state { float *q, *p, *mask, *max, *sum, *shrink; } state;      /* q (D, N), p, mask (N, N), the others N */
 
-/* Rows of a product that leave out alike what the diagonal hides: a tile's where it crosses a block of some size, else all. */
+/* Rows of a product that leave out alike what the diagonal hides: 16 where it crosses a block, as whole vectors of columns, else all. */
 static int64_t panel_of(const cr_attention_args *a, int64_t rows, int64_t t, int64_t j, int64_t keys) {
-    return seen(a, t, j, keys) == keys || rows <= 2 * a->product->tile_rows ? rows : a->product->tile_rows;
+    enum { PANEL = 16 };
+    return seen(a, t, j, keys) == keys ? rows : PANEL;
 }
 
 /* p = k q^T for keys j .. j + keys and queries t .. t + n; where the diagonal crosses, rows of keys leave out the queries before them. */
@@ -84,19 +85,22 @@ static void softmax_lanes(const cr_attention_args *a, const state *s, int64_t t,
     int64_t diagonal = t + x + a->S - a->T - j;     /* the last key of the first lane; may lie outside of the block */
     float *p = s->p + x;
     vec old = LOAD(s->max + x), most = old, sum = v_k(0);
-    for (int64_t i = 0; i < all; i++) most = v_most(most, LOAD(p + i * N));
-    for (int64_t i = all; i < some; i++) {
+    int64_t i = 0;
+    for (; i + 4 <= all; i += 4)                    /* by fours: one after the other would wait for each maximum */
+        most = v_most(most, v_most(v_most(LOAD(p + i * N), LOAD(p + (i + 1) * N)), v_most(LOAD(p + (i + 2) * N), LOAD(p + (i + 3) * N))));
+    for (; i < all; i++) most = v_most(most, LOAD(p + i * N));
+    for (; i < some; i++) {
         vec y = blend_first(clamp(i - diagonal, 0, V), v_k(-INFINITY), LOAD(p + i * N));
         STORE(p + i * N, y);
         most = v_most(most, y);
     }
     vec base = v_blend(m_eq(most, v_k(-INFINITY)), v_k(0), most);      /* nothing seen yet: exp(-inf - 0) = 0 */
-    for (int64_t i = 0; i < some; i++) {
+    for (i = 0; i < some; i++) {
         vec y = v_exp(LOAD(p + i * N) - base);
         STORE(p + i * N, y);
         sum += y;
     }
-    for (int64_t i = some; i < keys; i++) STORE(p + i * N, v_k(0));
+    for (; i < keys; i++) STORE(p + i * N, v_k(0));
     vec shrink = v_exp(old - base);
     STORE(s->shrink + x, shrink);
     STORE(s->sum + x, LOAD(s->sum + x) * shrink + sum);
@@ -144,15 +148,25 @@ static void forward(const cr_attention_args *a, int64_t head, int64_t t, int64_t
 /* ---- backward: p = exp(scale q k^T + mask - lse), dp = g v^T, ds = scale p (dp - delta), delta[t] = o[t] . g[t];
  * dv = p^T g, dk = ds^T q, dq = ds k */
 
-typedef struct block { float *k, *v, *p, *ds, *mask; const float *delta; } block;      /* k, v (D, N) transposed, p, ds, mask (N, N) */
+typedef struct block { float *k, *v, *p, *ds, *mask, *delta; } block;          /* k, v (D, N) transposed, p, ds, mask (N, N), delta (T) */
 
-static float dot(const float *x, const float *y, int64_t n) {
-    vec sum = v_k(0);
-    int64_t i = 0;
-    for (; i + V <= n; i += V) sum += LOAD(x + i) * LOAD(y + i);
-    float s = v_sum_lanes(sum);
-    for (; i < n; i++) s += x[i] * y[i];
-    return s;
+/* delta[t] = o[t] . g[t] for n <= N queries from t on.  Each row's lanes are summed apart, and then turned, so that queries are lanes. */
+static void deltas(const cr_attention_args *a, const block *b, int64_t head, int64_t t, int64_t n) {
+    const float *o = rows_of(a, a->o, head, t), *g = rows_of(a, a->g, head, t);
+    float *rows = b->p, *turned = b->ds;            /* (n, V), (V, N) */
+    for (int64_t i = 0; i < n; i++, o += a->o.row, g += a->g.row) {
+        vec sum = v_k(0);
+        int64_t d = 0;
+        for (; d + V <= a->D; d += V) sum += LOAD(o + d) * LOAD(g + d);
+        STORE(rows + i * V, sum);
+        for (; d < a->D; d++) rows[i * V + d % V] += o[d] * g[d];
+    }
+    a->product->pack(turned, N, n, V, rows, V, 1);
+    for (int64_t i = 0; i < n; i += V) {
+        vec sum = v_k(0);
+        for (int lane = 0; lane < V; lane++) sum += LOAD(turned + lane * N + i);
+        STORE(b->delta + t + i, sum);
+    }
 }
 
 /* One row of p and ds, of which the first `keys` columns count; the others up to n become 0. */
@@ -215,9 +229,8 @@ static void backward(const cr_attention_args *a, int64_t head, int64_t j, int64_
     block b = {.k = scratch, .v = scratch + a->D * N, .p = scratch + 2 * a->D * N};
     b.ds = b.p + N * N;
     b.mask = b.ds + N * N;
-    float *delta = b.mask + N * N;
-    b.delta = delta;
-    for (int64_t i = t; i < t_end; i++) delta[i] = dot(rows_of(a, a->o, head, i), rows_of(a, a->g, head, i), a->D);
+    b.delta = b.mask + N * N;
+    for (int64_t x = t; x < t_end; x += N) deltas(a, &b, head, x, clamp(t_end - x, 0, N));
     for (; j < j_end; j += N) {
         int64_t keys = clamp(j_end - j, 0, N), start = t;
         transpose(a, b.k, rows_of(a, a->k, head, j), a->k.row, keys, a->scale);
