@@ -93,9 +93,9 @@ static void attention(int64_t heads, int64_t T, int64_t D) {
     double scale = 1 / sqrt((double)D), forward = 1e9, backward = 1e9, start = cr_os_seconds();
     for (int i = 0; i < 5 || cr_os_seconds() - start < (quick ? 0.05 : 0.5); i++) {
         double t0 = cr_os_seconds();
-        cr_cpu_attention(x[3], lse, x[0], x[1], x[2], scale, true);
+        cr_cpu_attention(x[3], lse, x[0], x[1], x[2], NULL, scale, true);
         double t1 = cr_os_seconds();
-        cr_cpu_attention_bwd(x[5], x[6], x[7], x[0], x[1], x[2], x[3], lse, x[4], scale, true);
+        cr_cpu_attention_bwd(x[5], x[6], x[7], x[0], x[1], x[2], NULL, x[3], lse, x[4], scale, true);
         forward = fmin(forward, t1 - t0); backward = fmin(backward, cr_os_seconds() - t1);
     }
     printf("  attention, %lld heads, T %lld, D %lld, causal: forward %.3f ms, backward %.3f ms\n", (long long)heads, (long long)T, (long long)D, forward * 1e3, backward * 1e3);

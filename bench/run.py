@@ -3,7 +3,7 @@
 
 use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...]
 
-Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, chain, size.
+Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, chain, size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "chain", "size")
+PARTS = ("step", "text", "operations", "attention", "chain", "size")
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
 
@@ -233,6 +233,28 @@ class Bench:
         rows = [[name, unit[name], f"{a[name]['rate']:.1f}", *(f"{o[name]['rate']:.1f}" for o in others.values())] for name in a]
         self.say(table(["operation", "unit", "chainrule", *others], rows), "")
 
+    # ---- attention
+
+    def attention(self) -> None:
+        self.say("## Attention", "", "Causal, f32, 2 x 12 heads of 64; milliseconds, least of all rounds; GFLOP/s",
+                 "count visible pairs once, 4 D forward and 10 D backward.", "")
+        mine, theirs = [], []
+        for _ in range(self.rounds):
+            mine.append(self.ours("attention"))
+            if has("torch"):
+                theirs.append(self.peer("peers.py", "torch", "--only", "attention", *(["--quick"] if self.quick else [])))
+        if not all(mine):
+            return
+        a, b = merge(mine), merge(theirs) if theirs and all(theirs) else {}
+        self.data["attention"] = {"chainrule": a, "torch": b}
+        rate = lambda t: t["rate"] * t["median_ms"] / t["min_ms"]
+        rows = [[name, f"{a[name]['min_ms']:.3f}", f"{rate(a[name]):.0f}",
+                 *([f"{b[name]['min_ms']:.3f}", f"{a[name]['min_ms'] / b[name]['min_ms']:.2f}x"] if b else [])] for name in a]
+        self.say(table(["ms", "chainrule", "GFLOP/s", *([theirs[0]["version"], "ratio"] if b else [])], rows), "")
+        if b:
+            worst = max(a[name]["min_ms"] / b[name]["min_ms"] for name in a if name.endswith("backward"))
+            self.say(f"Forward and backward, the worst length: {verdict(worst, 0.6)}.", "")
+
     # ---- a deep graph; size
 
     def chain(self) -> None:
@@ -287,7 +309,7 @@ def main() -> int:
     b.say(f"Made by `{command}`; load average before: {load:.1f}{' - NOT A QUIET MACHINE' if load > 0.7 else ''}.", "")
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
-    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "chain": b.chain, "size": b.size}
+    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "chain": b.chain, "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()

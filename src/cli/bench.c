@@ -157,6 +157,62 @@ static bool bench_elementwise(report *r, bool quick, const cr_device *dev) {
     return true;
 }
 
+/* ---- attention: causal, B 2, H 12, D 64, laid out as a projection's thirds are */
+typedef struct heads { cr_tensor *in[3], *g; } heads;   /* q, k, v, and the cotangent: (B, H, T, D), in memory (B, T, H, D) */
+
+static bool heads_make(heads *h, int64_t T, const cr_device *dev) {
+    cr_generator *g = cr_generator_new(3);
+    cr_tensor *x[4];
+    for (int i = 0; i < 4; i++) x[i] = cr_transpose(cr_randn(CR_LIST(2, T, 12, 64), CR_F32, dev, g), 1, 2);
+    for (int i = 0; i < 3; i++) h->in[i] = cr_requires_grad_(x[i], true);
+    h->g = x[3];
+    cr_generator_free(g);
+    return h->in[0] && h->in[1] && h->in[2] && h->g;
+}
+
+/* In its own scope, so that what it made is freed. */
+static bool attend(const heads *h, bool backward, const cr_device *dev) {
+    cr_tensor *grads[3];
+    cr_scope_begin();
+    const bool old = cr_set_grad_enabled(backward);
+    const cr_tensor *y = cr_attention(h->in[0], h->in[1], h->in[2], &(cr_attention_options){.causal = true});
+    cr_status status = y ? CR_OK : cr_error_status();
+    if (!status && backward) status = cr_gradients(1, &y, (const cr_tensor *[]){h->g}, 3, (const cr_tensor *const *)h->in, grads, NULL);
+    if (!status) status = cr_synchronize(dev);
+    cr_set_grad_enabled(old);
+    cr_scope_end();
+    return status == CR_OK;
+}
+
+/* Operations: 4 D for a visible pair forward, 10 D backward (the scores once more, and four products of gradients). */
+static bool bench_attention(report *r, bool quick, const cr_device *dev) {
+    static const int64_t lengths[] = {64, 128, 256, 512, 1024, 2048};
+    static const struct { const char *name; double flops; } passes[] = {{"forward", 4}, {"forward+backward", 14}};
+    double times[MAX_RUNS];
+    heading(r, "attention, causal, f32 (2 x 12 x 64)");
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const double T = (double)lengths[i], pairs = 2 * 12 * 64 * T * (T + 1) / 2;
+        heads h;
+        cr_scope_begin();
+        bool ok = heads_make(&h, lengths[i], dev);
+        for (int p = 0; p < 2 && ok; p++) {
+            const double started = cr_os_seconds();
+            int runs = -2;                          /* two to warm up */
+            for (; ok && runs < MAX_RUNS && (runs < 5 || cr_os_seconds() - started < (quick ? 0.1 : 0.5)); runs++) {
+                const double start = cr_os_seconds();
+                ok = attend(&h, p, dev);
+                if (runs >= 0) times[runs] = cr_os_seconds() - start;
+            }
+            char name[64];
+            snprintf(name, sizeof name, "attention T=%lld %s", (long long)lengths[i], passes[p].name);
+            if (ok) row(r, name, summary(times, runs), passes[p].flops * pairs, 1e9, "GFLOP/s");
+        }
+        cr_scope_end();
+        if (!ok) return cli_fail_library(), false;
+    }
+    return true;
+}
+
 static bool bench_parts(report *r, const char *only, bool fused, bool quick, const cr_device *dev) {
     static const struct { const char *part; step_case step; } steps[] = {           /* the same in bench/cases.py */
         {"char", {"char GPT", {.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, 12, 64, 100, 20}},
@@ -167,6 +223,7 @@ static bool bench_parts(report *r, const char *only, bool fused, bool quick, con
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if ((all || !strcmp(only, steps[i].part)) && !bench_step(r, &steps[i].step, fused, quick, dev)) return false;
     if ((all || !strcmp(only, "products")) && !bench_products(r, quick, dev)) return false;
+    if ((all || !strcmp(only, "attention")) && !bench_attention(r, quick, dev)) return false;
     return (!all && strcmp(only, "elementwise") != 0) || bench_elementwise(r, quick, dev);
 }
 
@@ -175,7 +232,7 @@ int cli_bench(int argc, char **argv) {
     const char *device = NULL, *only = "all";
     int64_t threads = 0;
     option options[] = {
-        {"only", OPTION_CHOICE, &only, "all|char|char6|gpt2|products|elementwise", "one part", 0, 0, false, false},
+        {"only", OPTION_CHOICE, &only, "all|char|char6|gpt2|products|attention|elementwise", "one part", 0, 0, false, false},
         {"fuse-step", OPTION_FLAG, &fused, NULL, "training: weights step inside the backward pass, gradients are not clipped", 0, 0, false, false},
         {"quick", OPTION_FLAG, &quick, NULL, "fewer runs", 0, 0, false, false},
         {"json", OPTION_FLAG, &json, NULL, "one JSON object instead of the table", 0, 0, false, false},
@@ -183,7 +240,7 @@ int cli_bench(int argc, char **argv) {
         {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
     };
     const command c = {"bench", "[--only PART] [--fuse-step] [--quick] [--json] [--device NAME] [--threads N]",
-                       "Measures training steps, products and elementwise operations.", options, sizeof options / sizeof *options};
+                       "Measures training steps, products, attention and elementwise operations.", options, sizeof options / sizeof *options};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();

@@ -46,8 +46,9 @@ cr_status cr_cpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor 
                                int64_t ignore, double smoothing);
 cr_status cr_cpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
                                    int64_t M, int64_t N, int64_t ignore, double smoothing);
-cr_status cr_cpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, double scale, bool causal);
+cr_status cr_cpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
+                           double scale, bool causal);
 cr_status cr_cpu_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                               const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
+                               const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
 
 #endif
