@@ -216,7 +216,8 @@ class Bench:
     # ---- products and elementwise operations
 
     def operations(self) -> None:
-        self.say("## Products and elementwise operations", "", "f32; GFLOP/s or GB/s at the median time.  Bytes count each operand and result once.", "")
+        self.say("## Products and elementwise operations", "", "f32; GFLOP/s or GB/s at the median time, and how many times faster than the best peer.",
+                 "Bytes count each operand and result once; results are made and given back in each run.", "")
         mine: list[Any] = []
         peers: dict[str, list[Any]] = {name: [] for name in LIBRARIES if has(name)}
         for _ in range(self.rounds):
@@ -230,8 +231,15 @@ class Bench:
         others = {results[0]["version"]: merge(results) for results in peers.values() if results and all(results)}
         self.data["operations"] = {"chainrule": a, **others}
         unit = {row["name"]: row["unit"] for row in mine[0]["rows"]}
-        rows = [[name, unit[name], f"{a[name]['rate']:.1f}", *(f"{o[name]['rate']:.1f}" for o in others.values())] for name in a]
-        self.say(table(["operation", "unit", "chainrule", *others], rows), "")
+        cell = lambda o, name: f"{o[name]['rate']:.1f}" if name in o else "-"
+        best = lambda name: max(o[name]["rate"] for o in others.values() if name in o)
+        times = {name: a[name]["rate"] / best(name) for name in a} if others else {}
+        rows = [[name, unit[name], f"{a[name]['rate']:.1f}", *(cell(o, name) for o in others.values()), *([f"{times[name]:.2f}x"] if others else [])] for name in a]
+        self.say(table(["operation", "unit", "chainrule", *others, *(["to the best"] if others else [])], rows), "")
+        for kind, what in (("GFLOP/s", "products"), ("GB/s", "elementwise operations and rows")) if others else ():
+            of_kind = {name: t for name, t in times.items() if unit[name] == kind}
+            slowest = min(of_kind, key=lambda name: of_kind[name])
+            self.say(f"{what.capitalize()}: geometric mean {statistics.geometric_mean(of_kind.values()):.2f}x, least {of_kind[slowest]:.2f}x ({slowest}).", "")
 
     # ---- attention
 

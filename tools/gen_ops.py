@@ -433,7 +433,7 @@ def header_lines(compiled: list[Compiled]) -> list[str]:
 def fused_h(compiled: list[Compiled], updates: list[Program]) -> list[str]:
     out = banner("fused.gen.h", "programs of several instructions over f32 as compiled loops.")
     out[-1] = out[-1].removesuffix(" */")
-    out += [" *", " * The file that includes this defines  vec  (LANES floats), LOAD(p), STORE(p, v), v_k(number) and v_<instruction>: v_add, v_exp ...",
+    out += [" *", " * The file that includes this defines  vec  (LANES floats), FETCH(p), STORE(p, v), v_k(number) and v_<instruction>: v_add, v_exp ...",
             " * v_sel(c, a, b) is a where c is not 0; a comparison gives 0 or 1.  n is a multiple of LANES. */"]
     entries = []
     for p in [*(p for c in compiled for p in c.programs() if p.fused >= 0), *updates]:
@@ -453,7 +453,7 @@ def fused_body(p: Program) -> list[str]:
     out = ["    (void)params;"] if not p.params else []
     out += [f"    const vec {', '.join(before)};"] if before else []
     out.append("    for (int64_t i = 0; i < n; i += LANES) {")
-    loads = [f"{name} = LOAD(in[{i}] + i)" for i, name in enumerate(p.inputs) if i in used]
+    loads = [f"{name} = FETCH(in[{i}] + i)" for i, name in enumerate(p.inputs) if i in used]
     out.append(f"        const vec {', '.join(loads)};")
     for i, (op, operands) in enumerate(p.instrs):
         out.append(f"        const vec {names[base + len(p.consts) + i]} = v_{op.lower()}({', '.join(names[v] for v in operands)});")

@@ -102,37 +102,62 @@ static bool bench_step(report *r, const step_case *c, bool fused, bool quick, co
 }
 
 /* ---- single operations */
-typedef cr_tensor *(*operation)(const cr_tensor *a, const cr_tensor *b);
-static cr_tensor *product(const cr_tensor *a, const cr_tensor *b) { return cr_linear(a, b, CR_NONE, CR_ACT_NONE); }
-static cr_tensor *square_product(const cr_tensor *a, const cr_tensor *b) { return cr_matmul(a, b); }
-static cr_tensor *op_add(const cr_tensor *a, const cr_tensor *b) { return cr_add(a, b); }
-static cr_tensor *op_exp(const cr_tensor *a, const cr_tensor *b) { (void)b; return cr_exp(a); }
-static cr_tensor *op_tanh(const cr_tensor *a, const cr_tensor *b) { (void)b; return cr_tanh(a); }
-static cr_tensor *op_gelu(const cr_tensor *a, const cr_tensor *b) { (void)b; return cr_gelu_tanh(a); }
-static cr_tensor *op_sum(const cr_tensor *a, const cr_tensor *b) { (void)b; return cr_sum(a, CR_ALL, false); }
-static cr_tensor *op_softmax(const cr_tensor *a, const cr_tensor *b) { (void)b; return cr_softmax(a, -1); }
+typedef struct operands { cr_tensor *a, *b, *row, *offset, *target; } operands;      /* (M, K), (N, K), (K), (K), (M) of integers below K */
+typedef cr_tensor *(*operation)(const operands *o);
+typedef struct operation_case { const char *name; operation f; int64_t m, k, n; double work; } operation_case;    /* work: operations or bytes of one run */
 
-static bool bench_operation(report *r, const char *name, operation f, int64_t m, int64_t k, int64_t n, double work, const char *unit, bool quick,
-                            const cr_device *dev) {
+static cr_tensor *product(const operands *o) { return cr_linear(o->a, o->b, CR_NONE, CR_ACT_NONE); }
+static cr_tensor *square_product(const operands *o) { return cr_matmul(o->a, o->b); }
+static cr_tensor *op_add(const operands *o) { return cr_add(o->a, o->b); }
+static cr_tensor *op_exp(const operands *o) { return cr_exp(o->a); }
+static cr_tensor *op_tanh(const operands *o) { return cr_tanh(o->a); }
+static cr_tensor *op_gelu(const operands *o) { return cr_gelu(o->a); }
+static cr_tensor *op_gelu_tanh(const operands *o) { return cr_gelu_tanh(o->a); }
+static cr_tensor *op_relu(const operands *o) { return cr_relu(o->a); }
+static cr_tensor *op_sum(const operands *o) { return cr_sum(o->a, CR_ALL, false); }
+static cr_tensor *op_row_sums(const operands *o) { return cr_sum(o->a, CR_LIST(1), false); }
+static cr_tensor *op_column_sums(const operands *o) { return cr_sum(o->a, CR_LIST(0), false); }
+static cr_tensor *op_transpose(const operands *o) { return cr_contiguous(cr_transpose(o->a, 0, 1)); }
+static cr_tensor *op_softmax(const operands *o) { return cr_softmax(o->a, -1); }
+static cr_tensor *op_cross_entropy(const operands *o) { return cr_cross_entropy(o->a, o->target, NULL); }
+static cr_tensor *op_layer_norm(const operands *o) { return cr_layer_norm(o->a, o->row, o->offset, 1e-5); }
+
+/* The gradients of f's result with respect to the first n of a, row, offset; the last of them.  cotangent CR_NONE: f gives a scalar. */
+static cr_tensor *with_gradients(const operands *o, operation f, int n, const cr_tensor *cotangent) {
+    cr_tensor *const all[] = {o->a, o->row, o->offset};
+    const cr_tensor *in[3];
+    cr_tensor *grads[3] = {NULL};
+    for (int i = 0; i < n; i++) in[i] = cr_requires_grad_(all[i], true);
+    const cr_tensor *y = f(o);
+    return cr_gradients(1, &y, &cotangent, n, in, grads, NULL) == CR_OK ? grads[n - 1] : NULL;
+}
+static cr_tensor *op_cross_entropy_grad(const operands *o) { return with_gradients(o, op_cross_entropy, 1, CR_NONE); }
+static cr_tensor *op_layer_norm_grad(const operands *o) { return with_gradients(o, op_layer_norm, 3, o->b); }
+
+/* As a user runs it: the result is made and given back each time. */
+static bool bench_operation(report *r, const operation_case *c, const char *unit, bool quick, const cr_device *dev) {
     double times[MAX_RUNS];
     const double limit = quick ? 0.1 : 0.5;
     cr_generator *g = cr_generator_new(2);
     cr_scope_begin();
-    cr_tensor *a = g ? cr_randn(CR_LIST(m, k), CR_F32, dev, g) : NULL, *b = g ? cr_randn(CR_LIST(n, k), CR_F32, dev, g) : NULL;
+    operands o = {0};
+    if (g)
+        o = (operands){cr_randn(CR_LIST(c->m, c->k), CR_F32, dev, g), cr_randn(CR_LIST(c->n, c->k), CR_F32, dev, g), cr_ones(CR_LIST(c->k), CR_F32, dev),
+                       cr_zeros(CR_LIST(c->k), CR_F32, dev), cr_randint(0, c->k, CR_LIST(c->m), CR_I64, dev, g)};
     const double started = cr_os_seconds();
-    bool ok = a && b;
+    bool ok = o.a && o.b && o.row && o.offset && o.target;
     int runs = -2;                                  /* two to warm up */
     for (; ok && runs < MAX_RUNS && (runs < 5 || cr_os_seconds() - started < limit); runs++) {
         const double start = cr_os_seconds();
-        cr_tensor *y = f(a, b);
-        ok = y && cr_synchronize(dev) == CR_OK;
+        cr_scope_begin();
+        ok = c->f(&o) && cr_synchronize(dev) == CR_OK;
+        cr_scope_end();
         if (runs >= 0) times[runs] = cr_os_seconds() - start;
-        cr_release(y);
     }
     cr_scope_end();
     cr_generator_free(g);
     if (!ok) return cli_fail_library(), false;
-    row(r, name, summary(times, runs), work, 1e9, unit);
+    row(r, c->name, summary(times, runs), c->work, 1e9, unit);
     return true;
 }
 
@@ -142,18 +167,28 @@ static bool bench_products(report *r, bool quick, const cr_device *dev) {
         {"product 1024 x 1024 x 1024", 1024, 1024, 1024, true}, {"linear 256 x 2304 x 768", 256, 2304, 768, false},
         {"linear 256 x 768 x 3072", 256, 768, 3072, false}, {"linear 256 x 50257 x 768", 256, 50257, 768, false}};
     heading(r, "products, f32 (M x N x K)");
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (!bench_operation(r, cases[i].name, cases[i].square ? square_product : product, cases[i].m, cases[i].k, cases[i].n,
-                             2.0 * (double)cases[i].m * (double)cases[i].n * (double)cases[i].k, "GFLOP/s", quick, dev)) return false;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const operation_case c = {cases[i].name, cases[i].square ? square_product : product, cases[i].m, cases[i].k, cases[i].n,
+                                  2.0 * (double)cases[i].m * (double)cases[i].n * (double)cases[i].k};
+        if (!bench_operation(r, &c, "GFLOP/s", quick, dev)) return false;
+    }
     return true;
 }
 
 static bool bench_elementwise(report *r, bool quick, const cr_device *dev) {
-    static const struct { const char *name; operation f; double passes; } cases[] = {
-        {"add", op_add, 3}, {"exp", op_exp, 2}, {"tanh", op_tanh, 2}, {"gelu (tanh form)", op_gelu, 2}, {"sum", op_sum, 1}, {"softmax, rows of 1024", op_softmax, 2}};
-    heading(r, "elementwise, 4M f32");
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (!bench_operation(r, cases[i].name, cases[i].f, 4096, 1024, 4096, cases[i].passes * 4 * 4096 * 1024, "GB/s", quick, dev)) return false;
+    static const struct { const char *name; operation f; int64_t rows, columns; double passes; } cases[] = {      /* passes: over (rows, columns) */
+        {"add", op_add, 4096, 1024, 3}, {"exp", op_exp, 4096, 1024, 2}, {"tanh", op_tanh, 4096, 1024, 2}, {"gelu", op_gelu, 4096, 1024, 2},
+        {"gelu (tanh form)", op_gelu_tanh, 4096, 1024, 2}, {"relu", op_relu, 4096, 1024, 2}, {"sum", op_sum, 4096, 1024, 1},
+        {"row sums", op_row_sums, 2048, 2048, 1}, {"column sums", op_column_sums, 2048, 2048, 1}, {"transpose", op_transpose, 2048, 2048, 2},
+        {"softmax", op_softmax, 256, 50257, 2}, {"cross-entropy", op_cross_entropy, 256, 50257, 1},
+        {"cross-entropy, gradient", op_cross_entropy_grad, 256, 50257, 3}, {"layer norm", op_layer_norm, 4096, 1024, 2},
+        {"layer norm, gradients", op_layer_norm_grad, 4096, 1024, 5}};
+    heading(r, "elementwise and rows, f32, 4M (13M)");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t rows = cases[i].rows, columns = cases[i].columns;
+        const operation_case c = {cases[i].name, cases[i].f, rows, columns, rows, cases[i].passes * 4 * (double)(rows * columns)};
+        if (!bench_operation(r, &c, "GB/s", quick, dev)) return false;
+    }
     return true;
 }
 

