@@ -297,6 +297,7 @@ cr_tensor *cr_argmin(const cr_tensor *x, int axis, bool keepdim);
 cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b);                             /* (..., M, K) (..., K, N) -> (..., M, N); 1-D as NumPy */
 typedef enum cr_act { CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH, CR_ACT_SIGMOID } cr_act;
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);   /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
+bool       cr_set_bf16_products(bool on);   /* for this thread: f32 products (cr_matmul, cr_linear, those of their gradients) round their operands to bf16 and add in f32; returns the old setting */
 
 /* ---- indexing ------------------------------------------------------------------------------------------- */
 cr_tensor *cr_gather(const cr_tensor *x, int axis, const cr_tensor *index);               /* out[i][j] = x[index[i][j]][j] (axis 0) */

@@ -166,7 +166,7 @@ static bool bench_products(report *r, bool quick, const cr_device *dev) {
         {"product 64 x 64 x 64", 64, 64, 64, true},       {"product 256 x 256 x 256", 256, 256, 256, true},
         {"product 1024 x 1024 x 1024", 1024, 1024, 1024, true}, {"linear 256 x 2304 x 768", 256, 2304, 768, false},
         {"linear 256 x 768 x 3072", 256, 768, 3072, false}, {"linear 256 x 50257 x 768", 256, 50257, 768, false}};
-    heading(r, "products, f32 (M x N x K)");
+    heading(r, "products (M x N x K)");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const operation_case c = {cases[i].name, cases[i].square ? square_product : product, cases[i].m, cases[i].k, cases[i].n,
                                   2.0 * (double)cases[i].m * (double)cases[i].n * (double)cases[i].k};
@@ -264,26 +264,28 @@ static bool bench_parts(report *r, const char *only, bool fused, bool quick, con
 
 int cli_bench(int argc, char **argv) {
     bool quick = false, json = false, fused = false;
-    const char *device = NULL, *only = "all";
+    const char *device = NULL, *only = "all", *dtype = "f32";
     int64_t threads = 0;
     option options[] = {
         {"only", OPTION_CHOICE, &only, "all|char|char6|gpt2|products|attention|elementwise", "one part", 0, 0, false, false},
         {"fuse-step", OPTION_FLAG, &fused, NULL, "training: weights step inside the backward pass, gradients are not clipped", 0, 0, false, false},
         {"quick", OPTION_FLAG, &quick, NULL, "fewer runs", 0, 0, false, false},
         {"json", OPTION_FLAG, &json, NULL, "one JSON object instead of the table", 0, 0, false, false},
+        {"dtype", OPTION_CHOICE, &dtype, "f32|bf16", "bf16: products round their operands to it", 0, 0, false, false},
         {"device", OPTION_TEXT, &device, "NAME", "cpu or ref (default cpu)", 0, 0, false, false},
         {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
     };
-    const command c = {"bench", "[--only PART] [--fuse-step] [--quick] [--json] [--device NAME] [--threads N]",
+    const command c = {"bench", "[--only PART] [--fuse-step] [--quick] [--json] [--dtype f32|bf16] [--device NAME] [--threads N]",
                        "Measures training steps, products, attention and elementwise operations.", options, sizeof options / sizeof *options};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
+    cr_set_bf16_products(!strcmp(dtype, "bf16"));
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library();
     report r = {.json = json};
-    if (json) printf("{\"version\":\"%s\",\"device\":\"%s\",\"info\":\"%s\",\"threads\":%d,\"rows\":[", cr_version(), cr_device_name(dev), cr_device_info(dev), cr_num_threads());
-    else printf("chainrule %s on %s (%s)\n", cr_version(), cr_device_name(dev), cr_device_info(dev));
+    if (json) printf("{\"version\":\"%s\",\"device\":\"%s\",\"info\":\"%s\",\"dtype\":\"%s\",\"threads\":%d,\"rows\":[", cr_version(), cr_device_name(dev), cr_device_info(dev), dtype, cr_num_threads());
+    else printf("chainrule %s on %s (%s), %s\n", cr_version(), cr_device_name(dev), cr_device_info(dev), dtype);
     const bool ok = bench_parts(&r, only, fused, quick, dev);
     if (json) printf("\n],\"peak_bytes\":%lld,\"peak_rss\":%lld}\n", (long long)cr_memory_stats(dev).peak, (long long)cr_os_peak_rss());
     return ok ? CLI_OK : CLI_FAILED;

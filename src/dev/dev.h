@@ -29,6 +29,11 @@ typedef struct cr_walk {                            /* one run of a program over
 typedef enum cr_reduce_kind { CR_REDUCE_SUM, CR_REDUCE_PROD, CR_REDUCE_MAX, CR_REDUCE_MIN, CR_REDUCE_ANY, CR_REDUCE_ALL } cr_reduce_kind;
 typedef enum cr_random_kind { CR_RANDOM_UNIFORM, CR_RANDOM_NORMAL, CR_RANDOM_BITS } cr_random_kind;
 
+typedef enum cr_matmul_how {
+    CR_MATMUL_ADD = 1,                              /* c is added to */
+    CR_MATMUL_BF16 = 2                              /* f32: a and b are rounded to bf16 first (to nearest, ties to even; denormals may become 0); no meaning for other dtypes */
+} cr_matmul_how;
+
 typedef struct cr_kernels {
     /* -- every device */
     cr_storage *(*allocate)(const cr_device *d, size_t bytes);      /* 64-byte aligned, uninitialised; NULL and a message */
@@ -42,7 +47,7 @@ typedef struct cr_kernels {
                                                     /* x (M, R, N) -> y (M, N); SUM, PROD: y's dtype is the accumulator's (f16, bf16: f32 inside); R 0: the identity, refused above for MAX, MIN; NaN wins */
     cr_status (*arg_reduce)(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
                                                     /* y i64: position of the first largest (NaN is larger) or smallest (NaN is smaller) */
-    cr_status (*matmul)(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate);
+    cr_status (*matmul)(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);      /* how: cr_matmul_how, or 0 */
                                                     /* c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: equal ndim 2..8, any strides on a, b (0 where broadcast), c's rows contiguous in N;
                                                        one dtype for all, f16 and bf16 accumulate in f32; bias may be NULL */
     cr_status (*gather)(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
