@@ -3,7 +3,7 @@
 
 use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...]
 
-Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, chain, size.
+Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, dispatch, chain, size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "attention", "chain", "size")
+PARTS = ("step", "text", "operations", "attention", "dispatch", "chain", "size")
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
 
@@ -263,7 +263,18 @@ class Bench:
             worst = max(a[name]["min_ms"] / b[name]["min_ms"] for name in a if name.endswith("backward"))
             self.say(f"Forward and backward, the worst length: {verdict(worst, 0.6)}.", "")
 
-    # ---- a deep graph; size
+    # ---- small ops, a deep graph, size
+
+    def dispatch(self) -> None:
+        self.say("## One small op from C", "")
+        results = [run_json([BUILD / "bench" / "dispatch", "--json"], 1) for _ in range(self.rounds)]
+        if not all(results):
+            return
+        least = {row["name"]: min(r["ns"] for result in results for r in result["rows"] if r["name"] == row["name"]) for row in results[0]["rows"]}
+        self.data["dispatch"] = least
+        self.say(table(["least of all rounds", "ns a call"], [[name, f"{ns:.0f}"] for name, ns in least.items()]), "")
+        ns = least["add, 1 element"]
+        self.say(f"One element added to one: {ns:.0f} ns ({'within' if ns <= 60 else 'above'} the bar of 60 ns).", "")
 
     def chain(self) -> None:
         n = 1_000_000 if self.quick else 10_000_000
@@ -317,7 +328,7 @@ def main() -> int:
     b.say(f"Made by `{command}`; load average before: {load:.1f}{' - NOT A QUIET MACHINE' if load > 0.7 else ''}.", "")
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
-    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "chain": b.chain, "size": b.size}
+    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "dispatch": b.dispatch, "chain": b.chain, "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()
