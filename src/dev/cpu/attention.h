@@ -29,10 +29,10 @@ typedef struct cr_attention_isa {
                      float *scratch);
 } cr_attention_isa;
 
-/* 64-byte aligned working memory of one call, in bytes: blocks, and a number for each query of whole blocks. */
+/* 64-byte aligned working memory of one call, in bytes: blocks, and a number for each query or key of whole blocks. */
 static inline size_t cr_attention_scratch(const cr_attention_args *a) {
     enum { N = CR_ATTENTION_BLOCK };
-    return (size_t)(2 * a->D * N + 3 * N * N + 3 * N + (a->T + N - 1) / N * N) * sizeof(float);
+    return (size_t)(2 * a->D * N + 3 * N * N + 3 * N + ((a->T > a->S ? a->T : a->S) + N - 1) / N * N) * sizeof(float);
 }
 
 #endif

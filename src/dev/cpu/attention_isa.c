@@ -2,7 +2,8 @@
  *
  * Forward after Milakov and Gimelshein (arXiv 1805.02867) and Dao et al. (FlashAttention, arXiv 2205.14135): the scores of a block
  * are kept transposed, P[key][query], so that the running maximum and sum of each query are lanes of a vector, keys are read where
- * they lie, and P is already in the order in which the second product reads it.  Backward keeps P[query][key].
+ * they lie, and P is already in the order in which the second product reads it.  Backward keeps P[query][key].  A query that is
+ * alone in its block has a function of its own.
  * Limited by flops: 4 D per visible pair forward, 10 D backward; causal blocks on the diagonal skip what nobody sees by rows. */
 #include "attention.h"
 
@@ -51,6 +52,25 @@ static void transpose(const cr_attention_args *a, float *to, const float *from, 
     a->product->pack(to, N, n, a->D, from, row, 1);
     if (scale == 1) return;
     for (int64_t i = 0; i < a->D * N; i += V) STORE(to + i, LOAD(to + i) * scale);
+}
+
+/* to[i] = x[i] . y[i] for n <= N rows, and 0 up to a whole vector.  Each row's lanes are summed apart and then turned, so that rows are
+ * lanes; scratch: 2 N V. */
+static void dots(const cr_attention_args *a, float *to, const float *x, int64_t x_row, const float *y, int64_t y_row, int64_t n, float *scratch) {
+    float *sums = scratch, *turned = scratch + N * V;           /* (n, V), (V, N) */
+    for (int64_t i = 0; i < n; i++, x += x_row, y += y_row) {
+        vec sum = v_k(0);
+        int64_t d = 0;
+        for (; d + V <= a->D; d += V) sum += LOAD(x + d) * LOAD(y + d);
+        STORE(sums + i * V, sum);
+        for (; d < a->D; d++) sums[i * V + d % V] += x[d] * y[d];
+    }
+    a->product->pack(turned, N, n, V, sums, V, 1);
+    for (int64_t i = 0; i < n; i += V) {
+        vec sum = v_k(0);
+        for (int lane = 0; lane < V; lane++) sum += LOAD(turned + lane * N + i);
+        STORE(to + i, sum);
+    }
 }
 
 /* p += the mask over a block, which is gathered into `to` (N, N) in the order of p: rows, columns long, at these strides. */
@@ -122,7 +142,35 @@ static void add_values(const cr_attention_args *a, const state *s, float *o, con
     }
 }
 
+/* One query, as in generation: limited by reading k and v once; no product of matrices would fill its tiles.  p has room for S keys. */
+static void forward_query(const cr_attention_args *a, int64_t head, int64_t t, float *scratch) {
+    int64_t keys = seen(a, t, 0, a->S);
+    float *p = scratch + 2 * N * V, *o = rows_of(a, a->o, head, t);
+    const float *mask = a->mask.at ? rows_of(a, a->mask, head, t) : NULL;
+    for (int64_t j = 0; j < keys; j += N)
+        dots(a, p + j, rows_of(a, a->q, head, t), 0, rows_of(a, a->k, head, j), a->k.row, clamp(keys - j, 0, N), scratch);
+    for (int64_t j = 0; j < keys; j++) p[j] = p[j] * a->scale + (mask ? mask[j * a->mask_key] : 0);
+    for (int64_t j = keys; j < whole(keys); j++) p[j] = -INFINITY;
+    vec most = v_k(-INFINITY), total = v_k(0);
+    for (int64_t j = 0; j < keys; j += V) most = v_most(most, LOAD(p + j));
+    float max = -INFINITY;
+    for (int lane = 0; lane < V; lane++) max = most[lane] > max ? most[lane] : max;
+    float base = max == -INFINITY ? 0 : max;        /* nothing is seen: exp(-inf - 0) = 0 */
+    for (int64_t j = 0; j < keys; j += V) {
+        vec y = v_exp(LOAD(p + j) - base);
+        STORE(p + j, y);
+        total += y;
+    }
+    float sum = v_sum_lanes(total);
+    cr_product values = {.m = 1, .n = a->D, .k = keys, .a = p, .b = rows_of(a, a->v, head, 0), .c = o, .a_row = keys, .a_col = 1, .b_row = a->v.row, .b_col = 1,
+                         .c_row = a->o.row};
+    a->product->row(&values);
+    scale_row(o, a->D, sum == 0 ? 0 : 1 / sum);
+    a->lse[head * a->T + t] = max + v_log(v_k(sum))[0];
+}
+
 static void forward(const cr_attention_args *a, int64_t head, int64_t t, int64_t n, float *scratch) {
+    if (n == 1) { forward_query(a, head, t, scratch); return; }
     state s = {.q = scratch, .p = scratch + a->D * N, .mask = scratch + (a->D + N) * N, .max = scratch + (a->D + 2 * N) * N};
     s.sum = s.max + N;
     s.shrink = s.sum + N;
@@ -150,24 +198,6 @@ static void forward(const cr_attention_args *a, int64_t head, int64_t t, int64_t
 
 typedef struct block { float *k, *v, *p, *ds, *mask, *delta; } block;          /* k, v (D, N) transposed, p, ds, mask (N, N), delta (T) */
 
-/* delta[t] = o[t] . g[t] for n <= N queries from t on.  Each row's lanes are summed apart, and then turned, so that queries are lanes. */
-static void deltas(const cr_attention_args *a, const block *b, int64_t head, int64_t t, int64_t n) {
-    const float *o = rows_of(a, a->o, head, t), *g = rows_of(a, a->g, head, t);
-    float *rows = b->p, *turned = b->ds;            /* (n, V), (V, N) */
-    for (int64_t i = 0; i < n; i++, o += a->o.row, g += a->g.row) {
-        vec sum = v_k(0);
-        int64_t d = 0;
-        for (; d + V <= a->D; d += V) sum += LOAD(o + d) * LOAD(g + d);
-        STORE(rows + i * V, sum);
-        for (; d < a->D; d++) rows[i * V + d % V] += o[d] * g[d];
-    }
-    a->product->pack(turned, N, n, V, rows, V, 1);
-    for (int64_t i = 0; i < n; i += V) {
-        vec sum = v_k(0);
-        for (int lane = 0; lane < V; lane++) sum += LOAD(turned + lane * N + i);
-        STORE(b->delta + t + i, sum);
-    }
-}
 
 /* One row of p and ds, of which the first `keys` columns count; the others up to n become 0. */
 static void softmax_row_bwd(float *p, float *ds, int64_t keys, int64_t n, float lse, float delta, float scale) {
@@ -230,7 +260,8 @@ static void backward(const cr_attention_args *a, int64_t head, int64_t j, int64_
     b.ds = b.p + N * N;
     b.mask = b.ds + N * N;
     b.delta = b.mask + N * N;
-    for (int64_t x = t; x < t_end; x += N) deltas(a, &b, head, x, clamp(t_end - x, 0, N));
+    for (int64_t x = t; x < t_end; x += N)
+        dots(a, b.delta + x, rows_of(a, a->o, head, x), a->o.row, rows_of(a, a->g, head, x), a->g.row, clamp(t_end - x, 0, N), b.p);
     for (; j < j_end; j += N) {
         int64_t keys = clamp(j_end - j, 0, N), start = t;
         transpose(a, b.k, rows_of(a, a->k, head, j), a->k.row, keys, a->scale);
