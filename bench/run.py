@@ -328,7 +328,8 @@ def main() -> int:
     b.say(f"Made by `{command}`; load average before: {load:.1f}{' - NOT A QUIET MACHINE' if load > 0.7 else ''}.", "")
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
-    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "dispatch": b.dispatch, "chain": b.chain, "size": b.size}
+    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "dispatch": b.dispatch,
+                "chain": b.chain, "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()
