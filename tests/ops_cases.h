@@ -291,6 +291,9 @@ static const op_case op_cases[] = {
     {"attention", "added mask", attention_mask, FLOATS, true, 10, {{SHAPE(2, 2, 5, 3)}, {SHAPE(2, 2, 7, 3)}, {SHAPE(2, 1, 5, 7)}}},
     {"attention", "added mask over queries, causal", attention_mask_causal, FLOATS, true, 14, {{SHAPE(2, 1, 7, 3)}, {SHAPE(2, 1, 5, 3)}, {SHAPE(7, 1)}}},
     {"attention", "one number as mask", attention_mask_causal, FLOATS, true, 30, {{SHAPE(1, 2, 5, 3)}, {SHAPE(1, 2, 5, 3)}, {SHAPE(1)}}},
+    {"attention", "no keys, added mask", attention_mask, FLOATS, true, 5, {{SHAPE(1, 2, 3, 4)}, {SHAPE(1, 2, 0, 4)}, {SHAPE(3, 1)}}},
+    {"attention", "no queries, bool mask", attention_mask_causal, FLOATS, true, 5, {{SHAPE(2, 1, 0, 4)}, {SHAPE(2, 1, 3, 4)}, {SHAPE(3), .fill = MASK}}},
+    {"attention", "one query, one key, added mask", attention_mask_causal, FLOATS, true, 5, {{SHAPE(2, 3, 1, 5)}, {SHAPE(2, 3, 1, 5)}, {SHAPE(3, 1, 1)}}},
     {"attention", "longer, added mask", attention_mask_causal, FLOATS, false, 131, {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}, {SHAPE(2, 131, 131)}}},
     {"attention", "longer, bool mask", attention_mask, FLOATS, false, 131, {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 150, 32)}, {SHAPE(131, 150), .fill = MASK}}},
 };
