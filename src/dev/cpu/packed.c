@@ -12,7 +12,7 @@
 #include "cpu.h"
 #include "product.h"
 
-enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, PIECES = 8, LINES = 2 };
+enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, PIECES = 8, LINES = 2, FEW_OF_K = 16 };
 
 typedef struct packed {
     cr_product w;
@@ -57,16 +57,19 @@ static void widen(const packed *s, float *to, const void *from, int64_t n, int64
     *along = by_lines ? 1 : n;
 }
 
-/* Panels of a or strips of b from `first` on, k numbers of each from p on. */
+/* Panels of a or strips of b from `first` on, k numbers of each from p on.  Where k lies across, a few of k for all of them in turn, so
+ * that what shares a cache line is read together. */
 static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int64_t n, int64_t p, int64_t k, float *wide) {
     const cr_product *w = &s->w;
-    int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, all = of_a ? w->m : w->n;
-    for (int64_t i = first; i < first + n; i++, to += packed_bytes(s, of_a, 1, k)) {
-        int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row, lines = least(height, all - i * height);
-        const void *from = ahead(of_a ? w->a : w->b, (i * height * across + p * along) * s->size);
-        if (s->widens) { widen(s, wide, from, lines, k, &across, &along); from = wide; }
-        s->kernels->pack(to, line_width(s, of_a), lines, k, from, across, along);
-    }
+    const int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, all = of_a ? w->m : w->n, line = packed_bytes(s, of_a, 1, k);
+    const int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row, few = across == 1 && n > 1 ? FEW_OF_K : most(1, k);
+    for (int64_t q = 0; q < k; q += few)
+        for (int64_t i = first; i < first + n; i++) {
+            int64_t lines = least(height, all - i * height), depth = least(few, k - q), lines_apart = across, k_apart = along;
+            const void *from = ahead(of_a ? w->a : w->b, (i * height * across + (p + q) * along) * s->size);
+            if (s->widens) { widen(s, wide, from, lines, depth, &lines_apart, &k_apart); from = wide; }
+            s->kernels->pack(to + (i - first) * line + packed_bytes(s, of_a, 1, q), line_width(s, of_a), lines, depth, from, lines_apart, k_apart);
+        }
 }
 
 static char *shared_block(const packed *s, int64_t p) { return s->shared + packed_bytes(s, s->share_a, s->share_a ? s->panels : s->strips, p - s->from); }
@@ -87,27 +90,34 @@ static void pack_shared(void *ctx, int64_t chunk, int worker) {
 
 /* ---- multiplying ---- */
 
-/* What the kernel fetches while it works on the strip before this one: its source, rows of k two at a time, or lines of a row. */
-static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k, cr_ahead next[2]) {
+/* ---- what the kernels fetch meanwhile: the source of what is packed next.  A tile over k numbers has k / 8 turns for each of two places. */
+
+static int64_t turns(int64_t k) { return most(1, k / 8); }
+static int64_t spread(int64_t bytes, int64_t k) { return cr_pieces(bytes, turns(k)); }
+
+/* Of the next strip: whole rows of its columns, two in a panel's time; or, where k lies across, both lines of as many rows as there are turns. */
+static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k, int64_t k_now, cr_ahead next[2]) {
     const cr_product *w = &s->w;
-    int64_t across = w->b_col * s->size, along = w->b_row * s->size, second = 0;
-    cr_ahead a = {.at = ahead(w->b, strip * s->kernels->tile_columns * across + p * along)};
-    if (w->b_row == 1) { a.panels = s->kernels->tile_columns / 2; a.panel = 2 * across; a.step = LINE; second = across; }
-    else if (w->b_col == 1) { a.panels = s->panels; a.panel = cr_pieces(k, s->panels) * along; a.step = along; second = LINE; }
-    next[0] = next[1] = a;
-    next[1].at += second;
+    int64_t across = w->b_col * s->size, along = w->b_row * s->size, columns = s->kernels->tile_columns;
+    const char *at = ahead(w->b, strip * columns * across + p * along);
+    next[0] = next[1] = (cr_ahead){0};
+    if (w->b_row == 1) {
+        next[0] = next[1] = (cr_ahead){at, columns / 2, 2 * across, spread(k * along, k_now)};
+        next[1].at += across;
+    } else if (w->b_col == 1) {
+        next[0] = next[1] = (cr_ahead){at, cr_pieces(k, turns(k_now)), turns(k_now) * along, along};
+        next[1].at += columns * across / 2;
+    }
 }
 
-/* The same of the panels after these: during panel i of strip j one row of k, or one of the block's. */
-static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t count, int64_t p, int64_t k, int64_t strip) {
+/* Of the next panels: in the time of one now, that is number `done`, one of their rows, or of k. */
+static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t p, int64_t k, int64_t k_now, int64_t done, int64_t panels) {
     const cr_product *w = &s->w;
-    int64_t across = w->a_row * s->size, along = w->a_col * s->size, rows = count * s->kernels->tile_rows, done = strip * count;
-    bool by_k = w->a_row == 1;
-    int64_t pieces = by_k ? k : w->a_col == 1 ? rows : 0;
-    if (first >= s->panels) return (cr_ahead){0};
-    cr_ahead a = {.at = ahead(w->a, first * s->kernels->tile_rows * across + p * along), .panels = least(count, pieces - done), .panel = by_k ? along : across, .step = LINE};
-    a.at += done * a.panel;
-    return a;
+    int64_t across = w->a_row * s->size, along = w->a_col * s->size, rows = least(panels * s->kernels->tile_rows, w->m - first * s->kernels->tile_rows);
+    const char *at = ahead(w->a, first * s->kernels->tile_rows * across + p * along);
+    if (w->a_col == 1) return (cr_ahead){at + done * across, rows - done, across, spread(k * along, k_now)};
+    if (w->a_row == 1 && rows > 0) return (cr_ahead){at + done * along, k - done, along, spread(rows * across, k_now)};
+    return (cr_ahead){0};
 }
 
 /* c's part over strips first .. first + count, or over panels: where the chunk writes and what it adds. */
@@ -135,7 +145,7 @@ static void multiply_strips(const packed *s, const part *t, int64_t p, int64_t k
         cr_ahead next[2];                           /* after this chunk comes, here or on another thread, the one behind it */
         bool last = i + 1 == t->count, deeper = p + k < s->from + s->span;
         int64_t to = last ? deeper ? p + k : s->from : p;
-        source_of_strip(s, last && deeper ? t->first : t->first + i + 1, to, depth_at(s, to), next);
+        source_of_strip(s, last && deeper ? t->first : t->first + i + 1, to, depth_at(s, to), k, next);
         pack_lines(s, false, t->lines, t->first + i, 1, p, k, t->wide);
         w.n = least(columns, t->c.n - i * columns);
         s->kernels->panels(&w, next);
@@ -152,8 +162,8 @@ static void multiply_panels(const packed *s, const part *t, int64_t p, int64_t k
     for (int64_t j = 0; j < s->strips; j++, next_strip(s, &w)) {
         w.b = shared_block(s, p) + j * bytes;
         w.n = least(columns, t->c.n - j * columns);
-        cr_ahead next[2] = {{.at = ahead(w.b, bytes), .panels = t->count, .panel = cr_pieces(bytes, t->count), .step = LINE},
-                            source_of_panels(s, deeper ? t->first : t->first + t->count, t->count, to, depth_at(s, to), j)};
+        cr_ahead next[2] = {{ahead(w.b, bytes), t->count, cr_pieces(bytes, t->count), LINE},
+                            source_of_panels(s, deeper ? t->first : t->first + t->count, to, depth_at(s, to), k, j * t->count, t->count)};
         s->kernels->panels(&w, next);
     }
 }
