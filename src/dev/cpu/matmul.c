@@ -256,8 +256,8 @@ static bool suits_direct(const job *j) {
     if (is_half(j->dtype) || j->bf16) return false;
     if (w->k == 0 || w->m <= 8) return true;
     int64_t step = (w->b_col == 1 ? w->b_row : w->n) * (int64_t)j->size;
-    if (w->b_col != 1 && flops_of(w) > grain) return false;
-    if (j->isa->isa == 4) return w->k <= 512;
+    if (flops_of(w) > (w->b_col == 1 ? 128 : 1) * grain) return false;
+    if (j->isa->isa == 4) return w->k <= 512 || (w->k <= 1024 && step < 4096);
     return w->k <= 512 && step <= 2048;
 }
 

@@ -12,7 +12,7 @@
 #include "cpu.h"
 #include "product.h"
 
-enum { SHARED_BYTES = 16 << 20, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, PIECES = 8, LINES = 4 };
+enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, PIECES = 8, LINES = 2, FEW_OF_K = 16 };
 
 typedef struct packed {
     cr_product w;
@@ -22,7 +22,8 @@ typedef struct packed {
     const cr_product_kernels *kernels;
     bool widens, half_c;                            /* operands, c and bias pass through f32 */
     bool share_a;
-    int64_t panels, strips, block;                  /* of a; of b; those that a chunk takes of the operand that is not shared */
+    int64_t panels, strips;                         /* of a; of b */
+    int64_t block, blocks, tail, chunks;              /* what chunks take of the operand that is not shared: `blocks` of them a block, the last a tail each */
     int64_t depth, from, span;                      /* of k: a block; what is packed now */
     char *shared;                                   /* for each block of k its panels or strips */
     atomic_bool failed;
@@ -56,16 +57,19 @@ static void widen(const packed *s, float *to, const void *from, int64_t n, int64
     *along = by_lines ? 1 : n;
 }
 
-/* Panels of a or strips of b from `first` on, k numbers of each from p on. */
+/* Panels of a or strips of b from `first` on, k numbers of each from p on.  Where k lies across, a few of k for all of them in turn, so
+ * that what shares a cache line is read together. */
 static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int64_t n, int64_t p, int64_t k, float *wide) {
     const cr_product *w = &s->w;
-    int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, all = of_a ? w->m : w->n;
-    for (int64_t i = first; i < first + n; i++, to += packed_bytes(s, of_a, 1, k)) {
-        int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row, lines = least(height, all - i * height);
-        const void *from = ahead(of_a ? w->a : w->b, (i * height * across + p * along) * s->size);
-        if (s->widens) { widen(s, wide, from, lines, k, &across, &along); from = wide; }
-        s->kernels->pack(to, line_width(s, of_a), lines, k, from, across, along);
-    }
+    const int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, all = of_a ? w->m : w->n, line = packed_bytes(s, of_a, 1, k);
+    const int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row, few = across == 1 && n > 1 ? FEW_OF_K : most(1, k);
+    for (int64_t q = 0; q < k; q += few)
+        for (int64_t i = first; i < first + n; i++) {
+            int64_t lines = least(height, all - i * height), depth = least(few, k - q), lines_apart = across, k_apart = along;
+            const void *from = ahead(of_a ? w->a : w->b, (i * height * across + (p + q) * along) * s->size);
+            if (s->widens) { widen(s, wide, from, lines, depth, &lines_apart, &k_apart); from = wide; }
+            s->kernels->pack(to + (i - first) * line + packed_bytes(s, of_a, 1, q), line_width(s, of_a), lines, depth, from, lines_apart, k_apart);
+        }
 }
 
 static char *shared_block(const packed *s, int64_t p) { return s->shared + packed_bytes(s, s->share_a, s->share_a ? s->panels : s->strips, p - s->from); }
@@ -86,14 +90,34 @@ static void pack_shared(void *ctx, int64_t chunk, int worker) {
 
 /* ---- multiplying ---- */
 
-/* What the kernel fetches while it works on the strip before this one: its source. */
-static cr_ahead source(const packed *s, int64_t strip, int64_t p, int64_t k) {
+/* ---- what the kernels fetch meanwhile: the source of what is packed next.  A tile over k numbers has k / 8 turns for each of two places. */
+
+static int64_t turns(int64_t k) { return most(1, k / 8); }
+static int64_t spread(int64_t bytes, int64_t k) { return cr_pieces(bytes, turns(k)); }
+
+/* Of the next strip: whole rows of its columns, two in a panel's time; or, where k lies across, both lines of as many rows as there are turns. */
+static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k, int64_t k_now, cr_ahead next[2]) {
     const cr_product *w = &s->w;
-    int64_t across = w->b_col * s->size, along = w->b_row * s->size;
-    cr_ahead next = {.at = ahead(w->b, strip * s->kernels->tile_columns * across + p * along)};
-    if (w->b_row == 1) { next.panels = s->kernels->tile_columns / 2; next.panel = 2 * across; next.step = 64; next.second = across; }
-    else if (w->b_col == 1) { next.panels = s->panels; next.panel = cr_pieces(k, s->panels) * along; next.step = along; next.second = 64; }
-    return next;
+    int64_t across = w->b_col * s->size, along = w->b_row * s->size, columns = s->kernels->tile_columns;
+    const char *at = ahead(w->b, strip * columns * across + p * along);
+    next[0] = next[1] = (cr_ahead){0};
+    if (w->b_row == 1) {
+        next[0] = next[1] = (cr_ahead){at, columns / 2, 2 * across, spread(k * along, k_now)};
+        next[1].at += across;
+    } else if (w->b_col == 1) {
+        next[0] = next[1] = (cr_ahead){at, cr_pieces(k, turns(k_now)), turns(k_now) * along, along};
+        next[1].at += columns * across / 2;
+    }
+}
+
+/* Of the next panels: in the time of one now, that is number `done`, one of their rows, or of k. */
+static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t p, int64_t k, int64_t k_now, int64_t done, int64_t panels) {
+    const cr_product *w = &s->w;
+    int64_t across = w->a_row * s->size, along = w->a_col * s->size, rows = least(panels * s->kernels->tile_rows, w->m - first * s->kernels->tile_rows);
+    const char *at = ahead(w->a, first * s->kernels->tile_rows * across + p * along);
+    if (w->a_col == 1) return (cr_ahead){at + done * across, rows - done, across, spread(k * along, k_now)};
+    if (w->a_row == 1 && rows > 0) return (cr_ahead){at + done * along, k - done, along, spread(rows * across, k_now)};
+    return (cr_ahead){0};
 }
 
 /* c's part over strips first .. first + count, or over panels: where the chunk writes and what it adds. */
@@ -118,11 +142,13 @@ static void multiply_strips(const packed *s, const part *t, int64_t p, int64_t k
     w.a = shared_block(s, p);
     w.b = t->lines;
     for (int64_t i = 0; i < t->count; i++, next_strip(s, &w)) {
-        bool more = i + 1 < t->count, deeper = p + k < s->from + s->span;
-        cr_ahead next = more ? source(s, t->first + i + 1, p, k) : deeper ? source(s, t->first, p + k, depth_at(s, p + k)) : (cr_ahead){0};
+        cr_ahead next[2];                           /* after this chunk comes, here or on another thread, the one behind it */
+        bool last = i + 1 == t->count, deeper = p + k < s->from + s->span;
+        int64_t to = last ? deeper ? p + k : s->from : p;
+        source_of_strip(s, last && deeper ? t->first : t->first + i + 1, to, depth_at(s, to), k, next);
         pack_lines(s, false, t->lines, t->first + i, 1, p, k, t->wide);
         w.n = least(columns, t->c.n - i * columns);
-        s->kernels->panels(&w, &next);
+        s->kernels->panels(&w, next);
     }
 }
 
@@ -131,10 +157,14 @@ static void multiply_panels(const packed *s, const part *t, int64_t p, int64_t k
     cr_product w = block_of_k(s, t, p, k);
     w.a = t->lines;
     pack_lines(s, true, t->lines, t->first, t->count, p, k, t->wide);
+    bool deeper = p + k < s->from + s->span;
+    int64_t bytes = packed_bytes(s, false, 1, k), to = deeper ? p + k : s->from;
     for (int64_t j = 0; j < s->strips; j++, next_strip(s, &w)) {
-        w.b = shared_block(s, p) + packed_bytes(s, false, j, k);
+        w.b = shared_block(s, p) + j * bytes;
         w.n = least(columns, t->c.n - j * columns);
-        s->kernels->panels(&w, &(cr_ahead){0});
+        cr_ahead next[2] = {{ahead(w.b, bytes), t->count, cr_pieces(bytes, t->count), LINE},
+                            source_of_panels(s, deeper ? t->first : t->first + t->count, to, depth_at(s, to), k, j * t->count, t->count)};
+        s->kernels->panels(&w, next);
     }
 }
 
@@ -154,11 +184,17 @@ static int64_t scratch_bytes(const packed *s, const cr_product *c) {
     return lines_bytes(s) + wide_bytes(s) + (s->half_c ? (c->m + 1) * c->n * (int64_t)sizeof(float) : 0);
 }
 
+/* Where a chunk begins.  The last ones are thin, so that threads which do not run alike end together. */
+static int64_t first_line(const packed *s, int64_t chunk) {
+    int64_t thick = least(chunk, s->blocks);
+    return least(thick * s->block + (chunk - thick) * s->tail, s->share_a ? s->strips : s->panels);
+}
+
 static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     packed *s = ctx;
-    part t = {.c = s->w, .first = chunk * s->block};
-    t.count = least(s->block, (s->share_a ? s->strips : s->panels) - t.first);
+    part t = {.c = s->w, .first = first_line(s, chunk)};
+    t.count = first_line(s, chunk + 1) - t.first;
     const int64_t at = t.first * (s->share_a ? s->kernels->tile_columns : s->kernels->tile_rows);
     int64_t element = s->half_c ? 2 : s->c_size;
     if (s->share_a) {
@@ -200,7 +236,11 @@ static void plan(packed *s) {
     s->panels = cr_pieces(w->m, s->kernels->tile_rows);
     s->strips = cr_pieces(w->n, s->kernels->tile_columns);
     s->share_a = w->m <= FEW_ROWS && w->n > w->m;
-    s->block = s->share_a ? least(BLOCK_STRIPS, cr_pieces(s->strips, PIECES)) : least(BLOCK_PANELS, cr_pieces(s->panels, PIECES));
+    int64_t all = s->share_a ? s->strips : s->panels;
+    s->block = least(s->share_a ? BLOCK_STRIPS : BLOCK_PANELS, cr_pieces(all, PIECES));
+    s->blocks = most(0, all / s->block - 2);
+    s->tail = cr_pieces(s->block, 3);
+    s->chunks = s->blocks + cr_pieces(all - s->blocks * s->block, s->tail);
     int64_t blocks = cr_pieces(w->k, s->kernels->depth), per = s->kernels->per, lines = s->share_a ? s->panels : s->strips;
     s->depth = most(per, cr_pieces(cr_pieces(w->k, blocks), per) * per);
     int64_t most_blocks = most(1, SHARED_BYTES / packed_bytes(s, s->share_a, lines, s->depth));
@@ -220,7 +260,7 @@ bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_
     do {
         s.span = least(span, w->k - s.from);
         if (w->k) cr_pool_run(cr_pieces(lines, LINES), pack_shared, &s);
-        cr_pool_run(cr_pieces(s.share_a ? s.strips : s.panels, s.block), multiply_chunk, &s);
+        cr_pool_run(s.chunks, multiply_chunk, &s);
         s.from += s.span;
     } while (s.from < w->k && !atomic_load(&s.failed));
     cr_cpu_give(s.shared, bytes);

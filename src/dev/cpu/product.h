@@ -19,9 +19,9 @@ typedef struct cr_product {
     bool accumulate;
 } cr_product;
 
-/* What to fetch into L2 while panels of a meet a strip of b: during panel i < panels two lines at a time, at + i panel + s step and
- * `second` bytes behind it, s = 0, 1, ...; all in bytes. */
-typedef struct cr_ahead { const char *at; int64_t panels, panel, step, second; } cr_ahead;
+/* What to fetch while panels of a meet a strip of b, from two places in turn: during panel i < panels the lines at + i panel + s step,
+ * s = 0, 1, ...; in bytes. */
+typedef struct cr_ahead { const char *at; int64_t panels, panel, step; } cr_ahead;
 
 /* The register-blocked kernels of one element type, for one instruction set (product_tiles.h, product_kernels.h).  Packed operands
  * hold `per` of k in an element of `size` bytes. */
@@ -31,7 +31,7 @@ typedef struct cr_product_kernels {
     void (*pack)(void *to, int64_t width, int64_t n, int64_t k, const void *from, int64_t across, int64_t along);
                                                     /* to[p * width + j] = from[j * across + p * along]: j < n, p < k; zeros for n <= j < width (whole
                                                        vectors, aligned) */
-    void (*panels)(const cr_product *p, const cr_ahead *next);
+    void (*panels)(const cr_product *p, const cr_ahead next[2]);
                                                     /* a: packed panels of tile_rows, each panel_width wide; b: one packed strip, n <= tile_columns, that
                                                        wide; strides of a and b are not looked at */
     int tile_rows, tile_columns;                    /* of c that stay in registers */

@@ -95,6 +95,8 @@ static void NAME(row_of_rows)(const cr_product *w) {
         if (!w->accumulate) for (int64_t i = 0; i < n; i++) c[i] = 0;
         for (; p + 4 <= w->k; p += 4, b += 4 * step) {
             const REAL a0 = a[p * a_col], a1 = a[(p + 1) * a_col], a2 = a[(p + 2) * a_col], a3 = a[(p + 3) * a_col];
+            for (int64_t i = 0; i < n; i += 64 / (int64_t)sizeof(REAL))
+                for (int r = 0; r < 4; r++) __builtin_prefetch(b + i + (r + 4) * step);
             for (int64_t i = 0; i < n; i++)
                 c[i] += (a0 * b[i] + a1 * b[i + step]) + (a2 * b[i + 2 * step] + a3 * b[i + 3 * step]);
         }
@@ -120,6 +122,8 @@ static ALWAYS_INLINE void NAME(dots)(const int columns, REAL out[4], const REAL 
         const VEC x = *(const LOOSE *)(a + p), y = *(const LOOSE *)(a + p + LANES);
 #pragma GCC unroll 4
         for (int j = 0; j < columns; j++) {
+            __builtin_prefetch(b + (j + columns) * b_col + p);              /* the next columns: memory is what this waits for */
+            __builtin_prefetch(b + (j + columns) * b_col + p + LANES);
             sum[j][0] += x * *(const LOOSE *)(b + j * b_col + p);
             sum[j][1] += y * *(const LOOSE *)(b + j * b_col + p + LANES);
         }

@@ -23,7 +23,7 @@ typedef struct NAME(tile) {
     const REAL *bias;
     bool accumulate;
     int64_t last;
-    const char *ahead; int64_t ahead_step, ahead_second;        /* bytes: what to prefetch meanwhile (cr_ahead) */
+    const char *ahead[2]; int64_t ahead_step[2];                /* bytes: what to prefetch meanwhile, in turn (cr_ahead) */
 } NAME(tile);
 
 static ALWAYS_INLINE VEC NAME(load)(const REAL *p, bool part, int64_t last) {
@@ -94,7 +94,7 @@ typedef void (*NAME(tile_fn))(const NAME(tile) *t);
 /* ---- both operands packed ---- */
 
 enum {
-    NAME(SLOT) = 8,                                 /* steps of k from prefetch to prefetch: a burst of them would hold up the loads */
+    NAME(SLOT) = 4 / PER,                           /* steps of k from prefetch to prefetch: a burst of them would hold up the loads */
     NAME(SOON) = 64                                 /* steps: so far ahead a is fetched, which comes from L2 or beyond */
 };
 
@@ -109,16 +109,16 @@ static ALWAYS_INLINE void NAME(packed_step)(const int rows, const int vectors, V
 static ALWAYS_INLINE void NAME(packed)(const int rows, const int vectors, const bool part, const NAME(tile) *t) {
     VEC sum[ROWS][VECTORS];
     const REAL *a = t->a, *b = t->b;
-    const char *ahead = t->ahead, *c = (const char *)t->c, *c_end = c + (rows - 1) * t->c_row * (int64_t)sizeof(REAL);
-    const int64_t step = t->ahead_step, second = t->ahead_second, c_step = t->c_row * (int64_t)sizeof(REAL);
+    const char *ahead = t->ahead[0], *ahead_too = t->ahead[1], *c = (const char *)t->c, *c_too = c + V_BYTES * VECTORS - 1, *was;
+    int64_t step = t->ahead_step[0], step_too = t->ahead_step[1], c_step = t->c_row * (int64_t)sizeof(REAL), step_was;
+    const char *c_end = c + (rows - 1) * c_step;
     NAME(clear)(rows, vectors, sum);
     for (int64_t slots = t->k / NAME(SLOT); slots > 0; slots--) {
         __builtin_prefetch(c, 1, 3);
-        __builtin_prefetch(c + V_BYTES * VECTORS - 1, 1, 3);
-        __builtin_prefetch(ahead, 0, 2);
-        __builtin_prefetch(ahead + second, 0, 2);
-        c = c < c_end ? c + c_step : c_end;
-        ahead += step;
+        __builtin_prefetch(ahead, 0, 3);
+        was = c; c = c_too; c_too = was < c_end ? was + c_step : was;
+        was = ahead; ahead = ahead_too; ahead_too = was + step;
+        step_was = step; step = step_too; step_too = step_was;
         for (int i = 0; i < NAME(SLOT); i++, a += NAME(PANEL), b += NAME(COLUMNS)) NAME(packed_step)(rows, vectors, sum, a, b);
     }
     for (int64_t p = t->k % NAME(SLOT); p > 0; p--, a += NAME(PANEL), b += NAME(COLUMNS)) NAME(packed_step)(rows, vectors, sum, a, b);
@@ -127,15 +127,18 @@ static ALWAYS_INLINE void NAME(packed)(const int rows, const int vectors, const 
 ALL_TILES(packed)
 
 /* The panels of a against one strip of b. */
-static void NAME(panels)(const cr_product *p, const cr_ahead *next) {
+static void NAME(panels)(const cr_product *p, const cr_ahead next[2]) {
     int64_t k = (p->k + PER - 1) / PER, vectors = (p->n + LANES - 1) / LANES;
     bool part = p->n % LANES != 0;
     NAME(tile) t = {.k = k, .a = p->a, .b = p->b, .c = p->c, .c_row = p->c_row, .bias = p->bias, .accumulate = p->accumulate,
-                    .last = p->n - (vectors - 1) * LANES, .ahead_step = next->step, .ahead_second = next->second};
+                    .last = p->n - (vectors - 1) * LANES};
     for (int64_t i = 0; i < p->m; i += ROWS) {
         int64_t rows = p->m - i < ROWS ? p->m - i : ROWS;
-        if (i / ROWS < next->panels) t.ahead = next->at + i / ROWS * next->panel;
-        else { t.ahead = p->b; t.ahead_step = t.ahead_second = 0; }        /* nothing left: what is in L1 anyway */
+        for (int s = 0; s < 2; s++) {               /* nothing left: what is in L1 anyway */
+            bool some = i / ROWS < next[s].panels;
+            t.ahead[s] = some ? next[s].at + i / ROWS * next[s].panel : p->b;
+            t.ahead_step[s] = some ? next[s].step : 0;
+        }
         NAME(packed_tiles)[rows - 1][vectors - 1 + 2 * part](&t);
         t.a += NAME(PANEL) * k;
         t.c += rows * t.c_row;
