@@ -274,7 +274,7 @@ def compile_rows(primitives: list[Primitive], rows: list[Row]) -> list[Compiled]
         for name, g in zip(row.inputs, row.grads, strict=True):
             c.grads.append(make_program(row, g, name, arity) if g else None)
         for p in c.programs():
-            if len(p.instrs) > 1 and row.rule != "BITS":
+            if p.instrs and (len(p.instrs) > 1 or p.params or p.consts) and row.rule != "BITS":
                 p.fused, fused = fused, fused + 1
         compiled.append(c)
     return compiled

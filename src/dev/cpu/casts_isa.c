@@ -1,7 +1,31 @@
-/* casts_isa.c - f16 and bf16 to f32 and back by vectors, bit for bit as cr_f32_to_f16 and its like: to nearest, ties to even,
+/* casts_isa.c - transposition of one tile; f16 and bf16 to f32 and back by vectors, bit for bit as cr_f32_to_f16 and its like: to nearest, ties to even,
  * NaN stays NaN with what fits of its payload. */
 #include "isa.h"
 #include "vec.h"
+
+typedef uint32_t vuint_at __attribute__((vector_size(V_BYTES), aligned(4), may_alias));
+
+/* A whole line in and a whole line out for each vector.  Step s swaps the s x s blocks beside the diagonal of each 2s x 2s block. */
+static void transpose(uint32_t *to, const uint32_t *from, int64_t to_step, int64_t from_step) {
+    vuint row[V], lane;
+    for (int j = 0; j < V; j++) {
+        row[j] = *(const vuint_at *)(from + j * from_step);
+        __builtin_prefetch(from + (j + 2 * V) * from_step);
+        lane[j] = (uint32_t)j;
+    }
+#pragma GCC unroll 8
+    for (uint32_t s = 1; s < V; s *= 2) {
+        vuint low = (lane & ~s) + (lane & s) / s * V, high = (lane | s) + (lane & s) / s * V;        /* of a: lane j or, where j has bit s, of b: lane j - s */
+#pragma GCC unroll 16
+        for (uint32_t j = 0; j < V; j++) {
+            if (j & s) continue;
+            vuint a = row[j], b = row[j + s];
+            row[j] = __builtin_shuffle(a, b, low);
+            row[j + s] = __builtin_shuffle(a, b, high);
+        }
+    }
+    for (int j = 0; j < V; j++) *(vuint_at *)(to + j * to_step) = row[j];
+}
 
 typedef uint16_t vhalf __attribute__((vector_size(V_BYTES / 2)));
 typedef uint16_t vhalf_at __attribute__((vector_size(V_BYTES / 2), aligned(2), may_alias));
@@ -63,4 +87,4 @@ WIDEN(bf16_to_f32, bf16_widen)
 NARROW(f32_to_f16, f16_narrow)
 NARROW(f32_to_bf16, bf16_narrow)
 
-const struct cr_casts CR_ISA_NAME(cr_casts) = {f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16};
+const struct cr_casts CR_ISA_NAME(cr_casts) = {V, transpose, f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16};

@@ -1,6 +1,7 @@
 /* copy.c - copies, casts and fills between any strides.  Axes are sorted by the result's strides and merged first; then a copy is
  * one run, rows, a transposition in tiles, or the general walk by blocks. */
 #include "blocks.h"
+#include "isa.h"
 #include "../../core/pool.h"
 
 #include <string.h>
@@ -109,6 +110,16 @@ TRANSPOSE(uint16_t)
 TRANSPOSE(uint32_t)
 TRANSPOSE(uint64_t)
 
+/* The same for 4 bytes, whole tiles by vectors. */
+static void transpose_tiles(uint32_t *to, const uint32_t *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step) {
+    const struct cr_casts *k = cr_cpu_vec()->casts;
+    int64_t i1 = rows / k->tile * k->tile, j1 = columns / k->tile * k->tile;
+    for (int64_t j = 0; j < j1; j += k->tile)
+        for (int64_t i = 0; i < i1; i += k->tile) k->transpose(to + i * to_step + j, from + i + j * from_step, to_step, from_step);
+    if (j1 < columns) transpose_uint32_t(to + j1, from + j1 * from_step, i1, columns - j1, to_step, from_step);
+    if (i1 < rows) transpose_uint32_t(to + i1 * to_step, from + i1, rows - i1, columns, to_step, from_step);
+}
+
 /* A unit is TILE rows of one matrix: `along` counts rows, the last axis columns. */
 static void copy_tiles(void *ctx, int64_t chunk, int worker) {
     (void)worker;
@@ -126,7 +137,7 @@ static void copy_tiles(void *ctx, int64_t chunk, int worker) {
         int64_t to_step = c->x.to[c->along], from_step = c->x.from[last];
         if (c->size == 1) transpose_uint8_t(y, x, n, columns, to_step, from_step);
         else if (c->size == 2) transpose_uint16_t(y, x, n, columns, to_step, from_step);
-        else if (c->size == 4) transpose_uint32_t(y, x, n, columns, to_step, from_step);
+        else if (c->size == 4) transpose_tiles(y, x, n, columns, to_step, from_step);
         else transpose_uint64_t(y, x, n, columns, to_step, from_step);
     }
 }

@@ -181,8 +181,19 @@ static void fused_12(float *const *out, const float *const *in, const float *par
     }
 }
 
-/* gradient of reciprocal with respect to x */
+/* reciprocal: 1 / x */
 static void fused_13(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_div(k0, x);
+        STORE(out[0] + i, v0);
+    }
+}
+
+/* gradient of reciprocal with respect to x */
+static void fused_14(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -194,7 +205,7 @@ static void fused_13(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sqrt with respect to x */
-static void fused_14(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_15(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -206,7 +217,7 @@ static void fused_14(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of rsqrt with respect to x */
-static void fused_15(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_16(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -219,8 +230,30 @@ static void fused_15(float *const *out, const float *const *in, const float *par
     }
 }
 
+/* gradient of where with respect to a */
+static void fused_17(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec c = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_sel(c, g, k0);
+        STORE(out[0] + i, v0);
+    }
+}
+
+/* gradient of where with respect to b */
+static void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec c = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_sel(c, k0, g);
+        STORE(out[0] + i, v0);
+    }
+}
+
 /* lerp: a + w (b - a) */
-static void fused_16(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_19(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -239,7 +272,7 @@ static void fused_16(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of lerp with respect to a */
-static void fused_17(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -251,7 +284,7 @@ static void fused_17(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of lerp with respect to w */
-static void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_21(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -262,7 +295,7 @@ static void fused_18(float *const *out, const float *const *in, const float *par
 }
 
 /* addcmul: x + value a b */
-static void fused_19(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), a = FETCH(in[1] + i), b = FETCH(in[2] + i);
@@ -274,7 +307,7 @@ static void fused_19(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcmul with respect to a */
-static void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_23(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -285,7 +318,7 @@ static void fused_20(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcmul with respect to b */
-static void fused_21(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_24(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -296,7 +329,7 @@ static void fused_21(float *const *out, const float *const *in, const float *par
 }
 
 /* addcdiv: x + value a / b */
-static void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_25(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), a = FETCH(in[1] + i), b = FETCH(in[2] + i);
@@ -308,7 +341,7 @@ static void fused_22(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcdiv with respect to a */
-static void fused_23(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_26(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -319,7 +352,7 @@ static void fused_23(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcdiv with respect to b */
-static void fused_24(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_27(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -333,7 +366,7 @@ static void fused_24(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of exp2 with respect to x */
-static void fused_25(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_28(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -345,7 +378,7 @@ static void fused_25(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of expm1 with respect to x */
-static void fused_26(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_29(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -357,7 +390,7 @@ static void fused_26(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log2 with respect to x */
-static void fused_27(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_30(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -369,7 +402,7 @@ static void fused_27(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log10 with respect to x */
-static void fused_28(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_31(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.302585092994046f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -381,7 +414,7 @@ static void fused_28(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log1p with respect to x */
-static void fused_29(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_32(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -393,7 +426,7 @@ static void fused_29(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sin with respect to x */
-static void fused_30(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_33(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -404,7 +437,7 @@ static void fused_30(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of cos with respect to x */
-static void fused_31(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_34(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -416,7 +449,7 @@ static void fused_31(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of tan with respect to x */
-static void fused_32(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_35(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -429,7 +462,7 @@ static void fused_32(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of asin with respect to x */
-static void fused_33(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_36(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -443,7 +476,7 @@ static void fused_33(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of acos with respect to x */
-static void fused_34(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_37(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -458,7 +491,7 @@ static void fused_34(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan with respect to x */
-static void fused_35(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -471,7 +504,7 @@ static void fused_35(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan2 with respect to a */
-static void fused_36(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -488,7 +521,7 @@ static void fused_36(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan2 with respect to b */
-static void fused_37(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -506,7 +539,7 @@ static void fused_37(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sinh with respect to x */
-static void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -517,7 +550,7 @@ static void fused_38(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of cosh with respect to x */
-static void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -528,7 +561,7 @@ static void fused_39(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of tanh with respect to x */
-static void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -541,7 +574,7 @@ static void fused_40(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of asinh with respect to x */
-static void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_44(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -555,7 +588,7 @@ static void fused_41(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of acosh with respect to x */
-static void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -569,7 +602,7 @@ static void fused_42(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atanh with respect to x */
-static void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_46(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -582,7 +615,7 @@ static void fused_43(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of erf with respect to x */
-static void fused_44(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_47(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.1283791670955126f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -597,7 +630,7 @@ static void fused_44(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of erfc with respect to x */
-static void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_48(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-1.1283791670955126f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -612,7 +645,7 @@ static void fused_45(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sigmoid with respect to x */
-static void fused_46(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_49(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -624,8 +657,19 @@ static void fused_46(float *const *out, const float *const *in, const float *par
     }
 }
 
+/* relu: max(x, 0); gradient 0 at 0 */
+static void fused_50(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_max(x, k0);
+        STORE(out[0] + i, v0);
+    }
+}
+
 /* gradient of relu with respect to x */
-static void fused_47(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_51(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -637,7 +681,7 @@ static void fused_47(float *const *out, const float *const *in, const float *par
 }
 
 /* leaky_relu: x where x > 0, else slope x */
-static void fused_48(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_52(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -649,7 +693,7 @@ static void fused_48(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of leaky_relu with respect to x */
-static void fused_49(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_53(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -661,7 +705,7 @@ static void fused_49(float *const *out, const float *const *in, const float *par
 }
 
 /* elu: x where x > 0, else alpha (e^x - 1) */
-static void fused_50(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_54(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -674,7 +718,7 @@ static void fused_50(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of elu with respect to x */
-static void fused_51(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_55(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -689,7 +733,7 @@ static void fused_51(float *const *out, const float *const *in, const float *par
 }
 
 /* selu: 1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017) */
-static void fused_52(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_56(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0507009873554805f), k1 = v_k(0.0f), k2 = v_k(1.6732632423543772f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -704,7 +748,7 @@ static void fused_52(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of selu with respect to x */
-static void fused_53(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.7580993408473766f), k2 = v_k(1.0507009873554805f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -720,7 +764,7 @@ static void fused_53(float *const *out, const float *const *in, const float *par
 }
 
 /* celu: x where x > 0, else alpha (e^(x / alpha) - 1) */
-static void fused_54(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_58(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -734,7 +778,7 @@ static void fused_54(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of celu with respect to x */
-static void fused_55(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_59(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -748,7 +792,7 @@ static void fused_55(float *const *out, const float *const *in, const float *par
 }
 
 /* gelu: x Phi(x), Phi the normal distribution */
-static void fused_56(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_60(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7071067811865476f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -763,7 +807,7 @@ static void fused_56(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of gelu with respect to x */
-static void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_61(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7071067811865476f), k3 = v_k(0.3989422804014327f), k4 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -784,7 +828,7 @@ static void fused_57(float *const *out, const float *const *in, const float *par
 }
 
 /* gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu */
-static void fused_58(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.044715f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -803,7 +847,7 @@ static void fused_58(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of gelu_tanh with respect to x */
-static void fused_59(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.044715f), k4 = v_k(0.10703222440890037f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -830,7 +874,7 @@ static void fused_59(float *const *out, const float *const *in, const float *par
 }
 
 /* silu: x sigmoid(x) */
-static void fused_60(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -841,7 +885,7 @@ static void fused_60(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of silu with respect to x */
-static void fused_61(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_65(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -857,7 +901,7 @@ static void fused_61(float *const *out, const float *const *in, const float *par
 }
 
 /* mish: x tanh(softplus(x)) */
-static void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_66(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -875,7 +919,7 @@ static void fused_62(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of mish with respect to x */
-static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_67(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -899,7 +943,7 @@ static void fused_63(float *const *out, const float *const *in, const float *par
 }
 
 /* softplus: log(1 + e^(beta x)) / beta; x where beta x > threshold */
-static void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_68(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -918,7 +962,7 @@ static void fused_64(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of softplus with respect to x */
-static void fused_65(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_69(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -932,7 +976,7 @@ static void fused_65(float *const *out, const float *const *in, const float *par
 }
 
 /* softsign: x / (1 + |x|) */
-static void fused_66(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_70(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -945,7 +989,7 @@ static void fused_66(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of softsign with respect to x */
-static void fused_67(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -959,7 +1003,7 @@ static void fused_67(float *const *out, const float *const *in, const float *par
 }
 
 /* hardtanh: min(max(x, min), max); gradient 0 at the bounds */
-static void fused_68(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min = v_k(params[0]), max = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -970,7 +1014,7 @@ static void fused_68(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardtanh with respect to x */
-static void fused_69(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min = v_k(params[0]), max = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -983,7 +1027,7 @@ static void fused_69(float *const *out, const float *const *in, const float *par
 }
 
 /* hardsigmoid: min(max(x + 3, 0), 6) / 6 */
-static void fused_70(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_74(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -997,7 +1041,7 @@ static void fused_70(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardsigmoid with respect to x */
-static void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_75(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(3.0f), k2 = v_k(6.0f), k3 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1012,7 +1056,7 @@ static void fused_71(float *const *out, const float *const *in, const float *par
 }
 
 /* hardswish: x hardsigmoid(x) */
-static void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_76(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1027,7 +1071,7 @@ static void fused_72(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardswish with respect to x */
-static void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_77(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(0.0f), k2 = v_k(3.0f), k3 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1044,7 +1088,7 @@ static void fused_73(float *const *out, const float *const *in, const float *par
 }
 
 /* relu6: min(max(x, 0), 6) */
-static void fused_74(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_78(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1056,7 +1100,7 @@ static void fused_74(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of relu6 with respect to x */
-static void fused_75(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1070,7 +1114,7 @@ static void fused_75(float *const *out, const float *const *in, const float *par
 }
 
 /* logsigmoid: log(sigmoid(x)) */
-static void fused_76(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_80(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1086,7 +1130,7 @@ static void fused_76(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logsigmoid with respect to x */
-static void fused_77(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_81(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1098,7 +1142,7 @@ static void fused_77(float *const *out, const float *const *in, const float *par
 }
 
 /* frac: x - trunc(x) */
-static void fused_78(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1109,7 +1153,7 @@ static void fused_78(float *const *out, const float *const *in, const float *par
 }
 
 /* isfinite: is x neither NaN nor an infinity? */
-static void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1123,7 +1167,7 @@ static void fused_79(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_and: a and b, true where not 0 */
-static void fused_80(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1136,7 +1180,7 @@ static void fused_80(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_or: a or b */
-static void fused_81(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1149,7 +1193,7 @@ static void fused_81(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_xor: either a or b */
-static void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1161,8 +1205,19 @@ static void fused_82(float *const *out, const float *const *in, const float *par
     }
 }
 
+/* logical_not: not x */
+static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_eq(x, k0);
+        STORE(out[0] + i, v0);
+    }
+}
+
 /* sgd: p less lr times the gradient */
-static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1175,7 +1230,7 @@ static void fused_83(float *const *out, const float *const *in, const float *par
 }
 
 /* sgd_momentum: heavy ball */
-static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), momentum = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1191,7 +1246,7 @@ static void fused_84(float *const *out, const float *const *in, const float *par
 }
 
 /* sgd_nesterov: Nesterov's momentum */
-static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), momentum = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1209,7 +1264,7 @@ static void fused_85(float *const *out, const float *const *in, const float *par
 }
 
 /* adam: Kingma and Ba 2015; decay is an L2 term of the loss */
-static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1234,7 +1289,7 @@ static void fused_86(float *const *out, const float *const *in, const float *par
 }
 
 /* adamw: Loshchilov and Hutter 2019: the weights shrink by themselves */
-static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1258,7 +1313,7 @@ static void fused_87(float *const *out, const float *const *in, const float *par
 }
 
 /* lion: Chen et al. 2023, algorithm 2 */
-static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_93(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]), b1 = v_k(params[2]), c1 = v_k(params[3]), b2 = v_k(params[4]), c2 = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1278,7 +1333,7 @@ static void fused_88(float *const *out, const float *const *in, const float *par
 }
 
 /* muon: momentum; the second result becomes orthogonal (src/optim/muon.c) */
-static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_94(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1290,7 +1345,7 @@ static void fused_89(float *const *out, const float *const *in, const float *par
 }
 
 /* muon_nesterov: the same with Nesterov's momentum */
-static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1305,7 +1360,7 @@ static void fused_90(float *const *out, const float *const *in, const float *par
 }
 
 /* muon_apply: u is orthogonal */
-static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_96(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), u = FETCH(in[1] + i);
@@ -1317,7 +1372,7 @@ static void fused_91(float *const *out, const float *const *in, const float *par
 }
 
 /* scale: gradient clipping */
-static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec s = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec g = FETCH(in[0] + i);
@@ -1336,5 +1391,5 @@ static const fused_fn fused_table[] = {
     fused_56, fused_57, fused_58, fused_59, fused_60, fused_61, fused_62, fused_63, fused_64, fused_65, fused_66,
     fused_67, fused_68, fused_69, fused_70, fused_71, fused_72, fused_73, fused_74, fused_75, fused_76, fused_77,
     fused_78, fused_79, fused_80, fused_81, fused_82, fused_83, fused_84, fused_85, fused_86, fused_87, fused_88,
-    fused_89, fused_90, fused_91, fused_92,
+    fused_89, fused_90, fused_91, fused_92, fused_93, fused_94, fused_95, fused_96, fused_97,
 };
