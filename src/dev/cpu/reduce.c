@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { PIECE = 4096, SPAN = 16 * PIECE, WIDTH = 1024, GROUP = 32, CHUNK = 1 << 16 };      /* elements; GROUP: rows */
+enum { PIECE = 4096, SPAN = 16 * PIECE, WIDTH = 1024, GROUP = 32, ROWS = 32, CHUNK = 1 << 16 };      /* elements; GROUP, ROWS: rows */
 
 typedef union number { float f; double d; int64_t i; } number;
 
@@ -68,6 +68,7 @@ static void reduce_span(const reduction *r, int64_t at, int64_t n, void *result)
     _Alignas(64) char block[PIECE * 8];
     char parts[SPAN / PIECE * 8];
     int64_t pieces = cr_pieces(n, PIECE);
+    if (pieces == 1) { r->op->run(result, lanes_at(r, at, n, block), n); return; }
     for (int64_t p = 0; p < pieces; p++) {
         int64_t length = least(PIECE, n - p * PIECE);
         r->op->run(parts + (size_t)p * r->size, lanes_at(r, at + p * PIECE, length, block), length);
@@ -80,10 +81,11 @@ static void rows_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
     int64_t end = least((chunk + 1) * r->rows_per_chunk, r->M);
-    for (int64_t m = chunk * r->rows_per_chunk; m < end; m++) {
-        number y;
-        reduce_span(r, m * r->R, r->R, &y);
-        store_results(r, m, &y, 1);
+    for (int64_t m = chunk * r->rows_per_chunk, n; m < end; m += n) {
+        char y[ROWS * 8];
+        n = least(ROWS, end - m);
+        for (int64_t i = 0; i < n; i++) reduce_span(r, (m + i) * r->R, r->R, y + (size_t)i * r->size);
+        store_results(r, m, y, n);
     }
 }
 

@@ -33,6 +33,7 @@ static void run_##name(void *y, const void *from, int64_t n) {                  
     T lane[L], tail = (identity);                                                                   \
     int64_t i = 0;                                                                                  \
     for (; i + 4 * L <= n; i += 4 * L) {                                                            \
+        for (int j = 0; j < 4 * V_BYTES; j += 64) __builtin_prefetch((const char *)(x + i) + AHEAD + j);\
         s0 = op(s0, AT(T, VT, x + i));                                                              \
         s1 = op(s1, AT(T, VT, x + i + L));                                                          \
         s2 = op(s2, AT(T, VT, x + i + 2 * L));                                                      \

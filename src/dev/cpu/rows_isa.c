@@ -1,4 +1,4 @@
-/* rows_isa.c - one row of softmax, layer norm, RMS norm and cross-entropy in f32.  Sums run in two vectors over pieces of 1024 and
+/* rows_isa.c - one row of softmax, layer norm, RMS norm and cross-entropy in f32.  Sums run in four vectors over pieces of 1024 and
  * go on in double from piece to piece; a last, partial vector is padded on the stack.  rows.c hands out the rows. */
 #include "isa.h"
 #include "vmath.h"
@@ -17,19 +17,33 @@ static inline void store_part(float *p, vec x, int64_t n) {
 }
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Sums term(i, lanes) over a row: lanes is V but for the last vector.  `term` uses i and left. */
+/* Where a row is read for the first time: fetched ahead, into the next row at its end. */
+static inline vec fetch_part(const float *p, int64_t n, float rest) {
+    __builtin_prefetch((const char *)p + AHEAD);
+    return load_part(p, n, rest);
+}
+
+/* Runs body for each vector of a row: lanes is V but for the last.  `body` uses i and left; left is a constant but for the last. */
+#define EACH(n, body) do {                                                                          \
+        int64_t i = 0;                                                                              \
+        for (; i + V <= (n); i += V) { const int64_t left = V; body; }                              \
+        if (i < (n)) { const int64_t left = (n) - i; body; }                                        \
+    } while (0)
+
+/* Sums term(i, left) over a row. */
+#define TERM(s, at, term) do { const int64_t i = (at), left = V; s += (term); } while (0)
 #define SUM_PIECES(total, n, term) do {                                                             \
-        for (int64_t at_ = 0; at_ < (n); at_ += PIECE) {                                            \
-            int64_t end_ = least(at_ + PIECE, (n)), i = at_;                                        \
-            vec s0_ = {0}, s1_ = {0};                                                               \
-            for (; i + 2 * V <= end_; i += 2 * V) {                                                 \
-                { const int64_t left = V; s0_ += (term); }                                          \
-                i += V;                                                                             \
-                { const int64_t left = V; s1_ += (term); }                                          \
-                i -= V;                                                                             \
+        for (int64_t from_ = 0; from_ < (n); from_ += PIECE) {                                      \
+            int64_t end_ = least(from_ + PIECE, (n)), at_ = from_;                                  \
+            vec s0_ = {0}, s1_ = {0}, s2_ = {0}, s3_ = {0};                                         \
+            for (; at_ + 4 * V <= end_; at_ += 4 * V) {                                             \
+                TERM(s0_, at_, term);                                                               \
+                TERM(s1_, at_ + V, term);                                                           \
+                TERM(s2_, at_ + 2 * V, term);                                                       \
+                TERM(s3_, at_ + 3 * V, term);                                                       \
             }                                                                                       \
-            for (; i < end_; i += V) { const int64_t left = end_ - i; s0_ += (term); }              \
-            (total) += (double)v_sum_lanes(s0_ + s1_);                                              \
+            for (int64_t i = at_; i < end_; i += V) { const int64_t left = end_ - i; s0_ += (term); }       \
+            (total) += (double)v_sum_lanes((s0_ + s1_) + (s2_ + s3_));                              \
         }                                                                                           \
     } while (0)
 
@@ -38,8 +52,8 @@ static float row_max(const float *x, int64_t n) {   /* NaN is passed over here: 
     vec m0 = v_k(-INFINITY), m1 = m0;
     int64_t i = 0;
     for (; i + 2 * V <= n; i += 2 * V) {
-        m0 = v_most(LOAD(x + i), m0);
-        m1 = v_most(LOAD(x + i + V), m1);
+        m0 = v_most(FETCH(x + i), m0);
+        m1 = v_most(FETCH(x + i + V), m1);
     }
     for (; i < n; i += V) m0 = v_most(load_part(x + i, n - i, -INFINITY), m0);
     m0 = v_most(m0, m1);
@@ -66,12 +80,12 @@ static void softmax(void *to, const void *from, int64_t n, bool log_of) {
     double total = 0;
     if (log_of) {
         float shift = (float)log(sum_exp(x, n, m));
-        for (int64_t i = 0; i < n; i += V) store_part(y + i, load_part(x + i, n - i, 0) - m - shift, n - i);
+        EACH(n, store_part(y + i, load_part(x + i, left, 0) - m - shift, left));
         return;
     }
     SUM_PIECES(total, n, exp_to(y + i, load_part(x + i, left, -INFINITY) - m, left));
     float scale = (float)(1 / total);
-    for (int64_t i = 0; i < n; i += V) store_part(y + i, load_part(y + i, n - i, 0) * scale, n - i);
+    EACH(n, store_part(y + i, load_part(y + i, left, 0) * scale, left));
 }
 
 /* dx = y (g - sum(g y)), or for the logarithm dx = g - exp(y) sum(g) */
@@ -79,13 +93,11 @@ static void softmax_bwd(void *to, const void *result, const void *cotangent, int
     float *dx = to;
     const float *y = result, *g = cotangent;
     double total = 0;
-    if (log_of) SUM_PIECES(total, n, load_part(g + i, left, 0));
-    else SUM_PIECES(total, n, load_part(g + i, left, 0) * load_part(y + i, left, 0));
+    if (log_of) SUM_PIECES(total, n, fetch_part(g + i, left, 0));
+    else SUM_PIECES(total, n, fetch_part(g + i, left, 0) * fetch_part(y + i, left, 0));
     float s = (float)total;
-    for (int64_t i = 0; i < n; i += V) {
-        vec yi = load_part(y + i, n - i, 0), gi = load_part(g + i, n - i, 0);
-        store_part(dx + i, log_of ? gi - v_exp(yi) * s : yi * (gi - s), n - i);
-    }
+    if (log_of) EACH(n, store_part(dx + i, load_part(g + i, left, 0) - v_exp(load_part(y + i, left, 0)) * s, left));
+    else EACH(n, store_part(dx + i, load_part(y + i, left, 0) * (load_part(g + i, left, 0) - s), left));
 }
 
 /* ---- norms.  mean NULL: RMS norm */
@@ -95,18 +107,17 @@ static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const
     float *y = to;
     const float *x = from, *w = weight, *b = bias;
     double sum = 0, squares = 0;
-    if (mean_to) SUM_PIECES(sum, n, load_part(x + i, left, 0));
+    if (mean_to) SUM_PIECES(sum, n, fetch_part(x + i, left, 0));
     float mean = (float)(sum / (double)n);
     SUM_PIECES(squares, n, squared(load_part(x + i, left, mean) - mean));
     float rstd = (float)(1 / sqrt(squares / (double)n + eps));
     if (mean_to) *(float *)mean_to = mean;
     *(float *)rstd_to = rstd;
-    for (int64_t i = 0; i < n; i += V) {
-        vec v = (load_part(x + i, n - i, 0) - mean) * rstd;
-        if (w) v = v * load_part(w + i, n - i, 0);
-        if (b) v = v + load_part(b + i, n - i, 0);
-        store_part(y + i, v, n - i);
-    }
+#define H_AT ((load_part(x + i, left, mean) - mean) * rstd)
+    if (w && b) EACH(n, store_part(y + i, H_AT * load_part(w + i, left, 0) + load_part(b + i, left, 0), left));
+    else if (w) EACH(n, store_part(y + i, H_AT * load_part(w + i, left, 0), left));
+    else if (b) EACH(n, store_part(y + i, H_AT + load_part(b + i, left, 0), left));
+    else EACH(n, store_part(y + i, H_AT, left));
 }
 
 /* h = (x - mean) rstd, v = g w:  dx = rstd (v - mean(v) - h mean(v h)), without mean(v) for RMS;  dw += g h, db += g */
@@ -115,22 +126,17 @@ static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from,
     float *dx = to, *dw = weight_to, *db = bias_to, mean = mean_at ? *(const float *)mean_at : 0, rstd = *(const float *)rstd_at;
     const float *x = from, *w = weight, *g = cotangent;
     double sum_v = 0, sum_vh = 0;
-    if (dw || db)
-        for (int64_t i = 0; i < n; i += V) {
-            vec gi = load_part(g + i, n - i, 0);
-            if (dw) store_part(dw + i, load_part(dw + i, n - i, 0) + gi * ((load_part(x + i, n - i, 0) - mean) * rstd), n - i);
-            if (db) store_part(db + i, load_part(db + i, n - i, 0) + gi, n - i);
-        }
-    if (!dx) return;
+#define G_AT fetch_part(g + i, left, 0)
 #define V_AT (w ? load_part(g + i, left, 0) * load_part(w + i, left, 0) : load_part(g + i, left, 0))
-#define H_AT ((load_part(x + i, left, mean) - mean) * rstd)
+    if (dw && db)
+        EACH(n, vec gi = G_AT; store_part(dw + i, load_part(dw + i, left, 0) + gi * H_AT, left); store_part(db + i, load_part(db + i, left, 0) + gi, left));
+    else if (dw) EACH(n, store_part(dw + i, load_part(dw + i, left, 0) + G_AT * H_AT, left));
+    else if (db) EACH(n, store_part(db + i, load_part(db + i, left, 0) + G_AT, left));
+    if (!dx) return;
     if (mean_at) SUM_PIECES(sum_v, n, V_AT);
     SUM_PIECES(sum_vh, n, V_AT * H_AT);
     float a = (float)(sum_v / (double)n), c = (float)(sum_vh / (double)n);
-    for (int64_t i = 0; i < n; i += V) {
-        int64_t left = n - i;
-        store_part(dx + i, (V_AT - a - H_AT * c) * rstd, left);
-    }
+    EACH(n, store_part(dx + i, (V_AT - a - H_AT * c) * rstd, left));
 }
 
 /* ---- cross-entropy: what a row's loss is made of, and its gradient but for the target's own term */
@@ -147,7 +153,7 @@ static void logits_sums(cr_logits_sums *s, const void *from, int64_t n, bool wit
 static void logits_bwd(void *to, const void *from, int64_t n, double lse, double g, double c) {
     float *dx = to, shift = (float)lse, scale = (float)g, less = (float)c;
     const float *x = from;
-    for (int64_t i = 0; i < n; i += V) store_part(dx + i, v_exp(load_part(x + i, n - i, 0) - shift) * scale - less, n - i);
+    EACH(n, store_part(dx + i, v_exp(fetch_part(x + i, left, 0) - shift) * scale - less, left));
 }
 
 const struct cr_rows CR_ISA_NAME(cr_rows) = {softmax, softmax_bwd, norm, norm_bwd, logits_sums, logits_bwd};
