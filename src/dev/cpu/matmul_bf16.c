@@ -25,30 +25,45 @@ typedef __m512i_u pairs_at __attribute__((may_alias));
 typedef __m256i_u halves_at __attribute__((may_alias));
 
 /* The first n of 32 numbers in a row, 16 pairs. */
-static inline vec along_f32(const void *from, int64_t at, int64_t n) {
+static ALWAYS_INLINE vec along_f32(const void *from, int64_t at, int64_t n) {
     const float *f = (const float *)from + at;
+    __builtin_prefetch(f + SOON_BYTES / 4);
+    __builtin_prefetch(f + SOON_BYTES / 4 + V);
     __m512 low = n >= V ? _mm512_loadu_ps(f) : _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), f);
     __m512 high = n >= 2 * V ? _mm512_loadu_ps(f + V) : n > V ? _mm512_maskz_loadu_ps((__mmask16)((1u << (n - V)) - 1), f + V) : _mm512_setzero_ps();
     return (vec)_mm512_cvtne2ps_pbh(high, low);
 }
-static inline vec along_bf16(const void *from, int64_t at, int64_t n) {
+static ALWAYS_INLINE vec along_bf16(const void *from, int64_t at, int64_t n) {
     const uint16_t *f = (const uint16_t *)from + at;
     return (vec)(n >= 2 * V ? *(const pairs_at *)(const void *)f : _mm512_maskz_loadu_epi16((__mmask32)((1u << n) - 1), f));
 }
 
 /* The first n of 16 numbers of one row (low) and of the next (high; none: 0). */
-static inline vec across_f32(const void *from, int64_t at, int64_t next, bool both, int64_t n) {
+static ALWAYS_INLINE vec across_f32(const void *from, int64_t at, int64_t next, bool both, int64_t n) {
     const float *f = (const float *)from + at;
     __mmask16 some = (__mmask16)(n >= V ? 0xffff : (1u << n) - 1);
     __m512 low = _mm512_maskz_loadu_ps(some, f), high = both ? _mm512_maskz_loadu_ps(some, f + next) : _mm512_setzero_ps();
     const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     return (vec)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
-static inline vec across_bf16(const void *from, int64_t at, int64_t next, bool both, int64_t n) {
+static ALWAYS_INLINE vec across_bf16(const void *from, int64_t at, int64_t next, bool both, int64_t n) {
     const uint16_t *f = (const uint16_t *)from + at;
     __mmask16 some = (__mmask16)(n >= V ? 0xffff : (1u << n) - 1);
     __m256i low = _mm256_maskz_loadu_epi16(some, f), high = both ? _mm256_maskz_loadu_epi16(some, f + next) : _mm256_setzero_si256();
     return (vec)_mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
+}
+
+static inline void soon_f32(const void *from, int64_t at, int64_t along, int64_t n) {
+    const float *f = (const float *)from + at;
+    __builtin_prefetch(f);
+    __builtin_prefetch(f + n - 1);
+    __builtin_prefetch(f + along);
+    __builtin_prefetch(f + along + n - 1);
+}
+static inline void soon_bf16(const void *from, int64_t at, int64_t along, int64_t n) {
+    const uint16_t *f = (const uint16_t *)from + at;
+    __builtin_prefetch(f);
+    __builtin_prefetch(f + along + n - 1);
 }
 
 static inline uint32_t one_f32(const void *from, int64_t at) {
@@ -56,25 +71,38 @@ static inline uint32_t one_f32(const void *from, int64_t at) {
 }
 static inline uint32_t one_bf16(const void *from, int64_t at) { return ((const uint16_t *)from)[at]; }
 
-#define PACK(type)                                                                                                  \
-    static void pack_##type(void *into, int64_t width, int64_t n, int64_t k, const void *from, int64_t across, int64_t along) {   \
-        vec *to = into;                                                                                             \
+/* 16 rows of 32 of k become 16 rows of k's pairs. */
+#define PACK(type)                                                                                            \
+    static void along_k_##type(vec *to, int64_t width, int64_t n, int64_t k, const void *from, int64_t across) {    \
         for (int64_t j = 0; j < width; j += V)                                                                      \
-            if (along == 1 && across != 1)                                                                          \
-                for (int64_t p = 0; p < k; p += 2 * V) {                                                            \
-                    vec v[V];                                                                                       \
-                    int64_t left = k - p < 2 * V ? k - p : 2 * V;                                                   \
-                    _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) v[i] = j + i < n ? along_##type(from, (j + i) * across + p, left) : (vec){0};    \
-                    transpose_f32(v);                                                                               \
-                    for (int i = 0; 2 * i < left; i++) to[((p / 2 + i) * width + j) / V] = v[i];                    \
-                }                                                                                                   \
-            else for (int64_t p = 0; p < k; p += 2) {                                                               \
-                vec *v = to + (p / 2 * width + j) / V;                                                              \
-                uint32_t pair[V] = {0};                                                                             \
-                if (across == 1) { *v = j < n ? across_##type(from, j + p * along, along, p + 1 < k, n - j) : (vec){0}; continue; }     \
-                for (int64_t i = j; i < n && i < j + V; i++)                                                        \
-                    pair[i - j] = one_##type(from, i * across + p * along) | (p + 1 < k ? one_##type(from, i * across + (p + 1) * along) << 16 : 0);      \
-                memcpy(v, pair, sizeof pair);                                                                       \
+            for (int64_t p = 0; p < k; p += 2 * V) {                                                                \
+                vec v[V];                                                                                           \
+                int64_t left = k - p < 2 * V ? k - p : 2 * V;                                                       \
+                if (left == 2 * V && n - j >= V) {                                                                  \
+                    _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) v[i] = along_##type(from, (j + i) * across + p, 2 * V);                    \
+                } else for (int i = 0; i < V; i++) v[i] = j + i < n ? along_##type(from, (j + i) * across + p, left) : (vec){0};                    \
+                transpose_f32(v);                                                                                   \
+                if (left == 2 * V) {                                                                                \
+                    _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) to[((p / 2 + i) * width + j) / V] = v[i];  \
+                } else for (int i = 0; 2 * i < left; i++) to[((p / 2 + i) * width + j) / V] = v[i];                 \
+            }                                                                                                       \
+    }                                                                                                               \
+    static void across_k_##type(vec *to, int64_t width, int64_t n, int64_t k, const void *from, int64_t along) {    \
+        for (int64_t p = 0; p < k; p += 2, to += width / V) {                                                       \
+            int64_t at = p * along, j = 0;                                                                          \
+            soon_##type(from, at + SOON_ROWS * along, along, n);                                                    \
+            if (p + 1 < k) for (; j + V <= n; j += V) to[j / V] = across_##type(from, at + j, along, true, V);      \
+            for (; j < width; j += V) to[j / V] = j < n ? across_##type(from, at + j, along, p + 1 < k, n - j) : (vec){0};                          \
+        }                                                                                                           \
+    }                                                                                                               \
+    static void pack_##type(void *to, int64_t width, int64_t n, int64_t k, const void *from, int64_t across, int64_t along) {     \
+        if (across == 1) { across_k_##type(to, width, n, k, from, along); return; }                                 \
+        if (along == 1) { along_k_##type(to, width, n, k, from, across); return; }                                  \
+        uint32_t *pair = to;                                                                                        \
+        for (int64_t p = 0; p < k; p += 2, pair += width)                                                           \
+            for (int64_t j = 0; j < width; j++) {                                                                   \
+                int64_t at = j * across + p * along;                                                                \
+                pair[j] = j < n ? one_##type(from, at) | (p + 1 < k ? one_##type(from, at + along) << 16 : 0) : 0;  \
             }                                                                                                       \
     }
 PACK(f32)

@@ -52,7 +52,10 @@ static void NAME(pack_transposed)(REAL *to, int64_t width, int64_t n, int64_t k,
             const REAL *f = from + j * across + p;
             if (left == LANES && n - j >= LANES) {
 #pragma GCC unroll 16
-                for (int i = 0; i < LANES; i++) v[i] = *(const LOOSE *)(f + i * across);
+                for (int i = 0; i < LANES; i++) {
+                    v[i] = *(const LOOSE *)(f + i * across);
+                    __builtin_prefetch(f + i * across + SOON_BYTES / sizeof(REAL));
+                }
             } else for (int i = 0; i < LANES; i++) v[i] = j + i < n ? NAME(part_load)(f + i * across, left) : (VEC){0};
             NAME(transpose)(v);
             REAL *d = to + p * width + j;
@@ -71,6 +74,8 @@ static void NAME(pack)(void *into, int64_t width, int64_t n, int64_t k, const vo
     for (int64_t p = 0; p < k; p++, to += width, from += along) {
         if (across == 1) {
             int64_t j = 0;
+            __builtin_prefetch(from + SOON_ROWS * along);
+            __builtin_prefetch(from + SOON_ROWS * along + n - 1);
             for (; j + LANES <= n; j += LANES) *(VEC *)(to + j) = *(const LOOSE *)(from + j);
             if (j < n) { *(VEC *)(to + j) = NAME(part_load)(from + j, n - j); j += LANES; }
             for (; j < width; j += LANES) *(VEC *)(to + j) = (VEC){0};

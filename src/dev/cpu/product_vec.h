@@ -13,6 +13,7 @@ typedef double vecd_at __attribute__((vector_size(V_BYTES), aligned(8), may_alia
 #define ROWS 6
 #endif
 enum { VECTORS = 2 };
+enum { SOON_BYTES = 256, SOON_ROWS = 16 };          /* packing fetches so far ahead in a row, or so many rows */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* ---- the first n lanes of a vector, 1 <= n <= lanes */
