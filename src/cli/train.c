@@ -309,8 +309,9 @@ static int finish(run *r, int64_t first) {
     char time[32], tokens[32], rate[32], curve[4096], weights[4096], title[160];
     const double n = (double)(r->s->batch * r->s->accumulate * r->s->context), done = (double)r->step * n;
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
+    const int64_t peak = cr_memory_stats(r->dev).peak;
     if (!run_save(r)) return CLI_FAILED;
-    runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f}", (long long)r->step, r->seconds);
+    runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f,\"peak_bytes\":%lld}", (long long)r->step, r->seconds, (long long)peak);
     duration_text(r->seconds, time);
     count_text(done, tokens);
     count_text(r->seconds > 0 ? done / r->seconds : 0, rate);
@@ -319,6 +320,7 @@ static int finish(run *r, int64_t first) {
            recent_mean(&r->log.train, 100));
     printf("%lld steps, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n", (long long)r->step, tokens, time, rate,
            1e3 * r->seconds / (double)(r->step ? r->step : 1));
+    printf("at most %.1f MB held by tensors\n", (double)peak / 1e6);
     if (r->s->sample > 0 && print_sample(r)) return cli_fail_library();
     snprintf(title, sizeof title, "GPT: layers %lld, heads %lld, width %lld, context %lld", (long long)r->s->layers, (long long)r->s->heads,
              (long long)r->s->width, (long long)r->s->context);
