@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Products and elementwise operations in another library, under the row names of `chainrule bench`: the peer of its second half.
+"""Products, elementwise operations and attention in another library, under the row names of `chainrule bench`: the peer of its second half.
 
-use: python bench/peers.py numpy|torch|jax [--quick] [--only products|elementwise] [--threads 2]        prints JSON
+use: python bench/peers.py numpy|torch|jax [--quick] [--only products|elementwise|attention] [--threads 2]        prints JSON
 Set the thread count before the library is imported: OMP_NUM_THREADS and its like are set here.
 """
 
@@ -13,6 +13,7 @@ import time
 
 PRODUCTS = {"product 64 x 64 x 64": (64, 64, 64), "product 256 x 256 x 256": (256, 256, 256), "product 1024 x 1024 x 1024": (1024, 1024, 1024),
             "linear 256 x 2304 x 768": (256, 2304, 768), "linear 256 x 768 x 3072": (256, 768, 3072), "linear 256 x 50257 x 768": (256, 50257, 768)}
+ATTENTION = (64, 128, 256, 512, 1024, 2048)  # T; causal, B 2, H 12, D 64
 # rows, columns, passes over memory
 ELEMENTWISE = {"add": (4096, 1024, 3), "exp": (4096, 1024, 2), "tanh": (4096, 1024, 2), "gelu": (4096, 1024, 2), "gelu (tanh form)": (4096, 1024, 2),
                "relu": (4096, 1024, 2), "sum": (4096, 1024, 1), "row sums": (2048, 2048, 1), "column sums": (2048, 2048, 1),
@@ -76,6 +77,25 @@ def torch_operations(threads: int):
     return f"PyTorch {torch.__version__}", torch.from_numpy, lambda o: o.a @ o.b.T, {name: torch.no_grad()(f) for name, f in ops.items()}
 
 
+def torch_attention(T: int):
+    """Forward, and forward with the gradients of q, k, v: (B, H, T, D), in memory (B, T, H, D) as a projection leaves them."""
+    import torch
+    import torch.nn.functional as F
+
+    q, k, v, g = (torch.randn(2, T, 12, 64).transpose(1, 2) for _ in range(4))
+    inputs = [x.requires_grad_() for x in (q, k, v)]
+
+    def forward(o):
+        with torch.no_grad():
+            return F.scaled_dot_product_attention(*inputs, is_causal=True)
+
+    def both(o):
+        with torch.enable_grad():
+            return torch.autograd.grad(F.scaled_dot_product_attention(*inputs, is_causal=True), inputs, g)
+
+    return {"forward": (forward, 4), "forward+backward": (both, 14)}
+
+
 def jax_operations():
     import jax
     import jax.numpy as jnp
@@ -120,7 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("library", choices=["numpy", "torch", "jax"])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=["products", "elementwise"])
+    parser.add_argument("--only", choices=["products", "elementwise", "attention"], help="default: products and elementwise")
     parser.add_argument("--threads", type=int, default=2)
     o = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -128,10 +148,14 @@ def main() -> None:
     library = {"numpy": numpy_operations, "torch": lambda: torch_operations(o.threads), "jax": jax_operations}[o.library]
     version, array, product, operations = library()
     limit, rows = 0.1 if o.quick else 0.5, []
-    for name, (m, n, k) in PRODUCTS.items() if o.only != "elementwise" else ():
+    for T in ATTENTION if o.only == "attention" else ():
+        for name, (f, flops) in torch_attention(T).items():
+            t = measure(f, None, limit)
+            rows.append({"name": f"attention T={T} {name}", **t, "rate": flops * 2e-6 * 12 * 64 * T * (T + 1) / 2 / t["median_ms"], "unit": "GFLOP/s"})
+    for name, (m, n, k) in PRODUCTS.items() if o.only in (None, "products") else ():
         t = measure(product, Operands(m, k, n, array), limit)
         rows.append({"name": name, **t, "rate": 2e-6 * m * n * k / t["median_ms"], "unit": "GFLOP/s"})
-    for name, (m, k, passes) in ELEMENTWISE.items() if o.only != "products" else ():
+    for name, (m, k, passes) in ELEMENTWISE.items() if o.only in (None, "elementwise") else ():
         if name in operations:
             t = measure(operations[name], Operands(m, k, m, array), limit)
             rows.append({"name": name, **t, "rate": passes * 4e-6 * m * k / t["median_ms"], "unit": "GB/s"})

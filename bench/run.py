@@ -3,7 +3,7 @@
 
 use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...]
 
-Parts: step (GPT-2 124M and the character GPT), text (tiny-Shakespeare, three seeds), operations, chain, size.
+Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, dispatch, chain, size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -25,11 +25,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from cases import CASES
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "chain", "size")
+PARTS = ("step", "text", "operations", "attention", "dispatch", "chain", "size")
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
 
@@ -64,6 +66,10 @@ def merge(results: list[Any]) -> dict[str, dict[str, float]]:
     return rows
 
 
+def some(values: dict[str, float], *names: str) -> dict[str, float]:
+    return {v: values[v] for v in names if v in values}
+
+
 def verdict(ratio: float, bar: float) -> str:
     return f"{ratio:.2f}x ({'within' if ratio <= bar else 'above'} the bar of {bar:.2f}x)"
 
@@ -85,31 +91,86 @@ class Bench:
     def peer(self, script: str, *words: object) -> Any:
         return run_json([sys.executable, HERE / script, *words, "--threads", self.threads], self.threads)
 
-    # ---- one training step
+    # ---- training steps
+
+    def step_of(self, case: str, variant: str, threads: int) -> Any:
+        """One run of one variant: its row and peak memory; None where it failed."""
+        quick = ["--quick"] if self.quick else []
+        words: list[object] = {
+            "chainrule": [PROGRAM, "bench", "--json", "--only", case],
+            "chainrule fused step": [PROGRAM, "bench", "--json", "--only", case, "--fuse-step"],
+            "chainrule bf16": [PROGRAM, "bench", "--json", "--only", case, "--dtype", "bf16"],
+            "PyTorch": [sys.executable, HERE / "step_torch.py", case],
+            "PyTorch compiled": [sys.executable, HERE / "step_torch.py", case, "--compile"],
+            "PyTorch bf16": [sys.executable, HERE / "step_torch.py", case, "--bf16"],
+            "PyTorch compiled bf16": [sys.executable, HERE / "step_torch.py", case, "--bf16", "--compile"],
+            "JAX": [sys.executable, HERE / "step_jax.py", case],
+        }[variant]
+        return run_json([*words, *quick, "--threads", threads], threads)
+
+    def steps(self, case: str, variants: list[str], threads: int) -> dict[str, dict[str, float]]:
+        """Variant -> least and median milliseconds of a step, peak memory beyond 16 bytes a parameter; in turn, several rounds."""
+        found: dict[str, list[Any]] = {v: [] for v in variants if (v[0] == "c" or has(v.split()[0].lower().replace("pytorch", "torch")))}
+        for _ in range(self.rounds):
+            for variant, results in found.items():
+                results.append(self.step_of(case, variant, threads))
+        name, table_of = CASES[case].name, {}
+        for variant, results in found.items():
+            if all(results):
+                extra = min(r["peak_rss"] for r in results) - 16 * CASES[case].parameters
+                table_of[variant] = {**merge(results)[f"{name} step"], "extra_mb": extra / 1e6}
+        return table_of
+
+    def compare(self, what: str, ours: float, theirs: dict[str, float], bar: float) -> None:
+        """ours against the best of theirs, where there is one."""
+        if theirs:
+            best = min(theirs, key=lambda v: theirs[v])
+            self.say(f"* {what}, against {best}: {verdict(ours / theirs[best], bar)}.")
 
     def step(self) -> None:
-        self.say("## One training step", "", "f32, forward, backward and AdamW (weight decay on matrices); milliseconds, median (least).", "")
-        quick = ["--quick"] if self.quick else []
-        for part, name, bar in (("char", "char GPT", 0.7), ("gpt2", "GPT-2 124M", 0.65)):
-            mine, theirs = [], []
-            for _ in range(self.rounds):
-                mine.append(self.ours(part))
-                if has("torch"):
-                    theirs.append(self.peer("gpt2_torch.py", "--only", name, *quick))
-            if not all(mine):
-                self.say(f"{name}: failed", "")
-                continue
-            theirs = theirs if all(theirs) else []
-            a, b = merge(mine), merge(theirs) if theirs else {}
-            self.data[name] = {"chainrule": a, "torch": b}
-            show = lambda t: f"{t['median_ms']:.1f} ({t['min_ms']:.1f})"
-            rows = [[f"{row}", show(a[row]), *([show(b[row]), f"{a[row]['median_ms'] / b[row]['median_ms']:.2f}x"] if b else [])] for row in a]
-            self.say(table(["ms", "chainrule", *([theirs[0]["version"], "ratio"] if b else [])], rows), "")
-            if b:
-                ratio = a[f"{name} step"]["median_ms"] / b[f"{name} step"]["median_ms"]
-                self.say(f"{name}, whole step: {verdict(ratio, bar)}.", "")
-            else:
-                self.say("Without a peer: `make oracle` installs PyTorch.", "")
+        self.say("## One training step", "", "Forward, backward, gradients clipped at 1 (fused step: not clipped), AdamW with weight decay on matrices;",
+                 "milliseconds, median (least).  Memory: the most ever resident, less 16 bytes a parameter (weight, gradient and two moments in f32).", "")
+        everyone = ["chainrule", "PyTorch", "PyTorch compiled", "JAX", "chainrule fused step", "chainrule bf16", "PyTorch bf16", "PyTorch compiled bf16"]
+        for case in ("gpt2", "char6", "char"):
+            name, got = CASES[case].name, self.steps(case, everyone, self.threads)
+            self.data[name] = got
+            rows = [[v, f"{t['median_ms']:.1f} ({t['min_ms']:.1f})", f"{t['extra_mb']:.0f}"] for v, t in got.items()]
+            self.say(table([f"{name}, {CASES[case].batch} x {CASES[case].time}", "ms a step", "MB"], rows), "")
+            ms = {v: t["median_ms"] for v, t in got.items()}
+            if case == "gpt2":
+                for what, ours, bars in (("f32", "chainrule", (0.42, 0.55)), ("f32, fused step", "chainrule fused step", (0.38, 0.50))):
+                    if ours in ms:
+                        self.compare(what, ms[ours], some(ms, "PyTorch compiled"), bars[0])
+                        self.compare(what, ms[ours], some(ms, "JAX"), bars[1])
+                memory = {v: t["extra_mb"] for v, t in got.items()}
+                if "chainrule" in memory:
+                    self.compare("memory beyond 16 bytes a parameter", memory["chainrule"], some(memory, "PyTorch"), 0.6)
+            elif "chainrule" in ms:
+                self.compare("f32", ms["chainrule"], some(ms, "PyTorch", "PyTorch compiled"), 0.45 if case == "char" else 0.5)
+            if case != "char" and "chainrule bf16" in ms:
+                self.compare("bf16", ms["chainrule bf16"], some(ms, "PyTorch bf16", "PyTorch compiled bf16"), 0.62 if case == "gpt2" else 1 / 1.5)
+            self.say("")
+        self.alone_and_beside()
+
+    def alone_and_beside(self) -> None:
+        """GPT-2 124M on one thread, and on two beside a process that keeps one core busy."""
+        one = self.steps("gpt2", ["chainrule", "PyTorch", "PyTorch compiled"], 1)
+        self.data["GPT-2 124M, one thread"] = one
+        self.say(table(["GPT-2 124M, one thread", "ms a step"], [[v, f"{t['median_ms']:.1f} ({t['min_ms']:.1f})"] for v, t in one.items()]), "")
+        busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        try:
+            beside = self.steps("gpt2", ["chainrule"], self.threads)
+        finally:
+            busy.kill()
+            busy.wait()
+        if "chainrule" not in one or not beside:
+            return
+        ours = one["chainrule"]["median_ms"]
+        self.compare("one thread", ours, {"PyTorch": one["PyTorch"]["median_ms"]} if "PyTorch" in one else {}, 0.40)
+        self.data["GPT-2 124M, beside a busy process"] = beside
+        self.compare(f"{self.threads} threads beside a process that keeps one core busy", beside["chainrule"]["median_ms"],
+                     {"one thread of the quiet machine": ours}, 1.3)
+        self.say("")
 
     # ---- tiny-Shakespeare
 
@@ -180,7 +241,40 @@ class Bench:
             slowest = min(of_kind, key=lambda name: of_kind[name])
             self.say(f"{what.capitalize()}: geometric mean {statistics.geometric_mean(of_kind.values()):.2f}x, least {of_kind[slowest]:.2f}x ({slowest}).", "")
 
-    # ---- a deep graph; size
+    # ---- attention
+
+    def attention(self) -> None:
+        self.say("## Attention", "", "Causal, f32, 2 x 12 heads of 64; milliseconds, least of all rounds; GFLOP/s",
+                 "count visible pairs once, 4 D forward and 10 D backward.", "")
+        mine, theirs = [], []
+        for _ in range(self.rounds):
+            mine.append(self.ours("attention"))
+            if has("torch"):
+                theirs.append(self.peer("peers.py", "torch", "--only", "attention", *(["--quick"] if self.quick else [])))
+        if not all(mine):
+            return
+        a, b = merge(mine), merge(theirs) if theirs and all(theirs) else {}
+        self.data["attention"] = {"chainrule": a, "torch": b}
+        rate = lambda t: t["rate"] * t["median_ms"] / t["min_ms"]
+        rows = [[name, f"{a[name]['min_ms']:.3f}", f"{rate(a[name]):.0f}",
+                 *([f"{b[name]['min_ms']:.3f}", f"{a[name]['min_ms'] / b[name]['min_ms']:.2f}x"] if b else [])] for name in a]
+        self.say(table(["ms", "chainrule", "GFLOP/s", *([theirs[0]["version"], "ratio"] if b else [])], rows), "")
+        if b:
+            worst = max(a[name]["min_ms"] / b[name]["min_ms"] for name in a if name.endswith("backward"))
+            self.say(f"Forward and backward, the worst length: {verdict(worst, 0.6)}.", "")
+
+    # ---- small ops, a deep graph, size
+
+    def dispatch(self) -> None:
+        self.say("## One small op from C", "")
+        results = [run_json([BUILD / "bench" / "dispatch", "--json"], 1) for _ in range(self.rounds)]
+        if not all(results):
+            return
+        least = {row["name"]: min(r["ns"] for result in results for r in result["rows"] if r["name"] == row["name"]) for row in results[0]["rows"]}
+        self.data["dispatch"] = least
+        self.say(table(["least of all rounds", "ns a call"], [[name, f"{ns:.0f}"] for name, ns in least.items()]), "")
+        ns = least["add, 1 element"]
+        self.say(f"One element added to one: {ns:.0f} ns ({'within' if ns <= 60 else 'above'} the bar of 60 ns).", "")
 
     def chain(self) -> None:
         n = 1_000_000 if self.quick else 10_000_000
@@ -234,7 +328,8 @@ def main() -> int:
     b.say(f"Made by `{command}`; load average before: {load:.1f}{' - NOT A QUIET MACHINE' if load > 0.7 else ''}.", "")
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
-    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "chain": b.chain, "size": b.size}
+    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "dispatch": b.dispatch,
+                "chain": b.chain, "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()

@@ -298,6 +298,7 @@ cr_tensor *cr_argmin(const cr_tensor *x, int axis, bool keepdim);
 cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b);                             /* (..., M, K) (..., K, N) -> (..., M, N); 1-D as NumPy */
 typedef enum cr_act { CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH, CR_ACT_SIGMOID } cr_act;
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);   /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
+bool       cr_set_bf16_products(bool on);   /* for this thread: f32 products (cr_matmul, cr_linear, those of their gradients) round their operands to bf16 and add in f32; returns the old setting */
 
 /* ---- indexing ------------------------------------------------------------------------------------------- */
 cr_tensor *cr_gather(const cr_tensor *x, int axis, const cr_tensor *index);               /* out[i][j] = x[index[i][j]][j] (axis 0) */
@@ -317,9 +318,13 @@ typedef struct cr_cross_entropy_options { int64_t ignore_index; double label_smo
 cr_cross_entropy_options cr_cross_entropy_defaults(void);                                 /* -100, 0, CR_MEAN */
 cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target, const cr_cross_entropy_options *o);  /* -log softmax(logits)[target] : (..., V), (...) -> () or (...); o NULL: defaults */
 cr_tensor *cr_dropout(const cr_tensor *x, double p, bool train, cr_generator *g);         /* x * bernoulli(1 - p) / (1 - p) */
-typedef struct cr_attention_options { bool causal; double scale; } cr_attention_options;  /* scale 0: 1 / sqrt(D) */
+typedef struct cr_attention_options {
+    bool causal;                                           /* query t sees keys <= t + S - T */
+    double scale;                                          /* 0: 1 / sqrt(D) */
+    const cr_tensor *mask;                                 /* NULL, CR_NONE: none; broadcasts to (B, H, T, S): bool, true where t sees s, or q's dtype, added to the scores */
+} cr_attention_options;
 cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attention_options *o);
-                                                           /* softmax(scale q k^T) v : (B, H, T, D), (B, H, S, D) x 2 -> (B, H, T, D); causal: query t sees keys <= t + S - T; no T x S matrix */
+                                                           /* softmax(scale q k^T + mask) v : (B, H, T, D), (B, H, S, D) x 2 -> (B, H, T, D); a query that sees no key gives 0; no T x S matrix */
 
 /* ---- autograd ------------------------------------------------------------------------------------------- */
 cr_tensor *cr_requires_grad_(cr_tensor *t, bool on);       /* a leaf that collects a gradient; returns t (borrowed) */

@@ -141,6 +141,8 @@ static cr_tensor *attention_scaled(inputs in) { return cr_attention(in[0], in[1]
 static cr_tensor *attention_heads(inputs in) {      /* as in GPT: (B, T, H, D) in memory, seen as (B, H, T, D) */
     return cr_attention(cr_transpose(in[0], 1, 2), cr_transpose(in[1], 1, 2), cr_transpose(in[2], 1, 2), &(cr_attention_options){.causal = true});
 }
+static cr_tensor *attention_mask(inputs in) { return cr_attention(in[0], in[1], in[1], &(cr_attention_options){.mask = in[2]}); }
+static cr_tensor *attention_mask_causal(inputs in) { return cr_attention(in[0], in[1], in[1], &(cr_attention_options){.mask = in[2], .causal = true}); }
 
 static const op_case op_cases[] = {
     {"sum", "all", sum_all, ANYTHING, true, 105, {{SHAPE(3, 5, 7)}}},
@@ -289,6 +291,16 @@ static const op_case op_cases[] = {
     {"attention", "no queries", attention, FLOATS, true, 5, {{SHAPE(2, 1, 0, 4)}, {SHAPE(2, 1, 3, 4)}, {SHAPE(2, 1, 3, 4)}}},
     {"attention", "heads inside", attention_heads, FLOATS, true, 5, {{SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}}},
     {"attention", "longer", attention_causal, FLOATS, false, 131, {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}}},
+    {"attention", "bool mask", attention_mask, FLOATS, true, 7, {{SHAPE(2, 1, 5, 3)}, {SHAPE(2, 1, 7, 3)}, {SHAPE(5, 7), .fill = MASK}}},
+    {"attention", "bool mask over keys, causal", attention_mask_causal, FLOATS, true, 7, {{SHAPE(1, 2, 5, 3)}, {SHAPE(1, 2, 7, 3)}, {SHAPE(2, 1, 7), .fill = MASK}}},
+    {"attention", "added mask", attention_mask, FLOATS, true, 10, {{SHAPE(2, 2, 5, 3)}, {SHAPE(2, 2, 7, 3)}, {SHAPE(2, 1, 5, 7)}}},
+    {"attention", "added mask over queries, causal", attention_mask_causal, FLOATS, true, 14, {{SHAPE(2, 1, 7, 3)}, {SHAPE(2, 1, 5, 3)}, {SHAPE(7, 1)}}},
+    {"attention", "one number as mask", attention_mask_causal, FLOATS, true, 30, {{SHAPE(1, 2, 5, 3)}, {SHAPE(1, 2, 5, 3)}, {SHAPE(1)}}},
+    {"attention", "no keys, added mask", attention_mask, FLOATS, true, 5, {{SHAPE(1, 2, 3, 4)}, {SHAPE(1, 2, 0, 4)}, {SHAPE(3, 1)}}},
+    {"attention", "no queries, bool mask", attention_mask_causal, FLOATS, true, 5, {{SHAPE(2, 1, 0, 4)}, {SHAPE(2, 1, 3, 4)}, {SHAPE(3), .fill = MASK}}},
+    {"attention", "one query, one key, added mask", attention_mask_causal, FLOATS, true, 5, {{SHAPE(2, 3, 1, 5)}, {SHAPE(2, 3, 1, 5)}, {SHAPE(3, 1, 1)}}},
+    {"attention", "longer, added mask", attention_mask_causal, FLOATS, false, 131, {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}, {SHAPE(2, 131, 131)}}},
+    {"attention", "longer, bool mask", attention_mask, FLOATS, false, 131, {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 150, 32)}, {SHAPE(131, 150), .fill = MASK}}},
 };
 enum { OP_CASES = sizeof op_cases / sizeof *op_cases };
 

@@ -4,8 +4,11 @@
 #include "dev/cpu/attention.h"
 #include "dev/cpu/cpu.h"
 
-typedef struct trial { cr_dtype dt; int64_t B, H, T, S, D; bool causal; double scale; int layout; } trial;
-enum { Q, K, W, O, G, DQ, DK, DV, LSE, BOXES };     /* W: the values */
+/* mask 0: none; 1: (B, H, T, S); 2: over T and S; 3: over B and S; 4: over H and T; 5: (B, H, T, S) with T the last in memory.
+ * A third of it is -Inf, and all of it where t is 2 modulo 5 (but for 3). */
+typedef struct trial { cr_dtype dt; int64_t B, H, T, S, D; bool causal; double scale; int layout, mask; } trial;
+enum { Q, K, W, O, G, DQ, DK, DV, LSE, MASK, BOXES };           /* W: the values */
+enum { MASKS = 6 };
 typedef struct set { box b[BOXES]; } set;
 
 /* layout 0: (B, H, rows, D) contiguous; 1: (B, rows, H, D) in memory; 2: as 1 with gaps, as slices of one projection are */
@@ -14,10 +17,24 @@ static box heads(const trial *t, cr_dtype dt, int64_t rows) {
     return box_make(dt, 4, (int64_t[]){t->B, t->H, rows, t->D}, (int64_t[]){t->H * rows * t->D + pad * rows, head, row, 1});
 }
 
+static box mask_box(const trial *t) {
+    int64_t B = t->B, H = t->H, T = t->T, S = t->S;
+    const int64_t strides[MASKS][4] = {{0}, {H * T * S, T * S, S, 1}, {0, 0, S, 1}, {S, 0, 0, 1}, {0, T, 1, 0}, {H * T * S, T * S, 1, T}};
+    box x = box_make(t->dt == CR_F64 ? CR_F64 : CR_F32, 4, (int64_t[]){B, H, T, S}, strides[t->mask]);
+    int64_t at[4] = {0};
+    if (x.t.numel) do {
+        bool hides = box_draw(3) == 0 || (at[2] % 5 == 2 && t->mask != 3);
+        if (hides) cr_store_f64(box_at(&x, at), (cr_dtype)x.t.dtype, -INFINITY);
+    } while (box_next(at, 4, x.t.shape));
+    memcpy(x.before, x.memory, x.bytes);
+    return x;
+}
+
 static set make_set(const trial *t) {
     set s;
     for (int i = 0; i < LSE; i++) s.b[i] = heads(t, t->dt, i == K || i == W || i == DK || i == DV ? t->S : t->T);
     s.b[LSE] = box_make(t->dt == CR_F64 ? CR_F64 : CR_F32, 3, (int64_t[]){t->B, t->H, t->T}, (int64_t[]){t->H * t->T, t->T, 1});
+    s.b[MASK] = mask_box(t);
     return s;
 }
 static void drop_set(set *s) { for (int i = 0; i < BOXES; i++) box_drop(&s->b[i]); }
@@ -30,8 +47,9 @@ static double value(const set *s, int which, int64_t b, int64_t h, int64_t row, 
 static void run(const trial *t, set *s) {
     cr_tensor *x[BOXES];
     for (int i = 0; i < BOXES; i++) x[i] = box_tensor(&s->b[i]);
-    OK(cr_cpu_attention(x[O], x[LSE], x[Q], x[K], x[W], t->scale, t->causal));
-    OK(cr_cpu_attention_bwd(x[DQ], x[DK], x[DV], x[Q], x[K], x[W], x[O], x[LSE], x[G], t->scale, t->causal));
+    const cr_tensor *mask = t->mask ? x[MASK] : NULL;
+    OK(cr_cpu_attention(x[O], x[LSE], x[Q], x[K], x[W], mask, t->scale, t->causal));
+    OK(cr_cpu_attention_bwd(x[DQ], x[DK], x[DV], x[Q], x[K], x[W], mask, x[O], x[LSE], x[G], t->scale, t->causal));
 }
 
 static double epsilon(cr_dtype dt) { return dt == CR_F64 ? 0x1p-52 : 0x1p-23; }
@@ -42,8 +60,8 @@ static void check(const trial *t, const set *s, int which, int64_t b, int64_t h,
     static const char *const names[] = {"q", "k", "v", "o", "g", "dq", "dk", "dv", "lse"};
     double got = value(s, which, b, h, row, which == LSE ? 0 : d), limit = epsilon(t->dt) * 32 * size + (which == LSE ? 0 : rounding(t->dt) * fabs(want)) + 1e-300;
     limit += t->dt == CR_F16 && which != LSE ? 0x1p-24 : t->dt == CR_F64 ? 0 : 0x1p-120;       /* denormals lose digits */
-    CHECK(got == want || fabs(got - want) <= limit, "%s %s B %lld H %lld T %lld S %lld D %lld causal %d layout %d: at (%lld, %lld, %lld, %lld) %.9g, wanted %.9g +- %.2g",
-          names[which], cr_dtype_name(t->dt), (long long)t->B, (long long)t->H, (long long)t->T, (long long)t->S, (long long)t->D, t->causal, t->layout,
+    CHECK(got == want || fabs(got - want) <= limit, "%s %s B %lld H %lld T %lld S %lld D %lld causal %d layout %d mask %d: at (%lld, %lld, %lld, %lld) %.9g, wanted %.9g +- %.2g",
+          names[which], cr_dtype_name(t->dt), (long long)t->B, (long long)t->H, (long long)t->T, (long long)t->S, (long long)t->D, t->causal, t->layout, t->mask,
           (long long)b, (long long)h, (long long)row, (long long)d, got, want, limit);
 }
 
@@ -67,10 +85,11 @@ static void check_head(const trial *t, const set *s, int64_t b, int64_t h) {
         for (int64_t j = 0; j < keys; j++) {
             double dot = 0, size = 0;
             for (int64_t d = 0; d < t->D; d++) { double x = q[d] * k[j * t->D + d]; dot += x; size += fabs(x); }
-            p[j] = t->scale * dot;
+            p[j] = t->scale * dot + (t->mask ? value(s, MASK, b, h, i, j) : 0);
             most = fmax(most, p[j]);
             score_size = fmax(score_size, fabs(t->scale) * size);
         }
+        if (most == -INFINITY) keys = 0;
         for (int64_t j = 0; j < keys; j++) sum += p[j] = exp(p[j] - most);
         check(t, s, LSE, b, h, i, 0, keys ? most + log(sum) : -INFINITY, score_size + 1);
         for (int64_t d = 0; d < t->D; d++) {
@@ -130,7 +149,15 @@ TEST(attention_f32) {
     for (size_t d = 0; d < sizeof sizes / sizeof *sizes; d++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
             for (int causal = 0; causal < 2; causal++)
-                try_attention((trial){CR_F32, 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[d], causal, 0, (int)box_draw(3)});
+                try_attention((trial){CR_F32, 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[d], causal, 0, (int)box_draw(3), 0});
+}
+
+TEST(attention_masks) {
+    box_state = test_seed();
+    for (int mask = 1; mask < MASKS; mask++)
+        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
+            for (int causal = 0; causal < 2; causal++)
+                try_attention((trial){CR_F32, 2, 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[box_draw(5)], causal, 0, (int)box_draw(3), mask});
 }
 
 TEST(attention_other_dtypes) {
@@ -138,35 +165,35 @@ TEST(attention_other_dtypes) {
     static const cr_dtype dtypes[] = {CR_F64, CR_F16, CR_BF16};
     for (int dt = 0; dt < 3; dt++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
-            try_attention((trial){dtypes[dt], 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[box_draw(5)], box_draw(2), 0, (int)box_draw(3)});
+            try_attention((trial){dtypes[dt], 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[box_draw(5)], box_draw(2), 0, (int)box_draw(3), (int)box_draw(MASKS)});
 }
 
 /* Many heads take a whole head a chunk, few take blocks; both with several blocks of keys and queries. */
 TEST(attention_cuts) {
     box_state = test_seed();
     for (int causal = 0; causal < 2; causal++) {
-        try_attention((trial){CR_F32, 2, 5, 150, 150, 16, causal, 0, 1});
-        try_attention((trial){CR_F32, 1, 2, 150, 280, 16, causal, 0, 1});
-        try_attention((trial){CR_F32, 3, 4, 200, 133, 24, causal, 0, 2});
-        try_attention((trial){CR_F32, 40, 3, 5, 5, 8, causal, 0, 0});
-        try_attention((trial){CR_F32, 1, 1, 0, 9, 8, causal, 0, 0});
-        try_attention((trial){CR_F32, 0, 2, 4, 9, 8, causal, 0, 0});
-        try_attention((trial){CR_BF16, 1, 2, 0, 9, 8, causal, 0, 0});
+        try_attention((trial){CR_F32, 2, 5, 150, 150, 16, causal, 0, 1, 0});
+        try_attention((trial){CR_F32, 1, 2, 150, 280, 16, causal, 0, 1, 0});
+        try_attention((trial){CR_F32, 3, 4, 200, 133, 24, causal, 0, 2, 0});
+        try_attention((trial){CR_F32, 40, 3, 5, 5, 8, causal, 0, 0, 0});
+        try_attention((trial){CR_F32, 1, 1, 0, 9, 8, causal, 0, 0, 0});
+        try_attention((trial){CR_F32, 0, 2, 4, 9, 8, causal, 0, 0, 0});
+        try_attention((trial){CR_BF16, 1, 2, 0, 9, 8, causal, 0, 0, 0});
     }
 }
 
 /* Scores of some hundred: the running maximum must keep exp from overflowing; a negative scale is allowed. */
 TEST(attention_large_scores) {
     box_state = test_seed();
-    try_attention((trial){CR_F32, 1, 2, 130, 130, 64, true, 50, 0});
-    try_attention((trial){CR_F32, 1, 2, 70, 200, 64, false, -20, 0});
-    try_attention((trial){CR_F64, 1, 2, 70, 90, 16, false, -20, 0});
+    try_attention((trial){CR_F32, 1, 2, 130, 130, 64, true, 50, 0, 0});
+    try_attention((trial){CR_F32, 1, 2, 70, 200, 64, false, -20, 0, 0});
+    try_attention((trial){CR_F64, 1, 2, 70, 90, 16, false, -20, 0, 0});
 }
 
 /* Keys that several heads share (stride 0). */
 TEST(attention_shared_keys) {
     box_state = test_seed();
-    trial t = {CR_F32, 2, 3, 70, 90, 20, true, 0.2, 0};
+    trial t = {CR_F32, 2, 3, 70, 90, 20, true, 0.2, 0, 2};
     set s = make_set(&t);
     for (int i = K; i <= W; i++) s.b[i].t.strides[1] = 0;
     run(&t, &s);
@@ -184,8 +211,8 @@ TEST(attention_instruction_sets) {
         int before = cr_product_prefer(sets[i]);
         for (int causal = 0; causal < 2; causal++)
             for (size_t d = 0; d < sizeof sizes / sizeof *sizes; d++) {
-                try_attention((trial){CR_F32, 1, 2, 45, 70, sizes[d], causal, 0, 2});
-                try_attention((trial){CR_F32, 1, 2, 70, 35, sizes[d], causal, 0, 2});
+                try_attention((trial){CR_F32, 1, 2, 45, 70, sizes[d], causal, 0, 2, 0});
+                try_attention((trial){CR_F32, 1, 2, 70, 35, sizes[d], causal, 0, 2, 1 + (int)box_draw(MASKS - 1)});
             }
         cr_product_prefer(before);
     }

@@ -61,6 +61,13 @@ TEST(parts_add_to_one_gradient) {
         OK(cr_backward(cr_add(total(y), total(part)), CR_NONE, NULL));
         CHECK(cr_item(total(cr_grad(k))) == 15, "k's gradient was written to: sum %g", cr_item(total(cr_grad(k))));
         CHECK(cr_item(total(cr_grad(h))) == 18, "h's gradient: sum %g", cr_item(total(cr_grad(h))));
+        /* nor is one that was kept, or given from outside, written over by the next gradient */
+        cr_tensor *u = leaf3(1, 2, 3, d), *v = cr_square(u), *w = cr_square(v), *seed = vec3(1, 1, 1, d);
+        OK(cr_retain_grad(v));
+        OK(cr_backward(w, seed, NULL));
+        EXPECT3(seed, 1, 1, 1);
+        EXPECT3(cr_grad(v), 2, 8, 18);
+        EXPECT3(cr_grad(u), 4, 32, 108);
         cr_generator_free(g);
         cr_scope_end();
     }

@@ -1,13 +1,15 @@
 /* test_matmul.c - the cpu device's products against plain loops in double: sizes, strides, dtypes, engines, instruction sets, threads. */
 #include "box.h"
 
+#include <float.h>
+
 #include "dev/cpu/cpu.h"
 #include "dev/cpu/onednn.h"
 #include "dev/cpu/product.h"
 
 /* ---- the truth */
 
-typedef struct trial { const char *note; cr_dtype dt; int64_t m, n, k; bool accumulate, bias; } trial;
+typedef struct trial { const char *note; cr_dtype dt; int64_t m, n, k; bool accumulate, bias, bf16; } trial;        /* bf16: of f32, rounded operands */
 
 static double tolerance(cr_dtype dt, int64_t k) {
     double sum = (8 + sqrt((double)k)) * (dt == CR_F64 ? 0x1p-53 : 0x1p-24);
@@ -15,14 +17,16 @@ static double tolerance(cr_dtype dt, int64_t k) {
 }
 
 /* The float matrix of x at batch position `at` as doubles, row by row; of b the transpose, so that k is contiguous. */
-static double *doubles(const box *x, const int64_t *batch, bool transposed) {
+static double *doubles(const trial *t, const box *x, const int64_t *batch, bool transposed) {
     int n = x->t.ndim;
     int64_t at[CR_MAX_DIMS], outer = x->t.shape[n - 2], inner = x->t.shape[n - 1];
     memcpy(at, batch, sizeof at);
     double *out = malloc((size_t)(outer * inner + 1) * sizeof *out);
     for (at[n - 2] = 0; at[n - 2] < outer; at[n - 2]++)
-        for (at[n - 1] = 0; at[n - 1] < inner; at[n - 1]++)
-            out[transposed ? at[n - 1] * outer + at[n - 2] : at[n - 2] * inner + at[n - 1]] = cr_load_f64(box_at(x, at), (cr_dtype)x->t.dtype);
+        for (at[n - 1] = 0; at[n - 1] < inner; at[n - 1]++) {
+            double v = cr_load_f64(box_at(x, at), (cr_dtype)x->t.dtype);
+            out[transposed ? at[n - 1] * outer + at[n - 2] : at[n - 2] * inner + at[n - 1]] = t->bf16 ? (double)cr_bf16_to_f32(cr_f32_to_bf16((float)v)) : v;
+        }
     return out;
 }
 
@@ -57,7 +61,7 @@ static void check_matrix(const trial *t, const box *c, const box *a, const box *
     bool is_float = cr_dtype_is_float(t->dt);
     int64_t at[CR_MAX_DIMS], size = (int64_t)cr_dtype_size(t->dt);
     memcpy(at, batch, sizeof at);
-    double *da = is_float ? doubles(a, batch, false) : NULL, *db = is_float ? doubles(b, batch, true) : NULL;
+    double *da = is_float ? doubles(t, a, batch, false) : NULL, *db = is_float ? doubles(t, b, batch, true) : NULL;
     for (at[n - 2] = 0; at[n - 2] < t->m; at[n - 2]++)
         for (at[n - 1] = 0; at[n - 1] < t->n; at[n - 1]++) {
             const char *got = box_at(c, at), *was = (const char *)c->before + (got - (const char *)c->memory), *add = t->bias ? box_at(bias, at + n - 1) : NULL;
@@ -82,13 +86,14 @@ static void check_values(const trial *t, const box *c, const box *a, const box *
 /* Runs with two threads and with one, compares the bits, the guards and every value. */
 static void check_product(const trial *t, box *c, box *a, box *b, box *bias) {
     cr_tensor *tb = bias->memory ? box_tensor(bias) : NULL;
+    const int how = (t->accumulate ? CR_MATMUL_ADD : 0) | (t->bf16 ? CR_MATMUL_BF16 : 0);
     cr_set_num_threads(2);
-    OK(cr_cpu_matmul(box_tensor(c), box_tensor(a), box_tensor(b), tb, t->accumulate));
+    OK(cr_cpu_matmul(box_tensor(c), box_tensor(a), box_tensor(b), tb, how));
     unsigned char *two = malloc(c->bytes);
     memcpy(two, c->memory, c->bytes);
     memcpy(c->memory, c->before, c->bytes);
     cr_set_num_threads(1);
-    OK(cr_cpu_matmul(box_tensor(c), box_tensor(a), box_tensor(b), tb, t->accumulate));
+    OK(cr_cpu_matmul(box_tensor(c), box_tensor(a), box_tensor(b), tb, how));
     CHECK(!memcmp(two, c->memory, c->bytes), "%s %s (%lld %lld %lld): one thread and two differ", t->note, cr_dtype_name(t->dt),
           (long long)t->m, (long long)t->n, (long long)t->k);
     free(two);
@@ -133,8 +138,88 @@ TEST(matmul_small_float) {
                 for (int lb = 0; lb < LAYOUTS; lb++) {
                     bool big = small[s][0] * small[s][1] * small[s][2] > 1000000;
                     if (big && !test_full() && box_draw(8)) continue;
-                    try_product((trial){"small", dtypes[d], small[s][0], small[s][1], small[s][2], box_draw(2), box_draw(2)}, la, lb, box_draw(2) ? PLAIN : PADDED);
+                    try_product((trial){"small", dtypes[d], small[s][0], small[s][1], small[s][2], box_draw(2), box_draw(2), false}, la, lb, box_draw(2) ? PLAIN : PADDED);
                 }
+}
+
+/* Operands rounded to bf16: by the processor's own instructions, and, with an instruction set asked for, on the way into f32 products. */
+static void rounded_products(const char *note) {
+    box_state = test_seed();
+    for (size_t s = 0; s < sizeof small / sizeof *small; s++)
+        for (int la = 0; la < LAYOUTS; la++)
+            for (int lb = 0; lb < LAYOUTS; lb++) {
+                bool big = small[s][0] * small[s][1] * small[s][2] > 1000000;
+                if (big && !test_full() && box_draw(4)) continue;
+                try_product((trial){note, CR_F32, small[s][0], small[s][1], small[s][2], box_draw(2), box_draw(2), true}, la, lb, box_draw(2) ? PLAIN : PADDED);
+            }
+    try_product((trial){note, CR_F32, 301, 530, 1301, true, true, true}, TRANSPOSED, PLAIN, PADDED);
+    try_product((trial){note, CR_F32, 530, 301, 1301, false, true, true}, PLAIN, TRANSPOSED, PLAIN);
+    try_product((trial){note, CR_BF16, 301, 530, 1301, true, true, false}, TRANSPOSED, PLAIN, PADDED);
+    try_product((trial){note, CR_BF16, 530, 301, 1301, false, true, false}, PLAIN, TRANSPOSED, PLAIN);
+}
+TEST(matmul_bf16) {
+    rounded_products(cr_cpu_bf16() ? "pairs" : "rounded");
+    if (!cr_cpu_bf16()) return;
+    int before = cr_product_prefer(cr_cpu_isa());
+    rounded_products("rounded");
+    cr_product_prefer(before);
+}
+
+/* The thread's mode through the public operations: values and gradients are those of rounded operands, and no other thread's or later products change. */
+static cr_tensor *rounded(const cr_tensor *x) { return cr_to(cr_to(x, CR_BF16, cr_device_of(x)), CR_F32, cr_device_of(x)); }
+
+static void same_values(const char *what, const cr_tensor *x, const cr_tensor *y) {
+    CHECK(cr_item(cr_max(cr_abs(cr_sub(x, y)), CR_ALL, false)) <= 1e-5 * cr_item(cr_max(cr_abs(y), CR_ALL, false)), "%s on %s: %g off", what,
+          cr_device_name(cr_device_of(x)), cr_item(cr_max(cr_abs(cr_sub(x, y)), CR_ALL, false)));
+}
+
+static void public_mode(const cr_device *dev) {
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    cr_tensor *x = cr_requires_grad_(cr_randn(CR_LIST(2, 17, 40), CR_F32, dev, r), true), *w = cr_requires_grad_(cr_randn(CR_LIST(29, 40), CR_F32, dev, r), true);
+    cr_tensor *b = cr_randn(CR_LIST(29), CR_F32, dev, r), *g = cr_randn(CR_LIST(2, 17, 29), CR_F32, dev, r);
+    CHECK(!cr_set_bf16_products(true), "bf16 products were on");
+    cr_tensor *y = cr_linear(x, w, b, CR_ACT_NONE), *z = cr_matmul(x, cr_transpose(w, 0, 1));
+    OK(cr_backward(y, g, NULL));
+    CHECK(cr_set_bf16_products(false), "bf16 products were off");
+    cr_tensor *rx = cr_reshape(rounded(x), CR_LIST(34, 40)), *rw = rounded(w), *rg = cr_reshape(rounded(g), CR_LIST(34, 29));
+    same_values("linear", cr_reshape(y, CR_LIST(34, 29)), cr_linear(rx, rw, b, CR_ACT_NONE));
+    same_values("matmul", cr_reshape(z, CR_LIST(34, 29)), cr_matmul(rx, cr_transpose(rw, 0, 1)));
+    same_values("dx", cr_reshape(cr_grad(x), CR_LIST(34, 40)), cr_matmul(rg, rw));
+    same_values("dw", cr_grad(w), cr_matmul(cr_transpose(rg, 0, 1), rx));
+    cr_tensor *full = cr_linear(x, w, b, CR_ACT_NONE);
+    CHECK(cr_item(cr_max(cr_abs(cr_sub(full, y)), CR_ALL, false)) > 1e-4, "%s: nothing was rounded", cr_device_name(dev));
+    cr_scope_end();
+    cr_generator_free(r);
+    test_ran_on(dev);
+}
+TEST(matmul_bf16_mode) { public_mode(cr_cpu()); public_mode(cr_ref()); }
+
+/* What is neither finite nor normal, through rounding: NaN stays, infinity and 0 give their products, the largest number becomes infinity. */
+static void special_operands(void) {
+    const float inf = INFINITY, tie = 1.00390625f, x[] = {NAN, inf, -inf, FLT_MAX, tie, 1.01171875f, 1.00390637f, -0.0f}, want[] = {NAN, inf, -inf, inf, 1, 1.015625f, 1.0078125f, 0};
+    enum { N = sizeof x / sizeof *x };
+    for (int i = 0; i < N; i++) {
+        int64_t shape[2] = {33, 40}, strides[2] = {40, 1}, square[2] = {40, 40};
+        box a = box_make(CR_F32, 2, shape, strides), b = box_make(CR_F32, 2, square, strides), c = box_make(CR_F32, 2, shape, strides);
+        float *pa = cr_tensor_data(box_tensor(&a)), *pb = cr_tensor_data(box_tensor(&b)), *pc = cr_tensor_data(box_tensor(&c));
+        for (int p = 0; p < 33 * 40; p++) pa[p] = 0;
+        for (int p = 0; p < 40 * 40; p++) pb[p] = 1;
+        pa[5 * 40 + 7] = x[i];
+        OK(cr_cpu_matmul(&c.t, &a.t, &b.t, NULL, CR_MATMUL_BF16));
+        for (int r = 0; r < 33; r++)
+            for (int q = 0; q < 40; q++) {
+                float y = r == 5 ? want[i] : 0, got = pc[r * 40 + q];
+                CHECK(isnan(y) ? isnan(got) : got == y, "%g times 1 at (%d, %d): %g, wanted %g", (double)x[i], r, q, (double)got, (double)y);
+            }
+        box_drop(&a); box_drop(&b); box_drop(&c);
+    }
+}
+TEST(matmul_bf16_special) {
+    special_operands();
+    int before = cr_product_prefer(cr_cpu_isa());
+    special_operands();
+    cr_product_prefer(before);
 }
 
 TEST(matmul_integers) {
@@ -144,7 +229,7 @@ TEST(matmul_integers) {
             bool big = small[s][0] * small[s][1] * small[s][2] > 1000000;
             if (big && !test_full() && box_draw(3)) continue;
             for (int i = 0; i < 4; i++)
-                try_product((trial){"integers", (cr_dtype)dt, small[s][0], small[s][1], small[s][2], box_draw(2), box_draw(2)},
+                try_product((trial){"integers", (cr_dtype)dt, small[s][0], small[s][1], small[s][2], box_draw(2), box_draw(2), false},
                             (int)box_draw(LAYOUTS), (int)box_draw(LAYOUTS), box_draw(2) ? PLAIN : PADDED);
         }
 }
@@ -155,14 +240,15 @@ static void large_products(const char *note) {
     box_state = test_seed();
     for (size_t s = 0; s < sizeof large / sizeof *large; s++)
         for (int i = 0; i < (test_full() ? 12 : 3); i++) {
-            trial t = {note, i % 3 == 2 ? (cr_dtype[]){CR_F64, CR_F16, CR_BF16}[box_draw(3)] : CR_F32, large[s][0], large[s][1], large[s][2], box_draw(2), box_draw(2)};
+            trial t = {note, i % 3 == 2 ? (cr_dtype[]){CR_F64, CR_F16, CR_BF16}[box_draw(3)] : CR_F32, large[s][0], large[s][1], large[s][2], box_draw(2), box_draw(2), false};
+            t.bf16 = t.dt == CR_F32 && box_draw(3) == 0;
             static const int layouts[][2] = {{PLAIN, PLAIN}, {PLAIN, TRANSPOSED}, {TRANSPOSED, PLAIN}, {PADDED, PADDED}, {SPARSE, PLAIN}, {REPEATED, TRANSPOSED}};
             const int *l = layouts[(size_t)i < 2 ? (size_t)i : (size_t)box_draw(6)];
             try_product(t, l[0], l[1], box_draw(2) ? PLAIN : PADDED);
         }
-    try_product((trial){note, CR_F32, 250, 530, 610, true, true}, TRANSPOSED, PLAIN, PADDED);
-    try_product((trial){note, CR_F32, 260, 540, 600, false, true}, PLAIN, REPEATED, PLAIN);
-    try_product((trial){note, CR_F32, 260, 540, 600, true, false}, REPEATED, PLAIN, PADDED);
+    try_product((trial){note, CR_F32, 250, 530, 610, true, true, false}, TRANSPOSED, PLAIN, PADDED);
+    try_product((trial){note, CR_F32, 260, 540, 600, false, true, false}, PLAIN, REPEATED, PLAIN);
+    try_product((trial){note, CR_F32, 260, 540, 600, true, false, false}, REPEATED, PLAIN, PADDED);
 }
 TEST(matmul_large_own) { bool was = cr_onednn_allow(false); large_products("own"); cr_onednn_allow(was); }
 TEST(matmul_large_onednn) {
@@ -186,7 +272,7 @@ TEST(matmul_batches) {
         for (int i = 0; i < 12; i++) {
             int nb = cases[s].n, n = nb + 2;
             int64_t shape[3][5], strides[3][5], m = cases[s].m, nn = cases[s].n_, k = cases[s].k, one[1] = {1};
-            trial t = {"batch", (cr_dtype[]){CR_F32, CR_F32, CR_F64, CR_BF16, CR_I32, CR_F16}[i % 6], m, nn, k, box_draw(2), box_draw(2)};
+            trial t = {"batch", (cr_dtype[]){CR_F32, CR_F32, CR_F64, CR_BF16, CR_I32, CR_F16}[i % 6], m, nn, k, box_draw(2), box_draw(2), i % 6 == 1};
             int64_t rows[3] = {m, k, m}, columns[3] = {k, nn, nn};
             for (int x = 0; x < 3; x++) {
                 layout(x < 2 ? (int)box_draw(2) : PLAIN, rows[x], columns[x], strides[x] + nb);
@@ -211,7 +297,7 @@ TEST(matmul_batches) {
 
 static void check_kernel(const cr_product_isa *set, bool f64, int kernel, int64_t m, int64_t n, int64_t k) {
     const cr_product_kernels *kernels = f64 ? &set->f64 : &set->f32;
-    trial t = {(const char *[]){"direct", "blocked", "row"}[kernel], f64 ? CR_F64 : CR_F32, m, n, k, box_draw(2), box_draw(2)};
+    trial t = {(const char *[]){"direct", "packed", "row"}[kernel], f64 ? CR_F64 : CR_F32, m, n, k, box_draw(2), box_draw(2), false};
     int64_t sa[2], sb[2], sc[2], one[1] = {1};
     layout((int)box_draw(LAYOUTS), m, k, sa); layout(kernel == 0 ? (box_draw(2) ? PLAIN : PADDED) : (int)box_draw(LAYOUTS), k, n, sb); layout(PADDED, m, n, sc);
     box a = box_make(t.dt, 2, (int64_t[]){m, k}, sa), b = box_make(t.dt, 2, (int64_t[]){k, n}, sb), c = box_make(t.dt, 2, (int64_t[]){m, n}, sc), bias = {0};
@@ -220,16 +306,7 @@ static void check_kernel(const cr_product_isa *set, bool f64, int kernel, int64_
                     sa[0], sa[1], sb[0], sb[1], sc[0], t.accumulate};
     if (kernel == 0) kernels->direct(&w);
     else if (kernel == 2) kernels->row(&w);
-    else {
-        size_t bytes = kernels->scratch_bytes(m, n, k);
-        unsigned char *scratch = cr_cpu_take(bytes + 64);
-        memset(scratch + bytes, 0x77, 64);
-        kernels->blocked(&w, scratch);
-        long bad = 0;
-        for (int i = 0; i < 64; i++) bad += scratch[bytes + (size_t)i] != 0x77;
-        CHECK(!bad, "v%d blocked (%lld %lld %lld): scratch of %zu bytes overrun", set->isa, (long long)m, (long long)n, (long long)k, bytes);
-        cr_cpu_give(scratch, bytes + 64);
-    }
+    else CHECK(cr_packed_product(&w, t.dt, false, set), "no memory");
     char note[32];
     snprintf(note, sizeof note, "v%d %s", set->isa, t.note);
     t.note = note;

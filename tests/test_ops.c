@@ -506,6 +506,7 @@ static const op_case large_cases[] = {
     {"embedding", "", embedding, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(5003), .fill = INDEX, .hi = 101}}},
     {"scatter_add", "axis 0", scatter_add_0, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(3001, 67), .fill = INDEX, .hi = 101}, {SHAPE(3001, 67)}}},
     {"attention", "causal", attention_causal, FLOATS, true, 1, {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}}},
+    {"attention", "added mask", attention_mask_causal, FLOATS, true, 1, {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(3, 203, 203)}}},
     {"attention", "heads inside", attention_heads, FLOATS, true, 1, {{SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}}},
 };
 enum { LARGE_CASES = sizeof large_cases / sizeof *large_cases };

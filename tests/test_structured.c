@@ -523,6 +523,29 @@ static void check_dropout(void) {
 }
 TEST(dropout) { EACH_DEVICE SCOPED(check_dropout()); }
 
+static cr_tensor *masked(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask) {
+    return cr_attention(q, k, v, &(cr_attention_options){.mask = mask});
+}
+
+/* q (2, 3, 5, 7), k and v (2, 3, 4, 7) */
+static void check_attention_mask(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v) {
+    cr_tensor *plain = cr_attention(q, k, v, NULL), *all = cr_ones(CR_LIST(5, 4), CR_BOOL, dev), *none = cr_zeros(CR_LIST(4), CR_BOOL, dev);
+    CHECK(cr_item(cr_max(cr_abs(cr_sub(masked(q, k, v, CR_NONE), plain)), CR_ALL, false)) == 0, "CR_NONE is no mask");
+    CHECK(cr_item(cr_max(cr_abs(cr_sub(masked(q, k, v, all), plain)), CR_ALL, false)) == 0, "a mask of true hides nothing");
+    CHECK(cr_item(cr_max(cr_abs(masked(q, k, v, none)), CR_ALL, false)) == 0, "queries that see nothing give 0");
+    cr_tensor *low = cr_tril(cr_ones(CR_LIST(5, 4), CR_BOOL, dev), -1), *causal = cr_attention(q, k, v, &(cr_attention_options){.causal = true});
+    CHECK(cr_item(cr_max(cr_abs(cr_sub(masked(q, k, v, low), causal)), CR_ALL, false)) < 1e-12, "causal is a mask that is true below the diagonal");
+    cr_tensor *lost = cr_requires_grad_(cr_full(CR_LIST(5, 4), -INFINITY, CR_F64, dev), true), *x = cr_requires_grad_(cr_clone(q), true);
+    cr_tensor *y = masked(x, k, v, lost), *grads[2];
+    OK(cr_gradients(1, (const cr_tensor *[]){y}, (const cr_tensor *[]){q}, 2, (const cr_tensor *[]){x, lost}, grads, NULL));
+    for (int i = 0; i < 2; i++) CHECK(cr_item(cr_sum(cr_abs(grads[i]), CR_ALL, false)) == 0, "no gradient where nothing is seen, and no NaN: input %d", i);
+    FAILS(CR_BAD_TYPE, "[attention] the mask must be bool or float64, as q is: float32", masked(q, k, v, cr_ones(CR_LIST(5, 4), CR_F32, dev)));
+    FAILS(CR_BAD_TYPE, "[attention] the mask must be bool or float64, as q is: int64", masked(q, k, v, cr_ones(CR_LIST(5, 4), CR_I64, dev)));
+    FAILS(CR_BAD_VALUE, "[attention] the mask does not broadcast to the scores (B, H, T, S): (5, 5), (2, 3, 5, 4)", masked(q, k, v, cr_ones(CR_LIST(5, 5), CR_BOOL, dev)));
+    FAILS(CR_BAD_VALUE, "[attention] the mask does not broadcast", masked(q, k, v, cr_ones(CR_LIST(1, 1, 1, 5, 4), CR_BOOL, dev)));
+    FAILS(CR_BAD_VALUE, "[attention] operands on two devices", masked(q, k, v, cr_ones(CR_LIST(5, 4), CR_BOOL, dev == cr_cpu() ? cr_ref() : cr_cpu())));
+}
+
 static void check_attention(void) {
     cr_tensor *q = normal(CR_LIST(2, 3, 5, 7), 1), *k = normal(CR_LIST(2, 3, 4, 7), 2), *v = normal(CR_LIST(2, 3, 4, 7), 3);
     const cr_attention_options causal = {.causal = true};
@@ -542,6 +565,7 @@ static void check_attention(void) {
     FAILS(CR_BAD_VALUE, "[attention] takes q (B, H, T, D) and k, v (B, H, S, D): (2, 3, 5, 7), (2, 3, 4, 7), (2, 3, 5, 7)", cr_attention(q, k, q, NULL));
     FAILS(CR_BAD_VALUE, "[attention] takes q", cr_attention(cr_select(q, 0, 0), k, v, NULL));
     FAILS(CR_BAD_TYPE, "[attention] expected both to have the same dtype: float64, float32", cr_attention(q, k, cr_to(v, CR_F32, dev), NULL));
+    check_attention_mask(q, k, v);
     FAILS(CR_BAD_VALUE, "[attention] the scale must be finite: nan", cr_attention(q, k, v, &(cr_attention_options){.scale = NAN}));
 }
 TEST(attention) { EACH_DEVICE SCOPED(check_attention()); }
@@ -573,6 +597,18 @@ static cr_tensor *run_attention(const cr_tensor *const *in, const cr_tensor *i) 
     (void)i;
     const cr_tensor *x = cr_unsqueeze(in[0], 0);    /* T 3, S 2 of 3: the first query sees nothing */
     return cr_attention(x, cr_slice(x, 2, 0, 2, 1), cr_slice(cr_mul(x, x), 2, 1, 3, 1), &(cr_attention_options){.causal = true, .scale = 0.7});
+}
+
+static cr_tensor *run_attention_mask(const cr_tensor *const *in, const cr_tensor *i) {
+    (void)i;
+    const cr_tensor *x = cr_unsqueeze(in[0], 0);    /* the mask (1, 3, 3) hides some keys, and all of them from the second query */
+    cr_tensor *sees = cr_gt(cr_reshape(of_index(9, (int64_t[]){1, 0, 1, 0, 0, 0, 1, 1, 0}), CR_LIST(3, 3)), cr_scalar_int(0));
+    return cr_attention(x, x, cr_mul(x, x), &(cr_attention_options){.mask = sees});
+}
+static cr_tensor *run_attention_bias(const cr_tensor *const *in, const cr_tensor *i) {
+    (void)i;
+    const cr_tensor *x = cr_unsqueeze(in[0], 0);    /* the mask's gradient is wanted, over 3 queries */
+    return cr_attention(x, x, cr_mul(x, x), &(cr_attention_options){.mask = cr_slice(in[1], 0, 0, 3, 1), .causal = true});
 }
 
 /* Value and gradients of f at the same numbers on one device; with create_graph the gradients of a gradient too. */
@@ -615,7 +651,7 @@ static void compare_composite(const char *name, fused_fn f, cr_dtype dt, bool se
 TEST(composites) {
     static const struct { const char *name; fused_fn f; } all[] = {
         {"softmax", run_softmax}, {"log_softmax", run_log_softmax}, {"layer_norm", run_layer_norm}, {"bare layer_norm", run_bare_norm},
-        {"rms_norm", run_rms_norm}, {"cross_entropy", run_cross_entropy}, {"attention", run_attention}};
+        {"rms_norm", run_rms_norm}, {"cross_entropy", run_cross_entropy}, {"attention", run_attention}, {"attention", run_attention_mask}, {"attention", run_attention_bias}};
     make_plain_device();
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         compare_composite(all[i].name, all[i].f, CR_F64, false, 1e-12);
@@ -636,6 +672,7 @@ TEST(composed_gradients) {
     compare_composite("layer_norm", run_layer_norm, CR_F64, false, 1e-12);
     compare_composite("cross_entropy", run_cross_entropy, CR_F64, false, 1e-12);
     compare_composite("attention", run_attention, CR_F64, false, 1e-12);
+    compare_composite("attention", run_attention_mask, CR_F64, false, 1e-12);
 }
 
 /* ---- every function with NULL and CR_NONE: NULL, a message with its name, and no crash */

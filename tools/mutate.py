@@ -75,7 +75,7 @@ TARGETS = [
     Target("src/dev/cpu/fused.gen.h", r"fused_\d+", r"(\bSTORE\(out\[0\] \+ i, )", ""),
     Target("src/dev/cpu/attention.c", r"backward_f64", r"(\bdouble p = |\bdouble ds = |\bd[qkv]\[d\] \+= )", "attention"),
     Target("src/dev/cpu/attention_isa.c", r"softmax_row_bwd", r"(\bSTORE\(p \+ i, (?=y)|\bSTORE\(ds \+ i, (?=d\b))", "attention"),
-    Target("src/dev/cpu/attention_isa.c", r"backward", r"(\bdelta\[i\] = )", "attention"),
+    Target("src/dev/cpu/attention_isa.c", r"dots", r"(\bSTORE\(to \+ i, (?=sum))", "attention"),
 ]
 HEADER = """/* What the mutated sources see first. */
 #pragma once

@@ -60,17 +60,19 @@ static void trainer_free(trainer *t) {
     cr_gpt_free(t->m);
 }
 
-/* One step; at[0..3]: seconds of forward, backward, update, all. */
-static bool train_once(const trainer *t, const cr_device *dev, double at[4]) {
+/* One step with gradients clipped at 1; at[0..3]: seconds of forward, backward, clipping and update, all.  fused: the update is
+ * inside the backward pass, without clipping. */
+static bool train_once(const trainer *t, const cr_device *dev, bool fused, double at[4]) {
     cr_scope_begin();
     const double start = cr_os_seconds();
     cr_tensor *loss = cr_gpt_loss(t->m, t->x, t->y, true);
     cr_status status = loss ? cr_synchronize(dev) : cr_error_status();
     const double forward = cr_os_seconds();
-    if (!status) status = cr_backward(loss, CR_NONE, NULL);
+    if (!status) status = fused ? cr_optim_backward(t->opt, loss) : cr_backward(loss, CR_NONE, NULL);
     if (!status) status = cr_synchronize(dev);
     const double backward = cr_os_seconds();
-    if (!status) status = cr_optim_step(t->opt);
+    if (!status && !fused) status = cr_params_clip_grad_norm(cr_gpt_params(t->m), 1, NULL);
+    if (!status && !fused) status = cr_optim_step(t->opt);
     if (!status) status = cr_synchronize(dev);
     cr_params_zero_grad(cr_gpt_params(t->m));
     cr_scope_end();
@@ -79,15 +81,15 @@ static bool train_once(const trainer *t, const cr_device *dev, double at[4]) {
     return !status;
 }
 
-static bool bench_step(report *r, const step_case *c, bool quick, const cr_device *dev) {
-    static const char *const parts[] = {"forward", "backward", "adamw", "step"};
+static bool bench_step(report *r, const step_case *c, bool fused, bool quick, const cr_device *dev) {
+    static const char *const parts[] = {"forward", "backward", "update", "step"};
     double times[4][MAX_RUNS], at[4];
     trainer t = {0};
     const int runs = quick ? c->quick_runs : c->runs;
     const double tokens = (double)(c->batch * c->time);
-    bool ok = trainer_make(&t, c, dev) && train_once(&t, dev, at) && train_once(&t, dev, at);
+    bool ok = trainer_make(&t, c, dev) && train_once(&t, dev, fused, at) && train_once(&t, dev, fused, at);
     for (int i = 0; ok && i < runs; i++) {
-        ok = train_once(&t, dev, at);
+        ok = train_once(&t, dev, fused, at);
         for (int k = 0; k < 4; k++) times[k][i] = at[k];
     }
     for (int k = 0; ok && k < 4; k++) {
@@ -164,7 +166,7 @@ static bool bench_products(report *r, bool quick, const cr_device *dev) {
         {"product 64 x 64 x 64", 64, 64, 64, true},       {"product 256 x 256 x 256", 256, 256, 256, true},
         {"product 1024 x 1024 x 1024", 1024, 1024, 1024, true}, {"linear 256 x 2304 x 768", 256, 2304, 768, false},
         {"linear 256 x 768 x 3072", 256, 768, 3072, false}, {"linear 256 x 50257 x 768", 256, 50257, 768, false}};
-    heading(r, "products, f32 (M x N x K)");
+    heading(r, "products (M x N x K)");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const operation_case c = {cases[i].name, cases[i].square ? square_product : product, cases[i].m, cases[i].k, cases[i].n,
                                   2.0 * (double)cases[i].m * (double)cases[i].n * (double)cases[i].k};
@@ -190,40 +192,101 @@ static bool bench_elementwise(report *r, bool quick, const cr_device *dev) {
     return true;
 }
 
-static bool bench_parts(report *r, const char *only, bool quick, const cr_device *dev) {
-    static const step_case steps[] = {
-        {"char GPT", {.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, 12, 64, 100, 20},
-        {"GPT-2 124M", {.vocabulary = 50257, .context = 1024, .layers = 12, .heads = 12, .width = 768}, 4, 64, 9, 3}};
+/* ---- attention: causal, B 2, H 12, D 64, laid out as a projection's thirds are */
+typedef struct heads { cr_tensor *in[3], *g; } heads;   /* q, k, v, and the cotangent: (B, H, T, D), in memory (B, T, H, D) */
+
+static bool heads_make(heads *h, int64_t T, const cr_device *dev) {
+    cr_generator *g = cr_generator_new(3);
+    cr_tensor *x[4];
+    for (int i = 0; i < 4; i++) x[i] = cr_transpose(cr_randn(CR_LIST(2, T, 12, 64), CR_F32, dev, g), 1, 2);
+    for (int i = 0; i < 3; i++) h->in[i] = cr_requires_grad_(x[i], true);
+    h->g = x[3];
+    cr_generator_free(g);
+    return h->in[0] && h->in[1] && h->in[2] && h->g;
+}
+
+/* In its own scope, so that what it made is freed. */
+static bool attend(const heads *h, bool backward, const cr_device *dev) {
+    cr_tensor *grads[3];
+    cr_scope_begin();
+    const bool old = cr_set_grad_enabled(backward);
+    const cr_tensor *y = cr_attention(h->in[0], h->in[1], h->in[2], &(cr_attention_options){.causal = true});
+    cr_status status = y ? CR_OK : cr_error_status();
+    if (!status && backward) status = cr_gradients(1, &y, (const cr_tensor *[]){h->g}, 3, (const cr_tensor *const *)h->in, grads, NULL);
+    if (!status) status = cr_synchronize(dev);
+    cr_set_grad_enabled(old);
+    cr_scope_end();
+    return status == CR_OK;
+}
+
+/* Operations: 4 D for a visible pair forward, 10 D backward (the scores once more, and four products of gradients). */
+static bool bench_attention(report *r, bool quick, const cr_device *dev) {
+    static const int64_t lengths[] = {64, 128, 256, 512, 1024, 2048};
+    static const struct { const char *name; double flops; } passes[] = {{"forward", 4}, {"forward+backward", 14}};
+    double times[MAX_RUNS];
+    heading(r, "attention, causal, f32 (2 x 12 x 64)");
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const double T = (double)lengths[i], pairs = 2 * 12 * 64 * T * (T + 1) / 2;
+        heads h;
+        cr_scope_begin();
+        bool ok = heads_make(&h, lengths[i], dev);
+        for (int p = 0; p < 2 && ok; p++) {
+            const double started = cr_os_seconds();
+            int runs = -2;                          /* two to warm up */
+            for (; ok && runs < MAX_RUNS && (runs < 5 || cr_os_seconds() - started < (quick ? 0.1 : 0.5)); runs++) {
+                const double start = cr_os_seconds();
+                ok = attend(&h, p, dev);
+                if (runs >= 0) times[runs] = cr_os_seconds() - start;
+            }
+            char name[64];
+            snprintf(name, sizeof name, "attention T=%lld %s", (long long)lengths[i], passes[p].name);
+            if (ok) row(r, name, summary(times, runs), passes[p].flops * pairs, 1e9, "GFLOP/s");
+        }
+        cr_scope_end();
+        if (!ok) return cli_fail_library(), false;
+    }
+    return true;
+}
+
+static bool bench_parts(report *r, const char *only, bool fused, bool quick, const cr_device *dev) {
+    static const struct { const char *part; step_case step; } steps[] = {           /* the same in bench/cases.py */
+        {"char", {"char GPT", {.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, 12, 64, 100, 20}},
+        {"char6", {"char GPT 6 x 384", {.vocabulary = 65, .context = 128, .layers = 6, .heads = 6, .width = 384}, 16, 128, 12, 4}},
+        {"gpt2", {"GPT-2 124M", {.vocabulary = 50257, .context = 1024, .layers = 12, .heads = 12, .width = 768}, 4, 64, 9, 3}}};
     const bool all = !strcmp(only, "all");
-    if (all || !strcmp(only, "char") || !strcmp(only, "gpt2")) heading(r, "training, f32 (B x T: 12 x 64, 4 x 64)");
-    if ((all || !strcmp(only, "char")) && !bench_step(r, &steps[0], quick, dev)) return false;
-    if ((all || !strcmp(only, "gpt2")) && !bench_step(r, &steps[1], quick, dev)) return false;
+    if (all || !strncmp(only, "char", 4) || !strcmp(only, "gpt2")) heading(r, "training");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if ((all || !strcmp(only, steps[i].part)) && !bench_step(r, &steps[i].step, fused, quick, dev)) return false;
     if ((all || !strcmp(only, "products")) && !bench_products(r, quick, dev)) return false;
+    if ((all || !strcmp(only, "attention")) && !bench_attention(r, quick, dev)) return false;
     return (!all && strcmp(only, "elementwise") != 0) || bench_elementwise(r, quick, dev);
 }
 
 int cli_bench(int argc, char **argv) {
-    bool quick = false, json = false;
-    const char *device = NULL, *only = "all";
+    bool quick = false, json = false, fused = false;
+    const char *device = NULL, *only = "all", *dtype = "f32";
     int64_t threads = 0;
     option options[] = {
-        {"only", OPTION_CHOICE, &only, "all|char|gpt2|products|elementwise", "one part", 0, 0, false, false},
+        {"only", OPTION_CHOICE, &only, "all|char|char6|gpt2|products|attention|elementwise", "one part", 0, 0, false, false},
+        {"fuse-step", OPTION_FLAG, &fused, NULL, "training: weights step inside the backward pass, gradients are not clipped", 0, 0, false, false},
         {"quick", OPTION_FLAG, &quick, NULL, "fewer runs", 0, 0, false, false},
         {"json", OPTION_FLAG, &json, NULL, "one JSON object instead of the table", 0, 0, false, false},
+        {"dtype", OPTION_CHOICE, &dtype, "f32|bf16", "bf16: products round their operands to it", 0, 0, false, false},
         {"device", OPTION_TEXT, &device, "NAME", "cpu or ref (default cpu)", 0, 0, false, false},
         {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
     };
-    const command c = {"bench", "[--only PART] [--quick] [--json] [--device NAME] [--threads N]",
-                       "Measures training steps, products and elementwise operations.", options, sizeof options / sizeof *options};
+    const command c = {"bench", "[--only PART] [--fuse-step] [--quick] [--json] [--dtype f32|bf16] [--device NAME] [--threads N]",
+                       "Measures training steps, products, attention and elementwise operations.", options, sizeof options / sizeof *options};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
+    cr_set_bf16_products(!strcmp(dtype, "bf16"));
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library();
     report r = {.json = json};
-    if (json) printf("{\"version\":\"%s\",\"device\":\"%s\",\"info\":\"%s\",\"threads\":%d,\"rows\":[", cr_version(), cr_device_name(dev), cr_device_info(dev), cr_num_threads());
-    else printf("chainrule %s on %s (%s)\n", cr_version(), cr_device_name(dev), cr_device_info(dev));
-    const bool ok = bench_parts(&r, only, quick, dev);
+    if (json) printf("{\"version\":\"%s\",\"device\":\"%s\",\"info\":\"%s\",\"dtype\":\"%s\",\"threads\":%d,\"rows\":[", cr_version(), cr_device_name(dev), cr_device_info(dev), dtype, cr_num_threads());
+    else printf("chainrule %s on %s (%s), %s\n", cr_version(), cr_device_name(dev), cr_device_info(dev), dtype);
+    const bool ok = bench_parts(&r, only, fused, quick, dev);
     if (json) printf("\n],\"peak_bytes\":%lld,\"peak_rss\":%lld}\n", (long long)cr_memory_stats(dev).peak, (long long)cr_os_peak_rss());
     return ok ? CLI_OK : CLI_FAILED;
 }

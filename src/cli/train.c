@@ -309,8 +309,9 @@ static int finish(run *r, int64_t first) {
     char time[32], tokens[32], rate[32], curve[4096], weights[4096], title[160];
     const double n = (double)(r->s->batch * r->s->accumulate * r->s->context), done = (double)r->step * n;
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
+    const int64_t peak = cr_memory_stats(r->dev).peak;
     if (!run_save(r)) return CLI_FAILED;
-    runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f}", (long long)r->step, r->seconds);
+    runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f,\"peak_bytes\":%lld}", (long long)r->step, r->seconds, (long long)peak);
     duration_text(r->seconds, time);
     count_text(done, tokens);
     count_text(r->seconds > 0 ? done / r->seconds : 0, rate);
@@ -319,6 +320,7 @@ static int finish(run *r, int64_t first) {
            recent_mean(&r->log.train, 100));
     printf("%lld steps, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n", (long long)r->step, tokens, time, rate,
            1e3 * r->seconds / (double)(r->step ? r->step : 1));
+    printf("at most %.1f MB held by tensors\n", (double)peak / 1e6);
     if (r->s->sample > 0 && print_sample(r)) return cli_fail_library();
     snprintf(title, sizeof title, "GPT: layers %lld, heads %lld, width %lld, context %lld", (long long)r->s->layers, (long long)r->s->heads,
              (long long)r->s->width, (long long)r->s->context);
@@ -357,6 +359,7 @@ static int train(run *r) {
     r->dev = device_named(r->s->device);
     if (!r->dev) return cli_fail_library();
     if (r->s->resume && !run_restore_settings(r, &code)) return code;
+    cr_set_bf16_products(!strcmp(r->s->dtype, "bf16"));
     if (isnan(r->s->min_lr)) r->s->min_lr = r->s->lr / 10;
     if ((code = fit_warmup(r->command, r->s)) != CLI_OK) return code;
     if (r->s->fuse_step && (r->s->clip > 0 || r->s->accumulate > 1))
@@ -373,7 +376,7 @@ static int train(run *r) {
 }
 
 int cli_train(int argc, char **argv) {
-    settings s = {.tokenizer = "chars", .optimizer = "adamw", .out = "run", .layers = 4, .heads = 4, .width = 128, .context = 64, .batch = 12,
+    settings s = {.tokenizer = "chars", .optimizer = "adamw", .dtype = "f32", .out = "run", .layers = 4, .heads = 4, .width = 128, .context = 64, .batch = 12,
                   .accumulate = 1, .steps = 2000, .warmup = 100, .seed = 1337, .eval_every = 250, .save_every = 1000, .sample = 300, .lr = 1e-3, .min_lr = NAN, .weight_decay = 0.1,
                   .beta1 = 0.9, .beta2 = 0.99, .clip = 1.0};
     const double many = 0x1p31 - 1, any = 0x1p53;
@@ -385,6 +388,7 @@ int cli_train(int argc, char **argv) {
         {"heads", OPTION_INT, &s.heads, "N", "attention heads; they divide the width", 1, many, true, false},
         {"width", OPTION_INT, &s.width, "N", "channels", 1, many, true, false},
         {"context", OPTION_INT, &s.context, "N", "tokens the model sees", 1, many, true, false},
+        {"dtype", OPTION_CHOICE, &s.dtype, "f32|bf16", "bf16: products round their operands to it; weights and moments stay f32", 0, 0, true, false},
         {"dropout", OPTION_REAL, &s.dropout, "P", "share of activations dropped while training", 0, 0.999, true, false},
         {"batch", OPTION_INT, &s.batch, "N", "windows of the context in a step", 1, many, true, false},
         {"accumulate", OPTION_INT, &s.accumulate, "N", "batches whose gradients add up to one step", 1, many, true, false},

@@ -129,6 +129,18 @@ int64_t cr_os_process_id(void) { return (int64_t)getpid(); }
 
 void cr_os_at_fork_child(void (*fn)(void)) { (void)pthread_atfork(NULL, NULL, fn); }
 
+static pthread_key_t exit_key;
+static void (*exit_fn)(void);
+static void run_at_exit(void *set) { (void)set; exit_fn(); }
+static void make_exit_key(void) { (void)pthread_key_create(&exit_key, run_at_exit); }
+
+void cr_os_at_thread_exit(void (*fn)(void)) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    exit_fn = fn;
+    pthread_once(&once, make_exit_key);
+    (void)pthread_setspecific(exit_key, &exit_key);
+}
+
 /* ---- how many processors this process may use ---- */
 static int affinity_count(void) {
     for (int room = 1024; room <= 1 << 20; room *= 2) {        /* the kernel refuses a set smaller than its own */

@@ -29,6 +29,11 @@ typedef struct cr_walk {                            /* one run of a program over
 typedef enum cr_reduce_kind { CR_REDUCE_SUM, CR_REDUCE_PROD, CR_REDUCE_MAX, CR_REDUCE_MIN, CR_REDUCE_ANY, CR_REDUCE_ALL, CR_REDUCE_SQUARES } cr_reduce_kind;
 typedef enum cr_random_kind { CR_RANDOM_UNIFORM, CR_RANDOM_NORMAL, CR_RANDOM_BITS } cr_random_kind;
 
+typedef enum cr_matmul_how {
+    CR_MATMUL_ADD = 1,                              /* c is added to */
+    CR_MATMUL_BF16 = 2                              /* f32: a and b are rounded to bf16 first (to nearest, ties to even; denormals may become 0); no meaning for other dtypes */
+} cr_matmul_how;
+
 typedef struct cr_kernels {
     /* -- every device */
     cr_storage *(*allocate)(const cr_device *d, size_t bytes);      /* 64-byte aligned, uninitialised; NULL and a message */
@@ -43,7 +48,7 @@ typedef struct cr_kernels {
                                                        SQUARES: the sum of x^2, floats, N = 1 */
     cr_status (*arg_reduce)(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
                                                     /* y i64: position of the first largest (NaN is larger) or smallest (NaN is smaller) */
-    cr_status (*matmul)(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate);
+    cr_status (*matmul)(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);      /* how: cr_matmul_how, or 0 */
                                                     /* c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: equal ndim 2..8, any strides on a, b (0 where broadcast), c's rows contiguous in N;
                                                        one dtype for all, f16 and bf16 accumulate in f32; bias may be NULL */
     cr_status (*gather)(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
@@ -68,10 +73,12 @@ typedef struct cr_kernels {
                                int64_t ignore, double smoothing);   /* loss, lse (M) f32 (f64 for f64); ignored rows: loss 0; target i32 or i64, checked */
     cr_status (*cross_entropy_bwd)(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
                                    int64_t M, int64_t N, int64_t ignore, double smoothing);        /* g (M): the cotangent of each row's loss, lse's dtype */
-    cr_status (*attention)(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, double scale, bool causal);
-                                                    /* q, o (B, H, T, D), k, v (B, H, S, D): any strides with D contiguous (o: (B, T, H, D) in memory); lse (B, H, T) f32 (f64 for f64) */
+    cr_status (*attention)(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
+                           double scale, bool causal);  /* q, o (B, H, T, D), k, v (B, H, S, D): any strides with D contiguous (o: (B, T, H, D) in memory); lse (B, H, T) f32 (f64 for f64);
+                                                       mask (B, H, T, S): NULL, or added to the scores, lse's dtype, any strides (0 where broadcast); a query that sees nothing but -Inf: o 0, lse -Inf */
     cr_status (*attention_bwd)(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                               const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);  /* dq, dk, dv: any strides with D contiguous */
+                               const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
+                                                    /* dq, dk, dv: any strides with D contiguous */
 } cr_kernels;
 
 struct cr_device {

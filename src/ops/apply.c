@@ -25,7 +25,8 @@ enum { FEW = 16 };
 typedef struct inputs { const cr_tensor *few[FEW], **list; int n; bool scope; } inputs;
 
 static bool inputs_copy(inputs *s, int n, const cr_tensor *const *in, const char *name) {
-    *s = (inputs){.n = n};
+    s->n = n;
+    s->scope = false;
     s->list = n <= FEW ? s->few : malloc(sizeof *s->list * (size_t)n);
     if (!s->list) return cr_fail(CR_NO_MEMORY, name, "out of memory"), false;
     memcpy(s->list, in, sizeof *in * (size_t)n);
@@ -135,10 +136,19 @@ static cr_status run_kernel(cr_call *c, inputs *seen, cr_tensor *out, cr_tensor 
     return c->op->forward(&dense, out, aux);
 }
 
+static void start_meta(cr_meta *m) {
+    m->dtype = CR_BOOL;
+    m->ndim = 0;
+    m->offset = 0;
+    m->strided = false;
+}
+
 /* Everything after the inputs are known to be usable. */
 static cr_tensor *run(cr_call *c) {
-    cr_meta m = {0}, aux_meta[CR_MAX_AUX] = {{0}};
+    cr_meta m, aux_meta[CR_MAX_AUX];                /* infer fills the sizes */
     cr_tensor *aux[CR_MAX_AUX] = {NULL};
+    start_meta(&m);
+    for (int k = 0; k < c->op->n_aux; k++) start_meta(&aux_meta[k]);
     if (c->op->infer(c, &m, aux_meta) != CR_OK) return NULL;
     if (lacks_kernel(c->op, c->dev)) return run_composite(c);
     cr_tensor *out = make_out(c, &m);
@@ -165,6 +175,66 @@ cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const vo
     if (settle_device(&c, &given) == CR_OK) out = run(&c);
     if (out && given.scope) cr_keep(out);
     inputs_end(&given);
+    return out;
+}
+
+static cr_ew_params ew_params(const cr_program *p, const double *params) {
+    cr_ew_params q = {.program = p};
+    if (p->n_param) memcpy(q.params, params, sizeof(double) * (size_t)p->n_param);
+    return q;
+}
+
+/* ---- the short way: contiguous tensors of one shape, float dtype and device, and numbers.  Nothing to promote, broadcast or move. */
+
+/* The first operand that is not a number, where all go the short way; else NULL. */
+static const cr_tensor *short_way(const cr_program *p, const cr_tensor *const *in) {
+    const cr_tensor *lead = NULL;
+    if (anomaly || p->rule == CR_RULE_BITS || p->rule == CR_RULE_WHERE) return NULL;
+    for (int i = 0; i < p->n_in && !lead; i++) {
+        if (!in[i]) return NULL;
+        if (!(in[i]->flags & CR_FLAG_WEAK)) lead = in[i];
+    }
+    if (!lead || lead->dtype < CR_F16) return NULL;
+    for (int i = 0; i < p->n_in; i++) {
+        const cr_tensor *t = in[i];
+        if (t == lead && t->flags & CR_FLAG_CONTIGUOUS) continue;
+        if (!t || t->dev != lead->dev) return NULL;
+        if (t->flags & CR_FLAG_WEAK) continue;
+        if (!(t->flags & CR_FLAG_CONTIGUOUS) || t->dtype != lead->dtype || t->ndim != lead->ndim) return NULL;
+        for (int d = 0; d < lead->ndim; d++) if (t->shape[d] != lead->shape[d]) return NULL;
+    }
+    return lead;
+}
+
+/* The walk has one axis; further strides are never read. */
+static void short_arg(cr_arg *a, const cr_tensor *t) {
+    a->data = t->dev->host ? cr_tensor_data(t) : NULL;
+    a->storage = t->storage;
+    a->offset = t->offset;
+    a->dtype = (cr_dtype)t->dtype;
+    a->strides[0] = !(t->flags & CR_FLAG_WEAK);
+}
+
+/* over: of lead's shape and dtype, nobody else's, and to be written over; NULL: the result is new. */
+static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params, const cr_tensor *over) {
+    const cr_device *dev = lead->dev;
+    const cr_dtype dt = (cr_dtype)lead->dtype, result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
+    cr_storage *s = over ? cr_storage_retain(over->storage) : dev->kernels->allocate(dev, (size_t)lead->numel * cr_dtype_size(result));
+    cr_tensor *out = s ? cr_tensor_like(s, lead, result) : NULL;
+    if (!out) return NULL;
+    cr_walk w;
+    w.program = p; w.params = params; w.compute = dt == CR_F64 ? CR_F64 : CR_F32;
+    w.ndim = 1; w.shape[0] = w.numel = lead->numel;
+    w.n_out = 1; w.n_in = p->n_in;
+    short_arg(&w.out[0], out);
+    for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
+    cr_status bad = dev->kernels->elementwise(&w, 1);
+    if (bad == CR_OK && p->differentiable && !grad_disabled && recorder && result != CR_BOOL) {
+        cr_ew_params q = ew_params(p, params);
+        cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in, .dev = dev, .out = out};
+        if (records(&c)) bad = recorder->record(&c, in, out);
+    }
+    if (bad != CR_OK) { cr_release(out); return NULL; }
     return out;
 }
 
@@ -204,6 +274,12 @@ static uint32_t ew_saves(const cr_call *c) {
     return saves;
 }
 
+/* May g's memory take input i's gradient?  It is the walk's alone, and no other gradient of this op reads it. */
+static bool spent(const cr_call *c, const cr_tensor *g, int i) {
+    for (int k = 0; k < c->n; k++) if (k != i && c->needs[k]) return false;
+    return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->offset && g->flags & CR_FLAG_CONTIGUOUS;
+}
+
 static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_ew_params *q = ew(c);
     const cr_program *p = q->program;
@@ -220,7 +296,9 @@ static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         }
         for (int j = 0; j < d->n; j++)
             in[j] = d->from[j] < p->n_in ? c->in[d->from[j]] : d->from[j] == p->n_in ? c->out : g;
-        dx[i] = cr_apply_program(d->program, in, q->params);
+        const cr_tensor *lead = short_way(d->program, in);
+        const bool over = lead && lead->dtype == g->dtype && lead->numel == g->numel && spent(c, g, i);
+        dx[i] = over ? run_short(d->program, lead, in, q->params, g) : cr_apply_program(d->program, in, q->params);
     }
 }
 
@@ -236,68 +314,9 @@ const cr_op cr_op_elementwise = {
     .doc = "a program of ops.def or of cr_program_new, one pass over memory",
 };
 
-static cr_ew_params ew_params(const cr_program *p, const double *params) {
-    cr_ew_params q = {.program = p};
-    if (p->n_param) memcpy(q.params, params, sizeof(double) * (size_t)p->n_param);
-    return q;
-}
-
-/* ---- the short way: contiguous tensors of one shape, float dtype and device, and numbers.  Nothing to promote, broadcast or move. */
-
-/* The first operand that is not a number, where all go the short way; else NULL. */
-static const cr_tensor *short_way(const cr_program *p, const cr_tensor *const *in) {
-    const cr_tensor *lead = NULL;
-    if (anomaly || p->rule == CR_RULE_BITS || p->rule == CR_RULE_WHERE) return NULL;
-    for (int i = 0; i < p->n_in && !lead; i++) {
-        if (!in[i]) return NULL;
-        if (!(in[i]->flags & CR_FLAG_WEAK)) lead = in[i];
-    }
-    if (!lead || lead->dtype < CR_F16) return NULL;
-    for (int i = 0; i < p->n_in; i++) {
-        const cr_tensor *t = in[i];
-        if (t == lead && t->flags & CR_FLAG_CONTIGUOUS) continue;
-        if (!t || t->dev != lead->dev) return NULL;
-        if (t->flags & CR_FLAG_WEAK) continue;
-        if (!(t->flags & CR_FLAG_CONTIGUOUS) || t->dtype != lead->dtype || t->ndim != lead->ndim) return NULL;
-        for (int d = 0; d < lead->ndim; d++) if (t->shape[d] != lead->shape[d]) return NULL;
-    }
-    return lead;
-}
-
-/* The walk has one axis; further strides are never read. */
-static void short_arg(cr_arg *a, const cr_tensor *t) {
-    a->data = t->dev->host ? cr_tensor_data(t) : NULL;
-    a->storage = t->storage;
-    a->offset = t->offset;
-    a->dtype = (cr_dtype)t->dtype;
-    a->strides[0] = !(t->flags & CR_FLAG_WEAK);
-}
-
-static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params) {
-    const cr_device *dev = lead->dev;
-    const cr_dtype dt = (cr_dtype)lead->dtype, result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
-    cr_storage *s = dev->kernels->allocate(dev, (size_t)lead->numel * cr_dtype_size(result));
-    cr_tensor *out = s ? cr_tensor_like(s, lead, result) : NULL;
-    if (!out) return NULL;
-    cr_walk w;
-    w.program = p; w.params = params; w.compute = dt == CR_F64 ? CR_F64 : CR_F32;
-    w.ndim = 1; w.shape[0] = w.numel = lead->numel;
-    w.n_out = 1; w.n_in = p->n_in;
-    short_arg(&w.out[0], out);
-    for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
-    cr_status bad = dev->kernels->elementwise(&w, 1);
-    if (bad == CR_OK && p->differentiable && !grad_disabled && recorder && result != CR_BOOL) {
-        cr_ew_params q = ew_params(p, params);
-        cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in, .dev = dev, .out = out};
-        if (records(&c)) bad = recorder->record(&c, in, out);
-    }
-    if (bad != CR_OK) { cr_release(out); return NULL; }
-    return out;
-}
-
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params) {
     const cr_tensor *lead = short_way(p, in);
-    if (lead) return run_short(p, lead, in, params);
+    if (lead) return run_short(p, lead, in, params, NULL);
     cr_ew_params q = ew_params(p, params);
     return cr_apply(&cr_op_elementwise, p->n_in, in, &q);
 }

@@ -1,6 +1,7 @@
-/* attention.c - softmax(scale q k^T) v for every head: q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D).
- * Causal: query t sees the keys up to t + S - T; one that sees none gives 0.  The result lies as (B, T, H, D) in memory, so that
- * putting the heads side by side again needs no copy.  The scores are never stored, but for the backward pass under create_graph.
+/* attention.c - softmax(scale q k^T + mask) v for every head: q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D).
+ * Causal: query t sees the keys up to t + S - T.  A mask that broadcasts to (B, H, T, S) says more: false, or -Inf, hides a key.  A query
+ * that sees none gives 0.  The result lies as (B, T, H, D) in memory, so that putting the heads side by side again needs no copy.
+ * The scores are never stored, but for the backward pass under create_graph, or where the mask's own gradient is wanted.
  * Fast twins: dev/cpu/attention.c. */
 #include "compose.h"
 
@@ -8,12 +9,12 @@
 #include <string.h>
 
 typedef struct attention_params { double scale; bool causal; } attention_params;
-typedef struct attention_inputs { const cr_tensor *q, *k, *v; int64_t T, S, D; double scale; bool causal; } attention_inputs;
+typedef struct attention_inputs { const cr_tensor *q, *k, *v, *mask; int64_t T, S, D; double scale; bool causal; } attention_inputs;
 
 static attention_inputs inputs(const cr_call *c) {
     const attention_params *p = c->params;
     const cr_tensor *q = c->in[0], *k = c->in[1];
-    attention_inputs i = {q, k, c->in[2], q->shape[2], k->shape[2], q->shape[3], p->scale, p->causal};
+    attention_inputs i = {q, k, c->in[2], c->in[3], q->shape[2], k->shape[2], q->shape[3], p->scale, p->causal};
     if (i.scale == 0) i.scale = 1 / sqrt((double)i.D);
     return i;
 }
@@ -25,6 +26,17 @@ static cr_meta heads_inside(const cr_tensor *q) {
     m.strided = true;
     m.strides[0] = T * H * D; m.strides[1] = D; m.strides[2] = H * D; m.strides[3] = 1;
     return m;
+}
+
+static cr_status check_mask(const cr_tensor *mask, const cr_tensor *q, int64_t S) {
+    const int64_t scores[4] = {q->shape[0], q->shape[1], q->shape[2], S};
+    if (mask == CR_NONE) return CR_OK;
+    if (mask->dtype != CR_BOOL && mask->dtype != q->dtype)
+        return cr_fail(CR_BAD_TYPE, "attention", "the mask must be bool or %s, as q is: %s", cr_dtype_name(dtype_of(q)), cr_dtype_name(dtype_of(mask)));
+    bool ok = mask->ndim <= 4;
+    for (int i = 1; i <= mask->ndim && ok; i++) ok = mask->shape[mask->ndim - i] == 1 || mask->shape[mask->ndim - i] == scores[4 - i];
+    return ok ? CR_OK : cr_fail(CR_BAD_VALUE, "attention", "the mask does not broadcast to the scores (B, H, T, S): %s, %s",
+                                cr_shape_text(mask->ndim, mask->shape).s, cr_shape_text(4, scores).s);
 }
 
 static cr_status attention_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
@@ -39,6 +51,7 @@ static cr_status attention_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) 
     if (!ok)
         return cr_fail(CR_BAD_VALUE, "attention", "takes q (B, H, T, D) and k, v (B, H, S, D): %s, %s, %s", cr_shape_text(q->ndim, q->shape).s,
                        cr_shape_text(k->ndim, k->shape).s, cr_shape_text(v->ndim, v->shape).s);
+    if (check_mask(c->in[3], q, k->shape[2]) != CR_OK) return cr_error_status();
     if (!isfinite(p->scale)) return cr_fail(CR_BAD_VALUE, "attention", "the scale must be finite: %g", p->scale);
     if (cr_shape_check("attention", 4, q->shape, dtype_of(q), NULL) != CR_OK) return cr_error_status();
     *out = heads_inside(q);
@@ -51,6 +64,23 @@ static cr_tensor *dense_heads(const cr_tensor *x) {
     return x->strides[3] == 1 || x->shape[3] == 1 ? cr_tensor_alias(x, NULL) : cr_packed(x);
 }
 
+/* What the mask adds to the scores, in the mask's shape; CR_NONE without one.  log(true) = 0, log(false) = -Inf. */
+static cr_tensor *bias(const attention_inputs *i) {
+    if (i->mask == CR_NONE) return same(CR_NONE);
+    cr_tensor *m = cast_to(i->mask, wide_dtype(i->q));
+    return i->mask->dtype == CR_BOOL ? cr_log(m) : m;
+}
+
+/* The same for a kernel: (B, H, T, S), or NULL without one; false: failed. */
+static bool kernel_bias(const attention_inputs *i, const cr_tensor **mask) {
+    *mask = NULL;
+    if (i->mask == CR_NONE) return true;
+    bool grad = cr_set_grad_enabled(false);
+    *mask = cr_expand(bias(i), CR_LIST(i->q->shape[0], i->q->shape[1], i->T, i->S));
+    cr_set_grad_enabled(grad);
+    return *mask;
+}
+
 static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     const attention_inputs i = inputs(c);
     if (!out->numel) return CR_OK;
@@ -58,26 +88,31 @@ static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *
         cr_status status = cr_fill_elements(out, 0);
         return status == CR_OK ? cr_fill_elements(aux[0], -INFINITY) : status;
     }
-    cr_tensor *q = dense_heads(i.q), *k = dense_heads(i.k), *v = dense_heads(i.v);
-    cr_status status = q && k && v ? c->dev->kernels->attention(out, aux[0], q, k, v, i.scale, i.causal) : cr_error_status();
-    cr_release(q); cr_release(k); cr_release(v);
+    cr_scope_begin();
+    const cr_tensor *q = dense_heads(i.q), *k = dense_heads(i.k), *v = dense_heads(i.v), *mask;
+    bool ok = kernel_bias(&i, &mask) && q && k && v;
+    cr_status status = ok ? c->dev->kernels->attention(out, aux[0], q, k, v, mask, i.scale, i.causal) : cr_error_status();
+    cr_scope_end();
     return status;
 }
 
 /* ---- the plain formula, with all T x S weights */
 
-/* Which keys a query must not see: (T, S), or CR_NONE. */
-static cr_tensor *hidden(const attention_inputs *i) {
-    if (!i->causal) return same(CR_NONE);
+/* Which keys a query must not see, over the scores; CR_NONE: none.  m: the bias. */
+static cr_tensor *hidden(const attention_inputs *i, const cr_tensor *m) {
+    cr_tensor *masked = m == CR_NONE ? same(CR_NONE) : cr_eq(m, cr_scalar(-INFINITY));
+    if (!i->causal) return masked;
     cr_tensor *t = cr_unsqueeze(cr_arange(0, (double)i->T, 1, CR_I64, i->q->dev), 1), *s = cr_arange(0, (double)i->S, 1, CR_I64, i->q->dev);
-    return cr_gt(sub(s, t), cr_scalar_int(i->S - i->T));
+    cr_tensor *later = cr_gt(sub(s, t), cr_scalar_int(i->S - i->T));
+    return masked == CR_NONE ? later : cr_logical_or(masked, later);
 }
 
-/* p = softmax(scale q k^T), 0 where hidden: (B, H, T, S) */
+/* p = softmax(scale q k^T + mask), 0 where hidden: (B, H, T, S) */
 static cr_tensor *weights(const attention_inputs *i, const cr_tensor *q, const cr_tensor *k) {
-    cr_tensor *scores = mul_k(cr_matmul(q, transposed(k)), i->scale), *mask = hidden(i);
-    if (mask == CR_NONE) return cr_softmax(scores, -1);
-    return cr_masked_fill(cr_softmax(cr_masked_fill(scores, mask, -INFINITY), -1), mask, 0);
+    cr_tensor *scores = mul_k(cr_matmul(q, transposed(k)), i->scale), *m = bias(i), *blind = hidden(i, m);
+    if (m != CR_NONE) scores = add(scores, m);
+    if (blind == CR_NONE) return cr_softmax(scores, -1);
+    return cr_masked_fill(cr_softmax(cr_masked_fill(scores, blind, -INFINITY), -1), blind, 0);
 }
 
 static cr_tensor *attention_composite(const cr_call *c) {
@@ -86,15 +121,16 @@ static cr_tensor *attention_composite(const cr_call *c) {
     return cast_to(cr_transpose(cr_contiguous(cr_transpose(o, 1, 2)), 1, 2), dtype_of(i.q));
 }
 
-/* o = p v, p = softmax(scale q k^T):  dv = p^T g,  ds = scale p (g v^T - sum(p g v^T)),  dq = ds k,  dk = ds^T q */
+/* o = p v, p = softmax(scale q k^T + mask):  dv = p^T g,  dmask = p (g v^T - sum(p g v^T)),  ds = scale dmask,  dq = ds k,  dk = ds^T q */
 static void composed_grad(const cr_call *c, const cr_tensor *cotangent, cr_tensor *dx[]) {
     const attention_inputs i = inputs(c);
     cr_tensor *q = widened(i.q), *k = widened(i.k), *v = widened(i.v), *g = widened(cotangent), *p = weights(&i, q, k);
     cr_tensor *dp = cr_matmul(g, transposed(v));
-    cr_tensor *ds = mul_k(mul(p, sub(dp, sum_last(mul(p, dp)))), i.scale);
+    cr_tensor *dmask = mul(p, sub(dp, sum_last(mul(p, dp)))), *ds = mul_k(dmask, i.scale);
     if (c->needs[0]) dx[0] = cr_matmul(ds, k);
     if (c->needs[1]) dx[1] = cr_matmul(transposed(ds), q);
     if (c->needs[2]) dx[2] = cr_matmul(transposed(p), g);
+    if (c->needs[3]) dx[3] = dmask;
 }
 
 /* A gradient laid out as its input: heads inside time, or time inside heads. */
@@ -107,24 +143,25 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const attention_inputs i = inputs(c);
     cr_tensor *q = dense_heads(i.q), *k = dense_heads(i.k), *v = dense_heads(i.v), *dense = dense_heads(g);
     cr_tensor *d[3] = {laid_out_like(i.q), laid_out_like(i.k), laid_out_like(i.v)};
-    bool ok = q && k && v && dense && d[0] && d[1] && d[2];
+    const cr_tensor *mask;
+    bool ok = kernel_bias(&i, &mask) && q && k && v && dense && d[0] && d[1] && d[2];
     if (ok && c->out->numel && i.S)
-        ok = c->dev->kernels->attention_bwd(d[0], d[1], d[2], q, k, v, c->out, c->aux[0], dense, i.scale, i.causal) == CR_OK;
+        ok = c->dev->kernels->attention_bwd(d[0], d[1], d[2], q, k, v, mask, c->out, c->aux[0], dense, i.scale, i.causal) == CR_OK;
     else
         for (int n = 0; n < 3 && ok; n++) ok = cr_fill_elements(d[n], 0) == CR_OK;
     for (int n = 0; n < 3; n++) if (c->needs[n]) dx[n] = ok ? d[n] : NULL;
 }
 
 static void attention_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    if (c->differentiable || !c->dev->kernels->attention_bwd) composed_grad(c, g, dx);
+    if (c->differentiable || c->needs[3] || !c->dev->kernels->attention_bwd) composed_grad(c, g, dx);
     else fused_grad(c, g, dx);
 }
 
 const cr_op cr_op_attention = {
-    .name = "attention", .arity = 3, .params_bytes = sizeof(attention_params), .needs_kernel = offsetof(cr_kernels, attention),
-    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_OUT | CR_SAVE_AUX, .n_aux = 1,
+    .name = "attention", .arity = 4, .optional = 1u << 3, .params_bytes = sizeof(attention_params), .needs_kernel = offsetof(cr_kernels, attention),
+    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_IN(3) | CR_SAVE_OUT | CR_SAVE_AUX, .n_aux = 1,
     .infer = attention_infer, .forward = attention_forward, .composite = attention_composite, .grad = attention_grad,
-    .doc = "softmax(scale q k^T) v for every head, without a matrix of all scores",
+    .doc = "softmax(scale q k^T + mask) v for every head, without a matrix of all scores",
     .tests = {{.in = {{4, {2, 3, 5, 7}}, {4, {2, 3, 5, 7}}, {4, {2, 3, 5, 7}}}, .params = &(const attention_params){0, true}},
               {.in = {{4, {1, 2, 3, 5}}, {4, {1, 2, 7, 5}}, {4, {1, 2, 7, 5}}}, .params = &(const attention_params){0, true}},
               {.in = {{4, {1, 2, 5, 3}}, {4, {1, 2, 2, 3}}, {4, {1, 2, 2, 3}}}, .params = &(const attention_params){0.5, true}},
@@ -136,5 +173,5 @@ const cr_op cr_op_attention = {
 cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attention_options *o) {
     attention_params p = {0};
     if (o) p = (attention_params){o->scale, o->causal};
-    return cr_apply(&cr_op_attention, 3, (const cr_tensor *const[]){q, k, v}, &p);
+    return cr_apply(&cr_op_attention, 4, (const cr_tensor *const[]){q, k, v, o && o->mask ? o->mask : CR_NONE}, &p);
 }

@@ -21,6 +21,7 @@ cr_status  cr_copy_elements(cr_tensor *dst, const cr_tensor *src);              
 cr_status  cr_fill_elements(cr_tensor *dst, double v);                            /* the fill kernel; v must fit */
 cr_tensor *cr_filled(const cr_meta *m, const cr_device *dev, double v);           /* a new tensor, every element v */
 cr_tensor *cr_fused(const cr_tensor *like);                                       /* uninitialised, of like's shape and dtype: for a fused gradient */
+int        cr_product_how(void);                                                  /* cr_matmul_how of this thread's products (matmul.c) */
 void       cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N);                /* x as M rows of N, its last axis; a scalar is one row of 1 */
 
 /* ---- ops that others use */

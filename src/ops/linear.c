@@ -56,7 +56,7 @@ static cr_status linear_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
     cr_tensor *x = rows_for_kernel(i.x), *wt = cr_tensor_alias(i.w, &flipped), *y = cr_shaped(out, 2, (int64_t[]){out->numel / OC, OC});
     cr_tensor *b = i.b != CR_NONE ? cr_packed(i.b) : NULL;
     bool ready = x && wt && y && (b || i.b == CR_NONE);
-    cr_status status = ready ? c->dev->kernels->matmul(y, x, wt, b, false) : cr_error_status();
+    cr_status status = ready ? c->dev->kernels->matmul(y, x, wt, b, cr_product_how()) : cr_error_status();
     cr_release(x); cr_release(wt); cr_release(y); cr_release(b);
     return status;
 }

@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+static _Thread_local bool bf16_products;
+bool cr_set_bf16_products(bool on) { bool old = bf16_products; bf16_products = on; return old; }
+int cr_product_how(void) { return bf16_products ? CR_MATMUL_BF16 : 0; }
+
 /* A vector on the left is a row (1, K), on the right a column (K, 1). */
 static void as_matrix(const cr_tensor *x, bool left, int *n, int64_t *shape, int64_t *strides) {
     *n = x->ndim == 1 ? 2 : x->ndim;
@@ -72,7 +76,7 @@ static cr_status matmul_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
     shape[n + 1] = N;
     if (!left) left = operand(a, true, n + 2, shape);
     cr_tensor *right = operand(b, false, n + 2, shape), *y = cr_shaped(out, n + 2, shape);
-    cr_status status = left && right && y ? c->dev->kernels->matmul(y, left, right, NULL, false) : cr_error_status();
+    cr_status status = left && right && y ? c->dev->kernels->matmul(y, left, right, NULL, cr_product_how()) : cr_error_status();
     cr_release(left); cr_release(right); cr_release(y);
     return status;
 }

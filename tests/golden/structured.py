@@ -63,17 +63,25 @@ def cross(ignore: int, smoothing: float, reduction: str) -> Callable[..., Tensor
 
 
 def attention(causal: bool, scale: float | None = None) -> Callable[..., Tensor]:
-    def f(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def f(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
         t, s = q.shape[2], k.shape[2]
         score = q @ turned(k) * (scale or 1 / math.sqrt(q.shape[3]))
         sees = torch.ones(t, s, dtype=torch.bool).tril(s - t if causal else s)
-        lost = ~sees.any(1, keepdim=True)  # a query that sees nothing gives 0
+        if mask is not None and mask.dtype == torch.bool:
+            sees = sees & mask
+        elif mask is not None:
+            score = score + mask
+        lost = ~sees.any(-1, keepdim=True)  # a query that sees nothing gives 0
         return (torch.softmax(score.masked_fill(~sees & ~lost, -math.inf), -1) * ~lost) @ v
     return f
 
 
 def heads(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return attention(True)(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
+
+
+def masked(causal: bool) -> Callable[..., Tensor]:
+    return lambda q, kv, mask: attention(causal)(q, kv, kv, mask)
 
 
 def norm(eps: float) -> Callable[..., Tensor]:
@@ -126,6 +134,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "cross_entropy": cross(-100, 0, "mean"), "cross_entropy_ignore": cross(2, 0, "mean"), "cross_entropy_smooth": cross(0, 0.1, "mean"),
     "cross_entropy_sum": cross(-1, 0, "sum"), "cross_entropy_each": cross(1, 0.2, "none"), "dropout_off": same,
     "attention": attention(False), "attention_causal": attention(True), "attention_scaled": attention(True, 0.7), "attention_heads": heads,
+    "attention_mask": masked(False), "attention_mask_causal": masked(True),
 }
 
 

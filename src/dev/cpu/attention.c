@@ -22,6 +22,7 @@ typedef struct job {
     int converted;                                  /* the operand that is being converted */
     const cr_attention_isa *isa;
     const cr_product_isa *product;
+    const cr_tensor *mask;                          /* f32 (f64 for f64); NULL: none */
     int64_t items, group, blocks;                   /* blocks: items of one head; so many items make a chunk */
     size_t scratch;
     void (*run)(const struct job *j, int64_t head, int64_t block, void *scratch);
@@ -92,6 +93,12 @@ static double *row_f64(const job *j, int operand, int64_t head, int64_t row) {
     return (double *)cr_tensor_data(t) + head / j->f32.H * t->strides[0] + head % j->f32.H * t->strides[1] + row * t->strides[2];
 }
 
+static double mask_f64(const job *j, int64_t head, int64_t t, int64_t s) {
+    const cr_tensor *m = j->mask;
+    if (!m) return 0;
+    return ((const double *)cr_tensor_data(m))[head / j->f32.H * m->strides[0] + head % j->f32.H * m->strides[1] + t * m->strides[2] + s * m->strides[3]];
+}
+
 static double dot_f64(const double *x, const double *y, int64_t n) {
     double s = 0;
     for (int64_t i = 0; i < n; i++) s += x[i] * y[i];
@@ -104,7 +111,11 @@ static void forward_f64(const job *j, int64_t head, int64_t block, void *scratch
     for (int64_t t = block * N; t < least(a->T, (block + 1) * N); t++) {
         double *o = row_f64(j, O, head, t), max = -INFINITY, sum = 0;
         int64_t keys = seen(a, t);
-        for (int64_t s = 0; s < keys; s++) max = fmax(max, p[s] = j->scale * dot_f64(row_f64(j, Q, head, t), row_f64(j, K, head, s), a->D));
+        for (int64_t s = 0; s < keys; s++) {
+            p[s] = j->scale * dot_f64(row_f64(j, Q, head, t), row_f64(j, K, head, s), a->D) + mask_f64(j, head, t, s);
+            max = fmax(max, p[s]);
+        }
+        if (max == -INFINITY) keys = 0;             /* every key is hidden */
         for (int64_t s = 0; s < keys; s++) sum += p[s] = exp(p[s] - max);
         for (int64_t d = 0; d < a->D; d++) o[d] = 0;
         for (int64_t s = 0; s < keys; s++) {
@@ -122,12 +133,12 @@ static void backward_f64(const job *j, int64_t head, int64_t block, void *scratc
     for (int64_t s = 0; s < a->S; s++) { memset(row_f64(j, DK, head, s), 0, row); memset(row_f64(j, DV, head, s), 0, row); }
     for (int64_t t = 0; t < a->T; t++) {
         const double *q = row_f64(j, Q, head, t), *g = row_f64(j, G, head, t);
-        double *dq = row_f64(j, DQ, head, t), delta = dot_f64(row_f64(j, O, head, t), g, a->D);
+        double *dq = row_f64(j, DQ, head, t), delta = dot_f64(row_f64(j, O, head, t), g, a->D), lse = j->lse[head * a->T + t];
         memset(dq, 0, row);
-        for (int64_t s = 0; s < seen(a, t); s++) {
+        for (int64_t s = 0; s < seen(a, t) && lse != -INFINITY; s++) {
             const double *k = row_f64(j, K, head, s);
             double *dk = row_f64(j, DK, head, s), *dv = row_f64(j, DV, head, s);
-            double p = exp(j->scale * dot_f64(q, k, a->D) - j->lse[head * a->T + t]);
+            double p = exp(j->scale * dot_f64(q, k, a->D) + mask_f64(j, head, t, s) - lse);
             double ds = j->scale * p * (dot_f64(g, row_f64(j, W, head, s), a->D) - delta);
             for (int64_t d = 0; d < a->D; d++) { dq[d] += ds * k[d]; dk[d] += ds * q[d]; dv[d] += p * g[d]; }
         }
@@ -179,11 +190,15 @@ static void run_items(job *j, void (*fn)(const job *, int64_t, int64_t, void *),
     cr_pool_run(cr_pieces(j->items, j->group), run_chunk, j);
 }
 
-static job open_job(const cr_tensor *q, const cr_tensor *k, const cr_tensor *lse, double scale, bool causal) {
-    job j = {.product = cr_product_best(), .scale = scale, .lse = cr_tensor_data(lse)};
+static job open_job(const cr_tensor *q, const cr_tensor *k, const cr_tensor *mask, const cr_tensor *lse, double scale, bool causal) {
+    job j = {.product = cr_product_best(), .mask = mask, .scale = scale, .lse = cr_tensor_data(lse)};
     cr_attention_args *a = &j.f32;
     a->B = q->shape[0]; a->H = q->shape[1]; a->T = q->shape[2]; a->D = q->shape[3]; a->S = k->shape[2];
     a->lse = cr_tensor_data(lse);
+    if (mask) {
+        a->mask = (cr_heads){cr_tensor_data(mask), mask->strides[0], mask->strides[1], mask->strides[2]};
+        a->mask_key = mask->strides[3];
+    }
     a->scale = (float)scale;
     a->causal = causal;
     a->product = &j.product->f32;
@@ -205,9 +220,10 @@ static const cr_attention_isa *isa_of(const cr_product_isa *product) {
     return sets[i];
 }
 
-cr_status cr_cpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, double scale, bool causal) {
+cr_status cr_cpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
+                           double scale, bool causal) {
     if (lse->numel == 0) return CR_OK;
-    job j = open_job(q, k, lse, scale, causal);
+    job j = open_job(q, k, mask, lse, scale, causal);
     j.operand[Q] = q; j.operand[K] = k; j.operand[W] = v; j.operand[O] = o;
     j.results = 1u << O;
     j.isa = isa_of(j.product);
@@ -222,13 +238,13 @@ static cr_status zero(cr_tensor *t) {
 }
 
 cr_status cr_cpu_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                               const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal) {
+                               const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal) {
     if (q->numel == 0 || k->numel == 0) {
         cr_status s = zero(dq);
         if (!s) s = zero(dk);
         return s ? s : zero(dv);
     }
-    job j = open_job(q, k, lse, scale, causal);
+    job j = open_job(q, k, mask, lse, scale, causal);
     const cr_tensor *operands[OPERANDS] = {q, k, v, o, g, dq, dk, dv};
     memcpy(j.operand, operands, sizeof operands);
     j.results = 1u << DQ | 1u << DK | 1u << DV;

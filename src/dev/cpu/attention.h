@@ -10,6 +10,7 @@ typedef struct cr_heads { float *at; int64_t batch, head, row; } cr_heads;
 typedef struct cr_attention_args {
     int64_t B, H, T, S, D;
     cr_heads q, k, v, o, g, dq, dk, dv;             /* g: the cotangent of o; only what a function uses is set */
+    cr_heads mask; int64_t mask_key;                /* (B, H, T, S), added to the scores; mask_key: the stride of S; mask.at may be NULL */
     float *lse;                                     /* (B, H, T) */
     float scale;
     bool causal;                                    /* query t sees keys 0 .. t + S - T */
@@ -28,10 +29,10 @@ typedef struct cr_attention_isa {
                      float *scratch);
 } cr_attention_isa;
 
-/* 64-byte aligned working memory of one call, in bytes: blocks, and a number for each query. */
+/* 64-byte aligned working memory of one call, in bytes: blocks, and a number for each query or key of whole blocks. */
 static inline size_t cr_attention_scratch(const cr_attention_args *a) {
     enum { N = CR_ATTENTION_BLOCK };
-    return (size_t)(2 * a->D * N + 2 * N * N + 3 * N + a->T) * sizeof(float);
+    return (size_t)(2 * a->D * N + 3 * N * N + 3 * N + ((a->T > a->S ? a->T : a->S) + N - 1) / N * N) * sizeof(float);
 }
 
 #endif

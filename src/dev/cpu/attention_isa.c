@@ -1,8 +1,9 @@
-/* attention_isa.c - softmax(scale q k^T) v and its gradients, a block of queries by a block of keys at a time, in f32.
+/* attention_isa.c - softmax(scale q k^T + mask) v and its gradients, a block of queries by a block of keys at a time, in f32.
  *
  * Forward after Milakov and Gimelshein (arXiv 1805.02867) and Dao et al. (FlashAttention, arXiv 2205.14135): the scores of a block
  * are kept transposed, P[key][query], so that the running maximum and sum of each query are lanes of a vector, keys are read where
- * they lie, and P is already in the order in which the second product reads it.  Backward keeps P[query][key].
+ * they lie, and P is already in the order in which the second product reads it.  Backward keeps P[query][key].  A query that is
+ * alone in its block has a function of its own.
  * Limited by flops: 4 D per visible pair forward, 10 D backward; causal blocks on the diagonal skip what nobody sees by rows. */
 #include "attention.h"
 
@@ -53,13 +54,40 @@ static void transpose(const cr_attention_args *a, float *to, const float *from, 
     for (int64_t i = 0; i < a->D * N; i += V) STORE(to + i, LOAD(to + i) * scale);
 }
 
+/* to[i] = x[i] . y[i] for n <= N rows, and 0 up to a whole vector.  Each row's lanes are summed apart and then turned, so that rows are
+ * lanes; scratch: 2 N V. */
+static void dots(const cr_attention_args *a, float *to, const float *x, int64_t x_row, const float *y, int64_t y_row, int64_t n, float *scratch) {
+    float *sums = scratch, *turned = scratch + N * V;           /* (n, V), (V, N) */
+    for (int64_t i = 0; i < n; i++, x += x_row, y += y_row) {
+        vec sum = v_k(0);
+        int64_t d = 0;
+        for (; d + V <= a->D; d += V) sum += LOAD(x + d) * LOAD(y + d);
+        STORE(sums + i * V, sum);
+        for (; d < a->D; d++) sums[i * V + d % V] += x[d] * y[d];
+    }
+    a->product->pack(turned, N, n, V, sums, V, 1);
+    for (int64_t i = 0; i < n; i += V) {
+        vec sum = v_k(0);
+        for (int lane = 0; lane < V; lane++) sum += LOAD(turned + lane * N + i);
+        STORE(to + i, sum);
+    }
+}
+
+/* p += the mask over a block, which is gathered into `to` (N, N) in the order of p: rows, columns long, at these strides. */
+static void add_mask(const cr_attention_args *a, float *p, float *to, const float *mask, int64_t rows, int64_t columns, int64_t row, int64_t column) {
+    a->product->pack(to, N, columns, rows, mask, column, row);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t x = i * N; x < i * N + columns; x += V) STORE(p + x, LOAD(p + x) + LOAD(to + x));
+}
+
 /* ---- forward */
 
-typedef struct state { float *q, *p, *max, *sum, *shrink; } state;     /* q (D, N), p (N, N), the others N */
+typedef struct state { float *q, *p, *mask, *max, *sum, *shrink; } state;      /* q (D, N), p, mask (N, N), the others N */
 
-/* Rows of a product that leave out alike what the diagonal hides: a tile's where it crosses a block of some size, else all. */
+/* Rows of a product that leave out alike what the diagonal hides: 16 where it crosses a block, as whole vectors of columns, else all. */
 static int64_t panel_of(const cr_attention_args *a, int64_t rows, int64_t t, int64_t j, int64_t keys) {
-    return seen(a, t, j, keys) == keys || rows <= 2 * a->product->tile_rows ? rows : a->product->tile_rows;
+    enum { PANEL = 16 };
+    return seen(a, t, j, keys) == keys ? rows : PANEL;
 }
 
 /* p = k q^T for keys j .. j + keys and queries t .. t + n; where the diagonal crosses, rows of keys leave out the queries before them. */
@@ -77,19 +105,22 @@ static void softmax_lanes(const cr_attention_args *a, const state *s, int64_t t,
     int64_t diagonal = t + x + a->S - a->T - j;     /* the last key of the first lane; may lie outside of the block */
     float *p = s->p + x;
     vec old = LOAD(s->max + x), most = old, sum = v_k(0);
-    for (int64_t i = 0; i < all; i++) most = v_most(most, LOAD(p + i * N));
-    for (int64_t i = all; i < some; i++) {
+    int64_t i = 0;
+    for (; i + 4 <= all; i += 4)                    /* by fours: one after the other would wait for each maximum */
+        most = v_most(most, v_most(v_most(LOAD(p + i * N), LOAD(p + (i + 1) * N)), v_most(LOAD(p + (i + 2) * N), LOAD(p + (i + 3) * N))));
+    for (; i < all; i++) most = v_most(most, LOAD(p + i * N));
+    for (; i < some; i++) {
         vec y = blend_first(clamp(i - diagonal, 0, V), v_k(-INFINITY), LOAD(p + i * N));
         STORE(p + i * N, y);
         most = v_most(most, y);
     }
     vec base = v_blend(m_eq(most, v_k(-INFINITY)), v_k(0), most);      /* nothing seen yet: exp(-inf - 0) = 0 */
-    for (int64_t i = 0; i < some; i++) {
+    for (i = 0; i < some; i++) {
         vec y = v_exp(LOAD(p + i * N) - base);
         STORE(p + i * N, y);
         sum += y;
     }
-    for (int64_t i = some; i < keys; i++) STORE(p + i * N, v_k(0));
+    for (; i < keys; i++) STORE(p + i * N, v_k(0));
     vec shrink = v_exp(old - base);
     STORE(s->shrink + x, shrink);
     STORE(s->sum + x, LOAD(s->sum + x) * shrink + sum);
@@ -111,8 +142,36 @@ static void add_values(const cr_attention_args *a, const state *s, float *o, con
     }
 }
 
+/* One query, as in generation: limited by reading k and v once; no product of matrices would fill its tiles.  p has room for S keys. */
+static void forward_query(const cr_attention_args *a, int64_t head, int64_t t, float *scratch) {
+    int64_t keys = seen(a, t, 0, a->S);
+    float *p = scratch + 2 * N * V, *o = rows_of(a, a->o, head, t);
+    const float *mask = a->mask.at ? rows_of(a, a->mask, head, t) : NULL;
+    for (int64_t j = 0; j < keys; j += N)
+        dots(a, p + j, rows_of(a, a->q, head, t), 0, rows_of(a, a->k, head, j), a->k.row, clamp(keys - j, 0, N), scratch);
+    for (int64_t j = 0; j < keys; j++) p[j] = p[j] * a->scale + (mask ? mask[j * a->mask_key] : 0);
+    for (int64_t j = keys; j < whole(keys); j++) p[j] = -INFINITY;
+    vec most = v_k(-INFINITY), total = v_k(0);
+    for (int64_t j = 0; j < keys; j += V) most = v_most(most, LOAD(p + j));
+    float max = -INFINITY;
+    for (int lane = 0; lane < V; lane++) max = most[lane] > max ? most[lane] : max;
+    float base = max == -INFINITY ? 0 : max;        /* nothing is seen: exp(-inf - 0) = 0 */
+    for (int64_t j = 0; j < keys; j += V) {
+        vec y = v_exp(LOAD(p + j) - base);
+        STORE(p + j, y);
+        total += y;
+    }
+    float sum = v_sum_lanes(total);
+    cr_product values = {.m = 1, .n = a->D, .k = keys, .a = p, .b = rows_of(a, a->v, head, 0), .c = o, .a_row = keys, .a_col = 1, .b_row = a->v.row, .b_col = 1,
+                         .c_row = a->o.row};
+    a->product->row(&values);
+    scale_row(o, a->D, sum == 0 ? 0 : 1 / sum);
+    a->lse[head * a->T + t] = max + v_log(v_k(sum))[0];
+}
+
 static void forward(const cr_attention_args *a, int64_t head, int64_t t, int64_t n, float *scratch) {
-    state s = {.q = scratch, .p = scratch + a->D * N, .max = scratch + (a->D + N) * N};
+    if (n == 1) { forward_query(a, head, t, scratch); return; }
+    state s = {.q = scratch, .p = scratch + a->D * N, .mask = scratch + (a->D + N) * N, .max = scratch + (a->D + 2 * N) * N};
     s.sum = s.max + N;
     s.shrink = s.sum + N;
     for (int i = 0; i < N; i++) { s.max[i] = -INFINITY; s.sum[i] = 0; }
@@ -122,6 +181,7 @@ static void forward(const cr_attention_args *a, int64_t head, int64_t t, int64_t
     for (int64_t j = 0; j < end; j += N) {
         int64_t keys = clamp(end - j, 0, N);
         scores(a, &s, rows_of(a, a->k, head, j), t, n, j, keys);
+        if (a->mask.at) add_mask(a, s.p, s.mask, rows_of(a, a->mask, head, t) + j * a->mask_key, keys, n, a->mask_key, a->mask.row);
         for (int64_t x = 0; x < n; x += V) softmax_lanes(a, &s, t, x, j, keys);
         add_values(a, &s, o, rows_of(a, a->v, head, j), t, n, j, keys);
     }
@@ -133,23 +193,16 @@ static void forward(const cr_attention_args *a, int64_t head, int64_t t, int64_t
     for (int64_t i = 0; i < n; i++) lse[i] = s.max[i] == -INFINITY ? -INFINITY : s.sum[i];
 }
 
-/* ---- backward: p = exp(scale q k^T - lse), dp = g v^T, ds = scale p (dp - delta), delta[t] = o[t] . g[t];
+/* ---- backward: p = exp(scale q k^T + mask - lse), dp = g v^T, ds = scale p (dp - delta), delta[t] = o[t] . g[t];
  * dv = p^T g, dk = ds^T q, dq = ds k */
 
-typedef struct block { float *k, *v, *p, *ds; const float *delta; } block;     /* k, v (D, N) transposed, p, ds (N, N) */
+typedef struct block { float *k, *v, *p, *ds, *mask, *delta; } block;          /* k, v (D, N) transposed, p, ds, mask (N, N), delta (T) */
 
-static float dot(const float *x, const float *y, int64_t n) {
-    vec sum = v_k(0);
-    int64_t i = 0;
-    for (; i + V <= n; i += V) sum += LOAD(x + i) * LOAD(y + i);
-    float s = v_sum_lanes(sum);
-    for (; i < n; i++) s += x[i] * y[i];
-    return s;
-}
 
 /* One row of p and ds, of which the first `keys` columns count; the others up to n become 0. */
 static void softmax_row_bwd(float *p, float *ds, int64_t keys, int64_t n, float lse, float delta, float scale) {
     int64_t i = 0;
+    if (lse == -INFINITY) lse = 0;                  /* the mask hides every key: exp(-inf - 0) = 0 */
     for (; i < whole(keys); i += V) {
         vec y = v_exp(LOAD(p + i) - lse), d = (LOAD(ds + i) - delta) * y * scale;
         if (i + V > keys) {
@@ -170,6 +223,10 @@ static void probabilities(const cr_attention_args *a, const block *b, int64_t he
         int64_t rows = clamp(n - i, 0, panel), columns = whole(seen(a, t + i + rows - 1, j, keys));
         multiply(a, rows, columns, a->D, q + i * a->q.row, a->q.row, 1, b->k, N, b->p + i * N, N, false);
         multiply(a, rows, columns, a->D, g + i * a->g.row, a->g.row, 1, b->v, N, b->ds + i * N, N, false);
+        if (a->mask.at) {
+            const float *mask = rows_of(a, a->mask, head, t + i) + j * a->mask_key;
+            add_mask(a, b->p + i * N, b->mask, mask, rows, clamp(columns, 0, keys), a->mask.row, a->mask_key);
+        }
         for (int64_t r = i; r < i + rows; r++)
             softmax_row_bwd(b->p + r * N, b->ds + r * N, seen(a, t + r, j, keys), keys, lse[r], b->delta[t + r], a->scale);
     }
@@ -199,9 +256,12 @@ static void add_to_queries(const cr_attention_args *a, const block *b, int64_t h
 }
 
 static void backward(const cr_attention_args *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end, bool want_q, bool want_kv, float *scratch) {
-    float *delta = scratch + 2 * a->D * N + 2 * N * N;
-    block b = {.k = scratch, .v = scratch + a->D * N, .p = scratch + 2 * a->D * N, .ds = scratch + 2 * a->D * N + N * N, .delta = delta};
-    for (int64_t i = t; i < t_end; i++) delta[i] = dot(rows_of(a, a->o, head, i), rows_of(a, a->g, head, i), a->D);
+    block b = {.k = scratch, .v = scratch + a->D * N, .p = scratch + 2 * a->D * N};
+    b.ds = b.p + N * N;
+    b.mask = b.ds + N * N;
+    b.delta = b.mask + N * N;
+    for (int64_t x = t; x < t_end; x += N)
+        dots(a, b.delta + x, rows_of(a, a->o, head, x), a->o.row, rows_of(a, a->g, head, x), a->g.row, clamp(t_end - x, 0, N), b.p);
     for (; j < j_end; j += N) {
         int64_t keys = clamp(j_end - j, 0, N), start = t;
         transpose(a, b.k, rows_of(a, a->k, head, j), a->k.row, keys, a->scale);

@@ -64,13 +64,21 @@ int cr_cpu_isa(void) {
     return k ? k->isa : -1;
 }
 
+bool cr_cpu_bf16(void) {
+#if defined(__x86_64__)
+    return cr_cpu_isa() == 4 && !cr_config("ISA") && __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
+
 static const char *info(const cr_device *d) {
     (void)d;
     static _Thread_local char line[240];
     int isa = cr_cpu_isa(), threads = cr_num_threads();
     const char *ignored = !isa_wanted() ? " (CHAINRULE_ISA is not v2, v3 or v4)" : isa > 0 && cr_config("ISA") && isa < isa_wanted() ? " (CHAINRULE_ISA asks for more)" : "";
     char name[32] = "plain C";
-    if (isa) snprintf(name, sizeof name, "x86-64-v%d", isa);
+    if (isa) snprintf(name, sizeof name, "x86-64-v%d%s", isa, cr_cpu_bf16() ? " with bf16" : "");
     snprintf(line, sizeof line, "%s%s, %d thread%s, %s", name, ignored, threads, threads == 1 ? "" : "s", cr_cpu_engine_info());
     return line;
 }

@@ -9,6 +9,7 @@ int cr_cpu_isa(void);                               /* 2, 3, 4: x86-64-v2, v3, v
 struct cr_isa_kernels;
 const struct cr_isa_kernels *cr_cpu_vec(void);      /* this processor's vector kernels (isa.h) */
 const struct cr_isa_kernels *cr_cpu_vec_for(int isa);   /* those of one instruction set; NULL: not built, or this processor lacks it */
+bool cr_cpu_bf16(void);                             /* products of bf16 (AVX-512 BF16), unless CHAINRULE_ISA asks for a level */
 bool cr_cpu_use_isa(int isa);                       /* from now on, for tests; false: not built, or this processor lacks it */
 const char *cr_cpu_engine_info(void);               /* onednn.c: "oneDNN 3.2", "oneDNN not found: own products"..., without opening it */
 
@@ -30,7 +31,7 @@ cr_status cr_cpu_reduce(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, i
 cr_status cr_cpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
 cr_status cr_cpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
 
-cr_status cr_cpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate);
+cr_status cr_cpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
 cr_status cr_cpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status cr_cpu_scatter_add(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status cr_cpu_take_rows(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);
@@ -46,8 +47,9 @@ cr_status cr_cpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor 
                                int64_t ignore, double smoothing);
 cr_status cr_cpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
                                    int64_t M, int64_t N, int64_t ignore, double smoothing);
-cr_status cr_cpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, double scale, bool causal);
+cr_status cr_cpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
+                           double scale, bool causal);
 cr_status cr_cpu_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                               const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
+                               const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
 
 #endif

@@ -372,7 +372,7 @@ static bool run_tiny(const cr_walk *w) {
     const cr_program *p = w->program;
     const struct cr_blocks *k = cr_cpu_vec()->blocks;
     const int64_t n = w->numel, padded = (n + k->lanes - 1) / k->lanes * k->lanes;
-    if (n > TINY || w->ndim != 1 || w->compute != CR_F32 || w->n_out != 1 || w->n_in > 3 || !is_one_loop(k, p)) return false;
+    if (!n || n > TINY || w->ndim != 1 || w->compute != CR_F32 || w->n_out != 1 || w->n_in > 3 || !is_one_loop(k, p)) return false;
     if (!room_behind(&w->out[0], n, padded, true)) return false;
     _Alignas(64) float number[3][TINY];
     const float *x[3];

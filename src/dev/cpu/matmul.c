@@ -2,8 +2,8 @@
  *
  * The cut and the kernel are functions of shape, strides, dtype, instruction set and whether oneDNN is there, never of the number
  * of threads: the same bits for any number.  A tile is one one-threaded oneDNN call (large f32 products), or one call of the kernels
- * in matmul_isa.c.  f16 and bf16 pass through f32, a block of k at a time, and are rounded once.  Integers wrap; for bool, + is or
- * and * is and. */
+ * in matmul_isa.c; packed.c cuts what it packs itself.  f16 and bf16 are added in f32 and rounded once.  Integers wrap; for bool,
+ * + is or and * is and. */
 #include <string.h>
 
 #include "../../core/pool.h"
@@ -11,12 +11,13 @@
 #include "onednn.h"
 #include "product.h"
 
-typedef enum path { DIRECT, BLOCKED, ROW, ONEDNN, PLAIN } path;
+typedef enum path { DIRECT, PACKED, ROW, ONEDNN, PLAIN } path;
 typedef struct axis { int64_t size, a, b, c; } axis;           /* of the batch: strides in elements */
 
 typedef struct job {
     cr_product one;                                 /* the first product, whole */
     cr_dtype dtype;
+    bool bf16;                                      /* f32 operands are rounded to it */
     size_t size;                                    /* bytes of an element */
     int axes; axis batch[CR_MAX_DIMS];
     int64_t batches;
@@ -74,7 +75,10 @@ static void product_plain(const cr_product *w, cr_dtype dt) {
     }
 }
 
-/* ---- one item on one thread ---- */
+/* ---- one item ---- */
+
+/* Of a row of b in whole vectors. */
+static int64_t packed_width(int64_t n, const cr_product_kernels *kernels) { return (n + kernels->tile_columns - 1) / kernels->tile_columns * kernels->tile_columns; }
 
 static void add_bias(float *c, const cr_product *w) {
     const float *bias = w->bias;
@@ -92,60 +96,28 @@ static bool product_onednn(const cr_product *w) {
     return true;
 }
 
-static bool product_f32(const cr_product *w, path how, const cr_product_isa *isa, void *scratch) {
-    switch (how) {
-        case DIRECT: isa->f32.direct(w); return true;
-        case ROW: isa->f32.row(w); return true;
-        case ONEDNN: return product_onednn(w);
-        default: isa->f32.blocked(w, scratch); return true;
+/* b is packed first where its columns do not lie contiguous: small, so as a whole. */
+static void product_direct(const cr_product *w, const cr_product_kernels *kernels, void *scratch) {
+    cr_product p = *w;
+    if (w->b_col != 1 && w->k > 0) {
+        p.b = scratch;
+        p.b_row = packed_width(w->n, kernels);
+        p.b_col = 1;
+        kernels->pack(scratch, p.b_row, w->n, w->k, w->b, w->b_col, w->b_row);
     }
-}
-
-enum { HALF_DEPTH = 1024 };                         /* of k that is converted at once */
-
-/* rows x columns of f16 or bf16, packed without gaps as f32 in the order they lie in memory; *row, *col: the new strides. */
-static void convert(float *to, const uint16_t *from, int64_t rows, int64_t columns, int64_t *row, int64_t *col, const job *j) {
-    bool by_rows = *col == 1 || *row != 1, bf16 = j->dtype == CR_BF16;
-    int64_t outer = by_rows ? rows : columns, inner = by_rows ? columns : rows, across = by_rows ? *row : *col, along = by_rows ? *col : *row;
-    for (int64_t i = 0; i < outer; i++, to += inner, from += across) {
-        if (along == 1) j->isa->f32_from_half(to, from, inner, bf16);
-        else for (int64_t p = 0; p < inner; p++) to[p] = bf16 ? cr_bf16_to_f32(from[p * along]) : cr_f16_to_f32(from[p * along]);
-    }
-    *row = by_rows ? columns : 1;
-    *col = by_rows ? 1 : rows;
-}
-
-/* scratch: a's and b's block, bias, c, then what the f32 product needs. */
-static bool product_half(const cr_product *w, const job *j, float *scratch) {
-    int64_t depth = least(w->k, HALF_DEPTH);
-    float *a = scratch, *b = a + w->m * depth, *c = b + depth * w->n, *row = c + w->m * w->n;
-    void *rest = (void *)(((uintptr_t)(row + w->n) + 63) & ~(uintptr_t)63);
-    uint16_t *out = w->c;
-    bool bf16 = j->dtype == CR_BF16;
-    for (int64_t i = 0; i < w->m && w->accumulate; i++) j->isa->f32_from_half(c + i * w->n, out + i * w->c_row, w->n, bf16);
-    if (w->bias) j->isa->f32_from_half(row, w->bias, w->n, bf16);
-    for (int64_t p = 0, k; p < w->k || p == 0; p += k) {
-        k = least(w->k - p, depth);
-        cr_product f = *w;
-        f.k = k; f.a = a; f.b = b; f.c = c; f.c_row = w->n;
-        f.bias = p + k == w->k && w->bias ? row : NULL;
-        f.accumulate = p > 0 || w->accumulate;
-        convert(a, (const uint16_t *)w->a + p * w->a_col, w->m, k, &f.a_row, &f.a_col, j);
-        convert(b, (const uint16_t *)w->b + p * w->b_row, k, w->n, &f.b_row, &f.b_col, j);
-        if (!product_f32(&f, j->path, j->isa, rest)) return false;
-        if (k == 0) break;
-    }
-    for (int64_t i = 0; i < w->m; i++) j->isa->half_from_f32(out + i * w->c_row, c + i * w->n, w->n, bf16);
-    return true;
+    kernels->direct(&p);
 }
 
 static bool product(const cr_product *w, const job *j, void *scratch) {
-    if (j->path == PLAIN) product_plain(w, j->dtype);
-    else if (is_half(j->dtype)) return product_half(w, j, scratch);
-    else if (j->dtype == CR_F32) return product_f32(w, j->path, j->isa, scratch);
-    else if (j->path == DIRECT) j->isa->f64.direct(w);
-    else if (j->path == ROW) j->isa->f64.row(w);
-    else j->isa->f64.blocked(w, scratch);
+    const cr_product_kernels *kernels = j->dtype == CR_F64 ? &j->isa->f64 : &j->isa->f32;
+    switch (j->path) {
+        case DIRECT: product_direct(w, kernels, scratch); return true;
+        case PACKED: return cr_packed_product(w, j->dtype, j->bf16, j->isa);
+        case ROW: kernels->row(w); return true;
+        case ONEDNN: return product_onednn(w);
+        case PLAIN: break;
+    }
+    product_plain(w, j->dtype);
     return true;
 }
 
@@ -188,8 +160,8 @@ static cr_product item_at(const job *j, int64_t item) {
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
-    _Alignas(64) char small[16 << 10];
-    void *scratch = j->scratch <= sizeof small ? small : cr_cpu_take(j->scratch);
+    _Alignas(64) char small[32 << 10];
+    void *scratch = j->scratch <= sizeof small ? small : cr_cpu_try_take(j->scratch);
     if (!scratch) { atomic_store(&j->failed, true); return; }
     int64_t end = least(j->items, (chunk + 1) * j->group);
     for (int64_t i = chunk * j->group; i < end; i++) {
@@ -249,7 +221,7 @@ static void read_shapes(job *j, cr_tensor *c, const cr_tensor *a, const cr_tenso
 }
 
 /* oneDNN wants one unit stride in each matrix and rows that do not overlap. */
-static bool fits_onednn(const cr_product *w) {
+__attribute__((unused)) static bool fits_onednn(const cr_product *w) {
     bool a = (w->a_col == 1 && w->a_row >= w->k) || (w->a_row == 1 && w->a_col >= w->m);
     bool b = (w->b_col == 1 && w->b_row >= w->n) || (w->b_row == 1 && w->b_col >= w->k);
     return a && b && w->c_row >= w->n;
@@ -278,33 +250,29 @@ static void cut_tiles(job *j, int64_t pieces) {
     }
 }
 
-/* Reading b where it lies is best while a strip of it, k rows, stays in the cache: long steps from row to row share few sets. */
+/* Reading operands where they lie is best while a strip of b, k rows, stays in the cache: long steps from row to row share few sets. */
 static bool suits_direct(const job *j) {
     const cr_product *w = &j->one;
-    if (w->k == 0) return true;
-    if (w->b_col != 1) return false;
-    int64_t step = w->b_row * (int64_t)j->size;
-    if (j->isa->isa == 4) return w->k <= 512 || (w->k <= 1024 && step <= 4096) || w->m <= 8;
-    return (w->k <= 512 && step <= 2048) || w->m <= 4;
+    if (is_half(j->dtype) || j->bf16) return false;
+    if (w->k == 0 || w->m <= 8) return true;
+    int64_t step = (w->b_col == 1 ? w->b_row : w->n) * (int64_t)j->size;
+    if (flops_of(w) > (w->b_col == 1 ? 128 : 1) * grain) return false;
+    if (j->isa->isa == 4) return w->k <= 512 || (w->k <= 1024 && step < 4096);
+    return w->k <= 512 && step <= 2048;
 }
 
 static path choose_path(const job *j) {
     const cr_product *w = &j->one;
     if (cr_dtype_kind(j->dtype) != CR_KIND_FLOAT) return PLAIN;
-    if (w->m == 1 && !is_half(j->dtype)) return ROW;
-    /* oneDNN is slow where b is transposed and k very long. */
-    bool try_onednn = j->dtype != CR_F64 && flops_of(w) >= large && (w->b_col == 1 || w->k <= 8192);
-    if (try_onednn && fits_onednn(w) && !(w->k <= 512 && suits_direct(j)) && cr_onednn_ready()) return ONEDNN;
-    return suits_direct(j) ? DIRECT : BLOCKED;
+    if (w->m == 1 && !is_half(j->dtype) && !j->bf16) return ROW;
+    if (suits_direct(j)) return DIRECT;
+    return PACKED;
 }
 
 static size_t scratch_of(const job *j) {
-    int64_t m = j->tile_m, n = j->tile_n, k = j->parts > 1 ? j->part_k : j->one.k;
-    bool half = is_half(j->dtype);
-    if (half) k = least(k, HALF_DEPTH);
-    const cr_product_kernels *kernels = j->dtype == CR_F64 ? &j->isa->f64 : &j->isa->f32;
-    size_t bytes = j->path == BLOCKED && k > 0 ? kernels->scratch_bytes(m, n, k) : 0;
-    return half ? bytes + (size_t)((m + n) * k + m * n + n) * sizeof(float) + 64 : bytes;
+    bool packs = j->path == DIRECT && j->one.b_col != 1;
+    int64_t k = j->parts > 1 ? j->part_k : j->one.k;
+    return packs ? (size_t)(k * packed_width(j->tile_n, &j->isa->f32)) * j->size : 0;
 }
 
 static void plan(job *j) {
@@ -318,16 +286,18 @@ static void plan(job *j) {
     if (pieces > 1 && j->batches == 1 && w->m * w->n <= 4096 && w->k >= 1 << 14 && (j->dtype == CR_F32 || j->dtype == CR_F64)) {
         j->part_k = cr_pieces(w->k, least(pieces, 16));
         j->parts = cr_pieces(w->k, j->part_k);
-    } else if (pieces > 1) cut_tiles(j, pieces);
+    } else if (pieces > 1 && j->path != PACKED) cut_tiles(j, pieces);
     j->items = j->parts > 1 ? j->parts : j->batches * j->tiles_m * j->tiles_n;
     j->group = most(1, (int64_t)(grain * (double)j->items / (all + 1)));
+    if (j->path == PACKED && flops > 16 * grain) j->group = j->items;           /* each is cut inside */
     j->scratch = scratch_of(j);
 }
 
-cr_status cr_cpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate) {
+cr_status cr_cpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
     if (c->numel == 0) return CR_OK;
     job j = {.dtype = (cr_dtype)c->dtype, .size = cr_dtype_size((cr_dtype)c->dtype), .isa = cr_product_best()};
-    read_shapes(&j, c, a, b, bias, accumulate);
+    j.bf16 = c->dtype == CR_F32 && how & CR_MATMUL_BF16;
+    read_shapes(&j, c, a, b, bias, how & CR_MATMUL_ADD);
     plan(&j);
     size_t partial = j.parts > 1 ? (size_t)(j.parts * j.one.m * j.one.n) * j.size : 0;
     if (partial && !(j.partial = cr_cpu_take(partial))) return CR_NO_MEMORY;
@@ -347,6 +317,7 @@ cr_status cr_cpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, co
 
 #if defined(__x86_64__)
 extern const cr_product_isa cr_product_v2, cr_product_v3, cr_product_v4;
+extern const cr_product_kernels *cr_product_pairs(bool from_f32);          /* matmul_bf16.c */
 static const cr_product_isa *const sets[] = {&cr_product_v2, &cr_product_v3, &cr_product_v4};
 #else
 extern const cr_product_isa cr_product_v0;
@@ -367,4 +338,12 @@ int cr_product_prefer(int isa) { return atomic_exchange(&preferred, isa); }
 const cr_product_isa *cr_product_best(void) {
     int isa = atomic_load_explicit(&preferred, memory_order_relaxed);
     return built(isa >= 0 ? isa : cr_cpu_isa());
+}
+
+const cr_product_kernels *cr_product_bf16(bool from_f32) {
+#if defined(__x86_64__)
+    if (cr_cpu_bf16() && atomic_load_explicit(&preferred, memory_order_relaxed) < 0) return cr_product_pairs(from_f32);
+#endif
+    (void)from_f32;
+    return NULL;
 }

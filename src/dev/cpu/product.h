@@ -1,4 +1,4 @@
-/* product.h - products of two matrices on one thread: what matmul.c and attention_isa.c cut their work into.
+/* product.h - products of two matrices: what matmul.c, packed.c and attention_isa.c cut their work into.
  *
  * c (m, n) = [c +] a (m, k) b (k, n) [+ bias (n)].  Strides are in elements; c's columns are contiguous. */
 #ifndef CR_PRODUCT_H
@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <chainrule.h>
 
 typedef struct cr_product {
     int64_t m, n, k;
@@ -17,16 +19,24 @@ typedef struct cr_product {
     bool accumulate;
 } cr_product;
 
-/* The register-blocked kernels of one element type, for one instruction set (product_kernels.h). */
+/* What to fetch while panels of a meet a strip of b, from two places in turn: during panel i < panels the lines at + i panel + s step,
+ * s = 0, 1, ...; in bytes. */
+typedef struct cr_ahead { const char *at; int64_t panels, panel, step; } cr_ahead;
+
+/* The register-blocked kernels of one element type, for one instruction set (product_tiles.h, product_kernels.h).  Packed operands
+ * hold `per` of k in an element of `size` bytes. */
 typedef struct cr_product_kernels {
-    void   (*direct)(const cr_product *p);          /* b_col must be 1; packs nothing: for small products, and where m is small */
-    void   (*blocked)(const cr_product *p, void *scratch);      /* any strides; scratch: 64-byte aligned, of scratch_bytes */
-    size_t (*scratch_bytes)(int64_t m, int64_t n, int64_t k);
-    void   (*row)(const cr_product *p);             /* m must be 1 */
-    void   (*pack)(void *to, int64_t width, int64_t n, int64_t k, const void *from, int64_t across, int64_t along);
+    void (*direct)(const cr_product *p);            /* b_col must be 1; packs nothing: for small products, and where m is small */
+    void (*row)(const cr_product *p);               /* m must be 1 */
+    void (*pack)(void *to, int64_t width, int64_t n, int64_t k, const void *from, int64_t across, int64_t along);
                                                     /* to[p * width + j] = from[j * across + p * along]: j < n, p < k; zeros for n <= j < width (whole
                                                        vectors, aligned) */
-    int    tile_rows, tile_columns;                 /* of c that stay in registers */
+    void (*panels)(const cr_product *p, const cr_ahead next[2]);
+                                                    /* a: packed panels of tile_rows, each panel_width wide; b: one packed strip, n <= tile_columns, that
+                                                       wide; strides of a and b are not looked at */
+    int tile_rows, tile_columns;                    /* of c that stay in registers */
+    int panel_width, depth;                         /* depth: of k, so that a strip of b stays in L1 */
+    int per, size;
 } cr_product_kernels;
 
 typedef struct cr_product_isa {
@@ -39,5 +49,12 @@ typedef struct cr_product_isa {
 const cr_product_isa *cr_product_best(void);        /* for cr_cpu_isa() */
 const cr_product_isa *cr_product_for(int isa);      /* NULL: not built, or this processor lacks it */
 int cr_product_prefer(int isa);                     /* for tests: cr_product_best gives this one; -1: cr_cpu_isa()'s; returns the old setting */
+
+/* Products of pairs of bf16, added in f32 (matmul_bf16.c): only panels and pack.  The operands that pack reads are f32 (rounded to nearest, ties
+ * to even) or bf16 themselves.  NULL: not this processor, or an instruction set was asked for. */
+const cr_product_kernels *cr_product_bf16(bool from_f32);
+
+/* One product of floats on all threads (packed.c).  bf16: f32 operands are rounded to bf16.  False: no memory, and no message. */
+bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa);
 
 #endif

@@ -1,11 +1,12 @@
-/* attention.c - o = softmax(scale q k^T) v for every head: q, o (B, H, T, D), k, v (B, H, S, D), lse (B, H, T).
- * Causal: query t sees the keys up to t + S - T.  A query that sees none gives 0 and has no gradient (lse -Inf). */
+/* attention.c - o = softmax(scale q k^T + mask) v for every head: q, o (B, H, T, D), k, v (B, H, S, D), mask (B, H, T, S), lse (B, H, T).
+ * Causal: query t sees the keys up to t + S - T.  A query that sees none, or none that the mask leaves (its -Inf hides), gives 0 and
+ * has no gradient (lse -Inf). */
 #include <math.h>
 #include <stdlib.h>
 #include "ref.h"
 
 typedef struct heads {
-    const cr_tensor *q, *k, *v, *o, *lse, *g;
+    const cr_tensor *q, *k, *v, *mask, *o, *lse, *g;     /* mask may be NULL */
     int64_t b, h, T, S, D;                          /* b, h: the head that is being computed */
     double scale;
     bool causal;
@@ -31,10 +32,18 @@ static double dot(const cr_tensor *x, int64_t i, const cr_tensor *y, int64_t j, 
     return sum;
 }
 
-/* p[t, s] = exp(scale q[t] . k[s] - lse[t]) */
-static double weight(const heads *a, int64_t t, int64_t s) { return exp(a->scale * dot(a->q, t, a->k, s, a) - get(a->lse, lse_at(a, t))); }
+/* scale q[t] . k[s] + mask[t, s] */
+static double score_of(const heads *a, int64_t t, int64_t s) {
+    return a->scale * dot(a->q, t, a->k, s, a) + (a->mask ? at(a->mask, a, t, s) : 0);
+}
 
-/* The gradient of the score scale q[t] . k[s]:  p (g[t] . v[s] - g[t] . o[t]) */
+/* p[t, s] = exp(score - lse[t]) */
+static double weight(const heads *a, int64_t t, int64_t s) {
+    double lse = get(a->lse, lse_at(a, t));
+    return lse == -INFINITY ? 0 : exp(score_of(a, t, s) - lse);
+}
+
+/* The gradient of the score:  p (g[t] . v[s] - g[t] . o[t]) */
 static double dscore(const heads *a, int64_t t, int64_t s) { return weight(a, t, s) * (dot(a->g, t, a->v, s, a) - dot(a->g, t, a->o, t, a)); }
 
 static void forward_head(const heads *a, cr_tensor *o, cr_tensor *lse, double *score) {
@@ -42,9 +51,10 @@ static void forward_head(const heads *a, cr_tensor *o, cr_tensor *lse, double *s
         int64_t n = seen(a, t);
         double max = -INFINITY, sum = 0;
         for (int64_t s = 0; s < n; s++) {
-            score[s] = a->scale * dot(a->q, t, a->k, s, a);
+            score[s] = score_of(a, t, s);
             max = isnan(max) || score[s] <= max ? max : score[s];
         }
+        if (max == -INFINITY) n = 0;                /* every key is hidden */
         for (int64_t s = 0; s < n; s++) sum += score[s] = exp(score[s] - max);
         for (int64_t d = 0; d < a->D; d++) {
             double y = 0;
@@ -55,8 +65,9 @@ static void forward_head(const heads *a, cr_tensor *o, cr_tensor *lse, double *s
     }
 }
 
-cr_status ref_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, double scale, bool causal) {
-    heads a = {.q = q, .k = k, .v = v, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3], .scale = scale, .causal = causal};
+cr_status ref_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
+                        double scale, bool causal) {
+    heads a = {.q = q, .k = k, .v = v, .mask = mask, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3], .scale = scale, .causal = causal};
     double *score = calloc((size_t)a.S + 1, sizeof *score);
     if (!score) return cr_fail(CR_NO_MEMORY, "attention", "out of memory for %lld scores", (long long)a.S);
     for (a.b = 0; a.b < q->shape[0]; a.b++)
@@ -97,8 +108,8 @@ static void backward_keys(const heads *a, cr_tensor *dk, cr_tensor *dv, double *
 }
 
 cr_status ref_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                            const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal) {
-    heads a = {.q = q, .k = k, .v = v, .o = o, .lse = lse, .g = g, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3],
+                            const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal) {
+    heads a = {.q = q, .k = k, .v = v, .mask = mask, .o = o, .lse = lse, .g = g, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3],
                .scale = scale, .causal = causal};
     double *rows = calloc(2 * (size_t)a.D + 1, sizeof *rows);
     if (!rows) return cr_fail(CR_NO_MEMORY, "attention", "out of memory for rows of %lld", (long long)a.D);

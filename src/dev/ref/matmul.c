@@ -8,7 +8,12 @@ static int64_t matrix(const cr_tensor *t, int64_t i, int ndim, const int64_t *ba
     return place(i, ndim, batch, strides);
 }
 
-cr_status ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate) {
+static double factor(const cr_tensor *t, int64_t at, int how) {
+    double x = get(t, at);
+    return how & CR_MATMUL_BF16 && t->dtype == CR_F32 ? (double)cr_bf16_to_f32(cr_f32_to_bf16((float)x)) : x;
+}
+
+cr_status ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
     int row = c->ndim - 2, column = c->ndim - 1;
     int64_t M = c->shape[row], N = c->shape[column], K = a->shape[column], matrices = 1;
     for (int d = 0; d < row; d++) matrices *= c->shape[d];
@@ -21,11 +26,11 @@ cr_status ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const
                 for (int64_t k = 0; k < K; k++) {
                     int64_t from_a = ai + m * a->strides[row] + k * a->strides[column];
                     int64_t from_b = bi + k * b->strides[row] + n * b->strides[column];
-                    if (is_float(c)) sum += get(a, from_a) * get(b, from_b);
+                    if (is_float(c)) sum += factor(a, from_a, how) * factor(b, from_b, how);
                     else whole = add_wrap(whole, mul_wrap(get_int(a, from_a), get_int(b, from_b)));
                 }
-                if (is_float(c)) put(c, at, sum + (bias ? get(bias, n * bias->strides[0]) : 0) + (accumulate ? get(c, at) : 0));
-                else put_int(c, at, add_wrap(whole, add_wrap(bias ? get_int(bias, n * bias->strides[0]) : 0, accumulate ? get_int(c, at) : 0)));
+                if (is_float(c)) put(c, at, sum + (bias ? get(bias, n * bias->strides[0]) : 0) + (how & CR_MATMUL_ADD ? get(c, at) : 0));
+                else put_int(c, at, add_wrap(whole, add_wrap(bias ? get_int(bias, n * bias->strides[0]) : 0, how & CR_MATMUL_ADD ? get_int(c, at) : 0)));
             }
     }
     return CR_OK;

@@ -35,7 +35,7 @@ cr_status ref_check_index(const char *op, const cr_tensor *index, int64_t bound)
 cr_status ref_elementwise(const cr_walk *walks, int64_t count);
 cr_status ref_reduce(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
 cr_status ref_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
-cr_status ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate);
+cr_status ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
 cr_status ref_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status ref_scatter_add(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status ref_take_rows(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);
@@ -51,8 +51,9 @@ cr_status ref_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x,
                             int64_t ignore, double smoothing);
 cr_status ref_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
                                 int64_t M, int64_t N, int64_t ignore, double smoothing);
-cr_status ref_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, double scale, bool causal);
+cr_status ref_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
+                        double scale, bool causal);
 cr_status ref_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                            const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
+                            const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
 
 #endif

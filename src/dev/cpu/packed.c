@@ -1,0 +1,268 @@
+/* packed.c - one product of floats on all threads, both operands packed into the order in which the kernels read them.
+ *
+ * One operand is shared: all threads pack it first, for a span of k that the last cache holds.  Then each chunk packs some of the
+ * other, panels of a into L2 or one strip of b at a time into L1, and multiplies it with all of the shared one: nothing is
+ * packed twice.  Shared is a where it has few rows, so that a block of it stays in L2 while b streams past, else b.
+ *
+ * bf16, and f32 that is to be rounded to bf16, is packed in pairs where the processor multiplies those; otherwise it passes
+ * through f32 on its way into the packed operands, as f16 does. */
+#include <string.h>
+
+#include "../../core/pool.h"
+#include "cpu.h"
+#include "product.h"
+
+enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, PIECES = 8, LINES = 2, FEW_OF_K = 16 };
+
+typedef struct packed {
+    cr_product w;
+    cr_dtype dtype;
+    int64_t size, c_size;                           /* bytes of an element of the operands; of c as the kernels write it */
+    const cr_product_isa *isa;
+    const cr_product_kernels *kernels;
+    bool widens, half_c;                            /* operands, c and bias pass through f32 */
+    bool share_a;
+    int64_t panels, strips;                         /* of a; of b */
+    int64_t block, blocks, tail, chunks;              /* what chunks take of the operand that is not shared: `blocks` of them a block, the last a tail each */
+    int64_t depth, from, span;                      /* of k: a block; what is packed now */
+    char *shared;                                   /* for each block of k its panels or strips */
+    atomic_bool failed;
+} packed;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static const void *ahead(const void *p, int64_t bytes) { return (const char *)p + bytes; }
+
+static int64_t line_width(const packed *s, bool of_a) { return of_a ? s->kernels->panel_width : s->kernels->tile_columns; }
+static int64_t packed_bytes(const packed *s, bool of_a, int64_t lines, int64_t k) {
+    return lines * line_width(s, of_a) * ((k + s->kernels->per - 1) / s->kernels->per) * s->kernels->size;
+}
+static int64_t wide_bytes(const packed *s) { return s->widens ? s->kernels->tile_columns * s->depth * (int64_t)sizeof(float) : 0; }
+
+/* ---- packing ---- */
+
+static void widen_row(const packed *s, float *to, const void *from, int64_t n, int64_t step) {
+    bool bf16 = s->dtype == CR_BF16;
+    if (s->dtype == CR_F32) for (int64_t i = 0; i < n; i++) to[i] = cr_bf16_to_f32(cr_f32_to_bf16(((const float *)from)[i * step]));
+    else if (step == 1) s->isa->f32_from_half(to, from, n, bf16);
+    else for (int64_t i = 0; i < n; i++) s->isa->f32_from_half(to + i, (const uint16_t *)from + i * step, 1, bf16);
+}
+
+/* n lines of k numbers as f32, packed without gaps in the order they lie in memory; *across, *along: the new strides. */
+static void widen(const packed *s, float *to, const void *from, int64_t n, int64_t k, int64_t *across, int64_t *along) {
+    bool by_lines = *along == 1 || *across != 1;
+    int64_t outer = by_lines ? n : k, inner = by_lines ? k : n, far = by_lines ? *across : *along, near = by_lines ? *along : *across;
+    for (int64_t i = 0; i < outer; i++) widen_row(s, to + i * inner, ahead(from, i * far * s->size), inner, near);
+    *across = by_lines ? k : 1;
+    *along = by_lines ? 1 : n;
+}
+
+/* Panels of a or strips of b from `first` on, k numbers of each from p on.  Where k lies across, a few of k for all of them in turn, so
+ * that what shares a cache line is read together. */
+static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int64_t n, int64_t p, int64_t k, float *wide) {
+    const cr_product *w = &s->w;
+    const int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, all = of_a ? w->m : w->n, line = packed_bytes(s, of_a, 1, k);
+    const int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row, few = across == 1 && n > 1 ? FEW_OF_K : most(1, k);
+    for (int64_t q = 0; q < k; q += few)
+        for (int64_t i = first; i < first + n; i++) {
+            int64_t lines = least(height, all - i * height), depth = least(few, k - q), lines_apart = across, k_apart = along;
+            const void *from = ahead(of_a ? w->a : w->b, (i * height * across + (p + q) * along) * s->size);
+            if (s->widens) { widen(s, wide, from, lines, depth, &lines_apart, &k_apart); from = wide; }
+            s->kernels->pack(to + (i - first) * line + packed_bytes(s, of_a, 1, q), line_width(s, of_a), lines, depth, from, lines_apart, k_apart);
+        }
+}
+
+static char *shared_block(const packed *s, int64_t p) { return s->shared + packed_bytes(s, s->share_a, s->share_a ? s->panels : s->strips, p - s->from); }
+static int64_t depth_at(const packed *s, int64_t p) { return least(s->depth, s->from + s->span - p); }
+
+static void pack_shared(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    packed *s = ctx;
+    int64_t all = s->share_a ? s->panels : s->strips, first = chunk * LINES, n = least(LINES, all - first);
+    float *wide = s->widens ? cr_cpu_try_take((size_t)wide_bytes(s)) : NULL;
+    if (s->widens && !wide) { atomic_store(&s->failed, true); return; }
+    for (int64_t p = s->from; p < s->from + s->span; p += s->depth) {
+        int64_t k = depth_at(s, p);
+        pack_lines(s, s->share_a, shared_block(s, p) + packed_bytes(s, s->share_a, first, k), first, n, p, k, wide);
+    }
+    cr_cpu_give(wide, (size_t)wide_bytes(s));
+}
+
+/* ---- multiplying ---- */
+
+/* ---- what the kernels fetch meanwhile: the source of what is packed next.  A tile over k numbers has k / 8 turns for each of two places. */
+
+static int64_t turns(int64_t k) { return most(1, k / 8); }
+static int64_t spread(int64_t bytes, int64_t k) { return cr_pieces(bytes, turns(k)); }
+
+/* Of the next strip: whole rows of its columns, two in a panel's time; or, where k lies across, both lines of as many rows as there are turns. */
+static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k, int64_t k_now, cr_ahead next[2]) {
+    const cr_product *w = &s->w;
+    int64_t across = w->b_col * s->size, along = w->b_row * s->size, columns = s->kernels->tile_columns;
+    const char *at = ahead(w->b, strip * columns * across + p * along);
+    next[0] = next[1] = (cr_ahead){0};
+    if (w->b_row == 1) {
+        next[0] = next[1] = (cr_ahead){at, columns / 2, 2 * across, spread(k * along, k_now)};
+        next[1].at += across;
+    } else if (w->b_col == 1) {
+        next[0] = next[1] = (cr_ahead){at, cr_pieces(k, turns(k_now)), turns(k_now) * along, along};
+        next[1].at += columns * across / 2;
+    }
+}
+
+/* Of the next panels: in the time of one now, that is number `done`, one of their rows, or of k. */
+static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t p, int64_t k, int64_t k_now, int64_t done, int64_t panels) {
+    const cr_product *w = &s->w;
+    int64_t across = w->a_row * s->size, along = w->a_col * s->size, rows = least(panels * s->kernels->tile_rows, w->m - first * s->kernels->tile_rows);
+    const char *at = ahead(w->a, first * s->kernels->tile_rows * across + p * along);
+    if (w->a_col == 1) return (cr_ahead){at + done * across, rows - done, across, spread(k * along, k_now)};
+    if (w->a_row == 1 && rows > 0) return (cr_ahead){at + done * along, k - done, along, spread(rows * across, k_now)};
+    return (cr_ahead){0};
+}
+
+/* c's part over strips first .. first + count, or over panels: where the chunk writes and what it adds. */
+typedef struct part { cr_product c; int64_t first, count; char *lines; float *wide; } part;
+
+static cr_product block_of_k(const packed *s, const part *t, int64_t p, int64_t k) {
+    cr_product w = t->c;
+    w.k = k;
+    w.accumulate = p > 0 || w.accumulate;
+    if (p + k < s->w.k) w.bias = NULL;
+    return w;
+}
+
+static void next_strip(const packed *s, cr_product *w) {
+    w->c = (char *)w->c + w->n * s->c_size;
+    if (w->bias) w->bias = ahead(w->bias, w->n * s->c_size);
+}
+
+static void multiply_strips(const packed *s, const part *t, int64_t p, int64_t k) {
+    int64_t columns = s->kernels->tile_columns;
+    cr_product w = block_of_k(s, t, p, k);
+    w.a = shared_block(s, p);
+    w.b = t->lines;
+    for (int64_t i = 0; i < t->count; i++, next_strip(s, &w)) {
+        cr_ahead next[2];                           /* after this chunk comes, here or on another thread, the one behind it */
+        bool last = i + 1 == t->count, deeper = p + k < s->from + s->span;
+        int64_t to = last ? deeper ? p + k : s->from : p;
+        source_of_strip(s, last && deeper ? t->first : t->first + i + 1, to, depth_at(s, to), k, next);
+        pack_lines(s, false, t->lines, t->first + i, 1, p, k, t->wide);
+        w.n = least(columns, t->c.n - i * columns);
+        s->kernels->panels(&w, next);
+    }
+}
+
+static void multiply_panels(const packed *s, const part *t, int64_t p, int64_t k) {
+    int64_t columns = s->kernels->tile_columns;
+    cr_product w = block_of_k(s, t, p, k);
+    w.a = t->lines;
+    pack_lines(s, true, t->lines, t->first, t->count, p, k, t->wide);
+    bool deeper = p + k < s->from + s->span;
+    int64_t bytes = packed_bytes(s, false, 1, k), to = deeper ? p + k : s->from;
+    for (int64_t j = 0; j < s->strips; j++, next_strip(s, &w)) {
+        w.b = shared_block(s, p) + j * bytes;
+        w.n = least(columns, t->c.n - j * columns);
+        cr_ahead next[2] = {{ahead(w.b, bytes), t->count, cr_pieces(bytes, t->count), LINE},
+                            source_of_panels(s, deeper ? t->first : t->first + t->count, to, depth_at(s, to), k, j * t->count, t->count)};
+        s->kernels->panels(&w, next);
+    }
+}
+
+/* Half precision: c as f32 before, and back afterwards. */
+static void half_c(const packed *s, const cr_product *c, float *wide, bool back) {
+    bool bf16 = s->dtype == CR_BF16;
+    uint16_t *half = c->c;
+    for (int64_t i = 0; i < c->m; i++, half += c->c_row, wide += c->n) {
+        if (back) s->isa->half_from_f32(half, wide, c->n, bf16);
+        else s->isa->f32_from_half(wide, half, c->n, bf16);
+    }
+}
+
+/* Bytes of a chunk's scratch: packed lines, a line as f32, c and bias as f32. */
+static int64_t lines_bytes(const packed *s) { return packed_bytes(s, !s->share_a, s->share_a ? 1 : s->block, s->depth); }
+static int64_t scratch_bytes(const packed *s, const cr_product *c) {
+    return lines_bytes(s) + wide_bytes(s) + (s->half_c ? (c->m + 1) * c->n * (int64_t)sizeof(float) : 0);
+}
+
+/* Where a chunk begins.  The last ones are thin, so that threads which do not run alike end together. */
+static int64_t first_line(const packed *s, int64_t chunk) {
+    int64_t thick = least(chunk, s->blocks);
+    return least(thick * s->block + (chunk - thick) * s->tail, s->share_a ? s->strips : s->panels);
+}
+
+static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    packed *s = ctx;
+    part t = {.c = s->w, .first = first_line(s, chunk)};
+    t.count = first_line(s, chunk + 1) - t.first;
+    const int64_t at = t.first * (s->share_a ? s->kernels->tile_columns : s->kernels->tile_rows);
+    int64_t element = s->half_c ? 2 : s->c_size;
+    if (s->share_a) {
+        t.c.n = least(t.count * s->kernels->tile_columns, s->w.n - at);
+        t.c.c = (char *)t.c.c + at * element;
+        if (t.c.bias) t.c.bias = ahead(t.c.bias, at * element);
+    } else {
+        t.c.m = least(t.count * s->kernels->tile_rows, s->w.m - at);
+        t.c.c = (char *)t.c.c + at * t.c.c_row * element;
+    }
+    const cr_product out = t.c;
+    const size_t bytes = (size_t)scratch_bytes(s, &out);
+    t.lines = cr_cpu_try_take(bytes);
+    if (!t.lines) { atomic_store(&s->failed, true); return; }
+    t.wide = (float *)(void *)(t.lines + lines_bytes(s));
+    float *wide_c = t.wide + wide_bytes(s) / (int64_t)sizeof(float), *wide_bias = wide_c + out.m * out.n;
+    if (s->half_c) {
+        if (out.accumulate) half_c(s, &out, wide_c, false);
+        if (out.bias) s->isa->f32_from_half(wide_bias, out.bias, out.n, s->dtype == CR_BF16);
+        t.c.c = wide_c;
+        t.c.c_row = out.n;
+        if (out.bias) t.c.bias = wide_bias;
+    }
+    int64_t p = s->from;
+    do {                                            /* once where k is 0: c is written even so */
+        int64_t k = depth_at(s, p);
+        if (s->share_a) multiply_strips(s, &t, p, k);
+        else multiply_panels(s, &t, p, k);
+        p += k;
+    } while (p < s->from + s->span);
+    if (s->half_c) half_c(s, &out, wide_c, true);
+    cr_cpu_give(t.lines, bytes);
+}
+
+/* ---- the plan: a function of the shape alone ---- */
+
+static void plan(packed *s) {
+    const cr_product *w = &s->w;
+    s->panels = cr_pieces(w->m, s->kernels->tile_rows);
+    s->strips = cr_pieces(w->n, s->kernels->tile_columns);
+    s->share_a = w->m <= FEW_ROWS && w->n > w->m;
+    int64_t all = s->share_a ? s->strips : s->panels;
+    s->block = least(s->share_a ? BLOCK_STRIPS : BLOCK_PANELS, cr_pieces(all, PIECES));
+    s->blocks = most(0, all / s->block - 2);
+    s->tail = cr_pieces(s->block, 3);
+    s->chunks = s->blocks + cr_pieces(all - s->blocks * s->block, s->tail);
+    int64_t blocks = cr_pieces(w->k, s->kernels->depth), per = s->kernels->per, lines = s->share_a ? s->panels : s->strips;
+    s->depth = most(per, cr_pieces(cr_pieces(w->k, blocks), per) * per);
+    int64_t most_blocks = most(1, SHARED_BYTES / packed_bytes(s, s->share_a, lines, s->depth));
+    s->span = s->half_c ? w->k : least(w->k, most_blocks * s->depth);
+}
+
+bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa) {
+    bool half = dtype == CR_F16 || dtype == CR_BF16;
+    const cr_product_kernels *pairs = dtype == CR_BF16 || bf16 ? cr_product_bf16(dtype == CR_F32) : NULL;
+    packed s = {.w = *w, .dtype = dtype, .size = (int64_t)cr_dtype_size(dtype), .c_size = dtype == CR_F64 ? 8 : 4, .isa = isa,
+                .kernels = pairs ? pairs : dtype == CR_F64 ? &isa->f64 : &isa->f32, .widens = !pairs && (half || bf16), .half_c = half};
+    plan(&s);
+    int64_t span = s.span, lines = s.share_a ? s.panels : s.strips;
+    size_t bytes = (size_t)packed_bytes(&s, s.share_a, lines, most(1, span));
+    s.shared = cr_cpu_try_take(bytes);
+    if (!s.shared) return false;
+    do {
+        s.span = least(span, w->k - s.from);
+        if (w->k) cr_pool_run(cr_pieces(lines, LINES), pack_shared, &s);
+        cr_pool_run(s.chunks, multiply_chunk, &s);
+        s.from += s.span;
+    } while (s.from < w->k && !atomic_load(&s.failed));
+    cr_cpu_give(s.shared, bytes);
+    return !atomic_load(&s.failed);
+}
