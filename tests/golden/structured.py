@@ -104,7 +104,8 @@ def unslice(x: Tensor) -> Tensor:
 
 # The functions of tests/ops_cases.h, by their names there.
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
-    "sum_all": torch.sum, "sum_squares": lambda x: (x * x).sum(), "sum_0": lambda x: x.sum(0), "sum_1": lambda x: x.sum(1, keepdim=True), "sum_last": lambda x: x.sum(-1),
+    "sum_all": torch.sum, "sum_squares": lambda x: (x * x).sum(),
+    "sum_0": lambda x: x.sum(0), "sum_1": lambda x: x.sum(1, keepdim=True), "sum_last": lambda x: x.sum(-1),
     "sum_0_2": lambda x: x.sum((2, 0)), "mean_all": torch.mean, "mean_0_2": lambda x: x.mean((0, 2), keepdim=True),
     "max_all": lambda x: x.amax(tuple(range(x.ndim)), keepdim=True), "max_1": lambda x: x.amax(1), "max_last": lambda x: x.amax(-1, keepdim=True),
     "min_all": torch.amin, "min_0_2": lambda x: x.amin((0, 2)),

@@ -36,7 +36,7 @@ static void run_##name(void *y, const void *from, int64_t n) {                  
     T lane[L], tail = (identity);                                                                   \
     int64_t i = 0;                                                                                  \
     for (; i + 4 * L <= n; i += 4 * L) {                                                            \
-        for (int j = 0; j < 4 * V_BYTES; j += 64) __builtin_prefetch((const char *)(x + i) + AHEAD + j);\
+        for (int j = 0; j < 4 * V_BYTES; j += 64) __builtin_prefetch((const char *)(x + i) + AHEAD + j); \
         s0 = op(s0, map(AT(T, VT, x + i)));                                                         \
         s1 = op(s1, map(AT(T, VT, x + i + L)));                                                     \
         s2 = op(s2, map(AT(T, VT, x + i + 2 * L)));                                                 \
@@ -59,11 +59,11 @@ static void columns_##name(void *to, const void *from, int64_t rows, int64_t str
     int64_t r = 0, i, whole = n / L * L;                                                            \
     for (; r + 4 <= rows; r += 4, x += 4 * stride)                                                  \
         for (i = 0; i < whole; i += L) {                                                            \
-            VT a = op(AT(T, VT, x + i), AT(T, VT, x + stride + i)), b = op(AT(T, VT, x + 2 * stride + i), AT(T, VT, x + 3 * stride + i));\
+            VT a = op(AT(T, VT, x + i), AT(T, VT, x + stride + i)), b = op(AT(T, VT, x + 2 * stride + i), AT(T, VT, x + 3 * stride + i)); \
             PUT(T, VT, acc + i, op(AT(T, VT, acc + i), op(a, b)));                                  \
         }                                                                                           \
     for (; r < rows; r++, x += stride)                                                              \
-        for (i = 0; i < whole; i += L) PUT(T, VT, acc + i, op(AT(T, VT, acc + i), AT(T, VT, x + i)));\
+        for (i = 0; i < whole; i += L) PUT(T, VT, acc + i, op(AT(T, VT, acc + i), AT(T, VT, x + i))); \
     for (x = from, r = 0; r < rows; r++, x += stride)                                               \
         for (i = whole; i < n; i++) acc[i] = one(acc[i], x[i]);                                     \
 }
@@ -96,7 +96,7 @@ static int64_t find_##name(const void *from, int64_t n, const void *value) {    
     for (; i < n; i++) if (x[i] == v || (v != v && x[i] != x[i])) return i;                         \
     return n;                                                                                       \
 }                                                                                                   \
-static void arg_##name(bool max, void *to, int64_t *index, const void *from, int64_t first, int64_t rows, int64_t stride, int64_t n) {\
+static void arg_##name(bool max, void *to, int64_t *index, const void *from, int64_t first, int64_t rows, int64_t stride, int64_t n) { \
     T *best = to;                                                                                   \
     const T *x = from;                                                                              \
     for (int64_t r = 0; r < rows; r++)                                                              \
@@ -111,7 +111,7 @@ SEARCH(float, f32)
 SEARCH(double, f64)
 SEARCH(int64_t, i64)
 
-#define OF(lane, squares) {{run_sum_##lane, columns_sum_##lane}, {run_prod_##lane, columns_prod_##lane},\
+#define OF(lane, squares) {{run_sum_##lane, columns_sum_##lane}, {run_prod_##lane, columns_prod_##lane}, \
                   {run_max_##lane, columns_max_##lane}, {run_min_##lane, columns_min_##lane}, {squares, columns_sum_##lane}}
 const struct cr_reducers CR_ISA_NAME(cr_reducers) = {
     .of = {OF(f32, run_squares_f32), OF(f64, run_squares_f64), OF(i64, NULL)}, .find = {find_f32, find_f64, find_i64}, .arg_columns = {arg_f32, arg_f64, arg_i64},
