@@ -1,12 +1,11 @@
-# The front door.  `make demo` and `make test` set up everything themselves: a virtual environment in build/venv with CMake, Ninja
-# and oneDNN by the versions pinned in tools/requirements*.txt, then a build in build/release.  `make help` lists the rest.
+# The front door.  `make demo` and `make test` set up everything themselves: a virtual environment in build/venv with CMake and
+# Ninja by the versions pinned in tools/requirements*.txt, then a build in build/release.  `make help` lists the rest.
 
 PYTHON  ?= python3
 PREFIX  ?= /usr/local
 DESTDIR ?=
 VENV    := build/venv
 BIN     := $(VENV)/bin
-ONEDNN  := $(CURDIR)/$(VENV)/lib
 TESTS   := $(BIN)/python tools/run_tests.py
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -59,7 +58,7 @@ clean:      ## everything that was built; `rm -r build` removes the virtual envi
 build/.venv: tools/requirements.txt
 	@mkdir -p build
 	@$(PYTHON) -m venv $(VENV) || { echo "make: python3 has no working venv module: install python3-venv"; exit 1; }
-	@echo "installing CMake, Ninja and oneDNN into $(VENV)"
+	@echo "installing CMake and Ninja into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
@@ -71,7 +70,7 @@ build/.for-%: tools/requirements-%.txt build/.venv
 # ---- one build folder for each preset; sources added later are found by CMake itself ----
 build/%/build.ninja: build/.venv CMakeLists.txt CMakePresets.json $(wildcard cmake/*)
 	@echo "configuring build/$*"
-	@$(BIN)/cmake --preset $* --fresh -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCHAINRULE_ONEDNN_DIR=$(ONEDNN) >build/configure-$*.log \
+	@$(BIN)/cmake --preset $* --fresh -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja >build/configure-$*.log \
 		|| { cat build/configure-$*.log; exit 1; }
 	@touch $@
 

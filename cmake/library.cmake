@@ -14,9 +14,6 @@ function(chainrule_objects name)
 endfunction()
 
 chainrule_objects(chainrule_objects ${sources})
-if(CHAINRULE_ONEDNN_DIR)
-    target_compile_definitions(chainrule_objects PRIVATE CR_ONEDNN_DIR="${CHAINRULE_ONEDNN_DIR}")
-endif()
 set(objects $<TARGET_OBJECTS:chainrule_objects>)
 
 # The vector kernels once for each instruction set; src/dev/cpu chooses by CPUID when the library is loaded.

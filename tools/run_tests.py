@@ -252,10 +252,6 @@ def stage_isa() -> Total:
     return total
 
 
-def stage_onednn_off() -> Total:
-    return ctest(ROOT / "build" / "release", plain_environment(CHAINRULE_ONEDNN="off"))
-
-
 def stage_mutate() -> Total:
     return run("mutate", [sys.executable, "tools/mutate.py"], plain_environment(), timeout=3000)
 
@@ -272,7 +268,6 @@ STAGES: dict[str, tuple[Callable[[], Total], str]] = {
     "test": (stage_test, "the C tests and the checks in Python: what `make test` runs"),
     "full": (stage_full, "the same with CHAINRULE_TEST_FULL=1"),
     "isa": (stage_isa, "the C tests with each instruction set forced"),
-    "onednn-off": (stage_onednn_off, "the C tests on our own products"),
     "debug": (stage_debug, "the C tests with invariants checked"),
     "address": (stage_address, "the C tests under the address and undefined-behaviour sanitizers"),
     "thread": (stage_thread, "the C tests under the thread sanitizer"),

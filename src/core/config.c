@@ -8,8 +8,7 @@
 static const struct { const char *name, *doc; } switches[] = {
     {"CHAINRULE_DEVICE", "the default device: cpu or ref"},
     {"CHAINRULE_NUM_THREADS", "threads of the pool, at least 1; default: the processors this process may use"},
-    {"CHAINRULE_ISA", "instruction set of the cpu device, at most what the processor has: v2, v3 or v4 (x86-64 levels)"},
-    {"CHAINRULE_ONEDNN", "path of libdnnl.so.3, or off: products run on kernels of our own"},
+    {"CHAINRULE_ISA", "instruction set of the cpu device, at most what the processor has: v2, v3 or v4 (x86-64 levels); given, products of bf16 run in f32"},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches, PREFIX = sizeof "CHAINRULE_" - 1 };
 

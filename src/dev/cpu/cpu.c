@@ -79,7 +79,7 @@ static const char *info(const cr_device *d) {
     const char *ignored = !isa_wanted() ? " (CHAINRULE_ISA is not v2, v3 or v4)" : isa > 0 && cr_config("ISA") && isa < isa_wanted() ? " (CHAINRULE_ISA asks for more)" : "";
     char name[32] = "plain C";
     if (isa) snprintf(name, sizeof name, "x86-64-v%d%s", isa, cr_cpu_bf16() ? " with bf16" : "");
-    snprintf(line, sizeof line, "%s%s, %d thread%s, %s", name, ignored, threads, threads == 1 ? "" : "s", cr_cpu_engine_info());
+    snprintf(line, sizeof line, "%s%s, %d thread%s", name, ignored, threads, threads == 1 ? "" : "s");
     return line;
 }
 

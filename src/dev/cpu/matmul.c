@@ -1,17 +1,15 @@
 /* matmul.c - products of matrices on all threads: cuts c into tiles and gives each tile to one thread.
  *
- * The cut and the kernel are functions of shape, strides, dtype, instruction set and whether oneDNN is there, never of the number
- * of threads: the same bits for any number.  A tile is one one-threaded oneDNN call (large f32 products), or one call of the kernels
- * in matmul_isa.c; packed.c cuts what it packs itself.  f16 and bf16 are added in f32 and rounded once.  Integers wrap; for bool,
- * + is or and * is and. */
+ * The cut and the kernel are functions of shape, strides, dtype and instruction set, never of the number of threads: the same bits
+ * for any number.  A tile is one call of the kernels in matmul_isa.c; packed.c cuts what it packs itself.  f16 and bf16 are added in
+ * f32 and rounded once.  Integers wrap; for bool, + is or and * is and. */
 #include <string.h>
 
 #include "../../core/pool.h"
 #include "cpu.h"
-#include "onednn.h"
 #include "product.h"
 
-typedef enum path { DIRECT, PACKED, ROW, ONEDNN, PLAIN } path;
+typedef enum path { DIRECT, PACKED, ROW, FEW, PLAIN } path;
 typedef struct axis { int64_t size, a, b, c; } axis;           /* of the batch: strides in elements */
 
 typedef struct job {
@@ -31,9 +29,11 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-/* flops, measured on two Zen 5 cores (bench/products): from grain on a second thread pays; from large on oneDNN is faster than our
- * own kernels (5-20 % where b comes from memory), and worth opening; what is larger than 8 x large is cut into more than 8 tiles. */
+/* flops, measured on two Zen 5 cores (bench/products): from grain on a second thread pays; what is larger than 8 x large is cut into
+ * more than 8 tiles. */
 static const double grain = 1 << 20, large = 1 << 27;
+
+enum { FEW_ROWS = 13 };                             /* so many are done before b is packed */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -80,22 +80,6 @@ static void product_plain(const cr_product *w, cr_dtype dt) {
 /* Of a row of b in whole vectors. */
 static int64_t packed_width(int64_t n, const cr_product_kernels *kernels) { return (n + kernels->tile_columns - 1) / kernels->tile_columns * kernels->tile_columns; }
 
-static void add_bias(float *c, const cr_product *w) {
-    const float *bias = w->bias;
-    for (int64_t i = 0; i < w->m; i++, c += w->c_row)
-        for (int64_t j = 0; j < w->n; j++) c[j] += bias[j];
-}
-
-static bool product_onednn(const cr_product *w) {
-    cr_onednn_product p = {.m = w->m, .n = w->n, .k = w->k, .a = w->a, .b = w->b, .c = w->c, .c_stride = w->c_row,
-                           .a_transposed = w->a_col != 1, .b_transposed = w->b_col != 1, .beta = w->accumulate ? 1 : 0};
-    p.a_stride = p.a_transposed ? w->a_col : w->a_row;
-    p.b_stride = p.b_transposed ? w->b_col : w->b_row;
-    if (!cr_onednn_sgemm(&p)) return false;
-    if (w->bias) add_bias(w->c, w);
-    return true;
-}
-
 /* b is packed first where its columns do not lie contiguous: small, so as a whole. */
 static void product_direct(const cr_product *w, const cr_product_kernels *kernels, void *scratch) {
     cr_product p = *w;
@@ -114,7 +98,7 @@ static bool product(const cr_product *w, const job *j, void *scratch) {
         case DIRECT: product_direct(w, kernels, scratch); return true;
         case PACKED: return cr_packed_product(w, j->dtype, j->bf16, j->isa);
         case ROW: kernels->row(w); return true;
-        case ONEDNN: return product_onednn(w);
+        case FEW: kernels->few(w); return true;
         case PLAIN: break;
     }
     product_plain(w, j->dtype);
@@ -220,13 +204,6 @@ static void read_shapes(job *j, cr_tensor *c, const cr_tensor *a, const cr_tenso
     }
 }
 
-/* oneDNN wants one unit stride in each matrix and rows that do not overlap. */
-__attribute__((unused)) static bool fits_onednn(const cr_product *w) {
-    bool a = (w->a_col == 1 && w->a_row >= w->k) || (w->a_row == 1 && w->a_col >= w->m);
-    bool b = (w->b_col == 1 && w->b_row >= w->n) || (w->b_row == 1 && w->b_col >= w->k);
-    return a && b && w->c_row >= w->n;
-}
-
 /* How many tiles a product of so many flops, with so many results, makes: eight, but more of large ones while tiles stay wide. */
 static int64_t pieces_of(double flops, int64_t results) {
     if (flops < 8 * grain) return most(1, (int64_t)(flops / grain));
@@ -265,6 +242,7 @@ static path choose_path(const job *j) {
     const cr_product *w = &j->one;
     if (cr_dtype_kind(j->dtype) != CR_KIND_FLOAT) return PLAIN;
     if (w->m == 1 && !is_half(j->dtype) && !j->bf16) return ROW;
+    if (w->m <= FEW_ROWS && w->k >= 64 && w->a_col == 1 && w->b_row == 1 && w->b_col != 1 && !is_half(j->dtype) && !j->bf16) return FEW;
     if (suits_direct(j)) return DIRECT;
     return PACKED;
 }
