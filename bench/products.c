@@ -1,7 +1,7 @@
 /* products.c - GFLOP/s of f32 products and attention at the shapes that matter, with oneDNN and with our own kernels, one thread and
  * all of them; each result is spot-checked against double, and set beside what one register tile reaches from the L1 cache.
  * Weights are cold, as in a training step: each run takes the next of several copies of b.
- * use: products [--quick] [--only PART] [threads ...] */
+ * use: products [--quick] [--json] [--only PART] [threads ...] */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 typedef struct shape { const char *what; int64_t m, n, k; char layout[3]; } shape;      /* layout: N as written, T transposed in memory */
 static const shape shapes[] = {
-    {"tiny", 4, 4, 4, "NN"}, {"small", 16, 16, 16, "NN"}, {"small", 32, 32, 32, "NN"}, {"small", 64, 64, 64, "NN"}, {"small", 64, 64, 64, "NT"}, {"small", 128, 128, 128, "NN"},
+    {"small", 64, 64, 64, "NN"}, {"small", 64, 64, 64, "NT"}, {"small", 128, 128, 128, "NN"}, {"few rows", 4, 3072, 768, "NT"}, {"few rows", 13, 768, 768, "NT"},
     {"square", 256, 256, 256, "NN"}, {"square", 512, 512, 512, "NN"}, {"square", 1024, 1024, 1024, "NN"}, {"square", 2048, 2048, 2048, "NN"},
     {"GPT-2: qkv", 256, 2304, 768, "NT"}, {"GPT-2: out", 256, 768, 768, "NT"}, {"GPT-2: up", 256, 3072, 768, "NT"}, {"GPT-2: down", 256, 768, 3072, "NT"}, {"GPT-2: head", 256, 50257, 768, "NT"},
     {"GPT-2: dX qkv", 256, 768, 2304, "NN"}, {"GPT-2: dX out", 256, 768, 768, "NN"}, {"GPT-2: dX up", 256, 768, 3072, "NN"}, {"GPT-2: dX down", 256, 3072, 768, "NN"}, {"GPT-2: dX head", 256, 768, 50257, "NN"},
@@ -27,7 +27,7 @@ static const shape shapes[] = {
     {"char 384: dX up", 2048, 384, 1536, "NN"}, {"char 384: dX head", 2048, 384, 65, "NN"}, {"char 384: dW up", 1536, 384, 2048, "TN"}, {"char 384: dW down", 384, 1536, 2048, "TN"}, {"char 384: dW out", 384, 384, 2048, "TN"},
     {"one row", 1, 50257, 768, "NT"}, {"one row", 1, 3072, 768, "NN"},
 };
-static bool quick;
+static bool quick, json;
 static const char *only;                            /* rows whose name holds this */
 
 static cr_tensor *random_matrix(int64_t copies, int64_t rows, int64_t columns) {
@@ -125,17 +125,17 @@ typedef struct result { double rate[ENGINES], peak; } result;
 
 static result measure(const shape *s) {
     double flops = 2.0 * (double)s->m * (double)s->n * (double)s->k, budget = quick ? 0.1 : 1;
-    int64_t copies = (int64_t)fmax(1, fmin(8, 64e6 / (double)(s->n * s->k))), runs = (int64_t)fmax(1, 2e6 / flops);
+    int64_t copies = (int64_t)fmax(1, fmin(64, 20e6 / (double)(s->n * s->k))), runs = (int64_t)fmax(1, 2e6 / flops);
     cr_tensor *sa = random_matrix(1, s->m, s->k), *sb = random_matrix(copies, s->k, s->n), *sc = random_matrix(1, s->m, s->n);
     cr_tensor a = matrix(sa, 0, s->m, s->k, s->layout[0] == 'T'), c = matrix(sc, 0, s->m, s->n, false), b;
     bool engines[ENGINES] = {true, cr_onednn_ready(), true};
     double start = cr_os_seconds();
     result best = {{0}, 0};
     for (int64_t i = 0; i < 4 || cr_os_seconds() - start < budget; i++) {
-        b = matrix(sb, i % copies, s->k, s->n, s->layout[1] == 'T');
         best.peak = fmax(best.peak, peak());
-        for (int e = 0; e < ENGINES; e++) {
+        for (int e = 0; e < ENGINES; e++) {         /* each meets a b that the one before it has not just read */
             if (!engines[e]) continue;
+            b = matrix(sb, (i * ENGINES + e) % copies, s->k, s->n, s->layout[1] == 'T');
             double t = cr_os_seconds();
             for (int64_t r = 0; r < runs; r++) multiply(e, s, &c, &a, &b);
             best.rate[e] = fmax(best.rate[e], flops * (double)runs / (cr_os_seconds() - t) * 1e-9);
@@ -144,6 +144,25 @@ static result measure(const shape *s) {
     }
     cr_release(sa); cr_release(sb); cr_release(sc);
     return best;
+}
+
+/* Cubes of 4 to 48 on one thread, through the kernel itself: seconds of ours and of dnnl_sgemm. */
+static void cube(int64_t n) {
+    static _Alignas(64) float a[48 * 48], b[48 * 48], c[48 * 48];
+    const cr_product_kernels *kernels = &cr_product_best()->f32;
+    const cr_product p = {.m = n, .n = n, .k = n, .a = a, .b = b, .c = c, .a_row = n, .a_col = 1, .b_row = n, .b_col = 1, .c_row = n};
+    double ours = 1e9, theirs = 1e9, runs = 4e5 / (double)(n * n);
+    for (int i = 0; i < (quick ? 20 : 100); i++) {
+        double t = cr_os_seconds();
+        for (double r = 0; r < runs; r++) kernels->direct(&p);
+        ours = fmin(ours, (cr_os_seconds() - t) / ceil(runs));
+        const cr_onednn_product q = {.m = n, .n = n, .k = n, .a = a, .b = b, .c = c, .a_stride = n, .b_stride = n, .c_stride = n};
+        t = cr_os_seconds();
+        for (double r = 0; r < runs && cr_onednn_ready(); r++) cr_onednn_sgemm(&q);
+        theirs = fmin(theirs, (cr_os_seconds() - t) / ceil(runs));
+    }
+    if (json) printf("{\"name\":\"cube\",\"n\":%lld,\"ours_ns\":%.4g,\"sgemm_ns\":%.4g},\n", (long long)n, ours * 1e9, cr_onednn_ready() ? theirs * 1e9 : 0);
+    else printf("  cube of %lld, one thread: %.0f ns, dnnl_sgemm %.0f ns (%.2fx)\n", (long long)n, ours * 1e9, theirs * 1e9, ours / theirs);
 }
 
 static void attention(int64_t heads, int64_t T, int64_t D) {
@@ -164,9 +183,10 @@ static void attention(int64_t heads, int64_t T, int64_t D) {
 
 static void run(int threads) {
     if (cr_set_num_threads(threads)) { fprintf(stderr, "products: %s\n", cr_error()); exit(2); }
-    cr_onednn_ready();
-    printf("%s; GFLOP/s and the share of the peak (a loop of multiply-adds in the same run; bf16: of twice that)\n", cr_device_info(cr_cpu()));
-    printf("  %-18s %18s %5s %14s %14s %14s\n", "", "m x n x k", "peak", "ours", "dnnl_sgemm", "bf16");
+    if (json) printf("{\"info\":\"%s\",\"threads\":%d,\"rows\":[\n", cr_device_info(cr_cpu()), threads);
+    else printf("%s; GFLOP/s and the share of the peak (a loop of multiply-adds in the same run; bf16: of twice that)\n", cr_device_info(cr_cpu()));
+    if (!json) printf("  %-18s %18s %5s %14s %14s %14s\n", "", "m x n x k", "peak", "ours", "dnnl_sgemm", "bf16");
+    for (int64_t n = 4; n <= 48 && !only; n += 4) cube(n);
     double sum[2] = {0}, least[2] = {9, 9};
     int count = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -176,7 +196,8 @@ static void run(int threads) {
         snprintf(size, sizeof size, "%lldx%lldx%lld %s", (long long)s->m, (long long)s->n, (long long)s->k, s->layout);
         result r = measure(s);
         double f32 = r.rate[OURS] / r.peak, bf16 = r.rate[BF16] / r.peak / 2;
-        printf("  %-18s %18s %5.0f %6.1f (%3.0f %%) %6.1f (%3.0f %%) %6.1f (%3.0f %%)\n", s->what, size, r.peak, r.rate[OURS], 100 * f32, r.rate[SGEMM],
+        if (json) printf("{\"name\":\"%s\",\"size\":\"%s\",\"peak\":%.4g,\"ours\":%.4g,\"sgemm\":%.4g,\"bf16\":%.4g},\n", s->what, size, r.peak, r.rate[OURS], r.rate[SGEMM], r.rate[BF16]);
+        else printf("  %-18s %18s %5.0f %6.1f (%3.0f %%) %6.1f (%3.0f %%) %6.1f (%3.0f %%)\n", s->what, size, r.peak, r.rate[OURS], 100 * f32, r.rate[SGEMM],
                100 * r.rate[SGEMM] / r.peak, r.rate[BF16], 100 * bf16);
         fflush(stdout);
         if (strncmp(s->what, "square", 6) && strncmp(s->what, "GPT-2", 5)) continue;
@@ -184,9 +205,10 @@ static void run(int threads) {
         least[0] = fmin(least[0], f32); least[1] = fmin(least[1], bf16);
         count++;
     }
-    if (count) printf("  squares and GPT-2, geometric mean (least): f32 %.1f %% (%.1f %%), bf16 %.1f %% (%.1f %%)\n", 100 * exp(sum[0] / count), 100 * least[0],
+    if (json) printf("{\"name\":\"mean\",\"f32\":%.4g,\"bf16\":%.4g,\"least_f32\":%.4g,\"least_bf16\":%.4g}]}\n", exp(sum[0] / count), exp(sum[1] / count), least[0], least[1]);
+    else if (count) printf("  squares and GPT-2, geometric mean (least): f32 %.1f %% (%.1f %%), bf16 %.1f %% (%.1f %%)\n", 100 * exp(sum[0] / count), 100 * least[0],
                       100 * exp(sum[1] / count), 100 * least[1]);
-    if (only) return;
+    if (only || json) return;
     attention(48, 64, 64);
     attention(48, 64, 32);
     attention(48, 1024, 64);
@@ -196,6 +218,7 @@ int main(int argc, char **argv) {
     int given = 0;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--quick")) quick = true;
+        else if (!strcmp(argv[i], "--json")) json = true;
         else if (!strcmp(argv[i], "--only") && i + 1 < argc) only = argv[++i];
         else { run(atoi(argv[i])); given++; }
     }

@@ -3,7 +3,7 @@
 
 use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...]
 
-Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, dispatch, chain, size.
+Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, chain, size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "attention", "dispatch", "chain", "size")
+PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "chain", "size")
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
 
@@ -263,6 +263,28 @@ class Bench:
             worst = max(a[name]["min_ms"] / b[name]["min_ms"] for name in a if name.endswith("backward"))
             self.say(f"Forward and backward, the worst length: {verdict(worst, 0.6)}.", "")
 
+    # ---- products beside the peak of the machine
+
+    def products(self) -> None:
+        self.say("## Products and the peak", "", "GFLOP/s, the best of interleaved runs, and the share of what a loop of multiply-adds reaches in the same run")
+        self.say("(bf16: of twice that). N: as written, T: transposed in memory.", "")
+        got = run_json([BUILD / "bench" / "products", "--json", *(["--quick"] if self.quick else []), self.threads], self.threads)
+        if not got:
+            return
+        self.data["products"] = got
+        share = lambda rate, peak: f"{rate:.0f} ({100 * rate / peak:.0f} %)" if rate else ""
+        rows = []
+        for r in (r for r in got["rows"] if "size" in r):
+            rows.append([r["name"], r["size"], f"{r['peak']:.0f}", share(r["ours"], r["peak"]), share(r["sgemm"], r["peak"]), share(r["bf16"], 2 * r["peak"])])
+        self.say(table(["product", "m x n x k", "peak", "f32", "dnnl_sgemm", "bf16"], rows), "")
+        mean = got["rows"][-1]
+        for kind in ("f32", "bf16"):
+            self.say(f"Squares and GPT-2, {kind}: geometric mean {100 * mean[kind]:.1f} %, least {100 * mean[f'least_{kind}']:.1f} %.", "")
+        small = [r for r in got["rows"] if r["name"] == "cube" and r["sgemm_ns"]]
+        cubes = [[str(r["n"]), f"{r['ours_ns']:.0f}", f"{r['sgemm_ns']:.0f}", f"{r['ours_ns'] / r['sgemm_ns']:.2f}x"] for r in small]
+        if cubes:
+            self.say(table(["cube, one thread", "ns", "dnnl_sgemm ns", "ratio"], cubes), "")
+
     # ---- small ops, a deep graph, size
 
     def dispatch(self) -> None:
@@ -328,8 +350,8 @@ def main() -> int:
     b.say(f"Made by `{command}`; load average before: {load:.1f}{' - NOT A QUIET MACHINE' if load > 0.7 else ''}.", "")
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
-    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "dispatch": b.dispatch,
-                "chain": b.chain, "size": b.size}
+    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "products": b.products,
+                "dispatch": b.dispatch, "chain": b.chain, "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()

@@ -1,4 +1,4 @@
-/* test_matmul.c - the cpu device's products against plain loops in double: sizes, strides, dtypes, engines, instruction sets, threads. */
+/* test_matmul.c - the cpu device's products against plain loops in double: sizes, strides, dtypes, bf16, instruction sets, threads. */
 #include "box.h"
 
 #include <float.h>
@@ -126,7 +126,7 @@ static void try_product(trial t, int la, int lb, int lc) {
 
 static const int64_t small[][3] = {
     {1, 1, 1}, {1, 7, 5}, {7, 1, 5}, {5, 3, 0}, {1, 3, 0}, {0, 3, 4}, {3, 0, 4}, {2, 3, 1}, {4, 4, 4}, {13, 17, 19}, {14, 32, 16}, {15, 33, 31},
-    {29, 64, 47}, {64, 64, 64}, {65, 67, 129}, {100, 1, 1000}, {1, 513, 257}, {1, 70, 4001}, {97, 101, 103}, {6, 700, 1100}, {20, 1500, 70}, {131, 257, 300},
+    {29, 64, 47}, {64, 64, 64}, {65, 67, 129}, {100, 1, 1000}, {1, 513, 257}, {1, 70, 4001}, {97, 101, 103}, {6, 700, 1100}, {20, 1500, 70}, {131, 257, 300}, {13, 33, 97}, {3, 6, 130},
 };
 
 TEST(matmul_small_float) {
@@ -234,7 +234,7 @@ TEST(matmul_integers) {
         }
 }
 
-/* Large enough for tiles, for oneDNN, for parts of k; and rows that overlap, which oneDNN does not take. */
+/* Large enough for tiles, for packing, for oneDNN, for parts of k; and rows that overlap, which oneDNN does not take. */
 static void large_products(const char *note) {
     static const int64_t large[][3] = {{512, 521, 512}, {256, 640, 1000}, {300, 1030, 700}, {640, 100, 1300}, {3, 5, 40000}, {1, 1, 300000}, {40, 50, 20001}, {1, 3001, 700}};
     box_state = test_seed();

@@ -1,9 +1,8 @@
 /* matmul.c - products of matrices on all threads: cuts c into tiles and gives each tile to one thread.
  *
  * The cut and the kernel are functions of shape, strides, dtype, instruction set and whether oneDNN is there, never of the number
- * of threads: the same bits for any number.  A tile is one one-threaded oneDNN call (large f32 products), or one call of the kernels
- * in matmul_isa.c; packed.c cuts what it packs itself.  f16 and bf16 are added in f32 and rounded once.  Integers wrap; for bool,
- * + is or and * is and. */
+ * of threads: the same bits for any number.  A tile is one one-threaded oneDNN call, or one call of the kernels in matmul_isa.c;
+ * packed.c cuts what it packs itself.  f16 and bf16 are added in f32 and rounded once.  Integers wrap; for bool, + is or and * is and. */
 #include <string.h>
 
 #include "../../core/pool.h"
@@ -11,7 +10,7 @@
 #include "onednn.h"
 #include "product.h"
 
-typedef enum path { DIRECT, PACKED, ROW, ONEDNN, PLAIN } path;
+typedef enum path { DIRECT, PACKED, ROW, FEW, ONEDNN, PLAIN } path;
 typedef struct axis { int64_t size, a, b, c; } axis;           /* of the batch: strides in elements */
 
 typedef struct job {
@@ -31,9 +30,12 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-/* flops, measured on two Zen 5 cores (bench/products): from grain on a second thread pays; from large on oneDNN is faster than our
- * own kernels (5-20 % where b comes from memory), and worth opening; what is larger than 8 x large is cut into more than 8 tiles. */
+/* flops, measured on two Zen 5 cores (bench/products): from grain on a second thread pays; from large on oneDNN is worth opening;
+ * what is larger than 8 x large is cut into more than 8 tiles. */
 static const double grain = 1 << 20, large = 1 << 27;
+
+enum { FEW_ROWS = 13,                               /* so many are done before b is packed */
+       ONEDNN_ROWS = 2304, ONEDNN_COLUMNS = 768 };  /* of c at most: where oneDNN is the faster (3-6 %, up to 15 % for long k) */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -114,6 +116,7 @@ static bool product(const cr_product *w, const job *j, void *scratch) {
         case DIRECT: product_direct(w, kernels, scratch); return true;
         case PACKED: return cr_packed_product(w, j->dtype, j->bf16, j->isa);
         case ROW: kernels->row(w); return true;
+        case FEW: kernels->few(w); return true;
         case ONEDNN: return product_onednn(w);
         case PLAIN: break;
     }
@@ -220,11 +223,13 @@ static void read_shapes(job *j, cr_tensor *c, const cr_tensor *a, const cr_tenso
     }
 }
 
-/* oneDNN wants one unit stride in each matrix and rows that do not overlap. */
-__attribute__((unused)) static bool fits_onednn(const cr_product *w) {
+/* oneDNN wants one unit stride in each matrix and rows that do not overlap.  It is the faster for gradients, whose b lies as it is
+ * read, and not too large a result. */
+static bool suits_onednn(const job *j) {
+    const cr_product *w = &j->one;
     bool a = (w->a_col == 1 && w->a_row >= w->k) || (w->a_row == 1 && w->a_col >= w->m);
-    bool b = (w->b_col == 1 && w->b_row >= w->n) || (w->b_row == 1 && w->b_col >= w->k);
-    return a && b && w->c_row >= w->n;
+    return j->dtype == CR_F32 && !j->bf16 && a && w->b_col == 1 && w->b_row >= w->n && w->c_row >= w->n && flops_of(w) >= large &&
+           w->m <= ONEDNN_ROWS && w->n <= ONEDNN_COLUMNS;
 }
 
 /* How many tiles a product of so many flops, with so many results, makes: eight, but more of large ones while tiles stay wide. */
@@ -265,8 +270,9 @@ static path choose_path(const job *j) {
     const cr_product *w = &j->one;
     if (cr_dtype_kind(j->dtype) != CR_KIND_FLOAT) return PLAIN;
     if (w->m == 1 && !is_half(j->dtype) && !j->bf16) return ROW;
-    if (suits_direct(j)) return DIRECT;
-    return PACKED;
+    if (w->m <= FEW_ROWS && w->k >= 64 && w->a_col == 1 && w->b_row == 1 && w->b_col != 1 && !is_half(j->dtype) && !j->bf16) return FEW;
+    if (suits_onednn(j) && cr_onednn_ready()) return ONEDNN;
+    return suits_direct(j) ? DIRECT : PACKED;
 }
 
 static size_t scratch_of(const job *j) {

@@ -6,7 +6,7 @@
 #include "product.h"
 #include "product_vec.h"
 
-enum { DEPTH_BYTES = (CR_ISA == 4 ? 32 : 16) << 10 };          /* of a strip of b, for L1 */
+enum { DEPTH_BYTES = (CR_ISA == 4 ? 48 : 16) << 10 };          /* of a strip of b, for L1 */
 
 #define PER 1
 #define MULTIPLY_ADD(s, x, y) ((s) + (x) * (y))
@@ -33,6 +33,15 @@ enum { DEPTH_BYTES = (CR_ISA == 4 ? 32 : 16) << 10 };          /* of a strip of 
 #include "product_kernels.h"
 
 /* ---- f16 and bf16 */
+
+static void bf16_rounded(float *dst, const float *src, int64_t n) {
+    const uint32_t *s = (const uint32_t *)(const void *)src;
+    uint32_t *d = (uint32_t *)(void *)dst;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u = s[i], even = u + 0x7fff + (u >> 16 & 1), nan = u | 0x400000;
+        d[i] = ((u & 0x7fffffff) > 0x7f800000 ? nan : even) & 0xffff0000;
+    }
+}
 
 static void f32_from_half(float *dst, const uint16_t *src, int64_t n, bool bf16) {
     int64_t i = 0;
@@ -65,7 +74,7 @@ static void half_from_f32(uint16_t *dst, const float *src, int64_t n, bool bf16)
 extern const cr_product_isa CR_ISA_NAME(cr_product);
 const cr_product_isa CR_ISA_NAME(cr_product) = {
     .isa = CR_ISA,
-    .f32 = {direct_f32, row_f32, pack_f32, panels_f32, ROWS, COLUMNS_f32, PANEL_f32, DEPTH_BYTES / (int)sizeof(float) / COLUMNS_f32, 1, sizeof(float)},
-    .f64 = {direct_f64, row_f64, pack_f64, panels_f64, ROWS, COLUMNS_f64, PANEL_f64, DEPTH_BYTES / (int)sizeof(double) / COLUMNS_f64, 1, sizeof(double)},
-    .f32_from_half = f32_from_half, .half_from_f32 = half_from_f32
+    .f32 = {direct_f32, row_f32, few_f32, pack_f32, panels_f32, ROWS, COLUMNS_f32, PANEL_f32, DEPTH_BYTES / (int)sizeof(float) / COLUMNS_f32, 1, sizeof(float)},
+    .f64 = {direct_f64, row_f64, few_f64, pack_f64, panels_f64, ROWS, COLUMNS_f64, PANEL_f64, DEPTH_BYTES / (int)sizeof(double) / COLUMNS_f64, 1, sizeof(double)},
+    .bf16_rounded = bf16_rounded, .f32_from_half = f32_from_half, .half_from_f32 = half_from_f32
 };

@@ -43,9 +43,10 @@ static int64_t wide_bytes(const packed *s) { return s->widens ? s->kernels->tile
 
 static void widen_row(const packed *s, float *to, const void *from, int64_t n, int64_t step) {
     bool bf16 = s->dtype == CR_BF16;
-    if (s->dtype == CR_F32) for (int64_t i = 0; i < n; i++) to[i] = cr_bf16_to_f32(cr_f32_to_bf16(((const float *)from)[i * step]));
-    else if (step == 1) s->isa->f32_from_half(to, from, n, bf16);
-    else for (int64_t i = 0; i < n; i++) s->isa->f32_from_half(to + i, (const uint16_t *)from + i * step, 1, bf16);
+    for (int64_t i = 0, some = step == 1 ? n : 1; i < n; i += some) {
+        if (s->dtype == CR_F32) s->isa->bf16_rounded(to + i, (const float *)from + i * step, some);
+        else s->isa->f32_from_half(to + i, (const uint16_t *)from + i * step, some, bf16);
+    }
 }
 
 /* n lines of k numbers as f32, packed without gaps in the order they lie in memory; *across, *along: the new strides. */

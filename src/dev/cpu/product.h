@@ -28,6 +28,7 @@ typedef struct cr_ahead { const char *at; int64_t panels, panel, step; } cr_ahea
 typedef struct cr_product_kernels {
     void (*direct)(const cr_product *p);            /* b_col must be 1; packs nothing: for small products, and where m is small */
     void (*row)(const cr_product *p);               /* m must be 1 */
+    void (*few)(const cr_product *p);               /* a_col and b_row must be 1: for few rows, b's columns read where they lie */
     void (*pack)(void *to, int64_t width, int64_t n, int64_t k, const void *from, int64_t across, int64_t along);
                                                     /* to[p * width + j] = from[j * across + p * along]: j < n, p < k; zeros for n <= j < width (whole
                                                        vectors, aligned) */
@@ -42,6 +43,7 @@ typedef struct cr_product_kernels {
 typedef struct cr_product_isa {
     int isa;
     cr_product_kernels f32, f64;
+    void (*bf16_rounded)(float *dst, const float *src, int64_t n);                      /* to bf16 and back */
     void (*f32_from_half)(float *dst, const uint16_t *src, int64_t n, bool bf16);
     void (*half_from_f32)(uint16_t *dst, const float *src, int64_t n, bool bf16);       /* to nearest, ties to even */
 } cr_product_isa;

@@ -154,6 +154,42 @@ static void NAME(row_of_columns)(const cr_product *w) {
     }
 }
 
+/* 4 x 4 dot products of contiguous rows of a and columns of b: where a has few rows, b is read once and never packed. */
+static void NAME(few_dots)(REAL out[4][4], const REAL *a, int64_t a_row, const REAL *b, int64_t b_col, int64_t k) {
+    VEC sum[4][4] = {{{0}}};
+    for (int64_t p = 0; p < k; p += LANES) {
+        const int64_t n = k - p < LANES ? k - p : LANES;
+        VEC x[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) x[i] = NAME(load)(a + i * a_row + p, n < LANES, n);
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            const VEC y = NAME(load)(b + j * b_col + p, n < LANES, n);
+            __builtin_prefetch(b + (j + 4) * b_col + p);        /* the next columns: memory is what this waits for */
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) sum[i][j] += x[i] * y;
+        }
+    }
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++) out[i][j] = NAME(sum_lanes)(sum[i][j]);
+}
+
+static void NAME(few)(const cr_product *w) {
+    const REAL *bias = w->bias;
+    for (int64_t j = 0; j < w->n; j += 4)
+        for (int64_t i = 0; i < w->m; i += 4) {
+            int64_t rows = w->m - i < 4 ? w->m - i : 4, columns = w->n - j < 4 ? w->n - j : 4;
+            REAL dot[4][4], *c = (REAL *)w->c + i * w->c_row + j;
+            const REAL *a = (const REAL *)w->a + i * w->a_row, *b = (const REAL *)w->b + j * w->b_col;
+            if (rows == 4 && columns == 4) NAME(few_dots)(dot, a, w->a_row, b, w->b_col, w->k);
+            else for (int64_t r = 0; r < rows; r++)
+                for (int64_t s = 0; s < columns; s++) NAME(dots)(1, &dot[r][s], a + r * w->a_row, b + s * w->b_col, w->b_col, w->k);
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t s = 0; s < columns; s++)
+                    c[r * w->c_row + s] = (w->accumulate ? c[r * w->c_row + s] : 0) + (dot[r][s] + (bias ? bias[j + s] : 0));
+        }
+}
+
 static void NAME(row)(const cr_product *w) {
     if (w->b_col == 1 && !(w->b_row == 1 && w->a_col == 1)) { NAME(row_of_rows)(w); return; }
     if (w->b_row == 1 && w->a_col == 1) { NAME(row_of_columns)(w); return; }
