@@ -128,10 +128,8 @@ static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from,
     double sum_v = 0, sum_vh = 0;
 #define G_AT fetch_part(g + i, left, 0)
 #define V_AT (w ? load_part(g + i, left, 0) * load_part(w + i, left, 0) : load_part(g + i, left, 0))
-    if (dw && db)
-        EACH(n, vec gi = G_AT; store_part(dw + i, load_part(dw + i, left, 0) + gi * H_AT, left); store_part(db + i, load_part(db + i, left, 0) + gi, left));
-    else if (dw) EACH(n, store_part(dw + i, load_part(dw + i, left, 0) + G_AT * H_AT, left));
-    else if (db) EACH(n, store_part(db + i, load_part(db + i, left, 0) + G_AT, left));
+    if (dw) EACH(n, store_part(dw + i, load_part(dw + i, left, 0) + G_AT * H_AT, left));
+    if (db) EACH(n, store_part(db + i, load_part(db + i, left, 0) + G_AT, left));
     if (!dx) return;
     if (mean_at) SUM_PIECES(sum_v, n, V_AT);
     SUM_PIECES(sum_vh, n, V_AT * H_AT);
