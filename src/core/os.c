@@ -131,12 +131,12 @@ void cr_os_at_fork_child(void (*fn)(void)) { (void)pthread_atfork(NULL, NULL, fn
 
 static pthread_key_t exit_key;
 static void (*exit_fn)(void);
-static void run_at_exit(void *set) { (void)set; exit_fn(); }
+static void run_at_exit(void *set) { (void)set; __atomic_load_n(&exit_fn, __ATOMIC_RELAXED)(); }
 static void make_exit_key(void) { (void)pthread_key_create(&exit_key, run_at_exit); }
 
 void cr_os_at_thread_exit(void (*fn)(void)) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    exit_fn = fn;
+    __atomic_store_n(&exit_fn, fn, __ATOMIC_RELAXED);           /* every thread stores the same */
     pthread_once(&once, make_exit_key);
     (void)pthread_setspecific(exit_key, &exit_key);
 }

@@ -323,7 +323,6 @@ cr_status cr_cpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, co
 
 #if defined(__x86_64__)
 extern const cr_product_isa cr_product_v2, cr_product_v3, cr_product_v4;
-extern const cr_product_kernels *cr_product_pairs(bool from_f32);          /* matmul_bf16.c */
 static const cr_product_isa *const sets[] = {&cr_product_v2, &cr_product_v3, &cr_product_v4};
 #else
 extern const cr_product_isa cr_product_v0;

@@ -22,7 +22,6 @@ enum { DEPTH = 512 };                               /* of k: a strip of 32 KiB *
 /* ---- packing: 32 bits hold x[p] (low) and x[p + 1] */
 
 typedef __m512i_u pairs_at __attribute__((may_alias));
-typedef __m256i_u halves_at __attribute__((may_alias));
 
 /* The first n of 32 numbers in a row, 16 pairs. */
 static ALWAYS_INLINE vec along_f32(const void *from, int64_t at, int64_t n) {
@@ -112,5 +111,4 @@ PACK(bf16)
 #define KERNELS(pack_it) {.pack = pack_it, .panels = panels_f32, .tile_rows = ROWS, .tile_columns = COLUMNS_f32, .panel_width = PANEL_f32, .depth = DEPTH, .per = 2, .size = 4}
 static const cr_product_kernels from_f32 = KERNELS(pack_f32), from_bf16 = KERNELS(pack_bf16);
 
-const cr_product_kernels *cr_product_pairs(bool f32);
 const cr_product_kernels *cr_product_pairs(bool f32) { return f32 ? &from_f32 : &from_bf16; }

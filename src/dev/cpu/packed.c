@@ -23,7 +23,7 @@ typedef struct packed {
     bool widens, half_c;                            /* operands, c and bias pass through f32 */
     bool share_a;
     int64_t panels, strips;                         /* of a; of b */
-    int64_t block, blocks, tail, chunks;              /* what chunks take of the operand that is not shared: `blocks` of them a block, the last a tail each */
+    int64_t block, blocks, tail, chunks;            /* what chunks take of the operand that is not shared: `blocks` of them a block, the last a tail each */
     int64_t depth, from, span;                      /* of k: a block; what is packed now */
     char *shared;                                   /* for each block of k its panels or strips */
     atomic_bool failed;
@@ -89,8 +89,6 @@ static void pack_shared(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(wide, (size_t)wide_bytes(s));
 }
 
-/* ---- multiplying ---- */
-
 /* ---- what the kernels fetch meanwhile: the source of what is packed next.  A tile over k numbers has k / 8 turns for each of two places. */
 
 static int64_t turns(int64_t k) { return most(1, k / 8); }
@@ -120,6 +118,8 @@ static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t p, int6
     if (w->a_row == 1 && rows > 0) return (cr_ahead){at + done * along, k - done, along, spread(rows * across, k_now)};
     return (cr_ahead){0};
 }
+
+/* ---- multiplying ---- */
 
 /* c's part over strips first .. first + count, or over panels: where the chunk writes and what it adds. */
 typedef struct part { cr_product c; int64_t first, count; char *lines; float *wide; } part;

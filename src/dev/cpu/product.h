@@ -55,6 +55,7 @@ int cr_product_prefer(int isa);                     /* for tests: cr_product_bes
 /* Products of pairs of bf16, added in f32 (matmul_bf16.c): only panels and pack.  The operands that pack reads are f32 (rounded to nearest, ties
  * to even) or bf16 themselves.  NULL: not this processor, or an instruction set was asked for. */
 const cr_product_kernels *cr_product_bf16(bool from_f32);
+const cr_product_kernels *cr_product_pairs(bool from_f32);                 /* the same, unasked: x86-64 only, where cr_cpu_bf16() */
 
 /* One product of floats on all threads (packed.c).  bf16: f32 operands are rounded to bf16.  False: no memory, and no message. */
 bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa);
