@@ -261,6 +261,7 @@ cr_program *cr_program_new(const char *name, const char *inputs, const char *par
 const cr_program *cr_program_find(const char *name);       /* a function above, or an update of docs/ops.md ("adamw"); not to be freed */
 void        cr_program_free(cr_program *p);                /* graphs that use it keep it alive */
 cr_tensor  *cr_program_apply(const cr_program *p, int n, const cr_tensor *const *in, const double *params);  /* one result */
+cr_tensor *cr_program_apply_(const cr_program *p, cr_tensor *x, int n, const cr_tensor *const *in, const double *params);     /* written into x, which may be an input; returns x (borrowed) */
 cr_status   cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out,
                               const cr_tensor *const *in, const double *params);
                                                            /* count tensors at once, in place, no gradient: out[i * results + r], in[i * inputs + k] */

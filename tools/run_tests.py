@@ -159,7 +159,8 @@ def checks(environment: dict[str, str]) -> Total:
     commands = {
         "layers": [sys.executable, "tools/check_layers.py"],
         "generated files are current": generated_files(),
-        "ruff": [sys.executable, "-m", "ruff", "check", "--quiet", "tools", "tests", "bench", "docs"],
+        "generated files of the extension are current": [sys.executable, "tools/gen_python.py", "--check"],
+        "ruff": [sys.executable, "-m", "ruff", "check", "--quiet", "tools", "tests", "bench", "docs", "python"],
         "mypy": [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", "build/mypy", *map(str, tools + tests)],
     }
     for path in tests:

@@ -294,11 +294,19 @@ cr_program *cr_program_new(const char *name_, const char *inputs, const char *pa
 }
 
 /* ---- running one for its result */
+static bool runs(const cr_program *p, int n, const cr_tensor *const *in, const double *params) {
+    if (!p) return cr_fail_null("program", "the program"), false;
+    if (!in) return cr_fail_null(p->name, "in"), false;
+    if (n != p->n_in) return cr_fail(CR_BAD_VALUE, p->name, "takes %d inputs, got %d", p->n_in, n), false;
+    if (p->n_param && !params) return cr_fail(CR_BAD_VALUE, p->name, "takes %d params, got NULL", p->n_param), false;
+    if (p->n_out != 1) return cr_fail(CR_BAD_VALUE, p->name, "has %d results: cr_program_update writes them in place", p->n_out), false;
+    return true;
+}
+
 cr_tensor *cr_program_apply(const cr_program *p, int n, const cr_tensor *const *in, const double *params) {
-    if (!p) return cr_fail_null("program", "the program"), NULL;
-    if (!in) return cr_fail_null(p->name, "in"), NULL;
-    if (n != p->n_in) return cr_fail(CR_BAD_VALUE, p->name, "takes %d inputs, got %d", p->n_in, n), NULL;
-    if (p->n_param && !params) return cr_fail(CR_BAD_VALUE, p->name, "takes %d params, got NULL", p->n_param), NULL;
-    if (p->n_out != 1) return cr_fail(CR_BAD_VALUE, p->name, "has %d results: cr_program_update writes them in place", p->n_out), NULL;
-    return cr_apply_program(p, in, params);
+    return runs(p, n, in, params) ? cr_apply_program(p, in, params) : NULL;
+}
+
+cr_tensor *cr_program_apply_(const cr_program *p, cr_tensor *x, int n, const cr_tensor *const *in, const double *params) {
+    return runs(p, n, in, params) ? cr_apply_program_(p, x, in, params) : NULL;
 }

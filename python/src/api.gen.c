@@ -1,0 +1,3348 @@
+/* api.gen.c - made from api.def and ops.def by tools/gen_python.py: the entry of every function and method. */
+#include "extension.h"
+
+#define CALL(f, e, self) static PyObject *f(PyObject *s, PyObject *const *v, Py_ssize_t n, PyObject *k) { (void)s; return api_call(&e, self, v, n, k); }
+#define FAST (METH_FASTCALL | METH_KEYWORDS)
+#define AS(f) (PyCFunction)(void (*)(void))(f)
+
+PyObject *api_tensor(const arg *a);
+cr_tensor *api_zeros(const arg *a);
+cr_tensor *api_ones(const arg *a);
+cr_tensor *api_empty(const arg *a);
+cr_tensor *api_full(const arg *a);
+PyObject *api_arange(const arg *a);
+cr_tensor *api_linspace(const arg *a);
+cr_tensor *api_eye(const arg *a);
+cr_tensor *api_rand(const arg *a);
+cr_tensor *api_randn(const arg *a);
+PyObject *api_randint(const arg *a);
+cr_tensor *api_zeros_like(const arg *a);
+cr_tensor *api_ones_like(const arg *a);
+cr_tensor *api_empty_like(const arg *a);
+cr_tensor *api_full_like(const arg *a);
+cr_tensor *api_rand_like(const arg *a);
+cr_tensor *api_randn_like(const arg *a);
+PyObject *api_manual_seed(const arg *a);
+PyObject *api_numel(const arg *a);
+PyObject *api_is_tensor(const arg *a);
+PyObject *api_is_floating_point(const arg *a);
+PyObject *api_dim(const arg *a);
+PyObject *api_size(const arg *a);
+PyObject *api_stride(const arg *a);
+PyObject *api_is_contiguous(const arg *a);
+PyObject *api_element_size(const arg *a);
+PyObject *api_data_ptr(const arg *a);
+PyObject *api_item(const arg *a);
+PyObject *api_tolist(const arg *a);
+PyObject *api_to(const arg *a);
+PyObject *api_cpu(const arg *a);
+PyObject *api_cuda(const arg *a);
+PyObject *api_gpu(const arg *a);
+cr_tensor *api_float(const arg *a);
+cr_tensor *api_double(const arg *a);
+cr_tensor *api_half(const arg *a);
+cr_tensor *api_bfloat16(const arg *a);
+cr_tensor *api_int(const arg *a);
+cr_tensor *api_long(const arg *a);
+cr_tensor *api_short(const arg *a);
+cr_tensor *api_bool(const arg *a);
+cr_tensor *api_contiguous(const arg *a);
+cr_tensor *api_clone(const arg *a);
+cr_tensor *api_detach(const arg *a);
+PyObject *api_requires_grad_(const arg *a);
+PyObject *api_retain_grad(const arg *a);
+PyObject *api_backward(const arg *a);
+cr_tensor *api_reshape(const arg *a);
+cr_tensor *api_view(const arg *a);
+cr_tensor *api_transpose(const arg *a);
+cr_tensor *api_t(const arg *a);
+cr_tensor *api_permute(const arg *a);
+cr_tensor *api_flatten(const arg *a);
+cr_tensor *api_unflatten(const arg *a);
+cr_tensor *api_squeeze(const arg *a);
+cr_tensor *api_unsqueeze(const arg *a);
+cr_tensor *api_expand(const arg *a);
+cr_tensor *api_broadcast_to(const arg *a);
+cr_tensor *api_expand_as(const arg *a);
+cr_tensor *api_view_as(const arg *a);
+cr_tensor *api_reshape_as(const arg *a);
+cr_tensor *api_narrow(const arg *a);
+cr_tensor *api_select(const arg *a);
+cr_tensor *api_slice(const arg *a);
+PyObject *api_split(const arg *a);
+PyObject *api_chunk(const arg *a);
+PyObject *api_unbind(const arg *a);
+cr_tensor *api_movedim(const arg *a);
+cr_tensor *api_tril(const arg *a);
+cr_tensor *api_triu(const arg *a);
+cr_tensor *api_add(const arg *a);
+cr_tensor *api_sub(const arg *a);
+cr_tensor *api_div(const arg *a);
+cr_tensor *api_pow(const arg *a);
+cr_tensor *api_clamp(const arg *a);
+cr_tensor *api_gelu(const arg *a);
+cr_tensor *api_add_(const arg *a);
+cr_tensor *api_sub_(const arg *a);
+cr_tensor *api_div_(const arg *a);
+cr_tensor *api_pow_(const arg *a);
+cr_tensor *api_clamp_(const arg *a);
+cr_tensor *api_copy_(const arg *a);
+cr_tensor *api_fill_(const arg *a);
+cr_tensor *api_zero_(const arg *a);
+cr_tensor *api_sum(const arg *a);
+cr_tensor *api_mean(const arg *a);
+cr_tensor *api_var(const arg *a);
+cr_tensor *api_std(const arg *a);
+cr_tensor *api_amax(const arg *a);
+cr_tensor *api_amin(const arg *a);
+PyObject *api_max(const arg *a);
+PyObject *api_min(const arg *a);
+cr_tensor *api_argmax(const arg *a);
+cr_tensor *api_argmin(const arg *a);
+cr_tensor *api_logsumexp(const arg *a);
+cr_tensor *api_softmax(const arg *a);
+cr_tensor *api_log_softmax(const arg *a);
+cr_tensor *api_matmul(const arg *a);
+cr_tensor *api_mm(const arg *a);
+cr_tensor *api_bmm(const arg *a);
+cr_tensor *api_mv(const arg *a);
+cr_tensor *api_dot(const arg *a);
+cr_tensor *api_gather(const arg *a);
+cr_tensor *api_scatter_add(const arg *a);
+cr_tensor *api_masked_fill(const arg *a);
+cr_tensor *api_cat(const arg *a);
+cr_tensor *api_stack(const arg *a);
+cr_tensor *api_where(const arg *a);
+PyObject *api_is_grad_enabled(const arg *a);
+PyObject *api__set_grad_enabled(const arg *a);
+PyObject *api_get_num_threads(const arg *a);
+PyObject *api_set_num_threads(const arg *a);
+static cr_tensor *api_mul(const arg *a) { return cr_mul(a[0].t, a[1].t); }
+static cr_tensor *api_mul_(const arg *a) { return api_in_place("mul", a, 2, NULL); }
+static cr_tensor *api_floor_divide(const arg *a) { return cr_floor_divide(a[0].t, a[1].t); }
+static cr_tensor *api_floor_divide_(const arg *a) { return api_in_place("floor_divide", a, 2, NULL); }
+static cr_tensor *api_remainder(const arg *a) { return cr_remainder(a[0].t, a[1].t); }
+static cr_tensor *api_remainder_(const arg *a) { return api_in_place("remainder", a, 2, NULL); }
+static cr_tensor *api_fmod(const arg *a) { return cr_fmod(a[0].t, a[1].t); }
+static cr_tensor *api_fmod_(const arg *a) { return api_in_place("fmod", a, 2, NULL); }
+static cr_tensor *api_maximum(const arg *a) { return cr_maximum(a[0].t, a[1].t); }
+static cr_tensor *api_maximum_(const arg *a) { return api_in_place("maximum", a, 2, NULL); }
+static cr_tensor *api_minimum(const arg *a) { return cr_minimum(a[0].t, a[1].t); }
+static cr_tensor *api_minimum_(const arg *a) { return api_in_place("minimum", a, 2, NULL); }
+static cr_tensor *api_neg(const arg *a) { return cr_neg(a[0].t); }
+static cr_tensor *api_neg_(const arg *a) { return api_in_place("neg", a, 1, NULL); }
+static cr_tensor *api_abs(const arg *a) { return cr_abs(a[0].t); }
+static cr_tensor *api_abs_(const arg *a) { return api_in_place("abs", a, 1, NULL); }
+static cr_tensor *api_sign(const arg *a) { return cr_sign(a[0].t); }
+static cr_tensor *api_sign_(const arg *a) { return api_in_place("sign", a, 1, NULL); }
+static cr_tensor *api_square(const arg *a) { return cr_square(a[0].t); }
+static cr_tensor *api_square_(const arg *a) { return api_in_place("square", a, 1, NULL); }
+static cr_tensor *api_reciprocal(const arg *a) { return cr_reciprocal(a[0].t); }
+static cr_tensor *api_reciprocal_(const arg *a) { return api_in_place("reciprocal", a, 1, NULL); }
+static cr_tensor *api_sqrt(const arg *a) { return cr_sqrt(a[0].t); }
+static cr_tensor *api_sqrt_(const arg *a) { return api_in_place("sqrt", a, 1, NULL); }
+static cr_tensor *api_rsqrt(const arg *a) { return cr_rsqrt(a[0].t); }
+static cr_tensor *api_rsqrt_(const arg *a) { return api_in_place("rsqrt", a, 1, NULL); }
+static cr_tensor *api_lerp(const arg *a) { return cr_lerp(a[0].t, a[1].t, a[2].t); }
+static cr_tensor *api_lerp_(const arg *a) { return api_in_place("lerp", a, 3, NULL); }
+static cr_tensor *api_addcmul(const arg *a) { return cr_addcmul(a[0].t, a[1].t, a[2].t, a[3].d); }
+static cr_tensor *api_addcmul_(const arg *a) { return api_in_place("addcmul", a, 3, (const double[]){a[3].d}); }
+static cr_tensor *api_addcdiv(const arg *a) { return cr_addcdiv(a[0].t, a[1].t, a[2].t, a[3].d); }
+static cr_tensor *api_addcdiv_(const arg *a) { return api_in_place("addcdiv", a, 3, (const double[]){a[3].d}); }
+static cr_tensor *api_exp(const arg *a) { return cr_exp(a[0].t); }
+static cr_tensor *api_exp_(const arg *a) { return api_in_place("exp", a, 1, NULL); }
+static cr_tensor *api_exp2(const arg *a) { return cr_exp2(a[0].t); }
+static cr_tensor *api_exp2_(const arg *a) { return api_in_place("exp2", a, 1, NULL); }
+static cr_tensor *api_expm1(const arg *a) { return cr_expm1(a[0].t); }
+static cr_tensor *api_expm1_(const arg *a) { return api_in_place("expm1", a, 1, NULL); }
+static cr_tensor *api_log(const arg *a) { return cr_log(a[0].t); }
+static cr_tensor *api_log_(const arg *a) { return api_in_place("log", a, 1, NULL); }
+static cr_tensor *api_log2(const arg *a) { return cr_log2(a[0].t); }
+static cr_tensor *api_log2_(const arg *a) { return api_in_place("log2", a, 1, NULL); }
+static cr_tensor *api_log10(const arg *a) { return cr_log10(a[0].t); }
+static cr_tensor *api_log10_(const arg *a) { return api_in_place("log10", a, 1, NULL); }
+static cr_tensor *api_log1p(const arg *a) { return cr_log1p(a[0].t); }
+static cr_tensor *api_log1p_(const arg *a) { return api_in_place("log1p", a, 1, NULL); }
+static cr_tensor *api_sin(const arg *a) { return cr_sin(a[0].t); }
+static cr_tensor *api_sin_(const arg *a) { return api_in_place("sin", a, 1, NULL); }
+static cr_tensor *api_cos(const arg *a) { return cr_cos(a[0].t); }
+static cr_tensor *api_cos_(const arg *a) { return api_in_place("cos", a, 1, NULL); }
+static cr_tensor *api_tan(const arg *a) { return cr_tan(a[0].t); }
+static cr_tensor *api_tan_(const arg *a) { return api_in_place("tan", a, 1, NULL); }
+static cr_tensor *api_asin(const arg *a) { return cr_asin(a[0].t); }
+static cr_tensor *api_asin_(const arg *a) { return api_in_place("asin", a, 1, NULL); }
+static cr_tensor *api_acos(const arg *a) { return cr_acos(a[0].t); }
+static cr_tensor *api_acos_(const arg *a) { return api_in_place("acos", a, 1, NULL); }
+static cr_tensor *api_atan(const arg *a) { return cr_atan(a[0].t); }
+static cr_tensor *api_atan_(const arg *a) { return api_in_place("atan", a, 1, NULL); }
+static cr_tensor *api_atan2(const arg *a) { return cr_atan2(a[0].t, a[1].t); }
+static cr_tensor *api_atan2_(const arg *a) { return api_in_place("atan2", a, 2, NULL); }
+static cr_tensor *api_sinh(const arg *a) { return cr_sinh(a[0].t); }
+static cr_tensor *api_sinh_(const arg *a) { return api_in_place("sinh", a, 1, NULL); }
+static cr_tensor *api_cosh(const arg *a) { return cr_cosh(a[0].t); }
+static cr_tensor *api_cosh_(const arg *a) { return api_in_place("cosh", a, 1, NULL); }
+static cr_tensor *api_tanh(const arg *a) { return cr_tanh(a[0].t); }
+static cr_tensor *api_tanh_(const arg *a) { return api_in_place("tanh", a, 1, NULL); }
+static cr_tensor *api_asinh(const arg *a) { return cr_asinh(a[0].t); }
+static cr_tensor *api_asinh_(const arg *a) { return api_in_place("asinh", a, 1, NULL); }
+static cr_tensor *api_acosh(const arg *a) { return cr_acosh(a[0].t); }
+static cr_tensor *api_acosh_(const arg *a) { return api_in_place("acosh", a, 1, NULL); }
+static cr_tensor *api_atanh(const arg *a) { return cr_atanh(a[0].t); }
+static cr_tensor *api_atanh_(const arg *a) { return api_in_place("atanh", a, 1, NULL); }
+static cr_tensor *api_erf(const arg *a) { return cr_erf(a[0].t); }
+static cr_tensor *api_erf_(const arg *a) { return api_in_place("erf", a, 1, NULL); }
+static cr_tensor *api_erfc(const arg *a) { return cr_erfc(a[0].t); }
+static cr_tensor *api_erfc_(const arg *a) { return api_in_place("erfc", a, 1, NULL); }
+static cr_tensor *api_sigmoid(const arg *a) { return cr_sigmoid(a[0].t); }
+static cr_tensor *api_sigmoid_(const arg *a) { return api_in_place("sigmoid", a, 1, NULL); }
+static cr_tensor *api_relu(const arg *a) { return cr_relu(a[0].t); }
+static cr_tensor *api_relu_(const arg *a) { return api_in_place("relu", a, 1, NULL); }
+static cr_tensor *api_leaky_relu(const arg *a) { return cr_leaky_relu(a[0].t, a[1].d); }
+static cr_tensor *api_leaky_relu_(const arg *a) { return api_in_place("leaky_relu", a, 1, (const double[]){a[1].d}); }
+static cr_tensor *api_elu(const arg *a) { return cr_elu(a[0].t, a[1].d); }
+static cr_tensor *api_elu_(const arg *a) { return api_in_place("elu", a, 1, (const double[]){a[1].d}); }
+static cr_tensor *api_selu(const arg *a) { return cr_selu(a[0].t); }
+static cr_tensor *api_selu_(const arg *a) { return api_in_place("selu", a, 1, NULL); }
+static cr_tensor *api_celu(const arg *a) { return cr_celu(a[0].t, a[1].d); }
+static cr_tensor *api_celu_(const arg *a) { return api_in_place("celu", a, 1, (const double[]){a[1].d}); }
+static cr_tensor *api_silu(const arg *a) { return cr_silu(a[0].t); }
+static cr_tensor *api_silu_(const arg *a) { return api_in_place("silu", a, 1, NULL); }
+static cr_tensor *api_mish(const arg *a) { return cr_mish(a[0].t); }
+static cr_tensor *api_mish_(const arg *a) { return api_in_place("mish", a, 1, NULL); }
+static cr_tensor *api_softplus(const arg *a) { return cr_softplus(a[0].t, a[1].d, a[2].d); }
+static cr_tensor *api_softplus_(const arg *a) { return api_in_place("softplus", a, 1, (const double[]){a[1].d, a[2].d}); }
+static cr_tensor *api_softsign(const arg *a) { return cr_softsign(a[0].t); }
+static cr_tensor *api_softsign_(const arg *a) { return api_in_place("softsign", a, 1, NULL); }
+static cr_tensor *api_hardtanh(const arg *a) { return cr_hardtanh(a[0].t, a[1].d, a[2].d); }
+static cr_tensor *api_hardtanh_(const arg *a) { return api_in_place("hardtanh", a, 1, (const double[]){a[1].d, a[2].d}); }
+static cr_tensor *api_hardsigmoid(const arg *a) { return cr_hardsigmoid(a[0].t); }
+static cr_tensor *api_hardsigmoid_(const arg *a) { return api_in_place("hardsigmoid", a, 1, NULL); }
+static cr_tensor *api_hardswish(const arg *a) { return cr_hardswish(a[0].t); }
+static cr_tensor *api_hardswish_(const arg *a) { return api_in_place("hardswish", a, 1, NULL); }
+static cr_tensor *api_relu6(const arg *a) { return cr_relu6(a[0].t); }
+static cr_tensor *api_relu6_(const arg *a) { return api_in_place("relu6", a, 1, NULL); }
+static cr_tensor *api_logsigmoid(const arg *a) { return cr_logsigmoid(a[0].t); }
+static cr_tensor *api_logsigmoid_(const arg *a) { return api_in_place("logsigmoid", a, 1, NULL); }
+static cr_tensor *api_floor(const arg *a) { return cr_floor(a[0].t); }
+static cr_tensor *api_floor_(const arg *a) { return api_in_place("floor", a, 1, NULL); }
+static cr_tensor *api_ceil(const arg *a) { return cr_ceil(a[0].t); }
+static cr_tensor *api_ceil_(const arg *a) { return api_in_place("ceil", a, 1, NULL); }
+static cr_tensor *api_round(const arg *a) { return cr_round(a[0].t); }
+static cr_tensor *api_round_(const arg *a) { return api_in_place("round", a, 1, NULL); }
+static cr_tensor *api_trunc(const arg *a) { return cr_trunc(a[0].t); }
+static cr_tensor *api_trunc_(const arg *a) { return api_in_place("trunc", a, 1, NULL); }
+static cr_tensor *api_frac(const arg *a) { return cr_frac(a[0].t); }
+static cr_tensor *api_frac_(const arg *a) { return api_in_place("frac", a, 1, NULL); }
+static cr_tensor *api_isnan(const arg *a) { return cr_isnan(a[0].t); }
+static cr_tensor *api_isinf(const arg *a) { return cr_isinf(a[0].t); }
+static cr_tensor *api_isfinite(const arg *a) { return cr_isfinite(a[0].t); }
+static cr_tensor *api_eq(const arg *a) { return cr_eq(a[0].t, a[1].t); }
+static cr_tensor *api_ne(const arg *a) { return cr_ne(a[0].t, a[1].t); }
+static cr_tensor *api_lt(const arg *a) { return cr_lt(a[0].t, a[1].t); }
+static cr_tensor *api_le(const arg *a) { return cr_le(a[0].t, a[1].t); }
+static cr_tensor *api_gt(const arg *a) { return cr_gt(a[0].t, a[1].t); }
+static cr_tensor *api_ge(const arg *a) { return cr_ge(a[0].t, a[1].t); }
+static cr_tensor *api_logical_and(const arg *a) { return cr_logical_and(a[0].t, a[1].t); }
+static cr_tensor *api_logical_or(const arg *a) { return cr_logical_or(a[0].t, a[1].t); }
+static cr_tensor *api_logical_xor(const arg *a) { return cr_logical_xor(a[0].t, a[1].t); }
+static cr_tensor *api_logical_not(const arg *a) { return cr_logical_not(a[0].t); }
+static cr_tensor *api_bitwise_and(const arg *a) { return cr_bitwise_and(a[0].t, a[1].t); }
+static cr_tensor *api_bitwise_and_(const arg *a) { return api_in_place("bitwise_and", a, 2, NULL); }
+static cr_tensor *api_bitwise_or(const arg *a) { return cr_bitwise_or(a[0].t, a[1].t); }
+static cr_tensor *api_bitwise_or_(const arg *a) { return api_in_place("bitwise_or", a, 2, NULL); }
+static cr_tensor *api_bitwise_xor(const arg *a) { return cr_bitwise_xor(a[0].t, a[1].t); }
+static cr_tensor *api_bitwise_xor_(const arg *a) { return api_in_place("bitwise_xor", a, 2, NULL); }
+static cr_tensor *api_bitwise_not(const arg *a) { return cr_bitwise_not(a[0].t); }
+static cr_tensor *api_bitwise_not_(const arg *a) { return api_in_place("bitwise_not", a, 1, NULL); }
+static cr_tensor *api_bitwise_left_shift(const arg *a) { return cr_left_shift(a[0].t, a[1].t); }
+static cr_tensor *api_bitwise_left_shift_(const arg *a) { return api_in_place("left_shift", a, 2, NULL); }
+static cr_tensor *api_bitwise_right_shift(const arg *a) { return cr_right_shift(a[0].t, a[1].t); }
+static cr_tensor *api_bitwise_right_shift_(const arg *a) { return api_in_place("right_shift", a, 2, NULL); }
+
+static const param tensor_entry_params[] = {{"data", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry tensor_entry = {.name = "tensor", .run = api_tensor, .params = tensor_entry_params, .count = 4};
+CALL(function_tensor, tensor_entry, NULL)
+static const param zeros_entry_params[] = {{"size", SIZE, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry zeros_entry = {.name = "zeros", .compute = api_zeros, .params = zeros_entry_params, .count = 4};
+CALL(function_zeros, zeros_entry, NULL)
+static const param ones_entry_params[] = {{"size", SIZE, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry ones_entry = {.name = "ones", .compute = api_ones, .params = ones_entry_params, .count = 4};
+CALL(function_ones, ones_entry, NULL)
+static const param empty_entry_params[] = {{"size", SIZE, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry empty_entry = {.name = "empty", .compute = api_empty, .params = empty_entry_params, .count = 4};
+CALL(function_empty, empty_entry, NULL)
+static const param full_entry_params[] = {{"size", SIZE, 0, NULL, 0}, {"fill_value", NUMBER, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry full_entry = {.name = "full", .compute = api_full, .params = full_entry_params, .count = 5};
+CALL(function_full, full_entry, NULL)
+static const param arange_entry_params[] = {{"start", NUMBER, 0, NULL, 0}, {"end", NUMBER, OPTIONAL, NULL, 0}, {"step", NUMBER, 0, "", 1.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry arange_entry = {.name = "arange", .run = api_arange, .params = arange_entry_params, .count = 6};
+CALL(function_arange, arange_entry, NULL)
+static const param linspace_entry_params[] = {{"start", NUMBER, 0, NULL, 0}, {"end", NUMBER, 0, NULL, 0}, {"steps", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry linspace_entry = {.name = "linspace", .compute = api_linspace, .params = linspace_entry_params, .count = 6};
+CALL(function_linspace, linspace_entry, NULL)
+static const param eye_entry_params[] = {{"n", INT, 0, NULL, 0}, {"m", INT, OPTIONAL, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry eye_entry = {.name = "eye", .compute = api_eye, .params = eye_entry_params, .count = 5};
+CALL(function_eye, eye_entry, NULL)
+static const param rand_entry_params[] = {{"size", SIZE, VARIADIC, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry rand_entry = {.name = "rand", .compute = api_rand, .params = rand_entry_params, .count = 5};
+CALL(function_rand, rand_entry, NULL)
+static const param randn_entry_params[] = {{"size", SIZE, VARIADIC, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry randn_entry = {.name = "randn", .compute = api_randn, .params = randn_entry_params, .count = 5};
+CALL(function_randn, randn_entry, NULL)
+static const param randint_entry_params[] = {{"low", INT, 0, NULL, 0}, {"high", OBJECT, OPTIONAL, NULL, 0}, {"size", OBJECT, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry randint_entry = {.name = "randint", .run = api_randint, .params = randint_entry_params, .count = 6};
+CALL(function_randint, randint_entry, NULL)
+static const param zeros_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry zeros_like_entry = {.name = "zeros_like", .compute = api_zeros_like, .params = zeros_like_entry_params, .count = 4};
+CALL(function_zeros_like, zeros_like_entry, NULL)
+static const param ones_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry ones_like_entry = {.name = "ones_like", .compute = api_ones_like, .params = ones_like_entry_params, .count = 4};
+CALL(function_ones_like, ones_like_entry, NULL)
+static const param empty_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry empty_like_entry = {.name = "empty_like", .compute = api_empty_like, .params = empty_like_entry_params, .count = 4};
+CALL(function_empty_like, empty_like_entry, NULL)
+static const param full_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"fill_value", NUMBER, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry full_like_entry = {.name = "full_like", .compute = api_full_like, .params = full_like_entry_params, .count = 5};
+CALL(function_full_like, full_like_entry, NULL)
+static const param rand_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry rand_like_entry = {.name = "rand_like", .compute = api_rand_like, .params = rand_like_entry_params, .count = 4};
+CALL(function_rand_like, rand_like_entry, NULL)
+static const param randn_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry randn_like_entry = {.name = "randn_like", .compute = api_randn_like, .params = randn_like_entry_params, .count = 4};
+CALL(function_randn_like, randn_like_entry, NULL)
+static const param manual_seed_entry_params[] = {{"seed", INT, 0, NULL, 0}};
+static const entry manual_seed_entry = {.name = "manual_seed", .run = api_manual_seed, .params = manual_seed_entry_params, .count = 1};
+CALL(function_manual_seed, manual_seed_entry, NULL)
+static const param numel_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry numel_entry = {.name = "numel", .run = api_numel, .params = numel_entry_params, .count = 1};
+CALL(function_numel, numel_entry, NULL)
+CALL(method_numel, numel_entry, s)
+static const param is_tensor_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}};
+static const entry is_tensor_entry = {.name = "is_tensor", .run = api_is_tensor, .params = is_tensor_entry_params, .count = 1};
+CALL(function_is_tensor, is_tensor_entry, NULL)
+static const param is_floating_point_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry is_floating_point_entry = {.name = "is_floating_point", .run = api_is_floating_point, .params = is_floating_point_entry_params, .count = 1};
+CALL(function_is_floating_point, is_floating_point_entry, NULL)
+CALL(method_is_floating_point, is_floating_point_entry, s)
+static const param dim_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry dim_entry = {.name = "dim", .run = api_dim, .params = dim_entry_params, .count = 1};
+CALL(method_dim, dim_entry, s)
+static const param size_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}};
+static const entry size_entry = {.name = "size", .run = api_size, .params = size_entry_params, .count = 2};
+CALL(method_size, size_entry, s)
+static const param stride_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}};
+static const entry stride_entry = {.name = "stride", .run = api_stride, .params = stride_entry_params, .count = 2};
+CALL(method_stride, stride_entry, s)
+static const param is_contiguous_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry is_contiguous_entry = {.name = "is_contiguous", .run = api_is_contiguous, .params = is_contiguous_entry_params, .count = 1};
+CALL(method_is_contiguous, is_contiguous_entry, s)
+static const param element_size_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry element_size_entry = {.name = "element_size", .run = api_element_size, .params = element_size_entry_params, .count = 1};
+CALL(method_element_size, element_size_entry, s)
+static const param data_ptr_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry data_ptr_entry = {.name = "data_ptr", .run = api_data_ptr, .params = data_ptr_entry_params, .count = 1};
+CALL(method_data_ptr, data_ptr_entry, s)
+static const param item_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry item_entry = {.name = "item", .run = api_item, .params = item_entry_params, .count = 1};
+CALL(method_item, item_entry, s)
+static const param tolist_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry tolist_entry = {.name = "tolist", .run = api_tolist, .params = tolist_entry_params, .count = 1};
+CALL(method_tolist, tolist_entry, s)
+static const param to_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"target", OBJECT, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, KEYWORD, "", 0.0}, {"non_blocking", BOOL, KEYWORD, "", 0.0}};
+static const entry to_entry = {.name = "to", .run = api_to, .params = to_entry_params, .count = 6};
+CALL(method_to, to_entry, s)
+static const param cpu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry cpu_entry = {.name = "cpu", .run = api_cpu, .params = cpu_entry_params, .count = 1};
+CALL(method_cpu, cpu_entry, s)
+static const param cuda_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"device", INT, OPTIONAL, NULL, 0}};
+static const entry cuda_entry = {.name = "cuda", .run = api_cuda, .params = cuda_entry_params, .count = 2};
+CALL(method_cuda, cuda_entry, s)
+static const param gpu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"device", INT, OPTIONAL, NULL, 0}};
+static const entry gpu_entry = {.name = "gpu", .run = api_gpu, .params = gpu_entry_params, .count = 2};
+CALL(method_gpu, gpu_entry, s)
+static const param float_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry float_entry = {.name = "float", .compute = api_float, .params = float_entry_params, .count = 1};
+CALL(method_float, float_entry, s)
+static const param double_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry double_entry = {.name = "double", .compute = api_double, .params = double_entry_params, .count = 1};
+CALL(method_double, double_entry, s)
+static const param half_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry half_entry = {.name = "half", .compute = api_half, .params = half_entry_params, .count = 1};
+CALL(method_half, half_entry, s)
+static const param bfloat16_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry bfloat16_entry = {.name = "bfloat16", .compute = api_bfloat16, .params = bfloat16_entry_params, .count = 1};
+CALL(method_bfloat16, bfloat16_entry, s)
+static const param int_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry int_entry = {.name = "int", .compute = api_int, .params = int_entry_params, .count = 1};
+CALL(method_int, int_entry, s)
+static const param long_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry long_entry = {.name = "long", .compute = api_long, .params = long_entry_params, .count = 1};
+CALL(method_long, long_entry, s)
+static const param short_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry short_entry = {.name = "short", .compute = api_short, .params = short_entry_params, .count = 1};
+CALL(method_short, short_entry, s)
+static const param bool_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry bool_entry = {.name = "bool", .compute = api_bool, .params = bool_entry_params, .count = 1};
+CALL(method_bool, bool_entry, s)
+static const param contiguous_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry contiguous_entry = {.name = "contiguous", .compute = api_contiguous, .params = contiguous_entry_params, .count = 1};
+CALL(function_contiguous, contiguous_entry, NULL)
+CALL(method_contiguous, contiguous_entry, s)
+static const param clone_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry clone_entry = {.name = "clone", .compute = api_clone, .params = clone_entry_params, .count = 1};
+CALL(function_clone, clone_entry, NULL)
+CALL(method_clone, clone_entry, s)
+static const param detach_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry detach_entry = {.name = "detach", .compute = api_detach, .params = detach_entry_params, .count = 1};
+CALL(function_detach, detach_entry, NULL)
+CALL(method_detach, detach_entry, s)
+static const param requires_grad__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"requires_grad", BOOL, 0, "", 1.0}};
+static const entry requires_grad__entry = {.name = "requires_grad_", .run = api_requires_grad_, .params = requires_grad__entry_params, .count = 2};
+CALL(method_requires_grad_, requires_grad__entry, s)
+static const param retain_grad_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry retain_grad_entry = {.name = "retain_grad", .run = api_retain_grad, .params = retain_grad_entry_params, .count = 1};
+CALL(method_retain_grad, retain_grad_entry, s)
+static const param backward_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"gradient", TENSOR, OPTIONAL, NULL, 0}, {"retain_graph", BOOL, OPTIONAL, NULL, 0}, {"create_graph", BOOL, 0, "", 0.0}, {"inputs", TENSORS, OPTIONAL, NULL, 0}};
+static const entry backward_entry = {.name = "backward", .run = api_backward, .params = backward_entry_params, .count = 5};
+CALL(method_backward, backward_entry, s)
+static const param reshape_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"shape", SIZE, 0, NULL, 0}};
+static const entry reshape_entry = {.name = "reshape", .compute = api_reshape, .params = reshape_entry_params, .count = 2};
+CALL(function_reshape, reshape_entry, NULL)
+static const param reshape_entry2_params[] = {{"input", TENSOR, 0, NULL, 0}, {"shape", SIZE, VARIADIC, NULL, 0}};
+static const entry reshape_entry2 = {.name = "reshape", .compute = api_reshape, .params = reshape_entry2_params, .count = 2};
+CALL(method_reshape, reshape_entry2, s)
+static const param view_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"shape", SIZE, VARIADIC, NULL, 0}};
+static const entry view_entry = {.name = "view", .compute = api_view, .params = view_entry_params, .count = 2};
+CALL(method_view, view_entry, s)
+static const param transpose_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim0", INT, 0, NULL, 0}, {"dim1", INT, 0, NULL, 0}};
+static const entry transpose_entry = {.name = "transpose", .compute = api_transpose, .params = transpose_entry_params, .count = 3};
+CALL(function_transpose, transpose_entry, NULL)
+CALL(method_transpose, transpose_entry, s)
+static const param t_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry t_entry = {.name = "t", .compute = api_t, .params = t_entry_params, .count = 1};
+CALL(function_t, t_entry, NULL)
+CALL(method_t, t_entry, s)
+static const param permute_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dims", SIZE, 0, NULL, 0}};
+static const entry permute_entry = {.name = "permute", .compute = api_permute, .params = permute_entry_params, .count = 2};
+CALL(function_permute, permute_entry, NULL)
+static const param permute_entry2_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dims", SIZE, VARIADIC, NULL, 0}};
+static const entry permute_entry2 = {.name = "permute", .compute = api_permute, .params = permute_entry2_params, .count = 2};
+CALL(method_permute, permute_entry2, s)
+static const param flatten_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"start_dim", INT, 0, "", 0.0}, {"end_dim", INT, 0, "", -1.0}};
+static const entry flatten_entry = {.name = "flatten", .compute = api_flatten, .params = flatten_entry_params, .count = 3};
+CALL(function_flatten, flatten_entry, NULL)
+CALL(method_flatten, flatten_entry, s)
+static const param unflatten_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"sizes", SIZE, 0, NULL, 0}};
+static const entry unflatten_entry = {.name = "unflatten", .compute = api_unflatten, .params = unflatten_entry_params, .count = 3};
+CALL(function_unflatten, unflatten_entry, NULL)
+CALL(method_unflatten, unflatten_entry, s)
+static const param squeeze_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}};
+static const entry squeeze_entry = {.name = "squeeze", .compute = api_squeeze, .params = squeeze_entry_params, .count = 2};
+CALL(function_squeeze, squeeze_entry, NULL)
+CALL(method_squeeze, squeeze_entry, s)
+static const param unsqueeze_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}};
+static const entry unsqueeze_entry = {.name = "unsqueeze", .compute = api_unsqueeze, .params = unsqueeze_entry_params, .count = 2};
+CALL(function_unsqueeze, unsqueeze_entry, NULL)
+CALL(method_unsqueeze, unsqueeze_entry, s)
+static const param expand_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, VARIADIC, NULL, 0}};
+static const entry expand_entry = {.name = "expand", .compute = api_expand, .params = expand_entry_params, .count = 2};
+CALL(method_expand, expand_entry, s)
+static const param broadcast_to_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, 0, NULL, 0}};
+static const entry broadcast_to_entry = {.name = "broadcast_to", .compute = api_broadcast_to, .params = broadcast_to_entry_params, .count = 2};
+CALL(function_broadcast_to, broadcast_to_entry, NULL)
+CALL(method_broadcast_to, broadcast_to_entry, s)
+static const param expand_as_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry expand_as_entry = {.name = "expand_as", .compute = api_expand_as, .params = expand_as_entry_params, .count = 2};
+CALL(method_expand_as, expand_as_entry, s)
+static const param view_as_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry view_as_entry = {.name = "view_as", .compute = api_view_as, .params = view_as_entry_params, .count = 2};
+CALL(method_view_as, view_as_entry, s)
+static const param reshape_as_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry reshape_as_entry = {.name = "reshape_as", .compute = api_reshape_as, .params = reshape_as_entry_params, .count = 2};
+CALL(method_reshape_as, reshape_as_entry, s)
+static const param narrow_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"start", INT, 0, NULL, 0}, {"length", INT, 0, NULL, 0}};
+static const entry narrow_entry = {.name = "narrow", .compute = api_narrow, .params = narrow_entry_params, .count = 4};
+CALL(function_narrow, narrow_entry, NULL)
+CALL(method_narrow, narrow_entry, s)
+static const param select_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", INT, 0, NULL, 0}};
+static const entry select_entry = {.name = "select", .compute = api_select, .params = select_entry_params, .count = 3};
+CALL(function_select, select_entry, NULL)
+CALL(method_select, select_entry, s)
+static const param slice_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}, {"start", INT, OPTIONAL, NULL, 0}, {"end", INT, OPTIONAL, NULL, 0}, {"step", INT, 0, "", 1.0}};
+static const entry slice_entry = {.name = "slice", .compute = api_slice, .params = slice_entry_params, .count = 5};
+CALL(method_slice, slice_entry, s)
+static const param split_entry_params[] = {{"tensor", TENSOR, 0, NULL, 0}, {"split_size_or_sections", SIZE, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
+static const entry split_entry = {.name = "split", .run = api_split, .params = split_entry_params, .count = 3};
+CALL(function_split, split_entry, NULL)
+CALL(method_split, split_entry, s)
+static const param chunk_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"chunks", INT, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
+static const entry chunk_entry = {.name = "chunk", .run = api_chunk, .params = chunk_entry_params, .count = 3};
+CALL(function_chunk, chunk_entry, NULL)
+CALL(method_chunk, chunk_entry, s)
+static const param unbind_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
+static const entry unbind_entry = {.name = "unbind", .run = api_unbind, .params = unbind_entry_params, .count = 2};
+CALL(function_unbind, unbind_entry, NULL)
+CALL(method_unbind, unbind_entry, s)
+static const param movedim_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"source", SIZE, 0, NULL, 0}, {"destination", SIZE, 0, NULL, 0}};
+static const entry movedim_entry = {.name = "movedim", .compute = api_movedim, .params = movedim_entry_params, .count = 3};
+CALL(function_movedim, movedim_entry, NULL)
+CALL(method_movedim, movedim_entry, s)
+static const param tril_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
+static const entry tril_entry = {.name = "tril", .compute = api_tril, .params = tril_entry_params, .count = 2};
+CALL(function_tril, tril_entry, NULL)
+CALL(method_tril, tril_entry, s)
+static const param triu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
+static const entry triu_entry = {.name = "triu", .compute = api_triu, .params = triu_entry_params, .count = 2};
+CALL(function_triu, triu_entry, NULL)
+CALL(method_triu, triu_entry, s)
+static const param add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry add_entry = {.name = "add", .compute = api_add, .params = add_entry_params, .count = 3};
+CALL(function_add, add_entry, NULL)
+CALL(method_add, add_entry, s)
+static const param sub_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry sub_entry = {.name = "sub", .compute = api_sub, .params = sub_entry_params, .count = 3};
+CALL(function_sub, sub_entry, NULL)
+CALL(method_sub, sub_entry, s)
+static const param div_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"rounding_mode", STR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry div_entry = {.name = "div", .compute = api_div, .params = div_entry_params, .count = 3};
+CALL(function_div, div_entry, NULL)
+CALL(method_div, div_entry, s)
+static const param pow_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"exponent", OPERAND, 0, NULL, 0}};
+static const entry pow_entry = {.name = "pow", .compute = api_pow, .params = pow_entry_params, .count = 2};
+CALL(function_pow, pow_entry, NULL)
+static const param pow_entry2_params[] = {{"input", TENSOR, 0, NULL, 0}, {"exponent", OPERAND, 0, NULL, 0}};
+static const entry pow_entry2 = {.name = "pow", .compute = api_pow, .params = pow_entry2_params, .count = 2};
+CALL(method_pow, pow_entry2, s)
+static const param clamp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min", OPERAND, OPTIONAL, NULL, 0}, {"max", OPERAND, OPTIONAL, NULL, 0}};
+static const entry clamp_entry = {.name = "clamp", .compute = api_clamp, .params = clamp_entry_params, .count = 3};
+CALL(function_clamp, clamp_entry, NULL)
+CALL(method_clamp, clamp_entry, s)
+static const param gelu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"approximate", STR, KEYWORD, "none", 0}};
+static const entry gelu_entry = {.name = "gelu", .compute = api_gelu, .params = gelu_entry_params, .count = 2};
+CALL(function_gelu, gelu_entry, NULL)
+CALL(method_gelu, gelu_entry, s)
+static const param add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry add__entry = {.name = "add_", .compute = api_add_, .params = add__entry_params, .count = 3, .inplace = true};
+CALL(method_add_, add__entry, s)
+static const param sub__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry sub__entry = {.name = "sub_", .compute = api_sub_, .params = sub__entry_params, .count = 3, .inplace = true};
+CALL(method_sub_, sub__entry, s)
+static const param div__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"rounding_mode", STR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry div__entry = {.name = "div_", .compute = api_div_, .params = div__entry_params, .count = 3, .inplace = true};
+CALL(method_div_, div__entry, s)
+static const param pow__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"exponent", OPERAND, 0, NULL, 0}};
+static const entry pow__entry = {.name = "pow_", .compute = api_pow_, .params = pow__entry_params, .count = 2, .inplace = true};
+CALL(method_pow_, pow__entry, s)
+static const param clamp__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min", OPERAND, OPTIONAL, NULL, 0}, {"max", OPERAND, OPTIONAL, NULL, 0}};
+static const entry clamp__entry = {.name = "clamp_", .compute = api_clamp_, .params = clamp__entry_params, .count = 3, .inplace = true};
+CALL(method_clamp_, clamp__entry, s)
+static const param copy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry copy__entry = {.name = "copy_", .compute = api_copy_, .params = copy__entry_params, .count = 2, .inplace = true};
+CALL(method_copy_, copy__entry, s)
+static const param fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"value", NUMBER, 0, NULL, 0}};
+static const entry fill__entry = {.name = "fill_", .compute = api_fill_, .params = fill__entry_params, .count = 2, .inplace = true};
+CALL(method_fill_, fill__entry, s)
+static const param zero__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry zero__entry = {.name = "zero_", .compute = api_zero_, .params = zero__entry_params, .count = 1, .inplace = true};
+CALL(method_zero_, zero__entry, s)
+static const param sum_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry sum_entry = {.name = "sum", .compute = api_sum, .params = sum_entry_params, .count = 4};
+CALL(function_sum, sum_entry, NULL)
+CALL(method_sum, sum_entry, s)
+static const param mean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry mean_entry = {.name = "mean", .compute = api_mean, .params = mean_entry_params, .count = 4};
+CALL(function_mean, mean_entry, NULL)
+CALL(method_mean, mean_entry, s)
+static const param var_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"correction", NUMBER, KEYWORD, "", 1.0}, {"keepdim", BOOL, KEYWORD, "", 0.0}};
+static const entry var_entry = {.name = "var", .compute = api_var, .params = var_entry_params, .count = 4};
+CALL(function_var, var_entry, NULL)
+CALL(method_var, var_entry, s)
+static const param std_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"correction", NUMBER, KEYWORD, "", 1.0}, {"keepdim", BOOL, KEYWORD, "", 0.0}};
+static const entry std_entry = {.name = "std", .compute = api_std, .params = std_entry_params, .count = 4};
+CALL(function_std, std_entry, NULL)
+CALL(method_std, std_entry, s)
+static const param amax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry amax_entry = {.name = "amax", .compute = api_amax, .params = amax_entry_params, .count = 3};
+CALL(function_amax, amax_entry, NULL)
+CALL(method_amax, amax_entry, s)
+static const param amin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry amin_entry = {.name = "amin", .compute = api_amin, .params = amin_entry_params, .count = 3};
+CALL(function_amin, amin_entry, NULL)
+CALL(method_amin, amin_entry, s)
+static const param max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 3};
+CALL(function_max, max_entry, NULL)
+CALL(method_max, max_entry, s)
+static const param min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry min_entry = {.name = "min", .run = api_min, .params = min_entry_params, .count = 3};
+CALL(function_min, min_entry, NULL)
+CALL(method_min, min_entry, s)
+static const param argmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry argmax_entry = {.name = "argmax", .compute = api_argmax, .params = argmax_entry_params, .count = 3};
+CALL(function_argmax, argmax_entry, NULL)
+CALL(method_argmax, argmax_entry, s)
+static const param argmin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry argmin_entry = {.name = "argmin", .compute = api_argmin, .params = argmin_entry_params, .count = 3};
+CALL(function_argmin, argmin_entry, NULL)
+CALL(method_argmin, argmin_entry, s)
+static const param logsumexp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, 0, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry logsumexp_entry = {.name = "logsumexp", .compute = api_logsumexp, .params = logsumexp_entry_params, .count = 3};
+CALL(function_logsumexp, logsumexp_entry, NULL)
+CALL(method_logsumexp, logsumexp_entry, s)
+static const param softmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry softmax_entry = {.name = "softmax", .compute = api_softmax, .params = softmax_entry_params, .count = 3};
+CALL(function_softmax, softmax_entry, NULL)
+CALL(method_softmax, softmax_entry, s)
+static const param log_softmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry log_softmax_entry = {.name = "log_softmax", .compute = api_log_softmax, .params = log_softmax_entry_params, .count = 3};
+CALL(function_log_softmax, log_softmax_entry, NULL)
+CALL(method_log_softmax, log_softmax_entry, s)
+static const param matmul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry matmul_entry = {.name = "matmul", .compute = api_matmul, .params = matmul_entry_params, .count = 2};
+CALL(function_matmul, matmul_entry, NULL)
+CALL(method_matmul, matmul_entry, s)
+static const param mm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat2", TENSOR, 0, NULL, 0}};
+static const entry mm_entry = {.name = "mm", .compute = api_mm, .params = mm_entry_params, .count = 2};
+CALL(function_mm, mm_entry, NULL)
+CALL(method_mm, mm_entry, s)
+static const param bmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat2", TENSOR, 0, NULL, 0}};
+static const entry bmm_entry = {.name = "bmm", .compute = api_bmm, .params = bmm_entry_params, .count = 2};
+CALL(function_bmm, bmm_entry, NULL)
+CALL(method_bmm, bmm_entry, s)
+static const param mv_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec", TENSOR, 0, NULL, 0}};
+static const entry mv_entry = {.name = "mv", .compute = api_mv, .params = mv_entry_params, .count = 2};
+CALL(function_mv, mv_entry, NULL)
+CALL(method_mv, mv_entry, s)
+static const param dot_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"tensor", TENSOR, 0, NULL, 0}};
+static const entry dot_entry = {.name = "dot", .compute = api_dot, .params = dot_entry_params, .count = 2};
+CALL(function_dot, dot_entry, NULL)
+CALL(method_dot, dot_entry, s)
+static const param gather_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}};
+static const entry gather_entry = {.name = "gather", .compute = api_gather, .params = gather_entry_params, .count = 3};
+CALL(function_gather, gather_entry, NULL)
+CALL(method_gather, gather_entry, s)
+static const param scatter_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
+static const entry scatter_add_entry = {.name = "scatter_add", .compute = api_scatter_add, .params = scatter_add_entry_params, .count = 4};
+CALL(function_scatter_add, scatter_add_entry, NULL)
+CALL(method_scatter_add, scatter_add_entry, s)
+static const param masked_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", NUMBER, 0, NULL, 0}};
+static const entry masked_fill_entry = {.name = "masked_fill", .compute = api_masked_fill, .params = masked_fill_entry_params, .count = 3};
+CALL(function_masked_fill, masked_fill_entry, NULL)
+CALL(method_masked_fill, masked_fill_entry, s)
+static const param cat_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
+static const entry cat_entry = {.name = "cat", .compute = api_cat, .params = cat_entry_params, .count = 2};
+CALL(function_cat, cat_entry, NULL)
+static const param stack_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
+static const entry stack_entry = {.name = "stack", .compute = api_stack, .params = stack_entry_params, .count = 2};
+CALL(function_stack, stack_entry, NULL)
+static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry where_entry = {.name = "where", .compute = api_where, .params = where_entry_params, .count = 3};
+CALL(function_where, where_entry, NULL)
+static const entry is_grad_enabled_entry = {.name = "is_grad_enabled", .run = api_is_grad_enabled};
+CALL(function_is_grad_enabled, is_grad_enabled_entry, NULL)
+static const param _set_grad_enabled_entry_params[] = {{"mode", BOOL, 0, NULL, 0}};
+static const entry _set_grad_enabled_entry = {.name = "_set_grad_enabled", .run = api__set_grad_enabled, .params = _set_grad_enabled_entry_params, .count = 1};
+CALL(function__set_grad_enabled, _set_grad_enabled_entry, NULL)
+static const entry get_num_threads_entry = {.name = "get_num_threads", .run = api_get_num_threads};
+CALL(function_get_num_threads, get_num_threads_entry, NULL)
+static const param set_num_threads_entry_params[] = {{"num", INT, 0, NULL, 0}};
+static const entry set_num_threads_entry = {.name = "set_num_threads", .run = api_set_num_threads, .params = set_num_threads_entry_params, .count = 1};
+CALL(function_set_num_threads, set_num_threads_entry, NULL)
+static const param mul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry mul_entry = {.name = "mul", .compute = api_mul, .params = mul_entry_params, .count = 2};
+CALL(function_mul, mul_entry, NULL)
+CALL(method_mul, mul_entry, s)
+static const param mul__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry mul__entry = {.name = "mul_", .compute = api_mul_, .params = mul__entry_params, .count = 2, .inplace = true};
+CALL(method_mul_, mul__entry, s)
+static const param floor_divide_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry floor_divide_entry = {.name = "floor_divide", .compute = api_floor_divide, .params = floor_divide_entry_params, .count = 2};
+CALL(function_floor_divide, floor_divide_entry, NULL)
+CALL(method_floor_divide, floor_divide_entry, s)
+static const param floor_divide__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry floor_divide__entry = {.name = "floor_divide_", .compute = api_floor_divide_, .params = floor_divide__entry_params, .count = 2, .inplace = true};
+CALL(method_floor_divide_, floor_divide__entry, s)
+static const param remainder_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry remainder_entry = {.name = "remainder", .compute = api_remainder, .params = remainder_entry_params, .count = 2};
+CALL(function_remainder, remainder_entry, NULL)
+CALL(method_remainder, remainder_entry, s)
+static const param remainder__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry remainder__entry = {.name = "remainder_", .compute = api_remainder_, .params = remainder__entry_params, .count = 2, .inplace = true};
+CALL(method_remainder_, remainder__entry, s)
+static const param fmod_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry fmod_entry = {.name = "fmod", .compute = api_fmod, .params = fmod_entry_params, .count = 2};
+CALL(function_fmod, fmod_entry, NULL)
+CALL(method_fmod, fmod_entry, s)
+static const param fmod__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry fmod__entry = {.name = "fmod_", .compute = api_fmod_, .params = fmod__entry_params, .count = 2, .inplace = true};
+CALL(method_fmod_, fmod__entry, s)
+static const param maximum_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry maximum_entry = {.name = "maximum", .compute = api_maximum, .params = maximum_entry_params, .count = 2};
+CALL(function_maximum, maximum_entry, NULL)
+CALL(method_maximum, maximum_entry, s)
+static const param maximum__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry maximum__entry = {.name = "maximum_", .compute = api_maximum_, .params = maximum__entry_params, .count = 2, .inplace = true};
+CALL(method_maximum_, maximum__entry, s)
+static const param minimum_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry minimum_entry = {.name = "minimum", .compute = api_minimum, .params = minimum_entry_params, .count = 2};
+CALL(function_minimum, minimum_entry, NULL)
+CALL(method_minimum, minimum_entry, s)
+static const param minimum__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry minimum__entry = {.name = "minimum_", .compute = api_minimum_, .params = minimum__entry_params, .count = 2, .inplace = true};
+CALL(method_minimum_, minimum__entry, s)
+static const param neg_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry neg_entry = {.name = "neg", .compute = api_neg, .params = neg_entry_params, .count = 1};
+CALL(function_neg, neg_entry, NULL)
+CALL(method_neg, neg_entry, s)
+static const param neg__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry neg__entry = {.name = "neg_", .compute = api_neg_, .params = neg__entry_params, .count = 1, .inplace = true};
+CALL(method_neg_, neg__entry, s)
+static const param abs_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry abs_entry = {.name = "abs", .compute = api_abs, .params = abs_entry_params, .count = 1};
+CALL(function_abs, abs_entry, NULL)
+CALL(method_abs, abs_entry, s)
+static const param abs__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry abs__entry = {.name = "abs_", .compute = api_abs_, .params = abs__entry_params, .count = 1, .inplace = true};
+CALL(method_abs_, abs__entry, s)
+static const param sign_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sign_entry = {.name = "sign", .compute = api_sign, .params = sign_entry_params, .count = 1};
+CALL(function_sign, sign_entry, NULL)
+CALL(method_sign, sign_entry, s)
+static const param sign__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sign__entry = {.name = "sign_", .compute = api_sign_, .params = sign__entry_params, .count = 1, .inplace = true};
+CALL(method_sign_, sign__entry, s)
+static const param square_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry square_entry = {.name = "square", .compute = api_square, .params = square_entry_params, .count = 1};
+CALL(function_square, square_entry, NULL)
+CALL(method_square, square_entry, s)
+static const param square__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry square__entry = {.name = "square_", .compute = api_square_, .params = square__entry_params, .count = 1, .inplace = true};
+CALL(method_square_, square__entry, s)
+static const param reciprocal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry reciprocal_entry = {.name = "reciprocal", .compute = api_reciprocal, .params = reciprocal_entry_params, .count = 1};
+CALL(function_reciprocal, reciprocal_entry, NULL)
+CALL(method_reciprocal, reciprocal_entry, s)
+static const param reciprocal__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry reciprocal__entry = {.name = "reciprocal_", .compute = api_reciprocal_, .params = reciprocal__entry_params, .count = 1, .inplace = true};
+CALL(method_reciprocal_, reciprocal__entry, s)
+static const param sqrt_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sqrt_entry = {.name = "sqrt", .compute = api_sqrt, .params = sqrt_entry_params, .count = 1};
+CALL(function_sqrt, sqrt_entry, NULL)
+CALL(method_sqrt, sqrt_entry, s)
+static const param sqrt__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sqrt__entry = {.name = "sqrt_", .compute = api_sqrt_, .params = sqrt__entry_params, .count = 1, .inplace = true};
+CALL(method_sqrt_, sqrt__entry, s)
+static const param rsqrt_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry rsqrt_entry = {.name = "rsqrt", .compute = api_rsqrt, .params = rsqrt_entry_params, .count = 1};
+CALL(function_rsqrt, rsqrt_entry, NULL)
+CALL(method_rsqrt, rsqrt_entry, s)
+static const param rsqrt__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry rsqrt__entry = {.name = "rsqrt_", .compute = api_rsqrt_, .params = rsqrt__entry_params, .count = 1, .inplace = true};
+CALL(method_rsqrt_, rsqrt__entry, s)
+static const param lerp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"end", TENSOR, 0, NULL, 0}, {"weight", OPERAND, 0, NULL, 0}};
+static const entry lerp_entry = {.name = "lerp", .compute = api_lerp, .params = lerp_entry_params, .count = 3};
+CALL(function_lerp, lerp_entry, NULL)
+CALL(method_lerp, lerp_entry, s)
+static const param lerp__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"end", TENSOR, 0, NULL, 0}, {"weight", OPERAND, 0, NULL, 0}};
+static const entry lerp__entry = {.name = "lerp_", .compute = api_lerp_, .params = lerp__entry_params, .count = 3, .inplace = true};
+CALL(method_lerp_, lerp__entry, s)
+static const param addcmul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"tensor1", TENSOR, 0, NULL, 0}, {"tensor2", TENSOR, 0, NULL, 0}, {"value", FLOAT, KEYWORD, "", 1.0}};
+static const entry addcmul_entry = {.name = "addcmul", .compute = api_addcmul, .params = addcmul_entry_params, .count = 4};
+CALL(function_addcmul, addcmul_entry, NULL)
+CALL(method_addcmul, addcmul_entry, s)
+static const param addcmul__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"tensor1", TENSOR, 0, NULL, 0}, {"tensor2", TENSOR, 0, NULL, 0}, {"value", FLOAT, KEYWORD, "", 1.0}};
+static const entry addcmul__entry = {.name = "addcmul_", .compute = api_addcmul_, .params = addcmul__entry_params, .count = 4, .inplace = true};
+CALL(method_addcmul_, addcmul__entry, s)
+static const param addcdiv_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"tensor1", TENSOR, 0, NULL, 0}, {"tensor2", TENSOR, 0, NULL, 0}, {"value", FLOAT, KEYWORD, "", 1.0}};
+static const entry addcdiv_entry = {.name = "addcdiv", .compute = api_addcdiv, .params = addcdiv_entry_params, .count = 4};
+CALL(function_addcdiv, addcdiv_entry, NULL)
+CALL(method_addcdiv, addcdiv_entry, s)
+static const param addcdiv__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"tensor1", TENSOR, 0, NULL, 0}, {"tensor2", TENSOR, 0, NULL, 0}, {"value", FLOAT, KEYWORD, "", 1.0}};
+static const entry addcdiv__entry = {.name = "addcdiv_", .compute = api_addcdiv_, .params = addcdiv__entry_params, .count = 4, .inplace = true};
+CALL(method_addcdiv_, addcdiv__entry, s)
+static const param exp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry exp_entry = {.name = "exp", .compute = api_exp, .params = exp_entry_params, .count = 1};
+CALL(function_exp, exp_entry, NULL)
+CALL(method_exp, exp_entry, s)
+static const param exp__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry exp__entry = {.name = "exp_", .compute = api_exp_, .params = exp__entry_params, .count = 1, .inplace = true};
+CALL(method_exp_, exp__entry, s)
+static const param exp2_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry exp2_entry = {.name = "exp2", .compute = api_exp2, .params = exp2_entry_params, .count = 1};
+CALL(function_exp2, exp2_entry, NULL)
+CALL(method_exp2, exp2_entry, s)
+static const param exp2__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry exp2__entry = {.name = "exp2_", .compute = api_exp2_, .params = exp2__entry_params, .count = 1, .inplace = true};
+CALL(method_exp2_, exp2__entry, s)
+static const param expm1_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry expm1_entry = {.name = "expm1", .compute = api_expm1, .params = expm1_entry_params, .count = 1};
+CALL(function_expm1, expm1_entry, NULL)
+CALL(method_expm1, expm1_entry, s)
+static const param expm1__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry expm1__entry = {.name = "expm1_", .compute = api_expm1_, .params = expm1__entry_params, .count = 1, .inplace = true};
+CALL(method_expm1_, expm1__entry, s)
+static const param log_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry log_entry = {.name = "log", .compute = api_log, .params = log_entry_params, .count = 1};
+CALL(function_log, log_entry, NULL)
+CALL(method_log, log_entry, s)
+static const param log__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry log__entry = {.name = "log_", .compute = api_log_, .params = log__entry_params, .count = 1, .inplace = true};
+CALL(method_log_, log__entry, s)
+static const param log2_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry log2_entry = {.name = "log2", .compute = api_log2, .params = log2_entry_params, .count = 1};
+CALL(function_log2, log2_entry, NULL)
+CALL(method_log2, log2_entry, s)
+static const param log2__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry log2__entry = {.name = "log2_", .compute = api_log2_, .params = log2__entry_params, .count = 1, .inplace = true};
+CALL(method_log2_, log2__entry, s)
+static const param log10_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry log10_entry = {.name = "log10", .compute = api_log10, .params = log10_entry_params, .count = 1};
+CALL(function_log10, log10_entry, NULL)
+CALL(method_log10, log10_entry, s)
+static const param log10__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry log10__entry = {.name = "log10_", .compute = api_log10_, .params = log10__entry_params, .count = 1, .inplace = true};
+CALL(method_log10_, log10__entry, s)
+static const param log1p_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry log1p_entry = {.name = "log1p", .compute = api_log1p, .params = log1p_entry_params, .count = 1};
+CALL(function_log1p, log1p_entry, NULL)
+CALL(method_log1p, log1p_entry, s)
+static const param log1p__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry log1p__entry = {.name = "log1p_", .compute = api_log1p_, .params = log1p__entry_params, .count = 1, .inplace = true};
+CALL(method_log1p_, log1p__entry, s)
+static const param sin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sin_entry = {.name = "sin", .compute = api_sin, .params = sin_entry_params, .count = 1};
+CALL(function_sin, sin_entry, NULL)
+CALL(method_sin, sin_entry, s)
+static const param sin__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sin__entry = {.name = "sin_", .compute = api_sin_, .params = sin__entry_params, .count = 1, .inplace = true};
+CALL(method_sin_, sin__entry, s)
+static const param cos_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry cos_entry = {.name = "cos", .compute = api_cos, .params = cos_entry_params, .count = 1};
+CALL(function_cos, cos_entry, NULL)
+CALL(method_cos, cos_entry, s)
+static const param cos__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry cos__entry = {.name = "cos_", .compute = api_cos_, .params = cos__entry_params, .count = 1, .inplace = true};
+CALL(method_cos_, cos__entry, s)
+static const param tan_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry tan_entry = {.name = "tan", .compute = api_tan, .params = tan_entry_params, .count = 1};
+CALL(function_tan, tan_entry, NULL)
+CALL(method_tan, tan_entry, s)
+static const param tan__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry tan__entry = {.name = "tan_", .compute = api_tan_, .params = tan__entry_params, .count = 1, .inplace = true};
+CALL(method_tan_, tan__entry, s)
+static const param asin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry asin_entry = {.name = "asin", .compute = api_asin, .params = asin_entry_params, .count = 1};
+CALL(function_asin, asin_entry, NULL)
+CALL(method_asin, asin_entry, s)
+static const param asin__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry asin__entry = {.name = "asin_", .compute = api_asin_, .params = asin__entry_params, .count = 1, .inplace = true};
+CALL(method_asin_, asin__entry, s)
+static const param acos_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry acos_entry = {.name = "acos", .compute = api_acos, .params = acos_entry_params, .count = 1};
+CALL(function_acos, acos_entry, NULL)
+CALL(method_acos, acos_entry, s)
+static const param acos__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry acos__entry = {.name = "acos_", .compute = api_acos_, .params = acos__entry_params, .count = 1, .inplace = true};
+CALL(method_acos_, acos__entry, s)
+static const param atan_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry atan_entry = {.name = "atan", .compute = api_atan, .params = atan_entry_params, .count = 1};
+CALL(function_atan, atan_entry, NULL)
+CALL(method_atan, atan_entry, s)
+static const param atan__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry atan__entry = {.name = "atan_", .compute = api_atan_, .params = atan__entry_params, .count = 1, .inplace = true};
+CALL(method_atan_, atan__entry, s)
+static const param atan2_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry atan2_entry = {.name = "atan2", .compute = api_atan2, .params = atan2_entry_params, .count = 2};
+CALL(function_atan2, atan2_entry, NULL)
+CALL(method_atan2, atan2_entry, s)
+static const param atan2__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry atan2__entry = {.name = "atan2_", .compute = api_atan2_, .params = atan2__entry_params, .count = 2, .inplace = true};
+CALL(method_atan2_, atan2__entry, s)
+static const param sinh_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sinh_entry = {.name = "sinh", .compute = api_sinh, .params = sinh_entry_params, .count = 1};
+CALL(function_sinh, sinh_entry, NULL)
+CALL(method_sinh, sinh_entry, s)
+static const param sinh__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sinh__entry = {.name = "sinh_", .compute = api_sinh_, .params = sinh__entry_params, .count = 1, .inplace = true};
+CALL(method_sinh_, sinh__entry, s)
+static const param cosh_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry cosh_entry = {.name = "cosh", .compute = api_cosh, .params = cosh_entry_params, .count = 1};
+CALL(function_cosh, cosh_entry, NULL)
+CALL(method_cosh, cosh_entry, s)
+static const param cosh__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry cosh__entry = {.name = "cosh_", .compute = api_cosh_, .params = cosh__entry_params, .count = 1, .inplace = true};
+CALL(method_cosh_, cosh__entry, s)
+static const param tanh_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry tanh_entry = {.name = "tanh", .compute = api_tanh, .params = tanh_entry_params, .count = 1};
+CALL(function_tanh, tanh_entry, NULL)
+CALL(method_tanh, tanh_entry, s)
+static const param tanh__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry tanh__entry = {.name = "tanh_", .compute = api_tanh_, .params = tanh__entry_params, .count = 1, .inplace = true};
+CALL(method_tanh_, tanh__entry, s)
+static const param asinh_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry asinh_entry = {.name = "asinh", .compute = api_asinh, .params = asinh_entry_params, .count = 1};
+CALL(function_asinh, asinh_entry, NULL)
+CALL(method_asinh, asinh_entry, s)
+static const param asinh__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry asinh__entry = {.name = "asinh_", .compute = api_asinh_, .params = asinh__entry_params, .count = 1, .inplace = true};
+CALL(method_asinh_, asinh__entry, s)
+static const param acosh_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry acosh_entry = {.name = "acosh", .compute = api_acosh, .params = acosh_entry_params, .count = 1};
+CALL(function_acosh, acosh_entry, NULL)
+CALL(method_acosh, acosh_entry, s)
+static const param acosh__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry acosh__entry = {.name = "acosh_", .compute = api_acosh_, .params = acosh__entry_params, .count = 1, .inplace = true};
+CALL(method_acosh_, acosh__entry, s)
+static const param atanh_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry atanh_entry = {.name = "atanh", .compute = api_atanh, .params = atanh_entry_params, .count = 1};
+CALL(function_atanh, atanh_entry, NULL)
+CALL(method_atanh, atanh_entry, s)
+static const param atanh__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry atanh__entry = {.name = "atanh_", .compute = api_atanh_, .params = atanh__entry_params, .count = 1, .inplace = true};
+CALL(method_atanh_, atanh__entry, s)
+static const param erf_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry erf_entry = {.name = "erf", .compute = api_erf, .params = erf_entry_params, .count = 1};
+CALL(function_erf, erf_entry, NULL)
+CALL(method_erf, erf_entry, s)
+static const param erf__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry erf__entry = {.name = "erf_", .compute = api_erf_, .params = erf__entry_params, .count = 1, .inplace = true};
+CALL(method_erf_, erf__entry, s)
+static const param erfc_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry erfc_entry = {.name = "erfc", .compute = api_erfc, .params = erfc_entry_params, .count = 1};
+CALL(function_erfc, erfc_entry, NULL)
+CALL(method_erfc, erfc_entry, s)
+static const param erfc__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry erfc__entry = {.name = "erfc_", .compute = api_erfc_, .params = erfc__entry_params, .count = 1, .inplace = true};
+CALL(method_erfc_, erfc__entry, s)
+static const param sigmoid_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sigmoid_entry = {.name = "sigmoid", .compute = api_sigmoid, .params = sigmoid_entry_params, .count = 1};
+CALL(function_sigmoid, sigmoid_entry, NULL)
+CALL(method_sigmoid, sigmoid_entry, s)
+static const param sigmoid__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sigmoid__entry = {.name = "sigmoid_", .compute = api_sigmoid_, .params = sigmoid__entry_params, .count = 1, .inplace = true};
+CALL(method_sigmoid_, sigmoid__entry, s)
+static const param relu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry relu_entry = {.name = "relu", .compute = api_relu, .params = relu_entry_params, .count = 1};
+CALL(function_relu, relu_entry, NULL)
+CALL(method_relu, relu_entry, s)
+static const param relu__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry relu__entry = {.name = "relu_", .compute = api_relu_, .params = relu__entry_params, .count = 1, .inplace = true};
+CALL(method_relu_, relu__entry, s)
+static const param leaky_relu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"negative_slope", FLOAT, 0, "", 0.01}};
+static const entry leaky_relu_entry = {.name = "leaky_relu", .compute = api_leaky_relu, .params = leaky_relu_entry_params, .count = 2};
+CALL(function_leaky_relu, leaky_relu_entry, NULL)
+CALL(method_leaky_relu, leaky_relu_entry, s)
+static const param leaky_relu__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"negative_slope", FLOAT, 0, "", 0.01}};
+static const entry leaky_relu__entry = {.name = "leaky_relu_", .compute = api_leaky_relu_, .params = leaky_relu__entry_params, .count = 2, .inplace = true};
+CALL(method_leaky_relu_, leaky_relu__entry, s)
+static const param elu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"alpha", FLOAT, 0, "", 1.0}};
+static const entry elu_entry = {.name = "elu", .compute = api_elu, .params = elu_entry_params, .count = 2};
+CALL(function_elu, elu_entry, NULL)
+CALL(method_elu, elu_entry, s)
+static const param elu__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"alpha", FLOAT, 0, "", 1.0}};
+static const entry elu__entry = {.name = "elu_", .compute = api_elu_, .params = elu__entry_params, .count = 2, .inplace = true};
+CALL(method_elu_, elu__entry, s)
+static const param selu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry selu_entry = {.name = "selu", .compute = api_selu, .params = selu_entry_params, .count = 1};
+CALL(function_selu, selu_entry, NULL)
+CALL(method_selu, selu_entry, s)
+static const param selu__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry selu__entry = {.name = "selu_", .compute = api_selu_, .params = selu__entry_params, .count = 1, .inplace = true};
+CALL(method_selu_, selu__entry, s)
+static const param celu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"alpha", FLOAT, 0, "", 1.0}};
+static const entry celu_entry = {.name = "celu", .compute = api_celu, .params = celu_entry_params, .count = 2};
+CALL(function_celu, celu_entry, NULL)
+CALL(method_celu, celu_entry, s)
+static const param celu__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"alpha", FLOAT, 0, "", 1.0}};
+static const entry celu__entry = {.name = "celu_", .compute = api_celu_, .params = celu__entry_params, .count = 2, .inplace = true};
+CALL(method_celu_, celu__entry, s)
+static const param silu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry silu_entry = {.name = "silu", .compute = api_silu, .params = silu_entry_params, .count = 1};
+CALL(function_silu, silu_entry, NULL)
+CALL(method_silu, silu_entry, s)
+static const param silu__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry silu__entry = {.name = "silu_", .compute = api_silu_, .params = silu__entry_params, .count = 1, .inplace = true};
+CALL(method_silu_, silu__entry, s)
+static const param mish_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry mish_entry = {.name = "mish", .compute = api_mish, .params = mish_entry_params, .count = 1};
+CALL(function_mish, mish_entry, NULL)
+CALL(method_mish, mish_entry, s)
+static const param mish__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry mish__entry = {.name = "mish_", .compute = api_mish_, .params = mish__entry_params, .count = 1, .inplace = true};
+CALL(method_mish_, mish__entry, s)
+static const param softplus_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"beta", FLOAT, 0, "", 1.0}, {"threshold", FLOAT, 0, "", 20.0}};
+static const entry softplus_entry = {.name = "softplus", .compute = api_softplus, .params = softplus_entry_params, .count = 3};
+CALL(function_softplus, softplus_entry, NULL)
+CALL(method_softplus, softplus_entry, s)
+static const param softplus__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"beta", FLOAT, 0, "", 1.0}, {"threshold", FLOAT, 0, "", 20.0}};
+static const entry softplus__entry = {.name = "softplus_", .compute = api_softplus_, .params = softplus__entry_params, .count = 3, .inplace = true};
+CALL(method_softplus_, softplus__entry, s)
+static const param softsign_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry softsign_entry = {.name = "softsign", .compute = api_softsign, .params = softsign_entry_params, .count = 1};
+CALL(function_softsign, softsign_entry, NULL)
+CALL(method_softsign, softsign_entry, s)
+static const param softsign__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry softsign__entry = {.name = "softsign_", .compute = api_softsign_, .params = softsign__entry_params, .count = 1, .inplace = true};
+CALL(method_softsign_, softsign__entry, s)
+static const param hardtanh_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min_val", FLOAT, 0, "", -1.0}, {"max_val", FLOAT, 0, "", 1.0}};
+static const entry hardtanh_entry = {.name = "hardtanh", .compute = api_hardtanh, .params = hardtanh_entry_params, .count = 3};
+CALL(function_hardtanh, hardtanh_entry, NULL)
+CALL(method_hardtanh, hardtanh_entry, s)
+static const param hardtanh__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min_val", FLOAT, 0, "", -1.0}, {"max_val", FLOAT, 0, "", 1.0}};
+static const entry hardtanh__entry = {.name = "hardtanh_", .compute = api_hardtanh_, .params = hardtanh__entry_params, .count = 3, .inplace = true};
+CALL(method_hardtanh_, hardtanh__entry, s)
+static const param hardsigmoid_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry hardsigmoid_entry = {.name = "hardsigmoid", .compute = api_hardsigmoid, .params = hardsigmoid_entry_params, .count = 1};
+CALL(function_hardsigmoid, hardsigmoid_entry, NULL)
+CALL(method_hardsigmoid, hardsigmoid_entry, s)
+static const param hardsigmoid__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry hardsigmoid__entry = {.name = "hardsigmoid_", .compute = api_hardsigmoid_, .params = hardsigmoid__entry_params, .count = 1, .inplace = true};
+CALL(method_hardsigmoid_, hardsigmoid__entry, s)
+static const param hardswish_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry hardswish_entry = {.name = "hardswish", .compute = api_hardswish, .params = hardswish_entry_params, .count = 1};
+CALL(function_hardswish, hardswish_entry, NULL)
+CALL(method_hardswish, hardswish_entry, s)
+static const param hardswish__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry hardswish__entry = {.name = "hardswish_", .compute = api_hardswish_, .params = hardswish__entry_params, .count = 1, .inplace = true};
+CALL(method_hardswish_, hardswish__entry, s)
+static const param relu6_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry relu6_entry = {.name = "relu6", .compute = api_relu6, .params = relu6_entry_params, .count = 1};
+CALL(function_relu6, relu6_entry, NULL)
+CALL(method_relu6, relu6_entry, s)
+static const param relu6__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry relu6__entry = {.name = "relu6_", .compute = api_relu6_, .params = relu6__entry_params, .count = 1, .inplace = true};
+CALL(method_relu6_, relu6__entry, s)
+static const param logsigmoid_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry logsigmoid_entry = {.name = "logsigmoid", .compute = api_logsigmoid, .params = logsigmoid_entry_params, .count = 1};
+CALL(function_logsigmoid, logsigmoid_entry, NULL)
+CALL(method_logsigmoid, logsigmoid_entry, s)
+static const param logsigmoid__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry logsigmoid__entry = {.name = "logsigmoid_", .compute = api_logsigmoid_, .params = logsigmoid__entry_params, .count = 1, .inplace = true};
+CALL(method_logsigmoid_, logsigmoid__entry, s)
+static const param floor_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry floor_entry = {.name = "floor", .compute = api_floor, .params = floor_entry_params, .count = 1};
+CALL(function_floor, floor_entry, NULL)
+CALL(method_floor, floor_entry, s)
+static const param floor__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry floor__entry = {.name = "floor_", .compute = api_floor_, .params = floor__entry_params, .count = 1, .inplace = true};
+CALL(method_floor_, floor__entry, s)
+static const param ceil_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry ceil_entry = {.name = "ceil", .compute = api_ceil, .params = ceil_entry_params, .count = 1};
+CALL(function_ceil, ceil_entry, NULL)
+CALL(method_ceil, ceil_entry, s)
+static const param ceil__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry ceil__entry = {.name = "ceil_", .compute = api_ceil_, .params = ceil__entry_params, .count = 1, .inplace = true};
+CALL(method_ceil_, ceil__entry, s)
+static const param round_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry round_entry = {.name = "round", .compute = api_round, .params = round_entry_params, .count = 1};
+CALL(function_round, round_entry, NULL)
+CALL(method_round, round_entry, s)
+static const param round__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry round__entry = {.name = "round_", .compute = api_round_, .params = round__entry_params, .count = 1, .inplace = true};
+CALL(method_round_, round__entry, s)
+static const param trunc_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry trunc_entry = {.name = "trunc", .compute = api_trunc, .params = trunc_entry_params, .count = 1};
+CALL(function_trunc, trunc_entry, NULL)
+CALL(method_trunc, trunc_entry, s)
+static const param trunc__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry trunc__entry = {.name = "trunc_", .compute = api_trunc_, .params = trunc__entry_params, .count = 1, .inplace = true};
+CALL(method_trunc_, trunc__entry, s)
+static const param frac_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry frac_entry = {.name = "frac", .compute = api_frac, .params = frac_entry_params, .count = 1};
+CALL(function_frac, frac_entry, NULL)
+CALL(method_frac, frac_entry, s)
+static const param frac__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry frac__entry = {.name = "frac_", .compute = api_frac_, .params = frac__entry_params, .count = 1, .inplace = true};
+CALL(method_frac_, frac__entry, s)
+static const param isnan_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry isnan_entry = {.name = "isnan", .compute = api_isnan, .params = isnan_entry_params, .count = 1};
+CALL(function_isnan, isnan_entry, NULL)
+CALL(method_isnan, isnan_entry, s)
+static const param isinf_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry isinf_entry = {.name = "isinf", .compute = api_isinf, .params = isinf_entry_params, .count = 1};
+CALL(function_isinf, isinf_entry, NULL)
+CALL(method_isinf, isinf_entry, s)
+static const param isfinite_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry isfinite_entry = {.name = "isfinite", .compute = api_isfinite, .params = isfinite_entry_params, .count = 1};
+CALL(function_isfinite, isfinite_entry, NULL)
+CALL(method_isfinite, isfinite_entry, s)
+static const param eq_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry eq_entry = {.name = "eq", .compute = api_eq, .params = eq_entry_params, .count = 2};
+CALL(function_eq, eq_entry, NULL)
+CALL(method_eq, eq_entry, s)
+static const param ne_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry ne_entry = {.name = "ne", .compute = api_ne, .params = ne_entry_params, .count = 2};
+CALL(function_ne, ne_entry, NULL)
+CALL(method_ne, ne_entry, s)
+static const param lt_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry lt_entry = {.name = "lt", .compute = api_lt, .params = lt_entry_params, .count = 2};
+CALL(function_lt, lt_entry, NULL)
+CALL(method_lt, lt_entry, s)
+static const param le_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry le_entry = {.name = "le", .compute = api_le, .params = le_entry_params, .count = 2};
+CALL(function_le, le_entry, NULL)
+CALL(method_le, le_entry, s)
+static const param gt_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry gt_entry = {.name = "gt", .compute = api_gt, .params = gt_entry_params, .count = 2};
+CALL(function_gt, gt_entry, NULL)
+CALL(method_gt, gt_entry, s)
+static const param ge_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry ge_entry = {.name = "ge", .compute = api_ge, .params = ge_entry_params, .count = 2};
+CALL(function_ge, ge_entry, NULL)
+CALL(method_ge, ge_entry, s)
+static const param logical_and_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logical_and_entry = {.name = "logical_and", .compute = api_logical_and, .params = logical_and_entry_params, .count = 2};
+CALL(function_logical_and, logical_and_entry, NULL)
+CALL(method_logical_and, logical_and_entry, s)
+static const param logical_or_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logical_or_entry = {.name = "logical_or", .compute = api_logical_or, .params = logical_or_entry_params, .count = 2};
+CALL(function_logical_or, logical_or_entry, NULL)
+CALL(method_logical_or, logical_or_entry, s)
+static const param logical_xor_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logical_xor_entry = {.name = "logical_xor", .compute = api_logical_xor, .params = logical_xor_entry_params, .count = 2};
+CALL(function_logical_xor, logical_xor_entry, NULL)
+CALL(method_logical_xor, logical_xor_entry, s)
+static const param logical_not_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry logical_not_entry = {.name = "logical_not", .compute = api_logical_not, .params = logical_not_entry_params, .count = 1};
+CALL(function_logical_not, logical_not_entry, NULL)
+CALL(method_logical_not, logical_not_entry, s)
+static const param bitwise_and_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry bitwise_and_entry = {.name = "bitwise_and", .compute = api_bitwise_and, .params = bitwise_and_entry_params, .count = 2};
+CALL(function_bitwise_and, bitwise_and_entry, NULL)
+CALL(method_bitwise_and, bitwise_and_entry, s)
+static const param bitwise_and__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry bitwise_and__entry = {.name = "bitwise_and_", .compute = api_bitwise_and_, .params = bitwise_and__entry_params, .count = 2, .inplace = true};
+CALL(method_bitwise_and_, bitwise_and__entry, s)
+static const param bitwise_or_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry bitwise_or_entry = {.name = "bitwise_or", .compute = api_bitwise_or, .params = bitwise_or_entry_params, .count = 2};
+CALL(function_bitwise_or, bitwise_or_entry, NULL)
+CALL(method_bitwise_or, bitwise_or_entry, s)
+static const param bitwise_or__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry bitwise_or__entry = {.name = "bitwise_or_", .compute = api_bitwise_or_, .params = bitwise_or__entry_params, .count = 2, .inplace = true};
+CALL(method_bitwise_or_, bitwise_or__entry, s)
+static const param bitwise_xor_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry bitwise_xor_entry = {.name = "bitwise_xor", .compute = api_bitwise_xor, .params = bitwise_xor_entry_params, .count = 2};
+CALL(function_bitwise_xor, bitwise_xor_entry, NULL)
+CALL(method_bitwise_xor, bitwise_xor_entry, s)
+static const param bitwise_xor__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry bitwise_xor__entry = {.name = "bitwise_xor_", .compute = api_bitwise_xor_, .params = bitwise_xor__entry_params, .count = 2, .inplace = true};
+CALL(method_bitwise_xor_, bitwise_xor__entry, s)
+static const param bitwise_not_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry bitwise_not_entry = {.name = "bitwise_not", .compute = api_bitwise_not, .params = bitwise_not_entry_params, .count = 1};
+CALL(function_bitwise_not, bitwise_not_entry, NULL)
+CALL(method_bitwise_not, bitwise_not_entry, s)
+static const param bitwise_not__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry bitwise_not__entry = {.name = "bitwise_not_", .compute = api_bitwise_not_, .params = bitwise_not__entry_params, .count = 1, .inplace = true};
+CALL(method_bitwise_not_, bitwise_not__entry, s)
+static const param bitwise_left_shift_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry bitwise_left_shift_entry = {.name = "bitwise_left_shift", .compute = api_bitwise_left_shift, .params = bitwise_left_shift_entry_params, .count = 2};
+CALL(function_bitwise_left_shift, bitwise_left_shift_entry, NULL)
+CALL(method_bitwise_left_shift, bitwise_left_shift_entry, s)
+static const param bitwise_left_shift__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry bitwise_left_shift__entry = {.name = "bitwise_left_shift_", .compute = api_bitwise_left_shift_, .params = bitwise_left_shift__entry_params, .count = 2, .inplace = true};
+CALL(method_bitwise_left_shift_, bitwise_left_shift__entry, s)
+static const param bitwise_right_shift_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry bitwise_right_shift_entry = {.name = "bitwise_right_shift", .compute = api_bitwise_right_shift, .params = bitwise_right_shift_entry_params, .count = 2};
+CALL(function_bitwise_right_shift, bitwise_right_shift_entry, NULL)
+CALL(method_bitwise_right_shift, bitwise_right_shift_entry, s)
+static const param bitwise_right_shift__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry bitwise_right_shift__entry = {.name = "bitwise_right_shift_", .compute = api_bitwise_right_shift_, .params = bitwise_right_shift__entry_params, .count = 2, .inplace = true};
+CALL(method_bitwise_right_shift_, bitwise_right_shift__entry, s)
+
+PyMethodDef api_functions[] = {
+    {"tensor", AS(function_tensor), FAST,
+        "tensor(data, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "A tensor with a copy of data: a number, nested sequences of numbers, a Tensor, a buffer or an array.\n"
+        "Without dtype: float32 for floats, int64 for ints, bool for bools; arrays keep theirs."},
+    {"zeros", AS(function_zeros), FAST,
+        "zeros(*size, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Zeros of the given shape: zeros(2, 3) or zeros((2, 3)); float32 unless a dtype is given."},
+    {"ones", AS(function_ones), FAST,
+        "ones(*size, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Ones of the given shape; float32 unless a dtype is given."},
+    {"empty", AS(function_empty), FAST,
+        "empty(*size, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "A tensor of the given shape whose values are whatever the memory held."},
+    {"full", AS(function_full), FAST,
+        "full(size, fill_value, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "A tensor filled with one value.  Without dtype: float32 for a float, int64 for an int, bool for a bool."},
+    {"arange", AS(function_arange), FAST,
+        "arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "start, start + step, ... up to but without end; arange(n) starts at 0.  int64 where all three are ints, else float32."},
+    {"linspace", AS(function_linspace), FAST,
+        "linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "steps numbers at equal distances from start to end, both included."},
+    {"eye", AS(function_eye), FAST,
+        "eye(n, m=None, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Ones on the diagonal, zeros elsewhere : (n, m); m is n when absent."},
+    {"rand", AS(function_rand), FAST,
+        "rand(*size, generator=None, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Uniform random numbers in [0, 1)."},
+    {"randn", AS(function_randn), FAST,
+        "randn(*size, generator=None, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Random numbers from the standard normal distribution."},
+    {"randint", AS(function_randint), FAST,
+        "randint(low, high=None, size=None, *, generator=None, dtype=None, device=None)\n"
+        "--\n"
+        "\n"
+        "Random integers in [low, high), or in [0, low) when called as randint(high, size); int64 unless a dtype is given."},
+    {"zeros_like", AS(function_zeros_like), FAST,
+        "zeros_like(input, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Zeros of the shape, dtype and device of input."},
+    {"ones_like", AS(function_ones_like), FAST,
+        "ones_like(input, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Ones of the shape, dtype and device of input."},
+    {"empty_like", AS(function_empty_like), FAST,
+        "empty_like(input, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Memory of the shape, dtype and device of input, not written."},
+    {"full_like", AS(function_full_like), FAST,
+        "full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "One value in the shape, dtype and device of input."},
+    {"rand_like", AS(function_rand_like), FAST,
+        "rand_like(input, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Uniform random numbers in [0, 1) in the shape, dtype and device of input."},
+    {"randn_like", AS(function_randn_like), FAST,
+        "randn_like(input, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Standard normal random numbers in the shape, dtype and device of input."},
+    {"manual_seed", AS(function_manual_seed), FAST,
+        "manual_seed(seed)\n"
+        "--\n"
+        "\n"
+        "Seeds the default generator; returns it.  The same seed gives the same bits on every device."},
+    {"numel", AS(function_numel), FAST,
+        "numel(input)\n"
+        "--\n"
+        "\n"
+        "The number of elements."},
+    {"is_tensor", AS(function_is_tensor), FAST,
+        "is_tensor(obj)\n"
+        "--\n"
+        "\n"
+        "Is it a Tensor?"},
+    {"is_floating_point", AS(function_is_floating_point), FAST,
+        "is_floating_point(input)\n"
+        "--\n"
+        "\n"
+        "Is the dtype float16, bfloat16, float32 or float64?"},
+    {"contiguous", AS(function_contiguous), FAST,
+        "contiguous(input)\n"
+        "--\n"
+        "\n"
+        "The same values, in order and without gaps; no copy where that holds already."},
+    {"clone", AS(function_clone), FAST,
+        "clone(input)\n"
+        "--\n"
+        "\n"
+        "A copy in new memory; gradients flow through."},
+    {"detach", AS(function_detach), FAST,
+        "detach(input)\n"
+        "--\n"
+        "\n"
+        "The same storage, outside the graph."},
+    {"reshape", AS(function_reshape), FAST,
+        "reshape(input, shape)\n"
+        "--\n"
+        "\n"
+        "The same elements in the same order in another shape; one size may be -1.  A view where possible."},
+    {"transpose", AS(function_transpose), FAST,
+        "transpose(input, dim0, dim1)\n"
+        "--\n"
+        "\n"
+        "A view with two axes swapped.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"t", AS(function_t), FAST,
+        "t(input)\n"
+        "--\n"
+        "\n"
+        "A matrix transposed; tensors of fewer axes as they are."},
+    {"permute", AS(function_permute), FAST,
+        "permute(input, dims)\n"
+        "--\n"
+        "\n"
+        "A view with the axes in the order given."},
+    {"flatten", AS(function_flatten), FAST,
+        "flatten(input, start_dim=0, end_dim=-1)\n"
+        "--\n"
+        "\n"
+        "The axes start_dim ... end_dim as one."},
+    {"unflatten", AS(function_unflatten), FAST,
+        "unflatten(input, dim, sizes)\n"
+        "--\n"
+        "\n"
+        "One axis as several, of the given sizes; one may be -1.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"squeeze", AS(function_squeeze), FAST,
+        "squeeze(input, dim=None)\n"
+        "--\n"
+        "\n"
+        "A view without the axes of size 1: all of them, or those of dim that have it.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unsqueeze", AS(function_unsqueeze), FAST,
+        "unsqueeze(input, dim)\n"
+        "--\n"
+        "\n"
+        "A view with one more axis of size 1, at dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"broadcast_to", AS(function_broadcast_to), FAST,
+        "broadcast_to(input, size)\n"
+        "--\n"
+        "\n"
+        "A view of the given shape, by the rules of broadcasting."},
+    {"narrow", AS(function_narrow), FAST,
+        "narrow(input, dim, start, length)\n"
+        "--\n"
+        "\n"
+        "The view x[start : start + length] along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"select", AS(function_select), FAST,
+        "select(input, dim, index)\n"
+        "--\n"
+        "\n"
+        "The view x[index] along dim, without that axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"split", AS(function_split), FAST,
+        "split(tensor, split_size_or_sections, dim=0)\n"
+        "--\n"
+        "\n"
+        "Views of split_size along dim (the last may be smaller), or of the sizes listed."},
+    {"chunk", AS(function_chunk), FAST,
+        "chunk(input, chunks, dim=0)\n"
+        "--\n"
+        "\n"
+        "At most chunks views of equal size along dim; the last may be smaller.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unbind", AS(function_unbind), FAST,
+        "unbind(input, dim=0)\n"
+        "--\n"
+        "\n"
+        "The views x[0], x[1], ... along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"movedim", AS(function_movedim), FAST,
+        "movedim(input, source, destination)\n"
+        "--\n"
+        "\n"
+        "A view with the axes source moved to destination; the others keep their order."},
+    {"tril", AS(function_tril), FAST,
+        "tril(input, diagonal=0)\n"
+        "--\n"
+        "\n"
+        "Zeros above the diagonal of the last two axes."},
+    {"triu", AS(function_triu), FAST,
+        "triu(input, diagonal=0)\n"
+        "--\n"
+        "\n"
+        "Zeros below the diagonal of the last two axes."},
+    {"add", AS(function_add), FAST,
+        "add(input, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "input + alpha other"},
+    {"sub", AS(function_sub), FAST,
+        "sub(input, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "input - alpha other"},
+    {"div", AS(function_div), FAST,
+        "div(input, other, *, rounding_mode=None)\n"
+        "--\n"
+        "\n"
+        "input / other; rounding_mode \"trunc\" rounds the result towards 0, \"floor\" down."},
+    {"pow", AS(function_pow), FAST,
+        "pow(input, exponent)\n"
+        "--\n"
+        "\n"
+        "input to the power exponent; 0 to the 0 is 1"},
+    {"clamp", AS(function_clamp), FAST,
+        "clamp(input, min=None, max=None)\n"
+        "--\n"
+        "\n"
+        "Values below min become min, values above max become max; at least one of them is given."},
+    {"gelu", AS(function_gelu), FAST,
+        "gelu(input, *, approximate='none')\n"
+        "--\n"
+        "\n"
+        "x Phi(x), Phi the normal distribution; approximate=\"tanh\": x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))"},
+    {"sum", AS(function_sum), FAST,
+        "sum(input, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The sum over the axes dim, all when absent; keepdim leaves them with size 1.  Integers and bool sum as int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"mean", AS(function_mean), FAST,
+        "mean(input, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The mean over the axes dim, all when absent.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"var", AS(function_var), FAST,
+        "var(input, dim=None, *, correction=1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"std", AS(function_std), FAST,
+        "std(input, dim=None, *, correction=1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "The square root of var.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"amax", AS(function_amax), FAST,
+        "amax(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "The largest element over the axes dim; NaN wins, ties share the gradient.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"amin", AS(function_amin), FAST,
+        "amin(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"max", AS(function_max), FAST,
+        "max(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "max(): the largest element; max(dim): (values, indices) along an axis; max(other): elementwise.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"min", AS(function_min), FAST,
+        "min(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "min(): the smallest element; min(dim): (values, indices) along an axis; min(other): elementwise.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"argmax", AS(function_argmax), FAST,
+        "argmax(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "The index of the largest element along dim, of all elements when absent; int64, the first of equals.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"argmin", AS(function_argmin), FAST,
+        "argmin(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "The index of the smallest element along dim, of all elements when absent; int64, the first of equals.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"logsumexp", AS(function_logsumexp), FAST,
+        "logsumexp(input, dim, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "log(sum(exp(x))) over the axes dim, without overflow.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"softmax", AS(function_softmax), FAST,
+        "softmax(input, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "exp(x) / sum(exp(x)) along dim; the same shape.  dtype: x is cast to it first.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"log_softmax", AS(function_log_softmax), FAST,
+        "log_softmax(input, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "x - log(sum(exp(x))) along dim; the same shape.  dtype: x is cast to it first.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"matmul", AS(function_matmul), FAST,
+        "matmul(input, other)\n"
+        "--\n"
+        "\n"
+        "(..., M, K) (..., K, N) -> (..., M, N), axes in front broadcast; vectors as in NumPy."},
+    {"mm", AS(function_mm), FAST,
+        "mm(input, mat2)\n"
+        "--\n"
+        "\n"
+        "(M, K) (K, N) -> (M, N)"},
+    {"bmm", AS(function_bmm), FAST,
+        "bmm(input, mat2)\n"
+        "--\n"
+        "\n"
+        "(B, M, K) (B, K, N) -> (B, M, N)"},
+    {"mv", AS(function_mv), FAST,
+        "mv(input, vec)\n"
+        "--\n"
+        "\n"
+        "(M, K) (K) -> (M)"},
+    {"dot", AS(function_dot), FAST,
+        "dot(input, tensor)\n"
+        "--\n"
+        "\n"
+        "(K) (K) -> ()"},
+    {"gather", AS(function_gather), FAST,
+        "gather(input, dim, index)\n"
+        "--\n"
+        "\n"
+        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_add", AS(function_scatter_add), FAST,
+        "scatter_add(input, dim, index, src)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"masked_fill", AS(function_masked_fill), FAST,
+        "masked_fill(input, mask, value)\n"
+        "--\n"
+        "\n"
+        "value where the bool mask holds, else input; the mask broadcasts."},
+    {"cat", AS(function_cat), FAST,
+        "cat(tensors, dim=0)\n"
+        "--\n"
+        "\n"
+        "Tensors one after the other along an axis they have."},
+    {"stack", AS(function_stack), FAST,
+        "stack(tensors, dim=0)\n"
+        "--\n"
+        "\n"
+        "Tensors of one shape along a new axis."},
+    {"where", AS(function_where), FAST,
+        "where(condition, input, other)\n"
+        "--\n"
+        "\n"
+        "input where condition, else other; condition is bool."},
+    {"is_grad_enabled", AS(function_is_grad_enabled), FAST,
+        "is_grad_enabled()\n"
+        "--\n"
+        "\n"
+        "Are operations of this thread recorded?"},
+    {"_set_grad_enabled", AS(function__set_grad_enabled), FAST,
+        "_set_grad_enabled(mode)\n"
+        "--\n"
+        "\n"
+        "Sets that for this thread; returns the old setting."},
+    {"get_num_threads", AS(function_get_num_threads), FAST,
+        "get_num_threads()\n"
+        "--\n"
+        "\n"
+        "How many threads work on one operation."},
+    {"set_num_threads", AS(function_set_num_threads), FAST,
+        "set_num_threads(num)\n"
+        "--\n"
+        "\n"
+        "Sets that; results have the same bits for any number."},
+    {"mul", AS(function_mul), FAST,
+        "mul(input, other)\n"
+        "--\n"
+        "\n"
+        "a * b.  Shapes broadcast, dtypes promote."},
+    {"floor_divide", AS(function_floor_divide), FAST,
+        "floor_divide(input, other)\n"
+        "--\n"
+        "\n"
+        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+    {"remainder", AS(function_remainder), FAST,
+        "remainder(input, other)\n"
+        "--\n"
+        "\n"
+        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+    {"fmod", AS(function_fmod), FAST,
+        "fmod(input, other)\n"
+        "--\n"
+        "\n"
+        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+    {"maximum", AS(function_maximum), FAST,
+        "maximum(input, other)\n"
+        "--\n"
+        "\n"
+        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+    {"minimum", AS(function_minimum), FAST,
+        "minimum(input, other)\n"
+        "--\n"
+        "\n"
+        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+    {"neg", AS(function_neg), FAST,
+        "neg(input)\n"
+        "--\n"
+        "\n"
+        "-x."},
+    {"abs", AS(function_abs), FAST,
+        "abs(input)\n"
+        "--\n"
+        "\n"
+        "|x|; gradient 0 at 0."},
+    {"sign", AS(function_sign), FAST,
+        "sign(input)\n"
+        "--\n"
+        "\n"
+        "-1, 0 or 1."},
+    {"square", AS(function_square), FAST,
+        "square(input)\n"
+        "--\n"
+        "\n"
+        "x^2."},
+    {"reciprocal", AS(function_reciprocal), FAST,
+        "reciprocal(input)\n"
+        "--\n"
+        "\n"
+        "1 / x."},
+    {"sqrt", AS(function_sqrt), FAST,
+        "sqrt(input)\n"
+        "--\n"
+        "\n"
+        "square root."},
+    {"rsqrt", AS(function_rsqrt), FAST,
+        "rsqrt(input)\n"
+        "--\n"
+        "\n"
+        "1 / sqrt(x)."},
+    {"lerp", AS(function_lerp), FAST,
+        "lerp(input, end, weight)\n"
+        "--\n"
+        "\n"
+        "a + w (b - a).  Shapes broadcast, dtypes promote."},
+    {"addcmul", AS(function_addcmul), FAST,
+        "addcmul(input, tensor1, tensor2, *, value=1.0)\n"
+        "--\n"
+        "\n"
+        "x + value a b.  Shapes broadcast, dtypes promote."},
+    {"addcdiv", AS(function_addcdiv), FAST,
+        "addcdiv(input, tensor1, tensor2, *, value=1.0)\n"
+        "--\n"
+        "\n"
+        "x + value a / b.  Shapes broadcast, dtypes promote."},
+    {"exp", AS(function_exp), FAST,
+        "exp(input)\n"
+        "--\n"
+        "\n"
+        "e^x."},
+    {"exp2", AS(function_exp2), FAST,
+        "exp2(input)\n"
+        "--\n"
+        "\n"
+        "2^x."},
+    {"expm1", AS(function_expm1), FAST,
+        "expm1(input)\n"
+        "--\n"
+        "\n"
+        "e^x - 1, exact near 0."},
+    {"log", AS(function_log), FAST,
+        "log(input)\n"
+        "--\n"
+        "\n"
+        "natural logarithm."},
+    {"log2", AS(function_log2), FAST,
+        "log2(input)\n"
+        "--\n"
+        "\n"
+        "logarithm to the base 2."},
+    {"log10", AS(function_log10), FAST,
+        "log10(input)\n"
+        "--\n"
+        "\n"
+        "logarithm to the base 10."},
+    {"log1p", AS(function_log1p), FAST,
+        "log1p(input)\n"
+        "--\n"
+        "\n"
+        "log(1 + x), exact near 0."},
+    {"sin", AS(function_sin), FAST,
+        "sin(input)\n"
+        "--\n"
+        "\n"
+        "sine."},
+    {"cos", AS(function_cos), FAST,
+        "cos(input)\n"
+        "--\n"
+        "\n"
+        "cosine."},
+    {"tan", AS(function_tan), FAST,
+        "tan(input)\n"
+        "--\n"
+        "\n"
+        "tangent."},
+    {"asin", AS(function_asin), FAST,
+        "asin(input)\n"
+        "--\n"
+        "\n"
+        "inverse sine."},
+    {"acos", AS(function_acos), FAST,
+        "acos(input)\n"
+        "--\n"
+        "\n"
+        "inverse cosine."},
+    {"atan", AS(function_atan), FAST,
+        "atan(input)\n"
+        "--\n"
+        "\n"
+        "inverse tangent."},
+    {"atan2", AS(function_atan2), FAST,
+        "atan2(input, other)\n"
+        "--\n"
+        "\n"
+        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+    {"sinh", AS(function_sinh), FAST,
+        "sinh(input)\n"
+        "--\n"
+        "\n"
+        "hyperbolic sine."},
+    {"cosh", AS(function_cosh), FAST,
+        "cosh(input)\n"
+        "--\n"
+        "\n"
+        "hyperbolic cosine."},
+    {"tanh", AS(function_tanh), FAST,
+        "tanh(input)\n"
+        "--\n"
+        "\n"
+        "hyperbolic tangent."},
+    {"asinh", AS(function_asinh), FAST,
+        "asinh(input)\n"
+        "--\n"
+        "\n"
+        "inverse hyperbolic sine."},
+    {"acosh", AS(function_acosh), FAST,
+        "acosh(input)\n"
+        "--\n"
+        "\n"
+        "inverse hyperbolic cosine."},
+    {"atanh", AS(function_atanh), FAST,
+        "atanh(input)\n"
+        "--\n"
+        "\n"
+        "inverse hyperbolic tangent."},
+    {"erf", AS(function_erf), FAST,
+        "erf(input)\n"
+        "--\n"
+        "\n"
+        "error function."},
+    {"erfc", AS(function_erfc), FAST,
+        "erfc(input)\n"
+        "--\n"
+        "\n"
+        "1 - erf(x), exact where that is small."},
+    {"sigmoid", AS(function_sigmoid), FAST,
+        "sigmoid(input)\n"
+        "--\n"
+        "\n"
+        "1 / (1 + e^-x)."},
+    {"relu", AS(function_relu), FAST,
+        "relu(input)\n"
+        "--\n"
+        "\n"
+        "max(x, 0); gradient 0 at 0."},
+    {"leaky_relu", AS(function_leaky_relu), FAST,
+        "leaky_relu(input, negative_slope=0.01)\n"
+        "--\n"
+        "\n"
+        "x where x > 0, else slope x."},
+    {"elu", AS(function_elu), FAST,
+        "elu(input, alpha=1.0)\n"
+        "--\n"
+        "\n"
+        "x where x > 0, else alpha (e^x - 1)."},
+    {"selu", AS(function_selu), FAST,
+        "selu(input)\n"
+        "--\n"
+        "\n"
+        "1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017)."},
+    {"celu", AS(function_celu), FAST,
+        "celu(input, alpha=1.0)\n"
+        "--\n"
+        "\n"
+        "x where x > 0, else alpha (e^(x / alpha) - 1)."},
+    {"silu", AS(function_silu), FAST,
+        "silu(input)\n"
+        "--\n"
+        "\n"
+        "x sigmoid(x)."},
+    {"mish", AS(function_mish), FAST,
+        "mish(input)\n"
+        "--\n"
+        "\n"
+        "x tanh(softplus(x))."},
+    {"softplus", AS(function_softplus), FAST,
+        "softplus(input, beta=1.0, threshold=20.0)\n"
+        "--\n"
+        "\n"
+        "log(1 + e^(beta x)) / beta; x where beta x > threshold."},
+    {"softsign", AS(function_softsign), FAST,
+        "softsign(input)\n"
+        "--\n"
+        "\n"
+        "x / (1 + |x|)."},
+    {"hardtanh", AS(function_hardtanh), FAST,
+        "hardtanh(input, min_val=-1.0, max_val=1.0)\n"
+        "--\n"
+        "\n"
+        "min(max(x, min), max); gradient 0 at the bounds."},
+    {"hardsigmoid", AS(function_hardsigmoid), FAST,
+        "hardsigmoid(input)\n"
+        "--\n"
+        "\n"
+        "min(max(x + 3, 0), 6) / 6."},
+    {"hardswish", AS(function_hardswish), FAST,
+        "hardswish(input)\n"
+        "--\n"
+        "\n"
+        "x hardsigmoid(x)."},
+    {"relu6", AS(function_relu6), FAST,
+        "relu6(input)\n"
+        "--\n"
+        "\n"
+        "min(max(x, 0), 6)."},
+    {"logsigmoid", AS(function_logsigmoid), FAST,
+        "logsigmoid(input)\n"
+        "--\n"
+        "\n"
+        "log(sigmoid(x))."},
+    {"floor", AS(function_floor), FAST,
+        "floor(input)\n"
+        "--\n"
+        "\n"
+        "next integer below."},
+    {"ceil", AS(function_ceil), FAST,
+        "ceil(input)\n"
+        "--\n"
+        "\n"
+        "next integer above."},
+    {"round", AS(function_round), FAST,
+        "round(input)\n"
+        "--\n"
+        "\n"
+        "nearest integer, ties to even."},
+    {"trunc", AS(function_trunc), FAST,
+        "trunc(input)\n"
+        "--\n"
+        "\n"
+        "next integer towards 0."},
+    {"frac", AS(function_frac), FAST,
+        "frac(input)\n"
+        "--\n"
+        "\n"
+        "x - trunc(x)."},
+    {"isnan", AS(function_isnan), FAST,
+        "isnan(input)\n"
+        "--\n"
+        "\n"
+        "is x NaN?."},
+    {"isinf", AS(function_isinf), FAST,
+        "isinf(input)\n"
+        "--\n"
+        "\n"
+        "is x an infinity?."},
+    {"isfinite", AS(function_isfinite), FAST,
+        "isfinite(input)\n"
+        "--\n"
+        "\n"
+        "is x neither NaN nor an infinity?."},
+    {"eq", AS(function_eq), FAST,
+        "eq(input, other)\n"
+        "--\n"
+        "\n"
+        "a == b.  Shapes broadcast, dtypes promote."},
+    {"ne", AS(function_ne), FAST,
+        "ne(input, other)\n"
+        "--\n"
+        "\n"
+        "a != b.  Shapes broadcast, dtypes promote."},
+    {"lt", AS(function_lt), FAST,
+        "lt(input, other)\n"
+        "--\n"
+        "\n"
+        "a < b.  Shapes broadcast, dtypes promote."},
+    {"le", AS(function_le), FAST,
+        "le(input, other)\n"
+        "--\n"
+        "\n"
+        "a <= b.  Shapes broadcast, dtypes promote."},
+    {"gt", AS(function_gt), FAST,
+        "gt(input, other)\n"
+        "--\n"
+        "\n"
+        "a > b.  Shapes broadcast, dtypes promote."},
+    {"ge", AS(function_ge), FAST,
+        "ge(input, other)\n"
+        "--\n"
+        "\n"
+        "a >= b.  Shapes broadcast, dtypes promote."},
+    {"logical_and", AS(function_logical_and), FAST,
+        "logical_and(input, other)\n"
+        "--\n"
+        "\n"
+        "a and b, true where not 0.  Shapes broadcast, dtypes promote."},
+    {"logical_or", AS(function_logical_or), FAST,
+        "logical_or(input, other)\n"
+        "--\n"
+        "\n"
+        "a or b.  Shapes broadcast, dtypes promote."},
+    {"logical_xor", AS(function_logical_xor), FAST,
+        "logical_xor(input, other)\n"
+        "--\n"
+        "\n"
+        "either a or b.  Shapes broadcast, dtypes promote."},
+    {"logical_not", AS(function_logical_not), FAST,
+        "logical_not(input)\n"
+        "--\n"
+        "\n"
+        "not x."},
+    {"bitwise_and", AS(function_bitwise_and), FAST,
+        "bitwise_and(input, other)\n"
+        "--\n"
+        "\n"
+        "a & b.  Shapes broadcast, dtypes promote."},
+    {"bitwise_or", AS(function_bitwise_or), FAST,
+        "bitwise_or(input, other)\n"
+        "--\n"
+        "\n"
+        "a | b.  Shapes broadcast, dtypes promote."},
+    {"bitwise_xor", AS(function_bitwise_xor), FAST,
+        "bitwise_xor(input, other)\n"
+        "--\n"
+        "\n"
+        "a ^ b.  Shapes broadcast, dtypes promote."},
+    {"bitwise_not", AS(function_bitwise_not), FAST,
+        "bitwise_not(input)\n"
+        "--\n"
+        "\n"
+        "~x; bool: not x."},
+    {"bitwise_left_shift", AS(function_bitwise_left_shift), FAST,
+        "bitwise_left_shift(input, other)\n"
+        "--\n"
+        "\n"
+        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote."},
+    {"bitwise_right_shift", AS(function_bitwise_right_shift), FAST,
+        "bitwise_right_shift(input, other)\n"
+        "--\n"
+        "\n"
+        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote."},
+    {"absolute", AS(function_abs), FAST,
+        "absolute(input)\n"
+        "--\n"
+        "\n"
+        "The same as abs.  |x|; gradient 0 at 0."},
+    {"negative", AS(function_neg), FAST,
+        "negative(input)\n"
+        "--\n"
+        "\n"
+        "The same as neg.  -x."},
+    {"multiply", AS(function_mul), FAST,
+        "multiply(input, other)\n"
+        "--\n"
+        "\n"
+        "The same as mul.  a * b.  Shapes broadcast, dtypes promote."},
+    {"subtract", AS(function_sub), FAST,
+        "subtract(input, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "The same as sub.  input - alpha other"},
+    {"divide", AS(function_div), FAST,
+        "divide(input, other, *, rounding_mode=None)\n"
+        "--\n"
+        "\n"
+        "The same as div.  input / other; rounding_mode \"trunc\" rounds the result towards 0, \"floor\" down."},
+    {"true_divide", AS(function_div), FAST,
+        "true_divide(input, other, *, rounding_mode=None)\n"
+        "--\n"
+        "\n"
+        "The same as div.  input / other; rounding_mode \"trunc\" rounds the result towards 0, \"floor\" down."},
+    {"greater", AS(function_gt), FAST,
+        "greater(input, other)\n"
+        "--\n"
+        "\n"
+        "The same as gt.  a > b.  Shapes broadcast, dtypes promote."},
+    {"greater_equal", AS(function_ge), FAST,
+        "greater_equal(input, other)\n"
+        "--\n"
+        "\n"
+        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote."},
+    {"less", AS(function_lt), FAST,
+        "less(input, other)\n"
+        "--\n"
+        "\n"
+        "The same as lt.  a < b.  Shapes broadcast, dtypes promote."},
+    {"less_equal", AS(function_le), FAST,
+        "less_equal(input, other)\n"
+        "--\n"
+        "\n"
+        "The same as le.  a <= b.  Shapes broadcast, dtypes promote."},
+    {"not_equal", AS(function_ne), FAST,
+        "not_equal(input, other)\n"
+        "--\n"
+        "\n"
+        "The same as ne.  a != b.  Shapes broadcast, dtypes promote."},
+    {"fix", AS(function_trunc), FAST,
+        "fix(input)\n"
+        "--\n"
+        "\n"
+        "The same as trunc.  next integer towards 0."},
+    {"clip", AS(function_clamp), FAST,
+        "clip(input, min=None, max=None)\n"
+        "--\n"
+        "\n"
+        "The same as clamp.  Values below min become min, values above max become max; at least one of them is given."},
+    {"concat", AS(function_cat), FAST,
+        "concat(tensors, dim=0)\n"
+        "--\n"
+        "\n"
+        "The same as cat.  Tensors one after the other along an axis they have."},
+    {"concatenate", AS(function_cat), FAST,
+        "concatenate(tensors, dim=0)\n"
+        "--\n"
+        "\n"
+        "The same as cat.  Tensors one after the other along an axis they have."},
+    {"swapaxes", AS(function_transpose), FAST,
+        "swapaxes(input, dim0, dim1)\n"
+        "--\n"
+        "\n"
+        "The same as transpose.  A view with two axes swapped.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"swapdims", AS(function_transpose), FAST,
+        "swapdims(input, dim0, dim1)\n"
+        "--\n"
+        "\n"
+        "The same as transpose.  A view with two axes swapped.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"moveaxis", AS(function_movedim), FAST,
+        "moveaxis(input, source, destination)\n"
+        "--\n"
+        "\n"
+        "The same as movedim.  A view with the axes source moved to destination; the others keep their order."},
+    {"arccos", AS(function_acos), FAST,
+        "arccos(input)\n"
+        "--\n"
+        "\n"
+        "The same as acos.  inverse cosine."},
+    {"arccosh", AS(function_acosh), FAST,
+        "arccosh(input)\n"
+        "--\n"
+        "\n"
+        "The same as acosh.  inverse hyperbolic cosine."},
+    {"arcsin", AS(function_asin), FAST,
+        "arcsin(input)\n"
+        "--\n"
+        "\n"
+        "The same as asin.  inverse sine."},
+    {"arcsinh", AS(function_asinh), FAST,
+        "arcsinh(input)\n"
+        "--\n"
+        "\n"
+        "The same as asinh.  inverse hyperbolic sine."},
+    {"arctan", AS(function_atan), FAST,
+        "arctan(input)\n"
+        "--\n"
+        "\n"
+        "The same as atan.  inverse tangent."},
+    {"arctan2", AS(function_atan2), FAST,
+        "arctan2(input, other)\n"
+        "--\n"
+        "\n"
+        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+    {"arctanh", AS(function_atanh), FAST,
+        "arctanh(input)\n"
+        "--\n"
+        "\n"
+        "The same as atanh.  inverse hyperbolic tangent."},
+    {0}
+};
+
+PyMethodDef api_methods[] = {
+    {"numel", AS(method_numel), FAST,
+        "numel($self, /)\n"
+        "--\n"
+        "\n"
+        "The number of elements."},
+    {"is_floating_point", AS(method_is_floating_point), FAST,
+        "is_floating_point($self, /)\n"
+        "--\n"
+        "\n"
+        "Is the dtype float16, bfloat16, float32 or float64?"},
+    {"dim", AS(method_dim), FAST,
+        "dim($self, /)\n"
+        "--\n"
+        "\n"
+        "The number of axes."},
+    {"size", AS(method_size), FAST,
+        "size($self, /, dim=None)\n"
+        "--\n"
+        "\n"
+        "The shape, or the size along one axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"stride", AS(method_stride), FAST,
+        "stride($self, /, dim=None)\n"
+        "--\n"
+        "\n"
+        "Elements between neighbours: along each axis, or along one.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"is_contiguous", AS(method_is_contiguous), FAST,
+        "is_contiguous($self, /)\n"
+        "--\n"
+        "\n"
+        "Do the elements lie in order without gaps?"},
+    {"element_size", AS(method_element_size), FAST,
+        "element_size($self, /)\n"
+        "--\n"
+        "\n"
+        "Bytes of one element."},
+    {"data_ptr", AS(method_data_ptr), FAST,
+        "data_ptr($self, /)\n"
+        "--\n"
+        "\n"
+        "Address of the first element; 0 where the host cannot read it."},
+    {"item", AS(method_item), FAST,
+        "item($self, /)\n"
+        "--\n"
+        "\n"
+        "The one element as a Python number; RuntimeError when there are more."},
+    {"tolist", AS(method_tolist), FAST,
+        "tolist($self, /)\n"
+        "--\n"
+        "\n"
+        "The elements as nested lists of Python numbers, or as one number for a scalar."},
+    {"to", AS(method_to), FAST,
+        "to($self, /, *target, dtype=None, device=None, copy=False, non_blocking=False)\n"
+        "--\n"
+        "\n"
+        "to(dtype), to(device), to(device, dtype) or to(other): the values in another dtype or on another device; the tensor itself when nothing changes."},
+    {"cpu", AS(method_cpu), FAST,
+        "cpu($self, /)\n"
+        "--\n"
+        "\n"
+        "The tensor on the processor."},
+    {"cuda", AS(method_cuda), FAST,
+        "cuda($self, /, device=None)\n"
+        "--\n"
+        "\n"
+        "The tensor on a CUDA device; RuntimeError where there is none."},
+    {"gpu", AS(method_gpu), FAST,
+        "gpu($self, /, device=None)\n"
+        "--\n"
+        "\n"
+        "The tensor on the best GPU there is; RuntimeError where there is none."},
+    {"float", AS(method_float), FAST,
+        "float($self, /)\n"
+        "--\n"
+        "\n"
+        "The values as float32."},
+    {"double", AS(method_double), FAST,
+        "double($self, /)\n"
+        "--\n"
+        "\n"
+        "The values as float64."},
+    {"half", AS(method_half), FAST,
+        "half($self, /)\n"
+        "--\n"
+        "\n"
+        "The values as float16."},
+    {"bfloat16", AS(method_bfloat16), FAST,
+        "bfloat16($self, /)\n"
+        "--\n"
+        "\n"
+        "The values as bfloat16."},
+    {"int", AS(method_int), FAST,
+        "int($self, /)\n"
+        "--\n"
+        "\n"
+        "The values as int32."},
+    {"long", AS(method_long), FAST,
+        "long($self, /)\n"
+        "--\n"
+        "\n"
+        "The values as int64."},
+    {"short", AS(method_short), FAST,
+        "short($self, /)\n"
+        "--\n"
+        "\n"
+        "The values as int16."},
+    {"bool", AS(method_bool), FAST,
+        "bool($self, /)\n"
+        "--\n"
+        "\n"
+        "The values as bool: is it not 0?."},
+    {"contiguous", AS(method_contiguous), FAST,
+        "contiguous($self, /)\n"
+        "--\n"
+        "\n"
+        "The same values, in order and without gaps; no copy where that holds already."},
+    {"clone", AS(method_clone), FAST,
+        "clone($self, /)\n"
+        "--\n"
+        "\n"
+        "A copy in new memory; gradients flow through."},
+    {"detach", AS(method_detach), FAST,
+        "detach($self, /)\n"
+        "--\n"
+        "\n"
+        "The same storage, outside the graph."},
+    {"requires_grad_", AS(method_requires_grad_), FAST,
+        "requires_grad_($self, /, requires_grad=True)\n"
+        "--\n"
+        "\n"
+        "Makes a leaf collect a gradient, or no longer; returns the tensor."},
+    {"retain_grad", AS(method_retain_grad), FAST,
+        "retain_grad($self, /)\n"
+        "--\n"
+        "\n"
+        "A tensor that an op made keeps its gradient too."},
+    {"backward", AS(method_backward), FAST,
+        "backward($self, /, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n"
+        "--\n"
+        "\n"
+        "Adds the gradients of this tensor to the .grad of the leaves it was computed from, or of inputs only.\n"
+        "gradient: the cotangent, of this tensor's shape; 1 for a scalar when absent."},
+    {"reshape", AS(method_reshape), FAST,
+        "reshape($self, /, *shape)\n"
+        "--\n"
+        "\n"
+        "The same elements in the same order in another shape; one size may be -1.  A view where possible."},
+    {"view", AS(method_view), FAST,
+        "view($self, /, *shape)\n"
+        "--\n"
+        "\n"
+        "A view in another shape, an error where a copy would be needed; one size may be -1."},
+    {"transpose", AS(method_transpose), FAST,
+        "transpose($self, /, dim0, dim1)\n"
+        "--\n"
+        "\n"
+        "A view with two axes swapped.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"t", AS(method_t), FAST,
+        "t($self, /)\n"
+        "--\n"
+        "\n"
+        "A matrix transposed; tensors of fewer axes as they are."},
+    {"permute", AS(method_permute), FAST,
+        "permute($self, /, *dims)\n"
+        "--\n"
+        "\n"
+        "A view with the axes in the order given."},
+    {"flatten", AS(method_flatten), FAST,
+        "flatten($self, /, start_dim=0, end_dim=-1)\n"
+        "--\n"
+        "\n"
+        "The axes start_dim ... end_dim as one."},
+    {"unflatten", AS(method_unflatten), FAST,
+        "unflatten($self, /, dim, sizes)\n"
+        "--\n"
+        "\n"
+        "One axis as several, of the given sizes; one may be -1.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"squeeze", AS(method_squeeze), FAST,
+        "squeeze($self, /, dim=None)\n"
+        "--\n"
+        "\n"
+        "A view without the axes of size 1: all of them, or those of dim that have it.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unsqueeze", AS(method_unsqueeze), FAST,
+        "unsqueeze($self, /, dim)\n"
+        "--\n"
+        "\n"
+        "A view with one more axis of size 1, at dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"expand", AS(method_expand), FAST,
+        "expand($self, /, *size)\n"
+        "--\n"
+        "\n"
+        "A view of a larger shape: axes of size 1 repeat; -1 keeps a size."},
+    {"broadcast_to", AS(method_broadcast_to), FAST,
+        "broadcast_to($self, /, size)\n"
+        "--\n"
+        "\n"
+        "A view of the given shape, by the rules of broadcasting."},
+    {"expand_as", AS(method_expand_as), FAST,
+        "expand_as($self, /, other)\n"
+        "--\n"
+        "\n"
+        "expand(other.shape)."},
+    {"view_as", AS(method_view_as), FAST,
+        "view_as($self, /, other)\n"
+        "--\n"
+        "\n"
+        "view(other.shape)."},
+    {"reshape_as", AS(method_reshape_as), FAST,
+        "reshape_as($self, /, other)\n"
+        "--\n"
+        "\n"
+        "reshape(other.shape)."},
+    {"narrow", AS(method_narrow), FAST,
+        "narrow($self, /, dim, start, length)\n"
+        "--\n"
+        "\n"
+        "The view x[start : start + length] along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"select", AS(method_select), FAST,
+        "select($self, /, dim, index)\n"
+        "--\n"
+        "\n"
+        "The view x[index] along dim, without that axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"slice", AS(method_slice), FAST,
+        "slice($self, /, dim=0, start=None, end=None, step=1)\n"
+        "--\n"
+        "\n"
+        "The view x[start:end:step] along dim; step > 0.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"split", AS(method_split), FAST,
+        "split($self, /, split_size_or_sections, dim=0)\n"
+        "--\n"
+        "\n"
+        "Views of split_size along dim (the last may be smaller), or of the sizes listed."},
+    {"chunk", AS(method_chunk), FAST,
+        "chunk($self, /, chunks, dim=0)\n"
+        "--\n"
+        "\n"
+        "At most chunks views of equal size along dim; the last may be smaller.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unbind", AS(method_unbind), FAST,
+        "unbind($self, /, dim=0)\n"
+        "--\n"
+        "\n"
+        "The views x[0], x[1], ... along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"movedim", AS(method_movedim), FAST,
+        "movedim($self, /, source, destination)\n"
+        "--\n"
+        "\n"
+        "A view with the axes source moved to destination; the others keep their order."},
+    {"tril", AS(method_tril), FAST,
+        "tril($self, /, diagonal=0)\n"
+        "--\n"
+        "\n"
+        "Zeros above the diagonal of the last two axes."},
+    {"triu", AS(method_triu), FAST,
+        "triu($self, /, diagonal=0)\n"
+        "--\n"
+        "\n"
+        "Zeros below the diagonal of the last two axes."},
+    {"add", AS(method_add), FAST,
+        "add($self, /, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "input + alpha other"},
+    {"sub", AS(method_sub), FAST,
+        "sub($self, /, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "input - alpha other"},
+    {"div", AS(method_div), FAST,
+        "div($self, /, other, *, rounding_mode=None)\n"
+        "--\n"
+        "\n"
+        "input / other; rounding_mode \"trunc\" rounds the result towards 0, \"floor\" down."},
+    {"pow", AS(method_pow), FAST,
+        "pow($self, /, exponent)\n"
+        "--\n"
+        "\n"
+        "input to the power exponent; 0 to the 0 is 1"},
+    {"clamp", AS(method_clamp), FAST,
+        "clamp($self, /, min=None, max=None)\n"
+        "--\n"
+        "\n"
+        "Values below min become min, values above max become max; at least one of them is given."},
+    {"gelu", AS(method_gelu), FAST,
+        "gelu($self, /, *, approximate='none')\n"
+        "--\n"
+        "\n"
+        "x Phi(x), Phi the normal distribution; approximate=\"tanh\": x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))"},
+    {"add_", AS(method_add_), FAST,
+        "add_($self, /, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "input + alpha other, written into input."},
+    {"sub_", AS(method_sub_), FAST,
+        "sub_($self, /, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "input - alpha other, written into input."},
+    {"div_", AS(method_div_), FAST,
+        "div_($self, /, other, *, rounding_mode=None)\n"
+        "--\n"
+        "\n"
+        "input / other, written into input; rounding_mode as in div."},
+    {"pow_", AS(method_pow_), FAST,
+        "pow_($self, /, exponent)\n"
+        "--\n"
+        "\n"
+        "input to the power exponent, written into input."},
+    {"clamp_", AS(method_clamp_), FAST,
+        "clamp_($self, /, min=None, max=None)\n"
+        "--\n"
+        "\n"
+        "clamp, written into input."},
+    {"copy_", AS(method_copy_), FAST,
+        "copy_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "Writes other, broadcast and cast, into the tensor."},
+    {"fill_", AS(method_fill_), FAST,
+        "fill_($self, /, value)\n"
+        "--\n"
+        "\n"
+        "Writes one value everywhere."},
+    {"zero_", AS(method_zero_), FAST,
+        "zero_($self, /)\n"
+        "--\n"
+        "\n"
+        "Writes zeros."},
+    {"sum", AS(method_sum), FAST,
+        "sum($self, /, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The sum over the axes dim, all when absent; keepdim leaves them with size 1.  Integers and bool sum as int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"mean", AS(method_mean), FAST,
+        "mean($self, /, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The mean over the axes dim, all when absent.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"var", AS(method_var), FAST,
+        "var($self, /, dim=None, *, correction=1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"std", AS(method_std), FAST,
+        "std($self, /, dim=None, *, correction=1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "The square root of var.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"amax", AS(method_amax), FAST,
+        "amax($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "The largest element over the axes dim; NaN wins, ties share the gradient.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"amin", AS(method_amin), FAST,
+        "amin($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"max", AS(method_max), FAST,
+        "max($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "max(): the largest element; max(dim): (values, indices) along an axis; max(other): elementwise.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"min", AS(method_min), FAST,
+        "min($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "min(): the smallest element; min(dim): (values, indices) along an axis; min(other): elementwise.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"argmax", AS(method_argmax), FAST,
+        "argmax($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "The index of the largest element along dim, of all elements when absent; int64, the first of equals.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"argmin", AS(method_argmin), FAST,
+        "argmin($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "The index of the smallest element along dim, of all elements when absent; int64, the first of equals.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"logsumexp", AS(method_logsumexp), FAST,
+        "logsumexp($self, /, dim, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "log(sum(exp(x))) over the axes dim, without overflow.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"softmax", AS(method_softmax), FAST,
+        "softmax($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "exp(x) / sum(exp(x)) along dim; the same shape.  dtype: x is cast to it first.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"log_softmax", AS(method_log_softmax), FAST,
+        "log_softmax($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "x - log(sum(exp(x))) along dim; the same shape.  dtype: x is cast to it first.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"matmul", AS(method_matmul), FAST,
+        "matmul($self, /, other)\n"
+        "--\n"
+        "\n"
+        "(..., M, K) (..., K, N) -> (..., M, N), axes in front broadcast; vectors as in NumPy."},
+    {"mm", AS(method_mm), FAST,
+        "mm($self, /, mat2)\n"
+        "--\n"
+        "\n"
+        "(M, K) (K, N) -> (M, N)"},
+    {"bmm", AS(method_bmm), FAST,
+        "bmm($self, /, mat2)\n"
+        "--\n"
+        "\n"
+        "(B, M, K) (B, K, N) -> (B, M, N)"},
+    {"mv", AS(method_mv), FAST,
+        "mv($self, /, vec)\n"
+        "--\n"
+        "\n"
+        "(M, K) (K) -> (M)"},
+    {"dot", AS(method_dot), FAST,
+        "dot($self, /, tensor)\n"
+        "--\n"
+        "\n"
+        "(K) (K) -> ()"},
+    {"gather", AS(method_gather), FAST,
+        "gather($self, /, dim, index)\n"
+        "--\n"
+        "\n"
+        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_add", AS(method_scatter_add), FAST,
+        "scatter_add($self, /, dim, index, src)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"masked_fill", AS(method_masked_fill), FAST,
+        "masked_fill($self, /, mask, value)\n"
+        "--\n"
+        "\n"
+        "value where the bool mask holds, else input; the mask broadcasts."},
+    {"mul", AS(method_mul), FAST,
+        "mul($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a * b.  Shapes broadcast, dtypes promote."},
+    {"mul_", AS(method_mul_), FAST,
+        "mul_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "mul, written into input: its shape and dtype stay."},
+    {"floor_divide", AS(method_floor_divide), FAST,
+        "floor_divide($self, /, other)\n"
+        "--\n"
+        "\n"
+        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+    {"floor_divide_", AS(method_floor_divide_), FAST,
+        "floor_divide_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "floor_divide, written into input: its shape and dtype stay."},
+    {"remainder", AS(method_remainder), FAST,
+        "remainder($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+    {"remainder_", AS(method_remainder_), FAST,
+        "remainder_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "remainder, written into input: its shape and dtype stay."},
+    {"fmod", AS(method_fmod), FAST,
+        "fmod($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+    {"fmod_", AS(method_fmod_), FAST,
+        "fmod_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "fmod, written into input: its shape and dtype stay."},
+    {"maximum", AS(method_maximum), FAST,
+        "maximum($self, /, other)\n"
+        "--\n"
+        "\n"
+        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+    {"maximum_", AS(method_maximum_), FAST,
+        "maximum_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "maximum, written into input: its shape and dtype stay."},
+    {"minimum", AS(method_minimum), FAST,
+        "minimum($self, /, other)\n"
+        "--\n"
+        "\n"
+        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+    {"minimum_", AS(method_minimum_), FAST,
+        "minimum_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "minimum, written into input: its shape and dtype stay."},
+    {"neg", AS(method_neg), FAST,
+        "neg($self, /)\n"
+        "--\n"
+        "\n"
+        "-x."},
+    {"neg_", AS(method_neg_), FAST,
+        "neg_($self, /)\n"
+        "--\n"
+        "\n"
+        "neg, written into input: its shape and dtype stay."},
+    {"abs", AS(method_abs), FAST,
+        "abs($self, /)\n"
+        "--\n"
+        "\n"
+        "|x|; gradient 0 at 0."},
+    {"abs_", AS(method_abs_), FAST,
+        "abs_($self, /)\n"
+        "--\n"
+        "\n"
+        "abs, written into input: its shape and dtype stay."},
+    {"sign", AS(method_sign), FAST,
+        "sign($self, /)\n"
+        "--\n"
+        "\n"
+        "-1, 0 or 1."},
+    {"sign_", AS(method_sign_), FAST,
+        "sign_($self, /)\n"
+        "--\n"
+        "\n"
+        "sign, written into input: its shape and dtype stay."},
+    {"square", AS(method_square), FAST,
+        "square($self, /)\n"
+        "--\n"
+        "\n"
+        "x^2."},
+    {"square_", AS(method_square_), FAST,
+        "square_($self, /)\n"
+        "--\n"
+        "\n"
+        "square, written into input: its shape and dtype stay."},
+    {"reciprocal", AS(method_reciprocal), FAST,
+        "reciprocal($self, /)\n"
+        "--\n"
+        "\n"
+        "1 / x."},
+    {"reciprocal_", AS(method_reciprocal_), FAST,
+        "reciprocal_($self, /)\n"
+        "--\n"
+        "\n"
+        "reciprocal, written into input: its shape and dtype stay."},
+    {"sqrt", AS(method_sqrt), FAST,
+        "sqrt($self, /)\n"
+        "--\n"
+        "\n"
+        "square root."},
+    {"sqrt_", AS(method_sqrt_), FAST,
+        "sqrt_($self, /)\n"
+        "--\n"
+        "\n"
+        "sqrt, written into input: its shape and dtype stay."},
+    {"rsqrt", AS(method_rsqrt), FAST,
+        "rsqrt($self, /)\n"
+        "--\n"
+        "\n"
+        "1 / sqrt(x)."},
+    {"rsqrt_", AS(method_rsqrt_), FAST,
+        "rsqrt_($self, /)\n"
+        "--\n"
+        "\n"
+        "rsqrt, written into input: its shape and dtype stay."},
+    {"lerp", AS(method_lerp), FAST,
+        "lerp($self, /, end, weight)\n"
+        "--\n"
+        "\n"
+        "a + w (b - a).  Shapes broadcast, dtypes promote."},
+    {"lerp_", AS(method_lerp_), FAST,
+        "lerp_($self, /, end, weight)\n"
+        "--\n"
+        "\n"
+        "lerp, written into input: its shape and dtype stay."},
+    {"addcmul", AS(method_addcmul), FAST,
+        "addcmul($self, /, tensor1, tensor2, *, value=1.0)\n"
+        "--\n"
+        "\n"
+        "x + value a b.  Shapes broadcast, dtypes promote."},
+    {"addcmul_", AS(method_addcmul_), FAST,
+        "addcmul_($self, /, tensor1, tensor2, *, value=1.0)\n"
+        "--\n"
+        "\n"
+        "addcmul, written into input: its shape and dtype stay."},
+    {"addcdiv", AS(method_addcdiv), FAST,
+        "addcdiv($self, /, tensor1, tensor2, *, value=1.0)\n"
+        "--\n"
+        "\n"
+        "x + value a / b.  Shapes broadcast, dtypes promote."},
+    {"addcdiv_", AS(method_addcdiv_), FAST,
+        "addcdiv_($self, /, tensor1, tensor2, *, value=1.0)\n"
+        "--\n"
+        "\n"
+        "addcdiv, written into input: its shape and dtype stay."},
+    {"exp", AS(method_exp), FAST,
+        "exp($self, /)\n"
+        "--\n"
+        "\n"
+        "e^x."},
+    {"exp_", AS(method_exp_), FAST,
+        "exp_($self, /)\n"
+        "--\n"
+        "\n"
+        "exp, written into input: its shape and dtype stay."},
+    {"exp2", AS(method_exp2), FAST,
+        "exp2($self, /)\n"
+        "--\n"
+        "\n"
+        "2^x."},
+    {"exp2_", AS(method_exp2_), FAST,
+        "exp2_($self, /)\n"
+        "--\n"
+        "\n"
+        "exp2, written into input: its shape and dtype stay."},
+    {"expm1", AS(method_expm1), FAST,
+        "expm1($self, /)\n"
+        "--\n"
+        "\n"
+        "e^x - 1, exact near 0."},
+    {"expm1_", AS(method_expm1_), FAST,
+        "expm1_($self, /)\n"
+        "--\n"
+        "\n"
+        "expm1, written into input: its shape and dtype stay."},
+    {"log", AS(method_log), FAST,
+        "log($self, /)\n"
+        "--\n"
+        "\n"
+        "natural logarithm."},
+    {"log_", AS(method_log_), FAST,
+        "log_($self, /)\n"
+        "--\n"
+        "\n"
+        "log, written into input: its shape and dtype stay."},
+    {"log2", AS(method_log2), FAST,
+        "log2($self, /)\n"
+        "--\n"
+        "\n"
+        "logarithm to the base 2."},
+    {"log2_", AS(method_log2_), FAST,
+        "log2_($self, /)\n"
+        "--\n"
+        "\n"
+        "log2, written into input: its shape and dtype stay."},
+    {"log10", AS(method_log10), FAST,
+        "log10($self, /)\n"
+        "--\n"
+        "\n"
+        "logarithm to the base 10."},
+    {"log10_", AS(method_log10_), FAST,
+        "log10_($self, /)\n"
+        "--\n"
+        "\n"
+        "log10, written into input: its shape and dtype stay."},
+    {"log1p", AS(method_log1p), FAST,
+        "log1p($self, /)\n"
+        "--\n"
+        "\n"
+        "log(1 + x), exact near 0."},
+    {"log1p_", AS(method_log1p_), FAST,
+        "log1p_($self, /)\n"
+        "--\n"
+        "\n"
+        "log1p, written into input: its shape and dtype stay."},
+    {"sin", AS(method_sin), FAST,
+        "sin($self, /)\n"
+        "--\n"
+        "\n"
+        "sine."},
+    {"sin_", AS(method_sin_), FAST,
+        "sin_($self, /)\n"
+        "--\n"
+        "\n"
+        "sin, written into input: its shape and dtype stay."},
+    {"cos", AS(method_cos), FAST,
+        "cos($self, /)\n"
+        "--\n"
+        "\n"
+        "cosine."},
+    {"cos_", AS(method_cos_), FAST,
+        "cos_($self, /)\n"
+        "--\n"
+        "\n"
+        "cos, written into input: its shape and dtype stay."},
+    {"tan", AS(method_tan), FAST,
+        "tan($self, /)\n"
+        "--\n"
+        "\n"
+        "tangent."},
+    {"tan_", AS(method_tan_), FAST,
+        "tan_($self, /)\n"
+        "--\n"
+        "\n"
+        "tan, written into input: its shape and dtype stay."},
+    {"asin", AS(method_asin), FAST,
+        "asin($self, /)\n"
+        "--\n"
+        "\n"
+        "inverse sine."},
+    {"asin_", AS(method_asin_), FAST,
+        "asin_($self, /)\n"
+        "--\n"
+        "\n"
+        "asin, written into input: its shape and dtype stay."},
+    {"acos", AS(method_acos), FAST,
+        "acos($self, /)\n"
+        "--\n"
+        "\n"
+        "inverse cosine."},
+    {"acos_", AS(method_acos_), FAST,
+        "acos_($self, /)\n"
+        "--\n"
+        "\n"
+        "acos, written into input: its shape and dtype stay."},
+    {"atan", AS(method_atan), FAST,
+        "atan($self, /)\n"
+        "--\n"
+        "\n"
+        "inverse tangent."},
+    {"atan_", AS(method_atan_), FAST,
+        "atan_($self, /)\n"
+        "--\n"
+        "\n"
+        "atan, written into input: its shape and dtype stay."},
+    {"atan2", AS(method_atan2), FAST,
+        "atan2($self, /, other)\n"
+        "--\n"
+        "\n"
+        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+    {"atan2_", AS(method_atan2_), FAST,
+        "atan2_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "atan2, written into input: its shape and dtype stay."},
+    {"sinh", AS(method_sinh), FAST,
+        "sinh($self, /)\n"
+        "--\n"
+        "\n"
+        "hyperbolic sine."},
+    {"sinh_", AS(method_sinh_), FAST,
+        "sinh_($self, /)\n"
+        "--\n"
+        "\n"
+        "sinh, written into input: its shape and dtype stay."},
+    {"cosh", AS(method_cosh), FAST,
+        "cosh($self, /)\n"
+        "--\n"
+        "\n"
+        "hyperbolic cosine."},
+    {"cosh_", AS(method_cosh_), FAST,
+        "cosh_($self, /)\n"
+        "--\n"
+        "\n"
+        "cosh, written into input: its shape and dtype stay."},
+    {"tanh", AS(method_tanh), FAST,
+        "tanh($self, /)\n"
+        "--\n"
+        "\n"
+        "hyperbolic tangent."},
+    {"tanh_", AS(method_tanh_), FAST,
+        "tanh_($self, /)\n"
+        "--\n"
+        "\n"
+        "tanh, written into input: its shape and dtype stay."},
+    {"asinh", AS(method_asinh), FAST,
+        "asinh($self, /)\n"
+        "--\n"
+        "\n"
+        "inverse hyperbolic sine."},
+    {"asinh_", AS(method_asinh_), FAST,
+        "asinh_($self, /)\n"
+        "--\n"
+        "\n"
+        "asinh, written into input: its shape and dtype stay."},
+    {"acosh", AS(method_acosh), FAST,
+        "acosh($self, /)\n"
+        "--\n"
+        "\n"
+        "inverse hyperbolic cosine."},
+    {"acosh_", AS(method_acosh_), FAST,
+        "acosh_($self, /)\n"
+        "--\n"
+        "\n"
+        "acosh, written into input: its shape and dtype stay."},
+    {"atanh", AS(method_atanh), FAST,
+        "atanh($self, /)\n"
+        "--\n"
+        "\n"
+        "inverse hyperbolic tangent."},
+    {"atanh_", AS(method_atanh_), FAST,
+        "atanh_($self, /)\n"
+        "--\n"
+        "\n"
+        "atanh, written into input: its shape and dtype stay."},
+    {"erf", AS(method_erf), FAST,
+        "erf($self, /)\n"
+        "--\n"
+        "\n"
+        "error function."},
+    {"erf_", AS(method_erf_), FAST,
+        "erf_($self, /)\n"
+        "--\n"
+        "\n"
+        "erf, written into input: its shape and dtype stay."},
+    {"erfc", AS(method_erfc), FAST,
+        "erfc($self, /)\n"
+        "--\n"
+        "\n"
+        "1 - erf(x), exact where that is small."},
+    {"erfc_", AS(method_erfc_), FAST,
+        "erfc_($self, /)\n"
+        "--\n"
+        "\n"
+        "erfc, written into input: its shape and dtype stay."},
+    {"sigmoid", AS(method_sigmoid), FAST,
+        "sigmoid($self, /)\n"
+        "--\n"
+        "\n"
+        "1 / (1 + e^-x)."},
+    {"sigmoid_", AS(method_sigmoid_), FAST,
+        "sigmoid_($self, /)\n"
+        "--\n"
+        "\n"
+        "sigmoid, written into input: its shape and dtype stay."},
+    {"relu", AS(method_relu), FAST,
+        "relu($self, /)\n"
+        "--\n"
+        "\n"
+        "max(x, 0); gradient 0 at 0."},
+    {"relu_", AS(method_relu_), FAST,
+        "relu_($self, /)\n"
+        "--\n"
+        "\n"
+        "relu, written into input: its shape and dtype stay."},
+    {"leaky_relu", AS(method_leaky_relu), FAST,
+        "leaky_relu($self, /, negative_slope=0.01)\n"
+        "--\n"
+        "\n"
+        "x where x > 0, else slope x."},
+    {"leaky_relu_", AS(method_leaky_relu_), FAST,
+        "leaky_relu_($self, /, negative_slope=0.01)\n"
+        "--\n"
+        "\n"
+        "leaky_relu, written into input: its shape and dtype stay."},
+    {"elu", AS(method_elu), FAST,
+        "elu($self, /, alpha=1.0)\n"
+        "--\n"
+        "\n"
+        "x where x > 0, else alpha (e^x - 1)."},
+    {"elu_", AS(method_elu_), FAST,
+        "elu_($self, /, alpha=1.0)\n"
+        "--\n"
+        "\n"
+        "elu, written into input: its shape and dtype stay."},
+    {"selu", AS(method_selu), FAST,
+        "selu($self, /)\n"
+        "--\n"
+        "\n"
+        "1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017)."},
+    {"selu_", AS(method_selu_), FAST,
+        "selu_($self, /)\n"
+        "--\n"
+        "\n"
+        "selu, written into input: its shape and dtype stay."},
+    {"celu", AS(method_celu), FAST,
+        "celu($self, /, alpha=1.0)\n"
+        "--\n"
+        "\n"
+        "x where x > 0, else alpha (e^(x / alpha) - 1)."},
+    {"celu_", AS(method_celu_), FAST,
+        "celu_($self, /, alpha=1.0)\n"
+        "--\n"
+        "\n"
+        "celu, written into input: its shape and dtype stay."},
+    {"silu", AS(method_silu), FAST,
+        "silu($self, /)\n"
+        "--\n"
+        "\n"
+        "x sigmoid(x)."},
+    {"silu_", AS(method_silu_), FAST,
+        "silu_($self, /)\n"
+        "--\n"
+        "\n"
+        "silu, written into input: its shape and dtype stay."},
+    {"mish", AS(method_mish), FAST,
+        "mish($self, /)\n"
+        "--\n"
+        "\n"
+        "x tanh(softplus(x))."},
+    {"mish_", AS(method_mish_), FAST,
+        "mish_($self, /)\n"
+        "--\n"
+        "\n"
+        "mish, written into input: its shape and dtype stay."},
+    {"softplus", AS(method_softplus), FAST,
+        "softplus($self, /, beta=1.0, threshold=20.0)\n"
+        "--\n"
+        "\n"
+        "log(1 + e^(beta x)) / beta; x where beta x > threshold."},
+    {"softplus_", AS(method_softplus_), FAST,
+        "softplus_($self, /, beta=1.0, threshold=20.0)\n"
+        "--\n"
+        "\n"
+        "softplus, written into input: its shape and dtype stay."},
+    {"softsign", AS(method_softsign), FAST,
+        "softsign($self, /)\n"
+        "--\n"
+        "\n"
+        "x / (1 + |x|)."},
+    {"softsign_", AS(method_softsign_), FAST,
+        "softsign_($self, /)\n"
+        "--\n"
+        "\n"
+        "softsign, written into input: its shape and dtype stay."},
+    {"hardtanh", AS(method_hardtanh), FAST,
+        "hardtanh($self, /, min_val=-1.0, max_val=1.0)\n"
+        "--\n"
+        "\n"
+        "min(max(x, min), max); gradient 0 at the bounds."},
+    {"hardtanh_", AS(method_hardtanh_), FAST,
+        "hardtanh_($self, /, min_val=-1.0, max_val=1.0)\n"
+        "--\n"
+        "\n"
+        "hardtanh, written into input: its shape and dtype stay."},
+    {"hardsigmoid", AS(method_hardsigmoid), FAST,
+        "hardsigmoid($self, /)\n"
+        "--\n"
+        "\n"
+        "min(max(x + 3, 0), 6) / 6."},
+    {"hardsigmoid_", AS(method_hardsigmoid_), FAST,
+        "hardsigmoid_($self, /)\n"
+        "--\n"
+        "\n"
+        "hardsigmoid, written into input: its shape and dtype stay."},
+    {"hardswish", AS(method_hardswish), FAST,
+        "hardswish($self, /)\n"
+        "--\n"
+        "\n"
+        "x hardsigmoid(x)."},
+    {"hardswish_", AS(method_hardswish_), FAST,
+        "hardswish_($self, /)\n"
+        "--\n"
+        "\n"
+        "hardswish, written into input: its shape and dtype stay."},
+    {"relu6", AS(method_relu6), FAST,
+        "relu6($self, /)\n"
+        "--\n"
+        "\n"
+        "min(max(x, 0), 6)."},
+    {"relu6_", AS(method_relu6_), FAST,
+        "relu6_($self, /)\n"
+        "--\n"
+        "\n"
+        "relu6, written into input: its shape and dtype stay."},
+    {"logsigmoid", AS(method_logsigmoid), FAST,
+        "logsigmoid($self, /)\n"
+        "--\n"
+        "\n"
+        "log(sigmoid(x))."},
+    {"logsigmoid_", AS(method_logsigmoid_), FAST,
+        "logsigmoid_($self, /)\n"
+        "--\n"
+        "\n"
+        "logsigmoid, written into input: its shape and dtype stay."},
+    {"floor", AS(method_floor), FAST,
+        "floor($self, /)\n"
+        "--\n"
+        "\n"
+        "next integer below."},
+    {"floor_", AS(method_floor_), FAST,
+        "floor_($self, /)\n"
+        "--\n"
+        "\n"
+        "floor, written into input: its shape and dtype stay."},
+    {"ceil", AS(method_ceil), FAST,
+        "ceil($self, /)\n"
+        "--\n"
+        "\n"
+        "next integer above."},
+    {"ceil_", AS(method_ceil_), FAST,
+        "ceil_($self, /)\n"
+        "--\n"
+        "\n"
+        "ceil, written into input: its shape and dtype stay."},
+    {"round", AS(method_round), FAST,
+        "round($self, /)\n"
+        "--\n"
+        "\n"
+        "nearest integer, ties to even."},
+    {"round_", AS(method_round_), FAST,
+        "round_($self, /)\n"
+        "--\n"
+        "\n"
+        "round, written into input: its shape and dtype stay."},
+    {"trunc", AS(method_trunc), FAST,
+        "trunc($self, /)\n"
+        "--\n"
+        "\n"
+        "next integer towards 0."},
+    {"trunc_", AS(method_trunc_), FAST,
+        "trunc_($self, /)\n"
+        "--\n"
+        "\n"
+        "trunc, written into input: its shape and dtype stay."},
+    {"frac", AS(method_frac), FAST,
+        "frac($self, /)\n"
+        "--\n"
+        "\n"
+        "x - trunc(x)."},
+    {"frac_", AS(method_frac_), FAST,
+        "frac_($self, /)\n"
+        "--\n"
+        "\n"
+        "frac, written into input: its shape and dtype stay."},
+    {"isnan", AS(method_isnan), FAST,
+        "isnan($self, /)\n"
+        "--\n"
+        "\n"
+        "is x NaN?."},
+    {"isinf", AS(method_isinf), FAST,
+        "isinf($self, /)\n"
+        "--\n"
+        "\n"
+        "is x an infinity?."},
+    {"isfinite", AS(method_isfinite), FAST,
+        "isfinite($self, /)\n"
+        "--\n"
+        "\n"
+        "is x neither NaN nor an infinity?."},
+    {"eq", AS(method_eq), FAST,
+        "eq($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a == b.  Shapes broadcast, dtypes promote."},
+    {"ne", AS(method_ne), FAST,
+        "ne($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a != b.  Shapes broadcast, dtypes promote."},
+    {"lt", AS(method_lt), FAST,
+        "lt($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a < b.  Shapes broadcast, dtypes promote."},
+    {"le", AS(method_le), FAST,
+        "le($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a <= b.  Shapes broadcast, dtypes promote."},
+    {"gt", AS(method_gt), FAST,
+        "gt($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a > b.  Shapes broadcast, dtypes promote."},
+    {"ge", AS(method_ge), FAST,
+        "ge($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a >= b.  Shapes broadcast, dtypes promote."},
+    {"logical_and", AS(method_logical_and), FAST,
+        "logical_and($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a and b, true where not 0.  Shapes broadcast, dtypes promote."},
+    {"logical_or", AS(method_logical_or), FAST,
+        "logical_or($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a or b.  Shapes broadcast, dtypes promote."},
+    {"logical_xor", AS(method_logical_xor), FAST,
+        "logical_xor($self, /, other)\n"
+        "--\n"
+        "\n"
+        "either a or b.  Shapes broadcast, dtypes promote."},
+    {"logical_not", AS(method_logical_not), FAST,
+        "logical_not($self, /)\n"
+        "--\n"
+        "\n"
+        "not x."},
+    {"bitwise_and", AS(method_bitwise_and), FAST,
+        "bitwise_and($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a & b.  Shapes broadcast, dtypes promote."},
+    {"bitwise_and_", AS(method_bitwise_and_), FAST,
+        "bitwise_and_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "bitwise_and, written into input: its shape and dtype stay."},
+    {"bitwise_or", AS(method_bitwise_or), FAST,
+        "bitwise_or($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a | b.  Shapes broadcast, dtypes promote."},
+    {"bitwise_or_", AS(method_bitwise_or_), FAST,
+        "bitwise_or_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "bitwise_or, written into input: its shape and dtype stay."},
+    {"bitwise_xor", AS(method_bitwise_xor), FAST,
+        "bitwise_xor($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a ^ b.  Shapes broadcast, dtypes promote."},
+    {"bitwise_xor_", AS(method_bitwise_xor_), FAST,
+        "bitwise_xor_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "bitwise_xor, written into input: its shape and dtype stay."},
+    {"bitwise_not", AS(method_bitwise_not), FAST,
+        "bitwise_not($self, /)\n"
+        "--\n"
+        "\n"
+        "~x; bool: not x."},
+    {"bitwise_not_", AS(method_bitwise_not_), FAST,
+        "bitwise_not_($self, /)\n"
+        "--\n"
+        "\n"
+        "bitwise_not, written into input: its shape and dtype stay."},
+    {"bitwise_left_shift", AS(method_bitwise_left_shift), FAST,
+        "bitwise_left_shift($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote."},
+    {"bitwise_left_shift_", AS(method_bitwise_left_shift_), FAST,
+        "bitwise_left_shift_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "bitwise_left_shift, written into input: its shape and dtype stay."},
+    {"bitwise_right_shift", AS(method_bitwise_right_shift), FAST,
+        "bitwise_right_shift($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote."},
+    {"bitwise_right_shift_", AS(method_bitwise_right_shift_), FAST,
+        "bitwise_right_shift_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "bitwise_right_shift, written into input: its shape and dtype stay."},
+    {"absolute", AS(method_abs), FAST,
+        "absolute($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as abs.  |x|; gradient 0 at 0."},
+    {"negative", AS(method_neg), FAST,
+        "negative($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as neg.  -x."},
+    {"multiply", AS(method_mul), FAST,
+        "multiply($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as mul.  a * b.  Shapes broadcast, dtypes promote."},
+    {"subtract", AS(method_sub), FAST,
+        "subtract($self, /, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "The same as sub.  input - alpha other"},
+    {"divide", AS(method_div), FAST,
+        "divide($self, /, other, *, rounding_mode=None)\n"
+        "--\n"
+        "\n"
+        "The same as div.  input / other; rounding_mode \"trunc\" rounds the result towards 0, \"floor\" down."},
+    {"true_divide", AS(method_div), FAST,
+        "true_divide($self, /, other, *, rounding_mode=None)\n"
+        "--\n"
+        "\n"
+        "The same as div.  input / other; rounding_mode \"trunc\" rounds the result towards 0, \"floor\" down."},
+    {"greater", AS(method_gt), FAST,
+        "greater($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as gt.  a > b.  Shapes broadcast, dtypes promote."},
+    {"greater_equal", AS(method_ge), FAST,
+        "greater_equal($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote."},
+    {"less", AS(method_lt), FAST,
+        "less($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as lt.  a < b.  Shapes broadcast, dtypes promote."},
+    {"less_equal", AS(method_le), FAST,
+        "less_equal($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as le.  a <= b.  Shapes broadcast, dtypes promote."},
+    {"not_equal", AS(method_ne), FAST,
+        "not_equal($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as ne.  a != b.  Shapes broadcast, dtypes promote."},
+    {"fix", AS(method_trunc), FAST,
+        "fix($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as trunc.  next integer towards 0."},
+    {"clip", AS(method_clamp), FAST,
+        "clip($self, /, min=None, max=None)\n"
+        "--\n"
+        "\n"
+        "The same as clamp.  Values below min become min, values above max become max; at least one of them is given."},
+    {"swapaxes", AS(method_transpose), FAST,
+        "swapaxes($self, /, dim0, dim1)\n"
+        "--\n"
+        "\n"
+        "The same as transpose.  A view with two axes swapped.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"swapdims", AS(method_transpose), FAST,
+        "swapdims($self, /, dim0, dim1)\n"
+        "--\n"
+        "\n"
+        "The same as transpose.  A view with two axes swapped.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"moveaxis", AS(method_movedim), FAST,
+        "moveaxis($self, /, source, destination)\n"
+        "--\n"
+        "\n"
+        "The same as movedim.  A view with the axes source moved to destination; the others keep their order."},
+    {"arccos", AS(method_acos), FAST,
+        "arccos($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as acos.  inverse cosine."},
+    {"arccosh", AS(method_acosh), FAST,
+        "arccosh($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as acosh.  inverse hyperbolic cosine."},
+    {"arcsin", AS(method_asin), FAST,
+        "arcsin($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as asin.  inverse sine."},
+    {"arcsinh", AS(method_asinh), FAST,
+        "arcsinh($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as asinh.  inverse hyperbolic sine."},
+    {"arctan", AS(method_atan), FAST,
+        "arctan($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as atan.  inverse tangent."},
+    {"arctan2", AS(method_atan2), FAST,
+        "arctan2($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+    {"arctanh", AS(method_atanh), FAST,
+        "arctanh($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as atanh.  inverse hyperbolic tangent."},
+    {0}
+};

@@ -1,0 +1,277 @@
+/* call.c - binds and converts the arguments of every function and method, runs it, wraps the result or raises. */
+#include "extension.h"
+
+#include <string.h>
+
+PyObject *raise_type(PyObject *got, const char *format, ...) {
+    va_list rest;
+    va_start(rest, format);
+    PyObject *text = PyUnicode_FromFormatV(format, rest), *name = PyType_GetName(Py_TYPE(got));
+    va_end(rest);
+    if (text && name) PyErr_Format(PyExc_TypeError, "%U %U", text, name);
+    Py_XDECREF(text);
+    Py_XDECREF(name);
+    return NULL;
+}
+
+/* ---- conversions ------------------------------------------------------------------------------------------ */
+bool to_int64(PyObject *o, int64_t *v) {
+    PyObject *index = PyNumber_Index(o);
+    if (!index) return false;
+    *v = PyLong_AsLongLong(index);
+    Py_DECREF(index);
+    return *v != -1 || !PyErr_Occurred();
+}
+
+bool to_number(PyObject *o, number *x) {
+    *x = (number){0};
+    if (PyFloat_Check(o)) { x->d = PyFloat_AsDouble(o); return true; }
+    if (PyLong_Check(o)) {
+        int overflow;
+        x->i = PyLong_AsLongLongAndOverflow(o, &overflow);
+        if (overflow) { PyErr_SetString(PyExc_OverflowError, "int too big: 64 bits is the widest"); return false; }
+        x->integral = true;
+        x->boolean = PyBool_Check(o);
+        x->d = (double)x->i;
+        return !PyErr_Occurred();
+    }
+    if (is_tensor(o)) return false;
+    if (PyIndex_Check(o)) {                          /* integer scalars of other libraries */
+        if (!to_int64(o, &x->i)) return false;
+        x->integral = true;
+        x->d = (double)x->i;
+        return true;
+    }
+    if (PyUnicode_Check(o) || PyBytes_Check(o) || PySequence_Check(o)) return false;
+    if (!PyObject_HasAttrString(o, "__float__")) return false;
+    x->d = PyFloat_AsDouble(o);
+    return !PyErr_Occurred();
+}
+
+bool to_dtype(PyObject *o, cr_dtype *dt) {
+    if (Py_TYPE(o) == dtype_type) { *dt = ((Dtype *)(void *)o)->dt; return true; }
+    if (o == (PyObject *)&PyFloat_Type) { *dt = CR_F64; return true; }
+    if (o == (PyObject *)&PyBool_Type) { *dt = CR_BOOL; return true; }
+    if (o == (PyObject *)&PyLong_Type) { *dt = CR_I64; return true; }
+    return false;
+}
+
+bool to_device(PyObject *o, const cr_device **dev) {
+    if (Py_TYPE(o) == device_type) { *dev = ((Device *)(void *)o)->dev; return true; }
+    if (!PyUnicode_Check(o)) return false;
+    const char *name = PyUnicode_AsUTF8AndSize(o, NULL);
+    if (!name) return false;
+    *dev = cr_device_find(name);
+    if (!*dev) raise_error();
+    return *dev;
+}
+
+bool to_size(PyObject *o, int *n, int64_t *v) {
+    if (PyIndex_Check(o) && !PyList_Check(o) && !PyTuple_Check(o)) { *n = 1; return to_int64(o, v); }
+    if (PyUnicode_Check(o) || PyBytes_Check(o) || !PySequence_Check(o)) return false;
+    PyObject *items = PySequence_Tuple(o);           /* a copy: what __index__ runs cannot change it */
+    if (!items) return false;
+    Py_ssize_t count = PyTuple_Size(items);
+    bool ok = count <= CR_MAX_DIMS;
+    if (!ok) PyErr_Format(PyExc_ValueError, "%zd dimensions, at most %d", count, CR_MAX_DIMS);
+    for (Py_ssize_t i = 0; ok && i < count; i++) ok = to_int64(PyTuple_GetItem(items, i), &v[i]);
+    *n = (int)count;
+    Py_DECREF(items);
+    return ok;
+}
+
+cr_tensor *scalar_of(const number *x) { return x->integral ? cr_scalar_int(x->i) : cr_scalar(x->d); }
+
+static bool to_tensors(PyObject *o, arg *a) {
+    if (is_tensor(o) || PyUnicode_Check(o) || !PySequence_Check(o)) return false;
+    PyObject *items = PySequence_Tuple(o);
+    if (!items) return false;
+    Py_ssize_t n = PyTuple_Size(items);
+    a->list.v = PyMem_Malloc(sizeof *a->list.v * (size_t)(n ? n : 1));
+    a->list.n = 0;
+    bool ok = a->list.v && n < INT32_MAX;
+    if (!a->list.v) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        ok = is_tensor(item);
+        if (ok) a->list.v[a->list.n++] = cr_retain(handle(item));
+        else raise_type(item, "expected Tensor as element %zd, got", i);
+    }
+    Py_DECREF(items);
+    return ok;
+}
+
+/* ---- one argument ------------------------------------------------------------------------------------------- */
+static const char *const wanted[] = {
+    "Tensor", "Tensor or a number", "a number", "int", "float", "bool", "str", "dtype", "Device or str", "ints", "a sequence of Tensors", "Generator", "object"
+};
+
+static bool convert(const param *p, PyObject *o, arg *a) {
+    number x;
+    a->given = true;
+    switch (p->kind) {
+        case OPERAND:
+            if (!is_tensor(o)) {
+                if (!to_number(o, &x)) return false;
+                a->t = scalar_of(&x);
+                a->owned = a->t;
+                return a->t || raise_error();
+            }                                        /* fall through */
+        case TENSOR:
+            if (!is_tensor(o)) return false;
+            a->t = handle(o);
+            return true;
+        case NUMBER: return to_number(o, &a->x);
+        case INT: return to_int64(o, &a->i);
+        case FLOAT:
+            if (!to_number(o, &x)) return false;
+            a->d = x.d;
+            return true;
+        case BOOL:
+            a->b = o == Py_True;
+            return PyBool_Check(o);
+        case STR: return PyUnicode_Check(o) && (a->s = PyUnicode_AsUTF8AndSize(o, NULL));
+        case DTYPE: return to_dtype(o, &a->dt);
+        case DEVICE: return to_device(o, &a->dev);
+        case SIZE: return to_size(o, &a->size.n, a->size.v);
+        case TENSORS: return a->owned = true, to_tensors(o, a);
+        case GENERATOR:
+            if (Py_TYPE(o) != generator_type) return false;
+            a->g = ((Generator *)(void *)o)->g;
+            return true;
+        case OBJECT: a->o = o; return true;
+    }
+    return false;
+}
+
+/* What an absent argument is: its default, else not given; always something an implementation may read. */
+static void set_default(const param *p, arg *a) {
+    *a = (arg){.given = p->text != NULL};
+    switch (p->kind) {
+        case NUMBER: a->x = (number){.d = p->value, .i = (int64_t)p->value, .integral = (double)(int64_t)p->value == p->value}; break;
+        case INT: a->i = (int64_t)p->value; break;
+        case FLOAT: a->d = p->value; break;
+        case BOOL: a->b = p->value != 0; break;
+        case STR: a->s = p->text; break;
+        case DTYPE: a->dt = CR_F32; break;
+        case DEVICE: a->dev = cr_default_device(); break;
+        case GENERATOR: a->g = cr_default_generator(); break;
+        case OBJECT: a->o = Py_None; break;
+        case TENSOR: case OPERAND: a->t = (cr_tensor *)(uintptr_t)CR_NONE; break;
+        case SIZE: case TENSORS: break;
+    }
+}
+
+static void release_args(int n, arg *a, const param *p) {
+    for (int i = 0; i < n; i++) {
+        if (!a[i].owned) continue;
+        if (p[i].kind == TENSORS) {
+            for (int k = 0; k < a[i].list.n; k++) cr_drop(a[i].list.v[k]);
+            PyMem_Free((void *)a[i].list.v);
+        } else {
+            cr_release(a[i].t);
+        }
+    }
+}
+
+/* ---- binding: which object goes to which parameter ------------------------------------------------------------ */
+static int find_parameter(const entry *e, PyObject *name) {
+    static const struct { const char *theirs, *ours; } numpys[] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"}, {"x1", "input"}, {"x2", "other"}};
+    for (int i = 0; i < e->count; i++)
+        if (!PyUnicode_CompareWithASCIIString(name, e->params[i].name)) return i;
+    for (size_t k = 0; k < sizeof numpys / sizeof *numpys; k++)
+        if (!PyUnicode_CompareWithASCIIString(name, numpys[k].theirs))
+            for (int i = 0; i < e->count; i++)
+                if (!strcmp(e->params[i].name, numpys[k].ours)) return i;
+    return -1;
+}
+
+/* The variadic parameter takes the rest of the positional arguments: `rest` is a tuple of them when there is not just one. */
+static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject **to, PyObject **rest) {
+    int at = 0;
+    if (self) to[at++] = self;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (at >= e->count || (e->params[at].flags & KEYWORD)) {
+            int positional = 0;
+            while (positional < e->count && !(e->params[positional].flags & KEYWORD)) positional++;
+            PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", e->name, positional - (self != NULL), n);
+            return false;
+        }
+        if ((e->params[at].flags & VARIADIC) && n - i > 1) {
+            *rest = PyTuple_New(n - i);
+            if (!*rest) return false;
+            for (Py_ssize_t k = i; k < n; k++) { Py_INCREF(args[k]); PyTuple_SetItem(*rest, k - i, args[k]); }
+            to[at] = *rest;
+            break;
+        }
+        to[at++] = args[i];
+    }
+    for (Py_ssize_t k = 0, m = names ? PyTuple_Size(names) : 0; k < m; k++) {
+        PyObject *name = PyTuple_GetItem(names, k);
+        int i = find_parameter(e, name);
+        if (i < 0 || to[i]) {
+            PyErr_Format(PyExc_TypeError, i < 0 ? "%s() got an unexpected keyword argument '%U'" : "%s() got multiple values for argument '%U'", e->name, name);
+            return false;
+        }
+        to[i] = args[n + k];
+    }
+    return true;
+}
+
+static bool convert_all(const entry *e, PyObject **from, PyObject *rest, arg *a, int *done) {
+    for (int i = 0; i < e->count; i++, *done = i) {
+        const param *p = &e->params[i];
+        set_default(p, &a[i]);
+        if (!from[i] || (from[i] == Py_None && (p->flags & OPTIONAL))) {
+            if (from[i] || p->text || (p->flags & OPTIONAL)) continue;
+            if (p->flags & VARIADIC) continue;       /* zeros(): a scalar */
+            PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s' (position %d)", e->name, p->name, i + 1);
+            return false;
+        }
+        if (convert(p, from[i], &a[i])) continue;
+        *done = i + 1;                               /* a list may be half made */
+        if (!PyErr_Occurred() || (PyErr_ExceptionMatches(PyExc_TypeError) && p->kind != TENSORS)) {
+            PyErr_Clear();
+            PyObject *got = from[i] == rest && rest && PyTuple_Size(rest) ? PyTuple_GetItem(rest, 0) : from[i];
+            raise_type(got, "%s(): argument '%s' (position %d) must be %s, not", e->name, p->name, i + 1, wanted[p->kind]);
+        }
+        return false;
+    }
+    return true;
+}
+
+/* ---- the call ------------------------------------------------------------------------------------------------- */
+
+/* Is the work long enough to let other Python threads run meanwhile?  A guess from the operands alone; either answer is right. */
+static bool long_work(const entry *e, const arg *a) {
+    double most = 0, product = 1;
+    for (int i = 0; i < e->count; i++) {
+        double n = 0;
+        if (e->params[i].kind <= OPERAND) n = (double)cr_numel(a[i].t);
+        else if (e->params[i].kind == TENSORS) for (int k = 0; k < a[i].list.n; k++) n += (double)cr_numel(a[i].list.v[k]);
+        else if (e->params[i].kind == SIZE) { n = 1; for (int k = 0; k < a[i].size.n; k++) n *= (double)a[i].size.v[k]; }
+        if (n > most) most = n;
+        if (n > 1) product *= n;
+    }
+    return most > 1 << 15 || product > 1 << 20;
+}
+
+PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    PyObject *from[MAX_ARGS] = {NULL}, *rest = NULL, *result = NULL;
+    arg a[MAX_ARGS];
+    int done = 0;
+    if (bind(e, self, args, n, names, from, &rest) && convert_all(e, from, rest, a, &done)) {
+        if (e->run) {
+            result = e->run(a);
+        } else {
+            cr_tensor *y;
+            if (long_work(e, a)) WITHOUT_GIL(y = e->compute(a));
+            else y = e->compute(a);
+            if (!e->inplace || !y) result = wrap(y);
+            else Py_INCREF(result = from[0]);
+        }
+    }
+    release_args(done, a, e->params);
+    Py_XDECREF(rest);
+    return result;
+}

@@ -1,0 +1,121 @@
+/* data.c - tensors from what Python holds: numbers, nested sequences of them, tensors. */
+#include "extension.h"
+
+#include <string.h>
+
+/* The leaves of a nested sequence in order.  Each level is copied into a tuple before it is walked, so that code run by an element
+ * (__index__, __float__, __len__) cannot change what is read; recursion ends at CR_MAX_DIMS levels. */
+typedef struct flat {
+    union cell { double d; int64_t i; } *cells;     /* all ints until the first float */
+    size_t count, room;
+    bool integral, boolean;                         /* so far: no float; bools only */
+    int ndim;                                       /* known from the first leaf on, else -1 */
+    int64_t shape[CR_MAX_DIMS];                     /* -1: not seen yet */
+} flat;
+
+static bool push(flat *f, const number *x) {
+    if (f->count == f->room) {
+        size_t room = f->room ? 2 * f->room : 16;
+        void *more = PyMem_Realloc(f->cells, room * sizeof *f->cells);
+        if (!more) return PyErr_NoMemory();
+        f->cells = more;
+        f->room = room;
+    }
+    if (!x->integral && f->integral) {
+        for (size_t i = 0; i < f->count; i++) f->cells[i].d = (double)f->cells[i].i;
+        f->integral = false;
+    }
+    f->boolean &= x->boolean;
+    if (f->integral) f->cells[f->count++].i = x->i;
+    else f->cells[f->count++].d = x->d;
+    return true;
+}
+
+static bool ragged(int depth) {
+    PyErr_Format(PyExc_ValueError, "the nested sequence is ragged: at depth %d some elements are numbers and some are sequences", depth);
+    return false;
+}
+
+static bool walk(flat *f, PyObject *o, int depth);
+
+static bool walk_items(flat *f, PyObject *o, int depth) {
+    if (depth == CR_MAX_DIMS) {
+        PyErr_Format(PyExc_ValueError, "more than %d levels of nesting", CR_MAX_DIMS);
+        return false;
+    }
+    if (f->ndim >= 0 && depth >= f->ndim) return ragged(depth);
+    PyObject *items = PySequence_Tuple(o);
+    if (!items) return false;
+    Py_ssize_t n = PyTuple_Size(items);
+    bool ok = true;
+    if (f->shape[depth] < 0) f->shape[depth] = n;
+    else if (f->shape[depth] != n) {
+        PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)f->shape[depth], depth, n);
+        ok = false;
+    }
+    if (ok && n == 0) {
+        if (f->ndim < 0) f->ndim = depth + 1;
+        else if (f->ndim != depth + 1) ok = ragged(depth);
+    }
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = walk(f, PyTuple_GetItem(items, i), depth + 1);
+    Py_DECREF(items);
+    return ok;
+}
+
+static bool walk(flat *f, PyObject *o, int depth) {
+    number x;
+    PyObject *value = NULL;
+    if (is_tensor(o) && cr_ndim(handle(o)) == 0) {
+        value = PyObject_CallMethod(o, "item", NULL);
+        if (!value) return false;
+        o = value;
+    }
+    bool ok = to_number(o, &x);
+    if (ok) {
+        if (f->ndim < 0) f->ndim = depth;
+        ok = f->ndim == depth ? push(f, &x) : ragged(depth);
+    } else if (!PyErr_Occurred()) {
+        if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || PyAnySet_Check(o) || !PySequence_Check(o))
+            raise_type(o, "a tensor is made of numbers and sequences of them, not of");
+        else ok = walk_items(f, o, depth);
+    }
+    Py_XDECREF(value);
+    return ok;
+}
+
+static cr_tensor *from_tensor(const cr_tensor *x, const cr_dtype *dt, const cr_device *dev) {
+    cr_tensor *y;
+    Py_BEGIN_ALLOW_THREADS
+    bool mode = cr_set_grad_enabled(false);
+    cr_scope_begin();
+    y = cr_clone(cr_to(x, dt ? *dt : cr_dtype_of(x), dev));
+    if (y) cr_keep(y);
+    cr_scope_end();
+    cr_set_grad_enabled(mode);
+    Py_END_ALLOW_THREADS
+    if (!y) raise_error();
+    return y;
+}
+
+static cr_tensor *from_cells(const flat *f, cr_dtype dt, const cr_device *dev) {
+    cr_tensor *t;
+    Py_BEGIN_ALLOW_THREADS
+    cr_dtype held = f->integral ? CR_I64 : CR_F64;
+    t = cr_empty(f->ndim, f->shape, dt, dev);
+    if (t && cr_write(t, held, f->cells, f->count * sizeof *f->cells) != CR_OK) {
+        cr_release(t);
+        t = NULL;
+    }
+    Py_END_ALLOW_THREADS
+    if (!t) raise_error();
+    return t;
+}
+
+cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev) {
+    if (is_tensor(data)) return from_tensor(handle(data), dt, dev);
+    flat f = {.integral = true, .boolean = true, .ndim = -1, .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
+    cr_tensor *t = NULL;
+    if (walk(&f, data, 0)) t = from_cells(&f, dt ? *dt : f.count == 0 || !f.integral ? CR_F32 : f.boolean ? CR_BOOL : CR_I64, dev);
+    PyMem_Free(f.cells);
+    return t;
+}

@@ -1,0 +1,101 @@
+/* extension.h - what the files of the Python extension share.  It sees chainrule.h and CPython's stable ABI, nothing else.
+ *
+ * Every function and method is one row of api.def.  tools/gen_python.py turns the rows into tables of `entry` (api.gen.c), the type
+ * stub and the docstrings; api_call (call.c) binds and converts the arguments of all of them, so that an implementation is a C
+ * function over converted arguments: `cr_tensor *api_softmax(const arg *a)`. */
+#ifndef CR_EXTENSION_H
+#define CR_EXTENSION_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <chainrule.h>
+
+/* ---- types ------------------------------------------------------------------------------------------------ */
+typedef struct Tensor {
+    PyObject_HEAD
+    cr_tensor *t;                                   /* owned */
+    PyObject *grad;                                 /* the object last given out for cr_grad(t), so that x.grad is x.grad; or NULL */
+    PyObject *weak;                                 /* list of weak references */
+} Tensor;
+typedef struct Dtype { PyObject_HEAD cr_dtype dt; } Dtype;
+typedef struct Device { PyObject_HEAD const cr_device *dev; } Device;
+typedef struct Generator { PyObject_HEAD cr_generator *g; bool owned; } Generator;
+
+extern PyTypeObject *tensor_type, *dtype_type, *device_type, *generator_type, *size_type;   /* made once, at import */
+
+static inline bool is_tensor(PyObject *o) { return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type); }
+static inline cr_tensor *handle(PyObject *o) { return ((Tensor *)(void *)o)->t; }
+
+PyObject *wrap(cr_tensor *t);                       /* takes the reference; NULL: raises cr_error() */
+PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);
+PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE becomes None */
+PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns NULL */
+void set_error(PyObject *type, const char *format, ...);          /* from a compute function, which may run without the GIL; raise_error keeps it */
+PyObject *raise_type(PyObject *got, const char *format, ...);      /* TypeError: "<format> <name of got's type>"; returns NULL */
+PyObject *dtype_object(cr_dtype dt);                /* new reference, as all of these */
+PyObject *device_object(const cr_device *dev);
+PyObject *size_object(int n, const int64_t *shape); /* a tuple that also equals a list */
+PyObject *int_tuple(int n, const int64_t *v);
+
+/* ---- arguments (call.c) ------------------------------------------------------------------------------------ */
+typedef enum kind {
+    TENSOR, OPERAND, NUMBER, INT, FLOAT, BOOL, STR, DTYPE, DEVICE, SIZE, TENSORS, GENERATOR, OBJECT
+} kind;
+enum { OPTIONAL = 1, KEYWORD = 2, VARIADIC = 4 };   /* None or absent; only by name; the other positional arguments */
+enum { MAX_ARGS = 10 };
+
+typedef struct number { double d; int64_t i; bool integral, boolean; } number;
+typedef struct arg {                                /* one converted argument; `given` is false for None and for absent ones without default */
+    bool given, owned;                              /* owned: t was made for a number and is released after the call */
+    union {
+        cr_tensor *t;                               /* TENSOR, OPERAND */
+        number x;                                   /* NUMBER */
+        int64_t i;                                  /* INT */
+        double d;                                   /* FLOAT */
+        bool b;                                     /* BOOL */
+        const char *s;                              /* STR */
+        cr_dtype dt;                                /* DTYPE */
+        const cr_device *dev;                       /* DEVICE */
+        cr_generator *g;                            /* GENERATOR; never NULL: the default one */
+        PyObject *o;                                /* OBJECT: borrowed, as given */
+        struct { int n; int64_t v[CR_MAX_DIMS]; } size;                         /* SIZE */
+        struct { int n; const cr_tensor **v; } list;                            /* TENSORS */
+    };
+} arg;
+
+typedef struct param { const char *name; kind kind; int flags; const char *text; double value; } param;   /* text, value: a default */
+typedef struct entry {
+    const char *name;
+    cr_tensor *(*compute)(const arg *a);            /* touches no Python object: may run without the GIL */
+    PyObject *(*run)(const arg *a);                 /* the others */
+    const param *params;
+    int count;
+    bool inplace;                                   /* compute returns its first argument */
+} entry;
+
+PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+cr_tensor *api_in_place(const char *row, const arg *a, int n, const double *params);       /* a row of ops.def written into its first input */
+cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number);                   /* is_number: y was one, so that x^2 is a multiplication */
+PyObject *api_item(const arg *a);
+extern PyMethodDef api_functions[], api_methods[];  /* api.gen.c */
+
+/* Conversions that other files need; false with an exception set. */
+bool to_int64(PyObject *o, int64_t *v);
+bool to_number(PyObject *o, number *x);             /* bool, int, float or what turns into one; false without an exception when it is no number */
+bool to_dtype(PyObject *o, cr_dtype *dt);
+bool to_device(PyObject *o, const cr_device **dev);
+bool to_size(PyObject *o, int *n, int64_t *v);      /* an int or a sequence of at most CR_MAX_DIMS */
+cr_tensor *scalar_of(const number *x);              /* (): keeps the other operand's dtype */
+
+/* ---- the rest ----------------------------------------------------------------------------------------------- */
+cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev);            /* data.c: numbers, nested sequences, buffers; copies */
+cr_tensor *get_item(PyObject *self, PyObject *key);                                          /* index.c */
+int        set_item(PyObject *self, PyObject *key, PyObject *value);
+bool       make_types(PyObject *module);            /* types.c: Size, dtype, Device, Generator and their constants */
+bool       make_tensor_type(PyObject *module);      /* tensor.c */
+PyObject  *python_function(const char *module, const char *name);                            /* chainrule.<module>.<name>, imported when first used; borrowed */
+
+/* Runs long work without the GIL. */
+#define WITHOUT_GIL(statement) do { Py_BEGIN_ALLOW_THREADS statement; Py_END_ALLOW_THREADS } while (0)
+
+#endif

@@ -1,0 +1,567 @@
+/* ops.c - what stands behind the rows of api.def that are more than one elementwise function. */
+#include "extension.h"
+
+#include <math.h>
+#include <string.h>
+
+static cr_tensor *leave(cr_tensor *y) {             /* ends the scope of a composite; its result moves out */
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
+cr_tensor *api_in_place(const char *row, const arg *a, int n, const double *params) {
+    const cr_tensor *in[3];
+    for (int i = 0; i < n; i++) in[i] = a[i].t;
+    return cr_program_apply_(cr_program_find(row), a[0].t, n, in, params);
+}
+
+/* ---- make ------------------------------------------------------------------------------------------------------------ */
+static cr_tensor *leaf(cr_tensor *t, const arg *requires_grad) {
+    if (!t || !requires_grad->b || cr_requires_grad_(t, true)) return t;
+    cr_release(t);
+    return NULL;
+}
+
+static cr_dtype dtype_for(const number *x) { return x->boolean ? CR_BOOL : x->integral ? CR_I64 : CR_F32; }
+
+/* (size, dtype, device, requires_grad) */
+cr_tensor *api_zeros(const arg *a) { return leaf(cr_zeros(a[0].size.n, a[0].size.v, a[1].dt, a[2].dev), &a[3]); }
+cr_tensor *api_ones(const arg *a) { return leaf(cr_ones(a[0].size.n, a[0].size.v, a[1].dt, a[2].dev), &a[3]); }
+cr_tensor *api_empty(const arg *a) { return leaf(cr_empty(a[0].size.n, a[0].size.v, a[1].dt, a[2].dev), &a[3]); }
+/* (size, fill_value, dtype, device, requires_grad) */
+cr_tensor *api_full(const arg *a) {
+    return leaf(cr_full(a[0].size.n, a[0].size.v, a[1].x.d, a[2].given ? a[2].dt : dtype_for(&a[1].x), a[3].dev), &a[4]);
+}
+/* (start, end, steps, dtype, device, requires_grad) */
+cr_tensor *api_linspace(const arg *a) { return leaf(cr_linspace(a[0].x.d, a[1].x.d, a[2].i, a[3].dt, a[4].dev), &a[5]); }
+/* (n, m, dtype, device, requires_grad) */
+cr_tensor *api_eye(const arg *a) { return leaf(cr_eye(a[0].i, a[1].given ? a[1].i : a[0].i, a[2].dt, a[3].dev), &a[4]); }
+/* (size, generator, dtype, device, requires_grad) */
+cr_tensor *api_rand(const arg *a) { return leaf(cr_rand(a[0].size.n, a[0].size.v, a[2].dt, a[3].dev, a[1].g), &a[4]); }
+cr_tensor *api_randn(const arg *a) { return leaf(cr_randn(a[0].size.n, a[0].size.v, a[2].dt, a[3].dev, a[1].g), &a[4]); }
+
+/* (input, dtype, device, requires_grad): what they are like where nothing else is asked for */
+static cr_dtype dtype_like(const arg *a, int at) { return a[at].given ? a[at].dt : cr_dtype_of(a[0].t); }
+static const cr_device *device_like(const arg *a, int at) { return a[at].given ? a[at].dev : cr_device_of(a[0].t); }
+#define LIKE(f, ...) leaf(f(cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 1), device_like(a, 2) __VA_ARGS__), &a[3])
+cr_tensor *api_zeros_like(const arg *a) { return LIKE(cr_zeros, ); }
+cr_tensor *api_ones_like(const arg *a) { return LIKE(cr_ones, ); }
+cr_tensor *api_empty_like(const arg *a) { return LIKE(cr_empty, ); }
+cr_tensor *api_rand_like(const arg *a) { return LIKE(cr_rand, , cr_default_generator()); }
+cr_tensor *api_randn_like(const arg *a) { return LIKE(cr_randn, , cr_default_generator()); }
+cr_tensor *api_full_like(const arg *a) {
+    return leaf(cr_full(cr_ndim(a[0].t), cr_shape(a[0].t), a[1].x.d, dtype_like(a, 2), device_like(a, 3)), &a[4]);
+}
+
+PyObject *api_arange(const arg *a) {
+    bool from_zero = !a[1].given, integral = a[0].x.integral && (from_zero || a[1].x.integral) && a[2].x.integral;
+    double start = from_zero ? 0 : a[0].x.d, end = from_zero ? a[0].x.d : a[1].x.d;
+    cr_dtype dt = a[3].given ? a[3].dt : integral ? CR_I64 : CR_F32;
+    cr_tensor *t;
+    WITHOUT_GIL(t = leaf(cr_arange(start, end, a[2].x.d, dt, a[4].dev), &a[5]));
+    return wrap(t);
+}
+
+PyObject *api_randint(const arg *a) {
+    int64_t low = a[0].i, high = low, shape[CR_MAX_DIMS];
+    int n;
+    PyObject *size = a[2].o;
+    if (a[2].o == Py_None && a[1].o != Py_None && !PyIndex_Check(a[1].o)) size = a[1].o, low = 0;      /* randint(high, size) */
+    else if (a[1].o == Py_None) low = 0;                                                               /* randint(high, size=...) */
+    else if (!to_int64(a[1].o, &high)) return NULL;
+    if (!to_size(size, &n, shape)) return PyErr_Occurred() ? NULL : raise_type(size, "randint(): argument 'size' must be ints, not");
+    cr_tensor *t;
+    WITHOUT_GIL(t = cr_randint(low, high, n, shape, a[4].given ? a[4].dt : CR_I64, a[5].dev, a[3].g));
+    return wrap(t);
+}
+
+PyObject *api_tensor(const arg *a) {
+    cr_tensor *t = tensor_from(a[0].o, a[1].given ? &a[1].dt : NULL, a[2].dev);
+    return t ? wrap(leaf(t, &a[3])) : NULL;
+}
+
+PyObject *api_manual_seed(const arg *a) {
+    cr_manual_seed((uint64_t)a[0].i);
+    PyObject *module = PyImport_ImportModule("chainrule._core"), *g = module ? PyObject_GetAttrString(module, "default_generator") : NULL;
+    Py_XDECREF(module);
+    return g;
+}
+
+/* ---- look ------------------------------------------------------------------------------------------------------------- */
+PyObject *api_numel(const arg *a) { return PyLong_FromLongLong(cr_numel(a[0].t)); }
+PyObject *api_is_tensor(const arg *a) { return PyBool_FromLong(is_tensor(a[0].o)); }
+PyObject *api_is_floating_point(const arg *a) { return PyBool_FromLong(cr_dtype_is_float(cr_dtype_of(a[0].t))); }
+PyObject *api_dim(const arg *a) { return PyLong_FromLong(cr_ndim(a[0].t)); }
+PyObject *api_is_contiguous(const arg *a) { return PyBool_FromLong(cr_is_contiguous(a[0].t)); }
+PyObject *api_element_size(const arg *a) { return PyLong_FromSize_t(cr_dtype_size(cr_dtype_of(a[0].t))); }
+PyObject *api_data_ptr(const arg *a) { return PyLong_FromVoidPtr(cr_data(a[0].t)); }
+
+static PyObject *along(const arg *a, const int64_t *values, PyObject *(*whole)(int, const int64_t *)) {
+    int n = cr_ndim(a[0].t);
+    if (!a[1].given) return whole(n, values);
+    if (a[1].i >= -n && a[1].i < n) return PyLong_FromLongLong(values[a[1].i < 0 ? a[1].i + n : a[1].i]);
+    PyErr_Format(PyExc_IndexError, "axis %lld of a tensor of %d axes", (long long)a[1].i, n);
+    return NULL;
+}
+PyObject *api_size(const arg *a) { return along(a, cr_shape(a[0].t), size_object); }
+PyObject *api_stride(const arg *a) { return along(a, cr_strides(a[0].t), int_tuple); }
+
+/* ---- move --------------------------------------------------------------------------------------------------------------- */
+static PyObject *moved(cr_tensor *x, cr_dtype dt, const cr_device *dev, bool copy) {
+    cr_tensor *y;
+    if (copy && dt == cr_dtype_of(x) && dev == cr_device_of(x)) WITHOUT_GIL(y = cr_clone(x));
+    else WITHOUT_GIL(y = cr_to(x, dt, dev));
+    return wrap(y);
+}
+
+static bool one_target(PyObject *o, cr_dtype *dt, const cr_device **dev) {
+    if (is_tensor(o)) { *dt = cr_dtype_of(handle(o)); *dev = cr_device_of(handle(o)); return true; }
+    if (o == Py_None || PyBool_Check(o) || to_dtype(o, dt) || to_device(o, dev)) return true;
+    if (!PyErr_Occurred()) raise_type(o, "to(): expected a dtype, a device or a Tensor, got");
+    return false;
+}
+
+/* (input, *target, dtype, device, copy, non_blocking) */
+PyObject *api_to(const arg *a) {
+    cr_dtype dt = a[2].given ? a[2].dt : cr_dtype_of(a[0].t);
+    const cr_device *dev = a[3].given ? a[3].dev : cr_device_of(a[0].t);
+    PyObject *given = a[1].o;
+    if (!PyTuple_Check(given)) { if (!one_target(given, &dt, &dev)) return NULL; }
+    else for (Py_ssize_t i = 0; i < PyTuple_Size(given); i++) if (!one_target(PyTuple_GetItem(given, i), &dt, &dev)) return NULL;
+    return moved(a[0].t, dt, dev, a[4].b);
+}
+
+static PyObject *to_named(const arg *a, const char *device) {
+    char name[32];
+    PyOS_snprintf(name, sizeof name, a[1].given ? "%s:%lld" : "%s", device, (long long)a[1].i);
+    const cr_device *dev = cr_device_find(name);
+    return dev ? moved(a[0].t, cr_dtype_of(a[0].t), dev, false) : raise_error();
+}
+PyObject *api_cpu(const arg *a) { return moved(a[0].t, cr_dtype_of(a[0].t), cr_cpu(), false); }
+PyObject *api_cuda(const arg *a) { return to_named(a, "cuda"); }
+PyObject *api_gpu(const arg *a) { return to_named(a, "gpu"); }
+
+static cr_tensor *cast(const cr_tensor *x, cr_dtype dt) { return cr_to(x, dt, cr_device_of(x)); }
+cr_tensor *api_float(const arg *a) { return cast(a[0].t, CR_F32); }
+cr_tensor *api_double(const arg *a) { return cast(a[0].t, CR_F64); }
+cr_tensor *api_half(const arg *a) { return cast(a[0].t, CR_F16); }
+cr_tensor *api_bfloat16(const arg *a) { return cast(a[0].t, CR_BF16); }
+cr_tensor *api_int(const arg *a) { return cast(a[0].t, CR_I32); }
+cr_tensor *api_long(const arg *a) { return cast(a[0].t, CR_I64); }
+cr_tensor *api_short(const arg *a) { return cast(a[0].t, CR_I16); }
+cr_tensor *api_bool(const arg *a) { return cast(a[0].t, CR_BOOL); }
+cr_tensor *api_contiguous(const arg *a) { return cr_contiguous(a[0].t); }
+cr_tensor *api_clone(const arg *a) { return cr_clone(a[0].t); }
+cr_tensor *api_detach(const arg *a) { return cr_detach(a[0].t); }
+
+/* ---- views ---------------------------------------------------------------------------------------------------------------- */
+cr_tensor *api_reshape(const arg *a) { return cr_reshape(a[0].t, a[1].size.n, a[1].size.v); }
+cr_tensor *api_view(const arg *a) { return cr_view(a[0].t, a[1].size.n, a[1].size.v); }
+cr_tensor *api_expand(const arg *a) { return cr_expand(a[0].t, a[1].size.n, a[1].size.v); }
+cr_tensor *api_broadcast_to(const arg *a) { return cr_expand(a[0].t, a[1].size.n, a[1].size.v); }
+cr_tensor *api_expand_as(const arg *a) { return cr_expand(a[0].t, cr_ndim(a[1].t), cr_shape(a[1].t)); }
+cr_tensor *api_view_as(const arg *a) { return cr_view(a[0].t, cr_ndim(a[1].t), cr_shape(a[1].t)); }
+cr_tensor *api_reshape_as(const arg *a) { return cr_reshape(a[0].t, cr_ndim(a[1].t), cr_shape(a[1].t)); }
+cr_tensor *api_permute(const arg *a) { return cr_permute(a[0].t, a[1].size.n, a[1].size.v); }
+
+/* Axes beyond the range of int stay out of range. */
+static int axis(int64_t i) { return i > INT32_MAX ? INT32_MAX : i < INT32_MIN ? INT32_MIN : (int)i; }
+cr_tensor *api_transpose(const arg *a) { return cr_transpose(a[0].t, axis(a[1].i), axis(a[2].i)); }
+cr_tensor *api_flatten(const arg *a) { return cr_flatten(a[0].t, axis(a[1].i), axis(a[2].i)); }
+cr_tensor *api_unsqueeze(const arg *a) { return cr_unsqueeze(a[0].t, axis(a[1].i)); }
+cr_tensor *api_select(const arg *a) { return cr_select(a[0].t, axis(a[1].i), a[2].i); }
+cr_tensor *api_tril(const arg *a) { return cr_tril(a[0].t, a[1].i); }
+cr_tensor *api_triu(const arg *a) { return cr_triu(a[0].t, a[1].i); }
+
+cr_tensor *api_t(const arg *a) {
+    if (cr_ndim(a[0].t) <= 2) return cr_ndim(a[0].t) == 2 ? cr_transpose(a[0].t, 0, 1) : cr_squeeze(a[0].t, 0, (int64_t[1]){0});
+    set_error(PyExc_RuntimeError, "t() expects a tensor with <= 2 dimensions, but self is %dD", cr_ndim(a[0].t));
+    return NULL;
+}
+
+/* 0 ... ndim - 1, or -1 and an IndexError */
+static int checked_axis(const char *op, int64_t i, int ndim) {
+    int n = ndim ? ndim : 1;
+    if (i >= -n && i < n) return (int)(i < 0 ? i + n : i);
+    set_error(PyExc_IndexError, "[%s] axis %lld of a tensor of %d axes", op, (long long)i, ndim);
+    return -1;
+}
+
+cr_tensor *api_unflatten(const arg *a) {
+    int n = cr_ndim(a[0].t), at = checked_axis("unflatten", a[1].i, n), more = a[2].size.n - 1;
+    int64_t shape[2 * CR_MAX_DIMS];
+    if (at < 0) return NULL;
+    if (n == 0 || n + more > CR_MAX_DIMS || more < 0) {
+        set_error(PyExc_RuntimeError, "[unflatten] an axis of a tensor of %d axes as %d: 1 to %d axes can result", n, more + 1, CR_MAX_DIMS);
+        return NULL;
+    }
+    int64_t known = 1, size = cr_size(a[0].t, at);
+    int open = -1;
+    for (int i = 0; i <= more; i++) {
+        shape[at + i] = a[2].size.v[i];
+        if (shape[at + i] == -1) open = at + i;
+        else known *= shape[at + i];
+    }
+    if (open >= 0 && known > 0) shape[open] = size / known;
+    if (open >= 0 ? known <= 0 || size % known : known != size) {
+        set_error(PyExc_RuntimeError, "[unflatten] the sizes do not multiply to %lld, the size of axis %d", (long long)size, at);
+        return NULL;
+    }
+    for (int i = 0; i < at; i++) shape[i] = cr_shape(a[0].t)[i];
+    for (int i = at + 1; i < n; i++) shape[i + more] = cr_shape(a[0].t)[i];
+    return cr_reshape(a[0].t, n + more, shape);
+}
+
+cr_tensor *api_squeeze(const arg *a) {
+    if (!a[1].given) return cr_squeeze(a[0].t, CR_ALL);
+    int64_t ones[CR_MAX_DIMS];
+    int n = 0, ndim = cr_ndim(a[0].t);
+    for (int i = 0; i < a[1].size.n; i++) {          /* axes of another size stay, as in PyTorch */
+        int at = checked_axis("squeeze", a[1].size.v[i], ndim);
+        if (at < 0) return NULL;
+        if (ndim && cr_size(a[0].t, at) == 1) ones[n++] = at;
+    }
+    return n ? cr_squeeze(a[0].t, n, ones) : cr_reshape(a[0].t, ndim, cr_shape(a[0].t));
+}
+
+cr_tensor *api_narrow(const arg *a) {
+    int at = checked_axis("narrow", a[1].i, cr_ndim(a[0].t));
+    if (at < 0) return NULL;
+    int64_t size = cr_ndim(a[0].t) ? cr_size(a[0].t, at) : 0, start = a[2].i < 0 ? a[2].i + size : a[2].i, length = a[3].i;
+    if (start >= 0 && start <= size && length >= 0 && length <= size - start) return cr_slice(a[0].t, at, start, start + length, 1);
+    set_error(start < 0 || start > size ? PyExc_IndexError : PyExc_RuntimeError, "[narrow] start %lld and length %lld on an axis of size %lld",
+              (long long)a[2].i, (long long)length, (long long)size);
+    return NULL;
+}
+
+cr_tensor *api_slice(const arg *a) {
+    return cr_slice(a[0].t, axis(a[1].i), a[2].given ? a[2].i : 0, a[3].given ? a[3].i : INT64_MAX, a[4].i);
+}
+
+cr_tensor *api_movedim(const arg *a) {
+    int ndim = cr_ndim(a[0].t), n = a[1].size.n;
+    int64_t order[CR_MAX_DIMS];
+    bool moved_away[CR_MAX_DIMS] = {false};
+    for (int i = 0; i < ndim; i++) order[i] = -1;
+    if (n != a[2].size.n) {
+        set_error(PyExc_RuntimeError, "[movedim] %d source axes and %d destinations", n, a[2].size.n);
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) {
+        int from = checked_axis("movedim", a[1].size.v[i], ndim), to = checked_axis("movedim", a[2].size.v[i], ndim);
+        if (from < 0 || to < 0) return NULL;
+        if (ndim == 0) continue;
+        if (moved_away[from] || order[to] >= 0) {
+            set_error(PyExc_RuntimeError, "[movedim] an axis is named twice");
+            return NULL;
+        }
+        moved_away[from] = true;
+        order[to] = from;
+    }
+    for (int i = 0, next = 0; i < ndim; i++) {
+        if (order[i] >= 0) continue;
+        while (moved_away[next]) next++;
+        order[i] = next++;
+    }
+    return cr_permute(a[0].t, ndim, order);
+}
+
+/* Views along an axis, of sizes[i] each. */
+static PyObject *pieces(cr_tensor *x, int at, Py_ssize_t n, int64_t (*size)(const void *ctx, Py_ssize_t i), const void *ctx) {
+    PyObject *tuple = PyTuple_New(n);
+    int64_t start = 0;
+    for (Py_ssize_t i = 0; tuple && i < n; i++) {
+        int64_t stop = start + size(ctx, i);
+        PyObject *piece = wrap(cr_slice(x, at, start, stop, 1));
+        if (piece) PyTuple_SetItem(tuple, i, piece);
+        else Py_CLEAR(tuple);
+        start = stop;
+    }
+    return tuple;
+}
+
+static int64_t size_listed(const void *ctx, Py_ssize_t i) { return ((const int64_t *)ctx)[i]; }
+static int64_t size_equal(const void *ctx, Py_ssize_t i) { (void)i; return *(const int64_t *)ctx; }
+
+static PyObject *equal_pieces(cr_tensor *x, int at, int64_t each) {
+    int64_t size = cr_size(x, at), n = each ? (size + each - 1) / each : 1;
+    return pieces(x, at, (Py_ssize_t)(n ? n : 1), size_equal, &each);
+}
+
+static int piece_axis(const char *op, const arg *a, const arg *dim) {
+    int at = checked_axis(op, dim->i, cr_ndim(a[0].t));
+    if (at >= 0 && cr_ndim(a[0].t)) return at;
+    if (at >= 0) set_error(PyExc_RuntimeError, "[%s] expects at least a 1-dimensional tensor", op);
+    return -1;
+}
+
+PyObject *api_split(const arg *a) {
+    int at = piece_axis("split", a, &a[2]);
+    if (at < 0) return NULL;
+    int64_t size = cr_size(a[0].t, at), total = 0;
+    PyObject *given = a[1].o;
+    if (PyIndex_Check(given) && !PySequence_Check(given)) {
+        int64_t each;
+        if (!to_int64(given, &each)) return NULL;
+        if (each > 0 || (each == 0 && size == 0)) return equal_pieces(a[0].t, at, each);
+        return PyErr_Format(PyExc_RuntimeError, "[split] a piece of size %lld of an axis of size %lld", (long long)each, (long long)size);
+    }
+    PyObject *items = PySequence_Check(given) && !PyUnicode_Check(given) ? PySequence_Tuple(given) : NULL, *result = NULL;
+    if (!items) return PyErr_Occurred() ? NULL : raise_type(given, "split(): argument 'split_size_or_sections' must be int or ints, not");
+    Py_ssize_t n = PyTuple_Size(items);
+    int64_t *sizes = PyMem_Malloc(sizeof *sizes * (size_t)(n ? n : 1));
+    bool ok = sizes || PyErr_NoMemory();
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        ok = to_int64(PyTuple_GetItem(items, i), &sizes[i]);
+        if (ok && (sizes[i] < 0 || sizes[i] > size)) total = -1;
+        if (ok && total >= 0) total += sizes[i];
+    }
+    if (ok && total != size) PyErr_Format(PyExc_RuntimeError, "[split] the sections do not add up to %lld, the size of axis %d", (long long)size, at);
+    else if (ok) result = pieces(a[0].t, at, n, size_listed, sizes);
+    PyMem_Free(sizes);
+    Py_DECREF(items);
+    return result;
+}
+
+PyObject *api_chunk(const arg *a) {
+    int at = piece_axis("chunk", a, &a[2]);
+    if (at < 0) return NULL;
+    if (a[1].i < 1) return PyErr_Format(PyExc_RuntimeError, "[chunk] %lld chunks, at least 1 is expected", (long long)a[1].i);
+    int64_t size = cr_size(a[0].t, at), n = a[1].i;
+    return equal_pieces(a[0].t, at, size / n + (size % n != 0));
+}
+
+PyObject *api_unbind(const arg *a) {
+    int at = piece_axis("unbind", a, &a[1]);
+    if (at < 0) return NULL;
+    Py_ssize_t n = (Py_ssize_t)cr_size(a[0].t, at);
+    PyObject *tuple = PyTuple_New(n);
+    for (Py_ssize_t i = 0; tuple && i < n; i++) {
+        PyObject *piece = wrap(cr_select(a[0].t, at, i));
+        if (piece) PyTuple_SetItem(tuple, i, piece);
+        else Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* ---- arithmetic --------------------------------------------------------------------------------------------------------------- */
+/* other alpha, in the scope of the caller where there is something to compute */
+static const cr_tensor *scaled(const arg *other, const arg *alpha) {
+    return alpha->x.d == 1 ? other->t : cr_mul(other->t, scalar_of(&alpha->x));
+}
+
+static cr_tensor *with_alpha(const arg *a, cr_tensor *(*f)(const cr_tensor *, const cr_tensor *)) {
+    if (a[2].x.d == 1) return f(a[0].t, a[1].t);
+    cr_scope_begin();
+    return leave(f(a[0].t, scaled(&a[1], &a[2])));
+}
+cr_tensor *api_add(const arg *a) { return with_alpha(a, cr_add); }
+cr_tensor *api_sub(const arg *a) { return with_alpha(a, cr_sub); }
+
+static cr_tensor *with_alpha_(const arg *a, cr_tensor *(*f)(cr_tensor *, const cr_tensor *)) {
+    cr_scope_begin();
+    cr_tensor *x = f(a[0].t, scaled(&a[1], &a[2]));
+    cr_scope_end();
+    return x;
+}
+cr_tensor *api_add_(const arg *a) { return with_alpha_(a, cr_add_); }
+cr_tensor *api_sub_(const arg *a) { return with_alpha_(a, cr_sub_); }
+
+/* Which row divides so; NULL and an error for another mode. */
+static const char *division(const arg *mode) {
+    if (!mode->given) return "div";
+    if (!strcmp(mode->s, "trunc")) return "trunc_divide";
+    if (!strcmp(mode->s, "floor")) return "floor_divide";
+    set_error(PyExc_RuntimeError, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode->s);
+    return NULL;
+}
+cr_tensor *api_div(const arg *a) {
+    const char *row = division(&a[2]);
+    return row ? cr_program_apply(cr_program_find(row), 2, (const cr_tensor *const[]){a[0].t, a[1].t}, NULL) : NULL;
+}
+cr_tensor *api_div_(const arg *a) {
+    const char *row = division(&a[2]);
+    return row ? api_in_place(row, a, 2, NULL) : NULL;
+}
+
+cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number) {
+    return is_number && cr_dtype_is_float(cr_dtype_of(x)) ? cr_pow_scalar(x, cr_item(y)) : cr_pow(x, y);
+}
+cr_tensor *api_pow(const arg *a) { return power(a[0].t, a[1].t, a[1].owned && !a[0].owned); }
+cr_tensor *api_pow_(const arg *a) { return api_in_place("pow", a, 2, NULL); }
+
+/* min and max as numbers: one pass.  As tensors: x where it lies inside, so that the gradient at a bound is x's, as in PyTorch. */
+cr_tensor *api_clamp(const arg *a) {
+    const arg *low = &a[1], *high = &a[2];
+    if (!low->given && !high->given) {
+        set_error(PyExc_RuntimeError, "[clamp] at least one of min and max must not be None");
+        return NULL;
+    }
+    bool numbers = (!low->given || low->owned) && (!high->given || high->owned);
+    if (numbers && cr_dtype_is_float(cr_dtype_of(a[0].t)))
+        return cr_clamp(a[0].t, low->given ? cr_item(low->t) : -INFINITY, high->given ? cr_item(high->t) : INFINITY);
+    cr_scope_begin();
+    cr_tensor *y = a[0].t;
+    if (low->given) y = cr_where(cr_lt(y, low->t), low->t, y);
+    if (high->given) y = cr_where(cr_gt(y, high->t), high->t, y);
+    return leave(y);
+}
+cr_tensor *api_clamp_(const arg *a) {
+    cr_tensor *y = api_clamp(a), *x = y ? cr_copy_(a[0].t, y) : NULL;
+    cr_release(y);
+    return x;
+}
+
+cr_tensor *api_gelu(const arg *a) {
+    if (!strcmp(a[1].s, "none")) return cr_gelu(a[0].t);
+    if (!strcmp(a[1].s, "tanh")) return cr_gelu_tanh(a[0].t);
+    set_error(PyExc_RuntimeError, "approximate argument must be either none or tanh.");
+    return NULL;
+}
+
+cr_tensor *api_copy_(const arg *a) { return cr_copy_(a[0].t, a[1].t); }
+cr_tensor *api_fill_(const arg *a) { return cr_fill_(a[0].t, a[1].x.d); }
+cr_tensor *api_zero_(const arg *a) { return cr_fill_(a[0].t, 0); }
+
+/* ---- reductions ------------------------------------------------------------------------------------------------------------------ */
+static cr_tensor *in_dtype(const arg *a, const arg *dtype, cr_tensor *(*f)(const cr_tensor *x, const arg *a)) {
+    if (!dtype->given || dtype->dt == cr_dtype_of(a[0].t)) return f(a[0].t, a);
+    cr_scope_begin();
+    return leave(f(cast(a[0].t, dtype->dt), a));
+}
+
+/* (input, dim, keepdim, dtype) */
+static cr_tensor *sum(const cr_tensor *x, const arg *a) { return cr_sum(x, a[1].size.n, a[1].size.v, a[2].b); }
+static cr_tensor *mean(const cr_tensor *x, const arg *a) { return cr_mean(x, a[1].size.n, a[1].size.v, a[2].b); }
+cr_tensor *api_sum(const arg *a) { return in_dtype(a, &a[3], sum); }
+cr_tensor *api_mean(const arg *a) { return in_dtype(a, &a[3], mean); }
+cr_tensor *api_amax(const arg *a) { return cr_max(a[0].t, a[1].size.n, a[1].size.v, a[2].b); }
+cr_tensor *api_amin(const arg *a) { return cr_min(a[0].t, a[1].size.n, a[1].size.v, a[2].b); }
+cr_tensor *api_logsumexp(const arg *a) { return cr_logsumexp(a[0].t, a[1].size.n, a[1].size.v, a[2].b); }
+/* (input, dim, correction, keepdim) */
+cr_tensor *api_var(const arg *a) { return cr_var(a[0].t, a[1].size.n, a[1].size.v, a[2].x.d, a[3].b); }
+cr_tensor *api_std(const arg *a) {
+    cr_scope_begin();
+    return leave(cr_sqrt(api_var(a)));
+}
+/* (input, dim, dtype) */
+static cr_tensor *softmax(const cr_tensor *x, const arg *a) { return cr_softmax(x, axis(a[1].i)); }
+static cr_tensor *log_softmax(const cr_tensor *x, const arg *a) { return cr_log_softmax(x, axis(a[1].i)); }
+cr_tensor *api_softmax(const arg *a) { return in_dtype(a, &a[2], softmax); }
+cr_tensor *api_log_softmax(const arg *a) { return in_dtype(a, &a[2], log_softmax); }
+
+typedef cr_tensor *(*position)(const cr_tensor *x, int axis, bool keepdim);
+
+static cr_tensor *arg_reduce(const arg *a, position f) {
+    if (a[1].given) return f(a[0].t, axis(a[1].i), a[2].b);
+    cr_scope_begin();
+    cr_tensor *y = f(cr_reshape(a[0].t, CR_LIST(-1)), 0, false);
+    int64_t ones[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+    return leave(a[2].b ? cr_reshape(y, cr_ndim(a[0].t), ones) : y);
+}
+cr_tensor *api_argmax(const arg *a) { return arg_reduce(a, cr_argmax); }
+cr_tensor *api_argmin(const arg *a) { return arg_reduce(a, cr_argmin); }
+
+static PyObject *named_pair(const char *type_name, PyObject *values, PyObject *indices) {
+    static PyTypeObject *types[2];
+    static PyStructSequence_Field fields[] = {{"values", "the extreme values"}, {"indices", "where they are, int64"}, {0}};
+    PyTypeObject **type = &types[strstr(type_name, "min") != NULL];
+    if (!*type) *type = PyStructSequence_NewType(&(PyStructSequence_Desc){.name = type_name, .fields = fields, .n_in_sequence = 2});
+    PyObject *pair = *type && values && indices ? PyStructSequence_New(*type) : NULL;
+    if (pair) {
+        PyStructSequence_SetItem(pair, 0, values);
+        PyStructSequence_SetItem(pair, 1, indices);
+        return pair;
+    }
+    Py_XDECREF(values);
+    Py_XDECREF(indices);
+    return NULL;
+}
+
+/* max(), max(dim, keepdim), max(other).  The values along an axis are gathered, so that the gradient goes to one position. */
+static PyObject *extreme(const arg *a, cr_tensor *(*all)(const cr_tensor *, int, const int64_t *, bool), position where,
+                         cr_tensor *(*two)(const cr_tensor *, const cr_tensor *), const char *type_name) {
+    cr_tensor *y, *values = NULL;
+    int64_t dim;
+    if (a[1].o == Py_None) {
+        WITHOUT_GIL(y = all(a[0].t, CR_ALL, a[2].b));
+        return wrap(y);
+    }
+    if (is_tensor(a[1].o)) {
+        WITHOUT_GIL(y = two(a[0].t, handle(a[1].o)));
+        return wrap(y);
+    }
+    if (!to_int64(a[1].o, &dim)) return NULL;
+    cr_tensor *indices = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    y = where(a[0].t, axis(dim), true);
+    if (y && cr_ndim(a[0].t)) {
+        values = cr_gather(a[0].t, axis(dim), y);
+        if (values && !a[2].b) {
+            cr_tensor *full = values;
+            values = cr_squeeze(full, 1, &dim);
+            indices = cr_squeeze(y, 1, &dim);
+            cr_release(full);
+            cr_release(y);
+        } else indices = y;
+    } else if (y) {
+        values = cr_clone(a[0].t);
+        indices = y;
+    }
+    Py_END_ALLOW_THREADS
+    if (!values || !indices) return raise_error();
+    return named_pair(type_name, wrap(values), wrap(indices));
+}
+PyObject *api_max(const arg *a) { return extreme(a, cr_max, cr_argmax, cr_maximum, "chainrule.return_types.max"); }
+PyObject *api_min(const arg *a) { return extreme(a, cr_min, cr_argmin, cr_minimum, "chainrule.return_types.min"); }
+
+/* ---- products and indexing ----------------------------------------------------------------------------------------------------------- */
+static cr_tensor *product(const char *name, const arg *a, int n, int m) {
+    if (cr_ndim(a[0].t) == n && cr_ndim(a[1].t) == m) return cr_matmul(a[0].t, a[1].t);
+    set_error(PyExc_RuntimeError, "[%s] needs tensors of %d and %d axes, got %d and %d", name, n, m, cr_ndim(a[0].t), cr_ndim(a[1].t));
+    return NULL;
+}
+cr_tensor *api_matmul(const arg *a) { return cr_matmul(a[0].t, a[1].t); }
+cr_tensor *api_mm(const arg *a) { return product("mm", a, 2, 2); }
+cr_tensor *api_mv(const arg *a) { return product("mv", a, 2, 1); }
+cr_tensor *api_dot(const arg *a) { return product("dot", a, 1, 1); }
+cr_tensor *api_bmm(const arg *a) {
+    if (cr_ndim(a[0].t) != 3 || cr_ndim(a[1].t) != 3 || cr_size(a[0].t, 0) == cr_size(a[1].t, 0)) return product("bmm", a, 3, 3);
+    set_error(PyExc_RuntimeError, "[bmm] batches differ: %lld and %lld", (long long)cr_size(a[0].t, 0), (long long)cr_size(a[1].t, 0));
+    return NULL;
+}
+
+cr_tensor *api_gather(const arg *a) { return cr_gather(a[0].t, axis(a[1].i), a[2].t); }
+cr_tensor *api_scatter_add(const arg *a) { return cr_scatter_add(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_masked_fill(const arg *a) { return cr_masked_fill(a[0].t, a[1].t, a[2].x.d); }
+cr_tensor *api_cat(const arg *a) { return cr_cat(a[0].list.n, a[0].list.v, axis(a[1].i)); }
+cr_tensor *api_stack(const arg *a) { return cr_stack(a[0].list.n, a[0].list.v, axis(a[1].i)); }
+cr_tensor *api_where(const arg *a) { return cr_where(a[0].t, a[1].t, a[2].t); }
+
+/* ---- autograd and settings ------------------------------------------------------------------------------------------------------------ */
+PyObject *api_requires_grad_(const arg *a) {
+    if (!cr_requires_grad_(a[0].t, a[1].b)) return raise_error();
+    Py_RETURN_NONE;
+}
+
+PyObject *api_retain_grad(const arg *a) {
+    if (cr_retain_grad(a[0].t) != CR_OK) return raise_error();
+    Py_RETURN_NONE;
+}
+
+PyObject *api_backward(const arg *a) {
+    cr_backward_options o = {.retain_graph = a[2].given ? a[2].b : a[3].b, .create_graph = a[3].b};
+    cr_status bad;
+    WITHOUT_GIL(bad = cr_backward(a[0].t, a[1].t, &o));
+    if (bad != CR_OK) return raise_error();
+    Py_RETURN_NONE;
+}
+
+PyObject *api_is_grad_enabled(const arg *a) { (void)a; return PyBool_FromLong(cr_grad_enabled()); }
+PyObject *api__set_grad_enabled(const arg *a) { return PyBool_FromLong(cr_set_grad_enabled(a[0].b)); }
+PyObject *api_get_num_threads(const arg *a) { (void)a; return PyLong_FromLong(cr_num_threads()); }
+PyObject *api_set_num_threads(const arg *a) {
+    if (cr_set_num_threads(axis(a[0].i)) != CR_OK) return raise_error();
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,435 @@
+/* tensor.c - the type Tensor: making and freeing the object, operators, properties, the error that a failure raises. */
+#include "extension.h"
+
+#include <string.h>
+#include <structmember.h>
+
+PyTypeObject *tensor_type;
+static PyObject *bad_value, *bad_type, *no_memory;  /* exceptions of our own: RuntimeError, as PyTorch raises, and ValueError... as NumPy does */
+
+/* ---- errors ---------------------------------------------------------------------------------------------------- */
+PyObject *raise_error(void) {
+    const char *message = cr_error();
+    PyObject *type = PyExc_RuntimeError;
+    switch (cr_error_status()) {
+        case CR_BAD_VALUE: type = bad_value; break;
+        case CR_BAD_TYPE: type = bad_type; break;
+        case CR_BAD_INDEX: type = PyExc_IndexError; break;
+        case CR_NO_MEMORY: type = no_memory; break;
+        case CR_IO: type = PyExc_OSError; break;
+        case CR_INTERRUPTED: type = PyExc_KeyboardInterrupt; break;
+        case CR_OK: case CR_RUNTIME: break;
+    }
+    if (!PyErr_Occurred()) PyErr_SetString(type, message ? message : "failed without a message");    /* else: a callback's own exception caused it */
+    cr_error_clear();
+    return NULL;
+}
+
+void set_error(PyObject *type, const char *format, ...) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    va_list rest;
+    va_start(rest, format);
+    PyErr_FormatV(type, format, rest);
+    va_end(rest);
+    PyGILState_Release(state);
+}
+
+static PyObject *add_exception(PyObject *module, const char *name, PyObject *second, const char *doc) {
+    PyObject *bases = PyTuple_Pack(2, PyExc_RuntimeError, second);
+    PyObject *type = bases ? PyErr_NewExceptionWithDoc(name, doc, bases, NULL) : NULL;
+    Py_XDECREF(bases);
+    if (type && PyModule_AddObjectRef(module, strchr(name, '.') + 1, type) < 0) Py_CLEAR(type);
+    return type;
+}
+
+/* ---- making and freeing ------------------------------------------------------------------------------------------ */
+PyObject *wrap_as(cr_tensor *t, PyTypeObject *type) {
+    if (!t) return raise_error();
+    Tensor *self = PyObject_New(Tensor, type);
+    if (!self) { cr_release(t); return NULL; }
+    self->t = cr_retain(t);                          /* a reference that no scope sees: callbacks of the library run inside scopes of its own */
+    cr_release(t);
+    self->grad = self->weak = NULL;
+    return (PyObject *)self;
+}
+
+PyObject *wrap(cr_tensor *t) { return wrap_as(t, tensor_type); }
+
+PyObject *wrap_borrowed(const cr_tensor *t) {
+    if (t == CR_NONE) Py_RETURN_NONE;
+    return wrap(cr_retain(t));
+}
+
+static void tensor_free(PyObject *self) {
+    Tensor *s = (Tensor *)(void *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    if (s->weak) PyObject_ClearWeakRefs(self);
+    Py_XDECREF(s->grad);
+    cr_drop(s->t);
+    if (type == tensor_type) PyObject_Free(self);
+    else ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* Tensor(data, device=None, dtype=None): micrograd's way.  A leaf that collects a gradient. */
+static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *names) {
+    static char *keywords[] = {"data", "device", "dtype", NULL};
+    PyObject *data, *device = Py_None, *dtype = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "O|OO:Tensor", keywords, &data, &device, &dtype)) return NULL;
+    const cr_device *dev = cr_default_device();
+    cr_dtype dt = CR_F32;
+    if (device != Py_None && !to_device(device, &dev)) return PyErr_Occurred() ? NULL : raise_type(device, "Tensor(): argument 'device' must be Device or str, not");
+    if (dtype != Py_None && !to_dtype(dtype, &dt)) return raise_type(dtype, "Tensor(): argument 'dtype' must be dtype, not");
+    if (dtype == Py_None && is_tensor(data) && cr_dtype_is_float(cr_dtype_of(handle(data)))) dt = cr_dtype_of(handle(data));
+    cr_tensor *t = tensor_from(data, &dt, dev);
+    if (!t) return NULL;
+    if (cr_dtype_is_float(dt)) cr_requires_grad_(t, true);
+    if (type == tensor_type) return wrap(t);
+    Tensor *self = (Tensor *)(void *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self) self->t = t;
+    else cr_release(t);
+    return (PyObject *)self;
+}
+
+/* ---- operators ----------------------------------------------------------------------------------------------------- */
+typedef cr_tensor *(*binary)(const cr_tensor *, const cr_tensor *);
+enum { LONG = 1 << 15 };                            /* elements from which the GIL is given up */
+
+/* The operand as a handle.  A number becomes a tensor that `made` owns.  NULL without an exception: neither. */
+static const cr_tensor *operand(PyObject *o, cr_tensor **made) {
+    number x;
+    if (is_tensor(o)) return handle(o);
+    if (!to_number(o, &x)) return NULL;
+    *made = scalar_of(&x);
+    if (!*made) raise_error();
+    return *made;
+}
+
+static bool is_long(const cr_tensor *a, const cr_tensor *b) {
+    int64_t n = cr_numel(a), m = cr_numel(b);
+    return n > LONG || m > LONG || n * m > LONG * 32;
+}
+
+static PyObject *apply(PyObject *a, PyObject *b, binary f) {
+    cr_tensor *made = NULL, *y;
+    const cr_tensor *x = operand(a, &made), *z = x ? operand(b, &made) : NULL;
+    if (!z) {
+        if (!PyErr_Occurred()) Py_RETURN_NOTIMPLEMENTED;
+        cr_release(made);
+        return NULL;
+    }
+    if (is_long(x, z)) WITHOUT_GIL(y = f(x, z));
+    else y = f(x, z);
+    if (made) cr_release(made);
+    return wrap(y);
+}
+
+static PyObject *apply_inplace(PyObject *a, PyObject *b, binary f) {
+    cr_tensor *made = NULL, *x = handle(a), *y;
+    const cr_tensor *z = operand(b, &made);
+    if (!z) {
+        if (PyErr_Occurred()) return NULL;
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    if (is_long(x, z)) WITHOUT_GIL(y = f(x, z));
+    else y = f(x, z);
+    if (made) cr_release(made);
+    if (!y) return raise_error();
+    Py_INCREF(a);
+    return a;
+}
+
+#define OPERATOR(slot, f) static PyObject *slot(PyObject *a, PyObject *b) { return apply(a, b, f); }
+#define INPLACE(slot, name) static cr_tensor *slot##_into(const cr_tensor *x, const cr_tensor *y) { \
+                                return cr_program_apply_(cr_program_find(name), (cr_tensor *)(uintptr_t)x, 2, (const cr_tensor *const[]){x, y}, NULL); } \
+                            static PyObject *slot(PyObject *a, PyObject *b) { return apply_inplace(a, b, slot##_into); }
+
+OPERATOR(op_add, cr_add)
+OPERATOR(op_sub, cr_sub)
+OPERATOR(op_mul, cr_mul)
+OPERATOR(op_div, cr_div)
+OPERATOR(op_floordiv, cr_floor_divide)
+OPERATOR(op_mod, cr_remainder)
+OPERATOR(op_and, cr_bitwise_and)
+OPERATOR(op_or, cr_bitwise_or)
+OPERATOR(op_xor, cr_bitwise_xor)
+OPERATOR(op_lshift, cr_left_shift)
+OPERATOR(op_rshift, cr_right_shift)
+INPLACE(op_iadd, "add")
+INPLACE(op_isub, "sub")
+INPLACE(op_imul, "mul")
+INPLACE(op_idiv, "div")
+INPLACE(op_ifloordiv, "floor_divide")
+INPLACE(op_imod, "remainder")
+INPLACE(op_iand, "bitwise_and")
+INPLACE(op_ior, "bitwise_or")
+INPLACE(op_ixor, "bitwise_xor")
+INPLACE(op_ilshift, "left_shift")
+INPLACE(op_irshift, "right_shift")
+INPLACE(op_ipow_binary, "pow")
+
+static cr_tensor *power_of_number(const cr_tensor *x, const cr_tensor *y) { return power(x, y, true); }
+
+static PyObject *op_pow(PyObject *a, PyObject *b, PyObject *modulus) {
+    if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
+    return apply(a, b, is_tensor(a) && !is_tensor(b) ? power_of_number : cr_pow);
+}
+static PyObject *op_ipow(PyObject *a, PyObject *b, PyObject *unused) { (void)unused; return op_ipow_binary(a, b); }
+
+static PyObject *op_matmul(PyObject *a, PyObject *b) {
+    if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
+    return apply(a, b, cr_matmul);
+}
+
+static PyObject *unary(PyObject *x, cr_tensor *(*f)(const cr_tensor *)) {
+    cr_tensor *y;
+    if (cr_numel(handle(x)) > LONG) WITHOUT_GIL(y = f(handle(x)));
+    else y = f(handle(x));
+    return wrap(y);
+}
+static PyObject *op_neg(PyObject *x) { return unary(x, cr_neg); }
+static PyObject *op_abs(PyObject *x) { return unary(x, cr_abs); }
+static PyObject *op_invert(PyObject *x) { return unary(x, cr_bitwise_not); }
+static PyObject *op_pos(PyObject *x) { Py_INCREF(x); return x; }
+
+static PyObject *op_compare(PyObject *a, PyObject *b, int op) {
+    static const binary of[] = {[Py_LT] = cr_lt, [Py_LE] = cr_le, [Py_EQ] = cr_eq, [Py_NE] = cr_ne, [Py_GT] = cr_gt, [Py_GE] = cr_ge};
+    return apply(a, b, of[op]);
+}
+
+static Py_hash_t op_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)self >> 4); }     /* of the object: == is elementwise */
+
+/* ---- one element -------------------------------------------------------------------------------------------------- */
+static PyObject *element(const void *at, cr_dtype dt) {      /* read as CR_BOOL, CR_I64, CR_U64 or CR_F64 */
+    switch (dt) {
+        case CR_BOOL: return PyBool_FromLong(*(const uint8_t *)at);
+        case CR_I64: return PyLong_FromLongLong(*(const int64_t *)at);
+        case CR_U64: return PyLong_FromUnsignedLongLong(*(const uint64_t *)at);
+        default: return PyFloat_FromDouble(*(const double *)at);
+    }
+}
+
+static cr_dtype widest(cr_dtype dt) { return cr_dtype_is_float(dt) ? CR_F64 : dt == CR_BOOL || dt == CR_U64 ? dt : CR_I64; }
+
+PyObject *api_item(const arg *a) {
+    cr_dtype dt = widest(cr_dtype_of(a[0].t));
+    union { double d; int64_t i; } value;
+    if (cr_numel(a[0].t) != 1) {
+        PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)cr_numel(a[0].t));
+        return NULL;
+    }
+    if (cr_read(a[0].t, dt, &value, cr_dtype_size(dt)) != CR_OK) return raise_error();
+    return element(&value, dt);
+}
+
+static PyObject *item_of(PyObject *self) { return api_item(&(arg){.t = handle(self)}); }
+
+static PyObject *nested(const char **at, cr_dtype dt, int ndim, const int64_t *shape) {
+    if (ndim == 0) {
+        PyObject *x = element(*at, dt);
+        *at += cr_dtype_size(dt);
+        return x;
+    }
+    PyObject *list = PyList_New((Py_ssize_t)shape[0]);
+    for (int64_t i = 0; list && i < shape[0]; i++) {
+        PyObject *x = nested(at, dt, ndim - 1, shape + 1);
+        if (x) PyList_SetItem(list, (Py_ssize_t)i, x);
+        else Py_CLEAR(list);
+    }
+    return list;
+}
+
+PyObject *api_tolist(const arg *a) {
+    const cr_tensor *t = a[0].t;
+    cr_dtype dt = widest(cr_dtype_of(t));
+    size_t bytes = (size_t)cr_numel(t) * cr_dtype_size(dt);
+    char *data = PyMem_Malloc(bytes ? bytes : 1);
+    if (!data) return PyErr_NoMemory();
+    cr_status bad;
+    WITHOUT_GIL(bad = cr_read(t, dt, data, bytes));
+    const char *at = data;
+    PyObject *list = bad ? raise_error() : nested(&at, dt, cr_ndim(t), cr_shape(t));
+    PyMem_Free(data);
+    return list;
+}
+
+static int op_bool(PyObject *self) {
+    if (cr_numel(handle(self)) != 1) {
+        PyErr_Format(PyExc_RuntimeError, "Boolean value of Tensor with %s is ambiguous", cr_numel(handle(self)) ? "more than one value" : "no values");
+        return -1;
+    }
+    PyObject *x = item_of(self);
+    int answer = x ? PyObject_IsTrue(x) : -1;
+    Py_XDECREF(x);
+    return answer;
+}
+
+static PyObject *op_float(PyObject *self) {
+    PyObject *x = item_of(self), *y = x ? PyNumber_Float(x) : NULL;
+    Py_XDECREF(x);
+    return y;
+}
+
+static PyObject *op_int(PyObject *self) {
+    PyObject *x = item_of(self), *y = x ? PyNumber_Long(x) : NULL;
+    Py_XDECREF(x);
+    return y;
+}
+
+static PyObject *op_index(PyObject *self) {
+    if (cr_numel(handle(self)) != 1 || cr_dtype_is_float(cr_dtype_of(handle(self)))) {
+        PyErr_SetString(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
+        return NULL;
+    }
+    return op_int(self);
+}
+
+static Py_ssize_t op_length(PyObject *self) {
+    if (cr_ndim(handle(self))) return (Py_ssize_t)cr_size(handle(self), 0);
+    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+    return -1;
+}
+
+static PyObject *op_iter(PyObject *self) {
+    const cr_tensor *t = handle(self);
+    if (!cr_ndim(t)) { PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor"); return NULL; }
+    Py_ssize_t n = (Py_ssize_t)cr_size(t, 0);
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *x = wrap(cr_select(t, 0, i));
+        if (x) PyList_SetItem(list, i, x);
+        else Py_CLEAR(list);
+    }
+    PyObject *iterator = list ? PyObject_GetIter(list) : NULL;
+    Py_XDECREF(list);
+    return iterator;
+}
+
+static int op_contains(PyObject *self, PyObject *x) {
+    PyObject *same = apply(self, x, cr_eq);
+    if (!same) return -1;
+    int found = -1;
+    if (same == Py_NotImplemented) raise_type(x, "in: a Tensor holds numbers, not");
+    else if (cr_numel(handle(same)) == 0) found = 0;
+    else {
+        cr_tensor *most = cr_max(handle(same), CR_ALL, false);
+        if (most) found = cr_item(most) != 0, cr_release(most);
+        else raise_error();
+    }
+    Py_DECREF(same);
+    return found;
+}
+
+static PyObject *op_repr(PyObject *self) {
+    PyObject *f = python_function("_print", "tensor_repr");
+    return f ? PyObject_CallFunctionObjArgs(f, self, NULL) : NULL;
+}
+
+static PyObject *op_get(PyObject *self, PyObject *key) { 
+    cr_tensor *t = get_item(self, key);
+    return t ? wrap(t) : NULL;
+}
+
+/* ---- properties ------------------------------------------------------------------------------------------------------ */
+static PyObject *get_shape(PyObject *self, void *unused) { (void)unused; return size_object(cr_ndim(handle(self)), cr_shape(handle(self))); }
+static PyObject *get_strides(PyObject *self, void *unused) { (void)unused; return int_tuple(cr_ndim(handle(self)), cr_strides(handle(self))); }
+static PyObject *get_dtype(PyObject *self, void *unused) { (void)unused; return dtype_object(cr_dtype_of(handle(self))); }
+static PyObject *get_device(PyObject *self, void *unused) { (void)unused; return device_object(cr_device_of(handle(self))); }
+static PyObject *get_ndim(PyObject *self, void *unused) { (void)unused; return PyLong_FromLong(cr_ndim(handle(self))); }
+static PyObject *get_itemsize(PyObject *self, void *unused) { (void)unused; return PyLong_FromSize_t(cr_dtype_size(cr_dtype_of(handle(self)))); }
+static PyObject *get_nbytes(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromLongLong(cr_numel(handle(self)) * (long long)cr_dtype_size(cr_dtype_of(handle(self))));
+}
+static PyObject *get_requires_grad(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_requires_grad(handle(self))); }
+static PyObject *get_is_leaf(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_is_leaf(handle(self))); }
+static PyObject *get_data(PyObject *self, void *unused) { (void)unused; return wrap(cr_detach(handle(self))); }
+static PyObject *get_mT(PyObject *self, void *unused) { (void)unused; return wrap(cr_transpose(handle(self), -2, -1)); }
+static PyObject *get_T(PyObject *self, void *unused) {
+    (void)unused;
+    int64_t axes[CR_MAX_DIMS];
+    int n = cr_ndim(handle(self));
+    for (int i = 0; i < n; i++) axes[i] = n - 1 - i;
+    return wrap(cr_permute(handle(self), n, axes));
+}
+
+static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
+    (void)unused;
+    if (!value || !PyBool_Check(value)) { PyErr_SetString(PyExc_TypeError, "requires_grad must be a bool"); return -1; }
+    if (cr_requires_grad_(handle(self), value == Py_True)) return 0;
+    raise_error();
+    return -1;
+}
+
+static PyObject *get_grad(PyObject *self, void *unused) {
+    (void)unused;
+    Tensor *s = (Tensor *)(void *)self;
+    cr_tensor *g = cr_grad(s->t);
+    if (!s->grad || handle(s->grad) != g) {
+        Py_CLEAR(s->grad);
+        if (!g || g == CR_NONE) Py_RETURN_NONE;
+        s->grad = wrap_borrowed(g);
+    }
+    Py_XINCREF(s->grad);
+    return s->grad;
+}
+
+static int set_grad(PyObject *self, PyObject *value, void *unused) {
+    (void)unused;
+    const cr_tensor *g = CR_NONE;
+    if (value && value != Py_None) {
+        if (!is_tensor(value)) { raise_type(value, "grad must be a Tensor or None, not"); return -1; }
+        g = handle(value);
+    }
+    if (cr_set_grad(handle(self), g) == CR_OK) return 0;
+    raise_error();
+    return -1;
+}
+
+static PyGetSetDef getset[] = {
+    {"shape", get_shape, NULL, "The sizes: a tuple that also equals a list.", NULL},
+    {"strides", get_strides, NULL, "Elements between neighbours along each axis, as NumPy's but not in bytes.", NULL},
+    {"dtype", get_dtype, NULL, "The type of the elements.", NULL},
+    {"device", get_device, NULL, "Where the tensor lives.", NULL},
+    {"ndim", get_ndim, NULL, "The number of axes.", NULL},
+    {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},
+    {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
+    {"requires_grad", get_requires_grad, set_requires_grad, "Are gradients computed for it?", NULL},
+    {"is_leaf", get_is_leaf, NULL, "Was it made by the user, not by a recorded op?", NULL},
+    {"grad", get_grad, set_grad, "The gradient that backward() added up, or None.", NULL},
+    {"data", get_data, NULL, "The same storage outside the graph.", NULL},
+    {"T", get_T, NULL, "The axes in reverse order: a view.", NULL},
+    {"mT", get_mT, NULL, "The last two axes swapped: a view.", NULL},
+    {0}
+};
+
+static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weak), READONLY, NULL}, {0}};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, (void *)tensor_new}, {Py_tp_dealloc, (void *)tensor_free}, {Py_tp_members, members}, {Py_tp_getset, getset}, {Py_tp_methods, api_methods},
+    {Py_tp_repr, (void *)op_repr}, {Py_tp_hash, (void *)op_hash}, {Py_tp_richcompare, (void *)op_compare}, {Py_tp_iter, (void *)op_iter},
+    {Py_nb_add, (void *)op_add}, {Py_nb_subtract, (void *)op_sub}, {Py_nb_multiply, (void *)op_mul}, {Py_nb_true_divide, (void *)op_div},
+    {Py_nb_floor_divide, (void *)op_floordiv}, {Py_nb_remainder, (void *)op_mod}, {Py_nb_power, (void *)op_pow}, {Py_nb_matrix_multiply, (void *)op_matmul},
+    {Py_nb_and, (void *)op_and}, {Py_nb_or, (void *)op_or}, {Py_nb_xor, (void *)op_xor}, {Py_nb_lshift, (void *)op_lshift}, {Py_nb_rshift, (void *)op_rshift},
+    {Py_nb_inplace_add, (void *)op_iadd}, {Py_nb_inplace_subtract, (void *)op_isub}, {Py_nb_inplace_multiply, (void *)op_imul},
+    {Py_nb_inplace_true_divide, (void *)op_idiv}, {Py_nb_inplace_floor_divide, (void *)op_ifloordiv}, {Py_nb_inplace_remainder, (void *)op_imod},
+    {Py_nb_inplace_power, (void *)op_ipow}, {Py_nb_inplace_and, (void *)op_iand}, {Py_nb_inplace_or, (void *)op_ior}, {Py_nb_inplace_xor, (void *)op_ixor},
+    {Py_nb_inplace_lshift, (void *)op_ilshift}, {Py_nb_inplace_rshift, (void *)op_irshift},
+    {Py_nb_negative, (void *)op_neg}, {Py_nb_positive, (void *)op_pos}, {Py_nb_absolute, (void *)op_abs}, {Py_nb_invert, (void *)op_invert},
+    {Py_nb_bool, (void *)op_bool}, {Py_nb_float, (void *)op_float}, {Py_nb_int, (void *)op_int}, {Py_nb_index, (void *)op_index},
+    {Py_mp_length, (void *)op_length}, {Py_mp_subscript, (void *)op_get}, {Py_mp_ass_subscript, (void *)set_item}, {Py_sq_contains, (void *)op_contains},
+    {Py_tp_doc, "Tensor(data, device=None, dtype=None)\n--\n\nNumbers in up to eight axes.  Made so, from numbers, nested sequences or a buffer, it is a leaf that collects .grad\n"
+                "(float32 unless a dtype is given); chainrule.tensor() follows PyTorch instead."},
+    {0}
+};
+static PyType_Spec spec = {"chainrule.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+
+bool make_tensor_type(PyObject *module) {
+    tensor_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    if (!tensor_type || PyModule_AddType(module, tensor_type) < 0) return false;
+    bad_value = add_exception(module, "chainrule.Error", PyExc_ValueError,
+                              "A value that an operation cannot take.  It is a RuntimeError, which PyTorch raises there, and a ValueError, which NumPy does.");
+    bad_type = add_exception(module, "chainrule.DtypeError", PyExc_TypeError, "An operation that does not exist for a dtype; a RuntimeError and a TypeError.");
+    no_memory = add_exception(module, "chainrule.OutOfMemoryError", PyExc_MemoryError, "No memory on a device; a RuntimeError and a MemoryError.");
+    return bad_value && bad_type && no_memory;
+}

@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""Writes what follows from python/src/api.def and src/ops/ops.def for the Python extension: its tables and its type stub.
+
+use: tools/gen_python.py            write the files that changed
+     tools/gen_python.py --check    write nothing; name the files that are not current and exit with 1
+
+A row becomes an Api; each file is one function of the list of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import gen_ops
+
+ROOT = gen_ops.ROOT
+SOURCE = "python/src/api.def"
+STUB_HEAD = "python/src/stub.pyi"  # what is not a row: the types and their properties
+
+# Annotation -> kind of argument (extension.h).
+KINDS = {
+    "Tensor": "TENSOR", "Tensor | Number": "OPERAND", "Number": "NUMBER", "int": "INT", "float": "FLOAT", "bool": "BOOL", "str": "STR",
+    "dtype": "DTYPE", "DeviceLike": "DEVICE", "Size": "SIZE", "Dims": "SIZE", "Sequence[Tensor]": "TENSORS", "Generator": "GENERATOR",
+}
+STUB = {"Size": "Sequence[int]", "Dims": "int | Sequence[int]", "Number": "int | float"}
+PYTHON_NAMES = {"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"}
+NOT_IN_PYTHON = {"gelu_tanh", "trunc_divide"}  # an argument of gelu, of div
+PARAMETERS = {  # PyTorch's names where they are not input, other
+    "leaky_relu": {"slope": "negative_slope"}, "hardtanh": {"min": "min_val", "max": "max_val"}, "lerp": {"b": "end", "w": "weight"},
+    "addcmul": {"a": "tensor1", "b": "tensor2"}, "addcdiv": {"a": "tensor1", "b": "tensor2"},
+}
+NUMBER_ALLOWED = {"lerp": {"weight"}}  # ternaries take tensors, but for these
+ALIASES = {
+    "absolute": "abs", "negative": "neg", "multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div", "greater": "gt",
+    "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "fix": "trunc", "clip": "clamp", "concat": "cat",
+    "concatenate": "cat", "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "arccos": "acos", "arccosh": "acosh",
+    "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh",
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    annotation: str  # without None
+    optional: bool
+    keyword: bool
+    variadic: bool
+    default: str | None  # as Python text; None: required (or, where it is optional or variadic, absent)
+
+    def kind(self) -> str:
+        return KINDS.get(self.annotation, "OBJECT")
+
+
+@dataclass(frozen=True)
+class Api:
+    name: str
+    params: list[Parameter]
+    returns: str
+    doc: str
+    function: bool
+    method: bool
+    inplace: bool
+    compute: bool
+    body: str = ""  # of the C function, for elementwise rows
+    alias: str = ""  # another name for this one
+
+    def c_name(self) -> str:
+        return self.alias or self.name
+
+
+# ---- reading ----------------------------------------------------------------------------------------------------------------
+
+
+def read_parameters(args: ast.arguments) -> list[Parameter]:
+    params: list[Parameter] = []
+
+    def add(a: ast.arg, default: ast.expr | None, keyword: bool, variadic: bool) -> None:
+        text = ast.unparse(a.annotation) if a.annotation else "object"
+        optional = text.endswith(" | None")
+        value = ast.unparse(default) if default is not None else None
+        if value == "()":
+            optional, value = True, None
+        params.append(Parameter(a.arg, text.removesuffix(" | None"), optional, keyword, variadic, None if value == "None" else value))
+
+    missing: list[ast.expr | None] = [None] * (len(args.args) - len(args.defaults))
+    for a, d in zip(args.args, [*missing, *args.defaults], strict=True):
+        add(a, d, False, False)
+    if args.vararg:
+        add(args.vararg, None, False, True)
+    for a, k in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        add(a, k, True, False)
+    return params
+
+
+def read_rows() -> list[Api]:
+    rows = []
+    for node in ast.parse((ROOT / SOURCE).read_text()).body:
+        if not isinstance(node, ast.FunctionDef):
+            raise SystemExit(f"{SOURCE}:{node.lineno}: expected a row")
+        marks = {ast.unparse(d) for d in node.decorator_list}
+        returns = ast.unparse(node.returns) if node.returns else "None"
+        rows.append(Api(
+            node.name, read_parameters(node.args), returns, ast.get_docstring(node) or "", bool(marks & {"both", "function"}),
+            bool(marks & {"both", "method", "inplace"}), "inplace" in marks, returns == "Tensor" and "python" not in marks,
+        ))
+    return rows
+
+
+def elementwise_rows(taken: set[str]) -> list[Api]:
+    _, rows, _ = gen_ops.read_source((ROOT / gen_ops.SOURCE).read_text())
+    found = []
+    for r in rows:
+        name = PYTHON_NAMES.get(r.name, r.name)
+        if r.name in NOT_IN_PYTHON or name in taken:
+            continue
+        names = PARAMETERS.get(name, {})
+        params = []
+        for i, x in enumerate(r.inputs):
+            python = names.get(x, "input" if i == 0 else "other")
+            number = i > 0 and (len(r.inputs) == 2 or python in NUMBER_ALLOWED.get(name, set()))
+            params.append(Parameter(python, "Tensor | Number" if number else "Tensor", False, False, False, None))
+        for x, default in r.params.items():
+            params.append(Parameter(names.get(x, x), "float", False, len(r.inputs) > 2, False, repr(default)))
+        n = len(r.inputs)
+        numbers = [f"a[{n + i}].d" for i in range(len(r.params))]
+        operands = [f"a[{i}].t" for i in range(n)]
+        doc = r.doc + (".  Shapes broadcast, dtypes promote." if n > 1 else ".")
+        value = f"return cr_{r.name}({', '.join(operands + numbers)});"
+        given = f"(const double[]){{{', '.join(numbers)}}}" if numbers else "NULL"
+        found.append(Api(name, params, "Tensor", doc, True, True, False, True, value))
+        if r.rule != "TEST":
+            found.append(Api(name + "_", params, "Tensor", f"{name}, written into input: its shape and dtype stay.", False, True, True, True,
+                             f'return api_in_place("{r.name}", a, {n}, {given});'))
+    return found
+
+
+def read_all() -> list[Api]:
+    rows = read_rows()
+    rows += elementwise_rows({r.name for r in rows})
+    named: dict[str, list[Api]] = {}
+    for r in rows:
+        named.setdefault(r.name, []).append(r)
+    for alias, name in ALIASES.items():
+        rows += [Api(alias, r.params, r.returns, f"The same as {name}.  {r.doc}", r.function, r.method, r.inplace, r.compute, alias=name)
+                 for r in named[name]]
+    return rows
+
+
+# ---- writing ------------------------------------------------------------------------------------------------------------------
+
+
+def c_string(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", '\\n"\n        "') + '"'
+
+
+def signature(r: Api, method: bool) -> str:
+    """For inspect.signature: the first line of the docstring."""
+    parts = ["$self", "/"] if method else []
+    keyword = False
+    for p in r.params[1:] if method else r.params:
+        if p.keyword and not keyword:
+            keyword = True
+            if not any(q.variadic for q in r.params):
+                parts.append("*")
+        default = p.default if p.default is not None else "None" if p.optional else None
+        parts.append(("*" if p.variadic else "") + p.name + (f"={default}" if default is not None and not p.variadic else ""))
+    return f"{r.name}({', '.join(parts)})\n--\n\n"
+
+
+def doc(r: Api) -> str:
+    text = r.doc.replace("``", "")
+    names = {p.name for p in r.params}
+    if r.returns != "None" and names & {"dim", "dim0"} and "input" in names:
+        text += "\nIndexError: an axis outside -ndim ... ndim - 1."
+    return text
+
+
+def parameter_table(r: Api) -> str:
+    cells = []
+    for p in r.params:
+        flags = [f for f, on in (("OPTIONAL", p.optional), ("KEYWORD", p.keyword), ("VARIADIC", p.variadic)) if on]
+        text, value = "NULL", "0"
+        if p.default is not None:
+            literal = ast.literal_eval(p.default)
+            text, value = (c_string(literal), "0") if isinstance(literal, str) else ('""', repr(float(literal)))
+        cells.append(f'{{"{p.name}", {p.kind()}, {" | ".join(flags) or "0"}, {text}, {value}}}')
+    return ", ".join(cells)
+
+
+def c_lines(rows: list[Api]) -> list[str]:
+    out = ["/* api.gen.c - made from api.def and ops.def by tools/gen_python.py: the entry of every function and method. */", '#include "extension.h"', "",
+           "#define CALL(f, e, self) static PyObject *f(PyObject *s, PyObject *const *v, Py_ssize_t n, PyObject *k) "
+           "{ (void)s; return api_call(&e, self, v, n, k); }", "#define FAST (METH_FASTCALL | METH_KEYWORDS)", "#define AS(f) (PyCFunction)(void (*)(void))(f)",
+           ""]
+    declared: set[str] = set()
+    seen: dict[str, int] = {}
+    table: dict[bool, list[str]] = {False: [], True: []}
+    for r in rows:
+        if r.alias:
+            continue
+        result = "cr_tensor *" if r.compute else "PyObject *"
+        if r.body:
+            out.append(f"static cr_tensor *api_{r.name}(const arg *a) {{ {r.body} }}")
+        elif r.name not in declared:
+            out.append(f"{result}api_{r.name}(const arg *a);")
+        declared.add(r.name)
+    out.append("")
+    forms: dict[tuple[str, bool], str] = {}
+    for r in rows:
+        if not r.alias:
+            seen[r.name] = seen.get(r.name, 0) + 1
+            entry = f"{r.name}_entry" + (str(seen[r.name]) if seen[r.name] > 1 else "")
+            if r.params:
+                out.append(f"static const param {entry}_params[] = {{{parameter_table(r)}}};")
+            field = "compute" if r.compute else "run"
+            inplace = ", .inplace = true" if r.inplace else ""
+            known = f", .params = {entry}_params, .count = {len(r.params)}" if r.params else ""
+            out.append(f'static const entry {entry} = {{.name = "{r.name}", .{field} = api_{r.name}{known}{inplace}}};')
+            for method in (False, True):
+                if r.method if method else r.function:
+                    f = f"{'method' if method else 'function'}_{r.name}"
+                    out.append(f"CALL({f}, {entry}, {'s' if method else 'NULL'})")
+                    forms[r.name, method] = f
+        for method in (False, True):
+            if r.method if method else r.function:
+                text = c_string(signature(r, method) + doc(r))
+                table[method].append(f'    {{"{r.name}", AS({forms[r.c_name(), method]}), FAST,\n        {text}}},')
+    for method, name in ((False, "api_functions"), (True, "api_methods")):
+        out += ["", f"PyMethodDef {name}[] = {{", *table[method], "    {0}", "};"]
+    return out
+
+
+def stub_annotation(p: Parameter) -> str:
+    text = STUB.get(p.annotation, p.annotation)
+    if p.annotation == "Tensor | Number":
+        text = "Tensor | int | float"
+    if p.variadic:
+        return "Any" if text == "Any" else "int | Sequence[int]"
+    names = {"int", "float", "bool", "str", "dtype", "tuple"}
+    parts = text.split(" | ") + (["None"] if p.optional else [])
+    return " | ".join(qualified(x, names) for x in parts)
+
+
+def qualified(text: str, names: set[str]) -> str:
+    """Tensor has methods named int, float, bool and a property dtype: inside its body the types need another name."""
+    for n in names:
+        for before, after in (("", ""), ("[", "]"), ("[", ",")):
+            if text == before + n + after:
+                text = f"_{n}"
+        text = text.replace(f"[{n}]", f"[_{n}]").replace(f"{n}[", f"_{n}[") if n != "tuple" else text
+    return text
+
+
+def stub_def(r: Api, method: bool, indent: str) -> list[str]:
+    parts = ["self"] if method else []
+    keyword = False
+    for p in r.params[1:] if method else r.params:
+        if p.keyword and not keyword:
+            keyword = True
+            if not any(q.variadic for q in r.params):
+                parts.append("*")
+        default = p.default if p.default is not None else "None" if p.optional else None
+        text = ("*" if p.variadic else "") + f"{p.name}: {stub_annotation(p)}"
+        parts.append(text + (f" = {default}" if default is not None and not p.variadic else ""))
+    returns = qualified(r.returns, {"int", "float", "bool", "str"})
+    return [f"{indent}def {r.name}({', '.join(parts)}) -> {returns}: ..."]
+
+
+def stub_lines(rows: list[Api]) -> list[str]:
+    head = (ROOT / STUB_HEAD).read_text().split("    # generated: methods\n")
+    methods = [line for r in rows if r.method for line in stub_def(r, True, "    ")]
+    functions = [line for r in rows if r.function for line in stub_def(r, False, "")]
+    text = head[0] + "\n".join(methods) + "\n" + head[1] + "\n" + "\n".join(functions)
+    return text.splitlines()
+
+
+def main() -> int:
+    rows = read_all()
+    files = {"python/src/api.gen.c": c_lines(rows), "python/chainrule/_core.pyi": stub_lines(rows)}
+    texts = {f: "\n".join(lines) + "\n" for f, lines in files.items()}
+    stale = [f for f, text in texts.items() if not (ROOT / f).exists() or (ROOT / f).read_text() != text]
+    for f in stale:
+        if "--check" in sys.argv[1:]:
+            print(f"{f} is not current: run tools/gen_python.py", file=sys.stderr)
+        else:
+            Path(ROOT / f).write_text(texts[f])
+            print(f"wrote {f}")
+    return 1 if stale and "--check" in sys.argv[1:] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
