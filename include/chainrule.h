@@ -342,8 +342,8 @@ cr_status  cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_
 cr_status  cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
                         const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o);    /* torch.autograd.grad; cotangents NULL: all CR_NONE; grads[i] CR_NONE where out does not depend on in[i] */
 typedef cr_tensor *(*cr_hook)(const cr_tensor *grad, void *ctx);        /* a new gradient (owned), or CR_NONE: unchanged; NULL: failure */
-int64_t    cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx);          /* id >= 1, or 0 */
-cr_status  cr_remove_hook(cr_tensor *t, int64_t id);
+int64_t    cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *ctx));   /* id >= 1, or 0; done (or NULL) is called once: when the hook is removed, or what carries it is freed */
+cr_status  cr_remove_hook(cr_tensor *t, int64_t id);                    /* also from inside a hook */
 bool       cr_set_anomaly(bool on);                        /* for this thread: name the first op that makes NaN or Inf; returns the old setting */
 typedef cr_tensor *(*cr_function)(int n, const cr_tensor *const *in, void *ctx);   /* returns a new tensor (owned) */
 cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const *in);    /* f(in) without keeping activations: recomputed in the backward pass; ctx must live until then */

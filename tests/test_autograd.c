@@ -195,8 +195,8 @@ TEST(hooks) {
         cr_scope_begin();
         int doubled = 0, seen = 0;
         cr_tensor *x = leaf3(1, 2, 3, d), *h = cr_mul_scalar(x, 3), *y = total(cr_add(h, h));
-        int64_t id = cr_add_hook(x, double_it, &doubled);
-        CHECK(id > 0 && cr_add_hook(h, look, &seen) > 0, "add_hook: %s", cr_error());
+        int64_t id = cr_add_hook(x, double_it, &doubled, NULL);
+        CHECK(id > 0 && cr_add_hook(h, look, &seen, NULL) > 0, "add_hook: %s", cr_error());
         OK(cr_retain_grad(h));
         OK(cr_backward(y, CR_NONE, &(cr_backward_options){.retain_graph = true}));
         EXPECT3(cr_grad(x), 12, 12, 12);
@@ -206,9 +206,49 @@ TEST(hooks) {
         FAILS(CR_BAD_VALUE, "no hook", cr_remove_hook(x, id));
         OK(cr_backward(y, CR_NONE, &(cr_backward_options){.retain_graph = true}));
         EXPECT3(cr_grad(x), 18, 18, 18);
-        cr_add_hook(h, wrong, NULL);
+        cr_add_hook(h, wrong, NULL, NULL);
         FAILS(CR_BAD_VALUE, "(1, 3)", cr_backward(y, CR_NONE, NULL));
-        FAILS(CR_RUNTIME, "does not require", cr_add_hook(vec3(1, 2, 3, d), look, &seen));
+        FAILS(CR_RUNTIME, "does not require", cr_add_hook(vec3(1, 2, 3, d), look, &seen, NULL));
+        cr_scope_end();
+    }
+}
+
+/* What a hook's ctx needs to live as long as the hook. */
+typedef struct life { cr_tensor *t; int64_t id; int runs, ended; } life;
+static void end_life(void *ctx) { ((life *)ctx)->ended++; }
+static cr_tensor *watch(const cr_tensor *g, void *ctx) { return look(g, &((life *)ctx)->runs); }
+static cr_tensor *once(const cr_tensor *g, void *ctx) {
+    life *l = ctx;
+    OK(cr_remove_hook(l->t, l->id));
+    CHECK(!l->ended, "ended while it runs");
+    return look(g, &l->runs);
+}
+
+TEST(hooks_end_once) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        life removed = {0}, freed = {0}, of_leaf = {0}, of_itself = {0}, after = {0};
+        cr_tensor *x = leaf3(1, 2, 3, d), *h = cr_mul_scalar(x, 3), *y = total(h);
+        const int64_t id = cr_add_hook(h, watch, &removed, end_life);
+        CHECK(cr_add_hook(h, watch, &freed, end_life) > id, "the second hook's number");
+        cr_add_hook(x, watch, &of_leaf, end_life);
+        of_itself = (life){.t = h, .id = cr_add_hook(h, once, &of_itself, end_life)};
+        cr_add_hook(h, watch, &after, end_life);
+        OK(cr_backward(y, CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        CHECK(of_itself.runs == 1 && of_itself.ended == 1 && after.runs == 1, "a hook that removes itself: %d, %d; the next one: %d", of_itself.runs, of_itself.ended, after.runs);
+        OK(cr_remove_hook(h, id));
+        CHECK(removed.ended == 1 && !freed.ended, "removed: ended %d times, the other one %d", removed.ended, freed.ended);
+        OK(cr_backward(y, CR_NONE, NULL));
+        CHECK(removed.runs == 1 && freed.runs == 2 && of_itself.runs == 1, "runs: %d, %d, %d", removed.runs, freed.runs, of_itself.runs);
+        cr_release(h);
+        CHECK(!freed.ended, "the graph still carries it");
+        cr_release(y);
+        CHECK(freed.ended == 1 && after.ended == 1 && removed.ended == 1 && of_itself.ended == 1, "ended: %d, %d, %d, %d", freed.ended, after.ended, removed.ended, of_itself.ended);
+        CHECK(!of_leaf.ended, "the leaf lives");
+        cr_requires_grad_(x, false);
+        CHECK(of_leaf.ended == 1 && of_leaf.runs == 2, "of the leaf: ended %d times, ran %d", of_leaf.ended, of_leaf.runs);
+        FAILS(CR_RUNTIME, "does not require", cr_add_hook(x, watch, &of_leaf, end_life));
+        CHECK(of_leaf.ended == 1, "ended by a failure");
         cr_scope_end();
     }
 }
@@ -284,6 +324,12 @@ TEST(gradients_taken_as_they_come) {
         EXPECT3(a, -1, 0, 1);
         EXPECT3(b, 0, -2, -4);
         CHECK(calls == 2, "with a checkpoint called %d times", calls);
+        /* hooks come first, and what they return is what is taken */
+        cr_tensor *u = leaf3(1, 2, 3, d);
+        cr_add_hook(u, double_it, &calls, NULL);
+        OK(cr_backward(total(cr_mul_scalar(u, 4)), CR_NONE, &o));
+        EXPECT3(u, -3, -2, -1);
+        CHECK(calls == 4, "with a hook called %d times", calls);
         FAILS(CR_BAD_VALUE, "excludes retain_graph", cr_backward(total(x), CR_NONE, &(cr_backward_options){.on_grad = halve, .ctx = &calls, .retain_graph = true}));
         FAILS(CR_RUNTIME, "on_grad failed without a message", cr_backward(total(x), CR_NONE, &(cr_backward_options){.on_grad = refuse}));
         OK(cr_backward(total(x), CR_NONE, NULL));

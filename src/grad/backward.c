@@ -102,9 +102,21 @@ static cr_status take_up(walk *w, cr_node *n) {
     cr_drop(g);
     return bad;
 }
+
+/* The hook that comes after the one numbered id.  Hooks may add and remove hooks, themselves too. */
+static cr_hook_entry *hook_after(const cr_node *n, int64_t id) {
+    cr_hook_entry *h = n->hooks;
+    while (h && h->id <= id) h = h->next;
+    return h;
+}
+
 static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
-    for (cr_hook_entry *h = n->hooks; h && g; h = h->next) {
+    int64_t id = 0;
+    for (cr_hook_entry *h; g && (h = hook_after(n, id)); ) {
+        id = h->id;
+        h->refs++;
         cr_tensor *changed = h->hook(g, h->ctx);
+        cr_hook_release(h);
         if (changed == CR_NONE) continue;
         if (!changed) {
             if (!cr_error()) cr_fail(CR_RUNTIME, "hook", "a gradient hook failed without a message");

@@ -17,7 +17,15 @@ typedef struct cr_kept {
     int64_t offset, *dims;                          /* ndim sizes, ndim strides; inside the node's own allocation */
 } cr_kept;
 
-typedef struct cr_hook_entry { int64_t id; cr_hook hook; void *ctx; struct cr_hook_entry *next; } cr_hook_entry;
+typedef struct cr_hook_entry {                      /* in a list of rising ids */
+    int64_t id;
+    cr_hook hook;
+    void *ctx;
+    void (*done)(void *ctx);
+    int refs;                                       /* the list's, and one of a walk that runs it */
+    struct cr_hook_entry *next;
+} cr_hook_entry;
+void cr_hook_release(cr_hook_entry *h);
 
 struct cr_node {
     cr_node_head head;

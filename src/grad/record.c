@@ -42,7 +42,7 @@ static void node_free(cr_node *n) {
     while (n->hooks) {
         cr_hook_entry *h = n->hooks;
         n->hooks = h->next;
-        free(h);
+        cr_hook_release(h);
     }
     for (int i = 0; i < n->n; i++) cr_node_release(n->edges[i]);
     if (n->op && n->op->hold) n->op->hold(n->params, false);
