@@ -352,6 +352,24 @@ cr_gradcheck_options cr_gradcheck_defaults(void);
 cr_status  cr_gradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);      /* f64 inputs that require grad; central differences, random cotangent; message: input, position, both values */
 cr_status  cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);  /* gradients of the gradients that create_graph gives; run cr_gradcheck too: these are not compared with f */
 
+/* a function of your own, computed with recording off, whose gradient is a closure (torch.autograd.Function) */
+typedef struct cr_function_call {                          /* all borrowed */
+    int n_out; const cr_tensor *const *grads;              /* the cotangent of each result; CR_NONE where none arrived */
+    int n_in;  const bool *needs;                          /* is a gradient for in[i] wanted? */
+    int n_saved; const cr_tensor *const *saved;            /* as they were: one that was written to since is an error */
+    void *ctx;
+} cr_function_call;
+typedef cr_status (*cr_function_grad)(const cr_function_call *c, cr_tensor **dx);     /* fills dx[i] (owned; starts as CR_NONE: no gradient); called once a walk, recorded under create_graph */
+typedef struct cr_function_use {
+    const char *name;                                      /* copied, for messages */
+    int n_in;    const cr_tensor *const *in;               /* CR_NONE is fine */
+    int n_out;   const cr_tensor *const *out;
+    int n_saved; const cr_tensor *const *saved;            /* what the gradient reads: inputs, results, others; freed as the walk passes unless retain_graph */
+    cr_function_grad backward;
+    void *ctx; void (*done)(void *ctx);                    /* done (or NULL) is called once, when the graph no longer needs ctx; a failure leaves ctx to the caller */
+} cr_function_use;
+cr_status  cr_function_record(const cr_function_use *u, cr_tensor **results);         /* results[k]: a new handle of out[k], now a result of the function where it is a float and an input requires grad */
+
 /* an op of your own, written with the functions above */
 typedef struct cr_custom_call {
     int n; const cr_tensor *const *in;                     /* borrowed; in backward: the inputs as they were */

@@ -137,6 +137,21 @@ void cr_node_attach(cr_node *n, cr_tensor *out) {
     out->flags |= CR_FLAG_REQUIRES_GRAD;
 }
 
+void cr_node_keep(cr_node *n, int i, const cr_tensor *t) { keep_data(n, &n->in[i], t, 0); }
+
+cr_tensor *cr_tensor_again(const cr_tensor *t) {
+    cr_tensor *same = cr_tensor_alias(t, NULL);
+    if (same && t->node) cr_node_attach(node_retain(t->node), same);
+    return same;
+}
+
+cr_tensor *cr_adopt(cr_tensor *t) {
+    if (!t || t == CR_NONE || t->scope) return t;
+    cr_tensor *ours = cr_tensor_again(t);
+    cr_drop(t);
+    return ours;
+}
+
 cr_tensor *cr_kept_open(const cr_node *n, const cr_kept *k, cr_node *as, int input) {
     if (k->absent) return (cr_tensor *)(uintptr_t)CR_NONE;
     cr_meta m = {.dtype = (cr_dtype)k->dtype, .ndim = k->ndim, .strided = true, .offset = k->offset};
