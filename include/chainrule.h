@@ -343,8 +343,8 @@ cr_status  cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_
 cr_status  cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
                         const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o);    /* torch.autograd.grad; cotangents NULL: all CR_NONE; grads[i] CR_NONE where out does not depend on in[i] */
 typedef cr_tensor *(*cr_hook)(const cr_tensor *grad, void *ctx);        /* a new gradient (owned), or CR_NONE: unchanged; NULL: failure */
-int64_t    cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx);          /* id >= 1, or 0 */
-cr_status  cr_remove_hook(cr_tensor *t, int64_t id);
+int64_t    cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *ctx));   /* id >= 1, or 0; done (or NULL) is called once: when the hook is removed, or what carries it is freed */
+cr_status  cr_remove_hook(cr_tensor *t, int64_t id);                    /* also from inside a hook */
 bool       cr_set_anomaly(bool on);                        /* for this thread: name the first op that makes NaN or Inf; returns the old setting */
 typedef cr_tensor *(*cr_function)(int n, const cr_tensor *const *in, void *ctx);   /* returns a new tensor (owned) */
 cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const *in);    /* f(in) without keeping activations: recomputed in the backward pass; ctx must live until then */
@@ -352,6 +352,24 @@ typedef struct cr_gradcheck_options { double eps, atol, rtol; uint64_t seed; } c
 cr_gradcheck_options cr_gradcheck_defaults(void);
 cr_status  cr_gradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);      /* f64 inputs that require grad; central differences, random cotangent; message: input, position, both values */
 cr_status  cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);  /* gradients of the gradients that create_graph gives; run cr_gradcheck too: these are not compared with f */
+
+/* a function of your own, computed with recording off, whose gradient is a closure (torch.autograd.Function) */
+typedef struct cr_function_call {                          /* all borrowed */
+    int n_out; const cr_tensor *const *grads;              /* the cotangent of each result; CR_NONE where none arrived */
+    int n_in;  const bool *needs;                          /* is a gradient for in[i] wanted? */
+    int n_saved; const cr_tensor *const *saved;            /* as they were: one that was written to since is an error */
+    void *ctx;
+} cr_function_call;
+typedef cr_status (*cr_function_grad)(const cr_function_call *c, cr_tensor **dx);     /* fills dx[i] (owned; starts as CR_NONE: no gradient); called once a walk, recorded under create_graph */
+typedef struct cr_function_use {
+    const char *name;                                      /* copied, for messages */
+    int n_in;    const cr_tensor *const *in;               /* CR_NONE is fine */
+    int n_out;   const cr_tensor *const *out;
+    int n_saved; const cr_tensor *const *saved;            /* what the gradient reads: inputs, results, others; freed as the walk passes unless retain_graph */
+    cr_function_grad backward;
+    void *ctx; void (*done)(void *ctx);                    /* done (or NULL) is called once, when the graph no longer needs ctx; a failure leaves ctx to the caller */
+} cr_function_use;
+cr_status  cr_function_record(const cr_function_use *u, cr_tensor **results);         /* results[k]: a new handle of out[k], now a result of the function where it is a float and an input requires grad */
 
 /* an op of your own, written with the functions above */
 typedef struct cr_custom_call {

@@ -102,9 +102,21 @@ static cr_status take_up(walk *w, cr_node *n) {
     cr_drop(g);
     return bad;
 }
+
+/* The hook that comes after the one numbered id.  Hooks may add and remove hooks, themselves too. */
+static cr_hook_entry *hook_after(const cr_node *n, int64_t id) {
+    cr_hook_entry *h = n->hooks;
+    while (h && h->id <= id) h = h->next;
+    return h;
+}
+
 static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
-    for (cr_hook_entry *h = n->hooks; h && g; h = h->next) {
-        cr_tensor *changed = h->hook(g, h->ctx);
+    int64_t id = 0;
+    for (cr_hook_entry *h; g && (h = hook_after(n, id)); ) {
+        id = h->id;
+        h->refs++;
+        cr_tensor *changed = cr_adopt(h->hook(g, h->ctx));
+        cr_hook_release(h);
         if (changed == CR_NONE) continue;
         if (!changed) {
             if (!cr_error()) cr_fail(CR_RUNTIME, "hook", "a gradient hook failed without a message");
@@ -283,6 +295,7 @@ static cr_status finish(walk *w, cr_status bad) {
         cr_node *n = heap_pop(w);
         cr_drop(n->cotangent);
         n->cotangent = NULL;
+        cr_function_forget(n);
         cr_node_release(n);
     }
     free(w->heap);
@@ -396,11 +409,7 @@ cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *
         if (bad != CR_OK) cr_drop(g);
         else if (!g) grads[i] = (cr_tensor *)(uintptr_t)CR_NONE;
         else {                                      /* a handle of its own, owned like every new one */
-            grads[i] = cr_tensor_alias(g, NULL);
-            if (grads[i] && g->node) {
-                atomic_fetch_add(&g->node->head.refs, 1);
-                cr_node_attach(g->node, grads[i]);
-            }
+            grads[i] = cr_tensor_again(g);
             cr_drop(g);
             if (!grads[i]) bad = cr_error_status();
         }

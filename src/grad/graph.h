@@ -17,7 +17,15 @@ typedef struct cr_kept {
     int64_t offset, *dims;                          /* ndim sizes, ndim strides; inside the node's own allocation */
 } cr_kept;
 
-typedef struct cr_hook_entry { int64_t id; cr_hook hook; void *ctx; struct cr_hook_entry *next; } cr_hook_entry;
+typedef struct cr_hook_entry {                      /* in a list of rising ids */
+    int64_t id;
+    cr_hook hook;
+    void *ctx;
+    void (*done)(void *ctx);
+    int refs;                                       /* the list's, and one of a walk that runs it */
+    struct cr_hook_entry *next;
+} cr_hook_entry;
+void cr_hook_release(cr_hook_entry *h);
 
 struct cr_node {
     cr_node_head head;
@@ -43,7 +51,13 @@ cr_tensor *cr_kept_open(const cr_node *n, const cr_kept *k, cr_node *as, int inp
 /* Records a node for out: params are copied; gradients need inputs in[i] where needs[i]. */
 cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead);
 void     cr_node_attach(cr_node *n, cr_tensor *out);          /* out now is n's result */
+void     cr_node_keep(cr_node *n, int i, const cr_tensor *t);  /* saves the data of input i, which is t, beside what its op saves */
+/* What a user's function returned: a handle in a scope stays there, one in no scope was the function's own, given up to us. */
+cr_tensor *cr_adopt(cr_tensor *t);
+cr_tensor *cr_tensor_again(const cr_tensor *t);     /* another handle, at t's place in the graph */
 void     cr_grad_start(void);                       /* fills the seam in ops/apply.c */
+
+void cr_function_forget(const cr_node *n);         /* of a walk that failed: cotangents that wait in a function's node */
 
 /* Called by the op of activation checkpointing during a walk: y's graph takes over the cotangent. */
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);

@@ -42,7 +42,7 @@ static void node_free(cr_node *n) {
     while (n->hooks) {
         cr_hook_entry *h = n->hooks;
         n->hooks = h->next;
-        free(h);
+        cr_hook_release(h);
     }
     for (int i = 0; i < n->n; i++) cr_node_release(n->edges[i]);
     if (n->op && n->op->hold) n->op->hold(n->params, false);
@@ -135,6 +135,21 @@ void cr_node_attach(cr_node *n, cr_tensor *out) {
     cr_node_release(out->node);
     out->node = n;
     out->flags |= CR_FLAG_REQUIRES_GRAD;
+}
+
+void cr_node_keep(cr_node *n, int i, const cr_tensor *t) { keep_data(n, &n->in[i], t, 0); }
+
+cr_tensor *cr_tensor_again(const cr_tensor *t) {
+    cr_tensor *same = cr_tensor_alias(t, NULL);
+    if (same && t->node) cr_node_attach(node_retain(t->node), same);
+    return same;
+}
+
+cr_tensor *cr_adopt(cr_tensor *t) {
+    if (!t || t == CR_NONE || t->scope) return t;
+    cr_tensor *ours = cr_tensor_again(t);
+    cr_drop(t);
+    return ours;
 }
 
 cr_tensor *cr_kept_open(const cr_node *n, const cr_kept *k, cr_node *as, int input) {

@@ -17,7 +17,7 @@ bool cr_auto_transfer(bool on) { bool old = auto_transfer; auto_transfer = on; r
 void cr_set_recorder(const cr_recorder *r) { recorder = r; }
 
 const char *cr_call_name(const cr_call *c) {
-    return c->op == &cr_op_elementwise ? ((const cr_ew_params *)c->params)->program->name : c->op->name;
+    return c->op->name_of ? c->op->name_of(c->params) : c->op->name;
 }
 
 /* ---- inputs: a small array of borrowed handles, on the stack unless an op takes many */
@@ -302,6 +302,8 @@ static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     }
 }
 
+static const char *ew_name(const void *params) { return ((const cr_ew_params *)params)->program->name; }
+
 static void ew_hold(const void *params, bool hold) {
     cr_program *p = (cr_program *)(uintptr_t)((const cr_ew_params *)params)->program;
     if (hold) cr_program_retain(p);
@@ -309,7 +311,7 @@ static void ew_hold(const void *params, bool hold) {
 }
 
 const cr_op cr_op_elementwise = {
-    .name = "elementwise", .arity = -1, .params_bytes = sizeof(cr_ew_params),
+    .name = "elementwise", .name_of = ew_name, .arity = -1, .params_bytes = sizeof(cr_ew_params),
     .saves_for = ew_saves, .infer = ew_infer, .forward = ew_forward, .grad = ew_grad, .hold = ew_hold,
     .doc = "a program of ops.def or of cr_program_new, one pass over memory",
 };

@@ -31,6 +31,7 @@ typedef struct cr_test_case { struct { int ndim; int64_t shape[4]; } in[CR_TEST_
 
 struct cr_op {
     const char *name;
+    const char *(*name_of)(const void *params);     /* instead of name, where each use has its own */
     int arity;                                      /* -1: any number >= 1 */
     uint32_t optional;                              /* bit i: in[i] may be CR_NONE */
     size_t params_bytes;
