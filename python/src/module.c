@@ -26,7 +26,7 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__core(void) {
     PyObject *module = PyModule_Create(&definition);
-    if (module && make_types(module) && make_tensor_type(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0) return module;
+    if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0) return module;
     Py_XDECREF(module);
     return NULL;
 }

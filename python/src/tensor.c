@@ -43,21 +43,26 @@ static PyObject *add_exception(PyObject *module, const char *name, PyObject *sec
 }
 
 /* ---- making and freeing ------------------------------------------------------------------------------------------ */
-PyObject *wrap_as(cr_tensor *t, PyTypeObject *type) {
-    if (!t) return raise_error();
-    Tensor *self = PyObject_New(Tensor, type);
-    if (!self) { cr_release(t); return NULL; }
-    self->t = cr_retain(t);                          /* a reference that no scope sees: callbacks of the library run inside scopes of its own */
-    cr_release(t);
+static PyObject *object_of(cr_tensor *t) {          /* takes a reference that no scope owns */
+    Tensor *self = PyObject_New(Tensor, tensor_type);
+    if (!self) { cr_drop(t); return NULL; }
+    self->t = t;
     self->grad = self->weak = NULL;
     return (PyObject *)self;
 }
 
-PyObject *wrap(cr_tensor *t) { return wrap_as(t, tensor_type); }
+/* Callbacks of the library run inside scopes of its own: what they make must not end with them. */
+cr_tensor *unscoped(cr_tensor *t) {
+    cr_retain(t);
+    cr_release(t);
+    return t;
+}
+
+PyObject *wrap(cr_tensor *t) { return t ? object_of(unscoped(t)) : raise_error(); }
 
 PyObject *wrap_borrowed(const cr_tensor *t) {
-    if (t == CR_NONE) Py_RETURN_NONE;
-    return wrap(cr_retain(t));
+    if (!t || t == CR_NONE) Py_RETURN_NONE;
+    return object_of(cr_retain(t));
 }
 
 static void tensor_free(PyObject *self) {
@@ -86,7 +91,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *names)
     if (cr_dtype_is_float(dt)) cr_requires_grad_(t, true);
     if (type == tensor_type) return wrap(t);
     Tensor *self = (Tensor *)(void *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    if (self) self->t = t;
+    if (self) self->t = unscoped(t);
     else cr_release(t);
     return (PyObject *)self;
 }
