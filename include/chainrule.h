@@ -273,6 +273,8 @@ cr_tensor *cr_transpose(const cr_tensor *x, int a, int b);                     /
 cr_tensor *cr_permute(const cr_tensor *x, int n, const int64_t *axes);         /* view */
 cr_tensor *cr_slice(const cr_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);  /* view; Python's rules, step > 0 */
 cr_tensor *cr_select(const cr_tensor *x, int axis, int64_t index);             /* view without the axis */
+typedef struct cr_part { int64_t start, stop, step; } cr_part;                 /* step 0: the one index start, whose axis goes */
+cr_tensor *cr_index(const cr_tensor *x, int n, const cr_part *parts);          /* view: a part of each of the first n axes */
 cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape);         /* view; -1 keeps a size */
 cr_tensor *cr_squeeze(const cr_tensor *x, int n, const int64_t *axes);         /* view; CR_ALL: every axis of size 1 */
 cr_tensor *cr_unsqueeze(const cr_tensor *x, int axis);                         /* view */

@@ -67,6 +67,13 @@ cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded);
 extern const cr_op cr_op_elementwise;               /* the op of every program node; params: cr_ew_params */
 typedef struct cr_ew_params { const cr_program *program; double params[8]; } cr_ew_params;
 
+/* The part of a tensor that cr_index sees, and its gradient (views.c). */
+typedef struct cr_index_params {
+    int ndim;                                       /* of x */
+    struct { int64_t start, count, step; } at[CR_MAX_DIMS];    /* for each axis; count -1: the position start, the axis goes */
+} cr_index_params;
+typedef struct cr_unindex_params { cr_index_params part; int64_t shape[CR_MAX_DIMS]; } cr_unindex_params;     /* shape: of the result */
+
 /* Programs (ops/program.c, ops/derive.c). */
 const cr_gradient *cr_program_gradient(const cr_program *p);              /* n_in entries, derived on first use; NULL: out of memory, or several results */
 cr_program        *cr_program_retain(const cr_program *p);
