@@ -89,6 +89,9 @@ bool             cr_auto_transfer(bool on);                /* mixed devices move
 bool             cr_switch_at(int i, const char **name, const char **doc, const char **value);  /* i-th run-time switch (CHAINRULE_...), false past the end; value NULL: not set */
 int              cr_num_threads(void);
 cr_status        cr_set_num_threads(int n);                /* >= 1; results have the same bits for any n */
+typedef bool (*cr_asked)(void *ctx);
+void             cr_set_interrupt(cr_asked asked, void *ctx);               /* process-wide, NULL: off: called now and then on every thread that is in a long call; true: that call
+                                                              fails with CR_INTERRUPTED; what it was writing in place is left half written.  Set while no thread works */
 
 /* ---- scopes and references ------------------------------------------------------------------------------ */
 void       cr_scope_begin(void);                           /* from here this thread's new handles belong to the scope */

@@ -180,6 +180,8 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
     for (int k = 0; k < n->op->n_aux; k++)
         if (!(c.aux[k] = cr_kept_open(n, &n->aux[k], NULL, -1))) return cr_error_status();
     n->op->grad(&c, g, dx);
+    cr_status cut = cr_finished(cr_call_name(&c), CR_OK);
+    if (cut != CR_OK) return cut;
     for (int i = 0; i < n->n; i++) {
         if (!needs[i]) continue;
         cr_status bad = check_dx(&c, i, dx[i]);
@@ -255,10 +257,11 @@ static cr_status run(walk *w) {
     cr_status bad = CR_OK;
     w->outer = current;
     current = w;
-    while (w->n && bad == CR_OK) {
+    for (unsigned visited = 1; w->n && bad == CR_OK; visited++) {
         cr_node *n = heap_pop(w);
         bad = take_up(w, n);
         cr_node_release(n);
+        if (bad == CR_OK && visited % 64 == 0) bad = cr_check_interrupt("backward");    /* 64 of the smallest: 20 us */
     }
     current = w->outer;
     return bad;

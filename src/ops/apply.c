@@ -155,7 +155,7 @@ static cr_tensor *run(cr_call *c) {
     if (!out) return NULL;
     inputs dense;
     if (!inputs_copy(&dense, c->n, c->in, c->op->name)) { cr_release(out); return NULL; }
-    cr_status bad = run_kernel(c, &dense, out, aux, aux_meta);
+    cr_status bad = cr_finished(cr_call_name(c), run_kernel(c, &dense, out, aux, aux_meta));
     c->out = out;
     const cr_recorder *r = recorder;
     if (bad == CR_OK && anomaly && r) bad = r->check(c, out);
@@ -228,7 +228,7 @@ static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr
     w.n_out = 1; w.n_in = p->n_in;
     short_arg(&w.out[0], out);
     for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
-    cr_status bad = dev->kernels->elementwise(&w, 1);
+    cr_status bad = cr_finished(p->name, dev->kernels->elementwise(&w, 1));
     if (bad == CR_OK && p->differentiable && !grad_disabled && recorder && result != CR_BOOL) {
         cr_ew_params q = ew_params(p, params);
         cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in, .dev = dev, .out = out};
@@ -368,8 +368,12 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
         }
     cr_walk w;
     cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &x, c->n, c->in, name);
-    if (bad == CR_OK) bad = c->dev->kernels->elementwise(&w, 1);
     if (bad != CR_OK) return bad;
+    bad = cr_finished(name, c->dev->kernels->elementwise(&w, 1));
+    if (bad != CR_OK) {
+        atomic_fetch_add(&x->storage->version, 1);  /* a part may be written */
+        return bad;
+    }
     const cr_recorder *r = recorder;
     c->out = x;
     if (records(c)) {
