@@ -89,6 +89,9 @@ bool             cr_auto_transfer(bool on);                /* mixed devices move
 bool             cr_switch_at(int i, const char **name, const char **doc, const char **value);  /* i-th run-time switch (CHAINRULE_...), false past the end; value NULL: not set */
 int              cr_num_threads(void);
 cr_status        cr_set_num_threads(int n);                /* >= 1; results have the same bits for any n */
+typedef bool (*cr_asked)(void *ctx);
+void             cr_set_interrupt(cr_asked asked, void *ctx);               /* process-wide, NULL: off: called now and then on every thread that is in a long call; true: that call
+                                                              fails with CR_INTERRUPTED; what it was writing in place is left half written.  Set while no thread works */
 
 /* ---- scopes and references ------------------------------------------------------------------------------ */
 void       cr_scope_begin(void);                           /* from here this thread's new handles belong to the scope */
@@ -121,7 +124,9 @@ cr_tensor *cr_linspace(double start, double stop, int64_t n, cr_dtype dt, const 
 cr_tensor *cr_eye(int64_t n, int64_t m, cr_dtype dt, const cr_device *dev);                           /* (n, m) */
 cr_tensor *cr_from(const void *data, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev); /* copies host memory */
 cr_tensor *cr_borrow(void *data, int n, const int64_t *shape, cr_dtype dt,
-                     void (*done)(void *ctx), void *ctx);  /* cpu tensor over the caller's memory; done(ctx) when unused; done may be NULL */
+                     void (*done)(void *ctx), void *ctx);  /* cpu tensor over the caller's memory; done(ctx) when unused, from any thread; done may be NULL */
+cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int64_t *strides, cr_dtype dt,
+                     void (*done)(void *ctx), void *ctx);  /* the same with strides in elements, >= 0; NULL: in order without gaps */
 cr_tensor *cr_rand(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);  /* uniform in [0, 1) */
 cr_tensor *cr_randn(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g); /* standard normal */
 cr_tensor *cr_randint(int64_t low, int64_t high, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);

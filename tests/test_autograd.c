@@ -188,6 +188,7 @@ TEST(overlapping_operands_in_place) {
 
 static cr_tensor *double_it(const cr_tensor *g, void *ctx) { ++*(int *)ctx; return cr_mul_scalar(g, 2); }
 static cr_tensor *look(const cr_tensor *g, void *ctx) { (void)g; ++*(int *)ctx; return (cr_tensor *)(uintptr_t)CR_NONE; }
+static cr_tensor *ends_a_scope(const cr_tensor *g, void *ctx) { (void)g; (void)ctx; cr_scope_end(); return (cr_tensor *)(uintptr_t)CR_NONE; }
 static cr_tensor *wrong(const cr_tensor *g, void *ctx) { (void)ctx; return cr_unsqueeze(g, 0); }
 
 TEST(hooks) {
@@ -209,6 +210,8 @@ TEST(hooks) {
         cr_add_hook(h, wrong, NULL, NULL);
         FAILS(CR_BAD_VALUE, "(1, 3)", cr_backward(y, CR_NONE, NULL));
         FAILS(CR_RUNTIME, "does not require", cr_add_hook(vec3(1, 2, 3, d), look, &seen, NULL));
+        cr_add_hook(x, ends_a_scope, NULL, NULL);    /* the walk's own scope is not the hook's to end */
+        FAILS(CR_RUNTIME, "no scope is open", cr_backward(total(cr_mul(x, x)), CR_NONE, NULL));
         cr_scope_end();
     }
 }

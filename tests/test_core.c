@@ -135,6 +135,22 @@ TEST(borrowed_memory) {
     CHECK(done == 1, "done came %d times", done);
 }
 
+TEST(borrowed_memory_with_strides) {
+    int done = 0;
+    float x[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    FAILS(CR_BAD_VALUE, "negative stride in (-1,)", cr_borrow_strided(x + 3, CR_LIST(2), (int64_t[]){-1}, CR_F32, NULL, NULL));
+    FAILS(CR_BAD_VALUE, "beyond memory", cr_borrow_strided(x, CR_LIST(3, 2), (int64_t[]){INT64_MAX / 2, 1}, CR_F32, NULL, NULL));
+    cr_scope_begin();
+    cr_tensor *t = cr_borrow_strided(x + 1, CR_LIST(2, 1, 5), (int64_t[]){1, -7, 2}, CR_F32, count, &done);    /* the stride of one element does not matter */
+    CHECK(cr_item(cr_sum(t, CR_ALL, false)) == 1 + 3 + 5 + 7 + 9 + 2 + 4 + 6 + 8 + 10, "sum %g", cr_item(cr_sum(t, CR_ALL, false)));
+    cr_fill_(t, 2);
+    CHECK(x[0] == 0 && x[1] == 2 && x[10] == 2 && x[11] == 11, "writes go to the elements that the strides reach");
+    CHECK(cr_is_contiguous(cr_borrow_strided(x, CR_LIST(2, 1, 3), (int64_t[]){3, 99, 1}, CR_F32, NULL, NULL)), "dense strides");
+    CHECK(cr_numel(cr_borrow_strided(NULL, CR_LIST(0, 3), (int64_t[]){5, 7}, CR_F32, NULL, NULL)) == 0, "no elements");
+    cr_scope_end();
+    CHECK(done == 1, "done came %d times", done);
+}
+
 TEST(dtypes_have_names) {
     CHECK(!strcmp(cr_dtype_name(CR_BF16), "bfloat16") && cr_dtype_size(CR_BF16) == 2 && !strcmp(cr_dtype_name((cr_dtype)99), "not a dtype"), "names");
     const char *name, *doc;

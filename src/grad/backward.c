@@ -96,9 +96,10 @@ static cr_status take_up(walk *w, cr_node *n) {
     cr_tensor *g = n->cotangent;
     n->cotangent = NULL;
     if (!g) return CR_OK;
-    cr_scope_begin();
+    cr_scope own;
+    cr_scope_enter(&own);
     cr_status bad = visit(w, n, g);
-    cr_scope_end();
+    cr_scope_leave(&own);
     cr_drop(g);
     return bad;
 }
@@ -165,6 +166,10 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
     return cr_anomaly_enabled() && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d) : CR_OK;
 }
 
+static cr_tensor *open(const cr_node *n, const cr_kept *k, cr_node *as, int input) {
+    return n->op->only_saved && !k->storage ? (cr_tensor *)(uintptr_t)CR_NONE : cr_kept_open(n, k, as, input);
+}
+
 /* Opens what the node kept, runs the op's gradient, sends the results on.  Inside a scope of its own. */
 static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, cr_tensor **arrived, bool *needs) {
     bool graph = w->o.create_graph;
@@ -174,12 +179,14 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
         needs[i] = wanted(w, n->edges[i]);
         cr_tensor *sum = needs[i] && !graph ? n->edges[i]->cotangent : NULL;
         arrived[i] = sum && exclusive(sum) ? sum : NULL;
-        if (!(in[i] = cr_kept_open(n, &n->in[i], graph || n->op->grafts ? n->edges[i] : NULL, i))) return cr_error_status();
+        if (!(in[i] = open(n, &n->in[i], graph || n->op->grafts ? n->edges[i] : NULL, i))) return cr_error_status();
     }
-    if (!(c.out = cr_kept_open(n, &n->out, graph ? n : NULL, -1))) return cr_error_status();
+    if (!(c.out = open(n, &n->out, graph ? n : NULL, -1))) return cr_error_status();
     for (int k = 0; k < n->op->n_aux; k++)
         if (!(c.aux[k] = cr_kept_open(n, &n->aux[k], NULL, -1))) return cr_error_status();
     n->op->grad(&c, g, dx);
+    cr_status cut = cr_finished(cr_call_name(&c), CR_OK);
+    if (cut != CR_OK) return cut;
     for (int i = 0; i < n->n; i++) {
         if (!needs[i]) continue;
         cr_status bad = check_dx(&c, i, dx[i]);
@@ -210,9 +217,7 @@ static cr_status differentiate(walk *w, cr_node *n, const cr_tensor *g) {
     cr_tensor **dx = memory ? (cr_tensor **)memory + count : few_dx;
     cr_tensor **arrived = memory ? (cr_tensor **)memory + 2 * count : few_arrived;
     bool *needs = memory ? (bool *)((cr_tensor **)memory + 3 * count) : few_needs;
-    bool mode = cr_set_grad_enabled(w->o.create_graph);
     cr_status status = run_gradient(w, n, g, in, dx, arrived, needs);
-    cr_set_grad_enabled(mode);
     free(memory);
     return status;
 }
@@ -237,9 +242,7 @@ static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
         bad = w->o.on_grad(n->head.handle, g, w->o.ctx);
         if (bad != CR_OK && !cr_error()) cr_fail(bad, "backward", "on_grad failed without a message");
     } else if (bad == CR_OK && collects) {
-        bool mode = cr_set_grad_enabled(w->o.create_graph);
         bad = collect(w, n->head.handle, g, g != cotangent || atomic_load(&g->refs) == 1);
-        cr_set_grad_enabled(mode);
     }
     if (bad != CR_OK || !leads_on(w, n)) return bad;
     if (n->freed) {
@@ -255,10 +258,11 @@ static cr_status run(walk *w) {
     cr_status bad = CR_OK;
     w->outer = current;
     current = w;
-    while (w->n && bad == CR_OK) {
+    for (unsigned visited = 1; w->n && bad == CR_OK; visited++) {
         cr_node *n = heap_pop(w);
         bad = take_up(w, n);
         cr_node_release(n);
+        if (bad == CR_OK && visited % 64 == 0) bad = cr_check_interrupt("backward");    /* 64 of the smallest: 20 us */
     }
     current = w->outer;
     return bad;

@@ -59,7 +59,10 @@ static cr_status compare_input(const check *k, int i, const cr_tensor *gradient)
     for (size_t j = 0; j < n; j++) g[j] = 0;
     if (bad == CR_OK && gradient != CR_NONE) bad = cr_read(gradient, CR_F64, g, n * sizeof *g);
     bool mode = cr_set_grad_enabled(false);
-    for (size_t j = 0; j < n && bad == CR_OK; j++) bad = compare_element(k, i, x, (int64_t)j, g[j]);
+    for (size_t j = 0; j < n && bad == CR_OK; j++) {
+        bad = compare_element(k, i, x, (int64_t)j, g[j]);
+        if (bad == CR_OK) bad = cr_check_interrupt(k->name);
+    }
     cr_set_grad_enabled(mode);
     free(x);
     return bad;

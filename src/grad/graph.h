@@ -13,8 +13,8 @@ typedef struct cr_kept {
     cr_storage *storage;                            /* owned; NULL: not saved, or freed */
     unsigned version;                               /* of the storage when it was saved */
     uint8_t dtype, ndim;
-    bool absent;                                    /* the input was CR_NONE */
-    int64_t offset, *dims;                          /* ndim sizes, ndim strides; inside the node's own allocation */
+    bool absent, contiguous;                        /* absent: the input was CR_NONE */
+    int64_t offset, numel, *dims;                          /* ndim sizes, ndim strides; inside the node's own allocation */
 } cr_kept;
 
 typedef struct cr_hook_entry {                      /* in a list of rising ids */
@@ -31,6 +31,7 @@ struct cr_node {
     cr_node_head head;
     uint64_t seq;                                   /* grows with creation: inputs have smaller numbers than their results */
     const cr_op *op;                                /* NULL: a leaf */
+    uint32_t bytes;                                 /* of this memory */
     int n;
     bool saved, freed, retains_grad;
     uint64_t mark;                                  /* of the walk that last visited it, see backward.c */
@@ -38,7 +39,7 @@ struct cr_node {
     cr_tensor *cotangent;                           /* owned; what has arrived in the walk under way */
     cr_hook_entry *hooks;
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
-    cr_kept *in, out, aux[CR_MAX_AUX];              /* in: n entries */
+    cr_kept out, *in, *aux;                         /* in: n entries, aux: op->n_aux */
     void *params;
 };
 

@@ -37,6 +37,7 @@ struct cr_op {
     size_t params_bytes;
     bool view;                                      /* the result shares in[0]'s storage, placed by infer */
     bool contiguous;                                /* inputs are made contiguous before forward */
+    bool only_saved;                                /* gradients look at nothing that was not saved: it is CR_NONE to them */
     bool grafts;                                    /* gradients run the forward again: inputs keep their place in the graph */
     size_t needs_kernel;                            /* offsetof(cr_kernels, x): where x is NULL the composite runs; 0: always forward */
     uint32_t saves;                                 /* CR_SAVE_... */
