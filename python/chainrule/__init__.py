@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import autograd as autograd
+from . import cuda as cuda
 from ._core import *  # noqa: F403
 from ._core import __version__ as __version__
 from .autograd import enable_grad as enable_grad

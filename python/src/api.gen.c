@@ -123,6 +123,12 @@ PyObject *api__set_grad_enabled(const arg *a);
 PyObject *api__set_anomaly(const arg *a);
 PyObject *api_get_num_threads(const arg *a);
 PyObject *api_set_num_threads(const arg *a);
+PyObject *api_set_default_device(const arg *a);
+PyObject *api_get_default_device(const arg *a);
+PyObject *api_synchronize(const arg *a);
+PyObject *api_memory_stats(const arg *a);
+PyObject *api_empty_cache(const arg *a);
+PyObject *api__devices(const arg *a);
 static cr_tensor *api_mul(const arg *a) { return cr_mul(a[0].t, a[1].t); }
 static cr_tensor *api_mul_(const arg *a) { return api_in_place("mul", a, 2, NULL); }
 static cr_tensor *api_floor_divide(const arg *a) { return cr_floor_divide(a[0].t, a[1].t); }
@@ -672,6 +678,22 @@ CALL(function_get_num_threads, get_num_threads_entry, NULL)
 static const param set_num_threads_entry_params[] = {{"num", INT, 0, NULL, 0}};
 static const entry set_num_threads_entry = {.name = "set_num_threads", .run = api_set_num_threads, .params = set_num_threads_entry_params, .count = 1};
 CALL(function_set_num_threads, set_num_threads_entry, NULL)
+static const param set_default_device_entry_params[] = {{"device", DEVICE, 0, NULL, 0}};
+static const entry set_default_device_entry = {.name = "set_default_device", .run = api_set_default_device, .params = set_default_device_entry_params, .count = 1};
+CALL(function_set_default_device, set_default_device_entry, NULL)
+static const entry get_default_device_entry = {.name = "get_default_device", .run = api_get_default_device};
+CALL(function_get_default_device, get_default_device_entry, NULL)
+static const param synchronize_entry_params[] = {{"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry synchronize_entry = {.name = "synchronize", .run = api_synchronize, .params = synchronize_entry_params, .count = 1};
+CALL(function_synchronize, synchronize_entry, NULL)
+static const param memory_stats_entry_params[] = {{"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry memory_stats_entry = {.name = "memory_stats", .run = api_memory_stats, .params = memory_stats_entry_params, .count = 1};
+CALL(function_memory_stats, memory_stats_entry, NULL)
+static const param empty_cache_entry_params[] = {{"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry empty_cache_entry = {.name = "empty_cache", .run = api_empty_cache, .params = empty_cache_entry_params, .count = 1};
+CALL(function_empty_cache, empty_cache_entry, NULL)
+static const entry _devices_entry = {.name = "_devices", .run = api__devices};
+CALL(function__devices, _devices_entry, NULL)
 static const param mul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry mul_entry = {.name = "mul", .compute = api_mul, .params = mul_entry_params, .count = 2};
 CALL(function_mul, mul_entry, NULL)
@@ -1593,6 +1615,36 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Sets that; results have the same bits for any number."},
+    {"set_default_device", AS(function_set_default_device), FAST,
+        "set_default_device(device)\n"
+        "--\n"
+        "\n"
+        "Where tensors are made when no device is named."},
+    {"get_default_device", AS(function_get_default_device), FAST,
+        "get_default_device()\n"
+        "--\n"
+        "\n"
+        "Where tensors are made when no device is named: cpu, or what CHAINRULE_DEVICE says."},
+    {"synchronize", AS(function_synchronize), FAST,
+        "synchronize(device=None)\n"
+        "--\n"
+        "\n"
+        "Waits until a device has done all its work; an error that a kernel found is raised here."},
+    {"memory_stats", AS(function_memory_stats), FAST,
+        "memory_stats(device=None)\n"
+        "--\n"
+        "\n"
+        "Bytes in use on a device, the most that ever were, and bytes kept for reuse."},
+    {"empty_cache", AS(function_empty_cache), FAST,
+        "empty_cache(device=None)\n"
+        "--\n"
+        "\n"
+        "Gives memory that a device keeps for reuse back to the system."},
+    {"_devices", AS(function__devices), FAST,
+        "_devices()\n"
+        "--\n"
+        "\n"
+        "The names of the devices of this process."},
     {"mul", AS(function_mul), FAST,
         "mul(input, other)\n"
         "--\n"

@@ -543,8 +543,37 @@ cr_tensor *api_stack(const arg *a) { return cr_stack(a[0].list.n, a[0].list.v, a
 cr_tensor *api_where(const arg *a) { return cr_where(a[0].t, a[1].t, a[2].t); }
 
 /* ---- settings ------------------------------------------------------------------------------------------------------------------------- */
+static PyObject *done(cr_status status) {
+    if (status != CR_OK) return raise_error();
+    Py_RETURN_NONE;
+}
 PyObject *api_get_num_threads(const arg *a) { (void)a; return PyLong_FromLong(cr_num_threads()); }
 PyObject *api_set_num_threads(const arg *a) {
-    if (cr_set_num_threads(axis(a[0].i)) != CR_OK) return raise_error();
+    return done(cr_set_num_threads(axis(a[0].i)));
+}
+
+PyObject *api_set_default_device(const arg *a) { return done(cr_set_default_device(a[0].dev)); }
+PyObject *api_get_default_device(const arg *a) { (void)a; return device_object(cr_default_device()); }
+PyObject *api_synchronize(const arg *a) {
+    cr_status status;
+    WITHOUT_GIL(status = cr_synchronize(a[0].dev));
+    return done(status);
+}
+PyObject *api_memory_stats(const arg *a) {
+    cr_memory m = cr_memory_stats(a[0].dev);
+    return int_tuple(3, (int64_t[]){m.current, m.peak, m.cached});
+}
+PyObject *api_empty_cache(const arg *a) {
+    cr_empty_cache(a[0].dev);
     Py_RETURN_NONE;
+}
+PyObject *api__devices(const arg *a) {
+    (void)a;
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && cr_device_at(i); i++) {
+        PyObject *name = PyUnicode_FromString(cr_device_name(cr_device_at(i)));
+        if (!name || PyList_Append(list, name) < 0) Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    return list;
 }
