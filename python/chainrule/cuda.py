@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import _core
-from ._core import Device, DeviceLike
+from ._core import Device
+
+if TYPE_CHECKING:
+    from ._core import DeviceLike
 
 __all__ = ["device_count", "empty_cache", "is_available", "max_memory_allocated", "memory_allocated", "synchronize"]
 
