@@ -338,6 +338,7 @@ cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor 
 cr_tensor *cr_requires_grad_(cr_tensor *t, bool on);       /* a leaf that collects a gradient; returns t (borrowed) */
 bool       cr_requires_grad(const cr_tensor *t);
 bool       cr_is_leaf(const cr_tensor *t);
+const char *cr_op_name(const cr_tensor *t);                /* of the op that made it, borrowed from t; "": a leaf, or outside any graph */
 cr_tensor *cr_grad(const cr_tensor *t);                    /* borrowed; CR_NONE before the first backward */
 cr_status  cr_set_grad(cr_tensor *t, const cr_tensor *g);  /* g may be CR_NONE: the gradient is freed */
 cr_status  cr_retain_grad(cr_tensor *t);                   /* a non-leaf keeps its gradient too */
@@ -353,6 +354,8 @@ typedef cr_tensor *(*cr_hook)(const cr_tensor *grad, void *ctx);        /* a new
 int64_t    cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *ctx));   /* id >= 1, or 0; done (or NULL) is called once: when the hook is removed, or what carries it is freed */
 cr_status  cr_remove_hook(cr_tensor *t, int64_t id);                    /* also from inside a hook */
 bool       cr_set_anomaly(bool on);                        /* for this thread: name the first op that makes NaN or Inf; returns the old setting */
+typedef const char *(*cr_locate)(void *ctx);                /* where the calling thread is in the user's program, "train.py:12"; NULL or "": unknown; copied at once */
+void       cr_set_place(cr_locate place, void *ctx);        /* process-wide, NULL: off: asked for each op in anomaly mode, whose messages about gradients then say where the op was made */
 typedef cr_tensor *(*cr_function)(int n, const cr_tensor *const *in, void *ctx);   /* returns a new tensor (owned) */
 cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const *in);    /* f(in) without keeping activations: recomputed in the backward pass; ctx must live until then */
 typedef struct cr_gradcheck_options { double eps, atol, rtol; uint64_t seed; } cr_gradcheck_options;     /* 1e-6, 1e-5, 1e-3 */

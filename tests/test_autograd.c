@@ -269,6 +269,34 @@ TEST(anomaly_names_the_first_op) {
     }
 }
 
+static const char *line_of(void *ctx) { return *(const char **)ctx; }
+
+TEST(anomaly_says_where_the_op_was_made) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        char text[32] = "train.py:12";
+        const char *line = text;
+        cr_tensor *x = leaf3(4, 0, 9, d);
+        const bool before = cr_set_anomaly(true);
+        cr_set_place(line_of, &line);
+        cr_tensor *y = cr_sqrt(x);
+        strcpy(text, "train.py:99");                 /* copied when the op was made */
+        cr_tensor *z = cr_mul_scalar(y, 2);
+        FAILS(CR_RUNTIME, "[sqrt_bwd] anomaly", cr_backward(total(z), CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        FAILS(CR_RUNTIME, "in the gradient of sqrt, made at train.py:12", cr_backward(total(z), CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        cr_tensor *inf = cr_full(CR_LIST(3), INFINITY, CR_F64, d);
+        FAILS(CR_RUNTIME, "in the gradient of mul, made at train.py:99", cr_backward(cr_mul_scalar(x, 2), inf, NULL));
+        line = NULL;                                 /* unknown */
+        cr_error_clear();
+        CHECK(cr_backward(total(cr_sqrt(x)), CR_NONE, NULL) == CR_RUNTIME && !strstr(cr_error(), "made at"), "message: %s", cr_error());
+        cr_error_clear();
+        FAILS(CR_RUNTIME, "forward made", cr_log(x));
+        cr_set_place(NULL, NULL);
+        cr_set_anomaly(before);
+        cr_scope_end();
+    }
+}
+
 static cr_tensor *block(int n, const cr_tensor *const *in, void *ctx) {
     (void)n;
     cr_generator *g = ctx;
@@ -498,6 +526,21 @@ TEST(functions_that_return_their_input) {
         cr_set_anomaly(anomaly);
         cr_scope_end();
         CHECK(k.ended == LONG + 2, "ended %d times", k.ended);        /* and the two from before */
+    }
+}
+
+TEST(names_of_ops) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, 2, 3, d), *y = cr_exp(x), *r[2];
+        calls k = {0};
+        OK(pair(x, vec3(1, 2, 3, d), &k, r));
+        CHECK(!strcmp(cr_op_name(x), "") && !strcmp(cr_op_name(cr_detach(y)), ""), "a leaf is the result of '%s'", cr_op_name(x));
+        CHECK(!strcmp(cr_op_name(y), "exp"), "exp is called '%s'", cr_op_name(y));
+        CHECK(!strcmp(cr_op_name(cr_sum(y, CR_ALL, false)), "sum"), "sum is called '%s'", cr_op_name(cr_sum(y, CR_ALL, false)));
+        CHECK(!strcmp(cr_op_name(r[1]), "test_pair"), "a function is called '%s'", cr_op_name(r[1]));
+        FAILS(CR_BAD_VALUE, "NULL", cr_op_name(NULL));
+        cr_scope_end();
     }
 }
 

@@ -13,11 +13,14 @@ typedef struct walk {
     capture *captures; int n_captures;              /* cr_gradients: where to stop and hand out; NULL: leaves collect */
     uint64_t mark;                                  /* != 0: nodes marked mark | 1 lead to a capture, mark alone do not */
     bool counted;                                   /* leaves' uses are: a leaf is visited when the last of them has been followed */
+    const cr_node *at;                              /* whose gradient is being computed */
     struct walk *outer;
 } walk;
 
 static _Thread_local walk *current;
 static _Atomic uint64_t next_mark = 2;
+
+const cr_node *cr_walk_node(void) { return current ? current->at : NULL; }
 
 /* ---- the heap */
 static cr_status heap_push(walk *w, cr_node *n) {
@@ -184,6 +187,7 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
     if (!(c.out = open(n, &n->out, graph ? n : NULL, -1))) return cr_error_status();
     for (int k = 0; k < n->op->n_aux; k++)
         if (!(c.aux[k] = cr_kept_open(n, &n->aux[k], NULL, -1))) return cr_error_status();
+    w->at = n;
     n->op->grad(&c, g, dx);
     cr_status cut = cr_finished(cr_call_name(&c), CR_OK);
     if (cut != CR_OK) return cut;

@@ -41,6 +41,7 @@ struct cr_node {
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
     cr_kept out, *in, *aux;                         /* in: n entries, aux: op->n_aux */
     void *params;
+    char *place;                                    /* where it was made, inside this memory; NULL outside anomaly mode */
 };
 
 cr_node *cr_leaf_node(cr_tensor *t);                /* the node of a tensor that requires a gradient; made on first use for a leaf */
@@ -63,6 +64,7 @@ void cr_function_forget(const cr_node *n);         /* of a walk that failed: cot
 /* Called by the op of activation checkpointing during a walk: y's graph takes over the cotangent. */
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
 
+const cr_node *cr_walk_node(void);                  /* whose gradient this thread computes; NULL: no walk */
 cr_status cr_check_finite(const char *op, const char *where, const cr_call *c, const cr_tensor *t);      /* anomaly mode */
 
 #endif

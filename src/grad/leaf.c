@@ -31,6 +31,12 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
 
 bool cr_requires_grad(const cr_tensor *t) { return check("requires_grad", t) == CR_OK && (t->flags & CR_FLAG_REQUIRES_GRAD); }
 
+const char *cr_op_name(const cr_tensor *t) {
+    if (check("op_name", t) != CR_OK) return NULL;
+    cr_call c = {.op = t->node ? t->node->op : NULL, .params = t->node ? t->node->params : NULL};
+    return c.op ? cr_call_name(&c) : "";
+}
+
 cr_tensor *cr_grad(const cr_tensor *t) {
     if (check("grad", t) != CR_OK) return NULL;
     return t->grad ? t->grad : (cr_tensor *)(uintptr_t)CR_NONE;

@@ -16,6 +16,21 @@ bool cr_set_anomaly(bool on) { bool old = anomaly; anomaly = on; return old; }
 bool cr_auto_transfer(bool on) { bool old = auto_transfer; auto_transfer = on; return old; }
 void cr_set_recorder(const cr_recorder *r) { recorder = r; }
 
+static _Atomic(cr_locate) place;
+static _Atomic(void *) place_ctx;
+
+void cr_set_place(cr_locate fn, void *ctx) {
+    place = NULL;
+    place_ctx = ctx;
+    place = fn;
+}
+
+const char *cr_place_now(void) {
+    cr_locate fn = place;
+    const char *text = fn ? fn(place_ctx) : NULL;
+    return text ? text : "";
+}
+
 const char *cr_call_name(const cr_call *c) {
     return c->op->name_of ? c->op->name_of(c->params) : c->op->name;
 }

@@ -93,6 +93,7 @@ typedef struct cr_recorder {
 } cr_recorder;
 void cr_set_recorder(const cr_recorder *r);
 bool cr_anomaly_enabled(void);
+const char *cr_place_now(void);                     /* never NULL */
 cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev);           /* uninitialised storage of m's size; honours dense strides */
 
 #endif
