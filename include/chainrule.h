@@ -40,6 +40,7 @@ extern "C" {
 
 typedef struct cr_tensor cr_tensor;
 typedef struct cr_device cr_device;
+typedef struct cr_value cr_value;
 typedef struct cr_program cr_program;
 typedef struct cr_generator cr_generator;
 typedef struct cr_params cr_params;
@@ -395,6 +396,38 @@ typedef struct cr_custom_op {
 } cr_custom_op;
 cr_status  cr_custom_register(const cr_custom_op *op);     /* copied; the name must be new */
 cr_tensor *cr_custom_apply(const char *name, int n, const cr_tensor *const *in, const void *params);
+
+/* ---- Values: single numbers with gradients, after micrograd ------------------------------------------------ */
+/* f64, computed on the host whatever the device, for one kernel launch costs a thousand multiplications.  A result is a reference to give back,
+   for Values know no scopes; NULL in gives NULL out.  A Value belongs to the thread that made it and is an error in any other. */
+cr_status   cr_value_serial(void);                                            /* before the first Value: they belong to no thread, and the caller lets one at a time touch them */
+cr_value   *cr_value_new(double data, const cr_device *dev);                  /* a leaf; dev is kept by what is computed from it */
+cr_value   *cr_value_retain(cr_value *v);                                     /* one more reference; returns v */
+void        cr_value_release(cr_value *v);                                    /* NULL is fine */
+cr_value   *cr_value_add(cr_value *a, cr_value *b);                           /* a + b; two devices are an error, here and below */
+cr_value   *cr_value_sub(cr_value *a, cr_value *b);                           /* a - b */
+cr_value   *cr_value_mul(cr_value *a, cr_value *b);                           /* a b */
+cr_value   *cr_value_div(cr_value *a, cr_value *b);                           /* a / b */
+cr_value   *cr_value_pow(cr_value *a, cr_value *b);                           /* a^b, as C's pow */
+cr_value   *cr_value_pow_scalar(cr_value *a, double n);                       /* a^n: one node, no gradient for n */
+cr_value   *cr_value_neg(cr_value *a);                                        /* -a */
+cr_value   *cr_value_relu(cr_value *a);                                       /* max(a, 0); gradient 0 at 0 */
+cr_value   *cr_value_tanh(cr_value *a);
+cr_value   *cr_value_exp(cr_value *a);
+cr_value   *cr_value_log(cr_value *a);                                        /* natural */
+cr_value   *cr_value_sigmoid(cr_value *a);                                    /* 1 / (1 + e^-a) */
+cr_value   *cr_value_to(cr_value *a, const cr_device *dev);                   /* a itself where it is there; else recorded */
+cr_value   *cr_value_neuron(int64_t n, cr_value *const *w, cr_value *const *x, cr_value *b, bool relu);   /* b + sum w[i] x[i], then relu: the nodes of the operators in one call */
+cr_status   cr_value_backward(cr_value *v);                                   /* from v with 1: results' gradients are set, leaves' are added to */
+double      cr_value_data(const cr_value *v);
+double      cr_value_grad(const cr_value *v);
+void        cr_value_set_data(cr_value *v, double data);
+void        cr_value_set_grad(cr_value *v, double grad);
+const cr_device *cr_value_device(const cr_value *v);
+const char *cr_value_op(const cr_value *v);                                   /* "+", "*", "**", "ReLU", "tanh"...; "": a leaf */
+int         cr_value_inputs(const cr_value *v, cr_value *in[2], double *exponent);       /* how many; fills in, borrowed; exponent (or NULL): cr_value_pow_scalar's n, else NaN */
+const char *cr_value_label(const cr_value *v);                                /* borrowed; NULL: none */
+cr_status   cr_value_set_label(cr_value *v, const char *label);               /* copied; for messages and pictures; NULL: none */
 
 /* ---- parameters and initialisers ------------------------------------------------------------------------- */
 cr_params  *cr_params_new(void);

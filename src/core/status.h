@@ -16,6 +16,8 @@ typedef struct cr_saved_error { cr_status status; char message[512]; } cr_saved_
 void cr_error_take(cr_saved_error *e);
 void cr_error_put(const cr_saved_error *e);
 
+extern _Thread_local bool cr_anomaly;              /* cr_set_anomaly: a NaN or an infinity is a failure of what made it */
+
 /* For long loops outside the thread pool: asks whoever set cr_set_interrupt, at most every 20 ms, and fails when the answer is yes. */
 cr_status cr_check_interrupt(const char *op);
 

@@ -166,7 +166,7 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
     if (!d) return cr_error() ? cr_error_status() : cr_fail(CR_RUNTIME, cr_call_name(c), "the gradient of input %d failed without a message", i);
     char where[48] = "gradient of input 0";
     if (i < 10) where[18] = (char)('0' + i);
-    return cr_anomaly_enabled() && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d) : CR_OK;
+    return cr_anomaly && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d) : CR_OK;
 }
 
 static cr_tensor *open(const cr_node *n, const cr_kept *k, cr_node *as, int input) {

@@ -90,7 +90,7 @@ cr_tensor *cr_custom_apply(const char *name, int n, const cr_tensor *const *in, 
     cr_custom_call call = {.n = n, .in = in, .params = params};
     cr_tensor *y = run(op, &call);
     cr_call c = {.op = &op->op, .params = params, .n = n, .in = in, .out = y};
-    if (y && cr_anomaly_enabled() && cr_check_finite(name, "forward", &c, y) != CR_OK) { cr_release(y); return NULL; }
+    if (y && cr_anomaly && cr_check_finite(name, "forward", &c, y) != CR_OK) { cr_release(y); return NULL; }
     if (!y || !records || !op->op.grad || !cr_dtype_is_float((cr_dtype)y->dtype)) return y;
     c.dev = y->dev;
     cr_node *node = cr_node_new(&c, in, y, 0);

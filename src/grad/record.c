@@ -58,7 +58,7 @@ static cr_node *node_allocate(const cr_op *op, int n, size_t n_dims, int64_t **d
     size_t n_aux = op ? (size_t)op->n_aux : 0, params = op ? op->params_bytes : 0;
     size_t at_edges = rounded(sizeof(cr_node)), at_in = at_edges + rounded(sizeof(cr_node *) * (size_t)n);
     size_t at_params = at_in + rounded(sizeof(cr_kept) * ((size_t)n + n_aux));
-    const char *place = op && cr_anomaly_enabled() ? cr_place_now() : "";
+    const char *place = op && cr_anomaly ? cr_place_now() : "";
     size_t at_dims = at_params + rounded(params), at_place = at_dims + sizeof(int64_t) * n_dims, length = strlen(place);
     size_t total = at_place + (length ? length + 1 : 0);
     char *memory = total <= UINT32_MAX ? cr_small_take(total) : NULL;

@@ -6,13 +6,11 @@
 #include <string.h>
 
 /* ---- what belongs to the thread */
-static _Thread_local bool grad_disabled, anomaly, auto_transfer;
+static _Thread_local bool grad_disabled, auto_transfer;
 static _Atomic(const cr_recorder *) recorder;
 
 bool cr_grad_enabled(void) { return !grad_disabled; }
 bool cr_set_grad_enabled(bool on) { bool old = !grad_disabled; grad_disabled = !on; return old; }
-bool cr_anomaly_enabled(void) { return anomaly; }
-bool cr_set_anomaly(bool on) { bool old = anomaly; anomaly = on; return old; }
 bool cr_auto_transfer(bool on) { bool old = auto_transfer; auto_transfer = on; return old; }
 void cr_set_recorder(const cr_recorder *r) { recorder = r; }
 
@@ -173,7 +171,7 @@ static cr_tensor *run(cr_call *c) {
     cr_status bad = cr_finished(cr_call_name(c), run_kernel(c, &dense, out, aux, aux_meta));
     c->out = out;
     const cr_recorder *r = recorder;
-    if (bad == CR_OK && anomaly && r) bad = r->check(c, out);
+    if (bad == CR_OK && cr_anomaly && r) bad = r->check(c, out);
     if (bad == CR_OK && c->op->grad && cr_dtype_is_float((cr_dtype)out->dtype) && records(c)) bad = r->record(c, dense.list, out);
     for (int k = 0; k < CR_MAX_AUX; k++) cr_release(aux[k]);
     inputs_end(&dense);
@@ -210,7 +208,7 @@ static bool alike(const cr_tensor *t, const cr_tensor *lead) {
 /* The first operand that is not a number, where all go the short way; else NULL. */
 static const cr_tensor *short_way(const cr_program *p, const cr_tensor *const *in) {
     const cr_tensor *lead = NULL;
-    if (anomaly || p->rule == CR_RULE_BITS || p->rule == CR_RULE_WHERE) return NULL;
+    if (cr_anomaly || p->rule == CR_RULE_BITS || p->rule == CR_RULE_WHERE) return NULL;
     for (int i = 0; i < p->n_in && !lead; i++) {
         if (!in[i]) return NULL;
         if (!(in[i]->flags & CR_FLAG_WEAK)) lead = in[i];
@@ -404,7 +402,7 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
         x->rewrites = atomic_load(&x->storage->rewrites);
     }
     atomic_fetch_add(&x->storage->version, 1);
-    if (bad == CR_OK && anomaly && r) bad = r->check(c, x);
+    if (bad == CR_OK && cr_anomaly && r) bad = r->check(c, x);
     return bad;
 }
 

@@ -92,7 +92,6 @@ typedef struct cr_recorder {
     cr_status (*check)(const cr_call *c, const cr_tensor *out);           /* anomaly mode */
 } cr_recorder;
 void cr_set_recorder(const cr_recorder *r);
-bool cr_anomaly_enabled(void);
 const char *cr_place_now(void);                     /* never NULL */
 cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev);           /* uninitialised storage of m's size; honours dense strides */
 
