@@ -10,3 +10,6 @@ from .autograd import enable_grad as enable_grad
 from .autograd import inference_mode as inference_mode
 from .autograd import no_grad as no_grad
 from .autograd import set_grad_enabled as set_grad_enabled
+from .micro import MLP as MLP
+from .micro import Layer as Layer
+from .micro import Neuron as Neuron

@@ -95,6 +95,7 @@ int        set_item(PyObject *self, PyObject *key, PyObject *value);
 bool       make_types(PyObject *module);            /* types.c: Size, dtype, Device, Generator and their constants */
 bool       make_tensor_type(PyObject *module);      /* tensor.c */
 bool       make_autograd_types(PyObject *module);   /* autograd.c */
+bool       make_value_type(PyObject *module);       /* value.c */
 PyObject  *python_function(const char *module, const char *name);                            /* chainrule.<module>.<name>, imported when first used; borrowed */
 
 /* Runs long work without the GIL. */

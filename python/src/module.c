@@ -70,7 +70,7 @@ PyMODINIT_FUNC PyInit__core(void) {
     PyObject *module = PyModule_Create(&definition);
     cr_set_interrupt(signals_raise, NULL);
     cr_set_place(place, NULL);
-    if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0) return module;
+    if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) && make_value_type(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0) return module;
     Py_XDECREF(module);
     return NULL;
 }
