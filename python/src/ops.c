@@ -540,10 +540,7 @@ cr_tensor *api_stack(const arg *a) { return cr_stack(a[0].list.n, a[0].list.v, a
 cr_tensor *api_where(const arg *a) { return cr_where(a[0].t, a[1].t, a[2].t); }
 
 /* ---- autograd and settings ------------------------------------------------------------------------------------------------------------ */
-PyObject *api_requires_grad_(const arg *a) {
-    if (!cr_requires_grad_(a[0].t, a[1].b)) return raise_error();
-    Py_RETURN_NONE;
-}
+cr_tensor *api_requires_grad_(const arg *a) { return cr_requires_grad_(a[0].t, a[1].b); }
 
 PyObject *api_retain_grad(const arg *a) {
     if (cr_retain_grad(a[0].t) != CR_OK) return raise_error();
