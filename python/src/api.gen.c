@@ -474,7 +474,7 @@ CALL(method_select, select_entry, s)
 static const param slice_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}, {"start", INT, OPTIONAL, NULL, 0}, {"end", INT, OPTIONAL, NULL, 0}, {"step", INT, 0, "", 1.0}};
 static const entry slice_entry = {.name = "slice", .compute = api_slice, .params = slice_entry_params, .count = 5};
 CALL(method_slice, slice_entry, s)
-static const param split_entry_params[] = {{"tensor", TENSOR, 0, NULL, 0}, {"split_size_or_sections", SIZE, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
+static const param split_entry_params[] = {{"tensor", TENSOR, 0, NULL, 0}, {"split_size_or_sections", OBJECT, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
 static const entry split_entry = {.name = "split", .run = api_split, .params = split_entry_params, .count = 3};
 CALL(function_split, split_entry, NULL)
 CALL(method_split, split_entry, s)
@@ -1649,32 +1649,38 @@ PyMethodDef api_functions[] = {
         "mul(input, other)\n"
         "--\n"
         "\n"
-        "a * b.  Shapes broadcast, dtypes promote."},
+        "a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide", AS(function_floor_divide), FAST,
         "floor_divide(input, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder", AS(function_remainder), FAST,
         "remainder(input, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod", AS(function_fmod), FAST,
         "fmod(input, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum", AS(function_maximum), FAST,
         "maximum(input, other)\n"
         "--\n"
         "\n"
-        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum", AS(function_minimum), FAST,
         "minimum(input, other)\n"
         "--\n"
         "\n"
-        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(function_neg), FAST,
         "neg(input)\n"
         "--\n"
@@ -1714,17 +1720,20 @@ PyMethodDef api_functions[] = {
         "lerp(input, end, weight)\n"
         "--\n"
         "\n"
-        "a + w (b - a).  Shapes broadcast, dtypes promote."},
+        "a + w (b - a).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul", AS(function_addcmul), FAST,
         "addcmul(input, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a b.  Shapes broadcast, dtypes promote."},
+        "x + value a b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv", AS(function_addcdiv), FAST,
         "addcdiv(input, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a / b.  Shapes broadcast, dtypes promote."},
+        "x + value a / b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"exp", AS(function_exp), FAST,
         "exp(input)\n"
         "--\n"
@@ -1794,7 +1803,8 @@ PyMethodDef api_functions[] = {
         "atan2(input, other)\n"
         "--\n"
         "\n"
-        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"sinh", AS(function_sinh), FAST,
         "sinh(input)\n"
         "--\n"
@@ -1954,47 +1964,56 @@ PyMethodDef api_functions[] = {
         "eq(input, other)\n"
         "--\n"
         "\n"
-        "a == b.  Shapes broadcast, dtypes promote."},
+        "a == b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ne", AS(function_ne), FAST,
         "ne(input, other)\n"
         "--\n"
         "\n"
-        "a != b.  Shapes broadcast, dtypes promote."},
+        "a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lt", AS(function_lt), FAST,
         "lt(input, other)\n"
         "--\n"
         "\n"
-        "a < b.  Shapes broadcast, dtypes promote."},
+        "a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"le", AS(function_le), FAST,
         "le(input, other)\n"
         "--\n"
         "\n"
-        "a <= b.  Shapes broadcast, dtypes promote."},
+        "a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"gt", AS(function_gt), FAST,
         "gt(input, other)\n"
         "--\n"
         "\n"
-        "a > b.  Shapes broadcast, dtypes promote."},
+        "a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ge", AS(function_ge), FAST,
         "ge(input, other)\n"
         "--\n"
         "\n"
-        "a >= b.  Shapes broadcast, dtypes promote."},
+        "a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_and", AS(function_logical_and), FAST,
         "logical_and(input, other)\n"
         "--\n"
         "\n"
-        "a and b, true where not 0.  Shapes broadcast, dtypes promote."},
+        "a and b, true where not 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_or", AS(function_logical_or), FAST,
         "logical_or(input, other)\n"
         "--\n"
         "\n"
-        "a or b.  Shapes broadcast, dtypes promote."},
+        "a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_xor", AS(function_logical_xor), FAST,
         "logical_xor(input, other)\n"
         "--\n"
         "\n"
-        "either a or b.  Shapes broadcast, dtypes promote."},
+        "either a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_not", AS(function_logical_not), FAST,
         "logical_not(input)\n"
         "--\n"
@@ -2004,17 +2023,20 @@ PyMethodDef api_functions[] = {
         "bitwise_and(input, other)\n"
         "--\n"
         "\n"
-        "a & b.  Shapes broadcast, dtypes promote."},
+        "a & b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or", AS(function_bitwise_or), FAST,
         "bitwise_or(input, other)\n"
         "--\n"
         "\n"
-        "a | b.  Shapes broadcast, dtypes promote."},
+        "a | b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor", AS(function_bitwise_xor), FAST,
         "bitwise_xor(input, other)\n"
         "--\n"
         "\n"
-        "a ^ b.  Shapes broadcast, dtypes promote."},
+        "a ^ b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_not", AS(function_bitwise_not), FAST,
         "bitwise_not(input)\n"
         "--\n"
@@ -2024,12 +2046,14 @@ PyMethodDef api_functions[] = {
         "bitwise_left_shift(input, other)\n"
         "--\n"
         "\n"
-        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote."},
+        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift", AS(function_bitwise_right_shift), FAST,
         "bitwise_right_shift(input, other)\n"
         "--\n"
         "\n"
-        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote."},
+        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"absolute", AS(function_abs), FAST,
         "absolute(input)\n"
         "--\n"
@@ -2044,7 +2068,8 @@ PyMethodDef api_functions[] = {
         "multiply(input, other)\n"
         "--\n"
         "\n"
-        "The same as mul.  a * b.  Shapes broadcast, dtypes promote."},
+        "The same as mul.  a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"subtract", AS(function_sub), FAST,
         "subtract(input, other, *, alpha=1)\n"
         "--\n"
@@ -2064,27 +2089,32 @@ PyMethodDef api_functions[] = {
         "greater(input, other)\n"
         "--\n"
         "\n"
-        "The same as gt.  a > b.  Shapes broadcast, dtypes promote."},
+        "The same as gt.  a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"greater_equal", AS(function_ge), FAST,
         "greater_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote."},
+        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less", AS(function_lt), FAST,
         "less(input, other)\n"
         "--\n"
         "\n"
-        "The same as lt.  a < b.  Shapes broadcast, dtypes promote."},
+        "The same as lt.  a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less_equal", AS(function_le), FAST,
         "less_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as le.  a <= b.  Shapes broadcast, dtypes promote."},
+        "The same as le.  a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"not_equal", AS(function_ne), FAST,
         "not_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as ne.  a != b.  Shapes broadcast, dtypes promote."},
+        "The same as ne.  a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fix", AS(function_trunc), FAST,
         "fix(input)\n"
         "--\n"
@@ -2151,7 +2181,8 @@ PyMethodDef api_functions[] = {
         "arctan2(input, other)\n"
         "--\n"
         "\n"
-        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"arctanh", AS(function_atanh), FAST,
         "arctanh(input)\n"
         "--\n"
@@ -2634,62 +2665,74 @@ PyMethodDef api_methods[] = {
         "mul($self, /, other)\n"
         "--\n"
         "\n"
-        "a * b.  Shapes broadcast, dtypes promote."},
+        "a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"mul_", AS(method_mul_), FAST,
         "mul_($self, /, other)\n"
         "--\n"
         "\n"
-        "mul, written into input: its shape and dtype stay."},
+        "mul, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide", AS(method_floor_divide), FAST,
         "floor_divide($self, /, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide_", AS(method_floor_divide_), FAST,
         "floor_divide_($self, /, other)\n"
         "--\n"
         "\n"
-        "floor_divide, written into input: its shape and dtype stay."},
+        "floor_divide, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder", AS(method_remainder), FAST,
         "remainder($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder_", AS(method_remainder_), FAST,
         "remainder_($self, /, other)\n"
         "--\n"
         "\n"
-        "remainder, written into input: its shape and dtype stay."},
+        "remainder, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod", AS(method_fmod), FAST,
         "fmod($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod_", AS(method_fmod_), FAST,
         "fmod_($self, /, other)\n"
         "--\n"
         "\n"
-        "fmod, written into input: its shape and dtype stay."},
+        "fmod, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum", AS(method_maximum), FAST,
         "maximum($self, /, other)\n"
         "--\n"
         "\n"
-        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum_", AS(method_maximum_), FAST,
         "maximum_($self, /, other)\n"
         "--\n"
         "\n"
-        "maximum, written into input: its shape and dtype stay."},
+        "maximum, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum", AS(method_minimum), FAST,
         "minimum($self, /, other)\n"
         "--\n"
         "\n"
-        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum_", AS(method_minimum_), FAST,
         "minimum_($self, /, other)\n"
         "--\n"
         "\n"
-        "minimum, written into input: its shape and dtype stay."},
+        "minimum, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(method_neg), FAST,
         "neg($self, /)\n"
         "--\n"
@@ -2764,32 +2807,38 @@ PyMethodDef api_methods[] = {
         "lerp($self, /, end, weight)\n"
         "--\n"
         "\n"
-        "a + w (b - a).  Shapes broadcast, dtypes promote."},
+        "a + w (b - a).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lerp_", AS(method_lerp_), FAST,
         "lerp_($self, /, end, weight)\n"
         "--\n"
         "\n"
-        "lerp, written into input: its shape and dtype stay."},
+        "lerp, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul", AS(method_addcmul), FAST,
         "addcmul($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a b.  Shapes broadcast, dtypes promote."},
+        "x + value a b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul_", AS(method_addcmul_), FAST,
         "addcmul_($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "addcmul, written into input: its shape and dtype stay."},
+        "addcmul, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv", AS(method_addcdiv), FAST,
         "addcdiv($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a / b.  Shapes broadcast, dtypes promote."},
+        "x + value a / b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv_", AS(method_addcdiv_), FAST,
         "addcdiv_($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "addcdiv, written into input: its shape and dtype stay."},
+        "addcdiv, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"exp", AS(method_exp), FAST,
         "exp($self, /)\n"
         "--\n"
@@ -2924,12 +2973,14 @@ PyMethodDef api_methods[] = {
         "atan2($self, /, other)\n"
         "--\n"
         "\n"
-        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"atan2_", AS(method_atan2_), FAST,
         "atan2_($self, /, other)\n"
         "--\n"
         "\n"
-        "atan2, written into input: its shape and dtype stay."},
+        "atan2, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"sinh", AS(method_sinh), FAST,
         "sinh($self, /)\n"
         "--\n"
@@ -3229,47 +3280,56 @@ PyMethodDef api_methods[] = {
         "eq($self, /, other)\n"
         "--\n"
         "\n"
-        "a == b.  Shapes broadcast, dtypes promote."},
+        "a == b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ne", AS(method_ne), FAST,
         "ne($self, /, other)\n"
         "--\n"
         "\n"
-        "a != b.  Shapes broadcast, dtypes promote."},
+        "a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lt", AS(method_lt), FAST,
         "lt($self, /, other)\n"
         "--\n"
         "\n"
-        "a < b.  Shapes broadcast, dtypes promote."},
+        "a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"le", AS(method_le), FAST,
         "le($self, /, other)\n"
         "--\n"
         "\n"
-        "a <= b.  Shapes broadcast, dtypes promote."},
+        "a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"gt", AS(method_gt), FAST,
         "gt($self, /, other)\n"
         "--\n"
         "\n"
-        "a > b.  Shapes broadcast, dtypes promote."},
+        "a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ge", AS(method_ge), FAST,
         "ge($self, /, other)\n"
         "--\n"
         "\n"
-        "a >= b.  Shapes broadcast, dtypes promote."},
+        "a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_and", AS(method_logical_and), FAST,
         "logical_and($self, /, other)\n"
         "--\n"
         "\n"
-        "a and b, true where not 0.  Shapes broadcast, dtypes promote."},
+        "a and b, true where not 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_or", AS(method_logical_or), FAST,
         "logical_or($self, /, other)\n"
         "--\n"
         "\n"
-        "a or b.  Shapes broadcast, dtypes promote."},
+        "a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_xor", AS(method_logical_xor), FAST,
         "logical_xor($self, /, other)\n"
         "--\n"
         "\n"
-        "either a or b.  Shapes broadcast, dtypes promote."},
+        "either a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_not", AS(method_logical_not), FAST,
         "logical_not($self, /)\n"
         "--\n"
@@ -3279,32 +3339,38 @@ PyMethodDef api_methods[] = {
         "bitwise_and($self, /, other)\n"
         "--\n"
         "\n"
-        "a & b.  Shapes broadcast, dtypes promote."},
+        "a & b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_and_", AS(method_bitwise_and_), FAST,
         "bitwise_and_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_and, written into input: its shape and dtype stay."},
+        "bitwise_and, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or", AS(method_bitwise_or), FAST,
         "bitwise_or($self, /, other)\n"
         "--\n"
         "\n"
-        "a | b.  Shapes broadcast, dtypes promote."},
+        "a | b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or_", AS(method_bitwise_or_), FAST,
         "bitwise_or_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_or, written into input: its shape and dtype stay."},
+        "bitwise_or, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor", AS(method_bitwise_xor), FAST,
         "bitwise_xor($self, /, other)\n"
         "--\n"
         "\n"
-        "a ^ b.  Shapes broadcast, dtypes promote."},
+        "a ^ b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor_", AS(method_bitwise_xor_), FAST,
         "bitwise_xor_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_xor, written into input: its shape and dtype stay."},
+        "bitwise_xor, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_not", AS(method_bitwise_not), FAST,
         "bitwise_not($self, /)\n"
         "--\n"
@@ -3319,22 +3385,26 @@ PyMethodDef api_methods[] = {
         "bitwise_left_shift($self, /, other)\n"
         "--\n"
         "\n"
-        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote."},
+        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_left_shift_", AS(method_bitwise_left_shift_), FAST,
         "bitwise_left_shift_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_left_shift, written into input: its shape and dtype stay."},
+        "bitwise_left_shift, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift", AS(method_bitwise_right_shift), FAST,
         "bitwise_right_shift($self, /, other)\n"
         "--\n"
         "\n"
-        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote."},
+        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift_", AS(method_bitwise_right_shift_), FAST,
         "bitwise_right_shift_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_right_shift, written into input: its shape and dtype stay."},
+        "bitwise_right_shift, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"absolute", AS(method_abs), FAST,
         "absolute($self, /)\n"
         "--\n"
@@ -3349,7 +3419,8 @@ PyMethodDef api_methods[] = {
         "multiply($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as mul.  a * b.  Shapes broadcast, dtypes promote."},
+        "The same as mul.  a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"subtract", AS(method_sub), FAST,
         "subtract($self, /, other, *, alpha=1)\n"
         "--\n"
@@ -3369,27 +3440,32 @@ PyMethodDef api_methods[] = {
         "greater($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as gt.  a > b.  Shapes broadcast, dtypes promote."},
+        "The same as gt.  a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"greater_equal", AS(method_ge), FAST,
         "greater_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote."},
+        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less", AS(method_lt), FAST,
         "less($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as lt.  a < b.  Shapes broadcast, dtypes promote."},
+        "The same as lt.  a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less_equal", AS(method_le), FAST,
         "less_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as le.  a <= b.  Shapes broadcast, dtypes promote."},
+        "The same as le.  a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"not_equal", AS(method_ne), FAST,
         "not_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as ne.  a != b.  Shapes broadcast, dtypes promote."},
+        "The same as ne.  a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fix", AS(method_trunc), FAST,
         "fix($self, /)\n"
         "--\n"
@@ -3446,7 +3522,8 @@ PyMethodDef api_methods[] = {
         "arctan2($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"arctanh", AS(method_atanh), FAST,
         "arctanh($self, /)\n"
         "--\n"
