@@ -47,17 +47,28 @@ def set_printoptions(
     options.sci_mode = sci_mode
 
 
-def number_format(values: list[float]) -> Callable[[Any], str]:
-    """One width and one notation for all floats of a tensor: whole numbers as ``2.``, others with a fixed number of digits, or scientific
-    where the finite values that are not 0 span more than three decimal orders, or are very large or very small."""
+class Format:
+    """One notation and one width for all elements of a tensor."""
+
+    def __init__(self, plain: Callable[[Any], str], values: list[Any]) -> None:
+        self.plain = plain
+        self.width = max((len(plain(v)) for v in values), default=1)
+
+    def __call__(self, value: Any) -> str:
+        return self.plain(value).rjust(self.width)
+
+
+def float_format(values: list[float]) -> Format:
+    """Whole numbers as ``2.``, others with a fixed number of digits, or scientific where the finite values that are not 0 span more than
+    three decimal orders, or are very large or very small.  Those values alone also set the width."""
     finite = [v for v in values if v and math.isfinite(v)]
     whole = all(v == math.floor(v) for v in finite)
     scientific = False
     if finite:
         smallest, largest = min(map(abs, finite)), max(map(abs, finite))
         scientific = largest / smallest > 1000 or largest > 1e8 or (not whole and smallest < 1e-4)
-    if options.sci_mode is not None:
-        scientific = options.sci_mode
+        if options.sci_mode is not None:
+            scientific = options.sci_mode
 
     def plain(v: float) -> str:
         if scientific:
@@ -66,12 +77,7 @@ def number_format(values: list[float]) -> Callable[[Any], str]:
             return f"{v:.0f}." if math.isfinite(v) else f"{v:.0f}"
         return f"{v:.{options.precision}f}"
 
-    return aligned(plain, finite)
-
-
-def aligned(plain: Callable[[Any], str], values: list[Any]) -> Callable[[Any], str]:
-    width = max((len(plain(v)) for v in values), default=1)
-    return lambda v: plain(v).rjust(width)
+    return Format(plain, finite)
 
 
 def shown(x: _core.Tensor, short: bool) -> Any:
@@ -99,20 +105,19 @@ def with_dots(items: list[str], full: int, dots: str) -> list[str]:
     return items if len(items) == full else [*items[:middle], dots, *items[middle:]]
 
 
-def row(texts: list[str], size: int, indent: int) -> str:
+def row(values: list[Any], size: int, text: Format, indent: int) -> str:
     """One vector, as many elements in a line as fit."""
-    width = len(texts[0]) + 2 if texts else 2  # with the comma and the space
-    per_line = max(1, (options.linewidth - indent) // width)
-    texts = with_dots(texts, size, " ...")
+    per_line = max(1, (options.linewidth - indent) // (text.width + 2))  # with the comma and the space
+    texts = with_dots([text(v) for v in values], size, " ...")
     lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
-def body(nested: Any, shape: tuple[int, ...], text: Callable[[Any], str], indent: int) -> str:
+def body(nested: Any, shape: tuple[int, ...], text: Format, indent: int) -> str:
     if not shape:
         return text(nested)
     if len(shape) == 1:
-        return row([text(v) for v in nested], shape[0], indent)
+        return row(nested, shape[0], text, indent)
     parts = with_dots([body(x, shape[1:], text, indent + 1) for x in nested], shape[0], "...")
     return "[" + ("," + "\n" * (len(shape) - 1) + " " * (indent + 1)).join(parts) + "]"
 
@@ -148,4 +153,4 @@ def tensor_repr(x: _core.Tensor) -> str:
 def elements(x: _core.Tensor, indent: int) -> str:
     nested = shown(x, x.numel() > options.threshold)
     values = list(leaves(nested))
-    return body(nested, tuple(x.shape), number_format(values) if x.is_floating_point() else aligned(str, values), indent)
+    return body(nested, tuple(x.shape), float_format(values) if x.is_floating_point() else Format(str, values), indent)
