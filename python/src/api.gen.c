@@ -54,20 +54,17 @@ PyObject *api_to(const arg *a);
 PyObject *api_cpu(const arg *a);
 PyObject *api_cuda(const arg *a);
 PyObject *api_gpu(const arg *a);
-cr_tensor *api_float(const arg *a);
-cr_tensor *api_double(const arg *a);
-cr_tensor *api_half(const arg *a);
-cr_tensor *api_bfloat16(const arg *a);
-cr_tensor *api_int(const arg *a);
-cr_tensor *api_long(const arg *a);
-cr_tensor *api_short(const arg *a);
-cr_tensor *api_bool(const arg *a);
+PyObject *api_float(const arg *a);
+PyObject *api_double(const arg *a);
+PyObject *api_half(const arg *a);
+PyObject *api_bfloat16(const arg *a);
+PyObject *api_int(const arg *a);
+PyObject *api_long(const arg *a);
+PyObject *api_short(const arg *a);
+PyObject *api_bool(const arg *a);
 cr_tensor *api_contiguous(const arg *a);
 cr_tensor *api_clone(const arg *a);
 cr_tensor *api_detach(const arg *a);
-PyObject *api_requires_grad_(const arg *a);
-PyObject *api_retain_grad(const arg *a);
-PyObject *api_backward(const arg *a);
 cr_tensor *api_reshape(const arg *a);
 cr_tensor *api_view(const arg *a);
 cr_tensor *api_transpose(const arg *a);
@@ -129,10 +126,25 @@ cr_tensor *api_masked_fill(const arg *a);
 cr_tensor *api_cat(const arg *a);
 cr_tensor *api_stack(const arg *a);
 cr_tensor *api_where(const arg *a);
+cr_tensor *api_requires_grad_(const arg *a);
+PyObject *api_detach_(const arg *a);
+PyObject *api_retain_grad(const arg *a);
+PyObject *api_backward(const arg *a);
+PyObject *api_register_hook(const arg *a);
+PyObject *api__gradients(const arg *a);
+PyObject *api__record(const arg *a);
+PyObject *api__gradcheck(const arg *a);
 PyObject *api_is_grad_enabled(const arg *a);
 PyObject *api__set_grad_enabled(const arg *a);
+PyObject *api__set_anomaly(const arg *a);
 PyObject *api_get_num_threads(const arg *a);
 PyObject *api_set_num_threads(const arg *a);
+PyObject *api_set_default_device(const arg *a);
+PyObject *api_get_default_device(const arg *a);
+PyObject *api_synchronize(const arg *a);
+PyObject *api_memory_stats(const arg *a);
+PyObject *api_empty_cache(const arg *a);
+PyObject *api__devices(const arg *a);
 static cr_tensor *api_mul(const arg *a) { return cr_mul(a[0].t, a[1].t); }
 static cr_tensor *api_mul_(const arg *a) { return api_in_place("mul", a, 2, NULL); }
 static cr_tensor *api_floor_divide(const arg *a) { return cr_floor_divide(a[0].t, a[1].t); }
@@ -425,28 +437,28 @@ static const param gpu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"device
 static const entry gpu_entry = {.name = "gpu", .run = api_gpu, .params = gpu_entry_params, .count = 2};
 CALL(method_gpu, gpu_entry, s)
 static const param float_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry float_entry = {.name = "float", .compute = api_float, .params = float_entry_params, .count = 1};
+static const entry float_entry = {.name = "float", .run = api_float, .params = float_entry_params, .count = 1};
 CALL(method_float, float_entry, s)
 static const param double_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry double_entry = {.name = "double", .compute = api_double, .params = double_entry_params, .count = 1};
+static const entry double_entry = {.name = "double", .run = api_double, .params = double_entry_params, .count = 1};
 CALL(method_double, double_entry, s)
 static const param half_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry half_entry = {.name = "half", .compute = api_half, .params = half_entry_params, .count = 1};
+static const entry half_entry = {.name = "half", .run = api_half, .params = half_entry_params, .count = 1};
 CALL(method_half, half_entry, s)
 static const param bfloat16_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry bfloat16_entry = {.name = "bfloat16", .compute = api_bfloat16, .params = bfloat16_entry_params, .count = 1};
+static const entry bfloat16_entry = {.name = "bfloat16", .run = api_bfloat16, .params = bfloat16_entry_params, .count = 1};
 CALL(method_bfloat16, bfloat16_entry, s)
 static const param int_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry int_entry = {.name = "int", .compute = api_int, .params = int_entry_params, .count = 1};
+static const entry int_entry = {.name = "int", .run = api_int, .params = int_entry_params, .count = 1};
 CALL(method_int, int_entry, s)
 static const param long_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry long_entry = {.name = "long", .compute = api_long, .params = long_entry_params, .count = 1};
+static const entry long_entry = {.name = "long", .run = api_long, .params = long_entry_params, .count = 1};
 CALL(method_long, long_entry, s)
 static const param short_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry short_entry = {.name = "short", .compute = api_short, .params = short_entry_params, .count = 1};
+static const entry short_entry = {.name = "short", .run = api_short, .params = short_entry_params, .count = 1};
 CALL(method_short, short_entry, s)
 static const param bool_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry bool_entry = {.name = "bool", .compute = api_bool, .params = bool_entry_params, .count = 1};
+static const entry bool_entry = {.name = "bool", .run = api_bool, .params = bool_entry_params, .count = 1};
 CALL(method_bool, bool_entry, s)
 static const param contiguous_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry contiguous_entry = {.name = "contiguous", .compute = api_contiguous, .params = contiguous_entry_params, .count = 1};
@@ -460,15 +472,6 @@ static const param detach_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry detach_entry = {.name = "detach", .compute = api_detach, .params = detach_entry_params, .count = 1};
 CALL(function_detach, detach_entry, NULL)
 CALL(method_detach, detach_entry, s)
-static const param requires_grad__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"requires_grad", BOOL, 0, "", 1.0}};
-static const entry requires_grad__entry = {.name = "requires_grad_", .run = api_requires_grad_, .params = requires_grad__entry_params, .count = 2};
-CALL(method_requires_grad_, requires_grad__entry, s)
-static const param retain_grad_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry retain_grad_entry = {.name = "retain_grad", .run = api_retain_grad, .params = retain_grad_entry_params, .count = 1};
-CALL(method_retain_grad, retain_grad_entry, s)
-static const param backward_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"gradient", TENSOR, OPTIONAL, NULL, 0}, {"retain_graph", BOOL, OPTIONAL, NULL, 0}, {"create_graph", BOOL, 0, "", 0.0}, {"inputs", TENSORS, OPTIONAL, NULL, 0}};
-static const entry backward_entry = {.name = "backward", .run = api_backward, .params = backward_entry_params, .count = 5};
-CALL(method_backward, backward_entry, s)
 static const param reshape_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"shape", SIZE, 0, NULL, 0}};
 static const entry reshape_entry = {.name = "reshape", .compute = api_reshape, .params = reshape_entry_params, .count = 2};
 CALL(function_reshape, reshape_entry, NULL)
@@ -702,16 +705,59 @@ CALL(function_stack, stack_entry, NULL)
 static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry where_entry = {.name = "where", .compute = api_where, .params = where_entry_params, .count = 3};
 CALL(function_where, where_entry, NULL)
+static const param requires_grad__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"requires_grad", BOOL, 0, "", 1.0}};
+static const entry requires_grad__entry = {.name = "requires_grad_", .compute = api_requires_grad_, .params = requires_grad__entry_params, .count = 2, .inplace = true};
+CALL(method_requires_grad_, requires_grad__entry, s)
+static const param detach__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry detach__entry = {.name = "detach_", .run = api_detach_, .params = detach__entry_params, .count = 1};
+CALL(method_detach_, detach__entry, s)
+static const param retain_grad_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry retain_grad_entry = {.name = "retain_grad", .run = api_retain_grad, .params = retain_grad_entry_params, .count = 1};
+CALL(method_retain_grad, retain_grad_entry, s)
+static const param backward_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"gradient", TENSOR, OPTIONAL, NULL, 0}, {"retain_graph", BOOL, OPTIONAL, NULL, 0}, {"create_graph", BOOL, 0, "", 0.0}, {"inputs", TENSORS, OPTIONAL, NULL, 0}};
+static const entry backward_entry = {.name = "backward", .run = api_backward, .params = backward_entry_params, .count = 5};
+CALL(method_backward, backward_entry, s)
+static const param register_hook_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"hook", OBJECT, 0, NULL, 0}};
+static const entry register_hook_entry = {.name = "register_hook", .run = api_register_hook, .params = register_hook_entry_params, .count = 2};
+CALL(method_register_hook, register_hook_entry, s)
+static const param _gradients_entry_params[] = {{"outputs", TENSORS, 0, NULL, 0}, {"inputs", TENSORS, 0, NULL, 0}, {"grad_outputs", OBJECT, 0, NULL, 0}, {"retain_graph", BOOL, 0, NULL, 0}, {"create_graph", BOOL, 0, NULL, 0}};
+static const entry _gradients_entry = {.name = "_gradients", .run = api__gradients, .params = _gradients_entry_params, .count = 5};
+CALL(function__gradients, _gradients_entry, NULL)
+static const param _record_entry_params[] = {{"name", STR, 0, NULL, 0}, {"inputs", TENSORS, 0, NULL, 0}, {"outputs", TENSORS, 0, NULL, 0}, {"saved", TENSORS, 0, NULL, 0}, {"backward", OBJECT, 0, NULL, 0}};
+static const entry _record_entry = {.name = "_record", .run = api__record, .params = _record_entry_params, .count = 5};
+CALL(function__record, _record_entry, NULL)
+static const param _gradcheck_entry_params[] = {{"function", OBJECT, 0, NULL, 0}, {"inputs", TENSORS, 0, NULL, 0}, {"eps", FLOAT, 0, NULL, 0}, {"atol", FLOAT, 0, NULL, 0}, {"rtol", FLOAT, 0, NULL, 0}, {"second", BOOL, 0, NULL, 0}};
+static const entry _gradcheck_entry = {.name = "_gradcheck", .run = api__gradcheck, .params = _gradcheck_entry_params, .count = 6};
+CALL(function__gradcheck, _gradcheck_entry, NULL)
 static const entry is_grad_enabled_entry = {.name = "is_grad_enabled", .run = api_is_grad_enabled};
 CALL(function_is_grad_enabled, is_grad_enabled_entry, NULL)
 static const param _set_grad_enabled_entry_params[] = {{"mode", BOOL, 0, NULL, 0}};
 static const entry _set_grad_enabled_entry = {.name = "_set_grad_enabled", .run = api__set_grad_enabled, .params = _set_grad_enabled_entry_params, .count = 1};
 CALL(function__set_grad_enabled, _set_grad_enabled_entry, NULL)
+static const param _set_anomaly_entry_params[] = {{"mode", BOOL, 0, NULL, 0}};
+static const entry _set_anomaly_entry = {.name = "_set_anomaly", .run = api__set_anomaly, .params = _set_anomaly_entry_params, .count = 1};
+CALL(function__set_anomaly, _set_anomaly_entry, NULL)
 static const entry get_num_threads_entry = {.name = "get_num_threads", .run = api_get_num_threads};
 CALL(function_get_num_threads, get_num_threads_entry, NULL)
 static const param set_num_threads_entry_params[] = {{"num", INT, 0, NULL, 0}};
 static const entry set_num_threads_entry = {.name = "set_num_threads", .run = api_set_num_threads, .params = set_num_threads_entry_params, .count = 1};
 CALL(function_set_num_threads, set_num_threads_entry, NULL)
+static const param set_default_device_entry_params[] = {{"device", DEVICE, 0, NULL, 0}};
+static const entry set_default_device_entry = {.name = "set_default_device", .run = api_set_default_device, .params = set_default_device_entry_params, .count = 1};
+CALL(function_set_default_device, set_default_device_entry, NULL)
+static const entry get_default_device_entry = {.name = "get_default_device", .run = api_get_default_device};
+CALL(function_get_default_device, get_default_device_entry, NULL)
+static const param synchronize_entry_params[] = {{"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry synchronize_entry = {.name = "synchronize", .run = api_synchronize, .params = synchronize_entry_params, .count = 1};
+CALL(function_synchronize, synchronize_entry, NULL)
+static const param memory_stats_entry_params[] = {{"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry memory_stats_entry = {.name = "memory_stats", .run = api_memory_stats, .params = memory_stats_entry_params, .count = 1};
+CALL(function_memory_stats, memory_stats_entry, NULL)
+static const param empty_cache_entry_params[] = {{"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry empty_cache_entry = {.name = "empty_cache", .run = api_empty_cache, .params = empty_cache_entry_params, .count = 1};
+CALL(function_empty_cache, empty_cache_entry, NULL)
+static const entry _devices_entry = {.name = "_devices", .run = api__devices};
+CALL(function__devices, _devices_entry, NULL)
 static const param mul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry mul_entry = {.name = "mul", .compute = api_mul, .params = mul_entry_params, .count = 2};
 CALL(function_mul, mul_entry, NULL)
@@ -1640,6 +1686,21 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "input where condition, else other; condition is bool."},
+    {"_gradients", AS(function__gradients), FAST,
+        "_gradients(outputs, inputs, grad_outputs, retain_graph, create_graph)\n"
+        "--\n"
+        "\n"
+        "The gradients of outputs with respect to inputs: a tuple, None where there is none."},
+    {"_record", AS(function__record), FAST,
+        "_record(name, inputs, outputs, saved, backward)\n"
+        "--\n"
+        "\n"
+        "Outputs as results of a function with the gradient backward(grads, needs, saved)."},
+    {"_gradcheck", AS(function__gradcheck), FAST,
+        "_gradcheck(function, inputs, eps, atol, rtol, second)\n"
+        "--\n"
+        "\n"
+        "cr_gradcheck, or cr_gradgradcheck, of function(*inputs)."},
     {"is_grad_enabled", AS(function_is_grad_enabled), FAST,
         "is_grad_enabled()\n"
         "--\n"
@@ -1650,6 +1711,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Sets that for this thread; returns the old setting."},
+    {"_set_anomaly", AS(function__set_anomaly), FAST,
+        "_set_anomaly(mode)\n"
+        "--\n"
+        "\n"
+        "Anomaly mode of this thread; returns the old setting."},
     {"get_num_threads", AS(function_get_num_threads), FAST,
         "get_num_threads()\n"
         "--\n"
@@ -1660,6 +1726,36 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Sets that; results have the same bits for any number."},
+    {"set_default_device", AS(function_set_default_device), FAST,
+        "set_default_device(device)\n"
+        "--\n"
+        "\n"
+        "Where tensors are made when no device is named."},
+    {"get_default_device", AS(function_get_default_device), FAST,
+        "get_default_device()\n"
+        "--\n"
+        "\n"
+        "Where tensors are made when no device is named: cpu, or what CHAINRULE_DEVICE says."},
+    {"synchronize", AS(function_synchronize), FAST,
+        "synchronize(device=None)\n"
+        "--\n"
+        "\n"
+        "Waits until a device has done all its work; an error that a kernel found is raised here."},
+    {"memory_stats", AS(function_memory_stats), FAST,
+        "memory_stats(device=None)\n"
+        "--\n"
+        "\n"
+        "Bytes in use on a device, the most that ever were, and bytes kept for reuse."},
+    {"empty_cache", AS(function_empty_cache), FAST,
+        "empty_cache(device=None)\n"
+        "--\n"
+        "\n"
+        "Gives memory that a device keeps for reuse back to the system."},
+    {"_devices", AS(function__devices), FAST,
+        "_devices()\n"
+        "--\n"
+        "\n"
+        "The names of the devices of this process."},
     {"mul", AS(function_mul), FAST,
         "mul(input, other)\n"
         "--\n"
@@ -2346,22 +2442,6 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The same storage, outside the graph."},
-    {"requires_grad_", AS(method_requires_grad_), FAST,
-        "requires_grad_($self, /, requires_grad=True)\n"
-        "--\n"
-        "\n"
-        "Makes a leaf collect a gradient, or no longer; returns the tensor."},
-    {"retain_grad", AS(method_retain_grad), FAST,
-        "retain_grad($self, /)\n"
-        "--\n"
-        "\n"
-        "A tensor that an op made keeps its gradient too."},
-    {"backward", AS(method_backward), FAST,
-        "backward($self, /, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n"
-        "--\n"
-        "\n"
-        "Adds the gradients of this tensor to the .grad of the leaves it was computed from, or of inputs only.\n"
-        "gradient: the cotangent, of this tensor's shape; 1 for a scalar when absent."},
     {"reshape", AS(method_reshape), FAST,
         "reshape($self, /, *shape)\n"
         "--\n"
@@ -2676,6 +2756,34 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "value where the bool mask holds, else input; the mask broadcasts."},
+    {"requires_grad_", AS(method_requires_grad_), FAST,
+        "requires_grad_($self, /, requires_grad=True)\n"
+        "--\n"
+        "\n"
+        "Makes a leaf collect a gradient, or no longer; returns the tensor."},
+    {"detach_", AS(method_detach_), FAST,
+        "detach_($self, /)\n"
+        "--\n"
+        "\n"
+        "Takes the tensor itself out of the graph; returns it."},
+    {"retain_grad", AS(method_retain_grad), FAST,
+        "retain_grad($self, /)\n"
+        "--\n"
+        "\n"
+        "A tensor that an op made keeps its gradient too."},
+    {"backward", AS(method_backward), FAST,
+        "backward($self, /, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n"
+        "--\n"
+        "\n"
+        "Adds the gradients of this tensor to the .grad of the leaves it was computed from, or of inputs only.\n"
+        "gradient: the cotangent, of this tensor's shape; 1 for a scalar when absent.  retain_graph (as create_graph when absent): the graph\n"
+        "can be walked again; create_graph: the gradients have gradients.  RuntimeError: nothing requires a gradient, the graph was freed,\n"
+        "something it needs was overwritten."},
+    {"register_hook", AS(method_register_hook), FAST,
+        "register_hook($self, /, hook)\n"
+        "--\n"
+        "\n"
+        "Calls hook(grad) whenever this tensor's gradient is computed; a tensor that it returns takes the gradient's place."},
     {"mul", AS(method_mul), FAST,
         "mul($self, /, other)\n"
         "--\n"

@@ -229,6 +229,7 @@ static bool convert_all(const entry *e, PyObject **from, PyObject *rest, arg *a,
             PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s' (position %d)", e->name, p->name, i + 1);
             return false;
         }
+        a[i].from = from[i];
         if (convert(p, from[i], &a[i])) continue;
         *done = i + 1;                               /* a list may be half made */
         if (!PyErr_Occurred() || (PyErr_ExceptionMatches(PyExc_TypeError) && p->kind != TENSORS)) {

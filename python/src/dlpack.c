@@ -109,12 +109,9 @@ PyObject *api___dlpack__(const arg *a) {
         return NULL;
     }
     if (!a[4].b) return capsule_of(cr_retain(a[0].t), version[0] >= 1, false);
-    cr_tensor *copy, *kept;
+    cr_tensor *copy;
     WITHOUT_GIL(copy = cr_clone(a[0].t));
-    if (!copy) return raise_error();
-    kept = cr_retain(copy);
-    cr_release(copy);
-    return capsule_of(kept, version[0] >= 1, true);
+    return copy ? capsule_of(unscoped(copy), version[0] >= 1, true) : raise_error();
 }
 
 /* ---- in ------------------------------------------------------------------------------------------------------------------- */

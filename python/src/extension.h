@@ -28,8 +28,9 @@ static inline bool is_tensor(PyObject *o) { return Py_TYPE(o) == tensor_type || 
 static inline cr_tensor *handle(PyObject *o) { return ((Tensor *)(void *)o)->t; }
 
 PyObject *wrap(cr_tensor *t);                       /* takes the reference; NULL: raises cr_error() */
-PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);
-PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE becomes None */
+PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);   /* as an instance of a subclass */
+PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
+cr_tensor *unscoped(cr_tensor *t);                  /* a new handle, out of its scope: no longer to be given to cr_release but to cr_drop */
 PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns NULL */
 void set_error(PyObject *type, const char *format, ...);          /* from a compute function, which may run without the GIL; raise_error keeps it */
 PyObject *raise_type(PyObject *got, const char *format, ...);      /* TypeError: "<format> <name of got's type>"; returns NULL */
@@ -48,6 +49,7 @@ enum { MAX_ARGS = 10 };
 typedef struct number { double d; int64_t i; bool integral, boolean; } number;
 typedef struct arg {                                /* one converted argument; `given` is false for None and for absent ones without default */
     bool given, owned;                              /* owned: t was made for a number and is released after the call */
+    PyObject *from;                                 /* the object that was converted, borrowed; NULL where there is none */
     union {
         cr_tensor *t;                               /* TENSOR, OPERAND */
         number x;                                   /* NUMBER */
@@ -115,6 +117,7 @@ cr_tensor *get_item(PyObject *self, PyObject *key);                             
 int        set_item(PyObject *self, PyObject *key, PyObject *value);
 bool       make_types(PyObject *module);            /* types.c: Size, dtype, Device, Generator and their constants */
 bool       make_tensor_type(PyObject *module);      /* tensor.c */
+bool       make_autograd_types(PyObject *module);   /* autograd.c */
 PyObject  *python_function(const char *module, const char *name);                            /* chainrule.<module>.<name>, imported when first used; borrowed */
 
 /* Runs long work without the GIL. */

@@ -19,6 +19,16 @@ PyObject *python_function(const char *module, const char *name) {
     return f;
 }
 
+/* Long calls ask now and then: Python's signal handlers run here, and Ctrl-C's raises KeyboardInterrupt. */
+static bool signals_raise(void *unused) {
+    (void)unused;
+    if (!Py_IsInitialized()) return false;
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool raised = PyErr_CheckSignals() < 0;
+    PyGILState_Release(state);
+    return raised;
+}
+
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "chainrule._core", .m_size = -1, .m_methods = api_functions,
     .m_doc = "The part of chainrule that is written in C; import chainrule instead."
@@ -26,7 +36,8 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__core(void) {
     PyObject *module = PyModule_Create(&definition);
-    if (module && make_types(module) && make_tensor_type(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0) return module;
+    cr_set_interrupt(signals_raise, NULL);
+    if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0) return module;
     Py_XDECREF(module);
     return NULL;
 }

@@ -1,5 +1,5 @@
 # _core.pyi - made from api.def, ops.def and python/src/stub.pyi by tools/gen_python.py.
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, SupportsIndex, overload
 
 _int = int
@@ -57,6 +57,9 @@ class Generator:
     def set_state(self, new_state: Tensor, /) -> Generator: ...
 
 default_generator: Generator
+
+class RemovableHandle:
+    def remove(self) -> None: ...
 
 float16: dtype
 bfloat16: dtype

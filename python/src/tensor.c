@@ -43,22 +43,28 @@ static PyObject *add_exception(PyObject *module, const char *name, PyObject *sec
 }
 
 /* ---- making and freeing ------------------------------------------------------------------------------------------ */
-PyObject *wrap_as(cr_tensor *t, PyTypeObject *type) {
-    if (!t) return raise_error();
+static PyObject *object_of(cr_tensor *t, PyTypeObject *type) {          /* takes a reference that no scope owns */
     Tensor *self = type == tensor_type ? PyObject_New(Tensor, type) : (Tensor *)(void *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    if (!self) { cr_release(t); return NULL; }
-    self->t = cr_retain(t);                          /* a reference that no scope sees: callbacks of the library run inside scopes of its own */
-    cr_release(t);
+    if (!self) { cr_drop(t); return NULL; }
+    self->t = t;
     self->grad = self->weak = NULL;
     self->from_data = false;
     return (PyObject *)self;
 }
 
+/* Callbacks of the library run inside scopes of its own: what they make must not end with them. */
+cr_tensor *unscoped(cr_tensor *t) {
+    cr_retain(t);
+    cr_release(t);
+    return t;
+}
+
+PyObject *wrap_as(cr_tensor *t, PyTypeObject *type) { return t ? object_of(unscoped(t), type) : raise_error(); }
 PyObject *wrap(cr_tensor *t) { return wrap_as(t, tensor_type); }
 
 PyObject *wrap_borrowed(const cr_tensor *t) {
-    if (t == CR_NONE) Py_RETURN_NONE;
-    return wrap(cr_retain(t));
+    if (!t || t == CR_NONE) Py_RETURN_NONE;
+    return object_of(cr_retain(t), tensor_type);
 }
 
 static void tensor_free(PyObject *self) {

@@ -61,8 +61,7 @@ static PyType_Slot size_slots[] = {
 };
 static PyType_Spec size_spec = {"chainrule.Size", 0, 0, Py_TPFLAGS_DEFAULT, size_slots};
 
-PyObject *int_tuple(int n, const int64_t *v) {
-    PyObject *t = PyTuple_New(n);
+static PyObject *fill_tuple(PyObject *t, int n, const int64_t *v) {
     for (int i = 0; t && i < n; i++) {
         PyObject *x = PyLong_FromLongLong(v[i]);
         if (!x) Py_CLEAR(t);
@@ -71,10 +70,12 @@ PyObject *int_tuple(int n, const int64_t *v) {
     return t;
 }
 
+PyObject *int_tuple(int n, const int64_t *v) { return fill_tuple(PyTuple_New(n), n, v); }
+
 PyObject *size_object(int n, const int64_t *shape) {
-    PyObject *t = int_tuple(n, shape), *size = t ? PyObject_CallFunctionObjArgs((PyObject *)size_type, t, NULL) : NULL;
-    Py_XDECREF(t);
-    return size;
+    static allocfunc allocate;
+    if (!allocate) allocate = (allocfunc)PyType_GetSlot(size_type, Py_tp_alloc);
+    return fill_tuple(allocate(size_type, n), n, shape);
 }
 
 /* ---- dtype ------------------------------------------------------------------------------------------------------ */

@@ -79,8 +79,14 @@ static bool spin_while(volatile int *word, int value) {
     return true;
 }
 
+/* Between chunks only the caller asks whether to stop; it then takes the chunks that are left out of everybody's reach. */
+static bool stops(int worker) { return worker < CALLERS && cr_stop_asked(); }
+
 static void claim_chunks(int worker) {
-    for (int64_t i; (i = atomic_fetch_add(&pool.next, 1)) < pool.chunks; ) pool.fn(pool.ctx, i, worker);
+    for (int64_t i; (i = atomic_fetch_add(&pool.next, 1)) < pool.chunks; ) {
+        pool.fn(pool.ctx, i, worker);
+        if (i + 1 < pool.chunks && stops(worker)) atomic_store(&pool.next, pool.chunks);
+    }
 }
 
 static bool enter_gate(void) {
@@ -194,7 +200,10 @@ cr_status cr_set_num_threads(int n) {
 
 /* ---- jobs ---- */
 static void run_alone(int64_t chunks, void (*fn)(void *, int64_t, int), void *ctx, int worker) {
-    for (int64_t i = 0; i < chunks; i++) fn(ctx, i, worker);
+    for (int64_t i = 0; i < chunks; i++) {
+        fn(ctx, i, worker);
+        if (i + 1 < chunks && stops(worker)) return;
+    }
 }
 
 static void publish(int64_t chunks, void (*fn)(void *, int64_t, int), void *ctx) {
@@ -226,7 +235,7 @@ static void finish(void) {
 }
 
 void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
-    if (chunks <= 0) return;
+    if (chunks <= 0 || cr_is_cut()) return;
     if (my_number >= 0) { run_alone(chunks, fn, ctx, my_number); return; }     /* nested: the number of the chunk around */
     my_number = take_number();
     int threads = chunks == 1 ? 1 : cr_num_threads(), idle = 0;

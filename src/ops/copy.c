@@ -164,9 +164,9 @@ cr_tensor *cr_fill_(cr_tensor *x, double value) {
         cr_release(v);
         return done;
     }
-    if (cr_fill_elements(x, value) != CR_OK) return NULL;
-    atomic_fetch_add(&x->storage->version, 1);
-    return x;
+    cr_status status = cr_fill_elements(x, value);
+    atomic_fetch_add(&x->storage->version, 1);      /* also where it was cut short */
+    return status == CR_OK ? x : NULL;
 }
 
 cr_status cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes) {

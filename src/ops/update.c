@@ -105,7 +105,7 @@ static cr_status run(const cr_program *p, int64_t count, cr_tensor *const *out, 
             return cr_error_status();
     }
     for (int64_t i = 0; i < count * p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
-    return dev->kernels->elementwise(walks, count);
+    return cr_finished(p->name, dev->kernels->elementwise(walks, count));
 }
 
 cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in, const double *params) {

@@ -84,16 +84,26 @@ static const char *info(const cr_device *d) {
 }
 
 /* ---- the device */
+/* In pieces, between which it may be interrupted. */
+static cr_status copy_bytes(char *to, const char *from, size_t bytes) {
+    const size_t piece = (size_t)64 << 20;
+    for (; bytes > piece; to += piece, from += piece, bytes -= piece) {
+        memcpy(to, from, piece);
+        cr_status stop = cr_check_interrupt("copy");
+        if (stop != CR_OK) return stop;
+    }
+    if (bytes) memcpy(to, from, bytes);
+    return CR_OK;
+}
+
 static cr_status upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
     (void)d;
-    if (bytes) memcpy((char *)dst->data + at, src, bytes);
-    return CR_OK;
+    return copy_bytes((char *)dst->data + at, src, bytes);
 }
 
 static cr_status download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
     (void)d;
-    if (bytes) memcpy(dst, (const char *)src->data + at, bytes);
-    return CR_OK;
+    return copy_bytes(dst, (const char *)src->data + at, bytes);
 }
 
 static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }      /* kernels have finished when they return */
