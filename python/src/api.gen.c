@@ -23,6 +23,11 @@ cr_tensor *api_full_like(const arg *a);
 cr_tensor *api_rand_like(const arg *a);
 cr_tensor *api_randn_like(const arg *a);
 PyObject *api_manual_seed(const arg *a);
+PyObject *api_asarray(const arg *a);
+PyObject *api_as_tensor(const arg *a);
+PyObject *api_from_numpy(const arg *a);
+PyObject *api_from_dlpack(const arg *a);
+PyObject *api__rebuild(const arg *a);
 PyObject *api_numel(const arg *a);
 PyObject *api_is_tensor(const arg *a);
 PyObject *api_is_floating_point(const arg *a);
@@ -34,6 +39,17 @@ PyObject *api_element_size(const arg *a);
 PyObject *api_data_ptr(const arg *a);
 PyObject *api_item(const arg *a);
 PyObject *api_tolist(const arg *a);
+PyObject *api_numpy(const arg *a);
+PyObject *api___array__(const arg *a);
+PyObject *api___dlpack__(const arg *a);
+PyObject *api___dlpack_device__(const arg *a);
+PyObject *api___reduce_ex__(const arg *a);
+PyObject *api___copy__(const arg *a);
+PyObject *api___deepcopy__(const arg *a);
+PyObject *api___format__(const arg *a);
+PyObject *api_save(const arg *a);
+PyObject *api_load(const arg *a);
+PyObject *api_set_printoptions(const arg *a);
 PyObject *api_to(const arg *a);
 PyObject *api_cpu(const arg *a);
 PyObject *api_cuda(const arg *a);
@@ -325,6 +341,21 @@ CALL(function_randn_like, randn_like_entry, NULL)
 static const param manual_seed_entry_params[] = {{"seed", INT, 0, NULL, 0}};
 static const entry manual_seed_entry = {.name = "manual_seed", .run = api_manual_seed, .params = manual_seed_entry_params, .count = 1};
 CALL(function_manual_seed, manual_seed_entry, NULL)
+static const param asarray_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry asarray_entry = {.name = "asarray", .run = api_asarray, .params = asarray_entry_params, .count = 5};
+CALL(function_asarray, asarray_entry, NULL)
+static const param as_tensor_entry_params[] = {{"data", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry as_tensor_entry = {.name = "as_tensor", .run = api_as_tensor, .params = as_tensor_entry_params, .count = 3};
+CALL(function_as_tensor, as_tensor_entry, NULL)
+static const param from_numpy_entry_params[] = {{"ndarray", OBJECT, 0, NULL, 0}};
+static const entry from_numpy_entry = {.name = "from_numpy", .run = api_from_numpy, .params = from_numpy_entry_params, .count = 1};
+CALL(function_from_numpy, from_numpy_entry, NULL)
+static const param from_dlpack_entry_params[] = {{"ext_tensor", OBJECT, 0, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry from_dlpack_entry = {.name = "from_dlpack", .run = api_from_dlpack, .params = from_dlpack_entry_params, .count = 3};
+CALL(function_from_dlpack, from_dlpack_entry, NULL)
+static const param _rebuild_entry_params[] = {{"type", OBJECT, 0, NULL, 0}, {"data", OBJECT, 0, NULL, 0}, {"shape", SIZE, 0, NULL, 0}, {"dtype", DTYPE, 0, NULL, 0}, {"device", DEVICE, 0, NULL, 0}, {"requires_grad", BOOL, 0, NULL, 0}, {"from_data", BOOL, 0, NULL, 0}};
+static const entry _rebuild_entry = {.name = "_rebuild", .run = api__rebuild, .params = _rebuild_entry_params, .count = 7};
+CALL(function__rebuild, _rebuild_entry, NULL)
 static const param numel_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry numel_entry = {.name = "numel", .run = api_numel, .params = numel_entry_params, .count = 1};
 CALL(function_numel, numel_entry, NULL)
@@ -360,6 +391,39 @@ CALL(method_item, item_entry, s)
 static const param tolist_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry tolist_entry = {.name = "tolist", .run = api_tolist, .params = tolist_entry_params, .count = 1};
 CALL(method_tolist, tolist_entry, s)
+static const param numpy_entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"force", BOOL, KEYWORD, "", 0.0}};
+static const entry numpy_entry = {.name = "numpy", .run = api_numpy, .params = numpy_entry_params, .count = 2};
+CALL(method_numpy, numpy_entry, s)
+static const param __array___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"dtype", OBJECT, OPTIONAL, NULL, 0}, {"copy", OBJECT, OPTIONAL, NULL, 0}};
+static const entry __array___entry = {.name = "__array__", .run = api___array__, .params = __array___entry_params, .count = 3};
+CALL(method___array__, __array___entry, s)
+static const param __dlpack___entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"stream", OBJECT, OPTIONAL | KEYWORD, NULL, 0}, {"max_version", OBJECT, OPTIONAL | KEYWORD, NULL, 0}, {"dl_device", OBJECT, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry __dlpack___entry = {.name = "__dlpack__", .run = api___dlpack__, .params = __dlpack___entry_params, .count = 5};
+CALL(method___dlpack__, __dlpack___entry, s)
+static const param __dlpack_device___entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry __dlpack_device___entry = {.name = "__dlpack_device__", .run = api___dlpack_device__, .params = __dlpack_device___entry_params, .count = 1};
+CALL(method___dlpack_device__, __dlpack_device___entry, s)
+static const param __reduce_ex___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"protocol", OBJECT, 0, NULL, 0}};
+static const entry __reduce_ex___entry = {.name = "__reduce_ex__", .run = api___reduce_ex__, .params = __reduce_ex___entry_params, .count = 2};
+CALL(method___reduce_ex__, __reduce_ex___entry, s)
+static const param __copy___entry_params[] = {{"input", OBJECT, 0, NULL, 0}};
+static const entry __copy___entry = {.name = "__copy__", .run = api___copy__, .params = __copy___entry_params, .count = 1};
+CALL(method___copy__, __copy___entry, s)
+static const param __deepcopy___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"memo", OBJECT, 0, NULL, 0}};
+static const entry __deepcopy___entry = {.name = "__deepcopy__", .run = api___deepcopy__, .params = __deepcopy___entry_params, .count = 2};
+CALL(method___deepcopy__, __deepcopy___entry, s)
+static const param __format___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"format_spec", OBJECT, 0, NULL, 0}};
+static const entry __format___entry = {.name = "__format__", .run = api___format__, .params = __format___entry_params, .count = 2};
+CALL(method___format__, __format___entry, s)
+static const param save_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}, {"f", OBJECT, 0, NULL, 0}};
+static const entry save_entry = {.name = "save", .run = api_save, .params = save_entry_params, .count = 2};
+CALL(function_save, save_entry, NULL)
+static const param load_entry_params[] = {{"f", OBJECT, 0, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry load_entry = {.name = "load", .run = api_load, .params = load_entry_params, .count = 2};
+CALL(function_load, load_entry, NULL)
+static const param set_printoptions_entry_params[] = {{"precision", OBJECT, OPTIONAL, NULL, 0}, {"threshold", OBJECT, OPTIONAL, NULL, 0}, {"edgeitems", OBJECT, OPTIONAL, NULL, 0}, {"linewidth", OBJECT, OPTIONAL, NULL, 0}, {"profile", OBJECT, OPTIONAL, NULL, 0}, {"sci_mode", OBJECT, OPTIONAL, NULL, 0}};
+static const entry set_printoptions_entry = {.name = "set_printoptions", .run = api_set_printoptions, .params = set_printoptions_entry_params, .count = 6};
+CALL(function_set_printoptions, set_printoptions_entry, NULL)
 static const param to_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"target", OBJECT, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, KEYWORD, "", 0.0}, {"non_blocking", BOOL, KEYWORD, "", 0.0}};
 static const entry to_entry = {.name = "to", .run = api_to, .params = to_entry_params, .count = 6};
 CALL(method_to, to_entry, s)
@@ -1287,6 +1351,35 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Seeds the default generator; returns it.  The same seed gives the same bits on every device."},
+    {"asarray", AS(function_asarray), FAST,
+        "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "The numbers of obj as a tensor: of an array, a buffer or what has __dlpack__ the memory itself where dtype, device and layout allow, else a copy.\n"
+        "copy: True always copies, False never: ValueError where one would be needed.  Read-only memory, negative strides and unaligned elements need one;\n"
+        "another byte order is refused."},
+    {"as_tensor", AS(function_as_tensor), FAST,
+        "as_tensor(data, dtype=None, device=None)\n"
+        "--\n"
+        "\n"
+        "asarray: shares the memory of arrays, buffers and tensors where it can; copies numbers and sequences."},
+    {"from_numpy", AS(function_from_numpy), FAST,
+        "from_numpy(ndarray)\n"
+        "--\n"
+        "\n"
+        "A tensor over the memory of a NumPy array; a copy of a read-only one, which a tensor could write to.\n"
+        "TypeError: no array, or a dtype that tensors do not have.  ValueError: negative strides, unaligned elements, another byte order."},
+    {"from_dlpack", AS(function_from_dlpack), FAST,
+        "from_dlpack(ext_tensor, *, device=None, copy=None)\n"
+        "--\n"
+        "\n"
+        "A tensor over the memory of another library's, taken by DLPack from an object with __dlpack__ or from a capsule (once).\n"
+        "copy: True always copies, False never: BufferError where one would be needed, as for read-only memory and negative strides."},
+    {"_rebuild", AS(function__rebuild), FAST,
+        "_rebuild(type, data, shape, dtype, device, requires_grad, from_data)\n"
+        "--\n"
+        "\n"
+        "What unpickling a tensor calls."},
     {"numel", AS(function_numel), FAST,
         "numel(input)\n"
         "--\n"
@@ -1302,6 +1395,24 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Is the dtype float16, bfloat16, float32 or float64?"},
+    {"save", AS(function_save), FAST,
+        "save(obj, f)\n"
+        "--\n"
+        "\n"
+        "Writes a dict of tensors to a safetensors file, beside and renamed: a failure leaves the old file.  No graph, no gradient.\n"
+        "obj: str -> Tensor.  f: a path.  OSError: the file cannot be written."},
+    {"load", AS(function_load), FAST,
+        "load(f, device=None)\n"
+        "--\n"
+        "\n"
+        "The tensors of a safetensors file as a dict, in the file's order.  On the processor they lie over the mapped file: a page is read when it is first\n"
+        "touched, and writing to a tensor does not change the file.  OSError: no such file, or not a safetensors file."},
+    {"set_printoptions", AS(function_set_printoptions), FAST,
+        "set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None)\n"
+        "--\n"
+        "\n"
+        "How tensors are printed.  precision: digits behind the point (4); threshold: elements from which a summary is shown (1000); edgeitems: shown at each end\n"
+        "of an axis then (3); linewidth: characters in a line (80); profile: \"default\", \"short\" or \"full\"; sci_mode: True, False or None, by the values."},
     {"contiguous", AS(function_contiguous), FAST,
         "contiguous(input)\n"
         "--\n"
@@ -2244,6 +2355,49 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The elements as nested lists of Python numbers, or as one number for a scalar."},
+    {"numpy", AS(method_numpy), FAST,
+        "numpy($self, /, *, force=False)\n"
+        "--\n"
+        "\n"
+        "A NumPy array over the tensor's memory.  force: detached and brought to the processor first, so perhaps a copy.\n"
+        "RuntimeError: the tensor requires grad (use detach); one made by Tensor(data) gives a read-only array instead.\n"
+        "TypeError: NumPy has no bfloat16; the tensor is on another device (use cpu)."},
+    {"__array__", AS(method___array__), FAST,
+        "__array__($self, /, dtype=None, copy=None)\n"
+        "--\n"
+        "\n"
+        "numpy() for NumPy's own functions; dtype and copy as in numpy.array."},
+    {"__dlpack__", AS(method___dlpack__), FAST,
+        "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n"
+        "--\n"
+        "\n"
+        "A DLPack capsule over the tensor's memory, or over a copy: version 1 where max_version allows, else the form before it.\n"
+        "BufferError: the tensor requires grad, or is asked for on another device."},
+    {"__dlpack_device__", AS(method___dlpack_device__), FAST,
+        "__dlpack_device__($self, /)\n"
+        "--\n"
+        "\n"
+        "Device type and number as DLPack counts them: (1, 0) is the processor."},
+    {"__reduce_ex__", AS(method___reduce_ex__), FAST,
+        "__reduce_ex__($self, /, protocol)\n"
+        "--\n"
+        "\n"
+        "For pickle: dtype, shape, device, requires_grad and the bytes; no gradient and no graph, as in PyTorch."},
+    {"__copy__", AS(method___copy__), FAST,
+        "__copy__($self, /)\n"
+        "--\n"
+        "\n"
+        "Another tensor over the same memory; a leaf."},
+    {"__deepcopy__", AS(method___deepcopy__), FAST,
+        "__deepcopy__($self, /, memo)\n"
+        "--\n"
+        "\n"
+        "A copy with its own memory, requires_grad and a copy of .grad.  RuntimeError: an op made the tensor (use detach or clone)."},
+    {"__format__", AS(method___format__), FAST,
+        "__format__($self, /, format_spec)\n"
+        "--\n"
+        "\n"
+        "A tensor without axes as its number is formatted; others by repr, without a specification."},
     {"to", AS(method_to), FAST,
         "to($self, /, *target, dtype=None, device=None, copy=False, non_blocking=False)\n"
         "--\n"

@@ -173,4 +173,6 @@ class Tensor:
     def __eq__(self, other: object, /) -> Tensor: ...  # type: ignore[override]
     def __ne__(self, other: object, /) -> Tensor: ...  # type: ignore[override]
     def __hash__(self) -> _int: ...
+    __array_priority__: _float
+    def __buffer__(self, flags: _int, /) -> memoryview: ...
     # generated: methods

@@ -304,11 +304,19 @@ static PyObject *generator_set_state(PyObject *self, PyObject *given) {
     return self;
 }
 
+/* For pickle and copy: a generator of its own that goes on from the same place. */
+static PyObject *generator_reduce(PyObject *self, PyObject *unused) {
+    PyObject *state = generator_get_state(self, unused);
+    return state ? Py_BuildValue("O()N", generator_type, state) : NULL;
+}
+
 static PyMethodDef generator_methods[] = {
     {"manual_seed", generator_manual_seed, METH_O, "manual_seed($self, seed, /)\n--\n\nStarts the stream of this seed; returns the generator."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed that was set last."},
     {"get_state", generator_get_state, METH_NOARGS, "get_state($self, /)\n--\n\nSeed and position as a uint8 tensor of 16 elements."},
     {"set_state", generator_set_state, METH_O, "set_state($self, new_state, /)\n--\n\nContinues where get_state() was taken; returns the generator."},
+    {"__reduce__", generator_reduce, METH_NOARGS, NULL},
+    {"__setstate__", generator_set_state, METH_O, NULL},
     {0}
 };
 static PyType_Slot generator_slots[] = {
