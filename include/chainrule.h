@@ -93,6 +93,11 @@ typedef bool (*cr_asked)(void *ctx);
 void             cr_set_interrupt(cr_asked asked, void *ctx);               /* process-wide, NULL: off: called now and then on every thread that is in a long call; true: that call
                                                               fails with CR_INTERRUPTED; what it was writing in place is left half written.  Set while no thread works */
 
+/* Every op between the two, of any thread, as an event of a trace that Perfetto and chrome://tracing show: when, how long, shapes, dtypes,
+ * bytes of its operands, device, place.  The first 100000 events are kept; the file says how many came after. */
+cr_status        cr_profile_begin(void);
+cr_status        cr_profile_end(const char *path);         /* writes the file (JSON) */
+
 /* ---- scopes and references ------------------------------------------------------------------------------ */
 void       cr_scope_begin(void);                           /* from here this thread's new handles belong to the scope */
 void       cr_scope_end(void);                             /* releases what the innermost scope still owns */
