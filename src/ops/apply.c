@@ -170,7 +170,9 @@ static cr_tensor *run(cr_call *c) {
     if (!out) return NULL;
     inputs dense;
     if (!inputs_copy(&dense, c->n, c->in, c->op->name)) { cr_release(out); return NULL; }
+    const double start = cr_profile_start();
     cr_status bad = cr_finished(cr_call_name(c), run_kernel(c, &dense, out, aux, aux_meta));
+    if (start) cr_profile_event(start, "op", cr_call_name(c), c->n, c->in, 1, (const cr_tensor *const *)&out);
     c->out = out;
     const cr_recorder *r = recorder;
     if (bad == CR_OK && anomaly && r) bad = r->check(c, out);
@@ -240,7 +242,10 @@ static cr_status compute_short(const cr_program *p, const cr_tensor *lead, const
     w.n_out = 1; w.n_in = p->n_in;
     short_arg(&w.out[0], out);
     for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
-    return cr_finished(p->name, out->dev->kernels->elementwise(&w, 1));
+    const double start = cr_profile_start();
+    const cr_status bad = cr_finished(p->name, out->dev->kernels->elementwise(&w, 1));
+    if (start) cr_profile_event(start, "op", p->name, p->n_in, in, 1, &out);
+    return bad;
 }
 
 /* over: of lead's shape and dtype, nobody else's, and to be written over; NULL: the result is new. */
@@ -391,7 +396,9 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     cr_walk w;
     cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &x, c->n, c->in, name);
     if (bad != CR_OK) return bad;
+    const double start = cr_profile_start();
     bad = cr_finished(name, c->dev->kernels->elementwise(&w, 1));
+    if (start) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
     if (bad != CR_OK) {
         atomic_fetch_add(&x->storage->version, 1);  /* a part may be written */
         return bad;

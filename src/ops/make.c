@@ -126,7 +126,10 @@ static cr_tensor *draw(const char *op, cr_random_kind kind, int n, const int64_t
     if (!y || !y->numel) return y;
     uint64_t per_block = cr_dtype_size(dt) == 8 ? 2 : 4, blocks = ((uint64_t)y->numel + per_block - 1) / per_block, seed;
     uint64_t counter = cr_generator_take(g, blocks, &seed);
-    if (cr_finished(op, dev->kernels->random(kind, y, seed, counter)) == CR_OK) return y;
+    const double start = cr_profile_start();
+    const cr_status bad = cr_finished(op, dev->kernels->random(kind, y, seed, counter));
+    if (start) cr_profile_event(start, "op", op, 0, NULL, 1, (const cr_tensor *const *)&y);
+    if (bad == CR_OK) return y;
     cr_release(y);
     return NULL;
 }
