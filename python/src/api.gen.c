@@ -145,6 +145,10 @@ PyObject *api_synchronize(const arg *a);
 PyObject *api_memory_stats(const arg *a);
 PyObject *api_empty_cache(const arg *a);
 PyObject *api__devices(const arg *a);
+PyObject *api__switches(const arg *a);
+PyObject *api__switch_set(const arg *a);
+PyObject *api__profile_begin(const arg *a);
+PyObject *api__profile_end(const arg *a);
 static cr_tensor *api_mul(const arg *a) { return cr_mul(a[0].t, a[1].t); }
 static cr_tensor *api_mul_(const arg *a) { return api_in_place("mul", a, 2, NULL); }
 static cr_tensor *api_floor_divide(const arg *a) { return cr_floor_divide(a[0].t, a[1].t); }
@@ -758,6 +762,16 @@ static const entry empty_cache_entry = {.name = "empty_cache", .run = api_empty_
 CALL(function_empty_cache, empty_cache_entry, NULL)
 static const entry _devices_entry = {.name = "_devices", .run = api__devices};
 CALL(function__devices, _devices_entry, NULL)
+static const entry _switches_entry = {.name = "_switches", .run = api__switches};
+CALL(function__switches, _switches_entry, NULL)
+static const param _switch_set_entry_params[] = {{"name", STR, 0, NULL, 0}, {"value", STR, OPTIONAL, NULL, 0}};
+static const entry _switch_set_entry = {.name = "_switch_set", .run = api__switch_set, .params = _switch_set_entry_params, .count = 2};
+CALL(function__switch_set, _switch_set_entry, NULL)
+static const entry _profile_begin_entry = {.name = "_profile_begin", .run = api__profile_begin};
+CALL(function__profile_begin, _profile_begin_entry, NULL)
+static const param _profile_end_entry_params[] = {{"path", STR, 0, NULL, 0}};
+static const entry _profile_end_entry = {.name = "_profile_end", .run = api__profile_end, .params = _profile_end_entry_params, .count = 1};
+CALL(function__profile_end, _profile_end_entry, NULL)
 static const param mul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry mul_entry = {.name = "mul", .compute = api_mul, .params = mul_entry_params, .count = 2};
 CALL(function_mul, mul_entry, NULL)
@@ -1756,6 +1770,26 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The names of the devices of this process."},
+    {"_switches", AS(function__switches), FAST,
+        "_switches()\n"
+        "--\n"
+        "\n"
+        "Name, meaning and value of every run-time switch."},
+    {"_switch_set", AS(function__switch_set), FAST,
+        "_switch_set(name, value=None)\n"
+        "--\n"
+        "\n"
+        "Sets a run-time switch; None: back to the environment's value."},
+    {"_profile_begin", AS(function__profile_begin), FAST,
+        "_profile_begin()\n"
+        "--\n"
+        "\n"
+        "Starts to note every op."},
+    {"_profile_end", AS(function__profile_end), FAST,
+        "_profile_end(path)\n"
+        "--\n"
+        "\n"
+        "Writes what was noted."},
     {"mul", AS(function_mul), FAST,
         "mul(input, other)\n"
         "--\n"
