@@ -45,7 +45,7 @@ docs: build/.for-docs ## the documentation as web pages, in build/html
 install: build ## header, libraries, program, pkg-config and CMake package: PREFIX=/usr/local, DESTDIR=
 	@DESTDIR="$(DESTDIR)" $(BIN)/cmake --install build/release --prefix "$(PREFIX)"
 
-deps:       ## system packages that let the tests run whole: a C++ compiler, pkg-config (needs root and apt)
+deps:       ## system packages that let the tests run whole: a C++ compiler, pkg-config, Python's headers (needs root and apt)
 	@sh tools/deps.sh
 
 oracle: build/.for-oracle ## PyTorch for the tests and benches that compare with it
