@@ -27,7 +27,7 @@ build: build/release/build.ninja ## the library and the program, in build/releas
 test: build/.for-test build ## the quick truth, under five minutes
 	@$(TESTS)
 
-test-all: build/.for-test build/.for-docs build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, docs
+test-all: build/.for-test build/.for-docs build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
 	@$(TESTS) --all
 
 bench: build ## measures, next to the peers that are installed (make oracle, make peers)
