@@ -10,13 +10,13 @@ static cr_tensor *apply_item(cr_tensor *x, PyObject *item, int *axis) {
         Py_ssize_t start, stop, step;
         if (PySlice_Unpack(item, &start, &stop, &step) < 0) goto failed;
         if (step < 0) {
-            PyErr_SetString(PyExc_ValueError, "step must be greater than zero");
+            PyErr_SetString(PyExc_ValueError, "a step must be greater than zero (negative ones do not work yet)");
             goto failed;
         }
         y = start == 0 && step == 1 && stop == PY_SSIZE_T_MAX ? cr_retain(x) : cr_slice(x, *axis, start, stop, step);
         (*axis)++;
-    } else if (PyBool_Check(item) || !PyIndex_Check(item) || (is_tensor(item) && cr_ndim(handle(item)))) {
-        raise_type(item, "a key is made of ints, slices, None and ..., not of");
+    } else if (PyBool_Check(item) || !PyIndex_Check(item) || (is_tensor(item) && (cr_ndim(handle(item)) || cr_dtype_of(handle(item)) == CR_BOOL))) {
+        raise_type(item, "a key is made of ints, slices, None and ... (index tensors and bool masks do not work yet), not of");
         goto failed;
     } else {
         int64_t i;
