@@ -125,6 +125,7 @@ cr_tensor *cr_zeros_like(const cr_tensor *x);
 cr_tensor *cr_ones_like(const cr_tensor *x);
 cr_tensor *cr_scalar(double value);                        /* () that does not promote: x * 2.0 keeps x's dtype; any device */
 cr_tensor *cr_scalar_int(int64_t value);                   /* the same, an integer */
+cr_tensor *cr_scalar_bool(bool value);                     /* the same, a bool */
 cr_tensor *cr_arange(double start, double stop, double step, cr_dtype dt, const cr_device *dev);      /* [start, stop) */
 cr_tensor *cr_linspace(double start, double stop, int64_t n, cr_dtype dt, const cr_device *dev);      /* both ends */
 cr_tensor *cr_eye(int64_t n, int64_t m, cr_dtype dt, const cr_device *dev);                           /* (n, m) */

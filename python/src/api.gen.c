@@ -307,7 +307,7 @@ CALL(function_empty, empty_entry, NULL)
 static const param full_entry_params[] = {{"size", SIZE, 0, NULL, 0}, {"fill_value", NUMBER, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry full_entry = {.name = "full", .compute = api_full, .params = full_entry_params, .count = 5};
 CALL(function_full, full_entry, NULL)
-static const param arange_entry_params[] = {{"start", NUMBER, 0, NULL, 0}, {"end", NUMBER, OPTIONAL, NULL, 0}, {"step", NUMBER, 0, "", 1.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const param arange_entry_params[] = {{"start", NUMBER, OPTIONAL, NULL, 0}, {"end", NUMBER, OPTIONAL, NULL, 0}, {"step", NUMBER, 0, "", 1.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry arange_entry = {.name = "arange", .run = api_arange, .params = arange_entry_params, .count = 6};
 CALL(function_arange, arange_entry, NULL)
 static const param linspace_entry_params[] = {{"start", NUMBER, 0, NULL, 0}, {"end", NUMBER, 0, NULL, 0}, {"steps", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
@@ -322,8 +322,8 @@ CALL(function_rand, rand_entry, NULL)
 static const param randn_entry_params[] = {{"size", SIZE, VARIADIC, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry randn_entry = {.name = "randn", .compute = api_randn, .params = randn_entry_params, .count = 5};
 CALL(function_randn, randn_entry, NULL)
-static const param randint_entry_params[] = {{"low", INT, 0, NULL, 0}, {"high", OBJECT, OPTIONAL, NULL, 0}, {"size", OBJECT, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}};
-static const entry randint_entry = {.name = "randint", .run = api_randint, .params = randint_entry_params, .count = 6};
+static const param randint_entry_params[] = {{"low", INT, OPTIONAL, NULL, 0}, {"high", OBJECT, OPTIONAL, NULL, 0}, {"size", OBJECT, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry randint_entry = {.name = "randint", .run = api_randint, .params = randint_entry_params, .count = 7};
 CALL(function_randint, randint_entry, NULL)
 static const param zeros_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry zeros_like_entry = {.name = "zeros_like", .compute = api_zeros_like, .params = zeros_like_entry_params, .count = 4};
@@ -343,7 +343,7 @@ CALL(function_rand_like, rand_like_entry, NULL)
 static const param randn_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry randn_like_entry = {.name = "randn_like", .compute = api_randn_like, .params = randn_like_entry_params, .count = 4};
 CALL(function_randn_like, randn_like_entry, NULL)
-static const param manual_seed_entry_params[] = {{"seed", INT, 0, NULL, 0}};
+static const param manual_seed_entry_params[] = {{"seed", OBJECT, 0, NULL, 0}};
 static const entry manual_seed_entry = {.name = "manual_seed", .run = api_manual_seed, .params = manual_seed_entry_params, .count = 1};
 CALL(function_manual_seed, manual_seed_entry, NULL)
 static const param asarray_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
@@ -614,7 +614,7 @@ CALL(method_clamp_, clamp__entry, s)
 static const param copy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry copy__entry = {.name = "copy_", .compute = api_copy_, .params = copy__entry_params, .count = 2, .inplace = true};
 CALL(method_copy_, copy__entry, s)
-static const param fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"value", NUMBER, 0, NULL, 0}};
+static const param fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
 static const entry fill__entry = {.name = "fill_", .compute = api_fill_, .params = fill__entry_params, .count = 2, .inplace = true};
 CALL(method_fill_, fill__entry, s)
 static const param zero__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
@@ -628,12 +628,12 @@ static const param mean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim",
 static const entry mean_entry = {.name = "mean", .compute = api_mean, .params = mean_entry_params, .count = 4};
 CALL(function_mean, mean_entry, NULL)
 CALL(method_mean, mean_entry, s)
-static const param var_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"correction", NUMBER, KEYWORD, "", 1.0}, {"keepdim", BOOL, KEYWORD, "", 0.0}};
-static const entry var_entry = {.name = "var", .compute = api_var, .params = var_entry_params, .count = 4};
+static const param var_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry var_entry = {.name = "var", .compute = api_var, .params = var_entry_params, .count = 5};
 CALL(function_var, var_entry, NULL)
 CALL(method_var, var_entry, s)
-static const param std_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"correction", NUMBER, KEYWORD, "", 1.0}, {"keepdim", BOOL, KEYWORD, "", 0.0}};
-static const entry std_entry = {.name = "std", .compute = api_std, .params = std_entry_params, .count = 4};
+static const param std_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry std_entry = {.name = "std", .compute = api_std, .params = std_entry_params, .count = 5};
 CALL(function_std, std_entry, NULL)
 CALL(method_std, std_entry, s)
 static const param amax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
@@ -644,12 +644,12 @@ static const param amin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim",
 static const entry amin_entry = {.name = "amin", .compute = api_amin, .params = amin_entry_params, .count = 3};
 CALL(function_amin, amin_entry, NULL)
 CALL(method_amin, amin_entry, s)
-static const param max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
-static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 3};
+static const param max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 4};
 CALL(function_max, max_entry, NULL)
 CALL(method_max, max_entry, s)
-static const param min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
-static const entry min_entry = {.name = "min", .run = api_min, .params = min_entry_params, .count = 3};
+static const param min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry min_entry = {.name = "min", .run = api_min, .params = min_entry_params, .count = 4};
 CALL(function_min, min_entry, NULL)
 CALL(method_min, min_entry, s)
 static const param argmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
@@ -700,7 +700,7 @@ static const param scatter_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, 
 static const entry scatter_add_entry = {.name = "scatter_add", .compute = api_scatter_add, .params = scatter_add_entry_params, .count = 4};
 CALL(function_scatter_add, scatter_add_entry, NULL)
 CALL(method_scatter_add, scatter_add_entry, s)
-static const param masked_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", NUMBER, 0, NULL, 0}};
+static const param masked_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
 static const entry masked_fill_entry = {.name = "masked_fill", .compute = api_masked_fill, .params = masked_fill_entry_params, .count = 3};
 CALL(function_masked_fill, masked_fill_entry, NULL)
 CALL(method_masked_fill, masked_fill_entry, s)
@@ -1305,7 +1305,7 @@ PyMethodDef api_functions[] = {
         "\n"
         "A tensor filled with one value.  Without dtype: float32 for a float, int64 for an int, bool for a bool."},
     {"arange", AS(function_arange), FAST,
-        "arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False)\n"
+        "arange(start=None, end=None, step=1, *, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
         "\n"
         "start, start + step, ... up to but without end; arange(n) starts at 0.  int64 where all three are ints, else float32."},
@@ -1330,7 +1330,7 @@ PyMethodDef api_functions[] = {
         "\n"
         "Random numbers from the standard normal distribution."},
     {"randint", AS(function_randint), FAST,
-        "randint(low, high=None, size=None, *, generator=None, dtype=None, device=None)\n"
+        "randint(low=None, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
         "\n"
         "Random integers in [low, high), or in [0, low) when called as randint(high, size); int64 unless a dtype is given."},
@@ -1587,13 +1587,13 @@ PyMethodDef api_functions[] = {
         "The mean over the axes dim, all when absent.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"var", AS(function_var), FAST,
-        "var(input, dim=None, *, correction=1, keepdim=False)\n"
+        "var(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
-        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent.\n"
+        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent; correction is 1, or 0 with unbiased=False.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"std", AS(function_std), FAST,
-        "std(input, dim=None, *, correction=1, keepdim=False)\n"
+        "std(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
         "The square root of var.\n"
@@ -1611,13 +1611,13 @@ PyMethodDef api_functions[] = {
         "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"max", AS(function_max), FAST,
-        "max(input, dim=None, keepdim=False)\n"
+        "max(input, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "max(): the largest element; max(dim): (values, indices) along an axis; max(other): elementwise.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"min", AS(function_min), FAST,
-        "min(input, dim=None, keepdim=False)\n"
+        "min(input, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "min(): the smallest element; min(dim): (values, indices) along an axis; min(other): elementwise.\n"
@@ -2704,7 +2704,7 @@ PyMethodDef api_methods[] = {
         "fill_($self, /, value)\n"
         "--\n"
         "\n"
-        "Writes one value everywhere."},
+        "Writes one value everywhere: a number, or a tensor without axes."},
     {"zero_", AS(method_zero_), FAST,
         "zero_($self, /)\n"
         "--\n"
@@ -2723,13 +2723,13 @@ PyMethodDef api_methods[] = {
         "The mean over the axes dim, all when absent.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"var", AS(method_var), FAST,
-        "var($self, /, dim=None, *, correction=1, keepdim=False)\n"
+        "var($self, /, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
-        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent.\n"
+        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent; correction is 1, or 0 with unbiased=False.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"std", AS(method_std), FAST,
-        "std($self, /, dim=None, *, correction=1, keepdim=False)\n"
+        "std($self, /, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
         "The square root of var.\n"
@@ -2747,13 +2747,13 @@ PyMethodDef api_methods[] = {
         "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"max", AS(method_max), FAST,
-        "max($self, /, dim=None, keepdim=False)\n"
+        "max($self, /, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "max(): the largest element; max(dim): (values, indices) along an axis; max(other): elementwise.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"min", AS(method_min), FAST,
-        "min($self, /, dim=None, keepdim=False)\n"
+        "min($self, /, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "min(): the smallest element; min(dim): (values, indices) along an axis; min(other): elementwise.\n"

@@ -373,6 +373,16 @@ static bool shifted_overlap(const cr_tensor *x, const cr_tensor *t) {
            memcmp(t->strides, x->strides, sizeof(int64_t) * x->ndim) || t->dtype != x->dtype;
 }
 
+/* Which inputs a recorded gradient will read. */
+static uint32_t read_later(const cr_call *c) {
+    if (!records(c)) return 0;
+    bool needs[CR_MAX_INPUTS];
+    cr_call asked = *c;
+    for (int i = 0; i < c->n; i++) needs[i] = c->in[i]->flags & CR_FLAG_REQUIRES_GRAD;
+    asked.needs = needs;
+    return ew_saves(&asked);
+}
+
 static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     const char *name = cr_call_name(c);
     cr_meta m;
@@ -386,8 +396,9 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     bool x_float = cr_dtype_is_float((cr_dtype)x->dtype);
     if ((cr_dtype_is_float(result) && !x_float) || (result != CR_BOOL && x->dtype == CR_BOOL))
         return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result), cr_dtype_name((cr_dtype)x->dtype));
+    uint32_t later = read_later(c);
     for (int i = 0; i < c->n; i++)
-        if (shifted_overlap(x, c->in[i])) {
+        if (shifted_overlap(x, c->in[i]) || (later & CR_SAVE_IN(i) && c->in[i]->storage == x->storage)) {
             inputs_scope(given);
             cr_tensor *copy = cr_clone(c->in[i]);
             if (!copy) return cr_error_status();

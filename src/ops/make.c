@@ -59,6 +59,7 @@ static cr_tensor *weak(const void *value, cr_dtype dt) {
 
 cr_tensor *cr_scalar(double value) { return weak(&value, CR_F64); }
 cr_tensor *cr_scalar_int(int64_t value) { return weak(&value, CR_I64); }
+cr_tensor *cr_scalar_bool(bool value) { return weak(&value, CR_BOOL); }
 
 cr_tensor *cr_eye(int64_t n, int64_t m, cr_dtype dt, const cr_device *dev) {
     cr_tensor *y = full("eye", CR_LIST(n, m), 0, dt, dev);
