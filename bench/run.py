@@ -284,6 +284,9 @@ class Bench:
         cubes = [[str(r["n"]), f"{r['ours_ns']:.0f}", f"{r['sgemm_ns']:.0f}", f"{r['ours_ns'] / r['sgemm_ns']:.2f}x"] for r in small]
         if cubes:
             self.say(table(["cube, one thread", "ns", "dnnl_sgemm ns", "ratio"], cubes), "")
+        batches = [[f"{r['count']} x {r['n']}^3 {r['layout']}", f"{r['peak']:.0f}", share(r["ours"], r["peak"])] for r in got["rows"] if r["name"] == "batch"]
+        if batches:
+            self.say(table(["batched products", "peak", "f32"], batches), "")
 
     # ---- small ops, a deep graph, size
 
