@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 1024, CHUNK = 16 * BLOCK, LONG_CHUNK = 64 * BLOCK, SMALL = 1024, LONG_ROW = 256, FEW = 64 };
+enum { BLOCK = 1024, SMALL = 1024, LONG_ROW = 256, FEW = 64 };
 enum { LOCAL_SCRATCH = 16 << 10, L1_SCRATCH = 32 << 10 };      /* bytes */
 
 /* ---- the plan of a program: where its values live.  Values are numbered as in program.h; those of instructions share slots
@@ -295,9 +295,6 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-/* Long walks are cut into longer pieces: the memory's own prefetchers start anew with each. */
-static int64_t chunk_of(const cr_walk *w) { return w->numel < 16 * LONG_CHUNK ? CHUNK : LONG_CHUNK; }
-
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
@@ -308,7 +305,7 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
         else high = middle;
     }
     const cr_walk *w = &j->walks[low];
-    int64_t most = chunk_of(w), first = (chunk - j->start[low]) * most, left = w->numel - first;
+    int64_t most = cr_chunk(w->numel), first = (chunk - j->start[low]) * most, left = w->numel - first;
     if (!run_range(w, j->plan, first, left < most ? left : most)) atomic_store(&j->failed, true);
 }
 
@@ -321,7 +318,7 @@ static cr_status run_alike(const cr_walk *walks, int64_t count, int64_t numel) {
     if (bytes && !(start = cr_cpu_take(bytes))) { free_plan(&pl); return CR_NO_MEMORY; }
     job j = {.walks = walks, .count = count, .start = start, .plan = &pl};
     start[0] = 0;
-    for (int64_t i = 0; i < count; i++) start[i + 1] = start[i] + (walks[i].numel ? cr_pieces(walks[i].numel, chunk_of(&walks[i])) : 0);
+    for (int64_t i = 0; i < count; i++) start[i + 1] = start[i] + (walks[i].numel ? cr_pieces(walks[i].numel, cr_chunk(walks[i].numel)) : 0);
     if (numel <= SMALL || start[count] == 1) for (int64_t i = 0; i < start[count]; i++) run_chunk(&j, i, 0);
     else cr_pool_run(start[count], run_chunk, &j);
     if (bytes) cr_cpu_give(start, bytes);
