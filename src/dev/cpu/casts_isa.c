@@ -87,4 +87,12 @@ WIDEN(bf16_to_f32, bf16_widen)
 NARROW(f32_to_f16, f16_narrow)
 NARROW(f32_to_bf16, bf16_narrow)
 
-const struct cr_casts CR_ISA_NAME(cr_casts) = {V, transpose, f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16};
+static void repeat_f32(float *y, float v, int64_t n) {
+    int64_t i = 0;
+    vec all;
+    for (int j = 0; j < V; j++) all[j] = v;         /* v_k adds to 0: it has no -0 */
+    for (; i + V <= n; i += V) STORE(y + i, all);
+    for (; i < n; i++) y[i] = v;
+}
+
+const struct cr_casts CR_ISA_NAME(cr_casts) = {V, transpose, f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16, repeat_f32};

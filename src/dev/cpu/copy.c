@@ -10,20 +10,21 @@ enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, RUN = 128 << 10 };      /* e
 
 typedef struct axes { int ndim; int64_t shape[CR_MAX_DIMS], to[CR_MAX_DIMS], from[CR_MAX_DIMS], numel; } axes;
 
-/* Any order of the axes gives the same copy: that of the result's memory. */
-static axes sorted_axes(const cr_tensor *dst, const cr_tensor *src) {
-    axes x = {.numel = dst->numel};
-    for (int i = 0; i < dst->ndim; i++) {
-        if (dst->shape[i] == 1) continue;
+/* Any order of the axes gives the same copy: that of the result's memory.  from NULL: a fill. */
+static axes sorted_axes(int ndim, const int64_t *shape, const int64_t *to, const int64_t *from) {
+    axes x = {.numel = 1};
+    for (int i = 0; i < ndim; i++) {
+        x.numel *= shape[i];
+        if (shape[i] == 1) continue;
         int k = x.ndim++;
-        for (; k > 0 && x.to[k - 1] < dst->strides[i]; k--) {
+        for (; k > 0 && x.to[k - 1] < to[i]; k--) {
             x.shape[k] = x.shape[k - 1];
             x.to[k] = x.to[k - 1];
             x.from[k] = x.from[k - 1];
         }
-        x.shape[k] = dst->shape[i];
-        x.to[k] = dst->strides[i];
-        x.from[k] = src ? src->strides[i] : 0;
+        x.shape[k] = shape[i];
+        x.to[k] = to[i];
+        x.from[k] = from ? from[i] : 0;
     }
     int last = -1;
     for (int i = 0; i < x.ndim; i++) {
@@ -202,11 +203,16 @@ static void copy_same(copy *c) {
 
 cr_status cr_cpu_copy(cr_tensor *dst, const cr_tensor *src) {
     if (!dst->numel) return CR_OK;
-    copy c = {.x = sorted_axes(dst, src), .to = cr_tensor_data(dst), .from = cr_tensor_data(src),
+    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, src->strides), .to = cr_tensor_data(dst), .from = cr_tensor_data(src),
               .to_dtype = (cr_dtype)dst->dtype, .from_dtype = (cr_dtype)src->dtype};
     if (dst->dtype == src->dtype) copy_same(&c);
     else cast(&c);
     return CR_OK;
+}
+
+void cr_cpu_pack(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides, cr_dtype dt, int ndim, const int64_t *shape) {
+    copy c = {.x = sorted_axes(ndim, shape, to_strides, from_strides), .to = to, .from = from, .to_dtype = dt, .from_dtype = dt};
+    copy_same(&c);
 }
 
 /* ---- fill */
@@ -238,7 +244,7 @@ static void fill_rows(void *ctx, int64_t chunk, int worker) {
 
 cr_status cr_cpu_fill(cr_tensor *dst, const void *value) {
     if (!dst->numel) return CR_OK;
-    copy c = {.x = sorted_axes(dst, NULL), .to = cr_tensor_data(dst), .value = value, .size = (int64_t)cr_dtype_size((cr_dtype)dst->dtype)};
+    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, NULL), .to = cr_tensor_data(dst), .value = value, .size = (int64_t)cr_dtype_size((cr_dtype)dst->dtype)};
     if (c.x.ndim == 1) run(&c, c.x.numel, RUN / c.size, fill_one_run);
     else run(&c, c.x.numel / c.x.shape[c.x.ndim - 1], CHUNK, fill_rows);
     return CR_OK;

@@ -31,6 +31,7 @@ struct cr_casts {                                   /* casts_isa.c: consecutive 
     void (*bf16_to_f32)(float *y, const uint16_t *x, int64_t n);
     void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n);
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
+    void (*repeat_f32)(float *y, float v, int64_t n);
 };
 CR_ISA_TABLE(cr_casts, cr_casts);
 
