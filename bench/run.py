@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from cases import CASES
+from peers import ELEMENTWISE
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -217,25 +218,38 @@ class Bench:
 
     def operations(self) -> None:
         self.say("## Products and elementwise operations", "", "f32; GFLOP/s or GB/s at the median time, and how many times faster than the best peer.",
-                 "Bytes count each operand and result once; results are made and given back in each run.", "")
+                 "Bytes count each operand and result once; results are made and given back in each run.  Share: of what a plain loop that reads, copies",
+                 "or adds two arrays as long reaches in the same run (one, two, more passes).", "")
         mine: list[Any] = []
+        memory: list[Any] = []
         peers: dict[str, list[Any]] = {name: [] for name in LIBRARIES if has(name)}
-        for _ in range(self.rounds):
+        for _ in range(3):  # quick as well: the ratios of one round swing by a fifth
             parts = [self.ours(part) for part in ("products", "elementwise")]
-            if not all(parts):
+            memory.append(run_json([BUILD / "bench" / "memory", self.threads], self.threads))
+            if not all(parts) or not memory[-1]:
                 return
             mine.append({"rows": parts[0]["rows"] + parts[1]["rows"]})
             for name, results in peers.items():
                 results.append(self.peer("peers.py", name, *(["--quick"] if self.quick else [])))
         a = merge(mine)
         others = {results[0]["version"]: merge(results) for results in peers.values() if results and all(results)}
-        self.data["operations"] = {"chainrule": a, **others}
+        self.data["operations"] = {"chainrule": a, **others, "memory": memory}
         unit = {row["name"]: row["unit"] for row in mine[0]["rows"]}
         cell = lambda o, name: f"{o[name]['rate']:.1f}" if name in o else "-"
         best = lambda name: max(o[name]["rate"] for o in others.values() if name in o)
         times = {name: a[name]["rate"] / best(name) for name in a} if others else {}
-        rows = [[name, unit[name], f"{a[name]['rate']:.1f}", *(cell(o, name) for o in others.values()), *([f"{times[name]:.2f}x"] if others else [])] for name in a]
-        self.say(table(["operation", "unit", "chainrule", *others, *(["to the best"] if others else [])], rows), "")
+
+        def share(name: str) -> str:
+            if name not in ELEMENTWISE:
+                return ""
+            m, k, passes = ELEMENTWISE[name]
+            loop = {1: "read", 2: "copy"}.get(passes, "triad")
+            roof = statistics.median(min(run["rows"], key=lambda row: abs(row["elements"] - m * k))[loop] for run in memory)
+            return f"{100 * a[name]['rate'] / roof:.0f} %"
+
+        ratio = lambda name: [f"{times[name]:.2f}x"] if others else []
+        rows = [[name, unit[name], f"{a[name]['rate']:.1f}", share(name), *(cell(o, name) for o in others.values()), *ratio(name)] for name in a]
+        self.say(table(["operation", "unit", "chainrule", "share", *others, *(["to the best"] if others else [])], rows), "")
         for kind, what in (("GFLOP/s", "products"), ("GB/s", "elementwise operations and rows")) if others else ():
             of_kind = {name: t for name, t in times.items() if unit[name] == kind}
             slowest = min(of_kind, key=lambda name: of_kind[name])
@@ -244,11 +258,13 @@ class Bench:
     # ---- attention
 
     def attention(self) -> None:
-        self.say("## Attention", "", "Causal, f32, 2 x 12 heads of 64; milliseconds, least of all rounds; GFLOP/s",
-                 "count visible pairs once, 4 D forward and 10 D backward.", "")
-        mine, theirs = [], []
+        self.say("## Attention", "", "Causal, f32, 2 x 12 heads of 64; milliseconds, least of all rounds; GFLOP/s count visible pairs once,",
+                 "4 D forward and 10 D backward.  Share: of what a loop of multiply-adds reaches in the same run.", "")
+        mine, theirs, peak = [], [], 0.0
         for _ in range(self.rounds):
             mine.append(self.ours("attention"))
+            products = run_json([BUILD / "bench" / "products", "--json", "--quick", "--only", "square", self.threads], self.threads)
+            peak = max([peak, *(row["peak"] for row in products["rows"] if "peak" in row)]) if products else peak
             if has("torch"):
                 theirs.append(self.peer("peers.py", "torch", "--only", "attention", *(["--quick"] if self.quick else [])))
         if not all(mine):
@@ -256,9 +272,9 @@ class Bench:
         a, b = merge(mine), merge(theirs) if theirs and all(theirs) else {}
         self.data["attention"] = {"chainrule": a, "torch": b}
         rate = lambda t: t["rate"] * t["median_ms"] / t["min_ms"]
-        rows = [[name, f"{a[name]['min_ms']:.3f}", f"{rate(a[name]):.0f}",
+        rows = [[name, f"{a[name]['min_ms']:.3f}", f"{rate(a[name]):.0f}", f"{100 * rate(a[name]) / peak:.0f} %" if peak else "",
                  *([f"{b[name]['min_ms']:.3f}", f"{a[name]['min_ms'] / b[name]['min_ms']:.2f}x"] if b else [])] for name in a]
-        self.say(table(["ms", "chainrule", "GFLOP/s", *([theirs[0]["version"], "ratio"] if b else [])], rows), "")
+        self.say(table(["ms", "chainrule", "GFLOP/s", "share", *([theirs[0]["version"], "ratio"] if b else [])], rows), "")
         if b:
             worst = max(a[name]["min_ms"] / b[name]["min_ms"] for name in a if name.endswith("backward"))
             self.say(f"Forward and backward, the worst length: {verdict(worst, 0.6)}.", "")
