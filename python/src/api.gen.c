@@ -146,6 +146,10 @@ PyObject *api_synchronize(const arg *a);
 PyObject *api_memory_stats(const arg *a);
 PyObject *api_empty_cache(const arg *a);
 PyObject *api__devices(const arg *a);
+PyObject *api__switches(const arg *a);
+PyObject *api__switch_set(const arg *a);
+PyObject *api__profile_begin(const arg *a);
+PyObject *api__profile_end(const arg *a);
 static cr_tensor *api_mul(const arg *a) { return cr_mul(a[0].t, a[1].t); }
 static cr_tensor *api_mul_(const arg *a) { return api_in_place("mul", a, 2, NULL); }
 static cr_tensor *api_floor_divide(const arg *a) { return cr_floor_divide(a[0].t, a[1].t); }
@@ -303,7 +307,7 @@ CALL(function_empty, empty_entry, NULL)
 static const param full_entry_params[] = {{"size", SIZE, 0, NULL, 0}, {"fill_value", NUMBER, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry full_entry = {.name = "full", .compute = api_full, .params = full_entry_params, .count = 5};
 CALL(function_full, full_entry, NULL)
-static const param arange_entry_params[] = {{"start", NUMBER, 0, NULL, 0}, {"end", NUMBER, OPTIONAL, NULL, 0}, {"step", NUMBER, 0, "", 1.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const param arange_entry_params[] = {{"start", NUMBER, OPTIONAL, NULL, 0}, {"end", NUMBER, OPTIONAL, NULL, 0}, {"step", NUMBER, 0, "", 1.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry arange_entry = {.name = "arange", .run = api_arange, .params = arange_entry_params, .count = 6};
 CALL(function_arange, arange_entry, NULL)
 static const param linspace_entry_params[] = {{"start", NUMBER, 0, NULL, 0}, {"end", NUMBER, 0, NULL, 0}, {"steps", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
@@ -318,8 +322,8 @@ CALL(function_rand, rand_entry, NULL)
 static const param randn_entry_params[] = {{"size", SIZE, VARIADIC, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry randn_entry = {.name = "randn", .compute = api_randn, .params = randn_entry_params, .count = 5};
 CALL(function_randn, randn_entry, NULL)
-static const param randint_entry_params[] = {{"low", INT, 0, NULL, 0}, {"high", OBJECT, OPTIONAL, NULL, 0}, {"size", OBJECT, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}};
-static const entry randint_entry = {.name = "randint", .run = api_randint, .params = randint_entry_params, .count = 6};
+static const param randint_entry_params[] = {{"low", INT, OPTIONAL, NULL, 0}, {"high", OBJECT, OPTIONAL, NULL, 0}, {"size", OBJECT, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry randint_entry = {.name = "randint", .run = api_randint, .params = randint_entry_params, .count = 7};
 CALL(function_randint, randint_entry, NULL)
 static const param zeros_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry zeros_like_entry = {.name = "zeros_like", .compute = api_zeros_like, .params = zeros_like_entry_params, .count = 4};
@@ -339,7 +343,7 @@ CALL(function_rand_like, rand_like_entry, NULL)
 static const param randn_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry randn_like_entry = {.name = "randn_like", .compute = api_randn_like, .params = randn_like_entry_params, .count = 4};
 CALL(function_randn_like, randn_like_entry, NULL)
-static const param manual_seed_entry_params[] = {{"seed", INT, 0, NULL, 0}};
+static const param manual_seed_entry_params[] = {{"seed", OBJECT, 0, NULL, 0}};
 static const entry manual_seed_entry = {.name = "manual_seed", .run = api_manual_seed, .params = manual_seed_entry_params, .count = 1};
 CALL(function_manual_seed, manual_seed_entry, NULL)
 static const param asarray_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
@@ -404,7 +408,7 @@ CALL(method___dlpack__, __dlpack___entry, s)
 static const param __dlpack_device___entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry __dlpack_device___entry = {.name = "__dlpack_device__", .run = api___dlpack_device__, .params = __dlpack_device___entry_params, .count = 1};
 CALL(method___dlpack_device__, __dlpack_device___entry, s)
-static const param __reduce_ex___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"protocol", INT, 0, NULL, 0}};
+static const param __reduce_ex___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"protocol", OBJECT, 0, NULL, 0}};
 static const entry __reduce_ex___entry = {.name = "__reduce_ex__", .run = api___reduce_ex__, .params = __reduce_ex___entry_params, .count = 2};
 CALL(method___reduce_ex__, __reduce_ex___entry, s)
 static const param __copy___entry_params[] = {{"input", OBJECT, 0, NULL, 0}};
@@ -542,7 +546,7 @@ CALL(method_select, select_entry, s)
 static const param slice_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}, {"start", INT, OPTIONAL, NULL, 0}, {"end", INT, OPTIONAL, NULL, 0}, {"step", INT, 0, "", 1.0}};
 static const entry slice_entry = {.name = "slice", .compute = api_slice, .params = slice_entry_params, .count = 5};
 CALL(method_slice, slice_entry, s)
-static const param split_entry_params[] = {{"tensor", TENSOR, 0, NULL, 0}, {"split_size_or_sections", SIZE, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
+static const param split_entry_params[] = {{"tensor", TENSOR, 0, NULL, 0}, {"split_size_or_sections", OBJECT, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
 static const entry split_entry = {.name = "split", .run = api_split, .params = split_entry_params, .count = 3};
 CALL(function_split, split_entry, NULL)
 CALL(method_split, split_entry, s)
@@ -610,7 +614,7 @@ CALL(method_clamp_, clamp__entry, s)
 static const param copy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry copy__entry = {.name = "copy_", .compute = api_copy_, .params = copy__entry_params, .count = 2, .inplace = true};
 CALL(method_copy_, copy__entry, s)
-static const param fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"value", NUMBER, 0, NULL, 0}};
+static const param fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
 static const entry fill__entry = {.name = "fill_", .compute = api_fill_, .params = fill__entry_params, .count = 2, .inplace = true};
 CALL(method_fill_, fill__entry, s)
 static const param zero__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
@@ -624,12 +628,12 @@ static const param mean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim",
 static const entry mean_entry = {.name = "mean", .compute = api_mean, .params = mean_entry_params, .count = 4};
 CALL(function_mean, mean_entry, NULL)
 CALL(method_mean, mean_entry, s)
-static const param var_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"correction", NUMBER, KEYWORD, "", 1.0}, {"keepdim", BOOL, KEYWORD, "", 0.0}};
-static const entry var_entry = {.name = "var", .compute = api_var, .params = var_entry_params, .count = 4};
+static const param var_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry var_entry = {.name = "var", .compute = api_var, .params = var_entry_params, .count = 5};
 CALL(function_var, var_entry, NULL)
 CALL(method_var, var_entry, s)
-static const param std_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"correction", NUMBER, KEYWORD, "", 1.0}, {"keepdim", BOOL, KEYWORD, "", 0.0}};
-static const entry std_entry = {.name = "std", .compute = api_std, .params = std_entry_params, .count = 4};
+static const param std_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry std_entry = {.name = "std", .compute = api_std, .params = std_entry_params, .count = 5};
 CALL(function_std, std_entry, NULL)
 CALL(method_std, std_entry, s)
 static const param amax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
@@ -640,12 +644,12 @@ static const param amin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim",
 static const entry amin_entry = {.name = "amin", .compute = api_amin, .params = amin_entry_params, .count = 3};
 CALL(function_amin, amin_entry, NULL)
 CALL(method_amin, amin_entry, s)
-static const param max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
-static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 3};
+static const param max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 4};
 CALL(function_max, max_entry, NULL)
 CALL(method_max, max_entry, s)
-static const param min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
-static const entry min_entry = {.name = "min", .run = api_min, .params = min_entry_params, .count = 3};
+static const param min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry min_entry = {.name = "min", .run = api_min, .params = min_entry_params, .count = 4};
 CALL(function_min, min_entry, NULL)
 CALL(method_min, min_entry, s)
 static const param argmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
@@ -696,7 +700,7 @@ static const param scatter_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, 
 static const entry scatter_add_entry = {.name = "scatter_add", .compute = api_scatter_add, .params = scatter_add_entry_params, .count = 4};
 CALL(function_scatter_add, scatter_add_entry, NULL)
 CALL(method_scatter_add, scatter_add_entry, s)
-static const param masked_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", NUMBER, 0, NULL, 0}};
+static const param masked_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
 static const entry masked_fill_entry = {.name = "masked_fill", .compute = api_masked_fill, .params = masked_fill_entry_params, .count = 3};
 CALL(function_masked_fill, masked_fill_entry, NULL)
 CALL(method_masked_fill, masked_fill_entry, s)
@@ -762,6 +766,16 @@ static const entry empty_cache_entry = {.name = "empty_cache", .run = api_empty_
 CALL(function_empty_cache, empty_cache_entry, NULL)
 static const entry _devices_entry = {.name = "_devices", .run = api__devices};
 CALL(function__devices, _devices_entry, NULL)
+static const entry _switches_entry = {.name = "_switches", .run = api__switches};
+CALL(function__switches, _switches_entry, NULL)
+static const param _switch_set_entry_params[] = {{"name", STR, 0, NULL, 0}, {"value", STR, OPTIONAL, NULL, 0}};
+static const entry _switch_set_entry = {.name = "_switch_set", .run = api__switch_set, .params = _switch_set_entry_params, .count = 2};
+CALL(function__switch_set, _switch_set_entry, NULL)
+static const entry _profile_begin_entry = {.name = "_profile_begin", .run = api__profile_begin};
+CALL(function__profile_begin, _profile_begin_entry, NULL)
+static const param _profile_end_entry_params[] = {{"path", STR, 0, NULL, 0}};
+static const entry _profile_end_entry = {.name = "_profile_end", .run = api__profile_end, .params = _profile_end_entry_params, .count = 1};
+CALL(function__profile_end, _profile_end_entry, NULL)
 static const param mul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry mul_entry = {.name = "mul", .compute = api_mul, .params = mul_entry_params, .count = 2};
 CALL(function_mul, mul_entry, NULL)
@@ -1291,7 +1305,7 @@ PyMethodDef api_functions[] = {
         "\n"
         "A tensor filled with one value.  Without dtype: float32 for a float, int64 for an int, bool for a bool."},
     {"arange", AS(function_arange), FAST,
-        "arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False)\n"
+        "arange(start=None, end=None, step=1, *, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
         "\n"
         "start, start + step, ... up to but without end; arange(n) starts at 0.  int64 where all three are ints, else float32."},
@@ -1316,7 +1330,7 @@ PyMethodDef api_functions[] = {
         "\n"
         "Random numbers from the standard normal distribution."},
     {"randint", AS(function_randint), FAST,
-        "randint(low, high=None, size=None, *, generator=None, dtype=None, device=None)\n"
+        "randint(low=None, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
         "\n"
         "Random integers in [low, high), or in [0, low) when called as randint(high, size); int64 unless a dtype is given."},
@@ -1573,13 +1587,13 @@ PyMethodDef api_functions[] = {
         "The mean over the axes dim, all when absent.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"var", AS(function_var), FAST,
-        "var(input, dim=None, *, correction=1, keepdim=False)\n"
+        "var(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
-        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent.\n"
+        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent; correction is 1, or 0 with unbiased=False.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"std", AS(function_std), FAST,
-        "std(input, dim=None, *, correction=1, keepdim=False)\n"
+        "std(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
         "The square root of var.\n"
@@ -1597,13 +1611,13 @@ PyMethodDef api_functions[] = {
         "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"max", AS(function_max), FAST,
-        "max(input, dim=None, keepdim=False)\n"
+        "max(input, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "max(): the largest element; max(dim): (values, indices) along an axis; max(other): elementwise.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"min", AS(function_min), FAST,
-        "min(input, dim=None, keepdim=False)\n"
+        "min(input, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "min(): the smallest element; min(dim): (values, indices) along an axis; min(other): elementwise.\n"
@@ -1765,36 +1779,62 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The names of the devices of this process."},
+    {"_switches", AS(function__switches), FAST,
+        "_switches()\n"
+        "--\n"
+        "\n"
+        "Name, meaning and value of every run-time switch."},
+    {"_switch_set", AS(function__switch_set), FAST,
+        "_switch_set(name, value=None)\n"
+        "--\n"
+        "\n"
+        "Sets a run-time switch; None: back to the environment's value."},
+    {"_profile_begin", AS(function__profile_begin), FAST,
+        "_profile_begin()\n"
+        "--\n"
+        "\n"
+        "Starts to note every op."},
+    {"_profile_end", AS(function__profile_end), FAST,
+        "_profile_end(path)\n"
+        "--\n"
+        "\n"
+        "Writes what was noted."},
     {"mul", AS(function_mul), FAST,
         "mul(input, other)\n"
         "--\n"
         "\n"
-        "a * b.  Shapes broadcast, dtypes promote."},
+        "a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide", AS(function_floor_divide), FAST,
         "floor_divide(input, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder", AS(function_remainder), FAST,
         "remainder(input, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod", AS(function_fmod), FAST,
         "fmod(input, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum", AS(function_maximum), FAST,
         "maximum(input, other)\n"
         "--\n"
         "\n"
-        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum", AS(function_minimum), FAST,
         "minimum(input, other)\n"
         "--\n"
         "\n"
-        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(function_neg), FAST,
         "neg(input)\n"
         "--\n"
@@ -1834,17 +1874,20 @@ PyMethodDef api_functions[] = {
         "lerp(input, end, weight)\n"
         "--\n"
         "\n"
-        "a + w (b - a).  Shapes broadcast, dtypes promote."},
+        "a + w (b - a).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul", AS(function_addcmul), FAST,
         "addcmul(input, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a b.  Shapes broadcast, dtypes promote."},
+        "x + value a b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv", AS(function_addcdiv), FAST,
         "addcdiv(input, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a / b.  Shapes broadcast, dtypes promote."},
+        "x + value a / b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"exp", AS(function_exp), FAST,
         "exp(input)\n"
         "--\n"
@@ -1914,7 +1957,8 @@ PyMethodDef api_functions[] = {
         "atan2(input, other)\n"
         "--\n"
         "\n"
-        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"sinh", AS(function_sinh), FAST,
         "sinh(input)\n"
         "--\n"
@@ -2074,47 +2118,56 @@ PyMethodDef api_functions[] = {
         "eq(input, other)\n"
         "--\n"
         "\n"
-        "a == b.  Shapes broadcast, dtypes promote."},
+        "a == b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ne", AS(function_ne), FAST,
         "ne(input, other)\n"
         "--\n"
         "\n"
-        "a != b.  Shapes broadcast, dtypes promote."},
+        "a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lt", AS(function_lt), FAST,
         "lt(input, other)\n"
         "--\n"
         "\n"
-        "a < b.  Shapes broadcast, dtypes promote."},
+        "a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"le", AS(function_le), FAST,
         "le(input, other)\n"
         "--\n"
         "\n"
-        "a <= b.  Shapes broadcast, dtypes promote."},
+        "a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"gt", AS(function_gt), FAST,
         "gt(input, other)\n"
         "--\n"
         "\n"
-        "a > b.  Shapes broadcast, dtypes promote."},
+        "a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ge", AS(function_ge), FAST,
         "ge(input, other)\n"
         "--\n"
         "\n"
-        "a >= b.  Shapes broadcast, dtypes promote."},
+        "a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_and", AS(function_logical_and), FAST,
         "logical_and(input, other)\n"
         "--\n"
         "\n"
-        "a and b, true where not 0.  Shapes broadcast, dtypes promote."},
+        "a and b, true where not 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_or", AS(function_logical_or), FAST,
         "logical_or(input, other)\n"
         "--\n"
         "\n"
-        "a or b.  Shapes broadcast, dtypes promote."},
+        "a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_xor", AS(function_logical_xor), FAST,
         "logical_xor(input, other)\n"
         "--\n"
         "\n"
-        "either a or b.  Shapes broadcast, dtypes promote."},
+        "either a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_not", AS(function_logical_not), FAST,
         "logical_not(input)\n"
         "--\n"
@@ -2124,17 +2177,20 @@ PyMethodDef api_functions[] = {
         "bitwise_and(input, other)\n"
         "--\n"
         "\n"
-        "a & b.  Shapes broadcast, dtypes promote."},
+        "a & b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or", AS(function_bitwise_or), FAST,
         "bitwise_or(input, other)\n"
         "--\n"
         "\n"
-        "a | b.  Shapes broadcast, dtypes promote."},
+        "a | b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor", AS(function_bitwise_xor), FAST,
         "bitwise_xor(input, other)\n"
         "--\n"
         "\n"
-        "a ^ b.  Shapes broadcast, dtypes promote."},
+        "a ^ b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_not", AS(function_bitwise_not), FAST,
         "bitwise_not(input)\n"
         "--\n"
@@ -2144,12 +2200,14 @@ PyMethodDef api_functions[] = {
         "bitwise_left_shift(input, other)\n"
         "--\n"
         "\n"
-        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote."},
+        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift", AS(function_bitwise_right_shift), FAST,
         "bitwise_right_shift(input, other)\n"
         "--\n"
         "\n"
-        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote."},
+        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"absolute", AS(function_abs), FAST,
         "absolute(input)\n"
         "--\n"
@@ -2164,7 +2222,8 @@ PyMethodDef api_functions[] = {
         "multiply(input, other)\n"
         "--\n"
         "\n"
-        "The same as mul.  a * b.  Shapes broadcast, dtypes promote."},
+        "The same as mul.  a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"subtract", AS(function_sub), FAST,
         "subtract(input, other, *, alpha=1)\n"
         "--\n"
@@ -2184,27 +2243,32 @@ PyMethodDef api_functions[] = {
         "greater(input, other)\n"
         "--\n"
         "\n"
-        "The same as gt.  a > b.  Shapes broadcast, dtypes promote."},
+        "The same as gt.  a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"greater_equal", AS(function_ge), FAST,
         "greater_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote."},
+        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less", AS(function_lt), FAST,
         "less(input, other)\n"
         "--\n"
         "\n"
-        "The same as lt.  a < b.  Shapes broadcast, dtypes promote."},
+        "The same as lt.  a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less_equal", AS(function_le), FAST,
         "less_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as le.  a <= b.  Shapes broadcast, dtypes promote."},
+        "The same as le.  a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"not_equal", AS(function_ne), FAST,
         "not_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as ne.  a != b.  Shapes broadcast, dtypes promote."},
+        "The same as ne.  a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fix", AS(function_trunc), FAST,
         "fix(input)\n"
         "--\n"
@@ -2271,7 +2335,8 @@ PyMethodDef api_functions[] = {
         "arctan2(input, other)\n"
         "--\n"
         "\n"
-        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"arctanh", AS(function_atanh), FAST,
         "arctanh(input)\n"
         "--\n"
@@ -2639,7 +2704,7 @@ PyMethodDef api_methods[] = {
         "fill_($self, /, value)\n"
         "--\n"
         "\n"
-        "Writes one value everywhere."},
+        "Writes one value everywhere: a number, or a tensor without axes."},
     {"zero_", AS(method_zero_), FAST,
         "zero_($self, /)\n"
         "--\n"
@@ -2658,13 +2723,13 @@ PyMethodDef api_methods[] = {
         "The mean over the axes dim, all when absent.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"var", AS(method_var), FAST,
-        "var($self, /, dim=None, *, correction=1, keepdim=False)\n"
+        "var($self, /, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
-        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent.\n"
+        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent; correction is 1, or 0 with unbiased=False.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"std", AS(method_std), FAST,
-        "std($self, /, dim=None, *, correction=1, keepdim=False)\n"
+        "std($self, /, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
         "The square root of var.\n"
@@ -2682,13 +2747,13 @@ PyMethodDef api_methods[] = {
         "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"max", AS(method_max), FAST,
-        "max($self, /, dim=None, keepdim=False)\n"
+        "max($self, /, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "max(): the largest element; max(dim): (values, indices) along an axis; max(other): elementwise.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"min", AS(method_min), FAST,
-        "min($self, /, dim=None, keepdim=False)\n"
+        "min($self, /, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "min(): the smallest element; min(dim): (values, indices) along an axis; min(other): elementwise.\n"
@@ -2797,62 +2862,74 @@ PyMethodDef api_methods[] = {
         "mul($self, /, other)\n"
         "--\n"
         "\n"
-        "a * b.  Shapes broadcast, dtypes promote."},
+        "a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"mul_", AS(method_mul_), FAST,
         "mul_($self, /, other)\n"
         "--\n"
         "\n"
-        "mul, written into input: its shape and dtype stay."},
+        "mul, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide", AS(method_floor_divide), FAST,
         "floor_divide($self, /, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide_", AS(method_floor_divide_), FAST,
         "floor_divide_($self, /, other)\n"
         "--\n"
         "\n"
-        "floor_divide, written into input: its shape and dtype stay."},
+        "floor_divide, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder", AS(method_remainder), FAST,
         "remainder($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder_", AS(method_remainder_), FAST,
         "remainder_($self, /, other)\n"
         "--\n"
         "\n"
-        "remainder, written into input: its shape and dtype stay."},
+        "remainder, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod", AS(method_fmod), FAST,
         "fmod($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod_", AS(method_fmod_), FAST,
         "fmod_($self, /, other)\n"
         "--\n"
         "\n"
-        "fmod, written into input: its shape and dtype stay."},
+        "fmod, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum", AS(method_maximum), FAST,
         "maximum($self, /, other)\n"
         "--\n"
         "\n"
-        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum_", AS(method_maximum_), FAST,
         "maximum_($self, /, other)\n"
         "--\n"
         "\n"
-        "maximum, written into input: its shape and dtype stay."},
+        "maximum, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum", AS(method_minimum), FAST,
         "minimum($self, /, other)\n"
         "--\n"
         "\n"
-        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum_", AS(method_minimum_), FAST,
         "minimum_($self, /, other)\n"
         "--\n"
         "\n"
-        "minimum, written into input: its shape and dtype stay."},
+        "minimum, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(method_neg), FAST,
         "neg($self, /)\n"
         "--\n"
@@ -2927,32 +3004,38 @@ PyMethodDef api_methods[] = {
         "lerp($self, /, end, weight)\n"
         "--\n"
         "\n"
-        "a + w (b - a).  Shapes broadcast, dtypes promote."},
+        "a + w (b - a).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lerp_", AS(method_lerp_), FAST,
         "lerp_($self, /, end, weight)\n"
         "--\n"
         "\n"
-        "lerp, written into input: its shape and dtype stay."},
+        "lerp, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul", AS(method_addcmul), FAST,
         "addcmul($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a b.  Shapes broadcast, dtypes promote."},
+        "x + value a b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul_", AS(method_addcmul_), FAST,
         "addcmul_($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "addcmul, written into input: its shape and dtype stay."},
+        "addcmul, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv", AS(method_addcdiv), FAST,
         "addcdiv($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a / b.  Shapes broadcast, dtypes promote."},
+        "x + value a / b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv_", AS(method_addcdiv_), FAST,
         "addcdiv_($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "addcdiv, written into input: its shape and dtype stay."},
+        "addcdiv, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"exp", AS(method_exp), FAST,
         "exp($self, /)\n"
         "--\n"
@@ -3087,12 +3170,14 @@ PyMethodDef api_methods[] = {
         "atan2($self, /, other)\n"
         "--\n"
         "\n"
-        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"atan2_", AS(method_atan2_), FAST,
         "atan2_($self, /, other)\n"
         "--\n"
         "\n"
-        "atan2, written into input: its shape and dtype stay."},
+        "atan2, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"sinh", AS(method_sinh), FAST,
         "sinh($self, /)\n"
         "--\n"
@@ -3392,47 +3477,56 @@ PyMethodDef api_methods[] = {
         "eq($self, /, other)\n"
         "--\n"
         "\n"
-        "a == b.  Shapes broadcast, dtypes promote."},
+        "a == b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ne", AS(method_ne), FAST,
         "ne($self, /, other)\n"
         "--\n"
         "\n"
-        "a != b.  Shapes broadcast, dtypes promote."},
+        "a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lt", AS(method_lt), FAST,
         "lt($self, /, other)\n"
         "--\n"
         "\n"
-        "a < b.  Shapes broadcast, dtypes promote."},
+        "a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"le", AS(method_le), FAST,
         "le($self, /, other)\n"
         "--\n"
         "\n"
-        "a <= b.  Shapes broadcast, dtypes promote."},
+        "a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"gt", AS(method_gt), FAST,
         "gt($self, /, other)\n"
         "--\n"
         "\n"
-        "a > b.  Shapes broadcast, dtypes promote."},
+        "a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ge", AS(method_ge), FAST,
         "ge($self, /, other)\n"
         "--\n"
         "\n"
-        "a >= b.  Shapes broadcast, dtypes promote."},
+        "a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_and", AS(method_logical_and), FAST,
         "logical_and($self, /, other)\n"
         "--\n"
         "\n"
-        "a and b, true where not 0.  Shapes broadcast, dtypes promote."},
+        "a and b, true where not 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_or", AS(method_logical_or), FAST,
         "logical_or($self, /, other)\n"
         "--\n"
         "\n"
-        "a or b.  Shapes broadcast, dtypes promote."},
+        "a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_xor", AS(method_logical_xor), FAST,
         "logical_xor($self, /, other)\n"
         "--\n"
         "\n"
-        "either a or b.  Shapes broadcast, dtypes promote."},
+        "either a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_not", AS(method_logical_not), FAST,
         "logical_not($self, /)\n"
         "--\n"
@@ -3442,32 +3536,38 @@ PyMethodDef api_methods[] = {
         "bitwise_and($self, /, other)\n"
         "--\n"
         "\n"
-        "a & b.  Shapes broadcast, dtypes promote."},
+        "a & b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_and_", AS(method_bitwise_and_), FAST,
         "bitwise_and_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_and, written into input: its shape and dtype stay."},
+        "bitwise_and, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or", AS(method_bitwise_or), FAST,
         "bitwise_or($self, /, other)\n"
         "--\n"
         "\n"
-        "a | b.  Shapes broadcast, dtypes promote."},
+        "a | b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or_", AS(method_bitwise_or_), FAST,
         "bitwise_or_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_or, written into input: its shape and dtype stay."},
+        "bitwise_or, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor", AS(method_bitwise_xor), FAST,
         "bitwise_xor($self, /, other)\n"
         "--\n"
         "\n"
-        "a ^ b.  Shapes broadcast, dtypes promote."},
+        "a ^ b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor_", AS(method_bitwise_xor_), FAST,
         "bitwise_xor_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_xor, written into input: its shape and dtype stay."},
+        "bitwise_xor, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_not", AS(method_bitwise_not), FAST,
         "bitwise_not($self, /)\n"
         "--\n"
@@ -3482,22 +3582,26 @@ PyMethodDef api_methods[] = {
         "bitwise_left_shift($self, /, other)\n"
         "--\n"
         "\n"
-        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote."},
+        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_left_shift_", AS(method_bitwise_left_shift_), FAST,
         "bitwise_left_shift_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_left_shift, written into input: its shape and dtype stay."},
+        "bitwise_left_shift, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift", AS(method_bitwise_right_shift), FAST,
         "bitwise_right_shift($self, /, other)\n"
         "--\n"
         "\n"
-        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote."},
+        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift_", AS(method_bitwise_right_shift_), FAST,
         "bitwise_right_shift_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_right_shift, written into input: its shape and dtype stay."},
+        "bitwise_right_shift, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"absolute", AS(method_abs), FAST,
         "absolute($self, /)\n"
         "--\n"
@@ -3512,7 +3616,8 @@ PyMethodDef api_methods[] = {
         "multiply($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as mul.  a * b.  Shapes broadcast, dtypes promote."},
+        "The same as mul.  a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"subtract", AS(method_sub), FAST,
         "subtract($self, /, other, *, alpha=1)\n"
         "--\n"
@@ -3532,27 +3637,32 @@ PyMethodDef api_methods[] = {
         "greater($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as gt.  a > b.  Shapes broadcast, dtypes promote."},
+        "The same as gt.  a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"greater_equal", AS(method_ge), FAST,
         "greater_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote."},
+        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less", AS(method_lt), FAST,
         "less($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as lt.  a < b.  Shapes broadcast, dtypes promote."},
+        "The same as lt.  a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less_equal", AS(method_le), FAST,
         "less_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as le.  a <= b.  Shapes broadcast, dtypes promote."},
+        "The same as le.  a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"not_equal", AS(method_ne), FAST,
         "not_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as ne.  a != b.  Shapes broadcast, dtypes promote."},
+        "The same as ne.  a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fix", AS(method_trunc), FAST,
         "fix($self, /)\n"
         "--\n"
@@ -3609,7 +3719,8 @@ PyMethodDef api_methods[] = {
         "arctan2($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"arctanh", AS(method_atanh), FAST,
         "arctanh($self, /)\n"
         "--\n"

@@ -68,6 +68,7 @@ bool to_device(PyObject *o, const cr_device **dev) {
 }
 
 bool to_size(PyObject *o, int *n, int64_t *v) {
+    if (PyBool_Check(o)) return false;
     if (PyIndex_Check(o) && !PyList_Check(o) && !PyTuple_Check(o)) { *n = 1; return to_int64(o, v); }
     if (PyUnicode_Check(o) || PyBytes_Check(o) || !PySequence_Check(o)) return false;
     PyObject *items = PySequence_Tuple(o);           /* a copy: what __index__ runs cannot change it */
@@ -81,7 +82,8 @@ bool to_size(PyObject *o, int *n, int64_t *v) {
     return ok;
 }
 
-cr_tensor *scalar_of(const number *x) { return x->integral ? cr_scalar_int(x->i) : cr_scalar(x->d); }
+cr_dtype dtype_of(const number *x) { return x->boolean ? CR_BOOL : x->integral ? CR_I64 : CR_F32; }
+cr_tensor *scalar_of(const number *x) { return x->boolean ? cr_scalar_bool(x->i) : x->integral ? cr_scalar_int(x->i) : cr_scalar(x->d); }
 
 static bool to_tensors(PyObject *o, arg *a) {
     if (is_tensor(o) || PyUnicode_Check(o) || !PySequence_Check(o)) return false;

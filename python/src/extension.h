@@ -88,6 +88,8 @@ bool to_number(PyObject *o, number *x);             /* bool, int, float or what 
 bool to_dtype(PyObject *o, cr_dtype *dt);
 bool to_device(PyObject *o, const cr_device **dev);
 bool to_size(PyObject *o, int *n, int64_t *v);      /* an int or a sequence of at most CR_MAX_DIMS */
+bool to_seed(PyObject *o, uint64_t *seed);
+cr_dtype dtype_of(const number *x);                 /* a number's own: float32, int64 or bool */
 cr_tensor *scalar_of(const number *x);              /* (): keeps the other operand's dtype */
 
 /* ---- memory of other libraries (interop.c, dlpack.c) --------------------------------------------------------- */

@@ -351,6 +351,12 @@ static PyObject *get_nbytes(PyObject *self, void *unused) {
 }
 static PyObject *get_requires_grad(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_requires_grad(handle(self))); }
 static PyObject *get_is_leaf(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_is_leaf(handle(self))); }
+static PyObject *get_grad_fn(PyObject *self, void *unused) {
+    (void)unused;
+    const char *name = cr_op_name(handle(self));
+    if (!*name) Py_RETURN_NONE;
+    return PyUnicode_FromFormat("<%sBackward>", name);
+}
 static PyObject *get_data(PyObject *self, void *unused) { (void)unused; return wrap(cr_detach(handle(self))); }
 static PyObject *get_mT(PyObject *self, void *unused) { (void)unused; return wrap(cr_transpose(handle(self), -2, -1)); }
 static PyObject *get_T(PyObject *self, void *unused) {
@@ -405,6 +411,7 @@ static PyGetSetDef getset[] = {
     {"requires_grad", get_requires_grad, set_requires_grad, "Are gradients computed for it?", NULL},
     {"is_leaf", get_is_leaf, NULL, "Was it made by the user, not by a recorded op?", NULL},
     {"grad", get_grad, set_grad, "The gradient that backward() added up, or None.", NULL},
+    {"grad_fn", get_grad_fn, NULL, "The op that made it, by name, or None: \"<mulBackward>\".", NULL},
     {"data", get_data, NULL, "The same storage outside the graph.", NULL},
     {"T", get_T, NULL, "The axes in reverse order: a view.", NULL},
     {"mT", get_mT, NULL, "The last two axes swapped: a view.", NULL},
