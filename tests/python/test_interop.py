@@ -17,23 +17,23 @@ from typing import Any
 
 import chainrule as cr
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 try:
-    import numpy as np
+    import numpy
 except ImportError:
-    np = None
+    numpy = None  # type: ignore[assignment]
 try:
     import torch
 except ImportError:
     torch = None
 
+np: Any = numpy  # what is tried here is often not allowed by its types
 needs_numpy = pytest.mark.skipif(np is None, reason="NumPy is not installed")
 needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
 DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
 REFUSED = (TypeError, ValueError, RuntimeError, BufferError, AttributeError)  # what a bad object may raise
-quick = settings(max_examples=200, deadline=None)
 
 slices = st.tuples(st.sampled_from([None, 0, 1, 2, -1]), st.sampled_from([None, 1, 3, 5, -1]), st.sampled_from([None, 1, 2, -1, -2]))
 
@@ -46,7 +46,7 @@ def arrays(draw: Callable[[Any], Any]) -> Any:
     n = math.prod(shape)
     a = (np.arange(n) % (2 if dtype == "bool" else 100)).astype(dtype).reshape(shape)
     if draw(st.integers(0, 7)) == 0:
-        held = np.zeros(a.shape, [("pad", "i1"), ("x", a.dtype)])
+        held: Any = np.zeros(a.shape, [("pad", "i1"), ("x", a.dtype)])
         held["x"] = a
         a = held["x"]
     a = a[(*(slice(*s) for s in draw(st.lists(slices, max_size=a.ndim))), ...)]  # ...: no scalar
@@ -62,12 +62,11 @@ def shareable(a: Any) -> bool:
 
 
 def is_over(x: cr.Tensor, a: Any) -> bool:
-    return a.size == 0 or x.data_ptr() == a.ctypes.data
+    return bool(a.size == 0 or x.data_ptr() == a.ctypes.data)
 
 
 # ---- NumPy -> tensors -------------------------------------------------------------------------------------------------------
 @needs_numpy
-@quick
 @given(st.data())
 def test_from_arrays(data: Any) -> None:
     a = data.draw(arrays())
@@ -91,7 +90,6 @@ def test_from_arrays(data: Any) -> None:
 
 
 @needs_numpy
-@quick
 @given(st.data())
 def test_from_dlpack_of_arrays(data: Any) -> None:
     a = data.draw(arrays())
@@ -192,7 +190,10 @@ def test_scalars_of_numpy_are_numbers() -> None:
 def test_operators_with_arrays_give_tensors() -> None:
     a, x = np.array([[1.0, 2.0]]), cr.tensor([[3.0, 5.0]], requires_grad=True)
     d = x.double()
-    for y, wanted in ((a * x, [[3.0, 10.0]]), (x * a, [[3.0, 10.0]]), (a - x, [[-2.0, -3.0]]), (x - a, [[2.0, 3.0]]), (a / x, [[1 / 3, 0.4]]), (a @ d.T, [[13.0]]), (d @ a.T, [[13.0]])):
+    for y, wanted in (
+        (a * x, [[3.0, 10.0]]), (x * a, [[3.0, 10.0]]), (a - x, [[-2.0, -3.0]]), (x - a, [[2.0, 3.0]]), (a / x, [[1 / 3, 0.4]]),
+        (a @ d.T, [[13.0]]), (d @ a.T, [[13.0]]),
+    ):  # fmt: skip
         assert isinstance(y, cr.Tensor) and y.dtype is cr.float64 and y.requires_grad
         assert y.tolist() == [[pytest.approx(v) for v in row] for row in wanted]
     assert (a == x).tolist() == [[False, False]] and (a < x).tolist() == [[True, True]]
@@ -206,12 +207,11 @@ def test_operators_with_arrays_give_tensors() -> None:
         with pytest.raises((TypeError, ValueError)):
             cr.ones(2) * bad
     with pytest.raises(TypeError):
-        cr.ones(2) * [1.0, 2.0]  # type: ignore[operator]
+        cr.ones(2) * [1.0, 2.0]
 
 
 # ---- tensors -> NumPy ---------------------------------------------------------------------------------------------------------
 @needs_numpy
-@quick
 @given(st.data())
 def test_to_arrays(data: Any) -> None:
     a = data.draw(arrays())
@@ -243,7 +243,7 @@ def test_array_arguments() -> None:
     with pytest.raises(TypeError):
         x.__array__("nonsense")
     with pytest.raises(TypeError):
-        x.numpy(True)  # type: ignore[misc]
+        x.numpy(True)  # type: ignore[call-arg]
 
 
 @needs_numpy
@@ -268,9 +268,10 @@ def test_what_requires_grad() -> None:
 @needs_numpy
 def test_what_numpy_does_not_have() -> None:
     x = cr.ones(2).bfloat16()
-    for f in (lambda: x.numpy(), lambda: np.asarray(x), lambda: x.numpy(force=True)):
+    calls: list[Callable[[], Any]] = [lambda: x.numpy(), lambda: np.asarray(x), lambda: x.numpy(force=True)]
+    for call in calls:
         with pytest.raises(TypeError, match="bfloat16"):
-            f()
+            call()
     with pytest.raises(BufferError, match="bfloat16"):
         memoryview(x)
 
@@ -305,7 +306,9 @@ def release(b: Buffer) -> None:
 def test_buffer_flags(layout: int, more: int) -> None:
     dense = cr.arange(6, dtype=cr.int32).reshape(2, 3)
     leaf = cr.ones(2, 3, requires_grad=True)
-    for x, c, f in ((dense, True, False), (dense.T, False, True), (dense[:, ::2], False, False), (dense[0], True, True), (leaf, True, False), (dense[0, 0], True, True)):
+    for x, c, f in (
+        (dense, True, False), (dense.T, False, True), (dense[:, ::2], False, False), (dense[0], True, True), (leaf, True, False), (dense[0, 0], True, True)
+    ):  # fmt: skip
         fits = {0: c, ND: c, STRIDES: True, C_CONTIGUOUS: c, F_CONTIGUOUS: f, ANY_CONTIGUOUS: c or f}[layout]
         if not fits or (x is leaf and more & WRITABLE):
             with pytest.raises(BufferError):
@@ -334,10 +337,11 @@ def test_python_reads_and_writes_tensors() -> None:
     x = cr.arange(6, dtype=cr.float64).reshape(2, 3)
     m = memoryview(x)
     assert m.format == "d" and m.shape == (2, 3) and m.strides == (24, 8) and m.tolist() == x.tolist() and m.c_contiguous
-    m[1, 2] = 50.0
+    m[1, 2] = 50.0  # type: ignore[call-overload]
     assert x[1, 2].item() == 50
     assert bytes(x.T) == b"".join(bytes(x[:, i]) for i in range(3)) and bytearray(x[0]) == array.array("d", [0, 1, 2]).tobytes()
-    assert memoryview(cr.zeros(0, 3)).nbytes == 0 and memoryview(cr.tensor(2.5)).tolist() == 2.5 and memoryview(cr.tensor([True])).tolist() == [True]
+    assert memoryview(cr.zeros(0, 3)).nbytes == 0 and memoryview(cr.tensor([True])).tolist() == [True]
+    assert memoryview(cr.tensor(2.5)).tolist() == cr.tensor(2.5).tolist()
     with open(os.devnull, "wb") as f:
         f.write(x)
         with pytest.raises(BufferError):
@@ -345,11 +349,13 @@ def test_python_reads_and_writes_tensors() -> None:
 
 
 def test_tensors_of_buffers() -> None:
+    o: Any
     for o, dtype, values in (
         (array.array("d", [1, 2]), cr.float64, [1.0, 2.0]), (array.array("f", [1, 2]), cr.float32, [1.0, 2.0]), (array.array("q", [1, -2]), cr.int64, [1, -2]),
         (array.array("H", [1, 65535]), cr.uint16, [1, 65535]), (bytearray(b"ab"), cr.uint8, [97, 98]), (memoryview(b"abcdef")[::-2], cr.uint8, [102, 100, 98]),
         ((ctypes.c_long * 3)(1, 2, 3), cr.int64, [1, 2, 3]), (((ctypes.c_float * 2) * 2)(), cr.float32, [[0.0, 0.0], [0.0, 0.0]]),
-        (memoryview(bytearray(range(12))).cast("B", (3, 4)), cr.uint8, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]), ((ctypes.c_bool * 2)(True), cr.bool, [True, False]),
+        (memoryview(bytearray(range(12))).cast("B", (3, 4)), cr.uint8, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]),
+        ((ctypes.c_bool * 2)(True), cr.bool, [True, False]),
     ):  # fmt: skip
         for x in (cr.tensor(o), cr.asarray(o), cr.as_tensor(o)):
             assert x.dtype is dtype and x.tolist() == values, o
@@ -369,9 +375,10 @@ def test_an_exporter_cannot_change_size_while_it_is_shared() -> None:
     x[0] = 7
     y += 1
     assert a[0] == 7 and b == b"\1" * 8
-    for grow in (lambda: a.append(3), lambda: b.extend(b"more")):
-        with pytest.raises(BufferError):
-            grow()
+    with pytest.raises(BufferError):
+        a.append(3)
+    with pytest.raises(BufferError):
+        b.extend(b"more")
     del x, y
     a.append(3)
     b.extend(b"more")
@@ -390,7 +397,10 @@ DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Versioned(ctypes.Structure):
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("ctx", ctypes.c_void_p), ("deleter", DELETER), ("flags", ctypes.c_uint64), ("tensor", DLTensor)]
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("ctx", ctypes.c_void_p), ("deleter", DELETER), ("flags", ctypes.c_uint64),
+        ("tensor", DLTensor),
+    ]  # fmt: skip
 
 
 class Legacy(ctypes.Structure):
@@ -434,11 +444,13 @@ class Foreign:
 
 @pytest.mark.parametrize("legacy", [False, True])
 def test_dlpack_layouts(legacy: bool) -> None:
-    for fields, wanted in (
-        ({}, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]), ({"strides": [4, 1]}, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]), ({"shape": [4, 3], "strides": [1, 4]}, [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]),
-        ({"shape": [2], "byte_offset": 40}, [10, 11]), ({"shape": []}, 0), ({"shape": [0, 3]}, []), ({"shape": [0], "data": None}, []), ({"shape": [2, 3], "strides": [0, 2]}, [[0, 2, 4]] * 2),
-        ({"shape": [3], "strides": [-1], "byte_offset": 8}, [2, 1, 0]),
-    ):  # fmt: skip
+    rows = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    cases: list[tuple[dict[str, Any], Any]] = [
+        ({}, rows), ({"strides": [4, 1]}, rows), ({"shape": [4, 3], "strides": [1, 4]}, [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]),
+        ({"shape": [2], "byte_offset": 40}, [10, 11]), ({"shape": []}, 0), ({"shape": [0, 3]}, []), ({"shape": [0], "data": None}, []),
+        ({"shape": [2, 3], "strides": [0, 2]}, [[0, 2, 4]] * 2), ({"shape": [3], "strides": [-1], "byte_offset": 8}, [2, 1, 0]),
+    ]  # fmt: skip
+    for fields, wanted in cases:
         f = Foreign(legacy, **dict(fields))
         capsule = f.capsule()
         x = cr.from_dlpack(capsule)
@@ -456,8 +468,9 @@ def test_dlpack_layouts(legacy: bool) -> None:
 @pytest.mark.parametrize("legacy", [False, True])
 def test_dlpack_structs_that_are_refused(legacy: bool) -> None:
     bad: list[dict[str, Any]] = [
-        {"ndim": 9}, {"ndim": -1}, {"shape": [-1]}, {"shape": [1 << 62, 4]}, {"shape": [1 << 40, 1 << 40]}, {"code": 5, "bits": 64}, {"code": 2, "bits": 8}, {"code": 0, "bits": 7}, {"lanes": 2},
-        {"code": 99}, {"device_type": 2}, {"device_type": 13}, {"shape": [2], "strides": [1 << 62]}, {"ndim": 1, "shape": [2], "data": None},
+        {"ndim": 9}, {"ndim": -1}, {"shape": [-1]}, {"shape": [1 << 62, 4]}, {"shape": [1 << 40, 1 << 40]}, {"code": 5, "bits": 64}, {"code": 2, "bits": 8},
+        {"code": 0, "bits": 7}, {"lanes": 2}, {"code": 99}, {"device_type": 2}, {"device_type": 13}, {"shape": [2], "strides": [1 << 62]},
+        {"ndim": 1, "shape": [2], "data": None},
     ]  # fmt: skip
     if not legacy:
         bad += [{"major": 2}, {"major": 0}]
@@ -494,8 +507,8 @@ def test_dlpack_flags() -> None:
 def test_dlpack_capsules_of_ours() -> None:
     x = cr.arange(6, dtype=cr.float32).reshape(2, 3).T
     assert x.__dlpack_device__() == (1, 0)
-    for arguments, name, struct in (({}, b"dltensor", Legacy), ({"max_version": (0, 8)}, b"dltensor", Legacy), ({"max_version": (1, 3)}, b"dltensor_versioned", Versioned)):
-        capsule = x.__dlpack__(**arguments)  # type: ignore[arg-type]
+    for version, name, struct in ((None, b"dltensor", Legacy), ((0, 8), b"dltensor", Legacy), ((1, 3), b"dltensor_versioned", Versioned)):
+        capsule = x.__dlpack__(max_version=version)
         s: Any = struct.from_address(api.PyCapsule_GetPointer(capsule, name))
         t = s.tensor
         assert (t.device_type, t.device_id, t.ndim, t.code, t.bits, t.lanes, t.byte_offset) == (1, 0, 2, 2, 32, 1, 0)
@@ -511,9 +524,13 @@ def test_dlpack_capsules_of_ours() -> None:
         capsule = y.__dlpack__()
         t = Legacy.from_address(api.PyCapsule_GetPointer(capsule, b"dltensor")).tensor
         assert (t.code, t.bits) == kind and cr.from_dlpack(capsule).dtype is dtype and cr.from_dlpack(y).data_ptr() == y.data_ptr()
-    for bad in ({"stream": 1}, {"dl_device": (2, 0)}, {"dl_device": (1, 1)}, {"dl_device": 3}, {"max_version": 1}, {"max_version": (1,)}, {"max_version": ("a", "b")}, {"copy": 3}):
+    bad: list[dict[str, Any]] = [
+        {"stream": 1}, {"dl_device": (2, 0)}, {"dl_device": (1, 1)}, {"dl_device": 3}, {"max_version": 1}, {"max_version": (1,)},
+        {"max_version": ("a", "b")}, {"copy": 3},
+    ]  # fmt: skip
+    for arguments in bad:
         with pytest.raises((BufferError, ValueError, TypeError)):
-            x.__dlpack__(**bad)  # type: ignore[arg-type]
+            x.__dlpack__(**arguments)
 
 
 @needs_torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import chainrule as cr
@@ -38,7 +38,7 @@ def comparable(text: str) -> str:
     return re.sub(r",\s+(?=(dtype|size|requires_grad|grad_fn)=)", ", ", text.replace("chainrule.", "torch."))
 
 
-STORED = [
+STORED: list[tuple[Callable[[], cr.Tensor], str]] = [
     (lambda: cr.tensor([[1.0, 2.0], [3.0, 4.0]]), "tensor([[1., 2.],\n        [3., 4.]])"),
     (lambda: cr.tensor(1.5), "tensor(1.5000)"),
     (lambda: cr.tensor(-3), "tensor(-3)"),

@@ -10,12 +10,13 @@ import pickle
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import chainrule as cr
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 try:
@@ -41,7 +42,6 @@ class Named(cr.Tensor):
 
 
 # ---- pickle ------------------------------------------------------------------------------------------------------------------
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(DTYPES), st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4), st.booleans(), st.booleans(), st.integers(0, pickle.HIGHEST_PROTOCOL))
 def test_pickle(dtype: str, shape: list[int], transposed: bool, grad: bool, protocol: int) -> None:
     x = tensor_of(dtype, shape, transposed)
@@ -81,11 +81,12 @@ def test_a_pickle_names_nothing_but_ours() -> None:
 
 def test_damaged_pickles_are_refused() -> None:
     rebuild, (kind, data, shape, dtype, device, grad, from_data), _ = cr.ones(2, 3).__reduce_ex__(4)
+    rest = (grad, from_data)
     for bad in (
-        (kind, data[:-1], shape, dtype, device, grad, from_data), (kind, data + b"\0", shape, dtype, device, grad, from_data), (int, data, shape, dtype, device, grad, from_data),
-        (kind, "text", shape, dtype, device, grad, from_data), (kind, data, (-1,), dtype, device, grad, from_data), (kind, data, (1 << 60,), dtype, device, grad, from_data),
-        (kind, data, shape, cr.int64, device, grad, from_data), (kind, data, shape, "float32", device, grad, from_data), (kind, data, shape, dtype, "moon", grad, from_data),
-        (kind, data, (1,) * 9, dtype, device, grad, from_data), (kind, data, shape, cr.int32, device, True, from_data), (3, data, shape, dtype, device, grad, from_data), (),
+        (kind, data[:-1], shape, dtype, device, *rest), (kind, data + b"\0", shape, dtype, device, *rest), (int, data, shape, dtype, device, *rest),
+        (kind, "text", shape, dtype, device, *rest), (kind, data, (-1,), dtype, device, *rest), (kind, data, (1 << 60,), dtype, device, *rest),
+        (kind, data, shape, cr.int64, device, *rest), (kind, data, shape, "float32", device, *rest), (kind, data, shape, dtype, "moon", *rest),
+        (kind, data, (1,) * 9, dtype, device, *rest), (kind, data, shape, cr.int32, device, True, False), (3, data, shape, dtype, device, *rest), (),
     ):  # fmt: skip
         with pytest.raises((TypeError, ValueError, RuntimeError)):
             rebuild(*bad)
@@ -122,9 +123,9 @@ def test_deepcopy_keeps_gradients_and_identity() -> None:
     w = cr.ones(2, requires_grad=True)
     (w * w).sum().backward()
     model = {"w": w, "tied": w, "list": [w, cr.zeros(1)]}
-    twin = copy.deepcopy(model)
-    assert twin["w"] is twin["tied"] is twin["list"][0] and twin["w"] is not w  # type: ignore[index]
-    v: cr.Tensor = twin["w"]  # type: ignore[assignment]
+    twin: Any = copy.deepcopy(model)
+    assert twin["w"] is twin["tied"] is twin["list"][0] and twin["w"] is not w
+    v: cr.Tensor = twin["w"]
     assert v.requires_grad and v.grad is not None and w.grad is not None and v.grad.tolist() == [2.0, 2.0]
     v.grad.fill_(9)
     assert w.grad.tolist() == [2.0, 2.0] and copy.copy(w).grad is None
@@ -141,17 +142,22 @@ def test_copies_of_subclasses() -> None:
 
 
 def test_bad_memos() -> None:
-    for memo in (None, 3, "ab", []):
+    bad: list[Any] = [None, 3, "ab", []]
+    for memo in bad:
         with pytest.raises((TypeError, KeyError, IndexError, RuntimeError, OverflowError)):
             cr.ones(1).__deepcopy__(memo)
     x = cr.ones(1)
-    assert x.__deepcopy__({id(x): "known"}) == "known"  # type: ignore[comparison-overlap]
+    known: Any = x.__deepcopy__({id(x): "known"})
+    assert known == "known"
 
 
 @pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
 @pytest.mark.parametrize("what", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copy", "deepcopy", "pickle"])
 def test_as_pytorch(what: Any) -> None:
-    for make in (lambda m: m.ones(2), lambda m: m.ones(2, requires_grad=True), lambda m: m.ones(2, requires_grad=True) * 2, lambda m: with_gradient(m)):
+    makes: list[Callable[[Any], Any]] = [
+        lambda m: m.ones(2), lambda m: m.ones(2, requires_grad=True), lambda m: m.ones(2, requires_grad=True) * 2, lambda m: with_gradient(m)
+    ]  # fmt: skip
+    for make in makes:
         outcome = []
         for module in (cr, torch):
             x = make(module)
@@ -257,7 +263,8 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     cr.save({"x": cr.ones(3), "y": cr.zeros(2, 2, dtype=cr.int64)}, good)
     raw = good.read_bytes()
     bad = tmp_path / "bad.safetensors"
-    for text in [raw[:end] for end in range(0, len(raw), 5)] + [raw + b"\0", raw.replace(b"F32", b"F99"), raw.replace(b"[3]", b"[4]"), b"\xff" * 64, raw.replace(b'"x"', b'"y"')]:
+    changed = [raw + b"\0", raw.replace(b"F32", b"F99"), raw.replace(b"[3]", b"[4]"), b"\xff" * 64, raw.replace(b'"x"', b'"y"')]
+    for text in [raw[:end] for end in range(0, len(raw), 5)] + changed:
         bad.write_bytes(text)
         with pytest.raises(OSError, match="load"):
             cr.load(bad)
