@@ -62,7 +62,7 @@ def test_memory_and_devices() -> None:
     cr.empty_cache("cpu")
     assert cr.cuda.device_count() == 0 or cr.cuda.is_available()
     if not cr.cuda.is_available():
-        with pytest.raises(RuntimeError, match="cuda"):
+        with pytest.raises(RuntimeError, match="CUDA"):
             cr.cuda.memory_allocated()
 
 
