@@ -1,6 +1,5 @@
 # _core.pyi - made from api.def, ops.def and python/src/stub.pyi by tools/gen_python.py.
 # The module holds dtypes called int, float, bool and Tensor methods of such names: Python's own types are _int, _float, ... here.
-import sys
 from builtins import bool as _bool
 from builtins import float as _float
 from builtins import int as _int
@@ -175,6 +174,5 @@ class Tensor:
     def __ne__(self, other: object, /) -> Tensor: ...  # type: ignore[override]
     def __hash__(self) -> _int: ...
     __array_priority__: _float
-    if sys.version_info >= (3, 12):
-        def __buffer__(self, flags: _int, /) -> memoryview: ...
+    def __buffer__(self, flags: _int, /) -> memoryview: ...
     # generated: methods
