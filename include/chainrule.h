@@ -87,8 +87,17 @@ cr_memory        cr_memory_stats(const cr_device *dev);
 void             cr_empty_cache(const cr_device *dev);     /* gives cached blocks back to the system */
 bool             cr_auto_transfer(bool on);                /* mixed devices move to the first operand's; returns the old setting */
 bool             cr_switch_at(int i, const char **name, const char **doc, const char **value);  /* i-th run-time switch (CHAINRULE_...), false past the end; value NULL: not set */
+cr_status        cr_switch_set(const char *name, const char *value);        /* "CHAINRULE_ISA" or "ISA"; before the environment's value, which NULL brings back; an error where it is too late */
 int              cr_num_threads(void);
 cr_status        cr_set_num_threads(int n);                /* >= 1; results have the same bits for any n */
+typedef bool (*cr_asked)(void *ctx);
+void             cr_set_interrupt(cr_asked asked, void *ctx);               /* process-wide, NULL: off: called now and then on every thread that is in a long call; true: that call
+                                                              fails with CR_INTERRUPTED; what it was writing in place is left half written.  Set while no thread works */
+
+/* Every op between the two, of any thread, as an event of a trace that Perfetto and chrome://tracing show: when, how long, shapes, dtypes,
+ * bytes of its operands, device, place.  The first 100000 events are kept; the file says how many came after. */
+cr_status        cr_profile_begin(void);
+cr_status        cr_profile_end(const char *path);         /* writes the file (JSON) */
 
 /* ---- scopes and references ------------------------------------------------------------------------------ */
 void       cr_scope_begin(void);                           /* from here this thread's new handles belong to the scope */
@@ -122,7 +131,9 @@ cr_tensor *cr_linspace(double start, double stop, int64_t n, cr_dtype dt, const 
 cr_tensor *cr_eye(int64_t n, int64_t m, cr_dtype dt, const cr_device *dev);                           /* (n, m) */
 cr_tensor *cr_from(const void *data, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev); /* copies host memory */
 cr_tensor *cr_borrow(void *data, int n, const int64_t *shape, cr_dtype dt,
-                     void (*done)(void *ctx), void *ctx);  /* cpu tensor over the caller's memory; done(ctx) when unused; done may be NULL */
+                     void (*done)(void *ctx), void *ctx);  /* cpu tensor over the caller's memory; done(ctx) when unused, from any thread; done may be NULL */
+cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int64_t *strides, cr_dtype dt,
+                     void (*done)(void *ctx), void *ctx);  /* the same with strides in elements, >= 0; NULL: in order without gaps */
 cr_tensor *cr_rand(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);  /* uniform in [0, 1) */
 cr_tensor *cr_randn(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g); /* standard normal */
 cr_tensor *cr_randint(int64_t low, int64_t high, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);
@@ -274,6 +285,8 @@ cr_tensor *cr_transpose(const cr_tensor *x, int a, int b);                     /
 cr_tensor *cr_permute(const cr_tensor *x, int n, const int64_t *axes);         /* view */
 cr_tensor *cr_slice(const cr_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);  /* view; Python's rules, step > 0 */
 cr_tensor *cr_select(const cr_tensor *x, int axis, int64_t index);             /* view without the axis */
+typedef struct cr_part { int64_t start, stop, step; } cr_part;                 /* step 0: the one index start, whose axis goes */
+cr_tensor *cr_index(const cr_tensor *x, int n, const cr_part *parts);          /* view: a part of each of the first n axes */
 cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape);         /* view; -1 keeps a size */
 cr_tensor *cr_squeeze(const cr_tensor *x, int n, const int64_t *axes);         /* view; CR_ALL: every axis of size 1 */
 cr_tensor *cr_unsqueeze(const cr_tensor *x, int axis);                         /* view */
@@ -332,6 +345,7 @@ cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor 
 cr_tensor *cr_requires_grad_(cr_tensor *t, bool on);       /* a leaf that collects a gradient; returns t (borrowed) */
 bool       cr_requires_grad(const cr_tensor *t);
 bool       cr_is_leaf(const cr_tensor *t);
+const char *cr_op_name(const cr_tensor *t);                /* of the op that made it, borrowed from t; "": a leaf, or outside any graph */
 cr_tensor *cr_grad(const cr_tensor *t);                    /* borrowed; CR_NONE before the first backward */
 cr_status  cr_set_grad(cr_tensor *t, const cr_tensor *g);  /* g may be CR_NONE: the gradient is freed */
 cr_status  cr_retain_grad(cr_tensor *t);                   /* a non-leaf keeps its gradient too */
@@ -344,15 +358,35 @@ cr_status  cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_
 cr_status  cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
                         const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o);    /* torch.autograd.grad; cotangents NULL: all CR_NONE; grads[i] CR_NONE where out does not depend on in[i] */
 typedef cr_tensor *(*cr_hook)(const cr_tensor *grad, void *ctx);        /* a new gradient (owned), or CR_NONE: unchanged; NULL: failure */
-int64_t    cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx);          /* id >= 1, or 0 */
-cr_status  cr_remove_hook(cr_tensor *t, int64_t id);
+int64_t    cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *ctx));   /* id >= 1, or 0; done (or NULL) is called once: when the hook is removed, or what carries it is freed */
+cr_status  cr_remove_hook(cr_tensor *t, int64_t id);                    /* also from inside a hook */
 bool       cr_set_anomaly(bool on);                        /* for this thread: name the first op that makes NaN or Inf; returns the old setting */
+typedef const char *(*cr_locate)(void *ctx);                /* where the calling thread is in the user's program, "train.py:12"; NULL or "": unknown; copied at once */
+void       cr_set_place(cr_locate place, void *ctx);        /* process-wide, NULL: off: asked for each op in anomaly mode, whose messages about gradients then say where the op was made */
 typedef cr_tensor *(*cr_function)(int n, const cr_tensor *const *in, void *ctx);   /* returns a new tensor (owned) */
 cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const *in);    /* f(in) without keeping activations: recomputed in the backward pass; ctx must live until then */
 typedef struct cr_gradcheck_options { double eps, atol, rtol; uint64_t seed; } cr_gradcheck_options;     /* 1e-6, 1e-5, 1e-3 */
 cr_gradcheck_options cr_gradcheck_defaults(void);
 cr_status  cr_gradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);      /* f64 inputs that require grad; central differences, random cotangent; message: input, position, both values */
 cr_status  cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);  /* gradients of the gradients that create_graph gives; run cr_gradcheck too: these are not compared with f */
+
+/* a function of your own, computed with recording off, whose gradient is a closure (torch.autograd.Function) */
+typedef struct cr_function_call {                          /* all borrowed */
+    int n_out; const cr_tensor *const *grads;              /* the cotangent of each result; CR_NONE where none arrived */
+    int n_in;  const bool *needs;                          /* is a gradient for in[i] wanted? */
+    int n_saved; const cr_tensor *const *saved;            /* as they were: one that was written to since is an error */
+    void *ctx;
+} cr_function_call;
+typedef cr_status (*cr_function_grad)(const cr_function_call *c, cr_tensor **dx);     /* fills dx[i] (owned; starts as CR_NONE: no gradient); called once a walk, recorded under create_graph */
+typedef struct cr_function_use {
+    const char *name;                                      /* copied, for messages */
+    int n_in;    const cr_tensor *const *in;               /* CR_NONE is fine */
+    int n_out;   const cr_tensor *const *out;
+    int n_saved; const cr_tensor *const *saved;            /* what the gradient reads: inputs, results, others; freed as the walk passes unless retain_graph */
+    cr_function_grad backward;
+    void *ctx; void (*done)(void *ctx);                    /* done (or NULL) is called once, when the graph no longer needs ctx; a failure leaves ctx to the caller */
+} cr_function_use;
+cr_status  cr_function_record(const cr_function_use *u, cr_tensor **results);         /* results[k]: a new handle of out[k], now a result of the function where it is a float and an input requires grad */
 
 /* an op of your own, written with the functions above */
 typedef struct cr_custom_call {

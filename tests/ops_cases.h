@@ -54,6 +54,8 @@ static cr_tensor *permute_201(inputs in) { return cr_permute(in[0], CR_LIST(2, 0
 static cr_tensor *slice_middle(inputs in) { return cr_slice(in[0], 1, 1, -1, 2); }
 static cr_tensor *slice_none(inputs in) { return cr_slice(in[0], 0, 2, 2, 1); }
 static cr_tensor *select_1(inputs in) { return cr_select(in[0], 1, -2); }
+static cr_tensor *index_part(inputs in) { return cr_index(in[0], 3, (cr_part[]){{1, INT64_MAX, 2}, {-2, 0, 0}, {0, -1, 1}}); }
+static cr_tensor *index_one(inputs in) { return cr_index(in[0], 2, (cr_part[]){{1, 0, 0}, {-1, 0, 0}}); }
 static cr_tensor *expand_3(inputs in) { return cr_expand(in[0], CR_LIST(4, -1, 3, 5)); }
 static cr_tensor *squeeze_all(inputs in) { return cr_squeeze(in[0], CR_ALL); }
 static cr_tensor *squeeze_1(inputs in) { return cr_squeeze(in[0], CR_LIST(1)); }
@@ -82,10 +84,11 @@ static cr_tensor *transfer_odd(inputs in) { return transfer((const cr_tensor *[]
 
 /* What only gradients use otherwise (ops/compose.h). */
 cr_tensor *cr_alias(const cr_tensor *x);
-cr_tensor *cr_unslice(const cr_tensor *g, int axis, int64_t start, int64_t step, int64_t size);
-extern const cr_op cr_op_embedding_bwd;
+extern const cr_op cr_op_embedding_bwd, cr_op_unindex;
 static cr_tensor *alias(inputs in) { return cr_alias(in[0]); }
-static cr_tensor *unslice(inputs in) { return cr_unslice(in[0], 1, 2, 3, 19); }
+static cr_tensor *unindex(inputs in) {
+    return cr_apply(&cr_op_unindex, 1, in, &(cr_unindex_params){{3, {{0, 3, 1}, {2, 5, 3}, {1, -1, 0}}}, {3, 19, 2}});
+}
 static cr_tensor *embedding_bwd(inputs in) { return cr_apply(&cr_op_embedding_bwd, 2, in, (int64_t[]){5}); }
 
 /* ---- products */
@@ -193,6 +196,8 @@ static const op_case op_cases[] = {
     {"slice", "1 to -1 by 2", slice_middle, ANYTHING, true, 1, {{SHAPE(3, 7, 2)}}},
     {"slice", "nothing", slice_none, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
     {"select", "axis 1", select_1, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"index", "1::2, -2, :-1 of the first three axes", index_part, ANYTHING, true, 1, {{SHAPE(5, 3, 7, 2)}}},
+    {"index", "one element", index_one, ANYTHING, true, 1, {{SHAPE(2, 3)}}},
     {"expand", "two axes", expand_3, ANYTHING, true, 4, {{SHAPE(2, 1, 5)}}},
     {"squeeze", "all", squeeze_all, ANYTHING, true, 1, {{SHAPE(1, 5, 1)}}},
     {"squeeze", "axis 1", squeeze_1, ANYTHING, true, 1, {{SHAPE(1, 1, 7)}}},
@@ -212,7 +217,6 @@ static const op_case op_cases[] = {
     {"transfer", "to another device", transfer, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
     {"transfer", "of a transposed one", transfer_odd, ANYTHING, true, 1, {{SHAPE(3, 2, 5)}}},
     {"alias", "", alias, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
-    {"unslice", "2, 5, 8... of 19", unslice, ANYTHING, true, 1, {{SHAPE(3, 5, 2)}}},
     {"tril", "-1", pick_diagonal_low, ANYTHING, true, 1, {{SHAPE(2, 5, 7)}}},
     {"tril", "0", pick_low, ANYTHING, true, 1, {{SHAPE(7, 3)}}},
     {"triu", "1", pick_diagonal_high, ANYTHING, true, 1, {{SHAPE(7, 5)}}},
@@ -273,6 +277,7 @@ static const op_case op_cases[] = {
     {"embedding", "int32, many of few", embedding_narrow, FLOATS, true, 41, {{SHAPE(3, 5)}, {SHAPE(41), .fill = INDEX, .hi = 3}}},
     {"embedding", "one index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {.ndim = 0, .fill = INDEX, .hi = 3}}},
     {"embedding", "no index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {SHAPE(0), .fill = INDEX, .hi = 3}}},
+    {"unindex", "2, 5, 8... of 19, 1 of 2", unindex, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
     {"embedding_bwd", "", embedding_bwd, FLOATS, true, 6, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 5}}},
     {"cross_entropy", "mean", cross_entropy, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(5), .fill = INDEX, .hi = 7}}},
     {"cross_entropy", "mean, (B, T, V)", cross_entropy, FLOATS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 7}}},

@@ -190,6 +190,7 @@ TEST(overlapping_operands_in_place) {
 
 static cr_tensor *double_it(const cr_tensor *g, void *ctx) { ++*(int *)ctx; return cr_mul_scalar(g, 2); }
 static cr_tensor *look(const cr_tensor *g, void *ctx) { (void)g; ++*(int *)ctx; return (cr_tensor *)(uintptr_t)CR_NONE; }
+static cr_tensor *ends_a_scope(const cr_tensor *g, void *ctx) { (void)g; (void)ctx; cr_scope_end(); return (cr_tensor *)(uintptr_t)CR_NONE; }
 static cr_tensor *wrong(const cr_tensor *g, void *ctx) { (void)ctx; return cr_unsqueeze(g, 0); }
 
 TEST(hooks) {
@@ -197,8 +198,8 @@ TEST(hooks) {
         cr_scope_begin();
         int doubled = 0, seen = 0;
         cr_tensor *x = leaf3(1, 2, 3, d), *h = cr_mul_scalar(x, 3), *y = total(cr_add(h, h));
-        int64_t id = cr_add_hook(x, double_it, &doubled);
-        CHECK(id > 0 && cr_add_hook(h, look, &seen) > 0, "add_hook: %s", cr_error());
+        int64_t id = cr_add_hook(x, double_it, &doubled, NULL);
+        CHECK(id > 0 && cr_add_hook(h, look, &seen, NULL) > 0, "add_hook: %s", cr_error());
         OK(cr_retain_grad(h));
         OK(cr_backward(y, CR_NONE, &(cr_backward_options){.retain_graph = true}));
         EXPECT3(cr_grad(x), 12, 12, 12);
@@ -208,9 +209,51 @@ TEST(hooks) {
         FAILS(CR_BAD_VALUE, "no hook", cr_remove_hook(x, id));
         OK(cr_backward(y, CR_NONE, &(cr_backward_options){.retain_graph = true}));
         EXPECT3(cr_grad(x), 18, 18, 18);
-        cr_add_hook(h, wrong, NULL);
+        cr_add_hook(h, wrong, NULL, NULL);
         FAILS(CR_BAD_VALUE, "(1, 3)", cr_backward(y, CR_NONE, NULL));
-        FAILS(CR_RUNTIME, "does not require", cr_add_hook(vec3(1, 2, 3, d), look, &seen));
+        FAILS(CR_RUNTIME, "does not require", cr_add_hook(vec3(1, 2, 3, d), look, &seen, NULL));
+        cr_add_hook(x, ends_a_scope, NULL, NULL);    /* the walk's own scope is not the hook's to end */
+        FAILS(CR_RUNTIME, "no scope is open", cr_backward(total(cr_mul(x, x)), CR_NONE, NULL));
+        cr_scope_end();
+    }
+}
+
+/* What a hook's ctx needs to live as long as the hook. */
+typedef struct life { cr_tensor *t; int64_t id; int runs, ended; } life;
+static void end_life(void *ctx) { ((life *)ctx)->ended++; }
+static cr_tensor *watch(const cr_tensor *g, void *ctx) { return look(g, &((life *)ctx)->runs); }
+static cr_tensor *once(const cr_tensor *g, void *ctx) {
+    life *l = ctx;
+    OK(cr_remove_hook(l->t, l->id));
+    CHECK(!l->ended, "ended while it runs");
+    return look(g, &l->runs);
+}
+
+TEST(hooks_end_once) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        life removed = {0}, freed = {0}, of_leaf = {0}, of_itself = {0}, after = {0};
+        cr_tensor *x = leaf3(1, 2, 3, d), *h = cr_mul_scalar(x, 3), *y = total(h);
+        const int64_t id = cr_add_hook(h, watch, &removed, end_life);
+        CHECK(cr_add_hook(h, watch, &freed, end_life) > id, "the second hook's number");
+        cr_add_hook(x, watch, &of_leaf, end_life);
+        of_itself = (life){.t = h, .id = cr_add_hook(h, once, &of_itself, end_life)};
+        cr_add_hook(h, watch, &after, end_life);
+        OK(cr_backward(y, CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        CHECK(of_itself.runs == 1 && of_itself.ended == 1 && after.runs == 1, "a hook that removes itself: %d, %d; the next one: %d", of_itself.runs, of_itself.ended, after.runs);
+        OK(cr_remove_hook(h, id));
+        CHECK(removed.ended == 1 && !freed.ended, "removed: ended %d times, the other one %d", removed.ended, freed.ended);
+        OK(cr_backward(y, CR_NONE, NULL));
+        CHECK(removed.runs == 1 && freed.runs == 2 && of_itself.runs == 1, "runs: %d, %d, %d", removed.runs, freed.runs, of_itself.runs);
+        cr_release(h);
+        CHECK(!freed.ended, "the graph still carries it");
+        cr_release(y);
+        CHECK(freed.ended == 1 && after.ended == 1 && removed.ended == 1 && of_itself.ended == 1, "ended: %d, %d, %d, %d", freed.ended, after.ended, removed.ended, of_itself.ended);
+        CHECK(!of_leaf.ended, "the leaf lives");
+        cr_requires_grad_(x, false);
+        CHECK(of_leaf.ended == 1 && of_leaf.runs == 2, "of the leaf: ended %d times, ran %d", of_leaf.ended, of_leaf.runs);
+        FAILS(CR_RUNTIME, "does not require", cr_add_hook(x, watch, &of_leaf, end_life));
+        CHECK(of_leaf.ended == 1, "ended by a failure");
         cr_scope_end();
     }
 }
@@ -223,6 +266,34 @@ TEST(anomaly_names_the_first_op) {
         FAILS(CR_RUNTIME, "[log] anomaly: forward made", cr_mul_scalar(cr_log(cr_mul_scalar(x, 2)), 3));
         cr_tensor *y = cr_sqrt(cr_mul(x, x));        /* sqrt's gradient at 0 is infinite */
         FAILS(CR_RUNTIME, "[sqrt_bwd] anomaly", cr_backward(total(y), CR_NONE, NULL));
+        cr_set_anomaly(before);
+        cr_scope_end();
+    }
+}
+
+static const char *line_of(void *ctx) { return *(const char **)ctx; }
+
+TEST(anomaly_says_where_the_op_was_made) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        char text[32] = "train.py:12";
+        const char *line = text;
+        cr_tensor *x = leaf3(4, 0, 9, d);
+        const bool before = cr_set_anomaly(true);
+        cr_set_place(line_of, &line);
+        cr_tensor *y = cr_sqrt(x);
+        strcpy(text, "train.py:99");                 /* copied when the op was made */
+        cr_tensor *z = cr_mul_scalar(y, 2);
+        FAILS(CR_RUNTIME, "[sqrt_bwd] anomaly", cr_backward(total(z), CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        FAILS(CR_RUNTIME, "in the gradient of sqrt, made at train.py:12", cr_backward(total(z), CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        cr_tensor *inf = cr_full(CR_LIST(3), INFINITY, CR_F64, d);
+        FAILS(CR_RUNTIME, "in the gradient of mul, made at train.py:99", cr_backward(cr_mul_scalar(x, 2), inf, NULL));
+        line = NULL;                                 /* unknown */
+        cr_error_clear();
+        CHECK(cr_backward(total(cr_sqrt(x)), CR_NONE, NULL) == CR_RUNTIME && !strstr(cr_error(), "made at"), "message: %s", cr_error());
+        cr_error_clear();
+        FAILS(CR_RUNTIME, "forward made", cr_log(x));
+        cr_set_place(NULL, NULL);
         cr_set_anomaly(before);
         cr_scope_end();
     }
@@ -286,6 +357,12 @@ TEST(gradients_taken_as_they_come) {
         EXPECT3(a, -1, 0, 1);
         EXPECT3(b, 0, -2, -4);
         CHECK(calls == 2, "with a checkpoint called %d times", calls);
+        /* hooks come first, and what they return is what is taken */
+        cr_tensor *u = leaf3(1, 2, 3, d);
+        cr_add_hook(u, double_it, &calls, NULL);
+        OK(cr_backward(total(cr_mul_scalar(u, 4)), CR_NONE, &o));
+        EXPECT3(u, -3, -2, -1);
+        CHECK(calls == 4, "with a hook called %d times", calls);
         FAILS(CR_BAD_VALUE, "excludes retain_graph", cr_backward(total(x), CR_NONE, &(cr_backward_options){.on_grad = halve, .ctx = &calls, .retain_graph = true}));
         FAILS(CR_RUNTIME, "on_grad failed without a message", cr_backward(total(x), CR_NONE, &(cr_backward_options){.on_grad = refuse}));
         OK(cr_backward(total(x), CR_NONE, NULL));
@@ -313,6 +390,158 @@ TEST(custom_ops) {
         OK(cr_gradcheck(use_custom, &k, 1, (const cr_tensor *[]){x}, NULL));
         OK(cr_gradgradcheck(use_custom, &k, 1, (const cr_tensor *[]){x}, NULL));
         FAILS(CR_BAD_VALUE, "takes 1 inputs, got 2", cr_custom_apply("test_scaled_square", 2, (const cr_tensor *[]){x, x}, &k));
+        cr_scope_end();
+    }
+}
+
+/* A function of two results, u = a b and v = exp(a), and its gradient: da = gu b + gv v, db = gu a.  saved: a, b, v. */
+typedef struct calls { int ran, ended; bool twice_the_same, none[2]; cr_status refuse; } calls;
+
+static cr_tensor *zeros_for(const cr_tensor *g, const cr_tensor *like) { return cr_is_none(g) ? cr_zeros_like(like) : cr_detach(g); }
+
+static cr_status pair_bwd(const cr_function_call *c, cr_tensor **dx) {
+    calls *k = c->ctx;
+    const cr_tensor *a = c->saved[0], *b = c->saved[1], *v = c->saved[2], *gu = c->grads[0], *gv = c->grads[1];
+    k->ran++;
+    for (int i = 0; i < 2; i++) k->none[i] = cr_is_none(c->grads[i]);
+    if (k->refuse) return k->refuse;
+    if (cr_is_none(gu)) gu = zeros_for(gu, a);
+    if (cr_is_none(gv)) gv = zeros_for(gv, a);
+    if (c->needs[0]) dx[0] = cr_add(cr_mul(gu, b), cr_mul(gv, v));
+    if (c->needs[1]) dx[1] = cr_mul(gu, a);
+    return CR_OK;
+}
+
+static void end_calls(void *ctx) { ((calls *)ctx)->ended++; }
+
+static cr_status pair(const cr_tensor *a, const cr_tensor *b, calls *k, cr_tensor *results[2]) {
+    const bool mode = cr_set_grad_enabled(false);
+    const cr_tensor *out[2] = {cr_mul(a, b), cr_exp(a)};
+    cr_set_grad_enabled(mode);
+    return cr_function_record(&(cr_function_use){.name = "test_pair", .n_in = 2, .in = (const cr_tensor *[]){a, b}, .n_out = 2, .out = out,
+                              .n_saved = 3, .saved = (const cr_tensor *[]){a, b, out[1]}, .backward = pair_bwd, .ctx = k, .done = end_calls}, results);
+}
+
+static cr_tensor *use_pair(int n, const cr_tensor *const *in, void *ctx) {
+    (void)n;
+    cr_tensor *r[2];
+    return pair(in[0], in[1], ctx, r) == CR_OK ? cr_mul(cr_add(r[0], r[1]), r[1]) : NULL;      /* (u + v) v */
+}
+static cr_tensor *use_second_only(int n, const cr_tensor *const *in, void *ctx) {
+    (void)n;
+    cr_tensor *r[2];
+    if (pair(in[0], in[1], ctx, r) != CR_OK) return NULL;
+    cr_release(r[0]);
+    return cr_add(cr_mul(r[1], r[1]), cr_mul(in[1], in[1]));
+}
+
+TEST(functions_with_closures) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        calls k = {0};
+        cr_tensor *a = leaf3(0.1, 0.2, 0.3, d), *b = leaf3(2, 3, 4, d), *r[2];
+        OK(cr_gradcheck(use_pair, &k, 2, (const cr_tensor *[]){a, b}, NULL));
+        OK(cr_gradgradcheck(use_pair, &k, 2, (const cr_tensor *[]){a, b}, NULL));
+        OK(cr_gradcheck(use_second_only, &k, 2, (const cr_tensor *[]){a, b}, NULL));
+        OK(cr_gradgradcheck(use_second_only, &k, 2, (const cr_tensor *[]){a, b}, NULL));
+        /* once, with both cotangents, however many uses the results have */
+        k = (calls){0};
+        OK(pair(a, b, &k, r));
+        CHECK(cr_requires_grad(r[0]) && !cr_is_leaf(r[1]), "the results are not recorded");
+        cr_tensor *y = total(cr_add(cr_mul(r[0], r[0]), cr_mul(r[1], r[0])));
+        const cr_backward_options retain = {.retain_graph = true};
+        OK(cr_backward(y, CR_NONE, &retain));
+        CHECK(k.ran == 1 && !k.none[0] && !k.none[1] && !k.ended, "ran %d times, ended %d", k.ran, k.ended);
+        k.refuse = CR_IO;                            /* a failure leaves nothing behind */
+        FAILS(CR_IO, "[test_pair]", cr_backward(y, CR_NONE, &retain));
+        k.refuse = CR_OK;
+        OK(cr_backward(total(r[1]), CR_NONE, &retain));
+        CHECK(k.none[0] && !k.none[1], "cotangents of an earlier walk");
+        OK(cr_backward(y, CR_NONE, NULL));
+        FAILS(CR_RUNTIME, "what test_pair saved was freed", cr_backward(total(r[0]), CR_NONE, NULL));
+        CHECK(!k.ended, "ended before the graph");
+        cr_scope_end();
+        CHECK(k.ended == 1, "ended %d times", k.ended);
+        cr_scope_begin();
+        /* what it saved was written to */
+        a = leaf3(0.1, 0.2, 0.3, d);
+        OK(pair(a, vec3(1, 2, 3, d), &k, r));
+        cr_fill_(cr_detach(r[1]), 0);
+        FAILS(CR_RUNTIME, "[test_pair] input 4", cr_backward(total(r[0]), CR_NONE, NULL));
+        /* nothing to record: over at once */
+        k = (calls){0};
+        OK(pair(vec3(1, 2, 3, d), vec3(1, 2, 3, d), &k, r));
+        CHECK(k.ended == 1 && !cr_requires_grad(r[0]), "without gradients: ended %d times", k.ended);
+        FAILS(CR_BAD_VALUE, "NULL", cr_function_record(&(cr_function_use){.name = "test_pair", .n_in = 1, .in = (const cr_tensor *[]){NULL}, .n_out = 1,
+                                                       .out = (const cr_tensor *[]){a}, .backward = pair_bwd, .ctx = &k, .done = end_calls}, r));
+        CHECK(k.ended == 1, "ended by a failure");
+        cr_scope_end();
+    }
+}
+
+/* out is the input itself; the gradient is a handle in no scope, the same one for both inputs, of a shape that broadcasting made. */
+static cr_status same_bwd(const cr_function_call *c, cr_tensor **dx) {
+    calls *k = c->ctx;
+    k->ran++;
+    cr_tensor *g = cr_mul_scalar(c->grads[0], 3), *wide = cr_mul(g, cr_ones(CR_LIST(2, 3), CR_F64, cr_device_of(g)));
+    for (int i = 0; i < 2; i++) dx[i] = cr_retain(wide);
+    cr_release(wide);
+    if (k->twice_the_same) return CR_OK;
+    cr_drop(dx[1]);
+    dx[1] = cr_ones(CR_LIST(7), CR_F64, cr_device_of(g));
+    return CR_OK;
+}
+
+TEST(functions_that_return_their_input) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        calls k = {.twice_the_same = true};
+        cr_tensor *a = leaf3(1, 2, 3, d), *b = leaf3(4, 5, 6, d), *y;
+        const cr_function_use u = {.name = "test_same", .n_in = 2, .in = (const cr_tensor *[]){a, b}, .n_out = 1, .out = (const cr_tensor *[]){a},
+                                   .backward = same_bwd, .ctx = &k, .done = end_calls};
+        OK(cr_function_record(&u, &y));
+        CHECK(cr_is_leaf(a) && !cr_is_leaf(y) && cr_data(a) == cr_data(y), "the input became the result");
+        OK(cr_backward(total(y), CR_NONE, NULL));
+        EXPECT3(cr_grad(a), 6, 6, 6);
+        EXPECT3(cr_grad(b), 6, 6, 6);
+        k.twice_the_same = false;
+        OK(cr_function_record(&u, &y));
+        FAILS(CR_BAD_VALUE, "[test_same] its gradient of input 1 is float64 (7,)", cr_backward(total(y), CR_NONE, NULL));
+        OK(cr_set_grad(a, CR_NONE));
+        OK(cr_set_grad(b, CR_NONE));
+        /* a long chain of them is walked and freed without recursion, and in anomaly mode */
+        k = (calls){.twice_the_same = true};
+        const bool anomaly = cr_set_anomaly(true);
+        enum { LONG = 2000 };
+        cr_tensor *chain = cr_mul_scalar(a, 1);
+        for (int i = 0; i < LONG && chain; i++) {
+            const cr_function_use next = {.name = "test_same", .n_in = 2, .in = (const cr_tensor *[]){chain, CR_NONE}, .n_out = 1,
+                                          .out = (const cr_tensor *[]){chain}, .backward = same_bwd, .ctx = &k, .done = end_calls};
+            OK(cr_function_record(&next, &y));
+            cr_release(chain);
+            chain = y;
+        }
+        OK(cr_backward(total(cr_mul_scalar(chain, 0)), CR_NONE, NULL));
+        CHECK(k.ran == LONG && !k.ended, "ran %d times", k.ran);
+        EXPECT3(cr_grad(a), 0, 0, 0);
+        cr_release(chain);
+        cr_set_anomaly(anomaly);
+        cr_scope_end();
+        CHECK(k.ended == LONG + 2, "ended %d times", k.ended);        /* and the two from before */
+    }
+}
+
+TEST(names_of_ops) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, 2, 3, d), *y = cr_exp(x), *r[2];
+        calls k = {0};
+        OK(pair(x, vec3(1, 2, 3, d), &k, r));
+        CHECK(!strcmp(cr_op_name(x), "") && !strcmp(cr_op_name(cr_detach(y)), ""), "a leaf is the result of '%s'", cr_op_name(x));
+        CHECK(!strcmp(cr_op_name(y), "exp"), "exp is called '%s'", cr_op_name(y));
+        CHECK(!strcmp(cr_op_name(cr_sum(y, CR_ALL, false)), "sum"), "sum is called '%s'", cr_op_name(cr_sum(y, CR_ALL, false)));
+        CHECK(!strcmp(cr_op_name(r[1]), "test_pair"), "a function is called '%s'", cr_op_name(r[1]));
+        FAILS(CR_BAD_VALUE, "NULL", cr_op_name(NULL));
         cr_scope_end();
     }
 }

@@ -1,10 +1,12 @@
 /* test_pool.c - the thread pool: every chunk once, whoever calls, from wherever, with any number of threads. */
 #include "test.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/core.h"
 #include "core/os.h"
 #include "core/pool.h"
 
@@ -231,6 +233,147 @@ TEST(thread_count_from_the_environment) {
         int result = child_result(child);
         CHECK(result == 0, "CHAINRULE_NUM_THREADS='%s': wanted %d (0: the processors)", cases[i].text, cases[i].want);
     }
+}
+
+/* ---- interrupts */
+typedef struct stop { atomic_int asked; int after; atomic_int elsewhere; pthread_t thread; } stop;     /* yes from the after-th question on */
+
+static bool says_stop(void *ctx) {
+    stop *s = ctx;
+    if (!pthread_equal(pthread_self(), s->thread)) atomic_fetch_add(&s->elsewhere, 1);
+    return atomic_fetch_add(&s->asked, 1) + 1 >= s->after;
+}
+
+static void slow_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)chunk; (void)worker;
+    cr_os_sleep(1e-3);
+    atomic_fetch_add((atomic_int *)ctx, 1);
+}
+
+static void slow_job(void *ctx) {
+    cr_pool_run(100, slow_chunk, ctx);
+    if (cr_is_cut()) atomic_store((atomic_int *)ctx, -1);
+}
+
+TEST(interrupted_jobs) {
+    static const int threads[] = {1, 2, 5};
+    const int before = cr_num_threads();
+    for (int t = 0; t < 3; t++) {
+        OK(cr_set_num_threads(threads[t]));
+        stop s = {.after = 3, .thread = pthread_self()};
+        atomic_int ran = 0, later = 0, other = 0;
+        cr_set_interrupt(says_stop, &s);
+        cr_pool_run(100000, slow_chunk, &ran);      /* 20 to 100 s */
+        CHECK(ran > 0 && ran < 10000, "%d threads: %d chunks ran", threads[t], ran);
+        cr_pool_run(10, slow_chunk, &later);
+        CHECK(later == 0, "%d threads: a later job of the same op ran", threads[t]);
+        cr_thread *neighbour = cr_thread_start(slow_job, &other);       /* of another caller: asks for itself, and is not cut short */
+        CHECK(cr_is_cut() && s.asked >= 3 && s.elsewhere == 0, "%d threads: asked %d times, %d of them elsewhere", threads[t], s.asked, s.elsewhere);
+        cr_set_interrupt(NULL, NULL);
+        cr_thread_join(neighbour);
+        CHECK(other != 0, "%d threads: another caller's job did nothing", threads[t]);
+        FAILS(CR_INTERRUPTED, "[job] interrupted", cr_finished("job", CR_OK));
+        OK(cr_finished("job", CR_OK));
+        cr_pool_run(10, slow_chunk, &later);
+        CHECK(later == 10, "%d threads: after an interrupt %d of 10 chunks ran", threads[t], later);
+    }
+    OK(cr_set_num_threads(before));
+}
+
+/* Every kind of long call fails so, and the library works on. */
+static bool at_once(void *ctx) { (void)ctx; return true; }
+static cr_tensor *cube(int n, const cr_tensor *const *in, void *ctx) { (void)n; (void)ctx; return cr_mul(cr_mul(in[0], in[0]), in[0]); }
+
+static cr_tensor *big, *zeros;                      /* (2048, 2048): f32, i64 */
+static void call_add(void) { cr_release(cr_add(big, big)); }
+static void call_add_in_place(void) { cr_add_(big, big); }
+static void call_matmul(void) { cr_release(cr_matmul(big, big)); }
+static void call_softmax(void) { cr_release(cr_softmax(big, 1)); }
+static void call_sum(void) { cr_release(cr_sum(big, CR_LIST(0), false)); }
+static void call_clone(void) { cr_release(cr_clone(cr_transpose(big, 0, 1))); }
+static void call_fill(void) { cr_fill_(big, 1); }
+static void call_cast(void) { cr_release(cr_to(big, CR_F64, cr_cpu())); }
+static void call_randn(void) { cr_release(cr_randn(CR_LIST(2048, 2048), CR_F32, cr_cpu(), cr_default_generator())); }
+static void call_arange(void) { cr_release(cr_arange(0, 4e6, 1, CR_F32, cr_cpu())); }
+static void call_gather(void) { cr_release(cr_gather(big, 0, zeros)); }
+static void call_from(void) {
+    enum { BYTES = 100 << 20 };
+    void *memory = calloc(BYTES, 1);
+    cr_release(cr_from(memory, CR_LIST(BYTES), CR_U8, cr_cpu()));
+    free(memory);
+}
+static void call_gradcheck(void) {
+    cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(100), CR_F64, cr_cpu()), true);
+    cr_gradcheck(cube, NULL, 1, (const cr_tensor *[]){x}, NULL);
+}
+static void call_backward(void) {                   /* a chain of small ops: built without a question, walked with one */
+    cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), true), *y = x;
+    for (int i = 0; i < 1000; i++) y = cr_mul_scalar(y, 1);
+    if (!cr_error()) cr_backward(cr_sum(y, CR_ALL, false), CR_NONE, NULL);
+    CHECK(cr_is_none(cr_grad(x)), "an interrupted walk reached the leaf");
+}
+static void call_backward_of_one(void) {
+    cr_tensor *x = cr_requires_grad_(cr_detach(big), true), *y = NULL;
+    cr_set_interrupt(NULL, NULL);
+    y = cr_sum(cr_softmax(x, 1), CR_ALL, false);
+    cr_set_interrupt(at_once, NULL);
+    cr_backward(y, CR_NONE, NULL);
+}
+
+TEST(interrupted_ops) {
+    static const struct { const char *name; void (*call)(void); } calls[] = {
+        {"add", call_add}, {"add_", call_add_in_place}, {"matmul", call_matmul}, {"softmax", call_softmax}, {"sum", call_sum}, {"clone", call_clone},
+        {"fill_", call_fill}, {"cast", call_cast}, {"randn", call_randn}, {"arange", call_arange}, {"gather", call_gather},
+        {"from", call_from}, {"gradcheck", call_gradcheck}, {"backward of a chain", call_backward}, {"backward of softmax", call_backward_of_one},
+    };
+    static const int threads[] = {1, 2};
+    const int before = cr_num_threads();
+    for (int t = 0; t < 2; t++) {
+        OK(cr_set_num_threads(threads[t]));
+        cr_scope_begin();
+        big = cr_ones(CR_LIST(2048, 2048), CR_F32, cr_cpu());
+        zeros = cr_zeros(CR_LIST(2048, 2048), CR_I64, cr_cpu());
+        for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+            for (int attempt = 0; attempt < 20 && !cr_error(); attempt++) {     /* a short one may be over before this thread asks */
+                cr_os_sleep(0.021);                 /* the next question may be asked */
+                cr_set_interrupt(at_once, NULL);
+                calls[i].call();
+                cr_set_interrupt(NULL, NULL);
+            }
+            CHECK(cr_error_status() == CR_INTERRUPTED && strstr(cr_error(), "interrupted"), "%s on %d threads: %s", calls[i].name, threads[t],
+                  cr_error() ? cr_error() : "went on");
+            CHECK(!cr_is_cut(), "%s leaves the thread cut short", calls[i].name);
+            cr_error_clear();
+            cr_fill_(big, 2);
+            CHECK(cr_item(cr_mean(big, CR_ALL, false)) == 2, "after %s: %s", calls[i].name, cr_error());
+        }
+        cr_scope_end();
+    }
+    OK(cr_set_num_threads(before));
+}
+
+/* One that is never told to stop is not changed, nor is one whose answer takes work of the library's own. */
+static bool works_meanwhile(void *ctx) {
+    cr_tensor *y = cr_add(big, big);
+    *(double *)ctx += cr_item(cr_mean(y, CR_ALL, false));
+    cr_release(y);
+    return false;
+}
+
+TEST(asked_in_vain) {
+    cr_scope_begin();
+    big = cr_ones(CR_LIST(512, 512), CR_F32, cr_cpu());
+    double sum = 0;
+    cr_set_interrupt(works_meanwhile, &sum);
+    for (int i = 0; i < 200; i++) {
+        cr_tensor *y = cr_matmul(big, big);
+        CHECK(cr_item(cr_mean(y, CR_ALL, false)) == 512, "a product that was asked about: %g", cr_item(cr_mean(y, CR_ALL, false)));
+        cr_release(y);
+    }
+    cr_set_interrupt(NULL, NULL);
+    CHECK(sum >= 2 && fmod(sum, 2) == 0, "the answers' own work: %g", sum);
+    cr_scope_end();
+    test_ran_on(cr_cpu());
 }
 
 TEST(pieces) {

@@ -37,7 +37,7 @@ TIMEOUT = 300.0  # seconds for one mutant; one that hangs has been noticed
 QUICK = 30  # mutants of --quick
 ISA = 2 if platform.machine() in ("x86_64", "AMD64") else 0  # the vector kernels of one instruction set stand for all
 
-VIEWS = "alias view reshape flatten squeeze unsqueeze permute transpose slice unslice select split expand sum mean"
+VIEWS = "alias view reshape flatten squeeze unsqueeze permute transpose slice select index split expand sum mean"
 ROWS = "softmax log_softmax layer_norm rms_norm cross_entropy"
 
 

@@ -1,6 +1,31 @@
 """Tensors, automatic differentiation and neural networks: PyTorch's names over a small C library."""
 
-from __future__ import annotations
-
-from ._core import *  # noqa: F403
+from . import autograd as autograd
+from . import cuda as cuda
+from ._core import *
 from ._core import __version__ as __version__
+from .autograd import enable_grad as enable_grad
+from .autograd import inference_mode as inference_mode
+from .autograd import no_grad as no_grad
+from .autograd import set_grad_enabled as set_grad_enabled
+
+__all__ = [  # what the extension defines, by tools/gen_python.py
+    "Device", "DtypeError", "Error", "Generator", "OutOfMemoryError", "RemovableHandle", "Size", "Tensor", "abs", "absolute", "acos", "acosh", "add",
+    "addcdiv", "addcmul", "amax", "amin", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
+    "as_tensor", "asarray", "asin", "asinh", "atan", "atan2", "atanh", "bfloat16", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "bmm", "bool", "broadcast_to", "cat", "ceil", "celu", "chunk", "clamp", "clip", "clone", "concat",
+    "concatenate", "contiguous", "cos", "cosh", "default_generator", "detach", "device", "div", "divide", "dot", "double", "dtype", "elu", "empty",
+    "empty_cache", "empty_like", "eq", "erf", "erfc", "exp", "exp2", "expm1", "eye", "fix", "flatten", "float", "float16", "float32", "float64",
+    "floor", "floor_divide", "fmod", "frac", "from_dlpack", "from_numpy", "full", "full_like", "gather", "ge", "gelu", "get_default_device",
+    "get_num_threads", "greater", "greater_equal", "gt", "half", "hardsigmoid", "hardswish", "hardtanh", "int", "int16", "int32", "int64", "int8",
+    "is_floating_point", "is_grad_enabled", "is_tensor", "isfinite", "isinf", "isnan", "le", "leaky_relu", "lerp", "less", "less_equal", "linspace",
+    "load", "log", "log10", "log1p", "log2", "log_softmax", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "logsumexp",
+    "long", "lt", "manual_seed", "masked_fill", "matmul", "max", "maximum", "mean", "memory_stats", "min", "minimum", "mish", "mm", "moveaxis",
+    "movedim", "mul", "multiply", "mv", "narrow", "ne", "neg", "negative", "not_equal", "numel", "ones", "ones_like", "permute", "pow", "rand",
+    "rand_like", "randint", "randn", "randn_like", "reciprocal", "relu", "relu6", "remainder", "reshape", "round", "rsqrt", "save", "scatter_add",
+    "select", "selu", "set_default_device", "set_num_threads", "set_printoptions", "short", "sigmoid", "sign", "silu", "sin", "sinh", "softmax",
+    "softplus", "softsign", "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "subtract", "sum", "swapaxes", "swapdims", "synchronize",
+    "t", "tan", "tanh", "tensor", "transpose", "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten",
+    "unsqueeze", "var", "where", "zeros", "zeros_like",
+]
+__all__ += ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]  # and what is written in Python

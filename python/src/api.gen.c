@@ -23,6 +23,11 @@ cr_tensor *api_full_like(const arg *a);
 cr_tensor *api_rand_like(const arg *a);
 cr_tensor *api_randn_like(const arg *a);
 PyObject *api_manual_seed(const arg *a);
+PyObject *api_asarray(const arg *a);
+PyObject *api_as_tensor(const arg *a);
+PyObject *api_from_numpy(const arg *a);
+PyObject *api_from_dlpack(const arg *a);
+PyObject *api__rebuild(const arg *a);
 PyObject *api_numel(const arg *a);
 PyObject *api_is_tensor(const arg *a);
 PyObject *api_is_floating_point(const arg *a);
@@ -34,24 +39,32 @@ PyObject *api_element_size(const arg *a);
 PyObject *api_data_ptr(const arg *a);
 PyObject *api_item(const arg *a);
 PyObject *api_tolist(const arg *a);
+PyObject *api_numpy(const arg *a);
+PyObject *api___array__(const arg *a);
+PyObject *api___dlpack__(const arg *a);
+PyObject *api___dlpack_device__(const arg *a);
+PyObject *api___reduce_ex__(const arg *a);
+PyObject *api___copy__(const arg *a);
+PyObject *api___deepcopy__(const arg *a);
+PyObject *api___format__(const arg *a);
+PyObject *api_save(const arg *a);
+PyObject *api_load(const arg *a);
+PyObject *api_set_printoptions(const arg *a);
 PyObject *api_to(const arg *a);
 PyObject *api_cpu(const arg *a);
 PyObject *api_cuda(const arg *a);
 PyObject *api_gpu(const arg *a);
-cr_tensor *api_float(const arg *a);
-cr_tensor *api_double(const arg *a);
-cr_tensor *api_half(const arg *a);
-cr_tensor *api_bfloat16(const arg *a);
-cr_tensor *api_int(const arg *a);
-cr_tensor *api_long(const arg *a);
-cr_tensor *api_short(const arg *a);
-cr_tensor *api_bool(const arg *a);
+PyObject *api_float(const arg *a);
+PyObject *api_double(const arg *a);
+PyObject *api_half(const arg *a);
+PyObject *api_bfloat16(const arg *a);
+PyObject *api_int(const arg *a);
+PyObject *api_long(const arg *a);
+PyObject *api_short(const arg *a);
+PyObject *api_bool(const arg *a);
 cr_tensor *api_contiguous(const arg *a);
 cr_tensor *api_clone(const arg *a);
 cr_tensor *api_detach(const arg *a);
-cr_tensor *api_requires_grad_(const arg *a);
-PyObject *api_retain_grad(const arg *a);
-PyObject *api_backward(const arg *a);
 cr_tensor *api_reshape(const arg *a);
 cr_tensor *api_view(const arg *a);
 cr_tensor *api_transpose(const arg *a);
@@ -113,10 +126,25 @@ cr_tensor *api_masked_fill(const arg *a);
 cr_tensor *api_cat(const arg *a);
 cr_tensor *api_stack(const arg *a);
 cr_tensor *api_where(const arg *a);
+cr_tensor *api_requires_grad_(const arg *a);
+PyObject *api_detach_(const arg *a);
+PyObject *api_retain_grad(const arg *a);
+PyObject *api_backward(const arg *a);
+PyObject *api_register_hook(const arg *a);
+PyObject *api__gradients(const arg *a);
+PyObject *api__record(const arg *a);
+PyObject *api__gradcheck(const arg *a);
 PyObject *api_is_grad_enabled(const arg *a);
 PyObject *api__set_grad_enabled(const arg *a);
+PyObject *api__set_anomaly(const arg *a);
 PyObject *api_get_num_threads(const arg *a);
 PyObject *api_set_num_threads(const arg *a);
+PyObject *api_set_default_device(const arg *a);
+PyObject *api_get_default_device(const arg *a);
+PyObject *api_synchronize(const arg *a);
+PyObject *api_memory_stats(const arg *a);
+PyObject *api_empty_cache(const arg *a);
+PyObject *api__devices(const arg *a);
 static cr_tensor *api_mul(const arg *a) { return cr_mul(a[0].t, a[1].t); }
 static cr_tensor *api_mul_(const arg *a) { return api_in_place("mul", a, 2, NULL); }
 static cr_tensor *api_floor_divide(const arg *a) { return cr_floor_divide(a[0].t, a[1].t); }
@@ -313,6 +341,21 @@ CALL(function_randn_like, randn_like_entry, NULL)
 static const param manual_seed_entry_params[] = {{"seed", OBJECT, 0, NULL, 0}};
 static const entry manual_seed_entry = {.name = "manual_seed", .run = api_manual_seed, .params = manual_seed_entry_params, .count = 1};
 CALL(function_manual_seed, manual_seed_entry, NULL)
+static const param asarray_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry asarray_entry = {.name = "asarray", .run = api_asarray, .params = asarray_entry_params, .count = 5};
+CALL(function_asarray, asarray_entry, NULL)
+static const param as_tensor_entry_params[] = {{"data", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry as_tensor_entry = {.name = "as_tensor", .run = api_as_tensor, .params = as_tensor_entry_params, .count = 3};
+CALL(function_as_tensor, as_tensor_entry, NULL)
+static const param from_numpy_entry_params[] = {{"ndarray", OBJECT, 0, NULL, 0}};
+static const entry from_numpy_entry = {.name = "from_numpy", .run = api_from_numpy, .params = from_numpy_entry_params, .count = 1};
+CALL(function_from_numpy, from_numpy_entry, NULL)
+static const param from_dlpack_entry_params[] = {{"ext_tensor", OBJECT, 0, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry from_dlpack_entry = {.name = "from_dlpack", .run = api_from_dlpack, .params = from_dlpack_entry_params, .count = 3};
+CALL(function_from_dlpack, from_dlpack_entry, NULL)
+static const param _rebuild_entry_params[] = {{"type", OBJECT, 0, NULL, 0}, {"data", OBJECT, 0, NULL, 0}, {"shape", SIZE, 0, NULL, 0}, {"dtype", DTYPE, 0, NULL, 0}, {"device", DEVICE, 0, NULL, 0}, {"requires_grad", BOOL, 0, NULL, 0}, {"from_data", BOOL, 0, NULL, 0}};
+static const entry _rebuild_entry = {.name = "_rebuild", .run = api__rebuild, .params = _rebuild_entry_params, .count = 7};
+CALL(function__rebuild, _rebuild_entry, NULL)
 static const param numel_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry numel_entry = {.name = "numel", .run = api_numel, .params = numel_entry_params, .count = 1};
 CALL(function_numel, numel_entry, NULL)
@@ -348,6 +391,39 @@ CALL(method_item, item_entry, s)
 static const param tolist_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry tolist_entry = {.name = "tolist", .run = api_tolist, .params = tolist_entry_params, .count = 1};
 CALL(method_tolist, tolist_entry, s)
+static const param numpy_entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"force", BOOL, KEYWORD, "", 0.0}};
+static const entry numpy_entry = {.name = "numpy", .run = api_numpy, .params = numpy_entry_params, .count = 2};
+CALL(method_numpy, numpy_entry, s)
+static const param __array___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"dtype", OBJECT, OPTIONAL, NULL, 0}, {"copy", OBJECT, OPTIONAL, NULL, 0}};
+static const entry __array___entry = {.name = "__array__", .run = api___array__, .params = __array___entry_params, .count = 3};
+CALL(method___array__, __array___entry, s)
+static const param __dlpack___entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"stream", OBJECT, OPTIONAL | KEYWORD, NULL, 0}, {"max_version", OBJECT, OPTIONAL | KEYWORD, NULL, 0}, {"dl_device", OBJECT, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry __dlpack___entry = {.name = "__dlpack__", .run = api___dlpack__, .params = __dlpack___entry_params, .count = 5};
+CALL(method___dlpack__, __dlpack___entry, s)
+static const param __dlpack_device___entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry __dlpack_device___entry = {.name = "__dlpack_device__", .run = api___dlpack_device__, .params = __dlpack_device___entry_params, .count = 1};
+CALL(method___dlpack_device__, __dlpack_device___entry, s)
+static const param __reduce_ex___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"protocol", OBJECT, 0, NULL, 0}};
+static const entry __reduce_ex___entry = {.name = "__reduce_ex__", .run = api___reduce_ex__, .params = __reduce_ex___entry_params, .count = 2};
+CALL(method___reduce_ex__, __reduce_ex___entry, s)
+static const param __copy___entry_params[] = {{"input", OBJECT, 0, NULL, 0}};
+static const entry __copy___entry = {.name = "__copy__", .run = api___copy__, .params = __copy___entry_params, .count = 1};
+CALL(method___copy__, __copy___entry, s)
+static const param __deepcopy___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"memo", OBJECT, 0, NULL, 0}};
+static const entry __deepcopy___entry = {.name = "__deepcopy__", .run = api___deepcopy__, .params = __deepcopy___entry_params, .count = 2};
+CALL(method___deepcopy__, __deepcopy___entry, s)
+static const param __format___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"format_spec", OBJECT, 0, NULL, 0}};
+static const entry __format___entry = {.name = "__format__", .run = api___format__, .params = __format___entry_params, .count = 2};
+CALL(method___format__, __format___entry, s)
+static const param save_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}, {"f", OBJECT, 0, NULL, 0}};
+static const entry save_entry = {.name = "save", .run = api_save, .params = save_entry_params, .count = 2};
+CALL(function_save, save_entry, NULL)
+static const param load_entry_params[] = {{"f", OBJECT, 0, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry load_entry = {.name = "load", .run = api_load, .params = load_entry_params, .count = 2};
+CALL(function_load, load_entry, NULL)
+static const param set_printoptions_entry_params[] = {{"precision", OBJECT, OPTIONAL, NULL, 0}, {"threshold", OBJECT, OPTIONAL, NULL, 0}, {"edgeitems", OBJECT, OPTIONAL, NULL, 0}, {"linewidth", OBJECT, OPTIONAL, NULL, 0}, {"profile", OBJECT, OPTIONAL, NULL, 0}, {"sci_mode", OBJECT, OPTIONAL, NULL, 0}};
+static const entry set_printoptions_entry = {.name = "set_printoptions", .run = api_set_printoptions, .params = set_printoptions_entry_params, .count = 6};
+CALL(function_set_printoptions, set_printoptions_entry, NULL)
 static const param to_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"target", OBJECT, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, KEYWORD, "", 0.0}, {"non_blocking", BOOL, KEYWORD, "", 0.0}};
 static const entry to_entry = {.name = "to", .run = api_to, .params = to_entry_params, .count = 6};
 CALL(method_to, to_entry, s)
@@ -361,28 +437,28 @@ static const param gpu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"device
 static const entry gpu_entry = {.name = "gpu", .run = api_gpu, .params = gpu_entry_params, .count = 2};
 CALL(method_gpu, gpu_entry, s)
 static const param float_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry float_entry = {.name = "float", .compute = api_float, .params = float_entry_params, .count = 1};
+static const entry float_entry = {.name = "float", .run = api_float, .params = float_entry_params, .count = 1};
 CALL(method_float, float_entry, s)
 static const param double_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry double_entry = {.name = "double", .compute = api_double, .params = double_entry_params, .count = 1};
+static const entry double_entry = {.name = "double", .run = api_double, .params = double_entry_params, .count = 1};
 CALL(method_double, double_entry, s)
 static const param half_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry half_entry = {.name = "half", .compute = api_half, .params = half_entry_params, .count = 1};
+static const entry half_entry = {.name = "half", .run = api_half, .params = half_entry_params, .count = 1};
 CALL(method_half, half_entry, s)
 static const param bfloat16_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry bfloat16_entry = {.name = "bfloat16", .compute = api_bfloat16, .params = bfloat16_entry_params, .count = 1};
+static const entry bfloat16_entry = {.name = "bfloat16", .run = api_bfloat16, .params = bfloat16_entry_params, .count = 1};
 CALL(method_bfloat16, bfloat16_entry, s)
 static const param int_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry int_entry = {.name = "int", .compute = api_int, .params = int_entry_params, .count = 1};
+static const entry int_entry = {.name = "int", .run = api_int, .params = int_entry_params, .count = 1};
 CALL(method_int, int_entry, s)
 static const param long_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry long_entry = {.name = "long", .compute = api_long, .params = long_entry_params, .count = 1};
+static const entry long_entry = {.name = "long", .run = api_long, .params = long_entry_params, .count = 1};
 CALL(method_long, long_entry, s)
 static const param short_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry short_entry = {.name = "short", .compute = api_short, .params = short_entry_params, .count = 1};
+static const entry short_entry = {.name = "short", .run = api_short, .params = short_entry_params, .count = 1};
 CALL(method_short, short_entry, s)
 static const param bool_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry bool_entry = {.name = "bool", .compute = api_bool, .params = bool_entry_params, .count = 1};
+static const entry bool_entry = {.name = "bool", .run = api_bool, .params = bool_entry_params, .count = 1};
 CALL(method_bool, bool_entry, s)
 static const param contiguous_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry contiguous_entry = {.name = "contiguous", .compute = api_contiguous, .params = contiguous_entry_params, .count = 1};
@@ -396,15 +472,6 @@ static const param detach_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry detach_entry = {.name = "detach", .compute = api_detach, .params = detach_entry_params, .count = 1};
 CALL(function_detach, detach_entry, NULL)
 CALL(method_detach, detach_entry, s)
-static const param requires_grad__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"requires_grad", BOOL, 0, "", 1.0}};
-static const entry requires_grad__entry = {.name = "requires_grad_", .compute = api_requires_grad_, .params = requires_grad__entry_params, .count = 2, .inplace = true};
-CALL(method_requires_grad_, requires_grad__entry, s)
-static const param retain_grad_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry retain_grad_entry = {.name = "retain_grad", .run = api_retain_grad, .params = retain_grad_entry_params, .count = 1};
-CALL(method_retain_grad, retain_grad_entry, s)
-static const param backward_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"gradient", TENSOR, OPTIONAL, NULL, 0}, {"retain_graph", BOOL, OPTIONAL, NULL, 0}, {"create_graph", BOOL, 0, "", 0.0}, {"inputs", TENSORS, OPTIONAL, NULL, 0}};
-static const entry backward_entry = {.name = "backward", .run = api_backward, .params = backward_entry_params, .count = 5};
-CALL(method_backward, backward_entry, s)
 static const param reshape_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"shape", SIZE, 0, NULL, 0}};
 static const entry reshape_entry = {.name = "reshape", .compute = api_reshape, .params = reshape_entry_params, .count = 2};
 CALL(function_reshape, reshape_entry, NULL)
@@ -638,16 +705,59 @@ CALL(function_stack, stack_entry, NULL)
 static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry where_entry = {.name = "where", .compute = api_where, .params = where_entry_params, .count = 3};
 CALL(function_where, where_entry, NULL)
+static const param requires_grad__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"requires_grad", BOOL, 0, "", 1.0}};
+static const entry requires_grad__entry = {.name = "requires_grad_", .compute = api_requires_grad_, .params = requires_grad__entry_params, .count = 2, .inplace = true};
+CALL(method_requires_grad_, requires_grad__entry, s)
+static const param detach__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry detach__entry = {.name = "detach_", .run = api_detach_, .params = detach__entry_params, .count = 1};
+CALL(method_detach_, detach__entry, s)
+static const param retain_grad_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry retain_grad_entry = {.name = "retain_grad", .run = api_retain_grad, .params = retain_grad_entry_params, .count = 1};
+CALL(method_retain_grad, retain_grad_entry, s)
+static const param backward_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"gradient", TENSOR, OPTIONAL, NULL, 0}, {"retain_graph", BOOL, OPTIONAL, NULL, 0}, {"create_graph", BOOL, 0, "", 0.0}, {"inputs", TENSORS, OPTIONAL, NULL, 0}};
+static const entry backward_entry = {.name = "backward", .run = api_backward, .params = backward_entry_params, .count = 5};
+CALL(method_backward, backward_entry, s)
+static const param register_hook_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"hook", OBJECT, 0, NULL, 0}};
+static const entry register_hook_entry = {.name = "register_hook", .run = api_register_hook, .params = register_hook_entry_params, .count = 2};
+CALL(method_register_hook, register_hook_entry, s)
+static const param _gradients_entry_params[] = {{"outputs", TENSORS, 0, NULL, 0}, {"inputs", TENSORS, 0, NULL, 0}, {"grad_outputs", OBJECT, 0, NULL, 0}, {"retain_graph", BOOL, 0, NULL, 0}, {"create_graph", BOOL, 0, NULL, 0}};
+static const entry _gradients_entry = {.name = "_gradients", .run = api__gradients, .params = _gradients_entry_params, .count = 5};
+CALL(function__gradients, _gradients_entry, NULL)
+static const param _record_entry_params[] = {{"name", STR, 0, NULL, 0}, {"inputs", TENSORS, 0, NULL, 0}, {"outputs", TENSORS, 0, NULL, 0}, {"saved", TENSORS, 0, NULL, 0}, {"backward", OBJECT, 0, NULL, 0}};
+static const entry _record_entry = {.name = "_record", .run = api__record, .params = _record_entry_params, .count = 5};
+CALL(function__record, _record_entry, NULL)
+static const param _gradcheck_entry_params[] = {{"function", OBJECT, 0, NULL, 0}, {"inputs", TENSORS, 0, NULL, 0}, {"eps", FLOAT, 0, NULL, 0}, {"atol", FLOAT, 0, NULL, 0}, {"rtol", FLOAT, 0, NULL, 0}, {"second", BOOL, 0, NULL, 0}};
+static const entry _gradcheck_entry = {.name = "_gradcheck", .run = api__gradcheck, .params = _gradcheck_entry_params, .count = 6};
+CALL(function__gradcheck, _gradcheck_entry, NULL)
 static const entry is_grad_enabled_entry = {.name = "is_grad_enabled", .run = api_is_grad_enabled};
 CALL(function_is_grad_enabled, is_grad_enabled_entry, NULL)
 static const param _set_grad_enabled_entry_params[] = {{"mode", BOOL, 0, NULL, 0}};
 static const entry _set_grad_enabled_entry = {.name = "_set_grad_enabled", .run = api__set_grad_enabled, .params = _set_grad_enabled_entry_params, .count = 1};
 CALL(function__set_grad_enabled, _set_grad_enabled_entry, NULL)
+static const param _set_anomaly_entry_params[] = {{"mode", BOOL, 0, NULL, 0}};
+static const entry _set_anomaly_entry = {.name = "_set_anomaly", .run = api__set_anomaly, .params = _set_anomaly_entry_params, .count = 1};
+CALL(function__set_anomaly, _set_anomaly_entry, NULL)
 static const entry get_num_threads_entry = {.name = "get_num_threads", .run = api_get_num_threads};
 CALL(function_get_num_threads, get_num_threads_entry, NULL)
 static const param set_num_threads_entry_params[] = {{"num", INT, 0, NULL, 0}};
 static const entry set_num_threads_entry = {.name = "set_num_threads", .run = api_set_num_threads, .params = set_num_threads_entry_params, .count = 1};
 CALL(function_set_num_threads, set_num_threads_entry, NULL)
+static const param set_default_device_entry_params[] = {{"device", DEVICE, 0, NULL, 0}};
+static const entry set_default_device_entry = {.name = "set_default_device", .run = api_set_default_device, .params = set_default_device_entry_params, .count = 1};
+CALL(function_set_default_device, set_default_device_entry, NULL)
+static const entry get_default_device_entry = {.name = "get_default_device", .run = api_get_default_device};
+CALL(function_get_default_device, get_default_device_entry, NULL)
+static const param synchronize_entry_params[] = {{"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry synchronize_entry = {.name = "synchronize", .run = api_synchronize, .params = synchronize_entry_params, .count = 1};
+CALL(function_synchronize, synchronize_entry, NULL)
+static const param memory_stats_entry_params[] = {{"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry memory_stats_entry = {.name = "memory_stats", .run = api_memory_stats, .params = memory_stats_entry_params, .count = 1};
+CALL(function_memory_stats, memory_stats_entry, NULL)
+static const param empty_cache_entry_params[] = {{"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry empty_cache_entry = {.name = "empty_cache", .run = api_empty_cache, .params = empty_cache_entry_params, .count = 1};
+CALL(function_empty_cache, empty_cache_entry, NULL)
+static const entry _devices_entry = {.name = "_devices", .run = api__devices};
+CALL(function__devices, _devices_entry, NULL)
 static const param mul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry mul_entry = {.name = "mul", .compute = api_mul, .params = mul_entry_params, .count = 2};
 CALL(function_mul, mul_entry, NULL)
@@ -1241,6 +1351,35 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Seeds the default generator; returns it.  The same seed gives the same bits on every device."},
+    {"asarray", AS(function_asarray), FAST,
+        "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "The numbers of obj as a tensor: of an array, a buffer or what has __dlpack__ the memory itself where dtype, device and layout allow, else a copy.\n"
+        "copy: True always copies, False never: ValueError where one would be needed.  Read-only memory, negative strides and unaligned elements need one;\n"
+        "another byte order is refused."},
+    {"as_tensor", AS(function_as_tensor), FAST,
+        "as_tensor(data, dtype=None, device=None)\n"
+        "--\n"
+        "\n"
+        "asarray: shares the memory of arrays, buffers and tensors where it can; copies numbers and sequences."},
+    {"from_numpy", AS(function_from_numpy), FAST,
+        "from_numpy(ndarray)\n"
+        "--\n"
+        "\n"
+        "A tensor over the memory of a NumPy array; a copy of a read-only one, which a tensor could write to.\n"
+        "TypeError: no array, or a dtype that tensors do not have.  ValueError: negative strides, unaligned elements, another byte order."},
+    {"from_dlpack", AS(function_from_dlpack), FAST,
+        "from_dlpack(ext_tensor, *, device=None, copy=None)\n"
+        "--\n"
+        "\n"
+        "A tensor over the memory of another library's, taken by DLPack from an object with __dlpack__ or from a capsule (once).\n"
+        "copy: True always copies, False never: BufferError where one would be needed, as for read-only memory and negative strides."},
+    {"_rebuild", AS(function__rebuild), FAST,
+        "_rebuild(type, data, shape, dtype, device, requires_grad, from_data)\n"
+        "--\n"
+        "\n"
+        "What unpickling a tensor calls."},
     {"numel", AS(function_numel), FAST,
         "numel(input)\n"
         "--\n"
@@ -1256,6 +1395,24 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Is the dtype float16, bfloat16, float32 or float64?"},
+    {"save", AS(function_save), FAST,
+        "save(obj, f)\n"
+        "--\n"
+        "\n"
+        "Writes a dict of tensors to a safetensors file, beside and renamed: a failure leaves the old file.  No graph, no gradient.\n"
+        "obj: str -> Tensor.  f: a path.  OSError: the file cannot be written."},
+    {"load", AS(function_load), FAST,
+        "load(f, device=None)\n"
+        "--\n"
+        "\n"
+        "The tensors of a safetensors file as a dict, in the file's order.  On the processor they lie over the mapped file: a page is read when it is first\n"
+        "touched, and writing to a tensor does not change the file.  OSError: no such file, or not a safetensors file."},
+    {"set_printoptions", AS(function_set_printoptions), FAST,
+        "set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None)\n"
+        "--\n"
+        "\n"
+        "How tensors are printed.  precision: digits behind the point (4); threshold: elements from which a summary is shown (1000); edgeitems: shown at each end\n"
+        "of an axis then (3); linewidth: characters in a line (80); profile: \"default\", \"short\" or \"full\"; sci_mode: True, False or None, by the values."},
     {"contiguous", AS(function_contiguous), FAST,
         "contiguous(input)\n"
         "--\n"
@@ -1529,6 +1686,21 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "input where condition, else other; condition is bool."},
+    {"_gradients", AS(function__gradients), FAST,
+        "_gradients(outputs, inputs, grad_outputs, retain_graph, create_graph)\n"
+        "--\n"
+        "\n"
+        "The gradients of outputs with respect to inputs: a tuple, None where there is none."},
+    {"_record", AS(function__record), FAST,
+        "_record(name, inputs, outputs, saved, backward)\n"
+        "--\n"
+        "\n"
+        "Outputs as results of a function with the gradient backward(grads, needs, saved)."},
+    {"_gradcheck", AS(function__gradcheck), FAST,
+        "_gradcheck(function, inputs, eps, atol, rtol, second)\n"
+        "--\n"
+        "\n"
+        "cr_gradcheck, or cr_gradgradcheck, of function(*inputs)."},
     {"is_grad_enabled", AS(function_is_grad_enabled), FAST,
         "is_grad_enabled()\n"
         "--\n"
@@ -1539,6 +1711,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Sets that for this thread; returns the old setting."},
+    {"_set_anomaly", AS(function__set_anomaly), FAST,
+        "_set_anomaly(mode)\n"
+        "--\n"
+        "\n"
+        "Anomaly mode of this thread; returns the old setting."},
     {"get_num_threads", AS(function_get_num_threads), FAST,
         "get_num_threads()\n"
         "--\n"
@@ -1549,36 +1726,72 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Sets that; results have the same bits for any number."},
+    {"set_default_device", AS(function_set_default_device), FAST,
+        "set_default_device(device)\n"
+        "--\n"
+        "\n"
+        "Where tensors are made when no device is named."},
+    {"get_default_device", AS(function_get_default_device), FAST,
+        "get_default_device()\n"
+        "--\n"
+        "\n"
+        "Where tensors are made when no device is named: cpu, or what CHAINRULE_DEVICE says."},
+    {"synchronize", AS(function_synchronize), FAST,
+        "synchronize(device=None)\n"
+        "--\n"
+        "\n"
+        "Waits until a device has done all its work; an error that a kernel found is raised here."},
+    {"memory_stats", AS(function_memory_stats), FAST,
+        "memory_stats(device=None)\n"
+        "--\n"
+        "\n"
+        "Bytes in use on a device, the most that ever were, and bytes kept for reuse."},
+    {"empty_cache", AS(function_empty_cache), FAST,
+        "empty_cache(device=None)\n"
+        "--\n"
+        "\n"
+        "Gives memory that a device keeps for reuse back to the system."},
+    {"_devices", AS(function__devices), FAST,
+        "_devices()\n"
+        "--\n"
+        "\n"
+        "The names of the devices of this process."},
     {"mul", AS(function_mul), FAST,
         "mul(input, other)\n"
         "--\n"
         "\n"
-        "a * b.  Shapes broadcast, dtypes promote."},
+        "a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide", AS(function_floor_divide), FAST,
         "floor_divide(input, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder", AS(function_remainder), FAST,
         "remainder(input, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod", AS(function_fmod), FAST,
         "fmod(input, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum", AS(function_maximum), FAST,
         "maximum(input, other)\n"
         "--\n"
         "\n"
-        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum", AS(function_minimum), FAST,
         "minimum(input, other)\n"
         "--\n"
         "\n"
-        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(function_neg), FAST,
         "neg(input)\n"
         "--\n"
@@ -1618,17 +1831,20 @@ PyMethodDef api_functions[] = {
         "lerp(input, end, weight)\n"
         "--\n"
         "\n"
-        "a + w (b - a).  Shapes broadcast, dtypes promote."},
+        "a + w (b - a).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul", AS(function_addcmul), FAST,
         "addcmul(input, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a b.  Shapes broadcast, dtypes promote."},
+        "x + value a b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv", AS(function_addcdiv), FAST,
         "addcdiv(input, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a / b.  Shapes broadcast, dtypes promote."},
+        "x + value a / b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"exp", AS(function_exp), FAST,
         "exp(input)\n"
         "--\n"
@@ -1698,7 +1914,8 @@ PyMethodDef api_functions[] = {
         "atan2(input, other)\n"
         "--\n"
         "\n"
-        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"sinh", AS(function_sinh), FAST,
         "sinh(input)\n"
         "--\n"
@@ -1858,47 +2075,56 @@ PyMethodDef api_functions[] = {
         "eq(input, other)\n"
         "--\n"
         "\n"
-        "a == b.  Shapes broadcast, dtypes promote."},
+        "a == b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ne", AS(function_ne), FAST,
         "ne(input, other)\n"
         "--\n"
         "\n"
-        "a != b.  Shapes broadcast, dtypes promote."},
+        "a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lt", AS(function_lt), FAST,
         "lt(input, other)\n"
         "--\n"
         "\n"
-        "a < b.  Shapes broadcast, dtypes promote."},
+        "a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"le", AS(function_le), FAST,
         "le(input, other)\n"
         "--\n"
         "\n"
-        "a <= b.  Shapes broadcast, dtypes promote."},
+        "a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"gt", AS(function_gt), FAST,
         "gt(input, other)\n"
         "--\n"
         "\n"
-        "a > b.  Shapes broadcast, dtypes promote."},
+        "a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ge", AS(function_ge), FAST,
         "ge(input, other)\n"
         "--\n"
         "\n"
-        "a >= b.  Shapes broadcast, dtypes promote."},
+        "a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_and", AS(function_logical_and), FAST,
         "logical_and(input, other)\n"
         "--\n"
         "\n"
-        "a and b, true where not 0.  Shapes broadcast, dtypes promote."},
+        "a and b, true where not 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_or", AS(function_logical_or), FAST,
         "logical_or(input, other)\n"
         "--\n"
         "\n"
-        "a or b.  Shapes broadcast, dtypes promote."},
+        "a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_xor", AS(function_logical_xor), FAST,
         "logical_xor(input, other)\n"
         "--\n"
         "\n"
-        "either a or b.  Shapes broadcast, dtypes promote."},
+        "either a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_not", AS(function_logical_not), FAST,
         "logical_not(input)\n"
         "--\n"
@@ -1908,17 +2134,20 @@ PyMethodDef api_functions[] = {
         "bitwise_and(input, other)\n"
         "--\n"
         "\n"
-        "a & b.  Shapes broadcast, dtypes promote."},
+        "a & b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or", AS(function_bitwise_or), FAST,
         "bitwise_or(input, other)\n"
         "--\n"
         "\n"
-        "a | b.  Shapes broadcast, dtypes promote."},
+        "a | b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor", AS(function_bitwise_xor), FAST,
         "bitwise_xor(input, other)\n"
         "--\n"
         "\n"
-        "a ^ b.  Shapes broadcast, dtypes promote."},
+        "a ^ b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_not", AS(function_bitwise_not), FAST,
         "bitwise_not(input)\n"
         "--\n"
@@ -1928,12 +2157,14 @@ PyMethodDef api_functions[] = {
         "bitwise_left_shift(input, other)\n"
         "--\n"
         "\n"
-        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote."},
+        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift", AS(function_bitwise_right_shift), FAST,
         "bitwise_right_shift(input, other)\n"
         "--\n"
         "\n"
-        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote."},
+        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"absolute", AS(function_abs), FAST,
         "absolute(input)\n"
         "--\n"
@@ -1948,7 +2179,8 @@ PyMethodDef api_functions[] = {
         "multiply(input, other)\n"
         "--\n"
         "\n"
-        "The same as mul.  a * b.  Shapes broadcast, dtypes promote."},
+        "The same as mul.  a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"subtract", AS(function_sub), FAST,
         "subtract(input, other, *, alpha=1)\n"
         "--\n"
@@ -1968,27 +2200,32 @@ PyMethodDef api_functions[] = {
         "greater(input, other)\n"
         "--\n"
         "\n"
-        "The same as gt.  a > b.  Shapes broadcast, dtypes promote."},
+        "The same as gt.  a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"greater_equal", AS(function_ge), FAST,
         "greater_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote."},
+        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less", AS(function_lt), FAST,
         "less(input, other)\n"
         "--\n"
         "\n"
-        "The same as lt.  a < b.  Shapes broadcast, dtypes promote."},
+        "The same as lt.  a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less_equal", AS(function_le), FAST,
         "less_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as le.  a <= b.  Shapes broadcast, dtypes promote."},
+        "The same as le.  a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"not_equal", AS(function_ne), FAST,
         "not_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as ne.  a != b.  Shapes broadcast, dtypes promote."},
+        "The same as ne.  a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fix", AS(function_trunc), FAST,
         "fix(input)\n"
         "--\n"
@@ -2055,7 +2292,8 @@ PyMethodDef api_functions[] = {
         "arctan2(input, other)\n"
         "--\n"
         "\n"
-        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"arctanh", AS(function_atanh), FAST,
         "arctanh(input)\n"
         "--\n"
@@ -2117,6 +2355,49 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The elements as nested lists of Python numbers, or as one number for a scalar."},
+    {"numpy", AS(method_numpy), FAST,
+        "numpy($self, /, *, force=False)\n"
+        "--\n"
+        "\n"
+        "A NumPy array over the tensor's memory.  force: detached and brought to the processor first, so perhaps a copy.\n"
+        "RuntimeError: the tensor requires grad (use detach); one made by Tensor(data) gives a read-only array instead.\n"
+        "TypeError: NumPy has no bfloat16; the tensor is on another device (use cpu)."},
+    {"__array__", AS(method___array__), FAST,
+        "__array__($self, /, dtype=None, copy=None)\n"
+        "--\n"
+        "\n"
+        "numpy() for NumPy's own functions; dtype and copy as in numpy.array."},
+    {"__dlpack__", AS(method___dlpack__), FAST,
+        "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n"
+        "--\n"
+        "\n"
+        "A DLPack capsule over the tensor's memory, or over a copy: version 1 where max_version allows, else the form before it.\n"
+        "BufferError: the tensor requires grad, or is asked for on another device."},
+    {"__dlpack_device__", AS(method___dlpack_device__), FAST,
+        "__dlpack_device__($self, /)\n"
+        "--\n"
+        "\n"
+        "Device type and number as DLPack counts them: (1, 0) is the processor."},
+    {"__reduce_ex__", AS(method___reduce_ex__), FAST,
+        "__reduce_ex__($self, /, protocol)\n"
+        "--\n"
+        "\n"
+        "For pickle: dtype, shape, device, requires_grad and the bytes; no gradient and no graph, as in PyTorch."},
+    {"__copy__", AS(method___copy__), FAST,
+        "__copy__($self, /)\n"
+        "--\n"
+        "\n"
+        "Another tensor over the same memory; a leaf."},
+    {"__deepcopy__", AS(method___deepcopy__), FAST,
+        "__deepcopy__($self, /, memo)\n"
+        "--\n"
+        "\n"
+        "A copy with its own memory, requires_grad and a copy of .grad.  RuntimeError: an op made the tensor (use detach or clone)."},
+    {"__format__", AS(method___format__), FAST,
+        "__format__($self, /, format_spec)\n"
+        "--\n"
+        "\n"
+        "A tensor without axes as its number is formatted; others by repr, without a specification."},
     {"to", AS(method_to), FAST,
         "to($self, /, *target, dtype=None, device=None, copy=False, non_blocking=False)\n"
         "--\n"
@@ -2192,22 +2473,6 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The same storage, outside the graph."},
-    {"requires_grad_", AS(method_requires_grad_), FAST,
-        "requires_grad_($self, /, requires_grad=True)\n"
-        "--\n"
-        "\n"
-        "Makes a leaf collect a gradient, or no longer; returns the tensor."},
-    {"retain_grad", AS(method_retain_grad), FAST,
-        "retain_grad($self, /)\n"
-        "--\n"
-        "\n"
-        "A tensor that an op made keeps its gradient too."},
-    {"backward", AS(method_backward), FAST,
-        "backward($self, /, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n"
-        "--\n"
-        "\n"
-        "Adds the gradients of this tensor to the .grad of the leaves it was computed from, or of inputs only.\n"
-        "gradient: the cotangent, of this tensor's shape; 1 for a scalar when absent."},
     {"reshape", AS(method_reshape), FAST,
         "reshape($self, /, *shape)\n"
         "--\n"
@@ -2522,66 +2787,106 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "value where the bool mask holds, else input; the mask broadcasts."},
+    {"requires_grad_", AS(method_requires_grad_), FAST,
+        "requires_grad_($self, /, requires_grad=True)\n"
+        "--\n"
+        "\n"
+        "Makes a leaf collect a gradient, or no longer; returns the tensor."},
+    {"detach_", AS(method_detach_), FAST,
+        "detach_($self, /)\n"
+        "--\n"
+        "\n"
+        "Takes the tensor itself out of the graph; returns it."},
+    {"retain_grad", AS(method_retain_grad), FAST,
+        "retain_grad($self, /)\n"
+        "--\n"
+        "\n"
+        "A tensor that an op made keeps its gradient too."},
+    {"backward", AS(method_backward), FAST,
+        "backward($self, /, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n"
+        "--\n"
+        "\n"
+        "Adds the gradients of this tensor to the .grad of the leaves it was computed from, or of inputs only.\n"
+        "gradient: the cotangent, of this tensor's shape; 1 for a scalar when absent.  retain_graph (as create_graph when absent): the graph\n"
+        "can be walked again; create_graph: the gradients have gradients.  RuntimeError: nothing requires a gradient, the graph was freed,\n"
+        "something it needs was overwritten."},
+    {"register_hook", AS(method_register_hook), FAST,
+        "register_hook($self, /, hook)\n"
+        "--\n"
+        "\n"
+        "Calls hook(grad) whenever this tensor's gradient is computed; a tensor that it returns takes the gradient's place."},
     {"mul", AS(method_mul), FAST,
         "mul($self, /, other)\n"
         "--\n"
         "\n"
-        "a * b.  Shapes broadcast, dtypes promote."},
+        "a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"mul_", AS(method_mul_), FAST,
         "mul_($self, /, other)\n"
         "--\n"
         "\n"
-        "mul, written into input: its shape and dtype stay."},
+        "mul, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide", AS(method_floor_divide), FAST,
         "floor_divide($self, /, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide_", AS(method_floor_divide_), FAST,
         "floor_divide_($self, /, other)\n"
         "--\n"
         "\n"
-        "floor_divide, written into input: its shape and dtype stay."},
+        "floor_divide, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder", AS(method_remainder), FAST,
         "remainder($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder_", AS(method_remainder_), FAST,
         "remainder_($self, /, other)\n"
         "--\n"
         "\n"
-        "remainder, written into input: its shape and dtype stay."},
+        "remainder, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod", AS(method_fmod), FAST,
         "fmod($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod_", AS(method_fmod_), FAST,
         "fmod_($self, /, other)\n"
         "--\n"
         "\n"
-        "fmod, written into input: its shape and dtype stay."},
+        "fmod, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum", AS(method_maximum), FAST,
         "maximum($self, /, other)\n"
         "--\n"
         "\n"
-        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum_", AS(method_maximum_), FAST,
         "maximum_($self, /, other)\n"
         "--\n"
         "\n"
-        "maximum, written into input: its shape and dtype stay."},
+        "maximum, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum", AS(method_minimum), FAST,
         "minimum($self, /, other)\n"
         "--\n"
         "\n"
-        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum_", AS(method_minimum_), FAST,
         "minimum_($self, /, other)\n"
         "--\n"
         "\n"
-        "minimum, written into input: its shape and dtype stay."},
+        "minimum, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(method_neg), FAST,
         "neg($self, /)\n"
         "--\n"
@@ -2656,32 +2961,38 @@ PyMethodDef api_methods[] = {
         "lerp($self, /, end, weight)\n"
         "--\n"
         "\n"
-        "a + w (b - a).  Shapes broadcast, dtypes promote."},
+        "a + w (b - a).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lerp_", AS(method_lerp_), FAST,
         "lerp_($self, /, end, weight)\n"
         "--\n"
         "\n"
-        "lerp, written into input: its shape and dtype stay."},
+        "lerp, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul", AS(method_addcmul), FAST,
         "addcmul($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a b.  Shapes broadcast, dtypes promote."},
+        "x + value a b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul_", AS(method_addcmul_), FAST,
         "addcmul_($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "addcmul, written into input: its shape and dtype stay."},
+        "addcmul, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv", AS(method_addcdiv), FAST,
         "addcdiv($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a / b.  Shapes broadcast, dtypes promote."},
+        "x + value a / b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv_", AS(method_addcdiv_), FAST,
         "addcdiv_($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "addcdiv, written into input: its shape and dtype stay."},
+        "addcdiv, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"exp", AS(method_exp), FAST,
         "exp($self, /)\n"
         "--\n"
@@ -2816,12 +3127,14 @@ PyMethodDef api_methods[] = {
         "atan2($self, /, other)\n"
         "--\n"
         "\n"
-        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"atan2_", AS(method_atan2_), FAST,
         "atan2_($self, /, other)\n"
         "--\n"
         "\n"
-        "atan2, written into input: its shape and dtype stay."},
+        "atan2, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"sinh", AS(method_sinh), FAST,
         "sinh($self, /)\n"
         "--\n"
@@ -3121,47 +3434,56 @@ PyMethodDef api_methods[] = {
         "eq($self, /, other)\n"
         "--\n"
         "\n"
-        "a == b.  Shapes broadcast, dtypes promote."},
+        "a == b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ne", AS(method_ne), FAST,
         "ne($self, /, other)\n"
         "--\n"
         "\n"
-        "a != b.  Shapes broadcast, dtypes promote."},
+        "a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lt", AS(method_lt), FAST,
         "lt($self, /, other)\n"
         "--\n"
         "\n"
-        "a < b.  Shapes broadcast, dtypes promote."},
+        "a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"le", AS(method_le), FAST,
         "le($self, /, other)\n"
         "--\n"
         "\n"
-        "a <= b.  Shapes broadcast, dtypes promote."},
+        "a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"gt", AS(method_gt), FAST,
         "gt($self, /, other)\n"
         "--\n"
         "\n"
-        "a > b.  Shapes broadcast, dtypes promote."},
+        "a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ge", AS(method_ge), FAST,
         "ge($self, /, other)\n"
         "--\n"
         "\n"
-        "a >= b.  Shapes broadcast, dtypes promote."},
+        "a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_and", AS(method_logical_and), FAST,
         "logical_and($self, /, other)\n"
         "--\n"
         "\n"
-        "a and b, true where not 0.  Shapes broadcast, dtypes promote."},
+        "a and b, true where not 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_or", AS(method_logical_or), FAST,
         "logical_or($self, /, other)\n"
         "--\n"
         "\n"
-        "a or b.  Shapes broadcast, dtypes promote."},
+        "a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_xor", AS(method_logical_xor), FAST,
         "logical_xor($self, /, other)\n"
         "--\n"
         "\n"
-        "either a or b.  Shapes broadcast, dtypes promote."},
+        "either a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_not", AS(method_logical_not), FAST,
         "logical_not($self, /)\n"
         "--\n"
@@ -3171,32 +3493,38 @@ PyMethodDef api_methods[] = {
         "bitwise_and($self, /, other)\n"
         "--\n"
         "\n"
-        "a & b.  Shapes broadcast, dtypes promote."},
+        "a & b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_and_", AS(method_bitwise_and_), FAST,
         "bitwise_and_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_and, written into input: its shape and dtype stay."},
+        "bitwise_and, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or", AS(method_bitwise_or), FAST,
         "bitwise_or($self, /, other)\n"
         "--\n"
         "\n"
-        "a | b.  Shapes broadcast, dtypes promote."},
+        "a | b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or_", AS(method_bitwise_or_), FAST,
         "bitwise_or_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_or, written into input: its shape and dtype stay."},
+        "bitwise_or, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor", AS(method_bitwise_xor), FAST,
         "bitwise_xor($self, /, other)\n"
         "--\n"
         "\n"
-        "a ^ b.  Shapes broadcast, dtypes promote."},
+        "a ^ b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor_", AS(method_bitwise_xor_), FAST,
         "bitwise_xor_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_xor, written into input: its shape and dtype stay."},
+        "bitwise_xor, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_not", AS(method_bitwise_not), FAST,
         "bitwise_not($self, /)\n"
         "--\n"
@@ -3211,22 +3539,26 @@ PyMethodDef api_methods[] = {
         "bitwise_left_shift($self, /, other)\n"
         "--\n"
         "\n"
-        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote."},
+        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_left_shift_", AS(method_bitwise_left_shift_), FAST,
         "bitwise_left_shift_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_left_shift, written into input: its shape and dtype stay."},
+        "bitwise_left_shift, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift", AS(method_bitwise_right_shift), FAST,
         "bitwise_right_shift($self, /, other)\n"
         "--\n"
         "\n"
-        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote."},
+        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift_", AS(method_bitwise_right_shift_), FAST,
         "bitwise_right_shift_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_right_shift, written into input: its shape and dtype stay."},
+        "bitwise_right_shift, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"absolute", AS(method_abs), FAST,
         "absolute($self, /)\n"
         "--\n"
@@ -3241,7 +3573,8 @@ PyMethodDef api_methods[] = {
         "multiply($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as mul.  a * b.  Shapes broadcast, dtypes promote."},
+        "The same as mul.  a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"subtract", AS(method_sub), FAST,
         "subtract($self, /, other, *, alpha=1)\n"
         "--\n"
@@ -3261,27 +3594,32 @@ PyMethodDef api_methods[] = {
         "greater($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as gt.  a > b.  Shapes broadcast, dtypes promote."},
+        "The same as gt.  a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"greater_equal", AS(method_ge), FAST,
         "greater_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote."},
+        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less", AS(method_lt), FAST,
         "less($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as lt.  a < b.  Shapes broadcast, dtypes promote."},
+        "The same as lt.  a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less_equal", AS(method_le), FAST,
         "less_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as le.  a <= b.  Shapes broadcast, dtypes promote."},
+        "The same as le.  a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"not_equal", AS(method_ne), FAST,
         "not_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as ne.  a != b.  Shapes broadcast, dtypes promote."},
+        "The same as ne.  a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fix", AS(method_trunc), FAST,
         "fix($self, /)\n"
         "--\n"
@@ -3338,7 +3676,8 @@ PyMethodDef api_methods[] = {
         "arctan2($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"arctanh", AS(method_atanh), FAST,
         "arctanh($self, /)\n"
         "--\n"

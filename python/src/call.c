@@ -36,7 +36,8 @@ bool to_number(PyObject *o, number *x) {
         return !PyErr_Occurred();
     }
     if (is_tensor(o)) return false;
-    if (PyIndex_Check(o)) {                          /* integer scalars of other libraries */
+    if (PyObject_CheckBuffer(o)) return scalar_of_array(o, x);
+    if (PyIndex_Check(o)) {                          /* integers of other libraries */
         if (!to_int64(o, &x->i)) return false;
         x->integral = true;
         x->d = (double)x->i;
@@ -230,6 +231,7 @@ static bool convert_all(const entry *e, PyObject **from, PyObject *rest, arg *a,
             PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s' (position %d)", e->name, p->name, i + 1);
             return false;
         }
+        a[i].from = from[i];
         if (convert(p, from[i], &a[i])) continue;
         *done = i + 1;                               /* a list may be half made */
         if (!PyErr_Occurred() || (PyErr_ExceptionMatches(PyExc_TypeError) && p->kind != TENSORS)) {
@@ -249,7 +251,7 @@ static bool long_work(const entry *e, const arg *a) {
     double most = 0, product = 1;
     for (int i = 0; i < e->count; i++) {
         double n = 0;
-        if (e->params[i].kind <= OPERAND) n = (double)cr_numel(a[i].t);
+        if (e->params[i].kind <= OPERAND && a[i].given) n = (double)cr_numel(a[i].t);
         else if (e->params[i].kind == TENSORS) for (int k = 0; k < a[i].list.n; k++) n += (double)cr_numel(a[i].list.v[k]);
         else if (e->params[i].kind == SIZE) { n = 1; for (int k = 0; k < a[i].size.n; k++) n *= (double)a[i].size.v[k]; }
         if (n > most) most = n;

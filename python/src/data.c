@@ -1,4 +1,4 @@
-/* data.c - tensors from what Python holds: numbers, nested sequences of them, tensors. */
+/* data.c - copies of what Python holds as tensors: numbers, nested sequences of them, tensors, arrays (which interop.c opens). */
 #include "extension.h"
 
 #include <string.h>
@@ -115,8 +115,9 @@ static cr_tensor *from_cells(const flat *f, cr_dtype dt, const cr_device *dev) {
 
 cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev) {
     if (is_tensor(data)) return from_tensor(handle(data), dt, dev);
-    flat f = {.integral = true, .dt = CR_F32, .ndim = -1, .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
     cr_tensor *t = NULL;
+    if (!PyBytes_Check(data) && from_array(data, COPY_ALWAYS, dt, dev, &t)) return t;      /* bytes: text more often than numbers; asarray takes them */
+    flat f = {.integral = true, .dt = CR_F32, .ndim = -1, .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
     if (walk(&f, data, 0)) t = from_cells(&f, dt ? *dt : f.dt, dev);
     PyMem_Free(f.cells);
     return t;

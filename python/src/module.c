@@ -19,6 +19,48 @@ PyObject *python_function(const char *module, const char *name) {
     return f;
 }
 
+/* Long calls ask now and then: Python's signal handlers run here, and Ctrl-C's raises KeyboardInterrupt. */
+static bool signals_raise(void *unused) {
+    (void)unused;
+    if (!Py_IsInitialized()) return false;
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool raised = PyErr_CheckSignals() < 0;
+    PyGILState_Release(state);
+    return raised;
+}
+
+/* Is the file part of this package?  Its lines say nothing to a user. */
+static bool is_ours(const char *file) {
+    const char *slash = strrchr(file, '/');
+    return slash && slash - file >= 10 && !strncmp(slash - 10, "/chainrule", 10);
+}
+
+/* "train.py:12": the innermost line of Python outside this package; "" where no Python runs. */
+static const char *place(void *unused) {
+    static _Thread_local char text[256];
+    (void)unused;
+    text[0] = 0;
+    if (!Py_IsInitialized()) return text;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *frame = (PyObject *)PyEval_GetFrame();
+    Py_XINCREF(frame);
+    while (frame && frame != Py_None) {
+        PyObject *code = PyObject_GetAttrString(frame, "f_code"), *name = code ? PyObject_GetAttrString(code, "co_filename") : NULL;
+        const char *file = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+        bool found = file && !is_ours(file);
+        if (found) PyOS_snprintf(text, sizeof text, "%s:%d", file, PyFrame_GetLineNumber((PyFrameObject *)(void *)frame));
+        Py_XDECREF(code);
+        Py_XDECREF(name);
+        PyObject *outer = found ? NULL : PyObject_GetAttrString(frame, "f_back");
+        Py_DECREF(frame);
+        frame = outer;
+    }
+    Py_XDECREF(frame);
+    PyErr_Clear();
+    PyGILState_Release(state);
+    return text;
+}
+
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "chainrule._core", .m_size = -1, .m_methods = api_functions,
     .m_doc = "The part of chainrule that is written in C; import chainrule instead."
@@ -26,7 +68,9 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__core(void) {
     PyObject *module = PyModule_Create(&definition);
-    if (module && make_types(module) && make_tensor_type(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0) return module;
+    cr_set_interrupt(signals_raise, NULL);
+    cr_set_place(place, NULL);
+    if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0) return module;
     Py_XDECREF(module);
     return NULL;
 }

@@ -122,9 +122,11 @@ PyObject *api_size(const arg *a) { return along(a, cr_shape(a[0].t), size_object
 PyObject *api_stride(const arg *a) { return along(a, cr_strides(a[0].t), int_tuple); }
 
 /* ---- move --------------------------------------------------------------------------------------------------------------- */
-static PyObject *moved(cr_tensor *x, cr_dtype dt, const cr_device *dev, bool copy) {
-    cr_tensor *y;
-    if (copy && dt == cr_dtype_of(x) && dev == cr_device_of(x)) WITHOUT_GIL(y = cr_clone(x));
+static PyObject *moved(const arg *a, cr_dtype dt, const cr_device *dev, bool copy) {
+    cr_tensor *x = a[0].t, *y;
+    bool same = dt == cr_dtype_of(x) && dev == cr_device_of(x);
+    if (same && !copy) { Py_INCREF(a[0].from); return a[0].from; }
+    if (same) WITHOUT_GIL(y = cr_clone(x));
     else WITHOUT_GIL(y = cr_to(x, dt, dev));
     return wrap(y);
 }
@@ -143,28 +145,29 @@ PyObject *api_to(const arg *a) {
     PyObject *given = a[1].o;
     if (!PyTuple_Check(given)) { if (!one_target(given, &dt, &dev)) return NULL; }
     else for (Py_ssize_t i = 0; i < PyTuple_Size(given); i++) if (!one_target(PyTuple_GetItem(given, i), &dt, &dev)) return NULL;
-    return moved(a[0].t, dt, dev, a[4].b);
+    return moved(a, dt, dev, a[4].b);
 }
 
 static PyObject *to_named(const arg *a, const char *device) {
     char name[32];
     PyOS_snprintf(name, sizeof name, a[1].given ? "%s:%lld" : "%s", device, (long long)a[1].i);
     const cr_device *dev = cr_device_find(name);
-    return dev ? moved(a[0].t, cr_dtype_of(a[0].t), dev, false) : raise_error();
+    return dev ? moved(a, cr_dtype_of(a[0].t), dev, false) : raise_error();
 }
-PyObject *api_cpu(const arg *a) { return moved(a[0].t, cr_dtype_of(a[0].t), cr_cpu(), false); }
+PyObject *api_cpu(const arg *a) { return moved(a, cr_dtype_of(a[0].t), cr_cpu(), false); }
 PyObject *api_cuda(const arg *a) { return to_named(a, "cuda"); }
 PyObject *api_gpu(const arg *a) { return to_named(a, "gpu"); }
 
 static cr_tensor *cast(const cr_tensor *x, cr_dtype dt) { return cr_to(x, dt, cr_device_of(x)); }
-cr_tensor *api_float(const arg *a) { return cast(a[0].t, CR_F32); }
-cr_tensor *api_double(const arg *a) { return cast(a[0].t, CR_F64); }
-cr_tensor *api_half(const arg *a) { return cast(a[0].t, CR_F16); }
-cr_tensor *api_bfloat16(const arg *a) { return cast(a[0].t, CR_BF16); }
-cr_tensor *api_int(const arg *a) { return cast(a[0].t, CR_I32); }
-cr_tensor *api_long(const arg *a) { return cast(a[0].t, CR_I64); }
-cr_tensor *api_short(const arg *a) { return cast(a[0].t, CR_I16); }
-cr_tensor *api_bool(const arg *a) { return cast(a[0].t, CR_BOOL); }
+static PyObject *as(const arg *a, cr_dtype dt) { return moved(a, dt, cr_device_of(a[0].t), false); }
+PyObject *api_float(const arg *a) { return as(a, CR_F32); }
+PyObject *api_double(const arg *a) { return as(a, CR_F64); }
+PyObject *api_half(const arg *a) { return as(a, CR_F16); }
+PyObject *api_bfloat16(const arg *a) { return as(a, CR_BF16); }
+PyObject *api_int(const arg *a) { return as(a, CR_I32); }
+PyObject *api_long(const arg *a) { return as(a, CR_I64); }
+PyObject *api_short(const arg *a) { return as(a, CR_I16); }
+PyObject *api_bool(const arg *a) { return as(a, CR_BOOL); }
 cr_tensor *api_contiguous(const arg *a) { return cr_contiguous(a[0].t); }
 cr_tensor *api_clone(const arg *a) { return cr_clone(a[0].t); }
 cr_tensor *api_detach(const arg *a) { return cr_detach(a[0].t); }
@@ -426,16 +429,33 @@ cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number) {
 cr_tensor *api_pow(const arg *a) { return power(a[0].t, a[1].t, a[1].owned && !a[0].owned); }
 cr_tensor *api_pow_(const arg *a) { return negative_power(a[0].t, a[1].t, a[1].owned) ? NULL : api_in_place("pow", a, 2, NULL); }
 
+/* A result written into the first argument, by the rule of the other in-place forms: no float into integers, no number into bool. */
+static cr_tensor *written(const char *name, const arg *a, cr_tensor *y) {
+    cr_dtype to = cr_dtype_of(a[0].t), from = y ? cr_dtype_of(y) : to;
+    cr_tensor *x = NULL;
+    if ((cr_dtype_is_float(from) && !cr_dtype_is_float(to)) || (from != CR_BOOL && to == CR_BOOL))
+        set_error(PyExc_RuntimeError, "[%s] a result of dtype %s cannot be written into %s", name, cr_dtype_name(from), cr_dtype_name(to));
+    else if (y) x = cr_copy_(a[0].t, y);
+    cr_release(y);
+    return x;
+}
+
 /* min and max as numbers: one pass.  As tensors: x where it lies inside, so that the gradient at a bound is x's, as in PyTorch. */
+static bool clamp_numbers(const arg *a, double bound[2]) {
+    const arg *low = &a[1], *high = &a[2];
+    if ((low->given && !low->owned) || (high->given && !high->owned) || !cr_dtype_is_float(cr_dtype_of(a[0].t))) return false;
+    bound[0] = low->given ? cr_item(low->t) : -INFINITY;
+    bound[1] = high->given ? cr_item(high->t) : INFINITY;
+    return true;
+}
 cr_tensor *api_clamp(const arg *a) {
     const arg *low = &a[1], *high = &a[2];
+    double bound[2];
     if (!low->given && !high->given) {
         set_error(PyExc_RuntimeError, "[clamp] at least one of min and max must not be None");
         return NULL;
     }
-    bool numbers = (!low->given || low->owned) && (!high->given || high->owned);
-    if (numbers && cr_dtype_is_float(cr_dtype_of(a[0].t)))
-        return cr_clamp(a[0].t, low->given ? cr_item(low->t) : -INFINITY, high->given ? cr_item(high->t) : INFINITY);
+    if (clamp_numbers(a, bound)) return cr_clamp(a[0].t, bound[0], bound[1]);
     cr_scope_begin();
     cr_tensor *y = a[0].t;
     if (low->given) y = cr_where(cr_lt(y, low->t), low->t, y);
@@ -443,9 +463,9 @@ cr_tensor *api_clamp(const arg *a) {
     return leave(y);
 }
 cr_tensor *api_clamp_(const arg *a) {
-    cr_tensor *y = api_clamp(a), *x = y ? cr_copy_(a[0].t, y) : NULL;
-    cr_release(y);
-    return x;
+    double bound[2];
+    if ((a[1].given || a[2].given) && clamp_numbers(a, bound)) return api_in_place("clamp", a, 1, bound);
+    return written("clamp_", a, api_clamp(a));
 }
 
 cr_tensor *api_gelu(const arg *a) {
@@ -606,26 +626,38 @@ cr_tensor *api_cat(const arg *a) {
 cr_tensor *api_stack(const arg *a) { return cr_stack(a[0].list.n, a[0].list.v, axis(a[1].i)); }
 cr_tensor *api_where(const arg *a) { return cr_where(a[0].t, a[1].t, a[2].t); }
 
-/* ---- autograd and settings ------------------------------------------------------------------------------------------------------------ */
-cr_tensor *api_requires_grad_(const arg *a) { return cr_requires_grad_(a[0].t, a[1].b); }
-
-PyObject *api_retain_grad(const arg *a) {
-    if (cr_retain_grad(a[0].t) != CR_OK) return raise_error();
+/* ---- settings ------------------------------------------------------------------------------------------------------------------------- */
+static PyObject *done(cr_status status) {
+    if (status != CR_OK) return raise_error();
     Py_RETURN_NONE;
 }
-
-PyObject *api_backward(const arg *a) {
-    cr_backward_options o = {.retain_graph = a[2].given ? a[2].b : a[3].b, .create_graph = a[3].b};
-    cr_status bad;
-    WITHOUT_GIL(bad = cr_backward(a[0].t, a[1].t, &o));
-    if (bad != CR_OK) return raise_error();
-    Py_RETURN_NONE;
-}
-
-PyObject *api_is_grad_enabled(const arg *a) { (void)a; return PyBool_FromLong(cr_grad_enabled()); }
-PyObject *api__set_grad_enabled(const arg *a) { return PyBool_FromLong(cr_set_grad_enabled(a[0].b)); }
 PyObject *api_get_num_threads(const arg *a) { (void)a; return PyLong_FromLong(cr_num_threads()); }
 PyObject *api_set_num_threads(const arg *a) {
-    if (cr_set_num_threads(axis(a[0].i)) != CR_OK) return raise_error();
+    return done(cr_set_num_threads(axis(a[0].i)));
+}
+
+PyObject *api_set_default_device(const arg *a) { return done(cr_set_default_device(a[0].dev)); }
+PyObject *api_get_default_device(const arg *a) { (void)a; return device_object(cr_default_device()); }
+PyObject *api_synchronize(const arg *a) {
+    cr_status status;
+    WITHOUT_GIL(status = cr_synchronize(a[0].dev));
+    return done(status);
+}
+PyObject *api_memory_stats(const arg *a) {
+    cr_memory m = cr_memory_stats(a[0].dev);
+    return int_tuple(3, (int64_t[]){m.current, m.peak, m.cached});
+}
+PyObject *api_empty_cache(const arg *a) {
+    cr_empty_cache(a[0].dev);
     Py_RETURN_NONE;
+}
+PyObject *api__devices(const arg *a) {
+    (void)a;
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && cr_device_at(i); i++) {
+        PyObject *name = PyUnicode_FromString(cr_device_name(cr_device_at(i)));
+        if (!name || PyList_Append(list, name) < 0) Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    return list;
 }

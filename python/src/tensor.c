@@ -43,21 +43,28 @@ static PyObject *add_exception(PyObject *module, const char *name, PyObject *sec
 }
 
 /* ---- making and freeing ------------------------------------------------------------------------------------------ */
-PyObject *wrap_as(cr_tensor *t, PyTypeObject *type) {
-    if (!t) return raise_error();
-    Tensor *self = PyObject_New(Tensor, type);
-    if (!self) { cr_release(t); return NULL; }
-    self->t = cr_retain(t);                          /* a reference that no scope sees: callbacks of the library run inside scopes of its own */
-    cr_release(t);
+static PyObject *object_of(cr_tensor *t, PyTypeObject *type) {          /* takes a reference that no scope owns */
+    Tensor *self = type == tensor_type ? PyObject_New(Tensor, type) : (Tensor *)(void *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (!self) { cr_drop(t); return NULL; }
+    self->t = t;
     self->grad = self->weak = NULL;
+    self->from_data = false;
     return (PyObject *)self;
 }
 
+/* Callbacks of the library run inside scopes of its own: what they make must not end with them. */
+cr_tensor *unscoped(cr_tensor *t) {
+    cr_retain(t);
+    cr_release(t);
+    return t;
+}
+
+PyObject *wrap_as(cr_tensor *t, PyTypeObject *type) { return t ? object_of(unscoped(t), type) : raise_error(); }
 PyObject *wrap(cr_tensor *t) { return wrap_as(t, tensor_type); }
 
 PyObject *wrap_borrowed(const cr_tensor *t) {
-    if (t == CR_NONE) Py_RETURN_NONE;
-    return wrap(cr_retain(t));
+    if (!t || t == CR_NONE) Py_RETURN_NONE;
+    return object_of(cr_retain(t), tensor_type);
 }
 
 static void tensor_free(PyObject *self) {
@@ -84,22 +91,23 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *names)
     cr_tensor *t = tensor_from(data, &dt, dev);
     if (!t) return NULL;
     if (cr_dtype_is_float(dt)) cr_requires_grad_(t, true);
-    if (type == tensor_type) return wrap(t);
-    Tensor *self = (Tensor *)(void *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    if (self) self->t = t;
-    else cr_release(t);
-    return (PyObject *)self;
+    PyObject *self = wrap_as(t, type);
+    if (self) ((Tensor *)(void *)self)->from_data = true;
+    return self;
 }
 
 /* ---- operators ----------------------------------------------------------------------------------------------------- */
 typedef cr_tensor *(*binary)(const cr_tensor *, const cr_tensor *);
 enum { LONG = 1 << 15 };                            /* elements from which the GIL is given up */
 
-/* The operand as a handle.  A number becomes a tensor that `made` owns.  NULL without an exception: neither. */
+/* The operand as a handle.  A number, or an array of NumPy, becomes a tensor that `made` owns.  NULL without an exception: neither. */
 static const cr_tensor *operand(PyObject *o, cr_tensor **made) {
     number x;
     if (is_tensor(o)) return handle(o);
-    if (!to_number(o, &x)) return NULL;
+    if (!to_number(o, &x)) {
+        if (!PyErr_Occurred() && is_ndarray(o)) from_array(o, COPY_IF_NEEDED, NULL, NULL, made);
+        return *made;
+    }
     *made = scalar_of(&x);
     if (!*made) raise_error();
     return *made;
@@ -177,7 +185,7 @@ static PyObject *op_pow(PyObject *a, PyObject *b, PyObject *modulus) {
 static PyObject *op_ipow(PyObject *a, PyObject *b, PyObject *unused) { (void)unused; return op_ipow_binary(a, b); }
 
 static PyObject *op_matmul(PyObject *a, PyObject *b) {
-    if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
+    if (!(is_tensor(a) || is_ndarray(a)) || !(is_tensor(b) || is_ndarray(b))) Py_RETURN_NOTIMPLEMENTED;
     return apply(a, b, cr_matmul);
 }
 
@@ -343,6 +351,12 @@ static PyObject *get_nbytes(PyObject *self, void *unused) {
 }
 static PyObject *get_requires_grad(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_requires_grad(handle(self))); }
 static PyObject *get_is_leaf(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_is_leaf(handle(self))); }
+static PyObject *get_grad_fn(PyObject *self, void *unused) {
+    (void)unused;
+    const char *name = cr_op_name(handle(self));
+    if (!*name) Py_RETURN_NONE;
+    return PyUnicode_FromFormat("<%sBackward>", name);
+}
 static PyObject *get_data(PyObject *self, void *unused) { (void)unused; return wrap(cr_detach(handle(self))); }
 static PyObject *get_mT(PyObject *self, void *unused) { (void)unused; return wrap(cr_transpose(handle(self), -2, -1)); }
 static PyObject *get_T(PyObject *self, void *unused) {
@@ -397,6 +411,7 @@ static PyGetSetDef getset[] = {
     {"requires_grad", get_requires_grad, set_requires_grad, "Are gradients computed for it?", NULL},
     {"is_leaf", get_is_leaf, NULL, "Was it made by the user, not by a recorded op?", NULL},
     {"grad", get_grad, set_grad, "The gradient that backward() added up, or None.", NULL},
+    {"grad_fn", get_grad_fn, NULL, "The op that made it, by name, or None: \"<mulBackward>\".", NULL},
     {"data", get_data, NULL, "The same storage outside the graph.", NULL},
     {"T", get_T, NULL, "The axes in reverse order: a view.", NULL},
     {"mT", get_mT, NULL, "The last two axes swapped: a view.", NULL},
@@ -418,6 +433,7 @@ static PyType_Slot slots[] = {
     {Py_nb_negative, (void *)op_neg}, {Py_nb_positive, (void *)op_pos}, {Py_nb_absolute, (void *)op_abs}, {Py_nb_invert, (void *)op_invert},
     {Py_nb_bool, (void *)op_bool}, {Py_nb_float, (void *)op_float}, {Py_nb_int, (void *)op_int}, {Py_nb_index, (void *)op_index},
     {Py_mp_length, (void *)op_length}, {Py_mp_subscript, (void *)op_get}, {Py_mp_ass_subscript, (void *)set_item}, {Py_sq_contains, (void *)op_contains},
+    {Py_bf_getbuffer, (void *)tensor_get_buffer}, {Py_bf_releasebuffer, (void *)tensor_release_buffer},
     {Py_tp_doc, "Tensor(data, device=None, dtype=None)\n--\n\nNumbers in up to eight axes.  Made so, from numbers, nested sequences or a buffer, it is a leaf that collects .grad\n"
                 "(float32 unless a dtype is given); chainrule.tensor() follows PyTorch instead."},
     {0}
@@ -427,6 +443,10 @@ static PyType_Spec spec = {"chainrule.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEF
 bool make_tensor_type(PyObject *module) {
     tensor_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &spec, NULL);
     if (!tensor_type || PyModule_AddType(module, tensor_type) < 0) return false;
+    PyObject *priority = PyFloat_FromDouble(1000);   /* array * tensor is asked of the tensor, as of PyTorch's */
+    int set = priority ? PyObject_SetAttrString((PyObject *)tensor_type, "__array_priority__", priority) : -1;
+    Py_XDECREF(priority);
+    if (set < 0) return false;
     bad_value = add_exception(module, "chainrule.Error", PyExc_ValueError,
                               "A value that an operation cannot take.  It is a RuntimeError, which PyTorch raises there, and a ValueError, which NumPy does.");
     bad_type = add_exception(module, "chainrule.DtypeError", PyExc_TypeError, "An operation that does not exist for a dtype; a RuntimeError and a TypeError.");

@@ -61,8 +61,7 @@ static PyType_Slot size_slots[] = {
 };
 static PyType_Spec size_spec = {"chainrule.Size", 0, 0, Py_TPFLAGS_DEFAULT, size_slots};
 
-PyObject *int_tuple(int n, const int64_t *v) {
-    PyObject *t = PyTuple_New(n);
+static PyObject *fill_tuple(PyObject *t, int n, const int64_t *v) {
     for (int i = 0; t && i < n; i++) {
         PyObject *x = PyLong_FromLongLong(v[i]);
         if (!x) Py_CLEAR(t);
@@ -71,10 +70,12 @@ PyObject *int_tuple(int n, const int64_t *v) {
     return t;
 }
 
+PyObject *int_tuple(int n, const int64_t *v) { return fill_tuple(PyTuple_New(n), n, v); }
+
 PyObject *size_object(int n, const int64_t *shape) {
-    PyObject *t = int_tuple(n, shape), *size = t ? PyObject_CallFunctionObjArgs((PyObject *)size_type, t, NULL) : NULL;
-    Py_XDECREF(t);
-    return size;
+    static allocfunc allocate;
+    if (!allocate) allocate = (allocfunc)PyType_GetSlot(size_type, Py_tp_alloc);
+    return fill_tuple(allocate(size_type, n), n, shape);
 }
 
 /* ---- dtype ------------------------------------------------------------------------------------------------------ */
@@ -299,11 +300,19 @@ static PyObject *generator_set_state(PyObject *self, PyObject *given) {
     return self;
 }
 
+/* For pickle and copy: a generator of its own that goes on from the same place. */
+static PyObject *generator_reduce(PyObject *self, PyObject *unused) {
+    PyObject *state = generator_get_state(self, unused);
+    return state ? Py_BuildValue("O()N", generator_type, state) : NULL;
+}
+
 static PyMethodDef generator_methods[] = {
     {"manual_seed", generator_manual_seed, METH_O, "manual_seed($self, seed, /)\n--\n\nStarts the stream of this seed; returns the generator."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed that was set last."},
     {"get_state", generator_get_state, METH_NOARGS, "get_state($self, /)\n--\n\nSeed and position as a uint8 tensor of 16 elements."},
     {"set_state", generator_set_state, METH_O, "set_state($self, new_state, /)\n--\n\nContinues where get_state() was taken; returns the generator."},
+    {"__reduce__", generator_reduce, METH_NOARGS, NULL},
+    {"__setstate__", generator_set_state, METH_O, NULL},
     {0}
 };
 static PyType_Slot generator_slots[] = {

@@ -44,6 +44,10 @@ static inline bool cr_unref(atomic_int *refs) {
     return atomic_load_explicit(refs, memory_order_acquire) == 1 || atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
 }
 
+/* ---- small objects (small.c) */
+void *cr_small_take(size_t bytes);                  /* uninitialised; NULL: none left */
+void  cr_small_give(void *p, size_t bytes);         /* the same bytes; by any thread */
+
 /* ---- storage (storage.c): bytes on one device */
 typedef struct cr_storage {
     atomic_int refs;
@@ -70,7 +74,7 @@ typedef struct cr_node_head {
     bool leaf;                                      /* stands for a tensor that was made, not computed */
     cr_tensor *handle;                              /* weak: the leaf, or the result that retains its gradient; NULL once it is gone */
 } cr_node_head;
-typedef struct cr_scope cr_scope;
+typedef struct cr_scope { struct cr_scope *outer; cr_tensor *first; bool fixed; } cr_scope;     /* first: of its handles, in a list; fixed: cr_scope_end is not for it */
 
 enum { CR_FLAG_REQUIRES_GRAD = 1, CR_FLAG_WEAK = 2, CR_FLAG_VIEW = 4, CR_FLAG_CONTIGUOUS = 8 };
 
@@ -91,10 +95,14 @@ struct cr_tensor {
 /* All of these put the new handle into the thread's scope. */
 cr_tensor *cr_tensor_new(cr_storage *s, const cr_device *dev, const cr_meta *m);   /* takes the caller's reference to s, also on failure; s NULL: meta */
 cr_tensor *cr_tensor_like(cr_storage *s, const cr_tensor *t, cr_dtype dt);         /* contiguous, of t's shape; takes s as cr_tensor_new does */
+cr_tensor *cr_tensor_placed(cr_storage *s, const cr_device *dev, cr_dtype dt, int ndim, const int64_t *shape, const int64_t *strides,
+                            int64_t offset, int64_t numel, bool contiguous);      /* of values that were a tensor's before; takes s */
 cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m);                  /* same storage; no graph; m NULL: same shape */
 static inline void *cr_tensor_data(const cr_tensor *t) { return (char *)t->storage->data + t->offset * (int64_t)cr_dtype_size((cr_dtype)t->dtype); }
 void       cr_node_release(cr_node *n);             /* NULL is fine; long chains are freed iteratively */
 
+void       cr_scope_enter(cr_scope *s);             /* cr_scope_begin and cr_scope_end, in memory of the caller's */
+void       cr_scope_leave(cr_scope *s);
 cr_tensor *cr_unscope(cr_tensor *t);                /* takes a handle out of every scope: the caller owns it; NULL is fine */
 
 /* ---- random numbers (rng.c) */
@@ -108,7 +116,19 @@ void     cr_tape_free(cr_tape *t);
 cr_tape *cr_tape_begin(cr_tape *t, bool replay);    /* returns the thread's tape until now, for end */
 void     cr_tape_end(cr_tape *before);
 
-/* ---- run-time switches (config.c): the one table of CHAINRULE_* environment variables */
+/* ---- interrupts (interrupt.c): a thread that was told to stop is cut short: it skips work until the op at work fails */
+extern atomic_int cr_threads_cut;
+bool      cr_stop_asked(void);                      /* asks, at most every 20 ms; true while the thread is cut short */
+bool      cr_me_cut(void);
+cr_status cr_take_cut(const char *op);
+static inline bool cr_is_cut(void) { return atomic_load_explicit(&cr_threads_cut, memory_order_relaxed) && cr_me_cut(); }
+/* What a kernel returned, or a failure if it was cut short, which then is over. */
+static inline cr_status cr_finished(const char *op, cr_status kernel) { return cr_is_cut() ? cr_take_cut(op) : kernel; }
+
+/* ---- run-time switches (config.c): the one table of CHAINRULE_* environment variables.  Whoever obeys one says so before main: check
+ * refuses what it cannot read (NULL: not set in the process) or what comes too late; changed, which may be NULL, is called after a change. */
+typedef cr_status (*cr_switch_check)(const char *value);
+void        cr_switch_owner(const char *name, cr_switch_check check, void (*changed)(void));
 const char *cr_config(const char *name);            /* value of CHAINRULE_<name>, or NULL; name must be in the table */
 
 #endif

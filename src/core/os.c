@@ -130,13 +130,23 @@ int64_t cr_os_process_id(void) { return (int64_t)getpid(); }
 void cr_os_at_fork_child(void (*fn)(void)) { (void)pthread_atfork(NULL, NULL, fn); }
 
 static pthread_key_t exit_key;
-static void (*exit_fn)(void);
-static void run_at_exit(void *set) { (void)set; __atomic_load_n(&exit_fn, __ATOMIC_RELAXED)(); }
+enum { EXIT_FNS = 4 };
+static void (*exit_fns[EXIT_FNS])(void);            /* filled from the front */
+static void run_at_exit(void *set) {
+    (void)set;
+    for (int i = 0; i < EXIT_FNS; i++) {
+        void (*fn)(void) = __atomic_load_n(&exit_fns[i], __ATOMIC_ACQUIRE);
+        if (fn) fn();
+    }
+}
 static void make_exit_key(void) { (void)pthread_key_create(&exit_key, run_at_exit); }
 
 void cr_os_at_thread_exit(void (*fn)(void)) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    __atomic_store_n(&exit_fn, fn, __ATOMIC_RELAXED);           /* every thread stores the same */
+    for (int i = 0; i < EXIT_FNS; i++) {
+        void (*there)(void) = NULL;
+        if (__atomic_compare_exchange_n(&exit_fns[i], &there, fn, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) || there == fn) break;
+    }
     pthread_once(&once, make_exit_key);
     (void)pthread_setspecific(exit_key, &exit_key);
 }

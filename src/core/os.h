@@ -31,7 +31,7 @@ void       cr_os_relax(void);                                           /* a pau
 int        cr_os_cpu_count(void);                                       /* affinity and the cgroup's quota, >= 1 */
 int64_t    cr_os_process_id(void);
 void       cr_os_at_fork_child(void (*fn)(void));                       /* fn runs in the child after every fork */
-void       cr_os_at_thread_exit(void (*fn)(void));                      /* fn runs in this thread when it ends; one fn for the process */
+void       cr_os_at_thread_exit(void (*fn)(void));                      /* fn runs in this thread when it ends, and in others that named another one: a few for the process */
 
 /* memory */
 void  *cr_os_pages(size_t bytes, bool huge);                            /* zeroed; huge: 2 MiB aligned and advised; NULL: none left */

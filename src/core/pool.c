@@ -79,8 +79,14 @@ static bool spin_while(volatile int *word, int value) {
     return true;
 }
 
+/* Between chunks only the caller asks whether to stop; it then takes the chunks that are left out of everybody's reach. */
+static bool stops(int worker) { return worker < CALLERS && cr_stop_asked(); }
+
 static void claim_chunks(int worker) {
-    for (int64_t i; (i = atomic_fetch_add(&pool.next, 1)) < pool.chunks; ) pool.fn(pool.ctx, i, worker);
+    for (int64_t i; (i = atomic_fetch_add(&pool.next, 1)) < pool.chunks; ) {
+        pool.fn(pool.ctx, i, worker);
+        if (i + 1 < pool.chunks && stops(worker)) atomic_store(&pool.next, pool.chunks);
+    }
 }
 
 static bool enter_gate(void) {
@@ -171,13 +177,25 @@ __attribute__((destructor)) static void end_pool(void) {
 }
 
 /* ---- how many threads ---- */
+static int threads_in(const char *text) {                     /* 0: not a number of threads */
+    char *end;
+    const long n = strtol(text, &end, 10);
+    return end == text || *end || n < 1 ? 0 : n < MAX_THREADS ? (int)n : MAX_THREADS;
+}
+
 static int threads_at_start(void) {
     const char *text = cr_config("NUM_THREADS");
-    char *end;
-    long n = text ? strtol(text, &end, 10) : 0;
-    if (!text || end == text || *end || n < 1) n = cr_os_cpu_count();
-    return n < MAX_THREADS ? (int)n : MAX_THREADS;
+    int n = text ? threads_in(text) : 0;
+    if (!n) n = cr_os_cpu_count();
+    return n < MAX_THREADS ? n : MAX_THREADS;
 }
+
+static cr_status check_threads(const char *text) {
+    if (!text || threads_in(text)) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_NUM_THREADS is a whole number of at least 1, not '%.60s'", text);
+}
+static void forget_threads(void) { atomic_store(&pool.wanted, 0); }            /* asked for again */
+__attribute__((constructor)) static void own_switch(void) { cr_switch_owner("NUM_THREADS", check_threads, forget_threads); }
 
 int cr_num_threads(void) {
     int n = atomic_load_explicit(&pool.wanted, memory_order_relaxed);
@@ -194,7 +212,10 @@ cr_status cr_set_num_threads(int n) {
 
 /* ---- jobs ---- */
 static void run_alone(int64_t chunks, void (*fn)(void *, int64_t, int), void *ctx, int worker) {
-    for (int64_t i = 0; i < chunks; i++) fn(ctx, i, worker);
+    for (int64_t i = 0; i < chunks; i++) {
+        fn(ctx, i, worker);
+        if (i + 1 < chunks && stops(worker)) return;
+    }
 }
 
 static void publish(int64_t chunks, void (*fn)(void *, int64_t, int), void *ctx) {
@@ -226,7 +247,7 @@ static void finish(void) {
 }
 
 void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
-    if (chunks <= 0) return;
+    if (chunks <= 0 || cr_is_cut()) return;
     if (my_number >= 0) { run_alone(chunks, fn, ctx, my_number); return; }     /* nested: the number of the chunk around */
     my_number = take_number();
     int threads = chunks == 1 ? 1 : cr_num_threads(), idle = 0;

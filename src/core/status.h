@@ -16,6 +16,9 @@ typedef struct cr_saved_error { cr_status status; char message[512]; } cr_saved_
 void cr_error_take(cr_saved_error *e);
 void cr_error_put(const cr_saved_error *e);
 
+/* For long loops outside the thread pool: asks whoever set cr_set_interrupt, at most every 20 ms, and fails when the answer is yes. */
+cr_status cr_check_interrupt(const char *op);
+
 /* Broken invariants of our own (never a user's mistake): checked in debug builds only. */
 #ifdef CR_DEBUG
 #define CR_ASSERT(x) ((x) ? (void)0 : cr_assert_failed(#x, __FILE__, __LINE__))

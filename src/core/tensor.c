@@ -7,15 +7,19 @@
 const cr_tensor cr_none_tensor = {.refs = 1};
 
 /* ---- scopes: a stack per thread, each a doubly linked list through its handles */
-struct cr_scope { cr_scope *outer; cr_tensor *first; };
 static _Thread_local cr_scope *scope;
 static _Thread_local int64_t scopes_missing;        /* begun without memory for them: their handles go to the scope around */
 
-void cr_scope_begin(void) {
-    cr_scope *s = scopes_missing ? NULL : malloc(sizeof *s);
-    if (!s) { scopes_missing++; return; }
-    *s = (cr_scope){.outer = scope};
+void cr_scope_enter(cr_scope *s) {
+    *s = (cr_scope){.outer = scope, .fixed = true};
     scope = s;
+}
+
+void cr_scope_begin(void) {
+    cr_scope *s = scopes_missing ? NULL : cr_small_take(sizeof *s);
+    if (!s) { scopes_missing++; return; }
+    cr_scope_enter(s);
+    s->fixed = false;
 }
 
 static void scope_put(cr_scope *s, cr_tensor *t) {
@@ -36,17 +40,21 @@ cr_tensor *cr_unscope(cr_tensor *t) {
     return t;
 }
 
-void cr_scope_end(void) {
-    if (scopes_missing) { scopes_missing--; return; }
-    cr_scope *s = scope;
-    if (!s) { cr_fail(CR_RUNTIME, "scope_end", "no scope is open in this thread"); return; }
+void cr_scope_leave(cr_scope *s) {
     scope = s->outer;
     while (s->first) {
         cr_tensor *t = s->first;
         cr_unscope(t);
         cr_drop(t);
     }
-    free(s);
+}
+
+void cr_scope_end(void) {
+    if (scopes_missing) { scopes_missing--; return; }
+    cr_scope *s = scope;
+    if (!s || s->fixed) { cr_fail(CR_RUNTIME, "scope_end", "no scope is open in this thread"); return; }
+    cr_scope_leave(s);
+    cr_small_give(s, sizeof *s);
 }
 
 cr_tensor *cr_keep(cr_tensor *t) {
@@ -69,7 +77,7 @@ static void tensor_destroy(cr_tensor *t) {
     if (t->node && head(t->node)->handle == t) head(t->node)->handle = NULL;
     cr_node_release(t->node);
     cr_drop(t->grad);
-    free(t);
+    cr_small_give(t, sizeof *t);
 }
 
 static void bury(void) {
@@ -131,7 +139,7 @@ static bool is_contiguous(const cr_tensor *t) {
 
 /* A handle in the thread's scope, but for its sizes and strides.  Field by field: clearing the whole struct would cost more than all else. */
 static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, int ndim, int64_t numel) {
-    cr_tensor *t = malloc(sizeof *t);
+    cr_tensor *t = cr_small_take(sizeof *t);
     if (!t) {
         cr_storage_release(s);
         return cr_fail(CR_NO_MEMORY, "tensor", "out of memory"), NULL;
@@ -176,16 +184,23 @@ cr_tensor *cr_tensor_like(cr_storage *s, const cr_tensor *t, cr_dtype dt) {
     return y;
 }
 
-cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m) {
-    cr_meta same;
-    if (!m) {
-        same = cr_meta_of(t);
-        same.strided = true;
-        same.offset = t->offset;
-        memcpy(same.strides, t->strides, sizeof same.strides);
-        m = &same;
+cr_tensor *cr_tensor_placed(cr_storage *s, const cr_device *dev, cr_dtype dt, int ndim, const int64_t *shape, const int64_t *strides,
+                            int64_t offset, int64_t numel, bool contiguous) {
+    cr_tensor *t = handle_new(s, dev, dt, ndim, numel);
+    if (!t) return NULL;
+    t->flags = contiguous ? CR_FLAG_CONTIGUOUS : 0;
+    t->offset = offset;
+    for (int i = 0; i < ndim; i++) {
+        t->shape[i] = shape[i];
+        t->strides[i] = strides[i];
     }
-    return cr_tensor_new(t->storage ? cr_storage_retain(t->storage) : NULL, t->dev, m);
+    return t;
+}
+
+cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m) {
+    cr_storage *s = t->storage ? cr_storage_retain(t->storage) : NULL;
+    if (m) return cr_tensor_new(s, t->dev, m);
+    return cr_tensor_placed(s, t->dev, (cr_dtype)t->dtype, t->ndim, t->shape, t->strides, t->offset, t->numel, t->flags & CR_FLAG_CONTIGUOUS);
 }
 
 /* ---- looking */

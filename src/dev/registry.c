@@ -34,6 +34,10 @@ const cr_device *cr_default_device(void) {
     return name ? find("CHAINRULE_DEVICE", name) : &cr_device_cpu;
 }
 
+static cr_status check_device(const char *name) { return !name || find("switch_set", name) ? CR_OK : cr_error_status(); }
+static void forget_device(void) { atomic_store(&chosen, NULL); }
+__attribute__((constructor)) static void own_switch(void) { cr_switch_owner("DEVICE", check_device, forget_device); }
+
 static bool real(const cr_device *dev, const char *op) { return dev || (cr_fail_null(op, "the device"), false); }
 
 cr_status cr_set_default_device(const cr_device *dev) {

@@ -13,11 +13,14 @@ typedef struct walk {
     capture *captures; int n_captures;              /* cr_gradients: where to stop and hand out; NULL: leaves collect */
     uint64_t mark;                                  /* != 0: nodes marked mark | 1 lead to a capture, mark alone do not */
     bool counted;                                   /* leaves' uses are: a leaf is visited when the last of them has been followed */
+    const cr_node *at;                              /* whose gradient is being computed */
     struct walk *outer;
 } walk;
 
 static _Thread_local walk *current;
 static _Atomic uint64_t next_mark = 2;
+
+const cr_node *cr_walk_node(void) { return current ? current->at : NULL; }
 
 /* ---- the heap */
 static cr_status heap_push(walk *w, cr_node *n) {
@@ -96,15 +99,28 @@ static cr_status take_up(walk *w, cr_node *n) {
     cr_tensor *g = n->cotangent;
     n->cotangent = NULL;
     if (!g) return CR_OK;
-    cr_scope_begin();
+    cr_scope own;
+    cr_scope_enter(&own);
     cr_status bad = visit(w, n, g);
-    cr_scope_end();
+    cr_scope_leave(&own);
     cr_drop(g);
     return bad;
 }
+
+/* The hook that comes after the one numbered id.  Hooks may add and remove hooks, themselves too. */
+static cr_hook_entry *hook_after(const cr_node *n, int64_t id) {
+    cr_hook_entry *h = n->hooks;
+    while (h && h->id <= id) h = h->next;
+    return h;
+}
+
 static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
-    for (cr_hook_entry *h = n->hooks; h && g; h = h->next) {
-        cr_tensor *changed = h->hook(g, h->ctx);
+    int64_t id = 0;
+    for (cr_hook_entry *h; g && (h = hook_after(n, id)); ) {
+        id = h->id;
+        h->refs++;
+        cr_tensor *changed = cr_adopt(h->hook(g, h->ctx));
+        cr_hook_release(h);
         if (changed == CR_NONE) continue;
         if (!changed) {
             if (!cr_error()) cr_fail(CR_RUNTIME, "hook", "a gradient hook failed without a message");
@@ -153,6 +169,10 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
     return cr_anomaly_enabled() && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d) : CR_OK;
 }
 
+static cr_tensor *open(const cr_node *n, const cr_kept *k, cr_node *as, int input) {
+    return n->op->only_saved && !k->storage ? (cr_tensor *)(uintptr_t)CR_NONE : cr_kept_open(n, k, as, input);
+}
+
 /* Opens what the node kept, runs the op's gradient, sends the results on.  Inside a scope of its own. */
 static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, cr_tensor **arrived, bool *needs) {
     bool graph = w->o.create_graph;
@@ -162,12 +182,17 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
         needs[i] = wanted(w, n->edges[i]);
         cr_tensor *sum = needs[i] && !graph ? n->edges[i]->cotangent : NULL;
         arrived[i] = sum && exclusive(sum) ? sum : NULL;
-        if (!(in[i] = cr_kept_open(n, &n->in[i], graph || n->op->grafts ? n->edges[i] : NULL, i))) return cr_error_status();
+        if (!(in[i] = open(n, &n->in[i], graph || n->op->grafts ? n->edges[i] : NULL, i))) return cr_error_status();
     }
-    if (!(c.out = cr_kept_open(n, &n->out, graph ? n : NULL, -1))) return cr_error_status();
+    if (!(c.out = open(n, &n->out, graph ? n : NULL, -1))) return cr_error_status();
     for (int k = 0; k < n->op->n_aux; k++)
         if (!(c.aux[k] = cr_kept_open(n, &n->aux[k], NULL, -1))) return cr_error_status();
+    w->at = n;
+    const double start = cr_profile_start();
     n->op->grad(&c, g, dx);
+    if (start) cr_profile_event(start, "backward", cr_call_name(&c), 1, &g, 0, NULL);
+    cr_status cut = cr_finished(cr_call_name(&c), CR_OK);
+    if (cut != CR_OK) return cut;
     for (int i = 0; i < n->n; i++) {
         if (!needs[i]) continue;
         cr_status bad = check_dx(&c, i, dx[i]);
@@ -198,9 +223,7 @@ static cr_status differentiate(walk *w, cr_node *n, const cr_tensor *g) {
     cr_tensor **dx = memory ? (cr_tensor **)memory + count : few_dx;
     cr_tensor **arrived = memory ? (cr_tensor **)memory + 2 * count : few_arrived;
     bool *needs = memory ? (bool *)((cr_tensor **)memory + 3 * count) : few_needs;
-    bool mode = cr_set_grad_enabled(w->o.create_graph);
     cr_status status = run_gradient(w, n, g, in, dx, arrived, needs);
-    cr_set_grad_enabled(mode);
     free(memory);
     return status;
 }
@@ -225,9 +248,7 @@ static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
         bad = w->o.on_grad(n->head.handle, g, w->o.ctx);
         if (bad != CR_OK && !cr_error()) cr_fail(bad, "backward", "on_grad failed without a message");
     } else if (bad == CR_OK && collects) {
-        bool mode = cr_set_grad_enabled(w->o.create_graph);
         bad = collect(w, n->head.handle, g, g != cotangent || atomic_load(&g->refs) == 1);
-        cr_set_grad_enabled(mode);
     }
     if (bad != CR_OK || !leads_on(w, n)) return bad;
     if (n->freed) {
@@ -243,10 +264,11 @@ static cr_status run(walk *w) {
     cr_status bad = CR_OK;
     w->outer = current;
     current = w;
-    while (w->n && bad == CR_OK) {
+    for (unsigned visited = 1; w->n && bad == CR_OK; visited++) {
         cr_node *n = heap_pop(w);
         bad = take_up(w, n);
         cr_node_release(n);
+        if (bad == CR_OK && visited % 64 == 0) bad = cr_check_interrupt("backward");    /* 64 of the smallest: 20 us */
     }
     current = w->outer;
     return bad;
@@ -283,6 +305,7 @@ static cr_status finish(walk *w, cr_status bad) {
         cr_node *n = heap_pop(w);
         cr_drop(n->cotangent);
         n->cotangent = NULL;
+        cr_function_forget(n);
         cr_node_release(n);
     }
     free(w->heap);
@@ -396,11 +419,7 @@ cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *
         if (bad != CR_OK) cr_drop(g);
         else if (!g) grads[i] = (cr_tensor *)(uintptr_t)CR_NONE;
         else {                                      /* a handle of its own, owned like every new one */
-            grads[i] = cr_tensor_alias(g, NULL);
-            if (grads[i] && g->node) {
-                atomic_fetch_add(&g->node->head.refs, 1);
-                cr_node_attach(g->node, grads[i]);
-            }
+            grads[i] = cr_tensor_again(g);
             cr_drop(g);
             if (!grads[i]) bad = cr_error_status();
         }

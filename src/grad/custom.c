@@ -23,6 +23,7 @@ static void custom_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     cr_custom_call call = {.n = c->n, .in = c->in, .out = c->out, .params = c->params};
     cr_status bad = custom_of(c->op)->given.backward(&call, g, dx);
     for (int i = 0; i < c->n; i++) {
+        dx[i] = cr_adopt(dx[i]);
         if (!c->needs[i]) continue;
         if (bad != CR_OK) {
             cr_fail(bad, c->op->name, "its gradient failed");
@@ -65,7 +66,7 @@ cr_status cr_custom_register(const cr_custom_op *op) {
 static cr_tensor *run(const custom *op, const cr_custom_call *call) {
     bool mode = cr_set_grad_enabled(false);
     cr_scope_begin();
-    cr_tensor *y = op->given.forward(call);
+    cr_tensor *y = cr_adopt(op->given.forward(call));
     if (!y && !cr_error()) cr_fail(CR_RUNTIME, op->op.name, "its forward function failed without a message");
     if (y) y = cr_tensor_alias(y, NULL);
     if (y) cr_keep(y);

@@ -24,7 +24,7 @@ static cr_status verify_inputs(const char *name, cr_function f, int n, const cr_
 
 static double loss(const check *k) {                /* NaN and a message on failure */
     cr_scope_begin();
-    cr_tensor *y = k->f(k->n, k->in, k->ctx);
+    cr_tensor *y = cr_adopt(k->f(k->n, k->in, k->ctx));
     double v = cr_item(cr_sum(cr_mul(y, k->c), CR_ALL, false));
     cr_scope_end();
     return v;
@@ -59,7 +59,10 @@ static cr_status compare_input(const check *k, int i, const cr_tensor *gradient)
     for (size_t j = 0; j < n; j++) g[j] = 0;
     if (bad == CR_OK && gradient != CR_NONE) bad = cr_read(gradient, CR_F64, g, n * sizeof *g);
     bool mode = cr_set_grad_enabled(false);
-    for (size_t j = 0; j < n && bad == CR_OK; j++) bad = compare_element(k, i, x, (int64_t)j, g[j]);
+    for (size_t j = 0; j < n && bad == CR_OK; j++) {
+        bad = compare_element(k, i, x, (int64_t)j, g[j]);
+        if (bad == CR_OK) bad = cr_check_interrupt(k->name);
+    }
     cr_set_grad_enabled(mode);
     free(x);
     return bad;
@@ -76,7 +79,7 @@ static cr_status analytic(check *k, cr_tensor **grads, int *which) {
         wanted[m++] = k->in[i];
     }
     bool mode = cr_set_grad_enabled(true);
-    cr_tensor *y = k->f(k->n, k->in, k->ctx);
+    cr_tensor *y = cr_adopt(k->f(k->n, k->in, k->ctx));
     cr_set_grad_enabled(mode);
     if (!y) return cr_error_status();
     if (y->dtype != CR_F64) return cr_fail(CR_BAD_TYPE, k->name, "the function returned %s: float64 is needed", cr_dtype_name((cr_dtype)y->dtype));
@@ -120,7 +123,7 @@ static cr_tensor *gradient_of_input(int n, const cr_tensor *const *in, void *ctx
     cr_tensor *g = NULL;
     bool mode = cr_set_grad_enabled(true);
     cr_scope_begin();
-    const cr_tensor *y = s->f(s->n, in, s->ctx), *v = in[n - 1], *x = in[s->k];
+    const cr_tensor *y = cr_adopt(s->f(s->n, in, s->ctx)), *v = in[n - 1], *x = in[s->k];
     if (y && (y->flags & CR_FLAG_REQUIRES_GRAD)) cr_gradients(1, &y, &v, 1, &x, &g, &o);
     if (y && (!g || g == CR_NONE) && !cr_error()) g = cr_zeros_like(x);
     if (g) cr_keep(g);
@@ -137,7 +140,7 @@ cr_status cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *con
     if (bad != CR_OK) return bad;
     cr_scope_begin();
     const cr_tensor *all[ROOM];
-    cr_tensor *y = f(n, in, ctx), *v = NULL;
+    cr_tensor *y = cr_adopt(f(n, in, ctx)), *v = NULL;
     cr_generator *r = cr_generator_new(options.seed + 1);
     if (y && r) v = cr_requires_grad_(cr_randn(y->ndim, y->shape, CR_F64, y->dev, r), true);
     cr_generator_free(r);

@@ -13,16 +13,25 @@ typedef struct cr_kept {
     cr_storage *storage;                            /* owned; NULL: not saved, or freed */
     unsigned version;                               /* of the storage when it was saved */
     uint8_t dtype, ndim;
-    bool absent;                                    /* the input was CR_NONE */
-    int64_t offset, *dims;                          /* ndim sizes, ndim strides; inside the node's own allocation */
+    bool absent, contiguous;                        /* absent: the input was CR_NONE */
+    int64_t offset, numel, *dims;                          /* ndim sizes, ndim strides; inside the node's own allocation */
 } cr_kept;
 
-typedef struct cr_hook_entry { int64_t id; cr_hook hook; void *ctx; struct cr_hook_entry *next; } cr_hook_entry;
+typedef struct cr_hook_entry {                      /* in a list of rising ids */
+    int64_t id;
+    cr_hook hook;
+    void *ctx;
+    void (*done)(void *ctx);
+    int refs;                                       /* the list's, and one of a walk that runs it */
+    struct cr_hook_entry *next;
+} cr_hook_entry;
+void cr_hook_release(cr_hook_entry *h);
 
 struct cr_node {
     cr_node_head head;
     uint64_t seq;                                   /* grows with creation: inputs have smaller numbers than their results */
     const cr_op *op;                                /* NULL: a leaf */
+    uint32_t bytes;                                 /* of this memory */
     int n;
     bool saved, freed, retains_grad;
     uint64_t mark;                                  /* of the walk that last visited it, see backward.c */
@@ -30,8 +39,9 @@ struct cr_node {
     cr_tensor *cotangent;                           /* owned; what has arrived in the walk under way */
     cr_hook_entry *hooks;
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
-    cr_kept *in, out, aux[CR_MAX_AUX];              /* in: n entries */
+    cr_kept out, *in, *aux;                         /* in: n entries, aux: op->n_aux */
     void *params;
+    char *place;                                    /* where it was made, inside this memory; NULL outside anomaly mode */
 };
 
 cr_node *cr_leaf_node(cr_tensor *t);                /* the node of a tensor that requires a gradient; made on first use for a leaf */
@@ -43,11 +53,18 @@ cr_tensor *cr_kept_open(const cr_node *n, const cr_kept *k, cr_node *as, int inp
 /* Records a node for out: params are copied; gradients need inputs in[i] where needs[i]. */
 cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead);
 void     cr_node_attach(cr_node *n, cr_tensor *out);          /* out now is n's result */
+void     cr_node_keep(cr_node *n, int i, const cr_tensor *t);  /* saves the data of input i, which is t, beside what its op saves */
+/* What a user's function returned: a handle in a scope stays there, one in no scope was the function's own, given up to us. */
+cr_tensor *cr_adopt(cr_tensor *t);
+cr_tensor *cr_tensor_again(const cr_tensor *t);     /* another handle, at t's place in the graph */
 void     cr_grad_start(void);                       /* fills the seam in ops/apply.c */
+
+void cr_function_forget(const cr_node *n);         /* of a walk that failed: cotangents that wait in a function's node */
 
 /* Called by the op of activation checkpointing during a walk: y's graph takes over the cotangent. */
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
 
+const cr_node *cr_walk_node(void);                  /* whose gradient this thread computes; NULL: no walk */
 cr_status cr_check_finite(const char *op, const char *where, const cr_call *c, const cr_tensor *t);      /* anomaly mode */
 
 #endif

@@ -31,6 +31,12 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
 
 bool cr_requires_grad(const cr_tensor *t) { return check("requires_grad", t) == CR_OK && (t->flags & CR_FLAG_REQUIRES_GRAD); }
 
+const char *cr_op_name(const cr_tensor *t) {
+    if (check("op_name", t) != CR_OK) return NULL;
+    cr_call c = {.op = t->node ? t->node->op : NULL, .params = t->node ? t->node->params : NULL};
+    return c.op ? cr_call_name(&c) : "";
+}
+
 cr_tensor *cr_grad(const cr_tensor *t) {
     if (check("grad", t) != CR_OK) return NULL;
     return t->grad ? t->grad : (cr_tensor *)(uintptr_t)CR_NONE;
@@ -68,13 +74,19 @@ cr_tensor *cr_detach(const cr_tensor *t) {
 /* ---- hooks live in the node: for a leaf its leaf node, else the node that made the tensor */
 static _Atomic int64_t next_hook = 1;
 
-int64_t cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx) {
+void cr_hook_release(cr_hook_entry *h) {
+    if (--h->refs) return;
+    if (h->done) h->done(h->ctx);
+    free(h);
+}
+
+int64_t cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *)) {
     if (check("add_hook", t) != CR_OK) return 0;
     if (!hook) return cr_fail_null("add_hook", "the hook"), 0;
     if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) return cr_fail(CR_RUNTIME, "add_hook", "the tensor does not require a gradient"), 0;
     cr_hook_entry *h = malloc(sizeof *h), **end = &t->node->hooks;
     if (!h) return cr_fail(CR_NO_MEMORY, "add_hook", "out of memory"), 0;
-    *h = (cr_hook_entry){atomic_fetch_add(&next_hook, 1), hook, ctx, NULL};
+    *h = (cr_hook_entry){.id = atomic_fetch_add(&next_hook, 1), .hook = hook, .ctx = ctx, .done = done, .refs = 1};
     while (*end) end = &(*end)->next;               /* in the order they were added */
     *end = h;
     return h->id;
@@ -87,7 +99,7 @@ cr_status cr_remove_hook(cr_tensor *t, int64_t id) {
         if ((*h)->id == id) {
             cr_hook_entry *gone = *h;
             *h = gone->next;
-            free(gone);
+            cr_hook_release(gone);
             return CR_OK;
         }
     return cr_fail(CR_BAD_VALUE, "remove_hook", "no hook %lld on this tensor", (long long)id);

@@ -9,14 +9,12 @@ static _Atomic uint64_t next_seq = 1;
 
 /* ---- making and freeing nodes: one allocation holds the node, its edges, what it kept and the parameters */
 static void keep_meta(cr_kept *k, const cr_tensor *t, int64_t **dims) {
-    k->dev = t->dev;
-    k->dtype = t->dtype;
-    k->ndim = t->ndim;
-    k->absent = t == CR_NONE;
-    k->dims = *dims;
-    memcpy(k->dims, t->shape, sizeof(int64_t) * t->ndim);
-    memcpy(k->dims + t->ndim, t->strides, sizeof(int64_t) * t->ndim);
-    *dims += 2 * t->ndim;
+    int64_t *d = *dims;
+    *k = (cr_kept){.dev = t->dev, .dtype = t->dtype, .ndim = t->ndim, .absent = t == CR_NONE, .contiguous = t->flags & CR_FLAG_CONTIGUOUS,
+                   .numel = t->numel, .dims = d};
+    for (int i = 0; i < t->ndim; i++) *d++ = t->shape[i];
+    for (int i = 0; i < t->ndim; i++) *d++ = t->strides[i];
+    *dims = d;
 }
 
 static void keep_data(cr_node *n, cr_kept *k, const cr_tensor *t, unsigned version_ahead) {
@@ -27,13 +25,17 @@ static void keep_data(cr_node *n, cr_kept *k, const cr_tensor *t, unsigned versi
     n->saved = true;
 }
 
+static void free_kept(cr_kept *k) {
+    if (k->storage) cr_storage_release(k->storage);
+    k->storage = NULL;
+}
+
 void cr_node_free_saved(cr_node *n) {
-    if (!n->op) return;
-    for (int i = 0; i < n->n; i++) { cr_storage_release(n->in[i].storage); n->in[i].storage = NULL; }
-    for (int k = 0; k < CR_MAX_AUX; k++) { cr_storage_release(n->aux[k].storage); n->aux[k].storage = NULL; }
-    cr_storage_release(n->out.storage);
-    n->out.storage = NULL;
-    n->freed = n->saved;
+    if (!n->saved) return;
+    for (int i = 0; i < n->n; i++) free_kept(&n->in[i]);
+    for (int k = 0; k < n->op->n_aux; k++) free_kept(&n->aux[k]);
+    free_kept(&n->out);
+    n->freed = true;
 }
 
 static void node_free(cr_node *n) {
@@ -42,33 +44,35 @@ static void node_free(cr_node *n) {
     while (n->hooks) {
         cr_hook_entry *h = n->hooks;
         n->hooks = h->next;
-        free(h);
+        cr_hook_release(h);
     }
     for (int i = 0; i < n->n; i++) cr_node_release(n->edges[i]);
     if (n->op && n->op->hold) n->op->hold(n->params, false);
-    free(n);
+    cr_small_give(n, n->bytes);
 }
 
 static size_t rounded(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
-/* The node with its arrays placed behind it; dims: where the sizes and strides go. */
+/* The node with its arrays placed behind it, which the caller fills; dims: where the sizes and strides go. */
 static cr_node *node_allocate(const cr_op *op, int n, size_t n_dims, int64_t **dims) {
+    size_t n_aux = op ? (size_t)op->n_aux : 0, params = op ? op->params_bytes : 0;
     size_t at_edges = rounded(sizeof(cr_node)), at_in = at_edges + rounded(sizeof(cr_node *) * (size_t)n);
-    size_t at_params = at_in + rounded(sizeof(cr_kept) * (size_t)n), params = op ? op->params_bytes : 0;
-    size_t at_dims = at_params + rounded(params), total = at_dims + sizeof(int64_t) * n_dims;
-    char *memory = malloc(total);
+    size_t at_params = at_in + rounded(sizeof(cr_kept) * ((size_t)n + n_aux));
+    const char *place = op && cr_anomaly_enabled() ? cr_place_now() : "";
+    size_t at_dims = at_params + rounded(params), at_place = at_dims + sizeof(int64_t) * n_dims, length = strlen(place);
+    size_t total = at_place + (length ? length + 1 : 0);
+    char *memory = total <= UINT32_MAX ? cr_small_take(total) : NULL;
     if (!memory) return cr_fail(CR_NO_MEMORY, op ? op->name : "requires_grad", "out of memory for the graph"), NULL;
-    memset(memory, 0, at_params);
     cr_node *node = (cr_node *)(void *)memory;
+    *node = (cr_node){.head.free = node_free, .bytes = (uint32_t)total, .op = op, .n = n};
     atomic_init(&node->head.refs, 1);
-    node->head.free = node_free;
     node->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
-    node->op = op;
-    node->n = n;
     node->edges = (cr_node **)(void *)(memory + at_edges);
     node->in = (cr_kept *)(void *)(memory + at_in);
+    node->aux = node->in + n;
     node->params = memory + at_params;
     *dims = (int64_t *)(void *)(memory + at_dims);
+    if (length) node->place = memcpy(memory + at_place, place, length + 1);
     return node;
 }
 
@@ -117,7 +121,7 @@ cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_t
     for (int i = 0; i < c->n; i++) {
         keep_meta(&node->in[i], saved[i], &dims);
         if (mask >> (i < 15 ? i : 15) & 1) keep_data(node, &node->in[i], saved[i], 0);
-        if (needs[i]) node->edges[i] = node_retain(c->in[i]->node);
+        node->edges[i] = needs[i] ? node_retain(c->in[i]->node) : NULL;
     }
     keep_meta(&node->out, out, &dims);
     if (mask & CR_SAVE_OUT) keep_data(node, &node->out, out, out_version_ahead);
@@ -137,19 +141,33 @@ void cr_node_attach(cr_node *n, cr_tensor *out) {
     out->flags |= CR_FLAG_REQUIRES_GRAD;
 }
 
+void cr_node_keep(cr_node *n, int i, const cr_tensor *t) { keep_data(n, &n->in[i], t, 0); }
+
+cr_tensor *cr_tensor_again(const cr_tensor *t) {
+    cr_tensor *same = cr_tensor_alias(t, NULL);
+    if (same && t->node) cr_node_attach(node_retain(t->node), same);
+    return same;
+}
+
+cr_tensor *cr_adopt(cr_tensor *t) {
+    if (!t || t == CR_NONE || t->scope) return t;
+    cr_tensor *ours = cr_tensor_again(t);
+    cr_drop(t);
+    return ours;
+}
+
 cr_tensor *cr_kept_open(const cr_node *n, const cr_kept *k, cr_node *as, int input) {
     if (k->absent) return (cr_tensor *)(uintptr_t)CR_NONE;
-    cr_meta m = {.dtype = (cr_dtype)k->dtype, .ndim = k->ndim, .strided = true, .offset = k->offset};
-    memcpy(m.shape, k->dims, sizeof(int64_t) * k->ndim);
-    memcpy(m.strides, k->dims + k->ndim, sizeof(int64_t) * k->ndim);
+    const int64_t *shape = k->dims, *strides = k->dims + k->ndim;
     if (k->storage && atomic_load(&k->storage->version) != k->version) {
         cr_call c = {.op = n->op, .params = n->params};
         char what[32] = "its result";
         if (input >= 0) snprintf(what, sizeof what, "input %d", input);
         return cr_fail(CR_RUNTIME, cr_call_name(&c), "%s, %s %s, is needed by the backward pass but was modified in place since (version %u, saved at %u)",
-                       what, cr_dtype_name(m.dtype), cr_shape_text(m.ndim, m.shape).s, atomic_load(&k->storage->version), k->version), NULL;
+                       what, cr_dtype_name((cr_dtype)k->dtype), cr_shape_text(k->ndim, shape).s, atomic_load(&k->storage->version), k->version), NULL;
     }
-    cr_tensor *t = cr_tensor_new(k->storage ? cr_storage_retain(k->storage) : NULL, k->dev, &m);
+    cr_tensor *t = cr_tensor_placed(k->storage ? cr_storage_retain(k->storage) : NULL, k->dev, (cr_dtype)k->dtype, k->ndim, shape, strides,
+                                    k->offset, k->numel, k->contiguous);
     if (t && as) {
         t->node = node_retain(as);
         t->flags |= CR_FLAG_REQUIRES_GRAD;

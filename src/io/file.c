@@ -70,9 +70,18 @@ cr_status cr_file_create(cr_file *f, const char *op, const char *path) {
 }
 
 cr_status cr_file_write(cr_file *f, const void *data, size_t bytes) {
+    const size_t piece = (size_t)16 << 20;          /* between pieces it may be interrupted */
     errno = 0;
-    if (!bytes || fwrite(data, 1, bytes, f->f) == bytes) return CR_OK;
-    cr_status status = cr_fail(CR_IO, f->op, "cannot write '%s': %s", f->path, errno ? strerror(errno) : "write error");
+    cr_status status = CR_OK;
+    for (const char *from = data; bytes && status == CR_OK; ) {
+        const size_t n = bytes < piece ? bytes : piece;
+        if (fwrite(from, 1, n, f->f) != n) break;
+        from += n;
+        bytes -= n;
+        if (bytes) status = cr_check_interrupt(f->op);
+    }
+    if (!bytes) return CR_OK;
+    if (status == CR_OK) status = cr_fail(CR_IO, f->op, "cannot write '%s': %s", f->path, errno ? strerror(errno) : "write error");
     cr_file_abandon(f);
     return status;
 }

@@ -375,7 +375,8 @@ cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_pro
     int64_t n = n_prompt < context ? n_prompt : context, past = 0;
     if (!status) memcpy(window, prompt + (n_prompt - n), (size_t)n * sizeof *window);
     for (int64_t i = 0; i < n_new && !status; i++) {
-        status = next_logits(m, kv, past, window + past, n - past, logits);
+        status = cr_check_interrupt("gpt_generate");
+        if (!status) status = next_logits(m, kv, past, window + past, n - past, logits);
         double u = 0;
         if (!status && s->temperature > 0) status = uniform(g, &u);
         if (status) break;

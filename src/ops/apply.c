@@ -16,8 +16,23 @@ bool cr_set_anomaly(bool on) { bool old = anomaly; anomaly = on; return old; }
 bool cr_auto_transfer(bool on) { bool old = auto_transfer; auto_transfer = on; return old; }
 void cr_set_recorder(const cr_recorder *r) { recorder = r; }
 
+static _Atomic(cr_locate) place;
+static _Atomic(void *) place_ctx;
+
+void cr_set_place(cr_locate fn, void *ctx) {
+    place = NULL;
+    place_ctx = ctx;
+    place = fn;
+}
+
+const char *cr_place_now(void) {
+    cr_locate fn = place;
+    const char *text = fn ? fn(place_ctx) : NULL;
+    return text ? text : "";
+}
+
 const char *cr_call_name(const cr_call *c) {
-    return c->op == &cr_op_elementwise ? ((const cr_ew_params *)c->params)->program->name : c->op->name;
+    return c->op->name_of ? c->op->name_of(c->params) : c->op->name;
 }
 
 /* ---- inputs: a small array of borrowed handles, on the stack unless an op takes many */
@@ -155,7 +170,9 @@ static cr_tensor *run(cr_call *c) {
     if (!out) return NULL;
     inputs dense;
     if (!inputs_copy(&dense, c->n, c->in, c->op->name)) { cr_release(out); return NULL; }
-    cr_status bad = run_kernel(c, &dense, out, aux, aux_meta);
+    const double start = cr_profile_start();
+    cr_status bad = cr_finished(cr_call_name(c), run_kernel(c, &dense, out, aux, aux_meta));
+    if (start) cr_profile_event(start, "op", cr_call_name(c), c->n, c->in, 1, (const cr_tensor *const *)&out);
     c->out = out;
     const cr_recorder *r = recorder;
     if (bad == CR_OK && anomaly && r) bad = r->check(c, out);
@@ -186,6 +203,12 @@ static cr_ew_params ew_params(const cr_program *p, const double *params) {
 
 /* ---- the short way: contiguous tensors of one shape, float dtype and device, and numbers.  Nothing to promote, broadcast or move. */
 
+static bool alike(const cr_tensor *t, const cr_tensor *lead) {
+    if (!(t->flags & CR_FLAG_CONTIGUOUS) || t->dtype != lead->dtype || t->ndim != lead->ndim || t->dev != lead->dev) return false;
+    for (int d = 0; d < lead->ndim; d++) if (t->shape[d] != lead->shape[d]) return false;
+    return true;
+}
+
 /* The first operand that is not a number, where all go the short way; else NULL. */
 static const cr_tensor *short_way(const cr_program *p, const cr_tensor *const *in) {
     const cr_tensor *lead = NULL;
@@ -198,10 +221,7 @@ static const cr_tensor *short_way(const cr_program *p, const cr_tensor *const *i
     for (int i = 0; i < p->n_in; i++) {
         const cr_tensor *t = in[i];
         if (t == lead && t->flags & CR_FLAG_CONTIGUOUS) continue;
-        if (!t || t->dev != lead->dev) return NULL;
-        if (t->flags & CR_FLAG_WEAK) continue;
-        if (!(t->flags & CR_FLAG_CONTIGUOUS) || t->dtype != lead->dtype || t->ndim != lead->ndim) return NULL;
-        for (int d = 0; d < lead->ndim; d++) if (t->shape[d] != lead->shape[d]) return NULL;
+        if (!t || !(t->flags & CR_FLAG_WEAK ? t->dev == lead->dev : alike(t, lead))) return NULL;
     }
     return lead;
 }
@@ -215,6 +235,19 @@ static void short_arg(cr_arg *a, const cr_tensor *t) {
     a->strides[0] = !(t->flags & CR_FLAG_WEAK);
 }
 
+static cr_status compute_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params, const cr_tensor *out) {
+    cr_walk w;
+    w.program = p; w.params = params; w.compute = lead->dtype == CR_F64 ? CR_F64 : CR_F32;
+    w.ndim = 1; w.shape[0] = w.numel = out->numel;
+    w.n_out = 1; w.n_in = p->n_in;
+    short_arg(&w.out[0], out);
+    for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
+    const double start = cr_profile_start();
+    const cr_status bad = cr_finished(p->name, out->dev->kernels->elementwise(&w, 1));
+    if (start) cr_profile_event(start, "op", p->name, p->n_in, in, 1, &out);
+    return bad;
+}
+
 /* over: of lead's shape and dtype, nobody else's, and to be written over; NULL: the result is new. */
 static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params, const cr_tensor *over) {
     const cr_device *dev = lead->dev;
@@ -222,13 +255,7 @@ static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr
     cr_storage *s = over ? cr_storage_retain(over->storage) : dev->kernels->allocate(dev, (size_t)lead->numel * cr_dtype_size(result));
     cr_tensor *out = s ? cr_tensor_like(s, lead, result) : NULL;
     if (!out) return NULL;
-    cr_walk w;
-    w.program = p; w.params = params; w.compute = dt == CR_F64 ? CR_F64 : CR_F32;
-    w.ndim = 1; w.shape[0] = w.numel = lead->numel;
-    w.n_out = 1; w.n_in = p->n_in;
-    short_arg(&w.out[0], out);
-    for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
-    cr_status bad = dev->kernels->elementwise(&w, 1);
+    cr_status bad = compute_short(p, lead, in, params, out);
     if (bad == CR_OK && p->differentiable && !grad_disabled && recorder && result != CR_BOOL) {
         cr_ew_params q = ew_params(p, params);
         cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in, .dev = dev, .out = out};
@@ -302,6 +329,8 @@ static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     }
 }
 
+static const char *ew_name(const void *params) { return ((const cr_ew_params *)params)->program->name; }
+
 static void ew_hold(const void *params, bool hold) {
     cr_program *p = (cr_program *)(uintptr_t)((const cr_ew_params *)params)->program;
     if (hold) cr_program_retain(p);
@@ -309,7 +338,7 @@ static void ew_hold(const void *params, bool hold) {
 }
 
 const cr_op cr_op_elementwise = {
-    .name = "elementwise", .arity = -1, .params_bytes = sizeof(cr_ew_params),
+    .name = "elementwise", .name_of = ew_name, .arity = -1, .params_bytes = sizeof(cr_ew_params), .only_saved = true,
     .saves_for = ew_saves, .infer = ew_infer, .forward = ew_forward, .grad = ew_grad, .hold = ew_hold,
     .doc = "a program of ops.def or of cr_program_new, one pass over memory",
 };
@@ -377,8 +406,14 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
         }
     cr_walk w;
     cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &x, c->n, c->in, name);
-    if (bad == CR_OK) bad = c->dev->kernels->elementwise(&w, 1);
     if (bad != CR_OK) return bad;
+    const double start = cr_profile_start();
+    bad = cr_finished(name, c->dev->kernels->elementwise(&w, 1));
+    if (start) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
+    if (bad != CR_OK) {
+        atomic_fetch_add(&x->storage->version, 1);  /* a part may be written */
+        return bad;
+    }
     const cr_recorder *r = recorder;
     c->out = x;
     if (records(c)) {
@@ -391,11 +426,24 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     return bad;
 }
 
+/* Can x be written the short way?  What shares its memory must lie on it element for element. */
+static bool short_way_into(const cr_call *c, const cr_tensor *x, const cr_tensor *lead) {
+    if (!lead || ew(c)->program->rule == CR_RULE_TEST || !alike(x, lead) || records(c)) return false;
+    for (int i = 0; i < c->n; i++) if (shifted_overlap(x, c->in[i])) return false;
+    return true;
+}
+
 cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params) {
     cr_ew_params q = ew_params(p, params);
     cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in};
     inputs given;
     if (check_inputs(&c) != CR_OK || cr_check_writable(p->name, x, records(&c)) != CR_OK) return NULL;
+    const cr_tensor *lead = short_way(p, in);
+    if (short_way_into(&c, x, lead)) {
+        cr_status failed = compute_short(p, lead, in, params, x);
+        atomic_fetch_add(&x->storage->version, 1);
+        return failed == CR_OK ? x : NULL;
+    }
     if (!inputs_copy(&given, c.n, in, p->name)) return NULL;
     c.in = given.list;
     cr_status bad = settle_device(&c, &given);

@@ -89,8 +89,11 @@ static cr_tensor *from_range(const char *op, const range *r, cr_dtype dt, const 
     cr_tensor *y = cr_new_like(&m, dev);
     char *staging = y && !dev->host ? malloc((size_t)r->n * size + 1) : NULL, *to = y && dev->host ? cr_tensor_data(y) : staging;
     cr_status status = y && !to ? cr_fail(CR_NO_MEMORY, op, "out of memory") : CR_OK;
-    for (int64_t i = 0; to && i < r->n; i++) cr_store_f64(to + (size_t)i * size, dt, range_at(r, i));
-    if (staging && r->n) status = dev->kernels->upload(dev, y->storage, 0, staging, (size_t)r->n * size);
+    for (int64_t i = 0; to && i < r->n && status == CR_OK; i++) {
+        cr_store_f64(to + (size_t)i * size, dt, range_at(r, i));
+        if (i % 65536 == 65535) status = cr_check_interrupt(op);
+    }
+    if (staging && r->n && status == CR_OK) status = dev->kernels->upload(dev, y->storage, 0, staging, (size_t)r->n * size);
     free(staging);
     if (status != CR_OK) { cr_release(y); return NULL; }
     return y;
@@ -124,7 +127,10 @@ static cr_tensor *draw(const char *op, cr_random_kind kind, int n, const int64_t
     if (!y || !y->numel) return y;
     uint64_t per_block = cr_dtype_size(dt) == 8 ? 2 : 4, blocks = ((uint64_t)y->numel + per_block - 1) / per_block, seed;
     uint64_t counter = cr_generator_take(g, blocks, &seed);
-    if (dev->kernels->random(kind, y, seed, counter) == CR_OK) return y;
+    const double start = cr_profile_start();
+    const cr_status bad = cr_finished(op, dev->kernels->random(kind, y, seed, counter));
+    if (start) cr_profile_event(start, "op", op, 0, NULL, 1, (const cr_tensor *const *)&y);
+    if (bad == CR_OK) return y;
     cr_release(y);
     return NULL;
 }

@@ -21,16 +21,37 @@ cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev) {
     return cr_tensor_new(s, dev, &placed);
 }
 
+/* Strides of borrowed memory into m: not negative, and the last element's address no larger than memory. */
+static cr_status place_strided(cr_meta *m, const int64_t *strides) {
+    int64_t last = 1;
+    bool overflow = false;
+    m->strided = true;
+    for (int i = 0; i < m->ndim; i++) {
+        int64_t reach;
+        m->strides[i] = m->shape[i] > 1 ? strides[i] : 1;
+        if (m->strides[i] < 0) return cr_fail(CR_BAD_VALUE, "borrow", "negative stride in %s", cr_shape_text(m->ndim, strides).s);
+        overflow |= __builtin_mul_overflow(m->shape[i] ? m->shape[i] - 1 : 0, m->strides[i], &reach) || __builtin_add_overflow(last, reach, &last);
+    }
+    if (overflow || last > INT64_MAX / 2 / (int64_t)cr_dtype_size(m->dtype))
+        return cr_fail(CR_BAD_VALUE, "borrow", "strides %s reach beyond memory", cr_shape_text(m->ndim, strides).s);
+    return CR_OK;
+}
+
 cr_tensor *cr_borrow(void *data, int n, const int64_t *shape, cr_dtype dt, void (*done)(void *), void *ctx) {
+    return cr_borrow_strided(data, n, shape, NULL, dt, done, ctx);
+}
+
+cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int64_t *strides, cr_dtype dt, void (*done)(void *), void *ctx) {
     cr_meta m = {.dtype = dt, .ndim = n};
     int64_t numel;
     cr_status bad = cr_shape_check("borrow", n, shape, dt, &numel);
     if (bad == CR_OK && numel && !data) bad = cr_fail_null("borrow", "data");
     if (bad == CR_OK && (uintptr_t)data % cr_dtype_size(dt))
         bad = cr_fail(CR_BAD_VALUE, "borrow", "the address is not aligned to the %zu bytes of %s", cr_dtype_size(dt), cr_dtype_name(dt));
+    for (int i = 0; bad == CR_OK && i < n; i++) m.shape[i] = shape[i];
+    if (bad == CR_OK && strides) bad = place_strided(&m, strides);
     if (bad != CR_OK) return NULL;                  /* the caller keeps the memory: done is not called */
-    for (int i = 0; i < n; i++) m.shape[i] = shape[i];
-    cr_storage *s = cr_storage_new(data, (size_t)numel * cr_dtype_size(dt), cr_cpu(), NULL);
+    cr_storage *s = cr_storage_new(data, (size_t)span(&m, numel) * cr_dtype_size(dt), cr_cpu(), NULL);
     if (!s) return NULL;
     cr_tensor *t = cr_tensor_new(s, cr_cpu(), &m);
     if (t) { s->done = done; s->ctx = ctx; }

@@ -2,6 +2,7 @@
 #ifndef CR_OP_H
 #define CR_OP_H
 
+#include "../core/os.h"
 #include "../dev/dev.h"
 #include "../dev/program.h"
 
@@ -31,11 +32,13 @@ typedef struct cr_test_case { struct { int ndim; int64_t shape[4]; } in[CR_TEST_
 
 struct cr_op {
     const char *name;
+    const char *(*name_of)(const void *params);     /* instead of name, where each use has its own */
     int arity;                                      /* -1: any number >= 1 */
     uint32_t optional;                              /* bit i: in[i] may be CR_NONE */
     size_t params_bytes;
     bool view;                                      /* the result shares in[0]'s storage, placed by infer */
     bool contiguous;                                /* inputs are made contiguous before forward */
+    bool only_saved;                                /* gradients look at nothing that was not saved: it is CR_NONE to them */
     bool grafts;                                    /* gradients run the forward again: inputs keep their place in the graph */
     size_t needs_kernel;                            /* offsetof(cr_kernels, x): where x is NULL the composite runs; 0: always forward */
     uint32_t saves;                                 /* CR_SAVE_... */
@@ -66,6 +69,13 @@ cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded);
 extern const cr_op cr_op_elementwise;               /* the op of every program node; params: cr_ew_params */
 typedef struct cr_ew_params { const cr_program *program; double params[8]; } cr_ew_params;
 
+/* The part of a tensor that cr_index sees, and its gradient (views.c). */
+typedef struct cr_index_params {
+    int ndim;                                       /* of x */
+    struct { int64_t start, count, step; } at[CR_MAX_DIMS];    /* for each axis; count -1: the position start, the axis goes */
+} cr_index_params;
+typedef struct cr_unindex_params { cr_index_params part; int64_t shape[CR_MAX_DIMS]; } cr_unindex_params;     /* shape: of the result */
+
 /* Programs (ops/program.c, ops/derive.c). */
 const cr_gradient *cr_program_gradient(const cr_program *p);              /* n_in entries, derived on first use; NULL: out of memory, or several results */
 cr_program        *cr_program_retain(const cr_program *p);
@@ -84,6 +94,13 @@ typedef struct cr_recorder {
 } cr_recorder;
 void cr_set_recorder(const cr_recorder *r);
 bool cr_anomaly_enabled(void);
+const char *cr_place_now(void);                     /* never NULL */
+
+/* ---- the profiler (profile.c): start = cr_profile_start(), the work, if (start) cr_profile_event(start, ...) */
+extern atomic_bool cr_profiling;
+static inline double cr_profile_start(void) { return atomic_load_explicit(&cr_profiling, memory_order_relaxed) ? cr_os_seconds() : 0; }
+void cr_profile_event(double start, const char *kind, const char *name, int n, const cr_tensor *const *in, int n_out, const cr_tensor *const *out);
+
 cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev);           /* uninitialised storage of m's size; honours dense strides */
 
 #endif

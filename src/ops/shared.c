@@ -82,14 +82,14 @@ bool cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *s
 }
 
 cr_status cr_copy_elements(cr_tensor *dst, const cr_tensor *src) {
-    return dst->numel ? dst->dev->kernels->copy(dst, src) : CR_OK;
+    return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(dst, src)) : CR_OK;
 }
 
 cr_status cr_fill_elements(cr_tensor *dst, double v) {
     char element[8];
     if (!dst->numel) return CR_OK;
     cr_store_f64(element, dtype_of(dst), v);
-    return dst->dev->kernels->fill(dst, element);
+    return cr_finished("fill", dst->dev->kernels->fill(dst, element));
 }
 
 cr_tensor *cr_filled(const cr_meta *m, const cr_device *dev, double v) {

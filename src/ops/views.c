@@ -1,6 +1,6 @@
 /* views.c - the same storage under other sizes and strides: no op here has a forward pass, infer places the view.
- * view (reshape, flatten, squeeze, unsqueeze), permute (transpose), slice (split), select, expand, alias; and unslice, the one
- * with a kernel: zeros around a cotangent, the gradient of slice and select. */
+ * view (reshape, flatten, squeeze, unsqueeze), permute (transpose), index (slice, select, split), expand, alias; and unindex, the
+ * one with a kernel: zeros around a cotangent, the gradient of index. */
 #include "compose.h"
 
 #include <string.h>
@@ -12,11 +12,6 @@ static cr_meta seen_as(const cr_tensor *x) {
     m.offset = x->offset;
     memcpy(m.strides, x->strides, sizeof m.strides);
     return m;
-}
-
-static void drop_axis(cr_meta *m, int axis) {
-    for (int i = axis; i < m->ndim - 1; i++) { m->shape[i] = m->shape[i + 1]; m->strides[i] = m->strides[i + 1]; }
-    m->ndim--;
 }
 
 /* ---- alias: y = x, a new handle */
@@ -188,16 +183,23 @@ cr_tensor *cr_transpose(const cr_tensor *x, int a, int b) {
     return cr_apply(&cr_op_permute, 1, &x, &p);
 }
 
-/* ---- slice: x[start : start + (count - 1) step + 1 : step] along one axis */
-typedef struct slice_params { int axis; int64_t start, count, step; } slice_params;
+/* ---- index: along each axis a range, of which one position leaves no axis */
+/* Where the part lies in a tensor with these strides, onto which m starts as a view. */
+static void place(cr_meta *m, const cr_index_params *p) {
+    m->ndim = 0;
+    for (int i = 0; i < p->ndim; i++) {
+        int64_t count = p->at[i].count, stride = m->strides[i];
+        m->offset += count ? p->at[i].start * stride : 0;
+        if (count < 0) continue;
+        m->shape[m->ndim] = count;
+        m->strides[m->ndim++] = count > 1 ? stride * p->at[i].step : stride;     /* of one element the stride does not matter, and could overflow */
+    }
+}
 
-static cr_status slice_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+static cr_status index_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
-    const slice_params *p = c->params;
     *out = seen_as(c->in[0]);
-    out->offset += p->count ? p->start * out->strides[p->axis] : 0;
-    out->shape[p->axis] = p->count;
-    if (p->count > 1) out->strides[p->axis] *= p->step;     /* of one element the stride does not matter, and could overflow */
+    place(out, c->params);
     return CR_OK;
 }
 
@@ -207,17 +209,55 @@ static cr_tensor *add_to_part(const cr_call *c, const cr_tensor *g) {
     return part && cr_add_((cr_tensor *)(uintptr_t)part, g) ? c->arrived[0] : NULL;
 }
 
-/* y = slice(x):  dx = unslice(g) */
-static void slice_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    const slice_params *p = c->params;
-    dx[0] = c->arrived[0] ? add_to_part(c, g) : cr_unslice(g, p->axis, p->start, p->step, c->in[0]->shape[p->axis]);
+/* ---- unindex: y = zeros with the part p of it = g */
+static cr_status unindex_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    const cr_unindex_params *p = c->params;
+    *out = (cr_meta){.dtype = dtype_of(c->in[0]), .ndim = p->part.ndim};
+    memcpy(out->shape, p->shape, sizeof p->shape);
+    return CR_OK;
 }
 
-const cr_op cr_op_slice = {
-    .name = "slice", .arity = 1, .params_bytes = sizeof(slice_params), .view = true, .infer = slice_infer, .grad = slice_grad,
-    .doc = "every step-th element of a range along one axis",
-    .tests = {{.in = {{2, {3, 11}}}, .params = &(const slice_params){1, 2, 4, 2}}, {.in = {{3, {5, 2, 3}}}, .params = &(const slice_params){0, 1, 3, 1}},
-              {.in = {{1, {7}}}, .params = &(const slice_params){0, 3, 0, 1}}},
+static cr_status unindex_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const cr_tensor *g = c->in[0];
+    cr_status status = g->numel < out->numel ? cr_fill_elements(out, 0) : CR_OK;
+    if (status != CR_OK || !g->numel) return status;
+    cr_meta m = seen_as(out);
+    place(&m, &((const cr_unindex_params *)c->params)->part);
+    cr_tensor *inside = cr_tensor_alias(out, &m);
+    if (!inside) return cr_error_status();
+    status = cr_copy_elements(inside, g);
+    cr_release(inside);
+    return status;
+}
+
+/* y = unindex(g):  dg = index(its cotangent) */
+static void unindex_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    dx[0] = cr_apply(&cr_op_index, 1, &g, &((const cr_unindex_params *)c->params)->part);
+}
+
+const cr_op cr_op_unindex = {
+    .name = "unindex", .arity = 1, .params_bytes = sizeof(cr_unindex_params), .infer = unindex_infer, .forward = unindex_forward, .grad = unindex_grad,
+    .doc = "zeros around x: the gradient of index",
+    .tests = {{.in = {{2, {3, 4}}}, .params = &(const cr_unindex_params){{2, {{0, 3, 1}, {2, 4, 2}}}, {3, 11}}},
+              {.in = {{1, {0}}}, .params = &(const cr_unindex_params){{1, {{3, 0, 1}}}, {7}}},
+              {.in = {{1, {2}}}, .params = &(const cr_unindex_params){{3, {{1, 2, 3}, {4, -1, 1}, {0, -1, 1}}}, {5, 7, 3}}}},
+};
+
+/* y = index(x):  dx = unindex(g) */
+static void index_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    cr_unindex_params p = {.part = *(const cr_index_params *)c->params};
+    memcpy(p.shape, c->in[0]->shape, sizeof(int64_t) * c->in[0]->ndim);
+    dx[0] = c->arrived[0] ? add_to_part(c, g) : cr_apply(&cr_op_unindex, 1, &g, &p);
+}
+
+const cr_op cr_op_index = {
+    .name = "index", .arity = 1, .params_bytes = sizeof(cr_index_params), .view = true, .infer = index_infer, .grad = index_grad,
+    .doc = "every step-th element of a range, or one position, along each axis",
+    .tests = {{.in = {{2, {3, 11}}}, .params = &(const cr_index_params){2, {{0, 3, 1}, {2, 4, 2}}}},
+              {.in = {{3, {5, 2, 3}}}, .params = &(const cr_index_params){3, {{1, 3, 1}, {0, -1, 1}, {1, 2, 1}}}},
+              {.in = {{1, {7}}}, .params = &(const cr_index_params){1, {{3, 0, 1}}}}, {.in = {{1, {7}}}, .params = &(const cr_index_params){1, {{6, -1, 1}}}}},
 };
 
 static int64_t clamped(int64_t i, int64_t size) {
@@ -225,17 +265,58 @@ static int64_t clamped(int64_t i, int64_t size) {
     return i < 0 ? 0 : i > size ? size : i;
 }
 
-cr_tensor *cr_slice(const cr_tensor *x, int axis, int64_t start, int64_t stop, int64_t step) {
-    if (!cr_given("slice", "x", x)) return NULL;
-    if (!x->ndim) return cr_fail(CR_BAD_INDEX, "slice", "a tensor without axes cannot be sliced"), NULL;
-    int a = cr_axis("slice", axis, x->ndim);
-    if (a < 0) return NULL;
-    if (step <= 0) return cr_fail(CR_BAD_VALUE, "slice", "the step must be positive: %lld", (long long)step), NULL;
-    slice_params p = {.axis = a, .start = clamped(start, x->shape[a]), .step = step};
-    stop = clamped(stop, x->shape[a]);
-    if (stop > p.start) p.count = 1 + (stop - p.start - 1) / step;
-    return cr_apply(&cr_op_slice, 1, &x, &p);
+/* One axis of a part; `op` for the message. */
+static bool set_part(const char *op, const cr_tensor *x, int axis, const cr_part *part, cr_index_params *p) {
+    int64_t size = x->shape[axis], start = part->start;
+    if (part->step < 0) return cr_fail(CR_BAD_VALUE, op, "the step must be positive: %lld", (long long)part->step), false;
+    if (part->step == 0 && (start < -size || start >= size))
+        return cr_fail(CR_BAD_INDEX, op, "index %lld is out of range for axis %d of %s", (long long)start, axis, cr_shape_text(x->ndim, x->shape).s), false;
+    int64_t first = clamped(start, size), stop = clamped(part->stop, size);
+    p->at[axis].start = first;
+    p->at[axis].step = part->step;
+    p->at[axis].count = part->step == 0 ? -1 : stop > first ? 1 + (stop - first - 1) / part->step : 0;
+    return true;
 }
+
+static void whole_from(const cr_tensor *x, int axis, int end, cr_index_params *p) {
+    for (; axis < end; axis++) {
+        p->at[axis].start = 0;
+        p->at[axis].count = x->shape[axis];
+        p->at[axis].step = 1;
+    }
+}
+
+cr_tensor *cr_index(const cr_tensor *x, int n, const cr_part *parts) {
+    cr_index_params p = {0};
+    if (!cr_given("index", "x", x)) return NULL;
+    if (n < 0 || n > x->ndim)
+        return cr_fail(CR_BAD_INDEX, "index", "%d indices for a tensor of shape %s", n, cr_shape_text(x->ndim, x->shape).s), NULL;
+    if (n && !parts) return cr_fail_null("index", "parts"), NULL;
+    p.ndim = x->ndim;
+    for (int i = 0; i < n; i++)
+        if (!set_part("index", x, i, &parts[i], &p)) return NULL;
+    whole_from(x, n, x->ndim, &p);
+    return cr_apply(&cr_op_index, 1, &x, &p);
+}
+
+static cr_tensor *along(const char *op, const cr_tensor *x, int axis, const cr_part *part) {
+    cr_index_params p = {0};
+    if (!cr_given(op, "x", x)) return NULL;
+    if (!x->ndim) return cr_fail(CR_BAD_INDEX, op, "a tensor without axes has no parts"), NULL;
+    int a = cr_axis(op, axis, x->ndim);
+    p.ndim = x->ndim;
+    if (a < 0 || !set_part(op, x, a, part, &p)) return NULL;
+    whole_from(x, 0, a, &p);
+    whole_from(x, a + 1, x->ndim, &p);
+    return cr_apply(&cr_op_index, 1, &x, &p);
+}
+
+cr_tensor *cr_slice(const cr_tensor *x, int axis, int64_t start, int64_t stop, int64_t step) {
+    if (x && step == 0) return cr_fail(CR_BAD_VALUE, "slice", "the step must be positive: 0"), NULL;
+    return along("slice", x, axis, &(cr_part){start, stop, step});
+}
+
+cr_tensor *cr_select(const cr_tensor *x, int axis, int64_t index) { return along("select", x, axis, &(cr_part){index, 0, 0}); }
 
 cr_status cr_split(const cr_tensor *x, int64_t size, int axis, int n, cr_tensor **out) {
     if (!cr_given("split", "x", x)) return cr_error_status();
@@ -257,41 +338,6 @@ cr_status cr_split(const cr_tensor *x, int64_t size, int axis, int n, cr_tensor 
         return cr_error_status();
     }
     return CR_OK;
-}
-
-/* ---- select: one index of an axis, which goes */
-typedef struct select_params { int axis; int64_t index; } select_params;
-
-static cr_status select_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
-    (void)aux;
-    const select_params *p = c->params;
-    *out = seen_as(c->in[0]);
-    out->offset += p->index * out->strides[p->axis];
-    drop_axis(out, p->axis);
-    return CR_OK;
-}
-
-/* y = select(x, axis, index):  dx = unslice(g with the axis again) */
-static void select_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    const select_params *p = c->params;
-    dx[0] = c->arrived[0] ? add_to_part(c, g) : cr_unslice(cr_unsqueeze(g, p->axis), p->axis, p->index, 1, c->in[0]->shape[p->axis]);
-}
-
-const cr_op cr_op_select = {
-    .name = "select", .arity = 1, .params_bytes = sizeof(select_params), .view = true, .infer = select_infer, .grad = select_grad,
-    .doc = "one position of an axis",
-    .tests = {{.in = {{3, {2, 5, 3}}}, .params = &(const select_params){1, 3}}, {.in = {{1, {7}}}, .params = &(const select_params){0, 0}}},
-};
-
-cr_tensor *cr_select(const cr_tensor *x, int axis, int64_t index) {
-    if (!cr_given("select", "x", x)) return NULL;
-    if (!x->ndim) return cr_fail(CR_BAD_INDEX, "select", "a tensor without axes has nothing to select"), NULL;
-    int a = cr_axis("select", axis, x->ndim);
-    if (a < 0) return NULL;
-    int64_t size = x->shape[a];
-    if (index < -size || index >= size)
-        return cr_fail(CR_BAD_INDEX, "select", "index %lld is out of range for axis %d of %s", (long long)index, a, cr_shape_text(x->ndim, x->shape).s), NULL;
-    return cr_apply(&cr_op_select, 1, &x, &(select_params){a, index < 0 ? index + size : index});
 }
 
 /* ---- expand: axes of size 1 repeat, by stride 0; new axes come first */
@@ -335,49 +381,4 @@ cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape) {
         p.shape[i] = keeps ? x->shape[i - (n - x->ndim)] : shape[i];
     }
     return cr_shape_check("expand", n, p.shape, dtype_of(x), NULL) == CR_OK ? cr_apply(&cr_op_expand, 1, &x, &p) : NULL;
-}
-
-/* ---- unslice: y = zeros with y[start + i step] = g[i] along one axis */
-typedef struct unslice_params { int axis; int64_t start, step, size; } unslice_params;
-
-static cr_status unslice_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
-    (void)aux;
-    const unslice_params *p = c->params;
-    *out = cr_meta_of(c->in[0]);
-    out->shape[p->axis] = p->size;
-    return CR_OK;
-}
-
-static cr_status unslice_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    (void)aux;
-    const unslice_params *p = c->params;
-    const cr_tensor *g = c->in[0];
-    cr_status status = CR_OK;
-    if (g->numel < out->numel) status = cr_fill_elements(out, 0);
-    if (status != CR_OK || !g->numel) return status;
-    slice_params part = {.axis = p->axis, .start = p->start, .count = g->shape[p->axis], .step = p->step};
-    cr_call place = {.params = &part, .n = 1, .in = &(const cr_tensor *){out}};
-    cr_meta m;
-    slice_infer(&place, &m, NULL);
-    cr_tensor *inside = cr_tensor_alias(out, &m);
-    if (!inside) return cr_error_status();
-    status = cr_copy_elements(inside, g);
-    cr_release(inside);
-    return status;
-}
-
-/* y = unslice(g):  dg = slice(its cotangent) */
-static void unslice_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    const unslice_params *p = c->params;
-    dx[0] = cr_apply(&cr_op_slice, 1, &g, &(slice_params){p->axis, p->start, c->in[0]->shape[p->axis], p->step});
-}
-
-const cr_op cr_op_unslice = {
-    .name = "unslice", .arity = 1, .params_bytes = sizeof(unslice_params), .infer = unslice_infer, .forward = unslice_forward, .grad = unslice_grad,
-    .doc = "zeros around x: the gradient of a slice",
-    .tests = {{.in = {{2, {3, 4}}}, .params = &(const unslice_params){1, 2, 2, 11}}, {.in = {{1, {0}}}, .params = &(const unslice_params){0, 3, 1, 7}}},
-};
-
-cr_tensor *cr_unslice(const cr_tensor *g, int axis, int64_t start, int64_t step, int64_t size) {
-    return cr_apply(&cr_op_unslice, 1, &g, &(unslice_params){axis, start, step, size});
 }

@@ -96,9 +96,9 @@ def scatter(axis: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return lambda x, index, src: x.scatter_add(axis, index, src)
 
 
-def unslice(x: Tensor) -> Tensor:
+def unindex(x: Tensor) -> Tensor:
     y = torch.zeros(3, 19, 2, dtype=x.dtype)
-    y[:, 2:15:3] = x
+    y[:, 2:15:3, 1] = x
     return y
 
 
@@ -119,7 +119,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "unsqueeze_1": lambda x: x.unsqueeze(1), "flatten_12": lambda x: x.flatten(1), "contiguous": lambda x: x.transpose(0, -1), "clone": torch.clone,
     "cat_0": lambda *x: torch.cat(x, 0), "cat_1": lambda *x: torch.cat(x, -1), "stack_1": lambda *x: torch.stack(x, 1), "split_middle": split,
     "cast": same, "cast_around": lambda x: x.to(torch.bfloat16).to(x.dtype), "transfer": same, "transfer_odd": lambda x: x.transpose(0, -1), "alias": same,
-    "unslice": unslice,
+    "unindex": unindex, "index_part": lambda x: x[1::2, -2, :-1], "index_one": lambda x: x[1, -1],
     "embedding_bwd": lambda g, i: torch.zeros(5, 7, dtype=g.dtype).index_add(0, i.reshape(-1), g.reshape(-1, 7)),
     "pick_diagonal_low": lambda x: x.tril(-1), "pick_low": torch.tril, "pick_diagonal_high": lambda x: x.triu(1),
     "matmul": torch.matmul, "matmul_turned": lambda a, b: turned(a) @ turned(b),

@@ -31,11 +31,12 @@ const struct cr_isa_kernels *cr_cpu_vec_for(int isa) {
 }
 
 /* CHAINRULE_ISA: 2, 3 or 4 from "v2", "v3", "v4"; 4 when it is not set, 0 when it says something else. */
-static int isa_wanted(void) {
-    const char *s = cr_config("ISA");
+static int isa_in(const char *s) {
     if (!s) return 4;
     return s[0] == 'v' && s[1] >= '2' && s[1] <= '4' && !s[2] ? s[1] - '0' : 0;
 }
+
+static int isa_wanted(void) { return isa_in(cr_config("ISA")); }
 
 static const struct cr_isa_kernels *choose(void) {
     int most = isa_wanted();
@@ -52,6 +53,13 @@ const struct cr_isa_kernels *cr_cpu_vec(void) {
     if (!k) atomic_store_explicit(&chosen, k = choose(), memory_order_release);
     return k;
 }
+
+static cr_status check_isa(const char *text) {
+    if (!isa_in(text)) return cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_ISA is v2, v3 or v4, not '%.60s'", text);
+    if (atomic_load(&chosen)) return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_ISA comes too late: the cpu device is in use already");
+    return CR_OK;
+}
+__attribute__((constructor)) static void own_switch(void) { cr_switch_owner("ISA", check_isa, NULL); }
 
 bool cr_cpu_use_isa(int isa) {
     const struct cr_isa_kernels *k = cr_cpu_vec_for(isa);
@@ -84,16 +92,26 @@ static const char *info(const cr_device *d) {
 }
 
 /* ---- the device */
+/* In pieces, between which it may be interrupted. */
+static cr_status copy_bytes(char *to, const char *from, size_t bytes) {
+    const size_t piece = (size_t)64 << 20;
+    for (; bytes > piece; to += piece, from += piece, bytes -= piece) {
+        memcpy(to, from, piece);
+        cr_status stop = cr_check_interrupt("copy");
+        if (stop != CR_OK) return stop;
+    }
+    if (bytes) memcpy(to, from, bytes);
+    return CR_OK;
+}
+
 static cr_status upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
     (void)d;
-    if (bytes) memcpy((char *)dst->data + at, src, bytes);
-    return CR_OK;
+    return copy_bytes((char *)dst->data + at, src, bytes);
 }
 
 static cr_status download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
     (void)d;
-    if (bytes) memcpy(dst, (const char *)src->data + at, bytes);
-    return CR_OK;
+    return copy_bytes(dst, (const char *)src->data + at, bytes);
 }
 
 static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }      /* kernels have finished when they return */

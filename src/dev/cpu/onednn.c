@@ -124,6 +124,13 @@ bool cr_onednn_ready(void) {
     return state == OPEN && !atomic_load_explicit(&dnnl.forbidden, memory_order_relaxed);
 }
 
+static cr_status check_switch(const char *text) {
+    (void)text;
+    if (atomic_load(&dnnl.state) == UNOPENED) return CR_OK;
+    return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_ONEDNN comes too late: a product has looked for the library already");
+}
+__attribute__((constructor)) static void own_switch(void) { cr_switch_owner("ONEDNN", check_switch, NULL); }
+
 bool cr_onednn_allow(bool on) { return !atomic_exchange(&dnnl.forbidden, !on); }
 
 const char *cr_cpu_engine_info(void) {

@@ -1,0 +1,44 @@
+"""CUDA devices, under PyTorch's names."""
+
+from __future__ import annotations
+
+from . import _core
+from ._core import Device
+
+__all__ = ["device_count", "empty_cache", "is_available", "max_memory_allocated", "memory_allocated", "synchronize"]
+
+
+def is_available() -> bool:
+    """Is there a CUDA device that works?"""
+    return Device.is_cuda_available()
+
+
+def device_count() -> int:
+    """How many CUDA devices there are."""
+    return sum(name.startswith("cuda") for name in _core._devices())
+
+
+def _device(device: Device | str | int | None) -> Device:
+    return Device.cuda(device or 0) if device is None or isinstance(device, int) else Device(device)
+
+
+def memory_allocated(device: Device | str | int | None = None) -> int:
+    """Bytes in use on a device."""
+    return _core.memory_stats(_device(device))[0]
+
+
+def max_memory_allocated(device: Device | str | int | None = None) -> int:
+    """The most bytes that were ever in use on a device."""
+    return _core.memory_stats(_device(device))[1]
+
+
+def empty_cache() -> None:
+    """Gives memory that is kept for reuse back to the system."""
+    for name in _core._devices():
+        if name.startswith("cuda"):
+            _core.empty_cache(Device(name))
+
+
+def synchronize(device: Device | str | int | None = None) -> None:
+    """Waits until a device has done all its work."""
+    _core.synchronize(_device(device))

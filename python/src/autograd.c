@@ -1,0 +1,253 @@
+/* autograd.c - the backward walk from Python, and Python functions inside it: hooks, gradients that are closures, checks. */
+#include "extension.h"
+
+#include <stdlib.h>
+
+/* ---- callbacks: the walk runs without the GIL ---------------------------------------------------------------------- */
+
+/* Gives back an object that the library kept.  After the interpreter has ended there is nothing to give it back to. */
+static void forget(void *object) {
+    if (!Py_IsInitialized()) return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF((PyObject *)object);
+    PyGILState_Release(state);
+}
+
+/* Borrowed handles as a tuple; CR_NONE becomes None. */
+static PyObject *tuple_of(int n, const cr_tensor *const *t) {
+    PyObject *tuple = PyTuple_New(n);
+    for (int i = 0; tuple && i < n; i++) {
+        PyObject *x = wrap_borrowed(t[i]);
+        if (x) PyTuple_SetItem(tuple, i, x);
+        else Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* What a callback returned as a handle: owned; CR_NONE for None; NULL with an exception set for anything else. */
+static cr_tensor *given_back(PyObject *result, const char *who) {
+    if (!result) return NULL;
+    if (result == Py_None) return cr_retain(CR_NONE);
+    if (is_tensor(result)) return cr_retain(handle(result));
+    raise_type(result, "%s must return a Tensor or None, not", who);
+    return NULL;
+}
+
+/* ---- hooks ------------------------------------------------------------------------------------------------------------ */
+typedef struct Handle { PyObject_HEAD PyObject *tensor; int64_t id; } Handle;     /* tensor: a weak reference */
+static PyTypeObject *handle_type;
+
+static cr_tensor *call_hook(const cr_tensor *grad, void *hook) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *g = wrap_borrowed(grad), *result = g ? PyObject_CallFunctionObjArgs((PyObject *)hook, g, NULL) : NULL;
+    cr_tensor *y = given_back(result, "a hook");
+    Py_XDECREF(result);
+    Py_XDECREF(g);
+    PyGILState_Release(state);
+    return y;
+}
+
+PyObject *api_register_hook(const arg *a) {
+    if (!PyCallable_Check(a[1].o)) return raise_type(a[1].o, "register_hook(): argument 'hook' must be callable, not");
+    Handle *h = PyObject_New(Handle, handle_type);
+    if (!h) return NULL;
+    h->tensor = PyWeakref_NewRef(a[0].from, NULL);
+    h->id = 0;
+    if (h->tensor) {
+        Py_INCREF(a[1].o);
+        h->id = cr_add_hook(a[0].t, call_hook, a[1].o, forget);
+        if (!h->id) { Py_DECREF(a[1].o); raise_error(); }
+    }
+    if (h->id) return (PyObject *)h;
+    Py_DECREF(h);
+    return NULL;
+}
+
+static PyObject *handle_remove(PyObject *self, PyObject *unused) {
+    (void)unused;
+    Handle *h = (Handle *)(void *)self;
+    PyObject *tensor = PyWeakref_GetObject(h->tensor);         /* borrowed; None once it is gone, and the hook with its last use */
+    if (tensor && tensor != Py_None && h->id) {
+        cr_remove_hook(handle(tensor), h->id);
+        cr_error_clear();                                      /* it may be gone already */
+    }
+    h->id = 0;
+    Py_RETURN_NONE;
+}
+
+static void handle_free(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(((Handle *)(void *)self)->tensor);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef handle_methods[] = {{"remove", handle_remove, METH_NOARGS, "remove($self, /)\n--\n\nThe hook is called no more."}, {0}};
+static PyType_Slot handle_slots[] = {
+    {Py_tp_dealloc, (void *)handle_free}, {Py_tp_methods, handle_methods}, {Py_tp_doc, "What register_hook returns: remove() ends the hook."}, {0}
+};
+static PyType_Spec handle_spec = {"chainrule.RemovableHandle", sizeof(Handle), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, handle_slots};
+
+bool make_autograd_types(PyObject *module) {
+    handle_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &handle_spec, NULL);
+    return handle_type && PyModule_AddType(module, handle_type) == 0;
+}
+
+/* ---- the walk ------------------------------------------------------------------------------------------------------------ */
+cr_tensor *api_requires_grad_(const arg *a) { return cr_requires_grad_(a[0].t, a[1].b); }
+
+PyObject *api_detach_(const arg *a) {
+    Tensor *self = (Tensor *)(void *)a[0].from;
+    cr_tensor *t = cr_detach(self->t);
+    if (!t) return raise_error();
+    cr_tensor *old = self->t;
+    self->t = unscoped(t);
+    cr_drop(old);
+    Py_INCREF(a[0].from);
+    return a[0].from;
+}
+
+PyObject *api_retain_grad(const arg *a) {
+    if (cr_retain_grad(a[0].t) != CR_OK) return raise_error();
+    Py_RETURN_NONE;
+}
+
+/* Adds each gradient to the .grad of its input. */
+static cr_status accumulate(int n, const cr_tensor *const *in, cr_tensor **grads) {
+    cr_status bad = CR_OK;
+    for (int i = 0; i < n && bad == CR_OK; i++) {
+        cr_tensor *x = (cr_tensor *)(uintptr_t)in[i], *old = cr_grad(x);
+        if (grads[i] == CR_NONE) continue;
+        cr_tensor *sum = old == CR_NONE ? NULL : cr_add(old, grads[i]);
+        bad = old != CR_NONE && !sum ? cr_error_status() : cr_set_grad(x, sum ? sum : grads[i]);
+        cr_release(sum);
+    }
+    return bad;
+}
+
+static cr_status backward_to(const cr_tensor *y, const cr_tensor *cotangent, int n, const cr_tensor *const *in, const cr_backward_options *o) {
+    cr_tensor **grads = calloc((size_t)n, sizeof *grads);
+    if (!grads) return CR_NO_MEMORY;
+    cr_status bad = cr_gradients(1, &y, &cotangent, n, in, grads, o);
+    if (bad == CR_OK) {
+        bool mode = o->create_graph || cr_set_grad_enabled(false);
+        bad = accumulate(n, in, grads);
+        if (!o->create_graph) cr_set_grad_enabled(mode);
+        for (int i = 0; i < n; i++) cr_release(grads[i]);
+    }
+    free(grads);
+    return bad;
+}
+
+PyObject *api_backward(const arg *a) {
+    cr_backward_options o = {.retain_graph = a[2].given ? a[2].b : a[3].b, .create_graph = a[3].b};
+    cr_status bad;
+    if (a[4].given && a[4].list.n == 0) {
+        PyErr_SetString(PyExc_RuntimeError, "'inputs' argument to backward cannot be empty.");
+        return NULL;
+    }
+    if (a[4].given) WITHOUT_GIL(bad = backward_to(a[0].t, a[1].t, a[4].list.n, a[4].list.v, &o));
+    else WITHOUT_GIL(bad = cr_backward(a[0].t, a[1].t, &o));
+    if (bad != CR_OK) return raise_error();
+    Py_RETURN_NONE;
+}
+
+/* (outputs, inputs, grad_outputs: a tuple of Tensor or None, retain_graph, create_graph) */
+PyObject *api__gradients(const arg *a) {
+    int n_out = a[0].list.n, n_in = a[1].list.n;
+    cr_backward_options o = {.retain_graph = a[3].b, .create_graph = a[4].b};
+    const cr_tensor **cotangents = PyMem_Calloc((size_t)n_out + 1, sizeof *cotangents);
+    cr_tensor **grads = PyMem_Calloc((size_t)n_in + 1, sizeof *grads);
+    PyObject *result = NULL;
+    cr_status bad = CR_OK;
+    if (!cotangents || !grads) { PyErr_NoMemory(); goto end; }
+    if (!PyTuple_Check(a[2].o) || PyTuple_Size(a[2].o) != n_out) { PyErr_SetString(PyExc_RuntimeError, "as many grad_outputs as outputs are needed"); goto end; }
+    for (int i = 0; i < n_out; i++) {
+        PyObject *g = PyTuple_GetItem(a[2].o, i);
+        cotangents[i] = is_tensor(g) ? handle(g) : CR_NONE;
+        if (!is_tensor(g) && g != Py_None) { raise_type(g, "grad_outputs must be Tensors or None, not"); goto end; }
+    }
+    WITHOUT_GIL(bad = cr_gradients(n_out, a[0].list.v, cotangents, n_in, a[1].list.v, grads, &o));
+    if (bad != CR_OK) { raise_error(); goto end; }
+    result = PyTuple_New(n_in);
+    for (int i = 0; i < n_in; i++) {
+        PyObject *g = NULL;
+        if (grads[i] != CR_NONE) g = wrap(grads[i]);
+        else Py_INCREF(g = Py_None);
+        if (result && g) PyTuple_SetItem(result, i, g);
+        else { Py_XDECREF(g); Py_CLEAR(result); }
+    }
+end:
+    PyMem_Free(cotangents);
+    PyMem_Free(grads);
+    return result;
+}
+
+/* ---- functions whose gradient is a Python callable -------------------------------------------------------------------------- */
+static cr_status call_backward(const cr_function_call *c, cr_tensor **dx) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *grads = tuple_of(c->n_out, c->grads), *saved = tuple_of(c->n_saved, c->saved), *needs = PyTuple_New(c->n_in), *result = NULL, *each = NULL;
+    for (int i = 0; needs && i < c->n_in; i++) PyTuple_SetItem(needs, i, PyBool_FromLong(c->needs[i]));
+    if (grads && saved && needs) result = PyObject_CallFunctionObjArgs((PyObject *)c->ctx, grads, needs, saved, NULL);
+    if (result) each = PySequence_Tuple(result);
+    bool ok = each && PyTuple_Size(each) == c->n_in;
+    if (each && !ok) PyErr_Format(PyExc_RuntimeError, "backward returned %zd gradients for %d tensors", PyTuple_Size(each), c->n_in);
+    for (int i = 0; ok && i < c->n_in; i++) ok = (dx[i] = given_back(PyTuple_GetItem(each, i), "backward"));
+    Py_XDECREF(grads);
+    Py_XDECREF(saved);
+    Py_XDECREF(needs);
+    Py_XDECREF(result);
+    Py_XDECREF(each);
+    PyGILState_Release(state);
+    return ok ? CR_OK : CR_RUNTIME;
+}
+
+/* (name, inputs, outputs, saved, backward) */
+PyObject *api__record(const arg *a) {
+    int n = a[2].list.n;
+    cr_tensor **results = PyMem_Calloc((size_t)n + 1, sizeof *results);
+    if (!results) return PyErr_NoMemory();
+    cr_function_use use = {.name = a[0].s, .n_in = a[1].list.n, .in = a[1].list.v, .n_out = n, .out = a[2].list.v, .n_saved = a[3].list.n, .saved = a[3].list.v,
+                           .backward = call_backward, .ctx = a[4].o, .done = forget};
+    Py_INCREF(a[4].o);
+    PyObject *tuple = NULL;
+    if (cr_function_record(&use, results) == CR_OK) tuple = PyTuple_New(n);
+    else { Py_DECREF(a[4].o); raise_error(); }
+    for (int i = 0; i < n && results[i]; i++) {
+        PyObject *y = wrap(results[i]);
+        if (tuple && y) PyTuple_SetItem(tuple, i, y);
+        else { Py_XDECREF(y); Py_CLEAR(tuple); }
+    }
+    PyMem_Free(results);
+    return tuple;
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------------------------ */
+static cr_tensor *call_function(int n, const cr_tensor *const *in, void *function) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *args = tuple_of(n, in), *result = args ? PyObject_CallObject((PyObject *)function, args) : NULL;
+    cr_tensor *y = given_back(result, "the function");
+    if (y == CR_NONE) { raise_type(Py_None, "the function must return a Tensor, not"); y = NULL; }
+    Py_XDECREF(args);
+    Py_XDECREF(result);
+    PyGILState_Release(state);
+    return y;
+}
+
+/* (function, inputs, eps, atol, rtol, second) */
+PyObject *api__gradcheck(const arg *a) {
+    cr_gradcheck_options o = cr_gradcheck_defaults();
+    o.eps = a[2].d;
+    o.atol = a[3].d;
+    o.rtol = a[4].d;
+    cr_status bad;
+    if (a[5].b) WITHOUT_GIL(bad = cr_gradgradcheck(call_function, a[0].o, a[1].list.n, a[1].list.v, &o));
+    else WITHOUT_GIL(bad = cr_gradcheck(call_function, a[0].o, a[1].list.n, a[1].list.v, &o));
+    if (bad != CR_OK) return raise_error();
+    Py_RETURN_NONE;
+}
+
+/* ---- modes -------------------------------------------------------------------------------------------------------------------- */
+PyObject *api_is_grad_enabled(const arg *a) { (void)a; return PyBool_FromLong(cr_grad_enabled()); }
+PyObject *api__set_grad_enabled(const arg *a) { return PyBool_FromLong(cr_set_grad_enabled(a[0].b)); }
+PyObject *api__set_anomaly(const arg *a) { return PyBool_FromLong(cr_set_anomaly(a[0].b)); }

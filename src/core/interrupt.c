@@ -1,0 +1,45 @@
+/* interrupt.c - a long call can be stopped from outside: who computes asks now and then, on the thread that called.
+ *
+ * A thread whose question was answered with yes is "cut short": the pool skips the rest of its chunks and of its later jobs, until the
+ * op that was at work takes the mark and fails. */
+#include "core.h"
+#include "os.h"
+
+static const double between_seconds = 0.02;         /* a hand on the keyboard feels no delay; a question may cost a lock */
+
+static _Atomic(cr_asked) asked;
+static _Atomic(void *) asked_ctx;
+atomic_int cr_threads_cut;
+static _Thread_local struct { double next; bool cut, asking; } me;
+
+void cr_set_interrupt(cr_asked fn, void *ctx) {
+    atomic_store(&asked, NULL);
+    atomic_store(&asked_ctx, ctx);
+    atomic_store(&asked, fn);
+}
+
+bool cr_stop_asked(void) {
+    cr_asked fn = atomic_load_explicit(&asked, memory_order_relaxed);
+    if (!fn) return false;
+    if (me.cut || me.asking) return me.cut;
+    if (cr_os_seconds() < me.next) return false;
+    me.asking = true;                               /* the answer may be worked out with the library */
+    const bool stop = fn(atomic_load(&asked_ctx));
+    me.asking = false;
+    me.next = cr_os_seconds() + between_seconds;
+    if (stop) {
+        me.cut = true;
+        atomic_fetch_add(&cr_threads_cut, 1);
+    }
+    return stop;
+}
+
+bool cr_me_cut(void) { return me.cut; }
+
+cr_status cr_take_cut(const char *op) {
+    me.cut = false;
+    atomic_fetch_sub(&cr_threads_cut, 1);
+    return cr_fail(CR_INTERRUPTED, op, "interrupted");
+}
+
+cr_status cr_check_interrupt(const char *op) { return cr_stop_asked() ? cr_take_cut(op) : CR_OK; }

@@ -1,0 +1,198 @@
+/* function.c - a function computed by other means, whose gradient is a closure.
+ *
+ * A node has one result, a function any number.  So the function is a node whose own result is a token without elements, and each
+ * of its results comes from a node behind it: in the walk that one leaves its cotangent with the function and sends on a token.
+ * The function's turn comes after all of theirs, and the closure is called once. */
+#include "graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct function {
+    char name[64];
+    cr_function_grad backward;
+    void *ctx;
+    void (*done)(void *ctx);
+    int n_in, n_out;
+    cr_tensor **parts;                              /* n_out entries, owned: cotangents in the walk under way */
+    int *result_of;                                 /* which result saved[j] is, or -1 */
+} function;
+
+/* of the function's node, and of its k-th result's, whose edge keeps f alive */
+typedef struct function_params { function *f; int k; } function_params;
+
+static function *function_of(const void *params) { return ((const function_params *)params)->f; }
+static const char *name_of(const void *params) { return function_of(params)->name; }
+
+static void forget_parts(function *f) {
+    for (int k = 0; k < f->n_out; k++) { cr_drop(f->parts[k]); f->parts[k] = NULL; }
+}
+
+static void hold(const void *params, bool on) {
+    function *f = function_of(params);
+    if (on) return;
+    forget_parts(f);
+    if (f->done) f->done(f->ctx);
+    free(f);
+}
+
+/* ---- backward */
+static void result_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const function_params *r = c->params;
+    cr_tensor **part = &r->f->parts[r->k], *before = *part;        /* there is one already where a result has two nodes: see open_saved */
+    *part = before ? cr_unscope(cr_add(before, g)) : cr_retain(g);
+    cr_drop(before);
+    dx[0] = !*part ? NULL : c->arrived[0] ? c->arrived[0] : cr_empty_like(c->in[0]);
+}
+
+static const cr_op op_result = {
+    .name = "function", .name_of = name_of, .arity = 1, .params_bytes = sizeof(function_params), .grad = result_grad,
+    .doc = "one result of a function whose gradient is a closure",
+};
+
+/* y becomes the function's k-th result; token: the function's own. */
+static cr_status attach_result(const function *f, const cr_tensor *token, int k, cr_tensor *y) {
+    function_params p = {(function *)(uintptr_t)f, k};
+    cr_call c = {.op = &op_result, .params = &p, .n = 1, .in = &token, .dev = y->dev, .out = y};
+    cr_node *n = cr_node_new(&c, c.in, y, 0);
+    if (!n) return cr_error_status();
+    cr_node_attach(n, y);
+    return CR_OK;
+}
+
+/* With create_graph a saved result is in the graph.  Its own node may be gone, and the function's must not own it, so it gets another. */
+static cr_status open_saved(const cr_call *c, const function *f) {
+    cr_status bad = CR_OK;
+    for (int i = f->n_in; i < c->n && c->differentiable && bad == CR_OK; i++)
+        if (f->result_of[i - f->n_in] >= 0) bad = attach_result(f, c->out, f->result_of[i - f->n_in], (cr_tensor *)(uintptr_t)c->in[i]);
+    return bad;
+}
+
+static cr_tensor *check_dx(const cr_call *c, int i, cr_tensor *d) {
+    const cr_tensor *x = c->in[i];
+    int extra = d->ndim - x->ndim;
+    bool fits = extra >= 0 && d->dev == x->dev && cr_dtype_is_float((cr_dtype)d->dtype);
+    for (int k = 0; fits && k < x->ndim; k++) fits = x->shape[k] == d->shape[k + extra] || x->shape[k] == 1;
+    if (fits) return d;
+    return cr_fail(CR_BAD_VALUE, cr_call_name(c), "its gradient of input %d is %s %s on %s, the input %s %s on %s", i, cr_dtype_name((cr_dtype)d->dtype),
+                   cr_shape_text(d->ndim, d->shape).s, d->dev->name, cr_dtype_name((cr_dtype)x->dtype), cr_shape_text(x->ndim, x->shape).s, x->dev->name), NULL;
+}
+
+static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *dx[]) {
+    function *f = function_of(c->params);
+    cr_tensor *none = (cr_tensor *)(uintptr_t)CR_NONE, **parts = malloc(sizeof *parts * (size_t)f->n_out);
+    (void)token;
+    cr_status bad = parts ? open_saved(c, f) : cr_fail(CR_NO_MEMORY, f->name, "out of memory");
+    for (int k = 0; k < f->n_out && parts; k++) {
+        parts[k] = f->parts[k] ? f->parts[k] : none;
+        f->parts[k] = NULL;
+    }
+    if (bad == CR_OK) {
+        const cr_function_call call = {.n_out = f->n_out, .grads = (const cr_tensor *const *)parts, .n_in = f->n_in, .needs = c->needs,
+                                       .n_saved = c->n - f->n_in, .saved = c->in + f->n_in, .ctx = f->ctx};
+        bad = f->backward(&call, dx);
+        if (bad != CR_OK) cr_fail(bad, f->name, "its gradient failed without a message");
+    }
+    for (int i = 0; i < f->n_in; i++) {
+        dx[i] = cr_adopt(dx[i]);
+        if (c->needs[i] && dx[i] && dx[i] != CR_NONE) dx[i] = check_dx(c, i, dx[i]);
+        if (c->needs[i] && bad != CR_OK) dx[i] = NULL;
+    }
+    for (int k = 0; k < f->n_out && parts; k++) cr_drop(parts[k]);
+    free(parts);
+}
+
+static const cr_op op_function = {
+    .name = "function", .name_of = name_of, .arity = -1, .params_bytes = sizeof(function_params), .grad = function_grad, .hold = hold,
+    .doc = "a function computed by other means, whose gradient is a closure",
+};
+
+void cr_function_forget(const cr_node *n) {
+    if (n->op == &op_function) forget_parts(function_of(n->params));
+}
+
+/* ---- recording */
+static function *function_new(const cr_function_use *u) {
+    size_t parts = sizeof(cr_tensor *) * (size_t)u->n_out, results = sizeof(int) * (size_t)u->n_saved;
+    function *f = malloc(sizeof *f + parts + results);
+    if (!f) return cr_fail(CR_NO_MEMORY, u->name, "out of memory for the graph"), NULL;
+    *f = (function){.backward = u->backward, .ctx = u->ctx, .n_in = u->n_in, .n_out = u->n_out, .parts = (cr_tensor **)(void *)(f + 1)};
+    snprintf(f->name, sizeof f->name, "%s", u->name);
+    f->result_of = (int *)(void *)(f->parts + u->n_out);
+    for (int k = 0; k < u->n_out; k++) f->parts[k] = NULL;
+    for (int j = 0; j < u->n_saved; j++) {
+        f->result_of[j] = -1;
+        for (int k = 0; k < u->n_out; k++) if (u->saved[j] == u->out[k]) f->result_of[j] = k;
+    }
+    return f;
+}
+
+/* The function's node, with a token as its result.  done is not the node's yet. */
+static cr_tensor *token_new(const cr_function_use *u, function **made) {
+    int n = u->n_in + u->n_saved;
+    const cr_tensor **all = malloc(sizeof *all * (size_t)n);
+    cr_tensor *token = cr_empty(CR_LIST(0), CR_F32, u->out[0]->dev);
+    function *f = function_new(u);
+    cr_node *node = NULL;
+    if (!all) cr_fail(CR_NO_MEMORY, u->name, "out of memory for the graph");
+    if (all && token && f) {
+        for (int i = 0; i < n; i++) all[i] = i < u->n_in ? u->in[i] : u->saved[i - u->n_in];
+        function_params p = {f, 0};
+        cr_call c = {.op = &op_function, .params = &p, .n = n, .in = all, .dev = token->dev, .out = token};
+        node = cr_node_new(&c, all, token, 0);
+        for (int i = u->n_in; i < n && node; i++) cr_node_keep(node, i, all[i]);
+        *made = f;
+    }
+    free(all);
+    if (node) {
+        cr_node_attach(node, token);
+        return token;
+    }
+    free(f);
+    cr_release(token);
+    return NULL;
+}
+
+static cr_status check_use(const cr_function_use *u, cr_tensor **results) {
+    if (!u || !u->name || !u->backward || !u->in || !u->out || !results || (u->n_saved && !u->saved))
+        return cr_fail_null("function_record", "the function, its name, its gradient or an array");
+    if (u->n_in < 1 || u->n_out < 1 || u->n_saved < 0)
+        return cr_fail(CR_BAD_VALUE, u->name, "%d inputs and %d results: at least one of each is needed", u->n_in, u->n_out);
+    for (int i = 0; i < u->n_in; i++) if (!u->in[i]) return cr_fail_null(u->name, "an input");
+    for (int j = 0; j < u->n_saved; j++) if (!u->saved[j]) return cr_fail_null(u->name, "a saved tensor");
+    for (int k = 0; k < u->n_out; k++) {
+        if (!u->out[k]) return cr_fail_null(u->name, "a result");
+        if (u->out[k] == CR_NONE) return cr_fail(CR_BAD_VALUE, u->name, "result %d is CR_NONE", k);
+    }
+    return CR_OK;
+}
+
+static bool records(const cr_function_use *u) {
+    bool wanted = false, can = false;
+    for (int i = 0; i < u->n_in; i++) wanted |= u->in[i]->flags & CR_FLAG_REQUIRES_GRAD;
+    for (int k = 0; k < u->n_out; k++) can |= cr_dtype_is_float((cr_dtype)u->out[k]->dtype);
+    return wanted && can && cr_grad_enabled();
+}
+
+cr_status cr_function_record(const cr_function_use *u, cr_tensor **results) {
+    cr_status bad = check_use(u, results);
+    if (bad != CR_OK) return bad;
+    function *f = NULL;
+    cr_tensor *token = records(u) ? token_new(u, &f) : NULL;
+    if (records(u) && !token) return cr_error_status();
+    for (int k = 0; k < u->n_out; k++) results[k] = NULL;
+    for (int k = 0; k < u->n_out && bad == CR_OK; k++) {
+        results[k] = cr_tensor_alias(u->out[k], NULL);
+        if (!results[k]) bad = cr_error_status();
+        else if (token && cr_dtype_is_float((cr_dtype)results[k]->dtype)) bad = attach_result(f, token, k, results[k]);
+    }
+    for (int k = 0; k < u->n_out && bad != CR_OK; k++) {
+        cr_release(results[k]);
+        results[k] = NULL;
+    }
+    if (bad == CR_OK && f) f->done = u->done;       /* from here on ctx is the node's; a failure leaves it to the caller */
+    else if (bad == CR_OK && u->done) u->done(u->ctx);
+    cr_release(token);
+    return bad;
+}
