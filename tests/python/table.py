@@ -814,3 +814,98 @@ row("is_grad_enabled get_num_threads", listed(call(), call(1)))
 # What PyTorch has not, or not so; each has a test of its own.
 row("set_num_threads set_default_device get_default_device memory_stats empty_cache synchronize set_printoptions", listed())  # settings
 row("save load from_numpy from_dlpack numpy register_hook", listed())
+
+# ---- a few ops in a row
+row("any all", reduction(ANY))
+row(
+    "count_nonzero",
+    listed(*[call(X(s, d, -1, 1, layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3, 5)), 0), call(X((3, 5)), (0, 1)), call(X((3, 5)), 2)),
+)
+
+
+def norms() -> Iterator[Call]:
+    for shape, p, layout in product([(3, 5), (7,), (), (2, 3, 5), (0,), (2, 0, 3)], ["fro", 2, 1, 3, 0.5, 0, math.inf, -math.inf, None, "nuc", "x", 1.5], LAYOUTS):
+        yield call(X(shape, layout=layout), p)
+        yield call(X(shape, "float32", layout=layout), p, -1)
+        yield call(X(shape, layout=layout), p, (0, 1), True)
+        yield call(X(shape, layout=layout), p=p, dim=0, keepdim=True)
+    for d in ANY:
+        yield call(X((3, 5), d))
+        yield call(X((3, 5), d), 1, 0)
+        yield call(X((3, 5), d), dtype=Dtype("float64"))
+    yield call(X((3,), low=0, high=1e-300))
+
+
+row("norm", norms)
+row("outer", matrices())
+row("rsub", binary(alpha=[2, -1, 0.5]))
+
+
+def added_products(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...]) -> Cases:
+    def cases() -> Iterator[Call]:
+        shapes = [c, c[1:], (1,) * len(c), c[-1:], (), (9, *c), (2,), (*c[:-1], 1)]
+        for shape, layout, d in product(shapes, LAYOUTS, ("float64", "float32")):
+            yield call(X(shape, d, layout=layout, seed=2), X(a, d, layout=layout), X(b, d, layout=layout, seed=1))
+            yield call(X(shape, d, seed=2), X(a, d), X(b, d, seed=1), beta=0.5, alpha=2)
+            yield call(X(shape, d, seed=2), X(a, d), X(b, d, seed=1), beta=0)
+            yield call(X(shape, d, seed=2), X(a, d), X(b, d, seed=1), alpha=-1)
+        for d in ANY:
+            yield call(X(c, d, seed=2), X(a, d), X(b, d, seed=1))
+        yield call(X(c), X(a), X(a))
+        yield call(X(c), X(a), X((5,)))
+        yield call(X(c), X(a))
+
+    return cases
+
+
+row("addmm", added_products((3, 5), (5, 7), (3, 7)))
+row("baddbmm", added_products((2, 3, 5), (2, 5, 7), (2, 3, 7)))
+
+
+def selections() -> Iterator[Call]:
+    for shape, d, layout in product([(3, 5), (5,), (), (2, 3, 5), (3, 0)], ("float64", "int64", "bool"), LAYOUTS):
+        for dim in (0, 1, -1):
+            yield call(X(shape, d, layout=layout), dim, index((4,), 3))
+            yield call(X(shape, d, layout=layout), dim, index((), 1))
+    x = X((3, 5))
+    yield call(x, 0, index((0,), 3))
+    yield call(x, 0, index((2, 2), 3))
+    yield call(x, 0, index((2,), 9, 5))
+    yield call(x, 0, index((2,), 0, -3))
+    yield call(x, 0, index((2,), 3, dtype="int32"))
+    yield call(x, 0, index((2,), 3, dtype="float32"))
+    yield call(x, dim=1, index=index((2,), 3))
+    yield call(x, 0.5, index((2,), 3))
+
+
+row("index_select", selections)
+row(
+    "hstack vstack",
+    listed(
+        *[call([X(s, d), X(s, d, seed=1)]) for s, d in product(SHAPES, ("float64", "int64", "bool"))],
+        *[call(v) for v in ([X((3, 5)), X((3, 2))], [X((3,)), X((2, 3))], [X(()), X((3,))], [], [1.0], X((3, 5)), [X((3, 5)), X((2, 5))])],
+    ),
+)
+row(
+    "randint_like",
+    listed(
+        *[call(X(s, d), *v) for s, d, v in product(SHAPES, ("float64", "int64"), ((5,), (2, 7)))],
+        call(X((3,)), 0),
+        call(X((3,))),
+        call(X((3,)), 1.5),
+        call(X((3,)), 2, high=4),
+    ),
+)
+row(
+    "bernoulli",
+    listed(*[call(X(s, d, 0, 1, layout, grad=False)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3, 5), low=2)), call(X((3, 5), low=-2, high=-1))),
+)
+row(
+    "new_zeros new_ones new_empty",
+    listed(*[call(X((2,), d), *args, **kwargs) for d, (args, kwargs) in product(("float64", "int8"), [*SIZES, call(2, 3, dtype=Dtype("bool"))])]),
+)
+row("new_full", listed(*[call(X((2,), d), (2, 3), v) for d, v in product(ANY, (1, 2.5, True))], call(X((2,)), 3, 1), call(X((2,)), (3,)), call(X((2,)), (3,), "1")))
+row(
+    "new_tensor", listed(*[call(X((2,), d), v) for d, v in product(("float64", "int8"), (1, 2.5, [1, 2], [True], [], "1"))], call(X((2,)), [1], dtype=Dtype("int8")))
+)
+row("type_as", listed(*[call(X((3, 5), d), X((2,), e)) for d, e in product(ANY, ANY)], call(X((3,)), "float32")))
