@@ -88,11 +88,17 @@ cr_memory        cr_memory_stats(const cr_device *dev);
 void             cr_empty_cache(const cr_device *dev);     /* gives cached blocks back to the system */
 bool             cr_auto_transfer(bool on);                /* mixed devices move to the first operand's; returns the old setting */
 bool             cr_switch_at(int i, const char **name, const char **doc, const char **value);  /* i-th run-time switch (CHAINRULE_...), false past the end; value NULL: not set */
+cr_status        cr_switch_set(const char *name, const char *value);        /* "CHAINRULE_ISA" or "ISA"; before the environment's value, which NULL brings back; an error where it is too late */
 int              cr_num_threads(void);
 cr_status        cr_set_num_threads(int n);                /* >= 1; results have the same bits for any n */
 typedef bool (*cr_asked)(void *ctx);
 void             cr_set_interrupt(cr_asked asked, void *ctx);               /* process-wide, NULL: off: called now and then on every thread that is in a long call; true: that call
                                                               fails with CR_INTERRUPTED; what it was writing in place is left half written.  Set while no thread works */
+
+/* Every op between the two, of any thread, as an event of a trace that Perfetto and chrome://tracing show: when, how long, shapes, dtypes,
+ * bytes of its operands, device, place.  The first 100000 events are kept; the file says how many came after. */
+cr_status        cr_profile_begin(void);
+cr_status        cr_profile_end(const char *path);         /* writes the file (JSON) */
 
 /* ---- scopes and references ------------------------------------------------------------------------------ */
 void       cr_scope_begin(void);                           /* from here this thread's new handles belong to the scope */
@@ -120,6 +126,7 @@ cr_tensor *cr_zeros_like(const cr_tensor *x);
 cr_tensor *cr_ones_like(const cr_tensor *x);
 cr_tensor *cr_scalar(double value);                        /* () that does not promote: x * 2.0 keeps x's dtype; any device */
 cr_tensor *cr_scalar_int(int64_t value);                   /* the same, an integer */
+cr_tensor *cr_scalar_bool(bool value);                     /* the same, a bool */
 cr_tensor *cr_arange(double start, double stop, double step, cr_dtype dt, const cr_device *dev);      /* [start, stop) */
 cr_tensor *cr_linspace(double start, double stop, int64_t n, cr_dtype dt, const cr_device *dev);      /* both ends */
 cr_tensor *cr_eye(int64_t n, int64_t m, cr_dtype dt, const cr_device *dev);                           /* (n, m) */
@@ -463,6 +470,7 @@ cr_optim   *cr_optim_new(const cr_params *p, const cr_optim_options *o);
 cr_status   cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o);     /* one more parameter group */
 void        cr_optim_free(cr_optim *opt);
 cr_status   cr_optim_step(cr_optim *opt);                  /* parameters without gradient are left alone */
+cr_status   cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm);            /* cr_params_clip_grad_norm over its parameters and cr_optim_step in one: gradients are scaled where they are read and stay as they are */
 cr_status   cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror);          /* p's value in another float dtype: written
                                                               now and by every step, in the same pass; CR_NONE: no more */
 cr_status   cr_optim_backward(cr_optim *opt, const cr_tensor *loss);          /* cr_backward and cr_optim_step in one: each parameter steps as soon as its gradient is complete, which is not kept; after a failure some have stepped */

@@ -1,5 +1,9 @@
 /* test_core.c - dtypes, shapes, conversions, random numbers: what every layer stands on. */
 #include "test.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "core/core.h"
 
 static float bits(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
@@ -157,4 +161,54 @@ TEST(dtypes_have_names) {
     int n = 0;
     while (cr_switch_at(n, &name, &doc, NULL)) { CHECK(!strncmp(name, "CHAINRULE_", 10) && *doc, "switch %d", n); n++; }
     CHECK(n >= 4, "%d switches", n);
+}
+
+/* What is too late depends on what ran before, so it runs in a process of its own. */
+static const char *switch_named(const char *wanted) {
+    const char *name, *value;
+    for (int i = 0; cr_switch_at(i, &name, NULL, &value); i++) if (!strcmp(name, wanted)) return value ? value : "(none)";
+    return "(no such switch)";
+}
+
+static void switches_of_a_fresh_process(void) {
+    FAILS(CR_BAD_VALUE, "[switch_set] no switch 'SPEED'; there are: DEVICE, NUM_THREADS, ISA", cr_switch_set("SPEED", "11"));
+    FAILS(CR_BAD_VALUE, "NULL", cr_switch_set(NULL, "11"));
+    CHECK(!strcmp(switch_named("CHAINRULE_NUM_THREADS"), "3") && cr_num_threads() == 3, "from the environment: %s", switch_named("CHAINRULE_NUM_THREADS"));
+    OK(cr_switch_set("NUM_THREADS", "5"));
+    CHECK(cr_num_threads() == 5 && !strcmp(switch_named("CHAINRULE_NUM_THREADS"), "5"), "%d threads", cr_num_threads());
+    FAILS(CR_BAD_VALUE, "at least 1, not '0'", cr_switch_set("CHAINRULE_NUM_THREADS", "0"));
+    FAILS(CR_BAD_VALUE, "not '2x'", cr_switch_set("CHAINRULE_NUM_THREADS", "2x"));
+    CHECK(cr_num_threads() == 5, "a refused value changed it to %d", cr_num_threads());
+    OK(cr_switch_set("CHAINRULE_NUM_THREADS", NULL));
+    CHECK(cr_num_threads() == 3, "back to the environment's: %d", cr_num_threads());
+    OK(cr_switch_set("DEVICE", "ref"));
+    CHECK(cr_default_device() == cr_ref(), "the default device: %s", cr_device_name(cr_default_device()));
+    OK(cr_set_default_device(cr_cpu()));
+    OK(cr_switch_set("DEVICE", "ref"));
+    CHECK(cr_default_device() == cr_ref(), "the later one holds: %s", cr_device_name(cr_default_device()));
+    FAILS(CR_BAD_VALUE, "no device 'moon' here", cr_switch_set("DEVICE", "moon"));
+    FAILS(CR_BAD_VALUE, "v2, v3 or v4, not 'v9'", cr_switch_set("ISA", "v9"));
+#if defined(__x86_64__)
+    OK(cr_switch_set("ISA", "v2"));
+    CHECK(strstr(cr_device_info(cr_cpu()), "x86-64-v2"), "info: %s", cr_device_info(cr_cpu()));
+#endif
+    cr_release(cr_ones(CR_LIST(2), CR_F32, cr_cpu()));
+    FAILS(CR_RUNTIME, "too late", cr_switch_set("ISA", "v3"));
+    OK(cr_switch_set("ONEDNN", "off"));
+    CHECK(strstr(cr_device_info(cr_cpu()), "switched off"), "info: %s", cr_device_info(cr_cpu()));
+}
+
+TEST(switches_set_in_the_process) {
+    if (getenv("TEST_CORE_CHILD")) { switches_of_a_fresh_process(); return; }
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        setenv("TEST_CORE_CHILD", "1", 1);
+        setenv("CHAINRULE_NUM_THREADS", "3", 1);
+        unsetenv("CHAINRULE_DEVICE");
+        execl("/proc/self/exe", "test_core", "switches_set_in_the_process", (char *)NULL);
+        _exit(98);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child failed: %d", status);
 }

@@ -5,6 +5,7 @@
 
 #include "test.h"
 
+#include "core/os.h"
 #include "folder.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -432,4 +433,88 @@ TEST(training_refused) {                            /* and nothing is changed by
     cr_release(wrong);
     run_free(&a); run_free(&b); run_free(&before);
     remove_checkpoint(dir);
+}
+
+/* ---- the profiler */
+static const char *odd_place(void *ctx) { (void)ctx; return "a \"place\"\\\n\xc3\xa9 .................................................\xc3\xa9 beyond the room"; }
+
+static void another_thread(void *arg) {
+    (void)arg;
+    cr_tensor *x = cr_ones(CR_LIST(3), CR_F64, cr_cpu());
+    cr_release(cr_exp(x));
+    cr_release(x);
+}
+
+static const cr_json *event_named(const cr_json *root, const char *name) {
+    const cr_json *e = cr_json_get(root, "traceEvents");
+    for (e = e ? e->first : NULL; e; e = e->next) {
+        const cr_json *n = cr_json_get(e, "name");
+        if (n && !strcmp(n->text, name)) return e;
+    }
+    CHECK(0, "no event '%s'", name);
+    return NULL;
+}
+
+static const cr_json *arg_of(const cr_json *event, const char *key) { return event ? cr_json_get(cr_json_get(event, "args"), key) : NULL; }
+static int64_t whole(const cr_json *j) { return j && j->kind == CR_JSON_NUMBER ? j->integer : -1; }
+static const char *words(const cr_json *j) { return j && j->kind == CR_JSON_STRING ? j->text : "(none)"; }
+
+TEST(profile) {
+    const char *path = folder_path("profile.json");
+    cr_scope_begin();
+    cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(2, 3), CR_F32, cr_cpu()), true), *w = cr_ones(CR_LIST(3, 5), CR_F32, cr_cpu());
+    cr_params *p = cr_params_new();
+    OK(cr_params_add(p, "x", x));
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    cr_optim *opt = cr_optim_new(p, &o);
+    cr_release(cr_tanh(x));                          /* before: not in it */
+    OK(cr_profile_begin());
+    FAILS(CR_RUNTIME, "already", cr_profile_begin());
+    OK(cr_backward(cr_sum(cr_softmax(cr_matmul(x, w), 1), CR_ALL, false), CR_NONE, NULL));
+    OK(cr_optim_step(opt));
+    cr_release(cr_to(w, CR_BF16, cr_cpu()));
+    cr_release(cr_to(w, CR_F32, cr_ref()));
+    cr_set_place(odd_place, NULL);
+    cr_release(cr_neg(w));
+    cr_set_place(NULL, NULL);
+    cr_thread_join(cr_thread_start(another_thread, NULL));
+    OK(cr_profile_end(path));
+    FAILS(CR_RUNTIME, "no profile", cr_profile_end(path));
+    cr_release(cr_log(x));
+
+    size_t bytes;
+    char *text = file_get(path, &bytes);
+    cr_json *root = cr_json_parse("test", path, text, bytes);
+    REQUIRE(root, "%s", cr_error());
+    const cr_json *product = event_named(root, "matmul"), *in = arg_of(product, "inputs");
+    CHECK(in && in->count == 2 && !strcmp(words(in->first), "float32 (2, 3)") && !strcmp(words(in->first->next), "float32 (3, 5)"), "inputs of the product");
+    CHECK(!strcmp(words(arg_of(product, "result")), "float32 (2, 5)") && whole(arg_of(product, "bytes")) == 4 * (6 + 15 + 10), "its result, %lld bytes", (long long)whole(arg_of(product, "bytes")));
+    CHECK(!strcmp(words(arg_of(product, "device")), "cpu") && !arg_of(product, "place"), "its device");
+    CHECK(product && !strcmp(words(cr_json_get(product, "ph")), "X") && cr_json_get(product, "ts")->number >= 0 && cr_json_get(product, "dur")->number > 0, "its time");
+    const cr_json *softmax = event_named(root, "softmax"), *back = event_named(root, "softmax backward");
+    CHECK(back && softmax && cr_json_get(back, "ts")->number >= cr_json_get(softmax, "ts")->number + cr_json_get(softmax, "dur")->number - 0.001, "backward comes after forward");
+    CHECK(event_named(root, "cast") && event_named(root, "transfer") && event_named(root, "adamw"), "casts, moves and updates");
+    CHECK(!strcmp(words(arg_of(event_named(root, "neg"), "place")), "a \"place\"\\\n\xc3\xa9 ................................................."), "the place: %s", words(arg_of(event_named(root, "neg"), "place")));
+    const cr_json *elsewhere = event_named(root, "exp");
+    CHECK(elsewhere && whole(cr_json_get(elsewhere, "tid")) != whole(cr_json_get(product, "tid")), "the other thread");
+    for (const cr_json *e = cr_json_get(root, "traceEvents")->first; e; e = e->next)
+        CHECK(strcmp(words(cr_json_get(e, "name")), "tanh") && strcmp(words(cr_json_get(e, "name")), "log"), "an event from outside: %s", words(cr_json_get(e, "name")));
+    cr_json_free(root);
+    free(text);
+
+    /* more than fit */
+    OK(cr_profile_begin());
+    for (int i = 0; i < 100007; i++) cr_release(cr_neg(w));
+    OK(cr_profile_end(path));
+    FILE *f = fopen(path, "r");
+    char line[256] = "";
+    CHECK(f && fgets(line, sizeof line, f) && strstr(line, "\"dropped events\":7,") && strstr(line, "\"most events\":100000"), "the file begins: %s", line);
+    if (f) fclose(f);
+    OK(cr_profile_begin());
+    FAILS(CR_IO, "[profile_end] cannot create", cr_profile_end(folder_path("no/such/folder.json")));
+    FAILS(CR_RUNTIME, "no profile", cr_profile_end(path));
+    cr_optim_free(opt);
+    cr_params_free(p);
+    cr_scope_end();
+    test_ran_on(cr_cpu());
 }

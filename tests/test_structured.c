@@ -117,6 +117,9 @@ static void check_reading(void) {
     FAILS(CR_BAD_VALUE, "[item] needs a tensor of one element: (3, 2)", cr_item(x));
     FAILS(CR_BAD_TYPE, "[item_int] needs an integer tensor: float32", cr_item_int(cr_ones(CR_ALL, CR_F32, dev)));
     CHECK(cr_item_int(cr_from(&(int64_t){INT64_MAX}, CR_LIST(1, 1), CR_I64, dev)) == INT64_MAX, "item_int is exact");
+    CHECK(cr_dtype_of(cr_scalar_bool(true)) == CR_BOOL && cr_item(cr_scalar_bool(true)) == 1, "a bool is a scalar");
+    CHECK(cr_dtype_of(cr_add(cr_ones(CR_LIST(3), CR_BOOL, cr_ref()), cr_scalar_bool(true))) == CR_BOOL &&
+          cr_dtype_of(cr_add(cr_ones(CR_LIST(3), CR_U8, cr_cpu()), cr_scalar_bool(true))) == CR_U8, "a bool scalar promotes nothing");
     CHECK(cr_item(cr_scalar(0.1)) == 0.1 && cr_item_int(cr_scalar_int(1 - INT64_MAX)) == 1 - INT64_MAX, "scalars are exact");
     double d[6] = {5, 4, 3, 2, 1, 0};
     OK(cr_write(x, CR_F64, d, sizeof d));

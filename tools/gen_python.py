@@ -10,8 +10,10 @@ A row becomes an Api; each file is one function of the list of them.
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from dataclasses import dataclass
+import textwrap
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gen_ops
@@ -19,13 +21,19 @@ import gen_ops
 ROOT = gen_ops.ROOT
 SOURCE = "python/src/api.def"
 STUB_HEAD = "python/src/stub.pyi"  # what is not a row: the types and their properties
+PACKAGE = "python/chainrule/__init__.py"
+NAMES = re.compile(r"^(__all__ = \[.*\n)[^]]*\]", re.MULTILINE)  # there
 
 # Annotation -> kind of argument (extension.h).
 KINDS = {
     "Tensor": "TENSOR", "Tensor | Number": "OPERAND", "Number": "NUMBER", "int": "INT", "float": "FLOAT", "bool": "BOOL", "str": "STR",
     "dtype": "DTYPE", "DeviceLike": "DEVICE", "Size": "SIZE", "Dims": "SIZE", "Sequence[Tensor]": "TENSORS", "Generator": "GENERATOR",
 }
-STUB = {"Size": "Sequence[int]", "Dims": "int | Sequence[int]", "Number": "int | float"}
+STUB = {
+    "Size": "Sequence[int]", "Dims": "int | Sequence[int]", "Number": "int | float", "Tensor | Number": "Tensor | int | float",
+    "DeviceLike": "Device | str",
+}
+SHADOWED = re.compile(r"\b(int|float|bool|str|dtype)\b")  # the module has dtypes, Tensor methods of these names: the stub says _int
 PYTHON_NAMES = {"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"}
 NOT_IN_PYTHON = {"gelu_tanh", "trunc_divide"}  # an argument of gelu, of div
 PARAMETERS = {  # PyTorch's names where they are not input, other
@@ -53,6 +61,10 @@ class Parameter:
     def kind(self) -> str:
         return KINDS.get(self.annotation, "OBJECT")
 
+    def stub(self) -> str:
+        text = STUB.get(self.annotation, self.annotation)
+        return text + " | None" if self.optional and text != "None" else text
+
 
 @dataclass(frozen=True)
 class Api:
@@ -66,6 +78,8 @@ class Api:
     compute: bool
     body: str = ""  # of the C function, for elementwise rows
     alias: str = ""  # another name for this one
+    broadcasts: bool = False
+    overload: bool = False  # for the stub alone: one way to call the row of this name that follows
 
     def c_name(self) -> str:
         return self.alias or self.name
@@ -79,7 +93,7 @@ def read_parameters(args: ast.arguments) -> list[Parameter]:
 
     def add(a: ast.arg, default: ast.expr | None, keyword: bool, variadic: bool) -> None:
         text = ast.unparse(a.annotation) if a.annotation else "object"
-        optional = text.endswith(" | None")
+        optional = text.endswith("None")
         value = ast.unparse(default) if default is not None else None
         if value == "()":
             optional, value = True, None
@@ -105,6 +119,7 @@ def read_rows() -> list[Api]:
         rows.append(Api(
             node.name, read_parameters(node.args), returns, ast.get_docstring(node) or "", bool(marks & {"both", "function"}),
             bool(marks & {"both", "method", "inplace"}), "inplace" in marks, returns == "Tensor" and "python" not in marks,
+            overload="overload" in marks,
         ))
     return rows
 
@@ -130,10 +145,10 @@ def elementwise_rows(taken: set[str]) -> list[Api]:
         doc = r.doc + (".  Shapes broadcast, dtypes promote." if n > 1 else ".")
         value = f"return cr_{r.name}({', '.join(operands + numbers)});"
         given = f"(const double[]){{{', '.join(numbers)}}}" if numbers else "NULL"
-        found.append(Api(name, params, "Tensor", doc, True, True, False, True, value))
+        found.append(Api(name, params, "Tensor", doc, True, True, False, True, value, broadcasts=n > 1))
         if r.rule != "TEST":
             found.append(Api(name + "_", params, "Tensor", f"{name}, written into input: its shape and dtype stay.", False, True, True, True,
-                             f'return api_in_place("{r.name}", a, {n}, {given});'))
+                             f'return api_in_place("{r.name}", a, {n}, {given});', broadcasts=n > 1))
     return found
 
 
@@ -143,9 +158,8 @@ def read_all() -> list[Api]:
     named: dict[str, list[Api]] = {}
     for r in rows:
         named.setdefault(r.name, []).append(r)
-    for alias, name in ALIASES.items():
-        rows += [Api(alias, r.params, r.returns, f"The same as {name}.  {r.doc}", r.function, r.method, r.inplace, r.compute, alias=name)
-                 for r in named[name]]
+    for alias, name in [*ALIASES.items(), *((a + "_", n + "_") for a, n in ALIASES.items() if n + "_" in named)]:
+        rows += [replace(r, name=alias, doc=f"The same as {name}.  {r.doc}", alias=name) for r in named[name]]
     return rows
 
 
@@ -156,18 +170,21 @@ def c_string(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", '\\n"\n        "') + '"'
 
 
+def argument_list(first: list[str], params: list[Parameter], typed: bool) -> str:
+    parts = [*first]
+    for i, p in enumerate(params):
+        if p.keyword and not any(q.keyword or q.variadic for q in params[:i]):
+            parts.append("*")
+        default = None if p.variadic else p.default or ("None" if p.optional else None)
+        text = ("*" if p.variadic else "") + p.name + (f": {stub_type(p.stub())}" if typed else "")
+        parts.append(text + ("" if default is None else f" = {default}" if typed else f"={default}"))
+    return ", ".join(parts)
+
+
 def signature(r: Api, method: bool) -> str:
     """For inspect.signature: the first line of the docstring."""
-    parts = ["$self", "/"] if method else []
-    keyword = False
-    for p in r.params[1:] if method else r.params:
-        if p.keyword and not keyword:
-            keyword = True
-            if not any(q.variadic for q in r.params):
-                parts.append("*")
-        default = p.default if p.default is not None else "None" if p.optional else None
-        parts.append(("*" if p.variadic else "") + p.name + (f"={default}" if default is not None and not p.variadic else ""))
-    return f"{r.name}({', '.join(parts)})\n--\n\n"
+    first = ["$self", "/"] if method else []
+    return f"{r.name}({argument_list(first, r.params[len(first) // 2 :], False)})\n--\n\n"
 
 
 def doc(r: Api) -> str:
@@ -175,6 +192,8 @@ def doc(r: Api) -> str:
     names = {p.name for p in r.params}
     if r.returns != "None" and names & {"dim", "dim0"} and "input" in names:
         text += "\nIndexError: an axis outside -ndim ... ndim - 1."
+    if r.broadcasts:
+        text += "\nRuntimeError: shapes that do not broadcast."
     return text
 
 
@@ -233,53 +252,57 @@ def c_lines(rows: list[Api]) -> list[str]:
     return out
 
 
-def stub_annotation(p: Parameter) -> str:
-    text = STUB.get(p.annotation, p.annotation)
-    if p.annotation == "Tensor | Number":
-        text = "Tensor | int | float"
-    if p.variadic:
-        return "Any" if text == "Any" else "int | Sequence[int]"
-    names = {"int", "float", "bool", "str", "dtype", "tuple"}
-    parts = text.split(" | ") + (["None"] if p.optional else [])
-    return " | ".join(qualified(x, names) for x in parts)
+def stub_type(text: str) -> str:
+    return SHADOWED.sub(r"_\1", text)
 
 
-def qualified(text: str, names: set[str]) -> str:
-    """Tensor has methods named int, float, bool and a property dtype: inside its body the types need another name."""
-    for n in names:
-        for before, after in (("", ""), ("[", "]"), ("[", ",")):
-            if text == before + n + after:
-                text = f"_{n}"
-        text = text.replace(f"[{n}]", f"[_{n}]").replace(f"{n}[", f"_{n}[") if n != "tuple" else text
-    return text
+def stub_def(r: Api, method: bool) -> list[str]:
+    """The lines of one definition; two where the last positional arguments are also taken as one sequence."""
+    first = ["self"] if method else []
+    lists = [r.params[len(first) :]]
+    for i, p in enumerate(lists[0]):
+        if p.variadic and p.kind() == "SIZE":
+            forms = replace(p, annotation="int"), replace(p, variadic=False, optional=False)
+            lists = [[*lists[0][:i], form, *lists[0][i + 1 :]] for form in forms]
+    return [f"def {r.name}({argument_list(first, params, True)}) -> {stub_type(r.returns)}: ..." for params in lists]
 
 
-def stub_def(r: Api, method: bool, indent: str) -> list[str]:
-    parts = ["self"] if method else []
-    keyword = False
-    for p in r.params[1:] if method else r.params:
-        if p.keyword and not keyword:
-            keyword = True
-            if not any(q.variadic for q in r.params):
-                parts.append("*")
-        default = p.default if p.default is not None else "None" if p.optional else None
-        text = ("*" if p.variadic else "") + f"{p.name}: {stub_annotation(p)}"
-        parts.append(text + (f" = {default}" if default is not None and not p.variadic else ""))
-    returns = qualified(r.returns, {"int", "float", "bool", "str"})
-    return [f"{indent}def {r.name}({', '.join(parts)}) -> {returns}: ..."]
+def stub_defs(rows: list[Api], method: bool, indent: str) -> list[str]:
+    """Every function, or every method; where a name has several forms they are overloads."""
+    named: dict[str, list[Api]] = {}
+    for r in rows:
+        if r.method if method else r.function:
+            named.setdefault(r.name, []).append(r)
+    out = []
+    for forms in named.values():
+        lines = [line for r in forms if r.overload or len(forms) == 1 for line in stub_def(r, method)]
+        for line in lines:
+            out += [f"{indent}@overload"] * (len(lines) > 1) + [indent + line]
+    return out
 
 
 def stub_lines(rows: list[Api]) -> list[str]:
-    head = (ROOT / STUB_HEAD).read_text().split("    # generated: methods\n")
-    methods = [line for r in rows if r.method for line in stub_def(r, True, "    ")]
-    functions = [line for r in rows if r.function for line in stub_def(r, False, "")]
-    text = head[0] + "\n".join(methods) + "\n" + head[1] + "\n" + "\n".join(functions)
-    return text.splitlines()
+    head, rest = (ROOT / STUB_HEAD).read_text().split("    # generated: methods\n")
+    return [*head.splitlines(), *stub_defs(rows, True, "    "), *rest.splitlines(), "", *stub_defs(rows, False, "")]
+
+
+def package_lines(stub: list[str]) -> list[str]:
+    """The package's own text with the list of what the extension defines: type checkers believe only a literal."""
+    names: set[str] = set()
+    for node in ast.parse("\n".join(stub)).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            names |= {ast.unparse(t) for t in (node.targets if isinstance(node, ast.Assign) else [node.target])}
+    public = ", ".join(f'"{n}"' for n in sorted(names) if not n.startswith("_"))
+    lines = textwrap.fill(public + ",", 150, initial_indent="    ", subsequent_indent="    ")
+    return NAMES.sub(lambda found: f"{found[1]}{lines}\n]", (ROOT / PACKAGE).read_text()).splitlines()
 
 
 def main() -> int:
     rows = read_all()
-    files = {"python/src/api.gen.c": c_lines(rows), "python/chainrule/_core.pyi": stub_lines(rows)}
+    stub = stub_lines(rows)
+    files = {"python/src/api.gen.c": c_lines([r for r in rows if not r.overload]), "python/chainrule/_core.pyi": stub, PACKAGE: package_lines(stub)}
     texts = {f: "\n".join(lines) + "\n" for f, lines in files.items()}
     stale = [f for f, text in texts.items() if not (ROOT / f).exists() or (ROOT / f).read_text() != text]
     for f in stale:

@@ -155,20 +155,30 @@ def generated_files() -> list[str]:
 
 def checks(environment: dict[str, str]) -> Total:
     """The repository itself, our tools, and every tests/**/check_*.py."""
+    mypy = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", "build/mypy"]
     tools, tests = sorted((ROOT / "tools").glob("*.py")), sorted((ROOT / "tests").rglob("check_*.py"))
     commands = {
         "layers": [sys.executable, "tools/check_layers.py"],
         "generated files are current": generated_files(),
         "generated files of the extension are current": [sys.executable, "tools/gen_python.py", "--check"],
         "ruff": [sys.executable, "-m", "ruff", "check", "--quiet", "tools", "tests", "bench", "docs", "python"],
-        "mypy": [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", "build/mypy", *map(str, tools + tests)],
+        "mypy": [*mypy, "--strict", *map(str, tools + tests)],
+        "mypy of the package and its tests": [*mypy, "--strict", "--python-version", "3.11", "python/chainrule", "tests/python"],
+        "mypy of a user's script": [*mypy, "--config-file=", "tests/python/user_script.py"],
     }
     for path in tests:
         commands[str(path.relative_to(ROOT))] = [sys.executable, str(path)]
     total = Total()
     for name, command in commands.items():
-        total.add(run(name, command, environment))
+        total.add(run(name, command, {**environment, "MYPYPATH": "python"}))
     return total
+
+
+def python_tests(environment: dict[str, str]) -> Total:
+    """tests/python through pytest (its conftest.py prints the result line), on the extension of this build."""
+    if not list(Path(environment["CHAINRULE_BUILD"]).glob("python/chainrule/_core*.so")):
+        return skip("tests/python", "no Python extension in this build: Python.h of CPython 3.11 or newer was not found (make deps)")
+    return run("tests/python", [sys.executable, "-m", "pytest", "tests/python"], environment)
 
 
 # ---- stages ----
@@ -181,6 +191,7 @@ def plain_environment(**more: str) -> dict[str, str]:
 def stage_test() -> Total:
     total = ctest(ROOT / "build" / "release", plain_environment())
     total.add(checks(plain_environment()))
+    total.add(python_tests(plain_environment()))
     return total
 
 
@@ -188,6 +199,7 @@ def stage_full() -> Total:
     environment = plain_environment(CHAINRULE_TEST_FULL="1")
     total = ctest(ROOT / "build" / "release", environment, timeout=1500)
     total.add(checks(environment))
+    total.add(python_tests(environment))
     return total
 
 
@@ -265,12 +277,16 @@ def stage_install() -> Total:
     return run("tools/test_install.py", [sys.executable, "tools/test_install.py"], plain_environment())
 
 
+def stage_wheel() -> Total:
+    return run("tools/test_wheel.py", [sys.executable, "tools/test_wheel.py"], plain_environment())
+
+
 def stage_docs() -> Total:
     return run("docs", ["make", "--no-print-directory", "docs"], plain_environment())
 
 
 STAGES: dict[str, tuple[Callable[[], Total], str]] = {
-    "test": (stage_test, "the C tests and the checks in Python: what `make test` runs"),
+    "test": (stage_test, "the C tests, the checks in Python and tests/python: what `make test` runs"),
     "full": (stage_full, "the same with CHAINRULE_TEST_FULL=1"),
     "isa": (stage_isa, "the C tests with each instruction set forced"),
     "onednn-off": (stage_onednn_off, "the C tests on our own products"),
@@ -279,6 +295,7 @@ STAGES: dict[str, tuple[Callable[[], Total], str]] = {
     "thread": (stage_thread, "the C tests under the thread sanitizer"),
     "mutate": (stage_mutate, "every broken gradient is noticed"),
     "install": (stage_install, "an installed library is found by pkg-config and CMake; the build needs no Python"),
+    "wheel": (stage_wheel, "source distribution, wheel, a fresh virtual environment that runs the README's Python"),
     "docs": (stage_docs, "the documentation builds without a warning"),
 }
 WHOLE = [name for name in STAGES if name != "test"]  # "full" holds "test"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
 from . import _core
 from ._core import Tensor
+
+TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
+    _Tensors = Tensor | Sequence[Tensor]
 
 __all__ = [
     "Function", "GradcheckError", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "no_grad",
     "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-_Tensors = Tensor | Sequence[Tensor]
 
 
 # ---- modes ----

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import _core
 from ._core import Device
-
-if TYPE_CHECKING:
-    from ._core import DeviceLike
 
 __all__ = ["device_count", "empty_cache", "is_available", "max_memory_allocated", "memory_allocated", "synchronize"]
 
@@ -23,16 +18,16 @@ def device_count() -> int:
     return sum(name.startswith("cuda") for name in _core._devices())
 
 
-def _device(device: DeviceLike | int | None) -> Device:
+def _device(device: Device | str | int | None) -> Device:
     return Device.cuda(device or 0) if device is None or isinstance(device, int) else Device(device)
 
 
-def memory_allocated(device: DeviceLike | int | None = None) -> int:
+def memory_allocated(device: Device | str | int | None = None) -> int:
     """Bytes in use on a device."""
     return _core.memory_stats(_device(device))[0]
 
 
-def max_memory_allocated(device: DeviceLike | int | None = None) -> int:
+def max_memory_allocated(device: Device | str | int | None = None) -> int:
     """The most bytes that were ever in use on a device."""
     return _core.memory_stats(_device(device))[1]
 
@@ -44,6 +39,6 @@ def empty_cache() -> None:
             _core.empty_cache(Device(name))
 
 
-def synchronize(device: DeviceLike | int | None = None) -> None:
+def synchronize(device: Device | str | int | None = None) -> None:
     """Waits until a device has done all its work."""
     _core.synchronize(_device(device))

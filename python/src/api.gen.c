@@ -22,7 +22,19 @@ cr_tensor *api_empty_like(const arg *a);
 cr_tensor *api_full_like(const arg *a);
 cr_tensor *api_rand_like(const arg *a);
 cr_tensor *api_randn_like(const arg *a);
+cr_tensor *api_randint_like(const arg *a);
+cr_tensor *api_bernoulli(const arg *a);
+cr_tensor *api_new_zeros(const arg *a);
+cr_tensor *api_new_ones(const arg *a);
+cr_tensor *api_new_empty(const arg *a);
+cr_tensor *api_new_full(const arg *a);
+PyObject *api_new_tensor(const arg *a);
 PyObject *api_manual_seed(const arg *a);
+PyObject *api_asarray(const arg *a);
+PyObject *api_as_tensor(const arg *a);
+PyObject *api_from_numpy(const arg *a);
+PyObject *api_from_dlpack(const arg *a);
+PyObject *api__rebuild(const arg *a);
 PyObject *api_numel(const arg *a);
 PyObject *api_is_tensor(const arg *a);
 PyObject *api_is_floating_point(const arg *a);
@@ -34,10 +46,23 @@ PyObject *api_element_size(const arg *a);
 PyObject *api_data_ptr(const arg *a);
 PyObject *api_item(const arg *a);
 PyObject *api_tolist(const arg *a);
+PyObject *api_numpy(const arg *a);
+PyObject *api___array__(const arg *a);
+PyObject *api___dlpack__(const arg *a);
+PyObject *api___dlpack_device__(const arg *a);
+PyObject *api___reduce_ex__(const arg *a);
+PyObject *api___copy__(const arg *a);
+PyObject *api___deepcopy__(const arg *a);
+PyObject *api___format__(const arg *a);
+PyObject *api_save(const arg *a);
+PyObject *api_load(const arg *a);
+PyObject *api__op_name(const arg *a);
+PyObject *api_set_printoptions(const arg *a);
 PyObject *api_to(const arg *a);
 PyObject *api_cpu(const arg *a);
 PyObject *api_cuda(const arg *a);
 PyObject *api_gpu(const arg *a);
+PyObject *api_type_as(const arg *a);
 PyObject *api_float(const arg *a);
 PyObject *api_double(const arg *a);
 PyObject *api_half(const arg *a);
@@ -74,6 +99,7 @@ cr_tensor *api_tril(const arg *a);
 cr_tensor *api_triu(const arg *a);
 cr_tensor *api_add(const arg *a);
 cr_tensor *api_sub(const arg *a);
+cr_tensor *api_rsub(const arg *a);
 cr_tensor *api_div(const arg *a);
 cr_tensor *api_pow(const arg *a);
 cr_tensor *api_clamp(const arg *a);
@@ -84,12 +110,20 @@ cr_tensor *api_div_(const arg *a);
 cr_tensor *api_pow_(const arg *a);
 cr_tensor *api_clamp_(const arg *a);
 cr_tensor *api_copy_(const arg *a);
+cr_tensor *api_masked_fill_(const arg *a);
+cr_tensor *api_scatter_add_(const arg *a);
+cr_tensor *api_tril_(const arg *a);
+cr_tensor *api_triu_(const arg *a);
 cr_tensor *api_fill_(const arg *a);
 cr_tensor *api_zero_(const arg *a);
 cr_tensor *api_sum(const arg *a);
 cr_tensor *api_mean(const arg *a);
 cr_tensor *api_var(const arg *a);
 cr_tensor *api_std(const arg *a);
+cr_tensor *api_any(const arg *a);
+cr_tensor *api_all(const arg *a);
+cr_tensor *api_count_nonzero(const arg *a);
+PyObject *api_norm(const arg *a);
 cr_tensor *api_amax(const arg *a);
 cr_tensor *api_amin(const arg *a);
 PyObject *api_max(const arg *a);
@@ -104,11 +138,17 @@ cr_tensor *api_mm(const arg *a);
 cr_tensor *api_bmm(const arg *a);
 cr_tensor *api_mv(const arg *a);
 cr_tensor *api_dot(const arg *a);
+cr_tensor *api_outer(const arg *a);
+cr_tensor *api_addmm(const arg *a);
+cr_tensor *api_baddbmm(const arg *a);
+cr_tensor *api_index_select(const arg *a);
 cr_tensor *api_gather(const arg *a);
 cr_tensor *api_scatter_add(const arg *a);
 cr_tensor *api_masked_fill(const arg *a);
 cr_tensor *api_cat(const arg *a);
 cr_tensor *api_stack(const arg *a);
+cr_tensor *api_hstack(const arg *a);
+cr_tensor *api_vstack(const arg *a);
 cr_tensor *api_where(const arg *a);
 cr_tensor *api_requires_grad_(const arg *a);
 PyObject *api_detach_(const arg *a);
@@ -129,6 +169,10 @@ PyObject *api_synchronize(const arg *a);
 PyObject *api_memory_stats(const arg *a);
 PyObject *api_empty_cache(const arg *a);
 PyObject *api__devices(const arg *a);
+PyObject *api__switches(const arg *a);
+PyObject *api__switch_set(const arg *a);
+PyObject *api__profile_begin(const arg *a);
+PyObject *api__profile_end(const arg *a);
 static cr_tensor *api_mul(const arg *a) { return cr_mul(a[0].t, a[1].t); }
 static cr_tensor *api_mul_(const arg *a) { return api_in_place("mul", a, 2, NULL); }
 static cr_tensor *api_floor_divide(const arg *a) { return cr_floor_divide(a[0].t, a[1].t); }
@@ -286,7 +330,7 @@ CALL(function_empty, empty_entry, NULL)
 static const param full_entry_params[] = {{"size", SIZE, 0, NULL, 0}, {"fill_value", NUMBER, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry full_entry = {.name = "full", .compute = api_full, .params = full_entry_params, .count = 5};
 CALL(function_full, full_entry, NULL)
-static const param arange_entry_params[] = {{"start", NUMBER, 0, NULL, 0}, {"end", NUMBER, OPTIONAL, NULL, 0}, {"step", NUMBER, 0, "", 1.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const param arange_entry_params[] = {{"start", NUMBER, OPTIONAL, NULL, 0}, {"end", NUMBER, OPTIONAL, NULL, 0}, {"step", NUMBER, 0, "", 1.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry arange_entry = {.name = "arange", .run = api_arange, .params = arange_entry_params, .count = 6};
 CALL(function_arange, arange_entry, NULL)
 static const param linspace_entry_params[] = {{"start", NUMBER, 0, NULL, 0}, {"end", NUMBER, 0, NULL, 0}, {"steps", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
@@ -301,8 +345,8 @@ CALL(function_rand, rand_entry, NULL)
 static const param randn_entry_params[] = {{"size", SIZE, VARIADIC, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry randn_entry = {.name = "randn", .compute = api_randn, .params = randn_entry_params, .count = 5};
 CALL(function_randn, randn_entry, NULL)
-static const param randint_entry_params[] = {{"low", INT, 0, NULL, 0}, {"high", OBJECT, OPTIONAL, NULL, 0}, {"size", OBJECT, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}};
-static const entry randint_entry = {.name = "randint", .run = api_randint, .params = randint_entry_params, .count = 6};
+static const param randint_entry_params[] = {{"low", INT, OPTIONAL, NULL, 0}, {"high", OBJECT, OPTIONAL, NULL, 0}, {"size", OBJECT, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry randint_entry = {.name = "randint", .run = api_randint, .params = randint_entry_params, .count = 7};
 CALL(function_randint, randint_entry, NULL)
 static const param zeros_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry zeros_like_entry = {.name = "zeros_like", .compute = api_zeros_like, .params = zeros_like_entry_params, .count = 4};
@@ -322,9 +366,46 @@ CALL(function_rand_like, rand_like_entry, NULL)
 static const param randn_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry randn_like_entry = {.name = "randn_like", .compute = api_randn_like, .params = randn_like_entry_params, .count = 4};
 CALL(function_randn_like, randn_like_entry, NULL)
-static const param manual_seed_entry_params[] = {{"seed", INT, 0, NULL, 0}};
+static const param randint_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"low", INT, 0, NULL, 0}, {"high", INT, OPTIONAL, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry randint_like_entry = {.name = "randint_like", .compute = api_randint_like, .params = randint_like_entry_params, .count = 6};
+CALL(function_randint_like, randint_like_entry, NULL)
+static const param bernoulli_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry bernoulli_entry = {.name = "bernoulli", .compute = api_bernoulli, .params = bernoulli_entry_params, .count = 2};
+CALL(function_bernoulli, bernoulli_entry, NULL)
+CALL(method_bernoulli, bernoulli_entry, s)
+static const param new_zeros_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry new_zeros_entry = {.name = "new_zeros", .compute = api_new_zeros, .params = new_zeros_entry_params, .count = 5};
+CALL(method_new_zeros, new_zeros_entry, s)
+static const param new_ones_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry new_ones_entry = {.name = "new_ones", .compute = api_new_ones, .params = new_ones_entry_params, .count = 5};
+CALL(method_new_ones, new_ones_entry, s)
+static const param new_empty_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry new_empty_entry = {.name = "new_empty", .compute = api_new_empty, .params = new_empty_entry_params, .count = 5};
+CALL(method_new_empty, new_empty_entry, s)
+static const param new_full_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, 0, NULL, 0}, {"fill_value", NUMBER, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry new_full_entry = {.name = "new_full", .compute = api_new_full, .params = new_full_entry_params, .count = 6};
+CALL(method_new_full, new_full_entry, s)
+static const param new_tensor_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"data", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry new_tensor_entry = {.name = "new_tensor", .run = api_new_tensor, .params = new_tensor_entry_params, .count = 5};
+CALL(method_new_tensor, new_tensor_entry, s)
+static const param manual_seed_entry_params[] = {{"seed", OBJECT, 0, NULL, 0}};
 static const entry manual_seed_entry = {.name = "manual_seed", .run = api_manual_seed, .params = manual_seed_entry_params, .count = 1};
 CALL(function_manual_seed, manual_seed_entry, NULL)
+static const param asarray_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry asarray_entry = {.name = "asarray", .run = api_asarray, .params = asarray_entry_params, .count = 5};
+CALL(function_asarray, asarray_entry, NULL)
+static const param as_tensor_entry_params[] = {{"data", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry as_tensor_entry = {.name = "as_tensor", .run = api_as_tensor, .params = as_tensor_entry_params, .count = 3};
+CALL(function_as_tensor, as_tensor_entry, NULL)
+static const param from_numpy_entry_params[] = {{"ndarray", OBJECT, 0, NULL, 0}};
+static const entry from_numpy_entry = {.name = "from_numpy", .run = api_from_numpy, .params = from_numpy_entry_params, .count = 1};
+CALL(function_from_numpy, from_numpy_entry, NULL)
+static const param from_dlpack_entry_params[] = {{"ext_tensor", OBJECT, 0, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry from_dlpack_entry = {.name = "from_dlpack", .run = api_from_dlpack, .params = from_dlpack_entry_params, .count = 3};
+CALL(function_from_dlpack, from_dlpack_entry, NULL)
+static const param _rebuild_entry_params[] = {{"type", OBJECT, 0, NULL, 0}, {"data", OBJECT, 0, NULL, 0}, {"shape", SIZE, 0, NULL, 0}, {"dtype", DTYPE, 0, NULL, 0}, {"device", DEVICE, 0, NULL, 0}, {"requires_grad", BOOL, 0, NULL, 0}, {"from_data", BOOL, 0, NULL, 0}};
+static const entry _rebuild_entry = {.name = "_rebuild", .run = api__rebuild, .params = _rebuild_entry_params, .count = 7};
+CALL(function__rebuild, _rebuild_entry, NULL)
 static const param numel_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry numel_entry = {.name = "numel", .run = api_numel, .params = numel_entry_params, .count = 1};
 CALL(function_numel, numel_entry, NULL)
@@ -360,6 +441,42 @@ CALL(method_item, item_entry, s)
 static const param tolist_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry tolist_entry = {.name = "tolist", .run = api_tolist, .params = tolist_entry_params, .count = 1};
 CALL(method_tolist, tolist_entry, s)
+static const param numpy_entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"force", BOOL, KEYWORD, "", 0.0}};
+static const entry numpy_entry = {.name = "numpy", .run = api_numpy, .params = numpy_entry_params, .count = 2};
+CALL(method_numpy, numpy_entry, s)
+static const param __array___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"dtype", OBJECT, OPTIONAL, NULL, 0}, {"copy", OBJECT, OPTIONAL, NULL, 0}};
+static const entry __array___entry = {.name = "__array__", .run = api___array__, .params = __array___entry_params, .count = 3};
+CALL(method___array__, __array___entry, s)
+static const param __dlpack___entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"stream", OBJECT, OPTIONAL | KEYWORD, NULL, 0}, {"max_version", OBJECT, OPTIONAL | KEYWORD, NULL, 0}, {"dl_device", OBJECT, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry __dlpack___entry = {.name = "__dlpack__", .run = api___dlpack__, .params = __dlpack___entry_params, .count = 5};
+CALL(method___dlpack__, __dlpack___entry, s)
+static const param __dlpack_device___entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry __dlpack_device___entry = {.name = "__dlpack_device__", .run = api___dlpack_device__, .params = __dlpack_device___entry_params, .count = 1};
+CALL(method___dlpack_device__, __dlpack_device___entry, s)
+static const param __reduce_ex___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"protocol", OBJECT, 0, NULL, 0}};
+static const entry __reduce_ex___entry = {.name = "__reduce_ex__", .run = api___reduce_ex__, .params = __reduce_ex___entry_params, .count = 2};
+CALL(method___reduce_ex__, __reduce_ex___entry, s)
+static const param __copy___entry_params[] = {{"input", OBJECT, 0, NULL, 0}};
+static const entry __copy___entry = {.name = "__copy__", .run = api___copy__, .params = __copy___entry_params, .count = 1};
+CALL(method___copy__, __copy___entry, s)
+static const param __deepcopy___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"memo", OBJECT, 0, NULL, 0}};
+static const entry __deepcopy___entry = {.name = "__deepcopy__", .run = api___deepcopy__, .params = __deepcopy___entry_params, .count = 2};
+CALL(method___deepcopy__, __deepcopy___entry, s)
+static const param __format___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"format_spec", OBJECT, 0, NULL, 0}};
+static const entry __format___entry = {.name = "__format__", .run = api___format__, .params = __format___entry_params, .count = 2};
+CALL(method___format__, __format___entry, s)
+static const param save_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}, {"f", OBJECT, 0, NULL, 0}};
+static const entry save_entry = {.name = "save", .run = api_save, .params = save_entry_params, .count = 2};
+CALL(function_save, save_entry, NULL)
+static const param load_entry_params[] = {{"f", OBJECT, 0, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry load_entry = {.name = "load", .run = api_load, .params = load_entry_params, .count = 2};
+CALL(function_load, load_entry, NULL)
+static const param _op_name_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry _op_name_entry = {.name = "_op_name", .run = api__op_name, .params = _op_name_entry_params, .count = 1};
+CALL(function__op_name, _op_name_entry, NULL)
+static const param set_printoptions_entry_params[] = {{"precision", OBJECT, OPTIONAL, NULL, 0}, {"threshold", OBJECT, OPTIONAL, NULL, 0}, {"edgeitems", OBJECT, OPTIONAL, NULL, 0}, {"linewidth", OBJECT, OPTIONAL, NULL, 0}, {"profile", OBJECT, OPTIONAL, NULL, 0}, {"sci_mode", OBJECT, OPTIONAL, NULL, 0}};
+static const entry set_printoptions_entry = {.name = "set_printoptions", .run = api_set_printoptions, .params = set_printoptions_entry_params, .count = 6};
+CALL(function_set_printoptions, set_printoptions_entry, NULL)
 static const param to_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"target", OBJECT, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"copy", BOOL, KEYWORD, "", 0.0}, {"non_blocking", BOOL, KEYWORD, "", 0.0}};
 static const entry to_entry = {.name = "to", .run = api_to, .params = to_entry_params, .count = 6};
 CALL(method_to, to_entry, s)
@@ -372,6 +489,9 @@ CALL(method_cuda, cuda_entry, s)
 static const param gpu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"device", INT, OPTIONAL, NULL, 0}};
 static const entry gpu_entry = {.name = "gpu", .run = api_gpu, .params = gpu_entry_params, .count = 2};
 CALL(method_gpu, gpu_entry, s)
+static const param type_as_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry type_as_entry = {.name = "type_as", .run = api_type_as, .params = type_as_entry_params, .count = 2};
+CALL(method_type_as, type_as_entry, s)
 static const param float_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry float_entry = {.name = "float", .run = api_float, .params = float_entry_params, .count = 1};
 CALL(method_float, float_entry, s)
@@ -474,7 +594,7 @@ CALL(method_select, select_entry, s)
 static const param slice_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}, {"start", INT, OPTIONAL, NULL, 0}, {"end", INT, OPTIONAL, NULL, 0}, {"step", INT, 0, "", 1.0}};
 static const entry slice_entry = {.name = "slice", .compute = api_slice, .params = slice_entry_params, .count = 5};
 CALL(method_slice, slice_entry, s)
-static const param split_entry_params[] = {{"tensor", TENSOR, 0, NULL, 0}, {"split_size_or_sections", SIZE, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
+static const param split_entry_params[] = {{"tensor", TENSOR, 0, NULL, 0}, {"split_size_or_sections", OBJECT, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
 static const entry split_entry = {.name = "split", .run = api_split, .params = split_entry_params, .count = 3};
 CALL(function_split, split_entry, NULL)
 CALL(method_split, split_entry, s)
@@ -506,6 +626,10 @@ static const param sub_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other"
 static const entry sub_entry = {.name = "sub", .compute = api_sub, .params = sub_entry_params, .count = 3};
 CALL(function_sub, sub_entry, NULL)
 CALL(method_sub, sub_entry, s)
+static const param rsub_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry rsub_entry = {.name = "rsub", .compute = api_rsub, .params = rsub_entry_params, .count = 3};
+CALL(function_rsub, rsub_entry, NULL)
+CALL(method_rsub, rsub_entry, s)
 static const param div_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"rounding_mode", STR, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry div_entry = {.name = "div", .compute = api_div, .params = div_entry_params, .count = 3};
 CALL(function_div, div_entry, NULL)
@@ -542,7 +666,19 @@ CALL(method_clamp_, clamp__entry, s)
 static const param copy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry copy__entry = {.name = "copy_", .compute = api_copy_, .params = copy__entry_params, .count = 2, .inplace = true};
 CALL(method_copy_, copy__entry, s)
-static const param fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"value", NUMBER, 0, NULL, 0}};
+static const param masked_fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
+static const entry masked_fill__entry = {.name = "masked_fill_", .compute = api_masked_fill_, .params = masked_fill__entry_params, .count = 3, .inplace = true};
+CALL(method_masked_fill_, masked_fill__entry, s)
+static const param scatter_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
+static const entry scatter_add__entry = {.name = "scatter_add_", .compute = api_scatter_add_, .params = scatter_add__entry_params, .count = 4, .inplace = true};
+CALL(method_scatter_add_, scatter_add__entry, s)
+static const param tril__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
+static const entry tril__entry = {.name = "tril_", .compute = api_tril_, .params = tril__entry_params, .count = 2, .inplace = true};
+CALL(method_tril_, tril__entry, s)
+static const param triu__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
+static const entry triu__entry = {.name = "triu_", .compute = api_triu_, .params = triu__entry_params, .count = 2, .inplace = true};
+CALL(method_triu_, triu__entry, s)
+static const param fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
 static const entry fill__entry = {.name = "fill_", .compute = api_fill_, .params = fill__entry_params, .count = 2, .inplace = true};
 CALL(method_fill_, fill__entry, s)
 static const param zero__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
@@ -556,14 +692,30 @@ static const param mean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim",
 static const entry mean_entry = {.name = "mean", .compute = api_mean, .params = mean_entry_params, .count = 4};
 CALL(function_mean, mean_entry, NULL)
 CALL(method_mean, mean_entry, s)
-static const param var_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"correction", NUMBER, KEYWORD, "", 1.0}, {"keepdim", BOOL, KEYWORD, "", 0.0}};
-static const entry var_entry = {.name = "var", .compute = api_var, .params = var_entry_params, .count = 4};
+static const param var_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry var_entry = {.name = "var", .compute = api_var, .params = var_entry_params, .count = 5};
 CALL(function_var, var_entry, NULL)
 CALL(method_var, var_entry, s)
-static const param std_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"correction", NUMBER, KEYWORD, "", 1.0}, {"keepdim", BOOL, KEYWORD, "", 0.0}};
-static const entry std_entry = {.name = "std", .compute = api_std, .params = std_entry_params, .count = 4};
+static const param std_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry std_entry = {.name = "std", .compute = api_std, .params = std_entry_params, .count = 5};
 CALL(function_std, std_entry, NULL)
 CALL(method_std, std_entry, s)
+static const param any_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry any_entry = {.name = "any", .compute = api_any, .params = any_entry_params, .count = 3};
+CALL(function_any, any_entry, NULL)
+CALL(method_any, any_entry, s)
+static const param all_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry all_entry = {.name = "all", .compute = api_all, .params = all_entry_params, .count = 3};
+CALL(function_all, all_entry, NULL)
+CALL(method_all, all_entry, s)
+static const param count_nonzero_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}};
+static const entry count_nonzero_entry = {.name = "count_nonzero", .compute = api_count_nonzero, .params = count_nonzero_entry_params, .count = 2};
+CALL(function_count_nonzero, count_nonzero_entry, NULL)
+CALL(method_count_nonzero, count_nonzero_entry, s)
+static const param norm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"p", OBJECT, 0, "fro", 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL, NULL, 0}};
+static const entry norm_entry = {.name = "norm", .run = api_norm, .params = norm_entry_params, .count = 5};
+CALL(function_norm, norm_entry, NULL)
+CALL(method_norm, norm_entry, s)
 static const param amax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
 static const entry amax_entry = {.name = "amax", .compute = api_amax, .params = amax_entry_params, .count = 3};
 CALL(function_amax, amax_entry, NULL)
@@ -572,12 +724,12 @@ static const param amin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim",
 static const entry amin_entry = {.name = "amin", .compute = api_amin, .params = amin_entry_params, .count = 3};
 CALL(function_amin, amin_entry, NULL)
 CALL(method_amin, amin_entry, s)
-static const param max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
-static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 3};
+static const param max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 4};
 CALL(function_max, max_entry, NULL)
 CALL(method_max, max_entry, s)
-static const param min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
-static const entry min_entry = {.name = "min", .run = api_min, .params = min_entry_params, .count = 3};
+static const param min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry min_entry = {.name = "min", .run = api_min, .params = min_entry_params, .count = 4};
 CALL(function_min, min_entry, NULL)
 CALL(method_min, min_entry, s)
 static const param argmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
@@ -620,6 +772,22 @@ static const param dot_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"tensor
 static const entry dot_entry = {.name = "dot", .compute = api_dot, .params = dot_entry_params, .count = 2};
 CALL(function_dot, dot_entry, NULL)
 CALL(method_dot, dot_entry, s)
+static const param outer_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec2", TENSOR, 0, NULL, 0}};
+static const entry outer_entry = {.name = "outer", .compute = api_outer, .params = outer_entry_params, .count = 2};
+CALL(function_outer, outer_entry, NULL)
+CALL(method_outer, outer_entry, s)
+static const param addmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat1", TENSOR, 0, NULL, 0}, {"mat2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addmm_entry = {.name = "addmm", .compute = api_addmm, .params = addmm_entry_params, .count = 5};
+CALL(function_addmm, addmm_entry, NULL)
+CALL(method_addmm, addmm_entry, s)
+static const param baddbmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry baddbmm_entry = {.name = "baddbmm", .compute = api_baddbmm, .params = baddbmm_entry_params, .count = 5};
+CALL(function_baddbmm, baddbmm_entry, NULL)
+CALL(method_baddbmm, baddbmm_entry, s)
+static const param index_select_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}};
+static const entry index_select_entry = {.name = "index_select", .compute = api_index_select, .params = index_select_entry_params, .count = 3};
+CALL(function_index_select, index_select_entry, NULL)
+CALL(method_index_select, index_select_entry, s)
 static const param gather_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}};
 static const entry gather_entry = {.name = "gather", .compute = api_gather, .params = gather_entry_params, .count = 3};
 CALL(function_gather, gather_entry, NULL)
@@ -628,7 +796,7 @@ static const param scatter_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, 
 static const entry scatter_add_entry = {.name = "scatter_add", .compute = api_scatter_add, .params = scatter_add_entry_params, .count = 4};
 CALL(function_scatter_add, scatter_add_entry, NULL)
 CALL(method_scatter_add, scatter_add_entry, s)
-static const param masked_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", NUMBER, 0, NULL, 0}};
+static const param masked_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
 static const entry masked_fill_entry = {.name = "masked_fill", .compute = api_masked_fill, .params = masked_fill_entry_params, .count = 3};
 CALL(function_masked_fill, masked_fill_entry, NULL)
 CALL(method_masked_fill, masked_fill_entry, s)
@@ -638,6 +806,12 @@ CALL(function_cat, cat_entry, NULL)
 static const param stack_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
 static const entry stack_entry = {.name = "stack", .compute = api_stack, .params = stack_entry_params, .count = 2};
 CALL(function_stack, stack_entry, NULL)
+static const param hstack_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}};
+static const entry hstack_entry = {.name = "hstack", .compute = api_hstack, .params = hstack_entry_params, .count = 1};
+CALL(function_hstack, hstack_entry, NULL)
+static const param vstack_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}};
+static const entry vstack_entry = {.name = "vstack", .compute = api_vstack, .params = vstack_entry_params, .count = 1};
+CALL(function_vstack, vstack_entry, NULL)
 static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry where_entry = {.name = "where", .compute = api_where, .params = where_entry_params, .count = 3};
 CALL(function_where, where_entry, NULL)
@@ -694,6 +868,16 @@ static const entry empty_cache_entry = {.name = "empty_cache", .run = api_empty_
 CALL(function_empty_cache, empty_cache_entry, NULL)
 static const entry _devices_entry = {.name = "_devices", .run = api__devices};
 CALL(function__devices, _devices_entry, NULL)
+static const entry _switches_entry = {.name = "_switches", .run = api__switches};
+CALL(function__switches, _switches_entry, NULL)
+static const param _switch_set_entry_params[] = {{"name", STR, 0, NULL, 0}, {"value", STR, OPTIONAL, NULL, 0}};
+static const entry _switch_set_entry = {.name = "_switch_set", .run = api__switch_set, .params = _switch_set_entry_params, .count = 2};
+CALL(function__switch_set, _switch_set_entry, NULL)
+static const entry _profile_begin_entry = {.name = "_profile_begin", .run = api__profile_begin};
+CALL(function__profile_begin, _profile_begin_entry, NULL)
+static const param _profile_end_entry_params[] = {{"path", STR, 0, NULL, 0}};
+static const entry _profile_end_entry = {.name = "_profile_end", .run = api__profile_end, .params = _profile_end_entry_params, .count = 1};
+CALL(function__profile_end, _profile_end_entry, NULL)
 static const param mul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry mul_entry = {.name = "mul", .compute = api_mul, .params = mul_entry_params, .count = 2};
 CALL(function_mul, mul_entry, NULL)
@@ -1223,7 +1407,7 @@ PyMethodDef api_functions[] = {
         "\n"
         "A tensor filled with one value.  Without dtype: float32 for a float, int64 for an int, bool for a bool."},
     {"arange", AS(function_arange), FAST,
-        "arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False)\n"
+        "arange(start=None, end=None, step=1, *, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
         "\n"
         "start, start + step, ... up to but without end; arange(n) starts at 0.  int64 where all three are ints, else float32."},
@@ -1248,7 +1432,7 @@ PyMethodDef api_functions[] = {
         "\n"
         "Random numbers from the standard normal distribution."},
     {"randint", AS(function_randint), FAST,
-        "randint(low, high=None, size=None, *, generator=None, dtype=None, device=None)\n"
+        "randint(low=None, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
         "\n"
         "Random integers in [low, high), or in [0, low) when called as randint(high, size); int64 unless a dtype is given."},
@@ -1282,11 +1466,50 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Standard normal random numbers in the shape, dtype and device of input."},
+    {"randint_like", AS(function_randint_like), FAST,
+        "randint_like(input, low, high=None, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Random integers in [low, high), or in [0, low) when called as randint_like(input, high), in the shape, dtype and device of input."},
+    {"bernoulli", AS(function_bernoulli), FAST,
+        "bernoulli(input, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "1 with the chance that input says, else 0; its dtype."},
     {"manual_seed", AS(function_manual_seed), FAST,
         "manual_seed(seed)\n"
         "--\n"
         "\n"
         "Seeds the default generator; returns it.  The same seed gives the same bits on every device."},
+    {"asarray", AS(function_asarray), FAST,
+        "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "The numbers of obj as a tensor: of an array, a buffer or what has __dlpack__ the memory itself where dtype, device and layout allow, else a copy.\n"
+        "copy: True always copies, False never: ValueError where one would be needed.  Read-only memory, negative strides and unaligned elements need one;\n"
+        "another byte order is refused."},
+    {"as_tensor", AS(function_as_tensor), FAST,
+        "as_tensor(data, dtype=None, device=None)\n"
+        "--\n"
+        "\n"
+        "asarray: shares the memory of arrays, buffers and tensors where it can; copies numbers and sequences."},
+    {"from_numpy", AS(function_from_numpy), FAST,
+        "from_numpy(ndarray)\n"
+        "--\n"
+        "\n"
+        "A tensor over the memory of a NumPy array; a copy of a read-only one, which a tensor could write to.\n"
+        "TypeError: no array, or a dtype that tensors do not have.  ValueError: negative strides, unaligned elements, another byte order."},
+    {"from_dlpack", AS(function_from_dlpack), FAST,
+        "from_dlpack(ext_tensor, *, device=None, copy=None)\n"
+        "--\n"
+        "\n"
+        "A tensor over the memory of another library's, taken by DLPack from an object with __dlpack__ or from a capsule (once).\n"
+        "copy: True always copies, False never: BufferError where one would be needed, as for read-only memory and negative strides."},
+    {"_rebuild", AS(function__rebuild), FAST,
+        "_rebuild(type, data, shape, dtype, device, requires_grad, from_data)\n"
+        "--\n"
+        "\n"
+        "What unpickling a tensor calls."},
     {"numel", AS(function_numel), FAST,
         "numel(input)\n"
         "--\n"
@@ -1302,6 +1525,29 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Is the dtype float16, bfloat16, float32 or float64?"},
+    {"save", AS(function_save), FAST,
+        "save(obj, f)\n"
+        "--\n"
+        "\n"
+        "Writes a dict of tensors to a safetensors file, beside and renamed: a failure leaves the old file.  No graph, no gradient.\n"
+        "obj: str -> Tensor.  f: a path.  OSError: the file cannot be written."},
+    {"load", AS(function_load), FAST,
+        "load(f, device=None)\n"
+        "--\n"
+        "\n"
+        "The tensors of a safetensors file as a dict, in the file's order.  On the processor they lie over the mapped file: a page is read when it is first\n"
+        "touched, and writing to a tensor does not change the file.  OSError: no such file, or not a safetensors file."},
+    {"_op_name", AS(function__op_name), FAST,
+        "_op_name(input)\n"
+        "--\n"
+        "\n"
+        "The op that made the tensor, \"\" for a leaf."},
+    {"set_printoptions", AS(function_set_printoptions), FAST,
+        "set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None)\n"
+        "--\n"
+        "\n"
+        "How tensors are printed.  precision: digits behind the point (4); threshold: elements from which a summary is shown (1000); edgeitems: shown at each end\n"
+        "of an axis then (3); linewidth: characters in a line (80); profile: \"default\", \"short\" or \"full\"; sci_mode: True, False or None, by the values."},
     {"contiguous", AS(function_contiguous), FAST,
         "contiguous(input)\n"
         "--\n"
@@ -1420,6 +1666,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "input - alpha other"},
+    {"rsub", AS(function_rsub), FAST,
+        "rsub(input, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "other - alpha input"},
     {"div", AS(function_div), FAST,
         "div(input, other, *, rounding_mode=None)\n"
         "--\n"
@@ -1453,16 +1704,40 @@ PyMethodDef api_functions[] = {
         "The mean over the axes dim, all when absent.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"var", AS(function_var), FAST,
-        "var(input, dim=None, *, correction=1, keepdim=False)\n"
+        "var(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
-        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent.\n"
+        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent; correction is 1, or 0 with unbiased=False.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"std", AS(function_std), FAST,
-        "std(input, dim=None, *, correction=1, keepdim=False)\n"
+        "std(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
         "The square root of var.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"any", AS(function_any), FAST,
+        "any(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "Is an element not 0, over the axes dim, all when absent?  bool; of no elements: no.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"all", AS(function_all), FAST,
+        "all(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "Is no element 0, over the axes dim, all when absent?  bool; of no elements: yes.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"count_nonzero", AS(function_count_nonzero), FAST,
+        "count_nonzero(input, dim=None)\n"
+        "--\n"
+        "\n"
+        "How many elements are not 0, over the axes dim, all when absent; int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"norm", AS(function_norm), FAST,
+        "norm(input, p='fro', dim=None, keepdim=False, dtype=None)\n"
+        "--\n"
+        "\n"
+        "sum(abs(x)^p)^(1/p) over the axes dim, all when absent; \"fro\" is 2, inf and -inf are the largest and the smallest abs(x), 0 counts what is not 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"amax", AS(function_amax), FAST,
         "amax(input, dim=None, keepdim=False)\n"
@@ -1477,13 +1752,13 @@ PyMethodDef api_functions[] = {
         "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"max", AS(function_max), FAST,
-        "max(input, dim=None, keepdim=False)\n"
+        "max(input, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "max(): the largest element; max(dim): (values, indices) along an axis; max(other): elementwise.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"min", AS(function_min), FAST,
-        "min(input, dim=None, keepdim=False)\n"
+        "min(input, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "min(): the smallest element; min(dim): (values, indices) along an axis; min(other): elementwise.\n"
@@ -1543,6 +1818,27 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "(K) (K) -> ()"},
+    {"outer", AS(function_outer), FAST,
+        "outer(input, vec2)\n"
+        "--\n"
+        "\n"
+        "(M) (N) -> (M, N): all products"},
+    {"addmm", AS(function_addmm), FAST,
+        "addmm(input, mat1, mat2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N)"},
+    {"baddbmm", AS(function_baddbmm), FAST,
+        "baddbmm(input, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N)"},
+    {"index_select", AS(function_index_select), FAST,
+        "index_select(input, dim, index)\n"
+        "--\n"
+        "\n"
+        "The elements at index, int64 with at most one axis, along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"gather", AS(function_gather), FAST,
         "gather(input, dim, index)\n"
         "--\n"
@@ -1570,6 +1866,16 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Tensors of one shape along a new axis."},
+    {"hstack", AS(function_hstack), FAST,
+        "hstack(tensors)\n"
+        "--\n"
+        "\n"
+        "Tensors side by side: along axis 1, vectors and scalars along their only one."},
+    {"vstack", AS(function_vstack), FAST,
+        "vstack(tensors)\n"
+        "--\n"
+        "\n"
+        "Tensors on top of each other: along axis 0, vectors and scalars as rows."},
     {"where", AS(function_where), FAST,
         "where(condition, input, other)\n"
         "--\n"
@@ -1645,36 +1951,62 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The names of the devices of this process."},
+    {"_switches", AS(function__switches), FAST,
+        "_switches()\n"
+        "--\n"
+        "\n"
+        "Name, meaning and value of every run-time switch."},
+    {"_switch_set", AS(function__switch_set), FAST,
+        "_switch_set(name, value=None)\n"
+        "--\n"
+        "\n"
+        "Sets a run-time switch; None: back to the environment's value."},
+    {"_profile_begin", AS(function__profile_begin), FAST,
+        "_profile_begin()\n"
+        "--\n"
+        "\n"
+        "Starts to note every op."},
+    {"_profile_end", AS(function__profile_end), FAST,
+        "_profile_end(path)\n"
+        "--\n"
+        "\n"
+        "Writes what was noted."},
     {"mul", AS(function_mul), FAST,
         "mul(input, other)\n"
         "--\n"
         "\n"
-        "a * b.  Shapes broadcast, dtypes promote."},
+        "a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide", AS(function_floor_divide), FAST,
         "floor_divide(input, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder", AS(function_remainder), FAST,
         "remainder(input, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod", AS(function_fmod), FAST,
         "fmod(input, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum", AS(function_maximum), FAST,
         "maximum(input, other)\n"
         "--\n"
         "\n"
-        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum", AS(function_minimum), FAST,
         "minimum(input, other)\n"
         "--\n"
         "\n"
-        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(function_neg), FAST,
         "neg(input)\n"
         "--\n"
@@ -1714,17 +2046,20 @@ PyMethodDef api_functions[] = {
         "lerp(input, end, weight)\n"
         "--\n"
         "\n"
-        "a + w (b - a).  Shapes broadcast, dtypes promote."},
+        "a + w (b - a).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul", AS(function_addcmul), FAST,
         "addcmul(input, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a b.  Shapes broadcast, dtypes promote."},
+        "x + value a b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv", AS(function_addcdiv), FAST,
         "addcdiv(input, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a / b.  Shapes broadcast, dtypes promote."},
+        "x + value a / b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"exp", AS(function_exp), FAST,
         "exp(input)\n"
         "--\n"
@@ -1794,7 +2129,8 @@ PyMethodDef api_functions[] = {
         "atan2(input, other)\n"
         "--\n"
         "\n"
-        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"sinh", AS(function_sinh), FAST,
         "sinh(input)\n"
         "--\n"
@@ -1954,47 +2290,56 @@ PyMethodDef api_functions[] = {
         "eq(input, other)\n"
         "--\n"
         "\n"
-        "a == b.  Shapes broadcast, dtypes promote."},
+        "a == b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ne", AS(function_ne), FAST,
         "ne(input, other)\n"
         "--\n"
         "\n"
-        "a != b.  Shapes broadcast, dtypes promote."},
+        "a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lt", AS(function_lt), FAST,
         "lt(input, other)\n"
         "--\n"
         "\n"
-        "a < b.  Shapes broadcast, dtypes promote."},
+        "a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"le", AS(function_le), FAST,
         "le(input, other)\n"
         "--\n"
         "\n"
-        "a <= b.  Shapes broadcast, dtypes promote."},
+        "a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"gt", AS(function_gt), FAST,
         "gt(input, other)\n"
         "--\n"
         "\n"
-        "a > b.  Shapes broadcast, dtypes promote."},
+        "a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ge", AS(function_ge), FAST,
         "ge(input, other)\n"
         "--\n"
         "\n"
-        "a >= b.  Shapes broadcast, dtypes promote."},
+        "a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_and", AS(function_logical_and), FAST,
         "logical_and(input, other)\n"
         "--\n"
         "\n"
-        "a and b, true where not 0.  Shapes broadcast, dtypes promote."},
+        "a and b, true where not 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_or", AS(function_logical_or), FAST,
         "logical_or(input, other)\n"
         "--\n"
         "\n"
-        "a or b.  Shapes broadcast, dtypes promote."},
+        "a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_xor", AS(function_logical_xor), FAST,
         "logical_xor(input, other)\n"
         "--\n"
         "\n"
-        "either a or b.  Shapes broadcast, dtypes promote."},
+        "either a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_not", AS(function_logical_not), FAST,
         "logical_not(input)\n"
         "--\n"
@@ -2004,17 +2349,20 @@ PyMethodDef api_functions[] = {
         "bitwise_and(input, other)\n"
         "--\n"
         "\n"
-        "a & b.  Shapes broadcast, dtypes promote."},
+        "a & b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or", AS(function_bitwise_or), FAST,
         "bitwise_or(input, other)\n"
         "--\n"
         "\n"
-        "a | b.  Shapes broadcast, dtypes promote."},
+        "a | b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor", AS(function_bitwise_xor), FAST,
         "bitwise_xor(input, other)\n"
         "--\n"
         "\n"
-        "a ^ b.  Shapes broadcast, dtypes promote."},
+        "a ^ b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_not", AS(function_bitwise_not), FAST,
         "bitwise_not(input)\n"
         "--\n"
@@ -2024,12 +2372,14 @@ PyMethodDef api_functions[] = {
         "bitwise_left_shift(input, other)\n"
         "--\n"
         "\n"
-        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote."},
+        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift", AS(function_bitwise_right_shift), FAST,
         "bitwise_right_shift(input, other)\n"
         "--\n"
         "\n"
-        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote."},
+        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"absolute", AS(function_abs), FAST,
         "absolute(input)\n"
         "--\n"
@@ -2044,7 +2394,8 @@ PyMethodDef api_functions[] = {
         "multiply(input, other)\n"
         "--\n"
         "\n"
-        "The same as mul.  a * b.  Shapes broadcast, dtypes promote."},
+        "The same as mul.  a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"subtract", AS(function_sub), FAST,
         "subtract(input, other, *, alpha=1)\n"
         "--\n"
@@ -2064,27 +2415,32 @@ PyMethodDef api_functions[] = {
         "greater(input, other)\n"
         "--\n"
         "\n"
-        "The same as gt.  a > b.  Shapes broadcast, dtypes promote."},
+        "The same as gt.  a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"greater_equal", AS(function_ge), FAST,
         "greater_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote."},
+        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less", AS(function_lt), FAST,
         "less(input, other)\n"
         "--\n"
         "\n"
-        "The same as lt.  a < b.  Shapes broadcast, dtypes promote."},
+        "The same as lt.  a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less_equal", AS(function_le), FAST,
         "less_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as le.  a <= b.  Shapes broadcast, dtypes promote."},
+        "The same as le.  a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"not_equal", AS(function_ne), FAST,
         "not_equal(input, other)\n"
         "--\n"
         "\n"
-        "The same as ne.  a != b.  Shapes broadcast, dtypes promote."},
+        "The same as ne.  a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fix", AS(function_trunc), FAST,
         "fix(input)\n"
         "--\n"
@@ -2151,7 +2507,8 @@ PyMethodDef api_functions[] = {
         "arctan2(input, other)\n"
         "--\n"
         "\n"
-        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"arctanh", AS(function_atanh), FAST,
         "arctanh(input)\n"
         "--\n"
@@ -2161,6 +2518,36 @@ PyMethodDef api_functions[] = {
 };
 
 PyMethodDef api_methods[] = {
+    {"bernoulli", AS(method_bernoulli), FAST,
+        "bernoulli($self, /, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "1 with the chance that input says, else 0; its dtype."},
+    {"new_zeros", AS(method_new_zeros), FAST,
+        "new_zeros($self, /, *size, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Zeros of the given shape, in the dtype and on the device of this tensor."},
+    {"new_ones", AS(method_new_ones), FAST,
+        "new_ones($self, /, *size, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Ones of the given shape, in the dtype and on the device of this tensor."},
+    {"new_empty", AS(method_new_empty), FAST,
+        "new_empty($self, /, *size, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Memory of the given shape, not written, in the dtype and on the device of this tensor."},
+    {"new_full", AS(method_new_full), FAST,
+        "new_full($self, /, size, fill_value, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "One value in the given shape, in the dtype and on the device of this tensor."},
+    {"new_tensor", AS(method_new_tensor), FAST,
+        "new_tensor($self, /, data, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "tensor(data) in the dtype and on the device of this tensor."},
     {"numel", AS(method_numel), FAST,
         "numel($self, /)\n"
         "--\n"
@@ -2213,6 +2600,49 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The elements as nested lists of Python numbers, or as one number for a scalar."},
+    {"numpy", AS(method_numpy), FAST,
+        "numpy($self, /, *, force=False)\n"
+        "--\n"
+        "\n"
+        "A NumPy array over the tensor's memory.  force: detached and brought to the processor first, so perhaps a copy.\n"
+        "RuntimeError: the tensor requires grad (use detach); one made by Tensor(data) gives a read-only array instead.\n"
+        "TypeError: NumPy has no bfloat16; the tensor is on another device (use cpu)."},
+    {"__array__", AS(method___array__), FAST,
+        "__array__($self, /, dtype=None, copy=None)\n"
+        "--\n"
+        "\n"
+        "numpy() for NumPy's own functions; dtype and copy as in numpy.array."},
+    {"__dlpack__", AS(method___dlpack__), FAST,
+        "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n"
+        "--\n"
+        "\n"
+        "A DLPack capsule over the tensor's memory, or over a copy: version 1 where max_version allows, else the form before it.\n"
+        "BufferError: the tensor requires grad, or is asked for on another device."},
+    {"__dlpack_device__", AS(method___dlpack_device__), FAST,
+        "__dlpack_device__($self, /)\n"
+        "--\n"
+        "\n"
+        "Device type and number as DLPack counts them: (1, 0) is the processor."},
+    {"__reduce_ex__", AS(method___reduce_ex__), FAST,
+        "__reduce_ex__($self, /, protocol)\n"
+        "--\n"
+        "\n"
+        "For pickle: dtype, shape, device, requires_grad and the bytes; no gradient and no graph, as in PyTorch."},
+    {"__copy__", AS(method___copy__), FAST,
+        "__copy__($self, /)\n"
+        "--\n"
+        "\n"
+        "Another tensor over the same memory; a leaf."},
+    {"__deepcopy__", AS(method___deepcopy__), FAST,
+        "__deepcopy__($self, /, memo)\n"
+        "--\n"
+        "\n"
+        "A copy with its own memory, requires_grad and a copy of .grad.  RuntimeError: an op made the tensor (use detach or clone)."},
+    {"__format__", AS(method___format__), FAST,
+        "__format__($self, /, format_spec)\n"
+        "--\n"
+        "\n"
+        "A tensor without axes as its number is formatted; others by repr, without a specification."},
     {"to", AS(method_to), FAST,
         "to($self, /, *target, dtype=None, device=None, copy=False, non_blocking=False)\n"
         "--\n"
@@ -2233,6 +2663,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The tensor on the best GPU there is; RuntimeError where there is none."},
+    {"type_as", AS(method_type_as), FAST,
+        "type_as($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The values in the dtype of other; the tensor itself when that is its own."},
     {"float", AS(method_float), FAST,
         "float($self, /)\n"
         "--\n"
@@ -2422,6 +2857,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "input - alpha other"},
+    {"rsub", AS(method_rsub), FAST,
+        "rsub($self, /, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "other - alpha input"},
     {"div", AS(method_div), FAST,
         "div($self, /, other, *, rounding_mode=None)\n"
         "--\n"
@@ -2472,11 +2912,32 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "Writes other, broadcast and cast, into the tensor."},
+    {"masked_fill_", AS(method_masked_fill_), FAST,
+        "masked_fill_($self, /, mask, value)\n"
+        "--\n"
+        "\n"
+        "masked_fill, written into input."},
+    {"scatter_add_", AS(method_scatter_add_), FAST,
+        "scatter_add_($self, /, dim, index, src)\n"
+        "--\n"
+        "\n"
+        "scatter_add, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"tril_", AS(method_tril_), FAST,
+        "tril_($self, /, diagonal=0)\n"
+        "--\n"
+        "\n"
+        "tril, written into input."},
+    {"triu_", AS(method_triu_), FAST,
+        "triu_($self, /, diagonal=0)\n"
+        "--\n"
+        "\n"
+        "triu, written into input."},
     {"fill_", AS(method_fill_), FAST,
         "fill_($self, /, value)\n"
         "--\n"
         "\n"
-        "Writes one value everywhere."},
+        "Writes one value everywhere: a number, or a tensor without axes."},
     {"zero_", AS(method_zero_), FAST,
         "zero_($self, /)\n"
         "--\n"
@@ -2495,16 +2956,40 @@ PyMethodDef api_methods[] = {
         "The mean over the axes dim, all when absent.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"var", AS(method_var), FAST,
-        "var($self, /, dim=None, *, correction=1, keepdim=False)\n"
+        "var($self, /, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
-        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent.\n"
+        "sum((x - mean)^2) / (N - correction) over the axes dim, all when absent; correction is 1, or 0 with unbiased=False.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"std", AS(method_std), FAST,
-        "std($self, /, dim=None, *, correction=1, keepdim=False)\n"
+        "std($self, /, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
         "The square root of var.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"any", AS(method_any), FAST,
+        "any($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "Is an element not 0, over the axes dim, all when absent?  bool; of no elements: no.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"all", AS(method_all), FAST,
+        "all($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "Is no element 0, over the axes dim, all when absent?  bool; of no elements: yes.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"count_nonzero", AS(method_count_nonzero), FAST,
+        "count_nonzero($self, /, dim=None)\n"
+        "--\n"
+        "\n"
+        "How many elements are not 0, over the axes dim, all when absent; int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"norm", AS(method_norm), FAST,
+        "norm($self, /, p='fro', dim=None, keepdim=False, dtype=None)\n"
+        "--\n"
+        "\n"
+        "sum(abs(x)^p)^(1/p) over the axes dim, all when absent; \"fro\" is 2, inf and -inf are the largest and the smallest abs(x), 0 counts what is not 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"amax", AS(method_amax), FAST,
         "amax($self, /, dim=None, keepdim=False)\n"
@@ -2519,13 +3004,13 @@ PyMethodDef api_methods[] = {
         "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"max", AS(method_max), FAST,
-        "max($self, /, dim=None, keepdim=False)\n"
+        "max($self, /, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "max(): the largest element; max(dim): (values, indices) along an axis; max(other): elementwise.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"min", AS(method_min), FAST,
-        "min($self, /, dim=None, keepdim=False)\n"
+        "min($self, /, dim=None, keepdim=False, *, other=None)\n"
         "--\n"
         "\n"
         "min(): the smallest element; min(dim): (values, indices) along an axis; min(other): elementwise.\n"
@@ -2585,6 +3070,27 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "(K) (K) -> ()"},
+    {"outer", AS(method_outer), FAST,
+        "outer($self, /, vec2)\n"
+        "--\n"
+        "\n"
+        "(M) (N) -> (M, N): all products"},
+    {"addmm", AS(method_addmm), FAST,
+        "addmm($self, /, mat1, mat2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N)"},
+    {"baddbmm", AS(method_baddbmm), FAST,
+        "baddbmm($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N)"},
+    {"index_select", AS(method_index_select), FAST,
+        "index_select($self, /, dim, index)\n"
+        "--\n"
+        "\n"
+        "The elements at index, int64 with at most one axis, along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"gather", AS(method_gather), FAST,
         "gather($self, /, dim, index)\n"
         "--\n"
@@ -2634,62 +3140,74 @@ PyMethodDef api_methods[] = {
         "mul($self, /, other)\n"
         "--\n"
         "\n"
-        "a * b.  Shapes broadcast, dtypes promote."},
+        "a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"mul_", AS(method_mul_), FAST,
         "mul_($self, /, other)\n"
         "--\n"
         "\n"
-        "mul, written into input: its shape and dtype stay."},
+        "mul, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide", AS(method_floor_divide), FAST,
         "floor_divide($self, /, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"floor_divide_", AS(method_floor_divide_), FAST,
         "floor_divide_($self, /, other)\n"
         "--\n"
         "\n"
-        "floor_divide, written into input: its shape and dtype stay."},
+        "floor_divide, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder", AS(method_remainder), FAST,
         "remainder($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"remainder_", AS(method_remainder_), FAST,
         "remainder_($self, /, other)\n"
         "--\n"
         "\n"
-        "remainder, written into input: its shape and dtype stay."},
+        "remainder, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod", AS(method_fmod), FAST,
         "fmod($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote."},
+        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fmod_", AS(method_fmod_), FAST,
         "fmod_($self, /, other)\n"
         "--\n"
         "\n"
-        "fmod, written into input: its shape and dtype stay."},
+        "fmod, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum", AS(method_maximum), FAST,
         "maximum($self, /, other)\n"
         "--\n"
         "\n"
-        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the larger; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"maximum_", AS(method_maximum_), FAST,
         "maximum_($self, /, other)\n"
         "--\n"
         "\n"
-        "maximum, written into input: its shape and dtype stay."},
+        "maximum, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum", AS(method_minimum), FAST,
         "minimum($self, /, other)\n"
         "--\n"
         "\n"
-        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote."},
+        "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"minimum_", AS(method_minimum_), FAST,
         "minimum_($self, /, other)\n"
         "--\n"
         "\n"
-        "minimum, written into input: its shape and dtype stay."},
+        "minimum, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(method_neg), FAST,
         "neg($self, /)\n"
         "--\n"
@@ -2764,32 +3282,38 @@ PyMethodDef api_methods[] = {
         "lerp($self, /, end, weight)\n"
         "--\n"
         "\n"
-        "a + w (b - a).  Shapes broadcast, dtypes promote."},
+        "a + w (b - a).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lerp_", AS(method_lerp_), FAST,
         "lerp_($self, /, end, weight)\n"
         "--\n"
         "\n"
-        "lerp, written into input: its shape and dtype stay."},
+        "lerp, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul", AS(method_addcmul), FAST,
         "addcmul($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a b.  Shapes broadcast, dtypes promote."},
+        "x + value a b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcmul_", AS(method_addcmul_), FAST,
         "addcmul_($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "addcmul, written into input: its shape and dtype stay."},
+        "addcmul, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv", AS(method_addcdiv), FAST,
         "addcdiv($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "x + value a / b.  Shapes broadcast, dtypes promote."},
+        "x + value a / b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"addcdiv_", AS(method_addcdiv_), FAST,
         "addcdiv_($self, /, tensor1, tensor2, *, value=1.0)\n"
         "--\n"
         "\n"
-        "addcdiv, written into input: its shape and dtype stay."},
+        "addcdiv, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"exp", AS(method_exp), FAST,
         "exp($self, /)\n"
         "--\n"
@@ -2924,12 +3448,14 @@ PyMethodDef api_methods[] = {
         "atan2($self, /, other)\n"
         "--\n"
         "\n"
-        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"atan2_", AS(method_atan2_), FAST,
         "atan2_($self, /, other)\n"
         "--\n"
         "\n"
-        "atan2, written into input: its shape and dtype stay."},
+        "atan2, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"sinh", AS(method_sinh), FAST,
         "sinh($self, /)\n"
         "--\n"
@@ -3229,47 +3755,56 @@ PyMethodDef api_methods[] = {
         "eq($self, /, other)\n"
         "--\n"
         "\n"
-        "a == b.  Shapes broadcast, dtypes promote."},
+        "a == b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ne", AS(method_ne), FAST,
         "ne($self, /, other)\n"
         "--\n"
         "\n"
-        "a != b.  Shapes broadcast, dtypes promote."},
+        "a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"lt", AS(method_lt), FAST,
         "lt($self, /, other)\n"
         "--\n"
         "\n"
-        "a < b.  Shapes broadcast, dtypes promote."},
+        "a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"le", AS(method_le), FAST,
         "le($self, /, other)\n"
         "--\n"
         "\n"
-        "a <= b.  Shapes broadcast, dtypes promote."},
+        "a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"gt", AS(method_gt), FAST,
         "gt($self, /, other)\n"
         "--\n"
         "\n"
-        "a > b.  Shapes broadcast, dtypes promote."},
+        "a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ge", AS(method_ge), FAST,
         "ge($self, /, other)\n"
         "--\n"
         "\n"
-        "a >= b.  Shapes broadcast, dtypes promote."},
+        "a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_and", AS(method_logical_and), FAST,
         "logical_and($self, /, other)\n"
         "--\n"
         "\n"
-        "a and b, true where not 0.  Shapes broadcast, dtypes promote."},
+        "a and b, true where not 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_or", AS(method_logical_or), FAST,
         "logical_or($self, /, other)\n"
         "--\n"
         "\n"
-        "a or b.  Shapes broadcast, dtypes promote."},
+        "a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_xor", AS(method_logical_xor), FAST,
         "logical_xor($self, /, other)\n"
         "--\n"
         "\n"
-        "either a or b.  Shapes broadcast, dtypes promote."},
+        "either a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_not", AS(method_logical_not), FAST,
         "logical_not($self, /)\n"
         "--\n"
@@ -3279,32 +3814,38 @@ PyMethodDef api_methods[] = {
         "bitwise_and($self, /, other)\n"
         "--\n"
         "\n"
-        "a & b.  Shapes broadcast, dtypes promote."},
+        "a & b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_and_", AS(method_bitwise_and_), FAST,
         "bitwise_and_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_and, written into input: its shape and dtype stay."},
+        "bitwise_and, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or", AS(method_bitwise_or), FAST,
         "bitwise_or($self, /, other)\n"
         "--\n"
         "\n"
-        "a | b.  Shapes broadcast, dtypes promote."},
+        "a | b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_or_", AS(method_bitwise_or_), FAST,
         "bitwise_or_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_or, written into input: its shape and dtype stay."},
+        "bitwise_or, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor", AS(method_bitwise_xor), FAST,
         "bitwise_xor($self, /, other)\n"
         "--\n"
         "\n"
-        "a ^ b.  Shapes broadcast, dtypes promote."},
+        "a ^ b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_xor_", AS(method_bitwise_xor_), FAST,
         "bitwise_xor_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_xor, written into input: its shape and dtype stay."},
+        "bitwise_xor, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_not", AS(method_bitwise_not), FAST,
         "bitwise_not($self, /)\n"
         "--\n"
@@ -3319,22 +3860,26 @@ PyMethodDef api_methods[] = {
         "bitwise_left_shift($self, /, other)\n"
         "--\n"
         "\n"
-        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote."},
+        "a << b; 0 where b < 0 or b >= the width.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_left_shift_", AS(method_bitwise_left_shift_), FAST,
         "bitwise_left_shift_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_left_shift, written into input: its shape and dtype stay."},
+        "bitwise_left_shift, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift", AS(method_bitwise_right_shift), FAST,
         "bitwise_right_shift($self, /, other)\n"
         "--\n"
         "\n"
-        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote."},
+        "a >> b, keeps the sign.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"bitwise_right_shift_", AS(method_bitwise_right_shift_), FAST,
         "bitwise_right_shift_($self, /, other)\n"
         "--\n"
         "\n"
-        "bitwise_right_shift, written into input: its shape and dtype stay."},
+        "bitwise_right_shift, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"absolute", AS(method_abs), FAST,
         "absolute($self, /)\n"
         "--\n"
@@ -3349,7 +3894,8 @@ PyMethodDef api_methods[] = {
         "multiply($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as mul.  a * b.  Shapes broadcast, dtypes promote."},
+        "The same as mul.  a * b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"subtract", AS(method_sub), FAST,
         "subtract($self, /, other, *, alpha=1)\n"
         "--\n"
@@ -3369,27 +3915,32 @@ PyMethodDef api_methods[] = {
         "greater($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as gt.  a > b.  Shapes broadcast, dtypes promote."},
+        "The same as gt.  a > b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"greater_equal", AS(method_ge), FAST,
         "greater_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote."},
+        "The same as ge.  a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less", AS(method_lt), FAST,
         "less($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as lt.  a < b.  Shapes broadcast, dtypes promote."},
+        "The same as lt.  a < b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"less_equal", AS(method_le), FAST,
         "less_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as le.  a <= b.  Shapes broadcast, dtypes promote."},
+        "The same as le.  a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"not_equal", AS(method_ne), FAST,
         "not_equal($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as ne.  a != b.  Shapes broadcast, dtypes promote."},
+        "The same as ne.  a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fix", AS(method_trunc), FAST,
         "fix($self, /)\n"
         "--\n"
@@ -3446,11 +3997,89 @@ PyMethodDef api_methods[] = {
         "arctan2($self, /, other)\n"
         "--\n"
         "\n"
-        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote."},
+        "The same as atan2.  angle of the point (b, a); gradient 0 at (0, 0).  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"arctanh", AS(method_atanh), FAST,
         "arctanh($self, /)\n"
         "--\n"
         "\n"
         "The same as atanh.  inverse hyperbolic tangent."},
+    {"absolute_", AS(method_abs_), FAST,
+        "absolute_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as abs_.  abs, written into input: its shape and dtype stay."},
+    {"negative_", AS(method_neg_), FAST,
+        "negative_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as neg_.  neg, written into input: its shape and dtype stay."},
+    {"multiply_", AS(method_mul_), FAST,
+        "multiply_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as mul_.  mul, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"subtract_", AS(method_sub_), FAST,
+        "subtract_($self, /, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "The same as sub_.  input - alpha other, written into input."},
+    {"divide_", AS(method_div_), FAST,
+        "divide_($self, /, other, *, rounding_mode=None)\n"
+        "--\n"
+        "\n"
+        "The same as div_.  input / other, written into input; rounding_mode as in div."},
+    {"true_divide_", AS(method_div_), FAST,
+        "true_divide_($self, /, other, *, rounding_mode=None)\n"
+        "--\n"
+        "\n"
+        "The same as div_.  input / other, written into input; rounding_mode as in div."},
+    {"fix_", AS(method_trunc_), FAST,
+        "fix_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as trunc_.  trunc, written into input: its shape and dtype stay."},
+    {"clip_", AS(method_clamp_), FAST,
+        "clip_($self, /, min=None, max=None)\n"
+        "--\n"
+        "\n"
+        "The same as clamp_.  clamp, written into input."},
+    {"arccos_", AS(method_acos_), FAST,
+        "arccos_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as acos_.  acos, written into input: its shape and dtype stay."},
+    {"arccosh_", AS(method_acosh_), FAST,
+        "arccosh_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as acosh_.  acosh, written into input: its shape and dtype stay."},
+    {"arcsin_", AS(method_asin_), FAST,
+        "arcsin_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as asin_.  asin, written into input: its shape and dtype stay."},
+    {"arcsinh_", AS(method_asinh_), FAST,
+        "arcsinh_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as asinh_.  asinh, written into input: its shape and dtype stay."},
+    {"arctan_", AS(method_atan_), FAST,
+        "arctan_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as atan_.  atan, written into input: its shape and dtype stay."},
+    {"arctan2_", AS(method_atan2_), FAST,
+        "arctan2_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as atan2_.  atan2, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"arctanh_", AS(method_atanh_), FAST,
+        "arctanh_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as atanh_.  atanh, written into input: its shape and dtype stay."},
     {0}
 };

@@ -36,7 +36,8 @@ bool to_number(PyObject *o, number *x) {
         return !PyErr_Occurred();
     }
     if (is_tensor(o)) return false;
-    if (PyIndex_Check(o)) {                          /* integer scalars of other libraries */
+    if (PyObject_CheckBuffer(o)) return scalar_of_array(o, x);
+    if (PyIndex_Check(o)) {                          /* integers of other libraries */
         if (!to_int64(o, &x->i)) return false;
         x->integral = true;
         x->d = (double)x->i;
@@ -67,6 +68,7 @@ bool to_device(PyObject *o, const cr_device **dev) {
 }
 
 bool to_size(PyObject *o, int *n, int64_t *v) {
+    if (PyBool_Check(o)) return false;
     if (PyIndex_Check(o) && !PyList_Check(o) && !PyTuple_Check(o)) { *n = 1; return to_int64(o, v); }
     if (PyUnicode_Check(o) || PyBytes_Check(o) || !PySequence_Check(o)) return false;
     PyObject *items = PySequence_Tuple(o);           /* a copy: what __index__ runs cannot change it */
@@ -80,7 +82,8 @@ bool to_size(PyObject *o, int *n, int64_t *v) {
     return ok;
 }
 
-cr_tensor *scalar_of(const number *x) { return x->integral ? cr_scalar_int(x->i) : cr_scalar(x->d); }
+cr_dtype dtype_of(const number *x) { return x->boolean ? CR_BOOL : x->integral ? CR_I64 : CR_F32; }
+cr_tensor *scalar_of(const number *x) { return x->boolean ? cr_scalar_bool(x->i) : x->integral ? cr_scalar_int(x->i) : cr_scalar(x->d); }
 
 static bool to_tensors(PyObject *o, arg *a) {
     if (is_tensor(o) || PyUnicode_Check(o) || !PySequence_Check(o)) return false;
@@ -248,7 +251,7 @@ static bool long_work(const entry *e, const arg *a) {
     double most = 0, product = 1;
     for (int i = 0; i < e->count; i++) {
         double n = 0;
-        if (e->params[i].kind <= OPERAND) n = (double)cr_numel(a[i].t);
+        if (e->params[i].kind <= OPERAND && a[i].given) n = (double)cr_numel(a[i].t);
         else if (e->params[i].kind == TENSORS) for (int k = 0; k < a[i].list.n; k++) n += (double)cr_numel(a[i].list.v[k]);
         else if (e->params[i].kind == SIZE) { n = 1; for (int k = 0; k < a[i].size.n; k++) n *= (double)a[i].size.v[k]; }
         if (n > most) most = n;

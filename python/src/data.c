@@ -1,4 +1,4 @@
-/* data.c - tensors from what Python holds: numbers, nested sequences of them, tensors. */
+/* data.c - copies of what Python holds as tensors: numbers, nested sequences of them, tensors, arrays (which interop.c opens). */
 #include "extension.h"
 
 #include <string.h>
@@ -8,12 +8,13 @@
 typedef struct flat {
     union cell { double d; int64_t i; } *cells;     /* all ints until the first float */
     size_t count, room;
-    bool integral, boolean;                         /* so far: no float; bools only */
+    bool integral;                                  /* so far: no float */
+    cr_dtype dt;                                    /* what the numbers promote to: float32, int64, bool, or a tensor's own */
     int ndim;                                       /* known from the first leaf on, else -1 */
     int64_t shape[CR_MAX_DIMS];                     /* -1: not seen yet */
 } flat;
 
-static bool push(flat *f, const number *x) {
+static bool push(flat *f, const number *x, cr_dtype dt) {
     if (f->count == f->room) {
         size_t room = f->room ? 2 * f->room : 16;
         void *more = PyMem_Realloc(f->cells, room * sizeof *f->cells);
@@ -25,7 +26,7 @@ static bool push(flat *f, const number *x) {
         for (size_t i = 0; i < f->count; i++) f->cells[i].d = (double)f->cells[i].i;
         f->integral = false;
     }
-    f->boolean &= x->boolean;
+    f->dt = f->count ? cr_promote(f->dt, dt) : dt;
     if (f->integral) f->cells[f->count++].i = x->i;
     else f->cells[f->count++].d = x->d;
     return true;
@@ -65,7 +66,8 @@ static bool walk_items(flat *f, PyObject *o, int depth) {
 static bool walk(flat *f, PyObject *o, int depth) {
     number x;
     PyObject *value = NULL;
-    if (is_tensor(o) && cr_ndim(handle(o)) == 0) {
+    const cr_tensor *t = is_tensor(o) && cr_ndim(handle(o)) == 0 ? handle(o) : NULL;
+    if (t) {
         value = PyObject_CallMethod(o, "item", NULL);
         if (!value) return false;
         o = value;
@@ -73,7 +75,7 @@ static bool walk(flat *f, PyObject *o, int depth) {
     bool ok = to_number(o, &x);
     if (ok) {
         if (f->ndim < 0) f->ndim = depth;
-        ok = f->ndim == depth ? push(f, &x) : ragged(depth);
+        ok = f->ndim == depth ? push(f, &x, t ? cr_dtype_of(t) : dtype_of(&x)) : ragged(depth);
     } else if (!PyErr_Occurred()) {
         if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || PyAnySet_Check(o) || !PySequence_Check(o))
             raise_type(o, "a tensor is made of numbers and sequences of them, not of");
@@ -113,9 +115,10 @@ static cr_tensor *from_cells(const flat *f, cr_dtype dt, const cr_device *dev) {
 
 cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev) {
     if (is_tensor(data)) return from_tensor(handle(data), dt, dev);
-    flat f = {.integral = true, .boolean = true, .ndim = -1, .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
     cr_tensor *t = NULL;
-    if (walk(&f, data, 0)) t = from_cells(&f, dt ? *dt : f.count == 0 || !f.integral ? CR_F32 : f.boolean ? CR_BOOL : CR_I64, dev);
+    if (!PyBytes_Check(data) && from_array(data, COPY_ALWAYS, dt, dev, &t)) return t;      /* bytes: text more often than numbers; asarray takes them */
+    flat f = {.integral = true, .dt = CR_F32, .ndim = -1, .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
+    if (walk(&f, data, 0)) t = from_cells(&f, dt ? *dt : f.dt, dev);
     PyMem_Free(f.cells);
     return t;
 }

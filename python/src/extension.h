@@ -16,6 +16,7 @@ typedef struct Tensor {
     cr_tensor *t;                                   /* owned */
     PyObject *grad;                                 /* the object last given out for cr_grad(t), so that x.grad is x.grad; or NULL */
     PyObject *weak;                                 /* list of weak references */
+    bool from_data;                                 /* made by Tensor(data): numpy() shows it, read-only, without detach */
 } Tensor;
 typedef struct Dtype { PyObject_HEAD cr_dtype dt; } Dtype;
 typedef struct Device { PyObject_HEAD const cr_device *dev; } Device;
@@ -27,6 +28,7 @@ static inline bool is_tensor(PyObject *o) { return Py_TYPE(o) == tensor_type || 
 static inline cr_tensor *handle(PyObject *o) { return ((Tensor *)(void *)o)->t; }
 
 PyObject *wrap(cr_tensor *t);                       /* takes the reference; NULL: raises cr_error() */
+PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);   /* as an instance of a subclass */
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
 cr_tensor *unscoped(cr_tensor *t);                  /* a new handle, out of its scope: no longer to be given to cr_release but to cr_drop */
 PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns NULL */
@@ -86,7 +88,31 @@ bool to_number(PyObject *o, number *x);             /* bool, int, float or what 
 bool to_dtype(PyObject *o, cr_dtype *dt);
 bool to_device(PyObject *o, const cr_device **dev);
 bool to_size(PyObject *o, int *n, int64_t *v);      /* an int or a sequence of at most CR_MAX_DIMS */
+bool to_seed(PyObject *o, uint64_t *seed);
+cr_dtype dtype_of(const number *x);                 /* a number's own: float32, int64 or bool */
 cr_tensor *scalar_of(const number *x);              /* (): keeps the other operand's dtype */
+
+/* ---- memory of other libraries (interop.c, dlpack.c) --------------------------------------------------------- */
+typedef enum copying { COPY_IF_NEEDED, COPY_NEVER, COPY_ALWAYS } copying;
+typedef struct foreign {                            /* opened: `done` has to be called, or is left to take_foreign */
+    char *data;
+    int ndim;
+    int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS];   /* strides in bytes */
+    cr_dtype dt;
+    bool read_only, is_copy;                        /* is_copy: made for us by the exporter */
+    void (*done)(void *ctx);                        /* gives the memory back; from any thread, with or without the GIL */
+    void *ctx;
+    PyObject *refusal;                              /* the kind of exception where COPY_NEVER cannot be */
+} foreign;
+
+void release_foreign(void (*release)(void *), void *ctx);
+bool open_dlpack(PyObject *o, foreign *f);          /* a capsule, or what has __dlpack__ */
+cr_tensor *take_foreign(foreign *f, copying mode, const cr_dtype *dt, const cr_device *dev);   /* over the memory or a copy; dt, dev NULL: as they are */
+bool from_array(PyObject *o, copying mode, const cr_dtype *dt, const cr_device *dev, cr_tensor **t);   /* false: o is no array (or, with an exception, asked in vain); else *t, or NULL with an exception */
+bool is_ndarray(PyObject *o);                       /* of NumPy */
+bool scalar_of_array(PyObject *o, number *x);       /* a buffer without axes: a scalar of NumPy; false without an exception when it is something else */
+int  tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
+void tensor_release_buffer(PyObject *self, Py_buffer *view);
 
 /* ---- the rest ----------------------------------------------------------------------------------------------- */
 cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev);            /* data.c: numbers, nested sequences, buffers; copies */

@@ -20,7 +20,7 @@ static bool read_slice(PyObject *item, cr_part *p) {
     if (PySlice_Unpack(item, &start, &stop, &step) < 0) return false;
     *p = (cr_part){start, stop, step};
     if (step > 0) return true;
-    PyErr_SetString(PyExc_ValueError, "step must be greater than zero");
+    PyErr_SetString(PyExc_ValueError, "a step must be greater than zero (negative ones do not work yet)");
     return false;
 }
 
@@ -50,7 +50,7 @@ static bool read_item(key *k, PyObject *item, int ndim, int *result) {
     cr_part *p = &k->part[k->parts++];
     if (PySlice_Check(item)) return ++*result, read_slice(item, p);
     if (is_integer(item)) return read_integer(item, p);
-    raise_type(item, "a key is made of ints, slices, None and ..., not of");
+    raise_type(item, "a key is made of ints, slices, None and ... (index tensors and bool masks do not work yet), not of");
     return false;
 }
 

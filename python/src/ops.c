@@ -2,6 +2,7 @@
 #include "extension.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static cr_tensor *leave(cr_tensor *y) {             /* ends the scope of a composite; its result moves out */
@@ -23,15 +24,13 @@ static cr_tensor *leaf(cr_tensor *t, const arg *requires_grad) {
     return NULL;
 }
 
-static cr_dtype dtype_for(const number *x) { return x->boolean ? CR_BOOL : x->integral ? CR_I64 : CR_F32; }
-
 /* (size, dtype, device, requires_grad) */
 cr_tensor *api_zeros(const arg *a) { return leaf(cr_zeros(a[0].size.n, a[0].size.v, a[1].dt, a[2].dev), &a[3]); }
 cr_tensor *api_ones(const arg *a) { return leaf(cr_ones(a[0].size.n, a[0].size.v, a[1].dt, a[2].dev), &a[3]); }
 cr_tensor *api_empty(const arg *a) { return leaf(cr_empty(a[0].size.n, a[0].size.v, a[1].dt, a[2].dev), &a[3]); }
 /* (size, fill_value, dtype, device, requires_grad) */
 cr_tensor *api_full(const arg *a) {
-    return leaf(cr_full(a[0].size.n, a[0].size.v, a[1].x.d, a[2].given ? a[2].dt : dtype_for(&a[1].x), a[3].dev), &a[4]);
+    return leaf(cr_full(a[0].size.n, a[0].size.v, a[1].x.d, a[2].given ? a[2].dt : dtype_of(&a[1].x), a[3].dev), &a[4]);
 }
 /* (start, end, steps, dtype, device, requires_grad) */
 cr_tensor *api_linspace(const arg *a) { return leaf(cr_linspace(a[0].x.d, a[1].x.d, a[2].i, a[3].dt, a[4].dev), &a[5]); }
@@ -54,12 +53,31 @@ cr_tensor *api_full_like(const arg *a) {
     return leaf(cr_full(cr_ndim(a[0].t), cr_shape(a[0].t), a[1].x.d, dtype_like(a, 2), device_like(a, 3)), &a[4]);
 }
 
+/* (input, size, dtype, device, requires_grad) */
+#define NEW(f) leaf(f(a[1].size.n, a[1].size.v, dtype_like(a, 2), device_like(a, 3)), &a[4])
+cr_tensor *api_new_zeros(const arg *a) { return NEW(cr_zeros); }
+cr_tensor *api_new_ones(const arg *a) { return NEW(cr_ones); }
+cr_tensor *api_new_empty(const arg *a) { return NEW(cr_empty); }
+cr_tensor *api_new_full(const arg *a) { return leaf(cr_full(a[1].size.n, a[1].size.v, a[2].x.d, dtype_like(a, 3), device_like(a, 4)), &a[5]); }
+/* (input, data, dtype, device, requires_grad) */
+PyObject *api_new_tensor(const arg *a) {
+    cr_dtype dt = dtype_like(a, 2);
+    cr_tensor *t = tensor_from(a[1].o, &dt, device_like(a, 3));
+    return t ? wrap(leaf(t, &a[4])) : NULL;
+}
+
+/* (input, low, high, dtype, device, requires_grad) */
+cr_tensor *api_randint_like(const arg *a) {
+    int64_t low = a[2].given ? a[1].i : 0, high = a[2].given ? a[2].i : a[1].i;
+    return leaf(cr_randint(low, high, cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 3), device_like(a, 4), cr_default_generator()), &a[5]);
+}
+
 PyObject *api_arange(const arg *a) {
-    bool from_zero = !a[1].given, integral = a[0].x.integral && (from_zero || a[1].x.integral) && a[2].x.integral;
-    double start = from_zero ? 0 : a[0].x.d, end = from_zero ? a[0].x.d : a[1].x.d;
-    cr_dtype dt = a[3].given ? a[3].dt : integral ? CR_I64 : CR_F32;
+    number zero = {.integral = true}, start = a[0].given && a[1].given ? a[0].x : zero, end = a[1].given ? a[1].x : a[0].x;
+    if (!a[0].given && !a[1].given) return PyErr_Format(PyExc_TypeError, "arange() missing required argument 'end'");
+    cr_dtype dt = a[3].given ? a[3].dt : start.integral && end.integral && a[2].x.integral ? CR_I64 : CR_F32;
     cr_tensor *t;
-    WITHOUT_GIL(t = leaf(cr_arange(start, end, a[2].x.d, dt, a[4].dev), &a[5]));
+    WITHOUT_GIL(t = leaf(cr_arange(start.d, end.d, a[2].x.d, dt, a[4].dev), &a[5]));
     return wrap(t);
 }
 
@@ -70,9 +88,10 @@ PyObject *api_randint(const arg *a) {
     if (a[2].o == Py_None && a[1].o != Py_None && !PyIndex_Check(a[1].o)) size = a[1].o, low = 0;      /* randint(high, size) */
     else if (a[1].o == Py_None) low = 0;                                                               /* randint(high, size=...) */
     else if (!to_int64(a[1].o, &high)) return NULL;
+    if (!a[0].given && a[1].o == Py_None) return PyErr_Format(PyExc_TypeError, "randint() missing required argument 'high'");
     if (!to_size(size, &n, shape)) return PyErr_Occurred() ? NULL : raise_type(size, "randint(): argument 'size' must be ints, not");
     cr_tensor *t;
-    WITHOUT_GIL(t = cr_randint(low, high, n, shape, a[4].given ? a[4].dt : CR_I64, a[5].dev, a[3].g));
+    WITHOUT_GIL(t = leaf(cr_randint(low, high, n, shape, a[4].given ? a[4].dt : CR_I64, a[5].dev, a[3].g), &a[6]));
     return wrap(t);
 }
 
@@ -81,8 +100,23 @@ PyObject *api_tensor(const arg *a) {
     return t ? wrap(leaf(t, &a[3])) : NULL;
 }
 
+/* Any int of 64 bits, signed or not. */
+bool to_seed(PyObject *o, uint64_t *seed) {
+    PyObject *index = PyNumber_Index(o);
+    if (!index) return false;
+    *seed = (uint64_t)PyLong_AsLongLong(index);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        *seed = PyLong_AsUnsignedLongLong(index);
+    }
+    Py_DECREF(index);
+    return !PyErr_Occurred();
+}
+
 PyObject *api_manual_seed(const arg *a) {
-    cr_manual_seed((uint64_t)a[0].i);
+    uint64_t seed;
+    if (!to_seed(a[0].o, &seed)) return NULL;
+    cr_manual_seed(seed);
     PyObject *module = PyImport_ImportModule("chainrule._core"), *g = module ? PyObject_GetAttrString(module, "default_generator") : NULL;
     Py_XDECREF(module);
     return g;
@@ -146,6 +180,7 @@ PyObject *api_gpu(const arg *a) { return to_named(a, "gpu"); }
 
 static cr_tensor *cast(const cr_tensor *x, cr_dtype dt) { return cr_to(x, dt, cr_device_of(x)); }
 static PyObject *as(const arg *a, cr_dtype dt) { return moved(a, dt, cr_device_of(a[0].t), false); }
+PyObject *api_type_as(const arg *a) { return as(a, cr_dtype_of(a[1].t)); }
 PyObject *api_float(const arg *a) { return as(a, CR_F32); }
 PyObject *api_double(const arg *a) { return as(a, CR_F64); }
 PyObject *api_half(const arg *a) { return as(a, CR_F16); }
@@ -191,6 +226,12 @@ static int checked_axis(const char *op, int64_t i, int ndim) {
     return -1;
 }
 
+static int own_axis(const char *op, const arg *a, const arg *dim) {
+    if (cr_ndim(a[0].t)) return checked_axis(op, dim->i, cr_ndim(a[0].t));
+    set_error(PyExc_RuntimeError, "[%s] expects at least a 1-dimensional tensor", op);
+    return -1;
+}
+
 cr_tensor *api_unflatten(const arg *a) {
     int n = cr_ndim(a[0].t), at = checked_axis("unflatten", a[1].i, n), more = a[2].size.n - 1;
     int64_t shape[2 * CR_MAX_DIMS];
@@ -200,14 +241,16 @@ cr_tensor *api_unflatten(const arg *a) {
         return NULL;
     }
     int64_t known = 1, size = cr_size(a[0].t, at);
-    int open = -1;
+    int open = -1, opens = 0;
+    bool fits = true;
     for (int i = 0; i <= more; i++) {
-        shape[at + i] = a[2].size.v[i];
-        if (shape[at + i] == -1) open = at + i;
-        else known *= shape[at + i];
+        int64_t part = shape[at + i] = a[2].size.v[i];
+        if (part == -1) open = at + i, opens++;
+        else if (part < 0 || (part > 0 && known > INT64_MAX / part)) fits = false;
+        else known *= part;
     }
-    if (open >= 0 && known > 0) shape[open] = size / known;
-    if (open >= 0 ? known <= 0 || size % known : known != size) {
+    if (opens == 1 && known > 0) shape[open] = size / known;
+    if (!fits || opens > 1 || (opens ? known == 0 || size % known : known != size)) {
         set_error(PyExc_RuntimeError, "[unflatten] the sizes do not multiply to %lld, the size of axis %d", (long long)size, at);
         return NULL;
     }
@@ -220,18 +263,24 @@ cr_tensor *api_squeeze(const arg *a) {
     if (!a[1].given) return cr_squeeze(a[0].t, CR_ALL);
     int64_t ones[CR_MAX_DIMS];
     int n = 0, ndim = cr_ndim(a[0].t);
+    unsigned seen = 0;
     for (int i = 0; i < a[1].size.n; i++) {          /* axes of another size stay, as in PyTorch */
         int at = checked_axis("squeeze", a[1].size.v[i], ndim);
         if (at < 0) return NULL;
+        if (seen >> at & 1) {
+            set_error(PyExc_RuntimeError, "[squeeze] axis %d is named twice", at);
+            return NULL;
+        }
+        seen |= 1u << at;
         if (ndim && cr_size(a[0].t, at) == 1) ones[n++] = at;
     }
     return n ? cr_squeeze(a[0].t, n, ones) : cr_reshape(a[0].t, ndim, cr_shape(a[0].t));
 }
 
 cr_tensor *api_narrow(const arg *a) {
-    int at = checked_axis("narrow", a[1].i, cr_ndim(a[0].t));
+    int at = own_axis("narrow", a, &a[1]);
     if (at < 0) return NULL;
-    int64_t size = cr_ndim(a[0].t) ? cr_size(a[0].t, at) : 0, start = a[2].i < 0 ? a[2].i + size : a[2].i, length = a[3].i;
+    int64_t size = cr_size(a[0].t, at), start = a[2].i < 0 ? a[2].i + size : a[2].i, length = a[3].i;
     if (start >= 0 && start <= size && length >= 0 && length <= size - start) return cr_slice(a[0].t, at, start, start + length, 1);
     set_error(start < 0 || start > size ? PyExc_IndexError : PyExc_RuntimeError, "[narrow] start %lld and length %lld on an axis of size %lld",
               (long long)a[2].i, (long long)length, (long long)size);
@@ -292,15 +341,8 @@ static PyObject *equal_pieces(cr_tensor *x, int at, int64_t each) {
     return pieces(x, at, (Py_ssize_t)(n ? n : 1), size_equal, &each);
 }
 
-static int piece_axis(const char *op, const arg *a, const arg *dim) {
-    int at = checked_axis(op, dim->i, cr_ndim(a[0].t));
-    if (at >= 0 && cr_ndim(a[0].t)) return at;
-    if (at >= 0) set_error(PyExc_RuntimeError, "[%s] expects at least a 1-dimensional tensor", op);
-    return -1;
-}
-
 PyObject *api_split(const arg *a) {
-    int at = piece_axis("split", a, &a[2]);
+    int at = own_axis("split", a, &a[2]);
     if (at < 0) return NULL;
     int64_t size = cr_size(a[0].t, at), total = 0;
     PyObject *given = a[1].o;
@@ -328,15 +370,16 @@ PyObject *api_split(const arg *a) {
 }
 
 PyObject *api_chunk(const arg *a) {
-    int at = piece_axis("chunk", a, &a[2]);
+    int at = own_axis("chunk", a, &a[2]);
     if (at < 0) return NULL;
     if (a[1].i < 1) return PyErr_Format(PyExc_RuntimeError, "[chunk] %lld chunks, at least 1 is expected", (long long)a[1].i);
     int64_t size = cr_size(a[0].t, at), n = a[1].i;
+    if (size == 0) return pieces(a[0].t, at, (Py_ssize_t)n, size_equal, &size);
     return equal_pieces(a[0].t, at, size / n + (size % n != 0));
 }
 
 PyObject *api_unbind(const arg *a) {
-    int at = piece_axis("unbind", a, &a[1]);
+    int at = own_axis("unbind", a, &a[1]);
     if (at < 0) return NULL;
     Py_ssize_t n = (Py_ssize_t)cr_size(a[0].t, at);
     PyObject *tuple = PyTuple_New(n);
@@ -349,22 +392,28 @@ PyObject *api_unbind(const arg *a) {
 }
 
 /* ---- arithmetic --------------------------------------------------------------------------------------------------------------- */
-/* other alpha, in the scope of the caller where there is something to compute */
-static const cr_tensor *scaled(const arg *other, const arg *alpha) {
-    return alpha->x.d == 1 ? other->t : cr_mul(other->t, scalar_of(&alpha->x));
+/* other alpha, in the scope of the caller where there is something to compute.  (input, other, alpha) */
+static const cr_tensor *scaled(const arg *a) {
+    const number *alpha = &a[2].x;
+    cr_dtype x = cr_dtype_of(a[0].t), y = cr_dtype_of(a[1].t);
+    if (alpha->boolean ? x != CR_BOOL || y != CR_BOOL : !alpha->integral && !cr_dtype_is_float(x) && !cr_dtype_is_float(y)) {
+        set_error(PyExc_RuntimeError, "alpha is a %s, the result is not", alpha->boolean ? "bool" : "float");
+        return NULL;
+    }
+    return alpha->d == 1 ? a[1].t : cr_mul(a[1].t, scalar_of(alpha));
 }
 
 static cr_tensor *with_alpha(const arg *a, cr_tensor *(*f)(const cr_tensor *, const cr_tensor *)) {
-    if (a[2].x.d == 1) return f(a[0].t, a[1].t);
+    if (a[2].x.d == 1 && a[2].x.integral && !a[2].x.boolean) return f(a[0].t, a[1].t);
     cr_scope_begin();
-    return leave(f(a[0].t, scaled(&a[1], &a[2])));
+    return leave(f(a[0].t, scaled(a)));
 }
 cr_tensor *api_add(const arg *a) { return with_alpha(a, cr_add); }
 cr_tensor *api_sub(const arg *a) { return with_alpha(a, cr_sub); }
 
 static cr_tensor *with_alpha_(const arg *a, cr_tensor *(*f)(cr_tensor *, const cr_tensor *)) {
     cr_scope_begin();
-    cr_tensor *x = f(a[0].t, scaled(&a[1], &a[2]));
+    cr_tensor *x = f(a[0].t, scaled(a));
     cr_scope_end();
     return x;
 }
@@ -388,22 +437,46 @@ cr_tensor *api_div_(const arg *a) {
     return row ? api_in_place(row, a, 2, NULL) : NULL;
 }
 
+static bool negative_power(const cr_tensor *x, const cr_tensor *y, bool is_number) {
+    if (!is_number || cr_dtype_is_float(cr_dtype_of(x)) || cr_dtype_is_float(cr_dtype_of(y)) || cr_item(y) >= 0) return false;
+    set_error(PyExc_RuntimeError, "Integers to negative integer powers are not allowed: cast to a float dtype first");
+    return true;
+}
+
 cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number) {
+    if (negative_power(x, y, is_number)) return NULL;
     return is_number && cr_dtype_is_float(cr_dtype_of(x)) ? cr_pow_scalar(x, cr_item(y)) : cr_pow(x, y);
 }
 cr_tensor *api_pow(const arg *a) { return power(a[0].t, a[1].t, a[1].owned && !a[0].owned); }
-cr_tensor *api_pow_(const arg *a) { return api_in_place("pow", a, 2, NULL); }
+cr_tensor *api_pow_(const arg *a) { return negative_power(a[0].t, a[1].t, a[1].owned) ? NULL : api_in_place("pow", a, 2, NULL); }
+
+/* A result written into the first argument, by the rule of the other in-place forms: no float into integers, no number into bool. */
+static cr_tensor *written(const char *name, const arg *a, cr_tensor *y) {
+    cr_dtype to = cr_dtype_of(a[0].t), from = y ? cr_dtype_of(y) : to;
+    cr_tensor *x = NULL;
+    if ((cr_dtype_is_float(from) && !cr_dtype_is_float(to)) || (from != CR_BOOL && to == CR_BOOL))
+        set_error(PyExc_RuntimeError, "[%s] a result of dtype %s cannot be written into %s", name, cr_dtype_name(from), cr_dtype_name(to));
+    else if (y) x = cr_copy_(a[0].t, y);
+    cr_release(y);
+    return x;
+}
 
 /* min and max as numbers: one pass.  As tensors: x where it lies inside, so that the gradient at a bound is x's, as in PyTorch. */
+static bool clamp_numbers(const arg *a, double bound[2]) {
+    const arg *low = &a[1], *high = &a[2];
+    if ((low->given && !low->owned) || (high->given && !high->owned) || !cr_dtype_is_float(cr_dtype_of(a[0].t))) return false;
+    bound[0] = low->given ? cr_item(low->t) : -INFINITY;
+    bound[1] = high->given ? cr_item(high->t) : INFINITY;
+    return true;
+}
 cr_tensor *api_clamp(const arg *a) {
     const arg *low = &a[1], *high = &a[2];
+    double bound[2];
     if (!low->given && !high->given) {
         set_error(PyExc_RuntimeError, "[clamp] at least one of min and max must not be None");
         return NULL;
     }
-    bool numbers = (!low->given || low->owned) && (!high->given || high->owned);
-    if (numbers && cr_dtype_is_float(cr_dtype_of(a[0].t)))
-        return cr_clamp(a[0].t, low->given ? cr_item(low->t) : -INFINITY, high->given ? cr_item(high->t) : INFINITY);
+    if (clamp_numbers(a, bound)) return cr_clamp(a[0].t, bound[0], bound[1]);
     cr_scope_begin();
     cr_tensor *y = a[0].t;
     if (low->given) y = cr_where(cr_lt(y, low->t), low->t, y);
@@ -411,9 +484,9 @@ cr_tensor *api_clamp(const arg *a) {
     return leave(y);
 }
 cr_tensor *api_clamp_(const arg *a) {
-    cr_tensor *y = api_clamp(a), *x = y ? cr_copy_(a[0].t, y) : NULL;
-    cr_release(y);
-    return x;
+    double bound[2];
+    if ((a[1].given || a[2].given) && clamp_numbers(a, bound)) return api_in_place("clamp", a, 1, bound);
+    return written("clamp_", a, api_clamp(a));
 }
 
 cr_tensor *api_gelu(const arg *a) {
@@ -424,7 +497,11 @@ cr_tensor *api_gelu(const arg *a) {
 }
 
 cr_tensor *api_copy_(const arg *a) { return cr_copy_(a[0].t, a[1].t); }
-cr_tensor *api_fill_(const arg *a) { return cr_fill_(a[0].t, a[1].x.d); }
+cr_tensor *api_fill_(const arg *a) {
+    if (cr_ndim(a[1].t) == 0) return a[1].owned ? cr_fill_(a[0].t, cr_item(a[1].t)) : cr_copy_(a[0].t, a[1].t);
+    set_error(PyExc_RuntimeError, "[fill_] the value has %d axes: a number or a tensor without axes is expected", cr_ndim(a[1].t));
+    return NULL;
+}
 cr_tensor *api_zero_(const arg *a) { return cr_fill_(a[0].t, 0); }
 
 /* ---- reductions ------------------------------------------------------------------------------------------------------------------ */
@@ -441,9 +518,16 @@ cr_tensor *api_sum(const arg *a) { return in_dtype(a, &a[3], sum); }
 cr_tensor *api_mean(const arg *a) { return in_dtype(a, &a[3], mean); }
 cr_tensor *api_amax(const arg *a) { return cr_max(a[0].t, a[1].size.n, a[1].size.v, a[2].b); }
 cr_tensor *api_amin(const arg *a) { return cr_min(a[0].t, a[1].size.n, a[1].size.v, a[2].b); }
-cr_tensor *api_logsumexp(const arg *a) { return cr_logsumexp(a[0].t, a[1].size.n, a[1].size.v, a[2].b); }
-/* (input, dim, correction, keepdim) */
-cr_tensor *api_var(const arg *a) { return cr_var(a[0].t, a[1].size.n, a[1].size.v, a[2].x.d, a[3].b); }
+cr_tensor *api_logsumexp(const arg *a) {
+    cr_scope_begin();
+    const cr_tensor *x = cr_dtype_is_float(cr_dtype_of(a[0].t)) ? a[0].t : cast(a[0].t, CR_F32);
+    return leave(cr_logsumexp(x, a[1].size.n, a[1].size.v, a[2].b));
+}
+/* (input, dim, unbiased, keepdim, correction) */
+cr_tensor *api_var(const arg *a) {
+    double correction = a[4].given ? a[4].x.d : a[2].given ? a[2].b : 1;
+    return cr_var(a[0].t, a[1].size.n, a[1].size.v, correction, a[3].b);
+}
 cr_tensor *api_std(const arg *a) {
     cr_scope_begin();
     return leave(cr_sqrt(api_var(a)));
@@ -482,17 +566,17 @@ static PyObject *named_pair(const char *type_name, PyObject *values, PyObject *i
     return NULL;
 }
 
-/* max(), max(dim, keepdim), max(other).  The values along an axis are gathered, so that the gradient goes to one position. */
+/* max(), max(dim, keepdim), max(other); (input, dim or other, keepdim, other).  The values along an axis are gathered, so that the gradient goes to one position. */
 static PyObject *extreme(const arg *a, cr_tensor *(*all)(const cr_tensor *, int, const int64_t *, bool), position where,
                          cr_tensor *(*two)(const cr_tensor *, const cr_tensor *), const char *type_name) {
     cr_tensor *y, *values = NULL;
     int64_t dim;
-    if (a[1].o == Py_None) {
-        WITHOUT_GIL(y = all(a[0].t, CR_ALL, a[2].b));
+    if (a[3].given || is_tensor(a[1].o)) {
+        WITHOUT_GIL(y = two(a[0].t, a[3].given ? a[3].t : handle(a[1].o)));
         return wrap(y);
     }
-    if (is_tensor(a[1].o)) {
-        WITHOUT_GIL(y = two(a[0].t, handle(a[1].o)));
+    if (a[1].o == Py_None) {
+        WITHOUT_GIL(y = all(a[0].t, CR_ALL, a[2].b));
         return wrap(y);
     }
     if (!to_int64(a[1].o, &dim)) return NULL;
@@ -537,10 +621,165 @@ cr_tensor *api_bmm(const arg *a) {
 
 cr_tensor *api_gather(const arg *a) { return cr_gather(a[0].t, axis(a[1].i), a[2].t); }
 cr_tensor *api_scatter_add(const arg *a) { return cr_scatter_add(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
-cr_tensor *api_masked_fill(const arg *a) { return cr_masked_fill(a[0].t, a[1].t, a[2].x.d); }
-cr_tensor *api_cat(const arg *a) { return cr_cat(a[0].list.n, a[0].list.v, axis(a[1].i)); }
+cr_tensor *api_masked_fill(const arg *a) {
+    if (a[2].owned) return cr_masked_fill(a[0].t, a[1].t, cr_item(a[2].t));
+    if (cr_ndim(a[2].t)) {
+        set_error(PyExc_RuntimeError, "[masked_fill] the value has %d axes: a number or a tensor without axes is expected", cr_ndim(a[2].t));
+        return NULL;
+    }
+    cr_scope_begin();
+    return leave(cr_where(a[1].t, cast(a[2].t, cr_dtype_of(a[0].t)), a[0].t));
+}
+
+/* Empty vectors are left out where the others have more axes, so that a list can be grown from tensor([]). */
+cr_tensor *api_cat(const arg *a) {
+    const cr_tensor **in = a[0].list.v;
+    int n = 0, ndim = 1;
+    for (int i = 0; i < a[0].list.n; i++) if (cr_ndim(in[i]) > ndim) ndim = cr_ndim(in[i]);
+    for (int i = 0; i < a[0].list.n; i++) {
+        const cr_tensor *t = in[i];
+        if (ndim > 1 && cr_ndim(t) == 1 && cr_numel(t) == 0) continue;
+        in[i] = in[n];
+        in[n++] = t;
+    }
+    return cr_cat(n, in, axis(a[1].i));
+}
 cr_tensor *api_stack(const arg *a) { return cr_stack(a[0].list.n, a[0].list.v, axis(a[1].i)); }
 cr_tensor *api_where(const arg *a) { return cr_where(a[0].t, a[1].t, a[2].t); }
+
+/* ---- a few ops in a row ------------------------------------------------------------------------------------------------------------------ */
+/* (input, dim, keepdim) */
+static cr_tensor *count(const arg *a, bool of_zeros, bool keepdim) {
+    cr_tensor *zero = cr_scalar_int(0);
+    return cr_sum(of_zeros ? cr_eq(a[0].t, zero) : cr_ne(a[0].t, zero), a[1].size.n, a[1].size.v, keepdim);
+}
+cr_tensor *api_any(const arg *a) {
+    cr_scope_begin();
+    return leave(cr_ne(count(a, false, a[2].b), cr_scalar_int(0)));
+}
+cr_tensor *api_all(const arg *a) {
+    cr_scope_begin();
+    return leave(cr_eq(count(a, true, a[2].b), cr_scalar_int(0)));
+}
+cr_tensor *api_count_nonzero(const arg *a) {
+    cr_scope_begin();
+    return leave(count(a, false, false));
+}
+
+/* sqrt(sum(x^2)); the gradient at 0 is 0, where sqrt has none */
+static cr_tensor *euclid(const cr_tensor *x, const arg *dim, bool keepdim) {
+    cr_tensor *s = cr_sum(cr_square(x), dim->size.n, dim->size.v, keepdim), *none = cr_eq(s, cr_scalar(0));
+    return cr_where(none, s, cr_sqrt(cr_where(none, cr_scalar(1), s)));
+}
+
+static cr_tensor *norm(const cr_tensor *x, double p, const arg *dim, bool keepdim) {
+    int n = dim->size.n;
+    const int64_t *axes = dim->size.v;
+    if (p == 2) return euclid(x, dim, keepdim);
+    if (p == 0) return cast(cr_sum(cr_ne(x, cr_scalar(0)), n, axes, keepdim), cr_dtype_of(x));
+    cr_tensor *size = cr_abs(x);
+    if (isinf(p)) return p > 0 ? cr_max(size, n, axes, keepdim) : cr_min(size, n, axes, keepdim);
+    return p == 1 ? cr_sum(size, n, axes, keepdim) : cr_pow_scalar(cr_sum(cr_pow_scalar(size, p), n, axes, keepdim), 1 / p);
+}
+
+/* (input, p, dim, keepdim, dtype); f16 and bf16 in f32 */
+PyObject *api_norm(const arg *a) {
+    number p = {.d = 2};
+    cr_dtype dt = a[4].given ? a[4].dt : cr_dtype_of(a[0].t);
+    if (PyUnicode_Check(a[1].o)) {
+        if (PyUnicode_CompareWithASCIIString(a[1].o, "fro")) return PyErr_Format(PyExc_RuntimeError, "[norm] p is a number or 'fro', not %R", a[1].o);
+    } else if (a[1].o != Py_None && !to_number(a[1].o, &p)) {
+        return PyErr_Occurred() ? NULL : raise_type(a[1].o, "norm(): argument 'p' must be a number or 'fro', not");
+    }
+    if (!cr_dtype_is_float(dt)) return PyErr_Format(PyExc_RuntimeError, "[norm] needs a floating point tensor: %s", cr_dtype_name(dt));
+    cr_tensor *y;
+    Py_BEGIN_ALLOW_THREADS
+    cr_scope_begin();
+    y = leave(cast(norm(cast(a[0].t, cr_promote(dt, CR_F32)), p.d, &a[2], a[3].b), dt));
+    Py_END_ALLOW_THREADS
+    return wrap(y);
+}
+
+/* A uniform number below the chance. */
+cr_tensor *api_bernoulli(const arg *a) {
+    const cr_tensor *p = a[0].t;
+    cr_dtype dt = cr_dtype_of(p);
+    if (!cr_dtype_is_float(dt)) {
+        set_error(PyExc_RuntimeError, "[bernoulli] chances are floating point numbers, not %s", cr_dtype_name(dt));
+        return NULL;
+    }
+    bool mode = cr_set_grad_enabled(false);
+    cr_scope_begin();
+    cr_tensor *y = cast(cr_lt(cr_rand(cr_ndim(p), cr_shape(p), CR_F32, cr_device_of(p), a[1].g), p), dt);
+    if (y && cr_numel(p) && !(cr_item(cr_min(p, CR_ALL, false)) >= 0 && cr_item(cr_max(p, CR_ALL, false)) <= 1)) {
+        set_error(PyExc_RuntimeError, "[bernoulli] a chance is outside 0 ... 1");
+        y = NULL;
+    }
+    y = leave(y);
+    cr_set_grad_enabled(mode);
+    return y;
+}
+
+cr_tensor *api_rsub(const arg *a) {
+    arg turned[] = {a[1], a[0], a[2]};
+    return api_sub(turned);
+}
+
+cr_tensor *api_outer(const arg *a) {
+    if (cr_ndim(a[0].t) != 1 || cr_ndim(a[1].t) != 1) return product("outer", a, 1, 1);
+    cr_scope_begin();
+    return leave(cr_mul(cr_unsqueeze(a[0].t, 1), a[1].t));
+}
+
+/* (input, mat1, mat2, beta, alpha); the product says the shape.  beta 0: input does not matter, not even NaN */
+static cr_tensor *add_product(const arg *a, cr_tensor *(*f)(const arg *)) {
+    const number *beta = &a[3].x, *alpha = &a[4].x;
+    cr_scope_begin();
+    cr_tensor *y = f(a + 1), *x = y ? cr_expand(a[0].t, cr_ndim(y), cr_shape(y)) : NULL;
+    if (alpha->d != 1) y = cr_mul(y, scalar_of(alpha));
+    if (beta->d == 0 && x) return leave(y);
+    return leave(cr_add(beta->d == 1 ? x : cr_mul(x, scalar_of(beta)), y));
+}
+cr_tensor *api_addmm(const arg *a) { return add_product(a, api_mm); }
+cr_tensor *api_baddbmm(const arg *a) { return add_product(a, api_bmm); }
+
+/* gather with the index repeated along the other axes */
+cr_tensor *api_index_select(const arg *a) {
+    int n = cr_ndim(a[0].t), at = checked_axis("index_select", a[1].i, n);
+    if (at < 0) return NULL;
+    if (cr_ndim(a[2].t) > 1) {
+        set_error(PyExc_IndexError, "[index_select] the index has %d axes: at most one is expected", cr_ndim(a[2].t));
+        return NULL;
+    }
+    int64_t line[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1}, shape[CR_MAX_DIMS];
+    for (int i = 0; i < n; i++) shape[i] = cr_shape(a[0].t)[i];
+    line[at] = shape[at] = cr_numel(a[2].t);
+    cr_scope_begin();
+    return leave(cr_gather(a[0].t, at, cr_expand(cr_reshape(a[2].t, n, line), n, shape)));
+}
+
+/* Along `at`, after axes in front were added to what has fewer than `ndim`. */
+static cr_tensor *stacked(const arg *a, int ndim, int at) {
+    int n = a[0].list.n;
+    const cr_tensor **in = malloc(sizeof *in * (size_t)(n ? n : 1));
+    if (!in) {
+        set_error(PyExc_MemoryError, "no memory for a list of %d tensors", n);
+        return NULL;
+    }
+    cr_scope_begin();
+    for (int i = 0; i < n; i++)
+        for (in[i] = a[0].list.v[i]; in[i] && cr_ndim(in[i]) < ndim;) in[i] = cr_unsqueeze(in[i], 0);
+    cr_tensor *y = cr_cat(n, in, n && in[0] && cr_ndim(in[0]) == 1 ? 0 : at);
+    free((void *)in);
+    return leave(y);
+}
+cr_tensor *api_hstack(const arg *a) { return stacked(a, 1, 1); }
+cr_tensor *api_vstack(const arg *a) { return stacked(a, 2, 0); }
+
+cr_tensor *api_masked_fill_(const arg *a) { return written("masked_fill_", a, api_masked_fill(a)); }
+cr_tensor *api_scatter_add_(const arg *a) { return written("scatter_add_", a, api_scatter_add(a)); }
+cr_tensor *api_tril_(const arg *a) { return written("tril_", a, api_tril(a)); }
+cr_tensor *api_triu_(const arg *a) { return written("triu_", a, api_triu(a)); }
 
 /* ---- settings ------------------------------------------------------------------------------------------------------------------------- */
 static PyObject *done(cr_status status) {
@@ -576,4 +815,29 @@ PyObject *api__devices(const arg *a) {
         Py_XDECREF(name);
     }
     return list;
+}
+
+/* CHAINRULE_NUM_THREADS as num_threads */
+static PyObject *switch_name(const char *name) {
+    PyObject *whole = PyUnicode_FromString(strchr(name, '_') + 1), *lower = whole ? PyObject_CallMethod(whole, "lower", NULL) : NULL;
+    Py_XDECREF(whole);
+    return lower;
+}
+PyObject *api__switches(const arg *a) {
+    (void)a;
+    PyObject *list = PyList_New(0);
+    const char *name, *doc, *value;
+    for (int i = 0; list && cr_switch_at(i, &name, &doc, &value); i++) {
+        PyObject *row = Py_BuildValue("Nsz", switch_name(name), doc, value);
+        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+PyObject *api__switch_set(const arg *a) { return done(cr_switch_set(a[0].s, a[1].given ? a[1].s : NULL)); }
+PyObject *api__profile_begin(const arg *a) { (void)a; return done(cr_profile_begin()); }
+PyObject *api__profile_end(const arg *a) {
+    cr_status status;
+    WITHOUT_GIL(status = cr_profile_end(a[0].s));
+    return done(status);
 }

@@ -43,11 +43,12 @@ static PyObject *add_exception(PyObject *module, const char *name, PyObject *sec
 }
 
 /* ---- making and freeing ------------------------------------------------------------------------------------------ */
-static PyObject *object_of(cr_tensor *t) {          /* takes a reference that no scope owns */
-    Tensor *self = PyObject_New(Tensor, tensor_type);
+static PyObject *object_of(cr_tensor *t, PyTypeObject *type) {          /* takes a reference that no scope owns */
+    Tensor *self = type == tensor_type ? PyObject_New(Tensor, type) : (Tensor *)(void *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (!self) { cr_drop(t); return NULL; }
     self->t = t;
     self->grad = self->weak = NULL;
+    self->from_data = false;
     return (PyObject *)self;
 }
 
@@ -58,11 +59,12 @@ cr_tensor *unscoped(cr_tensor *t) {
     return t;
 }
 
-PyObject *wrap(cr_tensor *t) { return t ? object_of(unscoped(t)) : raise_error(); }
+PyObject *wrap_as(cr_tensor *t, PyTypeObject *type) { return t ? object_of(unscoped(t), type) : raise_error(); }
+PyObject *wrap(cr_tensor *t) { return wrap_as(t, tensor_type); }
 
 PyObject *wrap_borrowed(const cr_tensor *t) {
     if (!t || t == CR_NONE) Py_RETURN_NONE;
-    return object_of(cr_retain(t));
+    return object_of(cr_retain(t), tensor_type);
 }
 
 static void tensor_free(PyObject *self) {
@@ -89,22 +91,23 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *names)
     cr_tensor *t = tensor_from(data, &dt, dev);
     if (!t) return NULL;
     if (cr_dtype_is_float(dt)) cr_requires_grad_(t, true);
-    if (type == tensor_type) return wrap(t);
-    Tensor *self = (Tensor *)(void *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    if (self) self->t = unscoped(t);
-    else cr_release(t);
-    return (PyObject *)self;
+    PyObject *self = wrap_as(t, type);
+    if (self) ((Tensor *)(void *)self)->from_data = true;
+    return self;
 }
 
 /* ---- operators ----------------------------------------------------------------------------------------------------- */
 typedef cr_tensor *(*binary)(const cr_tensor *, const cr_tensor *);
 enum { LONG = 1 << 15 };                            /* elements from which the GIL is given up */
 
-/* The operand as a handle.  A number becomes a tensor that `made` owns.  NULL without an exception: neither. */
+/* The operand as a handle.  A number, or an array of NumPy, becomes a tensor that `made` owns.  NULL without an exception: neither. */
 static const cr_tensor *operand(PyObject *o, cr_tensor **made) {
     number x;
     if (is_tensor(o)) return handle(o);
-    if (!to_number(o, &x)) return NULL;
+    if (!to_number(o, &x)) {
+        if (!PyErr_Occurred() && is_ndarray(o)) from_array(o, COPY_IF_NEEDED, NULL, NULL, made);
+        return *made;
+    }
     *made = scalar_of(&x);
     if (!*made) raise_error();
     return *made;
@@ -182,7 +185,7 @@ static PyObject *op_pow(PyObject *a, PyObject *b, PyObject *modulus) {
 static PyObject *op_ipow(PyObject *a, PyObject *b, PyObject *unused) { (void)unused; return op_ipow_binary(a, b); }
 
 static PyObject *op_matmul(PyObject *a, PyObject *b) {
-    if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
+    if (!(is_tensor(a) || is_ndarray(a)) || !(is_tensor(b) || is_ndarray(b))) Py_RETURN_NOTIMPLEMENTED;
     return apply(a, b, cr_matmul);
 }
 
@@ -340,6 +343,7 @@ static PyObject *get_shape(PyObject *self, void *unused) { (void)unused; return 
 static PyObject *get_strides(PyObject *self, void *unused) { (void)unused; return int_tuple(cr_ndim(handle(self)), cr_strides(handle(self))); }
 static PyObject *get_dtype(PyObject *self, void *unused) { (void)unused; return dtype_object(cr_dtype_of(handle(self))); }
 static PyObject *get_device(PyObject *self, void *unused) { (void)unused; return device_object(cr_device_of(handle(self))); }
+static PyObject *get_is_cuda(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(!strncmp(cr_device_name(cr_device_of(handle(self))), "cuda", 4)); }
 static PyObject *get_ndim(PyObject *self, void *unused) { (void)unused; return PyLong_FromLong(cr_ndim(handle(self))); }
 static PyObject *get_itemsize(PyObject *self, void *unused) { (void)unused; return PyLong_FromSize_t(cr_dtype_size(cr_dtype_of(handle(self)))); }
 static PyObject *get_nbytes(PyObject *self, void *unused) {
@@ -402,6 +406,7 @@ static PyGetSetDef getset[] = {
     {"strides", get_strides, NULL, "Elements between neighbours along each axis, as NumPy's but not in bytes.", NULL},
     {"dtype", get_dtype, NULL, "The type of the elements.", NULL},
     {"device", get_device, NULL, "Where the tensor lives.", NULL},
+    {"is_cuda", get_is_cuda, NULL, "Does it live on a CUDA device?", NULL},
     {"ndim", get_ndim, NULL, "The number of axes.", NULL},
     {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
@@ -430,6 +435,7 @@ static PyType_Slot slots[] = {
     {Py_nb_negative, (void *)op_neg}, {Py_nb_positive, (void *)op_pos}, {Py_nb_absolute, (void *)op_abs}, {Py_nb_invert, (void *)op_invert},
     {Py_nb_bool, (void *)op_bool}, {Py_nb_float, (void *)op_float}, {Py_nb_int, (void *)op_int}, {Py_nb_index, (void *)op_index},
     {Py_mp_length, (void *)op_length}, {Py_mp_subscript, (void *)op_get}, {Py_mp_ass_subscript, (void *)set_item}, {Py_sq_contains, (void *)op_contains},
+    {Py_bf_getbuffer, (void *)tensor_get_buffer}, {Py_bf_releasebuffer, (void *)tensor_release_buffer},
     {Py_tp_doc, "Tensor(data, device=None, dtype=None)\n--\n\nNumbers in up to eight axes.  Made so, from numbers, nested sequences or a buffer, it is a leaf that collects .grad\n"
                 "(float32 unless a dtype is given); chainrule.tensor() follows PyTorch instead."},
     {0}
@@ -439,6 +445,10 @@ static PyType_Spec spec = {"chainrule.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEF
 bool make_tensor_type(PyObject *module) {
     tensor_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &spec, NULL);
     if (!tensor_type || PyModule_AddType(module, tensor_type) < 0) return false;
+    PyObject *priority = PyFloat_FromDouble(1000);   /* array * tensor is asked of the tensor, as of PyTorch's */
+    int set = priority ? PyObject_SetAttrString((PyObject *)tensor_type, "__array_priority__", priority) : -1;
+    Py_XDECREF(priority);
+    if (set < 0) return false;
     bad_value = add_exception(module, "chainrule.Error", PyExc_ValueError,
                               "A value that an operation cannot take.  It is a RuntimeError, which PyTorch raises there, and a ValueError, which NumPy does.");
     bad_type = add_exception(module, "chainrule.DtypeError", PyExc_TypeError, "An operation that does not exist for a dtype; a RuntimeError and a TypeError.");

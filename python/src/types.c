@@ -79,15 +79,15 @@ PyObject *size_object(int n, const int64_t *shape) {
 }
 
 /* ---- dtype ------------------------------------------------------------------------------------------------------ */
-static cr_dtype dtype_of(PyObject *self) { return ((Dtype *)(void *)self)->dt; }
+static cr_dtype held(PyObject *self) { return ((Dtype *)(void *)self)->dt; }
 
 PyObject *dtype_object(cr_dtype dt) { Py_INCREF(dtypes[dt]); return dtypes[dt]; }
 
-static PyObject *dtype_repr(PyObject *self) { return PyUnicode_FromFormat("chainrule.%s", cr_dtype_name(dtype_of(self))); }
-static PyObject *dtype_reduce(PyObject *self, PyObject *unused) { (void)unused; return PyUnicode_FromString(cr_dtype_name(dtype_of(self))); }   /* pickled by its name */
-static PyObject *dtype_itemsize(PyObject *self, void *unused) { (void)unused; return PyLong_FromSize_t(cr_dtype_size(dtype_of(self))); }
-static PyObject *dtype_floating(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_dtype_is_float(dtype_of(self))); }
-static PyObject *dtype_signed(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(dtype_of(self) >= CR_I8); }
+static PyObject *dtype_repr(PyObject *self) { return PyUnicode_FromFormat("chainrule.%s", cr_dtype_name(held(self))); }
+static PyObject *dtype_reduce(PyObject *self, PyObject *unused) { (void)unused; return PyUnicode_FromString(cr_dtype_name(held(self))); }   /* pickled by its name */
+static PyObject *dtype_itemsize(PyObject *self, void *unused) { (void)unused; return PyLong_FromSize_t(cr_dtype_size(held(self))); }
+static PyObject *dtype_floating(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_dtype_is_float(held(self))); }
+static PyObject *dtype_signed(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(held(self) >= CR_I8); }
 
 static PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, NULL}, {0}};
 static PyGetSetDef dtype_getset[] = {
@@ -265,12 +265,8 @@ static void generator_free(PyObject *self) {
 }
 
 static PyObject *generator_manual_seed(PyObject *self, PyObject *seed) {
-    uint64_t counter, old;
-    PyObject *index = PyNumber_Index(seed);
-    uint64_t s = index ? PyLong_AsUnsignedLongLongMask(index) : 0;
-    Py_XDECREF(index);
-    if (!index) return NULL;
-    cr_generator_get(generator_of(self), &old, &counter);
+    uint64_t s;
+    if (!to_seed(seed, &s)) return NULL;
     cr_generator_set(generator_of(self), s, 0);
     Py_INCREF(self);
     return self;
@@ -304,11 +300,19 @@ static PyObject *generator_set_state(PyObject *self, PyObject *given) {
     return self;
 }
 
+/* For pickle and copy: a generator of its own that goes on from the same place. */
+static PyObject *generator_reduce(PyObject *self, PyObject *unused) {
+    PyObject *state = generator_get_state(self, unused);
+    return state ? Py_BuildValue("O()N", generator_type, state) : NULL;
+}
+
 static PyMethodDef generator_methods[] = {
     {"manual_seed", generator_manual_seed, METH_O, "manual_seed($self, seed, /)\n--\n\nStarts the stream of this seed; returns the generator."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed that was set last."},
     {"get_state", generator_get_state, METH_NOARGS, "get_state($self, /)\n--\n\nSeed and position as a uint8 tensor of 16 elements."},
     {"set_state", generator_set_state, METH_O, "set_state($self, new_state, /)\n--\n\nContinues where get_state() was taken; returns the generator."},
+    {"__reduce__", generator_reduce, METH_NOARGS, NULL},
+    {"__setstate__", generator_set_state, METH_O, NULL},
     {0}
 };
 static PyType_Slot generator_slots[] = {

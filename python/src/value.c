@@ -52,9 +52,8 @@ typedef cr_value *(*binary)(cr_value *, cr_value *);
 
 /* A number becomes a leaf beside the other operand. */
 static PyObject *apply_number(PyObject *a, PyObject *b, binary f) {
-    PyObject *number = is_value(a) ? b : a;
     double x;
-    if (!to_double(number, &x)) {
+    if (!to_double(is_value(a) ? b : a, &x)) {
         if (PyErr_Occurred()) return NULL;
         Py_RETURN_NOTIMPLEMENTED;
     }
@@ -227,7 +226,10 @@ static bool nodes_of(PyObject *items, Py_ssize_t n, const cr_device *dev, cr_val
         PyObject *item = PyTuple_GetItem(items, i);
         double x;
         if (is_value(item)) { to[i] = node(item); continue; }
-        if (!to_double(item, &x)) return PyErr_Occurred() || raise_type(item, "expected Value or a number, got"), false;
+        if (!to_double(item, &x)) {
+            if (!PyErr_Occurred()) raise_type(item, "expected Value or a number, got");
+            return false;
+        }
         to[i] = made[i] = cr_value_new(x, dev);
         if (!made[i]) return raise_error(), false;
     }

@@ -10,7 +10,7 @@ enum { RUN_KEPT = 40 };
 
 typedef struct settings {
     file_list data;
-    const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype;
+    const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *profile;
     int64_t layers, heads, width, context, batch, accumulate, steps, warmup, seed, threads, eval_every, save_every, stop_at, sample;
     double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
     bool overwrite, fuse_step;

@@ -148,8 +148,8 @@ static cr_status train_step(run *r, double lr, double *loss, double *norm) {
     *loss = 0;
     *norm = NAN;
     for (int64_t i = 0; i < r->s->accumulate && !status; i++) status = batch_step(r, loss);
-    if (!status && r->s->clip > 0) status = cr_params_clip_grad_norm(p, r->s->clip, norm);
-    if (!status && !r->s->fuse_step) status = cr_optim_step(r->optim);
+    if (!status && r->s->clip > 0) status = cr_optim_step_clipped(r->optim, r->s->clip, norm);
+    else if (!status && !r->s->fuse_step) status = cr_optim_step(r->optim);
     cr_params_zero_grad(p);
     return status;
 }
@@ -371,7 +371,9 @@ static int train(run *r) {
     log_start(r);
     cr_os_catch_interrupt();
     const int64_t first = r->step;
+    if (r->s->profile && cr_profile_begin()) return cli_fail_library();
     code = train_steps(r, &over);
+    if (r->s->profile && cr_profile_end(r->s->profile)) return cli_fail_library();
     return code == CLI_OK && over ? finish(r, first) : code;
 }
 
@@ -410,6 +412,7 @@ int cli_train(int argc, char **argv) {
         {"eval-every", OPTION_INT, &s.eval_every, "N", "steps between validations; 0: only at the end", 0, any, false, false},
         {"save-every", OPTION_INT, &s.save_every, "N", "steps between checkpoints; 0: only at the end", 0, any, false, false},
         {"sample", OPTION_INT, &s.sample, "N", "tokens to write at the end", 0, any, false, false},
+        {"profile", OPTION_TEXT, &s.profile, "FILE", "write what ran when, for Perfetto or chrome://tracing", 0, 0, false, false},
         {"device", OPTION_TEXT, &s.device, "NAME", "cpu or ref; chainrule info lists them (default cpu)", 0, 0, false, false},
         {"threads", OPTION_INT, &s.threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
     };

@@ -1,32 +1,77 @@
-/* config.c - every run-time switch: read from the environment as CHAINRULE_<name>. */
+/* config.c - every run-time switch: read from the environment as CHAINRULE_<name>, or set in the process by cr_switch_set. */
 #include "core.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct { const char *name, *doc; } switches[] = {
-    {"CHAINRULE_DEVICE", "the default device: cpu or ref"},
-    {"CHAINRULE_NUM_THREADS", "threads of the pool, at least 1; default: the processors this process may use"},
-    {"CHAINRULE_ISA", "instruction set of the cpu device, at most what the processor has: v2, v3 or v4 (x86-64 levels)"},
-    {"CHAINRULE_ONEDNN", "path of libdnnl.so.3, or off: products run on kernels of our own"},
+typedef struct value { struct value *before; char text[]; } value;
+static _Atomic(value *) kept;                       /* all that were ever set: somebody may be reading one */
+
+static struct { const char *name, *doc; cr_switch_check check; void (*changed)(void); _Atomic(value *) set; } switches[] = {
+    {.name = "CHAINRULE_DEVICE", .doc = "the default device: cpu or ref"},
+    {.name = "CHAINRULE_NUM_THREADS", .doc = "threads of the pool, at least 1; default: the processors this process may use"},
+    {.name = "CHAINRULE_ISA", .doc = "instruction set of the cpu device, at most what the processor has: v2, v3 or v4 (x86-64 levels)"},
+    {.name = "CHAINRULE_ONEDNN", .doc = "path of libdnnl.so.3, or off: products run on kernels of our own"},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches, PREFIX = sizeof "CHAINRULE_" - 1 };
 
-bool cr_switch_at(int i, const char **name, const char **doc, const char **value) {
+static int find(const char *name) {
+    if (!strncmp(name, "CHAINRULE_", PREFIX)) name += PREFIX;
+    for (int i = 0; i < SWITCHES; i++)
+        if (!strcmp(switches[i].name + PREFIX, name)) return i;
+    return -1;
+}
+
+static const char *in_force(int i) {
+    value *v = atomic_load(&switches[i].set);
+    const char *text = v ? v->text : getenv(switches[i].name);
+    return text && *text ? text : NULL;
+}
+
+bool cr_switch_at(int i, const char **name, const char **doc, const char **text) {
     if (i < 0 || i >= SWITCHES) return false;
     if (name) *name = switches[i].name;
     if (doc) *doc = switches[i].doc;
-    if (value) *value = getenv(switches[i].name);
+    if (text) *text = in_force(i);
     return true;
 }
 
 const char *cr_config(const char *name) {
-    for (int i = 0; i < SWITCHES; i++)
-        if (!strcmp(switches[i].name + PREFIX, name)) {
-            const char *v = getenv(switches[i].name);
-            return v && *v ? v : NULL;
-        }
-    CR_ASSERT(!"a switch that is not in the table");
-    return NULL;
+    int i = find(name);
+    CR_ASSERT(i >= 0 && "a switch that is not in the table");
+    return i < 0 ? NULL : in_force(i);
+}
+
+void cr_switch_owner(const char *name, cr_switch_check check, void (*changed)(void)) {
+    int i = find(name);
+    switches[i].check = check;
+    switches[i].changed = changed;
+}
+
+static cr_status no_such(const char *name) {
+    char known[200] = "";
+    for (int i = 0; i < SWITCHES; i++) {
+        size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", switches[i].name + PREFIX);
+    }
+    return cr_fail(CR_BAD_VALUE, "switch_set", "no switch '%.40s'; there are: %s", name, known);
+}
+
+cr_status cr_switch_set(const char *name, const char *text) {
+    if (!name) return cr_fail_null("switch_set", "the name");
+    const int i = find(name);
+    if (i < 0) return no_such(name);
+    cr_status bad = switches[i].check ? switches[i].check(text) : CR_OK;
+    if (bad != CR_OK) return bad;
+    value *v = text ? malloc(sizeof *v + strlen(text) + 1) : NULL;
+    if (text && !v) return cr_fail(CR_NO_MEMORY, "switch_set", "out of memory");
+    if (v) {
+        strcpy(v->text, text);
+        v->before = atomic_load(&kept);
+        while (!atomic_compare_exchange_weak(&kept, &v->before, v)) {}
+    }
+    atomic_store(&switches[i].set, v);
+    if (switches[i].changed) switches[i].changed();
+    return CR_OK;
 }

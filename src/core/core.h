@@ -125,7 +125,10 @@ static inline bool cr_is_cut(void) { return atomic_load_explicit(&cr_threads_cut
 /* What a kernel returned, or a failure if it was cut short, which then is over. */
 static inline cr_status cr_finished(const char *op, cr_status kernel) { return cr_is_cut() ? cr_take_cut(op) : kernel; }
 
-/* ---- run-time switches (config.c): the one table of CHAINRULE_* environment variables */
+/* ---- run-time switches (config.c): the one table of CHAINRULE_* environment variables.  Whoever obeys one says so before main: check
+ * refuses what it cannot read (NULL: not set in the process) or what comes too late; changed, which may be NULL, is called after a change. */
+typedef cr_status (*cr_switch_check)(const char *value);
+void        cr_switch_owner(const char *name, cr_switch_check check, void (*changed)(void));
 const char *cr_config(const char *name);            /* value of CHAINRULE_<name>, or NULL; name must be in the table */
 
 #endif

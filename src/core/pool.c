@@ -177,13 +177,25 @@ __attribute__((destructor)) static void end_pool(void) {
 }
 
 /* ---- how many threads ---- */
+static int threads_in(const char *text) {                     /* 0: not a number of threads */
+    char *end;
+    const long n = strtol(text, &end, 10);
+    return end == text || *end || n < 1 ? 0 : n < MAX_THREADS ? (int)n : MAX_THREADS;
+}
+
 static int threads_at_start(void) {
     const char *text = cr_config("NUM_THREADS");
-    char *end;
-    long n = text ? strtol(text, &end, 10) : 0;
-    if (!text || end == text || *end || n < 1) n = cr_os_cpu_count();
-    return n < MAX_THREADS ? (int)n : MAX_THREADS;
+    int n = text ? threads_in(text) : 0;
+    if (!n) n = cr_os_cpu_count();
+    return n < MAX_THREADS ? n : MAX_THREADS;
 }
+
+static cr_status check_threads(const char *text) {
+    if (!text || threads_in(text)) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_NUM_THREADS is a whole number of at least 1, not '%.60s'", text);
+}
+static void forget_threads(void) { atomic_store(&pool.wanted, 0); }            /* asked for again */
+__attribute__((constructor)) static void own_switch(void) { cr_switch_owner("NUM_THREADS", check_threads, forget_threads); }
 
 int cr_num_threads(void) {
     int n = atomic_load_explicit(&pool.wanted, memory_order_relaxed);

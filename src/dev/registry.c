@@ -19,7 +19,8 @@ static const cr_device *find(const char *op, const char *name) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, i ? ", %s" : "%s", devices[i]->name);
     }
-    return cr_fail(CR_BAD_VALUE, op, "no device '%s' here; there are: %s", name, known), NULL;
+    const char *kind = !strncmp(name, "cuda", 4) ? "CUDA device" : !strncmp(name, "gpu", 3) ? "GPU" : "device";
+    return cr_fail(CR_BAD_VALUE, op, "no %s '%s' here; there are: %s", kind, name, known), NULL;
 }
 
 const cr_device *cr_device_find(const char *name) {
@@ -33,6 +34,10 @@ const cr_device *cr_default_device(void) {
     const char *name = cr_config("DEVICE");
     return name ? find("CHAINRULE_DEVICE", name) : &cr_device_cpu;
 }
+
+static cr_status check_device(const char *name) { return !name || find("switch_set", name) ? CR_OK : cr_error_status(); }
+static void forget_device(void) { atomic_store(&chosen, NULL); }
+__attribute__((constructor)) static void own_switch(void) { cr_switch_owner("DEVICE", check_device, forget_device); }
 
 static bool real(const cr_device *dev, const char *op) { return dev || (cr_fail_null(op, "the device"), false); }
 

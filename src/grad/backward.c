@@ -188,7 +188,9 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
     for (int k = 0; k < n->op->n_aux; k++)
         if (!(c.aux[k] = cr_kept_open(n, &n->aux[k], NULL, -1))) return cr_error_status();
     w->at = n;
+    const double start = cr_profile_start();
     n->op->grad(&c, g, dx);
+    if (start) cr_profile_event(start, "backward", cr_call_name(&c), 1, &g, 0, NULL);
     cr_status cut = cr_finished(cr_call_name(&c), CR_OK);
     if (cut != CR_OK) return cut;
     for (int i = 0; i < n->n; i++) {

@@ -168,7 +168,9 @@ static cr_tensor *run(cr_call *c) {
     if (!out) return NULL;
     inputs dense;
     if (!inputs_copy(&dense, c->n, c->in, c->op->name)) { cr_release(out); return NULL; }
+    const double start = cr_profile_start();
     cr_status bad = cr_finished(cr_call_name(c), run_kernel(c, &dense, out, aux, aux_meta));
+    if (start) cr_profile_event(start, "op", cr_call_name(c), c->n, c->in, 1, (const cr_tensor *const *)&out);
     c->out = out;
     const cr_recorder *r = recorder;
     if (bad == CR_OK && cr_anomaly && r) bad = r->check(c, out);
@@ -238,7 +240,10 @@ static cr_status compute_short(const cr_program *p, const cr_tensor *lead, const
     w.n_out = 1; w.n_in = p->n_in;
     short_arg(&w.out[0], out);
     for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
-    return cr_finished(p->name, out->dev->kernels->elementwise(&w, 1));
+    const double start = cr_profile_start();
+    const cr_status bad = cr_finished(p->name, out->dev->kernels->elementwise(&w, 1));
+    if (start) cr_profile_event(start, "op", p->name, p->n_in, in, 1, &out);
+    return bad;
 }
 
 /* over: of lead's shape and dtype, nobody else's, and to be written over; NULL: the result is new. */
@@ -366,6 +371,16 @@ static bool shifted_overlap(const cr_tensor *x, const cr_tensor *t) {
            memcmp(t->strides, x->strides, sizeof(int64_t) * x->ndim) || t->dtype != x->dtype;
 }
 
+/* Which inputs a recorded gradient will read. */
+static uint32_t read_later(const cr_call *c) {
+    if (!records(c)) return 0;
+    bool needs[CR_MAX_INPUTS];
+    cr_call asked = *c;
+    for (int i = 0; i < c->n; i++) needs[i] = c->in[i]->flags & CR_FLAG_REQUIRES_GRAD;
+    asked.needs = needs;
+    return ew_saves(&asked);
+}
+
 static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     const char *name = cr_call_name(c);
     cr_meta m;
@@ -379,8 +394,9 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     bool x_float = cr_dtype_is_float((cr_dtype)x->dtype);
     if ((cr_dtype_is_float(result) && !x_float) || (result != CR_BOOL && x->dtype == CR_BOOL))
         return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result), cr_dtype_name((cr_dtype)x->dtype));
+    uint32_t later = read_later(c);
     for (int i = 0; i < c->n; i++)
-        if (shifted_overlap(x, c->in[i])) {
+        if (shifted_overlap(x, c->in[i]) || (later & CR_SAVE_IN(i) && c->in[i]->storage == x->storage)) {
             inputs_scope(given);
             cr_tensor *copy = cr_clone(c->in[i]);
             if (!copy) return cr_error_status();
@@ -389,7 +405,9 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     cr_walk w;
     cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &x, c->n, c->in, name);
     if (bad != CR_OK) return bad;
+    const double start = cr_profile_start();
     bad = cr_finished(name, c->dev->kernels->elementwise(&w, 1));
+    if (start) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
     if (bad != CR_OK) {
         atomic_fetch_add(&x->storage->version, 1);  /* a part may be written */
         return bad;

@@ -123,8 +123,10 @@ static bool takes_part(const cr_tensor *x) { return cr_grad_enabled() && (x->fla
 static cr_status write_elements(cr_tensor *x, const cr_tensor *y) {
     cr_tensor *source = x->storage == y->storage ? cr_fused(y) : NULL;      /* they may overlap: through a copy */
     if (x->storage == y->storage && !source) return cr_error_status();
+    const double start = cr_profile_start();
     cr_status status = source ? cr_copy_elements(source, y) : CR_OK;
     if (status == CR_OK) status = cr_copy_elements(x, source ? source : y);
+    if (start) cr_profile_event(start, "op", "copy_", 1, &y, 1, (const cr_tensor *const *)&x);
     cr_release(source);
     atomic_fetch_add(&x->storage->version, 1);
     return status;
@@ -164,7 +166,9 @@ cr_tensor *cr_fill_(cr_tensor *x, double value) {
         cr_release(v);
         return done;
     }
+    const double start = cr_profile_start();
     cr_status status = cr_fill_elements(x, value);
+    if (start) cr_profile_event(start, "op", "fill_", 0, NULL, 1, (const cr_tensor *const *)&x);
     atomic_fetch_add(&x->storage->version, 1);      /* also where it was cut short */
     return status == CR_OK ? x : NULL;
 }

@@ -59,6 +59,7 @@ static cr_tensor *weak(const void *value, cr_dtype dt) {
 
 cr_tensor *cr_scalar(double value) { return weak(&value, CR_F64); }
 cr_tensor *cr_scalar_int(int64_t value) { return weak(&value, CR_I64); }
+cr_tensor *cr_scalar_bool(bool value) { return weak(&value, CR_BOOL); }
 
 cr_tensor *cr_eye(int64_t n, int64_t m, cr_dtype dt, const cr_device *dev) {
     cr_tensor *y = full("eye", CR_LIST(n, m), 0, dt, dev);
@@ -126,7 +127,10 @@ static cr_tensor *draw(const char *op, cr_random_kind kind, int n, const int64_t
     if (!y || !y->numel) return y;
     uint64_t per_block = cr_dtype_size(dt) == 8 ? 2 : 4, blocks = ((uint64_t)y->numel + per_block - 1) / per_block, seed;
     uint64_t counter = cr_generator_take(g, blocks, &seed);
-    if (cr_finished(op, dev->kernels->random(kind, y, seed, counter)) == CR_OK) return y;
+    const double start = cr_profile_start();
+    const cr_status bad = cr_finished(op, dev->kernels->random(kind, y, seed, counter));
+    if (start) cr_profile_event(start, "op", op, 0, NULL, 1, (const cr_tensor *const *)&y);
+    if (bad == CR_OK) return y;
     cr_release(y);
     return NULL;
 }

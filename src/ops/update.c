@@ -105,7 +105,10 @@ static cr_status run(const cr_program *p, int64_t count, cr_tensor *const *out, 
             return cr_error_status();
     }
     for (int64_t i = 0; i < count * p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
-    return cr_finished(p->name, dev->kernels->elementwise(walks, count));
+    const double start = cr_profile_start();
+    const cr_status bad = cr_finished(p->name, dev->kernels->elementwise(walks, count));
+    if (start) cr_profile_event(start, "update", p->name, (int)count * p->n_in, in, (int)count * p->n_out, (const cr_tensor *const *)out);
+    return bad;
 }
 
 cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in, const double *params) {

@@ -31,11 +31,12 @@ const struct cr_isa_kernels *cr_cpu_vec_for(int isa) {
 }
 
 /* CHAINRULE_ISA: 2, 3 or 4 from "v2", "v3", "v4"; 4 when it is not set, 0 when it says something else. */
-static int isa_wanted(void) {
-    const char *s = cr_config("ISA");
+static int isa_in(const char *s) {
     if (!s) return 4;
     return s[0] == 'v' && s[1] >= '2' && s[1] <= '4' && !s[2] ? s[1] - '0' : 0;
 }
+
+static int isa_wanted(void) { return isa_in(cr_config("ISA")); }
 
 static const struct cr_isa_kernels *choose(void) {
     int most = isa_wanted();
@@ -52,6 +53,13 @@ const struct cr_isa_kernels *cr_cpu_vec(void) {
     if (!k) atomic_store_explicit(&chosen, k = choose(), memory_order_release);
     return k;
 }
+
+static cr_status check_isa(const char *text) {
+    if (!isa_in(text)) return cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_ISA is v2, v3 or v4, not '%.60s'", text);
+    if (atomic_load(&chosen)) return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_ISA comes too late: the cpu device is in use already");
+    return CR_OK;
+}
+__attribute__((constructor)) static void own_switch(void) { cr_switch_owner("ISA", check_isa, NULL); }
 
 bool cr_cpu_use_isa(int isa) {
     const struct cr_isa_kernels *k = cr_cpu_vec_for(isa);

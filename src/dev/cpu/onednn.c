@@ -81,14 +81,14 @@ static void *open_in(const char *folder, const char *below) {
     return NULL;
 }
 
-/* Beside us; where pip puts the library of a package whose sibling we are (lib/ above lib/python3.x/site-packages/us); the active
- * environment; the build's; the system's. */
+/* Beside us; in lib/ beside the bin/ of the program; where pip puts the library when we are its sibling (PREFIX/lib, from
+ * PREFIX/lib or lib64/python3.x/site-packages/chainrule); the active environment; the build's; the system's. */
 static void *search(void) {
     char self[4096];
     const char *folder = cr_os_self_directory(self, sizeof self) ? self : NULL;
     void *library = open_in(folder, "");
     if (!library) library = open_in(folder, "/../lib");
-    if (!library) library = open_in(folder, "/../../..");
+    if (!library) library = open_in(folder, "/../../../../lib");
     if (!library) library = open_in(getenv("VIRTUAL_ENV"), "/lib");
 #ifdef CR_ONEDNN_DIR
     if (!library) library = open_in(CR_ONEDNN_DIR, "");
@@ -123,6 +123,13 @@ bool cr_onednn_ready(void) {
     }
     return state == OPEN && !atomic_load_explicit(&dnnl.forbidden, memory_order_relaxed);
 }
+
+static cr_status check_switch(const char *text) {
+    (void)text;
+    if (atomic_load(&dnnl.state) == UNOPENED) return CR_OK;
+    return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_ONEDNN comes too late: a product has looked for the library already");
+}
+__attribute__((constructor)) static void own_switch(void) { cr_switch_owner("ONEDNN", check_switch, NULL); }
 
 bool cr_onednn_allow(bool on) { return !atomic_exchange(&dnnl.forbidden, !on); }
 

@@ -1,0 +1,203 @@
+/* store.c - tensors that outlive the process or are made twice: pickling, copy and deepcopy, safetensors files. */
+#include "extension.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- pickle and copy --------------------------------------------------------------------------------------------------------- */
+
+/* (input, protocol): _rebuild and its arguments; what a subclass adds is in its __dict__.  The elements go as plain bytes: loading runs no code of the file's. */
+PyObject *api___reduce_ex__(const arg *a) {
+    PyObject *self = a[0].o, *core = PyImport_ImportModule("chainrule._core"), *rebuild = core ? PyObject_GetAttrString(core, "_rebuild") : NULL;
+    const cr_tensor *t = handle(self);
+    const Py_ssize_t size = (Py_ssize_t)cr_numel(t) * (Py_ssize_t)cr_dtype_size(cr_dtype_of(t));
+    PyObject *bytes = rebuild ? PyBytes_FromStringAndSize(NULL, size) : NULL, *state = NULL, *result = NULL;
+    cr_status bad = CR_OK;
+    char *to = bytes ? PyBytes_AsString(bytes) : NULL;
+    if (bytes) WITHOUT_GIL(bad = cr_read(t, cr_dtype_of(t), to, (size_t)size));
+    if (bytes && bad) raise_error();
+    else if (bytes) {
+        state = Py_TYPE(self) == tensor_type ? NULL : PyObject_GetAttrString(self, "__dict__");
+        if (!state) { PyErr_Clear(); state = (Py_INCREF(Py_None), Py_None); }
+        result = Py_BuildValue("O(OONNNNN)O", rebuild, Py_TYPE(self), bytes, size_object(cr_ndim(t), cr_shape(t)), dtype_object(cr_dtype_of(t)),
+                               device_object(cr_device_of(t)), PyBool_FromLong(cr_requires_grad(t)), PyBool_FromLong(((Tensor *)(void *)self)->from_data), state);
+    }
+    Py_XDECREF(core);
+    Py_XDECREF(rebuild);
+    Py_XDECREF(bytes);
+    Py_XDECREF(state);
+    return result;
+}
+
+/* A tensor of a subclass of Tensor, as a leaf. */
+static PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data) {
+    if (t && requires_grad && !cr_requires_grad_(t, true)) {
+        cr_release(t);
+        t = NULL;
+    }
+    PyObject *self = wrap_as(t, type);
+    if (self) ((Tensor *)(void *)self)->from_data = from_data;
+    return self;
+}
+
+/* (type, data, shape, dtype, device, requires_grad, from_data) */
+PyObject *api__rebuild(const arg *a) {
+    PyTypeObject *type = (PyTypeObject *)(void *)a[0].o;
+    char *bytes;
+    Py_ssize_t size;
+    if (!PyType_Check(a[0].o) || !PyType_IsSubtype(type, tensor_type)) return raise_type(a[0].o, "_rebuild(): argument 'type' must be Tensor or a subclass, not");
+    if (PyBytes_AsStringAndSize(a[1].o, &bytes, &size) < 0) return NULL;
+    cr_tensor *t = cr_empty(a[2].size.n, a[2].size.v, a[3].dt, a[4].dev);
+    if (!t) return raise_error();
+    if (size != (Py_ssize_t)cr_numel(t) * (Py_ssize_t)cr_dtype_size(a[3].dt)) {
+        cr_release(t);
+        PyErr_Format(PyExc_ValueError, "_rebuild(): %zd bytes for a Tensor that has another size", size);
+        return NULL;
+    }
+    cr_status bad;
+    WITHOUT_GIL(bad = cr_write(t, a[3].dt, bytes, (size_t)size));
+    if (!bad) return leaf_as(t, type, a[5].b, a[6].b);
+    cr_release(t);
+    return raise_error();
+}
+
+/* Gives a copy of a subclass's instance what is in the instance's __dict__; of that a deep copy where there is a memo. */
+static PyObject *with_dict_of(PyObject *self, PyObject *copy, PyObject *memo) {
+    if (!copy || Py_TYPE(self) == tensor_type) return copy;
+    PyObject *from = PyObject_GetAttrString(self, "__dict__"), *to = from ? PyObject_GetAttrString(copy, "__dict__") : NULL, *all = from;
+    if (!to) {                                       /* a subclass with __slots__ */
+        PyErr_Clear();
+        Py_XDECREF(from);
+        return copy;
+    }
+    if (memo) {
+        PyObject *module = PyImport_ImportModule("copy");
+        all = module ? PyObject_CallMethod(module, "deepcopy", "OO", from, memo) : NULL;
+        Py_XDECREF(module);
+        Py_DECREF(from);
+    }
+    if (!all || PyDict_Update(to, all) < 0) Py_CLEAR(copy);
+    Py_XDECREF(all);
+    Py_DECREF(to);
+    return copy;
+}
+
+/* (input): another Tensor over the same memory */
+PyObject *api___copy__(const arg *a) {
+    PyObject *self = a[0].o;
+    const cr_tensor *t = handle(self);
+    return with_dict_of(self, leaf_as(cr_detach(t), Py_TYPE(self), cr_requires_grad(t), ((Tensor *)(void *)self)->from_data), NULL);
+}
+
+/* (input, memo) */
+PyObject *api___deepcopy__(const arg *a) {
+    PyObject *self = a[0].o, *memo = a[1].o, *key = PyLong_FromVoidPtr(self), *known = key ? PyObject_GetItem(memo, key) : NULL;
+    Py_XDECREF(key);
+    if (known || !key) return known;
+    if (!PyErr_ExceptionMatches(PyExc_KeyError)) return NULL;
+    PyErr_Clear();
+    const cr_tensor *t = handle(self);
+    if (!cr_is_leaf(t)) {
+        PyErr_SetString(PyExc_RuntimeError, "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: use detach() or clone()");
+        return NULL;
+    }
+    cr_tensor *x = cr_detach(t), *y;
+    WITHOUT_GIL(y = cr_clone(x));
+    cr_release(x);
+    PyObject *copy = leaf_as(y, Py_TYPE(self), cr_requires_grad(t), ((Tensor *)(void *)self)->from_data);
+    PyObject *grad = copy ? PyObject_GetAttrString(self, "grad") : NULL;
+    if (grad && grad != Py_None) {
+        cr_tensor *g = cr_detach(cr_grad(t)), *h;
+        WITHOUT_GIL(h = cr_clone(g));
+        cr_release(g);
+        if (!h || cr_set_grad(handle(copy), h) != CR_OK) { raise_error(); Py_CLEAR(copy); }
+        cr_release(h);
+    }
+    if (!grad) Py_CLEAR(copy);
+    Py_XDECREF(grad);
+    return with_dict_of(self, copy, memo);
+}
+
+/* ---- files -------------------------------------------------------------------------------------------------------------------------- */
+static bool add_tensor(cr_params *p, PyObject *name, PyObject *value) {
+    Py_ssize_t size;
+    if (!PyUnicode_Check(name)) return raise_type(name, "save(): the names of tensors must be str, not");
+    if (!is_tensor(value)) return raise_type(value, "save(): the values must be Tensors, not");
+    const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+    if (!text) return false;
+    if (strlen(text) != (size_t)size) { PyErr_SetString(PyExc_ValueError, "save(): a name with a zero character"); return false; }
+    if (cr_params_add(p, text, handle(value)) == CR_OK) return true;
+    raise_error();
+    return false;
+}
+
+/* (obj, f) */
+PyObject *api_save(const arg *a) {
+    PyObject *path = NULL, *items = NULL;
+    cr_status bad;
+    if (!PyDict_Check(a[0].o)) return raise_type(a[0].o, "save(): argument 'obj' must be a dict of Tensors, not");
+    if (!PyUnicode_FSConverter(a[1].o, &path)) return NULL;
+    cr_params *p = cr_params_new();
+    bool ok = p || raise_error();
+    if (ok) ok = (items = PyDict_Items(a[0].o));     /* a copy: nothing that runs meanwhile changes it */
+    for (Py_ssize_t i = 0; ok && i < PyList_Size(items); i++) {
+        PyObject *item = PyList_GetItem(items, i);
+        ok = add_tensor(p, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1));
+    }
+    if (ok) {
+        const char *to = PyBytes_AsString(path);
+        WITHOUT_GIL(bad = cr_save(to, p, NULL));
+        ok = !bad || raise_error();
+    }
+    cr_params_free(p);
+    Py_XDECREF(items);
+    Py_DECREF(path);
+    if (!ok) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* (f, device): mapped into memory, so that a page is read when it is first touched; writes stay in memory. */
+PyObject *api_load(const arg *a) {
+    PyObject *path = NULL;
+    if (!PyUnicode_FSConverter(a[0].o, &path)) return NULL;
+    const char *from = PyBytes_AsString(path);
+    FILE *there = fopen(from, "rb");                 /* for the kinds of OSError: FileNotFoundError, PermissionError... */
+    if (!there) {
+        Py_DECREF(path);
+        return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, a[0].o);
+    }
+    fclose(there);
+    cr_params *p;
+    WITHOUT_GIL(p = cr_load(from, a[1].dev));
+    Py_DECREF(path);
+    if (!p) return raise_error();
+    PyObject *dict = PyDict_New();
+    for (int64_t i = 0; dict && i < cr_params_count(p); i++) {
+        PyObject *x = wrap_borrowed(cr_params_at(p, i));
+        if (!x || PyDict_SetItemString(dict, cr_params_name(p, i), x) < 0) Py_CLEAR(dict);
+        Py_XDECREF(x);
+    }
+    cr_params_free(p);
+    return dict;
+}
+
+/* ---- text ----------------------------------------------------------------------------------------------------------------------------- */
+
+/* (input, format_spec) */
+PyObject *api___format__(const arg *a) {
+    PyObject *x = cr_ndim(handle(a[0].o)) ? NULL : PyObject_CallMethod(a[0].o, "item", NULL);
+    PyObject *text = x ? PyObject_Format(x, a[1].o) : NULL;
+    Py_XDECREF(x);
+    if (x || PyErr_Occurred()) return text;
+    if (PyObject_Size(a[1].o) == 0) return PyObject_Str(a[0].o);
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "unsupported format string passed to Tensor.__format__");
+    return NULL;
+}
+
+PyObject *api__op_name(const arg *a) { return PyUnicode_FromString(cr_op_name(a[0].t)); }
+
+/* (precision, threshold, edgeitems, linewidth, profile, sci_mode) */
+PyObject *api_set_printoptions(const arg *a) {
+    PyObject *f = python_function("_print", "set_printoptions");
+    return f ? PyObject_CallFunctionObjArgs(f, a[0].o, a[1].o, a[2].o, a[3].o, a[4].o, a[5].o, NULL) : NULL;
+}

@@ -1,0 +1,37 @@
+"""What the Python tests share: the built package on the path, how long hypothesis tries, and the result line that tools/run_tests.py reads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
+FULL = os.environ.get("CHAINRULE_TEST_FULL") == "1"
+
+sys.path.insert(0, str(BUILD / "python"))
+
+# The same examples in every quick run; nothing depends on how fast the machine is.
+settings.register_profile("quick", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("full", max_examples=500, deadline=None, database=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("full" if FULL else "quick")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `full` run in `make test-all` only."""
+    if not FULL:
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    stats = terminalreporter.stats
+    for report in stats.get("skipped", []):
+        where, _, why = report.longrepr if isinstance(report.longrepr, tuple) else (report.nodeid, 0, str(report.longrepr))
+        terminalreporter.write_line(f"skipped {Path(where).name}: {why.removeprefix('Skipped: ')}")
+    failed = len(stats.get("failed", [])) + len(stats.get("error", []))
+    terminalreporter.write_line(f"result: {len(stats.get('passed', []))} passed, {failed} failed, {len(stats.get('skipped', []))} skipped")
