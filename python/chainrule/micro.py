@@ -8,7 +8,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from ._core import DeviceLike, Value, _neuron
+from ._core import Value, _neuron
+
+TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
+if TYPE_CHECKING:
+    from ._core import DeviceLike
 
 __all__ = ["MLP", "Layer", "Neuron"]
 

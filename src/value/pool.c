@@ -16,7 +16,12 @@ typedef struct cell {
     int count;                                      /* in the first cell of one: cells in it */
 } cell;
 
-static _Thread_local struct { cell *first, *spare; int count; } mine;           /* count: of the list at first; spare is full, or NULL */
+typedef struct hand { cell *first, *spare; int count; } hand;            /* count: of the list at first; spare is full, or NULL */
+bool cr_cells_serial;
+static _Thread_local hand own;
+static hand common;                                 /* in a library that was loaded late, reading a thread-local costs as much as all the rest */
+static inline hand *at_hand(void) { return cr_cells_serial ? &common : &own; }
+
 static struct { cr_spinlock lock; cell *first; char *slab; size_t left; int64_t taken; } depot;
 
 static void hand_in(cell *magazine, int count) {
@@ -29,10 +34,9 @@ static void hand_in(cell *magazine, int count) {
 }
 
 static void hand_in_all(void) {                     /* the thread ends */
-    hand_in(mine.first, mine.count);
-    hand_in(mine.spare, MAGAZINE);
-    mine.first = mine.spare = NULL;
-    mine.count = 0;
+    hand_in(own.first, own.count);
+    hand_in(own.spare, MAGAZINE);
+    own = (hand){0};
 }
 
 /* A magazine of cells that nobody had before, under the depot's lock; shorter at the end of a slab. */
@@ -54,48 +58,50 @@ static cell *cut(void) {
     return magazine;
 }
 
-static void refill(void) {
-    if (mine.spare) {
-        mine.first = mine.spare;
-        mine.count = MAGAZINE;
-        mine.spare = NULL;
+static void refill(hand *mine) {
+    if (mine->spare) {
+        mine->first = mine->spare;
+        mine->count = MAGAZINE;
+        mine->spare = NULL;
         return;
     }
-    cr_os_at_thread_exit(hand_in_all);
+    if (mine == &own) cr_os_at_thread_exit(hand_in_all);
     cr_spin_lock(&depot.lock);
-    mine.first = depot.first;
+    mine->first = depot.first;
     if (depot.first) depot.first = depot.first->other;
-    else mine.first = cut();
+    else mine->first = cut();
     cr_spin_unlock(&depot.lock);
-    mine.count = mine.first ? mine.first->count : 0;
+    mine->count = mine->first ? mine->first->count : 0;
 }
 
 #if defined(__SANITIZE_ADDRESS__)                   /* the sanitizer is to see every cell's end */
-void *cr_cell_take(void) { (void)refill; return aligned_alloc(CELL, CELL); }
+void *cr_cell_take(void) { (void)refill; (void)at_hand; return aligned_alloc(CELL, CELL); }
 void cr_cell_give(void *p) { free(p); }
 #else
 void *cr_cell_take(void) {
-    if (!mine.first) refill();
-    cell *c = mine.first;
+    hand *mine = at_hand();
+    if (!mine->first) refill(mine);
+    cell *c = mine->first;
     if (!c) return NULL;
-    mine.first = c->next;
-    mine.count--;
-    __builtin_prefetch(mine.first, 1);              /* freed long ago, perhaps: the next call will write there */
+    mine->first = c->next;
+    mine->count--;
+    __builtin_prefetch(mine->first, 1);              /* freed long ago, perhaps: the next call will write there */
     return c;
 }
 
 void cr_cell_give(void *p) {
+    hand *mine = at_hand();
     cell *c = p;
-    if (mine.count == MAGAZINE) {
-        hand_in(mine.spare, MAGAZINE);
-        mine.spare = mine.first;
-        mine.first = NULL;
-        mine.count = 0;
+    if (mine->count == MAGAZINE) {
+        hand_in(mine->spare, MAGAZINE);
+        mine->spare = mine->first;
+        mine->first = NULL;
+        mine->count = 0;
     }
-    if (!mine.first) cr_os_at_thread_exit(hand_in_all);
-    c->next = mine.first;
-    mine.first = c;
-    mine.count++;
+    if (!mine->first && mine == &own) cr_os_at_thread_exit(hand_in_all);
+    c->next = mine->first;
+    mine->first = c;
+    mine->count++;
 }
 #endif
 

@@ -37,7 +37,7 @@ struct cr_value {
     char *label;                                    /* owned, or NULL */
     int refs;
     int uses;                                       /* in a walk: nodes that have not yet handed it their share; 0 otherwise */
-    uint32_t thread;                                /* whose it is: counts are plain numbers, so that one multiplication costs no more */
+    uint32_t thread;                                /* whose it is, 0: nobody's; counts are plain numbers, which halves the cost of a multiplication */
     uint8_t op, device;                             /* device: its number in cr_device_at */
 };
 _Static_assert(sizeof(cr_value) == 64, "a Value is one cache line");
@@ -93,27 +93,19 @@ static inline void hand_on(const cr_value *y) {
 /* ---- whose it is ---------------------------------------------------------------------------------------------------- */
 
 static atomic_uint threads;                         /* that have used Values */
-static bool one_at_a_time;
-static _Thread_local uint32_t me;                   /* this thread's number; 0: none yet */
+static _Thread_local uint32_t me;                   /* this thread's number; 0: none yet, and in Values that belong to no thread */
 
 cr_status cr_value_serial(void) {
-    if (one_at_a_time) return CR_OK;
     if (threads) return cr_fail(CR_RUNTIME, "value_serial", "there are Values already");
-    one_at_a_time = true;                           /* then all threads have number 1 */
+    cr_cells_serial = true;
     return CR_OK;
 }
 
-static uint32_t my_number(void) {
-    if (!me) me = one_at_a_time ? 1 : 1 + atomic_fetch_add(&threads, 1);
-    return me;
-}
-
-static bool claim(const cr_value *v, const char *op) {
+static bool refuse(const cr_value *v, const char *op) {
     if (!v) return cr_fail_null(op, "the Value"), false;
-    if (v->thread == my_number()) return true;      /* the first that this thread sees */
     return cr_fail(CR_RUNTIME, op, "a Value of another thread: each thread has its own (but see cr_value_serial)"), false;
 }
-static inline bool is_ours(const cr_value *v, const char *op) { return (v && v->thread == me) || claim(v, op); }
+static inline bool is_ours(const cr_value *v, const char *op) { return (v && (!v->thread || v->thread == me)) || refuse(v, op); }
 
 /* ---- making and freeing ------------------------------------------------------------------------------------------- */
 
@@ -125,7 +117,7 @@ static inline cr_value *make(enum op op, double data, int device) {
     v->label = NULL;
     v->refs = 1;
     v->uses = 0;
-    v->thread = me;
+    v->thread = cr_cells_serial ? 0 : me;
     v->op = (uint8_t)op;
     v->device = (uint8_t)device;
     return v;
@@ -164,7 +156,9 @@ static int number_of(const char *op, const cr_device *dev) {
 
 cr_value *cr_value_new(double data, const cr_device *dev) {
     const int device = number_of("value", dev);
-    return device >= 0 && my_number() ? make(LEAF, data, device) : NULL;
+    if (device < 0) return NULL;
+    if (!me && !cr_cells_serial) me = 1 + atomic_fetch_add(&threads, 1);
+    return make(LEAF, data, device);
 }
 
 /* ---- anomaly mode: the first Value that is NaN or infinite is an error that names it ------------------------------- */
