@@ -13,6 +13,8 @@ static cr_value *pass(cr_value *y, cr_value *a, cr_value *b) {
     cr_value_release(b);
     return y;
 }
+static void drop(cr_value *const *v) { while (*v) cr_value_release(*v++); }
+#define DROP(...) drop((cr_value *const[]){__VA_ARGS__, NULL})
 static cr_value *add(cr_value *a, cr_value *b) { return pass(cr_value_add(a, b), a, b); }
 static cr_value *mul(cr_value *a, cr_value *b) { return pass(cr_value_mul(a, b), a, b); }
 static cr_value *keep(cr_value *a) { return cr_value_retain(a); }
@@ -55,7 +57,7 @@ TEST(each_op) {
         CHECK(near(cr_value_data(y), of_one[i].y, 2e-16), "%s(%g) = %.17g, wanted %.17g", of_one[i].name, of_one[i].x, cr_value_data(y), of_one[i].y);
         CHECK(near(cr_value_grad(x), of_one[i].dx, 4e-16), "%s'(%g) = %.17g, wanted %.17g", of_one[i].name, of_one[i].x, cr_value_grad(x), of_one[i].dx);
         CHECK(!strcmp(cr_value_op(y), of_one[i].symbol) && cr_value_inputs(y, in, NULL) == 1 && in[0] == x, "%s: what it came from", of_one[i].name);
-        pass(NULL, x, y);
+        DROP(x, y);
     }
     for (size_t i = 0; i < sizeof of_two / sizeof *of_two; i++) {
         cr_value *a = leaf(of_two[i].a), *b = leaf(of_two[i].b), *y = of_two[i].f(a, b), *in[2];
@@ -65,13 +67,13 @@ TEST(each_op) {
         CHECK(near(cr_value_grad(a), of_two[i].da, 4e-16), "%s(%g, %g): da = %.17g", of_two[i].name, of_two[i].a, of_two[i].b, cr_value_grad(a));
         CHECK(near(cr_value_grad(b), of_two[i].db, 4e-16), "%s(%g, %g): db = %.17g", of_two[i].name, of_two[i].a, of_two[i].b, cr_value_grad(b));
         CHECK(!strcmp(cr_value_op(y), of_two[i].symbol) && cr_value_inputs(y, in, NULL) == 2 && in[0] == a && in[1] == b, "%s: what it came from", of_two[i].name);
-        pass(NULL, a, pass(b, y, NULL));
+        DROP(a, b, y);
     }
     double n = 0;
     cr_value *x = leaf(2), *y = cube(x), *in[2];
     CHECK(cr_value_inputs(x, in, &n) == 0 && isnan(n) && !*cr_value_op(x), "a leaf has no inputs");
     CHECK(cr_value_inputs(y, in, &n) == 1 && n == 3, "the exponent of a cube: %g", n);
-    pass(NULL, x, y);
+    DROP(x, y);
     test_ran_on(cr_cpu());
 }
 
@@ -84,11 +86,11 @@ TEST(shared_nodes) {
     CHECK(cr_value_grad(x) == 22 * pow(3, 21), "d(x^22) = %.17g, wanted %.17g", cr_value_grad(x), 22 * pow(3, 21));
     CHECK(cr_value_grad(s) == 11 * pow(9, 10), "d(s^11) = %.17g", cr_value_grad(s));
     CHECK(cr_value_grad(y) == 1, "the root's own gradient is %g", cr_value_grad(y));
-    pass(NULL, x, pass(s, y, NULL));
+    DROP(x, s, y);
     cr_value *a = leaf(5), *twice = cr_value_add(a, a), *fourth = cr_value_mul(twice, twice);      /* both inputs the same */
     OK(cr_value_backward(fourth));
     CHECK(cr_value_grad(a) == 40 && cr_value_grad(twice) == 20, "d((a + a)^2) = %g", cr_value_grad(a));
-    pass(NULL, a, pass(twice, fourth, NULL));
+    DROP(a, twice, fourth);
 }
 
 TEST(backward_twice_adds_one_more_gradient) {
@@ -105,7 +107,7 @@ TEST(backward_twice_adds_one_more_gradient) {
     CHECK(cr_value_grad(x) == 2, "a leaf's own walk adds 1: %g", cr_value_grad(x));
     cr_value_set_data(x, 5);                        /* results are not computed again; gradients read what is there */
     CHECK(cr_value_data(x) == 5 && cr_value_data(y) == 8, "data was set: %g, %g", cr_value_data(x), cr_value_data(y));
-    pass(NULL, x, pass(h, y, NULL));
+    DROP(x, h, y);
 }
 
 /* Random graphs against central differences in the leaves. */
@@ -185,10 +187,8 @@ TEST(neuron_records_the_operators_nodes) {
     cr_value_release(b);
     cr_value *elsewhere = cr_value_new(1, cr_ref()), *mixed[3] = {x[0], elsewhere, x[2]};
     FAILS(CR_BAD_VALUE, "one Value is on cpu, the other on ref", cr_value_neuron(3, w, mixed, b, true));
-    for (int i = 0; i < 3; i++) pass(NULL, w[i], x[i]);
-    cr_value_release(elsewhere);
-    pass(NULL, b, pass(y, by_hand, linear));
-    cr_value_release(y);
+    for (int i = 0; i < 3; i++) DROP(w[i], x[i]);
+    DROP(elsewhere, b, y, by_hand, linear);
 }
 
 TEST(each_device) {
@@ -202,9 +202,7 @@ TEST(each_device) {
     CHECK(cr_value_to(b, cr_cpu()) == b, "already there: itself");
     cr_value_release(b);
     FAILS(CR_BAD_VALUE, "the device is NULL", cr_value_new(1, NULL));
-    pass(NULL, a, pass(b, y, pass(moved, z, NULL)));
-    cr_value_release(moved);
-    cr_value_release(y);
+    DROP(a, b, y, moved, z);
     test_ran_on(cr_ref());
 }
 
@@ -239,7 +237,7 @@ TEST(anomaly) {
     cr_value_set_grad(zero, 0);
     OK(cr_value_backward(y));                       /* a walk that failed left nothing behind */
     CHECK(isinf(cr_value_grad(zero)), "outside anomaly mode infinity flows: %g", cr_value_grad(zero));
-    pass(NULL, x, pass(zero, y, NULL));
+    DROP(x, zero, y);
 }
 
 /* After a walk that failed in the middle the same graph can be walked again. */
@@ -253,7 +251,7 @@ TEST(a_failed_walk_is_over) {
     cr_value_set_grad(x, 0);
     OK(cr_value_backward(y));
     CHECK(cr_value_grad(root) == 51 && cr_value_grad(x) == 51 * 0.25, "after a failure: %g, %g", cr_value_grad(root), cr_value_grad(x));
-    pass(NULL, x, pass(root, y, NULL));
+    DROP(x, root, y);
 }
 
 /* y_n = x + n x, in one chain: neither the walk nor the end may recurse. */
@@ -263,7 +261,7 @@ static void chain(int64_t n) {
     CHECK(cr_value_data(y) == (double)(n + 1), "%lld sums: %g", (long long)n, cr_value_data(y));
     OK(cr_value_backward(y));
     CHECK(cr_value_grad(x) == (double)(n + 1), "gradient of %lld sums: %g", (long long)n, cr_value_grad(x));
-    pass(NULL, x, y);
+    DROP(x, y);
 }
 
 /* A tree of n leaves. */
@@ -280,7 +278,7 @@ static double tree(int64_t n) {
     for (int k = 0; k < 64; k++) if (level[k]) y = y ? add(level[k], y) : level[k];
     OK(cr_value_backward(y));
     const double sum = cr_value_data(y) + cr_value_grad(first);
-    pass(NULL, first, y);
+    DROP(first, y);
     return sum;
 }
 
@@ -313,7 +311,7 @@ static void in_another_thread(void *result) {
     cr_value_release(of_main);                      /* refused: it is not ours to release */
     *right = *right && cr_error_status() == CR_RUNTIME && cr_value_backward(of_main) == CR_RUNTIME;
     cr_error_clear();
-    pass(NULL, mine, y);
+    DROP(mine, y);
 }
 
 TEST(threads_have_their_own) {

@@ -4,6 +4,7 @@ packages="g++ pkg-config python3-dev"
 missing=""
 command -v c++ >/dev/null || missing="$missing g++"
 command -v pkg-config >/dev/null || missing="$missing pkg-config"
+command -v dot >/dev/null || missing="$missing graphviz"
 python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || missing="$missing python3-dev"
 if [ -z "$missing" ]; then
     echo "deps: nothing to install ($packages are there)"

@@ -2,6 +2,7 @@
 
 from . import autograd as autograd
 from . import cuda as cuda
+from . import viz as viz
 from ._core import *
 from ._core import __version__ as __version__
 from ._settings import config as config
@@ -13,6 +14,7 @@ from .autograd import set_grad_enabled as set_grad_enabled
 from .micro import MLP as MLP
 from .micro import Layer as Layer
 from .micro import Neuron as Neuron
+from .value_batch import ValueBatch as ValueBatch
 
 __all__ = [  # what the extension defines, by tools/gen_python.py
     "Device", "DtypeError", "Error", "Generator", "OutOfMemoryError", "RemovableHandle", "Size", "Tensor", "Value", "abs", "absolute", "acos",
@@ -34,4 +36,6 @@ __all__ = [  # what the extension defines, by tools/gen_python.py
     "t", "tan", "tanh", "tensor", "transpose", "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten",
     "unsqueeze", "var", "vstack", "where", "zeros", "zeros_like",
 ]
-__all__ += ["MLP", "Layer", "Neuron", "config", "enable_grad", "inference_mode", "no_grad", "profile", "set_grad_enabled"]  # and what is written in Python
+__all__ += [  # and what is written in Python
+    "MLP", "Layer", "Neuron", "ValueBatch", "config", "enable_grad", "inference_mode", "no_grad", "profile", "set_grad_enabled",
+]

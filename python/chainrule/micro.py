@@ -12,7 +12,7 @@ from ._core import Value, _neuron
 
 TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
 if TYPE_CHECKING:
-    from ._core import DeviceLike
+    from ._core import Device
 
 __all__ = ["MLP", "Layer", "Neuron"]
 
@@ -31,7 +31,7 @@ class Module:
 class Neuron(Module):
     """``relu(b + w[0] x[0] + w[1] x[1] + ...)``; without relu where ``nonlin`` is false."""
 
-    def __init__(self, nin: int, nonlin: bool = True, device: DeviceLike | None = None) -> None:
+    def __init__(self, nin: int, nonlin: bool = True, device: Device | str | None = None) -> None:
         self.w = [Value(random.uniform(-1, 1), device) for _ in range(nin)]
         self.b = Value(0, device)
         self.nonlin = nonlin
@@ -49,7 +49,7 @@ class Neuron(Module):
 class Layer(Module):
     """``nout`` neurons over the same input."""
 
-    def __init__(self, nin: int, nout: int, nonlin: bool = True, device: DeviceLike | None = None) -> None:
+    def __init__(self, nin: int, nout: int, nonlin: bool = True, device: Device | str | None = None) -> None:
         self.neurons = [Neuron(nin, nonlin, device) for _ in range(nout)]
 
     def __call__(self, x: Sequence[Number]) -> Value | list[Value]:
@@ -66,7 +66,7 @@ class Layer(Module):
 class MLP(Module):
     """Layers of ``nouts`` neurons, relu after each but the last: ``MLP(2, [16, 16, 1])``."""
 
-    def __init__(self, nin: int, nouts: Sequence[int], device: DeviceLike | None = None) -> None:
+    def __init__(self, nin: int, nouts: Sequence[int], device: Device | str | None = None) -> None:
         sizes = [nin, *nouts]
         last = len(nouts) - 1
         self.layers = [Layer(sizes[i], sizes[i + 1], nonlin=i != last, device=device) for i in range(len(nouts))]

@@ -76,7 +76,7 @@ static inline void hand_on(const cr_value *y) {
         case DIV: a->grad += g / b->data; b->grad -= g * y->data / b->data; break;
         case POW:                                   /* where 0 * infinity stands for a limit of 0: as PyTorch */
             if (b->data != 0) a->grad += g * b->data * power(a->data, b->data - 1);
-            if (a->data != 0 || b->data < 0) b->grad += g * y->data * log(a->data);
+            if (a->data != 0 || !(b->data >= 0)) b->grad += g * y->data * log(a->data);
             break;
         case POWER: if (y->exponent != 0) a->grad += g * y->exponent * power(a->data, y->exponent - 1); break;
         case NEG: a->grad -= g; break;
