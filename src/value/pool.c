@@ -1,107 +1,107 @@
-/* pool.c - cells for Values.
+/* pool.c - cells for Values, in pages of 1023.
  *
- * Freed cells are kept in magazines of up to 512, as lists through the cells themselves.  A thread fills and empties one, keeps a
- * second full one so that it does not run to the depot at each turn, and trades whole ones there: a lock for 512 cells (Bonwick
- * and Adams, "Magazines and Vmem", 2001). */
+ * A page that is wholly free is handed out from its start again.  That is what the pages are for: the nodes of a graph that is made where
+ * another one was freed lie in the order in which they were made, as in fresh memory, and not in the order of some free list;
+ * where they did not, examples/moons_value.py took ten times as long.  Pages belong to a thread until it ends. */
 #include "pool.h"
 #include "../core/os.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
-enum { CELL = 64, MAGAZINE = 512, SLAB = 2 << 20 };            /* bytes, cells, bytes */
+enum { CELL = 64, PAGE = 64 << 10, SLAB = 2 << 20 };           /* bytes */
 
-typedef struct cell {
-    struct cell *next;                              /* in its magazine */
-    struct cell *other;                             /* in the first cell of one: the next magazine of the depot */
-    int count;                                      /* in the first cell of one: cells in it */
-} cell;
+typedef union cell { union cell *next; char bytes[CELL]; } cell;
+typedef struct page {                               /* in the place of the first cell */
+    struct page *next;                              /* in a list of pages with free cells */
+    cell *free, *fresh;                             /* given back; the first of those never taken since the page was empty */
+    int used;
+} page;
 
-typedef struct hand { cell *first, *spare; int count; } hand;            /* count: of the list at first; spare is full, or NULL */
+typedef struct hand { page *page, *others; } hand;  /* the page that is taken from; others with free cells */
 bool cr_cells_serial;
 static _Thread_local hand own;
 static hand common;                                 /* in a library that was loaded late, reading a thread-local costs as much as all the rest */
 static inline hand *at_hand(void) { return cr_cells_serial ? &common : &own; }
 
-static struct { cr_spinlock lock; cell *first; char *slab; size_t left; int64_t taken; } depot;
+static struct { cr_spinlock lock; page *pages; char *slab; size_t left; int64_t taken; } depot;
 
-static void hand_in(cell *magazine, int count) {
-    if (!magazine) return;
-    magazine->count = count;
+static inline cell *first(page *p) { return (cell *)(void *)p + 1; }
+static inline cell *end(page *p) { return (cell *)(void *)p + PAGE / CELL; }
+static inline bool has_cells(page *p) { return p->free || p->fresh < end(p); }
+
+static void hand_in_all(void) {                     /* the thread ends; what it did not release stays taken */
+    if (own.page && has_cells(own.page)) {
+        own.page->next = own.others;
+        own.others = own.page;
+    }
     cr_spin_lock(&depot.lock);
-    magazine->other = depot.first;
-    depot.first = magazine;
+    for (page *p; (p = own.others); ) {
+        own.others = p->next;
+        p->next = depot.pages;
+        depot.pages = p;
+    }
     cr_spin_unlock(&depot.lock);
+    own.page = NULL;
 }
 
-static void hand_in_all(void) {                     /* the thread ends */
-    hand_in(own.first, own.count);
-    hand_in(own.spare, MAGAZINE);
-    own = (hand){0};
-}
-
-/* A magazine of cells that nobody had before, under the depot's lock; shorter at the end of a slab. */
-static cell *cut(void) {
-    if (depot.left < CELL) {
-        char *slab = cr_os_pages(SLAB, true);
-        if (!slab) return NULL;
-        depot.slab = slab;
+/* A page that nobody had before, under the depot's lock. */
+static page *cut(void) {
+    if (!depot.left) {
+        depot.slab = cr_os_pages(SLAB, true);
+        if (!depot.slab) return NULL;
         depot.left = SLAB;
         depot.taken += SLAB;
     }
-    const int count = depot.left / CELL < MAGAZINE ? (int)(depot.left / CELL) : MAGAZINE;
-    char *at = depot.slab;
-    for (int i = 0; i < count; i++, at += CELL) ((cell *)(void *)at)->next = i + 1 < count ? (cell *)(void *)(at + CELL) : NULL;
-    cell *magazine = (cell *)(void *)depot.slab;
-    magazine->count = count;
-    depot.slab = at;
-    depot.left -= (size_t)count * CELL;
-    return magazine;
+    page *p = (page *)(void *)depot.slab;
+    *p = (page){.fresh = first(p)};
+    depot.slab += PAGE;
+    depot.left -= PAGE;
+    return p;
 }
 
-static void refill(hand *mine) {
-    if (mine->spare) {
-        mine->first = mine->spare;
-        mine->count = MAGAZINE;
-        mine->spare = NULL;
-        return;
-    }
-    if (mine == &own) cr_os_at_thread_exit(hand_in_all);
+static page *next_page(hand *h) {
+    page *p = h->others;
+    if (p) { h->others = p->next; return h->page = p; }
+    if (h == &own) cr_os_at_thread_exit(hand_in_all);
     cr_spin_lock(&depot.lock);
-    mine->first = depot.first;
-    if (depot.first) depot.first = depot.first->other;
-    else mine->first = cut();
+    p = depot.pages;
+    if (p) depot.pages = p->next;
+    else p = cut();
     cr_spin_unlock(&depot.lock);
-    mine->count = mine->first ? mine->first->count : 0;
+    return h->page = p;
 }
 
 #if defined(__SANITIZE_ADDRESS__)                   /* the sanitizer is to see every cell's end */
-void *cr_cell_take(void) { (void)refill; (void)at_hand; return aligned_alloc(CELL, CELL); }
+void *cr_cell_take(void) { (void)next_page; (void)at_hand; return aligned_alloc(CELL, CELL); }
 void cr_cell_give(void *p) { free(p); }
 #else
 void *cr_cell_take(void) {
-    hand *mine = at_hand();
-    if (!mine->first) refill(mine);
-    cell *c = mine->first;
-    if (!c) return NULL;
-    mine->first = c->next;
-    mine->count--;
-    __builtin_prefetch(mine->first, 1);              /* freed long ago, perhaps: the next call will write there */
+    hand *h = at_hand();
+    page *p = h->page;
+    if ((!p || !has_cells(p)) && !(p = next_page(h))) return NULL;
+    cell *c = p->free;
+    if (c) p->free = c->next;
+    else c = p->fresh++;
+    p->used++;
     return c;
 }
 
-void cr_cell_give(void *p) {
-    hand *mine = at_hand();
-    cell *c = p;
-    if (mine->count == MAGAZINE) {
-        hand_in(mine->spare, MAGAZINE);
-        mine->spare = mine->first;
-        mine->first = NULL;
-        mine->count = 0;
+void cr_cell_give(void *memory) {
+    cell *c = memory;
+    page *p = (page *)(void *)((char *)c - (uintptr_t)c % PAGE);
+    hand *h = at_hand();
+    const bool was_full = !has_cells(p);
+    c->next = p->free;
+    p->free = c;
+    if (!--p->used) {
+        p->free = NULL;
+        p->fresh = first(p);
     }
-    if (!mine->first && mine == &own) cr_os_at_thread_exit(hand_in_all);
-    c->next = mine->first;
-    mine->first = c;
-    mine->count++;
+    if (was_full && p != h->page) {
+        p->next = h->others;
+        h->others = p;
+    }
 }
 #endif
 
