@@ -339,6 +339,36 @@ class Bench:
         ns = least["add, 1 element"]
         self.say(f"One element added to one: {ns:.0f} ns ({'within' if ns <= 60 else 'above'} the bar of 60 ns).", "")
 
+    def value(self) -> None:
+        self.say("## Values", "")
+        cached, large = (run_json([BUILD / "bench" / "value", nodes, "--json"], 1) for nodes in (10000, 1_000_000 if self.quick else 10_000_000))
+        if not cached or not large:
+            return
+        rows = [[f"{r['nodes']:,} nodes", *(f"{r[k]:.1f}" for k in ("record_ns", "backward_ns", "free_ns", "bytes"))] for r in (cached, large)]
+        rows[0][-1] = ""  # a small graph does not fill the first slab
+        self.say(table(["C, ns a node", "multiply and record", "backward", "free", "bytes a node"], rows), "")
+        least: dict[str, dict[str, float]] = {}
+        for _ in range(self.rounds):
+            for engine in ("chainrule", *(["micrograd"] if has("micrograd") else [])):
+                for name, seconds in (run_json([sys.executable, HERE / "value.py", engine], 1) or {}).items():
+                    row = least.setdefault(name, {})
+                    row[engine] = min(row.get(engine, seconds), seconds)
+        engines = list(next(iter(least.values()), {}))
+        shown = [[name, *(f"{row[e] * 1e6:,.3f}" for e in engines), *([f"{row['micrograd'] / row['chainrule']:.0f}x"] if "micrograd" in row else [])]
+                 for name, row in least.items()]
+        self.say(table(["Python, microseconds", *engines, *(["times"] if len(engines) > 1 else [])], shown), "")
+        for what, ours, bar in (("a * b", "a * b", 0.06e-6), ("moons step", "moons step", 3e-3)):
+            if ours in least:
+                self.compare(what, least[ours]["chainrule"], {f"{bar * 1e6:g} microseconds": bar}, 1)
+        curve = run_json([sys.executable, HERE / "value.py", "curve", "--draw", ROOT / "docs" / "value-curve.svg"], self.threads)
+        self.data["value"] = {"c": [cached, large], "python": least, "curve": curve}
+        if curve:
+            counts = sorted({int(n) for line in curve.values() for n in line})
+            self.say("", "tanh(x * x + x), summed where it is a tensor, and its gradient: microseconds by the number of elements.", "")
+            cell = lambda line, n: f"{line[str(n)] * 1e6:,.1f}" if str(n) in line else ""
+            self.say(table(["elements", *curve], [[f"{n:,}", *(cell(line, n) for line in curve.values())] for n in counts]), "",
+                     "![Time by number of elements](value-curve.svg)", "")
+
     def chain(self) -> None:
         n = 1_000_000 if self.quick else 10_000_000
         self.say("## A chain of operations", "")
@@ -441,7 +471,7 @@ def main() -> int:
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
     measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "products": b.products,
-                "dispatch": b.dispatch, "chain": b.chain, "python": b.python, "size": b.size}
+                "dispatch": b.dispatch, "value": b.value, "chain": b.chain, "python": b.python, "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()

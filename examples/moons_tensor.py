@@ -46,7 +46,8 @@ def main() -> None:
         loss.backward()
         with cr.no_grad():
             for p in parameters:
-                p -= (0.5 - 0.45 * step / STEPS) * p.grad
+                if p.grad is not None:
+                    p -= (0.5 - 0.45 * step / STEPS) * p.grad
         right = int(((scores > 0) == (labels > 0)).sum())
     print(f"loss {loss.item():.4f}, {right} of {len(labels)} right")
     if len(sys.argv) > 1:

@@ -30,7 +30,8 @@ def progress(steps: int) -> Iterable[int]:
         from tqdm import trange
     except ImportError:
         return range(steps)
-    return trange(steps)  # type: ignore[no-any-return]
+    bar: Iterable[int] = trange(steps)
+    return bar
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from ._core import Value, _neuron
 
@@ -52,7 +53,8 @@ class Layer(Module):
     def __init__(self, nin: int, nout: int, nonlin: bool = True, device: Device | str | None = None) -> None:
         self.neurons = [Neuron(nin, nonlin, device) for _ in range(nout)]
 
-    def __call__(self, x: Sequence[Number]) -> Value | list[Value]:
+    def __call__(self, x: Sequence[Number]) -> Any:
+        """A list of Values; where there is one neuron, its Value."""
         out = [n(x) for n in self.neurons]
         return out[0] if len(out) == 1 else out
 
@@ -71,7 +73,7 @@ class MLP(Module):
         last = len(nouts) - 1
         self.layers = [Layer(sizes[i], sizes[i + 1], nonlin=i != last, device=device) for i in range(len(nouts))]
 
-    def __call__(self, x: Sequence[Number]) -> Value | list[Value]:
+    def __call__(self, x: Sequence[Number]) -> Any:
         for layer in self.layers[:-1]:
             y = layer(x)
             x = y if isinstance(y, list) else [y]

@@ -52,8 +52,7 @@ def graph(root: Value | ValueBatch, format: str = "svg", rankdir: str = "LR") ->
 def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int = 50) -> Any:
     """Where ``model`` changes sign over the plane, and the points ``X`` (n, 2) with labels ``y``, as a matplotlib figure.
 
-    The model takes one point, a list of two numbers, and gives a Value, a Tensor or a number (an MLP of Values does), or it is an object with
-    ``rows = True`` that takes a list of points and gives a list of numbers.
+    The model takes one point, a list of two numbers, and gives a Value (as an MLP of Values does), a Tensor or a number.
     """
     from matplotlib.figure import Figure
 
@@ -61,7 +60,7 @@ def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int = 50) -> Any:
     low, high = ([f(p[i] for p in points) + s for i in (0, 1)] for f, s in ((min, -0.5), (max, 0.5)))
     axes = [[low[i] + (high[i] - low[i]) * k / (steps - 1) for k in range(steps)] for i in (0, 1)]
     grid = [[u, v] for v in axes[1] for u in axes[0]]
-    scores = [_number(s) for s in (model(grid) if getattr(model, "rows", False) else map(model, grid))]
+    scores = [_number(model(point)) for point in grid]
     figure = Figure(figsize=(5, 4), layout="constrained")
     plot = figure.add_subplot()
     plot.contourf(axes[0], axes[1], [scores[r * steps : (r + 1) * steps] for r in range(steps)], levels=[-1e300, 0, 1e300], colors=["#c9d8f0", "#f6d5c5"])

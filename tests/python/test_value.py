@@ -5,11 +5,15 @@ from __future__ import annotations
 import copy
 import gc
 import math
+import os
 import pickle
 import random
+import re
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import chainrule as cr
@@ -486,3 +490,24 @@ def test_boundary_picture(tmp_path: Any) -> None:
     figure = cr.viz.boundary(MLP(2, [4, 1]), X, y, steps=10)
     figure.savefig(tmp_path / "moons.png")
     assert (tmp_path / "moons.png").stat().st_size > 1000 and len(figure.axes[0].collections) >= 2
+
+
+# ---- pages and programs
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def test_the_tutorial_runs() -> None:
+    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert len(blocks) > 5
+    exec(compile("\n".join(blocks), "tutorial.md", "exec"), {})
+
+
+@pytest.mark.parametrize("name", ["moons_value", "moons_tensor"])
+def test_example(name: str) -> None:
+    path = ROOT / "examples" / f"{name}.py"
+    environment = {**os.environ, "PYTHONPATH": str(Path(cr.__file__).parent.parent)}
+    done = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "of 100 right" in done.stdout, done.stdout + done.stderr
+    assert len(path.read_text().splitlines()) <= 60
