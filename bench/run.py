@@ -3,7 +3,7 @@
 
 use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...]
 
-Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, chain,
+Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, value, chain,
 python (small tensors, import, the C benches called from Python), size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "chain", "python", "size")
+PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "size")
 PYTHON_BARS = {"x * y": 120, "x * y, recorded": 220, "x[1:, 2]": 200, "(100,) + (100,)": 150, "chain, an op": 450, "two-moons step": 60e3}  # ns
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
