@@ -22,8 +22,12 @@ DIFFERENCES = [
     ("norm", r"^raises RuntimeError: .*p is a number or 'fro'", "No matrix norms here."),
     ("index_select", r"^raises IndexError: .*PyTorch RuntimeError|^raises Error: .*PyTorch IndexError", "An index out of range is an IndexError."),
     (".*", r"OverflowError", "An int beyond 64 bits is an OverflowError."),
-    (".*", r"^raises TypeError: .*(must be .*, not |positional arguments but|unexpected keyword|missing required|multiple values|not interpret|of numbers and sequences|converted to an index|descriptor|expected a dtype)",
-     "Wrong types, names and numbers of arguments are a TypeError; PyTorch raises other kinds for some of them."),
+    (
+        ".*",
+        r"^raises TypeError: .*(must be .*, not |positional arguments but|unexpected keyword|missing required|multiple values|not interpret|"
+        r"of numbers and sequences|converted to an index|descriptor|expected a dtype)",
+        "Wrong types, names and numbers of arguments are a TypeError; PyTorch raises other kinds for some of them.",
+    ),
     (".*", r"^gives .*PyTorch raises TypeError: .*must be Tensor, not (float|int)", "A number is taken wherever a tensor would broadcast."),
     (".*", r"^raises RuntimeError: .*needs tensors of . and . axes", "The wrong number of axes is a RuntimeError."),
     (".*", r"dimensions, at most 8", "Too many axes are found before what is wrong with them."),
