@@ -27,7 +27,7 @@ build: build/release/build.ninja ## the library and the program, in build/releas
 test: build/.for-test build ## the quick truth, under five minutes
 	@$(TESTS)
 
-test-all: build/.for-test build/.for-docs build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, docs
+test-all: build/.for-test build/.for-docs build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
 	@$(TESTS) --all
 
 bench: build ## measures, next to the peers that are installed (make oracle, make peers)
@@ -45,7 +45,7 @@ docs: build/.for-docs ## the documentation as web pages, in build/html
 install: build ## header, libraries, program, pkg-config and CMake package: PREFIX=/usr/local, DESTDIR=
 	@DESTDIR="$(DESTDIR)" $(BIN)/cmake --install build/release --prefix "$(PREFIX)"
 
-deps:       ## system packages that let the tests run whole: a C++ compiler, pkg-config (needs root and apt)
+deps:       ## system packages that let the tests run whole: a C++ compiler, pkg-config, Python's headers (needs root and apt)
 	@sh tools/deps.sh
 
 oracle: build/.for-oracle ## PyTorch for the tests and benches that compare with it

@@ -1,16 +1,32 @@
-# The Python extension chainrule._core on the stable ABI of CPython 3.11, and beside it the package's Python files, so that
-# build/<preset>/python can be put on a path as it is.
-find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.SABIModule)
-file(GLOB extension_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.c)
-file(GLOB_RECURSE package_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/python
-    ${PROJECT_SOURCE_DIR}/python/chainrule/*.py ${PROJECT_SOURCE_DIR}/python/chainrule/*.pyi ${PROJECT_SOURCE_DIR}/python/chainrule/py.typed)
+# The Python extension chainrule._core on the stable ABI of CPython 3.11.  For development it lies with the package's Python files
+# in build/<preset>/python, which can be put on a path as it is; for a wheel (pip, scikit-build-core) component `python` is installed.
+if(NOT CMAKE_VERSION VERSION_LESS 3.26)             # which knows the stable ABI
+    find_package(Python 3.11 QUIET COMPONENTS Interpreter Development.SABIModule)
+endif()
+if(NOT Python_Development.SABIModule_FOUND)
+    if(SKBUILD)
+        message(FATAL_ERROR "Python.h of CPython 3.11 or newer is not here: install python3-dev")
+    endif()
+    message(NOTICE "went without the Python extension: no Python.h of CPython 3.11 or newer here (make deps)")
+    return()
+endif()
 
+file(GLOB extension_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.c)
 Python_add_library(chainrule_python MODULE USE_SABI 3.11 WITH_SOABI ${extension_sources})
 target_link_libraries(chainrule_python PRIVATE chainrule_static)
+target_link_options(chainrule_python PRIVATE -Wl,--exclude-libs,ALL)    # PyInit__core is all that it exports
 target_compile_options(chainrule_python PRIVATE -Wall -Wextra -Wshadow -Wconversion     # not -Wpedantic: type slots hold functions as void *
     -Wno-missing-field-initializers)
 set_target_properties(chainrule_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/chainrule)
 
+if(SKBUILD)                                         # the Python files are scikit-build-core's (wheel.packages)
+    install(TARGETS chainrule_python LIBRARY DESTINATION chainrule COMPONENT python)
+    install(TARGETS chainrule RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
+    return()
+endif()
+
+file(GLOB_RECURSE package_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/python
+    ${PROJECT_SOURCE_DIR}/python/chainrule/*.py ${PROJECT_SOURCE_DIR}/python/chainrule/*.pyi ${PROJECT_SOURCE_DIR}/python/chainrule/py.typed)
 foreach(file IN LISTS package_files)
     add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/python/${file} DEPENDS ${PROJECT_SOURCE_DIR}/python/${file}
         COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_SOURCE_DIR}/python/${file} ${PROJECT_BINARY_DIR}/python/${file})

@@ -11,36 +11,42 @@ import check_layers  # noqa: E402
 import run_tests  # noqa: E402
 
 GOOD = {
-    "core/core.h": "#include <stdint.h>\n#include <chainrule.h>",
-    "core/os.h": "",
-    "core/os.c": '#include "os.h"\n#include <unistd.h>',
-    "core/status.h": "",
-    "dev/dev.h": '#include "../core/core.h"',
-    "dev/cpu/cpu.h": '#include "../dev.h"\n#include <immintrin.h>',
-    "dev/cpu/a.c": '#include "cpu.h"',
-    "dev/ref/ref.h": '#include "dev/dev.h"',
-    "ops/op.h": '#include "../dev/dev.h"',
-    "grad/graph.h": '#include "../ops/op.h"',
-    "io/json.h": '#include "../core/status.h"',
-    "text/a.c": '#include "../io/json.h"\n# include <string.h>',
-    "cli/main.c": '#include <chainrule.h>\n#include "../core/os.h"',
+    "src/core/core.h": "#include <stdint.h>\n#include <chainrule.h>",
+    "src/core/os.h": "",
+    "src/core/os.c": '#include "os.h"\n#include <unistd.h>',
+    "src/core/status.h": "",
+    "src/dev/dev.h": '#include "../core/core.h"',
+    "src/dev/cpu/cpu.h": '#include "../dev.h"\n#include <immintrin.h>',
+    "src/dev/cpu/a.c": '#include "cpu.h"',
+    "src/dev/ref/ref.h": '#include "dev/dev.h"',
+    "src/ops/op.h": '#include "../dev/dev.h"',
+    "src/grad/graph.h": '#include "../ops/op.h"',
+    "src/io/json.h": '#include "../core/status.h"',
+    "src/text/a.c": '#include "../io/json.h"\n# include <string.h>',
+    "python/src/extension.h": "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n#include <chainrule.h>",
+    "python/src/a.c": '#include "extension.h"\n#include <string.h>\n#include <structmember.h>',
+    "src/cli/main.c": '#include <chainrule.h>\n#include "../core/os.h"',
 }
 BAD = [  # one more file, and the line of it that must be named
-    ("core/a.c", '\n#include "../dev/dev.h"', 2),
-    ("core/b.c", "#include <pthread.h>", 1),
-    ("dev/a.c", '#include "cpu/cpu.h"', 1),
-    ("dev/ref/a.c", '#include "../cpu/cpu.h"', 1),
-    ("dev/cpu/b.c", '#include "../../ops/op.h"', 1),
-    ("ops/a.c", '#include "../grad/graph.h"', 1),
-    ("ops/b.c", '#include "../dev/cpu/cpu.h"', 1),
-    ("io/a.c", '#include "../text/a.c"', 1),
-    ("nn/a.c", '#include "../core/core.h"', 1),
-    ("cli/a.c", '#include "io/json.h"', 1),
-    ("cli/b.c", "#include <sys/stat.h>", 1),
-    ("cli/c.c", '#include "nowhere.h"', 1),
-    ("cli/d.c", '#include "../../outside.h"', 1),
-    ("cli/e.c", "#include <immintrin.h>", 1),
-    ("attic/a.c", '#include "../core/os.h"', 1),
+    ("src/core/a.c", '\n#include "../dev/dev.h"', 2),
+    ("src/core/b.c", "#include <pthread.h>", 1),
+    ("src/dev/a.c", '#include "cpu/cpu.h"', 1),
+    ("src/dev/ref/a.c", '#include "../cpu/cpu.h"', 1),
+    ("src/dev/cpu/b.c", '#include "../../ops/op.h"', 1),
+    ("src/ops/a.c", '#include "../grad/graph.h"', 1),
+    ("src/ops/b.c", '#include "../dev/cpu/cpu.h"', 1),
+    ("src/io/a.c", '#include "../text/a.c"', 1),
+    ("src/nn/a.c", '#include "../core/core.h"', 1),
+    ("src/cli/a.c", '#include "io/json.h"', 1),
+    ("src/cli/b.c", "#include <sys/stat.h>", 1),
+    ("src/cli/c.c", '#include "nowhere.h"', 1),
+    ("src/cli/d.c", '#include "../../outside.h"', 1),
+    ("src/cli/e.c", "#include <immintrin.h>", 1),
+    ("src/attic/a.c", '#include "../core/os.h"', 1),
+    ("src/io/b.c", "#include <Python.h>", 1),
+    ("python/src/b.c", '#include "../../src/core/core.h"', 1),
+    ("python/src/c.c", "#include <frameobject.h>", 1),
+    ("python/src/d.c", "#include <unistd.h>", 1),
 ]
 
 OUTPUTS = [  # status, output, passed, failed, skipped
@@ -57,7 +63,7 @@ OUTPUTS = [  # status, output, passed, failed, skipped
 
 def write(root: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
-        path = root / "src" / name
+        path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
 
@@ -74,9 +80,9 @@ def layers() -> list[str]:
         for file, text, line in BAD:
             write(root, {file: text})
             found, _ = check_layers.problems(root)
-            if len(found) != 1 or not found[0].startswith(f"src/{file}:{line}: "):
-                wrong.append(f"src/{file} with {text!r}: {found}")
-            (root / "src" / file).unlink()
+            if len(found) != 1 or not found[0].startswith(f"{file}:{line}: "):
+                wrong.append(f"{file} with {text!r}: {found}")
+            (root / file).unlink()
     return wrong
 
 

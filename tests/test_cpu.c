@@ -125,7 +125,7 @@ TEST(memory_is_shared_by_threads) {
 /* ---- devices */
 TEST(devices_have_names_and_refuse_nonsense) {
     CHECK(cr_device_find("cpu") == cr_cpu() && cr_device_find("ref") == cr_ref(), "devices are not found by name");
-    FAILS(CR_BAD_VALUE, "[device_find] no device 'gpu'", cr_device_find("gpu"));
+    FAILS(CR_BAD_VALUE, "[device_find] no GPU 'gpu'", cr_device_find("gpu"));
     FAILS(CR_BAD_VALUE, "the name is NULL", cr_device_find(NULL));
     FAILS(CR_BAD_VALUE, "the device is NULL", cr_device_name(NULL));
     FAILS(CR_BAD_VALUE, "the device is NULL", cr_device_info(NULL));

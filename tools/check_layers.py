@@ -1,6 +1,7 @@
-"""Reads the #include lines of src/ and fails on an arrow that points up or sideways (docs/design.md, "The house").
+"""Reads the #include lines of src/ and python/src/ and fails on an arrow that points up or sideways (docs/design.md, "The house").
 
-A room is a folder of src/.  Below are the rooms each may look into, beside itself, the public header and C's own headers.
+A room is a folder of src/.  Below are the rooms each may look into, beside itself, the public header and C's own headers.  The Python
+extension uses the public header, CPython's and its own.
 use: check_layers.py [repository]
 """
 
@@ -33,6 +34,7 @@ STANDARD = set(
 )
 COMPILER = {"immintrin.h", "cpuid.h", "arm_neon.h"}  # of the processor, not of the platform; for devices
 PLATFORM = "core/os.c"
+EXTENSION = {"chainrule.h", "Python.h", "structmember.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -75,19 +77,30 @@ def check_own(src: Path, path: Path, file: str, name: str) -> str | None:
     return None if allowed(room, target) else f'"{target}" is not below src/{room}'
 
 
+def check_extension(path: Path, kind: str, name: str) -> str | None:
+    if kind == '"':
+        return None if (path.parent / name).is_file() and "/" not in name else f'"{name}" is not a header of the extension'
+    return None if name in EXTENSION or name.removesuffix(".h") in STANDARD else f"the extension uses C's own headers and {', '.join(sorted(EXTENSION))}"
+
+
 def problems(repository: Path) -> tuple[list[str], int]:
     src = (repository / "src").resolve()
     found: list[str] = []
     count = 0
-    for path in sorted(p for p in src.rglob("*") if p.suffix in (".c", ".h")):
-        file = path.relative_to(src).as_posix()
+    extension = repository.resolve() / "python" / "src"
+    for path in sorted(p for folder in (src, extension) for p in folder.rglob("*") if p.suffix in (".c", ".h")):
         text = path.read_text(encoding="utf-8")
         count += 1
         for match in INCLUDE.finditer(text):
             kind, name = match.groups()
-            problem = check_system(file, name) if kind == "<" else check_own(src, path, file, name)
+            if extension in path.parents:
+                problem = check_extension(path, kind, name)
+            else:
+                file = path.relative_to(src).as_posix()
+                problem = check_system(file, name) if kind == "<" else check_own(src, path, file, name)
             if problem:
-                found.append(f"src/{file}:{text.count(chr(10), 0, match.start(2)) + 1}: {problem}")
+                line = text.count("\n", 0, match.start(2)) + 1
+                found.append(f"{path.relative_to(repository.resolve()).as_posix()}:{line}: {problem}")
     for path in sorted((repository / "examples").glob("*.c")):
         for kind, name in INCLUDE.findall(path.read_text(encoding="utf-8")):
             if kind == '"' or name.startswith(("core/", "dev/", "ops/", "grad/")):
@@ -100,7 +113,7 @@ def main() -> int:
     found, count = problems(repository)
     for line in found:
         print(line)
-    for path in sorted(p for p in (repository / "src").rglob("*.[ch]") if ".gen." not in p.name):
+    for path in sorted(p for folder in ("src", "python/src") for p in (repository / folder).rglob("*.[ch]") if ".gen." not in p.name):
         lines = path.read_text(encoding="utf-8").count("\n")
         if lines > 900:
             print(f"note: {path.relative_to(repository)} has {lines} lines")

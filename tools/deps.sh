@@ -1,9 +1,10 @@
 #!/bin/sh
 # deps.sh - system packages that let `make test-all` run whole.  `make demo` and `make test` need none of them.
-packages="g++ pkg-config"
+packages="g++ pkg-config python3-dev"
 missing=""
 command -v c++ >/dev/null || missing="$missing g++"
 command -v pkg-config >/dev/null || missing="$missing pkg-config"
+python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || missing="$missing python3-dev"
 if [ -z "$missing" ]; then
     echo "deps: nothing to install ($packages are there)"
 elif ! command -v apt-get >/dev/null; then

@@ -277,6 +277,10 @@ def stage_install() -> Total:
     return run("tools/test_install.py", [sys.executable, "tools/test_install.py"], plain_environment())
 
 
+def stage_wheel() -> Total:
+    return run("tools/test_wheel.py", [sys.executable, "tools/test_wheel.py"], plain_environment())
+
+
 def stage_docs() -> Total:
     return run("docs", ["make", "--no-print-directory", "docs"], plain_environment())
 
@@ -291,6 +295,7 @@ STAGES: dict[str, tuple[Callable[[], Total], str]] = {
     "thread": (stage_thread, "the C tests under the thread sanitizer"),
     "mutate": (stage_mutate, "every broken gradient is noticed"),
     "install": (stage_install, "an installed library is found by pkg-config and CMake; the build needs no Python"),
+    "wheel": (stage_wheel, "source distribution, wheel, a fresh virtual environment that runs the README's Python"),
     "docs": (stage_docs, "the documentation builds without a warning"),
 }
 WHOLE = [name for name in STAGES if name != "test"]  # "full" holds "test"

@@ -4,6 +4,8 @@ from . import autograd as autograd
 from . import cuda as cuda
 from ._core import *
 from ._core import __version__ as __version__
+from ._settings import config as config
+from ._settings import profile as profile
 from .autograd import enable_grad as enable_grad
 from .autograd import inference_mode as inference_mode
 from .autograd import no_grad as no_grad
@@ -29,4 +31,4 @@ __all__ = [  # what the extension defines, by tools/gen_python.py
     "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten", "unsqueeze", "var", "vstack", "where",
     "zeros", "zeros_like",
 ]
-__all__ += ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]  # and what is written in Python
+__all__ += ["config", "enable_grad", "inference_mode", "no_grad", "profile", "set_grad_enabled"]  # and what is written in Python

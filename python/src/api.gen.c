@@ -56,6 +56,7 @@ PyObject *api___deepcopy__(const arg *a);
 PyObject *api___format__(const arg *a);
 PyObject *api_save(const arg *a);
 PyObject *api_load(const arg *a);
+PyObject *api__op_name(const arg *a);
 PyObject *api_set_printoptions(const arg *a);
 PyObject *api_to(const arg *a);
 PyObject *api_cpu(const arg *a);
@@ -168,6 +169,10 @@ PyObject *api_synchronize(const arg *a);
 PyObject *api_memory_stats(const arg *a);
 PyObject *api_empty_cache(const arg *a);
 PyObject *api__devices(const arg *a);
+PyObject *api__switches(const arg *a);
+PyObject *api__switch_set(const arg *a);
+PyObject *api__profile_begin(const arg *a);
+PyObject *api__profile_end(const arg *a);
 static cr_tensor *api_mul(const arg *a) { return cr_mul(a[0].t, a[1].t); }
 static cr_tensor *api_mul_(const arg *a) { return api_in_place("mul", a, 2, NULL); }
 static cr_tensor *api_floor_divide(const arg *a) { return cr_floor_divide(a[0].t, a[1].t); }
@@ -466,6 +471,9 @@ CALL(function_save, save_entry, NULL)
 static const param load_entry_params[] = {{"f", OBJECT, 0, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
 static const entry load_entry = {.name = "load", .run = api_load, .params = load_entry_params, .count = 2};
 CALL(function_load, load_entry, NULL)
+static const param _op_name_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry _op_name_entry = {.name = "_op_name", .run = api__op_name, .params = _op_name_entry_params, .count = 1};
+CALL(function__op_name, _op_name_entry, NULL)
 static const param set_printoptions_entry_params[] = {{"precision", OBJECT, OPTIONAL, NULL, 0}, {"threshold", OBJECT, OPTIONAL, NULL, 0}, {"edgeitems", OBJECT, OPTIONAL, NULL, 0}, {"linewidth", OBJECT, OPTIONAL, NULL, 0}, {"profile", OBJECT, OPTIONAL, NULL, 0}, {"sci_mode", OBJECT, OPTIONAL, NULL, 0}};
 static const entry set_printoptions_entry = {.name = "set_printoptions", .run = api_set_printoptions, .params = set_printoptions_entry_params, .count = 6};
 CALL(function_set_printoptions, set_printoptions_entry, NULL)
@@ -860,6 +868,16 @@ static const entry empty_cache_entry = {.name = "empty_cache", .run = api_empty_
 CALL(function_empty_cache, empty_cache_entry, NULL)
 static const entry _devices_entry = {.name = "_devices", .run = api__devices};
 CALL(function__devices, _devices_entry, NULL)
+static const entry _switches_entry = {.name = "_switches", .run = api__switches};
+CALL(function__switches, _switches_entry, NULL)
+static const param _switch_set_entry_params[] = {{"name", STR, 0, NULL, 0}, {"value", STR, OPTIONAL, NULL, 0}};
+static const entry _switch_set_entry = {.name = "_switch_set", .run = api__switch_set, .params = _switch_set_entry_params, .count = 2};
+CALL(function__switch_set, _switch_set_entry, NULL)
+static const entry _profile_begin_entry = {.name = "_profile_begin", .run = api__profile_begin};
+CALL(function__profile_begin, _profile_begin_entry, NULL)
+static const param _profile_end_entry_params[] = {{"path", STR, 0, NULL, 0}};
+static const entry _profile_end_entry = {.name = "_profile_end", .run = api__profile_end, .params = _profile_end_entry_params, .count = 1};
+CALL(function__profile_end, _profile_end_entry, NULL)
 static const param mul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry mul_entry = {.name = "mul", .compute = api_mul, .params = mul_entry_params, .count = 2};
 CALL(function_mul, mul_entry, NULL)
@@ -1519,6 +1537,11 @@ PyMethodDef api_functions[] = {
         "\n"
         "The tensors of a safetensors file as a dict, in the file's order.  On the processor they lie over the mapped file: a page is read when it is first\n"
         "touched, and writing to a tensor does not change the file.  OSError: no such file, or not a safetensors file."},
+    {"_op_name", AS(function__op_name), FAST,
+        "_op_name(input)\n"
+        "--\n"
+        "\n"
+        "The op that made the tensor, \"\" for a leaf."},
     {"set_printoptions", AS(function_set_printoptions), FAST,
         "set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None)\n"
         "--\n"
@@ -1928,6 +1951,26 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The names of the devices of this process."},
+    {"_switches", AS(function__switches), FAST,
+        "_switches()\n"
+        "--\n"
+        "\n"
+        "Name, meaning and value of every run-time switch."},
+    {"_switch_set", AS(function__switch_set), FAST,
+        "_switch_set(name, value=None)\n"
+        "--\n"
+        "\n"
+        "Sets a run-time switch; None: back to the environment's value."},
+    {"_profile_begin", AS(function__profile_begin), FAST,
+        "_profile_begin()\n"
+        "--\n"
+        "\n"
+        "Starts to note every op."},
+    {"_profile_end", AS(function__profile_end), FAST,
+        "_profile_end(path)\n"
+        "--\n"
+        "\n"
+        "Writes what was noted."},
     {"mul", AS(function_mul), FAST,
         "mul(input, other)\n"
         "--\n"

@@ -115,8 +115,16 @@ PyObject *api___dlpack__(const arg *a) {
 }
 
 /* ---- in ------------------------------------------------------------------------------------------------------------------- */
-static void done_legacy(void *m) { if (((dl_legacy *)m)->deleter) ((dl_legacy *)m)->deleter(m); }
-static void done_versioned(void *m) { if (((dl_versioned *)m)->deleter) ((dl_versioned *)m)->deleter(m); }
+static void delete_theirs(void *m) { if (((dl_legacy *)m)->deleter) ((dl_legacy *)m)->deleter(m); }
+static void delete_theirs_versioned(void *m) { if (((dl_versioned *)m)->deleter) ((dl_versioned *)m)->deleter(m); }
+
+/* After interpreter shutdown there is no GIL to take; deleters that need Python look for that themselves. */
+static void done_with(void (*release)(void *), void *m) {
+    if (Py_IsInitialized()) release_foreign(release, m);
+    else release(m);
+}
+static void done_legacy(void *m) { done_with(delete_theirs, m); }
+static void done_versioned(void *m) { done_with(delete_theirs_versioned, m); }
 
 static bool dtype_in(dl_dtype d, cr_dtype *dt) {
     for (int i = 0; i < CR_DTYPES; i++) {

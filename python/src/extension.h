@@ -105,6 +105,7 @@ typedef struct foreign {                            /* opened: `done` has to be 
     PyObject *refusal;                              /* the kind of exception where COPY_NEVER cannot be */
 } foreign;
 
+void release_foreign(void (*release)(void *), void *ctx);
 bool open_dlpack(PyObject *o, foreign *f);          /* a capsule, or what has __dlpack__ */
 cr_tensor *take_foreign(foreign *f, copying mode, const cr_dtype *dt, const cr_device *dev);   /* over the memory or a copy; dt, dev NULL: as they are */
 bool from_array(PyObject *o, copying mode, const cr_dtype *dt, const cr_device *dev, cr_tensor **t);   /* false: o is no array (or, with an exception, asked in vain); else *t, or NULL with an exception */

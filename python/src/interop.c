@@ -9,9 +9,16 @@
 
 /* ---- from other libraries ------------------------------------------------------------------------------------------ */
 
+static int64_t numel_of(const foreign *f) {
+    int64_t n = 1;
+    for (int i = 0; i < f->ndim; i++) n *= f->shape[i];
+    return n;
+}
+
 /* Why a tensor cannot be made over the memory; NULL: it can. */
 static const char *obstacle(const foreign *f) {
     const int64_t size = (int64_t)cr_dtype_size(f->dt);
+    if (!numel_of(f)) return NULL;
     if ((uintptr_t)f->data % (uintptr_t)size) return "an element is not aligned";
     for (int i = 0; i < f->ndim; i++) {
         if (f->shape[i] <= 1) continue;
@@ -19,12 +26,6 @@ static const char *obstacle(const foreign *f) {
         if (f->strides[i] % size) return "a stride is not a multiple of the element's size";
     }
     return NULL;
-}
-
-static int64_t numel_of(const foreign *f) {
-    int64_t n = 1;
-    for (int i = 0; i < f->ndim; i++) n *= f->shape[i];
-    return n;
 }
 
 /* A tensor over the memory; `done` gives it back when the last view is gone. */
@@ -61,7 +62,7 @@ cr_tensor *take_foreign(foreign *f, copying mode, const cr_dtype *dt, const cr_d
         f->done(f->ctx);
         return NULL;
     }
-    const bool must_copy = why || numel_of(f) == 0 || (!changes && (f->read_only || mode == COPY_ALWAYS));
+    const bool must_copy = why || !numel_of(f) || (!changes && (f->read_only || mode == COPY_ALWAYS));
     cr_tensor *t = must_copy ? copied(f) : share(f);
     if (t && changes) {
         cr_tensor *moved;
@@ -73,16 +74,26 @@ cr_tensor *take_foreign(foreign *f, copying mode, const cr_dtype *dt, const cr_d
     return t;
 }
 
-/* ---- buffers of other objects */
-
-/* May be called by any thread that drops the last view.  At interpreter shutdown the exporter is gone or going: it keeps its memory. */
-static void give_back(void *ctx) {
-    if (!Py_IsInitialized()) return;
+/* Others' code that takes memory back may run Python, may be called by any thread that drops the last view, and at any moment: an exception that is
+ * under way stays. */
+void release_foreign(void (*release)(void *), void *ctx) {
     PyGILState_STATE state = PyGILState_Ensure();
-    PyBuffer_Release(ctx);
-    PyMem_Free(ctx);
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    release(ctx);
+    PyErr_Restore(type, value, trace);
     PyGILState_Release(state);
 }
+
+/* ---- buffers of other objects */
+
+static void release_buffer(void *b) {
+    PyBuffer_Release(b);
+    PyMem_Free(b);
+}
+
+/* At interpreter shutdown the exporter is gone or going: it keeps its memory. */
+static void give_back(void *b) { if (Py_IsInitialized()) release_foreign(release_buffer, b); }
 
 /* The struct module's letters.  The size comes from the exporter, for `l` has two, and ctypes writes the native one where the standard one is meant. */
 static bool dtype_of_format(const char *format, Py_ssize_t size, cr_dtype *dt) {

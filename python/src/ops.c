@@ -822,3 +822,28 @@ PyObject *api__devices(const arg *a) {
     }
     return list;
 }
+
+/* CHAINRULE_NUM_THREADS as num_threads */
+static PyObject *switch_name(const char *name) {
+    PyObject *whole = PyUnicode_FromString(strchr(name, '_') + 1), *lower = whole ? PyObject_CallMethod(whole, "lower", NULL) : NULL;
+    Py_XDECREF(whole);
+    return lower;
+}
+PyObject *api__switches(const arg *a) {
+    (void)a;
+    PyObject *list = PyList_New(0);
+    const char *name, *doc, *value;
+    for (int i = 0; list && cr_switch_at(i, &name, &doc, &value); i++) {
+        PyObject *row = Py_BuildValue("Nsz", switch_name(name), doc, value);
+        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+PyObject *api__switch_set(const arg *a) { return done(cr_switch_set(a[0].s, a[1].given ? a[1].s : NULL)); }
+PyObject *api__profile_begin(const arg *a) { (void)a; return done(cr_profile_begin()); }
+PyObject *api__profile_end(const arg *a) {
+    cr_status status;
+    WITHOUT_GIL(status = cr_profile_end(a[0].s));
+    return done(status);
+}

@@ -194,6 +194,8 @@ PyObject *api___format__(const arg *a) {
     return NULL;
 }
 
+PyObject *api__op_name(const arg *a) { return PyUnicode_FromString(cr_op_name(a[0].t)); }
+
 /* (precision, threshold, edgeitems, linewidth, profile, sci_mode) */
 PyObject *api_set_printoptions(const arg *a) {
     PyObject *f = python_function("_print", "set_printoptions");

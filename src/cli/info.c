@@ -3,10 +3,19 @@
 
 #include <string.h>
 
+/* oneDNN is opened by the first product that suits it: here, so that the line of its device says whether it was found. */
+static void open_libraries(void) {
+    cr_scope_begin();
+    cr_tensor *x = cr_zeros(CR_LIST(512, 512), CR_F32, cr_cpu());
+    cr_matmul(x, x);
+    cr_scope_end();
+}
+
 int cli_info(int argc, char **argv) {
     const command c = {"info", "", "Version, devices, threads and run-time switches.", NULL, 0};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
+    open_libraries();
     printf("chainrule %s\n\ndevices\n", cr_version());
     const cr_device *dev;
     for (int i = 0; (dev = cr_device_at(i)); i++)

@@ -19,7 +19,8 @@ static const cr_device *find(const char *op, const char *name) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, i ? ", %s" : "%s", devices[i]->name);
     }
-    return cr_fail(CR_BAD_VALUE, op, "no device '%s' here; there are: %s", name, known), NULL;
+    const char *kind = !strncmp(name, "cuda", 4) ? "CUDA device" : !strncmp(name, "gpu", 3) ? "GPU" : "device";
+    return cr_fail(CR_BAD_VALUE, op, "no %s '%s' here; there are: %s", kind, name, known), NULL;
 }
 
 const cr_device *cr_device_find(const char *name) {

@@ -35,6 +35,6 @@ cr_status cr_check_finite(const char *op, const char *where, const cr_call *c, c
         cr_call made = {.op = walked->op, .params = walked->params};
         snprintf(origin, sizeof origin, "; in the gradient of %s%s%s", cr_call_name(&made), walked->place ? ", made at " : "", walked->place ? walked->place : "");
     }
-    return cr_fail(CR_RUNTIME, op, "anomaly: %s made %g at position %lld of %s%s%s%s", where, value, (long long)at,
+    return cr_fail(CR_RUNTIME, op, "anomaly: %s made %g at position %lld of %s%s%s%s", where, isnan(value) ? NAN : value, (long long)at,
                    cr_shape_text(t->ndim, t->shape).s, inputs, came_in ? "; an input held one already" : "", origin);
 }

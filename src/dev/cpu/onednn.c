@@ -81,14 +81,14 @@ static void *open_in(const char *folder, const char *below) {
     return NULL;
 }
 
-/* Beside us; where pip puts the library of a package whose sibling we are (lib/ above lib/python3.x/site-packages/us); the active
- * environment; the build's; the system's. */
+/* Beside us; in lib/ beside the bin/ of the program; where pip puts the library when we are its sibling (PREFIX/lib, from
+ * PREFIX/lib or lib64/python3.x/site-packages/chainrule); the active environment; the build's; the system's. */
 static void *search(void) {
     char self[4096];
     const char *folder = cr_os_self_directory(self, sizeof self) ? self : NULL;
     void *library = open_in(folder, "");
     if (!library) library = open_in(folder, "/../lib");
-    if (!library) library = open_in(folder, "/../../..");
+    if (!library) library = open_in(folder, "/../../../../lib");
     if (!library) library = open_in(getenv("VIRTUAL_ENV"), "/lib");
 #ifdef CR_ONEDNN_DIR
     if (!library) library = open_in(CR_ONEDNN_DIR, "");

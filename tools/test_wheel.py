@@ -1,0 +1,154 @@
+"""Makes the source distribution, builds the wheel from it as pip does (build requirements fetched, nothing else there), installs it into
+a fresh virtual environment and runs what the README shows.  Ends with the result line of tests/test.h."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LARGEST = 4 * 10**6  # bytes of the wheel
+BACKEND = re.findall(r"^requires = \[\"(.*?)\"", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+ONEDNN = [line for line in (ROOT / "tools/requirements.txt").read_text(encoding="utf-8").splitlines() if line.startswith("onednn")]
+# oneDNN is opened by the first product that suits it.
+PRODUCT = """
+import chainrule as cr
+x = cr.ones(512, 512)
+assert (x @ x)[0, 0].item() == 512
+opened = {line.split()[-1] for line in open("/proc/self/maps") if "libdnnl" in line}
+print(*opened)
+"""
+
+
+class Failure(Exception):
+    """A step that did not work; holds what it printed."""
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """In an environment that knows nothing of this repository's build."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("CHAINRULE", "PYTHON", "VIRTUAL_ENV"))}
+    environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    done = subprocess.run([str(c) for c in command], cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode:
+        raise Failure(f"$ {' '.join(map(str, command))}\n{done.stdout}")
+    return done.stdout
+
+
+def need(ok: bool, message: str) -> None:
+    if not ok:
+        raise Failure(message)
+
+
+def environment(folder: Path) -> Path:
+    """A fresh virtual environment; its bin folder."""
+    run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
+    return folder / "bin"
+
+
+def version() -> str:
+    found = re.search(r'#define CR_VERSION "([\d.]+)"', (ROOT / "include/chainrule.h").read_text(encoding="utf-8"))
+    need(found is not None, "no version in the header")
+    return found.group(1) if found else ""
+
+
+def build(tools: Path, folder: Path) -> Path:
+    """The wheel, built from the source distribution."""
+    code = "import scikit_build_core.build as b, sys; b.build_sdist(sys.argv[1])"
+    run(tools / "python", "-c", code, folder, cwd=ROOT)
+    source = folder / f"chainrule-{version()}.tar.gz"
+    need(source.is_file(), f"no {source.name}")
+    run(tools / "pip", "wheel", "--quiet", "--no-deps", "--no-cache-dir", "-w", folder, source, cwd=folder)
+    return next(folder.glob("*.whl"))
+
+
+def test_contents(wheel: Path, folder: Path) -> None:
+    """Tags, size, files, metadata; nothing of the machine it was built on."""
+    size = wheel.stat().st_size
+    print(f"{wheel.name}: {size / 1e6:.2f} MB")
+    need(size <= LARGEST, f"the wheel has {size} bytes, more than {LARGEST}")
+    need("-cp311-abi3-" in wheel.name, "not one wheel for all CPythons from 3.11 on")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    package = {str(p.relative_to(ROOT / "python")) for p in (ROOT / "python/chainrule").rglob("*") if p.suffix in (".py", ".pyi", ".typed")}
+    package |= {"chainrule/_core.abi3.so", f"chainrule-{version()}.data/scripts/chainrule"}
+    found = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and ".dist-info" not in str(p)}
+    need(found == package, f"missing: {package - found}, too much: {found - package}")
+    metadata = (folder / f"chainrule-{version()}.dist-info/METADATA").read_text(encoding="utf-8")
+    need(f"\nVersion: {version()}\n" in metadata, "not the version of the header")
+    need(re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE) == ONEDNN, f"the wheel should require {ONEDNN}, as tools/requirements.txt")
+    for name in ("chainrule/_core.abi3.so", f"chainrule-{version()}.data/scripts/chainrule"):
+        file = folder / name
+        need(not re.search("R(UN)?PATH", run("readelf", "-d", file, cwd=folder)), f"{name} has an RPATH")
+        need(".symtab" not in run("readelf", "-S", file, cwd=folder), f"{name} is not stripped")
+        strange = re.findall(rb"(?:%s|/tmp/|/home/)[\x20-\x7e]*" % re.escape(str(ROOT).encode()), file.read_bytes())
+        need(not strange, f"{name} holds paths: {strange[:3]}")
+    exported = run("nm", "-D", "--defined-only", folder / "chainrule/_core.abi3.so", cwd=folder).split()[2::3]
+    need(exported == ["PyInit__core"], f"the extension exports {exported[:5]}")
+
+
+def test_program(bin_folder: Path, folder: Path) -> None:
+    said = run(bin_folder / "chainrule", "info", cwd=folder)
+    print("\n".join(line for line in said.splitlines() if line.startswith(("chainrule", "  cpu"))))
+    need(said.startswith(f"chainrule {version()}\n"), said)
+    need("oneDNN 3." in said or sysconfig.get_platform() != "linux-x86_64", "the program does not find oneDNN")
+
+
+def test_extension(bin_folder: Path, folder: Path) -> None:
+    opened = run(bin_folder / "python", "-c", PRODUCT, cwd=folder).split()
+    here = [str(bin_folder.parent.resolve() / "lib" / Path(path).name) for path in opened]
+    need(bool(opened) or sysconfig.get_platform() != "linux-x86_64", "the extension does not find oneDNN")
+    need(opened == here, f"opened {opened}, not the environment's own")
+    print("import:", run(bin_folder / "python", ROOT / "bench/import_cost.py", "chainrule", cwd=folder).strip())
+
+
+def test_readme(bin_folder: Path, folder: Path) -> None:
+    """Each snippet in Python; a comment behind a last print says what it prints."""
+    snippets = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    need(bool(snippets), "the README shows no Python")
+    for i, snippet in enumerate(snippets):
+        (folder / f"snippet{i}.py").write_text(snippet)
+        said = run(bin_folder / "python", folder / f"snippet{i}.py", cwd=folder).strip().splitlines()
+        wanted = re.findall(r"^print\(.*\) +# (.*)$", snippet, re.MULTILINE)
+        need(said == wanted, f"the README's snippet printed {said}, promised {wanted}")
+
+
+def main() -> int:
+    if sys.version_info < (3, 11) or not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
+        print("no Python.h of CPython 3.11 or newer here (make deps)")
+        return 77
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tools, fresh = environment(folder / "tools"), environment(folder / "fresh")
+        try:
+            run(tools / "pip", "install", "--quiet", *BACKEND, cwd=folder)
+            run(tools / "pip", "download", "--quiet", "-d", folder / "downloaded", *ONEDNN, cwd=folder)
+        except Failure as problem:
+            print(f"{problem}\npip's index cannot be reached, or lacks a package")
+            return 77
+        try:
+            wheel = build(tools, folder)
+            run(fresh / "pip", "install", "--quiet", wheel, cwd=folder)
+        except Failure as problem:
+            print(f"{problem}\nresult: 0 passed, 1 failed, 0 skipped")
+            return 1
+        for test, given in ((test_contents, wheel), (test_program, fresh), (test_extension, fresh), (test_readme, fresh)):
+            (folder / test.__name__).mkdir()
+            try:
+                test(given, folder / test.__name__)
+                passed += 1
+            except (Failure, OSError) as problem:
+                print(f"FAILED {test.__name__}: {problem}")
+                failed += 1
+    print(f"result: {passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
