@@ -447,7 +447,13 @@ cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number) {
     if (negative_power(x, y, is_number)) return NULL;
     return is_number && cr_dtype_is_float(cr_dtype_of(x)) ? cr_pow_scalar(x, cr_item(y)) : cr_pow(x, y);
 }
-cr_tensor *api_pow(const arg *a) { return power(a[0].t, a[1].t, a[1].owned && !a[0].owned); }
+cr_tensor *api_pow(const arg *a) {
+    if (a[0].owned && a[1].owned) {
+        set_error(PyExc_TypeError, "pow(): argument 'input' or 'exponent' must be Tensor, not numbers");
+        return NULL;
+    }
+    return power(a[0].t, a[1].t, a[1].owned && !a[0].owned);
+}
 cr_tensor *api_pow_(const arg *a) { return negative_power(a[0].t, a[1].t, a[1].owned) ? NULL : api_in_place("pow", a, 2, NULL); }
 
 /* A result written into the first argument, by the rule of the other in-place forms: no float into integers, no number into bool. */
