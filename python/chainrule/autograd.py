@@ -279,7 +279,7 @@ class GradcheckError(RuntimeError):
     """A gradient that is not the derivative."""
 
 
-def _check(func: Callable[..., Any], inputs: _Tensors, eps: float, atol: float, rtol: float, raise_exception: bool, second: bool) -> bool:
+def _check(func: Callable[..., Any], inputs: Tensor | Sequence[Any], eps: float, atol: float, rtol: float, raise_exception: bool, second: bool) -> bool:
     args = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     at = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
     if not at:
@@ -306,7 +306,7 @@ def _check(func: Callable[..., Any], inputs: _Tensors, eps: float, atol: float, 
 
 
 def gradcheck(
-    func: Callable[..., Any], inputs: _Tensors, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+    func: Callable[..., Any], inputs: Tensor | Sequence[Any], eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
 ) -> bool:
     """Compares the gradients of ``func(*inputs)`` with central differences, element by element, under a random cotangent.
     Inputs that require gradients must be float64.  True, or GradcheckError that names input, position and both values."""
@@ -314,7 +314,7 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: Callable[..., Any], inputs: _Tensors, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+    func: Callable[..., Any], inputs: Tensor | Sequence[Any], eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
 ) -> bool:
     """The same for the gradients of the gradients; they are compared with differences of the gradients, so run ``gradcheck`` too."""
     return _check(func, inputs, eps, atol, rtol, raise_exception, True)

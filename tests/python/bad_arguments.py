@@ -102,7 +102,7 @@ class Clears:
         cr.zeros(3).add_(1)
         return 1
 
-    __float__ = __index__  # type: ignore[assignment]
+    __float__ = __index__
 
 
 class Grows:
@@ -178,7 +178,7 @@ def needs_grad() -> cr.Tensor:
 
 
 BAD: list[Callable[[], Any]] = [
-    *[
+    *[  # type: ignore[var-annotated]
         (lambda v=v: v)
         for v in (
             None,

@@ -114,8 +114,8 @@ def reduction(dtypes: list[str] = ANY, dims: bool = True, none: bool = True, sha
                 yield call(X(shape, dtype, layout=layout), dim, keepdim=keep)
             yield call(X(shape, dtype, layout=layout), 0, keepdim=True)
         if dims:
-            for dim, keep in product([(0, 2), (-1, 0), (), (1,), [0, 1], (0, 1, 2)], (False, True)):
-                yield call(X((2, 3, 5)), dim, keepdim=keep)
+            for axes, keep in product([(0, 2), (-1, 0), (), (1,), [0, 1], (0, 1, 2)], (False, True)):
+                yield call(X((2, 3, 5)), axes, keepdim=keep)
                 yield call(X((2, 0, 3)), dim, keepdim=keep)
             yield call(X((2, 3, 5)), dim=(0, 0))
 
@@ -462,7 +462,7 @@ def row(names: str, cases: Cases) -> None:
 row(
     "tensor",
     listed(
-        *[
+        *[  # type: ignore[var-annotated]
             call(v)
             for v in (
                 1,

@@ -137,7 +137,7 @@ def test_views_share() -> None:
     x[2] = range(5)
     assert x.tolist() == [[1, 0, 1, 0, 3], [0, 0, 7, 0, 0], [0, 1, 2, 3, 4]]
     with pytest.raises(TypeError):
-        del x[0]
+        del x[0]  # type: ignore[attr-defined]
 
 
 def test_protocol() -> None:
