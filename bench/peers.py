@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Products, elementwise operations and attention in another library, under the row names of `chainrule bench`: the peer of its second half.
+chainrule: our own library through Python.
 
-use: python bench/peers.py numpy|torch|jax [--quick] [--only products|elementwise|attention] [--threads 2]        prints JSON
+use: python bench/peers.py numpy|torch|jax|chainrule [--quick] [--only products|elementwise|attention] [--threads 2]        prints JSON
 Set the thread count before the library is imported: OMP_NUM_THREADS and its like are set here.
 """
 
@@ -54,6 +55,18 @@ def numpy_operations():
            "sum": lambda o: o.a.sum(), "row sums": lambda o: o.a.sum(1), "column sums": lambda o: o.a.sum(0), "transpose": lambda o: o.a.T.copy(),
            "softmax": lambda o: softmax(o.a), "cross-entropy": lambda o: cross_entropy(o.a, o.target), "layer norm": lambda o: layer_norm(o.a, o.row, o.offset)}
     return f"NumPy {np.__version__}", lambda x: x, lambda o: o.a @ o.b.T, ops
+
+
+def chainrule_operations(threads: int):
+    """The cases of `chainrule bench` that Python has a name for: what a call from Python adds."""
+    import chainrule as cr
+
+    cr.set_num_threads(threads)
+    ops = {"add": lambda o: o.a + o.b, "exp": lambda o: o.a.exp(), "tanh": lambda o: o.a.tanh(), "gelu": lambda o: cr.gelu(o.a),
+           "gelu (tanh form)": lambda o: cr.gelu(o.a, approximate="tanh"), "relu": lambda o: o.a.relu(), "sum": lambda o: o.a.sum(),
+           "row sums": lambda o: o.a.sum(1), "column sums": lambda o: o.a.sum(0), "transpose": lambda o: o.a.T.contiguous(),
+           "softmax": lambda o: o.a.softmax(-1)}
+    return f"chainrule {cr.__version__}", cr.tensor, lambda o: o.a @ o.b.T, ops
 
 
 def torch_operations(threads: int):
@@ -138,14 +151,15 @@ def measure(f, o, limit: float) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("library", choices=["numpy", "torch", "jax"])
+    parser.add_argument("library", choices=["numpy", "torch", "jax", "chainrule"])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=["products", "elementwise", "attention"], help="default: products and elementwise")
     parser.add_argument("--threads", type=int, default=2)
     o = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(o.threads)
-    library = {"numpy": numpy_operations, "torch": lambda: torch_operations(o.threads), "jax": jax_operations}[o.library]
+    library = {"numpy": numpy_operations, "torch": lambda: torch_operations(o.threads), "jax": jax_operations,
+               "chainrule": lambda: chainrule_operations(o.threads)}[o.library]
     version, array, product, operations = library()
     limit, rows = 0.1 if o.quick else 0.5, []
     for T in ATTENTION if o.only == "attention" else ():

@@ -165,6 +165,24 @@ static void cube(int64_t n) {
     else printf("  cube of %lld, one thread: %.0f ns, dnnl_sgemm %.0f ns (%.2fx)\n", (long long)n, ours * 1e9, theirs * 1e9, ours / theirs);
 }
 
+/* Many small products at once, each of n x n matrices; b as it is multiplied (N) or transposed (T). */
+static void batch(int64_t count, int64_t n, char layout) {
+    cr_tensor *a = random_matrix(count, n, n), *b = random_matrix(count, n, n), *c = random_matrix(count, n, n);
+    if (layout == 'T') { b->strides[1] = 1; b->strides[2] = n; }
+    double flops = 2.0 * (double)(count * n * n * n), best = 1e9, most = 0, start = cr_os_seconds();
+    for (int i = 0; i < 5 || cr_os_seconds() - start < (quick ? 0.05 : 0.5); i++) {
+        most = fmax(most, peak());
+        double t = cr_os_seconds();
+        cr_cpu_matmul(c, a, b, NULL, 0);
+        best = fmin(best, cr_os_seconds() - t);
+    }
+    const double rate = flops / best * 1e-9;
+    if (json) printf("{\"name\":\"batch\",\"count\":%lld,\"n\":%lld,\"layout\":\"N%c\",\"peak\":%.4g,\"ours\":%.4g},\n", (long long)count, (long long)n, layout, most, rate);
+    else printf("  %lld products of %lldx%lldx%lld N%c: %.3f ms, %.1f of %.0f (%.0f %%)\n", (long long)count, (long long)n, (long long)n, (long long)n, layout, best * 1e3, rate, most,
+                100 * rate / most);
+    cr_release(a); cr_release(b); cr_release(c);
+}
+
 static void attention(int64_t heads, int64_t T, int64_t D) {
     cr_tensor *x[8], *lse = cr_rand(CR_LIST(1, heads, T), CR_F32, cr_cpu(), cr_default_generator());
     for (int i = 0; i < 8; i++) x[i] = cr_rand(CR_LIST(1, heads, T, D), CR_F32, cr_cpu(), cr_default_generator());
@@ -187,6 +205,9 @@ static void run(int threads) {
     else printf("%s; GFLOP/s and the share of the peak (a loop of multiply-adds in the same run; bf16: of twice that)\n", cr_device_info(cr_cpu()));
     if (!json) printf("  %-18s %18s %5s %14s %14s %14s\n", "", "m x n x k", "peak", "ours", "dnnl_sgemm", "bf16");
     for (int64_t n = 4; n <= 48 && !only; n += 4) cube(n);
+    static const int64_t batches[][2] = {{4096, 4}, {1024, 16}, {48, 64}, {96, 128}};
+    for (size_t i = 0; i < sizeof batches / sizeof *batches && (!only || strstr("batch", only)); i++)
+        for (int t = 0; t < 2; t++) batch(batches[i][0], batches[i][1], t ? 'T' : 'N');
     double sum[2] = {0}, least[2] = {9, 9};
     int count = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {

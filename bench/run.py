@@ -3,7 +3,8 @@
 
 use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...]
 
-Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, chain, size.
+Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, chain,
+python (small tensors, import, the C benches called from Python), size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -21,24 +22,27 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from cases import CASES
+from peers import ELEMENTWISE
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "chain", "size")
+PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "chain", "python", "size")
+PYTHON_BARS = {"x * y": 120, "x * y, recorded": 220, "x[1:, 2]": 200, "(100,) + (100,)": 150, "chain, an op": 450, "two-moons step": 60e3}  # ns
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
 
 def run_json(command: Iterable[object], threads: int) -> Any:
     """The JSON that a command prints; None (and a line) when it fails."""
     words = [str(w) for w in command]
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "CHAINRULE_NUM_THREADS": str(threads)})
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "CHAINRULE_NUM_THREADS": str(threads), "PYTHONPATH": str(BUILD / "python")})
     if done.returncode:
         print(f"`{' '.join(words)}` failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
         return None
@@ -66,8 +70,27 @@ def merge(results: list[Any]) -> dict[str, dict[str, float]]:
     return rows
 
 
+def merge_parts(results: list[Any]) -> dict[str, dict[str, float]]:
+    """The same over results of several parts in turn, whose rows differ."""
+    names = dict.fromkeys(row["name"] for r in results for row in r["rows"])
+    return {name: merge([r for r in results if any(row["name"] == name for row in r["rows"])])[name] for name in names}
+
+
 def some(values: dict[str, float], *names: str) -> dict[str, float]:
     return {v: values[v] for v in names if v in values}
+
+
+def within(value: float, bar: float, unit: str) -> str:
+    return f"{value:.3g} {unit} ({'within' if value <= bar else 'above'} the bar of {bar:g} {unit})"
+
+
+def stripped_copy(file: Path, folder: Path) -> Path:
+    """With its symbols where there is no `strip`."""
+    copy = folder / file.name
+    shutil.copyfile(file.resolve(), copy)
+    if shutil.which("strip"):
+        subprocess.run(["strip", "--strip-unneeded", str(copy)], check=False)
+    return copy
 
 
 def verdict(ratio: float, bar: float) -> str:
@@ -217,25 +240,38 @@ class Bench:
 
     def operations(self) -> None:
         self.say("## Products and elementwise operations", "", "f32; GFLOP/s or GB/s at the median time, and how many times faster than the best peer.",
-                 "Bytes count each operand and result once; results are made and given back in each run.", "")
+                 "Bytes count each operand and result once; results are made and given back in each run.  Share: of what a plain loop that reads, copies",
+                 "or adds two arrays as long reaches in the same run (one, two, more passes).", "")
         mine: list[Any] = []
+        memory: list[Any] = []
         peers: dict[str, list[Any]] = {name: [] for name in LIBRARIES if has(name)}
-        for _ in range(self.rounds):
+        for _ in range(3):  # quick as well: the ratios of one round swing by a fifth
             parts = [self.ours(part) for part in ("products", "elementwise")]
-            if not all(parts):
+            memory.append(run_json([BUILD / "bench" / "memory", self.threads], self.threads))
+            if not all(parts) or not memory[-1]:
                 return
             mine.append({"rows": parts[0]["rows"] + parts[1]["rows"]})
             for name, results in peers.items():
                 results.append(self.peer("peers.py", name, *(["--quick"] if self.quick else [])))
         a = merge(mine)
         others = {results[0]["version"]: merge(results) for results in peers.values() if results and all(results)}
-        self.data["operations"] = {"chainrule": a, **others}
+        self.data["operations"] = {"chainrule": a, **others, "memory": memory}
         unit = {row["name"]: row["unit"] for row in mine[0]["rows"]}
         cell = lambda o, name: f"{o[name]['rate']:.1f}" if name in o else "-"
         best = lambda name: max(o[name]["rate"] for o in others.values() if name in o)
         times = {name: a[name]["rate"] / best(name) for name in a} if others else {}
-        rows = [[name, unit[name], f"{a[name]['rate']:.1f}", *(cell(o, name) for o in others.values()), *([f"{times[name]:.2f}x"] if others else [])] for name in a]
-        self.say(table(["operation", "unit", "chainrule", *others, *(["to the best"] if others else [])], rows), "")
+
+        def share(name: str) -> str:
+            if name not in ELEMENTWISE:
+                return ""
+            m, k, passes = ELEMENTWISE[name]
+            loop = {1: "read", 2: "copy"}.get(passes, "triad")
+            roof = statistics.median(min(run["rows"], key=lambda row: abs(row["elements"] - m * k))[loop] for run in memory)
+            return f"{100 * a[name]['rate'] / roof:.0f} %"
+
+        ratio = lambda name: [f"{times[name]:.2f}x"] if others else []
+        rows = [[name, unit[name], f"{a[name]['rate']:.1f}", share(name), *(cell(o, name) for o in others.values()), *ratio(name)] for name in a]
+        self.say(table(["operation", "unit", "chainrule", "share", *others, *(["to the best"] if others else [])], rows), "")
         for kind, what in (("GFLOP/s", "products"), ("GB/s", "elementwise operations and rows")) if others else ():
             of_kind = {name: t for name, t in times.items() if unit[name] == kind}
             slowest = min(of_kind, key=lambda name: of_kind[name])
@@ -244,11 +280,13 @@ class Bench:
     # ---- attention
 
     def attention(self) -> None:
-        self.say("## Attention", "", "Causal, f32, 2 x 12 heads of 64; milliseconds, least of all rounds; GFLOP/s",
-                 "count visible pairs once, 4 D forward and 10 D backward.", "")
-        mine, theirs = [], []
+        self.say("## Attention", "", "Causal, f32, 2 x 12 heads of 64; milliseconds, least of all rounds; GFLOP/s count visible pairs once,",
+                 "4 D forward and 10 D backward.  Share: of what a loop of multiply-adds reaches in the same run.", "")
+        mine, theirs, peak = [], [], 0.0
         for _ in range(self.rounds):
             mine.append(self.ours("attention"))
+            products = run_json([BUILD / "bench" / "products", "--json", "--quick", "--only", "square", self.threads], self.threads)
+            peak = max([peak, *(row["peak"] for row in products["rows"] if "peak" in row)]) if products else peak
             if has("torch"):
                 theirs.append(self.peer("peers.py", "torch", "--only", "attention", *(["--quick"] if self.quick else [])))
         if not all(mine):
@@ -256,9 +294,9 @@ class Bench:
         a, b = merge(mine), merge(theirs) if theirs and all(theirs) else {}
         self.data["attention"] = {"chainrule": a, "torch": b}
         rate = lambda t: t["rate"] * t["median_ms"] / t["min_ms"]
-        rows = [[name, f"{a[name]['min_ms']:.3f}", f"{rate(a[name]):.0f}",
+        rows = [[name, f"{a[name]['min_ms']:.3f}", f"{rate(a[name]):.0f}", f"{100 * rate(a[name]) / peak:.0f} %" if peak else "",
                  *([f"{b[name]['min_ms']:.3f}", f"{a[name]['min_ms'] / b[name]['min_ms']:.2f}x"] if b else [])] for name in a]
-        self.say(table(["ms", "chainrule", "GFLOP/s", *([theirs[0]["version"], "ratio"] if b else [])], rows), "")
+        self.say(table(["ms", "chainrule", "GFLOP/s", "share", *([theirs[0]["version"], "ratio"] if b else [])], rows), "")
         if b:
             worst = max(a[name]["min_ms"] / b[name]["min_ms"] for name in a if name.endswith("backward"))
             self.say(f"Forward and backward, the worst length: {verdict(worst, 0.6)}.", "")
@@ -284,6 +322,9 @@ class Bench:
         cubes = [[str(r["n"]), f"{r['ours_ns']:.0f}", f"{r['sgemm_ns']:.0f}", f"{r['ours_ns'] / r['sgemm_ns']:.2f}x"] for r in small]
         if cubes:
             self.say(table(["cube, one thread", "ns", "dnnl_sgemm ns", "ratio"], cubes), "")
+        batches = [[f"{r['count']} x {r['n']}^3 {r['layout']}", f"{r['peak']:.0f}", share(r["ours"], r["peak"])] for r in got["rows"] if r["name"] == "batch"]
+        if batches:
+            self.say(table(["batched products", "peak", "f32"], batches), "")
 
     # ---- small ops, a deep graph, size
 
@@ -308,6 +349,59 @@ class Bench:
             self.say(f"{n:,} additions in one chain: built in {got['build_s']:.2f} s, differentiated in {got['backward_s']:.2f} s,",
                      f"freed in {got['free_s']:.2f} s; peak memory {got['peak_rss'] / 2**30:.2f} GiB; the gradient is {gradient}.", "")
 
+    # ---- Python
+
+    def python(self) -> None:
+        self.say("## Python", "")
+        if not list(BUILD.glob("python/chainrule/_core*.so")):
+            self.say("Went without: no Python extension in this build (make deps).", "")
+            return
+        libraries = ["chainrule", *(name for name in ("torch", "numpy") if has(name))]
+        quick = ["--quick"] if self.quick else []
+        small: dict[str, list[Any]] = {name: [] for name in libraries}
+        cost: dict[str, list[Any]] = {name: [] for name in libraries}
+        inside: list[Any] = []
+        outside: list[Any] = []
+        for _ in range(self.rounds):
+            for name in libraries:
+                small[name].append(self.peer("small.py", name, *quick))
+                cost[name].append(run_json([sys.executable, HERE / "import_cost.py", name, 3], self.threads))
+            for part in ("products", "elementwise") if has("numpy") else ():  # its operands
+                inside.append(self.ours(part))
+                outside.append(self.peer("peers.py", "chainrule", "--only", part, *quick))
+        if not all(map(all, [*small.values(), *cost.values(), inside, outside])):
+            return
+        ns = {name: {row["name"]: min(r["ns"] for g in got for r in g["rows"] if r["name"] == row["name"]) for row in got[0]["rows"]} for name, got in small.items()}
+        load = {name: {unit: min(c[unit] for c in got) for unit in ("ms", "mb")} for name, got in cost.items()}
+        self.data["python"] = {"ns": ns, "import": load}
+        rows = [[what, *(f"{ns[name][what]:,.0f}" if what in ns[name] else "-" for name in libraries)] for what in PYTHON_BARS]
+        rows += [[f"import, {unit}", *(f"{load[name][unit]:.1f}" for name in libraries)] for unit in ("ms", "mb")]
+        self.say(table(["ns, least of all rounds", *(small[name][0]["version"] for name in libraries)], rows), "")
+        for what, bar in PYTHON_BARS.items():
+            self.say(f"* {what}: {within(ns['chainrule'][what], bar, 'ns')}.")
+        self.say(f"* import: {within(load['chainrule']['ms'], 30, 'ms')}, {within(load['chainrule']['mb'], 20, 'MB')}.")
+        self.say(f"* wheel: {within(self.wheel() / 1e6, 4, 'MB')}.", "")
+        if inside:
+            self.called_from_python(merge_parts(inside), merge_parts(outside))
+
+    def called_from_python(self, c: dict[str, dict[str, float]], python: dict[str, dict[str, float]]) -> None:
+        """The same cases beside each other: the least times, of calls above 100 us."""
+        ratios = {name: python[name]["min_ms"] / c[name]["min_ms"] for name in c if name in python and c[name]["min_ms"] > 0.1}
+        self.data["python"]["against C"] = ratios
+        rows = [[name, f"{c[name]['min_ms']:.3f}", f"{python[name]['min_ms']:.3f}", f"{ratio:.2f}x"] for name, ratio in ratios.items()]
+        self.say(table(["least ms", "C", "from Python", "ratio"], rows), "")
+        worst = max(ratios, key=lambda name: ratios[name])
+        self.say(f"Called from Python: geometric mean {verdict(statistics.geometric_mean(ratios.values()), 1.03)}, worst {ratios[worst]:.2f}x ({worst}).", "")
+
+    def wheel(self) -> int:
+        """Bytes of what a wheel holds, stripped and zipped; make test-all builds the true one."""
+        package = BUILD / "python" / "chainrule"
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(Path(folder) / "wheel", "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in [PROGRAM, *(f for f in package.rglob("*") if f.is_file() and f.suffix != ".pyc")]:
+                archive.write(stripped_copy(file, Path(folder)) if file == PROGRAM or file.suffix == ".so" else file, file.name)
+            archive.close()
+            return (Path(folder) / "wheel").stat().st_size
+
     def size(self) -> None:
         self.say("## Size", "")
         library = next(iter(sorted(BUILD.glob("libchainrule.so*"))), None)
@@ -315,13 +409,9 @@ class Bench:
             self.say("No shared library in this build.", "")
             return
         with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "lib.so"
-            shutil.copyfile(library.resolve(), copy)
-            stripped = shutil.which("strip") and subprocess.run(["strip", "--strip-unneeded", str(copy)]).returncode == 0
-            size = copy.stat().st_size
+            size = stripped_copy(library, Path(folder)).stat().st_size
         self.data["size"] = size
-        within = "within" if size <= 3 * 10**6 else "above"
-        self.say(f"libchainrule.so{', stripped' if stripped else ''}: {size / 1e6:.2f} MB ({within} the bar of 3 MB).", "")
+        self.say(f"libchainrule.so, stripped: {within(size / 1e6, 3, 'MB')}.", "")
 
 
 def machine() -> str:
@@ -351,7 +441,7 @@ def main() -> int:
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
     measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "products": b.products,
-                "dispatch": b.dispatch, "chain": b.chain, "size": b.size}
+                "dispatch": b.dispatch, "chain": b.chain, "python": b.python, "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()

@@ -437,6 +437,7 @@ cr_optim   *cr_optim_new(const cr_params *p, const cr_optim_options *o);
 cr_status   cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o);     /* one more parameter group */
 void        cr_optim_free(cr_optim *opt);
 cr_status   cr_optim_step(cr_optim *opt);                  /* parameters without gradient are left alone */
+cr_status   cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm);            /* cr_params_clip_grad_norm over its parameters and cr_optim_step in one: gradients are scaled where they are read and stay as they are */
 cr_status   cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror);          /* p's value in another float dtype: written
                                                               now and by every step, in the same pass; CR_NONE: no more */
 cr_status   cr_optim_backward(cr_optim *opt, const cr_tensor *loss);          /* cr_backward and cr_optim_step in one: each parameter steps as soon as its gradient is complete, which is not kept; after a failure some have stepped */

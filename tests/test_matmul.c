@@ -332,6 +332,55 @@ TEST(matmul_instruction_sets) {
     }
 }
 
+/* Packing fills its place, zeros included, and nothing behind it: n of width lines, k numbers each, in every layout and whole or not. */
+static void check_pack(const char *note, const cr_product_kernels *kernels, bool f64, bool bf16, int64_t width, int64_t n, int64_t k, int how) {
+    enum { GUARDS = 1024 };
+    const int64_t strides[][2] = {{1, n + 3}, {k + 3, 1}, {2 * k + 1, 2}}, across = strides[how][0], along = strides[how][1];
+    const cr_dtype dt = f64 ? CR_F64 : CR_F32;
+    int64_t shape[2] = {n, k}, layout_[2] = {across, along}, rows = (k + kernels->per - 1) / kernels->per, bytes = rows * width * kernels->size;
+    box from = box_make(dt, 2, shape, layout_);
+    unsigned char *to = aligned_alloc(64, (size_t)(bytes + GUARDS + 63) / 64 * 64);
+    memset(to, 0xa5, (size_t)(bytes + GUARDS));
+    kernels->pack(to, width, n, k, cr_tensor_data(box_tensor(&from)), across, along);
+    for (int i = 0; i < GUARDS; i++)
+        CHECK(to[bytes + i] == 0xa5, "%s: packing %lld of %lld x %lld, layout %d, wrote behind its end", note, (long long)n, (long long)width, (long long)k, how);
+    for (int64_t p = 0; p < rows * kernels->per; p++)
+        for (int64_t j = 0; j < width; j++) {
+            const int64_t at[2] = {j, p};
+            double want = j < n && p < k ? cr_load_f64(box_at(&from, at), dt) : 0, got;
+            if (bf16) {
+                want = (double)cr_bf16_to_f32(cr_f32_to_bf16((float)want));
+                got = (double)cr_bf16_to_f32(((const uint16_t *)(const void *)to)[(p / 2 * width + j) * 2 + p % 2]);
+            } else got = cr_load_f64(to + (p * width + j) * kernels->size, dt);
+            CHECK(got == want, "%s: packing %lld of %lld x %lld, layout %d, at (%lld, %lld): %g, wanted %g", note, (long long)n, (long long)width, (long long)k, how,
+                  (long long)j, (long long)p, got, want);
+        }
+    free(to);
+    box_drop(&from);
+}
+
+static void check_packing(const char *note, const cr_product_kernels *kernels, bool f64, bool bf16) {
+    box_state = test_seed();
+    for (int how = 0; how < 3; how++)
+        for (int64_t k = 1; k <= 35; k++)
+            for (int64_t n = 1; n <= kernels->tile_columns; n++) {
+                check_pack(note, kernels, f64, bf16, kernels->tile_columns, n, k, how);
+                if (n <= kernels->tile_rows) check_pack(note, kernels, f64, bf16, kernels->panel_width, n, k, how);
+            }
+    test_ran_on(cr_cpu());
+}
+
+TEST(matmul_packing) {
+    static const int sets[] = {0, 2, 3, 4};
+    for (int s = 0; s < 4; s++) {
+        const cr_product_isa *set = cr_product_for(sets[s]);
+        char note[16];
+        snprintf(note, sizeof note, "v%d", sets[s]);
+        if (set) { check_packing(note, &set->f32, false, false); check_packing(note, &set->f64, true, false); }
+    }
+    if (cr_cpu_bf16()) check_packing("pairs", cr_product_pairs(true), false, true);
+}
+
 TEST(matmul_half_conversions) {
     static const int sets[] = {0, 2, 3, 4};
     for (int s = 0; s < 4; s++) {

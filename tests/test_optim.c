@@ -161,6 +161,49 @@ TEST(optim_mirror) {
         }
 }
 
+/* The same steps as clipping first, but for rounding; the gradients stay as they are. */
+TEST(optim_step_clipped) {
+    static const struct { cr_optim_kind kind; double momentum; bool nesterov; } cases[] = {
+        {CR_SGD, 0, false}, {CR_SGD, 0.9, false}, {CR_SGD, 0.9, true}, {CR_ADAM, 0, false}, {CR_ADAMW, 0, false}, {CR_LION, 0, false}, {CR_MUON, 0.95, true}, {CR_MUON, 0.95, false}};
+    for (int d = 0; cr_device_at(d); d++)
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            cr_optim_options o = cr_optim_defaults(cases[c].kind);
+            o.lr = 0.01, o.weight_decay = 0.1, o.momentum = cases[c].momentum, o.nesterov = cases[c].nesterov;
+            problem one = problem_new(CR_F64, cr_device_at(d)), two = problem_new(CR_F64, cr_device_at(d));
+            cr_optim *clipped = cr_optim_new(one.params, &o), *both = cr_optim_new(two.params, &o);
+            for (int step = 0; step < 6; step++) {
+                const double max_norm = step == 3 ? INFINITY : 0.3 + 0.1 * step;
+                double norm = 0, want = 0, before[7], after[7], wanted[22];
+                problem_gradients(&one, step);
+                problem_gradients(&two, step);
+                OK(cr_read(cr_grad(one.p[1]), CR_F64, before, sizeof before));
+                OK(cr_optim_step_clipped(clipped, max_norm, &norm));
+                OK(cr_read(cr_grad(one.p[1]), CR_F64, after, sizeof after));
+                OK(cr_params_clip_grad_norm(two.params, max_norm, &want));
+                OK(cr_optim_step(both));
+                CHECK(fabs(norm - want) <= 1e-9 * want && norm > 0.8, "case %zu, step %d: norm %.17g, wanted %.17g", c, step, norm, want);
+                CHECK(!memcmp(before, after, sizeof before), "case %zu, step %d: the gradient changed", c, step);
+                OK(cr_read(two.p[0], CR_F64, wanted, 15 * sizeof *wanted));
+                OK(cr_read(two.p[1], CR_F64, wanted + 15, 7 * sizeof *wanted));
+                int at = 0;
+                const double error = problem_error(&one, wanted, &at);
+                CHECK(error < 1e-9, "case %zu on %s, step %d, element %d: off by %g", c, cr_device_name(cr_device_at(d)), step, at, error);
+            }
+            cr_optim_free(clipped);
+            cr_optim_free(both);
+            problem_free(&one);
+            problem_free(&two);
+            test_ran_on(cr_device_at(d));
+        }
+    FAILS(CR_BAD_VALUE, "NULL", cr_optim_step_clipped(NULL, 1, NULL));
+    problem q = problem_new(CR_F32, cr_cpu());
+    const cr_optim_options o = cr_optim_defaults(CR_SGD);
+    cr_optim *opt = cr_optim_new(q.params, &o);
+    FAILS(CR_BAD_VALUE, "at least 0, not -1", cr_optim_step_clipped(opt, -1, NULL));
+    cr_optim_free(opt);
+    problem_free(&q);
+}
+
 TEST(optim_groups_tied_idle) {
     cr_tensor *w = cr_ones(CR_LIST(2, 3), CR_F64, cr_cpu()), *b = cr_ones(CR_LIST(3), CR_F64, cr_cpu()), *idle = cr_ones(CR_LIST(4), CR_F64, cr_cpu());
     cr_params *first = params_of(3, (const char *const[]){"w", "head", "idle"}, (cr_tensor *[]){w, w, idle});     /* w is tied */

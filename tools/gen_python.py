@@ -158,7 +158,7 @@ def read_all() -> list[Api]:
     named: dict[str, list[Api]] = {}
     for r in rows:
         named.setdefault(r.name, []).append(r)
-    for alias, name in ALIASES.items():
+    for alias, name in [*ALIASES.items(), *((a + "_", n + "_") for a, n in ALIASES.items() if n + "_" in named)]:
         rows += [replace(r, name=alias, doc=f"The same as {name}.  {r.doc}", alias=name) for r in named[name]]
     return rows
 

@@ -22,6 +22,13 @@ cr_tensor *api_empty_like(const arg *a);
 cr_tensor *api_full_like(const arg *a);
 cr_tensor *api_rand_like(const arg *a);
 cr_tensor *api_randn_like(const arg *a);
+cr_tensor *api_randint_like(const arg *a);
+cr_tensor *api_bernoulli(const arg *a);
+cr_tensor *api_new_zeros(const arg *a);
+cr_tensor *api_new_ones(const arg *a);
+cr_tensor *api_new_empty(const arg *a);
+cr_tensor *api_new_full(const arg *a);
+PyObject *api_new_tensor(const arg *a);
 PyObject *api_manual_seed(const arg *a);
 PyObject *api_asarray(const arg *a);
 PyObject *api_as_tensor(const arg *a);
@@ -55,6 +62,7 @@ PyObject *api_to(const arg *a);
 PyObject *api_cpu(const arg *a);
 PyObject *api_cuda(const arg *a);
 PyObject *api_gpu(const arg *a);
+PyObject *api_type_as(const arg *a);
 PyObject *api_float(const arg *a);
 PyObject *api_double(const arg *a);
 PyObject *api_half(const arg *a);
@@ -91,6 +99,7 @@ cr_tensor *api_tril(const arg *a);
 cr_tensor *api_triu(const arg *a);
 cr_tensor *api_add(const arg *a);
 cr_tensor *api_sub(const arg *a);
+cr_tensor *api_rsub(const arg *a);
 cr_tensor *api_div(const arg *a);
 cr_tensor *api_pow(const arg *a);
 cr_tensor *api_clamp(const arg *a);
@@ -101,12 +110,20 @@ cr_tensor *api_div_(const arg *a);
 cr_tensor *api_pow_(const arg *a);
 cr_tensor *api_clamp_(const arg *a);
 cr_tensor *api_copy_(const arg *a);
+cr_tensor *api_masked_fill_(const arg *a);
+cr_tensor *api_scatter_add_(const arg *a);
+cr_tensor *api_tril_(const arg *a);
+cr_tensor *api_triu_(const arg *a);
 cr_tensor *api_fill_(const arg *a);
 cr_tensor *api_zero_(const arg *a);
 cr_tensor *api_sum(const arg *a);
 cr_tensor *api_mean(const arg *a);
 cr_tensor *api_var(const arg *a);
 cr_tensor *api_std(const arg *a);
+cr_tensor *api_any(const arg *a);
+cr_tensor *api_all(const arg *a);
+cr_tensor *api_count_nonzero(const arg *a);
+PyObject *api_norm(const arg *a);
 cr_tensor *api_amax(const arg *a);
 cr_tensor *api_amin(const arg *a);
 PyObject *api_max(const arg *a);
@@ -121,11 +138,17 @@ cr_tensor *api_mm(const arg *a);
 cr_tensor *api_bmm(const arg *a);
 cr_tensor *api_mv(const arg *a);
 cr_tensor *api_dot(const arg *a);
+cr_tensor *api_outer(const arg *a);
+cr_tensor *api_addmm(const arg *a);
+cr_tensor *api_baddbmm(const arg *a);
+cr_tensor *api_index_select(const arg *a);
 cr_tensor *api_gather(const arg *a);
 cr_tensor *api_scatter_add(const arg *a);
 cr_tensor *api_masked_fill(const arg *a);
 cr_tensor *api_cat(const arg *a);
 cr_tensor *api_stack(const arg *a);
+cr_tensor *api_hstack(const arg *a);
+cr_tensor *api_vstack(const arg *a);
 cr_tensor *api_where(const arg *a);
 cr_tensor *api_requires_grad_(const arg *a);
 PyObject *api_detach_(const arg *a);
@@ -343,6 +366,28 @@ CALL(function_rand_like, rand_like_entry, NULL)
 static const param randn_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry randn_like_entry = {.name = "randn_like", .compute = api_randn_like, .params = randn_like_entry_params, .count = 4};
 CALL(function_randn_like, randn_like_entry, NULL)
+static const param randint_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"low", INT, 0, NULL, 0}, {"high", INT, OPTIONAL, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry randint_like_entry = {.name = "randint_like", .compute = api_randint_like, .params = randint_like_entry_params, .count = 6};
+CALL(function_randint_like, randint_like_entry, NULL)
+static const param bernoulli_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry bernoulli_entry = {.name = "bernoulli", .compute = api_bernoulli, .params = bernoulli_entry_params, .count = 2};
+CALL(function_bernoulli, bernoulli_entry, NULL)
+CALL(method_bernoulli, bernoulli_entry, s)
+static const param new_zeros_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry new_zeros_entry = {.name = "new_zeros", .compute = api_new_zeros, .params = new_zeros_entry_params, .count = 5};
+CALL(method_new_zeros, new_zeros_entry, s)
+static const param new_ones_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry new_ones_entry = {.name = "new_ones", .compute = api_new_ones, .params = new_ones_entry_params, .count = 5};
+CALL(method_new_ones, new_ones_entry, s)
+static const param new_empty_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry new_empty_entry = {.name = "new_empty", .compute = api_new_empty, .params = new_empty_entry_params, .count = 5};
+CALL(method_new_empty, new_empty_entry, s)
+static const param new_full_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, 0, NULL, 0}, {"fill_value", NUMBER, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry new_full_entry = {.name = "new_full", .compute = api_new_full, .params = new_full_entry_params, .count = 6};
+CALL(method_new_full, new_full_entry, s)
+static const param new_tensor_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"data", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry new_tensor_entry = {.name = "new_tensor", .run = api_new_tensor, .params = new_tensor_entry_params, .count = 5};
+CALL(method_new_tensor, new_tensor_entry, s)
 static const param manual_seed_entry_params[] = {{"seed", OBJECT, 0, NULL, 0}};
 static const entry manual_seed_entry = {.name = "manual_seed", .run = api_manual_seed, .params = manual_seed_entry_params, .count = 1};
 CALL(function_manual_seed, manual_seed_entry, NULL)
@@ -444,6 +489,9 @@ CALL(method_cuda, cuda_entry, s)
 static const param gpu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"device", INT, OPTIONAL, NULL, 0}};
 static const entry gpu_entry = {.name = "gpu", .run = api_gpu, .params = gpu_entry_params, .count = 2};
 CALL(method_gpu, gpu_entry, s)
+static const param type_as_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry type_as_entry = {.name = "type_as", .run = api_type_as, .params = type_as_entry_params, .count = 2};
+CALL(method_type_as, type_as_entry, s)
 static const param float_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry float_entry = {.name = "float", .run = api_float, .params = float_entry_params, .count = 1};
 CALL(method_float, float_entry, s)
@@ -578,6 +626,10 @@ static const param sub_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other"
 static const entry sub_entry = {.name = "sub", .compute = api_sub, .params = sub_entry_params, .count = 3};
 CALL(function_sub, sub_entry, NULL)
 CALL(method_sub, sub_entry, s)
+static const param rsub_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry rsub_entry = {.name = "rsub", .compute = api_rsub, .params = rsub_entry_params, .count = 3};
+CALL(function_rsub, rsub_entry, NULL)
+CALL(method_rsub, rsub_entry, s)
 static const param div_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"rounding_mode", STR, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry div_entry = {.name = "div", .compute = api_div, .params = div_entry_params, .count = 3};
 CALL(function_div, div_entry, NULL)
@@ -614,6 +666,18 @@ CALL(method_clamp_, clamp__entry, s)
 static const param copy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry copy__entry = {.name = "copy_", .compute = api_copy_, .params = copy__entry_params, .count = 2, .inplace = true};
 CALL(method_copy_, copy__entry, s)
+static const param masked_fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
+static const entry masked_fill__entry = {.name = "masked_fill_", .compute = api_masked_fill_, .params = masked_fill__entry_params, .count = 3, .inplace = true};
+CALL(method_masked_fill_, masked_fill__entry, s)
+static const param scatter_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
+static const entry scatter_add__entry = {.name = "scatter_add_", .compute = api_scatter_add_, .params = scatter_add__entry_params, .count = 4, .inplace = true};
+CALL(method_scatter_add_, scatter_add__entry, s)
+static const param tril__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
+static const entry tril__entry = {.name = "tril_", .compute = api_tril_, .params = tril__entry_params, .count = 2, .inplace = true};
+CALL(method_tril_, tril__entry, s)
+static const param triu__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
+static const entry triu__entry = {.name = "triu_", .compute = api_triu_, .params = triu__entry_params, .count = 2, .inplace = true};
+CALL(method_triu_, triu__entry, s)
 static const param fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
 static const entry fill__entry = {.name = "fill_", .compute = api_fill_, .params = fill__entry_params, .count = 2, .inplace = true};
 CALL(method_fill_, fill__entry, s)
@@ -636,6 +700,22 @@ static const param std_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", 
 static const entry std_entry = {.name = "std", .compute = api_std, .params = std_entry_params, .count = 5};
 CALL(function_std, std_entry, NULL)
 CALL(method_std, std_entry, s)
+static const param any_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry any_entry = {.name = "any", .compute = api_any, .params = any_entry_params, .count = 3};
+CALL(function_any, any_entry, NULL)
+CALL(method_any, any_entry, s)
+static const param all_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry all_entry = {.name = "all", .compute = api_all, .params = all_entry_params, .count = 3};
+CALL(function_all, all_entry, NULL)
+CALL(method_all, all_entry, s)
+static const param count_nonzero_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}};
+static const entry count_nonzero_entry = {.name = "count_nonzero", .compute = api_count_nonzero, .params = count_nonzero_entry_params, .count = 2};
+CALL(function_count_nonzero, count_nonzero_entry, NULL)
+CALL(method_count_nonzero, count_nonzero_entry, s)
+static const param norm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"p", OBJECT, 0, "fro", 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL, NULL, 0}};
+static const entry norm_entry = {.name = "norm", .run = api_norm, .params = norm_entry_params, .count = 5};
+CALL(function_norm, norm_entry, NULL)
+CALL(method_norm, norm_entry, s)
 static const param amax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
 static const entry amax_entry = {.name = "amax", .compute = api_amax, .params = amax_entry_params, .count = 3};
 CALL(function_amax, amax_entry, NULL)
@@ -692,6 +772,22 @@ static const param dot_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"tensor
 static const entry dot_entry = {.name = "dot", .compute = api_dot, .params = dot_entry_params, .count = 2};
 CALL(function_dot, dot_entry, NULL)
 CALL(method_dot, dot_entry, s)
+static const param outer_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec2", TENSOR, 0, NULL, 0}};
+static const entry outer_entry = {.name = "outer", .compute = api_outer, .params = outer_entry_params, .count = 2};
+CALL(function_outer, outer_entry, NULL)
+CALL(method_outer, outer_entry, s)
+static const param addmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat1", TENSOR, 0, NULL, 0}, {"mat2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addmm_entry = {.name = "addmm", .compute = api_addmm, .params = addmm_entry_params, .count = 5};
+CALL(function_addmm, addmm_entry, NULL)
+CALL(method_addmm, addmm_entry, s)
+static const param baddbmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry baddbmm_entry = {.name = "baddbmm", .compute = api_baddbmm, .params = baddbmm_entry_params, .count = 5};
+CALL(function_baddbmm, baddbmm_entry, NULL)
+CALL(method_baddbmm, baddbmm_entry, s)
+static const param index_select_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}};
+static const entry index_select_entry = {.name = "index_select", .compute = api_index_select, .params = index_select_entry_params, .count = 3};
+CALL(function_index_select, index_select_entry, NULL)
+CALL(method_index_select, index_select_entry, s)
 static const param gather_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}};
 static const entry gather_entry = {.name = "gather", .compute = api_gather, .params = gather_entry_params, .count = 3};
 CALL(function_gather, gather_entry, NULL)
@@ -710,6 +806,12 @@ CALL(function_cat, cat_entry, NULL)
 static const param stack_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
 static const entry stack_entry = {.name = "stack", .compute = api_stack, .params = stack_entry_params, .count = 2};
 CALL(function_stack, stack_entry, NULL)
+static const param hstack_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}};
+static const entry hstack_entry = {.name = "hstack", .compute = api_hstack, .params = hstack_entry_params, .count = 1};
+CALL(function_hstack, hstack_entry, NULL)
+static const param vstack_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}};
+static const entry vstack_entry = {.name = "vstack", .compute = api_vstack, .params = vstack_entry_params, .count = 1};
+CALL(function_vstack, vstack_entry, NULL)
 static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry where_entry = {.name = "where", .compute = api_where, .params = where_entry_params, .count = 3};
 CALL(function_where, where_entry, NULL)
@@ -1364,6 +1466,16 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Standard normal random numbers in the shape, dtype and device of input."},
+    {"randint_like", AS(function_randint_like), FAST,
+        "randint_like(input, low, high=None, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Random integers in [low, high), or in [0, low) when called as randint_like(input, high), in the shape, dtype and device of input."},
+    {"bernoulli", AS(function_bernoulli), FAST,
+        "bernoulli(input, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "1 with the chance that input says, else 0; its dtype."},
     {"manual_seed", AS(function_manual_seed), FAST,
         "manual_seed(seed)\n"
         "--\n"
@@ -1554,6 +1666,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "input - alpha other"},
+    {"rsub", AS(function_rsub), FAST,
+        "rsub(input, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "other - alpha input"},
     {"div", AS(function_div), FAST,
         "div(input, other, *, rounding_mode=None)\n"
         "--\n"
@@ -1597,6 +1714,30 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The square root of var.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"any", AS(function_any), FAST,
+        "any(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "Is an element not 0, over the axes dim, all when absent?  bool; of no elements: no.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"all", AS(function_all), FAST,
+        "all(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "Is no element 0, over the axes dim, all when absent?  bool; of no elements: yes.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"count_nonzero", AS(function_count_nonzero), FAST,
+        "count_nonzero(input, dim=None)\n"
+        "--\n"
+        "\n"
+        "How many elements are not 0, over the axes dim, all when absent; int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"norm", AS(function_norm), FAST,
+        "norm(input, p='fro', dim=None, keepdim=False, dtype=None)\n"
+        "--\n"
+        "\n"
+        "sum(abs(x)^p)^(1/p) over the axes dim, all when absent; \"fro\" is 2, inf and -inf are the largest and the smallest abs(x), 0 counts what is not 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"amax", AS(function_amax), FAST,
         "amax(input, dim=None, keepdim=False)\n"
@@ -1677,6 +1818,27 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "(K) (K) -> ()"},
+    {"outer", AS(function_outer), FAST,
+        "outer(input, vec2)\n"
+        "--\n"
+        "\n"
+        "(M) (N) -> (M, N): all products"},
+    {"addmm", AS(function_addmm), FAST,
+        "addmm(input, mat1, mat2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N)"},
+    {"baddbmm", AS(function_baddbmm), FAST,
+        "baddbmm(input, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N)"},
+    {"index_select", AS(function_index_select), FAST,
+        "index_select(input, dim, index)\n"
+        "--\n"
+        "\n"
+        "The elements at index, int64 with at most one axis, along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"gather", AS(function_gather), FAST,
         "gather(input, dim, index)\n"
         "--\n"
@@ -1704,6 +1866,16 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Tensors of one shape along a new axis."},
+    {"hstack", AS(function_hstack), FAST,
+        "hstack(tensors)\n"
+        "--\n"
+        "\n"
+        "Tensors side by side: along axis 1, vectors and scalars along their only one."},
+    {"vstack", AS(function_vstack), FAST,
+        "vstack(tensors)\n"
+        "--\n"
+        "\n"
+        "Tensors on top of each other: along axis 0, vectors and scalars as rows."},
     {"where", AS(function_where), FAST,
         "where(condition, input, other)\n"
         "--\n"
@@ -2346,6 +2518,36 @@ PyMethodDef api_functions[] = {
 };
 
 PyMethodDef api_methods[] = {
+    {"bernoulli", AS(method_bernoulli), FAST,
+        "bernoulli($self, /, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "1 with the chance that input says, else 0; its dtype."},
+    {"new_zeros", AS(method_new_zeros), FAST,
+        "new_zeros($self, /, *size, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Zeros of the given shape, in the dtype and on the device of this tensor."},
+    {"new_ones", AS(method_new_ones), FAST,
+        "new_ones($self, /, *size, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Ones of the given shape, in the dtype and on the device of this tensor."},
+    {"new_empty", AS(method_new_empty), FAST,
+        "new_empty($self, /, *size, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Memory of the given shape, not written, in the dtype and on the device of this tensor."},
+    {"new_full", AS(method_new_full), FAST,
+        "new_full($self, /, size, fill_value, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "One value in the given shape, in the dtype and on the device of this tensor."},
+    {"new_tensor", AS(method_new_tensor), FAST,
+        "new_tensor($self, /, data, *, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "tensor(data) in the dtype and on the device of this tensor."},
     {"numel", AS(method_numel), FAST,
         "numel($self, /)\n"
         "--\n"
@@ -2461,6 +2663,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The tensor on the best GPU there is; RuntimeError where there is none."},
+    {"type_as", AS(method_type_as), FAST,
+        "type_as($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The values in the dtype of other; the tensor itself when that is its own."},
     {"float", AS(method_float), FAST,
         "float($self, /)\n"
         "--\n"
@@ -2650,6 +2857,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "input - alpha other"},
+    {"rsub", AS(method_rsub), FAST,
+        "rsub($self, /, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "other - alpha input"},
     {"div", AS(method_div), FAST,
         "div($self, /, other, *, rounding_mode=None)\n"
         "--\n"
@@ -2700,6 +2912,27 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "Writes other, broadcast and cast, into the tensor."},
+    {"masked_fill_", AS(method_masked_fill_), FAST,
+        "masked_fill_($self, /, mask, value)\n"
+        "--\n"
+        "\n"
+        "masked_fill, written into input."},
+    {"scatter_add_", AS(method_scatter_add_), FAST,
+        "scatter_add_($self, /, dim, index, src)\n"
+        "--\n"
+        "\n"
+        "scatter_add, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"tril_", AS(method_tril_), FAST,
+        "tril_($self, /, diagonal=0)\n"
+        "--\n"
+        "\n"
+        "tril, written into input."},
+    {"triu_", AS(method_triu_), FAST,
+        "triu_($self, /, diagonal=0)\n"
+        "--\n"
+        "\n"
+        "triu, written into input."},
     {"fill_", AS(method_fill_), FAST,
         "fill_($self, /, value)\n"
         "--\n"
@@ -2733,6 +2966,30 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The square root of var.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"any", AS(method_any), FAST,
+        "any($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "Is an element not 0, over the axes dim, all when absent?  bool; of no elements: no.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"all", AS(method_all), FAST,
+        "all($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "Is no element 0, over the axes dim, all when absent?  bool; of no elements: yes.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"count_nonzero", AS(method_count_nonzero), FAST,
+        "count_nonzero($self, /, dim=None)\n"
+        "--\n"
+        "\n"
+        "How many elements are not 0, over the axes dim, all when absent; int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"norm", AS(method_norm), FAST,
+        "norm($self, /, p='fro', dim=None, keepdim=False, dtype=None)\n"
+        "--\n"
+        "\n"
+        "sum(abs(x)^p)^(1/p) over the axes dim, all when absent; \"fro\" is 2, inf and -inf are the largest and the smallest abs(x), 0 counts what is not 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"amax", AS(method_amax), FAST,
         "amax($self, /, dim=None, keepdim=False)\n"
@@ -2813,6 +3070,27 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "(K) (K) -> ()"},
+    {"outer", AS(method_outer), FAST,
+        "outer($self, /, vec2)\n"
+        "--\n"
+        "\n"
+        "(M) (N) -> (M, N): all products"},
+    {"addmm", AS(method_addmm), FAST,
+        "addmm($self, /, mat1, mat2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N)"},
+    {"baddbmm", AS(method_baddbmm), FAST,
+        "baddbmm($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N)"},
+    {"index_select", AS(method_index_select), FAST,
+        "index_select($self, /, dim, index)\n"
+        "--\n"
+        "\n"
+        "The elements at index, int64 with at most one axis, along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"gather", AS(method_gather), FAST,
         "gather($self, /, dim, index)\n"
         "--\n"
@@ -3726,5 +4004,82 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The same as atanh.  inverse hyperbolic tangent."},
+    {"absolute_", AS(method_abs_), FAST,
+        "absolute_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as abs_.  abs, written into input: its shape and dtype stay."},
+    {"negative_", AS(method_neg_), FAST,
+        "negative_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as neg_.  neg, written into input: its shape and dtype stay."},
+    {"multiply_", AS(method_mul_), FAST,
+        "multiply_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as mul_.  mul, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"subtract_", AS(method_sub_), FAST,
+        "subtract_($self, /, other, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "The same as sub_.  input - alpha other, written into input."},
+    {"divide_", AS(method_div_), FAST,
+        "divide_($self, /, other, *, rounding_mode=None)\n"
+        "--\n"
+        "\n"
+        "The same as div_.  input / other, written into input; rounding_mode as in div."},
+    {"true_divide_", AS(method_div_), FAST,
+        "true_divide_($self, /, other, *, rounding_mode=None)\n"
+        "--\n"
+        "\n"
+        "The same as div_.  input / other, written into input; rounding_mode as in div."},
+    {"fix_", AS(method_trunc_), FAST,
+        "fix_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as trunc_.  trunc, written into input: its shape and dtype stay."},
+    {"clip_", AS(method_clamp_), FAST,
+        "clip_($self, /, min=None, max=None)\n"
+        "--\n"
+        "\n"
+        "The same as clamp_.  clamp, written into input."},
+    {"arccos_", AS(method_acos_), FAST,
+        "arccos_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as acos_.  acos, written into input: its shape and dtype stay."},
+    {"arccosh_", AS(method_acosh_), FAST,
+        "arccosh_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as acosh_.  acosh, written into input: its shape and dtype stay."},
+    {"arcsin_", AS(method_asin_), FAST,
+        "arcsin_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as asin_.  asin, written into input: its shape and dtype stay."},
+    {"arcsinh_", AS(method_asinh_), FAST,
+        "arcsinh_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as asinh_.  asinh, written into input: its shape and dtype stay."},
+    {"arctan_", AS(method_atan_), FAST,
+        "arctan_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as atan_.  atan, written into input: its shape and dtype stay."},
+    {"arctan2_", AS(method_atan2_), FAST,
+        "arctan2_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as atan2_.  atan2, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"arctanh_", AS(method_atanh_), FAST,
+        "arctanh_($self, /)\n"
+        "--\n"
+        "\n"
+        "The same as atanh_.  atanh, written into input: its shape and dtype stay."},
     {0}
 };

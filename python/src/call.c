@@ -251,7 +251,7 @@ static bool long_work(const entry *e, const arg *a) {
     double most = 0, product = 1;
     for (int i = 0; i < e->count; i++) {
         double n = 0;
-        if (e->params[i].kind <= OPERAND) n = (double)cr_numel(a[i].t);
+        if (e->params[i].kind <= OPERAND && a[i].given) n = (double)cr_numel(a[i].t);
         else if (e->params[i].kind == TENSORS) for (int k = 0; k < a[i].list.n; k++) n += (double)cr_numel(a[i].list.v[k]);
         else if (e->params[i].kind == SIZE) { n = 1; for (int k = 0; k < a[i].size.n; k++) n *= (double)a[i].size.v[k]; }
         if (n > most) most = n;

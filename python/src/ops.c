@@ -2,6 +2,7 @@
 #include "extension.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static cr_tensor *leave(cr_tensor *y) {             /* ends the scope of a composite; its result moves out */
@@ -50,6 +51,25 @@ cr_tensor *api_rand_like(const arg *a) { return LIKE(cr_rand, , cr_default_gener
 cr_tensor *api_randn_like(const arg *a) { return LIKE(cr_randn, , cr_default_generator()); }
 cr_tensor *api_full_like(const arg *a) {
     return leaf(cr_full(cr_ndim(a[0].t), cr_shape(a[0].t), a[1].x.d, dtype_like(a, 2), device_like(a, 3)), &a[4]);
+}
+
+/* (input, size, dtype, device, requires_grad) */
+#define NEW(f) leaf(f(a[1].size.n, a[1].size.v, dtype_like(a, 2), device_like(a, 3)), &a[4])
+cr_tensor *api_new_zeros(const arg *a) { return NEW(cr_zeros); }
+cr_tensor *api_new_ones(const arg *a) { return NEW(cr_ones); }
+cr_tensor *api_new_empty(const arg *a) { return NEW(cr_empty); }
+cr_tensor *api_new_full(const arg *a) { return leaf(cr_full(a[1].size.n, a[1].size.v, a[2].x.d, dtype_like(a, 3), device_like(a, 4)), &a[5]); }
+/* (input, data, dtype, device, requires_grad) */
+PyObject *api_new_tensor(const arg *a) {
+    cr_dtype dt = dtype_like(a, 2);
+    cr_tensor *t = tensor_from(a[1].o, &dt, device_like(a, 3));
+    return t ? wrap(leaf(t, &a[4])) : NULL;
+}
+
+/* (input, low, high, dtype, device, requires_grad) */
+cr_tensor *api_randint_like(const arg *a) {
+    int64_t low = a[2].given ? a[1].i : 0, high = a[2].given ? a[2].i : a[1].i;
+    return leaf(cr_randint(low, high, cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 3), device_like(a, 4), cr_default_generator()), &a[5]);
 }
 
 PyObject *api_arange(const arg *a) {
@@ -160,6 +180,7 @@ PyObject *api_gpu(const arg *a) { return to_named(a, "gpu"); }
 
 static cr_tensor *cast(const cr_tensor *x, cr_dtype dt) { return cr_to(x, dt, cr_device_of(x)); }
 static PyObject *as(const arg *a, cr_dtype dt) { return moved(a, dt, cr_device_of(a[0].t), false); }
+PyObject *api_type_as(const arg *a) { return as(a, cr_dtype_of(a[1].t)); }
 PyObject *api_float(const arg *a) { return as(a, CR_F32); }
 PyObject *api_double(const arg *a) { return as(a, CR_F64); }
 PyObject *api_half(const arg *a) { return as(a, CR_F16); }
@@ -429,16 +450,33 @@ cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number) {
 cr_tensor *api_pow(const arg *a) { return power(a[0].t, a[1].t, a[1].owned && !a[0].owned); }
 cr_tensor *api_pow_(const arg *a) { return negative_power(a[0].t, a[1].t, a[1].owned) ? NULL : api_in_place("pow", a, 2, NULL); }
 
+/* A result written into the first argument, by the rule of the other in-place forms: no float into integers, no number into bool. */
+static cr_tensor *written(const char *name, const arg *a, cr_tensor *y) {
+    cr_dtype to = cr_dtype_of(a[0].t), from = y ? cr_dtype_of(y) : to;
+    cr_tensor *x = NULL;
+    if ((cr_dtype_is_float(from) && !cr_dtype_is_float(to)) || (from != CR_BOOL && to == CR_BOOL))
+        set_error(PyExc_RuntimeError, "[%s] a result of dtype %s cannot be written into %s", name, cr_dtype_name(from), cr_dtype_name(to));
+    else if (y) x = cr_copy_(a[0].t, y);
+    cr_release(y);
+    return x;
+}
+
 /* min and max as numbers: one pass.  As tensors: x where it lies inside, so that the gradient at a bound is x's, as in PyTorch. */
+static bool clamp_numbers(const arg *a, double bound[2]) {
+    const arg *low = &a[1], *high = &a[2];
+    if ((low->given && !low->owned) || (high->given && !high->owned) || !cr_dtype_is_float(cr_dtype_of(a[0].t))) return false;
+    bound[0] = low->given ? cr_item(low->t) : -INFINITY;
+    bound[1] = high->given ? cr_item(high->t) : INFINITY;
+    return true;
+}
 cr_tensor *api_clamp(const arg *a) {
     const arg *low = &a[1], *high = &a[2];
+    double bound[2];
     if (!low->given && !high->given) {
         set_error(PyExc_RuntimeError, "[clamp] at least one of min and max must not be None");
         return NULL;
     }
-    bool numbers = (!low->given || low->owned) && (!high->given || high->owned);
-    if (numbers && cr_dtype_is_float(cr_dtype_of(a[0].t)))
-        return cr_clamp(a[0].t, low->given ? cr_item(low->t) : -INFINITY, high->given ? cr_item(high->t) : INFINITY);
+    if (clamp_numbers(a, bound)) return cr_clamp(a[0].t, bound[0], bound[1]);
     cr_scope_begin();
     cr_tensor *y = a[0].t;
     if (low->given) y = cr_where(cr_lt(y, low->t), low->t, y);
@@ -446,9 +484,9 @@ cr_tensor *api_clamp(const arg *a) {
     return leave(y);
 }
 cr_tensor *api_clamp_(const arg *a) {
-    cr_tensor *y = api_clamp(a), *x = y ? cr_copy_(a[0].t, y) : NULL;
-    cr_release(y);
-    return x;
+    double bound[2];
+    if ((a[1].given || a[2].given) && clamp_numbers(a, bound)) return api_in_place("clamp", a, 1, bound);
+    return written("clamp_", a, api_clamp(a));
 }
 
 cr_tensor *api_gelu(const arg *a) {
@@ -608,6 +646,140 @@ cr_tensor *api_cat(const arg *a) {
 }
 cr_tensor *api_stack(const arg *a) { return cr_stack(a[0].list.n, a[0].list.v, axis(a[1].i)); }
 cr_tensor *api_where(const arg *a) { return cr_where(a[0].t, a[1].t, a[2].t); }
+
+/* ---- a few ops in a row ------------------------------------------------------------------------------------------------------------------ */
+/* (input, dim, keepdim) */
+static cr_tensor *count(const arg *a, bool of_zeros, bool keepdim) {
+    cr_tensor *zero = cr_scalar_int(0);
+    return cr_sum(of_zeros ? cr_eq(a[0].t, zero) : cr_ne(a[0].t, zero), a[1].size.n, a[1].size.v, keepdim);
+}
+cr_tensor *api_any(const arg *a) {
+    cr_scope_begin();
+    return leave(cr_ne(count(a, false, a[2].b), cr_scalar_int(0)));
+}
+cr_tensor *api_all(const arg *a) {
+    cr_scope_begin();
+    return leave(cr_eq(count(a, true, a[2].b), cr_scalar_int(0)));
+}
+cr_tensor *api_count_nonzero(const arg *a) {
+    cr_scope_begin();
+    return leave(count(a, false, false));
+}
+
+/* sqrt(sum(x^2)); the gradient at 0 is 0, where sqrt has none */
+static cr_tensor *euclid(const cr_tensor *x, const arg *dim, bool keepdim) {
+    cr_tensor *s = cr_sum(cr_square(x), dim->size.n, dim->size.v, keepdim), *none = cr_eq(s, cr_scalar(0));
+    return cr_where(none, s, cr_sqrt(cr_where(none, cr_scalar(1), s)));
+}
+
+static cr_tensor *norm(const cr_tensor *x, double p, const arg *dim, bool keepdim) {
+    int n = dim->size.n;
+    const int64_t *axes = dim->size.v;
+    if (p == 2) return euclid(x, dim, keepdim);
+    if (p == 0) return cast(cr_sum(cr_ne(x, cr_scalar(0)), n, axes, keepdim), cr_dtype_of(x));
+    cr_tensor *size = cr_abs(x);
+    if (isinf(p)) return p > 0 ? cr_max(size, n, axes, keepdim) : cr_min(size, n, axes, keepdim);
+    return p == 1 ? cr_sum(size, n, axes, keepdim) : cr_pow_scalar(cr_sum(cr_pow_scalar(size, p), n, axes, keepdim), 1 / p);
+}
+
+/* (input, p, dim, keepdim, dtype); f16 and bf16 in f32 */
+PyObject *api_norm(const arg *a) {
+    number p = {.d = 2};
+    cr_dtype dt = a[4].given ? a[4].dt : cr_dtype_of(a[0].t);
+    if (PyUnicode_Check(a[1].o)) {
+        if (PyUnicode_CompareWithASCIIString(a[1].o, "fro")) return PyErr_Format(PyExc_RuntimeError, "[norm] p is a number or 'fro', not %R", a[1].o);
+    } else if (a[1].o != Py_None && !to_number(a[1].o, &p)) {
+        return PyErr_Occurred() ? NULL : raise_type(a[1].o, "norm(): argument 'p' must be a number or 'fro', not");
+    }
+    if (!cr_dtype_is_float(dt)) return PyErr_Format(PyExc_RuntimeError, "[norm] needs a floating point tensor: %s", cr_dtype_name(dt));
+    cr_tensor *y;
+    Py_BEGIN_ALLOW_THREADS
+    cr_scope_begin();
+    y = leave(cast(norm(cast(a[0].t, cr_promote(dt, CR_F32)), p.d, &a[2], a[3].b), dt));
+    Py_END_ALLOW_THREADS
+    return wrap(y);
+}
+
+/* A uniform number below the chance. */
+cr_tensor *api_bernoulli(const arg *a) {
+    const cr_tensor *p = a[0].t;
+    cr_dtype dt = cr_dtype_of(p);
+    if (!cr_dtype_is_float(dt)) {
+        set_error(PyExc_RuntimeError, "[bernoulli] chances are floating point numbers, not %s", cr_dtype_name(dt));
+        return NULL;
+    }
+    bool mode = cr_set_grad_enabled(false);
+    cr_scope_begin();
+    cr_tensor *y = cast(cr_lt(cr_rand(cr_ndim(p), cr_shape(p), CR_F32, cr_device_of(p), a[1].g), p), dt);
+    if (y && cr_numel(p) && !(cr_item(cr_min(p, CR_ALL, false)) >= 0 && cr_item(cr_max(p, CR_ALL, false)) <= 1)) {
+        set_error(PyExc_RuntimeError, "[bernoulli] a chance is outside 0 ... 1");
+        y = NULL;
+    }
+    y = leave(y);
+    cr_set_grad_enabled(mode);
+    return y;
+}
+
+cr_tensor *api_rsub(const arg *a) {
+    arg turned[] = {a[1], a[0], a[2]};
+    return api_sub(turned);
+}
+
+cr_tensor *api_outer(const arg *a) {
+    if (cr_ndim(a[0].t) != 1 || cr_ndim(a[1].t) != 1) return product("outer", a, 1, 1);
+    cr_scope_begin();
+    return leave(cr_mul(cr_unsqueeze(a[0].t, 1), a[1].t));
+}
+
+/* (input, mat1, mat2, beta, alpha); the product says the shape.  beta 0: input does not matter, not even NaN */
+static cr_tensor *add_product(const arg *a, cr_tensor *(*f)(const arg *)) {
+    const number *beta = &a[3].x, *alpha = &a[4].x;
+    cr_scope_begin();
+    cr_tensor *y = f(a + 1), *x = y ? cr_expand(a[0].t, cr_ndim(y), cr_shape(y)) : NULL;
+    if (alpha->d != 1) y = cr_mul(y, scalar_of(alpha));
+    if (beta->d == 0 && x) return leave(y);
+    return leave(cr_add(beta->d == 1 ? x : cr_mul(x, scalar_of(beta)), y));
+}
+cr_tensor *api_addmm(const arg *a) { return add_product(a, api_mm); }
+cr_tensor *api_baddbmm(const arg *a) { return add_product(a, api_bmm); }
+
+/* gather with the index repeated along the other axes */
+cr_tensor *api_index_select(const arg *a) {
+    int n = cr_ndim(a[0].t), at = checked_axis("index_select", a[1].i, n);
+    if (at < 0) return NULL;
+    if (cr_ndim(a[2].t) > 1) {
+        set_error(PyExc_IndexError, "[index_select] the index has %d axes: at most one is expected", cr_ndim(a[2].t));
+        return NULL;
+    }
+    int64_t line[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1}, shape[CR_MAX_DIMS];
+    for (int i = 0; i < n; i++) shape[i] = cr_shape(a[0].t)[i];
+    line[at] = shape[at] = cr_numel(a[2].t);
+    cr_scope_begin();
+    return leave(cr_gather(a[0].t, at, cr_expand(cr_reshape(a[2].t, n, line), n, shape)));
+}
+
+/* Along `at`, after axes in front were added to what has fewer than `ndim`. */
+static cr_tensor *stacked(const arg *a, int ndim, int at) {
+    int n = a[0].list.n;
+    const cr_tensor **in = malloc(sizeof *in * (size_t)(n ? n : 1));
+    if (!in) {
+        set_error(PyExc_MemoryError, "no memory for a list of %d tensors", n);
+        return NULL;
+    }
+    cr_scope_begin();
+    for (int i = 0; i < n; i++)
+        for (in[i] = a[0].list.v[i]; in[i] && cr_ndim(in[i]) < ndim;) in[i] = cr_unsqueeze(in[i], 0);
+    cr_tensor *y = cr_cat(n, in, n && in[0] && cr_ndim(in[0]) == 1 ? 0 : at);
+    free((void *)in);
+    return leave(y);
+}
+cr_tensor *api_hstack(const arg *a) { return stacked(a, 1, 1); }
+cr_tensor *api_vstack(const arg *a) { return stacked(a, 2, 0); }
+
+cr_tensor *api_masked_fill_(const arg *a) { return written("masked_fill_", a, api_masked_fill(a)); }
+cr_tensor *api_scatter_add_(const arg *a) { return written("scatter_add_", a, api_scatter_add(a)); }
+cr_tensor *api_tril_(const arg *a) { return written("tril_", a, api_tril(a)); }
+cr_tensor *api_triu_(const arg *a) { return written("triu_", a, api_triu(a)); }
 
 /* ---- settings ------------------------------------------------------------------------------------------------------------------------- */
 static PyObject *done(cr_status status) {

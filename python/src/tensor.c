@@ -343,6 +343,7 @@ static PyObject *get_shape(PyObject *self, void *unused) { (void)unused; return 
 static PyObject *get_strides(PyObject *self, void *unused) { (void)unused; return int_tuple(cr_ndim(handle(self)), cr_strides(handle(self))); }
 static PyObject *get_dtype(PyObject *self, void *unused) { (void)unused; return dtype_object(cr_dtype_of(handle(self))); }
 static PyObject *get_device(PyObject *self, void *unused) { (void)unused; return device_object(cr_device_of(handle(self))); }
+static PyObject *get_is_cuda(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(!strncmp(cr_device_name(cr_device_of(handle(self))), "cuda", 4)); }
 static PyObject *get_ndim(PyObject *self, void *unused) { (void)unused; return PyLong_FromLong(cr_ndim(handle(self))); }
 static PyObject *get_itemsize(PyObject *self, void *unused) { (void)unused; return PyLong_FromSize_t(cr_dtype_size(cr_dtype_of(handle(self)))); }
 static PyObject *get_nbytes(PyObject *self, void *unused) {
@@ -405,6 +406,7 @@ static PyGetSetDef getset[] = {
     {"strides", get_strides, NULL, "Elements between neighbours along each axis, as NumPy's but not in bytes.", NULL},
     {"dtype", get_dtype, NULL, "The type of the elements.", NULL},
     {"device", get_device, NULL, "Where the tensor lives.", NULL},
+    {"is_cuda", get_is_cuda, NULL, "Does it live on a CUDA device?", NULL},
     {"ndim", get_ndim, NULL, "The number of axes.", NULL},
     {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},

@@ -71,8 +71,7 @@ static bool train_once(const trainer *t, const cr_device *dev, bool fused, doubl
     if (!status) status = fused ? cr_optim_backward(t->opt, loss) : cr_backward(loss, CR_NONE, NULL);
     if (!status) status = cr_synchronize(dev);
     const double backward = cr_os_seconds();
-    if (!status && !fused) status = cr_params_clip_grad_norm(cr_gpt_params(t->m), 1, NULL);
-    if (!status && !fused) status = cr_optim_step(t->opt);
+    if (!status && !fused) status = cr_optim_step_clipped(t->opt, 1, NULL);
     if (!status) status = cr_synchronize(dev);
     cr_params_zero_grad(cr_gpt_params(t->m));
     cr_scope_end();

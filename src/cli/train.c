@@ -148,8 +148,8 @@ static cr_status train_step(run *r, double lr, double *loss, double *norm) {
     *loss = 0;
     *norm = NAN;
     for (int64_t i = 0; i < r->s->accumulate && !status; i++) status = batch_step(r, loss);
-    if (!status && r->s->clip > 0) status = cr_params_clip_grad_norm(p, r->s->clip, norm);
-    if (!status && !r->s->fuse_step) status = cr_optim_step(r->optim);
+    if (!status && r->s->clip > 0) status = cr_optim_step_clipped(r->optim, r->s->clip, norm);
+    else if (!status && !r->s->fuse_step) status = cr_optim_step(r->optim);
     cr_params_zero_grad(p);
     return status;
 }

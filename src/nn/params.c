@@ -139,12 +139,12 @@ static int64_t gradients(const cr_params *p, cr_tensor **out) {
     return n;
 }
 
-static cr_status joint_norm(int64_t n, cr_tensor *const *grads, double *norm) {
+static cr_status joint_norm(const char *op, int64_t n, cr_tensor *const *grads, double *norm) {
     double total = 0, one;
     cr_status status = CR_OK;
     cr_scope_begin();
     const cr_tensor **sums = malloc((size_t)(n + 1) * sizeof *sums);
-    if (!sums) status = cr_fail(CR_NO_MEMORY, "params_clip_grad_norm", "no memory for %lld sums", (long long)n);
+    if (!sums) status = cr_fail(CR_NO_MEMORY, op, "no memory for %lld sums", (long long)n);
     for (int64_t i = 0; i < n && !status; i++)      /* all queued before the first is awaited */
         if (!(sums[i] = cr_sum_squares(grads[i]))) status = cr_error_status();
     for (int64_t i = 0; i < n && !status; i++) {
@@ -154,6 +154,14 @@ static cr_status joint_norm(int64_t n, cr_tensor *const *grads, double *norm) {
     cr_scope_end();
     free(sums);
     *norm = sqrt(total);
+    return status;
+}
+
+cr_status cr_clip_scale(const char *op, int64_t n, cr_tensor *const *grads, double max_norm, double *norm, double *scale) {
+    if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, op, "max_norm must be at least 0, not %g", max_norm);
+    cr_status status = joint_norm(op, n, grads, norm);
+    const double by = max_norm / (*norm + 1e-6);
+    *scale = by >= 1 ? 1 : by;
     return status;
 }
 
@@ -174,18 +182,15 @@ static cr_status scale_all(int64_t n, cr_tensor **grads, double by) {
     return status;
 }
 
-/* As torch.nn.utils.clip_grad_norm_: gradients times min(1, max_norm / (norm + 1e-6)); a norm that is not finite makes them so too. */
 cr_status cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm) {
     if (!p) return cr_fail_null("params_clip_grad_norm", "the parameter set");
-    if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, "params_clip_grad_norm", "max_norm must be at least 0, not %g", max_norm);
     cr_tensor **grads = malloc((size_t)(p->count + 1) * sizeof *grads);
     if (!grads) return cr_fail(CR_NO_MEMORY, "params_clip_grad_norm", "no memory for %lld gradients", (long long)p->count);
     const bool recording = cr_set_grad_enabled(false);
     const int64_t n = gradients(p, grads);
-    double total = 0;
-    cr_status status = joint_norm(n, grads, &total);
-    const double by = max_norm / (total + 1e-6);
-    if (!status && n && !(by >= 1)) status = scale_all(n, grads, by);
+    double total = 0, scale = 1;
+    cr_status status = cr_clip_scale("params_clip_grad_norm", n, grads, max_norm, &total, &scale);
+    if (!status && scale != 1) status = scale_all(n, grads, scale);
     cr_set_grad_enabled(recording);
     free(grads);
     if (norm && !status) *norm = total;

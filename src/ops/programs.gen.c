@@ -1314,52 +1314,56 @@ static const cr_instr right_shift_code[] = {
     {CR_OP_SHR, 0, 1, -1},            /* v0 = shr a b */
 };
 
-/* sgd(p, g, lr, decay) = q = p - lr * (g + decay * p); q */
+/* sgd(p, g, lr, decay, s) = q = p - lr * (s * g + decay * p); q */
 static const cr_instr sgd_code[] = {
-    {CR_OP_MUL, 3, 0, -1},            /* v0 = mul decay p */
-    {CR_OP_ADD, 1, 4, -1},            /* v1 = add g v0 */
-    {CR_OP_MUL, 2, 5, -1},            /* v2 = mul lr v1 */
-    {CR_OP_SUB, 0, 6, -1},            /* v3 = sub p v2 */
+    {CR_OP_MUL, 4, 1, -1},            /* v0 = mul s g */
+    {CR_OP_MUL, 3, 0, -1},            /* v1 = mul decay p */
+    {CR_OP_ADD, 5, 6, -1},            /* v2 = add v0 v1 */
+    {CR_OP_MUL, 2, 7, -1},            /* v3 = mul lr v2 */
+    {CR_OP_SUB, 0, 8, -1},            /* v4 = sub p v3 */
 };
 
-/* sgd_momentum(p, g, m, lr, decay, momentum) = n = momentum * m + (g + decay * p); q = p - lr * n; q, n */
+/* sgd_momentum(p, g, m, lr, decay, s, momentum) = n = momentum * m + (s * g + decay * p); q = p - lr * n; q, n */
 static const cr_instr sgd_momentum_code[] = {
-    {CR_OP_MUL, 5, 2, -1},            /* v0 = mul momentum m */
-    {CR_OP_MUL, 4, 0, -1},            /* v1 = mul decay p */
-    {CR_OP_ADD, 1, 7, -1},            /* v2 = add g v1 */
-    {CR_OP_ADD, 6, 8, -1},            /* v3 = add v0 v2 */
-    {CR_OP_MUL, 3, 9, -1},            /* v4 = mul lr v3 */
-    {CR_OP_SUB, 0, 10, -1},           /* v5 = sub p v4 */
+    {CR_OP_MUL, 6, 2, -1},            /* v0 = mul momentum m */
+    {CR_OP_MUL, 5, 1, -1},            /* v1 = mul s g */
+    {CR_OP_MUL, 4, 0, -1},            /* v2 = mul decay p */
+    {CR_OP_ADD, 8, 9, -1},            /* v3 = add v1 v2 */
+    {CR_OP_ADD, 7, 10, -1},           /* v4 = add v0 v3 */
+    {CR_OP_MUL, 3, 11, -1},           /* v5 = mul lr v4 */
+    {CR_OP_SUB, 0, 12, -1},           /* v6 = sub p v5 */
 };
 
-/* sgd_nesterov(p, g, m, lr, decay, momentum) = d = g + decay * p; n = momentum * m + d; q = p - lr * (d + momentum * n); q, n */
+/* sgd_nesterov(p, g, m, lr, decay, s, momentum) = d = s * g + decay * p; n = momentum * m + d; q = p - lr * (d + momentum * n); q, n */
 static const cr_instr sgd_nesterov_code[] = {
-    {CR_OP_MUL, 4, 0, -1},            /* v0 = mul decay p */
-    {CR_OP_ADD, 1, 6, -1},            /* v1 = add g v0 */
-    {CR_OP_MUL, 5, 2, -1},            /* v2 = mul momentum m */
-    {CR_OP_ADD, 8, 7, -1},            /* v3 = add v2 v1 */
-    {CR_OP_MUL, 5, 9, -1},            /* v4 = mul momentum v3 */
-    {CR_OP_ADD, 7, 10, -1},           /* v5 = add v1 v4 */
-    {CR_OP_MUL, 3, 11, -1},           /* v6 = mul lr v5 */
-    {CR_OP_SUB, 0, 12, -1},           /* v7 = sub p v6 */
+    {CR_OP_MUL, 5, 1, -1},            /* v0 = mul s g */
+    {CR_OP_MUL, 4, 0, -1},            /* v1 = mul decay p */
+    {CR_OP_ADD, 7, 8, -1},            /* v2 = add v0 v1 */
+    {CR_OP_MUL, 6, 2, -1},            /* v3 = mul momentum m */
+    {CR_OP_ADD, 10, 9, -1},           /* v4 = add v3 v2 */
+    {CR_OP_MUL, 6, 11, -1},           /* v5 = mul momentum v4 */
+    {CR_OP_ADD, 9, 12, -1},           /* v6 = add v2 v5 */
+    {CR_OP_MUL, 3, 13, -1},           /* v7 = mul lr v6 */
+    {CR_OP_SUB, 0, 14, -1},           /* v8 = sub p v7 */
 };
 
-/* adam(p, g, m, v, step, eps, decay, b1, c1, b2, c2) = d = g + decay * p; n = b1 * m + c1 * d; w = b2 * v + c2 * d * d; q = p - step * n / (SQRT(w) + eps); q, n, w */
+/* adam(p, g, m, v, step, eps, decay, b1, c1, b2, c2, s) = d = s * g + decay * p; n = b1 * m + c1 * d; w = b2 * v + c2 * d * d; q = p - step * n / (SQRT(w) + eps); q, n, w */
 static const cr_instr adam_code[] = {
     {CR_OP_MUL, 7, 2, -1},            /* v0 = mul b1 m */
-    {CR_OP_MUL, 6, 0, -1},            /* v1 = mul decay p */
-    {CR_OP_ADD, 1, 12, -1},           /* v2 = add g v1 */
-    {CR_OP_MUL, 8, 13, -1},           /* v3 = mul c1 v2 */
-    {CR_OP_ADD, 11, 14, -1},          /* v4 = add v0 v3 */
-    {CR_OP_MUL, 4, 15, -1},           /* v5 = mul step v4 */
-    {CR_OP_MUL, 9, 3, -1},            /* v6 = mul b2 v */
-    {CR_OP_MUL, 10, 13, -1},          /* v7 = mul c2 v2 */
-    {CR_OP_MUL, 18, 13, -1},          /* v8 = mul v7 v2 */
-    {CR_OP_ADD, 17, 19, -1},          /* v9 = add v6 v8 */
-    {CR_OP_SQRT, 20, -1, -1},         /* v10 = sqrt v9 */
-    {CR_OP_ADD, 21, 5, -1},           /* v11 = add v10 eps */
-    {CR_OP_DIV, 16, 22, -1},          /* v12 = div v5 v11 */
-    {CR_OP_SUB, 0, 23, -1},           /* v13 = sub p v12 */
+    {CR_OP_MUL, 11, 1, -1},           /* v1 = mul s g */
+    {CR_OP_MUL, 6, 0, -1},            /* v2 = mul decay p */
+    {CR_OP_ADD, 13, 14, -1},          /* v3 = add v1 v2 */
+    {CR_OP_MUL, 8, 15, -1},           /* v4 = mul c1 v3 */
+    {CR_OP_ADD, 12, 16, -1},          /* v5 = add v0 v4 */
+    {CR_OP_MUL, 4, 17, -1},           /* v6 = mul step v5 */
+    {CR_OP_MUL, 9, 3, -1},            /* v7 = mul b2 v */
+    {CR_OP_MUL, 10, 15, -1},          /* v8 = mul c2 v3 */
+    {CR_OP_MUL, 20, 15, -1},          /* v9 = mul v8 v3 */
+    {CR_OP_ADD, 19, 21, -1},          /* v10 = add v7 v9 */
+    {CR_OP_SQRT, 22, -1, -1},         /* v11 = sqrt v10 */
+    {CR_OP_ADD, 23, 5, -1},           /* v12 = add v11 eps */
+    {CR_OP_DIV, 18, 24, -1},          /* v13 = div v6 v12 */
+    {CR_OP_SUB, 0, 25, -1},           /* v14 = sub p v13 */
 };
 
 /* adamw(p, g, m, v, step, eps, keep, b1, c1, b2, c2) = n = b1 * m + c1 * g; w = b2 * v + c2 * g * g; q = keep * p - step * n / (SQRT(w) + eps); q, n, w */
@@ -1598,21 +1602,21 @@ cr_program cr_rows[CR_ROW_COUNT] = {
 
 cr_program cr_updates[CR_UPDATE_COUNT] = {
     {"sgd", "p less lr times the gradient", CR_RULE_FLOAT,
-        2, 2, 0, 4, 1, NULL, sgd_code, {7}, 88, false, NULL, -1},
+        2, 3, 0, 5, 1, NULL, sgd_code, {9}, 88, false, NULL, -1},
     {"sgd_copy", "p less lr times the gradient", CR_RULE_FLOAT,
-        2, 2, 0, 4, 2, NULL, sgd_code, {7, 7}, 88, false, NULL, -1},
+        2, 3, 0, 5, 2, NULL, sgd_code, {9, 9}, 88, false, NULL, -1},
     {"sgd_momentum", "heavy ball", CR_RULE_FLOAT,
-        3, 3, 0, 6, 2, NULL, sgd_momentum_code, {11, 9}, 89, false, NULL, -1},
+        3, 4, 0, 7, 2, NULL, sgd_momentum_code, {13, 11}, 89, false, NULL, -1},
     {"sgd_momentum_copy", "heavy ball", CR_RULE_FLOAT,
-        3, 3, 0, 6, 3, NULL, sgd_momentum_code, {11, 9, 11}, 89, false, NULL, -1},
+        3, 4, 0, 7, 3, NULL, sgd_momentum_code, {13, 11, 13}, 89, false, NULL, -1},
     {"sgd_nesterov", "Nesterov's momentum", CR_RULE_FLOAT,
-        3, 3, 0, 8, 2, NULL, sgd_nesterov_code, {13, 9}, 90, false, NULL, -1},
+        3, 4, 0, 9, 2, NULL, sgd_nesterov_code, {15, 11}, 90, false, NULL, -1},
     {"sgd_nesterov_copy", "Nesterov's momentum", CR_RULE_FLOAT,
-        3, 3, 0, 8, 3, NULL, sgd_nesterov_code, {13, 9, 13}, 90, false, NULL, -1},
+        3, 4, 0, 9, 3, NULL, sgd_nesterov_code, {15, 11, 15}, 90, false, NULL, -1},
     {"adam", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
-        4, 7, 0, 14, 3, NULL, adam_code, {24, 15, 20}, 91, false, NULL, -1},
+        4, 8, 0, 15, 3, NULL, adam_code, {26, 17, 22}, 91, false, NULL, -1},
     {"adam_copy", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
-        4, 7, 0, 14, 4, NULL, adam_code, {24, 15, 20, 24}, 91, false, NULL, -1},
+        4, 8, 0, 15, 4, NULL, adam_code, {26, 17, 22, 26}, 91, false, NULL, -1},
     {"adamw", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
         4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 92, false, NULL, -1},
     {"adamw_copy", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,

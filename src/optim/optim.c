@@ -42,6 +42,7 @@ struct cr_optim {
     slot *slots;
     int groups;
     cr_optim_options *options;                      /* of each group */
+    double scale;                                   /* of the gradients in the step that runs: 1 but while clipping */
 };
 
 /* ---- options ---- */
@@ -102,6 +103,7 @@ void cr_optim_free(cr_optim *opt) {
 cr_optim *cr_optim_new(const cr_params *p, const cr_optim_options *o) {
     cr_optim *opt = calloc(1, sizeof *opt);
     if (!opt) return cr_fail(CR_NO_MEMORY, "optim_new", "no memory for an optimizer"), NULL;
+    opt->scale = 1;
     if (cr_optim_add(opt, p, o)) { cr_optim_free(opt); return NULL; }
     return opt;
 }
@@ -185,10 +187,12 @@ static void numbers_for(const cr_optim *opt, const slot *s, double out[MAX_NUMBE
     const cr_optim_options *o = &opt->options[s->group];
     const double decay = s->decays ? o->weight_decay : 0, keep = 1 - o->lr * decay, t = (double)(s->steps + 1);
     const double b1 = o->beta1, b2 = o->beta2, root = sqrt(1 - pow(b2, t));
-    const double adam[MAX_NUMBERS] = {o->lr * root / (1 - pow(b1, t)), o->eps * root, s->rule == ADAM ? decay : keep, b1, 1 - b1, b2, 1 - b2};
-    const double lion[MAX_NUMBERS] = {o->lr, keep, b1, 1 - b1, b2, 1 - b2};
-    const double sgd[MAX_NUMBERS] = {o->lr, decay, o->momentum};
-    memcpy(out, s->rule == LION ? lion : s->rule == ADAM || s->rule == ADAMW ? adam : sgd, sizeof adam);
+    const double g = opt->scale, c1 = (1 - b1) * g, c2 = 1 - b2;
+    const double adam[MAX_NUMBERS] = {o->lr * root / (1 - pow(b1, t)), o->eps * root, decay, b1, 1 - b1, b2, c2, g};
+    const double adamw[MAX_NUMBERS] = {adam[0], adam[1], keep, b1, c1, b2, c2 * g * g};
+    const double lion[MAX_NUMBERS] = {o->lr, keep, b1, c1, b2, c2 * g};
+    const double sgd[MAX_NUMBERS] = {o->lr, decay, g, o->momentum};
+    memcpy(out, s->rule == LION ? lion : s->rule == ADAM ? adam : s->rule == ADAMW ? adamw : sgd, sizeof adam);
 }
 
 static const cr_program *program_of(rule r, const slot *s) { return cr_program_find(s->mirror ? rules[r].mirrored : rules[r].name); }
@@ -232,7 +236,7 @@ static cr_status step_muon(cr_optim *opt, slot *s, const cr_tensor *g) {
     cr_scope_begin();
     cr_tensor *u = cr_empty_like(s->moment[0]);
     cr_status status = u ? cr_program_update(cr_program_find(rules[s->rule].name), 1, (cr_tensor *[]){s->moment[0], u},
-                                             (const cr_tensor *[]){s->moment[0], g}, (double[]){o->momentum, 1 - o->momentum})
+                                             (const cr_tensor *[]){s->moment[0], g}, (double[]){o->momentum, (1 - o->momentum) * opt->scale})
                          : cr_error_status();
     const cr_tensor *direction = status ? NULL : cr_muon_orthogonal(u);
     if (!status) status = direction ? cr_program_update(program_of(MUON_APPLY, s), 1, (cr_tensor *[]){s->p, s->mirror},
@@ -258,6 +262,27 @@ cr_status cr_optim_step(cr_optim *opt) {
     cr_set_grad_enabled(recording);
     free(out);
     free(in);
+    return status;
+}
+
+cr_status cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm) {
+    static const char op[] = "optim_step_clipped";
+    if (!opt) return cr_fail_null(op, "the optimizer");
+    cr_tensor **grads = malloc((size_t)(opt->count + 1) * sizeof *grads);
+    if (!grads) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld gradients", (long long)opt->count);
+    const bool recording = cr_set_grad_enabled(false);
+    int64_t n = 0;
+    double total = 0;
+    for (int64_t i = 0; i < opt->count; i++) {
+        cr_tensor *g = cr_grad(opt->slots[i].p);
+        if (g && !cr_is_none(g)) grads[n++] = g;
+    }
+    cr_status status = cr_clip_scale(op, n, grads, max_norm, &total, &opt->scale);
+    if (!status) status = cr_optim_step(opt);
+    opt->scale = 1;
+    cr_set_grad_enabled(recording);
+    free(grads);
+    if (norm && !status) *norm = total;
     return status;
 }
 

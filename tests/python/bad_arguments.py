@@ -18,10 +18,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(os.environ.get("CHAINRULE_BUILD", Path(__file__).parents[2] / "build" / "release")) / "python"))
 
+import chainrule as cr  # noqa: E402
 import compare  # noqa: E402
 import table  # noqa: E402
-
-import chainrule as cr  # noqa: E402
 
 
 class Boom(Exception):
@@ -179,33 +178,205 @@ def needs_grad() -> cr.Tensor:
 
 
 BAD: list[Callable[[], Any]] = [
-    *[(lambda v=v: v) for v in (
-        None, True, False, -1, 0, 1, 2, 7, 2**31, -(2**31) - 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**400, 1.5, -0.0, 1e308, 1e-320, float("nan"), float("inf"), -float("inf"), 1j,
-        "", "x", "cpu", "cuda", "cpu:99999999999999999999", "cuda:-1", "float32", "\udc80", "a\0b", "%s%n", "trunc", b"", b"abc", (), (1,), (2, 3), (-1,), (2**40, 2**40), (0, 2**62), (2**62, 0), (-1, -1),
-        (1,) * 9, (1,) * 100, (None,), ("1",), (1.5,), ((1, 2), 3), [[1, 2], [3]], [[], 1], [[]], [None], {}, {1: 2}, {1, 2}, range(3), range(10**15), slice(None), ..., NotImplemented, int, float, bool,
-        str, object, len, sys, cr, cr.float32, cr.int8, cr.bool, cr.bfloat16, cr.Tensor, cr.default_generator)],
-    object, Raises, RaisesIndex, RaisesFloat, Lies, LiesNegative, LiesHuge, NoIndex, NoFloat, Fails, recursive, lambda: deep(7), lambda: deep(9), lambda: deep(100000),
-    lambda: holding(Clears, 0), lambda: holding(Clears, 1), lambda: holding(Clears, 2), lambda: tuple(holding(Clears, 1)), lambda: [holding(Clears, 1), [1, 2, 3]], lambda: holding(Grows, 1),
-    lambda: [Raises()], lambda: [[RaisesIndex()]], lambda: (1, RaisesFloat()), lambda: [Fails(), 2], lambda: Int(3), lambda: Float(2.5), lambda: List([1, 2]), lambda: Str("cpu"), lambda: [Int(3)], lambda: [Float(2)],
-    lambda: bytearray(b"abcdefgh"), lambda: memoryview(b"abcdefgh"), lambda: memoryview(bytearray(8)).cast("d"), lambda: (i for i in range(3)), lambda: iter([1]), lambda: map(int, "12"),
-    lambda: cr.Device("cpu"), lambda: cr.Device.ref(), cr.Generator, lambda: cr.zeros(2, 3).shape, lambda: cr.tensor(1), lambda: cr.tensor(2.5), lambda: cr.tensor(True), lambda: cr.zeros(0), lambda: cr.zeros(3, 0, 2),
-    lambda: cr.ones(3, 5), lambda: cr.ones(5, 3).T, lambda: cr.ones(3, 5, dtype=cr.bool), lambda: cr.arange(15).reshape(3, 5), lambda: cr.arange(6) - 3, lambda: cr.full((3, 5), 2**62), lambda: cr.ones(1).expand(1000, 7),
-    lambda: cr.ones(3, 5, dtype=cr.float16), lambda: cr.ones(3, 5, device="ref"), needs_grad, lambda: needs_grad().mul(2), lambda: needs_grad().mul(2)[1:], lambda: cr.full((3,), float("nan")), lambda: cr.zeros(*[1] * 8),
-    lambda: Sub([1.0, 2.0]), lambda: [cr.ones(3), None], lambda: [cr.ones(3)] * 50, lambda: (cr.ones(3), cr.ones(2)), lambda: [cr.zeros(0), 1], lambda: [cr.ones(1, device="ref"), cr.ones(1)],
-    lambda: {"dim": 0}, Exception, lambda: Exception("x"), lambda: type("T", (), {"__index__": None})(), lambda: type("F", (), {"__float__": 5})(), lambda: type("I", (), {"__iter__": None, "__len__": 3})(),
+    *[
+        (lambda v=v: v)
+        for v in (
+            None,
+            True,
+            False,
+            -1,
+            0,
+            1,
+            2,
+            7,
+            2**31,
+            -(2**31) - 1,
+            2**63 - 1,
+            2**63,
+            -(2**63),
+            2**64,
+            10**400,
+            1.5,
+            -0.0,
+            1e308,
+            1e-320,
+            float("nan"),
+            float("inf"),
+            -float("inf"),
+            1j,
+            "",
+            "x",
+            "cpu",
+            "cuda",
+            "cpu:99999999999999999999",
+            "cuda:-1",
+            "float32",
+            "\udc80",
+            "a\0b",
+            "%s%n",
+            "trunc",
+            b"",
+            b"abc",
+            (),
+            (1,),
+            (2, 3),
+            (-1,),
+            (2**40, 2**40),
+            (0, 2**62),
+            (2**62, 0),
+            (-1, -1),
+            (1,) * 9,
+            (1,) * 100,
+            (None,),
+            ("1",),
+            (1.5,),
+            ((1, 2), 3),
+            [[1, 2], [3]],
+            [[], 1],
+            [[]],
+            [None],
+            {},
+            {1: 2},
+            {1, 2},
+            range(3),
+            range(10**15),
+            slice(None),
+            ...,
+            NotImplemented,
+            int,
+            float,
+            bool,
+            str,
+            object,
+            len,
+            sys,
+            cr,
+            cr.float32,
+            cr.int8,
+            cr.bool,
+            cr.bfloat16,
+            cr.Tensor,
+            cr.default_generator,
+        )
+    ],
+    object,
+    Raises,
+    RaisesIndex,
+    RaisesFloat,
+    Lies,
+    LiesNegative,
+    LiesHuge,
+    NoIndex,
+    NoFloat,
+    Fails,
+    recursive,
+    lambda: deep(7),
+    lambda: deep(9),
+    lambda: deep(100000),
+    lambda: holding(Clears, 0),
+    lambda: holding(Clears, 1),
+    lambda: holding(Clears, 2),
+    lambda: tuple(holding(Clears, 1)),
+    lambda: [holding(Clears, 1), [1, 2, 3]],
+    lambda: holding(Grows, 1),
+    lambda: [Raises()],
+    lambda: [[RaisesIndex()]],
+    lambda: (1, RaisesFloat()),
+    lambda: [Fails(), 2],
+    lambda: Int(3),
+    lambda: Float(2.5),
+    lambda: List([1, 2]),
+    lambda: Str("cpu"),
+    lambda: [Int(3)],
+    lambda: [Float(2)],
+    lambda: bytearray(b"abcdefgh"),
+    lambda: memoryview(b"abcdefgh"),
+    lambda: memoryview(bytearray(8)).cast("d"),
+    lambda: (i for i in range(3)),
+    lambda: iter([1]),
+    lambda: map(int, "12"),
+    lambda: cr.Device("cpu"),
+    lambda: cr.Device.ref(),
+    cr.Generator,
+    lambda: cr.zeros(2, 3).shape,
+    lambda: cr.tensor(1),
+    lambda: cr.tensor(2.5),
+    lambda: cr.tensor(True),
+    lambda: cr.zeros(0),
+    lambda: cr.zeros(3, 0, 2),
+    lambda: cr.ones(3, 5),
+    lambda: cr.ones(5, 3).T,
+    lambda: cr.ones(3, 5, dtype=cr.bool),
+    lambda: cr.arange(15).reshape(3, 5),
+    lambda: cr.arange(6) - 3,
+    lambda: cr.full((3, 5), 2**62),
+    lambda: cr.ones(1).expand(1000, 7),
+    lambda: cr.ones(3, 5, dtype=cr.float16),
+    lambda: cr.ones(3, 5, device="ref"),
+    needs_grad,
+    lambda: needs_grad().mul(2),
+    lambda: needs_grad().mul(2)[1:],
+    lambda: cr.full((3,), float("nan")),
+    lambda: cr.zeros(*[1] * 8),
+    lambda: Sub([1.0, 2.0]),
+    lambda: [cr.ones(3), None],
+    lambda: [cr.ones(3)] * 50,
+    lambda: (cr.ones(3), cr.ones(2)),
+    lambda: [cr.zeros(0), 1],
+    lambda: [cr.ones(1, device="ref"), cr.ones(1)],
+    lambda: {"dim": 0},
+    Exception,
+    lambda: Exception("x"),
+    lambda: type("T", (), {"__index__": None})(),
+    lambda: type("F", (), {"__float__": 5})(),
+    lambda: type("I", (), {"__iter__": None, "__len__": 3})(),
 ]
-KEYWORDS = ["dim", "axis", "keepdim", "keepdims", "dtype", "device", "input", "other", "x", "x1", "x2", "size", "shape", "out", "requires_grad", "alpha", "generator", "self", "", "\udc80", "copy", "correction", "dims", "value"]
+KEYWORDS = [
+    "dim",
+    "axis",
+    "keepdim",
+    "keepdims",
+    "dtype",
+    "device",
+    "input",
+    "other",
+    "x",
+    "x1",
+    "x2",
+    "size",
+    "shape",
+    "out",
+    "requires_grad",
+    "alpha",
+    "generator",
+    "self",
+    "",
+    "\udc80",
+    "copy",
+    "correction",
+    "dims",
+    "value",
+]
 
 
 def constructors() -> list[tuple[str, Any]]:
     return [(n, getattr(cr, n)) for n in ("Tensor", "Device", "Generator", "Size", "dtype", "Error", "DtypeError", "OutOfMemoryError")] + [("Sub", Sub)]
 
 
+def reflected(f: Any) -> Any:
+    return lambda a, b: f(b, a)
+
+
 def operators() -> list[tuple[str, Any]]:
-    names = ("add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le eq ne gt ge getitem setitem delitem contains neg abs invert pos index iadd isub imul itruediv "
-             "ifloordiv imod ipow iand ior ixor ilshift irshift imatmul concat countOf").split()
-    more: list[tuple[str, Any]] = [(f.__name__, f) for f in (bool, int, float, len, list, hash, str, divmod, round, reversed, complex, format, bytes, dir, vars, iter, sum, pow)]
-    return [(n, getattr(operator, n)) for n in names] + [("r" + n, lambda a, b, f=getattr(operator, n): f(b, a)) for n in names[:19]] + more
+    names = (
+        "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le eq ne gt ge getitem setitem delitem contains neg abs "
+        "invert pos index iadd isub imul itruediv "
+        "ifloordiv imod ipow iand ior ixor ilshift irshift imatmul concat countOf"
+    ).split()
+    more: list[tuple[str, Any]] = [
+        (f.__name__, f) for f in (bool, int, float, len, list, hash, str, divmod, round, reversed, complex, format, bytes, dir, vars, iter, sum, pow)
+    ]
+    return [(n, getattr(operator, n)) for n in names] + [("r" + n, reflected(getattr(operator, n))) for n in names[:19]] + more
 
 
 def setters() -> list[tuple[str, Any]]:
@@ -213,12 +384,21 @@ def setters() -> list[tuple[str, Any]]:
     for owner in (cr.Tensor, cr.Device, cr.dtype, cr.Generator):
         for name in dir(owner):
             if type(getattr(owner, name)).__name__ in ("getset_descriptor", "member_descriptor"):
-                found += [(f"get {name}", lambda x, n=name: getattr(x, n)), (f"set {name}", lambda x, v, n=name: setattr(x, n, v)), (f"del {name}", lambda x, n=name: delattr(x, n))]
+                found += [
+                    (f"get {name}", lambda x, n=name: getattr(x, n)),
+                    (f"set {name}", lambda x, v, n=name: setattr(x, n, v)),
+                    (f"del {name}", lambda x, n=name: delattr(x, n)),
+                ]
     return found
 
 
 def methods(owner: Any) -> list[tuple[str, Any]]:
-    return [(n, getattr(owner, n)) for n in dir(owner) if callable(getattr(owner, n)) and (not n.startswith("__") or n in {"__reduce__", "__array__", "__dlpack__", "__dlpack_device__", "__deepcopy__", "__copy__"})]
+    return [
+        (n, getattr(owner, n))
+        for n in dir(owner)
+        if callable(getattr(owner, n))
+        and (not n.startswith("__") or n in {"__reduce__", "__array__", "__dlpack__", "__dlpack_device__", "__deepcopy__", "__copy__"})
+    ]
 
 
 def everything() -> list[tuple[str, Any]]:

@@ -8,9 +8,8 @@ import math
 import warnings
 from typing import Any
 
-import table
-
 import chainrule as cr
+import table
 
 KINDS = (TypeError, ValueError, IndexError, RuntimeError, OverflowError, AttributeError)
 TOLERANCE = {"float64": 1e-10, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}

@@ -105,6 +105,7 @@ def binary(low: float = -3, high: float = 3, dtypes: list[str] = ANY, numbers: l
 
 def reduction(dtypes: list[str] = ANY, dims: bool = True, none: bool = True, shapes: list[tuple[int, ...]] = SHAPES) -> Cases:
     """dims: a tuple of axes is allowed; none: no axis means all"""
+
     def cases() -> Iterator[Call]:
         for shape, dtype, layout in product(shapes, dtypes, LAYOUTS):
             if none:
@@ -127,6 +128,7 @@ def listed(*calls: Call) -> Cases:
 
 def shaped(*rest: Call, shapes: list[tuple[int, ...]] = SHAPES) -> Cases:
     """Views and copies: the same arguments for all shapes; where they do not fit, both must fail in the same way."""
+
     def cases() -> Iterator[Call]:
         for shape, layout, (args, kwargs) in product(shapes, LAYOUTS, rest):
             yield call(X(shape, layout=layout), *args, **kwargs)
@@ -156,12 +158,47 @@ class Dtype:
         return self.name
 
 
-SIZES = [call(2, 3), call((2, 3)), call([2, 3]), call(), call(()), call(0), call((4, 0, 2)), call(size=(2, 3)), call(X((), "int64", 2, 3)),
-         call(-1), call((2, -3)), call(2.0), call("2"), call(None), call(2, "3"), call((2, 3), 4), call(2, 3.5)]
+SIZES = [
+    call(2, 3),
+    call((2, 3)),
+    call([2, 3]),
+    call(),
+    call(()),
+    call(0),
+    call((4, 0, 2)),
+    call(size=(2, 3)),
+    call(X((), "int64", 2, 3)),
+    call(-1),
+    call((2, -3)),
+    call(2.0),
+    call("2"),
+    call(None),
+    call(2, "3"),
+    call((2, 3), 4),
+    call(2, 3.5),
+]
 DIM_PAIRS = [call(a, b) for a, b in product((0, 1, -1, -2, 2, 5), repeat=2)] + [call(0, 1.0), call("0", 1), call(None, 0)]
-MATRICES = [((3, 5), (5, 7)), ((5,), (5, 7)), ((3, 5), (5,)), ((5,), (5,)), ((2, 3, 5), (2, 5, 7)), ((2, 3, 5), (5, 7)), ((3, 5), (2, 5, 7)),
-            ((4, 1, 3, 5), (2, 5, 7)), ((0, 5), (5, 7)), ((3, 0), (0, 7)), ((3, 5), (7, 5)), ((), (3,)), ((3,), ()), ((2, 3, 5), (3, 5, 7)),
-            ((2, 3, 5), (5,)), ((5,), (2, 5, 7)), ((1, 1), (1, 1)), ((3, 2), (3, 2)), ((2, 3, 4), (2, 3, 4))]
+MATRICES = [
+    ((3, 5), (5, 7)),
+    ((5,), (5, 7)),
+    ((3, 5), (5,)),
+    ((5,), (5,)),
+    ((2, 3, 5), (2, 5, 7)),
+    ((2, 3, 5), (5, 7)),
+    ((3, 5), (2, 5, 7)),
+    ((4, 1, 3, 5), (2, 5, 7)),
+    ((0, 5), (5, 7)),
+    ((3, 0), (0, 7)),
+    ((3, 5), (7, 5)),
+    ((), (3,)),
+    ((3,), ()),
+    ((2, 3, 5), (3, 5, 7)),
+    ((2, 3, 5), (5,)),
+    ((5,), (2, 5, 7)),
+    ((1, 1), (1, 1)),
+    ((3, 2), (3, 2)),
+    ((2, 3, 4), (2, 3, 4)),
+]
 
 
 def matrices(*more: Call) -> Cases:
@@ -323,11 +360,43 @@ def maxima() -> Iterator[Call]:
     yield call(X((3, 5)), None)
 
 
-VIEW_SHAPES = [call(15), call(5, 3), call((5, 3)), call(-1), call(3, -1), call([15, 1]), call(0), call(2, 0, 3), call(), call(()), call(-1, -1), call(-2), call(7, 2),
-               call(7.0), call("7"), call(None), call(0, -1), call(1)]
-TO = [call(Dtype("float32")), call(Dtype("int64")), call("cpu"), call("cpu", Dtype("float32")), call(dtype=Dtype("float16")), call(device="cpu"),
-      call(X((), "int32")), call(Dtype("bool"), copy=True), call("nowhere"), call(3.5), call(), call(Dtype("float32"), Dtype("float32")),
-      call(device="cpu", dtype=Dtype("int8")), call(X((), "float32"), copy=True), call(Dtype("float32"), False, True)]
+VIEW_SHAPES = [
+    call(15),
+    call(5, 3),
+    call((5, 3)),
+    call(-1),
+    call(3, -1),
+    call([15, 1]),
+    call(0),
+    call(2, 0, 3),
+    call(),
+    call(()),
+    call(-1, -1),
+    call(-2),
+    call(7, 2),
+    call(7.0),
+    call("7"),
+    call(None),
+    call(0, -1),
+    call(1),
+]
+TO = [
+    call(Dtype("float32")),
+    call(Dtype("int64")),
+    call("cpu"),
+    call("cpu", Dtype("float32")),
+    call(dtype=Dtype("float16")),
+    call(device="cpu"),
+    call(X((), "int32")),
+    call(Dtype("bool"), copy=True),
+    call("nowhere"),
+    call(3.5),
+    call(),
+    call(Dtype("float32"), Dtype("float32")),
+    call(device="cpu", dtype=Dtype("int8")),
+    call(X((), "float32"), copy=True),
+    call(Dtype("float32"), False, True),
+]
 REDUCE_DIMS = [(3, 5), (7,), (), (2, 3, 5)]
 
 
@@ -390,27 +459,134 @@ def row(names: str, cases: Cases) -> None:
 
 
 # ---- the rows ------------------------------------------------------------------------------------------------------------------------
-row("tensor", listed(*[call(v) for v in (1, 2.5, True, [], [[]], [1, 2], [1, 2.5], [True, False], [True, 2], [[1, 2], [3, 4]], [[[]], [[]]], ((1, 2), [3, 4]),
-                                         range(4), "1", None, [None], ["1"], [[1], [2, 3]], [[1], 2], {}, {1}, b"12", X((3, 5)), [X(()), X((), seed=1)],
-                                         [X(()), 2], [math.nan, math.inf], 10**12, [10**12], 2**63, 2**70)],
-                     *[call([1, 0, 3], dtype=Dtype(d)) for d in ANY], *[call([1.5, 0, 3.9], dtype=Dtype(d)) for d in ANY], call(), call(1, 2), call([1.5], requires_grad=True),
-                     call([1], requires_grad=True), call(1, dtype="float32"), call(1, device="nowhere"), call(1, device=3.5), call(1, requires_grad=1),
-                     call(data=[1.0]), call(1.5, device="cpu")))
+row(
+    "tensor",
+    listed(
+        *[
+            call(v)
+            for v in (
+                1,
+                2.5,
+                True,
+                [],
+                [[]],
+                [1, 2],
+                [1, 2.5],
+                [True, False],
+                [True, 2],
+                [[1, 2], [3, 4]],
+                [[[]], [[]]],
+                ((1, 2), [3, 4]),
+                range(4),
+                "1",
+                None,
+                [None],
+                ["1"],
+                [[1], [2, 3]],
+                [[1], 2],
+                {},
+                {1},
+                b"12",
+                X((3, 5)),
+                [X(()), X((), seed=1)],
+                [X(()), 2],
+                [math.nan, math.inf],
+                10**12,
+                [10**12],
+                2**63,
+                2**70,
+            )
+        ],
+        *[call([1, 0, 3], dtype=Dtype(d)) for d in ANY],
+        *[call([1.5, 0, 3.9], dtype=Dtype(d)) for d in ANY],
+        call(),
+        call(1, 2),
+        call([1.5], requires_grad=True),
+        call([1], requires_grad=True),
+        call(1, dtype="float32"),
+        call(1, device="nowhere"),
+        call(1, device=3.5),
+        call(1, requires_grad=1),
+        call(data=[1.0]),
+        call(1.5, device="cpu"),
+    ),
+)
 row("zeros ones", created(*SIZES))
 row("empty", created(*SIZES))
 row("full", created(call((2, 3), 1), call((2, 3), 2.5), call([2], True), call((), 7), call((2, 0), 1), call(size=(2,), fill_value=3)))
-row("arange", created(call(5), call(2, 7), call(0, 10, 3), call(0, 1, 0.25), call(5.0), call(0), call(10, 0, -3), call(1, 1), call(end=4), call(start=1, end=4),
-                      call(2, 7, step=2), call(2, 1), call(0, 5, 0), call(0, 5, -1), call("5"), call(), call(0.5, 3), call(None), call(1, None)))
-row("linspace", created(call(0, 1, 5), call(-2.5, 3, 7), call(0, 1, 1), call(0, 1, 0), call(5, 1, 3), call(0, 1, steps=4), call(start=0, end=1, steps=2), call(0, 1, -1), call(0, 1),
-                        call(0, 1, 2.5)))
+row(
+    "arange",
+    created(
+        call(5),
+        call(2, 7),
+        call(0, 10, 3),
+        call(0, 1, 0.25),
+        call(5.0),
+        call(0),
+        call(10, 0, -3),
+        call(1, 1),
+        call(end=4),
+        call(start=1, end=4),
+        call(2, 7, step=2),
+        call(2, 1),
+        call(0, 5, 0),
+        call(0, 5, -1),
+        call("5"),
+        call(),
+        call(0.5, 3),
+        call(None),
+        call(1, None),
+    ),
+)
+row(
+    "linspace",
+    created(
+        call(0, 1, 5),
+        call(-2.5, 3, 7),
+        call(0, 1, 1),
+        call(0, 1, 0),
+        call(5, 1, 3),
+        call(0, 1, steps=4),
+        call(start=0, end=1, steps=2),
+        call(0, 1, -1),
+        call(0, 1),
+        call(0, 1, 2.5),
+    ),
+)
 row("eye", created(call(3), call(3, 5), call(0), call(3, 0), call(n=2), call(2, m=4), call(-1), call(2, -1), call(2.0), call()))
 row("rand randn", created(*SIZES))
-row("randint", created(call(5, (2, 3)), call(2, 7, (3,)), call(5, size=(2,)), call(low=2, high=5, size=(2,)), call(high=5, size=(2,)), call(5, 2, (2,)), call(5, 5, (2,)),
-                       call(0, (2,)), call(5), call(5, 3), call(2, 5, 3), call(1.5, (2,)), call(5, ()), call(5, (0,)), call(2, 7, [2, 3])))
+row(
+    "randint",
+    created(
+        call(5, (2, 3)),
+        call(2, 7, (3,)),
+        call(5, size=(2,)),
+        call(low=2, high=5, size=(2,)),
+        call(high=5, size=(2,)),
+        call(5, 2, (2,)),
+        call(5, 5, (2,)),
+        call(0, (2,)),
+        call(5),
+        call(5, 3),
+        call(2, 5, 3),
+        call(1.5, (2,)),
+        call(5, ()),
+        call(5, (0,)),
+        call(2, 7, [2, 3]),
+    ),
+)
 row("zeros_like ones_like empty_like", like)
 row("rand_like randn_like", created(*[call(X(shape, layout=layout)) for shape, layout in product(SHAPES, LAYOUTS)]))
-row("full_like", listed(*[call(X(shape, d), v) for shape, d, v in product(SHAPES, ANY, (1, 2.5, True))], call(X((3,)), 1, dtype=Dtype("int32")), call(X((3,))),
-                        call(X((3,)), "1"), call(X((3,)), fill_value=2)))
+row(
+    "full_like",
+    listed(
+        *[call(X(shape, d), v) for shape, d, v in product(SHAPES, ANY, (1, 2.5, True))],
+        call(X((3,)), 1, dtype=Dtype("int32")),
+        call(X((3,))),
+        call(X((3,)), "1"),
+        call(X((3,)), fill_value=2),
+    ),
+)
 row("manual_seed", listed(call(7), call(0), call(-1), call(2**63), call(2**64 - 1), call("7"), call(), call(None), call(1.5)))
 
 row("numel is_floating_point is_contiguous element_size dim", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)]))
@@ -425,32 +601,134 @@ row("cpu", shaped(call(), shapes=[(3, 5), ()]))
 row("cuda gpu", listed())  # test_devices
 row("float double half bfloat16 int long short bool", listed(*[call(X(s, d, -2, 2, layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)]))
 row("contiguous clone detach", shaped(call()))
-row("requires_grad_", listed(call(X((3,), grad=False)), call(X((3,), grad=False), False), call(X((3,), "int64")), call(X((3,), grad=False), 1), call(X((3,), "int64"), False)))
+row("detach_", listed())
+row(
+    "requires_grad_",
+    listed(call(X((3,), grad=False)), call(X((3,), grad=False), False), call(X((3,), "int64")), call(X((3,), grad=False), 1), call(X((3,), "int64"), False)),
+)
 row("retain_grad backward", listed())  # test_autograd.py
 
 row("reshape", shaped(*VIEW_SHAPES))
 row("view", shaped(*VIEW_SHAPES))
 row("transpose swapaxes swapdims", shaped(*DIM_PAIRS))
 row("t", shaped(call(), call(1)))
-row("permute", shaped(call(0, 1), call((1, 0)), call([2, 0, 1]), call(1, 0, 2), call(-1, 0), call(), call(()), call(0), call(0, 0), call(5, 0), call(3, 1, 0, 2), call("0"), call(0, 1.0)))
+row(
+    "permute",
+    shaped(
+        call(0, 1),
+        call((1, 0)),
+        call([2, 0, 1]),
+        call(1, 0, 2),
+        call(-1, 0),
+        call(),
+        call(()),
+        call(0),
+        call(0, 0),
+        call(5, 0),
+        call(3, 1, 0, 2),
+        call("0"),
+        call(0, 1.0),
+    ),
+)
 row("flatten", shaped(call(), call(1), call(0, 1), call(-2, -1), call(1, 0), call(start_dim=1, end_dim=2), call(9), call(0.5), call(0, -1), call(0, 0)))
-row("unflatten", shaped(call(0, (1, -1)), call(-1, (5, 1)), call(1, [5]), call(0, (3, 1)), call(0, (-1,)), call(0, (2, 2)), call(9, (1,)), call(0, ()), call(0, 3), call(0, (-1, -1)),
-                        call(1, (0, -1)), call(0, "3")))
+row(
+    "unflatten",
+    shaped(
+        call(0, (1, -1)),
+        call(-1, (5, 1)),
+        call(1, [5]),
+        call(0, (3, 1)),
+        call(0, (-1,)),
+        call(0, (2, 2)),
+        call(9, (1,)),
+        call(0, ()),
+        call(0, 3),
+        call(0, (-1, -1)),
+        call(1, (0, -1)),
+        call(0, "3"),
+    ),
+)
 row("squeeze", shaped(call(), call(0), call(1), call(-2), call((0, 1)), call(9), call(0.5), call((1, 1)), call(dim=1), call(())))
 row("unsqueeze", shaped(call(0), call(1), call(-1), call(-3), call(9), call(), call(0.5), call(dim=0), call(None)))
-row("expand", shaped(call(2, 3, 5), call((3, 5)), call(-1, 5), call(4, 3, -1), call(7), call(-1), call(3), call(), call(()), call(0), call(5, 4, 3), call(2, -1, 7, 5, 1, 3), call("3"), call(1.0),
-                     call(-2, 5), call(-1, 3, 5)))
+row(
+    "expand",
+    shaped(
+        call(2, 3, 5),
+        call((3, 5)),
+        call(-1, 5),
+        call(4, 3, -1),
+        call(7),
+        call(-1),
+        call(3),
+        call(),
+        call(()),
+        call(0),
+        call(5, 4, 3),
+        call(2, -1, 7, 5, 1, 3),
+        call("3"),
+        call(1.0),
+        call(-2, 5),
+        call(-1, 3, 5),
+    ),
+)
 row("broadcast_to", shaped(call((2, 3, 5)), call((3, 5)), call((-1, 5)), call((5, 4, 3)), call((0,)), call(7), call(()), call(), call((2.0,))))
 row("expand_as view_as reshape_as", shaped(call(X((3, 5))), call(X((15,))), call(X((2, 3, 5, 7))), call(X(())), call(3), call()))
-row("narrow", shaped(call(0, 0, 1), call(1, 1, 2), call(-1, -2, 1), call(0, 2, 5), call(0, 0, 0), call(0, -9, 1), call(0, 0, -1), call(9, 0, 1), call(0, 1.0, 1), call(0, 9, 1),
-                     call(dim=0, start=1, length=1), call(0, 3, 0)))
+row(
+    "narrow",
+    shaped(
+        call(0, 0, 1),
+        call(1, 1, 2),
+        call(-1, -2, 1),
+        call(0, 2, 5),
+        call(0, 0, 0),
+        call(0, -9, 1),
+        call(0, 0, -1),
+        call(9, 0, 1),
+        call(0, 1.0, 1),
+        call(0, 9, 1),
+        call(dim=0, start=1, length=1),
+        call(0, 3, 0),
+    ),
+)
 row("select", shaped(call(0, 0), call(1, -1), call(-1, 2), call(0, 9), call(9, 0), call(0, -9), call(0), call(dim=0, index=1), call(0.5, 0)))
 row("slice", listed())  # not PyTorch's: test_own
-row("split", shaped(call(2), call(1, 1), call([1, 2]), call([2, 3], 1), call(0), call(-1), call([]), call([1, -1]), call(9), call(3, dim=-1), call(2, 9), call(1.5), call("2"), call((3, 0), 0)))
+row(
+    "split",
+    shaped(
+        call(2),
+        call(1, 1),
+        call([1, 2]),
+        call([2, 3], 1),
+        call(0),
+        call(-1),
+        call([]),
+        call([1, -1]),
+        call(9),
+        call(3, dim=-1),
+        call(2, 9),
+        call(1.5),
+        call("2"),
+        call((3, 0), 0),
+    ),
+)
 row("chunk", shaped(call(2), call(3, 1), call(1), call(0), call(-1), call(9), call(2, dim=-1), call(2, 9), call(1.5), call()))
 row("unbind", shaped(call(), call(1), call(-1), call(9), call(dim=0), call(0.5)))
-row("movedim moveaxis", shaped(call(0, 1), call(-1, 0), call((0, 1), (1, 0)), call([0, 1], [-1, -2]), call((0, 0), (0, 1)), call((0,), (0, 1)), call(9, 0), call(0, 0.5), call((), ()), call(0, 0),
-                               call((0, 1), (2, 0))))
+row(
+    "movedim moveaxis",
+    shaped(
+        call(0, 1),
+        call(-1, 0),
+        call((0, 1), (1, 0)),
+        call([0, 1], [-1, -2]),
+        call((0, 0), (0, 1)),
+        call((0,), (0, 1)),
+        call(9, 0),
+        call(0, 0.5),
+        call((), ()),
+        call(0, 0),
+        call((0, 1), (2, 0)),
+    ),
+)
 row("tril triu", shaped(call(), call(1), call(-1), call(diagonal=2), call(9), call(-9), call(0.5), call("0"), call(2**40)))
 
 row("add", binary(alpha=[2, -1, 0.5, True]))
@@ -466,10 +744,25 @@ row("atan2 arctan2", binary(0.2, 3, numbers=[]))
 row("lerp", ternary(numbers=True, value=False))
 row("addcmul addcdiv", ternary())
 row("where", wheres)
-row("copy_", listed(*[call(X(a, grad=False), X(b, e, seed=1)) for (a, b), e in product(PAIRS, ANY)], *[call(X((3,), d), 2.5) for d in ANY], call(X((3,), grad=False), "1"),
-                    call(X((3,), grad=False), None)))
-row("fill_", listed(*[call(X(s, d, layout=layout, grad=False), v) for s, d, layout, v in product(SHAPES, ANY, LAYOUTS, (1, 2.5, True))], call(X((3,)), "1"),
-                    call(X((3,)), [1]), call(X((3,), grad=False), X((), grad=False)), call(X((3,)))))
+row(
+    "copy_",
+    listed(
+        *[call(X(a, grad=False), X(b, e, seed=1)) for (a, b), e in product(PAIRS, ANY)],
+        *[call(X((3,), d), 2.5) for d in ANY],
+        call(X((3,), grad=False), "1"),
+        call(X((3,), grad=False), None),
+    ),
+)
+row(
+    "fill_",
+    listed(
+        *[call(X(s, d, layout=layout, grad=False), v) for s, d, layout, v in product(SHAPES, ANY, LAYOUTS, (1, 2.5, True))],
+        call(X((3,)), "1"),
+        call(X((3,)), [1]),
+        call(X((3,), grad=False), X((), grad=False)),
+        call(X((3,))),
+    ),
+)
 row("zero_", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3,)), 1)))
 
 row("abs absolute neg negative square relu", signed)
@@ -507,5 +800,112 @@ row("scatter_add", scatters)
 row("masked_fill", masked_fills)
 row("cat concat concatenate stack", lists_of())
 
+row(
+    "as_tensor",
+    listed(
+        *[call(v) for v in (1, 2.5, True, [], [1, 2.5], [[1, 2], [3, 4]], X((3, 5)), "1")],
+        call([1.5], dtype=Dtype("float64")),
+        call(X((3, 5)), dtype=Dtype("int32")),
+    ),
+)
+row("asarray", listed(*[call(v) for v in (1, [1, 2.5], [[True]], X((3, 5)))], call([1.5], dtype=Dtype("float64")), call(X((3, 5)), copy=True)))
 row("is_grad_enabled get_num_threads", listed(call(), call(1)))
-row("set_num_threads _set_grad_enabled", listed())
+
+# What PyTorch has not, or not so; each has a test of its own.
+row("set_num_threads set_default_device get_default_device memory_stats empty_cache synchronize set_printoptions", listed())  # settings
+row("save load from_numpy from_dlpack numpy register_hook", listed())
+
+# ---- a few ops in a row
+row("any all", reduction(ANY))
+row(
+    "count_nonzero",
+    listed(*[call(X(s, d, -1, 1, layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3, 5)), 0), call(X((3, 5)), (0, 1)), call(X((3, 5)), 2)),
+)
+
+
+def norms() -> Iterator[Call]:
+    for shape, p, layout in product([(3, 5), (7,), (), (2, 3, 5), (0,), (2, 0, 3)], ["fro", 2, 1, 3, 0.5, 0, math.inf, -math.inf, None, "nuc", "x", 1.5], LAYOUTS):
+        yield call(X(shape, layout=layout), p)
+        yield call(X(shape, "float32", layout=layout), p, -1)
+        yield call(X(shape, layout=layout), p, (0, 1), True)
+        yield call(X(shape, layout=layout), p=p, dim=0, keepdim=True)
+    for d in ANY:
+        yield call(X((3, 5), d))
+        yield call(X((3, 5), d), 1, 0)
+        yield call(X((3, 5), d), dtype=Dtype("float64"))
+    yield call(X((3,), low=0, high=1e-300))
+
+
+row("norm", norms)
+row("outer", matrices())
+row("rsub", binary(alpha=[2, -1, 0.5]))
+
+
+def added_products(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...]) -> Cases:
+    def cases() -> Iterator[Call]:
+        shapes = [c, c[1:], (1,) * len(c), c[-1:], (), (9, *c), (2,), (*c[:-1], 1)]
+        for shape, layout, d in product(shapes, LAYOUTS, ("float64", "float32")):
+            yield call(X(shape, d, layout=layout, seed=2), X(a, d, layout=layout), X(b, d, layout=layout, seed=1))
+            yield call(X(shape, d, seed=2), X(a, d), X(b, d, seed=1), beta=0.5, alpha=2)
+            yield call(X(shape, d, seed=2), X(a, d), X(b, d, seed=1), beta=0)
+            yield call(X(shape, d, seed=2), X(a, d), X(b, d, seed=1), alpha=-1)
+        for d in ANY:
+            yield call(X(c, d, seed=2), X(a, d), X(b, d, seed=1))
+        yield call(X(c), X(a), X(a))
+        yield call(X(c), X(a), X((5,)))
+        yield call(X(c), X(a))
+
+    return cases
+
+
+row("addmm", added_products((3, 5), (5, 7), (3, 7)))
+row("baddbmm", added_products((2, 3, 5), (2, 5, 7), (2, 3, 7)))
+
+
+def selections() -> Iterator[Call]:
+    for shape, d, layout in product([(3, 5), (5,), (), (2, 3, 5), (3, 0)], ("float64", "int64", "bool"), LAYOUTS):
+        for dim in (0, 1, -1):
+            yield call(X(shape, d, layout=layout), dim, index((4,), 3))
+            yield call(X(shape, d, layout=layout), dim, index((), 1))
+    x = X((3, 5))
+    yield call(x, 0, index((0,), 3))
+    yield call(x, 0, index((2, 2), 3))
+    yield call(x, 0, index((2,), 9, 5))
+    yield call(x, 0, index((2,), 0, -3))
+    yield call(x, 0, index((2,), 3, dtype="int32"))
+    yield call(x, 0, index((2,), 3, dtype="float32"))
+    yield call(x, dim=1, index=index((2,), 3))
+    yield call(x, 0.5, index((2,), 3))
+
+
+row("index_select", selections)
+row(
+    "hstack vstack",
+    listed(
+        *[call([X(s, d), X(s, d, seed=1)]) for s, d in product(SHAPES, ("float64", "int64", "bool"))],
+        *[call(v) for v in ([X((3, 5)), X((3, 2))], [X((3,)), X((2, 3))], [X(()), X((3,))], [], [1.0], X((3, 5)), [X((3, 5)), X((2, 5))])],
+    ),
+)
+row(
+    "randint_like",
+    listed(
+        *[call(X(s, d), *v) for s, d, v in product(SHAPES, ("float64", "int64"), ((5,), (2, 7)))],
+        call(X((3,)), 0),
+        call(X((3,))),
+        call(X((3,)), 1.5),
+        call(X((3,)), 2, high=4),
+    ),
+)
+row(
+    "bernoulli",
+    listed(*[call(X(s, d, 0, 1, layout, grad=False)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3, 5), low=2)), call(X((3, 5), low=-2, high=-1))),
+)
+row(
+    "new_zeros new_ones new_empty",
+    listed(*[call(X((2,), d), *args, **kwargs) for d, (args, kwargs) in product(("float64", "int8"), [*SIZES, call(2, 3, dtype=Dtype("bool"))])]),
+)
+row("new_full", listed(*[call(X((2,), d), (2, 3), v) for d, v in product(ANY, (1, 2.5, True))], call(X((2,)), 3, 1), call(X((2,)), (3,)), call(X((2,)), (3,), "1")))
+row(
+    "new_tensor", listed(*[call(X((2,), d), v) for d, v in product(("float64", "int8"), (1, 2.5, [1, 2], [True], [], "1"))], call(X((2,)), [1], dtype=Dtype("int8")))
+)
+row("type_as", listed(*[call(X((3, 5), d), X((2,), e)) for d, e in product(ANY, ANY)], call(X((3,)), "float32")))

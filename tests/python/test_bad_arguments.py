@@ -11,9 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD
+from conftest import BUILD, FULL
 
-FULL = os.environ.get("CHAINRULE_TEST_FULL", "0") != "0"
 SEED = os.environ.get("CHAINRULE_TEST_SEED", "1")
 PROGRAM = Path(__file__).parent / "bad_arguments.py"
 SANITIZED = "LD_PRELOAD" in os.environ  # its shadow memory is larger than any limit
@@ -41,8 +40,16 @@ def test_bad_arguments(way: str, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     command = [sys.executable, *options, "-X", "faulthandler", str(PROGRAM), f"{SEED} {way}", str(calls), str(trace)]
     try:
-        run = subprocess.run(command, env={**os.environ, "CHAINRULE_BUILD": str(BUILD), **environment}, preexec_fn=limit, capture_output=True, text=True, errors="replace",
-                             timeout=900 if FULL else 240, check=False)
+        run = subprocess.run(
+            command,
+            env={**os.environ, "CHAINRULE_BUILD": str(BUILD), **environment},
+            preexec_fn=limit,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=900 if FULL else 240,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         pytest.fail(f"hangs in {trace.read_text().strip()}; repeat: CHAINRULE_TEST_SEED={SEED}")
     last = trace.read_text().strip() if trace.exists() else "the start"

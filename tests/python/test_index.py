@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-import pytest
-
 import chainrule as cr
+import pytest
+from conftest import FULL
 
 numpy: Any = pytest.importorskip("numpy", reason="NumPy is not installed: indexing is not compared")
 hypothesis: Any = pytest.importorskip("hypothesis", reason="hypothesis is not installed: indexing is not compared")
 st = hypothesis.strategies
 
-EXAMPLES = 10000 if os.environ.get("CHAINRULE_TEST_FULL", "0") != "0" else 300
+EXAMPLES = 10000 if FULL else 300
 often = hypothesis.settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
 
 shapes = st.lists(st.sampled_from([0, 1, 2, 3, 5, 7]), max_size=4).map(tuple)
@@ -115,8 +114,11 @@ def test_gradient(shape: tuple[int, ...], key: Any) -> None:
     assert x.grad is not None and x.grad.tolist() == want.tolist(), f"shape {shape}, key {key}"
 
 
-@pytest.mark.parametrize("key", [[0, 1], cr.tensor([0, 1]), cr.tensor([True, False, True]), cr.tensor(True), True, slice(None, None, -1), (slice(2, 0, -1), 0), 1.5, "a", {}],
-                         ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize(
+    "key",
+    [[0, 1], cr.tensor([0, 1]), cr.tensor([True, False, True]), cr.tensor(True), True, slice(None, None, -1), (slice(2, 0, -1), 0), 1.5, "a", {}],
+    ids=lambda k: type(k).__name__,
+)
 def test_not_yet(key: Any) -> None:
     """What a key cannot be is said, and not taken for something else."""
     x = cr.arange(15).reshape(3, 5)

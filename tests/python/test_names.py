@@ -8,16 +8,15 @@ import os
 import random
 from typing import Any
 
+import chainrule as cr
 import pytest
 import table
 from compare import compare
+from conftest import FULL
 from differences import expected
-
-import chainrule as cr
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: compared with stored results only (test_stored.py)")
 
-FULL = os.environ.get("CHAINRULE_TEST_FULL", "0") != "0"
 SEED = os.environ.get("CHAINRULE_TEST_SEED", "1")
 PART = 40  # calls of each name
 
@@ -48,6 +47,7 @@ def oracle(name: str, method: bool) -> Any:
 
 def written(plain: Any) -> Any:
     """The in-place form of a function that has none in PyTorch."""
+
     def f(x: Any, *args: Any, **kwargs: Any) -> Any:
         y = plain(x, *args, **kwargs)
         if not torch.can_cast(y.dtype, x.dtype):

@@ -92,8 +92,8 @@ void cr_block_load(cr_lane lane, void *block, cr_dtype dt, const void *src, int6
     if (lane == CR_LANE_F32) load_f32(block, dt, src, stride, n);
     else if (lane == CR_LANE_F64) load_f64(block, dt, src, stride, n);
     else load_i64(block, dt, src, stride, n);
-    if (lane == CR_LANE_F32) for (float *d = block; n < wanted; n++) d[n] = d[0];
-    else for (int64_t *d = block; n < wanted; n++) d[n] = d[0];
+    if (lane == CR_LANE_F32 && n < wanted) cr_cpu_vec()->casts->repeat_f32(block, *(float *)block, wanted);
+    else if (lane != CR_LANE_F32) for (int64_t *d = block; n < wanted; n++) d[n] = d[0];
 }
 
 #define INTEGERS(lane, through) \

@@ -12,6 +12,12 @@ static inline cr_lane cr_lane_of(cr_dtype dt) {      /* the lane that holds ever
     return dt == CR_F64 ? CR_LANE_F64 : dt >= CR_F16 ? CR_LANE_F32 : CR_LANE_I64;
 }
 
+/* Elements of a chunk of n in all: a 32nd, for the memory's own prefetchers start anew with each; whole blocks of any kernel. */
+static inline int64_t cr_chunk(int64_t n) {
+    const int64_t least = 16 << 10, most = 128 << 10, chunk = n / 32 & -least;
+    return chunk < least ? least : chunk > most ? most : chunk;
+}
+
 /* n elements `stride` elements apart (0: one element, repeated) to consecutive lanes, and back (stride not 0). */
 void cr_block_load(cr_lane lane, void *block, cr_dtype dt, const void *src, int64_t stride, int64_t n);
 void cr_block_store(cr_lane lane, const void *block, cr_dtype dt, void *dst, int64_t stride, int64_t n);

@@ -5,8 +5,19 @@
 
 typedef uint32_t vuint_at __attribute__((vector_size(V_BYTES), aligned(4), may_alias));
 
+/* Lines that are written whole can pass the caches by: on v4, where a vector is a line. */
+#if CR_ISA == 4
+static inline bool is_line(const void *p) { return (uintptr_t)p % 64 == 0; }
+static inline void stream_line(void *to, vuint x) { _mm512_stream_si512(to, (__m512i)x); }
+static void stream_end(void) { _mm_sfence(); }
+#else
+static inline bool is_line(const void *p) { (void)p; return false; }
+static inline void stream_line(void *to, vuint x) { *(vuint *)to = x; }
+static void stream_end(void) {}
+#endif
+
 /* A whole line in and a whole line out for each vector.  Step s swaps the s x s blocks beside the diagonal of each 2s x 2s block. */
-static void transpose(uint32_t *to, const uint32_t *from, int64_t to_step, int64_t from_step) {
+static void transpose(uint32_t *to, const uint32_t *from, int64_t to_step, int64_t from_step, bool stream) {
     vuint row[V], lane;
     for (int j = 0; j < V; j++) {
         row[j] = *(const vuint_at *)(from + j * from_step);
@@ -24,7 +35,8 @@ static void transpose(uint32_t *to, const uint32_t *from, int64_t to_step, int64
             row[j + s] = __builtin_shuffle(a, b, high);
         }
     }
-    for (int j = 0; j < V; j++) *(vuint_at *)(to + j * to_step) = row[j];
+    if (stream && is_line(to) && to_step % V == 0) for (int j = 0; j < V; j++) stream_line(to + j * to_step, row[j]);
+    else for (int j = 0; j < V; j++) *(vuint_at *)(to + j * to_step) = row[j];
 }
 
 typedef uint16_t vhalf __attribute__((vector_size(V_BYTES / 2)));
@@ -87,4 +99,12 @@ WIDEN(bf16_to_f32, bf16_widen)
 NARROW(f32_to_f16, f16_narrow)
 NARROW(f32_to_bf16, bf16_narrow)
 
-const struct cr_casts CR_ISA_NAME(cr_casts) = {V, transpose, f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16};
+static void repeat_f32(float *y, float v, int64_t n) {
+    int64_t i = 0;
+    vec all;
+    for (int j = 0; j < V; j++) all[j] = v;         /* v_k adds to 0: it has no -0 */
+    for (; i + V <= n; i += V) STORE(y + i, all);
+    for (; i < n; i++) y[i] = v;
+}
+
+const struct cr_casts CR_ISA_NAME(cr_casts) = {V, transpose, stream_end, f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16, repeat_f32};

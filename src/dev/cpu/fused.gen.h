@@ -1216,73 +1216,77 @@ static void fused_87(float *const *out, const float *const *in, const float *par
 
 /* sgd: p less lr times the gradient */
 static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
-    const vec lr = v_k(params[0]), decay = v_k(params[1]);
+    const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_mul(decay, p);
-        const vec v1 = v_add(g, v0);
-        const vec v2 = v_mul(lr, v1);
-        const vec v3 = v_sub(p, v2);
-        STORE(out[0] + i, v3);
+        const vec v0 = v_mul(s, g);
+        const vec v1 = v_mul(decay, p);
+        const vec v2 = v_add(v0, v1);
+        const vec v3 = v_mul(lr, v2);
+        const vec v4 = v_sub(p, v3);
+        STORE(out[0] + i, v4);
     }
 }
 
 /* sgd_momentum: heavy ball */
 static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
-    const vec lr = v_k(params[0]), decay = v_k(params[1]), momentum = v_k(params[2]);
+    const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
         const vec v0 = v_mul(momentum, m);
-        const vec v1 = v_mul(decay, p);
-        const vec v2 = v_add(g, v1);
-        const vec v3 = v_add(v0, v2);
-        const vec v4 = v_mul(lr, v3);
-        const vec v5 = v_sub(p, v4);
-        STORE(out[0] + i, v5);
-        STORE(out[1] + i, v3);
+        const vec v1 = v_mul(s, g);
+        const vec v2 = v_mul(decay, p);
+        const vec v3 = v_add(v1, v2);
+        const vec v4 = v_add(v0, v3);
+        const vec v5 = v_mul(lr, v4);
+        const vec v6 = v_sub(p, v5);
+        STORE(out[0] + i, v6);
+        STORE(out[1] + i, v4);
     }
 }
 
 /* sgd_nesterov: Nesterov's momentum */
 static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
-    const vec lr = v_k(params[0]), decay = v_k(params[1]), momentum = v_k(params[2]);
+    const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
-        const vec v0 = v_mul(decay, p);
-        const vec v1 = v_add(g, v0);
-        const vec v2 = v_mul(momentum, m);
-        const vec v3 = v_add(v2, v1);
-        const vec v4 = v_mul(momentum, v3);
-        const vec v5 = v_add(v1, v4);
-        const vec v6 = v_mul(lr, v5);
-        const vec v7 = v_sub(p, v6);
-        STORE(out[0] + i, v7);
-        STORE(out[1] + i, v3);
+        const vec v0 = v_mul(s, g);
+        const vec v1 = v_mul(decay, p);
+        const vec v2 = v_add(v0, v1);
+        const vec v3 = v_mul(momentum, m);
+        const vec v4 = v_add(v3, v2);
+        const vec v5 = v_mul(momentum, v4);
+        const vec v6 = v_add(v2, v5);
+        const vec v7 = v_mul(lr, v6);
+        const vec v8 = v_sub(p, v7);
+        STORE(out[0] + i, v8);
+        STORE(out[1] + i, v4);
     }
 }
 
 /* adam: Kingma and Ba 2015; decay is an L2 term of the loss */
 static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
-    const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
+    const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
         const vec v0 = v_mul(b1, m);
-        const vec v1 = v_mul(decay, p);
-        const vec v2 = v_add(g, v1);
-        const vec v3 = v_mul(c1, v2);
-        const vec v4 = v_add(v0, v3);
-        const vec v5 = v_mul(step, v4);
-        const vec v6 = v_mul(b2, v);
-        const vec v7 = v_mul(c2, v2);
-        const vec v8 = v_mul(v7, v2);
-        const vec v9 = v_add(v6, v8);
-        const vec v10 = v_sqrt(v9);
-        const vec v11 = v_add(v10, eps);
-        const vec v12 = v_div(v5, v11);
-        const vec v13 = v_sub(p, v12);
-        STORE(out[0] + i, v13);
-        STORE(out[1] + i, v4);
-        STORE(out[2] + i, v9);
+        const vec v1 = v_mul(s, g);
+        const vec v2 = v_mul(decay, p);
+        const vec v3 = v_add(v1, v2);
+        const vec v4 = v_mul(c1, v3);
+        const vec v5 = v_add(v0, v4);
+        const vec v6 = v_mul(step, v5);
+        const vec v7 = v_mul(b2, v);
+        const vec v8 = v_mul(c2, v3);
+        const vec v9 = v_mul(v8, v3);
+        const vec v10 = v_add(v7, v9);
+        const vec v11 = v_sqrt(v10);
+        const vec v12 = v_add(v11, eps);
+        const vec v13 = v_div(v6, v12);
+        const vec v14 = v_sub(p, v13);
+        STORE(out[0] + i, v14);
+        STORE(out[1] + i, v5);
+        STORE(out[2] + i, v10);
     }
 }
 

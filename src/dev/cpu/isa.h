@@ -26,11 +26,13 @@ CR_ISA_TABLE(cr_blocks, cr_blocks);
 
 struct cr_casts {                                   /* casts_isa.c: consecutive elements */
     int tile;                                       /* transpose: to[i to_step + j] = from[i + j from_step], i and j < tile, of 4 bytes each */
-    void (*transpose)(uint32_t *to, const uint32_t *from, int64_t to_step, int64_t from_step);
+    void (*transpose)(uint32_t *to, const uint32_t *from, int64_t to_step, int64_t from_step, bool stream);
+    void (*stream_end)(void);                       /* after the last one with `stream` (past the caches) on this thread */
     void (*f16_to_f32)(float *y, const uint16_t *x, int64_t n);
     void (*bf16_to_f32)(float *y, const uint16_t *x, int64_t n);
     void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n);
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
+    void (*repeat_f32)(float *y, float v, int64_t n);
 };
 CR_ISA_TABLE(cr_casts, cr_casts);
 

@@ -6,7 +6,7 @@
 #include "product.h"
 #include "product_vec.h"
 
-enum { DEPTH_BYTES = (CR_ISA == 4 ? 48 : 16) << 10 };          /* of a strip of b, for L1 */
+enum { DEPTH_BYTES = (CR_ISA == 4 ? 96 : 16) << 10 };          /* of a strip of b: L1, but AVX-512 gains by fewer passes over c, even from L2 */
 
 #define PER 1
 #define MULTIPLY_ADD(s, x, y) ((s) + (x) * (y))

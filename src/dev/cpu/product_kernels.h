@@ -1,7 +1,7 @@
 /* product_kernels.h - what product_tiles.h does not have for float and for double: operands where they lie, packing, one row. */
 
 static ALWAYS_INLINE void NAME(in_place)(const int rows, const int vectors, const bool part, const NAME(tile) *t) {
-    VEC sum[ROWS][VECTORS], row[VECTORS];
+    VEC sum[ROWS][MOST_VECTORS], row[MOST_VECTORS];
     const REAL *a = t->a, *b = t->b;
     const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, last = t->last;
     NAME(clear)(rows, vectors, sum);
@@ -13,18 +13,19 @@ static ALWAYS_INLINE void NAME(in_place)(const int rows, const int vectors, cons
     NAME(finish)(rows, vectors, part, t, sum);
 }
 ALL_TILES(in_place)
+WIDE_TILES(in_place)
 
-/* Rows of the next panel of `left`: full ones, but the last two share what a full one and a thin one (inefficient) would have. */
-static inline int64_t NAME(panel)(int64_t left) { return left >= ROWS + 4 || left == ROWS ? ROWS : left > ROWS ? (left + 1) / 2 : left; }
+/* Rows of the next tile of `left`: as many as fit, but the last two share what a full one and a thin one (inefficient) would have. */
+static inline int64_t NAME(height)(int64_t left, int64_t most) { return left >= most + 4 || left == most ? most : left > most ? (left + 1) / 2 : left; }
 
-/* One strip of c, at most COLUMNS wide. */
+/* One strip of c, at most MOST_VECTORS wide. */
 static void NAME(strip)(NAME(tile) t, int64_t m, int64_t n) {
-    int64_t vectors = (n + LANES - 1) / LANES;
-    bool part = n % LANES != 0;
+    const int64_t vectors = (n + LANES - 1) / LANES;
+    const bool wide = vectors > VECTORS, part = n % LANES != 0;
     t.last = n - (vectors - 1) * LANES;
     for (int64_t i = 0, rows; i < m; i += rows) {
-        rows = NAME(panel)(m - i);
-        NAME(in_place_tiles)[rows - 1][vectors - 1 + 2 * part](&t);
+        rows = NAME(height)(m - i, wide ? WIDE_ROWS : ROWS);
+        (wide ? NAME(in_place_wide)[rows - 1][part] : NAME(in_place_tiles)[rows - 1][vectors - 1 + 2 * part])(&t);
         t.a += rows * t.a_row;
         t.c += rows * t.c_row;
     }
@@ -33,36 +34,45 @@ static void NAME(strip)(NAME(tile) t, int64_t m, int64_t n) {
 static void NAME(direct)(const cr_product *p) {
     NAME(tile) t = {.k = p->k, .a = p->a, .a_row = p->a_row, .a_col = p->a_col, .b = p->b, .b_row = p->b_row,
                     .c = p->c, .c_row = p->c_row, .bias = p->bias, .accumulate = p->accumulate};
-    for (int64_t j = 0; j < p->n; j += NAME(COLUMNS)) {
-        NAME(strip)(t, p->m, p->n - j < NAME(COLUMNS) ? p->n - j : NAME(COLUMNS));
-        t.b += NAME(COLUMNS);
-        t.c += NAME(COLUMNS);
-        if (t.bias) t.bias += NAME(COLUMNS);
+    for (int64_t j = 0, n; j < p->n; j += n) {
+        int64_t left = p->n - j;
+        n = left <= MOST_VECTORS * LANES ? left : NAME(COLUMNS);
+        NAME(strip)(t, p->m, n);
+        t.b += n;
+        t.c += n;
+        if (t.bias) t.bias += n;
     }
 }
 
 /* ---- packing ---- */
 
+/* to[p * width + i] = from[i * across + p], a block of LANES x LANES or, not whole, of n x k; rows i >= n are zeros. */
+static ALWAYS_INLINE void NAME(pack_block)(const bool whole, REAL *to, int64_t width, int64_t n, int64_t k, const REAL *from, int64_t across) {
+    VEC v[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) {
+        v[i] = whole || i < n ? NAME(load)(from + i * across, !whole && k < LANES, k) : (VEC){0};
+        __builtin_prefetch(from + i * across + SOON_BYTES / sizeof(REAL));
+    }
+    NAME(transpose)(v);
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++)
+        if (whole || i < k) *(VEC *)(to + i * width) = v[i];
+}
+
+/* Apart: inlined beside the whole blocks it would cost those registers (4 %). */
+static __attribute__((noinline)) void NAME(pack_part)(REAL *to, int64_t width, int64_t n, int64_t k, const REAL *from, int64_t across) {
+    NAME(pack_block)(false, to, width, n, k, from, across);
+}
+
 /* to[p * width + j] = from[j * across + p], LANES x LANES at a time; rows j >= n are zeros. */
 static void NAME(pack_transposed)(REAL *to, int64_t width, int64_t n, int64_t k, const REAL *from, int64_t across) {
     for (int64_t j = 0; j < width; j += LANES)
         for (int64_t p = 0; p < k; p += LANES) {
-            VEC v[LANES];
-            int64_t left = k - p < LANES ? k - p : LANES;
-            const REAL *f = from + j * across + p;
-            if (left == LANES && n - j >= LANES) {
-#pragma GCC unroll 16
-                for (int i = 0; i < LANES; i++) {
-                    v[i] = *(const LOOSE *)(f + i * across);
-                    __builtin_prefetch(f + i * across + SOON_BYTES / sizeof(REAL));
-                }
-            } else for (int i = 0; i < LANES; i++) v[i] = j + i < n ? NAME(part_load)(f + i * across, left) : (VEC){0};
-            NAME(transpose)(v);
             REAL *d = to + p * width + j;
-            if (left == LANES) {
-#pragma GCC unroll 16
-                for (int i = 0; i < LANES; i++) *(VEC *)(d + i * width) = v[i];
-            } else for (int i = 0; i < left; i++) *(VEC *)(d + i * width) = v[i];
+            const REAL *f = from + j * across + p;
+            if (n - j >= LANES && k - p >= LANES) NAME(pack_block)(true, d, width, LANES, LANES, f, across);
+            else NAME(pack_part)(d, width, n - j, k - p < LANES ? k - p : LANES, f, across);
         }
 }
 
@@ -86,11 +96,11 @@ static void NAME(pack)(void *into, int64_t width, int64_t n, int64_t k, const vo
     }
 }
 
-/* ---- one row: memory-bound, every element of b is used once ---- */
+/* ---- one row: memory-bound, every element of b is used once.  The processor itself fetches ahead of such streams; asked to, it is a quarter slower ---- */
 
 /* c[j] = start[j] + sum of a[p] b[p, j], b's rows contiguous: four of them at a time over a stretch of c that stays in L1. */
 static void NAME(row_of_rows)(const cr_product *w) {
-    enum { STRETCH = 2048 };
+    enum { STRETCH = 4096 };
     const REAL *a = w->a, *bias = w->bias;
     const int64_t step = w->b_row, a_col = w->a_col;
     for (int64_t j = 0; j < w->n; j += STRETCH) {
@@ -100,8 +110,6 @@ static void NAME(row_of_rows)(const cr_product *w) {
         if (!w->accumulate) for (int64_t i = 0; i < n; i++) c[i] = 0;
         for (; p + 4 <= w->k; p += 4, b += 4 * step) {
             const REAL a0 = a[p * a_col], a1 = a[(p + 1) * a_col], a2 = a[(p + 2) * a_col], a3 = a[(p + 3) * a_col];
-            for (int64_t i = 0; i < n; i += 64 / (int64_t)sizeof(REAL))
-                for (int r = 0; r < 4; r++) __builtin_prefetch(b + i + (r + 4) * step);
             for (int64_t i = 0; i < n; i++)
                 c[i] += (a0 * b[i] + a1 * b[i + step]) + (a2 * b[i + 2 * step] + a3 * b[i + 3 * step]);
         }
@@ -127,8 +135,6 @@ static ALWAYS_INLINE void NAME(dots)(const int columns, REAL out[4], const REAL 
         const VEC x = *(const LOOSE *)(a + p), y = *(const LOOSE *)(a + p + LANES);
 #pragma GCC unroll 4
         for (int j = 0; j < columns; j++) {
-            __builtin_prefetch(b + (j + columns) * b_col + p);              /* the next columns: memory is what this waits for */
-            __builtin_prefetch(b + (j + columns) * b_col + p + LANES);
             sum[j][0] += x * *(const LOOSE *)(b + j * b_col + p);
             sum[j][1] += y * *(const LOOSE *)(b + j * b_col + p + LANES);
         }

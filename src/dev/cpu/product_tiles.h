@@ -32,14 +32,14 @@ static ALWAYS_INLINE VEC NAME(load)(const REAL *p, bool part, int64_t last) {
 }
 
 /* rows, vectors and part are constants at every call of these: the loops unroll and sum lies in registers. */
-static ALWAYS_INLINE void NAME(clear)(const int rows, const int vectors, VEC sum[ROWS][VECTORS]) {
+static ALWAYS_INLINE void NAME(clear)(const int rows, const int vectors, VEC sum[ROWS][MOST_VECTORS]) {
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; j++) sum[i][j] = (VEC){0};
 }
 
-static ALWAYS_INLINE void NAME(step)(const int rows, const int vectors, VEC sum[ROWS][VECTORS], const REAL *a, int64_t a_row, const VEC row[VECTORS]) {
+static ALWAYS_INLINE void NAME(step)(const int rows, const int vectors, VEC sum[ROWS][MOST_VECTORS], const REAL *a, int64_t a_row, const VEC row[MOST_VECTORS]) {
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
         const VEC x = a[i * a_row] - (VEC){0};
@@ -48,9 +48,9 @@ static ALWAYS_INLINE void NAME(step)(const int rows, const int vectors, VEC sum[
     }
 }
 
-static ALWAYS_INLINE void NAME(finish)(const int rows, const int vectors, const bool part, const NAME(tile) *t, VEC sum[ROWS][VECTORS]) {
+static ALWAYS_INLINE void NAME(finish)(const int rows, const int vectors, const bool part, const NAME(tile) *t, VEC sum[ROWS][MOST_VECTORS]) {
     const int64_t last = t->last;
-    VEC row[VECTORS];
+    VEC row[MOST_VECTORS];
     if (t->bias) {
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; j++) row[j] = NAME(load)(t->bias + j * LANES, part && j == vectors - 1, last);
@@ -89,6 +89,23 @@ static ALWAYS_INLINE void NAME(finish)(const int rows, const int vectors, const 
         NAMES_OF(how, 1), NAMES_OF(how, 2), NAMES_OF(how, 3), NAMES_OF(how, 4), NAMES_OF(how, 5), NAMES_OF(how, 6)  \
     };
 #endif
+/* Three vectors of c wide, for what is not a multiple of two: fewer rows fit the registers. */
+#define WIDE_OF(how, r) TILE(how, r, 3, 0) TILE(how, r, 3, 1)
+#define WIDE_NAMES(how, r) { NAME(how##_##r##_3_0), NAME(how##_##r##_3_1) }
+#if WIDE_ROWS > 4
+#define WIDE_TILES(how)                                                                                             \
+    WIDE_OF(how, 1) WIDE_OF(how, 2) WIDE_OF(how, 3) WIDE_OF(how, 4) WIDE_OF(how, 5) WIDE_OF(how, 6) WIDE_OF(how, 7) WIDE_OF(how, 8) WIDE_OF(how, 9) \
+    static const NAME(tile_fn) NAME(how##_wide)[WIDE_ROWS][2] = {                                                   \
+        WIDE_NAMES(how, 1), WIDE_NAMES(how, 2), WIDE_NAMES(how, 3), WIDE_NAMES(how, 4), WIDE_NAMES(how, 5), WIDE_NAMES(how, 6), WIDE_NAMES(how, 7), \
+        WIDE_NAMES(how, 8), WIDE_NAMES(how, 9)                                                                      \
+    };
+#else
+#define WIDE_TILES(how)                                                                                             \
+    WIDE_OF(how, 1) WIDE_OF(how, 2) WIDE_OF(how, 3) WIDE_OF(how, 4)                                                 \
+    static const NAME(tile_fn) NAME(how##_wide)[WIDE_ROWS][2] = {                                                   \
+        WIDE_NAMES(how, 1), WIDE_NAMES(how, 2), WIDE_NAMES(how, 3), WIDE_NAMES(how, 4)                              \
+    };
+#endif
 typedef void (*NAME(tile_fn))(const NAME(tile) *t);
 
 /* ---- both operands packed ---- */
@@ -98,8 +115,8 @@ enum {
     NAME(SOON) = 64                                 /* steps: so far ahead a is fetched, which comes from L2 or beyond */
 };
 
-static ALWAYS_INLINE void NAME(packed_step)(const int rows, const int vectors, VEC sum[ROWS][VECTORS], const REAL *a, const REAL *b) {
-    VEC row[VECTORS];
+static ALWAYS_INLINE void NAME(packed_step)(const int rows, const int vectors, VEC sum[ROWS][MOST_VECTORS], const REAL *a, const REAL *b) {
+    VEC row[MOST_VECTORS];
     __builtin_prefetch(a + NAME(PANEL) * NAME(SOON), 0, 3);
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++) row[j] = *(const VEC *)(b + j * LANES);
@@ -107,7 +124,7 @@ static ALWAYS_INLINE void NAME(packed_step)(const int rows, const int vectors, V
 }
 
 static ALWAYS_INLINE void NAME(packed)(const int rows, const int vectors, const bool part, const NAME(tile) *t) {
-    VEC sum[ROWS][VECTORS];
+    VEC sum[ROWS][MOST_VECTORS];
     const REAL *a = t->a, *b = t->b;
     const char *ahead = t->ahead[0], *ahead_too = t->ahead[1], *c = (const char *)t->c, *c_too = c + V_BYTES * VECTORS - 1, *was;
     int64_t step = t->ahead_step[0], step_too = t->ahead_step[1], c_step = t->c_row * (int64_t)sizeof(REAL), step_was;

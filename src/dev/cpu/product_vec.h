@@ -6,13 +6,15 @@
 
 typedef double vecd_at __attribute__((vector_size(V_BYTES), aligned(8), may_alias));     /* anywhere in memory */
 
-/* Registers for a tile of c beside the rows of b and one element of a: 14 x 2 of 32 (AVX-512), 6 x 2 of 16. */
+/* Registers for a tile of c beside the rows of b and one element of a: 14 x 2 or 9 x 3 of 32 (AVX-512), 6 x 2 or 4 x 3 of 16. */
 #if CR_ISA == 4
 #define ROWS 14
+#define WIDE_ROWS 9
 #else
 #define ROWS 6
+#define WIDE_ROWS 4
 #endif
-enum { VECTORS = 2 };
+enum { VECTORS = 2, MOST_VECTORS = 3 };
 enum { SOON_BYTES = 256, SOON_ROWS = 16 };          /* packing fetches so far ahead in a row, or so many rows */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 

@@ -18,6 +18,7 @@ typedef struct reduction {
     cr_lane lane;
     size_t size;                                    /* bytes of a lane */
     cr_dtype from, to;
+    bool straight;                                  /* x holds lanes already */
     const char *x; char *y;
     int64_t M, R, N;
     bool test;                                      /* ANY, ALL: lanes are 0 or 1 */
@@ -32,10 +33,8 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* n numbers of x from element `at` on, as lanes: in place where they are that already, else in block. */
 static const void *lanes_at(const reduction *r, int64_t at, int64_t n, void *block) {
+    if (r->straight) return r->x + at * (int64_t)r->size;
     const char *x = r->x + at * (int64_t)cr_dtype_size(r->from);
-    bool same = r->from == CR_F32 ? r->lane == CR_LANE_F32 : r->from == CR_F64 ? r->lane == CR_LANE_F64
-              : (r->from == CR_I64 || r->from == CR_U64) && r->lane == CR_LANE_I64;
-    if (same && !r->test && !r->flip) return x;
     int64_t *lanes = block;
     double *floats = block;
     bool from_float = r->test && cr_dtype_is_float(r->from);
@@ -107,7 +106,7 @@ static cr_status reduce_spans(reduction *r, size_t *bytes) {
 
 static cr_status reduce_rows(reduction *r) {
     if (r->R <= SPAN) {
-        r->rows_per_chunk = r->R ? cr_pieces(CHUNK, r->R) : r->M;
+        r->rows_per_chunk = r->R ? cr_pieces(cr_chunk(r->M * r->R), r->R) : r->M;
         int64_t chunks = cr_pieces(r->M, r->rows_per_chunk);
         if (chunks == 1) rows_chunk(r, 0, 0);
         else cr_pool_run(chunks, rows_chunk, r);
@@ -190,6 +189,9 @@ static reduction reduction_of(cr_reduce_kind kind, cr_tensor *y, const cr_tensor
     r.lane = r.test ? CR_LANE_I64 : cr_lane_of(sums ? r.to : r.from);
     r.flip = r.from == CR_U64 && (kind == CR_REDUCE_MAX || kind == CR_REDUCE_MIN);
     r.size = cr_lane_size(r.lane);
+    bool same = r.from == CR_F32 ? r.lane == CR_LANE_F32 : r.from == CR_F64 ? r.lane == CR_LANE_F64
+              : (r.from == CR_I64 || r.from == CR_U64) && r.lane == CR_LANE_I64;
+    r.straight = same && !r.test && !r.flip;
     static const int op[] = {[CR_REDUCE_SUM] = 0, [CR_REDUCE_PROD] = 1, [CR_REDUCE_MAX] = 2, [CR_REDUCE_MIN] = 3, [CR_REDUCE_ANY] = 2, [CR_REDUCE_ALL] = 3, [CR_REDUCE_SQUARES] = 4};
     r.op = &r.k->of[r.lane][op[kind]];
     return r;
@@ -232,7 +234,7 @@ static void arg_rows_chunk(void *ctx, int64_t chunk, int worker) {
 
 static cr_status arg_rows(reduction *r) {
     if (r->R <= SPAN) {
-        r->rows_per_chunk = cr_pieces(CHUNK, r->R);
+        r->rows_per_chunk = cr_pieces(cr_chunk(r->M * r->R), r->R);
         cr_pool_run(cr_pieces(r->M, r->rows_per_chunk), arg_rows_chunk, r);
         return CR_OK;
     }

@@ -33,10 +33,9 @@ static void run_##name(void *y, const void *from, int64_t n) {                  
     enum { L = V_BYTES / sizeof(T) };                                                               \
     const T *x = from;                                                                              \
     VT s0 = (VT){0} + (T)(identity), s1 = s0, s2 = s0, s3 = s0;                                     \
-    T lane[L], tail = (identity);                                                                   \
+    T tail = (identity);                                                                            \
     int64_t i = 0;                                                                                  \
     for (; i + 4 * L <= n; i += 4 * L) {                                                            \
-        for (int j = 0; j < 4 * V_BYTES; j += 64) __builtin_prefetch((const char *)(x + i) + AHEAD + j); \
         s0 = op(s0, map(AT(T, VT, x + i)));                                                         \
         s1 = op(s1, map(AT(T, VT, x + i + L)));                                                     \
         s2 = op(s2, map(AT(T, VT, x + i + 2 * L)));                                                 \
@@ -44,11 +43,9 @@ static void run_##name(void *y, const void *from, int64_t n) {                  
     }                                                                                               \
     for (; i + L <= n; i += L) s0 = op(s0, map(AT(T, VT, x + i)));                                  \
     s0 = op(op(s0, s1), op(s2, s3));                                                                \
-    memcpy(lane, &s0, sizeof lane);                                                                 \
-    for (int h = L / 2; h; h /= 2)                                                                  \
-        for (int j = 0; j < h; j++) lane[j] = one(lane[j], lane[j + h]);                            \
+    FOLD_LANES(VT, L, s0, op);                                                                      \
     for (; i < n; i++) tail = one(tail, map(x[i]));                                                 \
-    *(T *)y = one(lane[0], tail);                                                                   \
+    *(T *)y = one(s0[0], tail);                                                                   \
 }
 #define REDUCER(name, T, VT, identity, op, one)                                                     \
 RUN(name, T, VT, identity, SAME, op, one)                                                           \

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 16 << 10, MOST_BLOCKS = 64, SCRATCH_ROWS = 3 };         /* elements of a chunk; blocks of rows for dw, db; rows in work at once */
+enum { MOST_BLOCKS = 64, SCRATCH_ROWS = 3 };       /* blocks of rows for dw, db; rows in work at once */
 
 typedef struct rows {
     const struct cr_rows *k;
@@ -29,7 +29,7 @@ static rows rows_of(const cr_tensor *x, int64_t M, int64_t N) {
     rows r = {.M = M, .N = N, .x = x, .lane = x->dtype == CR_F64 ? CR_LANE_F64 : CR_LANE_F32};
     r.size = cr_lane_size(r.lane);
     r.k = r.lane == CR_LANE_F64 ? &cr_rows_f64 : cr_cpu_vec()->rows;
-    r.each = N ? cr_pieces(CHUNK, N) : M;
+    r.each = N ? cr_pieces(cr_chunk(M * N), N) : M;
     return r;
 }
 

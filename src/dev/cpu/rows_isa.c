@@ -57,9 +57,8 @@ static float row_max(const float *x, int64_t n) {   /* NaN is passed over here: 
     }
     for (; i < n; i += V) m0 = v_most(load_part(x + i, n - i, -INFINITY), m0);
     m0 = v_most(m0, m1);
-    float m = m0[0];
-    for (int j = 1; j < V; j++) m = m0[j] > m ? m0[j] : m;
-    return m;
+    FOLD_LANES(vec, V, m0, v_most);
+    return m0[0];
 }
 
 static inline vec exp_to(float *y, vec x, int64_t left) {
@@ -109,7 +108,7 @@ static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const
     double sum = 0, squares = 0;
     if (mean_to) SUM_PIECES(sum, n, fetch_part(x + i, left, 0));
     float mean = (float)(sum / (double)n);
-    SUM_PIECES(squares, n, squared(load_part(x + i, left, mean) - mean));
+    SUM_PIECES(squares, n, (__builtin_prefetch(x + n + i), squared(load_part(x + i, left, mean) - mean)));     /* and the next row, while memory idles */
     float rstd = (float)(1 / sqrt(squares / (double)n + eps));
     if (mean_to) *(float *)mean_to = mean;
     *(float *)rstd_to = rstd;

@@ -168,13 +168,18 @@ static inline vec v_each(vec x, double (*f)(double)) {
     return x;
 }
 
-/* A fixed tree over the lanes: the same bits every time. */
+/* x[0] = a fixed tree over the lanes, halves first: the same bits every time.  The loops fold to shuffles. */
+#define FOLD_LANES(VECTOR, LANES_OF, x, op) do {                                                    \
+        _Pragma("GCC unroll 4") for (int half_ = LANES_OF / 2; half_; half_ /= 2) {                 \
+            VECTOR upper_ = x;                                                                      \
+            _Pragma("GCC unroll 16") for (int j_ = 0; j_ < LANES_OF; j_++) upper_[j_] = x[(j_ + half_) % LANES_OF];     \
+            x = op(x, upper_);                                                                      \
+        }                                                                                           \
+    } while (0)
+static inline vec v_plus(vec a, vec b) { return a + b; }
 static inline float v_sum_lanes(vec x) {
-    float s[V];
-    memcpy(s, &x, sizeof s);
-    for (int n = V / 2; n; n /= 2)
-        for (int i = 0; i < n; i++) s[i] += s[i + n];
-    return s[0];
+    FOLD_LANES(vec, V, x, v_plus);
+    return x[0];
 }
 
 #endif

@@ -1,0 +1,253 @@
+"""What a process does around the library: threads, fork, Ctrl-C, the end of the interpreter; and that nothing leaks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from pathlib import Path
+
+import chainrule as cr
+import pytest
+from conftest import BUILD
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+
+
+def runs(program: str, *options: str, **environment: str) -> str:
+    """Output of a Python program that must end well and say nothing on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", *options, "-c", program], env={**ENVIRONMENT, **environment}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0 and not done.stderr, f"exit {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout.strip()
+
+
+def train(seed: int, steps: int = 30) -> list[float]:
+    """A small network on numbers that depend on the seed alone."""
+    g = cr.Generator().manual_seed(seed)
+    x, w = cr.randn(17, 5, generator=g), cr.randn(5, 3, generator=g).requires_grad_()
+    losses = []
+    for _ in range(steps):
+        loss = ((x @ w).tanh() - x[:, :3]).square().mean()
+        loss.backward()
+        assert w.grad is not None
+        w = (w - 0.1 * w.grad).detach().requires_grad_()
+        losses.append(loss.item())
+    return losses
+
+
+def test_eight_threads() -> None:
+    """Each has its own graph, error and gradient mode, and computes what it would alone."""
+    alone = {seed: train(seed) for seed in range(8)}
+    found: dict[int, object] = {}
+
+    def work(seed: int) -> None:
+        try:
+            if seed % 2:
+                cr._core._set_grad_enabled(True)
+            with pytest.raises(RuntimeError, match="matmul"):
+                cr.zeros(2, 3 + seed) @ cr.zeros(2, 3)
+            found[seed] = train(seed)
+            big = cr.ones(300, 300)
+            assert (big @ big).sum().item() == 300.0**3
+        except BaseException as e:
+            found[seed] = e
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in alone]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found == alone
+
+
+def test_threads_share_a_tensor() -> None:
+    x = cr.ones(1000, requires_grad=True)
+    kept: list[float] = []
+
+    def work() -> None:
+        for _ in range(50):
+            y = (x * 2)[10:20].reshape(2, 5)
+            kept.append(y.sum().item())
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert kept == [20.0] * 400
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_fork_after_parallel_work() -> None:
+    """The child has no worker threads and must get along without them, or with new ones."""
+    program = """
+import os, chainrule as cr
+x = cr.ones(600, 600)
+want = (x @ x).sum().item()
+w = cr.ones(600, requires_grad=True)
+for i in range(3):
+    child = os.fork()
+    if child == 0:
+        y = (x @ x).sum().item()
+        (w * 2).sum().backward()
+        os._exit(0 if y == want and w.grad[0].item() == 2 and (x + 1).sum().item() == 720000 else 1)
+    assert (x @ x).sum().item() == want
+    assert os.waitpid(child, 0)[1] == 0, "the child failed"
+print("well")
+"""
+    assert runs(program) == "well"
+
+
+SHUTDOWN = {
+    "module globals": "x = cr.ones(3, requires_grad=True); y = (x * 2).sum(); y.backward(); g = x.grad",
+    "cycles": "class A: pass\na = A(); a.a = a; a.t = cr.ones(3, requires_grad=True); a.u = a.t * 2; b = [a.u]; b.append(b)",
+    "in sys": "import sys; sys.kept = cr.ones(3); sys.modules['t'] = cr.ones(3)",
+    "a cache": "import builtins; builtins.kept = [cr.ones(3)[1:], cr.float32, cr.Device('cpu'), cr.Generator(), cr.ones(3).shape, cr.max(cr.ones(3), 0)]",
+    "__del__": "class A:\n    def __init__(self): self.t = cr.ones(3, requires_grad=True)\n    def __del__(self): (self.t * 2).sum().backward()\na = A(); a.a = a",
+    "atexit": "import atexit; t = cr.ones(300, 300); atexit.register(lambda: (t @ t).sum().item())",
+    "a subclass": "class T(cr.Tensor): pass\nt = T([1.0]); t.t = t; u = t + 1",
+    "an iterator": "i = iter(cr.ones(3)); next(i)",
+    "a thread": "import threading; e = threading.Event(); t = threading.Thread(target=lambda: (cr.ones(9), e.wait(9)), daemon=True); t.start()",
+    "a thread that works": "import threading\ndef f():\n    x = cr.ones(200, 200)\n    while True: x = (x @ x) * 0\nthreading.Thread(target=f, daemon=True).start()\nimport time; time.sleep(0.05)",
+    "thread locals": "import threading; l = threading.local(); l.t = cr.ones(3); t = threading.Thread(target=lambda: setattr(l, 't', cr.ones(3))); t.start(); t.join()",
+    "an exception": "try: cr.zeros(2, 3) @ cr.zeros(2, 3)\nexcept RuntimeError as e: kept = e",
+    "weak references": "import weakref; t = cr.ones(3); w = weakref.ref(t, print); f = weakref.finalize(t, lambda: None)",
+}
+
+
+@pytest.mark.parametrize("what", SHUTDOWN)
+def test_shutdown(what: str) -> None:
+    out = runs(f"import chainrule as cr\n{SHUTDOWN[what]}\nprint('well', flush=True)", "-X", "dev", "-W", "error")
+    assert out.startswith("well")
+
+
+def test_keyboard_interrupt_between_ops() -> None:
+    """A loop of ops is interrupted, and the library goes on."""
+    fired = threading.Event()
+
+    def fire() -> None:
+        fired.wait(30)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=fire)
+    thread.start()
+    x = cr.ones(50, requires_grad=True)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            while True:
+                y = (x * 2).sum()
+                y.backward()
+                fired.set()
+    finally:
+        fired.set()
+        thread.join()
+    assert (x + 1).tolist() == [2.0] * 50 and cr.is_grad_enabled()
+
+
+# ---- leaks: what is done often must not make the process grow -------------------------------------------------------------------
+def fails(f: object, *args: object) -> None:
+    try:
+        f(*args)  # type: ignore[operator]
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return
+    raise AssertionError("did not fail")
+
+
+X = cr.ones(3, 5)
+W = cr.ones(3, 5, requires_grad=True)
+REPEATED = {
+    "an operator": lambda: X + X,
+    "a number": lambda: 2.5 * X - True,
+    "a graph": lambda: (W * 2).sum().backward(),
+    "a graph that is dropped": lambda: (W * 2).sum(),
+    "a list": lambda: cr.tensor([[1, 2.5], [3, 4]]),
+    "a view": lambda: X[1:, None, ..., 2],
+    "assignment": lambda: X.__setitem__((0, slice(1, 3)), [1, 2]),
+    "iteration": lambda: [r for r in X],
+    "pieces": lambda: (X.split(2), X.chunk(2), X.unbind(1), X.max(1)),
+    "properties": lambda: (X.shape, X.strides, X.dtype, X.device, X.T, X.grad, W.grad, X.data, X.is_leaf),
+    "numbers out": lambda: (X.tolist(), X[0, 0].item(), float(X[0, 0]), X.sum() > 3, 1.0 in X),
+    "joined": lambda: (cr.cat([X, X]), cr.stack((X, X)), cr.vstack([X, X])),
+    "in place": lambda: X.mul_(1).add_(0, alpha=2).clamp_(0, 1).copy_(X),
+    "keywords": lambda: X.sum(dim=(0, 1), keepdim=True).reshape(shape=(1,)),
+    "devices": lambda: (cr.Device("cpu"), cr.Device("ref"), X.to("ref").to("cpu"), cr.Generator().manual_seed(3).get_state()),
+    "a wrong shape": lambda: fails(cr.add, X, cr.ones(4, 4)),
+    "a wrong type": lambda: fails(cr.add, X, "x"),
+    "a wrong list": lambda: fails(cr.tensor, [[1, 2], [3, "x"]]),
+    "a wrong key": lambda: fails(X.__getitem__, (0, "x")),
+    "a wrong keyword": lambda: fails(lambda: cr.sum(X, dims=1)),  # type: ignore[call-arg]
+    "a wrong size": lambda: fails(X.reshape, 4, 4),
+    "a wrong element": lambda: fails(cr.cat, [X, X, None]),
+    "a wrong attribute": lambda: fails(setattr, X, "requires_grad", 3),
+    "a wrong value": lambda: fails(X.__setitem__, 0, [1, 2, 3]),
+}
+
+
+@pytest.mark.skipif(not hasattr(sys, "getallocatedblocks"), reason="this Python does not count blocks")
+@pytest.mark.parametrize("what", REPEATED)
+def test_nothing_leaks(what: str) -> None:
+    f = REPEATED[what]
+
+    def blocks(times: int) -> int:
+        for _ in range(times):
+            f()
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    if os.environ.get("PYTHONMALLOC"):
+        pytest.skip("blocks are counted by Python's own allocator alone")
+    blocks(50)
+    before, held, counts = blocks(50), cr.memory_stats()[0], [sys.getrefcount(o) for o in (X, W, None, cr.float32, cr.Tensor)]
+    grown = blocks(500) - before
+    assert grown < 100, f"{grown} blocks of Python memory are left after 500 rounds"
+    assert cr.memory_stats()[0] - held <= 4096, f"{cr.memory_stats()[0] - held} bytes of tensors are left after 500 rounds"
+    now = [sys.getrefcount(o) for o in (X, W, None, cr.float32, cr.Tensor)]
+    assert all(b - a < 50 for a, b in zip(counts, now, strict=True)), f"references: {counts} before, {now} after"
+
+
+def test_objects_end() -> None:
+    """Tensors, also those of a subclass and of a graph, are freed when nothing refers to them."""
+
+    class Sub(cr.Tensor):
+        pass
+
+    for make in (lambda: cr.ones(3), lambda: Sub([1.0, 2.0]), lambda: (W * 2).sum(), lambda: cr.ones(3)[1:], lambda: W.detach()):
+        t = make()
+        end = weakref.ref(t)
+        del t
+        assert end() is None
+    t = Sub([1.0])
+    t.me = t  # type: ignore[attr-defined]
+    end = weakref.ref(t)
+    del t
+    gc.collect()
+    assert end() is None, "a cycle through a subclass is not collected"
+
+
+def test_resident_memory() -> None:
+    """Handles and storages go back too: a million small ones and a few large ones come and go."""
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("no /proc here")
+    program = """
+import chainrule as cr
+def resident():
+    with open("/proc/self/statm") as f: return int(f.read().split()[1]) * 4096
+def work(n):
+    x = cr.ones(7, requires_grad=True)
+    for i in range(n):
+        y = (x * 2 + i)[1:]
+        try: y @ cr.ones(3)
+        except RuntimeError: pass
+        if i % 100 == 0: y.sum().backward(); cr.ones(256, 1024).sum().item()
+work(20000)
+before = resident()
+work(60000)
+print((resident() - before) >> 10)
+"""
+    assert int(runs(program)) < 2048, "KiB that 60,000 rounds left behind"
