@@ -19,7 +19,11 @@ DIFFERENCES = [
     ("type_as", r"^the result, element .*uint8", "A float outside the range of an integer dtype becomes its nearest value; PyTorch's result is not defined."),
     ("norm", r"requires_grad of the results", "A count has no gradient."),
     ("any|all", r"the result has shape .*\), \(\)\), \{'keepdim'", "No axes named means all, as for sum."),
-    ("norm", r"out of range.*is empty|Expected a floating point or complex|e-3\d\d, PyTorch's -?0.0", "An axis is checked first; dtype is applied first; squares below 1e-308 are 0."),
+    (
+        "norm",
+        r"out of range.*is empty|Expected a floating point or complex|e-3\d\d, PyTorch's -?0.0",
+        "An axis is checked first; dtype is applied first; squares below 1e-308 are 0.",
+    ),
     ("any|all", r"chainrule.bool, PyTorch's torch.uint8", "The answer is bool for every dtype."),
     ("norm", r"^raises RuntimeError: .*p is a number or 'fro'", "No matrix norms here."),
     ("index_select", r"^raises IndexError: .*PyTorch RuntimeError|^raises Error: .*PyTorch IndexError", "An index out of range is an IndexError."),
