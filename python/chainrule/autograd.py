@@ -8,10 +8,15 @@ from ._core import Tensor
 TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, TypeVar
+    from typing import Any, TypeVar, overload
 
     _F = TypeVar("_F", bound=Callable[..., Any])
     _Tensors = Tensor | Sequence[Tensor]
+else:
+
+    def overload(function):
+        return function
+
 
 __all__ = [
     "Function", "GradcheckError", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "no_grad",
@@ -61,12 +66,20 @@ class _ModeFromNow(_Mode):
             super().__enter__()
 
 
+@overload
+def no_grad(function: None = None) -> _Mode: ...
+@overload
+def no_grad(function: _F) -> _F: ...
 def no_grad(function: Any = None) -> Any:
     """Nothing is recorded inside: results do not require gradients.  ``with no_grad():``, ``@no_grad()`` or ``@no_grad``."""
     mode = _Mode(_core._set_grad_enabled, False)
     return mode if function is None else mode(function)
 
 
+@overload
+def enable_grad(function: None = None) -> _Mode: ...
+@overload
+def enable_grad(function: _F) -> _F: ...
 def enable_grad(function: Any = None) -> Any:
     """Recording is on inside, also within ``no_grad``."""
     mode = _Mode(_core._set_grad_enabled, True)
@@ -78,6 +91,10 @@ def set_grad_enabled(mode: bool) -> _Mode:
     return _ModeFromNow(_core._set_grad_enabled, mode)
 
 
+@overload
+def inference_mode(mode: bool = True) -> _Mode: ...
+@overload
+def inference_mode(mode: _F) -> _F: ...
 def inference_mode(mode: Any = True) -> Any:
     """``no_grad`` under PyTorch's other name; unlike there, what is made inside may take part in a graph later."""
     if callable(mode):
@@ -279,7 +296,7 @@ class GradcheckError(RuntimeError):
     """A gradient that is not the derivative."""
 
 
-def _check(func: Callable[..., Any], inputs: _Tensors, eps: float, atol: float, rtol: float, raise_exception: bool, second: bool) -> bool:
+def _check(func: Callable[..., Any], inputs: Tensor | Sequence[Any], eps: float, atol: float, rtol: float, raise_exception: bool, second: bool) -> bool:
     args = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     at = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
     if not at:
@@ -306,7 +323,7 @@ def _check(func: Callable[..., Any], inputs: _Tensors, eps: float, atol: float, 
 
 
 def gradcheck(
-    func: Callable[..., Any], inputs: _Tensors, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+    func: Callable[..., Any], inputs: Tensor | Sequence[Any], eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
 ) -> bool:
     """Compares the gradients of ``func(*inputs)`` with central differences, element by element, under a random cotangent.
     Inputs that require gradients must be float64.  True, or GradcheckError that names input, position and both values."""
@@ -314,7 +331,7 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: Callable[..., Any], inputs: _Tensors, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+    func: Callable[..., Any], inputs: Tensor | Sequence[Any], eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
 ) -> bool:
     """The same for the gradients of the gradients; they are compared with differences of the gradients, so run ``gradcheck`` too."""
     return _check(func, inputs, eps, atol, rtol, raise_exception, True)

@@ -36,7 +36,8 @@ bool to_number(PyObject *o, number *x) {
         return !PyErr_Occurred();
     }
     if (is_tensor(o)) return false;
-    if (PyObject_CheckBuffer(o)) return scalar_of_array(o, x);
+    cr_dtype dt;
+    if (PyObject_CheckBuffer(o)) return scalar_of_array(o, x, &dt);
     if (PyIndex_Check(o)) {                          /* integers of other libraries */
         if (!to_int64(o, &x->i)) return false;
         x->integral = true;

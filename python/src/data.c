@@ -72,10 +72,12 @@ static bool walk(flat *f, PyObject *o, int depth) {
         if (!value) return false;
         o = value;
     }
-    bool ok = to_number(o, &x);
+    cr_dtype dt;
+    const bool scalar = !t && PyObject_CheckBuffer(o) && scalar_of_array(o, &x, &dt);      /* of NumPy: it has a dtype */
+    bool ok = scalar || (!PyErr_Occurred() && to_number(o, &x));
     if (ok) {
         if (f->ndim < 0) f->ndim = depth;
-        ok = f->ndim == depth ? push(f, &x, t ? cr_dtype_of(t) : dtype_of(&x)) : ragged(depth);
+        ok = f->ndim == depth ? push(f, &x, t ? cr_dtype_of(t) : scalar ? dt : dtype_of(&x)) : ragged(depth);
     } else if (!PyErr_Occurred()) {
         if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || PyAnySet_Check(o) || !PySequence_Check(o))
             raise_type(o, "a tensor is made of numbers and sequences of them, not of");

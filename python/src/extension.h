@@ -110,7 +110,7 @@ bool open_dlpack(PyObject *o, foreign *f);          /* a capsule, or what has __
 cr_tensor *take_foreign(foreign *f, copying mode, const cr_dtype *dt, const cr_device *dev);   /* over the memory or a copy; dt, dev NULL: as they are */
 bool from_array(PyObject *o, copying mode, const cr_dtype *dt, const cr_device *dev, cr_tensor **t);   /* false: o is no array (or, with an exception, asked in vain); else *t, or NULL with an exception */
 bool is_ndarray(PyObject *o);                       /* of NumPy */
-bool scalar_of_array(PyObject *o, number *x);       /* a buffer without axes: a scalar of NumPy; false without an exception when it is something else */
+bool scalar_of_array(PyObject *o, number *x, cr_dtype *dt);       /* a buffer without axes: a scalar of NumPy; false without an exception when it is something else */
 int  tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_release_buffer(PyObject *self, Py_buffer *view);
 

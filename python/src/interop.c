@@ -175,15 +175,15 @@ static bool open_buffer(PyObject *o, foreign *f) {
     return false;
 }
 
-bool scalar_of_array(PyObject *o, number *x) {
+bool scalar_of_array(PyObject *o, number *x, cr_dtype *dt) {
     Py_buffer b;
-    cr_dtype dt;
+    *x = (number){0};
     if (PyObject_GetBuffer(o, &b, PyBUF_RECORDS_RO) < 0) { PyErr_Clear(); return false; }
-    const bool scalar = b.ndim == 0 && b.format && dtype_of_format(b.format, b.itemsize, &dt);
+    const bool scalar = b.ndim == 0 && b.format && dtype_of_format(b.format, b.itemsize, dt);
     PyBuffer_Release(&b);
     if (!scalar) return false;
-    x->integral = !cr_dtype_is_float(dt);
-    x->boolean = dt == CR_BOOL;
+    x->integral = !cr_dtype_is_float(*dt);
+    x->boolean = *dt == CR_BOOL;
     PyObject *value = x->integral ? PyNumber_Long(o) : PyNumber_Float(o);
     if (!value) return false;
     if (x->integral) x->i = PyLong_AsLongLong(value);
@@ -287,7 +287,7 @@ static const char *format_of(cr_dtype dt) {           /* NULL: the struct module
     return formats[dt];
 }
 
-/* What an open buffer holds: whatever becomes of the object, this memory stays. */
+/* What an open buffer holds.  The object may come to stand for another handle: this memory stays. */
 typedef struct lent { cr_tensor *t; Py_ssize_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS]; } lent;
 
 static int refuse(Py_buffer *view, const char *why) {

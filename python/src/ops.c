@@ -324,7 +324,7 @@ static PyObject *pieces(cr_tensor *x, int at, Py_ssize_t n, int64_t (*size)(cons
     PyObject *tuple = PyTuple_New(n);
     int64_t start = 0;
     for (Py_ssize_t i = 0; tuple && i < n; i++) {
-        int64_t stop = start + size(ctx, i);
+        int64_t left = cr_size(x, at) - start, some = size(ctx, i), stop = start + (some < left ? some : left);
         PyObject *piece = wrap(cr_slice(x, at, start, stop, 1));
         if (piece) PyTuple_SetItem(tuple, i, piece);
         else Py_CLEAR(tuple);
@@ -337,7 +337,7 @@ static int64_t size_listed(const void *ctx, Py_ssize_t i) { return ((const int64
 static int64_t size_equal(const void *ctx, Py_ssize_t i) { (void)i; return *(const int64_t *)ctx; }
 
 static PyObject *equal_pieces(cr_tensor *x, int at, int64_t each) {
-    int64_t size = cr_size(x, at), n = each ? (size + each - 1) / each : 1;
+    int64_t size = cr_size(x, at), n = each ? size / each + (size % each != 0) : 1;
     return pieces(x, at, (Py_ssize_t)(n ? n : 1), size_equal, &each);
 }
 
@@ -447,7 +447,13 @@ cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number) {
     if (negative_power(x, y, is_number)) return NULL;
     return is_number && cr_dtype_is_float(cr_dtype_of(x)) ? cr_pow_scalar(x, cr_item(y)) : cr_pow(x, y);
 }
-cr_tensor *api_pow(const arg *a) { return power(a[0].t, a[1].t, a[1].owned && !a[0].owned); }
+cr_tensor *api_pow(const arg *a) {
+    if (a[0].owned && a[1].owned) {
+        set_error(PyExc_TypeError, "pow(): argument 'input' or 'exponent' must be Tensor, not numbers");
+        return NULL;
+    }
+    return power(a[0].t, a[1].t, a[1].owned && !a[0].owned);
+}
 cr_tensor *api_pow_(const arg *a) { return negative_power(a[0].t, a[1].t, a[1].owned) ? NULL : api_in_place("pow", a, 2, NULL); }
 
 /* A result written into the first argument, by the rule of the other in-place forms: no float into integers, no number into bool. */

@@ -55,7 +55,7 @@ def backward(o: Outcome, lib: Any) -> list[Any] | None:
     found = [t for t in tensors(o.value, lib) if t.requires_grad]
     if not found or not o.leaves:
         return None
-    total = 0
+    total: Any = 0
     for k, t in enumerate(found):
         cotangent = table.X(tuple(t.shape), str(t.dtype).split(".")[1], -1, 1, seed=77 + k).make(lib)
         total = total + (t * cotangent).sum().to(lib.float64)

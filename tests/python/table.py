@@ -114,9 +114,9 @@ def reduction(dtypes: list[str] = ANY, dims: bool = True, none: bool = True, sha
                 yield call(X(shape, dtype, layout=layout), dim, keepdim=keep)
             yield call(X(shape, dtype, layout=layout), 0, keepdim=True)
         if dims:
-            for dim, keep in product([(0, 2), (-1, 0), (), (1,), [0, 1], (0, 1, 2)], (False, True)):
-                yield call(X((2, 3, 5)), dim, keepdim=keep)
-                yield call(X((2, 0, 3)), dim, keepdim=keep)
+            for axes, keep in product([(0, 2), (-1, 0), (), (1,), [0, 1], (0, 1, 2)], (False, True)):
+                yield call(X((2, 3, 5)), axes, keepdim=keep)
+                yield call(X((2, 0, 3)), axes, keepdim=keep)
             yield call(X((2, 3, 5)), dim=(0, 0))
 
     return cases
@@ -459,44 +459,42 @@ def row(names: str, cases: Cases) -> None:
 
 
 # ---- the rows ------------------------------------------------------------------------------------------------------------------------
+DATA: list[Any] = [
+    1,
+    2.5,
+    True,
+    [],
+    [[]],
+    [1, 2],
+    [1, 2.5],
+    [True, False],
+    [True, 2],
+    [[1, 2], [3, 4]],
+    [[[]], [[]]],
+    ((1, 2), [3, 4]),
+    range(4),
+    "1",
+    None,
+    [None],
+    ["1"],
+    [[1], [2, 3]],
+    [[1], 2],
+    {},
+    {1},
+    b"12",
+    X((3, 5)),
+    [X(()), X((), seed=1)],
+    [X(()), 2],
+    [math.nan, math.inf],
+    10**12,
+    [10**12],
+    2**63,
+    2**70,
+]
 row(
     "tensor",
     listed(
-        *[
-            call(v)
-            for v in (
-                1,
-                2.5,
-                True,
-                [],
-                [[]],
-                [1, 2],
-                [1, 2.5],
-                [True, False],
-                [True, 2],
-                [[1, 2], [3, 4]],
-                [[[]], [[]]],
-                ((1, 2), [3, 4]),
-                range(4),
-                "1",
-                None,
-                [None],
-                ["1"],
-                [[1], [2, 3]],
-                [[1], 2],
-                {},
-                {1},
-                b"12",
-                X((3, 5)),
-                [X(()), X((), seed=1)],
-                [X(()), 2],
-                [math.nan, math.inf],
-                10**12,
-                [10**12],
-                2**63,
-                2**70,
-            )
-        ],
+        *[call(v) for v in DATA],
         *[call([1, 0, 3], dtype=Dtype(d)) for d in ANY],
         *[call([1.5, 0, 3.9], dtype=Dtype(d)) for d in ANY],
         call(),

@@ -7,13 +7,13 @@ from typing import Any
 import chainrule as cr
 import pytest
 from conftest import FULL
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 numpy: Any = pytest.importorskip("numpy", reason="NumPy is not installed: indexing is not compared")
-hypothesis: Any = pytest.importorskip("hypothesis", reason="hypothesis is not installed: indexing is not compared")
-st = hypothesis.strategies
 
 EXAMPLES = 10000 if FULL else 300
-often = hypothesis.settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
+often = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
 
 shapes = st.lists(st.sampled_from([0, 1, 2, 3, 5, 7]), max_size=4).map(tuple)
 bounds = st.none() | st.integers(-9, 9) | st.sampled_from([2**40, -(2**40), 2**63 - 1, -(2**63), 2**70])
@@ -53,21 +53,21 @@ def agree(got: Any, want: Any, what: str) -> None:
 
 
 @often
-@hypothesis.given(shapes, st.booleans(), keys, st.sampled_from(["ints", "tensors"]))
+@given(shapes, st.booleans(), keys, st.sampled_from(["ints", "tensors"]))
 def test_get(shape: tuple[int, ...], turned: bool, key: Any, integers: str) -> None:
     a, x = pair(shape, turned)
     agree(outcome(lambda: x[ours(key, integers)]), outcome(lambda: a[key]), f"shape {a.shape}, key {key}")
 
 
 @often
-@hypothesis.given(shapes, st.booleans(), keys, keys)
+@given(shapes, st.booleans(), keys, keys)
 def test_nested(shape: tuple[int, ...], turned: bool, first: Any, second: Any) -> None:
     a, x = pair(shape, turned)
     agree(outcome(lambda: x[first][second]), outcome(lambda: a[first][second]), f"shape {a.shape}, keys {first} {second}")
 
 
 @often
-@hypothesis.given(shapes, st.booleans(), keys, st.data())
+@given(shapes, st.booleans(), keys, st.data())
 def test_set(shape: tuple[int, ...], turned: bool, key: Any, data: Any) -> None:
     """A number, a tensor or a nested list whose shape fits or nearly fits: the whole tensor is the same afterwards."""
     a, x = pair(shape, turned)
@@ -100,7 +100,7 @@ def test_set(shape: tuple[int, ...], turned: bool, key: Any, data: Any) -> None:
 
 
 @often
-@hypothesis.given(shapes, keys)
+@given(shapes, keys)
 def test_gradient(shape: tuple[int, ...], key: Any) -> None:
     """The gradient of x[key] is 1 where the view looks, 0 elsewhere."""
     a, _ = pair(shape, False)
@@ -137,14 +137,15 @@ def test_views_share() -> None:
     x[2] = range(5)
     assert x.tolist() == [[1, 0, 1, 0, 3], [0, 0, 7, 0, 0], [0, 1, 2, 3, 4]]
     with pytest.raises(TypeError):
-        del x[0]
+        del x[0]  # type: ignore[attr-defined]
 
 
 def test_protocol() -> None:
     x = cr.arange(6).reshape(2, 3)
     assert len(x) == 2 and [r.tolist() for r in x] == [[0, 1, 2], [3, 4, 5]] and 4 in x and 9 not in x
     assert cr.ones(0).tolist() == [] and 1 not in cr.ones(0)
-    assert x.shape == [2, 3] and x.shape == (2, 3) and x.shape != [3, 2] and [2, 3] == x.shape
+    shape: Any = x.shape
+    assert shape == [2, 3] and shape == (2, 3) and shape != [3, 2] and [2, 3] == shape
     assert hash(x) == hash(x) and len({x, x, x[0]}) == 2
     assert bool(cr.tensor(2.0)) and not cr.tensor([0]) and int(cr.tensor([7])) == 7 and float(cr.tensor(2.5)) == 2.5 and [5, 6][cr.tensor(1)] == 6
     for bad in (x, cr.ones(0)):

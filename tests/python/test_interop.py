@@ -187,6 +187,17 @@ def test_scalars_of_numpy_are_numbers() -> None:
 
 
 @needs_numpy
+@needs_torch
+def test_sequences_of_scalars_and_arrays_of_numpy_keep_dtypes() -> None:
+    for values in (
+        [np.float16(1)], [np.int32(1)], [np.ones(2, "f2")], [np.ones(2, "i4")], [np.ones(2, "u1"), np.ones(2)], [np.float64(1), 1.0], [1, np.float64(2)],
+        [1.5, np.float32(2)], [1, np.float32(2)], [np.bool_(True)], [np.int8(3), np.uint8(200)],
+    ):  # fmt: skip
+        x, theirs = cr.tensor(values), torch.tensor(values)
+        assert str(x.dtype) == str(theirs.dtype).replace("torch", "chainrule") and x.tolist() == theirs.tolist(), values
+
+
+@needs_numpy
 def test_operators_with_arrays_give_tensors() -> None:
     a, x = np.array([[1.0, 2.0]]), cr.tensor([[3.0, 5.0]], requires_grad=True)
     d = x.double()
@@ -410,6 +421,7 @@ class Legacy(ctypes.Structure):
 api = ctypes.pythonapi
 api.PyCapsule_New.restype = ctypes.py_object
 api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 api.PyCapsule_GetPointer.restype = ctypes.c_void_p
 api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
@@ -479,8 +491,8 @@ def test_dlpack_structs_that_are_refused(legacy: bool) -> None:
         capsule = f.capsule()
         with pytest.raises((BufferError, RuntimeError, ValueError, TypeError)):
             cr.from_dlpack(capsule)
-        del capsule
-        assert f.deleted <= 1, fields
+        taken = not api.PyCapsule_IsValid(capsule, f.name)
+        assert f.deleted == taken, fields  # taken and given back, or left to the capsule
 
 
 def test_dlpack_flags() -> None:
@@ -761,13 +773,15 @@ def seldom():
     repr(x); f"{x[0]:.2f}"; copy.copy(leaf); copy.deepcopy(leaf); pickle.loads(pickle.dumps(leaf))
 
 def growth(f, n):
-    for _ in range(n // 5): f()
-    gc.collect(); before = resident()
-    for _ in range(n): f()
-    gc.collect()
-    return resident() - before
+    '''The smaller of two measurements: pools that grow once are no leak.'''
+    found = []
+    for _ in range(2):
+        gc.collect(); before = resident()
+        for _ in range(n): f()
+        gc.collect(); found.append(resident() - before)
+    return min(found)
 
-print(growth(once, 10_000), growth(seldom, 2_000))
+print(growth(once, 10_000), growth(seldom, 6_000))
 """
 
 

@@ -82,3 +82,37 @@ def test_name(form: tuple[str, bool]) -> None:
                 wrong.append(f"{label(form)}{call}: {found}")
                 break
     assert not wrong, f"{len(wrong)} of {len(calls)} calls differ:\n" + "\n".join(wrong[: 400 if FULL else 20])
+
+
+def spoiled(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[table.Call]:
+    """The same call with an argument missing, added, unknown, given twice, or of a wrong type."""
+    wrong: list[Any] = [None, "x", 1.5, [1.5], {}, 2**70, X]
+    calls = [table.call(*args[:-1], **kwargs)] if args else []
+    calls += [table.call(*args, *[None] * 12, **kwargs), table.call(*args, **kwargs, no_such_name=1)]
+    if args:
+        calls.append(table.call(*args, **kwargs, input=args[0]))
+    for i in range(len(args)):
+        calls += [table.call(*args[:i], w, *args[i + 1 :], **kwargs) for w in wrong]
+    for k in kwargs:
+        calls += [table.call(*args, **{**kwargs, k: w}) for w in wrong]
+    return calls
+
+
+X = table.X((2,), grad=False)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=label)
+def test_kinds_of_errors(form: tuple[str, bool]) -> None:
+    """Where PyTorch refuses the arguments, so do we, with the same kind of exception."""
+    name, method = form
+    rows = cases(name)
+    assert rows
+    calls = list(rows())
+    f, g = getattr(cr.Tensor if method else cr, name), oracle(name, method)
+    wrong = []
+    for call in calls[:1] + calls[-1:] if calls else []:
+        for bad in spoiled(*call):
+            found = compare(f, g, torch, bad, grad=False, in_place=name.endswith("_"), values=False)
+            if found and "PyTorch gives" not in found and found.startswith(("gives", "raises")) and not expected(name, bad, found):
+                wrong.append(f"{label(form)}{bad}: {found}")
+    assert not wrong, f"{len(wrong)} calls differ:\n" + "\n".join(wrong)

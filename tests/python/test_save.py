@@ -127,6 +127,9 @@ def test_deepcopy_keeps_gradients_and_identity() -> None:
     assert twin["w"] is twin["tied"] is twin["list"][0] and twin["w"] is not w
     v: cr.Tensor = twin["w"]
     assert v.requires_grad and v.grad is not None and w.grad is not None and v.grad.tolist() == [2.0, 2.0]
+    before = sys.getrefcount(w.grad), sys.getrefcount(w)
+    copy.deepcopy(w)
+    assert (sys.getrefcount(w.grad), sys.getrefcount(w)) == before
     v.grad.fill_(9)
     assert w.grad.tolist() == [2.0, 2.0] and copy.copy(w).grad is None
     (v * v).sum().backward()

@@ -35,10 +35,11 @@ def train(steps: int) -> float:
     for _ in range(steps):
         loss = (1 - y * logits(x, parameters)).relu().mean()
         loss.backward()
-        for p in parameters:
-            if p.grad is not None:
-                p.data.sub_(p.grad, alpha=0.5)
-            p.grad = None
+        with cr.no_grad():
+            for p in parameters:
+                assert p.grad is not None
+                p -= 0.5 * p.grad
+                p.grad = None
     guess = logits(x, parameters) > 0
     return float(((y > 0) == guess).double().mean())
 

@@ -112,7 +112,7 @@ TRANSPOSE(uint32_t)
 TRANSPOSE(uint64_t)
 
 /* The same for 4 bytes, whole tiles by vectors.  stream: what is larger than a core's caches goes past them, for its lines need not be read
- * before they are written: 2048 x 2048 in 0.48 ms instead of 0.81. */
+ * before they are written: 2048 x 2048 in 0.57 ms instead of 0.93. */
 static void transpose_tiles(uint32_t *to, const uint32_t *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step, bool stream) {
     const struct cr_casts *k = cr_cpu_vec()->casts;
     int64_t i1 = rows / k->tile * k->tile, j1 = columns / k->tile * k->tile;
