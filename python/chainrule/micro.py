@@ -5,14 +5,13 @@ Weights come from ``random.uniform(-1, 1)`` of Python's own generator, so that `
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
-from typing import Any
-
 from ._core import Value, _neuron
 
 TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from ._core import Device
 
 __all__ = ["MLP", "Layer", "Neuron"]
@@ -33,6 +32,8 @@ class Neuron(Module):
     """``relu(b + w[0] x[0] + w[1] x[1] + ...)``; without relu where ``nonlin`` is false."""
 
     def __init__(self, nin: int, nonlin: bool = True, device: Device | str | None = None) -> None:
+        import random  # here: importing chainrule takes nothing along
+
         self.w = [Value(random.uniform(-1, 1), device) for _ in range(nin)]
         self.b = Value(0, device)
         self.nonlin = nonlin

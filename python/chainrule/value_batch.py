@@ -5,14 +5,14 @@ Every element is a Value of its own: ``backward()`` starts with a gradient of 1 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 from . import _core
 from ._core import Tensor
 from .autograd import no_grad
 
 TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from ._core import Device
 
 __all__ = ["ValueBatch"]
