@@ -98,6 +98,7 @@ def curve() -> dict[str, dict[int, float]]:
 
 def draw(lines: dict[str, dict[int, float]], path: str) -> None:
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
         print(f"{path}: not drawn, matplotlib is not installed", file=sys.stderr)
@@ -109,7 +110,8 @@ def draw(lines: dict[str, dict[int, float]], path: str) -> None:
     plot.set(xlabel="elements", ylabel="microseconds", title="tanh(x * x + x) and its gradient")
     plot.grid(alpha=0.3)
     plot.legend()
-    figure.savefig(path, metadata={"Date": None})
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "chainrule"}):  # text as text; the same numbers give the same file
+        figure.savefig(path, metadata={"Date": None})
 
 
 def main() -> int:
