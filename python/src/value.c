@@ -262,7 +262,8 @@ static PyObject *neuron(PyObject *module, PyObject *const *args, Py_ssize_t coun
 }
 
 static PyMethodDef functions[] = {
-    {"_neuron", (PyCFunction)(void (*)(void))neuron, METH_FASTCALL, "_neuron(w, x, b, relu, /)\n--\n\nb + sum(w[i] * x[i]), then relu if it is true: the graph of the operators, recorded in one call."},
+    {"_neuron", (PyCFunction)(void (*)(void))neuron, METH_FASTCALL,
+        "_neuron(w, x, b, relu, /)\n--\n\nb + sum(w[i] * x[i]), then relu if it is true: the graph of the operators, recorded in one call."},
     {0}
 };
 

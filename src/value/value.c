@@ -215,7 +215,8 @@ static inline cr_value *of_two(enum op op, cr_value *a, cr_value *b) {
 static bool agree(enum op op, const cr_value *a, const cr_value *b) {
     if (!is_ours(a, ops[op].name) || !is_ours(b, ops[op].name)) return false;
     if (a->device == b->device) return true;
-    cr_fail(CR_BAD_VALUE, ops[op].name, "one Value is on %s, the other on %s: move one with to()", cr_device_name(cr_device_at(a->device)), cr_device_name(cr_device_at(b->device)));
+    cr_fail(CR_BAD_VALUE, ops[op].name, "one Value is on %s, the other on %s: move one with to()",
+            cr_device_name(cr_device_at(a->device)), cr_device_name(cr_device_at(b->device)));
     return false;
 }
 
