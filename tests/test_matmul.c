@@ -306,7 +306,7 @@ static void check_kernel(const cr_product_isa *set, bool f64, int kernel, int64_
                     sa[0], sa[1], sb[0], sb[1], sc[0], t.accumulate};
     if (kernel == 0) kernels->direct(&w);
     else if (kernel == 2) kernels->row(&w);
-    else CHECK(cr_packed_product(&w, t.dt, false, set), "no memory");
+    else CHECK(cr_packed_product(&w, t.dt, false, set, NULL), "no memory");
     char note[32];
     snprintf(note, sizeof note, "v%d %s", set->isa, t.note);
     t.note = note;

@@ -9,6 +9,7 @@ typedef struct capture { cr_node *node; cr_tensor *grad; } capture;
 
 typedef struct walk {
     cr_backward_options o;
+    cr_on_product on_product;                       /* with on_grad; may be NULL */
     cr_node **heap; int64_t n, room;                /* a max-heap by seq of nodes whose cotangent waits; owns references */
     capture *captures; int n_captures;              /* cr_gradients: where to stop and hand out; NULL: leaves collect */
     uint64_t mark;                                  /* != 0: nodes marked mark | 1 lead to a capture, mark alone do not */
@@ -173,10 +174,21 @@ static cr_tensor *open(const cr_node *n, const cr_kept *k, cr_node *as, int inpu
     return n->op->only_saved && !k->storage ? (cr_tensor *)(uintptr_t)CR_NONE : cr_kept_open(n, k, as, input);
 }
 
+/* dx[i] = a b, unless that is all of a leaf's gradient, nobody else looks at it, and it is taken as a product. */
+static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
+    const walk *w = current;
+    const cr_node *leaf = w->at->edges[i];
+    bool alone = w->on_product && w->counted && !leaf->op && leaf->uses == 1 && !leaf->cotangent && !leaf->hooks && leaf->head.handle && !leaf->head.handle->grad;
+    bool taken = false;
+    if (!a || !b) return NULL;
+    cr_status bad = alone && !cr_anomaly_enabled() ? w->on_product(leaf->head.handle, a, b, w->o.ctx, &taken) : CR_OK;
+    return bad != CR_OK ? NULL : taken ? (cr_tensor *)(uintptr_t)CR_NONE : cr_matmul(a, b);
+}
+
 /* Opens what the node kept, runs the op's gradient, sends the results on.  Inside a scope of its own. */
 static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, cr_tensor **arrived, bool *needs) {
     bool graph = w->o.create_graph;
-    cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .arrived = arrived, .differentiable = graph};
+    cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .arrived = arrived, .differentiable = graph, .product = product};
     for (int i = 0; i < n->n; i++) {
         dx[i] = (cr_tensor *)(uintptr_t)CR_NONE;
         needs[i] = wanted(w, n->edges[i]);
@@ -352,8 +364,8 @@ static cr_status count_uses(walk *w) {
     return bad;
 }
 
-cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o) {
-    walk w = {.o = o ? *o : (cr_backward_options){0}};
+cr_status cr_backward_products(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o, cr_on_product on_product) {
+    walk w = {.o = o ? *o : (cr_backward_options){0}, .on_product = on_product};
     if (w.o.on_grad && (w.o.retain_graph || w.o.create_graph))
         return cr_fail(CR_BAD_VALUE, "backward", "on_grad may write to leaves: it excludes retain_graph and create_graph");
     bool mode = cr_set_grad_enabled(w.o.create_graph);
@@ -365,6 +377,8 @@ cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_b
     cr_set_grad_enabled(mode);
     return bad;
 }
+
+cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o) { return cr_backward_products(y, cotangent, o, NULL); }
 
 /* ---- cr_gradients: only nodes on the way to an input are visited */
 static int by_seq(const void *a, const void *b) {

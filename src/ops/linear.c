@@ -69,7 +69,7 @@ static void linear_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         cr_tensor *d = cr_matmul(gr, i.w);
         dx[0] = d ? reshaped_like(d, i.x) : NULL;
     }
-    if (c->needs[1]) dx[1] = cr_matmul(cr_transpose(gr, 0, 1), rows_of(i.x));
+    if (c->needs[1]) dx[1] = c->product(1, cr_transpose(gr, 0, 1), rows_of(i.x));
     if (c->needs[2]) dx[2] = cr_sum(gr, CR_LIST(0), false);
 }
 

@@ -15,7 +15,8 @@ enum { CR_PARAMS_BYTES = 192, CR_MAX_AUX = 2, CR_MAX_TESTS = 8, CR_TEST_INPUTS =
 #define CR_SAVE_AUX   (1u << 17)
 
 /* One use of an op.  In gradients: in[i] and out hold data only if saved (else dtype, shape and device alone). */
-typedef struct cr_call {
+typedef struct cr_call cr_call;
+struct cr_call {
     const cr_op *op;
     const void *params;                             /* the op's own struct of op->params_bytes bytes */
     int n;
@@ -26,7 +27,8 @@ typedef struct cr_call {
     const bool *needs;                              /* gradients: is one for in[i] wanted? */
     cr_tensor *const *arrived;                      /* gradients: arrived[i], if not NULL, is what others gave for in[i]; dx[i] may be added to it in place, and be it */
     bool differentiable;                            /* gradients: create_graph, so no fused kernels */
-} cr_call;
+    cr_tensor *(*product)(int i, const cr_tensor *a, const cr_tensor *b);   /* gradients: dx[i] = a b; CR_NONE where somebody took the operands instead */
+};
 
 typedef struct cr_test_case { struct { int ndim; int64_t shape[4]; } in[CR_TEST_INPUTS]; const void *params; } cr_test_case;
 

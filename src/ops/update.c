@@ -1,4 +1,5 @@
 /* update.c - cr_program_update: one program over many sets of tensors, in place, in one call of the device (an optimizer's step). */
+#include "compose.h"
 #include "programs.h"
 #include "walk.h"
 
@@ -93,7 +94,7 @@ static cr_status check_item(const cr_program *p, int64_t item, cr_tensor *const 
 }
 
 static cr_status run(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in, const double *params,
-                     cr_walk *walks) {
+                     cr_walk *walks, const cr_by_product *by) {
     const cr_device *dev = out[0] ? out[0]->dev : NULL;
     for (int64_t i = 0; i < count; i++)
         if (check_item(p, i, out + i * p->n_out, in + i * p->n_in, dev) != CR_OK) return cr_error_status();
@@ -106,7 +107,7 @@ static cr_status run(const cr_program *p, int64_t count, cr_tensor *const *out, 
     }
     for (int64_t i = 0; i < count * p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
     const double start = cr_profile_start();
-    const cr_status bad = cr_finished(p->name, dev->kernels->elementwise(walks, count));
+    const cr_status bad = cr_finished(p->name, by ? dev->kernels->update_by_product(walks, by->input, by->a, by->b, cr_product_how()) : dev->kernels->elementwise(walks, count));
     if (start) cr_profile_event(start, "update", p->name, (int)count * p->n_in, in, (int)count * p->n_out, (const cr_tensor *const *)out);
     return bad;
 }
@@ -119,7 +120,15 @@ cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const
     if (p->n_param && !params) return cr_fail(CR_BAD_VALUE, p->name, "takes %d params, got NULL", p->n_param);
     cr_walk *walks = malloc(sizeof *walks * (size_t)count);
     if (!walks) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
-    cr_status bad = run(p, count, out, in, params, walks);
+    cr_status bad = run(p, count, out, in, params, walks, NULL);
     free(walks);
     return bad;
+}
+
+cr_status cr_program_update_by_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params, const cr_by_product *by, bool *taken) {
+    *taken = out[0]->dev->kernels->update_by_product && out[0]->numel;
+    for (int i = 0; i < p->n_out; i++) *taken &= (out[i]->flags & CR_FLAG_CONTIGUOUS) != 0;
+    for (int i = 0; i < p->n_in; i++) *taken &= (in[i]->flags & CR_FLAG_CONTIGUOUS) != 0;
+    cr_walk walk;
+    return *taken ? run(p, 1, out, in, params, &walk, by) : CR_OK;
 }

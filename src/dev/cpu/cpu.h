@@ -33,6 +33,7 @@ cr_status cr_cpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, int64_t 
 cr_status cr_cpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
 
 cr_status cr_cpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
+cr_status cr_cpu_update_by_product(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how);
 cr_status cr_cpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status cr_cpu_scatter_add(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status cr_cpu_take_rows(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);

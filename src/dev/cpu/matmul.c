@@ -114,7 +114,7 @@ static bool product(const cr_product *w, const job *j, void *scratch) {
     const cr_product_kernels *kernels = j->dtype == CR_F64 ? &j->isa->f64 : &j->isa->f32;
     switch (j->path) {
         case DIRECT: product_direct(w, kernels, scratch); return true;
-        case PACKED: return cr_packed_product(w, j->dtype, j->bf16, j->isa);
+        case PACKED: return cr_packed_product(w, j->dtype, j->bf16, j->isa, NULL);
         case ROW: kernels->row(w); return true;
         case FEW: kernels->few(w); return true;
         case ONEDNN: return product_onednn(w);
@@ -299,24 +299,56 @@ static void plan(job *j) {
     j->scratch = scratch_of(j);
 }
 
+static cr_status run(job *j) {
+    size_t partial = j->parts > 1 ? (size_t)(j->parts * j->one.m * j->one.n) * j->size : 0;
+    if (partial && !(j->partial = cr_cpu_take(partial))) return CR_NO_MEMORY;
+    int64_t chunks = cr_pieces(j->items, j->group);
+    if (chunks == 1) run_chunk(j, 0, 0);
+    else cr_pool_run(chunks, run_chunk, j);
+    bool failed = atomic_load(&j->failed);
+    if (partial && !failed) {
+        if (j->dtype == CR_F32) add_parts_f32(j);
+        else add_parts_f64(j);
+    }
+    cr_cpu_give(j->partial, partial);
+    return failed ? cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product") : CR_OK;
+}
+
 cr_status cr_cpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
     if (c->numel == 0) return CR_OK;
     job j = {.dtype = (cr_dtype)c->dtype, .size = cr_dtype_size((cr_dtype)c->dtype), .isa = cr_product_best()};
     j.bf16 = c->dtype == CR_F32 && how & CR_MATMUL_BF16;
     read_shapes(&j, c, a, b, bias, how & CR_MATMUL_ADD);
     plan(&j);
-    size_t partial = j.parts > 1 ? (size_t)(j.parts * j.one.m * j.one.n) * j.size : 0;
-    if (partial && !(j.partial = cr_cpu_take(partial))) return CR_NO_MEMORY;
-    int64_t chunks = cr_pieces(j.items, j.group);
-    if (chunks == 1) run_chunk(&j, 0, 0);
-    else cr_pool_run(chunks, run_chunk, &j);
-    bool failed = atomic_load(&j.failed);
-    if (partial && !failed) {
-        if (j.dtype == CR_F32) add_parts_f32(&j);
-        else add_parts_f64(&j);
-    }
-    cr_cpu_give(j.partial, partial);
-    return failed ? cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product") : CR_OK;
+    return run(&j);
+}
+
+/* ---- products that go into an update ---- */
+
+bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_product *c) {
+    cr_walk w = *u->walk;
+    w.numel = w.shape[0] = c->m * c->n;
+    for (int i = 0; i < w.n_out; i++) w.out[i].data = (char *)w.out[i].data + (size_t)(first * c->n) * cr_dtype_size(w.out[i].dtype);
+    for (int i = 0; i < w.n_in; i++) w.in[i].data = (char *)w.in[i].data + (size_t)(first * c->n) * cr_dtype_size(w.in[i].dtype);
+    w.in[u->input].data = c->c;
+    return cr_cpu_elementwise(&w, 1) == CR_OK;
+}
+
+cr_status cr_cpu_update_by_product(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how) {
+    job j = {.dtype = (cr_dtype)a->dtype, .size = cr_dtype_size((cr_dtype)a->dtype), .isa = cr_product_best(), .batches = 1};
+    j.bf16 = a->dtype == CR_F32 && how & CR_MATMUL_BF16;
+    j.one = (cr_product){.m = a->shape[0], .n = b->shape[1], .k = a->shape[1], .a = cr_tensor_data(a), .b = cr_tensor_data(b),
+                         .a_row = a->strides[0], .a_col = a->strides[1], .b_row = b->strides[0], .b_col = b->strides[1], .c_row = b->shape[1]};
+    plan(&j);
+    const cr_product_update into = {update, input};
+    if ((j.path == PACKED || j.path == ONEDNN) && j.parts == 1 && cr_packed_by_rows(&j.one, j.dtype, j.bf16, j.isa))
+        return cr_packed_product(&j.one, j.dtype, j.bf16, j.isa, &into) ? CR_OK : cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product");
+    const size_t bytes = (size_t)update->numel * j.size;
+    if (!(j.one.c = cr_cpu_take(bytes))) return CR_NO_MEMORY;
+    cr_status status = run(&j);
+    if (status == CR_OK && !cr_product_update_rows(&into, 0, &j.one)) status = cr_error_status();
+    cr_cpu_give(j.one.c, bytes);
+    return status;
 }
 
 /* ---- instruction sets ---- */

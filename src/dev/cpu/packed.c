@@ -12,7 +12,7 @@
 #include "cpu.h"
 #include "product.h"
 
-enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, PIECES = 8, LINES = 2, FEW_OF_K = 16 };
+enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, UPDATE_PANELS = 6, PIECES = 8, LINES = 2, FEW_OF_K = 16 };
 
 typedef struct packed {
     cr_product w;
@@ -25,6 +25,7 @@ typedef struct packed {
     int64_t panels, strips;                         /* of a; of b */
     int64_t block, blocks, tail, chunks;            /* what chunks take of the operand that is not shared: `blocks` of them a block, the last a tail each */
     int64_t depth, from, span;                      /* of k: a block; what is packed now */
+    const cr_product_update *update;                /* where c's rows go; NULL: to memory */
     char *shared;                                   /* for each block of k its panels or strips */
     atomic_bool failed;
 } packed;
@@ -95,11 +96,11 @@ static int64_t turns(int64_t k) { return most(1, k / 8); }
 static int64_t spread(int64_t bytes, int64_t k) { return cr_pieces(bytes, turns(k)); }
 
 /* Of the next strip: whole rows of its columns, two in a panel's time; or, where k lies across, both lines of as many rows as there are turns. */
-static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k, int64_t k_now, cr_ahead next[2]) {
+static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k, int64_t k_now, cr_ahead next[3]) {
     const cr_product *w = &s->w;
     int64_t across = w->b_col * s->size, along = w->b_row * s->size, columns = s->kernels->tile_columns;
     const char *at = ahead(w->b, strip * columns * across + p * along);
-    next[0] = next[1] = (cr_ahead){0};
+    next[0] = next[1] = next[2] = (cr_ahead){0};
     if (w->b_row == 1) {
         next[0] = next[1] = (cr_ahead){at, columns / 2, 2 * across, spread(k * along, k_now)};
         next[1].at += across;
@@ -117,6 +118,18 @@ static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t p, int6
     if (w->a_col == 1) return (cr_ahead){at + done * across, rows - done, across, spread(k * along, k_now)};
     if (w->a_row == 1 && rows > 0) return (cr_ahead){at + done * along, k - done, along, spread(rows * across, k_now)};
     return (cr_ahead){0};
+}
+
+/* What an update will write of this chunk's rows, one operand after the other, a share of the strips for each: evenly over the tiles. */
+static void source_of_update(const packed *s, int64_t first, int64_t rows, int64_t panels, int64_t strip, int64_t k, cr_ahead next[3]) {
+    enum { ROUND = 2 * LINE };
+    const cr_walk *u = s->update->walk;
+    const int64_t share = cr_pieces(s->strips, u->n_out), at = strip % share * panels;
+    const cr_arg *x = &u->out[least(strip / share, u->n_out - 1)];
+    const int64_t row = s->w.n * (int64_t)cr_dtype_size(x->dtype), tile = cr_pieces(rows * row, share * panels * ROUND) * ROUND, some = least(tile, turns(k) * LINE);
+    const char *from = (const char *)x->data + first * s->kernels->tile_rows * row + at * tile;
+    next[1] = (cr_ahead){from, panels, tile, LINE};
+    next[2] = (cr_ahead){from + some, tile > some ? panels : 0, tile, tile - some};
 }
 
 /* ---- multiplying ---- */
@@ -143,7 +156,7 @@ static void multiply_strips(const packed *s, const part *t, int64_t p, int64_t k
     w.a = shared_block(s, p);
     w.b = t->lines;
     for (int64_t i = 0; i < t->count; i++, next_strip(s, &w)) {
-        cr_ahead next[2];                           /* after this chunk comes, here or on another thread, the one behind it */
+        cr_ahead next[3];                           /* after this chunk comes, here or on another thread, the one behind it */
         bool last = i + 1 == t->count, deeper = p + k < s->from + s->span;
         int64_t to = last ? deeper ? p + k : s->from : p;
         source_of_strip(s, last && deeper ? t->first : t->first + i + 1, to, depth_at(s, to), k, next);
@@ -163,8 +176,9 @@ static void multiply_panels(const packed *s, const part *t, int64_t p, int64_t k
     for (int64_t j = 0; j < s->strips; j++, next_strip(s, &w)) {
         w.b = shared_block(s, p) + j * bytes;
         w.n = least(columns, t->c.n - j * columns);
-        cr_ahead next[2] = {{ahead(w.b, bytes), t->count, cr_pieces(bytes, t->count), LINE},
+        cr_ahead next[3] = {{ahead(w.b, bytes), t->count, cr_pieces(bytes, t->count), LINE},
                             source_of_panels(s, deeper ? t->first : t->first + t->count, to, depth_at(s, to), k, j * t->count, t->count)};
+        if (s->update && !deeper) source_of_update(s, t->first, t->c.m, t->count, j, k, next);
         s->kernels->panels(&w, next);
     }
 }
@@ -179,10 +193,10 @@ static void half_c(const packed *s, const cr_product *c, float *wide, bool back)
     }
 }
 
-/* Bytes of a chunk's scratch: packed lines, a line as f32, c and bias as f32. */
+/* Bytes of a chunk's scratch: packed lines, a line as f32, c and bias as f32 or c on its way into an update. */
 static int64_t lines_bytes(const packed *s) { return packed_bytes(s, !s->share_a, s->share_a ? 1 : s->block, s->depth); }
 static int64_t scratch_bytes(const packed *s, const cr_product *c) {
-    return lines_bytes(s) + wide_bytes(s) + (s->half_c ? (c->m + 1) * c->n * (int64_t)sizeof(float) : 0);
+    return lines_bytes(s) + wide_bytes(s) + (s->half_c ? (c->m + 1) * c->n * (int64_t)sizeof(float) : s->update ? c->m * c->n * s->c_size : 0);
 }
 
 /* Where a chunk begins.  The last ones are thin, so that threads which do not run alike end together. */
@@ -218,6 +232,9 @@ static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
         t.c.c = wide_c;
         t.c.c_row = out.n;
         if (out.bias) t.c.bias = wide_bias;
+    } else if (s->update) {
+        t.c.c = wide_c;
+        t.c.c_row = out.n;
     }
     int64_t p = s->from;
     do {                                            /* once where k is 0: c is written even so */
@@ -227,6 +244,7 @@ static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
         p += k;
     } while (p < s->from + s->span);
     if (s->half_c) half_c(s, &out, wide_c, true);
+    if (s->update && !cr_product_update_rows(s->update, at, &t.c)) atomic_store(&s->failed, true);
     cr_cpu_give(t.lines, bytes);
 }
 
@@ -238,7 +256,7 @@ static void plan(packed *s) {
     s->strips = cr_pieces(w->n, s->kernels->tile_columns);
     s->share_a = w->m <= FEW_ROWS && w->n > w->m;
     int64_t all = s->share_a ? s->strips : s->panels;
-    s->block = least(s->share_a ? BLOCK_STRIPS : BLOCK_PANELS, cr_pieces(all, PIECES));
+    s->block = least(s->share_a ? BLOCK_STRIPS : s->update ? UPDATE_PANELS : BLOCK_PANELS, cr_pieces(all, PIECES));
     s->blocks = most(0, all / s->block - 2);
     s->tail = cr_pieces(s->block, 3);
     s->chunks = s->blocks + cr_pieces(all - s->blocks * s->block, s->tail);
@@ -248,12 +266,22 @@ static void plan(packed *s) {
     s->span = s->half_c ? w->k : least(w->k, most_blocks * s->depth);
 }
 
-bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa) {
+static packed packed_of(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa, const cr_product_update *update) {
     bool half = dtype == CR_F16 || dtype == CR_BF16;
     const cr_product_kernels *pairs = dtype == CR_BF16 || bf16 ? cr_product_bf16(dtype == CR_F32) : NULL;
     packed s = {.w = *w, .dtype = dtype, .size = (int64_t)cr_dtype_size(dtype), .c_size = dtype == CR_F64 ? 8 : 4, .isa = isa,
-                .kernels = pairs ? pairs : dtype == CR_F64 ? &isa->f64 : &isa->f32, .widens = !pairs && (half || bf16), .half_c = half};
+                .kernels = pairs ? pairs : dtype == CR_F64 ? &isa->f64 : &isa->f32, .widens = !pairs && (half || bf16), .half_c = half, .update = update};
     plan(&s);
+    return s;
+}
+
+bool cr_packed_by_rows(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa) {
+    packed s = packed_of(w, dtype, bf16, isa, NULL);
+    return !s.half_c && !s.share_a && s.span == w->k && !w->accumulate && !w->bias;
+}
+
+bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa, const cr_product_update *update) {
+    packed s = packed_of(w, dtype, bf16, isa, update);
     int64_t span = s.span, lines = s.share_a ? s.panels : s.strips;
     size_t bytes = (size_t)packed_bytes(&s, s.share_a, lines, most(1, span));
     s.shared = cr_cpu_try_take(bytes);

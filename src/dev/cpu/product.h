@@ -20,7 +20,7 @@ typedef struct cr_product {
 } cr_product;
 
 /* What to fetch while panels of a meet a strip of b, from two places in turn: during panel i < panels the lines at + i panel + s step,
- * s = 0, 1, ...; in bytes. */
+ * s = 0, 1, ...; in bytes.  A third one, which may have no panels, is fetched to be written, instead of c's tile: step bytes at + i panel. */
 typedef struct cr_ahead { const char *at; int64_t panels, panel, step; } cr_ahead;
 
 /* The register-blocked kernels of one element type, for one instruction set (product_tiles.h, product_kernels.h).  Packed operands
@@ -32,7 +32,7 @@ typedef struct cr_product_kernels {
     void (*pack)(void *to, int64_t width, int64_t n, int64_t k, const void *from, int64_t across, int64_t along);
                                                     /* to[p * width + j] = from[j * across + p * along]: j < n, p < k; zeros for n <= j < width (whole
                                                        vectors, aligned) */
-    void (*panels)(const cr_product *p, const cr_ahead next[2]);
+    void (*panels)(const cr_product *p, const cr_ahead next[3]);
                                                     /* a: packed panels of tile_rows, each panel_width wide; b: one packed strip, n <= tile_columns, that
                                                        wide; strides of a and b are not looked at */
     int tile_rows, tile_columns;                    /* of c that stay in registers */
@@ -57,7 +57,13 @@ int cr_product_prefer(int isa);                     /* for tests: cr_product_bes
 const cr_product_kernels *cr_product_bf16(bool from_f32);
 const cr_product_kernels *cr_product_pairs(bool from_f32);                 /* the same, unasked: x86-64 only, where cr_cpu_bf16() */
 
-/* One product of floats on all threads (packed.c).  bf16: f32 operands are rounded to bf16.  False: no memory, and no message. */
-bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa);
+/* An update whose input is a product that is never whole in memory: rows of c, once they are complete, go into it (matmul.c). */
+typedef struct cr_product_update { const struct cr_walk *walk; int input; } cr_product_update;
+bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_product *c);       /* false: no memory */
+
+/* One product of floats on all threads (packed.c).  bf16: f32 operands are rounded to bf16.  update: NULL, or where c goes instead, if
+ * cr_packed_by_rows.  False: no memory, and no message. */
+bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa, const cr_product_update *update);
+bool cr_packed_by_rows(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa);   /* are its chunks whole rows of c over all of k? */
 
 #endif

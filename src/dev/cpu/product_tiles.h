@@ -23,6 +23,7 @@ typedef struct NAME(tile) {
     const REAL *bias;
     bool accumulate;
     int64_t last;
+    const char *fetch, *fetch_end; int64_t fetch_step;          /* lines in pairs, a tile's width apart: c's own, or what next[2] names */
     const char *ahead[2]; int64_t ahead_step[2];                /* bytes: what to prefetch meanwhile, in turn (cr_ahead) */
 } NAME(tile);
 
@@ -126,9 +127,9 @@ static ALWAYS_INLINE void NAME(packed_step)(const int rows, const int vectors, V
 static ALWAYS_INLINE void NAME(packed)(const int rows, const int vectors, const bool part, const NAME(tile) *t) {
     VEC sum[ROWS][MOST_VECTORS];
     const REAL *a = t->a, *b = t->b;
-    const char *ahead = t->ahead[0], *ahead_too = t->ahead[1], *c = (const char *)t->c, *c_too = c + V_BYTES * VECTORS - 1, *was;
-    int64_t step = t->ahead_step[0], step_too = t->ahead_step[1], c_step = t->c_row * (int64_t)sizeof(REAL), step_was;
-    const char *c_end = c + (rows - 1) * c_step;
+    const char *ahead = t->ahead[0], *ahead_too = t->ahead[1], *c = t->fetch, *c_too = c + V_BYTES * VECTORS - 1, *was;
+    int64_t step = t->ahead_step[0], step_too = t->ahead_step[1], c_step = t->fetch_step, step_was;
+    const char *c_end = t->fetch_end;
     NAME(clear)(rows, vectors, sum);
     for (int64_t slots = t->k / NAME(SLOT); slots > 0; slots--) {
         __builtin_prefetch(c, 1, 3);
@@ -144,7 +145,7 @@ static ALWAYS_INLINE void NAME(packed)(const int rows, const int vectors, const 
 ALL_TILES(packed)
 
 /* The panels of a against one strip of b. */
-static void NAME(panels)(const cr_product *p, const cr_ahead next[2]) {
+static void NAME(panels)(const cr_product *p, const cr_ahead next[3]) {
     int64_t k = (p->k + PER - 1) / PER, vectors = (p->n + LANES - 1) / LANES;
     bool part = p->n % LANES != 0;
     NAME(tile) t = {.k = k, .a = p->a, .b = p->b, .c = p->c, .c_row = p->c_row, .bias = p->bias, .accumulate = p->accumulate,
@@ -156,6 +157,10 @@ static void NAME(panels)(const cr_product *p, const cr_ahead next[2]) {
             t.ahead[s] = some ? next[s].at + i / ROWS * next[s].panel : p->b;
             t.ahead_step[s] = some ? next[s].step : 0;
         }
+        bool other = i / ROWS < next[2].panels;
+        t.fetch = other ? next[2].at + i / ROWS * next[2].panel : (const char *)t.c;
+        t.fetch_step = other ? V_BYTES * VECTORS : p->c_row * (int64_t)sizeof(REAL);
+        t.fetch_end = t.fetch + (other ? next[2].step - t.fetch_step : (rows - 1) * t.fetch_step);
         NAME(packed_tiles)[rows - 1][vectors - 1 + 2 * part](&t);
         t.a += NAME(PANEL) * k;
         t.c += rows * t.c_row;
