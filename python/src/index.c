@@ -105,6 +105,13 @@ int set_item(PyObject *self, PyObject *given, PyObject *value) {
     if (is_tensor(value)) y = handle(value);
     else if (to_number(value, &x)) y = made = scalar_of(&x);
     else if (!PyErr_Occurred()) y = made = tensor_from(value, NULL, cr_device_of(view));
+    if (y && cr_ndim(y) > cr_ndim(view)) {          /* leading axes of size 1 fall away, as in NumPy */
+        int extra = cr_ndim(y) - cr_ndim(view), ones = 0;
+        while (ones < extra && cr_size(y, ones) == 1) ones++;
+        cr_tensor *fewer = cr_reshape(y, cr_ndim(y) - ones, cr_shape(y) + ones);
+        cr_release(made);
+        y = made = fewer;
+    }
     bool ok = !PyErr_Occurred() && y && cr_copy_(view, y);
     if (!ok && !PyErr_Occurred()) raise_error();
     cr_release(made);

@@ -181,7 +181,7 @@ static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
     bool alone = w->on_product && w->counted && !leaf->op && leaf->uses == 1 && !leaf->cotangent && !leaf->hooks && leaf->head.handle && !leaf->head.handle->grad;
     bool taken = false;
     if (!a || !b) return NULL;
-    cr_status bad = alone && !cr_anomaly_enabled() ? w->on_product(leaf->head.handle, a, b, w->o.ctx, &taken) : CR_OK;
+    cr_status bad = alone && !cr_anomaly ? w->on_product(leaf->head.handle, a, b, w->o.ctx, &taken) : CR_OK;
     return bad != CR_OK ? NULL : taken ? (cr_tensor *)(uintptr_t)CR_NONE : cr_matmul(a, b);
 }
 

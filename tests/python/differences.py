@@ -43,6 +43,7 @@ DIFFERENCES = [
     ("randint", r"got \(int, int, int", "An int is a shape of one."),
     ("manual_seed", r"cannot be interpreted as an integer", "A seed is an int; PyTorch calls int() on it."),
     ("add|sub|subtract", r"int64 cannot be written into bool", "A bool tensor does not take numbers."),
+    ("add|sub|subtract", r"'alpha': -?\d.*int64, PyTorch's torch.bool|int64, PyTorch's torch.bool.*'alpha'", "A bool times a number is an integer."),
     ("reshape|permute|view", r"missing 1 required positional arguments", "No sizes mean a scalar, no axes those of one."),
     (".*", r"PyTorch (raises )?TypeError: .*(NoneType|missing 1 required positional arguments: \W?size|got \(\))", "None means absent; no sizes mean a scalar."),
     (
