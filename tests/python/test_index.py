@@ -98,6 +98,8 @@ def test_set(shape: tuple[int, ...], turned: bool, key: Any, data: Any) -> None:
         value = numpy.asarray(given)  # what the list says: shape (0, 3) becomes (0,)
         value = value.astype("int64")
     what = f"shape {a.shape}, key {key}, value of shape {value.shape} as a {form}"
+    if numpy.ndim(part) == 0 and value.size == 1:
+        value = value.reshape(())  # into one element NumPy puts a number only; PyTorch any tensor of one element
     want = outcome(lambda: put(a, value))
     got = outcome(lambda: put(x, given))
     agree(got, want, what)
