@@ -278,6 +278,10 @@ cr_tensor *cr_program_apply_(const cr_program *p, cr_tensor *x, int n, const cr_
 cr_status   cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out,
                               const cr_tensor *const *in, const double *params);
                                                            /* count tensors at once, in place, no gradient: out[i * results + r], in[i * inputs + k] */
+cr_status   cr_program_update_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params,
+                                      int input, const cr_tensor *a, const cr_tensor *b, bool *taken);
+                                                           /* one set, whose input `input` is the product a b, computed piece by piece: in[input] is any tensor of its shape and dtype;
+                                                              *taken false, nothing done: the device or a layout has no such way */
 
 /* ---- shape, copies -------------------------------------------------------------------------------------- */
 cr_tensor *cr_reshape(const cr_tensor *x, int n, const int64_t *shape);        /* one entry may be -1; a view where possible */
@@ -354,7 +358,12 @@ cr_tensor *cr_detach(const cr_tensor *t);                  /* the same storage, 
 bool       cr_grad_enabled(void);
 bool       cr_set_grad_enabled(bool on);                   /* for this thread; returns the old setting */
 typedef cr_status (*cr_on_grad)(cr_tensor *leaf, const cr_tensor *grad, void *ctx);   /* takes a leaf's gradient, complete and borrowed, the moment no op needs the leaf any more; may write to it */
-typedef struct cr_backward_options { bool retain_graph, create_graph; cr_on_grad on_grad; void *ctx; } cr_backward_options;   /* on_grad: called instead of adding to leaves' gradients; excludes the other two */
+typedef cr_status (*cr_on_product)(cr_tensor *leaf, const cr_tensor *a, const cr_tensor *b, void *ctx, bool *taken);   /* may take a leaf's gradient as the operands of the product a b that it is */
+typedef struct cr_backward_options {
+    bool retain_graph, create_graph;
+    cr_on_grad on_grad; void *ctx;                         /* called instead of adding to leaves' gradients; excludes the other two */
+    cr_on_product on_product;                              /* with on_grad; asked first where a weight's only gradient is one product; *taken false: on_grad comes */
+} cr_backward_options;
 cr_status  cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o);    /* adds to leaves' gradients; cotangent CR_NONE: 1 for a scalar; o NULL: false, false */
 cr_status  cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
                         const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o);    /* torch.autograd.grad; cotangents NULL: all CR_NONE; grads[i] CR_NONE where out does not depend on in[i] */

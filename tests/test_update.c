@@ -147,6 +147,34 @@ TEST(update_refuses) {
 }
 
 /* ---- with a number, and in place */
+/* sgd of a (128, 128) weight whose gradient is a product, given as its operands; what is asked wrongly. */
+TEST(update_product) {
+    const cr_program *sgd = cr_program_find("sgd");
+    enum { M = 128, K = 40, N = 128, PARAMS = 8 };
+    REQUIRE(sgd, "%s", cr_error());
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_generator *g = cr_generator_new(7);
+        cr_tensor *a = cr_randn(CR_LIST(M, K), CR_F32, d, g), *b = cr_randn(CR_LIST(K, N), CR_F32, d, g), *w = cr_randn(CR_LIST(M, N), CR_F32, d, g);
+        cr_tensor *same = cr_clone(w), *dw = cr_matmul(a, b);
+        const double params[PARAMS] = {0.5, 0, 1};
+        bool taken = true;
+        CHECK(cr_program_update_product(sgd, &w, (const cr_tensor *const[]){w, w}, params, 1, a, b, &taken) == CR_OK, "%s", cr_error());
+        CHECK(taken == (d == cr_cpu()), "taken on %s: %d", cr_device_name(d), taken);
+        CHECK(cr_program_update(sgd, 1, &same, (const cr_tensor *const[]){same, dw}, params) == CR_OK, "%s", cr_error());
+        double apart = cr_item(cr_max(cr_abs(cr_sub(w, same)), CR_ALL, false));
+        CHECK(taken ? apart <= 1e-4 : apart > 0.1, "on %s: %g apart", cr_device_name(d), apart);
+        FAILS(CR_BAD_VALUE, "the product (128, 40) x (128, 40)", cr_program_update_product(sgd, &w, (const cr_tensor *const[]){w, w}, params, 1, a, a, &taken));
+        CHECK(!taken, "taken though refused");
+        FAILS(CR_BAD_VALUE, "input 2 of 2", cr_program_update_product(sgd, &w, (const cr_tensor *const[]){w, w}, params, 2, a, b, &taken));
+        FAILS(CR_BAD_VALUE, "NULL", cr_program_update_product(sgd, &w, (const cr_tensor *const[]){w, w}, params, 1, NULL, b, &taken));
+        FAILS(CR_BAD_VALUE, "NULL", cr_program_update_product(NULL, &w, NULL, params, 1, a, b, &taken));
+        cr_generator_free(g);
+        test_ran_on(d);
+        cr_scope_end();
+    }
+}
+
 TEST(numbers) {
     EACH_DEVICE(d) {
         cr_scope_begin();

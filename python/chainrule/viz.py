@@ -27,7 +27,7 @@ def graph(root: Value | ValueBatch, format: str = "svg", rankdir: str = "LR") ->
 
     A notebook shows it; ``.source`` is its text; ``.render("file")`` needs the program ``dot``.
     """
-    import graphviz  # type: ignore[import-not-found,unused-ignore]
+    import graphviz  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     picture = graphviz.Digraph(format=format, graph_attr={"rankdir": rankdir}, node_attr={"shape": "record"})
     ids: dict[Value | ValueBatch, str] = {}  # hashed by the node of the graph, not by the object
@@ -56,7 +56,7 @@ def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int = 50) -> Any:
 
     The model takes one point, a list of two numbers, and gives a Value (as an MLP of Values does), a Tensor or a number.
     """
-    from matplotlib.figure import Figure  # type: ignore[import-not-found,unused-ignore]
+    from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     points, labels = _lists(X), [float(label) for label in _lists(y)]
     low, high = ([f(p[i] for p in points) + s for i in (0, 1)] for f, s in ((min, -0.5), (max, 0.5)))

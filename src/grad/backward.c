@@ -9,7 +9,6 @@ typedef struct capture { cr_node *node; cr_tensor *grad; } capture;
 
 typedef struct walk {
     cr_backward_options o;
-    cr_on_product on_product;                       /* with on_grad; may be NULL */
     cr_node **heap; int64_t n, room;                /* a max-heap by seq of nodes whose cotangent waits; owns references */
     capture *captures; int n_captures;              /* cr_gradients: where to stop and hand out; NULL: leaves collect */
     uint64_t mark;                                  /* != 0: nodes marked mark | 1 lead to a capture, mark alone do not */
@@ -178,10 +177,10 @@ static cr_tensor *open(const cr_node *n, const cr_kept *k, cr_node *as, int inpu
 static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
     const walk *w = current;
     const cr_node *leaf = w->at->edges[i];
-    bool alone = w->on_product && w->counted && !leaf->op && leaf->uses == 1 && !leaf->cotangent && !leaf->hooks && leaf->head.handle && !leaf->head.handle->grad;
+    bool alone = w->o.on_product && w->counted && !leaf->op && leaf->uses == 1 && !leaf->cotangent && !leaf->hooks && leaf->head.handle && !leaf->head.handle->grad;
     bool taken = false;
     if (!a || !b) return NULL;
-    cr_status bad = alone && !cr_anomaly ? w->on_product(leaf->head.handle, a, b, w->o.ctx, &taken) : CR_OK;
+    cr_status bad = alone && !cr_anomaly ? w->o.on_product(leaf->head.handle, a, b, w->o.ctx, &taken) : CR_OK;
     return bad != CR_OK ? NULL : taken ? (cr_tensor *)(uintptr_t)CR_NONE : cr_matmul(a, b);
 }
 
@@ -364,8 +363,8 @@ static cr_status count_uses(walk *w) {
     return bad;
 }
 
-cr_status cr_backward_products(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o, cr_on_product on_product) {
-    walk w = {.o = o ? *o : (cr_backward_options){0}, .on_product = on_product};
+cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o) {
+    walk w = {.o = o ? *o : (cr_backward_options){0}};
     if (w.o.on_grad && (w.o.retain_graph || w.o.create_graph))
         return cr_fail(CR_BAD_VALUE, "backward", "on_grad may write to leaves: it excludes retain_graph and create_graph");
     bool mode = cr_set_grad_enabled(w.o.create_graph);
@@ -377,8 +376,6 @@ cr_status cr_backward_products(const cr_tensor *y, const cr_tensor *cotangent, c
     cr_set_grad_enabled(mode);
     return bad;
 }
-
-cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o) { return cr_backward_products(y, cotangent, o, NULL); }
 
 /* ---- cr_gradients: only nodes on the way to an input are visited */
 static int by_seq(const void *a, const void *b) {

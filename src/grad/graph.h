@@ -64,11 +64,6 @@ void cr_function_forget(const cr_node *n);         /* of a walk that failed: cot
 /* Called by the op of activation checkpointing during a walk: y's graph takes over the cotangent. */
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
 
-/* cr_backward that may hand over a leaf's gradient as the operands of the product a b that it is: where that is all of it, and nobody else
- * sees it.  *taken: it was; else on_grad comes, as ever. */
-typedef cr_status (*cr_on_product)(cr_tensor *leaf, const cr_tensor *a, const cr_tensor *b, void *ctx, bool *taken);
-cr_status cr_backward_products(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o, cr_on_product on_product);
-
 const cr_node *cr_walk_node(void);                  /* whose gradient this thread computes; NULL: no walk */
 cr_status cr_check_finite(const char *op, const char *where, const cr_call *c, const cr_tensor *t);      /* anomaly mode */
 

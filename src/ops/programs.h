@@ -12,11 +12,6 @@ extern const int16_t cr_opcode_row[CR_OP_COUNT];    /* the row that is exactly t
 
 enum { CR_MAX_PARAMS = sizeof((cr_ew_params){0}.params) / sizeof(double) };
 
-/* cr_program_update of one parameter whose input number `input` is the product a b: in[input] is any tensor of its shape and dtype (nobody
- * reads it).  *taken is false, and nothing done, where the device or an operand's layout has no such way. */
-typedef struct cr_by_product { int input; const cr_tensor *a, *b; } cr_by_product;
-cr_status cr_program_update_by_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params, const cr_by_product *by, bool *taken);
-
 /* Values are shared: asking for the same one twice gives the same number.  A failure is remembered, gives -1 from then on, and is
  * reported once by cr_build_finish; -1 as an operand is fine, so expressions nest without checks. */
 typedef struct cr_build_value { int op; int a, b, c; double k; } cr_build_value;    /* op < 0: an input, param (number a) or constant k */

@@ -93,8 +93,10 @@ static cr_status check_item(const cr_program *p, int64_t item, cr_tensor *const 
     return CR_OK;
 }
 
+typedef struct by_product { int input; const cr_tensor *a, *b; } by_product;
+
 static cr_status run(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in, const double *params,
-                     cr_walk *walks, const cr_by_product *by) {
+                     cr_walk *walks, const by_product *by) {
     const cr_device *dev = out[0] ? out[0]->dev : NULL;
     for (int64_t i = 0; i < count; i++)
         if (check_item(p, i, out + i * p->n_out, in + i * p->n_in, dev) != CR_OK) return cr_error_status();
@@ -112,23 +114,44 @@ static cr_status run(const cr_program *p, int64_t count, cr_tensor *const *out, 
     return bad;
 }
 
+static cr_status check_call(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params) {
+    if (!out || !in) return cr_fail_null(p->name, !out ? "out" : "in");
+    return p->n_param && !params ? cr_fail(CR_BAD_VALUE, p->name, "takes %d params, got NULL", p->n_param) : CR_OK;
+}
+
 cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in, const double *params) {
     if (!p) return cr_fail_null("program", "the program");
     if (count < 0 || count > INT32_MAX) return cr_fail(CR_BAD_VALUE, p->name, "%lld tensors: 0 to %d", (long long)count, INT32_MAX);
     if (count == 0) return CR_OK;
-    if (!out || !in) return cr_fail_null(p->name, !out ? "out" : "in");
-    if (p->n_param && !params) return cr_fail(CR_BAD_VALUE, p->name, "takes %d params, got NULL", p->n_param);
+    cr_status bad = check_call(p, out, in, params);
+    if (bad != CR_OK) return bad;
     cr_walk *walks = malloc(sizeof *walks * (size_t)count);
     if (!walks) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
-    cr_status bad = run(p, count, out, in, params, walks, NULL);
+    bad = run(p, count, out, in, params, walks, NULL);
     free(walks);
     return bad;
 }
 
-cr_status cr_program_update_by_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params, const cr_by_product *by, bool *taken) {
-    *taken = out[0]->dev->kernels->update_by_product && out[0]->numel;
-    for (int i = 0; i < p->n_out; i++) *taken &= (out[i]->flags & CR_FLAG_CONTIGUOUS) != 0;
-    for (int i = 0; i < p->n_in; i++) *taken &= (in[i]->flags & CR_FLAG_CONTIGUOUS) != 0;
+static bool dense(const cr_tensor *t) { return t && t != CR_NONE && (t->flags & CR_FLAG_CONTIGUOUS); }
+
+cr_status cr_program_update_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params, int input,
+                                    const cr_tensor *a, const cr_tensor *b, bool *taken) {
+    if (!p) return cr_fail_null("program", "the program");
+    if (!taken) return cr_fail_null(p->name, "taken");
+    *taken = false;
+    cr_status bad = check_call(p, out, in, params);
+    if (bad != CR_OK) return bad;
+    if (input < 0 || input >= p->n_in) return cr_fail(CR_BAD_VALUE, p->name, "input %d of %d", input, p->n_in);
+    if (!cr_given(p->name, "a", a) || !cr_given(p->name, "b", b) || !cr_given(p->name, "a result", out[0]) || !cr_given(p->name, "an input", in[input])) return cr_error_status();
+    const cr_tensor *like = in[input];
+    if (a->ndim != 2 || b->ndim != 2 || like->ndim != 2 || a->shape[1] != b->shape[0] || a->shape[0] != like->shape[0] || b->shape[1] != like->shape[1])
+        return cr_fail(CR_BAD_VALUE, p->name, "the product %s x %s is not an input of shape %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s,
+                       cr_shape_text(like->ndim, like->shape).s);
+    bool way = out[0]->dev->kernels->update_by_product && out[0]->numel && a->dtype == like->dtype && b->dtype == like->dtype && a->dev == like->dev && b->dev == like->dev;
+    for (int i = 0; i < p->n_out; i++) way &= dense(out[i]);
+    for (int i = 0; i < p->n_in; i++) way &= dense(in[i]);
+    if (!way) return CR_OK;
     cr_walk walk;
-    return *taken ? run(p, 1, out, in, params, &walk, by) : CR_OK;
+    *taken = true;
+    return run(p, 1, out, in, params, &walk, &(by_product){input, a, b});
 }

@@ -9,9 +9,7 @@
 #include <string.h>
 
 #include "../core/status.h"
-#include "../grad/graph.h"
 #include "../nn/params.h"
-#include "../ops/programs.h"
 
 /* ---- the rules: updates of ops.def, each with a twin that also writes a mirror ---- */
 typedef enum rule { SGD, MOMENTUM, NESTEROV, ADAM, ADAMW, LION, MUON, MUON_NESTEROV, MUON_APPLY, RULES } rule;
@@ -298,7 +296,7 @@ static slot *slot_of(cr_optim *opt, const cr_tensor *p) {
 static cr_status step_by_product(cr_tensor *p, const cr_tensor *a, const cr_tensor *b, void *ctx, bool *taken) {
     cr_optim *opt = ctx;
     slot *s = slot_of(opt, p);
-    if (!s || is_muon(s) || cr_dtype_of(a) != cr_dtype_of(p)) return CR_OK;
+    if (!s || is_muon(s)) return CR_OK;
     cr_tensor *out[4];
     const cr_tensor *in[4];
     double numbers[MAX_NUMBERS];
@@ -306,7 +304,7 @@ static cr_status step_by_product(cr_tensor *p, const cr_tensor *a, const cr_tens
     if (status) return status;
     add_operands(&(operands){out, in}, s, p);       /* in the gradient's place p, which is like it */
     numbers_for(opt, s, numbers);
-    status = cr_program_update_by_product(program_of(s->rule, s), out, in, numbers, &(cr_by_product){1, a, b}, taken);
+    status = cr_program_update_product(program_of(s->rule, s), out, in, numbers, 1, a, b, taken);
     s->steps += *taken && !status;
     return status;
 }
@@ -331,7 +329,7 @@ static cr_status step_one(cr_tensor *p, const cr_tensor *g, void *ctx) {
 
 cr_status cr_optim_backward(cr_optim *opt, const cr_tensor *loss) {
     if (!opt) return cr_fail_null("optim_backward", "the optimizer");
-    cr_status status = cr_backward_products(loss, CR_NONE, &(cr_backward_options){.on_grad = step_one, .ctx = opt}, step_by_product);
+    cr_status status = cr_backward(loss, CR_NONE, &(cr_backward_options){.on_grad = step_one, .on_product = step_by_product, .ctx = opt});
     opt->steps += !status;
     return status;
 }
