@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 try:
     import numpy
 except ImportError:
-    numpy = None  # type: ignore[assignment]
+    numpy = None  # type: ignore[assignment, unused-ignore]
 try:
     import torch
 except ImportError:
