@@ -245,38 +245,40 @@ class Bench:
     # ---- products and elementwise operations
 
     def operations(self) -> None:
-        self.say("## Products and elementwise operations", "", "f32; GFLOP/s or GB/s at the least time of three rounds, and how many times faster",
-                 "than the best peer.  Bytes count each operand and result once; results are made and given back in each run.  Share: of what a",
-                 "plain loop that reads, copies or adds two arrays as long reaches in the same run (one, two, more passes).", "")
+        self.say("## Products and elementwise operations", "", "f32; GFLOP/s or GB/s: of each round the least time, of the rounds the median; and how many",
+                 "times faster than the best peer, the median of the rounds' ratios (others share the machine's caches: rounds differ more than runs).",
+                 "Bytes count each operand and result once; results are made and given back in each run.  Share: of what a plain loop that reads,",
+                 "copies or adds two arrays as long reaches in the same run (one, two, more passes).", "")
         mine: list[Any] = []
         memory: list[Any] = []
         peers: dict[str, list[Any]] = {name: [] for name in LIBRARIES if has(name)}
-        for _ in range(3):  # quick as well: the ratios of one round swing by a fifth
-            parts = [self.ours(part) for part in ("products", "elementwise")]
+        for _ in range(3 if self.quick else 7):
+            parts = [self.ours(part, quick=True) for part in ("products", "elementwise")]
             memory.append(run_json([BUILD / "bench" / "memory", self.threads], self.threads))
             if not all(parts) or not memory[-1]:
                 return
             mine.append({"rows": parts[0]["rows"] + parts[1]["rows"]})
             for name, results in peers.items():
-                results.append(self.peer("peers.py", name, *(["--quick"] if self.quick else [])))
-        a = merge(mine)
-        others = {results[0]["version"]: merge(results) for results in peers.values() if results and all(results)}
-        self.data["operations"] = {"chainrule": a, **others, "memory": memory}
+                results.append(self.peer("peers.py", name, "--quick"))
         unit = {row["name"]: row["unit"] for row in mine[0]["rows"]}
-        cell = lambda o, name: f"{o[name]['rate']:.1f}" if name in o else "-"
-        best = lambda name: max(o[name]["rate"] for o in others.values() if name in o)
-        times = {name: a[name]["rate"] / best(name) for name in a} if others else {}
+        rates = lambda results: [{row["name"]: row["rate"] * row["median_ms"] / row["min_ms"] for row in r["rows"]} for r in results]
+        a, others = rates(mine), {results[0]["version"]: rates(results) for results in peers.values() if results and all(results)}
+        self.data["operations"] = {"chainrule": a, **others, "memory": memory}
+        middle = lambda o, name: statistics.median(r[name] for r in o)
+        cell = lambda o, name: f"{middle(o, name):.1f}" if name in o[0] else "-"
+        ratio_in = lambda i, name: a[i][name] / max(o[i][name] for o in others.values() if name in o[i])
+        times = {name: statistics.median(ratio_in(i, name) for i in range(len(a))) for name in a[0]} if others else {}
 
         def share(name: str) -> str:
             if name not in ELEMENTWISE:
                 return ""
             m, k, passes = ELEMENTWISE[name]
             loop = {1: "read", 2: "copy"}.get(passes, "triad")
-            roof = max(min(run["rows"], key=lambda row: abs(row["elements"] - m * k))[loop] for run in memory)
-            return f"{100 * a[name]['rate'] / roof:.0f} %"
+            roof = statistics.median(min(run["rows"], key=lambda row: abs(row["elements"] - m * k))[loop] for run in memory)
+            return f"{100 * middle(a, name) / roof:.0f} %"
 
         ratio = lambda name: [f"{times[name]:.2f}x"] if others else []
-        rows = [[name, unit[name], cell(a, name), share(name), *(cell(o, name) for o in others.values()), *ratio(name)] for name in a]
+        rows = [[name, unit[name], cell(a, name), share(name), *(cell(o, name) for o in others.values()), *ratio(name)] for name in a[0]]
         self.say(table(["operation", "unit", "chainrule", "share", *others, *(["to the best"] if others else [])], rows), "")
         for kind, what in (("GFLOP/s", "products"), ("GB/s", "elementwise operations and rows")) if others else ():
             of_kind = {name: t for name, t in times.items() if unit[name] == kind}
