@@ -287,7 +287,7 @@ static PyObject *tuple_of(int n, cr_tensor **out) {
 }
 
 static PyObject *split_equally(cr_tensor *x, int at, int64_t each) {
-    int64_t size = cr_size(x, at), n = each && size ? (size - 1) / each + 1 : 1;
+    int64_t size = cr_size(x, at), n = each > 0 && size ? (size - 1) / each + 1 : 1;
     cr_tensor **out = room_for(n);
     return out ? tuple_of(cr_split(x, each || size ? each : 1, at, (int)n, out) == CR_OK ? (int)n : -1, out) : NULL;
 }
@@ -344,8 +344,11 @@ static PyObject *tensors_of(const char *name, PyObject *given) {
 
 PyObject *api_meshgrid(const arg *a) {
     const bool xy = !strcmp(a[1].s, "xy");
-    if (!xy && strcmp(a[1].s, "ij")) return PyErr_Format(PyExc_RuntimeError, "[meshgrid] indexing is 'xy' or 'ij', not '%s'", a[1].s);
     PyObject *items = tensors_of("meshgrid", a[0].o);
+    if (items && !xy && strcmp(a[1].s, "ij")) {
+        PyErr_Format(PyExc_RuntimeError, "[meshgrid] indexing is 'xy' or 'ij', not '%s'", a[1].s);
+        Py_CLEAR(items);
+    }
     if (!items) return NULL;
     const cr_tensor *in[CR_MAX_DIMS];
     Py_ssize_t n = PyTuple_Size(items);
@@ -415,8 +418,8 @@ PyObject *api_repeat_interleave(const arg *a) {
     int64_t times = 0;
     if (a[1].o == Py_None) {
         const cr_tensor *counts = a[0].t;
-        if (cr_ndim(counts) != 1 || a[2].given)
-            return PyErr_Format(PyExc_RuntimeError, "[repeat_interleave] repeats alone are a vector, without dim: %d axes", cr_ndim(counts));
+        if (a[2].given) return PyErr_Format(PyExc_TypeError, "repeat_interleave(): repeats alone are without dim");
+        if (cr_ndim(counts) != 1) return PyErr_Format(PyExc_RuntimeError, "[repeat_interleave] repeats alone are a vector: %d axes", cr_ndim(counts));
         cr_scope_begin();
         WITHOUT_GIL(y = leave(cr_repeat_interleave_by(cr_arange(0, (double)cr_numel(counts), 1, CR_I64, cr_device_of(counts)), counts, 0)));
     } else if (is_tensor(a[1].o)) {
@@ -447,7 +450,7 @@ PyObject *api_pad(const arg *a) {
     int64_t sizes[2 * CR_MAX_DIMS];
     cr_pad_mode mode;
     if (!pad_mode(a[2].s, &mode)) return NULL;
-    if (mode != CR_PAD_CONSTANT && a[3].given) return PyErr_Format(PyExc_ValueError, "[pad] the mode '%s' takes no value", a[2].s);
+    if (mode != CR_PAD_CONSTANT && a[3].given) return PyErr_Format(PyExc_RuntimeError, "[pad] the mode '%s' takes no value", a[2].s);
     PyObject *items = PyTuple_Check(a[1].o) || PyList_Check(a[1].o) ? PySequence_Tuple(a[1].o) : NULL;
     if (!items) return PyErr_Occurred() ? NULL : raise_type(a[1].o, "pad(): argument 'pad' must be ints, not");
     const Py_ssize_t n = PyTuple_Size(items);

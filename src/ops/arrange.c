@@ -83,10 +83,11 @@ cr_tensor *cr_roll(const cr_tensor *x, int n, const int64_t *shifts, const int64
         cr_tensor *flat = cr_reshape(x, CR_LIST(-1)), *y = flat ? cr_roll(flat, 1, shifts, (const int64_t[]){0}) : NULL;
         return cr_leave(y ? reshaped_like(y, x) : NULL);
     }
+    if (!x->ndim) return cr_fail(CR_BAD_INDEX, "roll", "axis %lld of a tensor without axes", (long long)axes[0]), NULL;
     for (int i = 0; i < n; i++) {
         int a = cr_axis("roll", axes[i], x->ndim);
         if (a < 0) return NULL;
-        const int64_t size = x->ndim ? x->shape[a] : 1, shift = size ? shifts[i] % size : 0;      /* towards 0: of the sign of the shift */
+        const int64_t size = x->shape[a], shift = size ? shifts[i] % size : 0;      /* towards 0: of the sign of the shift */
         if (size) p.shift[a] = (p.shift[a] + shift + size) % size;
     }
     return cr_apply(&cr_op_roll, 1, &x, &p);

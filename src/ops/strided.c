@@ -204,7 +204,6 @@ const cr_op cr_op_inset = {
 /* ---- diagonal: two axes become one, the last: x[i, i + offset] */
 cr_tensor *cr_diagonal(const cr_tensor *x, int64_t offset, int axis1, int axis2) {
     if (!cr_given("diagonal", "x", x)) return NULL;
-    if (x->ndim < 2) return cr_fail(CR_BAD_INDEX, "diagonal", "needs a matrix: %s", cr_shape_text(x->ndim, x->shape).s), NULL;
     int a = cr_axis("diagonal", axis1, x->ndim), b = cr_axis("diagonal", axis2, x->ndim);
     if (a < 0 || b < 0) return NULL;
     if (a == b) return cr_fail(CR_BAD_VALUE, "diagonal", "the axes %d and %d are the same", axis1, axis2), NULL;

@@ -211,6 +211,7 @@ cr_tensor *cr_movedim(const cr_tensor *x, int n, const int64_t *from, const int6
     permute_params p = {0};
     if (!cr_given("movedim", "x", x)) return NULL;
     if (!n) return cr_alias(x);
+    for (int i = 0; from && to && i < n; i++) if (cr_axis("movedim", from[i], x->ndim) < 0 || cr_axis("movedim", to[i], x->ndim) < 0) return NULL;
     if (cr_axes_mask("movedim", n, from, x->ndim, &moved) != CR_OK || cr_axes_mask("movedim", n, to, x->ndim, &taken) != CR_OK) return NULL;
     p.n = x->ndim;
     for (int i = 0; i < n && x->ndim; i++) p.axis[to[i] < 0 ? to[i] + p.n : to[i]] = (int8_t)(from[i] < 0 ? from[i] + p.n : from[i]);
