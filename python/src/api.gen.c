@@ -95,6 +95,20 @@ PyObject *api_split(const arg *a);
 PyObject *api_chunk(const arg *a);
 PyObject *api_unbind(const arg *a);
 cr_tensor *api_movedim(const arg *a);
+cr_tensor *api_diagonal(const arg *a);
+cr_tensor *api_unfold(const arg *a);
+PyObject *api_meshgrid(const arg *a);
+PyObject *api_atleast_1d(const arg *a);
+PyObject *api_atleast_2d(const arg *a);
+PyObject *api_atleast_3d(const arg *a);
+cr_tensor *api_flip(const arg *a);
+cr_tensor *api_fliplr(const arg *a);
+cr_tensor *api_flipud(const arg *a);
+cr_tensor *api_roll(const arg *a);
+cr_tensor *api_repeat(const arg *a);
+cr_tensor *api_tile(const arg *a);
+PyObject *api_repeat_interleave(const arg *a);
+PyObject *api_pad(const arg *a);
 cr_tensor *api_tril(const arg *a);
 cr_tensor *api_triu(const arg *a);
 cr_tensor *api_add(const arg *a);
@@ -610,6 +624,59 @@ static const param movedim_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"so
 static const entry movedim_entry = {.name = "movedim", .compute = api_movedim, .params = movedim_entry_params, .count = 3};
 CALL(function_movedim, movedim_entry, NULL)
 CALL(method_movedim, movedim_entry, s)
+static const param diagonal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"offset", INT, 0, "", 0.0}, {"dim1", INT, 0, "", 0.0}, {"dim2", INT, 0, "", 1.0}};
+static const entry diagonal_entry = {.name = "diagonal", .compute = api_diagonal, .params = diagonal_entry_params, .count = 4};
+CALL(function_diagonal, diagonal_entry, NULL)
+CALL(method_diagonal, diagonal_entry, s)
+static const param unfold_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dimension", INT, 0, NULL, 0}, {"size", INT, 0, NULL, 0}, {"step", INT, 0, NULL, 0}};
+static const entry unfold_entry = {.name = "unfold", .compute = api_unfold, .params = unfold_entry_params, .count = 4};
+CALL(method_unfold, unfold_entry, s)
+static const param meshgrid_entry_params[] = {{"tensors", OBJECT, VARIADIC, NULL, 0}, {"indexing", STR, KEYWORD, "ij", 0}};
+static const entry meshgrid_entry = {.name = "meshgrid", .run = api_meshgrid, .params = meshgrid_entry_params, .count = 2};
+CALL(function_meshgrid, meshgrid_entry, NULL)
+static const param atleast_1d_entry_params[] = {{"tensors", OBJECT, VARIADIC, NULL, 0}};
+static const entry atleast_1d_entry = {.name = "atleast_1d", .run = api_atleast_1d, .params = atleast_1d_entry_params, .count = 1};
+CALL(function_atleast_1d, atleast_1d_entry, NULL)
+static const param atleast_2d_entry_params[] = {{"tensors", OBJECT, VARIADIC, NULL, 0}};
+static const entry atleast_2d_entry = {.name = "atleast_2d", .run = api_atleast_2d, .params = atleast_2d_entry_params, .count = 1};
+CALL(function_atleast_2d, atleast_2d_entry, NULL)
+static const param atleast_3d_entry_params[] = {{"tensors", OBJECT, VARIADIC, NULL, 0}};
+static const entry atleast_3d_entry = {.name = "atleast_3d", .run = api_atleast_3d, .params = atleast_3d_entry_params, .count = 1};
+CALL(function_atleast_3d, atleast_3d_entry, NULL)
+static const param flip_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dims", SIZE, 0, NULL, 0}};
+static const entry flip_entry = {.name = "flip", .compute = api_flip, .params = flip_entry_params, .count = 2};
+CALL(function_flip, flip_entry, NULL)
+static const param flip_entry2_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dims", SIZE, VARIADIC, NULL, 0}};
+static const entry flip_entry2 = {.name = "flip", .compute = api_flip, .params = flip_entry2_params, .count = 2};
+CALL(method_flip, flip_entry2, s)
+static const param fliplr_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry fliplr_entry = {.name = "fliplr", .compute = api_fliplr, .params = fliplr_entry_params, .count = 1};
+CALL(function_fliplr, fliplr_entry, NULL)
+CALL(method_fliplr, fliplr_entry, s)
+static const param flipud_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry flipud_entry = {.name = "flipud", .compute = api_flipud, .params = flipud_entry_params, .count = 1};
+CALL(function_flipud, flipud_entry, NULL)
+CALL(method_flipud, flipud_entry, s)
+static const param roll_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"shifts", SIZE, 0, NULL, 0}, {"dims", SIZE, OPTIONAL, NULL, 0}};
+static const entry roll_entry = {.name = "roll", .compute = api_roll, .params = roll_entry_params, .count = 3};
+CALL(function_roll, roll_entry, NULL)
+CALL(method_roll, roll_entry, s)
+static const param repeat_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"repeats", SIZE, VARIADIC, NULL, 0}};
+static const entry repeat_entry = {.name = "repeat", .compute = api_repeat, .params = repeat_entry_params, .count = 2};
+CALL(method_repeat, repeat_entry, s)
+static const param tile_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dims", SIZE, 0, NULL, 0}};
+static const entry tile_entry = {.name = "tile", .compute = api_tile, .params = tile_entry_params, .count = 2};
+CALL(function_tile, tile_entry, NULL)
+static const param tile_entry2_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dims", SIZE, VARIADIC, NULL, 0}};
+static const entry tile_entry2 = {.name = "tile", .compute = api_tile, .params = tile_entry2_params, .count = 2};
+CALL(method_tile, tile_entry2, s)
+static const param repeat_interleave_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"repeats", OBJECT, OPTIONAL, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"output_size", INT, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry repeat_interleave_entry = {.name = "repeat_interleave", .run = api_repeat_interleave, .params = repeat_interleave_entry_params, .count = 4};
+CALL(function_repeat_interleave, repeat_interleave_entry, NULL)
+CALL(method_repeat_interleave, repeat_interleave_entry, s)
+static const param pad_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"pad", OBJECT, 0, NULL, 0}, {"mode", STR, 0, "constant", 0}, {"value", NUMBER, OPTIONAL, NULL, 0}};
+static const entry pad_entry = {.name = "pad", .run = api_pad, .params = pad_entry_params, .count = 4};
+CALL(function_pad, pad_entry, NULL)
 static const param tril_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
 static const entry tril_entry = {.name = "tril", .compute = api_tril, .params = tril_entry_params, .count = 2};
 CALL(function_tril, tril_entry, NULL)
@@ -1646,6 +1713,69 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "A view with the axes source moved to destination; the others keep their order."},
+    {"diagonal", AS(function_diagonal), FAST,
+        "diagonal(input, offset=0, dim1=0, dim2=1)\n"
+        "--\n"
+        "\n"
+        "The view x[i, i + offset] of the axes dim1 and dim2, as the last axis."},
+    {"meshgrid", AS(function_meshgrid), FAST,
+        "meshgrid(*tensors, indexing='ij')\n"
+        "--\n"
+        "\n"
+        "n vectors as views of one shape, each along an axis of its own; indexing \"xy\" swaps the first two axes."},
+    {"atleast_1d", AS(function_atleast_1d), FAST,
+        "atleast_1d(*tensors)\n"
+        "--\n"
+        "\n"
+        "Tensors with at least one axis: views of one, or a tuple of several."},
+    {"atleast_2d", AS(function_atleast_2d), FAST,
+        "atleast_2d(*tensors)\n"
+        "--\n"
+        "\n"
+        "Tensors with at least two axes, new ones in front: views of one, or a tuple of several."},
+    {"atleast_3d", AS(function_atleast_3d), FAST,
+        "atleast_3d(*tensors)\n"
+        "--\n"
+        "\n"
+        "Tensors with at least three axes, (N) as (1, N, 1), (M, N) as (M, N, 1): views of one, or a tuple of several."},
+    {"flip", AS(function_flip), FAST,
+        "flip(input, dims)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along the axes dims; x[::-1] is a view."},
+    {"fliplr", AS(function_fliplr), FAST,
+        "fliplr(input)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along axis 1."},
+    {"flipud", AS(function_flipud), FAST,
+        "flipud(input)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along axis 0."},
+    {"roll", AS(function_roll), FAST,
+        "roll(input, shifts, dims=None)\n"
+        "--\n"
+        "\n"
+        "y[(i + shift) mod size] = x[i] along each of dims; without them one shift of all elements in order."},
+    {"tile", AS(function_tile), FAST,
+        "tile(input, dims)\n"
+        "--\n"
+        "\n"
+        "The tensor dims[i] times along axis i, counted from the last one; axes not named are not repeated."},
+    {"repeat_interleave", AS(function_repeat_interleave), FAST,
+        "repeat_interleave(input, repeats=None, dim=None, *, output_size=None)\n"
+        "--\n"
+        "\n"
+        "Every position of an axis repeats times, a number for all or one for each; of all elements in order when dim is absent.\n"
+        "repeat_interleave(repeats): the positions 0, 1, ... so repeated.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"pad", AS(function_pad), FAST,
+        "pad(input, pad, mode='constant', value=None)\n"
+        "--\n"
+        "\n"
+        "Margins around the tensor; pad: before and after the last axis, then the one before, and so on; negative ones crop.\n"
+        "mode: \"constant\" (value, 0 when absent), \"reflect\" (the edge itself is not repeated), \"replicate\" (the edge) or \"circular\"."},
     {"tril", AS(function_tril), FAST,
         "tril(input, diagonal=0)\n"
         "--\n"
@@ -2616,8 +2746,8 @@ PyMethodDef api_methods[] = {
         "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n"
         "--\n"
         "\n"
-        "A DLPack capsule over the tensor's memory, or over a copy: version 1 where max_version allows, else the form before it.\n"
-        "BufferError: the tensor requires grad, or is asked for on another device."},
+        "A DLPack capsule over the tensor's memory, or over a copy, as where strides are negative: version 1 where max_version allows, else the form before it.\n"
+        "BufferError: the tensor requires grad, is asked for on another device, or copy is False and one is needed."},
     {"__dlpack_device__", AS(method___dlpack_device__), FAST,
         "__dlpack_device__($self, /)\n"
         "--\n"
@@ -2813,7 +2943,7 @@ PyMethodDef api_methods[] = {
         "slice($self, /, dim=0, start=None, end=None, step=1)\n"
         "--\n"
         "\n"
-        "The view x[start:end:step] along dim; step > 0.\n"
+        "The view x[start:end:step] along dim; step < 0 goes backwards.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"split", AS(method_split), FAST,
         "split($self, /, split_size_or_sections, dim=0)\n"
@@ -2837,6 +2967,53 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "A view with the axes source moved to destination; the others keep their order."},
+    {"diagonal", AS(method_diagonal), FAST,
+        "diagonal($self, /, offset=0, dim1=0, dim2=1)\n"
+        "--\n"
+        "\n"
+        "The view x[i, i + offset] of the axes dim1 and dim2, as the last axis."},
+    {"unfold", AS(method_unfold), FAST,
+        "unfold($self, /, dimension, size, step)\n"
+        "--\n"
+        "\n"
+        "A view of the windows of size positions of an axis, step apart: the axis counts them, their elements are a new last axis."},
+    {"flip", AS(method_flip), FAST,
+        "flip($self, /, *dims)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along the axes dims; x[::-1] is a view."},
+    {"fliplr", AS(method_fliplr), FAST,
+        "fliplr($self, /)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along axis 1."},
+    {"flipud", AS(method_flipud), FAST,
+        "flipud($self, /)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along axis 0."},
+    {"roll", AS(method_roll), FAST,
+        "roll($self, /, shifts, dims=None)\n"
+        "--\n"
+        "\n"
+        "y[(i + shift) mod size] = x[i] along each of dims; without them one shift of all elements in order."},
+    {"repeat", AS(method_repeat), FAST,
+        "repeat($self, /, *repeats)\n"
+        "--\n"
+        "\n"
+        "The tensor repeats[i] times along axis i; further axes come in front."},
+    {"tile", AS(method_tile), FAST,
+        "tile($self, /, *dims)\n"
+        "--\n"
+        "\n"
+        "The tensor dims[i] times along axis i, counted from the last one; axes not named are not repeated."},
+    {"repeat_interleave", AS(method_repeat_interleave), FAST,
+        "repeat_interleave($self, /, repeats=None, dim=None, *, output_size=None)\n"
+        "--\n"
+        "\n"
+        "Every position of an axis repeats times, a number for all or one for each; of all elements in order when dim is absent.\n"
+        "repeat_interleave(repeats): the positions 0, 1, ... so repeated.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"tril", AS(method_tril), FAST,
         "tril($self, /, diagonal=0)\n"
         "--\n"

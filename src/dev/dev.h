@@ -79,6 +79,8 @@ typedef struct cr_kernels {
     cr_status (*attention_bwd)(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                                const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
                                                     /* dq, dk, dv: any strides with D contiguous */
+    cr_status (*triangle)(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper);
+                                                    /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0 */
     cr_status (*update_by_product)(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how);
                                                     /* the walk with a b, (M, K) (K, N), for this input, of which it knows the dtype alone: one axis of M N contiguous elements for all else */
 } cr_kernels;

@@ -19,6 +19,11 @@ PAIRS = [((3, 5), (3, 5)), ((3, 5), (5,)), ((5, 1), (1, 7)), ((), (3,)), ((3, 0)
 LAYOUTS = ["plain", "transposed", "strided"]
 
 
+def backwards(t: Any) -> Any:
+    """Along every axis: a view, but in PyTorch, which has no negative strides."""
+    return t.flip(tuple(range(t.dim()))) if type(t).__module__.startswith("torch") else t[(slice(None, None, -1),) * t.dim()]
+
+
 @dataclass(frozen=True, repr=False)
 class X:
     """A tensor of numbers in [low, high), the same for the same seed."""
@@ -40,6 +45,8 @@ class X:
             return self.shape[::-1], lambda t: t.permute(tuple(range(len(self.shape)))[::-1])
         if self.layout == "strided" and self.shape:
             return (*self.shape[:-1], 2 * self.shape[-1] + 1), lambda t: t[..., 1::2]
+        if self.layout == "backwards":
+            return self.shape, backwards
         return self.shape, lambda t: t
 
     def make(self, lib: Any, leaves: list[Any] | None = None) -> Any:
@@ -135,6 +142,19 @@ def shaped(*rest: Call, shapes: list[tuple[int, ...]] = SHAPES) -> Cases:
         for args, kwargs in rest:
             yield call(X((3, 5), "int64"), *args, **kwargs)
             yield call(X((3, 5), "bool"), *args, **kwargs)
+
+    return cases
+
+
+def arranged(*rest: Call) -> Cases:
+    """shaped, also of views backwards and of other dtypes."""
+
+    def cases() -> Iterator[Call]:
+        yield from shaped(*rest)()
+        for dtype, (args, kwargs) in product(ANY, rest):
+            yield call(X((3, 5), dtype, layout="backwards"), *args, **kwargs)
+        for shape, (args, kwargs) in product(SHAPES, rest):
+            yield call(X(shape, layout="backwards"), *args, **kwargs)
 
     return cases
 
@@ -726,6 +746,109 @@ row(
         call(0, 0),
         call((0, 1), (2, 0)),
     ),
+)
+row(
+    "diagonal",
+    arranged(call(), call(1), call(-2), call(0, 1, 0), call(2, -1, -2), call(9), call(-(2**62)), call(0, 0, 0), call(0, 0, 9), call(1, dim1=0, dim2=2), call(0.5)),
+)
+row(
+    "unfold",
+    arranged(
+        call(0, 2, 1),
+        call(1, 3, 2),
+        call(-1, 1, 1),
+        call(0, 0, 1),
+        call(0, 9, 1),
+        call(0, 1, 0),
+        call(0, -1, 1),
+        call(9, 1, 1),
+        call(1, 2, 100),
+        call(0, 2),
+        call(0, 1.5, 1),
+    ),
+)
+row("flip", arranged(call(0), call((0,)), call([0, 1]), call((-1, 0)), call(()), call(9), call((0, 0)), call(0.5), call()))
+row("fliplr flipud", arranged(call(), call(1)))
+row(
+    "roll",
+    arranged(
+        call(1),
+        call(-2),
+        call(2**62),
+        call(1, 0),
+        call(-7, -1),
+        call((1, 2), (0, 1)),
+        call([1, 1], [0, 0]),
+        call(shifts=(2, -1), dims=(1, 0)),
+        call((1, 2)),
+        call((1,), (0, 1)),
+        call((), ()),
+        call(1, 9),
+        call(0.5),
+    ),
+)
+row("repeat", arranged(call(2, 3), call((2, 1, 3)), call(1, 1), call(0, 2), call(2), call(3, 1, 2, 2), call(-1, 2), call(), call(1.5), call("2")))
+row("tile", arranged(call((2, 3)), call((2,)), call([1, 2, 3]), call((0, 2)), call(()), call((-1,)), call((1.5,))))
+
+
+def interleavings() -> Iterator[Call]:
+    yield from arranged(
+        call(2), call(3, 0), call(2, -1), call(2, dim=1), call(0), call(1, 1), call(-1), call(2, 9), call(1.5), call(2, 0, output_size=6), call(2, 0, output_size=7)
+    )()
+    for counts in (
+        index((3,), 4),
+        index((1,), 4),
+        index((), 4, 1),
+        index((3,), 4, dtype="int32"),
+        index((5,), 3),
+        index((3,), 3, dtype="float32"),
+        index((3, 1), 3),
+    ):
+        yield call(X((3, 5)), counts, 0)
+        yield call(X((3, 5), "int64", layout="backwards"), counts, dim=-1)
+        yield call(X((3,)), counts)
+    yield call(X((3,), grad=False), X((3,), "int64", -5, 0), 0)
+    yield call(index((4,), 3))
+    yield call(index((2, 2), 3))
+    yield call(index((4,), 3), dim=0)
+
+
+row("repeat_interleave", interleavings)
+
+
+def paddings() -> Iterator[Call]:
+    sizes: list[Any] = [(1, 2), (0, 0), [2, 1, 1, 0], (1, 1, 2, 0, 0, 1), (-1, 2), (0, -2, 1, 0), (1,), (), 3, "1", (1, 1.5), (-9, 1), (2**62, 2**62), (1, 2, 3)]
+    for shape, layout, size in product([(3, 5), (7,), (), (2, 0, 3), (2, 3, 5, 7)], [*LAYOUTS, "backwards"], sizes):
+        yield call(X(shape, layout=layout), size)
+    for dtype, value in product(ANY, (None, 1, 2.5, -1, True)):
+        yield call(X((3, 5), dtype), (1, 2), "constant", value)
+    for mode, shape, layout, size in product(
+        ("reflect", "replicate", "circular"), [(2, 3, 5), (2, 5), (2, 3, 5, 7)], [*LAYOUTS, "backwards"], [(1, 2), (2, 0), (4, 4), (5, 1), (1, 2, 2, 1), (0, 9)]
+    ):
+        yield call(X(shape, layout=layout), size, mode)
+        yield call(X(shape, "float32", layout=layout), pad=size, mode=mode)
+    yield call(X((2, 3)), (1, 1), "reflect", 1.0)
+    yield call(X((2, 3)), (1, 1), "nothing")
+    yield call(X((2, 3)), (1, 1), 3)
+
+
+row("pad", paddings)
+row(
+    "meshgrid",
+    listed(
+        *[call(X((3,), d), X((2,), d, seed=1), X((5,), d, seed=2), indexing=i) for d, i in product(ANY, ("ij", "xy"))],
+        *[call(X((3,)), X((), seed=1), indexing=i) for i in ("ij", "xy", "yx")],
+        call([X((3,)), X((2,))], indexing="xy"),
+        call(X((3,)), indexing="xy"),
+        call(X((3,)), X((0,)), indexing="ij"),
+        call(X((3,)), X((2, 2)), indexing="ij"),
+        call(X((3,)), X((2,), "float32"), indexing="ij"),
+        call(X((3,)), 1.0, indexing="ij"),
+    ),
+)
+row(
+    "atleast_1d atleast_2d atleast_3d",
+    listed(*[call(X(s, layout=layout)) for s, layout in product(SHAPES, LAYOUTS)], call(X(()), X((3,))), call([X(()), X((2, 3))])),
 )
 row("tril triu", shaped(call(), call(1), call(-1), call(diagonal=2), call(9), call(-9), call(0.5), call("0"), call(2**40)))
 

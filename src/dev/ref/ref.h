@@ -40,6 +40,7 @@ cr_status ref_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, i
 cr_status ref_scatter_add(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status ref_take_rows(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);
 cr_status ref_add_rows(cr_tensor *w, const cr_tensor *index, const cr_tensor *g);
+cr_status ref_triangle(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper);
 cr_status ref_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
 cr_status ref_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log_of);
 cr_status ref_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log_of);
