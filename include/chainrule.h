@@ -331,6 +331,23 @@ cr_tensor *cr_logsumexp(const cr_tensor *x, int n, const int64_t *axes, bool kee
 cr_tensor *cr_argmax(const cr_tensor *x, int axis, bool keepdim);                         /* i64, the first of equals */
 cr_tensor *cr_argmin(const cr_tensor *x, int axis, bool keepdim);
 
+/* ---- order: along one axis, stable; NaN is larger than every number.  *index (NULL: not wanted): positions, i64 ---- */
+cr_tensor *cr_sort(const cr_tensor *x, int axis, bool descending, cr_tensor **index);
+cr_tensor *cr_argsort(const cr_tensor *x, int axis, bool descending);
+cr_tensor *cr_topk(const cr_tensor *x, int64_t k, int axis, bool largest, cr_tensor **index);           /* the k largest, else smallest, in order */
+cr_tensor *cr_kthvalue(const cr_tensor *x, int64_t k, int axis, bool keepdim, cr_tensor **index);       /* the k-th smallest; k from 1 */
+cr_tensor *cr_median(const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index);  /* n 1, or CR_ALL: the lower of the two middle ones; NaN where there is one; of all, ties share the gradient */
+cr_tensor *cr_nanmedian(const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index);   /* of the numbers alone */
+cr_tensor *cr_mode(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);        /* the most frequent, of those the smallest; where it is last */
+typedef enum cr_interpolation { CR_LINEAR, CR_LOWER, CR_HIGHER, CR_NEAREST, CR_MIDPOINT } cr_interpolation;
+cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int64_t *axis, bool keepdim, cr_interpolation how, bool skip_nan);   /* n 1, or CR_ALL; q in [0, 1], () or (Q), whose axis comes first; a NaN is every quantile, unless skipped */
+cr_tensor *cr_searchsorted(const cr_tensor *sorted, const cr_tensor *v, bool right, const cr_tensor *sorter);   /* i64: how many of a row are < v (right: <=) : (R) or (..., R), (..., K) -> (..., K); sorter: cr_argsort of what is not sorted, or CR_NONE */
+cr_tensor *cr_unique(const cr_tensor *x, int n, const int64_t *axis, cr_tensor **inverse, cr_tensor **counts);  /* all different elements (CR_ALL), or parts along an axis, in order; NULL: not wanted.  NaN is equal to nothing */
+cr_tensor *cr_unique_consecutive(const cr_tensor *x, int n, const int64_t *axis, cr_tensor **inverse, cr_tensor **counts);   /* the first of each run of equal ones */
+cr_tensor *cr_isin(const cr_tensor *x, const cr_tensor *others);                          /* bool: is x equal to one of them? */
+cr_tensor *cr_bincount(const cr_tensor *x, const cr_tensor *weights, int64_t minlength);  /* i64: how often 0, 1, 2... occur in (N), or the sum of their weights; weights (N)|CR_NONE */
+cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high);           /* (bins): how many lie in each of equal parts of [low, high], or of where they lie when low = high; NaN in none */
+
 /* ---- products ------------------------------------------------------------------------------------------- */
 cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b);                             /* (..., M, K) (..., K, N) -> (..., M, N); 1-D as NumPy */
 typedef enum cr_act { CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH, CR_ACT_SIGMOID } cr_act;

@@ -44,6 +44,27 @@ static cr_tensor *argmax_0(inputs in) { return cr_argmax(in[0], 0, false); }
 static cr_tensor *argmax_last(inputs in) { return cr_argmax(in[0], -1, true); }
 static cr_tensor *argmin_1(inputs in) { return cr_argmin(in[0], 1, false); }
 
+/* ---- order */
+extern const cr_op cr_op_runs;
+static cr_tensor *sort_last(inputs in) { return cr_sort(in[0], -1, false, NULL); }
+static cr_tensor *sort_0_down(inputs in) { return cr_sort(in[0], 0, true, NULL); }
+static cr_tensor *argsort_last(inputs in) { return cr_argsort(in[0], -1, false); }
+static cr_tensor *argsort_0_down(inputs in) { return cr_argsort(in[0], 0, true); }
+static cr_tensor *topk_last(inputs in) { return cr_topk(in[0], 3, -1, true, NULL); }
+static cr_tensor *topk_0_low(inputs in) { return cr_topk(in[0], 2, 0, false, NULL); }
+static cr_tensor *kthvalue_last(inputs in) { return cr_kthvalue(in[0], 5, -1, true, NULL); }
+static cr_tensor *kthvalue_0(inputs in) { return cr_kthvalue(in[0], 2, 0, false, NULL); }
+static cr_tensor *median_all(inputs in) { return cr_median(in[0], CR_ALL, false, NULL); }
+static cr_tensor *median_1(inputs in) { return cr_median(in[0], CR_LIST(1), true, NULL); }
+static cr_tensor *nanmedian_all(inputs in) { return cr_nanmedian(in[0], CR_ALL, true, NULL); }
+static cr_tensor *nanmedian_0(inputs in) { return cr_nanmedian(in[0], CR_LIST(0), false, NULL); }
+static cr_tensor *mode_1(inputs in) { return cr_mode(in[0], 1, false, NULL); }
+static cr_tensor *quantile_all(inputs in) { return cr_quantile(in[0], cr_scalar(0.3), CR_ALL, false, CR_LINEAR, false); }
+static cr_tensor *quantile_0(inputs in) { return cr_quantile(in[0], cr_scalar(0.75), CR_LIST(0), true, CR_MIDPOINT, true); }
+static cr_tensor *searchsorted(inputs in) { return cr_searchsorted(cr_sort(in[0], -1, false, NULL), in[1], false, CR_NONE); }
+static cr_tensor *searchsorted_right(inputs in) { return cr_searchsorted(in[0], in[1], true, cr_argsort(in[0], -1, false)); }
+static cr_tensor *runs(inputs in) { return cr_apply(&cr_op_runs, 1, in, NULL); }
+
 /* ---- shape and copies */
 static cr_tensor *reshape_35(inputs in) { return cr_reshape(in[0], CR_LIST(5, -1, 7)); }
 static cr_tensor *reshape_flat(inputs in) { return cr_reshape(in[0], CR_LIST(-1)); }
@@ -228,6 +249,38 @@ static const op_case op_cases[] = {
     {"argmax", "equal ones", argmax_0, NUMBERS, false, 1, {{SHAPE(23, 5), .fill = STEPS}}},
     {"argmin", "equal ones", argmin_1, NUMBERS, false, 1, {{SHAPE(3, 23, 2), .fill = STEPS}}},
     {"argmin", "axis 1", argmin_1, NUMBERS, false, 1, {{SHAPE(3, 23, 5)}}},
+
+    {"sort", "last axis", sort_last, ANYTHING, true, 1, {{SHAPE(3, 41)}}},
+    {"sort", "0-d", sort_last, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"sort", "empty", sort_last, ANYTHING, true, 1, {{SHAPE(3, 0)}}},
+    {"sort", "axis 0, from the largest", sort_0_down, ANYTHING, true, 1, {{SHAPE(11, 3, 5)}}},
+    {"sort", "equal ones", sort_last, ANYTHING, false, 1, {{SHAPE(3, 131), .fill = STEPS}}},
+    {"sort", "longer rows", sort_last, ANYTHING, false, 1, {{SHAPE(3, 1031)}}},
+    {"sort", "one long row", sort_last, FLOATS, false, 1, {{SHAPE(33013)}}},
+    {"argsort", "last axis", argsort_last, ANYTHING, false, 1, {{SHAPE(2, 3, 17)}}},
+    {"argsort", "equal ones, from the largest", argsort_0_down, ANYTHING, false, 1, {{SHAPE(211, 3), .fill = STEPS}}},
+    {"topk", "last axis", topk_last, ANYTHING, true, 1, {{SHAPE(3, 41)}}},
+    {"topk", "axis 0, the smallest", topk_0_low, ANYTHING, true, 1, {{SHAPE(11, 3, 5)}}},
+    {"topk", "longer rows", topk_last, ANYTHING, false, 1, {{SHAPE(1, 919)}}},
+    {"kthvalue", "last axis", kthvalue_last, ANYTHING, true, 1, {{SHAPE(3, 41)}}},
+    {"kthvalue", "axis 0", kthvalue_0, ANYTHING, true, 1, {{SHAPE(11, 3, 5)}}},
+    {"kthvalue", "longer rows", kthvalue_last, ANYTHING, false, 1, {{SHAPE(2, 409)}}},
+    {"median", "all", median_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"median", "0-d", median_all, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"median", "all, equal ones", median_all, ANYTHING, false, 1, {{SHAPE(3, 53), .fill = STEPS}}},
+    {"median", "axis 1", median_1, ANYTHING, true, 1, {{SHAPE(3, 8, 5)}}},
+    {"nanmedian", "all", nanmedian_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"nanmedian", "axis 0", nanmedian_0, ANYTHING, true, 1, {{SHAPE(12, 5)}}},
+    {"mode", "axis 1", mode_1, ANYTHING, true, 1, {{SHAPE(3, 11, 2)}}},
+    {"mode", "equal ones", mode_1, ANYTHING, false, 1, {{SHAPE(3, 101, 2), .fill = STEPS}}},
+    {"quantile", "all", quantile_all, FLOATS, true, 3, {{SHAPE(3, 5, 7)}}},
+    {"quantile", "axis 0, midpoint", quantile_0, FLOATS, true, 3, {{SHAPE(11, 5)}}},
+    {"searchsorted", "one row", searchsorted, ANYTHING, false, 1, {{SHAPE(37), .fill = STEPS}, {SHAPE(3, 5), .fill = STEPS}}},
+    {"searchsorted", "many rows, right", searchsorted_right, ANYTHING, false, 1, {{SHAPE(3, 37), .fill = STEPS}, {SHAPE(3, 11), .fill = STEPS}}},
+    {"searchsorted", "in nothing", searchsorted, ANYTHING, false, 1, {{SHAPE(0)}, {SHAPE(7)}}},
+    {"searchsorted", "one number, right", searchsorted_right, ANYTHING, false, 1, {{SHAPE(7)}, {.ndim = 0, .fill = STEPS}}},
+    {"runs", "of numbers", runs, ANYTHING, false, 1, {{SHAPE(331, 1), .fill = STEPS, .lo = 0, .hi = 2}}},
+    {"runs", "of rows", runs, ANYTHING, false, 1, {{SHAPE(23, 2), .fill = STEPS, .lo = 0, .hi = 1}}},
 
     {"reshape", "(5, -1, 7)", reshape_35, ANYTHING, true, 1, {{SHAPE(3, 35)}}},
     {"reshape", "flat", reshape_flat, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},

@@ -147,6 +147,23 @@ cr_tensor *api_argmin(const arg *a);
 cr_tensor *api_logsumexp(const arg *a);
 cr_tensor *api_softmax(const arg *a);
 cr_tensor *api_log_softmax(const arg *a);
+PyObject *api_sort(const arg *a);
+cr_tensor *api_argsort(const arg *a);
+cr_tensor *api_msort(const arg *a);
+PyObject *api_topk(const arg *a);
+PyObject *api_kthvalue(const arg *a);
+PyObject *api_mode(const arg *a);
+PyObject *api_median(const arg *a);
+PyObject *api_nanmedian(const arg *a);
+PyObject *api_unique(const arg *a);
+PyObject *api_unique_consecutive(const arg *a);
+cr_tensor *api_quantile(const arg *a);
+cr_tensor *api_nanquantile(const arg *a);
+cr_tensor *api_searchsorted(const arg *a);
+cr_tensor *api_bucketize(const arg *a);
+cr_tensor *api_isin(const arg *a);
+cr_tensor *api_bincount(const arg *a);
+cr_tensor *api_histc(const arg *a);
 cr_tensor *api_matmul(const arg *a);
 cr_tensor *api_mm(const arg *a);
 cr_tensor *api_bmm(const arg *a);
@@ -819,6 +836,71 @@ static const param log_softmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, 
 static const entry log_softmax_entry = {.name = "log_softmax", .compute = api_log_softmax, .params = log_softmax_entry_params, .count = 3};
 CALL(function_log_softmax, log_softmax_entry, NULL)
 CALL(method_log_softmax, log_softmax_entry, s)
+static const param sort_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, "", -1.0}, {"descending", BOOL, 0, "", 0.0}, {"stable", BOOL, KEYWORD, "", 0.0}};
+static const entry sort_entry = {.name = "sort", .run = api_sort, .params = sort_entry_params, .count = 4};
+CALL(function_sort, sort_entry, NULL)
+CALL(method_sort, sort_entry, s)
+static const param argsort_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, "", -1.0}, {"descending", BOOL, 0, "", 0.0}, {"stable", BOOL, KEYWORD, "", 0.0}};
+static const entry argsort_entry = {.name = "argsort", .compute = api_argsort, .params = argsort_entry_params, .count = 4};
+CALL(function_argsort, argsort_entry, NULL)
+CALL(method_argsort, argsort_entry, s)
+static const param msort_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry msort_entry = {.name = "msort", .compute = api_msort, .params = msort_entry_params, .count = 1};
+CALL(function_msort, msort_entry, NULL)
+CALL(method_msort, msort_entry, s)
+static const param topk_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"k", INT, 0, NULL, 0}, {"dim", INT, 0, "", -1.0}, {"largest", BOOL, 0, "", 1.0}, {"sorted", BOOL, 0, "", 1.0}};
+static const entry topk_entry = {.name = "topk", .run = api_topk, .params = topk_entry_params, .count = 5};
+CALL(function_topk, topk_entry, NULL)
+CALL(method_topk, topk_entry, s)
+static const param kthvalue_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"k", INT, 0, NULL, 0}, {"dim", INT, 0, "", -1.0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry kthvalue_entry = {.name = "kthvalue", .run = api_kthvalue, .params = kthvalue_entry_params, .count = 4};
+CALL(function_kthvalue, kthvalue_entry, NULL)
+CALL(method_kthvalue, kthvalue_entry, s)
+static const param mode_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, "", -1.0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry mode_entry = {.name = "mode", .run = api_mode, .params = mode_entry_params, .count = 3};
+CALL(function_mode, mode_entry, NULL)
+CALL(method_mode, mode_entry, s)
+static const param median_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry median_entry = {.name = "median", .run = api_median, .params = median_entry_params, .count = 3};
+CALL(function_median, median_entry, NULL)
+CALL(method_median, median_entry, s)
+static const param nanmedian_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry nanmedian_entry = {.name = "nanmedian", .run = api_nanmedian, .params = nanmedian_entry_params, .count = 3};
+CALL(function_nanmedian, nanmedian_entry, NULL)
+CALL(method_nanmedian, nanmedian_entry, s)
+static const param unique_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"sorted", BOOL, 0, "", 1.0}, {"return_inverse", BOOL, 0, "", 0.0}, {"return_counts", BOOL, 0, "", 0.0}, {"dim", INT, OPTIONAL, NULL, 0}};
+static const entry unique_entry = {.name = "unique", .run = api_unique, .params = unique_entry_params, .count = 5};
+CALL(function_unique, unique_entry, NULL)
+CALL(method_unique, unique_entry, s)
+static const param unique_consecutive_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"return_inverse", BOOL, 0, "", 0.0}, {"return_counts", BOOL, 0, "", 0.0}, {"dim", INT, OPTIONAL, NULL, 0}};
+static const entry unique_consecutive_entry = {.name = "unique_consecutive", .run = api_unique_consecutive, .params = unique_consecutive_entry_params, .count = 4};
+CALL(function_unique_consecutive, unique_consecutive_entry, NULL)
+CALL(method_unique_consecutive, unique_consecutive_entry, s)
+static const param quantile_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"q", OPERAND, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"interpolation", STR, KEYWORD, "linear", 0}};
+static const entry quantile_entry = {.name = "quantile", .compute = api_quantile, .params = quantile_entry_params, .count = 5};
+CALL(function_quantile, quantile_entry, NULL)
+CALL(method_quantile, quantile_entry, s)
+static const param nanquantile_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"q", OPERAND, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"interpolation", STR, KEYWORD, "linear", 0}};
+static const entry nanquantile_entry = {.name = "nanquantile", .compute = api_nanquantile, .params = nanquantile_entry_params, .count = 5};
+CALL(function_nanquantile, nanquantile_entry, NULL)
+CALL(method_nanquantile, nanquantile_entry, s)
+static const param searchsorted_entry_params[] = {{"sorted_sequence", TENSOR, 0, NULL, 0}, {"input", OPERAND, 0, NULL, 0}, {"out_int32", BOOL, KEYWORD, "", 0.0}, {"right", BOOL, KEYWORD, "", 0.0}, {"side", STR, OPTIONAL | KEYWORD, NULL, 0}, {"sorter", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry searchsorted_entry = {.name = "searchsorted", .compute = api_searchsorted, .params = searchsorted_entry_params, .count = 6};
+CALL(function_searchsorted, searchsorted_entry, NULL)
+static const param bucketize_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"boundaries", TENSOR, 0, NULL, 0}, {"out_int32", BOOL, KEYWORD, "", 0.0}, {"right", BOOL, KEYWORD, "", 0.0}};
+static const entry bucketize_entry = {.name = "bucketize", .compute = api_bucketize, .params = bucketize_entry_params, .count = 4};
+CALL(function_bucketize, bucketize_entry, NULL)
+static const param isin_entry_params[] = {{"elements", OPERAND, 0, NULL, 0}, {"test_elements", OPERAND, 0, NULL, 0}, {"assume_unique", BOOL, KEYWORD, "", 0.0}, {"invert", BOOL, KEYWORD, "", 0.0}};
+static const entry isin_entry = {.name = "isin", .compute = api_isin, .params = isin_entry_params, .count = 4};
+CALL(function_isin, isin_entry, NULL)
+static const param bincount_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"weights", TENSOR, OPTIONAL, NULL, 0}, {"minlength", INT, 0, "", 0.0}};
+static const entry bincount_entry = {.name = "bincount", .compute = api_bincount, .params = bincount_entry_params, .count = 3};
+CALL(function_bincount, bincount_entry, NULL)
+CALL(method_bincount, bincount_entry, s)
+static const param histc_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"bins", INT, 0, "", 100.0}, {"min", NUMBER, 0, "", 0.0}, {"max", NUMBER, 0, "", 0.0}};
+static const entry histc_entry = {.name = "histc", .compute = api_histc, .params = histc_entry_params, .count = 4};
+CALL(function_histc, histc_entry, NULL)
+CALL(method_histc, histc_entry, s)
 static const param matmul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
 static const entry matmul_entry = {.name = "matmul", .compute = api_matmul, .params = matmul_entry_params, .count = 2};
 CALL(function_matmul, matmul_entry, NULL)
@@ -1923,6 +2005,106 @@ PyMethodDef api_functions[] = {
         "\n"
         "x - log(sum(exp(x))) along dim; the same shape.  dtype: x is cast to it first.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"sort", AS(function_sort), FAST,
+        "sort(input, dim=-1, descending=False, *, stable=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the elements in order along dim, and where they were, int64.  Equal elements keep their order, with or without stable.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"argsort", AS(function_argsort), FAST,
+        "argsort(input, dim=-1, descending=False, *, stable=False)\n"
+        "--\n"
+        "\n"
+        "The indices of sort.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"msort", AS(function_msort), FAST,
+        "msort(input)\n"
+        "--\n"
+        "\n"
+        "The values of sort along the first axis."},
+    {"topk", AS(function_topk), FAST,
+        "topk(input, k, dim=-1, largest=True, sorted=True)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the k largest along dim, from the largest down, or the smallest; of equal ones the first.  In order whatever sorted says.\n"
+        "RuntimeError: more than there are.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"kthvalue", AS(function_kthvalue), FAST,
+        "kthvalue(input, k, dim=-1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the k-th smallest along dim, k from 1.  RuntimeError: there is no such element.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"mode", AS(function_mode), FAST,
+        "mode(input, dim=-1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the most frequent element along dim, of those the smallest, and where it is last.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"median", AS(function_median), FAST,
+        "median(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "median(): the lower of the two middle elements, NaN where there is one, ties share the gradient; median(dim): (values, indices) along an axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanmedian", AS(function_nanmedian), FAST,
+        "nanmedian(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "median of what is not NaN; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unique", AS(function_unique), FAST,
+        "unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None)\n"
+        "--\n"
+        "\n"
+        "The different elements in order, or the different parts along dim; each NaN is different.  No gradient.\n"
+        "With return_inverse, return_counts a tuple: where each element is among them, how often each occurs; int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unique_consecutive", AS(function_unique_consecutive), FAST,
+        "unique_consecutive(input, return_inverse=False, return_counts=False, dim=None)\n"
+        "--\n"
+        "\n"
+        "The first of each run of equal elements, or of equal parts along dim; the rest as in unique.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"quantile", AS(function_quantile), FAST,
+        "quantile(input, q, dim=None, keepdim=False, *, interpolation='linear')\n"
+        "--\n"
+        "\n"
+        "The quantiles q, from 0 to 1, along dim, of all elements when absent : a number, or the axis of q first.  NaN where there is one.\n"
+        "interpolation between two elements: linear, lower, higher, nearest, midpoint.  RuntimeError: no elements, q outside 0 ... 1.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanquantile", AS(function_nanquantile), FAST,
+        "nanquantile(input, q, dim=None, keepdim=False, *, interpolation='linear')\n"
+        "--\n"
+        "\n"
+        "quantile of what is not NaN; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"searchsorted", AS(function_searchsorted), FAST,
+        "searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None)\n"
+        "--\n"
+        "\n"
+        "How many of the sorted sequence are less than each number (right, or side=\"right\": or equal) : (R), (...) or (..., R), (..., K); int64.\n"
+        "sorter: the argsort of a sequence that is not sorted."},
+    {"bucketize", AS(function_bucketize), FAST,
+        "bucketize(input, boundaries, *, out_int32=False, right=False)\n"
+        "--\n"
+        "\n"
+        "How many of the sorted boundaries, of one axis, are less than each number (right: or equal); int64."},
+    {"isin", AS(function_isin), FAST,
+        "isin(elements, test_elements, *, assume_unique=False, invert=False)\n"
+        "--\n"
+        "\n"
+        "Is each element one of test_elements (invert: none of them)?  bool; NaN is in nothing."},
+    {"bincount", AS(function_bincount), FAST,
+        "bincount(input, weights=None, minlength=0)\n"
+        "--\n"
+        "\n"
+        "How often 0, 1, 2, ... occur among integers along one axis, or the sum of their weights; at least minlength of them."},
+    {"histc", AS(function_histc), FAST,
+        "histc(input, bins=100, min=0, max=0)\n"
+        "--\n"
+        "\n"
+        "How many elements lie in each of bins equal parts of [min, max], or of where they lie when both are equal; NaN in none : (bins)."},
     {"matmul", AS(function_matmul), FAST,
         "matmul(input, other)\n"
         "--\n"
@@ -3222,6 +3404,90 @@ PyMethodDef api_methods[] = {
         "\n"
         "x - log(sum(exp(x))) along dim; the same shape.  dtype: x is cast to it first.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"sort", AS(method_sort), FAST,
+        "sort($self, /, dim=-1, descending=False, *, stable=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the elements in order along dim, and where they were, int64.  Equal elements keep their order, with or without stable.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"argsort", AS(method_argsort), FAST,
+        "argsort($self, /, dim=-1, descending=False, *, stable=False)\n"
+        "--\n"
+        "\n"
+        "The indices of sort.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"msort", AS(method_msort), FAST,
+        "msort($self, /)\n"
+        "--\n"
+        "\n"
+        "The values of sort along the first axis."},
+    {"topk", AS(method_topk), FAST,
+        "topk($self, /, k, dim=-1, largest=True, sorted=True)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the k largest along dim, from the largest down, or the smallest; of equal ones the first.  In order whatever sorted says.\n"
+        "RuntimeError: more than there are.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"kthvalue", AS(method_kthvalue), FAST,
+        "kthvalue($self, /, k, dim=-1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the k-th smallest along dim, k from 1.  RuntimeError: there is no such element.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"mode", AS(method_mode), FAST,
+        "mode($self, /, dim=-1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the most frequent element along dim, of those the smallest, and where it is last.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"median", AS(method_median), FAST,
+        "median($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "median(): the lower of the two middle elements, NaN where there is one, ties share the gradient; median(dim): (values, indices) along an axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanmedian", AS(method_nanmedian), FAST,
+        "nanmedian($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "median of what is not NaN; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unique", AS(method_unique), FAST,
+        "unique($self, /, sorted=True, return_inverse=False, return_counts=False, dim=None)\n"
+        "--\n"
+        "\n"
+        "The different elements in order, or the different parts along dim; each NaN is different.  No gradient.\n"
+        "With return_inverse, return_counts a tuple: where each element is among them, how often each occurs; int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unique_consecutive", AS(method_unique_consecutive), FAST,
+        "unique_consecutive($self, /, return_inverse=False, return_counts=False, dim=None)\n"
+        "--\n"
+        "\n"
+        "The first of each run of equal elements, or of equal parts along dim; the rest as in unique.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"quantile", AS(method_quantile), FAST,
+        "quantile($self, /, q, dim=None, keepdim=False, *, interpolation='linear')\n"
+        "--\n"
+        "\n"
+        "The quantiles q, from 0 to 1, along dim, of all elements when absent : a number, or the axis of q first.  NaN where there is one.\n"
+        "interpolation between two elements: linear, lower, higher, nearest, midpoint.  RuntimeError: no elements, q outside 0 ... 1.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanquantile", AS(method_nanquantile), FAST,
+        "nanquantile($self, /, q, dim=None, keepdim=False, *, interpolation='linear')\n"
+        "--\n"
+        "\n"
+        "quantile of what is not NaN; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"bincount", AS(method_bincount), FAST,
+        "bincount($self, /, weights=None, minlength=0)\n"
+        "--\n"
+        "\n"
+        "How often 0, 1, 2, ... occur among integers along one axis, or the sum of their weights; at least minlength of them."},
+    {"histc", AS(method_histc), FAST,
+        "histc($self, /, bins=100, min=0, max=0)\n"
+        "--\n"
+        "\n"
+        "How many elements lie in each of bins equal parts of [min, max], or of where they lie when both are equal; NaN in none : (bins)."},
     {"matmul", AS(method_matmul), FAST,
         "matmul($self, /, other)\n"
         "--\n"

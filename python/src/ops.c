@@ -203,8 +203,6 @@ cr_tensor *api_view_as(const arg *a) { return cr_view(a[0].t, cr_ndim(a[1].t), c
 cr_tensor *api_reshape_as(const arg *a) { return cr_reshape(a[0].t, cr_ndim(a[1].t), cr_shape(a[1].t)); }
 cr_tensor *api_permute(const arg *a) { return cr_permute(a[0].t, a[1].size.n, a[1].size.v); }
 
-/* Axes beyond the range of int stay out of range. */
-static int axis(int64_t i) { return i > INT32_MAX ? INT32_MAX : i < INT32_MIN ? INT32_MIN : (int)i; }
 cr_tensor *api_transpose(const arg *a) { return cr_transpose(a[0].t, axis(a[1].i), axis(a[2].i)); }
 cr_tensor *api_flatten(const arg *a) { return cr_flatten(a[0].t, axis(a[1].i), axis(a[2].i)); }
 cr_tensor *api_unsqueeze(const arg *a) { return cr_unsqueeze(a[0].t, axis(a[1].i)); }
@@ -629,10 +627,13 @@ static cr_tensor *arg_reduce(const arg *a, position f) {
 cr_tensor *api_argmax(const arg *a) { return arg_reduce(a, cr_argmax); }
 cr_tensor *api_argmin(const arg *a) { return arg_reduce(a, cr_argmin); }
 
-static PyObject *named_pair(const char *type_name, PyObject *values, PyObject *indices) {
-    static PyTypeObject *types[2];
-    static PyStructSequence_Field fields[] = {{"values", "the extreme values"}, {"indices", "where they are, int64"}, {0}};
-    PyTypeObject **type = &types[strstr(type_name, "min") != NULL];
+PyObject *named_pair(const char *type_name, PyObject *values, PyObject *indices) {
+    static struct { const char *name; PyTypeObject *type; } types[12];
+    static PyStructSequence_Field fields[] = {{"values", "the elements"}, {"indices", "where they are, int64"}, {0}};
+    int i = 0;
+    while (types[i].name && strcmp(types[i].name, type_name)) i++;
+    types[i].name = type_name;
+    PyTypeObject **type = &types[i].type;
     if (!*type) *type = PyStructSequence_NewType(&(PyStructSequence_Desc){.name = type_name, .fields = fields, .n_in_sequence = 2});
     PyObject *pair = *type && values && indices ? PyStructSequence_New(*type) : NULL;
     if (pair) {

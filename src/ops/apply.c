@@ -158,8 +158,8 @@ static void start_meta(cr_meta *m) {
     m->strided = false;
 }
 
-/* Everything after the inputs are known to be usable. */
-static cr_tensor *run(cr_call *c) {
+/* Everything after the inputs are known to be usable.  kept: takes the auxiliary results, where the caller wants them. */
+static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
     cr_meta m, aux_meta[CR_MAX_AUX];                /* infer fills the sizes */
     cr_tensor *aux[CR_MAX_AUX] = {NULL};
     start_meta(&m);
@@ -179,23 +179,32 @@ static cr_tensor *run(cr_call *c) {
     const bool may_record = r && !grad_disabled && cr_dtype_is_float((cr_dtype)out->dtype);
     if (bad == CR_OK && may_record && out->flags & CR_FLAG_VIEW && !cr_family_join(out, c->in[0])) bad = CR_NO_MEMORY;
     if (bad == CR_OK && may_record && c->op->grad && records(c)) bad = r->record(c, dense.list, out);
-    for (int k = 0; k < CR_MAX_AUX; k++) cr_release(aux[k]);
+    for (int k = 0; k < CR_MAX_AUX; k++) {
+        if (kept && bad == CR_OK && k < c->op->n_aux) kept[k] = aux[k];
+        else cr_release(aux[k]);
+    }
     inputs_end(&dense);
     if (bad != CR_OK) { cr_release(out); return NULL; }
     return out;
 }
 
-cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params) {
+cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, const void *params, cr_tensor *aux[]) {
     cr_call c = {.op = op, .params = params, .n = n, .in = in};
     inputs given;
     cr_tensor *out = NULL;
+    for (int k = 0; aux && k < op->n_aux; k++) aux[k] = NULL;
     if (check_inputs(&c) != CR_OK || !inputs_copy(&given, n, in, cr_call_name(&c))) return NULL;
     c.in = given.list;
-    if (settle_device(&c, &given) == CR_OK) out = run(&c);
-    if (out && given.scope) cr_keep(out);
+    if (settle_device(&c, &given) == CR_OK) out = run(&c, aux);
+    if (out && given.scope) {
+        cr_keep(out);
+        for (int k = 0; aux && k < op->n_aux; k++) cr_keep(aux[k]);
+    }
     inputs_end(&given);
     return out;
 }
+
+cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params) { return cr_apply_aux(op, n, in, params, NULL); }
 
 static cr_ew_params ew_params(const cr_program *p, const double *params) {
     cr_ew_params q = {.program = p};

@@ -58,6 +58,9 @@ struct cr_op {
 
 /* Runs an op: checks, infers, runs, records.  params may be NULL when params_bytes is 0.  Returns a new handle, or NULL. */
 cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params);
+/* The same for who wants the auxiliary results too: aux[k], op->n_aux of them, are new handles outside any graph; NULL after a failure.
+ * For ops whose kernel every device has: a composite makes none. */
+cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, const void *params, cr_tensor *aux[]);
 
 /* Runs an elementwise program (recorded as one node).  in: p->n_in tensors that broadcast. */
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params);

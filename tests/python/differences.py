@@ -83,6 +83,7 @@ DIFFERENCES = [
     ("to", r"expected a dtype, a device or a Tensor, got float|got \(torch.dtype, torch.dtype\)", "A target is a dtype, a device or a Tensor; each may be named."),
     ("sum|mean", r"Autograd not support dtype", "An integer result of a tensor that requires a gradient is cut from the graph."),
     ("randint", r"out of bounds for bool", "bool has two values: every other integer is true."),
+    ("topk|kthvalue|median|nanmedian", r"^the result\[1\], element", "Of equal elements the first is taken; PyTorch takes any of them."),
     ("logsumexp", r"doesn't match the broadcast shape", "No axes named means all, as for sum."),
 ]
 
