@@ -76,7 +76,7 @@ DIFFERENCES = [
     ("var|std", r"must be ints, not bool", "unbiased is given by name or after dim: var(True) would be ambiguous."),
     ("where", r"must be bool, got uint8", "A condition is bool."),
     ("to", r"expected a dtype, a device or a Tensor, got float|got \(torch.dtype, torch.dtype\)", "A target is a dtype, a device or a Tensor; each may be named."),
-    ("sum|mean", r"Autograd not support dtype", "An integer result of a tensor that requires a gradient is cut from the graph."),
+    ("sum|nansum|mean|nanmean|prod|cumsum|cumprod", r"Autograd not support dtype", "An integer result of a tensor that requires a gradient is cut from the graph."),
     ("randint", r"out of bounds for bool", "bool has two values: every other integer is true."),
     ("logsumexp", r"doesn't match the broadcast shape", "No axes named means all, as for sum."),
 ]
