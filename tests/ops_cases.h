@@ -229,7 +229,6 @@ static const op_case op_cases[] = {
     {"nanmedian", "all", nanmedian_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
     {"nanmedian", "axis 0", nanmedian_0, ANYTHING, true, 1, {{SHAPE(12, 5)}}},
     {"mode", "axis 1", mode_1, ANYTHING, true, 1, {{SHAPE(3, 11, 2)}}},
-    {"mode", "equal ones", mode_1, ANYTHING, false, 1, {{SHAPE(3, 101, 2), .fill = STEPS}}},
     {"quantile", "all", quantile_all, FLOATS, true, 3, {{SHAPE(3, 5, 7)}}},
     {"quantile", "axis 0, midpoint", quantile_0, FLOATS, true, 3, {{SHAPE(11, 5)}}},
     {"searchsorted", "one row", searchsorted, ANYTHING, false, 1, {{SHAPE(37), .fill = STEPS}, {SHAPE(3, 5), .fill = STEPS}}},

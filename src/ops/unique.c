@@ -72,7 +72,8 @@ static cr_tensor *unique(const char *op, const cr_tensor *x, int n, const int64_
     if (n > 1) return cr_fail(CR_BAD_VALUE, op, "%d axes: one, or all of them (CR_ALL)", n), NULL;
     const int a = n ? cr_axis(op, axis[0], x->ndim) : 0;
     if (a < 0) return NULL;
-    const bool along = n && x->ndim;
+    if (n && !x->ndim) return cr_fail(CR_BAD_INDEX, op, "a scalar has no axis %d", a), NULL;
+    const bool along = n;
     const int64_t R = along ? x->shape[a] : x->numel;
     int64_t C = 1, to[CR_MAX_DIMS] = {a}, back[CR_MAX_DIMS], shape[CR_MAX_DIMS];
     for (int i = 0, next = 1; along && i < x->ndim; i++)

@@ -15,7 +15,7 @@
 enum {
     PIECE = 256,                                    /* keys made at a time, on the stack */
     SCAN = 64,                                      /* the same where almost all of them are too late */
-    FEW = 128,                                      /* elements that are ranked */
+    FEW = CR_RANKED,                                /* elements that are ranked */
     LONG = 1 << 15,                                 /* elements from which on all threads work on one row */
     DIGIT = 11,                                     /* bits: the counts of a block stay in the first-level cache */
     MOST_BLOCKS = 32
@@ -272,17 +272,27 @@ static void open_best(best *b, int64_t K, int64_t room, char *memory) {
                 .at = (int64_t *)(words + 2 * room), .spare_at = (int64_t *)(words + 3 * room), .work = words + 4 * room};
 }
 
-/* The K best, in order: of equal ones the first.  Candidates lie in the order of their positions wherever they are equal. */
-static void settle(best *b) {
+/* The candidates' order, in words that end with positions of `bits` bits. */
+static const uint64_t *order_candidates(const best *b, int *bits) {
+    *bits = 63;
+    if (b->n <= FEW) { cr_cpu_vec()->orders->rank(b->work, b->key, b->n); return b->work; }
     row r = row_of_keys(b->n);
     r.x = (const char *)b->key;
     r.from = b->work;
     r.to = b->work + b->room;
     r.counts = b->work + 2 * b->room;
     sort_row(&r);
+    *bits = r.position_bits;
+    return r.from;
+}
+
+/* The K best, in order: of equal ones the first.  Candidates lie in the order of their positions wherever they are equal. */
+static void settle(best *b) {
+    int bits;
+    const uint64_t *order = order_candidates(b, &bits);
     b->n = least(b->n, b->K);
     for (int64_t i = 0; i < b->n; i++) {
-        uint64_t at = position(&r, r.from[i]);
+        uint64_t at = order[i] & ((UINT64_C(1) << bits) - 1);
         b->spare_key[i] = b->key[at];
         b->spare_at[i] = b->at[at];
     }
@@ -434,22 +444,31 @@ static int64_t find_equal(const row *r, int64_t k) {
     return i;
 }
 
-static int64_t count_nans(const row *r) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < r->n; i++) n += cr_key(r->dtype, r->x, i) == cr_nan_key(r->dtype);
-    return n;
+/* Which element of n a cr_kth is, where the last `nans` of them are no numbers. */
+static int64_t kth_of(int64_t k, int64_t n, int64_t nans) {
+    if (k == CR_KTH_MEDIAN) return nans ? n - nans : (n - 1) / 2;
+    return k == CR_KTH_NANMEDIAN ? (n - nans > 0 ? (n - nans - 1) / 2 : 0) : k;
 }
 
-/* Where element k (or cr_kth) of the sorted row lies. */
+/* Where element k of a row of few lies. */
+static int64_t rank_element(const row *r, int64_t k) {
+    const uint64_t nan = cr_nan_key(r->dtype);
+    uint64_t keys[FEW], order[FEW];
+    int64_t nans = 0;
+    r->k->keys(keys, r->dtype, r->x, r->n, 0);
+    for (int64_t i = 0; i < r->n && nan && k < 0; i++) nans += keys[i] == nan;
+    r->k->rank(order, keys, r->n);
+    return (int64_t)order[kth_of(k, r->n, nans)];
+}
+
+/* Where element k of a longer row lies. */
 static int64_t select_element(row *r, int64_t k) {
-    int bits = key_bits(r);
+    const uint64_t nan = cr_nan_key(r->dtype);
+    const int bits = key_bits(r);
+    int64_t nans = 0, left = r->n;
     if (cr_is_cut()) return 0;
-    if (k < 0) {
-        bool nan = cr_nan_key(r->dtype) && r->ranges[0][1] == cr_nan_key(r->dtype);
-        int64_t numbers = nan ? r->n - count_nans(r) : r->n;
-        k = k == CR_KTH_NANMEDIAN ? (numbers ? (numbers - 1) / 2 : 0) : nan ? numbers : (r->n - 1) / 2;
-    }
-    int64_t left = r->n;
+    for (int64_t i = 0; i < r->n && nan && k < 0 && r->ranges[0][1] == nan; i++) nans += cr_key(r->dtype, r->x, i) == nan;
+    k = kth_of(k, r->n, nans);
     for (int64_t b = 0; b < r->blocks; b++) r->held[b] = first_of(r, b + 1) - first_of(r, b);
     for (r->prefix = 0, r->shift = bits; r->shift && left > FEW; ) {
         r->digit = r->shift < r->most_bits ? r->shift : r->most_bits;
@@ -481,7 +500,7 @@ static void kth_chunk(void *ctx, int64_t chunk, int worker) {
     r.counts = (uint64_t *)(void *)memory;
     for (int64_t m = chunk * j->each, end = least(m + j->each, j->M); m < end; m++) {
         open_row(j, &r, m);
-        int64_t at = select_element(&r, j->k);
+        int64_t at = r.n <= FEW ? rank_element(&r, j->k) : select_element(&r, j->k);
         give_best(&r, &at);
     }
     cr_cpu_give(memory, counts_bytes(&r));

@@ -22,13 +22,22 @@ static void range(uint64_t extremes[2], const uint64_t *k, int64_t n) {
     extremes[1] = high;
 }
 
-/* Each one's place is the number of those that come before it. */
+/* Each one's place is the number of those that come before it: n^2 comparisons, all of them in whole vectors.  A key and its position mostly
+ * fit one word, and then no two words are equal. */
 static void rank(uint64_t *restrict order, const uint64_t *restrict k, int64_t n) {
+    enum { POSITION = 7 };
+    _Static_assert(CR_RANKED <= 1 << POSITION, "positions fit");
+    uint64_t words[CR_RANKED], extremes[2] = {UINT64_MAX, 0};
+    const int64_t whole = (n + VD - 1) & -VD;
+    range(extremes, k, n);
+    const bool fit = !((extremes[1] - extremes[0]) >> (64 - POSITION));
+    for (int64_t i = 0; i < n; i++) words[i] = fit ? (k[i] - extremes[0]) << POSITION | (uint64_t)i : k[i];
+    for (int64_t i = n; i < whole; i++) words[i] = UINT64_MAX;
     for (int64_t i = 0; i < n; i++) {
-        const uint64_t own = k[i];
+        const uint64_t own = words[i];
         uint64_t at = 0;
-        for (int64_t j = 0; j < i; j++) at += k[j] <= own;
-        for (int64_t j = i + 1; j < n; j++) at += k[j] < own;
+        if (fit) for (int64_t j = 0; j < whole; j++) at += words[j] < own;
+        else for (int64_t j = 0; j < whole; j++) at += (words[j] < own) | ((words[j] == own) & (j < i));
         order[at] = (uint64_t)i;
     }
 }
