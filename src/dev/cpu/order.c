@@ -513,53 +513,34 @@ cr_status cr_cpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t
     return run(&j, "kth", kth_chunk);
 }
 
-/* ---- places in sorted rows: halves without a branch, for several numbers in step, so that their reads overlap */
-enum { IN_STEP = 16, PLACES_EACH = 2048 };
-
+/* ---- places in sorted rows */
 typedef struct places {
+    const struct cr_orders *k;
     int64_t *y;
-    const void *x, *v;
+    const char *x, *v;
     cr_dtype dtype;
     int64_t M, R, K;
     bool shared, right;
 } places;
+enum { PLACES_EACH = 2048 };
 
-/* Numbers first .. first + n - 1; a row's place is the first whose key is not below (right: above) the number's. */
-static inline __attribute__((always_inline)) void places_of(cr_dtype dt, const places *p, int64_t first, int64_t n) {
-    uint64_t key[IN_STEP];
-    int64_t start[IN_STEP], at[IN_STEP];
-    for (int64_t i = 0; i < n; i++) {
-        key[i] = cr_key(dt, p->v, first + i);
-        start[i] = at[i] = p->shared ? 0 : (first + i) / p->K * p->R;
-    }
-    for (int64_t left = p->R; left; ) {             /* of the row */
-        const int64_t half = left > 1 ? left / 2 : 1;
-        for (int64_t i = 0; i < n; i++) {
-            uint64_t other = cr_key(dt, p->x, at[i] + half - 1);
-            at[i] += (other < key[i]) | (p->right & (other == key[i])) ? half : 0;
-        }
-        left -= half;
-    }
-    for (int64_t i = 0; i < n; i++) p->y[first + i] = at[i] - start[i];
-}
-
-#define PLACES(dt) case dt: \
-    for (; first + IN_STEP <= end; first += IN_STEP) places_of(dt, p, first, IN_STEP); \
-    places_of(dt, p, first, end - first); \
-    break;
 static void places_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const places *p = ctx;
-    int64_t first = chunk * PLACES_EACH, end = least(first + PLACES_EACH, p->M * p->K);
-    switch (p->dtype) {
-        PLACES(CR_BOOL) PLACES(CR_U8) PLACES(CR_U16) PLACES(CR_U32) PLACES(CR_U64) PLACES(CR_I8) PLACES(CR_I16) PLACES(CR_I32) PLACES(CR_I64)
-        PLACES(CR_F16) PLACES(CR_BF16) PLACES(CR_F32) PLACES(CR_F64)
-        case CR_DTYPES: break;
+    const int64_t end = least((chunk + 1) * PLACES_EACH, p->M * p->K);
+    uint64_t keys[CR_IN_STEP] = {0};
+    int64_t at[CR_IN_STEP] = {0}, start[CR_IN_STEP] = {0};
+    for (int64_t first = chunk * PLACES_EACH; first < end; first += CR_IN_STEP) {
+        const int64_t n = least(CR_IN_STEP, end - first);
+        p->k->keys(keys, p->dtype, p->v + first * (int64_t)cr_dtype_size(p->dtype), n, 0);
+        for (int64_t i = 0; i < n && !p->shared; i++) start[i] = (first + i) / p->K * p->R;
+        p->k->places(at, start, p->dtype, p->x, p->R, keys, p->right);
+        for (int64_t i = 0; i < n; i++) p->y[first + i] = at[i] - start[i];
     }
 }
 
 cr_status cr_cpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
-    places p = {cr_tensor_data(y), cr_tensor_data(x), cr_tensor_data(v), (cr_dtype)x->dtype, M, R, K, shared, right};
+    places p = {cr_cpu_vec()->orders, cr_tensor_data(y), cr_tensor_data(x), cr_tensor_data(v), (cr_dtype)x->dtype, M, R, K, shared, right};
     int64_t chunks = cr_pieces(M * K, PLACES_EACH);
     if (chunks == 1) places_chunk(&p, 0, 0);
     else cr_pool_run(chunks, places_chunk, &p);
@@ -570,6 +551,7 @@ cr_status cr_cpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, in
 typedef struct run_job {
     const struct cr_orders *k;
     int64_t *run, *starts;
+    const int64_t *order;                           /* where row i is, or NULL: at i */
     const char *x;
     cr_dtype dtype;
     int64_t R, C, block, blocks, begun[MOST_BLOCKS];
@@ -608,14 +590,15 @@ static void runs_chunk(void *ctx, int64_t chunk, int worker) {
         for (int64_t q = 0; q < n && !j->write; q++) runs += begins[q];
         for (int64_t q = 0; q < n && j->write; q++) {
             if (begins[q]) j->starts[runs++] = i + q;
-            j->run[i + q] = runs - 1;
+            j->run[j->order ? j->order[i + q] : i + q] = runs - 1;
         }
     }
     if (!j->write) j->begun[chunk] = runs;
 }
 
-cr_status cr_cpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, int64_t R, int64_t C) {
-    run_job j = {.k = cr_cpu_vec()->orders, .run = cr_tensor_data(run), .starts = cr_tensor_data(starts), .x = cr_tensor_data(x), .dtype = (cr_dtype)x->dtype, .R = R, .C = C};
+cr_status cr_cpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
+    run_job j = {.k = cr_cpu_vec()->orders, .run = cr_tensor_data(run), .starts = cr_tensor_data(starts), .order = order ? cr_tensor_data(order) : NULL,
+                 .x = cr_tensor_data(x), .dtype = (cr_dtype)x->dtype, .R = R, .C = C};
     int64_t n = 0;
     j.blocks = least(cr_pieces(R, LONG / 2), MOST_BLOCKS);
     j.block = cr_pieces(R, j.blocks);
