@@ -349,7 +349,7 @@ cr_tensor *cr_topk(const cr_tensor *x, int64_t k, int axis, bool largest, cr_ten
 cr_tensor *cr_kthvalue(const cr_tensor *x, int64_t k, int axis, bool keepdim, cr_tensor **index);       /* the k-th smallest; k from 1 */
 cr_tensor *cr_median(const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index);  /* n 1, or CR_ALL: the lower of the two middle ones; NaN where there is one; of all, ties share the gradient */
 cr_tensor *cr_nanmedian(const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index);   /* of the numbers alone */
-cr_tensor *cr_mode(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);        /* the most frequent, of those the smallest; where it is last */
+cr_tensor *cr_mode(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);        /* the most frequent, of those the smallest */
 typedef enum cr_interpolation { CR_LINEAR, CR_LOWER, CR_HIGHER, CR_NEAREST, CR_MIDPOINT } cr_interpolation;
 cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int64_t *axis, bool keepdim, cr_interpolation how, bool skip_nan);   /* n 1, or CR_ALL; q in [0, 1], () or (Q), whose axis comes first; a NaN is every quantile, unless skipped */
 cr_tensor *cr_searchsorted(const cr_tensor *sorted, const cr_tensor *v, bool right, const cr_tensor *sorter);   /* i64: how many of a row are < v (right: <=) : (R) or (..., R), (..., K) -> (..., K); sorter: cr_argsort of what is not sorted, or CR_NONE */

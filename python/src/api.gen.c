@@ -2170,7 +2170,7 @@ PyMethodDef api_functions[] = {
         "mode(input, dim=-1, keepdim=False)\n"
         "--\n"
         "\n"
-        "(values, indices): the most frequent element along dim, of those the smallest, and where it is last.\n"
+        "(values, indices): the most frequent element along dim, of those the smallest, and where it is first.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"median", AS(function_median), FAST,
         "median(input, dim=None, keepdim=False)\n"
@@ -3630,7 +3630,7 @@ PyMethodDef api_methods[] = {
         "mode($self, /, dim=-1, keepdim=False)\n"
         "--\n"
         "\n"
-        "(values, indices): the most frequent element along dim, of those the smallest, and where it is last.\n"
+        "(values, indices): the most frequent element along dim, of those the smallest, and where it is first.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"median", AS(method_median), FAST,
         "median($self, /, dim=None, keepdim=False)\n"

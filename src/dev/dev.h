@@ -79,9 +79,9 @@ typedef struct cr_kernels {
                                                     /* element k, or cr_kth, of each row as sort orders it, and where it lay: (M) both */
     cr_status (*search)(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
                                                     /* y i64 (M, K): how many of row m of x (M, R), or of the only row where shared, are less than v[m, k]; right: or equal.  x is in order, one dtype */
-    cr_status (*runs)(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, int64_t R, int64_t C);
-                                                    /* equal rows of x (R, C), R >= 1, one after another are a run: run[i] is row i's, starts[j] is where run j begins, count[0] how many there are;
-                                                       i64 (R), (R), ().  NaN is equal to nothing */
+    cr_status (*runs)(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
+                                                    /* equal rows of x (R, C), R >= 1, one after another are a run: run[order[i]], or run[i] where order is NULL, is row i's, starts[j] is where
+                                                       run j begins, count[0] how many there are; i64 (R), (R), (), (R).  NaN is equal to nothing */
     cr_status (*take_rows)(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);              /* y[i, :] = w[index[i], :] : w (V, C), y (I, C) */
     cr_status (*add_rows)(cr_tensor *w, const cr_tensor *index, const cr_tensor *g);               /* w[index[i], :] += g[i, :], in order of i */
     cr_status (*random)(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);

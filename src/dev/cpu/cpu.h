@@ -41,7 +41,7 @@ cr_status cr_cpu_scatter_add(cr_tensor *y, const cr_tensor *index, const cr_tens
 cr_status cr_cpu_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);
 cr_status cr_cpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
 cr_status cr_cpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
-cr_status cr_cpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, int64_t R, int64_t C);
+cr_status cr_cpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
 cr_status cr_cpu_take_rows(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);
 cr_status cr_cpu_add_rows(cr_tensor *w, const cr_tensor *index, const cr_tensor *g);
 

@@ -73,11 +73,14 @@ struct cr_rows {
 CR_ISA_TABLE(cr_rows, cr_rows);
 extern const struct cr_rows cr_rows_f64;
 
+enum { CR_RANKED = 128, CR_IN_STEP = 16 };
 struct cr_orders {                                  /* order_isa.c: keys are cr_key's (order.h) */
     void (*keys)(uint64_t *y, cr_dtype dt, const void *x, int64_t n, uint64_t flip);       /* each key xor flip: all ones turn the order round */
     void (*range)(uint64_t range[2], const uint64_t *keys, int64_t n);                     /* widened to hold all of them */
-    void (*rank)(uint64_t *order, const uint64_t *keys, int64_t n);                        /* order[r]: where the r-th is; equal ones as they lie; n^2 comparisons */
+    void (*rank)(uint64_t *order, const uint64_t *keys, int64_t n);                        /* order[r]: where the r-th of at most CR_RANKED is; equal ones as they lie */
     bool (*any_up_to)(const uint64_t *keys, int64_t n, uint64_t limit);
+    void (*places)(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *keys, bool right);
+                                                    /* at[i]: the first of the R elements of x from start[i] on whose key is not below (right: above) keys[i]; CR_IN_STEP of them */
 };
 CR_ISA_TABLE(cr_orders, cr_orders);
 
