@@ -148,7 +148,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "unfold_apart": lambda x: x.unfold(1, 2, 3), "unfold_shared": lambda x: x.unfold(0, 3, 2), "unfold_twice": lambda x: x.unfold(0, 3, 1).unfold(1, 2, 1),
     "unfold_scalar": lambda x: x.unfold(0, 1, 1), "strided_plain": lambda x: x.flip(1)[:, 1:8:3],
     "unstrided_shared": lambda x: torch.zeros(13, dtype=x.dtype).index_add(0, torch.arange(20) // 5 * 2 + torch.arange(20) % 5 + 1, x.reshape(-1)),
-    "inset_part": inset, "meshgrid_xy": crossed, "flip_all": lambda x: x.flip(tuple(range(x.ndim))), "flip_0": lambda x: x.flip(0),
+    "inset_part": inset, "inset_inside": lambda x, v: -inset(x, v), "meshgrid_xy": crossed, "flip_all": lambda x: x.flip(tuple(range(x.ndim))), "flip_0": lambda x: x.flip(0),
     "roll_flat": lambda x: x.roll(-4), "roll_2": lambda x: x.roll((2, -1, 100), (0, 2, 0)), "repeat_3": lambda x: x.repeat(2, 3, 1, 2),
     "repeat_many": lambda x: x.repeat(2, 1, 3, 2, 2, 2), "repeat_none": lambda x: x.repeat(2, 0), "tile_1": lambda x: x.tile(3),
     "each_1": lambda x: x.repeat_interleave(3, 1), "each_last": lambda x: x.repeat_interleave(2, -1),
