@@ -197,6 +197,7 @@ static cr_tensor *pad_circular(inputs in) { return cr_pad(in[0], CR_LIST(2, 5, 1
 static cr_tensor *strided_plain(inputs in) { return cr_apply(&cr_op_strided, 1, (const cr_tensor *[]){cr_contiguous(in[0])}, &(cr_strided_params){2, {2, 3}, {11, -3}, 9}); }
 static cr_tensor *unstrided_shared(inputs in) { return cr_apply(&cr_op_unstrided, 1, in, &(cr_unstrided_params){{2, {4, 5}, {2, 1}, 1}, 1, {13}}); }
 static cr_tensor *inset_part(inputs in) { return cr_apply(&cr_op_inset, 2, in, &(cr_strided_params){2, {2, 3}, {11, 2}, 1}); }
+static cr_tensor *inset_inside(inputs in) { return cr_neg(inset_part(in)); }     /* its cotangent is nobody else's, and written over */
 static cr_tensor *pick_diagonal_low(inputs in) { return cr_tril(in[0], -1); }
 static cr_tensor *pick_diagonal_high(inputs in) { return cr_triu(in[0], 1); }
 static cr_tensor *pick_low(inputs in) { return cr_tril(in[0], 0); }
@@ -442,6 +443,7 @@ static const op_case op_cases[] = {
     {"strided", "backwards", strided_plain, ANYTHING, true, 1, {{SHAPE(2, 11)}}},
     {"unstrided", "shared", unstrided_shared, NUMBERS, true, 3, {{SHAPE(4, 5)}}},
     {"inset", "", inset_part, ANYTHING, true, 1, {{SHAPE(3, 11)}, {SHAPE(2, 3)}}},
+    {"inset", "inside a graph", inset_inside, NUMBERS, true, 1, {{SHAPE(3, 11)}, {SHAPE(2, 3)}}},
     {"meshgrid", "xy", meshgrid_xy, FLOATS, true, 1, {{SHAPE(3)}, {SHAPE(5)}, {SHAPE(2)}}},
     {"flip", "all", flip_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
     {"flip", "axis 0, many columns", flip_0, ANYTHING, false, 1, {{SHAPE(5, 1037)}}},
