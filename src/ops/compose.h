@@ -27,15 +27,27 @@ void       cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N);              
 /* ---- ops that others use */
 extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_index, cr_op_expand, cr_op_unindex,
     cr_op_clone, cr_op_cast, cr_op_transfer, cr_op_cat, cr_op_sum, cr_op_sum_squares, cr_op_max, cr_op_min, cr_op_argmax, cr_op_argmin,
-    cr_op_matmul, cr_op_linear, cr_op_gather, cr_op_scatter_add, cr_op_softmax, cr_op_log_softmax, cr_op_layer_norm,
-    cr_op_rms_norm, cr_op_cross_entropy, cr_op_embedding, cr_op_embedding_bwd, cr_op_attention;
+    cr_op_matmul, cr_op_linear, cr_op_gather, cr_op_scatter, cr_op_take, cr_op_put, cr_op_ravel, cr_op_nonzero, cr_op_softmax, cr_op_log_softmax, cr_op_layer_norm,
+    cr_op_rms_norm, cr_op_cross_entropy, cr_op_attention;
 
 cr_tensor *cr_alias(const cr_tensor *x);                                          /* a new handle on x, in the graph */
 cr_tensor *cr_sum_mask(const cr_tensor *x, uint32_t mask, bool keepdim, bool wide);    /* over the axes of mask; wide: half precision gives f32 */
 
+cr_status  cr_taken_shape(const cr_take_params *p, const cr_tensor *x, const cr_tensor *index, int64_t *shape, int *ndim);      /* of take's result, put's source (take.c) */
+cr_tensor *cr_put(const cr_take_params *p, cr_tensor *to, const cr_tensor *x, const cr_tensor *index, const cr_tensor *src);    /* to: NULL, or x, to be written in place */
+cr_tensor *cr_masked_where(cr_tensor *to, const cr_tensor *x, const cr_tensor *mask, const cr_tensor *value);   /* value, cast to x's dtype, where mask; to as above (masked.c) */
+cr_tensor *cr_places(const cr_tensor *mask);                                      /* positions of what is true in bool mask, in order: (K) (at.c) */
+
 /* Ends a composite's scope: its result, or NULL, moves out. */
 static inline cr_tensor *cr_leave(cr_tensor *y) {
     if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
+/* The same where the result is `to`, written in place: that stays where it is. */
+static inline cr_tensor *cr_leave_with(const cr_tensor *to, cr_tensor *y) {
+    if (!to) return cr_leave(y);
     cr_scope_end();
     return y;
 }

@@ -48,6 +48,7 @@ struct cr_op {
     int n_aux;
     cr_status (*infer)(const cr_call *c, cr_meta *out, cr_meta aux[]);    /* shape and dtype rule, all argument checks */
     cr_status (*forward)(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]);
+    cr_status (*write)(const cr_call *c, cr_tensor *x);      /* the op into in[0] itself, for cr_apply_; nothing is recorded */
     cr_tensor *(*composite)(const cr_call *c);      /* the op over other ops; records itself */
     void (*grad)(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]);  /* fills dx[i] where needs[i]; entries start as CR_NONE; NULL: failed */
     const char *no_grad;                            /* why there is no gradient, where grad is NULL and forward is not */
@@ -58,6 +59,8 @@ struct cr_op {
 
 /* Runs an op: checks, infers, runs, records.  params may be NULL when params_bytes is 0.  Returns a new handle, or NULL. */
 cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params);
+/* x, which is in[0], becomes the op's result; where that is recorded it is computed beside and copied.  Returns x (borrowed), or NULL. */
+cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params);
 
 /* Runs an elementwise program (recorded as one node).  in: p->n_in tensors that broadcast. */
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params);
@@ -77,6 +80,14 @@ typedef struct cr_index_params {
     struct { int64_t start, count, step; } at[CR_MAX_DIMS];    /* for each axis; count -1: the position start, the axis goes */
 } cr_index_params;
 typedef struct cr_unindex_params { cr_index_params part; int64_t shape[CR_MAX_DIMS]; } cr_unindex_params;     /* shape: of the result */
+
+/* Places that one index names (take.c): the axes [axis, axis + count) of x, seen as one. */
+typedef struct cr_take_params {
+    const char *name;                               /* of this use; lives for ever */
+    int axis, count;
+    bool wrap, sum;                                 /* wrap: negative indices count from the end; sum: put adds */
+    int ndim; int64_t shape[CR_MAX_DIMS];           /* put into zeros: theirs */
+} cr_take_params;
 
 /* Programs (ops/program.c, ops/derive.c). */
 const cr_gradient *cr_program_gradient(const cr_program *p);              /* n_in entries, derived on first use; NULL: out of memory, or several results */
