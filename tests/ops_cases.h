@@ -133,6 +133,7 @@ static cr_tensor *scatter_value(inputs in) { return cr_scatter(in[0], 1, places(
 static cr_tensor *index_copy_1(inputs in) { return cr_index_copy(in[0], 1, places(in, CR_LIST(4)), in[1]); }
 static cr_tensor *index_fill_1(inputs in) { return cr_index_fill(in[0], 1, places(in, CR_LIST(4)), cr_reshape(in[1], CR_ALL)); }
 static cr_tensor *get_rows(inputs in) { return cr_index_get(in[0], 1, (const cr_tensor *[]){in[1]}); }
+static cr_tensor *get_twice(inputs in) { return cr_mul(get_rows(in), cr_exp(get_rows(in))); }      /* two gradients meet */
 static cr_tensor *get_pairs(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){in[1], cr_reshape(in[2], CR_LIST(-1, 1))}); }
 static cr_tensor *get_apart(inputs in) { return cr_index_get(in[0], 3, (const cr_tensor *[]){in[1], CR_NONE, in[2]}); }
 static cr_tensor *get_mask(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}); }
@@ -294,6 +295,7 @@ static const op_case op_cases[] = {
     {"index_copy", "axis 1", index_copy_1, ANYTHING, true, 1, {{SHAPE(3, 5, 2)}, {SHAPE(3, 4, 2)}}},
     {"index_fill", "axis 1", index_fill_1, ANYTHING, true, 24, {{SHAPE(3, 5, 2)}, {SHAPE(1), .lo = 1, .hi = 9}}},
     {"index_get", "rows", get_rows, ANYTHING, true, 6, {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
+    {"index_get", "twice", get_twice, FLOATS, true, 12, {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
     {"index_get", "none", get_rows, ANYTHING, true, 1, {{SHAPE(5, 3)}, {SHAPE(0), .fill = INDEX, .hi = 5}}},
     {"index_get", "pairs that broadcast", get_pairs, ANYTHING, true, 15, {{SHAPE(5, 7, 2)}, {SHAPE(5), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(3), .fill = INDEX, .lo = -7, .hi = 7}}},
     {"index_get", "axes 0 and 2", get_apart, ANYTHING, true, 4, {{SHAPE(5, 3, 7)}, {SHAPE(4), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(4), .fill = INDEX, .lo = -7, .hi = 7}}},

@@ -137,7 +137,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "index_add_1": lambda x, i, s: x.index_add(1, i, s), "put_zeros": lambda g, i: torch.zeros(5, 7, dtype=g.dtype).index_add(0, i.reshape(-1), g.reshape(-1, 7)),
     "scatter_0": lambda x, s: x.scatter(0, places(4, 1).expand(4, 3), s),
     "scatter_value": lambda x, v: x.index_put((torch.arange(2)[:, None], places(2, 2)), v.reshape(())), "index_copy_1": lambda x, s: x.index_copy(1, places(4), s),
-    "index_fill_1": lambda x, v: x.index_fill(1, places(4), v.reshape(())), "get_rows": lambda x, i: x[i], "get_pairs": lambda x, i, j: x[i, j[:, None]],
+    "index_fill_1": lambda x, v: x.index_fill(1, places(4), v.reshape(())), "get_rows": lambda x, i: x[i], "get_twice": lambda x, i: x[i] * x[i].exp(), "get_pairs": lambda x, i, j: x[i, j[:, None]],
     "get_apart": lambda x, i, j: x[i, :, j], "get_mask": lambda x, m: x[:, m],
     "put_apart": lambda x, j, v: x.index_put((places(2, 2)[:, :, None], torch.arange(3), j[:, :, None]), v),
     "put_mask": lambda x, m, v: torch.where(m.reshape(m.shape + (1,) * (2 - m.ndim)), v, x), "ravel": lambda i, j: i % 5 * 11 + j % 11,
