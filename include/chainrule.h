@@ -372,10 +372,34 @@ typedef enum cr_act { CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, C
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);   /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
 bool       cr_set_bf16_products(bool on);   /* for this thread: f32 products (cr_matmul, cr_linear, those of their gradients) round their operands to bf16 and add in f32; returns the old setting */
 
-/* ---- indexing ------------------------------------------------------------------------------------------- */
+/* ---- indexing: index tensors are i32 or i64; every index is checked; what is written to one place twice stays as the last, with a
+ * gradient for both as in PyTorch.  Names that end in _ write into x and return it (borrowed). ------------------------ */
 cr_tensor *cr_gather(const cr_tensor *x, int axis, const cr_tensor *index);               /* out[i][j] = x[index[i][j]][j] (axis 0) */
+cr_tensor *cr_scatter(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);      /* a copy of x with x[index[i][j]][j] = src[i][j]; src (): one value for all */
+cr_tensor *cr_scatter_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
 cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);  /* a copy of x with x[index[i][j]][j] += src[i][j] */
+cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
+cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *index);      /* cr_gather, the other axes of x and index broadcast */
+cr_tensor *cr_take(const cr_tensor *x, const cr_tensor *index);                           /* elements of x in order : (...), (I) -> (I); negative indices count from the end */
+cr_tensor *cr_index_select(const cr_tensor *x, int axis, const cr_tensor *index);         /* (..., R, ...), (K) -> (..., K, ...) */
+cr_tensor *cr_index_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);    /* a copy of x with src[..., k, ...] added at index[k] : src (..., K, ...) */
+cr_tensor *cr_index_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
+cr_tensor *cr_index_copy(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);   /* the same, written instead of added */
+cr_tensor *cr_index_copy_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
+cr_tensor *cr_index_fill(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value); /* the same with one value, () */
+cr_tensor *cr_index_fill_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value);
+cr_tensor *cr_index_get(const cr_tensor *x, int n, const cr_tensor *const *index);        /* x[index[0], index[1], ...] : each CR_NONE, a whole axis; integers of any dtype but u64, positions along an axis,
+                                                              negative ones from the end; or a bool mask of d axes of x.  They broadcast to (I), which stands where the axes
+                                                              indexed stood, or in front where those are not neighbours */
+cr_tensor *cr_index_put(const cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values, bool accumulate);   /* a copy of x whose part cr_index_get sees is values, cast and broadcast; accumulate: += */
+cr_tensor *cr_index_put_(cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values, bool accumulate);
 cr_tensor *cr_masked_fill(const cr_tensor *x, const cr_tensor *mask, double value);       /* value where mask, else x */
+cr_tensor *cr_masked_fill_(cr_tensor *x, const cr_tensor *mask, double value);
+cr_tensor *cr_masked_select(const cr_tensor *x, const cr_tensor *mask);                   /* the elements where mask, in order : both broadcast -> (K) */
+cr_tensor *cr_masked_scatter(const cr_tensor *x, const cr_tensor *mask, const cr_tensor *src);          /* the k-th place where mask gets the k-th element of src, else x */
+cr_tensor *cr_masked_scatter_(cr_tensor *x, const cr_tensor *mask, const cr_tensor *src);
+cr_tensor *cr_nonzero(const cr_tensor *x);                                                /* where x is not 0, in order : i64 (K, ndim) */
+cr_tensor *cr_one_hot(const cr_tensor *index, int64_t classes);                           /* 1 at index, else 0 : (...) -> i64 (..., classes); -1: one more than the largest index */
 cr_tensor *cr_tril(const cr_tensor *x, int64_t diagonal);                                 /* (..., M, N); zero above the diagonal */
 cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal);
 

@@ -210,12 +210,16 @@ static cr_tensor *transfer_odd(inputs in) { return transfer((const cr_tensor *[]
 
 /* What only gradients use otherwise (ops/compose.h). */
 cr_tensor *cr_alias(const cr_tensor *x);
-extern const cr_op cr_op_embedding_bwd, cr_op_unindex;
+extern const cr_op cr_op_put, cr_op_ravel, cr_op_unindex;
 static cr_tensor *alias(inputs in) { return cr_alias(in[0]); }
 static cr_tensor *unindex(inputs in) {
     return cr_apply(&cr_op_unindex, 1, in, &(cr_unindex_params){{3, {{0, 3, 1}, {2, 5, 3}, {1, -1, 0}}}, {3, 19, 2}});
 }
-static cr_tensor *embedding_bwd(inputs in) { return cr_apply(&cr_op_embedding_bwd, 2, in, (int64_t[]){5}); }
+static cr_tensor *put_zeros(inputs in) {
+    return cr_apply(&cr_op_put, 3, (const cr_tensor *[]){CR_NONE, in[1], in[0]}, &(cr_take_params){.name = "put", .count = 1, .sum = true, .ndim = 2, .shape = {5, 7}});
+}
+typedef struct ravel_sizes { const char *name; int64_t size[CR_MAX_DIMS]; } ravel_sizes;
+static cr_tensor *ravel(inputs in) { return cr_apply(&cr_op_ravel, 2, in, &(ravel_sizes){"ravel", {5, 11}}); }
 
 /* ---- products */
 static cr_tensor *matmul(inputs in) { return cr_matmul(in[0], in[1]); }
@@ -236,6 +240,32 @@ static cr_tensor *gather_narrow(inputs in) { return cr_gather(in[0], -1, cr_to(i
 static cr_tensor *scatter_add_0(inputs in) { return cr_scatter_add(in[0], 0, in[1], in[2]); }
 static cr_tensor *scatter_add_1(inputs in) { return cr_scatter_add(in[0], 1, in[1], in[2]); }
 static cr_tensor *masked_fill(inputs in) { return cr_masked_fill(in[0], in[1], -3.5); }
+static cr_tensor *masked_select(inputs in) { return cr_masked_select(in[0], in[1]); }
+static cr_tensor *masked_scatter(inputs in) { return cr_masked_scatter(in[0], in[1], in[2]); }
+static cr_tensor *nonzero(inputs in) { return cr_nonzero(in[0]); }
+static cr_tensor *one_hot(inputs in) { return cr_one_hot(in[0], 7); }
+static cr_tensor *take_along_axis(inputs in) { return cr_take_along_axis(in[0], 1, in[1]); }
+static cr_tensor *take(inputs in) { return cr_take(in[0], in[1]); }
+static cr_tensor *index_select_1(inputs in) { return cr_index_select(in[0], 1, in[1]); }
+static cr_tensor *index_select_turned(inputs in) { return cr_index_select(cr_transpose(in[0], 0, -1), 0, in[1]); }
+static cr_tensor *index_add_0(inputs in) { return cr_index_add(in[0], 0, in[1], in[2]); }
+static cr_tensor *index_add_1(inputs in) { return cr_index_add(in[0], 1, in[1], in[2]); }
+/* Places that differ: of two writes to one place the gradient is not that of the function. */
+static cr_tensor *places(inputs in, int n, const int64_t *shape) {
+    return cr_reshape(cr_from((int64_t[]){4, 0, 2, 1}, CR_LIST(4), CR_I64, cr_device_of(in[0])), n, shape);
+}
+static cr_tensor *scatter_0(inputs in) { return cr_scatter(in[0], 0, cr_expand(places(in, CR_LIST(4, 1)), CR_LIST(4, 3)), in[1]); }
+static cr_tensor *scatter_value(inputs in) { return cr_scatter(in[0], 1, places(in, CR_LIST(2, 2)), cr_reshape(in[1], CR_ALL)); }
+static cr_tensor *index_copy_1(inputs in) { return cr_index_copy(in[0], 1, places(in, CR_LIST(4)), in[1]); }
+static cr_tensor *index_fill_1(inputs in) { return cr_index_fill(in[0], 1, places(in, CR_LIST(4)), cr_reshape(in[1], CR_ALL)); }
+static cr_tensor *get_rows(inputs in) { return cr_index_get(in[0], 1, (const cr_tensor *[]){in[1]}); }
+static cr_tensor *get_twice(inputs in) { return cr_mul(get_rows(in), cr_exp(get_rows(in))); }      /* two gradients meet */
+static cr_tensor *get_pairs(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){in[1], cr_reshape(in[2], CR_LIST(-1, 1))}); }
+static cr_tensor *get_apart(inputs in) { return cr_index_get(in[0], 3, (const cr_tensor *[]){in[1], CR_NONE, in[2]}); }
+static cr_tensor *get_mask(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}); }
+static cr_tensor *put_apart(inputs in) { return cr_index_put(in[0], 3, (const cr_tensor *[]){places(in, CR_LIST(2, 2)), CR_NONE, in[1]}, in[2], false); }
+static cr_tensor *put_mask(inputs in) { return cr_index_put(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}, in[2], false); }
+static cr_tensor *put_added(inputs in) { return cr_index_put(in[0], 2, (const cr_tensor *[]){cr_select(in[1], 0, 0), cr_select(in[1], 0, 1)}, in[2], true); }
 
 /* ---- neural network */
 static cr_tensor *softmax_last(inputs in) { return cr_softmax(in[0], -1); }
@@ -505,7 +535,36 @@ static const op_case op_cases[] = {
     {"gather", "nothing", gather_0, ANYTHING, true, 1, {{SHAPE(5, 7)}, {SHAPE(0, 7), .fill = INDEX, .hi = 5}}},
     {"scatter_add", "axis 0", scatter_add_0, NUMBERS, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
     {"scatter_add", "axis 1", scatter_add_1, NUMBERS, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter", "axis 0", scatter_0, ANYTHING, true, 1, {{SHAPE(5, 3)}, {SHAPE(4, 3)}}},
+    {"scatter", "axis 1, one value, a corner", scatter_value, ANYTHING, true, 4, {{SHAPE(3, 5)}, {SHAPE(1), .lo = 1, .hi = 9}}},
+    {"take_along_axis", "index broadcast", take_along_axis, ANYTHING, true, 9, {{SHAPE(3, 5, 1)}, {SHAPE(1, 4, 2), .fill = INDEX, .hi = 5}}},
+    {"take", "negative ones too", take, ANYTHING, true, 8, {{SHAPE(3, 5)}, {SHAPE(2, 7), .fill = INDEX, .lo = -15, .hi = 15}}},
+    {"take", "0-d", take, ANYTHING, true, 3, {{.ndim = 0}, {SHAPE(3), .fill = INDEX, .lo = -1, .hi = 1}}},
+    {"index_select", "axis 1", index_select_1, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},
+    {"index_select", "of a transposed one", index_select_turned, ANYTHING, true, 4, {{SHAPE(3, 2, 5)}, {SHAPE(4), .fill = INDEX, .hi = 5}}},
+    {"put", "added into zeros", put_zeros, FLOATS, true, 6, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 5}}},
+    {"index_add", "axis 0", index_add_0, ANYTHING, true, 9, {{SHAPE(5, 7)}, {SHAPE(8), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"index_add", "axis 1, last", index_add_1, ANYTHING, true, 12, {{SHAPE(3, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}, {SHAPE(3, 11)}}},
+    {"index_copy", "axis 1", index_copy_1, ANYTHING, true, 1, {{SHAPE(3, 5, 2)}, {SHAPE(3, 4, 2)}}},
+    {"index_fill", "axis 1", index_fill_1, ANYTHING, true, 24, {{SHAPE(3, 5, 2)}, {SHAPE(1), .lo = 1, .hi = 9}}},
+    {"index_get", "rows", get_rows, ANYTHING, true, 6, {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
+    {"index_get", "twice", get_twice, FLOATS, true, 12, {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
+    {"index_get", "none", get_rows, ANYTHING, true, 1, {{SHAPE(5, 3)}, {SHAPE(0), .fill = INDEX, .hi = 5}}},
+    {"index_get", "pairs that broadcast", get_pairs, ANYTHING, true, 15, {{SHAPE(5, 7, 2)}, {SHAPE(5), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(3), .fill = INDEX, .lo = -7, .hi = 7}}},
+    {"index_get", "axes 0 and 2", get_apart, ANYTHING, true, 4, {{SHAPE(5, 3, 7)}, {SHAPE(4), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(4), .fill = INDEX, .lo = -7, .hi = 7}}},
+    {"index_get", "mask of two axes", get_mask, ANYTHING, true, 1, {{SHAPE(2, 5, 7, 3)}, {SHAPE(5, 7), .fill = MASK}}},
+    {"index_put", "axes 0 and 2", put_apart, ANYTHING, true, 4, {{SHAPE(5, 3, 7)}, {SHAPE(2, 2), .fill = INDEX, .lo = -7, .hi = 7}, {SHAPE(2, 3)}}},
+    {"index_put", "mask, one value", put_mask, ANYTHING, true, 70, {{SHAPE(2, 5, 7)}, {SHAPE(5, 7), .fill = MASK}, {SHAPE(1), .lo = 1, .hi = 9}}},
+    {"index_put", "mask, a value for each row", put_mask, ANYTHING, true, 70, {{SHAPE(2, 5, 7)}, {SHAPE(5), .fill = MASK}, {SHAPE(2, 1, 7)}}},
+    {"index_put", "added", put_added, ANYTHING, true, 14, {{SHAPE(3, 5)}, {SHAPE(2, 13), .fill = INDEX, .lo = -3, .hi = 3}, {SHAPE(13)}}},
+    {"ravel", "", ravel, WHOLES, false, 1, {{SHAPE(13), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(13), .fill = INDEX, .lo = -11, .hi = 11}}},
+    {"nonzero", "", nonzero, ANYTHING, false, 1, {{SHAPE(3, 5, 7), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"nonzero", "longer than a piece", nonzero, BOOLS, false, 1, {{SHAPE(41, 1031), .fill = MASK}}},
+    {"nonzero", "0-d", nonzero, ANYTHING, false, 1, {{.ndim = 0}}},
+    {"one_hot", "", one_hot, WHOLES, false, 1, {{SHAPE(3, 5), .fill = INDEX, .hi = 7}}},
     {"masked_fill", "", masked_fill, FLOATS, true, 1, {{SHAPE(3, 5, 7)}, {SHAPE(5, 7), .fill = MASK}}},
+    {"masked_select", "mask broadcast", masked_select, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}, {SHAPE(5, 1), .fill = MASK}}},
+    {"masked_scatter", "", masked_scatter, ANYTHING, true, 1, {{SHAPE(5, 7)}, {SHAPE(5, 7), .fill = MASK}, {SHAPE(7, 5)}}},
 
     {"softmax", "last axis", softmax_last, FLOATS, true, 7, {{SHAPE(4, 7)}}},
     {"softmax", "0-d", softmax_last, FLOATS, true, 1, {{.ndim = 0}}},
@@ -531,7 +590,6 @@ static const op_case op_cases[] = {
     {"embedding", "one index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {.ndim = 0, .fill = INDEX, .hi = 3}}},
     {"embedding", "no index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {SHAPE(0), .fill = INDEX, .hi = 3}}},
     {"unindex", "2, 5, 8... of 19, 1 of 2", unindex, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
-    {"embedding_bwd", "", embedding_bwd, FLOATS, true, 6, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 5}}},
     {"cross_entropy", "mean", cross_entropy, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(5), .fill = INDEX, .hi = 7}}},
     {"cross_entropy", "mean, (B, T, V)", cross_entropy, FLOATS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 7}}},
     {"cross_entropy", "ignored rows", cross_entropy_ignore, FLOATS, true, 5, {{SHAPE(11, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},

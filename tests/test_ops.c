@@ -462,6 +462,15 @@ TEST(bad_indices) {
         FAILS(CR_BAD_INDEX, "[scatter_add] index 5 at position 4 is out of range for size 5", (cr_scatter_add(x, 0, high, src), cr_synchronize(dev)));
         FAILS(CR_BAD_INDEX, "[embedding] index 5 at position 4 is out of range for size 5", (cr_embedding(x, high), cr_synchronize(dev)));
         FAILS(CR_BAD_INDEX, "[embedding] index -1 at position 1 is out of range for size 5", (cr_embedding(x, low), cr_synchronize(dev)));
+        cr_tensor *deep = cr_from((int64_t[]){0, -5, 4, -6, 0}, CR_LIST(5), CR_I64, dev), *zero = cr_zeros(CR_LIST(5), CR_I64, dev);
+        const cr_tensor *key[] = {deep, zero}, *turned[] = {zero, deep};
+        FAILS(CR_BAD_INDEX, "[scatter] index 5 at position 4 is out of range for size 5", (cr_scatter_(x, 0, high, src), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index_select] index -5 at position 1 is out of range for size 5", (cr_index_select(x, 0, deep), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[take] index -6 at position 3 is out of range for size 5", (cr_take(cr_ones(CR_LIST(5), CR_F32, dev), deep), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index] index -6 at position 3 is out of range for size 5", (cr_index_get(x, 2, key), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index] index -5 at position 1 is out of range for size 3", (cr_index_get(x, 2, turned), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index_put_] index -6 at position 3 is out of range for size 5", (cr_index_put_(x, 1, key, cr_zeros(CR_ALL, CR_F32, dev), false), cr_synchronize(dev)));
+        CHECK(cr_item(cr_min(x, CR_ALL, false)) == 1, "something was written");
         cr_tensor *target = cr_from((int64_t[]){0, 2, -100, 3, 1}, CR_LIST(5), CR_I64, dev);
         FAILS(CR_BAD_INDEX, "[cross_entropy] index 3 at position 3 is out of range for size 3", (cr_cross_entropy(x, target, NULL), cr_synchronize(dev)));
         cr_scope_end();
@@ -518,6 +527,9 @@ static const op_case large_cases[] = {
     {"cross_entropy", "", cross_entropy, FLOATS, true, 1, {{SHAPE(301, 1031)}, {SHAPE(301), .fill = INDEX, .hi = 1031}}},
     {"embedding", "", embedding, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(5003), .fill = INDEX, .hi = 101}}},
     {"scatter_add", "axis 0", scatter_add_0, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(3001, 67), .fill = INDEX, .hi = 101}, {SHAPE(3001, 67)}}},
+    {"index_add", "axis 0", index_add_0, FLOATS, true, 1, {{SHAPE(1031)}, {SHAPE(200003), .fill = INDEX, .hi = 1031}, {SHAPE(200003)}}},
+    {"index_put", "added", put_added, FLOATS, true, 1, {{SHAPE(61, 1031)}, {SHAPE(2, 200003), .fill = INDEX, .lo = -61, .hi = 61}, {SHAPE(200003)}}},
+    {"index_get", "mask of two axes", get_mask, FLOATS, true, 1, {{SHAPE(2, 211, 307, 3)}, {SHAPE(211, 307), .fill = MASK}}},
     {"attention", "causal", attention_causal, FLOATS, true, 1, {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}}},
     {"attention", "added mask", attention_mask_causal, FLOATS, true, 1, {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(3, 203, 203)}}},
     {"attention", "heads inside", attention_heads, FLOATS, true, 1, {{SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}}},

@@ -124,8 +124,6 @@ cr_tensor *api_div_(const arg *a);
 cr_tensor *api_pow_(const arg *a);
 cr_tensor *api_clamp_(const arg *a);
 cr_tensor *api_copy_(const arg *a);
-cr_tensor *api_masked_fill_(const arg *a);
-cr_tensor *api_scatter_add_(const arg *a);
 cr_tensor *api_tril_(const arg *a);
 cr_tensor *api_triu_(const arg *a);
 cr_tensor *api_fill_(const arg *a);
@@ -186,13 +184,33 @@ cr_tensor *api_addmm(const arg *a);
 cr_tensor *api_baddbmm(const arg *a);
 cr_tensor *api_index_select(const arg *a);
 cr_tensor *api_gather(const arg *a);
+cr_tensor *api_take_along_dim(const arg *a);
+cr_tensor *api_take(const arg *a);
+cr_tensor *api_scatter(const arg *a);
+cr_tensor *api_scatter_(const arg *a);
 cr_tensor *api_scatter_add(const arg *a);
+cr_tensor *api_scatter_add_(const arg *a);
+cr_tensor *api_index_add(const arg *a);
+cr_tensor *api_index_add_(const arg *a);
+cr_tensor *api_index_copy(const arg *a);
+cr_tensor *api_index_copy_(const arg *a);
+cr_tensor *api_index_fill(const arg *a);
+cr_tensor *api_index_fill_(const arg *a);
+cr_tensor *api_index_put(const arg *a);
+cr_tensor *api_index_put_(const arg *a);
 cr_tensor *api_masked_fill(const arg *a);
+cr_tensor *api_masked_fill_(const arg *a);
+cr_tensor *api_masked_select(const arg *a);
+cr_tensor *api_masked_scatter(const arg *a);
+cr_tensor *api_masked_scatter_(const arg *a);
+PyObject *api_nonzero(const arg *a);
+cr_tensor *api_argwhere(const arg *a);
+cr_tensor *api_one_hot(const arg *a);
 cr_tensor *api_cat(const arg *a);
 cr_tensor *api_stack(const arg *a);
 cr_tensor *api_hstack(const arg *a);
 cr_tensor *api_vstack(const arg *a);
-cr_tensor *api_where(const arg *a);
+PyObject *api_where(const arg *a);
 cr_tensor *api_requires_grad_(const arg *a);
 PyObject *api_detach_(const arg *a);
 PyObject *api_retain_grad(const arg *a);
@@ -762,12 +780,6 @@ CALL(method_clamp_, clamp__entry, s)
 static const param copy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry copy__entry = {.name = "copy_", .compute = api_copy_, .params = copy__entry_params, .count = 2, .inplace = true};
 CALL(method_copy_, copy__entry, s)
-static const param masked_fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
-static const entry masked_fill__entry = {.name = "masked_fill_", .compute = api_masked_fill_, .params = masked_fill__entry_params, .count = 3, .inplace = true};
-CALL(method_masked_fill_, masked_fill__entry, s)
-static const param scatter_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
-static const entry scatter_add__entry = {.name = "scatter_add_", .compute = api_scatter_add_, .params = scatter_add__entry_params, .count = 4, .inplace = true};
-CALL(method_scatter_add_, scatter_add__entry, s)
 static const param tril__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
 static const entry tril__entry = {.name = "tril_", .compute = api_tril_, .params = tril__entry_params, .count = 2, .inplace = true};
 CALL(method_tril_, tril__entry, s)
@@ -999,14 +1011,85 @@ static const param gather_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim
 static const entry gather_entry = {.name = "gather", .compute = api_gather, .params = gather_entry_params, .count = 3};
 CALL(function_gather, gather_entry, NULL)
 CALL(method_gather, gather_entry, s)
+static const param take_along_dim_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"indices", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}};
+static const entry take_along_dim_entry = {.name = "take_along_dim", .compute = api_take_along_dim, .params = take_along_dim_entry_params, .count = 3};
+CALL(function_take_along_dim, take_along_dim_entry, NULL)
+CALL(method_take_along_dim, take_along_dim_entry, s)
+static const param take_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}};
+static const entry take_entry = {.name = "take", .compute = api_take, .params = take_entry_params, .count = 2};
+CALL(function_take, take_entry, NULL)
+CALL(method_take, take_entry, s)
+static const param scatter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", OPERAND, OPTIONAL, NULL, 0}, {"value", OPERAND, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry scatter_entry = {.name = "scatter", .compute = api_scatter, .params = scatter_entry_params, .count = 5};
+CALL(function_scatter, scatter_entry, NULL)
+CALL(method_scatter, scatter_entry, s)
+static const param scatter__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", OPERAND, OPTIONAL, NULL, 0}, {"value", OPERAND, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry scatter__entry = {.name = "scatter_", .compute = api_scatter_, .params = scatter__entry_params, .count = 5, .inplace = true};
+CALL(method_scatter_, scatter__entry, s)
 static const param scatter_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
 static const entry scatter_add_entry = {.name = "scatter_add", .compute = api_scatter_add, .params = scatter_add_entry_params, .count = 4};
 CALL(function_scatter_add, scatter_add_entry, NULL)
 CALL(method_scatter_add, scatter_add_entry, s)
+static const param scatter_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
+static const entry scatter_add__entry = {.name = "scatter_add_", .compute = api_scatter_add_, .params = scatter_add__entry_params, .count = 4, .inplace = true};
+CALL(method_scatter_add_, scatter_add__entry, s)
+static const param index_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry index_add_entry = {.name = "index_add", .compute = api_index_add, .params = index_add_entry_params, .count = 5};
+CALL(function_index_add, index_add_entry, NULL)
+CALL(method_index_add, index_add_entry, s)
+static const param index_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry index_add__entry = {.name = "index_add_", .compute = api_index_add_, .params = index_add__entry_params, .count = 5, .inplace = true};
+CALL(method_index_add_, index_add__entry, s)
+static const param index_copy_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry index_copy_entry = {.name = "index_copy", .compute = api_index_copy, .params = index_copy_entry_params, .count = 4};
+CALL(function_index_copy, index_copy_entry, NULL)
+CALL(method_index_copy, index_copy_entry, s)
+static const param index_copy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry index_copy__entry = {.name = "index_copy_", .compute = api_index_copy_, .params = index_copy__entry_params, .count = 4, .inplace = true};
+CALL(method_index_copy_, index_copy__entry, s)
+static const param index_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
+static const entry index_fill_entry = {.name = "index_fill", .compute = api_index_fill, .params = index_fill_entry_params, .count = 4};
+CALL(function_index_fill, index_fill_entry, NULL)
+CALL(method_index_fill, index_fill_entry, s)
+static const param index_fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
+static const entry index_fill__entry = {.name = "index_fill_", .compute = api_index_fill_, .params = index_fill__entry_params, .count = 4, .inplace = true};
+CALL(method_index_fill_, index_fill__entry, s)
+static const param index_put_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"indices", TENSORS, 0, NULL, 0}, {"values", TENSOR, 0, NULL, 0}, {"accumulate", BOOL, 0, "", 0.0}};
+static const entry index_put_entry = {.name = "index_put", .compute = api_index_put, .params = index_put_entry_params, .count = 4};
+CALL(function_index_put, index_put_entry, NULL)
+CALL(method_index_put, index_put_entry, s)
+static const param index_put__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"indices", TENSORS, 0, NULL, 0}, {"values", TENSOR, 0, NULL, 0}, {"accumulate", BOOL, 0, "", 0.0}};
+static const entry index_put__entry = {.name = "index_put_", .compute = api_index_put_, .params = index_put__entry_params, .count = 4, .inplace = true};
+CALL(method_index_put_, index_put__entry, s)
 static const param masked_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
 static const entry masked_fill_entry = {.name = "masked_fill", .compute = api_masked_fill, .params = masked_fill_entry_params, .count = 3};
 CALL(function_masked_fill, masked_fill_entry, NULL)
 CALL(method_masked_fill, masked_fill_entry, s)
+static const param masked_fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
+static const entry masked_fill__entry = {.name = "masked_fill_", .compute = api_masked_fill_, .params = masked_fill__entry_params, .count = 3, .inplace = true};
+CALL(method_masked_fill_, masked_fill__entry, s)
+static const param masked_select_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}};
+static const entry masked_select_entry = {.name = "masked_select", .compute = api_masked_select, .params = masked_select_entry_params, .count = 2};
+CALL(function_masked_select, masked_select_entry, NULL)
+CALL(method_masked_select, masked_select_entry, s)
+static const param masked_scatter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry masked_scatter_entry = {.name = "masked_scatter", .compute = api_masked_scatter, .params = masked_scatter_entry_params, .count = 3};
+CALL(function_masked_scatter, masked_scatter_entry, NULL)
+CALL(method_masked_scatter, masked_scatter_entry, s)
+static const param masked_scatter__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry masked_scatter__entry = {.name = "masked_scatter_", .compute = api_masked_scatter_, .params = masked_scatter__entry_params, .count = 3, .inplace = true};
+CALL(method_masked_scatter_, masked_scatter__entry, s)
+static const param nonzero_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"as_tuple", BOOL, KEYWORD, "", 0.0}};
+static const entry nonzero_entry = {.name = "nonzero", .run = api_nonzero, .params = nonzero_entry_params, .count = 2};
+CALL(function_nonzero, nonzero_entry, NULL)
+CALL(method_nonzero, nonzero_entry, s)
+static const param argwhere_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry argwhere_entry = {.name = "argwhere", .compute = api_argwhere, .params = argwhere_entry_params, .count = 1};
+CALL(function_argwhere, argwhere_entry, NULL)
+CALL(method_argwhere, argwhere_entry, s)
+static const param one_hot_entry_params[] = {{"tensor", TENSOR, 0, NULL, 0}, {"num_classes", INT, 0, "", -1.0}};
+static const entry one_hot_entry = {.name = "one_hot", .compute = api_one_hot, .params = one_hot_entry_params, .count = 2};
+CALL(function_one_hot, one_hot_entry, NULL)
 static const param cat_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
 static const entry cat_entry = {.name = "cat", .compute = api_cat, .params = cat_entry_params, .count = 2};
 CALL(function_cat, cat_entry, NULL)
@@ -1019,8 +1102,8 @@ CALL(function_hstack, hstack_entry, NULL)
 static const param vstack_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}};
 static const entry vstack_entry = {.name = "vstack", .compute = api_vstack, .params = vstack_entry_params, .count = 1};
 CALL(function_vstack, vstack_entry, NULL)
-static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
-static const entry where_entry = {.name = "where", .compute = api_where, .params = where_entry_params, .count = 3};
+static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, OPTIONAL, NULL, 0}, {"other", OPERAND, OPTIONAL, NULL, 0}};
+static const entry where_entry = {.name = "where", .run = api_where, .params = where_entry_params, .count = 3};
 CALL(function_where, where_entry, NULL)
 static const param requires_grad__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"requires_grad", BOOL, 0, "", 1.0}};
 static const entry requires_grad__entry = {.name = "requires_grad_", .compute = api_requires_grad_, .params = requires_grad__entry_params, .count = 2, .inplace = true};
@@ -2280,25 +2363,95 @@ PyMethodDef api_functions[] = {
         "index_select(input, dim, index)\n"
         "--\n"
         "\n"
-        "The elements at index, int64 with at most one axis, along dim.\n"
+        "The elements at index, int32 or int64 with at most one axis, along dim : (..., R, ...), (K) -> (..., K, ...).\n"
+        "IndexError: an index outside 0 ... R - 1.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"gather", AS(function_gather), FAST,
         "gather(input, dim, index)\n"
         "--\n"
         "\n"
-        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64.\n"
+        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64, with input's axes.\n"
+        "IndexError: an index outside of the axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take_along_dim", AS(function_take_along_dim), FAST,
+        "take_along_dim(input, indices, dim=None)\n"
+        "--\n"
+        "\n"
+        "gather with the axes other than dim broadcast; without dim of both as vectors.  For what argmax and argsort give.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take", AS(function_take), FAST,
+        "take(input, index)\n"
+        "--\n"
+        "\n"
+        "The elements at index of input as one vector, in index's shape; negative indices count from the end.\n"
+        "IndexError: an index outside -n ... n - 1."},
+    {"scatter", AS(function_scatter), FAST,
+        "scatter(input, dim, index, src=None, *, value=None)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on; src or value may be one number for all.  Of what goes to\n"
+        "one place the last stays, and the gradient is that of all, as in PyTorch.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"scatter_add", AS(function_scatter_add), FAST,
         "scatter_add(input, dim, index, src)\n"
         "--\n"
         "\n"
-        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on.\n"
+        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on, in order: the same bits every time.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_add", AS(function_index_add), FAST,
+        "index_add(input, dim, index, source, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "A copy of input with alpha source[..., k, ...] added at index[k] along dim, in order : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_copy", AS(function_index_copy), FAST,
+        "index_copy(input, dim, index, source)\n"
+        "--\n"
+        "\n"
+        "A copy of input with source[..., k, ...] at index[k] along dim, the last where two go to one place : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_fill", AS(function_index_fill), FAST,
+        "index_fill(input, dim, index, value)\n"
+        "--\n"
+        "\n"
+        "A copy of input with value, a number or a tensor without axes, at index along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_put", AS(function_index_put), FAST,
+        "index_put(input, indices, values, accumulate=False)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[indices] = values, which are cast and broadcast; with accumulate they are added, in order."},
     {"masked_fill", AS(function_masked_fill), FAST,
         "masked_fill(input, mask, value)\n"
         "--\n"
         "\n"
         "value where the bool mask holds, else input; the mask broadcasts."},
+    {"masked_select", AS(function_masked_select), FAST,
+        "masked_select(input, mask)\n"
+        "--\n"
+        "\n"
+        "The elements where the bool mask holds, in order; both broadcast : (K)."},
+    {"masked_scatter", AS(function_masked_scatter), FAST,
+        "masked_scatter(input, mask, source)\n"
+        "--\n"
+        "\n"
+        "The k-th place where the bool mask holds gets the k-th element of source; elsewhere input; the mask broadcasts."},
+    {"nonzero", AS(function_nonzero), FAST,
+        "nonzero(input, *, as_tuple=False)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim); with as_tuple a tensor (K) for each axis, as input[...] takes them."},
+    {"argwhere", AS(function_argwhere), FAST,
+        "argwhere(input)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim)."},
+    {"one_hot", AS(function_one_hot), FAST,
+        "one_hot(tensor, num_classes=-1)\n"
+        "--\n"
+        "\n"
+        "1 at the position that each element names, else 0 : (...) -> int64 (..., num_classes); -1: one more than the largest.\n"
+        "IndexError: an element outside 0 ... num_classes - 1."},
     {"cat", AS(function_cat), FAST,
         "cat(tensors, dim=0)\n"
         "--\n"
@@ -2320,10 +2473,10 @@ PyMethodDef api_functions[] = {
         "\n"
         "Tensors on top of each other: along axis 0, vectors and scalars as rows."},
     {"where", AS(function_where), FAST,
-        "where(condition, input, other)\n"
+        "where(condition, input=None, other=None)\n"
         "--\n"
         "\n"
-        "input where condition, else other; condition is bool."},
+        "input where condition, else other; condition is bool.  where(condition) alone is nonzero(condition, as_tuple=True)."},
     {"_gradients", AS(function__gradients), FAST,
         "_gradients(outputs, inputs, grad_outputs, retain_graph, create_graph)\n"
         "--\n"
@@ -3402,17 +3555,6 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "Writes other, broadcast and cast, into the tensor."},
-    {"masked_fill_", AS(method_masked_fill_), FAST,
-        "masked_fill_($self, /, mask, value)\n"
-        "--\n"
-        "\n"
-        "masked_fill, written into input."},
-    {"scatter_add_", AS(method_scatter_add_), FAST,
-        "scatter_add_($self, /, dim, index, src)\n"
-        "--\n"
-        "\n"
-        "scatter_add, written into input.\n"
-        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"tril_", AS(method_tril_), FAST,
         "tril_($self, /, diagonal=0)\n"
         "--\n"
@@ -3724,25 +3866,134 @@ PyMethodDef api_methods[] = {
         "index_select($self, /, dim, index)\n"
         "--\n"
         "\n"
-        "The elements at index, int64 with at most one axis, along dim.\n"
+        "The elements at index, int32 or int64 with at most one axis, along dim : (..., R, ...), (K) -> (..., K, ...).\n"
+        "IndexError: an index outside 0 ... R - 1.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"gather", AS(method_gather), FAST,
         "gather($self, /, dim, index)\n"
         "--\n"
         "\n"
-        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64.\n"
+        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64, with input's axes.\n"
+        "IndexError: an index outside of the axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take_along_dim", AS(method_take_along_dim), FAST,
+        "take_along_dim($self, /, indices, dim=None)\n"
+        "--\n"
+        "\n"
+        "gather with the axes other than dim broadcast; without dim of both as vectors.  For what argmax and argsort give.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take", AS(method_take), FAST,
+        "take($self, /, index)\n"
+        "--\n"
+        "\n"
+        "The elements at index of input as one vector, in index's shape; negative indices count from the end.\n"
+        "IndexError: an index outside -n ... n - 1."},
+    {"scatter", AS(method_scatter), FAST,
+        "scatter($self, /, dim, index, src=None, *, value=None)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on; src or value may be one number for all.  Of what goes to\n"
+        "one place the last stays, and the gradient is that of all, as in PyTorch.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_", AS(method_scatter_), FAST,
+        "scatter_($self, /, dim, index, src=None, *, value=None)\n"
+        "--\n"
+        "\n"
+        "scatter, written into input.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"scatter_add", AS(method_scatter_add), FAST,
         "scatter_add($self, /, dim, index, src)\n"
         "--\n"
         "\n"
-        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on.\n"
+        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on, in order: the same bits every time.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_add_", AS(method_scatter_add_), FAST,
+        "scatter_add_($self, /, dim, index, src)\n"
+        "--\n"
+        "\n"
+        "scatter_add, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_add", AS(method_index_add), FAST,
+        "index_add($self, /, dim, index, source, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "A copy of input with alpha source[..., k, ...] added at index[k] along dim, in order : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_add_", AS(method_index_add_), FAST,
+        "index_add_($self, /, dim, index, source, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "index_add, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_copy", AS(method_index_copy), FAST,
+        "index_copy($self, /, dim, index, source)\n"
+        "--\n"
+        "\n"
+        "A copy of input with source[..., k, ...] at index[k] along dim, the last where two go to one place : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_copy_", AS(method_index_copy_), FAST,
+        "index_copy_($self, /, dim, index, source)\n"
+        "--\n"
+        "\n"
+        "index_copy, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_fill", AS(method_index_fill), FAST,
+        "index_fill($self, /, dim, index, value)\n"
+        "--\n"
+        "\n"
+        "A copy of input with value, a number or a tensor without axes, at index along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_fill_", AS(method_index_fill_), FAST,
+        "index_fill_($self, /, dim, index, value)\n"
+        "--\n"
+        "\n"
+        "index_fill, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_put", AS(method_index_put), FAST,
+        "index_put($self, /, indices, values, accumulate=False)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[indices] = values, which are cast and broadcast; with accumulate they are added, in order."},
+    {"index_put_", AS(method_index_put_), FAST,
+        "index_put_($self, /, indices, values, accumulate=False)\n"
+        "--\n"
+        "\n"
+        "index_put, written into input: input[indices] = values."},
     {"masked_fill", AS(method_masked_fill), FAST,
         "masked_fill($self, /, mask, value)\n"
         "--\n"
         "\n"
         "value where the bool mask holds, else input; the mask broadcasts."},
+    {"masked_fill_", AS(method_masked_fill_), FAST,
+        "masked_fill_($self, /, mask, value)\n"
+        "--\n"
+        "\n"
+        "masked_fill, written into input."},
+    {"masked_select", AS(method_masked_select), FAST,
+        "masked_select($self, /, mask)\n"
+        "--\n"
+        "\n"
+        "The elements where the bool mask holds, in order; both broadcast : (K)."},
+    {"masked_scatter", AS(method_masked_scatter), FAST,
+        "masked_scatter($self, /, mask, source)\n"
+        "--\n"
+        "\n"
+        "The k-th place where the bool mask holds gets the k-th element of source; elsewhere input; the mask broadcasts."},
+    {"masked_scatter_", AS(method_masked_scatter_), FAST,
+        "masked_scatter_($self, /, mask, source)\n"
+        "--\n"
+        "\n"
+        "masked_scatter, written into input."},
+    {"nonzero", AS(method_nonzero), FAST,
+        "nonzero($self, /, *, as_tuple=False)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim); with as_tuple a tensor (K) for each axis, as input[...] takes them."},
+    {"argwhere", AS(method_argwhere), FAST,
+        "argwhere($self, /)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim)."},
     {"requires_grad_", AS(method_requires_grad_), FAST,
         "requires_grad_($self, /, requires_grad=True)\n"
         "--\n"

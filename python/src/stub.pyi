@@ -5,7 +5,7 @@ from builtins import float as _float
 from builtins import int as _int
 from builtins import str as _str
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, SupportsFloat, SupportsIndex, final, overload
+from typing import Any, Literal, SupportsFloat, SupportsIndex, final, overload
 
 __version__: _str
 
