@@ -211,7 +211,8 @@ cr_tensor *api_tril(const arg *a) { return cr_tril(a[0].t, a[1].i); }
 cr_tensor *api_triu(const arg *a) { return cr_triu(a[0].t, a[1].i); }
 
 cr_tensor *api_t(const arg *a) {
-    if (cr_ndim(a[0].t) <= 2) return cr_ndim(a[0].t) == 2 ? cr_transpose(a[0].t, 0, 1) : cr_squeeze(a[0].t, 0, (int64_t[1]){0});
+    if (cr_ndim(a[0].t) == 2) return cr_transpose(a[0].t, 0, 1);
+    if (cr_ndim(a[0].t) < 2) return cr_expand(a[0].t, cr_ndim(a[0].t), cr_shape(a[0].t));        /* a view of it as it is */
     set_error(PyExc_RuntimeError, "t() expects a tensor with <= 2 dimensions, but self is %dD", cr_ndim(a[0].t));
     return NULL;
 }
@@ -474,22 +475,31 @@ static const cr_tensor *scaled(const arg *a) {
     return alpha->d == 1 ? a[1].t : cr_mul(a[1].t, scalar_of(alpha));
 }
 
-static cr_tensor *with_alpha(const arg *a, cr_tensor *(*f)(const cr_tensor *, const cr_tensor *)) {
+static bool two_floats(const arg *a) { return cr_dtype_is_float(cr_dtype_of(a[0].t)) && cr_dtype_is_float(cr_dtype_of(a[1].t)); }
+
+/* x + sign alpha y; floats in one pass */
+static cr_tensor *with_alpha(const arg *a, double sign) {
+    cr_tensor *(*f)(const cr_tensor *, const cr_tensor *) = sign > 0 ? cr_add : cr_sub;
     if (a[2].x.d == 1 && a[2].x.integral && !a[2].x.boolean) return f(a[0].t, a[1].t);
     cr_scope_begin();
+    if (two_floats(a) && !a[2].x.boolean) return leave(cr_addcmul(a[0].t, a[1].t, cr_scalar(1), sign * a[2].x.d));
     return leave(f(a[0].t, scaled(a)));
 }
-cr_tensor *api_add(const arg *a) { return with_alpha(a, cr_add); }
-cr_tensor *api_sub(const arg *a) { return with_alpha(a, cr_sub); }
+cr_tensor *api_add(const arg *a) { return with_alpha(a, 1); }
+cr_tensor *api_sub(const arg *a) { return with_alpha(a, -1); }
 
-static cr_tensor *with_alpha_(const arg *a, cr_tensor *(*f)(cr_tensor *, const cr_tensor *)) {
+static cr_tensor *with_alpha_(const arg *a, double sign) {
+    const double value = sign * a[2].x.d;
     cr_scope_begin();
-    cr_tensor *x = f(a[0].t, scaled(a));
+    cr_tensor *x;
+    if (two_floats(a) && value != sign && !a[2].x.boolean)
+        x = cr_program_apply_(cr_program_find("addcmul"), a[0].t, 3, (const cr_tensor *[]){a[0].t, a[1].t, cr_scalar(1)}, &value);
+    else x = sign > 0 ? cr_add_(a[0].t, scaled(a)) : cr_sub_(a[0].t, scaled(a));
     cr_scope_end();
     return x;
 }
-cr_tensor *api_add_(const arg *a) { return with_alpha_(a, cr_add_); }
-cr_tensor *api_sub_(const arg *a) { return with_alpha_(a, cr_sub_); }
+cr_tensor *api_add_(const arg *a) { return with_alpha_(a, 1); }
+cr_tensor *api_sub_(const arg *a) { return with_alpha_(a, -1); }
 
 /* Which row divides so; NULL and an error for another mode. */
 static const char *division(const arg *mode) {

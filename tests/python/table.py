@@ -36,9 +36,10 @@ class X:
     seed: int = 0
     grad: bool = True  # where the dtype has one
     order: bool = False  # instead: 0, 1, 2... in some order
+    kind: str = "any"  # of floats: "whole" numbers, for ties; "special" ones among others
 
     def __repr__(self) -> str:
-        return f"X({self.shape}, {self.dtype}{'' if self.layout == 'plain' else ', ' + self.layout})"
+        return f"X({self.shape}, {self.dtype}{'' if self.layout == 'plain' else ', ' + self.layout}{'' if self.kind == 'any' else ', ' + self.kind})"
 
     def base(self) -> tuple[tuple[int, ...], Callable[[Any], Any]]:
         """The shape to be made, and the view of it that has this layout."""
@@ -50,6 +51,10 @@ class X:
             return self.shape, backwards
         if self.layout == "sorted" and self.shape:  # along the last axis
             return self.shape, lambda t: t.sort(-1)[0]
+        if self.layout == "offset" and self.shape:
+            return (self.shape[0] + 2, *self.shape[1:]), lambda t: t[1:-1]
+        if self.layout == "expanded" and self.shape:
+            return (*self.shape[:-1], 1), lambda t: t.expand(self.shape)
         return self.shape, lambda t: t
 
     def make(self, lib: Any, leaves: list[Any] | None = None) -> Any:
@@ -59,8 +64,9 @@ class X:
         n = math.prod(shape)
         if self.order:
             values: list[Any] = r.sample(range(n), n)
-        elif self.dtype in FLOATS:
-            values = [r.uniform(self.low, self.high) for _ in range(n)]
+        elif self.dtype in FLOATS and self.kind != "whole":
+            special = [math.nan, math.inf, -math.inf, 0.0, -0.0] if self.kind == "special" else []
+            values = [r.choice(special) if special and r.random() < 0.2 else r.uniform(self.low, self.high) for _ in range(n)]
         elif self.dtype == "bool":
             values = [r.random() < 0.5 for _ in range(n)]
         else:
@@ -679,6 +685,17 @@ bits = binary(0, 7, [*WHOLES, "bool"], [1, 3, True])
 shifts = binary(0, 5, WHOLES, [0, 1, 3])
 
 ROWS: dict[str, Cases] = {}
+
+# Names whose results have no gradient; of every other one test_names.py wants gradients compared.
+CONSTANT = set(
+    """
+    all any arange argmax argmin bernoulli bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bool count_nonzero detach
+    dim element_size empty empty_like eq eye fill floor_divide full full_like ge get_num_threads greater greater_equal gt int is_contiguous
+    is_floating_point is_grad_enabled is_tensor isfinite isinf isnan item le less less_equal linspace logical_and logical_not logical_or logical_xor long
+    lt manual_seed ne new_empty new_full new_ones new_tensor new_zeros not_equal numel ones ones_like rand rand_like randint randint_like randn randn_like
+    requires_grad short size stride tensor tolist zero zeros zeros_like
+    """.split()
+)
 
 
 def row(names: str, cases: Cases) -> None:

@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* ---- the instruction set */
-#define KERNELS(n) {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n}
+#define KERNELS(n) \
+    {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n, &cr_integers_v##n, &cr_conversions_v##n}
 
 #if defined(__x86_64__)
 static const struct cr_isa_kernels built[] = {KERNELS(4), KERNELS(3), KERNELS(2)};
