@@ -58,7 +58,7 @@ TARGETS = [
     Target("src/ops/copy.c", r"\w+_grad", ASSIGNED, "clone contiguous cast transfer", True),
     Target("src/ops/cat.c", r"\w+_grad", ASSIGNED, "cat stack", True),
     Target("src/ops/reduce.c", r"\w+_grad", ASSIGNED, "sum sum_squares mean max min var logsumexp", True),
-    Target("src/ops/matmul.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bd[ab] = )", "matmul", True),
+    Target("src/ops/matmul.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bd[ab] = )", "matmul addmm", True),
     Target("src/ops/linear.c", r"\w+_grad|\w*gradient\w*", ASSIGNED, "linear", True),
     Target("src/ops/gather.c", r"\w+_grad", ASSIGNED, "gather scatter_add", True),
     Target("src/ops/embedding.c", r"\w+_grad", ASSIGNED, "embedding embedding_bwd", True),

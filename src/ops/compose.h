@@ -18,6 +18,7 @@ cr_tensor *cr_packed_as(const cr_tensor *x, cr_dtype dt);                       
 cr_tensor *cr_shaped(const cr_tensor *x, int n, const int64_t *shape);            /* another shape over contiguous x */
 bool       cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *strides);   /* can x be seen so without a copy? */
 cr_status  cr_copy_elements(cr_tensor *dst, const cr_tensor *src);                /* the copy kernel; nothing for empty tensors */
+cr_status  cr_copy_repeated(cr_tensor *dst, const cr_tensor *src);                /* src broadcast to dst's shape */
 cr_status  cr_fill_elements(cr_tensor *dst, double v);                            /* the fill kernel; v must fit */
 cr_tensor *cr_filled(const cr_meta *m, const cr_device *dev, double v);           /* a new tensor, every element v */
 cr_tensor *cr_fused(const cr_tensor *like);                                       /* uninitialised, of like's shape and dtype: for a fused gradient */
@@ -27,7 +28,7 @@ void       cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N);              
 /* ---- ops that others use */
 extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_index, cr_op_expand, cr_op_unindex,
     cr_op_clone, cr_op_cast, cr_op_transfer, cr_op_cat, cr_op_sum, cr_op_sum_squares, cr_op_max, cr_op_min, cr_op_argmax, cr_op_argmin,
-    cr_op_matmul, cr_op_linear, cr_op_gather, cr_op_scatter_add, cr_op_softmax, cr_op_log_softmax, cr_op_layer_norm,
+    cr_op_matmul, cr_op_addmm, cr_op_linear, cr_op_gather, cr_op_scatter_add, cr_op_softmax, cr_op_log_softmax, cr_op_layer_norm,
     cr_op_rms_norm, cr_op_cross_entropy, cr_op_embedding, cr_op_embedding_bwd, cr_op_attention;
 
 cr_tensor *cr_alias(const cr_tensor *x);                                          /* a new handle on x, in the graph */

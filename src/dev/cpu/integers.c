@@ -5,7 +5,7 @@
 static uint64_t u(int64_t a) { return (uint64_t)a; }
 static int64_t negative(int64_t a) { return (int64_t)(0 - u(a)); }
 
-/* Division by 0 gives 0; the smallest number by -1 wraps. */
+/* Division by 0, which elementwise.c refuses, gives 0; the smallest number by -1 wraps. */
 static int64_t quotient(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? negative(a) : a / b; }
 static int64_t remainder_of(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 static int64_t rem(int64_t a, int64_t b) {
@@ -66,6 +66,8 @@ cr_block_i64 cr_integer_op(cr_dtype dt, int op) {
     if (dt == CR_BOOL && op == CR_OP_BNOT) return bool_not;
     return dt == CR_BOOL && op == CR_OP_SHL ? bool_shl : any_integer[op];      /* a bool is one bit wide */
 }
+
+bool cr_integer_divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
 
 void cr_integer_wrap(cr_dtype dt, int64_t *y, int64_t n) {
     switch (dt) {

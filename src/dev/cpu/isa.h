@@ -80,6 +80,7 @@ struct cr_isa_kernels {
 
 /* integers.c: not compiled per instruction set */
 cr_block_i64 cr_integer_op(cr_dtype dt, int op);                /* NULL: no instruction of integers */
+bool cr_integer_divides(int op);                                /* by its second operand, which must not be 0 */
 void cr_integer_wrap(cr_dtype dt, int64_t *y, int64_t n);       /* to what dt holds */
 
 #endif
