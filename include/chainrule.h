@@ -71,7 +71,8 @@ typedef enum cr_dtype {
 const char *cr_dtype_name(cr_dtype dt);                    /* "float32", "bool"... as PyTorch says it */
 size_t      cr_dtype_size(cr_dtype dt);                    /* bytes */
 bool        cr_dtype_is_float(cr_dtype dt);
-cr_dtype    cr_promote(cr_dtype a, cr_dtype b);            /* PyTorch's table */
+cr_dtype    cr_promote(cr_dtype a, cr_dtype b);            /* PyTorch's table: docs/dtypes.md */
+bool        cr_can_cast(cr_dtype from, cr_dtype to);       /* may a result of `from` be written into a tensor of `to`?  Floats not into integers, numbers not into bool */
 
 /* ---- devices and threads -------------------------------------------------------------------------------- */
 const cr_device *cr_cpu(void);
@@ -148,6 +149,7 @@ int64_t          cr_size(const cr_tensor *t, int axis);
 int64_t          cr_numel(const cr_tensor *t);
 cr_dtype         cr_dtype_of(const cr_tensor *t);
 const cr_device *cr_device_of(const cr_tensor *t);
+cr_dtype         cr_result_type(int n, const cr_tensor *const *in);        /* of their sum; CR_DTYPES and a message where it has none */
 bool             cr_is_contiguous(const cr_tensor *t);
 bool             cr_is_none(const cr_tensor *t);
 double           cr_item(const cr_tensor *t);              /* the one element; NaN and a message when there are more */
@@ -163,10 +165,10 @@ cr_tensor *cr_add(const cr_tensor *a, const cr_tensor *b);                      
 cr_tensor *cr_sub(const cr_tensor *a, const cr_tensor *b);                        /* a - b */
 cr_tensor *cr_mul(const cr_tensor *a, const cr_tensor *b);                        /* a * b */
 cr_tensor *cr_div(const cr_tensor *a, const cr_tensor *b);                        /* a / b */
-cr_tensor *cr_floor_divide(const cr_tensor *a, const cr_tensor *b);               /* floor(a / b); integers: 0 where b is 0 */
-cr_tensor *cr_trunc_divide(const cr_tensor *a, const cr_tensor *b);               /* trunc(a / b); integers: 0 where b is 0 */
-cr_tensor *cr_remainder(const cr_tensor *a, const cr_tensor *b);                  /* a - b floor(a / b): b's sign; integers: 0 where b is 0 */
-cr_tensor *cr_fmod(const cr_tensor *a, const cr_tensor *b);                       /* a - b trunc(a / b): a's sign; integers: 0 where b is 0 */
+cr_tensor *cr_floor_divide(const cr_tensor *a, const cr_tensor *b);               /* floor(a / b); integers: an error where b is 0 */
+cr_tensor *cr_trunc_divide(const cr_tensor *a, const cr_tensor *b);               /* trunc(a / b); integers: an error where b is 0 */
+cr_tensor *cr_remainder(const cr_tensor *a, const cr_tensor *b);                  /* a - b floor(a / b): b's sign; integers: an error where b is 0 */
+cr_tensor *cr_fmod(const cr_tensor *a, const cr_tensor *b);                       /* a - b trunc(a / b): a's sign; integers: an error where b is 0 */
 cr_tensor *cr_pow(const cr_tensor *a, const cr_tensor *b);                        /* a to the b; 0 to the 0 is 1 */
 cr_tensor *cr_maximum(const cr_tensor *a, const cr_tensor *b);                    /* the larger; NaN wins, ties share the gradient */
 cr_tensor *cr_minimum(const cr_tensor *a, const cr_tensor *b);                    /* the smaller; NaN wins, ties share the gradient */
@@ -368,6 +370,22 @@ cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis);                    
 
 /* ---- products ------------------------------------------------------------------------------------------- */
 cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b);                             /* (..., M, K) (..., K, N) -> (..., M, N); 1-D as NumPy */
+cr_tensor *cr_mm(const cr_tensor *a, const cr_tensor *b);                                 /* (M, K) (K, N) -> (M, N) */
+cr_tensor *cr_bmm(const cr_tensor *a, const cr_tensor *b);                                /* (B, M, K) (B, K, N) -> (B, M, N) */
+cr_tensor *cr_mv(const cr_tensor *a, const cr_tensor *v);                                 /* (M, K) (K) -> (M) */
+cr_tensor *cr_dot(const cr_tensor *a, const cr_tensor *b);                                /* (K) (K) -> () */
+cr_tensor *cr_inner(const cr_tensor *a, const cr_tensor *b);                              /* (..., K) (... ', K) -> (..., ... '); numbers multiply */
+cr_tensor *cr_outer(const cr_tensor *a, const cr_tensor *b);                              /* (M) (N) -> (M, N) */
+cr_tensor *cr_kron(const cr_tensor *a, const cr_tensor *b);                               /* blocks a[i] b : (M, N) (P, Q) -> (M P, N Q), up to 4 axes */
+cr_tensor *cr_trace(const cr_tensor *x);                                                  /* sum of the diagonal : (M, N) -> (); integers as i64 */
+cr_tensor *cr_addmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double beta, double alpha);      /* beta x + alpha a b; x broadcasts to (M, N); beta 0: not even NaN of x counts, here and below */
+cr_tensor *cr_addmv(const cr_tensor *x, const cr_tensor *a, const cr_tensor *v, double beta, double alpha);      /* beta x + alpha a v : (M) */
+cr_tensor *cr_addr(const cr_tensor *x, const cr_tensor *u, const cr_tensor *v, double beta, double alpha);       /* beta x + alpha outer(u, v) : (M, N) */
+cr_tensor *cr_baddbmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double beta, double alpha);    /* beta x + alpha bmm(a, b) : (B, M, N) */
+cr_tensor *cr_addbmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double beta, double alpha);     /* beta x + alpha sum of bmm(a, b) over B : (M, N) */
+cr_tensor *cr_tensordot(const cr_tensor *a, const cr_tensor *b, int n, const int64_t *axes_a, const int64_t *axes_b);   /* products summed over n pairs of axes; a's other axes, then b's */
+cr_tensor *cr_einsum(const char *equation, int n, const cr_tensor *const *in);            /* "bhqd,bhkd->bhqk", "ii", "...ij,...jk": NumPy's notation, up to 64 operands of one dtype;
+                                                              without "->" the output is "..." and what stands once, by the alphabet; a view where one operand is only rearranged */
 typedef enum cr_act { CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH, CR_ACT_SIGMOID } cr_act;
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);   /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
 bool       cr_set_bf16_products(bool on);   /* for this thread: f32 products (cr_matmul, cr_linear, those of their gradients) round their operands to bf16 and add in f32; returns the old setting */

@@ -224,6 +224,20 @@ static cr_tensor *ravel(inputs in) { return cr_apply(&cr_op_ravel, 2, in, &(rave
 /* ---- products */
 static cr_tensor *matmul(inputs in) { return cr_matmul(in[0], in[1]); }
 static cr_tensor *matmul_turned(inputs in) { return cr_matmul(cr_transpose(in[0], -1, -2), cr_transpose(in[1], -1, -2)); }
+static cr_tensor *addmm(inputs in) { return cr_addmm(in[0], in[1], in[2], 1, 1); }
+static cr_tensor *addmm_scaled(inputs in) { return cr_addmm(in[0], in[1], in[2], -2, 3); }
+static cr_tensor *addmm_only(inputs in) { return cr_addmm(in[0], in[1], in[2], 0, 1); }
+static cr_tensor *addmv(inputs in) { return cr_addmv(in[0], in[1], in[2], 2, -1); }
+static cr_tensor *addr(inputs in) { return cr_addr(in[0], in[1], in[2], 1, 3); }
+static cr_tensor *baddbmm(inputs in) { return cr_baddbmm(in[0], in[1], in[2], 1, 1); }
+static cr_tensor *addbmm(inputs in) { return cr_addbmm(in[0], in[1], in[2], 2, 1); }
+static cr_tensor *outer(inputs in) { return cr_outer(in[0], in[1]); }
+static cr_tensor *inner(inputs in) { return cr_inner(in[0], in[1]); }
+static cr_tensor *kron(inputs in) { return cr_kron(in[0], in[1]); }
+static cr_tensor *trace(inputs in) { return cr_trace(in[0]); }
+static cr_tensor *tensordot(inputs in) { return cr_tensordot(in[0], in[1], 2, (const int64_t[]){-1, 0}, (const int64_t[]){0, 1}); }
+static cr_tensor *einsum_heads(inputs in) { return cr_einsum("bqhd,bkhd->bhqk", 2, in); }
+static cr_tensor *einsum_three(inputs in) { return cr_einsum("iji,jk,k", 3, in); }
 static cr_tensor *linear(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_NONE); }
 static cr_tensor *linear_bare(inputs in) { return cr_linear(in[0], in[1], CR_NONE, CR_ACT_NONE); }
 static cr_tensor *linear_relu(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_RELU); }
@@ -518,6 +532,24 @@ static const op_case op_cases[] = {
     {"matmul", "one row, larger", matmul, NUMBERS, false, 67, {{SHAPE(1, 67)}, {SHAPE(67, 131)}}},
     {"matmul", "larger", matmul, FLOATS, false, 131, {{SHAPE(67, 131)}, {SHAPE(131, 71)}}},
     {"matmul", "larger, both transposed", matmul_turned, FLOATS, false, 131, {{SHAPE(131, 67)}, {SHAPE(71, 131)}}},
+    {"addmm", "", addmm, NUMBERS, true, 8, {{SHAPE(5, 3)}, {SHAPE(5, 7)}, {SHAPE(7, 3)}}},
+    {"addmm", "a row, -2 and 3", addmm_scaled, NUMBERS, true, 40, {{SHAPE(3)}, {SHAPE(5, 7)}, {SHAPE(7, 3)}}},
+    {"addmm", "a number, 0 times", addmm_only, NUMBERS, true, 7, {{SHAPE(1)}, {SHAPE(5, 7)}, {SHAPE(7, 3)}}},
+    {"addmm", "K 0", addmm, NUMBERS, true, 1, {{SHAPE(3, 1)}, {SHAPE(3, 0)}, {SHAPE(0, 5)}}},
+    {"addmm", "larger", addmm, FLOATS, false, 132, {{SHAPE(67, 1)}, {SHAPE(67, 131)}, {SHAPE(131, 71)}}},
+    {"addmv", "2 and -1", addmv, NUMBERS, true, 13, {{SHAPE(5)}, {SHAPE(5, 11)}, {SHAPE(11)}}},
+    {"addr", "1 and 3", addr, NUMBERS, true, 4, {{SHAPE(5, 7)}, {SHAPE(5)}, {SHAPE(7)}}},
+    {"baddbmm", "", baddbmm, NUMBERS, true, 8, {{SHAPE(2, 1, 3)}, {SHAPE(2, 5, 7)}, {SHAPE(2, 7, 3)}}},
+    {"addbmm", "2 and 1", addbmm, NUMBERS, true, 16, {{SHAPE(5, 3)}, {SHAPE(2, 5, 7)}, {SHAPE(2, 7, 3)}}},
+    {"outer", "", outer, ANYTHING, true, 7, {{SHAPE(5)}, {SHAPE(7)}}},
+    {"inner", "", inner, NUMBERS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(5, 7)}}},
+    {"kron", "", kron, NUMBERS, true, 7, {{SHAPE(2, 3)}, {SHAPE(7)}}},
+    {"trace", "wide", trace, NUMBERS, true, 3, {{SHAPE(3, 7)}}},
+    {"trace", "tall", trace, NUMBERS, true, 5, {{SHAPE(11, 5)}}},
+    {"trace", "nothing", trace, NUMBERS, true, 1, {{SHAPE(3, 0)}}},
+    {"tensordot", "two axes", tensordot, NUMBERS, true, 35, {{SHAPE(5, 2, 7)}, {SHAPE(7, 5, 3)}}},
+    {"einsum", "bqhd,bkhd->bhqk", einsum_heads, NUMBERS, true, 5, {{SHAPE(2, 3, 1, 5)}, {SHAPE(2, 7, 1, 5)}}},
+    {"einsum", "iji,jk,k", einsum_three, FLOATS, true, 105, {{SHAPE(3, 5, 3)}, {SHAPE(5, 7)}, {SHAPE(7)}}},
     {"linear", "bias", linear, FLOATS, true, 7, {{SHAPE(2, 5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "no bias, one vector", linear_bare, FLOATS, true, 7, {{SHAPE(7)}, {SHAPE(3, 7)}}},
     {"linear", "no rows", linear, FLOATS, true, 7, {{SHAPE(0, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},

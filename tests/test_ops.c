@@ -32,7 +32,12 @@ static cr_dtype rule_gives(const cr_program *p, cr_dtype dt) {
     return p->rule == CR_RULE_FLOAT && !cr_dtype_is_float(dt) ? CR_F32 : dt;
 }
 
-/* Integers: the row's range where it has a domain, else what wraps and divides badly too. */
+static bool divides(const cr_program *p) {
+    const int op = p->instr[0].op;
+    return op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV;
+}
+
+/* Integers: the row's range where it has a domain, else what wraps and divides badly too; no divisor is 0. */
 static data row_numbers(const elementwise_test *row, const cr_program *p, int k, const spec *shape, cr_dtype dt, stream *r) {
     spec s = *shape;
     s.fill = k == 0 && p->rule == CR_RULE_WHERE ? MASK : REALS;
@@ -46,6 +51,7 @@ static data row_numbers(const elementwise_test *row, const cr_program *p, int k,
         double v = cr_dtype_kind(dt) == CR_KIND_SIGNED ? -ldexp(1, 8 * (int)cr_dtype_size(dt) - 1) : 0;
         cr_store_f64(data_at(&d, i), dt, i % 2 ? v : INFINITY);
     }
+    for (int64_t i = 0; k == 1 && divides(p) && i < d.numel; i++) if (cr_load_i64(data_at(&d, i), dt) == 0) cr_store_i64(data_at(&d, i), dt, 7);
     return d;
 }
 
@@ -108,6 +114,31 @@ TEST(rows) {
     test_round = 0;
     CHECK(cases_run >= 2 * 80 * 9 * 27, "only %ld cases of rows ran", cases_run);
     printf("  rows: %d rows, %ld cases\n", CR_ROW_COUNT, cases_run);
+}
+
+/* One 0 among the divisors is an error, wherever it stands; floats and what is not read do not mind. */
+TEST(integer_division_by_zero) {
+    static const cr_row rows[] = {CR_ROW_FLOOR_DIVIDE, CR_ROW_TRUNC_DIVIDE, CR_ROW_REMAINDER, CR_ROW_FMOD};
+    for (int d = 0; test_device(d); d++)
+        for (int r = 0; r < 4; r++)
+            for (int dt = 1; dt < CR_DTYPES; dt++)
+                for (int64_t n = 1; n < 100000; n *= 31) {
+                    cr_scope_begin();
+                    const cr_device *dev = test_device(d);
+                    const cr_program *p = cr_program_at(rows[r]);
+                    cr_tensor *x = cr_ones(CR_LIST(n), (cr_dtype)dt, dev), *y = cr_ones(CR_LIST(2 * n + 1), (cr_dtype)dt, dev);
+                    cr_tensor *zero = cr_slice(y, 0, 0, 2 * n - 1, 2);
+                    cr_fill_(cr_select(y, 0, 2 * (n - 1)), 0);
+                    if (cr_dtype_is_float((cr_dtype)dt)) CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL) != NULL, "%s: %s", p->name, cr_error());
+                    else {
+                        FAILS(CR_BAD_VALUE, "an integer divided by zero", cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL));
+                        FAILS(CR_BAD_VALUE, p->name, cr_program_apply_(p, x, 2, (const cr_tensor *[]){x, zero}, NULL));
+                        FAILS(CR_BAD_VALUE, p->name, cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_scalar_int(0)}, NULL));
+                    }
+                    CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_slice(y, 0, 1, 2 * n, 2)}, NULL) != NULL, "%s: %s", p->name, cr_error());
+                    cr_scope_end();
+                    test_ran_on(dev);
+                }
 }
 
 /* Special values, again and again.  `huge` still has a square; with `mild`, huge / tiny is a number too. */

@@ -54,6 +54,9 @@ PyObject *api___reduce_ex__(const arg *a);
 PyObject *api___copy__(const arg *a);
 PyObject *api___deepcopy__(const arg *a);
 PyObject *api___format__(const arg *a);
+PyObject *api_promote_types(const arg *a);
+PyObject *api_result_type(const arg *a);
+PyObject *api_can_cast(const arg *a);
 PyObject *api_save(const arg *a);
 PyObject *api_load(const arg *a);
 PyObject *api__op_name(const arg *a);
@@ -179,9 +182,23 @@ cr_tensor *api_mm(const arg *a);
 cr_tensor *api_bmm(const arg *a);
 cr_tensor *api_mv(const arg *a);
 cr_tensor *api_dot(const arg *a);
+cr_tensor *api_vdot(const arg *a);
+cr_tensor *api_inner(const arg *a);
 cr_tensor *api_outer(const arg *a);
+cr_tensor *api_kron(const arg *a);
+cr_tensor *api_trace(const arg *a);
 cr_tensor *api_addmm(const arg *a);
+cr_tensor *api_addmv(const arg *a);
+cr_tensor *api_addr(const arg *a);
 cr_tensor *api_baddbmm(const arg *a);
+cr_tensor *api_addbmm(const arg *a);
+cr_tensor *api_addmm_(const arg *a);
+cr_tensor *api_addmv_(const arg *a);
+cr_tensor *api_addr_(const arg *a);
+cr_tensor *api_baddbmm_(const arg *a);
+cr_tensor *api_addbmm_(const arg *a);
+PyObject *api_tensordot(const arg *a);
+PyObject *api_einsum(const arg *a);
 cr_tensor *api_index_select(const arg *a);
 cr_tensor *api_gather(const arg *a);
 cr_tensor *api_take_along_dim(const arg *a);
@@ -526,6 +543,15 @@ CALL(method___deepcopy__, __deepcopy___entry, s)
 static const param __format___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"format_spec", OBJECT, 0, NULL, 0}};
 static const entry __format___entry = {.name = "__format__", .run = api___format__, .params = __format___entry_params, .count = 2};
 CALL(method___format__, __format___entry, s)
+static const param promote_types_entry_params[] = {{"type1", DTYPE, 0, NULL, 0}, {"type2", DTYPE, 0, NULL, 0}};
+static const entry promote_types_entry = {.name = "promote_types", .run = api_promote_types, .params = promote_types_entry_params, .count = 2};
+CALL(function_promote_types, promote_types_entry, NULL)
+static const param result_type_entry_params[] = {{"tensor1", OPERAND, 0, NULL, 0}, {"tensor2", OPERAND, 0, NULL, 0}};
+static const entry result_type_entry = {.name = "result_type", .run = api_result_type, .params = result_type_entry_params, .count = 2};
+CALL(function_result_type, result_type_entry, NULL)
+static const param can_cast_entry_params[] = {{"from_", DTYPE, 0, NULL, 0}, {"to", DTYPE, 0, NULL, 0}};
+static const entry can_cast_entry = {.name = "can_cast", .run = api_can_cast, .params = can_cast_entry_params, .count = 2};
+CALL(function_can_cast, can_cast_entry, NULL)
 static const param save_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}, {"f", OBJECT, 0, NULL, 0}};
 static const entry save_entry = {.name = "save", .run = api_save, .params = save_entry_params, .count = 2};
 CALL(function_save, save_entry, NULL)
@@ -991,18 +1017,67 @@ static const param dot_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"tensor
 static const entry dot_entry = {.name = "dot", .compute = api_dot, .params = dot_entry_params, .count = 2};
 CALL(function_dot, dot_entry, NULL)
 CALL(method_dot, dot_entry, s)
+static const param vdot_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry vdot_entry = {.name = "vdot", .compute = api_vdot, .params = vdot_entry_params, .count = 2};
+CALL(function_vdot, vdot_entry, NULL)
+CALL(method_vdot, vdot_entry, s)
+static const param inner_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry inner_entry = {.name = "inner", .compute = api_inner, .params = inner_entry_params, .count = 2};
+CALL(function_inner, inner_entry, NULL)
+CALL(method_inner, inner_entry, s)
 static const param outer_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec2", TENSOR, 0, NULL, 0}};
 static const entry outer_entry = {.name = "outer", .compute = api_outer, .params = outer_entry_params, .count = 2};
 CALL(function_outer, outer_entry, NULL)
 CALL(method_outer, outer_entry, s)
+static const param kron_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry kron_entry = {.name = "kron", .compute = api_kron, .params = kron_entry_params, .count = 2};
+CALL(function_kron, kron_entry, NULL)
+CALL(method_kron, kron_entry, s)
+static const param trace_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry trace_entry = {.name = "trace", .compute = api_trace, .params = trace_entry_params, .count = 1};
+CALL(function_trace, trace_entry, NULL)
+CALL(method_trace, trace_entry, s)
 static const param addmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat1", TENSOR, 0, NULL, 0}, {"mat2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
 static const entry addmm_entry = {.name = "addmm", .compute = api_addmm, .params = addmm_entry_params, .count = 5};
 CALL(function_addmm, addmm_entry, NULL)
 CALL(method_addmm, addmm_entry, s)
+static const param addmv_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat", TENSOR, 0, NULL, 0}, {"vec", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addmv_entry = {.name = "addmv", .compute = api_addmv, .params = addmv_entry_params, .count = 5};
+CALL(function_addmv, addmv_entry, NULL)
+CALL(method_addmv, addmv_entry, s)
+static const param addr_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec1", TENSOR, 0, NULL, 0}, {"vec2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addr_entry = {.name = "addr", .compute = api_addr, .params = addr_entry_params, .count = 5};
+CALL(function_addr, addr_entry, NULL)
+CALL(method_addr, addr_entry, s)
 static const param baddbmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
 static const entry baddbmm_entry = {.name = "baddbmm", .compute = api_baddbmm, .params = baddbmm_entry_params, .count = 5};
 CALL(function_baddbmm, baddbmm_entry, NULL)
 CALL(method_baddbmm, baddbmm_entry, s)
+static const param addbmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addbmm_entry = {.name = "addbmm", .compute = api_addbmm, .params = addbmm_entry_params, .count = 5};
+CALL(function_addbmm, addbmm_entry, NULL)
+CALL(method_addbmm, addbmm_entry, s)
+static const param addmm__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat1", TENSOR, 0, NULL, 0}, {"mat2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addmm__entry = {.name = "addmm_", .compute = api_addmm_, .params = addmm__entry_params, .count = 5, .inplace = true};
+CALL(method_addmm_, addmm__entry, s)
+static const param addmv__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat", TENSOR, 0, NULL, 0}, {"vec", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addmv__entry = {.name = "addmv_", .compute = api_addmv_, .params = addmv__entry_params, .count = 5, .inplace = true};
+CALL(method_addmv_, addmv__entry, s)
+static const param addr__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec1", TENSOR, 0, NULL, 0}, {"vec2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addr__entry = {.name = "addr_", .compute = api_addr_, .params = addr__entry_params, .count = 5, .inplace = true};
+CALL(method_addr_, addr__entry, s)
+static const param baddbmm__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry baddbmm__entry = {.name = "baddbmm_", .compute = api_baddbmm_, .params = baddbmm__entry_params, .count = 5, .inplace = true};
+CALL(method_baddbmm_, baddbmm__entry, s)
+static const param addbmm__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addbmm__entry = {.name = "addbmm_", .compute = api_addbmm_, .params = addbmm__entry_params, .count = 5, .inplace = true};
+CALL(method_addbmm_, addbmm__entry, s)
+static const param tensordot_entry_params[] = {{"a", TENSOR, 0, NULL, 0}, {"b", TENSOR, 0, NULL, 0}, {"dims", OBJECT, 0, "", 2.0}};
+static const entry tensordot_entry = {.name = "tensordot", .run = api_tensordot, .params = tensordot_entry_params, .count = 3};
+CALL(function_tensordot, tensordot_entry, NULL)
+static const param einsum_entry_params[] = {{"equation", OBJECT, 0, NULL, 0}, {"operands", OBJECT, VARIADIC, NULL, 0}};
+static const entry einsum_entry = {.name = "einsum", .run = api_einsum, .params = einsum_entry_params, .count = 2};
+CALL(function_einsum, einsum_entry, NULL)
 static const param index_select_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}};
 static const entry index_select_entry = {.name = "index_select", .compute = api_index_select, .params = index_select_entry_params, .count = 3};
 CALL(function_index_select, index_select_entry, NULL)
@@ -1815,6 +1890,21 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Is the dtype float16, bfloat16, float32 or float64?"},
+    {"promote_types", AS(function_promote_types), FAST,
+        "promote_types(type1, type2)\n"
+        "--\n"
+        "\n"
+        "The dtype that holds the results of both: docs/dtypes.md has the table."},
+    {"result_type", AS(function_result_type), FAST,
+        "result_type(tensor1, tensor2)\n"
+        "--\n"
+        "\n"
+        "The dtype of tensor1 + tensor2: numbers, and tensors without axes, only lift it to a higher kind."},
+    {"can_cast", AS(function_can_cast), FAST,
+        "can_cast(from_, to)\n"
+        "--\n"
+        "\n"
+        "May a result of the one dtype be written into a tensor of the other?  Floats not into integers, numbers not into bool."},
     {"save", AS(function_save), FAST,
         "save(obj, f)\n"
         "--\n"
@@ -2344,21 +2434,69 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "(K) (K) -> ()"},
+    {"vdot", AS(function_vdot), FAST,
+        "vdot(input, other)\n"
+        "--\n"
+        "\n"
+        "(K) (K) -> ()"},
+    {"inner", AS(function_inner), FAST,
+        "inner(input, other)\n"
+        "--\n"
+        "\n"
+        "All dot products of rows: (..., K) (...', K) -> (..., ...'); with a 0-d operand the product."},
     {"outer", AS(function_outer), FAST,
         "outer(input, vec2)\n"
         "--\n"
         "\n"
         "(M) (N) -> (M, N): all products"},
+    {"kron", AS(function_kron), FAST,
+        "kron(input, other)\n"
+        "--\n"
+        "\n"
+        "Blocks input[i, j] other : (M, N) (P, Q) -> (M P, N Q); up to 4 axes."},
+    {"trace", AS(function_trace), FAST,
+        "trace(input)\n"
+        "--\n"
+        "\n"
+        "The sum of a matrix's diagonal; integers sum as int64."},
     {"addmm", AS(function_addmm), FAST,
         "addmm(input, mat1, mat2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N)"},
+        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N).  With beta 0 input does not matter, not even NaN."},
+    {"addmv", AS(function_addmv), FAST,
+        "addmv(input, mat, vec, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (mat @ vec) : (M) or what broadcasts to it, (M, K), (K) -> (M).  With beta 0 input does not matter."},
+    {"addr", AS(function_addr), FAST,
+        "addr(input, vec1, vec2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha outer(vec1, vec2) : (M, N) or what broadcasts to it, (M), (N) -> (M, N).  With beta 0 input does not matter."},
     {"baddbmm", AS(function_baddbmm), FAST,
         "baddbmm(input, batch1, batch2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N)"},
+        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N).  With beta 0 input does not matter."},
+    {"addbmm", AS(function_addbmm), FAST,
+        "addbmm(input, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha sum over B of (batch1 @ batch2) : (M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (M, N).  With beta 0 input does not matter."},
+    {"tensordot", AS(function_tensordot), FAST,
+        "tensordot(a, b, dims=2)\n"
+        "--\n"
+        "\n"
+        "Products summed over pairs of axes: the last dims of a with the first of b, or the axes dims[0] of a with dims[1] of b; a's other axes, then b's."},
+    {"einsum", AS(function_einsum), FAST,
+        "einsum(equation, *operands)\n"
+        "--\n"
+        "\n"
+        "Products summed over named axes: einsum(\"bij,bjk->bik\", a, b), einsum(\"ii\", a), einsum(\"...ij,...jk\", a, b); or with the labels of each\n"
+        "operand, and of the result, as lists of 0 ... 51 and Ellipsis: einsum(a, [0, 1], b, [1, 2], [0, 2]).  Without an output: the axes under \"...\" and the\n"
+        "labels that stand once, by the alphabet.  More than two operands are multiplied in an order that is cheap.  RuntimeError: sizes that do not match, a label\n"
+        "of the output that no operand has, more than 8 axes."},
     {"index_select", AS(function_index_select), FAST,
         "index_select(input, dim, index)\n"
         "--\n"
@@ -2577,19 +2715,19 @@ PyMethodDef api_functions[] = {
         "floor_divide(input, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "floor(a / b); integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"remainder", AS(function_remainder), FAST,
         "remainder(input, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b floor(a / b): b's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"fmod", AS(function_fmod), FAST,
         "fmod(input, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b trunc(a / b): a's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"maximum", AS(function_maximum), FAST,
         "maximum(input, other)\n"
@@ -3084,6 +3222,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The same as acosh.  inverse hyperbolic cosine."},
+    {"ger", AS(function_outer), FAST,
+        "ger(input, vec2)\n"
+        "--\n"
+        "\n"
+        "The same as outer.  (M) (N) -> (M, N): all products"},
     {"arcsin", AS(function_asin), FAST,
         "arcsin(input)\n"
         "--\n"
@@ -3847,21 +3990,81 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "(K) (K) -> ()"},
+    {"vdot", AS(method_vdot), FAST,
+        "vdot($self, /, other)\n"
+        "--\n"
+        "\n"
+        "(K) (K) -> ()"},
+    {"inner", AS(method_inner), FAST,
+        "inner($self, /, other)\n"
+        "--\n"
+        "\n"
+        "All dot products of rows: (..., K) (...', K) -> (..., ...'); with a 0-d operand the product."},
     {"outer", AS(method_outer), FAST,
         "outer($self, /, vec2)\n"
         "--\n"
         "\n"
         "(M) (N) -> (M, N): all products"},
+    {"kron", AS(method_kron), FAST,
+        "kron($self, /, other)\n"
+        "--\n"
+        "\n"
+        "Blocks input[i, j] other : (M, N) (P, Q) -> (M P, N Q); up to 4 axes."},
+    {"trace", AS(method_trace), FAST,
+        "trace($self, /)\n"
+        "--\n"
+        "\n"
+        "The sum of a matrix's diagonal; integers sum as int64."},
     {"addmm", AS(method_addmm), FAST,
         "addmm($self, /, mat1, mat2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N)"},
+        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N).  With beta 0 input does not matter, not even NaN."},
+    {"addmv", AS(method_addmv), FAST,
+        "addmv($self, /, mat, vec, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (mat @ vec) : (M) or what broadcasts to it, (M, K), (K) -> (M).  With beta 0 input does not matter."},
+    {"addr", AS(method_addr), FAST,
+        "addr($self, /, vec1, vec2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha outer(vec1, vec2) : (M, N) or what broadcasts to it, (M), (N) -> (M, N).  With beta 0 input does not matter."},
     {"baddbmm", AS(method_baddbmm), FAST,
         "baddbmm($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N)"},
+        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N).  With beta 0 input does not matter."},
+    {"addbmm", AS(method_addbmm), FAST,
+        "addbmm($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha sum over B of (batch1 @ batch2) : (M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (M, N).  With beta 0 input does not matter."},
+    {"addmm_", AS(method_addmm_), FAST,
+        "addmm_($self, /, mat1, mat2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addmm, written into input."},
+    {"addmv_", AS(method_addmv_), FAST,
+        "addmv_($self, /, mat, vec, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addmv, written into input."},
+    {"addr_", AS(method_addr_), FAST,
+        "addr_($self, /, vec1, vec2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addr, written into input."},
+    {"baddbmm_", AS(method_baddbmm_), FAST,
+        "baddbmm_($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "baddbmm, written into input."},
+    {"addbmm_", AS(method_addbmm_), FAST,
+        "addbmm_($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addbmm, written into input."},
     {"index_select", AS(method_index_select), FAST,
         "index_select($self, /, dim, index)\n"
         "--\n"
@@ -4038,7 +4241,7 @@ PyMethodDef api_methods[] = {
         "floor_divide($self, /, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "floor(a / b); integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"floor_divide_", AS(method_floor_divide_), FAST,
         "floor_divide_($self, /, other)\n"
@@ -4050,7 +4253,7 @@ PyMethodDef api_methods[] = {
         "remainder($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b floor(a / b): b's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"remainder_", AS(method_remainder_), FAST,
         "remainder_($self, /, other)\n"
@@ -4062,7 +4265,7 @@ PyMethodDef api_methods[] = {
         "fmod($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b trunc(a / b): a's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"fmod_", AS(method_fmod_), FAST,
         "fmod_($self, /, other)\n"
@@ -4864,6 +5067,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The same as acosh.  inverse hyperbolic cosine."},
+    {"ger", AS(method_outer), FAST,
+        "ger($self, /, vec2)\n"
+        "--\n"
+        "\n"
+        "The same as outer.  (M) (N) -> (M, N): all products"},
     {"arcsin", AS(method_asin), FAST,
         "arcsin($self, /)\n"
         "--\n"

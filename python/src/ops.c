@@ -541,7 +541,7 @@ cr_tensor *api_pow_(const arg *a) { return negative_power(a[0].t, a[1].t, a[1].o
 static cr_tensor *written(const char *name, const arg *a, cr_tensor *y) {
     cr_dtype to = cr_dtype_of(a[0].t), from = y ? cr_dtype_of(y) : to;
     cr_tensor *x = NULL;
-    if ((cr_dtype_is_float(from) && !cr_dtype_is_float(to)) || (from != CR_BOOL && to == CR_BOOL))
+    if (!cr_can_cast(from, to))
         set_error(PyExc_RuntimeError, "[%s] a result of dtype %s cannot be written into %s", name, cr_dtype_name(from), cr_dtype_name(to));
     else if (y) x = cr_copy_(a[0].t, y);
     cr_release(y);
@@ -752,19 +752,125 @@ PyObject *api_aminmax(const arg *a) {
 }
 
 /* ---- products and indexing ----------------------------------------------------------------------------------------------------------- */
-static cr_tensor *product(const char *name, const arg *a, int n, int m) {
-    if (cr_ndim(a[0].t) == n && cr_ndim(a[1].t) == m) return cr_matmul(a[0].t, a[1].t);
-    set_error(PyExc_RuntimeError, "[%s] needs tensors of %d and %d axes, got %d and %d", name, n, m, cr_ndim(a[0].t), cr_ndim(a[1].t));
-    return NULL;
-}
 cr_tensor *api_matmul(const arg *a) { return cr_matmul(a[0].t, a[1].t); }
-cr_tensor *api_mm(const arg *a) { return product("mm", a, 2, 2); }
-cr_tensor *api_mv(const arg *a) { return product("mv", a, 2, 1); }
-cr_tensor *api_dot(const arg *a) { return product("dot", a, 1, 1); }
-cr_tensor *api_bmm(const arg *a) {
-    if (cr_ndim(a[0].t) != 3 || cr_ndim(a[1].t) != 3 || cr_size(a[0].t, 0) == cr_size(a[1].t, 0)) return product("bmm", a, 3, 3);
-    set_error(PyExc_RuntimeError, "[bmm] batches differ: %lld and %lld", (long long)cr_size(a[0].t, 0), (long long)cr_size(a[1].t, 0));
-    return NULL;
+cr_tensor *api_mm(const arg *a) { return cr_mm(a[0].t, a[1].t); }
+cr_tensor *api_bmm(const arg *a) { return cr_bmm(a[0].t, a[1].t); }
+cr_tensor *api_mv(const arg *a) { return cr_mv(a[0].t, a[1].t); }
+cr_tensor *api_dot(const arg *a) { return cr_dot(a[0].t, a[1].t); }
+cr_tensor *api_vdot(const arg *a) { return cr_dot(a[0].t, a[1].t); }
+cr_tensor *api_inner(const arg *a) { return cr_inner(a[0].t, a[1].t); }
+cr_tensor *api_outer(const arg *a) { return cr_outer(a[0].t, a[1].t); }
+cr_tensor *api_kron(const arg *a) { return cr_kron(a[0].t, a[1].t); }
+cr_tensor *api_trace(const arg *a) { return cr_trace(a[0].t); }
+/* (input, first, second, beta, alpha) */
+cr_tensor *api_addmm(const arg *a) { return cr_addmm(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addmv(const arg *a) { return cr_addmv(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addr(const arg *a) { return cr_addr(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_baddbmm(const arg *a) { return cr_baddbmm(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addbmm(const arg *a) { return cr_addbmm(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addmm_(const arg *a) { return written("addmm_", a, api_addmm(a)); }
+cr_tensor *api_addmv_(const arg *a) { return written("addmv_", a, api_addmv(a)); }
+cr_tensor *api_addr_(const arg *a) { return written("addr_", a, api_addr(a)); }
+cr_tensor *api_baddbmm_(const arg *a) { return written("baddbmm_", a, api_baddbmm(a)); }
+cr_tensor *api_addbmm_(const arg *a) { return written("addbmm_", a, api_addbmm(a)); }
+
+/* (a, b, dims) */
+PyObject *api_tensordot(const arg *a) {
+    int64_t axes[2][CR_MAX_DIMS];
+    int n[2];
+    PyObject *pair = PySequence_Check(a[2].o) && !PyUnicode_Check(a[2].o) ? PySequence_Tuple(a[2].o) : NULL;
+    if (PyErr_Occurred()) return NULL;
+    if (pair) {
+        bool ok = PyTuple_Size(pair) == 2 && to_size(PyTuple_GetItem(pair, 0), &n[0], axes[0]) && to_size(PyTuple_GetItem(pair, 1), &n[1], axes[1]);
+        Py_DECREF(pair);
+        if (!ok) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "[tensordot] dims is an int or two lists of axes");
+        if (n[0] != n[1]) return PyErr_Format(PyExc_RuntimeError, "[tensordot] both dims lists should have same length: %d and %d axes", n[0], n[1]);
+    } else {
+        int64_t k = 2;
+        if (a[2].o != Py_None && !PyIndex_Check(a[2].o)) return raise_type(a[2].o, "tensordot(): argument 'dims' must be an int or two lists of axes, not");
+        if (a[2].o != Py_None && !to_int64(a[2].o, &k)) return NULL;
+        if (k < 0 || k > CR_MAX_DIMS) return PyErr_Format(PyExc_RuntimeError, "[tensordot] dims is %lld: 0 to %d axes can be summed over", (long long)k, CR_MAX_DIMS);
+        n[0] = (int)k;
+        for (int i = 0; i < n[0]; i++) axes[0][i] = i - n[0], axes[1][i] = i;
+    }
+    cr_tensor *y;
+    WITHOUT_GIL(y = cr_tensordot(a[0].t, a[1].t, n[0], axes[0], axes[1]));
+    return wrap(y);
+}
+
+/* ---- einsum: an equation and operands, or operands that alternate with lists of labels, which become an equation */
+enum { MOST_OPERANDS = 64, EQUATION = (MOST_OPERANDS + 1) * (3 * (CR_MAX_DIMS + 1) + 2) };
+
+static bool append_labels(char *text, PyObject *list) {
+    PyObject *items = PySequence_Check(list) && !PyUnicode_Check(list) ? PySequence_Tuple(list) : NULL;
+    if (!items) return PyErr_Occurred() || raise_type(list, "einsum(): labels must be a list of ints, not");
+    char *at = text + strlen(text);
+    bool ok = PyTuple_Size(items) <= CR_MAX_DIMS + 1;
+    if (!ok) PyErr_Format(PyExc_ValueError, "einsum(): %zd labels for one operand, at most %d", PyTuple_Size(items), CR_MAX_DIMS + 1);
+    for (Py_ssize_t i = 0; ok && i < PyTuple_Size(items); i++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        int64_t label = 0;
+        if (item == Py_Ellipsis) { memcpy(at, "...", 3); at += 3; continue; }
+        ok = to_int64(item, &label) && label >= 0 && label < 52;
+        if (ok) *at++ = (char)(label < 26 ? 'A' + label : 'a' + label - 26);
+        else if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "einsum(): label %lld is not within 0 ... 51", (long long)label);
+    }
+    *at = 0;
+    Py_DECREF(items);
+    return ok;
+}
+
+/* The operands of `items` from `from` on, every step-th; how many, or -1 and an exception. */
+static int operands_of(PyObject *items, Py_ssize_t from, Py_ssize_t to, int step, const cr_tensor **in) {
+    int n = 0;
+    for (Py_ssize_t i = from; i < to; i += step, n++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        if (!is_tensor(item)) return raise_type(item, "einsum(): operand %d must be Tensor, not", n), -1;
+        if (n == MOST_OPERANDS) return PyErr_Format(PyExc_ValueError, "einsum(): more than %d operands", MOST_OPERANDS), -1;
+        in[n] = handle(item);
+    }
+    return n;
+}
+
+/* all: (a, [0, 1], b, [1, 2], [0, 2]) */
+static int read_lists(PyObject *all, char *text, const cr_tensor **in) {
+    const Py_ssize_t count = PyTuple_Size(all);
+    int n = operands_of(all, 0, count - count % 2, 2, in);
+    for (int i = 0; i < n; i++) {
+        if (i) strcat(text, ",");
+        if (!append_labels(text, PyTuple_GetItem(all, 2 * i + 1))) return -1;
+    }
+    if (n < 0 || count % 2 == 0) return n;
+    strcat(text, "->");
+    return append_labels(text, PyTuple_GetItem(all, count - 1)) ? n : -1;
+}
+
+PyObject *api_einsum(const arg *a) {
+    const cr_tensor *in[MOST_OPERANDS];
+    char text[EQUATION] = "";
+    const char *equation = text;
+    PyObject *rest = a[1].o, *items, *result = NULL;
+    int n;
+    if (!a[1].given) items = PyTuple_New(0);
+    else if (PyTuple_Check(rest) || (PyUnicode_Check(a[0].o) && PyList_Check(rest))) items = PySequence_Tuple(rest);     /* einsum(equation, [a, b]) */
+    else items = PyTuple_Pack(1, rest);
+    if (!items) return NULL;
+    if (PyUnicode_Check(a[0].o)) {
+        equation = PyUnicode_AsUTF8AndSize(a[0].o, NULL);
+        n = equation ? operands_of(items, 0, PyTuple_Size(items), 1, in) : -1;
+    } else {
+        PyObject *first = PyTuple_Pack(1, a[0].o), *all = first ? PySequence_Concat(first, items) : NULL;
+        n = all ? read_lists(all, text, in) : -1;
+        Py_XDECREF(first);
+        Py_XDECREF(all);
+    }
+    cr_tensor *y;
+    if (n >= 0) {
+        WITHOUT_GIL(y = cr_einsum(equation, n, in));
+        result = wrap(y);
+    }
+    Py_DECREF(items);
+    return result;
 }
 
 /* ---- indexing ------------------------------------------------------------------------------------------------------------------------ */
@@ -888,6 +994,11 @@ cr_tensor *api_cat(const arg *a) {
 }
 cr_tensor *api_stack(const arg *a) { return cr_stack(a[0].list.n, a[0].list.v, axis(a[1].i)); }
 
+/* ---- dtypes ---------------------------------------------------------------------------------------------------------------------------- */
+PyObject *api_promote_types(const arg *a) { return dtype_object(cr_promote(a[0].dt, a[1].dt)); }
+PyObject *api_can_cast(const arg *a) { return PyBool_FromLong(cr_can_cast(a[0].dt, a[1].dt)); }
+PyObject *api_result_type(const arg *a) { return dtype_object(cr_result_type(2, (const cr_tensor *const[]){a[0].t, a[1].t})); }
+
 /* ---- a few ops in a row ------------------------------------------------------------------------------------------------------------------ */
 /* A uniform number below the chance. */
 cr_tensor *api_bernoulli(const arg *a) {
@@ -913,24 +1024,6 @@ cr_tensor *api_rsub(const arg *a) {
     arg turned[] = {a[1], a[0], a[2]};
     return api_sub(turned);
 }
-
-cr_tensor *api_outer(const arg *a) {
-    if (cr_ndim(a[0].t) != 1 || cr_ndim(a[1].t) != 1) return product("outer", a, 1, 1);
-    cr_scope_begin();
-    return leave(cr_mul(cr_unsqueeze(a[0].t, 1), a[1].t));
-}
-
-/* (input, mat1, mat2, beta, alpha); the product says the shape.  beta 0: input does not matter, not even NaN */
-static cr_tensor *add_product(const arg *a, cr_tensor *(*f)(const arg *)) {
-    const number *beta = &a[3].x, *alpha = &a[4].x;
-    cr_scope_begin();
-    cr_tensor *y = f(a + 1), *x = y ? cr_expand(a[0].t, cr_ndim(y), cr_shape(y)) : NULL;
-    if (alpha->d != 1) y = cr_mul(y, scalar_of(alpha));
-    if (beta->d == 0 && x) return leave(y);
-    return leave(cr_add(beta->d == 1 ? x : cr_mul(x, scalar_of(beta)), y));
-}
-cr_tensor *api_addmm(const arg *a) { return add_product(a, api_mm); }
-cr_tensor *api_baddbmm(const arg *a) { return add_product(a, api_bmm); }
 
 /* Along `at`, after axes in front were added to what has fewer than `ndim`. */
 static cr_tensor *stacked(const arg *a, int ndim, int at) {

@@ -423,8 +423,7 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     if (m.ndim != x->ndim || memcmp(m.shape, x->shape, sizeof(int64_t) * x->ndim))
         return cr_fail(CR_BAD_VALUE, name, "a result of shape %s cannot be written into %s", cr_shape_text(m.ndim, m.shape).s,
                        cr_shape_text(x->ndim, x->shape).s);
-    bool x_float = cr_dtype_is_float((cr_dtype)x->dtype);
-    if ((cr_dtype_is_float(result) && !x_float) || (result != CR_BOOL && x->dtype == CR_BOOL))
+    if (!cr_can_cast(result, (cr_dtype)x->dtype))
         return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result), cr_dtype_name((cr_dtype)x->dtype));
     uint32_t later = read_later(c);
     for (int i = 0; i < c->n; i++)

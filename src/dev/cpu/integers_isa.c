@@ -6,7 +6,7 @@
 static uint64_t u(int64_t a) { return (uint64_t)a; }
 static int64_t negative(int64_t a) { return (int64_t)(0 - u(a)); }
 
-/* Division by 0 gives 0; the smallest number by -1 wraps. */
+/* Division by 0, which elementwise.c refuses, gives 0; the smallest number by -1 wraps. */
 static int64_t quotient(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? negative(a) : a / b; }
 static int64_t remainder_of(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 static int64_t rem(int64_t a, int64_t b) {
