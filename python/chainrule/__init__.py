@@ -2,6 +2,7 @@
 
 from . import autograd as autograd
 from . import cuda as cuda
+from . import random as random
 from . import viz as viz
 from ._core import *
 from ._core import __version__ as __version__
@@ -14,28 +15,46 @@ from .autograd import set_grad_enabled as set_grad_enabled
 from .micro import MLP as MLP
 from .micro import Layer as Layer
 from .micro import Neuron as Neuron
+from .random import get_rng_state as get_rng_state
+from .random import initial_seed as initial_seed
+from .random import seed as seed
+from .random import set_rng_state as set_rng_state
 from .value_batch import ValueBatch as ValueBatch
+
+if autograd.TYPE_CHECKING:
+    from . import array_api as array_api
+else:
+
+    def __getattr__(name):
+        if name != "array_api":
+            raise AttributeError(f"module 'chainrule' has no attribute {name!r}")
+        from importlib import import_module  # imported when it is first asked for
+
+        return import_module("chainrule.array_api")
+
 
 __all__ = [  # what the extension defines, by tools/gen_python.py
     "Device", "DtypeError", "Error", "Generator", "OutOfMemoryError", "RemovableHandle", "Size", "Tensor", "Value", "abs", "absolute", "acos",
     "acosh", "add", "addcdiv", "addcmul", "addmm", "all", "amax", "amin", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
     "arctan2", "arctanh", "argmax", "argmin", "as_tensor", "asarray", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bernoulli", "bfloat16",
     "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bmm", "bool", "broadcast_to", "cat",
-    "ceil", "celu", "chunk", "clamp", "clip", "clone", "concat", "concatenate", "contiguous", "cos", "cosh", "count_nonzero", "default_generator",
-    "detach", "device", "div", "divide", "dot", "double", "dtype", "elu", "empty", "empty_cache", "empty_like", "eq", "erf", "erfc", "exp", "exp2",
-    "expm1", "eye", "fix", "flatten", "float", "float16", "float32", "float64", "floor", "floor_divide", "fmod", "frac", "from_dlpack", "from_numpy",
-    "full", "full_like", "gather", "ge", "gelu", "get_default_device", "get_num_threads", "greater", "greater_equal", "gt", "half", "hardsigmoid",
-    "hardswish", "hardtanh", "hstack", "index_select", "int", "int16", "int32", "int64", "int8", "is_floating_point", "is_grad_enabled", "is_tensor",
-    "isfinite", "isinf", "isnan", "le", "leaky_relu", "lerp", "less", "less_equal", "linspace", "load", "log", "log10", "log1p", "log2",
-    "log_softmax", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "logsumexp", "long", "lt", "manual_seed", "masked_fill",
-    "matmul", "max", "maximum", "mean", "memory_stats", "min", "minimum", "mish", "mm", "moveaxis", "movedim", "mul", "multiply", "mv", "narrow",
-    "ne", "neg", "negative", "norm", "not_equal", "numel", "ones", "ones_like", "outer", "permute", "pow", "rand", "rand_like", "randint",
-    "randint_like", "randn", "randn_like", "reciprocal", "relu", "relu6", "remainder", "reshape", "round", "rsqrt", "rsub", "save", "scatter_add",
-    "select", "selu", "set_default_device", "set_num_threads", "set_printoptions", "short", "sigmoid", "sign", "silu", "sin", "sinh", "softmax",
-    "softplus", "softsign", "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "subtract", "sum", "swapaxes", "swapdims", "synchronize",
-    "t", "tan", "tanh", "tensor", "transpose", "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten",
-    "unsqueeze", "var", "vstack", "where", "zeros", "zeros_like",
+    "ceil", "celu", "chunk", "clamp", "clip", "clone", "concat", "concatenate", "contiguous", "copysign", "cos", "cosh", "count_nonzero",
+    "default_generator", "detach", "device", "div", "divide", "dot", "double", "dtype", "elu", "empty", "empty_cache", "empty_like", "eq", "erf",
+    "erfc", "exp", "exp2", "expm1", "eye", "fix", "flatten", "float", "float16", "float32", "float64", "floor", "floor_divide", "fmod", "frac",
+    "from_dlpack", "from_numpy", "full", "full_like", "gather", "ge", "gelu", "get_default_device", "get_num_threads", "greater", "greater_equal",
+    "gt", "half", "hardsigmoid", "hardswish", "hardtanh", "hstack", "hypot", "index_select", "int", "int16", "int32", "int64", "int8",
+    "is_floating_point", "is_grad_enabled", "is_tensor", "isfinite", "isinf", "isnan", "le", "leaky_relu", "lerp", "less", "less_equal", "linspace",
+    "load", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid",
+    "logsumexp", "long", "lt", "manual_seed", "masked_fill", "matmul", "max", "maximum", "mean", "memory_stats", "min", "minimum", "mish", "mm",
+    "moveaxis", "movedim", "mul", "multinomial", "multiply", "mv", "narrow", "ne", "neg", "negative", "nextafter", "norm", "normal", "not_equal",
+    "numel", "ones", "ones_like", "outer", "permute", "pow", "promote_types", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+    "randperm", "reciprocal", "relu", "relu6", "remainder", "reshape", "round", "rsqrt", "rsub", "save", "scatter_add", "select", "selu",
+    "set_default_device", "set_num_threads", "set_printoptions", "short", "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "softmax", "softplus",
+    "softsign", "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "subtract", "sum", "swapaxes", "swapdims", "synchronize", "t", "tan",
+    "tanh", "tensor", "transpose", "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten", "unsqueeze",
+    "var", "vstack", "where", "zeros", "zeros_like",
 ]
 __all__ += [  # and what is written in Python
-    "MLP", "Layer", "Neuron", "ValueBatch", "config", "enable_grad", "inference_mode", "no_grad", "profile", "set_grad_enabled",
+    "MLP", "Layer", "Neuron", "ValueBatch", "config", "enable_grad", "get_rng_state", "inference_mode", "initial_seed", "no_grad", "profile", "seed",
+    "set_grad_enabled", "set_rng_state",
 ]

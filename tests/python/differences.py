@@ -18,6 +18,8 @@ DIFFERENCES = [
     (".*", r"must be tuple of ints, not int", "An int is a shape, or a list of axes, of one."),
     ("type_as", r"^the result, element .*uint8", "A float outside the range of an integer dtype becomes its nearest value; PyTorch's result is not defined."),
     ("norm", r"requires_grad of the results", "A count has no gradient."),
+    ("nextafter", r"requires_grad of the results", "No gradient: PyTorch's fails when it is asked for."),
+    ("multinomial", r"weights above 0.*PyTorch gives", "Without replacement a weight of 0 is never drawn; PyTorch fills up with them."),
     ("any|all", r"the result has shape .*\), \(\)\), \{'keepdim'", "No axes named means all, as for sum."),
     (
         "norm",
@@ -60,7 +62,11 @@ DIFFERENCES = [
     ("clamp|clip", r"PyTorch raises TypeError: .*invalid combination", "min and max may be a number and a tensor."),
     ("clamp|clip", r"PyTorch's 0.0 \(float32\)", "PyTorch casts the bounds to the tensor's dtype first, where the result has another."),
     ("fmod|remainder|floor_divide|div", r"bfloat16\), X\(\(\), float16", "A 0-d float16 operand of a bfloat16 tensor is not rounded to bfloat16."),
-    ("softmax|log_softmax|randn|randn_like|bernoulli", r"^raises \w+: .*PyTorch gives torch.\w+ \[[\[\]]", "No dtype is allowed for empty tensors only."),
+    (
+        "softmax|log_softmax|randn|randn_like|bernoulli|uniform|normal|log_normal|exponential|cauchy",
+        r"^raises \w+: .*PyTorch gives torch.\w+ \[[\[\]]",
+        "No dtype is allowed for empty tensors only.",
+    ),
     ("cat|concat|concatenate", r"axis -?\d is out of range", "PyTorch does not look at the axis where all tensors are empty."),
     ("mv", r"needs tensors of 2 and 1 axes", "The wrong number of axes is a RuntimeError."),
     (".*", r"raises DtypeError: .*bool is not a number", "bool is not a number: cast it first."),

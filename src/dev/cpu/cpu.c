@@ -120,7 +120,8 @@ static const cr_kernels kernels = {
     .allocate = cr_cpu_allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = cr_cpu_copy, .fill = cr_cpu_fill,
     .elementwise = cr_cpu_elementwise, .reduce = cr_cpu_reduce, .arg_reduce = cr_cpu_arg_reduce, .matmul = cr_cpu_matmul, .update_by_product = cr_cpu_update_by_product,
     .gather = cr_cpu_gather, .scatter_add = cr_cpu_scatter_add, .take_rows = cr_cpu_take_rows, .add_rows = cr_cpu_add_rows,
-    .random = cr_cpu_random, .softmax = cr_cpu_softmax, .softmax_bwd = cr_cpu_softmax_bwd, .norm = cr_cpu_norm, .norm_bwd = cr_cpu_norm_bwd,
+    .random = cr_cpu_random, .random_integers = cr_cpu_random_integers, .permutation = cr_cpu_permutation, .multinomial = cr_cpu_multinomial,
+    .softmax = cr_cpu_softmax, .softmax_bwd = cr_cpu_softmax_bwd, .norm = cr_cpu_norm, .norm_bwd = cr_cpu_norm_bwd,
     .cross_entropy = cr_cpu_cross_entropy, .cross_entropy_bwd = cr_cpu_cross_entropy_bwd,
     .attention = cr_cpu_attention, .attention_bwd = cr_cpu_attention_bwd,
 };
