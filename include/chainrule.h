@@ -114,6 +114,7 @@ cr_generator *cr_generator_new(uint64_t seed);
 void          cr_generator_free(cr_generator *g);
 cr_generator *cr_default_generator(void);                  /* borrowed, shared by the process */
 void          cr_manual_seed(uint64_t seed);               /* seeds the default generator */
+uint64_t      cr_generator_seed(cr_generator *g);          /* from the system's entropy: another stream each time; returns the seed */
 void          cr_generator_get(const cr_generator *g, uint64_t *seed, uint64_t *counter);
 void          cr_generator_set(cr_generator *g, uint64_t seed, uint64_t counter);
 
@@ -136,10 +137,27 @@ cr_tensor *cr_borrow(void *data, int n, const int64_t *shape, cr_dtype dt,
                      void (*done)(void *ctx), void *ctx);  /* cpu tensor over the caller's memory; done(ctx) when unused, from any thread; done may be NULL */
 cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int64_t *strides, cr_dtype dt,
                      void (*done)(void *ctx), void *ctx);  /* the same with strides in elements, >= 0; NULL: in order without gaps */
+
+/* ---- random tensors: no gradients; g is never NULL -------------------------------------------------------- */
 cr_tensor *cr_rand(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);  /* uniform in [0, 1) */
 cr_tensor *cr_randn(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g); /* standard normal */
-cr_tensor *cr_randint(int64_t low, int64_t high, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);
-cr_tensor *cr_bernoulli(double p, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g); /* 1 with chance p */
+cr_tensor *cr_randint(int64_t low, int64_t high, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);  /* in [low, high) */
+cr_tensor *cr_gumbel(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);  /* -log(-log(u)): argmax(log(p) + it) is a sample of p */
+cr_tensor *cr_bernoulli(double p, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g); /* 1 with chance p, else 0 */
+cr_tensor *cr_bernoulli_of(const cr_tensor *p, cr_generator *g);                          /* each with its own chance, in p's dtype */
+cr_tensor *cr_normal(const cr_tensor *mean, const cr_tensor *std, cr_generator *g);       /* mean + std randn, broadcast; std >= 0 */
+cr_tensor *cr_randperm(int64_t n, cr_dtype dt, const cr_device *dev, cr_generator *g);    /* 0 ... n - 1 in random order */
+cr_tensor *cr_multinomial(const cr_tensor *w, int64_t n, bool replacement, cr_generator *g);  /* positions drawn by their weights : (N) or (M, N) -> (n) or (M, n), i64; without replacement in the order drawn */
+/* x filled with such numbers; returns x (borrowed) or NULL */
+cr_tensor *cr_uniform_(cr_tensor *x, double low, double high, cr_generator *g);           /* in [low, high) */
+cr_tensor *cr_normal_(cr_tensor *x, double mean, double std, cr_generator *g);
+cr_tensor *cr_log_normal_(cr_tensor *x, double mean, double std, cr_generator *g);        /* exp of a normal number */
+cr_tensor *cr_exponential_(cr_tensor *x, double rate, cr_generator *g);                   /* density rate e^(-rate y), y > 0 */
+cr_tensor *cr_cauchy_(cr_tensor *x, double median, double sigma, cr_generator *g);        /* density sigma / (pi ((y - median)^2 + sigma^2)) */
+cr_tensor *cr_geometric_(cr_tensor *x, double p, cr_generator *g);                        /* trials up to the first success, 1, 2 ..., of chance p; any dtype, as those below */
+cr_tensor *cr_bernoulli_(cr_tensor *x, const cr_tensor *p, cr_generator *g);              /* 1 with chance p, which broadcasts (cr_scalar(p): one for all), else 0 */
+cr_tensor *cr_random_(cr_tensor *x, int64_t low, int64_t high, cr_generator *g);          /* integers in [low, high) */
+cr_tensor *cr_random_all_(cr_tensor *x, cr_generator *g);                                 /* integers from 0 to the dtype's largest, of floats to the largest below which all are exact */
 
 /* ---- look at tensors ------------------------------------------------------------------------------------ */
 int              cr_ndim(const cr_tensor *t);
@@ -176,7 +194,9 @@ cr_tensor *cr_clamp(const cr_tensor *x, double min, double max);                
 cr_tensor *cr_neg(const cr_tensor *x);                                            /* -x */
 cr_tensor *cr_abs(const cr_tensor *x);                                            /* |x|; gradient 0 at 0 */
 cr_tensor *cr_sign(const cr_tensor *x);                                           /* -1, 0 or 1 */
+cr_tensor *cr_copysign(const cr_tensor *a, const cr_tensor *b);                   /* |a| with the sign of b; gradient 0 at 0 */
 cr_tensor *cr_square(const cr_tensor *x);                                         /* x^2 */
+cr_tensor *cr_hypot(const cr_tensor *a, const cr_tensor *b);                      /* sqrt(a^2 + b^2), no overflow */
 cr_tensor *cr_reciprocal(const cr_tensor *x);                                     /* 1 / x */
 cr_tensor *cr_sqrt(const cr_tensor *x);                                           /* square root */
 cr_tensor *cr_rsqrt(const cr_tensor *x);                                          /* 1 / sqrt(x) */
@@ -191,6 +211,7 @@ cr_tensor *cr_expm1(const cr_tensor *x);                                        
 cr_tensor *cr_log(const cr_tensor *x);                                            /* natural logarithm */
 cr_tensor *cr_log2(const cr_tensor *x);                                           /* logarithm to the base 2 */
 cr_tensor *cr_log10(const cr_tensor *x);                                          /* logarithm to the base 10 */
+cr_tensor *cr_logaddexp(const cr_tensor *a, const cr_tensor *b);                  /* log(e^a + e^b), no overflow */
 cr_tensor *cr_log1p(const cr_tensor *x);                                          /* log(1 + x), exact near 0 */
 /* trigonometry */
 cr_tensor *cr_sin(const cr_tensor *x);                                            /* sine */
@@ -236,6 +257,7 @@ cr_tensor *cr_frac(const cr_tensor *x);                                         
 cr_tensor *cr_isnan(const cr_tensor *x);                                          /* is x NaN? */
 cr_tensor *cr_isinf(const cr_tensor *x);                                          /* is x an infinity? */
 cr_tensor *cr_isfinite(const cr_tensor *x);                                       /* is x neither NaN nor an infinity? */
+cr_tensor *cr_signbit(const cr_tensor *x);                                        /* is x negative, or -0? */
 cr_tensor *cr_eq(const cr_tensor *a, const cr_tensor *b);                         /* a == b */
 cr_tensor *cr_ne(const cr_tensor *a, const cr_tensor *b);                         /* a != b */
 cr_tensor *cr_lt(const cr_tensor *a, const cr_tensor *b);                         /* a < b */
@@ -254,6 +276,7 @@ cr_tensor *cr_bitwise_not(const cr_tensor *x);                                  
 cr_tensor *cr_left_shift(const cr_tensor *a, const cr_tensor *b);                 /* a << b; 0 where b < 0 or b >= the width */
 cr_tensor *cr_right_shift(const cr_tensor *a, const cr_tensor *b);                /* a >> b, keeps the sign */
 /* generated: end */
+cr_tensor *cr_nextafter(const cr_tensor *a, const cr_tensor *b);  /* a's neighbour towards b in the dtype of the result, floats; no gradient */
 cr_tensor *cr_add_scalar(const cr_tensor *x, double s);    /* x + s, and so on: like cr_add(x, cr_scalar(s)) */
 cr_tensor *cr_sub_scalar(const cr_tensor *x, double s);
 cr_tensor *cr_mul_scalar(const cr_tensor *x, double s);

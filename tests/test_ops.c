@@ -380,7 +380,7 @@ TEST(in_place) {
 
 /* ---- random numbers: the same bits everywhere; normals pass through the device's log and cos */
 static void check_random(cr_random_kind kind, cr_dtype dt, int64_t n, uint64_t counter, const cr_device *dev) {
-    static const char *const kinds[] = {"uniform", "normal", "bits"};
+    static const char *const kinds[] = {"uniform", "normal"};
     now.op = "random", now.what = kinds[kind], now.dtype = dt, now.layout = 0, now.device = cr_device_name(dev);
     long alive = guard_start();
     cr_scope_begin();
@@ -400,6 +400,53 @@ static void check_random(cr_random_kind kind, cr_dtype dt, int64_t n, uint64_t c
     guard_end(alive);
 }
 
+/* Two devices' results must be equal, number for number. */
+static void check_same(const char *op, const char *what, const cr_tensor *y, const cr_tensor *t, const cr_device *dev) {
+    now.op = op, now.what = what, now.dtype = (cr_dtype)y->dtype, now.layout = 0, now.device = cr_device_name(dev);
+    data got = data_of(y), want = data_of(t);
+    for (int64_t i = 0; i < got.numel; i++)
+        if (data_f64(&got, i) != data_f64(&want, i)) { complain("element", &got, i, data_f64(&got, i), data_f64(&want, i), 0); break; }
+    test_ran_on(dev);
+    data_free(&got), data_free(&want);
+}
+
+static void check_integers(cr_dtype dt, int64_t low, uint64_t span, int64_t n, uint64_t counter, const cr_device *dev) {
+    cr_scope_begin();
+    cr_tensor *y = cr_empty(CR_LIST(n), dt, dev), *t = cr_empty(CR_LIST(n), dt, test_ref());
+    OK(dev->kernels->random_integers(y, low, span, test_seed(), counter));
+    OK(test_ref()->kernels->random_integers(t, low, span, test_seed(), counter));
+    check_same("random_integers", "", y, t, dev);
+    cr_scope_end();
+}
+
+static void check_permutation(int64_t n, uint64_t counter, const cr_device *dev) {
+    cr_scope_begin();
+    cr_tensor *y = cr_empty(CR_LIST(n), CR_I64, dev), *t = cr_empty(CR_LIST(n), CR_I64, test_ref());
+    OK(dev->kernels->permutation(y, test_seed(), counter));
+    OK(test_ref()->kernels->permutation(t, test_seed(), counter));
+    check_same("permutation", "", y, t, dev);
+    cr_scope_end();
+}
+
+/* M rows of 7 weights, some of them 0. */
+static void check_multinomial(int64_t N, int64_t S, uint64_t counter, const cr_device *dev) {
+    enum { M = 7 };
+    for (int k = 0; k < 4; k++) {
+        const cr_dtype dt = k / 2 ? CR_F64 : CR_F32;
+        const int64_t samples = k % 2 || S < N ? S : N;
+        cr_scope_begin();
+        cr_generator *g = cr_generator_new(test_seed());
+        cr_tensor *w = cr_add(cr_rand(CR_LIST(M, N), dt, test_ref(), g), cr_scalar(0.01)), *x = cr_to(w, dt, dev);
+        if (k % 2) x = cr_mul(x, cr_lt(x, cr_scalar(0.7))), x = cr_add(x, cr_mul(cr_eq(x, cr_scalar(0)), cr_scalar(N < 3 ? 0.1 : 0))), w = cr_to(x, dt, test_ref());
+        cr_generator_free(g);
+        cr_tensor *y = cr_empty(CR_LIST(M, samples), CR_I64, dev), *t = cr_empty(CR_LIST(M, samples), CR_I64, test_ref());
+        OK(dev->kernels->multinomial(y, x, M, N, samples, k % 2, test_seed(), counter));
+        OK(test_ref()->kernels->multinomial(t, w, M, N, samples, k % 2, test_seed(), counter));
+        check_same("multinomial", k % 2 ? "with replacement" : "without", y, t, dev);
+        cr_scope_end();
+    }
+}
+
 TEST(random_bits) {
     static const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 7, 17, 257, 4099, 40009};
     static const uint64_t counters[] = {0, 5, 0xfffffffeu, 0xffffffffffffffffu};
@@ -410,8 +457,12 @@ TEST(random_bits) {
                     check_random(CR_RANDOM_UNIFORM, (cr_dtype)dt, sizes[s], counters[c], test_device(d));
                     check_random(CR_RANDOM_NORMAL, (cr_dtype)dt, sizes[s], counters[c], test_device(d));
                 }
-                check_random(CR_RANDOM_BITS, CR_U32, sizes[s], counters[c], test_device(d));
-                check_random(CR_RANDOM_BITS, CR_U64, sizes[s], counters[c], test_device(d));
+                check_integers(CR_U64, 0, 0, sizes[s], counters[c], test_device(d));
+                check_integers(CR_I64, INT64_MIN, UINT64_MAX, sizes[s], counters[c], test_device(d));
+                check_integers(CR_I8, -128, 256, sizes[s], counters[c], test_device(d));
+                check_integers(CR_BF16, 0, 257, sizes[s], counters[c], test_device(d));
+                check_permutation(sizes[s], counters[c], test_device(d));
+                check_multinomial(sizes[s] % 300 + 1, sizes[s] / 3 + 1, counters[c], test_device(d));
             }
 }
 

@@ -23,7 +23,18 @@ cr_tensor *api_full_like(const arg *a);
 cr_tensor *api_rand_like(const arg *a);
 cr_tensor *api_randn_like(const arg *a);
 cr_tensor *api_randint_like(const arg *a);
+cr_tensor *api_randperm(const arg *a);
+cr_tensor *api_multinomial(const arg *a);
 cr_tensor *api_bernoulli(const arg *a);
+cr_tensor *api_normal(const arg *a);
+cr_tensor *api_uniform_(const arg *a);
+cr_tensor *api_normal_(const arg *a);
+cr_tensor *api_log_normal_(const arg *a);
+cr_tensor *api_exponential_(const arg *a);
+cr_tensor *api_cauchy_(const arg *a);
+cr_tensor *api_geometric_(const arg *a);
+cr_tensor *api_bernoulli_(const arg *a);
+cr_tensor *api_random_(const arg *a);
 cr_tensor *api_new_zeros(const arg *a);
 cr_tensor *api_new_ones(const arg *a);
 cr_tensor *api_new_empty(const arg *a);
@@ -37,6 +48,7 @@ PyObject *api_from_dlpack(const arg *a);
 PyObject *api__rebuild(const arg *a);
 PyObject *api_numel(const arg *a);
 PyObject *api_is_tensor(const arg *a);
+PyObject *api_promote_types(const arg *a);
 PyObject *api_is_floating_point(const arg *a);
 PyObject *api_dim(const arg *a);
 PyObject *api_size(const arg *a);
@@ -50,11 +62,11 @@ PyObject *api_numpy(const arg *a);
 PyObject *api___array__(const arg *a);
 PyObject *api___dlpack__(const arg *a);
 PyObject *api___dlpack_device__(const arg *a);
+PyObject *api___array_namespace__(const arg *a);
 PyObject *api___reduce_ex__(const arg *a);
 PyObject *api___copy__(const arg *a);
 PyObject *api___deepcopy__(const arg *a);
 PyObject *api___format__(const arg *a);
-PyObject *api_promote_types(const arg *a);
 PyObject *api_result_type(const arg *a);
 PyObject *api_can_cast(const arg *a);
 PyObject *api_save(const arg *a);
@@ -65,6 +77,7 @@ PyObject *api_to(const arg *a);
 PyObject *api_cpu(const arg *a);
 PyObject *api_cuda(const arg *a);
 PyObject *api_gpu(const arg *a);
+PyObject *api_to_device(const arg *a);
 PyObject *api_type_as(const arg *a);
 PyObject *api_float(const arg *a);
 PyObject *api_double(const arg *a);
@@ -120,6 +133,7 @@ cr_tensor *api_rsub(const arg *a);
 cr_tensor *api_div(const arg *a);
 cr_tensor *api_pow(const arg *a);
 cr_tensor *api_clamp(const arg *a);
+cr_tensor *api_nextafter(const arg *a);
 cr_tensor *api_gelu(const arg *a);
 cr_tensor *api_add_(const arg *a);
 cr_tensor *api_sub_(const arg *a);
@@ -269,8 +283,12 @@ static cr_tensor *api_abs(const arg *a) { return cr_abs(a[0].t); }
 static cr_tensor *api_abs_(const arg *a) { return api_in_place("abs", a, 1, NULL); }
 static cr_tensor *api_sign(const arg *a) { return cr_sign(a[0].t); }
 static cr_tensor *api_sign_(const arg *a) { return api_in_place("sign", a, 1, NULL); }
+static cr_tensor *api_copysign(const arg *a) { return cr_copysign(a[0].t, a[1].t); }
+static cr_tensor *api_copysign_(const arg *a) { return api_in_place("copysign", a, 2, NULL); }
 static cr_tensor *api_square(const arg *a) { return cr_square(a[0].t); }
 static cr_tensor *api_square_(const arg *a) { return api_in_place("square", a, 1, NULL); }
+static cr_tensor *api_hypot(const arg *a) { return cr_hypot(a[0].t, a[1].t); }
+static cr_tensor *api_hypot_(const arg *a) { return api_in_place("hypot", a, 2, NULL); }
 static cr_tensor *api_reciprocal(const arg *a) { return cr_reciprocal(a[0].t); }
 static cr_tensor *api_reciprocal_(const arg *a) { return api_in_place("reciprocal", a, 1, NULL); }
 static cr_tensor *api_sqrt(const arg *a) { return cr_sqrt(a[0].t); }
@@ -295,6 +313,8 @@ static cr_tensor *api_log2(const arg *a) { return cr_log2(a[0].t); }
 static cr_tensor *api_log2_(const arg *a) { return api_in_place("log2", a, 1, NULL); }
 static cr_tensor *api_log10(const arg *a) { return cr_log10(a[0].t); }
 static cr_tensor *api_log10_(const arg *a) { return api_in_place("log10", a, 1, NULL); }
+static cr_tensor *api_logaddexp(const arg *a) { return cr_logaddexp(a[0].t, a[1].t); }
+static cr_tensor *api_logaddexp_(const arg *a) { return api_in_place("logaddexp", a, 2, NULL); }
 static cr_tensor *api_log1p(const arg *a) { return cr_log1p(a[0].t); }
 static cr_tensor *api_log1p_(const arg *a) { return api_in_place("log1p", a, 1, NULL); }
 static cr_tensor *api_sin(const arg *a) { return cr_sin(a[0].t); }
@@ -370,6 +390,7 @@ static cr_tensor *api_frac_(const arg *a) { return api_in_place("frac", a, 1, NU
 static cr_tensor *api_isnan(const arg *a) { return cr_isnan(a[0].t); }
 static cr_tensor *api_isinf(const arg *a) { return cr_isinf(a[0].t); }
 static cr_tensor *api_isfinite(const arg *a) { return cr_isfinite(a[0].t); }
+static cr_tensor *api_signbit(const arg *a) { return cr_signbit(a[0].t); }
 static cr_tensor *api_eq(const arg *a) { return cr_eq(a[0].t, a[1].t); }
 static cr_tensor *api_ne(const arg *a) { return cr_ne(a[0].t, a[1].t); }
 static cr_tensor *api_lt(const arg *a) { return cr_lt(a[0].t, a[1].t); }
@@ -447,10 +468,44 @@ CALL(function_randn_like, randn_like_entry, NULL)
 static const param randint_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"low", INT, 0, NULL, 0}, {"high", INT, OPTIONAL, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry randint_like_entry = {.name = "randint_like", .compute = api_randint_like, .params = randint_like_entry_params, .count = 6};
 CALL(function_randint_like, randint_like_entry, NULL)
-static const param bernoulli_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
-static const entry bernoulli_entry = {.name = "bernoulli", .compute = api_bernoulli, .params = bernoulli_entry_params, .count = 2};
+static const param randperm_entry_params[] = {{"n", INT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry randperm_entry = {.name = "randperm", .compute = api_randperm, .params = randperm_entry_params, .count = 5};
+CALL(function_randperm, randperm_entry, NULL)
+static const param multinomial_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"num_samples", INT, 0, NULL, 0}, {"replacement", BOOL, 0, "", 0.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry multinomial_entry = {.name = "multinomial", .compute = api_multinomial, .params = multinomial_entry_params, .count = 4};
+CALL(function_multinomial, multinomial_entry, NULL)
+CALL(method_multinomial, multinomial_entry, s)
+static const param bernoulli_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"p", FLOAT, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry bernoulli_entry = {.name = "bernoulli", .compute = api_bernoulli, .params = bernoulli_entry_params, .count = 3};
 CALL(function_bernoulli, bernoulli_entry, NULL)
 CALL(method_bernoulli, bernoulli_entry, s)
+static const param normal_entry_params[] = {{"mean", OPERAND, 0, NULL, 0}, {"std", OPERAND, OPTIONAL, NULL, 0}, {"size", SIZE, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry normal_entry = {.name = "normal", .compute = api_normal, .params = normal_entry_params, .count = 7};
+CALL(function_normal, normal_entry, NULL)
+static const param uniform__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"from_", FLOAT, 0, "", 0.0}, {"to", FLOAT, 0, "", 1.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry uniform__entry = {.name = "uniform_", .compute = api_uniform_, .params = uniform__entry_params, .count = 4, .inplace = true};
+CALL(method_uniform_, uniform__entry, s)
+static const param normal__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mean", FLOAT, 0, "", 0.0}, {"std", FLOAT, 0, "", 1.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry normal__entry = {.name = "normal_", .compute = api_normal_, .params = normal__entry_params, .count = 4, .inplace = true};
+CALL(method_normal_, normal__entry, s)
+static const param log_normal__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mean", FLOAT, 0, "", 1.0}, {"std", FLOAT, 0, "", 2.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry log_normal__entry = {.name = "log_normal_", .compute = api_log_normal_, .params = log_normal__entry_params, .count = 4, .inplace = true};
+CALL(method_log_normal_, log_normal__entry, s)
+static const param exponential__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"lambd", FLOAT, 0, "", 1.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry exponential__entry = {.name = "exponential_", .compute = api_exponential_, .params = exponential__entry_params, .count = 3, .inplace = true};
+CALL(method_exponential_, exponential__entry, s)
+static const param cauchy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"median", FLOAT, 0, "", 0.0}, {"sigma", FLOAT, 0, "", 1.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cauchy__entry = {.name = "cauchy_", .compute = api_cauchy_, .params = cauchy__entry_params, .count = 4, .inplace = true};
+CALL(method_cauchy_, cauchy__entry, s)
+static const param geometric__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"p", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry geometric__entry = {.name = "geometric_", .compute = api_geometric_, .params = geometric__entry_params, .count = 3, .inplace = true};
+CALL(method_geometric_, geometric__entry, s)
+static const param bernoulli__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"p", OPERAND, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry bernoulli__entry = {.name = "bernoulli_", .compute = api_bernoulli_, .params = bernoulli__entry_params, .count = 3, .inplace = true};
+CALL(method_bernoulli_, bernoulli__entry, s)
+static const param random__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"from_", INT, OPTIONAL, NULL, 0}, {"to", INT, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry random__entry = {.name = "random_", .compute = api_random_, .params = random__entry_params, .count = 4, .inplace = true};
+CALL(method_random_, random__entry, s)
 static const param new_zeros_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry new_zeros_entry = {.name = "new_zeros", .compute = api_new_zeros, .params = new_zeros_entry_params, .count = 5};
 CALL(method_new_zeros, new_zeros_entry, s)
@@ -491,6 +546,9 @@ CALL(method_numel, numel_entry, s)
 static const param is_tensor_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}};
 static const entry is_tensor_entry = {.name = "is_tensor", .run = api_is_tensor, .params = is_tensor_entry_params, .count = 1};
 CALL(function_is_tensor, is_tensor_entry, NULL)
+static const param promote_types_entry_params[] = {{"type1", DTYPE, 0, NULL, 0}, {"type2", DTYPE, 0, NULL, 0}};
+static const entry promote_types_entry = {.name = "promote_types", .run = api_promote_types, .params = promote_types_entry_params, .count = 2};
+CALL(function_promote_types, promote_types_entry, NULL)
 static const param is_floating_point_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry is_floating_point_entry = {.name = "is_floating_point", .run = api_is_floating_point, .params = is_floating_point_entry_params, .count = 1};
 CALL(function_is_floating_point, is_floating_point_entry, NULL)
@@ -531,6 +589,9 @@ CALL(method___dlpack__, __dlpack___entry, s)
 static const param __dlpack_device___entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry __dlpack_device___entry = {.name = "__dlpack_device__", .run = api___dlpack_device__, .params = __dlpack_device___entry_params, .count = 1};
 CALL(method___dlpack_device__, __dlpack_device___entry, s)
+static const param __array_namespace___entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"api_version", STR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry __array_namespace___entry = {.name = "__array_namespace__", .run = api___array_namespace__, .params = __array_namespace___entry_params, .count = 2};
+CALL(method___array_namespace__, __array_namespace___entry, s)
 static const param __reduce_ex___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"protocol", OBJECT, 0, NULL, 0}};
 static const entry __reduce_ex___entry = {.name = "__reduce_ex__", .run = api___reduce_ex__, .params = __reduce_ex___entry_params, .count = 2};
 CALL(method___reduce_ex__, __reduce_ex___entry, s)
@@ -543,9 +604,9 @@ CALL(method___deepcopy__, __deepcopy___entry, s)
 static const param __format___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"format_spec", OBJECT, 0, NULL, 0}};
 static const entry __format___entry = {.name = "__format__", .run = api___format__, .params = __format___entry_params, .count = 2};
 CALL(method___format__, __format___entry, s)
-static const param promote_types_entry_params[] = {{"type1", DTYPE, 0, NULL, 0}, {"type2", DTYPE, 0, NULL, 0}};
-static const entry promote_types_entry = {.name = "promote_types", .run = api_promote_types, .params = promote_types_entry_params, .count = 2};
-CALL(function_promote_types, promote_types_entry, NULL)
+static const param promote_types_entry2_params[] = {{"type1", DTYPE, 0, NULL, 0}, {"type2", DTYPE, 0, NULL, 0}};
+static const entry promote_types_entry2 = {.name = "promote_types", .run = api_promote_types, .params = promote_types_entry2_params, .count = 2};
+CALL(function_promote_types, promote_types_entry2, NULL)
 static const param result_type_entry_params[] = {{"tensor1", OPERAND, 0, NULL, 0}, {"tensor2", OPERAND, 0, NULL, 0}};
 static const entry result_type_entry = {.name = "result_type", .run = api_result_type, .params = result_type_entry_params, .count = 2};
 CALL(function_result_type, result_type_entry, NULL)
@@ -576,6 +637,9 @@ CALL(method_cuda, cuda_entry, s)
 static const param gpu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"device", INT, OPTIONAL, NULL, 0}};
 static const entry gpu_entry = {.name = "gpu", .run = api_gpu, .params = gpu_entry_params, .count = 2};
 CALL(method_gpu, gpu_entry, s)
+static const param to_device_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"device", DEVICE, 0, NULL, 0}, {"stream", OBJECT, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry to_device_entry = {.name = "to_device", .run = api_to_device, .params = to_device_entry_params, .count = 3};
+CALL(method_to_device, to_device_entry, s)
 static const param type_as_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
 static const entry type_as_entry = {.name = "type_as", .run = api_type_as, .params = type_as_entry_params, .count = 2};
 CALL(method_type_as, type_as_entry, s)
@@ -784,6 +848,10 @@ static const param clamp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min"
 static const entry clamp_entry = {.name = "clamp", .compute = api_clamp, .params = clamp_entry_params, .count = 3};
 CALL(function_clamp, clamp_entry, NULL)
 CALL(method_clamp, clamp_entry, s)
+static const param nextafter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry nextafter_entry = {.name = "nextafter", .compute = api_nextafter, .params = nextafter_entry_params, .count = 2};
+CALL(function_nextafter, nextafter_entry, NULL)
+CALL(method_nextafter, nextafter_entry, s)
 static const param gelu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"approximate", STR, KEYWORD, "none", 0}};
 static const entry gelu_entry = {.name = "gelu", .compute = api_gelu, .params = gelu_entry_params, .count = 2};
 CALL(function_gelu, gelu_entry, NULL)
@@ -1306,6 +1374,13 @@ CALL(method_sign, sign_entry, s)
 static const param sign__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry sign__entry = {.name = "sign_", .compute = api_sign_, .params = sign__entry_params, .count = 1, .inplace = true};
 CALL(method_sign_, sign__entry, s)
+static const param copysign_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry copysign_entry = {.name = "copysign", .compute = api_copysign, .params = copysign_entry_params, .count = 2};
+CALL(function_copysign, copysign_entry, NULL)
+CALL(method_copysign, copysign_entry, s)
+static const param copysign__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry copysign__entry = {.name = "copysign_", .compute = api_copysign_, .params = copysign__entry_params, .count = 2, .inplace = true};
+CALL(method_copysign_, copysign__entry, s)
 static const param square_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry square_entry = {.name = "square", .compute = api_square, .params = square_entry_params, .count = 1};
 CALL(function_square, square_entry, NULL)
@@ -1313,6 +1388,13 @@ CALL(method_square, square_entry, s)
 static const param square__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry square__entry = {.name = "square_", .compute = api_square_, .params = square__entry_params, .count = 1, .inplace = true};
 CALL(method_square_, square__entry, s)
+static const param hypot_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry hypot_entry = {.name = "hypot", .compute = api_hypot, .params = hypot_entry_params, .count = 2};
+CALL(function_hypot, hypot_entry, NULL)
+CALL(method_hypot, hypot_entry, s)
+static const param hypot__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry hypot__entry = {.name = "hypot_", .compute = api_hypot_, .params = hypot__entry_params, .count = 2, .inplace = true};
+CALL(method_hypot_, hypot__entry, s)
 static const param reciprocal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry reciprocal_entry = {.name = "reciprocal", .compute = api_reciprocal, .params = reciprocal_entry_params, .count = 1};
 CALL(function_reciprocal, reciprocal_entry, NULL)
@@ -1397,6 +1479,13 @@ CALL(method_log10, log10_entry, s)
 static const param log10__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry log10__entry = {.name = "log10_", .compute = api_log10_, .params = log10__entry_params, .count = 1, .inplace = true};
 CALL(method_log10_, log10__entry, s)
+static const param logaddexp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logaddexp_entry = {.name = "logaddexp", .compute = api_logaddexp, .params = logaddexp_entry_params, .count = 2};
+CALL(function_logaddexp, logaddexp_entry, NULL)
+CALL(method_logaddexp, logaddexp_entry, s)
+static const param logaddexp__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logaddexp__entry = {.name = "logaddexp_", .compute = api_logaddexp_, .params = logaddexp__entry_params, .count = 2, .inplace = true};
+CALL(method_logaddexp_, logaddexp__entry, s)
 static const param log1p_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry log1p_entry = {.name = "log1p", .compute = api_log1p, .params = log1p_entry_params, .count = 1};
 CALL(function_log1p, log1p_entry, NULL)
@@ -1661,6 +1750,10 @@ static const param isfinite_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry isfinite_entry = {.name = "isfinite", .compute = api_isfinite, .params = isfinite_entry_params, .count = 1};
 CALL(function_isfinite, isfinite_entry, NULL)
 CALL(method_isfinite, isfinite_entry, s)
+static const param signbit_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry signbit_entry = {.name = "signbit", .compute = api_signbit, .params = signbit_entry_params, .count = 1};
+CALL(function_signbit, signbit_entry, NULL)
+CALL(method_signbit, signbit_entry, s)
 static const param eq_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry eq_entry = {.name = "eq", .compute = api_eq, .params = eq_entry_params, .count = 2};
 CALL(function_eq, eq_entry, NULL)
@@ -1836,11 +1929,27 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Random integers in [low, high), or in [0, low) when called as randint_like(input, high), in the shape, dtype and device of input."},
-    {"bernoulli", AS(function_bernoulli), FAST,
-        "bernoulli(input, *, generator=None)\n"
+    {"randperm", AS(function_randperm), FAST,
+        "randperm(n, *, generator=None, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
         "\n"
-        "1 with the chance that input says, else 0; its dtype."},
+        "0 ... n - 1 in random order; int64 unless a dtype is given."},
+    {"multinomial", AS(function_multinomial), FAST,
+        "multinomial(input, num_samples, replacement=False, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Positions drawn by their weights : (N) or (M, N) -> (num_samples) or (M, num_samples), int64.  Weights need not sum to 1.\n"
+        "Without replacement no position comes twice, in the order drawn.  RuntimeError: a weight that is negative or not finite, too few above 0."},
+    {"bernoulli", AS(function_bernoulli), FAST,
+        "bernoulli(input, p=None, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "1 with the chance that input says, or p for all, else 0; its shape and dtype.  RuntimeError: a chance outside of [0, 1]."},
+    {"normal", AS(function_normal), FAST,
+        "normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Normal numbers, each with its own mean and std (1 when absent), which broadcast; of two numbers, size of them."},
     {"manual_seed", AS(function_manual_seed), FAST,
         "manual_seed(seed)\n"
         "--\n"
@@ -1885,6 +1994,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Is it a Tensor?"},
+    {"promote_types", AS(function_promote_types), FAST,
+        "promote_types(type1, type2)\n"
+        "--\n"
+        "\n"
+        "The dtype that holds both, by PyTorch's table: a float before an integer before bool, the wider of two of a kind."},
     {"is_floating_point", AS(function_is_floating_point), FAST,
         "is_floating_point(input)\n"
         "--\n"
@@ -2129,6 +2243,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Values below min become min, values above max become max; at least one of them is given."},
+    {"nextafter", AS(function_nextafter), FAST,
+        "nextafter(input, other)\n"
+        "--\n"
+        "\n"
+        "The next number of the dtype after input towards other.  Shapes broadcast, dtypes promote; no gradient."},
     {"gelu", AS(function_gelu), FAST,
         "gelu(input, *, approximate='none')\n"
         "--\n"
@@ -2756,11 +2875,23 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "-1, 0 or 1."},
+    {"copysign", AS(function_copysign), FAST,
+        "copysign(input, other)\n"
+        "--\n"
+        "\n"
+        "|a| with the sign of b; gradient 0 at 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"square", AS(function_square), FAST,
         "square(input)\n"
         "--\n"
         "\n"
         "x^2."},
+    {"hypot", AS(function_hypot), FAST,
+        "hypot(input, other)\n"
+        "--\n"
+        "\n"
+        "sqrt(a^2 + b^2), no overflow.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"reciprocal", AS(function_reciprocal), FAST,
         "reciprocal(input)\n"
         "--\n"
@@ -2824,6 +2955,12 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "logarithm to the base 10."},
+    {"logaddexp", AS(function_logaddexp), FAST,
+        "logaddexp(input, other)\n"
+        "--\n"
+        "\n"
+        "log(e^a + e^b), no overflow.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"log1p", AS(function_log1p), FAST,
         "log1p(input)\n"
         "--\n"
@@ -3020,6 +3157,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "is x neither NaN nor an infinity?."},
+    {"signbit", AS(function_signbit), FAST,
+        "signbit(input)\n"
+        "--\n"
+        "\n"
+        "is x negative, or -0?."},
     {"eq", AS(function_eq), FAST,
         "eq(input, other)\n"
         "--\n"
@@ -3257,11 +3399,58 @@ PyMethodDef api_functions[] = {
 };
 
 PyMethodDef api_methods[] = {
-    {"bernoulli", AS(method_bernoulli), FAST,
-        "bernoulli($self, /, *, generator=None)\n"
+    {"multinomial", AS(method_multinomial), FAST,
+        "multinomial($self, /, num_samples, replacement=False, *, generator=None)\n"
         "--\n"
         "\n"
-        "1 with the chance that input says, else 0; its dtype."},
+        "Positions drawn by their weights : (N) or (M, N) -> (num_samples) or (M, num_samples), int64.  Weights need not sum to 1.\n"
+        "Without replacement no position comes twice, in the order drawn.  RuntimeError: a weight that is negative or not finite, too few above 0."},
+    {"bernoulli", AS(method_bernoulli), FAST,
+        "bernoulli($self, /, p=None, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "1 with the chance that input says, or p for all, else 0; its shape and dtype.  RuntimeError: a chance outside of [0, 1]."},
+    {"uniform_", AS(method_uniform_), FAST,
+        "uniform_($self, /, from_=0.0, to=1.0, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with uniform numbers in [from, to)."},
+    {"normal_", AS(method_normal_), FAST,
+        "normal_($self, /, mean=0.0, std=1.0, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with normal numbers."},
+    {"log_normal_", AS(method_log_normal_), FAST,
+        "log_normal_($self, /, mean=1.0, std=2.0, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with e to normal numbers."},
+    {"exponential_", AS(method_exponential_), FAST,
+        "exponential_($self, /, lambd=1.0, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with numbers of density lambd exp(-lambd y), y > 0."},
+    {"cauchy_", AS(method_cauchy_), FAST,
+        "cauchy_($self, /, median=0.0, sigma=1.0, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with numbers of density sigma / (pi ((y - median)^2 + sigma^2))."},
+    {"geometric_", AS(method_geometric_), FAST,
+        "geometric_($self, /, p, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with numbers of trials up to the first success: k with chance (1 - p)^(k - 1) p, k = 1, 2 ..."},
+    {"bernoulli_", AS(method_bernoulli_), FAST,
+        "bernoulli_($self, /, p=None, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with 1 with chance p, which broadcasts (0.5 when absent), else 0."},
+    {"random_", AS(method_random_), FAST,
+        "random_($self, /, from_=None, to=None, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with integers in [from, to), or [0, to) when called as random_(to); without both from 0 to the largest of the dtype,\n"
+        "of floats the largest below which every integer is exact."},
     {"new_zeros", AS(method_new_zeros), FAST,
         "new_zeros($self, /, *size, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
@@ -3362,6 +3551,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "Device type and number as DLPack counts them: (1, 0) is the processor."},
+    {"__array_namespace__", AS(method___array_namespace__), FAST,
+        "__array_namespace__($self, /, *, api_version=None)\n"
+        "--\n"
+        "\n"
+        "The module of the array API standard, chainrule.array_api.  ValueError: a version of the standard that it does not have."},
     {"__reduce_ex__", AS(method___reduce_ex__), FAST,
         "__reduce_ex__($self, /, protocol)\n"
         "--\n"
@@ -3402,6 +3596,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The tensor on the best GPU there is; RuntimeError where there is none."},
+    {"to_device", AS(method_to_device), FAST,
+        "to_device($self, /, device, *, stream=None)\n"
+        "--\n"
+        "\n"
+        "to(device) as the array API standard calls it; no device has streams to choose from."},
     {"type_as", AS(method_type_as), FAST,
         "type_as($self, /, other)\n"
         "--\n"
@@ -3663,6 +3862,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "Values below min become min, values above max become max; at least one of them is given."},
+    {"nextafter", AS(method_nextafter), FAST,
+        "nextafter($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The next number of the dtype after input towards other.  Shapes broadcast, dtypes promote; no gradient."},
     {"gelu", AS(method_gelu), FAST,
         "gelu($self, /, *, approximate='none')\n"
         "--\n"
@@ -4327,6 +4531,18 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "sign, written into input: its shape and dtype stay."},
+    {"copysign", AS(method_copysign), FAST,
+        "copysign($self, /, other)\n"
+        "--\n"
+        "\n"
+        "|a| with the sign of b; gradient 0 at 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"copysign_", AS(method_copysign_), FAST,
+        "copysign_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "copysign, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"square", AS(method_square), FAST,
         "square($self, /)\n"
         "--\n"
@@ -4337,6 +4553,18 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "square, written into input: its shape and dtype stay."},
+    {"hypot", AS(method_hypot), FAST,
+        "hypot($self, /, other)\n"
+        "--\n"
+        "\n"
+        "sqrt(a^2 + b^2), no overflow.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"hypot_", AS(method_hypot_), FAST,
+        "hypot_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "hypot, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"reciprocal", AS(method_reciprocal), FAST,
         "reciprocal($self, /)\n"
         "--\n"
@@ -4463,6 +4691,18 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "log10, written into input: its shape and dtype stay."},
+    {"logaddexp", AS(method_logaddexp), FAST,
+        "logaddexp($self, /, other)\n"
+        "--\n"
+        "\n"
+        "log(e^a + e^b), no overflow.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"logaddexp_", AS(method_logaddexp_), FAST,
+        "logaddexp_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "logaddexp, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"log1p", AS(method_log1p), FAST,
         "log1p($self, /)\n"
         "--\n"
@@ -4840,6 +5080,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "is x neither NaN nor an infinity?."},
+    {"signbit", AS(method_signbit), FAST,
+        "signbit($self, /)\n"
+        "--\n"
+        "\n"
+        "is x negative, or -0?."},
     {"eq", AS(method_eq), FAST,
         "eq($self, /, other)\n"
         "--\n"

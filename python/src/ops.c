@@ -95,6 +95,51 @@ PyObject *api_randint(const arg *a) {
     return wrap(t);
 }
 
+/* (n, generator, dtype, device, requires_grad) */
+cr_tensor *api_randperm(const arg *a) { return leaf(cr_randperm(a[0].i, a[2].given ? a[2].dt : CR_I64, a[3].dev, a[1].g), &a[4]); }
+
+/* (input, num_samples, replacement, generator) */
+cr_tensor *api_multinomial(const arg *a) { return cr_multinomial(a[0].t, a[1].i, a[2].b, a[3].g); }
+
+/* (input, p, generator) */
+cr_tensor *api_bernoulli(const arg *a) {
+    const cr_tensor *x = a[0].t;
+    return a[1].given ? cr_bernoulli(a[1].d, cr_ndim(x), cr_shape(x), cr_dtype_of(x), cr_device_of(x), a[2].g) : cr_bernoulli_of(x, a[2].g);
+}
+cr_tensor *api_bernoulli_(const arg *a) {
+    cr_scope_begin();
+    cr_tensor *x = cr_bernoulli_(a[0].t, a[1].given ? a[1].t : cr_scalar(0.5), a[2].g);
+    cr_scope_end();
+    return x;
+}
+
+/* (mean, std, size, generator, dtype, device, requires_grad); mean and std as numbers: size says the shape, else they do */
+cr_tensor *api_normal(const arg *a) {
+    const bool numbers = a[0].owned && (a[1].owned || !a[1].given);
+    if (numbers != a[2].given || (!numbers && (a[4].given || a[5].given || a[6].b))) {
+        set_error(PyExc_TypeError, numbers ? "normal() of two numbers needs a size" : "normal() of tensors takes no size, dtype, device or requires_grad: the tensors say them");
+        return NULL;
+    }
+    cr_scope_begin();
+    const cr_tensor *mean = a[0].owned ? cr_scalar(cr_item(a[0].t)) : a[0].t, *std = !a[1].given ? cr_scalar(1) : a[1].owned ? cr_scalar(cr_item(a[1].t)) : a[1].t;
+    if (!numbers) return leave(cr_normal(mean, std, a[3].g));
+    cr_tensor *y = cr_empty(a[2].size.n, a[2].size.v, a[4].dt, a[5].dev);
+    return leave(y ? leaf(cr_normal_(y, cr_item(mean), cr_item(std), a[3].g), &a[6]) : NULL);
+}
+
+/* (input, two numbers, generator) */
+cr_tensor *api_uniform_(const arg *a) { return cr_uniform_(a[0].t, a[1].d, a[2].d, a[3].g); }
+cr_tensor *api_normal_(const arg *a) { return cr_normal_(a[0].t, a[1].d, a[2].d, a[3].g); }
+cr_tensor *api_log_normal_(const arg *a) { return cr_log_normal_(a[0].t, a[1].d, a[2].d, a[3].g); }
+cr_tensor *api_cauchy_(const arg *a) { return cr_cauchy_(a[0].t, a[1].d, a[2].d, a[3].g); }
+cr_tensor *api_exponential_(const arg *a) { return cr_exponential_(a[0].t, a[1].d, a[2].g); }
+cr_tensor *api_geometric_(const arg *a) { return cr_geometric_(a[0].t, a[1].d, a[2].g); }
+/* (input, from_, to, generator): random_(), random_(to), random_(from_, to) */
+cr_tensor *api_random_(const arg *a) {
+    if (!a[1].given && !a[2].given) return cr_random_all_(a[0].t, a[3].g);
+    return cr_random_(a[0].t, a[1].given && a[2].given ? a[1].i : 0, a[2].given ? a[2].i : a[1].i, a[3].g);
+}
+
 PyObject *api_tensor(const arg *a) {
     cr_tensor *t = tensor_from(a[0].o, a[1].given ? &a[1].dt : NULL, a[2].dev);
     return t ? wrap(leaf(t, &a[3])) : NULL;
@@ -125,6 +170,7 @@ PyObject *api_manual_seed(const arg *a) {
 /* ---- look ------------------------------------------------------------------------------------------------------------- */
 PyObject *api_numel(const arg *a) { return PyLong_FromLongLong(cr_numel(a[0].t)); }
 PyObject *api_is_tensor(const arg *a) { return PyBool_FromLong(is_tensor(a[0].o)); }
+PyObject *api_promote_types(const arg *a) { return dtype_object(cr_promote(a[0].dt, a[1].dt)); }
 PyObject *api_is_floating_point(const arg *a) { return PyBool_FromLong(cr_dtype_is_float(cr_dtype_of(a[0].t))); }
 PyObject *api_dim(const arg *a) { return PyLong_FromLong(cr_ndim(a[0].t)); }
 PyObject *api_is_contiguous(const arg *a) { return PyBool_FromLong(cr_is_contiguous(a[0].t)); }
@@ -177,6 +223,15 @@ static PyObject *to_named(const arg *a, const char *device) {
 PyObject *api_cpu(const arg *a) { return moved(a, cr_dtype_of(a[0].t), cr_cpu(), false); }
 PyObject *api_cuda(const arg *a) { return to_named(a, "cuda"); }
 PyObject *api_gpu(const arg *a) { return to_named(a, "gpu"); }
+
+PyObject *api_to_device(const arg *a) {
+    if (a[2].given) return PyErr_Format(PyExc_ValueError, "to_device(): no device has streams to choose from");
+    return moved(a, cr_dtype_of(a[0].t), a[1].dev, false);
+}
+PyObject *api___array_namespace__(const arg *a) {
+    PyObject *f = python_function("array_api", "_namespace");
+    return f ? PyObject_CallFunction(f, "z", a[1].given ? a[1].s : NULL) : NULL;
+}
 
 static cr_tensor *cast(const cr_tensor *x, cr_dtype dt) { return cr_to(x, dt, cr_device_of(x)); }
 static PyObject *as(const arg *a, cr_dtype dt) { return moved(a, dt, cr_device_of(a[0].t), false); }
@@ -575,6 +630,8 @@ cr_tensor *api_clamp_(const arg *a) {
     if ((a[1].given || a[2].given) && clamp_numbers(a, bound)) return api_in_place("clamp", a, 1, bound);
     return written("clamp_", a, api_clamp(a));
 }
+
+cr_tensor *api_nextafter(const arg *a) { return cr_nextafter(a[0].t, a[1].t); }
 
 cr_tensor *api_gelu(const arg *a) {
     if (!strcmp(a[1].s, "none")) return cr_gelu(a[0].t);
@@ -1000,26 +1057,6 @@ PyObject *api_can_cast(const arg *a) { return PyBool_FromLong(cr_can_cast(a[0].d
 PyObject *api_result_type(const arg *a) { return dtype_object(cr_result_type(2, (const cr_tensor *const[]){a[0].t, a[1].t})); }
 
 /* ---- a few ops in a row ------------------------------------------------------------------------------------------------------------------ */
-/* A uniform number below the chance. */
-cr_tensor *api_bernoulli(const arg *a) {
-    const cr_tensor *p = a[0].t;
-    cr_dtype dt = cr_dtype_of(p);
-    if (!cr_dtype_is_float(dt)) {
-        set_error(PyExc_RuntimeError, "[bernoulli] chances are floating point numbers, not %s", cr_dtype_name(dt));
-        return NULL;
-    }
-    bool mode = cr_set_grad_enabled(false);
-    cr_scope_begin();
-    cr_tensor *y = cast(cr_lt(cr_rand(cr_ndim(p), cr_shape(p), CR_F32, cr_device_of(p), a[1].g), p), dt);
-    if (y && cr_numel(p) && !(cr_item(cr_min(p, CR_ALL, false)) >= 0 && cr_item(cr_max(p, CR_ALL, false)) <= 1)) {
-        set_error(PyExc_RuntimeError, "[bernoulli] a chance is outside 0 ... 1");
-        y = NULL;
-    }
-    y = leave(y);
-    cr_set_grad_enabled(mode);
-    return y;
-}
-
 cr_tensor *api_rsub(const arg *a) {
     arg turned[] = {a[1], a[0], a[2]};
     return api_sub(turned);

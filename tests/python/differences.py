@@ -30,7 +30,7 @@ DIFFERENCES = {
         ("var|std", r"must be ints, not bool", "unbiased is given by name or after dim: var(True) would be ambiguous."),
         ("manual_seed", r"cannot be interpreted as an integer", "A seed is an int; PyTorch calls int() on it."),
         (
-            "softmax|log_softmax|randn|randn_like|bernoulli|matmul|mm|bmm|mv|dot|outer|addmm|baddbmm",
+            "softmax|log_softmax|randn|randn_like|bernoulli|uniform|normal|log_normal|exponential|cauchy|matmul|mm|bmm|mv|dot|outer|addmm|baddbmm",
             r"^raises \w+: .*(PyTorch gives torch.\w+ \[[\[\]]| <- .*X\(\([\d, ]*\b0\b)",
             "A dtype that they do not work for is an error for tensors without elements too.",
         ),
@@ -38,6 +38,7 @@ DIFFERENCES = {
         ("tile", r"a negative number of times", "A negative number of times is an error; PyTorch multiplies it by a size of 0."),
         ("roll", r"axis \d is out of range", "The axis is looked at where there are no elements too."),
         ("addbmm", r"does not broadcast into", "In place the shape stays; PyTorch lets addbmm_ grow it."),
+        ("multinomial", r"weights above 0.*PyTorch gives", "Without replacement a weight of 0 is never drawn; PyTorch fills up with them."),
     ],
     "Other values, dtypes and shapes": [
         ("any|all", r"the result has shape .*\), \(\)\), \{'keepdim'", "No axes named means all, as for sum."),
@@ -69,6 +70,7 @@ DIFFERENCES = {
         ("var|std", r"^gradient .*nan", "Where the definition divides by zero there is no gradient."),
         ("atan2|arctan2", r"^gradient.*uint8", "Operands that are uint8 are promoted before the gradient is taken; PyTorch negates a uint8."),
         ("hardsigmoid|hardswish", r"^gradient.*float64", "1/6 is exact in float64; PyTorch rounds it to float32."),
+        ("nextafter", r"requires_grad of the results", "It has no gradient; PyTorch's fails when it is asked for."),
     ],
     "Taken here, refused by PyTorch": [
         (".*", r"^gives .*PyTorch raises NotImplementedError", "Every dtype that the definition allows works; PyTorch lacks some kernels."),

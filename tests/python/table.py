@@ -1088,6 +1088,9 @@ row("gelu", unary(dtypes=FLOATS, approximate=["none", "tanh", "other", 3]))
 row("floor_divide remainder fmod", binary(0.5, 4, NUMBERS, [1, 2.5, -2]))
 row("maximum minimum", binary(numbers=[]))
 row("atan2 arctan2", binary(0.2, 3, numbers=[]))
+row("copysign", binary())
+row("hypot logaddexp nextafter", binary(numbers=[]))
+row("signbit", signed)
 row("lerp", ternary(numbers=True, value=False))
 row("addcmul addcdiv", ternary())
 row("where", wheres)
@@ -1390,8 +1393,98 @@ row(
 )
 row(
     "bernoulli",
-    listed(*[call(X(s, d, 0, 1, layout, grad=False)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3, 5), low=2)), call(X((3, 5), low=-2, high=-1))),
+    listed(
+        *[call(X(s, d, 0, 1, layout, grad=False)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)],
+        call(X((3, 5), low=2)),
+        call(X((3, 5), low=-2, high=-1)),
+        *[call(X(s, d, grad=False), p) for s, d, p in product(SHAPES, ANY, (0, 0.3, 1))],
+        call(X((3,)), 1.5),
+        call(X((3,)), "1"),
+        call(X((3,), grad=False), p=0.5),
+    ),
 )
+
+
+def weights(shape: tuple[int, ...], dtype: str = "float64", low: float = 0.1, layout: str = "plain") -> X:
+    return X(shape, dtype, low, 1, layout, grad=False)
+
+
+row(
+    "multinomial",
+    listed(
+        *[call(weights(s, d, layout=layout), 2, r) for s, d, layout, r in product([(5,), (3, 5), (2,)], FLOATS, LAYOUTS, (True, False))],
+        *[call(weights((3, 5)), n, r) for n, r in product((1, 5, 6, 0, -1), (True, False))],
+        call(weights((0, 5)), 2),
+        call(weights((0,)), 1),
+        call(weights(()), 1),
+        call(weights((2, 3, 5)), 1),
+        call(X((5,), "int64", 1), 2),
+        call(X((5,), low=-1, high=-0.5), 2),
+        call(weights((5,)), num_samples=7, replacement=True),
+        call(weights((5,)), 2.5),
+        call(weights((5,)), "2"),
+        call(weights((5,))),
+    ),
+)
+row("randperm", created(call(5), call(0), call(1), call(40), call(n=7), call(-1), call(2.5), call("3"), call(), call(None)))
+row(
+    "normal",
+    listed(
+        *[call(X(a, d, grad=False), X(b, d, 0, 2, layout, grad=False)) for (a, b), d, layout in product(PAIRS, FLOATS, LAYOUTS)],
+        *[call(X(s, d, grad=False)) for s, d in product(SHAPES, FLOATS)],
+        *[call(X(s, d, grad=False), 2.0) for s, d in product(SHAPES, FLOATS)],
+        *[call(1.0, X(s, d, 0, 2, grad=False)) for s, d in product(SHAPES, FLOATS)],
+        *[call(0.0, 1.0, size) for size in ((2, 3), (), (0, 2), [4])],
+        call(0.0, 1.0, (2,), dtype=Dtype("float64")),
+        call(0.0, 1.0, size=(2,), requires_grad=True),
+        call(0.0, -1.0, (2,)),
+        call(0.0, 1.0),
+        call(X((3,), grad=False), -1.0),
+        call(X((3,), grad=False), X((3,), low=-2, high=-1, grad=False)),
+        call(X((3,), "int64"), 1.0),
+        call("1", 1.0, (2,)),
+        call(),
+    ),
+)
+
+
+def fills(dtypes: list[str], *rest: Call) -> Cases:
+    """Every shape, dtype and layout with the first arguments, then the others."""
+
+    def cases() -> Iterator[Call]:
+        args, kwargs = rest[0]
+        for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+            yield call(X(shape, dtype, layout=layout), *args, **kwargs)
+        for dtype, (args, kwargs) in product(dtypes, rest):
+            yield call(X((3, 5), dtype), *args, **kwargs)
+
+    return cases
+
+
+row("uniform_", fills(FLOATS, call(), call(-1, 1), call(1, 1), call(2, 1), call(0, to=2), call(0, math.inf), call(math.nan, 1), call("0"), call(None)))
+row("normal_", fills(FLOATS, call(), call(1, 2), call(0, 0), call(0, -1), call(std=2), call(mean=1), call(math.nan), call("0")))
+row("log_normal_", fills(FLOATS, call(), call(1, 2), call(0, 0), call(0, -1), call(std=2), call("0")))
+row("exponential_", fills(FLOATS, call(), call(2.5), call(0), call(-1), call(lambd=1), call(math.nan), call("1")))
+row("cauchy_", fills(FLOATS, call(), call(1, 2), call(0, 0), call(0, -1), call(sigma=2), call("0")))
+row("geometric_", fills(ANY, call(0.5), call(0.01), call(0), call(1), call(-1), call(p=0.3), call(math.nan), call("0"), call()))
+row(
+    "bernoulli_",
+    fills(
+        ANY,
+        call(),
+        call(0.3),
+        call(1),
+        call(1.5),
+        call(p=0),
+        call(X((5,), low=0, high=1, grad=False)),
+        call(X((2,), low=0, high=1)),
+        call(X((5,), low=2)),
+        call("1"),
+    ),
+)
+row("random_", fills(ANY, call(), call(2), call(0, 2), call(1, 2), call(0), call(2, 2), call(0, to=2), call(1.5), call("1")))
+row("promote_types", listed(*[call(Dtype(d), Dtype(e)) for d, e in product(ANY, ANY)], call(Dtype("int8")), call(1, Dtype("int8"))))
+row("to_device", listed())  # the array API's: test_array_api.py
 row(
     "new_zeros new_ones new_empty",
     listed(*[call(X((2,), d), *args, **kwargs) for d, (args, kwargs) in product(("float64", "int8"), [*SIZES, call(2, 3, dtype=Dtype("bool"))])]),

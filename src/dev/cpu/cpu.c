@@ -123,7 +123,8 @@ static const cr_kernels kernels = {
     .update_by_product = cr_cpu_update_by_product,
     .gather = cr_cpu_gather, .scatter = cr_cpu_scatter, .take_rows = cr_cpu_take_rows, .put_rows = cr_cpu_put_rows, .ravel = cr_cpu_ravel, .nonzero = cr_cpu_nonzero,
     .sort = cr_cpu_sort, .kth = cr_cpu_kth, .search = cr_cpu_search, .runs = cr_cpu_runs,
-    .random = cr_cpu_random, .softmax = cr_cpu_softmax, .softmax_bwd = cr_cpu_softmax_bwd, .norm = cr_cpu_norm, .norm_bwd = cr_cpu_norm_bwd,
+    .random = cr_cpu_random, .random_integers = cr_cpu_random_integers, .permutation = cr_cpu_permutation, .multinomial = cr_cpu_multinomial,
+    .softmax = cr_cpu_softmax, .softmax_bwd = cr_cpu_softmax_bwd, .norm = cr_cpu_norm, .norm_bwd = cr_cpu_norm_bwd,
     .cross_entropy = cr_cpu_cross_entropy, .cross_entropy_bwd = cr_cpu_cross_entropy_bwd,
     .attention = cr_cpu_attention, .attention_bwd = cr_cpu_attention_bwd,
 };

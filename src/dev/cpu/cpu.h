@@ -33,6 +33,9 @@ cr_status cr_cpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor 
 cr_status cr_cpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
 cr_status cr_cpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
 cr_status cr_cpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status cr_cpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
+cr_status cr_cpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status cr_cpu_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
 
 cr_status cr_cpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
 cr_status cr_cpu_update_by_product(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how);

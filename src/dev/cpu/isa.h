@@ -73,6 +73,8 @@ struct cr_randoms {                                 /* random_isa.c */
     void (*normals)(double *y, const uint32_t *words, int64_t n);                          /* n even */
 };
 CR_ISA_TABLE(cr_randoms, cr_randoms);
+static inline uint64_t cr_word64(const uint32_t *words, int64_t i) { return words[2 * i] | (uint64_t)words[2 * i + 1] << 32; }
+static inline double cr_uniform64(const uint32_t *words, int64_t i) { return (double)(cr_word64(words, i) >> 11) * 0x1p-53; }
 
 /* rows_isa.c in f32, rows_f64.c in f64: one row of n lanes; absent operands are NULL.  The formulas stand with the functions. */
 typedef struct cr_logits_sums { double max, sum_exp, sum; } cr_logits_sums;                /* sum_exp of exp(x - max) */

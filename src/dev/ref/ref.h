@@ -49,6 +49,9 @@ cr_status ref_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, con
 cr_status ref_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
 cr_status ref_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count);
 cr_status ref_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status ref_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
+cr_status ref_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status ref_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
 cr_status ref_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log_of);
 cr_status ref_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log_of);
 cr_status ref_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
