@@ -358,7 +358,7 @@ static const struct { const char *name, *inputs, *params, *body, *message; } bad
     {"f", "x", "", "1111111111111111111111111111111111111111111111111111111111111111111111 * x", "number that is too long"},
     {"f", "x", "", "x $ x", "text after the results at character 3"},
     {"f", "x", "", "x * \xc3\xa9", "not a value at character 5"},
-    {"f", "x", "", "x, x, x, x, x", "too many results"},
+    {"f", "x", "", "x, x, x, x, x, x", "too many results"},
     {"f", "x", "", "x,", "ends early"},
     {"f", "x", "", "y = x, x; y", "does not end"},
     {"f", "x", "", "exp(inf)", "unknown name at character 5"},

@@ -39,3 +39,18 @@ __all__ = [  # what the extension defines, by tools/gen_python.py
 __all__ += [  # and what is written in Python
     "MLP", "Layer", "Neuron", "ValueBatch", "config", "enable_grad", "inference_mode", "no_grad", "profile", "set_grad_enabled",
 ]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import nn as nn
+    from . import optim as optim
+del TYPE_CHECKING
+
+
+def __getattr__(name: str) -> object:
+    """nn and optim are imported when they are first used."""
+    if name in ("nn", "optim"):
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,6 +19,6 @@ typedef enum cr_row {
 } cr_row;
 
 enum { CR_ROW_VALUES = 23 };                     /* of the largest row */
-enum { CR_UPDATE_COUNT = 20 };                   /* each once more with its copy */
+enum { CR_UPDATE_COUNT = 38 };                   /* each once more with its copy */
 
 #endif
