@@ -42,14 +42,15 @@ __all__ += [  # and what is written in Python
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from . import data as data
     from . import nn as nn
     from . import optim as optim
 del TYPE_CHECKING
 
 
 def __getattr__(name: str) -> object:
-    """nn and optim are imported when they are first used."""
-    if name in ("nn", "optim"):
+    """nn, optim and data are imported when they are first used."""
+    if name in ("nn", "optim", "data"):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")

@@ -164,6 +164,13 @@ PyObject *api__init_trunc_normal(const arg *a);
 PyObject *api__init_orthogonal(const arg *a);
 PyObject *api__update(const arg *a);
 PyObject *api__alias(const arg *a);
+PyObject *api__tokens_open(const arg *a);
+PyObject *api__tokens_slice(const arg *a);
+PyObject *api__tokens_info(const arg *a);
+PyObject *api__loader_new(const arg *a);
+PyObject *api__loader_next(const arg *a);
+PyObject *api__loader_place(const arg *a);
+PyObject *api__loader_seek(const arg *a);
 cr_tensor *api_requires_grad_(const arg *a);
 PyObject *api_detach_(const arg *a);
 PyObject *api_retain_grad(const arg *a);
@@ -871,6 +878,27 @@ CALL(function__update, _update_entry, NULL)
 static const param _alias_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"type", OBJECT, 0, NULL, 0}, {"requires_grad", BOOL, 0, NULL, 0}};
 static const entry _alias_entry = {.name = "_alias", .run = api__alias, .params = _alias_entry_params, .count = 3};
 CALL(function__alias, _alias_entry, NULL)
+static const param _tokens_open_entry_params[] = {{"path", STR, 0, NULL, 0}};
+static const entry _tokens_open_entry = {.name = "_tokens_open", .run = api__tokens_open, .params = _tokens_open_entry_params, .count = 1};
+CALL(function__tokens_open, _tokens_open_entry, NULL)
+static const param _tokens_slice_entry_params[] = {{"tokens", OBJECT, 0, NULL, 0}, {"start", INT, 0, NULL, 0}, {"stop", INT, 0, NULL, 0}};
+static const entry _tokens_slice_entry = {.name = "_tokens_slice", .run = api__tokens_slice, .params = _tokens_slice_entry_params, .count = 3};
+CALL(function__tokens_slice, _tokens_slice_entry, NULL)
+static const param _tokens_info_entry_params[] = {{"tokens", OBJECT, 0, NULL, 0}};
+static const entry _tokens_info_entry = {.name = "_tokens_info", .run = api__tokens_info, .params = _tokens_info_entry_params, .count = 1};
+CALL(function__tokens_info, _tokens_info_entry, NULL)
+static const param _loader_new_entry_params[] = {{"tokens", OBJECT, 0, NULL, 0}, {"batch", INT, 0, NULL, 0}, {"context", INT, 0, NULL, 0}, {"seed", OBJECT, 0, NULL, 0}, {"shuffle", BOOL, 0, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry _loader_new_entry = {.name = "_loader_new", .run = api__loader_new, .params = _loader_new_entry_params, .count = 6};
+CALL(function__loader_new, _loader_new_entry, NULL)
+static const param _loader_next_entry_params[] = {{"loader", OBJECT, 0, NULL, 0}};
+static const entry _loader_next_entry = {.name = "_loader_next", .run = api__loader_next, .params = _loader_next_entry_params, .count = 1};
+CALL(function__loader_next, _loader_next_entry, NULL)
+static const param _loader_place_entry_params[] = {{"loader", OBJECT, 0, NULL, 0}};
+static const entry _loader_place_entry = {.name = "_loader_place", .run = api__loader_place, .params = _loader_place_entry_params, .count = 1};
+CALL(function__loader_place, _loader_place_entry, NULL)
+static const param _loader_seek_entry_params[] = {{"loader", OBJECT, 0, NULL, 0}, {"cursor", INT, 0, NULL, 0}};
+static const entry _loader_seek_entry = {.name = "_loader_seek", .run = api__loader_seek, .params = _loader_seek_entry_params, .count = 2};
+CALL(function__loader_seek, _loader_seek_entry, NULL)
 static const param requires_grad__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"requires_grad", BOOL, 0, "", 1.0}};
 static const entry requires_grad__entry = {.name = "requires_grad_", .compute = api_requires_grad_, .params = requires_grad__entry_params, .count = 2, .inplace = true};
 CALL(method_requires_grad_, requires_grad__entry, s)
@@ -2007,6 +2035,41 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "A leaf over the same memory, as an instance of a subclass of Tensor."},
+    {"_tokens_open", AS(function__tokens_open), FAST,
+        "_tokens_open(path)\n"
+        "--\n"
+        "\n"
+        "A token file, memory-mapped."},
+    {"_tokens_slice", AS(function__tokens_slice), FAST,
+        "_tokens_slice(tokens, start, stop)\n"
+        "--\n"
+        "\n"
+        "A part of it, over the same memory."},
+    {"_tokens_info", AS(function__tokens_info), FAST,
+        "_tokens_info(tokens)\n"
+        "--\n"
+        "\n"
+        "How many tokens, of how many kinds."},
+    {"_loader_new", AS(function__loader_new), FAST,
+        "_loader_new(tokens, batch, context, seed, shuffle, device=None)\n"
+        "--\n"
+        "\n"
+        "Batches of windows."},
+    {"_loader_next", AS(function__loader_next), FAST,
+        "_loader_next(loader)\n"
+        "--\n"
+        "\n"
+        "The next batch : (B, T) and the same one token later."},
+    {"_loader_place", AS(function__loader_place), FAST,
+        "_loader_place(loader)\n"
+        "--\n"
+        "\n"
+        "Batches given so far, batches in an epoch."},
+    {"_loader_seek", AS(function__loader_seek), FAST,
+        "_loader_seek(loader, cursor)\n"
+        "--\n"
+        "\n"
+        "Goes on as if cursor batches had been given."},
     {"_gradients", AS(function__gradients), FAST,
         "_gradients(outputs, inputs, grad_outputs, retain_graph, create_graph)\n"
         "--\n"
