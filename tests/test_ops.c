@@ -214,7 +214,7 @@ TEST(cases) {
 
 /* Rows with zeros, infinities and NaN in them, each row in another order. */
 TEST(case_specials) {
-    static const char *const names[] = {"sum", "mean", "max", "min", "argmax", "argmin", "logsumexp", "softmax", "log_softmax", "cat", "reshape",
+    static const char *const names[] = {"sum", "mean", "max", "min", "argmax", "argmin", "sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "searchsorted", "runs", "logsumexp", "softmax", "log_softmax", "cat", "reshape",
                                         "transpose", "tril", "triu", "clone", "contiguous", "masked_fill", "gather", "embedding", "expand"};
     for (int i = 0; i < OP_CASES; i++) {
         const op_case *c = &op_cases[i];
@@ -502,6 +502,10 @@ static const op_case large_cases[] = {
     {"log_softmax", "", log_softmax_last, FLOATS, true, 1, {{SHAPE(301, 1031)}}},
     {"layer_norm", "", layer_norm, FLOATS, true, 1, {{SHAPE(2003, 131)}, {SHAPE(131)}, {SHAPE(131)}}},
     {"rms_norm", "", rms_norm, FLOATS, true, 1, {{SHAPE(2003, 131)}, {SHAPE(131)}}},
+    {"sort", "one long row", sort_last, FLOATS, true, 1, {{SHAPE(300007)}}},
+    {"sort", "many rows", sort_0_down, FLOATS, true, 1, {{SHAPE(307, 211)}}},
+    {"topk", "one long row", topk_last, FLOATS, true, 1, {{SHAPE(300007)}}},
+    {"median", "one long row", median_all, FLOATS, true, 1, {{SHAPE(300007)}}},
     {"cross_entropy", "", cross_entropy, FLOATS, true, 1, {{SHAPE(301, 1031)}, {SHAPE(301), .fill = INDEX, .hi = 1031}}},
     {"embedding", "", embedding, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(5003), .fill = INDEX, .hi = 101}}},
     {"scatter_add", "axis 0", scatter_add_0, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(3001, 67), .fill = INDEX, .hi = 101}, {SHAPE(3001, 67)}}},

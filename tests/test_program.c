@@ -138,7 +138,12 @@ TEST(rows_are_well_formed) {
     for (int i = 0; i < CR_UPDATE_COUNT; i++) {
         check_program(&cr_updates[i]);
         CHECK(cr_program_find(cr_updates[i].name) == &cr_updates[i], "%s by name", cr_updates[i].name);
+        int results, params;
+        CHECK(cr_program_inputs(&cr_updates[i], &results, &params) == cr_updates[i].n_in && results == cr_updates[i].n_out && params == cr_updates[i].n_param,
+              "what %s takes and gives", cr_updates[i].name);
     }
+    CHECK(cr_program_inputs(cr_program_find("add"), NULL, NULL) == 2, "the inputs alone");
+    FAILS(CR_BAD_VALUE, "is NULL", cr_program_inputs(NULL, NULL, NULL));
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const cr_program *p = cr_program_at(i);
         const elementwise_test *t = &elementwise_tests[i];

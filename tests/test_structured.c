@@ -149,7 +149,7 @@ static void check_view_rules(void) {
     FAILS(CR_BAD_VALUE, "[permute] 1 axes given for a tensor of shape (3, 4)", cr_permute(x, CR_LIST(0)));
     FAILS(CR_BAD_VALUE, "[permute] axis 0 appears more than once", cr_permute(x, CR_LIST(0, 0)));
     FAILS(CR_BAD_INDEX, "[permute] axis 5", cr_permute(x, CR_LIST(0, 5)));
-    FAILS(CR_BAD_VALUE, "[slice] the step must be positive: -1", cr_slice(x, 0, 0, 2, -1));
+    FAILS(CR_BAD_VALUE, "[slice] the step must not be 0", cr_slice(x, 0, 0, 2, 0));
     FAILS(CR_BAD_INDEX, "[slice] a tensor without axes", cr_slice(cr_ones(CR_ALL, CR_F32, dev), 0, 0, 1, 1));
     FAILS(CR_BAD_INDEX, "[select] index 3 is out of range for axis 0 of (3, 4)", cr_select(x, 0, 3));
     FAILS(CR_BAD_INDEX, "[select] index -5", cr_select(x, 1, -5));
@@ -277,7 +277,7 @@ static void check_in_place(void) {
     CHECK(cr_fill_(leaf, 3) == leaf, "under no_grad a leaf may be written: %s", cr_error());
     cr_set_grad_enabled(old);
     cr_tensor *y = cr_mul_scalar(leaf, 2);
-    FAILS(CR_RUNTIME, "in-place work on a view", cr_fill_(cr_slice(y, 0, 0, 1, 1), 0));
+    CHECK(cr_fill_(cr_slice(y, 0, 0, 1, 1), 0), "a view inside a graph may be written: %s", cr_error());
 }
 TEST(in_place) { EACH_DEVICE SCOPED(check_in_place()); }
 

@@ -29,6 +29,8 @@ typedef struct cr_walk {                            /* one run of a program over
 typedef enum cr_reduce_kind { CR_REDUCE_SUM, CR_REDUCE_PROD, CR_REDUCE_MAX, CR_REDUCE_MIN, CR_REDUCE_ANY, CR_REDUCE_ALL, CR_REDUCE_SQUARES } cr_reduce_kind;
 typedef enum cr_random_kind { CR_RANDOM_UNIFORM, CR_RANDOM_NORMAL, CR_RANDOM_BITS } cr_random_kind;
 
+typedef enum cr_kth { CR_KTH_MEDIAN = -1, CR_KTH_NANMEDIAN = -2 } cr_kth;       /* the lower of the two middle ones; MEDIAN: the first NaN where there is one; NANMEDIAN: of the numbers alone */
+
 typedef enum cr_matmul_how {
     CR_MATMUL_ADD = 1,                              /* c is added to */
     CR_MATMUL_BF16 = 2                              /* f32: a and b are rounded to bf16 first (to nearest, ties to even; denormals may become 0); no meaning for other dtypes */
@@ -55,6 +57,15 @@ typedef struct cr_kernels {
                                                     /* y[m, k, n] = x[m, index[m, k, n], n]: x (M, R, N), index and y (M, K, N); index i32 or i64, negative refused: a message with position and bound */
     cr_status (*scatter_add)(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, int64_t M, int64_t R, int64_t N, int64_t K);
                                                     /* y[m, index[m, k, n], n] += src[m, k, n], in order of k */
+    cr_status (*sort)(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);
+                                                    /* the first K of each row of x (M, R) in order, 1 <= K <= R, and where they lay, i64: (M, K) both.  Equal elements keep their order; NaN is the largest */
+    cr_status (*kth)(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
+                                                    /* element k, or cr_kth, of each row as sort orders it, and where it lay: (M) both */
+    cr_status (*search)(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
+                                                    /* y i64 (M, K): how many of row m of x (M, R), or of the only row where shared, are less than v[m, k]; right: or equal.  x is in order, one dtype */
+    cr_status (*runs)(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, int64_t R, int64_t C);
+                                                    /* equal rows of x (R, C), R >= 1, one after another are a run: run[i] is row i's, starts[j] is where run j begins, count[0] how many there are;
+                                                       i64 (R), (R), ().  NaN is equal to nothing */
     cr_status (*take_rows)(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);              /* y[i, :] = w[index[i], :] : w (V, C), y (I, C) */
     cr_status (*add_rows)(cr_tensor *w, const cr_tensor *index, const cr_tensor *g);               /* w[index[i], :] += g[i, :], in order of i */
     cr_status (*random)(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
@@ -79,6 +90,8 @@ typedef struct cr_kernels {
     cr_status (*attention_bwd)(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                                const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
                                                     /* dq, dk, dv: any strides with D contiguous */
+    cr_status (*triangle)(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper);
+                                                    /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0 */
     cr_status (*update_by_product)(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how);
                                                     /* the walk with a b, (M, K) (K, N), for this input, of which it knows the dtype alone: one axis of M N contiguous elements for all else */
 } cr_kernels;

@@ -44,6 +44,10 @@ DIFFERENCES = [
     ("manual_seed", r"cannot be interpreted as an integer", "A seed is an int; PyTorch calls int() on it."),
     ("add|sub|subtract", r"int64 cannot be written into bool", "A bool tensor does not take numbers."),
     ("add|sub|subtract", r"'alpha': -?\d.*int64, PyTorch's torch.bool|int64, PyTorch's torch.bool.*'alpha'", "A bool times a number is an integer."),
+    ("flip|repeat|tile", r"missing 1 required positional arguments", "Nothing named is an empty list."),
+    ("repeat_interleave", r"<- .*X\(\(\), ", "A tensor without axes is a vector of one element."),
+    ("tile", r"a negative number of times", "PyTorch multiplies the negative number by a size of 0."),
+    ("roll", r"axis \d is out of range", "PyTorch does not look at the axis where there are no elements."),
     ("reshape|permute|view", r"missing 1 required positional arguments", "No sizes mean a scalar, no axes those of one."),
     (".*", r"PyTorch (raises )?TypeError: .*(NoneType|missing 1 required positional arguments: \W?size|got \(\))", "None means absent; no sizes mean a scalar."),
     (
@@ -65,7 +69,6 @@ DIFFERENCES = [
     ("mv", r"needs tensors of 2 and 1 axes", "The wrong number of axes is a RuntimeError."),
     (".*", r"raises DtypeError: .*bool is not a number", "bool is not a number: cast it first."),
     ("sub|subtract|rsub", r"PyTorch raises RuntimeError: Subtraction", "A bool operand of a number promotes, as in add."),
-    (".*_", r"in-place work on a view that takes part in a graph", "A recorded view cannot be written to: use the result of an op."),
     (
         "tensor",
         r"^raises (TypeError|ValueError|OverflowError): ",
@@ -80,6 +83,7 @@ DIFFERENCES = [
     ("to", r"expected a dtype, a device or a Tensor, got float|got \(torch.dtype, torch.dtype\)", "A target is a dtype, a device or a Tensor; each may be named."),
     ("sum|mean", r"Autograd not support dtype", "An integer result of a tensor that requires a gradient is cut from the graph."),
     ("randint", r"out of bounds for bool", "bool has two values: every other integer is true."),
+    ("topk|kthvalue|median|nanmedian", r"^the result\[1\], element", "Of equal elements the first is taken; PyTorch takes any of them."),
     ("logsumexp", r"doesn't match the broadcast shape", "No axes named means all, as for sum."),
 ]
 

@@ -576,6 +576,38 @@ def test_in_place_activations() -> None:
         assert kind(inplace=True)(y) is y and y.tolist() == kind()(x * 2).tolist() and "inplace=True" in repr(kind(inplace=True))
 
 
+def test_data_is_assigned() -> None:
+    p = nn.Parameter(cr.ones(2, 3))
+    y = (p * 2).sum()
+    y.backward()
+    wide = cr.zeros(2, 3, dtype=cr.float64)
+    kept = p.grad
+    p.data = cr.full((2, 3), 5.0)
+    assert isinstance(p, nn.Parameter) and p.requires_grad and p.is_leaf and p[0, 0].item() == 5 and p.grad is not None and p.grad.tolist() == kept.tolist()
+    p.data = wide
+    assert p.dtype == cr.float64 and p.grad is None and p.data_ptr() == wide.data_ptr()
+    (p * 3).sum().backward()
+    assert p.grad is not None and p.grad.tolist() == [[3.0] * 3] * 2
+    with pytest.raises(TypeError, match="must be a Tensor"):
+        p.data = 3  # type: ignore[assignment]
+    with pytest.raises(RuntimeError):
+        p.data = cr.arange(3)  # integers cannot require gradients
+    assert p.dtype == cr.float64 and p.requires_grad
+
+
+def test_private_updates_refuse() -> None:
+    p, update = cr.ones(3), cr._core._update
+    for args, kind in (
+        (("none", [p], [p], ()), RuntimeError), (("sgd", [p], [p], (0.1, 0, 1)), ValueError), (("sgd", [p], [p, p], (0.1, 0)), ValueError),
+        (("sgd", [p], [p, p], (0.1, 0, "x")), TypeError), (("sgd", [p], [p, cr.ones(4)], (0.1, 0, 1)), RuntimeError), (("sgd", [p], [p, 3], (0.1, 0, 1)), TypeError),
+    ):  # fmt: skip
+        with pytest.raises(kind):
+            update(*args)  # type: ignore[arg-type]
+    update("sgd", [], [], (0.1, 0, 1))
+    update("sgd", [p, p.to("ref")], [p, cr.ones(3), p.to("ref"), cr.ones(3, device="ref")], (0.5, 0, 1))
+    assert p.tolist() == [0.5] * 3
+
+
 def test_second_derivatives() -> None:
     cr.manual_seed(3)
     net = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.GELU(), nn.Linear(4, 2)).double()

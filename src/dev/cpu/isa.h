@@ -69,6 +69,14 @@ struct cr_rows {
 CR_ISA_TABLE(cr_rows, cr_rows);
 extern const struct cr_rows cr_rows_f64;
 
+struct cr_orders {                                  /* order_isa.c: keys are cr_key's (order.h) */
+    void (*keys)(uint64_t *y, cr_dtype dt, const void *x, int64_t n, uint64_t flip);       /* each key xor flip: all ones turn the order round */
+    void (*range)(uint64_t range[2], const uint64_t *keys, int64_t n);                     /* widened to hold all of them */
+    void (*rank)(uint64_t *order, const uint64_t *keys, int64_t n);                        /* order[r]: where the r-th is; equal ones as they lie; n^2 comparisons */
+    bool (*any_up_to)(const uint64_t *keys, int64_t n, uint64_t limit);
+};
+CR_ISA_TABLE(cr_orders, cr_orders);
+
 struct cr_isa_kernels {
     int isa;
     const struct cr_blocks *blocks;
@@ -76,6 +84,7 @@ struct cr_isa_kernels {
     const struct cr_reducers *reduce;
     const struct cr_rows *rows;
     const struct cr_randoms *randoms;
+    const struct cr_orders *orders;
 };
 
 /* integers.c: not compiled per instruction set */
