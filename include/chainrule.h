@@ -297,6 +297,7 @@ cr_tensor *cr_fill_(cr_tensor *x, double value);
  * is the comma-separated list of results.  One pass over memory; differentiable to any order.                      */
 cr_program *cr_program_new(const char *name, const char *inputs, const char *params, const char *body);
 const cr_program *cr_program_find(const char *name);       /* a function above, or an update of docs/ops.md ("adamw"); not to be freed */
+int         cr_program_inputs(const cr_program *p, int *results, int *params);  /* how many inputs; fills in how many results and params (NULL: not asked); -1: p is NULL */
 void        cr_program_free(cr_program *p);                /* graphs that use it keep it alive */
 cr_tensor  *cr_program_apply(const cr_program *p, int n, const cr_tensor *const *in, const double *params);  /* one result */
 cr_tensor *cr_program_apply_(const cr_program *p, cr_tensor *x, int n, const cr_tensor *const *in, const double *params);     /* written into x, which may be an input; returns x (borrowed) */

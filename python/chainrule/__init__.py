@@ -63,3 +63,19 @@ __all__ += [  # and what is written in Python
     "MLP", "Layer", "Neuron", "ValueBatch", "config", "enable_grad", "get_rng_state", "inference_mode", "initial_seed", "no_grad", "profile", "seed",
     "set_grad_enabled", "set_rng_state",
 ]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import data as data
+    from . import nn as nn
+    from . import optim as optim
+del TYPE_CHECKING
+
+
+def __getattr__(name: str) -> object:
+    """nn, optim and data are imported when they are first used."""
+    if name in ("nn", "optim", "data"):
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

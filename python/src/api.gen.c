@@ -242,6 +242,27 @@ cr_tensor *api_stack(const arg *a);
 cr_tensor *api_hstack(const arg *a);
 cr_tensor *api_vstack(const arg *a);
 PyObject *api_where(const arg *a);
+cr_tensor *api__linear(const arg *a);
+cr_tensor *api__layer_norm(const arg *a);
+cr_tensor *api__rms_norm(const arg *a);
+cr_tensor *api__embedding(const arg *a);
+cr_tensor *api__cross_entropy(const arg *a);
+cr_tensor *api__dropout(const arg *a);
+cr_tensor *api__attention(const arg *a);
+cr_tensor *api__sum_squares(const arg *a);
+PyObject *api__init_uniform(const arg *a);
+PyObject *api__init_normal(const arg *a);
+PyObject *api__init_trunc_normal(const arg *a);
+PyObject *api__init_orthogonal(const arg *a);
+PyObject *api__update(const arg *a);
+PyObject *api__alias(const arg *a);
+PyObject *api__tokens_open(const arg *a);
+PyObject *api__tokens_slice(const arg *a);
+PyObject *api__tokens_info(const arg *a);
+PyObject *api__loader_new(const arg *a);
+PyObject *api__loader_next(const arg *a);
+PyObject *api__loader_place(const arg *a);
+PyObject *api__loader_seek(const arg *a);
 cr_tensor *api_requires_grad_(const arg *a);
 PyObject *api_detach_(const arg *a);
 PyObject *api_retain_grad(const arg *a);
@@ -1248,6 +1269,69 @@ CALL(function_vstack, vstack_entry, NULL)
 static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, OPTIONAL, NULL, 0}, {"other", OPERAND, OPTIONAL, NULL, 0}};
 static const entry where_entry = {.name = "where", .run = api_where, .params = where_entry_params, .count = 3};
 CALL(function_where, where_entry, NULL)
+static const param _linear_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"weight", TENSOR, 0, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}};
+static const entry _linear_entry = {.name = "_linear", .compute = api__linear, .params = _linear_entry_params, .count = 3};
+CALL(function__linear, _linear_entry, NULL)
+static const param _layer_norm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"eps", FLOAT, 0, NULL, 0}, {"weight", TENSOR, OPTIONAL, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}};
+static const entry _layer_norm_entry = {.name = "_layer_norm", .compute = api__layer_norm, .params = _layer_norm_entry_params, .count = 4};
+CALL(function__layer_norm, _layer_norm_entry, NULL)
+static const param _rms_norm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"eps", FLOAT, 0, NULL, 0}, {"weight", TENSOR, OPTIONAL, NULL, 0}};
+static const entry _rms_norm_entry = {.name = "_rms_norm", .compute = api__rms_norm, .params = _rms_norm_entry_params, .count = 3};
+CALL(function__rms_norm, _rms_norm_entry, NULL)
+static const param _embedding_entry_params[] = {{"weight", TENSOR, 0, NULL, 0}, {"input", TENSOR, 0, NULL, 0}};
+static const entry _embedding_entry = {.name = "_embedding", .compute = api__embedding, .params = _embedding_entry_params, .count = 2};
+CALL(function__embedding, _embedding_entry, NULL)
+static const param _cross_entropy_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"target", TENSOR, 0, NULL, 0}, {"ignore_index", INT, 0, NULL, 0}, {"label_smoothing", FLOAT, 0, NULL, 0}, {"reduction", STR, 0, NULL, 0}};
+static const entry _cross_entropy_entry = {.name = "_cross_entropy", .compute = api__cross_entropy, .params = _cross_entropy_entry_params, .count = 5};
+CALL(function__cross_entropy, _cross_entropy_entry, NULL)
+static const param _dropout_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"p", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _dropout_entry = {.name = "_dropout", .compute = api__dropout, .params = _dropout_entry_params, .count = 3};
+CALL(function__dropout, _dropout_entry, NULL)
+static const param _attention_entry_params[] = {{"query", TENSOR, 0, NULL, 0}, {"key", TENSOR, 0, NULL, 0}, {"value", TENSOR, 0, NULL, 0}, {"causal", BOOL, 0, NULL, 0}, {"scale", FLOAT, 0, NULL, 0}, {"mask", TENSOR, OPTIONAL, NULL, 0}};
+static const entry _attention_entry = {.name = "_attention", .compute = api__attention, .params = _attention_entry_params, .count = 6};
+CALL(function__attention, _attention_entry, NULL)
+static const param _sum_squares_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry _sum_squares_entry = {.name = "_sum_squares", .compute = api__sum_squares, .params = _sum_squares_entry_params, .count = 1};
+CALL(function__sum_squares, _sum_squares_entry, NULL)
+static const param _init_uniform_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"low", FLOAT, 0, NULL, 0}, {"high", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _init_uniform_entry = {.name = "_init_uniform", .run = api__init_uniform, .params = _init_uniform_entry_params, .count = 4};
+CALL(function__init_uniform, _init_uniform_entry, NULL)
+static const param _init_normal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mean", FLOAT, 0, NULL, 0}, {"std", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _init_normal_entry = {.name = "_init_normal", .run = api__init_normal, .params = _init_normal_entry_params, .count = 4};
+CALL(function__init_normal, _init_normal_entry, NULL)
+static const param _init_trunc_normal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mean", FLOAT, 0, NULL, 0}, {"std", FLOAT, 0, NULL, 0}, {"low", FLOAT, 0, NULL, 0}, {"high", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _init_trunc_normal_entry = {.name = "_init_trunc_normal", .run = api__init_trunc_normal, .params = _init_trunc_normal_entry_params, .count = 6};
+CALL(function__init_trunc_normal, _init_trunc_normal_entry, NULL)
+static const param _init_orthogonal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"gain", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _init_orthogonal_entry = {.name = "_init_orthogonal", .run = api__init_orthogonal, .params = _init_orthogonal_entry_params, .count = 3};
+CALL(function__init_orthogonal, _init_orthogonal_entry, NULL)
+static const param _update_entry_params[] = {{"name", STR, 0, NULL, 0}, {"outputs", TENSORS, 0, NULL, 0}, {"inputs", TENSORS, 0, NULL, 0}, {"numbers", OBJECT, 0, NULL, 0}};
+static const entry _update_entry = {.name = "_update", .run = api__update, .params = _update_entry_params, .count = 4};
+CALL(function__update, _update_entry, NULL)
+static const param _alias_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"type", OBJECT, 0, NULL, 0}, {"requires_grad", BOOL, 0, NULL, 0}};
+static const entry _alias_entry = {.name = "_alias", .run = api__alias, .params = _alias_entry_params, .count = 3};
+CALL(function__alias, _alias_entry, NULL)
+static const param _tokens_open_entry_params[] = {{"path", STR, 0, NULL, 0}};
+static const entry _tokens_open_entry = {.name = "_tokens_open", .run = api__tokens_open, .params = _tokens_open_entry_params, .count = 1};
+CALL(function__tokens_open, _tokens_open_entry, NULL)
+static const param _tokens_slice_entry_params[] = {{"tokens", OBJECT, 0, NULL, 0}, {"start", INT, 0, NULL, 0}, {"stop", INT, 0, NULL, 0}};
+static const entry _tokens_slice_entry = {.name = "_tokens_slice", .run = api__tokens_slice, .params = _tokens_slice_entry_params, .count = 3};
+CALL(function__tokens_slice, _tokens_slice_entry, NULL)
+static const param _tokens_info_entry_params[] = {{"tokens", OBJECT, 0, NULL, 0}};
+static const entry _tokens_info_entry = {.name = "_tokens_info", .run = api__tokens_info, .params = _tokens_info_entry_params, .count = 1};
+CALL(function__tokens_info, _tokens_info_entry, NULL)
+static const param _loader_new_entry_params[] = {{"tokens", OBJECT, 0, NULL, 0}, {"batch", INT, 0, NULL, 0}, {"context", INT, 0, NULL, 0}, {"seed", OBJECT, 0, NULL, 0}, {"shuffle", BOOL, 0, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry _loader_new_entry = {.name = "_loader_new", .run = api__loader_new, .params = _loader_new_entry_params, .count = 6};
+CALL(function__loader_new, _loader_new_entry, NULL)
+static const param _loader_next_entry_params[] = {{"loader", OBJECT, 0, NULL, 0}};
+static const entry _loader_next_entry = {.name = "_loader_next", .run = api__loader_next, .params = _loader_next_entry_params, .count = 1};
+CALL(function__loader_next, _loader_next_entry, NULL)
+static const param _loader_place_entry_params[] = {{"loader", OBJECT, 0, NULL, 0}};
+static const entry _loader_place_entry = {.name = "_loader_place", .run = api__loader_place, .params = _loader_place_entry_params, .count = 1};
+CALL(function__loader_place, _loader_place_entry, NULL)
+static const param _loader_seek_entry_params[] = {{"loader", OBJECT, 0, NULL, 0}, {"cursor", INT, 0, NULL, 0}};
+static const entry _loader_seek_entry = {.name = "_loader_seek", .run = api__loader_seek, .params = _loader_seek_entry_params, .count = 2};
+CALL(function__loader_seek, _loader_seek_entry, NULL)
 static const param requires_grad__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"requires_grad", BOOL, 0, "", 1.0}};
 static const entry requires_grad__entry = {.name = "requires_grad_", .compute = api_requires_grad_, .params = requires_grad__entry_params, .count = 2, .inplace = true};
 CALL(method_requires_grad_, requires_grad__entry, s)
@@ -2734,6 +2818,111 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "input where condition, else other; condition is bool.  where(condition) alone is nonzero(condition, as_tuple=True)."},
+    {"_linear", AS(function__linear), FAST,
+        "_linear(input, weight, bias=None)\n"
+        "--\n"
+        "\n"
+        "input weight^T + bias : (..., C), (OC, C), (OC) -> (..., OC)"},
+    {"_layer_norm", AS(function__layer_norm), FAST,
+        "_layer_norm(input, eps, weight=None, bias=None)\n"
+        "--\n"
+        "\n"
+        "(x - mean) / sqrt(var + eps) * weight + bias over the last axis."},
+    {"_rms_norm", AS(function__rms_norm), FAST,
+        "_rms_norm(input, eps, weight=None)\n"
+        "--\n"
+        "\n"
+        "x / sqrt(mean(x^2) + eps) * weight over the last axis."},
+    {"_embedding", AS(function__embedding), FAST,
+        "_embedding(weight, input)\n"
+        "--\n"
+        "\n"
+        "weight[input] : (V, C), (...) -> (..., C)"},
+    {"_cross_entropy", AS(function__cross_entropy), FAST,
+        "_cross_entropy(input, target, ignore_index, label_smoothing, reduction)\n"
+        "--\n"
+        "\n"
+        "-log softmax(input)[target] over the last axis : (..., V), (...) -> () or, for the reduction \"none\", (...)"},
+    {"_dropout", AS(function__dropout), FAST,
+        "_dropout(input, p, generator=None)\n"
+        "--\n"
+        "\n"
+        "input times bernoulli(1 - p) / (1 - p)"},
+    {"_attention", AS(function__attention), FAST,
+        "_attention(query, key, value, causal, scale, mask=None)\n"
+        "--\n"
+        "\n"
+        "softmax(scale q k^T + mask) v : (B, H, T, D), (B, H, S, D) x 2 -> (B, H, T, D); causal: query t sees the keys <= t + S - T"},
+    {"_sum_squares", AS(function__sum_squares), FAST,
+        "_sum_squares(input)\n"
+        "--\n"
+        "\n"
+        "sum(x^2) : (...) -> (); float16 and bfloat16 in float32"},
+    {"_init_uniform", AS(function__init_uniform), FAST,
+        "_init_uniform(input, low, high, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor from U(low, high)."},
+    {"_init_normal", AS(function__init_normal), FAST,
+        "_init_normal(input, mean, std, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor from N(mean, std^2)."},
+    {"_init_trunc_normal", AS(function__init_trunc_normal), FAST,
+        "_init_trunc_normal(input, mean, std, low, high, generator=None)\n"
+        "--\n"
+        "\n"
+        "The same within [low, high]."},
+    {"_init_orthogonal", AS(function__init_orthogonal), FAST,
+        "_init_orthogonal(input, gain, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with a random (semi-)orthogonal matrix times gain."},
+    {"_update", AS(function__update), FAST,
+        "_update(name, outputs, inputs, numbers)\n"
+        "--\n"
+        "\n"
+        "An update of docs/ops.md over many sets of tensors at once, written in place and not recorded: for each set its results and its inputs, in order."},
+    {"_alias", AS(function__alias), FAST,
+        "_alias(input, type, requires_grad)\n"
+        "--\n"
+        "\n"
+        "A leaf over the same memory, as an instance of a subclass of Tensor."},
+    {"_tokens_open", AS(function__tokens_open), FAST,
+        "_tokens_open(path)\n"
+        "--\n"
+        "\n"
+        "A token file, memory-mapped."},
+    {"_tokens_slice", AS(function__tokens_slice), FAST,
+        "_tokens_slice(tokens, start, stop)\n"
+        "--\n"
+        "\n"
+        "A part of it, over the same memory."},
+    {"_tokens_info", AS(function__tokens_info), FAST,
+        "_tokens_info(tokens)\n"
+        "--\n"
+        "\n"
+        "How many tokens, of how many kinds."},
+    {"_loader_new", AS(function__loader_new), FAST,
+        "_loader_new(tokens, batch, context, seed, shuffle, device=None)\n"
+        "--\n"
+        "\n"
+        "Batches of windows."},
+    {"_loader_next", AS(function__loader_next), FAST,
+        "_loader_next(loader)\n"
+        "--\n"
+        "\n"
+        "The next batch : (B, T) and the same one token later."},
+    {"_loader_place", AS(function__loader_place), FAST,
+        "_loader_place(loader)\n"
+        "--\n"
+        "\n"
+        "Batches given so far, batches in an epoch."},
+    {"_loader_seek", AS(function__loader_seek), FAST,
+        "_loader_seek(loader, cursor)\n"
+        "--\n"
+        "\n"
+        "Goes on as if cursor batches had been given."},
     {"_gradients", AS(function__gradients), FAST,
         "_gradients(outputs, inputs, grad_outputs, retain_graph, create_graph)\n"
         "--\n"

@@ -1084,7 +1084,7 @@ cr_tensor *api_tril_(const arg *a) { return written("tril_", a, api_tril(a)); }
 cr_tensor *api_triu_(const arg *a) { return written("triu_", a, api_triu(a)); }
 
 /* ---- settings ------------------------------------------------------------------------------------------------------------------------- */
-static PyObject *done(cr_status status) {
+PyObject *done(cr_status status) {
     if (status != CR_OK) return raise_error();
     Py_RETURN_NONE;
 }

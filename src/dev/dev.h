@@ -8,7 +8,7 @@
 #include "../core/core.h"
 
 /* ---- elementwise programs (dev/program.h has the instruction set) */
-enum { CR_MAX_OUTPUTS = 4, CR_MAX_INPUTS = 12 };    /* of one program */
+enum { CR_MAX_OUTPUTS = 5, CR_MAX_INPUTS = 12 };    /* of one program */
 
 typedef struct cr_arg {                             /* one operand of the walk */
     void *data;                                     /* first element (cpu, ref); other devices use storage and offset */

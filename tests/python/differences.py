@@ -142,6 +142,9 @@ GENERAL = [
     "`Tensor(data)` is micrograd's: numbers become float32, and the result is a leaf that collects a gradient at once.",
     "`cr.Error` is a `RuntimeError`, as PyTorch has it, and a `ValueError`, as NumPy has it: either `except` works.",
     "There are 8 axes at most.",
+    "Losses take `reduction` and the other options by name, without the deprecated `size_average` and `reduce`.",
+    "Attention gives 0 for a query that sees no key, also with `need_weights`.",
+    "Optimizers refuse rates that are not finite, and one parameter twice; moments of half-precision parameters are float32. `Muon` works in float32, not bfloat16.",
     "The same seed gives the same bits on every device and for any number of threads, but other numbers than PyTorch's generators.",
 ]
 
