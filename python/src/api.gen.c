@@ -48,7 +48,6 @@ PyObject *api_from_dlpack(const arg *a);
 PyObject *api__rebuild(const arg *a);
 PyObject *api_numel(const arg *a);
 PyObject *api_is_tensor(const arg *a);
-PyObject *api_promote_types(const arg *a);
 PyObject *api_is_floating_point(const arg *a);
 PyObject *api_dim(const arg *a);
 PyObject *api_size(const arg *a);
@@ -67,6 +66,7 @@ PyObject *api___reduce_ex__(const arg *a);
 PyObject *api___copy__(const arg *a);
 PyObject *api___deepcopy__(const arg *a);
 PyObject *api___format__(const arg *a);
+PyObject *api_promote_types(const arg *a);
 PyObject *api_result_type(const arg *a);
 PyObject *api_can_cast(const arg *a);
 PyObject *api_save(const arg *a);
@@ -567,9 +567,6 @@ CALL(method_numel, numel_entry, s)
 static const param is_tensor_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}};
 static const entry is_tensor_entry = {.name = "is_tensor", .run = api_is_tensor, .params = is_tensor_entry_params, .count = 1};
 CALL(function_is_tensor, is_tensor_entry, NULL)
-static const param promote_types_entry_params[] = {{"type1", DTYPE, 0, NULL, 0}, {"type2", DTYPE, 0, NULL, 0}};
-static const entry promote_types_entry = {.name = "promote_types", .run = api_promote_types, .params = promote_types_entry_params, .count = 2};
-CALL(function_promote_types, promote_types_entry, NULL)
 static const param is_floating_point_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry is_floating_point_entry = {.name = "is_floating_point", .run = api_is_floating_point, .params = is_floating_point_entry_params, .count = 1};
 CALL(function_is_floating_point, is_floating_point_entry, NULL)
@@ -625,9 +622,9 @@ CALL(method___deepcopy__, __deepcopy___entry, s)
 static const param __format___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"format_spec", OBJECT, 0, NULL, 0}};
 static const entry __format___entry = {.name = "__format__", .run = api___format__, .params = __format___entry_params, .count = 2};
 CALL(method___format__, __format___entry, s)
-static const param promote_types_entry2_params[] = {{"type1", DTYPE, 0, NULL, 0}, {"type2", DTYPE, 0, NULL, 0}};
-static const entry promote_types_entry2 = {.name = "promote_types", .run = api_promote_types, .params = promote_types_entry2_params, .count = 2};
-CALL(function_promote_types, promote_types_entry2, NULL)
+static const param promote_types_entry_params[] = {{"type1", DTYPE, 0, NULL, 0}, {"type2", DTYPE, 0, NULL, 0}};
+static const entry promote_types_entry = {.name = "promote_types", .run = api_promote_types, .params = promote_types_entry_params, .count = 2};
+CALL(function_promote_types, promote_types_entry, NULL)
 static const param result_type_entry_params[] = {{"tensor1", OPERAND, 0, NULL, 0}, {"tensor2", OPERAND, 0, NULL, 0}};
 static const entry result_type_entry = {.name = "result_type", .run = api_result_type, .params = result_type_entry_params, .count = 2};
 CALL(function_result_type, result_type_entry, NULL)
@@ -2078,11 +2075,6 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Is it a Tensor?"},
-    {"promote_types", AS(function_promote_types), FAST,
-        "promote_types(type1, type2)\n"
-        "--\n"
-        "\n"
-        "The dtype that holds both, by PyTorch's table: a float before an integer before bool, the wider of two of a kind."},
     {"is_floating_point", AS(function_is_floating_point), FAST,
         "is_floating_point(input)\n"
         "--\n"
@@ -2092,7 +2084,7 @@ PyMethodDef api_functions[] = {
         "promote_types(type1, type2)\n"
         "--\n"
         "\n"
-        "The dtype that holds the results of both: docs/dtypes.md has the table."},
+        "The dtype that holds both, by PyTorch's table (docs/dtypes.md): a float before an integer before bool, the wider of two of a kind."},
     {"result_type", AS(function_result_type), FAST,
         "result_type(tensor1, tensor2)\n"
         "--\n"

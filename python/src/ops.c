@@ -170,7 +170,6 @@ PyObject *api_manual_seed(const arg *a) {
 /* ---- look ------------------------------------------------------------------------------------------------------------- */
 PyObject *api_numel(const arg *a) { return PyLong_FromLongLong(cr_numel(a[0].t)); }
 PyObject *api_is_tensor(const arg *a) { return PyBool_FromLong(is_tensor(a[0].o)); }
-PyObject *api_promote_types(const arg *a) { return dtype_object(cr_promote(a[0].dt, a[1].dt)); }
 PyObject *api_is_floating_point(const arg *a) { return PyBool_FromLong(cr_dtype_is_float(cr_dtype_of(a[0].t))); }
 PyObject *api_dim(const arg *a) { return PyLong_FromLong(cr_ndim(a[0].t)); }
 PyObject *api_is_contiguous(const arg *a) { return PyBool_FromLong(cr_is_contiguous(a[0].t)); }

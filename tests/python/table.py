@@ -1483,7 +1483,6 @@ row(
     ),
 )
 row("random_", fills(ANY, call(), call(2), call(0, 2), call(1, 2), call(0), call(2, 2), call(0, to=2), call(1.5), call("1")))
-row("promote_types", listed(*[call(Dtype(d), Dtype(e)) for d, e in product(ANY, ANY)], call(Dtype("int8")), call(1, Dtype("int8"))))
 row("to_device", listed())  # the array API's: test_array_api.py
 row(
     "new_zeros new_ones new_empty",
