@@ -132,7 +132,7 @@ def test_backwards() -> None:
 
 def test_backwards_to_other_libraries() -> None:
     x = cr.arange(6).reshape(2, 3)[:, ::-1]
-    view = memoryview(x)
+    view: Any = memoryview(x)
     assert view.strides == (24, -8) and view.tolist() == [[2, 1, 0], [5, 4, 3]]
     assert cr.from_dlpack(x).tolist() == x.tolist() and cr.from_dlpack(x).data_ptr() != x.data_ptr()
     with pytest.raises(BufferError, match="negative strides"):
