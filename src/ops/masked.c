@@ -1,4 +1,4 @@
-/* masked.c - composites over a bool mask: masked_fill, masked_select, masked_scatter, tril, triu. */
+/* masked.c - composites over a bool mask: masked_fill, masked_select, masked_scatter. */
 #include "compose.h"
 
 static bool is_mask(const char *op, const cr_tensor *mask) {
@@ -45,22 +45,3 @@ static cr_tensor *masked_scatter(const char *op, cr_tensor *to, const cr_tensor 
 
 cr_tensor *cr_masked_scatter(const cr_tensor *x, const cr_tensor *mask, const cr_tensor *src) { return masked_scatter("masked_scatter", NULL, x, mask, src); }
 cr_tensor *cr_masked_scatter_(cr_tensor *x, const cr_tensor *mask, const cr_tensor *src) { return masked_scatter("masked_scatter_", x, x, mask, src); }
-
-/* Position n of each column less position m of each row: (M, N). */
-static cr_tensor *distance(const cr_tensor *x) {
-    int64_t M = x->shape[x->ndim - 2], N = x->shape[x->ndim - 1];
-    cr_tensor *row = cr_arange(0, (double)M, 1, CR_I64, x->dev), *column = cr_arange(0, (double)N, 1, CR_I64, x->dev);
-    return row ? sub(column, cr_unsqueeze(row, 1)) : NULL;
-}
-
-/* x where (column - row <= diagonal) is `below`, else 0. */
-static cr_tensor *triangle(const char *op, const cr_tensor *x, int64_t diagonal, bool below) {
-    if (!cr_given(op, "x", x)) return NULL;
-    if (x->ndim < 2) return cr_fail(CR_BAD_VALUE, op, "needs a matrix: %s", cr_shape_text(x->ndim, x->shape).s), NULL;
-    cr_scope_begin();
-    cr_tensor *bound = cr_scalar_int(diagonal), *d = distance(x);
-    return cr_leave(cr_masked_fill(x, below ? cr_gt(d, bound) : cr_lt(d, bound), 0));
-}
-
-cr_tensor *cr_tril(const cr_tensor *x, int64_t diagonal) { return triangle("tril", x, diagonal, true); }
-cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal) { return triangle("triu", x, diagonal, false); }

@@ -17,14 +17,12 @@ DIFFERENCES = [
     ),
     (".*", r"must be tuple of ints, not int", "An int is a shape, or a list of axes, of one."),
     ("type_as", r"^the result, element .*uint8", "A float outside the range of an integer dtype becomes its nearest value; PyTorch's result is not defined."),
-    ("norm", r"requires_grad of the results", "A count has no gradient."),
     ("any|all", r"the result has shape .*\), \(\)\), \{'keepdim'", "No axes named means all, as for sum."),
     (
         "norm",
         r"out of range.*is empty|Expected a floating point or complex|e-3\d\d, PyTorch's -?0.0",
         "An axis is checked first; dtype is applied first; squares below 1e-308 are 0.",
     ),
-    ("any|all", r"chainrule.bool, PyTorch's torch.uint8", "The answer is bool for every dtype."),
     ("norm", r"^raises RuntimeError: .*p is a number or 'fro'", "No matrix norms here."),
     ("index_select", r"^raises IndexError: .*PyTorch RuntimeError|^raises Error: .*PyTorch IndexError", "An index out of range is an IndexError."),
     (".*", r"OverflowError", "An int beyond 64 bits is an OverflowError."),
@@ -44,6 +42,10 @@ DIFFERENCES = [
     ("manual_seed", r"cannot be interpreted as an integer", "A seed is an int; PyTorch calls int() on it."),
     ("add|sub|subtract", r"int64 cannot be written into bool", "A bool tensor does not take numbers."),
     ("add|sub|subtract", r"'alpha': -?\d.*int64, PyTorch's torch.bool|int64, PyTorch's torch.bool.*'alpha'", "A bool times a number is an integer."),
+    ("flip|repeat|tile", r"missing 1 required positional arguments", "Nothing named is an empty list."),
+    ("repeat_interleave", r"<- .*X\(\(\), ", "A tensor without axes is a vector of one element."),
+    ("tile", r"a negative number of times", "PyTorch multiplies the negative number by a size of 0."),
+    ("roll", r"axis \d is out of range", "PyTorch does not look at the axis where there are no elements."),
     ("reshape|permute|view", r"missing 1 required positional arguments", "No sizes mean a scalar, no axes those of one."),
     (".*", r"PyTorch (raises )?TypeError: .*(NoneType|missing 1 required positional arguments: \W?size|got \(\))", "None means absent; no sizes mean a scalar."),
     (
@@ -70,7 +72,6 @@ DIFFERENCES = [
     ("mv", r"needs tensors of 2 and 1 axes", "The wrong number of axes is a RuntimeError."),
     (".*", r"raises DtypeError: .*bool is not a number", "bool is not a number: cast it first."),
     ("sub|subtract|rsub", r"PyTorch raises RuntimeError: Subtraction", "A bool operand of a number promotes, as in add."),
-    (".*_", r"in-place work on a view that takes part in a graph", "A recorded view cannot be written to: use the result of an op."),
     (
         "tensor",
         r"^raises (TypeError|ValueError|OverflowError): ",
@@ -83,8 +84,13 @@ DIFFERENCES = [
     ("var|std", r"must be ints, not bool", "unbiased is given by name or after dim: var(True) would be ambiguous."),
     ("where", r"must be bool, got uint8", "A condition is bool."),
     ("to", r"expected a dtype, a device or a Tensor, got float|got \(torch.dtype, torch.dtype\)", "A target is a dtype, a device or a Tensor; each may be named."),
-    ("sum|mean", r"Autograd not support dtype", "An integer result of a tensor that requires a gradient is cut from the graph."),
+    ("sum|nansum|mean|nanmean|prod|cumsum|cumprod", r"Autograd not support dtype", "An integer result of a tensor that requires a gradient is cut from the graph."),
     ("randint", r"out of bounds for bool", "bool has two values: every other integer is true."),
+    ("topk|kthvalue|median|nanmedian|mode", r"^the result\[1\], element", "Of equal elements the first is taken; PyTorch takes any of them."),
+    ("topk", r"PyTorch raises RuntimeError: topk does not support bool", "Every dtype has an order."),
+    ("median|nanmedian", r"^raises Error: .*of no \w+ there is none|^requires_grad .*X\(\((0,|2, 0)", "Of no numbers the median is NaN, of no integers there is none."),
+    ("bincount", r"^the result is chainrule.float.., PyTorch's torch.int64.*X\(\(0,", "Weights say the dtype, of an empty count too."),
+    ("searchsorted", r"^raises IndexError: .*sorter index out of range", "An index out of range is an IndexError."),
     ("logsumexp", r"doesn't match the broadcast shape", "No axes named means all, as for sum."),
 ]
 
