@@ -21,18 +21,6 @@ from .random import seed as seed
 from .random import set_rng_state as set_rng_state
 from .value_batch import ValueBatch as ValueBatch
 
-if autograd.TYPE_CHECKING:
-    from . import array_api as array_api
-else:
-
-    def __getattr__(name):
-        if name != "array_api":
-            raise AttributeError(f"module 'chainrule' has no attribute {name!r}")
-        from importlib import import_module  # imported when it is first asked for
-
-        return import_module("chainrule.array_api")
-
-
 __all__ = [  # what the extension defines, by tools/gen_python.py
     "Device", "DtypeError", "Error", "Generator", "OutOfMemoryError", "RemovableHandle", "Size", "Tensor", "Value", "abs", "absolute", "acos",
     "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "all", "amax", "amin", "aminmax", "any", "arange", "arccos", "arccosh",
@@ -66,6 +54,7 @@ __all__ += [  # and what is written in Python
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from . import array_api as array_api
     from . import data as data
     from . import nn as nn
     from . import optim as optim
@@ -73,8 +62,8 @@ del TYPE_CHECKING
 
 
 def __getattr__(name: str) -> object:
-    """nn, optim and data are imported when they are first used."""
-    if name in ("nn", "optim", "data"):
+    """These are imported when they are first used."""
+    if name in ("array_api", "data", "nn", "optim"):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")

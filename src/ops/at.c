@@ -189,14 +189,12 @@ static cr_tensor *fill_mask(cr_tensor *to, const cr_tensor *x, const key *k, con
     return cr_masked_where(to, x, cr_reshape(mask, x->ndim - k->take.axis, shape), cr_reshape(value, CR_ALL));
 }
 
-/* x with its axes moved is written, a view of it where that may be, and they are moved back. */
+/* In place through the view with its axes moved; else they are moved back. */
 static cr_tensor *put_moved(cr_tensor *to, const cr_tensor *x, const key *k, const cr_tensor *src) {
-    const bool recorded = cr_grad_enabled() && (cr_requires_grad(x) || cr_requires_grad(src));
-    if (to && !recorded) return cr_put(&k->take, (cr_tensor *)(uintptr_t)k->x, k->x, k->index, src) ? to : NULL;
+    if (to) return cr_put(&k->take, (cr_tensor *)(uintptr_t)k->x, k->x, k->index, src) ? to : NULL;
     int64_t back[CR_MAX_DIMS];
     for (int d = 0; d < x->ndim; d++) back[k->order[d]] = d;
-    cr_tensor *y = cr_permute(cr_put(&k->take, NULL, k->x, k->index, src), x->ndim, back);
-    return to && y ? cr_copy_(to, y) : y;
+    return cr_permute(cr_put(&k->take, NULL, k->x, k->index, src), x->ndim, back);
 }
 
 static cr_tensor *put(const char *op, cr_tensor *to, const cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values, bool accumulate) {
