@@ -142,27 +142,29 @@ static void sum_block(const scan *s, int64_t at, int64_t rows, int64_t n, lane *
     for (int i = 0; i < WIDTH; i++) step_lanes(s, sum, part + i, NULL, 1, false);
 }
 
-/* ---- extremes: where the last of the best so far is */
-static bool reaches(const scan *s, lane v, lane best) {
-    const bool max = s->kind == CR_SCAN_ARGMAX;
-    if (s->floats) return v.d != v.d || (max ? v.d >= best.d : v.d <= best.d);
-    return max ? v.i >= best.i : v.i <= best.i;
-}
-
+/* ---- extremes: where the last of the best so far is.  The smallest are the largest of what is turned around: -v, or ~v of integers. */
 static void load_ordered(const scan *s, lane *v, int64_t at, int64_t step, int64_t n) {
     cr_block_load(lane_of(s), v, s->from, element(s->x, s->from, at), step, n);
-    if (s->from == CR_U64) for (int64_t i = 0; i < n; i++) v[i].i ^= INT64_MIN;       /* i64 order is then u64 order */
+    const int64_t flip = (s->from == CR_U64 ? INT64_MIN : 0) ^ (s->kind == CR_SCAN_ARGMIN ? -1 : 0);       /* i64 order is then u64 order */
+    if (!s->floats) for (int64_t i = 0; i < n && flip; i++) v[i].i ^= flip;
+    else if (s->kind == CR_SCAN_ARGMIN) for (int64_t i = 0; i < n; i++) v[i].d = -v[i].d;
 }
 
+/* For random numbers a new extreme is rare, so the branch is cheap. */
 static void row_positions(const scan *s, int64_t at, int64_t step, int64_t n) {
-    lane v[PIECE], best = {0};
-    int64_t index = 0, *y = (int64_t *)(void *)s->y;
+    lane v[PIECE];
+    double most = -INFINITY;
+    int64_t largest = INT64_MIN, index = 0, *y = (int64_t *)(void *)s->y + at;
+    const int64_t first = s->reverse ? n - 1 : 0, way = s->reverse ? -1 : 1;
     for (int64_t k = 0; k < n; k += PIECE) {
         int64_t length = least(PIECE, n - k);
         load_ordered(s, v, at + k * step, step, length);
-        for (int64_t i = 0; i < length; i++) {
-            if (k + i == 0 || reaches(s, v[i], best)) { best = v[i]; index = s->reverse ? n - 1 - (k + i) : k + i; }
-            y[at + (k + i) * step] = index;
+        if (s->floats) for (int64_t i = 0; i < length; i++) {
+            if (v[i].d >= most || v[i].d != v[i].d) { most = v[i].d; index = first + way * (k + i); }
+            y[(k + i) * step] = index;
+        } else for (int64_t i = 0; i < length; i++) {
+            if (v[i].i >= largest) { largest = v[i].i; index = first + way * (k + i); }
+            y[(k + i) * step] = index;
         }
     }
 }
@@ -170,12 +172,18 @@ static void row_positions(const scan *s, int64_t at, int64_t step, int64_t n) {
 static void column_positions(const scan *s, int64_t at, int64_t step, int64_t rows, int64_t n) {
     lane v[WIDTH], best[WIDTH];
     int64_t index[WIDTH], *y = (int64_t *)(void *)s->y;
+    for (int64_t i = 0; i < n; i++) {
+        if (s->floats) best[i].d = -INFINITY;
+        else best[i].i = INT64_MIN;
+        index[i] = 0;
+    }
     for (int64_t k = 0; k < rows; k++, at += step) {
+        const int64_t row = s->reverse ? rows - 1 - k : k;
         load_ordered(s, v, at, 1, n);
         for (int64_t i = 0; i < n; i++) {
-            bool better = k == 0 || reaches(s, v[i], best[i]);
+            const bool better = s->floats ? v[i].d >= best[i].d || v[i].d != v[i].d : v[i].i >= best[i].i;
             best[i] = better ? v[i] : best[i];
-            y[at + i] = index[i] = better ? (s->reverse ? rows - 1 - k : k) : index[i];
+            y[at + i] = index[i] = better ? row : index[i];
         }
     }
 }
