@@ -82,7 +82,11 @@ DIFFERENCES = [
     ("randint", r"out of bounds for bool", "bool has two values: every other integer is true."),
     ("topk|kthvalue|median|nanmedian|mode", r"^the result\[1\], element", "Of equal elements the first is taken; PyTorch takes any of them."),
     ("topk", r"PyTorch raises RuntimeError: topk does not support bool", "Every dtype has an order."),
-    ("median|nanmedian", r"^raises Error: .*of no \w+ there is none|^requires_grad .*X\(\((0,|2, 0)", "Of no numbers the median is NaN, of no integers there is none."),
+    (
+        "median|nanmedian",
+        r"^raises Error: .*of no \w+ there is none|^requires_grad .*X\(\((0,|2, 0)",
+        "Of no numbers the median is NaN, of no integers there is none.",
+    ),
     ("bincount", r"^the result is chainrule.float.., PyTorch's torch.int64.*X\(\(0,", "Weights say the dtype, of an empty count too."),
     ("searchsorted", r"^raises IndexError: .*sorter index out of range", "An index out of range is an IndexError."),
     ("logsumexp", r"doesn't match the broadcast shape", "No axes named means all, as for sum."),
