@@ -60,6 +60,7 @@ DIFFERENCES = [
     ("clamp|clip", r"PyTorch raises TypeError: .*invalid combination", "min and max may be a number and a tensor."),
     ("clamp|clip", r"PyTorch's 0.0 \(float32\)", "PyTorch casts the bounds to the tensor's dtype first, where the result has another."),
     ("fmod|remainder|floor_divide|div", r"bfloat16\), X\(\(\), float16", "A 0-d float16 operand of a bfloat16 tensor is not rounded to bfloat16."),
+    ("addr", r"raises DtypeError: .*takes numbers, not bool", "bool is not a number: cast it first."),
     ("addbmm", r"does not broadcast into", "In place the shape stays; PyTorch lets addbmm_ grow it."),
     ("softmax|log_softmax|randn|randn_like|bernoulli", r"^raises \w+: .*PyTorch gives torch.\w+ \[[\[\]]", "No dtype is allowed for empty tensors only."),
     ("cat|concat|concatenate", r"axis -?\d is out of range", "PyTorch does not look at the axis where all tensors are empty."),
