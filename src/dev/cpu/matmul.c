@@ -299,11 +299,12 @@ static int64_t pieces_of(double flops, int64_t results) {
     return most(8, least(least(64, results >> 14), (int64_t)(flops / large)));
 }
 
-/* Cuts c into about `pieces` tiles.  Every tile packs its rows of a and its columns of b anew, b at twice the price. */
+/* Cuts c into about `pieces` tiles.  Every tile packs its rows of a and its columns of b anew, b at twice the price; where k is 1 whole
+ * rows are written one after the other. */
 static void cut_tiles(job *j, int64_t pieces) {
     const cr_product *w = &j->one;
     double best = 0;
-    for (int64_t across = 1; across <= pieces; across++) {
+    for (int64_t across = 1; across <= (j->path == OUTER ? 1 : pieces); across++) {
         int64_t down = (pieces + across - 1) / across;
         int64_t wide = ((w->n + across - 1) / across + 31) / 32 * 32, high = (w->m + down - 1) / down;
         int64_t tiles_m = (w->m + high - 1) / high, tiles_n = (w->n + wide - 1) / wide;
