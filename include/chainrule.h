@@ -311,31 +311,83 @@ cr_tensor *cr_reshape(const cr_tensor *x, int n, const int64_t *shape);        /
 cr_tensor *cr_view(const cr_tensor *x, int n, const int64_t *shape);           /* the same, an error where a copy would be needed */
 cr_tensor *cr_transpose(const cr_tensor *x, int a, int b);                     /* view */
 cr_tensor *cr_permute(const cr_tensor *x, int n, const int64_t *axes);         /* view */
-cr_tensor *cr_slice(const cr_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);  /* view; Python's rules, step > 0 */
+cr_tensor *cr_slice(const cr_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);  /* view; Python's rules */
 cr_tensor *cr_select(const cr_tensor *x, int axis, int64_t index);             /* view without the axis */
-typedef struct cr_part { int64_t start, stop, step; } cr_part;                 /* step 0: the one index start, whose axis goes */
+typedef struct cr_part { int64_t start, stop, step; } cr_part;                 /* Python's slice; step < 0 goes backwards, to before the first where stop is INT64_MIN; step 0: the one index start, whose axis goes */
 cr_tensor *cr_index(const cr_tensor *x, int n, const cr_part *parts);          /* view: a part of each of the first n axes */
 cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape);         /* view; -1 keeps a size */
 cr_tensor *cr_squeeze(const cr_tensor *x, int n, const int64_t *axes);         /* view; CR_ALL: every axis of size 1 */
 cr_tensor *cr_unsqueeze(const cr_tensor *x, int axis);                         /* view */
 cr_tensor *cr_flatten(const cr_tensor *x, int first, int last);
+cr_tensor *cr_unflatten(const cr_tensor *x, int axis, int n, const int64_t *sizes);   /* an axis as several; one size may be -1 */
+cr_tensor *cr_movedim(const cr_tensor *x, int n, const int64_t *from, const int64_t *to);     /* view; the other axes keep their order */
+cr_tensor *cr_narrow(const cr_tensor *x, int axis, int64_t start, int64_t length);    /* view: x[start : start + length] */
+cr_tensor *cr_diagonal(const cr_tensor *x, int64_t offset, int axis1, int axis2);     /* view: x[i, i + offset], as the last axis */
+cr_tensor *cr_unfold(const cr_tensor *x, int axis, int64_t size, int64_t step);       /* view: windows x[i step : i step + size], their elements as a new last axis */
 cr_tensor *cr_contiguous(const cr_tensor *x);                                  /* a view of x when it is contiguous already */
 cr_tensor *cr_clone(const cr_tensor *x);
 cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev);       /* cast and move; a view of x when nothing changes */
 cr_tensor *cr_cat(int n, const cr_tensor *const *in, int axis);
 cr_tensor *cr_stack(int n, const cr_tensor *const *in, int axis);
 cr_status  cr_split(const cr_tensor *x, int64_t size, int axis, int n, cr_tensor **out);  /* n = ceil(dim / size) views */
+cr_status  cr_split_sizes(const cr_tensor *x, int axis, int n, const int64_t *sizes, cr_tensor **out);        /* n views, which make up the axis */
+int        cr_split_chunks(const cr_tensor *x, int chunks, int axis, cr_tensor **out);    /* at most `chunks` views of equal size, the last may be smaller: how many, or -1 */
+cr_status  cr_unbind(const cr_tensor *x, int axis, int n, cr_tensor **out);            /* n = the size of the axis: views x[0], x[1]... */
+cr_status  cr_meshgrid(int n, const cr_tensor *const *in, bool xy, cr_tensor **out);   /* n vectors as views of one shape, each along its own axis; xy: the first two swapped */
+cr_tensor *cr_flip(const cr_tensor *x, int n, const int64_t *axes);                   /* a copy, backwards along the axes (cr_index gives a view) */
+cr_tensor *cr_roll(const cr_tensor *x, int n, const int64_t *shifts, const int64_t *axes);    /* y[(i + shift) mod size] = x[i]; axes NULL: one shift of all elements in order */
+cr_tensor *cr_repeat(const cr_tensor *x, int n, const int64_t *times);                /* x times[i] times along axis i; n >= its axes */
+cr_tensor *cr_tile(const cr_tensor *x, int n, const int64_t *times);                  /* the same; axes not named are not repeated */
+cr_tensor *cr_repeat_interleave(const cr_tensor *x, int64_t times, int axis);         /* each position of the axis `times` times */
+cr_tensor *cr_repeat_interleave_by(const cr_tensor *x, const cr_tensor *counts, int axis);    /* position i counts[i] times; i32 or i64 (n) or (1) */
+typedef enum cr_pad_mode { CR_PAD_CONSTANT, CR_PAD_REFLECT, CR_PAD_REPLICATE, CR_PAD_CIRCULAR } cr_pad_mode;
+cr_tensor *cr_pad(const cr_tensor *x, int n, const int64_t *sizes, cr_pad_mode mode, double value);   /* sizes: before and after the last axis, then the one before...; negative ones crop; value: CR_PAD_CONSTANT's */
 
 /* ---- reductions: n axes (CR_ALL: every one), keepdim leaves them as 1 --------------------------------------- */
 cr_tensor *cr_sum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* integers and bool sum as i64 */
 cr_tensor *cr_sum_squares(const cr_tensor *x);                                            /* of all elements, f16 and bf16 in f32 : (...) -> () */
-cr_tensor *cr_mean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
-cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* NaN wins; ties share the gradient */
+cr_tensor *cr_nansum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);       /* NaN counts as 0 */
+cr_tensor *cr_mean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);         /* floats, as those below but for any, all, counts and positions */
+cr_tensor *cr_nanmean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);      /* of what is not NaN */
+cr_tensor *cr_prod(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);         /* integers and bool multiply as i64; the gradient is exact at 0 */
+cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* any dtype; NaN wins; ties share the gradient; of nothing refused */
 cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
+cr_status  cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **min, cr_tensor **max);
+cr_status  cr_max_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);   /* the gradient goes to the one position, the first of equals */
+cr_status  cr_min_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);
+cr_tensor *cr_any(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* is one not 0?  bool, u8 for u8; of nothing: no */
+cr_tensor *cr_all(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* is none 0?  of nothing: yes */
+cr_tensor *cr_count_nonzero(const cr_tensor *x, int n, const int64_t *axes);              /* i64 */
 cr_tensor *cr_var(const cr_tensor *x, int n, const int64_t *axes, double correction, bool keepdim);   /* sum((x - mean)^2) / (N - correction) */
+cr_tensor *cr_std(const cr_tensor *x, int n, const int64_t *axes, double correction, bool keepdim);   /* sqrt(var); gradient 0 where that is 0 */
+cr_tensor *cr_norm(const cr_tensor *x, double p, int n, const int64_t *axes, bool keepdim);           /* sum(|x|^p)^(1/p); p inf, -inf: the largest, smallest |x|; 0: how many are not 0; gradient 0 at 0 */
 cr_tensor *cr_logsumexp(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);    /* log(sum(exp(x))), no overflow */
 cr_tensor *cr_argmax(const cr_tensor *x, int axis, bool keepdim);                         /* i64, the first of equals */
 cr_tensor *cr_argmin(const cr_tensor *x, int axis, bool keepdim);
+
+/* ---- order: along one axis, stable; NaN is larger than every number.  *index (NULL: not wanted): positions, i64 ---- */
+cr_tensor *cr_sort(const cr_tensor *x, int axis, bool descending, cr_tensor **index);
+cr_tensor *cr_argsort(const cr_tensor *x, int axis, bool descending);
+cr_tensor *cr_topk(const cr_tensor *x, int64_t k, int axis, bool largest, cr_tensor **index);           /* the k largest, else smallest, in order */
+cr_tensor *cr_kthvalue(const cr_tensor *x, int64_t k, int axis, bool keepdim, cr_tensor **index);       /* the k-th smallest; k from 1 */
+cr_tensor *cr_median(const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index);  /* n 1, or CR_ALL: the lower of the two middle ones; NaN where there is one; of all, ties share the gradient */
+cr_tensor *cr_nanmedian(const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index);   /* of the numbers alone */
+cr_tensor *cr_mode(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);        /* the most frequent, of those the smallest */
+typedef enum cr_interpolation { CR_LINEAR, CR_LOWER, CR_HIGHER, CR_NEAREST, CR_MIDPOINT } cr_interpolation;
+cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int64_t *axis, bool keepdim, cr_interpolation how, bool skip_nan);   /* n 1, or CR_ALL; q in [0, 1], () or (Q), whose axis comes first; a NaN is every quantile, unless skipped */
+cr_tensor *cr_searchsorted(const cr_tensor *sorted, const cr_tensor *v, bool right, const cr_tensor *sorter);   /* i64: how many of a row are < v (right: <=) : (R) or (..., R), (..., K) -> (..., K); sorter: cr_argsort of what is not sorted, or CR_NONE */
+cr_tensor *cr_unique(const cr_tensor *x, int n, const int64_t *axis, cr_tensor **inverse, cr_tensor **counts);  /* all different elements (CR_ALL), or parts along an axis, in order; NULL: not wanted.  NaN is equal to nothing */
+cr_tensor *cr_unique_consecutive(const cr_tensor *x, int n, const int64_t *axis, cr_tensor **inverse, cr_tensor **counts);   /* the first of each run of equal ones */
+cr_tensor *cr_isin(const cr_tensor *x, const cr_tensor *others);                          /* bool: is x equal to one of them? */
+cr_tensor *cr_bincount(const cr_tensor *x, const cr_tensor *weights, int64_t minlength);  /* i64: how often 0, 1, 2... occur in (N), or the sum of their weights; weights (N)|CR_NONE */
+cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high);           /* (bins): how many lie in each of equal parts of [low, high], or of where they lie when low = high; NaN in none */
+/* ---- scans along an axis: x's shape ----------------------------------------------------------------------- */
+cr_tensor *cr_cumsum(const cr_tensor *x, int axis);                                       /* y[k] = x[0] + ... + x[k]; integers and bool as i64 */
+cr_tensor *cr_cumprod(const cr_tensor *x, int axis);                                      /* the same of products; the gradient is exact at 0 */
+cr_tensor *cr_logcumsumexp(const cr_tensor *x, int axis);                                 /* floats; no overflow */
+cr_status  cr_cummax(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);       /* the largest so far and where it is (i64), the last of equals; NaN wins */
+cr_status  cr_cummin(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);
+cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis);                              /* y[k] = x[k + 1] - x[k], n times; bool: are they different? */
 
 /* ---- products ------------------------------------------------------------------------------------------- */
 cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b);                             /* (..., M, K) (..., K, N) -> (..., M, N); 1-D as NumPy */

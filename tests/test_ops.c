@@ -214,7 +214,7 @@ TEST(cases) {
 
 /* Rows with zeros, infinities and NaN in them, each row in another order. */
 TEST(case_specials) {
-    static const char *const names[] = {"sum", "mean", "max", "min", "argmax", "argmin", "logsumexp", "softmax", "log_softmax", "cat", "reshape",
+    static const char *const names[] = {"sum", "mean", "max", "min", "argmax", "argmin", "sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "searchsorted", "runs", "logsumexp", "softmax", "log_softmax", "cat", "reshape",
                                         "transpose", "tril", "triu", "clone", "contiguous", "masked_fill", "gather", "embedding", "expand"};
     for (int i = 0; i < OP_CASES; i++) {
         const op_case *c = &op_cases[i];
@@ -544,6 +544,15 @@ static const op_case large_cases[] = {
     {"argmax", "last axis", argmax_last, FLOATS, false, 1, {{SHAPE(301, 5003)}}},
     {"var", "last axis", var_last, FLOATS, true, 1, {{SHAPE(301, 1031)}}},
     {"logsumexp", "all", logsumexp_all, FLOATS, true, 1, {{SHAPE(300007)}}},
+    {"sum", "axes 0 and 2", sum_0_2, FLOATS, true, 1, {{SHAPE(67, 101, 131)}}},
+    {"std", "axes 0 and 2", std_0_2, FLOATS, true, 1, {{SHAPE(31, 101, 131)}}},
+    {"norm", "3, axes 0 and 2", norm_3_0_2, FLOATS, true, 1, {{SHAPE(31, 101, 131)}}},
+    {"norm", "1, last axis", norm_1_last, FLOATS, true, 1, {{SHAPE(3, 150011)}}},
+    {"count_nonzero", "all", count_all, FLOATS, false, 1, {{SHAPE(300007), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"cumsum", "axis 0", cumsum_0, FLOATS, true, 1, {{SHAPE(5003, 67)}}},
+    {"cumsum", "last axis", cumsum_last, FLOATS, true, 1, {{SHAPE(2, 150011)}}},
+    {"cumprod", "axis 1", cumprod_1, FLOATS, true, 1, {{SHAPE(301, 1031), .lo = 0.99, .hi = 1.01}}},
+    {"logcumsumexp", "last axis", logcumsumexp_last, FLOATS, true, 1, {{SHAPE(2, 150011)}}},
     {"contiguous", "transposed", contiguous, FLOATS, true, 1, {{SHAPE(701, 503)}}},
     {"matmul", "", matmul, FLOATS, true, 1, {{SHAPE(301, 257)}, {SHAPE(257, 311)}}},
     {"matmul", "both transposed", matmul_turned, FLOATS, true, 1, {{SHAPE(257, 301)}, {SHAPE(311, 257)}}},
@@ -553,6 +562,10 @@ static const op_case large_cases[] = {
     {"log_softmax", "", log_softmax_last, FLOATS, true, 1, {{SHAPE(301, 1031)}}},
     {"layer_norm", "", layer_norm, FLOATS, true, 1, {{SHAPE(2003, 131)}, {SHAPE(131)}, {SHAPE(131)}}},
     {"rms_norm", "", rms_norm, FLOATS, true, 1, {{SHAPE(2003, 131)}, {SHAPE(131)}}},
+    {"sort", "one long row", sort_last, FLOATS, true, 1, {{SHAPE(300007)}}},
+    {"sort", "many rows", sort_0_down, FLOATS, true, 1, {{SHAPE(307, 211)}}},
+    {"topk", "one long row", topk_last, FLOATS, true, 1, {{SHAPE(300007)}}},
+    {"median", "one long row", median_all, FLOATS, true, 1, {{SHAPE(300007)}}},
     {"cross_entropy", "", cross_entropy, FLOATS, true, 1, {{SHAPE(301, 1031)}, {SHAPE(301), .fill = INDEX, .hi = 1031}}},
     {"embedding", "", embedding, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(5003), .fill = INDEX, .hi = 101}}},
     {"scatter_add", "axis 0", scatter_add_0, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(3001, 67), .fill = INDEX, .hi = 101}, {SHAPE(3001, 67)}}},

@@ -109,6 +109,20 @@ PyObject *api_split(const arg *a);
 PyObject *api_chunk(const arg *a);
 PyObject *api_unbind(const arg *a);
 cr_tensor *api_movedim(const arg *a);
+cr_tensor *api_diagonal(const arg *a);
+cr_tensor *api_unfold(const arg *a);
+PyObject *api_meshgrid(const arg *a);
+PyObject *api_atleast_1d(const arg *a);
+PyObject *api_atleast_2d(const arg *a);
+PyObject *api_atleast_3d(const arg *a);
+cr_tensor *api_flip(const arg *a);
+cr_tensor *api_fliplr(const arg *a);
+cr_tensor *api_flipud(const arg *a);
+cr_tensor *api_roll(const arg *a);
+cr_tensor *api_repeat(const arg *a);
+cr_tensor *api_tile(const arg *a);
+PyObject *api_repeat_interleave(const arg *a);
+PyObject *api_pad(const arg *a);
 cr_tensor *api_tril(const arg *a);
 cr_tensor *api_triu(const arg *a);
 cr_tensor *api_add(const arg *a);
@@ -132,22 +146,51 @@ cr_tensor *api_triu_(const arg *a);
 cr_tensor *api_fill_(const arg *a);
 cr_tensor *api_zero_(const arg *a);
 cr_tensor *api_sum(const arg *a);
+cr_tensor *api_nansum(const arg *a);
 cr_tensor *api_mean(const arg *a);
+cr_tensor *api_nanmean(const arg *a);
+cr_tensor *api_prod(const arg *a);
 cr_tensor *api_var(const arg *a);
 cr_tensor *api_std(const arg *a);
+PyObject *api_var_mean(const arg *a);
+PyObject *api_std_mean(const arg *a);
 cr_tensor *api_any(const arg *a);
 cr_tensor *api_all(const arg *a);
 cr_tensor *api_count_nonzero(const arg *a);
 PyObject *api_norm(const arg *a);
 cr_tensor *api_amax(const arg *a);
 cr_tensor *api_amin(const arg *a);
+PyObject *api_aminmax(const arg *a);
 PyObject *api_max(const arg *a);
 PyObject *api_min(const arg *a);
 cr_tensor *api_argmax(const arg *a);
 cr_tensor *api_argmin(const arg *a);
 cr_tensor *api_logsumexp(const arg *a);
+cr_tensor *api_cumsum(const arg *a);
+cr_tensor *api_cumprod(const arg *a);
+cr_tensor *api_logcumsumexp(const arg *a);
+PyObject *api_cummax(const arg *a);
+PyObject *api_cummin(const arg *a);
+cr_tensor *api_diff(const arg *a);
 cr_tensor *api_softmax(const arg *a);
 cr_tensor *api_log_softmax(const arg *a);
+PyObject *api_sort(const arg *a);
+cr_tensor *api_argsort(const arg *a);
+cr_tensor *api_msort(const arg *a);
+PyObject *api_topk(const arg *a);
+PyObject *api_kthvalue(const arg *a);
+PyObject *api_mode(const arg *a);
+PyObject *api_median(const arg *a);
+PyObject *api_nanmedian(const arg *a);
+PyObject *api_unique(const arg *a);
+PyObject *api_unique_consecutive(const arg *a);
+cr_tensor *api_quantile(const arg *a);
+cr_tensor *api_nanquantile(const arg *a);
+cr_tensor *api_searchsorted(const arg *a);
+cr_tensor *api_bucketize(const arg *a);
+cr_tensor *api_isin(const arg *a);
+cr_tensor *api_bincount(const arg *a);
+cr_tensor *api_histc(const arg *a);
 cr_tensor *api_matmul(const arg *a);
 cr_tensor *api_mm(const arg *a);
 cr_tensor *api_bmm(const arg *a);
@@ -675,6 +718,59 @@ static const param movedim_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"so
 static const entry movedim_entry = {.name = "movedim", .compute = api_movedim, .params = movedim_entry_params, .count = 3};
 CALL(function_movedim, movedim_entry, NULL)
 CALL(method_movedim, movedim_entry, s)
+static const param diagonal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"offset", INT, 0, "", 0.0}, {"dim1", INT, 0, "", 0.0}, {"dim2", INT, 0, "", 1.0}};
+static const entry diagonal_entry = {.name = "diagonal", .compute = api_diagonal, .params = diagonal_entry_params, .count = 4};
+CALL(function_diagonal, diagonal_entry, NULL)
+CALL(method_diagonal, diagonal_entry, s)
+static const param unfold_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dimension", INT, 0, NULL, 0}, {"size", INT, 0, NULL, 0}, {"step", INT, 0, NULL, 0}};
+static const entry unfold_entry = {.name = "unfold", .compute = api_unfold, .params = unfold_entry_params, .count = 4};
+CALL(method_unfold, unfold_entry, s)
+static const param meshgrid_entry_params[] = {{"tensors", OBJECT, VARIADIC, NULL, 0}, {"indexing", STR, KEYWORD, "ij", 0}};
+static const entry meshgrid_entry = {.name = "meshgrid", .run = api_meshgrid, .params = meshgrid_entry_params, .count = 2};
+CALL(function_meshgrid, meshgrid_entry, NULL)
+static const param atleast_1d_entry_params[] = {{"tensors", OBJECT, VARIADIC, NULL, 0}};
+static const entry atleast_1d_entry = {.name = "atleast_1d", .run = api_atleast_1d, .params = atleast_1d_entry_params, .count = 1};
+CALL(function_atleast_1d, atleast_1d_entry, NULL)
+static const param atleast_2d_entry_params[] = {{"tensors", OBJECT, VARIADIC, NULL, 0}};
+static const entry atleast_2d_entry = {.name = "atleast_2d", .run = api_atleast_2d, .params = atleast_2d_entry_params, .count = 1};
+CALL(function_atleast_2d, atleast_2d_entry, NULL)
+static const param atleast_3d_entry_params[] = {{"tensors", OBJECT, VARIADIC, NULL, 0}};
+static const entry atleast_3d_entry = {.name = "atleast_3d", .run = api_atleast_3d, .params = atleast_3d_entry_params, .count = 1};
+CALL(function_atleast_3d, atleast_3d_entry, NULL)
+static const param flip_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dims", SIZE, 0, NULL, 0}};
+static const entry flip_entry = {.name = "flip", .compute = api_flip, .params = flip_entry_params, .count = 2};
+CALL(function_flip, flip_entry, NULL)
+static const param flip_entry2_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dims", SIZE, VARIADIC, NULL, 0}};
+static const entry flip_entry2 = {.name = "flip", .compute = api_flip, .params = flip_entry2_params, .count = 2};
+CALL(method_flip, flip_entry2, s)
+static const param fliplr_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry fliplr_entry = {.name = "fliplr", .compute = api_fliplr, .params = fliplr_entry_params, .count = 1};
+CALL(function_fliplr, fliplr_entry, NULL)
+CALL(method_fliplr, fliplr_entry, s)
+static const param flipud_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry flipud_entry = {.name = "flipud", .compute = api_flipud, .params = flipud_entry_params, .count = 1};
+CALL(function_flipud, flipud_entry, NULL)
+CALL(method_flipud, flipud_entry, s)
+static const param roll_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"shifts", SIZE, 0, NULL, 0}, {"dims", SIZE, OPTIONAL, NULL, 0}};
+static const entry roll_entry = {.name = "roll", .compute = api_roll, .params = roll_entry_params, .count = 3};
+CALL(function_roll, roll_entry, NULL)
+CALL(method_roll, roll_entry, s)
+static const param repeat_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"repeats", SIZE, VARIADIC, NULL, 0}};
+static const entry repeat_entry = {.name = "repeat", .compute = api_repeat, .params = repeat_entry_params, .count = 2};
+CALL(method_repeat, repeat_entry, s)
+static const param tile_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dims", SIZE, 0, NULL, 0}};
+static const entry tile_entry = {.name = "tile", .compute = api_tile, .params = tile_entry_params, .count = 2};
+CALL(function_tile, tile_entry, NULL)
+static const param tile_entry2_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dims", SIZE, VARIADIC, NULL, 0}};
+static const entry tile_entry2 = {.name = "tile", .compute = api_tile, .params = tile_entry2_params, .count = 2};
+CALL(method_tile, tile_entry2, s)
+static const param repeat_interleave_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"repeats", OBJECT, OPTIONAL, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"output_size", INT, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry repeat_interleave_entry = {.name = "repeat_interleave", .run = api_repeat_interleave, .params = repeat_interleave_entry_params, .count = 4};
+CALL(function_repeat_interleave, repeat_interleave_entry, NULL)
+CALL(method_repeat_interleave, repeat_interleave_entry, s)
+static const param pad_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"pad", OBJECT, 0, NULL, 0}, {"mode", STR, 0, "constant", 0}, {"value", NUMBER, OPTIONAL, NULL, 0}};
+static const entry pad_entry = {.name = "pad", .run = api_pad, .params = pad_entry_params, .count = 4};
+CALL(function_pad, pad_entry, NULL)
 static const param tril_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
 static const entry tril_entry = {.name = "tril", .compute = api_tril, .params = tril_entry_params, .count = 2};
 CALL(function_tril, tril_entry, NULL)
@@ -757,10 +853,22 @@ static const param sum_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", 
 static const entry sum_entry = {.name = "sum", .compute = api_sum, .params = sum_entry_params, .count = 4};
 CALL(function_sum, sum_entry, NULL)
 CALL(method_sum, sum_entry, s)
+static const param nansum_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry nansum_entry = {.name = "nansum", .compute = api_nansum, .params = nansum_entry_params, .count = 4};
+CALL(function_nansum, nansum_entry, NULL)
+CALL(method_nansum, nansum_entry, s)
 static const param mean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry mean_entry = {.name = "mean", .compute = api_mean, .params = mean_entry_params, .count = 4};
 CALL(function_mean, mean_entry, NULL)
 CALL(method_mean, mean_entry, s)
+static const param nanmean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry nanmean_entry = {.name = "nanmean", .compute = api_nanmean, .params = nanmean_entry_params, .count = 4};
+CALL(function_nanmean, nanmean_entry, NULL)
+CALL(method_nanmean, nanmean_entry, s)
+static const param prod_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry prod_entry = {.name = "prod", .compute = api_prod, .params = prod_entry_params, .count = 4};
+CALL(function_prod, prod_entry, NULL)
+CALL(method_prod, prod_entry, s)
 static const param var_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry var_entry = {.name = "var", .compute = api_var, .params = var_entry_params, .count = 5};
 CALL(function_var, var_entry, NULL)
@@ -769,6 +877,12 @@ static const param std_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", 
 static const entry std_entry = {.name = "std", .compute = api_std, .params = std_entry_params, .count = 5};
 CALL(function_std, std_entry, NULL)
 CALL(method_std, std_entry, s)
+static const param var_mean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry var_mean_entry = {.name = "var_mean", .run = api_var_mean, .params = var_mean_entry_params, .count = 5};
+CALL(function_var_mean, var_mean_entry, NULL)
+static const param std_mean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry std_mean_entry = {.name = "std_mean", .run = api_std_mean, .params = std_mean_entry_params, .count = 5};
+CALL(function_std_mean, std_mean_entry, NULL)
 static const param any_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
 static const entry any_entry = {.name = "any", .compute = api_any, .params = any_entry_params, .count = 3};
 CALL(function_any, any_entry, NULL)
@@ -793,6 +907,10 @@ static const param amin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim",
 static const entry amin_entry = {.name = "amin", .compute = api_amin, .params = amin_entry_params, .count = 3};
 CALL(function_amin, amin_entry, NULL)
 CALL(method_amin, amin_entry, s)
+static const param aminmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL | KEYWORD, NULL, 0}, {"keepdim", BOOL, KEYWORD, "", 0.0}};
+static const entry aminmax_entry = {.name = "aminmax", .run = api_aminmax, .params = aminmax_entry_params, .count = 3};
+CALL(function_aminmax, aminmax_entry, NULL)
+CALL(method_aminmax, aminmax_entry, s)
 static const param max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 4};
 CALL(function_max, max_entry, NULL)
@@ -813,6 +931,30 @@ static const param logsumexp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"
 static const entry logsumexp_entry = {.name = "logsumexp", .compute = api_logsumexp, .params = logsumexp_entry_params, .count = 3};
 CALL(function_logsumexp, logsumexp_entry, NULL)
 CALL(method_logsumexp, logsumexp_entry, s)
+static const param cumsum_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cumsum_entry = {.name = "cumsum", .compute = api_cumsum, .params = cumsum_entry_params, .count = 3};
+CALL(function_cumsum, cumsum_entry, NULL)
+CALL(method_cumsum, cumsum_entry, s)
+static const param cumprod_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cumprod_entry = {.name = "cumprod", .compute = api_cumprod, .params = cumprod_entry_params, .count = 3};
+CALL(function_cumprod, cumprod_entry, NULL)
+CALL(method_cumprod, cumprod_entry, s)
+static const param logcumsumexp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}};
+static const entry logcumsumexp_entry = {.name = "logcumsumexp", .compute = api_logcumsumexp, .params = logcumsumexp_entry_params, .count = 2};
+CALL(function_logcumsumexp, logcumsumexp_entry, NULL)
+CALL(method_logcumsumexp, logcumsumexp_entry, s)
+static const param cummax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}};
+static const entry cummax_entry = {.name = "cummax", .run = api_cummax, .params = cummax_entry_params, .count = 2};
+CALL(function_cummax, cummax_entry, NULL)
+CALL(method_cummax, cummax_entry, s)
+static const param cummin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}};
+static const entry cummin_entry = {.name = "cummin", .run = api_cummin, .params = cummin_entry_params, .count = 2};
+CALL(function_cummin, cummin_entry, NULL)
+CALL(method_cummin, cummin_entry, s)
+static const param diff_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"n", INT, 0, "", 1.0}, {"dim", INT, 0, "", -1.0}, {"prepend", TENSOR, OPTIONAL, NULL, 0}, {"append", TENSOR, OPTIONAL, NULL, 0}};
+static const entry diff_entry = {.name = "diff", .compute = api_diff, .params = diff_entry_params, .count = 5};
+CALL(function_diff, diff_entry, NULL)
+CALL(method_diff, diff_entry, s)
 static const param softmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry softmax_entry = {.name = "softmax", .compute = api_softmax, .params = softmax_entry_params, .count = 3};
 CALL(function_softmax, softmax_entry, NULL)
@@ -821,6 +963,71 @@ static const param log_softmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, 
 static const entry log_softmax_entry = {.name = "log_softmax", .compute = api_log_softmax, .params = log_softmax_entry_params, .count = 3};
 CALL(function_log_softmax, log_softmax_entry, NULL)
 CALL(method_log_softmax, log_softmax_entry, s)
+static const param sort_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, "", -1.0}, {"descending", BOOL, 0, "", 0.0}, {"stable", BOOL, KEYWORD, "", 0.0}};
+static const entry sort_entry = {.name = "sort", .run = api_sort, .params = sort_entry_params, .count = 4};
+CALL(function_sort, sort_entry, NULL)
+CALL(method_sort, sort_entry, s)
+static const param argsort_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, "", -1.0}, {"descending", BOOL, 0, "", 0.0}, {"stable", BOOL, KEYWORD, "", 0.0}};
+static const entry argsort_entry = {.name = "argsort", .compute = api_argsort, .params = argsort_entry_params, .count = 4};
+CALL(function_argsort, argsort_entry, NULL)
+CALL(method_argsort, argsort_entry, s)
+static const param msort_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry msort_entry = {.name = "msort", .compute = api_msort, .params = msort_entry_params, .count = 1};
+CALL(function_msort, msort_entry, NULL)
+CALL(method_msort, msort_entry, s)
+static const param topk_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"k", INT, 0, NULL, 0}, {"dim", INT, 0, "", -1.0}, {"largest", BOOL, 0, "", 1.0}, {"sorted", BOOL, 0, "", 1.0}};
+static const entry topk_entry = {.name = "topk", .run = api_topk, .params = topk_entry_params, .count = 5};
+CALL(function_topk, topk_entry, NULL)
+CALL(method_topk, topk_entry, s)
+static const param kthvalue_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"k", INT, 0, NULL, 0}, {"dim", INT, 0, "", -1.0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry kthvalue_entry = {.name = "kthvalue", .run = api_kthvalue, .params = kthvalue_entry_params, .count = 4};
+CALL(function_kthvalue, kthvalue_entry, NULL)
+CALL(method_kthvalue, kthvalue_entry, s)
+static const param mode_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, "", -1.0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry mode_entry = {.name = "mode", .run = api_mode, .params = mode_entry_params, .count = 3};
+CALL(function_mode, mode_entry, NULL)
+CALL(method_mode, mode_entry, s)
+static const param median_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry median_entry = {.name = "median", .run = api_median, .params = median_entry_params, .count = 3};
+CALL(function_median, median_entry, NULL)
+CALL(method_median, median_entry, s)
+static const param nanmedian_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
+static const entry nanmedian_entry = {.name = "nanmedian", .run = api_nanmedian, .params = nanmedian_entry_params, .count = 3};
+CALL(function_nanmedian, nanmedian_entry, NULL)
+CALL(method_nanmedian, nanmedian_entry, s)
+static const param unique_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"sorted", BOOL, 0, "", 1.0}, {"return_inverse", BOOL, 0, "", 0.0}, {"return_counts", BOOL, 0, "", 0.0}, {"dim", INT, OPTIONAL, NULL, 0}};
+static const entry unique_entry = {.name = "unique", .run = api_unique, .params = unique_entry_params, .count = 5};
+CALL(function_unique, unique_entry, NULL)
+CALL(method_unique, unique_entry, s)
+static const param unique_consecutive_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"return_inverse", BOOL, 0, "", 0.0}, {"return_counts", BOOL, 0, "", 0.0}, {"dim", INT, OPTIONAL, NULL, 0}};
+static const entry unique_consecutive_entry = {.name = "unique_consecutive", .run = api_unique_consecutive, .params = unique_consecutive_entry_params, .count = 4};
+CALL(function_unique_consecutive, unique_consecutive_entry, NULL)
+CALL(method_unique_consecutive, unique_consecutive_entry, s)
+static const param quantile_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"q", OPERAND, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"interpolation", STR, KEYWORD, "linear", 0}};
+static const entry quantile_entry = {.name = "quantile", .compute = api_quantile, .params = quantile_entry_params, .count = 5};
+CALL(function_quantile, quantile_entry, NULL)
+CALL(method_quantile, quantile_entry, s)
+static const param nanquantile_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"q", OPERAND, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"interpolation", STR, KEYWORD, "linear", 0}};
+static const entry nanquantile_entry = {.name = "nanquantile", .compute = api_nanquantile, .params = nanquantile_entry_params, .count = 5};
+CALL(function_nanquantile, nanquantile_entry, NULL)
+CALL(method_nanquantile, nanquantile_entry, s)
+static const param searchsorted_entry_params[] = {{"sorted_sequence", TENSOR, 0, NULL, 0}, {"input", OPERAND, 0, NULL, 0}, {"out_int32", BOOL, KEYWORD, "", 0.0}, {"right", BOOL, KEYWORD, "", 0.0}, {"side", STR, OPTIONAL | KEYWORD, NULL, 0}, {"sorter", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry searchsorted_entry = {.name = "searchsorted", .compute = api_searchsorted, .params = searchsorted_entry_params, .count = 6};
+CALL(function_searchsorted, searchsorted_entry, NULL)
+static const param bucketize_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"boundaries", TENSOR, 0, NULL, 0}, {"out_int32", BOOL, KEYWORD, "", 0.0}, {"right", BOOL, KEYWORD, "", 0.0}};
+static const entry bucketize_entry = {.name = "bucketize", .compute = api_bucketize, .params = bucketize_entry_params, .count = 4};
+CALL(function_bucketize, bucketize_entry, NULL)
+static const param isin_entry_params[] = {{"elements", OPERAND, 0, NULL, 0}, {"test_elements", OPERAND, 0, NULL, 0}, {"assume_unique", BOOL, KEYWORD, "", 0.0}, {"invert", BOOL, KEYWORD, "", 0.0}};
+static const entry isin_entry = {.name = "isin", .compute = api_isin, .params = isin_entry_params, .count = 4};
+CALL(function_isin, isin_entry, NULL)
+static const param bincount_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"weights", TENSOR, OPTIONAL, NULL, 0}, {"minlength", INT, 0, "", 0.0}};
+static const entry bincount_entry = {.name = "bincount", .compute = api_bincount, .params = bincount_entry_params, .count = 3};
+CALL(function_bincount, bincount_entry, NULL)
+CALL(method_bincount, bincount_entry, s)
+static const param histc_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"bins", INT, 0, "", 100.0}, {"min", NUMBER, 0, "", 0.0}, {"max", NUMBER, 0, "", 0.0}};
+static const entry histc_entry = {.name = "histc", .compute = api_histc, .params = histc_entry_params, .count = 4};
+CALL(function_histc, histc_entry, NULL)
+CALL(method_histc, histc_entry, s)
 static const param matmul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
 static const entry matmul_entry = {.name = "matmul", .compute = api_matmul, .params = matmul_entry_params, .count = 2};
 CALL(function_matmul, matmul_entry, NULL)
@@ -1761,6 +1968,69 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "A view with the axes source moved to destination; the others keep their order."},
+    {"diagonal", AS(function_diagonal), FAST,
+        "diagonal(input, offset=0, dim1=0, dim2=1)\n"
+        "--\n"
+        "\n"
+        "The view x[i, i + offset] of the axes dim1 and dim2, as the last axis."},
+    {"meshgrid", AS(function_meshgrid), FAST,
+        "meshgrid(*tensors, indexing='ij')\n"
+        "--\n"
+        "\n"
+        "n vectors as views of one shape, each along an axis of its own; indexing \"xy\" swaps the first two axes."},
+    {"atleast_1d", AS(function_atleast_1d), FAST,
+        "atleast_1d(*tensors)\n"
+        "--\n"
+        "\n"
+        "Tensors with at least one axis: views of one, or a tuple of several."},
+    {"atleast_2d", AS(function_atleast_2d), FAST,
+        "atleast_2d(*tensors)\n"
+        "--\n"
+        "\n"
+        "Tensors with at least two axes, new ones in front: views of one, or a tuple of several."},
+    {"atleast_3d", AS(function_atleast_3d), FAST,
+        "atleast_3d(*tensors)\n"
+        "--\n"
+        "\n"
+        "Tensors with at least three axes, (N) as (1, N, 1), (M, N) as (M, N, 1): views of one, or a tuple of several."},
+    {"flip", AS(function_flip), FAST,
+        "flip(input, dims)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along the axes dims; x[::-1] is a view."},
+    {"fliplr", AS(function_fliplr), FAST,
+        "fliplr(input)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along axis 1."},
+    {"flipud", AS(function_flipud), FAST,
+        "flipud(input)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along axis 0."},
+    {"roll", AS(function_roll), FAST,
+        "roll(input, shifts, dims=None)\n"
+        "--\n"
+        "\n"
+        "y[(i + shift) mod size] = x[i] along each of dims; without them one shift of all elements in order."},
+    {"tile", AS(function_tile), FAST,
+        "tile(input, dims)\n"
+        "--\n"
+        "\n"
+        "The tensor dims[i] times along axis i, counted from the last one; axes not named are not repeated."},
+    {"repeat_interleave", AS(function_repeat_interleave), FAST,
+        "repeat_interleave(input, repeats=None, dim=None, *, output_size=None)\n"
+        "--\n"
+        "\n"
+        "Every position of an axis repeats times, a number for all or one for each; of all elements in order when dim is absent.\n"
+        "repeat_interleave(repeats): the positions 0, 1, ... so repeated.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"pad", AS(function_pad), FAST,
+        "pad(input, pad, mode='constant', value=None)\n"
+        "--\n"
+        "\n"
+        "Margins around the tensor; pad: before and after the last axis, then the one before, and so on; negative ones crop.\n"
+        "mode: \"constant\" (value, 0 when absent), \"reflect\" (the edge itself is not repeated), \"replicate\" (the edge) or \"circular\"."},
     {"tril", AS(function_tril), FAST,
         "tril(input, diagonal=0)\n"
         "--\n"
@@ -1817,11 +2087,29 @@ PyMethodDef api_functions[] = {
         "\n"
         "The sum over the axes dim, all when absent; keepdim leaves them with size 1.  Integers and bool sum as int64.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nansum", AS(function_nansum), FAST,
+        "nansum(input, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The sum over the axes dim, all when absent, with NaN counted as 0.  Integers and bool sum as int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"mean", AS(function_mean), FAST,
         "mean(input, dim=None, keepdim=False, *, dtype=None)\n"
         "--\n"
         "\n"
         "The mean over the axes dim, all when absent.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanmean", AS(function_nanmean), FAST,
+        "nanmean(input, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The mean of what is not NaN, over the axes dim, all when absent; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"prod", AS(function_prod), FAST,
+        "prod(input, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The product over the axes dim, all when absent.  Integers and bool multiply as int64.  The gradient is exact where elements are 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"var", AS(function_var), FAST,
         "var(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
@@ -1833,19 +2121,31 @@ PyMethodDef api_functions[] = {
         "std(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
-        "The square root of var.\n"
+        "The square root of var; the gradient is 0 where it is 0.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"var_mean", AS(function_var_mean), FAST,
+        "var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
+        "--\n"
+        "\n"
+        "(var, mean) over the same axes.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"std_mean", AS(function_std_mean), FAST,
+        "std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
+        "--\n"
+        "\n"
+        "(std, mean) over the same axes.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"any", AS(function_any), FAST,
         "any(input, dim=None, keepdim=False)\n"
         "--\n"
         "\n"
-        "Is an element not 0, over the axes dim, all when absent?  bool; of no elements: no.\n"
+        "Is an element not 0, over the axes dim, all when absent?  bool, uint8 for uint8; of no elements: no.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"all", AS(function_all), FAST,
         "all(input, dim=None, keepdim=False)\n"
         "--\n"
         "\n"
-        "Is no element 0, over the axes dim, all when absent?  bool; of no elements: yes.\n"
+        "Is no element 0, over the axes dim, all when absent?  bool, uint8 for uint8; of no elements: yes.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"count_nonzero", AS(function_count_nonzero), FAST,
         "count_nonzero(input, dim=None)\n"
@@ -1858,6 +2158,7 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "sum(abs(x)^p)^(1/p) over the axes dim, all when absent; \"fro\" is 2, inf and -inf are the largest and the smallest abs(x), 0 counts what is not 0.\n"
+        "The gradient is 0 where x or the norm is 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"amax", AS(function_amax), FAST,
         "amax(input, dim=None, keepdim=False)\n"
@@ -1870,6 +2171,12 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"aminmax", AS(function_aminmax), FAST,
+        "aminmax(input, *, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(min, max): the smallest and the largest element over the axes dim, all when absent; NaN wins, ties share the gradient.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"max", AS(function_max), FAST,
         "max(input, dim=None, keepdim=False, *, other=None)\n"
@@ -1901,6 +2208,42 @@ PyMethodDef api_functions[] = {
         "\n"
         "log(sum(exp(x))) over the axes dim, without overflow.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumsum", AS(function_cumsum), FAST,
+        "cumsum(input, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[0] + ... + x[k] along dim.  Integers and bool sum as int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumprod", AS(function_cumprod), FAST,
+        "cumprod(input, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[0] ... x[k] along dim.  Integers and bool multiply as int64.  The gradient is exact where elements are 0.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"logcumsumexp", AS(function_logcumsumexp), FAST,
+        "logcumsumexp(input, dim)\n"
+        "--\n"
+        "\n"
+        "y[k] = log(exp(x[0]) + ... + exp(x[k])) along dim, without overflow.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cummax", AS(function_cummax), FAST,
+        "cummax(input, dim)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the largest element up to each along dim, and where it is, the last of equals; NaN wins.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cummin", AS(function_cummin), FAST,
+        "cummin(input, dim)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the smallest element up to each along dim, and where it is, the last of equals; NaN wins.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"diff", AS(function_diff), FAST,
+        "diff(input, n=1, dim=-1, prepend=None, append=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[k + 1] - x[k] along dim, n times over; prepend and append are put around x first.  Of bools: are they different?\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"softmax", AS(function_softmax), FAST,
         "softmax(input, dim, *, dtype=None)\n"
         "--\n"
@@ -1913,6 +2256,106 @@ PyMethodDef api_functions[] = {
         "\n"
         "x - log(sum(exp(x))) along dim; the same shape.  dtype: x is cast to it first.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"sort", AS(function_sort), FAST,
+        "sort(input, dim=-1, descending=False, *, stable=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the elements in order along dim, and where they were, int64.  Equal elements keep their order, with or without stable.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"argsort", AS(function_argsort), FAST,
+        "argsort(input, dim=-1, descending=False, *, stable=False)\n"
+        "--\n"
+        "\n"
+        "The indices of sort.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"msort", AS(function_msort), FAST,
+        "msort(input)\n"
+        "--\n"
+        "\n"
+        "The values of sort along the first axis."},
+    {"topk", AS(function_topk), FAST,
+        "topk(input, k, dim=-1, largest=True, sorted=True)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the k largest along dim, from the largest down, or the smallest; of equal ones the first.  In order whatever sorted says.\n"
+        "RuntimeError: more than there are.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"kthvalue", AS(function_kthvalue), FAST,
+        "kthvalue(input, k, dim=-1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the k-th smallest along dim, k from 1.  RuntimeError: there is no such element.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"mode", AS(function_mode), FAST,
+        "mode(input, dim=-1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the most frequent element along dim, of those the smallest, and where it is first.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"median", AS(function_median), FAST,
+        "median(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "median(): the lower of the two middle elements, NaN where there is one, ties share the gradient; median(dim): (values, indices) along an axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanmedian", AS(function_nanmedian), FAST,
+        "nanmedian(input, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "median of what is not NaN; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unique", AS(function_unique), FAST,
+        "unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None)\n"
+        "--\n"
+        "\n"
+        "The different elements in order, or the different parts along dim; each NaN is different.  No gradient.\n"
+        "With return_inverse, return_counts a tuple: where each element is among them, how often each occurs; int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unique_consecutive", AS(function_unique_consecutive), FAST,
+        "unique_consecutive(input, return_inverse=False, return_counts=False, dim=None)\n"
+        "--\n"
+        "\n"
+        "The first of each run of equal elements, or of equal parts along dim; the rest as in unique.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"quantile", AS(function_quantile), FAST,
+        "quantile(input, q, dim=None, keepdim=False, *, interpolation='linear')\n"
+        "--\n"
+        "\n"
+        "The quantiles q, from 0 to 1, along dim, of all elements when absent : a number, or the axis of q first.  NaN where there is one.\n"
+        "interpolation between two elements: linear, lower, higher, nearest, midpoint.  RuntimeError: no elements, q outside 0 ... 1.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanquantile", AS(function_nanquantile), FAST,
+        "nanquantile(input, q, dim=None, keepdim=False, *, interpolation='linear')\n"
+        "--\n"
+        "\n"
+        "quantile of what is not NaN; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"searchsorted", AS(function_searchsorted), FAST,
+        "searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None)\n"
+        "--\n"
+        "\n"
+        "How many of the sorted sequence are less than each number (right, or side=\"right\": or equal) : (R), (...) or (..., R), (..., K); int64.\n"
+        "sorter: the argsort of a sequence that is not sorted."},
+    {"bucketize", AS(function_bucketize), FAST,
+        "bucketize(input, boundaries, *, out_int32=False, right=False)\n"
+        "--\n"
+        "\n"
+        "How many of the sorted boundaries, of one axis, are less than each number (right: or equal); int64."},
+    {"isin", AS(function_isin), FAST,
+        "isin(elements, test_elements, *, assume_unique=False, invert=False)\n"
+        "--\n"
+        "\n"
+        "Is each element one of test_elements (invert: none of them)?  bool; NaN is in nothing."},
+    {"bincount", AS(function_bincount), FAST,
+        "bincount(input, weights=None, minlength=0)\n"
+        "--\n"
+        "\n"
+        "How often 0, 1, 2, ... occur among integers along one axis, or the sum of their weights; at least minlength of them."},
+    {"histc", AS(function_histc), FAST,
+        "histc(input, bins=100, min=0, max=0)\n"
+        "--\n"
+        "\n"
+        "How many elements lie in each of bins equal parts of [min, max], or of where they lie when both are equal; NaN in none : (bins)."},
     {"matmul", AS(function_matmul), FAST,
         "matmul(input, other)\n"
         "--\n"
@@ -2806,8 +3249,8 @@ PyMethodDef api_methods[] = {
         "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n"
         "--\n"
         "\n"
-        "A DLPack capsule over the tensor's memory, or over a copy: version 1 where max_version allows, else the form before it.\n"
-        "BufferError: the tensor requires grad, or is asked for on another device."},
+        "A DLPack capsule over the tensor's memory, or over a copy, as where strides are negative: version 1 where max_version allows, else the form before it.\n"
+        "BufferError: the tensor requires grad, is asked for on another device, or copy is False and one is needed."},
     {"__dlpack_device__", AS(method___dlpack_device__), FAST,
         "__dlpack_device__($self, /)\n"
         "--\n"
@@ -3013,7 +3456,7 @@ PyMethodDef api_methods[] = {
         "slice($self, /, dim=0, start=None, end=None, step=1)\n"
         "--\n"
         "\n"
-        "The view x[start:end:step] along dim; step > 0.\n"
+        "The view x[start:end:step] along dim; step < 0 goes backwards.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"split", AS(method_split), FAST,
         "split($self, /, split_size_or_sections, dim=0)\n"
@@ -3037,6 +3480,53 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "A view with the axes source moved to destination; the others keep their order."},
+    {"diagonal", AS(method_diagonal), FAST,
+        "diagonal($self, /, offset=0, dim1=0, dim2=1)\n"
+        "--\n"
+        "\n"
+        "The view x[i, i + offset] of the axes dim1 and dim2, as the last axis."},
+    {"unfold", AS(method_unfold), FAST,
+        "unfold($self, /, dimension, size, step)\n"
+        "--\n"
+        "\n"
+        "A view of the windows of size positions of an axis, step apart: the axis counts them, their elements are a new last axis."},
+    {"flip", AS(method_flip), FAST,
+        "flip($self, /, *dims)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along the axes dims; x[::-1] is a view."},
+    {"fliplr", AS(method_fliplr), FAST,
+        "fliplr($self, /)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along axis 1."},
+    {"flipud", AS(method_flipud), FAST,
+        "flipud($self, /)\n"
+        "--\n"
+        "\n"
+        "A copy, backwards along axis 0."},
+    {"roll", AS(method_roll), FAST,
+        "roll($self, /, shifts, dims=None)\n"
+        "--\n"
+        "\n"
+        "y[(i + shift) mod size] = x[i] along each of dims; without them one shift of all elements in order."},
+    {"repeat", AS(method_repeat), FAST,
+        "repeat($self, /, *repeats)\n"
+        "--\n"
+        "\n"
+        "The tensor repeats[i] times along axis i; further axes come in front."},
+    {"tile", AS(method_tile), FAST,
+        "tile($self, /, *dims)\n"
+        "--\n"
+        "\n"
+        "The tensor dims[i] times along axis i, counted from the last one; axes not named are not repeated."},
+    {"repeat_interleave", AS(method_repeat_interleave), FAST,
+        "repeat_interleave($self, /, repeats=None, dim=None, *, output_size=None)\n"
+        "--\n"
+        "\n"
+        "Every position of an axis repeats times, a number for all or one for each; of all elements in order when dim is absent.\n"
+        "repeat_interleave(repeats): the positions 0, 1, ... so repeated.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"tril", AS(method_tril), FAST,
         "tril($self, /, diagonal=0)\n"
         "--\n"
@@ -3154,11 +3644,29 @@ PyMethodDef api_methods[] = {
         "\n"
         "The sum over the axes dim, all when absent; keepdim leaves them with size 1.  Integers and bool sum as int64.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nansum", AS(method_nansum), FAST,
+        "nansum($self, /, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The sum over the axes dim, all when absent, with NaN counted as 0.  Integers and bool sum as int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"mean", AS(method_mean), FAST,
         "mean($self, /, dim=None, keepdim=False, *, dtype=None)\n"
         "--\n"
         "\n"
         "The mean over the axes dim, all when absent.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanmean", AS(method_nanmean), FAST,
+        "nanmean($self, /, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The mean of what is not NaN, over the axes dim, all when absent; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"prod", AS(method_prod), FAST,
+        "prod($self, /, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The product over the axes dim, all when absent.  Integers and bool multiply as int64.  The gradient is exact where elements are 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"var", AS(method_var), FAST,
         "var($self, /, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
@@ -3170,19 +3678,19 @@ PyMethodDef api_methods[] = {
         "std($self, /, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
-        "The square root of var.\n"
+        "The square root of var; the gradient is 0 where it is 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"any", AS(method_any), FAST,
         "any($self, /, dim=None, keepdim=False)\n"
         "--\n"
         "\n"
-        "Is an element not 0, over the axes dim, all when absent?  bool; of no elements: no.\n"
+        "Is an element not 0, over the axes dim, all when absent?  bool, uint8 for uint8; of no elements: no.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"all", AS(method_all), FAST,
         "all($self, /, dim=None, keepdim=False)\n"
         "--\n"
         "\n"
-        "Is no element 0, over the axes dim, all when absent?  bool; of no elements: yes.\n"
+        "Is no element 0, over the axes dim, all when absent?  bool, uint8 for uint8; of no elements: yes.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"count_nonzero", AS(method_count_nonzero), FAST,
         "count_nonzero($self, /, dim=None)\n"
@@ -3195,6 +3703,7 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "sum(abs(x)^p)^(1/p) over the axes dim, all when absent; \"fro\" is 2, inf and -inf are the largest and the smallest abs(x), 0 counts what is not 0.\n"
+        "The gradient is 0 where x or the norm is 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"amax", AS(method_amax), FAST,
         "amax($self, /, dim=None, keepdim=False)\n"
@@ -3207,6 +3716,12 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"aminmax", AS(method_aminmax), FAST,
+        "aminmax($self, /, *, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(min, max): the smallest and the largest element over the axes dim, all when absent; NaN wins, ties share the gradient.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"max", AS(method_max), FAST,
         "max($self, /, dim=None, keepdim=False, *, other=None)\n"
@@ -3238,6 +3753,42 @@ PyMethodDef api_methods[] = {
         "\n"
         "log(sum(exp(x))) over the axes dim, without overflow.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumsum", AS(method_cumsum), FAST,
+        "cumsum($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[0] + ... + x[k] along dim.  Integers and bool sum as int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumprod", AS(method_cumprod), FAST,
+        "cumprod($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[0] ... x[k] along dim.  Integers and bool multiply as int64.  The gradient is exact where elements are 0.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"logcumsumexp", AS(method_logcumsumexp), FAST,
+        "logcumsumexp($self, /, dim)\n"
+        "--\n"
+        "\n"
+        "y[k] = log(exp(x[0]) + ... + exp(x[k])) along dim, without overflow.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cummax", AS(method_cummax), FAST,
+        "cummax($self, /, dim)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the largest element up to each along dim, and where it is, the last of equals; NaN wins.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cummin", AS(method_cummin), FAST,
+        "cummin($self, /, dim)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the smallest element up to each along dim, and where it is, the last of equals; NaN wins.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"diff", AS(method_diff), FAST,
+        "diff($self, /, n=1, dim=-1, prepend=None, append=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[k + 1] - x[k] along dim, n times over; prepend and append are put around x first.  Of bools: are they different?\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"softmax", AS(method_softmax), FAST,
         "softmax($self, /, dim, *, dtype=None)\n"
         "--\n"
@@ -3250,6 +3801,90 @@ PyMethodDef api_methods[] = {
         "\n"
         "x - log(sum(exp(x))) along dim; the same shape.  dtype: x is cast to it first.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"sort", AS(method_sort), FAST,
+        "sort($self, /, dim=-1, descending=False, *, stable=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the elements in order along dim, and where they were, int64.  Equal elements keep their order, with or without stable.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"argsort", AS(method_argsort), FAST,
+        "argsort($self, /, dim=-1, descending=False, *, stable=False)\n"
+        "--\n"
+        "\n"
+        "The indices of sort.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"msort", AS(method_msort), FAST,
+        "msort($self, /)\n"
+        "--\n"
+        "\n"
+        "The values of sort along the first axis."},
+    {"topk", AS(method_topk), FAST,
+        "topk($self, /, k, dim=-1, largest=True, sorted=True)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the k largest along dim, from the largest down, or the smallest; of equal ones the first.  In order whatever sorted says.\n"
+        "RuntimeError: more than there are.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"kthvalue", AS(method_kthvalue), FAST,
+        "kthvalue($self, /, k, dim=-1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the k-th smallest along dim, k from 1.  RuntimeError: there is no such element.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"mode", AS(method_mode), FAST,
+        "mode($self, /, dim=-1, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the most frequent element along dim, of those the smallest, and where it is first.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"median", AS(method_median), FAST,
+        "median($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "median(): the lower of the two middle elements, NaN where there is one, ties share the gradient; median(dim): (values, indices) along an axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanmedian", AS(method_nanmedian), FAST,
+        "nanmedian($self, /, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "median of what is not NaN; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unique", AS(method_unique), FAST,
+        "unique($self, /, sorted=True, return_inverse=False, return_counts=False, dim=None)\n"
+        "--\n"
+        "\n"
+        "The different elements in order, or the different parts along dim; each NaN is different.  No gradient.\n"
+        "With return_inverse, return_counts a tuple: where each element is among them, how often each occurs; int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"unique_consecutive", AS(method_unique_consecutive), FAST,
+        "unique_consecutive($self, /, return_inverse=False, return_counts=False, dim=None)\n"
+        "--\n"
+        "\n"
+        "The first of each run of equal elements, or of equal parts along dim; the rest as in unique.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"quantile", AS(method_quantile), FAST,
+        "quantile($self, /, q, dim=None, keepdim=False, *, interpolation='linear')\n"
+        "--\n"
+        "\n"
+        "The quantiles q, from 0 to 1, along dim, of all elements when absent : a number, or the axis of q first.  NaN where there is one.\n"
+        "interpolation between two elements: linear, lower, higher, nearest, midpoint.  RuntimeError: no elements, q outside 0 ... 1.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanquantile", AS(method_nanquantile), FAST,
+        "nanquantile($self, /, q, dim=None, keepdim=False, *, interpolation='linear')\n"
+        "--\n"
+        "\n"
+        "quantile of what is not NaN; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"bincount", AS(method_bincount), FAST,
+        "bincount($self, /, weights=None, minlength=0)\n"
+        "--\n"
+        "\n"
+        "How often 0, 1, 2, ... occur among integers along one axis, or the sum of their weights; at least minlength of them."},
+    {"histc", AS(method_histc), FAST,
+        "histc($self, /, bins=100, min=0, max=0)\n"
+        "--\n"
+        "\n"
+        "How many elements lie in each of bins equal parts of [min, max], or of where they lie when both are equal; NaN in none : (bins)."},
     {"matmul", AS(method_matmul), FAST,
         "matmul($self, /, other)\n"
         "--\n"

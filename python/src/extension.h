@@ -38,6 +38,7 @@ PyObject *dtype_object(cr_dtype dt);                /* new reference, as all of 
 PyObject *device_object(const cr_device *dev);
 PyObject *size_object(int n, const int64_t *shape); /* a tuple that also equals a list */
 PyObject *int_tuple(int n, const int64_t *v);
+PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second);           /* takes both; type_name: "chainrule.return_types.max" */
 
 /* ---- arguments (call.c) ------------------------------------------------------------------------------------ */
 typedef enum kind {
@@ -89,6 +90,7 @@ bool to_dtype(PyObject *o, cr_dtype *dt);
 bool to_device(PyObject *o, const cr_device **dev);
 bool to_size(PyObject *o, int *n, int64_t *v);      /* an int or a sequence of at most CR_MAX_DIMS */
 bool to_seed(PyObject *o, uint64_t *seed);
+static inline int axis(int64_t i) { return i > INT32_MAX ? INT32_MAX : i < INT32_MIN ? INT32_MIN : (int)i; }      /* beyond the range of int it stays out of range */
 cr_dtype dtype_of(const number *x);                 /* a number's own: float32, int64 or bool */
 cr_tensor *scalar_of(const number *x);              /* (): keeps the other operand's dtype */
 

@@ -19,9 +19,7 @@ static bool read_slice(PyObject *item, cr_part *p) {
     Py_ssize_t start, stop, step;
     if (PySlice_Unpack(item, &start, &stop, &step) < 0) return false;
     *p = (cr_part){start, stop, step};
-    if (step > 0) return true;
-    PyErr_SetString(PyExc_ValueError, "a step must be greater than zero (negative ones do not work yet)");
-    return false;
+    return true;
 }
 
 static bool read_integer(PyObject *item, cr_part *p) {

@@ -26,11 +26,14 @@ int        cr_product_how(void);                                                
 void       cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N);                /* x as M rows of N, its last axis; a scalar is one row of 1 */
 
 /* ---- ops that others use */
-extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_index, cr_op_expand, cr_op_unindex,
-    cr_op_clone, cr_op_cast, cr_op_transfer, cr_op_cat, cr_op_sum, cr_op_sum_squares, cr_op_max, cr_op_min, cr_op_argmax, cr_op_argmin,
+extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_index, cr_op_expand, cr_op_unindex, cr_op_roll, cr_op_pad, cr_op_triangle,
+    cr_op_clone, cr_op_cast, cr_op_transfer, cr_op_cat, cr_op_sum, cr_op_sum_squares, cr_op_nansum, cr_op_prod, cr_op_max, cr_op_min,
+    cr_op_any, cr_op_all, cr_op_count_nonzero, cr_op_var, cr_op_std, cr_op_vector_norm, cr_op_logsumexp, cr_op_argmax, cr_op_argmin,
+    cr_op_cumsum, cr_op_cumprod, cr_op_logcumsumexp, cr_op_cummax, cr_op_cummin, cr_op_sort, cr_op_kth, cr_op_search, cr_op_runs,
     cr_op_matmul, cr_op_linear, cr_op_gather, cr_op_scatter_add, cr_op_softmax, cr_op_log_softmax, cr_op_layer_norm,
     cr_op_rms_norm, cr_op_cross_entropy, cr_op_embedding, cr_op_embedding_bwd, cr_op_attention;
 
+cr_dtype   cr_compared(const cr_tensor *x, const cr_tensor *v);                  /* the dtype in which both are compared: a plain number v does not widen a tensor of its kind (order.c) */
 cr_tensor *cr_alias(const cr_tensor *x);                                          /* a new handle on x, in the graph */
 cr_tensor *cr_sum_mask(const cr_tensor *x, uint32_t mask, bool keepdim, bool wide);    /* over the axes of mask; wide: half precision gives f32 */
 

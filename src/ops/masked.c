@@ -1,4 +1,4 @@
-/* masked.c - composites that keep some elements of a tensor: masked_fill, tril, triu. */
+/* masked.c - composites that keep some elements of a tensor: masked_fill. */
 #include "compose.h"
 
 cr_tensor *cr_masked_fill(const cr_tensor *x, const cr_tensor *mask, double value) {
@@ -10,22 +10,3 @@ cr_tensor *cr_masked_fill(const cr_tensor *x, const cr_tensor *mask, double valu
     cr_tensor *fill = cr_full(CR_ALL, value, dtype_of(x), x->dev);
     return cr_leave(cr_where(mask, fill, x));
 }
-
-/* Position n of each column less position m of each row: (M, N). */
-static cr_tensor *distance(const cr_tensor *x) {
-    int64_t M = x->shape[x->ndim - 2], N = x->shape[x->ndim - 1];
-    cr_tensor *row = cr_arange(0, (double)M, 1, CR_I64, x->dev), *column = cr_arange(0, (double)N, 1, CR_I64, x->dev);
-    return row ? sub(column, cr_unsqueeze(row, 1)) : NULL;
-}
-
-/* x where (column - row <= diagonal) is `below`, else 0. */
-static cr_tensor *triangle(const char *op, const cr_tensor *x, int64_t diagonal, bool below) {
-    if (!cr_given(op, "x", x)) return NULL;
-    if (x->ndim < 2) return cr_fail(CR_BAD_VALUE, op, "needs a matrix: %s", cr_shape_text(x->ndim, x->shape).s), NULL;
-    cr_scope_begin();
-    cr_tensor *bound = cr_scalar_int(diagonal), *d = distance(x);
-    return cr_leave(cr_masked_fill(x, below ? cr_gt(d, bound) : cr_lt(d, bound), 0));
-}
-
-cr_tensor *cr_tril(const cr_tensor *x, int64_t diagonal) { return triangle("tril", x, diagonal, true); }
-cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal) { return triangle("triu", x, diagonal, false); }

@@ -19,6 +19,11 @@ PAIRS = [((3, 5), (3, 5)), ((3, 5), (5,)), ((5, 1), (1, 7)), ((), (3,)), ((3, 0)
 LAYOUTS = ["plain", "transposed", "strided"]
 
 
+def backwards(t: Any) -> Any:
+    """Along every axis: a view, but in PyTorch, which has no negative strides."""
+    return t.flip(tuple(range(t.dim()))) if type(t).__module__.startswith("torch") else t[(slice(None, None, -1),) * t.dim()]
+
+
 @dataclass(frozen=True, repr=False)
 class X:
     """A tensor of numbers in [low, high), the same for the same seed."""
@@ -40,6 +45,10 @@ class X:
             return self.shape[::-1], lambda t: t.permute(tuple(range(len(self.shape)))[::-1])
         if self.layout == "strided" and self.shape:
             return (*self.shape[:-1], 2 * self.shape[-1] + 1), lambda t: t[..., 1::2]
+        if self.layout == "backwards":
+            return self.shape, backwards
+        if self.layout == "sorted" and self.shape:  # along the last axis
+            return self.shape, lambda t: t.sort(-1)[0]
         return self.shape, lambda t: t
 
     def make(self, lib: Any, leaves: list[Any] | None = None) -> Any:
@@ -135,6 +144,19 @@ def shaped(*rest: Call, shapes: list[tuple[int, ...]] = SHAPES) -> Cases:
         for args, kwargs in rest:
             yield call(X((3, 5), "int64"), *args, **kwargs)
             yield call(X((3, 5), "bool"), *args, **kwargs)
+
+    return cases
+
+
+def arranged(*rest: Call) -> Cases:
+    """shaped, also of views backwards and of other dtypes."""
+
+    def cases() -> Iterator[Call]:
+        yield from shaped(*rest)()
+        for dtype, (args, kwargs) in product(ANY, rest):
+            yield call(X((3, 5), dtype, layout="backwards"), *args, **kwargs)
+        for shape, (args, kwargs) in product(SHAPES, rest):
+            yield call(X(shape, layout="backwards"), *args, **kwargs)
 
     return cases
 
@@ -431,7 +453,7 @@ def variances() -> Iterator[Call]:
 
 def sums() -> Iterator[Call]:
     yield from reduction()()
-    for d, e in product(ANY, ("float64", "int64", "float16")):
+    for d, e in product(ANY, ("float64", "int64", "int32", "float16")):
         yield call(X((3, 5), d), dtype=Dtype(e))
         yield call(X((3, 5), d), 0, dtype=Dtype(e))
     yield call(X((3, 5)), 2)
@@ -441,6 +463,57 @@ def sums() -> Iterator[Call]:
     yield call(X((3, 5)), axis=1)
     yield call(X((3, 5)), axis=1, keepdims=True)
     yield call(X((3, 5)), 1, axis=1)
+
+
+def products() -> Iterator[Call]:
+    yield from reduction(ANY, dims=False)()
+    for d, e in product(ANY, ("float64", "int64", "int32", "float16")):
+        yield call(X((3, 5), d), dtype=Dtype(e))
+        yield call(X((3, 5), d), 0, True, dtype=Dtype(e))
+    for layout, zeros in product(LAYOUTS, (0, 1)):  # whole numbers below 2, in floats: many are 0
+        yield call(X((4, 3), "int64", -zeros, 2, layout), dtype=Dtype("float64"))
+    yield call(X((3, 5)), 2)
+    yield call(X((3, 5)), "0")
+
+
+def scans(dtypes: list[str] = ANY, with_dtype: bool = False) -> Cases:
+    def cases() -> Iterator[Call]:
+        for shape, dtype, layout in product(SHAPES, dtypes, LAYOUTS):
+            for dim in range(-len(shape), len(shape)) if shape else (0, -1):
+                yield call(X(shape, dtype, layout=layout), dim)
+        for d, e in product(dtypes, ("float64", "int64", "int32", "float16") if with_dtype else ()):
+            yield call(X((3, 5), d), 0, dtype=Dtype(e))
+        for dim in (2, -3, 0.0, "0", None):
+            yield call(X((3, 5)), dim)
+        yield call(X((3, 5)))
+        yield call(X((3, 5)), dim=1)
+        yield call(X((3, 5)), axis=1)
+
+    return cases
+
+
+def differences() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        yield call(X(shape, dtype, layout=layout))
+        for n, dim in product((0, 1, 2, 9), range(-len(shape), len(shape))):
+            yield call(X(shape, dtype, layout=layout), n, dim)
+    for d in ANY:
+        yield call(X((3, 5), d), prepend=X((3, 2), d, seed=1))
+        yield call(X((3, 5), d), 1, 0, X((2, 5), d, seed=1), X((1, 5), d, seed=2))
+    yield call(X((3, 5)), -1)
+    yield call(X((3, 5)), 1, 5)
+    yield call(X((3, 5)), 1, 0, append=X((3, 2)))
+    yield call(X((3, 5)), 1.5)
+
+
+def ends() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        yield call(X(shape, dtype, layout=layout))
+        for dim, keep in product(range(-len(shape), len(shape)), (False, True)):
+            yield call(X(shape, dtype, layout=layout), dim=dim, keepdim=keep)
+    yield call(X((3, 5)), dim=2)
+    yield call(X((3, 5)), dim="0")
+    yield call(X((3, 5)), keepdim=True)
 
 
 like = created(*[call(X(shape, d, layout=layout)) for shape, d, layout in product(SHAPES, ("float64", "int64", "bool"), LAYOUTS)])
@@ -727,6 +800,109 @@ row(
         call((0, 1), (2, 0)),
     ),
 )
+row(
+    "diagonal",
+    arranged(call(), call(1), call(-2), call(0, 1, 0), call(2, -1, -2), call(9), call(-(2**62)), call(0, 0, 0), call(0, 0, 9), call(1, dim1=0, dim2=2), call(0.5)),
+)
+row(
+    "unfold",
+    arranged(
+        call(0, 2, 1),
+        call(1, 3, 2),
+        call(-1, 1, 1),
+        call(0, 0, 1),
+        call(0, 9, 1),
+        call(0, 1, 0),
+        call(0, -1, 1),
+        call(9, 1, 1),
+        call(1, 2, 100),
+        call(0, 2),
+        call(0, 1.5, 1),
+    ),
+)
+row("flip", arranged(call(0), call((0,)), call([0, 1]), call((-1, 0)), call(()), call(9), call((0, 0)), call(0.5), call()))
+row("fliplr flipud", arranged(call(), call(1)))
+row(
+    "roll",
+    arranged(
+        call(1),
+        call(-2),
+        call(2**62),
+        call(1, 0),
+        call(-7, -1),
+        call((1, 2), (0, 1)),
+        call([1, 1], [0, 0]),
+        call(shifts=(2, -1), dims=(1, 0)),
+        call((1, 2)),
+        call((1,), (0, 1)),
+        call((), ()),
+        call(1, 9),
+        call(0.5),
+    ),
+)
+row("repeat", arranged(call(2, 3), call((2, 1, 3)), call(1, 1), call(0, 2), call(2), call(3, 1, 2, 2), call(-1, 2), call(), call(1.5), call("2")))
+row("tile", arranged(call((2, 3)), call((2,)), call([1, 2, 3]), call((0, 2)), call(()), call((-1,)), call((1.5,))))
+
+
+def interleavings() -> Iterator[Call]:
+    yield from arranged(
+        call(2), call(3, 0), call(2, -1), call(2, dim=1), call(0), call(1, 1), call(-1), call(2, 9), call(1.5), call(2, 0, output_size=6), call(2, 0, output_size=7)
+    )()
+    for counts in (
+        index((3,), 4),
+        index((1,), 4),
+        index((), 4, 1),
+        index((3,), 4, dtype="int32"),
+        index((5,), 3),
+        index((3,), 3, dtype="float32"),
+        index((3, 1), 3),
+    ):
+        yield call(X((3, 5)), counts, 0)
+        yield call(X((3, 5), "int64", layout="backwards"), counts, dim=-1)
+        yield call(X((3,)), counts)
+    yield call(X((3,), grad=False), X((3,), "int64", -5, 0), 0)
+    yield call(index((4,), 3))
+    yield call(index((2, 2), 3))
+    yield call(index((4,), 3), dim=0)
+
+
+row("repeat_interleave", interleavings)
+
+
+def paddings() -> Iterator[Call]:
+    sizes: list[Any] = [(1, 2), (0, 0), [2, 1, 1, 0], (1, 1, 2, 0, 0, 1), (-1, 2), (0, -2, 1, 0), (1,), (), 3, "1", (1, 1.5), (-9, 1), (2**62, 2**62), (1, 2, 3)]
+    for shape, layout, size in product([(3, 5), (7,), (), (2, 0, 3), (2, 3, 5, 7)], [*LAYOUTS, "backwards"], sizes):
+        yield call(X(shape, layout=layout), size)
+    for dtype, value in product(ANY, (None, 1, 2.5, -1, True)):
+        yield call(X((3, 5), dtype), (1, 2), "constant", value)
+    for mode, shape, layout, size in product(
+        ("reflect", "replicate", "circular"), [(2, 3, 5), (2, 5), (2, 3, 5, 7)], [*LAYOUTS, "backwards"], [(1, 2), (2, 0), (4, 4), (5, 1), (1, 2, 2, 1), (0, 9)]
+    ):
+        yield call(X(shape, layout=layout), size, mode)
+        yield call(X(shape, "float32", layout=layout), pad=size, mode=mode)
+    yield call(X((2, 3)), (1, 1), "reflect", 1.0)
+    yield call(X((2, 3)), (1, 1), "nothing")
+    yield call(X((2, 3)), (1, 1), 3)
+
+
+row("pad", paddings)
+row(
+    "meshgrid",
+    listed(
+        *[call(X((3,), d), X((2,), d, seed=1), X((5,), d, seed=2), indexing=i) for d, i in product(ANY, ("ij", "xy"))],
+        *[call(X((3,)), X((), seed=1), indexing=i) for i in ("ij", "xy", "yx")],
+        call([X((3,)), X((2,))], indexing="xy"),
+        call(X((3,)), indexing="xy"),
+        call(X((3,)), X((0,)), indexing="ij"),
+        call(X((3,)), X((2, 2)), indexing="ij"),
+        call(X((3,)), X((2,), "float32"), indexing="ij"),
+        call(X((3,)), 1.0, indexing="ij"),
+    ),
+)
+row(
+    "atleast_1d atleast_2d atleast_3d",
+    listed(*[call(X(s, layout=layout)) for s, layout in product(SHAPES, LAYOUTS)], call(X(()), X((3,))), call([X(()), X((2, 3))])),
+)
 row("tril triu", shaped(call(), call(1), call(-1), call(diagonal=2), call(9), call(-9), call(0.5), call("0"), call(2**40)))
 
 row("add", binary(alpha=[2, -1, 0.5, True]))
@@ -787,12 +963,18 @@ row("bitwise_not", unary(dtypes=[*WHOLES, "bool"]))
 row("bitwise_left_shift bitwise_right_shift", shifts)
 
 row("sum", sums)
-row("mean", reduction(ANY))
-row("var std", variances)
+row("nansum mean nanmean", reduction(ANY))
+row("prod", products)
+row("var std var_mean std_mean", variances)
 row("amax amin", reduction(ANY))
 row("max min", maxima)
 row("argmax argmin", reduction(NUMBERS, dims=False))
+row("aminmax", ends)
 row("logsumexp", reduction(NUMBERS, none=False))
+row("cumsum cumprod", scans(with_dtype=True))
+row("logcumsumexp", scans(FLOATS))
+row("cummax cummin", scans())
+row("diff", differences)
 row("softmax log_softmax", softmaxes)
 
 row("matmul mm bmm mv dot", matrices())
@@ -825,7 +1007,7 @@ row(
 
 
 def norms() -> Iterator[Call]:
-    for shape, p, layout in product([(3, 5), (7,), (), (2, 3, 5), (0,), (2, 0, 3)], ["fro", 2, 1, 3, 0.5, 0, math.inf, -math.inf, None, "nuc", "x", 1.5], LAYOUTS):
+    for shape, p, layout in product([(3, 5), (7,), (), (2, 3, 5), (0,), (2, 0, 3)], ["fro", 2, 1, 3, 0.5, 0, math.inf, -math.inf, None, "nuc", "x", 1.5, -1.5], LAYOUTS):
         yield call(X(shape, layout=layout), p)
         yield call(X(shape, "float32", layout=layout), p, -1)
         yield call(X(shape, layout=layout), p, (0, 1), True)
@@ -1000,3 +1182,185 @@ row(
     "new_tensor", listed(*[call(X((2,), d), v) for d, v in product(("float64", "int8"), (1, 2.5, [1, 2], [True], [], "1"))], call(X((2,)), [1], dtype=Dtype("int8")))
 )
 row("type_as", listed(*[call(X((3, 5), d), X((2,), e)) for d, e in product(ANY, ANY)], call(X((3,)), "float32")))
+
+
+# ---- order
+def dims(shape: tuple[int, ...]) -> range:
+    return range(-len(shape) - 1, len(shape) + 1)
+
+
+def sorts() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        yield call(X(shape, dtype, layout=layout))
+        yield call(X(shape, dtype, layout=layout), descending=True)
+    for shape, layout in product(SHAPES, LAYOUTS):
+        for dim, down in product(dims(shape), (False, True)):
+            yield call(X(shape, layout=layout), dim, down)
+            yield call(X(shape, "int32", layout=layout), dim=dim, descending=down, stable=True)
+    yield call(X((3, 200)), stable=True)
+    yield call(X((2, 700), "float32"), 1, True)
+    yield call(X((3,)), "0")
+    yield call(X((3,)), 0.5)
+    yield call(X((3,)), 0, 1)
+    yield call(X((3,)), 0, False, True)
+
+
+def topks() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        for k, dim in product((0, 1, 2, 3, 8), dims(shape)):
+            yield call(X(shape, dtype, -100, 100, layout), k, dim)
+            yield call(X(shape, dtype, -100, 100, layout), k, dim=dim, largest=False)
+    yield call(X((2, 700)), 5)
+    yield call(X((2, 700)), 300, sorted=True)
+    yield call(X((5,)), 1, sorted=False)
+    yield call(X((5,)), -1)
+    yield call(X((5,)), 2.0)
+    yield call(X((5,)), "2")
+    yield call(X((5,)))
+    yield call(X((5,)), k=2)
+
+
+def kths() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, NUMBERS, LAYOUTS):
+        for k, dim in product((0, 1, 2, 3, 8), dims(shape)):
+            yield call(X(shape, dtype, -100, 100, layout), k, dim, keepdim=k == 2)
+    yield call(X((2, 700)), 5)
+    yield call(X((2, 700), "float32"), 640, 1, True)
+    yield call(X((5,)), -1)
+    yield call(X((5,)), 2.0)
+    yield call(X((5,)))
+    yield call(X((5,)), k=2)
+
+
+def medians() -> Iterator[Call]:
+    yield from reduction(NUMBERS, dims=False)()
+    yield call(X((3, 200)))
+    yield call(X((3, 201), "float32"), 1)
+    yield call(X((3, 5)), 2)
+    yield call(X((3, 5)), (0, 1))
+    yield call(X((3, 5)), "0")
+
+
+def uniques() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        x = X(shape, dtype, -2, 2, layout, grad=False) if dtype not in FLOATS else X(shape, "int8", -2, 2, layout)
+        yield call(x)
+        for inverse, counts in product((False, True), repeat=2):
+            yield call(x, return_inverse=inverse, return_counts=counts)
+            for dim in dims(shape):
+                yield call(x, return_inverse=inverse, return_counts=counts, dim=dim)
+    for dtype in FLOATS:
+        yield call(X((3, 5), dtype, grad=False), return_inverse=True)
+    yield call(X((3, 300), "int64", -9, 9), return_inverse=True, return_counts=True)
+    yield call(X((300, 2), "int64", 0, 2), dim=0, return_inverse=True, return_counts=True)
+    yield call(X((3,), "int64"), dim="0")
+    yield call(X((3,), "int64"), return_counts=1)
+
+
+def searches() -> Iterator[Call]:
+    for (rows, numbers), dtype, right in product(
+        [((7,), (3, 5)), ((7,), ()), ((0,), (3,)), ((7,), (0,)), ((3, 7), (3, 5)), ((2, 3, 7), (2, 3, 1)), ((1,), (2, 2)), ((3, 7), (3, 0))], ANY, (False, True)
+    ):
+        yield call(X(rows, dtype, layout="sorted", grad=False), X(numbers, dtype, seed=1, grad=False), right=right)
+    x, v = X((7,), "float64", layout="sorted", grad=False), X((3, 5), "float64", seed=1, grad=False)
+    for side, right in product((None, "left", "right", "up", 3), (False, True)):
+        yield call(x, v, side=side, right=right)
+    for number, dtype in product((0, 1.5, True), NUMBERS):
+        yield call(X((7,), dtype, layout="sorted", grad=False), number)
+    yield call(x, v, out_int32=True)
+    yield call(x, X((3, 5), "float64", layout="transposed", grad=False), out_int32=True, right=True)
+    yield call(X((3, 7), layout="sorted", grad=False), X((2, 5), grad=False))
+    yield call(X((3, 7), layout="sorted", grad=False), X((5,), grad=False))
+    yield call(X((), grad=False), v)
+    yield call(x, v, sorter=index((7,), 7))
+    yield call(x, v, sorter=index((6,), 7))
+    yield call(x, v, sorter=index((7,), 19, 9))
+    yield call(x, v, sorter=index((7,), 7, dtype="float32"))
+    yield call(x)
+    yield call(x, "1")
+
+
+def buckets() -> Iterator[Call]:
+    edges = X((7,), "float64", layout="sorted", grad=False)
+    for shape, layout, right in product(SHAPES, LAYOUTS, (False, True)):
+        yield call(X(shape, layout=layout, grad=False), edges, right=right)
+    for dtype in NUMBERS:
+        yield call(X((3, 5), dtype, grad=False), X((7,), dtype, layout="sorted", seed=1, grad=False), out_int32=True)
+        yield call(1.5, X((7,), dtype, layout="sorted", grad=False))
+    yield call(2, edges, right=True)
+    yield call(X((3, 5), grad=False), X((2, 3), layout="sorted", grad=False))
+    yield call(X((3, 5), grad=False))
+
+
+def memberships() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, NUMBERS, LAYOUTS):
+        yield call(X(shape, dtype, -3, 3, layout, grad=False), X((2, 3), dtype, -3, 3, seed=1, grad=False))
+        yield call(X((3, 5), dtype, -3, 3, grad=False), X(shape, dtype, -3, 3, layout, seed=1, grad=False), invert=True)
+    for number, d in product((0, 1.5), NUMBERS):
+        yield call(X((3, 5), d, grad=False), number)
+        yield call(number, X((3, 5), d, grad=False))
+    for d, e in product(NUMBERS, NUMBERS):
+        yield call(X((3, 5), d, grad=False), X((4,), e, seed=1, grad=False), assume_unique=False)
+    yield call(1, 2)
+    yield call(X((3,), grad=False))
+
+
+def counts() -> Iterator[Call]:
+    for dtype, n in product(ANY, (0, 1, 9)):
+        yield call(X((n,), dtype, 0, 7, grad=False))
+        yield call(X((n,), "int64", 0, 7), X((n,), dtype, grad=False, seed=1))
+        yield call(X((n,), "int64", 0, 7), minlength=5)
+    yield call(X((7,), "int64"))
+    yield call(X((2, 3), "int64", 0))
+    yield call(X((), "int64", 0))
+    yield call(X((7,), "int64", 0), X((6,), grad=False))
+    yield call(X((7,), "int64", 0), None, -1)
+    yield call(X((7,), "int64", 0), None, 2.5)
+
+
+def quantiles() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ("float64", "float32"), LAYOUTS):
+        for q, dim in product((0.3, 0, 1.0, X((), dtype, 0, 1, grad=False), X((4,), dtype, 0, 1, grad=False)), (None, *dims(shape))):
+            yield call(X(shape, dtype, layout=layout), q, dim)
+    for how, keep, dim in product(("linear", "lower", "higher", "nearest", "midpoint", "up", 3), (False, True), (None, 0, -1)):
+        yield call(X((3, 6)), 0.35, dim, keep, interpolation=how)
+        yield call(X((3, 6)), X((3,), low=0, high=1, grad=False), dim=dim, keepdim=keep, interpolation=how)
+    yield call(X((5,)), 1.5)
+    yield call(X((5,)), X((2, 2), low=0, high=1, grad=False))
+    yield call(X((5,), "int64"), 0.5)
+    yield call(X((5,)), "0.5")
+    yield call(X((5,)))
+
+
+def histograms() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ("float64", "float32"), LAYOUTS):
+        yield call(X(shape, dtype, layout=layout, grad=False), 7)
+        yield call(X(shape, dtype, layout=layout, grad=False), 5, -2, 2)
+        yield call(X(shape, dtype, layout=layout, grad=False), bins=3, min=0.5, max=2)
+    yield call(X((7,), grad=False))
+    yield call(X((7,), grad=False), 0)
+    yield call(X((7,), grad=False), 5, 3, 1)
+    yield call(X((7,), grad=False), 5.5)
+
+
+def modes() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, NUMBERS, LAYOUTS):
+        for dim in dims(shape):
+            yield call(X(shape, dtype, layout=layout), dim, keepdim=dim == 0)
+    yield call(X((3, 5), "int64"))
+    yield call(X((3, 5)), "0")
+
+
+row("mode", modes)
+row("quantile nanquantile", quantiles)
+row("histc", histograms)
+row("sort argsort", sorts)
+row("msort", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3,)), 0)))
+row("topk", topks)
+row("kthvalue", kths)
+row("median nanmedian", medians)
+row("unique unique_consecutive", uniques)
+row("searchsorted", searches)
+row("bucketize", buckets)
+row("isin", memberships)
+row("bincount", counts)

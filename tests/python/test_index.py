@@ -18,7 +18,7 @@ often = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, databas
 
 shapes = st.lists(st.sampled_from([0, 1, 2, 3, 5, 7]), max_size=4).map(tuple)
 bounds = st.none() | st.integers(-9, 9) | st.sampled_from([2**40, -(2**40), 2**63 - 1, -(2**63), 2**70])
-slices = st.builds(slice, bounds, bounds, st.none() | st.integers(1, 4) | st.just(2**62))
+slices = st.builds(slice, bounds, bounds, st.none() | st.integers(-4, 4) | st.sampled_from([2**62, -(2**62), -(2**70)]))
 items = st.integers(-8, 8) | slices | st.none() | st.just(...) | st.integers(-3, 3).map(numpy.int32) | st.just(2**70)
 keys = items | st.lists(items, max_size=6).map(tuple)
 
@@ -122,7 +122,7 @@ def test_gradient(shape: tuple[int, ...], key: Any) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    [[0, 1], cr.tensor([0, 1]), cr.tensor([True, False, True]), cr.tensor(True), True, slice(None, None, -1), (slice(2, 0, -1), 0), 1.5, "a", {}],
+    [[0, 1], cr.tensor([0, 1]), cr.tensor([True, False, True]), cr.tensor(True), True, slice(None, None, 0), 1.5, "a", {}],
     ids=lambda k: type(k).__name__,
 )
 def test_not_yet(key: Any) -> None:

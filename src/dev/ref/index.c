@@ -1,4 +1,4 @@
-/* index.c - reading and adding at given positions.  Indices are all checked before anything is written. */
+/* index.c - reading and adding at given positions, and keeping a triangle.  Indices are all checked before anything is written. */
 #include <string.h>
 #include "ref.h"
 
@@ -57,5 +57,15 @@ cr_status ref_add_rows(cr_tensor *w, const cr_tensor *index, const cr_tensor *g)
     if (s) return s;
     for (int64_t i = 0; i < index->numel; i++)
         for (int64_t c = 0; c < C; c++) add_to(w, get_int(index, i) * C + c, g, i * C + c);
+    return CR_OK;
+}
+
+cr_status ref_triangle(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper) {
+    for (int64_t i = 0; i < y->numel; i++) {
+        int64_t distance = i % N - i / N % M;
+        bool kept = upper ? distance >= diagonal : distance <= diagonal;
+        if (kept) memcpy(address(y, i), address(x, i), cr_dtype_size((cr_dtype)y->dtype));
+        else memset(address(y, i), 0, cr_dtype_size((cr_dtype)y->dtype));
+    }
     return CR_OK;
 }
