@@ -411,8 +411,7 @@ def searchsorted(x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tenso
     if side not in ("left", "right"):
         raise ValueError(f"side is 'left' or 'right', not {side!r}")
     line, values = _pair(x1, x2)
-    y: Tensor = _soon.searchsorted(line if sorter is None else take(line, sorter), values.contiguous(), right=side == "right")
-    return y
+    return _cr.searchsorted(line, values, side=side, sorter=sorter)
 
 
 def where(condition: Tensor, x1: _Operand, x2: _Operand, /) -> Tensor:
@@ -486,8 +485,7 @@ def expand_dims(x: Tensor, /, *, axis: _int = 0) -> Tensor:
 
 def flip(x: Tensor, /, *, axis: _Axes = None) -> Tensor:
     """The elements in reverse order along axes, all of them when absent."""
-    y: Tensor = _soon.flip(x, tuple(range(x.ndim)) if axis is None else axis)
-    return y
+    return _cr.flip(x, tuple(range(x.ndim)) if axis is None else axis)
 
 
 def moveaxis(x: Tensor, source: _int | Sequence[_int], destination: _int | Sequence[_int], /) -> Tensor:
@@ -502,8 +500,7 @@ def permute_dims(x: Tensor, /, axes: Sequence[_int]) -> Tensor:
 
 def repeat(x: Tensor, repeats: _int | Tensor, /, *, axis: _int | None = None) -> Tensor:
     """Each element, or each part along an axis, as often as ``repeats`` says."""
-    y: Tensor = _soon.repeat_interleave(x, repeats, axis)
-    return y
+    return _cr.repeat_interleave(x, repeats, axis)
 
 
 def reshape(x: Tensor, /, shape: Sequence[_int], *, copy: _bool | None = None) -> Tensor:
@@ -516,8 +513,7 @@ def reshape(x: Tensor, /, shape: Sequence[_int], *, copy: _bool | None = None) -
 
 def roll(x: Tensor, /, shift: _int | tuple[_int, ...], *, axis: _Axes = None) -> Tensor:
     """The elements moved along axes, or along all as one; what leaves at the end comes in at the front."""
-    y: Tensor = _soon.roll(x, shift) if axis is None else _soon.roll(x, shift, axis)
-    return y
+    return _cr.roll(x, shift) if axis is None else _cr.roll(x, shift, axis)
 
 
 def squeeze(x: Tensor, /, axis: _int | Sequence[_int]) -> Tensor:
@@ -536,8 +532,7 @@ def stack(arrays: Sequence[Tensor], /, *, axis: _int = 0) -> Tensor:
 
 def tile(x: Tensor, repetitions: tuple[_int, ...], /) -> Tensor:
     """The whole array so often along each axis."""
-    y: Tensor = _soon.tile(x, repetitions)
-    return y
+    return _cr.tile(x, repetitions)
 
 
 def unstack(x: Tensor, /, *, axis: _int = 0) -> tuple[Tensor, ...]:
@@ -550,14 +545,12 @@ def unstack(x: Tensor, /, *, axis: _int = 0) -> tuple[Tensor, ...]:
 
 def argsort(x: Tensor, /, *, axis: _int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The positions that sort an axis; equals keep their order."""
-    y: Tensor = _soon.argsort(x, dim=axis, descending=descending, stable=stable)
-    return y
+    return _cr.argsort(x, axis, descending, stable=stable)
 
 
 def sort(x: Tensor, /, *, axis: _int = -1, descending: _bool = False, stable: _bool = True) -> Tensor:
     """The elements in order along an axis."""
-    y: Tensor = _soon.sort(x, dim=axis, descending=descending, stable=stable)[0]
-    return y
+    return _cr.sort(x, axis, descending, stable=stable).values
 
 
 class _UniqueAll(NamedTuple):
@@ -579,25 +572,24 @@ class _UniqueInverse(NamedTuple):
 
 def unique_all(x: Tensor, /) -> _UniqueAll:
     """The different elements in order, where each comes first, which of them each element is, and how often each comes.  NaNs are all different."""
-    values, inverse, counts = _soon.unique(x, return_inverse=True, return_counts=True)
-    first = argsort(reshape(inverse, (-1,)))[cumulative_sum(counts) - counts]
+    values, inverse, counts = _cr.unique(x, return_inverse=True, return_counts=True)
+    first = take(argsort(reshape(inverse, (-1,))), cumulative_sum(counts) - counts)
     return _UniqueAll(values, first, inverse, counts)
 
 
 def unique_counts(x: Tensor, /) -> _UniqueCounts:
     """The different elements in order, and how often each comes."""
-    return _UniqueCounts(*_soon.unique(x, return_counts=True))
+    return _UniqueCounts(*_cr.unique(x, return_counts=True))
 
 
 def unique_inverse(x: Tensor, /) -> _UniqueInverse:
     """The different elements in order, and which of them each element is."""
-    return _UniqueInverse(*_soon.unique(x, return_inverse=True))
+    return _UniqueInverse(*_cr.unique(x, return_inverse=True))
 
 
 def unique_values(x: Tensor, /) -> Tensor:
     """The different elements in order."""
-    y: Tensor = _soon.unique(x)
-    return y
+    return _cr.unique(x)
 
 
 # ---- statistics ----
@@ -625,7 +617,7 @@ def sum(x: Tensor, /, *, axis: _Axes = None, dtype: _dtype | None = None, keepdi
 
 def prod(x: Tensor, /, *, axis: _Axes = None, dtype: _dtype | None = None, keepdims: _bool = False) -> Tensor:
     """The product; of integers in 64 bits, unless ``dtype`` says otherwise."""
-    return _reduced(_soon.prod, x, axis, keepdims, dtype=_wide(x, dtype))
+    return _reduced(_cr.prod, x, axis, keepdims, dtype=_wide(x, dtype))
 
 
 def _scan(f: Callable[..., Tensor], x: Tensor, axis: _int | None, dtype: _dtype | None, initial: _int | None) -> Tensor:
@@ -638,12 +630,12 @@ def _scan(f: Callable[..., Tensor], x: Tensor, axis: _int | None, dtype: _dtype 
 
 def cumulative_prod(x: Tensor, /, *, axis: _int | None = None, dtype: _dtype | None = None, include_initial: _bool = False) -> Tensor:
     """Products of the first elements of an axis, with 1 in front where ``include_initial``."""
-    return _scan(_soon.cumprod, x, axis, dtype, 1 if include_initial else None)
+    return _scan(_cr.cumprod, x, axis, dtype, 1 if include_initial else None)
 
 
 def cumulative_sum(x: Tensor, /, *, axis: _int | None = None, dtype: _dtype | None = None, include_initial: _bool = False) -> Tensor:
     """Sums of the first elements of an axis, with 0 in front where ``include_initial``."""
-    return _scan(_soon.cumsum, x, axis, dtype, 0 if include_initial else None)
+    return _scan(_cr.cumsum, x, axis, dtype, 0 if include_initial else None)
 
 
 def mean(x: Tensor, /, *, axis: _Axes = None, keepdims: _bool = False) -> Tensor:
@@ -677,21 +669,17 @@ def min(x: Tensor, /, *, axis: _Axes = None, keepdims: _bool = False) -> Tensor:
 
 def all(x: Tensor, /, *, axis: _Axes = None, keepdims: _bool = False) -> Tensor:
     """Is no element 0?"""
-    return _reduced(_cr.all, x, axis, keepdims)
+    return astype(_reduced(_cr.all, x, axis, keepdims), bool, copy=False)  # uint8 for uint8, as PyTorch's
 
 
 def any(x: Tensor, /, *, axis: _Axes = None, keepdims: _bool = False) -> Tensor:
     """Is an element not 0?"""
-    return _reduced(_cr.any, x, axis, keepdims)
+    return astype(_reduced(_cr.any, x, axis, keepdims), bool, copy=False)
 
 
 def diff(x: Tensor, /, *, axis: _int = -1, n: _int = 1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
     """Differences of neighbours along an axis, n times over."""
-    y = concat([a for a in (prepend, x, append) if a is not None], axis=axis)
-    for _ in range(n):
-        size = builtins.max(y.shape[axis] - 1, 0)
-        y = _cr.sub(y.narrow(axis, y.shape[axis] - size, size), y.narrow(axis, 0, size))
-    return y
+    return _cr.diff(x, n, axis, prepend, append)
 
 
 # ---- inspection ----

@@ -37,6 +37,7 @@ DIFFERENCES = {
         ("cat|concat|concatenate", r"axis -?\d is out of range", "An axis out of range is an error even where all tensors are empty."),
         ("tile", r"a negative number of times", "A negative number of times is an error; PyTorch multiplies it by a size of 0."),
         ("roll", r"axis \d is out of range", "The axis is looked at where there are no elements too."),
+        ("addr", r"raises DtypeError: .*takes numbers, not bool", "bool is not a number: cast it first."),
         ("addbmm", r"does not broadcast into", "In place the shape stays; PyTorch lets addbmm_ grow it."),
         ("multinomial", r"weights above 0.*PyTorch gives", "Without replacement a weight of 0 is never drawn; PyTorch fills up with them."),
     ],
