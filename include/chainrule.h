@@ -324,10 +324,21 @@ cr_tensor *cr_pad(const cr_tensor *x, int n, const int64_t *sizes, cr_pad_mode m
 /* ---- reductions: n axes (CR_ALL: every one), keepdim leaves them as 1 --------------------------------------- */
 cr_tensor *cr_sum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* integers and bool sum as i64 */
 cr_tensor *cr_sum_squares(const cr_tensor *x);                                            /* of all elements, f16 and bf16 in f32 : (...) -> () */
-cr_tensor *cr_mean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
-cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* NaN wins; ties share the gradient */
+cr_tensor *cr_nansum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);       /* NaN counts as 0 */
+cr_tensor *cr_mean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);         /* floats, as those below but for any, all, counts and positions */
+cr_tensor *cr_nanmean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);      /* of what is not NaN */
+cr_tensor *cr_prod(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);         /* integers and bool multiply as i64; the gradient is exact at 0 */
+cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* any dtype; NaN wins; ties share the gradient; of nothing refused */
 cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
+cr_status  cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **min, cr_tensor **max);
+cr_status  cr_max_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);   /* the gradient goes to the one position, the first of equals */
+cr_status  cr_min_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);
+cr_tensor *cr_any(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* is one not 0?  bool, u8 for u8; of nothing: no */
+cr_tensor *cr_all(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* is none 0?  of nothing: yes */
+cr_tensor *cr_count_nonzero(const cr_tensor *x, int n, const int64_t *axes);              /* i64 */
 cr_tensor *cr_var(const cr_tensor *x, int n, const int64_t *axes, double correction, bool keepdim);   /* sum((x - mean)^2) / (N - correction) */
+cr_tensor *cr_std(const cr_tensor *x, int n, const int64_t *axes, double correction, bool keepdim);   /* sqrt(var); gradient 0 where that is 0 */
+cr_tensor *cr_norm(const cr_tensor *x, double p, int n, const int64_t *axes, bool keepdim);           /* sum(|x|^p)^(1/p); p inf, -inf: the largest, smallest |x|; 0: how many are not 0; gradient 0 at 0 */
 cr_tensor *cr_logsumexp(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);    /* log(sum(exp(x))), no overflow */
 cr_tensor *cr_argmax(const cr_tensor *x, int axis, bool keepdim);                         /* i64, the first of equals */
 cr_tensor *cr_argmin(const cr_tensor *x, int axis, bool keepdim);
@@ -339,7 +350,7 @@ cr_tensor *cr_topk(const cr_tensor *x, int64_t k, int axis, bool largest, cr_ten
 cr_tensor *cr_kthvalue(const cr_tensor *x, int64_t k, int axis, bool keepdim, cr_tensor **index);       /* the k-th smallest; k from 1 */
 cr_tensor *cr_median(const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index);  /* n 1, or CR_ALL: the lower of the two middle ones; NaN where there is one; of all, ties share the gradient */
 cr_tensor *cr_nanmedian(const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index);   /* of the numbers alone */
-cr_tensor *cr_mode(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);        /* the most frequent, of those the smallest; where it is last */
+cr_tensor *cr_mode(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);        /* the most frequent, of those the smallest */
 typedef enum cr_interpolation { CR_LINEAR, CR_LOWER, CR_HIGHER, CR_NEAREST, CR_MIDPOINT } cr_interpolation;
 cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int64_t *axis, bool keepdim, cr_interpolation how, bool skip_nan);   /* n 1, or CR_ALL; q in [0, 1], () or (Q), whose axis comes first; a NaN is every quantile, unless skipped */
 cr_tensor *cr_searchsorted(const cr_tensor *sorted, const cr_tensor *v, bool right, const cr_tensor *sorter);   /* i64: how many of a row are < v (right: <=) : (R) or (..., R), (..., K) -> (..., K); sorter: cr_argsort of what is not sorted, or CR_NONE */
@@ -348,6 +359,13 @@ cr_tensor *cr_unique_consecutive(const cr_tensor *x, int n, const int64_t *axis,
 cr_tensor *cr_isin(const cr_tensor *x, const cr_tensor *others);                          /* bool: is x equal to one of them? */
 cr_tensor *cr_bincount(const cr_tensor *x, const cr_tensor *weights, int64_t minlength);  /* i64: how often 0, 1, 2... occur in (N), or the sum of their weights; weights (N)|CR_NONE */
 cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high);           /* (bins): how many lie in each of equal parts of [low, high], or of where they lie when low = high; NaN in none */
+/* ---- scans along an axis: x's shape ----------------------------------------------------------------------- */
+cr_tensor *cr_cumsum(const cr_tensor *x, int axis);                                       /* y[k] = x[0] + ... + x[k]; integers and bool as i64 */
+cr_tensor *cr_cumprod(const cr_tensor *x, int axis);                                      /* the same of products; the gradient is exact at 0 */
+cr_tensor *cr_logcumsumexp(const cr_tensor *x, int axis);                                 /* floats; no overflow */
+cr_status  cr_cummax(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);       /* the largest so far and where it is (i64), the last of equals; NaN wins */
+cr_status  cr_cummin(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);
+cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis);                              /* y[k] = x[k + 1] - x[k], n times; bool: are they different? */
 
 /* ---- products ------------------------------------------------------------------------------------------- */
 cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b);                             /* (..., M, K) (..., K, N) -> (..., M, N); 1-D as NumPy */

@@ -38,6 +38,41 @@ static cr_tensor *min_0_2(inputs in) { return cr_min(in[0], CR_LIST(0, 2), false
 static cr_tensor *var_all(inputs in) { return cr_var(in[0], CR_ALL, 1, false); }
 static cr_tensor *var_last(inputs in) { return cr_var(in[0], CR_LIST(-1), 0, true); }
 static cr_tensor *var_0(inputs in) { return cr_var(in[0], CR_LIST(0), 1.5, false); }
+static cr_tensor *var_0_2(inputs in) { return cr_var(in[0], CR_LIST(0, 2), 1, false); }
+static cr_tensor *std_last(inputs in) { return cr_std(in[0], CR_LIST(-1), 1, false); }
+static cr_tensor *std_0_2(inputs in) { return cr_std(in[0], CR_LIST(2, 0), 0, true); }
+static cr_tensor *prod_all(inputs in) { return cr_prod(in[0], CR_ALL, false); }
+static cr_tensor *prod_1(inputs in) { return cr_prod(in[0], CR_LIST(1), false); }
+static cr_tensor *prod_0_2(inputs in) { return cr_prod(in[0], CR_LIST(0, 2), true); }
+static cr_tensor *nansum_1(inputs in) { return cr_nansum(in[0], CR_LIST(1), false); }
+static cr_tensor *nanmean_0_2(inputs in) { return cr_nanmean(in[0], CR_LIST(0, 2), true); }
+static cr_tensor *any_all(inputs in) { return cr_any(in[0], CR_ALL, true); }
+static cr_tensor *any_1(inputs in) { return cr_any(in[0], CR_LIST(1), false); }
+static cr_tensor *all_last(inputs in) { return cr_all(in[0], CR_LIST(-1), false); }
+static cr_tensor *all_0_2(inputs in) { return cr_all(in[0], CR_LIST(0, 2), true); }
+static cr_tensor *count_all(inputs in) { return cr_count_nonzero(in[0], CR_ALL); }
+static cr_tensor *count_0_2(inputs in) { return cr_count_nonzero(in[0], CR_LIST(0, 2)); }
+static cr_tensor *norm_2(inputs in) { return cr_norm(in[0], 2, CR_ALL, false); }
+static cr_tensor *norm_2_1(inputs in) { return cr_norm(in[0], 2, CR_LIST(1), true); }
+static cr_tensor *norm_1_last(inputs in) { return cr_norm(in[0], 1, CR_LIST(-1), false); }
+static cr_tensor *norm_0_0(inputs in) { return cr_norm(in[0], 0, CR_LIST(0), false); }
+static cr_tensor *norm_inf_1(inputs in) { return cr_norm(in[0], INFINITY, CR_LIST(1), false); }
+static cr_tensor *norm_low_0_2(inputs in) { return cr_norm(in[0], -INFINITY, CR_LIST(0, 2), false); }
+static cr_tensor *norm_3_0_2(inputs in) { return cr_norm(in[0], 3, CR_LIST(0, 2), true); }
+static cr_tensor *norm_half(inputs in) { return cr_norm(in[0], 0.5, CR_LIST(-1), false); }
+static cr_tensor *norm_less(inputs in) { return cr_norm(in[0], -1.5, CR_LIST(-1), false); }
+static cr_tensor *logsumexp_0_2(inputs in) { return cr_logsumexp(in[0], CR_LIST(0, 2), false); }
+static cr_tensor *both_ends(inputs in) {
+    cr_tensor *min, *max;
+    return cr_aminmax(in[0], CR_LIST(1), false, &min, &max) == CR_OK ? cr_sub(cr_mul_scalar(max, 2), min) : NULL;
+}
+typedef cr_status (*along_axis)(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);
+static cr_tensor *values_along(along_axis f, inputs in, int axis, bool keepdim) {
+    cr_tensor *values, *index;
+    return f(in[0], axis, keepdim, &values, &index) == CR_OK ? values : NULL;
+}
+static cr_tensor *max_along_1(inputs in) { return values_along(cr_max_along, in, 1, false); }
+static cr_tensor *min_along_last(inputs in) { return values_along(cr_min_along, in, -1, true); }
 static cr_tensor *logsumexp_all(inputs in) { return cr_logsumexp(in[0], CR_ALL, false); }
 static cr_tensor *logsumexp_1(inputs in) { return cr_logsumexp(in[0], CR_LIST(1), true); }
 static cr_tensor *argmax_0(inputs in) { return cr_argmax(in[0], 0, false); }
@@ -63,7 +98,33 @@ static cr_tensor *quantile_all(inputs in) { return cr_quantile(in[0], cr_scalar(
 static cr_tensor *quantile_0(inputs in) { return cr_quantile(in[0], cr_scalar(0.75), CR_LIST(0), true, CR_MIDPOINT, true); }
 static cr_tensor *searchsorted(inputs in) { return cr_searchsorted(cr_sort(in[0], -1, false, NULL), in[1], false, CR_NONE); }
 static cr_tensor *searchsorted_right(inputs in) { return cr_searchsorted(in[0], in[1], true, cr_argsort(in[0], -1, false)); }
-static cr_tensor *runs(inputs in) { return cr_apply(&cr_op_runs, 1, in, NULL); }
+static cr_tensor *runs(inputs in) { return cr_apply(&cr_op_runs, 2, (const cr_tensor *[]){in[0], CR_NONE}, NULL); }
+
+/* ---- scans */
+extern const cr_op cr_op_cumsum;
+static cr_tensor *recurrence_of(inputs in, bool reverse) {         /* what the gradients of cumprod and logcumsumexp are made of (ops/scan.h) */
+    struct { int axis; bool reverse; } along = {1, reverse};
+    return cr_apply(&cr_op_cumsum, 2, in, &along);
+}
+static cr_tensor *recurrence(inputs in) { return recurrence_of(in, false); }
+static cr_tensor *recurrence_back(inputs in) { return recurrence_of(in, true); }
+static cr_tensor *cumsum_0(inputs in) { return cr_cumsum(in[0], 0); }
+static cr_tensor *cumsum_last(inputs in) { return cr_cumsum(in[0], -1); }
+static cr_tensor *cumprod_1(inputs in) { return cr_cumprod(in[0], 1); }
+static cr_tensor *cumprod_0(inputs in) { return cr_cumprod(in[0], 0); }
+static cr_tensor *logcumsumexp_0(inputs in) { return cr_logcumsumexp(in[0], 0); }
+static cr_tensor *logcumsumexp_last(inputs in) { return cr_logcumsumexp(in[0], -1); }
+typedef cr_status (*running_extreme)(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);
+static cr_tensor *running(running_extreme f, inputs in, int axis, bool position) {
+    cr_tensor *values, *index;
+    return f(in[0], axis, &values, &index) != CR_OK ? NULL : position ? index : values;
+}
+static cr_tensor *cummax_1(inputs in) { return running(cr_cummax, in, 1, false); }
+static cr_tensor *cummin_last(inputs in) { return running(cr_cummin, in, -1, false); }
+static cr_tensor *cummax_where(inputs in) { return running(cr_cummax, in, 0, true); }
+static cr_tensor *cummin_where(inputs in) { return running(cr_cummin, in, -1, true); }
+static cr_tensor *diff_1(inputs in) { return cr_diff(in[0], 1, 1); }
+static cr_tensor *diff_twice(inputs in) { return cr_diff(in[0], 2, -1); }
 
 /* ---- shape and copies */
 static cr_tensor *reshape_35(inputs in) { return cr_reshape(in[0], CR_LIST(5, -1, 7)); }
@@ -242,8 +303,43 @@ static const op_case op_cases[] = {
     {"var", "all", var_all, FLOATS, true, 105, {{SHAPE(3, 5, 7)}}},
     {"var", "last axis", var_last, FLOATS, true, 37, {{SHAPE(3, 37)}}},
     {"var", "axis 0, correction 1.5", var_0, FLOATS, true, 13, {{SHAPE(13, 3)}}},
+    {"var", "axes 0 and 2", var_0_2, FLOATS, true, 21, {{SHAPE(3, 5, 7)}}},
+    {"var", "last axis, long", var_last, FLOATS, false, 20011, {{SHAPE(2, 20011), .lo = 2, .hi = 5}}},
+    {"std", "last axis", std_last, FLOATS, true, 7, {{SHAPE(3, 5, 7)}}},
+    {"std", "axes 0 and 2, keepdim", std_0_2, FLOATS, true, 22, {{SHAPE(2, 5, 11)}}},
+    {"prod", "all", prod_all, ANYTHING, true, 15, {{SHAPE(3, 5), .lo = 0.5, .hi = 1.5}}},
+    {"prod", "0-d", prod_all, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"prod", "axis 1 empty", prod_1, ANYTHING, true, 1, {{SHAPE(3, 0, 7)}}},
+    {"prod", "axis 1, some 0", prod_1, ANYTHING, true, 5, {{SHAPE(7, 5, 3), .fill = STEPS, .lo = -1, .hi = 2}}},
+    {"prod", "axes 0 and 2, keepdim", prod_0_2, ANYTHING, true, 10, {{SHAPE(2, 3, 5), .lo = 0.5, .hi = 1.5}}},
+    {"nansum", "axis 1", nansum_1, ANYTHING, true, 5, {{SHAPE(3, 5, 7)}}},
+    {"nanmean", "axes 0 and 2, keepdim", nanmean_0_2, FLOATS, true, 22, {{SHAPE(2, 5, 11)}}},
+    {"any", "all", any_all, ANYTHING, false, 1, {{SHAPE(3, 5), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"any", "all, empty", any_all, ANYTHING, false, 1, {{SHAPE(3, 0)}}},
+    {"any", "axis 1", any_1, ANYTHING, false, 1, {{SHAPE(11, 2, 7), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"all", "last axis", all_last, ANYTHING, false, 1, {{SHAPE(31, 2), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"all", "axes 0 and 2, keepdim", all_0_2, ANYTHING, false, 1, {{SHAPE(2, 31, 2), .fill = STEPS, .lo = -1, .hi = 2}}},
+    {"count_nonzero", "all", count_all, ANYTHING, false, 1, {{SHAPE(3, 211), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"count_nonzero", "axes 0 and 2", count_0_2, ANYTHING, false, 1, {{SHAPE(3, 7, 5), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"norm", "2", norm_2, FLOATS, true, 105, {{SHAPE(3, 5, 7)}}},
+    {"norm", "2, 0-d", norm_2, FLOATS, true, 1, {{.ndim = 0}}},
+    {"norm", "2, empty", norm_2, FLOATS, true, 1, {{SHAPE(3, 0)}}},
+    {"norm", "2, axis 1, keepdim", norm_2_1, FLOATS, true, 5, {{SHAPE(3, 5, 7)}}},
+    {"norm", "1, last axis", norm_1_last, FLOATS, true, 7, {{SHAPE(3, 5, 7)}}},
+    {"norm", "1, last axis, long", norm_1_last, FLOATS, false, 5003, {{SHAPE(3, 5003)}}},
+    {"norm", "0, axis 0", norm_0_0, FLOATS, false, 1, {{SHAPE(13, 7), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"norm", "inf, axis 1", norm_inf_1, FLOATS, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"norm", "-inf, axes 0 and 2", norm_low_0_2, FLOATS, true, 1, {{SHAPE(3, 5, 2)}}},
+    {"norm", "3, axes 0 and 2, keepdim", norm_3_0_2, FLOATS, true, 22, {{SHAPE(2, 5, 11)}}},
+    {"norm", "0.5, last axis", norm_half, FLOATS, true, 7, {{SHAPE(3, 7), .lo = 0.3, .hi = 2}}},
+    {"norm", "-1.5, last axis", norm_less, FLOATS, true, 7, {{SHAPE(3, 7), .lo = 0.3, .hi = 2}}},
+    {"aminmax", "axis 1", both_ends, NUMBERS, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"max_along", "axis 1", max_along_1, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"max_along", "equal ones", max_along_1, ANYTHING, false, 1, {{SHAPE(3, 23, 2), .fill = STEPS}}},
+    {"min_along", "last axis, keepdim", min_along_last, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
     {"logsumexp", "all", logsumexp_all, FLOATS, true, 21, {{SHAPE(3, 7)}}},
     {"logsumexp", "axis 1", logsumexp_1, FLOATS, true, 11, {{SHAPE(3, 11, 2), .lo = -80, .hi = 80}}},
+    {"logsumexp", "axes 0 and 2", logsumexp_0_2, FLOATS, true, 15, {{SHAPE(3, 2, 5)}}},
     {"argmax", "axis 0", argmax_0, NUMBERS, false, 1, {{SHAPE(11, 7)}}},
     {"argmax", "last axis", argmax_last, NUMBERS, false, 1, {{SHAPE(3, 2, 101)}}},
     {"argmax", "equal ones", argmax_0, NUMBERS, false, 1, {{SHAPE(23, 5), .fill = STEPS}}},
@@ -272,7 +368,6 @@ static const op_case op_cases[] = {
     {"nanmedian", "all", nanmedian_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
     {"nanmedian", "axis 0", nanmedian_0, ANYTHING, true, 1, {{SHAPE(12, 5)}}},
     {"mode", "axis 1", mode_1, ANYTHING, true, 1, {{SHAPE(3, 11, 2)}}},
-    {"mode", "equal ones", mode_1, ANYTHING, false, 1, {{SHAPE(3, 101, 2), .fill = STEPS}}},
     {"quantile", "all", quantile_all, FLOATS, true, 3, {{SHAPE(3, 5, 7)}}},
     {"quantile", "axis 0, midpoint", quantile_0, FLOATS, true, 3, {{SHAPE(11, 5)}}},
     {"searchsorted", "one row", searchsorted, ANYTHING, false, 1, {{SHAPE(37), .fill = STEPS}, {SHAPE(3, 5), .fill = STEPS}}},
@@ -281,6 +376,29 @@ static const op_case op_cases[] = {
     {"searchsorted", "one number, right", searchsorted_right, ANYTHING, false, 1, {{SHAPE(7)}, {.ndim = 0, .fill = STEPS}}},
     {"runs", "of numbers", runs, ANYTHING, false, 1, {{SHAPE(331, 1), .fill = STEPS, .lo = 0, .hi = 2}}},
     {"runs", "of rows", runs, ANYTHING, false, 1, {{SHAPE(23, 2), .fill = STEPS, .lo = 0, .hi = 1}}},
+    {"cumsum", "axis 0", cumsum_0, ANYTHING, true, 5, {{SHAPE(5, 7)}}},
+    {"cumsum", "last axis", cumsum_last, ANYTHING, true, 7, {{SHAPE(3, 2, 7)}}},
+    {"cumsum", "0-d", cumsum_0, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"cumsum", "empty", cumsum_last, ANYTHING, true, 1, {{SHAPE(3, 0)}}},
+    {"cumsum", "last axis, long", cumsum_last, NUMBERS, false, 20011, {{SHAPE(3, 20011)}}},
+    {"cumsum", "axis 0, wide", cumsum_0, NUMBERS, false, 13, {{SHAPE(13, 1031)}}},
+    {"cumsum", "weighted", recurrence, FLOATS, true, 5, {{SHAPE(3, 5, 2)}, {SHAPE(3, 5, 2), .lo = -1, .hi = 1}}},
+    {"cumsum", "weighted, backwards", recurrence_back, FLOATS, true, 11, {{SHAPE(3, 11)}, {SHAPE(3, 11), .lo = -1, .hi = 1}}},
+    {"cumprod", "axis 1", cumprod_1, ANYTHING, true, 7, {{SHAPE(3, 7), .lo = 0.5, .hi = 1.5}}},
+    {"cumprod", "axis 0, some 0", cumprod_0, ANYTHING, true, 7, {{SHAPE(7, 11), .fill = STEPS, .lo = -1, .hi = 2}}},
+    {"cumprod", "0-d", cumprod_0, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"cumprod", "empty", cumprod_1, ANYTHING, true, 1, {{SHAPE(3, 0)}}},
+    {"cumprod", "long", cumprod_1, NUMBERS, false, 1031, {{SHAPE(3, 1031), .lo = 0.99, .hi = 1.01}}},
+    {"logcumsumexp", "axis 0", logcumsumexp_0, FLOATS, true, 7, {{SHAPE(7, 3)}}},
+    {"logcumsumexp", "last axis, large", logcumsumexp_last, FLOATS, true, 11, {{SHAPE(3, 11), .lo = -80, .hi = 80}}},
+    {"logcumsumexp", "long", logcumsumexp_last, FLOATS, false, 1031, {{SHAPE(3, 1031)}}},
+    {"cummax", "axis 1", cummax_1, ANYTHING, true, 1, {{SHAPE(3, 7, 2)}}},
+    {"cummax", "where, equal ones", cummax_where, ANYTHING, false, 1, {{SHAPE(23, 5), .fill = STEPS}}},
+    {"cummin", "last axis", cummin_last, ANYTHING, true, 1, {{SHAPE(3, 7)}}},
+    {"cummin", "where, equal ones", cummin_where, ANYTHING, false, 1, {{SHAPE(3, 1031), .fill = STEPS}}},
+    {"diff", "axis 1", diff_1, ANYTHING, true, 2, {{SHAPE(3, 5, 2)}}},
+    {"diff", "twice, last axis", diff_twice, NUMBERS, true, 4, {{SHAPE(3, 7)}}},
+    {"diff", "nothing left", diff_twice, NUMBERS, true, 1, {{SHAPE(3, 1)}}},
 
     {"reshape", "(5, -1, 7)", reshape_35, ANYTHING, true, 1, {{SHAPE(3, 35)}}},
     {"reshape", "flat", reshape_flat, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},

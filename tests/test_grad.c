@@ -243,12 +243,12 @@ static void check_low(function f, int n, const data *in, int64_t terms, cr_dtype
     now.dtype = dt, now.layout = DENSE, now.device = cr_device_name(dev);
     cr_scope_begin();
     data c = cotangent_for(f, n, in, &r), wide_c = data_as(&c, CR_F64);
-    bool floats = cr_dtype_is_float(c.dtype);       /* else there is no gradient */
+    const bool has = cr_dtype_is_float(c.dtype);    /* positions, counts and tests have no gradient */
     for (int k = 0; k < n; k++) {
         wide[k] = data_as(&in[k], cr_dtype_is_float(in[k].dtype) ? CR_F64 : in[k].dtype);
         terms = in[k].numel > terms ? in[k].numel : terms;
     }
-    if (floats && backward(f, n, in, &c, dev, got) && backward(f, n, wide, &wide_c, test_ref(), want))
+    if (has && backward(f, n, in, &c, dev, got) && backward(f, n, wide, &wide_c, test_ref(), want))
         for (int k = 0; k < n; k++) {
             if (got[k].dtype == CR_BOOL) continue;
             if (compare(parts[k], &got[k], &want[k], terms, fmax(1, data_largest(&want[k])))) test_ran_on(dev), count.low++;

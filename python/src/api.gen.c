@@ -131,20 +131,32 @@ cr_tensor *api_triu_(const arg *a);
 cr_tensor *api_fill_(const arg *a);
 cr_tensor *api_zero_(const arg *a);
 cr_tensor *api_sum(const arg *a);
+cr_tensor *api_nansum(const arg *a);
 cr_tensor *api_mean(const arg *a);
+cr_tensor *api_nanmean(const arg *a);
+cr_tensor *api_prod(const arg *a);
 cr_tensor *api_var(const arg *a);
 cr_tensor *api_std(const arg *a);
+PyObject *api_var_mean(const arg *a);
+PyObject *api_std_mean(const arg *a);
 cr_tensor *api_any(const arg *a);
 cr_tensor *api_all(const arg *a);
 cr_tensor *api_count_nonzero(const arg *a);
 PyObject *api_norm(const arg *a);
 cr_tensor *api_amax(const arg *a);
 cr_tensor *api_amin(const arg *a);
+PyObject *api_aminmax(const arg *a);
 PyObject *api_max(const arg *a);
 PyObject *api_min(const arg *a);
 cr_tensor *api_argmax(const arg *a);
 cr_tensor *api_argmin(const arg *a);
 cr_tensor *api_logsumexp(const arg *a);
+cr_tensor *api_cumsum(const arg *a);
+cr_tensor *api_cumprod(const arg *a);
+cr_tensor *api_logcumsumexp(const arg *a);
+PyObject *api_cummax(const arg *a);
+PyObject *api_cummin(const arg *a);
+cr_tensor *api_diff(const arg *a);
 cr_tensor *api_softmax(const arg *a);
 cr_tensor *api_log_softmax(const arg *a);
 PyObject *api_sort(const arg *a);
@@ -793,10 +805,22 @@ static const param sum_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", 
 static const entry sum_entry = {.name = "sum", .compute = api_sum, .params = sum_entry_params, .count = 4};
 CALL(function_sum, sum_entry, NULL)
 CALL(method_sum, sum_entry, s)
+static const param nansum_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry nansum_entry = {.name = "nansum", .compute = api_nansum, .params = nansum_entry_params, .count = 4};
+CALL(function_nansum, nansum_entry, NULL)
+CALL(method_nansum, nansum_entry, s)
 static const param mean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry mean_entry = {.name = "mean", .compute = api_mean, .params = mean_entry_params, .count = 4};
 CALL(function_mean, mean_entry, NULL)
 CALL(method_mean, mean_entry, s)
+static const param nanmean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry nanmean_entry = {.name = "nanmean", .compute = api_nanmean, .params = nanmean_entry_params, .count = 4};
+CALL(function_nanmean, nanmean_entry, NULL)
+CALL(method_nanmean, nanmean_entry, s)
+static const param prod_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry prod_entry = {.name = "prod", .compute = api_prod, .params = prod_entry_params, .count = 4};
+CALL(function_prod, prod_entry, NULL)
+CALL(method_prod, prod_entry, s)
 static const param var_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry var_entry = {.name = "var", .compute = api_var, .params = var_entry_params, .count = 5};
 CALL(function_var, var_entry, NULL)
@@ -805,6 +829,12 @@ static const param std_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", 
 static const entry std_entry = {.name = "std", .compute = api_std, .params = std_entry_params, .count = 5};
 CALL(function_std, std_entry, NULL)
 CALL(method_std, std_entry, s)
+static const param var_mean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry var_mean_entry = {.name = "var_mean", .run = api_var_mean, .params = var_mean_entry_params, .count = 5};
+CALL(function_var_mean, var_mean_entry, NULL)
+static const param std_mean_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"unbiased", BOOL, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"correction", NUMBER, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry std_mean_entry = {.name = "std_mean", .run = api_std_mean, .params = std_mean_entry_params, .count = 5};
+CALL(function_std_mean, std_mean_entry, NULL)
 static const param any_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
 static const entry any_entry = {.name = "any", .compute = api_any, .params = any_entry_params, .count = 3};
 CALL(function_any, any_entry, NULL)
@@ -829,6 +859,10 @@ static const param amin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim",
 static const entry amin_entry = {.name = "amin", .compute = api_amin, .params = amin_entry_params, .count = 3};
 CALL(function_amin, amin_entry, NULL)
 CALL(method_amin, amin_entry, s)
+static const param aminmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", SIZE, OPTIONAL | KEYWORD, NULL, 0}, {"keepdim", BOOL, KEYWORD, "", 0.0}};
+static const entry aminmax_entry = {.name = "aminmax", .run = api_aminmax, .params = aminmax_entry_params, .count = 3};
+CALL(function_aminmax, aminmax_entry, NULL)
+CALL(method_aminmax, aminmax_entry, s)
 static const param max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 4};
 CALL(function_max, max_entry, NULL)
@@ -849,6 +883,30 @@ static const param logsumexp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"
 static const entry logsumexp_entry = {.name = "logsumexp", .compute = api_logsumexp, .params = logsumexp_entry_params, .count = 3};
 CALL(function_logsumexp, logsumexp_entry, NULL)
 CALL(method_logsumexp, logsumexp_entry, s)
+static const param cumsum_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cumsum_entry = {.name = "cumsum", .compute = api_cumsum, .params = cumsum_entry_params, .count = 3};
+CALL(function_cumsum, cumsum_entry, NULL)
+CALL(method_cumsum, cumsum_entry, s)
+static const param cumprod_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cumprod_entry = {.name = "cumprod", .compute = api_cumprod, .params = cumprod_entry_params, .count = 3};
+CALL(function_cumprod, cumprod_entry, NULL)
+CALL(method_cumprod, cumprod_entry, s)
+static const param logcumsumexp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}};
+static const entry logcumsumexp_entry = {.name = "logcumsumexp", .compute = api_logcumsumexp, .params = logcumsumexp_entry_params, .count = 2};
+CALL(function_logcumsumexp, logcumsumexp_entry, NULL)
+CALL(method_logcumsumexp, logcumsumexp_entry, s)
+static const param cummax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}};
+static const entry cummax_entry = {.name = "cummax", .run = api_cummax, .params = cummax_entry_params, .count = 2};
+CALL(function_cummax, cummax_entry, NULL)
+CALL(method_cummax, cummax_entry, s)
+static const param cummin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}};
+static const entry cummin_entry = {.name = "cummin", .run = api_cummin, .params = cummin_entry_params, .count = 2};
+CALL(function_cummin, cummin_entry, NULL)
+CALL(method_cummin, cummin_entry, s)
+static const param diff_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"n", INT, 0, "", 1.0}, {"dim", INT, 0, "", -1.0}, {"prepend", TENSOR, OPTIONAL, NULL, 0}, {"append", TENSOR, OPTIONAL, NULL, 0}};
+static const entry diff_entry = {.name = "diff", .compute = api_diff, .params = diff_entry_params, .count = 5};
+CALL(function_diff, diff_entry, NULL)
+CALL(method_diff, diff_entry, s)
 static const param softmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry softmax_entry = {.name = "softmax", .compute = api_softmax, .params = softmax_entry_params, .count = 3};
 CALL(function_softmax, softmax_entry, NULL)
@@ -1993,11 +2051,29 @@ PyMethodDef api_functions[] = {
         "\n"
         "The sum over the axes dim, all when absent; keepdim leaves them with size 1.  Integers and bool sum as int64.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nansum", AS(function_nansum), FAST,
+        "nansum(input, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The sum over the axes dim, all when absent, with NaN counted as 0.  Integers and bool sum as int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"mean", AS(function_mean), FAST,
         "mean(input, dim=None, keepdim=False, *, dtype=None)\n"
         "--\n"
         "\n"
         "The mean over the axes dim, all when absent.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanmean", AS(function_nanmean), FAST,
+        "nanmean(input, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The mean of what is not NaN, over the axes dim, all when absent; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"prod", AS(function_prod), FAST,
+        "prod(input, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The product over the axes dim, all when absent.  Integers and bool multiply as int64.  The gradient is exact where elements are 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"var", AS(function_var), FAST,
         "var(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
@@ -2009,19 +2085,31 @@ PyMethodDef api_functions[] = {
         "std(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
-        "The square root of var.\n"
+        "The square root of var; the gradient is 0 where it is 0.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"var_mean", AS(function_var_mean), FAST,
+        "var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
+        "--\n"
+        "\n"
+        "(var, mean) over the same axes.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"std_mean", AS(function_std_mean), FAST,
+        "std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
+        "--\n"
+        "\n"
+        "(std, mean) over the same axes.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"any", AS(function_any), FAST,
         "any(input, dim=None, keepdim=False)\n"
         "--\n"
         "\n"
-        "Is an element not 0, over the axes dim, all when absent?  bool; of no elements: no.\n"
+        "Is an element not 0, over the axes dim, all when absent?  bool, uint8 for uint8; of no elements: no.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"all", AS(function_all), FAST,
         "all(input, dim=None, keepdim=False)\n"
         "--\n"
         "\n"
-        "Is no element 0, over the axes dim, all when absent?  bool; of no elements: yes.\n"
+        "Is no element 0, over the axes dim, all when absent?  bool, uint8 for uint8; of no elements: yes.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"count_nonzero", AS(function_count_nonzero), FAST,
         "count_nonzero(input, dim=None)\n"
@@ -2034,6 +2122,7 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "sum(abs(x)^p)^(1/p) over the axes dim, all when absent; \"fro\" is 2, inf and -inf are the largest and the smallest abs(x), 0 counts what is not 0.\n"
+        "The gradient is 0 where x or the norm is 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"amax", AS(function_amax), FAST,
         "amax(input, dim=None, keepdim=False)\n"
@@ -2046,6 +2135,12 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"aminmax", AS(function_aminmax), FAST,
+        "aminmax(input, *, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(min, max): the smallest and the largest element over the axes dim, all when absent; NaN wins, ties share the gradient.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"max", AS(function_max), FAST,
         "max(input, dim=None, keepdim=False, *, other=None)\n"
@@ -2076,6 +2171,42 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "log(sum(exp(x))) over the axes dim, without overflow.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumsum", AS(function_cumsum), FAST,
+        "cumsum(input, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[0] + ... + x[k] along dim.  Integers and bool sum as int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumprod", AS(function_cumprod), FAST,
+        "cumprod(input, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[0] ... x[k] along dim.  Integers and bool multiply as int64.  The gradient is exact where elements are 0.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"logcumsumexp", AS(function_logcumsumexp), FAST,
+        "logcumsumexp(input, dim)\n"
+        "--\n"
+        "\n"
+        "y[k] = log(exp(x[0]) + ... + exp(x[k])) along dim, without overflow.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cummax", AS(function_cummax), FAST,
+        "cummax(input, dim)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the largest element up to each along dim, and where it is, the last of equals; NaN wins.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cummin", AS(function_cummin), FAST,
+        "cummin(input, dim)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the smallest element up to each along dim, and where it is, the last of equals; NaN wins.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"diff", AS(function_diff), FAST,
+        "diff(input, n=1, dim=-1, prepend=None, append=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[k + 1] - x[k] along dim, n times over; prepend and append are put around x first.  Of bools: are they different?\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"softmax", AS(function_softmax), FAST,
         "softmax(input, dim, *, dtype=None)\n"
@@ -2123,7 +2254,7 @@ PyMethodDef api_functions[] = {
         "mode(input, dim=-1, keepdim=False)\n"
         "--\n"
         "\n"
-        "(values, indices): the most frequent element along dim, of those the smallest, and where it is last.\n"
+        "(values, indices): the most frequent element along dim, of those the smallest, and where it is first.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"median", AS(function_median), FAST,
         "median(input, dim=None, keepdim=False)\n"
@@ -3497,11 +3628,29 @@ PyMethodDef api_methods[] = {
         "\n"
         "The sum over the axes dim, all when absent; keepdim leaves them with size 1.  Integers and bool sum as int64.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nansum", AS(method_nansum), FAST,
+        "nansum($self, /, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The sum over the axes dim, all when absent, with NaN counted as 0.  Integers and bool sum as int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"mean", AS(method_mean), FAST,
         "mean($self, /, dim=None, keepdim=False, *, dtype=None)\n"
         "--\n"
         "\n"
         "The mean over the axes dim, all when absent.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"nanmean", AS(method_nanmean), FAST,
+        "nanmean($self, /, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The mean of what is not NaN, over the axes dim, all when absent; NaN where there is nothing else.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"prod", AS(method_prod), FAST,
+        "prod($self, /, dim=None, keepdim=False, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "The product over the axes dim, all when absent.  Integers and bool multiply as int64.  The gradient is exact where elements are 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"var", AS(method_var), FAST,
         "var($self, /, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
@@ -3513,19 +3662,19 @@ PyMethodDef api_methods[] = {
         "std($self, /, dim=None, unbiased=None, keepdim=False, *, correction=None)\n"
         "--\n"
         "\n"
-        "The square root of var.\n"
+        "The square root of var; the gradient is 0 where it is 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"any", AS(method_any), FAST,
         "any($self, /, dim=None, keepdim=False)\n"
         "--\n"
         "\n"
-        "Is an element not 0, over the axes dim, all when absent?  bool; of no elements: no.\n"
+        "Is an element not 0, over the axes dim, all when absent?  bool, uint8 for uint8; of no elements: no.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"all", AS(method_all), FAST,
         "all($self, /, dim=None, keepdim=False)\n"
         "--\n"
         "\n"
-        "Is no element 0, over the axes dim, all when absent?  bool; of no elements: yes.\n"
+        "Is no element 0, over the axes dim, all when absent?  bool, uint8 for uint8; of no elements: yes.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"count_nonzero", AS(method_count_nonzero), FAST,
         "count_nonzero($self, /, dim=None)\n"
@@ -3538,6 +3687,7 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "sum(abs(x)^p)^(1/p) over the axes dim, all when absent; \"fro\" is 2, inf and -inf are the largest and the smallest abs(x), 0 counts what is not 0.\n"
+        "The gradient is 0 where x or the norm is 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"amax", AS(method_amax), FAST,
         "amax($self, /, dim=None, keepdim=False)\n"
@@ -3550,6 +3700,12 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The smallest element over the axes dim; NaN wins, ties share the gradient.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"aminmax", AS(method_aminmax), FAST,
+        "aminmax($self, /, *, dim=None, keepdim=False)\n"
+        "--\n"
+        "\n"
+        "(min, max): the smallest and the largest element over the axes dim, all when absent; NaN wins, ties share the gradient.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"max", AS(method_max), FAST,
         "max($self, /, dim=None, keepdim=False, *, other=None)\n"
@@ -3580,6 +3736,42 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "log(sum(exp(x))) over the axes dim, without overflow.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumsum", AS(method_cumsum), FAST,
+        "cumsum($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[0] + ... + x[k] along dim.  Integers and bool sum as int64.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumprod", AS(method_cumprod), FAST,
+        "cumprod($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[0] ... x[k] along dim.  Integers and bool multiply as int64.  The gradient is exact where elements are 0.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"logcumsumexp", AS(method_logcumsumexp), FAST,
+        "logcumsumexp($self, /, dim)\n"
+        "--\n"
+        "\n"
+        "y[k] = log(exp(x[0]) + ... + exp(x[k])) along dim, without overflow.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cummax", AS(method_cummax), FAST,
+        "cummax($self, /, dim)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the largest element up to each along dim, and where it is, the last of equals; NaN wins.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cummin", AS(method_cummin), FAST,
+        "cummin($self, /, dim)\n"
+        "--\n"
+        "\n"
+        "(values, indices): the smallest element up to each along dim, and where it is, the last of equals; NaN wins.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"diff", AS(method_diff), FAST,
+        "diff($self, /, n=1, dim=-1, prepend=None, append=None)\n"
+        "--\n"
+        "\n"
+        "y[k] = x[k + 1] - x[k] along dim, n times over; prepend and append are put around x first.  Of bools: are they different?\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"softmax", AS(method_softmax), FAST,
         "softmax($self, /, dim, *, dtype=None)\n"
@@ -3627,7 +3819,7 @@ PyMethodDef api_methods[] = {
         "mode($self, /, dim=-1, keepdim=False)\n"
         "--\n"
         "\n"
-        "(values, indices): the most frequent element along dim, of those the smallest, and where it is last.\n"
+        "(values, indices): the most frequent element along dim, of those the smallest, and where it is first.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"median", AS(method_median), FAST,
         "median($self, /, dim=None, keepdim=False)\n"

@@ -40,7 +40,7 @@ PyObject *dtype_object(cr_dtype dt);                /* new reference, as all of 
 PyObject *device_object(const cr_device *dev);
 PyObject *size_object(int n, const int64_t *shape); /* a tuple that also equals a list */
 PyObject *int_tuple(int n, const int64_t *v);
-PyObject *named_pair(const char *type_name, PyObject *values, PyObject *indices);           /* takes both; "chainrule.return_types.max" */
+PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second);           /* takes both; type_name: "chainrule.return_types.max" */
 
 /* ---- arguments (call.c) ------------------------------------------------------------------------------------ */
 typedef enum kind {

@@ -582,33 +582,87 @@ cr_tensor *api_fill_(const arg *a) {
 cr_tensor *api_zero_(const arg *a) { return cr_fill_(a[0].t, 0); }
 
 /* ---- reductions ------------------------------------------------------------------------------------------------------------------ */
+/* In another dtype: cast to it first, and the result is of it, also where integers would give int64. */
 static cr_tensor *in_dtype(const arg *a, const arg *dtype, cr_tensor *(*f)(const cr_tensor *x, const arg *a)) {
-    if (!dtype->given || dtype->dt == cr_dtype_of(a[0].t)) return f(a[0].t, a);
+    if (!dtype->given) return f(a[0].t, a);
     cr_scope_begin();
-    return leave(f(cast(a[0].t, dtype->dt), a));
+    cr_tensor *y = f(dtype->dt == cr_dtype_of(a[0].t) ? a[0].t : cast(a[0].t, dtype->dt), a);
+    return leave(!y || cr_dtype_of(y) == dtype->dt ? y : cast(y, dtype->dt));
 }
 
 /* (input, dim, keepdim, dtype) */
-static cr_tensor *sum(const cr_tensor *x, const arg *a) { return cr_sum(x, a[1].size.n, a[1].size.v, a[2].b); }
-static cr_tensor *mean(const cr_tensor *x, const arg *a) { return cr_mean(x, a[1].size.n, a[1].size.v, a[2].b); }
+#define AXES a[1].size.n, a[1].size.v
+static cr_tensor *sum(const cr_tensor *x, const arg *a) { return cr_sum(x, AXES, a[2].b); }
+static cr_tensor *nansum(const cr_tensor *x, const arg *a) { return cr_nansum(x, AXES, a[2].b); }
+static cr_tensor *mean(const cr_tensor *x, const arg *a) { return cr_mean(x, AXES, a[2].b); }
+static cr_tensor *nanmean(const cr_tensor *x, const arg *a) { return cr_nanmean(x, AXES, a[2].b); }
+static cr_tensor *prod(const cr_tensor *x, const arg *a) { return cr_prod(x, AXES, a[2].b); }
 cr_tensor *api_sum(const arg *a) { return in_dtype(a, &a[3], sum); }
+cr_tensor *api_nansum(const arg *a) { return in_dtype(a, &a[3], nansum); }
 cr_tensor *api_mean(const arg *a) { return in_dtype(a, &a[3], mean); }
-cr_tensor *api_amax(const arg *a) { return cr_max(a[0].t, a[1].size.n, a[1].size.v, a[2].b); }
-cr_tensor *api_amin(const arg *a) { return cr_min(a[0].t, a[1].size.n, a[1].size.v, a[2].b); }
+cr_tensor *api_nanmean(const arg *a) { return in_dtype(a, &a[3], nanmean); }
+cr_tensor *api_prod(const arg *a) { return in_dtype(a, &a[3], prod); }
+cr_tensor *api_amax(const arg *a) { return cr_max(a[0].t, AXES, a[2].b); }
+cr_tensor *api_amin(const arg *a) { return cr_min(a[0].t, AXES, a[2].b); }
+cr_tensor *api_any(const arg *a) { return cr_any(a[0].t, AXES, a[2].b); }
+cr_tensor *api_all(const arg *a) { return cr_all(a[0].t, AXES, a[2].b); }
+cr_tensor *api_count_nonzero(const arg *a) { return cr_count_nonzero(a[0].t, AXES); }
 cr_tensor *api_logsumexp(const arg *a) {
     cr_scope_begin();
     const cr_tensor *x = cr_dtype_is_float(cr_dtype_of(a[0].t)) ? a[0].t : cast(a[0].t, CR_F32);
-    return leave(cr_logsumexp(x, a[1].size.n, a[1].size.v, a[2].b));
+    return leave(cr_logsumexp(x, AXES, a[2].b));
 }
+
 /* (input, dim, unbiased, keepdim, correction) */
-cr_tensor *api_var(const arg *a) {
-    double correction = a[4].given ? a[4].x.d : a[2].given ? a[2].b : 1;
-    return cr_var(a[0].t, a[1].size.n, a[1].size.v, correction, a[3].b);
+static double correction(const arg *a) { return a[4].given ? a[4].x.d : a[2].given ? a[2].b : 1; }
+cr_tensor *api_var(const arg *a) { return cr_var(a[0].t, AXES, correction(a), a[3].b); }
+cr_tensor *api_std(const arg *a) { return cr_std(a[0].t, AXES, correction(a), a[3].b); }
+
+static PyObject *with_mean(const arg *a, cr_tensor *(*f)(const arg *)) {
+    cr_tensor *y, *mean = NULL;
+    WITHOUT_GIL(if ((y = f(a))) mean = cr_mean(a[0].t, AXES, a[3].b));
+    if (y && mean) return Py_BuildValue("NN", wrap(y), wrap(mean));
+    cr_release(y);
+    return raise_error();
 }
-cr_tensor *api_std(const arg *a) {
+PyObject *api_var_mean(const arg *a) { return with_mean(a, api_var); }
+PyObject *api_std_mean(const arg *a) { return with_mean(a, api_std); }
+
+/* (input, p, dim, keepdim, dtype) */
+PyObject *api_norm(const arg *a) {
+    number p = {.d = 2};
+    if (PyUnicode_Check(a[1].o)) {
+        if (PyUnicode_CompareWithASCIIString(a[1].o, "fro")) return PyErr_Format(PyExc_RuntimeError, "[norm] p is a number or 'fro', not %R", a[1].o);
+    } else if (a[1].o != Py_None && !to_number(a[1].o, &p)) {
+        return PyErr_Occurred() ? NULL : raise_type(a[1].o, "norm(): argument 'p' must be a number or 'fro', not");
+    }
+    cr_tensor *y;
+    Py_BEGIN_ALLOW_THREADS
     cr_scope_begin();
-    return leave(cr_sqrt(api_var(a)));
+    y = leave(cr_norm(a[4].given ? cast(a[0].t, a[4].dt) : a[0].t, p.d, a[2].size.n, a[2].size.v, a[3].b));
+    Py_END_ALLOW_THREADS
+    return wrap(y);
 }
+
+/* ---- scans: (input, dim, dtype) */
+static cr_tensor *cumsum(const cr_tensor *x, const arg *a) { return cr_cumsum(x, axis(a[1].i)); }
+static cr_tensor *cumprod(const cr_tensor *x, const arg *a) { return cr_cumprod(x, axis(a[1].i)); }
+cr_tensor *api_cumsum(const arg *a) { return in_dtype(a, &a[2], cumsum); }
+cr_tensor *api_cumprod(const arg *a) { return in_dtype(a, &a[2], cumprod); }
+cr_tensor *api_logcumsumexp(const arg *a) { return cr_logcumsumexp(a[0].t, axis(a[1].i)); }
+
+/* (input, n, dim, prepend, append) */
+cr_tensor *api_diff(const arg *a) {
+    const cr_tensor *parts[3];
+    int n = 0;
+    if (a[3].given) parts[n++] = a[3].t;
+    parts[n++] = a[0].t;
+    if (a[4].given) parts[n++] = a[4].t;
+    if (n == 1) return cr_diff(a[0].t, a[1].i, axis(a[2].i));
+    cr_scope_begin();
+    return leave(cr_diff(cr_cat(n, parts, axis(a[2].i)), a[1].i, axis(a[2].i)));
+}
+
 /* (input, dim, dtype) */
 static cr_tensor *softmax(const cr_tensor *x, const arg *a) { return cr_softmax(x, axis(a[1].i)); }
 static cr_tensor *log_softmax(const cr_tensor *x, const arg *a) { return cr_log_softmax(x, axis(a[1].i)); }
@@ -627,29 +681,32 @@ static cr_tensor *arg_reduce(const arg *a, position f) {
 cr_tensor *api_argmax(const arg *a) { return arg_reduce(a, cr_argmax); }
 cr_tensor *api_argmin(const arg *a) { return arg_reduce(a, cr_argmin); }
 
-PyObject *named_pair(const char *type_name, PyObject *values, PyObject *indices) {
-    static struct { const char *name; PyTypeObject *type; } types[12];
-    static PyStructSequence_Field fields[] = {{"values", "the elements"}, {"indices", "where they are, int64"}, {0}};
+PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second) {
+    static struct { const char *name; PyTypeObject *type; } types[16];
+    static PyStructSequence_Field places[] = {{"values", "the elements"}, {"indices", "where they are, int64"}, {0}},
+                                  ends[] = {{"min", "the smallest"}, {"max", "the largest"}, {0}};
     int i = 0;
     while (types[i].name && strcmp(types[i].name, type_name)) i++;
     types[i].name = type_name;
     PyTypeObject **type = &types[i].type;
-    if (!*type) *type = PyStructSequence_NewType(&(PyStructSequence_Desc){.name = type_name, .fields = fields, .n_in_sequence = 2});
-    PyObject *pair = *type && values && indices ? PyStructSequence_New(*type) : NULL;
+    PyStructSequence_Desc d = {.name = type_name, .fields = strstr(type_name, "aminmax") ? ends : places, .n_in_sequence = 2};
+    if (!*type) *type = PyStructSequence_NewType(&d);
+    PyObject *a = wrap(first), *b = wrap(second), *pair = *type && a && b ? PyStructSequence_New(*type) : NULL;
     if (pair) {
-        PyStructSequence_SetItem(pair, 0, values);
-        PyStructSequence_SetItem(pair, 1, indices);
+        PyStructSequence_SetItem(pair, 0, a);
+        PyStructSequence_SetItem(pair, 1, b);
         return pair;
     }
-    Py_XDECREF(values);
-    Py_XDECREF(indices);
+    Py_XDECREF(a);
+    Py_XDECREF(b);
     return NULL;
 }
 
-/* max(), max(dim, keepdim), max(other); (input, dim or other, keepdim, other).  The values along an axis are gathered, so that the gradient goes to one position. */
-static PyObject *extreme(const arg *a, cr_tensor *(*all)(const cr_tensor *, int, const int64_t *, bool), position where,
-                         cr_tensor *(*two)(const cr_tensor *, const cr_tensor *), const char *type_name) {
-    cr_tensor *y, *values = NULL;
+/* max(), max(dim, keepdim), max(other); (input, dim or other, keepdim, other) */
+static PyObject *extreme(const arg *a, const char *type_name, cr_tensor *(*all)(const cr_tensor *, int, const int64_t *, bool),
+                         cr_status (*along_axis)(const cr_tensor *, int, bool, cr_tensor **, cr_tensor **), cr_tensor *(*two)(const cr_tensor *, const cr_tensor *)) {
+    cr_tensor *y, *index;
+    cr_status status;
     int64_t dim;
     if (a[3].given || is_tensor(a[1].o)) {
         WITHOUT_GIL(y = two(a[0].t, a[3].given ? a[3].t : handle(a[1].o)));
@@ -660,28 +717,29 @@ static PyObject *extreme(const arg *a, cr_tensor *(*all)(const cr_tensor *, int,
         return wrap(y);
     }
     if (!to_int64(a[1].o, &dim)) return NULL;
-    cr_tensor *indices = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    y = where(a[0].t, axis(dim), true);
-    if (y && cr_ndim(a[0].t)) {
-        values = cr_gather(a[0].t, axis(dim), y);
-        if (values && !a[2].b) {
-            cr_tensor *full = values;
-            values = cr_squeeze(full, 1, &dim);
-            indices = cr_squeeze(y, 1, &dim);
-            cr_release(full);
-            cr_release(y);
-        } else indices = y;
-    } else if (y) {
-        values = cr_clone(a[0].t);
-        indices = y;
-    }
-    Py_END_ALLOW_THREADS
-    if (!values || !indices) return raise_error();
-    return named_pair(type_name, wrap(values), wrap(indices));
+    WITHOUT_GIL(status = along_axis(a[0].t, axis(dim), a[2].b, &y, &index));
+    return status == CR_OK ? named_pair(type_name, y, index) : raise_error();
 }
-PyObject *api_max(const arg *a) { return extreme(a, cr_max, cr_argmax, cr_maximum, "chainrule.return_types.max"); }
-PyObject *api_min(const arg *a) { return extreme(a, cr_min, cr_argmin, cr_minimum, "chainrule.return_types.min"); }
+PyObject *api_max(const arg *a) { return extreme(a, "chainrule.return_types.max", cr_max, cr_max_along, cr_maximum); }
+PyObject *api_min(const arg *a) { return extreme(a, "chainrule.return_types.min", cr_min, cr_min_along, cr_minimum); }
+
+/* (input, dim) */
+static PyObject *running_extreme(const arg *a, const char *type_name, cr_status (*f)(const cr_tensor *, int, cr_tensor **, cr_tensor **)) {
+    cr_tensor *y, *index;
+    cr_status status;
+    WITHOUT_GIL(status = f(a[0].t, axis(a[1].i), &y, &index));
+    return status == CR_OK ? named_pair(type_name, y, index) : raise_error();
+}
+PyObject *api_cummax(const arg *a) { return running_extreme(a, "chainrule.return_types.cummax", cr_cummax); }
+PyObject *api_cummin(const arg *a) { return running_extreme(a, "chainrule.return_types.cummin", cr_cummin); }
+
+/* (input, dim, keepdim) */
+PyObject *api_aminmax(const arg *a) {
+    cr_tensor *min, *max;
+    cr_status status;
+    WITHOUT_GIL(status = cr_aminmax(a[0].t, AXES, a[2].b, &min, &max));
+    return status == CR_OK ? named_pair("chainrule.return_types.aminmax", min, max) : raise_error();
+}
 
 /* ---- products and indexing ----------------------------------------------------------------------------------------------------------- */
 static cr_tensor *product(const char *name, const arg *a, int n, int m) {
@@ -728,58 +786,6 @@ cr_tensor *api_stack(const arg *a) { return cr_stack(a[0].list.n, a[0].list.v, a
 cr_tensor *api_where(const arg *a) { return cr_where(a[0].t, a[1].t, a[2].t); }
 
 /* ---- a few ops in a row ------------------------------------------------------------------------------------------------------------------ */
-/* (input, dim, keepdim) */
-static cr_tensor *count(const arg *a, bool of_zeros, bool keepdim) {
-    cr_tensor *zero = cr_scalar_int(0);
-    return cr_sum(of_zeros ? cr_eq(a[0].t, zero) : cr_ne(a[0].t, zero), a[1].size.n, a[1].size.v, keepdim);
-}
-cr_tensor *api_any(const arg *a) {
-    cr_scope_begin();
-    return leave(cr_ne(count(a, false, a[2].b), cr_scalar_int(0)));
-}
-cr_tensor *api_all(const arg *a) {
-    cr_scope_begin();
-    return leave(cr_eq(count(a, true, a[2].b), cr_scalar_int(0)));
-}
-cr_tensor *api_count_nonzero(const arg *a) {
-    cr_scope_begin();
-    return leave(count(a, false, false));
-}
-
-/* sqrt(sum(x^2)); the gradient at 0 is 0, where sqrt has none */
-static cr_tensor *euclid(const cr_tensor *x, const arg *dim, bool keepdim) {
-    cr_tensor *s = cr_sum(cr_square(x), dim->size.n, dim->size.v, keepdim), *none = cr_eq(s, cr_scalar(0));
-    return cr_where(none, s, cr_sqrt(cr_where(none, cr_scalar(1), s)));
-}
-
-static cr_tensor *norm(const cr_tensor *x, double p, const arg *dim, bool keepdim) {
-    int n = dim->size.n;
-    const int64_t *axes = dim->size.v;
-    if (p == 2) return euclid(x, dim, keepdim);
-    if (p == 0) return cast(cr_sum(cr_ne(x, cr_scalar(0)), n, axes, keepdim), cr_dtype_of(x));
-    cr_tensor *size = cr_abs(x);
-    if (isinf(p)) return p > 0 ? cr_max(size, n, axes, keepdim) : cr_min(size, n, axes, keepdim);
-    return p == 1 ? cr_sum(size, n, axes, keepdim) : cr_pow_scalar(cr_sum(cr_pow_scalar(size, p), n, axes, keepdim), 1 / p);
-}
-
-/* (input, p, dim, keepdim, dtype); f16 and bf16 in f32 */
-PyObject *api_norm(const arg *a) {
-    number p = {.d = 2};
-    cr_dtype dt = a[4].given ? a[4].dt : cr_dtype_of(a[0].t);
-    if (PyUnicode_Check(a[1].o)) {
-        if (PyUnicode_CompareWithASCIIString(a[1].o, "fro")) return PyErr_Format(PyExc_RuntimeError, "[norm] p is a number or 'fro', not %R", a[1].o);
-    } else if (a[1].o != Py_None && !to_number(a[1].o, &p)) {
-        return PyErr_Occurred() ? NULL : raise_type(a[1].o, "norm(): argument 'p' must be a number or 'fro', not");
-    }
-    if (!cr_dtype_is_float(dt)) return PyErr_Format(PyExc_RuntimeError, "[norm] needs a floating point tensor: %s", cr_dtype_name(dt));
-    cr_tensor *y;
-    Py_BEGIN_ALLOW_THREADS
-    cr_scope_begin();
-    y = leave(cast(norm(cast(a[0].t, cr_promote(dt, CR_F32)), p.d, &a[2], a[3].b), dt));
-    Py_END_ALLOW_THREADS
-    return wrap(y);
-}
-
 /* A uniform number below the chance. */
 cr_tensor *api_bernoulli(const arg *a) {
     const cr_tensor *p = a[0].t;

@@ -8,7 +8,7 @@
         cr_tensor *values, *index;                                                                 \
         WITHOUT_GIL(values = call);                                                                \
         if (!values) return raise_error();                                                         \
-        return named_pair("chainrule.return_types." name, wrap(values), wrap(index));              \
+        return named_pair("chainrule.return_types." name, values, index);                          \
     } while (0)
 
 /* (input, dim, descending, stable): every sort is stable */

@@ -132,6 +132,12 @@ class _ValuesIndices(tuple[Tensor, Tensor]):
     @property
     def indices(self) -> Tensor: ...
 
+class _MinMax(tuple[Tensor, Tensor]):
+    @property
+    def min(self) -> Tensor: ...
+    @property
+    def max(self) -> Tensor: ...
+
 _Index = SupportsIndex | slice | None | Tensor | Any
 
 class Tensor:

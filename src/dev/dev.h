@@ -26,7 +26,20 @@ typedef struct cr_walk {                            /* one run of a program over
     cr_arg out[CR_MAX_OUTPUTS], in[CR_MAX_INPUTS];  /* an output may be the very same elements as an input (in place), never a shifted overlap */
 } cr_walk;
 
-typedef enum cr_reduce_kind { CR_REDUCE_SUM, CR_REDUCE_PROD, CR_REDUCE_MAX, CR_REDUCE_MIN, CR_REDUCE_ANY, CR_REDUCE_ALL, CR_REDUCE_SQUARES } cr_reduce_kind;
+/* ---- reductions of x, seen as (M, R, N), over R */
+typedef struct cr_slab { int64_t M, R, N, strides[3]; } cr_slab;     /* strides in elements from x's first one on, of any sign */
+typedef enum cr_reduce_kind { CR_REDUCE_SUM, CR_REDUCE_PROD, CR_REDUCE_MAX, CR_REDUCE_MIN } cr_reduce_kind;
+typedef enum cr_reduce_map {                        /* what is reduced, of each element x; but for the first two floats alone */
+    CR_MAP_SAME, CR_MAP_NONZERO,                    /* x, and x != 0 as 0 or 1 */
+    CR_MAP_ABS, CR_MAP_SQUARE, CR_MAP_POWER,        /* |x|, x^2, |x|^p */
+    CR_MAP_NUMBER,                                  /* x, but 0 for NaN */
+    CR_MAP_DEVIATION                                /* (x - mean)^2, the mean over the same R */
+} cr_reduce_map;
+typedef struct cr_reduce_how { cr_reduce_kind kind; cr_reduce_map map; double p; } cr_reduce_how;
+
+/* ---- scans of x (M, R, N) along R: y[r] from all elements up to r, or from r on */
+typedef enum cr_scan_kind { CR_SCAN_SUM, CR_SCAN_PROD, CR_SCAN_LOGSUMEXP, CR_SCAN_ARGMAX, CR_SCAN_ARGMIN } cr_scan_kind;
+
 typedef enum cr_random_kind { CR_RANDOM_UNIFORM, CR_RANDOM_NORMAL, CR_RANDOM_BITS } cr_random_kind;
 
 typedef enum cr_kth { CR_KTH_MEDIAN = -1, CR_KTH_NANMEDIAN = -2 } cr_kth;       /* the lower of the two middle ones; MEDIAN: the first NaN where there is one; NANMEDIAN: of the numbers alone */
@@ -45,11 +58,14 @@ typedef struct cr_kernels {
     cr_status (*copy)(cr_tensor *dst, const cr_tensor *src);        /* same shape, any strides (src 0 where broadcast), casts */
     cr_status (*fill)(cr_tensor *dst, const void *value);           /* value: one element of dst's dtype; any strides */
     cr_status (*elementwise)(const cr_walk *walks, int64_t count);  /* count independent walks */
-    cr_status (*reduce)(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
-                                                    /* x (M, R, N) -> y (M, N); SUM, PROD: y's dtype is the accumulator's (f16, bf16: f32 inside); R 0: the identity, refused above for MAX, MIN; NaN wins;
-                                                       SQUARES: the sum of x^2, floats, N = 1 */
-    cr_status (*arg_reduce)(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
+    cr_status (*reduce)(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
+                                                    /* x (M, R, N) -> y (M, N); SUM, PROD: y's dtype is the accumulator's (f16, bf16: f32 inside); NaN wins in MAX, MIN;
+                                                       R 0: the identity, for MAX, MIN that of 0 and 1: they come so with NONZERO alone */
+    cr_status (*arg_reduce)(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
                                                     /* y i64: position of the first largest (NaN is larger) or smallest (NaN is smaller) */
+    cr_status (*scan)(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
+                                                    /* floats in double, rounded once for each element; SUM, PROD of integers: y i64.  SUM with a, of x's dtype and shape (else NULL): y[r] = x[r] + a[r] y[r - 1],
+                                                       reverse: the transpose, y[r] = x[r] + a[r + 1] y[r + 1].  ARGMAX, ARGMIN: y i64, position of the last extreme so far; NaN is more extreme */
     cr_status (*matmul)(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);      /* how: cr_matmul_how, or 0 */
                                                     /* c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: equal ndim 2..8, any strides on a, b (0 where broadcast), c's rows contiguous in N;
                                                        one dtype for all, f16 and bf16 accumulate in f32; bias may be NULL */
@@ -63,9 +79,9 @@ typedef struct cr_kernels {
                                                     /* element k, or cr_kth, of each row as sort orders it, and where it lay: (M) both */
     cr_status (*search)(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
                                                     /* y i64 (M, K): how many of row m of x (M, R), or of the only row where shared, are less than v[m, k]; right: or equal.  x is in order, one dtype */
-    cr_status (*runs)(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, int64_t R, int64_t C);
-                                                    /* equal rows of x (R, C), R >= 1, one after another are a run: run[i] is row i's, starts[j] is where run j begins, count[0] how many there are;
-                                                       i64 (R), (R), ().  NaN is equal to nothing */
+    cr_status (*runs)(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
+                                                    /* equal rows of x (R, C), R >= 1, one after another are a run: run[order[i]], or run[i] where order is NULL, is row i's, starts[j] is where
+                                                       run j begins, count[0] how many there are; i64 (R), (R), (), (R).  NaN is equal to nothing */
     cr_status (*take_rows)(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);              /* y[i, :] = w[index[i], :] : w (V, C), y (I, C) */
     cr_status (*add_rows)(cr_tensor *w, const cr_tensor *index, const cr_tensor *g);               /* w[index[i], :] += g[i, :], in order of i */
     cr_status (*random)(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);

@@ -103,7 +103,7 @@ cr_tensor *cr_topk(const cr_tensor *x, int64_t k, int axis, bool largest, cr_ten
     if (k < 0 || k > row_size(x, a))
         return cr_fail(CR_BAD_VALUE, "topk", "k is %lld, but axis %d of %s has %lld elements", (long long)k, a, cr_shape_text(x->ndim, x->shape).s,
                        (long long)row_size(x, a)), NULL;
-    return with_index(&cr_op_sort, x, &(sort_params){a, largest, k}, index);
+    return with_index(&cr_op_sort, x, &(sort_params){a, largest, x->ndim ? k : 1}, index);       /* a scalar stays one */
 }
 
 /* ---- kthvalue, median */

@@ -37,9 +37,9 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
     if (cr_want_float("quantile", x) != CR_OK || (!(q->flags & CR_FLAG_WEAK) && cr_want_float("quantile", q) != CR_OK)) return NULL;
     if (n > 1) return cr_fail(CR_BAD_VALUE, "quantile", "%d axes: one, or all of them (CR_ALL)", n), NULL;
     if (q->ndim > 1) return cr_fail(CR_BAD_VALUE, "quantile", "q has at most one axis: %s", cr_shape_text(q->ndim, q->shape).s), NULL;
+    if (!x->numel) return cr_fail(CR_BAD_VALUE, "quantile", "of no elements there is none: %s", cr_shape_text(x->ndim, x->shape).s), NULL;
     const int a = n ? cr_axis("quantile", axis[0], x->ndim) : 0;
     if (a < 0) return NULL;
-    if (n && x->ndim ? !x->shape[a] : !x->numel) return cr_fail(CR_BAD_VALUE, "quantile", "of no elements there is none: %s", cr_shape_text(x->ndim, x->shape).s), NULL;
     if (q->numel && !(cr_item(cr_min(q, CR_ALL, false)) >= 0 && cr_item(cr_max(q, CR_ALL, false)) <= 1))
         return cr_fail(CR_BAD_VALUE, "quantile", "q must be in [0, 1]"), NULL;
     const bool along = n && x->ndim;
@@ -62,7 +62,7 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
 }
 
 /* s: the rows in order.  How often an element occurs is how many are not larger less how many are smaller; of the most frequent ones the first is the
- * smallest, and its last occurrence is given, as in PyTorch. */
+ * smallest. */
 cr_tensor *cr_mode(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index) {
     if (index) *index = NULL;
     if (!cr_given("mode", "x", x)) return NULL;
@@ -73,8 +73,8 @@ cr_tensor *cr_mode(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index
     bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
     cr_tensor *order, *s = cr_sort(x->ndim ? moved(x, a, x->ndim - 1) : cr_reshape(x, CR_LIST(1)), -1, false, &order);
-    cr_tensor *past = cr_searchsorted(s, s, true, CR_NONE), *often = sub(past, cr_searchsorted(s, s, false, CR_NONE));
-    cr_tensor *last = cr_sub_scalar(cr_gather(past, -1, cr_argmax(often, -1, true)), 1), *at = cr_gather(order, -1, last);
+    cr_tensor *often = sub(cr_searchsorted(s, s, true, CR_NONE), cr_searchsorted(s, s, false, CR_NONE));
+    cr_tensor *at = cr_gather(order, -1, cr_argmax(often, -1, true));
     at = x->ndim ? moved(at, x->ndim - 1, a) : cr_reshape(at, CR_ALL);
     cr_set_grad_enabled(recording);
     cr_tensor *y = cr_gather(x, a, at);

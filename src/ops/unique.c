@@ -4,22 +4,24 @@
 
 #include <math.h>
 
-/* ---- runs of equal rows, (R, C): the run of each row (R); aux: where each begins (R), how many there are () */
+/* ---- runs of equal rows, (R, C), which were at order, (R)|CR_NONE: the run of each row there (R); aux: where each begins (R), how many there are () */
 static cr_status runs_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_tensor *x = c->in[0];
     if (x->ndim != 2) return cr_fail(CR_BAD_VALUE, "runs", "needs rows: %s", cr_shape_text(x->ndim, x->shape).s);
     *out = aux[0] = (cr_meta){.dtype = CR_I64, .ndim = 1, .shape = {x->shape[0]}};
     aux[1] = (cr_meta){.dtype = CR_I64};
-    return CR_OK;
+    if (c->in[1] == CR_NONE) return CR_OK;
+    return c->in[1]->numel == x->shape[0] && c->in[1]->dtype == CR_I64 ? CR_OK : cr_fail(CR_BAD_VALUE, "runs", "an order of other rows");
 }
 
 static cr_status runs_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     const cr_tensor *x = c->in[0];
-    return out->numel ? c->dev->kernels->runs(out, aux[0], aux[1], x, x->shape[0], x->shape[1]) : cr_fill_elements(aux[1], 0);
+    const cr_tensor *order = c->in[1] == CR_NONE ? NULL : c->in[1];
+    return out->numel ? c->dev->kernels->runs(out, aux[0], aux[1], x, order, x->shape[0], x->shape[1]) : cr_fill_elements(aux[1], 0);
 }
 
 const cr_op cr_op_runs = {
-    .name = "runs", .arity = 1, .contiguous = true, .n_aux = 2, .infer = runs_infer, .forward = runs_forward,
+    .name = "runs", .arity = 2, .optional = 2, .contiguous = true, .n_aux = 2, .infer = runs_infer, .forward = runs_forward,
     .no_grad = "runs are counted", .doc = "the number of the run of equal rows that each row belongs to; NaN is equal to nothing",
     .tests = {{.in = {{2, {7, 1}}}}, {.in = {{2, {5, 3}}}}, {.in = {{2, {0, 3}}}}},
 };
@@ -39,8 +41,8 @@ static cr_tensor *order_of_rows(const cr_tensor *rows) {
 
 typedef struct found { cr_tensor *rows, *inverse, *counts; } found;
 
-/* The rows that there are, (R, C) -> (n, C); where asked for the number of each row among them (R), and how often each occurs (n). */
-static found find_rows(const cr_tensor *rows, bool consecutive, bool inverse, bool counts) {
+/* The rows that there are, (R, C) -> (n, C), or (n) for columns; the number of each row among them (R); where asked for, how often each occurs (n). */
+static found find_rows(const cr_tensor *rows, bool consecutive, bool counts) {
     found f = {NULL, NULL, NULL};
     if (!rows) return f;
     const int64_t R = rows->shape[0];
@@ -52,16 +54,16 @@ static found find_rows(const cr_tensor *rows, bool consecutive, bool inverse, bo
         order = order_of_rows(rows);
         sorted = cr_embedding(rows, order);
     }
-    cr_tensor *run = cr_apply_aux(&cr_op_runs, 1, (const cr_tensor *const[]){sorted}, NULL, aux);
+    cr_tensor *run = cr_apply_aux(&cr_op_runs, 2, (const cr_tensor *const[]){sorted, consecutive ? CR_NONE : order}, NULL, aux);
     if (!run) return f;
     const int64_t n = cr_item_int(aux[1]);
     cr_tensor *starts = cr_slice(aux[0], 0, 0, n, 1);
-    if (inverse) f.inverse = consecutive ? run : cr_scatter_add(cr_zeros(CR_LIST(R), CR_I64, rows->dev), 0, order, run);
+    f.inverse = run;
     if (counts) {
         const cr_tensor *ends[] = {cr_slice(starts, 0, 1, INT64_MAX, 1), cr_full(CR_LIST(n ? 1 : 0), (double)R, CR_I64, rows->dev)};
         f.counts = sub(cr_cat(2, ends, 0), starts);
     }
-    f.rows = cr_embedding(sorted, starts);
+    f.rows = rows->shape[1] == 1 ? cr_gather(cr_reshape(sorted, CR_LIST(R)), 0, starts) : cr_embedding(sorted, starts);
     return f;
 }
 
@@ -72,7 +74,8 @@ static cr_tensor *unique(const char *op, const cr_tensor *x, int n, const int64_
     if (n > 1) return cr_fail(CR_BAD_VALUE, op, "%d axes: one, or all of them (CR_ALL)", n), NULL;
     const int a = n ? cr_axis(op, axis[0], x->ndim) : 0;
     if (a < 0) return NULL;
-    const bool along = n && x->ndim;
+    if (n && !x->ndim) return cr_fail(CR_BAD_INDEX, op, "a scalar has no axis %d", a), NULL;
+    const bool along = n;
     const int64_t R = along ? x->shape[a] : x->numel;
     int64_t C = 1, to[CR_MAX_DIMS] = {a}, back[CR_MAX_DIMS], shape[CR_MAX_DIMS];
     for (int i = 0, next = 1; along && i < x->ndim; i++)
@@ -80,7 +83,7 @@ static cr_tensor *unique(const char *op, const cr_tensor *x, int n, const int64_
     if (!C) return cr_fail(CR_BAD_VALUE, op, "along axis %d of %s everything is empty", a, cr_shape_text(x->ndim, x->shape).s), NULL;
     bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
-    const found f = find_rows(cr_reshape(along ? cr_permute(x, x->ndim, to) : x, CR_LIST(R, C)), consecutive, inverse, counts);
+    const found f = find_rows(cr_reshape(along ? cr_permute(x, x->ndim, to) : x, CR_LIST(R, C)), consecutive, counts);
     cr_tensor *y = f.rows;
     for (int i = 0; along && i < x->ndim; i++) { shape[i] = x->shape[to[i]]; back[to[i]] = i; }
     shape[0] = y ? y->shape[0] : 0;

@@ -121,6 +121,26 @@ def crossed(*x: Tensor) -> Tensor:
 
 def padded(mode: str, *sizes: int) -> Callable[[Tensor], Tensor]:
     return lambda x: F.pad(x[None], sizes, mode)[0]
+def recurrence(x: Tensor, a: Tensor) -> Tensor:
+    y = [x[:, 0]]
+    for k in range(1, x.shape[1]):
+        y.append(x[:, k] + a[:, k] * y[-1])
+    return torch.stack(y, 1)
+
+
+def recurrence_back(x: Tensor, a: Tensor) -> Tensor:
+    y = [x[:, -1]]
+    for k in range(x.shape[1] - 2, -1, -1):
+        y.append(x[:, k] + a[:, k + 1] * y[-1])
+    return torch.stack(y[::-1], 1)
+
+
+def any_of(x: Tensor, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Tensor:
+    return x.any(tuple(range(x.ndim)) if dim is None else dim, keepdim)
+
+
+def vector_norm(p: float, dim: tuple[int, ...] | int | None = None, keepdim: bool = False) -> Callable[[Tensor], Tensor]:
+    return lambda x: torch.linalg.vector_norm(x, p, dim, keepdim)
 
 
 # The functions of tests/ops_cases.h, by their names there.
@@ -131,6 +151,20 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "max_all": lambda x: x.amax(tuple(range(x.ndim)), keepdim=True), "max_1": lambda x: x.amax(1), "max_last": lambda x: x.amax(-1, keepdim=True),
     "min_all": torch.amin, "min_0_2": lambda x: x.amin((0, 2)),
     "var_all": torch.var, "var_last": lambda x: x.var(-1, correction=0, keepdim=True), "var_0": lambda x: x.var(0, correction=1.5),
+    "var_0_2": lambda x: x.var((0, 2)), "std_last": lambda x: x.std(-1), "std_0_2": lambda x: x.std((2, 0), correction=0, keepdim=True),
+    "prod_all": torch.prod, "prod_1": lambda x: x.prod(1), "prod_0_2": lambda x: x.prod(2, keepdim=True).prod(0, keepdim=True),
+    "nansum_1": lambda x: x.nansum(1), "nanmean_0_2": lambda x: x.nanmean((0, 2), keepdim=True),
+    "any_all": lambda x: any_of(x, keepdim=True), "any_1": lambda x: x.any(1), "all_last": lambda x: x.all(-1), "all_0_2": lambda x: x.all((0, 2), keepdim=True),
+    "count_all": torch.count_nonzero, "count_0_2": lambda x: x.count_nonzero((0, 2)),
+    "norm_2": vector_norm(2), "norm_2_1": vector_norm(2, 1, True), "norm_1_last": vector_norm(1, -1), "norm_0_0": vector_norm(0, 0),
+    "norm_inf_1": vector_norm(math.inf, 1), "norm_low_0_2": vector_norm(-math.inf, (0, 2)), "norm_3_0_2": vector_norm(3, (0, 2), True),
+    "norm_half": vector_norm(0.5, -1), "norm_less": vector_norm(-1.5, -1), "both_ends": lambda x: 2 * x.amax(1) - x.amin(1),
+    "max_along_1": lambda x: x.max(1).values, "min_along_last": lambda x: x.min(-1, keepdim=True).values, "logsumexp_0_2": lambda x: x.logsumexp((0, 2)),
+    "recurrence": recurrence, "recurrence_back": recurrence_back, "cumsum_0": lambda x: x.cumsum(0), "cumsum_last": lambda x: x.cumsum(-1),
+    "cumprod_1": lambda x: x.cumprod(1), "cumprod_0": lambda x: x.cumprod(0), "logcumsumexp_0": lambda x: x.logcumsumexp(0),
+    "logcumsumexp_last": lambda x: x.logcumsumexp(-1), "cummax_1": lambda x: x.cummax(1).values, "cummin_last": lambda x: x.cummin(-1).values,
+    "cummax_where": lambda x: x.cummax(0).indices, "cummin_where": lambda x: x.cummin(-1).indices, "diff_1": lambda x: x.diff(dim=1),
+    "diff_twice": lambda x: x.diff(2),
     "logsumexp_all": lambda x: x.reshape(-1).logsumexp(0), "logsumexp_1": lambda x: x.logsumexp(1, keepdim=True),
     "argmax_0": lambda x: x.argmax(0), "argmax_last": lambda x: x.argmax(-1, keepdim=True), "argmin_1": lambda x: x.argmin(1),
     "sort_last": lambda x: x.sort(stable=True).values, "sort_0_down": lambda x: x.sort(stable=True, dim=0, descending=True).values,

@@ -453,7 +453,7 @@ def variances() -> Iterator[Call]:
 
 def sums() -> Iterator[Call]:
     yield from reduction()()
-    for d, e in product(ANY, ("float64", "int64", "float16")):
+    for d, e in product(ANY, ("float64", "int64", "int32", "float16")):
         yield call(X((3, 5), d), dtype=Dtype(e))
         yield call(X((3, 5), d), 0, dtype=Dtype(e))
     yield call(X((3, 5)), 2)
@@ -463,6 +463,57 @@ def sums() -> Iterator[Call]:
     yield call(X((3, 5)), axis=1)
     yield call(X((3, 5)), axis=1, keepdims=True)
     yield call(X((3, 5)), 1, axis=1)
+
+
+def products() -> Iterator[Call]:
+    yield from reduction(ANY, dims=False)()
+    for d, e in product(ANY, ("float64", "int64", "int32", "float16")):
+        yield call(X((3, 5), d), dtype=Dtype(e))
+        yield call(X((3, 5), d), 0, True, dtype=Dtype(e))
+    for layout, zeros in product(LAYOUTS, (0, 1)):  # whole numbers below 2, in floats: many are 0
+        yield call(X((4, 3), "int64", -zeros, 2, layout), dtype=Dtype("float64"))
+    yield call(X((3, 5)), 2)
+    yield call(X((3, 5)), "0")
+
+
+def scans(dtypes: list[str] = ANY, with_dtype: bool = False) -> Cases:
+    def cases() -> Iterator[Call]:
+        for shape, dtype, layout in product(SHAPES, dtypes, LAYOUTS):
+            for dim in range(-len(shape), len(shape)) if shape else (0, -1):
+                yield call(X(shape, dtype, layout=layout), dim)
+        for d, e in product(dtypes, ("float64", "int64", "int32", "float16") if with_dtype else ()):
+            yield call(X((3, 5), d), 0, dtype=Dtype(e))
+        for dim in (2, -3, 0.0, "0", None):
+            yield call(X((3, 5)), dim)
+        yield call(X((3, 5)))
+        yield call(X((3, 5)), dim=1)
+        yield call(X((3, 5)), axis=1)
+
+    return cases
+
+
+def differences() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        yield call(X(shape, dtype, layout=layout))
+        for n, dim in product((0, 1, 2, 9), range(-len(shape), len(shape))):
+            yield call(X(shape, dtype, layout=layout), n, dim)
+    for d in ANY:
+        yield call(X((3, 5), d), prepend=X((3, 2), d, seed=1))
+        yield call(X((3, 5), d), 1, 0, X((2, 5), d, seed=1), X((1, 5), d, seed=2))
+    yield call(X((3, 5)), -1)
+    yield call(X((3, 5)), 1, 5)
+    yield call(X((3, 5)), 1, 0, append=X((3, 2)))
+    yield call(X((3, 5)), 1.5)
+
+
+def ends() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        yield call(X(shape, dtype, layout=layout))
+        for dim, keep in product(range(-len(shape), len(shape)), (False, True)):
+            yield call(X(shape, dtype, layout=layout), dim=dim, keepdim=keep)
+    yield call(X((3, 5)), dim=2)
+    yield call(X((3, 5)), dim="0")
+    yield call(X((3, 5)), keepdim=True)
 
 
 like = created(*[call(X(shape, d, layout=layout)) for shape, d, layout in product(SHAPES, ("float64", "int64", "bool"), LAYOUTS)])
@@ -909,12 +960,18 @@ row("bitwise_not", unary(dtypes=[*WHOLES, "bool"]))
 row("bitwise_left_shift bitwise_right_shift", shifts)
 
 row("sum", sums)
-row("mean", reduction(ANY))
-row("var std", variances)
+row("nansum mean nanmean", reduction(ANY))
+row("prod", products)
+row("var std var_mean std_mean", variances)
 row("amax amin", reduction(ANY))
 row("max min", maxima)
 row("argmax argmin", reduction(NUMBERS, dims=False))
+row("aminmax", ends)
 row("logsumexp", reduction(NUMBERS, none=False))
+row("cumsum cumprod", scans(with_dtype=True))
+row("logcumsumexp", scans(FLOATS))
+row("cummax cummin", scans())
+row("diff", differences)
 row("softmax log_softmax", softmaxes)
 
 row("matmul mm bmm mv dot", matrices())
@@ -947,7 +1004,7 @@ row(
 
 
 def norms() -> Iterator[Call]:
-    for shape, p, layout in product([(3, 5), (7,), (), (2, 3, 5), (0,), (2, 0, 3)], ["fro", 2, 1, 3, 0.5, 0, math.inf, -math.inf, None, "nuc", "x", 1.5], LAYOUTS):
+    for shape, p, layout in product([(3, 5), (7,), (), (2, 3, 5), (0,), (2, 0, 3)], ["fro", 2, 1, 3, 0.5, 0, math.inf, -math.inf, None, "nuc", "x", 1.5, -1.5], LAYOUTS):
         yield call(X(shape, layout=layout), p)
         yield call(X(shape, "float32", layout=layout), p, -1)
         yield call(X(shape, layout=layout), p, (0, 1), True)

@@ -118,7 +118,8 @@ static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }     
 
 static const cr_kernels kernels = {
     .allocate = cr_cpu_allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = cr_cpu_copy, .fill = cr_cpu_fill, .triangle = cr_cpu_triangle,
-    .elementwise = cr_cpu_elementwise, .reduce = cr_cpu_reduce, .arg_reduce = cr_cpu_arg_reduce, .matmul = cr_cpu_matmul, .update_by_product = cr_cpu_update_by_product,
+    .elementwise = cr_cpu_elementwise, .reduce = cr_cpu_reduce, .arg_reduce = cr_cpu_arg_reduce, .scan = cr_cpu_scan, .matmul = cr_cpu_matmul,
+    .update_by_product = cr_cpu_update_by_product,
     .gather = cr_cpu_gather, .scatter_add = cr_cpu_scatter_add, .sort = cr_cpu_sort, .kth = cr_cpu_kth, .search = cr_cpu_search, .runs = cr_cpu_runs,
     .take_rows = cr_cpu_take_rows, .add_rows = cr_cpu_add_rows,
     .random = cr_cpu_random, .softmax = cr_cpu_softmax, .softmax_bwd = cr_cpu_softmax_bwd, .norm = cr_cpu_norm, .norm_bwd = cr_cpu_norm_bwd,

@@ -15,7 +15,7 @@
 enum {
     PIECE = 256,                                    /* keys made at a time, on the stack */
     SCAN = 64,                                      /* the same where almost all of them are too late */
-    FEW = 128,                                      /* elements that are ranked */
+    FEW = CR_RANKED,                                /* elements that are ranked */
     LONG = 1 << 15,                                 /* elements from which on all threads work on one row */
     DIGIT = 11,                                     /* bits: the counts of a block stay in the first-level cache */
     MOST_BLOCKS = 32
@@ -272,17 +272,27 @@ static void open_best(best *b, int64_t K, int64_t room, char *memory) {
                 .at = (int64_t *)(words + 2 * room), .spare_at = (int64_t *)(words + 3 * room), .work = words + 4 * room};
 }
 
-/* The K best, in order: of equal ones the first.  Candidates lie in the order of their positions wherever they are equal. */
-static void settle(best *b) {
+/* The candidates' order, in words that end with positions of `bits` bits. */
+static const uint64_t *order_candidates(const best *b, int *bits) {
+    *bits = 63;
+    if (b->n <= FEW) { cr_cpu_vec()->orders->rank(b->work, b->key, b->n); return b->work; }
     row r = row_of_keys(b->n);
     r.x = (const char *)b->key;
     r.from = b->work;
     r.to = b->work + b->room;
     r.counts = b->work + 2 * b->room;
     sort_row(&r);
+    *bits = r.position_bits;
+    return r.from;
+}
+
+/* The K best, in order: of equal ones the first.  Candidates lie in the order of their positions wherever they are equal. */
+static void settle(best *b) {
+    int bits;
+    const uint64_t *order = order_candidates(b, &bits);
     b->n = least(b->n, b->K);
     for (int64_t i = 0; i < b->n; i++) {
-        uint64_t at = position(&r, r.from[i]);
+        uint64_t at = order[i] & ((UINT64_C(1) << bits) - 1);
         b->spare_key[i] = b->key[at];
         b->spare_at[i] = b->at[at];
     }
@@ -434,22 +444,31 @@ static int64_t find_equal(const row *r, int64_t k) {
     return i;
 }
 
-static int64_t count_nans(const row *r) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < r->n; i++) n += cr_key(r->dtype, r->x, i) == cr_nan_key(r->dtype);
-    return n;
+/* Which element of n a cr_kth is, where the last `nans` of them are no numbers. */
+static int64_t kth_of(int64_t k, int64_t n, int64_t nans) {
+    if (k == CR_KTH_MEDIAN) return nans ? n - nans : (n - 1) / 2;
+    return k == CR_KTH_NANMEDIAN ? (n - nans > 0 ? (n - nans - 1) / 2 : 0) : k;
 }
 
-/* Where element k (or cr_kth) of the sorted row lies. */
+/* Where element k of a row of few lies. */
+static int64_t rank_element(const row *r, int64_t k) {
+    const uint64_t nan = cr_nan_key(r->dtype);
+    uint64_t keys[FEW], order[FEW];
+    int64_t nans = 0;
+    r->k->keys(keys, r->dtype, r->x, r->n, 0);
+    for (int64_t i = 0; i < r->n && nan && k < 0; i++) nans += keys[i] == nan;
+    r->k->rank(order, keys, r->n);
+    return (int64_t)order[kth_of(k, r->n, nans)];
+}
+
+/* Where element k of a longer row lies. */
 static int64_t select_element(row *r, int64_t k) {
-    int bits = key_bits(r);
+    const uint64_t nan = cr_nan_key(r->dtype);
+    const int bits = key_bits(r);
+    int64_t nans = 0, left = r->n;
     if (cr_is_cut()) return 0;
-    if (k < 0) {
-        bool nan = cr_nan_key(r->dtype) && r->ranges[0][1] == cr_nan_key(r->dtype);
-        int64_t numbers = nan ? r->n - count_nans(r) : r->n;
-        k = k == CR_KTH_NANMEDIAN ? (numbers ? (numbers - 1) / 2 : 0) : nan ? numbers : (r->n - 1) / 2;
-    }
-    int64_t left = r->n;
+    for (int64_t i = 0; i < r->n && nan && k < 0 && r->ranges[0][1] == nan; i++) nans += cr_key(r->dtype, r->x, i) == nan;
+    k = kth_of(k, r->n, nans);
     for (int64_t b = 0; b < r->blocks; b++) r->held[b] = first_of(r, b + 1) - first_of(r, b);
     for (r->prefix = 0, r->shift = bits; r->shift && left > FEW; ) {
         r->digit = r->shift < r->most_bits ? r->shift : r->most_bits;
@@ -481,7 +500,7 @@ static void kth_chunk(void *ctx, int64_t chunk, int worker) {
     r.counts = (uint64_t *)(void *)memory;
     for (int64_t m = chunk * j->each, end = least(m + j->each, j->M); m < end; m++) {
         open_row(j, &r, m);
-        int64_t at = select_element(&r, j->k);
+        int64_t at = r.n <= FEW ? rank_element(&r, j->k) : select_element(&r, j->k);
         give_best(&r, &at);
     }
     cr_cpu_give(memory, counts_bytes(&r));
@@ -494,53 +513,34 @@ cr_status cr_cpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t
     return run(&j, "kth", kth_chunk);
 }
 
-/* ---- places in sorted rows: halves without a branch, for several numbers in step, so that their reads overlap */
-enum { IN_STEP = 16, PLACES_EACH = 2048 };
-
+/* ---- places in sorted rows */
 typedef struct places {
+    const struct cr_orders *k;
     int64_t *y;
-    const void *x, *v;
+    const char *x, *v;
     cr_dtype dtype;
     int64_t M, R, K;
     bool shared, right;
 } places;
+enum { PLACES_EACH = 2048 };
 
-/* Numbers first .. first + n - 1; a row's place is the first whose key is not below (right: above) the number's. */
-static inline __attribute__((always_inline)) void places_of(cr_dtype dt, const places *p, int64_t first, int64_t n) {
-    uint64_t key[IN_STEP];
-    int64_t start[IN_STEP], at[IN_STEP];
-    for (int64_t i = 0; i < n; i++) {
-        key[i] = cr_key(dt, p->v, first + i);
-        start[i] = at[i] = p->shared ? 0 : (first + i) / p->K * p->R;
-    }
-    for (int64_t left = p->R; left; ) {             /* of the row */
-        const int64_t half = left > 1 ? left / 2 : 1;
-        for (int64_t i = 0; i < n; i++) {
-            uint64_t other = cr_key(dt, p->x, at[i] + half - 1);
-            at[i] += (other < key[i]) | (p->right & (other == key[i])) ? half : 0;
-        }
-        left -= half;
-    }
-    for (int64_t i = 0; i < n; i++) p->y[first + i] = at[i] - start[i];
-}
-
-#define PLACES(dt) case dt: \
-    for (; first + IN_STEP <= end; first += IN_STEP) places_of(dt, p, first, IN_STEP); \
-    places_of(dt, p, first, end - first); \
-    break;
 static void places_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const places *p = ctx;
-    int64_t first = chunk * PLACES_EACH, end = least(first + PLACES_EACH, p->M * p->K);
-    switch (p->dtype) {
-        PLACES(CR_BOOL) PLACES(CR_U8) PLACES(CR_U16) PLACES(CR_U32) PLACES(CR_U64) PLACES(CR_I8) PLACES(CR_I16) PLACES(CR_I32) PLACES(CR_I64)
-        PLACES(CR_F16) PLACES(CR_BF16) PLACES(CR_F32) PLACES(CR_F64)
-        case CR_DTYPES: break;
+    const int64_t end = least((chunk + 1) * PLACES_EACH, p->M * p->K);
+    uint64_t keys[CR_IN_STEP] = {0};
+    int64_t at[CR_IN_STEP] = {0}, start[CR_IN_STEP] = {0};
+    for (int64_t first = chunk * PLACES_EACH; first < end; first += CR_IN_STEP) {
+        const int64_t n = least(CR_IN_STEP, end - first);
+        p->k->keys(keys, p->dtype, p->v + first * (int64_t)cr_dtype_size(p->dtype), n, 0);
+        for (int64_t i = 0; i < n && !p->shared; i++) start[i] = (first + i) / p->K * p->R;
+        p->k->places(at, start, p->dtype, p->x, p->R, keys, p->right);
+        for (int64_t i = 0; i < n; i++) p->y[first + i] = at[i] - start[i];
     }
 }
 
 cr_status cr_cpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
-    places p = {cr_tensor_data(y), cr_tensor_data(x), cr_tensor_data(v), (cr_dtype)x->dtype, M, R, K, shared, right};
+    places p = {cr_cpu_vec()->orders, cr_tensor_data(y), cr_tensor_data(x), cr_tensor_data(v), (cr_dtype)x->dtype, M, R, K, shared, right};
     int64_t chunks = cr_pieces(M * K, PLACES_EACH);
     if (chunks == 1) places_chunk(&p, 0, 0);
     else cr_pool_run(chunks, places_chunk, &p);
@@ -551,6 +551,7 @@ cr_status cr_cpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, in
 typedef struct run_job {
     const struct cr_orders *k;
     int64_t *run, *starts;
+    const int64_t *order;                           /* where row i is, or NULL: at i */
     const char *x;
     cr_dtype dtype;
     int64_t R, C, block, blocks, begun[MOST_BLOCKS];
@@ -589,14 +590,15 @@ static void runs_chunk(void *ctx, int64_t chunk, int worker) {
         for (int64_t q = 0; q < n && !j->write; q++) runs += begins[q];
         for (int64_t q = 0; q < n && j->write; q++) {
             if (begins[q]) j->starts[runs++] = i + q;
-            j->run[i + q] = runs - 1;
+            j->run[j->order ? j->order[i + q] : i + q] = runs - 1;
         }
     }
     if (!j->write) j->begun[chunk] = runs;
 }
 
-cr_status cr_cpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, int64_t R, int64_t C) {
-    run_job j = {.k = cr_cpu_vec()->orders, .run = cr_tensor_data(run), .starts = cr_tensor_data(starts), .x = cr_tensor_data(x), .dtype = (cr_dtype)x->dtype, .R = R, .C = C};
+cr_status cr_cpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
+    run_job j = {.k = cr_cpu_vec()->orders, .run = cr_tensor_data(run), .starts = cr_tensor_data(starts), .order = order ? cr_tensor_data(order) : NULL,
+                 .x = cr_tensor_data(x), .dtype = (cr_dtype)x->dtype, .R = R, .C = C};
     int64_t n = 0;
     j.blocks = least(cr_pieces(R, LONG / 2), MOST_BLOCKS);
     j.block = cr_pieces(R, j.blocks);

@@ -60,7 +60,7 @@ static void empty_cache(const cr_device *d) { (void)d; }
 
 static const cr_kernels kernels = {
     .allocate = allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = copy, .fill = fill,
-    .elementwise = ref_elementwise, .reduce = ref_reduce, .arg_reduce = ref_arg_reduce, .matmul = ref_matmul,
+    .elementwise = ref_elementwise, .reduce = ref_reduce, .arg_reduce = ref_arg_reduce, .scan = ref_scan, .matmul = ref_matmul,
     .gather = ref_gather, .scatter_add = ref_scatter_add, .sort = ref_sort, .kth = ref_kth, .search = ref_search, .runs = ref_runs,
     .take_rows = ref_take_rows, .add_rows = ref_add_rows, .random = ref_random, .triangle = ref_triangle,
     .softmax = ref_softmax, .softmax_bwd = ref_softmax_bwd, .norm = ref_norm, .norm_bwd = ref_norm_bwd,

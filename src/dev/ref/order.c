@@ -78,7 +78,7 @@ cr_status ref_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64
     return CR_OK;
 }
 
-cr_status ref_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, int64_t R, int64_t C) {
+cr_status ref_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
     int64_t n = 0;
     for (int64_t i = 0; i < R; i++) {
         bool fresh = i == 0;
@@ -87,7 +87,7 @@ cr_status ref_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr
             fresh |= is_nan(x, a) || before(x, a, x, b) || before(x, b, x, a);
         }
         if (fresh) put_int(starts, n++, i);
-        put_int(run, i, n - 1);
+        put_int(run, order ? get_int(order, i) : i, n - 1);
     }
     put_int(count, 0, n);
     return CR_OK;

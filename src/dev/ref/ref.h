@@ -33,15 +33,16 @@ static inline bool less_int(cr_dtype dt, int64_t a, int64_t b) { return dt == CR
 cr_status ref_check_index(const char *op, const cr_tensor *index, int64_t bound);      /* every element in [0, bound) */
 
 cr_status ref_elementwise(const cr_walk *walks, int64_t count);
-cr_status ref_reduce(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
-cr_status ref_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N);
+cr_status ref_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
+cr_status ref_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
+cr_status ref_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
 cr_status ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
 cr_status ref_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status ref_scatter_add(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status ref_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);
 cr_status ref_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
 cr_status ref_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
-cr_status ref_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, int64_t R, int64_t C);
+cr_status ref_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
 cr_status ref_take_rows(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);
 cr_status ref_add_rows(cr_tensor *w, const cr_tensor *index, const cr_tensor *g);
 cr_status ref_triangle(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper);
