@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from random import Random
 from threading import Lock
 from typing import Any
 
@@ -132,9 +130,7 @@ class DataLoader:
         n = len(self.dataset)
         if not self.shuffle:
             return range(n)
-        order = list(range(n))
-        Random(self.seed + epoch).shuffle(order)
-        return _core.tensor(order, dtype=_core.int64)
+        return _core.rand(n, dtype=_core.float64, generator=Generator().manual_seed(self.seed + epoch)).argsort()
 
     @property
     def seed(self) -> int:
@@ -187,9 +183,11 @@ class DataLoader:
 
     def _ahead(self, batches: Iterator[Any]) -> Iterator[Any]:
         """The batches in order, loaded by threads."""
+        from concurrent.futures import ThreadPoolExecutor  # here: it takes as long to import as all of this
+
         pool = ThreadPoolExecutor(self.num_workers, thread_name_prefix="DataLoader")
         try:
-            waiting: deque[Future[Any]] = deque(pool.submit(self._load, b) for b in islice(batches, self.num_workers * self.prefetch_factor))
+            waiting = deque(pool.submit(self._load, b) for b in islice(batches, self.num_workers * self.prefetch_factor))
             while waiting:
                 batch = waiting.popleft().result()
                 waiting.extend(pool.submit(self._load, b) for b in islice(batches, 1))

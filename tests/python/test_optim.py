@@ -207,8 +207,7 @@ def test_sgd_and_adam_are_their_definitions() -> None:
 
 def test_groups_closures_and_gradients() -> None:
     a, b, c = (cr.ones(2, requires_grad=True) for _ in range(3))
-    groups: list[dict[str, Any]] = [{"params": [a]}, {"params": b, "lr": 1.0}]
-    opt = optim.SGD(groups, lr=0.5)
+    opt = optim.SGD([{"params": [a]}, {"params": b, "lr": 1.0}], lr=0.5)
     opt.add_param_group({"params": [("c", c)], "lr": 0.0})
 
     def closure() -> cr.Tensor:

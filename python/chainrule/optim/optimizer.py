@@ -12,7 +12,7 @@ from .. import _core
 from .._core import Tensor
 from ..autograd import enable_grad, no_grad
 
-Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+Params = Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]
 Group = dict[str, Any]  # "params", a list of Tensor, and the options of these
 State = dict[str, Any]  # of one parameter: moments, and numbers as "step"
 
