@@ -62,7 +62,7 @@ TARGETS = [
     Target("src/ops/cat.c", r"\w+_grad", ASSIGNED, "cat stack", True),
     Target("src/ops/reduce.c", r"\w+_grad", ASSIGNED, "sum sum_squares nansum mean nanmean max min aminmax", True),
     Target("src/ops/variance.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bweight = )(?!NULL|widened)", "var std", True),
-    Target("src/ops/vector_norm.c", r"\w+_grad", r"(\bdx\[\w+\] = |\breturn |\bwide = )(?!isinf)", "norm", True),
+    Target("src/ops/vector_norm.c", r"\w+_grad", r"(\bdx\[\w+\] = |\breturn |\bwide = )(?!isinf|NULL)", "norm", True),
     Target("src/ops/logsumexp.c", r"\w+_grad", ASSIGNED, "logsumexp", True),
     Target("src/ops/scan.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bcr_tensor \*t = )", "cumsum logcumsumexp", True),
     Target("src/ops/prod.c", r"\w+_grad", r"(\bdx\[\w+\] = |\breturn )(?=cast_to|mul)", "prod cumprod", True),

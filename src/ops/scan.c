@@ -89,11 +89,13 @@ static cr_status logcumsumexp_forward(const cr_call *c, cr_tensor *out, cr_tenso
 }
 
 /* y[k] = log(sum of exp(x) up to k):  dx[k] = sum from k on of g[i] exp(x[k] - y[i])
- *                                           = exp(x[k] - y[k]) t[k],  t[k] = g[k] + exp(y[k] - y[k + 1]) t[k + 1]: no exponent is above 0 */
+ *                                           = exp(x[k] - y[k]) t[k],  t[k] = g[k] + exp(y[k] - y[k + 1]) t[k + 1]: no exponent is above 0
+ * In half precision y is formed again: an exponent rounded to it would be off by percents. */
 static void logcumsumexp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     const int axis = params(c)->axis;
-    cr_tensor *wide = widened(x), *y = widened(c->out), *finite = cr_masked_fill(y, cr_eq(y, cr_scalar(-INFINITY)), 0);
+    cr_tensor *wide = widened(x), *y = wide_dtype(x) != dtype_of(x) ? cr_logcumsumexp(wide, axis) : same(c->out);
+    cr_tensor *finite = cr_masked_fill(y, cr_eq(y, cr_scalar(-INFINITY)), 0);
     if (!finite || !x->numel || !x->ndim) { dx[0] = finite ? same(g) : NULL; return; }
     cr_tensor *decay = cr_exp(sub(cr_before(y, cr_slice(y, axis, 0, 1, 1), axis), finite));
     dx[0] = cast_to(mul(cr_exp(sub(wide, finite)), cr_recurrence(widened(g), decay, axis, true)), dtype_of(x));
