@@ -5,7 +5,7 @@
  * keys of the row can differ in are looked at.  Where both do not fit a word, the low bits of the keys are sorted first and then the
  * high ones.  Short rows are ranked instead, and of rows that only one element or a few are wanted of, most is never moved.
  * A long row is cut into blocks for all threads; many rows are dealt out.  Every step keeps equal elements in order, so that the result
- * does not depend on the cut.  Limited by the scattered writes: about 2 ns for each element and digit. */
+ * does not depend on the cut.  Limited by the scattered writes. */
 #include "isa.h"
 #include "order.h"
 #include "../../core/pool.h"
