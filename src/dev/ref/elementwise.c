@@ -31,6 +31,7 @@ static double float_op(int op, double a, double b, double c) {
     case CR_OP_NEG: return -a;
     case CR_OP_ABS: return fabs(a);
     case CR_OP_SIGN: return (double)(a > 0) - (double)(a < 0);
+    case CR_OP_COPYSIGN: return copysign(a, b);
     case CR_OP_MAX: return float_max(a, b);
     case CR_OP_MIN: return float_min(a, b);
     case CR_OP_POW: return pow(a, b);
@@ -137,6 +138,7 @@ static int64_t int_op(cr_dtype dt, int op, int64_t a, int64_t b, int64_t c) {
     case CR_OP_NEG: return mul_wrap(a, -1);
     case CR_OP_ABS: return less_int(dt, a, 0) ? mul_wrap(a, -1) : a;
     case CR_OP_SIGN: return less_int(dt, a, 0) ? -1 : a != 0;
+    case CR_OP_COPYSIGN: return less_int(dt, a, 0) == less_int(dt, b, 0) ? a : mul_wrap(a, -1);
     case CR_OP_MAX: return less_int(dt, a, b) ? b : a;
     case CR_OP_MIN: return less_int(dt, b, a) ? b : a;
     case CR_OP_POW: return int_pow(dt, a, b);
