@@ -80,18 +80,6 @@ static const cr_tensor *as_matrices(const term *x, const labels *batch, const la
     return cr_reshape(y, n + 2, shape);
 }
 
-/* The diagonal over axes i and k, of one size, which becomes the last axis. */
-static const cr_tensor *diagonal(const cr_tensor *x, int i, int k) {
-    int64_t axes[CR_MAX_DIMS], shape[CR_MAX_DIMS], size = x->shape[i];
-    int n = 0;
-    for (int d = 0; d < x->ndim; d++) if (d != i && d != k) axes[n++] = d;
-    axes[n] = i;
-    axes[n + 1] = k;
-    for (int d = 0; d < n; d++) shape[d] = x->shape[axes[d]];
-    shape[n] = size * size;
-    return cr_slice(cr_reshape(cr_permute(x, x->ndim, axes), n + 1, shape), n, 0, size * size, size + 1);
-}
-
 /* ---- contraction; all of it inside the caller's scope, a failure is a NULL tensor */
 
 /* Sums over the labels that are not to stay. */
@@ -253,7 +241,7 @@ static term term_of(const cr_tensor *x, labels is) {
     for (int k = 1; k < is.n; k++) {
         const int label = is.at[k], i = place(&is, label);
         if (i == k) continue;
-        x = diagonal(x, i, k);
+        x = cr_diagonal(x, 0, i, k);
         for (int from = 0, to = 0; from < is.n; from++) if (from != i && from != k) is.at[to++] = is.at[from];
         is.at[--is.n - 1] = (int8_t)label;
         k = 0;
