@@ -94,12 +94,9 @@ static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     p.sum = true;
     p.ndim = x->ndim;
     memcpy(p.shape, x->shape, sizeof p.shape);
-    if (in[2] && c->arrived[0]) {
-        const cr_call add = {.op = &cr_op_put, .params = &p, .n = 3, .in = in, .dev = c->dev};
-        dx[0] = put_into(&add, c->arrived[0]) == CR_OK ? c->arrived[0] : NULL;
-    } else {
-        dx[0] = cr_apply(&cr_op_put, 3, in, &p);
-    }
+    const cr_call addition = {.op = &cr_op_put, .params = &p, .n = 3, .in = in, .dev = c->dev};
+    if (in[2] && c->arrived[0] && g->numel) dx[0] = put_into(&addition, c->arrived[0]) == CR_OK ? c->arrived[0] : NULL;
+    else dx[0] = cr_apply(&cr_op_put, 3, in, &p);
 }
 
 const cr_op cr_op_take = {
