@@ -4,7 +4,8 @@
 use: python bench/everyday.py [--quick] [--threads 2] [--only PART-OF-A-CALL]        prints JSON
 
 CALLS is the list; tests/python/test_bench.py demands that every name is in it, or in UNTIMED with the reason, and that every line runs.
-Each library has a process of its own, and they take turns: threads of one that wait for work in a loop would slow down the other.
+Each library has a process of its own, and they take turns: threads of one that wait for work in a loop would slow down the other (OpenMP's do
+so for some milliseconds).
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import multiprocessing
 import sys
 import time
 import timeit
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
 SIZES = {"small": 10, "medium": 256, "large": 2048}  # n: operands are (n, n)
+SORT, SUM = 10**6, 10**8  # elements
+TURN = 16  # calls in one library before it is the other's turn
+SPIN = 0.03  # seconds: for longer than this no thread of the other waits for work in a loop
 BATCHES = {10: (4, 5), 256: (16, 64), 2048: (64, 256)}  # n -> (B, M): as many elements in B matrices (M, M)
 
 
@@ -130,24 +133,26 @@ def sum_error(lib: Any, count: int) -> float:
 
 
 def work(library: str, threads: int, pipe: Connection) -> None:
-    """A process of one library: for each (call, n, seconds) the nanoseconds, or in words why it fails."""
+    """A process of one library: for each (calls, n, seconds) the nanoseconds of each, or in words why it fails."""
     lib = importlib.import_module(library)
     lib.set_num_threads(threads)
     names, made = functions(lib), 0
+
+    def answer(call: str, n: int, seconds: float) -> float | str:
+        try:
+            return sum_error(lib, SUM) if call == "sum error" else least(call, names, seconds)
+        except Exception as e:
+            return f"{type(e).__name__}: {e}"[:200]
+
     pipe.send(f"{library} {lib.__version__}")
     with lib.no_grad():
         while request := pipe.recv():
-            call, n, seconds = request
-            try:
-                if call == "sum error":
-                    pipe.send(sum_error(lib, n))
-                    continue
-                if n != made:
-                    names.update(operands(lib, n) if n in BATCHES else {"v": lib.randn(n)})
-                    made = n
-                pipe.send(least(call, names, seconds))
-            except Exception as e:
-                pipe.send(f"{type(e).__name__}: {e}"[:200])
+            calls, n, seconds = request
+            if n != made:
+                names.update(operands(lib, n) if n in BATCHES else {"v": lib.randn(n)})
+                made = n
+            time.sleep(SPIN)
+            pipe.send([answer(call, n, seconds) for call in calls])
 
 
 class Pair:
@@ -162,29 +167,29 @@ class Pair:
             self.pipes.append(ours)
         self.versions = [p.recv() for p in self.pipes]
 
-    def ask(self, which: int, *request: Any) -> Any:
-        self.pipes[which].send(request)
+    def ask(self, which: int, calls: list[str], n: int, seconds: float) -> Any:
+        self.pipes[which].send((calls, n, seconds))
         return self.pipes[which].recv()
 
-    def times(self, call: str, n: int, rounds: int, seconds: float) -> Any:
-        """[ours, theirs], the least of turns; words where one fails."""
-        best = [float("inf")] * 2
-        for _ in range(rounds):
-            for which in (0, 1):
-                got = self.ask(which, call, n, seconds)
-                if isinstance(got, str):
-                    return f"{self.versions[which]}: {got}"
-                best[which] = min(best[which], got)
-        return best
+    def times(self, calls: list[str], n: int, rounds: int, seconds: float) -> list[Any]:
+        """[ours, theirs] of each call, the least of turns; words where one fails."""
+        turns = [[self.ask(which, calls, n, seconds) for which in (0, 1)] for _ in range(rounds)]
+        found: list[Any] = []
+        for k in range(len(calls)):
+            both = [[turn[which][k] for turn in turns] for which in (0, 1)]
+            failed = [f"{version}: {got[0]}" for version, got in zip(self.versions, both, strict=True) if isinstance(got[0], str)]
+            found.append(failed[0] if failed else [min(got) for got in both])
+        return found
 
 
-def rows(pair: Pair, calls: list[str], rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
+def rows(pair: Pair, calls: list[str], rounds: int, seconds: float) -> list[dict[str, Any]]:
     """One size after the other, so that each process makes its operands once."""
     found: dict[str, dict[str, Any]] = {call: {"call": call} for call in calls}
     for size, n in SIZES.items():
-        for call in calls:
-            found[call][size] = pair.times(call, n, rounds, seconds if size == "large" else seconds / 2)
-    return iter(found.values())
+        for part in (calls[k : k + TURN] for k in range(0, len(calls), TURN)):
+            for call, times in zip(part, pair.times(part, n, rounds, seconds if size == "large" else seconds / 2), strict=True):
+                found[call][size] = times
+    return list(found.values())
 
 
 def main() -> None:
@@ -195,9 +200,9 @@ def main() -> None:
     o = parser.parse_args()
     pair = Pair(o.threads)
     rounds, seconds = (2, 0.01) if o.quick else (4, 0.04)
-    result = {"versions": pair.versions, "rows": list(rows(pair, [c for c in CALLS if o.only in c], rounds, seconds))}
-    result["sort"] = pair.times("sort(v)", 1_000_000, rounds, 10 * seconds)
-    result["sum_error"] = pair.ask(0, "sum error", 10**8, 0)
+    result = {"versions": pair.versions, "rows": rows(pair, [c for c in CALLS if o.only in c], rounds, seconds)}
+    result["sort"] = pair.times(["sort(v)"], SORT, rounds, 10 * seconds)[0]
+    result["sum_error"] = pair.ask(0, ["sum error"], SORT, 0)[0]
     json.dump(result, sys.stdout)
 
 
