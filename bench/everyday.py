@@ -203,6 +203,8 @@ def main() -> None:
     result = {"versions": pair.versions, "rows": rows(pair, [c for c in CALLS if o.only in c], rounds, seconds)}
     result["sort"] = pair.times(["sort(v)"], SORT, rounds, 10 * seconds)[0]
     result["sum_error"] = pair.ask(0, ["sum error"], SORT, 0)[0]
+    for pipe in pair.pipes:
+        pipe.send(None)
     json.dump(result, sys.stdout)
 
 
