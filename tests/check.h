@@ -77,14 +77,15 @@ static data data_of(const cr_tensor *t) {
 }
 
 /* ---- layouts: the same elements, differently placed in memory */
-typedef enum layout { DENSE, REVERSED, SPACED, LAYOUTS } layout;      /* axes in reverse order; steps of 2 from 1 on every axis */
-static const char *const layout_names[LAYOUTS] = {"dense", "reversed", "spaced"};
+typedef enum layout { DENSE, REVERSED, SPACED, BACKWARDS, LAYOUTS } layout;      /* axes in reverse order; steps of 2 from 1 on every axis; every axis backwards */
+static const char *const layout_names[LAYOUTS] = {"dense", "reversed", "spaced", "backwards"};
 
 static int64_t spaced(layout how, int64_t n) { return how == SPACED ? 2 * n + 1 : n; }
 
 /* Where element i of d lies in the base of that layout. */
 static int64_t placed(const data *d, layout how, int64_t i) {
     int64_t stride[CR_MAX_DIMS], step = 1, at = 0;
+    if (how == BACKWARDS) return d->numel - 1 - i;
     for (int k = 0; k < d->ndim; k++) {
         int axis = how == REVERSED ? k : d->ndim - 1 - k;              /* fastest first */
         stride[axis] = step;
@@ -111,6 +112,7 @@ static cr_tensor *data_put(const data *d, layout how, const cr_device *dev) {
     data_free(&base);
     if (how == REVERSED && d->ndim > 1) t = cr_permute(t, d->ndim, axes);
     for (int k = 0; k < d->ndim && how == SPACED; k++) t = cr_slice(t, k, 1, 2 * d->shape[k] + 1, 2);
+    for (int k = 0; k < d->ndim && how == BACKWARDS; k++) t = cr_slice(t, k, INT64_MAX, INT64_MIN, -1);
     return t;
 }
 

@@ -38,11 +38,93 @@ static cr_tensor *min_0_2(inputs in) { return cr_min(in[0], CR_LIST(0, 2), false
 static cr_tensor *var_all(inputs in) { return cr_var(in[0], CR_ALL, 1, false); }
 static cr_tensor *var_last(inputs in) { return cr_var(in[0], CR_LIST(-1), 0, true); }
 static cr_tensor *var_0(inputs in) { return cr_var(in[0], CR_LIST(0), 1.5, false); }
+static cr_tensor *var_0_2(inputs in) { return cr_var(in[0], CR_LIST(0, 2), 1, false); }
+static cr_tensor *std_last(inputs in) { return cr_std(in[0], CR_LIST(-1), 1, false); }
+static cr_tensor *std_0_2(inputs in) { return cr_std(in[0], CR_LIST(2, 0), 0, true); }
+static cr_tensor *prod_all(inputs in) { return cr_prod(in[0], CR_ALL, false); }
+static cr_tensor *prod_1(inputs in) { return cr_prod(in[0], CR_LIST(1), false); }
+static cr_tensor *prod_0_2(inputs in) { return cr_prod(in[0], CR_LIST(0, 2), true); }
+static cr_tensor *nansum_1(inputs in) { return cr_nansum(in[0], CR_LIST(1), false); }
+static cr_tensor *nanmean_0_2(inputs in) { return cr_nanmean(in[0], CR_LIST(0, 2), true); }
+static cr_tensor *any_all(inputs in) { return cr_any(in[0], CR_ALL, true); }
+static cr_tensor *any_1(inputs in) { return cr_any(in[0], CR_LIST(1), false); }
+static cr_tensor *all_last(inputs in) { return cr_all(in[0], CR_LIST(-1), false); }
+static cr_tensor *all_0_2(inputs in) { return cr_all(in[0], CR_LIST(0, 2), true); }
+static cr_tensor *count_all(inputs in) { return cr_count_nonzero(in[0], CR_ALL); }
+static cr_tensor *count_0_2(inputs in) { return cr_count_nonzero(in[0], CR_LIST(0, 2)); }
+static cr_tensor *norm_2(inputs in) { return cr_norm(in[0], 2, CR_ALL, false); }
+static cr_tensor *norm_2_1(inputs in) { return cr_norm(in[0], 2, CR_LIST(1), true); }
+static cr_tensor *norm_1_last(inputs in) { return cr_norm(in[0], 1, CR_LIST(-1), false); }
+static cr_tensor *norm_0_0(inputs in) { return cr_norm(in[0], 0, CR_LIST(0), false); }
+static cr_tensor *norm_inf_1(inputs in) { return cr_norm(in[0], INFINITY, CR_LIST(1), false); }
+static cr_tensor *norm_low_0_2(inputs in) { return cr_norm(in[0], -INFINITY, CR_LIST(0, 2), false); }
+static cr_tensor *norm_3_0_2(inputs in) { return cr_norm(in[0], 3, CR_LIST(0, 2), true); }
+static cr_tensor *norm_half(inputs in) { return cr_norm(in[0], 0.5, CR_LIST(-1), false); }
+static cr_tensor *norm_less(inputs in) { return cr_norm(in[0], -1.5, CR_LIST(-1), false); }
+static cr_tensor *logsumexp_0_2(inputs in) { return cr_logsumexp(in[0], CR_LIST(0, 2), false); }
+static cr_tensor *both_ends(inputs in) {
+    cr_tensor *min, *max;
+    return cr_aminmax(in[0], CR_LIST(1), false, &min, &max) == CR_OK ? cr_sub(cr_mul_scalar(max, 2), min) : NULL;
+}
+typedef cr_status (*along_axis)(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);
+static cr_tensor *values_along(along_axis f, inputs in, int axis, bool keepdim) {
+    cr_tensor *values, *index;
+    return f(in[0], axis, keepdim, &values, &index) == CR_OK ? values : NULL;
+}
+static cr_tensor *max_along_1(inputs in) { return values_along(cr_max_along, in, 1, false); }
+static cr_tensor *min_along_last(inputs in) { return values_along(cr_min_along, in, -1, true); }
 static cr_tensor *logsumexp_all(inputs in) { return cr_logsumexp(in[0], CR_ALL, false); }
 static cr_tensor *logsumexp_1(inputs in) { return cr_logsumexp(in[0], CR_LIST(1), true); }
 static cr_tensor *argmax_0(inputs in) { return cr_argmax(in[0], 0, false); }
 static cr_tensor *argmax_last(inputs in) { return cr_argmax(in[0], -1, true); }
 static cr_tensor *argmin_1(inputs in) { return cr_argmin(in[0], 1, false); }
+
+/* ---- order */
+extern const cr_op cr_op_runs;
+static cr_tensor *sort_last(inputs in) { return cr_sort(in[0], -1, false, NULL); }
+static cr_tensor *sort_0_down(inputs in) { return cr_sort(in[0], 0, true, NULL); }
+static cr_tensor *argsort_last(inputs in) { return cr_argsort(in[0], -1, false); }
+static cr_tensor *argsort_0_down(inputs in) { return cr_argsort(in[0], 0, true); }
+static cr_tensor *topk_last(inputs in) { return cr_topk(in[0], 3, -1, true, NULL); }
+static cr_tensor *topk_0_low(inputs in) { return cr_topk(in[0], 2, 0, false, NULL); }
+static cr_tensor *kthvalue_last(inputs in) { return cr_kthvalue(in[0], 5, -1, true, NULL); }
+static cr_tensor *kthvalue_0(inputs in) { return cr_kthvalue(in[0], 2, 0, false, NULL); }
+static cr_tensor *median_all(inputs in) { return cr_median(in[0], CR_ALL, false, NULL); }
+static cr_tensor *median_1(inputs in) { return cr_median(in[0], CR_LIST(1), true, NULL); }
+static cr_tensor *nanmedian_all(inputs in) { return cr_nanmedian(in[0], CR_ALL, true, NULL); }
+static cr_tensor *nanmedian_0(inputs in) { return cr_nanmedian(in[0], CR_LIST(0), false, NULL); }
+static cr_tensor *mode_1(inputs in) { return cr_mode(in[0], 1, false, NULL); }
+static cr_tensor *quantile_all(inputs in) { return cr_quantile(in[0], cr_scalar(0.3), CR_ALL, false, CR_LINEAR, false); }
+static cr_tensor *quantile_0(inputs in) { return cr_quantile(in[0], cr_scalar(0.75), CR_LIST(0), true, CR_MIDPOINT, true); }
+static cr_tensor *searchsorted(inputs in) { return cr_searchsorted(cr_sort(in[0], -1, false, NULL), in[1], false, CR_NONE); }
+static cr_tensor *searchsorted_right(inputs in) { return cr_searchsorted(in[0], in[1], true, cr_argsort(in[0], -1, false)); }
+static cr_tensor *runs(inputs in) { return cr_apply(&cr_op_runs, 2, (const cr_tensor *[]){in[0], CR_NONE}, NULL); }
+
+/* ---- scans */
+extern const cr_op cr_op_cumsum;
+static cr_tensor *recurrence_of(inputs in, bool reverse) {         /* what the gradients of cumprod and logcumsumexp are made of (ops/scan.h) */
+    struct { int axis; bool reverse; } along = {1, reverse};
+    return cr_apply(&cr_op_cumsum, 2, in, &along);
+}
+static cr_tensor *recurrence(inputs in) { return recurrence_of(in, false); }
+static cr_tensor *recurrence_back(inputs in) { return recurrence_of(in, true); }
+static cr_tensor *cumsum_0(inputs in) { return cr_cumsum(in[0], 0); }
+static cr_tensor *cumsum_last(inputs in) { return cr_cumsum(in[0], -1); }
+static cr_tensor *cumprod_1(inputs in) { return cr_cumprod(in[0], 1); }
+static cr_tensor *cumprod_0(inputs in) { return cr_cumprod(in[0], 0); }
+static cr_tensor *logcumsumexp_0(inputs in) { return cr_logcumsumexp(in[0], 0); }
+static cr_tensor *logcumsumexp_last(inputs in) { return cr_logcumsumexp(in[0], -1); }
+typedef cr_status (*running_extreme)(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);
+static cr_tensor *running(running_extreme f, inputs in, int axis, bool position) {
+    cr_tensor *values, *index;
+    return f(in[0], axis, &values, &index) != CR_OK ? NULL : position ? index : values;
+}
+static cr_tensor *cummax_1(inputs in) { return running(cr_cummax, in, 1, false); }
+static cr_tensor *cummin_last(inputs in) { return running(cr_cummin, in, -1, false); }
+static cr_tensor *cummax_where(inputs in) { return running(cr_cummax, in, 0, true); }
+static cr_tensor *cummin_where(inputs in) { return running(cr_cummin, in, -1, true); }
+static cr_tensor *diff_1(inputs in) { return cr_diff(in[0], 1, 1); }
+static cr_tensor *diff_twice(inputs in) { return cr_diff(in[0], 2, -1); }
 
 /* ---- shape and copies */
 static cr_tensor *reshape_35(inputs in) { return cr_reshape(in[0], CR_LIST(5, -1, 7)); }
@@ -52,6 +134,7 @@ static cr_tensor *view_split(inputs in) { return cr_view(cr_contiguous(in[0]), C
 static cr_tensor *transpose_02(inputs in) { return cr_transpose(in[0], 0, 2); }
 static cr_tensor *permute_201(inputs in) { return cr_permute(in[0], CR_LIST(2, 0, 1)); }
 static cr_tensor *slice_middle(inputs in) { return cr_slice(in[0], 1, 1, -1, 2); }
+static cr_tensor *slice_back(inputs in) { return cr_slice(in[0], 1, -2, INT64_MIN, -3); }
 static cr_tensor *slice_none(inputs in) { return cr_slice(in[0], 0, 2, 2, 1); }
 static cr_tensor *select_1(inputs in) { return cr_select(in[0], 1, -2); }
 static cr_tensor *index_part(inputs in) { return cr_index(in[0], 3, (cr_part[]){{1, INT64_MAX, 2}, {-2, 0, 0}, {0, -1, 1}}); }
@@ -72,6 +155,49 @@ static cr_tensor *split_middle(inputs in) {         /* pieces 3, 3 and 1 of 7, p
     const cr_tensor *order[3] = {part[2], part[0], part[1]};
     return cr_cat(3, order, 1);
 }
+static cr_tensor *chunked(inputs in) {              /* pieces 3, 3 and 1 of 7, and the unbound first, put together in another order */
+    cr_tensor *part[4], *row[3];
+    if (cr_split_chunks(in[0], 3, 1, part) != 3 || cr_split_sizes(part[0], 1, 3, (int64_t[]){0, 2, 1}, row) != CR_OK) return NULL;
+    return cr_cat(4, (const cr_tensor *[]){row[2], part[2], row[1], part[1]}, 1);
+}
+static cr_tensor *unbound(inputs in) {
+    cr_tensor *part[3];
+    return cr_unbind(in[0], -1, 3, part) == CR_OK ? cr_sub(part[2], part[0]) : NULL;
+}
+static cr_tensor *narrow_1(inputs in) { return cr_narrow(in[0], 1, -4, 3); }
+static cr_tensor *unflatten_1(inputs in) { return cr_unflatten(in[0], 1, 2, (int64_t[]){5, -1}); }
+static cr_tensor *movedim_02(inputs in) { return cr_movedim(in[0], 2, (int64_t[]){0, -1}, (int64_t[]){1, 0}); }
+static cr_tensor *diagonal_0(inputs in) { return cr_diagonal(in[0], 0, 0, 1); }
+static cr_tensor *diagonal_up(inputs in) { return cr_diagonal(in[0], 2, -1, 0); }
+static cr_tensor *diagonal_none(inputs in) { return cr_diagonal(in[0], -3, 0, 1); }
+static cr_tensor *unfold_apart(inputs in) { return cr_unfold(in[0], 1, 2, 3); }
+static cr_tensor *unfold_shared(inputs in) { return cr_unfold(in[0], 0, 3, 2); }
+static cr_tensor *unfold_twice(inputs in) { return cr_unfold(cr_unfold(in[0], 0, 3, 1), 1, 2, 1); }
+static cr_tensor *unfold_scalar(inputs in) { return cr_unfold(in[0], 0, 1, 1); }
+static cr_tensor *meshgrid_xy(inputs in) {
+    cr_tensor *out[3];
+    return cr_meshgrid(3, in, true, out) == CR_OK ? cr_add(cr_mul(out[0], out[1]), out[2]) : NULL;
+}
+static cr_tensor *flip_all(inputs in) { return cr_flip(in[0], CR_ALL); }
+static cr_tensor *flip_0(inputs in) { return cr_flip(in[0], CR_LIST(0)); }
+static cr_tensor *roll_flat(inputs in) { return cr_roll(in[0], 1, (int64_t[]){-4}, NULL); }
+static cr_tensor *roll_2(inputs in) { return cr_roll(in[0], 3, (int64_t[]){2, -1, 100}, (int64_t[]){0, 2, 0}); }
+static cr_tensor *repeat_3(inputs in) { return cr_repeat(in[0], CR_LIST(2, 3, 1, 2)); }
+static cr_tensor *repeat_many(inputs in) { return cr_repeat(in[0], CR_LIST(2, 1, 3, 2, 2, 2)); }
+static cr_tensor *repeat_none(inputs in) { return cr_repeat(in[0], CR_LIST(2, 0)); }
+static cr_tensor *tile_1(inputs in) { return cr_tile(in[0], CR_LIST(3)); }
+static cr_tensor *each_1(inputs in) { return cr_repeat_interleave(in[0], 3, 1); }
+static cr_tensor *each_last(inputs in) { return cr_repeat_interleave(in[0], 2, -1); }
+static cr_tensor *each_by(inputs in) { return cr_repeat_interleave_by(in[0], cr_from((int64_t[]){2, 0, 3}, CR_LIST(3), CR_I64, cr_device_of(in[0])), 1); }
+static cr_tensor *pad_one(inputs in) { return cr_pad(in[0], CR_LIST(1, 2, 0, 3), CR_PAD_CONSTANT, 1); }
+static cr_tensor *pad_crop(inputs in) { return cr_pad(in[0], CR_LIST(-1, 2, 4, -2), CR_PAD_CONSTANT, 0); }
+static cr_tensor *pad_reflect(inputs in) { return cr_pad(in[0], CR_LIST(2, 4, 1, 0), CR_PAD_REFLECT, 0); }
+static cr_tensor *pad_replicate(inputs in) { return cr_pad(in[0], CR_LIST(2, 7, 0, 1), CR_PAD_REPLICATE, 0); }
+static cr_tensor *pad_circular(inputs in) { return cr_pad(in[0], CR_LIST(2, 5, 1, 3), CR_PAD_CIRCULAR, 0); }
+static cr_tensor *strided_plain(inputs in) { return cr_apply(&cr_op_strided, 1, (const cr_tensor *[]){cr_contiguous(in[0])}, &(cr_strided_params){2, {2, 3}, {11, -3}, 9}); }
+static cr_tensor *unstrided_shared(inputs in) { return cr_apply(&cr_op_unstrided, 1, in, &(cr_unstrided_params){{2, {4, 5}, {2, 1}, 1}, 1, {13}}); }
+static cr_tensor *inset_part(inputs in) { return cr_apply(&cr_op_inset, 2, in, &(cr_strided_params){2, {2, 3}, {11, 2}, 1}); }
+static cr_tensor *inset_inside(inputs in) { return cr_neg(inset_part(in)); }     /* its cotangent is nobody else's, and written over */
 static cr_tensor *pick_diagonal_low(inputs in) { return cr_tril(in[0], -1); }
 static cr_tensor *pick_diagonal_high(inputs in) { return cr_triu(in[0], 1); }
 static cr_tensor *pick_low(inputs in) { return cr_tril(in[0], 0); }
@@ -84,16 +210,34 @@ static cr_tensor *transfer_odd(inputs in) { return transfer((const cr_tensor *[]
 
 /* What only gradients use otherwise (ops/compose.h). */
 cr_tensor *cr_alias(const cr_tensor *x);
-extern const cr_op cr_op_embedding_bwd, cr_op_unindex;
+extern const cr_op cr_op_put, cr_op_ravel, cr_op_unindex;
 static cr_tensor *alias(inputs in) { return cr_alias(in[0]); }
 static cr_tensor *unindex(inputs in) {
     return cr_apply(&cr_op_unindex, 1, in, &(cr_unindex_params){{3, {{0, 3, 1}, {2, 5, 3}, {1, -1, 0}}}, {3, 19, 2}});
 }
-static cr_tensor *embedding_bwd(inputs in) { return cr_apply(&cr_op_embedding_bwd, 2, in, (int64_t[]){5}); }
+static cr_tensor *put_zeros(inputs in) {
+    return cr_apply(&cr_op_put, 3, (const cr_tensor *[]){CR_NONE, in[1], in[0]}, &(cr_take_params){.name = "put", .count = 1, .sum = true, .ndim = 2, .shape = {5, 7}});
+}
+typedef struct ravel_sizes { const char *name; int64_t size[CR_MAX_DIMS]; } ravel_sizes;
+static cr_tensor *ravel(inputs in) { return cr_apply(&cr_op_ravel, 2, in, &(ravel_sizes){"ravel", {5, 11}}); }
 
 /* ---- products */
 static cr_tensor *matmul(inputs in) { return cr_matmul(in[0], in[1]); }
 static cr_tensor *matmul_turned(inputs in) { return cr_matmul(cr_transpose(in[0], -1, -2), cr_transpose(in[1], -1, -2)); }
+static cr_tensor *addmm(inputs in) { return cr_addmm(in[0], in[1], in[2], 1, 1); }
+static cr_tensor *addmm_scaled(inputs in) { return cr_addmm(in[0], in[1], in[2], -2, 3); }
+static cr_tensor *addmm_only(inputs in) { return cr_addmm(in[0], in[1], in[2], 0, 1); }
+static cr_tensor *addmv(inputs in) { return cr_addmv(in[0], in[1], in[2], 2, -1); }
+static cr_tensor *addr(inputs in) { return cr_addr(in[0], in[1], in[2], 1, 3); }
+static cr_tensor *baddbmm(inputs in) { return cr_baddbmm(in[0], in[1], in[2], 1, 1); }
+static cr_tensor *addbmm(inputs in) { return cr_addbmm(in[0], in[1], in[2], 2, 1); }
+static cr_tensor *outer(inputs in) { return cr_outer(in[0], in[1]); }
+static cr_tensor *inner(inputs in) { return cr_inner(in[0], in[1]); }
+static cr_tensor *kron(inputs in) { return cr_kron(in[0], in[1]); }
+static cr_tensor *trace(inputs in) { return cr_trace(in[0]); }
+static cr_tensor *tensordot(inputs in) { return cr_tensordot(in[0], in[1], 2, (const int64_t[]){-1, 0}, (const int64_t[]){0, 1}); }
+static cr_tensor *einsum_heads(inputs in) { return cr_einsum("bqhd,bkhd->bhqk", 2, in); }
+static cr_tensor *einsum_three(inputs in) { return cr_einsum("iji,jk,k", 3, in); }
 static cr_tensor *linear(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_NONE); }
 static cr_tensor *linear_bare(inputs in) { return cr_linear(in[0], in[1], CR_NONE, CR_ACT_NONE); }
 static cr_tensor *linear_relu(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_RELU); }
@@ -110,6 +254,32 @@ static cr_tensor *gather_narrow(inputs in) { return cr_gather(in[0], -1, cr_to(i
 static cr_tensor *scatter_add_0(inputs in) { return cr_scatter_add(in[0], 0, in[1], in[2]); }
 static cr_tensor *scatter_add_1(inputs in) { return cr_scatter_add(in[0], 1, in[1], in[2]); }
 static cr_tensor *masked_fill(inputs in) { return cr_masked_fill(in[0], in[1], -3.5); }
+static cr_tensor *masked_select(inputs in) { return cr_masked_select(in[0], in[1]); }
+static cr_tensor *masked_scatter(inputs in) { return cr_masked_scatter(in[0], in[1], in[2]); }
+static cr_tensor *nonzero(inputs in) { return cr_nonzero(in[0]); }
+static cr_tensor *one_hot(inputs in) { return cr_one_hot(in[0], 7); }
+static cr_tensor *take_along_axis(inputs in) { return cr_take_along_axis(in[0], 1, in[1]); }
+static cr_tensor *take(inputs in) { return cr_take(in[0], in[1]); }
+static cr_tensor *index_select_1(inputs in) { return cr_index_select(in[0], 1, in[1]); }
+static cr_tensor *index_select_turned(inputs in) { return cr_index_select(cr_transpose(in[0], 0, -1), 0, in[1]); }
+static cr_tensor *index_add_0(inputs in) { return cr_index_add(in[0], 0, in[1], in[2]); }
+static cr_tensor *index_add_1(inputs in) { return cr_index_add(in[0], 1, in[1], in[2]); }
+/* Places that differ: of two writes to one place the gradient is not that of the function. */
+static cr_tensor *places(inputs in, int n, const int64_t *shape) {
+    return cr_reshape(cr_from((int64_t[]){4, 0, 2, 1}, CR_LIST(4), CR_I64, cr_device_of(in[0])), n, shape);
+}
+static cr_tensor *scatter_0(inputs in) { return cr_scatter(in[0], 0, cr_expand(places(in, CR_LIST(4, 1)), CR_LIST(4, 3)), in[1]); }
+static cr_tensor *scatter_value(inputs in) { return cr_scatter(in[0], 1, places(in, CR_LIST(2, 2)), cr_reshape(in[1], CR_ALL)); }
+static cr_tensor *index_copy_1(inputs in) { return cr_index_copy(in[0], 1, places(in, CR_LIST(4)), in[1]); }
+static cr_tensor *index_fill_1(inputs in) { return cr_index_fill(in[0], 1, places(in, CR_LIST(4)), cr_reshape(in[1], CR_ALL)); }
+static cr_tensor *get_rows(inputs in) { return cr_index_get(in[0], 1, (const cr_tensor *[]){in[1]}); }
+static cr_tensor *get_twice(inputs in) { return cr_mul(get_rows(in), cr_exp(get_rows(in))); }      /* two gradients meet */
+static cr_tensor *get_pairs(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){in[1], cr_reshape(in[2], CR_LIST(-1, 1))}); }
+static cr_tensor *get_apart(inputs in) { return cr_index_get(in[0], 3, (const cr_tensor *[]){in[1], CR_NONE, in[2]}); }
+static cr_tensor *get_mask(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}); }
+static cr_tensor *put_apart(inputs in) { return cr_index_put(in[0], 3, (const cr_tensor *[]){places(in, CR_LIST(2, 2)), CR_NONE, in[1]}, in[2], false); }
+static cr_tensor *put_mask(inputs in) { return cr_index_put(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}, in[2], false); }
+static cr_tensor *put_added(inputs in) { return cr_index_put(in[0], 2, (const cr_tensor *[]){cr_select(in[1], 0, 0), cr_select(in[1], 0, 1)}, in[2], true); }
 
 /* ---- neural network */
 static cr_tensor *softmax_last(inputs in) { return cr_softmax(in[0], -1); }
@@ -178,13 +348,102 @@ static const op_case op_cases[] = {
     {"var", "all", var_all, FLOATS, true, 105, {{SHAPE(3, 5, 7)}}},
     {"var", "last axis", var_last, FLOATS, true, 37, {{SHAPE(3, 37)}}},
     {"var", "axis 0, correction 1.5", var_0, FLOATS, true, 13, {{SHAPE(13, 3)}}},
+    {"var", "axes 0 and 2", var_0_2, FLOATS, true, 21, {{SHAPE(3, 5, 7)}}},
+    {"var", "last axis, long", var_last, FLOATS, false, 20011, {{SHAPE(2, 20011), .lo = 2, .hi = 5}}},
+    {"std", "last axis", std_last, FLOATS, true, 7, {{SHAPE(3, 5, 7)}}},
+    {"std", "axes 0 and 2, keepdim", std_0_2, FLOATS, true, 22, {{SHAPE(2, 5, 11)}}},
+    {"prod", "all", prod_all, ANYTHING, true, 15, {{SHAPE(3, 5), .lo = 0.5, .hi = 1.5}}},
+    {"prod", "0-d", prod_all, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"prod", "axis 1 empty", prod_1, ANYTHING, true, 1, {{SHAPE(3, 0, 7)}}},
+    {"prod", "axis 1, some 0", prod_1, ANYTHING, true, 5, {{SHAPE(7, 5, 3), .fill = STEPS, .lo = -1, .hi = 2}}},
+    {"prod", "axes 0 and 2, keepdim", prod_0_2, ANYTHING, true, 10, {{SHAPE(2, 3, 5), .lo = 0.5, .hi = 1.5}}},
+    {"nansum", "axis 1", nansum_1, ANYTHING, true, 5, {{SHAPE(3, 5, 7)}}},
+    {"nanmean", "axes 0 and 2, keepdim", nanmean_0_2, FLOATS, true, 22, {{SHAPE(2, 5, 11)}}},
+    {"any", "all", any_all, ANYTHING, false, 1, {{SHAPE(3, 5), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"any", "all, empty", any_all, ANYTHING, false, 1, {{SHAPE(3, 0)}}},
+    {"any", "axis 1", any_1, ANYTHING, false, 1, {{SHAPE(11, 2, 7), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"all", "last axis", all_last, ANYTHING, false, 1, {{SHAPE(31, 2), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"all", "axes 0 and 2, keepdim", all_0_2, ANYTHING, false, 1, {{SHAPE(2, 31, 2), .fill = STEPS, .lo = -1, .hi = 2}}},
+    {"count_nonzero", "all", count_all, ANYTHING, false, 1, {{SHAPE(3, 211), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"count_nonzero", "axes 0 and 2", count_0_2, ANYTHING, false, 1, {{SHAPE(3, 7, 5), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"norm", "2", norm_2, FLOATS, true, 105, {{SHAPE(3, 5, 7)}}},
+    {"norm", "2, 0-d", norm_2, FLOATS, true, 1, {{.ndim = 0}}},
+    {"norm", "2, empty", norm_2, FLOATS, true, 1, {{SHAPE(3, 0)}}},
+    {"norm", "2, axis 1, keepdim", norm_2_1, FLOATS, true, 5, {{SHAPE(3, 5, 7)}}},
+    {"norm", "1, last axis", norm_1_last, FLOATS, true, 7, {{SHAPE(3, 5, 7)}}},
+    {"norm", "1, last axis, long", norm_1_last, FLOATS, false, 5003, {{SHAPE(3, 5003)}}},
+    {"norm", "0, axis 0", norm_0_0, FLOATS, false, 1, {{SHAPE(13, 7), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"norm", "inf, axis 1", norm_inf_1, FLOATS, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"norm", "-inf, axes 0 and 2", norm_low_0_2, FLOATS, true, 1, {{SHAPE(3, 5, 2)}}},
+    {"norm", "3, axes 0 and 2, keepdim", norm_3_0_2, FLOATS, true, 22, {{SHAPE(2, 5, 11)}}},
+    {"norm", "0.5, last axis", norm_half, FLOATS, true, 7, {{SHAPE(3, 7), .lo = 0.3, .hi = 2}}},
+    {"norm", "-1.5, last axis", norm_less, FLOATS, true, 7, {{SHAPE(3, 7), .lo = 0.3, .hi = 2}}},
+    {"aminmax", "axis 1", both_ends, NUMBERS, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"max_along", "axis 1", max_along_1, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"max_along", "equal ones", max_along_1, ANYTHING, false, 1, {{SHAPE(3, 23, 2), .fill = STEPS}}},
+    {"min_along", "last axis, keepdim", min_along_last, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
     {"logsumexp", "all", logsumexp_all, FLOATS, true, 21, {{SHAPE(3, 7)}}},
     {"logsumexp", "axis 1", logsumexp_1, FLOATS, true, 11, {{SHAPE(3, 11, 2), .lo = -80, .hi = 80}}},
+    {"logsumexp", "axes 0 and 2", logsumexp_0_2, FLOATS, true, 15, {{SHAPE(3, 2, 5)}}},
     {"argmax", "axis 0", argmax_0, NUMBERS, false, 1, {{SHAPE(11, 7)}}},
     {"argmax", "last axis", argmax_last, NUMBERS, false, 1, {{SHAPE(3, 2, 101)}}},
     {"argmax", "equal ones", argmax_0, NUMBERS, false, 1, {{SHAPE(23, 5), .fill = STEPS}}},
     {"argmin", "equal ones", argmin_1, NUMBERS, false, 1, {{SHAPE(3, 23, 2), .fill = STEPS}}},
     {"argmin", "axis 1", argmin_1, NUMBERS, false, 1, {{SHAPE(3, 23, 5)}}},
+
+    {"sort", "last axis", sort_last, ANYTHING, true, 1, {{SHAPE(3, 41)}}},
+    {"sort", "0-d", sort_last, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"sort", "empty", sort_last, ANYTHING, true, 1, {{SHAPE(3, 0)}}},
+    {"sort", "axis 0, from the largest", sort_0_down, ANYTHING, true, 1, {{SHAPE(11, 3, 5)}}},
+    {"sort", "equal ones", sort_last, ANYTHING, false, 1, {{SHAPE(3, 131), .fill = STEPS}}},
+    {"sort", "longer rows", sort_last, ANYTHING, false, 1, {{SHAPE(3, 1031)}}},
+    {"sort", "one long row", sort_last, FLOATS, false, 1, {{SHAPE(33013)}}},
+    {"argsort", "last axis", argsort_last, ANYTHING, false, 1, {{SHAPE(2, 3, 17)}}},
+    {"argsort", "equal ones, from the largest", argsort_0_down, ANYTHING, false, 1, {{SHAPE(211, 3), .fill = STEPS}}},
+    {"topk", "last axis", topk_last, ANYTHING, true, 1, {{SHAPE(3, 41)}}},
+    {"topk", "axis 0, the smallest", topk_0_low, ANYTHING, true, 1, {{SHAPE(11, 3, 5)}}},
+    {"topk", "longer rows", topk_last, ANYTHING, false, 1, {{SHAPE(1, 919)}}},
+    {"kthvalue", "last axis", kthvalue_last, ANYTHING, true, 1, {{SHAPE(3, 41)}}},
+    {"kthvalue", "axis 0", kthvalue_0, ANYTHING, true, 1, {{SHAPE(11, 3, 5)}}},
+    {"kthvalue", "longer rows", kthvalue_last, ANYTHING, false, 1, {{SHAPE(2, 409)}}},
+    {"median", "all", median_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"median", "0-d", median_all, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"median", "all, equal ones", median_all, ANYTHING, false, 1, {{SHAPE(3, 53), .fill = STEPS}}},
+    {"median", "axis 1", median_1, ANYTHING, true, 1, {{SHAPE(3, 8, 5)}}},
+    {"nanmedian", "all", nanmedian_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"nanmedian", "axis 0", nanmedian_0, ANYTHING, true, 1, {{SHAPE(12, 5)}}},
+    {"mode", "axis 1", mode_1, ANYTHING, true, 1, {{SHAPE(3, 11, 2)}}},
+    {"quantile", "all", quantile_all, FLOATS, true, 3, {{SHAPE(3, 5, 7)}}},
+    {"quantile", "axis 0, midpoint", quantile_0, FLOATS, true, 3, {{SHAPE(11, 5)}}},
+    {"searchsorted", "one row", searchsorted, ANYTHING, false, 1, {{SHAPE(37), .fill = STEPS}, {SHAPE(3, 5), .fill = STEPS}}},
+    {"searchsorted", "many rows, right", searchsorted_right, ANYTHING, false, 1, {{SHAPE(3, 37), .fill = STEPS}, {SHAPE(3, 11), .fill = STEPS}}},
+    {"searchsorted", "in nothing", searchsorted, ANYTHING, false, 1, {{SHAPE(0)}, {SHAPE(7)}}},
+    {"searchsorted", "one number, right", searchsorted_right, ANYTHING, false, 1, {{SHAPE(7)}, {.ndim = 0, .fill = STEPS}}},
+    {"runs", "of numbers", runs, ANYTHING, false, 1, {{SHAPE(331, 1), .fill = STEPS, .lo = 0, .hi = 2}}},
+    {"runs", "of rows", runs, ANYTHING, false, 1, {{SHAPE(23, 2), .fill = STEPS, .lo = 0, .hi = 1}}},
+    {"cumsum", "axis 0", cumsum_0, ANYTHING, true, 5, {{SHAPE(5, 7)}}},
+    {"cumsum", "last axis", cumsum_last, ANYTHING, true, 7, {{SHAPE(3, 2, 7)}}},
+    {"cumsum", "0-d", cumsum_0, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"cumsum", "empty", cumsum_last, ANYTHING, true, 1, {{SHAPE(3, 0)}}},
+    {"cumsum", "last axis, long", cumsum_last, NUMBERS, false, 20011, {{SHAPE(3, 20011)}}},
+    {"cumsum", "axis 0, wide", cumsum_0, NUMBERS, false, 13, {{SHAPE(13, 1031)}}},
+    {"cumsum", "weighted", recurrence, FLOATS, true, 5, {{SHAPE(3, 5, 2)}, {SHAPE(3, 5, 2), .lo = -1, .hi = 1}}},
+    {"cumsum", "weighted, backwards", recurrence_back, FLOATS, true, 11, {{SHAPE(3, 11)}, {SHAPE(3, 11), .lo = -1, .hi = 1}}},
+    {"cumprod", "axis 1", cumprod_1, ANYTHING, true, 7, {{SHAPE(3, 7), .lo = 0.5, .hi = 1.5}}},
+    {"cumprod", "axis 0, some 0", cumprod_0, ANYTHING, true, 7, {{SHAPE(7, 11), .fill = STEPS, .lo = -1, .hi = 2}}},
+    {"cumprod", "0-d", cumprod_0, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"cumprod", "empty", cumprod_1, ANYTHING, true, 1, {{SHAPE(3, 0)}}},
+    {"cumprod", "long", cumprod_1, NUMBERS, false, 1031, {{SHAPE(3, 1031), .lo = 0.99, .hi = 1.01}}},
+    {"logcumsumexp", "axis 0", logcumsumexp_0, FLOATS, true, 7, {{SHAPE(7, 3)}}},
+    {"logcumsumexp", "last axis, large", logcumsumexp_last, FLOATS, true, 11, {{SHAPE(3, 11), .lo = -80, .hi = 80}}},
+    {"logcumsumexp", "long", logcumsumexp_last, FLOATS, false, 1031, {{SHAPE(3, 1031)}}},
+    {"cummax", "axis 1", cummax_1, ANYTHING, true, 1, {{SHAPE(3, 7, 2)}}},
+    {"cummax", "where, equal ones", cummax_where, ANYTHING, false, 1, {{SHAPE(23, 5), .fill = STEPS}}},
+    {"cummin", "last axis", cummin_last, ANYTHING, true, 1, {{SHAPE(3, 7)}}},
+    {"cummin", "where, equal ones", cummin_where, ANYTHING, false, 1, {{SHAPE(3, 1031), .fill = STEPS}}},
+    {"diff", "axis 1", diff_1, ANYTHING, true, 2, {{SHAPE(3, 5, 2)}}},
+    {"diff", "twice, last axis", diff_twice, NUMBERS, true, 4, {{SHAPE(3, 7)}}},
+    {"diff", "nothing left", diff_twice, NUMBERS, true, 1, {{SHAPE(3, 1)}}},
 
     {"reshape", "(5, -1, 7)", reshape_35, ANYTHING, true, 1, {{SHAPE(3, 35)}}},
     {"reshape", "flat", reshape_flat, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
@@ -195,6 +454,7 @@ static const op_case op_cases[] = {
     {"permute", "2 0 1", permute_201, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
     {"slice", "1 to -1 by 2", slice_middle, ANYTHING, true, 1, {{SHAPE(3, 7, 2)}}},
     {"slice", "nothing", slice_none, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
+    {"slice", "backwards", slice_back, ANYTHING, true, 1, {{SHAPE(3, 11, 2)}}},
     {"select", "axis 1", select_1, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
     {"index", "1::2, -2, :-1 of the first three axes", index_part, ANYTHING, true, 1, {{SHAPE(5, 3, 7, 2)}}},
     {"index", "one element", index_one, ANYTHING, true, 1, {{SHAPE(2, 3)}}},
@@ -212,6 +472,41 @@ static const op_case op_cases[] = {
     {"cat", "last axis", cat_1, ANYTHING, true, 1, {{SHAPE(3, 2, 5)}, {SHAPE(3, 2, 11)}}},
     {"stack", "axis 1", stack_1, ANYTHING, true, 1, {{SHAPE(3, 7)}, {SHAPE(3, 7)}}},
     {"split", "3, 3 and 1", split_middle, ANYTHING, true, 1, {{SHAPE(2, 7, 3)}}},
+    {"split", "chunks, and sizes of one", chunked, ANYTHING, true, 1, {{SHAPE(2, 7, 3)}}},
+    {"unbind", "", unbound, FLOATS, true, 1, {{SHAPE(5, 3)}}},
+    {"narrow", "from the end", narrow_1, ANYTHING, true, 1, {{SHAPE(3, 5, 2)}}},
+    {"unflatten", "axis 1", unflatten_1, ANYTHING, true, 1, {{SHAPE(3, 35)}}},
+    {"movedim", "two axes", movedim_02, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"diagonal", "", diagonal_0, ANYTHING, true, 1, {{SHAPE(5, 7, 2)}}},
+    {"diagonal", "above, of other axes", diagonal_up, ANYTHING, true, 1, {{SHAPE(5, 3, 7)}}},
+    {"diagonal", "nothing", diagonal_none, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
+    {"unfold", "apart", unfold_apart, ANYTHING, true, 1, {{SHAPE(3, 11, 2)}}},
+    {"unfold", "shared", unfold_shared, ANYTHING, true, 2, {{SHAPE(11, 3)}}},
+    {"unfold", "of windows", unfold_twice, ANYTHING, true, 6, {{SHAPE(7, 3)}}},
+    {"unfold", "0-d", unfold_scalar, ANYTHING, true, 1, {{.ndim = 0}}},
+    {"strided", "backwards", strided_plain, ANYTHING, true, 1, {{SHAPE(2, 11)}}},
+    {"unstrided", "shared", unstrided_shared, NUMBERS, true, 3, {{SHAPE(4, 5)}}},
+    {"inset", "", inset_part, ANYTHING, true, 1, {{SHAPE(3, 11)}, {SHAPE(2, 3)}}},
+    {"inset", "inside a graph", inset_inside, NUMBERS, true, 1, {{SHAPE(3, 11)}, {SHAPE(2, 3)}}},
+    {"meshgrid", "xy", meshgrid_xy, FLOATS, true, 1, {{SHAPE(3)}, {SHAPE(5)}, {SHAPE(2)}}},
+    {"flip", "all", flip_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
+    {"flip", "axis 0, many columns", flip_0, ANYTHING, false, 1, {{SHAPE(5, 1037)}}},
+    {"flip", "long", flip_all, ANYTHING, false, 1, {{SHAPE(40009)}}},
+    {"flip", "empty", flip_all, ANYTHING, true, 1, {{SHAPE(3, 0)}}},
+    {"roll", "flat", roll_flat, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
+    {"roll", "two axes, one of them twice", roll_2, ANYTHING, true, 1, {{SHAPE(5, 2, 7)}}},
+    {"repeat", "four axes of three", repeat_3, ANYTHING, true, 12, {{SHAPE(2, 3, 5)}}},
+    {"repeat", "more axes than at once", repeat_many, ANYTHING, true, 48, {{SHAPE(2, 1, 2, 3)}}},
+    {"repeat", "no time", repeat_none, ANYTHING, true, 1, {{SHAPE(2, 3)}}},
+    {"tile", "last axis", tile_1, ANYTHING, true, 3, {{SHAPE(2, 5)}}},
+    {"repeat_interleave", "axis 1", each_1, ANYTHING, true, 3, {{SHAPE(2, 3, 5)}}},
+    {"repeat_interleave", "last axis", each_last, ANYTHING, true, 2, {{SHAPE(3, 7)}}},
+    {"repeat_interleave", "by numbers", each_by, ANYTHING, true, 3, {{SHAPE(5, 3, 2)}}},
+    {"pad", "ones", pad_one, ANYTHING, true, 1, {{SHAPE(2, 3, 5)}}},
+    {"pad", "and crop", pad_crop, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
+    {"pad", "reflect", pad_reflect, ANYTHING, true, 4, {{SHAPE(3, 5)}}},
+    {"pad", "replicate", pad_replicate, ANYTHING, true, 8, {{SHAPE(3, 5)}}},
+    {"pad", "circular", pad_circular, ANYTHING, true, 6, {{SHAPE(3, 5)}}},
     {"cast", "to float64", cast, ANYTHING, false, 1, {{SHAPE(3, 5, 7)}}},
     {"cast", "to bfloat16 and back", cast_around, ANYTHING, false, 1, {{SHAPE(5, 37)}}},
     {"transfer", "to another device", transfer, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
@@ -219,6 +514,8 @@ static const op_case op_cases[] = {
     {"alias", "", alias, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
     {"tril", "-1", pick_diagonal_low, ANYTHING, true, 1, {{SHAPE(2, 5, 7)}}},
     {"tril", "0", pick_low, ANYTHING, true, 1, {{SHAPE(7, 3)}}},
+    {"triangle", "lower, of wide rows", pick_low, ANYTHING, false, 1, {{SHAPE(5, 1031)}}},
+    {"triangle", "upper", pick_diagonal_high, ANYTHING, true, 1, {{SHAPE(2, 3, 5)}}},
     {"triu", "1", pick_diagonal_high, ANYTHING, true, 1, {{SHAPE(7, 5)}}},
 
     {"matmul", "(5, 7) (7, 3)", matmul, NUMBERS, true, 7, {{SHAPE(5, 7)}, {SHAPE(7, 3)}}},
@@ -235,6 +532,24 @@ static const op_case op_cases[] = {
     {"matmul", "one row, larger", matmul, NUMBERS, false, 67, {{SHAPE(1, 67)}, {SHAPE(67, 131)}}},
     {"matmul", "larger", matmul, FLOATS, false, 131, {{SHAPE(67, 131)}, {SHAPE(131, 71)}}},
     {"matmul", "larger, both transposed", matmul_turned, FLOATS, false, 131, {{SHAPE(131, 67)}, {SHAPE(71, 131)}}},
+    {"addmm", "", addmm, NUMBERS, true, 8, {{SHAPE(5, 3)}, {SHAPE(5, 7)}, {SHAPE(7, 3)}}},
+    {"addmm", "a row, -2 and 3", addmm_scaled, NUMBERS, true, 40, {{SHAPE(3)}, {SHAPE(5, 7)}, {SHAPE(7, 3)}}},
+    {"addmm", "a number, 0 times", addmm_only, NUMBERS, true, 7, {{SHAPE(1)}, {SHAPE(5, 7)}, {SHAPE(7, 3)}}},
+    {"addmm", "K 0", addmm, NUMBERS, true, 1, {{SHAPE(3, 1)}, {SHAPE(3, 0)}, {SHAPE(0, 5)}}},
+    {"addmm", "larger", addmm, FLOATS, false, 132, {{SHAPE(67, 1)}, {SHAPE(67, 131)}, {SHAPE(131, 71)}}},
+    {"addmv", "2 and -1", addmv, NUMBERS, true, 13, {{SHAPE(5)}, {SHAPE(5, 11)}, {SHAPE(11)}}},
+    {"addr", "1 and 3", addr, NUMBERS, true, 4, {{SHAPE(5, 7)}, {SHAPE(5)}, {SHAPE(7)}}},
+    {"baddbmm", "", baddbmm, NUMBERS, true, 8, {{SHAPE(2, 1, 3)}, {SHAPE(2, 5, 7)}, {SHAPE(2, 7, 3)}}},
+    {"addbmm", "2 and 1", addbmm, NUMBERS, true, 16, {{SHAPE(5, 3)}, {SHAPE(2, 5, 7)}, {SHAPE(2, 7, 3)}}},
+    {"outer", "", outer, ANYTHING, true, 7, {{SHAPE(5)}, {SHAPE(7)}}},
+    {"inner", "", inner, NUMBERS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(5, 7)}}},
+    {"kron", "", kron, NUMBERS, true, 7, {{SHAPE(2, 3)}, {SHAPE(7)}}},
+    {"trace", "wide", trace, NUMBERS, true, 3, {{SHAPE(3, 7)}}},
+    {"trace", "tall", trace, NUMBERS, true, 5, {{SHAPE(11, 5)}}},
+    {"trace", "nothing", trace, NUMBERS, true, 1, {{SHAPE(3, 0)}}},
+    {"tensordot", "two axes", tensordot, NUMBERS, true, 35, {{SHAPE(5, 2, 7)}, {SHAPE(7, 5, 3)}}},
+    {"einsum", "bqhd,bkhd->bhqk", einsum_heads, NUMBERS, true, 5, {{SHAPE(2, 3, 1, 5)}, {SHAPE(2, 7, 1, 5)}}},
+    {"einsum", "iji,jk,k", einsum_three, FLOATS, true, 105, {{SHAPE(3, 5, 3)}, {SHAPE(5, 7)}, {SHAPE(7)}}},
     {"linear", "bias", linear, FLOATS, true, 7, {{SHAPE(2, 5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "no bias, one vector", linear_bare, FLOATS, true, 7, {{SHAPE(7)}, {SHAPE(3, 7)}}},
     {"linear", "no rows", linear, FLOATS, true, 7, {{SHAPE(0, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
@@ -252,7 +567,36 @@ static const op_case op_cases[] = {
     {"gather", "nothing", gather_0, ANYTHING, true, 1, {{SHAPE(5, 7)}, {SHAPE(0, 7), .fill = INDEX, .hi = 5}}},
     {"scatter_add", "axis 0", scatter_add_0, NUMBERS, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
     {"scatter_add", "axis 1", scatter_add_1, NUMBERS, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter", "axis 0", scatter_0, ANYTHING, true, 1, {{SHAPE(5, 3)}, {SHAPE(4, 3)}}},
+    {"scatter", "axis 1, one value, a corner", scatter_value, ANYTHING, true, 4, {{SHAPE(3, 5)}, {SHAPE(1), .lo = 1, .hi = 9}}},
+    {"take_along_axis", "index broadcast", take_along_axis, ANYTHING, true, 9, {{SHAPE(3, 5, 1)}, {SHAPE(1, 4, 2), .fill = INDEX, .hi = 5}}},
+    {"take", "negative ones too", take, ANYTHING, true, 8, {{SHAPE(3, 5)}, {SHAPE(2, 7), .fill = INDEX, .lo = -15, .hi = 15}}},
+    {"take", "0-d", take, ANYTHING, true, 3, {{.ndim = 0}, {SHAPE(3), .fill = INDEX, .lo = -1, .hi = 1}}},
+    {"index_select", "axis 1", index_select_1, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},
+    {"index_select", "of a transposed one", index_select_turned, ANYTHING, true, 4, {{SHAPE(3, 2, 5)}, {SHAPE(4), .fill = INDEX, .hi = 5}}},
+    {"put", "added into zeros", put_zeros, FLOATS, true, 6, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 5}}},
+    {"index_add", "axis 0", index_add_0, ANYTHING, true, 9, {{SHAPE(5, 7)}, {SHAPE(8), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"index_add", "axis 1, last", index_add_1, ANYTHING, true, 12, {{SHAPE(3, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}, {SHAPE(3, 11)}}},
+    {"index_copy", "axis 1", index_copy_1, ANYTHING, true, 1, {{SHAPE(3, 5, 2)}, {SHAPE(3, 4, 2)}}},
+    {"index_fill", "axis 1", index_fill_1, ANYTHING, true, 24, {{SHAPE(3, 5, 2)}, {SHAPE(1), .lo = 1, .hi = 9}}},
+    {"index_get", "rows", get_rows, ANYTHING, true, 6, {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
+    {"index_get", "twice", get_twice, FLOATS, true, 12, {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
+    {"index_get", "none", get_rows, ANYTHING, true, 1, {{SHAPE(5, 3)}, {SHAPE(0), .fill = INDEX, .hi = 5}}},
+    {"index_get", "pairs that broadcast", get_pairs, ANYTHING, true, 15, {{SHAPE(5, 7, 2)}, {SHAPE(5), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(3), .fill = INDEX, .lo = -7, .hi = 7}}},
+    {"index_get", "axes 0 and 2", get_apart, ANYTHING, true, 4, {{SHAPE(5, 3, 7)}, {SHAPE(4), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(4), .fill = INDEX, .lo = -7, .hi = 7}}},
+    {"index_get", "mask of two axes", get_mask, ANYTHING, true, 1, {{SHAPE(2, 5, 7, 3)}, {SHAPE(5, 7), .fill = MASK}}},
+    {"index_put", "axes 0 and 2", put_apart, ANYTHING, true, 4, {{SHAPE(5, 3, 7)}, {SHAPE(2, 2), .fill = INDEX, .lo = -7, .hi = 7}, {SHAPE(2, 3)}}},
+    {"index_put", "mask, one value", put_mask, ANYTHING, true, 70, {{SHAPE(2, 5, 7)}, {SHAPE(5, 7), .fill = MASK}, {SHAPE(1), .lo = 1, .hi = 9}}},
+    {"index_put", "mask, a value for each row", put_mask, ANYTHING, true, 70, {{SHAPE(2, 5, 7)}, {SHAPE(5), .fill = MASK}, {SHAPE(2, 1, 7)}}},
+    {"index_put", "added", put_added, ANYTHING, true, 14, {{SHAPE(3, 5)}, {SHAPE(2, 13), .fill = INDEX, .lo = -3, .hi = 3}, {SHAPE(13)}}},
+    {"ravel", "", ravel, WHOLES, false, 1, {{SHAPE(13), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(13), .fill = INDEX, .lo = -11, .hi = 11}}},
+    {"nonzero", "", nonzero, ANYTHING, false, 1, {{SHAPE(3, 5, 7), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"nonzero", "longer than a piece", nonzero, BOOLS, false, 1, {{SHAPE(41, 1031), .fill = MASK}}},
+    {"nonzero", "0-d", nonzero, ANYTHING, false, 1, {{.ndim = 0}}},
+    {"one_hot", "", one_hot, WHOLES, false, 1, {{SHAPE(3, 5), .fill = INDEX, .hi = 7}}},
     {"masked_fill", "", masked_fill, FLOATS, true, 1, {{SHAPE(3, 5, 7)}, {SHAPE(5, 7), .fill = MASK}}},
+    {"masked_select", "mask broadcast", masked_select, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}, {SHAPE(5, 1), .fill = MASK}}},
+    {"masked_scatter", "", masked_scatter, ANYTHING, true, 1, {{SHAPE(5, 7)}, {SHAPE(5, 7), .fill = MASK}, {SHAPE(7, 5)}}},
 
     {"softmax", "last axis", softmax_last, FLOATS, true, 7, {{SHAPE(4, 7)}}},
     {"softmax", "0-d", softmax_last, FLOATS, true, 1, {{.ndim = 0}}},
@@ -278,7 +622,6 @@ static const op_case op_cases[] = {
     {"embedding", "one index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {.ndim = 0, .fill = INDEX, .hi = 3}}},
     {"embedding", "no index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {SHAPE(0), .fill = INDEX, .hi = 3}}},
     {"unindex", "2, 5, 8... of 19, 1 of 2", unindex, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
-    {"embedding_bwd", "", embedding_bwd, FLOATS, true, 6, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 5}}},
     {"cross_entropy", "mean", cross_entropy, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(5), .fill = INDEX, .hi = 7}}},
     {"cross_entropy", "mean, (B, T, V)", cross_entropy, FLOATS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 7}}},
     {"cross_entropy", "ignored rows", cross_entropy_ignore, FLOATS, true, 5, {{SHAPE(11, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},

@@ -420,48 +420,90 @@ TEST(half_floats_round_as_the_scalar_code) {
 }
 
 /* ---- reductions */
-static const char *const kind_name[] = {"sum", "prod", "max", "min", "any", "all"};
+static const struct { const char *name; cr_reduce_how how; } reductions[] = {
+    {"sum", {.kind = CR_REDUCE_SUM}}, {"prod", {.kind = CR_REDUCE_PROD}}, {"max", {.kind = CR_REDUCE_MAX}}, {"min", {.kind = CR_REDUCE_MIN}},
+    {"any", {CR_REDUCE_MAX, CR_MAP_NONZERO, 0}}, {"all", {CR_REDUCE_MIN, CR_MAP_NONZERO, 0}}, {"count", {CR_REDUCE_SUM, CR_MAP_NONZERO, 0}},
+    {"sum |x|", {CR_REDUCE_SUM, CR_MAP_ABS, 0}}, {"max |x|", {CR_REDUCE_MAX, CR_MAP_ABS, 0}}, {"sum x^2", {CR_REDUCE_SUM, CR_MAP_SQUARE, 0}},
+    {"sum |x|^1.5", {CR_REDUCE_SUM, CR_MAP_POWER, 1.5}}, {"nansum", {CR_REDUCE_SUM, CR_MAP_NUMBER, 0}}, {"deviations", {CR_REDUCE_SUM, CR_MAP_DEVIATION, 0}}};
+enum { REDUCTIONS = sizeof reductions / sizeof *reductions };
 
-static void fill_for(cr_reduce_kind kind, cr_tensor *x) {
+static cr_status reduce_dense(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N) {
+    return cr_cpu_reduce(&(cr_reduce_how){.kind = kind}, y, x, &(cr_slab){M, R, N, {R * N, N, 1}});
+}
+static cr_status arg_reduce_dense(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N) {
+    return cr_cpu_arg_reduce(max, y, x, &(cr_slab){M, R, N, {R * N, N, 1}});
+}
+
+/* (M, R, N) dense, every other element, or with R backwards */
+typedef struct seen { cr_tensor *base, *x; cr_slab at; } seen;
+static seen seen_as(cr_dtype dt, int64_t M, int64_t R, int64_t N, int how) {
+    int64_t step = how == 1 ? 2 : 1;
+    seen s = {.base = make(M * R * N * step, dt), .at = {M, R, N, {R * N * step, N * step, step}}};
+    cr_meta m = {.dtype = dt, .ndim = 1, .shape = {M * R * N}, .strides = {1}, .strided = true};
+    if (how == 2) { m.offset = (R - 1) * N; s.at.strides[1] = -N; }
+    s.x = cr_tensor_alias(s.base, &m);
+    return s;
+}
+static double seen_at(const seen *s, int64_t m, int64_t r, int64_t n) {
+    cr_dtype dt = (cr_dtype)s->x->dtype;
+    int64_t at = m * s->at.strides[0] + r * s->at.strides[1] + n * s->at.strides[2];
+    return cr_load_f64((const char *)cr_tensor_data(s->x) + at * (int64_t)cr_dtype_size(dt), dt);
+}
+
+static void fill_for(const cr_reduce_how *how, cr_tensor *x) {
     for (int64_t i = 0; i < x->numel; i++) {
         cr_dtype dt = (cr_dtype)x->dtype;
-        double v = kind == CR_REDUCE_PROD ? (below(400) ? 1 : 2) : kind == CR_REDUCE_ANY ? below(997) == 0 : kind == CR_REDUCE_ALL ? below(997) != 0
-                 : cr_dtype_is_float(dt) ? uniform() : (double)below(100);
+        double v = how->kind == CR_REDUCE_PROD ? (below(400) ? 1 : 2) : how->map == CR_MAP_NONZERO ? (below(997) == 0) == (how->kind == CR_REDUCE_MAX)
+                 : how->map == CR_MAP_NUMBER && below(5) == 0 ? NAN : cr_dtype_is_float(dt) ? uniform() : (double)below(100);
         cr_store_f64((char *)cr_data(x) + (size_t)i * cr_dtype_size(dt), dt, v);
     }
 }
 
 /* y in long double, or exactly for integers */
-static double plain_reduce(cr_reduce_kind kind, const cr_tensor *x, int64_t at, int64_t R, int64_t N, double *sizes) {
-    long double acc = kind == CR_REDUCE_PROD || kind == CR_REDUCE_ALL;
+static double plain_reduce(const cr_reduce_how *how, const seen *s, int64_t m, int64_t n, double *sizes) {
+    long double acc = how->kind == CR_REDUCE_PROD, mean = 0;
     *sizes = 0;
-    for (int64_t r = 0; r < R; r++) {
-        double v = cr_load_f64((const char *)cr_tensor_data(x) + (size_t)(at + r * N) * cr_dtype_size((cr_dtype)x->dtype), (cr_dtype)x->dtype);
+    for (int64_t r = 0; r < s->at.R; r++) mean += (long double)seen_at(s, m, r, n) / (long double)s->at.R;
+    for (int64_t r = 0; r < s->at.R; r++) {
+        double v = seen_at(s, m, r, n);
+        switch (how->map) {
+        case CR_MAP_NONZERO: v = v != 0; break;
+        case CR_MAP_ABS: v = fabs(v); break;
+        case CR_MAP_SQUARE: v = v * v; break;
+        case CR_MAP_POWER: v = pow(fabs(v), how->p); break;
+        case CR_MAP_NUMBER: v = isnan(v) ? 0 : v; break;
+        case CR_MAP_DEVIATION: v = (double)((v - mean) * (v - mean)); break;
+        default: break;
+        }
         *sizes += fabs(v);
-        if (kind == CR_REDUCE_SUM) acc += v;
-        else if (kind == CR_REDUCE_PROD) acc *= v;
-        else if (kind == CR_REDUCE_MAX) acc = r == 0 || v > (double)acc ? v : acc;
-        else if (kind == CR_REDUCE_MIN) acc = r == 0 || v < (double)acc ? v : acc;
-        else if (kind == CR_REDUCE_ANY) acc = acc != 0 || v != 0;
-        else acc = acc != 0 && v != 0;
+        if (how->kind == CR_REDUCE_SUM) acc += v;
+        else if (how->kind == CR_REDUCE_PROD) acc *= v;
+        else if (how->kind == CR_REDUCE_MAX) acc = r == 0 || v > (double)acc ? v : acc;
+        else acc = r == 0 || v < (double)acc ? v : acc;
     }
     return (double)acc;
 }
 
-static void check_reduce(cr_reduce_kind kind, cr_dtype from, cr_dtype to, int64_t M, int64_t R, int64_t N) {
-    cr_tensor *x = make(M * R * N, from), *y = make(M * N, to);
-    fill_for(kind, x);
-    OK(cr_cpu_reduce(kind, y, x, M, R, N));
+static void check_reduce(int k, cr_dtype from, cr_dtype to, const int64_t shape[3], int layout) {
+    const int64_t M = shape[0], R = shape[1], N = shape[2];
+    const cr_reduce_how *how = &reductions[k].how;
+    seen s = seen_as(from, M, R, N, layout);
+    cr_tensor *y = make(M * N, to);
+    fill_for(how, s.base);
+    OK(cr_cpu_reduce(how, y, s.x, &s.at));
     double round = to == CR_F64 ? 1e-15 : to == CR_F32 ? 6e-8 : to == CR_F16 ? 5e-4 : to == CR_BF16 ? 4e-3 : 0;
     for (int64_t i = 0; i < M * N; i++) {
-        double sizes, want = plain_reduce(kind, x, i / N * R * N + i % N, R, N, &sizes);
+        double sizes, want = plain_reduce(how, &s, i / N, i % N, &sizes);
         double got = cr_load_f64((char *)cr_data(y) + (size_t)i * cr_dtype_size(to), to);
-        /* the error of a tree of depth 32 + log2, not of a chain of R additions */
-        double tolerance = kind == CR_REDUCE_SUM ? (to == CR_F64 ? 1e-16 : 6e-8) * 60 * sizes / 2 + round * fabs(want) : kind == CR_REDUCE_PROD ? round * fabs(want) * 4 : 0;
-        CHECK(fabs(got - want) <= tolerance, "v%d %s %s -> %s (%lld, %lld, %lld), element %lld: %.9g, wanted %.9g, tolerance %g", cr_cpu_isa(), kind_name[kind],
-              cr_dtype_name(from), cr_dtype_name(to), (long long)M, (long long)R, (long long)N, (long long)i, got, want, tolerance);
+        /* the error of a tree of depth 32 + log2, not of a chain of R additions; powers are within 2 ulp, 4 with their argument's */
+        double steps = how->map == CR_MAP_POWER ? 70 : 60;
+        double tolerance = how->kind == CR_REDUCE_SUM ? (to == CR_F64 ? 1e-16 : 6e-8) * steps * sizes / 2 + round * fabs(want) : how->kind == CR_REDUCE_PROD ? round * fabs(want) * 4 : 0;
+        if (to == CR_F16) tolerance += 3e-8;        /* denormals are 6e-8 apart */
+        if (to == CR_F16 && want > 65504) continue;
+        CHECK(fabs(got - want) <= tolerance, "v%d %s %s -> %s (%lld, %lld, %lld) layout %d, element %lld: %.9g, wanted %.9g, tolerance %g", cr_cpu_isa(), reductions[k].name,
+              cr_dtype_name(from), cr_dtype_name(to), (long long)M, (long long)R, (long long)N, layout, (long long)i, got, want, tolerance);
     }
-    cr_release(x); cr_release(y);
+    cr_release(s.x); cr_release(s.base); cr_release(y);
 }
 
 static const int64_t reduce_shapes[][3] = {{1, 1, 1}, {1, 7, 1}, {3, 33, 1}, {5, 1031, 1}, {2, 5003, 1}, {1, 70001, 1}, {2, 131075, 1}, {1, 5, 2}, {3, 101, 3},
@@ -471,40 +513,40 @@ TEST(reductions_of_all_dtypes) {
     state = test_seed();
     EACH_ISA(isa) {
         for (int s = 0; s < (int)(sizeof reduce_shapes / sizeof *reduce_shapes); s++)
-            for (int dt = 0; dt < CR_DTYPES; dt++) {
-                const int64_t *d = reduce_shapes[s];
-                bool real = cr_dtype_is_float((cr_dtype)dt);
-                check_reduce(CR_REDUCE_SUM, (cr_dtype)dt, real ? (cr_dtype)dt : CR_I64, d[0], d[1], d[2]);
-                if (d[1] < 6000) check_reduce(CR_REDUCE_PROD, (cr_dtype)dt, real ? CR_F64 : CR_I64, d[0], d[1], d[2]);
-                check_reduce(CR_REDUCE_MAX, (cr_dtype)dt, (cr_dtype)dt, d[0], d[1], d[2]);
-                check_reduce(CR_REDUCE_MIN, (cr_dtype)dt, (cr_dtype)dt, d[0], d[1], d[2]);
-                check_reduce(CR_REDUCE_ANY, (cr_dtype)dt, CR_BOOL, d[0], d[1], d[2]);
-                check_reduce(CR_REDUCE_ALL, (cr_dtype)dt, CR_BOOL, d[0], d[1], d[2]);
-            }
+            for (int dt = 0; dt < CR_DTYPES; dt++)
+                for (int k = 0; k < REDUCTIONS; k++) {
+                    const int64_t *d = reduce_shapes[s];
+                    const cr_reduce_how *how = &reductions[k].how;
+                    const bool real = cr_dtype_is_float((cr_dtype)dt), counts = how->map == CR_MAP_NONZERO, extreme = how->kind >= CR_REDUCE_MAX;
+                    const cr_dtype sums = how->kind == CR_REDUCE_PROD && real ? CR_F64 : real && !counts ? (cr_dtype)dt : CR_I64;
+                    if ((how->map > CR_MAP_NONZERO && !real) || (how->kind == CR_REDUCE_PROD && d[1] >= 6000)) continue;
+                    for (int layout = 0; layout < (d[1] < 6000 ? 3 : 1); layout++)
+                        check_reduce(k, (cr_dtype)dt, !extreme ? sums : counts ? CR_BOOL : (cr_dtype)dt, d, layout);
+                }
         test_ran_on(cr_cpu());
     }
     best_isa();
-    for (int kind = CR_REDUCE_SUM; kind <= CR_REDUCE_ALL; kind++)
-        if (kind != CR_REDUCE_MAX && kind != CR_REDUCE_MIN)
-            for (int n = 1; n < 4; n += 2) {
-                cr_tensor *x = make(0, CR_F32), *y = make(2 * n, kind >= CR_REDUCE_ANY ? CR_BOOL : CR_F32);
-                OK(cr_cpu_reduce((cr_reduce_kind)kind, y, x, 2, 0, n));
-                for (int i = 0; i < 2 * n; i++)
-                    CHECK(cr_load_f64((char *)cr_data(y) + (size_t)i * cr_dtype_size((cr_dtype)y->dtype), (cr_dtype)y->dtype) == (kind == CR_REDUCE_PROD || kind == CR_REDUCE_ALL),
-                          "empty %s of %d columns", kind_name[kind], n);
-                cr_release(x); cr_release(y);
-            }
+    for (int k = 0; k < REDUCTIONS; k++)
+        for (int n = 1; n < 4 && (reductions[k].how.kind < CR_REDUCE_MAX || reductions[k].how.map == CR_MAP_NONZERO); n += 2) {
+            const cr_reduce_how *how = &reductions[k].how;
+            cr_tensor *x = make(0, CR_F32), *y = make(2 * n, how->map == CR_MAP_NONZERO ? CR_BOOL : CR_F32);
+            OK(cr_cpu_reduce(how, y, x, &(cr_slab){2, 0, n, {0, n, 1}}));
+            for (int i = 0; i < 2 * n; i++)
+                CHECK(cr_load_f64((char *)cr_data(y) + (size_t)i * cr_dtype_size((cr_dtype)y->dtype), (cr_dtype)y->dtype) == (how->kind == CR_REDUCE_PROD || how->kind == CR_REDUCE_MIN),
+                      "empty %s of %d columns", reductions[k].name, n);
+            cr_release(x); cr_release(y);
+        }
 }
 
 TEST(unsigned_64_bit_extremes) {
     static const uint64_t v[] = {3, UINT64_MAX - 1, 0, (uint64_t)1 << 63, UINT64_MAX, 7, UINT64_MAX};
     for (int64_t n = 1; n <= 7; n += 6) {           /* one row of 7, and 7 columns of 1 */
         cr_tensor *x = cr_from(v, CR_LIST(7), CR_U64, cr_cpu()), *y = make(n, CR_U64), *at = make(n, CR_I64);
-        OK(cr_cpu_reduce(CR_REDUCE_MAX, y, x, 1, 7 / n, n));
+        OK(reduce_dense(CR_REDUCE_MAX, y, x, 1, 7 / n, n));
         CHECK(*(uint64_t *)cr_data(y) == (n == 1 ? UINT64_MAX : 3), "max: %llu", (unsigned long long)*(uint64_t *)cr_data(y));
-        OK(cr_cpu_reduce(CR_REDUCE_MIN, y, x, 1, 7 / n, n));
+        OK(reduce_dense(CR_REDUCE_MIN, y, x, 1, 7 / n, n));
         CHECK(*(uint64_t *)cr_data(y) == (n == 1 ? 0 : 3), "min: %llu", (unsigned long long)*(uint64_t *)cr_data(y));
-        OK(cr_cpu_arg_reduce(true, at, x, 1, 7 / n, n));
+        OK(arg_reduce_dense(true, at, x, 1, 7 / n, n));
         CHECK(*(int64_t *)cr_data(at) == (n == 1 ? 4 : 0), "argmax: %lld", (long long)*(int64_t *)cr_data(at));
         cr_release(x); cr_release(y); cr_release(at);
     }
@@ -523,7 +565,7 @@ TEST(positions_of_extremes) {
                 cr_tensor *x = make(M * R * N, dt), *y = make(M * N, CR_I64);
                 for (int64_t i = 0; i < x->numel; i++)     /* few values: many ties */
                     cr_store_f64((char *)cr_data(x) + (size_t)i * cr_dtype_size(dt), dt, nan && below(R + 5) == 0 ? NAN : (double)below(R < 50 ? 5 : 200));
-                OK(cr_cpu_arg_reduce(max, y, x, M, R, N));
+                OK(arg_reduce_dense(max, y, x, M, R, N));
                 for (int64_t i = 0; i < M * N; i++) {
                     int64_t best = 0;
                     double top = 0;
@@ -551,7 +593,7 @@ TEST(nan_wins_in_extremes) {
                     cr_tensor *x = make(R * n, dt), *y = make(n, dt);
                     for (int64_t i = 0; i < R * n; i++) cr_store_f64((char *)cr_data(x) + (size_t)i * cr_dtype_size(dt), dt, i == at ? NAN : (double)(i % 11));
                     for (int max = 0; max < 2; max++) {
-                        OK(cr_cpu_reduce(max ? CR_REDUCE_MAX : CR_REDUCE_MIN, y, x, 1, R, n));
+                        OK(reduce_dense(max ? CR_REDUCE_MAX : CR_REDUCE_MIN, y, x, 1, R, n));
                         double got = cr_load_f64((char *)cr_data(y) + (size_t)(n == 1 ? 0 : at) * cr_dtype_size(dt), dt);
                         CHECK(isnan(got), "v%d %s of %s with NaN at %lld: %g", isa, max ? "max" : "min", cr_dtype_name(dt), (long long)at, got);
                     }
@@ -568,12 +610,12 @@ TEST(random_numbers_are_those_of_the_definition) {
         for (int l = 0; l < 9; l++) {
             int64_t n = lengths[l];
             uint64_t seed = 0x123456789abcdefu + (uint64_t)l, counter = l % 2 ? 5 : UINT64_MAX - 3;        /* also across the counter's end */
-            cr_tensor *f = make(n, CR_F32), *d = make(n, CR_F64), *u = make(n, CR_U32), *w = make(n, CR_U64), *h = make(n, CR_BF16), *z = make(n, CR_F32), *zd = make(n, CR_F64);
+            cr_tensor *f = make(n, CR_F32), *d = make(n, CR_F64), *u = make(n, CR_I32), *w = make(n, CR_U64), *h = make(n, CR_BF16), *z = make(n, CR_F32), *zd = make(n, CR_F64);
             OK(cr_cpu_random(CR_RANDOM_UNIFORM, f, seed, counter));
             OK(cr_cpu_random(CR_RANDOM_UNIFORM, d, seed, counter));
             OK(cr_cpu_random(CR_RANDOM_UNIFORM, h, seed, counter));
-            OK(cr_cpu_random(CR_RANDOM_BITS, u, seed, counter));
-            OK(cr_cpu_random(CR_RANDOM_BITS, w, seed, counter));
+            OK(cr_cpu_random_integers(w, 0, 0, seed, counter));
+            OK(cr_cpu_random_integers(u, -5, 1000003, seed, counter));
             OK(cr_cpu_random(CR_RANDOM_NORMAL, z, seed, counter));
             OK(cr_cpu_random(CR_RANDOM_NORMAL, zd, seed, counter));
             for (int64_t i = 0; i < n; i++) {
@@ -585,10 +627,10 @@ TEST(random_numbers_are_those_of_the_definition) {
                 double normal = i % 2 ? r * sin(2 * 3.14159265358979323846 * u1) : r * cos(2 * 3.14159265358979323846 * u1);
                 double d0 = (double)((b[0] | (uint64_t)b[1] << 32) >> 11) * 0x1p-53, d1 = (double)((b[2] | (uint64_t)b[3] << 32) >> 11) * 0x1p-53;
                 double wide_normal = sqrt(-2 * log(1 - d0)) * (i % 2 ? sin(2 * 3.14159265358979323846 * d1) : cos(2 * 3.14159265358979323846 * d1));
-                uint32_t bits = ((uint32_t *)cr_data(u))[i];
+                int32_t integer = ((int32_t *)cr_data(u))[i];
                 float uniform32 = (float)(a[i % 4] >> 8) * 0x1p-24f, half = cr_bf16_to_f32(((uint16_t *)cr_data(h))[i]);
-                CHECK(bits == a[i % 4], "v%d word %lld of %lld", isa, (long long)i, (long long)n);
-                CHECK(((uint64_t *)cr_data(w))[i] == wide, "v%d wide word %lld of %lld", isa, (long long)i, (long long)n);
+                CHECK(integer == (int32_t)(((wide >> 32) * 1000003 + ((wide & 0xffffffff) * 1000003 >> 32)) >> 32) - 5, "v%d integer %lld of %lld", isa, (long long)i, (long long)n);
+                CHECK(((uint64_t *)cr_data(w))[i] == wide, "v%d word %lld of %lld", isa, (long long)i, (long long)n);
                 CHECK(((float *)cr_data(f))[i] == uniform32, "v%d uniform %lld of %lld", isa, (long long)i, (long long)n);
                 CHECK(((double *)cr_data(d))[i] == (double)(wide >> 11) * 0x1p-53, "v%d f64 uniform %lld of %lld", isa, (long long)i, (long long)n);
                 CHECK(half <= uniform32 && uniform32 - half < 0x1p-8f, "v%d bf16 uniform %lld: %g from %g", isa, (long long)i, (double)half, (double)uniform32);
@@ -667,12 +709,12 @@ TEST(kernels_without_working_memory_fail_and_leak_nothing) {
     cr_empty_cache(cr_cpu());
     cr_memory before = cr_memory_stats(cr_cpu());
     cr_cpu_limit_memory((size_t)(before.current + before.cached));
-    FAILS(CR_NO_MEMORY, "out of memory", cr_cpu_reduce(CR_REDUCE_SUM, y, x, 1, M, N));
+    FAILS(CR_NO_MEMORY, "out of memory", reduce_dense(CR_REDUCE_SUM, y, x, 1, M, N));
     FAILS(CR_NO_MEMORY, "out of memory", cr_cpu_norm_bwd(NULL, dw, db, x, NULL, rstd, rstd, x, M, N));
     FAILS(CR_NO_MEMORY, "[softmax] out of memory for rows of 50257 numbers", cr_cpu_softmax(p, h, 3, V, false));
     cr_cpu_limit_memory(0);
     CHECK(cr_memory_stats(cr_cpu()).current == before.current, "%lld bytes leaked", (long long)(cr_memory_stats(cr_cpu()).current - before.current));
-    OK(cr_cpu_reduce(CR_REDUCE_SUM, y, x, 1, M, N));
+    OK(reduce_dense(CR_REDUCE_SUM, y, x, 1, M, N));
     cr_tensor *all[] = {x, y, rstd, dw, db, h, p};
     for (int i = 0; i < 7; i++) cr_release(all[i]);
     test_ran_on(cr_cpu());
@@ -684,12 +726,12 @@ static void everything(cr_tensor *result[8]) {
     int64_t M = 301, N = 1031;
     cr_tensor *x = numbers(M * N, CR_F32, 3), *g = numbers(M * N, CR_F32, 1), *w = numbers(N, CR_F32, 1), *mean = make(M, CR_F32), *rstd = make(M, CR_F32), *y = make(M * N, CR_F32);
     for (int i = 0; i < 8; i++) result[i] = make(i < 3 ? 1 : i < 5 ? N : M * N, CR_F32);
-    OK(cr_cpu_reduce(CR_REDUCE_SUM, result[0], x, 1, M * N, 1));
-    OK(cr_cpu_reduce(CR_REDUCE_PROD, result[1], x, 1, 1000, 1));
-    OK(cr_cpu_reduce(CR_REDUCE_MAX, result[2], x, 1, M * N, 1));
+    OK(reduce_dense(CR_REDUCE_SUM, result[0], x, 1, M * N, 1));
+    OK(reduce_dense(CR_REDUCE_PROD, result[1], x, 1, 1000, 1));
+    OK(reduce_dense(CR_REDUCE_MAX, result[2], x, 1, M * N, 1));
     OK(cr_cpu_norm(y, mean, rstd, x, w, w, M, N, 1e-5));
     OK(cr_cpu_norm_bwd(result[5], result[3], result[4], x, w, mean, rstd, g, M, N));
-    OK(cr_cpu_reduce(CR_REDUCE_SUM, result[4], y, 1, M, N));
+    OK(reduce_dense(CR_REDUCE_SUM, result[4], y, 1, M, N));
     OK(cr_cpu_softmax(result[6], x, M, N, false));
     OK(cr_cpu_random(CR_RANDOM_NORMAL, result[7], 3, 4));
     cr_tensor *all[] = {x, g, w, mean, rstd, y};

@@ -37,7 +37,7 @@ TIMEOUT = 300.0  # seconds for one mutant; one that hangs has been noticed
 QUICK = 30  # mutants of --quick
 ISA = 2 if platform.machine() in ("x86_64", "AMD64") else 0  # the vector kernels of one instruction set stand for all
 
-VIEWS = "alias view reshape flatten squeeze unsqueeze permute transpose slice select index split expand sum mean"
+VIEWS = "alias view reshape flatten squeeze unsqueeze permute transpose slice select index split expand sum mean unbind meshgrid"
 ROWS = "softmax log_softmax layer_norm rms_norm cross_entropy"
 
 
@@ -55,13 +55,22 @@ class Target:
 ASSIGNED = r"(\bdx\[\w+\] = )(?!NULL|out\[)"  # dx[0] = ...;
 TARGETS = [
     Target("src/ops/views.c", r"\w+_grad", ASSIGNED, VIEWS, True),
+    Target("src/ops/strided.c", r"\w+_grad", ASSIGNED, "strided unstrided inset diagonal unfold", True),
+    Target("src/ops/arrange.c", r"\w+_grad", ASSIGNED, "roll pad", True),
+    Target("src/ops/triangle.c", r"\w+_grad", ASSIGNED, "tril triu triangle", True),
     Target("src/ops/copy.c", r"\w+_grad", ASSIGNED, "clone contiguous cast transfer", True),
     Target("src/ops/cat.c", r"\w+_grad", ASSIGNED, "cat stack", True),
-    Target("src/ops/reduce.c", r"\w+_grad", ASSIGNED, "sum sum_squares mean max min var logsumexp", True),
-    Target("src/ops/matmul.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bd[ab] = )", "matmul", True),
+    Target("src/ops/reduce.c", r"\w+_grad", ASSIGNED, "sum sum_squares nansum mean nanmean max min aminmax", True),
+    Target("src/ops/variance.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bweight = )(?!NULL|widened)", "var std", True),
+    Target("src/ops/vector_norm.c", r"\w+_grad", r"(\bdx\[\w+\] = |\breturn |\bwide = )(?!isinf)", "norm", True),
+    Target("src/ops/logsumexp.c", r"\w+_grad", ASSIGNED, "logsumexp", True),
+    Target("src/ops/scan.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bcr_tensor \*t = )", "cumsum logcumsumexp", True),
+    Target("src/ops/prod.c", r"\w+_grad", r"(\bdx\[\w+\] = |\breturn )(?=cast_to|mul)", "prod cumprod", True),
+    Target("src/ops/order.c", r"\w+_grad|spread", rf"(?:{ASSIGNED}|(\breturn ))", "sort kthvalue median nanmedian topk", True),
+    Target("src/ops/matmul.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bd[ab] = )", "matmul addmm", True),
     Target("src/ops/linear.c", r"\w+_grad|\w*gradient\w*", ASSIGNED, "linear", True),
-    Target("src/ops/gather.c", r"\w+_grad", ASSIGNED, "gather scatter_add", True),
-    Target("src/ops/embedding.c", r"\w+_grad", ASSIGNED, "embedding embedding_bwd", True),
+    Target("src/ops/gather.c", r"\w+_grad", ASSIGNED, "gather scatter scatter_add", True),
+    Target("src/ops/take.c", r"\w+_grad", ASSIGNED, "embedding take put index_select index_add index_copy index_get index_put", True),
     Target("src/ops/softmax.c", r"\w+_grad", ASSIGNED, "softmax log_softmax", True),
     Target("src/ops/norm.c", r"\w+_grad", ASSIGNED, "layer_norm rms_norm", True),
     Target("src/ops/cross_entropy.c", r"\w+_grad", ASSIGNED, "cross_entropy", True),

@@ -108,7 +108,10 @@ PyObject *api___dlpack__(const arg *a) {
         PyErr_Format(PyExc_BufferError, "__dlpack__(): cannot export to device (%lld, %lld): the Tensor is on (1, 0)", (long long)device[0], (long long)device[1]);
         return NULL;
     }
-    if (!a[4].b) return capsule_of(cr_retain(a[0].t), version[0] >= 1, false);
+    bool backwards = false;                         /* strides below 0 are not for every library: a copy has none */
+    for (int i = 0; i < cr_ndim(a[0].t); i++) backwards |= cr_strides(a[0].t)[i] < 0;
+    if (backwards && a[4].given && !a[4].b) { PyErr_SetString(PyExc_BufferError, "__dlpack__(): a Tensor with negative strides cannot be exported without a copy"); return NULL; }
+    if (!a[4].b && !backwards) return capsule_of(cr_retain(a[0].t), version[0] >= 1, false);
     cr_tensor *copy;
     WITHOUT_GIL(copy = cr_clone(a[0].t));
     return copy ? capsule_of(unscoped(copy), version[0] >= 1, true) : raise_error();

@@ -20,7 +20,7 @@ typedef struct Tensor {
 } Tensor;
 typedef struct Dtype { PyObject_HEAD cr_dtype dt; } Dtype;
 typedef struct Device { PyObject_HEAD const cr_device *dev; } Device;
-typedef struct Generator { PyObject_HEAD cr_generator *g; bool owned; } Generator;
+typedef struct Generator { PyObject_HEAD cr_generator *g; const cr_device *dev; bool owned; } Generator;
 
 extern PyTypeObject *tensor_type, *dtype_type, *device_type, *generator_type, *size_type;   /* made once, at import */
 
@@ -29,8 +29,10 @@ static inline cr_tensor *handle(PyObject *o) { return ((Tensor *)(void *)o)->t; 
 
 PyObject *wrap(cr_tensor *t);                       /* takes the reference; NULL: raises cr_error() */
 PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);   /* as an instance of a subclass */
+PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data);   /* wrap_as as a leaf */
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
 cr_tensor *unscoped(cr_tensor *t);                  /* a new handle, out of its scope: no longer to be given to cr_release but to cr_drop */
+PyObject *done(cr_status status);                   /* None, or raises cr_error() */
 PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns NULL */
 void set_error(PyObject *type, const char *format, ...);          /* from a compute function, which may run without the GIL; raise_error keeps it */
 PyObject *raise_type(PyObject *got, const char *format, ...);      /* TypeError: "<format> <name of got's type>"; returns NULL */
@@ -38,6 +40,7 @@ PyObject *dtype_object(cr_dtype dt);                /* new reference, as all of 
 PyObject *device_object(const cr_device *dev);
 PyObject *size_object(int n, const int64_t *shape); /* a tuple that also equals a list */
 PyObject *int_tuple(int n, const int64_t *v);
+PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second);           /* takes both; type_name: "chainrule.return_types.max" */
 
 /* ---- arguments (call.c) ------------------------------------------------------------------------------------ */
 typedef enum kind {
@@ -89,6 +92,7 @@ bool to_dtype(PyObject *o, cr_dtype *dt);
 bool to_device(PyObject *o, const cr_device **dev);
 bool to_size(PyObject *o, int *n, int64_t *v);      /* an int or a sequence of at most CR_MAX_DIMS */
 bool to_seed(PyObject *o, uint64_t *seed);
+static inline int axis(int64_t i) { return i > INT32_MAX ? INT32_MAX : i < INT32_MIN ? INT32_MIN : (int)i; }      /* beyond the range of int it stays out of range */
 cr_dtype dtype_of(const number *x);                 /* a number's own: float32, int64 or bool */
 cr_tensor *scalar_of(const number *x);              /* (): keeps the other operand's dtype */
 

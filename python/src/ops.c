@@ -95,6 +95,51 @@ PyObject *api_randint(const arg *a) {
     return wrap(t);
 }
 
+/* (n, generator, dtype, device, requires_grad) */
+cr_tensor *api_randperm(const arg *a) { return leaf(cr_randperm(a[0].i, a[2].given ? a[2].dt : CR_I64, a[3].dev, a[1].g), &a[4]); }
+
+/* (input, num_samples, replacement, generator) */
+cr_tensor *api_multinomial(const arg *a) { return cr_multinomial(a[0].t, a[1].i, a[2].b, a[3].g); }
+
+/* (input, p, generator) */
+cr_tensor *api_bernoulli(const arg *a) {
+    const cr_tensor *x = a[0].t;
+    return a[1].given ? cr_bernoulli(a[1].d, cr_ndim(x), cr_shape(x), cr_dtype_of(x), cr_device_of(x), a[2].g) : cr_bernoulli_of(x, a[2].g);
+}
+cr_tensor *api_bernoulli_(const arg *a) {
+    cr_scope_begin();
+    cr_tensor *x = cr_bernoulli_(a[0].t, a[1].given ? a[1].t : cr_scalar(0.5), a[2].g);
+    cr_scope_end();
+    return x;
+}
+
+/* (mean, std, size, generator, dtype, device, requires_grad); mean and std as numbers: size says the shape, else they do */
+cr_tensor *api_normal(const arg *a) {
+    const bool numbers = a[0].owned && (a[1].owned || !a[1].given);
+    if (numbers != a[2].given || (!numbers && (a[4].given || a[5].given || a[6].b))) {
+        set_error(PyExc_TypeError, numbers ? "normal() of two numbers needs a size" : "normal() of tensors takes no size, dtype, device or requires_grad: the tensors say them");
+        return NULL;
+    }
+    cr_scope_begin();
+    const cr_tensor *mean = a[0].owned ? cr_scalar(cr_item(a[0].t)) : a[0].t, *std = !a[1].given ? cr_scalar(1) : a[1].owned ? cr_scalar(cr_item(a[1].t)) : a[1].t;
+    if (!numbers) return leave(cr_normal(mean, std, a[3].g));
+    cr_tensor *y = cr_empty(a[2].size.n, a[2].size.v, a[4].dt, a[5].dev);
+    return leave(y ? leaf(cr_normal_(y, cr_item(mean), cr_item(std), a[3].g), &a[6]) : NULL);
+}
+
+/* (input, two numbers, generator) */
+cr_tensor *api_uniform_(const arg *a) { return cr_uniform_(a[0].t, a[1].d, a[2].d, a[3].g); }
+cr_tensor *api_normal_(const arg *a) { return cr_normal_(a[0].t, a[1].d, a[2].d, a[3].g); }
+cr_tensor *api_log_normal_(const arg *a) { return cr_log_normal_(a[0].t, a[1].d, a[2].d, a[3].g); }
+cr_tensor *api_cauchy_(const arg *a) { return cr_cauchy_(a[0].t, a[1].d, a[2].d, a[3].g); }
+cr_tensor *api_exponential_(const arg *a) { return cr_exponential_(a[0].t, a[1].d, a[2].g); }
+cr_tensor *api_geometric_(const arg *a) { return cr_geometric_(a[0].t, a[1].d, a[2].g); }
+/* (input, from_, to, generator): random_(), random_(to), random_(from_, to) */
+cr_tensor *api_random_(const arg *a) {
+    if (!a[1].given && !a[2].given) return cr_random_all_(a[0].t, a[3].g);
+    return cr_random_(a[0].t, a[1].given && a[2].given ? a[1].i : 0, a[2].given ? a[2].i : a[1].i, a[3].g);
+}
+
 PyObject *api_tensor(const arg *a) {
     cr_tensor *t = tensor_from(a[0].o, a[1].given ? &a[1].dt : NULL, a[2].dev);
     return t ? wrap(leaf(t, &a[3])) : NULL;
@@ -178,6 +223,15 @@ PyObject *api_cpu(const arg *a) { return moved(a, cr_dtype_of(a[0].t), cr_cpu(),
 PyObject *api_cuda(const arg *a) { return to_named(a, "cuda"); }
 PyObject *api_gpu(const arg *a) { return to_named(a, "gpu"); }
 
+PyObject *api_to_device(const arg *a) {
+    if (a[2].given) return PyErr_Format(PyExc_ValueError, "to_device(): no device has streams to choose from");
+    return moved(a, cr_dtype_of(a[0].t), a[1].dev, false);
+}
+PyObject *api___array_namespace__(const arg *a) {
+    PyObject *f = python_function("array_api", "_namespace");
+    return f ? PyObject_CallFunction(f, "z", a[1].given ? a[1].s : NULL) : NULL;
+}
+
 static cr_tensor *cast(const cr_tensor *x, cr_dtype dt) { return cr_to(x, dt, cr_device_of(x)); }
 static PyObject *as(const arg *a, cr_dtype dt) { return moved(a, dt, cr_device_of(a[0].t), false); }
 PyObject *api_type_as(const arg *a) { return as(a, cr_dtype_of(a[1].t)); }
@@ -203,8 +257,6 @@ cr_tensor *api_view_as(const arg *a) { return cr_view(a[0].t, cr_ndim(a[1].t), c
 cr_tensor *api_reshape_as(const arg *a) { return cr_reshape(a[0].t, cr_ndim(a[1].t), cr_shape(a[1].t)); }
 cr_tensor *api_permute(const arg *a) { return cr_permute(a[0].t, a[1].size.n, a[1].size.v); }
 
-/* Axes beyond the range of int stay out of range. */
-static int axis(int64_t i) { return i > INT32_MAX ? INT32_MAX : i < INT32_MIN ? INT32_MIN : (int)i; }
 cr_tensor *api_transpose(const arg *a) { return cr_transpose(a[0].t, axis(a[1].i), axis(a[2].i)); }
 cr_tensor *api_flatten(const arg *a) { return cr_flatten(a[0].t, axis(a[1].i), axis(a[2].i)); }
 cr_tensor *api_unsqueeze(const arg *a) { return cr_unsqueeze(a[0].t, axis(a[1].i)); }
@@ -233,32 +285,7 @@ static int own_axis(const char *op, const arg *a, const arg *dim) {
     return -1;
 }
 
-cr_tensor *api_unflatten(const arg *a) {
-    int n = cr_ndim(a[0].t), at = checked_axis("unflatten", a[1].i, n), more = a[2].size.n - 1;
-    int64_t shape[2 * CR_MAX_DIMS];
-    if (at < 0) return NULL;
-    if (n == 0 || n + more > CR_MAX_DIMS || more < 0) {
-        set_error(PyExc_RuntimeError, "[unflatten] an axis of a tensor of %d axes as %d: 1 to %d axes can result", n, more + 1, CR_MAX_DIMS);
-        return NULL;
-    }
-    int64_t known = 1, size = cr_size(a[0].t, at);
-    int open = -1, opens = 0;
-    bool fits = true;
-    for (int i = 0; i <= more; i++) {
-        int64_t part = shape[at + i] = a[2].size.v[i];
-        if (part == -1) open = at + i, opens++;
-        else if (part < 0 || (part > 0 && known > INT64_MAX / part)) fits = false;
-        else known *= part;
-    }
-    if (opens == 1 && known > 0) shape[open] = size / known;
-    if (!fits || opens > 1 || (opens ? known == 0 || size % known : known != size)) {
-        set_error(PyExc_RuntimeError, "[unflatten] the sizes do not multiply to %lld, the size of axis %d", (long long)size, at);
-        return NULL;
-    }
-    for (int i = 0; i < at; i++) shape[i] = cr_shape(a[0].t)[i];
-    for (int i = at + 1; i < n; i++) shape[i + more] = cr_shape(a[0].t)[i];
-    return cr_reshape(a[0].t, n + more, shape);
-}
+cr_tensor *api_unflatten(const arg *a) { return cr_unflatten(a[0].t, axis(a[1].i), a[2].size.n, a[2].size.v); }
 
 cr_tensor *api_squeeze(const arg *a) {
     if (!a[1].given) return cr_squeeze(a[0].t, CR_ALL);
@@ -278,93 +305,62 @@ cr_tensor *api_squeeze(const arg *a) {
     return n ? cr_squeeze(a[0].t, n, ones) : cr_reshape(a[0].t, ndim, cr_shape(a[0].t));
 }
 
-cr_tensor *api_narrow(const arg *a) {
-    int at = own_axis("narrow", a, &a[1]);
-    if (at < 0) return NULL;
-    int64_t size = cr_size(a[0].t, at), start = a[2].i < 0 ? a[2].i + size : a[2].i, length = a[3].i;
-    if (start >= 0 && start <= size && length >= 0 && length <= size - start) return cr_slice(a[0].t, at, start, start + length, 1);
-    set_error(start < 0 || start > size ? PyExc_IndexError : PyExc_RuntimeError, "[narrow] start %lld and length %lld on an axis of size %lld",
-              (long long)a[2].i, (long long)length, (long long)size);
+cr_tensor *api_narrow(const arg *a) { return cr_narrow(a[0].t, axis(a[1].i), a[2].i, a[3].i); }
+cr_tensor *api_slice(const arg *a) {
+    const bool back = a[4].i < 0;
+    return cr_slice(a[0].t, axis(a[1].i), a[2].given ? a[2].i : back ? INT64_MAX : 0, a[3].given ? a[3].i : back ? INT64_MIN : INT64_MAX, a[4].i);
+}
+cr_tensor *api_diagonal(const arg *a) { return cr_diagonal(a[0].t, a[1].i, axis(a[2].i), axis(a[3].i)); }
+cr_tensor *api_unfold(const arg *a) { return cr_unfold(a[0].t, axis(a[1].i), a[2].i, a[3].i); }
+
+cr_tensor *api_movedim(const arg *a) {
+    if (a[1].size.n == a[2].size.n) return cr_movedim(a[0].t, a[1].size.n, a[1].size.v, a[2].size.v);
+    set_error(PyExc_RuntimeError, "[movedim] %d source axes and %d destinations", a[1].size.n, a[2].size.n);
     return NULL;
 }
 
-cr_tensor *api_slice(const arg *a) {
-    return cr_slice(a[0].t, axis(a[1].i), a[2].given ? a[2].i : 0, a[3].given ? a[3].i : INT64_MAX, a[4].i);
+/* ---- several views at once ---------------------------------------------------------------------------------------------------- */
+/* Room for n handles; NULL with an exception. */
+static cr_tensor **room_for(int64_t n) {
+    cr_tensor **out = n < INT32_MAX ? PyMem_Calloc((size_t)n + 1, sizeof *out) : NULL;
+    if (!out) PyErr_NoMemory();
+    return out;
 }
 
-cr_tensor *api_movedim(const arg *a) {
-    int ndim = cr_ndim(a[0].t), n = a[1].size.n;
-    int64_t order[CR_MAX_DIMS];
-    bool moved_away[CR_MAX_DIMS] = {false};
-    for (int i = 0; i < ndim; i++) order[i] = -1;
-    if (n != a[2].size.n) {
-        set_error(PyExc_RuntimeError, "[movedim] %d source axes and %d destinations", n, a[2].size.n);
-        return NULL;
-    }
+/* The n handles in out, which goes with them; n < 0: they could not be made. */
+static PyObject *tuple_of(int n, cr_tensor **out) {
+    PyObject *tuple = n < 0 ? raise_error() : PyTuple_New(n);
     for (int i = 0; i < n; i++) {
-        int from = checked_axis("movedim", a[1].size.v[i], ndim), to = checked_axis("movedim", a[2].size.v[i], ndim);
-        if (from < 0 || to < 0) return NULL;
-        if (ndim == 0) continue;
-        if (moved_away[from] || order[to] >= 0) {
-            set_error(PyExc_RuntimeError, "[movedim] an axis is named twice");
-            return NULL;
-        }
-        moved_away[from] = true;
-        order[to] = from;
-    }
-    for (int i = 0, next = 0; i < ndim; i++) {
-        if (order[i] >= 0) continue;
-        while (moved_away[next]) next++;
-        order[i] = next++;
-    }
-    return cr_permute(a[0].t, ndim, order);
-}
-
-/* Views along an axis, of sizes[i] each. */
-static PyObject *pieces(cr_tensor *x, int at, Py_ssize_t n, int64_t (*size)(const void *ctx, Py_ssize_t i), const void *ctx) {
-    PyObject *tuple = PyTuple_New(n);
-    int64_t start = 0;
-    for (Py_ssize_t i = 0; tuple && i < n; i++) {
-        int64_t left = cr_size(x, at) - start, some = size(ctx, i), stop = start + (some < left ? some : left);
-        PyObject *piece = wrap(cr_slice(x, at, start, stop, 1));
+        PyObject *piece = tuple ? wrap(out[i]) : (cr_release(out[i]), NULL);
         if (piece) PyTuple_SetItem(tuple, i, piece);
         else Py_CLEAR(tuple);
-        start = stop;
     }
+    PyMem_Free(out);
     return tuple;
 }
 
-static int64_t size_listed(const void *ctx, Py_ssize_t i) { return ((const int64_t *)ctx)[i]; }
-static int64_t size_equal(const void *ctx, Py_ssize_t i) { (void)i; return *(const int64_t *)ctx; }
-
-static PyObject *equal_pieces(cr_tensor *x, int at, int64_t each) {
-    int64_t size = cr_size(x, at), n = each ? size / each + (size % each != 0) : 1;
-    return pieces(x, at, (Py_ssize_t)(n ? n : 1), size_equal, &each);
+static PyObject *split_equally(cr_tensor *x, int at, int64_t each) {
+    int64_t size = cr_size(x, at), n = each > 0 && size ? (size - 1) / each + 1 : 1;
+    cr_tensor **out = room_for(n);
+    return out ? tuple_of(cr_split(x, each || size ? each : 1, at, (int)n, out) == CR_OK ? (int)n : -1, out) : NULL;
 }
 
 PyObject *api_split(const arg *a) {
     int at = own_axis("split", a, &a[2]);
-    if (at < 0) return NULL;
-    int64_t size = cr_size(a[0].t, at), total = 0;
+    if (at < 0) return raise_error();
     PyObject *given = a[1].o;
     if (PyIndex_Check(given) && !PySequence_Check(given)) {
         int64_t each;
-        if (!to_int64(given, &each)) return NULL;
-        if (each > 0 || (each == 0 && size == 0)) return equal_pieces(a[0].t, at, each);
-        return PyErr_Format(PyExc_RuntimeError, "[split] a piece of size %lld of an axis of size %lld", (long long)each, (long long)size);
+        return to_int64(given, &each) ? split_equally(a[0].t, at, each) : NULL;
     }
     PyObject *items = PySequence_Check(given) && !PyUnicode_Check(given) ? PySequence_Tuple(given) : NULL, *result = NULL;
     if (!items) return PyErr_Occurred() ? NULL : raise_type(given, "split(): argument 'split_size_or_sections' must be int or ints, not");
     Py_ssize_t n = PyTuple_Size(items);
     int64_t *sizes = PyMem_Malloc(sizeof *sizes * (size_t)(n ? n : 1));
     bool ok = sizes || PyErr_NoMemory();
-    for (Py_ssize_t i = 0; ok && i < n; i++) {
-        ok = to_int64(PyTuple_GetItem(items, i), &sizes[i]);
-        if (ok && (sizes[i] < 0 || sizes[i] > size)) total = -1;
-        if (ok && total >= 0) total += sizes[i];
-    }
-    if (ok && total != size) PyErr_Format(PyExc_RuntimeError, "[split] the sections do not add up to %lld, the size of axis %d", (long long)size, at);
-    else if (ok) result = pieces(a[0].t, at, n, size_listed, sizes);
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = to_int64(PyTuple_GetItem(items, i), &sizes[i]);
+    cr_tensor **out = ok ? room_for(n) : NULL;
+    if (out) result = tuple_of(cr_split_sizes(a[0].t, at, (int)n, sizes, out) == CR_OK ? (int)n : -1, out);
     PyMem_Free(sizes);
     Py_DECREF(items);
     return result;
@@ -372,24 +368,153 @@ PyObject *api_split(const arg *a) {
 
 PyObject *api_chunk(const arg *a) {
     int at = own_axis("chunk", a, &a[2]);
-    if (at < 0) return NULL;
-    if (a[1].i < 1) return PyErr_Format(PyExc_RuntimeError, "[chunk] %lld chunks, at least 1 is expected", (long long)a[1].i);
-    int64_t size = cr_size(a[0].t, at), n = a[1].i;
-    if (size == 0) return pieces(a[0].t, at, (Py_ssize_t)n, size_equal, &size);
-    return equal_pieces(a[0].t, at, size / n + (size % n != 0));
+    if (at < 0) return raise_error();
+    int64_t size = cr_size(a[0].t, at), n = size && a[1].i > size ? size : a[1].i;
+    cr_tensor **out = room_for(n > 0 ? n : 0);
+    return out ? tuple_of(cr_split_chunks(a[0].t, axis(n), at, out), out) : NULL;
 }
 
 PyObject *api_unbind(const arg *a) {
     int at = own_axis("unbind", a, &a[1]);
-    if (at < 0) return NULL;
-    Py_ssize_t n = (Py_ssize_t)cr_size(a[0].t, at);
-    PyObject *tuple = PyTuple_New(n);
-    for (Py_ssize_t i = 0; tuple && i < n; i++) {
-        PyObject *piece = wrap(cr_select(a[0].t, at, i));
-        if (piece) PyTuple_SetItem(tuple, i, piece);
-        else Py_CLEAR(tuple);
+    if (at < 0) return raise_error();
+    int64_t n = cr_size(a[0].t, at);
+    cr_tensor **out = room_for(n);
+    return out ? tuple_of(cr_unbind(a[0].t, at, (int)n, out) == CR_OK ? (int)n : -1, out) : NULL;
+}
+
+/* The tensors given one by one or as one sequence: a new tuple; NULL with an exception. */
+static PyObject *tensors_of(const char *name, PyObject *given) {
+    PyObject *items = is_tensor(given) ? Py_BuildValue("(O)", given) : PyTuple_Check(given) || PyList_Check(given) ? PySequence_Tuple(given) : NULL;
+    if (!items && !PyErr_Occurred()) raise_type(given, "%s(): Tensors are expected, not", name);
+    for (Py_ssize_t i = 0; items && i < PyTuple_Size(items); i++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        if (is_tensor(item)) continue;
+        raise_type(item, "%s(): expected Tensor as element %zd, got", name, i);
+        Py_CLEAR(items);
     }
-    return tuple;
+    return items;
+}
+
+PyObject *api_meshgrid(const arg *a) {
+    const bool xy = !strcmp(a[1].s, "xy");
+    PyObject *items = tensors_of("meshgrid", a[0].o);
+    if (items && !xy && strcmp(a[1].s, "ij")) {
+        PyErr_Format(PyExc_RuntimeError, "[meshgrid] indexing is 'xy' or 'ij', not '%s'", a[1].s);
+        Py_CLEAR(items);
+    }
+    if (!items) return NULL;
+    const cr_tensor *in[CR_MAX_DIMS];
+    Py_ssize_t n = PyTuple_Size(items);
+    for (Py_ssize_t i = 0; i < n && i < CR_MAX_DIMS; i++) in[i] = handle(PyTuple_GetItem(items, i));
+    cr_tensor **out = room_for(n);
+    PyObject *result = out ? tuple_of(cr_meshgrid((int)n, in, xy, out) == CR_OK ? (int)n : -1, out) : NULL;
+    Py_DECREF(items);
+    return result;
+}
+
+/* With axes of size 1 up to ndim: in front, of three axes also behind; NumPy's rule. */
+static cr_tensor *grown(const cr_tensor *x, int ndim) {
+    const int n = cr_ndim(x);
+    int64_t shape[3] = {1, 1, 1};
+    for (int i = 0; i < n && n < ndim; i++) shape[n == 2 ? i : 1] = cr_shape(x)[i];        /* 1 or 2 axes */
+    return n < ndim ? cr_view(x, ndim, shape) : cr_view(x, n, cr_shape(x));
+}
+
+static PyObject *at_least(const char *name, const arg *a, int ndim) {
+    if (is_tensor(a[0].o)) return wrap(grown(handle(a[0].o), ndim));
+    PyObject *items = tensors_of(name, a[0].o);
+    Py_ssize_t n = items ? PyTuple_Size(items) : 0;
+    PyObject *result = items ? PyTuple_New(n) : NULL;
+    for (Py_ssize_t i = 0; result && i < n; i++) {
+        PyObject *y = wrap(grown(handle(PyTuple_GetItem(items, i)), ndim));
+        if (y) PyTuple_SetItem(result, i, y);
+        else Py_CLEAR(result);
+    }
+    Py_XDECREF(items);
+    return result;
+}
+PyObject *api_atleast_1d(const arg *a) { return at_least("atleast_1d", a, 1); }
+PyObject *api_atleast_2d(const arg *a) { return at_least("atleast_2d", a, 2); }
+PyObject *api_atleast_3d(const arg *a) { return at_least("atleast_3d", a, 3); }
+
+/* ---- other arrangements ------------------------------------------------------------------------------------------------------- */
+cr_tensor *api_flip(const arg *a) { return a[1].size.n ? cr_flip(a[0].t, a[1].size.n, a[1].size.v) : cr_clone(a[0].t); }
+
+static cr_tensor *mirrored(const char *name, const cr_tensor *x, int at) {
+    if (cr_ndim(x) > at) return cr_flip(x, CR_LIST(at));
+    set_error(PyExc_RuntimeError, "[%s] needs at least %d axes, got %d", name, at + 1, cr_ndim(x));
+    return NULL;
+}
+cr_tensor *api_fliplr(const arg *a) { return mirrored("fliplr", a[0].t, 1); }
+cr_tensor *api_flipud(const arg *a) { return mirrored("flipud", a[0].t, 0); }
+
+cr_tensor *api_roll(const arg *a) {
+    if (!a[2].size.n) return cr_roll(a[0].t, a[1].size.n, a[1].size.v, NULL);
+    if (a[1].size.n == a[2].size.n) return cr_roll(a[0].t, a[1].size.n, a[1].size.v, a[2].size.v);
+    set_error(PyExc_RuntimeError, "[roll] %d shifts and %d axes", a[1].size.n, a[2].size.n);
+    return NULL;
+}
+cr_tensor *api_repeat(const arg *a) { return cr_repeat(a[0].t, a[1].size.n, a[1].size.v); }
+cr_tensor *api_tile(const arg *a) { return cr_tile(a[0].t, a[1].size.n, a[1].size.v); }
+
+/* Along the axis, or in order as one; counts NULL: `times` for all. */
+static cr_tensor *interleaved(const cr_tensor *x, const cr_tensor *counts, int64_t times, const arg *dim) {
+    cr_scope_begin();
+    const cr_tensor *line = dim->given ? x : cr_reshape(x, CR_LIST(-1));
+    int at = dim->given ? axis(dim->i) : 0;
+    return leave(counts ? cr_repeat_interleave_by(line, counts, at) : cr_repeat_interleave(line, times, at));
+}
+
+/* (input, repeats, dim, output_size); without repeats they are the input, and what is repeated are the positions */
+PyObject *api_repeat_interleave(const arg *a) {
+    cr_tensor *y;
+    int64_t times = 0;
+    if (a[1].o == Py_None) {
+        const cr_tensor *counts = a[0].t;
+        if (a[2].given) return PyErr_Format(PyExc_TypeError, "repeat_interleave(): repeats alone are without dim");
+        if (cr_ndim(counts) != 1) return PyErr_Format(PyExc_RuntimeError, "[repeat_interleave] repeats alone are a vector: %d axes", cr_ndim(counts));
+        cr_scope_begin();
+        WITHOUT_GIL(y = leave(cr_repeat_interleave_by(cr_arange(0, (double)cr_numel(counts), 1, CR_I64, cr_device_of(counts)), counts, 0)));
+    } else if (is_tensor(a[1].o)) {
+        WITHOUT_GIL(y = interleaved(a[0].t, handle(a[1].o), 0, &a[2]));
+    } else {
+        if (!PyIndex_Check(a[1].o)) return raise_type(a[1].o, "repeat_interleave(): argument 'repeats' must be int or Tensor, not");
+        if (!to_int64(a[1].o, &times)) return NULL;
+        WITHOUT_GIL(y = interleaved(a[0].t, NULL, times, &a[2]));
+    }
+    if (y && a[3].given && cr_size(y, a[2].given ? axis(a[2].i) : 0) != a[3].i) {
+        PyErr_Format(PyExc_RuntimeError, "[repeat_interleave] output_size %lld, but %lld positions result", (long long)a[3].i, (long long)cr_size(y, a[2].given ? axis(a[2].i) : 0));
+        cr_release(y);
+        return NULL;
+    }
+    return wrap(y);
+}
+
+static bool pad_mode(const char *name, cr_pad_mode *mode) {
+    static const char *const names[] = {"constant", "reflect", "replicate", "circular"};
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(name, names[i])) { *mode = (cr_pad_mode)i; return true; }
+    PyErr_Format(PyExc_NotImplementedError, "[pad] the mode is 'constant', 'reflect', 'replicate' or 'circular', not '%s'", name);
+    return false;
+}
+
+/* (input, pad, mode, value) */
+PyObject *api_pad(const arg *a) {
+    int64_t sizes[2 * CR_MAX_DIMS];
+    cr_pad_mode mode;
+    if (!pad_mode(a[2].s, &mode)) return NULL;
+    if (mode != CR_PAD_CONSTANT && a[3].given) return PyErr_Format(PyExc_RuntimeError, "[pad] the mode '%s' takes no value", a[2].s);
+    PyObject *items = PyTuple_Check(a[1].o) || PyList_Check(a[1].o) ? PySequence_Tuple(a[1].o) : NULL;
+    if (!items) return PyErr_Occurred() ? NULL : raise_type(a[1].o, "pad(): argument 'pad' must be ints, not");
+    const Py_ssize_t n = PyTuple_Size(items);
+    bool ok = n <= 2 * CR_MAX_DIMS;
+    if (!ok) PyErr_Format(PyExc_RuntimeError, "[pad] %zd sizes, at most %d", n, 2 * CR_MAX_DIMS);
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = to_int64(PyTuple_GetItem(items, i), &sizes[i]);
+    Py_DECREF(items);
+    if (!ok) return NULL;
+    cr_tensor *y;
+    WITHOUT_GIL(y = cr_pad(a[0].t, (int)n, sizes, mode, a[3].given ? a[3].x.d : 0));
+    return wrap(y);
 }
 
 /* ---- arithmetic --------------------------------------------------------------------------------------------------------------- */
@@ -470,7 +595,7 @@ cr_tensor *api_pow_(const arg *a) { return negative_power(a[0].t, a[1].t, a[1].o
 static cr_tensor *written(const char *name, const arg *a, cr_tensor *y) {
     cr_dtype to = cr_dtype_of(a[0].t), from = y ? cr_dtype_of(y) : to;
     cr_tensor *x = NULL;
-    if ((cr_dtype_is_float(from) && !cr_dtype_is_float(to)) || (from != CR_BOOL && to == CR_BOOL))
+    if (!cr_can_cast(from, to))
         set_error(PyExc_RuntimeError, "[%s] a result of dtype %s cannot be written into %s", name, cr_dtype_name(from), cr_dtype_name(to));
     else if (y) x = cr_copy_(a[0].t, y);
     cr_release(y);
@@ -505,6 +630,8 @@ cr_tensor *api_clamp_(const arg *a) {
     return written("clamp_", a, api_clamp(a));
 }
 
+cr_tensor *api_nextafter(const arg *a) { return cr_nextafter(a[0].t, a[1].t); }
+
 cr_tensor *api_gelu(const arg *a) {
     if (!strcmp(a[1].s, "none")) return cr_gelu(a[0].t);
     if (!strcmp(a[1].s, "tanh")) return cr_gelu_tanh(a[0].t);
@@ -521,33 +648,87 @@ cr_tensor *api_fill_(const arg *a) {
 cr_tensor *api_zero_(const arg *a) { return cr_fill_(a[0].t, 0); }
 
 /* ---- reductions ------------------------------------------------------------------------------------------------------------------ */
+/* In another dtype: cast to it first, and the result is of it, also where integers would give int64. */
 static cr_tensor *in_dtype(const arg *a, const arg *dtype, cr_tensor *(*f)(const cr_tensor *x, const arg *a)) {
-    if (!dtype->given || dtype->dt == cr_dtype_of(a[0].t)) return f(a[0].t, a);
+    if (!dtype->given) return f(a[0].t, a);
     cr_scope_begin();
-    return leave(f(cast(a[0].t, dtype->dt), a));
+    cr_tensor *y = f(dtype->dt == cr_dtype_of(a[0].t) ? a[0].t : cast(a[0].t, dtype->dt), a);
+    return leave(!y || cr_dtype_of(y) == dtype->dt ? y : cast(y, dtype->dt));
 }
 
 /* (input, dim, keepdim, dtype) */
-static cr_tensor *sum(const cr_tensor *x, const arg *a) { return cr_sum(x, a[1].size.n, a[1].size.v, a[2].b); }
-static cr_tensor *mean(const cr_tensor *x, const arg *a) { return cr_mean(x, a[1].size.n, a[1].size.v, a[2].b); }
+#define AXES a[1].size.n, a[1].size.v
+static cr_tensor *sum(const cr_tensor *x, const arg *a) { return cr_sum(x, AXES, a[2].b); }
+static cr_tensor *nansum(const cr_tensor *x, const arg *a) { return cr_nansum(x, AXES, a[2].b); }
+static cr_tensor *mean(const cr_tensor *x, const arg *a) { return cr_mean(x, AXES, a[2].b); }
+static cr_tensor *nanmean(const cr_tensor *x, const arg *a) { return cr_nanmean(x, AXES, a[2].b); }
+static cr_tensor *prod(const cr_tensor *x, const arg *a) { return cr_prod(x, AXES, a[2].b); }
 cr_tensor *api_sum(const arg *a) { return in_dtype(a, &a[3], sum); }
+cr_tensor *api_nansum(const arg *a) { return in_dtype(a, &a[3], nansum); }
 cr_tensor *api_mean(const arg *a) { return in_dtype(a, &a[3], mean); }
-cr_tensor *api_amax(const arg *a) { return cr_max(a[0].t, a[1].size.n, a[1].size.v, a[2].b); }
-cr_tensor *api_amin(const arg *a) { return cr_min(a[0].t, a[1].size.n, a[1].size.v, a[2].b); }
+cr_tensor *api_nanmean(const arg *a) { return in_dtype(a, &a[3], nanmean); }
+cr_tensor *api_prod(const arg *a) { return in_dtype(a, &a[3], prod); }
+cr_tensor *api_amax(const arg *a) { return cr_max(a[0].t, AXES, a[2].b); }
+cr_tensor *api_amin(const arg *a) { return cr_min(a[0].t, AXES, a[2].b); }
+cr_tensor *api_any(const arg *a) { return cr_any(a[0].t, AXES, a[2].b); }
+cr_tensor *api_all(const arg *a) { return cr_all(a[0].t, AXES, a[2].b); }
+cr_tensor *api_count_nonzero(const arg *a) { return cr_count_nonzero(a[0].t, AXES); }
 cr_tensor *api_logsumexp(const arg *a) {
     cr_scope_begin();
     const cr_tensor *x = cr_dtype_is_float(cr_dtype_of(a[0].t)) ? a[0].t : cast(a[0].t, CR_F32);
-    return leave(cr_logsumexp(x, a[1].size.n, a[1].size.v, a[2].b));
+    return leave(cr_logsumexp(x, AXES, a[2].b));
 }
+
 /* (input, dim, unbiased, keepdim, correction) */
-cr_tensor *api_var(const arg *a) {
-    double correction = a[4].given ? a[4].x.d : a[2].given ? a[2].b : 1;
-    return cr_var(a[0].t, a[1].size.n, a[1].size.v, correction, a[3].b);
+static double correction(const arg *a) { return a[4].given ? a[4].x.d : a[2].given ? a[2].b : 1; }
+cr_tensor *api_var(const arg *a) { return cr_var(a[0].t, AXES, correction(a), a[3].b); }
+cr_tensor *api_std(const arg *a) { return cr_std(a[0].t, AXES, correction(a), a[3].b); }
+
+static PyObject *with_mean(const arg *a, cr_tensor *(*f)(const arg *)) {
+    cr_tensor *y, *mean = NULL;
+    WITHOUT_GIL(if ((y = f(a))) mean = cr_mean(a[0].t, AXES, a[3].b));
+    if (y && mean) return Py_BuildValue("NN", wrap(y), wrap(mean));
+    cr_release(y);
+    return raise_error();
 }
-cr_tensor *api_std(const arg *a) {
+PyObject *api_var_mean(const arg *a) { return with_mean(a, api_var); }
+PyObject *api_std_mean(const arg *a) { return with_mean(a, api_std); }
+
+/* (input, p, dim, keepdim, dtype) */
+PyObject *api_norm(const arg *a) {
+    number p = {.d = 2};
+    if (PyUnicode_Check(a[1].o)) {
+        if (PyUnicode_CompareWithASCIIString(a[1].o, "fro")) return PyErr_Format(PyExc_RuntimeError, "[norm] p is a number or 'fro', not %R", a[1].o);
+    } else if (a[1].o != Py_None && !to_number(a[1].o, &p)) {
+        return PyErr_Occurred() ? NULL : raise_type(a[1].o, "norm(): argument 'p' must be a number or 'fro', not");
+    }
+    cr_tensor *y;
+    Py_BEGIN_ALLOW_THREADS
     cr_scope_begin();
-    return leave(cr_sqrt(api_var(a)));
+    y = leave(cr_norm(a[4].given ? cast(a[0].t, a[4].dt) : a[0].t, p.d, a[2].size.n, a[2].size.v, a[3].b));
+    Py_END_ALLOW_THREADS
+    return wrap(y);
 }
+
+/* ---- scans: (input, dim, dtype) */
+static cr_tensor *cumsum(const cr_tensor *x, const arg *a) { return cr_cumsum(x, axis(a[1].i)); }
+static cr_tensor *cumprod(const cr_tensor *x, const arg *a) { return cr_cumprod(x, axis(a[1].i)); }
+cr_tensor *api_cumsum(const arg *a) { return in_dtype(a, &a[2], cumsum); }
+cr_tensor *api_cumprod(const arg *a) { return in_dtype(a, &a[2], cumprod); }
+cr_tensor *api_logcumsumexp(const arg *a) { return cr_logcumsumexp(a[0].t, axis(a[1].i)); }
+
+/* (input, n, dim, prepend, append) */
+cr_tensor *api_diff(const arg *a) {
+    const cr_tensor *parts[3];
+    int n = 0;
+    if (a[3].given) parts[n++] = a[3].t;
+    parts[n++] = a[0].t;
+    if (a[4].given) parts[n++] = a[4].t;
+    if (n == 1) return cr_diff(a[0].t, a[1].i, axis(a[2].i));
+    cr_scope_begin();
+    return leave(cr_diff(cr_cat(n, parts, axis(a[2].i)), a[1].i, axis(a[2].i)));
+}
+
 /* (input, dim, dtype) */
 static cr_tensor *softmax(const cr_tensor *x, const arg *a) { return cr_softmax(x, axis(a[1].i)); }
 static cr_tensor *log_softmax(const cr_tensor *x, const arg *a) { return cr_log_softmax(x, axis(a[1].i)); }
@@ -566,26 +747,32 @@ static cr_tensor *arg_reduce(const arg *a, position f) {
 cr_tensor *api_argmax(const arg *a) { return arg_reduce(a, cr_argmax); }
 cr_tensor *api_argmin(const arg *a) { return arg_reduce(a, cr_argmin); }
 
-static PyObject *named_pair(const char *type_name, PyObject *values, PyObject *indices) {
-    static PyTypeObject *types[2];
-    static PyStructSequence_Field fields[] = {{"values", "the extreme values"}, {"indices", "where they are, int64"}, {0}};
-    PyTypeObject **type = &types[strstr(type_name, "min") != NULL];
-    if (!*type) *type = PyStructSequence_NewType(&(PyStructSequence_Desc){.name = type_name, .fields = fields, .n_in_sequence = 2});
-    PyObject *pair = *type && values && indices ? PyStructSequence_New(*type) : NULL;
+PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second) {
+    static struct { const char *name; PyTypeObject *type; } types[16];
+    static PyStructSequence_Field places[] = {{"values", "the elements"}, {"indices", "where they are, int64"}, {0}},
+                                  ends[] = {{"min", "the smallest"}, {"max", "the largest"}, {0}};
+    int i = 0;
+    while (types[i].name && strcmp(types[i].name, type_name)) i++;
+    types[i].name = type_name;
+    PyTypeObject **type = &types[i].type;
+    PyStructSequence_Desc d = {.name = type_name, .fields = strstr(type_name, "aminmax") ? ends : places, .n_in_sequence = 2};
+    if (!*type) *type = PyStructSequence_NewType(&d);
+    PyObject *a = wrap(first), *b = wrap(second), *pair = *type && a && b ? PyStructSequence_New(*type) : NULL;
     if (pair) {
-        PyStructSequence_SetItem(pair, 0, values);
-        PyStructSequence_SetItem(pair, 1, indices);
+        PyStructSequence_SetItem(pair, 0, a);
+        PyStructSequence_SetItem(pair, 1, b);
         return pair;
     }
-    Py_XDECREF(values);
-    Py_XDECREF(indices);
+    Py_XDECREF(a);
+    Py_XDECREF(b);
     return NULL;
 }
 
-/* max(), max(dim, keepdim), max(other); (input, dim or other, keepdim, other).  The values along an axis are gathered, so that the gradient goes to one position. */
-static PyObject *extreme(const arg *a, cr_tensor *(*all)(const cr_tensor *, int, const int64_t *, bool), position where,
-                         cr_tensor *(*two)(const cr_tensor *, const cr_tensor *), const char *type_name) {
-    cr_tensor *y, *values = NULL;
+/* max(), max(dim, keepdim), max(other); (input, dim or other, keepdim, other) */
+static PyObject *extreme(const arg *a, const char *type_name, cr_tensor *(*all)(const cr_tensor *, int, const int64_t *, bool),
+                         cr_status (*along_axis)(const cr_tensor *, int, bool, cr_tensor **, cr_tensor **), cr_tensor *(*two)(const cr_tensor *, const cr_tensor *)) {
+    cr_tensor *y, *index;
+    cr_status status;
     int64_t dim;
     if (a[3].given || is_tensor(a[1].o)) {
         WITHOUT_GIL(y = two(a[0].t, a[3].given ? a[3].t : handle(a[1].o)));
@@ -596,55 +783,256 @@ static PyObject *extreme(const arg *a, cr_tensor *(*all)(const cr_tensor *, int,
         return wrap(y);
     }
     if (!to_int64(a[1].o, &dim)) return NULL;
-    cr_tensor *indices = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    y = where(a[0].t, axis(dim), true);
-    if (y && cr_ndim(a[0].t)) {
-        values = cr_gather(a[0].t, axis(dim), y);
-        if (values && !a[2].b) {
-            cr_tensor *full = values;
-            values = cr_squeeze(full, 1, &dim);
-            indices = cr_squeeze(y, 1, &dim);
-            cr_release(full);
-            cr_release(y);
-        } else indices = y;
-    } else if (y) {
-        values = cr_clone(a[0].t);
-        indices = y;
-    }
-    Py_END_ALLOW_THREADS
-    if (!values || !indices) return raise_error();
-    return named_pair(type_name, wrap(values), wrap(indices));
+    WITHOUT_GIL(status = along_axis(a[0].t, axis(dim), a[2].b, &y, &index));
+    return status == CR_OK ? named_pair(type_name, y, index) : raise_error();
 }
-PyObject *api_max(const arg *a) { return extreme(a, cr_max, cr_argmax, cr_maximum, "chainrule.return_types.max"); }
-PyObject *api_min(const arg *a) { return extreme(a, cr_min, cr_argmin, cr_minimum, "chainrule.return_types.min"); }
+PyObject *api_max(const arg *a) { return extreme(a, "chainrule.return_types.max", cr_max, cr_max_along, cr_maximum); }
+PyObject *api_min(const arg *a) { return extreme(a, "chainrule.return_types.min", cr_min, cr_min_along, cr_minimum); }
+
+/* (input, dim) */
+static PyObject *running_extreme(const arg *a, const char *type_name, cr_status (*f)(const cr_tensor *, int, cr_tensor **, cr_tensor **)) {
+    cr_tensor *y, *index;
+    cr_status status;
+    WITHOUT_GIL(status = f(a[0].t, axis(a[1].i), &y, &index));
+    return status == CR_OK ? named_pair(type_name, y, index) : raise_error();
+}
+PyObject *api_cummax(const arg *a) { return running_extreme(a, "chainrule.return_types.cummax", cr_cummax); }
+PyObject *api_cummin(const arg *a) { return running_extreme(a, "chainrule.return_types.cummin", cr_cummin); }
+
+/* (input, dim, keepdim) */
+PyObject *api_aminmax(const arg *a) {
+    cr_tensor *min, *max;
+    cr_status status;
+    WITHOUT_GIL(status = cr_aminmax(a[0].t, AXES, a[2].b, &min, &max));
+    return status == CR_OK ? named_pair("chainrule.return_types.aminmax", min, max) : raise_error();
+}
 
 /* ---- products and indexing ----------------------------------------------------------------------------------------------------------- */
-static cr_tensor *product(const char *name, const arg *a, int n, int m) {
-    if (cr_ndim(a[0].t) == n && cr_ndim(a[1].t) == m) return cr_matmul(a[0].t, a[1].t);
-    set_error(PyExc_RuntimeError, "[%s] needs tensors of %d and %d axes, got %d and %d", name, n, m, cr_ndim(a[0].t), cr_ndim(a[1].t));
-    return NULL;
-}
 cr_tensor *api_matmul(const arg *a) { return cr_matmul(a[0].t, a[1].t); }
-cr_tensor *api_mm(const arg *a) { return product("mm", a, 2, 2); }
-cr_tensor *api_mv(const arg *a) { return product("mv", a, 2, 1); }
-cr_tensor *api_dot(const arg *a) { return product("dot", a, 1, 1); }
-cr_tensor *api_bmm(const arg *a) {
-    if (cr_ndim(a[0].t) != 3 || cr_ndim(a[1].t) != 3 || cr_size(a[0].t, 0) == cr_size(a[1].t, 0)) return product("bmm", a, 3, 3);
-    set_error(PyExc_RuntimeError, "[bmm] batches differ: %lld and %lld", (long long)cr_size(a[0].t, 0), (long long)cr_size(a[1].t, 0));
-    return NULL;
+cr_tensor *api_mm(const arg *a) { return cr_mm(a[0].t, a[1].t); }
+cr_tensor *api_bmm(const arg *a) { return cr_bmm(a[0].t, a[1].t); }
+cr_tensor *api_mv(const arg *a) { return cr_mv(a[0].t, a[1].t); }
+cr_tensor *api_dot(const arg *a) { return cr_dot(a[0].t, a[1].t); }
+cr_tensor *api_vdot(const arg *a) { return cr_dot(a[0].t, a[1].t); }
+cr_tensor *api_inner(const arg *a) { return cr_inner(a[0].t, a[1].t); }
+cr_tensor *api_outer(const arg *a) { return cr_outer(a[0].t, a[1].t); }
+cr_tensor *api_kron(const arg *a) { return cr_kron(a[0].t, a[1].t); }
+cr_tensor *api_trace(const arg *a) { return cr_trace(a[0].t); }
+/* (input, first, second, beta, alpha) */
+cr_tensor *api_addmm(const arg *a) { return cr_addmm(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addmv(const arg *a) { return cr_addmv(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addr(const arg *a) { return cr_addr(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_baddbmm(const arg *a) { return cr_baddbmm(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addbmm(const arg *a) { return cr_addbmm(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addmm_(const arg *a) { return written("addmm_", a, api_addmm(a)); }
+cr_tensor *api_addmv_(const arg *a) { return written("addmv_", a, api_addmv(a)); }
+cr_tensor *api_addr_(const arg *a) { return written("addr_", a, api_addr(a)); }
+cr_tensor *api_baddbmm_(const arg *a) { return written("baddbmm_", a, api_baddbmm(a)); }
+cr_tensor *api_addbmm_(const arg *a) { return written("addbmm_", a, api_addbmm(a)); }
+
+/* (a, b, dims) */
+PyObject *api_tensordot(const arg *a) {
+    int64_t axes[2][CR_MAX_DIMS];
+    int n[2];
+    PyObject *pair = PySequence_Check(a[2].o) && !PyUnicode_Check(a[2].o) ? PySequence_Tuple(a[2].o) : NULL;
+    if (PyErr_Occurred()) return NULL;
+    if (pair) {
+        bool ok = PyTuple_Size(pair) == 2 && to_size(PyTuple_GetItem(pair, 0), &n[0], axes[0]) && to_size(PyTuple_GetItem(pair, 1), &n[1], axes[1]);
+        Py_DECREF(pair);
+        if (!ok) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "[tensordot] dims is an int or two lists of axes");
+        if (n[0] != n[1]) return PyErr_Format(PyExc_RuntimeError, "[tensordot] both dims lists should have same length: %d and %d axes", n[0], n[1]);
+    } else {
+        int64_t k = 2;
+        if (a[2].o != Py_None && !PyIndex_Check(a[2].o)) return raise_type(a[2].o, "tensordot(): argument 'dims' must be an int or two lists of axes, not");
+        if (a[2].o != Py_None && !to_int64(a[2].o, &k)) return NULL;
+        if (k < 0 || k > CR_MAX_DIMS) return PyErr_Format(PyExc_RuntimeError, "[tensordot] dims is %lld: 0 to %d axes can be summed over", (long long)k, CR_MAX_DIMS);
+        n[0] = (int)k;
+        for (int i = 0; i < n[0]; i++) axes[0][i] = i - n[0], axes[1][i] = i;
+    }
+    cr_tensor *y;
+    WITHOUT_GIL(y = cr_tensordot(a[0].t, a[1].t, n[0], axes[0], axes[1]));
+    return wrap(y);
 }
 
+/* ---- einsum: an equation and operands, or operands that alternate with lists of labels, which become an equation */
+enum { MOST_OPERANDS = 64, EQUATION = (MOST_OPERANDS + 1) * (3 * (CR_MAX_DIMS + 1) + 2) };
+
+static bool append_labels(char *text, PyObject *list) {
+    PyObject *items = PySequence_Check(list) && !PyUnicode_Check(list) ? PySequence_Tuple(list) : NULL;
+    if (!items) return PyErr_Occurred() || raise_type(list, "einsum(): labels must be a list of ints, not");
+    char *at = text + strlen(text);
+    bool ok = PyTuple_Size(items) <= CR_MAX_DIMS + 1;
+    if (!ok) PyErr_Format(PyExc_ValueError, "einsum(): %zd labels for one operand, at most %d", PyTuple_Size(items), CR_MAX_DIMS + 1);
+    for (Py_ssize_t i = 0; ok && i < PyTuple_Size(items); i++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        int64_t label = 0;
+        if (item == Py_Ellipsis) { memcpy(at, "...", 3); at += 3; continue; }
+        ok = to_int64(item, &label) && label >= 0 && label < 52;
+        if (ok) *at++ = (char)(label < 26 ? 'A' + label : 'a' + label - 26);
+        else if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "einsum(): label %lld is not within 0 ... 51", (long long)label);
+    }
+    *at = 0;
+    Py_DECREF(items);
+    return ok;
+}
+
+/* The operands of `items` from `from` on, every step-th; how many, or -1 and an exception. */
+static int operands_of(PyObject *items, Py_ssize_t from, Py_ssize_t to, int step, const cr_tensor **in) {
+    int n = 0;
+    for (Py_ssize_t i = from; i < to; i += step, n++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        if (!is_tensor(item)) return raise_type(item, "einsum(): operand %d must be Tensor, not", n), -1;
+        if (n == MOST_OPERANDS) return PyErr_Format(PyExc_ValueError, "einsum(): more than %d operands", MOST_OPERANDS), -1;
+        in[n] = handle(item);
+    }
+    return n;
+}
+
+/* all: (a, [0, 1], b, [1, 2], [0, 2]) */
+static int read_lists(PyObject *all, char *text, const cr_tensor **in) {
+    const Py_ssize_t count = PyTuple_Size(all);
+    int n = operands_of(all, 0, count - count % 2, 2, in);
+    for (int i = 0; i < n; i++) {
+        if (i) strcat(text, ",");
+        if (!append_labels(text, PyTuple_GetItem(all, 2 * i + 1))) return -1;
+    }
+    if (n < 0 || count % 2 == 0) return n;
+    strcat(text, "->");
+    return append_labels(text, PyTuple_GetItem(all, count - 1)) ? n : -1;
+}
+
+PyObject *api_einsum(const arg *a) {
+    const cr_tensor *in[MOST_OPERANDS];
+    char text[EQUATION] = "";
+    const char *equation = text;
+    PyObject *rest = a[1].o, *items, *result = NULL;
+    int n;
+    if (!a[1].given) items = PyTuple_New(0);
+    else if (PyTuple_Check(rest) || (PyUnicode_Check(a[0].o) && PyList_Check(rest))) items = PySequence_Tuple(rest);     /* einsum(equation, [a, b]) */
+    else items = PyTuple_Pack(1, rest);
+    if (!items) return NULL;
+    if (PyUnicode_Check(a[0].o)) {
+        equation = PyUnicode_AsUTF8AndSize(a[0].o, NULL);
+        n = equation ? operands_of(items, 0, PyTuple_Size(items), 1, in) : -1;
+    } else {
+        PyObject *first = PyTuple_Pack(1, a[0].o), *all = first ? PySequence_Concat(first, items) : NULL;
+        n = all ? read_lists(all, text, in) : -1;
+        Py_XDECREF(first);
+        Py_XDECREF(all);
+    }
+    cr_tensor *y;
+    if (n >= 0) {
+        WITHOUT_GIL(y = cr_einsum(equation, n, in));
+        result = wrap(y);
+    }
+    Py_DECREF(items);
+    return result;
+}
+
+/* ---- indexing ------------------------------------------------------------------------------------------------------------------------ */
 cr_tensor *api_gather(const arg *a) { return cr_gather(a[0].t, axis(a[1].i), a[2].t); }
+cr_tensor *api_take(const arg *a) { return cr_take(a[0].t, a[1].t); }
+cr_tensor *api_take_along_dim(const arg *a) {
+    if (a[2].given) return cr_take_along_axis(a[0].t, axis(a[2].i), a[1].t);
+    cr_scope_begin();
+    return leave(cr_gather(cr_reshape(a[0].t, CR_LIST(-1)), 0, cr_reshape(a[1].t, CR_LIST(-1))));
+}
+
+/* (input, dim, index, src, value): one of the last two */
+static const cr_tensor *source(const arg *a) {
+    if (a[3].given != a[4].given) return a[3].given ? a[3].t : a[4].t;
+    set_error(PyExc_TypeError, a[3].given ? "scatter() takes src or value, not both" : "scatter() missing required argument 'src' (position 4)");
+    return NULL;
+}
+cr_tensor *api_scatter(const arg *a) {
+    const cr_tensor *src = source(a);
+    return src ? cr_scatter(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
+}
+cr_tensor *api_scatter_(const arg *a) {
+    const cr_tensor *src = source(a);
+    return src ? cr_scatter_(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
+}
 cr_tensor *api_scatter_add(const arg *a) { return cr_scatter_add(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_scatter_add_(const arg *a) { return cr_scatter_add_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+
+cr_tensor *api_index_select(const arg *a) { return cr_index_select(a[0].t, axis(a[1].i), a[2].t); }
+cr_tensor *api_index_copy(const arg *a) { return cr_index_copy(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_index_copy_(const arg *a) { return cr_index_copy_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_index_fill(const arg *a) { return cr_index_fill(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_index_fill_(const arg *a) { return cr_index_fill_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+
+/* (input, dim, index, source, alpha) */
+static const cr_tensor *times_alpha(const arg *a) { return a[4].x.d == 1 ? a[3].t : cr_mul(a[3].t, scalar_of(&a[4].x)); }
+cr_tensor *api_index_add(const arg *a) {
+    cr_scope_begin();
+    return leave(cr_index_add(a[0].t, axis(a[1].i), a[2].t, times_alpha(a)));
+}
+cr_tensor *api_index_add_(const arg *a) {
+    cr_scope_begin();
+    cr_tensor *x = cr_index_add_(a[0].t, axis(a[1].i), a[2].t, times_alpha(a));
+    cr_scope_end();
+    return x;
+}
+
+/* (input, indices, values, accumulate) */
+cr_tensor *api_index_put(const arg *a) { return cr_index_put(a[0].t, a[1].list.n, a[1].list.v, a[2].t, a[3].b); }
+cr_tensor *api_index_put_(const arg *a) { return cr_index_put_(a[0].t, a[1].list.n, a[1].list.v, a[2].t, a[3].b); }
+
+/* (input, mask, value): the value as an operand of where, in the scope of the caller */
+static const cr_tensor *masked_value(const arg *a) {
+    if (cr_ndim(a[2].t) == 0) return cast(a[2].t, cr_dtype_of(a[0].t));
+    set_error(PyExc_RuntimeError, "[masked_fill] the value has %d axes: a number or a tensor without axes is expected", cr_ndim(a[2].t));
+    return NULL;
+}
 cr_tensor *api_masked_fill(const arg *a) {
     if (a[2].owned) return cr_masked_fill(a[0].t, a[1].t, cr_item(a[2].t));
-    if (cr_ndim(a[2].t)) {
-        set_error(PyExc_RuntimeError, "[masked_fill] the value has %d axes: a number or a tensor without axes is expected", cr_ndim(a[2].t));
-        return NULL;
-    }
     cr_scope_begin();
-    return leave(cr_where(a[1].t, cast(a[2].t, cr_dtype_of(a[0].t)), a[0].t));
+    return leave(cr_where(a[1].t, masked_value(a), a[0].t));
+}
+cr_tensor *api_masked_fill_(const arg *a) {
+    if (a[2].owned) return cr_masked_fill_(a[0].t, a[1].t, cr_item(a[2].t));
+    cr_scope_begin();
+    cr_tensor *x = cr_program_apply_(cr_program_find("where"), a[0].t, 3, (const cr_tensor *const[]){a[1].t, masked_value(a), a[0].t}, NULL);
+    cr_scope_end();
+    return x;
+}
+cr_tensor *api_masked_select(const arg *a) { return cr_masked_select(a[0].t, a[1].t); }
+cr_tensor *api_masked_scatter(const arg *a) { return cr_masked_scatter(a[0].t, a[1].t, a[2].t); }
+cr_tensor *api_masked_scatter_(const arg *a) { return cr_masked_scatter_(a[0].t, a[1].t, a[2].t); }
+
+cr_tensor *api_argwhere(const arg *a) { return cr_nonzero(a[0].t); }
+cr_tensor *api_one_hot(const arg *a) { return cr_one_hot(a[0].t, a[1].i); }
+
+/* One tensor for each axis of x; a scalar counts as a vector of one. */
+static PyObject *nonzeros(cr_tensor *x) {
+    cr_tensor *places;
+    Py_BEGIN_ALLOW_THREADS
+    cr_scope_begin();
+    places = leave(cr_nonzero(cr_ndim(x) ? x : cr_reshape(x, CR_LIST(1))));
+    Py_END_ALLOW_THREADS
+    if (!places) return raise_error();
+    const int64_t n = cr_size(places, 1);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (int64_t i = 0; tuple && i < n; i++) {
+        PyObject *along = wrap(cr_select(places, 1, i));
+        if (along) PyTuple_SetItem(tuple, (Py_ssize_t)i, along);
+        else Py_CLEAR(tuple);
+    }
+    cr_release(places);
+    return tuple;
+}
+PyObject *api_nonzero(const arg *a) {
+    cr_tensor *y;
+    if (a[1].b) return nonzeros(a[0].t);
+    WITHOUT_GIL(y = cr_nonzero(a[0].t));
+    return wrap(y);
+}
+PyObject *api_where(const arg *a) {
+    cr_tensor *y;
+    if (!a[1].given && !a[2].given) return nonzeros(a[0].t);
+    if (!a[1].given || !a[2].given) return PyErr_Format(PyExc_TypeError, "where() missing required argument '%s'", a[1].given ? "other" : "input");
+    WITHOUT_GIL(y = cr_where(a[0].t, a[1].t, a[2].t));
+    return wrap(y);
 }
 
 /* Empty vectors are left out where the others have more axes, so that a list can be grown from tensor([]). */
@@ -661,117 +1049,16 @@ cr_tensor *api_cat(const arg *a) {
     return cr_cat(n, in, axis(a[1].i));
 }
 cr_tensor *api_stack(const arg *a) { return cr_stack(a[0].list.n, a[0].list.v, axis(a[1].i)); }
-cr_tensor *api_where(const arg *a) { return cr_where(a[0].t, a[1].t, a[2].t); }
+
+/* ---- dtypes ---------------------------------------------------------------------------------------------------------------------------- */
+PyObject *api_promote_types(const arg *a) { return dtype_object(cr_promote(a[0].dt, a[1].dt)); }
+PyObject *api_can_cast(const arg *a) { return PyBool_FromLong(cr_can_cast(a[0].dt, a[1].dt)); }
+PyObject *api_result_type(const arg *a) { return dtype_object(cr_result_type(2, (const cr_tensor *const[]){a[0].t, a[1].t})); }
 
 /* ---- a few ops in a row ------------------------------------------------------------------------------------------------------------------ */
-/* (input, dim, keepdim) */
-static cr_tensor *count(const arg *a, bool of_zeros, bool keepdim) {
-    cr_tensor *zero = cr_scalar_int(0);
-    return cr_sum(of_zeros ? cr_eq(a[0].t, zero) : cr_ne(a[0].t, zero), a[1].size.n, a[1].size.v, keepdim);
-}
-cr_tensor *api_any(const arg *a) {
-    cr_scope_begin();
-    return leave(cr_ne(count(a, false, a[2].b), cr_scalar_int(0)));
-}
-cr_tensor *api_all(const arg *a) {
-    cr_scope_begin();
-    return leave(cr_eq(count(a, true, a[2].b), cr_scalar_int(0)));
-}
-cr_tensor *api_count_nonzero(const arg *a) {
-    cr_scope_begin();
-    return leave(count(a, false, false));
-}
-
-/* sqrt(sum(x^2)); the gradient at 0 is 0, where sqrt has none */
-static cr_tensor *euclid(const cr_tensor *x, const arg *dim, bool keepdim) {
-    cr_tensor *s = cr_sum(cr_square(x), dim->size.n, dim->size.v, keepdim), *none = cr_eq(s, cr_scalar(0));
-    return cr_where(none, s, cr_sqrt(cr_where(none, cr_scalar(1), s)));
-}
-
-static cr_tensor *norm(const cr_tensor *x, double p, const arg *dim, bool keepdim) {
-    int n = dim->size.n;
-    const int64_t *axes = dim->size.v;
-    if (p == 2) return euclid(x, dim, keepdim);
-    if (p == 0) return cast(cr_sum(cr_ne(x, cr_scalar(0)), n, axes, keepdim), cr_dtype_of(x));
-    cr_tensor *size = cr_abs(x);
-    if (isinf(p)) return p > 0 ? cr_max(size, n, axes, keepdim) : cr_min(size, n, axes, keepdim);
-    return p == 1 ? cr_sum(size, n, axes, keepdim) : cr_pow_scalar(cr_sum(cr_pow_scalar(size, p), n, axes, keepdim), 1 / p);
-}
-
-/* (input, p, dim, keepdim, dtype); f16 and bf16 in f32 */
-PyObject *api_norm(const arg *a) {
-    number p = {.d = 2};
-    cr_dtype dt = a[4].given ? a[4].dt : cr_dtype_of(a[0].t);
-    if (PyUnicode_Check(a[1].o)) {
-        if (PyUnicode_CompareWithASCIIString(a[1].o, "fro")) return PyErr_Format(PyExc_RuntimeError, "[norm] p is a number or 'fro', not %R", a[1].o);
-    } else if (a[1].o != Py_None && !to_number(a[1].o, &p)) {
-        return PyErr_Occurred() ? NULL : raise_type(a[1].o, "norm(): argument 'p' must be a number or 'fro', not");
-    }
-    if (!cr_dtype_is_float(dt)) return PyErr_Format(PyExc_RuntimeError, "[norm] needs a floating point tensor: %s", cr_dtype_name(dt));
-    cr_tensor *y;
-    Py_BEGIN_ALLOW_THREADS
-    cr_scope_begin();
-    y = leave(cast(norm(cast(a[0].t, cr_promote(dt, CR_F32)), p.d, &a[2], a[3].b), dt));
-    Py_END_ALLOW_THREADS
-    return wrap(y);
-}
-
-/* A uniform number below the chance. */
-cr_tensor *api_bernoulli(const arg *a) {
-    const cr_tensor *p = a[0].t;
-    cr_dtype dt = cr_dtype_of(p);
-    if (!cr_dtype_is_float(dt)) {
-        set_error(PyExc_RuntimeError, "[bernoulli] chances are floating point numbers, not %s", cr_dtype_name(dt));
-        return NULL;
-    }
-    bool mode = cr_set_grad_enabled(false);
-    cr_scope_begin();
-    cr_tensor *y = cast(cr_lt(cr_rand(cr_ndim(p), cr_shape(p), CR_F32, cr_device_of(p), a[1].g), p), dt);
-    if (y && cr_numel(p) && !(cr_item(cr_min(p, CR_ALL, false)) >= 0 && cr_item(cr_max(p, CR_ALL, false)) <= 1)) {
-        set_error(PyExc_RuntimeError, "[bernoulli] a chance is outside 0 ... 1");
-        y = NULL;
-    }
-    y = leave(y);
-    cr_set_grad_enabled(mode);
-    return y;
-}
-
 cr_tensor *api_rsub(const arg *a) {
     arg turned[] = {a[1], a[0], a[2]};
     return api_sub(turned);
-}
-
-cr_tensor *api_outer(const arg *a) {
-    if (cr_ndim(a[0].t) != 1 || cr_ndim(a[1].t) != 1) return product("outer", a, 1, 1);
-    cr_scope_begin();
-    return leave(cr_mul(cr_unsqueeze(a[0].t, 1), a[1].t));
-}
-
-/* (input, mat1, mat2, beta, alpha); the product says the shape.  beta 0: input does not matter, not even NaN */
-static cr_tensor *add_product(const arg *a, cr_tensor *(*f)(const arg *)) {
-    const number *beta = &a[3].x, *alpha = &a[4].x;
-    cr_scope_begin();
-    cr_tensor *y = f(a + 1), *x = y ? cr_expand(a[0].t, cr_ndim(y), cr_shape(y)) : NULL;
-    if (alpha->d != 1) y = cr_mul(y, scalar_of(alpha));
-    if (beta->d == 0 && x) return leave(y);
-    return leave(cr_add(beta->d == 1 ? x : cr_mul(x, scalar_of(beta)), y));
-}
-cr_tensor *api_addmm(const arg *a) { return add_product(a, api_mm); }
-cr_tensor *api_baddbmm(const arg *a) { return add_product(a, api_bmm); }
-
-/* gather with the index repeated along the other axes */
-cr_tensor *api_index_select(const arg *a) {
-    int n = cr_ndim(a[0].t), at = checked_axis("index_select", a[1].i, n);
-    if (at < 0) return NULL;
-    if (cr_ndim(a[2].t) > 1) {
-        set_error(PyExc_IndexError, "[index_select] the index has %d axes: at most one is expected", cr_ndim(a[2].t));
-        return NULL;
-    }
-    int64_t line[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1}, shape[CR_MAX_DIMS];
-    for (int i = 0; i < n; i++) shape[i] = cr_shape(a[0].t)[i];
-    line[at] = shape[at] = cr_numel(a[2].t);
-    cr_scope_begin();
-    return leave(cr_gather(a[0].t, at, cr_expand(cr_reshape(a[2].t, n, line), n, shape)));
 }
 
 /* Along `at`, after axes in front were added to what has fewer than `ndim`. */
@@ -792,13 +1079,11 @@ static cr_tensor *stacked(const arg *a, int ndim, int at) {
 cr_tensor *api_hstack(const arg *a) { return stacked(a, 1, 1); }
 cr_tensor *api_vstack(const arg *a) { return stacked(a, 2, 0); }
 
-cr_tensor *api_masked_fill_(const arg *a) { return written("masked_fill_", a, api_masked_fill(a)); }
-cr_tensor *api_scatter_add_(const arg *a) { return written("scatter_add_", a, api_scatter_add(a)); }
 cr_tensor *api_tril_(const arg *a) { return written("tril_", a, api_tril(a)); }
 cr_tensor *api_triu_(const arg *a) { return written("triu_", a, api_triu(a)); }
 
 /* ---- settings ------------------------------------------------------------------------------------------------------------------------- */
-static PyObject *done(cr_status status) {
+PyObject *done(cr_status status) {
     if (status != CR_OK) return raise_error();
     Py_RETURN_NONE;
 }

@@ -33,6 +33,8 @@ typedef struct cr_meta {
 typedef struct cr_text { char s[200]; } cr_text;    /* short text by value, for messages: cr_shape_text(t->ndim, t->shape).s */
 cr_text   cr_shape_text(int ndim, const int64_t *shape);     /* "(2, 3)", "(7,)", "()" */
 cr_status cr_shape_check(const char *op, int ndim, const int64_t *shape, cr_dtype dt, int64_t *numel);  /* dims >= 0, no overflow of the byte size */
+/* May two positions of this shape lie at one place?  Never false where they do; true for some exotic strides where they do not. */
+bool      cr_shape_overlaps(int ndim, const int64_t *shape, const int64_t *strides);
 int       cr_axis(const char *op, int64_t axis, int ndim);   /* 0..ndim-1 for axis in [-ndim, ndim), else -1 and a message; ndim 0 counts as 1 */
 cr_status cr_axes_mask(const char *op, int n, const int64_t *axes, int ndim, uint32_t *mask);           /* n 0: all; duplicates refused */
 cr_status cr_broadcast(const char *op, int na, const int64_t *a, int nb, const int64_t *b, int *n, int64_t *out);  /* out may be a or b */
@@ -52,7 +54,6 @@ void  cr_small_give(void *p, size_t bytes);         /* the same bytes; by any th
 typedef struct cr_storage {
     atomic_int refs;
     atomic_uint version;                            /* one more after every in-place write */
-    atomic_uint rewrites;                           /* one more after every in-place write that the graph recorded: views made before are stale */
     bool inside;                                    /* this struct lies in the memory that free gives back */
     void *data;                                     /* an address, or whatever the device uses as one */
     size_t bytes;
@@ -78,6 +79,14 @@ typedef struct cr_scope { struct cr_scope *outer; cr_tensor *first; bool fixed; 
 
 enum { CR_FLAG_REQUIRES_GRAD = 1, CR_FLAG_WEAK = 2, CR_FLAG_VIEW = 4, CR_FLAG_CONTIGUOUS = 8 };
 
+/* What a tensor and the views of it share, so that in-place work on one reaches the graph of all (grad/rewrite.c). */
+typedef struct cr_family {
+    atomic_int refs;
+    unsigned rewrites;                              /* in-place writes that the graph recorded */
+    cr_node *node;                                  /* owned: how the tensor is computed now; NULL outside any graph */
+    cr_meta whole;                                  /* how the tensor itself, no view, lies in the storage */
+} cr_family;
+
 struct cr_tensor {
     atomic_int refs;
     uint8_t dtype, ndim;
@@ -88,7 +97,8 @@ struct cr_tensor {
     int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS];
     cr_node *node;                                  /* how it was computed, or its leaf node; NULL: outside any graph */
     cr_tensor *grad;
-    unsigned rewrites;                              /* the storage's count when this handle was made */
+    _Atomic(cr_family *) family;                    /* of views, and of a tensor from its first view on; NULL: in-place work here concerns no other handle's graph */
+    unsigned rewrites;                              /* the family's count when this handle's node was right */
     cr_scope *scope;                                /* who owns the handle; NULL: a caller */
     cr_tensor *scope_prev, *scope_next;             /* the scope's list */
 };
@@ -98,8 +108,16 @@ cr_tensor *cr_tensor_like(cr_storage *s, const cr_tensor *t, cr_dtype dt);      
 cr_tensor *cr_tensor_placed(cr_storage *s, const cr_device *dev, cr_dtype dt, int ndim, const int64_t *shape, const int64_t *strides,
                             int64_t offset, int64_t numel, bool contiguous);      /* of values that were a tensor's before; takes s */
 cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m);                  /* same storage; no graph; m NULL: same shape */
+bool       cr_same_elements(const cr_tensor *a, const cr_tensor *b);                /* the very same, in the same order */
 static inline void *cr_tensor_data(const cr_tensor *t) { return (char *)t->storage->data + t->offset * (int64_t)cr_dtype_size((cr_dtype)t->dtype); }
 void       cr_node_release(cr_node *n);             /* NULL is fine; long chains are freed iteratively */
+static inline cr_node *cr_node_retain(cr_node *n) {  /* NULL is fine */
+    if (n) atomic_fetch_add_explicit(&((cr_node_head *)(void *)n)->refs, 1, memory_order_relaxed);
+    return n;
+}
+/* Views found their family, unless it could never be written to as a part of a graph; view: just made from x.  False: no memory. */
+bool       cr_family_join(cr_tensor *view, const cr_tensor *x);
+void       cr_family_leave(cr_tensor *t);
 
 void       cr_scope_enter(cr_scope *s);             /* cr_scope_begin and cr_scope_end, in memory of the caller's */
 void       cr_scope_leave(cr_scope *s);
@@ -107,6 +125,11 @@ cr_tensor *cr_unscope(cr_tensor *t);                /* takes a handle out of eve
 
 /* ---- random numbers (rng.c) */
 void     cr_philox(uint64_t seed, uint64_t counter, uint32_t out[4]);              /* Philox 4x32-10: key = seed, counter = (counter, 0) */
+/* floor(word span / 2^64), span 0: 2^64: uniform in [0, span) but for 2^-64 span, of a random word */
+static inline uint64_t cr_below(uint64_t word, uint64_t span) {
+    __extension__ typedef unsigned __int128 wide;
+    return span ? (uint64_t)((wide)word * span >> 64) : word;
+}
 uint64_t cr_generator_take(cr_generator *g, uint64_t blocks, uint64_t *seed);      /* takes `blocks` counter values, returns the first; thread-safe */
 /* What cr_generator_take gave this thread, for code that must run again with the same numbers (activation checkpointing).
  * Between begin and end every take is noted on the tape (replay false) or answered from it (replay true). */

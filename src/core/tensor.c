@@ -72,11 +72,18 @@ static _Thread_local struct { cr_tensor *tensors; cr_node *nodes; bool busy; } d
 
 static cr_node_head *head(cr_node *n) { return (cr_node_head *)(void *)n; }
 
+static void family_release(cr_family *f) {
+    if (!f || !cr_unref(&f->refs)) return;
+    cr_node_release(f->node);
+    cr_small_give(f, sizeof *f);
+}
+
 static void tensor_destroy(cr_tensor *t) {
     cr_storage_release(t->storage);
     if (t->node && head(t->node)->handle == t) head(t->node)->handle = NULL;
     cr_node_release(t->node);
     cr_drop(t->grad);
+    family_release(atomic_load_explicit(&t->family, memory_order_relaxed));
     cr_small_give(t, sizeof *t);
 }
 
@@ -154,7 +161,8 @@ static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, i
     t->numel = numel;
     t->node = NULL;
     t->grad = NULL;
-    t->rewrites = s ? atomic_load_explicit(&s->rewrites, memory_order_relaxed) : 0;
+    atomic_init(&t->family, NULL);
+    t->rewrites = 0;
     scope_put(scope, t);
     return t;
 }
@@ -203,6 +211,47 @@ cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m) {
     return cr_tensor_placed(s, t->dev, (cr_dtype)t->dtype, t->ndim, t->shape, t->strides, t->offset, t->numel, t->flags & CR_FLAG_CONTIGUOUS);
 }
 
+bool cr_same_elements(const cr_tensor *a, const cr_tensor *b) {
+    const size_t n = sizeof(int64_t) * a->ndim;
+    return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->shape, b->shape, n) &&
+           !memcmp(a->strides, b->strides, n);
+}
+
+/* ---- families */
+
+/* Made with the first view.  Not for leaves that require a gradient, whose views are never written inside a graph and which threads share; nor for
+ * what overlaps itself or is a view without family: of something unknown. */
+static cr_family *family_of(cr_tensor *t, bool *failed) {
+    cr_family *f = atomic_load_explicit(&t->family, memory_order_acquire), *none = NULL;
+    bool leaf = t->flags & CR_FLAG_REQUIRES_GRAD && head(t->node)->leaf;
+    if (f || leaf || t->flags & CR_FLAG_VIEW || cr_shape_overlaps(t->ndim, t->shape, t->strides)) return f;
+    f = cr_small_take(sizeof *f);
+    if (!f) return *failed = true, NULL;
+    atomic_init(&f->refs, 1);
+    f->rewrites = 0;
+    f->node = cr_node_retain(t->node);
+    f->whole = cr_meta_of(t);
+    f->whole.strided = true;
+    f->whole.offset = t->offset;
+    memcpy(f->whole.strides, t->strides, sizeof t->strides);
+    if (atomic_compare_exchange_strong(&t->family, &none, f)) return f;
+    family_release(f);                              /* another thread was first */
+    return none;
+}
+
+void cr_family_leave(cr_tensor *t) { family_release(atomic_exchange(&t->family, NULL)); }
+
+bool cr_family_join(cr_tensor *view, const cr_tensor *x) {
+    bool failed = false;
+    cr_family *f = family_of((cr_tensor *)(uintptr_t)x, &failed);       /* what a handle knows of its views is not part of what const protects */
+    if (failed) return cr_fail(CR_NO_MEMORY, "tensor", "out of memory"), false;
+    if (!f) return true;
+    atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+    atomic_store_explicit(&view->family, f, memory_order_relaxed);
+    view->rewrites = f->rewrites;
+    return true;
+}
+
 /* ---- looking */
 static bool real(const cr_tensor *t, const char *op) {
     if (!t) return cr_fail_null(op, "the tensor"), false;
@@ -217,7 +266,6 @@ int64_t cr_numel(const cr_tensor *t) { return real(t, "numel") ? t->numel : -1; 
 cr_dtype cr_dtype_of(const cr_tensor *t) { return real(t, "dtype_of") ? (cr_dtype)t->dtype : CR_DTYPES; }
 const cr_device *cr_device_of(const cr_tensor *t) { return real(t, "device_of") ? t->dev : NULL; }
 bool cr_is_contiguous(const cr_tensor *t) { return real(t, "is_contiguous") && (t->flags & CR_FLAG_CONTIGUOUS); }
-bool cr_is_leaf(const cr_tensor *t) { return real(t, "is_leaf") && (!t->node || head(t->node)->leaf); }
 bool cr_is_none(const cr_tensor *t) { return t == CR_NONE; }
 
 int64_t cr_size(const cr_tensor *t, int axis) {

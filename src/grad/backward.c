@@ -286,7 +286,7 @@ static cr_status run(walk *w) {
 }
 
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
-    if (!(y->flags & CR_FLAG_REQUIRES_GRAD)) return CR_OK;
+    if (!cr_in_graph(y)) return CR_OK;
     return deliver(current, y->node, cotangent);
 }
 
@@ -294,7 +294,7 @@ cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
 static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr_tensor *cotangent) {
     if (!y) return cr_fail_null(op, "the result");
     if (!cotangent) return cr_fail_null(op, "a cotangent");
-    if (!(y->flags & CR_FLAG_REQUIRES_GRAD))
+    if (!cr_in_graph(y))
         return cr_fail(CR_RUNTIME, op, "the result does not depend on any tensor that requires a gradient");
     if (cotangent == CR_NONE) {
         if (y->numel != 1)
@@ -406,7 +406,7 @@ static cr_status set_captures(walk *w, int n, const cr_tensor *const *in) {
     w->n_captures = n;
     for (int i = 0; i < n; i++) {
         if (!in[i]) return cr_fail_null("gradients", "an input");
-        if (!(in[i]->flags & CR_FLAG_REQUIRES_GRAD)) return cr_fail(CR_RUNTIME, "gradients", "input %d does not require a gradient", i);
+        if (!cr_in_graph(in[i])) return cr_fail(CR_RUNTIME, "gradients", "input %d does not require a gradient", i);
         w->captures[i].node = in[i]->node;
     }
     return CR_OK;

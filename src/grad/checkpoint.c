@@ -54,7 +54,7 @@ cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const
     bool records = false;
     for (int i = 0; i < n; i++) {
         if (!in[i]) return cr_fail_null("checkpoint", "an input"), NULL;
-        records |= cr_grad_enabled() && (in[i]->flags & CR_FLAG_REQUIRES_GRAD);
+        records |= cr_grad_enabled() && cr_in_graph(in[i]);
     }
     again q = {.f = f, .ctx = ctx, .tape = cr_tape_new()};
     if (!q.tape) return NULL;

@@ -85,7 +85,7 @@ cr_tensor *cr_custom_apply(const char *name, int n, const cr_tensor *const *in, 
     bool records = false;
     for (int i = 0; i < n; i++) {
         if (!in[i]) return cr_fail_null(op->op.name, "an input"), NULL;
-        records |= cr_grad_enabled() && (in[i]->flags & CR_FLAG_REQUIRES_GRAD);
+        records |= cr_grad_enabled() && cr_in_graph(in[i]);
     }
     cr_custom_call call = {.n = n, .in = in, .params = params};
     cr_tensor *y = run(op, &call);

@@ -170,7 +170,7 @@ static cr_status check_use(const cr_function_use *u, cr_tensor **results) {
 
 static bool records(const cr_function_use *u) {
     bool wanted = false, can = false;
-    for (int i = 0; i < u->n_in; i++) wanted |= u->in[i]->flags & CR_FLAG_REQUIRES_GRAD;
+    for (int i = 0; i < u->n_in; i++) wanted |= cr_in_graph(u->in[i]);
     for (int k = 0; k < u->n_out; k++) can |= cr_dtype_is_float((cr_dtype)u->out[k]->dtype);
     return wanted && can && cr_grad_enabled();
 }

@@ -14,7 +14,7 @@ static cr_status verify_inputs(const char *name, cr_function f, int n, const cr_
     if (!f || !in) return cr_fail_null(name, "the function or its inputs");
     for (int i = 0; i < n; i++) {
         if (!in[i]) return cr_fail_null(name, "an input");
-        if (!(in[i]->flags & CR_FLAG_REQUIRES_GRAD)) continue;
+        if (!cr_in_graph(in[i])) continue;
         any = true;
         if (in[i]->dtype != CR_F64) return cr_fail(CR_BAD_TYPE, name, "input %d is %s: central differences need float64", i, cr_dtype_name((cr_dtype)in[i]->dtype));
         if (!cr_is_leaf(in[i])) return cr_fail(CR_BAD_VALUE, name, "input %d is not a leaf", i);
@@ -73,7 +73,7 @@ static cr_status analytic(check *k, cr_tensor **grads, int *which) {
     const cr_tensor *wanted[CR_MAX_INPUTS + CR_MAX_DIMS];
     int m = 0, room = (int)(sizeof wanted / sizeof *wanted);
     for (int i = 0; i < k->n; i++) {
-        if (!(k->in[i]->flags & CR_FLAG_REQUIRES_GRAD)) continue;
+        if (!cr_in_graph(k->in[i])) continue;
         if (m == room) return cr_fail(CR_BAD_VALUE, k->name, "more than %d inputs require a gradient", room);
         which[m] = i;
         wanted[m++] = k->in[i];
@@ -88,7 +88,7 @@ static cr_status analytic(check *k, cr_tensor **grads, int *which) {
     cr_generator_free(r);
     if (!c) return cr_error_status();
     k->c = c;
-    if (!(y->flags & CR_FLAG_REQUIRES_GRAD)) {      /* constant as far as the graph knows: every gradient is claimed to be zero */
+    if (!cr_in_graph(y)) {                          /* constant as far as the graph knows: every gradient is claimed to be zero */
         for (int j = 0; j < m; j++) grads[j] = (cr_tensor *)(uintptr_t)CR_NONE;
         return CR_OK;
     }
@@ -99,7 +99,7 @@ static cr_status analytic(check *k, cr_tensor **grads, int *which) {
 static cr_status run(check *k) {
     cr_tensor *grads[CR_MAX_INPUTS + CR_MAX_DIMS];
     int which[CR_MAX_INPUTS + CR_MAX_DIMS], m = 0;
-    for (int i = 0; i < k->n; i++) m += !!(k->in[i]->flags & CR_FLAG_REQUIRES_GRAD);
+    for (int i = 0; i < k->n; i++) m += cr_in_graph(k->in[i]);
     cr_scope_begin();
     cr_status bad = analytic(k, grads, which);
     for (int j = 0; j < m && bad == CR_OK; j++) bad = compare_input(k, which[j], grads[j]);
@@ -124,7 +124,7 @@ static cr_tensor *gradient_of_input(int n, const cr_tensor *const *in, void *ctx
     bool mode = cr_set_grad_enabled(true);
     cr_scope_begin();
     const cr_tensor *y = cr_adopt(s->f(s->n, in, s->ctx)), *v = in[n - 1], *x = in[s->k];
-    if (y && (y->flags & CR_FLAG_REQUIRES_GRAD)) cr_gradients(1, &y, &v, 1, &x, &g, &o);
+    if (y && cr_in_graph(y)) cr_gradients(1, &y, &v, 1, &x, &g, &o);
     if (y && (!g || g == CR_NONE) && !cr_error()) g = cr_zeros_like(x);
     if (g) cr_keep(g);
     cr_scope_end();
@@ -148,7 +148,7 @@ cr_status cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *con
     all[n] = v;
     if (!v) bad = cr_error_status();
     for (int i = 0; i < n && bad == CR_OK; i++) {
-        if (!(in[i]->flags & CR_FLAG_REQUIRES_GRAD)) continue;
+        if (!cr_in_graph(in[i])) continue;
         second s = {.f = f, .ctx = ctx, .n = n, .k = i};
         check k = {.f = gradient_of_input, .ctx = &s, .n = n + 1, .in = all, .name = "gradgradcheck", .o = options};
         bad = run(&k);

@@ -59,6 +59,10 @@ cr_tensor *cr_adopt(cr_tensor *t);
 cr_tensor *cr_tensor_again(const cr_tensor *t);     /* another handle, at t's place in the graph */
 void     cr_grad_start(void);                       /* fills the seam in ops/apply.c */
 
+/* rewrite.c: x was written in place, recorded: its family's node, and that of a handle which is behind, from it. */
+cr_status cr_rewrite(cr_tensor *x);
+cr_status cr_follow(cr_tensor *t);
+
 void cr_function_forget(const cr_node *n);         /* of a walk that failed: cotangents that wait in a function's node */
 
 /* Called by the op of activation checkpointing during a walk: y's graph takes over the cotangent. */

@@ -14,8 +14,9 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
     if (check("requires_grad", t) != CR_OK) return NULL;
     if (on && !cr_dtype_is_float((cr_dtype)t->dtype))
         return cr_fail(CR_BAD_TYPE, "requires_grad", "only floating point tensors can require a gradient: %s", cr_dtype_name((cr_dtype)t->dtype)), NULL;
+    const bool is_on = cr_in_graph(t);
     if (!on && !cr_is_leaf(t)) return cr_fail(CR_RUNTIME, "requires_grad", "a result of an op cannot stop requiring a gradient: use cr_detach"), NULL;
-    if (on == !!(t->flags & CR_FLAG_REQUIRES_GRAD)) return t;
+    if (on == is_on) return t;
     if (on) {
         cr_grad_start();
         if (!cr_leaf_node(t)) return NULL;
@@ -26,14 +27,22 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
         t->node = NULL;
         t->flags &= (uint16_t)~CR_FLAG_REQUIRES_GRAD;
     }
+    if (t->flags & CR_FLAG_VIEW) cr_family_leave(t);        /* a leaf of its own */
+    cr_family *f = atomic_load(&t->family);
+    if (f) {                                        /* views made before learn what they are views of */
+        cr_node_release(f->node);
+        f->node = cr_node_retain(t->node);
+    }
     return t;
 }
 
-bool cr_requires_grad(const cr_tensor *t) { return check("requires_grad", t) == CR_OK && (t->flags & CR_FLAG_REQUIRES_GRAD); }
+bool cr_requires_grad(const cr_tensor *t) { return check("requires_grad", t) == CR_OK && cr_in_graph(t); }
+bool cr_is_leaf(const cr_tensor *t) { return check("is_leaf", t) == CR_OK && (!cr_in_graph(t) || t->node->head.leaf); }
 
 const char *cr_op_name(const cr_tensor *t) {
     if (check("op_name", t) != CR_OK) return NULL;
-    cr_call c = {.op = t->node ? t->node->op : NULL, .params = t->node ? t->node->params : NULL};
+    const bool computed = cr_in_graph(t);
+    cr_call c = {.op = computed ? t->node->op : NULL, .params = computed ? t->node->params : NULL};
     return c.op ? cr_call_name(&c) : "";
 }
 
@@ -59,7 +68,7 @@ cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
 cr_status cr_retain_grad(cr_tensor *t) {
     cr_status bad = check("retain_grad", t);
     if (bad != CR_OK) return bad;
-    if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) return cr_fail(CR_RUNTIME, "retain_grad", "the tensor does not require a gradient");
+    if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, "retain_grad", "the tensor does not require a gradient");
     if (!t->node->op) return CR_OK;
     t->node->retains_grad = true;
     t->node->head.handle = t;
@@ -83,7 +92,7 @@ void cr_hook_release(cr_hook_entry *h) {
 int64_t cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *)) {
     if (check("add_hook", t) != CR_OK) return 0;
     if (!hook) return cr_fail_null("add_hook", "the hook"), 0;
-    if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) return cr_fail(CR_RUNTIME, "add_hook", "the tensor does not require a gradient"), 0;
+    if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, "add_hook", "the tensor does not require a gradient"), 0;
     cr_hook_entry *h = malloc(sizeof *h), **end = &t->node->hooks;
     if (!h) return cr_fail(CR_NO_MEMORY, "add_hook", "out of memory"), 0;
     *h = (cr_hook_entry){.id = atomic_fetch_add(&next_hook, 1), .hook = hook, .ctx = ctx, .done = done, .refs = 1};

@@ -76,11 +76,6 @@ static cr_node *node_allocate(const cr_op *op, int n, size_t n_dims, int64_t **d
     return node;
 }
 
-static cr_node *node_retain(cr_node *n) {
-    atomic_fetch_add_explicit(&n->head.refs, 1, memory_order_relaxed);
-    return n;
-}
-
 cr_node *cr_leaf_node(cr_tensor *t) {
     int64_t *none;
     if (!t->node && (t->node = node_allocate(NULL, 0, 0, &none))) {
@@ -88,13 +83,6 @@ cr_node *cr_leaf_node(cr_tensor *t) {
         t->node->head.handle = t;
     }
     return t->node;
-}
-
-/* A view taken before its base was rewritten by a recorded in-place op no longer knows how it was computed. */
-static cr_status check_fresh(const cr_call *c, int i) {
-    const cr_tensor *t = c->in[i];
-    if (!(t->flags & CR_FLAG_VIEW) || !t->storage || atomic_load(&t->storage->rewrites) == t->rewrites) return CR_OK;
-    return cr_fail(CR_RUNTIME, cr_call_name(c), "input %d is a view of a tensor that was since modified in place: take the view again", i);
 }
 
 static uint32_t saves(const cr_call *c) { return c->op->saves_for ? c->op->saves_for(c) : c->op->saves; }
@@ -105,9 +93,9 @@ cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_t
     size_t n_dims = 2u * out->ndim;
     cr_node *node = NULL;
     for (int i = 0; i < c->n; i++) {
-        needs[i] = c->in[i]->flags & CR_FLAG_REQUIRES_GRAD;
+        needs[i] = cr_in_graph(c->in[i]);
         n_dims += 2u * saved[i]->ndim;
-        if (needs[i] && check_fresh(c, i) != CR_OK) goto done;
+        if (cr_is_behind(c->in[i])) goto done;      /* and cannot catch up */
     }
     for (int k = 0; k < c->op->n_aux; k++) n_dims += 2u * c->aux[k]->ndim;
 
@@ -121,7 +109,7 @@ cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_t
     for (int i = 0; i < c->n; i++) {
         keep_meta(&node->in[i], saved[i], &dims);
         if (mask >> (i < 15 ? i : 15) & 1) keep_data(node, &node->in[i], saved[i], 0);
-        node->edges[i] = needs[i] ? node_retain(c->in[i]->node) : NULL;
+        node->edges[i] = needs[i] ? cr_node_retain(c->in[i]->node) : NULL;
     }
     keep_meta(&node->out, out, &dims);
     if (mask & CR_SAVE_OUT) keep_data(node, &node->out, out, out_version_ahead);
@@ -144,8 +132,12 @@ void cr_node_attach(cr_node *n, cr_tensor *out) {
 void cr_node_keep(cr_node *n, int i, const cr_tensor *t) { keep_data(n, &n->in[i], t, 0); }
 
 cr_tensor *cr_tensor_again(const cr_tensor *t) {
+    const bool recorded = cr_in_graph(t);
     cr_tensor *same = cr_tensor_alias(t, NULL);
-    if (same && t->node) cr_node_attach(node_retain(t->node), same);
+    if (!same) return NULL;
+    same->flags |= t->flags & CR_FLAG_VIEW;
+    if (!cr_family_join(same, t)) { cr_release(same); return NULL; }
+    if (recorded) cr_node_attach(cr_node_retain(t->node), same);
     return same;
 }
 
@@ -169,7 +161,7 @@ cr_tensor *cr_kept_open(const cr_node *n, const cr_kept *k, cr_node *as, int inp
     cr_tensor *t = cr_tensor_placed(k->storage ? cr_storage_retain(k->storage) : NULL, k->dev, (cr_dtype)k->dtype, k->ndim, shape, strides,
                                     k->offset, k->numel, k->contiguous);
     if (t && as) {
-        t->node = node_retain(as);
+        t->node = cr_node_retain(as);
         t->flags |= CR_FLAG_REQUIRES_GRAD;
     }
     return t;
@@ -188,12 +180,12 @@ static cr_status record_in_place(const cr_call *c, const cr_tensor *const *saved
     cr_node *n = cr_node_new(c, saved, x, 1);
     if (!n) return cr_error_status();
     cr_node_attach(n, x);
-    return CR_OK;
+    return cr_rewrite(x);
 }
 
 static cr_status check(const cr_call *c, const cr_tensor *out) { return cr_check_finite(cr_call_name(c), "forward", c, out); }
 
 void cr_grad_start(void) {
-    static const cr_recorder r = {record, record_in_place, check};
+    static const cr_recorder r = {record, record_in_place, cr_follow, check};
     cr_set_recorder(&r);
 }

@@ -101,8 +101,13 @@ static bool records(const cr_call *c) {
     if (grad_disabled || !recorder) return false;
     if (c->op == &cr_op_elementwise && !((const cr_ew_params *)c->params)->program->differentiable) return false;
     for (int i = 0; i < c->n; i++)
-        if (c->in[i]->flags & CR_FLAG_REQUIRES_GRAD) return true;
+        if (cr_in_graph(c->in[i])) return true;
     return false;
+}
+
+cr_status cr_catch_up(const cr_tensor *t) {
+    const cr_recorder *r = recorder;
+    return r ? r->catch_up((cr_tensor *)(uintptr_t)t) : CR_OK;
 }
 
 static bool lacks_kernel(const cr_op *op, const cr_device *dev) {
@@ -124,10 +129,7 @@ static cr_tensor *run_composite(const cr_call *c) {
 static cr_tensor *make_out(const cr_call *c, const cr_meta *m) {
     if (!c->op->view) return cr_new_like(m, c->dev);
     cr_tensor *out = cr_tensor_alias(c->in[0], m);
-    if (out) {
-        out->flags |= CR_FLAG_VIEW;
-        out->rewrites = c->in[0]->rewrites;
-    }
+    if (out) out->flags |= CR_FLAG_VIEW;
     return out;
 }
 
@@ -156,8 +158,8 @@ static void start_meta(cr_meta *m) {
     m->strided = false;
 }
 
-/* Everything after the inputs are known to be usable. */
-static cr_tensor *run(cr_call *c) {
+/* Everything after the inputs are known to be usable.  kept: takes the auxiliary results, where the caller wants them. */
+static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
     cr_meta m, aux_meta[CR_MAX_AUX];                /* infer fills the sizes */
     cr_tensor *aux[CR_MAX_AUX] = {NULL};
     start_meta(&m);
@@ -174,24 +176,35 @@ static cr_tensor *run(cr_call *c) {
     c->out = out;
     const cr_recorder *r = recorder;
     if (bad == CR_OK && cr_anomaly && r) bad = r->check(c, out);
-    if (bad == CR_OK && c->op->grad && cr_dtype_is_float((cr_dtype)out->dtype) && records(c)) bad = r->record(c, dense.list, out);
-    for (int k = 0; k < CR_MAX_AUX; k++) cr_release(aux[k]);
+    const bool may_record = r && !grad_disabled && cr_dtype_is_float((cr_dtype)out->dtype);
+    if (bad == CR_OK && may_record && out->flags & CR_FLAG_VIEW && !cr_family_join(out, c->in[0])) bad = CR_NO_MEMORY;
+    if (bad == CR_OK && may_record && c->op->grad && records(c)) bad = r->record(c, dense.list, out);
+    for (int k = 0; k < CR_MAX_AUX; k++) {
+        if (kept && bad == CR_OK && k < c->op->n_aux) kept[k] = aux[k];
+        else cr_release(aux[k]);
+    }
     inputs_end(&dense);
     if (bad != CR_OK) { cr_release(out); return NULL; }
     return out;
 }
 
-cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params) {
+cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, const void *params, cr_tensor *aux[]) {
     cr_call c = {.op = op, .params = params, .n = n, .in = in};
     inputs given;
     cr_tensor *out = NULL;
+    for (int k = 0; aux && k < op->n_aux; k++) aux[k] = NULL;
     if (check_inputs(&c) != CR_OK || !inputs_copy(&given, n, in, cr_call_name(&c))) return NULL;
     c.in = given.list;
-    if (settle_device(&c, &given) == CR_OK) out = run(&c);
-    if (out && given.scope) cr_keep(out);
+    if (settle_device(&c, &given) == CR_OK) out = run(&c, aux);
+    if (out && given.scope) {
+        cr_keep(out);
+        for (int k = 0; aux && k < op->n_aux; k++) cr_keep(aux[k]);
+    }
     inputs_end(&given);
     return out;
 }
+
+cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params) { return cr_apply_aux(op, n, in, params, NULL); }
 
 static cr_ew_params ew_params(const cr_program *p, const double *params) {
     cr_ew_params q = {.program = p};
@@ -349,6 +362,26 @@ cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, con
 }
 
 /* ---- in place */
+static bool is_leaf(const cr_tensor *x) {
+    return x->flags & CR_FLAG_REQUIRES_GRAD && ((const cr_node_head *)(const void *)x->node)->leaf;
+}
+
+/* Can a write to the view x become part of the graph? */
+static cr_status check_view(const char *op, const cr_tensor *x) {
+    const cr_family *f = atomic_load_explicit(&x->family, memory_order_relaxed);
+    if (f ? f->node && ((const cr_node_head *)(const void *)f->node)->leaf : x->flags & CR_FLAG_REQUIRES_GRAD)
+        return cr_fail(CR_RUNTIME, op, "a view of a leaf that requires grad cannot be written in place: turn the gradient mode off around it");
+    if (!f)
+        return cr_fail(CR_RUNTIME, op, "a view that was made while the gradient mode was off, or of elements that share memory, cannot become part of a graph: take it again");
+    int64_t axes[CR_MAX_DIMS];
+    uint32_t turned;
+    cr_strided_params part;
+    cr_meta whole = cr_in_memory_order(&f->whole, axes, &turned);
+    if (cr_part_of(&whole, x, &part)) return CR_OK;
+    return cr_fail(CR_RUNTIME, op, "no gradient can be given for a write to a view with strides %s of a tensor with strides %s: clone that first",
+                   cr_shape_text(x->ndim, x->strides).s, cr_shape_text(f->whole.ndim, f->whole.strides).s);
+}
+
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
     if (!x) return cr_fail_null(op, "the tensor to write");
     if (x == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE cannot be written");
@@ -356,19 +389,18 @@ cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
         if (x->strides[i] == 0 && x->shape[i] > 1 && x->numel)
             return cr_fail(CR_BAD_VALUE, op, "cannot write in place: axis %d of %s is expanded, several elements share memory",
                            i, cr_shape_text(x->ndim, x->shape).s);
-    bool wants = x->flags & CR_FLAG_REQUIRES_GRAD;
-    if (!grad_disabled && wants && cr_is_leaf(x))
-        return cr_fail(CR_RUNTIME, op, "a leaf that requires grad cannot be written in place: turn the gradient mode off around it");
-    if (!grad_disabled && (x->flags & CR_FLAG_VIEW) && (wants || recorded))
-        return cr_fail(CR_RUNTIME, op, "in-place work on a view that takes part in a graph is not supported: use the result of an op instead");
-    return CR_OK;
+    if (!(x->flags & CR_FLAG_CONTIGUOUS) && cr_shape_overlaps(x->ndim, x->shape, x->strides))
+        return cr_fail(CR_BAD_VALUE, op, "cannot write in place: elements of %s with strides %s share memory", cr_shape_text(x->ndim, x->shape).s,
+                       cr_shape_text(x->ndim, x->strides).s);
+    if (grad_disabled) return CR_OK;
+    recorded |= cr_in_graph(x);
+    if (is_leaf(x)) return cr_fail(CR_RUNTIME, op, "a leaf that requires grad cannot be written in place: turn the gradient mode off around it");
+    return recorded && x->flags & CR_FLAG_VIEW ? check_view(op, x) : CR_OK;
 }
 
 /* An input that shares storage with x but not element for element would be read after it was overwritten. */
 static bool shifted_overlap(const cr_tensor *x, const cr_tensor *t) {
-    if (t->storage != x->storage || t == x) return false;
-    return t->offset != x->offset || t->ndim != x->ndim || memcmp(t->shape, x->shape, sizeof(int64_t) * x->ndim) ||
-           memcmp(t->strides, x->strides, sizeof(int64_t) * x->ndim) || t->dtype != x->dtype;
+    return t->storage == x->storage && t != x && !cr_same_elements(t, x);
 }
 
 /* Which inputs a recorded gradient will read. */
@@ -376,7 +408,7 @@ static uint32_t read_later(const cr_call *c) {
     if (!records(c)) return 0;
     bool needs[CR_MAX_INPUTS];
     cr_call asked = *c;
-    for (int i = 0; i < c->n; i++) needs[i] = c->in[i]->flags & CR_FLAG_REQUIRES_GRAD;
+    for (int i = 0; i < c->n; i++) needs[i] = cr_in_graph(c->in[i]);
     asked.needs = needs;
     return ew_saves(&asked);
 }
@@ -391,8 +423,7 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     if (m.ndim != x->ndim || memcmp(m.shape, x->shape, sizeof(int64_t) * x->ndim))
         return cr_fail(CR_BAD_VALUE, name, "a result of shape %s cannot be written into %s", cr_shape_text(m.ndim, m.shape).s,
                        cr_shape_text(x->ndim, x->shape).s);
-    bool x_float = cr_dtype_is_float((cr_dtype)x->dtype);
-    if ((cr_dtype_is_float(result) && !x_float) || (result != CR_BOOL && x->dtype == CR_BOOL))
+    if (!cr_can_cast(result, (cr_dtype)x->dtype))
         return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result), cr_dtype_name((cr_dtype)x->dtype));
     uint32_t later = read_later(c);
     for (int i = 0; i < c->n; i++)
@@ -414,11 +445,7 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     }
     const cr_recorder *r = recorder;
     c->out = x;
-    if (records(c)) {
-        bad = r->record_in_place(c, c->in, x);
-        atomic_fetch_add(&x->storage->rewrites, 1);
-        x->rewrites = atomic_load(&x->storage->rewrites);
-    }
+    if (records(c)) bad = r->record_in_place(c, c->in, x);
     atomic_fetch_add(&x->storage->version, 1);
     if (bad == CR_OK && cr_anomaly && r) bad = r->check(c, x);
     return bad;
@@ -446,6 +473,48 @@ cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor 
     c.in = given.list;
     cr_status bad = settle_device(&c, &given);
     if (bad == CR_OK) bad = write_program(&c, &given, x);
+    inputs_end(&given);
+    return bad == CR_OK ? x : NULL;
+}
+
+/* ---- a structured op in place */
+static cr_status write_op(cr_call *c, inputs *given, cr_tensor *x) {
+    const char *name = cr_call_name(c);
+    cr_meta m;
+    start_meta(&m);
+    if (c->op->infer(c, &m, NULL) != CR_OK) return cr_error_status();
+    if (c->dev != x->dev) return cr_fail(CR_BAD_VALUE, name, "operands on two devices, %s and %s", x->dev->name, c->dev->name);
+    for (int i = 1; i < c->n; i++)
+        if (c->in[i] != CR_NONE && c->in[i]->storage == x->storage) {          /* it would be read after it was overwritten */
+            inputs_scope(given);
+            cr_tensor *copy = cr_clone(c->in[i]);
+            if (!copy) return cr_error_status();
+            inputs_replace(given, i, copy);
+        }
+    const double start = cr_profile_start();
+    cr_status bad = cr_finished(name, c->op->write(c, x));
+    if (start) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
+    atomic_fetch_add(&x->storage->version, 1);      /* also where it failed: a part may be written */
+    const cr_recorder *r = recorder;
+    c->out = x;
+    return bad == CR_OK && cr_anomaly && r ? r->check(c, x) : bad;
+}
+
+static cr_tensor *write_recorded(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params) {
+    cr_tensor *y = cr_apply(op, n, in, params), *done = y ? cr_copy_(x, y) : NULL;
+    cr_release(y);
+    return done;
+}
+
+cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params) {
+    cr_call c = {.op = op, .params = params, .n = n, .in = in};
+    inputs given;
+    if (check_inputs(&c) != CR_OK || cr_check_writable(cr_call_name(&c), x, records(&c)) != CR_OK) return NULL;
+    if (records(&c)) return write_recorded(op, x, n, in, params);
+    if (!inputs_copy(&given, n, in, cr_call_name(&c))) return NULL;
+    c.in = given.list;
+    cr_status bad = settle_device(&c, &given);
+    if (bad == CR_OK) bad = write_op(&c, &given, x);
     inputs_end(&given);
     return bad == CR_OK ? x : NULL;
 }

@@ -1,5 +1,5 @@
-/* argreduce.c - where the largest or smallest element of an axis lies. */
-#include "compose.h"
+/* argreduce.c - where the largest or smallest element of an axis lies, and which it is. */
+#include "reduce.h"
 
 typedef struct arg_params { int axis; bool keepdim; } arg_params;
 
@@ -17,23 +17,18 @@ static cr_status arg_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 static cr_status arg_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    const cr_tensor *x = c->in[0];
-    const int axis = ((const arg_params *)c->params)->axis;
-    int64_t M = 1, N = 1;
-    for (int i = 0; i < axis; i++) M *= x->shape[i];
-    for (int i = axis + 1; i < x->ndim; i++) N *= x->shape[i];
-    return out->numel ? c->dev->kernels->arg_reduce(c->op == &cr_op_argmax, out, x, M, x->ndim ? x->shape[axis] : 1, N) : CR_OK;
+    return cr_arg_reduce_axis(c->op == &cr_op_argmax, out, c->in[0], ((const arg_params *)c->params)->axis);
 }
 
 #define ARG_TESTS {{.in = {{2, {3, 5}}}, .params = &(const arg_params){1, false}}, {.in = {{3, {2, 7, 3}}}, .params = &(const arg_params){1, true}}, \
                    {.in = {{2, {0, 3}}}, .params = &(const arg_params){1, false}}, {.in = {{0, {0}}}, .params = &(const arg_params){0, false}}}
 
 const cr_op cr_op_argmax = {
-    .name = "argmax", .arity = 1, .params_bytes = sizeof(arg_params), .contiguous = true, .infer = arg_infer, .forward = arg_forward,
+    .name = "argmax", .arity = 1, .params_bytes = sizeof(arg_params), .infer = arg_infer, .forward = arg_forward,
     .no_grad = "positions are integers", .doc = "position of the first largest element; NaN is larger than all", .tests = ARG_TESTS,
 };
 const cr_op cr_op_argmin = {
-    .name = "argmin", .arity = 1, .params_bytes = sizeof(arg_params), .contiguous = true, .infer = arg_infer, .forward = arg_forward,
+    .name = "argmin", .arity = 1, .params_bytes = sizeof(arg_params), .infer = arg_infer, .forward = arg_forward,
     .no_grad = "positions are integers", .doc = "position of the first smallest element; NaN is smaller than all", .tests = ARG_TESTS,
 };
 
@@ -45,3 +40,24 @@ static cr_tensor *arg(const cr_op *op, const cr_tensor *x, int axis, bool keepdi
 
 cr_tensor *cr_argmax(const cr_tensor *x, int axis, bool keepdim) { return arg(&cr_op_argmax, x, axis, keepdim); }
 cr_tensor *cr_argmin(const cr_tensor *x, int axis, bool keepdim) { return arg(&cr_op_argmin, x, axis, keepdim); }
+
+/* The values are gathered, so that the gradient goes to the one position. */
+static cr_status values_and_index(const cr_op *op, const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index) {
+    if (!values || !index) return cr_fail_null(op->name, "values or index");
+    *values = *index = NULL;
+    cr_scope_begin();
+    cr_tensor *at = arg(op, x, axis, true), *v = at ? cr_gather(x->ndim ? x : cr_reshape(x, CR_LIST(1)), axis, x->ndim ? at : cr_reshape(at, CR_LIST(1))) : NULL;
+    if (v && !x->ndim) v = cr_reshape(v, CR_ALL);
+    else if (v && !keepdim) { v = cr_squeeze(v, CR_LIST(axis)); at = cr_squeeze(at, CR_LIST(axis)); }
+    bool done = v && at;
+    if (done) { *values = cr_keep(v); *index = cr_keep(at); }
+    cr_scope_end();
+    return done ? CR_OK : cr_error_status();
+}
+
+cr_status cr_max_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index) {
+    return values_and_index(&cr_op_argmax, x, axis, keepdim, values, index);
+}
+cr_status cr_min_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index) {
+    return values_and_index(&cr_op_argmin, x, axis, keepdim, values, index);
+}

@@ -85,7 +85,6 @@ static cr_status transfer_forward(const cr_call *c, cr_tensor *out, cr_tensor *c
     out->dev = dev;
     out->offset = 0;
     out->flags &= (uint16_t)~CR_FLAG_VIEW;
-    out->rewrites = 0;
     return status;
 }
 
@@ -117,7 +116,7 @@ static cr_program overwrite = {
     .name = "copy_", .doc = "b", .rule = CR_RULE_ANY, .n_in = 2, .n_out = 1, .out = {1}, .fused = -1, .differentiable = true, .refs = -1,
 };
 
-static bool takes_part(const cr_tensor *x) { return cr_grad_enabled() && (x->flags & CR_FLAG_REQUIRES_GRAD); }
+static bool takes_part(const cr_tensor *x) { return cr_grad_enabled() && cr_in_graph(x); }
 
 /* Writes y's elements into x outside any graph; both on one device, y of x's shape by stride 0 where it repeats. */
 static cr_status write_elements(cr_tensor *x, const cr_tensor *y) {
@@ -132,10 +131,16 @@ static cr_status write_elements(cr_tensor *x, const cr_tensor *y) {
     return status;
 }
 
+/* Is y what x is already, in its graph too?  So x[0] += 1 ends in Python: x[0] = what was written there. */
+static bool is_there(const cr_tensor *x, const cr_tensor *y, bool recorded) {
+    const bool family = atomic_load_explicit(&x->family, memory_order_relaxed) == atomic_load_explicit(&y->family, memory_order_relaxed);
+    return cr_same_elements(x, y) && (!recorded || x->node == y->node || (family && x->flags & y->flags & CR_FLAG_VIEW));
+}
+
 static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {
     bool recorded = takes_part(x) || takes_part(y);
     cr_status status = cr_check_writable("copy_", x, recorded);
-    if (status != CR_OK) return status;
+    if (status != CR_OK || is_there(x, y, recorded)) return status;
     const cr_tensor *source = y;
     if (source->dev != x->dev || (recorded && source->dtype != x->dtype)) source = cr_to(source, recorded ? dtype_of(x) : dtype_of(y), x->dev);
     if (source) source = cr_expand(source, x->ndim, x->shape);

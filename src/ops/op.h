@@ -48,6 +48,7 @@ struct cr_op {
     int n_aux;
     cr_status (*infer)(const cr_call *c, cr_meta *out, cr_meta aux[]);    /* shape and dtype rule, all argument checks */
     cr_status (*forward)(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]);
+    cr_status (*write)(const cr_call *c, cr_tensor *x);      /* the op into in[0] itself, for cr_apply_; nothing is recorded */
     cr_tensor *(*composite)(const cr_call *c);      /* the op over other ops; records itself */
     void (*grad)(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]);  /* fills dx[i] where needs[i]; entries start as CR_NONE; NULL: failed */
     const char *no_grad;                            /* why there is no gradient, where grad is NULL and forward is not */
@@ -58,6 +59,11 @@ struct cr_op {
 
 /* Runs an op: checks, infers, runs, records.  params may be NULL when params_bytes is 0.  Returns a new handle, or NULL. */
 cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params);
+/* The same for who wants the auxiliary results too: aux[k], op->n_aux of them, are new handles outside any graph; NULL after a failure.
+ * For ops whose kernel every device has: a composite makes none. */
+cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, const void *params, cr_tensor *aux[]);
+/* x, which is in[0], becomes the op's result; where that is recorded it is computed beside and copied.  Returns x (borrowed), or NULL. */
+cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params);
 
 /* Runs an elementwise program (recorded as one node).  in: p->n_in tensors that broadcast. */
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params);
@@ -68,6 +74,17 @@ const char *cr_call_name(const cr_call *c);         /* the op's or the program's
 /* May x be written in place here and now?  recorded: the write will be part of the graph. */
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded);
 
+/* Does t require a gradient?  Everybody asks here: a handle whose memory was written through another one, in a graph, follows first. */
+cr_status cr_catch_up(const cr_tensor *t);          /* failed: t's node is not right */
+static inline bool cr_is_behind(const cr_tensor *t) {
+    const cr_family *f = atomic_load_explicit(&t->family, memory_order_acquire);
+    return f && f->rewrites != t->rewrites;
+}
+static inline bool cr_in_graph(const cr_tensor *t) {
+    if (cr_is_behind(t)) cr_catch_up(t);
+    return t->flags & CR_FLAG_REQUIRES_GRAD;
+}
+
 extern const cr_op cr_op_elementwise;               /* the op of every program node; params: cr_ew_params */
 typedef struct cr_ew_params { const cr_program *program; double params[8]; } cr_ew_params;
 
@@ -77,6 +94,23 @@ typedef struct cr_index_params {
     struct { int64_t start, count, step; } at[CR_MAX_DIMS];    /* for each axis; count -1: the position start, the axis goes */
 } cr_index_params;
 typedef struct cr_unindex_params { cr_index_params part; int64_t shape[CR_MAX_DIMS]; } cr_unindex_params;     /* shape: of the result */
+
+/* A part of a tensor whose elements lie `strides` apart, from `offset` on, among the elements of the tensor in order (strided.c). */
+typedef struct cr_strided_params { int ndim; int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS], offset; } cr_strided_params;
+typedef struct cr_unstrided_params { cr_strided_params part; int ndim; int64_t shape[CR_MAX_DIMS]; } cr_unstrided_params;    /* ndim, shape: of the result */
+/* m with its axes in the order of memory, none of them backwards.  axes[i]: which of m's is axis i; bit i of *turned: it was backwards. */
+cr_meta cr_in_memory_order(const cr_meta *m, int64_t *axes, uint32_t *turned);
+/* Where t lies among the elements of whole, which is in the order of memory; false: nowhere that strides could tell. */
+bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_strided_params *p);
+
+extern const cr_op cr_op_strided, cr_op_unstrided, cr_op_inset;
+/* Places that one index names (take.c): the axes [axis, axis + count) of x, seen as one. */
+typedef struct cr_take_params {
+    const char *name;                               /* of this use; lives for ever */
+    int axis, count;
+    bool wrap, sum;                                 /* wrap: negative indices count from the end; sum: put adds */
+    int ndim; int64_t shape[CR_MAX_DIMS];           /* put into zeros: theirs */
+} cr_take_params;
 
 /* Programs (ops/program.c, ops/derive.c). */
 const cr_gradient *cr_program_gradient(const cr_program *p);              /* n_in entries, derived on first use; NULL: out of memory, or several results */
@@ -92,6 +126,7 @@ extern const cr_op *const cr_ops_all[];             /* NULL at the end */
 typedef struct cr_recorder {
     cr_status (*record)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out);
     cr_status (*record_in_place)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *x);   /* x becomes the op's result */
+    cr_status (*catch_up)(cr_tensor *t);                                  /* t's node from its family's */
     cr_status (*check)(const cr_call *c, const cr_tensor *out);           /* anomaly mode */
 } cr_recorder;
 void cr_set_recorder(const cr_recorder *r);

@@ -1,21 +1,16 @@
-/* reduce.c - reductions over any axes: sum, max, min with kernels; mean, var, logsumexp composed of them.
- * Fast twins of the kernel: dev/cpu/reduce.c. */
-#include "compose.h"
+/* reduce.c - reductions over any axes: sum, prod, max, min and the tests any, all, count_nonzero with kernels; mean, nansum, nanmean
+ * composed of them.  Fast twins of the kernel: dev/cpu/reduce.c. */
+#include "reduce.h"
 
-#include <math.h>
-#include <string.h>
-
-typedef struct reduce_params { uint32_t mask; bool keepdim, wide; } reduce_params;    /* wide: a sum of half precision is f32 */
-
-static int64_t reduced_count(const cr_tensor *x, uint32_t mask) {
+int64_t cr_reduced_count(const cr_tensor *x, uint32_t mask) {
     int64_t n = 1;
     for (int i = 0; i < x->ndim; i++) if (mask >> i & 1) n *= x->shape[i];
     return n;
 }
 
-static cr_status reduced_meta(const cr_call *c, cr_meta *out) {
+cr_status cr_reduced_meta(const cr_call *c, cr_meta *out) {
     const cr_tensor *x = c->in[0];
-    const reduce_params *p = c->params;
+    const cr_reduce_params *p = c->params;
     *out = (cr_meta){.dtype = dtype_of(x)};
     for (int i = 0; i < x->ndim; i++) {
         bool gone = p->mask >> i & 1;
@@ -24,94 +19,73 @@ static cr_status reduced_meta(const cr_call *c, cr_meta *out) {
     return CR_OK;
 }
 
-/* Do the reduced axes lie together?  Then x is (M, R, N); axes of size 1 do not matter. */
-static bool together(const cr_tensor *x, uint32_t mask, int64_t size[3]) {
-    int phase = 0;                                  /* 0: before the reduced axes, 1: among them, 2: behind */
-    size[0] = size[1] = size[2] = 1;
-    for (int i = 0; i < x->ndim; i++) {
-        bool gone = mask >> i & 1;
-        if (x->shape[i] == 1) continue;
-        if (gone && phase == 2) return false;
-        if (gone) phase = 1;
-        else if (phase == 1) phase = 2;
-        size[phase] *= x->shape[i];
-    }
-    return true;
-}
-
-/* x in order as (M, R, N), copied only where it must be; the caller releases it. */
-static cr_tensor *arranged(const cr_tensor *x, uint32_t mask, int64_t size[3]) {
-    if ((x->flags & CR_FLAG_CONTIGUOUS) && together(x, mask, size)) return cr_tensor_alias(x, NULL);
-    cr_meta m = {.dtype = dtype_of(x), .ndim = x->ndim, .offset = x->offset, .strided = true};
-    int n = 0;
-    for (int reduced = 0; reduced < 2; reduced++)
-        for (int i = 0; i < x->ndim; i++)
-            if ((int)(mask >> i & 1) == reduced) { m.shape[n] = x->shape[i]; m.strides[n++] = x->strides[i]; }
-    size[1] = reduced_count(x, mask);
-    size[2] = 1;
-    size[0] = reduced_count(x, ~mask);
-    cr_tensor *order = cr_tensor_alias(x, &m), *y = order ? cr_packed(order) : NULL;
-    cr_release(order);
-    return y;
-}
-
-static cr_status run(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, uint32_t mask) {
-    int64_t size[3];
-    if (!y->numel) return CR_OK;
-    cr_tensor *from = arranged(x, mask, size);
-    if (!from) return cr_error_status();
-    cr_status status = x->dev->kernels->reduce(kind, y, from, size[0], size[1], size[2]);
-    cr_release(from);
-    return status;
-}
-
-/* A result of the reduction over mask, seen with the reduced axes as 1: it broadcasts against x. */
-static cr_tensor *spread(const cr_tensor *y, const cr_tensor *x, uint32_t mask) {
+cr_tensor *cr_spread(const cr_tensor *y, const cr_tensor *x, uint32_t mask) {
     int64_t shape[CR_MAX_DIMS];
     for (int i = 0; i < x->ndim; i++) shape[i] = mask >> i & 1 ? 1 : x->shape[i];
     return cr_reshape(y, x->ndim, shape);
 }
 
-static uint32_t mask_of(const cr_call *c) { return ((const reduce_params *)c->params)->mask; }
+cr_tensor *cr_sums_for(cr_tensor *y) {
+    cr_meta m = cr_meta_of(y);
+    m.dtype = wide_dtype(y);
+    return m.dtype == dtype_of(y) ? cr_tensor_alias(y, NULL) : cr_new_like(&m, y->dev);
+}
+
+cr_status cr_round_into(cr_tensor *y, const cr_tensor *sums) { return sums->dtype == y->dtype ? CR_OK : cr_copy_elements(y, sums); }
+
+cr_status cr_no_extreme(const cr_call *c) {
+    const cr_tensor *x = c->in[0];
+    if (cr_reduced_count(x, mask_of(c))) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, c->op->name, "over no elements has no value: the reduced axes of %s are empty", cr_shape_text(x->ndim, x->shape).s);
+}
+
+bool cr_float_axes(const char *op, const cr_tensor *x, int n, const int64_t *axes, uint32_t *mask) {
+    return cr_given(op, "x", x) && cr_want_float(op, x) == CR_OK && cr_axes_mask(op, n, axes, x->ndim, mask) == CR_OK;
+}
+
+/* Any op of this file over the axes that the user lists. */
+static cr_tensor *over_axes(const cr_op *op, const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
+    uint32_t mask;
+    if (!cr_given(op->name, "x", x) || cr_axes_mask(op->name, n, axes, x->ndim, &mask) != CR_OK) return NULL;
+    return cr_apply(op, 1, &x, &(cr_reduce_params){.mask = mask, .keepdim = keepdim});
+}
+
+#define AXES_TESTS {{.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 2}}, {.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 5, .keepdim = true}}, \
+                    {.in = {{2, {3, 1031}}}, .params = &(const cr_reduce_params){.mask = 3}}, {.in = {{2, {0, 3}}}, .params = &(const cr_reduce_params){.mask = 1}}, \
+                    {.in = {{0, {0}}}, .params = &(const cr_reduce_params){0}}}
 
 /* ---- sum */
 static cr_status sum_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_tensor *x = c->in[0];
-    reduced_meta(c, out);
+    cr_reduced_meta(c, out);
     if (!cr_dtype_is_float(dtype_of(x))) out->dtype = CR_I64;
-    else if (((const reduce_params *)c->params)->wide) out->dtype = wide_dtype(x);
+    else if (((const cr_reduce_params *)c->params)->wide) out->dtype = wide_dtype(x);
     return CR_OK;
 }
 
 static cr_status sum_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    return run(CR_REDUCE_SUM, out, c->in[0], mask_of(c));
+    return cr_reduce_axes(&(cr_reduce_how){.kind = CR_REDUCE_SUM}, out, c->in[0], mask_of(c));
 }
 
 /* y = sum(x):  dx = g repeated */
 static void sum_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
-    dx[0] = cr_expand(cast_to(spread(g, x, mask_of(c)), dtype_of(x)), x->ndim, x->shape);
+    dx[0] = cr_expand(cast_to(cr_spread(g, x, mask_of(c)), dtype_of(x)), x->ndim, x->shape);
 }
 
 const cr_op cr_op_sum = {
-    .name = "sum", .arity = 1, .params_bytes = sizeof(reduce_params), .infer = sum_infer, .forward = sum_forward, .grad = sum_grad,
+    .name = "sum", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .infer = sum_infer, .forward = sum_forward, .grad = sum_grad,
     .doc = "the sum over axes; integers and bool sum as int64",
-    .tests = {{.in = {{3, {2, 3, 5}}}, .params = &(const reduce_params){2, false, false}}, {.in = {{3, {2, 3, 5}}}, .params = &(const reduce_params){5, true, false}},
-              {.in = {{2, {3, 1031}}}, .params = &(const reduce_params){3, false, false}}, {.in = {{2, {0, 3}}}, .params = &(const reduce_params){1, false, false}},
-              {.in = {{0, {0}}}, .params = &(const reduce_params){0, false, false}}},
+    .tests = AXES_TESTS,
 };
 
 cr_tensor *cr_sum_mask(const cr_tensor *x, uint32_t mask, bool keepdim, bool wide) {
-    return cr_apply(&cr_op_sum, 1, &x, &(reduce_params){mask, keepdim, wide});
+    return cr_apply(&cr_op_sum, 1, &x, &(cr_reduce_params){.mask = mask, .keepdim = keepdim, .wide = wide});
 }
 
-cr_tensor *cr_sum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
-    uint32_t mask;
-    if (!cr_given("sum", "x", x) || cr_axes_mask("sum", n, axes, x->ndim, &mask) != CR_OK) return NULL;
-    return cr_sum_mask(x, mask, keepdim, false);
-}
+cr_tensor *cr_sum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_sum, x, n, axes, keepdim); }
 
 /* ---- sum of squares */
 static cr_status squares_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
@@ -122,7 +96,7 @@ static cr_status squares_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 static cr_status squares_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    return run(CR_REDUCE_SQUARES, out, c->in[0], (1u << c->in[0]->ndim) - 1);
+    return cr_reduce_axes(&(cr_reduce_how){.kind = CR_REDUCE_SUM, .map = CR_MAP_SQUARE}, out, c->in[0], (1u << c->in[0]->ndim) - 1);
 }
 
 /* y = sum(x^2):  dx = 2 g x */
@@ -142,97 +116,112 @@ cr_tensor *cr_sum_squares(const cr_tensor *x) { return cr_apply(&cr_op_sum_squar
 /* ---- max, min */
 static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
-    const cr_tensor *x = c->in[0];
-    if (!reduced_count(x, mask_of(c)))
-        return cr_fail(CR_BAD_VALUE, c->op->name, "over no elements has no value: the reduced axes of %s are empty", cr_shape_text(x->ndim, x->shape).s);
-    return reduced_meta(c, out);
+    return cr_no_extreme(c) == CR_OK ? cr_reduced_meta(c, out) : cr_error_status();
 }
 
 static cr_status extreme_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    return run(c->op == &cr_op_max ? CR_REDUCE_MAX : CR_REDUCE_MIN, out, c->in[0], mask_of(c));
+    return cr_reduce_axes(&(cr_reduce_how){.kind = c->op == &cr_op_max ? CR_REDUCE_MAX : CR_REDUCE_MIN}, out, c->in[0], mask_of(c));
 }
 
 /* y = max(x):  dx = g / (how many x are y) where x is y, else 0 */
 static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
-    cr_tensor *hit = cr_eq(x, spread(c->out, x, mask_of(c)));
+    cr_tensor *hit = cr_eq(x, cr_spread(c->out, x, mask_of(c)));
     cr_tensor *count = cr_sum_mask(hit, mask_of(c), true, false);
-    dx[0] = mul(hit, divide(spread(g, x, mask_of(c)), cast_to(count, dtype_of(x))));
+    dx[0] = mul(hit, divide(cr_spread(g, x, mask_of(c)), cast_to(count, dtype_of(x))));
 }
 
-#define EXTREME_TESTS {{.in = {{3, {2, 3, 5}}}, .params = &(const reduce_params){2, false, false}}, \
-                       {.in = {{3, {2, 3, 5}}}, .params = &(const reduce_params){5, true, false}}, \
-                       {.in = {{2, {3, 1031}}}, .params = &(const reduce_params){2, false, false}}, \
-                       {.in = {{2, {0, 3}}}, .params = &(const reduce_params){2, false, false}}}
+#define EXTREME_TESTS {{.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 2}}, {.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 5, .keepdim = true}}, \
+                       {.in = {{2, {3, 1031}}}, .params = &(const cr_reduce_params){.mask = 2}}, {.in = {{2, {0, 3}}}, .params = &(const cr_reduce_params){.mask = 2}}}
 
 const cr_op cr_op_max = {
-    .name = "max", .arity = 1, .params_bytes = sizeof(reduce_params), .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
+    .name = "max", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
     .infer = extreme_infer, .forward = extreme_forward, .grad = extreme_grad, .doc = "the largest over axes; NaN wins, ties share the gradient",
     .tests = EXTREME_TESTS,
 };
 const cr_op cr_op_min = {
-    .name = "min", .arity = 1, .params_bytes = sizeof(reduce_params), .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
+    .name = "min", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
     .infer = extreme_infer, .forward = extreme_forward, .grad = extreme_grad, .doc = "the smallest over axes; NaN wins, ties share the gradient",
     .tests = EXTREME_TESTS,
 };
 
-static cr_tensor *extreme(const cr_op *op, const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
-    uint32_t mask;
-    if (!cr_given(op->name, "x", x) || cr_axes_mask(op->name, n, axes, x->ndim, &mask) != CR_OK) return NULL;
-    return cr_apply(op, 1, &x, &(reduce_params){mask, keepdim, false});
+cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_max, x, n, axes, keepdim); }
+cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_min, x, n, axes, keepdim); }
+
+cr_status cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **min, cr_tensor **max) {
+    if (!min || !max) return cr_fail_null("aminmax", "min or max");
+    *min = cr_min(x, n, axes, keepdim);
+    *max = *min ? cr_max(x, n, axes, keepdim) : NULL;
+    if (*max) return CR_OK;
+    cr_release(*min);
+    *min = NULL;
+    return cr_error_status();
 }
 
-cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return extreme(&cr_op_max, x, n, axes, keepdim); }
-cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return extreme(&cr_op_min, x, n, axes, keepdim); }
-
-/* ---- composites: half precision computes in f32 */
-static bool float_axes(const char *op, const cr_tensor *x, int n, const int64_t *axes, uint32_t *mask) {
-    return cr_given(op, "x", x) && cr_want_float(op, x) == CR_OK && cr_axes_mask(op, n, axes, x->ndim, mask) == CR_OK;
+/* ---- any, all, count_nonzero */
+static cr_status tests_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    cr_reduced_meta(c, out);
+    out->dtype = c->op == &cr_op_count_nonzero ? CR_I64 : c->in[0]->dtype == CR_U8 ? CR_U8 : CR_BOOL;
+    return CR_OK;
 }
 
-/* sum(x) / N, in the dtype of the sums */
-static cr_tensor *wide_mean(const cr_tensor *x, uint32_t mask, bool keepdim) {
-    return cr_div_scalar(cr_sum_mask(x, mask, keepdim, true), (double)reduced_count(x, mask));
+static cr_status tests_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    cr_reduce_kind kind = c->op == &cr_op_any ? CR_REDUCE_MAX : c->op == &cr_op_all ? CR_REDUCE_MIN : CR_REDUCE_SUM;
+    return cr_reduce_axes(&(cr_reduce_how){.kind = kind, .map = CR_MAP_NONZERO}, out, c->in[0], mask_of(c));
 }
 
+const cr_op cr_op_any = {
+    .name = "any", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .infer = tests_infer, .forward = tests_forward,
+    .no_grad = "the result is a truth value", .doc = "is an element not 0?  bool, uint8 for uint8", .tests = AXES_TESTS,
+};
+const cr_op cr_op_all = {
+    .name = "all", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .infer = tests_infer, .forward = tests_forward,
+    .no_grad = "the result is a truth value", .doc = "is no element 0?  bool, uint8 for uint8", .tests = AXES_TESTS,
+};
+const cr_op cr_op_count_nonzero = {
+    .name = "count_nonzero", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .infer = tests_infer, .forward = tests_forward,
+    .no_grad = "the result is a count", .doc = "how many elements are not 0; int64", .tests = AXES_TESTS,
+};
+
+cr_tensor *cr_any(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_any, x, n, axes, keepdim); }
+cr_tensor *cr_all(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_all, x, n, axes, keepdim); }
+cr_tensor *cr_count_nonzero(const cr_tensor *x, int n, const int64_t *axes) { return over_axes(&cr_op_count_nonzero, x, n, axes, false); }
+
+/* ---- nansum */
+static cr_status nansum_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    cr_reduce_map map = cr_dtype_is_float(dtype_of(c->in[0])) ? CR_MAP_NUMBER : CR_MAP_SAME;
+    return cr_reduce_axes(&(cr_reduce_how){.kind = CR_REDUCE_SUM, .map = map}, out, c->in[0], mask_of(c));
+}
+
+/* y = sum(x that are numbers):  dx = g repeated, 0 where x is NaN */
+static void nansum_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const cr_tensor *x = c->in[0];
+    dx[0] = cr_masked_fill(cast_to(cr_spread(g, x, mask_of(c)), dtype_of(x)), cr_isnan(x), 0);
+}
+
+const cr_op cr_op_nansum = {
+    .name = "nansum", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0), .infer = sum_infer, .forward = nansum_forward, .grad = nansum_grad,
+    .doc = "the sum over axes, NaN counted as 0; integers and bool sum as int64", .tests = AXES_TESTS,
+};
+
+cr_tensor *cr_nansum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_nansum, x, n, axes, keepdim); }
+
+/* ---- means: sum / N, formed in f32 for half precision */
 cr_tensor *cr_mean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
     uint32_t mask;
-    if (!float_axes("mean", x, n, axes, &mask)) return NULL;
+    if (!cr_float_axes("mean", x, n, axes, &mask)) return NULL;
     cr_scope_begin();
-    return cr_leave(cast_to(wide_mean(x, mask, keepdim), dtype_of(x)));
+    return cr_leave(cast_to(cr_div_scalar(cr_sum_mask(x, mask, keepdim, true), (double)cr_reduced_count(x, mask)), dtype_of(x)));
 }
 
-/* sum((x - mean)^2) / (N - correction), in two passes: the difference first, so that nothing cancels */
-cr_tensor *cr_var(const cr_tensor *x, int n, const int64_t *axes, double correction, bool keepdim) {
+cr_tensor *cr_nanmean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
     uint32_t mask;
-    if (!float_axes("var", x, n, axes, &mask)) return NULL;
-    if (!isfinite(correction)) return cr_fail(CR_BAD_VALUE, "var", "the correction must be finite: %g", correction), NULL;
+    if (!cr_float_axes("nanmean", x, n, axes, &mask)) return NULL;
     cr_scope_begin();
-    cr_tensor *wide = widened(x), *d = wide ? sub(wide, wide_mean(wide, mask, true)) : NULL;
-    double degrees = (double)reduced_count(x, mask) - correction;
-    cr_tensor *y = d ? cr_div_scalar(cr_sum_mask(mul(d, d), mask, keepdim, false), degrees > 0 ? degrees : 0) : NULL;
-    return cr_leave(cast_to(y, dtype_of(x)));
-}
-
-/* m + log(sum(exp(x - m))) with m the largest x, or 0 where that is infinite.  Rows of -Inf alone give -Inf, with gradient 0:
- * their sum of 0 is replaced by 1 before the logarithm sees it. */
-cr_tensor *cr_logsumexp(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
-    uint32_t mask;
-    if (!float_axes("logsumexp", x, n, axes, &mask)) return NULL;
-    cr_scope_begin();
-    cr_tensor *wide = widened(x), *m = NULL, *y = NULL;
-    if (!wide) return cr_leave(NULL);
-    if (!reduced_count(x, mask)) return cr_leave(cr_log(cr_sum_mask(x, mask, keepdim, false)));
-    m = cr_detach(extreme(&cr_op_max, wide, n, axes, true));
-    m = cr_masked_fill(m, cr_isinf(m), 0);
-    cr_tensor *sum = cr_sum_mask(cr_exp(sub(wide, m)), mask, true, false);
-    cr_tensor *none = cr_eq(sum, cr_scalar(0));
-    y = add(cr_masked_fill(cr_log(cr_masked_fill(sum, none, 1)), none, -INFINITY), m);
-    if (y && !keepdim) {
-        cr_meta shape;
-        reduced_meta(&(cr_call){.n = 1, .in = &x, .params = &(reduce_params){.mask = mask}}, &shape);
-        y = cr_reshape(y, shape.ndim, shape.shape);
-    }
-    return cr_leave(cast_to(y, dtype_of(x)));
+    cr_tensor *sum = cr_apply(&cr_op_nansum, 1, &x, &(cr_reduce_params){.mask = mask, .keepdim = keepdim, .wide = true});
+    return cr_leave(cast_to(divide(sum, cr_sum_mask(cr_eq(x, x), mask, keepdim, false)), dtype_of(x)));
 }

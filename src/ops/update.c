@@ -25,12 +25,6 @@ static int by_address(const void *x, const void *y) {
     return (a->low > b->low) - (a->low < b->low);
 }
 
-static bool same_elements(const cr_tensor *a, const cr_tensor *b) {
-    size_t n = sizeof(int64_t) * a->ndim;
-    return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && a->ndim == b->ndim &&
-           !memcmp(a->shape, b->shape, n) && !memcmp(a->strides, b->strides, n);
-}
-
 /* The first of the sorted, disjoint written ranges that r touches, or NULL. */
 static const range *touched(const range *written, int64_t n, const range *r) {
     int64_t low = 0, high = n;                      /* the first one that ends after r begins */
@@ -61,7 +55,7 @@ static cr_status check_overlap(const cr_program *p, int64_t count, cr_tensor *co
     for (int64_t i = 0; i < count * p->n_in && bad == CR_OK; i++) {
         range r = range_of(in[i], i / p->n_in);
         const range *w = touched(written, n, &r);
-        if (w && (w->item != r.item || !same_elements(w->t, r.t)))
+        if (w && (w->item != r.item || !cr_same_elements(w->t, r.t)))
             bad = cr_fail(CR_BAD_VALUE, p->name, "input %d of tensor %lld overlaps what is written to tensor %lld: clone it first",
                           (int)(i % p->n_in), (long long)r.item, (long long)w->item);
     }
@@ -82,7 +76,7 @@ static cr_status check_tensor(const cr_program *p, const cr_tensor *t, const cha
 static cr_status check_item(const cr_program *p, int64_t item, cr_tensor *const *out, const cr_tensor *const *in, const cr_device *dev) {
     for (int r = 0; r < p->n_out; r++) {
         if (check_tensor(p, out[r], "a result", item, dev) != CR_OK) return cr_error_status();
-        bool wants = cr_grad_enabled() && out[r]->flags & CR_FLAG_REQUIRES_GRAD;
+        bool wants = cr_grad_enabled() && cr_in_graph(out[r]);
         if (wants)
             return cr_fail(CR_RUNTIME, p->name, "result %d of tensor %lld requires grad: updates are not recorded, turn the gradient mode off around them",
                            r, (long long)item);

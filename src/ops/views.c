@@ -1,6 +1,6 @@
 /* views.c - the same storage under other sizes and strides: no op here has a forward pass, infer places the view.
- * view (reshape, flatten, squeeze, unsqueeze), permute (transpose), index (slice, select, split), expand, alias; and unindex, the
- * one with a kernel: zeros around a cotangent, the gradient of index. */
+ * view (reshape, flatten, unflatten, squeeze, unsqueeze), permute (transpose, movedim), index (slice, select, narrow, split, chunk, unbind),
+ * expand (meshgrid), alias; and unindex, the one with a kernel: zeros around a cotangent, the gradient of index.  More views: strided.c. */
 #include "compose.h"
 
 #include <string.h>
@@ -134,6 +134,29 @@ cr_tensor *cr_unsqueeze(const cr_tensor *x, int axis) {
     return view(x, &p);
 }
 
+cr_tensor *cr_unflatten(const cr_tensor *x, int axis, int n, const int64_t *sizes) {
+    if (!cr_given("unflatten", "x", x)) return NULL;
+    int a = cr_axis("unflatten", axis, x->ndim);
+    if (a < 0) return NULL;
+    if (!x->ndim || n < 1 || x->ndim - 1 + n > CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, "unflatten", "an axis of %s as %d: 1 to %d axes can result", cr_shape_text(x->ndim, x->shape).s, n, CR_MAX_DIMS), NULL;
+    if (!sizes) return cr_fail_null("unflatten", "sizes"), NULL;
+    int64_t shape[CR_MAX_DIMS], known = 1, size = x->shape[a];
+    int open = -1, opens = 0, k = 0;
+    bool fits = true;
+    for (int i = 0; i < a; i++) shape[k++] = x->shape[i];
+    for (int i = 0; i < n; i++, k++) {
+        shape[k] = sizes[i];
+        if (sizes[i] == -1) open = k, opens++;
+        else fits &= sizes[i] >= 0 && !__builtin_mul_overflow(known, sizes[i], &known);
+    }
+    for (int i = a + 1; i < x->ndim; i++) shape[k++] = x->shape[i];
+    if (!fits || opens > 1 || (opens ? known == 0 || size % known : known != size))
+        return cr_fail(CR_BAD_VALUE, "unflatten", "the sizes %s do not multiply to %lld, that of axis %d", cr_shape_text(n, sizes).s, (long long)size, a), NULL;
+    if (opens) shape[open] = size / known;
+    return reshape("unflatten", x, k, shape);
+}
+
 /* ---- permute: y's axis i is x's axis[i] */
 typedef struct permute_params { int n; int8_t axis[CR_MAX_DIMS]; } permute_params;
 
@@ -180,6 +203,23 @@ cr_tensor *cr_transpose(const cr_tensor *x, int a, int b) {
     permute_params p = {.n = x->ndim, .axis = {0, 1, 2, 3, 4, 5, 6, 7}};
     p.axis[i] = (int8_t)k;
     p.axis[k] = (int8_t)i;
+    return cr_apply(&cr_op_permute, 1, &x, &p);
+}
+
+cr_tensor *cr_movedim(const cr_tensor *x, int n, const int64_t *from, const int64_t *to) {
+    uint32_t moved, taken;
+    permute_params p = {0};
+    if (!cr_given("movedim", "x", x)) return NULL;
+    if (!n) return cr_alias(x);
+    for (int i = 0; from && to && i < n; i++) if (cr_axis("movedim", from[i], x->ndim) < 0 || cr_axis("movedim", to[i], x->ndim) < 0) return NULL;
+    if (cr_axes_mask("movedim", n, from, x->ndim, &moved) != CR_OK || cr_axes_mask("movedim", n, to, x->ndim, &taken) != CR_OK) return NULL;
+    p.n = x->ndim;
+    for (int i = 0; i < n && x->ndim; i++) p.axis[to[i] < 0 ? to[i] + p.n : to[i]] = (int8_t)(from[i] < 0 ? from[i] + p.n : from[i]);
+    for (int i = 0, next = 0; i < p.n; i++) {
+        if (taken >> i & 1) continue;
+        while (moved >> next & 1) next++;
+        p.axis[i] = (int8_t)next++;
+    }
     return cr_apply(&cr_op_permute, 1, &x, &p);
 }
 
@@ -260,21 +300,29 @@ const cr_op cr_op_index = {
               {.in = {{1, {7}}}, .params = &(const cr_index_params){1, {{3, 0, 1}}}}, {.in = {{1, {7}}}, .params = &(const cr_index_params){1, {{6, -1, 1}}}}},
 };
 
-static int64_t clamped(int64_t i, int64_t size) {
+/* A bound of a range that runs over low ... high. */
+static int64_t clamped(int64_t i, int64_t size, int64_t low, int64_t high) {
     if (i < 0) i += size;
-    return i < 0 ? 0 : i > size ? size : i;
+    return i < low ? low : i > high ? high : i;
+}
+
+/* Python's rules: backwards a range begins at the last element at most and stops before the first at least. */
+static int64_t range_of(int64_t size, const cr_part *part, int64_t *first) {
+    const bool back = part->step < 0;
+    const int64_t low = back ? -1 : 0, high = back ? size - 1 : size, stop = clamped(part->stop, size, low, high);
+    *first = clamped(part->start, size, low, high);
+    const uint64_t step = back ? 0 - (uint64_t)part->step : (uint64_t)part->step, length = (uint64_t)(back ? *first - stop : stop - *first);
+    return (int64_t)length > 0 ? (int64_t)(1 + (length - 1) / step) : 0;
 }
 
 /* One axis of a part; `op` for the message. */
 static bool set_part(const char *op, const cr_tensor *x, int axis, const cr_part *part, cr_index_params *p) {
     int64_t size = x->shape[axis], start = part->start;
-    if (part->step < 0) return cr_fail(CR_BAD_VALUE, op, "the step must be positive: %lld", (long long)part->step), false;
     if (part->step == 0 && (start < -size || start >= size))
         return cr_fail(CR_BAD_INDEX, op, "index %lld is out of range for axis %d of %s", (long long)start, axis, cr_shape_text(x->ndim, x->shape).s), false;
-    int64_t first = clamped(start, size), stop = clamped(part->stop, size);
-    p->at[axis].start = first;
     p->at[axis].step = part->step;
-    p->at[axis].count = part->step == 0 ? -1 : stop > first ? 1 + (stop - first - 1) / part->step : 0;
+    p->at[axis].start = start < 0 ? start + size : start;
+    p->at[axis].count = part->step == 0 ? -1 : range_of(size, part, &p->at[axis].start);
     return true;
 }
 
@@ -312,32 +360,90 @@ static cr_tensor *along(const char *op, const cr_tensor *x, int axis, const cr_p
 }
 
 cr_tensor *cr_slice(const cr_tensor *x, int axis, int64_t start, int64_t stop, int64_t step) {
-    if (x && step == 0) return cr_fail(CR_BAD_VALUE, "slice", "the step must be positive: 0"), NULL;
+    if (x && step == 0) return cr_fail(CR_BAD_VALUE, "slice", "the step must not be 0"), NULL;
     return along("slice", x, axis, &(cr_part){start, stop, step});
 }
 
 cr_tensor *cr_select(const cr_tensor *x, int axis, int64_t index) { return along("select", x, axis, &(cr_part){index, 0, 0}); }
 
+cr_tensor *cr_narrow(const cr_tensor *x, int axis, int64_t start, int64_t length) {
+    if (!cr_given("narrow", "x", x)) return NULL;
+    if (!x->ndim) return cr_fail(CR_BAD_VALUE, "narrow", "a tensor without axes has no parts"), NULL;
+    int a = cr_axis("narrow", axis, x->ndim);
+    if (a < 0) return NULL;
+    const int64_t size = x->shape[a], first = start < 0 ? start + size : start;
+    if (first < 0 || first > size)
+        return cr_fail(CR_BAD_INDEX, "narrow", "start %lld is out of range for axis %d of %s", (long long)start, a, cr_shape_text(x->ndim, x->shape).s), NULL;
+    if (length < 0 || length > size - first)
+        return cr_fail(CR_BAD_VALUE, "narrow", "%lld positions from %lld on of axis %d of %s", (long long)length, (long long)start, a, cr_shape_text(x->ndim, x->shape).s), NULL;
+    return along("narrow", x, a, &(cr_part){first, first + length, 1});
+}
+
+/* ---- several views of one tensor: all of them, or none */
+static cr_status all_or_none(int made, int n, cr_tensor **out) {
+    if (made == n) return CR_OK;
+    while (made-- > 0) cr_release(out[made]);
+    for (int i = 0; i < n; i++) out[i] = NULL;
+    return cr_error_status();
+}
+
+/* x's axis 0 ... ndim - 1, or -1 and a message; out: room for what is asked for. */
+static int splittable(const char *op, const cr_tensor *x, int axis, cr_tensor **out) {
+    if (!cr_given(op, "x", x)) return -1;
+    if (!out) return cr_fail_null(op, "out"), -1;
+    if (!x->ndim) return cr_fail(CR_BAD_INDEX, op, "a tensor without axes cannot be split"), -1;
+    return cr_axis(op, axis, x->ndim);
+}
+
+/* n pieces of `size`, the last as small as it has to be; or of sizes[i]. */
+static cr_status pieces(const char *op, const cr_tensor *x, int axis, int64_t size, const int64_t *sizes, int n, cr_tensor **out) {
+    int64_t start = 0;
+    int made = 0;
+    for (int64_t left = x->shape[axis], some; made < n; start += some, left -= some) {
+        some = sizes ? sizes[made] : size < left ? size : left;
+        if (!(out[made] = along(op, x, axis, &(cr_part){start, start + some, 1}))) break;
+        made++;
+    }
+    return all_or_none(made, n, out);
+}
+
 cr_status cr_split(const cr_tensor *x, int64_t size, int axis, int n, cr_tensor **out) {
-    if (!cr_given("split", "x", x)) return cr_error_status();
-    if (!out) return cr_fail_null("split", "out");
-    if (!x->ndim) return cr_fail(CR_BAD_INDEX, "split", "a tensor without axes cannot be split");
-    int a = cr_axis("split", axis, x->ndim);
+    int a = splittable("split", x, axis, out);
     if (a < 0) return cr_error_status();
     if (size < 1) return cr_fail(CR_BAD_VALUE, "split", "the size of a piece must be positive: %lld", (long long)size);
-    int64_t pieces = x->shape[a] ? 1 + (x->shape[a] - 1) / size : 1;
-    if (n != pieces)
+    int64_t count = x->shape[a] ? 1 + (x->shape[a] - 1) / size : 1;
+    if (n != count)
         return cr_fail(CR_BAD_VALUE, "split", "axis %d of %s in pieces of %lld makes %lld of them, not %d", a, cr_shape_text(x->ndim, x->shape).s,
-                       (long long)size, (long long)pieces, n);
-    for (int i = 0; i < n; i++) {
-        int64_t start = i * size, left = x->shape[a] - start;
-        out[i] = cr_slice(x, a, start, start + (left < size ? left : size), 1);
-        if (out[i]) continue;
-        while (i-- > 0) cr_release(out[i]);
-        for (i = 0; i < n; i++) out[i] = NULL;
-        return cr_error_status();
-    }
-    return CR_OK;
+                       (long long)size, (long long)count, n);
+    return pieces("split", x, a, size, NULL, n, out);
+}
+
+cr_status cr_split_sizes(const cr_tensor *x, int axis, int n, const int64_t *sizes, cr_tensor **out) {
+    int a = splittable("split", x, axis, out);
+    if (a < 0) return cr_error_status();
+    if (n < 0) return cr_fail(CR_BAD_VALUE, "split", "%d pieces", n);
+    if (n && !sizes) return cr_fail_null("split", "sizes");
+    int64_t left = x->shape[a];
+    for (int i = 0; i < n && left >= 0; i++) left = sizes[i] < 0 || sizes[i] > left ? -1 : left - sizes[i];
+    if (left) return cr_fail(CR_BAD_VALUE, "split", "the %d sizes do not add up to %lld, that of axis %d of %s", n, (long long)x->shape[a], a, cr_shape_text(x->ndim, x->shape).s);
+    return pieces("split", x, a, 0, sizes, n, out);
+}
+
+int cr_split_chunks(const cr_tensor *x, int chunks, int axis, cr_tensor **out) {
+    int a = splittable("chunk", x, axis, out);
+    if (a < 0) return -1;
+    if (chunks < 1) return cr_fail(CR_BAD_VALUE, "chunk", "%d chunks: at least 1 is expected", chunks), -1;
+    const int64_t size = x->shape[a], each = size / chunks + (size % chunks != 0);
+    const int n = each ? (int)((size - 1) / each + 1) : chunks;
+    return pieces("chunk", x, a, each, NULL, n, out) == CR_OK ? n : -1;
+}
+
+cr_status cr_unbind(const cr_tensor *x, int axis, int n, cr_tensor **out) {
+    int a = splittable("unbind", x, axis, out), made = 0;
+    if (a < 0) return cr_error_status();
+    if (n != x->shape[a]) return cr_fail(CR_BAD_VALUE, "unbind", "axis %d of %s has %lld positions, not %d", a, cr_shape_text(x->ndim, x->shape).s, (long long)x->shape[a], n);
+    while (made < n && (out[made] = along("unbind", x, a, &(cr_part){made, 0, 0}))) made++;
+    return all_or_none(made, n, out);
 }
 
 /* ---- expand: axes of size 1 repeat, by stride 0; new axes come first */
@@ -381,4 +487,29 @@ cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape) {
         p.shape[i] = keeps ? x->shape[i - (n - x->ndim)] : shape[i];
     }
     return cr_shape_check("expand", n, p.shape, dtype_of(x), NULL) == CR_OK ? cr_apply(&cr_op_expand, 1, &x, &p) : NULL;
+}
+
+/* ---- meshgrid: vectors, each along an axis of its own and expanded along the others */
+cr_status cr_meshgrid(int n, const cr_tensor *const *in, bool xy, cr_tensor **out) {
+    int64_t shape[CR_MAX_DIMS], line[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+    int made = 0;
+    if (n < 1 || n > CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, "meshgrid", "%d tensors: 1 to %d are supported", n, CR_MAX_DIMS);
+    if (!in || !out) return cr_fail_null("meshgrid", "an array");
+    for (int i = 0; i < n; i++) {
+        if (!cr_given("meshgrid", "a tensor", in[i])) return cr_error_status();
+        if (in[i]->ndim > 1) return cr_fail(CR_BAD_VALUE, "meshgrid", "tensor %d has the shape %s: vectors are expected", i, cr_shape_text(in[i]->ndim, in[i]->shape).s);
+        if (in[i]->dtype != in[0]->dtype || in[i]->dev != in[0]->dev)
+            return cr_fail(CR_BAD_VALUE, "meshgrid", "tensors of one dtype on one device are expected: %s on %s, %s on %s", cr_dtype_name(dtype_of(in[0])), in[0]->dev->name,
+                           cr_dtype_name(dtype_of(in[i])), in[i]->dev->name);
+        shape[xy && i < 2 && n > 1 ? 1 - i : i] = in[i]->numel;
+    }
+    for (; made < n; made++) {
+        const int axis = xy && made < 2 && n > 1 ? 1 - made : made;
+        cr_scope_begin();
+        line[axis] = shape[axis];
+        cr_tensor *apart = cr_reshape(in[made], n, line);
+        line[axis] = 1;
+        if (!(out[made] = cr_leave(apart ? cr_expand(apart, n, shape) : NULL))) break;
+    }
+    return all_or_none(made, n, out);
 }

@@ -174,10 +174,11 @@ static described describe(const cr_value *v) {
 
 static void refuse_result(const cr_value *y) {
     const char *name = ops[y->op].name;
+    const double made = isnan(y->data) ? NAN : y->data;        /* without the sign that x86 gives it */
     if (ops[y->op].inputs == 2)
-        cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s and %s", y->data, describe(y->in[0]).text, describe(y->in[1]).text);
-    else if (y->op == POWER) cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s to the power of %g", y->data, describe(y->base).text, y->exponent);
-    else cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s", y->data, describe(y->in[0]).text);
+        cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s and %s", made, describe(y->in[0]).text, describe(y->in[1]).text);
+    else if (y->op == POWER) cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s to the power of %g", made, describe(y->base).text, y->exponent);
+    else cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s", made, describe(y->in[0]).text);
 }
 
 static cr_status check_gradients(const cr_value *y) {

@@ -36,8 +36,6 @@ class Outcome:
         args, kwargs = call
         try:
             made = [build(x, lib, self.leaves if grad else None) for x in args]
-            if in_place and grad:
-                made[0] = made[0].clone()  # no view
             named = {k: build(x, lib, self.leaves if grad else None) for k, x in kwargs.items()}
             self.value = f(*made, **named)
             if in_place and self.value is not made[0]:

@@ -19,6 +19,11 @@ PAIRS = [((3, 5), (3, 5)), ((3, 5), (5,)), ((5, 1), (1, 7)), ((), (3,)), ((3, 0)
 LAYOUTS = ["plain", "transposed", "strided"]
 
 
+def backwards(t: Any) -> Any:
+    """Along every axis: a view, but in PyTorch, which has no negative strides."""
+    return t.flip(tuple(range(t.dim()))) if type(t).__module__.startswith("torch") else t[(slice(None, None, -1),) * t.dim()]
+
+
 @dataclass(frozen=True, repr=False)
 class X:
     """A tensor of numbers in [low, high), the same for the same seed."""
@@ -30,6 +35,7 @@ class X:
     layout: str = "plain"
     seed: int = 0
     grad: bool = True  # where the dtype has one
+    order: bool = False  # instead: 0, 1, 2... in some order
     kind: str = "any"  # of floats: "whole" numbers, for ties; "special" ones among others
 
     def __repr__(self) -> str:
@@ -41,6 +47,10 @@ class X:
             return self.shape[::-1], lambda t: t.permute(tuple(range(len(self.shape)))[::-1])
         if self.layout == "strided" and self.shape:
             return (*self.shape[:-1], 2 * self.shape[-1] + 1), lambda t: t[..., 1::2]
+        if self.layout == "backwards":
+            return self.shape, backwards
+        if self.layout == "sorted" and self.shape:  # along the last axis
+            return self.shape, lambda t: t.sort(-1)[0]
         if self.layout == "offset" and self.shape:
             return (self.shape[0] + 2, *self.shape[1:]), lambda t: t[1:-1]
         if self.layout == "expanded" and self.shape:
@@ -52,9 +62,11 @@ class X:
         shape, view = self.base()
         r = random.Random(f"{self.seed} {shape} {self.dtype}")
         n = math.prod(shape)
-        if self.dtype in FLOATS and self.kind != "whole":
+        if self.order:
+            values: list[Any] = r.sample(range(n), n)
+        elif self.dtype in FLOATS and self.kind != "whole":
             special = [math.nan, math.inf, -math.inf, 0.0, -0.0] if self.kind == "special" else []
-            values: list[Any] = [r.choice(special) if special and r.random() < 0.2 else r.uniform(self.low, self.high) for _ in range(n)]
+            values = [r.choice(special) if special and r.random() < 0.2 else r.uniform(self.low, self.high) for _ in range(n)]
         elif self.dtype == "bool":
             values = [r.random() < 0.5 for _ in range(n)]
         else:
@@ -145,6 +157,19 @@ def shaped(*rest: Call, shapes: list[tuple[int, ...]] = SHAPES) -> Cases:
         for args, kwargs in rest:
             yield call(X((3, 5), "int64"), *args, **kwargs)
             yield call(X((3, 5), "bool"), *args, **kwargs)
+
+    return cases
+
+
+def arranged(*rest: Call) -> Cases:
+    """shaped, also of views backwards and of other dtypes."""
+
+    def cases() -> Iterator[Call]:
+        yield from shaped(*rest)()
+        for dtype, (args, kwargs) in product(ANY, rest):
+            yield call(X((3, 5), dtype, layout="backwards"), *args, **kwargs)
+        for shape, (args, kwargs) in product(SHAPES, rest):
+            yield call(X(shape, layout="backwards"), *args, **kwargs)
 
     return cases
 
@@ -264,6 +289,156 @@ def scatters() -> Iterator[Call]:
     yield call(X(()), 0, index((), 1), X((), seed=3))
 
 
+def order(*shape: int) -> X:
+    """Places that differ: which of two that are written to one place stays is not defined in PyTorch."""
+    return X(shape, "int64", order=True)
+
+
+def scatters_of_values() -> Iterator[Call]:
+    for dtype, layout in product(ANY, LAYOUTS):
+        x = X((7, 5), dtype, layout=layout)
+        yield call(x, 0, order(6, 1), X((6, 1), dtype, seed=3))
+        yield call(x, 0, order(2, 3), X((4, 5), dtype, seed=3, layout=layout))
+        yield call(x, -2, order(3, 2), 2)
+        yield call(x, 0, order(1, 0), 1)
+    x = X((7, 5))
+    yield call(x, 0, order(3, 2), value=2.5)
+    yield call(x, dim=0, index=order(3, 2), src=X((3, 2), seed=3))
+    yield call(x, 0, order(3, 2), X((3, 1), seed=3))
+    yield call(x, 0, order(3, 2), X((3, 2), "float32", seed=3))
+    yield call(x, 0, index((2, 4), 9, 7), 1.0)
+    yield call(x, 0, index((2, 4), 0, -3), 1.0)
+    yield call(x, 0, order(3, 2))
+    yield call(x, 5, order(3, 2), 1.0)
+    yield call(X(()), 0, index((), 1), 2.0)
+
+
+def along_dims() -> Iterator[Call]:
+    for dtype, layout in product(ANY, LAYOUTS):
+        x = X((3, 5), dtype, layout=layout)
+        yield call(x, index((2, 5), 3), 0)
+        yield call(x, index((1, 5), 3), 0)
+        yield call(x, index((3, 1), 5), dim=1)
+        yield call(x, index((4,), 15))
+        yield call(x, index((2, 2), 15), None)
+    yield call(X((3, 1, 2)), index((1, 4, 2), 1), 1)
+    yield call(X((1, 5)), index((3, 2), 5), 1)
+    yield call(X((3, 5)), index((2, 4), 3), 0)
+    yield call(X((3, 5)), index((2,), 3), 0)
+    yield call(X((3, 5)), index((2, 5), 9, 3), 0)
+    yield call(X((3, 5)), index((2, 5), 3), 2)
+    yield call(X(()), index((), 1))
+
+
+def takes() -> Iterator[Call]:
+    for dtype, layout, shape in product(ANY, LAYOUTS, [(), (4,), (2, 3), (0,)]):
+        yield call(X((3, 5), dtype, layout=layout), index(shape, 15, -15))
+    yield call(X(()), index((3,), 1, -1))
+    yield call(X((3, 5)), index((2,), 20, 15))
+    yield call(X((3, 5)), index((2,), -15, -20))
+    yield call(X((3, 5)), index((2,), 3, dtype="float32"))
+    yield call(X((0,)), index((0,), 1))
+    yield call(X((0,)), index((2,), 1))
+
+
+def index_puts(add: bool) -> Cases:
+    """index_add, index_copy: (input, dim, index, source)"""
+
+    def places(n: int) -> X:
+        return index((n,), 3) if add else order(n)
+
+    def cases() -> Iterator[Call]:
+        for dtype, layout in product(ANY, LAYOUTS):
+            for dim in (0, -2):
+                yield call(X((3, 5), dtype, layout=layout), dim, places(2), X((2, 5), dtype, seed=3, layout=layout))
+            yield call(X((5, 3), dtype, layout=layout), 1, places(3), X((5, 3), dtype, seed=3))
+            yield call(X((2, 3, 5), dtype, layout=layout), 1, places(3), X((2, 3, 5), dtype, seed=3, layout=layout))
+            yield call(X((7,), dtype, layout=layout), 0, places(3), X((3,), dtype, seed=3))
+            yield call(X((3, 5), dtype), 0, places(0), X((0, 5), dtype, seed=3))
+        x = X((3, 5))
+        yield call(x, 0, places(2), X((2, 4), seed=3))
+        yield call(x, 0, places(2), X((3, 5), seed=3))
+        yield call(x, 0, places(2), X((2, 5), "float32", seed=3))
+        yield call(x, 2, places(2), X((2, 5), seed=3))
+        yield call(x, 0, order(1, 2), X((2, 5), seed=3))
+        yield call(x, 0, index((2,), 9, 3), X((2, 5), seed=3))
+        yield call(x, 0, index((2,), 0, -3), X((2, 5), seed=3))
+        yield call(x, dim=0, index=places(2), source=X((2, 5), seed=3))
+        if add:
+            yield call(x, 0, places(9), X((9, 5), seed=3), alpha=2.5)
+            yield call(x, 0, places(9), X((9, 5), seed=3), alpha=-1)
+            yield call(X((3, 5), "int32"), 0, places(9), X((9, 5), "int32", seed=3), alpha=3)
+
+    return cases
+
+
+def index_fills() -> Iterator[Call]:
+    for dtype, layout, value in product(ANY, LAYOUTS, (2, 1.5, True)):
+        yield call(X((3, 5), dtype, layout=layout), 0, index((2,), 3), value)
+        yield call(X((2, 3, 5), dtype, layout=layout), -1, index((4,), 5), value)
+    x = X((3, 5))
+    yield call(x, 0, index((2,), 3), X((), seed=4))
+    yield call(x, 0, index((2,), 3), X((2,), seed=4))
+    yield call(x, 0, index((0,), 3), 1.0)
+    yield call(x, 0, index((2,), 9, 3), 1.0)
+    yield call(x, 3, index((2,), 3), 1.0)
+    yield call(x, 0, index((2, 2), 3), 1.0)
+    yield call(X((7,)), 0, index((), 7), 1.0)
+
+
+def key_puts() -> Iterator[Call]:
+    """index_put: (input, indices, values, accumulate)"""
+    for dtype, layout in product(ANY, LAYOUTS):
+        x = X((7, 3, 5), dtype, layout=layout)
+        yield call(x, (order(4),), X((4, 3, 5), dtype, seed=3, layout=layout))
+        yield call(x, [order(2, 2), index((2, 2), 3, -3)], X((5,), dtype, seed=3))
+        yield call(x, (order(4), index((1,), 3), index((4,), 5, -5)), X((), dtype, seed=3))
+        yield call(x, (X((7, 3), "bool", seed=5),), X((5,), dtype, seed=3))
+        yield call(x, (X((7,), "bool", seed=5),), X((), dtype, seed=3))
+        yield call(x, (index((9,), 7, -7), index((9,), 3)), X((9, 5), dtype, seed=3), True)
+        yield call(x, (index((9, 1), 7), index((4,), 3)), X((5,), dtype, seed=3), accumulate=True)
+    x = X((3, 5))
+    yield call(x, (index((2,), 9, 3),), X((), seed=3))
+    yield call(x, (index((2,), -3, -9),), X((), seed=3))
+    yield call(x, (order(2),), X((3, 5), seed=3))
+    yield call(x, (order(2), order(3)), X((), seed=3))
+    yield call(x, (order(2), order(2), order(2)), X((), seed=3))
+    yield call(x, (X((5,), "bool"),), X((), seed=3))
+    yield call(x, (X((2,)),), X((), seed=3))
+    yield call(x, order(2), X((), seed=3))
+    yield call(x, (order(0),), X((0, 5), seed=3))
+
+
+def masks(*more: X) -> Cases:
+    """masked_select and, with a source, masked_scatter"""
+
+    def cases() -> Iterator[Call]:
+        for dtype, layout in product(ANY, LAYOUTS):
+            rest = [X((5, 7), dtype, seed=3, layout=layout)] if more else []
+            for mask in ((3, 5), (5,), (3, 1), ()):
+                yield call(X((3, 5), dtype, layout=layout), X(mask, "bool", seed=5), *rest)
+            yield call(X((), dtype), X((), "bool", seed=6), *rest)
+        yield call(X((3, 5)), X((3, 4), "bool"), *more)
+        yield call(X((3, 5)), X((3, 5), "int64"), *more)
+        yield call(X((0, 5)), X((5,), "bool"), *more)
+        if not more:
+            yield call(X((5,)), X((3, 1), "bool", seed=5))
+        else:
+            yield call(X((3, 5)), X((3, 5), "bool", seed=5), X((2,)))
+            yield call(X((3, 5)), X((3, 5), "bool", seed=5), X((20,), "float32"))
+
+    return cases
+
+
+def nonzeros(*more: Call) -> Cases:
+    def cases() -> Iterator[Call]:
+        for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+            yield call(X(shape, dtype, -1, 2, layout))
+        yield from more
+
+    return cases
+
+
 def lists_of(*more: Call) -> Cases:
     def cases() -> Iterator[Call]:
         for shape, dtype in product(SHAPES, ANY):
@@ -297,6 +472,9 @@ def wheres() -> Iterator[Call]:
         yield call(X((3, 5), "bool", seed=5), v, w)
         yield call(X((3, 5), "bool", seed=5), X((3, 5), "float16"), w)
         yield call(X((3, 5), "bool", seed=5), v, X((3, 5), "int32"))
+    for shape, d in product(SHAPES, ANY):
+        yield call(X(shape, d, -1, 2))
+    yield call(X((3, 5), "bool"), X((3, 5)))
     yield call(X((3, 5)), X((3, 5)), X((3, 5)))
     yield call(X((3, 5), "uint8"), X((3, 5)), X((3, 5)))
     yield call(X((3, 5), "bool"), X((2, 5)), X((3, 5)))
@@ -443,7 +621,7 @@ def variances() -> Iterator[Call]:
 
 def sums() -> Iterator[Call]:
     yield from reduction()()
-    for d, e in product(ANY, ("float64", "int64", "float16")):
+    for d, e in product(ANY, ("float64", "int64", "int32", "float16")):
         yield call(X((3, 5), d), dtype=Dtype(e))
         yield call(X((3, 5), d), 0, dtype=Dtype(e))
     yield call(X((3, 5)), 2)
@@ -453,6 +631,58 @@ def sums() -> Iterator[Call]:
     yield call(X((3, 5)), axis=1)
     yield call(X((3, 5)), axis=1, keepdims=True)
     yield call(X((3, 5)), 1, axis=1)
+
+
+def products() -> Iterator[Call]:
+    yield from reduction(ANY, dims=False)()
+    for d, e in product(ANY, ("float64", "int64", "int32", "float16")):
+        yield call(X((3, 5), d), dtype=Dtype(e))
+        yield call(X((3, 5), d), 0, True, dtype=Dtype(e))
+    for layout, zeros in product(LAYOUTS, (0, 1)):  # whole numbers below 2, in floats: many are 0
+        yield call(X((4, 3), "int64", -zeros, 2, layout), dtype=Dtype("float64"))
+    yield call(X((3, 5)), 2)
+    yield call(X((3, 5)), "0")
+
+
+def scans(dtypes: list[str] = ANY, with_dtype: bool = False) -> Cases:
+    def cases() -> Iterator[Call]:
+        for shape, dtype, layout in product(SHAPES, dtypes, LAYOUTS):
+            for dim in range(-len(shape), len(shape)) if shape else (0, -1):
+                yield call(X(shape, dtype, layout=layout), dim)
+        for d, e in product(dtypes, ("float64", "int64", "int32", "float16") if with_dtype else ()):
+            yield call(X((3, 5), d), 0, dtype=Dtype(e))
+        wrong: list[Any] = [2, -3, 0.0, "0", None]
+        for d in wrong:
+            yield call(X((3, 5)), d)
+        yield call(X((3, 5)))
+        yield call(X((3, 5)), dim=1)
+        yield call(X((3, 5)), axis=1)
+
+    return cases
+
+
+def differences() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        yield call(X(shape, dtype, layout=layout))
+        for n, dim in product((0, 1, 2, 9), range(-len(shape), len(shape))):
+            yield call(X(shape, dtype, layout=layout), n, dim)
+    for d in ANY:
+        yield call(X((3, 5), d), prepend=X((3, 2), d, seed=1))
+        yield call(X((3, 5), d), 1, 0, X((2, 5), d, seed=1), X((1, 5), d, seed=2))
+    yield call(X((3, 5)), -1)
+    yield call(X((3, 5)), 1, 5)
+    yield call(X((3, 5)), 1, 0, append=X((3, 2)))
+    yield call(X((3, 5)), 1.5)
+
+
+def ends() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        yield call(X(shape, dtype, layout=layout))
+        for dim, keep in product(range(-len(shape), len(shape)), (False, True)):
+            yield call(X(shape, dtype, layout=layout), dim=dim, keepdim=keep)
+    yield call(X((3, 5)), dim=2)
+    yield call(X((3, 5)), dim="0")
+    yield call(X((3, 5)), keepdim=True)
 
 
 like = created(*[call(X(shape, d, layout=layout)) for shape, d, layout in product(SHAPES, ("float64", "int64", "bool"), LAYOUTS)])
@@ -750,6 +980,109 @@ row(
         call((0, 1), (2, 0)),
     ),
 )
+row(
+    "diagonal",
+    arranged(call(), call(1), call(-2), call(0, 1, 0), call(2, -1, -2), call(9), call(-(2**62)), call(0, 0, 0), call(0, 0, 9), call(1, dim1=0, dim2=2), call(0.5)),
+)
+row(
+    "unfold",
+    arranged(
+        call(0, 2, 1),
+        call(1, 3, 2),
+        call(-1, 1, 1),
+        call(0, 0, 1),
+        call(0, 9, 1),
+        call(0, 1, 0),
+        call(0, -1, 1),
+        call(9, 1, 1),
+        call(1, 2, 100),
+        call(0, 2),
+        call(0, 1.5, 1),
+    ),
+)
+row("flip", arranged(call(0), call((0,)), call([0, 1]), call((-1, 0)), call(()), call(9), call((0, 0)), call(0.5), call()))
+row("fliplr flipud", arranged(call(), call(1)))
+row(
+    "roll",
+    arranged(
+        call(1),
+        call(-2),
+        call(2**62),
+        call(1, 0),
+        call(-7, -1),
+        call((1, 2), (0, 1)),
+        call([1, 1], [0, 0]),
+        call(shifts=(2, -1), dims=(1, 0)),
+        call((1, 2)),
+        call((1,), (0, 1)),
+        call((), ()),
+        call(1, 9),
+        call(0.5),
+    ),
+)
+row("repeat", arranged(call(2, 3), call((2, 1, 3)), call(1, 1), call(0, 2), call(2), call(3, 1, 2, 2), call(-1, 2), call(), call(1.5), call("2")))
+row("tile", arranged(call((2, 3)), call((2,)), call([1, 2, 3]), call((0, 2)), call(()), call((-1,)), call((1.5,))))
+
+
+def interleavings() -> Iterator[Call]:
+    yield from arranged(
+        call(2), call(3, 0), call(2, -1), call(2, dim=1), call(0), call(1, 1), call(-1), call(2, 9), call(1.5), call(2, 0, output_size=6), call(2, 0, output_size=7)
+    )()
+    for counts in (
+        index((3,), 4),
+        index((1,), 4),
+        index((), 4, 1),
+        index((3,), 4, dtype="int32"),
+        index((5,), 3),
+        index((3,), 3, dtype="float32"),
+        index((3, 1), 3),
+    ):
+        yield call(X((3, 5)), counts, 0)
+        yield call(X((3, 5), "int64", layout="backwards"), counts, dim=-1)
+        yield call(X((3,)), counts)
+    yield call(X((3,), grad=False), X((3,), "int64", -5, 0), 0)
+    yield call(index((4,), 3))
+    yield call(index((2, 2), 3))
+    yield call(index((4,), 3), dim=0)
+
+
+row("repeat_interleave", interleavings)
+
+
+def paddings() -> Iterator[Call]:
+    sizes: list[Any] = [(1, 2), (0, 0), [2, 1, 1, 0], (1, 1, 2, 0, 0, 1), (-1, 2), (0, -2, 1, 0), (1,), (), 3, "1", (1, 1.5), (-9, 1), (2**62, 2**62), (1, 2, 3)]
+    for shape, layout, size in product([(3, 5), (7,), (), (2, 0, 3), (2, 3, 5, 7)], [*LAYOUTS, "backwards"], sizes):
+        yield call(X(shape, layout=layout), size)
+    for dtype, value in product(ANY, (None, 1, 2.5, -1, True)):
+        yield call(X((3, 5), dtype), (1, 2), "constant", value)
+    for mode, shape, layout, size in product(
+        ("reflect", "replicate", "circular"), [(2, 3, 5), (2, 5), (2, 3, 5, 7)], [*LAYOUTS, "backwards"], [(1, 2), (2, 0), (4, 4), (5, 1), (1, 2, 2, 1), (0, 9)]
+    ):
+        yield call(X(shape, layout=layout), size, mode)
+        yield call(X(shape, "float32", layout=layout), pad=size, mode=mode)
+    yield call(X((2, 3)), (1, 1), "reflect", 1.0)
+    yield call(X((2, 3)), (1, 1), "nothing")
+    yield call(X((2, 3)), (1, 1), 3)
+
+
+row("pad", paddings)
+row(
+    "meshgrid",
+    listed(
+        *[call(X((3,), d), X((2,), d, seed=1), X((5,), d, seed=2), indexing=i) for d, i in product(ANY, ("ij", "xy"))],
+        *[call(X((3,)), X((), seed=1), indexing=i) for i in ("ij", "xy", "yx")],
+        call([X((3,)), X((2,))], indexing="xy"),
+        call(X((3,)), indexing="xy"),
+        call(X((3,)), X((0,)), indexing="ij"),
+        call(X((3,)), X((2, 2)), indexing="ij"),
+        call(X((3,)), X((2,), "float32"), indexing="ij"),
+        call(X((3,)), 1.0, indexing="ij"),
+    ),
+)
+row(
+    "atleast_1d atleast_2d atleast_3d",
+    listed(*[call(X(s, layout=layout)) for s, layout in product(SHAPES, LAYOUTS)], call(X(()), X((3,))), call([X(()), X((2, 3))])),
+)
 row("tril triu", shaped(call(), call(1), call(-1), call(diagonal=2), call(9), call(-9), call(0.5), call("0"), call(2**40)))
 
 row("add", binary(alpha=[2, -1, 0.5, True]))
@@ -762,6 +1095,9 @@ row("gelu", both(unary(dtypes=FLOATS, approximate=["none", "tanh", "other", 3]),
 row("floor_divide remainder fmod", both(binary(0.5, 4, NUMBERS, [1, 2.5, -2]), listed(call(X((3, 5), "int32"), X((5,), "bool")))))
 row("maximum minimum", binary(numbers=[]))
 row("atan2 arctan2", binary(0.2, 3, numbers=[]))
+row("copysign", binary())
+row("hypot logaddexp nextafter", binary(numbers=[]))
+row("signbit", signed)
 row("lerp", ternary(numbers=True, value=False))
 row("addcmul addcdiv", ternary())
 row("where", wheres)
@@ -807,16 +1143,45 @@ row("bitwise_not", unary(dtypes=[*WHOLES, "bool"]))
 row("bitwise_left_shift bitwise_right_shift", shifts)
 
 row("sum", sums)
-row("mean", reduction(ANY))
-row("var std", variances)
+row("nansum mean nanmean", reduction(ANY))
+row("prod", products)
+row("var std var_mean std_mean", variances)
 row("amax amin", reduction(ANY))
 row("max min", maxima)
 row("argmax argmin", both(reduction(NUMBERS, dims=False), listed(call(X((3, 5), "bool")))))
+row("aminmax", ends)
 row("logsumexp", reduction(NUMBERS, none=False))
+row("cumsum cumprod", scans(with_dtype=True))
+row("logcumsumexp", scans(FLOATS))
+row("cummax cummin", scans())
+row("diff", differences)
 row("softmax log_softmax", softmaxes)
 
 row("matmul mm bmm mv dot", matrices())
 row("gather", gathers)
+row("scatter", scatters_of_values)
+row("take_along_dim", along_dims)
+row("take", takes)
+row("index_add", index_puts(add=True))
+row("index_copy", index_puts(add=False))
+row("index_fill", index_fills)
+row("index_put", key_puts)
+row("masked_select", masks())
+row("masked_scatter", masks(X((5, 7), seed=3)))
+row("nonzero", nonzeros(*[call(X(s, "bool"), as_tuple=t) for s, t in product(SHAPES, (True, False))], call(X((3,)), True), call(X((3,)), as_tuple=1)))
+row("argwhere", nonzeros(call(X((3,)), 1)))
+row(
+    "one_hot",
+    listed(
+        *[call(index(s, 5), n) for s, n in product(SHAPES, (5, 7, -1, 4, 0, -2))],
+        *[call(index(s, 5)) for s in SHAPES],
+        call(index((3,), 0, -3), 5),
+        call(index((3,), 0, -3)),
+        call(index((3,), 5, dtype="int32")),
+        call(X((3,)), 5),
+        call(index((3,), 5), num_classes=6),
+    ),
+)
 row("scatter_add", scatters)
 row("masked_fill", masked_fills)
 row("cat concat concatenate stack", lists_of())
@@ -845,7 +1210,8 @@ row(
 
 
 def norms() -> Iterator[Call]:
-    for shape, p, layout in product([(3, 5), (7,), (), (2, 3, 5), (0,), (2, 0, 3)], ["fro", 2, 1, 3, 0.5, 0, math.inf, -math.inf, None, "nuc", "x", 1.5], LAYOUTS):
+    powers: list[Any] = ["fro", 2, 1, 3, 0.5, 0, math.inf, -math.inf, None, "nuc", "x", 1.5, -1.5]
+    for shape, p, layout in product([(3, 5), (7,), (), (2, 3, 5), (0,), (2, 0, 3)], powers, LAYOUTS):
         yield call(X(shape, layout=layout), p)
         yield call(X(shape, "float32", layout=layout), p, -1)
         yield call(X(shape, layout=layout), p, (0, 1), True)
@@ -883,6 +1249,122 @@ def added_products(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...]) -
 
 row("addmm", added_products((3, 5), (5, 7), (3, 7)))
 row("baddbmm", added_products((2, 3, 5), (2, 5, 7), (2, 3, 7)))
+row("addbmm", added_products((2, 3, 5), (2, 5, 7), (3, 7)))
+row("addmv", added_products((3, 5), (5,), (3,)))
+row("addr", added_products((3,), (5,), (3, 5)))
+row("vdot ger", matrices())
+row("inner", matrices(call(X((3, 5)), X((2, 4, 5))), call(X((7, 5)), X((5,))), call(X(()), X((3, 2))), call(X((2, 0)), X((3, 0)))))
+row("kron", lambda: (call(X(a, d), X(b, d, seed=1)) for (a, b), d in product([*PAIRS, ((2, 3), (3, 2)), ((3,), (2, 1, 2))], ("float64", "int64"))))
+row("trace", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product([(3, 5), (5, 3), (4, 4), (0, 3), (3,), (), (2, 3, 3)], ANY, LAYOUTS)]))
+TENSORDOTS: list[Call] = [
+    call(X((3, 4, 5)), X((4, 5, 2))),
+    call(X((3, 4)), X((4, 5)), 1),
+    call(X((3, 4)), X((5, 2)), 0),
+    call(X((3, 4, 5)), X((4, 3, 2)), ([1, 0], [0, 1])),
+    call(X((3, 4, 5)), X((4, 3, 2)), dims=([0, 1], [1, 0])),
+    call(X((3, 4, 5), "float32", layout="transposed"), X((4, 3, 2), "float32"), ([-2], [0])),
+    call(X((3, 4), "int64"), X((4, 3), "int64"), 1),
+    call(X((1, 4)), X((3, 5)), ([0], [0])),
+    call(X((3, 0)), X((0, 5)), 1),
+    call(X(()), X((3,)), 0),
+    call(X((3, 4)), X((3, 4)), 1),
+    call(X((3, 4)), X((4, 5)), ([1], [0, 1])),
+    call(X((3, 4)), X((4, 5)), ([5], [0])),
+    call(X((3, 4)), X((4, 5)), -1),
+    call(X((3, 4)), X((4, 5)), 9),
+    call(X((3, 4)), X((4, 5)), "1"),
+    call(X((3, 4))),
+]
+row("tensordot", listed(*TENSORDOTS))
+
+
+def einsums() -> Iterator[Call]:
+    equations: list[tuple[str, list[tuple[int, ...]]]] = [
+        ("ij,jk->ik", [(3, 5), (5, 2)]),
+        ("ij,jk", [(3, 5), (5, 2)]),
+        ("ij,jk->ki", [(3, 5), (5, 2)]),
+        ("bij,bjk->bik", [(2, 3, 5), (2, 5, 4)]),
+        ("bqhd,bkhd->bhqk", [(2, 3, 2, 4), (2, 5, 2, 4)]),
+        ("bhqk,bkhd->bqhd", [(2, 2, 3, 5), (2, 5, 2, 4)]),
+        ("i,j->ij", [(3,), (5,)]),
+        ("i,i->", [(5,), (5,)]),
+        ("ii->i", [(3, 3)]),
+        ("ii", [(3, 3)]),
+        ("ij->ji", [(3, 5)]),
+        ("ba", [(3, 5)]),
+        ("ij->", [(3, 5)]),
+        ("ij->j", [(3, 5)]),
+        ("...ij,...jk", [(2, 3, 5), (5, 4)]),
+        ("...ij->...ji", [(2, 3, 5)]),
+        ("...,...->...", [(2, 3), (3,)]),
+        ("i...,i...->...", [(2, 3), (2, 1)]),
+        ("iji->j", [(3, 5, 3)]),
+        ("iiijj->ij", [(2, 2, 2, 3, 3)]),
+        ("ij,jk,kl->il", [(3, 5), (5, 2), (2, 4)]),
+        ("a,b,c->abc", [(2,), (3,), (4,)]),
+        ("ab,bc,cd,de->ae", [(2, 3), (3, 4), (4, 2), (2, 3)]),
+        ("bn,anm,bm->ba", [(2, 3), (5, 3, 4), (2, 4)]),
+        (" i j , j k -> i k ", [(3, 5), (5, 2)]),
+        (",ij->ij", [(), (3, 5)]),
+        ("", [()]),
+        ("->", [()]),
+        ("Ab,bA->A", [(3, 5), (5, 3)]),
+        ("ij,ij->i", [(3, 1), (3, 5)]),
+        ("ij,j->i", [(0, 5), (5,)]),
+        ("ij,jk->ik", [(3, 0), (0, 2)]),
+        ("...->", [(3, 5)]),
+        ("i...->i", [(3, 5)]),
+        # wrong ones
+        ("ij,jk->ik", [(3, 5), (4, 2)]),
+        ("ii", [(3, 5)]),
+        ("ij->ijk", [(3, 5)]),
+        ("ij->ii", [(3, 5)]),
+        ("ij", [(3,)]),
+        ("i", [(3, 5)]),
+        ("ij,jk", [(3, 5)]),
+        ("i;", [(3,)]),
+        ("i-", [(3,)]),
+        ("i->j->k", [(3,)]),
+        ("....", [(3,)]),
+        ("i..", [(3,)]),
+        ("......", [(3, 5)]),
+        ("1", [(3,)]),
+        ("ij,...k->k...", [(3, 5), (2, 4)]),
+        ("é", [(3,)]),
+    ]
+    for equation, shapes in equations:
+        for dtype, layout in product(("float64", "float32", "int64"), ("plain", "transposed")):
+            yield call(equation, *[X(s, dtype, layout=layout, seed=i) for i, s in enumerate(shapes)])
+    a, b = X((3, 5)), X((5, 2), seed=1)
+    for args in (
+        ("ij,jk", [a, b]),
+        (a, [0, 1], b, [1, 2]),
+        (a, [0, 1], b, [1, 2], [2, 0]),
+        (a, [0, 1], [1, 0]),
+        (a, [..., 0], b, [0, 1], [1, ...]),
+        (a, [0, 51]),
+        (a, [0, 52]),
+        (a, [0, -1]),
+        (a, [30, 2]),
+        ("ij,jk", a, 3),
+        (a, [0, 1], 3, [1, 2]),
+        ("ij",),
+        (3,),
+        ("ij", None),
+        (a, [0, 1, 2]),
+        (a, [0, "1"]),
+    ):
+        yield call(*args)
+    for d, e in product(ANY, ANY):
+        yield call("ij,jk->ik", X((3, 5), d), X((5, 2), e, seed=1))
+
+
+row("einsum", einsums)
+row("promote_types can_cast", listed(*[call(Dtype(d), Dtype(e)) for d, e in product(ANY, ANY)], call(Dtype("int64")), call(Dtype("int64"), 3)))
+row(
+    "result_type",
+    listed(*[call(X((3,), d), v) for d, v in product(ANY, (1, 2.5, True, X((), "float64"), X((2,), "int8")))], call(1, 2.5), call(1), call("1", X((3,)))),
+)
 
 
 def selections() -> Iterator[Call]:
@@ -921,8 +1403,97 @@ row(
 )
 row(
     "bernoulli",
-    listed(*[call(X(s, d, 0, 1, layout, grad=False)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3, 5), low=2)), call(X((3, 5), low=-2, high=-1))),
+    listed(
+        *[call(X(s, d, 0, 1, layout, grad=False)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)],
+        call(X((3, 5), low=2)),
+        call(X((3, 5), low=-2, high=-1)),
+        *[call(X(s, d, grad=False), p) for s, d, p in product(SHAPES, ANY, (0, 0.3, 1))],
+        call(X((3,)), 1.5),
+        call(X((3,)), "1"),
+        call(X((3,), grad=False), p=0.5),
+    ),
 )
+
+
+def weights(shape: tuple[int, ...], dtype: str = "float64", low: float = 0.1, layout: str = "plain") -> X:
+    return X(shape, dtype, low, 1, layout, grad=False)
+
+
+row(
+    "multinomial",
+    listed(
+        *[call(weights(s, d, layout=layout), 2, r) for s, d, layout, r in product([(5,), (3, 5), (2,)], FLOATS, LAYOUTS, (True, False))],
+        *[call(weights((3, 5)), n, r) for n, r in product((1, 5, 6, 0, -1), (True, False))],
+        call(weights((0, 5)), 2),
+        call(weights((0,)), 1),
+        call(weights(()), 1),
+        call(weights((2, 3, 5)), 1),
+        call(X((5,), "int64", 1), 2),
+        call(X((5,), low=-1, high=-0.5), 2),
+        call(weights((5,)), num_samples=7, replacement=True),
+        call(weights((5,)), 2.5),
+        call(weights((5,)), "2"),
+        call(weights((5,))),
+    ),
+)
+row("randperm", created(call(5), call(0), call(1), call(40), call(n=7), call(-1), call(2.5), call("3"), call(), call(None)))
+row(
+    "normal",
+    listed(
+        *[call(X(a, d, grad=False), X(b, d, 0, 2, layout, grad=False)) for (a, b), d, layout in product(PAIRS, FLOATS, LAYOUTS)],
+        *[call(X(s, d, grad=False)) for s, d in product(SHAPES, FLOATS)],
+        *[call(X(s, d, grad=False), 2.0) for s, d in product(SHAPES, FLOATS)],
+        *[call(1.0, X(s, d, 0, 2, grad=False)) for s, d in product(SHAPES, FLOATS)],
+        *[call(0.0, 1.0, size) for size in ((2, 3), (), (0, 2), [4])],
+        call(0.0, 1.0, (2,), dtype=Dtype("float64")),
+        call(0.0, 1.0, size=(2,), requires_grad=True),
+        call(0.0, -1.0, (2,)),
+        call(0.0, 1.0),
+        call(X((3,), grad=False), -1.0),
+        call(X((3,), grad=False), X((3,), low=-2, high=-1, grad=False)),
+        call(X((3,), "int64"), 1.0),
+        call("1", 1.0, (2,)),
+        call(),
+    ),
+)
+
+
+def fills(dtypes: list[str], *rest: Call) -> Cases:
+    """Every shape, dtype and layout with the first arguments, then the others."""
+
+    def cases() -> Iterator[Call]:
+        args, kwargs = rest[0]
+        for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+            yield call(X(shape, dtype, layout=layout), *args, **kwargs)
+        for dtype, (args, kwargs) in product(dtypes, rest):
+            yield call(X((3, 5), dtype), *args, **kwargs)
+
+    return cases
+
+
+row("uniform_", fills(FLOATS, call(), call(-1, 1), call(1, 1), call(2, 1), call(0, to=2), call(0, math.inf), call(math.nan, 1), call("0"), call(None)))
+row("normal_", fills(FLOATS, call(), call(1, 2), call(0, 0), call(0, -1), call(std=2), call(mean=1), call(math.nan), call("0")))
+row("log_normal_", fills(FLOATS, call(), call(1, 2), call(0, 0), call(0, -1), call(std=2), call("0")))
+row("exponential_", fills(FLOATS, call(), call(2.5), call(0), call(-1), call(lambd=1), call(math.nan), call("1")))
+row("cauchy_", fills(FLOATS, call(), call(1, 2), call(0, 0), call(0, -1), call(sigma=2), call("0")))
+row("geometric_", fills(ANY, call(0.5), call(0.01), call(0), call(1), call(-1), call(p=0.3), call(math.nan), call("0"), call()))
+row(
+    "bernoulli_",
+    fills(
+        ANY,
+        call(),
+        call(0.3),
+        call(1),
+        call(1.5),
+        call(p=0),
+        call(X((5,), low=0, high=1, grad=False)),
+        call(X((2,), low=0, high=1)),
+        call(X((5,), low=2)),
+        call("1"),
+    ),
+)
+row("random_", fills(ANY, call(), call(2), call(0, 2), call(1, 2), call(0), call(2, 2), call(0, to=2), call(1.5), call("1")))
+row("to_device", listed())  # the array API's: test_array_api.py
 row(
     "new_zeros new_ones new_empty",
     listed(*[call(X((2,), d), *args, **kwargs) for d, (args, kwargs) in product(("float64", "int8"), [*SIZES, call(2, 3, dtype=Dtype("bool"))])]),
@@ -932,3 +1503,185 @@ row(
     "new_tensor", listed(*[call(X((2,), d), v) for d, v in product(("float64", "int8"), (1, 2.5, [1, 2], [True], [], "1"))], call(X((2,)), [1], dtype=Dtype("int8")))
 )
 row("type_as", listed(*[call(X((3, 5), d), X((2,), e)) for d, e in product(ANY, ANY)], call(X((3,)), "float32")))
+
+
+# ---- order
+def dims(shape: tuple[int, ...]) -> range:
+    return range(-len(shape) - 1, len(shape) + 1)
+
+
+def sorts() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        yield call(X(shape, dtype, layout=layout))
+        yield call(X(shape, dtype, layout=layout), descending=True)
+    for shape, layout in product(SHAPES, LAYOUTS):
+        for dim, down in product(dims(shape), (False, True)):
+            yield call(X(shape, layout=layout), dim, down)
+            yield call(X(shape, "int32", layout=layout), dim=dim, descending=down, stable=True)
+    yield call(X((3, 200)), stable=True)
+    yield call(X((2, 700), "float32"), 1, True)
+    yield call(X((3,)), "0")
+    yield call(X((3,)), 0.5)
+    yield call(X((3,)), 0, 1)
+    yield call(X((3,)), 0, False, True)
+
+
+def topks() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        for k, dim in product((0, 1, 2, 3, 8), dims(shape)):
+            yield call(X(shape, dtype, -100, 100, layout), k, dim)
+            yield call(X(shape, dtype, -100, 100, layout), k, dim=dim, largest=False)
+    yield call(X((2, 700)), 5)
+    yield call(X((2, 700)), 300, sorted=True)
+    yield call(X((5,)), 1, sorted=False)
+    yield call(X((5,)), -1)
+    yield call(X((5,)), 2.0)
+    yield call(X((5,)), "2")
+    yield call(X((5,)))
+    yield call(X((5,)), k=2)
+
+
+def kths() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, NUMBERS, LAYOUTS):
+        for k, dim in product((0, 1, 2, 3, 8), dims(shape)):
+            yield call(X(shape, dtype, -100, 100, layout), k, dim, keepdim=k == 2)
+    yield call(X((2, 700)), 5)
+    yield call(X((2, 700), "float32"), 640, 1, True)
+    yield call(X((5,)), -1)
+    yield call(X((5,)), 2.0)
+    yield call(X((5,)))
+    yield call(X((5,)), k=2)
+
+
+def medians() -> Iterator[Call]:
+    yield from reduction(NUMBERS, dims=False)()
+    yield call(X((3, 200)))
+    yield call(X((3, 201), "float32"), 1)
+    yield call(X((3, 5)), 2)
+    yield call(X((3, 5)), (0, 1))
+    yield call(X((3, 5)), "0")
+
+
+def uniques() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+        x = X(shape, dtype, -2, 2, layout, grad=False) if dtype not in FLOATS else X(shape, "int8", -2, 2, layout)
+        yield call(x)
+        for inverse, counts in product((False, True), repeat=2):
+            yield call(x, return_inverse=inverse, return_counts=counts)
+            for dim in dims(shape):
+                yield call(x, return_inverse=inverse, return_counts=counts, dim=dim)
+    for dtype in FLOATS:
+        yield call(X((3, 5), dtype, grad=False), return_inverse=True)
+    yield call(X((3, 300), "int64", -9, 9), return_inverse=True, return_counts=True)
+    yield call(X((300, 2), "int64", 0, 2), dim=0, return_inverse=True, return_counts=True)
+    yield call(X((3,), "int64"), dim="0")
+    yield call(X((3,), "int64"), return_counts=1)
+
+
+def searches() -> Iterator[Call]:
+    for (rows, numbers), dtype, right in product(
+        [((7,), (3, 5)), ((7,), ()), ((0,), (3,)), ((7,), (0,)), ((3, 7), (3, 5)), ((2, 3, 7), (2, 3, 1)), ((1,), (2, 2)), ((3, 7), (3, 0))], ANY, (False, True)
+    ):
+        yield call(X(rows, dtype, layout="sorted", grad=False), X(numbers, dtype, seed=1, grad=False), right=right)
+    x, v = X((7,), "float64", layout="sorted", grad=False), X((3, 5), "float64", seed=1, grad=False)
+    for side, right in product((None, "left", "right", "up", 3), (False, True)):
+        yield call(x, v, side=side, right=right)
+    for number, dtype in product((0, 1.5, True), NUMBERS):
+        yield call(X((7,), dtype, layout="sorted", grad=False), number)
+    yield call(x, v, out_int32=True)
+    yield call(x, X((3, 5), "float64", layout="transposed", grad=False), out_int32=True, right=True)
+    yield call(X((3, 7), layout="sorted", grad=False), X((2, 5), grad=False))
+    yield call(X((3, 7), layout="sorted", grad=False), X((5,), grad=False))
+    yield call(X((), grad=False), v)
+    yield call(x, v, sorter=index((7,), 7))
+    yield call(x, v, sorter=index((6,), 7))
+    yield call(x, v, sorter=index((7,), 19, 9))
+    yield call(x, v, sorter=index((7,), 7, dtype="float32"))
+    yield call(x)
+    yield call(x, "1")
+
+
+def buckets() -> Iterator[Call]:
+    edges = X((7,), "float64", layout="sorted", grad=False)
+    for shape, layout, right in product(SHAPES, LAYOUTS, (False, True)):
+        yield call(X(shape, layout=layout, grad=False), edges, right=right)
+    for dtype in NUMBERS:
+        yield call(X((3, 5), dtype, grad=False), X((7,), dtype, layout="sorted", seed=1, grad=False), out_int32=True)
+        yield call(1.5, X((7,), dtype, layout="sorted", grad=False))
+    yield call(2, edges, right=True)
+    yield call(X((3, 5), grad=False), X((2, 3), layout="sorted", grad=False))
+    yield call(X((3, 5), grad=False))
+
+
+def memberships() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, NUMBERS, LAYOUTS):
+        yield call(X(shape, dtype, -3, 3, layout, grad=False), X((2, 3), dtype, -3, 3, seed=1, grad=False))
+        yield call(X((3, 5), dtype, -3, 3, grad=False), X(shape, dtype, -3, 3, layout, seed=1, grad=False), invert=True)
+    for number, d in product((0, 1.5), NUMBERS):
+        yield call(X((3, 5), d, grad=False), number)
+        yield call(number, X((3, 5), d, grad=False))
+    for d, e in product(NUMBERS, NUMBERS):
+        yield call(X((3, 5), d, grad=False), X((4,), e, seed=1, grad=False), assume_unique=False)
+    yield call(1, 2)
+    yield call(X((3,), grad=False))
+
+
+def counts() -> Iterator[Call]:
+    for dtype, n in product(ANY, (0, 1, 9)):
+        yield call(X((n,), dtype, 0, 7, grad=False))
+        yield call(X((n,), "int64", 0, 7), X((n,), dtype, grad=False, seed=1))
+        yield call(X((n,), "int64", 0, 7), minlength=5)
+    yield call(X((7,), "int64"))
+    yield call(X((2, 3), "int64", 0))
+    yield call(X((), "int64", 0))
+    yield call(X((7,), "int64", 0), X((6,), grad=False))
+    yield call(X((7,), "int64", 0), None, -1)
+    yield call(X((7,), "int64", 0), None, 2.5)
+
+
+def quantiles() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ("float64", "float32"), LAYOUTS):
+        for q, dim in product((0.3, 0, 1.0, X((), dtype, 0, 1, grad=False), X((4,), dtype, 0, 1, grad=False)), (None, *dims(shape))):
+            yield call(X(shape, dtype, layout=layout), q, dim)
+    for how, keep, dim in product(("linear", "lower", "higher", "nearest", "midpoint", "up", 3), (False, True), (None, 0, -1)):
+        yield call(X((3, 6)), 0.35, dim, keep, interpolation=how)
+        yield call(X((3, 6)), X((3,), low=0, high=1, grad=False), dim=dim, keepdim=keep, interpolation=how)
+    yield call(X((5,)), 1.5)
+    yield call(X((5,)), X((2, 2), low=0, high=1, grad=False))
+    yield call(X((5,), "int64"), 0.5)
+    yield call(X((5,)), "0.5")
+    yield call(X((5,)))
+
+
+def histograms() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ("float64", "float32"), LAYOUTS):
+        yield call(X(shape, dtype, layout=layout, grad=False), 7)
+        yield call(X(shape, dtype, layout=layout, grad=False), 5, -2, 2)
+        yield call(X(shape, dtype, layout=layout, grad=False), bins=3, min=0.5, max=2)
+    yield call(X((7,), grad=False))
+    yield call(X((7,), grad=False), 0)
+    yield call(X((7,), grad=False), 5, 3, 1)
+    yield call(X((7,), grad=False), 5.5)
+
+
+def modes() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, NUMBERS, LAYOUTS):
+        for dim in dims(shape):
+            yield call(X(shape, dtype, layout=layout), dim, keepdim=dim == 0)
+    yield call(X((3, 5), "int64"))
+    yield call(X((3, 5)), "0")
+
+
+row("mode", modes)
+row("quantile nanquantile", quantiles)
+row("histc", histograms)
+row("sort argsort", sorts)
+row("msort", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3,)), 0)))
+row("topk", topks)
+row("kthvalue", kths)
+row("median nanmedian", medians)
+row("unique unique_consecutive", uniques)
+row("searchsorted", searches)
+row("bucketize", buckets)
+row("isin", memberships)
+row("bincount", counts)

@@ -32,7 +32,10 @@ def public(owner: Any) -> list[str]:
 FUNCTIONS = [n for n in public(cr) if type(getattr(cr, n)).__name__ == "builtin_function_or_method"]
 METHODS = public(cr.Tensor)
 FORMS = [(n, False) for n in FUNCTIONS] + [(n, True) for n in METHODS]
-RANDOM = {"rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "empty", "empty_like", "new_empty", "bernoulli", "manual_seed"}
+RANDOM = set(
+    "rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like empty empty_like new_empty manual_seed uniform_ normal_ "
+    "log_normal_ exponential_ cauchy_ geometric_ bernoulli_ random_".split()
+)
 
 
 def calls_of(name: str) -> list[table.Call]:

@@ -168,7 +168,7 @@ def test_anomaly_mode_names_the_value() -> None:
     x = Value(-1)
     x.label = "weight"
     with cr.autograd.detect_anomaly():
-        with pytest.raises(RuntimeError, match=r"\[log\] anomaly: made -?nan from Value 'weight' \(data=-1\)"):
+        with pytest.raises(RuntimeError, match=r"\[log\] anomaly: made nan from Value 'weight' \(data=-1\)"):
             x.log()
         with pytest.raises(RuntimeError, match=r"\[pow\] anomaly: made inf"):
             Value(0) ** -1

@@ -1,9 +1,10 @@
-"""A script as a user writes it: two moons, learned with plain tensors.  tests/python/test_stub.py runs it, `make test` type-checks it."""
+"""A script as a user writes it: two moons, learned with plain tensors and with layers.  tests/python/test_stub.py runs it, `make test` type-checks it."""
 
 from __future__ import annotations
 
 import chainrule as cr
-from chainrule import Tensor
+from chainrule import Tensor, nn, optim
+from chainrule.data import DataLoader, TensorDataset
 
 
 def two_moons(n: int) -> tuple[Tensor, Tensor]:
@@ -44,6 +45,35 @@ def train(steps: int) -> float:
     return float(((y > 0) == guess).double().mean())
 
 
+class Net(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(2, width)
+        self.out = nn.Linear(width, 1)
+        self.register_buffer("scale", cr.ones(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.out(self.hidden(x).tanh()) * self.scale
+        return y
+
+
+def train_layers(epochs: int) -> float:
+    cr.manual_seed(1)
+    x, y = two_moons(50)
+    net = Net(16)
+    optimizer = optim.AdamW([{"params": net.hidden.parameters()}, {"params": net.out.parameters(), "weight_decay": 0.0}], lr=0.05)
+    schedule = optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=5 * epochs)
+    for _ in range(epochs):
+        for inputs, labels in DataLoader(TensorDataset(x, y), batch_size=20, shuffle=True, num_workers=1):
+            loss = nn.functional.binary_cross_entropy_with_logits(net(inputs), (labels + 1) / 2)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+    return float(((net(x) > 0) == (y > 0)).double().mean())
+
+
 def look(x: Tensor) -> str:
     rows, columns = x.shape
     largest, where = x.max(dim=1)
@@ -57,5 +87,5 @@ def look(x: Tensor) -> str:
 if __name__ == "__main__":
     accuracy = train(200)
     print(look(cr.arange(6).reshape(3, 2).to("cpu", cr.float)))
-    print(f"right on {accuracy:.1%}")
-    assert accuracy > 0.95
+    print(f"right on {accuracy:.1%}, with layers on {(layers := train_layers(120)):.1%}")
+    assert accuracy > 0.95 and layers > 0.95

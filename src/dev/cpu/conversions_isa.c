@@ -47,7 +47,11 @@ static void load_f32(float *block, cr_dtype dt, const void *src, int64_t stride,
         case CR_I64:  LOAD(float, int64_t, (double)v); break;
         case CR_F16:  if (stride == 1) cr_cpu_vec()->casts->f16_to_f32(block, src, n); else LOAD(float, uint16_t, cr_f16_to_f32(v)); break;
         case CR_BF16: if (stride == 1) cr_cpu_vec()->casts->bf16_to_f32(block, src, n); else LOAD(float, uint16_t, cr_bf16_to_f32(v)); break;
-        case CR_F32:  if (stride == 1) memcpy(block, src, (size_t)n * 4); else LOAD(float, float, v); break;
+        case CR_F32:
+            if (stride == 1) memcpy(block, src, (size_t)n * 4);
+            else if (stride == 2) for (int64_t i = 0; i < n; i++) block[i] = ((const float *)src)[2 * i];      /* x[::2]: by vectors */
+            else LOAD(float, float, v);
+            break;
         default:      LOAD(float, double, v); break;
     }
 }

@@ -1,5 +1,5 @@
-/* copy.c - copies, casts and fills between any strides.  Axes are sorted by the result's strides and merged first; then a copy is
- * one run, rows, a transposition in tiles, or the general walk by blocks. */
+/* copy.c - copies, casts and fills between any strides, and triangles.  Axes are turned so that the result's strides rise, sorted by them and
+ * merged first; then a copy is one run, rows, rows backwards, rows of one element each, a transposition in tiles, or the general walk by blocks. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
@@ -8,23 +8,30 @@
 
 enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, STREAM = 1 << 20, RUN = 128 << 10 };        /* elements, but for RUN: bytes */
 
-typedef struct axes { int ndim; int64_t shape[CR_MAX_DIMS], to[CR_MAX_DIMS], from[CR_MAX_DIMS], numel; } axes;
+typedef struct axes { int ndim; int64_t shape[CR_MAX_DIMS], to[CR_MAX_DIMS], from[CR_MAX_DIMS], numel, to_first, from_first; } axes;   /* ..._first: where the walk begins */
 
-/* Any order of the axes gives the same copy: that of the result's memory.  from NULL: a fill. */
+/* Any order of the axes, and either direction, gives the same copy: those of the result's memory.  from NULL: a fill. */
 static axes sorted_axes(int ndim, const int64_t *shape, const int64_t *to, const int64_t *from) {
     axes x = {.numel = 1};
     for (int i = 0; i < ndim; i++) {
         x.numel *= shape[i];
         if (shape[i] == 1) continue;
+        int64_t to_step = to[i], from_step = from ? from[i] : 0;
+        if (to_step < 0) {
+            x.to_first += (shape[i] - 1) * to_step;
+            x.from_first += (shape[i] - 1) * from_step;
+            to_step = -to_step;
+            from_step = -from_step;
+        }
         int k = x.ndim++;
-        for (; k > 0 && x.to[k - 1] < to[i]; k--) {
+        for (; k > 0 && x.to[k - 1] < to_step; k--) {
             x.shape[k] = x.shape[k - 1];
             x.to[k] = x.to[k - 1];
             x.from[k] = x.from[k - 1];
         }
         x.shape[k] = shape[i];
-        x.to[k] = to[i];
-        x.from[k] = from ? from[i] : 0;
+        x.to[k] = to_step;
+        x.from[k] = from_step;
     }
     int last = -1;
     for (int i = 0; i < x.ndim; i++) {
@@ -69,8 +76,8 @@ static void offsets(const axes *x, int n, int skip, int64_t i, int64_t *to, int6
     *to = *from = 0;
     for (int d = n - 1; d >= 0; d--) {
         if (d == skip) continue;
-        int64_t at = i % x->shape[d];
-        i /= x->shape[d];
+        int64_t rest = d ? i / x->shape[d] : 0, at = i - rest * x->shape[d];
+        i = rest;
         *to += at * x->to[d];
         *from += at * x->from[d];
     }
@@ -92,6 +99,36 @@ static void copy_rows(void *ctx, int64_t chunk, int worker) {
     for (int64_t i = chunk * c->step; i < end; i++) {
         offsets(&c->x, outer, -1, i, &to, &from);
         memcpy(c->to + to * c->size, c->from + from * c->size, (size_t)(length * c->size));
+    }
+}
+
+#define REVERSE(type) static void reverse_##type(void *to, const void *from, int64_t n) {                                              \
+    type *y = to; const type *x = from;                                                             \
+    for (int64_t i = 0; i < n; i++) y[i] = x[-i]; }
+REVERSE(uint8_t)
+REVERSE(uint16_t)
+REVERSE(uint32_t)
+REVERSE(uint64_t)
+
+static void reverse(const copy *c, int64_t to, int64_t from, int64_t n) {
+    char *y = c->to + to * c->size;
+    const char *x = c->from + from * c->size;
+    if (c->size == 1) reverse_uint8_t(y, x, n);
+    else if (c->size == 2) reverse_uint16_t(y, x, n);
+    else if (c->size == 4) reverse_uint32_t(y, x, n);
+    else reverse_uint64_t(y, x, n);
+}
+
+/* Rows that the source holds backwards; of a single one a piece. */
+static void copy_backwards(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const copy *c = ctx;
+    int outer = c->x.ndim - 1;
+    int64_t first = chunk * c->step, length = c->x.shape[outer], rows = c->x.numel / length, end = least(first + c->step, rows), to, from;
+    if (outer == 0) { reverse(c, first, -first, least(c->step, length - first)); return; }
+    for (int64_t i = first; i < end; i++) {
+        offsets(&c->x, outer, -1, i, &to, &from);
+        reverse(c, to, from, length);
     }
 }
 
@@ -153,6 +190,27 @@ static int transposed_axis(const axes *x) {
     return -1;
 }
 
+/* ---- rows of one element each, as where a last axis was expanded; and fills */
+static void fill_run(char *to, int64_t stride, int64_t n, const void *value, int64_t size) {
+    if (size == 1 && stride == 1) memset(to, *(const unsigned char *)value, (size_t)n);
+    else if (size == 1) for (int64_t i = 0; i < n; i++) memcpy(to + i * stride, value, 1);
+    else if (size == 2) { uint16_t v; memcpy(&v, value, 2); for (int64_t i = 0; i < n; i++) ((uint16_t *)(void *)to)[i * stride] = v; }
+    else if (size == 4) { uint32_t v; memcpy(&v, value, 4); for (int64_t i = 0; i < n; i++) ((uint32_t *)(void *)to)[i * stride] = v; }
+    else { uint64_t v; memcpy(&v, value, 8); for (int64_t i = 0; i < n; i++) ((uint64_t *)(void *)to)[i * stride] = v; }
+}
+
+/* A fill writes its one value, a copy what the source has for the row. */
+static void fill_rows(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const copy *c = ctx;
+    int last = c->x.ndim - 1;
+    int64_t length = c->x.shape[last], end = least((chunk + 1) * c->step, c->x.numel / length), to, from;
+    for (int64_t i = chunk * c->step; i < end; i++) {
+        offsets(&c->x, last, -1, i, &to, &from);
+        fill_run(c->to + to * c->size, c->x.to[last], length, c->value ? c->value : c->from + from * c->size, c->size);
+    }
+}
+
 /* ---- the general walk */
 static void copy_blocks(void *ctx, int64_t chunk, int worker) {
     (void)worker;
@@ -179,6 +237,12 @@ static void cast_run(void *ctx, int64_t chunk, int worker) {
     else cr_block_store(c->lane, from, c->to_dtype, to, 1, n);
 }
 
+/* c from here on: at the places where the walk begins. */
+static void begin(copy *c) {
+    c->to += c->x.to_first * (int64_t)cr_dtype_size(c->to_dtype);
+    if (c->from) c->from += c->x.from_first * (int64_t)cr_dtype_size(c->from_dtype);
+}
+
 static void cast(copy *c) {
     cr_lane to = cr_lane_of(c->to_dtype), from = cr_lane_of(c->from_dtype);
     c->lane = to == from ? to : CR_LANE_F64;        /* integers and floats meet in f64, as in cr_convert; */
@@ -196,6 +260,10 @@ static void copy_same(copy *c) {
     if (x->to[last] == 1 && x->from[last] == 1) {
         if (x->ndim == 1) run(c, x->numel, RUN / c->size, copy_run);
         else run(c, x->numel / x->shape[last], CHUNK, copy_rows);
+    } else if (x->to[last] == 1 && x->from[last] == -1) {
+        run(c, x->ndim == 1 ? x->numel : x->numel / x->shape[last], CHUNK, copy_backwards);
+    } else if (x->ndim > 1 && x->from[last] == 0) {
+        run(c, x->numel / x->shape[last], CHUNK, fill_rows);
     } else if ((c->along = transposed_axis(x)) >= 0) {
         run(c, x->numel / (x->shape[c->along] * x->shape[last]) * cr_pieces(x->shape[c->along], TILE), CHUNK, copy_tiles);
     } else {                                        /* by size alone: the bits pass unchanged */
@@ -209,6 +277,7 @@ cr_status cr_cpu_copy(cr_tensor *dst, const cr_tensor *src) {
     if (!dst->numel) return CR_OK;
     copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, src->strides), .to = cr_tensor_data(dst), .from = cr_tensor_data(src),
               .to_dtype = (cr_dtype)dst->dtype, .from_dtype = (cr_dtype)src->dtype};
+    begin(&c);
     if (dst->dtype == src->dtype) copy_same(&c);
     else cast(&c);
     return CR_OK;
@@ -216,18 +285,11 @@ cr_status cr_cpu_copy(cr_tensor *dst, const cr_tensor *src) {
 
 void cr_cpu_pack(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides, cr_dtype dt, int ndim, const int64_t *shape) {
     copy c = {.x = sorted_axes(ndim, shape, to_strides, from_strides), .to = to, .from = from, .to_dtype = dt, .from_dtype = dt};
+    begin(&c);
     copy_same(&c);
 }
 
 /* ---- fill */
-static void fill_run(char *to, int64_t stride, int64_t n, const void *value, int64_t size) {
-    if (size == 1 && stride == 1) memset(to, *(const unsigned char *)value, (size_t)n);
-    else if (size == 1) for (int64_t i = 0; i < n; i++) memcpy(to + i * stride, value, 1);
-    else if (size == 2) { uint16_t v; memcpy(&v, value, 2); for (int64_t i = 0; i < n; i++) ((uint16_t *)(void *)to)[i * stride] = v; }
-    else if (size == 4) { uint32_t v; memcpy(&v, value, 4); for (int64_t i = 0; i < n; i++) ((uint32_t *)(void *)to)[i * stride] = v; }
-    else { uint64_t v; memcpy(&v, value, 8); for (int64_t i = 0; i < n; i++) ((uint64_t *)(void *)to)[i * stride] = v; }
-}
-
 static void fill_one_run(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
@@ -235,21 +297,37 @@ static void fill_one_run(void *ctx, int64_t chunk, int worker) {
     fill_run(c->to + first * c->x.to[0] * c->size, c->x.to[0], least(c->step, c->x.numel - first), c->value, c->size);
 }
 
-static void fill_rows(void *ctx, int64_t chunk, int worker) {
+cr_status cr_cpu_fill(cr_tensor *dst, const void *value) {
+    if (!dst->numel) return CR_OK;
+    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, NULL), .to = cr_tensor_data(dst), .to_dtype = (cr_dtype)dst->dtype, .value = value, .size = (int64_t)cr_dtype_size((cr_dtype)dst->dtype)};
+    begin(&c);
+    if (c.x.ndim == 1) run(&c, c.x.numel, RUN / c.size, fill_one_run);
+    else run(&c, c.x.numel / c.x.shape[c.x.ndim - 1], CHUNK, fill_rows);
+    return CR_OK;
+}
+
+/* ---- triangles: of each row a piece is copied, the rest is 0; rows are independent */
+typedef struct triangle { char *to; const char *from; int64_t rows, M, N, diagonal, size, step; bool upper; } triangle;
+
+static void triangle_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
-    const copy *c = ctx;
-    int last = c->x.ndim - 1;
-    int64_t length = c->x.shape[last], end = least((chunk + 1) * c->step, c->x.numel / length), to, from;
-    for (int64_t i = chunk * c->step; i < end; i++) {
-        offsets(&c->x, last, -1, i, &to, &from);
-        fill_run(c->to + to * c->size, c->x.to[last], length, c->value, c->size);
+    const triangle *t = ctx;
+    for (int64_t i = chunk * t->step, end = least(i + t->step, t->rows); i < end; i++) {
+        char *y = t->to + i * t->N * t->size;
+        int64_t first = i % t->M + t->diagonal + !t->upper;         /* of the upper piece */
+        first = (first < 0 ? 0 : least(first, t->N)) * t->size;
+        int64_t low = t->upper ? first : 0, high = t->upper ? t->N * t->size : first;
+        memset(y, 0, (size_t)low);
+        memcpy(y + low, t->from + i * t->N * t->size + low, (size_t)(high - low));
+        memset(y + high, 0, (size_t)(t->N * t->size - high));
     }
 }
 
-cr_status cr_cpu_fill(cr_tensor *dst, const void *value) {
-    if (!dst->numel) return CR_OK;
-    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, NULL), .to = cr_tensor_data(dst), .value = value, .size = (int64_t)cr_dtype_size((cr_dtype)dst->dtype)};
-    if (c.x.ndim == 1) run(&c, c.x.numel, RUN / c.size, fill_one_run);
-    else run(&c, c.x.numel / c.x.shape[c.x.ndim - 1], CHUNK, fill_rows);
+cr_status cr_cpu_triangle(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper) {
+    int64_t each = (CHUNK + N - 1) / N, bounded = diagonal < -M ? -M : least(diagonal, N);       /* beyond them all is kept, or nothing */
+    triangle t = {cr_tensor_data(y), cr_tensor_data(x), y->numel / N, M, N, bounded, (int64_t)cr_dtype_size((cr_dtype)y->dtype), each, upper};
+    int64_t chunks = cr_pieces(t.rows, each);
+    if (chunks == 1) triangle_rows(&t, 0, 0);
+    else cr_pool_run(chunks, triangle_rows, &t);
     return CR_OK;
 }

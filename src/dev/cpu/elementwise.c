@@ -95,6 +95,7 @@ typedef struct range {
     int64_t at[CR_MAX_DIMS];                        /* where in the walk's shape this block begins */
     char *scratch, *held[CR_MAX_INPUTS];            /* held: what is REPEATED or CONSTANT */
     void **value;                                   /* where each value of this block is */
+    bool *by_zero;                                  /* set where an integer is divided by 0 */
 } range;
 
 static void *slot_at(const range *r, int slot) { return r->scratch + (size_t)slot * (size_t)r->block * r->size; }
@@ -221,11 +222,20 @@ static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) 
     }
 }
 
+static bool has_zero(const int64_t *x, int64_t n) {
+    bool found = false;
+    for (int64_t i = 0; i < n; i++) found |= x[i] == 0;
+    return found;
+}
+
+static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
+
 static void run_instruction(const range *r, int op, void *y, const void *a, const void *b, const void *c, int64_t n) {
     if (r->lane == CR_LANE_F32) r->k->f32[op](y, a, b, c, n);
     else if (r->lane == CR_LANE_F64) r->k->f64[op](y, a, b, c, n);
     else if (r->lane == CR_LANE_BOOL) cr_cpu_vec()->integers->bools[op](y, a, b, c, n);
     else {
+        if (divides(op)) *r->by_zero |= has_zero(b, n);
         cr_cpu_vec()->integers->op(r->w->compute, op)(y, a, b, c, n);
         cr_cpu_vec()->integers->wrap(r->w->compute, y, n);
     }
@@ -314,8 +324,9 @@ static void run_blocks(range *r, int64_t first, int64_t n) {
     }
 }
 
-static bool run_range(const cr_walk *w, const plan *pl, int64_t first, int64_t n) {
-    range r = {.w = w, .pl = pl, .k = cr_cpu_vec()->blocks, .lane = w->compute == CR_BOOL ? CR_LANE_BOOL : cr_lane_of(w->compute)};
+static cr_status run_range(const cr_walk *w, const plan *pl, int64_t first, int64_t n) {
+    bool by_zero = false;
+    range r = {.w = w, .pl = pl, .k = cr_cpu_vec()->blocks, .lane = w->compute == CR_BOOL ? CR_LANE_BOOL : cr_lane_of(w->compute), .by_zero = &by_zero};
     r.size = cr_lane_size(r.lane);
     r.own = r.lane == CR_LANE_F32 ? CR_F32 : r.lane == CR_LANE_F64 ? CR_F64 : w->compute;
     r.lanes = r.lane == CR_LANE_F32 ? r.k->lanes : 1;
@@ -336,7 +347,7 @@ static bool run_range(const cr_walk *w, const plan *pl, int64_t first, int64_t n
     if (ok) run_blocks(&r, first, n);
     if (r.scratch != local) cr_cpu_give(r.scratch, bytes);
     if (r.value != few) cr_cpu_give(r.value, pointers);
-    return ok;
+    return !ok ? CR_NO_MEMORY : by_zero ? CR_BAD_VALUE : CR_OK;
 }
 
 /* ---- all walks of a call as one job */
@@ -344,7 +355,7 @@ typedef struct job {
     const cr_walk *walks;
     int64_t count, *start;                          /* start[i]: first chunk of walk i; start[count]: all of them */
     plan *plan;
-    atomic_bool failed;
+    atomic_int failed;                              /* a cr_status */
 } job;
 
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
@@ -358,7 +369,8 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     }
     const cr_walk *w = &j->walks[low];
     int64_t most = cr_chunk(w->numel), first = (chunk - j->start[low]) * most, left = w->numel - first;
-    if (!run_range(w, j->plan, first, left < most ? left : most)) atomic_store(&j->failed, true);
+    cr_status bad = run_range(w, j->plan, first, left < most ? left : most);
+    if (bad != CR_OK) atomic_store(&j->failed, bad);
 }
 
 /* Walks of one program and dtype. */
@@ -375,6 +387,7 @@ static cr_status run_alike(const cr_walk *walks, int64_t count, int64_t numel) {
     else cr_pool_run(start[count], run_chunk, &j);
     if (bytes) cr_cpu_give(start, bytes);
     free_plan(&pl);
+    if (j.failed == CR_BAD_VALUE) return cr_fail(CR_BAD_VALUE, walks->program->name, "an integer divided by zero");
     return j.failed ? cr_fail(CR_NO_MEMORY, walks->program->name, "out of memory for the values of one block") : CR_OK;
 }
 

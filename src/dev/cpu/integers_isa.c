@@ -6,7 +6,7 @@
 static uint64_t u(int64_t a) { return (uint64_t)a; }
 static int64_t negative(int64_t a) { return (int64_t)(0 - u(a)); }
 
-/* Division by 0 gives 0; the smallest number by -1 wraps. */
+/* Division by 0, which elementwise.c refuses, gives 0; the smallest number by -1 wraps. */
 static int64_t quotient(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? negative(a) : a / b; }
 static int64_t remainder_of(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 static int64_t rem(int64_t a, int64_t b) {
@@ -38,6 +38,7 @@ static int64_t shift_right(int64_t a, int64_t b) { return a >> (u(b) >= 64 ? 63 
 
 OP(op_add, (int64_t)(u(a[i]) + u(b[i]))) OP(op_sub, (int64_t)(u(a[i]) - u(b[i]))) OP(op_mul, (int64_t)(u(a[i]) * u(b[i])))
 OP(op_neg, negative(a[i])) OP(op_abs, a[i] < 0 ? negative(a[i]) : a[i]) OP(op_sign, (a[i] > 0) - (a[i] < 0))
+OP(op_copysign, (a[i] < 0) == (b[i] < 0) ? a[i] : negative(a[i]))
 OP(op_max, a[i] > b[i] ? a[i] : b[i]) OP(op_min, a[i] < b[i] ? a[i] : b[i]) OP(op_pow, signed_power(a[i], b[i]))
 OP(op_fmod, remainder_of(a[i], b[i])) OP(op_rem, rem(a[i], b[i])) OP(op_fdiv, floor_quotient(a[i], b[i])) OP(op_tdiv, quotient(a[i], b[i]))
 OP(op_same, a[i]) OP(op_no, 0 * a[i]) OP(op_eq, a[i] == b[i]) OP(op_ne, a[i] != b[i]) OP(op_lt, a[i] < b[i]) OP(op_le, a[i] <= b[i])
@@ -51,14 +52,14 @@ OP(u64_shr, u(b[i]) >= 64 ? 0 : (int64_t)(u(a[i]) >> b[i]))
 
 static const cr_block_i64 any_integer[CR_OP_COUNT] = {
     [CR_OP_ADD] = op_add, [CR_OP_SUB] = op_sub, [CR_OP_MUL] = op_mul, [CR_OP_DIV] = op_tdiv, [CR_OP_NEG] = op_neg, [CR_OP_ABS] = op_abs,
-    [CR_OP_SIGN] = op_sign, [CR_OP_MAX] = op_max, [CR_OP_MIN] = op_min, [CR_OP_POW] = op_pow, [CR_OP_FMOD] = op_fmod, [CR_OP_REM] = op_rem,
+    [CR_OP_SIGN] = op_sign, [CR_OP_COPYSIGN] = op_copysign, [CR_OP_MAX] = op_max, [CR_OP_MIN] = op_min, [CR_OP_POW] = op_pow, [CR_OP_FMOD] = op_fmod, [CR_OP_REM] = op_rem,
     [CR_OP_FDIV] = op_fdiv, [CR_OP_TDIV] = op_tdiv, [CR_OP_FLOOR] = op_same, [CR_OP_CEIL] = op_same, [CR_OP_ROUND] = op_same,
     [CR_OP_TRUNC] = op_same, [CR_OP_ISNAN] = op_no, [CR_OP_ISINF] = op_no, [CR_OP_EQ] = op_eq, [CR_OP_NE] = op_ne, [CR_OP_LT] = op_lt,
     [CR_OP_LE] = op_le, [CR_OP_GT] = op_gt, [CR_OP_GE] = op_ge, [CR_OP_SEL] = op_sel, [CR_OP_BAND] = op_band, [CR_OP_BOR] = op_bor,
     [CR_OP_BXOR] = op_bxor, [CR_OP_BNOT] = op_bnot, [CR_OP_SHL] = op_shl, [CR_OP_SHR] = op_shr,
 };
 static const cr_block_i64 only_u64[CR_OP_COUNT] = {
-    [CR_OP_ABS] = op_same, [CR_OP_SIGN] = u64_sign, [CR_OP_MAX] = u64_max, [CR_OP_MIN] = u64_min, [CR_OP_POW] = u64_pow, [CR_OP_FMOD] = u64_mod,
+    [CR_OP_ABS] = op_same, [CR_OP_SIGN] = u64_sign, [CR_OP_COPYSIGN] = op_same, [CR_OP_MAX] = u64_max, [CR_OP_MIN] = u64_min, [CR_OP_POW] = u64_pow, [CR_OP_FMOD] = u64_mod,
     [CR_OP_REM] = u64_mod, [CR_OP_DIV] = u64_div, [CR_OP_FDIV] = u64_div, [CR_OP_TDIV] = u64_div, [CR_OP_LT] = u64_lt, [CR_OP_LE] = u64_le,
     [CR_OP_GT] = u64_gt, [CR_OP_GE] = u64_ge, [CR_OP_SHR] = u64_shr,
 };

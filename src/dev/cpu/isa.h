@@ -50,13 +50,17 @@ struct cr_casts {                                   /* casts_isa.c: consecutive 
 };
 CR_ISA_TABLE(cr_casts, cr_casts);
 
-/* reduce_isa.c: by cr_lane and then by SUM, PROD, MAX, MIN, SQUARES (floats; its columns are sums).  Pointers to void: to the lane's type */
+/* reduce_isa.c: by cr_lane and then by cr_reduce_kind or CR_RUN_SQUARES (floats; its columns are sums).  Pointers to void: to the lane's type */
+enum { CR_RUN_SQUARES = CR_REDUCE_MIN + 1 };
 struct cr_reducer {
     void (*run)(void *y, const void *x, int64_t n);             /* *y = the n numbers of x reduced; n 0: the identity */
     void (*columns)(void *acc, const void *x, int64_t rows, int64_t stride, int64_t n);    /* acc[i] = acc[i] op x[r * stride + i], by fours of r */
 };
 struct cr_reducers {
+    int64_t piece;                                                                         /* numbers to `run` at once: no lane adds more than 64, so that the error of a sum stays below 1e-6 */
     struct cr_reducer of[3][5];
+    void (*map[2])(cr_reduce_map map, void *y, const void *x, const void *mean, bool each, int64_t n);     /* ABS, SQUARE, NUMBER, DEVIATION (from one mean, or each from its own); y may be x */
+    int64_t (*nonzero)(const void *x, int64_t n, size_t bytes, bool is_float);             /* how many of n elements of so many bytes are not 0 */
     int64_t (*find[3])(const void *x, int64_t n, const void *v);                           /* first position of *v (NaN equals NaN), or n */
     void (*arg_columns[3])(bool max, void *best, int64_t *index, const void *x, int64_t first, int64_t rows, int64_t stride, int64_t n);
                                                     /* rows first .. first + rows - 1 against the best so far; index is theirs */
@@ -69,6 +73,8 @@ struct cr_randoms {                                 /* random_isa.c */
     void (*normals)(double *y, const uint32_t *words, int64_t n);                          /* n even */
 };
 CR_ISA_TABLE(cr_randoms, cr_randoms);
+static inline uint64_t cr_word64(const uint32_t *words, int64_t i) { return words[2 * i] | (uint64_t)words[2 * i + 1] << 32; }
+static inline double cr_uniform64(const uint32_t *words, int64_t i) { return (double)(cr_word64(words, i) >> 11) * 0x1p-53; }
 
 /* rows_isa.c in f32, rows_f64.c in f64: one row of n lanes; absent operands are NULL.  The formulas stand with the functions. */
 typedef struct cr_logits_sums { double max, sum_exp, sum; } cr_logits_sums;                /* sum_exp of exp(x - max) */
@@ -83,6 +89,17 @@ struct cr_rows {
 CR_ISA_TABLE(cr_rows, cr_rows);
 extern const struct cr_rows cr_rows_f64;
 
+enum { CR_RANKED = 128, CR_IN_STEP = 16 };
+struct cr_orders {                                  /* order_isa.c: keys are cr_key's (order.h) */
+    void (*keys)(uint64_t *y, cr_dtype dt, const void *x, int64_t n, uint64_t flip);       /* each key xor flip: all ones turn the order round */
+    void (*range)(uint64_t range[2], const uint64_t *keys, int64_t n);                     /* widened to hold all of them */
+    void (*rank)(uint64_t *order, const uint64_t *keys, int64_t n);                        /* order[r]: where the r-th of at most CR_RANKED is; equal ones as they lie */
+    bool (*any_up_to)(const uint64_t *keys, int64_t n, uint64_t limit);
+    void (*places)(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *keys, bool right);
+                                                    /* at[i]: the first of the R elements of x from start[i] on whose key is not below (right: above) keys[i]; CR_IN_STEP of them */
+};
+CR_ISA_TABLE(cr_orders, cr_orders);
+
 struct cr_isa_kernels {
     int isa;
     const struct cr_blocks *blocks;
@@ -90,6 +107,7 @@ struct cr_isa_kernels {
     const struct cr_reducers *reduce;
     const struct cr_rows *rows;
     const struct cr_randoms *randoms;
+    const struct cr_orders *orders;
     const struct cr_integers *integers;
     const struct cr_conversions *conversions;
 };

@@ -1,14 +1,15 @@
 /* reduce.c - reductions of x (M, R, N) over R, and arg-reductions.
  *
- * Rows (N = 1) are cut into pieces of 4096 and spans of 16 pieces, columns into blocks of rows; what the parts give is combined as
- * a balanced tree in order.  All cuts follow from the shape, so the bits do not depend on the threads, and a row's sum not on M. */
+ * Rows (N = 1) are cut into pieces of at most 4096 and spans of 65536, columns into blocks of rows; what the parts give is combined as
+ * a balanced tree in order.  All cuts follow from shape and strides, so the bits do not depend on the threads, and a row's sum not on M.
+ * What is not to be reduced as it lies (another dtype, a stride, |x|...) passes through a block in the first-level cache. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
 
 #include <string.h>
 
-enum { PIECE = 4096, SPAN = 16 * PIECE, WIDTH = 1024, GROUP = 32, ROWS = 32, CHUNK = 1 << 16 };      /* elements; GROUP, ROWS: rows */
+enum { PIECE = 4096, LEAST_PIECE = 1024, SPAN = 16 * PIECE, WIDTH = 1024, GROUP = 32, ROWS = 32, CHUNK = 1 << 16, POWERS = 64 };      /* elements; GROUP, ROWS: rows */
 
 typedef union number { float f; double d; int64_t i; } number;
 
@@ -18,10 +19,11 @@ typedef struct reduction {
     cr_lane lane;
     size_t size;                                    /* bytes of a lane */
     cr_dtype from, to;
-    bool straight;                                  /* x holds lanes already */
+    cr_reduce_how how;
+    bool straight;                                  /* x holds lanes already, one after the other */
     const char *x; char *y;
-    int64_t M, R, N;
-    bool test;                                      /* ANY, ALL: lanes are 0 or 1 */
+    int64_t M, R, N, strides[3], step;              /* step: between elements that are read together, of a row or across columns */
+    const char *means;                              /* DEVIATION: of the M N results */
     bool flip;                                      /* u64 extremes: the sign bit flipped, so that i64 order is u64 order */
     int64_t rows_per_chunk, spans;                  /* rows: spans of one row */
     int64_t wide, blocks, block_rows, strips;       /* columns: see plan_columns */
@@ -31,17 +33,46 @@ typedef struct reduction {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* n numbers of x from element `at` on, as lanes: in place where they are that already, else in block. */
-static const void *lanes_at(const reduction *r, int64_t at, int64_t n, void *block) {
-    if (r->straight) return r->x + at * (int64_t)r->size;
-    const char *x = r->x + at * (int64_t)cr_dtype_size(r->from);
+static const char *element(const reduction *r, int64_t at) { return r->x + at * (int64_t)cr_dtype_size(r->from); }
+
+#define TESTED(type) do { const type *s = x; for (int64_t i = 0; i < n; i++) lanes[i] = (type)(s[i * r->step] << shift) != 0; } while (0)
+static void load_tested(const reduction *r, int64_t *lanes, const void *x, int64_t n) {
+    const int shift = cr_dtype_is_float(r->from);   /* a float's sign does not matter */
+    switch (cr_dtype_size(r->from)) {
+    case 1: TESTED(uint8_t); break;
+    case 2: TESTED(uint16_t); break;
+    case 4: TESTED(uint32_t); break;
+    default: TESTED(uint64_t); break;
+    }
+}
+
+/* lanes[i] = |lanes[i]|^p, to the end of the last vector */
+static void raise_to_power(const reduction *r, void *lanes, int64_t n) {
+    const struct cr_blocks *k = cr_cpu_vec()->blocks;
+    _Alignas(64) float p32[POWERS];
+    _Alignas(64) double p64[POWERS];
+    for (int i = 0; i < POWERS; i++) { p32[i] = (float)r->how.p; p64[i] = r->how.p; }
+    r->k->map[r->lane](CR_MAP_ABS, lanes, lanes, NULL, false, n);
+    for (int64_t i = 0; i < n; i += POWERS) {
+        int64_t length = (least(POWERS, n - i) + k->lanes - 1) / k->lanes * k->lanes;
+        float *f = (float *)lanes + i;
+        double *d = (double *)lanes + i;
+        if (r->lane == CR_LANE_F32) k->f32[CR_OP_POW](f, f, p32, NULL, length);
+        else k->f64[CR_OP_POW](d, d, p64, NULL, length);
+    }
+}
+
+/* What is reduced of n elements from place `at` on, as lanes: in place where they are that already, else in block.  mean: DEVIATION's, one for
+ * a row, n across columns. */
+static const void *lanes_at(const reduction *r, int64_t at, int64_t n, const void *mean, void *block) {
+    const void *x = element(r, at);
+    if (r->straight && r->how.map == CR_MAP_SAME) return x;
+    if (r->how.map == CR_MAP_NONZERO) { load_tested(r, block, x, n); return block; }
+    if (!r->straight || r->how.map == CR_MAP_POWER) { cr_block_load(r->lane, block, r->from, x, r->step, n); x = block; }
     int64_t *lanes = block;
-    double *floats = block;
-    bool from_float = r->test && cr_dtype_is_float(r->from);
-    cr_block_load(from_float ? CR_LANE_F64 : r->lane, block, r->from, x, 1, n);
-    if (from_float) for (int64_t i = 0; i < n; i++) lanes[i] = floats[i] != 0;
-    else if (r->test) for (int64_t i = 0; i < n; i++) lanes[i] = lanes[i] != 0;
     if (r->flip) for (int64_t i = 0; i < n; i++) lanes[i] ^= INT64_MIN;
+    if (r->how.map == CR_MAP_POWER) raise_to_power(r, block, n);
+    else if (r->how.map != CR_MAP_SAME) r->k->map[r->lane](r->how.map, block, x, mean, r->N > 1, n);
     return block;
 }
 
@@ -63,18 +94,38 @@ static void combine(const reduction *r, char *acc, int64_t parts, int64_t n) {
 }
 
 /* ---- rows */
-static void reduce_span(const reduction *r, int64_t at, int64_t n, void *result) {
+/* NONZERO of a run: how many (SUM), whether there is one (MAX), whether all are (MIN); looks no further than it must. */
+static int64_t count_run(const reduction *r, int64_t at, int64_t n) {
+    const bool any = r->how.kind == CR_REDUCE_MAX, all = r->how.kind == CR_REDUCE_MIN;
+    int64_t total = 0, seen = 0;
+    while (seen < n && !(any && total) && !(all && total < seen)) {
+        int64_t length = least(PIECE, n - seen);
+        total += r->k->nonzero(element(r, at + seen), length, cr_dtype_size(r->from), cr_dtype_is_float(r->from));
+        seen += length;
+    }
+    return any ? total > 0 : all ? total == seen : total;
+}
+
+/* n elements of a row, from place `at` on; mean: DEVIATION's. */
+static void reduce_span(const reduction *r, int64_t at, int64_t n, const void *mean, void *result) {
     _Alignas(64) char block[PIECE * 8];
-    char parts[SPAN / PIECE * 8];
-    int64_t pieces = cr_pieces(n, PIECE);
-    if (pieces == 1) { r->op->run(result, lanes_at(r, at, n, block), n); return; }
+    char parts[SPAN / LEAST_PIECE * 8];
+    const int64_t piece = r->k->piece, pieces = cr_pieces(n, piece);
+    if (r->how.map == CR_MAP_NONZERO && r->step == 1) {
+        int64_t counted = count_run(r, at, n);
+        memcpy(result, &counted, sizeof counted);
+        return;
+    }
+    if (pieces == 1) { r->op->run(result, lanes_at(r, at, n, mean, block), n); return; }
     for (int64_t p = 0; p < pieces; p++) {
-        int64_t length = least(PIECE, n - p * PIECE);
-        r->op->run(parts + (size_t)p * r->size, lanes_at(r, at + p * PIECE, length, block), length);
+        int64_t length = least(piece, n - p * piece);
+        r->op->run(parts + (size_t)p * r->size, lanes_at(r, at + p * piece * r->step, length, mean, block), length);
     }
     combine(r, parts, pieces, 1);
     memcpy(result, parts, r->size);
 }
+
+static const char *mean_of(const reduction *r, int64_t i) { return r->means ? r->means + (size_t)i * r->size : NULL; }
 
 static void rows_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
@@ -83,7 +134,7 @@ static void rows_chunk(void *ctx, int64_t chunk, int worker) {
     for (int64_t m = chunk * r->rows_per_chunk, n; m < end; m += n) {
         char y[ROWS * 8];
         n = least(ROWS, end - m);
-        for (int64_t i = 0; i < n; i++) reduce_span(r, (m + i) * r->R, r->R, y + (size_t)i * r->size);
+        for (int64_t i = 0; i < n; i++) reduce_span(r, (m + i) * r->strides[0], r->R, mean_of(r, m + i), y + (size_t)i * r->size);
         store_results(r, m, y, n);
     }
 }
@@ -92,7 +143,7 @@ static void span_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
     int64_t m = chunk / r->spans, first = chunk % r->spans * SPAN;
-    reduce_span(r, m * r->R + first, least(SPAN, r->R - first), r->partial + (size_t)chunk * r->size);
+    reduce_span(r, m * r->strides[0] + first * r->step, least(SPAN, r->R - first), mean_of(r, m), r->partial + (size_t)chunk * r->size);
 }
 
 /* Long rows: the spans of all rows into `partial`, one result to the row then at its first. */
@@ -125,25 +176,26 @@ static cr_status reduce_rows(reduction *r) {
 
 /* ---- columns.  Few columns: g = wide / N rows are one wide row, folded at the end.  Each chunk is (m, block of rows, strip of columns). */
 static void plan_columns(reduction *r) {
-    int64_t g = r->N >= 64 ? 1 : least(128 / r->N, r->R > 0 ? r->R : 1);
+    bool dense = r->strides[2] == 1 && r->strides[1] == r->N;
+    int64_t g = r->N >= 64 || !dense ? 1 : least(128 / r->N, r->R);
     r->wide = g * r->N;
     r->strips = cr_pieces(r->wide, WIDTH);
     int64_t wide_rows = r->R / g, width = least(r->wide, WIDTH);
     bool enough = r->M * r->strips >= 16;           /* chunks without cutting rows */
-    r->block_rows = enough ? wide_rows : (CHUNK / width + GROUP - 1) / GROUP * GROUP;
-    r->blocks = r->block_rows > 0 ? cr_pieces(wide_rows, r->block_rows) : 1;
+    r->block_rows = least(GROUP * GROUP, enough ? INT64_MAX : (CHUNK / width + GROUP - 1) / GROUP * GROUP);    /* no chain of additions is longer than GROUP */
+    r->blocks = cr_pieces(wide_rows, r->block_rows);
 }
 
-/* acc[i] = rows of x, `wide` apart, reduced.  Groups start afresh, so that rounding errors grow with the number of groups only. */
-static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, int64_t n) {
+/* acc[i] = rows of x, `stride` apart, reduced.  Groups start afresh, so that rounding errors grow with the number of groups only. */
+static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, int64_t stride, int64_t n, const void *mean) {
     _Alignas(64) char group[WIDTH * 8], block[WIDTH * 8];
     for (int64_t i = 0; i < rows; i += GROUP) {
         int64_t count = least(GROUP, rows - i);
         char *to = i ? group : acc;
-        const void *x = lanes_at(r, at + i * r->wide, n, block);
+        const void *x = lanes_at(r, at + i * stride, n, mean, block);
         memcpy(to, x, (size_t)n * r->size);
-        if (x != block) r->op->columns(to, (const char *)x + (size_t)r->wide * r->size, count - 1, r->wide, n);
-        else for (int64_t j = 1; j < count; j++) r->op->columns(to, lanes_at(r, at + (i + j) * r->wide, n, block), 1, 0, n);
+        if (x != block) r->op->columns(to, (const char *)x + stride * (int64_t)r->size, count - 1, stride, n);
+        else for (int64_t j = 1; j < count; j++) r->op->columns(to, lanes_at(r, at + (i + j) * stride, n, mean, block), 1, 0, n);
         if (i) r->op->columns(acc, group, 1, 0, n);
     }
 }
@@ -153,14 +205,16 @@ static void columns_chunk(void *ctx, int64_t chunk, int worker) {
     const reduction *r = ctx;
     int64_t strip = chunk % r->strips, b = chunk / r->strips % r->blocks, m = chunk / r->strips / r->blocks;
     int64_t g = r->wide / r->N, wide_rows = r->R / g, first = b * r->block_rows, column = strip * WIDTH;
-    int64_t rows = least(r->block_rows, wide_rows - first), n = least(WIDTH, r->wide - column), at = m * r->R * r->N;
-    _Alignas(64) char acc[WIDTH * 8], block[WIDTH * 8];
-    fold_rows(r, acc, at + first * r->wide + column, rows, n);
+    int64_t rows = least(r->block_rows, wide_rows - first), n = least(WIDTH, r->wide - column), at = m * r->strides[0] + column * r->strides[2];
+    _Alignas(64) char acc[WIDTH * 8], block[WIDTH * 8], means[WIDTH * 8];
+    const char *mean = mean_of(r, m * r->N + column);
+    for (int64_t i = 0; i < n && mean && g > 1; i += r->N) memcpy(means + (size_t)i * r->size, mean, (size_t)r->N * r->size);
+    fold_rows(r, acc, at + first * g * r->strides[1], rows, g * r->strides[1], n, g > 1 ? means : mean);
     if (g > 1) {
         combine(r, acc, g, r->N);
         n = r->N;
         for (int64_t row = wide_rows * g; row < r->R && b == r->blocks - 1; row++)     /* what does not fill a wide row */
-            r->op->columns(acc, lanes_at(r, at + row * r->N, n, block), 1, 0, n);
+            r->op->columns(acc, lanes_at(r, at + row * r->strides[1], n, mean, block), 1, 0, n);
     }
     if (r->blocks == 1) store_results(r, m * r->N + column, acc, n);
     else memcpy(r->partial + (size_t)((m * r->blocks + b) * r->N + column) * r->size, acc, (size_t)n * r->size);
@@ -182,40 +236,63 @@ static cr_status reduce_columns(reduction *r) {
     return CR_OK;
 }
 
-static reduction reduction_of(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N) {
-    reduction r = {.k = cr_cpu_vec()->reduce, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .x = cr_tensor_data(x), .y = cr_tensor_data(y), .M = M, .R = R, .N = N};
-    bool sums = kind == CR_REDUCE_SUM || kind == CR_REDUCE_PROD || kind == CR_REDUCE_SQUARES;
-    r.test = kind == CR_REDUCE_ANY || kind == CR_REDUCE_ALL;
-    r.lane = r.test ? CR_LANE_I64 : cr_lane_of(sums ? r.to : r.from);
-    r.flip = r.from == CR_U64 && (kind == CR_REDUCE_MAX || kind == CR_REDUCE_MIN);
+static reduction reduction_of(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+    reduction r = {.k = cr_cpu_vec()->reduce, .how = *how, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .x = cr_tensor_data(x), .y = cr_tensor_data(y),
+                   .M = at->M, .R = at->R, .N = at->N, .strides = {at->strides[0], at->strides[1], at->strides[2]}, .step = at->strides[at->N == 1 ? 1 : 2]};
+    const bool extreme = how->kind >= CR_REDUCE_MAX, squares = how->map == CR_MAP_SQUARE && r.N == 1;
+    r.lane = how->map == CR_MAP_NONZERO ? CR_LANE_I64 : cr_lane_of(extreme ? r.from : r.to);
+    r.flip = r.from == CR_U64 && extreme && how->map == CR_MAP_SAME;
     r.size = cr_lane_size(r.lane);
     bool same = r.from == CR_F32 ? r.lane == CR_LANE_F32 : r.from == CR_F64 ? r.lane == CR_LANE_F64
               : (r.from == CR_I64 || r.from == CR_U64) && r.lane == CR_LANE_I64;
-    r.straight = same && !r.test && !r.flip;
-    static const int op[] = {[CR_REDUCE_SUM] = 0, [CR_REDUCE_PROD] = 1, [CR_REDUCE_MAX] = 2, [CR_REDUCE_MIN] = 3, [CR_REDUCE_ANY] = 2, [CR_REDUCE_ALL] = 3, [CR_REDUCE_SQUARES] = 4};
-    r.op = &r.k->of[r.lane][op[kind]];
+    r.straight = same && r.step == 1 && !r.flip;
+    r.op = &r.k->of[r.lane][squares ? CR_RUN_SQUARES : (int)how->kind];
+    if (squares) r.how.map = CR_MAP_SAME;           /* a run squares its numbers itself */
     return r;
 }
 
-/* The value of an empty reduction; the lanes' own identity would be the smallest i64 for ANY. */
+static cr_status run(reduction *r) { return r->N == 1 ? reduce_rows(r) : reduce_columns(r); }
+
+/* The means first, in lanes, then the squares of what deviates from them. */
+static cr_status reduce_deviations(reduction *r) {
+    reduction sums = *r;
+    const int64_t n = r->M * r->N;
+    const size_t bytes = (size_t)n * r->size;
+    char *means = cr_cpu_take(bytes);
+    if (!means) return CR_NO_MEMORY;
+    sums.how.map = CR_MAP_SAME;
+    sums.y = means;
+    sums.to = r->lane == CR_LANE_F32 ? CR_F32 : CR_F64;
+    cr_status status = run(&sums);
+    for (int64_t i = 0; i < n && status == CR_OK; i++) {
+        if (r->lane == CR_LANE_F32) ((float *)(void *)means)[i] /= (float)r->R;
+        else ((double *)(void *)means)[i] /= (double)r->R;
+    }
+    r->means = means;
+    if (status == CR_OK) status = run(r);
+    cr_cpu_give(means, bytes);
+    return status;
+}
+
+/* The value of an empty reduction. */
 static cr_status reduce_nothing(cr_reduce_kind kind, cr_tensor *y) {
     unsigned char one[8];
-    cr_store_i64(one, (cr_dtype)y->dtype, kind == CR_REDUCE_PROD || kind == CR_REDUCE_ALL);
+    cr_store_i64(one, (cr_dtype)y->dtype, kind == CR_REDUCE_PROD || kind == CR_REDUCE_MIN);
     return cr_cpu_fill(y, one);
 }
 
-cr_status cr_cpu_reduce(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N) {
+cr_status cr_cpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
     if (!y->numel) return CR_OK;
-    if (!R) return reduce_nothing(kind, y);
-    reduction r = reduction_of(kind, y, x, M, R, N);
-    return N == 1 ? reduce_rows(&r) : reduce_columns(&r);
+    if (!at->R) return reduce_nothing(how->kind, y);
+    reduction r = reduction_of(how, y, x, at);
+    return how->map == CR_MAP_DEVIATION ? reduce_deviations(&r) : run(&r);
 }
 
 /* ---- positions: of a row, the extreme first, then where it is; of columns, the best so far beside its row */
 static int64_t find_in_row(const reduction *r, int64_t at, int64_t n, const number *v) {
     _Alignas(64) char block[PIECE * 8];
     for (int64_t i = 0; i < n; i += PIECE) {
-        int64_t length = least(PIECE, n - i), found = r->k->find[r->lane](lanes_at(r, at + i, length, block), length, v);
+        int64_t length = least(PIECE, n - i), found = r->k->find[r->lane](lanes_at(r, at + i * r->step, length, NULL, block), length, v);
         if (found < length) return i + found;
     }
     return 0;
@@ -227,8 +304,8 @@ static void arg_rows_chunk(void *ctx, int64_t chunk, int worker) {
     int64_t end = least((chunk + 1) * r->rows_per_chunk, r->M);
     for (int64_t m = chunk * r->rows_per_chunk; m < end; m++) {
         number v;
-        reduce_span(r, m * r->R, r->R, &v);
-        r->index[m] = find_in_row(r, m * r->R, r->R, &v);
+        reduce_span(r, m * r->strides[0], r->R, NULL, &v);
+        r->index[m] = find_in_row(r, m * r->strides[0], r->R, &v);
     }
 }
 
@@ -245,7 +322,7 @@ static cr_status arg_rows(reduction *r) {
         number v = {.i = 0};
         r->op->run(&v, row, r->spans);
         int64_t span = r->k->find[r->lane](row, r->spans, &v);
-        r->index[m] = span * SPAN + find_in_row(r, m * r->R + span * SPAN, least(SPAN, r->R - span * SPAN), &v);
+        r->index[m] = span * SPAN + find_in_row(r, m * r->strides[0] + span * SPAN * r->step, least(SPAN, r->R - span * SPAN), &v);
     }
     cr_cpu_give(r->partial, bytes);
     return CR_OK;
@@ -254,21 +331,21 @@ static cr_status arg_rows(reduction *r) {
 static void arg_columns_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
-    int64_t m = chunk / r->strips, column = chunk % r->strips * WIDTH, n = least(WIDTH, r->N - column), at = m * r->R * r->N + column;
+    int64_t m = chunk / r->strips, column = chunk % r->strips * WIDTH, n = least(WIDTH, r->N - column), at = m * r->strides[0] + column * r->strides[2];
     _Alignas(64) char best[WIDTH * 8], block[WIDTH * 8];
     int64_t *index = r->index + m * r->N + column;
     memset(index, 0, (size_t)n * sizeof *index);
-    memcpy(best, lanes_at(r, at, n, block), (size_t)n * r->size);
-    for (int64_t i = 1; i < r->R; i++) r->k->arg_columns[r->lane](r->max, best, index, lanes_at(r, at + i * r->N, n, block), i, 1, 0, n);
+    memcpy(best, lanes_at(r, at, n, NULL, block), (size_t)n * r->size);
+    for (int64_t i = 1; i < r->R; i++) r->k->arg_columns[r->lane](r->max, best, index, lanes_at(r, at + i * r->strides[1], n, NULL, block), i, 1, 0, n);
 }
 
-cr_status cr_cpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N) {
-    if (!y->numel || !R) return CR_OK;
-    reduction r = reduction_of(max ? CR_REDUCE_MAX : CR_REDUCE_MIN, y, x, M, R, N);
+cr_status cr_cpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+    if (!y->numel || !at->R) return CR_OK;
+    reduction r = reduction_of(&(cr_reduce_how){.kind = max ? CR_REDUCE_MAX : CR_REDUCE_MIN}, y, x, at);
     r.max = max;
     r.index = cr_tensor_data(y);
-    if (N == 1) return arg_rows(&r);
-    r.strips = cr_pieces(N, WIDTH);
-    cr_pool_run(M * r.strips, arg_columns_chunk, &r);
+    if (r.N == 1) return arg_rows(&r);
+    r.strips = cr_pieces(r.N, WIDTH);
+    cr_pool_run(r.M * r.strips, arg_columns_chunk, &r);
     return CR_OK;
 }

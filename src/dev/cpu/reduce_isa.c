@@ -1,4 +1,5 @@
-/* reduce_isa.c - sums, products, maxima and minima of runs and of columns, in f32, f64 and i64, and where an extreme lies.
+/* reduce_isa.c - sums, products, maxima and minima of runs and of columns, in f32, f64 and i64; what is done to their elements before;
+ * and where an extreme lies.
  * A run is a fixed tree: four vectors of accumulators, then these, then their lanes.  reduce.c cuts the runs. */
 #include "isa.h"
 #include "vmath.h"
@@ -80,6 +81,47 @@ REDUCER(prod_i64, int64_t, vlong, 1, mul_i64, WRAP_MUL)
 REDUCER(max_i64, int64_t, vlong, INT64_MIN, max_i64, ONE_MAX)
 REDUCER(min_i64, int64_t, vlong, INT64_MAX, min_i64, ONE_MIN)
 
+/* ---- what is reduced instead of the elements themselves: blocks in the cache, which the compiler writes by vectors */
+#define EACH(expression) { for (int64_t i = 0; i < n; i++) y[i] = (expression); }
+#define MAP(T, name, fabs_)                                                                         \
+static void map_##name(cr_reduce_map map, void *to, const void *from, const void *means, bool each, int64_t n) { \
+    const T *x = from, *mean = means, one = mean ? *mean : 0;                                       \
+    T *y = to;                                                                                      \
+    switch (map) {                                                                                  \
+    case CR_MAP_ABS: EACH(fabs_(x[i])) break;                                                       \
+    case CR_MAP_SQUARE: EACH(x[i] * x[i]) break;                                                    \
+    case CR_MAP_NUMBER: EACH(x[i] == x[i] ? x[i] : 0) break;                                        \
+    default:                                                                                        \
+        if (each) EACH((x[i] - mean[i]) * (x[i] - mean[i]))                                         \
+        else EACH((x[i] - one) * (x[i] - one))                                                      \
+    }                                                                                               \
+}
+MAP(float, f32, fabsf)
+MAP(double, f64, fabs)
+
+/* By the bits: a float is 0 where all but the sign are.  Blocks of 64, so that a byte can count them. */
+#define NONZERO(T)                                                                                  \
+static int64_t nonzero_##T(const void *from, int64_t n, int shift) {                                \
+    const T *x = from;                                                                              \
+    int64_t total = 0, i = 0;                                                                       \
+    for (; i + 64 <= n; i += 64) {                                                                  \
+        T hits = 0;                                                                                 \
+        for (int j = 0; j < 64; j++) hits = (T)(hits + ((T)(x[i + j] << shift) != 0));              \
+        total += (int64_t)hits;                                                                     \
+    }                                                                                               \
+    for (; i < n; i++) total += (T)(x[i] << shift) != 0;                                            \
+    return total;                                                                                   \
+}
+NONZERO(uint8_t)
+NONZERO(uint16_t)
+NONZERO(uint32_t)
+NONZERO(uint64_t)
+
+static int64_t nonzero(const void *x, int64_t n, size_t bytes, bool is_float) {
+    return bytes == 1 ? nonzero_uint8_t(x, n, 0) : bytes == 2 ? nonzero_uint16_t(x, n, is_float)
+         : bytes == 4 ? nonzero_uint32_t(x, n, is_float) : nonzero_uint64_t(x, n, is_float);
+}
+
 /* ---- positions.  SEARCH is for blocks of 64: a fixed count, so that the compiler compares by vectors. */
 #define SEARCH(T, name)                                                                             \
 static int64_t find_##name(const void *from, int64_t n, const void *value) {                        \
@@ -111,5 +153,5 @@ SEARCH(int64_t, i64)
 #define OF(lane, squares) {{run_sum_##lane, columns_sum_##lane}, {run_prod_##lane, columns_prod_##lane}, \
                   {run_max_##lane, columns_max_##lane}, {run_min_##lane, columns_min_##lane}, {squares, columns_sum_##lane}}
 const struct cr_reducers CR_ISA_NAME(cr_reducers) = {
-    .of = {OF(f32, run_squares_f32), OF(f64, run_squares_f64), OF(i64, NULL)}, .find = {find_f32, find_f64, find_i64}, .arg_columns = {arg_f32, arg_f64, arg_i64},
+    .piece = 64 * V_BYTES, .of = {OF(f32, run_squares_f32), OF(f64, run_squares_f64), OF(i64, NULL)}, .map = {map_f32, map_f64}, .nonzero = nonzero, .find = {find_f32, find_f64, find_i64}, .arg_columns = {arg_f32, arg_f64, arg_i64},
 };

@@ -2,15 +2,24 @@
 #include <math.h>
 #include "ref.h"
 
+static double mapped(const cr_reduce_how *how, double v, double mean) {
+    switch (how->map) {
+    case CR_MAP_NONZERO: return v != 0;
+    case CR_MAP_ABS: return fabs(v);
+    case CR_MAP_SQUARE: return v * v;
+    case CR_MAP_POWER: return pow(fabs(v), how->p);
+    case CR_MAP_NUMBER: return isnan(v) ? 0 : v;
+    case CR_MAP_DEVIATION: return (v - mean) * (v - mean);
+    default: return v;
+    }
+}
+
 static double float_step(cr_reduce_kind kind, double acc, double v) {
     switch (kind) {
     case CR_REDUCE_SUM: return acc + v;
-    case CR_REDUCE_SQUARES: return acc + v * v;
     case CR_REDUCE_PROD: return acc * v;
     case CR_REDUCE_MAX: return isnan(acc) || acc > v ? acc : v;
-    case CR_REDUCE_MIN: return isnan(acc) || acc < v ? acc : v;
-    case CR_REDUCE_ANY: return acc != 0 || v != 0;
-    default: return acc != 0 && v != 0;
+    default: return isnan(acc) || acc < v ? acc : v;
     }
 }
 
@@ -19,26 +28,38 @@ static int64_t int_step(cr_reduce_kind kind, cr_dtype dt, int64_t acc, int64_t v
     case CR_REDUCE_SUM: return add_wrap(acc, v);
     case CR_REDUCE_PROD: return mul_wrap(acc, v);
     case CR_REDUCE_MAX: return less_int(dt, acc, v) ? v : acc;
-    case CR_REDUCE_MIN: return less_int(dt, v, acc) ? v : acc;
-    case CR_REDUCE_ANY: return acc != 0 || v != 0;
-    default: return acc != 0 && v != 0;
+    default: return less_int(dt, v, acc) ? v : acc;
     }
 }
 
-cr_status ref_reduce(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N) {
-    bool extreme = kind == CR_REDUCE_MAX || kind == CR_REDUCE_MIN;     /* these start from the first element */
-    int start = kind == CR_REDUCE_PROD || kind == CR_REDUCE_ALL;
-    for (int64_t m = 0; m < M; m++)
-        for (int64_t n = 0; n < N; n++) {
-            double f = extreme ? get(x, m * R * N + n) : start;
-            int64_t i = extreme ? get_int(x, m * R * N + n) : start;
-            for (int64_t r = 0; r < R; r++) {
-                if (is_float(x)) f = float_step(kind, f, get(x, (m * R + r) * N + n));
-                else i = int_step(kind, (cr_dtype)x->dtype, i, get_int(x, (m * R + r) * N + n));
-            }
-            if (is_float(x)) put(y, m * N + n, f);
-            else put_int(y, m * N + n, i);
-        }
+static double reduce_floats(const cr_reduce_how *how, const cr_tensor *x, int64_t first, int64_t R, int64_t stride) {
+    double mean = 0, acc = how->kind == CR_REDUCE_PROD;
+    for (int64_t r = 0; r < R && how->map == CR_MAP_DEVIATION; r++) mean += get(x, first + r * stride) / (double)R;
+    for (int64_t r = 0; r < R; r++) {
+        double v = mapped(how, get(x, first + r * stride), mean);
+        acc = r == 0 && how->kind >= CR_REDUCE_MAX ? v : float_step(how->kind, acc, v);      /* extremes start from the first element */
+    }
+    return acc;
+}
+
+static int64_t reduce_ints(const cr_reduce_how *how, const cr_tensor *x, int64_t first, int64_t R, int64_t stride) {
+    bool test = how->map == CR_MAP_NONZERO;
+    int64_t acc = how->kind == CR_REDUCE_PROD || (how->kind == CR_REDUCE_MIN && !R);
+    for (int64_t r = 0; r < R; r++) {
+        int64_t at = first + r * stride, v = !test ? get_int(x, at) : is_float(x) ? get(x, at) != 0 : get_int(x, at) != 0;
+        acc = r == 0 && how->kind >= CR_REDUCE_MAX ? v : int_step(how->kind, test ? CR_BOOL : (cr_dtype)x->dtype, acc, v);
+    }
+    return acc;
+}
+
+cr_status ref_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+    bool whole = !is_float(x) || how->map == CR_MAP_NONZERO;
+    for (int64_t i = 0; i < at->M * at->N; i++) {
+        int64_t first = i / at->N * at->strides[0] + i % at->N * at->strides[2];
+        if (!whole) put(y, i, reduce_floats(how, x, first, at->R, at->strides[1]));
+        else if (is_float(y)) put(y, i, (double)reduce_ints(how, x, first, at->R, at->strides[1]));
+        else put_int(y, i, reduce_ints(how, x, first, at->R, at->strides[1]));
+    }
     return CR_OK;
 }
 
@@ -53,13 +74,12 @@ static bool beats(bool max, const cr_tensor *x, int64_t v, int64_t best) {
     return max ? a > b : a < b;
 }
 
-cr_status ref_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N) {
-    for (int64_t m = 0; m < M; m++)
-        for (int64_t n = 0; n < N; n++) {
-            int64_t best = 0;
-            for (int64_t r = 1; r < R; r++)
-                if (beats(max, x, (m * R + r) * N + n, (m * R + best) * N + n)) best = r;
-            put_int(y, m * N + n, best);
-        }
+cr_status ref_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+    for (int64_t i = 0; i < at->M * at->N; i++) {
+        int64_t first = i / at->N * at->strides[0] + i % at->N * at->strides[2], best = 0;
+        for (int64_t r = 1; r < at->R; r++)
+            if (beats(max, x, first + r * at->strides[1], first + best * at->strides[1])) best = r;
+        put_int(y, i, best);
+    }
     return CR_OK;
 }

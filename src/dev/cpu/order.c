@@ -1,0 +1,611 @@
+/* order.c - sorted rows, the first few of each, single elements of them, places in a sorted row, runs of equal rows.
+ *
+ * Elements become unsigned keys (order.h), so that one path serves every dtype.  A row is sorted by its keys' digits, the lowest first
+ * (radix sort, Knuth 5.2.5): an element's key, less the smallest of the row, and its position share one word, and only the digits that
+ * keys of the row can differ in are looked at.  Where both do not fit a word, the low bits of the keys are sorted first and then the
+ * high ones.  Short rows are ranked instead, and of rows that only one element or a few are wanted of, most is never moved.
+ * A long row is cut into blocks for all threads; many rows are dealt out.  Every step keeps equal elements in order, so that the result
+ * does not depend on the cut.  Limited by the scattered writes: about 2 ns for each element and digit. */
+#include "isa.h"
+#include "order.h"
+#include "../../core/pool.h"
+
+#include <string.h>
+
+enum {
+    PIECE = 256,                                    /* keys made at a time, on the stack */
+    SCAN = 64,                                      /* the same where almost all of them are too late */
+    FEW = CR_RANKED,                                /* elements that are ranked */
+    LONG = 1 << 15,                                 /* elements from which on all threads work on one row */
+    DIGIT = 11,                                     /* bits: the counts of a block stay in the first-level cache */
+    MOST_BLOCKS = 32
+};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int bits_of(uint64_t v) { return v ? 64 - __builtin_clzll(v) : 0; }
+
+typedef struct row {
+    const struct cr_orders *k;
+    cr_dtype dtype;
+    const char *x;
+    int64_t n;
+    uint64_t flip;                                  /* all ones: from the largest to the smallest */
+    int64_t block, blocks;                          /* elements of a block; how many there are */
+    int position_bits, most_bits;                   /* of a position; of a digit */
+    uint64_t *from, *to;                            /* n words: (key - lowest) << position_bits | position */
+    uint64_t *counts;                               /* (blocks, digits): of each digit, then where the next one goes */
+    uint64_t ranges[MOST_BLOCKS][2], lowest;
+    int done, shift, digit;                         /* bits of the keys that are in order; the digit at work */
+    char *values; int64_t *index; int64_t wanted;   /* where the first of them go */
+    uint64_t prefix; int64_t held[MOST_BLOCKS];     /* kth: the candidates are the keys with (key - lowest) >> shift == prefix; how many each block has */
+    uint64_t candidate[FEW]; int64_t at[FEW];
+} row;
+
+/* A row of n elements; its data is set later.  One block: what one thread does alone. */
+static row row_of(cr_dtype dt, int64_t n, bool descending) {
+    row r = {.k = cr_cpu_vec()->orders, .dtype = dt, .n = n, .flip = descending ? UINT64_MAX : 0, .position_bits = bits_of((uint64_t)n - 1)};
+    int64_t blocks = n / (LONG / 2);
+    r.blocks = n < LONG ? 1 : blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+    r.block = (n + r.blocks - 1) / r.blocks;
+    r.most_bits = r.position_bits <= 7 ? 6 : r.position_bits - 1 < DIGIT ? r.position_bits - 1 : DIGIT;
+    return r;
+}
+
+static const char *element(const row *r, int64_t i) { return r->x + i * (int64_t)cr_dtype_size(r->dtype); }
+static uint64_t position(const row *r, uint64_t word) { return word & ((UINT64_C(1) << r->position_bits) - 1); }
+static int64_t first_of(const row *r, int64_t block) { return least(block * r->block, r->n); }
+
+static void each_block(row *r, void (*fn)(void *, int64_t, int)) {
+    if (r->blocks == 1) fn(r, 0, 0);
+    else cr_pool_run(r->blocks, fn, r);
+}
+
+static size_t counts_bytes(const row *r) { return sizeof *r->counts * (size_t)r->blocks << r->most_bits; }
+
+/* ---- the range of the keys */
+static void range_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    row *r = ctx;
+    uint64_t keys[PIECE], *range = r->ranges[chunk];
+    range[0] = UINT64_MAX;
+    range[1] = 0;
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i += PIECE) {
+        int64_t n = least(PIECE, end - i);
+        r->k->keys(keys, r->dtype, element(r, i), n, r->flip);
+        r->k->range(range, keys, n);
+    }
+}
+
+/* Bits that the keys differ in; sets lowest. */
+static int key_bits(row *r) {
+    each_block(r, range_chunk);
+    for (int64_t b = 1; b < r->blocks; b++) r->k->range(r->ranges[0], r->ranges[b], 2);
+    r->lowest = r->ranges[0][0];
+    return bits_of(r->ranges[0][1] - r->lowest);
+}
+
+/* ---- a whole row */
+static void place_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const row *r = ctx;
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i += PIECE) {
+        int64_t n = least(PIECE, end - i);
+        uint64_t *word = r->from + i;
+        r->k->keys(word, r->dtype, element(r, i), n, r->flip);
+        for (int64_t j = 0; j < n; j++) word[j] = (word[j] - r->lowest) << r->position_bits | (uint64_t)(i + j);
+    }
+}
+
+/* The next bits of the keys, for positions that are in order by those below. */
+static void renew_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const row *r = ctx;
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i++) {
+        uint64_t at = position(r, r->from[i]), key = cr_key(r->dtype, r->x, (int64_t)at) ^ r->flip;
+        r->from[i] = (key - r->lowest) >> r->done << r->position_bits | at;
+    }
+}
+
+static void count_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const row *r = ctx;
+    const uint64_t mask = (UINT64_C(1) << r->digit) - 1;
+    uint64_t *counts = r->counts + (chunk << r->digit);
+    memset(counts, 0, sizeof *counts << r->digit);
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i++) counts[r->from[i] >> r->shift & mask]++;
+}
+
+static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const row *r = ctx;
+    const uint64_t mask = (UINT64_C(1) << r->digit) - 1;
+    uint64_t *next = r->counts + (chunk << r->digit), *to = r->to;
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i++) to[next[r->from[i] >> r->shift & mask]++] = r->from[i];
+}
+
+/* Counts become places: all of a digit before those of the next, block by block.  False: there is one digit only, and nothing to do. */
+static bool find_places(const row *r) {
+    uint64_t next = 0;
+    for (uint64_t d = 0; d < UINT64_C(1) << r->digit; d++) {
+        uint64_t before = next;
+        for (int64_t b = 0; b < r->blocks; b++) {
+            uint64_t *count = &r->counts[((uint64_t)b << r->digit) + d], n = *count;
+            *count = next;
+            next += n;
+        }
+        if (next - before == (uint64_t)r->n) return false;
+    }
+    return true;
+}
+
+static void sort_by_digit(row *r, int shift, int digit) {
+    r->shift = shift;
+    r->digit = digit;
+    each_block(r, count_chunk);
+    if (cr_is_cut() || !find_places(r)) return;     /* cut short, the counts are not all there */
+    each_block(r, scatter_chunk);
+    uint64_t *swap = r->from;
+    r->from = r->to;
+    r->to = swap;
+}
+
+/* Afterwards from[i] ends with the position of element i of the sorted row. */
+static void sort_row(row *r) {
+    if (r->n <= FEW) {
+        uint64_t keys[FEW];
+        r->k->keys(keys, r->dtype, r->x, r->n, r->flip);
+        r->k->rank(r->from, keys, r->n);
+        return;
+    }
+    const int bits = key_bits(r), room = 64 - r->position_bits;
+    each_block(r, place_chunk);
+    for (r->done = 0; r->done < bits; r->done += room) {
+        int width = bits - r->done < room ? bits - r->done : room, digits = (width + r->most_bits - 1) / r->most_bits;
+        if (r->done) each_block(r, renew_chunk);
+        for (int d = 0; d < digits && !cr_is_cut(); d++) {
+            int low = width * d / digits, high = width * (d + 1) / digits;
+            sort_by_digit(r, r->position_bits + low, high - low);
+        }
+    }
+}
+
+/* ---- results */
+#define TAKE(type) for (; i < end; i++) ((type *)r->values)[i] = ((const type *)r->x)[position(r, r->from[i])];
+static void emit_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const row *r = ctx;
+    const int64_t first = least(chunk * r->block, r->wanted), end = least(first + r->block, r->wanted);
+    int64_t i = first;
+    switch (cr_dtype_size(r->dtype)) {
+        case 1: TAKE(uint8_t) break;
+        case 2: TAKE(uint16_t) break;
+        case 4: TAKE(uint32_t) break;
+        default: TAKE(uint64_t) break;
+    }
+    for (i = first; i < end; i++) r->index[i] = (int64_t)position(r, r->from[i]);      /* from may be index itself */
+}
+
+typedef struct job {                                /* M rows alike */
+    row like;
+    const char *x;
+    char *values;
+    int64_t *index;
+    int64_t M, each;                                /* rows; of a chunk */
+    int64_t K, span, spans;                         /* sort: of each; topk: elements of a span of a row, how many there are */
+    int64_t k;                                      /* kth */
+    uint64_t *best; int64_t *best_at;               /* topk: (spans, K) keys and positions, of one row */
+    atomic_bool failed;
+} job;
+
+static job job_of(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, bool descending) {
+    return (job){.like = row_of((cr_dtype)x->dtype, R, descending), .x = cr_tensor_data(x), .values = cr_tensor_data(y), .index = cr_tensor_data(index),
+                 .M = M, .each = cr_pieces(LONG / 2, R)};
+}
+
+static void open_row(const job *j, row *r, int64_t m) {
+    const int64_t size = (int64_t)cr_dtype_size(j->like.dtype);
+    r->x = j->x + m * r->n * size;
+    r->values = j->values + m * j->K * size;
+    r->index = j->index + m * j->K;
+    r->wanted = j->K;
+}
+
+/* Every row, by fn, which works on rows of one chunk; long rows one after another, by all threads. */
+static cr_status run(job *j, const char *op, void (*fn)(void *, int64_t, int)) {
+    if (j->like.blocks > 1) {
+        j->each = 1;
+        for (int64_t m = 0; m < j->M && !j->failed && !cr_is_cut(); m++) fn(j, m, 0);
+    } else {
+        int64_t chunks = cr_pieces(j->M, j->each);
+        if (chunks == 1) fn(j, 0, 0);
+        else cr_pool_run(chunks, fn, j);
+    }
+    return j->failed ? cr_fail(CR_NO_MEMORY, op, "out of memory for rows of %lld elements", (long long)j->like.n) : CR_OK;
+}
+
+/* The words lie in working memory, or half of them in the index of the result where that has room for all. */
+static void sort_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    job *j = ctx;
+    row r = j->like;
+    const bool lend = j->K == r.n;
+    const size_t words = (size_t)r.n * sizeof(uint64_t), bytes = counts_bytes(&r) + (lend ? words : 2 * words);
+    char *memory = cr_cpu_try_take(bytes);
+    if (!memory) { atomic_store(&j->failed, true); return; }
+    for (int64_t m = chunk * j->each, end = least(m + j->each, j->M); m < end; m++) {
+        open_row(j, &r, m);
+        r.counts = (uint64_t *)(void *)memory;
+        r.from = (uint64_t *)(void *)(memory + counts_bytes(&r));
+        r.to = lend ? (uint64_t *)r.index : r.from + r.n;
+        sort_row(&r);
+        each_block(&r, emit_chunk);
+    }
+    cr_cpu_give(memory, bytes);
+}
+
+/* ---- the first few: candidates are collected, and whenever there are too many the best of them stay */
+typedef struct best {
+    int64_t K, n, room;
+    uint64_t limit;                                 /* larger keys are too late */
+    bool full;                                      /* smaller ones than the K found do not exist */
+    uint64_t *key, *spare_key, *work;               /* room words each; work: two rooms and the counts */
+    int64_t *at, *spare_at;
+} best;
+
+/* Candidates as a row of u64; at most `room` of them. */
+static row row_of_keys(int64_t n) {
+    row r = row_of(CR_U64, n, false);
+    r.blocks = 1;
+    r.block = n;
+    return r;
+}
+
+static size_t best_bytes(int64_t room) {
+    row r = row_of_keys(room);
+    r.most_bits = DIGIT;
+    return (size_t)room * 6 * sizeof(uint64_t) + counts_bytes(&r);
+}
+
+static void open_best(best *b, int64_t K, int64_t room, char *memory) {
+    uint64_t *words = (uint64_t *)(void *)memory;
+    *b = (best){.K = K, .room = room, .limit = UINT64_MAX, .key = words, .spare_key = words + room,
+                .at = (int64_t *)(words + 2 * room), .spare_at = (int64_t *)(words + 3 * room), .work = words + 4 * room};
+}
+
+/* The candidates' order, in words that end with positions of `bits` bits. */
+static const uint64_t *order_candidates(const best *b, int *bits) {
+    *bits = 63;
+    if (b->n <= FEW) { cr_cpu_vec()->orders->rank(b->work, b->key, b->n); return b->work; }
+    row r = row_of_keys(b->n);
+    r.x = (const char *)b->key;
+    r.from = b->work;
+    r.to = b->work + b->room;
+    r.counts = b->work + 2 * b->room;
+    sort_row(&r);
+    *bits = r.position_bits;
+    return r.from;
+}
+
+/* The K best, in order: of equal ones the first.  Candidates lie in the order of their positions wherever they are equal. */
+static void settle(best *b) {
+    int bits;
+    const uint64_t *order = order_candidates(b, &bits);
+    b->n = least(b->n, b->K);
+    for (int64_t i = 0; i < b->n; i++) {
+        uint64_t at = order[i] & ((UINT64_C(1) << bits) - 1);
+        b->spare_key[i] = b->key[at];
+        b->spare_at[i] = b->at[at];
+    }
+    uint64_t *key = b->key;
+    b->key = b->spare_key;
+    b->spare_key = key;
+    int64_t *at = b->at;
+    b->at = b->spare_at;
+    b->spare_at = at;
+    if (b->n < b->K) return;
+    b->full = b->key[b->K - 1] == 0;
+    b->limit = b->key[b->K - 1] - 1;                /* equal ones that come later stay behind */
+}
+
+/* The K best of elements first .. end - 1. */
+static void search_span(best *b, const row *r, int64_t first, int64_t end) {
+    uint64_t keys[SCAN];
+    for (int64_t i = first; i < end; i += SCAN) {
+        int64_t n = least(SCAN, end - i);
+        if (b->n + n > b->room) settle(b);
+        if (b->full) return;
+        r->k->keys(keys, r->dtype, element(r, i), n, r->flip);
+        if (!r->k->any_up_to(keys, n, b->limit)) continue;
+        for (int64_t j = 0; j < n; j++)
+            if (keys[j] <= b->limit) {
+                b->key[b->n] = keys[j];
+                b->at[b->n++] = i + j;
+            }
+    }
+    settle(b);
+}
+
+static void give_best(const row *r, const int64_t *at) {
+    const size_t size = cr_dtype_size(r->dtype);
+    for (int64_t i = 0; i < r->wanted; i++) {
+        memcpy(r->values + (size_t)i * size, element(r, at[i]), size);
+        r->index[i] = at[i];
+    }
+}
+
+static int64_t best_room(int64_t K) { return 2 * K + SCAN; }
+
+/* Whole rows. */
+static void topk_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    job *j = ctx;
+    const int64_t room = best_room(j->K);
+    char *memory = cr_cpu_try_take(best_bytes(room));
+    if (!memory) { atomic_store(&j->failed, true); return; }
+    row r = j->like;
+    for (int64_t m = chunk * j->each, end = least(m + j->each, j->M); m < end; m++) {
+        best b;
+        open_row(j, &r, m);
+        open_best(&b, j->K, room, memory);
+        search_span(&b, &r, 0, r.n);
+        give_best(&r, b.at);
+    }
+    cr_cpu_give(memory, best_bytes(room));
+}
+
+/* One span of the row that like holds. */
+static void span_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    job *j = ctx;
+    const int64_t room = best_room(j->K);
+    char *memory = cr_cpu_try_take(best_bytes(room));
+    if (!memory) { atomic_store(&j->failed, true); return; }
+    best b;
+    open_best(&b, j->K, room, memory);
+    search_span(&b, &j->like, chunk * j->span, chunk + 1 < j->spans ? (chunk + 1) * j->span : j->like.n);
+    memcpy(j->best + chunk * j->K, b.key, (size_t)j->K * sizeof *b.key);
+    memcpy(j->best_at + chunk * j->K, b.at, (size_t)j->K * sizeof *b.at);
+    cr_cpu_give(memory, best_bytes(room));
+}
+
+/* A long row: the best of each span, then the best of those. */
+static void topk_long(void *ctx, int64_t m, int worker) {
+    (void)worker;
+    job *j = ctx;
+    const int64_t room = j->spans * j->K;
+    char *memory = cr_cpu_try_take(best_bytes(room));
+    if (!memory) { atomic_store(&j->failed, true); return; }
+    best b;
+    open_best(&b, j->K, room, memory);
+    b.n = room;
+    j->best = b.key;
+    j->best_at = b.at;
+    open_row(j, &j->like, m);
+    cr_pool_run(j->spans, span_chunk, j);
+    if (!j->failed && !cr_is_cut()) {
+        settle(&b);
+        give_best(&j->like, b.at);
+    }
+    cr_cpu_give(memory, best_bytes(room));
+}
+
+cr_status cr_cpu_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
+    job j = job_of(y, index, x, M, R, descending);
+    j.K = K;
+    if (R < 4 * FEW || K > R / 32) return run(&j, "sort", sort_chunk);
+    j.span = 16 * K > 2 * LONG ? 16 * K : 2 * LONG;
+    j.spans = R / j.span;                           /* the last one takes the rest */
+    if (j.spans < 2) j.like.blocks = 1;             /* rows are dealt out */
+    return run(&j, "topk", j.spans < 2 ? topk_chunk : topk_long);
+}
+
+/* ---- one element: the digit that holds it is found from the top, until few candidates are left, or equal ones */
+static void narrow_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const row *r = ctx;
+    const uint64_t mask = (UINT64_C(1) << r->digit) - 1;
+    uint64_t keys[PIECE], *counts = r->counts + (chunk << r->digit);
+    memset(counts, 0, sizeof *counts << r->digit);
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i += PIECE) {
+        int64_t n = least(PIECE, end - i);
+        r->k->keys(keys, r->dtype, element(r, i), n, 0);
+        for (int64_t j = 0; j < n; j++) {
+            uint64_t key = (keys[j] - r->lowest) >> r->shift;
+            if (key >> r->digit == r->prefix) counts[key & mask]++;
+        }
+    }
+}
+
+static bool is_candidate(const row *r, uint64_t key) { return r->shift == 64 || (key - r->lowest) >> r->shift == r->prefix; }
+
+/* Candidates of a block, where those of the blocks before it end. */
+static void collect_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    row *r = ctx;
+    uint64_t keys[PIECE];
+    int64_t to = 0, last = 0;
+    for (int64_t b = 0; b <= chunk; b++) to = last, last += r->held[b];
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end && to < last; i += PIECE) {
+        int64_t n = least(PIECE, end - i);
+        r->k->keys(keys, r->dtype, element(r, i), n, 0);
+        for (int64_t j = 0; j < n; j++)
+            if (is_candidate(r, keys[j])) {
+                r->candidate[to] = keys[j];
+                r->at[to++] = i + j;
+            }
+    }
+}
+
+/* Of equal candidates the k-th: where it lies. */
+static int64_t find_equal(const row *r, int64_t k) {
+    int64_t b = 0, i;
+    while (k >= r->held[b]) k -= r->held[b++];
+    for (i = first_of(r, b); !is_candidate(r, cr_key(r->dtype, r->x, i)) || k--; i++) { }
+    return i;
+}
+
+/* Which element of n a cr_kth is, where the last `nans` of them are no numbers. */
+static int64_t kth_of(int64_t k, int64_t n, int64_t nans) {
+    if (k == CR_KTH_MEDIAN) return nans ? n - nans : (n - 1) / 2;
+    return k == CR_KTH_NANMEDIAN ? (n - nans > 0 ? (n - nans - 1) / 2 : 0) : k;
+}
+
+/* Where element k of a row of few lies. */
+static int64_t rank_element(const row *r, int64_t k) {
+    const uint64_t nan = cr_nan_key(r->dtype);
+    uint64_t keys[FEW], order[FEW];
+    int64_t nans = 0;
+    r->k->keys(keys, r->dtype, r->x, r->n, 0);
+    for (int64_t i = 0; i < r->n && nan && k < 0; i++) nans += keys[i] == nan;
+    r->k->rank(order, keys, r->n);
+    return (int64_t)order[kth_of(k, r->n, nans)];
+}
+
+/* Where element k of a longer row lies. */
+static int64_t select_element(row *r, int64_t k) {
+    const uint64_t nan = cr_nan_key(r->dtype);
+    const int bits = key_bits(r);
+    int64_t nans = 0, left = r->n;
+    if (cr_is_cut()) return 0;
+    for (int64_t i = 0; i < r->n && nan && k < 0 && r->ranges[0][1] == nan; i++) nans += cr_key(r->dtype, r->x, i) == nan;
+    k = kth_of(k, r->n, nans);
+    for (int64_t b = 0; b < r->blocks; b++) r->held[b] = first_of(r, b + 1) - first_of(r, b);
+    for (r->prefix = 0, r->shift = bits; r->shift && left > FEW; ) {
+        r->digit = r->shift < r->most_bits ? r->shift : r->most_bits;
+        r->shift -= r->digit;
+        each_block(r, narrow_chunk);
+        if (cr_is_cut()) return 0;
+        for (uint64_t d = 0; ; d++, k -= left) {
+            left = 0;
+            for (int64_t b = 0; b < r->blocks; b++) left += r->held[b] = (int64_t)r->counts[((uint64_t)b << r->digit) + d];
+            if (k >= left) continue;
+            r->prefix = r->prefix << r->digit | d;
+            break;
+        }
+    }
+    if (left > FEW) return find_equal(r, k);
+    each_block(r, collect_chunk);
+    if (cr_is_cut()) return 0;
+    uint64_t order[FEW];
+    r->k->rank(order, r->candidate, left);
+    return r->at[order[k]];
+}
+
+static void kth_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    job *j = ctx;
+    row r = j->like;
+    char *memory = r.n > FEW ? cr_cpu_try_take(counts_bytes(&r)) : NULL;
+    if (r.n > FEW && !memory) { atomic_store(&j->failed, true); return; }
+    r.counts = (uint64_t *)(void *)memory;
+    for (int64_t m = chunk * j->each, end = least(m + j->each, j->M); m < end; m++) {
+        open_row(j, &r, m);
+        int64_t at = r.n <= FEW ? rank_element(&r, j->k) : select_element(&r, j->k);
+        give_best(&r, &at);
+    }
+    cr_cpu_give(memory, counts_bytes(&r));
+}
+
+cr_status cr_cpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
+    job j = job_of(y, index, x, M, R, false);
+    j.K = 1;
+    j.k = k;
+    return run(&j, "kth", kth_chunk);
+}
+
+/* ---- places in sorted rows */
+typedef struct places {
+    const struct cr_orders *k;
+    int64_t *y;
+    const char *x, *v;
+    cr_dtype dtype;
+    int64_t M, R, K;
+    bool shared, right;
+} places;
+enum { PLACES_EACH = 2048 };
+
+static void places_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const places *p = ctx;
+    const int64_t end = least((chunk + 1) * PLACES_EACH, p->M * p->K);
+    uint64_t keys[CR_IN_STEP] = {0};
+    int64_t at[CR_IN_STEP] = {0}, start[CR_IN_STEP] = {0};
+    for (int64_t first = chunk * PLACES_EACH; first < end; first += CR_IN_STEP) {
+        const int64_t n = least(CR_IN_STEP, end - first);
+        p->k->keys(keys, p->dtype, p->v + first * (int64_t)cr_dtype_size(p->dtype), n, 0);
+        for (int64_t i = 0; i < n && !p->shared; i++) start[i] = (first + i) / p->K * p->R;
+        p->k->places(at, start, p->dtype, p->x, p->R, keys, p->right);
+        for (int64_t i = 0; i < n; i++) p->y[first + i] = at[i] - start[i];
+    }
+}
+
+cr_status cr_cpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
+    places p = {cr_cpu_vec()->orders, cr_tensor_data(y), cr_tensor_data(x), cr_tensor_data(v), (cr_dtype)x->dtype, M, R, K, shared, right};
+    int64_t chunks = cr_pieces(M * K, PLACES_EACH);
+    if (chunks == 1) places_chunk(&p, 0, 0);
+    else cr_pool_run(chunks, places_chunk, &p);
+    return CR_OK;
+}
+
+/* ---- runs of equal rows: each block counts its own, and then writes them behind those of the blocks before */
+typedef struct run_job {
+    const struct cr_orders *k;
+    int64_t *run, *starts;
+    const int64_t *order;                           /* where row i is, or NULL: at i */
+    const char *x;
+    cr_dtype dtype;
+    int64_t R, C, block, blocks, begun[MOST_BLOCKS];
+    bool write;
+} run_job;
+
+/* Which of rows i .. i + n - 1 begin a run. */
+static void find_begins(const run_job *j, int64_t i, int64_t n, bool *begins) {
+    const bool floats = cr_nan_key(j->dtype);
+    const uint64_t nan = cr_nan_key(j->dtype);
+    uint64_t keys[PIECE + 1];
+    memset(begins, 0, sizeof *begins * (size_t)n);
+    if (j->C == 1) {
+        keys[0] = cr_key(j->dtype, j->x, i ? i - 1 : 0);
+        j->k->keys(keys + 1, j->dtype, j->x + i * (int64_t)cr_dtype_size(j->dtype), n, 0);
+        for (int64_t q = 0; q < n; q++) begins[q] = keys[q] != keys[q + 1] || (floats && keys[q + 1] == nan);
+    } else {
+        for (int64_t q = i ? 0 : 1; q < n; q++)
+            for (int64_t at = (i + q) * j->C, end = at + j->C; at < end && !begins[q]; at++) {
+                uint64_t key = cr_key(j->dtype, j->x, at);
+                begins[q] = key != cr_key(j->dtype, j->x, at - j->C) || (floats && key == nan);
+            }
+    }
+    if (!i) begins[0] = true;
+}
+
+static void runs_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    run_job *j = ctx;
+    bool begins[PIECE];
+    int64_t runs = 0;
+    for (int64_t b = 0; b < chunk && j->write; b++) runs += j->begun[b];
+    for (int64_t i = chunk * j->block, end = least(i + j->block, j->R); i < end; i += PIECE) {
+        int64_t n = least(PIECE, end - i);
+        find_begins(j, i, n, begins);
+        for (int64_t q = 0; q < n && !j->write; q++) runs += begins[q];
+        for (int64_t q = 0; q < n && j->write; q++) {
+            if (begins[q]) j->starts[runs++] = i + q;
+            j->run[j->order ? j->order[i + q] : i + q] = runs - 1;
+        }
+    }
+    if (!j->write) j->begun[chunk] = runs;
+}
+
+cr_status cr_cpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
+    run_job j = {.k = cr_cpu_vec()->orders, .run = cr_tensor_data(run), .starts = cr_tensor_data(starts), .order = order ? cr_tensor_data(order) : NULL,
+                 .x = cr_tensor_data(x), .dtype = (cr_dtype)x->dtype, .R = R, .C = C};
+    int64_t n = 0;
+    j.blocks = least(cr_pieces(R, LONG / 2), MOST_BLOCKS);
+    j.block = cr_pieces(R, j.blocks);
+    cr_pool_run(j.blocks, runs_chunk, &j);
+    j.write = true;
+    cr_pool_run(j.blocks, runs_chunk, &j);
+    for (int64_t b = 0; b < j.blocks && !cr_is_cut(); b++) n += j.begun[b];
+    *(int64_t *)cr_tensor_data(count) = n;
+    return CR_OK;
+}

@@ -1,0 +1,278 @@
+/* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R.
+ *
+ * A unit of work is (m, block of R, strip of N): a row where N is 1, else up to WIDTH columns side by side.  Floats run in double, so that
+ * R does not matter to the error, and are rounded once for each element.  Long sums are cut into blocks of fixed size: the sums of the
+ * blocks first, then each from the sum of those before it.  Products are not cut: 0 times an overflow in a later block would be NaN. */
+#include "blocks.h"
+#include "../../core/pool.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WIDTH = 512, PIECE = 1024, BLOCK = 1 << 16 };        /* lanes of a strip, of a piece of a row; elements of a block */
+
+typedef union lane { double d; int64_t i; } lane;
+
+typedef struct scan {
+    cr_scan_kind kind;
+    bool reverse, floats;                           /* floats: lanes are double, else i64 */
+    cr_dtype from, to;
+    const char *x, *a; char *y;                     /* a NULL: no weights */
+    int64_t M, R, N, strips, blocks, rows;          /* rows: of a block */
+    int64_t each;                                   /* units of a chunk */
+    lane *carry;                                    /* where blocks > 1: (M, blocks, N), the sum of each, then of those before it */
+} scan;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static double log_add(double a, double b) {
+    double most = a > b || a != a ? a : b, other = a > b || a != a ? b : a;
+    return most != most || other != other ? NAN : isinf(most) ? most : most + log1p(exp(other - most));
+}
+
+#define ADD(a, b) ((a) + (b))
+#define MULTIPLY(a, b) ((a) * (b))
+
+/* Rows that are lanes or f32 already: four elements at a time, so that the chain through `carry` is one operation for four. */
+#define BY_FOUR(name, T, A, OP)                                                                     \
+static A name(T *y, const T *x, int64_t step, int64_t n, A carry) {                                 \
+    for (; n >= 4; n -= 4, x += 4 * step, y += 4 * step) {                                          \
+        const A a = (A)x[0], ab = OP(a, (A)x[step]), c = (A)x[2 * step], cd = OP(c, (A)x[3 * step]), abc = OP(ab, c);  \
+        y[0] = (T)OP(carry, a);                                                                     \
+        y[step] = (T)OP(carry, ab);                                                                 \
+        y[2 * step] = (T)OP(carry, abc);                                                            \
+        carry = OP(carry, OP(ab, cd));                                                              \
+        y[3 * step] = (T)carry;                                                                     \
+    }                                                                                               \
+    for (; n > 0; n--, x += step, y += step) y[0] = (T)(carry = OP(carry, (A)x[0]));                \
+    return carry;                                                                                   \
+}
+BY_FOUR(sum_f32, float, double, ADD)
+BY_FOUR(prod_f32, float, double, MULTIPLY)          /* four of them stay within a double */
+BY_FOUR(sum_u64, uint64_t, uint64_t, ADD)           /* integers wrap, so unsigned */
+BY_FOUR(prod_u64, uint64_t, uint64_t, MULTIPLY)
+
+/* One step of every lane: v becomes the result.  before: those of the element before; a: weights. */
+static void step_lanes(const scan *s, lane *before, lane *v, const lane *a, int64_t n, bool first) {
+    if (!s->floats) {
+        const bool sums = s->kind == CR_SCAN_SUM;
+        for (int64_t i = 0; i < n; i++) {
+            uint64_t b = (uint64_t)before[i].i, u = (uint64_t)v[i].i;
+            before[i].i = v[i].i = (int64_t)(sums ? b + u : b * u);
+        }
+    } else if (a) {                                 /* reverse: `before` is weighted already */
+        for (int64_t i = 0; i < n; i++) {
+            if (s->reverse) { v[i].d += before[i].d; before[i].d = a[i].d * v[i].d; }
+            else before[i].d = v[i].d = first ? v[i].d : v[i].d + a[i].d * before[i].d;
+        }
+    } else if (s->kind == CR_SCAN_SUM) {
+        for (int64_t i = 0; i < n; i++) before[i].d = v[i].d = before[i].d + v[i].d;
+    } else if (s->kind == CR_SCAN_PROD) {
+        for (int64_t i = 0; i < n; i++) before[i].d = v[i].d = before[i].d * v[i].d;
+    } else {
+        for (int64_t i = 0; i < n; i++) before[i].d = v[i].d = log_add(before[i].d, v[i].d);
+    }
+}
+
+/* The same along one row: each lane from the one before it, the first from carry. */
+static void run_lanes(const scan *s, lane *carry, lane *v, const lane *a, int64_t n, bool first) {
+    double acc = carry->d;
+    if (!s->floats) {
+        uint64_t *u = (uint64_t *)(void *)v;
+        carry->i = (int64_t)(s->kind == CR_SCAN_SUM ? sum_u64 : prod_u64)(u, u, 1, n, (uint64_t)carry->i);
+        return;
+    }
+    if (a && s->reverse) for (int64_t i = 0; i < n; i++) { v[i].d += acc; acc = a[i].d * v[i].d; }
+    else if (a) for (int64_t i = 0; i < n; i++) v[i].d = acc = first && !i ? v[i].d : v[i].d + a[i].d * acc;
+    else if (s->kind == CR_SCAN_SUM) for (int64_t i = 0; i < n; i++) v[i].d = acc += v[i].d;
+    else if (s->kind == CR_SCAN_PROD) for (int64_t i = 0; i < n; i++) v[i].d = acc *= v[i].d;
+    else for (int64_t i = 0; i < n; i++) v[i].d = acc = log_add(acc, v[i].d);
+    carry->d = acc;
+}
+
+static const char *element(const char *base, cr_dtype dt, int64_t at) { return base + at * (int64_t)cr_dtype_size(dt); }
+static cr_lane lane_of(const scan *s) { return s->floats ? CR_LANE_F64 : CR_LANE_I64; }
+
+/* One row of n elements, `step` apart from place `at` on. */
+static void scan_row(const scan *s, int64_t at, int64_t step, int64_t n, lane *carry) {
+    const char *x = element(s->x, s->from, at);
+    char *y = (char *)(uintptr_t)element(s->y, s->to, at);
+    lane v[PIECE], a[PIECE];
+    if (s->from == CR_F32 && !s->a && s->kind <= CR_SCAN_PROD) {
+        const float *f = (const float *)(const void *)x;
+        carry->d = (s->kind == CR_SCAN_SUM ? sum_f32 : prod_f32)((float *)(void *)y, f, step, n, carry->d);
+        return;
+    }
+    for (int64_t k = 0; k < n; k += PIECE) {
+        int64_t length = least(PIECE, n - k);
+        cr_block_load(lane_of(s), v, s->from, element(x, s->from, k * step), step, length);
+        if (s->a) cr_block_load(lane_of(s), a, s->from, element(s->a, s->from, at + k * step), step, length);
+        run_lanes(s, carry, v, s->a ? a : NULL, length, k == 0);
+        cr_block_store(lane_of(s), v, s->to, y + k * step * (int64_t)cr_dtype_size(s->to), step, length);
+    }
+}
+
+/* `rows` rows of n columns, `step` elements apart. */
+static void scan_columns(const scan *s, int64_t at, int64_t step, int64_t rows, int64_t n, lane *carry) {
+    lane v[WIDTH], a[WIDTH];
+    for (int64_t k = 0; k < rows; k++, at += step) {
+        cr_block_load(lane_of(s), v, s->from, element(s->x, s->from, at), 1, n);
+        if (s->a) cr_block_load(lane_of(s), a, s->from, element(s->a, s->from, at), 1, n);
+        step_lanes(s, carry, v, s->a ? a : NULL, n, k == 0);
+        cr_block_store(lane_of(s), v, s->to, (char *)(uintptr_t)element(s->y, s->to, at), 1, n);
+    }
+}
+
+/* The sum alone of a block of one column, or of n. */
+static void sum_block(const scan *s, int64_t at, int64_t rows, int64_t n, lane *sum) {
+    lane v[PIECE], part[WIDTH];
+    if (s->N > 1) {
+        for (int64_t k = 0; k < rows; k++, at += s->N) {
+            cr_block_load(lane_of(s), v, s->from, element(s->x, s->from, at), 1, n);
+            step_lanes(s, sum, v, NULL, n, false);
+        }
+        return;
+    }
+    memset(part, 0, sizeof part);
+    for (int64_t k = 0; k < rows; k += PIECE) {
+        int64_t length = least(PIECE, rows - k);
+        cr_block_load(lane_of(s), v, s->from, element(s->x, s->from, at + k), 1, length);
+        for (int64_t i = 0; i < length; i += WIDTH) step_lanes(s, part, v + i, NULL, least(WIDTH, length - i), false);
+    }
+    for (int i = 0; i < WIDTH; i++) step_lanes(s, sum, part + i, NULL, 1, false);
+}
+
+/* ---- extremes: where the last of the best so far is.  The smallest are the largest of what is turned around: -v, or ~v of integers. */
+static void load_ordered(const scan *s, lane *v, int64_t at, int64_t step, int64_t n) {
+    cr_block_load(lane_of(s), v, s->from, element(s->x, s->from, at), step, n);
+    const int64_t flip = (s->from == CR_U64 ? INT64_MIN : 0) ^ (s->kind == CR_SCAN_ARGMIN ? -1 : 0);       /* i64 order is then u64 order */
+    if (!s->floats) for (int64_t i = 0; i < n && flip; i++) v[i].i ^= flip;
+    else if (s->kind == CR_SCAN_ARGMIN) for (int64_t i = 0; i < n; i++) v[i].d = -v[i].d;
+}
+
+/* For random numbers a new extreme is rare, so the branch is cheap. */
+static void row_positions(const scan *s, int64_t at, int64_t step, int64_t n) {
+    lane v[PIECE];
+    double most = -INFINITY;
+    int64_t largest = INT64_MIN, index = 0, *y = (int64_t *)(void *)s->y + at;
+    const int64_t first = s->reverse ? n - 1 : 0, way = s->reverse ? -1 : 1;
+    for (int64_t k = 0; k < n; k += PIECE) {
+        int64_t length = least(PIECE, n - k);
+        load_ordered(s, v, at + k * step, step, length);
+        if (s->floats) for (int64_t i = 0; i < length; i++) {
+            if (v[i].d >= most || v[i].d != v[i].d) { most = v[i].d; index = first + way * (k + i); }
+            y[(k + i) * step] = index;
+        } else for (int64_t i = 0; i < length; i++) {
+            if (v[i].i >= largest) { largest = v[i].i; index = first + way * (k + i); }
+            y[(k + i) * step] = index;
+        }
+    }
+}
+
+static void column_positions(const scan *s, int64_t at, int64_t step, int64_t rows, int64_t n) {
+    lane v[WIDTH], best[WIDTH];
+    int64_t index[WIDTH], *y = (int64_t *)(void *)s->y;
+    for (int64_t i = 0; i < n; i++) {
+        if (s->floats) best[i].d = -INFINITY;
+        else best[i].i = INT64_MIN;
+        index[i] = 0;
+    }
+    for (int64_t k = 0; k < rows; k++, at += step) {
+        const int64_t row = s->reverse ? rows - 1 - k : k;
+        load_ordered(s, v, at, 1, n);
+        for (int64_t i = 0; i < n; i++) {
+            const bool better = s->floats ? v[i].d >= best[i].d || v[i].d != v[i].d : v[i].i >= best[i].i;
+            best[i] = better ? v[i] : best[i];
+            y[at + i] = index[i] = better ? row : index[i];
+        }
+    }
+}
+
+/* ---- the plan */
+typedef struct unit { int64_t m, block, column, n, first, rows; } unit;
+static unit unit_at(const scan *s, int64_t i) {
+    unit u = {.m = i / s->strips / s->blocks, .block = i / s->strips % s->blocks, .column = i % s->strips * WIDTH};
+    u.n = least(WIDTH, s->N - u.column);
+    u.first = u.block * s->rows;
+    u.rows = least(s->rows, s->R - u.first);
+    return u;
+}
+
+static lane *carry_of(const scan *s, int64_t m, int64_t block, int64_t column) { return s->carry + (m * s->blocks + block) * s->N + column; }
+
+static void start(const scan *s, lane *carry, int64_t n) {
+    const double none = s->kind == CR_SCAN_LOGSUMEXP ? -INFINITY : s->kind == CR_SCAN_PROD;
+    for (int64_t i = 0; i < n; i++) {
+        if (s->floats) carry[i].d = none;
+        else carry[i].i = s->kind == CR_SCAN_PROD;
+    }
+}
+
+static void run_unit(const scan *s, int64_t i) {
+    const unit u = unit_at(s, i);
+    const int64_t at = (u.m * s->R + u.first + (s->reverse ? u.rows - 1 : 0)) * s->N + u.column, step = s->reverse ? -s->N : s->N;
+    lane own[WIDTH], *carry = own;
+    if (s->kind >= CR_SCAN_ARGMAX) {
+        if (s->N == 1) row_positions(s, at, step, u.rows);
+        else column_positions(s, at, step, u.rows, u.n);
+        return;
+    }
+    if (s->carry) carry = carry_of(s, u.m, u.block, u.column);
+    else start(s, carry, u.n);
+    if (s->N == 1) scan_row(s, at, step, u.rows, carry);
+    else scan_columns(s, at, step, u.rows, u.n, carry);
+}
+
+static void run_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const scan *s = ctx;
+    int64_t end = least((chunk + 1) * s->each, s->M * s->blocks * s->strips);
+    for (int64_t i = chunk * s->each; i < end; i++) run_unit(s, i);
+}
+
+static void sum_chunk(void *ctx, int64_t i, int worker) {
+    (void)worker;
+    const scan *s = ctx;
+    const unit u = unit_at(s, i);
+    lane *sum = carry_of(s, u.m, u.block, u.column);
+    start(s, sum, u.n);
+    sum_block(s, (u.m * s->R + u.first) * s->N + u.column, u.rows, u.n, sum);
+}
+
+/* The sum of each block becomes that of all before it. */
+static void carry_on(const scan *s) {
+    for (int64_t m = 0; m < s->M; m++)
+        for (int64_t column = 0; column < s->N; column++) {
+            lane before;
+            start(s, &before, 1);
+            for (int64_t b = 0; b < s->blocks; b++) {
+                lane *sum = carry_of(s, m, s->reverse ? s->blocks - 1 - b : b, column), own = *sum;
+                *sum = before;
+                step_lanes(s, &before, &own, NULL, 1, false);
+            }
+        }
+}
+
+cr_status cr_cpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
+    scan s = {.kind = kind, .reverse = reverse, .floats = cr_dtype_is_float((cr_dtype)x->dtype), .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype,
+              .x = cr_tensor_data(x), .a = a ? cr_tensor_data(a) : NULL, .y = cr_tensor_data(y), .M = M, .R = R, .N = N, .blocks = 1, .rows = R};
+    size_t bytes = 0;
+    s.strips = cr_pieces(N, WIDTH);
+    const bool cuts = !a && (kind == CR_SCAN_SUM || kind == CR_SCAN_LOGSUMEXP);
+    if (cuts && M * s.strips < 16) {                /* too few chunks without cutting R */
+        s.rows = cr_pieces(BLOCK, least(N, WIDTH));
+        s.blocks = cr_pieces(R, s.rows);
+    }
+    const int64_t units = M * s.blocks * s.strips, each = least(s.rows, R) * least(N, WIDTH);
+    s.each = cr_pieces(cr_chunk(M * R * N), each);
+    if (s.blocks > 1) {
+        bytes = (size_t)(M * s.blocks * N) * sizeof(lane);
+        if (!(s.carry = cr_cpu_take(bytes))) return CR_NO_MEMORY;
+        cr_pool_run(units, sum_chunk, &s);
+        carry_on(&s);
+    }
+    if (units <= s.each) run_chunk(&s, 0, 0);
+    else cr_pool_run(cr_pieces(units, s.each), run_chunk, &s);
+    cr_cpu_give(s.carry, bytes);
+    return CR_OK;
+}

@@ -1,0 +1,48 @@
+/* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R: one element after the other. */
+#include <math.h>
+#include "ref.h"
+
+/* Is v at least as extreme as the best so far?  The later of equals, and a NaN, is. */
+static bool reaches(cr_scan_kind kind, const cr_tensor *x, int64_t v, int64_t best) {
+    if (!is_float(x)) {
+        int64_t a = get_int(x, v), b = get_int(x, best);
+        return kind == CR_SCAN_ARGMAX ? !less_int((cr_dtype)x->dtype, a, b) : !less_int((cr_dtype)x->dtype, b, a);
+    }
+    double a = get(x, v), b = get(x, best);
+    return isnan(a) || (kind == CR_SCAN_ARGMAX ? a >= b : a <= b);
+}
+
+static double log_add(double a, double b) {
+    double most = fmax(a, b);
+    return isnan(a) || isnan(b) ? NAN : isinf(most) ? most : most + log1p(exp(fmin(a, b) - most));
+}
+
+static double float_step(cr_scan_kind kind, double acc, double v) {
+    return kind == CR_SCAN_SUM ? acc + v : kind == CR_SCAN_PROD ? acc * v : log_add(acc, v);
+}
+
+/* One line of R elements, `stride` apart from `first` on: i is the place of the element, `before` that of the one before it. */
+static void scan_line(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t first, int64_t R, int64_t stride) {
+    double f = 0;
+    int64_t n = 0, best = 0;
+    for (int64_t k = 0; k < R; k++) {
+        int64_t at = reverse ? R - 1 - k : k, i = first + at * stride, before = reverse ? i + stride : i - stride;
+        if (kind >= CR_SCAN_ARGMAX) {
+            if (k == 0 || reaches(kind, x, i, first + best * stride)) best = at;
+            put_int(y, i, best);
+        } else if (is_float(x)) {
+            double v = get(x, i);
+            f = k == 0 ? v : a ? v + get(a, reverse ? before : i) * f : float_step(kind, f, v);
+            put(y, i, f);
+        } else {
+            int64_t v = get_int(x, i);
+            n = k == 0 ? v : kind == CR_SCAN_SUM ? add_wrap(n, v) : mul_wrap(n, v);
+            put_int(y, i, n);
+        }
+    }
+}
+
+cr_status ref_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
+    for (int64_t i = 0; i < M * N; i++) scan_line(kind, reverse, y, x, a, i / N * R * N + i % N, R, N);
+    return CR_OK;
+}

@@ -1,0 +1,111 @@
+/* rewrite.c - in-place work inside a graph on what has views, as in PyTorch: a write to a view rewrites how the tensor that it is a view of
+ * is computed, and all other handles on this memory follow when they are next used.
+ *
+ *     y = f(x); v = y[0]; w = y[1]; v.mul_(2)       v = mul(v as it was, 2); the cotangent of y now goes to v inside of the part and to
+ *                                                   f outside of it: y = inset(f(x), v)
+ *     w.sum(), y.sum()                              w and y are behind the family: y takes its node, w becomes strided(y)
+ *
+ * Where a view lies is told by its strides over the memory of the tensor, whatever ops led there: so the tensor is turned into the
+ * order of its memory first (ops/strided.c), which is what it is in already but for exotic layouts.  Nothing here computes: the values have been written. */
+#include "graph.h"
+
+/* The tensor of the family, in a handle that belongs to no family. */
+static cr_tensor *whole_of(const cr_family *f, const cr_tensor *member) {
+    cr_tensor *t = cr_tensor_alias(member, &f->whole);
+    if (!t) return NULL;
+    t->flags |= CR_FLAG_VIEW;
+    if (f->node) cr_node_attach(cr_node_retain(f->node), t);
+    return t;
+}
+
+static cr_tensor *turned(const cr_tensor *x, uint32_t mask) {
+    cr_part parts[CR_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++) parts[i] = mask >> i & 1 ? (cr_part){INT64_MAX, INT64_MIN, -1} : (cr_part){0, INT64_MAX, 1};
+    return mask ? cr_index(x, x->ndim, parts) : (cr_tensor *)(uintptr_t)x;
+}
+
+/* The whole in the order of memory, and back. */
+typedef struct order { cr_meta meta; int64_t axes[CR_MAX_DIMS], back[CR_MAX_DIMS]; uint32_t turned; bool as_is; } order;
+
+static order order_of(const cr_meta *whole) {
+    order o = {.as_is = true};
+    o.meta = cr_in_memory_order(whole, o.axes, &o.turned);
+    for (int i = 0; i < whole->ndim; i++) {
+        o.back[o.axes[i]] = i;
+        o.as_is &= o.axes[i] == i && !o.turned;
+    }
+    return o;
+}
+
+static cr_tensor *into_order(const order *o, cr_tensor *x) {
+    if (o->as_is || !x) return x;
+    cr_tensor *y = cr_permute(x, x->ndim, o->axes);
+    return y ? turned(y, o->turned) : NULL;
+}
+
+static cr_tensor *out_of_order(const order *o, cr_tensor *x) {
+    if (o->as_is || !x) return x;
+    cr_tensor *y = turned(x, o->turned);
+    return y ? cr_permute(y, y->ndim, o->back) : NULL;
+}
+
+/* A handle on the whole whose node says: as it was, but for x's part. */
+static cr_tensor *with_inset(const cr_family *f, const cr_tensor *x) {
+    const order o = order_of(&f->whole);
+    cr_strided_params part;
+    cr_tensor *before = into_order(&o, whole_of(f, x));
+    if (!before || !cr_part_of(&o.meta, x, &part)) return NULL;
+    cr_tensor *after = cr_tensor_alias(before, &o.meta);
+    if (!after) return NULL;
+    const cr_tensor *in[] = {before, x};
+    cr_call c = {.op = &cr_op_inset, .params = &part, .n = 2, .in = in, .dev = x->dev, .out = after};
+    cr_node *n = cr_node_new(&c, in, after, 0);
+    if (!n) return NULL;
+    after->flags |= CR_FLAG_VIEW;
+    cr_node_attach(n, after);
+    return out_of_order(&o, after);
+}
+
+cr_status cr_rewrite(cr_tensor *x) {
+    cr_family *f = atomic_load_explicit(&x->family, memory_order_relaxed);
+    if (!f) return CR_OK;
+    cr_scope own;
+    cr_scope_enter(&own);
+    const cr_tensor *whole = x->flags & CR_FLAG_VIEW ? with_inset(f, x) : x;
+    if (whole) {
+        cr_node *before = f->node;
+        f->node = cr_node_retain(whole->node);
+        x->rewrites = ++f->rewrites;
+        cr_node_release(before);
+    }
+    cr_scope_leave(&own);
+    return whole ? CR_OK : cr_error_status();
+}
+
+/* The node that a view would have, had it been taken now. */
+static cr_node *taken_again(const cr_family *f, const cr_tensor *view) {
+    const order o = order_of(&f->whole);
+    cr_strided_params part;
+    if (!cr_part_of(&o.meta, view, &part)) {
+        cr_fail(CR_RUNTIME, "view", "a view with strides %s of a tensor with strides %s cannot follow a write to that: take it again",
+                cr_shape_text(view->ndim, view->strides).s, cr_shape_text(f->whole.ndim, f->whole.strides).s);
+        return NULL;
+    }
+    const bool mode = cr_set_grad_enabled(true);
+    cr_scope own;
+    cr_scope_enter(&own);
+    const cr_tensor *whole = into_order(&o, whole_of(f, view)), *again = whole ? cr_apply(&cr_op_strided, 1, &whole, &part) : NULL;
+    cr_node *n = again ? cr_node_retain(again->node) : NULL;
+    cr_scope_leave(&own);
+    cr_set_grad_enabled(mode);
+    return n;
+}
+
+cr_status cr_follow(cr_tensor *t) {
+    const cr_family *f = atomic_load_explicit(&t->family, memory_order_relaxed);
+    cr_node *n = t->flags & CR_FLAG_VIEW ? taken_again(f, t) : cr_node_retain(f->node);
+    if (!n) return cr_error_status();
+    cr_node_attach(n, t);
+    t->rewrites = f->rewrites;
+    return CR_OK;
+}

@@ -1,0 +1,248 @@
+/* order.c - the elements of an axis in order: all of them (sort), the first few (topk), one of them (kthvalue, median), and where a number
+ * belongs among them (searchsorted).  Fast twins of the kernels: dev/cpu/order.c. */
+#include "compose.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- rows along an axis */
+static int64_t row_size(const cr_tensor *x, int axis) { return x->ndim ? x->shape[axis] : 1; }
+
+/* x with the axis last, in order; outside any graph.  The caller releases it. */
+static cr_tensor *rows_along(const cr_tensor *x, int axis) {
+    cr_meta m = {.dtype = dtype_of(x), .offset = x->offset, .strided = true};
+    for (int last = 0; last < 2; last++)
+        for (int i = 0; i < x->ndim; i++)
+            if ((i == axis) == last) { m.shape[m.ndim] = x->shape[i]; m.strides[m.ndim++] = x->strides[i]; }
+    cr_tensor *turned = cr_tensor_alias(x, &m), *rows = turned ? cr_packed(turned) : NULL;
+    cr_release(turned);
+    return rows;
+}
+
+/* Of x's shape, but K along the axis, along which the elements lie one after another: a kernel writes rows of K. */
+static cr_meta meta_of_rows(const cr_tensor *x, int axis, int64_t K, cr_dtype dt) {
+    cr_meta m = {.dtype = dt, .ndim = x->ndim, .strided = axis < x->ndim - 1 && x->numel && K};
+    int64_t stride = K;
+    for (int i = x->ndim - 1; i >= 0; i--) {
+        m.shape[i] = i == axis ? K : x->shape[i];
+        m.strides[i] = i == axis ? 1 : stride;
+        if (i != axis) stride *= x->shape[i];
+    }
+    return m;
+}
+
+/* The values, and their positions to who wants them. */
+static cr_tensor *with_index(const cr_op *op, const cr_tensor *x, const void *params, cr_tensor **index) {
+    cr_tensor *at, *y = cr_apply_aux(op, 1, &x, params, &at);
+    if (index) *index = at;
+    else cr_release(at);
+    return y;
+}
+
+/* y = x[index] along the axis:  dx = zeros with g added at index */
+static cr_tensor *spread(const cr_call *c, const cr_tensor *g, int axis, const cr_tensor *index) {
+    const cr_tensor *x = c->in[0];
+    return cr_scatter_add(cr_zeros(x->ndim, x->shape, dtype_of(x), c->dev), axis, index, cast_to(g, dtype_of(x)));
+}
+
+/* ---- sort */
+typedef struct sort_params { int axis; bool descending; int64_t K; } sort_params;     /* the first K of each row */
+
+static cr_status sort_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    const cr_tensor *x = c->in[0];
+    const sort_params *p = c->params;
+    *out = meta_of_rows(x, p->axis, p->K, dtype_of(x));
+    aux[0] = meta_of_rows(x, p->axis, p->K, CR_I64);
+    return CR_OK;
+}
+
+static cr_status sort_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    const cr_tensor *x = c->in[0];
+    const sort_params *p = c->params;
+    if (!out->numel) return CR_OK;
+    cr_tensor *rows = rows_along(x, p->axis);
+    if (!rows) return cr_error_status();
+    const int64_t R = row_size(x, p->axis);
+    cr_status status = c->dev->kernels->sort(out, aux[0], rows, x->numel / R, R, p->K, p->descending);
+    cr_release(rows);
+    return status;
+}
+
+/* y = x[index]:  dx = zeros with g added at index */
+static void sort_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    dx[0] = spread(c, g, ((const sort_params *)c->params)->axis, c->aux[0]);
+}
+
+const cr_op cr_op_sort = {
+    .name = "sort", .arity = 1, .params_bytes = sizeof(sort_params), .saves = CR_SAVE_AUX, .n_aux = 1,
+    .infer = sort_infer, .forward = sort_forward, .grad = sort_grad, .doc = "the elements of an axis, or the first few, in order; equal ones as they were, NaN the largest",
+    .tests = {{.in = {{2, {3, 7}}}, .params = &(const sort_params){1, false, 7}}, {.in = {{3, {2, 7, 3}}}, .params = &(const sort_params){1, true, 2}},
+              {.in = {{2, {0, 3}}}, .params = &(const sort_params){1, false, 3}}, {.in = {{0, {0}}}, .params = &(const sort_params){0, false, 1}}},
+};
+
+cr_tensor *cr_sort(const cr_tensor *x, int axis, bool descending, cr_tensor **index) {
+    if (index) *index = NULL;
+    if (!cr_given("sort", "x", x)) return NULL;
+    int a = cr_axis("sort", axis, x->ndim);
+    return a < 0 ? NULL : with_index(&cr_op_sort, x, &(sort_params){a, descending, row_size(x, a)}, index);
+}
+
+cr_tensor *cr_argsort(const cr_tensor *x, int axis, bool descending) {
+    cr_tensor *index;
+    bool recording = cr_set_grad_enabled(false);
+    cr_release(cr_sort(x, axis, descending, &index));
+    cr_set_grad_enabled(recording);
+    return index;
+}
+
+cr_tensor *cr_topk(const cr_tensor *x, int64_t k, int axis, bool largest, cr_tensor **index) {
+    if (index) *index = NULL;
+    if (!cr_given("topk", "x", x)) return NULL;
+    int a = cr_axis("topk", axis, x->ndim);
+    if (a < 0) return NULL;
+    if (k < 0 || k > row_size(x, a))
+        return cr_fail(CR_BAD_VALUE, "topk", "k is %lld, but axis %d of %s has %lld elements", (long long)k, a, cr_shape_text(x->ndim, x->shape).s,
+                       (long long)row_size(x, a)), NULL;
+    return with_index(&cr_op_sort, x, &(sort_params){a, largest, x->ndim ? k : 1}, index);       /* a scalar stays one */
+}
+
+/* ---- kthvalue, median */
+typedef struct kth_params { int axis; bool keepdim, share; int64_t k; } kth_params;   /* k: from 0, or a cr_kth; share: equal elements share the gradient */
+
+static cr_status kth_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    const cr_tensor *x = c->in[0];
+    const kth_params *p = c->params;
+    *out = (cr_meta){.dtype = dtype_of(x)};
+    for (int i = 0; i < x->ndim; i++)
+        if (i != p->axis || p->keepdim) out->shape[out->ndim++] = i == p->axis ? 1 : x->shape[i];
+    aux[0] = *out;
+    aux[0].dtype = CR_I64;
+    return CR_OK;
+}
+
+static cr_status kth_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    const cr_tensor *x = c->in[0];
+    const kth_params *p = c->params;
+    if (!out->numel) return CR_OK;
+    cr_tensor *rows = rows_along(x, p->axis);
+    if (!rows) return cr_error_status();
+    cr_status status = c->dev->kernels->kth(out, aux[0], rows, out->numel, row_size(x, p->axis), p->k);
+    cr_release(rows);
+    return status;
+}
+
+/* With the axis, as 1. */
+static cr_tensor *with_axis(const cr_tensor *t, const kth_params *p, const cr_tensor *x) {
+    return p->keepdim || !x->ndim ? same(t) : cr_unsqueeze(t, p->axis);
+}
+
+/* y = x[index]:  dx = zeros with g at index; or, shared, g / (how many x are y) where x is y */
+static void kth_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const kth_params *p = c->params;
+    const cr_tensor *x = c->in[0];
+    if (!p->share) { dx[0] = spread(c, with_axis(g, p, x), p->axis, with_axis(c->aux[0], p, x)); return; }
+    cr_tensor *y = with_axis(c->out, p, x), *hit = cr_logical_or(cr_eq(x, y), cr_logical_and(cr_isnan(x), cr_isnan(y)));
+    cr_tensor *count = cast_to(cr_sum(hit, CR_LIST(p->axis), true), dtype_of(x));
+    dx[0] = mul(hit, divide(with_axis(g, p, x), count));
+}
+
+static uint32_t kth_saves(const cr_call *c) { return ((const kth_params *)c->params)->share ? CR_SAVE_IN(0) | CR_SAVE_OUT : CR_SAVE_AUX; }
+
+const cr_op cr_op_kth = {
+    .name = "kthvalue", .arity = 1, .params_bytes = sizeof(kth_params), .saves_for = kth_saves, .n_aux = 1,
+    .infer = kth_infer, .forward = kth_forward, .grad = kth_grad, .doc = "one element of an axis in its order: the k-th, the median",
+    .tests = {{.in = {{2, {3, 7}}}, .params = &(const kth_params){1, false, false, 2}}, {.in = {{3, {2, 7, 3}}}, .params = &(const kth_params){1, true, false, CR_KTH_MEDIAN}},
+              {.in = {{2, {0, 3}}}, .params = &(const kth_params){1, false, false, 0}}, {.in = {{0, {0}}}, .params = &(const kth_params){0, false, true, CR_KTH_MEDIAN}}},
+};
+
+/* Not empty along the axis, unless nothing is asked for. */
+static bool has_elements(const char *op, const cr_tensor *x, int axis) {
+    if (row_size(x, axis)) return true;
+    cr_fail(CR_BAD_INDEX, op, "axis %d of %s is empty: there is no element to give", axis, cr_shape_text(x->ndim, x->shape).s);
+    return false;
+}
+
+cr_tensor *cr_kthvalue(const cr_tensor *x, int64_t k, int axis, bool keepdim, cr_tensor **index) {
+    if (index) *index = NULL;
+    if (!cr_given("kthvalue", "x", x)) return NULL;
+    int a = cr_axis("kthvalue", axis, x->ndim);
+    if (a < 0 || !has_elements("kthvalue", x, a)) return NULL;
+    if (k < 1 || k > row_size(x, a))
+        return cr_fail(CR_BAD_VALUE, "kthvalue", "k is %lld, but axis %d of %s has elements 1 to %lld", (long long)k, a, cr_shape_text(x->ndim, x->shape).s,
+                       (long long)row_size(x, a)), NULL;
+    return with_index(&cr_op_kth, x, &(kth_params){a, keepdim, false, k - 1}, index);
+}
+
+static cr_tensor *median(const char *op, cr_kth k, const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index) {
+    if (index) *index = NULL;
+    if (!cr_given(op, "x", x)) return NULL;
+    if (n > 1) return cr_fail(CR_BAD_VALUE, op, "%d axes: one, or all of them (CR_ALL)", n), NULL;
+    int a = n ? cr_axis(op, axis[0], x->ndim) : 0;
+    if (a < 0) return NULL;
+    if (n) return has_elements(op, x, a) ? with_index(&cr_op_kth, x, &(kth_params){a, keepdim, false, k}, index) : NULL;
+    if (!x->numel && !cr_dtype_is_float(dtype_of(x))) return cr_fail(CR_BAD_VALUE, op, "of no %s there is none", cr_dtype_name(dtype_of(x))), NULL;
+    if (!x->numel && !index) return cr_full(CR_ALL, NAN, dtype_of(x), x->dev);
+    int64_t ones[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+    cr_scope_begin();
+    cr_tensor *flat = cr_reshape(x, CR_LIST(-1)), *y = flat && has_elements(op, flat, 0) ? with_index(&cr_op_kth, flat, &(kth_params){0, false, true, k}, index) : NULL;
+    if (keepdim && index) *index = cr_reshape(*index, x->ndim, ones);
+    if (keepdim) y = cr_reshape(y, x->ndim, ones);
+    if (index && *index) cr_keep(*index);
+    return cr_leave(y);
+}
+
+cr_tensor *cr_median(const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index) {
+    return median("median", CR_KTH_MEDIAN, x, n, axis, keepdim, index);
+}
+cr_tensor *cr_nanmedian(const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index) {
+    return median("nanmedian", CR_KTH_NANMEDIAN, x, n, axis, keepdim, index);
+}
+
+/* ---- searchsorted */
+typedef struct search_params { bool right; } search_params;
+
+static cr_status search_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    const cr_tensor *x = c->in[0], *v = c->in[1];
+    bool fits = x->ndim == 1 || (x->ndim && x->ndim == v->ndim);
+    for (int i = 0; fits && i < x->ndim - 1; i++) fits = x->shape[i] == v->shape[i];
+    if (!fits)
+        return cr_fail(CR_BAD_VALUE, "searchsorted", "rows %s for numbers %s: one row, or as many as there are rows of numbers", cr_shape_text(x->ndim, x->shape).s,
+                       cr_shape_text(v->ndim, v->shape).s);
+    *out = cr_meta_of(v);
+    out->dtype = CR_I64;
+    return cr_want_same_dtype("searchsorted", x, v);
+}
+
+static cr_status search_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const cr_tensor *x = c->in[0], *v = c->in[1];
+    const int64_t R = x->shape[x->ndim - 1], K = v->ndim ? v->shape[v->ndim - 1] : 1;
+    return out->numel ? c->dev->kernels->search(out, x, v, out->numel / K, R, K, x->ndim == 1, ((const search_params *)c->params)->right) : CR_OK;
+}
+
+const cr_op cr_op_search = {
+    .name = "searchsorted", .arity = 2, .params_bytes = sizeof(search_params), .contiguous = true, .infer = search_infer, .forward = search_forward,
+    .no_grad = "places are integers", .doc = "how many numbers of a sorted row are less than each of others",
+    .tests = {{.in = {{1, {7}}, {2, {3, 5}}}, .params = &(const search_params){false}}, {.in = {{2, {3, 7}}, {2, {3, 2}}}, .params = &(const search_params){true}}},
+};
+
+cr_dtype cr_compared(const cr_tensor *x, const cr_tensor *v) {
+    if (!(v->flags & CR_FLAG_WEAK)) return cr_promote(dtype_of(x), dtype_of(v));
+    return cr_dtype_is_float(dtype_of(v)) && !cr_dtype_is_float(dtype_of(x)) ? CR_F64 : dtype_of(x);
+}
+
+cr_tensor *cr_searchsorted(const cr_tensor *sorted, const cr_tensor *v, bool right, const cr_tensor *sorter) {
+    if (!cr_given("searchsorted", "the sorted row", sorted) || !cr_given("searchsorted", "the numbers", v)) return NULL;
+    if (!sorter) return cr_fail_null("searchsorted", "sorter"), NULL;
+    if (sorter != CR_NONE && (sorter->ndim != sorted->ndim || memcmp(sorter->shape, sorted->shape, sizeof(int64_t) * sorted->ndim)))
+        return cr_fail(CR_BAD_VALUE, "searchsorted", "the sorter %s does not cover %s", cr_shape_text(sorter->ndim, sorter->shape).s,
+                       cr_shape_text(sorted->ndim, sorted->shape).s), NULL;
+    const cr_dtype dt = cr_compared(sorted, v);
+    cr_scope_begin();
+    bool recording = cr_set_grad_enabled(false);
+    const cr_tensor *in[] = {cast_to(sorter == CR_NONE ? sorted : cr_gather(sorted, -1, sorter), dt), v->flags & CR_FLAG_WEAK ? cr_to(v, dt, sorted->dev) : cast_to(v, dt)};
+    cr_tensor *y = in[0] && in[1] ? cr_apply(&cr_op_search, 2, in, &(search_params){right}) : NULL;
+    cr_set_grad_enabled(recording);
+    return cr_leave(y);
+}

@@ -1,0 +1,159 @@
+/* scan.c - what runs along an axis: cumsum, logcumsumexp, cummax, cummin; and diff, the way back.  Fast twin: dev/cpu/scan.c. */
+#include "scan.h"
+
+#include <math.h>
+#include <string.h>
+
+static const cr_scan_params *params(const cr_call *c) { return c->params; }
+
+cr_status cr_scan_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    *out = cr_meta_of(c->in[0]);
+    if (!cr_dtype_is_float(out->dtype)) out->dtype = CR_I64;
+    return CR_OK;
+}
+
+cr_status cr_run_scan(const cr_call *c, cr_scan_kind kind, cr_tensor *out) {
+    const cr_tensor *x = c->in[0], *a = c->n > 1 && c->in[1] != CR_NONE ? c->in[1] : NULL;
+    const int axis = params(c)->axis;
+    int64_t M = 1, N = 1;
+    for (int i = 0; i < axis; i++) M *= x->shape[i];
+    for (int i = axis + 1; i < x->ndim; i++) N *= x->shape[i];
+    return out->numel ? c->dev->kernels->scan(kind, params(c)->reverse, out, x, a, M, x->ndim ? x->shape[axis] : 1, N) : CR_OK;
+}
+
+cr_tensor *cr_scan_over(const cr_op *op, const cr_tensor *x, int axis) {
+    if (!cr_given(op->name, "x", x)) return NULL;
+    int a = cr_axis(op->name, axis, x->ndim);
+    const cr_tensor *in[] = {x, CR_NONE};
+    return a < 0 ? NULL : cr_apply(op, op->arity, in, &(cr_scan_params){.axis = a});
+}
+
+cr_tensor *cr_before(const cr_tensor *y, const cr_tensor *first, int axis) {
+    const cr_tensor *parts[] = {first, cr_slice(y, axis, 0, y ? y->shape[axis] - 1 : 0, 1)};
+    return cr_cat(2, parts, axis);
+}
+
+#define SCAN_TESTS {{.in = {{3, {2, 3, 5}}}, .params = &(const cr_scan_params){1, false}}, {.in = {{2, {3, 1031}}}, .params = &(const cr_scan_params){1, false}}, \
+                    {.in = {{2, {5, 0}}}, .params = &(const cr_scan_params){1, false}}, {.in = {{0, {0}}}, .params = &(const cr_scan_params){0, false}}}
+
+/* ---- cumsum, and the recurrence that it is with weights 1 */
+static cr_status cumsum_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    const cr_tensor *x = c->in[0], *a = c->in[1];
+    cr_scan_infer(c, out, aux);
+    if (a == CR_NONE) return CR_OK;
+    if (cr_want_float("cumsum", x) != CR_OK || cr_want_same_dtype("cumsum", x, a) != CR_OK) return cr_error_status();
+    if (a->ndim == x->ndim && !memcmp(a->shape, x->shape, sizeof(int64_t) * x->ndim)) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, "cumsum", "weights %s for %s: the shapes must be equal", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(x->ndim, x->shape).s);
+}
+
+static cr_status cumsum_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    return cr_run_scan(c, CR_SCAN_SUM, out);
+}
+
+static uint32_t cumsum_saves(const cr_call *c) { return c->in[1] == CR_NONE ? 0 : CR_SAVE_IN(1) | (c->needs[1] ? CR_SAVE_OUT : 0); }
+
+/* y = the recurrence of x:  dx = its transpose of g;  da[k] = (the forward one of the two)[k - 1] (the reverse one)[k] */
+static void cumsum_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const cr_tensor *a = c->in[1], *y = c->out;
+    const int axis = params(c)->axis;
+    const bool reverse = params(c)->reverse;
+    cr_tensor *t = cr_recurrence(g, a, axis, !reverse);
+    if (c->needs[0]) dx[0] = t;
+    if (a == CR_NONE || !c->needs[1]) return;
+    const cr_tensor *ahead = reverse ? t : y, *back = reverse ? y : t;
+    dx[1] = y->numel && t ? mul(cr_before(ahead, cr_zeros_like(cr_slice(ahead, axis, 0, 1, 1)), axis), back) : t;
+}
+
+const cr_op cr_op_cumsum = {
+    .name = "cumsum", .arity = 2, .optional = 2, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .saves_for = cumsum_saves,
+    .infer = cumsum_infer, .forward = cumsum_forward, .grad = cumsum_grad, .doc = "running sums along an axis; with weights, y[k] = x[k] + a[k] y[k - 1]; integers and bool sum as int64",
+};
+
+cr_tensor *cr_recurrence(const cr_tensor *x, const cr_tensor *a, int axis, bool reverse) {
+    const cr_tensor *in[] = {x, a};
+    return cr_apply(&cr_op_cumsum, 2, in, &(cr_scan_params){axis, reverse});
+}
+
+cr_tensor *cr_cumsum(const cr_tensor *x, int axis) { return cr_scan_over(&cr_op_cumsum, x, axis); }
+
+/* ---- logcumsumexp */
+static cr_status logcumsumexp_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    return cr_want_float("logcumsumexp", c->in[0]) == CR_OK ? cr_scan_infer(c, out, aux) : cr_error_status();
+}
+
+static cr_status logcumsumexp_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    return cr_run_scan(c, CR_SCAN_LOGSUMEXP, out);
+}
+
+/* y[k] = log(sum of exp(x) up to k):  dx[k] = sum from k on of g[i] exp(x[k] - y[i])
+ *                                           = exp(x[k] - y[k]) t[k],  t[k] = g[k] + exp(y[k] - y[k + 1]) t[k + 1]: no exponent is above 0 */
+static void logcumsumexp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const cr_tensor *x = c->in[0];
+    const int axis = params(c)->axis;
+    cr_tensor *wide = widened(x), *y = widened(c->out), *finite = cr_masked_fill(y, cr_eq(y, cr_scalar(-INFINITY)), 0);
+    if (!finite || !x->numel || !x->ndim) { dx[0] = finite ? same(g) : NULL; return; }
+    cr_tensor *decay = cr_exp(sub(cr_before(y, cr_slice(y, axis, 0, 1, 1), axis), finite));
+    dx[0] = cast_to(mul(cr_exp(sub(wide, finite)), cr_recurrence(widened(g), decay, axis, true)), dtype_of(x));
+}
+
+const cr_op cr_op_logcumsumexp = {
+    .name = "logcumsumexp", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
+    .infer = logcumsumexp_infer, .forward = logcumsumexp_forward, .grad = logcumsumexp_grad, .doc = "running log(sum(exp(x))) along an axis", .tests = SCAN_TESTS,
+};
+
+cr_tensor *cr_logcumsumexp(const cr_tensor *x, int axis) { return cr_scan_over(&cr_op_logcumsumexp, x, axis); }
+
+/* ---- cummax, cummin: positions, by which the values are gathered, so that each gradient goes to one element */
+static cr_status positions_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    *out = cr_meta_of(c->in[0]);
+    out->dtype = CR_I64;
+    return CR_OK;
+}
+
+static cr_status positions_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    return cr_run_scan(c, c->op == &cr_op_cummax ? CR_SCAN_ARGMAX : CR_SCAN_ARGMIN, out);
+}
+
+const cr_op cr_op_cummax = {
+    .name = "cummax", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .infer = positions_infer, .forward = positions_forward,
+    .no_grad = "positions are integers", .doc = "position of the largest element so far, the last of equals; NaN is larger than all", .tests = SCAN_TESTS,
+};
+const cr_op cr_op_cummin = {
+    .name = "cummin", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .infer = positions_infer, .forward = positions_forward,
+    .no_grad = "positions are integers", .doc = "position of the smallest element so far, the last of equals; NaN is smaller than all", .tests = SCAN_TESTS,
+};
+
+static cr_status running(const cr_op *op, const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index) {
+    if (!values || !index) return cr_fail_null(op->name, "values or index");
+    *values = *index = NULL;
+    cr_tensor *at = cr_scan_over(op, x, axis);
+    cr_tensor *y = !at ? NULL : x->ndim ? cr_gather(x, axis, at) : cr_clone(x);
+    if (!y) { cr_release(at); return cr_error_status(); }
+    *values = y;
+    *index = at;
+    return CR_OK;
+}
+
+cr_status cr_cummax(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index) { return running(&cr_op_cummax, x, axis, values, index); }
+cr_status cr_cummin(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index) { return running(&cr_op_cummin, x, axis, values, index); }
+
+/* ---- diff */
+cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis) {
+    if (!cr_given("diff", "x", x)) return NULL;
+    if (!x->ndim) return cr_fail(CR_BAD_VALUE, "diff", "a tensor without axes has no differences"), NULL;
+    int a = cr_axis("diff", axis, x->ndim);
+    if (a < 0) return NULL;
+    if (n < 0) return cr_fail(CR_BAD_VALUE, "diff", "differences of order %lld: 0 or more are expected", (long long)n), NULL;
+    cr_scope_begin();
+    cr_tensor *y = cr_alias(x);
+    for (int64_t size = x->shape[a]; y && n > 0 && size > 0; n--, size--) {
+        cr_tensor *later = cr_slice(y, a, 1, size, 1), *earlier = cr_slice(y, a, 0, size - 1, 1);
+        y = x->dtype == CR_BOOL ? cr_logical_xor(later, earlier) : sub(later, earlier);
+    }
+    return cr_leave(y);
+}

@@ -1,0 +1,50 @@
+/* triangle.c - the lower (tril) or upper (triu) triangle of matrices, zeros elsewhere.  Fast twin: dev/cpu/copy.c. */
+#include "compose.h"
+
+#include <stddef.h>
+
+typedef struct triangle_params { int64_t diagonal; bool upper; } triangle_params;    /* kept: column - row <= diagonal, or >= it */
+
+static const char *triangle_name(const void *params) { return ((const triangle_params *)params)->upper ? "triu" : "tril"; }
+
+static cr_status triangle_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    const cr_tensor *x = c->in[0];
+    *out = cr_meta_of(x);
+    return x->ndim >= 2 ? CR_OK : cr_fail(CR_BAD_VALUE, cr_call_name(c), "needs a matrix: %s", cr_shape_text(x->ndim, x->shape).s);
+}
+
+static cr_status triangle_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const triangle_params *p = c->params;
+    return out->numel ? c->dev->kernels->triangle(out, c->in[0], out->shape[out->ndim - 2], out->shape[out->ndim - 1], p->diagonal, p->upper) : CR_OK;
+}
+
+/* Column less row. */
+static cr_tensor *distance(const cr_tensor *x) {
+    int64_t M = x->shape[x->ndim - 2], N = x->shape[x->ndim - 1];
+    cr_tensor *row = cr_arange(0, (double)M, 1, CR_I64, x->dev), *column = cr_arange(0, (double)N, 1, CR_I64, x->dev);
+    return row ? sub(column, cr_unsqueeze(row, 1)) : NULL;
+}
+
+static cr_tensor *triangle_composite(const cr_call *c) {
+    const triangle_params *p = c->params;
+    cr_tensor *bound = cr_scalar_int(p->diagonal), *d = distance(c->in[0]);
+    return cr_masked_fill(c->in[0], p->upper ? cr_lt(d, bound) : cr_gt(d, bound), 0);
+}
+
+/* y = the triangle of x:  dx = that of g */
+static void triangle_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cr_apply(&cr_op_triangle, 1, &g, c->params); }
+
+const cr_op cr_op_triangle = {
+    .name = "triangle", .name_of = triangle_name, .arity = 1, .params_bytes = sizeof(triangle_params), .contiguous = true, .needs_kernel = offsetof(cr_kernels, triangle),
+    .infer = triangle_infer, .forward = triangle_forward, .composite = triangle_composite, .grad = triangle_grad, .doc = "the elements on one side of a diagonal, zeros on the other",
+    .tests = {{.in = {{3, {2, 5, 7}}}, .params = &(const triangle_params){-1, false}}, {.in = {{2, {7, 3}}}, .params = &(const triangle_params){2, true}},
+              {.in = {{2, {0, 3}}}, .params = &(const triangle_params){0, false}}},
+};
+
+static cr_tensor *triangle(const char *op, const cr_tensor *x, int64_t diagonal, bool upper) {
+    return cr_given(op, "x", x) ? cr_apply(&cr_op_triangle, 1, &x, &(triangle_params){diagonal, upper}) : NULL;
+}
+cr_tensor *cr_tril(const cr_tensor *x, int64_t diagonal) { return triangle("tril", x, diagonal, false); }
+cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal) { return triangle("triu", x, diagonal, true); }
