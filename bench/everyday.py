@@ -76,13 +76,21 @@ x[r]; x[:, r]; x[m]; x[r, r]; x[i]; a[r] = y; a[m] = 0.0; a[0] = v; a[:, 1] = v;
 roll(x, 3, 0); roll(x, 3, 1); x.repeat(2, 1); tile(v, (n, 1)); repeat_interleave(v, 3); repeat_interleave(x, 2, 0); v.unfold(0, 3, 1).contiguous();
 pad(x, (1, 2)); pad(x, (1, 2, 3, 4), value=1.0); pad(batch, (1, 2), mode='reflect'); pad(batch, (1, 2), mode='replicate');
 pad(batch, (1, 2), mode='circular'); meshgrid(v, w, indexing='ij');
-multinomial(p, 3, replacement=True); multinomial(p[0], 3); randperm(n * n); a.normal_(); a.uniform_(); a.exponential_()
+multinomial(p, 3, replacement=True); multinomial(p[0], 3); randperm(n * n); a.normal_(); a.uniform_(); a.exponential_();
+a.log_normal_(); a.cauchy_(); a.geometric_(0.5); a.random_();
+normal(x, p);
+copysign(x, y); hypot(x, y); logaddexp(x, y); nextafter(x, y); signbit(x); aminmax(x); nansum(x); nanmean(x); var_mean(x); std_mean(x); cummax(x, 1);
+cummin(x, 1); logcumsumexp(x, 1); diff(x); msort(x); kthvalue(x, 3); mode(s, 1); nanmedian(x); quantile(v, 0.3); nanquantile(v, 0.3);
+unique_consecutive(s); bucketize(x, w); isin(i, r); bincount(s[0]); histc(x);
+inner(v, w); vdot(v, w); kron(v, w); trace(x); addmv(v, x, w); addr(x, v, w); addbmm(batch[0], batch, batch); tensordot(x, y, 1);
+take(x, i); index_copy(x, 0, r, y); index_fill(x, 0, r, 1.0); index_put(x, (r,), y); masked_scatter(x, m, y); argwhere(m); fliplr(x); flipud(x);
+atleast_1d(x); atleast_2d(v); atleast_3d(x)
 """.strip().replace(";\n", "; ").split("; ")
 
 UNTIMED = {
-    "tells what is known": "numel is_tensor is_floating_point dim size stride is_contiguous element_size data_ptr is_grad_enabled get_num_threads "
-    "get_default_device memory_stats",
-    "gives out memory that is there": "numpy from_numpy from_dlpack cpu",
+    "tells what is known": "can_cast promote_types result_type numel is_tensor is_floating_point dim size stride is_contiguous element_size data_ptr is_grad_enabled "
+    "get_num_threads get_default_device memory_stats",
+    "gives out memory that is there": "to_device numpy from_numpy from_dlpack cpu",
     "sets something": "requires_grad_ manual_seed set_num_threads set_default_device empty_cache synchronize set_printoptions detach_",
     "gradients, timed in the parts python and value": "retain_grad backward register_hook",
     "files": "save load",
