@@ -4,7 +4,8 @@
 use: python bench/everyday.py [--quick] [--threads 2] [--only PART-OF-A-CALL]        prints JSON
 
 CALLS is the list; tests/python/test_bench.py demands that every name is in it, or in UNTIMED with the reason, and that every line runs.
-Each library has a process of its own, and they take turns: threads of one that wait for work in a loop would slow down the other.
+Each library has a process of its own, and they take turns: threads of one that wait for work in a loop would slow down the other (OpenMP's do
+so for some milliseconds).
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import multiprocessing
 import sys
 import time
 import timeit
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
 SIZES = {"small": 10, "medium": 256, "large": 2048}  # n: operands are (n, n)
+SORT, SUM = 10**6, 10**8  # elements
+TURN = 16  # calls in one library before it is the other's turn
+SPIN = 0.03  # seconds: for longer than this no thread of the other waits for work in a loop
 BATCHES = {10: (4, 5), 256: (16, 64), 2048: (64, 256)}  # n -> (B, M): as many elements in B matrices (M, M)
 
 
@@ -73,13 +76,21 @@ x[r]; x[:, r]; x[m]; x[r, r]; x[i]; a[r] = y; a[m] = 0.0; a[0] = v; a[:, 1] = v;
 roll(x, 3, 0); roll(x, 3, 1); x.repeat(2, 1); tile(v, (n, 1)); repeat_interleave(v, 3); repeat_interleave(x, 2, 0); v.unfold(0, 3, 1).contiguous();
 pad(x, (1, 2)); pad(x, (1, 2, 3, 4), value=1.0); pad(batch, (1, 2), mode='reflect'); pad(batch, (1, 2), mode='replicate');
 pad(batch, (1, 2), mode='circular'); meshgrid(v, w, indexing='ij');
-multinomial(p, 3, replacement=True); multinomial(p[0], 3); randperm(n * n); a.normal_(); a.uniform_(); a.exponential_()
+multinomial(p, 3, replacement=True); multinomial(p[0], 3); randperm(n * n); a.normal_(); a.uniform_(); a.exponential_();
+a.log_normal_(); a.cauchy_(); a.geometric_(0.5); a.random_();
+normal(x, p);
+copysign(x, y); hypot(x, y); logaddexp(x, y); nextafter(x, y); signbit(x); aminmax(x); nansum(x); nanmean(x); var_mean(x); std_mean(x); cummax(x, 1);
+cummin(x, 1); logcumsumexp(x, 1); diff(x); msort(x); kthvalue(x, 3); mode(s, 1); nanmedian(x); quantile(v, 0.3); nanquantile(v, 0.3);
+unique_consecutive(s); bucketize(x, w); isin(i, r); bincount(s[0]); histc(x);
+inner(v, w); vdot(v, w); kron(v, w); trace(x); addmv(v, x, w); addr(x, v, w); addbmm(batch[0], batch, batch); tensordot(x, y, 1);
+take(x, i); index_copy(x, 0, r, y); index_fill(x, 0, r, 1.0); index_put(x, (r,), y); masked_scatter(x, m, y); argwhere(m); fliplr(x); flipud(x);
+atleast_1d(x); atleast_2d(v); atleast_3d(x)
 """.strip().replace(";\n", "; ").split("; ")
 
 UNTIMED = {
-    "tells what is known": "numel is_tensor is_floating_point dim size stride is_contiguous element_size data_ptr is_grad_enabled get_num_threads "
-    "get_default_device memory_stats",
-    "gives out memory that is there": "numpy from_numpy from_dlpack cpu",
+    "tells what is known": "can_cast promote_types result_type numel is_tensor is_floating_point dim size stride is_contiguous element_size data_ptr "
+    "is_grad_enabled get_num_threads get_default_device memory_stats",
+    "gives out memory that is there": "to_device numpy from_numpy from_dlpack cpu",
     "sets something": "requires_grad_ manual_seed set_num_threads set_default_device empty_cache synchronize set_printoptions detach_",
     "gradients, timed in the parts python and value": "retain_grad backward register_hook",
     "files": "save load",
@@ -130,24 +141,26 @@ def sum_error(lib: Any, count: int) -> float:
 
 
 def work(library: str, threads: int, pipe: Connection) -> None:
-    """A process of one library: for each (call, n, seconds) the nanoseconds, or in words why it fails."""
+    """A process of one library: for each (calls, n, seconds) the nanoseconds of each, or in words why it fails."""
     lib = importlib.import_module(library)
     lib.set_num_threads(threads)
     names, made = functions(lib), 0
+
+    def answer(call: str, n: int, seconds: float) -> float | str:
+        try:
+            return sum_error(lib, SUM) if call == "sum error" else least(call, names, seconds)
+        except Exception as e:
+            return f"{type(e).__name__}: {e}"[:200]
+
     pipe.send(f"{library} {lib.__version__}")
     with lib.no_grad():
         while request := pipe.recv():
-            call, n, seconds = request
-            try:
-                if call == "sum error":
-                    pipe.send(sum_error(lib, n))
-                    continue
-                if n != made:
-                    names.update(operands(lib, n) if n in BATCHES else {"v": lib.randn(n)})
-                    made = n
-                pipe.send(least(call, names, seconds))
-            except Exception as e:
-                pipe.send(f"{type(e).__name__}: {e}"[:200])
+            calls, n, seconds = request
+            if n != made:
+                names.update(operands(lib, n) if n in BATCHES else {"v": lib.randn(n)})
+                made = n
+            time.sleep(SPIN)
+            pipe.send([answer(call, n, seconds) for call in calls])
 
 
 class Pair:
@@ -162,29 +175,29 @@ class Pair:
             self.pipes.append(ours)
         self.versions = [p.recv() for p in self.pipes]
 
-    def ask(self, which: int, *request: Any) -> Any:
-        self.pipes[which].send(request)
+    def ask(self, which: int, calls: list[str], n: int, seconds: float) -> Any:
+        self.pipes[which].send((calls, n, seconds))
         return self.pipes[which].recv()
 
-    def times(self, call: str, n: int, rounds: int, seconds: float) -> Any:
-        """[ours, theirs], the least of turns; words where one fails."""
-        best = [float("inf")] * 2
-        for _ in range(rounds):
-            for which in (0, 1):
-                got = self.ask(which, call, n, seconds)
-                if isinstance(got, str):
-                    return f"{self.versions[which]}: {got}"
-                best[which] = min(best[which], got)
-        return best
+    def times(self, calls: list[str], n: int, rounds: int, seconds: float) -> list[Any]:
+        """[ours, theirs] of each call, the least of turns; words where one fails."""
+        turns = [[self.ask(which, calls, n, seconds) for which in (0, 1)] for _ in range(rounds)]
+        found: list[Any] = []
+        for k in range(len(calls)):
+            both = [[turn[which][k] for turn in turns] for which in (0, 1)]
+            failed = [f"{version}: {got[0]}" for version, got in zip(self.versions, both, strict=True) if isinstance(got[0], str)]
+            found.append(failed[0] if failed else [min(got) for got in both])
+        return found
 
 
-def rows(pair: Pair, calls: list[str], rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
+def rows(pair: Pair, calls: list[str], rounds: int, seconds: float) -> list[dict[str, Any]]:
     """One size after the other, so that each process makes its operands once."""
     found: dict[str, dict[str, Any]] = {call: {"call": call} for call in calls}
     for size, n in SIZES.items():
-        for call in calls:
-            found[call][size] = pair.times(call, n, rounds, seconds if size == "large" else seconds / 2)
-    return iter(found.values())
+        for part in (calls[k : k + TURN] for k in range(0, len(calls), TURN)):
+            for call, times in zip(part, pair.times(part, n, rounds, seconds if size == "large" else seconds / 2), strict=True):
+                found[call][size] = times
+    return list(found.values())
 
 
 def main() -> None:
@@ -195,9 +208,11 @@ def main() -> None:
     o = parser.parse_args()
     pair = Pair(o.threads)
     rounds, seconds = (2, 0.01) if o.quick else (4, 0.04)
-    result = {"versions": pair.versions, "rows": list(rows(pair, [c for c in CALLS if o.only in c], rounds, seconds))}
-    result["sort"] = pair.times("sort(v)", 1_000_000, rounds, 10 * seconds)
-    result["sum_error"] = pair.ask(0, "sum error", 10**8, 0)
+    result = {"versions": pair.versions, "rows": rows(pair, [c for c in CALLS if o.only in c], rounds, seconds)}
+    result["sort"] = pair.times(["sort(v)"], SORT, rounds, 10 * seconds)[0]
+    result["sum_error"] = pair.ask(0, ["sum error"], SORT, 0)[0]
+    for pipe in pair.pipes:
+        pipe.send(None)
     json.dump(result, sys.stdout)
 
 

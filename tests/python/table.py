@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 FLOATS = ["float64", "float32", "float16", "bfloat16"]
@@ -144,6 +144,10 @@ def listed(*calls: Call) -> Cases:
     return lambda: iter(calls)
 
 
+def both(*rows: Cases) -> Cases:
+    return lambda: chain.from_iterable(f() for f in rows)
+
+
 def shaped(*rest: Call, shapes: list[tuple[int, ...]] = SHAPES) -> Cases:
     """Views and copies: the same arguments for all shapes; where they do not fit, both must fail in the same way."""
 
@@ -269,6 +273,7 @@ def gathers() -> Iterator[Call]:
     yield call(X((7,)), 0, index((3,), 7))
     yield call(X((0,)), 0, index((0,), 1))
     yield call(X((0,)), 0, index((1,), 1))
+    yield call(X((3, 5)), 1, index((9, 0), 5))
 
 
 def scatters() -> Iterator[Call]:
@@ -502,6 +507,7 @@ def clamps() -> Iterator[Call]:
     yield call(X((3, 5)), math.nan, 1.0)
     yield call(X((3, 5)), 0.0, X((5,)))
     yield call(X((3, 5), "bool"), 0, 1)
+    yield call(X((3, 130)), X((130,), kind="special", grad=False), X((), low=3, high=4))
 
 
 def ternary(low: float = 0.3, high: float = 3, numbers: bool = False, value: bool = True) -> Cases:
@@ -1085,8 +1091,8 @@ row("mul multiply", binary())
 row("div divide true_divide", binary(0.3, 3, rounding_mode=[None, "trunc", "floor", "up", 3]))
 row("pow", powers)
 row("clamp clip", clamps)
-row("gelu", unary(dtypes=FLOATS, approximate=["none", "tanh", "other", 3]))
-row("floor_divide remainder fmod", binary(0.5, 4, NUMBERS, [1, 2.5, -2]))
+row("gelu", both(unary(dtypes=FLOATS, approximate=["none", "tanh", "other", 3]), listed(call(X((130,), "float32", kind="special", grad=False)))))
+row("floor_divide remainder fmod", both(binary(0.5, 4, NUMBERS, [1, 2.5, -2]), listed(call(X((3, 5), "int32"), X((5,), "bool")))))
 row("maximum minimum", binary(numbers=[]))
 row("atan2 arctan2", binary(0.2, 3, numbers=[]))
 row("copysign", binary())
@@ -1128,7 +1134,7 @@ row("selu silu mish softsign hardsigmoid hardswish relu6 logsigmoid", unary(dtyp
 row("leaky_relu", unary(dtypes=FLOATS, negative_slope=[0.2, 1, -0.5, "a"]))
 row("elu celu", unary(dtypes=FLOATS, alpha=[0.5, 2, "a"]))
 row("softplus", unary(dtypes=FLOATS, beta=[0.5, 2], threshold=[1, 0.5, "a"]))
-row("hardtanh", unary(dtypes=FLOATS, min_val=[-2, -0.5], max_val=[0.5, 2.5]))
+row("hardtanh", both(unary(dtypes=FLOATS, min_val=[-2, -0.5], max_val=[0.5, 2.5]), listed(call(X((3, 5), "uint8")), call(X((3, 5), "int8"), 0, 2.5))))
 row("isnan isinf isfinite logical_not", signed)
 row("eq ne lt le gt ge not_equal less less_equal greater greater_equal", test2)
 row("logical_and logical_or logical_xor", binary(-1, 2, numbers=[]))
@@ -1142,7 +1148,7 @@ row("prod", products)
 row("var std var_mean std_mean", variances)
 row("amax amin", reduction(ANY))
 row("max min", maxima)
-row("argmax argmin", reduction(NUMBERS, dims=False))
+row("argmax argmin", both(reduction(NUMBERS, dims=False), listed(call(X((3, 5), "bool")))))
 row("aminmax", ends)
 row("logsumexp", reduction(NUMBERS, none=False))
 row("cumsum cumprod", scans(with_dtype=True))
@@ -1214,6 +1220,7 @@ def norms() -> Iterator[Call]:
         yield call(X((3, 5), d))
         yield call(X((3, 5), d), 1, 0)
         yield call(X((3, 5), d), dtype=Dtype("float64"))
+    yield call(X((3,), low=0, high=1, kind="whole"), 1.5)
     yield call(X((3,), low=0, high=1e-300))
 
 
@@ -1232,6 +1239,7 @@ def added_products(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...]) -
             yield call(X(shape, d, seed=2), X(a, d), X(b, d, seed=1), alpha=-1)
         for d in ANY:
             yield call(X(c, d, seed=2), X(a, d), X(b, d, seed=1))
+        yield call(X(c, "int16"), X(a, "int16"), X(b, "int16"), beta=0.5)
         yield call(X(c), X(a), X(a))
         yield call(X(c), X(a), X((5,)))
         yield call(X(c), X(a))
@@ -1380,7 +1388,7 @@ row(
     "hstack vstack",
     listed(
         *[call([X(s, d), X(s, d, seed=1)]) for s, d in product(SHAPES, ("float64", "int64", "bool"))],
-        *[call(v) for v in ([X((3, 5)), X((3, 2))], [X((3,)), X((2, 3))], [X(()), X((3,))], [], [1.0], X((3, 5)), [X((3, 5)), X((2, 5))])],
+        *[call(v) for v in ([X((3, 5)), X((3, 2))], [X((3,)), X((2, 3))], [X(()), X((3,))], [], [1.0], X((3, 5)), [X((3, 5)), X((2, 5))], [X((0,)), X((3, 0))])],
     ),
 )
 row(

@@ -76,7 +76,7 @@ BOOL(sel, a[i] ? b[i] : c[i])
 
 static const cr_block_bool bools[CR_OP_COUNT] = {
     [CR_OP_ADD] = bool_or, [CR_OP_SUB] = bool_xor, [CR_OP_MUL] = bool_and, [CR_OP_DIV] = bool_and, [CR_OP_NEG] = bool_same, [CR_OP_ABS] = bool_same,
-    [CR_OP_SIGN] = bool_same, [CR_OP_MAX] = bool_or, [CR_OP_MIN] = bool_and, [CR_OP_POW] = bool_greater_equal, [CR_OP_FMOD] = bool_no,
+    [CR_OP_SIGN] = bool_same, [CR_OP_COPYSIGN] = bool_same, [CR_OP_MAX] = bool_or, [CR_OP_MIN] = bool_and, [CR_OP_POW] = bool_greater_equal, [CR_OP_FMOD] = bool_no,
     [CR_OP_REM] = bool_no, [CR_OP_FDIV] = bool_and, [CR_OP_TDIV] = bool_and, [CR_OP_FLOOR] = bool_same, [CR_OP_CEIL] = bool_same,
     [CR_OP_ROUND] = bool_same, [CR_OP_TRUNC] = bool_same, [CR_OP_ISNAN] = bool_no, [CR_OP_ISINF] = bool_no, [CR_OP_EQ] = bool_eq, [CR_OP_NE] = bool_xor,
     [CR_OP_LT] = bool_less, [CR_OP_LE] = bool_less_equal, [CR_OP_GT] = bool_greater, [CR_OP_GE] = bool_greater_equal, [CR_OP_SEL] = bool_sel,
