@@ -610,12 +610,12 @@ TEST(random_numbers_are_those_of_the_definition) {
         for (int l = 0; l < 9; l++) {
             int64_t n = lengths[l];
             uint64_t seed = 0x123456789abcdefu + (uint64_t)l, counter = l % 2 ? 5 : UINT64_MAX - 3;        /* also across the counter's end */
-            cr_tensor *f = make(n, CR_F32), *d = make(n, CR_F64), *u = make(n, CR_U32), *w = make(n, CR_U64), *h = make(n, CR_BF16), *z = make(n, CR_F32), *zd = make(n, CR_F64);
+            cr_tensor *f = make(n, CR_F32), *d = make(n, CR_F64), *u = make(n, CR_I32), *w = make(n, CR_U64), *h = make(n, CR_BF16), *z = make(n, CR_F32), *zd = make(n, CR_F64);
             OK(cr_cpu_random(CR_RANDOM_UNIFORM, f, seed, counter));
             OK(cr_cpu_random(CR_RANDOM_UNIFORM, d, seed, counter));
             OK(cr_cpu_random(CR_RANDOM_UNIFORM, h, seed, counter));
-            OK(cr_cpu_random(CR_RANDOM_BITS, u, seed, counter));
-            OK(cr_cpu_random(CR_RANDOM_BITS, w, seed, counter));
+            OK(cr_cpu_random_integers(w, 0, 0, seed, counter));
+            OK(cr_cpu_random_integers(u, -5, 1000003, seed, counter));
             OK(cr_cpu_random(CR_RANDOM_NORMAL, z, seed, counter));
             OK(cr_cpu_random(CR_RANDOM_NORMAL, zd, seed, counter));
             for (int64_t i = 0; i < n; i++) {
@@ -627,10 +627,10 @@ TEST(random_numbers_are_those_of_the_definition) {
                 double normal = i % 2 ? r * sin(2 * 3.14159265358979323846 * u1) : r * cos(2 * 3.14159265358979323846 * u1);
                 double d0 = (double)((b[0] | (uint64_t)b[1] << 32) >> 11) * 0x1p-53, d1 = (double)((b[2] | (uint64_t)b[3] << 32) >> 11) * 0x1p-53;
                 double wide_normal = sqrt(-2 * log(1 - d0)) * (i % 2 ? sin(2 * 3.14159265358979323846 * d1) : cos(2 * 3.14159265358979323846 * d1));
-                uint32_t bits = ((uint32_t *)cr_data(u))[i];
+                int32_t integer = ((int32_t *)cr_data(u))[i];
                 float uniform32 = (float)(a[i % 4] >> 8) * 0x1p-24f, half = cr_bf16_to_f32(((uint16_t *)cr_data(h))[i]);
-                CHECK(bits == a[i % 4], "v%d word %lld of %lld", isa, (long long)i, (long long)n);
-                CHECK(((uint64_t *)cr_data(w))[i] == wide, "v%d wide word %lld of %lld", isa, (long long)i, (long long)n);
+                CHECK(integer == (int32_t)(((wide >> 32) * 1000003 + ((wide & 0xffffffff) * 1000003 >> 32)) >> 32) - 5, "v%d integer %lld of %lld", isa, (long long)i, (long long)n);
+                CHECK(((uint64_t *)cr_data(w))[i] == wide, "v%d word %lld of %lld", isa, (long long)i, (long long)n);
                 CHECK(((float *)cr_data(f))[i] == uniform32, "v%d uniform %lld of %lld", isa, (long long)i, (long long)n);
                 CHECK(((double *)cr_data(d))[i] == (double)(wide >> 11) * 0x1p-53, "v%d f64 uniform %lld of %lld", isa, (long long)i, (long long)n);
                 CHECK(half <= uniform32 && uniform32 - half < 0x1p-8f, "v%d bf16 uniform %lld: %g from %g", isa, (long long)i, (double)half, (double)uniform32);

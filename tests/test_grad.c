@@ -392,7 +392,7 @@ static corners corners_of(const elementwise_test *row, const cr_device *dev) {
     if (!corner_of(row->name, &k)) return out;
     cr_scope_begin();
     cr_tensor *t[3], *g, *gg;
-    cr_backward_options graph = {.create_graph = true};
+    cr_backward_options graph = {.create_graph = true}, again = {.retain_graph = true};      /* a gradient may have saved y, and with it its graph */
     for (int j = 0; j < row->n_in; j++) {
         t[j] = cr_from(k.in[j], CR_LIST(k.points), CR_F64, dev);
         if (j == 0 && row->rule == CR_RULE_WHERE) t[j] = cr_to(t[j], CR_BOOL, dev);
@@ -405,7 +405,7 @@ static corners corners_of(const elementwise_test *row, const cr_device *dev) {
         OK(cr_gradients(1, &y, &two, 1, &x, &g, &graph));
         if (cr_is_none(g)) g = cr_zeros_like(x);
         const cr_tensor *first = g;
-        if (!cr_requires_grad(g) || cr_gradients(1, &first, &two, 1, &x, &gg, NULL) != CR_OK || cr_is_none(gg)) gg = cr_zeros_like(x);
+        if (!cr_requires_grad(g) || cr_gradients(1, &first, &two, 1, &x, &gg, &again) != CR_OK || cr_is_none(gg)) gg = cr_zeros_like(x);
         judge_corners(&k, j, g, gg, &out);
     }
     cr_scope_end();

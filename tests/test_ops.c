@@ -32,7 +32,12 @@ static cr_dtype rule_gives(const cr_program *p, cr_dtype dt) {
     return p->rule == CR_RULE_FLOAT && !cr_dtype_is_float(dt) ? CR_F32 : dt;
 }
 
-/* Integers: the row's range where it has a domain, else what wraps and divides badly too. */
+static bool divides(const cr_program *p) {
+    const int op = p->instr[0].op;
+    return op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV;
+}
+
+/* Integers: the row's range where it has a domain, else what wraps and divides badly too; no divisor is 0. */
 static data row_numbers(const elementwise_test *row, const cr_program *p, int k, const spec *shape, cr_dtype dt, stream *r) {
     spec s = *shape;
     s.fill = k == 0 && p->rule == CR_RULE_WHERE ? MASK : REALS;
@@ -46,6 +51,7 @@ static data row_numbers(const elementwise_test *row, const cr_program *p, int k,
         double v = cr_dtype_kind(dt) == CR_KIND_SIGNED ? -ldexp(1, 8 * (int)cr_dtype_size(dt) - 1) : 0;
         cr_store_f64(data_at(&d, i), dt, i % 2 ? v : INFINITY);
     }
+    for (int64_t i = 0; k == 1 && divides(p) && i < d.numel; i++) if (cr_load_i64(data_at(&d, i), dt) == 0) cr_store_i64(data_at(&d, i), dt, 7);
     return d;
 }
 
@@ -108,6 +114,31 @@ TEST(rows) {
     test_round = 0;
     CHECK(cases_run >= 2 * 80 * 9 * 27, "only %ld cases of rows ran", cases_run);
     printf("  rows: %d rows, %ld cases\n", CR_ROW_COUNT, cases_run);
+}
+
+/* One 0 among the divisors is an error, wherever it stands; floats and what is not read do not mind. */
+TEST(integer_division_by_zero) {
+    static const cr_row rows[] = {CR_ROW_FLOOR_DIVIDE, CR_ROW_TRUNC_DIVIDE, CR_ROW_REMAINDER, CR_ROW_FMOD};
+    for (int d = 0; test_device(d); d++)
+        for (int r = 0; r < 4; r++)
+            for (int dt = 1; dt < CR_DTYPES; dt++)
+                for (int64_t n = 1; n < 100000; n *= 31) {
+                    cr_scope_begin();
+                    const cr_device *dev = test_device(d);
+                    const cr_program *p = cr_program_at(rows[r]);
+                    cr_tensor *x = cr_ones(CR_LIST(n), (cr_dtype)dt, dev), *y = cr_ones(CR_LIST(2 * n + 1), (cr_dtype)dt, dev);
+                    cr_tensor *zero = cr_slice(y, 0, 0, 2 * n - 1, 2);
+                    cr_fill_(cr_select(y, 0, 2 * (n - 1)), 0);
+                    if (cr_dtype_is_float((cr_dtype)dt)) CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL) != NULL, "%s: %s", p->name, cr_error());
+                    else {
+                        FAILS(CR_BAD_VALUE, "an integer divided by zero", cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL));
+                        FAILS(CR_BAD_VALUE, p->name, cr_program_apply_(p, x, 2, (const cr_tensor *[]){x, zero}, NULL));
+                        FAILS(CR_BAD_VALUE, p->name, cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_scalar_int(0)}, NULL));
+                    }
+                    CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_slice(y, 0, 1, 2 * n, 2)}, NULL) != NULL, "%s: %s", p->name, cr_error());
+                    cr_scope_end();
+                    test_ran_on(dev);
+                }
 }
 
 /* Special values, again and again.  `huge` still has a square; with `mild`, huge / tiny is a number too. */
@@ -349,7 +380,7 @@ TEST(in_place) {
 
 /* ---- random numbers: the same bits everywhere; normals pass through the device's log and cos */
 static void check_random(cr_random_kind kind, cr_dtype dt, int64_t n, uint64_t counter, const cr_device *dev) {
-    static const char *const kinds[] = {"uniform", "normal", "bits"};
+    static const char *const kinds[] = {"uniform", "normal"};
     now.op = "random", now.what = kinds[kind], now.dtype = dt, now.layout = 0, now.device = cr_device_name(dev);
     long alive = guard_start();
     cr_scope_begin();
@@ -369,6 +400,53 @@ static void check_random(cr_random_kind kind, cr_dtype dt, int64_t n, uint64_t c
     guard_end(alive);
 }
 
+/* Two devices' results must be equal, number for number. */
+static void check_same(const char *op, const char *what, const cr_tensor *y, const cr_tensor *t, const cr_device *dev) {
+    now.op = op, now.what = what, now.dtype = (cr_dtype)y->dtype, now.layout = 0, now.device = cr_device_name(dev);
+    data got = data_of(y), want = data_of(t);
+    for (int64_t i = 0; i < got.numel; i++)
+        if (data_f64(&got, i) != data_f64(&want, i)) { complain("element", &got, i, data_f64(&got, i), data_f64(&want, i), 0); break; }
+    test_ran_on(dev);
+    data_free(&got), data_free(&want);
+}
+
+static void check_integers(cr_dtype dt, int64_t low, uint64_t span, int64_t n, uint64_t counter, const cr_device *dev) {
+    cr_scope_begin();
+    cr_tensor *y = cr_empty(CR_LIST(n), dt, dev), *t = cr_empty(CR_LIST(n), dt, test_ref());
+    OK(dev->kernels->random_integers(y, low, span, test_seed(), counter));
+    OK(test_ref()->kernels->random_integers(t, low, span, test_seed(), counter));
+    check_same("random_integers", "", y, t, dev);
+    cr_scope_end();
+}
+
+static void check_permutation(int64_t n, uint64_t counter, const cr_device *dev) {
+    cr_scope_begin();
+    cr_tensor *y = cr_empty(CR_LIST(n), CR_I64, dev), *t = cr_empty(CR_LIST(n), CR_I64, test_ref());
+    OK(dev->kernels->permutation(y, test_seed(), counter));
+    OK(test_ref()->kernels->permutation(t, test_seed(), counter));
+    check_same("permutation", "", y, t, dev);
+    cr_scope_end();
+}
+
+/* M rows of 7 weights, some of them 0. */
+static void check_multinomial(int64_t N, int64_t S, uint64_t counter, const cr_device *dev) {
+    enum { M = 7 };
+    for (int k = 0; k < 4; k++) {
+        const cr_dtype dt = k / 2 ? CR_F64 : CR_F32;
+        const int64_t samples = k % 2 || S < N ? S : N;
+        cr_scope_begin();
+        cr_generator *g = cr_generator_new(test_seed());
+        cr_tensor *w = cr_add(cr_rand(CR_LIST(M, N), dt, test_ref(), g), cr_scalar(0.01)), *x = cr_to(w, dt, dev);
+        if (k % 2) x = cr_mul(x, cr_lt(x, cr_scalar(0.7))), x = cr_add(x, cr_mul(cr_eq(x, cr_scalar(0)), cr_scalar(N < 3 ? 0.1 : 0))), w = cr_to(x, dt, test_ref());
+        cr_generator_free(g);
+        cr_tensor *y = cr_empty(CR_LIST(M, samples), CR_I64, dev), *t = cr_empty(CR_LIST(M, samples), CR_I64, test_ref());
+        OK(dev->kernels->multinomial(y, x, M, N, samples, k % 2, test_seed(), counter));
+        OK(test_ref()->kernels->multinomial(t, w, M, N, samples, k % 2, test_seed(), counter));
+        check_same("multinomial", k % 2 ? "with replacement" : "without", y, t, dev);
+        cr_scope_end();
+    }
+}
+
 TEST(random_bits) {
     static const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 7, 17, 257, 4099, 40009};
     static const uint64_t counters[] = {0, 5, 0xfffffffeu, 0xffffffffffffffffu};
@@ -379,8 +457,12 @@ TEST(random_bits) {
                     check_random(CR_RANDOM_UNIFORM, (cr_dtype)dt, sizes[s], counters[c], test_device(d));
                     check_random(CR_RANDOM_NORMAL, (cr_dtype)dt, sizes[s], counters[c], test_device(d));
                 }
-                check_random(CR_RANDOM_BITS, CR_U32, sizes[s], counters[c], test_device(d));
-                check_random(CR_RANDOM_BITS, CR_U64, sizes[s], counters[c], test_device(d));
+                check_integers(CR_U64, 0, 0, sizes[s], counters[c], test_device(d));
+                check_integers(CR_I64, INT64_MIN, UINT64_MAX, sizes[s], counters[c], test_device(d));
+                check_integers(CR_I8, -128, 256, sizes[s], counters[c], test_device(d));
+                check_integers(CR_BF16, 0, 257, sizes[s], counters[c], test_device(d));
+                check_permutation(sizes[s], counters[c], test_device(d));
+                check_multinomial(sizes[s] % 300 + 1, sizes[s] / 3 + 1, counters[c], test_device(d));
             }
 }
 
@@ -462,6 +544,15 @@ TEST(bad_indices) {
         FAILS(CR_BAD_INDEX, "[scatter_add] index 5 at position 4 is out of range for size 5", (cr_scatter_add(x, 0, high, src), cr_synchronize(dev)));
         FAILS(CR_BAD_INDEX, "[embedding] index 5 at position 4 is out of range for size 5", (cr_embedding(x, high), cr_synchronize(dev)));
         FAILS(CR_BAD_INDEX, "[embedding] index -1 at position 1 is out of range for size 5", (cr_embedding(x, low), cr_synchronize(dev)));
+        cr_tensor *deep = cr_from((int64_t[]){0, -5, 4, -6, 0}, CR_LIST(5), CR_I64, dev), *zero = cr_zeros(CR_LIST(5), CR_I64, dev);
+        const cr_tensor *key[] = {deep, zero}, *turned[] = {zero, deep};
+        FAILS(CR_BAD_INDEX, "[scatter] index 5 at position 4 is out of range for size 5", (cr_scatter_(x, 0, high, src), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index_select] index -5 at position 1 is out of range for size 5", (cr_index_select(x, 0, deep), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[take] index -6 at position 3 is out of range for size 5", (cr_take(cr_ones(CR_LIST(5), CR_F32, dev), deep), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index] index -6 at position 3 is out of range for size 5", (cr_index_get(x, 2, key), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index] index -5 at position 1 is out of range for size 3", (cr_index_get(x, 2, turned), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index_put_] index -6 at position 3 is out of range for size 5", (cr_index_put_(x, 1, key, cr_zeros(CR_ALL, CR_F32, dev), false), cr_synchronize(dev)));
+        CHECK(cr_item(cr_min(x, CR_ALL, false)) == 1, "something was written");
         cr_tensor *target = cr_from((int64_t[]){0, 2, -100, 3, 1}, CR_LIST(5), CR_I64, dev);
         FAILS(CR_BAD_INDEX, "[cross_entropy] index 3 at position 3 is out of range for size 3", (cr_cross_entropy(x, target, NULL), cr_synchronize(dev)));
         cr_scope_end();
@@ -518,6 +609,9 @@ static const op_case large_cases[] = {
     {"cross_entropy", "", cross_entropy, FLOATS, true, 1, {{SHAPE(301, 1031)}, {SHAPE(301), .fill = INDEX, .hi = 1031}}},
     {"embedding", "", embedding, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(5003), .fill = INDEX, .hi = 101}}},
     {"scatter_add", "axis 0", scatter_add_0, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(3001, 67), .fill = INDEX, .hi = 101}, {SHAPE(3001, 67)}}},
+    {"index_add", "axis 0", index_add_0, FLOATS, true, 1, {{SHAPE(1031)}, {SHAPE(200003), .fill = INDEX, .hi = 1031}, {SHAPE(200003)}}},
+    {"index_put", "added", put_added, FLOATS, true, 1, {{SHAPE(61, 1031)}, {SHAPE(2, 200003), .fill = INDEX, .lo = -61, .hi = 61}, {SHAPE(200003)}}},
+    {"index_get", "mask of two axes", get_mask, FLOATS, true, 1, {{SHAPE(2, 211, 307, 3)}, {SHAPE(211, 307), .fill = MASK}}},
     {"attention", "causal", attention_causal, FLOATS, true, 1, {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}}},
     {"attention", "added mask", attention_mask_causal, FLOATS, true, 1, {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(3, 203, 203)}}},
     {"attention", "heads inside", attention_heads, FLOATS, true, 1, {{SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}}},

@@ -31,6 +31,7 @@ static double step(int op, double a, double b, double c) {
         case CR_OP_NEG: return -a;
         case CR_OP_ABS: return fabs(a);
         case CR_OP_SIGN: return (a > 0) - (a < 0);
+        case CR_OP_COPYSIGN: return copysign(a, b);
         case CR_OP_MAX: return isnan(a) || isnan(b) ? NAN : a > b ? a : b;
         case CR_OP_MIN: return isnan(a) || isnan(b) ? NAN : a < b ? a : b;
         case CR_OP_POW: return pow(a, b);

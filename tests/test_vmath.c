@@ -58,7 +58,7 @@ static const struct binary { const char *name; int op; double (*f)(double, doubl
     {"max", CR_OP_MAX, max_of, 0},     {"min", CR_OP_MIN, min_of, 0},     {"pow", CR_OP_POW, pow, LIMIT_ULP},  {"fmod", CR_OP_FMOD, fmod, 0},
     {"rem", CR_OP_REM, rem_of, 0.5},   {"fdiv", CR_OP_FDIV, fdiv_of, 0.5}, {"tdiv", CR_OP_TDIV, tdiv_of, 0.5}, {"atan2", CR_OP_ATAN2, atan2, LIMIT_ULP},
     {"eq", CR_OP_EQ, eq_of, 0},        {"ne", CR_OP_NE, ne_of, 0},        {"lt", CR_OP_LT, lt_of, 0},          {"le", CR_OP_LE, le_of, 0},
-    {"gt", CR_OP_GT, gt_of, 0},        {"ge", CR_OP_GE, ge_of, 0},
+    {"gt", CR_OP_GT, gt_of, 0},        {"ge", CR_OP_GE, ge_of, 0},        {"copysign", CR_OP_COPYSIGN, copysign, 0},
 };
 enum { UNARY = sizeof unary / sizeof *unary, BINARY = sizeof binary / sizeof *binary };
 

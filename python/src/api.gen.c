@@ -23,7 +23,18 @@ cr_tensor *api_full_like(const arg *a);
 cr_tensor *api_rand_like(const arg *a);
 cr_tensor *api_randn_like(const arg *a);
 cr_tensor *api_randint_like(const arg *a);
+cr_tensor *api_randperm(const arg *a);
+cr_tensor *api_multinomial(const arg *a);
 cr_tensor *api_bernoulli(const arg *a);
+cr_tensor *api_normal(const arg *a);
+cr_tensor *api_uniform_(const arg *a);
+cr_tensor *api_normal_(const arg *a);
+cr_tensor *api_log_normal_(const arg *a);
+cr_tensor *api_exponential_(const arg *a);
+cr_tensor *api_cauchy_(const arg *a);
+cr_tensor *api_geometric_(const arg *a);
+cr_tensor *api_bernoulli_(const arg *a);
+cr_tensor *api_random_(const arg *a);
 cr_tensor *api_new_zeros(const arg *a);
 cr_tensor *api_new_ones(const arg *a);
 cr_tensor *api_new_empty(const arg *a);
@@ -50,10 +61,14 @@ PyObject *api_numpy(const arg *a);
 PyObject *api___array__(const arg *a);
 PyObject *api___dlpack__(const arg *a);
 PyObject *api___dlpack_device__(const arg *a);
+PyObject *api___array_namespace__(const arg *a);
 PyObject *api___reduce_ex__(const arg *a);
 PyObject *api___copy__(const arg *a);
 PyObject *api___deepcopy__(const arg *a);
 PyObject *api___format__(const arg *a);
+PyObject *api_promote_types(const arg *a);
+PyObject *api_result_type(const arg *a);
+PyObject *api_can_cast(const arg *a);
 PyObject *api_save(const arg *a);
 PyObject *api_load(const arg *a);
 PyObject *api__op_name(const arg *a);
@@ -62,6 +77,7 @@ PyObject *api_to(const arg *a);
 PyObject *api_cpu(const arg *a);
 PyObject *api_cuda(const arg *a);
 PyObject *api_gpu(const arg *a);
+PyObject *api_to_device(const arg *a);
 PyObject *api_type_as(const arg *a);
 PyObject *api_float(const arg *a);
 PyObject *api_double(const arg *a);
@@ -117,6 +133,7 @@ cr_tensor *api_rsub(const arg *a);
 cr_tensor *api_div(const arg *a);
 cr_tensor *api_pow(const arg *a);
 cr_tensor *api_clamp(const arg *a);
+cr_tensor *api_nextafter(const arg *a);
 cr_tensor *api_gelu(const arg *a);
 cr_tensor *api_add_(const arg *a);
 cr_tensor *api_sub_(const arg *a);
@@ -124,8 +141,6 @@ cr_tensor *api_div_(const arg *a);
 cr_tensor *api_pow_(const arg *a);
 cr_tensor *api_clamp_(const arg *a);
 cr_tensor *api_copy_(const arg *a);
-cr_tensor *api_masked_fill_(const arg *a);
-cr_tensor *api_scatter_add_(const arg *a);
 cr_tensor *api_tril_(const arg *a);
 cr_tensor *api_triu_(const arg *a);
 cr_tensor *api_fill_(const arg *a);
@@ -181,18 +196,52 @@ cr_tensor *api_mm(const arg *a);
 cr_tensor *api_bmm(const arg *a);
 cr_tensor *api_mv(const arg *a);
 cr_tensor *api_dot(const arg *a);
+cr_tensor *api_vdot(const arg *a);
+cr_tensor *api_inner(const arg *a);
 cr_tensor *api_outer(const arg *a);
+cr_tensor *api_kron(const arg *a);
+cr_tensor *api_trace(const arg *a);
 cr_tensor *api_addmm(const arg *a);
+cr_tensor *api_addmv(const arg *a);
+cr_tensor *api_addr(const arg *a);
 cr_tensor *api_baddbmm(const arg *a);
+cr_tensor *api_addbmm(const arg *a);
+cr_tensor *api_addmm_(const arg *a);
+cr_tensor *api_addmv_(const arg *a);
+cr_tensor *api_addr_(const arg *a);
+cr_tensor *api_baddbmm_(const arg *a);
+cr_tensor *api_addbmm_(const arg *a);
+PyObject *api_tensordot(const arg *a);
+PyObject *api_einsum(const arg *a);
 cr_tensor *api_index_select(const arg *a);
 cr_tensor *api_gather(const arg *a);
+cr_tensor *api_take_along_dim(const arg *a);
+cr_tensor *api_take(const arg *a);
+cr_tensor *api_scatter(const arg *a);
+cr_tensor *api_scatter_(const arg *a);
 cr_tensor *api_scatter_add(const arg *a);
+cr_tensor *api_scatter_add_(const arg *a);
+cr_tensor *api_index_add(const arg *a);
+cr_tensor *api_index_add_(const arg *a);
+cr_tensor *api_index_copy(const arg *a);
+cr_tensor *api_index_copy_(const arg *a);
+cr_tensor *api_index_fill(const arg *a);
+cr_tensor *api_index_fill_(const arg *a);
+cr_tensor *api_index_put(const arg *a);
+cr_tensor *api_index_put_(const arg *a);
 cr_tensor *api_masked_fill(const arg *a);
+cr_tensor *api_masked_fill_(const arg *a);
+cr_tensor *api_masked_select(const arg *a);
+cr_tensor *api_masked_scatter(const arg *a);
+cr_tensor *api_masked_scatter_(const arg *a);
+PyObject *api_nonzero(const arg *a);
+cr_tensor *api_argwhere(const arg *a);
+cr_tensor *api_one_hot(const arg *a);
 cr_tensor *api_cat(const arg *a);
 cr_tensor *api_stack(const arg *a);
 cr_tensor *api_hstack(const arg *a);
 cr_tensor *api_vstack(const arg *a);
-cr_tensor *api_where(const arg *a);
+PyObject *api_where(const arg *a);
 cr_tensor *api__linear(const arg *a);
 cr_tensor *api__layer_norm(const arg *a);
 cr_tensor *api__rms_norm(const arg *a);
@@ -255,8 +304,12 @@ static cr_tensor *api_abs(const arg *a) { return cr_abs(a[0].t); }
 static cr_tensor *api_abs_(const arg *a) { return api_in_place("abs", a, 1, NULL); }
 static cr_tensor *api_sign(const arg *a) { return cr_sign(a[0].t); }
 static cr_tensor *api_sign_(const arg *a) { return api_in_place("sign", a, 1, NULL); }
+static cr_tensor *api_copysign(const arg *a) { return cr_copysign(a[0].t, a[1].t); }
+static cr_tensor *api_copysign_(const arg *a) { return api_in_place("copysign", a, 2, NULL); }
 static cr_tensor *api_square(const arg *a) { return cr_square(a[0].t); }
 static cr_tensor *api_square_(const arg *a) { return api_in_place("square", a, 1, NULL); }
+static cr_tensor *api_hypot(const arg *a) { return cr_hypot(a[0].t, a[1].t); }
+static cr_tensor *api_hypot_(const arg *a) { return api_in_place("hypot", a, 2, NULL); }
 static cr_tensor *api_reciprocal(const arg *a) { return cr_reciprocal(a[0].t); }
 static cr_tensor *api_reciprocal_(const arg *a) { return api_in_place("reciprocal", a, 1, NULL); }
 static cr_tensor *api_sqrt(const arg *a) { return cr_sqrt(a[0].t); }
@@ -281,6 +334,8 @@ static cr_tensor *api_log2(const arg *a) { return cr_log2(a[0].t); }
 static cr_tensor *api_log2_(const arg *a) { return api_in_place("log2", a, 1, NULL); }
 static cr_tensor *api_log10(const arg *a) { return cr_log10(a[0].t); }
 static cr_tensor *api_log10_(const arg *a) { return api_in_place("log10", a, 1, NULL); }
+static cr_tensor *api_logaddexp(const arg *a) { return cr_logaddexp(a[0].t, a[1].t); }
+static cr_tensor *api_logaddexp_(const arg *a) { return api_in_place("logaddexp", a, 2, NULL); }
 static cr_tensor *api_log1p(const arg *a) { return cr_log1p(a[0].t); }
 static cr_tensor *api_log1p_(const arg *a) { return api_in_place("log1p", a, 1, NULL); }
 static cr_tensor *api_sin(const arg *a) { return cr_sin(a[0].t); }
@@ -356,6 +411,7 @@ static cr_tensor *api_frac_(const arg *a) { return api_in_place("frac", a, 1, NU
 static cr_tensor *api_isnan(const arg *a) { return cr_isnan(a[0].t); }
 static cr_tensor *api_isinf(const arg *a) { return cr_isinf(a[0].t); }
 static cr_tensor *api_isfinite(const arg *a) { return cr_isfinite(a[0].t); }
+static cr_tensor *api_signbit(const arg *a) { return cr_signbit(a[0].t); }
 static cr_tensor *api_eq(const arg *a) { return cr_eq(a[0].t, a[1].t); }
 static cr_tensor *api_ne(const arg *a) { return cr_ne(a[0].t, a[1].t); }
 static cr_tensor *api_lt(const arg *a) { return cr_lt(a[0].t, a[1].t); }
@@ -433,10 +489,44 @@ CALL(function_randn_like, randn_like_entry, NULL)
 static const param randint_like_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"low", INT, 0, NULL, 0}, {"high", INT, OPTIONAL, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry randint_like_entry = {.name = "randint_like", .compute = api_randint_like, .params = randint_like_entry_params, .count = 6};
 CALL(function_randint_like, randint_like_entry, NULL)
-static const param bernoulli_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
-static const entry bernoulli_entry = {.name = "bernoulli", .compute = api_bernoulli, .params = bernoulli_entry_params, .count = 2};
+static const param randperm_entry_params[] = {{"n", INT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry randperm_entry = {.name = "randperm", .compute = api_randperm, .params = randperm_entry_params, .count = 5};
+CALL(function_randperm, randperm_entry, NULL)
+static const param multinomial_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"num_samples", INT, 0, NULL, 0}, {"replacement", BOOL, 0, "", 0.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry multinomial_entry = {.name = "multinomial", .compute = api_multinomial, .params = multinomial_entry_params, .count = 4};
+CALL(function_multinomial, multinomial_entry, NULL)
+CALL(method_multinomial, multinomial_entry, s)
+static const param bernoulli_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"p", FLOAT, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry bernoulli_entry = {.name = "bernoulli", .compute = api_bernoulli, .params = bernoulli_entry_params, .count = 3};
 CALL(function_bernoulli, bernoulli_entry, NULL)
 CALL(method_bernoulli, bernoulli_entry, s)
+static const param normal_entry_params[] = {{"mean", OPERAND, 0, NULL, 0}, {"std", OPERAND, OPTIONAL, NULL, 0}, {"size", SIZE, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
+static const entry normal_entry = {.name = "normal", .compute = api_normal, .params = normal_entry_params, .count = 7};
+CALL(function_normal, normal_entry, NULL)
+static const param uniform__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"from_", FLOAT, 0, "", 0.0}, {"to", FLOAT, 0, "", 1.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry uniform__entry = {.name = "uniform_", .compute = api_uniform_, .params = uniform__entry_params, .count = 4, .inplace = true};
+CALL(method_uniform_, uniform__entry, s)
+static const param normal__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mean", FLOAT, 0, "", 0.0}, {"std", FLOAT, 0, "", 1.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry normal__entry = {.name = "normal_", .compute = api_normal_, .params = normal__entry_params, .count = 4, .inplace = true};
+CALL(method_normal_, normal__entry, s)
+static const param log_normal__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mean", FLOAT, 0, "", 1.0}, {"std", FLOAT, 0, "", 2.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry log_normal__entry = {.name = "log_normal_", .compute = api_log_normal_, .params = log_normal__entry_params, .count = 4, .inplace = true};
+CALL(method_log_normal_, log_normal__entry, s)
+static const param exponential__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"lambd", FLOAT, 0, "", 1.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry exponential__entry = {.name = "exponential_", .compute = api_exponential_, .params = exponential__entry_params, .count = 3, .inplace = true};
+CALL(method_exponential_, exponential__entry, s)
+static const param cauchy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"median", FLOAT, 0, "", 0.0}, {"sigma", FLOAT, 0, "", 1.0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cauchy__entry = {.name = "cauchy_", .compute = api_cauchy_, .params = cauchy__entry_params, .count = 4, .inplace = true};
+CALL(method_cauchy_, cauchy__entry, s)
+static const param geometric__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"p", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry geometric__entry = {.name = "geometric_", .compute = api_geometric_, .params = geometric__entry_params, .count = 3, .inplace = true};
+CALL(method_geometric_, geometric__entry, s)
+static const param bernoulli__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"p", OPERAND, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry bernoulli__entry = {.name = "bernoulli_", .compute = api_bernoulli_, .params = bernoulli__entry_params, .count = 3, .inplace = true};
+CALL(method_bernoulli_, bernoulli__entry, s)
+static const param random__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"from_", INT, OPTIONAL, NULL, 0}, {"to", INT, OPTIONAL, NULL, 0}, {"generator", GENERATOR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry random__entry = {.name = "random_", .compute = api_random_, .params = random__entry_params, .count = 4, .inplace = true};
+CALL(method_random_, random__entry, s)
 static const param new_zeros_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"size", SIZE, VARIADIC, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
 static const entry new_zeros_entry = {.name = "new_zeros", .compute = api_new_zeros, .params = new_zeros_entry_params, .count = 5};
 CALL(method_new_zeros, new_zeros_entry, s)
@@ -517,6 +607,9 @@ CALL(method___dlpack__, __dlpack___entry, s)
 static const param __dlpack_device___entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry __dlpack_device___entry = {.name = "__dlpack_device__", .run = api___dlpack_device__, .params = __dlpack_device___entry_params, .count = 1};
 CALL(method___dlpack_device__, __dlpack_device___entry, s)
+static const param __array_namespace___entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"api_version", STR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry __array_namespace___entry = {.name = "__array_namespace__", .run = api___array_namespace__, .params = __array_namespace___entry_params, .count = 2};
+CALL(method___array_namespace__, __array_namespace___entry, s)
 static const param __reduce_ex___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"protocol", OBJECT, 0, NULL, 0}};
 static const entry __reduce_ex___entry = {.name = "__reduce_ex__", .run = api___reduce_ex__, .params = __reduce_ex___entry_params, .count = 2};
 CALL(method___reduce_ex__, __reduce_ex___entry, s)
@@ -529,6 +622,15 @@ CALL(method___deepcopy__, __deepcopy___entry, s)
 static const param __format___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"format_spec", OBJECT, 0, NULL, 0}};
 static const entry __format___entry = {.name = "__format__", .run = api___format__, .params = __format___entry_params, .count = 2};
 CALL(method___format__, __format___entry, s)
+static const param promote_types_entry_params[] = {{"type1", DTYPE, 0, NULL, 0}, {"type2", DTYPE, 0, NULL, 0}};
+static const entry promote_types_entry = {.name = "promote_types", .run = api_promote_types, .params = promote_types_entry_params, .count = 2};
+CALL(function_promote_types, promote_types_entry, NULL)
+static const param result_type_entry_params[] = {{"tensor1", OPERAND, 0, NULL, 0}, {"tensor2", OPERAND, 0, NULL, 0}};
+static const entry result_type_entry = {.name = "result_type", .run = api_result_type, .params = result_type_entry_params, .count = 2};
+CALL(function_result_type, result_type_entry, NULL)
+static const param can_cast_entry_params[] = {{"from_", DTYPE, 0, NULL, 0}, {"to", DTYPE, 0, NULL, 0}};
+static const entry can_cast_entry = {.name = "can_cast", .run = api_can_cast, .params = can_cast_entry_params, .count = 2};
+CALL(function_can_cast, can_cast_entry, NULL)
 static const param save_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}, {"f", OBJECT, 0, NULL, 0}};
 static const entry save_entry = {.name = "save", .run = api_save, .params = save_entry_params, .count = 2};
 CALL(function_save, save_entry, NULL)
@@ -553,6 +655,9 @@ CALL(method_cuda, cuda_entry, s)
 static const param gpu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"device", INT, OPTIONAL, NULL, 0}};
 static const entry gpu_entry = {.name = "gpu", .run = api_gpu, .params = gpu_entry_params, .count = 2};
 CALL(method_gpu, gpu_entry, s)
+static const param to_device_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"device", DEVICE, 0, NULL, 0}, {"stream", OBJECT, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry to_device_entry = {.name = "to_device", .run = api_to_device, .params = to_device_entry_params, .count = 3};
+CALL(method_to_device, to_device_entry, s)
 static const param type_as_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
 static const entry type_as_entry = {.name = "type_as", .run = api_type_as, .params = type_as_entry_params, .count = 2};
 CALL(method_type_as, type_as_entry, s)
@@ -761,6 +866,10 @@ static const param clamp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min"
 static const entry clamp_entry = {.name = "clamp", .compute = api_clamp, .params = clamp_entry_params, .count = 3};
 CALL(function_clamp, clamp_entry, NULL)
 CALL(method_clamp, clamp_entry, s)
+static const param nextafter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry nextafter_entry = {.name = "nextafter", .compute = api_nextafter, .params = nextafter_entry_params, .count = 2};
+CALL(function_nextafter, nextafter_entry, NULL)
+CALL(method_nextafter, nextafter_entry, s)
 static const param gelu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"approximate", STR, KEYWORD, "none", 0}};
 static const entry gelu_entry = {.name = "gelu", .compute = api_gelu, .params = gelu_entry_params, .count = 2};
 CALL(function_gelu, gelu_entry, NULL)
@@ -783,12 +892,6 @@ CALL(method_clamp_, clamp__entry, s)
 static const param copy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry copy__entry = {.name = "copy_", .compute = api_copy_, .params = copy__entry_params, .count = 2, .inplace = true};
 CALL(method_copy_, copy__entry, s)
-static const param masked_fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
-static const entry masked_fill__entry = {.name = "masked_fill_", .compute = api_masked_fill_, .params = masked_fill__entry_params, .count = 3, .inplace = true};
-CALL(method_masked_fill_, masked_fill__entry, s)
-static const param scatter_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
-static const entry scatter_add__entry = {.name = "scatter_add_", .compute = api_scatter_add_, .params = scatter_add__entry_params, .count = 4, .inplace = true};
-CALL(method_scatter_add_, scatter_add__entry, s)
 static const param tril__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
 static const entry tril__entry = {.name = "tril_", .compute = api_tril_, .params = tril__entry_params, .count = 2, .inplace = true};
 CALL(method_tril_, tril__entry, s)
@@ -1000,18 +1103,67 @@ static const param dot_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"tensor
 static const entry dot_entry = {.name = "dot", .compute = api_dot, .params = dot_entry_params, .count = 2};
 CALL(function_dot, dot_entry, NULL)
 CALL(method_dot, dot_entry, s)
+static const param vdot_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry vdot_entry = {.name = "vdot", .compute = api_vdot, .params = vdot_entry_params, .count = 2};
+CALL(function_vdot, vdot_entry, NULL)
+CALL(method_vdot, vdot_entry, s)
+static const param inner_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry inner_entry = {.name = "inner", .compute = api_inner, .params = inner_entry_params, .count = 2};
+CALL(function_inner, inner_entry, NULL)
+CALL(method_inner, inner_entry, s)
 static const param outer_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec2", TENSOR, 0, NULL, 0}};
 static const entry outer_entry = {.name = "outer", .compute = api_outer, .params = outer_entry_params, .count = 2};
 CALL(function_outer, outer_entry, NULL)
 CALL(method_outer, outer_entry, s)
+static const param kron_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry kron_entry = {.name = "kron", .compute = api_kron, .params = kron_entry_params, .count = 2};
+CALL(function_kron, kron_entry, NULL)
+CALL(method_kron, kron_entry, s)
+static const param trace_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry trace_entry = {.name = "trace", .compute = api_trace, .params = trace_entry_params, .count = 1};
+CALL(function_trace, trace_entry, NULL)
+CALL(method_trace, trace_entry, s)
 static const param addmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat1", TENSOR, 0, NULL, 0}, {"mat2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
 static const entry addmm_entry = {.name = "addmm", .compute = api_addmm, .params = addmm_entry_params, .count = 5};
 CALL(function_addmm, addmm_entry, NULL)
 CALL(method_addmm, addmm_entry, s)
+static const param addmv_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat", TENSOR, 0, NULL, 0}, {"vec", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addmv_entry = {.name = "addmv", .compute = api_addmv, .params = addmv_entry_params, .count = 5};
+CALL(function_addmv, addmv_entry, NULL)
+CALL(method_addmv, addmv_entry, s)
+static const param addr_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec1", TENSOR, 0, NULL, 0}, {"vec2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addr_entry = {.name = "addr", .compute = api_addr, .params = addr_entry_params, .count = 5};
+CALL(function_addr, addr_entry, NULL)
+CALL(method_addr, addr_entry, s)
 static const param baddbmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
 static const entry baddbmm_entry = {.name = "baddbmm", .compute = api_baddbmm, .params = baddbmm_entry_params, .count = 5};
 CALL(function_baddbmm, baddbmm_entry, NULL)
 CALL(method_baddbmm, baddbmm_entry, s)
+static const param addbmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addbmm_entry = {.name = "addbmm", .compute = api_addbmm, .params = addbmm_entry_params, .count = 5};
+CALL(function_addbmm, addbmm_entry, NULL)
+CALL(method_addbmm, addbmm_entry, s)
+static const param addmm__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat1", TENSOR, 0, NULL, 0}, {"mat2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addmm__entry = {.name = "addmm_", .compute = api_addmm_, .params = addmm__entry_params, .count = 5, .inplace = true};
+CALL(method_addmm_, addmm__entry, s)
+static const param addmv__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat", TENSOR, 0, NULL, 0}, {"vec", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addmv__entry = {.name = "addmv_", .compute = api_addmv_, .params = addmv__entry_params, .count = 5, .inplace = true};
+CALL(method_addmv_, addmv__entry, s)
+static const param addr__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec1", TENSOR, 0, NULL, 0}, {"vec2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addr__entry = {.name = "addr_", .compute = api_addr_, .params = addr__entry_params, .count = 5, .inplace = true};
+CALL(method_addr_, addr__entry, s)
+static const param baddbmm__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry baddbmm__entry = {.name = "baddbmm_", .compute = api_baddbmm_, .params = baddbmm__entry_params, .count = 5, .inplace = true};
+CALL(method_baddbmm_, baddbmm__entry, s)
+static const param addbmm__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addbmm__entry = {.name = "addbmm_", .compute = api_addbmm_, .params = addbmm__entry_params, .count = 5, .inplace = true};
+CALL(method_addbmm_, addbmm__entry, s)
+static const param tensordot_entry_params[] = {{"a", TENSOR, 0, NULL, 0}, {"b", TENSOR, 0, NULL, 0}, {"dims", OBJECT, 0, "", 2.0}};
+static const entry tensordot_entry = {.name = "tensordot", .run = api_tensordot, .params = tensordot_entry_params, .count = 3};
+CALL(function_tensordot, tensordot_entry, NULL)
+static const param einsum_entry_params[] = {{"equation", OBJECT, 0, NULL, 0}, {"operands", OBJECT, VARIADIC, NULL, 0}};
+static const entry einsum_entry = {.name = "einsum", .run = api_einsum, .params = einsum_entry_params, .count = 2};
+CALL(function_einsum, einsum_entry, NULL)
 static const param index_select_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}};
 static const entry index_select_entry = {.name = "index_select", .compute = api_index_select, .params = index_select_entry_params, .count = 3};
 CALL(function_index_select, index_select_entry, NULL)
@@ -1020,14 +1172,85 @@ static const param gather_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim
 static const entry gather_entry = {.name = "gather", .compute = api_gather, .params = gather_entry_params, .count = 3};
 CALL(function_gather, gather_entry, NULL)
 CALL(method_gather, gather_entry, s)
+static const param take_along_dim_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"indices", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}};
+static const entry take_along_dim_entry = {.name = "take_along_dim", .compute = api_take_along_dim, .params = take_along_dim_entry_params, .count = 3};
+CALL(function_take_along_dim, take_along_dim_entry, NULL)
+CALL(method_take_along_dim, take_along_dim_entry, s)
+static const param take_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}};
+static const entry take_entry = {.name = "take", .compute = api_take, .params = take_entry_params, .count = 2};
+CALL(function_take, take_entry, NULL)
+CALL(method_take, take_entry, s)
+static const param scatter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", OPERAND, OPTIONAL, NULL, 0}, {"value", OPERAND, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry scatter_entry = {.name = "scatter", .compute = api_scatter, .params = scatter_entry_params, .count = 5};
+CALL(function_scatter, scatter_entry, NULL)
+CALL(method_scatter, scatter_entry, s)
+static const param scatter__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", OPERAND, OPTIONAL, NULL, 0}, {"value", OPERAND, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry scatter__entry = {.name = "scatter_", .compute = api_scatter_, .params = scatter__entry_params, .count = 5, .inplace = true};
+CALL(method_scatter_, scatter__entry, s)
 static const param scatter_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
 static const entry scatter_add_entry = {.name = "scatter_add", .compute = api_scatter_add, .params = scatter_add_entry_params, .count = 4};
 CALL(function_scatter_add, scatter_add_entry, NULL)
 CALL(method_scatter_add, scatter_add_entry, s)
+static const param scatter_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
+static const entry scatter_add__entry = {.name = "scatter_add_", .compute = api_scatter_add_, .params = scatter_add__entry_params, .count = 4, .inplace = true};
+CALL(method_scatter_add_, scatter_add__entry, s)
+static const param index_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry index_add_entry = {.name = "index_add", .compute = api_index_add, .params = index_add_entry_params, .count = 5};
+CALL(function_index_add, index_add_entry, NULL)
+CALL(method_index_add, index_add_entry, s)
+static const param index_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry index_add__entry = {.name = "index_add_", .compute = api_index_add_, .params = index_add__entry_params, .count = 5, .inplace = true};
+CALL(method_index_add_, index_add__entry, s)
+static const param index_copy_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry index_copy_entry = {.name = "index_copy", .compute = api_index_copy, .params = index_copy_entry_params, .count = 4};
+CALL(function_index_copy, index_copy_entry, NULL)
+CALL(method_index_copy, index_copy_entry, s)
+static const param index_copy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry index_copy__entry = {.name = "index_copy_", .compute = api_index_copy_, .params = index_copy__entry_params, .count = 4, .inplace = true};
+CALL(method_index_copy_, index_copy__entry, s)
+static const param index_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
+static const entry index_fill_entry = {.name = "index_fill", .compute = api_index_fill, .params = index_fill_entry_params, .count = 4};
+CALL(function_index_fill, index_fill_entry, NULL)
+CALL(method_index_fill, index_fill_entry, s)
+static const param index_fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
+static const entry index_fill__entry = {.name = "index_fill_", .compute = api_index_fill_, .params = index_fill__entry_params, .count = 4, .inplace = true};
+CALL(method_index_fill_, index_fill__entry, s)
+static const param index_put_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"indices", TENSORS, 0, NULL, 0}, {"values", TENSOR, 0, NULL, 0}, {"accumulate", BOOL, 0, "", 0.0}};
+static const entry index_put_entry = {.name = "index_put", .compute = api_index_put, .params = index_put_entry_params, .count = 4};
+CALL(function_index_put, index_put_entry, NULL)
+CALL(method_index_put, index_put_entry, s)
+static const param index_put__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"indices", TENSORS, 0, NULL, 0}, {"values", TENSOR, 0, NULL, 0}, {"accumulate", BOOL, 0, "", 0.0}};
+static const entry index_put__entry = {.name = "index_put_", .compute = api_index_put_, .params = index_put__entry_params, .count = 4, .inplace = true};
+CALL(method_index_put_, index_put__entry, s)
 static const param masked_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
 static const entry masked_fill_entry = {.name = "masked_fill", .compute = api_masked_fill, .params = masked_fill_entry_params, .count = 3};
 CALL(function_masked_fill, masked_fill_entry, NULL)
 CALL(method_masked_fill, masked_fill_entry, s)
+static const param masked_fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
+static const entry masked_fill__entry = {.name = "masked_fill_", .compute = api_masked_fill_, .params = masked_fill__entry_params, .count = 3, .inplace = true};
+CALL(method_masked_fill_, masked_fill__entry, s)
+static const param masked_select_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}};
+static const entry masked_select_entry = {.name = "masked_select", .compute = api_masked_select, .params = masked_select_entry_params, .count = 2};
+CALL(function_masked_select, masked_select_entry, NULL)
+CALL(method_masked_select, masked_select_entry, s)
+static const param masked_scatter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry masked_scatter_entry = {.name = "masked_scatter", .compute = api_masked_scatter, .params = masked_scatter_entry_params, .count = 3};
+CALL(function_masked_scatter, masked_scatter_entry, NULL)
+CALL(method_masked_scatter, masked_scatter_entry, s)
+static const param masked_scatter__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry masked_scatter__entry = {.name = "masked_scatter_", .compute = api_masked_scatter_, .params = masked_scatter__entry_params, .count = 3, .inplace = true};
+CALL(method_masked_scatter_, masked_scatter__entry, s)
+static const param nonzero_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"as_tuple", BOOL, KEYWORD, "", 0.0}};
+static const entry nonzero_entry = {.name = "nonzero", .run = api_nonzero, .params = nonzero_entry_params, .count = 2};
+CALL(function_nonzero, nonzero_entry, NULL)
+CALL(method_nonzero, nonzero_entry, s)
+static const param argwhere_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry argwhere_entry = {.name = "argwhere", .compute = api_argwhere, .params = argwhere_entry_params, .count = 1};
+CALL(function_argwhere, argwhere_entry, NULL)
+CALL(method_argwhere, argwhere_entry, s)
+static const param one_hot_entry_params[] = {{"tensor", TENSOR, 0, NULL, 0}, {"num_classes", INT, 0, "", -1.0}};
+static const entry one_hot_entry = {.name = "one_hot", .compute = api_one_hot, .params = one_hot_entry_params, .count = 2};
+CALL(function_one_hot, one_hot_entry, NULL)
 static const param cat_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
 static const entry cat_entry = {.name = "cat", .compute = api_cat, .params = cat_entry_params, .count = 2};
 CALL(function_cat, cat_entry, NULL)
@@ -1040,8 +1263,8 @@ CALL(function_hstack, hstack_entry, NULL)
 static const param vstack_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}};
 static const entry vstack_entry = {.name = "vstack", .compute = api_vstack, .params = vstack_entry_params, .count = 1};
 CALL(function_vstack, vstack_entry, NULL)
-static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
-static const entry where_entry = {.name = "where", .compute = api_where, .params = where_entry_params, .count = 3};
+static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, OPTIONAL, NULL, 0}, {"other", OPERAND, OPTIONAL, NULL, 0}};
+static const entry where_entry = {.name = "where", .run = api_where, .params = where_entry_params, .count = 3};
 CALL(function_where, where_entry, NULL)
 static const param _linear_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"weight", TENSOR, 0, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}};
 static const entry _linear_entry = {.name = "_linear", .compute = api__linear, .params = _linear_entry_params, .count = 3};
@@ -1232,6 +1455,13 @@ CALL(method_sign, sign_entry, s)
 static const param sign__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry sign__entry = {.name = "sign_", .compute = api_sign_, .params = sign__entry_params, .count = 1, .inplace = true};
 CALL(method_sign_, sign__entry, s)
+static const param copysign_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry copysign_entry = {.name = "copysign", .compute = api_copysign, .params = copysign_entry_params, .count = 2};
+CALL(function_copysign, copysign_entry, NULL)
+CALL(method_copysign, copysign_entry, s)
+static const param copysign__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry copysign__entry = {.name = "copysign_", .compute = api_copysign_, .params = copysign__entry_params, .count = 2, .inplace = true};
+CALL(method_copysign_, copysign__entry, s)
 static const param square_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry square_entry = {.name = "square", .compute = api_square, .params = square_entry_params, .count = 1};
 CALL(function_square, square_entry, NULL)
@@ -1239,6 +1469,13 @@ CALL(method_square, square_entry, s)
 static const param square__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry square__entry = {.name = "square_", .compute = api_square_, .params = square__entry_params, .count = 1, .inplace = true};
 CALL(method_square_, square__entry, s)
+static const param hypot_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry hypot_entry = {.name = "hypot", .compute = api_hypot, .params = hypot_entry_params, .count = 2};
+CALL(function_hypot, hypot_entry, NULL)
+CALL(method_hypot, hypot_entry, s)
+static const param hypot__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry hypot__entry = {.name = "hypot_", .compute = api_hypot_, .params = hypot__entry_params, .count = 2, .inplace = true};
+CALL(method_hypot_, hypot__entry, s)
 static const param reciprocal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry reciprocal_entry = {.name = "reciprocal", .compute = api_reciprocal, .params = reciprocal_entry_params, .count = 1};
 CALL(function_reciprocal, reciprocal_entry, NULL)
@@ -1323,6 +1560,13 @@ CALL(method_log10, log10_entry, s)
 static const param log10__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry log10__entry = {.name = "log10_", .compute = api_log10_, .params = log10__entry_params, .count = 1, .inplace = true};
 CALL(method_log10_, log10__entry, s)
+static const param logaddexp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logaddexp_entry = {.name = "logaddexp", .compute = api_logaddexp, .params = logaddexp_entry_params, .count = 2};
+CALL(function_logaddexp, logaddexp_entry, NULL)
+CALL(method_logaddexp, logaddexp_entry, s)
+static const param logaddexp__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logaddexp__entry = {.name = "logaddexp_", .compute = api_logaddexp_, .params = logaddexp__entry_params, .count = 2, .inplace = true};
+CALL(method_logaddexp_, logaddexp__entry, s)
 static const param log1p_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry log1p_entry = {.name = "log1p", .compute = api_log1p, .params = log1p_entry_params, .count = 1};
 CALL(function_log1p, log1p_entry, NULL)
@@ -1587,6 +1831,10 @@ static const param isfinite_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry isfinite_entry = {.name = "isfinite", .compute = api_isfinite, .params = isfinite_entry_params, .count = 1};
 CALL(function_isfinite, isfinite_entry, NULL)
 CALL(method_isfinite, isfinite_entry, s)
+static const param signbit_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry signbit_entry = {.name = "signbit", .compute = api_signbit, .params = signbit_entry_params, .count = 1};
+CALL(function_signbit, signbit_entry, NULL)
+CALL(method_signbit, signbit_entry, s)
 static const param eq_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry eq_entry = {.name = "eq", .compute = api_eq, .params = eq_entry_params, .count = 2};
 CALL(function_eq, eq_entry, NULL)
@@ -1762,11 +2010,27 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Random integers in [low, high), or in [0, low) when called as randint_like(input, high), in the shape, dtype and device of input."},
-    {"bernoulli", AS(function_bernoulli), FAST,
-        "bernoulli(input, *, generator=None)\n"
+    {"randperm", AS(function_randperm), FAST,
+        "randperm(n, *, generator=None, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
         "\n"
-        "1 with the chance that input says, else 0; its dtype."},
+        "0 ... n - 1 in random order; int64 unless a dtype is given."},
+    {"multinomial", AS(function_multinomial), FAST,
+        "multinomial(input, num_samples, replacement=False, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Positions drawn by their weights : (N) or (M, N) -> (num_samples) or (M, num_samples), int64.  Weights need not sum to 1.\n"
+        "Without replacement no position comes twice, in the order drawn.  RuntimeError: a weight that is negative or not finite, too few above 0."},
+    {"bernoulli", AS(function_bernoulli), FAST,
+        "bernoulli(input, p=None, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "1 with the chance that input says, or p for all, else 0; its shape and dtype.  RuntimeError: a chance outside of [0, 1]."},
+    {"normal", AS(function_normal), FAST,
+        "normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False)\n"
+        "--\n"
+        "\n"
+        "Normal numbers, each with its own mean and std (1 when absent), which broadcast; of two numbers, size of them."},
     {"manual_seed", AS(function_manual_seed), FAST,
         "manual_seed(seed)\n"
         "--\n"
@@ -1816,6 +2080,21 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Is the dtype float16, bfloat16, float32 or float64?"},
+    {"promote_types", AS(function_promote_types), FAST,
+        "promote_types(type1, type2)\n"
+        "--\n"
+        "\n"
+        "The dtype that holds both, by PyTorch's table (docs/dtypes.md): a float before an integer before bool, the wider of two of a kind."},
+    {"result_type", AS(function_result_type), FAST,
+        "result_type(tensor1, tensor2)\n"
+        "--\n"
+        "\n"
+        "The dtype of tensor1 + tensor2: numbers, and tensors without axes, only lift it to a higher kind."},
+    {"can_cast", AS(function_can_cast), FAST,
+        "can_cast(from_, to)\n"
+        "--\n"
+        "\n"
+        "May a result of the one dtype be written into a tensor of the other?  Floats not into integers, numbers not into bool."},
     {"save", AS(function_save), FAST,
         "save(obj, f)\n"
         "--\n"
@@ -2040,6 +2319,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Values below min become min, values above max become max; at least one of them is given."},
+    {"nextafter", AS(function_nextafter), FAST,
+        "nextafter(input, other)\n"
+        "--\n"
+        "\n"
+        "The next number of the dtype after input towards other.  Shapes broadcast, dtypes promote; no gradient."},
     {"gelu", AS(function_gelu), FAST,
         "gelu(input, *, approximate='none')\n"
         "--\n"
@@ -2345,44 +2629,162 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "(K) (K) -> ()"},
+    {"vdot", AS(function_vdot), FAST,
+        "vdot(input, other)\n"
+        "--\n"
+        "\n"
+        "(K) (K) -> ()"},
+    {"inner", AS(function_inner), FAST,
+        "inner(input, other)\n"
+        "--\n"
+        "\n"
+        "All dot products of rows: (..., K) (...', K) -> (..., ...'); with a 0-d operand the product."},
     {"outer", AS(function_outer), FAST,
         "outer(input, vec2)\n"
         "--\n"
         "\n"
         "(M) (N) -> (M, N): all products"},
+    {"kron", AS(function_kron), FAST,
+        "kron(input, other)\n"
+        "--\n"
+        "\n"
+        "Blocks input[i, j] other : (M, N) (P, Q) -> (M P, N Q); up to 4 axes."},
+    {"trace", AS(function_trace), FAST,
+        "trace(input)\n"
+        "--\n"
+        "\n"
+        "The sum of a matrix's diagonal; integers sum as int64."},
     {"addmm", AS(function_addmm), FAST,
         "addmm(input, mat1, mat2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N)"},
+        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N).  With beta 0 input does not matter, not even NaN."},
+    {"addmv", AS(function_addmv), FAST,
+        "addmv(input, mat, vec, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (mat @ vec) : (M) or what broadcasts to it, (M, K), (K) -> (M).  With beta 0 input does not matter."},
+    {"addr", AS(function_addr), FAST,
+        "addr(input, vec1, vec2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha outer(vec1, vec2) : (M, N) or what broadcasts to it, (M), (N) -> (M, N).  With beta 0 input does not matter."},
     {"baddbmm", AS(function_baddbmm), FAST,
         "baddbmm(input, batch1, batch2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N)"},
+        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N).  With beta 0 input does not matter."},
+    {"addbmm", AS(function_addbmm), FAST,
+        "addbmm(input, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha sum over B of (batch1 @ batch2) : (M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (M, N).  With beta 0 input does not matter."},
+    {"tensordot", AS(function_tensordot), FAST,
+        "tensordot(a, b, dims=2)\n"
+        "--\n"
+        "\n"
+        "Products summed over pairs of axes: the last dims of a with the first of b, or the axes dims[0] of a with dims[1] of b; a's other axes, then b's."},
+    {"einsum", AS(function_einsum), FAST,
+        "einsum(equation, *operands)\n"
+        "--\n"
+        "\n"
+        "Products summed over named axes: einsum(\"bij,bjk->bik\", a, b), einsum(\"ii\", a), einsum(\"...ij,...jk\", a, b); or with the labels of each\n"
+        "operand, and of the result, as lists of 0 ... 51 and Ellipsis: einsum(a, [0, 1], b, [1, 2], [0, 2]).  Without an output: the axes under \"...\" and the\n"
+        "labels that stand once, by the alphabet.  More than two operands are multiplied in an order that is cheap.  RuntimeError: sizes that do not match, a label\n"
+        "of the output that no operand has, more than 8 axes."},
     {"index_select", AS(function_index_select), FAST,
         "index_select(input, dim, index)\n"
         "--\n"
         "\n"
-        "The elements at index, int64 with at most one axis, along dim.\n"
+        "The elements at index, int32 or int64 with at most one axis, along dim : (..., R, ...), (K) -> (..., K, ...).\n"
+        "IndexError: an index outside 0 ... R - 1.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"gather", AS(function_gather), FAST,
         "gather(input, dim, index)\n"
         "--\n"
         "\n"
-        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64.\n"
+        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64, with input's axes.\n"
+        "IndexError: an index outside of the axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take_along_dim", AS(function_take_along_dim), FAST,
+        "take_along_dim(input, indices, dim=None)\n"
+        "--\n"
+        "\n"
+        "gather with the axes other than dim broadcast; without dim of both as vectors.  For what argmax and argsort give.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take", AS(function_take), FAST,
+        "take(input, index)\n"
+        "--\n"
+        "\n"
+        "The elements at index of input as one vector, in index's shape; negative indices count from the end.\n"
+        "IndexError: an index outside -n ... n - 1."},
+    {"scatter", AS(function_scatter), FAST,
+        "scatter(input, dim, index, src=None, *, value=None)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on; src or value may be one number for all.  Of what goes to\n"
+        "one place the last stays, and the gradient is that of all, as in PyTorch.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"scatter_add", AS(function_scatter_add), FAST,
         "scatter_add(input, dim, index, src)\n"
         "--\n"
         "\n"
-        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on.\n"
+        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on, in order: the same bits every time.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_add", AS(function_index_add), FAST,
+        "index_add(input, dim, index, source, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "A copy of input with alpha source[..., k, ...] added at index[k] along dim, in order : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_copy", AS(function_index_copy), FAST,
+        "index_copy(input, dim, index, source)\n"
+        "--\n"
+        "\n"
+        "A copy of input with source[..., k, ...] at index[k] along dim, the last where two go to one place : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_fill", AS(function_index_fill), FAST,
+        "index_fill(input, dim, index, value)\n"
+        "--\n"
+        "\n"
+        "A copy of input with value, a number or a tensor without axes, at index along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_put", AS(function_index_put), FAST,
+        "index_put(input, indices, values, accumulate=False)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[indices] = values, which are cast and broadcast; with accumulate they are added, in order."},
     {"masked_fill", AS(function_masked_fill), FAST,
         "masked_fill(input, mask, value)\n"
         "--\n"
         "\n"
         "value where the bool mask holds, else input; the mask broadcasts."},
+    {"masked_select", AS(function_masked_select), FAST,
+        "masked_select(input, mask)\n"
+        "--\n"
+        "\n"
+        "The elements where the bool mask holds, in order; both broadcast : (K)."},
+    {"masked_scatter", AS(function_masked_scatter), FAST,
+        "masked_scatter(input, mask, source)\n"
+        "--\n"
+        "\n"
+        "The k-th place where the bool mask holds gets the k-th element of source; elsewhere input; the mask broadcasts."},
+    {"nonzero", AS(function_nonzero), FAST,
+        "nonzero(input, *, as_tuple=False)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim); with as_tuple a tensor (K) for each axis, as input[...] takes them."},
+    {"argwhere", AS(function_argwhere), FAST,
+        "argwhere(input)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim)."},
+    {"one_hot", AS(function_one_hot), FAST,
+        "one_hot(tensor, num_classes=-1)\n"
+        "--\n"
+        "\n"
+        "1 at the position that each element names, else 0 : (...) -> int64 (..., num_classes); -1: one more than the largest.\n"
+        "IndexError: an element outside 0 ... num_classes - 1."},
     {"cat", AS(function_cat), FAST,
         "cat(tensors, dim=0)\n"
         "--\n"
@@ -2404,10 +2806,10 @@ PyMethodDef api_functions[] = {
         "\n"
         "Tensors on top of each other: along axis 0, vectors and scalars as rows."},
     {"where", AS(function_where), FAST,
-        "where(condition, input, other)\n"
+        "where(condition, input=None, other=None)\n"
         "--\n"
         "\n"
-        "input where condition, else other; condition is bool."},
+        "input where condition, else other; condition is bool.  where(condition) alone is nonzero(condition, as_tuple=True)."},
     {"_linear", AS(function__linear), FAST,
         "_linear(input, weight, bias=None)\n"
         "--\n"
@@ -2613,19 +3015,19 @@ PyMethodDef api_functions[] = {
         "floor_divide(input, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "floor(a / b); integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"remainder", AS(function_remainder), FAST,
         "remainder(input, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b floor(a / b): b's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"fmod", AS(function_fmod), FAST,
         "fmod(input, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b trunc(a / b): a's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"maximum", AS(function_maximum), FAST,
         "maximum(input, other)\n"
@@ -2654,11 +3056,23 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "-1, 0 or 1."},
+    {"copysign", AS(function_copysign), FAST,
+        "copysign(input, other)\n"
+        "--\n"
+        "\n"
+        "|a| with the sign of b; gradient 0 at 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"square", AS(function_square), FAST,
         "square(input)\n"
         "--\n"
         "\n"
         "x^2."},
+    {"hypot", AS(function_hypot), FAST,
+        "hypot(input, other)\n"
+        "--\n"
+        "\n"
+        "sqrt(a^2 + b^2), no overflow.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"reciprocal", AS(function_reciprocal), FAST,
         "reciprocal(input)\n"
         "--\n"
@@ -2722,6 +3136,12 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "logarithm to the base 10."},
+    {"logaddexp", AS(function_logaddexp), FAST,
+        "logaddexp(input, other)\n"
+        "--\n"
+        "\n"
+        "log(e^a + e^b), no overflow.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"log1p", AS(function_log1p), FAST,
         "log1p(input)\n"
         "--\n"
@@ -2918,6 +3338,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "is x neither NaN nor an infinity?."},
+    {"signbit", AS(function_signbit), FAST,
+        "signbit(input)\n"
+        "--\n"
+        "\n"
+        "is x negative, or -0?."},
     {"eq", AS(function_eq), FAST,
         "eq(input, other)\n"
         "--\n"
@@ -3120,6 +3545,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The same as acosh.  inverse hyperbolic cosine."},
+    {"ger", AS(function_outer), FAST,
+        "ger(input, vec2)\n"
+        "--\n"
+        "\n"
+        "The same as outer.  (M) (N) -> (M, N): all products"},
     {"arcsin", AS(function_asin), FAST,
         "arcsin(input)\n"
         "--\n"
@@ -3150,11 +3580,58 @@ PyMethodDef api_functions[] = {
 };
 
 PyMethodDef api_methods[] = {
-    {"bernoulli", AS(method_bernoulli), FAST,
-        "bernoulli($self, /, *, generator=None)\n"
+    {"multinomial", AS(method_multinomial), FAST,
+        "multinomial($self, /, num_samples, replacement=False, *, generator=None)\n"
         "--\n"
         "\n"
-        "1 with the chance that input says, else 0; its dtype."},
+        "Positions drawn by their weights : (N) or (M, N) -> (num_samples) or (M, num_samples), int64.  Weights need not sum to 1.\n"
+        "Without replacement no position comes twice, in the order drawn.  RuntimeError: a weight that is negative or not finite, too few above 0."},
+    {"bernoulli", AS(method_bernoulli), FAST,
+        "bernoulli($self, /, p=None, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "1 with the chance that input says, or p for all, else 0; its shape and dtype.  RuntimeError: a chance outside of [0, 1]."},
+    {"uniform_", AS(method_uniform_), FAST,
+        "uniform_($self, /, from_=0.0, to=1.0, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with uniform numbers in [from, to)."},
+    {"normal_", AS(method_normal_), FAST,
+        "normal_($self, /, mean=0.0, std=1.0, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with normal numbers."},
+    {"log_normal_", AS(method_log_normal_), FAST,
+        "log_normal_($self, /, mean=1.0, std=2.0, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with e to normal numbers."},
+    {"exponential_", AS(method_exponential_), FAST,
+        "exponential_($self, /, lambd=1.0, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with numbers of density lambd exp(-lambd y), y > 0."},
+    {"cauchy_", AS(method_cauchy_), FAST,
+        "cauchy_($self, /, median=0.0, sigma=1.0, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with numbers of density sigma / (pi ((y - median)^2 + sigma^2))."},
+    {"geometric_", AS(method_geometric_), FAST,
+        "geometric_($self, /, p, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with numbers of trials up to the first success: k with chance (1 - p)^(k - 1) p, k = 1, 2 ..."},
+    {"bernoulli_", AS(method_bernoulli_), FAST,
+        "bernoulli_($self, /, p=None, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with 1 with chance p, which broadcasts (0.5 when absent), else 0."},
+    {"random_", AS(method_random_), FAST,
+        "random_($self, /, from_=None, to=None, *, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with integers in [from, to), or [0, to) when called as random_(to); without both from 0 to the largest of the dtype,\n"
+        "of floats the largest below which every integer is exact."},
     {"new_zeros", AS(method_new_zeros), FAST,
         "new_zeros($self, /, *size, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
@@ -3255,6 +3732,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "Device type and number as DLPack counts them: (1, 0) is the processor."},
+    {"__array_namespace__", AS(method___array_namespace__), FAST,
+        "__array_namespace__($self, /, *, api_version=None)\n"
+        "--\n"
+        "\n"
+        "The module of the array API standard, chainrule.array_api.  ValueError: a version of the standard that it does not have."},
     {"__reduce_ex__", AS(method___reduce_ex__), FAST,
         "__reduce_ex__($self, /, protocol)\n"
         "--\n"
@@ -3295,6 +3777,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The tensor on the best GPU there is; RuntimeError where there is none."},
+    {"to_device", AS(method_to_device), FAST,
+        "to_device($self, /, device, *, stream=None)\n"
+        "--\n"
+        "\n"
+        "to(device) as the array API standard calls it; no device has streams to choose from."},
     {"type_as", AS(method_type_as), FAST,
         "type_as($self, /, other)\n"
         "--\n"
@@ -3556,6 +4043,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "Values below min become min, values above max become max; at least one of them is given."},
+    {"nextafter", AS(method_nextafter), FAST,
+        "nextafter($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The next number of the dtype after input towards other.  Shapes broadcast, dtypes promote; no gradient."},
     {"gelu", AS(method_gelu), FAST,
         "gelu($self, /, *, approximate='none')\n"
         "--\n"
@@ -3591,17 +4083,6 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "Writes other, broadcast and cast, into the tensor."},
-    {"masked_fill_", AS(method_masked_fill_), FAST,
-        "masked_fill_($self, /, mask, value)\n"
-        "--\n"
-        "\n"
-        "masked_fill, written into input."},
-    {"scatter_add_", AS(method_scatter_add_), FAST,
-        "scatter_add_($self, /, dim, index, src)\n"
-        "--\n"
-        "\n"
-        "scatter_add, written into input.\n"
-        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"tril_", AS(method_tril_), FAST,
         "tril_($self, /, diagonal=0)\n"
         "--\n"
@@ -3894,44 +4375,213 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "(K) (K) -> ()"},
+    {"vdot", AS(method_vdot), FAST,
+        "vdot($self, /, other)\n"
+        "--\n"
+        "\n"
+        "(K) (K) -> ()"},
+    {"inner", AS(method_inner), FAST,
+        "inner($self, /, other)\n"
+        "--\n"
+        "\n"
+        "All dot products of rows: (..., K) (...', K) -> (..., ...'); with a 0-d operand the product."},
     {"outer", AS(method_outer), FAST,
         "outer($self, /, vec2)\n"
         "--\n"
         "\n"
         "(M) (N) -> (M, N): all products"},
+    {"kron", AS(method_kron), FAST,
+        "kron($self, /, other)\n"
+        "--\n"
+        "\n"
+        "Blocks input[i, j] other : (M, N) (P, Q) -> (M P, N Q); up to 4 axes."},
+    {"trace", AS(method_trace), FAST,
+        "trace($self, /)\n"
+        "--\n"
+        "\n"
+        "The sum of a matrix's diagonal; integers sum as int64."},
     {"addmm", AS(method_addmm), FAST,
         "addmm($self, /, mat1, mat2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N)"},
+        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N).  With beta 0 input does not matter, not even NaN."},
+    {"addmv", AS(method_addmv), FAST,
+        "addmv($self, /, mat, vec, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (mat @ vec) : (M) or what broadcasts to it, (M, K), (K) -> (M).  With beta 0 input does not matter."},
+    {"addr", AS(method_addr), FAST,
+        "addr($self, /, vec1, vec2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha outer(vec1, vec2) : (M, N) or what broadcasts to it, (M), (N) -> (M, N).  With beta 0 input does not matter."},
     {"baddbmm", AS(method_baddbmm), FAST,
         "baddbmm($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N)"},
+        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N).  With beta 0 input does not matter."},
+    {"addbmm", AS(method_addbmm), FAST,
+        "addbmm($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha sum over B of (batch1 @ batch2) : (M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (M, N).  With beta 0 input does not matter."},
+    {"addmm_", AS(method_addmm_), FAST,
+        "addmm_($self, /, mat1, mat2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addmm, written into input."},
+    {"addmv_", AS(method_addmv_), FAST,
+        "addmv_($self, /, mat, vec, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addmv, written into input."},
+    {"addr_", AS(method_addr_), FAST,
+        "addr_($self, /, vec1, vec2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addr, written into input."},
+    {"baddbmm_", AS(method_baddbmm_), FAST,
+        "baddbmm_($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "baddbmm, written into input."},
+    {"addbmm_", AS(method_addbmm_), FAST,
+        "addbmm_($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addbmm, written into input."},
     {"index_select", AS(method_index_select), FAST,
         "index_select($self, /, dim, index)\n"
         "--\n"
         "\n"
-        "The elements at index, int64 with at most one axis, along dim.\n"
+        "The elements at index, int32 or int64 with at most one axis, along dim : (..., R, ...), (K) -> (..., K, ...).\n"
+        "IndexError: an index outside 0 ... R - 1.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"gather", AS(method_gather), FAST,
         "gather($self, /, dim, index)\n"
         "--\n"
         "\n"
-        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64.\n"
+        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64, with input's axes.\n"
+        "IndexError: an index outside of the axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take_along_dim", AS(method_take_along_dim), FAST,
+        "take_along_dim($self, /, indices, dim=None)\n"
+        "--\n"
+        "\n"
+        "gather with the axes other than dim broadcast; without dim of both as vectors.  For what argmax and argsort give.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take", AS(method_take), FAST,
+        "take($self, /, index)\n"
+        "--\n"
+        "\n"
+        "The elements at index of input as one vector, in index's shape; negative indices count from the end.\n"
+        "IndexError: an index outside -n ... n - 1."},
+    {"scatter", AS(method_scatter), FAST,
+        "scatter($self, /, dim, index, src=None, *, value=None)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on; src or value may be one number for all.  Of what goes to\n"
+        "one place the last stays, and the gradient is that of all, as in PyTorch.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_", AS(method_scatter_), FAST,
+        "scatter_($self, /, dim, index, src=None, *, value=None)\n"
+        "--\n"
+        "\n"
+        "scatter, written into input.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"scatter_add", AS(method_scatter_add), FAST,
         "scatter_add($self, /, dim, index, src)\n"
         "--\n"
         "\n"
-        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on.\n"
+        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on, in order: the same bits every time.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_add_", AS(method_scatter_add_), FAST,
+        "scatter_add_($self, /, dim, index, src)\n"
+        "--\n"
+        "\n"
+        "scatter_add, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_add", AS(method_index_add), FAST,
+        "index_add($self, /, dim, index, source, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "A copy of input with alpha source[..., k, ...] added at index[k] along dim, in order : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_add_", AS(method_index_add_), FAST,
+        "index_add_($self, /, dim, index, source, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "index_add, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_copy", AS(method_index_copy), FAST,
+        "index_copy($self, /, dim, index, source)\n"
+        "--\n"
+        "\n"
+        "A copy of input with source[..., k, ...] at index[k] along dim, the last where two go to one place : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_copy_", AS(method_index_copy_), FAST,
+        "index_copy_($self, /, dim, index, source)\n"
+        "--\n"
+        "\n"
+        "index_copy, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_fill", AS(method_index_fill), FAST,
+        "index_fill($self, /, dim, index, value)\n"
+        "--\n"
+        "\n"
+        "A copy of input with value, a number or a tensor without axes, at index along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_fill_", AS(method_index_fill_), FAST,
+        "index_fill_($self, /, dim, index, value)\n"
+        "--\n"
+        "\n"
+        "index_fill, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_put", AS(method_index_put), FAST,
+        "index_put($self, /, indices, values, accumulate=False)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[indices] = values, which are cast and broadcast; with accumulate they are added, in order."},
+    {"index_put_", AS(method_index_put_), FAST,
+        "index_put_($self, /, indices, values, accumulate=False)\n"
+        "--\n"
+        "\n"
+        "index_put, written into input: input[indices] = values."},
     {"masked_fill", AS(method_masked_fill), FAST,
         "masked_fill($self, /, mask, value)\n"
         "--\n"
         "\n"
         "value where the bool mask holds, else input; the mask broadcasts."},
+    {"masked_fill_", AS(method_masked_fill_), FAST,
+        "masked_fill_($self, /, mask, value)\n"
+        "--\n"
+        "\n"
+        "masked_fill, written into input."},
+    {"masked_select", AS(method_masked_select), FAST,
+        "masked_select($self, /, mask)\n"
+        "--\n"
+        "\n"
+        "The elements where the bool mask holds, in order; both broadcast : (K)."},
+    {"masked_scatter", AS(method_masked_scatter), FAST,
+        "masked_scatter($self, /, mask, source)\n"
+        "--\n"
+        "\n"
+        "The k-th place where the bool mask holds gets the k-th element of source; elsewhere input; the mask broadcasts."},
+    {"masked_scatter_", AS(method_masked_scatter_), FAST,
+        "masked_scatter_($self, /, mask, source)\n"
+        "--\n"
+        "\n"
+        "masked_scatter, written into input."},
+    {"nonzero", AS(method_nonzero), FAST,
+        "nonzero($self, /, *, as_tuple=False)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim); with as_tuple a tensor (K) for each axis, as input[...] takes them."},
+    {"argwhere", AS(method_argwhere), FAST,
+        "argwhere($self, /)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim)."},
     {"requires_grad_", AS(method_requires_grad_), FAST,
         "requires_grad_($self, /, requires_grad=True)\n"
         "--\n"
@@ -3976,7 +4626,7 @@ PyMethodDef api_methods[] = {
         "floor_divide($self, /, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "floor(a / b); integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"floor_divide_", AS(method_floor_divide_), FAST,
         "floor_divide_($self, /, other)\n"
@@ -3988,7 +4638,7 @@ PyMethodDef api_methods[] = {
         "remainder($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b floor(a / b): b's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"remainder_", AS(method_remainder_), FAST,
         "remainder_($self, /, other)\n"
@@ -4000,7 +4650,7 @@ PyMethodDef api_methods[] = {
         "fmod($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b trunc(a / b): a's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"fmod_", AS(method_fmod_), FAST,
         "fmod_($self, /, other)\n"
@@ -4062,6 +4712,18 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "sign, written into input: its shape and dtype stay."},
+    {"copysign", AS(method_copysign), FAST,
+        "copysign($self, /, other)\n"
+        "--\n"
+        "\n"
+        "|a| with the sign of b; gradient 0 at 0.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"copysign_", AS(method_copysign_), FAST,
+        "copysign_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "copysign, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"square", AS(method_square), FAST,
         "square($self, /)\n"
         "--\n"
@@ -4072,6 +4734,18 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "square, written into input: its shape and dtype stay."},
+    {"hypot", AS(method_hypot), FAST,
+        "hypot($self, /, other)\n"
+        "--\n"
+        "\n"
+        "sqrt(a^2 + b^2), no overflow.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"hypot_", AS(method_hypot_), FAST,
+        "hypot_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "hypot, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"reciprocal", AS(method_reciprocal), FAST,
         "reciprocal($self, /)\n"
         "--\n"
@@ -4198,6 +4872,18 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "log10, written into input: its shape and dtype stay."},
+    {"logaddexp", AS(method_logaddexp), FAST,
+        "logaddexp($self, /, other)\n"
+        "--\n"
+        "\n"
+        "log(e^a + e^b), no overflow.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"logaddexp_", AS(method_logaddexp_), FAST,
+        "logaddexp_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "logaddexp, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"log1p", AS(method_log1p), FAST,
         "log1p($self, /)\n"
         "--\n"
@@ -4575,6 +5261,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "is x neither NaN nor an infinity?."},
+    {"signbit", AS(method_signbit), FAST,
+        "signbit($self, /)\n"
+        "--\n"
+        "\n"
+        "is x negative, or -0?."},
     {"eq", AS(method_eq), FAST,
         "eq($self, /, other)\n"
         "--\n"
@@ -4802,6 +5493,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The same as acosh.  inverse hyperbolic cosine."},
+    {"ger", AS(method_outer), FAST,
+        "ger($self, /, vec2)\n"
+        "--\n"
+        "\n"
+        "The same as outer.  (M) (N) -> (M, N): all products"},
     {"arcsin", AS(method_asin), FAST,
         "arcsin($self, /)\n"
         "--\n"

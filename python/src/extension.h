@@ -20,7 +20,7 @@ typedef struct Tensor {
 } Tensor;
 typedef struct Dtype { PyObject_HEAD cr_dtype dt; } Dtype;
 typedef struct Device { PyObject_HEAD const cr_device *dev; } Device;
-typedef struct Generator { PyObject_HEAD cr_generator *g; bool owned; } Generator;
+typedef struct Generator { PyObject_HEAD cr_generator *g; const cr_device *dev; bool owned; } Generator;
 
 extern PyTypeObject *tensor_type, *dtype_type, *device_type, *generator_type, *size_type;   /* made once, at import */
 

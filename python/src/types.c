@@ -253,6 +253,7 @@ static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *nam
     Generator *self = PyObject_New(Generator, type);
     if (!self) return NULL;
     self->owned = true;
+    self->dev = device && device != Py_None ? dev : cr_cpu();
     self->g = cr_generator_new(0);
     if (self->g) return (PyObject *)self;
     Py_DECREF(self);
@@ -271,6 +272,9 @@ static PyObject *generator_manual_seed(PyObject *self, PyObject *seed) {
     Py_INCREF(self);
     return self;
 }
+
+static PyObject *generator_seed(PyObject *self, PyObject *unused) { (void)unused; return PyLong_FromUnsignedLongLong(cr_generator_seed(generator_of(self))); }
+static PyObject *generator_device(PyObject *self, void *unused) { (void)unused; return device_object(((Generator *)(void *)self)->dev); }
 
 static PyObject *generator_initial_seed(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -303,20 +307,34 @@ static PyObject *generator_set_state(PyObject *self, PyObject *given) {
 /* For pickle and copy: a generator of its own that goes on from the same place. */
 static PyObject *generator_reduce(PyObject *self, PyObject *unused) {
     PyObject *state = generator_get_state(self, unused);
-    return state ? Py_BuildValue("O()N", generator_type, state) : NULL;
+    return state ? Py_BuildValue("O(N)N", generator_type, device_object(((Generator *)(void *)self)->dev), state) : NULL;
+}
+
+static PyObject *generator_clone(PyObject *self, PyObject *unused) {
+    (void)unused;
+    uint64_t seed, counter;
+    PyObject *copy = PyObject_CallNoArgs((PyObject *)generator_type);
+    if (!copy) return NULL;
+    cr_generator_get(generator_of(self), &seed, &counter);
+    cr_generator_set(generator_of(copy), seed, counter);
+    ((Generator *)(void *)copy)->dev = ((Generator *)(void *)self)->dev;
+    return copy;
 }
 
 static PyMethodDef generator_methods[] = {
     {"manual_seed", generator_manual_seed, METH_O, "manual_seed($self, seed, /)\n--\n\nStarts the stream of this seed; returns the generator."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed that was set last."},
+    {"seed", generator_seed, METH_NOARGS, "seed($self, /)\n--\n\nStarts a stream that nobody can foretell; returns its seed."},
+    {"clone_state", generator_clone, METH_NOARGS, "clone_state($self, /)\n--\n\nA generator of its own that goes on from the same place."},
     {"get_state", generator_get_state, METH_NOARGS, "get_state($self, /)\n--\n\nSeed and position as a uint8 tensor of 16 elements."},
     {"set_state", generator_set_state, METH_O, "set_state($self, new_state, /)\n--\n\nContinues where get_state() was taken; returns the generator."},
     {"__reduce__", generator_reduce, METH_NOARGS, NULL},
     {"__setstate__", generator_set_state, METH_O, NULL},
     {0}
 };
+static PyGetSetDef generator_getset[] = {{"device", generator_device, NULL, "What it was made for; the numbers are the same for all.", NULL}, {0}};
 static PyType_Slot generator_slots[] = {
-    {Py_tp_new, (void *)generator_new}, {Py_tp_dealloc, (void *)generator_free}, {Py_tp_methods, generator_methods},
+    {Py_tp_new, (void *)generator_new}, {Py_tp_dealloc, (void *)generator_free}, {Py_tp_methods, generator_methods}, {Py_tp_getset, generator_getset},
     {Py_tp_doc, "Generator(device=None)\n--\n\nA stream of random numbers (Philox 4x32-10): the same seed gives the same bits on every device."}, {0}
 };
 static PyType_Spec generator_spec = {"chainrule.Generator", sizeof(Generator), 0, Py_TPFLAGS_DEFAULT, generator_slots};
@@ -325,6 +343,7 @@ static bool make_default_generator(PyObject *module) {
     Generator *g = PyObject_New(Generator, generator_type);
     if (!g) return false;
     g->owned = false;
+    g->dev = cr_cpu();
     g->g = cr_default_generator();
     int added = PyModule_AddObjectRef(module, "default_generator", (PyObject *)g);
     Py_DECREF(g);

@@ -125,6 +125,11 @@ cr_tensor *cr_unscope(cr_tensor *t);                /* takes a handle out of eve
 
 /* ---- random numbers (rng.c) */
 void     cr_philox(uint64_t seed, uint64_t counter, uint32_t out[4]);              /* Philox 4x32-10: key = seed, counter = (counter, 0) */
+/* floor(word span / 2^64), span 0: 2^64: uniform in [0, span) but for 2^-64 span, of a random word */
+static inline uint64_t cr_below(uint64_t word, uint64_t span) {
+    __extension__ typedef unsigned __int128 wide;
+    return span ? (uint64_t)((wide)word * span >> 64) : word;
+}
 uint64_t cr_generator_take(cr_generator *g, uint64_t blocks, uint64_t *seed);      /* takes `blocks` counter values, returns the first; thread-safe */
 /* What cr_generator_take gave this thread, for code that must run again with the same numbers (activation checkpointing).
  * Between begin and end every take is noted on the tape (replay false) or answered from it (replay true). */

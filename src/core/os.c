@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -295,6 +296,15 @@ int cr_os_self_directory(char *out, size_t room) {
     if (n >= room) return 0;
     memcpy(out, path, n + 1);
     return (int)n;
+}
+
+/* ---- chance ---- */
+uint64_t cr_os_entropy(void) {
+    uint64_t bits;
+    if (getrandom(&bits, sizeof bits, 0) == (ssize_t)sizeof bits) return bits;
+    struct timespec t;                              /* a sandbox without the system call */
+    clock_gettime(CLOCK_REALTIME, &t);
+    return ((uint64_t)t.tv_sec << 30 ^ (uint64_t)t.tv_nsec) * 0x9E3779B97F4A7C15u ^ (uint64_t)getpid();
 }
 
 /* ---- time ---- */

@@ -43,6 +43,9 @@ void  *cr_os_open_library(const char *path);                            /* NULL:
 void  *cr_os_symbol(void *library, const char *name);
 int    cr_os_self_directory(char *out, size_t room);                    /* folder of this library or program; 0 when unknown, else length */
 
+/* chance */
+uint64_t cr_os_entropy(void);                                           /* 64 bits that nobody can foretell */
+
 /* time */
 double  cr_os_seconds(void);                                            /* monotonic */
 void    cr_os_timestamp(char out[32]);                                  /* "2026-01-31T12:00:00Z" */

@@ -1,5 +1,6 @@
 /* rng.c - Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011). */
 #include "core.h"
+#include "os.h"
 
 #include <stdlib.h>
 
@@ -41,6 +42,12 @@ void cr_generator_set(cr_generator *g, uint64_t seed, uint64_t counter) {
     if (!g) { cr_fail_null("generator_set", "the generator"); return; }
     atomic_store(&g->seed, seed);
     atomic_store(&g->counter, counter);
+}
+
+uint64_t cr_generator_seed(cr_generator *g) {
+    const uint64_t seed = cr_os_entropy();
+    cr_generator_set(g, seed, 0);
+    return seed;
 }
 
 /* ---- tapes */

@@ -12,13 +12,14 @@ typedef enum cr_opcode {
     CR_OP_NEG,        /* 1: -a */
     CR_OP_ABS,        /* 1: |a| */
     CR_OP_SIGN,       /* 1: -1, 0 or 1; 0 for NaN */
+    CR_OP_COPYSIGN,   /* 2: |a| with the sign of b, of -0 and NaN too */
     CR_OP_MAX,        /* 2: the larger; NaN wins */
     CR_OP_MIN,        /* 2: the smaller; NaN wins */
     CR_OP_POW,        /* 2: a to the b; 0 to the 0 is 1; integers wrap, a negative exponent gives 0 but for a = 1 and -1 */
-    CR_OP_FMOD,       /* 2: remainder of a / b with the sign of a; integers: 0 for b = 0 */
-    CR_OP_REM,        /* 2: remainder of a / b with the sign of b; integers: 0 for b = 0 */
-    CR_OP_FDIV,       /* 2: floor(a / b); integers: 0 for b = 0 */
-    CR_OP_TDIV,       /* 2: trunc(a / b); integers: 0 for b = 0 */
+    CR_OP_FMOD,       /* 2: remainder of a / b with the sign of a; integers: an error for b = 0 */
+    CR_OP_REM,        /* 2: remainder of a / b with the sign of b; integers: an error for b = 0 */
+    CR_OP_FDIV,       /* 2: floor(a / b); integers: an error for b = 0 */
+    CR_OP_TDIV,       /* 2: trunc(a / b); integers: an error for b = 0 */
     CR_OP_EXP,        /* 1: e to the a */
     CR_OP_EXP2,       /* 1: 2 to the a */
     CR_OP_EXPM1,      /* 1: e to the a, less 1 */
@@ -68,14 +69,15 @@ typedef enum cr_opcode {
 
 /* for  static const char *const names[CR_OP_COUNT] = CR_OPCODE_NAMES;  and the number of operands likewise */
 #define CR_OPCODE_NAMES { \
-    "ADD", "SUB", "MUL", "DIV", "NEG", "ABS", "SIGN", "MAX", "MIN", "POW", "FMOD", "REM", "FDIV", "TDIV", "EXP",        \
-    "EXP2", "EXPM1", "LOG", "LOG2", "LOG10", "LOG1P", "SQRT", "RSQRT", "SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN",     \
-    "ATAN2", "SINH", "COSH", "TANH", "ASINH", "ACOSH", "ATANH", "ERF", "ERFC", "SIGMOID", "FLOOR", "CEIL", "ROUND",     \
-    "TRUNC", "ISNAN", "ISINF", "EQ", "NE", "LT", "LE", "GT", "GE", "SEL", "BAND", "BOR", "BXOR", "BNOT", "SHL", "SHR",  \
+    "ADD", "SUB", "MUL", "DIV", "NEG", "ABS", "SIGN", "COPYSIGN", "MAX", "MIN", "POW", "FMOD", "REM", "FDIV", "TDIV",   \
+    "EXP", "EXP2", "EXPM1", "LOG", "LOG2", "LOG10", "LOG1P", "SQRT", "RSQRT", "SIN", "COS", "TAN", "ASIN", "ACOS",      \
+    "ATAN", "ATAN2", "SINH", "COSH", "TANH", "ASINH", "ACOSH", "ATANH", "ERF", "ERFC", "SIGMOID", "FLOOR", "CEIL",      \
+    "ROUND", "TRUNC", "ISNAN", "ISINF", "EQ", "NE", "LT", "LE", "GT", "GE", "SEL", "BAND", "BOR", "BXOR", "BNOT",       \
+    "SHL", "SHR",                                                                                                       \
 }
 #define CR_OPCODE_ARITY { \
-    2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1,   \
-    1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 1, 2, 2,                                                         \
+    2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1,   \
+    1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 1, 2, 2,                                                      \
 }
 
 #endif

@@ -7,11 +7,6 @@
 
 #include "../core/status.h"
 
-/* Every initialiser is one draw and one program over it. */
-typedef struct source { const char *name, *params, *body; bool normal; } source;
-static const source uniform = {"init_uniform", "low width", "y = low + u * width; y", false};
-static const source normal = {"init_normal", "mean std", "y = mean + u * std; y", true};
-
 static cr_status check(const char *op, const cr_tensor *t) {
     if (!t) return cr_fail_null(op, "the tensor");
     if (cr_is_none(t)) return cr_fail(CR_BAD_VALUE, op, "the tensor may not be CR_NONE");
@@ -19,9 +14,11 @@ static cr_status check(const char *op, const cr_tensor *t) {
     return CR_OK;
 }
 
+static cr_dtype wide(const cr_tensor *t) { return cr_dtype_of(t) == CR_F64 ? CR_F64 : CR_F32; }
+
 /* Uniform or normal numbers of t's shape and device; in the thread's scope. */
 static cr_tensor *draw(const cr_tensor *t, bool gaussian, cr_generator *g) {
-    const cr_dtype dt = cr_dtype_of(t) == CR_F64 ? CR_F64 : CR_F32;
+    const cr_dtype dt = wide(t);
     return gaussian ? cr_randn(cr_ndim(t), cr_shape(t), dt, cr_device_of(t), g) : cr_rand(cr_ndim(t), cr_shape(t), dt, cr_device_of(t), g);
 }
 
@@ -36,11 +33,12 @@ static cr_status run(const char *name, const char *inputs, const char *params, c
     return status;
 }
 
-static cr_status fill(cr_tensor *t, const source *s, double a, double b, cr_generator *g) {
-    cr_scope_begin();
-    const cr_tensor *u = draw(t, s->normal, g);
-    cr_status status = u ? run(s->name, "u", s->params, s->body, &t, &u, (double[]){a, b}) : cr_error_status();
-    cr_scope_end();
+/* cr_normal_ or cr_uniform_, into leaves as well. */
+typedef cr_tensor *(*filler)(cr_tensor *t, double a, double b, cr_generator *g);
+static cr_status fill(cr_tensor *t, filler f, double a, double b, cr_generator *g) {
+    const bool recording = cr_set_grad_enabled(false);
+    cr_status status = f(t, a, b, g) ? CR_OK : cr_error_status();
+    cr_set_grad_enabled(recording);
     return status;
 }
 
@@ -48,7 +46,7 @@ cr_status cr_init_uniform(cr_tensor *t, double low, double high, cr_generator *g
     cr_status status = check("init_uniform", t);
     if (status) return status;
     if (!(low <= high) || !isfinite(high - low)) return cr_fail(CR_BAD_VALUE, "init_uniform", "the range must be finite and not empty: [%g, %g)", low, high);
-    return fill(t, &uniform, low, high - low, g);
+    return fill(t, cr_uniform_, low, high, g);
 }
 
 static cr_status check_std(const char *op, double mean, double std) {
@@ -60,7 +58,7 @@ static cr_status check_std(const char *op, double mean, double std) {
 cr_status cr_init_normal(cr_tensor *t, double mean, double std, cr_generator *g) {
     cr_status status = check("init_normal", t);
     if (!status) status = check_std("init_normal", mean, std);
-    return status ? status : fill(t, &normal, mean, std, g);
+    return status ? status : fill(t, cr_normal_, mean, std, g);
 }
 
 /* ---- truncated normal: rejection.  Where [low, high] holds more than 0.3 of the normal, what falls outside is drawn again;
@@ -122,12 +120,11 @@ cr_status cr_init_trunc_normal(cr_tensor *t, double mean, double std, double low
         return cr_fail(CR_BAD_VALUE, op, "[%g, %g] is more than 1e6 std away from the mean: mean %g, std %g", low, high, mean, std);
     if (!cr_numel(t)) return CR_OK;
     const bool recording = cr_set_grad_enabled(false);
-    const bool wide = normal_cdf((high - mean) / std) - normal_cdf((low - mean) / std) > 0.3;
+    const bool much = normal_cdf((high - mean) / std) - normal_cdf((low - mean) / std) > 0.3;
     cr_scope_begin();
-    cr_tensor *y = draw(t, true, g);                /* in full precision, whatever t's dtype */
-    if (!y) status = cr_error_status();
-    else if (wide) status = run("init_normal", "u", normal.params, normal.body, &y, (const cr_tensor *[]){y}, (double[]){mean, std});
-    if (!status) status = wide ? redraw_outside(y, mean, std, low, high, g) : accept_uniform(y, mean, std, low, high, g);
+    cr_tensor *y = cr_empty(cr_ndim(t), cr_shape(t), wide(t), cr_device_of(t));      /* in full precision, whatever t's dtype */
+    if (!y || (much && !cr_normal_(y, mean, std, g))) status = cr_error_status();
+    if (!status) status = much ? redraw_outside(y, mean, std, low, high, g) : accept_uniform(y, mean, std, low, high, g);
     if (!status && !cr_copy_(t, y)) status = cr_error_status();
     cr_scope_end();
     cr_set_grad_enabled(recording);
@@ -153,29 +150,30 @@ static cr_status check_number(const char *op, const char *what, double v) {
 
 /* Xavier: std = gain sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio 2010).  Kaiming: std = sqrt(2 / ((1 + a^2) fan_in)) (He et al. 2015).
  * The uniform distribution of the same std reaches sqrt(3) std. */
-static cr_status by_std(cr_tensor *t, const source *s, double std, cr_generator *g) {
+static cr_status by_std(cr_tensor *t, filler f, double std, cr_generator *g) {
     if (!cr_numel(t)) return CR_OK;
-    return s->normal ? fill(t, s, 0, std, g) : fill(t, s, -sqrt(3) * std, 2 * sqrt(3) * std, g);
+    const double reach = sqrt(3) * fabs(std);
+    return f == cr_normal_ ? fill(t, f, 0, fabs(std), g) : fill(t, f, -reach, reach, g);
 }
 
-static cr_status xavier(const char *op, cr_tensor *t, const source *s, double gain, cr_generator *g) {
+static cr_status xavier(const char *op, cr_tensor *t, filler f, double gain, cr_generator *g) {
     double in, out;
     cr_status status = fans(op, t, &in, &out);
     if (!status) status = check_number(op, "gain", gain);
-    return status ? status : by_std(t, s, gain * sqrt(2 / (in + out)), g);
+    return status ? status : by_std(t, f, gain * sqrt(2 / (in + out)), g);
 }
 
-static cr_status kaiming(const char *op, cr_tensor *t, const source *s, double a, cr_generator *g) {
+static cr_status kaiming(const char *op, cr_tensor *t, filler f, double a, cr_generator *g) {
     double in, out;
     cr_status status = fans(op, t, &in, &out);
     if (!status) status = check_number(op, "a", a);
-    return status ? status : by_std(t, s, sqrt(2 / ((1 + a * a) * in)), g);
+    return status ? status : by_std(t, f, sqrt(2 / ((1 + a * a) * in)), g);
 }
 
-cr_status cr_init_xavier_uniform(cr_tensor *t, double gain, cr_generator *g) { return xavier("init_xavier_uniform", t, &uniform, gain, g); }
-cr_status cr_init_xavier_normal(cr_tensor *t, double gain, cr_generator *g) { return xavier("init_xavier_normal", t, &normal, gain, g); }
-cr_status cr_init_kaiming_uniform(cr_tensor *t, double a, cr_generator *g) { return kaiming("init_kaiming_uniform", t, &uniform, a, g); }
-cr_status cr_init_kaiming_normal(cr_tensor *t, double a, cr_generator *g) { return kaiming("init_kaiming_normal", t, &normal, a, g); }
+cr_status cr_init_xavier_uniform(cr_tensor *t, double gain, cr_generator *g) { return xavier("init_xavier_uniform", t, cr_uniform_, gain, g); }
+cr_status cr_init_xavier_normal(cr_tensor *t, double gain, cr_generator *g) { return xavier("init_xavier_normal", t, cr_normal_, gain, g); }
+cr_status cr_init_kaiming_uniform(cr_tensor *t, double a, cr_generator *g) { return kaiming("init_kaiming_uniform", t, cr_uniform_, a, g); }
+cr_status cr_init_kaiming_normal(cr_tensor *t, double a, cr_generator *g) { return kaiming("init_kaiming_normal", t, cr_normal_, a, g); }
 
 /* ---- orthogonal: the rows of a (k, n) normal matrix, k <= n, made orthonormal one after the other (modified Gram-Schmidt, twice, which
  * is orthogonal to rounding: Giraud, Langou, Rozloznik 2005).  Each keeps its own direction, as with R's diagonal positive in a QR. */

@@ -47,8 +47,14 @@ cr_tensor *cr_abs(const cr_tensor *x) {
 cr_tensor *cr_sign(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_SIGN], (const cr_tensor *const[]){x}, NULL);
 }
+cr_tensor *cr_copysign(const cr_tensor *a, const cr_tensor *b) {
+    return cr_apply_program(&cr_rows[CR_ROW_COPYSIGN], (const cr_tensor *const[]){a, b}, NULL);
+}
 cr_tensor *cr_square(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_SQUARE], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_hypot(const cr_tensor *a, const cr_tensor *b) {
+    return cr_apply_program(&cr_rows[CR_ROW_HYPOT], (const cr_tensor *const[]){a, b}, NULL);
 }
 cr_tensor *cr_reciprocal(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_RECIPROCAL], (const cr_tensor *const[]){x}, NULL);
@@ -88,6 +94,9 @@ cr_tensor *cr_log2(const cr_tensor *x) {
 }
 cr_tensor *cr_log10(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_LOG10], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_logaddexp(const cr_tensor *a, const cr_tensor *b) {
+    return cr_apply_program(&cr_rows[CR_ROW_LOGADDEXP], (const cr_tensor *const[]){a, b}, NULL);
 }
 cr_tensor *cr_log1p(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_LOG1P], (const cr_tensor *const[]){x}, NULL);
@@ -211,6 +220,9 @@ cr_tensor *cr_isinf(const cr_tensor *x) {
 }
 cr_tensor *cr_isfinite(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_ISFINITE], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_signbit(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_SIGNBIT], (const cr_tensor *const[]){x}, NULL);
 }
 cr_tensor *cr_eq(const cr_tensor *a, const cr_tensor *b) {
     return cr_apply_program(&cr_rows[CR_ROW_EQ], (const cr_tensor *const[]){a, b}, NULL);

@@ -28,7 +28,9 @@ static cr_tensor *call_clamp(const cr_tensor *const *in, const double *p) { retu
 static cr_tensor *call_neg(const cr_tensor *const *in, const double *p) { (void)p; return cr_neg(in[0]); }
 static cr_tensor *call_abs(const cr_tensor *const *in, const double *p) { (void)p; return cr_abs(in[0]); }
 static cr_tensor *call_sign(const cr_tensor *const *in, const double *p) { (void)p; return cr_sign(in[0]); }
+static cr_tensor *call_copysign(const cr_tensor *const *in, const double *p) { (void)p; return cr_copysign(in[0], in[1]); }
 static cr_tensor *call_square(const cr_tensor *const *in, const double *p) { (void)p; return cr_square(in[0]); }
+static cr_tensor *call_hypot(const cr_tensor *const *in, const double *p) { (void)p; return cr_hypot(in[0], in[1]); }
 static cr_tensor *call_reciprocal(const cr_tensor *const *in, const double *p) { (void)p; return cr_reciprocal(in[0]); }
 static cr_tensor *call_sqrt(const cr_tensor *const *in, const double *p) { (void)p; return cr_sqrt(in[0]); }
 static cr_tensor *call_rsqrt(const cr_tensor *const *in, const double *p) { (void)p; return cr_rsqrt(in[0]); }
@@ -42,6 +44,7 @@ static cr_tensor *call_expm1(const cr_tensor *const *in, const double *p) { (voi
 static cr_tensor *call_log(const cr_tensor *const *in, const double *p) { (void)p; return cr_log(in[0]); }
 static cr_tensor *call_log2(const cr_tensor *const *in, const double *p) { (void)p; return cr_log2(in[0]); }
 static cr_tensor *call_log10(const cr_tensor *const *in, const double *p) { (void)p; return cr_log10(in[0]); }
+static cr_tensor *call_logaddexp(const cr_tensor *const *in, const double *p) { (void)p; return cr_logaddexp(in[0], in[1]); }
 static cr_tensor *call_log1p(const cr_tensor *const *in, const double *p) { (void)p; return cr_log1p(in[0]); }
 static cr_tensor *call_sin(const cr_tensor *const *in, const double *p) { (void)p; return cr_sin(in[0]); }
 static cr_tensor *call_cos(const cr_tensor *const *in, const double *p) { (void)p; return cr_cos(in[0]); }
@@ -83,6 +86,7 @@ static cr_tensor *call_frac(const cr_tensor *const *in, const double *p) { (void
 static cr_tensor *call_isnan(const cr_tensor *const *in, const double *p) { (void)p; return cr_isnan(in[0]); }
 static cr_tensor *call_isinf(const cr_tensor *const *in, const double *p) { (void)p; return cr_isinf(in[0]); }
 static cr_tensor *call_isfinite(const cr_tensor *const *in, const double *p) { (void)p; return cr_isfinite(in[0]); }
+static cr_tensor *call_signbit(const cr_tensor *const *in, const double *p) { (void)p; return cr_signbit(in[0]); }
 static cr_tensor *call_eq(const cr_tensor *const *in, const double *p) { (void)p; return cr_eq(in[0], in[1]); }
 static cr_tensor *call_ne(const cr_tensor *const *in, const double *p) { (void)p; return cr_ne(in[0], in[1]); }
 static cr_tensor *call_lt(const cr_tensor *const *in, const double *p) { (void)p; return cr_lt(in[0], in[1]); }
@@ -116,7 +120,9 @@ static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {
     {"neg", CR_ROW_NEG, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_neg},
     {"abs", CR_ROW_ABS, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_abs},
     {"sign", CR_ROW_SIGN, CR_RULE_ANY, 1, 0, -3, 3, {0}, true, call_sign},
+    {"copysign", CR_ROW_COPYSIGN, CR_RULE_FLOAT, 2, 0, -3, 3, {0}, true, call_copysign},
     {"square", CR_ROW_SQUARE, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_square},
+    {"hypot", CR_ROW_HYPOT, CR_RULE_FLOAT, 2, 0, 0.2, 3, {0}, true, call_hypot},
     {"reciprocal", CR_ROW_RECIPROCAL, CR_RULE_FLOAT, 1, 0, 0.3, 3, {0}, true, call_reciprocal},
     {"sqrt", CR_ROW_SQRT, CR_RULE_FLOAT, 1, 0, 0.2, 4, {0}, true, call_sqrt},
     {"rsqrt", CR_ROW_RSQRT, CR_RULE_FLOAT, 1, 0, 0.2, 4, {0}, true, call_rsqrt},
@@ -130,6 +136,7 @@ static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {
     {"log", CR_ROW_LOG, CR_RULE_FLOAT, 1, 0, 0.2, 4, {0}, true, call_log},
     {"log2", CR_ROW_LOG2, CR_RULE_FLOAT, 1, 0, 0.2, 4, {0}, true, call_log2},
     {"log10", CR_ROW_LOG10, CR_RULE_FLOAT, 1, 0, 0.2, 4, {0}, true, call_log10},
+    {"logaddexp", CR_ROW_LOGADDEXP, CR_RULE_FLOAT, 2, 0, -3, 3, {0}, true, call_logaddexp},
     {"log1p", CR_ROW_LOG1P, CR_RULE_FLOAT, 1, 0, -0.8, 3, {0}, true, call_log1p},
     {"sin", CR_ROW_SIN, CR_RULE_FLOAT, 1, 0, -3, 3, {0}, true, call_sin},
     {"cos", CR_ROW_COS, CR_RULE_FLOAT, 1, 0, -3, 3, {0}, true, call_cos},
@@ -171,6 +178,7 @@ static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {
     {"isnan", CR_ROW_ISNAN, CR_RULE_TEST, 1, 0, -3, 3, {0}, false, call_isnan},
     {"isinf", CR_ROW_ISINF, CR_RULE_TEST, 1, 0, -3, 3, {0}, false, call_isinf},
     {"isfinite", CR_ROW_ISFINITE, CR_RULE_TEST, 1, 0, -3, 3, {0}, false, call_isfinite},
+    {"signbit", CR_ROW_SIGNBIT, CR_RULE_TEST, 1, 0, -3, 3, {0}, false, call_signbit},
     {"eq", CR_ROW_EQ, CR_RULE_TEST, 2, 0, -3, 3, {0}, false, call_eq},
     {"ne", CR_ROW_NE, CR_RULE_TEST, 2, 0, -3, 3, {0}, false, call_ne},
     {"lt", CR_ROW_LT, CR_RULE_TEST, 2, 0, -3, 3, {0}, false, call_lt},

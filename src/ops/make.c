@@ -1,12 +1,12 @@
-/* make.c - tensors from nothing: constants, ranges, host memory, random numbers. */
+/* make.c - tensors from nothing: constants, ranges, host memory. */
 #include "compose.h"
+#include "../core/pool.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Checks what every maker is given; m: what to make. */
-static cr_status plan(const char *op, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_meta *m) {
+cr_status cr_plan(const char *op, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_meta *m) {
     cr_status status = cr_shape_check(op, n, shape, dt, NULL);
     if (status != CR_OK) return status;
     if (!dev) return cr_fail_null(op, "the device");
@@ -19,7 +19,7 @@ static cr_status plan(const char *op, int n, const int64_t *shape, cr_dtype dt, 
 static cr_tensor *full(const char *op, int n, const int64_t *shape, double value, cr_dtype dt, const cr_device *dev) {
     cr_meta m;
     char element[8];
-    if (plan(op, n, shape, dt, dev, &m) != CR_OK || cr_element(op, value, dt, element) != CR_OK) return NULL;
+    if (cr_plan(op, n, shape, dt, dev, &m) != CR_OK || cr_element(op, value, dt, element) != CR_OK) return NULL;
     return cr_filled(&m, dev, value);
 }
 
@@ -29,7 +29,7 @@ static cr_tensor *like(const char *op, const cr_tensor *x, double value) {
 
 cr_tensor *cr_empty(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) {
     cr_meta m;
-    return plan("empty", n, shape, dt, dev, &m) == CR_OK ? cr_new_like(&m, dev) : NULL;
+    return cr_plan("empty", n, shape, dt, dev, &m) == CR_OK ? cr_new_like(&m, dev) : NULL;
 }
 
 cr_tensor *cr_zeros(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) { return full("zeros", n, shape, 0, dt, dev); }
@@ -41,7 +41,7 @@ cr_tensor *cr_ones_like(const cr_tensor *x) { return like("ones_like", x, 1); }
 
 cr_tensor *cr_from(const void *data, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) {
     cr_meta m;
-    if (plan("from", n, shape, dt, dev, &m) != CR_OK) return NULL;
+    if (cr_plan("from", n, shape, dt, dev, &m) != CR_OK) return NULL;
     cr_tensor *y = cr_new_like(&m, dev);
     cr_status status = CR_OK;
     if (y && y->numel && !data) status = cr_fail_null("from", "data");
@@ -72,27 +72,44 @@ cr_tensor *cr_eye(int64_t n, int64_t m, cr_dtype dt, const cr_device *dev) {
     return y;
 }
 
-/* ---- ranges: element i of n is first + i step, counted from the other end in the second half where `last` is given */
-typedef struct range { double first, step, last; bool both_ends; int64_t n; } range;
+/* ---- ranges: element i of n is first + i step, counted from the other end in the second half where `last` is given.  Made on the host, by all threads. */
+typedef struct range { double first, step, last; bool both_ends; int64_t n; cr_dtype dt; void *to; } range;
 
 static double range_at(const range *r, int64_t i) {
     if (r->both_ends && i >= r->n - r->n / 2) return r->last - (double)(r->n - 1 - i) * r->step;
     return r->first + (double)i * r->step;
 }
 
-static cr_tensor *from_range(const char *op, const range *r, cr_dtype dt, const cr_device *dev) {
+enum { RANGE_CHUNK = 16 << 10 };
+#define RANGE(T) for (int64_t i = first; i < end; i++) ((T *)r->to)[i] = (T)range_at(r, i)
+
+static void range_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const range *r = ctx;
+    const int64_t first = chunk * RANGE_CHUNK, end = first + RANGE_CHUNK < r->n ? first + RANGE_CHUNK : r->n;
+    const size_t size = cr_dtype_size(r->dt);
+    switch (r->dt) {                                /* the ends fit the dtype: what is between does too */
+        case CR_F32: RANGE(float); break;
+        case CR_F64: RANGE(double); break;
+        case CR_I32: RANGE(int32_t); break;
+        case CR_I64: RANGE(int64_t); break;
+        default: for (int64_t i = first; i < end; i++) cr_store_f64((char *)r->to + (size_t)i * size, r->dt, range_at(r, i));
+    }
+}
+
+static cr_tensor *from_range(const char *op, range *r, const cr_device *dev) {
     cr_meta m;
     char element[8];
-    if (plan(op, CR_LIST(r->n), dt, dev, &m) != CR_OK) return NULL;
-    if (r->n && (cr_element(op, range_at(r, 0), dt, element) != CR_OK || cr_element(op, range_at(r, r->n - 1), dt, element) != CR_OK)) return NULL;
-    size_t size = cr_dtype_size(dt);
+    if (cr_plan(op, CR_LIST(r->n), r->dt, dev, &m) != CR_OK) return NULL;
+    if (r->n && (cr_element(op, range_at(r, 0), r->dt, element) != CR_OK || cr_element(op, range_at(r, r->n - 1), r->dt, element) != CR_OK)) return NULL;
+    size_t size = cr_dtype_size(r->dt);
     cr_tensor *y = cr_new_like(&m, dev);
-    char *staging = y && !dev->host ? malloc((size_t)r->n * size + 1) : NULL, *to = y && dev->host ? cr_tensor_data(y) : staging;
-    cr_status status = y && !to ? cr_fail(CR_NO_MEMORY, op, "out of memory") : CR_OK;
-    for (int64_t i = 0; to && i < r->n && status == CR_OK; i++) {
-        cr_store_f64(to + (size_t)i * size, dt, range_at(r, i));
-        if (i % 65536 == 65535) status = cr_check_interrupt(op);
-    }
+    void *staging = y && !dev->host ? malloc((size_t)r->n * size + 1) : NULL;
+    r->to = y && dev->host ? cr_tensor_data(y) : staging;
+    cr_status status = y && !r->to ? cr_fail(CR_NO_MEMORY, op, "out of memory") : CR_OK;
+    if (r->to && r->n <= RANGE_CHUNK) range_chunk(r, 0, 0);
+    else if (r->to) cr_pool_run(cr_pieces(r->n, RANGE_CHUNK), range_chunk, r);
+    if (r->to) status = cr_finished(op, status);
     if (staging && r->n && status == CR_OK) status = dev->kernels->upload(dev, y->storage, 0, staging, (size_t)r->n * size);
     free(staging);
     if (status != CR_OK) { cr_release(y); return NULL; }
@@ -107,74 +124,13 @@ cr_tensor *cr_arange(double start, double stop, double step, cr_dtype dt, const 
     if (n < 0) return cr_fail(CR_BAD_VALUE, "arange", "steps of %g do not lead from %g to %g", step, start, stop), NULL;
     if (!(n < 0x1p62)) return cr_fail(CR_BAD_VALUE, "arange", "too many elements from %g to %g in steps of %g", start, stop, step), NULL;
     bool whole = cr_dtype_valid((int)dt) && !cr_dtype_is_float(dt);         /* integers step by integers, as PyTorch */
-    return from_range("arange", &(range){.first = whole ? trunc(start) : start, .step = whole ? trunc(step) : step, .n = (int64_t)n}, dt, dev);
+    return from_range("arange", &(range){.first = whole ? trunc(start) : start, .step = whole ? trunc(step) : step, .n = (int64_t)n, .dt = dt}, dev);
 }
 
 cr_tensor *cr_linspace(double start, double stop, int64_t n, cr_dtype dt, const cr_device *dev) {
     if (!isfinite(start) || !isfinite(stop)) return cr_fail(CR_BAD_VALUE, "linspace", "both ends must be finite: %g, %g", start, stop), NULL;
     if (n < 0) return cr_fail(CR_BAD_VALUE, "linspace", "negative number of elements: %lld", (long long)n), NULL;
-    range r = {.first = start, .last = stop, .n = n, .both_ends = true};
+    range r = {.first = start, .last = stop, .n = n, .both_ends = true, .dt = dt};
     if (n > 1) r.step = stop / (double)(n - 1) - start / (double)(n - 1);
-    return from_range("linspace", &r, dt, dev);
-}
-
-/* ---- random numbers */
-static cr_tensor *draw(const char *op, cr_random_kind kind, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
-    cr_meta m;
-    if (plan(op, n, shape, dt, dev, &m) != CR_OK) return NULL;
-    if (!g) return cr_fail_null(op, "the generator"), NULL;
-    cr_tensor *y = cr_new_like(&m, dev);
-    if (!y || !y->numel) return y;
-    uint64_t per_block = cr_dtype_size(dt) == 8 ? 2 : 4, blocks = ((uint64_t)y->numel + per_block - 1) / per_block, seed;
-    uint64_t counter = cr_generator_take(g, blocks, &seed);
-    const double start = cr_profile_start();
-    const cr_status bad = cr_finished(op, dev->kernels->random(kind, y, seed, counter));
-    if (start) cr_profile_event(start, "op", op, 0, NULL, 1, (const cr_tensor *const *)&y);
-    if (bad == CR_OK) return y;
-    cr_release(y);
-    return NULL;
-}
-
-static cr_status want_float_dtype(const char *op, cr_dtype dt) {
-    if (cr_dtype_is_float(dt) || !cr_dtype_valid((int)dt)) return CR_OK;       /* what is no dtype at all is refused later */
-    return cr_fail(CR_BAD_TYPE, op, "needs a floating point dtype: %s", cr_dtype_name(dt));
-}
-
-cr_tensor *cr_rand(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
-    return want_float_dtype("rand", dt) == CR_OK ? draw("rand", CR_RANDOM_UNIFORM, n, shape, dt, dev, g) : NULL;
-}
-
-cr_tensor *cr_randn(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
-    return want_float_dtype("randn", dt) == CR_OK ? draw("randn", CR_RANDOM_NORMAL, n, shape, dt, dev, g) : NULL;
-}
-
-/* Do all integers from low to high - 1 fit dt? */
-static cr_status check_bounds(int64_t low, int64_t high, cr_dtype dt) {
-    char element[8];
-    if (low >= high) return cr_fail(CR_BAD_VALUE, "randint", "low must be below high: %lld, %lld", (long long)low, (long long)high);
-    if (dt == CR_I64) return CR_OK;
-    cr_status status = cr_element("randint", (double)low, dt, element);
-    return status == CR_OK ? cr_element("randint", (double)(high - 1), dt, element) : status;
-}
-
-/* low + bits mod (high - low): 64 random bits an element, so that no value is likelier than another by more than 2^-64 (high - low). */
-cr_tensor *cr_randint(int64_t low, int64_t high, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
-    cr_meta m;
-    if (plan("randint", n, shape, dt, dev, &m) != CR_OK || check_bounds(low, high, dt) != CR_OK) return NULL;
-    uint64_t span = (uint64_t)high - (uint64_t)low;
-    cr_scope_begin();
-    cr_tensor *bits = draw("randint", CR_RANDOM_BITS, n, shape, CR_U64, dev, g);
-    cr_tensor *offset = bits ? cr_remainder(bits, cr_from(&span, CR_ALL, CR_U64, dev)) : NULL;
-    cr_tensor *y = offset ? cr_add(cr_to(offset, CR_I64, dev), cr_from(&low, CR_ALL, CR_I64, dev)) : NULL;
-    return cr_leave(y ? cr_to(y, dt, dev) : NULL);
-}
-
-cr_tensor *cr_bernoulli(double p, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
-    cr_meta m;
-    if (plan("bernoulli", n, shape, dt, dev, &m) != CR_OK) return NULL;
-    if (!(p >= 0 && p <= 1)) return cr_fail(CR_BAD_VALUE, "bernoulli", "the chance must be in [0, 1]: %g", p), NULL;
-    cr_scope_begin();
-    cr_tensor *u = draw("bernoulli", CR_RANDOM_UNIFORM, n, shape, CR_F32, dev, g), *chance = u ? cr_scalar(p) : NULL;
-    cr_tensor *hit = chance ? cr_lt(u, chance) : NULL;
-    return cr_leave(hit ? cr_to(hit, dt, dev) : NULL);
+    return from_range("linspace", &r, dev);
 }

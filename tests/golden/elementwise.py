@@ -28,14 +28,14 @@ UNARY: dict[str, tuple[Callable[..., Tensor], Sequence[float]]] = {
 for _name in ("selu", "gelu", "silu", "mish", "softsign", "hardsigmoid", "hardswish", "relu6", "logsigmoid"):
     UNARY[_name] = (getattr(F, _name), ())
 for _name in ("neg abs sign square reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh "
-              "asinh acosh atanh erf erfc sigmoid relu floor ceil round trunc frac isnan isinf isfinite logical_not").split():
+              "asinh acosh atanh erf erfc sigmoid relu floor ceil round trunc frac isnan isinf isfinite signbit logical_not").split():
     UNARY[_name] = (getattr(torch, _name), ())
 
 BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "trunc_divide": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
     "floor_divide": lambda a, b: torch.div(a, b, rounding_mode="floor"),
 }
-for _name in "add sub mul div remainder fmod pow maximum minimum atan2 eq ne lt le gt ge logical_and logical_or logical_xor".split():
+for _name in "add sub mul div remainder fmod pow maximum minimum atan2 copysign hypot logaddexp eq ne lt le gt ge logical_and logical_or logical_xor".split():
     BINARY[_name] = getattr(torch, _name)
 
 TERNARY: dict[str, tuple[Callable[..., Tensor], Sequence[float]]] = {

@@ -14,7 +14,7 @@
 #define F32_3(op) static void f32_##op(float *y, const float *a, const float *b, const float *c, int64_t n) { \
     for (int64_t i = 0; i < n; i += V) STORE(y + i, v_##op(FETCH(a + i), FETCH(b + i), FETCH(c + i))); }
 
-F32_2(add) F32_2(sub) F32_2(mul) F32_2(div) F32_1(neg) F32_1(abs) F32_1(sign) F32_2(max) F32_2(min)
+F32_2(add) F32_2(sub) F32_2(mul) F32_2(div) F32_1(neg) F32_1(abs) F32_1(sign) F32_2(copysign) F32_2(max) F32_2(min)
 F32_2(pow) F32_2(fmod) F32_2(rem) F32_2(fdiv) F32_2(tdiv)
 F32_1(exp) F32_1(exp2) F32_1(expm1) F32_1(log) F32_1(log2) F32_1(log10) F32_1(log1p) F32_1(sqrt) F32_1(rsqrt)
 F32_1(sin) F32_1(cos) F32_1(tan) F32_1(asin) F32_1(acos) F32_1(atan) F32_2(atan2)
@@ -45,7 +45,7 @@ static inline double sigmoid_f64(double a) {
     (void)b; (void)c; for (int64_t i = 0; i < n; i++) y[i] = expression; }
 
 F64(add, a[i] + b[i]) F64(sub, a[i] - b[i]) F64(mul, a[i] * b[i]) F64(div, a[i] / b[i]) F64(neg, -a[i]) F64(abs, fabs(a[i]))
-F64(sign, (a[i] > 0) - (a[i] < 0)) F64(max, max_f64(a[i], b[i])) F64(min, min_f64(a[i], b[i])) F64(pow, pow(a[i], b[i]))
+F64(sign, (a[i] > 0) - (a[i] < 0)) F64(copysign, copysign(a[i], b[i])) F64(max, max_f64(a[i], b[i])) F64(min, min_f64(a[i], b[i])) F64(pow, pow(a[i], b[i]))
 F64(fmod, fmod(a[i], b[i])) F64(rem, rem_f64(a[i], b[i])) F64(fdiv, fdiv_f64(a[i], b[i])) F64(tdiv, trunc(a[i] / b[i]))
 F64(exp, exp(a[i])) F64(exp2, exp2(a[i])) F64(expm1, expm1(a[i])) F64(log, log(a[i])) F64(log2, log2(a[i])) F64(log10, log10(a[i]))
 F64(log1p, log1p(a[i])) F64(sqrt, sqrt(a[i])) F64(rsqrt, 1 / sqrt(a[i])) F64(sin, sin(a[i])) F64(cos, cos(a[i])) F64(tan, tan(a[i]))
@@ -59,7 +59,7 @@ F64(le, a[i] <= b[i]) F64(gt, a[i] > b[i]) F64(ge, a[i] >= b[i]) F64(sel, a[i] !
 
 const struct cr_blocks CR_ISA_NAME(cr_blocks) = {
     .lanes = V,
-    BOTH(ADD, add), BOTH(SUB, sub), BOTH(MUL, mul), BOTH(DIV, div), BOTH(NEG, neg), BOTH(ABS, abs), BOTH(SIGN, sign), BOTH(MAX, max),
+    BOTH(ADD, add), BOTH(SUB, sub), BOTH(MUL, mul), BOTH(DIV, div), BOTH(NEG, neg), BOTH(ABS, abs), BOTH(SIGN, sign), BOTH(COPYSIGN, copysign), BOTH(MAX, max),
     BOTH(MIN, min), BOTH(POW, pow), BOTH(FMOD, fmod), BOTH(REM, rem), BOTH(FDIV, fdiv), BOTH(TDIV, tdiv), BOTH(EXP, exp), BOTH(EXP2, exp2),
     BOTH(EXPM1, expm1), BOTH(LOG, log), BOTH(LOG2, log2), BOTH(LOG10, log10), BOTH(LOG1P, log1p), BOTH(SQRT, sqrt), BOTH(RSQRT, rsqrt),
     BOTH(SIN, sin), BOTH(COS, cos), BOTH(TAN, tan), BOTH(ASIN, asin), BOTH(ACOS, acos), BOTH(ATAN, atan), BOTH(ATAN2, atan2),

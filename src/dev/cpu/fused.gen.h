@@ -169,8 +169,22 @@ static void fused_11(float *const *out, const float *const *in, const float *par
     }
 }
 
-/* gradient of square with respect to x */
+/* gradient of copysign with respect to a */
 static void fused_12(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_eq(a, k0);
+        const vec v1 = v_div(y, a);
+        const vec v2 = v_mul(g, v1);
+        const vec v3 = v_sel(v0, k0, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* gradient of square with respect to x */
+static void fused_13(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -181,8 +195,55 @@ static void fused_12(float *const *out, const float *const *in, const float *par
     }
 }
 
+/* hypot: sqrt(a^2 + b^2), no overflow */
+static void fused_14(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i);
+        const vec v0 = v_isinf(a);
+        const vec v1 = v_abs(a);
+        const vec v2 = v_isinf(b);
+        const vec v3 = v_abs(b);
+        const vec v4 = v_max(v1, v3);
+        const vec v5 = v_eq(v4, k0);
+        const vec v6 = v_min(v1, v3);
+        const vec v7 = v_div(v6, v4);
+        const vec v8 = v_mul(v7, v7);
+        const vec v9 = v_add(k1, v8);
+        const vec v10 = v_sqrt(v9);
+        const vec v11 = v_mul(v4, v10);
+        const vec v12 = v_sel(v5, v4, v11);
+        const vec v13 = v_sel(v2, v3, v12);
+        const vec v14 = v_sel(v0, v1, v13);
+        STORE(out[0] + i, v14);
+    }
+}
+
+/* gradient of hypot with respect to a */
+static void fused_15(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_div(a, y);
+        const vec v1 = v_mul(g, v0);
+        STORE(out[0] + i, v1);
+    }
+}
+
+/* gradient of hypot with respect to b */
+static void fused_16(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec b = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_div(b, y);
+        const vec v1 = v_mul(g, v0);
+        STORE(out[0] + i, v1);
+    }
+}
+
 /* reciprocal: 1 / x */
-static void fused_13(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_17(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -193,7 +254,7 @@ static void fused_13(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of reciprocal with respect to x */
-static void fused_14(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -205,7 +266,7 @@ static void fused_14(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sqrt with respect to x */
-static void fused_15(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_19(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -217,7 +278,7 @@ static void fused_15(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of rsqrt with respect to x */
-static void fused_16(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -231,7 +292,7 @@ static void fused_16(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of where with respect to a */
-static void fused_17(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_21(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -242,7 +303,7 @@ static void fused_17(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of where with respect to b */
-static void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -253,7 +314,7 @@ static void fused_18(float *const *out, const float *const *in, const float *par
 }
 
 /* lerp: a + w (b - a) */
-static void fused_19(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_23(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -272,7 +333,7 @@ static void fused_19(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of lerp with respect to a */
-static void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_24(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -284,7 +345,7 @@ static void fused_20(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of lerp with respect to w */
-static void fused_21(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_25(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -295,7 +356,7 @@ static void fused_21(float *const *out, const float *const *in, const float *par
 }
 
 /* addcmul: x + value a b */
-static void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_26(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), a = FETCH(in[1] + i), b = FETCH(in[2] + i);
@@ -307,7 +368,7 @@ static void fused_22(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcmul with respect to a */
-static void fused_23(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_27(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -318,7 +379,7 @@ static void fused_23(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcmul with respect to b */
-static void fused_24(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_28(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -329,7 +390,7 @@ static void fused_24(float *const *out, const float *const *in, const float *par
 }
 
 /* addcdiv: x + value a / b */
-static void fused_25(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_29(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), a = FETCH(in[1] + i), b = FETCH(in[2] + i);
@@ -341,7 +402,7 @@ static void fused_25(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcdiv with respect to a */
-static void fused_26(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_30(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -352,7 +413,7 @@ static void fused_26(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcdiv with respect to b */
-static void fused_27(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_31(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -366,7 +427,7 @@ static void fused_27(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of exp2 with respect to x */
-static void fused_28(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_32(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -378,7 +439,7 @@ static void fused_28(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of expm1 with respect to x */
-static void fused_29(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_33(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -390,7 +451,7 @@ static void fused_29(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log2 with respect to x */
-static void fused_30(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_34(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -402,7 +463,7 @@ static void fused_30(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log10 with respect to x */
-static void fused_31(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_35(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.302585092994046f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -413,8 +474,51 @@ static void fused_31(float *const *out, const float *const *in, const float *par
     }
 }
 
+/* logaddexp: log(e^a + e^b), no overflow */
+static void fused_36(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i);
+        const vec v0 = v_max(a, b);
+        const vec v1 = v_eq(a, b);
+        const vec v2 = v_sub(a, b);
+        const vec v3 = v_abs(v2);
+        const vec v4 = v_neg(v3);
+        const vec v5 = v_sel(v1, k0, v4);
+        const vec v6 = v_exp(v5);
+        const vec v7 = v_log1p(v6);
+        const vec v8 = v_add(v0, v7);
+        STORE(out[0] + i, v8);
+    }
+}
+
+/* gradient of logaddexp with respect to a */
+static void fused_37(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_sub(a, b);
+        const vec v1 = v_sigmoid(v0);
+        const vec v2 = v_mul(g, v1);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* gradient of logaddexp with respect to b */
+static void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_sub(b, a);
+        const vec v1 = v_sigmoid(v0);
+        const vec v2 = v_mul(g, v1);
+        STORE(out[0] + i, v2);
+    }
+}
+
 /* gradient of log1p with respect to x */
-static void fused_32(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -426,7 +530,7 @@ static void fused_32(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sin with respect to x */
-static void fused_33(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -437,7 +541,7 @@ static void fused_33(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of cos with respect to x */
-static void fused_34(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -449,7 +553,7 @@ static void fused_34(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of tan with respect to x */
-static void fused_35(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -462,7 +566,7 @@ static void fused_35(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of asin with respect to x */
-static void fused_36(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -476,7 +580,7 @@ static void fused_36(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of acos with respect to x */
-static void fused_37(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_44(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -491,7 +595,7 @@ static void fused_37(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan with respect to x */
-static void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -504,7 +608,7 @@ static void fused_38(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan2 with respect to a */
-static void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_46(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -521,7 +625,7 @@ static void fused_39(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan2 with respect to b */
-static void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_47(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -539,7 +643,7 @@ static void fused_40(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sinh with respect to x */
-static void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_48(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -550,7 +654,7 @@ static void fused_41(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of cosh with respect to x */
-static void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_49(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -561,7 +665,7 @@ static void fused_42(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of tanh with respect to x */
-static void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_50(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -574,7 +678,7 @@ static void fused_43(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of asinh with respect to x */
-static void fused_44(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_51(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -588,7 +692,7 @@ static void fused_44(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of acosh with respect to x */
-static void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_52(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -602,7 +706,7 @@ static void fused_45(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atanh with respect to x */
-static void fused_46(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_53(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -615,7 +719,7 @@ static void fused_46(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of erf with respect to x */
-static void fused_47(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_54(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.1283791670955126f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -630,7 +734,7 @@ static void fused_47(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of erfc with respect to x */
-static void fused_48(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_55(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-1.1283791670955126f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -645,7 +749,7 @@ static void fused_48(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sigmoid with respect to x */
-static void fused_49(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_56(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -658,7 +762,7 @@ static void fused_49(float *const *out, const float *const *in, const float *par
 }
 
 /* relu: max(x, 0); gradient 0 at 0 */
-static void fused_50(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -669,7 +773,7 @@ static void fused_50(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of relu with respect to x */
-static void fused_51(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_58(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -681,7 +785,7 @@ static void fused_51(float *const *out, const float *const *in, const float *par
 }
 
 /* leaky_relu: x where x > 0, else slope x */
-static void fused_52(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_59(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -693,7 +797,7 @@ static void fused_52(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of leaky_relu with respect to x */
-static void fused_53(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_60(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -705,7 +809,7 @@ static void fused_53(float *const *out, const float *const *in, const float *par
 }
 
 /* elu: x where x > 0, else alpha (e^x - 1) */
-static void fused_54(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_61(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -718,7 +822,7 @@ static void fused_54(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of elu with respect to x */
-static void fused_55(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -733,7 +837,7 @@ static void fused_55(float *const *out, const float *const *in, const float *par
 }
 
 /* selu: 1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017) */
-static void fused_56(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0507009873554805f), k1 = v_k(0.0f), k2 = v_k(1.6732632423543772f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -748,7 +852,7 @@ static void fused_56(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of selu with respect to x */
-static void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.7580993408473766f), k2 = v_k(1.0507009873554805f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -764,7 +868,7 @@ static void fused_57(float *const *out, const float *const *in, const float *par
 }
 
 /* celu: x where x > 0, else alpha (e^(x / alpha) - 1) */
-static void fused_58(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_65(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -778,7 +882,7 @@ static void fused_58(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of celu with respect to x */
-static void fused_59(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_66(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -792,7 +896,7 @@ static void fused_59(float *const *out, const float *const *in, const float *par
 }
 
 /* gelu: x Phi(x), Phi the normal distribution */
-static void fused_60(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_67(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7071067811865476f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -807,7 +911,7 @@ static void fused_60(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of gelu with respect to x */
-static void fused_61(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_68(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7071067811865476f), k2 = v_k(0.3989422804014327f), k3 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -828,7 +932,7 @@ static void fused_61(float *const *out, const float *const *in, const float *par
 }
 
 /* gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu */
-static void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_69(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7978845608028654f), k2 = v_k(0.035677408136300125f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -846,7 +950,7 @@ static void fused_62(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of gelu_tanh with respect to x */
-static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_70(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.035677408136300125f), k4 = v_k(0.10703222440890037f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -872,7 +976,7 @@ static void fused_63(float *const *out, const float *const *in, const float *par
 }
 
 /* silu: x sigmoid(x) */
-static void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -883,7 +987,7 @@ static void fused_64(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of silu with respect to x */
-static void fused_65(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -899,7 +1003,7 @@ static void fused_65(float *const *out, const float *const *in, const float *par
 }
 
 /* mish: x tanh(softplus(x)) */
-static void fused_66(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -917,7 +1021,7 @@ static void fused_66(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of mish with respect to x */
-static void fused_67(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_74(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -941,7 +1045,7 @@ static void fused_67(float *const *out, const float *const *in, const float *par
 }
 
 /* softplus: log(1 + e^(beta x)) / beta; x where beta x > threshold */
-static void fused_68(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_75(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -960,7 +1064,7 @@ static void fused_68(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of softplus with respect to x */
-static void fused_69(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_76(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -974,7 +1078,7 @@ static void fused_69(float *const *out, const float *const *in, const float *par
 }
 
 /* softsign: x / (1 + |x|) */
-static void fused_70(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_77(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -987,7 +1091,7 @@ static void fused_70(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of softsign with respect to x */
-static void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_78(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1001,7 +1105,7 @@ static void fused_71(float *const *out, const float *const *in, const float *par
 }
 
 /* hardtanh: min(max(x, min), max); gradient 0 at the bounds */
-static void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min = v_k(params[0]), max = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1012,7 +1116,7 @@ static void fused_72(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardtanh with respect to x */
-static void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_80(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min = v_k(params[0]), max = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1025,7 +1129,7 @@ static void fused_73(float *const *out, const float *const *in, const float *par
 }
 
 /* hardsigmoid: min(max(x + 3, 0), 6) / 6 */
-static void fused_74(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_81(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1039,7 +1143,7 @@ static void fused_74(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardsigmoid with respect to x */
-static void fused_75(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(3.0f), k2 = v_k(6.0f), k3 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1054,7 +1158,7 @@ static void fused_75(float *const *out, const float *const *in, const float *par
 }
 
 /* hardswish: x hardsigmoid(x) */
-static void fused_76(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1069,7 +1173,7 @@ static void fused_76(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardswish with respect to x */
-static void fused_77(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(0.0f), k2 = v_k(3.0f), k3 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1086,7 +1190,7 @@ static void fused_77(float *const *out, const float *const *in, const float *par
 }
 
 /* relu6: min(max(x, 0), 6) */
-static void fused_78(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1098,7 +1202,7 @@ static void fused_78(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of relu6 with respect to x */
-static void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1112,7 +1216,7 @@ static void fused_79(float *const *out, const float *const *in, const float *par
 }
 
 /* logsigmoid: log(sigmoid(x)) */
-static void fused_80(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1128,7 +1232,7 @@ static void fused_80(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logsigmoid with respect to x */
-static void fused_81(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1140,7 +1244,7 @@ static void fused_81(float *const *out, const float *const *in, const float *par
 }
 
 /* frac: x - trunc(x) */
-static void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1151,7 +1255,7 @@ static void fused_82(float *const *out, const float *const *in, const float *par
 }
 
 /* isfinite: is x neither NaN nor an infinity? */
-static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1164,8 +1268,20 @@ static void fused_83(float *const *out, const float *const *in, const float *par
     }
 }
 
+/* signbit: is x negative, or -0? */
+static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(1.0f), k1 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_copysign(k0, x);
+        const vec v1 = v_lt(v0, k1);
+        STORE(out[0] + i, v1);
+    }
+}
+
 /* logical_and: a and b, true where not 0 */
-static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1178,7 +1294,7 @@ static void fused_84(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_or: a or b */
-static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_93(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1191,7 +1307,7 @@ static void fused_85(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_xor: either a or b */
-static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_94(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1204,7 +1320,7 @@ static void fused_86(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_not: not x */
-static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1215,7 +1331,7 @@ static void fused_87(float *const *out, const float *const *in, const float *par
 }
 
 /* sgd: p less lr times the gradient */
-static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_96(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1229,7 +1345,7 @@ static void fused_88(float *const *out, const float *const *in, const float *par
 }
 
 /* sgd_momentum: heavy ball */
-static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1246,7 +1362,7 @@ static void fused_89(float *const *out, const float *const *in, const float *par
 }
 
 /* sgd_nesterov: Nesterov's momentum */
-static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_98(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1265,7 +1381,7 @@ static void fused_90(float *const *out, const float *const *in, const float *par
 }
 
 /* adam: Kingma and Ba 2015; decay is an L2 term of the loss */
-static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_99(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1291,7 +1407,7 @@ static void fused_91(float *const *out, const float *const *in, const float *par
 }
 
 /* adamw: Loshchilov and Hutter 2019: the weights shrink by themselves */
-static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_100(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1315,7 +1431,7 @@ static void fused_92(float *const *out, const float *const *in, const float *par
 }
 
 /* adam_amsgrad: Reddi et al. 2018: the largest v so far, h, divides */
-static void fused_93(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_101(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -1343,7 +1459,7 @@ static void fused_93(float *const *out, const float *const *in, const float *par
 }
 
 /* adamw_amsgrad: the same for adamw */
-static void fused_94(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -1369,7 +1485,7 @@ static void fused_94(float *const *out, const float *const *in, const float *par
 }
 
 /* nadam: Dozat 2016: Nesterov's momentum in adam */
-static void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec cg = v_k(params[0]), cm = v_k(params[1]), eps = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1396,7 +1512,7 @@ static void fused_95(float *const *out, const float *const *in, const float *par
 }
 
 /* rmsprop: Tieleman and Hinton 2012 */
-static void fused_96(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
@@ -1417,7 +1533,7 @@ static void fused_96(float *const *out, const float *const *in, const float *par
 }
 
 /* rmsprop_momentum: the same with momentum */
-static void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), m = FETCH(in[3] + i);
@@ -1441,7 +1557,7 @@ static void fused_97(float *const *out, const float *const *in, const float *par
 }
 
 /* rmsprop_centered: Graves 2013: the variance divides, h is the mean of the gradients */
-static void fused_98(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i);
@@ -1467,7 +1583,7 @@ static void fused_98(float *const *out, const float *const *in, const float *par
 }
 
 /* rmsprop_centered_momentum: the same with momentum */
-static void fused_99(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i), m = FETCH(in[4] + i);
@@ -1496,7 +1612,7 @@ static void fused_99(float *const *out, const float *const *in, const float *par
 }
 
 /* adagrad: Duchi et al. 2011 */
-static void fused_100(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
@@ -1515,7 +1631,7 @@ static void fused_100(float *const *out, const float *const *in, const float *pa
 }
 
 /* adadelta: Zeiler 2012: u is the mean square of the steps e */
-static void fused_101(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), u = FETCH(in[3] + i);
@@ -1544,7 +1660,7 @@ static void fused_101(float *const *out, const float *const *in, const float *pa
 }
 
 /* lion: Chen et al. 2023, algorithm 2 */
-static void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]), b1 = v_k(params[2]), c1 = v_k(params[3]), b2 = v_k(params[4]), c2 = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1564,7 +1680,7 @@ static void fused_102(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon: momentum; the second result becomes orthogonal (src/optim/muon.c) */
-static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_111(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1576,7 +1692,7 @@ static void fused_103(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_nesterov: the same with Nesterov's momentum */
-static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_112(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1591,7 +1707,7 @@ static void fused_104(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_apply: u is orthogonal */
-static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_113(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), u = FETCH(in[1] + i);
@@ -1603,12 +1719,104 @@ static void fused_105(float *const *out, const float *const *in, const float *pa
 }
 
 /* scale: gradient clipping */
-static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_114(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec s = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec g = FETCH(in[0] + i);
         const vec v0 = v_mul(g, s);
         STORE(out[0] + i, v0);
+    }
+}
+
+/* uniform: uniform in [low, low + width); most: the largest number below that */
+static void fused_115(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec low = v_k(params[0]), width = v_k(params[1]), most = v_k(params[2]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec u = FETCH(in[0] + i);
+        const vec v0 = v_mul(u, width);
+        const vec v1 = v_add(low, v0);
+        const vec v2 = v_min(v1, most);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* normal: normal */
+static void fused_116(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec mean = v_k(params[0]), std = v_k(params[1]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec z = FETCH(in[0] + i);
+        const vec v0 = v_mul(z, std);
+        const vec v1 = v_add(mean, v0);
+        STORE(out[0] + i, v1);
+    }
+}
+
+/* log_normal: e to a normal number */
+static void fused_117(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec mean = v_k(params[0]), std = v_k(params[1]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec z = FETCH(in[0] + i);
+        const vec v0 = v_mul(z, std);
+        const vec v1 = v_add(mean, v0);
+        const vec v2 = v_exp(v1);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* cauchy: Cauchy */
+static void fused_118(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec median = v_k(params[0]), sigma = v_k(params[1]), k0 = v_k(3.141592653589793f), k1 = v_k(0.5f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec u = FETCH(in[0] + i);
+        const vec v0 = v_sub(u, k1);
+        const vec v1 = v_mul(k0, v0);
+        const vec v2 = v_tan(v1);
+        const vec v3 = v_mul(sigma, v2);
+        const vec v4 = v_add(median, v3);
+        STORE(out[0] + i, v4);
+    }
+}
+
+/* exponential: exponential; least: instead of -log(1 - u) where that is 0 */
+static void fused_119(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec scale = v_k(params[0]), least = v_k(params[1]), k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec u = FETCH(in[0] + i);
+        const vec v0 = v_sub(k0, u);
+        const vec v1 = v_log(v0);
+        const vec v2 = v_neg(v1);
+        const vec v3 = v_max(v2, least);
+        const vec v4 = v_mul(scale, v3);
+        STORE(out[0] + i, v4);
+    }
+}
+
+/* gumbel: Gumbel */
+static void fused_120(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec least = v_k(params[0]), k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec u = FETCH(in[0] + i);
+        const vec v0 = v_sub(k0, u);
+        const vec v1 = v_log(v0);
+        const vec v2 = v_neg(v1);
+        const vec v3 = v_max(v2, least);
+        const vec v4 = v_log(v3);
+        const vec v5 = v_neg(v4);
+        STORE(out[0] + i, v5);
+    }
+}
+
+/* geometric: trials up to a success; fails: log(1 - p) */
+static void fused_121(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec fails = v_k(params[0]), k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec u = FETCH(in[0] + i);
+        const vec v0 = v_sub(k0, u);
+        const vec v1 = v_log(v0);
+        const vec v2 = v_div(v1, fails);
+        const vec v3 = v_ceil(v2);
+        const vec v4 = v_max(v3, k0);
+        STORE(out[0] + i, v4);
     }
 }
 
@@ -1623,5 +1831,7 @@ static const fused_fn fused_table[] = {
     fused_67, fused_68, fused_69, fused_70, fused_71, fused_72, fused_73, fused_74, fused_75, fused_76, fused_77,
     fused_78, fused_79, fused_80, fused_81, fused_82, fused_83, fused_84, fused_85, fused_86, fused_87, fused_88,
     fused_89, fused_90, fused_91, fused_92, fused_93, fused_94, fused_95, fused_96, fused_97, fused_98, fused_99,
-    fused_100, fused_101, fused_102, fused_103, fused_104, fused_105, fused_106,
+    fused_100, fused_101, fused_102, fused_103, fused_104, fused_105, fused_106, fused_107, fused_108, fused_109,
+    fused_110, fused_111, fused_112, fused_113, fused_114, fused_115, fused_116, fused_117, fused_118, fused_119,
+    fused_120, fused_121,
 };

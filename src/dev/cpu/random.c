@@ -9,17 +9,17 @@
 
 enum { BLOCK = 512, CHUNK = 16 * BLOCK };           /* elements; whole Philox blocks */
 
-typedef struct job {
-    cr_random_kind kind;
+typedef struct job job;
+struct job {
+    void (*put)(const job *j, char *y, const uint32_t *words, int64_t n);
+    int64_t each;                                   /* elements of a Philox block */
     cr_dtype dt;
     char *y;
-    int64_t n;
-    uint64_t seed, counter;
+    int64_t n, low;
+    uint64_t span, seed, counter;
     const struct cr_randoms *k;
-} job;
+};
 
-static uint64_t word64(const uint32_t *words, int64_t i) { return words[2 * i] | (uint64_t)words[2 * i + 1] << 32; }
-static double uniform64(const uint32_t *words, int64_t i) { return (double)(word64(words, i) >> 11) * 0x1p-53; }
 
 /* f32 to a half float, towards 0, for v >= 0: one step down in the bits is one step down in value */
 static uint16_t half_down(float v, cr_dtype dt) {
@@ -32,7 +32,7 @@ static void put_uniform(const job *j, char *y, const uint32_t *words, int64_t n)
     float f[BLOCK];
     double d[BLOCK];
     if (j->dt == CR_F64) {
-        for (int64_t i = 0; i < n; i++) d[i] = uniform64(words, i);
+        for (int64_t i = 0; i < n; i++) d[i] = cr_uniform64(words, i);
         memcpy(y, d, (size_t)n * sizeof *d);
         return;
     }
@@ -45,7 +45,7 @@ static void put_normal(const job *j, char *y, const uint32_t *words, int64_t n) 
     double d[BLOCK];
     if (j->dt == CR_F64)
         for (int64_t i = 0; i < n; i += 2) {
-            double r = sqrt(-2 * log(1 - uniform64(words, i))), angle = 2 * 3.14159265358979323846 * uniform64(words, i + 1);
+            double r = sqrt(-2 * log(1 - cr_uniform64(words, i))), angle = 2 * 3.14159265358979323846 * cr_uniform64(words, i + 1);
             d[i] = r * cos(angle);
             d[i + 1] = r * sin(angle);
         }
@@ -53,33 +53,40 @@ static void put_normal(const job *j, char *y, const uint32_t *words, int64_t n) 
     cr_block_store(CR_LANE_F64, d, j->dt, y, 1, n);
 }
 
-static void put_bits(const job *j, char *y, const uint32_t *words, int64_t n) {
+static void put_integers(const job *j, char *y, const uint32_t *words, int64_t n) {
     int64_t v[BLOCK];
-    if (cr_dtype_size(j->dt) == 8) for (int64_t i = 0; i < n; i++) v[i] = (int64_t)word64(words, i);
-    else for (int64_t i = 0; i < n; i++) v[i] = (int64_t)words[i];
+    for (int64_t i = 0; i < n; i++) v[i] = (int64_t)((uint64_t)j->low + cr_below(cr_word64(words, i), j->span));
     cr_block_store(CR_LANE_I64, v, j->dt, y, 1, n);
 }
 
 static void chunk(void *ctx, int64_t c, int worker) {
     (void)worker;
     const job *j = ctx;
-    int64_t each = cr_dtype_size(j->dt) == 8 ? 2 : 4, end = (c + 1) * CHUNK < j->n ? (c + 1) * CHUNK : j->n;      /* elements of a Philox block */
+    int64_t each = j->each, end = (c + 1) * CHUNK < j->n ? (c + 1) * CHUNK : j->n;
     uint32_t words[BLOCK * 2];
     for (int64_t first = c * CHUNK; first < end; first += BLOCK) {
         int64_t n = end - first < BLOCK ? end - first : BLOCK;
         char *y = j->y + first * (int64_t)cr_dtype_size(j->dt);
         j->k->philox(j->seed, j->counter + (uint64_t)(first / each), words, (n + each - 1) / each);
-        if (j->kind == CR_RANDOM_UNIFORM) put_uniform(j, y, words, n);
-        else if (j->kind == CR_RANDOM_NORMAL) put_normal(j, y, words, n);
-        else put_bits(j, y, words, n);
+        j->put(j, y, words, n);
     }
 }
 
-cr_status cr_cpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {
-    job j = {.kind = kind, .dt = (cr_dtype)y->dtype, .y = cr_tensor_data(y), .n = y->numel, .seed = seed, .counter = counter, .k = cr_cpu_vec()->randoms};
-    if (kind != CR_RANDOM_BITS && !cr_dtype_is_float(j.dt)) return cr_fail(CR_BAD_TYPE, "random", "uniform and normal numbers are floats, not %s", cr_dtype_name(j.dt));
-    if (!j.n) return CR_OK;
-    if (j.n <= CHUNK) chunk(&j, 0, 0);
-    else cr_pool_run(cr_pieces(j.n, CHUNK), chunk, &j);
+static cr_status run(job *j) {
+    if (!j->n) return CR_OK;
+    if (j->n <= CHUNK) chunk(j, 0, 0);
+    else cr_pool_run(cr_pieces(j->n, CHUNK), chunk, j);
     return CR_OK;
+}
+
+cr_status cr_cpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {
+    cr_dtype dt = (cr_dtype)y->dtype;
+    if (!cr_dtype_is_float(dt)) return cr_fail(CR_BAD_TYPE, "random", "uniform and normal numbers are floats, not %s", cr_dtype_name(dt));
+    return run(&(job){.put = kind == CR_RANDOM_UNIFORM ? put_uniform : put_normal, .each = dt == CR_F64 ? 2 : 4, .dt = dt, .y = cr_tensor_data(y), .n = y->numel,
+                      .seed = seed, .counter = counter, .k = cr_cpu_vec()->randoms});
+}
+
+cr_status cr_cpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter) {
+    return run(&(job){.put = put_integers, .each = 2, .dt = (cr_dtype)y->dtype, .y = cr_tensor_data(y), .n = y->numel, .low = low, .span = span,
+                      .seed = seed, .counter = counter, .k = cr_cpu_vec()->randoms});
 }
