@@ -130,7 +130,7 @@ class DataLoader:
         n = len(self.dataset)
         if not self.shuffle:
             return range(n)
-        return _core.rand(n, dtype=_core.float64, generator=Generator().manual_seed(self.seed + epoch)).argsort()
+        return _core.randperm(n, generator=Generator().manual_seed(self.seed + epoch))
 
     @property
     def seed(self) -> int:
