@@ -4,7 +4,7 @@
 use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...]
 
 Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, value, chain,
-python (small tensors, import, the C benches called from Python), size.
+python (small tensors, import, the C benches called from Python), everyday (every op, from Python), size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "size")
+PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "everyday", "size")
 PYTHON_BARS = {"x * y": 120, "x * y, recorded": 220, "x[1:, 2]": 200, "(100,) + (100,)": 150, "chain, an op": 450, "two-moons step": 60_000}  # ns
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
@@ -440,6 +440,32 @@ class Bench:
             archive.close()
             return (Path(folder) / "wheel").stat().st_size
 
+    # ---- every op
+
+    def everyday(self) -> None:
+        self.say("## Every op, from Python", "", "The same line in both libraries: least time over PyTorch's, on about 100, 64 thousand and 4 million elements",
+                 "(`bench/everyday.py` says what the letters are).", "")
+        quick = ["--quick"] if self.quick else []
+        got = run_json([sys.executable, HERE / "everyday.py", *quick, "--threads", self.threads], self.threads) if has("torch") else None
+        if not got:
+            self.say("Went without: PyTorch is not installed (make oracle)." if not has("torch") else "Failed.", "")
+            return
+        self.data["everyday"] = got
+        sizes = ("small", "medium", "large")
+        ratio = {row["call"]: [row[size][0] / row[size][1] for size in sizes] for row in got["rows"] if not any(isinstance(row[size], str) for size in sizes)}
+        self.say(table([f"ours / {got['versions'][1]}", *sizes], [[f"`{call}`", *(f"{x:.2f}" for x in r)] for call, r in ratio.items()]), "")
+        for row in got["rows"]:
+            if row["call"] not in ratio:
+                self.say(f"* Went without `{row['call']}`: {next(row[size] for size in sizes if isinstance(row[size], str))}")
+        mean = lambda rows: statistics.geometric_mean(x for r in rows for x in r)
+        means = ", ".join(f"{size} {statistics.geometric_mean(r[k] for r in ratio.values()):.2f}x" for k, size in enumerate(sizes))
+        self.say(f"* All {len(ratio)}: geometric mean {verdict(mean(ratio.values()), 0.8)}; {means}.")
+        above = sorted(((x, f"`{call}` {size}") for call, r in ratio.items() for size, x in zip(sizes, r, strict=True) if x > 1.5), reverse=True)
+        self.say(f"* Above 1.5x: {', '.join(f'{what} {x:.2f}x' for x, what in above) or 'none'}.")
+        if not isinstance(got["sort"], str):
+            self.say(f"* A million f32 sorted in {got['sort'][0] / 1e6:.1f} ms: {verdict(got['sort'][0] / got['sort'][1], 0.3)}.")
+        self.say(f"* A sum of 10^8 f32 is wrong by {within(got['sum_error'], 1e-6, 'of the sum of magnitudes')}.", "")
+
     def size(self) -> None:
         self.say("## Size", "")
         library = next(iter(sorted(BUILD.glob("libchainrule.so*"))), None)
@@ -490,7 +516,7 @@ def main() -> int:
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
     measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "products": b.products,
-                "dispatch": b.dispatch, "value": b.value, "chain": b.chain, "python": b.python, "size": b.size}
+                "dispatch": b.dispatch, "value": b.value, "chain": b.chain, "python": b.python, "everyday": b.everyday, "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()

@@ -47,6 +47,21 @@ def two_moons(lib: Any) -> Callable[[], None]:
     return run
 
 
+def two_moons_layers(lib: Any) -> Callable[[], None]:
+    """The same step with nn and optim."""
+    x, y = lib.randn(POINTS, 2), lib.ones(POINTS, 1)
+    layer, relu = lib.nn.Linear, lib.nn.ReLU
+    model = lib.nn.Sequential(layer(2, WIDTH), relu(), layer(WIDTH, WIDTH), relu(), layer(WIDTH, 1))
+    optimizer = lib.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+    def run() -> None:
+        optimizer.zero_grad()
+        (1 - y * model(x)).relu().mean().backward()
+        optimizer.step()
+
+    return run
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("library", choices=["chainrule", "torch", "numpy"])
@@ -62,6 +77,7 @@ def main() -> None:
     if o.library != "numpy":
         names["r"] = lib.ones(1, requires_grad=True)
         lines |= {"x * y, recorded": ("r * y", 1), "chain, an op": (chain(lib), CHAIN), "two-moons step": (two_moons(lib), 1)}
+        lines |= {"two-moons step, nn and optim": (two_moons_layers(lib), 1)}
     rows = []
     for name, (line, ops) in lines.items():
         timer = timeit.Timer(line, globals=names)

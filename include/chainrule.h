@@ -71,7 +71,8 @@ typedef enum cr_dtype {
 const char *cr_dtype_name(cr_dtype dt);                    /* "float32", "bool"... as PyTorch says it */
 size_t      cr_dtype_size(cr_dtype dt);                    /* bytes */
 bool        cr_dtype_is_float(cr_dtype dt);
-cr_dtype    cr_promote(cr_dtype a, cr_dtype b);            /* PyTorch's table */
+cr_dtype    cr_promote(cr_dtype a, cr_dtype b);            /* PyTorch's table: docs/dtypes.md */
+bool        cr_can_cast(cr_dtype from, cr_dtype to);       /* may a result of `from` be written into a tensor of `to`?  Floats not into integers, numbers not into bool */
 
 /* ---- devices and threads -------------------------------------------------------------------------------- */
 const cr_device *cr_cpu(void);
@@ -166,6 +167,7 @@ int64_t          cr_size(const cr_tensor *t, int axis);
 int64_t          cr_numel(const cr_tensor *t);
 cr_dtype         cr_dtype_of(const cr_tensor *t);
 const cr_device *cr_device_of(const cr_tensor *t);
+cr_dtype         cr_result_type(int n, const cr_tensor *const *in);        /* of their sum; CR_DTYPES and a message where it has none */
 bool             cr_is_contiguous(const cr_tensor *t);
 bool             cr_is_none(const cr_tensor *t);
 double           cr_item(const cr_tensor *t);              /* the one element; NaN and a message when there are more */
@@ -181,10 +183,10 @@ cr_tensor *cr_add(const cr_tensor *a, const cr_tensor *b);                      
 cr_tensor *cr_sub(const cr_tensor *a, const cr_tensor *b);                        /* a - b */
 cr_tensor *cr_mul(const cr_tensor *a, const cr_tensor *b);                        /* a * b */
 cr_tensor *cr_div(const cr_tensor *a, const cr_tensor *b);                        /* a / b */
-cr_tensor *cr_floor_divide(const cr_tensor *a, const cr_tensor *b);               /* floor(a / b); integers: 0 where b is 0 */
-cr_tensor *cr_trunc_divide(const cr_tensor *a, const cr_tensor *b);               /* trunc(a / b); integers: 0 where b is 0 */
-cr_tensor *cr_remainder(const cr_tensor *a, const cr_tensor *b);                  /* a - b floor(a / b): b's sign; integers: 0 where b is 0 */
-cr_tensor *cr_fmod(const cr_tensor *a, const cr_tensor *b);                       /* a - b trunc(a / b): a's sign; integers: 0 where b is 0 */
+cr_tensor *cr_floor_divide(const cr_tensor *a, const cr_tensor *b);               /* floor(a / b); integers: an error where b is 0 */
+cr_tensor *cr_trunc_divide(const cr_tensor *a, const cr_tensor *b);               /* trunc(a / b); integers: an error where b is 0 */
+cr_tensor *cr_remainder(const cr_tensor *a, const cr_tensor *b);                  /* a - b floor(a / b): b's sign; integers: an error where b is 0 */
+cr_tensor *cr_fmod(const cr_tensor *a, const cr_tensor *b);                       /* a - b trunc(a / b): a's sign; integers: an error where b is 0 */
 cr_tensor *cr_pow(const cr_tensor *a, const cr_tensor *b);                        /* a to the b; 0 to the 0 is 1 */
 cr_tensor *cr_maximum(const cr_tensor *a, const cr_tensor *b);                    /* the larger; NaN wins, ties share the gradient */
 cr_tensor *cr_minimum(const cr_tensor *a, const cr_tensor *b);                    /* the smaller; NaN wins, ties share the gradient */
@@ -295,6 +297,7 @@ cr_tensor *cr_fill_(cr_tensor *x, double value);
  * is the comma-separated list of results.  One pass over memory; differentiable to any order.                      */
 cr_program *cr_program_new(const char *name, const char *inputs, const char *params, const char *body);
 const cr_program *cr_program_find(const char *name);       /* a function above, or an update of docs/ops.md ("adamw"); not to be freed */
+int         cr_program_inputs(const cr_program *p, int *results, int *params);  /* how many inputs; fills in how many results and params (NULL: not asked); -1: p is NULL */
 void        cr_program_free(cr_program *p);                /* graphs that use it keep it alive */
 cr_tensor  *cr_program_apply(const cr_program *p, int n, const cr_tensor *const *in, const double *params);  /* one result */
 cr_tensor *cr_program_apply_(const cr_program *p, cr_tensor *x, int n, const cr_tensor *const *in, const double *params);     /* written into x, which may be an input; returns x (borrowed) */
@@ -391,14 +394,54 @@ cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis);                    
 
 /* ---- products ------------------------------------------------------------------------------------------- */
 cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b);                             /* (..., M, K) (..., K, N) -> (..., M, N); 1-D as NumPy */
+cr_tensor *cr_mm(const cr_tensor *a, const cr_tensor *b);                                 /* (M, K) (K, N) -> (M, N) */
+cr_tensor *cr_bmm(const cr_tensor *a, const cr_tensor *b);                                /* (B, M, K) (B, K, N) -> (B, M, N) */
+cr_tensor *cr_mv(const cr_tensor *a, const cr_tensor *v);                                 /* (M, K) (K) -> (M) */
+cr_tensor *cr_dot(const cr_tensor *a, const cr_tensor *b);                                /* (K) (K) -> () */
+cr_tensor *cr_inner(const cr_tensor *a, const cr_tensor *b);                              /* (..., K) (... ', K) -> (..., ... '); numbers multiply */
+cr_tensor *cr_outer(const cr_tensor *a, const cr_tensor *b);                              /* (M) (N) -> (M, N) */
+cr_tensor *cr_kron(const cr_tensor *a, const cr_tensor *b);                               /* blocks a[i] b : (M, N) (P, Q) -> (M P, N Q), up to 4 axes */
+cr_tensor *cr_trace(const cr_tensor *x);                                                  /* sum of the diagonal : (M, N) -> (); integers as i64 */
+cr_tensor *cr_addmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double beta, double alpha);      /* beta x + alpha a b; x broadcasts to (M, N); beta 0: not even NaN of x counts, here and below */
+cr_tensor *cr_addmv(const cr_tensor *x, const cr_tensor *a, const cr_tensor *v, double beta, double alpha);      /* beta x + alpha a v : (M) */
+cr_tensor *cr_addr(const cr_tensor *x, const cr_tensor *u, const cr_tensor *v, double beta, double alpha);       /* beta x + alpha outer(u, v) : (M, N) */
+cr_tensor *cr_baddbmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double beta, double alpha);    /* beta x + alpha bmm(a, b) : (B, M, N) */
+cr_tensor *cr_addbmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double beta, double alpha);     /* beta x + alpha sum of bmm(a, b) over B : (M, N) */
+cr_tensor *cr_tensordot(const cr_tensor *a, const cr_tensor *b, int n, const int64_t *axes_a, const int64_t *axes_b);   /* products summed over n pairs of axes; a's other axes, then b's */
+cr_tensor *cr_einsum(const char *equation, int n, const cr_tensor *const *in);            /* "bhqd,bhkd->bhqk", "ii", "...ij,...jk": NumPy's notation, up to 64 operands of one dtype;
+                                                              without "->" the output is "..." and what stands once, by the alphabet; a view where one operand is only rearranged */
 typedef enum cr_act { CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH, CR_ACT_SIGMOID } cr_act;
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);   /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
 bool       cr_set_bf16_products(bool on);   /* for this thread: f32 products (cr_matmul, cr_linear, those of their gradients) round their operands to bf16 and add in f32; returns the old setting */
 
-/* ---- indexing ------------------------------------------------------------------------------------------- */
+/* ---- indexing: index tensors are i32 or i64; every index is checked; what is written to one place twice stays as the last, with a
+ * gradient for both as in PyTorch.  Names that end in _ write into x and return it (borrowed). ------------------------ */
 cr_tensor *cr_gather(const cr_tensor *x, int axis, const cr_tensor *index);               /* out[i][j] = x[index[i][j]][j] (axis 0) */
+cr_tensor *cr_scatter(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);      /* a copy of x with x[index[i][j]][j] = src[i][j]; src (): one value for all */
+cr_tensor *cr_scatter_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
 cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);  /* a copy of x with x[index[i][j]][j] += src[i][j] */
+cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
+cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *index);      /* cr_gather, the other axes of x and index broadcast */
+cr_tensor *cr_take(const cr_tensor *x, const cr_tensor *index);                           /* elements of x in order : (...), (I) -> (I); negative indices count from the end */
+cr_tensor *cr_index_select(const cr_tensor *x, int axis, const cr_tensor *index);         /* (..., R, ...), (K) -> (..., K, ...) */
+cr_tensor *cr_index_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);    /* a copy of x with src[..., k, ...] added at index[k] : src (..., K, ...) */
+cr_tensor *cr_index_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
+cr_tensor *cr_index_copy(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);   /* the same, written instead of added */
+cr_tensor *cr_index_copy_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
+cr_tensor *cr_index_fill(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value); /* the same with one value, () */
+cr_tensor *cr_index_fill_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value);
+cr_tensor *cr_index_get(const cr_tensor *x, int n, const cr_tensor *const *index);        /* x[index[0], index[1], ...] : each CR_NONE, a whole axis; integers of any dtype but u64, positions along an axis,
+                                                              negative ones from the end; or a bool mask of d axes of x.  They broadcast to (I), which stands where the axes
+                                                              indexed stood, or in front where those are not neighbours */
+cr_tensor *cr_index_put(const cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values, bool accumulate);   /* a copy of x whose part cr_index_get sees is values, cast and broadcast; accumulate: += */
+cr_tensor *cr_index_put_(cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values, bool accumulate);
 cr_tensor *cr_masked_fill(const cr_tensor *x, const cr_tensor *mask, double value);       /* value where mask, else x */
+cr_tensor *cr_masked_fill_(cr_tensor *x, const cr_tensor *mask, double value);
+cr_tensor *cr_masked_select(const cr_tensor *x, const cr_tensor *mask);                   /* the elements where mask, in order : both broadcast -> (K) */
+cr_tensor *cr_masked_scatter(const cr_tensor *x, const cr_tensor *mask, const cr_tensor *src);          /* the k-th place where mask gets the k-th element of src, else x */
+cr_tensor *cr_masked_scatter_(cr_tensor *x, const cr_tensor *mask, const cr_tensor *src);
+cr_tensor *cr_nonzero(const cr_tensor *x);                                                /* where x is not 0, in order : i64 (K, ndim) */
+cr_tensor *cr_one_hot(const cr_tensor *index, int64_t classes);                           /* 1 at index, else 0 : (...) -> i64 (..., classes); -1: one more than the largest index */
 cr_tensor *cr_tril(const cr_tensor *x, int64_t diagonal);                                 /* (..., M, N); zero above the diagonal */
 cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal);
 

@@ -197,6 +197,7 @@ static cr_tensor *pad_circular(inputs in) { return cr_pad(in[0], CR_LIST(2, 5, 1
 static cr_tensor *strided_plain(inputs in) { return cr_apply(&cr_op_strided, 1, (const cr_tensor *[]){cr_contiguous(in[0])}, &(cr_strided_params){2, {2, 3}, {11, -3}, 9}); }
 static cr_tensor *unstrided_shared(inputs in) { return cr_apply(&cr_op_unstrided, 1, in, &(cr_unstrided_params){{2, {4, 5}, {2, 1}, 1}, 1, {13}}); }
 static cr_tensor *inset_part(inputs in) { return cr_apply(&cr_op_inset, 2, in, &(cr_strided_params){2, {2, 3}, {11, 2}, 1}); }
+static cr_tensor *inset_inside(inputs in) { return cr_neg(inset_part(in)); }     /* its cotangent is nobody else's, and written over */
 static cr_tensor *pick_diagonal_low(inputs in) { return cr_tril(in[0], -1); }
 static cr_tensor *pick_diagonal_high(inputs in) { return cr_triu(in[0], 1); }
 static cr_tensor *pick_low(inputs in) { return cr_tril(in[0], 0); }
@@ -209,16 +210,34 @@ static cr_tensor *transfer_odd(inputs in) { return transfer((const cr_tensor *[]
 
 /* What only gradients use otherwise (ops/compose.h). */
 cr_tensor *cr_alias(const cr_tensor *x);
-extern const cr_op cr_op_embedding_bwd, cr_op_unindex;
+extern const cr_op cr_op_put, cr_op_ravel, cr_op_unindex;
 static cr_tensor *alias(inputs in) { return cr_alias(in[0]); }
 static cr_tensor *unindex(inputs in) {
     return cr_apply(&cr_op_unindex, 1, in, &(cr_unindex_params){{3, {{0, 3, 1}, {2, 5, 3}, {1, -1, 0}}}, {3, 19, 2}});
 }
-static cr_tensor *embedding_bwd(inputs in) { return cr_apply(&cr_op_embedding_bwd, 2, in, (int64_t[]){5}); }
+static cr_tensor *put_zeros(inputs in) {
+    return cr_apply(&cr_op_put, 3, (const cr_tensor *[]){CR_NONE, in[1], in[0]}, &(cr_take_params){.name = "put", .count = 1, .sum = true, .ndim = 2, .shape = {5, 7}});
+}
+typedef struct ravel_sizes { const char *name; int64_t size[CR_MAX_DIMS]; } ravel_sizes;
+static cr_tensor *ravel(inputs in) { return cr_apply(&cr_op_ravel, 2, in, &(ravel_sizes){"ravel", {5, 11}}); }
 
 /* ---- products */
 static cr_tensor *matmul(inputs in) { return cr_matmul(in[0], in[1]); }
 static cr_tensor *matmul_turned(inputs in) { return cr_matmul(cr_transpose(in[0], -1, -2), cr_transpose(in[1], -1, -2)); }
+static cr_tensor *addmm(inputs in) { return cr_addmm(in[0], in[1], in[2], 1, 1); }
+static cr_tensor *addmm_scaled(inputs in) { return cr_addmm(in[0], in[1], in[2], -2, 3); }
+static cr_tensor *addmm_only(inputs in) { return cr_addmm(in[0], in[1], in[2], 0, 1); }
+static cr_tensor *addmv(inputs in) { return cr_addmv(in[0], in[1], in[2], 2, -1); }
+static cr_tensor *addr(inputs in) { return cr_addr(in[0], in[1], in[2], 1, 3); }
+static cr_tensor *baddbmm(inputs in) { return cr_baddbmm(in[0], in[1], in[2], 1, 1); }
+static cr_tensor *addbmm(inputs in) { return cr_addbmm(in[0], in[1], in[2], 2, 1); }
+static cr_tensor *outer(inputs in) { return cr_outer(in[0], in[1]); }
+static cr_tensor *inner(inputs in) { return cr_inner(in[0], in[1]); }
+static cr_tensor *kron(inputs in) { return cr_kron(in[0], in[1]); }
+static cr_tensor *trace(inputs in) { return cr_trace(in[0]); }
+static cr_tensor *tensordot(inputs in) { return cr_tensordot(in[0], in[1], 2, (const int64_t[]){-1, 0}, (const int64_t[]){0, 1}); }
+static cr_tensor *einsum_heads(inputs in) { return cr_einsum("bqhd,bkhd->bhqk", 2, in); }
+static cr_tensor *einsum_three(inputs in) { return cr_einsum("iji,jk,k", 3, in); }
 static cr_tensor *linear(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_NONE); }
 static cr_tensor *linear_bare(inputs in) { return cr_linear(in[0], in[1], CR_NONE, CR_ACT_NONE); }
 static cr_tensor *linear_relu(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_RELU); }
@@ -235,6 +254,32 @@ static cr_tensor *gather_narrow(inputs in) { return cr_gather(in[0], -1, cr_to(i
 static cr_tensor *scatter_add_0(inputs in) { return cr_scatter_add(in[0], 0, in[1], in[2]); }
 static cr_tensor *scatter_add_1(inputs in) { return cr_scatter_add(in[0], 1, in[1], in[2]); }
 static cr_tensor *masked_fill(inputs in) { return cr_masked_fill(in[0], in[1], -3.5); }
+static cr_tensor *masked_select(inputs in) { return cr_masked_select(in[0], in[1]); }
+static cr_tensor *masked_scatter(inputs in) { return cr_masked_scatter(in[0], in[1], in[2]); }
+static cr_tensor *nonzero(inputs in) { return cr_nonzero(in[0]); }
+static cr_tensor *one_hot(inputs in) { return cr_one_hot(in[0], 7); }
+static cr_tensor *take_along_axis(inputs in) { return cr_take_along_axis(in[0], 1, in[1]); }
+static cr_tensor *take(inputs in) { return cr_take(in[0], in[1]); }
+static cr_tensor *index_select_1(inputs in) { return cr_index_select(in[0], 1, in[1]); }
+static cr_tensor *index_select_turned(inputs in) { return cr_index_select(cr_transpose(in[0], 0, -1), 0, in[1]); }
+static cr_tensor *index_add_0(inputs in) { return cr_index_add(in[0], 0, in[1], in[2]); }
+static cr_tensor *index_add_1(inputs in) { return cr_index_add(in[0], 1, in[1], in[2]); }
+/* Places that differ: of two writes to one place the gradient is not that of the function. */
+static cr_tensor *places(inputs in, int n, const int64_t *shape) {
+    return cr_reshape(cr_from((int64_t[]){4, 0, 2, 1}, CR_LIST(4), CR_I64, cr_device_of(in[0])), n, shape);
+}
+static cr_tensor *scatter_0(inputs in) { return cr_scatter(in[0], 0, cr_expand(places(in, CR_LIST(4, 1)), CR_LIST(4, 3)), in[1]); }
+static cr_tensor *scatter_value(inputs in) { return cr_scatter(in[0], 1, places(in, CR_LIST(2, 2)), cr_reshape(in[1], CR_ALL)); }
+static cr_tensor *index_copy_1(inputs in) { return cr_index_copy(in[0], 1, places(in, CR_LIST(4)), in[1]); }
+static cr_tensor *index_fill_1(inputs in) { return cr_index_fill(in[0], 1, places(in, CR_LIST(4)), cr_reshape(in[1], CR_ALL)); }
+static cr_tensor *get_rows(inputs in) { return cr_index_get(in[0], 1, (const cr_tensor *[]){in[1]}); }
+static cr_tensor *get_twice(inputs in) { return cr_mul(get_rows(in), cr_exp(get_rows(in))); }      /* two gradients meet */
+static cr_tensor *get_pairs(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){in[1], cr_reshape(in[2], CR_LIST(-1, 1))}); }
+static cr_tensor *get_apart(inputs in) { return cr_index_get(in[0], 3, (const cr_tensor *[]){in[1], CR_NONE, in[2]}); }
+static cr_tensor *get_mask(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}); }
+static cr_tensor *put_apart(inputs in) { return cr_index_put(in[0], 3, (const cr_tensor *[]){places(in, CR_LIST(2, 2)), CR_NONE, in[1]}, in[2], false); }
+static cr_tensor *put_mask(inputs in) { return cr_index_put(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}, in[2], false); }
+static cr_tensor *put_added(inputs in) { return cr_index_put(in[0], 2, (const cr_tensor *[]){cr_select(in[1], 0, 0), cr_select(in[1], 0, 1)}, in[2], true); }
 
 /* ---- neural network */
 static cr_tensor *softmax_last(inputs in) { return cr_softmax(in[0], -1); }
@@ -442,6 +487,7 @@ static const op_case op_cases[] = {
     {"strided", "backwards", strided_plain, ANYTHING, true, 1, {{SHAPE(2, 11)}}},
     {"unstrided", "shared", unstrided_shared, NUMBERS, true, 3, {{SHAPE(4, 5)}}},
     {"inset", "", inset_part, ANYTHING, true, 1, {{SHAPE(3, 11)}, {SHAPE(2, 3)}}},
+    {"inset", "inside a graph", inset_inside, NUMBERS, true, 1, {{SHAPE(3, 11)}, {SHAPE(2, 3)}}},
     {"meshgrid", "xy", meshgrid_xy, FLOATS, true, 1, {{SHAPE(3)}, {SHAPE(5)}, {SHAPE(2)}}},
     {"flip", "all", flip_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
     {"flip", "axis 0, many columns", flip_0, ANYTHING, false, 1, {{SHAPE(5, 1037)}}},
@@ -486,6 +532,24 @@ static const op_case op_cases[] = {
     {"matmul", "one row, larger", matmul, NUMBERS, false, 67, {{SHAPE(1, 67)}, {SHAPE(67, 131)}}},
     {"matmul", "larger", matmul, FLOATS, false, 131, {{SHAPE(67, 131)}, {SHAPE(131, 71)}}},
     {"matmul", "larger, both transposed", matmul_turned, FLOATS, false, 131, {{SHAPE(131, 67)}, {SHAPE(71, 131)}}},
+    {"addmm", "", addmm, NUMBERS, true, 8, {{SHAPE(5, 3)}, {SHAPE(5, 7)}, {SHAPE(7, 3)}}},
+    {"addmm", "a row, -2 and 3", addmm_scaled, NUMBERS, true, 40, {{SHAPE(3)}, {SHAPE(5, 7)}, {SHAPE(7, 3)}}},
+    {"addmm", "a number, 0 times", addmm_only, NUMBERS, true, 7, {{SHAPE(1)}, {SHAPE(5, 7)}, {SHAPE(7, 3)}}},
+    {"addmm", "K 0", addmm, NUMBERS, true, 1, {{SHAPE(3, 1)}, {SHAPE(3, 0)}, {SHAPE(0, 5)}}},
+    {"addmm", "larger", addmm, FLOATS, false, 132, {{SHAPE(67, 1)}, {SHAPE(67, 131)}, {SHAPE(131, 71)}}},
+    {"addmv", "2 and -1", addmv, NUMBERS, true, 13, {{SHAPE(5)}, {SHAPE(5, 11)}, {SHAPE(11)}}},
+    {"addr", "1 and 3", addr, NUMBERS, true, 4, {{SHAPE(5, 7)}, {SHAPE(5)}, {SHAPE(7)}}},
+    {"baddbmm", "", baddbmm, NUMBERS, true, 8, {{SHAPE(2, 1, 3)}, {SHAPE(2, 5, 7)}, {SHAPE(2, 7, 3)}}},
+    {"addbmm", "2 and 1", addbmm, NUMBERS, true, 16, {{SHAPE(5, 3)}, {SHAPE(2, 5, 7)}, {SHAPE(2, 7, 3)}}},
+    {"outer", "", outer, ANYTHING, true, 7, {{SHAPE(5)}, {SHAPE(7)}}},
+    {"inner", "", inner, NUMBERS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(5, 7)}}},
+    {"kron", "", kron, NUMBERS, true, 7, {{SHAPE(2, 3)}, {SHAPE(7)}}},
+    {"trace", "wide", trace, NUMBERS, true, 3, {{SHAPE(3, 7)}}},
+    {"trace", "tall", trace, NUMBERS, true, 5, {{SHAPE(11, 5)}}},
+    {"trace", "nothing", trace, NUMBERS, true, 1, {{SHAPE(3, 0)}}},
+    {"tensordot", "two axes", tensordot, NUMBERS, true, 35, {{SHAPE(5, 2, 7)}, {SHAPE(7, 5, 3)}}},
+    {"einsum", "bqhd,bkhd->bhqk", einsum_heads, NUMBERS, true, 5, {{SHAPE(2, 3, 1, 5)}, {SHAPE(2, 7, 1, 5)}}},
+    {"einsum", "iji,jk,k", einsum_three, FLOATS, true, 105, {{SHAPE(3, 5, 3)}, {SHAPE(5, 7)}, {SHAPE(7)}}},
     {"linear", "bias", linear, FLOATS, true, 7, {{SHAPE(2, 5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "no bias, one vector", linear_bare, FLOATS, true, 7, {{SHAPE(7)}, {SHAPE(3, 7)}}},
     {"linear", "no rows", linear, FLOATS, true, 7, {{SHAPE(0, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
@@ -503,7 +567,36 @@ static const op_case op_cases[] = {
     {"gather", "nothing", gather_0, ANYTHING, true, 1, {{SHAPE(5, 7)}, {SHAPE(0, 7), .fill = INDEX, .hi = 5}}},
     {"scatter_add", "axis 0", scatter_add_0, NUMBERS, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
     {"scatter_add", "axis 1", scatter_add_1, NUMBERS, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter", "axis 0", scatter_0, ANYTHING, true, 1, {{SHAPE(5, 3)}, {SHAPE(4, 3)}}},
+    {"scatter", "axis 1, one value, a corner", scatter_value, ANYTHING, true, 4, {{SHAPE(3, 5)}, {SHAPE(1), .lo = 1, .hi = 9}}},
+    {"take_along_axis", "index broadcast", take_along_axis, ANYTHING, true, 9, {{SHAPE(3, 5, 1)}, {SHAPE(1, 4, 2), .fill = INDEX, .hi = 5}}},
+    {"take", "negative ones too", take, ANYTHING, true, 8, {{SHAPE(3, 5)}, {SHAPE(2, 7), .fill = INDEX, .lo = -15, .hi = 15}}},
+    {"take", "0-d", take, ANYTHING, true, 3, {{.ndim = 0}, {SHAPE(3), .fill = INDEX, .lo = -1, .hi = 1}}},
+    {"index_select", "axis 1", index_select_1, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},
+    {"index_select", "of a transposed one", index_select_turned, ANYTHING, true, 4, {{SHAPE(3, 2, 5)}, {SHAPE(4), .fill = INDEX, .hi = 5}}},
+    {"put", "added into zeros", put_zeros, FLOATS, true, 6, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 5}}},
+    {"index_add", "axis 0", index_add_0, ANYTHING, true, 9, {{SHAPE(5, 7)}, {SHAPE(8), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"index_add", "axis 1, last", index_add_1, ANYTHING, true, 12, {{SHAPE(3, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}, {SHAPE(3, 11)}}},
+    {"index_copy", "axis 1", index_copy_1, ANYTHING, true, 1, {{SHAPE(3, 5, 2)}, {SHAPE(3, 4, 2)}}},
+    {"index_fill", "axis 1", index_fill_1, ANYTHING, true, 24, {{SHAPE(3, 5, 2)}, {SHAPE(1), .lo = 1, .hi = 9}}},
+    {"index_get", "rows", get_rows, ANYTHING, true, 6, {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
+    {"index_get", "twice", get_twice, FLOATS, true, 12, {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
+    {"index_get", "none", get_rows, ANYTHING, true, 1, {{SHAPE(5, 3)}, {SHAPE(0), .fill = INDEX, .hi = 5}}},
+    {"index_get", "pairs that broadcast", get_pairs, ANYTHING, true, 15, {{SHAPE(5, 7, 2)}, {SHAPE(5), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(3), .fill = INDEX, .lo = -7, .hi = 7}}},
+    {"index_get", "axes 0 and 2", get_apart, ANYTHING, true, 4, {{SHAPE(5, 3, 7)}, {SHAPE(4), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(4), .fill = INDEX, .lo = -7, .hi = 7}}},
+    {"index_get", "mask of two axes", get_mask, ANYTHING, true, 1, {{SHAPE(2, 5, 7, 3)}, {SHAPE(5, 7), .fill = MASK}}},
+    {"index_put", "axes 0 and 2", put_apart, ANYTHING, true, 4, {{SHAPE(5, 3, 7)}, {SHAPE(2, 2), .fill = INDEX, .lo = -7, .hi = 7}, {SHAPE(2, 3)}}},
+    {"index_put", "mask, one value", put_mask, ANYTHING, true, 70, {{SHAPE(2, 5, 7)}, {SHAPE(5, 7), .fill = MASK}, {SHAPE(1), .lo = 1, .hi = 9}}},
+    {"index_put", "mask, a value for each row", put_mask, ANYTHING, true, 70, {{SHAPE(2, 5, 7)}, {SHAPE(5), .fill = MASK}, {SHAPE(2, 1, 7)}}},
+    {"index_put", "added", put_added, ANYTHING, true, 14, {{SHAPE(3, 5)}, {SHAPE(2, 13), .fill = INDEX, .lo = -3, .hi = 3}, {SHAPE(13)}}},
+    {"ravel", "", ravel, WHOLES, false, 1, {{SHAPE(13), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(13), .fill = INDEX, .lo = -11, .hi = 11}}},
+    {"nonzero", "", nonzero, ANYTHING, false, 1, {{SHAPE(3, 5, 7), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"nonzero", "longer than a piece", nonzero, BOOLS, false, 1, {{SHAPE(41, 1031), .fill = MASK}}},
+    {"nonzero", "0-d", nonzero, ANYTHING, false, 1, {{.ndim = 0}}},
+    {"one_hot", "", one_hot, WHOLES, false, 1, {{SHAPE(3, 5), .fill = INDEX, .hi = 7}}},
     {"masked_fill", "", masked_fill, FLOATS, true, 1, {{SHAPE(3, 5, 7)}, {SHAPE(5, 7), .fill = MASK}}},
+    {"masked_select", "mask broadcast", masked_select, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}, {SHAPE(5, 1), .fill = MASK}}},
+    {"masked_scatter", "", masked_scatter, ANYTHING, true, 1, {{SHAPE(5, 7)}, {SHAPE(5, 7), .fill = MASK}, {SHAPE(7, 5)}}},
 
     {"softmax", "last axis", softmax_last, FLOATS, true, 7, {{SHAPE(4, 7)}}},
     {"softmax", "0-d", softmax_last, FLOATS, true, 1, {{.ndim = 0}}},
@@ -529,7 +622,6 @@ static const op_case op_cases[] = {
     {"embedding", "one index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {.ndim = 0, .fill = INDEX, .hi = 3}}},
     {"embedding", "no index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {SHAPE(0), .fill = INDEX, .hi = 3}}},
     {"unindex", "2, 5, 8... of 19, 1 of 2", unindex, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
-    {"embedding_bwd", "", embedding_bwd, FLOATS, true, 6, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 5}}},
     {"cross_entropy", "mean", cross_entropy, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(5), .fill = INDEX, .hi = 7}}},
     {"cross_entropy", "mean, (B, T, V)", cross_entropy, FLOATS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 7}}},
     {"cross_entropy", "ignored rows", cross_entropy_ignore, FLOATS, true, 5, {{SHAPE(11, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},

@@ -1,4 +1,4 @@
-/* test_index_cpu.c - the cpu device's gather, scatter-add, take-rows and add-rows: values, order, refusals, guards, threads. */
+/* test_index_cpu.c - the cpu device's gather, scatter, take-rows, put-rows, ravel and nonzero: values, order, refusals, guards, threads. */
 #include "box.h"
 
 #include "dev/cpu/cpu.h"
@@ -95,7 +95,7 @@ TEST(scatter_add_every_dtype) {
             int64_t M = shapes[s].M, R = shapes[s].R, N = shapes[s].N, K = shapes[s].K;
             box y = dense((cr_dtype)dt, 3, (int64_t[]){M, R, N}), src = dense((cr_dtype)dt, 3, (int64_t[]){M, K, N});
             box index = indices(box_draw(2) ? CR_I64 : CR_I32, 3, (int64_t[]){M, K, N}, R);
-            TWICE("scatter_add", &y, cr_cpu_scatter_add(box_tensor(&y), box_tensor(&index), box_tensor(&src), M, R, N, K));
+            TWICE("scatter_add", &y, cr_cpu_scatter(box_tensor(&y), box_tensor(&index), box_tensor(&src), true, M, R, N, K));
             int64_t *to = malloc((size_t)(src.t.numel + 1) * sizeof *to);
             for (int64_t i = 0; i < src.t.numel; i++) to[i] = (i / N / K * R + index_of(&index, i)) * N + i % N;
             check_sums("scatter_add", &y, &src, to);
@@ -104,24 +104,79 @@ TEST(scatter_add_every_dtype) {
         }
 }
 
+/* Contiguous, or with gaps, turned, and backwards along axis 1. */
+static box strided(cr_dtype dt, int64_t M, int64_t K, int64_t N, bool odd) {
+    const int64_t plain[] = {K * N, N, 1}, gaps[] = {1, 3 * M, M * (3 * K + 1)};
+    box b = box_make(dt, 3, (int64_t[]){M, K, N}, odd ? gaps : plain);
+    if (!odd || !b.t.numel) return b;
+    b.t.offset += (K - 1) * gaps[1];
+    b.t.strides[1] = -gaps[1];
+    return b;
+}
+static int64_t place_of(const box *b, int64_t m, int64_t k, int64_t n) { return m * b->t.strides[0] + k * b->t.strides[1] + n * b->t.strides[2]; }
+
 TEST(rows_every_dtype) {
-    static const struct { int64_t V, C, I; } cases[] = {{1, 1, 1}, {5, 3, 7}, {65, 128, 768}, {300, 1000, 50}, {4, 7, 0}, {3, 0, 5}, {7, 20, 9000}};
+    static const struct { int64_t M, R, N, K; } cases[] = {{1, 1, 1, 1}, {1, 5, 3, 7}, {3, 5, 1, 11}, {1, 65, 128, 768}, {2, 300, 1000, 50}, {1, 4, 7, 0}, {1, 3, 0, 5}, {5, 7, 20, 900}, {1, 1000, 1, 70000}};
     box_state = test_seed();
-    for (size_t s = 0; s < sizeof cases / sizeof *cases; s++)
+    for (size_t s = 0; s < 2 * sizeof cases / sizeof *cases; s++)
         for (int dt = 0; dt < CR_DTYPES; dt++) {
-            int64_t rows = cases[s].V, C = cases[s].C, I = cases[s].I;
-            box w = dense((cr_dtype)dt, 2, (int64_t[]){rows, C}), y = dense((cr_dtype)dt, 2, (int64_t[]){I, C});
-            box index = indices(box_draw(2) ? CR_I64 : CR_I32, 1, (int64_t[]){I}, rows);
-            TWICE("take_rows", &y, cr_cpu_take_rows(box_tensor(&y), box_tensor(&w), box_tensor(&index)));
-            int64_t *to = malloc((size_t)(y.t.numel + 1) * sizeof *to);
+            const int64_t M = cases[s / 2].M, R = cases[s / 2].R, N = cases[s / 2].N, K = cases[s / 2].K;
+            box x = strided((cr_dtype)dt, M, R, N, s % 2), y = dense((cr_dtype)dt, 3, (int64_t[]){M, K, N}), src = strided((cr_dtype)dt, M, K, N, s % 2);
+            box index = indices(box_draw(2) ? CR_I64 : CR_I32, 1, (int64_t[]){K}, R);
+            for (int64_t i = 0; i < K; i += 3) cr_store_i64(item(&index, i), (cr_dtype)index.t.dtype, index_of(&index, i) - R);
+            TWICE("take_rows", &y, cr_cpu_take_rows("take", box_tensor(&y), box_tensor(&x), box_tensor(&index), true));
+            cr_tensor *last = box_tensor(&x);
+            unsigned char *want = malloc(x.bytes);          /* the memory of x after a put, then after an addition in order */
+            memcpy(want, x.before, x.bytes);
             for (int64_t i = 0; i < y.t.numel; i++) {
-                to[i] = index_of(&index, i / C) * C + i % C;
-                CHECK(!memcmp(item(&y, i), item(&w, to[i]), cr_dtype_size((cr_dtype)dt)), "take_rows %s: element %lld", cr_dtype_name((cr_dtype)dt), (long long)i);
+                int64_t m = i / N / K, k = i / N % K, n = i % N, at = index_of(&index, k), from = place_of(&x, m, at < 0 ? at + R : at, n);
+                CHECK(!memcmp(item(&y, i), item(&x, from), cr_dtype_size((cr_dtype)dt)), "take_rows %s: element %lld", cr_dtype_name((cr_dtype)dt), (long long)i);
             }
-            TWICE("add_rows", &w, cr_cpu_add_rows(box_tensor(&w), box_tensor(&index), box_tensor(&y)));
-            check_sums("add_rows", &w, &y, to);
-            free(to);
-            box_drop(&w); box_drop(&y); box_drop(&index);
+            for (int64_t m = 0; m < M; m++)
+                for (int64_t k = 0; k < K; k++)
+                    for (int64_t n = 0; n < N; n++) {
+                        int64_t at = index_of(&index, k);
+                        memcpy(want + (item(&x, place_of(&x, m, at < 0 ? at + R : at, n)) - (char *)x.memory), item(&src, place_of(&src, m, k, n)), cr_dtype_size((cr_dtype)dt));
+                    }
+            TWICE("put_rows", &x, cr_cpu_put_rows("put", last, box_tensor(&index), box_tensor(&src), false, true));
+            CHECK(!memcmp(want, x.memory, x.bytes), "put_rows %s: the last does not stay", cr_dtype_name((cr_dtype)dt));
+            memcpy(x.memory, x.before, x.bytes);
+            TWICE("put_rows, added", &x, cr_cpu_put_rows("put", last, box_tensor(&index), box_tensor(&src), true, true));
+            if (s % 2 == 0) {
+                int64_t *to = malloc((size_t)(src.t.numel + 1) * sizeof *to);
+                for (int64_t i = 0; i < src.t.numel; i++) {
+                    int64_t at = index_of(&index, i / N % K);
+                    to[i] = (i / N / K * R + (at < 0 ? at + R : at)) * N + i % N;
+                }
+                check_sums("put_rows", &x, &src, to);
+                free(to);
+            }
+            free(want);
+            box_drop(&x); box_drop(&y); box_drop(&src); box_drop(&index);
+        }
+}
+
+TEST(nonzero_in_order) {
+    static const int64_t shapes_[][3] = {{0, 3, 5}, {1, 1, 1}, {3, 5, 7}, {16384, 1, 1}, {2, 8192, 3}, {5, 7, 9001}};
+    box_state = test_seed();
+    for (size_t s = 0; s < sizeof shapes_ / sizeof *shapes_; s++)
+        for (uint32_t rare = 1; rare < 2000; rare *= 11) {
+            box x = dense(CR_BOOL, 3, shapes_[s]);
+            int64_t count = 0, got = -1;
+            for (int64_t i = 0; i < x.t.numel; i++) count += *(bool *)item(&x, i) = !box_draw(rare);
+            memcpy(x.before, x.memory, x.bytes);
+            OK(cr_cpu_nonzero(NULL, box_tensor(&x), &got));
+            CHECK(got == count, "counted %lld of %lld", (long long)got, (long long)count);
+            box y = box_make(CR_I64, 2, (int64_t[]){count, 3}, (int64_t[]){1, count});
+            TWICE("nonzero", &y, cr_cpu_nonzero(box_tensor(&y), box_tensor(&x), &got));
+            for (int64_t i = 0, k = 0; i < x.t.numel; i++) {
+                if (!*(bool *)item(&x, i)) continue;
+                int64_t at = 0;
+                for (int d = 0; d < 3; d++) at = at * shapes_[s][d] + *(int64_t *)(void *)item(&y, k + d * count);
+                CHECK(at == i, "position %lld is %lld, not %lld", (long long)k, (long long)at, (long long)i);
+                k++;
+            }
+            box_drop(&x); box_drop(&y);
         }
 }
 
@@ -135,19 +190,22 @@ TEST(indices_out_of_range) {
         box x = dense(CR_F32, 3, (int64_t[]){3, 5, 2}), y = dense(CR_F32, 3, (int64_t[]){3, 4, 2}), index = indices(dt, 3, (int64_t[]){3, 4, 2}, 5);
         cr_store_i64(item(&index, 23), dt, bad[i / 2]);
         FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_gather(box_tensor(&y), box_tensor(&x), box_tensor(&index), 3, 5, 2, 4));
-        FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_scatter_add(box_tensor(&x), box_tensor(&index), box_tensor(&y), 3, 5, 2, 4));
+        FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_scatter(box_tensor(&x), box_tensor(&index), box_tensor(&y), i % 3, 3, 5, 2, 4));
         FAILS(CR_BAD_INDEX, "[gather]", cr_cpu_gather(box_tensor(&y), box_tensor(&x), box_tensor(&index), 3, 5, 2, 4));
-        CHECK(!memcmp(x.memory, x.before, x.bytes) && !memcmp(y.memory, y.before, y.bytes), "something was written");
-        box w = dense(CR_BF16, 2, (int64_t[]){5, 3}), g = dense(CR_BF16, 2, (int64_t[]){24, 3});
-        FAILS(CR_BAD_INDEX, "out of range for size 5", cr_cpu_add_rows(box_tensor(&w), box_tensor(&index), box_tensor(&g)));
-        FAILS(CR_BAD_INDEX, "[embedding]", cr_cpu_take_rows(box_tensor(&g), box_tensor(&w), box_tensor(&index)));
-        CHECK(!memcmp(w.memory, w.before, w.bytes) && !memcmp(g.memory, g.before, g.bytes), "something was written");
+        CHECK(!memcmp(x.memory, x.before, x.bytes), "something was written");
+        box w = dense(CR_BF16, 3, (int64_t[]){1, 5, 3}), g = dense(CR_BF16, 3, (int64_t[]){1, 24, 3});
+        const bool wrap = bad[i / 2] != -1 && i % 2;
+        FAILS(CR_BAD_INDEX, "out of range for size 5", cr_cpu_put_rows("put", box_tensor(&w), box_tensor(&index), box_tensor(&g), i % 3, wrap));
+        FAILS(CR_BAD_INDEX, "[embedding]", cr_cpu_take_rows("embedding", box_tensor(&g), box_tensor(&w), box_tensor(&index), wrap));
+        cr_tensor sum = {.dtype = CR_I64, .numel = 24, .ndim = 1, .storage = g.t.storage}, *of = box_tensor(&index);
+        if (bad[i / 2] != -1) FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_ravel("ravel", &sum, 1, (const cr_tensor *const *)&of, (int64_t[]){5}));
+        CHECK(!memcmp(w.memory, w.before, w.bytes), "something was written");
         box_drop(&x); box_drop(&y); box_drop(&index); box_drop(&w); box_drop(&g);
     }
-    box big = indices(CR_I32, 1, (int64_t[]){100000}, 5), w = dense(CR_U8, 2, (int64_t[]){5, 1}), y = dense(CR_U8, 2, (int64_t[]){100000, 1});
+    box big = indices(CR_I32, 1, (int64_t[]){100000}, 5), w = dense(CR_U8, 3, (int64_t[]){1, 5, 1}), y = dense(CR_U8, 3, (int64_t[]){1, 100000, 1});
     cr_store_i64(item(&big, 77777), CR_I32, 9);
-    FAILS(CR_BAD_INDEX, "index 9 at position 77777 is out of range for size 5", cr_cpu_take_rows(box_tensor(&y), box_tensor(&w), box_tensor(&big)));
+    FAILS(CR_BAD_INDEX, "index 9 at position 77777 is out of range for size 5", cr_cpu_take_rows("take", box_tensor(&y), box_tensor(&w), box_tensor(&big), false));
     big.t.dtype = CR_F32;
-    FAILS(CR_BAD_TYPE, "float32", cr_cpu_take_rows(box_tensor(&y), box_tensor(&w), box_tensor(&big)));
+    FAILS(CR_BAD_TYPE, "float32", cr_cpu_take_rows("take", box_tensor(&y), box_tensor(&w), box_tensor(&big), false));
     box_drop(&big); box_drop(&w); box_drop(&y);
 }

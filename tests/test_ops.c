@@ -32,7 +32,12 @@ static cr_dtype rule_gives(const cr_program *p, cr_dtype dt) {
     return p->rule == CR_RULE_FLOAT && !cr_dtype_is_float(dt) ? CR_F32 : dt;
 }
 
-/* Integers: the row's range where it has a domain, else what wraps and divides badly too. */
+static bool divides(const cr_program *p) {
+    const int op = p->instr[0].op;
+    return op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV;
+}
+
+/* Integers: the row's range where it has a domain, else what wraps and divides badly too; no divisor is 0. */
 static data row_numbers(const elementwise_test *row, const cr_program *p, int k, const spec *shape, cr_dtype dt, stream *r) {
     spec s = *shape;
     s.fill = k == 0 && p->rule == CR_RULE_WHERE ? MASK : REALS;
@@ -46,6 +51,7 @@ static data row_numbers(const elementwise_test *row, const cr_program *p, int k,
         double v = cr_dtype_kind(dt) == CR_KIND_SIGNED ? -ldexp(1, 8 * (int)cr_dtype_size(dt) - 1) : 0;
         cr_store_f64(data_at(&d, i), dt, i % 2 ? v : INFINITY);
     }
+    for (int64_t i = 0; k == 1 && divides(p) && i < d.numel; i++) if (cr_load_i64(data_at(&d, i), dt) == 0) cr_store_i64(data_at(&d, i), dt, 7);
     return d;
 }
 
@@ -108,6 +114,31 @@ TEST(rows) {
     test_round = 0;
     CHECK(cases_run >= 2 * 80 * 9 * 27, "only %ld cases of rows ran", cases_run);
     printf("  rows: %d rows, %ld cases\n", CR_ROW_COUNT, cases_run);
+}
+
+/* One 0 among the divisors is an error, wherever it stands; floats and what is not read do not mind. */
+TEST(integer_division_by_zero) {
+    static const cr_row rows[] = {CR_ROW_FLOOR_DIVIDE, CR_ROW_TRUNC_DIVIDE, CR_ROW_REMAINDER, CR_ROW_FMOD};
+    for (int d = 0; test_device(d); d++)
+        for (int r = 0; r < 4; r++)
+            for (int dt = 1; dt < CR_DTYPES; dt++)
+                for (int64_t n = 1; n < 100000; n *= 31) {
+                    cr_scope_begin();
+                    const cr_device *dev = test_device(d);
+                    const cr_program *p = cr_program_at(rows[r]);
+                    cr_tensor *x = cr_ones(CR_LIST(n), (cr_dtype)dt, dev), *y = cr_ones(CR_LIST(2 * n + 1), (cr_dtype)dt, dev);
+                    cr_tensor *zero = cr_slice(y, 0, 0, 2 * n - 1, 2);
+                    cr_fill_(cr_select(y, 0, 2 * (n - 1)), 0);
+                    if (cr_dtype_is_float((cr_dtype)dt)) CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL) != NULL, "%s: %s", p->name, cr_error());
+                    else {
+                        FAILS(CR_BAD_VALUE, "an integer divided by zero", cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL));
+                        FAILS(CR_BAD_VALUE, p->name, cr_program_apply_(p, x, 2, (const cr_tensor *[]){x, zero}, NULL));
+                        FAILS(CR_BAD_VALUE, p->name, cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_scalar_int(0)}, NULL));
+                    }
+                    CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_slice(y, 0, 1, 2 * n, 2)}, NULL) != NULL, "%s: %s", p->name, cr_error());
+                    cr_scope_end();
+                    test_ran_on(dev);
+                }
 }
 
 /* Special values, again and again.  `huge` still has a square; with `mild`, huge / tiny is a number too. */
@@ -513,6 +544,15 @@ TEST(bad_indices) {
         FAILS(CR_BAD_INDEX, "[scatter_add] index 5 at position 4 is out of range for size 5", (cr_scatter_add(x, 0, high, src), cr_synchronize(dev)));
         FAILS(CR_BAD_INDEX, "[embedding] index 5 at position 4 is out of range for size 5", (cr_embedding(x, high), cr_synchronize(dev)));
         FAILS(CR_BAD_INDEX, "[embedding] index -1 at position 1 is out of range for size 5", (cr_embedding(x, low), cr_synchronize(dev)));
+        cr_tensor *deep = cr_from((int64_t[]){0, -5, 4, -6, 0}, CR_LIST(5), CR_I64, dev), *zero = cr_zeros(CR_LIST(5), CR_I64, dev);
+        const cr_tensor *key[] = {deep, zero}, *turned[] = {zero, deep};
+        FAILS(CR_BAD_INDEX, "[scatter] index 5 at position 4 is out of range for size 5", (cr_scatter_(x, 0, high, src), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index_select] index -5 at position 1 is out of range for size 5", (cr_index_select(x, 0, deep), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[take] index -6 at position 3 is out of range for size 5", (cr_take(cr_ones(CR_LIST(5), CR_F32, dev), deep), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index] index -6 at position 3 is out of range for size 5", (cr_index_get(x, 2, key), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index] index -5 at position 1 is out of range for size 3", (cr_index_get(x, 2, turned), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index_put_] index -6 at position 3 is out of range for size 5", (cr_index_put_(x, 1, key, cr_zeros(CR_ALL, CR_F32, dev), false), cr_synchronize(dev)));
+        CHECK(cr_item(cr_min(x, CR_ALL, false)) == 1, "something was written");
         cr_tensor *target = cr_from((int64_t[]){0, 2, -100, 3, 1}, CR_LIST(5), CR_I64, dev);
         FAILS(CR_BAD_INDEX, "[cross_entropy] index 3 at position 3 is out of range for size 3", (cr_cross_entropy(x, target, NULL), cr_synchronize(dev)));
         cr_scope_end();
@@ -569,6 +609,9 @@ static const op_case large_cases[] = {
     {"cross_entropy", "", cross_entropy, FLOATS, true, 1, {{SHAPE(301, 1031)}, {SHAPE(301), .fill = INDEX, .hi = 1031}}},
     {"embedding", "", embedding, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(5003), .fill = INDEX, .hi = 101}}},
     {"scatter_add", "axis 0", scatter_add_0, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(3001, 67), .fill = INDEX, .hi = 101}, {SHAPE(3001, 67)}}},
+    {"index_add", "axis 0", index_add_0, FLOATS, true, 1, {{SHAPE(1031)}, {SHAPE(200003), .fill = INDEX, .hi = 1031}, {SHAPE(200003)}}},
+    {"index_put", "added", put_added, FLOATS, true, 1, {{SHAPE(61, 1031)}, {SHAPE(2, 200003), .fill = INDEX, .lo = -61, .hi = 61}, {SHAPE(200003)}}},
+    {"index_get", "mask of two axes", get_mask, FLOATS, true, 1, {{SHAPE(2, 211, 307, 3)}, {SHAPE(211, 307), .fill = MASK}}},
     {"attention", "causal", attention_causal, FLOATS, true, 1, {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}}},
     {"attention", "added mask", attention_mask_causal, FLOATS, true, 1, {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(3, 203, 203)}}},
     {"attention", "heads inside", attention_heads, FLOATS, true, 1, {{SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}}},

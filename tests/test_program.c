@@ -139,7 +139,12 @@ TEST(rows_are_well_formed) {
     for (int i = 0; i < CR_UPDATE_COUNT; i++) {
         check_program(&cr_updates[i]);
         CHECK(cr_program_find(cr_updates[i].name) == &cr_updates[i], "%s by name", cr_updates[i].name);
+        int results, params;
+        CHECK(cr_program_inputs(&cr_updates[i], &results, &params) == cr_updates[i].n_in && results == cr_updates[i].n_out && params == cr_updates[i].n_param,
+              "what %s takes and gives", cr_updates[i].name);
     }
+    CHECK(cr_program_inputs(cr_program_find("add"), NULL, NULL) == 2, "the inputs alone");
+    FAILS(CR_BAD_VALUE, "is NULL", cr_program_inputs(NULL, NULL, NULL));
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const cr_program *p = cr_program_at(i);
         const elementwise_test *t = &elementwise_tests[i];
@@ -359,7 +364,7 @@ static const struct { const char *name, *inputs, *params, *body, *message; } bad
     {"f", "x", "", "1111111111111111111111111111111111111111111111111111111111111111111111 * x", "number that is too long"},
     {"f", "x", "", "x $ x", "text after the results at character 3"},
     {"f", "x", "", "x * \xc3\xa9", "not a value at character 5"},
-    {"f", "x", "", "x, x, x, x, x", "too many results"},
+    {"f", "x", "", "x, x, x, x, x, x", "too many results"},
     {"f", "x", "", "x,", "ends early"},
     {"f", "x", "", "y = x, x; y", "does not end"},
     {"f", "x", "", "exp(inf)", "unknown name at character 5"},

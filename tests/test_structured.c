@@ -566,6 +566,68 @@ static void check_indexing(void) {
 }
 TEST(indexing) { EACH_DEVICE SCOPED(check_indexing()); }
 
+/* What rows of ops_cases.h cannot say: duplicates, in place, parts of other tensors, refusals. */
+static void check_places(void) {
+    cr_tensor *x = counting(CR_LIST(3, 4)), *twice = of_index(3, (int64_t[]){2, 0, 2}), *rows = counting(CR_LIST(3, 4)), *ten = cr_full(CR_ALL, 10, CR_F32, dev);
+    VALUES(cr_index_copy(x, 0, twice, rows), 4, 5, 6, 7, 4, 5, 6, 7, 8, 9, 10, 11);
+    VALUES(cr_index_add(x, 0, twice, rows), 4, 6, 8, 10, 4, 5, 6, 7, 16, 19, 22, 25);
+    VALUES(cr_index_fill(x, 1, twice, cr_scalar(-1)), -1, 1, -1, 3, -1, 5, -1, 7, -1, 9, -1, 11);
+    VALUES(x, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+
+    cr_tensor *turned = cr_transpose(cr_clone(x), 0, 1), *part = cr_slice(turned, 0, 1, 4, 2);      /* (2, 3): columns 1 and 3 of x */
+    CHECK(cr_index_add_(part, 1, twice, cr_ones(CR_LIST(2, 3), CR_F32, dev)) == part, "%s: %s", dev->name, cr_error());
+    CHECK(cr_index_fill_(part, 0, of_index(1, (int64_t[]){1}), ten) == part, "%s: %s", dev->name, cr_error());
+    CHECK(cr_scatter_(part, 1, cr_zeros(CR_LIST(1, 1), CR_I32, dev), cr_scalar(7)) == part, "%s: %s", dev->name, cr_error());
+    CHECK(cr_scatter_add_(part, 0, cr_zeros(CR_LIST(1, 3), CR_I64, dev), cr_ones(CR_LIST(1, 3), CR_F32, dev)) == part, "%s: %s", dev->name, cr_error());
+    VALUES(cr_transpose(turned, 0, 1), 0, 8, 2, 10, 4, 6, 6, 10, 8, 12, 10, 10);
+    const cr_tensor *pair[] = {twice, cr_reshape(of_index(2, (int64_t[]){-1, 0}), CR_LIST(2, 1))}, *apart[] = {twice, CR_NONE, twice};
+    cr_tensor *deep = cr_clone(cr_reshape(counting(CR_LIST(3, 1, 4)), CR_LIST(3, 1, 4)));
+    VALUES(cr_index_get(x, 2, pair), 11, 3, 11, 8, 0, 8);
+    SHAPE(cr_index_get(deep, 3, apart), 3, 1);
+    CHECK(cr_index_put_(deep, 3, apart, ten, true) == deep, "%s: %s", dev->name, cr_error());
+    VALUES(deep, 10, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30, 11);
+    CHECK(cr_index_put_(deep, 3, apart, cr_slice(cr_reshape(deep, CR_LIST(12)), 0, 0, 1, 1), false) == deep, "%s: %s", dev->name, cr_error());
+    VALUES(deep, 10, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+    cr_tensor *own = cr_clone(x);
+    CHECK(cr_index_copy_(own, 0, of_index(2, (int64_t[]){0, 1}), cr_slice(own, 0, 1, 3, 1)) == own, "%s: %s", dev->name, cr_error());
+    VALUES(own, 4, 5, 6, 7, 8, 9, 10, 11, 8, 9, 10, 11);
+
+    cr_tensor *mask = cr_gt(x, cr_scalar(8)), *yes = cr_ones(CR_ALL, CR_BOOL, dev);
+    VALUES(cr_masked_select(x, mask), 9, 10, 11);
+    VALUES(cr_masked_scatter(x, mask, cr_neg(cr_arange(1, 5, 1, CR_F32, dev))), 0, 1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3);
+    VALUES(cr_nonzero(mask), 2, 1, 2, 2, 2, 3);
+    VALUES(cr_nonzero(OF(0, -0.0, NAN, 2)), 2, 3);
+    SHAPE(cr_nonzero(cr_zeros(CR_LIST(3, 0), CR_F32, dev)), 0, 2);
+    SHAPE(cr_nonzero(yes), 1, 0);
+    SHAPE(cr_index_get(x, 1, (const cr_tensor *[]){yes}), 1, 3, 4);
+    SHAPE(cr_index_get(x, 2, (const cr_tensor *[]){CR_NONE, CR_NONE}), 3, 4);
+    VALUES(cr_one_hot(of_index(2, (int64_t[]){2, 0}), -1), 0, 0, 1, 1, 0, 0);
+    VALUES(cr_take(x, of_index(2, (int64_t[]){-1, 3})), 11, 3);
+    SHAPE(cr_index_get(cr_zeros(CR_LIST(3, 0), CR_F32, dev), 1, pair), 3, 0);
+
+#define LEAF(t) cr_requires_grad_(t, true)
+    cr_tensor *w[4], *v = LEAF(cr_ones(CR_LIST(3), CR_F32, dev));
+    for (int i = 0; i < 4; i++) w[i] = LEAF(counting(CR_LIST(3)));
+    VALUES(gradient_of(cr_index_put(w[0], 1, pair, cr_ones(CR_LIST(3), CR_F32, dev), true), w[0]), 1, 1, 1);
+    VALUES(gradient_of(cr_index_put(w[1], 1, pair, cr_ones(CR_LIST(3), CR_F32, dev), false), w[1]), 0, 1, 0);
+    VALUES(gradient_of(cr_index_put(w[2], 1, pair, v, false), v), 1, 1, 1);
+    VALUES(gradient_of(cr_mul(cr_index_get(w[3], 1, pair), OF(1, 2, 4)), w[3]), 2, 0, 5);
+
+    FAILS(CR_BAD_INDEX, "index 3 at position 0 is out of range for size 0", cr_index_get(cr_zeros(CR_LIST(0, 2), CR_F32, dev), 1, (const cr_tensor *[]){of_index(1, (int64_t[]){3})}));
+    FAILS(CR_BAD_INDEX, "[index] too many indices for a tensor of 2 axes", cr_index_get(x, 3, apart));
+    FAILS(CR_BAD_INDEX, "[index] a mask of shape (3, 4) for the axes of shape (3, 1)", cr_index_get(deep, 1, (const cr_tensor *const *)&mask));
+    FAILS(CR_BAD_INDEX, "[index] an index tensor holds signed integers, unsigned ones of at most 32 bits, or bool: float32", cr_index_get(x, 1, (const cr_tensor *const *)&x));
+    FAILS(CR_BAD_VALUE, "[index_put] shapes (2,) and (3, 4) do not broadcast", cr_index_put(x, 1, pair, OF(1, 2), false));
+    FAILS(CR_BAD_VALUE, "[index_add] a source of shape (2,) for places of shape (3, 4)", cr_index_add(x, 0, twice, counting(CR_LIST(2))));
+    FAILS(CR_BAD_TYPE, "[index_copy] expected both to have the same dtype: float32, int64", cr_index_copy(x, 0, twice, cr_zeros(CR_LIST(3, 4), CR_I64, dev)));
+    FAILS(CR_BAD_VALUE, "[masked_scatter] 2 elements for a mask that is true in 3 places", cr_masked_scatter(x, mask, OF(1, 2)));
+    FAILS(CR_BAD_VALUE, "[one_hot] 0 classes", cr_one_hot(twice, 0));
+    FAILS(CR_BAD_INDEX, "[scatter] index 2 at position 0", cr_one_hot(twice, 2));
+    FAILS(CR_RUNTIME, "leaf that requires grad", cr_index_put_(w[0], 1, pair, v, true));
+    FAILS(CR_BAD_VALUE, "axis 0 of (3, 4) is expanded", cr_index_fill_(cr_expand(OF(1, 2, 3, 4), CR_LIST(3, 4)), 0, twice, ten));
+}
+TEST(places) { EACH_DEVICE SCOPED(check_places()); }
+
 /* ---- neural network */
 static void check_rows(void) {
     const double inf = INFINITY;
@@ -817,6 +879,10 @@ static void check_null(void) {
     REFUSES("linear", cr_linear(n, x, CR_NONE, CR_ACT_NONE)); REFUSES("linear", cr_linear(x, n, CR_NONE, CR_ACT_NONE));
     REFUSES("gather", cr_gather(n, 0, i)); REFUSES("gather", cr_gather(x, 0, n)); REFUSES("scatter_add", cr_scatter_add(n, 0, i, x));
     REFUSES("scatter_add", cr_scatter_add(x, 0, n, x)); REFUSES("scatter_add", cr_scatter_add(x, 0, i, n));
+    REFUSES("scatter", cr_scatter(x, 0, n, x)); REFUSES("take", cr_take(n, i)); REFUSES("index_select", cr_index_select(x, 0, n)); REFUSES("index_add", cr_index_add(x, 0, i, n));
+    REFUSES("index_fill", cr_index_fill(n, 0, i, x)); REFUSES("index", cr_index_get(n, 0, NULL));
+    REFUSES("index_put", cr_index_put(x, 1, (const cr_tensor *const *)&i, n, false)); REFUSES("masked_select", cr_masked_select(x, n)); REFUSES("nonzero", cr_nonzero(n));
+    REFUSES("masked_scatter", cr_masked_scatter(x, n, x)); REFUSES("one_hot", cr_one_hot(n, 3)); REFUSES("take_along_axis", cr_take_along_axis(x, 0, n));
     REFUSES("masked_fill", cr_masked_fill(n, x, 0)); REFUSES("masked_fill", cr_masked_fill(x, n, 0)); REFUSES("tril", cr_tril(n, 0)); REFUSES("triu", cr_triu(n, 0));
     REFUSES("softmax", cr_softmax(n, 0)); REFUSES("log_softmax", cr_log_softmax(n, 0)); REFUSES("layer_norm", cr_layer_norm(n, CR_NONE, CR_NONE, 1e-5));
     REFUSES("rms_norm", cr_rms_norm(n, CR_NONE, 1e-5)); REFUSES("embedding", cr_embedding(n, i)); REFUSES("embedding", cr_embedding(x, n));
@@ -849,7 +915,7 @@ TEST(nothing_leaks) {
     EACH_DEVICE {
         int64_t before = cr_memory_stats(dev).current;
         SCOPED(check_view_rules(); check_cat(); check_in_place(); check_in_place_gradients(); check_reduction_gradients(); check_reduction_layouts(); check_second_of_products(); check_scans(); check_linear();
-               check_indexing(); check_rows(); check_cross_entropy(); check_dropout(); check_attention(); check_to());
+               check_indexing(); check_places(); check_rows(); check_cross_entropy(); check_dropout(); check_attention(); check_to());
         int64_t after = cr_memory_stats(dev).current;
         CHECK(before == after, "%s: %lld bytes in use before, %lld after", dev->name, (long long)before, (long long)after);
     }

@@ -48,7 +48,6 @@ PyObject *api_from_dlpack(const arg *a);
 PyObject *api__rebuild(const arg *a);
 PyObject *api_numel(const arg *a);
 PyObject *api_is_tensor(const arg *a);
-PyObject *api_promote_types(const arg *a);
 PyObject *api_is_floating_point(const arg *a);
 PyObject *api_dim(const arg *a);
 PyObject *api_size(const arg *a);
@@ -67,6 +66,9 @@ PyObject *api___reduce_ex__(const arg *a);
 PyObject *api___copy__(const arg *a);
 PyObject *api___deepcopy__(const arg *a);
 PyObject *api___format__(const arg *a);
+PyObject *api_promote_types(const arg *a);
+PyObject *api_result_type(const arg *a);
+PyObject *api_can_cast(const arg *a);
 PyObject *api_save(const arg *a);
 PyObject *api_load(const arg *a);
 PyObject *api__op_name(const arg *a);
@@ -139,8 +141,6 @@ cr_tensor *api_div_(const arg *a);
 cr_tensor *api_pow_(const arg *a);
 cr_tensor *api_clamp_(const arg *a);
 cr_tensor *api_copy_(const arg *a);
-cr_tensor *api_masked_fill_(const arg *a);
-cr_tensor *api_scatter_add_(const arg *a);
 cr_tensor *api_tril_(const arg *a);
 cr_tensor *api_triu_(const arg *a);
 cr_tensor *api_fill_(const arg *a);
@@ -196,18 +196,73 @@ cr_tensor *api_mm(const arg *a);
 cr_tensor *api_bmm(const arg *a);
 cr_tensor *api_mv(const arg *a);
 cr_tensor *api_dot(const arg *a);
+cr_tensor *api_vdot(const arg *a);
+cr_tensor *api_inner(const arg *a);
 cr_tensor *api_outer(const arg *a);
+cr_tensor *api_kron(const arg *a);
+cr_tensor *api_trace(const arg *a);
 cr_tensor *api_addmm(const arg *a);
+cr_tensor *api_addmv(const arg *a);
+cr_tensor *api_addr(const arg *a);
 cr_tensor *api_baddbmm(const arg *a);
+cr_tensor *api_addbmm(const arg *a);
+cr_tensor *api_addmm_(const arg *a);
+cr_tensor *api_addmv_(const arg *a);
+cr_tensor *api_addr_(const arg *a);
+cr_tensor *api_baddbmm_(const arg *a);
+cr_tensor *api_addbmm_(const arg *a);
+PyObject *api_tensordot(const arg *a);
+PyObject *api_einsum(const arg *a);
 cr_tensor *api_index_select(const arg *a);
 cr_tensor *api_gather(const arg *a);
+cr_tensor *api_take_along_dim(const arg *a);
+cr_tensor *api_take(const arg *a);
+cr_tensor *api_scatter(const arg *a);
+cr_tensor *api_scatter_(const arg *a);
 cr_tensor *api_scatter_add(const arg *a);
+cr_tensor *api_scatter_add_(const arg *a);
+cr_tensor *api_index_add(const arg *a);
+cr_tensor *api_index_add_(const arg *a);
+cr_tensor *api_index_copy(const arg *a);
+cr_tensor *api_index_copy_(const arg *a);
+cr_tensor *api_index_fill(const arg *a);
+cr_tensor *api_index_fill_(const arg *a);
+cr_tensor *api_index_put(const arg *a);
+cr_tensor *api_index_put_(const arg *a);
 cr_tensor *api_masked_fill(const arg *a);
+cr_tensor *api_masked_fill_(const arg *a);
+cr_tensor *api_masked_select(const arg *a);
+cr_tensor *api_masked_scatter(const arg *a);
+cr_tensor *api_masked_scatter_(const arg *a);
+PyObject *api_nonzero(const arg *a);
+cr_tensor *api_argwhere(const arg *a);
+cr_tensor *api_one_hot(const arg *a);
 cr_tensor *api_cat(const arg *a);
 cr_tensor *api_stack(const arg *a);
 cr_tensor *api_hstack(const arg *a);
 cr_tensor *api_vstack(const arg *a);
-cr_tensor *api_where(const arg *a);
+PyObject *api_where(const arg *a);
+cr_tensor *api__linear(const arg *a);
+cr_tensor *api__layer_norm(const arg *a);
+cr_tensor *api__rms_norm(const arg *a);
+cr_tensor *api__embedding(const arg *a);
+cr_tensor *api__cross_entropy(const arg *a);
+cr_tensor *api__dropout(const arg *a);
+cr_tensor *api__attention(const arg *a);
+cr_tensor *api__sum_squares(const arg *a);
+PyObject *api__init_uniform(const arg *a);
+PyObject *api__init_normal(const arg *a);
+PyObject *api__init_trunc_normal(const arg *a);
+PyObject *api__init_orthogonal(const arg *a);
+PyObject *api__update(const arg *a);
+PyObject *api__alias(const arg *a);
+PyObject *api__tokens_open(const arg *a);
+PyObject *api__tokens_slice(const arg *a);
+PyObject *api__tokens_info(const arg *a);
+PyObject *api__loader_new(const arg *a);
+PyObject *api__loader_next(const arg *a);
+PyObject *api__loader_place(const arg *a);
+PyObject *api__loader_seek(const arg *a);
 cr_tensor *api_requires_grad_(const arg *a);
 PyObject *api_detach_(const arg *a);
 PyObject *api_retain_grad(const arg *a);
@@ -512,9 +567,6 @@ CALL(method_numel, numel_entry, s)
 static const param is_tensor_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}};
 static const entry is_tensor_entry = {.name = "is_tensor", .run = api_is_tensor, .params = is_tensor_entry_params, .count = 1};
 CALL(function_is_tensor, is_tensor_entry, NULL)
-static const param promote_types_entry_params[] = {{"type1", DTYPE, 0, NULL, 0}, {"type2", DTYPE, 0, NULL, 0}};
-static const entry promote_types_entry = {.name = "promote_types", .run = api_promote_types, .params = promote_types_entry_params, .count = 2};
-CALL(function_promote_types, promote_types_entry, NULL)
 static const param is_floating_point_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry is_floating_point_entry = {.name = "is_floating_point", .run = api_is_floating_point, .params = is_floating_point_entry_params, .count = 1};
 CALL(function_is_floating_point, is_floating_point_entry, NULL)
@@ -570,6 +622,15 @@ CALL(method___deepcopy__, __deepcopy___entry, s)
 static const param __format___entry_params[] = {{"input", OBJECT, 0, NULL, 0}, {"format_spec", OBJECT, 0, NULL, 0}};
 static const entry __format___entry = {.name = "__format__", .run = api___format__, .params = __format___entry_params, .count = 2};
 CALL(method___format__, __format___entry, s)
+static const param promote_types_entry_params[] = {{"type1", DTYPE, 0, NULL, 0}, {"type2", DTYPE, 0, NULL, 0}};
+static const entry promote_types_entry = {.name = "promote_types", .run = api_promote_types, .params = promote_types_entry_params, .count = 2};
+CALL(function_promote_types, promote_types_entry, NULL)
+static const param result_type_entry_params[] = {{"tensor1", OPERAND, 0, NULL, 0}, {"tensor2", OPERAND, 0, NULL, 0}};
+static const entry result_type_entry = {.name = "result_type", .run = api_result_type, .params = result_type_entry_params, .count = 2};
+CALL(function_result_type, result_type_entry, NULL)
+static const param can_cast_entry_params[] = {{"from_", DTYPE, 0, NULL, 0}, {"to", DTYPE, 0, NULL, 0}};
+static const entry can_cast_entry = {.name = "can_cast", .run = api_can_cast, .params = can_cast_entry_params, .count = 2};
+CALL(function_can_cast, can_cast_entry, NULL)
 static const param save_entry_params[] = {{"obj", OBJECT, 0, NULL, 0}, {"f", OBJECT, 0, NULL, 0}};
 static const entry save_entry = {.name = "save", .run = api_save, .params = save_entry_params, .count = 2};
 CALL(function_save, save_entry, NULL)
@@ -831,12 +892,6 @@ CALL(method_clamp_, clamp__entry, s)
 static const param copy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry copy__entry = {.name = "copy_", .compute = api_copy_, .params = copy__entry_params, .count = 2, .inplace = true};
 CALL(method_copy_, copy__entry, s)
-static const param masked_fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
-static const entry masked_fill__entry = {.name = "masked_fill_", .compute = api_masked_fill_, .params = masked_fill__entry_params, .count = 3, .inplace = true};
-CALL(method_masked_fill_, masked_fill__entry, s)
-static const param scatter_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
-static const entry scatter_add__entry = {.name = "scatter_add_", .compute = api_scatter_add_, .params = scatter_add__entry_params, .count = 4, .inplace = true};
-CALL(method_scatter_add_, scatter_add__entry, s)
 static const param tril__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
 static const entry tril__entry = {.name = "tril_", .compute = api_tril_, .params = tril__entry_params, .count = 2, .inplace = true};
 CALL(method_tril_, tril__entry, s)
@@ -1048,18 +1103,67 @@ static const param dot_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"tensor
 static const entry dot_entry = {.name = "dot", .compute = api_dot, .params = dot_entry_params, .count = 2};
 CALL(function_dot, dot_entry, NULL)
 CALL(method_dot, dot_entry, s)
+static const param vdot_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry vdot_entry = {.name = "vdot", .compute = api_vdot, .params = vdot_entry_params, .count = 2};
+CALL(function_vdot, vdot_entry, NULL)
+CALL(method_vdot, vdot_entry, s)
+static const param inner_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry inner_entry = {.name = "inner", .compute = api_inner, .params = inner_entry_params, .count = 2};
+CALL(function_inner, inner_entry, NULL)
+CALL(method_inner, inner_entry, s)
 static const param outer_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec2", TENSOR, 0, NULL, 0}};
 static const entry outer_entry = {.name = "outer", .compute = api_outer, .params = outer_entry_params, .count = 2};
 CALL(function_outer, outer_entry, NULL)
 CALL(method_outer, outer_entry, s)
+static const param kron_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry kron_entry = {.name = "kron", .compute = api_kron, .params = kron_entry_params, .count = 2};
+CALL(function_kron, kron_entry, NULL)
+CALL(method_kron, kron_entry, s)
+static const param trace_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry trace_entry = {.name = "trace", .compute = api_trace, .params = trace_entry_params, .count = 1};
+CALL(function_trace, trace_entry, NULL)
+CALL(method_trace, trace_entry, s)
 static const param addmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat1", TENSOR, 0, NULL, 0}, {"mat2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
 static const entry addmm_entry = {.name = "addmm", .compute = api_addmm, .params = addmm_entry_params, .count = 5};
 CALL(function_addmm, addmm_entry, NULL)
 CALL(method_addmm, addmm_entry, s)
+static const param addmv_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat", TENSOR, 0, NULL, 0}, {"vec", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addmv_entry = {.name = "addmv", .compute = api_addmv, .params = addmv_entry_params, .count = 5};
+CALL(function_addmv, addmv_entry, NULL)
+CALL(method_addmv, addmv_entry, s)
+static const param addr_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec1", TENSOR, 0, NULL, 0}, {"vec2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addr_entry = {.name = "addr", .compute = api_addr, .params = addr_entry_params, .count = 5};
+CALL(function_addr, addr_entry, NULL)
+CALL(method_addr, addr_entry, s)
 static const param baddbmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
 static const entry baddbmm_entry = {.name = "baddbmm", .compute = api_baddbmm, .params = baddbmm_entry_params, .count = 5};
 CALL(function_baddbmm, baddbmm_entry, NULL)
 CALL(method_baddbmm, baddbmm_entry, s)
+static const param addbmm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addbmm_entry = {.name = "addbmm", .compute = api_addbmm, .params = addbmm_entry_params, .count = 5};
+CALL(function_addbmm, addbmm_entry, NULL)
+CALL(method_addbmm, addbmm_entry, s)
+static const param addmm__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat1", TENSOR, 0, NULL, 0}, {"mat2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addmm__entry = {.name = "addmm_", .compute = api_addmm_, .params = addmm__entry_params, .count = 5, .inplace = true};
+CALL(method_addmm_, addmm__entry, s)
+static const param addmv__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mat", TENSOR, 0, NULL, 0}, {"vec", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addmv__entry = {.name = "addmv_", .compute = api_addmv_, .params = addmv__entry_params, .count = 5, .inplace = true};
+CALL(method_addmv_, addmv__entry, s)
+static const param addr__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"vec1", TENSOR, 0, NULL, 0}, {"vec2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addr__entry = {.name = "addr_", .compute = api_addr_, .params = addr__entry_params, .count = 5, .inplace = true};
+CALL(method_addr_, addr__entry, s)
+static const param baddbmm__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry baddbmm__entry = {.name = "baddbmm_", .compute = api_baddbmm_, .params = baddbmm__entry_params, .count = 5, .inplace = true};
+CALL(method_baddbmm_, baddbmm__entry, s)
+static const param addbmm__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"batch1", TENSOR, 0, NULL, 0}, {"batch2", TENSOR, 0, NULL, 0}, {"beta", NUMBER, KEYWORD, "", 1.0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry addbmm__entry = {.name = "addbmm_", .compute = api_addbmm_, .params = addbmm__entry_params, .count = 5, .inplace = true};
+CALL(method_addbmm_, addbmm__entry, s)
+static const param tensordot_entry_params[] = {{"a", TENSOR, 0, NULL, 0}, {"b", TENSOR, 0, NULL, 0}, {"dims", OBJECT, 0, "", 2.0}};
+static const entry tensordot_entry = {.name = "tensordot", .run = api_tensordot, .params = tensordot_entry_params, .count = 3};
+CALL(function_tensordot, tensordot_entry, NULL)
+static const param einsum_entry_params[] = {{"equation", OBJECT, 0, NULL, 0}, {"operands", OBJECT, VARIADIC, NULL, 0}};
+static const entry einsum_entry = {.name = "einsum", .run = api_einsum, .params = einsum_entry_params, .count = 2};
+CALL(function_einsum, einsum_entry, NULL)
 static const param index_select_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}};
 static const entry index_select_entry = {.name = "index_select", .compute = api_index_select, .params = index_select_entry_params, .count = 3};
 CALL(function_index_select, index_select_entry, NULL)
@@ -1068,14 +1172,85 @@ static const param gather_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim
 static const entry gather_entry = {.name = "gather", .compute = api_gather, .params = gather_entry_params, .count = 3};
 CALL(function_gather, gather_entry, NULL)
 CALL(method_gather, gather_entry, s)
+static const param take_along_dim_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"indices", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}};
+static const entry take_along_dim_entry = {.name = "take_along_dim", .compute = api_take_along_dim, .params = take_along_dim_entry_params, .count = 3};
+CALL(function_take_along_dim, take_along_dim_entry, NULL)
+CALL(method_take_along_dim, take_along_dim_entry, s)
+static const param take_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}};
+static const entry take_entry = {.name = "take", .compute = api_take, .params = take_entry_params, .count = 2};
+CALL(function_take, take_entry, NULL)
+CALL(method_take, take_entry, s)
+static const param scatter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", OPERAND, OPTIONAL, NULL, 0}, {"value", OPERAND, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry scatter_entry = {.name = "scatter", .compute = api_scatter, .params = scatter_entry_params, .count = 5};
+CALL(function_scatter, scatter_entry, NULL)
+CALL(method_scatter, scatter_entry, s)
+static const param scatter__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", OPERAND, OPTIONAL, NULL, 0}, {"value", OPERAND, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry scatter__entry = {.name = "scatter_", .compute = api_scatter_, .params = scatter__entry_params, .count = 5, .inplace = true};
+CALL(method_scatter_, scatter__entry, s)
 static const param scatter_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
 static const entry scatter_add_entry = {.name = "scatter_add", .compute = api_scatter_add, .params = scatter_add_entry_params, .count = 4};
 CALL(function_scatter_add, scatter_add_entry, NULL)
 CALL(method_scatter_add, scatter_add_entry, s)
+static const param scatter_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
+static const entry scatter_add__entry = {.name = "scatter_add_", .compute = api_scatter_add_, .params = scatter_add__entry_params, .count = 4, .inplace = true};
+CALL(method_scatter_add_, scatter_add__entry, s)
+static const param index_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry index_add_entry = {.name = "index_add", .compute = api_index_add, .params = index_add_entry_params, .count = 5};
+CALL(function_index_add, index_add_entry, NULL)
+CALL(method_index_add, index_add_entry, s)
+static const param index_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const entry index_add__entry = {.name = "index_add_", .compute = api_index_add_, .params = index_add__entry_params, .count = 5, .inplace = true};
+CALL(method_index_add_, index_add__entry, s)
+static const param index_copy_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry index_copy_entry = {.name = "index_copy", .compute = api_index_copy, .params = index_copy_entry_params, .count = 4};
+CALL(function_index_copy, index_copy_entry, NULL)
+CALL(method_index_copy, index_copy_entry, s)
+static const param index_copy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry index_copy__entry = {.name = "index_copy_", .compute = api_index_copy_, .params = index_copy__entry_params, .count = 4, .inplace = true};
+CALL(method_index_copy_, index_copy__entry, s)
+static const param index_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
+static const entry index_fill_entry = {.name = "index_fill", .compute = api_index_fill, .params = index_fill_entry_params, .count = 4};
+CALL(function_index_fill, index_fill_entry, NULL)
+CALL(method_index_fill, index_fill_entry, s)
+static const param index_fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
+static const entry index_fill__entry = {.name = "index_fill_", .compute = api_index_fill_, .params = index_fill__entry_params, .count = 4, .inplace = true};
+CALL(method_index_fill_, index_fill__entry, s)
+static const param index_put_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"indices", TENSORS, 0, NULL, 0}, {"values", TENSOR, 0, NULL, 0}, {"accumulate", BOOL, 0, "", 0.0}};
+static const entry index_put_entry = {.name = "index_put", .compute = api_index_put, .params = index_put_entry_params, .count = 4};
+CALL(function_index_put, index_put_entry, NULL)
+CALL(method_index_put, index_put_entry, s)
+static const param index_put__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"indices", TENSORS, 0, NULL, 0}, {"values", TENSOR, 0, NULL, 0}, {"accumulate", BOOL, 0, "", 0.0}};
+static const entry index_put__entry = {.name = "index_put_", .compute = api_index_put_, .params = index_put__entry_params, .count = 4, .inplace = true};
+CALL(method_index_put_, index_put__entry, s)
 static const param masked_fill_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
 static const entry masked_fill_entry = {.name = "masked_fill", .compute = api_masked_fill, .params = masked_fill_entry_params, .count = 3};
 CALL(function_masked_fill, masked_fill_entry, NULL)
 CALL(method_masked_fill, masked_fill_entry, s)
+static const param masked_fill__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"value", OPERAND, 0, NULL, 0}};
+static const entry masked_fill__entry = {.name = "masked_fill_", .compute = api_masked_fill_, .params = masked_fill__entry_params, .count = 3, .inplace = true};
+CALL(method_masked_fill_, masked_fill__entry, s)
+static const param masked_select_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}};
+static const entry masked_select_entry = {.name = "masked_select", .compute = api_masked_select, .params = masked_select_entry_params, .count = 2};
+CALL(function_masked_select, masked_select_entry, NULL)
+CALL(method_masked_select, masked_select_entry, s)
+static const param masked_scatter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry masked_scatter_entry = {.name = "masked_scatter", .compute = api_masked_scatter, .params = masked_scatter_entry_params, .count = 3};
+CALL(function_masked_scatter, masked_scatter_entry, NULL)
+CALL(method_masked_scatter, masked_scatter_entry, s)
+static const param masked_scatter__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mask", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}};
+static const entry masked_scatter__entry = {.name = "masked_scatter_", .compute = api_masked_scatter_, .params = masked_scatter__entry_params, .count = 3, .inplace = true};
+CALL(method_masked_scatter_, masked_scatter__entry, s)
+static const param nonzero_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"as_tuple", BOOL, KEYWORD, "", 0.0}};
+static const entry nonzero_entry = {.name = "nonzero", .run = api_nonzero, .params = nonzero_entry_params, .count = 2};
+CALL(function_nonzero, nonzero_entry, NULL)
+CALL(method_nonzero, nonzero_entry, s)
+static const param argwhere_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry argwhere_entry = {.name = "argwhere", .compute = api_argwhere, .params = argwhere_entry_params, .count = 1};
+CALL(function_argwhere, argwhere_entry, NULL)
+CALL(method_argwhere, argwhere_entry, s)
+static const param one_hot_entry_params[] = {{"tensor", TENSOR, 0, NULL, 0}, {"num_classes", INT, 0, "", -1.0}};
+static const entry one_hot_entry = {.name = "one_hot", .compute = api_one_hot, .params = one_hot_entry_params, .count = 2};
+CALL(function_one_hot, one_hot_entry, NULL)
 static const param cat_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}, {"dim", INT, 0, "", 0.0}};
 static const entry cat_entry = {.name = "cat", .compute = api_cat, .params = cat_entry_params, .count = 2};
 CALL(function_cat, cat_entry, NULL)
@@ -1088,9 +1263,72 @@ CALL(function_hstack, hstack_entry, NULL)
 static const param vstack_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}};
 static const entry vstack_entry = {.name = "vstack", .compute = api_vstack, .params = vstack_entry_params, .count = 1};
 CALL(function_vstack, vstack_entry, NULL)
-static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
-static const entry where_entry = {.name = "where", .compute = api_where, .params = where_entry_params, .count = 3};
+static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, OPTIONAL, NULL, 0}, {"other", OPERAND, OPTIONAL, NULL, 0}};
+static const entry where_entry = {.name = "where", .run = api_where, .params = where_entry_params, .count = 3};
 CALL(function_where, where_entry, NULL)
+static const param _linear_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"weight", TENSOR, 0, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}};
+static const entry _linear_entry = {.name = "_linear", .compute = api__linear, .params = _linear_entry_params, .count = 3};
+CALL(function__linear, _linear_entry, NULL)
+static const param _layer_norm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"eps", FLOAT, 0, NULL, 0}, {"weight", TENSOR, OPTIONAL, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}};
+static const entry _layer_norm_entry = {.name = "_layer_norm", .compute = api__layer_norm, .params = _layer_norm_entry_params, .count = 4};
+CALL(function__layer_norm, _layer_norm_entry, NULL)
+static const param _rms_norm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"eps", FLOAT, 0, NULL, 0}, {"weight", TENSOR, OPTIONAL, NULL, 0}};
+static const entry _rms_norm_entry = {.name = "_rms_norm", .compute = api__rms_norm, .params = _rms_norm_entry_params, .count = 3};
+CALL(function__rms_norm, _rms_norm_entry, NULL)
+static const param _embedding_entry_params[] = {{"weight", TENSOR, 0, NULL, 0}, {"input", TENSOR, 0, NULL, 0}};
+static const entry _embedding_entry = {.name = "_embedding", .compute = api__embedding, .params = _embedding_entry_params, .count = 2};
+CALL(function__embedding, _embedding_entry, NULL)
+static const param _cross_entropy_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"target", TENSOR, 0, NULL, 0}, {"ignore_index", INT, 0, NULL, 0}, {"label_smoothing", FLOAT, 0, NULL, 0}, {"reduction", STR, 0, NULL, 0}};
+static const entry _cross_entropy_entry = {.name = "_cross_entropy", .compute = api__cross_entropy, .params = _cross_entropy_entry_params, .count = 5};
+CALL(function__cross_entropy, _cross_entropy_entry, NULL)
+static const param _dropout_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"p", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _dropout_entry = {.name = "_dropout", .compute = api__dropout, .params = _dropout_entry_params, .count = 3};
+CALL(function__dropout, _dropout_entry, NULL)
+static const param _attention_entry_params[] = {{"query", TENSOR, 0, NULL, 0}, {"key", TENSOR, 0, NULL, 0}, {"value", TENSOR, 0, NULL, 0}, {"causal", BOOL, 0, NULL, 0}, {"scale", FLOAT, 0, NULL, 0}, {"mask", TENSOR, OPTIONAL, NULL, 0}};
+static const entry _attention_entry = {.name = "_attention", .compute = api__attention, .params = _attention_entry_params, .count = 6};
+CALL(function__attention, _attention_entry, NULL)
+static const param _sum_squares_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry _sum_squares_entry = {.name = "_sum_squares", .compute = api__sum_squares, .params = _sum_squares_entry_params, .count = 1};
+CALL(function__sum_squares, _sum_squares_entry, NULL)
+static const param _init_uniform_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"low", FLOAT, 0, NULL, 0}, {"high", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _init_uniform_entry = {.name = "_init_uniform", .run = api__init_uniform, .params = _init_uniform_entry_params, .count = 4};
+CALL(function__init_uniform, _init_uniform_entry, NULL)
+static const param _init_normal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mean", FLOAT, 0, NULL, 0}, {"std", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _init_normal_entry = {.name = "_init_normal", .run = api__init_normal, .params = _init_normal_entry_params, .count = 4};
+CALL(function__init_normal, _init_normal_entry, NULL)
+static const param _init_trunc_normal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"mean", FLOAT, 0, NULL, 0}, {"std", FLOAT, 0, NULL, 0}, {"low", FLOAT, 0, NULL, 0}, {"high", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _init_trunc_normal_entry = {.name = "_init_trunc_normal", .run = api__init_trunc_normal, .params = _init_trunc_normal_entry_params, .count = 6};
+CALL(function__init_trunc_normal, _init_trunc_normal_entry, NULL)
+static const param _init_orthogonal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"gain", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _init_orthogonal_entry = {.name = "_init_orthogonal", .run = api__init_orthogonal, .params = _init_orthogonal_entry_params, .count = 3};
+CALL(function__init_orthogonal, _init_orthogonal_entry, NULL)
+static const param _update_entry_params[] = {{"name", STR, 0, NULL, 0}, {"outputs", TENSORS, 0, NULL, 0}, {"inputs", TENSORS, 0, NULL, 0}, {"numbers", OBJECT, 0, NULL, 0}};
+static const entry _update_entry = {.name = "_update", .run = api__update, .params = _update_entry_params, .count = 4};
+CALL(function__update, _update_entry, NULL)
+static const param _alias_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"type", OBJECT, 0, NULL, 0}, {"requires_grad", BOOL, 0, NULL, 0}};
+static const entry _alias_entry = {.name = "_alias", .run = api__alias, .params = _alias_entry_params, .count = 3};
+CALL(function__alias, _alias_entry, NULL)
+static const param _tokens_open_entry_params[] = {{"path", STR, 0, NULL, 0}};
+static const entry _tokens_open_entry = {.name = "_tokens_open", .run = api__tokens_open, .params = _tokens_open_entry_params, .count = 1};
+CALL(function__tokens_open, _tokens_open_entry, NULL)
+static const param _tokens_slice_entry_params[] = {{"tokens", OBJECT, 0, NULL, 0}, {"start", INT, 0, NULL, 0}, {"stop", INT, 0, NULL, 0}};
+static const entry _tokens_slice_entry = {.name = "_tokens_slice", .run = api__tokens_slice, .params = _tokens_slice_entry_params, .count = 3};
+CALL(function__tokens_slice, _tokens_slice_entry, NULL)
+static const param _tokens_info_entry_params[] = {{"tokens", OBJECT, 0, NULL, 0}};
+static const entry _tokens_info_entry = {.name = "_tokens_info", .run = api__tokens_info, .params = _tokens_info_entry_params, .count = 1};
+CALL(function__tokens_info, _tokens_info_entry, NULL)
+static const param _loader_new_entry_params[] = {{"tokens", OBJECT, 0, NULL, 0}, {"batch", INT, 0, NULL, 0}, {"context", INT, 0, NULL, 0}, {"seed", OBJECT, 0, NULL, 0}, {"shuffle", BOOL, 0, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
+static const entry _loader_new_entry = {.name = "_loader_new", .run = api__loader_new, .params = _loader_new_entry_params, .count = 6};
+CALL(function__loader_new, _loader_new_entry, NULL)
+static const param _loader_next_entry_params[] = {{"loader", OBJECT, 0, NULL, 0}};
+static const entry _loader_next_entry = {.name = "_loader_next", .run = api__loader_next, .params = _loader_next_entry_params, .count = 1};
+CALL(function__loader_next, _loader_next_entry, NULL)
+static const param _loader_place_entry_params[] = {{"loader", OBJECT, 0, NULL, 0}};
+static const entry _loader_place_entry = {.name = "_loader_place", .run = api__loader_place, .params = _loader_place_entry_params, .count = 1};
+CALL(function__loader_place, _loader_place_entry, NULL)
+static const param _loader_seek_entry_params[] = {{"loader", OBJECT, 0, NULL, 0}, {"cursor", INT, 0, NULL, 0}};
+static const entry _loader_seek_entry = {.name = "_loader_seek", .run = api__loader_seek, .params = _loader_seek_entry_params, .count = 2};
+CALL(function__loader_seek, _loader_seek_entry, NULL)
 static const param requires_grad__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"requires_grad", BOOL, 0, "", 1.0}};
 static const entry requires_grad__entry = {.name = "requires_grad_", .compute = api_requires_grad_, .params = requires_grad__entry_params, .count = 2, .inplace = true};
 CALL(method_requires_grad_, requires_grad__entry, s)
@@ -1837,16 +2075,26 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Is it a Tensor?"},
-    {"promote_types", AS(function_promote_types), FAST,
-        "promote_types(type1, type2)\n"
-        "--\n"
-        "\n"
-        "The dtype that holds both, by PyTorch's table: a float before an integer before bool, the wider of two of a kind."},
     {"is_floating_point", AS(function_is_floating_point), FAST,
         "is_floating_point(input)\n"
         "--\n"
         "\n"
         "Is the dtype float16, bfloat16, float32 or float64?"},
+    {"promote_types", AS(function_promote_types), FAST,
+        "promote_types(type1, type2)\n"
+        "--\n"
+        "\n"
+        "The dtype that holds both, by PyTorch's table (docs/dtypes.md): a float before an integer before bool, the wider of two of a kind."},
+    {"result_type", AS(function_result_type), FAST,
+        "result_type(tensor1, tensor2)\n"
+        "--\n"
+        "\n"
+        "The dtype of tensor1 + tensor2: numbers, and tensors without axes, only lift it to a higher kind."},
+    {"can_cast", AS(function_can_cast), FAST,
+        "can_cast(from_, to)\n"
+        "--\n"
+        "\n"
+        "May a result of the one dtype be written into a tensor of the other?  Floats not into integers, numbers not into bool."},
     {"save", AS(function_save), FAST,
         "save(obj, f)\n"
         "--\n"
@@ -2381,44 +2629,162 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "(K) (K) -> ()"},
+    {"vdot", AS(function_vdot), FAST,
+        "vdot(input, other)\n"
+        "--\n"
+        "\n"
+        "(K) (K) -> ()"},
+    {"inner", AS(function_inner), FAST,
+        "inner(input, other)\n"
+        "--\n"
+        "\n"
+        "All dot products of rows: (..., K) (...', K) -> (..., ...'); with a 0-d operand the product."},
     {"outer", AS(function_outer), FAST,
         "outer(input, vec2)\n"
         "--\n"
         "\n"
         "(M) (N) -> (M, N): all products"},
+    {"kron", AS(function_kron), FAST,
+        "kron(input, other)\n"
+        "--\n"
+        "\n"
+        "Blocks input[i, j] other : (M, N) (P, Q) -> (M P, N Q); up to 4 axes."},
+    {"trace", AS(function_trace), FAST,
+        "trace(input)\n"
+        "--\n"
+        "\n"
+        "The sum of a matrix's diagonal; integers sum as int64."},
     {"addmm", AS(function_addmm), FAST,
         "addmm(input, mat1, mat2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N)"},
+        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N).  With beta 0 input does not matter, not even NaN."},
+    {"addmv", AS(function_addmv), FAST,
+        "addmv(input, mat, vec, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (mat @ vec) : (M) or what broadcasts to it, (M, K), (K) -> (M).  With beta 0 input does not matter."},
+    {"addr", AS(function_addr), FAST,
+        "addr(input, vec1, vec2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha outer(vec1, vec2) : (M, N) or what broadcasts to it, (M), (N) -> (M, N).  With beta 0 input does not matter."},
     {"baddbmm", AS(function_baddbmm), FAST,
         "baddbmm(input, batch1, batch2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N)"},
+        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N).  With beta 0 input does not matter."},
+    {"addbmm", AS(function_addbmm), FAST,
+        "addbmm(input, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha sum over B of (batch1 @ batch2) : (M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (M, N).  With beta 0 input does not matter."},
+    {"tensordot", AS(function_tensordot), FAST,
+        "tensordot(a, b, dims=2)\n"
+        "--\n"
+        "\n"
+        "Products summed over pairs of axes: the last dims of a with the first of b, or the axes dims[0] of a with dims[1] of b; a's other axes, then b's."},
+    {"einsum", AS(function_einsum), FAST,
+        "einsum(equation, *operands)\n"
+        "--\n"
+        "\n"
+        "Products summed over named axes: einsum(\"bij,bjk->bik\", a, b), einsum(\"ii\", a), einsum(\"...ij,...jk\", a, b); or with the labels of each\n"
+        "operand, and of the result, as lists of 0 ... 51 and Ellipsis: einsum(a, [0, 1], b, [1, 2], [0, 2]).  Without an output: the axes under \"...\" and the\n"
+        "labels that stand once, by the alphabet.  More than two operands are multiplied in an order that is cheap.  RuntimeError: sizes that do not match, a label\n"
+        "of the output that no operand has, more than 8 axes."},
     {"index_select", AS(function_index_select), FAST,
         "index_select(input, dim, index)\n"
         "--\n"
         "\n"
-        "The elements at index, int64 with at most one axis, along dim.\n"
+        "The elements at index, int32 or int64 with at most one axis, along dim : (..., R, ...), (K) -> (..., K, ...).\n"
+        "IndexError: an index outside 0 ... R - 1.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"gather", AS(function_gather), FAST,
         "gather(input, dim, index)\n"
         "--\n"
         "\n"
-        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64.\n"
+        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64, with input's axes.\n"
+        "IndexError: an index outside of the axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take_along_dim", AS(function_take_along_dim), FAST,
+        "take_along_dim(input, indices, dim=None)\n"
+        "--\n"
+        "\n"
+        "gather with the axes other than dim broadcast; without dim of both as vectors.  For what argmax and argsort give.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take", AS(function_take), FAST,
+        "take(input, index)\n"
+        "--\n"
+        "\n"
+        "The elements at index of input as one vector, in index's shape; negative indices count from the end.\n"
+        "IndexError: an index outside -n ... n - 1."},
+    {"scatter", AS(function_scatter), FAST,
+        "scatter(input, dim, index, src=None, *, value=None)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on; src or value may be one number for all.  Of what goes to\n"
+        "one place the last stays, and the gradient is that of all, as in PyTorch.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"scatter_add", AS(function_scatter_add), FAST,
         "scatter_add(input, dim, index, src)\n"
         "--\n"
         "\n"
-        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on.\n"
+        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on, in order: the same bits every time.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_add", AS(function_index_add), FAST,
+        "index_add(input, dim, index, source, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "A copy of input with alpha source[..., k, ...] added at index[k] along dim, in order : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_copy", AS(function_index_copy), FAST,
+        "index_copy(input, dim, index, source)\n"
+        "--\n"
+        "\n"
+        "A copy of input with source[..., k, ...] at index[k] along dim, the last where two go to one place : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_fill", AS(function_index_fill), FAST,
+        "index_fill(input, dim, index, value)\n"
+        "--\n"
+        "\n"
+        "A copy of input with value, a number or a tensor without axes, at index along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_put", AS(function_index_put), FAST,
+        "index_put(input, indices, values, accumulate=False)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[indices] = values, which are cast and broadcast; with accumulate they are added, in order."},
     {"masked_fill", AS(function_masked_fill), FAST,
         "masked_fill(input, mask, value)\n"
         "--\n"
         "\n"
         "value where the bool mask holds, else input; the mask broadcasts."},
+    {"masked_select", AS(function_masked_select), FAST,
+        "masked_select(input, mask)\n"
+        "--\n"
+        "\n"
+        "The elements where the bool mask holds, in order; both broadcast : (K)."},
+    {"masked_scatter", AS(function_masked_scatter), FAST,
+        "masked_scatter(input, mask, source)\n"
+        "--\n"
+        "\n"
+        "The k-th place where the bool mask holds gets the k-th element of source; elsewhere input; the mask broadcasts."},
+    {"nonzero", AS(function_nonzero), FAST,
+        "nonzero(input, *, as_tuple=False)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim); with as_tuple a tensor (K) for each axis, as input[...] takes them."},
+    {"argwhere", AS(function_argwhere), FAST,
+        "argwhere(input)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim)."},
+    {"one_hot", AS(function_one_hot), FAST,
+        "one_hot(tensor, num_classes=-1)\n"
+        "--\n"
+        "\n"
+        "1 at the position that each element names, else 0 : (...) -> int64 (..., num_classes); -1: one more than the largest.\n"
+        "IndexError: an element outside 0 ... num_classes - 1."},
     {"cat", AS(function_cat), FAST,
         "cat(tensors, dim=0)\n"
         "--\n"
@@ -2440,10 +2806,115 @@ PyMethodDef api_functions[] = {
         "\n"
         "Tensors on top of each other: along axis 0, vectors and scalars as rows."},
     {"where", AS(function_where), FAST,
-        "where(condition, input, other)\n"
+        "where(condition, input=None, other=None)\n"
         "--\n"
         "\n"
-        "input where condition, else other; condition is bool."},
+        "input where condition, else other; condition is bool.  where(condition) alone is nonzero(condition, as_tuple=True)."},
+    {"_linear", AS(function__linear), FAST,
+        "_linear(input, weight, bias=None)\n"
+        "--\n"
+        "\n"
+        "input weight^T + bias : (..., C), (OC, C), (OC) -> (..., OC)"},
+    {"_layer_norm", AS(function__layer_norm), FAST,
+        "_layer_norm(input, eps, weight=None, bias=None)\n"
+        "--\n"
+        "\n"
+        "(x - mean) / sqrt(var + eps) * weight + bias over the last axis."},
+    {"_rms_norm", AS(function__rms_norm), FAST,
+        "_rms_norm(input, eps, weight=None)\n"
+        "--\n"
+        "\n"
+        "x / sqrt(mean(x^2) + eps) * weight over the last axis."},
+    {"_embedding", AS(function__embedding), FAST,
+        "_embedding(weight, input)\n"
+        "--\n"
+        "\n"
+        "weight[input] : (V, C), (...) -> (..., C)"},
+    {"_cross_entropy", AS(function__cross_entropy), FAST,
+        "_cross_entropy(input, target, ignore_index, label_smoothing, reduction)\n"
+        "--\n"
+        "\n"
+        "-log softmax(input)[target] over the last axis : (..., V), (...) -> () or, for the reduction \"none\", (...)"},
+    {"_dropout", AS(function__dropout), FAST,
+        "_dropout(input, p, generator=None)\n"
+        "--\n"
+        "\n"
+        "input times bernoulli(1 - p) / (1 - p)"},
+    {"_attention", AS(function__attention), FAST,
+        "_attention(query, key, value, causal, scale, mask=None)\n"
+        "--\n"
+        "\n"
+        "softmax(scale q k^T + mask) v : (B, H, T, D), (B, H, S, D) x 2 -> (B, H, T, D); causal: query t sees the keys <= t + S - T"},
+    {"_sum_squares", AS(function__sum_squares), FAST,
+        "_sum_squares(input)\n"
+        "--\n"
+        "\n"
+        "sum(x^2) : (...) -> (); float16 and bfloat16 in float32"},
+    {"_init_uniform", AS(function__init_uniform), FAST,
+        "_init_uniform(input, low, high, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor from U(low, high)."},
+    {"_init_normal", AS(function__init_normal), FAST,
+        "_init_normal(input, mean, std, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor from N(mean, std^2)."},
+    {"_init_trunc_normal", AS(function__init_trunc_normal), FAST,
+        "_init_trunc_normal(input, mean, std, low, high, generator=None)\n"
+        "--\n"
+        "\n"
+        "The same within [low, high]."},
+    {"_init_orthogonal", AS(function__init_orthogonal), FAST,
+        "_init_orthogonal(input, gain, generator=None)\n"
+        "--\n"
+        "\n"
+        "Fills the tensor with a random (semi-)orthogonal matrix times gain."},
+    {"_update", AS(function__update), FAST,
+        "_update(name, outputs, inputs, numbers)\n"
+        "--\n"
+        "\n"
+        "An update of docs/ops.md over many sets of tensors at once, written in place and not recorded: for each set its results and its inputs, in order."},
+    {"_alias", AS(function__alias), FAST,
+        "_alias(input, type, requires_grad)\n"
+        "--\n"
+        "\n"
+        "A leaf over the same memory, as an instance of a subclass of Tensor."},
+    {"_tokens_open", AS(function__tokens_open), FAST,
+        "_tokens_open(path)\n"
+        "--\n"
+        "\n"
+        "A token file, memory-mapped."},
+    {"_tokens_slice", AS(function__tokens_slice), FAST,
+        "_tokens_slice(tokens, start, stop)\n"
+        "--\n"
+        "\n"
+        "A part of it, over the same memory."},
+    {"_tokens_info", AS(function__tokens_info), FAST,
+        "_tokens_info(tokens)\n"
+        "--\n"
+        "\n"
+        "How many tokens, of how many kinds."},
+    {"_loader_new", AS(function__loader_new), FAST,
+        "_loader_new(tokens, batch, context, seed, shuffle, device=None)\n"
+        "--\n"
+        "\n"
+        "Batches of windows."},
+    {"_loader_next", AS(function__loader_next), FAST,
+        "_loader_next(loader)\n"
+        "--\n"
+        "\n"
+        "The next batch : (B, T) and the same one token later."},
+    {"_loader_place", AS(function__loader_place), FAST,
+        "_loader_place(loader)\n"
+        "--\n"
+        "\n"
+        "Batches given so far, batches in an epoch."},
+    {"_loader_seek", AS(function__loader_seek), FAST,
+        "_loader_seek(loader, cursor)\n"
+        "--\n"
+        "\n"
+        "Goes on as if cursor batches had been given."},
     {"_gradients", AS(function__gradients), FAST,
         "_gradients(outputs, inputs, grad_outputs, retain_graph, create_graph)\n"
         "--\n"
@@ -2544,19 +3015,19 @@ PyMethodDef api_functions[] = {
         "floor_divide(input, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "floor(a / b); integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"remainder", AS(function_remainder), FAST,
         "remainder(input, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b floor(a / b): b's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"fmod", AS(function_fmod), FAST,
         "fmod(input, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b trunc(a / b): a's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"maximum", AS(function_maximum), FAST,
         "maximum(input, other)\n"
@@ -3074,6 +3545,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The same as acosh.  inverse hyperbolic cosine."},
+    {"ger", AS(function_outer), FAST,
+        "ger(input, vec2)\n"
+        "--\n"
+        "\n"
+        "The same as outer.  (M) (N) -> (M, N): all products"},
     {"arcsin", AS(function_asin), FAST,
         "arcsin(input)\n"
         "--\n"
@@ -3607,17 +4083,6 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "Writes other, broadcast and cast, into the tensor."},
-    {"masked_fill_", AS(method_masked_fill_), FAST,
-        "masked_fill_($self, /, mask, value)\n"
-        "--\n"
-        "\n"
-        "masked_fill, written into input."},
-    {"scatter_add_", AS(method_scatter_add_), FAST,
-        "scatter_add_($self, /, dim, index, src)\n"
-        "--\n"
-        "\n"
-        "scatter_add, written into input.\n"
-        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"tril_", AS(method_tril_), FAST,
         "tril_($self, /, diagonal=0)\n"
         "--\n"
@@ -3910,44 +4375,213 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "(K) (K) -> ()"},
+    {"vdot", AS(method_vdot), FAST,
+        "vdot($self, /, other)\n"
+        "--\n"
+        "\n"
+        "(K) (K) -> ()"},
+    {"inner", AS(method_inner), FAST,
+        "inner($self, /, other)\n"
+        "--\n"
+        "\n"
+        "All dot products of rows: (..., K) (...', K) -> (..., ...'); with a 0-d operand the product."},
     {"outer", AS(method_outer), FAST,
         "outer($self, /, vec2)\n"
         "--\n"
         "\n"
         "(M) (N) -> (M, N): all products"},
+    {"kron", AS(method_kron), FAST,
+        "kron($self, /, other)\n"
+        "--\n"
+        "\n"
+        "Blocks input[i, j] other : (M, N) (P, Q) -> (M P, N Q); up to 4 axes."},
+    {"trace", AS(method_trace), FAST,
+        "trace($self, /)\n"
+        "--\n"
+        "\n"
+        "The sum of a matrix's diagonal; integers sum as int64."},
     {"addmm", AS(method_addmm), FAST,
         "addmm($self, /, mat1, mat2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N)"},
+        "beta input + alpha (mat1 @ mat2) : (M, N) or what broadcasts to it, (M, K), (K, N) -> (M, N).  With beta 0 input does not matter, not even NaN."},
+    {"addmv", AS(method_addmv), FAST,
+        "addmv($self, /, mat, vec, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha (mat @ vec) : (M) or what broadcasts to it, (M, K), (K) -> (M).  With beta 0 input does not matter."},
+    {"addr", AS(method_addr), FAST,
+        "addr($self, /, vec1, vec2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha outer(vec1, vec2) : (M, N) or what broadcasts to it, (M), (N) -> (M, N).  With beta 0 input does not matter."},
     {"baddbmm", AS(method_baddbmm), FAST,
         "baddbmm($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
         "--\n"
         "\n"
-        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N)"},
+        "beta input + alpha (batch1 @ batch2) : (B, M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (B, M, N).  With beta 0 input does not matter."},
+    {"addbmm", AS(method_addbmm), FAST,
+        "addbmm($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "beta input + alpha sum over B of (batch1 @ batch2) : (M, N) or what broadcasts to it, (B, M, K), (B, K, N) -> (M, N).  With beta 0 input does not matter."},
+    {"addmm_", AS(method_addmm_), FAST,
+        "addmm_($self, /, mat1, mat2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addmm, written into input."},
+    {"addmv_", AS(method_addmv_), FAST,
+        "addmv_($self, /, mat, vec, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addmv, written into input."},
+    {"addr_", AS(method_addr_), FAST,
+        "addr_($self, /, vec1, vec2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addr, written into input."},
+    {"baddbmm_", AS(method_baddbmm_), FAST,
+        "baddbmm_($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "baddbmm, written into input."},
+    {"addbmm_", AS(method_addbmm_), FAST,
+        "addbmm_($self, /, batch1, batch2, *, beta=1, alpha=1)\n"
+        "--\n"
+        "\n"
+        "addbmm, written into input."},
     {"index_select", AS(method_index_select), FAST,
         "index_select($self, /, dim, index)\n"
         "--\n"
         "\n"
-        "The elements at index, int64 with at most one axis, along dim.\n"
+        "The elements at index, int32 or int64 with at most one axis, along dim : (..., R, ...), (K) -> (..., K, ...).\n"
+        "IndexError: an index outside 0 ... R - 1.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"gather", AS(method_gather), FAST,
         "gather($self, /, dim, index)\n"
         "--\n"
         "\n"
-        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64.\n"
+        "out[i][j] = input[index[i][j]][j] for dim 0, and so on; index: int64, with input's axes.\n"
+        "IndexError: an index outside of the axis.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take_along_dim", AS(method_take_along_dim), FAST,
+        "take_along_dim($self, /, indices, dim=None)\n"
+        "--\n"
+        "\n"
+        "gather with the axes other than dim broadcast; without dim of both as vectors.  For what argmax and argsort give.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"take", AS(method_take), FAST,
+        "take($self, /, index)\n"
+        "--\n"
+        "\n"
+        "The elements at index of input as one vector, in index's shape; negative indices count from the end.\n"
+        "IndexError: an index outside -n ... n - 1."},
+    {"scatter", AS(method_scatter), FAST,
+        "scatter($self, /, dim, index, src=None, *, value=None)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on; src or value may be one number for all.  Of what goes to\n"
+        "one place the last stays, and the gradient is that of all, as in PyTorch.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_", AS(method_scatter_), FAST,
+        "scatter_($self, /, dim, index, src=None, *, value=None)\n"
+        "--\n"
+        "\n"
+        "scatter, written into input.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"scatter_add", AS(method_scatter_add), FAST,
         "scatter_add($self, /, dim, index, src)\n"
         "--\n"
         "\n"
-        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on.\n"
+        "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on, in order: the same bits every time.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_add_", AS(method_scatter_add_), FAST,
+        "scatter_add_($self, /, dim, index, src)\n"
+        "--\n"
+        "\n"
+        "scatter_add, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_add", AS(method_index_add), FAST,
+        "index_add($self, /, dim, index, source, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "A copy of input with alpha source[..., k, ...] added at index[k] along dim, in order : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_add_", AS(method_index_add_), FAST,
+        "index_add_($self, /, dim, index, source, *, alpha=1)\n"
+        "--\n"
+        "\n"
+        "index_add, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_copy", AS(method_index_copy), FAST,
+        "index_copy($self, /, dim, index, source)\n"
+        "--\n"
+        "\n"
+        "A copy of input with source[..., k, ...] at index[k] along dim, the last where two go to one place : (..., R, ...), (K), (..., K, ...).\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_copy_", AS(method_index_copy_), FAST,
+        "index_copy_($self, /, dim, index, source)\n"
+        "--\n"
+        "\n"
+        "index_copy, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_fill", AS(method_index_fill), FAST,
+        "index_fill($self, /, dim, index, value)\n"
+        "--\n"
+        "\n"
+        "A copy of input with value, a number or a tensor without axes, at index along dim.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_fill_", AS(method_index_fill_), FAST,
+        "index_fill_($self, /, dim, index, value)\n"
+        "--\n"
+        "\n"
+        "index_fill, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"index_put", AS(method_index_put), FAST,
+        "index_put($self, /, indices, values, accumulate=False)\n"
+        "--\n"
+        "\n"
+        "A copy of input with out[indices] = values, which are cast and broadcast; with accumulate they are added, in order."},
+    {"index_put_", AS(method_index_put_), FAST,
+        "index_put_($self, /, indices, values, accumulate=False)\n"
+        "--\n"
+        "\n"
+        "index_put, written into input: input[indices] = values."},
     {"masked_fill", AS(method_masked_fill), FAST,
         "masked_fill($self, /, mask, value)\n"
         "--\n"
         "\n"
         "value where the bool mask holds, else input; the mask broadcasts."},
+    {"masked_fill_", AS(method_masked_fill_), FAST,
+        "masked_fill_($self, /, mask, value)\n"
+        "--\n"
+        "\n"
+        "masked_fill, written into input."},
+    {"masked_select", AS(method_masked_select), FAST,
+        "masked_select($self, /, mask)\n"
+        "--\n"
+        "\n"
+        "The elements where the bool mask holds, in order; both broadcast : (K)."},
+    {"masked_scatter", AS(method_masked_scatter), FAST,
+        "masked_scatter($self, /, mask, source)\n"
+        "--\n"
+        "\n"
+        "The k-th place where the bool mask holds gets the k-th element of source; elsewhere input; the mask broadcasts."},
+    {"masked_scatter_", AS(method_masked_scatter_), FAST,
+        "masked_scatter_($self, /, mask, source)\n"
+        "--\n"
+        "\n"
+        "masked_scatter, written into input."},
+    {"nonzero", AS(method_nonzero), FAST,
+        "nonzero($self, /, *, as_tuple=False)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim); with as_tuple a tensor (K) for each axis, as input[...] takes them."},
+    {"argwhere", AS(method_argwhere), FAST,
+        "argwhere($self, /)\n"
+        "--\n"
+        "\n"
+        "Where input is not 0, in order : int64 (K, ndim)."},
     {"requires_grad_", AS(method_requires_grad_), FAST,
         "requires_grad_($self, /, requires_grad=True)\n"
         "--\n"
@@ -3992,7 +4626,7 @@ PyMethodDef api_methods[] = {
         "floor_divide($self, /, other)\n"
         "--\n"
         "\n"
-        "floor(a / b); integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "floor(a / b); integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"floor_divide_", AS(method_floor_divide_), FAST,
         "floor_divide_($self, /, other)\n"
@@ -4004,7 +4638,7 @@ PyMethodDef api_methods[] = {
         "remainder($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b floor(a / b): b's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b floor(a / b): b's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"remainder_", AS(method_remainder_), FAST,
         "remainder_($self, /, other)\n"
@@ -4016,7 +4650,7 @@ PyMethodDef api_methods[] = {
         "fmod($self, /, other)\n"
         "--\n"
         "\n"
-        "a - b trunc(a / b): a's sign; integers: 0 where b is 0.  Shapes broadcast, dtypes promote.\n"
+        "a - b trunc(a / b): a's sign; integers: an error where b is 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"fmod_", AS(method_fmod_), FAST,
         "fmod_($self, /, other)\n"
@@ -4859,6 +5493,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The same as acosh.  inverse hyperbolic cosine."},
+    {"ger", AS(method_outer), FAST,
+        "ger($self, /, vec2)\n"
+        "--\n"
+        "\n"
+        "The same as outer.  (M) (N) -> (M, N): all products"},
     {"arcsin", AS(method_asin), FAST,
         "arcsin($self, /)\n"
         "--\n"

@@ -1,20 +1,101 @@
-/* index.c - x[key] and x[key] = value: ints, slices, None and ... as one view. */
+/* index.c - x[key] and x[key] = value.  Ints, slices, None and ... are one view; index tensors, bool masks and what turns into them
+ * (lists, arrays) are then one cr_index_get or cr_index_put_ of that view. */
 #include "extension.h"
 
+enum { MAX_ITEMS = 3 * CR_MAX_DIMS };               /* each axis, as many None, and some bools */
+
+typedef struct key_item { PyObject *o; const cr_tensor *t; bool made; } key_item;       /* t: an index tensor, held; made: for this key */
+
 typedef struct key {
+    int count;
+    key_item items[MAX_ITEMS];
     int parts, skipped;                             /* axes it uses so far; axes that ... stands for */
     cr_part part[CR_MAX_DIMS];
     int news;                                       /* of None: */
-    int at[CR_MAX_DIMS];                            /* where it stands among the axes of the result */
+    int at[CR_MAX_DIMS];                            /* where it stands among the axes of the view */
+    int axes;                                       /* of the view so far */
+    bool whole;                                     /* the view is x itself */
+    int tensors, indices;                           /* how many there are; entries of index: */
+    const cr_tensor *index[MAX_ITEMS + CR_MAX_DIMS];       /* for the axes of the view, as cr_index_get wants them */
 } key;
 
 static const cr_part whole = {0, INT64_MAX, 1};
 
+/* ---- the items of a key */
 static bool is_integer(PyObject *o) {
     if (PyLong_Check(o)) return !PyBool_Check(o);
-    return PyIndex_Check(o) && !PyBool_Check(o) && (!is_tensor(o) || (cr_ndim(handle(o)) == 0 && cr_dtype_of(handle(o)) != CR_BOOL));
+    if (is_tensor(o)) return cr_ndim(handle(o)) == 0 && cr_dtype_of(handle(o)) != CR_BOOL;
+    return PyIndex_Check(o) && !is_ndarray(o);
 }
 
+static bool too_many(int ndim) {
+    PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", ndim);
+    return false;
+}
+
+/* A list or an array as a tensor; of no elements it indexes nothing, whatever its dtype. */
+static cr_tensor *index_from(PyObject *o, const cr_device *dev) {
+    cr_tensor *t = NULL;
+    if (PyBytes_Check(o) || !from_array(o, COPY_IF_NEEDED, NULL, dev, &t)) t = PyErr_Occurred() ? NULL : tensor_from(o, NULL, dev);
+    if (t && cr_numel(t) == 0 && cr_dtype_is_float(cr_dtype_of(t)) && PySequence_Check(o) && !is_ndarray(o)) {
+        cr_tensor *none = cr_to(t, CR_I64, dev);
+        cr_release(t);
+        t = none;
+        if (!t) raise_error();
+    }
+    return t;
+}
+
+static bool is_numpys_bool(PyObject *o, bool *value) {
+    number x;
+    cr_dtype dt;
+    if (is_tensor(o) || !PyObject_CheckBuffer(o)) return false;
+    if (!scalar_of_array(o, &x, &dt) || dt != CR_BOOL) { PyErr_Clear(); return false; }
+    *value = x.i;
+    return true;
+}
+
+static bool open_item(key_item *it, PyObject *o, const cr_device *dev) {
+    bool value = o == Py_True;
+    *it = (key_item){.o = o};
+    if (o == Py_None || o == Py_Ellipsis || PySlice_Check(o)) return true;
+    const bool boolean = PyBool_Check(o) || (!PyLong_Check(o) && is_numpys_bool(o, &value));
+    if (!boolean && is_integer(o)) return true;
+    if (is_tensor(o)) { it->t = cr_retain(handle(o)); return true; }
+    it->made = true;
+    if (boolean) it->t = cr_full(CR_ALL, value, CR_BOOL, dev);
+    else if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || !(PySequence_Check(o) || PyObject_CheckBuffer(o)))
+        return raise_type(o, "a key is made of ints, slices, None, ..., and index tensors, bool masks or lists of ints and bools, not of"), false;
+    else it->t = index_from(o, dev);
+    if (!it->t) {
+        if (!PyErr_Occurred()) raise_error();
+        return false;
+    }
+    if (cr_ndim(it->t) == 0 && cr_dtype_of(it->t) != CR_BOOL) {       /* an array without axes is an int */
+        cr_release(it->t);
+        *it = (key_item){.o = o};
+    }
+    return true;
+}
+
+static void close_key(key *k) {
+    for (int i = 0; i < k->count; i++) {
+        if (k->items[i].made) cr_release(k->items[i].t);
+        else cr_drop(k->items[i].t);
+    }
+}
+
+static bool open_items(key *k, PyObject *given, int ndim, const cr_device *dev) {
+    const bool several = PyTuple_Check(given);
+    const Py_ssize_t n = several ? PyTuple_Size(given) : 1;
+    k->count = 0;
+    if (n > MAX_ITEMS) return too_many(ndim);
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!open_item(&k->items[k->count++], several ? PyTuple_GetItem(given, i) : given, dev)) return false;
+    return true;
+}
+
+/* ---- what they say */
 static bool read_slice(PyObject *item, cr_part *p) {
     Py_ssize_t start, stop, step;
     if (PySlice_Unpack(item, &start, &stop, &step) < 0) return false;
@@ -29,90 +110,123 @@ static bool read_integer(PyObject *item, cr_part *p) {
     return false;
 }
 
-/* One item; *result counts the axes of the result so far. */
-static bool read_item(key *k, PyObject *item, int ndim, int *result) {
-    if (item == Py_None) {
-        if (k->news == CR_MAX_DIMS) { PyErr_Format(PyExc_IndexError, "more than %d axes", CR_MAX_DIMS); return false; }
-        k->at[k->news++] = (*result)++;
-        return true;
-    }
-    if (item == Py_Ellipsis) {
-        for (int i = 0; i < k->skipped; i++) k->part[k->parts++] = whole;
-        *result += k->skipped;
-        return true;
-    }
-    if (k->parts >= ndim) {
-        PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", ndim);
-        return false;
-    }
-    cr_part *p = &k->part[k->parts++];
-    if (PySlice_Check(item)) return ++*result, read_slice(item, p);
-    if (is_integer(item)) return read_integer(item, p);
-    raise_type(item, "a key is made of ints, slices, None and ... (index tensors and bool masks do not work yet), not of");
-    return false;
+static void keep_axes(key *k, int n) {
+    for (int i = 0; i < n; i++) k->part[k->parts++] = whole;
+    k->axes += n;
 }
 
-static bool read_key(PyObject *given, int ndim, key *k) {
-    int result = 0;
-    k->parts = k->news = 0;
-    if (!PyTuple_Check(given)) {
-        k->skipped = ndim;                          /* of a lone ... */
-        return read_item(k, given, ndim, &result);
+static bool read_item(key *k, const key_item *it, int ndim) {
+    const int before = k->axes;
+    bool ok = true;
+    if (it->t) {
+        const int n = cr_dtype_of(it->t) == CR_BOOL ? cr_ndim(it->t) : 1;
+        if (k->parts + n > ndim) return too_many(ndim);
+        keep_axes(k, n);
+        k->tensors++;
+        k->index[k->indices++] = it->t;
+        return true;
     }
-    Py_ssize_t n = PyTuple_Size(given), used = 0, ellipses = 0;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = PyTuple_GetItem(given, i);
-        if (item == Py_Ellipsis) ellipses++;
-        else used += item != Py_None;
+    if (it->o == Py_None) {
+        if (k->news == CR_MAX_DIMS) { PyErr_Format(PyExc_IndexError, "more than %d axes", CR_MAX_DIMS); return false; }
+        k->at[k->news++] = k->axes++;
+        k->whole = false;
+    } else if (it->o == Py_Ellipsis) {
+        keep_axes(k, k->skipped);
+    } else {
+        if (k->parts >= ndim) return too_many(ndim);
+        cr_part *p = &k->part[k->parts++];
+        k->axes += PySlice_Check(it->o);
+        ok = PySlice_Check(it->o) ? read_slice(it->o, p) : read_integer(it->o, p);
+        k->whole = k->whole && ok && p->start == whole.start && p->stop == whole.stop && p->step == whole.step;
     }
-    if (ellipses > 1 || used > ndim) {
-        PyErr_Format(PyExc_IndexError, ellipses > 1 ? "an index can only have one ellipsis ('...')" : "too many indices for tensor of dimension %d", ndim);
-        return false;
+    for (int i = before; i < k->axes; i++) k->index[k->indices++] = CR_NONE;
+    return ok;
+}
+
+static bool read_items(key *k, int ndim) {
+    int used = 0, ellipses = 0;
+    k->parts = k->news = k->axes = k->tensors = k->indices = 0;
+    k->whole = true;
+    for (int i = 0; i < k->count; i++) {
+        const key_item *it = &k->items[i];
+        if (it->o == Py_Ellipsis) ellipses++;
+        else if (it->o != Py_None) used += it->t && cr_dtype_of(it->t) == CR_BOOL ? cr_ndim(it->t) : 1;
     }
-    k->skipped = ndim - (int)used;
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (!read_item(k, PyTuple_GetItem(given, i), ndim, &result)) return false;
+    if (used > ndim) return too_many(ndim);
+    if (ellipses > 1) { PyErr_SetString(PyExc_IndexError, "an index can only have one ellipsis ('...')"); return false; }
+    k->skipped = ndim - used;
+    for (int i = 0; i < k->count; i++)
+        if (!read_item(k, &k->items[i], ndim)) return false;
     return true;
 }
 
-/* The view with its new axes: a view of a view. */
-static cr_tensor *add_axes(cr_tensor *x, const key *k) {
-    for (int i = 0; x && i < k->news; i++) {
-        cr_tensor *wider = cr_unsqueeze(x, k->at[i]);
-        cr_release(x);
-        x = wider;
+/* ---- the view, and its elements at index tensors */
+
+/* x itself, borrowed, where the view would be that; else a new handle. */
+static cr_tensor *view_of(cr_tensor *x, const key *k) {
+    if (k->tensors && k->whole) return x;
+    cr_tensor *y = cr_index(x, k->parts, k->part);
+    for (int i = 0; y && i < k->news; i++) {        /* a view of a view */
+        cr_tensor *wider = cr_unsqueeze(y, k->at[i]);
+        cr_release(y);
+        y = wider;
     }
-    return x;
+    return y;
 }
 
-cr_tensor *get_item(PyObject *self, PyObject *given) {
-    key k;
-    if (!read_key(given, cr_ndim(handle(self)), &k)) return NULL;
-    cr_tensor *y = cr_index(handle(self), k.parts, k.part);
-    if (k.news) y = add_axes(y, &k);
+static cr_tensor *get(cr_tensor *x, const key *k) {
+    cr_tensor *view = view_of(x, k), *y = view;
+    if (view && k->tensors) {
+        WITHOUT_GIL(y = cr_index_get(view, k->indices, k->index));
+        if (view != x) cr_release(view);
+    }
     if (!y) raise_error();
     return y;
 }
 
-int set_item(PyObject *self, PyObject *given, PyObject *value) {
-    if (!value) { PyErr_SetString(PyExc_TypeError, "a tensor's elements cannot be deleted"); return -1; }
-    cr_tensor *view = get_item(self, given), *made = NULL;
-    if (!view) return -1;
-    const cr_tensor *y = NULL;
+cr_tensor *get_item(PyObject *self, PyObject *given) {
+    key k;
+    cr_tensor *x = handle(self), *y = NULL;
+    if (open_items(&k, given, cr_ndim(x), cr_device_of(x)) && read_items(&k, cr_ndim(handle(self)))) y = get(handle(self), &k);
+    close_key(&k);
+    return y;
+}
+
+/* value as a tensor: its own, or one that was made and is to be released. */
+static const cr_tensor *read_value(PyObject *value, const cr_device *dev, cr_tensor **made) {
     number x;
-    if (is_tensor(value)) y = handle(value);
-    else if (to_number(value, &x)) y = made = scalar_of(&x);
-    else if (!PyErr_Occurred()) y = made = tensor_from(value, NULL, cr_device_of(view));
-    if (y && cr_ndim(y) > cr_ndim(view)) {          /* leading axes of size 1 fall away, as in NumPy */
-        int extra = cr_ndim(y) - cr_ndim(view), ones = 0;
-        while (ones < extra && cr_size(y, ones) == 1) ones++;
-        cr_tensor *fewer = cr_reshape(y, cr_ndim(y) - ones, cr_shape(y) + ones);
-        cr_release(made);
-        y = made = fewer;
-    }
-    bool ok = !PyErr_Occurred() && y && cr_copy_(view, y);
+    if (is_tensor(value)) return handle(value);
+    if (to_number(value, &x)) return *made = scalar_of(&x);
+    return PyErr_Occurred() ? NULL : (*made = tensor_from(value, NULL, dev));
+}
+
+/* Leading axes of size 1 that the place has not fall away, as in NumPy. */
+static const cr_tensor *without_ones(const cr_tensor *y, int ndim, cr_tensor **made) {
+    int ones = 0;
+    while (ones < cr_ndim(y) - ndim && cr_size(y, ones) == 1) ones++;
+    if (!ones) return y;
+    cr_tensor *fewer = cr_reshape(y, cr_ndim(y) - ones, cr_shape(y) + ones);
+    cr_release(*made);
+    return *made = fewer;
+}
+
+static bool set(cr_tensor *x, const key *k, PyObject *value) {
+    cr_tensor *view = view_of(x, k), *made = NULL;
+    const cr_tensor *y = view ? read_value(value, cr_device_of(view), &made) : NULL;
+    bool ok = false;
+    if (y && k->tensors) WITHOUT_GIL(ok = cr_index_put_(view, k->indices, k->index, y, false));
+    else if (y) ok = (y = without_ones(y, cr_ndim(view), &made)) && cr_copy_(view, y);
     if (!ok && !PyErr_Occurred()) raise_error();
     cr_release(made);
-    cr_release(view);
+    if (view != x) cr_release(view);
+    return ok;
+}
+
+int set_item(PyObject *self, PyObject *given, PyObject *value) {
+    key k;
+    cr_tensor *x = handle(self);
+    if (!value) { PyErr_SetString(PyExc_TypeError, "a tensor's elements cannot be deleted"); return -1; }
+    const bool ok = open_items(&k, given, cr_ndim(x), cr_device_of(x)) && read_items(&k, cr_ndim(handle(self))) && set(handle(self), &k, value);
+    close_key(&k);
     return ok ? 0 : -1;
 }

@@ -170,7 +170,6 @@ PyObject *api_manual_seed(const arg *a) {
 /* ---- look ------------------------------------------------------------------------------------------------------------- */
 PyObject *api_numel(const arg *a) { return PyLong_FromLongLong(cr_numel(a[0].t)); }
 PyObject *api_is_tensor(const arg *a) { return PyBool_FromLong(is_tensor(a[0].o)); }
-PyObject *api_promote_types(const arg *a) { return dtype_object(cr_promote(a[0].dt, a[1].dt)); }
 PyObject *api_is_floating_point(const arg *a) { return PyBool_FromLong(cr_dtype_is_float(cr_dtype_of(a[0].t))); }
 PyObject *api_dim(const arg *a) { return PyLong_FromLong(cr_ndim(a[0].t)); }
 PyObject *api_is_contiguous(const arg *a) { return PyBool_FromLong(cr_is_contiguous(a[0].t)); }
@@ -266,7 +265,8 @@ cr_tensor *api_tril(const arg *a) { return cr_tril(a[0].t, a[1].i); }
 cr_tensor *api_triu(const arg *a) { return cr_triu(a[0].t, a[1].i); }
 
 cr_tensor *api_t(const arg *a) {
-    if (cr_ndim(a[0].t) <= 2) return cr_ndim(a[0].t) == 2 ? cr_transpose(a[0].t, 0, 1) : cr_squeeze(a[0].t, 0, (int64_t[1]){0});
+    if (cr_ndim(a[0].t) == 2) return cr_transpose(a[0].t, 0, 1);
+    if (cr_ndim(a[0].t) < 2) return cr_expand(a[0].t, cr_ndim(a[0].t), cr_shape(a[0].t));        /* a view of it as it is */
     set_error(PyExc_RuntimeError, "t() expects a tensor with <= 2 dimensions, but self is %dD", cr_ndim(a[0].t));
     return NULL;
 }
@@ -529,22 +529,31 @@ static const cr_tensor *scaled(const arg *a) {
     return alpha->d == 1 ? a[1].t : cr_mul(a[1].t, scalar_of(alpha));
 }
 
-static cr_tensor *with_alpha(const arg *a, cr_tensor *(*f)(const cr_tensor *, const cr_tensor *)) {
+static bool two_floats(const arg *a) { return cr_dtype_is_float(cr_dtype_of(a[0].t)) && cr_dtype_is_float(cr_dtype_of(a[1].t)); }
+
+/* x + sign alpha y; floats in one pass */
+static cr_tensor *with_alpha(const arg *a, double sign) {
+    cr_tensor *(*f)(const cr_tensor *, const cr_tensor *) = sign > 0 ? cr_add : cr_sub;
     if (a[2].x.d == 1 && a[2].x.integral && !a[2].x.boolean) return f(a[0].t, a[1].t);
     cr_scope_begin();
+    if (two_floats(a) && !a[2].x.boolean) return leave(cr_addcmul(a[0].t, a[1].t, cr_scalar(1), sign * a[2].x.d));
     return leave(f(a[0].t, scaled(a)));
 }
-cr_tensor *api_add(const arg *a) { return with_alpha(a, cr_add); }
-cr_tensor *api_sub(const arg *a) { return with_alpha(a, cr_sub); }
+cr_tensor *api_add(const arg *a) { return with_alpha(a, 1); }
+cr_tensor *api_sub(const arg *a) { return with_alpha(a, -1); }
 
-static cr_tensor *with_alpha_(const arg *a, cr_tensor *(*f)(cr_tensor *, const cr_tensor *)) {
+static cr_tensor *with_alpha_(const arg *a, double sign) {
+    const double value = sign * a[2].x.d;
     cr_scope_begin();
-    cr_tensor *x = f(a[0].t, scaled(a));
+    cr_tensor *x;
+    if (two_floats(a) && value != sign && !a[2].x.boolean)
+        x = cr_program_apply_(cr_program_find("addcmul"), a[0].t, 3, (const cr_tensor *[]){a[0].t, a[1].t, cr_scalar(1)}, &value);
+    else x = sign > 0 ? cr_add_(a[0].t, scaled(a)) : cr_sub_(a[0].t, scaled(a));
     cr_scope_end();
     return x;
 }
-cr_tensor *api_add_(const arg *a) { return with_alpha_(a, cr_add_); }
-cr_tensor *api_sub_(const arg *a) { return with_alpha_(a, cr_sub_); }
+cr_tensor *api_add_(const arg *a) { return with_alpha_(a, 1); }
+cr_tensor *api_sub_(const arg *a) { return with_alpha_(a, -1); }
 
 /* Which row divides so; NULL and an error for another mode. */
 static const char *division(const arg *mode) {
@@ -586,7 +595,7 @@ cr_tensor *api_pow_(const arg *a) { return negative_power(a[0].t, a[1].t, a[1].o
 static cr_tensor *written(const char *name, const arg *a, cr_tensor *y) {
     cr_dtype to = cr_dtype_of(a[0].t), from = y ? cr_dtype_of(y) : to;
     cr_tensor *x = NULL;
-    if ((cr_dtype_is_float(from) && !cr_dtype_is_float(to)) || (from != CR_BOOL && to == CR_BOOL))
+    if (!cr_can_cast(from, to))
         set_error(PyExc_RuntimeError, "[%s] a result of dtype %s cannot be written into %s", name, cr_dtype_name(from), cr_dtype_name(to));
     else if (y) x = cr_copy_(a[0].t, y);
     cr_release(y);
@@ -799,31 +808,231 @@ PyObject *api_aminmax(const arg *a) {
 }
 
 /* ---- products and indexing ----------------------------------------------------------------------------------------------------------- */
-static cr_tensor *product(const char *name, const arg *a, int n, int m) {
-    if (cr_ndim(a[0].t) == n && cr_ndim(a[1].t) == m) return cr_matmul(a[0].t, a[1].t);
-    set_error(PyExc_RuntimeError, "[%s] needs tensors of %d and %d axes, got %d and %d", name, n, m, cr_ndim(a[0].t), cr_ndim(a[1].t));
-    return NULL;
-}
 cr_tensor *api_matmul(const arg *a) { return cr_matmul(a[0].t, a[1].t); }
-cr_tensor *api_mm(const arg *a) { return product("mm", a, 2, 2); }
-cr_tensor *api_mv(const arg *a) { return product("mv", a, 2, 1); }
-cr_tensor *api_dot(const arg *a) { return product("dot", a, 1, 1); }
-cr_tensor *api_bmm(const arg *a) {
-    if (cr_ndim(a[0].t) != 3 || cr_ndim(a[1].t) != 3 || cr_size(a[0].t, 0) == cr_size(a[1].t, 0)) return product("bmm", a, 3, 3);
-    set_error(PyExc_RuntimeError, "[bmm] batches differ: %lld and %lld", (long long)cr_size(a[0].t, 0), (long long)cr_size(a[1].t, 0));
-    return NULL;
+cr_tensor *api_mm(const arg *a) { return cr_mm(a[0].t, a[1].t); }
+cr_tensor *api_bmm(const arg *a) { return cr_bmm(a[0].t, a[1].t); }
+cr_tensor *api_mv(const arg *a) { return cr_mv(a[0].t, a[1].t); }
+cr_tensor *api_dot(const arg *a) { return cr_dot(a[0].t, a[1].t); }
+cr_tensor *api_vdot(const arg *a) { return cr_dot(a[0].t, a[1].t); }
+cr_tensor *api_inner(const arg *a) { return cr_inner(a[0].t, a[1].t); }
+cr_tensor *api_outer(const arg *a) { return cr_outer(a[0].t, a[1].t); }
+cr_tensor *api_kron(const arg *a) { return cr_kron(a[0].t, a[1].t); }
+cr_tensor *api_trace(const arg *a) { return cr_trace(a[0].t); }
+/* (input, first, second, beta, alpha) */
+cr_tensor *api_addmm(const arg *a) { return cr_addmm(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addmv(const arg *a) { return cr_addmv(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addr(const arg *a) { return cr_addr(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_baddbmm(const arg *a) { return cr_baddbmm(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addbmm(const arg *a) { return cr_addbmm(a[0].t, a[1].t, a[2].t, a[3].x.d, a[4].x.d); }
+cr_tensor *api_addmm_(const arg *a) { return written("addmm_", a, api_addmm(a)); }
+cr_tensor *api_addmv_(const arg *a) { return written("addmv_", a, api_addmv(a)); }
+cr_tensor *api_addr_(const arg *a) { return written("addr_", a, api_addr(a)); }
+cr_tensor *api_baddbmm_(const arg *a) { return written("baddbmm_", a, api_baddbmm(a)); }
+cr_tensor *api_addbmm_(const arg *a) { return written("addbmm_", a, api_addbmm(a)); }
+
+/* (a, b, dims) */
+PyObject *api_tensordot(const arg *a) {
+    int64_t axes[2][CR_MAX_DIMS];
+    int n[2];
+    PyObject *pair = PySequence_Check(a[2].o) && !PyUnicode_Check(a[2].o) ? PySequence_Tuple(a[2].o) : NULL;
+    if (PyErr_Occurred()) return NULL;
+    if (pair) {
+        bool ok = PyTuple_Size(pair) == 2 && to_size(PyTuple_GetItem(pair, 0), &n[0], axes[0]) && to_size(PyTuple_GetItem(pair, 1), &n[1], axes[1]);
+        Py_DECREF(pair);
+        if (!ok) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "[tensordot] dims is an int or two lists of axes");
+        if (n[0] != n[1]) return PyErr_Format(PyExc_RuntimeError, "[tensordot] both dims lists should have same length: %d and %d axes", n[0], n[1]);
+    } else {
+        int64_t k = 2;
+        if (a[2].o != Py_None && !PyIndex_Check(a[2].o)) return raise_type(a[2].o, "tensordot(): argument 'dims' must be an int or two lists of axes, not");
+        if (a[2].o != Py_None && !to_int64(a[2].o, &k)) return NULL;
+        if (k < 0 || k > CR_MAX_DIMS) return PyErr_Format(PyExc_RuntimeError, "[tensordot] dims is %lld: 0 to %d axes can be summed over", (long long)k, CR_MAX_DIMS);
+        n[0] = (int)k;
+        for (int i = 0; i < n[0]; i++) axes[0][i] = i - n[0], axes[1][i] = i;
+    }
+    cr_tensor *y;
+    WITHOUT_GIL(y = cr_tensordot(a[0].t, a[1].t, n[0], axes[0], axes[1]));
+    return wrap(y);
 }
 
+/* ---- einsum: an equation and operands, or operands that alternate with lists of labels, which become an equation */
+enum { MOST_OPERANDS = 64, EQUATION = (MOST_OPERANDS + 1) * (3 * (CR_MAX_DIMS + 1) + 2) };
+
+static bool append_labels(char *text, PyObject *list) {
+    PyObject *items = PySequence_Check(list) && !PyUnicode_Check(list) ? PySequence_Tuple(list) : NULL;
+    if (!items) return PyErr_Occurred() || raise_type(list, "einsum(): labels must be a list of ints, not");
+    char *at = text + strlen(text);
+    bool ok = PyTuple_Size(items) <= CR_MAX_DIMS + 1;
+    if (!ok) PyErr_Format(PyExc_ValueError, "einsum(): %zd labels for one operand, at most %d", PyTuple_Size(items), CR_MAX_DIMS + 1);
+    for (Py_ssize_t i = 0; ok && i < PyTuple_Size(items); i++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        int64_t label = 0;
+        if (item == Py_Ellipsis) { memcpy(at, "...", 3); at += 3; continue; }
+        ok = to_int64(item, &label) && label >= 0 && label < 52;
+        if (ok) *at++ = (char)(label < 26 ? 'A' + label : 'a' + label - 26);
+        else if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "einsum(): label %lld is not within 0 ... 51", (long long)label);
+    }
+    *at = 0;
+    Py_DECREF(items);
+    return ok;
+}
+
+/* The operands of `items` from `from` on, every step-th; how many, or -1 and an exception. */
+static int operands_of(PyObject *items, Py_ssize_t from, Py_ssize_t to, int step, const cr_tensor **in) {
+    int n = 0;
+    for (Py_ssize_t i = from; i < to; i += step, n++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        if (!is_tensor(item)) return raise_type(item, "einsum(): operand %d must be Tensor, not", n), -1;
+        if (n == MOST_OPERANDS) return PyErr_Format(PyExc_ValueError, "einsum(): more than %d operands", MOST_OPERANDS), -1;
+        in[n] = handle(item);
+    }
+    return n;
+}
+
+/* all: (a, [0, 1], b, [1, 2], [0, 2]) */
+static int read_lists(PyObject *all, char *text, const cr_tensor **in) {
+    const Py_ssize_t count = PyTuple_Size(all);
+    int n = operands_of(all, 0, count - count % 2, 2, in);
+    for (int i = 0; i < n; i++) {
+        if (i) strcat(text, ",");
+        if (!append_labels(text, PyTuple_GetItem(all, 2 * i + 1))) return -1;
+    }
+    if (n < 0 || count % 2 == 0) return n;
+    strcat(text, "->");
+    return append_labels(text, PyTuple_GetItem(all, count - 1)) ? n : -1;
+}
+
+PyObject *api_einsum(const arg *a) {
+    const cr_tensor *in[MOST_OPERANDS];
+    char text[EQUATION] = "";
+    const char *equation = text;
+    PyObject *rest = a[1].o, *items, *result = NULL;
+    int n;
+    if (!a[1].given) items = PyTuple_New(0);
+    else if (PyTuple_Check(rest) || (PyUnicode_Check(a[0].o) && PyList_Check(rest))) items = PySequence_Tuple(rest);     /* einsum(equation, [a, b]) */
+    else items = PyTuple_Pack(1, rest);
+    if (!items) return NULL;
+    if (PyUnicode_Check(a[0].o)) {
+        equation = PyUnicode_AsUTF8AndSize(a[0].o, NULL);
+        n = equation ? operands_of(items, 0, PyTuple_Size(items), 1, in) : -1;
+    } else {
+        PyObject *first = PyTuple_Pack(1, a[0].o), *all = first ? PySequence_Concat(first, items) : NULL;
+        n = all ? read_lists(all, text, in) : -1;
+        Py_XDECREF(first);
+        Py_XDECREF(all);
+    }
+    cr_tensor *y;
+    if (n >= 0) {
+        WITHOUT_GIL(y = cr_einsum(equation, n, in));
+        result = wrap(y);
+    }
+    Py_DECREF(items);
+    return result;
+}
+
+/* ---- indexing ------------------------------------------------------------------------------------------------------------------------ */
 cr_tensor *api_gather(const arg *a) { return cr_gather(a[0].t, axis(a[1].i), a[2].t); }
+cr_tensor *api_take(const arg *a) { return cr_take(a[0].t, a[1].t); }
+cr_tensor *api_take_along_dim(const arg *a) {
+    if (a[2].given) return cr_take_along_axis(a[0].t, axis(a[2].i), a[1].t);
+    cr_scope_begin();
+    return leave(cr_gather(cr_reshape(a[0].t, CR_LIST(-1)), 0, cr_reshape(a[1].t, CR_LIST(-1))));
+}
+
+/* (input, dim, index, src, value): one of the last two */
+static const cr_tensor *source(const arg *a) {
+    if (a[3].given != a[4].given) return a[3].given ? a[3].t : a[4].t;
+    set_error(PyExc_TypeError, a[3].given ? "scatter() takes src or value, not both" : "scatter() missing required argument 'src' (position 4)");
+    return NULL;
+}
+cr_tensor *api_scatter(const arg *a) {
+    const cr_tensor *src = source(a);
+    return src ? cr_scatter(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
+}
+cr_tensor *api_scatter_(const arg *a) {
+    const cr_tensor *src = source(a);
+    return src ? cr_scatter_(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
+}
 cr_tensor *api_scatter_add(const arg *a) { return cr_scatter_add(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_scatter_add_(const arg *a) { return cr_scatter_add_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+
+cr_tensor *api_index_select(const arg *a) { return cr_index_select(a[0].t, axis(a[1].i), a[2].t); }
+cr_tensor *api_index_copy(const arg *a) { return cr_index_copy(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_index_copy_(const arg *a) { return cr_index_copy_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_index_fill(const arg *a) { return cr_index_fill(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_index_fill_(const arg *a) { return cr_index_fill_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+
+/* (input, dim, index, source, alpha) */
+static const cr_tensor *times_alpha(const arg *a) { return a[4].x.d == 1 ? a[3].t : cr_mul(a[3].t, scalar_of(&a[4].x)); }
+cr_tensor *api_index_add(const arg *a) {
+    cr_scope_begin();
+    return leave(cr_index_add(a[0].t, axis(a[1].i), a[2].t, times_alpha(a)));
+}
+cr_tensor *api_index_add_(const arg *a) {
+    cr_scope_begin();
+    cr_tensor *x = cr_index_add_(a[0].t, axis(a[1].i), a[2].t, times_alpha(a));
+    cr_scope_end();
+    return x;
+}
+
+/* (input, indices, values, accumulate) */
+cr_tensor *api_index_put(const arg *a) { return cr_index_put(a[0].t, a[1].list.n, a[1].list.v, a[2].t, a[3].b); }
+cr_tensor *api_index_put_(const arg *a) { return cr_index_put_(a[0].t, a[1].list.n, a[1].list.v, a[2].t, a[3].b); }
+
+/* (input, mask, value): the value as an operand of where, in the scope of the caller */
+static const cr_tensor *masked_value(const arg *a) {
+    if (cr_ndim(a[2].t) == 0) return cast(a[2].t, cr_dtype_of(a[0].t));
+    set_error(PyExc_RuntimeError, "[masked_fill] the value has %d axes: a number or a tensor without axes is expected", cr_ndim(a[2].t));
+    return NULL;
+}
 cr_tensor *api_masked_fill(const arg *a) {
     if (a[2].owned) return cr_masked_fill(a[0].t, a[1].t, cr_item(a[2].t));
-    if (cr_ndim(a[2].t)) {
-        set_error(PyExc_RuntimeError, "[masked_fill] the value has %d axes: a number or a tensor without axes is expected", cr_ndim(a[2].t));
-        return NULL;
-    }
     cr_scope_begin();
-    return leave(cr_where(a[1].t, cast(a[2].t, cr_dtype_of(a[0].t)), a[0].t));
+    return leave(cr_where(a[1].t, masked_value(a), a[0].t));
+}
+cr_tensor *api_masked_fill_(const arg *a) {
+    if (a[2].owned) return cr_masked_fill_(a[0].t, a[1].t, cr_item(a[2].t));
+    cr_scope_begin();
+    cr_tensor *x = cr_program_apply_(cr_program_find("where"), a[0].t, 3, (const cr_tensor *const[]){a[1].t, masked_value(a), a[0].t}, NULL);
+    cr_scope_end();
+    return x;
+}
+cr_tensor *api_masked_select(const arg *a) { return cr_masked_select(a[0].t, a[1].t); }
+cr_tensor *api_masked_scatter(const arg *a) { return cr_masked_scatter(a[0].t, a[1].t, a[2].t); }
+cr_tensor *api_masked_scatter_(const arg *a) { return cr_masked_scatter_(a[0].t, a[1].t, a[2].t); }
+
+cr_tensor *api_argwhere(const arg *a) { return cr_nonzero(a[0].t); }
+cr_tensor *api_one_hot(const arg *a) { return cr_one_hot(a[0].t, a[1].i); }
+
+/* One tensor for each axis of x; a scalar counts as a vector of one. */
+static PyObject *nonzeros(cr_tensor *x) {
+    cr_tensor *places;
+    Py_BEGIN_ALLOW_THREADS
+    cr_scope_begin();
+    places = leave(cr_nonzero(cr_ndim(x) ? x : cr_reshape(x, CR_LIST(1))));
+    Py_END_ALLOW_THREADS
+    if (!places) return raise_error();
+    const int64_t n = cr_size(places, 1);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (int64_t i = 0; tuple && i < n; i++) {
+        PyObject *along = wrap(cr_select(places, 1, i));
+        if (along) PyTuple_SetItem(tuple, (Py_ssize_t)i, along);
+        else Py_CLEAR(tuple);
+    }
+    cr_release(places);
+    return tuple;
+}
+PyObject *api_nonzero(const arg *a) {
+    cr_tensor *y;
+    if (a[1].b) return nonzeros(a[0].t);
+    WITHOUT_GIL(y = cr_nonzero(a[0].t));
+    return wrap(y);
+}
+PyObject *api_where(const arg *a) {
+    cr_tensor *y;
+    if (!a[1].given && !a[2].given) return nonzeros(a[0].t);
+    if (!a[1].given || !a[2].given) return PyErr_Format(PyExc_TypeError, "where() missing required argument '%s'", a[1].given ? "other" : "input");
+    WITHOUT_GIL(y = cr_where(a[0].t, a[1].t, a[2].t));
+    return wrap(y);
 }
 
 /* Empty vectors are left out where the others have more axes, so that a list can be grown from tensor([]). */
@@ -840,45 +1049,16 @@ cr_tensor *api_cat(const arg *a) {
     return cr_cat(n, in, axis(a[1].i));
 }
 cr_tensor *api_stack(const arg *a) { return cr_stack(a[0].list.n, a[0].list.v, axis(a[1].i)); }
-cr_tensor *api_where(const arg *a) { return cr_where(a[0].t, a[1].t, a[2].t); }
+
+/* ---- dtypes ---------------------------------------------------------------------------------------------------------------------------- */
+PyObject *api_promote_types(const arg *a) { return dtype_object(cr_promote(a[0].dt, a[1].dt)); }
+PyObject *api_can_cast(const arg *a) { return PyBool_FromLong(cr_can_cast(a[0].dt, a[1].dt)); }
+PyObject *api_result_type(const arg *a) { return dtype_object(cr_result_type(2, (const cr_tensor *const[]){a[0].t, a[1].t})); }
 
 /* ---- a few ops in a row ------------------------------------------------------------------------------------------------------------------ */
 cr_tensor *api_rsub(const arg *a) {
     arg turned[] = {a[1], a[0], a[2]};
     return api_sub(turned);
-}
-
-cr_tensor *api_outer(const arg *a) {
-    if (cr_ndim(a[0].t) != 1 || cr_ndim(a[1].t) != 1) return product("outer", a, 1, 1);
-    cr_scope_begin();
-    return leave(cr_mul(cr_unsqueeze(a[0].t, 1), a[1].t));
-}
-
-/* (input, mat1, mat2, beta, alpha); the product says the shape.  beta 0: input does not matter, not even NaN */
-static cr_tensor *add_product(const arg *a, cr_tensor *(*f)(const arg *)) {
-    const number *beta = &a[3].x, *alpha = &a[4].x;
-    cr_scope_begin();
-    cr_tensor *y = f(a + 1), *x = y ? cr_expand(a[0].t, cr_ndim(y), cr_shape(y)) : NULL;
-    if (alpha->d != 1) y = cr_mul(y, scalar_of(alpha));
-    if (beta->d == 0 && x) return leave(y);
-    return leave(cr_add(beta->d == 1 ? x : cr_mul(x, scalar_of(beta)), y));
-}
-cr_tensor *api_addmm(const arg *a) { return add_product(a, api_mm); }
-cr_tensor *api_baddbmm(const arg *a) { return add_product(a, api_bmm); }
-
-/* gather with the index repeated along the other axes */
-cr_tensor *api_index_select(const arg *a) {
-    int n = cr_ndim(a[0].t), at = checked_axis("index_select", a[1].i, n);
-    if (at < 0) return NULL;
-    if (cr_ndim(a[2].t) > 1) {
-        set_error(PyExc_IndexError, "[index_select] the index has %d axes: at most one is expected", cr_ndim(a[2].t));
-        return NULL;
-    }
-    int64_t line[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1}, shape[CR_MAX_DIMS];
-    for (int i = 0; i < n; i++) shape[i] = cr_shape(a[0].t)[i];
-    line[at] = shape[at] = cr_numel(a[2].t);
-    cr_scope_begin();
-    return leave(cr_gather(a[0].t, at, cr_expand(cr_reshape(a[2].t, n, line), n, shape)));
 }
 
 /* Along `at`, after axes in front were added to what has fewer than `ndim`. */
@@ -899,13 +1079,11 @@ static cr_tensor *stacked(const arg *a, int ndim, int at) {
 cr_tensor *api_hstack(const arg *a) { return stacked(a, 1, 1); }
 cr_tensor *api_vstack(const arg *a) { return stacked(a, 2, 0); }
 
-cr_tensor *api_masked_fill_(const arg *a) { return written("masked_fill_", a, api_masked_fill(a)); }
-cr_tensor *api_scatter_add_(const arg *a) { return written("scatter_add_", a, api_scatter_add(a)); }
 cr_tensor *api_tril_(const arg *a) { return written("tril_", a, api_tril(a)); }
 cr_tensor *api_triu_(const arg *a) { return written("triu_", a, api_triu(a)); }
 
 /* ---- settings ------------------------------------------------------------------------------------------------------------------------- */
-static PyObject *done(cr_status status) {
+PyObject *done(cr_status status) {
     if (status != CR_OK) return raise_error();
     Py_RETURN_NONE;
 }

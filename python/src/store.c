@@ -29,8 +29,7 @@ PyObject *api___reduce_ex__(const arg *a) {
     return result;
 }
 
-/* A tensor of a subclass of Tensor, as a leaf. */
-static PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data) {
+PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data) {
     if (t && requires_grad && !cr_requires_grad_(t, true)) {
         cr_release(t);
         t = NULL;

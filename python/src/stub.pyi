@@ -5,7 +5,7 @@ from builtins import float as _float
 from builtins import int as _int
 from builtins import str as _str
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, SupportsFloat, SupportsIndex, final, overload
+from typing import Any, Literal, SupportsFloat, SupportsIndex, final, overload
 
 __version__: _str
 
@@ -168,8 +168,7 @@ class Tensor:
     def is_leaf(self) -> _bool: ...
     @property
     def grad_fn(self) -> _str | None: ...
-    @property
-    def data(self) -> Tensor: ...
+    data: Tensor
     @property
     def T(self) -> Tensor: ...
     @property

@@ -368,6 +368,28 @@ static PyObject *get_T(PyObject *self, void *unused) {
     return wrap(cr_permute(handle(self), n, axes));
 }
 
+static bool same_shape(const cr_tensor *a, const cr_tensor *b) {
+    return cr_ndim(a) == cr_ndim(b) && !memcmp(cr_shape(a), cr_shape(b), (size_t)cr_ndim(a) * sizeof(int64_t));
+}
+
+/* x.data = y: from now on the object is a leaf over y's memory; requires_grad and grad stay. */
+static int set_data(PyObject *self, PyObject *value, void *unused) {
+    (void)unused;
+    Tensor *s = (Tensor *)(void *)self;
+    if (!value || !is_tensor(value)) { raise_type(value ? value : Py_None, "data must be a Tensor, not"); return -1; }
+    cr_tensor *t = cr_detach(handle(value)), *g = cr_grad(s->t);
+    bool fits = t && g && g != CR_NONE && cr_dtype_of(g) == cr_dtype_of(t) && cr_device_of(g) == cr_device_of(t) && same_shape(g, t);
+    if (!t || (cr_requires_grad(s->t) && !cr_requires_grad_(t, true)) || (fits && cr_set_grad(t, g) != CR_OK)) {
+        cr_release(t);
+        raise_error();
+        return -1;
+    }
+    cr_tensor *old = s->t;
+    s->t = unscoped(t);
+    cr_drop(old);
+    return 0;
+}
+
 static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
     (void)unused;
     if (!value || !PyBool_Check(value)) { PyErr_SetString(PyExc_TypeError, "requires_grad must be a bool"); return -1; }
@@ -414,7 +436,7 @@ static PyGetSetDef getset[] = {
     {"is_leaf", get_is_leaf, NULL, "Was it made by the user, not by a recorded op?", NULL},
     {"grad", get_grad, set_grad, "The gradient that backward() added up, or None.", NULL},
     {"grad_fn", get_grad_fn, NULL, "The op that made it, by name, or None: \"<mulBackward>\".", NULL},
-    {"data", get_data, NULL, "The same storage outside the graph.", NULL},
+    {"data", get_data, set_data, "The same storage outside the graph.  Assigning a tensor makes this one a leaf over its memory; a gradient of another shape, dtype or device goes.", NULL},
     {"T", get_T, NULL, "The axes in reverse order: a view.", NULL},
     {"mT", get_mT, NULL, "The last two axes swapped: a view.", NULL},
     {0}

@@ -39,6 +39,11 @@ cr_dtype cr_promote(cr_dtype a, cr_dtype b) {
     return dtypes[u].size == 1 ? CR_I16 : dtypes[u].size == 2 ? CR_I32 : CR_I64;
 }
 
+bool cr_can_cast(cr_dtype from, cr_dtype to) {
+    if (!cr_dtype_valid((int)from) || !cr_dtype_valid((int)to)) return false;
+    return cr_dtype_is_float(to) || (!cr_dtype_is_float(from) && (from == CR_BOOL || to != CR_BOOL));
+}
+
 /* ---- half precision: bits by hand, the same on every machine */
 static float from_bits(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 static uint32_t to_bits(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }

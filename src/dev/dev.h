@@ -8,7 +8,7 @@
 #include "../core/core.h"
 
 /* ---- elementwise programs (dev/program.h has the instruction set) */
-enum { CR_MAX_OUTPUTS = 4, CR_MAX_INPUTS = 12 };    /* of one program */
+enum { CR_MAX_OUTPUTS = 5, CR_MAX_INPUTS = 12 };    /* of one program */
 
 typedef struct cr_arg {                             /* one operand of the walk */
     void *data;                                     /* first element (cpu, ref); other devices use storage and offset */
@@ -71,8 +71,6 @@ typedef struct cr_kernels {
                                                        one dtype for all, f16 and bf16 accumulate in f32; bias may be NULL */
     cr_status (*gather)(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
                                                     /* y[m, k, n] = x[m, index[m, k, n], n]: x (M, R, N), index and y (M, K, N); index i32 or i64, negative refused: a message with position and bound */
-    cr_status (*scatter_add)(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, int64_t M, int64_t R, int64_t N, int64_t K);
-                                                    /* y[m, index[m, k, n], n] += src[m, k, n], in order of k */
     cr_status (*sort)(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);
                                                     /* the first K of each row of x (M, R) in order, 1 <= K <= R, and where they lay, i64: (M, K) both.  Equal elements keep their order; NaN is the largest */
     cr_status (*kth)(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
@@ -82,8 +80,16 @@ typedef struct cr_kernels {
     cr_status (*runs)(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
                                                     /* equal rows of x (R, C), R >= 1, one after another are a run: run[order[i]], or run[i] where order is NULL, is row i's, starts[j] is where
                                                        run j begins, count[0] how many there are; i64 (R), (R), (), (R).  NaN is equal to nothing */
-    cr_status (*take_rows)(cr_tensor *y, const cr_tensor *w, const cr_tensor *index);              /* y[i, :] = w[index[i], :] : w (V, C), y (I, C) */
-    cr_status (*add_rows)(cr_tensor *w, const cr_tensor *index, const cr_tensor *g);               /* w[index[i], :] += g[i, :], in order of i */
+    cr_status (*scatter)(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
+                                                    /* y[m, index[m, k, n], n] = src[m, k, n], or += it, in order of k */
+    cr_status (*take_rows)(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
+                                                    /* y[m, k, n] = x[m, index[k], n]: x (M, R, N) of any strides, index (K), y (M, K, N); wrap: -R .. -1 mean R more and are fine; op: for messages */
+    cr_status (*put_rows)(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
+                                                    /* x[m, index[k], n] = src[m, k, n], or += it, in order of k: x and src of any strides (src 0 where broadcast) */
+    cr_status (*ravel)(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
+                                                    /* y = ((index[0] sizes[1]) + index[1]) sizes[2] + ...: all i64 of one shape, indices checked as by take_rows with wrap */
+    cr_status (*nonzero)(cr_tensor *y, const cr_tensor *x, int64_t *count);
+                                                    /* where x, bool of any shape, is true, in order: y (count, ndim) i64 of any strides; y NULL: only counts */
     cr_status (*random)(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
                                                     /* Philox block counter + i / 4, word i % 4, for element i (f64: block counter + i / 2, words 2(i % 2), +1).
                                                        UNIFORM in [0, 1): f32 (and f16, bf16, from f32 rounded towards 0) = (word >> 8) 2^-24, f64 = 53 bits 2^-53.

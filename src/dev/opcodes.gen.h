@@ -16,10 +16,10 @@ typedef enum cr_opcode {
     CR_OP_MAX,        /* 2: the larger; NaN wins */
     CR_OP_MIN,        /* 2: the smaller; NaN wins */
     CR_OP_POW,        /* 2: a to the b; 0 to the 0 is 1; integers wrap, a negative exponent gives 0 but for a = 1 and -1 */
-    CR_OP_FMOD,       /* 2: remainder of a / b with the sign of a; integers: 0 for b = 0 */
-    CR_OP_REM,        /* 2: remainder of a / b with the sign of b; integers: 0 for b = 0 */
-    CR_OP_FDIV,       /* 2: floor(a / b); integers: 0 for b = 0 */
-    CR_OP_TDIV,       /* 2: trunc(a / b); integers: 0 for b = 0 */
+    CR_OP_FMOD,       /* 2: remainder of a / b with the sign of a; integers: an error for b = 0 */
+    CR_OP_REM,        /* 2: remainder of a / b with the sign of b; integers: an error for b = 0 */
+    CR_OP_FDIV,       /* 2: floor(a / b); integers: an error for b = 0 */
+    CR_OP_TDIV,       /* 2: trunc(a / b); integers: an error for b = 0 */
     CR_OP_EXP,        /* 1: e to the a */
     CR_OP_EXP2,       /* 1: 2 to the a */
     CR_OP_EXPM1,      /* 1: e to the a, less 1 */

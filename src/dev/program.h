@@ -31,7 +31,7 @@ struct cr_program {
     int n_in, n_param, n_const, n_instr, n_out;
     const double *consts;
     const cr_instr *instr;
-    int16_t out[4];                                 /* value numbers */
+    int16_t out[5];                                 /* value numbers; CR_MAX_OUTPUTS of dev.h */
     int fused;                                      /* number of the compiled kernel that devices may have for it, -1: none */
     bool differentiable;
     _Atomic(cr_gradient *) grad;                    /* n_in entries; NULL: to be derived (cr_program_gradient does) */

@@ -423,8 +423,7 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     if (m.ndim != x->ndim || memcmp(m.shape, x->shape, sizeof(int64_t) * x->ndim))
         return cr_fail(CR_BAD_VALUE, name, "a result of shape %s cannot be written into %s", cr_shape_text(m.ndim, m.shape).s,
                        cr_shape_text(x->ndim, x->shape).s);
-    bool x_float = cr_dtype_is_float((cr_dtype)x->dtype);
-    if ((cr_dtype_is_float(result) && !x_float) || (result != CR_BOOL && x->dtype == CR_BOOL))
+    if (!cr_can_cast(result, (cr_dtype)x->dtype))
         return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result), cr_dtype_name((cr_dtype)x->dtype));
     uint32_t later = read_later(c);
     for (int i = 0; i < c->n; i++)
@@ -474,6 +473,48 @@ cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor 
     c.in = given.list;
     cr_status bad = settle_device(&c, &given);
     if (bad == CR_OK) bad = write_program(&c, &given, x);
+    inputs_end(&given);
+    return bad == CR_OK ? x : NULL;
+}
+
+/* ---- a structured op in place */
+static cr_status write_op(cr_call *c, inputs *given, cr_tensor *x) {
+    const char *name = cr_call_name(c);
+    cr_meta m;
+    start_meta(&m);
+    if (c->op->infer(c, &m, NULL) != CR_OK) return cr_error_status();
+    if (c->dev != x->dev) return cr_fail(CR_BAD_VALUE, name, "operands on two devices, %s and %s", x->dev->name, c->dev->name);
+    for (int i = 1; i < c->n; i++)
+        if (c->in[i] != CR_NONE && c->in[i]->storage == x->storage) {          /* it would be read after it was overwritten */
+            inputs_scope(given);
+            cr_tensor *copy = cr_clone(c->in[i]);
+            if (!copy) return cr_error_status();
+            inputs_replace(given, i, copy);
+        }
+    const double start = cr_profile_start();
+    cr_status bad = cr_finished(name, c->op->write(c, x));
+    if (start) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
+    atomic_fetch_add(&x->storage->version, 1);      /* also where it failed: a part may be written */
+    const cr_recorder *r = recorder;
+    c->out = x;
+    return bad == CR_OK && cr_anomaly && r ? r->check(c, x) : bad;
+}
+
+static cr_tensor *write_recorded(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params) {
+    cr_tensor *y = cr_apply(op, n, in, params), *done = y ? cr_copy_(x, y) : NULL;
+    cr_release(y);
+    return done;
+}
+
+cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params) {
+    cr_call c = {.op = op, .params = params, .n = n, .in = in};
+    inputs given;
+    if (check_inputs(&c) != CR_OK || cr_check_writable(cr_call_name(&c), x, records(&c)) != CR_OK) return NULL;
+    if (records(&c)) return write_recorded(op, x, n, in, params);
+    if (!inputs_copy(&given, n, in, cr_call_name(&c))) return NULL;
+    c.in = given.list;
+    cr_status bad = settle_device(&c, &given);
+    if (bad == CR_OK) bad = write_op(&c, &given, x);
     inputs_end(&given);
     return bad == CR_OK ? x : NULL;
 }

@@ -19,6 +19,7 @@ cr_tensor *cr_packed_as(const cr_tensor *x, cr_dtype dt);                       
 cr_tensor *cr_shaped(const cr_tensor *x, int n, const int64_t *shape);            /* another shape over contiguous x */
 bool       cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *strides);   /* can x be seen so without a copy? */
 cr_status  cr_copy_elements(cr_tensor *dst, const cr_tensor *src);                /* the copy kernel; nothing for empty tensors */
+cr_status  cr_copy_repeated(cr_tensor *dst, const cr_tensor *src);                /* src broadcast to dst's shape */
 cr_status  cr_fill_elements(cr_tensor *dst, double v);                            /* the fill kernel; v must fit */
 cr_tensor *cr_filled(const cr_meta *m, const cr_device *dev, double v);           /* a new tensor, every element v */
 cr_tensor *cr_fused(const cr_tensor *like);                                       /* uninitialised, of like's shape and dtype: for a fused gradient */
@@ -30,16 +31,28 @@ extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_index, cr_op_ex
     cr_op_clone, cr_op_cast, cr_op_transfer, cr_op_cat, cr_op_sum, cr_op_sum_squares, cr_op_nansum, cr_op_prod, cr_op_max, cr_op_min,
     cr_op_any, cr_op_all, cr_op_count_nonzero, cr_op_var, cr_op_std, cr_op_vector_norm, cr_op_logsumexp, cr_op_argmax, cr_op_argmin,
     cr_op_cumsum, cr_op_cumprod, cr_op_logcumsumexp, cr_op_cummax, cr_op_cummin, cr_op_sort, cr_op_kth, cr_op_search, cr_op_runs,
-    cr_op_matmul, cr_op_linear, cr_op_gather, cr_op_scatter_add, cr_op_softmax, cr_op_log_softmax, cr_op_layer_norm,
-    cr_op_rms_norm, cr_op_cross_entropy, cr_op_embedding, cr_op_embedding_bwd, cr_op_attention;
+    cr_op_matmul, cr_op_addmm, cr_op_linear, cr_op_gather, cr_op_scatter, cr_op_take, cr_op_put, cr_op_ravel, cr_op_nonzero,
+    cr_op_softmax, cr_op_log_softmax, cr_op_layer_norm, cr_op_rms_norm, cr_op_cross_entropy, cr_op_attention;
 
 cr_dtype   cr_compared(const cr_tensor *x, const cr_tensor *v);                  /* the dtype in which both are compared: a plain number v does not widen a tensor of its kind (order.c) */
 cr_tensor *cr_alias(const cr_tensor *x);                                          /* a new handle on x, in the graph */
 cr_tensor *cr_sum_mask(const cr_tensor *x, uint32_t mask, bool keepdim, bool wide);    /* over the axes of mask; wide: half precision gives f32 */
 
+cr_status  cr_taken_shape(const cr_take_params *p, const cr_tensor *x, const cr_tensor *index, int64_t *shape, int *ndim);      /* of take's result, put's source (take.c) */
+cr_tensor *cr_put(const cr_take_params *p, cr_tensor *to, const cr_tensor *x, const cr_tensor *index, const cr_tensor *src);    /* to: NULL, or x, to be written in place */
+cr_tensor *cr_masked_where(cr_tensor *to, const cr_tensor *x, const cr_tensor *mask, const cr_tensor *value);   /* value, cast to x's dtype, where mask; to as above (masked.c) */
+cr_tensor *cr_places(const cr_tensor *mask);                                      /* positions of what is true in bool mask, in order: (K) (at.c) */
+
 /* Ends a composite's scope: its result, or NULL, moves out. */
 static inline cr_tensor *cr_leave(cr_tensor *y) {
     if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
+/* The same where the result is `to`, written in place: that stays where it is. */
+static inline cr_tensor *cr_leave_with(const cr_tensor *to, cr_tensor *y) {
+    if (!to) return cr_leave(y);
     cr_scope_end();
     return y;
 }

@@ -1,9 +1,9 @@
-/* gather.c - elements picked, or added, along one axis at given positions: gather and its transpose scatter_add. */
+/* gather.c - elements picked, written or added along one axis at given positions: gather, scatter, and take_along_axis and one_hot over them. */
 #include "compose.h"
 
 #include <string.h>
 
-typedef struct axis_params { int axis; } axis_params;
+typedef struct axis_params { int axis; bool sum; } axis_params;     /* sum: scatter adds */
 
 /* x (M, R, N) around the axis, index (M, K, N). */
 typedef struct extent { int64_t M, R, N, K; } extent;
@@ -56,7 +56,7 @@ static cr_status gather_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
 /* y = gather(x, index):  dx = scatter_add(zeros, index, g) */
 static void gather_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0], *index = c->in[1];
-    if (c->needs[0]) dx[0] = cr_scatter_add(cr_zeros(x->ndim, x->shape, dtype_of(x), c->dev), params(c)->axis, index, cast_to(g, dtype_of(x)));
+    if (c->needs[0]) dx[0] = cr_scatter_add_(cr_zeros(x->ndim, x->shape, dtype_of(x), c->dev), params(c)->axis, index, cast_to(g, dtype_of(x)));
 }
 
 const cr_op cr_op_gather = {
@@ -70,70 +70,131 @@ cr_tensor *cr_gather(const cr_tensor *x, int axis, const cr_tensor *index) {
     if (a < 0 || check_index("gather", x, a, index) != CR_OK) return NULL;
     cr_scope_begin();
     const cr_tensor *in[] = {cut(x, index, a), index};
-    return cr_leave(cr_apply(&cr_op_gather, 2, in, &(axis_params){a}));
+    return cr_leave(cr_apply(&cr_op_gather, 2, in, &(axis_params){.axis = a}));
 }
 
-/* ---- scatter_add: y = x, then y[index[i][j]][j] += src[i][j] for axis 0 */
+/* ---- scatter: y = x, then y[index[i][j]][j] = src[i][j] for axis 0, or += it */
+static const char *scatter_name(const void *p) { return ((const axis_params *)p)->sum ? "scatter_add" : "scatter"; }
+
 static cr_status scatter_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_tensor *x = c->in[0], *index = c->in[1], *src = c->in[2];
+    const char *name = cr_call_name(c);
     *out = cr_meta_of(x);
-    cr_status status = check_index("scatter_add", x, params(c)->axis, index);
-    if (status == CR_OK) status = cr_want_same_dtype("scatter_add", x, src);
-    if (status == CR_OK && x->dtype == CR_BOOL) status = cr_fail(CR_BAD_TYPE, "scatter_add", "adds numbers, not bool");
+    cr_status status = check_index(name, x, params(c)->axis, index);
+    if (status == CR_OK) status = cr_want_same_dtype(name, x, src);
+    if (status == CR_OK && params(c)->sum && x->dtype == CR_BOOL) status = cr_fail(CR_BAD_TYPE, name, "adds numbers, not bool");
     if (status == CR_OK && (src->ndim != index->ndim || memcmp(src->shape, index->shape, sizeof(int64_t) * src->ndim)))
-        status = cr_fail(CR_BAD_VALUE, "scatter_add", "the source %s does not cover the index %s", cr_shape_text(src->ndim, src->shape).s,
+        status = cr_fail(CR_BAD_VALUE, name, "the source %s does not cover the index %s", cr_shape_text(src->ndim, src->shape).s,
                          cr_shape_text(index->ndim, index->shape).s);
     return status;
 }
 
-/* The kernel wants y and index of one size but for the axis: a smaller index works on a copy of the corner that it covers. */
-static cr_status scatter_into(cr_tensor *y, const cr_call *c) {
-    const cr_tensor *index = c->in[1], *src = c->in[2];
+/* The kernel wants all contiguous, and y and index of one size but for the axis: else it works on a copy of the corner that the index covers. */
+static cr_status scatter_into(const cr_call *c, cr_tensor *y) {
     const int axis = params(c)->axis;
+    const bool sum = params(c)->sum;
+    if (!c->in[1]->numel) return CR_OK;
     cr_meta m = cr_meta_of(y);
-    bool whole = true;
+    bool whole = y->flags & CR_FLAG_CONTIGUOUS;
     m.strided = true;
     m.offset = y->offset;
     memcpy(m.strides, y->strides, sizeof m.strides);
     for (int i = 0; i < y->ndim; i++)
-        if (i != axis && index->shape[i] != y->shape[i]) { m.shape[i] = index->shape[i]; whole = false; }
-    extent e = extent_of(y, index, axis);
-    if (whole) return c->dev->kernels->scatter_add(y, index, src, e.M, e.R, e.N, e.K);
-    cr_tensor *corner = cr_tensor_alias(y, &m), *dense = corner ? cr_fused(corner) : NULL;
-    cr_status status = dense ? cr_copy_elements(dense, corner) : cr_error_status();
-    if (status == CR_OK) status = c->dev->kernels->scatter_add(dense, index, src, e.M, e.R, e.N, e.K);
-    if (status == CR_OK) status = cr_copy_elements(corner, dense);
-    cr_release(corner); cr_release(dense);
+        if (i != axis && c->in[1]->shape[i] != y->shape[i]) { m.shape[i] = c->in[1]->shape[i]; whole = false; }
+    extent e = extent_of(y, c->in[1], axis);
+    cr_tensor *index = cr_packed(c->in[1]), *src = cr_packed(c->in[2]), *corner = cr_tensor_alias(y, &m), *dense = whole ? corner : corner ? cr_fused(corner) : NULL;
+    cr_status status = index && src && dense ? CR_OK : cr_error_status();
+    if (status == CR_OK && !whole) status = cr_copy_elements(dense, corner);
+    if (status == CR_OK) status = c->dev->kernels->scatter(dense, index, src, sum, e.M, e.R, e.N, e.K);
+    if (status == CR_OK && !whole) status = cr_copy_elements(corner, dense);
+    if (!whole) cr_release(dense);
+    cr_release(corner); cr_release(index); cr_release(src);
     return status;
 }
 
 static cr_status scatter_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
     cr_status status = cr_copy_elements(out, c->in[0]);
-    return status == CR_OK && c->in[1]->numel ? scatter_into(out, c) : status;
+    return status == CR_OK ? scatter_into(c, out) : status;
 }
 
-/* y = scatter_add(x, index, src):  dx = g,  dsrc = gather(g, index) */
+/* y = scatter(x, index, src):      dx = g with 0 at index,  dsrc = gather(g, index), of places named twice too, as in PyTorch
+ * y = scatter_add(x, index, src):  dx = g,                  dsrc = gather(g, index) */
 static void scatter_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    if (c->needs[0]) dx[0] = same(g);
-    if (c->needs[2]) dx[2] = cr_gather(g, params(c)->axis, c->in[1]);
+    const cr_tensor *index = c->in[1];
+    if (c->needs[0]) dx[0] = params(c)->sum ? same(g) : cr_scatter(g, params(c)->axis, index, cr_zeros(CR_ALL, dtype_of(g), c->dev));
+    if (c->needs[2]) dx[2] = cr_gather(g, params(c)->axis, index);
 }
 
-static uint32_t scatter_saves(const cr_call *c) { return c->needs[2] ? CR_SAVE_IN(1) : 0; }
+static uint32_t scatter_saves(const cr_call *c) { return c->needs[2] || !params(c)->sum ? CR_SAVE_IN(1) : 0; }
 
-const cr_op cr_op_scatter_add = {
-    .name = "scatter_add", .arity = 3, .params_bytes = sizeof(axis_params), .contiguous = true, .saves_for = scatter_saves,
-    .infer = scatter_infer, .forward = scatter_forward, .grad = scatter_grad, .doc = "x with the source added at the given positions of an axis",
+const cr_op cr_op_scatter = {
+    .name = "scatter", .name_of = scatter_name, .arity = 3, .params_bytes = sizeof(axis_params), .saves_for = scatter_saves,
+    .infer = scatter_infer, .forward = scatter_forward, .write = scatter_into, .grad = scatter_grad,
+    .doc = "x with the source written, or added, at the given positions of an axis",
 };
 
-cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
-    if (!cr_given("scatter_add", "x", x) || !cr_given("scatter_add", "index", index) || !cr_given("scatter_add", "src", src)) return NULL;
-    int a = cr_axis("scatter_add", axis, x->ndim);
+/* to: NULL, or x, to be written in place */
+static cr_tensor *scatter(cr_tensor *to, const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, bool sum) {
+    const char *op = sum ? "scatter_add" : "scatter";
+    if (!cr_given(op, "x", x) || !cr_given(op, "index", index) || !cr_given(op, "src", src)) return NULL;
+    const int a = cr_axis(op, axis, x->ndim);
     if (a < 0) return NULL;
     bool covers = src->ndim == index->ndim;
     for (int i = 0; covers && i < src->ndim; i++) covers = src->shape[i] >= index->shape[i];
     cr_scope_begin();
-    const cr_tensor *in[] = {x, index, covers ? cut(src, index, -1) : src};
-    return cr_leave(cr_apply(&cr_op_scatter_add, 3, in, &(axis_params){a}));
+    if (covers) src = cut(src, index, -1);
+    else if (!sum && !src->ndim) src = cr_expand(cr_to(src, dtype_of(x), x->dev), index->ndim, index->shape);
+    const cr_tensor *in[] = {x, index, src};
+    const axis_params p = {a, sum};
+    return cr_leave_with(to, to ? cr_apply_(&cr_op_scatter, to, 3, in, &p) : cr_apply(&cr_op_scatter, 3, in, &p));
+}
+
+cr_tensor *cr_scatter(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(NULL, x, axis, index, src, false); }
+cr_tensor *cr_scatter_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(x, x, axis, index, src, false); }
+cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(NULL, x, axis, index, src, true); }
+cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(x, x, axis, index, src, true); }
+
+/* ---- composites */
+cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *index) {
+    int64_t shape[2][CR_MAX_DIMS];                  /* of x and index, broadcast against each other but along the axis */
+    if (!cr_given("take_along_axis", "x", x) || !cr_given("take_along_axis", "index", index)) return NULL;
+    if (x->ndim != index->ndim)
+        return cr_fail(CR_BAD_VALUE, "take_along_axis", "%s and an index %s have different numbers of axes", cr_shape_text(x->ndim, x->shape).s,
+                       cr_shape_text(index->ndim, index->shape).s), NULL;
+    const int a = cr_axis("take_along_axis", axis, x->ndim);
+    if (a < 0) return NULL;
+    memcpy(shape[0], x->shape, sizeof shape[0]);
+    memcpy(shape[1], index->shape, sizeof shape[1]);
+    for (int i = 0; i < x->ndim; i++) {
+        if (i == a) continue;
+        if (x->shape[i] != index->shape[i] && x->shape[i] != 1 && index->shape[i] != 1)
+            return cr_fail(CR_BAD_VALUE, "take_along_axis", "%s and an index %s do not broadcast: axis %d", cr_shape_text(x->ndim, x->shape).s,
+                           cr_shape_text(index->ndim, index->shape).s, i), NULL;
+        shape[0][i] = shape[1][i] = x->shape[i] == 1 ? index->shape[i] : x->shape[i];
+    }
+    cr_scope_begin();
+    return cr_leave(cr_gather(cr_expand(x, x->ndim, shape[0]), a, cr_expand(index, index->ndim, shape[1])));
+}
+
+/* 1 at the position that each element of index names, of C; C -1: one more than the largest of them */
+cr_tensor *cr_one_hot(const cr_tensor *index, int64_t C) {
+    int64_t shape[CR_MAX_DIMS];
+    if (!cr_given("one_hot", "the index", index) || cr_want_index("one_hot", index) != CR_OK) return NULL;
+    if (index->ndim == CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, "one_hot", "an index of %d axes leaves none for the classes", CR_MAX_DIMS), NULL;
+    if (C < -1 || (C <= 0 && (index->numel == 0 || C == 0)))
+        return cr_fail(CR_BAD_VALUE, "one_hot", "%lld classes for an index of shape %s", (long long)C, cr_shape_text(index->ndim, index->shape).s), NULL;
+    cr_scope_begin();
+    cr_tensor *y = NULL;
+    if (C < 0) {
+        const cr_tensor *top = cr_max(index, CR_ALL, false);
+        const int64_t most = top ? cr_item_int(top) : 0;
+        C = most < 0 ? 1 : most < INT64_MAX ? most + 1 : most;      /* scatter refuses negative ones */
+    }
+    memcpy(shape, index->shape, sizeof shape);
+    shape[index->ndim] = C;
+    cr_tensor *zeros = cr_zeros(index->ndim + 1, shape, CR_I64, index->dev);
+    if (zeros) y = cr_scatter_(zeros, -1, cr_unsqueeze(index, -1), cr_ones(CR_ALL, CR_I64, index->dev));
+    return cr_leave(y);
 }

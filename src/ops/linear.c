@@ -2,8 +2,6 @@
  * All rows of x are one product; the activation is an op of its own behind it. */
 #include "compose.h"
 
-#include <string.h>
-
 typedef struct linear_inputs { const cr_tensor *x, *w, *b; } linear_inputs;
 static linear_inputs inputs(const cr_call *c) { return (linear_inputs){c->in[0], c->in[1], c->in[2]}; }
 
@@ -34,24 +32,12 @@ static cr_tensor *rows_for_kernel(const cr_tensor *x) {
     return y;
 }
 
-/* No inputs at all: y is the bias in every row. */
-static cr_status bias_alone(cr_tensor *out, const cr_tensor *b) {
-    if (b == CR_NONE) return cr_fill_elements(out, 0);
-    cr_meta m = {.dtype = dtype_of(b), .ndim = out->ndim, .offset = b->offset, .strided = true};
-    memcpy(m.shape, out->shape, sizeof m.shape);
-    m.strides[out->ndim - 1] = b->strides[0];
-    cr_tensor *repeated = cr_tensor_alias(b, &m);
-    cr_status status = repeated ? cr_copy_elements(out, repeated) : cr_error_status();
-    cr_release(repeated);
-    return status;
-}
-
 static cr_status linear_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
     const linear_inputs i = inputs(c);
     const int64_t OC = i.w->shape[0], C = i.w->shape[1];
     if (!out->numel) return CR_OK;
-    if (!C) return bias_alone(out, i.b);
+    if (!C) return i.b == CR_NONE ? cr_fill_elements(out, 0) : cr_copy_repeated(out, i.b);         /* no inputs: the bias in every row */
     cr_meta flipped = {.dtype = dtype_of(i.w), .ndim = 2, .shape = {C, OC}, .strides = {i.w->strides[1], i.w->strides[0]}, .offset = i.w->offset, .strided = true};
     cr_tensor *x = rows_for_kernel(i.x), *wt = cr_tensor_alias(i.w, &flipped), *y = cr_shaped(out, 2, (int64_t[]){out->numel / OC, OC});
     cr_tensor *b = i.b != CR_NONE ? cr_packed(i.b) : NULL;

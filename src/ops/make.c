@@ -1,5 +1,6 @@
 /* make.c - tensors from nothing: constants, ranges, host memory. */
 #include "compose.h"
+#include "../core/pool.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -71,27 +72,44 @@ cr_tensor *cr_eye(int64_t n, int64_t m, cr_dtype dt, const cr_device *dev) {
     return y;
 }
 
-/* ---- ranges: element i of n is first + i step, counted from the other end in the second half where `last` is given */
-typedef struct range { double first, step, last; bool both_ends; int64_t n; } range;
+/* ---- ranges: element i of n is first + i step, counted from the other end in the second half where `last` is given.  Made on the host, by all threads. */
+typedef struct range { double first, step, last; bool both_ends; int64_t n; cr_dtype dt; void *to; } range;
 
 static double range_at(const range *r, int64_t i) {
     if (r->both_ends && i >= r->n - r->n / 2) return r->last - (double)(r->n - 1 - i) * r->step;
     return r->first + (double)i * r->step;
 }
 
-static cr_tensor *from_range(const char *op, const range *r, cr_dtype dt, const cr_device *dev) {
+enum { RANGE_CHUNK = 16 << 10 };
+#define RANGE(T) for (int64_t i = first; i < end; i++) ((T *)r->to)[i] = (T)range_at(r, i)
+
+static void range_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const range *r = ctx;
+    const int64_t first = chunk * RANGE_CHUNK, end = first + RANGE_CHUNK < r->n ? first + RANGE_CHUNK : r->n;
+    const size_t size = cr_dtype_size(r->dt);
+    switch (r->dt) {                                /* the ends fit the dtype: what is between does too */
+        case CR_F32: RANGE(float); break;
+        case CR_F64: RANGE(double); break;
+        case CR_I32: RANGE(int32_t); break;
+        case CR_I64: RANGE(int64_t); break;
+        default: for (int64_t i = first; i < end; i++) cr_store_f64((char *)r->to + (size_t)i * size, r->dt, range_at(r, i));
+    }
+}
+
+static cr_tensor *from_range(const char *op, range *r, const cr_device *dev) {
     cr_meta m;
     char element[8];
-    if (cr_plan(op, CR_LIST(r->n), dt, dev, &m) != CR_OK) return NULL;
-    if (r->n && (cr_element(op, range_at(r, 0), dt, element) != CR_OK || cr_element(op, range_at(r, r->n - 1), dt, element) != CR_OK)) return NULL;
-    size_t size = cr_dtype_size(dt);
+    if (cr_plan(op, CR_LIST(r->n), r->dt, dev, &m) != CR_OK) return NULL;
+    if (r->n && (cr_element(op, range_at(r, 0), r->dt, element) != CR_OK || cr_element(op, range_at(r, r->n - 1), r->dt, element) != CR_OK)) return NULL;
+    size_t size = cr_dtype_size(r->dt);
     cr_tensor *y = cr_new_like(&m, dev);
-    char *staging = y && !dev->host ? malloc((size_t)r->n * size + 1) : NULL, *to = y && dev->host ? cr_tensor_data(y) : staging;
-    cr_status status = y && !to ? cr_fail(CR_NO_MEMORY, op, "out of memory") : CR_OK;
-    for (int64_t i = 0; to && i < r->n && status == CR_OK; i++) {
-        cr_store_f64(to + (size_t)i * size, dt, range_at(r, i));
-        if (i % 65536 == 65535) status = cr_check_interrupt(op);
-    }
+    void *staging = y && !dev->host ? malloc((size_t)r->n * size + 1) : NULL;
+    r->to = y && dev->host ? cr_tensor_data(y) : staging;
+    cr_status status = y && !r->to ? cr_fail(CR_NO_MEMORY, op, "out of memory") : CR_OK;
+    if (r->to && r->n <= RANGE_CHUNK) range_chunk(r, 0, 0);
+    else if (r->to) cr_pool_run(cr_pieces(r->n, RANGE_CHUNK), range_chunk, r);
+    if (r->to) status = cr_finished(op, status);
     if (staging && r->n && status == CR_OK) status = dev->kernels->upload(dev, y->storage, 0, staging, (size_t)r->n * size);
     free(staging);
     if (status != CR_OK) { cr_release(y); return NULL; }
@@ -106,13 +124,13 @@ cr_tensor *cr_arange(double start, double stop, double step, cr_dtype dt, const 
     if (n < 0) return cr_fail(CR_BAD_VALUE, "arange", "steps of %g do not lead from %g to %g", step, start, stop), NULL;
     if (!(n < 0x1p62)) return cr_fail(CR_BAD_VALUE, "arange", "too many elements from %g to %g in steps of %g", start, stop, step), NULL;
     bool whole = cr_dtype_valid((int)dt) && !cr_dtype_is_float(dt);         /* integers step by integers, as PyTorch */
-    return from_range("arange", &(range){.first = whole ? trunc(start) : start, .step = whole ? trunc(step) : step, .n = (int64_t)n}, dt, dev);
+    return from_range("arange", &(range){.first = whole ? trunc(start) : start, .step = whole ? trunc(step) : step, .n = (int64_t)n, .dt = dt}, dev);
 }
 
 cr_tensor *cr_linspace(double start, double stop, int64_t n, cr_dtype dt, const cr_device *dev) {
     if (!isfinite(start) || !isfinite(stop)) return cr_fail(CR_BAD_VALUE, "linspace", "both ends must be finite: %g, %g", start, stop), NULL;
     if (n < 0) return cr_fail(CR_BAD_VALUE, "linspace", "negative number of elements: %lld", (long long)n), NULL;
-    range r = {.first = start, .last = stop, .n = n, .both_ends = true};
+    range r = {.first = start, .last = stop, .n = n, .both_ends = true, .dt = dt};
     if (n > 1) r.step = stop / (double)(n - 1) - start / (double)(n - 1);
-    return from_range("linspace", &r, dt, dev);
+    return from_range("linspace", &r, dev);
 }

@@ -1,4 +1,5 @@
-/* matmul.c - products of matrices and batches of them.  Fast twin: dev/cpu/matmul.c.  linear.c has the product with bias. */
+/* matmul.c - products of matrices and batches of them, alone or added to something.  Fast twin: dev/cpu/matmul.c.  linear.c has the
+ * product with bias. */
 #include "compose.h"
 
 #include <string.h>
@@ -19,27 +20,30 @@ static void as_matrix(const cr_tensor *x, bool left, int *n, int64_t *shape, int
     strides[0] = left ? 0 : x->strides[0];
 }
 
-static cr_status matmul_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
-    (void)aux;
-    const cr_tensor *a = c->in[0], *b = c->in[1];
+static cr_status product_meta(const char *op, const cr_tensor *a, const cr_tensor *b, cr_meta *out) {
     int na, nb, n;
     int64_t sa[CR_MAX_DIMS], sb[CR_MAX_DIMS], strides[CR_MAX_DIMS], batch[CR_MAX_DIMS];
     if (!a->ndim || !b->ndim)
-        return cr_fail(CR_BAD_VALUE, "matmul", "both operands need an axis: %s x %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s);
-    cr_status status = cr_want_same_dtype("matmul", a, b);
+        return cr_fail(CR_BAD_VALUE, op, "both operands need an axis: %s x %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s);
+    cr_status status = cr_want_same_dtype(op, a, b);
     if (status != CR_OK) return status;
-    if (a->dtype == CR_BOOL) return cr_fail(CR_BAD_TYPE, "matmul", "takes numbers, not bool");
+    if (a->dtype == CR_BOOL) return cr_fail(CR_BAD_TYPE, op, "takes numbers, not bool");
     as_matrix(a, true, &na, sa, strides);
     as_matrix(b, false, &nb, sb, strides);
     if (sa[na - 1] != sb[nb - 2])
-        return cr_fail(CR_BAD_VALUE, "matmul", "inner dimensions differ: %s x %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s);
-    status = cr_broadcast("matmul", na - 2, sa, nb - 2, sb, &n, batch);
+        return cr_fail(CR_BAD_VALUE, op, "inner dimensions differ: %s x %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s);
+    status = cr_broadcast(op, na - 2, sa, nb - 2, sb, &n, batch);
     if (status != CR_OK) return status;
     *out = (cr_meta){.dtype = dtype_of(a), .ndim = n};
     memcpy(out->shape, batch, sizeof *batch * (size_t)n);
     if (a->ndim > 1) out->shape[out->ndim++] = sa[na - 2];
     if (b->ndim > 1) out->shape[out->ndim++] = sb[nb - 1];
-    return cr_shape_check("matmul", out->ndim, out->shape, out->dtype, NULL);
+    return cr_shape_check(op, out->ndim, out->shape, out->dtype, NULL);
+}
+
+static cr_status matmul_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    return product_meta("matmul", c->in[0], c->in[1], out);
 }
 
 /* x as (batch..., rows, columns) with n axes, stride 0 along batch axes that x lacks or repeats. */
@@ -62,12 +66,9 @@ static cr_tensor *tall(const cr_tensor *a, int64_t rows) {
     return cr_view_strides(a, 2, m.shape, m.strides) ? cr_tensor_alias(a, &m) : NULL;
 }
 
-static cr_status matmul_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    (void)aux;
-    const cr_tensor *a = c->in[0], *b = c->in[1];
-    int64_t K = a->shape[a->ndim - 1], shape[CR_MAX_DIMS], M = a->ndim > 1 ? a->shape[a->ndim - 2] : 1, N = b->ndim > 1 ? b->shape[b->ndim - 1] : 1;
-    if (!out->numel) return CR_OK;
-    if (!K) return cr_fill_elements(out, 0);
+/* out = a b, or out += a b; K and out are not empty. */
+static cr_status multiply(cr_tensor *out, const cr_tensor *a, const cr_tensor *b, int how) {
+    int64_t shape[CR_MAX_DIMS], M = a->ndim > 1 ? a->shape[a->ndim - 2] : 1, N = b->ndim > 1 ? b->shape[b->ndim - 1] : 1;
     int n = out->ndim - (a->ndim > 1) - (b->ndim > 1);      /* batch axes */
     memcpy(shape, out->shape, sizeof *shape * (size_t)n);
     cr_tensor *left = n && b->ndim <= 2 ? tall(a, out->numel / N) : NULL;
@@ -76,9 +77,16 @@ static cr_status matmul_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
     shape[n + 1] = N;
     if (!left) left = operand(a, true, n + 2, shape);
     cr_tensor *right = operand(b, false, n + 2, shape), *y = cr_shaped(out, n + 2, shape);
-    cr_status status = left && right && y ? c->dev->kernels->matmul(y, left, right, NULL, cr_product_how()) : cr_error_status();
+    cr_status status = left && right && y ? out->dev->kernels->matmul(y, left, right, NULL, cr_product_how() | how) : cr_error_status();
     cr_release(left); cr_release(right); cr_release(y);
     return status;
+}
+
+static cr_status matmul_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const cr_tensor *a = c->in[0], *b = c->in[1];
+    if (!out->numel) return CR_OK;
+    return a->shape[a->ndim - 1] ? multiply(out, a, b, 0) : cr_fill_elements(out, 0);
 }
 
 /* A cotangent as (..., M, N), whatever of the two axes a vector operand took away. */
@@ -91,19 +99,20 @@ static cr_tensor *row_or_matrix(const cr_tensor *a) { return a->ndim == 1 ? cr_u
 static cr_tensor *column_or_matrix(const cr_tensor *b) { return b->ndim == 1 ? cr_unsqueeze(b, 1) : same(b); }
 
 /* y = a b:  da = g b^T,  db = a^T g; where a batch of a met one b, db is one product over all rows */
-static void matmul_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    const cr_tensor *a = c->in[0], *b = c->in[1];
+static void factors_grad(const cr_tensor *a, const cr_tensor *b, const bool needs[2], const cr_tensor *g, cr_tensor *dx[]) {
     cr_tensor *gm = as_product(g, a, b);
-    if (c->needs[0]) {
+    if (needs[0]) {
         cr_tensor *da = cr_matmul(gm, transposed(column_or_matrix(b)));
         dx[0] = a->ndim == 1 && da ? cr_squeeze(da, CR_LIST(-2)) : da;
     }
-    if (c->needs[1]) {
+    if (needs[1]) {
         bool fold = a->ndim > 2 && b->ndim <= 2;
         cr_tensor *db = fold ? cr_matmul(transposed(rows_of(a)), rows_of(gm)) : cr_matmul(transposed(row_or_matrix(a)), gm);
         dx[1] = b->ndim == 1 && db ? cr_squeeze(db, CR_LIST(-1)) : db;
     }
 }
+
+static void matmul_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { factors_grad(c->in[0], c->in[1], c->needs, g, dx); }
 
 static uint32_t matmul_saves(const cr_call *c) {
     return (c->needs[0] ? CR_SAVE_IN(1) : 0) | (c->needs[1] ? CR_SAVE_IN(0) : 0);
@@ -115,6 +124,44 @@ const cr_op cr_op_matmul = {
     .tests = {{.in = {{2, {3, 5}}, {2, {5, 7}}}}, {.in = {{3, {2, 3, 5}}, {2, {5, 7}}}}, {.in = {{3, {2, 3, 5}}, {3, {2, 5, 3}}}},
               {.in = {{1, {5}}, {1, {5}}}}, {.in = {{1, {3}}, {3, {2, 3, 5}}}}, {.in = {{2, {3, 0}}, {2, {0, 2}}}},
               {.in = {{4, {2, 1, 3, 5}}, {3, {3, 5, 2}}}}, {.in = {{3, {2, 3, 5}}, {1, {5}}}}},
+};
+
+/* ---- addmm: y = x + a b, x broadcast; one rounding for half precision */
+static cr_status addmm_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    const cr_tensor *x = c->in[0];
+    int n = 0;
+    int64_t shape[CR_MAX_DIMS];
+    cr_status status = product_meta("addmm", c->in[1], c->in[2], out);
+    if (status == CR_OK) status = cr_want_same_dtype("addmm", x, c->in[1]);
+    if (status == CR_OK) status = cr_broadcast("addmm", x->ndim, x->shape, out->ndim, out->shape, &n, shape);
+    if (status == CR_OK && (n != out->ndim || memcmp(shape, out->shape, sizeof *shape * (size_t)n)))
+        return cr_fail(CR_BAD_VALUE, "addmm", "%s does not broadcast to the product's shape %s", cr_shape_text(x->ndim, x->shape).s, cr_shape_text(out->ndim, out->shape).s);
+    return status;
+}
+
+static cr_status addmm_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const cr_tensor *a = c->in[1], *b = c->in[2];
+    cr_status status = cr_copy_repeated(out, c->in[0]);
+    return status == CR_OK && out->numel && a->shape[a->ndim - 1] ? multiply(out, a, b, CR_MATMUL_ADD) : status;
+}
+
+/* y = x + a b:  dx = g, which the walk sums to x's shape */
+static void addmm_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    if (c->needs[0]) dx[0] = same(g);
+    factors_grad(c->in[1], c->in[2], c->needs + 1, g, dx + 1);
+}
+
+static uint32_t addmm_saves(const cr_call *c) {
+    return (c->needs[1] ? CR_SAVE_IN(2) : 0) | (c->needs[2] ? CR_SAVE_IN(1) : 0);
+}
+
+const cr_op cr_op_addmm = {
+    .name = "addmm", .arity = 3, .saves_for = addmm_saves, .infer = addmm_infer, .forward = addmm_forward, .grad = addmm_grad,
+    .doc = "x + a b, x broadcast to the product's shape",
+    .tests = {{.in = {{2, {3, 7}}, {2, {3, 5}}, {2, {5, 7}}}}, {.in = {{1, {7}}, {2, {3, 5}}, {2, {5, 7}}}}, {.in = {{3, {2, 1, 3}}, {3, {2, 3, 5}}, {3, {2, 5, 3}}}},
+              {.in = {{0, {0}}, {2, {3, 5}}, {1, {5}}}}, {.in = {{2, {3, 2}}, {2, {3, 0}}, {2, {0, 2}}}}, {.in = {{1, {7}}, {2, {0, 5}}, {2, {5, 7}}}}},
 };
 
 cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b) { return cr_apply(&cr_op_matmul, 2, (const cr_tensor *const[]){a, b}, NULL); }

@@ -48,6 +48,7 @@ struct cr_op {
     int n_aux;
     cr_status (*infer)(const cr_call *c, cr_meta *out, cr_meta aux[]);    /* shape and dtype rule, all argument checks */
     cr_status (*forward)(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]);
+    cr_status (*write)(const cr_call *c, cr_tensor *x);      /* the op into in[0] itself, for cr_apply_; nothing is recorded */
     cr_tensor *(*composite)(const cr_call *c);      /* the op over other ops; records itself */
     void (*grad)(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]);  /* fills dx[i] where needs[i]; entries start as CR_NONE; NULL: failed */
     const char *no_grad;                            /* why there is no gradient, where grad is NULL and forward is not */
@@ -61,6 +62,8 @@ cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const vo
 /* The same for who wants the auxiliary results too: aux[k], op->n_aux of them, are new handles outside any graph; NULL after a failure.
  * For ops whose kernel every device has: a composite makes none. */
 cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, const void *params, cr_tensor *aux[]);
+/* x, which is in[0], becomes the op's result; where that is recorded it is computed beside and copied.  Returns x (borrowed), or NULL. */
+cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params);
 
 /* Runs an elementwise program (recorded as one node).  in: p->n_in tensors that broadcast. */
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params);
@@ -101,6 +104,13 @@ cr_meta cr_in_memory_order(const cr_meta *m, int64_t *axes, uint32_t *turned);
 bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_strided_params *p);
 
 extern const cr_op cr_op_strided, cr_op_unstrided, cr_op_inset;
+/* Places that one index names (take.c): the axes [axis, axis + count) of x, seen as one. */
+typedef struct cr_take_params {
+    const char *name;                               /* of this use; lives for ever */
+    int axis, count;
+    bool wrap, sum;                                 /* wrap: negative indices count from the end; sum: put adds */
+    int ndim; int64_t shape[CR_MAX_DIMS];           /* put into zeros: theirs */
+} cr_take_params;
 
 /* Programs (ops/program.c, ops/derive.c). */
 const cr_gradient *cr_program_gradient(const cr_program *p);              /* n_in entries, derived on first use; NULL: out of memory, or several results */

@@ -32,6 +32,13 @@ const cr_program *cr_program_find(const char *name) {
     return row;
 }
 
+int cr_program_inputs(const cr_program *p, int *results, int *params) {
+    if (!p) return cr_fail_null("program", "the program"), -1;
+    if (results) *results = p->n_out;
+    if (params) *params = p->n_param;
+    return p->n_in;
+}
+
 /* ---- names and position */
 enum { MAX_DEPTH = 100, MAX_NAMES = 4096, MAX_ARGS = CR_MAX_INPUTS + CR_MAX_PARAMS };
 
@@ -264,7 +271,7 @@ static int results(parser *s, int *out) {
     do {
         int v = expression(s);
         if (v < 0) return -1;
-        if (n == CR_MAX_OUTPUTS) return wrong(s, s->at, "too many results", "at most 4");
+        if (n == CR_MAX_OUTPUTS) return wrong(s, s->at, "too many results", "at most 5");
         out[n++] = v;
     } while (take(s, ","));
     take(s, ";");

@@ -1476,6 +1476,171 @@ static const cr_instr adamw_code[] = {
     {CR_OP_SUB, 11, 22, -1},          /* v12 = sub v0 v11 */
 };
 
+/* adam_amsgrad(p, g, m, v, h, step, eps, decay, b1, c1, b2, c2, s) = d = s * g + decay * p; n = b1 * m + c1 * d; w = b2 * v + c2 * d * d; k = MAX(h, w); q = p - step * n / (SQRT(k) + eps); q, n, w, k */
+static const cr_instr adam_amsgrad_code[] = {
+    {CR_OP_MUL, 8, 2, -1},            /* v0 = mul b1 m */
+    {CR_OP_MUL, 12, 1, -1},           /* v1 = mul s g */
+    {CR_OP_MUL, 7, 0, -1},            /* v2 = mul decay p */
+    {CR_OP_ADD, 14, 15, -1},          /* v3 = add v1 v2 */
+    {CR_OP_MUL, 9, 16, -1},           /* v4 = mul c1 v3 */
+    {CR_OP_ADD, 13, 17, -1},          /* v5 = add v0 v4 */
+    {CR_OP_MUL, 5, 18, -1},           /* v6 = mul step v5 */
+    {CR_OP_MUL, 10, 3, -1},           /* v7 = mul b2 v */
+    {CR_OP_MUL, 11, 16, -1},          /* v8 = mul c2 v3 */
+    {CR_OP_MUL, 21, 16, -1},          /* v9 = mul v8 v3 */
+    {CR_OP_ADD, 20, 22, -1},          /* v10 = add v7 v9 */
+    {CR_OP_MAX, 4, 23, -1},           /* v11 = max h v10 */
+    {CR_OP_SQRT, 24, -1, -1},         /* v12 = sqrt v11 */
+    {CR_OP_ADD, 25, 6, -1},           /* v13 = add v12 eps */
+    {CR_OP_DIV, 19, 26, -1},          /* v14 = div v6 v13 */
+    {CR_OP_SUB, 0, 27, -1},           /* v15 = sub p v14 */
+};
+
+/* adamw_amsgrad(p, g, m, v, h, step, eps, keep, b1, c1, b2, c2) = n = b1 * m + c1 * g; w = b2 * v + c2 * g * g; k = MAX(h, w); q = keep * p - step * n / (SQRT(k) + eps); q, n, w, k */
+static const cr_instr adamw_amsgrad_code[] = {
+    {CR_OP_MUL, 7, 0, -1},            /* v0 = mul keep p */
+    {CR_OP_MUL, 8, 2, -1},            /* v1 = mul b1 m */
+    {CR_OP_MUL, 9, 1, -1},            /* v2 = mul c1 g */
+    {CR_OP_ADD, 13, 14, -1},          /* v3 = add v1 v2 */
+    {CR_OP_MUL, 5, 15, -1},           /* v4 = mul step v3 */
+    {CR_OP_MUL, 10, 3, -1},           /* v5 = mul b2 v */
+    {CR_OP_MUL, 11, 1, -1},           /* v6 = mul c2 g */
+    {CR_OP_MUL, 18, 1, -1},           /* v7 = mul v6 g */
+    {CR_OP_ADD, 17, 19, -1},          /* v8 = add v5 v7 */
+    {CR_OP_MAX, 4, 20, -1},           /* v9 = max h v8 */
+    {CR_OP_SQRT, 21, -1, -1},         /* v10 = sqrt v9 */
+    {CR_OP_ADD, 22, 6, -1},           /* v11 = add v10 eps */
+    {CR_OP_DIV, 16, 23, -1},          /* v12 = div v4 v11 */
+    {CR_OP_SUB, 12, 24, -1},          /* v13 = sub v0 v12 */
+};
+
+/* nadam(p, g, m, v, cg, cm, eps, decay, b1, c1, b2, c2) = d = g + decay * p; n = b1 * m + c1 * d; w = b2 * v + c2 * d * d; q = p - (cg * d + cm * n) / (SQRT(w) + eps); q, n, w */
+static const cr_instr nadam_code[] = {
+    {CR_OP_MUL, 7, 0, -1},            /* v0 = mul decay p */
+    {CR_OP_ADD, 1, 12, -1},           /* v1 = add g v0 */
+    {CR_OP_MUL, 4, 13, -1},           /* v2 = mul cg v1 */
+    {CR_OP_MUL, 8, 2, -1},            /* v3 = mul b1 m */
+    {CR_OP_MUL, 9, 13, -1},           /* v4 = mul c1 v1 */
+    {CR_OP_ADD, 15, 16, -1},          /* v5 = add v3 v4 */
+    {CR_OP_MUL, 5, 17, -1},           /* v6 = mul cm v5 */
+    {CR_OP_ADD, 14, 18, -1},          /* v7 = add v2 v6 */
+    {CR_OP_MUL, 10, 3, -1},           /* v8 = mul b2 v */
+    {CR_OP_MUL, 11, 13, -1},          /* v9 = mul c2 v1 */
+    {CR_OP_MUL, 21, 13, -1},          /* v10 = mul v9 v1 */
+    {CR_OP_ADD, 20, 22, -1},          /* v11 = add v8 v10 */
+    {CR_OP_SQRT, 23, -1, -1},         /* v12 = sqrt v11 */
+    {CR_OP_ADD, 24, 6, -1},           /* v13 = add v12 eps */
+    {CR_OP_DIV, 19, 25, -1},          /* v14 = div v7 v13 */
+    {CR_OP_SUB, 0, 26, -1},           /* v15 = sub p v14 */
+};
+
+/* rmsprop(p, g, v, lr, eps, decay, a, c) = d = g + decay * p; w = a * v + c * d * d; q = p - lr * d / (SQRT(w) + eps); q, w */
+static const cr_instr rmsprop_code[] = {
+    {CR_OP_MUL, 5, 0, -1},            /* v0 = mul decay p */
+    {CR_OP_ADD, 1, 8, -1},            /* v1 = add g v0 */
+    {CR_OP_MUL, 3, 9, -1},            /* v2 = mul lr v1 */
+    {CR_OP_MUL, 6, 2, -1},            /* v3 = mul a v */
+    {CR_OP_MUL, 7, 9, -1},            /* v4 = mul c v1 */
+    {CR_OP_MUL, 12, 9, -1},           /* v5 = mul v4 v1 */
+    {CR_OP_ADD, 11, 13, -1},          /* v6 = add v3 v5 */
+    {CR_OP_SQRT, 14, -1, -1},         /* v7 = sqrt v6 */
+    {CR_OP_ADD, 15, 4, -1},           /* v8 = add v7 eps */
+    {CR_OP_DIV, 10, 16, -1},          /* v9 = div v2 v8 */
+    {CR_OP_SUB, 0, 17, -1},           /* v10 = sub p v9 */
+};
+
+/* rmsprop_momentum(p, g, v, m, lr, eps, decay, a, c, momentum) = d = g + decay * p; w = a * v + c * d * d; n = momentum * m + d / (SQRT(w) + eps); q = p - lr * n; q, w, n */
+static const cr_instr rmsprop_momentum_code[] = {
+    {CR_OP_MUL, 9, 3, -1},            /* v0 = mul momentum m */
+    {CR_OP_MUL, 6, 0, -1},            /* v1 = mul decay p */
+    {CR_OP_ADD, 1, 11, -1},           /* v2 = add g v1 */
+    {CR_OP_MUL, 7, 2, -1},            /* v3 = mul a v */
+    {CR_OP_MUL, 8, 12, -1},           /* v4 = mul c v2 */
+    {CR_OP_MUL, 14, 12, -1},          /* v5 = mul v4 v2 */
+    {CR_OP_ADD, 13, 15, -1},          /* v6 = add v3 v5 */
+    {CR_OP_SQRT, 16, -1, -1},         /* v7 = sqrt v6 */
+    {CR_OP_ADD, 17, 5, -1},           /* v8 = add v7 eps */
+    {CR_OP_DIV, 12, 18, -1},          /* v9 = div v2 v8 */
+    {CR_OP_ADD, 10, 19, -1},          /* v10 = add v0 v9 */
+    {CR_OP_MUL, 4, 20, -1},           /* v11 = mul lr v10 */
+    {CR_OP_SUB, 0, 21, -1},           /* v12 = sub p v11 */
+};
+
+/* rmsprop_centered(p, g, v, h, lr, eps, decay, a, c) = d = g + decay * p; w = a * v + c * d * d; k = a * h + c * d; q = p - lr * d / (SQRT(w - k * k) + eps); q, w, k */
+static const cr_instr rmsprop_centered_code[] = {
+    {CR_OP_MUL, 6, 0, -1},            /* v0 = mul decay p */
+    {CR_OP_ADD, 1, 9, -1},            /* v1 = add g v0 */
+    {CR_OP_MUL, 4, 10, -1},           /* v2 = mul lr v1 */
+    {CR_OP_MUL, 7, 2, -1},            /* v3 = mul a v */
+    {CR_OP_MUL, 8, 10, -1},           /* v4 = mul c v1 */
+    {CR_OP_MUL, 13, 10, -1},          /* v5 = mul v4 v1 */
+    {CR_OP_ADD, 12, 14, -1},          /* v6 = add v3 v5 */
+    {CR_OP_MUL, 7, 3, -1},            /* v7 = mul a h */
+    {CR_OP_ADD, 16, 13, -1},          /* v8 = add v7 v4 */
+    {CR_OP_MUL, 17, 17, -1},          /* v9 = mul v8 v8 */
+    {CR_OP_SUB, 15, 18, -1},          /* v10 = sub v6 v9 */
+    {CR_OP_SQRT, 19, -1, -1},         /* v11 = sqrt v10 */
+    {CR_OP_ADD, 20, 5, -1},           /* v12 = add v11 eps */
+    {CR_OP_DIV, 11, 21, -1},          /* v13 = div v2 v12 */
+    {CR_OP_SUB, 0, 22, -1},           /* v14 = sub p v13 */
+};
+
+/* rmsprop_centered_momentum(p, g, v, h, m, lr, eps, decay, a, c, momentum) = d = g + decay * p; w = a * v + c * d * d; k = a * h + c * d; n = momentum * m + d / (SQRT(w - k * k) + eps); q = p - lr * n; q, w, k, n */
+static const cr_instr rmsprop_centered_momentum_code[] = {
+    {CR_OP_MUL, 10, 4, -1},           /* v0 = mul momentum m */
+    {CR_OP_MUL, 7, 0, -1},            /* v1 = mul decay p */
+    {CR_OP_ADD, 1, 12, -1},           /* v2 = add g v1 */
+    {CR_OP_MUL, 8, 2, -1},            /* v3 = mul a v */
+    {CR_OP_MUL, 9, 13, -1},           /* v4 = mul c v2 */
+    {CR_OP_MUL, 15, 13, -1},          /* v5 = mul v4 v2 */
+    {CR_OP_ADD, 14, 16, -1},          /* v6 = add v3 v5 */
+    {CR_OP_MUL, 8, 3, -1},            /* v7 = mul a h */
+    {CR_OP_ADD, 18, 15, -1},          /* v8 = add v7 v4 */
+    {CR_OP_MUL, 19, 19, -1},          /* v9 = mul v8 v8 */
+    {CR_OP_SUB, 17, 20, -1},          /* v10 = sub v6 v9 */
+    {CR_OP_SQRT, 21, -1, -1},         /* v11 = sqrt v10 */
+    {CR_OP_ADD, 22, 6, -1},           /* v12 = add v11 eps */
+    {CR_OP_DIV, 13, 23, -1},          /* v13 = div v2 v12 */
+    {CR_OP_ADD, 11, 24, -1},          /* v14 = add v0 v13 */
+    {CR_OP_MUL, 5, 25, -1},           /* v15 = mul lr v14 */
+    {CR_OP_SUB, 0, 26, -1},           /* v16 = sub p v15 */
+};
+
+/* adagrad(p, g, v, lr, eps, decay) = d = g + decay * p; w = v + d * d; q = p - lr * d / (SQRT(w) + eps); q, w */
+static const cr_instr adagrad_code[] = {
+    {CR_OP_MUL, 5, 0, -1},            /* v0 = mul decay p */
+    {CR_OP_ADD, 1, 6, -1},            /* v1 = add g v0 */
+    {CR_OP_MUL, 3, 7, -1},            /* v2 = mul lr v1 */
+    {CR_OP_MUL, 7, 7, -1},            /* v3 = mul v1 v1 */
+    {CR_OP_ADD, 2, 9, -1},            /* v4 = add v v3 */
+    {CR_OP_SQRT, 10, -1, -1},         /* v5 = sqrt v4 */
+    {CR_OP_ADD, 11, 4, -1},           /* v6 = add v5 eps */
+    {CR_OP_DIV, 8, 12, -1},           /* v7 = div v2 v6 */
+    {CR_OP_SUB, 0, 13, -1},           /* v8 = sub p v7 */
+};
+
+/* adadelta(p, g, v, u, lr, eps, decay, a, c) = d = g + decay * p; w = a * v + c * d * d; e = SQRT(u + eps) / SQRT(w + eps) * d; x = a * u + c * e * e; q = p - lr * e; q, w, x */
+static const cr_instr adadelta_code[] = {
+    {CR_OP_ADD, 3, 5, -1},            /* v0 = add u eps */
+    {CR_OP_SQRT, 9, -1, -1},          /* v1 = sqrt v0 */
+    {CR_OP_MUL, 7, 2, -1},            /* v2 = mul a v */
+    {CR_OP_MUL, 6, 0, -1},            /* v3 = mul decay p */
+    {CR_OP_ADD, 1, 12, -1},           /* v4 = add g v3 */
+    {CR_OP_MUL, 8, 13, -1},           /* v5 = mul c v4 */
+    {CR_OP_MUL, 14, 13, -1},          /* v6 = mul v5 v4 */
+    {CR_OP_ADD, 11, 15, -1},          /* v7 = add v2 v6 */
+    {CR_OP_ADD, 16, 5, -1},           /* v8 = add v7 eps */
+    {CR_OP_SQRT, 17, -1, -1},         /* v9 = sqrt v8 */
+    {CR_OP_DIV, 10, 18, -1},          /* v10 = div v1 v9 */
+    {CR_OP_MUL, 19, 13, -1},          /* v11 = mul v10 v4 */
+    {CR_OP_MUL, 4, 20, -1},           /* v12 = mul lr v11 */
+    {CR_OP_SUB, 0, 21, -1},           /* v13 = sub p v12 */
+    {CR_OP_MUL, 7, 3, -1},            /* v14 = mul a u */
+    {CR_OP_MUL, 8, 20, -1},           /* v15 = mul c v11 */
+    {CR_OP_MUL, 24, 20, -1},          /* v16 = mul v15 v11 */
+    {CR_OP_ADD, 23, 25, -1},          /* v17 = add v14 v16 */
+};
+
 /* lion(p, g, m, lr, keep, b1, c1, b2, c2) = q = keep * p - lr * SIGN(b1 * m + c1 * g); n = b2 * m + c2 * g; q, n */
 static const cr_instr lion_code[] = {
     {CR_OP_MUL, 4, 0, -1},            /* v0 = mul keep p */
@@ -1588,13 +1753,13 @@ cr_program cr_rows[CR_ROW_COUNT] = {
         2, 0, 0, 1, 1, NULL, mul_code, {2}, -1, true, mul_grad, -1},
     [CR_ROW_DIV] = {"div", "a / b", CR_RULE_FLOAT,
         2, 0, 0, 1, 1, NULL, div_code, {2}, -1, true, div_grad, -1},
-    [CR_ROW_FLOOR_DIVIDE] = {"floor_divide", "floor(a / b); integers: 0 where b is 0", CR_RULE_NUMBER,
+    [CR_ROW_FLOOR_DIVIDE] = {"floor_divide", "floor(a / b); integers: an error where b is 0", CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, floor_divide_code, {2}, -1, true, floor_divide_grad, -1},
-    [CR_ROW_TRUNC_DIVIDE] = {"trunc_divide", "trunc(a / b); integers: 0 where b is 0", CR_RULE_NUMBER,
+    [CR_ROW_TRUNC_DIVIDE] = {"trunc_divide", "trunc(a / b); integers: an error where b is 0", CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, trunc_divide_code, {2}, -1, true, trunc_divide_grad, -1},
-    [CR_ROW_REMAINDER] = {"remainder", "a - b floor(a / b): b's sign; integers: 0 where b is 0", CR_RULE_NUMBER,
+    [CR_ROW_REMAINDER] = {"remainder", "a - b floor(a / b): b's sign; integers: an error where b is 0", CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, remainder_code, {2}, -1, true, remainder_grad, -1},
-    [CR_ROW_FMOD] = {"fmod", "a - b trunc(a / b): a's sign; integers: 0 where b is 0", CR_RULE_NUMBER,
+    [CR_ROW_FMOD] = {"fmod", "a - b trunc(a / b): a's sign; integers: an error where b is 0", CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, fmod_code, {2}, -1, true, fmod_grad, -1},
     [CR_ROW_POW] = {"pow", "a to the b; 0 to the 0 is 1", CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, pow_code, {2}, -1, true, pow_grad, -1},
@@ -1783,54 +1948,90 @@ cr_program cr_updates[CR_UPDATE_COUNT] = {
         4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 100, false, NULL, -1},
     {"adamw_copy", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
         4, 7, 0, 13, 4, NULL, adamw_code, {23, 14, 19, 23}, 100, false, NULL, -1},
+    {"adam_amsgrad", "Reddi et al. 2018: the largest v so far, h, divides", CR_RULE_FLOAT,
+        5, 8, 0, 16, 4, NULL, adam_amsgrad_code, {28, 18, 23, 24}, 101, false, NULL, -1},
+    {"adam_amsgrad_copy", "Reddi et al. 2018: the largest v so far, h, divides", CR_RULE_FLOAT,
+        5, 8, 0, 16, 5, NULL, adam_amsgrad_code, {28, 18, 23, 24, 28}, 101, false, NULL, -1},
+    {"adamw_amsgrad", "the same for adamw", CR_RULE_FLOAT,
+        5, 7, 0, 14, 4, NULL, adamw_amsgrad_code, {25, 15, 20, 21}, 102, false, NULL, -1},
+    {"adamw_amsgrad_copy", "the same for adamw", CR_RULE_FLOAT,
+        5, 7, 0, 14, 5, NULL, adamw_amsgrad_code, {25, 15, 20, 21, 25}, 102, false, NULL, -1},
+    {"nadam", "Dozat 2016: Nesterov's momentum in adam", CR_RULE_FLOAT,
+        4, 8, 0, 16, 3, NULL, nadam_code, {27, 17, 23}, 103, false, NULL, -1},
+    {"nadam_copy", "Dozat 2016: Nesterov's momentum in adam", CR_RULE_FLOAT,
+        4, 8, 0, 16, 4, NULL, nadam_code, {27, 17, 23, 27}, 103, false, NULL, -1},
+    {"rmsprop", "Tieleman and Hinton 2012", CR_RULE_FLOAT,
+        3, 5, 0, 11, 2, NULL, rmsprop_code, {18, 14}, 104, false, NULL, -1},
+    {"rmsprop_copy", "Tieleman and Hinton 2012", CR_RULE_FLOAT,
+        3, 5, 0, 11, 3, NULL, rmsprop_code, {18, 14, 18}, 104, false, NULL, -1},
+    {"rmsprop_momentum", "the same with momentum", CR_RULE_FLOAT,
+        4, 6, 0, 13, 3, NULL, rmsprop_momentum_code, {22, 16, 20}, 105, false, NULL, -1},
+    {"rmsprop_momentum_copy", "the same with momentum", CR_RULE_FLOAT,
+        4, 6, 0, 13, 4, NULL, rmsprop_momentum_code, {22, 16, 20, 22}, 105, false, NULL, -1},
+    {"rmsprop_centered", "Graves 2013: the variance divides, h is the mean of the gradients", CR_RULE_FLOAT,
+        4, 5, 0, 15, 3, NULL, rmsprop_centered_code, {23, 15, 17}, 106, false, NULL, -1},
+    {"rmsprop_centered_copy", "Graves 2013: the variance divides, h is the mean of the gradients", CR_RULE_FLOAT,
+        4, 5, 0, 15, 4, NULL, rmsprop_centered_code, {23, 15, 17, 23}, 106, false, NULL, -1},
+    {"rmsprop_centered_momentum", "the same with momentum", CR_RULE_FLOAT,
+        5, 6, 0, 17, 4, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25}, 107, false, NULL, -1},
+    {"rmsprop_centered_momentum_copy", "the same with momentum", CR_RULE_FLOAT,
+        5, 6, 0, 17, 5, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25, 27}, 107, false, NULL, -1},
+    {"adagrad", "Duchi et al. 2011", CR_RULE_FLOAT,
+        3, 3, 0, 9, 2, NULL, adagrad_code, {14, 10}, 108, false, NULL, -1},
+    {"adagrad_copy", "Duchi et al. 2011", CR_RULE_FLOAT,
+        3, 3, 0, 9, 3, NULL, adagrad_code, {14, 10, 14}, 108, false, NULL, -1},
+    {"adadelta", "Zeiler 2012: u is the mean square of the steps e", CR_RULE_FLOAT,
+        4, 5, 0, 18, 3, NULL, adadelta_code, {22, 16, 26}, 109, false, NULL, -1},
+    {"adadelta_copy", "Zeiler 2012: u is the mean square of the steps e", CR_RULE_FLOAT,
+        4, 5, 0, 18, 4, NULL, adadelta_code, {22, 16, 26, 22}, 109, false, NULL, -1},
     {"lion", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
-        3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 101, false, NULL, -1},
+        3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 110, false, NULL, -1},
     {"lion_copy", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
-        3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 101, false, NULL, -1},
+        3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 110, false, NULL, -1},
     {"muon", "momentum; the second result becomes orthogonal (src/optim/muon.c)", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 102, false, NULL, -1},
+        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 111, false, NULL, -1},
     {"muon_copy", "momentum; the second result becomes orthogonal (src/optim/muon.c)", CR_RULE_FLOAT,
-        2, 2, 0, 3, 3, NULL, muon_code, {6, 6, 6}, 102, false, NULL, -1},
+        2, 2, 0, 3, 3, NULL, muon_code, {6, 6, 6}, 111, false, NULL, -1},
     {"muon_nesterov", "the same with Nesterov's momentum", CR_RULE_FLOAT,
-        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 103, false, NULL, -1},
+        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 112, false, NULL, -1},
     {"muon_nesterov_copy", "the same with Nesterov's momentum", CR_RULE_FLOAT,
-        2, 2, 0, 5, 3, NULL, muon_nesterov_code, {6, 8, 6}, 103, false, NULL, -1},
+        2, 2, 0, 5, 3, NULL, muon_nesterov_code, {6, 8, 6}, 112, false, NULL, -1},
     {"muon_apply", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 104, false, NULL, -1},
+        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 113, false, NULL, -1},
     {"muon_apply_copy", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 104, false, NULL, -1},
+        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 113, false, NULL, -1},
     {"scale", "gradient clipping", CR_RULE_FLOAT,
-        1, 1, 0, 1, 1, NULL, scale_code, {2}, 105, false, NULL, -1},
+        1, 1, 0, 1, 1, NULL, scale_code, {2}, 114, false, NULL, -1},
     {"scale_copy", "gradient clipping", CR_RULE_FLOAT,
-        1, 1, 0, 1, 2, NULL, scale_code, {2, 2}, 105, false, NULL, -1},
+        1, 1, 0, 1, 2, NULL, scale_code, {2, 2}, 114, false, NULL, -1},
     {"uniform", "uniform in [low, low + width); most: the largest number below that", CR_RULE_FLOAT,
-        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 106, false, NULL, -1},
+        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 115, false, NULL, -1},
     {"uniform_copy", "uniform in [low, low + width); most: the largest number below that", CR_RULE_FLOAT,
-        1, 3, 0, 3, 2, NULL, uniform_code, {6, 6}, 106, false, NULL, -1},
+        1, 3, 0, 3, 2, NULL, uniform_code, {6, 6}, 115, false, NULL, -1},
     {"normal", "normal", CR_RULE_FLOAT,
-        1, 2, 0, 2, 1, NULL, normal_code, {4}, 107, false, NULL, -1},
+        1, 2, 0, 2, 1, NULL, normal_code, {4}, 116, false, NULL, -1},
     {"normal_copy", "normal", CR_RULE_FLOAT,
-        1, 2, 0, 2, 2, NULL, normal_code, {4, 4}, 107, false, NULL, -1},
+        1, 2, 0, 2, 2, NULL, normal_code, {4, 4}, 116, false, NULL, -1},
     {"log_normal", "e to a normal number", CR_RULE_FLOAT,
-        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 108, false, NULL, -1},
+        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 117, false, NULL, -1},
     {"log_normal_copy", "e to a normal number", CR_RULE_FLOAT,
-        1, 2, 0, 3, 2, NULL, log_normal_code, {5, 5}, 108, false, NULL, -1},
+        1, 2, 0, 3, 2, NULL, log_normal_code, {5, 5}, 117, false, NULL, -1},
     {"cauchy", "Cauchy", CR_RULE_FLOAT,
-        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 109, false, NULL, -1},
+        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 118, false, NULL, -1},
     {"cauchy_copy", "Cauchy", CR_RULE_FLOAT,
-        1, 2, 2, 5, 2, cauchy_k, cauchy_code, {9, 9}, 109, false, NULL, -1},
+        1, 2, 2, 5, 2, cauchy_k, cauchy_code, {9, 9}, 118, false, NULL, -1},
     {"exponential", "exponential; least: instead of -log(1 - u) where that is 0", CR_RULE_FLOAT,
-        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 110, false, NULL, -1},
+        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 119, false, NULL, -1},
     {"exponential_copy", "exponential; least: instead of -log(1 - u) where that is 0", CR_RULE_FLOAT,
-        1, 2, 1, 5, 2, exponential_k, exponential_code, {8, 8}, 110, false, NULL, -1},
+        1, 2, 1, 5, 2, exponential_k, exponential_code, {8, 8}, 119, false, NULL, -1},
     {"gumbel", "Gumbel", CR_RULE_FLOAT,
-        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 111, false, NULL, -1},
+        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 120, false, NULL, -1},
     {"gumbel_copy", "Gumbel", CR_RULE_FLOAT,
-        1, 1, 1, 6, 2, gumbel_k, gumbel_code, {8, 8}, 111, false, NULL, -1},
+        1, 1, 1, 6, 2, gumbel_k, gumbel_code, {8, 8}, 120, false, NULL, -1},
     {"geometric", "trials up to a success; fails: log(1 - p)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 112, false, NULL, -1},
+        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 121, false, NULL, -1},
     {"geometric_copy", "trials up to a success; fails: log(1 - p)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 2, geometric_k, geometric_code, {7, 7}, 112, false, NULL, -1},
+        1, 1, 1, 5, 2, geometric_k, geometric_code, {7, 7}, 121, false, NULL, -1},
 };
 
 /* The row that is exactly one instruction: its gradients are the instruction's. */

@@ -85,6 +85,17 @@ cr_status cr_copy_elements(cr_tensor *dst, const cr_tensor *src) {
     return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(dst, src)) : CR_OK;
 }
 
+cr_status cr_copy_repeated(cr_tensor *dst, const cr_tensor *src) {
+    cr_meta m = {.dtype = dtype_of(src), .ndim = dst->ndim, .offset = src->offset, .strided = true};
+    const int more = dst->ndim - src->ndim;
+    memcpy(m.shape, dst->shape, sizeof m.shape);
+    for (int i = more; i < m.ndim; i++) m.strides[i] = src->shape[i - more] == m.shape[i] ? src->strides[i - more] : 0;
+    cr_tensor *repeated = cr_tensor_alias(src, &m);
+    cr_status status = repeated ? cr_copy_elements(dst, repeated) : cr_error_status();
+    cr_release(repeated);
+    return status;
+}
+
 cr_status cr_fill_elements(cr_tensor *dst, double v) {
     char element[8];
     if (!dst->numel) return CR_OK;

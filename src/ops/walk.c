@@ -19,9 +19,9 @@ static int combine(int high, int low) {
     return high == CR_BOOL || low_float ? join(high, low) : high;
 }
 
-static cr_dtype promoted(const cr_program *p, const cr_tensor *const *in) {
+static cr_dtype promoted(int n, const cr_tensor *const *in) {
     int rank[3] = {NO_DTYPE, NO_DTYPE, NO_DTYPE};
-    for (int i = p->rule == CR_RULE_WHERE; i < p->n_in; i++) {
+    for (int i = 0; i < n; i++) {
         bool weak = in[i]->flags & CR_FLAG_WEAK;
         int dt = in[i]->dtype;
         if (weak && cr_dtype_is_float((cr_dtype)dt)) dt = CR_F32;    /* a number is of the default float dtype */
@@ -31,8 +31,18 @@ static cr_dtype promoted(const cr_program *p, const cr_tensor *const *in) {
     return (cr_dtype)combine(rank[0], combine(rank[1], rank[2]));
 }
 
+cr_dtype cr_result_type(int n, const cr_tensor *const *in) {
+    if (n < 1 || !in) return cr_fail(CR_BAD_VALUE, "result_type", "needs at least one tensor"), CR_DTYPES;
+    for (int i = 0; i < n; i++) {
+        if (!in[i]) return cr_fail_null("result_type", "a tensor"), CR_DTYPES;
+        if (in[i] == CR_NONE) return cr_fail(CR_BAD_VALUE, "result_type", "CR_NONE has no dtype"), CR_DTYPES;
+    }
+    return promoted(n, in);
+}
+
 cr_status cr_rule_dtypes(const cr_program *p, const cr_tensor *const *in, cr_dtype *compute, cr_dtype *result) {
-    cr_dtype dt = promoted(p, in);
+    const int condition = p->rule == CR_RULE_WHERE;
+    cr_dtype dt = promoted(p->n_in - condition, in + condition);
     bool is_float = cr_dtype_is_float(dt);
     if (p->rule == CR_RULE_WHERE && in[0]->dtype != CR_BOOL)
         return cr_fail(CR_BAD_TYPE, p->name, "the condition must be bool, got %s: compare it, as in x != 0", cr_dtype_name((cr_dtype)in[0]->dtype));

@@ -96,6 +96,10 @@ def scatter(axis: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return lambda x, index, src: x.scatter_add(axis, index, src)
 
 
+def places(*shape: int) -> Tensor:
+    return torch.tensor([4, 0, 2, 1]).reshape(shape)
+
+
 def unindex(x: Tensor) -> Tensor:
     y = torch.zeros(3, 19, 2, dtype=x.dtype)
     y[:, 2:15:3, 1] = x
@@ -184,14 +188,14 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "cat_0": lambda *x: torch.cat(x, 0), "cat_1": lambda *x: torch.cat(x, -1), "stack_1": lambda *x: torch.stack(x, 1), "split_middle": split,
     "cast": same, "cast_around": lambda x: x.to(torch.bfloat16).to(x.dtype), "transfer": same, "transfer_odd": lambda x: x.transpose(0, -1), "alias": same,
     "unindex": unindex, "index_part": lambda x: x[1::2, -2, :-1], "index_one": lambda x: x[1, -1],
-    "embedding_bwd": lambda g, i: torch.zeros(5, 7, dtype=g.dtype).index_add(0, i.reshape(-1), g.reshape(-1, 7)),
     "slice_back": lambda x: x.flip(1)[:, 1::3], "chunked": chunked, "unbound": lambda x: x[:, 2] - x[:, 0], "narrow_1": lambda x: x.narrow(1, -4, 3),
     "unflatten_1": lambda x: x.unflatten(1, (5, -1)), "movedim_02": lambda x: x.movedim((0, -1), (1, 0)),
     "diagonal_0": torch.diagonal, "diagonal_up": lambda x: x.diagonal(2, -1, 0), "diagonal_none": lambda x: x.diagonal(-3),
     "unfold_apart": lambda x: x.unfold(1, 2, 3), "unfold_shared": lambda x: x.unfold(0, 3, 2), "unfold_twice": lambda x: x.unfold(0, 3, 1).unfold(1, 2, 1),
     "unfold_scalar": lambda x: x.unfold(0, 1, 1), "strided_plain": lambda x: x.flip(1)[:, 1:8:3],
     "unstrided_shared": lambda x: torch.zeros(13, dtype=x.dtype).index_add(0, torch.arange(20) // 5 * 2 + torch.arange(20) % 5 + 1, x.reshape(-1)),
-    "inset_part": inset, "meshgrid_xy": crossed, "flip_all": lambda x: x.flip(tuple(range(x.ndim))), "flip_0": lambda x: x.flip(0),
+    "inset_part": inset, "inset_inside": lambda x, v: -inset(x, v), "meshgrid_xy": crossed,
+    "flip_all": lambda x: x.flip(tuple(range(x.ndim))), "flip_0": lambda x: x.flip(0),
     "roll_flat": lambda x: x.roll(-4), "roll_2": lambda x: x.roll((2, -1, 100), (0, 2, 0)), "repeat_3": lambda x: x.repeat(2, 3, 1, 2),
     "repeat_many": lambda x: x.repeat(2, 1, 3, 2, 2, 2), "repeat_none": lambda x: x.repeat(2, 0), "tile_1": lambda x: x.tile(3),
     "each_1": lambda x: x.repeat_interleave(3, 1), "each_last": lambda x: x.repeat_interleave(2, -1),
@@ -200,11 +204,27 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "pad_circular": padded("circular", 2, 5, 1, 3),
     "pick_diagonal_low": lambda x: x.tril(-1), "pick_low": torch.tril, "pick_diagonal_high": lambda x: x.triu(1),
     "matmul": torch.matmul, "matmul_turned": lambda a, b: turned(a) @ turned(b),
+    "addmm": torch.addmm, "addmm_scaled": lambda x, a, b: torch.addmm(x, a, b, beta=-2, alpha=3), "addmm_only": lambda x, a, b: torch.addmm(x, a, b, beta=0),
+    "addmv": lambda x, a, v: torch.addmv(x, a, v, beta=2, alpha=-1), "addr": lambda x, u, v: torch.addr(x, u, v, alpha=3), "baddbmm": torch.baddbmm,
+    "addbmm": lambda x, a, b: torch.addbmm(x, a, b, beta=2), "outer": torch.outer, "inner": torch.inner, "kron": torch.kron, "trace": torch.trace,
+    "tensordot": lambda a, b: torch.tensordot(a, b, ([-1, 0], [0, 1])), "einsum_heads": lambda a, b: torch.einsum("bqhd,bkhd->bhqk", a, b),
+    "einsum_three": lambda *x: torch.einsum("iji,jk,k", *x),
     "linear": linear(same), "linear_bare": linear(same), "linear_relu": linear(F.relu), "linear_gelu": linear(F.gelu),
     "linear_gelu_tanh": linear(lambda x: F.gelu(x, approximate="tanh")), "linear_silu": linear(F.silu), "linear_tanh": linear(torch.tanh),
     "linear_sigmoid": linear(torch.sigmoid),
     "gather_0": lambda x, i: x.gather(0, i), "gather_1": lambda x, i: x.gather(1, i), "gather_narrow": lambda x, i: x.gather(-1, i),
     "scatter_add_0": scatter(0), "scatter_add_1": scatter(1), "masked_fill": lambda x, m: x.masked_fill(m, -3.5),
+    "masked_select": torch.masked_select, "masked_scatter": torch.masked_scatter, "nonzero": torch.nonzero, "one_hot": lambda i: F.one_hot(i, 7),
+    "take_along_axis": lambda x, i: x.take_along_dim(i, 1), "take": lambda x, i: torch.take(x, i), "index_select_1": lambda x, i: x.index_select(1, i),
+    "index_select_turned": lambda x, i: x.transpose(0, -1).index_select(0, i), "index_add_0": lambda x, i, s: x.index_add(0, i, s),
+    "index_add_1": lambda x, i, s: x.index_add(1, i, s), "put_zeros": lambda g, i: torch.zeros(5, 7, dtype=g.dtype).index_add(0, i.reshape(-1), g.reshape(-1, 7)),
+    "scatter_0": lambda x, s: x.scatter(0, places(4, 1).expand(4, 3), s),
+    "scatter_value": lambda x, v: x.index_put((torch.arange(2)[:, None], places(2, 2)), v.reshape(())), "index_copy_1": lambda x, s: x.index_copy(1, places(4), s),
+    "index_fill_1": lambda x, v: x.index_fill(1, places(4), v.reshape(())), "get_rows": lambda x, i: x[i], "get_twice": lambda x, i: x[i] * x[i].exp(), "get_pairs": lambda x, i, j: x[i, j[:, None]],
+    "get_apart": lambda x, i, j: x[i, :, j], "get_mask": lambda x, m: x[:, m],
+    "put_apart": lambda x, j, v: x.index_put((places(2, 2)[:, :, None], torch.arange(3), j[:, :, None]), v),
+    "put_mask": lambda x, m, v: torch.where(m.reshape(m.shape + (1,) * (2 - m.ndim)), v, x), "ravel": lambda i, j: i % 5 * 11 + j % 11,
+    "put_added": lambda x, i, v: x.index_put((i[0], i[1]), v, accumulate=True),
     "softmax_last": lambda x: x.softmax(-1), "softmax_0": lambda x: x.softmax(0),
     "log_softmax_last": lambda x: x.log_softmax(-1), "log_softmax_1": lambda x: x.log_softmax(1),
     "layer_norm": norm(1e-5), "layer_norm_w": norm(1e-3), "layer_norm_bare": norm(1e-5), "rms_norm": rms, "rms_norm_bare": rms,

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from typing import Any
 
 import chainrule as cr
 import table
 
 KINDS = (TypeError, ValueError, IndexError, RuntimeError, OverflowError, AttributeError)
+ran: Counter[str] = Counter()  # calls made in both libraries; of these refused by both, compared; gradients compared
 TOLERANCE = {"float64": 1e-10, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
 
@@ -75,8 +77,8 @@ def close(a: Any, b: Any, tolerance: float, scale: float) -> bool:
     return bool(a == b) or abs(a - b) <= tolerance * max(abs(a), abs(b), scale)
 
 
-def differ(what: str, ours: Any, theirs: Any, torch: Any, values: bool = True, tolerance: float = 0.0) -> str | None:
-    """Two results: tensors, tuples of them, or plain Python objects."""
+def differ(what: str, ours: Any, theirs: Any, torch: Any, values: bool = True, tolerance: float = 0.0, size: float = 1e-3) -> str | None:
+    """Two results: tensors, tuples of them, or plain Python objects.  size: of what is summed; a sum that cancels is no more exact than that."""
     if isinstance(theirs, torch.Tensor):
         if not isinstance(ours, cr.Tensor):
             return f"{what} is a {type(ours).__name__}, PyTorch's a tensor"
@@ -90,6 +92,7 @@ def differ(what: str, ours: Any, theirs: Any, torch: Any, values: bool = True, t
         a, b = numbers(ours.detach().tolist()), numbers(theirs.detach().tolist())
         tolerance = max(tolerance, TOLERANCE.get(dtype, 0.0))
         scale = max((abs(v) for v in b if tolerance and math.isfinite(v)), default=0.0)
+        scale = max(scale, size)
         for i, (v, w) in enumerate(zip(a, b, strict=True)):
             if not close(v, w, tolerance, scale):
                 return f"{what}, element {i}: {v}, PyTorch's {w} ({dtype})"
@@ -124,6 +127,7 @@ def coarsest(leaves: list[Any]) -> float:
 
 
 def compare(f: Any, g: Any, torch: Any, call: table.Call, *, grad: bool = True, in_place: bool = False, values: bool = True) -> str | None:
+    ran["calls"] += 1
     ours = Outcome(f, cr, call, grad, in_place)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -135,7 +139,9 @@ def compare(f: Any, g: Any, torch: Any, call: table.Call, *, grad: bool = True, 
                 return f"gives {show(ours.value, cr)}; PyTorch raises {type(theirs.error).__name__}: {str(theirs.error).splitlines()[0][:150]}"
             if not kinds(theirs.error) <= kinds(ours.error):
                 return f"raises {type(ours.error).__name__}: {ours.error}; PyTorch {type(theirs.error).__name__}: {str(theirs.error).splitlines()[0][:150]}"
+            ran["refused"] += 1
             return None
+        ran["compared"] += 1
         found = differ("the result", ours.value, theirs.value, torch, values)
         if found or not grad:
             return found
@@ -153,6 +159,8 @@ def compare(f: Any, g: Any, torch: Any, call: table.Call, *, grad: bool = True, 
         if a is None or b is None:
             if (a is None) != (b is None) and not (b is None and not any(numbers(a.tolist()))) and not (a is None and not any(numbers(b.tolist()))):
                 return f"gradient {i} is {'None' if a is None else 'there'}, PyTorch's {b}"
-        elif found := differ(f"gradient {i}", a, b, torch, tolerance=coarsest(ours.leaves)):
+        elif found := differ(f"gradient {i}", a, b, torch, tolerance=coarsest(ours.leaves), size=3.0):  # cotangents of size 1 times slopes
             return found
+        else:
+            ran["gradients"] += 1
     return None

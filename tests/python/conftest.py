@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 FULL = os.environ.get("CHAINRULE_TEST_FULL") == "1"
+REPORT: Counter[str] = Counter()  # what -> how many ran, for the result line
 
 sys.path.insert(0, str(BUILD / "python"))
 
@@ -34,4 +36,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         where, _, why = report.longrepr if isinstance(report.longrepr, tuple) else (report.nodeid, 0, str(report.longrepr))
         terminalreporter.write_line(f"skipped {Path(where).name}: {why.removeprefix('Skipped: ')}")
     failed = len(stats.get("failed", [])) + len(stats.get("error", []))
-    terminalreporter.write_line(f"result: {len(stats.get('passed', []))} passed, {failed} failed, {len(stats.get('skipped', []))} skipped")
+    counts = "; " * bool(REPORT) + ", ".join(f"{what} {n}" for what, n in REPORT.items())
+    terminalreporter.write_line(f"result: {len(stats.get('passed', []))} passed, {failed} failed, {len(stats.get('skipped', []))} skipped{counts}")

@@ -1,103 +1,193 @@
-"""Where chainrule differs from PyTorch on purpose, each with the reason: (names, what compare.py finds, reason), the first two as
-regular expressions.  A name is that of the function; its method and in-place forms are meant too.  test_names.py asks it; the page
-"Differences from PyTorch" is made of it."""
+"""Where chainrule differs from PyTorch on purpose: (names, what compare.py finds, reason), the first two as regular expressions.  A name
+is that of the function; its method and in-place forms are meant too.  test_names.py asks; an entry that nothing needs any more fails there.
+
+use: python tests/python/differences.py     writes docs/differences.md, the page that is made of this"""
 
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 
 import table
 
-DIFFERENCES = [
-    (".*", r"^gives .*PyTorch raises NotImplementedError", "PyTorch lacks the kernel for this dtype: here every dtype that the definition allows works."),
-    (
-        ".*",
-        r"^gives .*PyTorch raises RuntimeError: .*(expected .*dtype|same dtype|to have the same|must have the same)",
-        "Dtypes promote everywhere; PyTorch wants equal ones for some names.",
-    ),
-    (".*", r"must be tuple of ints, not int", "An int is a shape, or a list of axes, of one."),
-    ("type_as", r"^the result, element .*uint8", "A float outside the range of an integer dtype becomes its nearest value; PyTorch's result is not defined."),
-    ("nextafter", r"requires_grad of the results", "No gradient: PyTorch's fails when it is asked for."),
-    ("multinomial", r"weights above 0.*PyTorch gives", "Without replacement a weight of 0 is never drawn; PyTorch fills up with them."),
-    ("any|all", r"the result has shape .*\), \(\)\), \{'keepdim'", "No axes named means all, as for sum."),
-    (
-        "norm",
-        r"out of range.*is empty|Expected a floating point or complex|e-3\d\d, PyTorch's -?0.0",
-        "An axis is checked first; dtype is applied first; squares below 1e-308 are 0.",
-    ),
-    ("norm", r"^raises RuntimeError: .*p is a number or 'fro'", "No matrix norms here."),
-    ("index_select", r"^raises IndexError: .*PyTorch RuntimeError|^raises Error: .*PyTorch IndexError", "An index out of range is an IndexError."),
-    (".*", r"OverflowError", "An int beyond 64 bits is an OverflowError."),
-    (
-        ".*",
-        r"^raises TypeError: .*(must be .*, not |positional arguments but|unexpected keyword|missing required|multiple values|not interpret|"
-        r"of numbers and sequences|converted to an index|descriptor|expected a dtype)",
-        "Wrong types, names and numbers of arguments are a TypeError; PyTorch raises other kinds for some of them.",
-    ),
-    (".*", r"^gives .*PyTorch raises TypeError: .*must be Tensor, not (float|int)", "A number is taken wherever a tensor would broadcast."),
-    (".*", r"^raises RuntimeError: .*needs tensors of . and . axes", "The wrong number of axes is a RuntimeError."),
-    (".*", r"dimensions, at most 8", "Too many axes are found before what is wrong with them."),
-    ("scatter_add", r"does not cover the index", "A wrong shape is a ValueError and a RuntimeError."),
-    ("to", r"no device|got \(torch.dtype, |to\(\) received", "A target is a dtype, a device or a Tensor, in any order."),
-    ("clamp|clip", r"do not broadcast", "min and max may be a number and a tensor."),
-    ("randint", r"got \(int, int, int", "An int is a shape of one."),
-    ("manual_seed", r"cannot be interpreted as an integer", "A seed is an int; PyTorch calls int() on it."),
-    ("add|sub|subtract", r"int64 cannot be written into bool", "A bool tensor does not take numbers."),
-    ("add|sub|subtract", r"'alpha': -?\d.*int64, PyTorch's torch.bool|int64, PyTorch's torch.bool.*'alpha'", "A bool times a number is an integer."),
-    ("flip|repeat|tile", r"missing 1 required positional arguments", "Nothing named is an empty list."),
-    ("repeat_interleave", r"<- .*X\(\(\), ", "A tensor without axes is a vector of one element."),
-    ("tile", r"a negative number of times", "PyTorch multiplies the negative number by a size of 0."),
-    ("roll", r"axis \d is out of range", "PyTorch does not look at the axis where there are no elements."),
-    ("reshape|permute|view", r"missing 1 required positional arguments", "No sizes mean a scalar, no axes those of one."),
-    (".*", r"PyTorch (raises )?TypeError: .*(NoneType|missing 1 required positional arguments: \W?size|got \(\))", "None means absent; no sizes mean a scalar."),
-    (
-        ".*",
-        r"^raises Error: .*(no elements has no value|is empty: there is no position).*PyTorch IndexError",
-        "An extreme of no elements is a ValueError and a RuntimeError; PyTorch raises IndexError for some of them.",
-    ),
-    ("gather|scatter_add", r"^raises IndexError: .*PyTorch RuntimeError: index .*out of bounds", "An index out of range is an IndexError."),
-    ("scatter_add", r"^raises DtypeError: .*adds numbers, not bool", "bool is not a number that can be added up."),
-    ("addcdiv", r"Integer division with addcdiv", "Integers divide as div divides them."),
-    ("addcmul", r"parameter -?[0-9.]+ has no \w+ value", "A fraction is refused where PyTorch truncates it to an integer."),
-    ("atan2|arctan2", r"^gradient.*uint8", "PyTorch's gradient negates a uint8."),
-    ("hardsigmoid|hardswish", r"^gradient.*float64", "PyTorch's gradient rounds 1/6 to float32."),
-    ("clamp|clip", r"PyTorch raises TypeError: .*invalid combination", "min and max may be a number and a tensor."),
-    ("clamp|clip", r"PyTorch's 0.0 \(float32\)", "PyTorch casts the bounds to the tensor's dtype first, where the result has another."),
-    ("fmod|remainder|floor_divide|div", r"bfloat16\), X\(\(\), float16", "A 0-d float16 operand of a bfloat16 tensor is not rounded to bfloat16."),
-    (
-        "softmax|log_softmax|randn|randn_like|bernoulli|uniform|normal|log_normal|exponential|cauchy",
-        r"^raises \w+: .*PyTorch gives torch.\w+ \[[\[\]]",
-        "No dtype is allowed for empty tensors only.",
-    ),
-    ("cat|concat|concatenate", r"axis -?\d is out of range", "PyTorch does not look at the axis where all tensors are empty."),
-    ("mv", r"needs tensors of 2 and 1 axes", "The wrong number of axes is a RuntimeError."),
-    (".*", r"raises DtypeError: .*bool is not a number", "bool is not a number: cast it first."),
-    ("sub|subtract|rsub", r"PyTorch raises RuntimeError: Subtraction", "A bool operand of a number promotes, as in add."),
-    (
-        "tensor",
-        r"^raises (TypeError|ValueError|OverflowError): ",
-        "What is no number is a TypeError, ragged lists a ValueError, an int beyond 64 bits an OverflowError.",
-    ),
-    ("stride", r"X\(.*\b0\b", "A tensor without elements has the strides of a contiguous one."),
-    ("true_divide|divide", r"rounding_mode", "true_divide is another name of div."),
-    ("unbind|split|mv", r"expects at least a 1-dimensional tensor", "The wrong number of axes is a RuntimeError."),
-    ("var|std", r"^gradient .*nan", "Division by zero: there is no gradient."),
-    ("var|std", r"must be ints, not bool", "unbiased is given by name or after dim: var(True) would be ambiguous."),
-    ("where", r"must be bool, got uint8", "A condition is bool."),
-    ("to", r"expected a dtype, a device or a Tensor, got float|got \(torch.dtype, torch.dtype\)", "A target is a dtype, a device or a Tensor; each may be named."),
-    ("sum|nansum|mean|nanmean|prod|cumsum|cumprod", r"Autograd not support dtype", "An integer result of a tensor that requires a gradient is cut from the graph."),
-    ("randint", r"out of bounds for bool", "bool has two values: every other integer is true."),
-    ("topk|kthvalue|median|nanmedian|mode", r"^the result\[1\], element", "Of equal elements the first is taken; PyTorch takes any of them."),
-    ("topk", r"PyTorch raises RuntimeError: topk does not support bool", "Every dtype has an order."),
-    ("median|nanmedian", r"^raises Error: .*of no \w+ there is none|^requires_grad .*X\(\((0,|2, 0)", "Of no numbers the median is NaN, of no integers there is none."),
-    ("bincount", r"^the result is chainrule.float.., PyTorch's torch.int64.*X\(\(0,", "Weights say the dtype, of an empty count too."),
-    ("searchsorted", r"^raises IndexError: .*sorter index out of range", "An index out of range is an IndexError."),
-    ("logsumexp", r"doesn't match the broadcast shape", "No axes named means all, as for sum."),
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
+
+DIFFERENCES = {
+    "Refused here, taken by PyTorch": [
+        (".*", r"raises DtypeError: .*bool is not a number", "bool is not a number: cast it first."),
+        ("add|sub|subtract", r"int64 cannot be written into bool", "A bool tensor does not take numbers in place."),
+        ("scatter_add", r"^raises DtypeError: .*adds numbers, not bool", "bool is not a number that can be added up."),
+        ("where", r"must be bool, got uint8", "A condition is bool, not uint8."),
+        (
+            "gather|scatter_add",
+            r"^raises (Error|DtypeError): .*(must have the axes|indices must be).*PyTorch gives.* <- .*X\(\([\d, ]*\b0\b",
+            "An index is checked where it has no elements too.",
+        ),
+        ("hstack|vstack", r"^raises Error: \[cat\] shapes", "Empty vectors are left out by cat alone."),
+        ("norm", r"^raises RuntimeError: .*p is a number or 'fro'", "There are no matrix norms."),
+        ("addcmul|hardtanh", r"parameter -?[0-9.]+ has no \w+ value", "A fraction for integers is an error; PyTorch truncates it."),
+        ("var|std", r"must be ints, not bool", "unbiased is given by name or after dim: var(True) would be ambiguous."),
+        ("manual_seed", r"cannot be interpreted as an integer", "A seed is an int; PyTorch calls int() on it."),
+        (
+            "softmax|log_softmax|randn|randn_like|bernoulli|uniform|normal|log_normal|exponential|cauchy|matmul|mm|bmm|mv|dot|outer|addmm|baddbmm",
+            r"^raises \w+: .*(PyTorch gives torch.\w+ \[[\[\]]| <- .*X\(\([\d, ]*\b0\b)",
+            "A dtype that they do not work for is an error for tensors without elements too.",
+        ),
+        ("cat|concat|concatenate", r"axis -?\d is out of range", "An axis out of range is an error even where all tensors are empty."),
+        ("tile", r"a negative number of times", "A negative number of times is an error; PyTorch multiplies it by a size of 0."),
+        ("roll", r"axis \d is out of range", "The axis is looked at where there are no elements too."),
+        ("addbmm", r"does not broadcast into", "In place the shape stays; PyTorch lets addbmm_ grow it."),
+        ("multinomial", r"weights above 0.*PyTorch gives", "Without replacement a weight of 0 is never drawn; PyTorch fills up with them."),
+    ],
+    "Other values, dtypes and shapes": [
+        ("any|all", r"the result has shape .*\), \(\)\), \{'keepdim'", "No axes named means all, as for sum."),
+        ("add|sub|subtract", r"'alpha': -?\d.*int64, PyTorch's torch.bool|int64, PyTorch's torch.bool.*'alpha'", "A bool times a number is an integer."),
+        ("clamp|clip", r"PyTorch's 0.0 \(float32\)", "Bounds are cast to the result's dtype; PyTorch casts them to the tensor's, where the result has another."),
+        (
+            "fmod|remainder|floor_divide|div|maximum|minimum|eq|ne|lt|le|gt|ge|not_equal|less|less_equal|greater|greater_equal",
+            r"float16\b.*X\(\(\), b?float",
+            "A 0-d operand of another float dtype is not rounded to the tensor's.",
+        ),
+        (
+            "type_as|to|int|short|long|as_tensor|copy_",
+            r"^the result, element .*\(u?int\d+\)",
+            "A float outside the range of an integer dtype becomes its nearest value, NaN 0; PyTorch's result is not defined.",
+        ),
+        ("gelu", r"inf, PyTorch's nan", "Of infinity it is infinity."),
+        ("clamp|clip", r"PyTorch's nan .*special", "A bound of a tensor of bounds that is NaN does not bind."),
+        ("addmm|baddbmm", r"the result is chainrule.float32, PyTorch's torch.u?int", "A fractional beta or alpha makes a float of integers; PyTorch truncates it."),
+        ("norm", r"e-3\d\d, PyTorch's -?0.0", "Squares below 1e-308 are 0."),
+        ("stride", r"X\(.*\b[01]\b", "A tensor without elements, and an axis of one, have the strides of a contiguous tensor."),
+        ("repeat_interleave", r"<- .*X\(\(\), ", "A tensor without axes is a vector of one element."),
+        ("topk|kthvalue|median|nanmedian|mode", r"^the result\[1\], element", "Of equal elements the first is taken; PyTorch takes any of them."),
+        ("median|nanmedian", r"^raises Error: .*of no \w+ there is none|^requires_grad .*X\(\((0,|2, 0)", "Of no numbers the median is NaN, of no integers there is none."),
+        ("bincount", r"^the result is chainrule.float.., PyTorch's torch.int64.*X\(\(0,", "Weights say the dtype, of an empty count too."),
+    ],
+    "Gradients": [
+        ("sum|nansum|mean|nanmean|prod|cumsum|cumprod", r"Autograd not support dtype", "An integer result of a tensor that requires a gradient is cut from the graph."),
+        ("norm", r"^gradient .*nan, PyTorch's -?0.0", "Where the norm is 0 and p neither 1 nor 2 there is no gradient: its formula divides by 0."),
+        ("var|std", r"^gradient .*nan", "Where the definition divides by zero there is no gradient."),
+        ("atan2|arctan2", r"^gradient.*uint8", "Operands that are uint8 are promoted before the gradient is taken; PyTorch negates a uint8."),
+        ("hardsigmoid|hardswish", r"^gradient.*float64", "1/6 is exact in float64; PyTorch rounds it to float32."),
+        ("nextafter", r"requires_grad of the results", "It has no gradient; PyTorch's fails when it is asked for."),
+    ],
+    "Taken here, refused by PyTorch": [
+        (".*", r"^gives .*PyTorch raises NotImplementedError", "Every dtype that the definition allows works; PyTorch lacks some kernels."),
+        (
+            ".*",
+            r"^gives .*PyTorch raises RuntimeError: .*(expected .*dtype|same dtype|to have the same|must have the same)",
+            "Tensors of several dtypes promote everywhere; PyTorch wants equal ones for some names.",
+        ),
+        (".*", r"^gives .*PyTorch raises TypeError: .*must be Tensor, not (float|int)", "A number is taken wherever a tensor would broadcast."),
+        (".*", r"must be tuple of ints, not int", "An int is a shape, or a list of axes, of one."),
+        ("randint", r"got \(int, int, int", "An int is a shape of one."),
+        (".*", r"PyTorch (raises )?TypeError: .*(NoneType|missing 1 required positional arguments: \W?size|got \(\))", "None means absent; no sizes mean a scalar."),
+        ("reshape|permute|view", r"missing 1 required positional arguments", "No sizes mean a scalar, no axes those of one."),
+        ("to", r"no device|got \(torch.dtype, |to\(\) received", "A target is a dtype, a device or a Tensor, in any order."),
+        ("clamp|clip", r"PyTorch raises TypeError: .*invalid combination", "min and max may be a number and a tensor."),
+        ("sub|subtract|rsub", r"PyTorch raises RuntimeError: Subtraction", "A bool operand of a number promotes, as in add."),
+        ("argmax|argmin", r"does not support bool input", "bool is ordered: false is before true."),
+        ("hardtanh", r"unsigned type with negative limits", "A bound outside the range of the dtype does not bind."),
+        ("index_select", r"self indexing axis dim should be positive", "Indices are looked at where the result has elements."),
+        ("addcdiv", r"Integer division with addcdiv", "Integers divide as div divides them."),
+        ("true_divide|divide", r"rounding_mode", "They are other names of div, with all its arguments."),
+        ("randint|randint_like", r"out of bounds for bool", "bool has two values: every other integer is true."),
+        ("logsumexp", r"doesn't match the broadcast shape", "No axes named means all, as for sum."),
+        ("norm", r"Expected a floating point or complex", "dtype is applied first, so that integers have a norm."),
+        ("flip|repeat|tile", r"missing 1 required positional arguments", "Nothing named is an empty list."),
+        ("one_hot", r"PyTorch raises RuntimeError: .*type LongTensor", "Indices are int32 or int64."),
+        ("take_along_dim", r"PyTorch raises RuntimeError: view size is not compatible", "Any layout is flattened."),
+        ("topk", r"PyTorch raises RuntimeError: topk does not support bool", "Every dtype has an order."),
+    ],
+    "Other kinds of exceptions": [
+        (
+            ".*",
+            r"^raises TypeError: .*(must be .*, not |positional arguments but|unexpected keyword|missing required|multiple values|not interpret|"
+            r"of numbers and sequences|converted to an index|descriptor|expected a dtype)",
+            "Wrong types, names and numbers of arguments are a TypeError; PyTorch raises other kinds for some of them.",
+        ),
+        (".*", r"OverflowError", "An int beyond 64 bits is an OverflowError."),
+        (
+            "tensor",
+            r"^raises (TypeError|ValueError|OverflowError): ",
+            "What is no number is a TypeError, ragged lists a ValueError, an int beyond 64 bits an OverflowError.",
+        ),
+        ("index_select", r"^raises IndexError: .*PyTorch RuntimeError|^raises Error: .*PyTorch IndexError", "An index out of range is an IndexError."),
+        ("gather|scatter|scatter_add", r"^raises IndexError: .*PyTorch RuntimeError: index .*out of bounds", "An index out of range is an IndexError."),
+        ("scatter_add", r"does not cover the index", "A wrong shape is a ValueError and a RuntimeError."),
+        (
+            ".*",
+            r"^raises Error: .*(no elements has no value|is empty: there is no position).*PyTorch IndexError",
+            "An extreme of no elements is a ValueError and a RuntimeError; PyTorch raises IndexError for some of them.",
+        ),
+        (".*", r"^raises \w+: .*needs tensors of . and . axes", "The wrong number of axes is a RuntimeError."),
+        ("mv", r"needs tensors of 2 and 1 axes", "The wrong number of axes is a RuntimeError."),
+        ("unbind|split|mv", r"expects at least a 1-dimensional tensor", "The wrong number of axes is a RuntimeError."),
+        (".*", r"dimensions, at most 8", "There are at most 8 axes; that is looked at first."),
+        ("norm", r"out of range.*is empty", "An axis is checked before there is nothing to reduce."),
+        ("clamp|clip", r"do not broadcast", "Shapes of bounds that do not broadcast are a ValueError and a RuntimeError."),
+        ("to", r"expected a dtype, a device or a Tensor, got float", "A target is a dtype, a device or a Tensor; each may be named."),
+        ("one_hot", r"^raises IndexError: .*PyTorch RuntimeError: Class values", "An index out of range is an IndexError."),
+        ("index_copy", r"a source of shape", "A wrong shape is a ValueError and a RuntimeError."),
+        ("index_fill", r"^raises DtypeError: .*PyTorch IndexError: .*Expected dtype", "A wrong dtype is a TypeError and a RuntimeError."),
+        ("searchsorted", r"^raises IndexError: .*sorter index out of range", "An index out of range is an IndexError."),
+    ],
+}
+
+# What no call shows; the tests of each are elsewhere.
+GENERAL = [
+    "`grad_fn` is the op's name, not an object. `inference_mode` is `no_grad`.",
+    "`shape` also equals a list.",
+    "`Tensor(data)` is micrograd's: numbers become float32, and the result is a leaf that collects a gradient at once.",
+    "`cr.Error` is a `RuntimeError`, as PyTorch has it, and a `ValueError`, as NumPy has it: either `except` works.",
+    "There are 8 axes at most.",
+    "Losses take `reduction` and the other options by name, without the deprecated `size_average` and `reduce`.",
+    "Attention gives 0 for a query that sees no key, also with `need_weights`.",
+    "Optimizers refuse rates that are not finite, and one parameter twice; moments of half-precision parameters are float32. `Muon` works in float32, not bfloat16.",
+    "The same seed gives the same bits on every device and for any number of threads, but other numbers than PyTorch's generators.",
 ]
+
+used: set[tuple[str, str]] = set()  # entries that were asked for and found
 
 
 def expected(name: str, call: table.Call, found: str) -> bool:
-    return any(
-        any(re.fullmatch(names, n) for n in (name, name.removesuffix("_"))) and re.search(what, f"{found} <- {call}".replace("\n", " "))
-        for names, what, _ in DIFFERENCES
-    )
+    text = f"{found} <- {call}".replace("\n", " ")
+    entries = [
+        (names, what)
+        for group in DIFFERENCES.values()
+        for names, what, _ in group
+        if any(re.fullmatch(names, n) for n in (name, name.removesuffix("_"))) and re.search(what, text)
+    ]
+    used.update(entries)
+    return bool(entries)
+
+
+def stale() -> list[tuple[str, str]]:
+    return [(names, what) for group in DIFFERENCES.values() for names, what, _ in group if (names, what) not in used]
+
+
+def page() -> str:
+    lines = [
+        "# Differences from PyTorch",
+        "",
+        "What chainrule has goes by PyTorch's names, and every name is compared with PyTorch call by call: values, dtypes, shapes, gradients,",
+        "kinds of exceptions. Here is every difference that the comparison is told to expect, with its reason; where nothing is named, it is",
+        "about all names that it fits. What PyTorch has and chainrule has not is in no list: it raises `AttributeError`.",
+        "",
+        "## In general",
+        "",
+        *(f"* {text}" for text in GENERAL),
+    ]
+    for title, group in DIFFERENCES.items():
+        reasons: dict[str, list[str]] = {}
+        for names, _, reason in group:
+            reasons.setdefault(reason, []).extend([] if names == ".*" else ["in place"] if names == ".*_" else [f"`{n}`" for n in names.split("|")])
+        lines += ["", f"## {title}", ""]
+        lines += [f"* {', '.join(dict.fromkeys(names))}: {reason}" if names else f"* {reason}" for reason, names in reasons.items()]
+    return "\n".join([*lines, "", "Made from tests/python/differences.py, which the tests hold to be complete and current.", ""])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    sys.exit()

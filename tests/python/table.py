@@ -35,9 +35,11 @@ class X:
     layout: str = "plain"
     seed: int = 0
     grad: bool = True  # where the dtype has one
+    order: bool = False  # instead: 0, 1, 2... in some order
+    kind: str = "any"  # of floats: "whole" numbers, for ties; "special" ones among others
 
     def __repr__(self) -> str:
-        return f"X({self.shape}, {self.dtype}{'' if self.layout == 'plain' else ', ' + self.layout})"
+        return f"X({self.shape}, {self.dtype}{'' if self.layout == 'plain' else ', ' + self.layout}{'' if self.kind == 'any' else ', ' + self.kind})"
 
     def base(self) -> tuple[tuple[int, ...], Callable[[Any], Any]]:
         """The shape to be made, and the view of it that has this layout."""
@@ -49,6 +51,10 @@ class X:
             return self.shape, backwards
         if self.layout == "sorted" and self.shape:  # along the last axis
             return self.shape, lambda t: t.sort(-1)[0]
+        if self.layout == "offset" and self.shape:
+            return (self.shape[0] + 2, *self.shape[1:]), lambda t: t[1:-1]
+        if self.layout == "expanded" and self.shape:
+            return (*self.shape[:-1], 1), lambda t: t.expand(self.shape)
         return self.shape, lambda t: t
 
     def make(self, lib: Any, leaves: list[Any] | None = None) -> Any:
@@ -56,8 +62,11 @@ class X:
         shape, view = self.base()
         r = random.Random(f"{self.seed} {shape} {self.dtype}")
         n = math.prod(shape)
-        if self.dtype in FLOATS:
-            values: list[Any] = [r.uniform(self.low, self.high) for _ in range(n)]
+        if self.order:
+            values: list[Any] = r.sample(range(n), n)
+        elif self.dtype in FLOATS and self.kind != "whole":
+            special = [math.nan, math.inf, -math.inf, 0.0, -0.0] if self.kind == "special" else []
+            values = [r.choice(special) if special and r.random() < 0.2 else r.uniform(self.low, self.high) for _ in range(n)]
         elif self.dtype == "bool":
             values = [r.random() < 0.5 for _ in range(n)]
         else:
@@ -275,6 +284,156 @@ def scatters() -> Iterator[Call]:
     yield call(X(()), 0, index((), 1), X((), seed=3))
 
 
+def order(*shape: int) -> X:
+    """Places that differ: which of two that are written to one place stays is not defined in PyTorch."""
+    return X(shape, "int64", order=True)
+
+
+def scatters_of_values() -> Iterator[Call]:
+    for dtype, layout in product(ANY, LAYOUTS):
+        x = X((7, 5), dtype, layout=layout)
+        yield call(x, 0, order(6, 1), X((6, 1), dtype, seed=3))
+        yield call(x, 0, order(2, 3), X((4, 5), dtype, seed=3, layout=layout))
+        yield call(x, -2, order(3, 2), 2)
+        yield call(x, 0, order(1, 0), 1)
+    x = X((7, 5))
+    yield call(x, 0, order(3, 2), value=2.5)
+    yield call(x, dim=0, index=order(3, 2), src=X((3, 2), seed=3))
+    yield call(x, 0, order(3, 2), X((3, 1), seed=3))
+    yield call(x, 0, order(3, 2), X((3, 2), "float32", seed=3))
+    yield call(x, 0, index((2, 4), 9, 7), 1.0)
+    yield call(x, 0, index((2, 4), 0, -3), 1.0)
+    yield call(x, 0, order(3, 2))
+    yield call(x, 5, order(3, 2), 1.0)
+    yield call(X(()), 0, index((), 1), 2.0)
+
+
+def along_dims() -> Iterator[Call]:
+    for dtype, layout in product(ANY, LAYOUTS):
+        x = X((3, 5), dtype, layout=layout)
+        yield call(x, index((2, 5), 3), 0)
+        yield call(x, index((1, 5), 3), 0)
+        yield call(x, index((3, 1), 5), dim=1)
+        yield call(x, index((4,), 15))
+        yield call(x, index((2, 2), 15), None)
+    yield call(X((3, 1, 2)), index((1, 4, 2), 1), 1)
+    yield call(X((1, 5)), index((3, 2), 5), 1)
+    yield call(X((3, 5)), index((2, 4), 3), 0)
+    yield call(X((3, 5)), index((2,), 3), 0)
+    yield call(X((3, 5)), index((2, 5), 9, 3), 0)
+    yield call(X((3, 5)), index((2, 5), 3), 2)
+    yield call(X(()), index((), 1))
+
+
+def takes() -> Iterator[Call]:
+    for dtype, layout, shape in product(ANY, LAYOUTS, [(), (4,), (2, 3), (0,)]):
+        yield call(X((3, 5), dtype, layout=layout), index(shape, 15, -15))
+    yield call(X(()), index((3,), 1, -1))
+    yield call(X((3, 5)), index((2,), 20, 15))
+    yield call(X((3, 5)), index((2,), -15, -20))
+    yield call(X((3, 5)), index((2,), 3, dtype="float32"))
+    yield call(X((0,)), index((0,), 1))
+    yield call(X((0,)), index((2,), 1))
+
+
+def index_puts(add: bool) -> Cases:
+    """index_add, index_copy: (input, dim, index, source)"""
+
+    def places(n: int) -> X:
+        return index((n,), 3) if add else order(n)
+
+    def cases() -> Iterator[Call]:
+        for dtype, layout in product(ANY, LAYOUTS):
+            for dim in (0, -2):
+                yield call(X((3, 5), dtype, layout=layout), dim, places(2), X((2, 5), dtype, seed=3, layout=layout))
+            yield call(X((5, 3), dtype, layout=layout), 1, places(3), X((5, 3), dtype, seed=3))
+            yield call(X((2, 3, 5), dtype, layout=layout), 1, places(3), X((2, 3, 5), dtype, seed=3, layout=layout))
+            yield call(X((7,), dtype, layout=layout), 0, places(3), X((3,), dtype, seed=3))
+            yield call(X((3, 5), dtype), 0, places(0), X((0, 5), dtype, seed=3))
+        x = X((3, 5))
+        yield call(x, 0, places(2), X((2, 4), seed=3))
+        yield call(x, 0, places(2), X((3, 5), seed=3))
+        yield call(x, 0, places(2), X((2, 5), "float32", seed=3))
+        yield call(x, 2, places(2), X((2, 5), seed=3))
+        yield call(x, 0, order(1, 2), X((2, 5), seed=3))
+        yield call(x, 0, index((2,), 9, 3), X((2, 5), seed=3))
+        yield call(x, 0, index((2,), 0, -3), X((2, 5), seed=3))
+        yield call(x, dim=0, index=places(2), source=X((2, 5), seed=3))
+        if add:
+            yield call(x, 0, places(9), X((9, 5), seed=3), alpha=2.5)
+            yield call(x, 0, places(9), X((9, 5), seed=3), alpha=-1)
+            yield call(X((3, 5), "int32"), 0, places(9), X((9, 5), "int32", seed=3), alpha=3)
+
+    return cases
+
+
+def index_fills() -> Iterator[Call]:
+    for dtype, layout, value in product(ANY, LAYOUTS, (2, 1.5, True)):
+        yield call(X((3, 5), dtype, layout=layout), 0, index((2,), 3), value)
+        yield call(X((2, 3, 5), dtype, layout=layout), -1, index((4,), 5), value)
+    x = X((3, 5))
+    yield call(x, 0, index((2,), 3), X((), seed=4))
+    yield call(x, 0, index((2,), 3), X((2,), seed=4))
+    yield call(x, 0, index((0,), 3), 1.0)
+    yield call(x, 0, index((2,), 9, 3), 1.0)
+    yield call(x, 3, index((2,), 3), 1.0)
+    yield call(x, 0, index((2, 2), 3), 1.0)
+    yield call(X((7,)), 0, index((), 7), 1.0)
+
+
+def key_puts() -> Iterator[Call]:
+    """index_put: (input, indices, values, accumulate)"""
+    for dtype, layout in product(ANY, LAYOUTS):
+        x = X((7, 3, 5), dtype, layout=layout)
+        yield call(x, (order(4),), X((4, 3, 5), dtype, seed=3, layout=layout))
+        yield call(x, [order(2, 2), index((2, 2), 3, -3)], X((5,), dtype, seed=3))
+        yield call(x, (order(4), index((1,), 3), index((4,), 5, -5)), X((), dtype, seed=3))
+        yield call(x, (X((7, 3), "bool", seed=5),), X((5,), dtype, seed=3))
+        yield call(x, (X((7,), "bool", seed=5),), X((), dtype, seed=3))
+        yield call(x, (index((9,), 7, -7), index((9,), 3)), X((9, 5), dtype, seed=3), True)
+        yield call(x, (index((9, 1), 7), index((4,), 3)), X((5,), dtype, seed=3), accumulate=True)
+    x = X((3, 5))
+    yield call(x, (index((2,), 9, 3),), X((), seed=3))
+    yield call(x, (index((2,), -3, -9),), X((), seed=3))
+    yield call(x, (order(2),), X((3, 5), seed=3))
+    yield call(x, (order(2), order(3)), X((), seed=3))
+    yield call(x, (order(2), order(2), order(2)), X((), seed=3))
+    yield call(x, (X((5,), "bool"),), X((), seed=3))
+    yield call(x, (X((2,)),), X((), seed=3))
+    yield call(x, order(2), X((), seed=3))
+    yield call(x, (order(0),), X((0, 5), seed=3))
+
+
+def masks(*more: X) -> Cases:
+    """masked_select and, with a source, masked_scatter"""
+
+    def cases() -> Iterator[Call]:
+        for dtype, layout in product(ANY, LAYOUTS):
+            rest = [X((5, 7), dtype, seed=3, layout=layout)] if more else []
+            for mask in ((3, 5), (5,), (3, 1), ()):
+                yield call(X((3, 5), dtype, layout=layout), X(mask, "bool", seed=5), *rest)
+            yield call(X((), dtype), X((), "bool", seed=6), *rest)
+        yield call(X((3, 5)), X((3, 4), "bool"), *more)
+        yield call(X((3, 5)), X((3, 5), "int64"), *more)
+        yield call(X((0, 5)), X((5,), "bool"), *more)
+        if not more:
+            yield call(X((5,)), X((3, 1), "bool", seed=5))
+        else:
+            yield call(X((3, 5)), X((3, 5), "bool", seed=5), X((2,)))
+            yield call(X((3, 5)), X((3, 5), "bool", seed=5), X((20,), "float32"))
+
+    return cases
+
+
+def nonzeros(*more: Call) -> Cases:
+    def cases() -> Iterator[Call]:
+        for shape, dtype, layout in product(SHAPES, ANY, LAYOUTS):
+            yield call(X(shape, dtype, -1, 2, layout))
+        yield from more
+
+    return cases
+
+
 def lists_of(*more: Call) -> Cases:
     def cases() -> Iterator[Call]:
         for shape, dtype in product(SHAPES, ANY):
@@ -308,6 +467,9 @@ def wheres() -> Iterator[Call]:
         yield call(X((3, 5), "bool", seed=5), v, w)
         yield call(X((3, 5), "bool", seed=5), X((3, 5), "float16"), w)
         yield call(X((3, 5), "bool", seed=5), v, X((3, 5), "int32"))
+    for shape, d in product(SHAPES, ANY):
+        yield call(X(shape, d, -1, 2))
+    yield call(X((3, 5), "bool"), X((3, 5)))
     yield call(X((3, 5)), X((3, 5)), X((3, 5)))
     yield call(X((3, 5), "uint8"), X((3, 5)), X((3, 5)))
     yield call(X((3, 5), "bool"), X((2, 5)), X((3, 5)))
@@ -523,6 +685,17 @@ bits = binary(0, 7, [*WHOLES, "bool"], [1, 3, True])
 shifts = binary(0, 5, WHOLES, [0, 1, 3])
 
 ROWS: dict[str, Cases] = {}
+
+# Names whose results have no gradient; of every other one test_names.py wants gradients compared.
+CONSTANT = set(
+    """
+    all any arange argmax argmin bernoulli bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bool count_nonzero detach
+    dim element_size empty empty_like eq eye fill floor_divide full full_like ge get_num_threads greater greater_equal gt int is_contiguous
+    is_floating_point is_grad_enabled is_tensor isfinite isinf isnan item le less less_equal linspace logical_and logical_not logical_or logical_xor long
+    lt manual_seed ne new_empty new_full new_ones new_tensor new_zeros not_equal numel ones ones_like rand rand_like randint randint_like randn randn_like
+    requires_grad short size stride tensor tolist zero zeros zeros_like
+    """.split()
+)
 
 
 def row(names: str, cases: Cases) -> None:
@@ -979,6 +1152,29 @@ row("softmax log_softmax", softmaxes)
 
 row("matmul mm bmm mv dot", matrices())
 row("gather", gathers)
+row("scatter", scatters_of_values)
+row("take_along_dim", along_dims)
+row("take", takes)
+row("index_add", index_puts(add=True))
+row("index_copy", index_puts(add=False))
+row("index_fill", index_fills)
+row("index_put", key_puts)
+row("masked_select", masks())
+row("masked_scatter", masks(X((5, 7), seed=3)))
+row("nonzero", nonzeros(*[call(X(s, "bool"), as_tuple=t) for s, t in product(SHAPES, (True, False))], call(X((3,)), True), call(X((3,)), as_tuple=1)))
+row("argwhere", nonzeros(call(X((3,)), 1)))
+row(
+    "one_hot",
+    listed(
+        *[call(index(s, 5), n) for s, n in product(SHAPES, (5, 7, -1, 4, 0, -2))],
+        *[call(index(s, 5)) for s in SHAPES],
+        call(index((3,), 0, -3), 5),
+        call(index((3,), 0, -3)),
+        call(index((3,), 5, dtype="int32")),
+        call(X((3,)), 5),
+        call(index((3,), 5), num_classes=6),
+    ),
+)
 row("scatter_add", scatters)
 row("masked_fill", masked_fills)
 row("cat concat concatenate stack", lists_of())
@@ -1043,6 +1239,122 @@ def added_products(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...]) -
 
 row("addmm", added_products((3, 5), (5, 7), (3, 7)))
 row("baddbmm", added_products((2, 3, 5), (2, 5, 7), (2, 3, 7)))
+row("addbmm", added_products((2, 3, 5), (2, 5, 7), (3, 7)))
+row("addmv", added_products((3, 5), (5,), (3,)))
+row("addr", added_products((3,), (5,), (3, 5)))
+row("vdot ger", matrices())
+row("inner", matrices(call(X((3, 5)), X((2, 4, 5))), call(X((7, 5)), X((5,))), call(X(()), X((3, 2))), call(X((2, 0)), X((3, 0)))))
+row("kron", lambda: (call(X(a, d), X(b, d, seed=1)) for (a, b), d in product([*PAIRS, ((2, 3), (3, 2)), ((3,), (2, 1, 2))], ("float64", "int64"))))
+row("trace", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product([(3, 5), (5, 3), (4, 4), (0, 3), (3,), (), (2, 3, 3)], ANY, LAYOUTS)]))
+TENSORDOTS: list[Call] = [
+    call(X((3, 4, 5)), X((4, 5, 2))),
+    call(X((3, 4)), X((4, 5)), 1),
+    call(X((3, 4)), X((5, 2)), 0),
+    call(X((3, 4, 5)), X((4, 3, 2)), ([1, 0], [0, 1])),
+    call(X((3, 4, 5)), X((4, 3, 2)), dims=([0, 1], [1, 0])),
+    call(X((3, 4, 5), "float32", layout="transposed"), X((4, 3, 2), "float32"), ([-2], [0])),
+    call(X((3, 4), "int64"), X((4, 3), "int64"), 1),
+    call(X((1, 4)), X((3, 5)), ([0], [0])),
+    call(X((3, 0)), X((0, 5)), 1),
+    call(X(()), X((3,)), 0),
+    call(X((3, 4)), X((3, 4)), 1),
+    call(X((3, 4)), X((4, 5)), ([1], [0, 1])),
+    call(X((3, 4)), X((4, 5)), ([5], [0])),
+    call(X((3, 4)), X((4, 5)), -1),
+    call(X((3, 4)), X((4, 5)), 9),
+    call(X((3, 4)), X((4, 5)), "1"),
+    call(X((3, 4))),
+]
+row("tensordot", listed(*TENSORDOTS))
+
+
+def einsums() -> Iterator[Call]:
+    equations: list[tuple[str, list[tuple[int, ...]]]] = [
+        ("ij,jk->ik", [(3, 5), (5, 2)]),
+        ("ij,jk", [(3, 5), (5, 2)]),
+        ("ij,jk->ki", [(3, 5), (5, 2)]),
+        ("bij,bjk->bik", [(2, 3, 5), (2, 5, 4)]),
+        ("bqhd,bkhd->bhqk", [(2, 3, 2, 4), (2, 5, 2, 4)]),
+        ("bhqk,bkhd->bqhd", [(2, 2, 3, 5), (2, 5, 2, 4)]),
+        ("i,j->ij", [(3,), (5,)]),
+        ("i,i->", [(5,), (5,)]),
+        ("ii->i", [(3, 3)]),
+        ("ii", [(3, 3)]),
+        ("ij->ji", [(3, 5)]),
+        ("ba", [(3, 5)]),
+        ("ij->", [(3, 5)]),
+        ("ij->j", [(3, 5)]),
+        ("...ij,...jk", [(2, 3, 5), (5, 4)]),
+        ("...ij->...ji", [(2, 3, 5)]),
+        ("...,...->...", [(2, 3), (3,)]),
+        ("i...,i...->...", [(2, 3), (2, 1)]),
+        ("iji->j", [(3, 5, 3)]),
+        ("iiijj->ij", [(2, 2, 2, 3, 3)]),
+        ("ij,jk,kl->il", [(3, 5), (5, 2), (2, 4)]),
+        ("a,b,c->abc", [(2,), (3,), (4,)]),
+        ("ab,bc,cd,de->ae", [(2, 3), (3, 4), (4, 2), (2, 3)]),
+        ("bn,anm,bm->ba", [(2, 3), (5, 3, 4), (2, 4)]),
+        (" i j , j k -> i k ", [(3, 5), (5, 2)]),
+        (",ij->ij", [(), (3, 5)]),
+        ("", [()]),
+        ("->", [()]),
+        ("Ab,bA->A", [(3, 5), (5, 3)]),
+        ("ij,ij->i", [(3, 1), (3, 5)]),
+        ("ij,j->i", [(0, 5), (5,)]),
+        ("ij,jk->ik", [(3, 0), (0, 2)]),
+        ("...->", [(3, 5)]),
+        ("i...->i", [(3, 5)]),
+        # wrong ones
+        ("ij,jk->ik", [(3, 5), (4, 2)]),
+        ("ii", [(3, 5)]),
+        ("ij->ijk", [(3, 5)]),
+        ("ij->ii", [(3, 5)]),
+        ("ij", [(3,)]),
+        ("i", [(3, 5)]),
+        ("ij,jk", [(3, 5)]),
+        ("i;", [(3,)]),
+        ("i-", [(3,)]),
+        ("i->j->k", [(3,)]),
+        ("....", [(3,)]),
+        ("i..", [(3,)]),
+        ("......", [(3, 5)]),
+        ("1", [(3,)]),
+        ("ij,...k->k...", [(3, 5), (2, 4)]),
+        ("é", [(3,)]),
+    ]
+    for equation, shapes in equations:
+        for dtype, layout in product(("float64", "float32", "int64"), ("plain", "transposed")):
+            yield call(equation, *[X(s, dtype, layout=layout, seed=i) for i, s in enumerate(shapes)])
+    a, b = X((3, 5)), X((5, 2), seed=1)
+    for args in (
+        ("ij,jk", [a, b]),
+        (a, [0, 1], b, [1, 2]),
+        (a, [0, 1], b, [1, 2], [2, 0]),
+        (a, [0, 1], [1, 0]),
+        (a, [..., 0], b, [0, 1], [1, ...]),
+        (a, [0, 51]),
+        (a, [0, 52]),
+        (a, [0, -1]),
+        (a, [30, 2]),
+        ("ij,jk", a, 3),
+        (a, [0, 1], 3, [1, 2]),
+        ("ij",),
+        (3,),
+        ("ij", None),
+        (a, [0, 1, 2]),
+        (a, [0, "1"]),
+    ):
+        yield call(*args)
+    for d, e in product(ANY, ANY):
+        yield call("ij,jk->ik", X((3, 5), d), X((5, 2), e, seed=1))
+
+
+row("einsum", einsums)
+row("promote_types can_cast", listed(*[call(Dtype(d), Dtype(e)) for d, e in product(ANY, ANY)], call(Dtype("int64")), call(Dtype("int64"), 3)))
+row(
+    "result_type",
+    listed(*[call(X((3,), d), v) for d, v in product(ANY, (1, 2.5, True, X((), "float64"), X((2,), "int8")))], call(1, 2.5), call(1), call("1", X((3,)))),
+)
 
 
 def selections() -> Iterator[Call]:
@@ -1171,7 +1483,6 @@ row(
     ),
 )
 row("random_", fills(ANY, call(), call(2), call(0, 2), call(1, 2), call(0), call(2, 2), call(0, to=2), call(1.5), call("1")))
-row("promote_types", listed(*[call(Dtype(d), Dtype(e)) for d, e in product(ANY, ANY)], call(Dtype("int8")), call(1, Dtype("int8"))))
 row("to_device", listed())  # the array API's: test_array_api.py
 row(
     "new_zeros new_ones new_empty",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import differences
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -19,3 +20,7 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for block in re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         line = text.count("\n", 0, block.start(1))
         exec(compile("\n" * line + block[1], str(page), "exec"), names)
+
+
+def test_differences() -> None:
+    assert differences.PAGE.read_text() == differences.page(), f"{differences.PAGE} is not current: run python tests/python/differences.py"

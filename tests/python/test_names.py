@@ -1,24 +1,28 @@
-"""Every function and method of the module, found by introspection, against PyTorch: see table.py and compare.py.
+"""Every function and method of the module, found by introspection, against PyTorch: see table.py, vary.py and compare.py.
 
-CHAINRULE_TEST_FULL=1 runs every call of the table, otherwise a part of them that is drawn by CHAINRULE_TEST_SEED."""
+CHAINRULE_TEST_FULL=1 runs every call of the table, otherwise a part of them that is drawn by CHAINRULE_TEST_SEED; that also draws
+the variations, thousands of them when full."""
 
 from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from typing import Any
 
 import chainrule as cr
 import pytest
 import table
-from compare import compare
-from conftest import FULL
-from differences import expected
+from compare import compare, ran
+from conftest import FULL, REPORT
+from differences import expected, stale
+from vary import varied
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: compared with stored results only (test_stored.py)")
 
 SEED = os.environ.get("CHAINRULE_TEST_SEED", "1")
 PART = 40  # calls of each name
+VARIATIONS = 40 if FULL else 6  # of each name
 
 
 def public(owner: Any) -> list[str]:
@@ -34,8 +38,10 @@ RANDOM = set(
 )
 
 
-def cases(name: str) -> table.Cases | None:
-    return table.ROWS.get(name) or table.ROWS.get(name.removesuffix("_"))
+def calls_of(name: str) -> list[table.Call]:
+    rows = table.ROWS.get(name) or table.ROWS.get(name.removesuffix("_"))
+    assert rows, f"{name} has no row in table.py"
+    return list(rows())
 
 
 def oracle(name: str, method: bool) -> Any:
@@ -64,27 +70,41 @@ def label(form: tuple[str, bool]) -> str:
     return f"Tensor.{form[0]}" if form[1] else form[0]
 
 
+CHECKED: dict[str, Counter[str]] = {}  # what ran, by form
+
+
+def wrong(form: tuple[str, bool], calls: list[table.Call], grads: tuple[bool, ...]) -> list[str]:
+    """The calls that differ where no difference is expected, each with how."""
+    name, method = form
+    f, g = getattr(cr.Tensor if method else cr, name), oracle(name, method)
+    assert g, f"PyTorch has no {name}: its row in table.py must be empty, and a test elsewhere"
+    found = []
+    before = ran.copy()
+    for call in calls:
+        for grad in grads:
+            differs = compare(f, g, torch, call, grad=grad, in_place=name.endswith("_"), values=name not in RANDOM)
+            if differs and not expected(name, call, differs):
+                found.append(f"{label(form)}{call}: {differs}")
+                break
+    CHECKED.setdefault(label(form), Counter()).update(ran - before)
+    return found
+
+
 @pytest.mark.parametrize("form", FORMS, ids=label)
 def test_name(form: tuple[str, bool]) -> None:
-    name, method = form
-    rows = cases(name)
-    assert rows, f"{label(form)} has no row in table.py"
-    calls = list(rows())
-    f, g = getattr(cr.Tensor if method else cr, name), oracle(name, method)
-    if not calls:
-        return
-    assert g, f"PyTorch has no {name}: its row in table.py must be empty, and a test elsewhere"
+    calls = calls_of(form[0])
     if not FULL and len(calls) > PART:
-        calls = random.Random(f"{SEED} {name}").sample(calls, PART)
-    in_place = name.endswith("_")
-    wrong = []
-    for call in calls:
-        for grad in (False, True):
-            found = compare(f, g, torch, call, grad=grad, in_place=in_place, values=name not in RANDOM)
-            if found and not expected(name, call, found):
-                wrong.append(f"{label(form)}{call}: {found}")
-                break
-    assert not wrong, f"{len(wrong)} of {len(calls)} calls differ:\n" + "\n".join(wrong[: 400 if FULL else 20])
+        calls = random.Random(f"{SEED} {form[0]}").sample(calls, PART)
+    found = wrong(form, calls, (False, True)) if calls else []
+    assert not found, f"{len(found)} of {len(calls)} calls differ:\n" + "\n".join(found[: 400 if FULL else 20])
+
+
+@pytest.mark.parametrize("form", FORMS, ids=label)
+def test_variations(form: tuple[str, bool]) -> None:
+    calls, r = calls_of(form[0]), random.Random(f"{SEED} {label(form)}")
+    drawn = [varied(r.choice(calls), r, form[0].endswith("_")) for _ in range(VARIATIONS if calls else 0)]
+    found = wrong(form, drawn, (False, True) if form[0].endswith("_") else (True,)) if drawn else []
+    assert not found, f"{len(found)} of {len(drawn)} variations differ; CHAINRULE_TEST_SEED={SEED} repeats them:\n" + "\n".join(found)
 
 
 def spoiled(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[table.Call]:
@@ -108,14 +128,32 @@ X = table.X((2,), grad=False)
 def test_kinds_of_errors(form: tuple[str, bool]) -> None:
     """Where PyTorch refuses the arguments, so do we, with the same kind of exception."""
     name, method = form
-    rows = cases(name)
-    assert rows
-    calls = list(rows())
+    calls = calls_of(name)
     f, g = getattr(cr.Tensor if method else cr, name), oracle(name, method)
-    wrong = []
+    differ = []
     for call in calls[:1] + calls[-1:] if calls else []:
         for bad in spoiled(*call):
             found = compare(f, g, torch, bad, grad=False, in_place=name.endswith("_"), values=False)
             if found and "PyTorch gives" not in found and found.startswith(("gives", "raises")) and not expected(name, bad, found):
-                wrong.append(f"{label(form)}{bad}: {found}")
-    assert not wrong, f"{len(wrong)} calls differ:\n" + "\n".join(wrong)
+                differ.append(f"{label(form)}{bad}: {found}")
+    assert not differ, f"{len(differ)} calls differ:\n" + "\n".join(differ)
+
+
+def test_what_ran() -> None:
+    """No form of any name was left out, and every name that has a gradient had it compared: the counts that the report gives."""
+    gradients: Counter[str] = Counter()
+    for form in FORMS:
+        counts, rows = CHECKED.get(label(form), Counter[str]()), len(calls_of(form[0]))
+        assert counts["calls"] >= (2 * (rows if FULL else min(rows, PART)) + VARIATIONS if rows else 0), f"{label(form)}: {dict(counts)}"
+        assert counts["compared"] or not rows, f"{label(form)}: no call gave anything to compare"
+        if rows:
+            gradients[form[0].removesuffix("_")] += counts["gradients"]
+    for name, n in gradients.items():
+        assert (n > 0) != (name in table.CONSTANT), f"{name}: {n} gradients compared"
+    total = sum(CHECKED.values(), Counter[str]())
+    REPORT.update({"names beside PyTorch": len(gradients), "calls": total["calls"], "gradients": total["gradients"]})
+
+
+@pytest.mark.full
+def test_no_difference_is_stale() -> None:
+    assert not stale(), "no call differs so any more: take the entries out of differences.py"

@@ -255,3 +255,28 @@ work(60000)
 print((resident() - before) >> 10)
 """
     assert int(runs(program)) < 2048, "KiB that 60,000 rounds left behind"
+
+
+AT_THE_END = """
+import ctypes, mmap
+import chainrule as cr
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+page = mmap.PAGESIZE
+start = libc.mmap(None, ctypes.c_size_t(2 * page), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, ctypes.c_size_t(0))
+assert libc.mprotect(start + page, page, 0) == 0
+for count in (1, 3, 17):
+    numbers = (ctypes.c_int64 * count).from_address(start + page - 8 * count)
+    numbers[:] = range(count)
+    x = cr.asarray(numbers, copy=False)
+    assert x.data_ptr() == start + page - 8 * count
+    for y in (cr.ones(count), cr.ones(count, dtype=cr.float64), cr.ones(count, dtype=cr.int32), cr.ones(5, 1)):
+        assert (x * y).sum().item() == sum(range(count)) * (5 if y.dim() == 2 else 1)
+    assert x.float().tolist() == x.tolist() and (x > 0.5).tolist() == [n > 0.5 for n in range(count)]
+"""
+
+
+def test_reads_nothing_beyond_the_end() -> None:
+    """Operands that end where memory ends."""
+    runs(AT_THE_END)

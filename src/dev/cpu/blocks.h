@@ -1,13 +1,14 @@
 /* blocks.h - how elements of any dtype, anywhere in memory, enter and leave the blocks that kernels compute on.  A block holds
- * lanes of one type: f32, f64, or i64 for every integer and bool (u64 keeps its bits).  The values are cr_convert's. */
+ * lanes of one type: f32, f64, or i64 for every integer and bool (u64 keeps its bits); or bytes, 0 or 1, where all is bool.  The
+ * values are cr_convert's. */
 #ifndef CR_BLOCKS_H
 #define CR_BLOCKS_H
 
 #include "cpu.h"
 
-typedef enum cr_lane { CR_LANE_F32, CR_LANE_F64, CR_LANE_I64 } cr_lane;
+typedef enum cr_lane { CR_LANE_F32, CR_LANE_F64, CR_LANE_I64, CR_LANE_BOOL } cr_lane;
 
-static inline size_t cr_lane_size(cr_lane lane) { return lane == CR_LANE_F32 ? 4 : 8; }
+static inline size_t cr_lane_size(cr_lane lane) { return lane == CR_LANE_BOOL ? 1 : lane == CR_LANE_F32 ? 4 : 8; }
 static inline cr_lane cr_lane_of(cr_dtype dt) {      /* the lane that holds every value of dt, but f64 for u64 as a float */
     return dt == CR_F64 ? CR_LANE_F64 : dt >= CR_F16 ? CR_LANE_F32 : CR_LANE_I64;
 }

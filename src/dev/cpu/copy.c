@@ -245,7 +245,9 @@ static void begin(copy *c) {
 
 static void cast(copy *c) {
     cr_lane to = cr_lane_of(c->to_dtype), from = cr_lane_of(c->from_dtype);
-    c->lane = to == from ? to : CR_LANE_F64;        /* integers and floats meet in f64, as in cr_convert */
+    c->lane = to == from ? to : CR_LANE_F64;        /* integers and floats meet in f64, as in cr_convert; */
+    if (from == CR_LANE_F32 && to == CR_LANE_I64) c->lane = CR_LANE_F32;       /* f32 holds a half, and its lanes pass through f64 one by one */
+    if (from == CR_LANE_I64 && c->to_dtype == CR_F32) c->lane = CR_LANE_F32;
     cr_dtype own = c->lane == CR_LANE_F32 ? CR_F32 : c->lane == CR_LANE_F64 ? CR_F64 : CR_I64;
     bool straight = c->x.ndim == 1 && c->x.to[0] == 1 && c->x.from[0] == 1 && (c->to_dtype == own || c->from_dtype == own);
     run(c, c->x.numel, CHUNK, straight ? cast_run : copy_blocks);

@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* ---- the instruction set */
-#define KERNELS(n) {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n}
+#define KERNELS(n) \
+    {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n, &cr_integers_v##n, &cr_conversions_v##n}
 
 #if defined(__x86_64__)
 static const struct cr_isa_kernels built[] = {KERNELS(4), KERNELS(3), KERNELS(2)};
@@ -120,8 +121,8 @@ static const cr_kernels kernels = {
     .allocate = cr_cpu_allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = cr_cpu_copy, .fill = cr_cpu_fill, .triangle = cr_cpu_triangle,
     .elementwise = cr_cpu_elementwise, .reduce = cr_cpu_reduce, .arg_reduce = cr_cpu_arg_reduce, .scan = cr_cpu_scan, .matmul = cr_cpu_matmul,
     .update_by_product = cr_cpu_update_by_product,
-    .gather = cr_cpu_gather, .scatter_add = cr_cpu_scatter_add, .sort = cr_cpu_sort, .kth = cr_cpu_kth, .search = cr_cpu_search, .runs = cr_cpu_runs,
-    .take_rows = cr_cpu_take_rows, .add_rows = cr_cpu_add_rows,
+    .gather = cr_cpu_gather, .scatter = cr_cpu_scatter, .take_rows = cr_cpu_take_rows, .put_rows = cr_cpu_put_rows, .ravel = cr_cpu_ravel, .nonzero = cr_cpu_nonzero,
+    .sort = cr_cpu_sort, .kth = cr_cpu_kth, .search = cr_cpu_search, .runs = cr_cpu_runs,
     .random = cr_cpu_random, .random_integers = cr_cpu_random_integers, .permutation = cr_cpu_permutation, .multinomial = cr_cpu_multinomial,
     .softmax = cr_cpu_softmax, .softmax_bwd = cr_cpu_softmax_bwd, .norm = cr_cpu_norm, .norm_bwd = cr_cpu_norm_bwd,
     .cross_entropy = cr_cpu_cross_entropy, .cross_entropy_bwd = cr_cpu_cross_entropy_bwd,

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 1024, SMALL = 1024, LONG_ROW = 256, MOST_REPEATED = 4096, LONG_COPY = 1024, FEW = 64 };     /* elements, but for FEW */
+enum { BLOCK = 1024, BYTES = 4096, SMALL = 1024, LONG_ROW = 256, MOST_REPEATED = 4096, LONG_COPY = 1024, FEW = 64 };     /* elements, but for FEW */
 enum { LOCAL_SCRATCH = 16 << 10, L1_SCRATCH = 32 << 10 };      /* bytes */
 
 /* ---- the plan of a program: where its values live.  Values are numbered as in program.h; those of instructions share slots
@@ -95,6 +95,7 @@ typedef struct range {
     int64_t at[CR_MAX_DIMS];                        /* where in the walk's shape this block begins */
     char *scratch, *held[CR_MAX_INPUTS];            /* held: what is REPEATED or CONSTANT */
     void **value;                                   /* where each value of this block is */
+    bool *by_zero;                                  /* set where an integer is divided by 0 */
 } range;
 
 static void *slot_at(const range *r, int slot) { return r->scratch + (size_t)slot * (size_t)r->block * r->size; }
@@ -143,16 +144,16 @@ static void fill_lanes(const range *r, void *block, double v, int64_t n) {
     else if (r->lane == CR_LANE_F64) for (double *f = block; n-- > 0; ) f[n] = v;
     else {
         cr_store_f64(bytes, r->w->compute, v);      /* infinity means "no bound": saturates */
-        cr_block_load(CR_LANE_I64, block, r->w->compute, bytes, 0, n);
+        cr_block_load(r->lane, block, r->w->compute, bytes, 0, n);
     }
 }
 
-/* n elements of an input as lanes, from address `from` on or, where that is NULL, from element `first` on. */
-static void convert_input(const range *r, const cr_arg *a, void *to, const char *from, int64_t first, int64_t n) {
+/* n elements of an input as lanes, from address `from` on at this stride or, where that is NULL, from element `first` on. */
+static void convert_input(const range *r, const cr_arg *a, void *to, const char *from, int64_t stride, int64_t first, int64_t n) {
     const cr_place at = {r->w->ndim, r->w->shape, a->strides};
-    if (from) cr_block_load(r->lane, to, a->dtype, from, a->strides[r->w->ndim - 1], n);
+    if (from) cr_block_load(r->lane, to, a->dtype, from, stride, n);
     else cr_block_gather(r->lane, to, a->dtype, a->data, &at, first, n);
-    if (r->lane == CR_LANE_I64 && a->dtype != r->w->compute) cr_integer_wrap(r->w->compute, to, n);
+    if (r->lane == CR_LANE_I64 && a->dtype != r->w->compute) cr_cpu_vec()->integers->wrap(r->w->compute, to, n);
 }
 
 /* Lanes that an input takes in scratch beyond its slot. */
@@ -165,7 +166,8 @@ static void fill_constants(range *r, int64_t n) {
     char *rows = slot_at(r, r->pl->slots);
     for (int k = 0; k < w->n_in; k++) {
         r->held[k] = r->in[k] == REPEATED ? rows : r->in[k] == CONSTANT ? slot_at(r, k) : NULL;
-        if (r->held[k]) convert_input(r, &w->in[k], r->held[k], NULL, 0, held_lanes(r, k) ? held_lanes(r, k) : n);
+        if (r->in[k] == CONSTANT) convert_input(r, &w->in[k], r->held[k], w->in[k].data, 0, 0, n);        /* an axis of one element has any stride */
+        else if (r->held[k]) convert_input(r, &w->in[k], r->held[k], NULL, 0, 0, held_lanes(r, k));
         rows += (size_t)held_lanes(r, k) * r->size;
     }
     if (r->pl->fused) return;
@@ -179,9 +181,9 @@ static void fill_constants(range *r, int64_t n) {
 static void *load_input(const range *r, int k, int64_t first, int64_t n, int64_t padded, bool copy) {
     const cr_arg *a = &r->w->in[k];
     if (r->held[k]) return r->in[k] == CONSTANT ? r->held[k] : r->held[k] + (size_t)r->at[r->w->ndim - 1] * r->size;
-    void *there = copy ? NULL : in_place(r, a, r->in[k], first, n), *block = slot_at(r, k);
+    void *there = copy || r->lane == CR_LANE_BOOL ? NULL : in_place(r, a, r->in[k], first, n), *block = slot_at(r, k);
     if (there) return there;
-    convert_input(r, a, block, in_row(r, a, n), first, n);
+    convert_input(r, a, block, in_row(r, a, n), a->strides[r->w->ndim - 1], first, n);
     memset((char *)block + (size_t)n * r->size, 0, (size_t)(padded - n) * r->size);
     return block;
 }
@@ -220,12 +222,22 @@ static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) 
     }
 }
 
+static bool has_zero(const int64_t *x, int64_t n) {
+    bool found = false;
+    for (int64_t i = 0; i < n; i++) found |= x[i] == 0;
+    return found;
+}
+
+static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
+
 static void run_instruction(const range *r, int op, void *y, const void *a, const void *b, const void *c, int64_t n) {
     if (r->lane == CR_LANE_F32) r->k->f32[op](y, a, b, c, n);
     else if (r->lane == CR_LANE_F64) r->k->f64[op](y, a, b, c, n);
+    else if (r->lane == CR_LANE_BOOL) cr_cpu_vec()->integers->bools[op](y, a, b, c, n);
     else {
-        cr_integer_op(r->w->compute, op)(y, a, b, c, n);
-        cr_integer_wrap(r->w->compute, y, n);
+        if (divides(op)) *r->by_zero |= has_zero(b, n);
+        cr_cpu_vec()->integers->op(r->w->compute, op)(y, a, b, c, n);
+        cr_cpu_vec()->integers->wrap(r->w->compute, y, n);
     }
 }
 
@@ -277,7 +289,7 @@ static bool is_straight(const range *r) {
     if (!r->pl->fused && (p->n_instr != 1 || w->n_out != 1 || p->n_param || p->n_const || p->out[0] < p->n_in)) return false;
     for (int k = 0; k < w->n_in; k++) if (r->in[k] != LINEAR || w->in[k].dtype != r->own) return false;
     for (int k = 0; k < w->n_out; k++) if (r->out[k] != LINEAR || w->out[k].dtype != r->own) return false;
-    return cr_dtype_size(r->own) == r->size;
+    return r->lane != CR_LANE_BOOL && cr_dtype_size(r->own) == r->size;
 }
 
 /* Are blocks cut at the ends of rows?  Where these are long and an operand has an address, or one value, only in each. */
@@ -312,13 +324,15 @@ static void run_blocks(range *r, int64_t first, int64_t n) {
     }
 }
 
-static bool run_range(const cr_walk *w, const plan *pl, int64_t first, int64_t n) {
-    range r = {.w = w, .pl = pl, .k = cr_cpu_vec()->blocks, .lane = cr_lane_of(w->compute)};
+static cr_status run_range(const cr_walk *w, const plan *pl, int64_t first, int64_t n) {
+    bool by_zero = false;
+    range r = {.w = w, .pl = pl, .k = cr_cpu_vec()->blocks, .lane = w->compute == CR_BOOL ? CR_LANE_BOOL : cr_lane_of(w->compute), .by_zero = &by_zero};
     r.size = cr_lane_size(r.lane);
     r.own = r.lane == CR_LANE_F32 ? CR_F32 : r.lane == CR_LANE_F64 ? CR_F64 : w->compute;
     r.lanes = r.lane == CR_LANE_F32 ? r.k->lanes : 1;
     r.block = L1_SCRATCH / (int64_t)(r.size * (size_t)pl->slots) / 64 * 64;
-    r.block = pl->fused || r.block > BLOCK ? BLOCK : r.block < 64 ? 64 : r.block;
+    const int64_t most = r.lane == CR_LANE_BOOL ? BYTES : BLOCK;
+    r.block = pl->fused || r.block > most ? most : r.block < 64 ? 64 : r.block;
     if (n < r.block) r.block = (n + r.lanes - 1) / r.lanes * r.lanes;
     for (int k = 0; k < w->n_in; k++) r.in[k] = lie_of(w, &w->in[k]);
     for (int k = 0; k < w->n_out; k++) r.out[k] = lie_of(w, &w->out[k]);
@@ -333,7 +347,7 @@ static bool run_range(const cr_walk *w, const plan *pl, int64_t first, int64_t n
     if (ok) run_blocks(&r, first, n);
     if (r.scratch != local) cr_cpu_give(r.scratch, bytes);
     if (r.value != few) cr_cpu_give(r.value, pointers);
-    return ok;
+    return !ok ? CR_NO_MEMORY : by_zero ? CR_BAD_VALUE : CR_OK;
 }
 
 /* ---- all walks of a call as one job */
@@ -341,7 +355,7 @@ typedef struct job {
     const cr_walk *walks;
     int64_t count, *start;                          /* start[i]: first chunk of walk i; start[count]: all of them */
     plan *plan;
-    atomic_bool failed;
+    atomic_int failed;                              /* a cr_status */
 } job;
 
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
@@ -355,7 +369,8 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     }
     const cr_walk *w = &j->walks[low];
     int64_t most = cr_chunk(w->numel), first = (chunk - j->start[low]) * most, left = w->numel - first;
-    if (!run_range(w, j->plan, first, left < most ? left : most)) atomic_store(&j->failed, true);
+    cr_status bad = run_range(w, j->plan, first, left < most ? left : most);
+    if (bad != CR_OK) atomic_store(&j->failed, bad);
 }
 
 /* Walks of one program and dtype. */
@@ -372,6 +387,7 @@ static cr_status run_alike(const cr_walk *walks, int64_t count, int64_t numel) {
     else cr_pool_run(start[count], run_chunk, &j);
     if (bytes) cr_cpu_give(start, bytes);
     free_plan(&pl);
+    if (j.failed == CR_BAD_VALUE) return cr_fail(CR_BAD_VALUE, walks->program->name, "an integer divided by zero");
     return j.failed ? cr_fail(CR_NO_MEMORY, walks->program->name, "out of memory for the values of one block") : CR_OK;
 }
 
@@ -380,7 +396,8 @@ static cr_status check(const cr_walk *w) {
     for (int k = 0; k < p->n_instr; k++) {
         int op = p->instr[k].op;
         bool known = w->compute == CR_F32 ? cr_cpu_vec()->blocks->f32[op] != NULL
-                   : w->compute == CR_F64 ? cr_cpu_vec()->blocks->f64[op] != NULL : cr_integer_op(w->compute, op) != NULL;
+                   : w->compute == CR_F64 ? cr_cpu_vec()->blocks->f64[op] != NULL
+                   : w->compute == CR_BOOL ? cr_cpu_vec()->integers->bools[op] != NULL : cr_cpu_vec()->integers->op(w->compute, op) != NULL;
         if (!known) return cr_fail(CR_BAD_TYPE, p->name, "is not defined for %s", cr_dtype_name(w->compute));
     }
     return CR_OK;

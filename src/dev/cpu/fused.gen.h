@@ -1430,8 +1430,237 @@ static void fused_100(float *const *out, const float *const *in, const float *pa
     }
 }
 
-/* lion: Chen et al. 2023, algorithm 2 */
+/* adam_amsgrad: Reddi et al. 2018: the largest v so far, h, divides */
 static void fused_101(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
+        const vec v0 = v_mul(b1, m);
+        const vec v1 = v_mul(s, g);
+        const vec v2 = v_mul(decay, p);
+        const vec v3 = v_add(v1, v2);
+        const vec v4 = v_mul(c1, v3);
+        const vec v5 = v_add(v0, v4);
+        const vec v6 = v_mul(step, v5);
+        const vec v7 = v_mul(b2, v);
+        const vec v8 = v_mul(c2, v3);
+        const vec v9 = v_mul(v8, v3);
+        const vec v10 = v_add(v7, v9);
+        const vec v11 = v_max(h, v10);
+        const vec v12 = v_sqrt(v11);
+        const vec v13 = v_add(v12, eps);
+        const vec v14 = v_div(v6, v13);
+        const vec v15 = v_sub(p, v14);
+        STORE(out[0] + i, v15);
+        STORE(out[1] + i, v5);
+        STORE(out[2] + i, v10);
+        STORE(out[3] + i, v11);
+    }
+}
+
+/* adamw_amsgrad: the same for adamw */
+static void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
+        const vec v0 = v_mul(keep, p);
+        const vec v1 = v_mul(b1, m);
+        const vec v2 = v_mul(c1, g);
+        const vec v3 = v_add(v1, v2);
+        const vec v4 = v_mul(step, v3);
+        const vec v5 = v_mul(b2, v);
+        const vec v6 = v_mul(c2, g);
+        const vec v7 = v_mul(v6, g);
+        const vec v8 = v_add(v5, v7);
+        const vec v9 = v_max(h, v8);
+        const vec v10 = v_sqrt(v9);
+        const vec v11 = v_add(v10, eps);
+        const vec v12 = v_div(v4, v11);
+        const vec v13 = v_sub(v0, v12);
+        STORE(out[0] + i, v13);
+        STORE(out[1] + i, v3);
+        STORE(out[2] + i, v8);
+        STORE(out[3] + i, v9);
+    }
+}
+
+/* nadam: Dozat 2016: Nesterov's momentum in adam */
+static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec cg = v_k(params[0]), cm = v_k(params[1]), eps = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
+        const vec v0 = v_mul(decay, p);
+        const vec v1 = v_add(g, v0);
+        const vec v2 = v_mul(cg, v1);
+        const vec v3 = v_mul(b1, m);
+        const vec v4 = v_mul(c1, v1);
+        const vec v5 = v_add(v3, v4);
+        const vec v6 = v_mul(cm, v5);
+        const vec v7 = v_add(v2, v6);
+        const vec v8 = v_mul(b2, v);
+        const vec v9 = v_mul(c2, v1);
+        const vec v10 = v_mul(v9, v1);
+        const vec v11 = v_add(v8, v10);
+        const vec v12 = v_sqrt(v11);
+        const vec v13 = v_add(v12, eps);
+        const vec v14 = v_div(v7, v13);
+        const vec v15 = v_sub(p, v14);
+        STORE(out[0] + i, v15);
+        STORE(out[1] + i, v5);
+        STORE(out[2] + i, v11);
+    }
+}
+
+/* rmsprop: Tieleman and Hinton 2012 */
+static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
+        const vec v0 = v_mul(decay, p);
+        const vec v1 = v_add(g, v0);
+        const vec v2 = v_mul(lr, v1);
+        const vec v3 = v_mul(a, v);
+        const vec v4 = v_mul(c, v1);
+        const vec v5 = v_mul(v4, v1);
+        const vec v6 = v_add(v3, v5);
+        const vec v7 = v_sqrt(v6);
+        const vec v8 = v_add(v7, eps);
+        const vec v9 = v_div(v2, v8);
+        const vec v10 = v_sub(p, v9);
+        STORE(out[0] + i, v10);
+        STORE(out[1] + i, v6);
+    }
+}
+
+/* rmsprop_momentum: the same with momentum */
+static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), m = FETCH(in[3] + i);
+        const vec v0 = v_mul(momentum, m);
+        const vec v1 = v_mul(decay, p);
+        const vec v2 = v_add(g, v1);
+        const vec v3 = v_mul(a, v);
+        const vec v4 = v_mul(c, v2);
+        const vec v5 = v_mul(v4, v2);
+        const vec v6 = v_add(v3, v5);
+        const vec v7 = v_sqrt(v6);
+        const vec v8 = v_add(v7, eps);
+        const vec v9 = v_div(v2, v8);
+        const vec v10 = v_add(v0, v9);
+        const vec v11 = v_mul(lr, v10);
+        const vec v12 = v_sub(p, v11);
+        STORE(out[0] + i, v12);
+        STORE(out[1] + i, v6);
+        STORE(out[2] + i, v10);
+    }
+}
+
+/* rmsprop_centered: Graves 2013: the variance divides, h is the mean of the gradients */
+static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i);
+        const vec v0 = v_mul(decay, p);
+        const vec v1 = v_add(g, v0);
+        const vec v2 = v_mul(lr, v1);
+        const vec v3 = v_mul(a, v);
+        const vec v4 = v_mul(c, v1);
+        const vec v5 = v_mul(v4, v1);
+        const vec v6 = v_add(v3, v5);
+        const vec v7 = v_mul(a, h);
+        const vec v8 = v_add(v7, v4);
+        const vec v9 = v_mul(v8, v8);
+        const vec v10 = v_sub(v6, v9);
+        const vec v11 = v_sqrt(v10);
+        const vec v12 = v_add(v11, eps);
+        const vec v13 = v_div(v2, v12);
+        const vec v14 = v_sub(p, v13);
+        STORE(out[0] + i, v14);
+        STORE(out[1] + i, v6);
+        STORE(out[2] + i, v8);
+    }
+}
+
+/* rmsprop_centered_momentum: the same with momentum */
+static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i), m = FETCH(in[4] + i);
+        const vec v0 = v_mul(momentum, m);
+        const vec v1 = v_mul(decay, p);
+        const vec v2 = v_add(g, v1);
+        const vec v3 = v_mul(a, v);
+        const vec v4 = v_mul(c, v2);
+        const vec v5 = v_mul(v4, v2);
+        const vec v6 = v_add(v3, v5);
+        const vec v7 = v_mul(a, h);
+        const vec v8 = v_add(v7, v4);
+        const vec v9 = v_mul(v8, v8);
+        const vec v10 = v_sub(v6, v9);
+        const vec v11 = v_sqrt(v10);
+        const vec v12 = v_add(v11, eps);
+        const vec v13 = v_div(v2, v12);
+        const vec v14 = v_add(v0, v13);
+        const vec v15 = v_mul(lr, v14);
+        const vec v16 = v_sub(p, v15);
+        STORE(out[0] + i, v16);
+        STORE(out[1] + i, v6);
+        STORE(out[2] + i, v8);
+        STORE(out[3] + i, v14);
+    }
+}
+
+/* adagrad: Duchi et al. 2011 */
+static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
+        const vec v0 = v_mul(decay, p);
+        const vec v1 = v_add(g, v0);
+        const vec v2 = v_mul(lr, v1);
+        const vec v3 = v_mul(v1, v1);
+        const vec v4 = v_add(v, v3);
+        const vec v5 = v_sqrt(v4);
+        const vec v6 = v_add(v5, eps);
+        const vec v7 = v_div(v2, v6);
+        const vec v8 = v_sub(p, v7);
+        STORE(out[0] + i, v8);
+        STORE(out[1] + i, v4);
+    }
+}
+
+/* adadelta: Zeiler 2012: u is the mean square of the steps e */
+static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), u = FETCH(in[3] + i);
+        const vec v0 = v_add(u, eps);
+        const vec v1 = v_sqrt(v0);
+        const vec v2 = v_mul(a, v);
+        const vec v3 = v_mul(decay, p);
+        const vec v4 = v_add(g, v3);
+        const vec v5 = v_mul(c, v4);
+        const vec v6 = v_mul(v5, v4);
+        const vec v7 = v_add(v2, v6);
+        const vec v8 = v_add(v7, eps);
+        const vec v9 = v_sqrt(v8);
+        const vec v10 = v_div(v1, v9);
+        const vec v11 = v_mul(v10, v4);
+        const vec v12 = v_mul(lr, v11);
+        const vec v13 = v_sub(p, v12);
+        const vec v14 = v_mul(a, u);
+        const vec v15 = v_mul(c, v11);
+        const vec v16 = v_mul(v15, v11);
+        const vec v17 = v_add(v14, v16);
+        STORE(out[0] + i, v13);
+        STORE(out[1] + i, v7);
+        STORE(out[2] + i, v17);
+    }
+}
+
+/* lion: Chen et al. 2023, algorithm 2 */
+static void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]), b1 = v_k(params[2]), c1 = v_k(params[3]), b2 = v_k(params[4]), c2 = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1451,7 +1680,7 @@ static void fused_101(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon: momentum; the second result becomes orthogonal (src/optim/muon.c) */
-static void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_111(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1463,7 +1692,7 @@ static void fused_102(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_nesterov: the same with Nesterov's momentum */
-static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_112(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1478,7 +1707,7 @@ static void fused_103(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_apply: u is orthogonal */
-static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_113(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), u = FETCH(in[1] + i);
@@ -1490,7 +1719,7 @@ static void fused_104(float *const *out, const float *const *in, const float *pa
 }
 
 /* scale: gradient clipping */
-static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_114(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec s = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec g = FETCH(in[0] + i);
@@ -1500,7 +1729,7 @@ static void fused_105(float *const *out, const float *const *in, const float *pa
 }
 
 /* uniform: uniform in [low, low + width); most: the largest number below that */
-static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_115(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec low = v_k(params[0]), width = v_k(params[1]), most = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1512,7 +1741,7 @@ static void fused_106(float *const *out, const float *const *in, const float *pa
 }
 
 /* normal: normal */
-static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_116(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -1523,7 +1752,7 @@ static void fused_107(float *const *out, const float *const *in, const float *pa
 }
 
 /* log_normal: e to a normal number */
-static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_117(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -1535,7 +1764,7 @@ static void fused_108(float *const *out, const float *const *in, const float *pa
 }
 
 /* cauchy: Cauchy */
-static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_118(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec median = v_k(params[0]), sigma = v_k(params[1]), k0 = v_k(3.141592653589793f), k1 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1549,7 +1778,7 @@ static void fused_109(float *const *out, const float *const *in, const float *pa
 }
 
 /* exponential: exponential; least: instead of -log(1 - u) where that is 0 */
-static void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_119(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec scale = v_k(params[0]), least = v_k(params[1]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1563,7 +1792,7 @@ static void fused_110(float *const *out, const float *const *in, const float *pa
 }
 
 /* gumbel: Gumbel */
-static void fused_111(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_120(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec least = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1578,7 +1807,7 @@ static void fused_111(float *const *out, const float *const *in, const float *pa
 }
 
 /* geometric: trials up to a success; fails: log(1 - p) */
-static void fused_112(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_121(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec fails = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1603,5 +1832,6 @@ static const fused_fn fused_table[] = {
     fused_78, fused_79, fused_80, fused_81, fused_82, fused_83, fused_84, fused_85, fused_86, fused_87, fused_88,
     fused_89, fused_90, fused_91, fused_92, fused_93, fused_94, fused_95, fused_96, fused_97, fused_98, fused_99,
     fused_100, fused_101, fused_102, fused_103, fused_104, fused_105, fused_106, fused_107, fused_108, fused_109,
-    fused_110, fused_111, fused_112,
+    fused_110, fused_111, fused_112, fused_113, fused_114, fused_115, fused_116, fused_117, fused_118, fused_119,
+    fused_120, fused_121,
 };

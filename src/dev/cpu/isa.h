@@ -3,7 +3,7 @@
 #ifndef CR_ISA_H
 #define CR_ISA_H
 
-#include "cpu.h"
+#include "blocks.h"
 #include "../program.h"
 
 #define CR_ISA_TABLE(type, name) extern const struct type name##_v0, name##_v2, name##_v3, name##_v4
@@ -11,6 +11,7 @@
 /* One instruction over a block, results first.  f32: whole vectors, so n is a multiple of `lanes`; y may be an operand. */
 typedef void (*cr_block_f32)(float *y, const float *a, const float *b, const float *c, int64_t n);
 typedef void (*cr_block_f64)(double *y, const double *a, const double *b, const double *c, int64_t n);
+typedef void (*cr_block_bool)(uint8_t *y, const uint8_t *a, const uint8_t *b, const uint8_t *c, int64_t n);     /* bytes that are 0 or 1 */
 typedef void (*cr_block_i64)(int64_t *y, const int64_t *a, const int64_t *b, const int64_t *c, int64_t n);
 /* A whole program over a block, n a multiple of `lanes`; every input is read before a result is written at the same place. */
 typedef void (*cr_block_fused)(float *const *out, const float *const *in, const float *params, int64_t n);
@@ -23,6 +24,19 @@ struct cr_blocks {                                  /* elementwise_isa.c */
     int n_fused;
 };
 CR_ISA_TABLE(cr_blocks, cr_blocks);
+
+struct cr_integers {                                /* integers_isa.c; NULL: no instruction of integers */
+    cr_block_i64 (*op)(cr_dtype dt, int op);
+    const cr_block_bool *bools;
+    void (*wrap)(cr_dtype dt, int64_t *y, int64_t n);           /* to what dt holds */
+};
+CR_ISA_TABLE(cr_integers, cr_integers);
+
+struct cr_conversions {                             /* conversions_isa.c: cr_block_load and cr_block_store */
+    void (*load)(cr_lane lane, void *block, cr_dtype dt, const void *src, int64_t stride, int64_t n);
+    void (*store)(cr_lane lane, const void *block, cr_dtype dt, void *dst, int64_t stride, int64_t n);
+};
+CR_ISA_TABLE(cr_conversions, cr_conversions);
 
 struct cr_casts {                                   /* casts_isa.c: consecutive elements */
     int tile;                                       /* transpose: to[i to_step + j] = from[i + j from_step], i and j < tile, of 4 bytes each */
@@ -94,10 +108,8 @@ struct cr_isa_kernels {
     const struct cr_rows *rows;
     const struct cr_randoms *randoms;
     const struct cr_orders *orders;
+    const struct cr_integers *integers;
+    const struct cr_conversions *conversions;
 };
-
-/* integers.c: not compiled per instruction set */
-cr_block_i64 cr_integer_op(cr_dtype dt, int op);                /* NULL: no instruction of integers */
-void cr_integer_wrap(cr_dtype dt, int64_t *y, int64_t n);       /* to what dt holds */
 
 #endif

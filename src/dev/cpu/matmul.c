@@ -10,7 +10,7 @@
 #include "onednn.h"
 #include "product.h"
 
-typedef enum path { DIRECT, PACKED, ROW, FEW, ONEDNN, PLAIN } path;
+typedef enum path { DIRECT, PACKED, ROW, HALF_ROW, OUTER, FEW, ONEDNN, PLAIN } path;
 typedef struct axis { int64_t size, a, b, c; } axis;           /* of the batch: strides in elements */
 
 typedef struct job {
@@ -35,6 +35,9 @@ typedef struct job {
 static const double grain = 1 << 20, large = 1 << 27;
 
 enum { FEW_ROWS = 13,                               /* so many are done before b is packed */
+       WIDE_OUTER = 64,                             /* columns of c: fewer are less work in tiles */
+       HALF_BLOCK = 4096,                           /* numbers of b as f32, in L1 */
+       LONG_ROW = 32768,                            /* elements of c: its sums over parts of k stay in the cache */
        ONEDNN_ROWS = 2304, ONEDNN_COLUMNS = 768 };  /* of c at most: where oneDNN is the faster (3-6 %, up to 15 % for long k) */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -100,14 +103,43 @@ static bool product_onednn(const cr_product *w) {
 
 /* b is packed first where its columns do not lie contiguous: small, so as a whole. */
 static void product_direct(const cr_product *w, const cr_product_kernels *kernels, void *scratch) {
+    if (w->b_col == 1 || w->k == 0) { kernels->direct(w); return; }
     cr_product p = *w;
-    if (w->b_col != 1 && w->k > 0) {
-        p.b = scratch;
-        p.b_row = packed_width(w->n, kernels);
-        p.b_col = 1;
-        kernels->pack(scratch, p.b_row, w->n, w->k, w->b, w->b_col, w->b_row);
-    }
+    p.b = scratch;
+    p.b_row = packed_width(w->n, kernels);
+    p.b_col = 1;
+    kernels->pack(scratch, p.b_row, w->n, w->k, w->b, w->b_col, w->b_row);
     kernels->direct(&p);
+}
+
+static void add_half_bias(float *c, const cr_product *w, const job *j, float *block) {
+    for (int64_t i = 0, n; i < w->n; i += n) {
+        n = least(w->n - i, HALF_BLOCK);
+        j->isa->f32_from_half(block, (const uint16_t *)w->bias + i, n, j->dtype == CR_BF16);
+        for (int64_t k = 0; k < n; k++) c[i + k] += block[k];
+    }
+}
+
+/* One row of half precision: b passes through f32 in blocks, each of some lines in the order in which they lie; c is rounded once. */
+static void product_half_row(const cr_product *w, const job *j, float *scratch) {
+    const bool bf16 = j->dtype == CR_BF16, columns = w->b_row == 1;         /* do lines go along k? */
+    const int64_t length = columns ? w->k : w->n, lines = columns ? w->n : w->k, apart = columns ? w->b_col : w->b_row;
+    const int64_t run = least(length, HALF_BLOCK), some = HALF_BLOCK / run;
+    float *block = scratch, *a = block + HALF_BLOCK, *c = a + w->k;
+    for (int64_t p = 0, n = w->a_col == 1 ? w->k : 1; p < w->k; p += n) j->isa->f32_from_half(a + p, (const uint16_t *)w->a + p * w->a_col, n, bf16);
+    if (w->accumulate) j->isa->f32_from_half(c, w->c, w->n, bf16);
+    for (int64_t l = 0, height; l < lines; l += height) {
+        height = least(lines - l, some);
+        for (int64_t i = 0, n; i < length; i += n) {
+            n = least(length - i, run);
+            for (int64_t r = 0; r < height; r++) j->isa->f32_from_half(block + r * n, (const uint16_t *)w->b + (l + r) * apart + i, n, bf16);
+            cr_product p = {.m = 1, .n = columns ? height : n, .k = columns ? n : height, .a = a + (columns ? i : l), .a_col = 1, .b = block,
+                            .b_row = columns ? 1 : n, .b_col = columns ? n : 1, .c = c + (columns ? l : i), .accumulate = w->accumulate || (columns ? i : l) > 0};
+            j->isa->f32.row(&p);
+        }
+    }
+    if (w->bias) add_half_bias(c, w, j, block);
+    j->isa->half_from_f32(w->c, c, w->n, bf16);
 }
 
 static bool product(const cr_product *w, const job *j, void *scratch) {
@@ -116,6 +148,8 @@ static bool product(const cr_product *w, const job *j, void *scratch) {
         case DIRECT: product_direct(w, kernels, scratch); return true;
         case PACKED: return cr_packed_product(w, j->dtype, j->bf16, j->isa, NULL);
         case ROW: kernels->row(w); return true;
+        case OUTER: kernels->outer(w); return true;
+        case HALF_ROW: product_half_row(w, j, scratch); return true;
         case FEW: kernels->few(w); return true;
         case ONEDNN: return product_onednn(w);
         case PLAIN: break;
@@ -160,17 +194,44 @@ static cr_product item_at(const job *j, int64_t item) {
     return w;
 }
 
+/* From one product of a batch to the next: small ones would spend their time in the divisions of item_at. */
+static void next_product(const job *j, int64_t at[CR_MAX_DIMS], cr_product *w) {
+    for (int i = j->axes - 1; i >= 0; i--) {
+        const axis *x = &j->batch[i];
+        const bool again = ++at[i] == x->size;
+        const int64_t steps = again ? 1 - x->size : 1;
+        w->a = ahead(w->a, steps * x->a, j->size);
+        w->b = ahead(w->b, steps * x->b, j->size);
+        w->c = (char *)w->c + steps * x->c * (int64_t)j->size;
+        if (!again) return;
+        at[i] = 0;
+    }
+}
+
+static bool run_items(const job *j, int64_t first, int64_t end, void *scratch) {
+    const bool whole = j->parts == 1 && j->tiles_m * j->tiles_n == 1;
+    cr_product w = item_at(j, first);
+    int64_t at[CR_MAX_DIMS], rest = first;
+    bool ok = true;
+    for (int i = j->axes - 1; i >= 0; i--) {
+        at[i] = rest % j->batch[i].size;
+        rest /= j->batch[i].size;
+    }
+    for (int64_t i = first; i < end; i++) {
+        ok &= product(&w, j, scratch);
+        if (whole) next_product(j, at, &w);
+        else if (i + 1 < end) w = item_at(j, i + 1);
+    }
+    return ok;
+}
+
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
     _Alignas(64) char small[32 << 10];
     void *scratch = j->scratch <= sizeof small ? small : cr_cpu_try_take(j->scratch);
     if (!scratch) { atomic_store(&j->failed, true); return; }
-    int64_t end = least(j->items, (chunk + 1) * j->group);
-    for (int64_t i = chunk * j->group; i < end; i++) {
-        cr_product w = item_at(j, i);
-        if (!product(&w, j, scratch)) atomic_store(&j->failed, true);
-    }
+    if (!run_items(j, chunk * j->group, least(j->items, (chunk + 1) * j->group), scratch)) atomic_store(&j->failed, true);
     if (scratch != small) cr_cpu_give(scratch, j->scratch);
 }
 
@@ -270,6 +331,8 @@ static path choose_path(const job *j) {
     const cr_product *w = &j->one;
     if (cr_dtype_kind(j->dtype) != CR_KIND_FLOAT) return PLAIN;
     if (w->m == 1 && !is_half(j->dtype) && !j->bf16) return ROW;
+    if (w->k == 1 && w->b_col == 1 && w->n >= WIDE_OUTER && !is_half(j->dtype) && !j->bf16) return OUTER;
+    if (w->m == 1 && w->k && is_half(j->dtype) && (w->b_row == 1 || w->b_col == 1)) return HALF_ROW;
     if (w->m <= FEW_ROWS && w->k >= 64 && w->a_col == 1 && w->b_row == 1 && w->b_col != 1 && !is_half(j->dtype) && !j->bf16) return FEW;
     if (suits_onednn(j) && cr_onednn_ready()) return ONEDNN;
     return suits_direct(j) ? DIRECT : PACKED;
@@ -277,8 +340,17 @@ static path choose_path(const job *j) {
 
 static size_t scratch_of(const job *j) {
     bool packs = j->path == DIRECT && j->one.b_col != 1;
+    if (j->path == HALF_ROW) return (size_t)(HALF_BLOCK + j->one.k + j->tile_n) * sizeof(float);
     int64_t k = j->parts > 1 ? j->part_k : j->one.k;
     return packs ? (size_t)(k * packed_width(j->tile_n, &j->isa->f32)) * j->size : 0;
+}
+
+/* Is a product cut along k, its parts added up?  Where c is small; and where a row meets the rows of b, so that these are read in long pieces. */
+static bool cuts_k(const job *j, int64_t pieces) {
+    const cr_product *w = &j->one;
+    if (pieces == 1 || j->batches > 1 || (j->dtype != CR_F32 && j->dtype != CR_F64)) return false;
+    if (j->path == ROW && w->b_col == 1 && w->n > 1) return w->k >= 16 * pieces && w->n <= LONG_ROW;
+    return w->m * w->n <= 4096 && w->k >= 1 << 14;
 }
 
 static void plan(job *j) {
@@ -286,10 +358,10 @@ static void plan(job *j) {
     j->path = choose_path(j);
     j->tile_m = w->m; j->tile_n = w->n;
     j->tiles_m = j->tiles_n = j->parts = 1;
-    /* One row, and plain loops, take about eight times as long for a flop. */
-    double flops = flops_of(w) * (j->path == ROW || j->path == PLAIN ? 8 : 1), all = flops * (double)j->batches;
+    /* What waits for memory, and plain loops, take about eight times as long for a flop. */
+    double flops = flops_of(w) * (j->path == ROW || j->path == HALF_ROW || j->path == OUTER || j->path == PLAIN ? 8 : 1), all = flops * (double)j->batches;
     int64_t pieces = cr_pieces(pieces_of(all, j->batches * w->m * w->n), j->batches);
-    if (pieces > 1 && j->batches == 1 && w->m * w->n <= 4096 && w->k >= 1 << 14 && (j->dtype == CR_F32 || j->dtype == CR_F64)) {
+    if (cuts_k(j, pieces)) {
         j->part_k = cr_pieces(w->k, least(pieces, 16));
         j->parts = cr_pieces(w->k, j->part_k);
     } else if (pieces > 1 && j->path != PACKED) cut_tiles(j, pieces);

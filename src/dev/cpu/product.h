@@ -28,6 +28,7 @@ typedef struct cr_ahead { const char *at; int64_t panels, panel, step; } cr_ahea
 typedef struct cr_product_kernels {
     void (*direct)(const cr_product *p);            /* b_col must be 1; packs nothing: for small products, and where m is small */
     void (*row)(const cr_product *p);               /* m must be 1 */
+    void (*outer)(const cr_product *p);             /* k and b_col must be 1 */
     void (*few)(const cr_product *p);               /* a_col and b_row must be 1: for few rows, b's columns read where they lie */
     void (*pack)(void *to, int64_t width, int64_t n, int64_t k, const void *from, int64_t across, int64_t along);
                                                     /* to[p * width + j] = from[j * across + p * along]: j < n, p < k; zeros for n <= j < width (whole

@@ -196,6 +196,18 @@ static void NAME(few)(const cr_product *w) {
         }
 }
 
+/* ---- k is 1: memory-bound, c is written once, row by row ---- */
+static void NAME(outer)(const cr_product *w) {
+    const REAL *a = w->a, *restrict b = w->b, *bias = w->bias;
+    for (int64_t i = 0; i < w->m; i++) {
+        REAL *restrict c = (REAL *)w->c + i * w->c_row;
+        const REAL x = a[i * w->a_row];
+        if (w->accumulate) for (int64_t j = 0; j < w->n; j++) c[j] += x * b[j];
+        else for (int64_t j = 0; j < w->n; j++) c[j] = x * b[j];
+        if (bias) for (int64_t j = 0; j < w->n; j++) c[j] += bias[j];
+    }
+}
+
 static void NAME(row)(const cr_product *w) {
     if (w->b_col == 1 && !(w->b_row == 1 && w->a_col == 1)) { NAME(row_of_rows)(w); return; }
     if (w->b_row == 1 && w->a_col == 1) { NAME(row_of_columns)(w); return; }

@@ -9,16 +9,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifndef CR_ISA
-#define CR_ISA 0
-#endif
+#include "isa_name.h"
+
 #if CR_ISA
 #include <immintrin.h>
 #endif
-
-#define CR_PASTE2(a, b) a##b
-#define CR_PASTE(a, b) CR_PASTE2(a, b)
-#define CR_ISA_NAME(name) CR_PASTE(name##_v, CR_ISA)          /* cr_blocks -> cr_blocks_v4 */
 
 #if CR_ISA == 4
 #define V_BYTES 64

@@ -61,9 +61,9 @@ static void empty_cache(const cr_device *d) { (void)d; }
 static const cr_kernels kernels = {
     .allocate = allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = copy, .fill = fill,
     .elementwise = ref_elementwise, .reduce = ref_reduce, .arg_reduce = ref_arg_reduce, .scan = ref_scan, .matmul = ref_matmul,
-    .gather = ref_gather, .scatter_add = ref_scatter_add, .sort = ref_sort, .kth = ref_kth, .search = ref_search, .runs = ref_runs,
-    .take_rows = ref_take_rows, .add_rows = ref_add_rows, .random = ref_random, .random_integers = ref_random_integers,
-    .permutation = ref_permutation, .multinomial = ref_multinomial, .triangle = ref_triangle,
+    .gather = ref_gather, .scatter = ref_scatter, .take_rows = ref_take_rows, .put_rows = ref_put_rows, .ravel = ref_ravel, .nonzero = ref_nonzero,
+    .sort = ref_sort, .kth = ref_kth, .search = ref_search, .runs = ref_runs, .random = ref_random,
+    .random_integers = ref_random_integers, .permutation = ref_permutation, .multinomial = ref_multinomial, .triangle = ref_triangle,
     .softmax = ref_softmax, .softmax_bwd = ref_softmax_bwd, .norm = ref_norm, .norm_bwd = ref_norm_bwd,
     .cross_entropy = ref_cross_entropy, .cross_entropy_bwd = ref_cross_entropy_bwd,
     .attention = ref_attention, .attention_bwd = ref_attention_bwd,

@@ -96,15 +96,16 @@ static int64_t wrap(cr_dtype dt, int64_t v) {
     }
 }
 
-/* Quotient towards zero; by 0 it is 0, and the smallest number by -1 wraps. */
+static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
+
+/* Quotient towards zero, b is not 0; the smallest number by -1 wraps. */
 static int64_t int_div(cr_dtype dt, int64_t a, int64_t b) {
-    if (b == 0) return 0;
     if (dt == CR_U64) return (int64_t)((uint64_t)a / (uint64_t)b);
     return b == -1 ? mul_wrap(a, -1) : a / b;
 }
 
 static int64_t int_mod(cr_dtype dt, int64_t a, int64_t b) {
-    return b == 0 ? 0 : add_wrap(a, mul_wrap(-1, mul_wrap(int_div(dt, a, b), b)));
+    return add_wrap(a, mul_wrap(-1, mul_wrap(int_div(dt, a, b), b)));
 }
 
 /* Floor and sign of the divisor, as Python. */
@@ -184,8 +185,8 @@ static void store_int(void *p, cr_dtype to, int64_t v, cr_dtype compute) {
     cr_convert(p, to, bytes, compute);
 }
 
-/* Element i of the walk.  v: inputs, params, constants, then one value for each instruction. */
-static void run_element(const cr_walk *w, int64_t i, value *v) {
+/* Element i of the walk; false: an integer would be divided by 0.  v: inputs, params, constants, then one value for each instruction. */
+static bool run_element(const cr_walk *w, int64_t i, value *v) {
     const cr_program *p = w->program;
     bool floats = cr_dtype_is_float(w->compute);
     for (int k = 0; k < w->n_in; k++) {
@@ -196,6 +197,7 @@ static void run_element(const cr_walk *w, int64_t i, value *v) {
     for (int k = 0; k < p->n_instr; k++) {
         const cr_instr *s = &p->instr[k];
         value a = v[s->a], b = s->b < 0 ? a : v[s->b], c = s->c < 0 ? a : v[s->c];
+        if (!floats && divides(s->op) && b.i == 0) return false;
         if (floats) result[k].f = float_op(s->op, a.f, b.f, c.f);
         else result[k].i = wrap(w->compute, int_op(w->compute, s->op, a.i, b.i, c.i));
     }
@@ -205,6 +207,7 @@ static void run_element(const cr_walk *w, int64_t i, value *v) {
         if (floats) cr_store_f64(at, a->dtype, v[p->out[k]].f);
         else store_int(at, a->dtype, v[p->out[k]].i, w->compute);
     }
+    return true;
 }
 
 cr_status ref_elementwise(const cr_walk *walks, int64_t count) {
@@ -215,8 +218,10 @@ cr_status ref_elementwise(const cr_walk *walks, int64_t count) {
         if (!v) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
         for (int k = 0; k < p->n_param; k++) v[p->n_in + k] = number(w->params[k], w->compute);
         for (int k = 0; k < p->n_const; k++) v[p->n_in + p->n_param + k] = number(p->consts[k], w->compute);
-        for (int64_t i = 0; i < w->numel; i++) run_element(w, i, v);
+        bool ok = true;
+        for (int64_t i = 0; ok && i < w->numel; i++) ok = run_element(w, i, v);
         free(v);
+        if (!ok) return cr_fail(CR_BAD_VALUE, p->name, "an integer divided by zero");
     }
     return CR_OK;
 }

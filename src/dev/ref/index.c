@@ -2,10 +2,10 @@
 #include <string.h>
 #include "ref.h"
 
-cr_status ref_check_index(const char *op, const cr_tensor *index, int64_t bound) {
+cr_status ref_check_index(const char *op, const cr_tensor *index, int64_t bound, bool wrap) {
     for (int64_t i = 0; i < index->numel; i++) {
         int64_t at = get_int(index, i);
-        if (at < 0 || at >= bound)
+        if (at < (wrap ? -bound : 0) || at >= bound)
             return cr_fail(CR_BAD_INDEX, op, "index %lld at position %lld is out of range for size %lld",
                            (long long)at, (long long)i, (long long)bound);
     }
@@ -18,7 +18,7 @@ static void add_to(cr_tensor *y, int64_t at, const cr_tensor *x, int64_t from) {
 }
 
 cr_status ref_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
-    cr_status s = ref_check_index("gather", index, R);
+    cr_status s = ref_check_index("gather", index, R, false);
     if (s) return s;
     for (int64_t m = 0; m < M; m++)
         for (int64_t k = 0; k < K; k++)
@@ -29,34 +29,76 @@ cr_status ref_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, i
     return CR_OK;
 }
 
-cr_status ref_scatter_add(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, int64_t M, int64_t R, int64_t N, int64_t K) {
-    cr_status s = ref_check_index("scatter_add", index, R);
+/* y[at] = x[from], or += it */
+static void meet(bool sum, cr_tensor *y, int64_t at, const cr_tensor *x, int64_t from) {
+    if (sum) add_to(y, at, x, from);
+    else memcpy(address(y, at), address(x, from), cr_dtype_size((cr_dtype)y->dtype));
+}
+
+cr_status ref_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
+    cr_status s = ref_check_index(sum ? "scatter_add" : "scatter", index, R, false);
     if (s) return s;
     for (int64_t m = 0; m < M; m++)
         for (int64_t k = 0; k < K; k++)
             for (int64_t n = 0; n < N; n++) {
                 int64_t at = (m * K + k) * N + n;
-                add_to(y, (m * R + get_int(index, at)) * N + n, src, at);
+                meet(sum, y, (m * R + get_int(index, at)) * N + n, src, at);
             }
     return CR_OK;
 }
 
-cr_status ref_take_rows(cr_tensor *y, const cr_tensor *w, const cr_tensor *index) {
-    int64_t V = w->shape[0], C = w->shape[1];
-    cr_status s = ref_check_index("embedding", index, V);
+static int64_t wrapped(const cr_tensor *index, int64_t i, int64_t bound) {
+    int64_t at = get_int(index, i);
+    return at < 0 ? at + bound : at;
+}
+
+/* Where (m, r, n) lies in a tensor of three axes. */
+static int64_t at3(const cr_tensor *t, int64_t m, int64_t r, int64_t n) { return m * t->strides[0] + r * t->strides[1] + n * t->strides[2]; }
+
+cr_status ref_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
+    const int64_t R = x->shape[1];
+    cr_status s = ref_check_index(op, index, R, wrap);
     if (s) return s;
-    for (int64_t i = 0; i < index->numel; i++)
-        for (int64_t c = 0; c < C; c++)
-            memcpy(address(y, i * C + c), address(w, get_int(index, i) * C + c), cr_dtype_size((cr_dtype)y->dtype));
+    for (int64_t m = 0; m < y->shape[0]; m++)
+        for (int64_t k = 0; k < y->shape[1]; k++)
+            for (int64_t n = 0; n < y->shape[2]; n++) meet(false, y, at3(y, m, k, n), x, at3(x, m, wrapped(index, k, R), n));
     return CR_OK;
 }
 
-cr_status ref_add_rows(cr_tensor *w, const cr_tensor *index, const cr_tensor *g) {
-    int64_t V = w->shape[0], C = w->shape[1];
-    cr_status s = ref_check_index("embedding", index, V);
+cr_status ref_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
+    const int64_t R = x->shape[1];
+    cr_status s = ref_check_index(op, index, R, wrap);
     if (s) return s;
-    for (int64_t i = 0; i < index->numel; i++)
-        for (int64_t c = 0; c < C; c++) add_to(w, get_int(index, i) * C + c, g, i * C + c);
+    for (int64_t m = 0; m < src->shape[0]; m++)
+        for (int64_t k = 0; k < src->shape[1]; k++)
+            for (int64_t n = 0; n < src->shape[2]; n++) meet(sum, x, at3(x, m, wrapped(index, k, R), n), src, at3(src, m, k, n));
+    return CR_OK;
+}
+
+cr_status ref_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
+    for (int k = 0; k < n; k++) {
+        cr_status s = ref_check_index(op, index[k], sizes[k], true);
+        if (s) return s;
+    }
+    for (int64_t i = 0; i < y->numel; i++) {
+        int64_t at = 0;
+        for (int k = 0; k < n; k++) at = at * sizes[k] + wrapped(index[k], i, sizes[k]);
+        put_int(y, i, at);
+    }
+    return CR_OK;
+}
+
+cr_status ref_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
+    *count = 0;
+    for (int64_t i = 0; i < x->numel; i++) {
+        if (!get_int(x, i)) continue;
+        int64_t rest = i;
+        for (int d = x->ndim - 1; y && d >= 0; d--) {
+            put_int(y, *count * y->strides[0] + d * y->strides[1], rest % x->shape[d]);
+            rest /= x->shape[d];
+        }
+        ++*count;
+    }
     return CR_OK;
 }
 

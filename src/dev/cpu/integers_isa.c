@@ -1,11 +1,12 @@
-/* integers.c - the instructions of elementwise programs over blocks of i64: all integers and bool.  elementwise.c wraps each
- * result to the compute dtype.  u64 has instructions of its own where the sign bit matters. */
+/* integers_isa.c - the instructions of elementwise programs over blocks of i64, for all integers, and of bytes that are 0 or 1, for
+ * bool.  elementwise.c wraps each result of integers to the compute dtype.  u64 has instructions of its own where the sign bit matters. */
 #include "isa.h"
+#include "isa_name.h"
 
 static uint64_t u(int64_t a) { return (uint64_t)a; }
 static int64_t negative(int64_t a) { return (int64_t)(0 - u(a)); }
 
-/* Division by 0 gives 0; the smallest number by -1 wraps. */
+/* Division by 0, which elementwise.c refuses, gives 0; the smallest number by -1 wraps. */
 static int64_t quotient(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? negative(a) : a / b; }
 static int64_t remainder_of(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 static int64_t rem(int64_t a, int64_t b) {
@@ -31,7 +32,9 @@ static int64_t shift_left(int64_t a, int64_t b) { return u(b) >= 64 ? 0 : (int64
 static int64_t shift_right(int64_t a, int64_t b) { return a >> (u(b) >= 64 ? 63 : b); }
 
 #define OP(name, expression) static void name(int64_t *y, const int64_t *a, const int64_t *b, const int64_t *c, int64_t n) { \
-    (void)b; (void)c; for (int64_t i = 0; i < n; i++) y[i] = expression; }
+    (void)b; (void)c;                                                                               \
+    _Pragma("GCC ivdep")                            /* y may be an operand, element for element */  \
+    for (int64_t i = 0; i < n; i++) y[i] = expression; }
 
 OP(op_add, (int64_t)(u(a[i]) + u(b[i]))) OP(op_sub, (int64_t)(u(a[i]) - u(b[i]))) OP(op_mul, (int64_t)(u(a[i]) * u(b[i])))
 OP(op_neg, negative(a[i])) OP(op_abs, a[i] < 0 ? negative(a[i]) : a[i]) OP(op_sign, (a[i] > 0) - (a[i] < 0))
@@ -46,7 +49,6 @@ OP(u64_sign, a[i] != 0) OP(u64_max, u(a[i]) > u(b[i]) ? a[i] : b[i]) OP(u64_min,
 OP(u64_mod, b[i] == 0 ? 0 : (int64_t)(u(a[i]) % u(b[i]))) OP(u64_div, b[i] == 0 ? 0 : (int64_t)(u(a[i]) / u(b[i])))
 OP(u64_lt, u(a[i]) < u(b[i])) OP(u64_le, u(a[i]) <= u(b[i])) OP(u64_gt, u(a[i]) > u(b[i])) OP(u64_ge, u(a[i]) >= u(b[i]))
 OP(u64_shr, u(b[i]) >= 64 ? 0 : (int64_t)(u(a[i]) >> b[i]))
-OP(bool_not, a[i] == 0) OP(bool_shl, b[i] == 0 ? a[i] : 0)
 
 static const cr_block_i64 any_integer[CR_OP_COUNT] = {
     [CR_OP_ADD] = op_add, [CR_OP_SUB] = op_sub, [CR_OP_MUL] = op_mul, [CR_OP_DIV] = op_tdiv, [CR_OP_NEG] = op_neg, [CR_OP_ABS] = op_abs,
@@ -62,15 +64,29 @@ static const cr_block_i64 only_u64[CR_OP_COUNT] = {
     [CR_OP_GT] = u64_gt, [CR_OP_GE] = u64_ge, [CR_OP_SHR] = u64_shr,
 };
 
-cr_block_i64 cr_integer_op(cr_dtype dt, int op) {
-    if (dt == CR_U64 && only_u64[op]) return only_u64[op];
-    if (dt == CR_BOOL && op == CR_OP_BNOT) return bool_not;
-    return dt == CR_BOOL && op == CR_OP_SHL ? bool_shl : any_integer[op];      /* a bool is one bit wide */
-}
+/* What the same instructions of i64 give when their operands are 0 or 1 and the result is != 0; a bool is one bit wide. */
+#define BOOL(name, expression) static void bool_##name(uint8_t *y, const uint8_t *a, const uint8_t *b, const uint8_t *c, int64_t n) { \
+    (void)b; (void)c;                                                                               \
+    _Pragma("GCC ivdep")                                                                            \
+    for (int64_t i = 0; i < n; i++) y[i] = (uint8_t)(expression); }
 
-void cr_integer_wrap(cr_dtype dt, int64_t *y, int64_t n) {
+BOOL(and, a[i] & b[i]) BOOL(or, a[i] | b[i]) BOOL(xor, a[i] ^ b[i]) BOOL(same, a[i]) BOOL(no, a[i] & 0) BOOL(not, a[i] ^ 1) BOOL(eq, a[i] ^ b[i] ^ 1)
+BOOL(less, (a[i] ^ 1) & b[i]) BOOL(less_equal, (a[i] ^ 1) | b[i]) BOOL(greater, a[i] & (b[i] ^ 1)) BOOL(greater_equal, a[i] | (b[i] ^ 1))
+BOOL(sel, a[i] ? b[i] : c[i])
+
+static const cr_block_bool bools[CR_OP_COUNT] = {
+    [CR_OP_ADD] = bool_or, [CR_OP_SUB] = bool_xor, [CR_OP_MUL] = bool_and, [CR_OP_DIV] = bool_and, [CR_OP_NEG] = bool_same, [CR_OP_ABS] = bool_same,
+    [CR_OP_SIGN] = bool_same, [CR_OP_MAX] = bool_or, [CR_OP_MIN] = bool_and, [CR_OP_POW] = bool_greater_equal, [CR_OP_FMOD] = bool_no,
+    [CR_OP_REM] = bool_no, [CR_OP_FDIV] = bool_and, [CR_OP_TDIV] = bool_and, [CR_OP_FLOOR] = bool_same, [CR_OP_CEIL] = bool_same,
+    [CR_OP_ROUND] = bool_same, [CR_OP_TRUNC] = bool_same, [CR_OP_ISNAN] = bool_no, [CR_OP_ISINF] = bool_no, [CR_OP_EQ] = bool_eq, [CR_OP_NE] = bool_xor,
+    [CR_OP_LT] = bool_less, [CR_OP_LE] = bool_less_equal, [CR_OP_GT] = bool_greater, [CR_OP_GE] = bool_greater_equal, [CR_OP_SEL] = bool_sel,
+    [CR_OP_BAND] = bool_and, [CR_OP_BOR] = bool_or, [CR_OP_BXOR] = bool_xor, [CR_OP_BNOT] = bool_not, [CR_OP_SHL] = bool_greater, [CR_OP_SHR] = bool_greater,
+};
+
+static cr_block_i64 integer_op(cr_dtype dt, int op) { return dt == CR_U64 && only_u64[op] ? only_u64[op] : any_integer[op]; }
+
+static void wrap(cr_dtype dt, int64_t *y, int64_t n) {
     switch (dt) {
-        case CR_BOOL: for (int64_t i = 0; i < n; i++) y[i] = y[i] != 0; break;
         case CR_U8:   for (int64_t i = 0; i < n; i++) y[i] = (uint8_t)y[i]; break;
         case CR_U16:  for (int64_t i = 0; i < n; i++) y[i] = (uint16_t)y[i]; break;
         case CR_U32:  for (int64_t i = 0; i < n; i++) y[i] = (uint32_t)y[i]; break;
@@ -80,3 +96,5 @@ void cr_integer_wrap(cr_dtype dt, int64_t *y, int64_t n) {
         default: break;
     }
 }
+
+const struct cr_integers CR_ISA_NAME(cr_integers) = {integer_op, bools, wrap};

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Every op that a user types, beside PyTorch: the same line of Python in both, on about 100, 64 thousand and 4 million elements.
+
+use: python bench/everyday.py [--quick] [--threads 2] [--only PART-OF-A-CALL]        prints JSON
+
+CALLS is the list; tests/python/test_bench.py demands that every name is in it, or in UNTIMED with the reason, and that every line runs.
+Each library has a process of its own, and they take turns: threads of one that wait for work in a loop would slow down the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import multiprocessing
+import sys
+import time
+import timeit
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+SIZES = {"small": 10, "medium": 256, "large": 2048}  # n: operands are (n, n)
+BATCHES = {10: (4, 5), 256: (16, 64), 2048: (64, 256)}  # n -> (B, M): as many elements in B matrices (M, M)
+
+
+# What the letters are: operands(), below.  A call is timed as it stands, in a loop; nothing is recorded for gradients.
+EACH = {  # the same call of many names
+    "f(n, n)": "zeros ones empty rand randn",
+    "f(x)": "zeros_like ones_like empty_like rand_like randn_like neg abs sign square relu exp exp2 expm1 sin cos tan atan sinh cosh tanh asinh "
+    "erf erfc sigmoid ceil floor round trunc frac selu silu mish softsign hardsigmoid hardswish relu6 logsigmoid leaky_relu elu celu "
+    "softplus hardtanh gelu isnan isinf isfinite logical_not sum mean amax amin prod any all count_nonzero norm var std max min argmax "
+    "argmin median",
+    "f(p)": "log log2 log10 sqrt rsqrt reciprocal log1p",
+    "f(u)": "asin acos atanh bernoulli",
+    "f(p, q)": "add sub mul div pow floor_divide remainder fmod maximum minimum atan2",
+    "f(x, y)": "eq ne lt le gt ge logical_and mm rsub",
+    "f(m, o)": "logical_and logical_or logical_xor",
+    "f(i, s)": "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift",
+    "f(x, 0)": "sum mean amax amin prod any all count_nonzero var std max min argmax argmin median logsumexp softmax log_softmax cumsum cumprod "
+    "sort",
+    "f(x, 1)": "sum mean amax amin prod any all count_nonzero var std max min argmax argmin median logsumexp softmax log_softmax cumsum cumprod "
+    "sort argsort",
+    "x.f()": "double half bfloat16 int long short bool",
+    "x.f(n, n)": "new_zeros new_ones new_empty",
+    "f([x, y])": "cat stack hstack vstack",
+    "f(x, (0,))": "flip",
+}
+CALLS = [call.replace("f(", f"{name}(", 1) for call, names in EACH.items() for name in names.split()]
+CALLS += """
+tensor(numbers); as_tensor(numbers); asarray(numbers); full((n, n), 3.0); arange(n * n); linspace(0, 1, n * n); eye(n); randint(0, 9, (n, n));
+full_like(x, 3.0); randint_like(x, 9); x.new_full((n, n), 3.0); x.new_tensor(numbers);
+d.float(); h.float(); i.float(); m.float(); m.long(); i.int(); x.to(float64); x.type_as(d); x.clone(); x.T.contiguous();
+batch.permute(2, 0, 1).contiguous(); a.copy_(y); a.copy_(y.T); a.copy_(v); a.fill_(1.0); a.zero_(); x.detach(); v.tolist(); one.item();
+reshape(x, (-1,)); x.view(-1); x.T.reshape(-1); transpose(x, 0, 1); x.t(); x.permute(1, 0); flatten(x); x.unflatten(0, (-1, 2)); x.squeeze();
+x.unsqueeze(0); v.expand(n, n); broadcast_to(v, (n, n)); v.expand_as(x); x.view_as(y); x.reshape_as(y); x.narrow(0, 1, 2); x.select(0, 1);
+split(x, 4); chunk(x, 3); unbind(batch); movedim(batch, 0, 2); x[1:, 2]; x[3]; x[:, None]; x[:, ::2] + 1;
+x + y; x + 1; 2 * x; x / 3; x ** 2; p ** 2.5; x + v; x * c; x.T + y; x - one; h + h; h * x; d + d; i + j; i * 3; i // s; i % s; k + k; m + i;
+add(x, y, alpha=2); div(x, q, rounding_mode='floor'); a.add_(y); a.mul_(one); a.sub_(y, alpha=0.01); a.div_(one); lerp(x, y, 0.3); lerp(x, y, u);
+addcmul(x, y, z); addcdiv(x, y, q); clamp(x, -1, 1); clamp(x, y, q); clamp(x, min=0); i.clamp(2, 9); where(m, x, y); where(m, x, 0.0); where(m, i, j);
+masked_fill(x, m, 0.0); a.masked_fill_(m, 0.0);
+acosh(q + 1); gelu(x, approximate='tanh'); exp(d); exp(h); neg(i); abs(i); relu(h); a.relu_(); sigmoid(d); x > 0; i == j; m == o; ~m; m & o;
+bitwise_not(i);
+x.T.sum(0); batch.sum((0, 2)); h.sum(); h.sum(0); d.sum(); i.sum(); i.sum(0); i.sum(1); m.sum(); m.any(); m.all(); any(m, 0); any(m, 1); i.max();
+norm(x, 1, 1); norm(x, dim=0); norm(x, dim=1); cumsum(i, 1);
+sort(v); sort(i, 1); topk(x, 5); topk(v, 3); unique(s); unique(i); searchsorted(w, x);
+x @ y; x @ y.T; x @ v; matmul(batch, batch); bmm(batch, batch); mv(x, v); dot(v, w); outer(v, w); addmm(v, x, y); baddbmm(batch, batch, batch);
+einsum('ij,jk->ik', x, y); einsum('bij,bjk->bik', batch, batch); einsum('ij,ij->i', x, y); einsum('ij->ji', x); einsum('i,ij,j->', v, x, w);
+cat([x, y], 1); cat([i, j]); stack([x, y], -1); gather(x, 0, i); gather(x, 1, i); gather(j, 1, i); index_select(x, 0, r); index_select(x, 1, r);
+scatter_add(x, 0, i, y); scatter_add(x, 1, i, y); scatter(x, 1, i, y); index_add(x, 0, r, y); masked_select(x, m); take_along_dim(x, i, 1);
+nonzero(m); one_hot(s[0], 9);
+x[r]; x[:, r]; x[m]; x[r, r]; x[i]; a[r] = y; a[m] = 0.0; a[0] = v; a[:, 1] = v; tril(x); triu(x); tril(m); a.tril_(); diagonal(x); flip(x, (1,));
+roll(x, 3, 0); roll(x, 3, 1); x.repeat(2, 1); tile(v, (n, 1)); repeat_interleave(v, 3); repeat_interleave(x, 2, 0); v.unfold(0, 3, 1).contiguous();
+pad(x, (1, 2)); pad(x, (1, 2, 3, 4), value=1.0); pad(batch, (1, 2), mode='reflect'); pad(batch, (1, 2), mode='replicate');
+pad(batch, (1, 2), mode='circular'); meshgrid(v, w, indexing='ij');
+multinomial(p, 3, replacement=True); multinomial(p[0], 3); randperm(n * n); a.normal_(); a.uniform_(); a.exponential_()
+""".strip().replace(";\n", "; ").split("; ")
+
+UNTIMED = {
+    "tells what is known": "numel is_tensor is_floating_point dim size stride is_contiguous element_size data_ptr is_grad_enabled get_num_threads "
+    "get_default_device memory_stats",
+    "gives out memory that is there": "numpy from_numpy from_dlpack cpu",
+    "sets something": "requires_grad_ manual_seed set_num_threads set_default_device empty_cache synchronize set_printoptions detach_",
+    "gradients, timed in the parts python and value": "retain_grad backward register_hook",
+    "files": "save load",
+    "nothing to compare with": "cuda gpu slice",
+}
+
+
+def functions(lib: Any) -> dict[str, Any]:
+    """What a call may name: the module, and PyTorch's functions that are elsewhere."""
+    functional = getattr(getattr(lib, "nn", None), "functional", lib)
+    return {**vars(functional), **vars(lib)}
+
+
+def operands(lib: Any, n: int) -> dict[str, Any]:
+    """By letter.  Floats are uniform: f32 in (-3, 3), p and q in (0.3, 3), u in (0, 0.9); integers in [0, n), s in [1, 9).  a is written to."""
+    lib.manual_seed(1)
+    between = lambda low, high, *shape: lib.rand(*shape) * (high - low) + low
+    B, M = BATCHES[n]
+    x = between(-3, 3, n, n)
+    i = lib.randint(0, n, (n, n))
+    return {
+        "n": n, "numbers": between(-3, 3, n).tolist(), "one": lib.ones(()), "batch": between(-3, 3, B, M, M),
+        "a": x.clone(), "x": x, "y": between(-3, 3, n, n), "z": between(-3, 3, n, n), "h": x.bfloat16(), "d": x.double(),
+        "p": between(0.3, 3, n, n), "q": between(0.3, 3, n, n), "u": between(0, 0.9, n, n),
+        "v": between(-3, 3, n), "w": lib.linspace(-3, 3, n), "c": between(-3, 3, n, 1),
+        "i": i, "j": lib.randint(0, n, (n, n)), "k": i.int(), "r": lib.randint(0, n, (n,)), "s": lib.randint(1, 9, (n, n)),
+        "m": x > 0, "o": i > n // 2,
+    }  # fmt: skip
+
+
+def least(call: str, names: dict[str, Any], seconds: float) -> float:
+    """Nanoseconds of one call, the least of several loops: each long enough for the clock, all together about `seconds` long."""
+    stop = time.perf_counter() + seconds
+    timer = timeit.Timer(call, globals=names)
+    timer.timeit(1)
+    best = timer.timeit(1)
+    loop = max(1, int(50e-6 / max(best, 1e-8)))
+    while time.perf_counter() < stop:
+        best = min(best, timer.timeit(loop) / loop)
+    return best * 1e9
+
+
+def sum_error(lib: Any, count: int) -> float:
+    """Of a sum of f32 against double, a part of the sum of magnitudes."""
+    x = lib.rand(count) * 6 - 2
+    parts = [(part.sum().item(), part.abs().sum().item()) for part in (x[k : k + (1 << 20)].double() for k in range(0, count, 1 << 20))]
+    return abs(x.sum().item() - sum(p for p, _ in parts)) / sum(m for _, m in parts)
+
+
+def work(library: str, threads: int, pipe: Connection) -> None:
+    """A process of one library: for each (call, n, seconds) the nanoseconds, or in words why it fails."""
+    lib = importlib.import_module(library)
+    lib.set_num_threads(threads)
+    names, made = functions(lib), 0
+    pipe.send(f"{library} {lib.__version__}")
+    with lib.no_grad():
+        while request := pipe.recv():
+            call, n, seconds = request
+            try:
+                if call == "sum error":
+                    pipe.send(sum_error(lib, n))
+                    continue
+                if n != made:
+                    names.update(operands(lib, n) if n in BATCHES else {"v": lib.randn(n)})
+                    made = n
+                pipe.send(least(call, names, seconds))
+            except Exception as e:
+                pipe.send(f"{type(e).__name__}: {e}"[:200])
+
+
+class Pair:
+    """chainrule and PyTorch, each in its process."""
+
+    def __init__(self, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")  # no threads in it yet
+        self.pipes = []
+        for library in ("chainrule", "torch"):
+            ours, theirs = context.Pipe()
+            context.Process(target=work, args=(library, threads, theirs), daemon=True).start()
+            self.pipes.append(ours)
+        self.versions = [p.recv() for p in self.pipes]
+
+    def ask(self, which: int, *request: Any) -> Any:
+        self.pipes[which].send(request)
+        return self.pipes[which].recv()
+
+    def times(self, call: str, n: int, rounds: int, seconds: float) -> Any:
+        """[ours, theirs], the least of turns; words where one fails."""
+        best = [float("inf")] * 2
+        for _ in range(rounds):
+            for which in (0, 1):
+                got = self.ask(which, call, n, seconds)
+                if isinstance(got, str):
+                    return f"{self.versions[which]}: {got}"
+                best[which] = min(best[which], got)
+        return best
+
+
+def rows(pair: Pair, calls: list[str], rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """One size after the other, so that each process makes its operands once."""
+    found: dict[str, dict[str, Any]] = {call: {"call": call} for call in calls}
+    for size, n in SIZES.items():
+        for call in calls:
+            found[call][size] = pair.times(call, n, rounds, seconds if size == "large" else seconds / 2)
+    return iter(found.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", default="", help="calls with this in them")
+    o = parser.parse_args()
+    pair = Pair(o.threads)
+    rounds, seconds = (2, 0.01) if o.quick else (4, 0.04)
+    result = {"versions": pair.versions, "rows": list(rows(pair, [c for c in CALLS if o.only in c], rounds, seconds))}
+    result["sort"] = pair.times("sort(v)", 1_000_000, rounds, 10 * seconds)
+    result["sum_error"] = pair.ask(0, "sum error", 10**8, 0)
+    json.dump(result, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""Normalisation: LayerNorm, RMSNorm, GroupNorm, BatchNorm1d, BatchNorm2d."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import _core
+from .._core import Device, Tensor
+from . import functional as F
+from . import init
+from .linear import new
+from .module import Module, Parameter
+
+
+class _Affine(Module):
+    """weight, which starts at 1, and bias, at 0, where they are wanted."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def _make(self, shape: Sequence[int], weight: bool, bias: bool, device: Device | str | None, dtype: _core.dtype | None) -> None:
+        self.register_parameter("weight", new(*shape, device=device, dtype=dtype) if weight else None)
+        self.register_parameter("bias", new(*shape, device=device, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """weight 1, bias 0"""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(_Affine):
+    """(x - mean) / sqrt(var + eps) weight + bias over the last axes, of the sizes ``normalized_shape``; the same shape (Ba et al. 2016)"""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self._make(self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+
+
+class RMSNorm(Module):
+    """x / sqrt(mean(x^2) + eps) weight over the last axes, of the sizes ``normalized_shape``; the same shape (Zhang and Sennrich 2019).
+    eps: as in ``functional.rms_norm`` when absent."""
+
+    weight: Parameter | None
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.register_parameter("weight", new(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """weight 1"""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(_Affine):
+    """Each of ``num_groups`` groups of channels of each sample to mean 0 and variance 1, then weight and bias by channel : (N, C, ...) (Wu and He 2018)"""
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_groups < 1 or num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self._make((num_channels,), affine, affine and bias, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+
+
+class _BatchNorm(_Affine):
+    """Each channel to mean 0 and variance 1 over the batch, then weight and bias by channel (Ioffe and Szegedy 2015).
+    In training running_mean and running_var go by ``momentum`` (None: so that they are means over all batches) towards the batch's; in use they take its place,
+    unless ``track_running_stats`` is false."""
+
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+    axes: tuple[int, ...]  # how many an input may have
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = num_features, eps, momentum, affine, track_running_stats
+        track = track_running_stats
+        self.register_buffer("running_mean", _core.zeros(num_features, device=device, dtype=dtype) if track else None)
+        self.register_buffer("running_var", _core.ones(num_features, device=device, dtype=dtype) if track else None)
+        self.register_buffer("num_batches_tracked", _core.tensor(0, device=device) if track else None)
+        self._make((num_features,), affine, affine and bias, device, dtype)
+
+    def reset_running_stats(self) -> None:
+        """running_mean 0, running_var 1, no batches"""
+        for buffer, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
+            if buffer is not None:
+                buffer.fill_(value)
+
+    def reset_parameters(self) -> None:
+        """weight 1, bias 0, no statistics"""
+        self.reset_running_stats()
+        super().reset_parameters()
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in self.axes:
+            raise ValueError(f"expected {' or '.join(f'{n}D' for n in self.axes)} input (got {input.ndim}D input)")
+        if input.size(1) != self.num_features:
+            raise RuntimeError(f"running_mean should contain {input.size(1)} elements not {self.num_features}")
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1 / self.num_batches_tracked.item()
+        return F.batch_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias, self.training or self.running_mean is None, momentum, self.eps
+        )
+
+    def extra_repr(self) -> str:
+        said = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}"
+        return f"{said}, track_running_stats={self.track_running_stats}"
+
+
+class BatchNorm1d(_BatchNorm):
+    __doc__ = f"(N, C) or (N, C, T).  {_BatchNorm.__doc__}"
+    axes = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    __doc__ = f"(N, C, H, W).  {_BatchNorm.__doc__}"
+    axes = (4,)

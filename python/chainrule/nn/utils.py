@@ -1,0 +1,65 @@
+"""``chainrule.nn.utils``: what is done to the gradients, or to the values, of many parameters at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from .. import _core
+from .._core import Tensor
+from ..autograd import no_grad
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector", "vector_to_parameters"]
+
+Tensors = Tensor | Iterable[Tensor]
+
+
+def _gradients(parameters: Tensors) -> list[Tensor]:
+    each = [parameters] if isinstance(parameters, Tensor) else parameters
+    return [p.grad for p in each if p.grad is not None]
+
+
+@no_grad
+def get_total_norm(tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
+    """The norm of all elements as one vector : ().  RuntimeError: it is not finite, where that is asked."""
+    each = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not each:
+        return _core.tensor(0.0)
+    if norm_type == 2:
+        total = _core.stack([_core._sum_squares(t) for t in each]).sum().sqrt()
+    else:
+        total = _core.stack([t.norm(norm_type) for t in each]).norm(norm_type)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped.")
+    return total
+
+
+def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
+    """Scales all gradients in place by min(1, max_norm / (norm + 1e-6)), norm that of all of them as one vector; returns the norm.  foreach changes nothing."""
+    grads = _gradients(parameters)
+    total = get_total_norm(grads, norm_type, error_if_nonfinite)
+    scale = max_norm / (total.item() + 1e-6)
+    if not scale >= 1:  # also where it is NaN
+        _core._update("scale", grads, grads, (scale,))
+    return total
+
+
+@no_grad
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Puts all elements of the gradients within [-clip_value, clip_value].  foreach changes nothing."""
+    for grad in _gradients(parameters):
+        grad.clamp_(-clip_value, clip_value)
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All elements, one tensor after the other."""
+    return _core.cat([p.flatten() for p in parameters])
+
+
+@no_grad
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Writes the elements of a vector into the tensors, one after the other."""
+    at = 0
+    for p in parameters:
+        p.copy_(vec[at : at + p.numel()].view_as(p))
+        at += p.numel()

@@ -1,0 +1,182 @@
+"""``Optimizer``: what all optimizers share.  A step of one is a fused update of the C library (docs/ops.md) over all its parameters at once."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from .. import _core
+from .._core import Tensor
+from ..autograd import enable_grad, no_grad
+
+Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+Group = dict[str, Any]  # "params", a list of Tensor, and the options of these
+State = dict[str, Any]  # of one parameter: moments, and numbers as "step"
+
+
+def moment(p: Tensor) -> Tensor:
+    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, whose means would not move otherwise."""
+    return _core.zeros_like(p, dtype=p.dtype if p.dtype is _core.float64 else _core.float32)
+
+
+class Optimizer:
+    """Changes parameters by their gradients: ``step()``.
+
+    params: tensors, or (name, tensor) pairs, or dicts {"params": tensors, "lr": 0.1, ...}, groups with options of their own.
+    A subclass says with ``_advance`` and ``_rule`` which update it is.  ValueError: no parameters, one twice, or an option out of range.
+    """
+
+    param_groups: list[Group]
+    state: defaultdict[Tensor, State]
+    # what an option must be: (name, least, below); all are finite
+    _ranges: tuple[tuple[str, float, float], ...] = (("lr", 0, math.inf), ("weight_decay", 0, math.inf))
+
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got Tensor")
+        self.defaults = defaults
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        given: list[Any] = list(params)
+        if not given:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in given if isinstance(given[0], dict) else [{"params": given}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """One more group of parameters; options that it does not name are the optimizer's."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        group = {**self.defaults, **param_group}
+        params = param_group["params"]
+        if isinstance(params, set):
+            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs.")
+        members: list[Any] = [params] if isinstance(params, Tensor) else list(params)
+        if members and all(isinstance(m, tuple) for m in members):
+            group["param_names"], members = [m[0] for m in members], [m[1] for m in members]
+        for p in members:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+            if not p.is_leaf:
+                raise ValueError("can't optimize a non-leaf Tensor")
+            if not p.is_floating_point():
+                raise ValueError(f"optimizer can only optimize floating point Tensors, but one of the params is {p.dtype}")
+        known = {id(p) for g in self.param_groups for p in g["params"]}
+        if len({id(p) for p in members}) < len(members):
+            raise ValueError("optimizer contains a parameter group with duplicate parameters")
+        if any(id(p) in known for p in members):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self._check(group)
+        group["params"] = members
+        self.param_groups.append(group)
+
+    def _check(self, group: Group) -> None:
+        """Are the options of a group in range?  lr may be a tensor of one element; it is kept as a number."""
+        if isinstance(group["lr"], Tensor):
+            group["lr"] = group["lr"].item()
+        options = {**group, **{f"betas[{i}]": b for i, b in enumerate(group.get("betas", ()))}}
+        for name, least, below in self._ranges:
+            value = options.get(name, least)
+            if not (least <= value < below and math.isfinite(value)):
+                raise ValueError(f"Invalid {name}: {value}, expected {least} <= {name}{'' if below == math.inf else f' < {below}'}, finite")
+
+    # ---- stepping ----
+
+    def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
+        """Counts a step of p, and makes its moments before the first.  Parameters for which the result is equal take the step together."""
+        raise NotImplementedError
+
+    def _rule(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
+        """The update for what ``_advance`` gave: its name, the entries of the state that it reads and writes, and its numbers."""
+        raise NotImplementedError
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of every parameter that has a gradient.  closure: called first, with gradients recorded, to compute them; its result is returned."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            self._step(group)
+        return loss
+
+    def _step(self, group: Group) -> None:
+        together: dict[Hashable, list[tuple[Tensor, Tensor, State]]] = {}
+        down = group.get("maximize", False)
+        for p in group["params"]:
+            grad = p.grad
+            if grad is not None:
+                state = self.state[p]
+                together.setdefault(self._advance(group, p, state), []).append((p, -grad if down else grad, state))
+        for key, members in together.items():
+            name, moments, numbers = self._rule(group, key)
+            results: list[Tensor] = []
+            inputs: list[Tensor] = []
+            for p, grad, state in members:
+                kept = [state[m] for m in moments]
+                results += [p, *kept]
+                inputs += [p, grad, *kept]
+            _core._update(name, results, inputs, numbers)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Frees all gradients, or fills them with zeros."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    p.grad = _core.zeros_like(p.grad)
+
+    # ---- state dicts: PyTorch's layout ----
+
+    def state_dict(self) -> dict[str, Any]:
+        """{"state": {number of a parameter: its moments}, "param_groups": [options, with "params" as numbers]}; "step" is a tensor, as PyTorch's."""
+        numbers = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
+        groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in self.param_groups]
+        kept = {numbers[id(p)]: s for p, s in self.state.items() if s}
+        state = {i: {k: _core.tensor(float(v)) if k in ("step", "mu_product") else v for k, v in s.items()} for i, s in kept.items()}
+        return {"state": state, "param_groups": groups}
+
+    @no_grad
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes over options and moments, PyTorch's too; these are copied to the dtypes and devices of the optimizer's own.
+        ValueError: other groups, or groups of other sizes, or a moment of another shape than its parameter; nothing has changed."""
+        saved = deepcopy(state_dict["param_groups"])
+        if len(saved) != len(self.param_groups):
+            raise ValueError(f"loaded state dict has a different number of parameter groups: {len(saved)}, here {len(self.param_groups)}")
+        for i, (theirs, mine) in enumerate(zip(saved, self.param_groups, strict=True)):
+            if len(theirs["params"]) != len(mine["params"]):
+                raise ValueError(
+                    f"loaded state dict contains a parameter group that doesn't match the size of optimizer's group: group {i} has {len(theirs['params'])}"
+                    f" parameters, here {len(mine['params'])}"
+                )
+        params = {n: p for theirs, mine in zip(saved, self.param_groups, strict=True) for n, p in zip(theirs["params"], mine["params"], strict=True)}
+        loaded: defaultdict[Tensor, State] = defaultdict(dict)
+        for number, entries in state_dict["state"].items():
+            if number in params:
+                loaded[params[number]] = {name: self._loaded(name, value, params[number]) for name, value in entries.items()}
+        groups = [{**self.defaults, **theirs, "params": mine["params"]} for theirs, mine in zip(saved, self.param_groups, strict=True)]
+        for group in groups:
+            self._check(group)
+        self.state, self.param_groups = loaded, groups
+
+    def _loaded(self, name: str, value: Any, p: Tensor) -> Any:
+        """One entry of a parameter's state: numbers as numbers, moments as tensors of our own."""
+        if name in ("step", "mu_product"):
+            return (int if name == "step" else float)(value)
+        if value is None or not hasattr(value, "__array__"):
+            return deepcopy(value)
+        given = value if isinstance(value, Tensor) else _core.asarray(value)
+        mine = moment(p)
+        if given.shape != p.shape:
+            raise ValueError(f"the state '{name}' has the shape {tuple(given.shape)}, its parameter {tuple(p.shape)}")
+        return mine.copy_(given.to(p.device))
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines += [f"Parameter Group {i}", *(f"    {key}: {group[key]}" for key in sorted(group) if key != "params")]
+        return "\n".join([*lines, ")"])

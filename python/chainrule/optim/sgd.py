@@ -1,0 +1,136 @@
+"""SGD, Lion and Muon: steps along the gradient or its running mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any
+
+from .. import _core
+from .._core import Tensor
+from ..autograd import no_grad
+from .optimizer import Group, Optimizer, Params, State, moment
+
+
+class SGD(Optimizer):
+    """d = g + weight_decay p;  m = momentum m + (1 - dampening) d, at first d;  p = p - lr m, or p - lr (d + momentum m) with ``nesterov``.
+    maximize: up the gradient.  foreach and fused change nothing: every step here is fused."""
+
+    _ranges = (*Optimizer._ranges, ("momentum", 0, math.inf))
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
+    ) -> None:
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize}
+        super().__init__(params, options)
+
+    def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
+        if not group["momentum"]:
+            return False
+        first = state.get("momentum_buffer") is None
+        if first:
+            state["momentum_buffer"] = moment(p)
+        return first
+
+    def _rule(self, group: Group, first: bool) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
+        lr, decay, momentum = group["lr"], group["weight_decay"], group["momentum"]
+        if not momentum:
+            return "sgd", (), (lr, decay, 1)
+        if group["nesterov"]:
+            return "sgd_nesterov", ("momentum_buffer",), (lr, decay, 1, momentum)
+        part = 1 if first else 1 - group["dampening"]
+        return "sgd_momentum", ("momentum_buffer",), (lr, part * decay, part, momentum)
+
+
+class Lion(Optimizer):
+    """p = (1 - lr weight_decay) p - lr sign(b1 m + (1 - b1) g);  m = b2 m + (1 - b2) g (Chen et al. 2023); lr is a third to a tenth of AdamW's."""
+
+    _ranges = (*Optimizer._ranges, ("betas[0]", 0, 1), ("betas[1]", 0, 1))
+
+    def __init__(
+        self, params: Params, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0, *, maximize: bool = False
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize})
+
+    def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
+        if not state:
+            state["exp_avg"] = moment(p)
+        return None
+
+    def _rule(self, group: Group, key: object) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
+        lr, (b1, b2) = group["lr"], group["betas"]
+        return "lion", ("exp_avg",), (lr, 1 - lr * group["weight_decay"], b1, 1 - b1, b2, 1 - b2)
+
+
+class Muon(Optimizer):
+    """For matrices: m = momentum m + (1 - momentum) g, looked ahead with ``nesterov``;  p = (1 - lr weight_decay) p - lr r orthogonal(m) (Jordan et al. 2024).
+    orthogonal: m with singular values near 1, by ``ns_steps`` steps of x <- a x + (b A + c A A) x, A = x x^T, (a, b, c) = ns_coefficients, after division
+    by the norm, at least ``eps``; in float32 (float64 for float64), where PyTorch rounds to bfloat16.  r: for a matrix (M, N) sqrt(max(1, M / N)) ("original"), or
+    0.2 sqrt(max(M, N)) ("match_rms_adamw": one lr for this and AdamW).  ValueError: a parameter that is no matrix."""
+
+    _ranges = (*Optimizer._ranges, ("momentum", 0, math.inf))
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
+        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
+            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
+        if len(ns_coefficients) != 3:
+            raise ValueError("Coefficients must be a tuple of exactly 3 values")
+        options = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov, "ns_coefficients": ns_coefficients, "eps": eps}
+        super().__init__(params, {**options, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn})
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        for p in self.param_groups[-1]["params"]:
+            if p.ndim != 2:
+                self.param_groups.pop()
+                raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}")
+
+    @no_grad
+    def _step(self, group: Group) -> None:
+        lr, momentum = group["lr"], group["momentum"]
+        for p in group["params"]:
+            if p.grad is None:
+                continue
+            state = self.state[p]
+            if not state:
+                state["momentum_buffer"] = moment(p)
+            mean = state["momentum_buffer"]
+            ahead = _core.empty_like(mean)
+            _core._update("muon_nesterov" if group["nesterov"] else "muon", [mean, ahead], [mean, p.grad], (momentum, 1 - momentum))
+            rows, columns = p.shape
+            ratio = 0.2 * math.sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
+            _core._update("muon_apply", [p], [p, self._orthogonal(ahead, group)], (lr * ratio, 1 - lr * group["weight_decay"]))
+
+    @staticmethod
+    def _orthogonal(x: Tensor, group: Group) -> Tensor:
+        a, b, c = group["ns_coefficients"]
+        tall = x.size(0) > x.size(1)
+        x = x / x.norm().clamp(min=group["eps"])  # singular values at most 1
+        x = x.T if tall else x  # the products are those of the smaller side
+        for _ in range(group["ns_steps"]):
+            gram = x @ x.T
+            x = a * x + (b * gram + c * (gram @ gram)) @ x
+        return x.T if tall else x

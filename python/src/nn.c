@@ -1,0 +1,92 @@
+/* nn.c - the fused ops of neural networks and the updates of optimizers, for the Python of chainrule.nn and chainrule.optim. */
+#include "extension.h"
+
+#include <string.h>
+
+/* ---- fused ops ---------------------------------------------------------------------------------------------------------------------- */
+
+/* (input, weight, bias) */
+cr_tensor *api__linear(const arg *a) { return cr_linear(a[0].t, a[1].t, a[2].t, CR_ACT_NONE); }
+/* (input, eps, weight, bias) */
+cr_tensor *api__layer_norm(const arg *a) { return cr_layer_norm(a[0].t, a[2].t, a[3].t, a[1].d); }
+cr_tensor *api__rms_norm(const arg *a) { return cr_rms_norm(a[0].t, a[2].t, a[1].d); }
+cr_tensor *api__embedding(const arg *a) { return cr_embedding(a[0].t, a[1].t); }
+cr_tensor *api__sum_squares(const arg *a) { return cr_sum_squares(a[0].t); }
+/* (input, p, generator) */
+cr_tensor *api__dropout(const arg *a) { return cr_dropout(a[0].t, a[1].d, true, a[2].g); }
+
+/* (input, target, ignore_index, label_smoothing, reduction) */
+cr_tensor *api__cross_entropy(const arg *a) {
+    static const char *const names[] = {[CR_MEAN] = "mean", [CR_SUM] = "sum", [CR_EACH] = "none"};
+    cr_cross_entropy_options o = {.ignore_index = a[2].i, .label_smoothing = a[3].d};
+    for (o.reduction = CR_MEAN; o.reduction <= CR_EACH; o.reduction++)
+        if (!strcmp(a[4].s, names[o.reduction])) return cr_cross_entropy(a[0].t, a[1].t, &o);
+    set_error(PyExc_ValueError, "%s is not a valid value for reduction", a[4].s);
+    return NULL;
+}
+
+/* (query, key, value, causal, scale, mask) */
+cr_tensor *api__attention(const arg *a) {
+    return cr_attention(a[0].t, a[1].t, a[2].t, &(cr_attention_options){.causal = a[3].b, .scale = a[4].d, .mask = a[5].t});
+}
+
+/* ---- initialisers ---------------------------------------------------------------------------------------------------------------- */
+#define FILL(call) cr_status status; WITHOUT_GIL(status = call); return done(status)
+PyObject *api__init_uniform(const arg *a) { FILL(cr_init_uniform(a[0].t, a[1].d, a[2].d, a[3].g)); }
+PyObject *api__init_normal(const arg *a) { FILL(cr_init_normal(a[0].t, a[1].d, a[2].d, a[3].g)); }
+PyObject *api__init_trunc_normal(const arg *a) { FILL(cr_init_trunc_normal(a[0].t, a[1].d, a[2].d, a[3].d, a[4].d, a[5].g)); }
+PyObject *api__init_orthogonal(const arg *a) { FILL(cr_init_orthogonal(a[0].t, a[1].d, a[2].g)); }
+
+/* ---- updates ----------------------------------------------------------------------------------------------------------------------- */
+
+/* The sets of one device at a time. */
+static cr_status update(const cr_program *p, int64_t count, int n_out, int n_in, const arg *out, const arg *in, const double *numbers) {
+    cr_status bad = CR_OK;
+    bool recording = cr_set_grad_enabled(false);
+    for (int64_t from = 0, to; from < count && bad == CR_OK; from = to) {
+        const cr_device *dev = cr_device_of(out->list.v[from * n_out]);
+        for (to = from + 1; to < count && cr_device_of(out->list.v[to * n_out]) == dev;) to++;
+        bad = cr_program_update(p, to - from, (cr_tensor *const *)(uintptr_t)(out->list.v + from * n_out), in->list.v + from * n_in, numbers);
+    }
+    cr_set_grad_enabled(recording);
+    return bad;
+}
+
+static bool fill_numbers(PyObject *given, int n, double *numbers) {
+    PyObject *items = PySequence_Tuple(given);
+    bool ok = items;
+    if (ok && PyTuple_Size(items) != n) {
+        PyErr_Format(PyExc_ValueError, "_update(): %zd numbers for %d", PyTuple_Size(items), n);
+        ok = false;
+    }
+    for (int i = 0; ok && i < n; i++) {
+        numbers[i] = PyFloat_AsDouble(PyTuple_GetItem(items, i));
+        ok = numbers[i] != -1 || !PyErr_Occurred();
+    }
+    Py_XDECREF(items);
+    return ok;
+}
+
+/* (name, outputs, inputs, numbers) */
+PyObject *api__update(const arg *a) {
+    enum { MOST = 32 };                              /* more numbers than any update has */
+    double numbers[MOST];
+    int n_out = 0, n_number = 0;
+    const cr_program *p = cr_program_find(a[0].s);
+    const int n_in = p ? cr_program_inputs(p, &n_out, &n_number) : 0;
+    if (!p) return raise_error();
+    const int64_t count = a[1].list.n / n_out;
+    if (n_number > MOST || count * n_out != a[1].list.n || count * n_in != a[2].list.n)
+        return PyErr_Format(PyExc_ValueError, "_update(): '%s' has %d results and %d inputs: %d and %d tensors are no whole sets", a[0].s, n_out, n_in, a[1].list.n, a[2].list.n);
+    if (!fill_numbers(a[3].o, n_number, numbers)) return NULL;
+    cr_status bad;
+    WITHOUT_GIL(bad = update(p, count, n_out, n_in, &a[1], &a[2], numbers));
+    return done(bad);
+}
+
+/* (input, type, requires_grad) */
+PyObject *api__alias(const arg *a) {
+    PyTypeObject *type = (PyTypeObject *)(void *)a[1].o;
+    if (!PyType_Check(a[1].o) || !PyType_IsSubtype(type, tensor_type)) return raise_type(a[1].o, "_alias(): argument 'type' must be Tensor or a subclass, not");
+    return leaf_as(cr_detach(a[0].t), type, a[2].b, false);
+}

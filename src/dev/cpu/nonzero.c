@@ -1,0 +1,94 @@
+/* nonzero.c - where a bool tensor is true: pieces are counted, then each writes from where those before it end.  Limited by memory. */
+#include <string.h>
+
+#include "../../core/pool.h"
+#include "cpu.h"
+
+enum { PIECE = 16384, BLOCK = 512 };                /* elements of a chunk, and of what one scan finds */
+
+typedef struct job {
+    const uint8_t *x;
+    int64_t numel, last;                            /* last: size of the last axis */
+    int ndim;
+    const int64_t *shape;
+    int64_t *y, step, column;                       /* strides of y (count, ndim) */
+    int64_t *first;                                 /* of a piece: how many it has, then how many are before it */
+} job;
+
+static int64_t end_of(int64_t from, int64_t size, int64_t numel) { return from + size < numel ? from + size : numel; }
+
+static void count_chunk(void *ctx, int64_t piece, int worker) {
+    (void)worker;
+    const job *j = ctx;
+    const int64_t end = end_of(piece * PIECE, PIECE, j->numel);
+    int64_t count = 0;
+    for (int64_t i = piece * PIECE; i < end;) {
+        uint8_t some = 0;                           /* of at most 128: a byte is enough, and vectors hold many */
+        for (const int64_t to = end_of(i, 128, end); i < to; i++) some = (uint8_t)(some + (j->x[i] != 0));
+        count += some;
+    }
+    j->first[piece] = count;
+}
+
+/* The places of n elements, the first of them into row `at` of y. */
+static void write_places(const job *j, int64_t at, const int64_t *found, int64_t n) {
+    int64_t *y = j->y + at * j->step, place[CR_MAX_DIMS], begin = 0, end = 0;       /* of the last axis's row that place is about */
+    if (j->ndim == 1) {
+        for (int64_t i = 0; i < n; i++) y[i * j->step] = found[i];
+        return;
+    }
+    for (int64_t i = 0; i < n; i++, y += j->step) {
+        if (found[i] >= end) {
+            int64_t row = found[i] / j->last;
+            begin = row * j->last;
+            end = begin + j->last;
+            for (int d = j->ndim - 2; d >= 0; d--) { place[d] = row % j->shape[d]; row /= j->shape[d]; }
+        }
+        for (int d = 0; d < j->ndim - 1; d++) y[d * j->column] = place[d];
+        y[(j->ndim - 1) * j->column] = found[i] - begin;
+    }
+}
+
+static void write_chunk(void *ctx, int64_t piece, int worker) {
+    (void)worker;
+    const job *j = ctx;
+    int64_t at = j->first[piece], found[BLOCK];
+    const int64_t end = end_of(piece * PIECE, PIECE, j->numel);
+    for (int64_t from = piece * PIECE; from < end; from += BLOCK) {
+        const int64_t to = end_of(from, BLOCK, end);
+        int64_t n = 0;
+        for (int64_t i = from; i < to; i++) { found[n] = i; n += j->x[i] != 0; }      /* no branch: a mask has no pattern to guess */
+        write_places(j, at, found, n);
+        at += n;
+    }
+}
+
+static void each_piece(job *j, int64_t pieces, void (*fn)(void *, int64_t, int)) {
+    if (pieces == 1) fn(j, 0, 0);
+    else cr_pool_run(pieces, fn, j);
+}
+
+cr_status cr_cpu_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
+    const int64_t pieces = cr_pieces(x->numel, PIECE);
+    job j = {.x = cr_tensor_data(x), .numel = x->numel, .ndim = x->ndim, .shape = x->shape, .last = x->ndim ? x->shape[x->ndim - 1] : 1};
+    const size_t bytes = sizeof *j.first * (size_t)pieces;
+    j.first = cr_cpu_take(bytes);
+    if (!j.first) return CR_NO_MEMORY;
+    each_piece(&j, pieces, count_chunk);
+    cr_status s = cr_finished("nonzero", CR_OK);
+    *count = 0;
+    for (int64_t p = 0; !s && p < pieces; p++) {
+        const int64_t here = j.first[p];
+        j.first[p] = *count;
+        *count += here;
+    }
+    if (!s && y && *count != y->shape[0]) s = cr_fail(CR_RUNTIME, "nonzero", "the tensor was written to meanwhile");
+    if (!s && y && y->numel) {
+        j.y = cr_tensor_data(y);
+        j.step = y->strides[0];
+        j.column = y->strides[1];
+        each_piece(&j, pieces, write_chunk);
+    }
+    cr_cpu_give(j.first, bytes);
+    return s;
+}

@@ -1,0 +1,255 @@
+/* places.c - rows taken from and put to the places that an index names, and places of several axes as one.
+ *
+ * As in index.c: indices are checked first, the work is cut by what is written, sums of f16 and bf16 are rounded once.  Limited by memory. */
+#include <string.h>
+
+#include "../../core/pool.h"
+#include "cpu.h"
+#include "index.h"
+#include "product.h"
+
+/* x (M, R, N) with its index (K), and the K places of it (M, K, N). */
+typedef struct job {
+    char *x; int64_t xs[3];                         /* strides in elements */
+    char *y; int64_t ys[3];
+    indices index;
+    check check;                                    /* take: of each chunk's own indices */
+    cr_dtype dtype;
+    size_t size;
+    int64_t M, R, N, K;
+    int64_t rows, columns, places;                  /* of a chunk */
+    int64_t blocks, ranges;                         /* of columns, of places, that all chunks of some rows cut them into */
+    bool sum;
+    int32_t *slot; int64_t slots;                   /* sums of halves: where that of a place is kept */
+    const cr_product_isa *isa;
+    atomic_bool failed;
+} job;
+
+static job job_of(const cr_tensor *x, const cr_tensor *y) {
+    const int64_t *s = x->strides, *t = y->strides;
+    return (job){.x = cr_tensor_data(x), .xs = {s[0], s[1], s[2]}, .y = cr_tensor_data(y), .ys = {t[0], t[1], t[2]}, .dtype = (cr_dtype)x->dtype,
+                 .size = cr_dtype_size((cr_dtype)x->dtype), .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .K = y->shape[1]};
+}
+
+static void run(job *j, int64_t chunks, void (*fn)(void *, int64_t, int)) {
+    if (chunks == 1) fn(j, 0, 0);
+    else cr_pool_run(chunks, fn, j);
+}
+
+/* ---- take: y[m, k, n] = x[m, index[k], n], chunks of rows (m, k); y is contiguous */
+
+#define TAKE(name, T)                                                                                           \
+    static void name(const job *j, int64_t from, int64_t to) {                                                  \
+        const int64_t N = j->N, K = j->K, row = j->xs[1], step = j->xs[2];                                      \
+        const indices index = j->index;                                                                         \
+        for (int64_t i = from; i < to;) {                                                                       \
+            const int64_t m = i / K, first = i - m * K, end = least(K, first + to - i);                         \
+            const T *x = (const T *)(const void *)j->x + m * j->xs[0];                                          \
+            T *y = (T *)(void *)j->y + m * K * N;                                                               \
+            if (N == 1) for (int64_t k = first; k < end; k++) y[k] = x[index_at(index, k) * row];               \
+            else if (step == 1)                                                                                 \
+                for (int64_t k = first; k < end; k++) memcpy(y + k * N, x + index_at(index, k) * row, (size_t)N * sizeof(T)); \
+            else for (int64_t k = first; k < end; k++)                                                          \
+                for (int64_t n = 0; n < N; n++) y[k * N + n] = x[index_at(index, k) * row + n * step];          \
+            i += end - first;                                                                                   \
+        }                                                                                                       \
+    }
+TAKE(take_1, uint8_t)
+TAKE(take_2, uint16_t)
+TAKE(take_4, uint32_t)
+TAKE(take_8, uint64_t)
+#undef TAKE
+
+static void take_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    job *j = ctx;
+    int64_t from = chunk * j->rows, to = least(j->M * j->K, from + j->rows);
+    if (j->M == 1 && !cr_cpu_check(&j->check, from, to)) return;
+    switch (j->size) {
+        case 1: take_1(j, from, to); break;
+        case 2: take_2(j, from, to); break;
+        case 4: take_4(j, from, to); break;
+        default: take_8(j, from, to);
+    }
+}
+
+cr_status cr_cpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
+    job j = job_of(x, y);
+    const bool first = j.M != 1 || y->numel == 0;   /* many rows, or none, share each index: all are checked first */
+    cr_status s = first ? cr_cpu_open_indices(op, index, j.R, wrap, &j.index) : cr_cpu_start_check(&j.check, op, index, j.R, wrap);
+    if (s || y->numel == 0) return s;
+    if (!first) j.index = j.check.x;
+    j.rows = most(1, INDEX_GRAIN / j.N);
+    run(&j, cr_pieces(j.M * j.K, j.rows), take_chunk);
+    return first ? CR_OK : cr_cpu_checked(&j.check);
+}
+
+/* ---- put: x[m, index[k], n] = y[m, k, n] or += in order of k; chunks of `rows` m by blocks of columns or by ranges of places */
+
+typedef struct block { int64_t from, to, first, last; } block;      /* columns, places */
+
+#define PUT(name, T, MEET)                                                                                      \
+    static void name(const job *j, int64_t m, block b) {                                                        \
+        const int64_t N = b.to - b.from, K = j->K, xr = j->xs[1], xn = j->xs[2], yr = j->ys[1], yn = j->ys[2];  \
+        const indices index = j->index;                                                                         \
+        T *x = (T *)(void *)j->x + m * j->xs[0] + b.from * xn;                                                  \
+        const T *y = (const T *)(const void *)j->y + m * j->ys[0] + b.from * yn;                                \
+        if (N == 1) for (int64_t k = 0; k < K; k++) {                                                           \
+            T *at = x + index_at(index, k) * xr;                                                                \
+            *at = (T)MEET(*at, y[k * yr]);                                                                      \
+        } else for (int64_t k = 0; k < K; k++) {                                                                \
+            const int64_t place = index_at(index, k);                                                           \
+            if (place < b.first || place >= b.last) continue;                                                   \
+            T *restrict at = x + place * xr;                                                                    \
+            const T *of = y + k * yr, one = *of;                                                                \
+            if (xn == 1 && yn == 1) for (int64_t n = 0; n < N; n++) at[n] = (T)MEET(at[n], of[n]);              \
+            else if (xn == 1 && yn == 0) for (int64_t n = 0; n < N; n++) at[n] = (T)MEET(at[n], one);           \
+            else for (int64_t n = 0; n < N; n++) at[n * xn] = (T)MEET(at[n * xn], of[n * yn]);                  \
+        }                                                                                                       \
+    }
+PUT(add_u8, uint8_t, SUM)
+PUT(add_u16, uint16_t, SUM)
+PUT(add_u32, uint32_t, SUM)
+PUT(add_u64, uint64_t, SUM)
+PUT(add_f32, float, SUM)
+PUT(add_f64, double, SUM)
+PUT(add_bool, uint8_t, EITHER)
+PUT(put_1, uint8_t, LAST)
+PUT(put_2, uint16_t, LAST)
+PUT(put_4, uint32_t, LAST)
+PUT(put_8, uint64_t, LAST)
+#undef PUT
+
+static void load_half(const job *j, float *to, const uint16_t *from, int64_t n, int64_t stride) {
+    const bool bf16 = j->dtype == CR_BF16;
+    if (stride == 1) j->isa->f32_from_half(to, from, n, bf16);
+    else for (int64_t i = 0; i < n; i++) to[i] = bf16 ? cr_bf16_to_f32(from[i * stride]) : cr_f16_to_f32(from[i * stride]);
+}
+
+static void store_half(const job *j, uint16_t *to, const float *from, int64_t n, int64_t stride) {
+    const bool bf16 = j->dtype == CR_BF16;
+    if (stride == 1) j->isa->half_from_f32(to, from, n, bf16);
+    else for (int64_t i = 0; i < n; i++) to[i * stride] = bf16 ? cr_f32_to_bf16(from[i]) : cr_f32_to_f16(from[i]);
+}
+
+/* sum: (slots, to - from) f32, then a row of y.  The first time a place is met its old value is put into its slot. */
+static void add_half(const job *j, int64_t m, int64_t from, int64_t to, float *sum) {
+    const int64_t n = to - from;
+    int64_t seen = 0;
+    float *row = sum + j->slots * n;
+    uint16_t *x = (uint16_t *)(void *)j->x + m * j->xs[0] + from * j->xs[2];
+    const uint16_t *y = (const uint16_t *)(const void *)j->y + m * j->ys[0] + from * j->ys[2];
+    for (int64_t k = 0; k < j->K; k++) {
+        int64_t place = index_at(j->index, k), slot = j->slot[place];
+        float *s = sum + slot * n;
+        if (slot == seen) { load_half(j, s, x + place * j->xs[1], n, j->xs[2]); seen++; }     /* slots are numbered as they are met */
+        load_half(j, row, y + k * j->ys[1], n, j->ys[2]);
+        for (int64_t c = 0; c < n; c++) s[c] += row[c];
+    }
+    seen = 0;
+    for (int64_t k = 0; k < j->K; k++) {
+        int64_t place = index_at(j->index, k);
+        if (j->slot[place] != seen) continue;
+        store_half(j, x + place * j->xs[1], sum + seen * n, n, j->xs[2]);
+        seen++;
+    }
+}
+
+static void put_one(const job *j, int64_t m, block b, float *sum) {
+    if (!j->sum) {
+        switch (j->size) {
+            case 1: put_1(j, m, b); return;
+            case 2: put_2(j, m, b); return;
+            case 4: put_4(j, m, b); return;
+            default: put_8(j, m, b); return;
+        }
+    }
+    switch (j->dtype) {
+        case CR_BOOL: add_bool(j, m, b); break;
+        case CR_U8: case CR_I8: add_u8(j, m, b); break;
+        case CR_U16: case CR_I16: add_u16(j, m, b); break;
+        case CR_U32: case CR_I32: add_u32(j, m, b); break;
+        case CR_F32: add_f32(j, m, b); break;
+        case CR_F64: add_f64(j, m, b); break;
+        case CR_F16: case CR_BF16: add_half(j, m, b.from, b.to, sum); break;
+        default: add_u64(j, m, b);
+    }
+}
+
+static void put_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    job *j = ctx;
+    const int64_t range = chunk % j->ranges, column = chunk / j->ranges % j->blocks;
+    int64_t m = chunk / j->ranges / j->blocks * j->rows, last = least(j->M, m + j->rows);
+    const block b = {column * j->columns, least(j->N, (column + 1) * j->columns), range * j->places, least(j->R, (range + 1) * j->places)};
+    size_t bytes = j->slot ? (size_t)((j->slots + 1) * (b.to - b.from)) * sizeof(float) : 0;
+    float *sum = bytes ? cr_cpu_try_take(bytes) : NULL;
+    if (bytes && !sum) { atomic_store(&j->failed, true); return; }
+    for (; m < last; m++) put_one(j, m, b, sum);
+    cr_cpu_give(sum, bytes);
+}
+
+/* Long rows are cut by places, a few times, since every range looks at all indices; else, and for sums of halves, by columns. */
+static void cut(job *j) {
+    enum { LONG = 64, RANGES = 16 };
+    const int64_t pieces = cr_pieces(j->K * j->N, INDEX_GRAIN);
+    j->columns = j->N;
+    j->ranges = 1;
+    if (j->N >= LONG && !j->slot) j->ranges = least(least(pieces, RANGES), j->R);
+    else j->columns = least(j->N, most(16, INDEX_GRAIN / j->K));
+    j->places = (j->R + j->ranges - 1) / j->ranges;
+    j->rows = most(1, INDEX_GRAIN / (j->K * j->columns));
+    j->blocks = cr_pieces(j->N, j->columns);
+}
+
+cr_status cr_cpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
+    job j = job_of(x, src);
+    cr_status s = cr_cpu_open_indices(op, index, j.R, wrap, &j.index);
+    if (s || src->numel == 0) return s;
+    if (j.M == 1 && j.N == 1 && cr_cpu_suits_buckets(j.dtype, sum, j.R, j.K))
+        return cr_cpu_put_by_buckets(j.dtype, sum, j.x, j.xs[1], j.R, j.index, j.y, j.ys[1], j.K);
+    size_t map = sum && is_half(j.dtype) ? (size_t)j.R * sizeof *j.slot : 0;
+    if (map) {
+        j.isa = cr_product_best();
+        j.slot = cr_cpu_take(map);
+        if (!j.slot) return CR_NO_MEMORY;
+        memset(j.slot, -1, map);
+        for (int64_t k = 0; k < j.K; k++) {
+            int32_t *slot = j.slot + index_at(j.index, k);
+            if (*slot < 0) *slot = (int32_t)j.slots++;
+        }
+    }
+    j.sum = sum;
+    cut(&j);
+    run(&j, cr_pieces(j.M, j.rows) * j.blocks * j.ranges, put_chunk);
+    cr_cpu_give(j.slot, map);
+    return atomic_load(&j.failed) ? cr_fail(CR_NO_MEMORY, op, "no memory for the sums") : CR_OK;
+}
+
+/* ---- ravel: y = ((i0 sizes[1]) + i1) sizes[2] + i2 ...; chunks of elements */
+
+typedef struct ravel { int64_t *y; int n; const indices *index; int64_t numel; } ravel;
+
+static void ravel_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const ravel *r = ctx;
+    const int64_t from = chunk * INDEX_GRAIN, to = least(r->numel, from + INDEX_GRAIN);
+    for (int k = 0; k < r->n; k++) {
+        const indices index = r->index[k];
+        if (k == 0) for (int64_t i = from; i < to; i++) r->y[i] = index_at(index, i);
+        else for (int64_t i = from; i < to; i++) r->y[i] = r->y[i] * index.size + index_at(index, i);
+    }
+}
+
+cr_status cr_cpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
+    indices opened[CR_MAX_DIMS];
+    for (int k = 0; k < n; k++) {
+        cr_status s = cr_cpu_open_indices(op, index[k], sizes[k], true, &opened[k]);
+        if (s) return s;
+    }
+    ravel r = {cr_tensor_data(y), n, opened, y->numel};
+    const int64_t chunks = cr_pieces(y->numel, INDEX_GRAIN);
+    if (chunks == 1) ravel_chunk(&r, 0, 0);
+    else cr_pool_run(chunks, ravel_chunk, &r);
+    return CR_OK;
+}

@@ -1,0 +1,230 @@
+/* take.c - places of x that one index names: taken, or put.
+ *
+ * Neighbouring axes of x are seen as one of R places, so that x is (pre, R, post), and the index (I) says which:
+ *     take   y (pre, I, post):  y[:, i, :] = x[:, index[i], :]
+ *     put    y = x, or zeros, then y[:, index[i], :] = src[:, i, :], or += it, in order of i
+ * embedding, take, index_select, index_add, index_copy, index_fill are uses of the two; at.c brings keys of several tensors to this form. */
+#include "compose.h"
+
+#include <string.h>
+
+static const cr_take_params *params(const cr_call *c) { return c->params; }
+static const char *name_of(const void *p) { return ((const cr_take_params *)p)->name; }
+
+/* (pre, I, post) for these sizes of x. */
+static cr_status taken(const char *name, const cr_take_params *p, int ndim, const int64_t *shape, const cr_tensor *index, cr_meta *m) {
+    const int axes = ndim - p->count + index->ndim;
+    if (axes > CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, name, "a result of %d axes: %d are the most there can be", axes, CR_MAX_DIMS);
+    m->ndim = 0;
+    for (int i = 0; i < p->axis; i++) m->shape[m->ndim++] = shape[i];
+    for (int i = 0; i < index->ndim; i++) m->shape[m->ndim++] = index->shape[i];
+    for (int i = p->axis + p->count; i < ndim; i++) m->shape[m->ndim++] = shape[i];
+    cr_status status = cr_want_index(name, index);
+    return status == CR_OK ? cr_shape_check(name, m->ndim, m->shape, m->dtype, NULL) : status;
+}
+
+cr_status cr_taken_shape(const cr_take_params *p, const cr_tensor *x, const cr_tensor *index, int64_t *shape, int *ndim) {
+    cr_meta m = {.dtype = dtype_of(x)};
+    cr_status status = taken(p->name, p, x->ndim, x->shape, index, &m);
+    *ndim = m.ndim;
+    memcpy(shape, m.shape, sizeof m.shape);
+    return status;
+}
+
+/* t as (pre, axes, post): the same memory, or a copy where its strides do not allow that. */
+static cr_tensor *in_three(const cr_tensor *t, int axis, int count) {
+    int64_t shape[3] = {1, 1, 1}, strides[CR_MAX_DIMS];
+    for (int i = 0; i < t->ndim; i++) shape[i < axis ? 0 : i < axis + count ? 1 : 2] *= t->shape[i];
+    if (!cr_view_strides(t, 3, shape, strides)) {
+        cr_tensor *dense = cr_packed(t), *y = dense ? cr_shaped(dense, 3, shape) : NULL;
+        cr_release(dense);
+        return y;
+    }
+    cr_meta m = {.dtype = dtype_of(t), .ndim = 3, .strided = true, .offset = t->offset};
+    memcpy(m.shape, shape, sizeof shape);
+    memcpy(m.strides, strides, sizeof strides);
+    return cr_tensor_alias(t, &m);
+}
+
+static cr_tensor *in_line(const cr_tensor *index) {
+    cr_tensor *dense = cr_packed(index), *line = dense ? cr_shaped(dense, 1, &index->numel) : NULL;
+    cr_release(dense);
+    return line;
+}
+
+/* ---- take */
+static cr_status take_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    out->dtype = dtype_of(c->in[0]);
+    return taken(cr_call_name(c), params(c), c->in[0]->ndim, c->in[0]->shape, c->in[1], out);
+}
+
+static cr_status take_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const cr_take_params *p = params(c);
+    const cr_tensor *index = c->in[1];
+    if (!index->numel) return CR_OK;
+    cr_tensor *x = in_three(c->in[0], p->axis, p->count), *y = in_three(out, p->axis, index->ndim), *at = in_line(index);
+    cr_status status = x && y && at ? c->dev->kernels->take_rows(p->name, y, x, at, p->wrap) : cr_error_status();
+    cr_release(x); cr_release(y); cr_release(at);
+    return status;
+}
+
+/* y[:, index[i], :] = src[:, i, :], or += it; through a copy where y's strides do not let it be seen as (pre, R, post) */
+static cr_status put_into(const cr_call *c, cr_tensor *y) {
+    const cr_take_params *p = params(c);
+    const cr_tensor *index = c->in[1], *src = c->in[2];
+    if (!index->numel) return CR_OK;
+    cr_tensor *to = in_three(y, p->axis, p->count), *from = in_three(src, p->axis, index->ndim), *at = in_line(index);
+    cr_status status = to && from && at ? c->dev->kernels->put_rows(p->name, to, at, from, p->sum, p->wrap) : cr_error_status();
+    if (status == CR_OK && to->storage != y->storage) {
+        cr_tensor *back = cr_shaped(to, y->ndim, y->shape);
+        status = back ? cr_copy_elements(y, back) : cr_error_status();
+        cr_release(back);
+    }
+    cr_release(to); cr_release(from); cr_release(at);
+    return status;
+}
+
+/* y = take(x, index):  dx = zeros with g added at index; what has arrived is added to: a tied table has its head's gradient already */
+static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    if (!c->needs[0]) return;
+    const cr_tensor *x = c->in[0], *in[] = {CR_NONE, c->in[1], cast_to(g, dtype_of(x))};
+    cr_take_params p = *params(c);
+    p.sum = true;
+    p.ndim = x->ndim;
+    memcpy(p.shape, x->shape, sizeof p.shape);
+    if (in[2] && c->arrived[0]) {
+        const cr_call add = {.op = &cr_op_put, .params = &p, .n = 3, .in = in, .dev = c->dev};
+        dx[0] = put_into(&add, c->arrived[0]) == CR_OK ? c->arrived[0] : NULL;
+    } else {
+        dx[0] = cr_apply(&cr_op_put, 3, in, &p);
+    }
+}
+
+const cr_op cr_op_take = {
+    .name = "take", .name_of = name_of, .arity = 2, .params_bytes = sizeof(cr_take_params), .saves = CR_SAVE_IN(1),
+    .infer = take_infer, .forward = take_forward, .grad = take_grad, .doc = "what lies at the given places",
+};
+
+/* ---- put */
+static cr_status put_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    const cr_take_params *p = params(c);
+    const cr_tensor *x = c->in[0], *src = c->in[2];
+    const char *name = cr_call_name(c);
+    cr_meta room = {.dtype = dtype_of(src)};
+    if (x == CR_NONE) {
+        *out = (cr_meta){.dtype = dtype_of(src), .ndim = p->ndim};
+        memcpy(out->shape, p->shape, sizeof p->shape);
+    } else {
+        *out = cr_meta_of(x);
+        cr_status same = cr_want_same_dtype(name, x, src);
+        if (same != CR_OK) return same;
+    }
+    cr_status status = taken(name, p, out->ndim, out->shape, c->in[1], &room);
+    if (status != CR_OK || (room.ndim == src->ndim && !memcmp(room.shape, src->shape, sizeof(int64_t) * src->ndim))) return status;
+    return cr_fail(CR_BAD_VALUE, name, "a source of shape %s for places of shape %s", cr_shape_text(src->ndim, src->shape).s, cr_shape_text(room.ndim, room.shape).s);
+}
+
+static cr_status put_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    cr_status status = c->in[0] == CR_NONE ? cr_fill_elements(out, 0) : cr_copy_elements(out, c->in[0]);
+    return status == CR_OK ? put_into(c, out) : status;
+}
+
+/* y = x with src at index:      dx = g with 0 at index,  dsrc = take(g, index), of places named twice too, as in PyTorch
+ * y = x with src added there:   dx = g,                  dsrc = take(g, index) */
+static void put_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const cr_tensor *index = c->in[1], *src = c->in[2];
+    const cr_take_params *p = params(c);
+    if (c->needs[0] && p->sum) dx[0] = same(g);
+    else if (c->needs[0]) {
+        const cr_tensor *none = cr_expand(cr_zeros(CR_ALL, dtype_of(g), c->dev), src->ndim, src->shape), *in[] = {g, index, none};
+        dx[0] = none ? cr_apply(&cr_op_put, 3, in, p) : NULL;
+    }
+    if (c->needs[2]) dx[2] = cr_apply(&cr_op_take, 2, (const cr_tensor *[]){g, index}, p);
+}
+
+const cr_op cr_op_put = {
+    .name = "put", .name_of = name_of, .arity = 3, .optional = 1, .params_bytes = sizeof(cr_take_params), .saves = CR_SAVE_IN(1),
+    .infer = put_infer, .forward = put_forward, .write = put_into, .grad = put_grad, .doc = "x, or zeros, with the source at the given places, or added there",
+};
+
+/* ---- their uses along one axis */
+cr_tensor *cr_embedding(const cr_tensor *w, const cr_tensor *index) {
+    if (!cr_given("embedding", "the table", w) || !cr_given("embedding", "the index", index)) return NULL;
+    if (w->ndim != 2) return cr_fail(CR_BAD_VALUE, "embedding", "the table must be (rows, columns): %s", cr_shape_text(w->ndim, w->shape).s), NULL;
+    return cr_apply(&cr_op_take, 2, (const cr_tensor *[]){w, index}, &(cr_take_params){.name = "embedding", .count = 1});
+}
+
+cr_tensor *cr_take(const cr_tensor *x, const cr_tensor *index) {
+    if (!cr_given("take", "x", x)) return NULL;
+    return cr_apply(&cr_op_take, 2, (const cr_tensor *[]){x, index}, &(cr_take_params){.name = "take", .count = x->ndim, .wrap = true});
+}
+
+/* An index of at most one axis along this one of x, which, 0-d, is a vector of one; false: a message. */
+static bool along(const char *op, const cr_tensor *x, int axis, const cr_tensor *index, cr_take_params *p) {
+    if (!cr_given(op, "x", x) || !cr_given(op, "the index", index)) return false;
+    const int a = cr_axis(op, axis, x->ndim);
+    if (a < 0) return false;
+    if (index->ndim > 1) return cr_fail(CR_BAD_INDEX, op, "the index %s may have one axis", cr_shape_text(index->ndim, index->shape).s), false;
+    if (!x->ndim && index->numel != 1) return cr_fail(CR_BAD_INDEX, op, "%lld indices into a tensor without axes", (long long)index->numel), false;
+    *p = (cr_take_params){.name = op, .axis = a, .count = x->ndim ? 1 : 0};
+    return true;
+}
+
+/* (K), or () where x has no axes. */
+static cr_tensor *line_for(const cr_tensor *x, const cr_tensor *index) { return cr_reshape(index, x->ndim ? 1 : 0, &index->numel); }
+
+cr_tensor *cr_index_select(const cr_tensor *x, int axis, const cr_tensor *index) {
+    cr_take_params p;
+    if (!along("index_select", x, axis, index, &p)) return NULL;
+    cr_scope_begin();
+    return cr_leave(cr_apply(&cr_op_take, 2, (const cr_tensor *[]){x, line_for(x, index)}, &p));
+}
+
+cr_tensor *cr_put(const cr_take_params *p, cr_tensor *to, const cr_tensor *x, const cr_tensor *index, const cr_tensor *src) {
+    const cr_tensor *in[] = {x, index, src};
+    return to ? cr_apply_(&cr_op_put, to, 3, in, p) : cr_apply(&cr_op_put, 3, in, p);
+}
+
+static cr_tensor *put_along(const char *op, cr_tensor *to, const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, bool sum) {
+    cr_take_params p;
+    if (!along(op, x, axis, index, &p) || !cr_given(op, "the source", src)) return NULL;
+    p.sum = sum;
+    cr_scope_begin();
+    return cr_leave_with(to, cr_put(&p, to, x, line_for(x, index), src));
+}
+
+cr_tensor *cr_index_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return put_along("index_add", NULL, x, axis, index, src, true); }
+cr_tensor *cr_index_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return put_along("index_add_", x, x, axis, index, src, true); }
+cr_tensor *cr_index_copy(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return put_along("index_copy", NULL, x, axis, index, src, false); }
+cr_tensor *cr_index_copy_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return put_along("index_copy_", x, x, axis, index, src, false); }
+
+/* One value at the places, as a choice between it and x: its gradient then counts places named twice once. */
+static cr_tensor *fill_chosen(cr_tensor *to, const cr_tensor *x, const cr_take_params *p, const cr_tensor *line, const cr_tensor *value) {
+    int64_t shape[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+    if (p->count) shape[p->axis] = x->shape[p->axis];
+    cr_tensor *mask = cr_zeros(x->ndim, shape, CR_BOOL, x->dev), *yes = cr_ones(CR_ALL, CR_BOOL, x->dev);
+    if (!mask || !yes) return NULL;
+    if (p->count) shape[p->axis] = line->numel;
+    return cr_put(p, mask, mask, line, cr_expand(yes, x->ndim, shape)) ? cr_masked_where(to, x, mask, value) : NULL;
+}
+
+static cr_tensor *fill_along(const char *op, cr_tensor *to, const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value) {
+    cr_take_params p;
+    int n;
+    int64_t shape[CR_MAX_DIMS];
+    if (!along(op, x, axis, index, &p) || !cr_given(op, "the value", value)) return NULL;
+    if (value->ndim) return cr_fail(CR_BAD_VALUE, op, "the value must have no axes: %s", cr_shape_text(value->ndim, value->shape).s), NULL;
+    cr_scope_begin();
+    cr_tensor *line = line_for(x, index), *y = NULL;
+    if (!line || cr_taken_shape(&p, x, line, shape, &n) != CR_OK) return cr_leave_with(to, NULL);
+    if (cr_grad_enabled() && cr_requires_grad(value)) y = fill_chosen(to, x, &p, line, value);
+    else y = cr_put(&p, to, x, line, cr_expand(cr_to(value, dtype_of(x), x->dev), n, shape));
+    return cr_leave_with(to, y);
+}
+
+cr_tensor *cr_index_fill(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value) { return fill_along("index_fill", NULL, x, axis, index, value); }
+cr_tensor *cr_index_fill_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value) { return fill_along("index_fill_", x, x, axis, index, value); }

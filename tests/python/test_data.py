@@ -1,0 +1,280 @@
+"""chainrule.data: batches, orders, threads, resuming, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import traceback
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import chainrule as cr
+import pytest
+from chainrule.data import DataLoader, Dataset, TensorDataset, TokenFile, default_collate
+from conftest import BUILD
+
+try:
+    import torch as _torch
+except ImportError:
+    _torch = None
+torch: Any = _torch
+WAYS: list[dict[str, Any]] = [{}, {"num_workers": 1}, {"num_workers": 3, "prefetch_factor": 1}]
+
+
+class Squares(Dataset):
+    """Sample i is (i, i^2); `length` may lie."""
+
+    def __init__(self, n: int, length: int | None = None) -> None:
+        self.n, self.length = n, n if length is None else length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, i: int) -> tuple[int, cr.Tensor]:
+        if not 0 <= i < self.n:
+            raise IndexError(f"there is no sample {i}")
+        return i, cr.tensor([i * i])
+
+
+def table(n: int) -> TensorDataset:
+    return TensorDataset(cr.arange(n * 2).reshape(n, 2), cr.arange(n).float())
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("size, drop", [(3, False), (3, True), (7, False), (20, True), (20, False), (None, False)], ids=str)
+def test_in_order(way: dict[str, Any], size: int | None, drop: bool) -> None:
+    for dataset in (Squares(7), table(7)):
+        loader = DataLoader(dataset, size, drop_last=drop, **way)
+        batches = [b[-1].tolist() for b in loader]
+        assert len(batches) == len(loader)
+        if size is None:
+            assert len(batches) == 7
+            continue
+        whole = [[float(i) for i in range(7)][k : k + size] for k in range(0, 7, size)]
+        wanted = [b for b in whole if len(b) == size or not drop]
+        if isinstance(dataset, Squares):
+            assert batches == [[[v * v] for v in b] for b in wanted] and [b[0].tolist() for b in loader] == wanted
+        else:
+            assert batches == wanted
+    if torch and size is not None:
+        theirs = torch.utils.data.DataLoader([(i, float(i)) for i in range(7)], size, drop_last=drop)
+        ours = DataLoader([(i, float(i)) for i in range(7)], size, drop_last=drop, **way)
+        for a, b in zip(ours, theirs, strict=True):
+            assert type(a) is type(b) and [(t.tolist(), str(t.dtype).split(".")[1]) for t in a] == [(t.tolist(), str(t.dtype).split(".")[1]) for t in b]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_shuffled(way: dict[str, Any]) -> None:
+    def epochs(seed: int, **more: Any) -> list[list[float]]:
+        loader = DataLoader(table(101), 10, shuffle=True, generator=cr.Generator().manual_seed(seed), **way, **more)
+        return [[v for _, y in loader for v in y.tolist()] for _ in range(3)]
+
+    first = epochs(1)
+    assert all(sorted(e) == [float(i) for i in range(101)] for e in first)
+    assert first[0] != first[1] != first[2] and first == epochs(1) != epochs(2)
+    rows = [x.tolist() for x, _ in DataLoader(table(101), 10, shuffle=True, **way)]
+    assert all(a + 1 == b for batch in rows for a, b in batch), "rows stay together"
+    assert [len(e) for e in epochs(1, drop_last=True)] == [100] * 3
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("given", [0, 1, 4, 10, 11, 13, 25])
+def test_resumed(way: dict[str, Any], given: int) -> None:
+    def loader() -> DataLoader:
+        return DataLoader(table(101), 10, shuffle=True, **way)
+
+    def stream(of: DataLoader, n: int) -> list[Any]:
+        found: list[Any] = []
+        while len(found) < n:
+            for _, y in of:
+                found.append(y.tolist())
+                if len(found) == n:
+                    break
+        return found
+
+    cr.manual_seed(4)
+    whole = stream(loader(), 40)
+    cr.manual_seed(4)
+    before = loader()
+    assert stream(before, given) == whole[:given]
+    state = before.state_dict()
+    assert all(isinstance(v, int) for v in state.values())
+    cr.manual_seed(99)
+    after = loader()
+    after.load_state_dict(state)
+    assert stream(after, 40 - given) == whole[given:]
+
+
+def test_an_epoch_that_is_left() -> None:
+    loader = DataLoader(table(50), 5, shuffle=True)
+    first = next(iter(loader))[1].tolist()
+    second = next(iter(loader))[1].tolist()
+    assert first != second and loader.state_dict()["epoch"] == 1
+    a, b = iter(loader), iter(loader)
+    next(a), next(b), next(b)
+    assert loader.state_dict() == {"seed": loader.seed, "epoch": 3, "batch": 2}, "the newest iteration counts"
+
+
+class Trips(Squares):
+    def __getitem__(self, i: int) -> Any:
+        if i == 7:
+            self.fails(i)
+        return super().__getitem__(i)
+
+    def fails(self, i: int) -> None:
+        raise ZeroDivisionError(f"sample {i}")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_exceptions_come_with_their_trace(way: dict[str, Any]) -> None:
+    seen = []
+    with pytest.raises(ZeroDivisionError, match="sample 7") as e:
+        for i, _ in DataLoader(Trips(20), 2, **way):
+            seen.append(i.tolist())
+    assert seen == [[0, 1], [2, 3], [4, 5]]
+    assert {"fails", "__getitem__"} <= {frame.name for frame in traceback.extract_tb(e.tb)}
+
+
+def test_threads_end() -> None:
+    before = threading.active_count()
+    for _ in range(3):
+        for _ in DataLoader(Squares(50), 2, num_workers=2):
+            break
+    for thread in threading.enumerate():
+        if thread.name.startswith("DataLoader"):
+            thread.join(10)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_lying_and_empty_datasets(way: dict[str, Any]) -> None:
+    assert list(DataLoader(Squares(0), 3, **way)) == [] == list(DataLoader(table(0), 3, shuffle=True, **way))
+    with pytest.raises(IndexError, match="no sample 5"):
+        list(DataLoader(Squares(5, 9), 2, **way))
+    assert len(list(DataLoader(Squares(9, 5), 2, **way))) == 3
+    with pytest.raises(ValueError):
+        list(DataLoader(Squares(5, -1), 2, **way))
+    data = table(5)
+    data.tensors = (data.tensors[0], data.tensors[1][:3])
+    with pytest.raises((IndexError, RuntimeError)):
+        list(DataLoader(data, 2, shuffle=True, **way))
+    with pytest.raises(IndexError):
+        list(DataLoader(Squares(5), 2, sampler=[1, 7], **way))
+
+
+def test_samplers_and_collate() -> None:
+    assert [b[0].tolist() for b in DataLoader(Squares(9), 2, sampler=iter([3, 1, 4, 1, 5]))] == [[3, 1], [4, 1], [5]]
+    assert [b[0].tolist() for b in DataLoader(Squares(9), 2, sampler=[3, 1, 4, 1, 5], drop_last=True)] == [[3, 1], [4, 1]]
+    grouped = DataLoader(table(9), batch_sampler=[[3, 1], [4]])
+    assert [y.tolist() for _, y in grouped] == [[3, 1], [4]] and len(grouped) == 2
+    assert [s[0] for s in DataLoader(Squares(3), None, sampler=[2, 0])] == [2, 0]
+    assert list(DataLoader([1, 2, 3], 2, collate_fn=sum)) == [3, 3]
+    data = table(4)
+    batch = next(iter(DataLoader(data, 2)))
+    batch[1].fill_(9)
+    assert data.tensors[1].tolist() == [0, 1, 2, 3], "a batch is a copy"
+    pair = namedtuple("pair", "x y")
+    made = default_collate([{"a": 1, "b": ("x", 1.5), "c": pair(1, True)}, {"a": 2, "b": ("y", 2.5), "c": pair(3, False)}])
+    assert made["a"].tolist() == [1, 2] and made["b"][0] == ("x", "y") and made["b"][1].dtype == cr.float64 and isinstance(made["c"], pair)
+    assert made["c"].y.dtype == cr.bool
+    numpy = pytest.importorskip("numpy")
+    assert default_collate([numpy.ones(3), numpy.zeros(3)]).shape == [2, 3]
+
+
+BAD: list[tuple[str, dict[str, Any]]] = [
+    ("batch_size", {"batch_size": 0}), ("batch_size", {"batch_size": 1.5}), ("num_workers", {"num_workers": -1}), ("shuffle", {"shuffle": True, "sampler": [1]}),
+    ("drop_last", {"batch_size": None, "drop_last": True}), ("mutually exclusive", {"batch_sampler": [[1]], "batch_size": 2}),
+    ("prefetch_factor", {"prefetch_factor": 2}), ("prefetch_factor", {"prefetch_factor": 0, "num_workers": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("what, options", BAD, ids=str)
+def test_refuses(what: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=what):
+        DataLoader(Squares(3), **options)
+
+
+def test_refuses_data() -> None:
+    with pytest.raises(TypeError, match="int does not"):
+        DataLoader(3)
+    with pytest.raises(AssertionError, match="Size mismatch"):
+        TensorDataset(cr.ones(3), cr.ones(4))
+    with pytest.raises(AssertionError):
+        TensorDataset()
+    with pytest.raises(NotImplementedError):
+        Dataset()[0]
+    with pytest.raises(RuntimeError, match="equal size"):
+        default_collate([(1, 2), (3,)])
+    with pytest.raises(RuntimeError):
+        default_collate([cr.ones(2), cr.ones(3)])
+    with pytest.raises(TypeError, match="object"):
+        default_collate([object()])
+    for state in ({}, {"seed": 1, "epoch": -1, "batch": 0}, {"seed": "a", "epoch": 0, "batch": 0}):
+        with pytest.raises(ValueError, match="state"):
+            DataLoader(Squares(3)).load_state_dict(state)  # type: ignore[arg-type]
+
+
+# ---- token files ----
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1001 bytes, counting up, as a token file of one byte each."""
+    folder = tmp_path_factory.mktemp("tokens")
+    text = bytes(i % 256 for i in range(1001))
+    header = b"CRTOKENS" + (1).to_bytes(4, "little") + (1).to_bytes(4, "little") + (256).to_bytes(8, "little") + len(text).to_bytes(8, "little")
+    (folder / "all.tok").write_bytes(header + text)
+    return folder / "all.tok"
+
+
+def test_token_file(tokens: Path) -> None:
+    data = TokenFile(tokens, 4, 10, shuffle=False)
+    assert (data.tokens, data.vocabulary, len(data)) == (1001, 256, 25)
+    batches = list(data)
+    assert len(batches) == 25 and batches[0][0].shape == [4, 10] and batches[0][0].dtype == cr.int64
+    assert batches[0][0][0].tolist() == list(range(10)) and batches[0][1][0].tolist() == list(range(1, 11))
+    assert [y.tolist() for _, y in data] == [y.tolist() for _, y in batches], "the next epoch"
+    part = TokenFile(tokens, 2, 10, shuffle=False, start=100, stop=-1)
+    assert part.tokens == 900 and next(iter(part))[0][0].tolist() == list(range(100, 110))
+
+
+def test_token_file_goes_on(tokens: Path) -> None:
+    whole = TokenFile(tokens, 4, 10, seed=3)
+    batches = [x.tolist() for _ in range(2) for x, _ in whole]
+    assert batches[:24] != batches[24:]
+    half = TokenFile(tokens, 4, 10, seed=3)
+    for _ in range(30):
+        half.next()
+    other = TokenFile(tokens, 4, 10, seed=3)
+    other.load_state_dict(half.state_dict())
+    assert [x.tolist() for x, _ in other] == batches[30:]
+    with pytest.raises(ValueError, match="seed"):
+        TokenFile(tokens, 4, 10, seed=4).load_state_dict(half.state_dict())
+
+
+def test_token_file_of_the_program(tmp_path: Path) -> None:
+    program = BUILD / "chainrule"
+    if not program.exists():
+        pytest.skip("the program chainrule is not built")
+    (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 20)
+    subprocess.run([program, "tokenize", "--data", tmp_path / "text.txt", "--out", tmp_path / "text.tok"], capture_output=True, check=True)
+    assert next(iter(TokenFile(tmp_path / "text.tok", 2, 8)))[0].shape == [2, 8]
+
+
+def test_token_file_refuses(tokens: Path, tmp_path: Path) -> None:
+    with pytest.raises(OSError):
+        TokenFile(tmp_path / "none.tok")
+    (tmp_path / "bad.tok").write_bytes(b"nothing")
+    with pytest.raises(OSError, match="not a token file"):
+        TokenFile(tmp_path / "bad.tok")
+    for batch, context in ((0, 10), (4, 0), (4, 2000), (1000, 10), (-1, 5)):
+        with pytest.raises(ValueError):
+            TokenFile(tokens, batch, context)
+    with pytest.raises(ValueError, match="too few"):
+        TokenFile(tokens, start=5, stop=3)
+    with pytest.raises(IndexError):
+        TokenFile(tokens).load_state_dict({"seed": 0, "cursor": -1})
+    for private in (cr._core._tokens_info, cr._core._loader_next, cr._core._loader_place):
+        with pytest.raises(ValueError):
+            private("no capsule")

@@ -1,0 +1,423 @@
+"""chainrule.optim: with PyTorch the same weights over 100 steps, state dicts both ways, the same rates; without it the formulas of a few."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from typing import Any
+
+import chainrule as cr
+import pytest
+from chainrule import nn, optim
+from compare import kinds, numbers
+from table import X
+
+try:
+    import torch as _torch
+except ImportError:
+    _torch = None
+torch: Any = _torch
+needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed: optimizers are tested against a few formulas only")
+
+SHAPES = [(3, 5), (5,), (), (2, 3)]
+KINDS: list[tuple[str, dict[str, Any]]] = [
+    ("SGD", {"lr": 0.05}), ("SGD", {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.1}), ("SGD", {"lr": 0.05, "momentum": 0.9, "dampening": 0.5}),
+    ("SGD", {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("SGD", {"lr": 0.001, "maximize": True}),
+    ("Adam", {"lr": 0.05}), ("Adam", {"lr": 0.05, "weight_decay": 0.1, "betas": (0.8, 0.95), "eps": 1e-3}), ("Adam", {"lr": 0.05, "amsgrad": True}),
+    ("Adam", {"lr": 0.05, "decoupled_weight_decay": True, "weight_decay": 0.1}), ("Adam", {"lr": 0.01, "maximize": True}),
+    ("AdamW", {"lr": 0.05}), ("AdamW", {"lr": 0.05, "weight_decay": 0.3, "amsgrad": True}), ("AdamW", {"lr": 0.01, "maximize": True}),
+    ("NAdam", {"lr": 0.05}), ("NAdam", {"lr": 0.05, "weight_decay": 0.1}), ("NAdam", {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RMSprop", {}), ("RMSprop", {"weight_decay": 0.1, "momentum": 0.5}), ("RMSprop", {"centered": True}),
+    ("RMSprop", {"centered": True, "momentum": 0.5, "alpha": 0.9}),
+    ("Adagrad", {"lr": 0.1}), ("Adagrad", {"lr": 0.1, "lr_decay": 0.05, "weight_decay": 0.1, "initial_accumulator_value": 0.2}),
+    ("Adadelta", {}), ("Adadelta", {"lr": 0.5, "rho": 0.8, "weight_decay": 0.1}),
+]  # fmt: skip
+
+
+def parameters(lib: Any, dtype: str = "float64") -> list[Any]:
+    return [X(s, dtype, seed=i).make(lib).requires_grad_() for i, s in enumerate(SHAPES)]
+
+
+def loss_of(ps: list[Any], step: int, lib: Any) -> Any:
+    """Bowls whose bottoms move, one of them curved; parameter 1 takes part in every third step only."""
+    total: Any = 0
+    for i, p in enumerate(ps):
+        if i != 1 or step % 3 == 0:
+            total = total + ((p - math.sin(step + i)) ** 2 * (i + 1)).sum() + (p**4).sum() * 0.01
+    return total
+
+
+def walk(lib: Any, ps: list[Any], opt: Any, first: int, last: int) -> None:
+    for step in range(first, last):
+        opt.zero_grad()
+        loss_of(ps, step, lib).backward()
+        opt.step()
+
+
+def close(ours: list[Any], theirs: list[Any], tolerance: float) -> None:
+    for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        for x, y in zip(numbers(a.detach().tolist()), numbers(b.detach().tolist()), strict=True):
+            assert abs(x - y) <= tolerance * max(1, abs(y)), f"tensor {i}: {x}, PyTorch's {y}"
+
+
+def converted(x: Any, lib: Any) -> Any:
+    """A state dict with the tensors of another library."""
+    if isinstance(x, dict):
+        return {k: converted(v, lib) for k, v in x.items()}
+    if isinstance(x, (list, tuple)):
+        return type(x)(converted(v, lib) for v in x)
+    return lib.tensor(x.tolist(), dtype=getattr(lib, str(x.dtype).split(".")[1])).reshape(tuple(x.shape)) if hasattr(x, "tolist") else x
+
+
+@needs_torch
+@pytest.mark.parametrize("name, options", KINDS, ids=str)
+def test_hundred_steps_are_pytorchs(name: str, options: dict[str, Any]) -> None:
+    mine, theirs = parameters(cr), parameters(torch)
+    ours, other = getattr(optim, name)(mine, **options), getattr(torch.optim, name)(theirs, **options)
+    walk(cr, mine, ours, 0, 50)
+    walk(torch, theirs, other, 0, 50)
+    tolerance = 1e-8 if name == "NAdam" else 1e-11  # PyTorch keeps mu_product in float32
+    close(mine, theirs, tolerance)
+    # Both go on from the other's state.
+    state, foreign = ours.state_dict(), other.state_dict()
+    assert {k: sorted(v) for k, v in state["state"].items()} == {k: sorted(v) for k, v in foreign["state"].items()}
+    assert state["param_groups"][0]["params"] == foreign["param_groups"][0]["params"]
+    assert set(state["param_groups"][0]) <= set(foreign["param_groups"][0])
+    ours = getattr(optim, name)(mine, lr=9.0)
+    ours.load_state_dict(foreign)
+    other = getattr(torch.optim, name)(theirs, lr=9.0)
+    other.load_state_dict(converted(state, torch))
+    walk(cr, mine, ours, 50, 100)
+    walk(torch, theirs, other, 50, 100)
+    close(mine, theirs, tolerance)
+
+
+@needs_torch
+@pytest.mark.parametrize("name", sorted({name for name, _ in KINDS}))
+def test_float32(name: str) -> None:
+    mine, theirs = parameters(cr, "float32"), parameters(torch, "float32")
+    walk(cr, mine, getattr(optim, name)(mine, lr=0.01), 0, 100)
+    walk(torch, theirs, getattr(torch.optim, name)(theirs, lr=0.01), 0, 100)
+    close(mine, theirs, 2e-4)
+
+
+@needs_torch
+@pytest.mark.parametrize("options", [{}, {"line_search_fn": "strong_wolfe"}, {"history_size": 3, "lr": 0.5}, {"max_eval": 3}], ids=str)
+def test_lbfgs(options: dict[str, Any]) -> None:
+    found: list[tuple[list[Any], list[float]]] = []
+    for lib in (cr, torch):
+        ps = [X(s, seed=i).make(lib).requires_grad_() for i, s in enumerate([(6,), (2, 3)])]
+        opt = lib.optim.LBFGS(ps, max_iter=7, **options)
+        losses = []
+
+        def closure(ps: list[Any] = ps, opt: Any = opt) -> Any:
+            opt.zero_grad()
+            x = ps[0] + ps[1].reshape(6)
+            loss = (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum() * 1e-3 + (ps[1] ** 2).sum()
+            loss.backward()
+            return loss
+
+        for half in range(2):
+            losses += [float(opt.step(closure)) for _ in range(5)]
+            if half == 0:
+                state = opt.state_dict()
+                opt = lib.optim.LBFGS(ps, max_iter=7, **options)
+                opt.load_state_dict(state)
+        found.append((ps, losses))
+    close(found[0][0], found[1][0], 1e-7)
+    assert all(abs(a - b) <= 1e-8 * max(1, abs(b)) for a, b in zip(found[0][1], found[1][1], strict=True)), found
+    assert found[0][1][-1] < found[0][1][0]
+
+
+def orthogonal(u: list[list[float]], steps: int = 5) -> list[list[float]]:
+    """Muon's iteration in plain loops, for a matrix that is not tall."""
+
+    def times(a: list[list[float]], b: list[list[float]]) -> list[list[float]]:
+        return [[sum(x * y for x, y in zip(row, column, strict=True)) for column in zip(*b, strict=True)] for row in a]
+
+    norm = math.sqrt(sum(v * v for row in u for v in row))
+    x = [[v / norm for v in row] for row in u]
+    for _ in range(steps):
+        gram = times(x, [list(c) for c in zip(*x, strict=True)])
+        square = times(gram, gram)
+        mixed = [[-4.7750 * g + 2.0315 * s for g, s in zip(gs, ss, strict=True)] for gs, ss in zip(gram, square, strict=True)]
+        x = [[3.4445 * v + w for v, w in zip(vs, ws, strict=True)] for vs, ws in zip(x, times(mixed, x), strict=True)]
+    return x
+
+
+@pytest.mark.parametrize("adjust, ratio", [(None, 1.0), ("match_rms_adamw", 0.2 * math.sqrt(5))])
+def test_muon_is_its_definition(adjust: str | None, ratio: float) -> None:
+    p = X((3, 5)).make(cr).requires_grad_()
+    p.grad = X((3, 5), seed=1).make(cr)
+    start, g = p.tolist(), p.grad.tolist()
+    optim.Muon([p], lr=0.1, momentum=0.9, adjust_lr_fn=adjust).step()
+    ahead = [[0.9 * 0.1 * v + 0.1 * v for v in row] for row in g]
+    wanted = [[(1 - 0.01) * x - 0.1 * ratio * u for x, u in zip(xs, us, strict=True)] for xs, us in zip(start, orthogonal(ahead), strict=True)]
+    assert max(abs(a - b) for a, b in zip(numbers(p.tolist()), numbers(wanted), strict=True)) < 1e-12
+
+
+@needs_torch
+@pytest.mark.parametrize("shape", [(3, 5), (7, 4)])
+def test_muon_is_near_pytorchs(shape: tuple[int, int]) -> None:
+    """PyTorch's iteration is in bfloat16: three digits."""
+    found = []
+    for lib in (cr, torch):
+        p = X(shape, "float32").make(lib).requires_grad_()
+        opt = lib.optim.Muon([p], lr=0.02)
+        for step in range(10):
+            p.grad = X(shape, "float32", seed=step + 1).make(lib)
+            opt.step()
+        found.append([p])
+    close(found[0], found[1], 0.02)
+
+
+def test_lion_is_its_definition() -> None:
+    p = cr.tensor([1.0, -2.0, 3.0], dtype=cr.float64, requires_grad=True)
+    opt = optim.Lion([p], lr=0.1, weight_decay=0.5)
+    x, m = p.tolist(), [0.0] * 3
+    for step in range(20):
+        g = [math.sin(3 * step + i + 0.5) for i in range(3)]
+        p.grad = cr.tensor(g, dtype=cr.float64)
+        opt.step()
+        x = [0.95 * v - 0.1 * math.copysign(1, 0.9 * a + 0.1 * b) for v, a, b in zip(x, m, g, strict=True)]
+        m = [0.99 * a + 0.01 * b for a, b in zip(m, g, strict=True)]
+    assert max(abs(a - b) for a, b in zip(p.tolist(), x, strict=True)) < 1e-12
+
+
+def test_sgd_and_adam_are_their_definitions() -> None:
+    p = cr.tensor(2.0, dtype=cr.float64, requires_grad=True)
+    sgd, x, v = optim.SGD([p], lr=0.1, momentum=0.5), 2.0, 0.0
+    for _ in range(5):
+        sgd.zero_grad()
+        (p**2).backward()
+        sgd.step()
+        v = 0.5 * v + 2 * x
+        x -= 0.1 * v
+    assert abs(p.item() - x) < 1e-14
+    adam, m, v = optim.Adam([p], lr=0.1), 0.0, 0.0
+    for t in range(1, 6):
+        adam.zero_grad()
+        (p**2).backward()
+        adam.step()
+        m, v = 0.9 * m + 0.1 * 2 * x, 0.999 * v + 0.001 * (2 * x) ** 2
+        x -= 0.1 * (m / (1 - 0.9**t)) / (math.sqrt(v / (1 - 0.999**t)) + 1e-8)
+    assert abs(p.item() - x) < 1e-14
+
+
+def test_groups_closures_and_gradients() -> None:
+    a, b, c = (cr.ones(2, requires_grad=True) for _ in range(3))
+    groups: list[dict[str, Any]] = [{"params": [a]}, {"params": b, "lr": 1.0}]
+    opt = optim.SGD(groups, lr=0.5)
+    opt.add_param_group({"params": [("c", c)], "lr": 0.0})
+
+    def closure() -> cr.Tensor:
+        assert cr.is_grad_enabled()
+        opt.zero_grad()
+        loss = (a + b + c).sum()
+        loss.backward()
+        return loss
+
+    with cr.no_grad():
+        assert opt.step(closure).item() == 6
+    assert a.tolist() == [0.5] * 2 and b.tolist() == [0, 0] and c.tolist() == [1, 1] and opt.param_groups[2]["param_names"] == ["c"]
+    opt.zero_grad(set_to_none=False)
+    assert a.grad is not None and a.grad.tolist() == [0, 0]
+    opt.zero_grad()
+    assert a.grad is None
+    opt.step()
+    assert a.tolist() == [0.5] * 2, "no gradient, no step"
+    assert "lr: 1.0" in repr(opt) and repr(opt).startswith("SGD (")
+    assert optim.SGD(nn.Linear(2, 3).named_parameters(), lr=cr.tensor(0.1)).param_groups[0]["lr"] == pytest.approx(0.1)
+
+
+def test_half_precision_keeps_wide_moments() -> None:
+    p = cr.ones(3, dtype=cr.bfloat16, requires_grad=True)
+    opt = optim.AdamW([p], lr=0.1)
+    p.sum().backward()
+    opt.step()
+    assert opt.state[p]["exp_avg"].dtype == cr.float32 and p.dtype == cr.bfloat16 and p[0].item() < 1
+
+
+def test_copies_and_pickles_go_on() -> None:
+    def model() -> tuple[nn.Module, Any]:
+        cr.manual_seed(1)
+        net = nn.Linear(3, 2)
+        return net, optim.Adam(net.parameters(), lr=0.1)
+
+    def train(net: nn.Module, opt: Any) -> list[Any]:
+        for _ in range(3):
+            opt.zero_grad()
+            net(cr.ones(1, 3)).square().sum().backward()
+            opt.step()
+        return net.weight.tolist()  # type: ignore[no-any-return]
+
+    net, opt = model()
+    train(net, opt)
+    twin, twin_opt = pickle.loads(pickle.dumps((net, opt)))
+    other, other_opt = copy.deepcopy((net, opt))
+    assert train(net, opt) == train(twin, twin_opt) == train(other, other_opt)
+
+
+BAD: list[tuple[str, Any]] = [
+    ("nothing", lambda lib, p: lib.optim.SGD([], lr=0.1)),
+    ("one tensor", lambda lib, p: lib.optim.SGD(p, lr=0.1)),
+    ("numbers", lambda lib, p: lib.optim.SGD([1, 2], lr=0.1)),
+    ("a set", lambda lib, p: lib.optim.SGD([{"params": {p}}], lr=0.1)),
+    ("no leaf", lambda lib, p: lib.optim.SGD([p * 2], lr=0.1)),
+    ("shared between groups", lambda lib, p: lib.optim.SGD([{"params": [p]}, {"params": [p]}], lr=0.1)),
+    ("negative lr", lambda lib, p: lib.optim.SGD([p], lr=-0.1)),
+    ("negative momentum", lambda lib, p: lib.optim.SGD([p], lr=0.1, momentum=-1)),
+    ("nesterov without momentum", lambda lib, p: lib.optim.SGD([p], lr=0.1, nesterov=True)),
+    ("betas", lambda lib, p: lib.optim.Adam([p], betas=(1.0, 0.9))),
+    ("eps", lambda lib, p: lib.optim.AdamW([p], eps=-1.0)),
+    ("decay", lambda lib, p: lib.optim.AdamW([p], weight_decay=-1.0)),
+    ("rho", lambda lib, p: lib.optim.Adadelta([p], rho=1.1)),
+    ("alpha", lambda lib, p: lib.optim.RMSprop([p], alpha=-1)),
+    ("Muon of a vector", lambda lib, p: lib.optim.Muon([p])),
+    ("Muon's adjustment", lambda lib, p: lib.optim.Muon([lib.ones(2, 2)], adjust_lr_fn="none")),
+    ("two groups of LBFGS", lambda lib, p: lib.optim.LBFGS([{"params": [p]}, {"params": [lib.ones(2)]}])),
+    ("other groups", lambda lib, p: lib.optim.SGD([p]).load_state_dict({"state": {}, "param_groups": []})),
+    ("another size", lambda lib, p: lib.optim.SGD([p]).load_state_dict({"state": {}, "param_groups": [{"params": [0, 1]}]})),
+    ("no optimizer", lambda lib, p: lib.optim.lr_scheduler.StepLR(3, 1)),
+    ("lambdas", lambda lib, p: lib.optim.lr_scheduler.LambdaLR(lib.optim.SGD([p]), [abs, abs])),
+    ("resuming without a start", lambda lib, p: lib.optim.lr_scheduler.StepLR(lib.optim.SGD([p]), 1, last_epoch=3)),
+    ("one cycle of nothing", lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.SGD([p]), 0.1)),
+    ("one cycle without momentum", lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.Adagrad([p]), 0.1, 10)),
+    ("plateau's factor", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), factor=1.5)),
+    ("plateau's mode", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), mode="mid")),
+    ("linear's start", lambda lib, p: lib.optim.lr_scheduler.LinearLR(lib.optim.SGD([p]), start_factor=0)),
+    ("no schedulers", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(lib.optim.SGD([p]), [], [])),
+]  # fmt: skip
+
+
+@needs_torch
+@pytest.mark.parametrize("what, call", BAD, ids=[b[0] for b in BAD])
+def test_refuses_as_pytorch(what: str, call: Any) -> None:
+    raised = []
+    for lib in (cr, torch):
+        with pytest.raises(Exception) as e:  # noqa: B017,PT011  which one is what is compared
+            call(lib, lib.ones(2, requires_grad=True))
+        raised.append(e.value)
+    assert kinds(raised[1]) <= kinds(raised[0]) and isinstance(raised[0], (type(raised[1]), RuntimeError)), raised
+
+
+@pytest.mark.parametrize("lr", [math.nan, math.inf, -math.inf, -1.0])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "NAdam", "RMSprop", "Adagrad", "Adadelta", "LBFGS", "Lion", "Muon"])
+def test_refuses_rates(name: str, lr: float) -> None:
+    with pytest.raises(ValueError, match="lr"):
+        getattr(optim, name)([cr.ones(2, 2, requires_grad=True)], lr=lr)
+
+
+def test_refuses_what_pytorch_takes() -> None:
+    p = cr.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="strong_wolfe"):
+        optim.LBFGS([p], line_search_fn="wolfe")
+    with pytest.raises(TypeError, match="closure"):
+        optim.LBFGS([p]).step()
+    with pytest.raises(ValueError, match="duplicate"):
+        optim.SGD([p, p], lr=0.1)
+    with pytest.raises(ValueError, match="int64"):
+        optim.SGD([cr.tensor([1, 2])], lr=0.1)
+    opt = optim.Adam([p])
+    with pytest.raises(ValueError, match="shape"):
+        opt.load_state_dict({"state": {0: {"step": 1, "exp_avg": cr.ones(3)}}, "param_groups": [{"params": [0]}]})
+    with pytest.raises(ValueError, match="lr"):
+        opt.load_state_dict({"state": {}, "param_groups": [{"params": [0], "lr": math.nan}]})
+    assert opt.param_groups[0]["lr"] == 1e-3 and not opt.state
+
+
+# ---- schedulers ----
+
+SCHEDULES: dict[str, Any] = {
+    "LambdaLR": lambda s, o: s.LambdaLR(o, lambda n: 0.95**n), "LambdaLR, two": lambda s, o: s.LambdaLR(o, [lambda n: 0.95**n, lambda n: 1 / (n + 1)]),
+    "StepLR": lambda s, o: s.StepLR(o, 7, 0.5), "MultiStepLR": lambda s, o: s.MultiStepLR(o, [3, 3, 20], 0.5), "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.9),
+    "LinearLR": lambda s, o: s.LinearLR(o, 0.25, total_iters=9), "LinearLR, down": lambda s, o: s.LinearLR(o, 1.0, 0.1, 20),
+    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 13, 0.001), "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.3, 41),
+    "OneCycleLR, three phases": lambda s, o: s.OneCycleLR(o, [0.3, 0.2], epochs=10, steps_per_epoch=5, three_phase=True, anneal_strategy="linear", pct_start=0.2),
+    "SequentialLR": lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=5), s.CosineAnnealingLR(o, 20), s.ExponentialLR(o, 0.9)], [5, 25]),
+    "SequentialLR of others": lambda s, o: s.SequentialLR(o, [s.LambdaLR(o, lambda n: n + 1), s.StepLR(o, 3), s.MultiStepLR(o, [2])], [4, 15]),
+}  # fmt: skip
+
+
+def rates(lib: Any, name: str, optimizer: str, resume: bool) -> list[tuple[Any, ...]]:
+    """Rates and momenta over 40 steps; with `resume` both objects are made anew in the middle."""
+    options = {"SGD": {"momentum": 0.9}, "Adam": {}}[optimizer]
+
+    def made() -> tuple[Any, Any]:
+        groups = [{"params": [lib.ones(2, requires_grad=True)]}, {"params": [lib.ones(3, requires_grad=True)], "lr": 0.02}]
+        opt = getattr(lib.optim, optimizer)(groups, lr=0.1, **options)
+        return opt, SCHEDULES[name](lib.optim.lr_scheduler, opt)
+
+    opt, schedule = made()
+    found: list[tuple[Any, ...]] = []
+    for step in range(40):
+        found.append(tuple((g["lr"], g.get("momentum"), g.get("betas")) for g in opt.param_groups))
+        assert list(schedule.get_last_lr()) == [g["lr"] for g in opt.param_groups]
+        opt.step()
+        schedule.step()
+        if resume and step == 11:
+            states = opt.state_dict(), schedule.state_dict()
+            opt, schedule = made()
+            opt.load_state_dict(states[0])
+            schedule.load_state_dict(states[1])
+    return found
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedule_is_pytorchs(name: str, optimizer: str) -> None:
+    ours, theirs = rates(cr, name, optimizer, False), rates(torch, name, optimizer, False)
+    for step, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        flat = [[x for lr, momentum, betas in groups for x in (lr, momentum or 0, (betas or (0,))[0])] for groups in (a, b)]
+        assert flat[0] == pytest.approx(flat[1], rel=1e-12), step
+    assert rates(cr, name, optimizer, True) == ours
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore")
+def test_schedules_multiply() -> None:
+    found = []
+    for lib in (cr, torch):
+        opt = lib.optim.SGD([lib.ones(2, requires_grad=True)], lr=0.1)
+        schedules = [lib.optim.lr_scheduler.ExponentialLR(opt, 0.9), lib.optim.lr_scheduler.CosineAnnealingLR(opt, 10), lib.optim.lr_scheduler.StepLR(opt, 4)]
+        each = []
+        for _ in range(25):
+            for s in schedules:
+                s.step()
+            each.append(opt.param_groups[0]["lr"])
+        found.append(each)
+    assert found[0] == pytest.approx(found[1], rel=1e-12)
+
+
+PLATEAUS = [{}, {"mode": "max", "patience": 1, "cooldown": 2}, {"threshold_mode": "abs", "threshold": 0.3, "min_lr": [0.01, 0.0], "patience": 2}]
+
+
+@pytest.mark.parametrize("options", PLATEAUS, ids=str)
+def test_plateau(options: dict[str, Any]) -> None:
+    metrics = [math.sin(k * k) / (1 + 0.1 * k) for k in range(60)] + [math.nan, 0.0]
+    found = []
+    for lib in [cr, torch] if torch else [cr]:
+        opt = lib.optim.SGD([{"params": [lib.ones(2, requires_grad=True)]}, {"params": [lib.ones(2, requires_grad=True)], "lr": 0.2}], lr=0.1)
+        schedule = lib.optim.lr_scheduler.ReduceLROnPlateau(opt, factor=0.5, **options)
+        each = []
+        for k, metric in enumerate(metrics):
+            schedule.step(lib.tensor(metric))
+            each += schedule.get_last_lr()
+            if k == 20:
+                state = schedule.state_dict()
+                schedule = lib.optim.lr_scheduler.ReduceLROnPlateau(opt)
+                schedule.load_state_dict(state)
+        found.append(each)
+    assert found[0][-1] < 0.2 and (len(found) == 1 or found[0] == found[1])
+
+
+def test_one_step_too_many() -> None:
+    opt = optim.SGD([cr.ones(2, requires_grad=True)], momentum=0.5)
+    schedule = optim.lr_scheduler.OneCycleLR(opt, 0.1, 3)
+    for _ in range(3):
+        schedule.step()
+    with pytest.raises(ValueError, match="total steps"):
+        schedule.step()
