@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from . import data as data
     from . import nn as nn
     from . import optim as optim
-del TYPE_CHECKING
 
 
 def __getattr__(name: str) -> object:

@@ -27,8 +27,6 @@ _Operand = Tensor | _Number
 _Axes = _int | Sequence[_int] | None
 _DeviceLike = Device | str | None
 
-_soon: Any = _cr  # operations that are promised and not there yet
-
 __array_api_version__ = "2024.12"
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
@@ -379,8 +377,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: _int | None = None) -> Tensor:
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: _int = -1) -> Tensor:
     """The elements at ``indices`` along an axis, its other axes as those of ``x``; negative ones count from the end."""
-    y: Tensor = _soon.take_along_dim(x, _whole(indices, x.shape[axis]), axis)
-    return y
+    return _cr.take_along_dim(x, _whole(indices, x.shape[axis]), axis)
 
 
 def argmax(x: Tensor, /, *, axis: _int | None = None, keepdims: _bool = False) -> Tensor:
@@ -402,8 +399,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """The positions of what is not 0, a vector for each axis."""
     if x.ndim == 0:
         raise ValueError("nonzero() of an array without axes")
-    y: tuple[Tensor, ...] = _soon.nonzero(x, as_tuple=True)
-    return y
+    return _cr.nonzero(x, as_tuple=True)
 
 
 def searchsorted(x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
@@ -434,8 +430,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: _int | tuple[Sequence[_int], Sequence[_int]] = 2) -> Tensor:
     """Sums of products over the last axes of x1 and the first of x2, or over those listed for each."""
-    y: Tensor = _soon.tensordot(*_pair(x1, x2), dims=axes)
-    return y
+    return _cr.tensordot(*_pair(x1, x2), dims=axes)
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: _int = -1) -> Tensor:
@@ -589,7 +584,8 @@ def unique_inverse(x: Tensor, /) -> _UniqueInverse:
 
 def unique_values(x: Tensor, /) -> Tensor:
     """The different elements in order."""
-    return _cr.unique(x)
+    values: Tensor = _cr.unique(x)
+    return values
 
 
 # ---- statistics ----
