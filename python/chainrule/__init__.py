@@ -52,8 +52,7 @@ __all__ += [  # and what is written in Python
     "set_grad_enabled", "set_rng_state",
 ]
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
+if autograd.TYPE_CHECKING:
     from . import array_api as array_api
     from . import data as data
     from . import nn as nn
