@@ -8,6 +8,7 @@ import itertools
 import operator
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,8 @@ def test_division_by_zero(dtype: str) -> None:
 
 def test_comparisons_across_signs() -> None:
     a, b = cr.arange(0, 256, dtype=cr.uint8), cr.arange(-128, 128, dtype=cr.int8)
-    for f in (operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge):
+    tests: list[Callable[[Any, Any], Any]] = [operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge]
+    for f in tests:
         assert f(a.reshape(-1, 1), b).tolist() == [[f(m, n) for n in range(-128, 128)] for m in range(256)]
 
 
@@ -162,11 +164,12 @@ def test_bool() -> None:
 
 def test_in_place() -> None:
     x = cr.ones(2, dtype=cr.int64)
-    for f in (operator.itruediv, operator.imul, operator.iadd):
+    in_place: list[Callable[[Any, Any], Any]] = [operator.itruediv, operator.imul, operator.iadd]
+    for f in in_place:
         with pytest.raises(RuntimeError, match="cannot be written into int64"):
             f(x, 2.5)
     with pytest.raises(RuntimeError, match="cannot be written into bool"):
-        operator.iadd(cr.tensor([True]), 1)
+        in_place[2](cr.tensor([True]), 1)
     narrow = cr.tensor([250], dtype=cr.uint8)
     narrow += cr.tensor([10])
     assert narrow.tolist() == [4]

@@ -302,6 +302,7 @@ def test_recorded() -> None:
     y[[0, 2], :, [1, 0]] = v.unsqueeze(1)  # axes that are no neighbours, in a view
     y[1][0, [0]] += 10  # in a view of a view
     (y.reshape(6) * cr.arange(6)).sum().backward()
+    assert x.grad is not None and v.grad is not None
     assert y.tolist() == [[[0, 5]], [[14, 6]], [[7, 10]]] and x.grad.tolist() == [0, 0, 4, 6, 0, 10] and v.grad.tolist() == [1, 4]
 
 

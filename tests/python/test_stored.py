@@ -77,6 +77,8 @@ def write() -> None:
             except RuntimeError:  # a derivative that PyTorch has not
                 continue
             mine = result(getattr(cr.Tensor if method else cr, name), cr, call)
+            if name in table.CONSTANT and want:  # PyTorch gives nextafter one
+                want[1] = []
             if want and mine and want[0] and want[0][0][0] == mine[0][0][0]:
                 stored.setdefault(name, {})[str(i)] = want
     STORED.write_text("{\n" + ",\n".join(f"{json.dumps(n)}: {json.dumps(w)}" for n, w in sorted(stored.items())) + "\n}\n")

@@ -59,7 +59,8 @@ def varied(call: table.Call, r: random.Random, in_place: bool) -> table.Call:
             first = False
             high = sizes.get(int(x.high), x.high) if x.dtype == "int64" and x.low >= 0 else x.high  # indices follow the size of the axis
             shape = front + tuple(sizes.get(n, n) for n in x.shape)
-            new = replace(x, shape=shape, dtype=dtypes.get(x.dtype, x.dtype), layout=r.choice(layouts), high=high, seed=seed + x.seed, kind=kind)
+            layout = x.layout if x.layout == "sorted" else r.choice(layouts)
+            new = replace(x, shape=shape, dtype=dtypes.get(x.dtype, x.dtype), layout=layout, high=high, seed=seed + x.seed, kind=kind)
             return replace(new, grad=False) if kind == "special" else new
         return x
 
