@@ -154,7 +154,6 @@ DIFFERENCES = {
 
 # What no call shows; the tests of each are elsewhere.
 GENERAL = [
-    "A view that takes part in a graph cannot be written to: use the result of an op.",
     "`grad_fn` is the op's name, not an object. `inference_mode` is `no_grad`.",
     "`shape` also equals a list.",
     "`Tensor(data)` is micrograd's: numbers become float32, and the result is a leaf that collects a gradient at once.",
