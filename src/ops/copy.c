@@ -138,7 +138,7 @@ static bool is_there(const cr_tensor *x, const cr_tensor *y, bool recorded) {
 }
 
 static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {
-    bool recorded = takes_part(x) || takes_part(y);
+    bool recorded = cr_dtype_is_float(dtype_of(x)) && (takes_part(x) || takes_part(y));
     cr_status status = cr_check_writable("copy_", x, recorded);
     if (status != CR_OK || is_there(x, y, recorded)) return status;
     const cr_tensor *source = y;

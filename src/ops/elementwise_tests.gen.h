@@ -120,7 +120,7 @@ static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {
     {"neg", CR_ROW_NEG, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_neg},
     {"abs", CR_ROW_ABS, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_abs},
     {"sign", CR_ROW_SIGN, CR_RULE_ANY, 1, 0, -3, 3, {0}, true, call_sign},
-    {"copysign", CR_ROW_COPYSIGN, CR_RULE_FLOAT, 2, 0, -3, 3, {0}, true, call_copysign},
+    {"copysign", CR_ROW_COPYSIGN, CR_RULE_FLOAT, 2, 0, 0.3, 3, {0}, true, call_copysign},
     {"square", CR_ROW_SQUARE, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_square},
     {"hypot", CR_ROW_HYPOT, CR_RULE_FLOAT, 2, 0, 0.2, 3, {0}, true, call_hypot},
     {"reciprocal", CR_ROW_RECIPROCAL, CR_RULE_FLOAT, 1, 0, 0.3, 3, {0}, true, call_reciprocal},

@@ -144,8 +144,8 @@ static cr_tensor *scatter(cr_tensor *to, const cr_tensor *x, int axis, const cr_
     bool covers = src->ndim == index->ndim;
     for (int i = 0; covers && i < src->ndim; i++) covers = src->shape[i] >= index->shape[i];
     cr_scope_begin();
-    if (covers) src = cut(src, index, -1);
-    else if (!sum && !src->ndim) src = cr_expand(cr_to(src, dtype_of(x), x->dev), index->ndim, index->shape);
+    if (!sum && !src->ndim && (index->ndim || src->flags & CR_FLAG_WEAK)) src = cr_expand(cr_to(src, dtype_of(x), x->dev), index->ndim, index->shape);
+    else if (covers) src = cut(src, index, -1);
     const cr_tensor *in[] = {x, index, src};
     const axis_params p = {a, sum};
     return cr_leave_with(to, to ? cr_apply_(&cr_op_scatter, to, 3, in, &p) : cr_apply(&cr_op_scatter, 3, in, &p));

@@ -19,9 +19,11 @@ REPORT: Counter[str] = Counter()  # what -> how many ran, for the result line
 
 sys.path.insert(0, str(BUILD / "python"))
 
-# The same examples in every quick run; nothing depends on how fast the machine is.
+# The same examples in every run but those of all that there is; nothing depends on how fast the machine is.
 settings.register_profile("quick", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("full", max_examples=500, deadline=None, database=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "full", max_examples=500, derandomize=LEVEL < 2, deadline=None, database=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("full" if FULL else "quick")
 
 

@@ -20,8 +20,8 @@ DIFFERENCES = {
         ("scatter_add", r"^raises DtypeError: .*adds numbers, not bool", "bool is not a number that can be added up."),
         ("where", r"must be bool, got uint8", "A condition is bool, not uint8."),
         (
-            "gather|scatter_add",
-            r"^raises (Error|DtypeError): .*(must have the axes|indices must be).*PyTorch gives.* <- .*X\(\([\d, ]*\b0\b",
+            "gather|scatter|scatter_add",
+            r"^raises (Error|DtypeError): .*(must have the axes|indices must be|does not cover).*PyTorch gives.* <- .*X\(\([\d, ]*\b0\b",
             "An index is checked where it has no elements too.",
         ),
         ("hstack|vstack", r"^raises Error: \[cat\] shapes", "Empty vectors are left out by cat alone."),
@@ -45,6 +45,7 @@ DIFFERENCES = {
         ("addr", r"raises DtypeError: .*takes numbers, not bool", "bool is not a number: cast it first."),
         ("addbmm", r"does not broadcast into", "In place the shape stays; PyTorch lets addbmm_ grow it."),
         ("multinomial", r"weights above 0.*PyTorch gives", "Without replacement a weight of 0 is never drawn; PyTorch fills up with them."),
+        ("masked_scatter", r"^raises Error: \[expand\]", "A mask does not widen the tensor."),
     ],
     "Other values, dtypes and shapes": [
         ("any|all", r"the result has shape .*\), \(\)\), \{'keepdim'", "No axes named means all, as for sum."),
@@ -72,7 +73,18 @@ DIFFERENCES = {
         ),
         ("bincount", r"^the result is chainrule.float.., PyTorch's torch.int64.*X\(\(0,", "Weights say the dtype, of an empty count too."),
         ("sort|argsort", r"^the result(\[1\])?, element (?!.*'stable': True)", "Every sort is stable."),
-        ("nanmedian", r"PyTorch's 0.0 \(float16\) <- .*expanded", "Of an expanded float16 tensor it is one of its elements; PyTorch gives 0."),
+        ("median|nanmedian", r"^the result\[0\], element .* <- .*expanded", "Of an expanded tensor too it is the median; PyTorch reads other elements."),
+        ("addmv", r"the result has shape .*X\(\([\d, ]*\b0\b", "What is added broadcasts to the product's shape over no elements too."),
+        ("searchsorted|bucketize", r"^the result, element .*special", "NaN is the largest number, as to sort."),
+        ("einsum", r"the result is chainrule.u?int\d+, PyTorch's torch.int64", "A sum of integers keeps their dtype, as in NumPy."),
+        ("index_put", r"PyTorch gives .*X\(\([\d, ]*\), uint8", "A uint8 tensor in a key holds positions; PyTorch takes it for a mask."),
+        ("prod", r"^the result, element .*b?float16", "Half precision is multiplied in float32 and rounded once."),
+        ("var_mean|std_mean", r"inf, PyTorch's nan", "The mean of an infinity is infinite."),
+        (
+            "take_along_dim",
+            r"^raises IndexError: .*PyTorch gives",
+            "An index out of range is found where index or tensor are broadcast too; PyTorch reads what lies there.",
+        ),
     ],
     "Gradients": [
         (
@@ -83,6 +95,8 @@ DIFFERENCES = {
         ("atan2|arctan2", r"^gradient.*uint8", "Operands that are uint8 are promoted before the gradient is taken; PyTorch negates a uint8."),
         ("hardsigmoid|hardswish", r"^gradient.*float64", "1/6 is exact in float64; PyTorch rounds it to float32."),
         ("nextafter", r"requires_grad of the results", "It has no gradient; PyTorch's fails when it is asked for."),
+        ("cumprod|prod", r"^gradient .*'dtype': b?float16", "With a dtype of half precision the gradient passes through it."),
+        ("quantile|nanquantile", r"^gradient .*whole", "Of equal elements another may have the gradient."),
     ],
     "Taken here, refused by PyTorch": [
         (".*", r"^gives .*PyTorch raises NotImplementedError", "Every dtype that the definition allows works; PyTorch lacks some kernels."),
@@ -111,8 +125,8 @@ DIFFERENCES = {
         ("one_hot", r"PyTorch raises RuntimeError: .*type LongTensor", "Indices are int32 or int64."),
         ("take_along_dim", r"PyTorch (raises )?RuntimeError: view size is not compatible", "Any layout is flattened."),
         ("topk", r"PyTorch raises RuntimeError: topk does not support bool", "Every dtype has an order."),
-        ("kron", r"PyTorch raises RuntimeError: view size is not compatible", "Any layout is taken."),
-        ("index_copy", r"PyTorch raises RuntimeError: .*Expected a long tensor", "Indices are int32 or int64."),
+        ("kron|isin", r"PyTorch raises RuntimeError: view size is not compatible", "Any layout is taken."),
+        ("index_copy|index_fill|take", r"PyTorch raises \w+: .*(Expected a long tensor|Expected dtype int64 for index)", "Indices are int32 or int64."),
         ("quantile|nanquantile", r"PyTorch raises RuntimeError: .*must be either float or double", "Half precision has quantiles."),
     ],
     "Other kinds of exceptions": [
@@ -129,7 +143,11 @@ DIFFERENCES = {
             "What is no number is a TypeError, ragged lists a ValueError, an int beyond 64 bits an OverflowError.",
         ),
         ("index_select", r"^raises IndexError: .*PyTorch RuntimeError|^raises Error: .*PyTorch IndexError", "An index out of range is an IndexError."),
-        ("gather|scatter|scatter_add", r"^raises IndexError: .*PyTorch RuntimeError: index .*out of bounds", "An index out of range is an IndexError."),
+        (
+            "gather|scatter|scatter_add|index_add|take_along_dim",
+            r"^raises IndexError: .*PyTorch RuntimeError: (index .*out of bounds|ZeroDivisionError)",
+            "An index out of range is an IndexError.",
+        ),
         ("scatter_add", r"does not cover the index", "A wrong shape is a ValueError and a RuntimeError."),
         (
             ".*",
@@ -149,6 +167,8 @@ DIFFERENCES = {
         ("searchsorted", r"^raises IndexError: .*sorter index out of range", "An index out of range is an IndexError."),
         ("index_put", r"^raises IndexError: .*PyTorch RuntimeError: shape mismatch", "An index out of range is found before a shape that does not fit."),
         ("index_fill", r"^raises IndexError: .*PyTorch RuntimeError: Index has to be", "An index of a wrong shape is an IndexError."),
+        ("quantile|nanquantile", r"^raises IndexError: .*PyTorch RuntimeError: .*must be either float or double", "An axis out of range is found first."),
+        ("index_fill", r"^raises IndexError: .*PyTorch RuntimeError: setStorage", "An index out of range is an IndexError."),
     ],
 }
 
