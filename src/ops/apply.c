@@ -509,8 +509,10 @@ static cr_tensor *write_recorded(const cr_op *op, cr_tensor *x, int n, const cr_
 cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params) {
     cr_call c = {.op = op, .params = params, .n = n, .in = in};
     inputs given;
-    if (check_inputs(&c) != CR_OK || cr_check_writable(cr_call_name(&c), x, records(&c)) != CR_OK) return NULL;
-    if (records(&c)) return write_recorded(op, x, n, in, params);
+    if (check_inputs(&c) != CR_OK) return NULL;
+    const bool recorded = cr_dtype_is_float((cr_dtype)x->dtype) && records(&c);
+    if (cr_check_writable(cr_call_name(&c), x, recorded) != CR_OK) return NULL;
+    if (recorded) return write_recorded(op, x, n, in, params);
     if (!inputs_copy(&given, n, in, cr_call_name(&c))) return NULL;
     c.in = given.list;
     cr_status bad = settle_device(&c, &given);
