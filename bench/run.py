@@ -81,7 +81,7 @@ def some(values: dict[str, float], *names: str) -> dict[str, float]:
 
 
 def within(value: float, bar: float, unit: str) -> str:
-    return f"{value:,.{0 if value >= 100 else 2}f} {unit} ({'within' if value <= bar else 'above'} the bar of {bar:,g} {unit})"
+    return f"{f'{value:,.0f}' if value >= 100 else f'{value:.3g}'} {unit} ({'within' if value <= bar else 'above'} the bar of {bar:,g} {unit})"
 
 
 def stripped_copy(file: Path, folder: Path) -> Path:
@@ -436,7 +436,7 @@ class Bench:
         package = BUILD / "python" / "chainrule"
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(Path(folder) / "wheel", "w", zipfile.ZIP_DEFLATED) as archive:
             for file in [PROGRAM, *(f for f in package.rglob("*") if f.is_file() and f.suffix != ".pyc")]:
-                archive.write(stripped_copy(file, Path(folder)) if file == PROGRAM or file.suffix == ".so" else file, file.name)
+                archive.write(stripped_copy(file, Path(folder)) if file == PROGRAM or file.suffix == ".so" else file, str(file.relative_to(BUILD)))
             archive.close()
             return (Path(folder) / "wheel").stat().st_size
 
