@@ -240,7 +240,7 @@ def stage_address() -> Total:
 
 
 def stage_thread() -> Total:
-    one_thread = "^test_(grad|half|value)$"  # minutes of small tensors that no second thread ever sees
+    one_thread = "^test_(grad|half)$"  # minutes of small tensors that no second thread ever sees
     return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}, one_thread)
 
 
