@@ -7,10 +7,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TypeVar
 
-    T = TypeVar("T")
+    _T = TypeVar("_T")
 
 
-def progress(iterable: Iterable[T], description: str | None = None, total: int | None = None) -> Iterable[T]:
+def progress(iterable: Iterable[_T], description: str | None = None, total: int | None = None) -> Iterable[_T]:
     """``iterable``, with a progress bar while it is gone over: ``for step in progress(range(1000), "training"): ...``.
 
     total: how many there are, where ``len(iterable)`` does not say.  There is a bar only where tqdm is installed (``pip install chainrule[viz]``)
@@ -20,5 +20,5 @@ def progress(iterable: Iterable[T], description: str | None = None, total: int |
         from tqdm import tqdm  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         return iterable
-    bar: Iterable[T] = tqdm(iterable, desc=description, total=total, disable=None)
+    bar: Iterable[_T] = tqdm(iterable, desc=description, total=total, disable=None)
     return bar
