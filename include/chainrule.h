@@ -40,6 +40,7 @@ extern "C" {
 
 typedef struct cr_tensor cr_tensor;
 typedef struct cr_device cr_device;
+typedef struct cr_node cr_node;
 typedef struct cr_value cr_value;
 typedef struct cr_program cr_program;
 typedef struct cr_generator cr_generator;
@@ -497,6 +498,19 @@ typedef struct cr_gradcheck_options { double eps, atol, rtol; uint64_t seed; } c
 cr_gradcheck_options cr_gradcheck_defaults(void);
 cr_status  cr_gradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);      /* f64 inputs that require grad; central differences, random cotangent; message: input, position, both values */
 cr_status  cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);  /* gradients of the gradients that create_graph gives; run cr_gradcheck too: these are not compared with f */
+
+/* the recorded graph, to look at: a node is one result of one op, or a leaf.  It, and all below it, stays as long as a reference to it */
+typedef struct cr_node_info {                              /* all borrowed from the node */
+    const char *op;                                        /* as cr_op_name says it; "": a leaf */
+    bool function;                                         /* the op is cr_function_record's, and has the caller's name */
+    int inputs;
+    cr_dtype dtype; int ndim; const int64_t *shape;        /* of the result */
+    cr_tensor *tensor;                                     /* the leaf, or the result if it retains its gradient; CR_NONE: nothing else holds it any more */
+} cr_node_info;
+cr_node    *cr_node_of(const cr_tensor *t);                /* what made t, or the leaf that t is: a reference to give back; NULL without a message: t is outside any graph */
+cr_node_info cr_node_look(const cr_node *n);
+cr_node    *cr_node_input(const cr_node *n, int i);        /* what made input i: a reference to give back; NULL without a message: no gradient goes there */
+void        cr_node_release(cr_node *n);                   /* NULL is fine */
 
 /* a function of your own, computed with recording off, whose gradient is a closure (torch.autograd.Function) */
 typedef struct cr_function_call {                          /* all borrowed */

@@ -71,7 +71,7 @@ PyObject *api_result_type(const arg *a);
 PyObject *api_can_cast(const arg *a);
 PyObject *api_save(const arg *a);
 PyObject *api_load(const arg *a);
-PyObject *api__op_name(const arg *a);
+PyObject *api__node(const arg *a);
 PyObject *api_set_printoptions(const arg *a);
 PyObject *api_to(const arg *a);
 PyObject *api_cpu(const arg *a);
@@ -637,9 +637,9 @@ CALL(function_save, save_entry, NULL)
 static const param load_entry_params[] = {{"f", OBJECT, 0, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
 static const entry load_entry = {.name = "load", .run = api_load, .params = load_entry_params, .count = 2};
 CALL(function_load, load_entry, NULL)
-static const param _op_name_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry _op_name_entry = {.name = "_op_name", .run = api__op_name, .params = _op_name_entry_params, .count = 1};
-CALL(function__op_name, _op_name_entry, NULL)
+static const param _node_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry _node_entry = {.name = "_node", .run = api__node, .params = _node_entry_params, .count = 1};
+CALL(function__node, _node_entry, NULL)
 static const param set_printoptions_entry_params[] = {{"precision", OBJECT, OPTIONAL, NULL, 0}, {"threshold", OBJECT, OPTIONAL, NULL, 0}, {"edgeitems", OBJECT, OPTIONAL, NULL, 0}, {"linewidth", OBJECT, OPTIONAL, NULL, 0}, {"profile", OBJECT, OPTIONAL, NULL, 0}, {"sci_mode", OBJECT, OPTIONAL, NULL, 0}};
 static const entry set_printoptions_entry = {.name = "set_printoptions", .run = api_set_printoptions, .params = set_printoptions_entry_params, .count = 6};
 CALL(function_set_printoptions, set_printoptions_entry, NULL)
@@ -2107,11 +2107,11 @@ PyMethodDef api_functions[] = {
         "\n"
         "The tensors of a safetensors file as a dict, in the file's order.  On the processor they lie over the mapped file: a page is read when it is first\n"
         "touched, and writing to a tensor does not change the file.  OSError: no such file, or not a safetensors file."},
-    {"_op_name", AS(function__op_name), FAST,
-        "_op_name(input)\n"
+    {"_node", AS(function__node), FAST,
+        "_node(input)\n"
         "--\n"
         "\n"
-        "The op that made the tensor, \"\" for a leaf."},
+        "grad_fn, and for a leaf that requires a gradient the node which stands for it."},
     {"set_printoptions", AS(function_set_printoptions), FAST,
         "set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None)\n"
         "--\n"
