@@ -129,6 +129,7 @@ void tensor_release_buffer(PyObject *self, Py_buffer *view);
 
 /* ---- the rest ----------------------------------------------------------------------------------------------- */
 cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev);            /* data.c: numbers, nested sequences, buffers; copies */
+cr_loader *loader_of(const arg *a);                                                          /* text.c: of a capsule; NULL with an exception for anything else */
 cr_tensor *get_item(PyObject *self, PyObject *key);                                          /* index.c */
 int        set_item(PyObject *self, PyObject *key, PyObject *value);
 bool       make_types(PyObject *module);            /* types.c: Size, dtype, Device, Generator and their constants */
