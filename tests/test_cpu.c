@@ -342,10 +342,11 @@ static void put_whole(cr_tensor *t, int64_t i, int64_t v) {
 
 /* bits: the longest number */
 static void fill_pairs(cr_tensor *a, cr_tensor *b, int bits) {
+    const int width = 8 * (int)cr_dtype_size((cr_dtype)a->dtype);
     for (int64_t i = 0; i < a->numel; i++) {
         int64_t x = (int64_t)(next64() << 16 ^ next64()) >> (64 - bits + below(bits)), y = (int64_t)(next64() << 16 ^ next64()) >> (64 - bits + below(bits));
         if (i % 3 == 0 && y) x = (int64_t)((uint64_t)(x / y) * (uint64_t)y) + below(3) - 1;
-        put_whole(a, i, i % 41 == 40 ? INT64_MIN >> (64 - 8 * (int)cr_dtype_size((cr_dtype)a->dtype)) : x);
+        put_whole(a, i, i % 41 == 40 ? INT64_MIN >> (64 - (bits < width ? bits : width)) : x);
         put_whole(b, i, i % 41 > 38 ? -1 : y);
         if (whole_at(b, i) == 0) put_whole(b, i, 1);
     }
