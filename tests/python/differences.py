@@ -174,7 +174,8 @@ DIFFERENCES = {
 
 # What no call shows; the tests of each are elsewhere.
 GENERAL = [
-    "`grad_fn` is the op's name, not an object. `inference_mode` is `no_grad`.",
+    "Nodes of the graph (`grad_fn`) have one result each: the number in `next_functions` is 0. A node does not keep its leaf: `variable` is None once that is gone, "
+    "else a new object for the same tensor. `inference_mode` is `no_grad`.",
     "`shape` also equals a list.",
     "`Tensor(data)` is micrograd's: numbers become float32, and the result is a leaf that collects a gradient at once.",
     "`cr.Error` is a `RuntimeError`, as PyTorch has it, and a `ValueError`, as NumPy has it: either `except` works.",
