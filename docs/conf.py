@@ -35,10 +35,11 @@ toc_object_entries = False
 html_theme = "furo"
 html_title = f"chainrule {release}"
 html_copy_source = False
+smartquotes = False  # a quote in a docstring is code more often than not
 html_static_path = ["style.css"]
 html_css_files = ["style.css"]
 
-MODULES = ["", ".autograd", ".nn", ".nn.functional", ".nn.init", ".nn.utils", ".optim", ".optim.lr_scheduler", ".data", ".viz", ".random", ".cuda"]
+MODULES = ["", ".autograd", ".nn", ".nn.functional", ".nn.init", ".nn.utils", ".optim", ".optim.lr_scheduler", ".data", ".models", ".viz", ".random", ".cuda"]
 MADE = {  # a line of a page -> what stands in its place
     "<!-- made: functions -->": reference.functions,
     "<!-- made: header -->": lambda: reference.header((ROOT / "include" / "chainrule.h").read_text(encoding="utf-8")),

@@ -15,7 +15,7 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "tools"))
 import reference  # noqa: E402
 
-MODULES = ["", ".autograd", ".nn", ".nn.functional", ".nn.init", ".nn.utils", ".optim", ".optim.lr_scheduler", ".data", ".viz", ".random", ".cuda"]
+MODULES = ["", ".autograd", ".nn", ".nn.functional", ".nn.init", ".nn.utils", ".optim", ".optim.lr_scheduler", ".data", ".models", ".viz", ".random", ".cuda"]
 
 
 def test_differences() -> None:
