@@ -649,6 +649,7 @@ static const entry _node_entry = {.name = "_node", .run = api__node, .params = _
 CALL(function__node, _node_entry, NULL)
 static const param _load_metadata_entry_params[] = {{"f", STR, 0, NULL, 0}};
 static const entry _load_metadata_entry = {.name = "_load_metadata", .run = api__load_metadata, .params = _load_metadata_entry_params, .count = 1};
+CALL(function__load_metadata, _load_metadata_entry, NULL)
 static const param _training_save_entry_params[] = {{"folder", STR, 0, NULL, 0}, {"weights", OBJECT, 0, NULL, 0}, {"groups", OBJECT, 0, NULL, 0}, {"loader", OBJECT, 0, NULL, 0}, {"moments", OBJECT, 0, NULL, 0}, {"steps", INT, 0, NULL, 0}, {"step", INT, 0, NULL, 0}, {"metadata", STR, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
 static const entry _training_save_entry = {.name = "_training_save", .run = api__training_save, .params = _training_save_entry_params, .count = 9};
 CALL(function__training_save, _training_save_entry, NULL)
@@ -2138,6 +2139,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "grad_fn, and for a leaf that requires a gradient the node which stands for it."},
+    {"_load_metadata", AS(function__load_metadata), FAST,
+        "_load_metadata(f)\n"
+        "--\n"
+        "\n"
+        "What a safetensors file says about itself: a JSON object of strings."},
     {"_training_save", AS(function__training_save), FAST,
         "_training_save(folder, weights, groups, loader, moments, steps, step, metadata, generator=None)\n"
         "--\n"
