@@ -1201,6 +1201,7 @@ row("is_grad_enabled get_num_threads", listed(call(), call(1)))
 
 # What PyTorch has not, or not so; each has a test of its own.
 row("set_num_threads set_default_device get_default_device memory_stats empty_cache synchronize set_printoptions", listed())  # settings
+row("set_float32_matmul_precision get_float32_matmul_precision", listed())
 row("save load from_numpy from_dlpack numpy register_hook", listed())
 
 # ---- a few ops in a row
