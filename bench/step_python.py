@@ -14,7 +14,7 @@ from cases import CASES, measure
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("case", choices=list(CASES))
-    parser.add_argument("--plain", action="store_true", help="clip_grad_norm_ and step, which read and write all gradients once more, in place of step_clipped")
+    parser.add_argument("--plain", action="store_true", help="clip_grad_norm_ and step in place of step_clipped")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     o = parser.parse_args()
