@@ -40,6 +40,7 @@ extern "C" {
 
 typedef struct cr_tensor cr_tensor;
 typedef struct cr_device cr_device;
+typedef struct cr_node cr_node;
 typedef struct cr_value cr_value;
 typedef struct cr_program cr_program;
 typedef struct cr_generator cr_generator;
@@ -355,9 +356,9 @@ cr_tensor *cr_nanmean(const cr_tensor *x, int n, const int64_t *axes, bool keepd
 cr_tensor *cr_prod(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);         /* integers and bool multiply as i64; the gradient is exact at 0 */
 cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* any dtype; NaN wins; ties share the gradient; of nothing refused */
 cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
-cr_status  cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **min, cr_tensor **max);
-cr_status  cr_max_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);   /* the gradient goes to the one position, the first of equals */
-cr_status  cr_min_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);
+cr_tensor *cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **max);      /* the smallest; *max: the largest */
+cr_tensor *cr_max_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);   /* the first of equals, which alone has the gradient; *index (NULL: not wanted): where it is, i64 */
+cr_tensor *cr_min_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);
 cr_tensor *cr_any(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* is one not 0?  bool, u8 for u8; of nothing: no */
 cr_tensor *cr_all(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* is none 0?  of nothing: yes */
 cr_tensor *cr_count_nonzero(const cr_tensor *x, int n, const int64_t *axes);              /* i64 */
@@ -388,8 +389,8 @@ cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high); 
 cr_tensor *cr_cumsum(const cr_tensor *x, int axis);                                       /* y[k] = x[0] + ... + x[k]; integers and bool as i64 */
 cr_tensor *cr_cumprod(const cr_tensor *x, int axis);                                      /* the same of products; the gradient is exact at 0 */
 cr_tensor *cr_logcumsumexp(const cr_tensor *x, int axis);                                 /* floats; no overflow */
-cr_status  cr_cummax(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);       /* the largest so far and where it is (i64), the last of equals; NaN wins */
-cr_status  cr_cummin(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);
+cr_tensor *cr_cummax(const cr_tensor *x, int axis, cr_tensor **index);                    /* the largest so far, the last of equals; NaN wins; *index (NULL: not wanted): where it is, i64 */
+cr_tensor *cr_cummin(const cr_tensor *x, int axis, cr_tensor **index);
 cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis);                              /* y[k] = x[k + 1] - x[k], n times; bool: are they different? */
 
 /* ---- products ------------------------------------------------------------------------------------------- */
@@ -497,6 +498,19 @@ typedef struct cr_gradcheck_options { double eps, atol, rtol; uint64_t seed; } c
 cr_gradcheck_options cr_gradcheck_defaults(void);
 cr_status  cr_gradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);      /* f64 inputs that require grad; central differences, random cotangent; message: input, position, both values */
 cr_status  cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);  /* gradients of the gradients that create_graph gives; run cr_gradcheck too: these are not compared with f */
+
+/* the recorded graph, to look at: a node is one result of one op, or a leaf.  It, and all below it, stays as long as a reference to it */
+typedef struct cr_node_info {                              /* all borrowed from the node */
+    const char *op;                                        /* as cr_op_name says it; "": a leaf */
+    bool function;                                         /* the op is cr_function_record's, and has the caller's name */
+    int inputs;
+    cr_dtype dtype; int ndim; const int64_t *shape;        /* of the result */
+    cr_tensor *tensor;                                     /* the leaf, or the result if it retains its gradient; CR_NONE: nothing else holds it any more */
+} cr_node_info;
+cr_node    *cr_node_of(const cr_tensor *t);                /* what made t, or the leaf that t is: a reference to give back; NULL without a message: t is outside any graph */
+cr_node_info cr_node_look(const cr_node *n);
+cr_node    *cr_node_input(const cr_node *n, int i);        /* what made input i: a reference to give back; NULL without a message: no gradient goes there */
+void        cr_node_release(cr_node *n);                   /* NULL is fine */
 
 /* a function of your own, computed with recording off, whose gradient is a closure (torch.autograd.Function) */
 typedef struct cr_function_call {                          /* all borrowed */

@@ -22,7 +22,7 @@ from .random import set_rng_state as set_rng_state
 from .value_batch import ValueBatch as ValueBatch
 
 __all__ = [  # what the extension defines, by tools/gen_python.py
-    "Device", "DtypeError", "Error", "Generator", "OutOfMemoryError", "RemovableHandle", "Size", "Tensor", "Value", "abs", "absolute", "acos",
+    "Device", "DtypeError", "Error", "Generator", "Node", "OutOfMemoryError", "RemovableHandle", "Size", "Tensor", "Value", "abs", "absolute", "acos",
     "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "all", "amax", "amin", "aminmax", "any", "arange", "arccos", "arccosh",
     "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere", "as_tensor", "asarray", "asin", "asinh", "atan",
     "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "baddbmm", "bernoulli", "bfloat16", "bincount", "bitwise_and", "bitwise_left_shift",

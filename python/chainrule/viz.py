@@ -1,11 +1,12 @@
-"""Pictures: of a graph of Values (needs the Python package graphviz), of a decision boundary (matplotlib).
+"""Pictures: of a graph of Values (needs the Python package graphviz), of a decision boundary (matplotlib); a progress bar (tqdm).
 
-Both packages are imported when they are used: ``pip install chainrule[viz]``.
+These packages are imported when they are used: ``pip install chainrule[viz]``.
 """
 
 from __future__ import annotations
 
 from ._core import Value
+from ._progress import progress
 from .value_batch import ValueBatch
 
 TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-__all__ = ["boundary", "graph"]
+__all__ = ["boundary", "graph", "progress"]
 
 
 def _text(x: float | list[float]) -> str:

@@ -71,11 +71,11 @@ PyObject *api_result_type(const arg *a);
 PyObject *api_can_cast(const arg *a);
 PyObject *api_save(const arg *a);
 PyObject *api_load(const arg *a);
+PyObject *api__node(const arg *a);
 PyObject *api__load_metadata(const arg *a);
 PyObject *api__training_save(const arg *a);
 PyObject *api__training_load(const arg *a);
 PyObject *api__training_weights(const arg *a);
-PyObject *api__op_name(const arg *a);
 PyObject *api_set_printoptions(const arg *a);
 PyObject *api_to(const arg *a);
 PyObject *api_cpu(const arg *a);
@@ -172,6 +172,8 @@ cr_tensor *api_argmin(const arg *a);
 cr_tensor *api_logsumexp(const arg *a);
 cr_tensor *api_cumsum(const arg *a);
 cr_tensor *api_cumprod(const arg *a);
+cr_tensor *api_cumsum_(const arg *a);
+cr_tensor *api_cumprod_(const arg *a);
 cr_tensor *api_logcumsumexp(const arg *a);
 PyObject *api_cummax(const arg *a);
 PyObject *api_cummin(const arg *a);
@@ -644,6 +646,9 @@ CALL(function_save, save_entry, NULL)
 static const param load_entry_params[] = {{"f", OBJECT, 0, NULL, 0}, {"device", DEVICE, OPTIONAL, NULL, 0}};
 static const entry load_entry = {.name = "load", .run = api_load, .params = load_entry_params, .count = 2};
 CALL(function_load, load_entry, NULL)
+static const param _node_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry _node_entry = {.name = "_node", .run = api__node, .params = _node_entry_params, .count = 1};
+CALL(function__node, _node_entry, NULL)
 static const param _load_metadata_entry_params[] = {{"f", STR, 0, NULL, 0}};
 static const entry _load_metadata_entry = {.name = "_load_metadata", .run = api__load_metadata, .params = _load_metadata_entry_params, .count = 1};
 CALL(function__load_metadata, _load_metadata_entry, NULL)
@@ -656,9 +661,6 @@ CALL(function__training_load, _training_load_entry, NULL)
 static const param _training_weights_entry_params[] = {{"folder", STR, 0, NULL, 0}};
 static const entry _training_weights_entry = {.name = "_training_weights", .run = api__training_weights, .params = _training_weights_entry_params, .count = 1};
 CALL(function__training_weights, _training_weights_entry, NULL)
-static const param _op_name_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry _op_name_entry = {.name = "_op_name", .run = api__op_name, .params = _op_name_entry_params, .count = 1};
-CALL(function__op_name, _op_name_entry, NULL)
 static const param set_printoptions_entry_params[] = {{"precision", OBJECT, OPTIONAL, NULL, 0}, {"threshold", OBJECT, OPTIONAL, NULL, 0}, {"edgeitems", OBJECT, OPTIONAL, NULL, 0}, {"linewidth", OBJECT, OPTIONAL, NULL, 0}, {"profile", OBJECT, OPTIONAL, NULL, 0}, {"sci_mode", OBJECT, OPTIONAL, NULL, 0}};
 static const entry set_printoptions_entry = {.name = "set_printoptions", .run = api_set_printoptions, .params = set_printoptions_entry_params, .count = 6};
 CALL(function_set_printoptions, set_printoptions_entry, NULL)
@@ -1013,6 +1015,12 @@ static const param cumprod_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"di
 static const entry cumprod_entry = {.name = "cumprod", .compute = api_cumprod, .params = cumprod_entry_params, .count = 3};
 CALL(function_cumprod, cumprod_entry, NULL)
 CALL(method_cumprod, cumprod_entry, s)
+static const param cumsum__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cumsum__entry = {.name = "cumsum_", .compute = api_cumsum_, .params = cumsum__entry_params, .count = 3, .inplace = true};
+CALL(method_cumsum_, cumsum__entry, s)
+static const param cumprod__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cumprod__entry = {.name = "cumprod_", .compute = api_cumprod_, .params = cumprod__entry_params, .count = 3, .inplace = true};
+CALL(method_cumprod_, cumprod__entry, s)
 static const param logcumsumexp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}};
 static const entry logcumsumexp_entry = {.name = "logcumsumexp", .compute = api_logcumsumexp, .params = logcumsumexp_entry_params, .count = 2};
 CALL(function_logcumsumexp, logcumsumexp_entry, NULL)
@@ -2134,6 +2142,11 @@ PyMethodDef api_functions[] = {
         "\n"
         "The tensors of a safetensors file as a dict, in the file's order.  On the processor they lie over the mapped file: a page is read when it is first\n"
         "touched, and writing to a tensor does not change the file.  OSError: no such file, or not a safetensors file."},
+    {"_node", AS(function__node), FAST,
+        "_node(input)\n"
+        "--\n"
+        "\n"
+        "grad_fn, and for a leaf that requires a gradient the node which stands for it."},
     {"_load_metadata", AS(function__load_metadata), FAST,
         "_load_metadata(f)\n"
         "--\n"
@@ -2155,11 +2168,6 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The path of a checkpoint's weights."},
-    {"_op_name", AS(function__op_name), FAST,
-        "_op_name(input)\n"
-        "--\n"
-        "\n"
-        "The op that made the tensor, \"\" for a leaf."},
     {"set_printoptions", AS(function_set_printoptions), FAST,
         "set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None)\n"
         "--\n"
@@ -4293,6 +4301,18 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "y[k] = x[0] ... x[k] along dim.  Integers and bool multiply as int64.  The gradient is exact where elements are 0.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumsum_", AS(method_cumsum_), FAST,
+        "cumsum_($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "cumsum, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumprod_", AS(method_cumprod_), FAST,
+        "cumprod_($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "cumprod, written into input.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"logcumsumexp", AS(method_logcumsumexp), FAST,
         "logcumsumexp($self, /, dim)\n"

@@ -286,7 +286,7 @@ PyObject *api___format__(const arg *a) {
     return NULL;
 }
 
-PyObject *api__op_name(const arg *a) { return PyUnicode_FromString(cr_op_name(a[0].t)); }
+PyObject *api__node(const arg *a) { return node_object(cr_node_of(a[0].t)); }
 
 /* (precision, threshold, edgeitems, linewidth, profile, sci_mode) */
 PyObject *api_set_printoptions(const arg *a) {

@@ -16,7 +16,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
 DIFFERENCES = {
     "Refused here, taken by PyTorch": [
         (".*", r"raises DtypeError: .*(bool is not a number|takes numbers, not bool)", "bool is not a number: cast it first."),
-        ("add|sub|subtract", r"int64 cannot be written into bool", "A bool tensor does not take numbers in place."),
+        ("add|sub|subtract|cumsum|cumprod", r"int64 cannot be written into bool", "A bool tensor does not take numbers in place."),
         ("scatter_add", r"^raises DtypeError: .*adds numbers, not bool", "bool is not a number that can be added up."),
         ("where", r"must be bool, got uint8", "A condition is bool, not uint8."),
         (
@@ -174,7 +174,8 @@ DIFFERENCES = {
 
 # What no call shows; the tests of each are elsewhere.
 GENERAL = [
-    "`grad_fn` is the op's name, not an object. `inference_mode` is `no_grad`.",
+    "Nodes of the graph (`grad_fn`) have one result each: the number in `next_functions` is 0. A node does not keep its leaf: `variable` is None once that is gone, "
+    "else a new object for the same tensor. `inference_mode` is `no_grad`.",
     "`shape` also equals a list.",
     "`Tensor(data)` is micrograd's: numbers become float32, and the result is a leaf that collects a gradient at once.",
     "`cr.Error` is a `RuntimeError`, as PyTorch has it, and a `ValueError`, as NumPy has it: either `except` works.",

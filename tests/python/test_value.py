@@ -8,7 +8,6 @@ import math
 import os
 import pickle
 import random
-import re
 import subprocess
 import sys
 import threading
@@ -492,16 +491,9 @@ def test_boundary_picture(tmp_path: Any) -> None:
     assert (tmp_path / "moons.png").stat().st_size > 1000 and len(figure.axes[0].collections) >= 2
 
 
-# ---- pages and programs
+# ---- programs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-def test_the_tutorial_runs() -> None:
-    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert len(blocks) > 5
-    exec(compile("\n".join(blocks), "tutorial.md", "exec"), {})
 
 
 @pytest.mark.parametrize("name", ["moons_value", "moons_tensor"])
