@@ -89,9 +89,9 @@ atleast_1d(x); atleast_2d(v); atleast_3d(x)
 
 UNTIMED = {
     "tells what is known": "can_cast promote_types result_type numel is_tensor is_floating_point dim size stride is_contiguous element_size data_ptr "
-    "is_grad_enabled get_num_threads get_default_device memory_stats",
+    "is_grad_enabled get_num_threads get_float32_matmul_precision get_default_device memory_stats",
     "gives out memory that is there": "to_device numpy from_numpy from_dlpack cpu",
-    "sets something": "requires_grad_ manual_seed set_num_threads set_default_device empty_cache synchronize set_printoptions detach_",
+    "sets something": "requires_grad_ manual_seed set_num_threads set_float32_matmul_precision set_default_device empty_cache synchronize set_printoptions detach_",
     "gradients, timed in the parts python and value": "retain_grad backward register_hook",
     "files": "save load",
     "nothing to compare with": "cuda gpu slice",

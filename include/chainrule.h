@@ -356,9 +356,9 @@ cr_tensor *cr_nanmean(const cr_tensor *x, int n, const int64_t *axes, bool keepd
 cr_tensor *cr_prod(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);         /* integers and bool multiply as i64; the gradient is exact at 0 */
 cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* any dtype; NaN wins; ties share the gradient; of nothing refused */
 cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
-cr_status  cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **min, cr_tensor **max);
-cr_status  cr_max_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);   /* the gradient goes to the one position, the first of equals */
-cr_status  cr_min_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);
+cr_tensor *cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **max);      /* the smallest; *max: the largest */
+cr_tensor *cr_max_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);   /* the first of equals, which alone has the gradient; *index (NULL: not wanted): where it is, i64 */
+cr_tensor *cr_min_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);
 cr_tensor *cr_any(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* is one not 0?  bool, u8 for u8; of nothing: no */
 cr_tensor *cr_all(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* is none 0?  of nothing: yes */
 cr_tensor *cr_count_nonzero(const cr_tensor *x, int n, const int64_t *axes);              /* i64 */
@@ -389,8 +389,8 @@ cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high); 
 cr_tensor *cr_cumsum(const cr_tensor *x, int axis);                                       /* y[k] = x[0] + ... + x[k]; integers and bool as i64 */
 cr_tensor *cr_cumprod(const cr_tensor *x, int axis);                                      /* the same of products; the gradient is exact at 0 */
 cr_tensor *cr_logcumsumexp(const cr_tensor *x, int axis);                                 /* floats; no overflow */
-cr_status  cr_cummax(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);       /* the largest so far and where it is (i64), the last of equals; NaN wins */
-cr_status  cr_cummin(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);
+cr_tensor *cr_cummax(const cr_tensor *x, int axis, cr_tensor **index);                    /* the largest so far, the last of equals; NaN wins; *index (NULL: not wanted): where it is, i64 */
+cr_tensor *cr_cummin(const cr_tensor *x, int axis, cr_tensor **index);
 cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis);                              /* y[k] = x[k + 1] - x[k], n times; bool: are they different? */
 
 /* ---- products ------------------------------------------------------------------------------------------- */

@@ -172,6 +172,8 @@ cr_tensor *api_argmin(const arg *a);
 cr_tensor *api_logsumexp(const arg *a);
 cr_tensor *api_cumsum(const arg *a);
 cr_tensor *api_cumprod(const arg *a);
+cr_tensor *api_cumsum_(const arg *a);
+cr_tensor *api_cumprod_(const arg *a);
 cr_tensor *api_logcumsumexp(const arg *a);
 PyObject *api_cummax(const arg *a);
 PyObject *api_cummin(const arg *a);
@@ -1013,6 +1015,12 @@ static const param cumprod_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"di
 static const entry cumprod_entry = {.name = "cumprod", .compute = api_cumprod, .params = cumprod_entry_params, .count = 3};
 CALL(function_cumprod, cumprod_entry, NULL)
 CALL(method_cumprod, cumprod_entry, s)
+static const param cumsum__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cumsum__entry = {.name = "cumsum_", .compute = api_cumsum_, .params = cumsum__entry_params, .count = 3, .inplace = true};
+CALL(method_cumsum_, cumsum__entry, s)
+static const param cumprod__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cumprod__entry = {.name = "cumprod_", .compute = api_cumprod_, .params = cumprod__entry_params, .count = 3, .inplace = true};
+CALL(method_cumprod_, cumprod__entry, s)
 static const param logcumsumexp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}};
 static const entry logcumsumexp_entry = {.name = "logcumsumexp", .compute = api_logcumsumexp, .params = logcumsumexp_entry_params, .count = 2};
 CALL(function_logcumsumexp, logcumsumexp_entry, NULL)
@@ -4293,6 +4301,18 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "y[k] = x[0] ... x[k] along dim.  Integers and bool multiply as int64.  The gradient is exact where elements are 0.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumsum_", AS(method_cumsum_), FAST,
+        "cumsum_($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "cumsum, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumprod_", AS(method_cumprod_), FAST,
+        "cumprod_($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "cumprod, written into input.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"logcumsumexp", AS(method_logcumsumexp), FAST,
         "logcumsumexp($self, /, dim)\n"

@@ -64,14 +64,7 @@ cr_tensor *api_div_(const arg *a) {
     return row ? api_in_place(row, a, 2, NULL) : NULL;
 }
 
-static bool negative_power(const cr_tensor *x, const cr_tensor *y, bool is_number) {
-    if (!is_number || cr_dtype_is_float(cr_dtype_of(x)) || cr_dtype_is_float(cr_dtype_of(y)) || cr_item(y) >= 0) return false;
-    set_error(PyExc_RuntimeError, "Integers to negative integer powers are not allowed: cast to a float dtype first");
-    return true;
-}
-
 cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number) {
-    if (negative_power(x, y, is_number)) return NULL;
     return is_number && cr_dtype_is_float(cr_dtype_of(x)) ? cr_pow_scalar(x, cr_item(y)) : cr_pow(x, y);
 }
 cr_tensor *api_pow(const arg *a) {
@@ -81,7 +74,7 @@ cr_tensor *api_pow(const arg *a) {
     }
     return power(a[0].t, a[1].t, a[1].owned && !a[0].owned);
 }
-cr_tensor *api_pow_(const arg *a) { return negative_power(a[0].t, a[1].t, a[1].owned) ? NULL : api_in_place("pow", a, 2, NULL); }
+cr_tensor *api_pow_(const arg *a) { return api_in_place("pow", a, 2, NULL); }
 
 cr_tensor *written(const char *name, const arg *a, cr_tensor *y) {
     cr_dtype to = cr_dtype_of(a[0].t), from = y ? cr_dtype_of(y) : to;

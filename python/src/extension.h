@@ -141,4 +141,12 @@ PyObject  *python_function(const char *module, const char *name);               
 /* Runs long work without the GIL. */
 #define WITHOUT_GIL(statement) do { Py_BEGIN_ALLOW_THREADS statement; Py_END_ALLOW_THREADS } while (0)
 
+/* Returns both results of a call that gives the first and leaves the other in `second`. */
+#define PAIR(name, call) do {                                                                      \
+        cr_tensor *first, *second;                                                                 \
+        WITHOUT_GIL(first = call);                                                                 \
+        if (!first) return raise_error();                                                          \
+        return named_pair("chainrule.return_types." name, first, second);                          \
+    } while (0)
+
 #endif

@@ -70,6 +70,23 @@ static cr_tensor *cumsum(const cr_tensor *x, const arg *a) { return cr_cumsum(x,
 static cr_tensor *cumprod(const cr_tensor *x, const arg *a) { return cr_cumprod(x, axis(a[1].i)); }
 cr_tensor *api_cumsum(const arg *a) { return in_dtype(a, &a[2], cumsum); }
 cr_tensor *api_cumprod(const arg *a) { return in_dtype(a, &a[2], cumprod); }
+
+/* dtype may only repeat what the tensor has, as in PyTorch. */
+static cr_tensor *scanned(const char *name, const arg *a, cr_tensor *(*f)(const arg *a)) {
+    if (!a[2].given || a[2].dt == cr_dtype_of(a[0].t)) return written(name, a, f(a));
+    set_error(PyExc_RuntimeError, "[%s] the dtype is %s, but what is written has %s", name, cr_dtype_name(a[2].dt), cr_dtype_name(cr_dtype_of(a[0].t)));
+    return NULL;
+}
+cr_tensor *api_cumsum_(const arg *a) { return scanned("cumsum_", a, api_cumsum); }
+/* Its gradient reads what is written over. */
+static cr_tensor *cumprod_of_copy(const arg *a) {
+    arg copy[] = {a[0], a[1], a[2]};
+    cr_scope_begin();
+    if (cr_requires_grad(a[0].t)) copy[0].t = cr_clone(a[0].t);
+    return leave(copy[0].t ? api_cumprod(copy) : NULL);
+}
+cr_tensor *api_cumprod_(const arg *a) { return scanned("cumprod_", a, cumprod_of_copy); }
+
 cr_tensor *api_logcumsumexp(const arg *a) { return cr_logcumsumexp(a[0].t, axis(a[1].i)); }
 
 /* (input, n, dim, prepend, append) */
@@ -125,9 +142,8 @@ PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second)
 
 /* max(), max(dim, keepdim), max(other); (input, dim or other, keepdim, other) */
 static PyObject *extreme(const arg *a, const char *type_name, cr_tensor *(*all)(const cr_tensor *, int, const int64_t *, bool),
-                         cr_status (*along_axis)(const cr_tensor *, int, bool, cr_tensor **, cr_tensor **), cr_tensor *(*two)(const cr_tensor *, const cr_tensor *)) {
+                         cr_tensor *(*along_axis)(const cr_tensor *, int, bool, cr_tensor **), cr_tensor *(*two)(const cr_tensor *, const cr_tensor *)) {
     cr_tensor *y, *index;
-    cr_status status;
     int64_t dim;
     if (a[3].given || is_tensor(a[1].o)) {
         WITHOUT_GIL(y = two(a[0].t, a[3].given ? a[3].t : handle(a[1].o)));
@@ -138,26 +154,15 @@ static PyObject *extreme(const arg *a, const char *type_name, cr_tensor *(*all)(
         return wrap(y);
     }
     if (!to_int64(a[1].o, &dim)) return NULL;
-    WITHOUT_GIL(status = along_axis(a[0].t, axis(dim), a[2].b, &y, &index));
-    return status == CR_OK ? named_pair(type_name, y, index) : raise_error();
+    WITHOUT_GIL(y = along_axis(a[0].t, axis(dim), a[2].b, &index));
+    return y ? named_pair(type_name, y, index) : raise_error();
 }
 PyObject *api_max(const arg *a) { return extreme(a, "chainrule.return_types.max", cr_max, cr_max_along, cr_maximum); }
 PyObject *api_min(const arg *a) { return extreme(a, "chainrule.return_types.min", cr_min, cr_min_along, cr_minimum); }
 
 /* (input, dim) */
-static PyObject *running_extreme(const arg *a, const char *type_name, cr_status (*f)(const cr_tensor *, int, cr_tensor **, cr_tensor **)) {
-    cr_tensor *y, *index;
-    cr_status status;
-    WITHOUT_GIL(status = f(a[0].t, axis(a[1].i), &y, &index));
-    return status == CR_OK ? named_pair(type_name, y, index) : raise_error();
-}
-PyObject *api_cummax(const arg *a) { return running_extreme(a, "chainrule.return_types.cummax", cr_cummax); }
-PyObject *api_cummin(const arg *a) { return running_extreme(a, "chainrule.return_types.cummin", cr_cummin); }
+PyObject *api_cummax(const arg *a) { PAIR("cummax", cr_cummax(a[0].t, axis(a[1].i), &second)); }
+PyObject *api_cummin(const arg *a) { PAIR("cummin", cr_cummin(a[0].t, axis(a[1].i), &second)); }
 
 /* (input, dim, keepdim) */
-PyObject *api_aminmax(const arg *a) {
-    cr_tensor *min, *max;
-    cr_status status;
-    WITHOUT_GIL(status = cr_aminmax(a[0].t, AXES, a[2].b, &min, &max));
-    return status == CR_OK ? named_pair("chainrule.return_types.aminmax", min, max) : raise_error();
-}
+PyObject *api_aminmax(const arg *a) { PAIR("aminmax", cr_aminmax(a[0].t, AXES, a[2].b, &second)); }

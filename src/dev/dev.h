@@ -38,7 +38,7 @@ typedef enum cr_reduce_map {                        /* what is reduced, of each 
 typedef struct cr_reduce_how { cr_reduce_kind kind; cr_reduce_map map; double p; } cr_reduce_how;
 
 /* ---- scans of x (M, R, N) along R: y[r] from all elements up to r, or from r on */
-typedef enum cr_scan_kind { CR_SCAN_SUM, CR_SCAN_PROD, CR_SCAN_LOGSUMEXP, CR_SCAN_ARGMAX, CR_SCAN_ARGMIN } cr_scan_kind;
+typedef enum cr_scan_kind { CR_SCAN_SUM, CR_SCAN_PROD, CR_SCAN_LOGSUMEXP, CR_SCAN_MAX, CR_SCAN_MIN } cr_scan_kind;
 
 typedef enum cr_random_kind { CR_RANDOM_UNIFORM, CR_RANDOM_NORMAL } cr_random_kind;
 
@@ -63,9 +63,9 @@ typedef struct cr_kernels {
                                                        R 0: the identity, for MAX, MIN that of 0 and 1: they come so with NONZERO alone */
     cr_status (*arg_reduce)(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
                                                     /* y i64: position of the first largest (NaN is larger) or smallest (NaN is smaller) */
-    cr_status (*scan)(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
+    cr_status (*scan)(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
                                                     /* floats in double, rounded once for each element; SUM, PROD of integers: y i64.  SUM with a, of x's dtype and shape (else NULL): y[r] = x[r] + a[r] y[r - 1],
-                                                       reverse: the transpose, y[r] = x[r] + a[r + 1] y[r + 1].  ARGMAX, ARGMIN: y i64, position of the last extreme so far; NaN is more extreme */
+                                                       reverse: the transpose, y[r] = x[r] + a[r + 1] y[r + 1].  MAX, MIN, never reverse: the extreme so far, and in index, i64 (else NULL), where the last of equals lay; NaN is more extreme */
     cr_status (*matmul)(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);      /* how: cr_matmul_how, or 0 */
                                                     /* c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: equal ndim 2..8, any strides on a, b (0 where broadcast), c's rows contiguous in N;
                                                        one dtype for all, f16 and bf16 accumulate in f32; bias may be NULL */

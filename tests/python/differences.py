@@ -16,7 +16,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
 DIFFERENCES = {
     "Refused here, taken by PyTorch": [
         (".*", r"raises DtypeError: .*(bool is not a number|takes numbers, not bool)", "bool is not a number: cast it first."),
-        ("add|sub|subtract", r"int64 cannot be written into bool", "A bool tensor does not take numbers in place."),
+        ("add|sub|subtract|cumsum|cumprod", r"int64 cannot be written into bool", "A bool tensor does not take numbers in place."),
         ("scatter_add", r"^raises DtypeError: .*adds numbers, not bool", "bool is not a number that can be added up."),
         ("where", r"must be bool, got uint8", "A condition is bool, not uint8."),
         (

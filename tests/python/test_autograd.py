@@ -373,7 +373,7 @@ def test_nodes_are_objects_of_their_own(device: str) -> None:
     h = x * 2
     y = h.sum()
     node = node_of(y)
-    assert isinstance(y.grad_fn, cr.Node) and node is y.grad_fn and node != h.grad_fn and {node: 1}[node] == 1
+    assert isinstance(y.grad_fn, cr.Node) and node_of(y) is node and node != h.grad_fn and {node: 1}[node] == 1
     assert repr(node).startswith("<SumBackward0 object at 0x") and node.shape == () and node.dtype is cr.float32
     assert x.grad_fn is None and (x * 2).detach().grad_fn is None and cr.ones(2).grad_fn is None
     leaf = node.next_functions[0][0].next_functions[0][0]

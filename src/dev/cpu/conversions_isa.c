@@ -94,16 +94,46 @@ static void load_i64(int64_t *block, cr_dtype dt, const void *src, int64_t strid
     }
 }
 
+static void store_i64(const int64_t *block, cr_dtype dt, void *dst, int64_t stride, int64_t n);
+
+/* Narrow integers from and to others go through i64, which holds all but floats beyond it, and wrap; those of the same width, and bools made of
+ * them, do not. */
+enum { PIECE = 512 };
+static void load_narrow(cr_dtype own, void *block, cr_dtype dt, const void *src, int64_t stride, int64_t n) {
+    const int64_t size = (int64_t)cr_dtype_size(own), step = stride * (int64_t)cr_dtype_size(dt);
+    if (dt == own && stride == 1) { memcpy(block, src, (size_t)(n * size)); return; }
+    int64_t wide[PIECE];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const int64_t length = n - i < PIECE ? n - i : PIECE;
+        load_i64(wide, dt, (const char *)src + i * step, stride, length);
+        store_i64(wide, own, (char *)block + i * size, 1, length);
+    }
+}
+
+static void store_narrow(cr_dtype own, const void *block, cr_dtype dt, void *dst, int64_t stride, int64_t n) {
+    const int64_t size = (int64_t)cr_dtype_size(own), step = stride * (int64_t)cr_dtype_size(dt);
+    if (dt == own && stride == 1) { memcpy(dst, block, (size_t)(n * size)); return; }
+    if (dt == CR_BOOL && size == 1) { STORE(uint8_t, uint8_t, v != 0); return; }
+    if (dt == CR_BOOL && size == 2) { STORE(uint16_t, uint8_t, v != 0); return; }
+    if (dt == CR_BOOL && size == 4) { STORE(uint32_t, uint8_t, v != 0); return; }
+    int64_t wide[PIECE];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const int64_t length = n - i < PIECE ? n - i : PIECE;
+        load_i64(wide, own, (const char *)block + i * size, 1, length);
+        store_i64(wide, dt, (char *)dst + i * step, stride, length);
+    }
+}
+
 static void load(cr_lane lane, void *block, cr_dtype dt, const void *src, int64_t stride, int64_t n) {
     int64_t wanted = n;
     if (stride == 0) n = n > 0;
     if (lane == CR_LANE_F32) load_f32(block, dt, src, stride, n);
     else if (lane == CR_LANE_F64) load_f64(block, dt, src, stride, n);
     else if (lane == CR_LANE_I64) load_i64(block, dt, src, stride, n);
-    else load_bool(block, src, stride, n);
-    if (lane == CR_LANE_F32 && n < wanted) cr_cpu_vec()->casts->repeat_f32(block, *(float *)block, wanted);
-    else if (lane == CR_LANE_BOOL && n < wanted) memset(block, *(uint8_t *)block, (size_t)wanted);
-    else if (lane != CR_LANE_F32) for (int64_t *d = block; n < wanted; n++) d[n] = d[0];
+    else if (lane == CR_LANE_BOOL) load_bool(block, src, stride, n);
+    else load_narrow(cr_lane_dtype(lane), block, dt, src, stride, n);
+    const size_t size = cr_lane_size(lane);
+    if (n < wanted) cr_cpu_vec()->casts->repeat(block, cr_pattern(block, size), wanted * (int64_t)size);
 }
 
 #define INTEGERS(lane, through) \
@@ -170,7 +200,8 @@ static void store(cr_lane lane, const void *block, cr_dtype dt, void *dst, int64
     if (lane == CR_LANE_F32) store_f32(block, dt, dst, stride, n);
     else if (lane == CR_LANE_F64) store_f64(block, dt, dst, stride, n);
     else if (lane == CR_LANE_I64) store_i64(block, dt, dst, stride, n);
-    else store_bool(block, dt, dst, stride, n);
+    else if (lane == CR_LANE_BOOL) store_bool(block, dt, dst, stride, n);
+    else store_narrow(cr_lane_dtype(lane), block, dt, dst, stride, n);
 }
 
 const struct cr_conversions CR_ISA_NAME(cr_conversions) = {load, store};

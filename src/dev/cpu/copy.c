@@ -195,7 +195,7 @@ static int transposed_axis(const axes *x) {
 
 /* ---- rows of one element each, as where a last axis was expanded; and fills */
 static void fill_run(char *to, int64_t stride, int64_t n, const void *value, int64_t size) {
-    if (size == 1 && stride == 1) memset(to, *(const unsigned char *)value, (size_t)n);
+    if (stride == 1) cr_cpu_vec()->casts->repeat(to, cr_pattern(value, (size_t)size), n * size);
     else if (size == 1) for (int64_t i = 0; i < n; i++) memcpy(to + i * stride, value, 1);
     else if (size == 2) { uint16_t v; memcpy(&v, value, 2); for (int64_t i = 0; i < n; i++) ((uint16_t *)(void *)to)[i * stride] = v; }
     else if (size == 4) { uint32_t v; memcpy(&v, value, 4); for (int64_t i = 0; i < n; i++) ((uint32_t *)(void *)to)[i * stride] = v; }
