@@ -93,9 +93,13 @@ def run_python(block: Block, page: Path, names: dict[str, object]) -> str:
         with contextlib.redirect_stdout(out):
             exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
     except ModuleNotFoundError as problem:
-        if problem.name is None or problem.name.partition(".")[0] not in PACKAGES:
+        if (problem.name or "").partition(".")[0] not in PACKAGES:
             raise
         raise Missing(f"no Python package {problem.name}") from None
+    except Exception as problem:
+        if type(problem).__name__ != "ExecutableNotFound":  # graphviz's
+            raise
+        raise Missing("no program dot") from None
     return out.getvalue()
 
 
