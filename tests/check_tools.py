@@ -76,7 +76,11 @@ SHOWN = [  # what a page shows, what is printed, and is it the same?
     ("", "something", False),
     ("a (b) [c]*", "a (b) [c]*", True),
 ]
-HEADER = """/* x.h - a card. */
+HEADER = """/* x.h - a card.
+ *
+ * Errors   what
+ *          goes wrong
+ */
 #define CR_VERSION "1"
 #define CR_LIST(...) 1, 2  /* a list */
 /* ---- make: things that
@@ -87,7 +91,7 @@ cr_tensor *cr_f(int n,
 cr_pair   cr_g(void);
                                                 /* below */
 """
-ENTRIES = ["{c:macro} CR_VERSION", "{c:macro} CR_LIST(...)\na list", "## Make\n\nthings that are made", "} cr_pair;   /* two */",
+ENTRIES = ["**Errors**: what goes wrong\n", "{c:macro} CR_VERSION", "{c:macro} CR_LIST(...)\na list", "## Make\n\nthings that are made", "} cr_pair;   /* two */",
            "{c:function} cr_tensor *cr_f(int n, void (*done)(void *ctx))\nf\\_ of \\*n\\*", "{c:function} cr_pair cr_g(void)\nbelow"]  # fmt: skip
 
 
