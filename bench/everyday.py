@@ -37,7 +37,7 @@ EACH = {  # the same call of many names
     "f(p)": "log log2 log10 sqrt rsqrt reciprocal log1p",
     "f(u)": "asin acos atanh bernoulli",
     "f(p, q)": "add sub mul div pow floor_divide remainder fmod maximum minimum atan2",
-    "f(x, y)": "eq ne lt le gt ge logical_and mm rsub",
+    "f(x, y)": "clamp_min clamp_max eq ne lt le gt ge logical_and mm rsub",
     "f(m, o)": "logical_and logical_or logical_xor",
     "f(i, s)": "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift",
     "f(x, 0)": "sum mean amax amin prod any all count_nonzero var std max min argmax argmin median logsumexp softmax log_softmax cumsum cumprod "
