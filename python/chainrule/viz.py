@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    _Points = list[tuple[float, float]]
+    _Rows = list[tuple[int, dict[str, Any]]]
+
 __all__ = ["boundary", "curves", "graph", "progress"]
 
 # Told apart by people who see no red or green as well (Okabe and Ito, 2008); src/cli/curve.c has the same.
@@ -154,8 +157,7 @@ def curves(*runs: str | os.PathLike[str], y: str | Sequence[str] = "loss", smoot
             train, validation = _series(name, rows, key), _series(name, rows, f"val_{key}")
             if not train and not validation:
                 raise ValueError(f"curves(): '{name}' has no {key!r}")
-            colours = (COLOURS[k], COLOURS[k], "--", f"{name}: ") if len(read) > 1 else (*COLOURS[:2], "-", "")
-            _draw(plot, train, validation, 0 if key == "lr" else smooth, *colours)
+            _draw(plot, train, validation, 0 if key == "lr" else smooth, k, f"{name}: " if len(read) > 1 else "")
         plot.set_xscale("log" if "x" in log else "linear")
         plot.set_yscale("log" if log.endswith("y") else "linear")
     figure.axes[0].legend(frameon=False, fontsize="small", labelcolor=INK)
@@ -176,7 +178,9 @@ def _axes(plot: Any, x: str, y: str) -> Any:
     return plot
 
 
-def _draw(plot: Any, train: list[tuple[float, float]], validation: list[tuple[float, float]], smooth: float, colour: str, other: str, style: str, name: str) -> None:
+def _draw(plot: Any, train: _Points, validation: _Points, smooth: float, k: int, name: str) -> None:
+    """The k-th run; name: where there are several."""
+    colour, other, style = (COLOURS[k], COLOURS[k], "--") if name else (*COLOURS[:2], "-")
     if train:
         steps, values = zip(*train, strict=True)
         plot.plot(steps, values, color=colour, linewidth=0.8, alpha=0.3)
@@ -195,14 +199,14 @@ def _mean(values: Sequence[float], share: float) -> list[tuple[int, float]]:
     return [(i, float(numpy.nanmean(finite[max(0, i - reach) : i + min(i, reach) + 1]) if finite[i] == finite[i] else numpy.nan)) for i in places]
 
 
-def _rows(run: str | os.PathLike[str]) -> tuple[str, list[dict[str, Any]]]:
-    """The name of a run, and the lines of its log."""
+def _rows(run: str | os.PathLike[str]) -> tuple[str, _Rows]:
+    """The name of a run, and the lines of its log with their numbers."""
     import json
     from pathlib import Path
 
     path = Path(run)
     file = path / "run.jsonl" if path.is_dir() else path
-    rows: list[dict[str, Any]] = []
+    rows: _Rows = []
     with open(file, "rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -213,22 +217,22 @@ def _rows(run: str | os.PathLike[str]) -> tuple[str, list[dict[str, Any]]]:
                 raise ValueError(f"curves(): {file} line {number} is not valid JSON: {problem}") from None
             if not isinstance(row, dict):
                 raise ValueError(f"curves(): {file} line {number} is no JSON object")
-            rows.append({**row, "line": number})
+            rows.append((number, row))
     return str(file.parent if file.name == "run.jsonl" and file.parent.name else file), rows
 
 
-def _series(name: str, rows: list[dict[str, Any]], key: str) -> list[tuple[float, float]]:
+def _series(name: str, rows: _Rows, key: str) -> _Points:
     """(step, value) of each line with that key."""
     if key == "tokens/s":
         return _speed(name, rows)
     found = []
-    for row in rows:
+    for number, row in rows:
         if key in row and "event" not in row:
-            pair = _number(row.get("step")), float("nan") if row[key] is None else _number(row[key])
-            if None in pair:
-                raise ValueError(f"curves(): '{name}' line {row['line']}: a step and {key!r} are numbers, not {row.get('step')!r} and {row[key]!r}")
-            found.append(pair)
-    return found  # type: ignore[return-value]
+            step, value = _number(row.get("step")), float("nan") if row[key] is None else _number(row[key])
+            if step is None or value is None:
+                raise ValueError(f"curves(): '{name}' line {number}: a step and {key!r} are numbers, not {row.get('step')!r} and {row[key]!r}")
+            found.append((step, value))
+    return found
 
 
 def _number(x: Any) -> float | None:
@@ -239,12 +243,13 @@ def _number(x: Any) -> float | None:
         return None
 
 
-def _speed(name: str, rows: list[dict[str, Any]]) -> list[tuple[float, float]]:
-    """Tokens a second between a line of a step and the next, from their seconds and from the settings that the run's first line says."""
-    settings = next((row for row in rows if "batch" in row and "context" in row), None)
-    if settings is None:
+def _speed(name: str, rows: _Rows) -> _Points:
+    """Tokens a second between a line of a step and the next, from their seconds and from the settings that the run's first line holds."""
+    settings = next((row for _, row in rows if "batch" in row), {})
+    batch, context, accumulate = (_number(settings.get(key)) for key in ("batch", "context", "accumulate"))
+    if not batch or not context:
         raise ValueError(f"curves(): '{name}' has no line with batch and context: tokens a second cannot be known")
-    tokens = settings["batch"] * settings["context"] * settings.get("accumulate", 1)
+    tokens = batch * context * (accumulate or 1)
     at = _series(name, rows, "seconds")
     return [(s1, tokens * (s1 - s0) / (t1 - t0)) for (s0, t0), (s1, t1) in zip(at, at[1:], strict=False) if t1 > t0 and s1 > s0]
 
@@ -269,34 +274,41 @@ def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int | None = None
     steps = (200 if isinstance(model, Module) else 50) if steps is None else steps
     if not points or any(len(point) != 2 for point in points) or len(points) != len(labels) or not 2 <= steps <= 1000:
         raise ValueError(f"boundary(): n points of two numbers, n labels and 2 to 1000 steps are needed, not {len(points)}, {len(labels)} and {steps}")
-    sides = []
-    for coordinates in zip(*points, strict=True):
-        low, high = min(coordinates), max(coordinates)
-        margin = 0.1 * (high - low) or 0.5
-        sides.append([low - margin + (high - low + 2 * margin) * k / (steps - 1) for k in range(steps)])
+    sides = [_range(coordinates, steps) for coordinates in zip(*points, strict=True)]
     scores = (_scores_at_once if isinstance(model, Module) else _scores_one_by_one)(model, [[u, v] for v in sides[1] for u in sides[0]] + points)
-    single = len(scores[0]) == 1
-    scores = [[-s[0], s[0]] for s in scores] if single else scores
+    single, classes = len(scores[0]) == 1, max(2, len(scores[0]))
     kinds = [int(label > 0) if single else int(label) for label in labels]
-    if not single and not all(0 <= kind < len(scores[0]) and kind == label for kind, label in zip(kinds, labels, strict=True)):
-        raise ValueError(f"boundary(): {len(scores[0])} scores are for the labels 0 to {len(scores[0]) - 1}, not {sorted(set(labels))}")
-    if len(scores[0]) > len(COLOURS):
-        raise ValueError(f"boundary(): {len(scores[0])} classes in one picture: {len(COLOURS)} can be told apart")
+    if not single and not all(0 <= kind < classes and kind == label for kind, label in zip(kinds, labels, strict=True)):
+        raise ValueError(f"boundary(): {classes} scores are for the labels 0 to {classes - 1}, not {sorted(set(labels))}")
+    if classes > len(COLOURS):
+        raise ValueError(f"boundary(): {classes} classes in one picture: {len(COLOURS)} can be told apart")
+    leads = [_leads([-s[0], s[0]] if single else s) for s in scores]
     figure = Figure(figsize=(5.4, 4.4), layout="constrained")
     plot = _axes(figure.add_subplot(), "x[0]", "x[1]")
     plot.grid(False)
-    for k in range(len(scores[0])):
-        lead = [s[k] - max(s[:k] + s[k + 1 :]) for s in scores[: steps * steps]]
-        rows = [lead[i : i + steps] for i in range(0, len(lead), steps)]
+    for k in range(classes):
+        rows = [[lead[k] for lead in leads[i : i + steps]] for i in range(0, steps * steps, steps)]
         plot.contourf(*sides, rows, levels=[0, 1e300], colors=[COLOURS[k]], alpha=0.22)
         plot.contour(*sides, rows, levels=[0], colors=[INK], linewidths=0.7)
     for label, kind in sorted(set(zip(labels, kinds, strict=True))):
         mine = [point for point, other in zip(points, labels, strict=True) if other == label]
         plot.scatter(*zip(*mine, strict=True), c=COLOURS[kind], marker="osD^vP*X"[kind], s=22, edgecolors="white", linewidths=0.6, label=f"{label:g}")
-    right = sum(max(range(len(s)), key=s.__getitem__) == kind for s, kind in zip(scores[steps * steps :], kinds, strict=True))
+    right = sum(max(range(classes), key=lead.__getitem__) == kind for lead, kind in zip(leads[steps * steps :], kinds, strict=True))
     plot.set_title(f"{right} of {len(points)} right", color=INK, fontsize="medium", loc="left")
     plot.legend(title="label", frameon=False, fontsize="small", labelcolor=INK, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
+
+
+def _range(values: Sequence[float], steps: int) -> list[float]:
+    """Over the values, with a margin."""
+    low, high = min(values), max(values)
+    margin = 0.1 * (high - low) or 0.5
+    return [low - margin + (high - low + 2 * margin) * k / (steps - 1) for k in range(steps)]
+
+
+def _leads(scores: list[float]) -> list[float]:
+    """By how much each score is above all others."""
+    return [score - max(scores[:k] + scores[k + 1 :]) for k, score in enumerate(scores)]
 
 
 def _scores_at_once(model: Any, points: list[list[float]]) -> list[list[float]]:
@@ -315,10 +327,9 @@ def _scores_at_once(model: Any, points: list[list[float]]) -> list[list[float]]:
 
 
 def _scores_one_by_one(model: Any, points: list[list[float]]) -> list[list[float]]:
-    def scores(x: Any) -> list[float]:
-        return [float(v.data if isinstance(v, Value) else v) for v in (x.flatten().tolist() if isinstance(x, Tensor) else x if isinstance(x, list) else [x])]
-
-    return [scores(model(point)) for point in points]
+    out = [model(point) for point in points]
+    out = [x.flatten().tolist() if isinstance(x, Tensor) else x if isinstance(x, list) else [x] for x in out]
+    return [[float(v.data if isinstance(v, Value) else v) for v in x] for x in out]
 
 
 def _list(x: Any) -> Sequence[Any]:
