@@ -78,7 +78,7 @@ typedef struct cr_kernels {
     cr_status (*search)(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
                                                     /* y i64 (M, K): how many of row m of x (M, R), or of the only row where shared, are less than v[m, k]; right: or equal.  x is in order, one dtype */
     cr_status (*runs)(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
-                                                    /* equal rows of x (R, C), R >= 1, one after another are a run: run[order[i]], or run[i] where order is NULL, is row i's, starts[j] is where
+                                                    /* equal rows of x (R, C), R >= 1, one after another are a run: run[order[i]], or run[i] where order is NULL, is row i's (run NULL: not wanted), starts[j] is where
                                                        run j begins, count[0] how many there are; i64 (R), (R), (), (R).  NaN is equal to nothing */
     cr_status (*scatter)(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
                                                     /* y[m, index[m, k, n], n] = src[m, k, n], or += it, in order of k */

@@ -100,6 +100,8 @@ struct cr_orders {                                  /* order_isa.c: keys are cr_
     bool (*any_up_to)(const uint64_t *keys, int64_t n, uint64_t limit);
     void (*places)(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *keys, bool right);
                                                     /* at[i]: the first of the R elements of x from start[i] on whose key is not below (right: above) keys[i]; CR_IN_STEP of them */
+    int64_t (*changes)(uint8_t *at, const uint64_t *keys, int64_t n, uint64_t nan);        /* at[i], 0 or 1: is keys[i + 1] another than keys[i], or cr_nan_key?  How many are */
+    bool (*any_outside)(const void *at, bool wide, int64_t n, int64_t low, int64_t high);  /* indices, i64 (wide) or i32: is one below low or above high? */
 };
 CR_ISA_TABLE(cr_orders, cr_orders);
 
