@@ -90,7 +90,7 @@ def save_checkpoint(
     steps = max([state["step"] for _, _, state in kept if "step" in state], default=step)
     moments = {f"{name}.{letter}": state[moment] for slot, name, state in kept for letter, moment in zip("mv", slot.moments, strict=False)}
     moments |= {f"{name}.t": _core.tensor([state["step"]]) for _, name, state in kept if state.get("step", steps) != steps}
-    said = {"model": "gpt2", **{name: str(value) for name, value in model.config.items()}} if isinstance(model, GPT) else {}
+    said = {"model": "gpt2", **{name: str(value) for name, value in model.config._asdict().items()}} if isinstance(model, GPT) else {}
     text = json.dumps({**said, **(metadata or {})})
     place = None if loader is None else loader._loader
     _core._training_save(os.fspath(folder), model.state_dict(), _groups(slots), place, moments, steps, step, text, _generator(model))

@@ -9,6 +9,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
@@ -17,8 +18,18 @@ from ..nn import functional as F
 from ..nn import init
 from ..random import fork_rng
 
-SIZES = ("vocabulary", "context", "layers", "heads", "width")
 Cache = tuple[Tensor, ...]  # keys and values of one layer, (1, H, context, D): the first `past` positions are filled
+
+
+class Config(NamedTuple):
+    """What a checkpoint says of its model."""
+
+    vocabulary: int
+    context: int
+    layers: int
+    heads: int
+    width: int
+    dropout: float
 
 
 class Attention(nn.Module):
@@ -85,13 +96,12 @@ class GPT(nn.Module):
         dtype: _core.dtype | None = None,
     ) -> None:
         super().__init__()
-        sizes = dict(zip(SIZES, (vocabulary, context, layers, heads, width), strict=True))
-        wrong = [f"{name} must be at least 1, not {size}" for name, size in sizes.items() if size < 1]
+        self.config, self.generator = Config(vocabulary, context, layers, heads, width, dropout), generator
+        wrong = [f"{name} must be at least 1, not {size}" for name, size in zip(Config._fields[:5], self.config, strict=False) if size < 1]
         wrong += [f"heads must divide width: {heads} and {width}"] if not wrong and width % heads else []
         wrong += [f"dropout must be in [0, 1), not {dropout}"] if not 0 <= dropout < 1 else []
         if wrong:
             raise ValueError("[GPT] " + "; ".join(wrong))
-        self.config, self.dropout, self.generator = {**sizes, "dropout": dropout}, dropout, generator
         with fork_rng():  # what the layers draw is drawn again below
             self.wte = nn.Embedding(vocabulary, width, device=device, dtype=dtype)
             self.wpe = nn.Embedding(context, width, device=device, dtype=dtype)
@@ -108,13 +118,13 @@ class GPT(nn.Module):
                 init.constant_(p, 0.0 if name.endswith("bias") else 1.0)
 
     def _drop(self, x: Tensor) -> Tensor:
-        return _core._dropout(x, self.dropout, self.generator) if self.training and self.dropout > 0 else x
+        return _core._dropout(x, self.config.dropout, self.generator) if self.training and self.config.dropout > 0 else x
 
     def hidden(self, tokens: Tensor, caches: Sequence[Cache] | None = None, past: int = 0) -> Tensor:
         """The residual stream after the last norm : (B, T) -> (B, T, C)"""
         T = tokens.size(1) if tokens.ndim == 2 else 0
-        if not 1 <= T <= self.config["context"] - past:
-            raise ValueError(f"[GPT] tokens must be (batch, time), of 1 to {self.config['context']} steps of time, not {tuple(tokens.shape)}")
+        if not 1 <= T <= self.config.context - past:
+            raise ValueError(f"[GPT] tokens must be (batch, time), of 1 to {self.config.context} steps of time, not {tuple(tokens.shape)}")
         x = self._drop(self.wte(tokens) + self.wpe.weight.narrow(0, past, T))
         for i, block in enumerate(self.h):
             x = x + self._drop(block.attn(block.ln_1(x), caches and caches[i], past))
@@ -138,7 +148,7 @@ class GPT(nn.Module):
         IndexError: a token outside of the vocabulary.  ValueError: no token to go on from, a number out of range, logits that are not finite."""
         if n < 0:
             raise ValueError(f"[generate] cannot make {n} tokens")
-        p, context, heads = self.wte.weight, self.config["context"], self.config["heads"]
+        p, context, heads = self.wte.weight, self.config.context, self.config.heads
         window, past = [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)][-context:], 0  # what it sees; how much of that the caches hold
         caches = [tuple(p.new_empty((1, heads, context, p.size(1) // heads)) for _ in "kv") for _ in self.h]
         made: list[int] = []
@@ -162,16 +172,16 @@ class GPT(nn.Module):
         folder = os.path.join(path, "checkpoint")
         file = _core._training_weights(folder if os.path.isdir(folder) else os.fspath(path)) if os.path.isdir(path) else os.fspath(path)
         said, weights = json.loads(_core._load_metadata(file)), _core.load(file, device)
-        lacking = [name for name in (*SIZES, "dropout") if name not in said]
+        lacking = [name for name in Config._fields if name not in said]
         if lacking:
             raise ValueError(f"[GPT] '{file}' does not say what model it holds: its metadata lacks {', '.join(lacking)}")
-        config = {name: (float if name == "dropout" else int)(said[name]) for name in (*SIZES, "dropout")}
-        V, context, layers, _, C, _ = config.values()
+        config = Config._make((float if name == "dropout" else int)(said[name]) for name in Config._fields)
+        V, context, layers, _, C, _ = config
         needed, held = (V + context + 2 + layers * (12 * C + 13)) * C, sum(w.numel() for w in weights.values())
         if needed != held:  # nothing is allocated for a configuration that lies
             raise ValueError(f"[GPT] '{file}': its configuration needs {needed} elements, it holds {held}")
         with fork_rng():
-            model = cls(**config, device=device, dtype=next(iter(weights.values())).dtype)
+            model = cls(*config, device=device, dtype=next(iter(weights.values())).dtype)
         model.load_state_dict(weights)
         model.generator = generator
         return model
