@@ -6,7 +6,6 @@ use: python examples/moons_value.py [picture.png]        the picture needs matpl
 import math
 import random
 import sys
-from collections.abc import Iterable
 
 import chainrule as cr
 from chainrule import Value
@@ -25,21 +24,12 @@ def moons(n: int) -> tuple[list[list[float]], list[int]]:
     return points, labels
 
 
-def progress(steps: int) -> Iterable[int]:
-    try:
-        from tqdm import trange
-    except ImportError:
-        return range(steps)
-    bar: Iterable[int] = trange(steps)
-    return bar
-
-
 def main() -> None:
     random.seed(1337)
     points, labels = moons(100)
     model = cr.MLP(2, [16, 16, 1])
     loss, right = Value(0), 0
-    for step in progress(STEPS):
+    for step in cr.viz.progress(range(STEPS)):
         scores = [model([Value(x) for x in point]) for point in points]
         # each score should have its label's sign, and by a margin of 1; large weights cost a little
         hinge = sum((1 - label * score).relu() for label, score in zip(labels, scores, strict=True)) / len(labels)

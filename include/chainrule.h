@@ -40,6 +40,7 @@ extern "C" {
 
 typedef struct cr_tensor cr_tensor;
 typedef struct cr_device cr_device;
+typedef struct cr_node cr_node;
 typedef struct cr_value cr_value;
 typedef struct cr_program cr_program;
 typedef struct cr_generator cr_generator;
@@ -191,6 +192,8 @@ cr_tensor *cr_pow(const cr_tensor *a, const cr_tensor *b);                      
 cr_tensor *cr_maximum(const cr_tensor *a, const cr_tensor *b);                    /* the larger; NaN wins, ties share the gradient */
 cr_tensor *cr_minimum(const cr_tensor *a, const cr_tensor *b);                    /* the smaller; NaN wins, ties share the gradient */
 cr_tensor *cr_clamp(const cr_tensor *x, double min, double max);                  /* min(max(x, min), max); gradient 1 at the bounds */
+cr_tensor *cr_clamp_min(const cr_tensor *x, const cr_tensor *low);                /* max(x, low); at the bound the gradient is x's */
+cr_tensor *cr_clamp_max(const cr_tensor *x, const cr_tensor *high);               /* min(x, high); at the bound the gradient is x's */
 cr_tensor *cr_neg(const cr_tensor *x);                                            /* -x */
 cr_tensor *cr_abs(const cr_tensor *x);                                            /* |x|; gradient 0 at 0 */
 cr_tensor *cr_sign(const cr_tensor *x);                                           /* -1, 0 or 1 */
@@ -444,6 +447,8 @@ cr_tensor *cr_nonzero(const cr_tensor *x);                                      
 cr_tensor *cr_one_hot(const cr_tensor *index, int64_t classes);                           /* 1 at index, else 0 : (...) -> i64 (..., classes); -1: one more than the largest index */
 cr_tensor *cr_tril(const cr_tensor *x, int64_t diagonal);                                 /* (..., M, N); zero above the diagonal */
 cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal);
+cr_tensor *cr_tril_(cr_tensor *x, int64_t diagonal);                                      /* in place */
+cr_tensor *cr_triu_(cr_tensor *x, int64_t diagonal);
 
 /* ---- neural network ------------------------------------------------------------------------------------- */
 cr_tensor *cr_softmax(const cr_tensor *x, int axis);                                      /* exp(x) / sum(exp(x)) */
@@ -497,6 +502,19 @@ typedef struct cr_gradcheck_options { double eps, atol, rtol; uint64_t seed; } c
 cr_gradcheck_options cr_gradcheck_defaults(void);
 cr_status  cr_gradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);      /* f64 inputs that require grad; central differences, random cotangent; message: input, position, both values */
 cr_status  cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o);  /* gradients of the gradients that create_graph gives; run cr_gradcheck too: these are not compared with f */
+
+/* the recorded graph, to look at: a node is one result of one op, or a leaf.  It, and all below it, stays as long as a reference to it */
+typedef struct cr_node_info {                              /* all borrowed from the node */
+    const char *op;                                        /* as cr_op_name says it; "": a leaf */
+    bool function;                                         /* the op is cr_function_record's, and has the caller's name */
+    int inputs;
+    cr_dtype dtype; int ndim; const int64_t *shape;        /* of the result */
+    cr_tensor *tensor;                                     /* the leaf, or the result if it retains its gradient; CR_NONE: nothing else holds it any more */
+} cr_node_info;
+cr_node    *cr_node_of(const cr_tensor *t);                /* what made t, or the leaf that t is: a reference to give back; NULL without a message: t is outside any graph */
+cr_node_info cr_node_look(const cr_node *n);
+cr_node    *cr_node_input(const cr_node *n, int i);        /* what made input i: a reference to give back; NULL without a message: no gradient goes there */
+void        cr_node_release(cr_node *n);                   /* NULL is fine */
 
 /* a function of your own, computed with recording off, whose gradient is a closure (torch.autograd.Function) */
 typedef struct cr_function_call {                          /* all borrowed */
@@ -641,7 +659,7 @@ int64_t       cr_loader_batches(const cr_loader *l);                          /*
 /* ---- files: written beside and renamed -------------------------------------------------------------------- */
 cr_status   cr_save(const char *path, const cr_params *tensors, const char *metadata);      /* safetensors; metadata: JSON object of strings, or NULL */
 cr_params  *cr_load(const char *path, const cr_device *dev);                  /* every tensor of a safetensors file, memory-mapped on the cpu */
-char       *cr_load_metadata(const char *path, const char *key);              /* owned (cr_free); NULL without an error when there is no such key */
+char       *cr_load_metadata(const char *path, const char *key);              /* owned (cr_free); NULL without an error when there is no such key; key NULL: all, as a JSON object */
 void        cr_free(void *memory);                                            /* what the library handed out as plain memory */
 cr_status   cr_params_copy(cr_params *dst, const cr_params *src);             /* by name; all missing, extra and mis-shaped ones named at once */
 typedef struct cr_training {                                                  /* all that a run needs to go on bit-exactly; any may be NULL */
@@ -649,6 +667,7 @@ typedef struct cr_training {                                                  /*
 } cr_training;
 cr_status   cr_training_save(const char *dir, const cr_training *t);
 cr_status   cr_training_load(const char *dir, cr_training *t);                /* fills the objects given, and step */
+char       *cr_training_weights(const char *dir);                             /* owned (cr_free): the path of its safetensors file of weights, also after a save that was cut off */
 
 /* ---- GPT-2: an example of using the library ---------------------------------------------------------------- */
 typedef struct cr_gpt_config { int64_t vocabulary, context, layers, heads, width; double dropout; } cr_gpt_config;
@@ -661,6 +680,7 @@ cr_tensor  *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tenso
 cr_status   cr_gpt_save(const cr_gpt *m, const char *path);                   /* safetensors, the configuration in its metadata */
 cr_gpt     *cr_gpt_load(const char *path, const cr_device *dev);
 typedef struct cr_sampling { double temperature, top_p; int64_t top_k; } cr_sampling;       /* 0: greedy; top_p 1 and top_k 0: everything */
+cr_status   cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator *g, uint32_t *id);          /* (V): one token drawn from softmax(logits / temperature), on the host in double */
 typedef bool (*cr_on_token)(uint32_t id, void *ctx);                          /* false stops */
 cr_status   cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
                             const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);  /* with a key-value cache */

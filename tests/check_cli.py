@@ -84,7 +84,7 @@ def help_and_version(folder: Path) -> None:
     version = re.search(r'#define CR_VERSION "(.*)"', (ROOT / "include" / "chainrule.h").read_text())
     assert version and run(folder, "--version").stdout == f"chainrule {version[1]}\n"
     assert "train" in run(folder, "--help").stdout
-    for command in ("train", "generate", "tokenize", "bench", "info"):
+    for command in ("train", "generate", "tokenize", "plot", "bench", "info"):
         text = run(folder, command, "--help").stdout
         assert text.startswith(f"usage: chainrule {command}"), text
     text = run(folder, "train", "--help").stdout
@@ -122,6 +122,11 @@ def wrong_usage(folder: Path) -> None:
         (["tokenize", "--data", "a"], "--out is needed"),
         (["tokenize", "--out", "a"], "--data is needed"),
         (["info", "--all"], "no option --all"),
+        (["plot"], "nothing to plot"),
+        (["plot", "a", "-o"], "--out needs a value"),
+        (["plot", "-x", "a"], "unexpected argument '-x'"),
+        (["plot", "a", "--log", "yx"], "one of none|x|y|xy, not 'yx'"),
+        (["plot", *"abcdefghi"], "9 runs in one picture: 8 can be told apart"),
         (["bench", "--only", "everything"], "--only must be one of"),
     ]
     for words, message in cases:
@@ -190,6 +195,67 @@ def a_run_from_text_to_text(folder: Path) -> None:
     assert "already holds a run" in run(folder, "train", "--data", text, *SMALL, "--out", "a run", code=1).stderr
     run(folder, "train", "--data", text, *SMALL, "--out", "a run", "--overwrite", "--steps", 3)
     assert sorted(losses(out)) == [1, 2, 3]
+
+
+def numbers(path: Path) -> list[list[tuple[float, float]]]:
+    """Of each line drawn in a picture, as pixels; every number has to be one."""
+    root = ElementTree.parse(path).getroot()
+    lines = [e.get("points", "") for e in root.iter() if e.tag.endswith("polyline") and e.get("stroke") != "#98a2b3"]
+    found = [[(float(x), float(y)) for x, y in (point.split(",") for point in points.split())] for points in lines]
+    wide, high = float(root.get("width", 0)), float(root.get("height", 0))
+    assert all(0 <= x <= wide and 0 <= y <= high for points in found for x, y in points), found
+    return found
+
+
+def texts(path: Path) -> list[str]:
+    return [e.text or "" for e in ElementTree.parse(path).getroot().iter() if e.tag.endswith("text")]
+
+
+@test
+def pictures_of_runs(folder: Path) -> None:
+    def write(name: str, *rows: object) -> None:
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+
+    steps = [{"event": "start", "step": 0}, *({"step": i, "loss": 5 / i, "lr": 0.1} for i in range(1, 1001)), {"step": 1000, "val_loss": 0.25}]
+    write("a/run.jsonl", *steps)
+    write("b<&>.jsonl", *steps[:500], {"step": 501, "loss": 1e308, "val_loss": 0.5}, {"step": 502, "loss": None})
+    assert run(folder, "plot", "a", "-o", "a.svg", "--title", "a & b").stdout == "a.svg\n"
+    assert {"a & b", "step", "loss", "training, last 0.0051", "validation, last 0.2500"} <= set(texts(folder / "a.svg")), texts(folder / "a.svg")
+    raw, mean, validation = numbers(folder / "a.svg")
+    assert len(raw) == len(mean) == 334 and len(validation) == 1 and raw[0][1] < raw[-1][1], "1000 steps are means of three"
+    run(folder, "plot", "a/run.jsonl", "b<&>.jsonl", "a/", "--log", "xy")
+    assert {"a", "b<&>.jsonl", "training, last NaN", "100"} <= set(texts(folder / "curves.svg")), texts(folder / "curves.svg")
+    straight = numbers(folder / "curves.svg")[0]  # the logarithm of 5 / step over that of step
+    slope = [(y1 - y0) / (x1 - x0) for (x0, y0), (x1, y1) in zip(straight[9::30], straight[39::30], strict=False)]
+    assert max(slope) - min(slope) < 0.04 * max(slope), slope  # pixels have one decimal
+    few: list[list[object]] = [[{"step": 7, "loss": 2}], [{"step": 0, "loss": 0}], [{"step": 1, "loss": None}]]
+    few.append([{"step": -3, "loss": 1e20}, {"step": 2**52, "loss": 1e20 + 1e5}])
+    for rows in few:
+        write("few.jsonl", *rows)
+        for axes in ("none", "x", "y", "xy"):
+            run(folder, "plot", "few.jsonl", "--log", axes, "-o", "few.svg")
+            numbers(folder / "few.svg")
+    bad: list[tuple[list[object], str]] = [
+        ([], "has no losses"),
+        ([{"event": "start", "step": 0}], "has no losses"),
+        (['{"step": 1, "loss": 2}', '{"step": 2, "loss":'], "line 2' is not valid JSON"),
+        (['{"step": 1, "loss": NaN}'], "line 1' is not valid JSON"),
+        (["[1, 2]"], "line 1 is no JSON object"),
+        (["", '{"loss": 2}'], "line 2 has a loss without a step"),
+        ([{"step": None, "loss": 2}], "line 1 has a loss without a step"),
+        ([{"step": 1e300, "loss": 2}], "line 1 has a loss without a step"),
+        ([{"step": "one", "loss": 2}], 'line 1: "step" is no number'),
+        ([{"step": 1, "loss": [2]}], 'line 1: "loss" is no number'),
+    ]
+    for rows, message in bad:
+        write("bad.jsonl", *rows)
+        said = run(folder, "plot", "bad.jsonl", code=1).stderr
+        assert message in said and "bad.jsonl" in said and len(said.splitlines()) == 1, f"{rows}: {said!r} lacks {message!r}"
+    (folder / "bytes.jsonl").write_bytes(bytes(range(256)) * 9)
+    for words, message in ((["missing.jsonl"], "missing.jsonl"), (["bytes.jsonl"], "line 1"), (["a", "-o", "/proc/x.svg"], "/proc/x.svg"), (["/proc"], "/proc")):
+        assert message in run(folder, "plot", *words, code=1).stderr
 
 
 @test

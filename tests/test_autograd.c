@@ -547,6 +547,36 @@ TEST(names_of_ops) {
     }
 }
 
+TEST(nodes_outlive_tensors) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        cr_tensor *x = leaf3(1, 2, 3, d), *h = cr_mul(x, vec3(1, 2, 3, d)), *y = total(cr_exp(h)), *r[2];
+        calls k = {0};
+        OK(cr_retain_grad(h));
+        OK(pair(x, x, &k, r));
+        cr_node *sum = cr_node_of(y), *exp = cr_node_input(sum, 0), *mul = cr_node_input(exp, 0), *leaf = cr_node_input(mul, 0), *same = cr_node_of(x), *function = cr_node_of(r[1]);
+        CHECK(!strcmp(cr_node_look(sum).op, "sum") && !strcmp(cr_node_look(exp).op, "exp") && !strcmp(cr_node_look(mul).op, "mul"), "wrong ops");
+        CHECK(cr_node_look(sum).ndim == 0 && cr_node_look(exp).ndim == 1 && cr_node_look(exp).shape[0] == 3 && cr_node_look(exp).dtype == CR_F64, "wrong shapes");
+        CHECK(leaf == same && !*cr_node_look(leaf).op && cr_node_look(leaf).tensor == x && cr_node_look(leaf).shape[0] == 3, "the leaf is another");
+        CHECK(cr_node_look(mul).tensor == h && cr_is_none(cr_node_look(exp).tensor), "what retains its gradient is shown, and no other");
+        CHECK(cr_node_look(mul).inputs == 2 && !cr_node_input(mul, 1) && !cr_error(), "a constant has a node");
+        CHECK(!cr_node_of(vec3(1, 2, 3, d)) && !cr_error(), "a tensor outside any graph has a node");
+        cr_node *to_x = cr_node_input(function, 1);
+        CHECK(cr_node_look(function).function && cr_node_look(function).inputs == 2 && to_x == leaf, "a function's result has the function's inputs");
+        FAILS(CR_BAD_INDEX, "no input 2", cr_node_input(mul, 2));
+        FAILS(CR_BAD_INDEX, "no input 0", cr_node_input(leaf, 0));
+        FAILS(CR_BAD_VALUE, "NULL", cr_node_input(NULL, 0));
+        FAILS(CR_BAD_VALUE, "NULL", cr_node_of(NULL));
+        FAILS(CR_BAD_VALUE, "NULL", cr_node_look(NULL).inputs ? sum : NULL);
+        OK(cr_backward(y, CR_NONE, NULL));                             /* what was saved is gone, the nodes are not */
+        cr_scope_end();
+        cr_node *again = cr_node_input(exp, 0);
+        CHECK(again == mul && cr_is_none(cr_node_look(mul).tensor) && cr_is_none(cr_node_look(leaf).tensor), "a node shows a tensor that is gone");
+        cr_node *all[] = {sum, exp, mul, leaf, same, function, to_x, again, NULL};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) cr_node_release(all[i]);
+    }
+}
+
 static cr_status lying_bwd(const cr_custom_call *c, const cr_tensor *g, cr_tensor **dx) {
     dx[0] = cr_mul(g, c->in[0]);                     /* half of the truth */
     return CR_OK;

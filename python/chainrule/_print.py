@@ -130,9 +130,8 @@ def suffixes(x: _core.Tensor) -> list[str]:
         out.append(f"size={tuple(x.shape)}")
     if x.dtype is not _core.float32 and (not x.numel() or x.dtype not in (_core.int64, _core.bool)):
         out.append(f"dtype={x.dtype}")
-    op = _core._op_name(x)
-    if op:
-        out.append(f"grad_fn=<{''.join(word.capitalize() for word in op.split('_'))}Backward0>")
+    if x.grad_fn:
+        out.append(f"grad_fn=<{x.grad_fn.name()}>")
     elif x.requires_grad:
         out.append("requires_grad=True")
     return out

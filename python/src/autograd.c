@@ -88,9 +88,115 @@ static PyType_Slot handle_slots[] = {
 };
 static PyType_Spec handle_spec = {"chainrule.RemovableHandle", sizeof(Handle), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, handle_slots};
 
+/* ---- nodes of the graph --------------------------------------------------------------------------------------------------- */
+typedef struct Node { PyObject_HEAD cr_node *node; PyObject *address; } Node;      /* node: owned */
+static PyTypeObject *node_type;
+static PyObject *node_objects;                       /* a node's address -> its object's, while that lives: one object for each node, as PyTorch has it */
+
+static PyObject *node_new(cr_node *n, PyObject *address) {         /* takes both */
+    Node *self = PyObject_New(Node, node_type);
+    if (!self) { Py_DECREF(address); cr_node_release(n); return NULL; }
+    self->node = n;
+    self->address = address;
+    PyObject *place = PyLong_FromVoidPtr(self);
+    if (!place || PyDict_SetItem(node_objects, address, place) < 0) Py_CLEAR(self);
+    Py_XDECREF(place);
+    return (PyObject *)self;
+}
+
+PyObject *node_object(cr_node *n) {
+    if (!n) {
+        if (cr_error()) return raise_error();
+        Py_RETURN_NONE;
+    }
+    PyObject *address = PyLong_FromVoidPtr(n), *known = address ? PyDict_GetItemWithError(node_objects, address) : NULL;
+    if (address && !known && !PyErr_Occurred()) return node_new(n, address);
+    PyObject *self = known ? PyLong_AsVoidPtr(known) : NULL;
+    Py_XINCREF(self);
+    Py_XDECREF(address);
+    cr_node_release(n);
+    return self;
+}
+
+static void node_free(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    Node *n = (Node *)(void *)self;
+    if (PyDict_Contains(node_objects, n->address) == 1) PyDict_DelItem(node_objects, n->address);
+    Py_DECREF(n->address);
+    cr_node_release(n->node);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static cr_node_info look(PyObject *self) { return cr_node_look(((Node *)(void *)self)->node); }
+
+/* As PyTorch calls it: log_softmax is LogSoftmaxBackward0, a Function Cube is CubeBackward. */
+static PyObject *node_name(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const cr_node_info info = look(self);
+    if (!*info.op) return PyUnicode_FromString("AccumulateGrad");
+    if (info.function) return PyUnicode_FromFormat("%sBackward", info.op);
+    char name[128];
+    size_t n = 0;
+    for (const char *c = info.op; *c && n < sizeof name - 1; c++) {
+        const bool begins = c == info.op || c[-1] == '_';
+        if (*c != '_') name[n++] = (char)(begins && *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+    }
+    name[n] = 0;
+    return PyUnicode_FromFormat("%sBackward0", name);
+}
+
+static PyObject *node_repr(PyObject *self) {
+    PyObject *name = node_name(self, NULL), *text = name ? PyUnicode_FromFormat("<%U object at %p>", name, self) : NULL;
+    Py_XDECREF(name);
+    return text;
+}
+
+static PyObject *get_next_functions(PyObject *self, void *unused) {
+    (void)unused;
+    const int n = look(self).inputs;
+    PyObject *all = PyTuple_New(n);
+    for (int i = 0; i < n && all; i++) {
+        PyObject *next = node_object(cr_node_input(((Node *)(void *)self)->node, i)), *pair = next ? Py_BuildValue("(Ni)", next, 0) : NULL;
+        if (pair) PyTuple_SetItem(all, i, pair);
+        else Py_CLEAR(all);
+    }
+    return all;
+}
+
+static PyObject *get_variable(PyObject *self, void *unused) {
+    (void)unused;
+    const cr_node_info info = look(self);
+    if (!*info.op) return wrap_borrowed(info.tensor);
+    PyErr_Format(PyExc_AttributeError, "%S has no variable: it is no leaf", self);
+    return NULL;
+}
+static PyObject *get_tensor(PyObject *self, void *unused) { (void)unused; return wrap_borrowed(look(self).tensor); }
+static PyObject *get_node_shape(PyObject *self, void *unused) { (void)unused; return size_object(look(self).ndim, look(self).shape); }
+static PyObject *get_node_dtype(PyObject *self, void *unused) { (void)unused; return dtype_object(look(self).dtype); }
+
+static PyMethodDef node_methods[] = {
+    {"name", node_name, METH_NOARGS, "name($self, /)\n--\n\nAs PyTorch calls it: \"MulBackward0\"; of a leaf, \"AccumulateGrad\"."}, {0}
+};
+static PyGetSetDef node_getset[] = {
+    {"next_functions", get_next_functions, NULL, "(node, 0) of what made each input; (None, 0) where no gradient goes.", NULL},
+    {"variable", get_variable, NULL, "The leaf, or None once it is gone; AttributeError where this is no leaf.", NULL},
+    {"shape", get_node_shape, NULL, "Of the result, or the leaf.", NULL},
+    {"dtype", get_node_dtype, NULL, "Of the result, or the leaf.", NULL},
+    {"_tensor", get_tensor, NULL, "The leaf, or the result if it retains its gradient; None where nobody holds it.", NULL},
+    {0}
+};
+static PyType_Slot node_slots[] = {
+    {Py_tp_dealloc, (void *)node_free}, {Py_tp_repr, (void *)node_repr}, {Py_tp_methods, node_methods}, {Py_tp_getset, node_getset},
+    {Py_tp_doc, "What a Tensor's grad_fn is: one use of an op in the graph, or a leaf.  It keeps all that it was computed from."}, {0}
+};
+static PyType_Spec node_spec = {"chainrule.Node", sizeof(Node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
+
 bool make_autograd_types(PyObject *module) {
     handle_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &handle_spec, NULL);
-    return handle_type && PyModule_AddType(module, handle_type) == 0;
+    node_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &node_spec, NULL);
+    node_objects = PyDict_New();
+    return node_objects && handle_type && PyModule_AddType(module, handle_type) == 0 && node_type && PyModule_AddType(module, node_type) == 0;
 }
 
 /* ---- the walk ------------------------------------------------------------------------------------------------------------ */

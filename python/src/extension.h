@@ -40,6 +40,7 @@ PyObject *dtype_object(cr_dtype dt);                /* new reference, as all of 
 PyObject *device_object(const cr_device *dev);
 PyObject *size_object(int n, const int64_t *shape); /* a tuple that also equals a list */
 PyObject *int_tuple(int n, const int64_t *v);
+PyObject *node_object(cr_node *n);                  /* takes the reference; NULL: None, or raises cr_error() */
 PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second);           /* takes both; type_name: "chainrule.return_types.max" */
 
 /* ---- arguments (call.c) ------------------------------------------------------------------------------------ */
@@ -128,6 +129,7 @@ void tensor_release_buffer(PyObject *self, Py_buffer *view);
 
 /* ---- the rest ----------------------------------------------------------------------------------------------- */
 cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev);            /* data.c: numbers, nested sequences, buffers; copies */
+cr_loader *loader_of(const arg *a);                                                          /* text.c: of a capsule; NULL with an exception for anything else */
 cr_tensor *get_item(PyObject *self, PyObject *key);                                          /* index.c */
 int        set_item(PyObject *self, PyObject *key, PyObject *value);
 bool       make_types(PyObject *module);            /* types.c: Size, dtype, Device, Generator and their constants */

@@ -354,9 +354,8 @@ static PyObject *get_requires_grad(PyObject *self, void *unused) { (void)unused;
 static PyObject *get_is_leaf(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_is_leaf(handle(self))); }
 static PyObject *get_grad_fn(PyObject *self, void *unused) {
     (void)unused;
-    const char *name = cr_op_name(handle(self));
-    if (!*name) Py_RETURN_NONE;
-    return PyUnicode_FromFormat("<%sBackward>", name);
+    if (cr_is_leaf(handle(self))) Py_RETURN_NONE;
+    return node_object(cr_node_of(handle(self)));
 }
 static PyObject *get_data(PyObject *self, void *unused) { (void)unused; return wrap(cr_detach(handle(self))); }
 static PyObject *get_mT(PyObject *self, void *unused) { (void)unused; return wrap(cr_transpose(handle(self), -2, -1)); }
@@ -435,7 +434,7 @@ static PyGetSetDef getset[] = {
     {"requires_grad", get_requires_grad, set_requires_grad, "Are gradients computed for it?", NULL},
     {"is_leaf", get_is_leaf, NULL, "Was it made by the user, not by a recorded op?", NULL},
     {"grad", get_grad, set_grad, "The gradient that backward() added up, or None.", NULL},
-    {"grad_fn", get_grad_fn, NULL, "The op that made it, by name, or None: \"<mulBackward>\".", NULL},
+    {"grad_fn", get_grad_fn, NULL, "The Node of the graph that made it, or None.", NULL},
     {"data", get_data, set_data, "The same storage outside the graph.  Assigning a tensor makes this one a leaf over its memory; a gradient of another shape, dtype or device goes.", NULL},
     {"T", get_T, NULL, "The axes in reverse order: a view.", NULL},
     {"mT", get_mT, NULL, "The last two axes swapped: a view.", NULL},

@@ -275,7 +275,7 @@ int cli_bench(int argc, char **argv) {
         {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
     };
     const command c = {"bench", "[--only PART] [--fuse-step] [--quick] [--json] [--dtype f32|bf16] [--device NAME] [--threads N]",
-                       "Measures training steps, products, attention and elementwise operations.", options, sizeof options / sizeof *options};
+                       "Measures training steps, products, attention and elementwise operations.", options, sizeof options / sizeof *options, NULL};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();

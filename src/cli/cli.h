@@ -26,6 +26,7 @@ typedef struct option {
 typedef struct command {
     const char *name, *arguments, *about;           /* "train", "--data FILE... [options]", one line */
     option *options; int n;
+    file_list *files;                               /* takes arguments that follow no option; NULL: there are none */
 } command;
 
 /* True: go on.  False: *code is the exit code (--help was printed, or a message with the usage line). */
@@ -40,6 +41,7 @@ int cli_train(int argc, char **argv);
 int cli_generate(int argc, char **argv);
 int cli_tokenize(int argc, char **argv);
 int cli_bench(int argc, char **argv);
+int cli_plot(int argc, char **argv);
 int cli_info(int argc, char **argv);
 
 /* ---- data.c: files to text, text to tokens */
@@ -56,14 +58,20 @@ typedef struct point { int64_t step; double value; } point;
 typedef struct series { point *at; int64_t n, room; } series;
 bool series_add(series *s, int64_t step, double value);
 typedef struct runlog { FILE *file; series train, val; bool failed; } runlog;
+/* The losses up to a step; null is NaN.  copy: where the lines of these go, and what is broken is left out; NULL: that is a failure,
+ * whose message, with the number of the line, is pending. */
+bool runlog_read(const char *path, int64_t until, FILE *copy, series *train, series *val);
 bool runlog_open(runlog *log, const char *path, int64_t from_step);        /* keeps what is there up to from_step; 0: starts anew */
 void runlog_write(runlog *log, const char *format, ...) __attribute__((format(printf, 2, 3)));       /* one line, flushed */
 void runlog_close(runlog *log);
 void json_escape(const char *s, char *out, size_t room);                   /* contents of a JSON string, without the quotes */
 const char *json_number(double v, char out[32]);                           /* "null" for NaN and infinities, which JSON lacks */
 
-/* ---- curve.c */
-bool curve_write(const char *path, const char *title, const series *train, const series *val);      /* SVG; false: message printed */
+/* ---- curve.c: losses over steps as an SVG picture */
+enum { MAX_CURVES = 8 };                            /* as many colours as can be told apart */
+typedef struct losses { const char *name; series train, val; } losses;      /* of one run */
+typedef struct picture { const char *title, *unit; bool log_x, log_y; int n; losses run[MAX_CURVES]; } picture;    /* unit: what the losses are */
+bool curve_write(const char *path, const picture *p);                       /* false: message printed */
 
 /* ---- progress.c */
 typedef struct progress {

@@ -1,21 +1,67 @@
-/* curve.c - the loss curve as an SVG picture: training and validation loss over steps, with axes and a legend. */
+/* curve.c - training and validation losses over steps as an SVG picture, with axes and a legend. */
 #include "cli.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../core/os.h"
 
-enum { WIDTH = 760, HEIGHT = 430, LEFT = 62, RIGHT = 22, TOP = 46, BOTTOM = 52, BUCKETS = 400 };
+enum { WIDTH = 760, PLOT = 340, LEFT = 62, RIGHT = 22, TOP = 22, BOTTOM = 52, ROW = 20, BUCKETS = 400, TICKS = 64 };
 
-typedef struct axis { double low, high; int from, to; } axis;       /* from value to pixel */
+/* Told apart by people who see no red or green as well (Okabe and Ito, 2008); chainrule.viz has the same. */
+static const char *const colours[MAX_CURVES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7a5ea8"};
 
-static double place(const axis *a, double v) { return a->from + (v - a->low) / (a->high - a->low) * (a->to - a->from); }
+typedef struct axis { bool log; double low, high; int from, to; } axis;       /* low, high: of values, or of their decimal logarithms; from, to: pixels */
+
+/* Has it a place?  Not NaN, not what a diverged run ends with, not 0 where only a logarithm would do. */
+static bool has_place(const axis *a, double v) { return fabs(v) < 1e300 && (!a->log || v > 0); }
+static double scaled(const axis *a, double v) { return a->log ? log10(v) : v; }
+static double place(const axis *a, double v) { return a->from + (scaled(a, v) - a->low) / (a->high - a->low) * (a->to - a->from); }
+
+static void include(axis *a, double v) {
+    if (!has_place(a, v)) return;
+    a->low = fmin(a->low, scaled(a, v));
+    a->high = fmax(a->high, scaled(a, v));
+}
+
+/* With room at both ends, and some span in any case. */
+static void widen(axis *a, double share) {
+    if (!(a->high >= a->low)) a->low = 0, a->high = 1;
+    const double span = a->high - a->low, size = fmax(fabs(a->low), fabs(a->high)), room = span > 1e-6 * size ? share * span : fmax(0.05 * size, 0.5);
+    a->low -= room;
+    a->high += room;
+}
 
 /* 1, 2 or 5 times a power of ten, so that about n of them cover the span. */
 static double nice_step(double span, int n) {
     const double raw = span / n, power = pow(10, floor(log10(raw))), m = raw / power;
     return (m < 1.5 ? 1 : m < 3.5 ? 2 : m < 7.5 ? 5 : 10) * power;
+}
+
+/* Where marks go, as values: about n of them; *decimals: how many their texts need, -1: few digits will do. */
+static int ticks(const axis *a, int n, double *at, int *decimals) {
+    const double low = a->log ? pow(10, a->low) : a->low, high = a->log ? pow(10, a->high) : a->high;
+    int count = 0;
+    *decimals = -1;
+    if (a->log && a->high - a->low > 1) {           /* 1, 2, 5, 10, 20...; or every power of ten, or of a thousand... */
+        const int apart = (int)ceil((a->high - a->low) / n), parts = a->high - a->low < 0.4 * n ? 3 : 1;
+        for (int power = (int)floor(a->low); power <= a->high; power += apart)
+            for (int k = 0; k < parts; k++) {
+                const double v = (double[]){1, 2, 5}[k] * pow(10, power);
+                if (v >= low && v <= high * (1 + 1e-9) && count < TICKS) at[count++] = v;
+            }
+        return count;
+    }
+    const double step = nice_step(high - low, n);
+    if (step >= 1e-6 && high < 1e7) *decimals = step < 1 ? (int)ceil(-log10(step) - 1e-9) : 0;
+    for (double k = ceil(low / step) + 0.0; k * step <= high + step * 1e-9 && count < TICKS; k++) at[count++] = k * step;
+    return count;
+}
+
+static void number(double v, int decimals, char out[32]) {
+    if (isnan(v)) snprintf(out, 32, "NaN");
+    else snprintf(out, 32, decimals < 0 ? "%.*g" : "%.*f", decimals < 0 ? 4 : decimals, v);
 }
 
 /* The series as at most BUCKETS means, so that 100,000 steps make no larger file than 400. */
@@ -31,102 +77,132 @@ static int thin(const series *s, point *out) {
     return n;
 }
 
-/* A running mean over a twentieth of the points, for the eye. */
+/* A running mean over a twentieth of the points, for the eye; over fewer at the start, where losses fall. */
 static void smooth(const point *p, int n, point *out) {
-    const int reach = n / 40;
     for (int i = 0; i < n; i++) {
+        const int reach = i < n / 40 ? i : n / 40;
         double sum = 0;
         int k = 0;
-        for (int j = i - reach; j <= i + reach; j++)
-            if (j >= 0 && j < n && isfinite(p[j].value)) { sum += p[j].value; k++; }
-        out[i] = (point){p[i].step, k ? sum / k : NAN};
+        for (int j = i - reach; j <= i + reach && j < n; j++)
+            if (isfinite(p[j].value)) { sum += p[j].value; k++; }
+        out[i] = (point){p[i].step, k && isfinite(p[i].value) ? sum / k : NAN};
     }
 }
 
-static void include(axis *y, const point *p, int n) {
+/* A line that is broken where there is no number. */
+static void line(FILE *f, const point *p, int n, const axis *x, const axis *y, const char *colour, const char *style) {
+    bool open = false;
+    for (int i = 0; i <= n; i++) {
+        const bool there = i < n && has_place(x, (double)p[i].step) && has_place(y, p[i].value);
+        if (there && !open) fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" %s points=\"", colour, style);
+        if (there) fprintf(f, "%.1f,%.1f ", place(x, (double)p[i].step), place(y, p[i].value));
+        if (!there && open) fprintf(f, "\"/>\n");
+        open = there;
+    }
+}
+
+static void axes(FILE *f, const axis *x, const axis *y, const char *unit) {
+    double at[TICKS];
+    char text[32];
+    int decimals, n = ticks(y, 6, at, &decimals);
     for (int i = 0; i < n; i++) {
-        if (!isfinite(p[i].value)) continue;
-        y->low = fmin(y->low, p[i].value);
-        y->high = fmax(y->high, p[i].value);
+        number(at[i], decimals, text);
+        fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e7ec\"/>\n", x->from, x->to, place(y, at[i]), place(y, at[i]));
+        fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", x->from - 8, place(y, at[i]) + 4, text);
     }
-}
-
-static void line(FILE *f, const point *p, int n, const axis *x, const axis *y, const char *style) {
-    fprintf(f, "<polyline fill=\"none\" %s points=\"", style);
-    for (int i = 0; i < n; i++)
-        if (isfinite(p[i].value)) fprintf(f, "%.1f,%.1f ", place(x, (double)p[i].step), place(y, p[i].value));
-    fprintf(f, "\"/>\n");
-}
-
-static void axes(FILE *f, const axis *x, const axis *y) {
-    const double dx = nice_step(x->high - x->low, 8), dy = nice_step(y->high - y->low, 6);
-    const int decimals = dy < 1 ? (int)ceil(-log10(dy) - 1e-9) : 0;
-    for (double v = ceil(y->low / dy) * dy; v <= y->high + dy * 1e-9; v += dy) {
-        fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e7ec\"/>\n", x->from, x->to, place(y, v), place(y, v));
-        fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.*f</text>\n", x->from - 8, place(y, v) + 4, decimals, v);
-    }
-    for (double v = ceil(x->low / dx) * dx; v <= x->high + dx * 1e-9; v += dx) {
-        fprintf(f, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#98a2b3\"/>\n", place(x, v), place(x, v), y->from, y->from + 5);
-        fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.10g</text>\n", place(x, v), y->from + 19, v);
+    n = ticks(x, 8, at, &decimals);
+    for (int i = 0; i < n; i++) {
+        number(at[i], decimals, text);
+        fprintf(f, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#98a2b3\"/>\n", place(x, at[i]), place(x, at[i]), y->from, y->from + 5);
+        fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", place(x, at[i]), y->from + 19, text);
     }
     fprintf(f, "<polyline fill=\"none\" stroke=\"#98a2b3\" points=\"%d,%d %d,%d %d,%d\"/>\n", x->from, y->to, x->from, y->from, x->to, y->from);
-    fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n", (x->from + x->to) / 2, HEIGHT - 12);
-    fprintf(f, "<text x=\"16\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 16 %d)\">loss, nats a token</text>\n",
-            (y->from + y->to) / 2, (y->from + y->to) / 2);
+    fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n", (x->from + x->to) / 2, y->from + 40);
+    fprintf(f, "<text x=\"16\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 16 %d)\">%s</text>\n", (y->from + y->to) / 2, (y->from + y->to) / 2, unit);
 }
 
-static void legend(FILE *f, int row, const char *style, const char *name, double last) {
-    const int x = WIDTH - RIGHT - 190, y = TOP + 16 + 20 * row;
-    fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\" %s/>\n", x, x + 26, y - 4, y - 4, style);
-    fprintf(f, "<text x=\"%d\" y=\"%d\" fill=\"#1d2939\">%s, last %.4f</text>\n", x + 34, y, name, last);
-}
-
-/* '&', '<' and '>' cannot stand in SVG's text. */
-static void escaped(FILE *f, const char *s) {
+/* Up to `most` characters, the last ones where there are more; '&', '<' and '>' cannot stand in SVG's text. */
+static void escaped(FILE *f, const char *s, size_t most) {
+    const size_t n = strlen(s);
+    if (n > most) {
+        for (s += n - most; ((unsigned char)*s & 0xc0) == 0x80; s++) { }
+        fputs("\xe2\x80\xa6", f);
+    }
     for (; *s; s++)
         if (*s == '&') fputs("&amp;", f);
         else if (*s == '<') fputs("&lt;", f);
         else if (*s == '>') fputs("&gt;", f);
-        else fputc(*s, f);
+        else if ((unsigned char)*s >= ' ') fputc(*s, f);
 }
 
-static void draw(FILE *f, const char *title, const series *train, const series *val) {
-    const char *raw_style = "stroke=\"#2e73d8\" stroke-opacity=\"0.3\"", *train_style = "stroke=\"#2e73d8\" stroke-width=\"2\"", *val_style = "stroke=\"#d9480f\" stroke-width=\"2\"";
-    static const axis empty = {INFINITY, -INFINITY, HEIGHT - BOTTOM, TOP};
-    point t[BUCKETS + 1], v[BUCKETS + 1], mean[BUCKETS + 1] = {{0, 0}};
-    const int nt = thin(train, t), nv = thin(val, v);
-    const double last = fmax(nt ? (double)train->at[train->n - 1].step : 0, nv ? (double)val->at[val->n - 1].step : 0);
-    axis x = {0, last > 0 ? last : 1, LEFT, WIDTH - RIGHT}, y = empty;
-    include(&y, t, nt);
-    include(&y, v, nv);
-    if (!(y.high >= y.low)) y.low = 0, y.high = 1;
-    const double margin = y.high > y.low ? (y.high - y.low) * 0.05 : 0.5;
-    y.low -= margin;
-    y.high += margin;
+static void legend(FILE *f, int x, int y, const char *colour, const char *style, const char *name, double last) {
+    fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\" stroke=\"%s\" %s/>\n", x, x + 26, y - 4, y - 4, colour, style);
+    char text[32];
+    number(last, fabs(last) < 1e6 ? 4 : -1, text);
+    fprintf(f, "<text x=\"%d\" y=\"%d\" fill=\"#1d2939\">%s, last %s</text>\n", x + 34, y, name, text);
+}
+
+/* A run as it is drawn. */
+typedef struct drawn { point train[BUCKETS + 1], mean[BUCKETS + 1], val[BUCKETS + 1]; int n_train, n_val; } drawn;
+
+static void draw_run(FILE *f, const drawn *r, const axis *x, const axis *y, const char *colour, const char *val_colour, const char *val_style) {
+    line(f, r->train, r->n_train, x, y, colour, "stroke-opacity=\"0.25\"");
+    line(f, r->mean, r->n_train, x, y, colour, "stroke-width=\"2\"");
+    line(f, r->val, r->n_val, x, y, val_colour, val_style);
+    for (int i = 0; i < r->n_val; i++)
+        if (has_place(x, (double)r->val[i].step) && has_place(y, r->val[i].value))
+            fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", place(x, (double)r->val[i].step), place(y, r->val[i].value), val_colour);
+}
+
+static void draw(FILE *f, const picture *p, drawn *runs) {
+    const bool several = p->n > 1;
+    const int title = *p->title ? 26 : 0, top = TOP + title + ROW * p->n, bottom = top + PLOT, height = bottom + BOTTOM;
+    axis x = {p->log_x, INFINITY, -INFINITY, LEFT, WIDTH - RIGHT}, y = {p->log_y, INFINITY, -INFINITY, bottom, top};
+    include(&x, 0);
+    for (int i = 0; i < p->n; i++) {
+        drawn *r = &runs[i];
+        r->n_train = thin(&p->run[i].train, r->train);
+        r->n_val = thin(&p->run[i].val, r->val);
+        smooth(r->train, r->n_train, r->mean);
+        for (int k = 0; k < r->n_train; k++) { include(&x, (double)r->train[k].step); include(&y, r->train[k].value); }
+        for (int k = 0; k < r->n_val; k++) { include(&x, (double)r->val[k].step); include(&y, r->val[k].value); }
+    }
+    widen(&x, 0);
+    widen(&y, 0.05);
     fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
-               "font-size=\"12\" fill=\"#475467\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
-    fprintf(f, "<text x=\"%d\" y=\"26\" font-size=\"15\" fill=\"#101828\">", LEFT);
-    escaped(f, title);
-    fprintf(f, "</text>\n");
-    axes(f, &x, &y);
-    smooth(t, nt, mean);
-    line(f, t, nt, &x, &y, raw_style);
-    line(f, mean, nt, &x, &y, train_style);
-    line(f, v, nv, &x, &y, val_style);
-    for (int i = 0; i < nv; i++)
-        if (isfinite(v[i].value)) fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#d9480f\"/>\n", place(&x, (double)v[i].step), place(&y, v[i].value));
-    if (nt) legend(f, 0, train_style, "training", mean[nt - 1].value);
-    if (nv) legend(f, 1, val_style, "validation", v[nv - 1].value);
+               "font-size=\"12\" fill=\"#475467\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", WIDTH, height, WIDTH, height);
+    if (title) {
+        fprintf(f, "<text x=\"%d\" y=\"26\" font-size=\"15\" fill=\"#101828\">", LEFT);
+        escaped(f, p->title, 90);
+        fprintf(f, "</text>\n");
+    }
+    axes(f, &x, &y, p->unit);
+    for (int i = 0; i < p->n; i++) {
+        const drawn *r = &runs[i];
+        const char *colour = colours[i], *val_colour = colours[several ? i : 1], *val_style = several ? "stroke-width=\"1.5\" stroke-dasharray=\"5 3\"" : "stroke-width=\"2\"";
+        const int row = TOP + title + ROW * i;
+        draw_run(f, r, &x, &y, colour, val_colour, val_style);
+        if (r->n_train) legend(f, LEFT, row, colour, "stroke-width=\"2\"", "training", r->mean[r->n_train - 1].value);
+        if (r->n_val) legend(f, LEFT + 180, row, val_colour, val_style, "validation", r->val[r->n_val - 1].value);
+        if (several) {
+            fprintf(f, "<text x=\"%d\" y=\"%d\" fill=\"#1d2939\">", LEFT + 370, row);
+            escaped(f, p->run[i].name, 48);
+            fprintf(f, "</text>\n");
+        }
+    }
     fprintf(f, "</svg>\n");
 }
 
-bool curve_write(const char *path, const char *title, const series *train, const series *val) {
+bool curve_write(const char *path, const picture *p) {
     char temporary[4096];
-    FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
+    drawn *runs = calloc((size_t)p->n, sizeof *runs);
+    FILE *f = runs ? cr_os_create_beside(path, temporary, sizeof temporary) : NULL;
+    bool written = f != NULL;
     if (f) {
-        draw(f, title, train, val);
-        if (cr_os_commit(f, temporary, path)) return true;
+        draw(f, p, runs);
+        written = cr_os_commit(f, temporary, path);
     }
-    cli_fail("cannot write '%s': %s", path, cr_os_error());
-    return false;
+    if (!written) cli_fail("cannot write '%s': %s", path, runs ? cr_os_error() : "out of memory");
+    free(runs);
+    return written;
 }

@@ -61,7 +61,7 @@ int cli_generate(int argc, char **argv) {
         {"device", OPTION_TEXT, &device, "NAME", "cpu or ref (default cpu)", 0, 0, false, false},
         {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
     };
-    const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.", options, sizeof options / sizeof *options};
+    const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.", options, sizeof options / sizeof *options, NULL};
     cr_gpt *m = NULL;
     cr_tokenizer *t = NULL;
     int code;

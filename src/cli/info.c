@@ -12,7 +12,7 @@ static void open_libraries(void) {
 }
 
 int cli_info(int argc, char **argv) {
-    const command c = {"info", "", "Version, devices, threads and run-time switches.", NULL, 0};
+    const command c = {"info", "", "Version, devices, threads and run-time switches.", NULL, 0, NULL};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     open_libraries();

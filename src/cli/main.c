@@ -24,6 +24,7 @@ static const struct { const char *name; int (*run)(int, char **); const char *ab
     {"train",    cli_train,    "train a GPT on text, or go on with a run"},
     {"generate", cli_generate, "write text with a trained model"},
     {"tokenize", cli_tokenize, "turn text into a token file"},
+    {"plot",     cli_plot,     "draw the losses of one run or several"},
     {"bench",    cli_bench,    "measure this machine: training steps, products, elementwise operations"},
     {"info",     cli_info,     "version, devices, threads and switches"},
 };

@@ -169,7 +169,13 @@ bool options_parse(const command *c, int argc, char **argv, int *code) {
             *code = CLI_OK;
             return false;
         }
-        if (strncmp(a, "--", 2) != 0 || !a[2]) {
+        if (!strcmp(a, "-o")) a = "--out";          /* as compilers have it */
+        const bool is_option = !strncmp(a, "--", 2) && a[2];
+        if (!is_option && c->files && *a != '-') {
+            char why[64];
+            if (option_set(&(option){.kind = OPTION_FILES, .to = c->files}, a, why, sizeof why)) continue;
+        }
+        if (!is_option) {
             *code = usage_error(c, "unexpected argument '%s'", a);
             return false;
         }

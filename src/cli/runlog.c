@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../core/status.h"
+#include "../io/json.h"
 
 bool series_add(series *s, int64_t step, double value) {
     if (s->n == s->room) {
@@ -37,40 +39,48 @@ const char *json_number(double v, char out[32]) {
     return out;
 }
 
-/* The number after "key": in one line of ours; false when it is absent or null. */
-static bool field(const char *line, const char *key, double *v) {
-    char pattern[32];
-    snprintf(pattern, sizeof pattern, "\"%s\":", key);
-    const char *at = strstr(line, pattern);
-    if (!at) return false;
-    char *end;
-    at += strlen(pattern);
-    *v = strtod(at, &end);
-    return end != at;
+/* A number of the line, NaN for null; *there: is there any?  False: it is something else. */
+static bool number_of(const cr_json *line, const char *key, const char *where, double *v, bool *there) {
+    const cr_json *member = cr_json_get(line, key);
+    *there = member;
+    *v = member && member->kind == CR_JSON_NUMBER ? member->number : NAN;
+    if (!member || member->kind == CR_JSON_NUMBER || member->kind == CR_JSON_NULL) return true;
+    return cr_fail(CR_IO, "run log", "%s: \"%s\" is no number", where, key), false;
 }
 
-/* Copies the lines up to from_step to `to` and into the series; lines of the interrupted end are dropped. */
-static void keep_lines(runlog *log, const char *path, int64_t from_step, FILE *to) {
+typedef struct row { double step, loss, val; bool has_step, has_loss, has_val; } row;
+
+static bool read_row(const char *where, const char *text, size_t n, row *r) {
+    cr_json *line = cr_json_parse("run log", where, text, n);
+    if (!line) return false;
+    bool good = number_of(line, "step", where, &r->step, &r->has_step) && number_of(line, "loss", where, &r->loss, &r->has_loss) &&
+                number_of(line, "val_loss", where, &r->val, &r->has_val);
+    const char *wrong = line->kind != CR_JSON_OBJECT ? "is no JSON object" : (r->has_loss || r->has_val) && !(fabs(r->step) < 0x1p53) ? "has a loss without a step" : NULL;
+    cr_json_free(line);
+    return good && (!wrong || (cr_fail(CR_IO, "run log", "%s %s", where, wrong), false));
+}
+
+bool runlog_read(const char *path, int64_t until, FILE *copy, series *train, series *val) {
     cr_mapping m;
-    if (!cr_os_map(path, &m)) return;
-    char line[8192];
-    for (size_t i = 0; i < m.bytes;) {
-        const unsigned char *newline = memchr(m.data + i, '\n', m.bytes - i);
-        const size_t n = newline ? (size_t)(newline - m.data) - i : m.bytes - i;
-        double step = 0, v;
-        if (newline && n < sizeof line) {
-            memcpy(line, m.data + i, n);
-            line[n] = 0;
-            field(line, "step", &step);
-            if ((int64_t)step <= from_step) {
-                fprintf(to, "%s\n", line);
-                if (field(line, "val_loss", &v)) series_add(&log->val, (int64_t)step, v);
-                else if (field(line, "loss", &v)) series_add(&log->train, (int64_t)step, v);
-            }
-        }
-        i += n + 1;
+    if (!cr_os_map(path, &m)) return cr_fail(CR_IO, "run log", "cannot read '%s': %s", path, cr_os_error()), false;
+    bool good = true;
+    size_t n;
+    for (int64_t i = 0, number = 1; (size_t)i < m.bytes && good; i += (int64_t)n + 1, number++) {
+        const char *text = (const char *)m.data + i, *newline = memchr(text, '\n', m.bytes - (size_t)i);
+        n = newline ? (size_t)(newline - text) : m.bytes - (size_t)i;
+        char where[4200];
+        snprintf(where, sizeof where, "%s line %lld", path, (long long)number);
+        row r = {0};
+        if (!n || (!newline && copy)) continue;     /* the latter: cut off where the run was */
+        good = read_row(where, text, n, &r);
+        const bool wanted = good && (!r.has_step || r.step <= (double)until);
+        if (wanted && copy) fprintf(copy, "%.*s\n", (int)n, text);
+        if (wanted && ((r.has_loss && !series_add(train, (int64_t)r.step, r.loss)) || (r.has_val && !series_add(val, (int64_t)r.step, r.val))))
+            good = cr_fail(CR_NO_MEMORY, "run log", "out of memory for '%s'", path) == CR_OK;
+        if (copy && !good) { cr_error_clear(); good = true; }
     }
     cr_os_unmap(&m);
+    return good;
 }
 
 bool runlog_open(runlog *log, const char *path, int64_t from_step) {
@@ -78,7 +88,7 @@ bool runlog_open(runlog *log, const char *path, int64_t from_step) {
     *log = (runlog){0};
     FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
     if (!f) return cli_fail("cannot write '%s': %s", path, cr_os_error()), false;
-    if (from_step > 0) keep_lines(log, path, from_step, f);
+    if (from_step > 0 && !runlog_read(path, from_step, f, &log->train, &log->val)) cr_error_clear();     /* a run that lost its log goes on without */
     if (!cr_os_commit(f, temporary, path)) return cli_fail("cannot write '%s': %s", path, cr_os_error()), false;
     log->file = fopen(path, "ab");
     if (!log->file) return cli_fail("cannot append to '%s'", path), false;

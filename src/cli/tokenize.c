@@ -24,7 +24,7 @@ int cli_tokenize(int argc, char **argv) {
         {"tokenizer", OPTION_CHOICE, &kind, "chars|bytes", "what a token is", 0, 0, false, false},
     };
     const command c = {"tokenize", "--data FILE... --out FILE [--tokenizer chars|bytes]", "Turns text into a token file for chainrule train --tokens.",
-                       options, sizeof options / sizeof *options};
+                       options, sizeof options / sizeof *options, NULL};
     char beside[4096];
     corpus text = {0};
     int code;

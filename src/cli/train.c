@@ -325,7 +325,7 @@ static int finish(run *r, int64_t first) {
     snprintf(title, sizeof title, "GPT: layers %lld, heads %lld, width %lld, context %lld", (long long)r->s->layers, (long long)r->s->heads,
              (long long)r->s->width, (long long)r->s->context);
     if (!run_path(r, "curve.svg", curve) || !run_weights_path(r->s->out, weights)) return CLI_FAILED;
-    if (!curve_write(curve, title, &r->log.train, &r->log.val)) return CLI_FAILED;
+    if (!curve_write(curve, &(picture){.title = title, .unit = "loss, nats a token", .n = 1, .run[0] = {NULL, r->log.train, r->log.val}})) return CLI_FAILED;
     printf("\nloss curve  %s\nweights     %s\nwrite more  chainrule generate --model %s --prompt \"...\"\n", curve, weights, r->s->out);
     return CLI_OK;
 }
@@ -417,7 +417,7 @@ int cli_train(int argc, char **argv) {
         {"threads", OPTION_INT, &s.threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
     };
     const command c = {"train", "--data FILE... [options]  or  --resume DIR [options]",
-                       "Trains a GPT on text.  Ctrl-C saves a checkpoint and says how to go on.", options, sizeof options / sizeof *options};
+                       "Trains a GPT on text.  Ctrl-C saves a checkpoint and says how to go on.", options, sizeof options / sizeof *options, NULL};
     run r = {.s = &s, .command = &c};
     int code;
     if (options_parse(&c, argc, argv, &code)) {

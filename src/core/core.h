@@ -67,8 +67,7 @@ cr_storage *cr_storage_retain(cr_storage *s);
 void        cr_storage_release(cr_storage *s);
 
 /* ---- tensors (tensor.c) */
-typedef struct cr_node cr_node;                     /* grad/graph.h; its first member is this head */
-typedef struct cr_node_head {
+typedef struct cr_node_head {                       /* the first member of a node, grad/graph.h */
     atomic_int refs;
     void (*free)(cr_node *n);
     cr_node *next_dead;
@@ -110,7 +109,6 @@ cr_tensor *cr_tensor_placed(cr_storage *s, const cr_device *dev, cr_dtype dt, in
 cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m);                  /* same storage; no graph; m NULL: same shape */
 bool       cr_same_elements(const cr_tensor *a, const cr_tensor *b);                /* the very same, in the same order */
 static inline void *cr_tensor_data(const cr_tensor *t) { return (char *)t->storage->data + t->offset * (int64_t)cr_dtype_size((cr_dtype)t->dtype); }
-void       cr_node_release(cr_node *n);             /* NULL is fine; long chains are freed iteratively */
 static inline cr_node *cr_node_retain(cr_node *n) {  /* NULL is fine */
     if (n) atomic_fetch_add_explicit(&((cr_node_head *)(void *)n)->refs, 1, memory_order_relaxed);
     return n;

@@ -112,6 +112,15 @@ void cr_function_forget(const cr_node *n) {
     if (n->op == &op_function) forget_parts(function_of(n->params));
 }
 
+/* ---- as others see it: the results, each with the function's inputs */
+bool cr_is_function(const cr_node *n) { return n->op == &op_result || n->op == &op_function; }
+
+const cr_node *cr_function_behind(const cr_node *n, int *inputs) {
+    if (n->op == &op_result) n = n->edges[0];
+    *inputs = n->op == &op_function ? function_of(n->params)->n_in : n->n;
+    return n;
+}
+
 /* ---- recording */
 static function *function_new(const cr_function_use *u) {
     size_t parts = sizeof(cr_tensor *) * (size_t)u->n_out, results = sizeof(int) * (size_t)u->n_saved;

@@ -63,6 +63,9 @@ void     cr_grad_start(void);                       /* fills the seam in ops/app
 cr_status cr_rewrite(cr_tensor *x);
 cr_status cr_follow(cr_tensor *t);
 
+/* Whose inputs are n's, and how many: a function's result has those of the function, without what that saved. */
+const cr_node *cr_function_behind(const cr_node *n, int *inputs);
+bool cr_is_function(const cr_node *n);
 void cr_function_forget(const cr_node *n);         /* of a walk that failed: cotangents that wait in a function's node */
 
 /* Called by the op of activation checkpointing during a walk: y's graph takes over the cotangent. */

@@ -77,8 +77,9 @@ static cr_node *node_allocate(const cr_op *op, int n, size_t n_dims, int64_t **d
 }
 
 cr_node *cr_leaf_node(cr_tensor *t) {
-    int64_t *none;
-    if (!t->node && (t->node = node_allocate(NULL, 0, 0, &none))) {
+    int64_t *dims;
+    if (!t->node && (t->node = node_allocate(NULL, 0, 2u * t->ndim, &dims))) {
+        keep_meta(&t->node->out, t, &dims);
         t->node->head.leaf = true;
         t->node->head.handle = t;
     }

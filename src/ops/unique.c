@@ -62,7 +62,8 @@ static found find_rows(const cr_tensor *rows, bool consecutive, bool inverse, bo
     }
     cr_tensor *run = cr_apply_aux(&cr_op_runs, 2, (const cr_tensor *const[]){sorted, consecutive ? CR_NONE : order}, &(runs_params){inverse}, aux);
     if (!run) return f;
-    const int64_t n = cr_item_int(aux[1]);
+    int64_t n;
+    if (cr_read(aux[1], CR_I64, &n, sizeof n) != CR_OK) return f;
     cr_tensor *starts = cr_slice(aux[0], 0, 0, n, 1);
     f.inverse = run;
     if (counts) {
@@ -138,7 +139,8 @@ cr_tensor *cr_bincount(const cr_tensor *x, const cr_tensor *weights, int64_t min
     bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
     cr_tensor *at = cast_to(x, CR_I64), *y = NULL;
-    int64_t low = at && at->numel ? cr_item_int(cr_min(at, CR_ALL, false)) : 0, high = at && at->numel ? cr_item_int(cr_max(at, CR_ALL, false)) : -1;
+    int64_t low = 0, high = -1;
+    if (at && at->numel && !(cr_read(cr_min(at, CR_ALL, false), CR_I64, &low, sizeof low) == CR_OK && cr_read(cr_max(at, CR_ALL, false), CR_I64, &high, sizeof high) == CR_OK)) at = NULL;
     if (low < 0) cr_fail(CR_BAD_VALUE, "bincount", "counts numbers from 0: %lld", (long long)low);
     else if (high == INT64_MAX) cr_fail(CR_BAD_VALUE, "bincount", "%lld is too large", (long long)high);
     else if (at) {
@@ -154,14 +156,18 @@ cr_tensor *cr_bincount(const cr_tensor *x, const cr_tensor *weights, int64_t min
 cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high) {
     if (!cr_given("histc", "x", x) || cr_want_float("histc", x) != CR_OK) return NULL;
     if (bins < 1) return cr_fail(CR_BAD_VALUE, "histc", "%lld bins: at least 1", (long long)bins), NULL;
+    bool recording = cr_set_grad_enabled(false);
+    cr_scope_begin();
     if (low == high && x->numel) {
         low = cr_item(cr_min(x, CR_ALL, false));
         high = cr_item(cr_max(x, CR_ALL, false));
     }
     if (low == high) { low -= 1; high += 1; }
-    if (!(low < high) || !isfinite(high - low)) return cr_fail(CR_BAD_VALUE, "histc", "no range: from %g to %g", low, high), NULL;
-    bool recording = cr_set_grad_enabled(false);
-    cr_scope_begin();
+    if (!(low < high) || !isfinite(high - low)) {   /* NaN: of x, or of an item that could not be had */
+        cr_scope_end();
+        cr_set_grad_enabled(recording);
+        return cr_fail(CR_BAD_VALUE, "histc", "no range: from %g to %g", low, high), NULL;
+    }
     cr_tensor *flat = widened(cr_reshape(x, CR_LIST(-1))), *inside = cr_logical_and(cr_ge(flat, cr_scalar(low)), cr_le(flat, cr_scalar(high)));
     cr_tensor *part = cr_floor(cr_div_scalar(mul_k(cr_sub_scalar(flat, low), (double)bins), high - low));
     cr_tensor *at = cast_to(cr_where(inside, cr_minimum(part, cr_scalar((double)bins - 1)), cr_scalar(0)), CR_I64);

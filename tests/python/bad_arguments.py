@@ -321,6 +321,7 @@ BAD: list[Callable[[], Any]] = [
     needs_grad,
     lambda: needs_grad().mul(2),
     lambda: needs_grad().mul(2)[1:],
+    lambda: needs_grad().mul(2).grad_fn,
     lambda: cr.full((3,), float("nan")),
     lambda: cr.zeros(*[1] * 8),
     lambda: Sub([1.0, 2.0]),
@@ -386,7 +387,7 @@ def operators() -> list[tuple[str, Any]]:
 
 def setters() -> list[tuple[str, Any]]:
     found = []
-    for owner in (cr.Tensor, cr.Device, cr.dtype, cr.Generator):
+    for owner in (cr.Tensor, cr.Device, cr.dtype, cr.Generator, cr.Node):
         for name in dir(owner):
             if type(getattr(owner, name)).__name__ in ("getset_descriptor", "member_descriptor"):
                 found += [
@@ -408,9 +409,10 @@ def methods(owner: Any) -> list[tuple[str, Any]]:
 
 def everything() -> list[tuple[str, Any]]:
     functions = [(n, getattr(cr, n)) for n in dir(cr) if type(getattr(cr, n)).__name__ == "builtin_function_or_method"]
-    owned = [(f"{o.__name__}.{n}", f) for o in (cr.Tensor, cr.Device, cr.Generator, cr.Size, cr.dtype) for n, f in methods(o)]
+    owned = [(f"{o.__name__}.{n}", f) for o in (cr.Tensor, cr.Device, cr.Generator, cr.Size, cr.dtype, cr.Node) for n, f in methods(o)]
     bound = [(f"cpu.{n}", f) for n, f in methods(cr.Device("cpu"))]
-    return functions + owned + bound + constructors() + operators() + setters()
+    pictures = [(f"viz.{n}", getattr(cr.viz, n)) for n in cr.viz.__all__]
+    return functions + pictures + owned + bound + constructors() + operators() + setters()
 
 
 def good_call(name: str, r: random.Random, known: dict[str, list[table.Call]]) -> tuple[list[Any], dict[str, Any]]:

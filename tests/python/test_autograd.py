@@ -164,7 +164,7 @@ def test_hooks_and_functions_are_given_back() -> None:
 def test_function() -> None:
     x = leaf(2.0, 3.0)
     y, z = Cube.apply(x, 2)
-    assert y.requires_grad and y.grad_fn is not None and "Cube" in y.grad_fn
+    assert y.requires_grad and y.grad_fn is not None and y.grad_fn.name() == "CubeBackward"
     (y.sum() + 100 * z.sum()).backward()
     assert x.grad is not None and x.grad.tolist() == [124.0, 154.0]
     x.grad = None
@@ -340,3 +340,84 @@ def test_gradcheck_notices() -> None:
         autograd.gradcheck(lambda a: vars()["x"], x)
     with pytest.raises(RuntimeError, match="inner dimensions"):
         autograd.gradcheck(lambda a: a @ cr.ones(3, 3, dtype=cr.float64), x)
+
+
+# ---- nodes of the graph
+
+
+def node_of(x: cr.Tensor) -> Any:
+    assert x.grad_fn is not None
+    return x.grad_fn
+
+
+def names_below(node: Any) -> list[str]:
+    """Of the node and what it was computed from, in depth-first order."""
+    return [node.name()] + [name for following, _ in node.next_functions if following for name in names_below(following)]
+
+
+@pytest.mark.parametrize("device", ["cpu", "ref"])
+def test_nodes_as_pytorch_has_them(device: str) -> None:
+    def walked(lib: Any, **where: Any) -> list[str]:
+        x = lib.ones(2, 3, requires_grad=True, **where)
+        return names_below(((x * lib.ones(2, 3, **where)).exp().log_softmax(-1) + x).sum().grad_fn)
+
+    found = walked(cr, device=device)
+    assert found == ["SumBackward0", "AddBackward0", "LogSoftmaxBackward0", "ExpBackward0", "MulBackward0", "AccumulateGrad", "AccumulateGrad"]
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (make oracle)")
+    assert [name.removeprefix("torch::autograd::") for name in walked(torch)] == found
+
+
+@pytest.mark.parametrize("device", ["cpu", "ref"])
+def test_nodes_are_objects_of_their_own(device: str) -> None:
+    x = cr.ones(2, 3, requires_grad=True, device=device)
+    h = x * 2
+    y = h.sum()
+    node = node_of(y)
+    assert isinstance(y.grad_fn, cr.Node) and node_of(y) is node and node != h.grad_fn and {node: 1}[node] == 1
+    assert repr(node).startswith("<SumBackward0 object at 0x") and node.shape == () and node.dtype is cr.float32
+    assert x.grad_fn is None and (x * 2).detach().grad_fn is None and cr.ones(2).grad_fn is None
+    leaf = node.next_functions[0][0].next_functions[0][0]
+    assert leaf.next_functions == () and leaf.shape == (2, 3) and hasattr(leaf, "variable") and not hasattr(node, "variable")
+    y.backward()  # frees what was saved, but no node
+    assert leaf.variable.grad.tolist() == x.grad.tolist() == [[2.0] * 3] * 2  # type: ignore[union-attr]
+    del x, h, y
+    gc.collect()
+    assert node.next_functions[0][0].next_functions[0][0] is leaf and leaf.variable is None
+    with pytest.raises(AttributeError, match="is no leaf"):
+        node.variable  # noqa: B018
+    with pytest.raises(TypeError):
+        type(node)()
+
+
+@pytest.mark.parametrize("device", ["cpu", "ref"])
+def test_nodes_of_functions_and_views(device: str) -> None:
+    class MyPair(cr.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            ctx.save_for_backward(a, b)
+            return a * b, a + b
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads
+
+    x, w = (cr.ones(3, requires_grad=True, device=device) for _ in "xw")
+    for result in MyPair.apply(x, w):
+        assert result.grad_fn.name() == "MyPairBackward" and "grad_fn=<MyPairBackward>" in repr(result)
+        assert [n.variable.data_ptr() for n, _ in result.grad_fn.next_functions] == [x.data_ptr(), w.data_ptr()]
+    y = x * 2
+    before, view = y.grad_fn, y[1:]
+    view.mul_(3)  # the graph of y is rewritten: it has another node
+    assert y.grad_fn is not before and "MulBackward0" in names_below(y.grad_fn) and names_below(view.grad_fn)
+    g: Any = cr.autograd.grad((x * x).sum(), x, create_graph=True)[0]
+    assert "AccumulateGrad" in names_below(g.grad_fn)[1:]  # gradients have a graph as well
+
+
+def test_a_node_frees_a_long_chain_without_recursion() -> None:
+    y = cr.ones((), requires_grad=True)
+    for _ in range(200_000):
+        y = y * 1
+    node = node_of(y)
+    del y
+    assert node.next_functions[0][0].name() == "MulBackward0"
+    del node

@@ -145,10 +145,10 @@ cr_status cr_cpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index
         T *y = (T *)(void *)j->y + m * j->R * N;                                                                \
         const T *x = (const T *)(const void *)j->x;                                                             \
         const indices index = j->index;                                                                         \
-        if (N == 1) for (int64_t i = begin; i < end; i++) {                                                     \
+        if (N == 1) for (int64_t i = begin; i < end && cr_goes_on(i - begin, INDEX_GRAIN); i++) {                      \
             T *at = y + index_at(index, i);                                                                     \
             *at = (T)MEET(*at, x[i]);                                                                           \
-        } else for (int64_t row = begin; row < end; row += N)                                                   \
+        } else for (int64_t row = begin; row < end && cr_goes_on(row - begin, INDEX_GRAIN * N); row += N)              \
             for (int64_t n = from; n < to; n++) {                                                               \
                 T *at = y + index_at(index, row + n) * N + n;                                                   \
                 *at = (T)MEET(*at, x[row + n]);                                                                 \
@@ -173,7 +173,7 @@ static void scatter_half(const job *j, int64_t m, int64_t from, int64_t to, floa
     int64_t n = to - from;
     uint16_t *y = (uint16_t *)(void *)j->y + m * j->R * j->N + from;
     for (int64_t r = 0; r < j->R; r++) j->isa->f32_from_half(sum + r * n, y + r * j->N, n, bf16);
-    for (int64_t k = 0; k < j->K; k++) {
+    for (int64_t k = 0; k < j->K && cr_goes_on(k, INDEX_GRAIN); k++) {
         int64_t row = (m * j->K + k) * j->N + from;
         const uint16_t *x = (const uint16_t *)(const void *)j->x + row;
         for (int64_t i = 0; i < n; i++) sum[index_at(j->index, row + i) * n + i] += bf16 ? cr_bf16_to_f32(x[i]) : cr_f16_to_f32(x[i]);

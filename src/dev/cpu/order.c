@@ -100,7 +100,7 @@ static void place_chunk(void *ctx, int64_t chunk, int worker) {
 static void renew_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const row *r = ctx;
-    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i++) {
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end && cr_goes_on(i, LONG); i++) {
         uint64_t at = position(r, r->from[i]), key = cr_key(r->dtype, r->x, (int64_t)at) ^ r->flip;
         r->from[i] = (key - r->lowest) >> r->done << r->position_bits | at;
     }
@@ -120,7 +120,7 @@ static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
     const row *r = ctx;
     const uint64_t mask = (UINT64_C(1) << r->digit) - 1;
     uint64_t *next = r->counts + (chunk << r->digit), *to = r->to;
-    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i++) to[next[r->from[i] >> r->shift & mask]++] = r->from[i];
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end && cr_goes_on(i, LONG); i++) to[next[r->from[i] >> r->shift & mask]++] = r->from[i];
 }
 
 /* Counts become places: all of a digit before those of the next, block by block.  False: there is one digit only, and nothing to do. */
@@ -588,7 +588,7 @@ static void runs_chunk(void *ctx, int64_t chunk, int worker) {
     uint8_t begins[PIECE];
     int64_t runs = 0, starts[PIECE + 1], *run = j->run;
     for (int64_t b = 0; b < chunk && j->write; b++) runs += j->begun[b];
-    for (int64_t i = chunk * j->block, end = least(i + j->block, j->R); i < end; i += PIECE) {
+    for (int64_t first = chunk * j->block, i = first, end = least(i + j->block, j->R); i < end && cr_goes_on(i - first, LONG); i += PIECE) {
         int64_t n = least(PIECE, end - i), at = 0;
         const int64_t found = find_begins(j, i, n, begins);
         for (int64_t q = 0; q < n && j->write; q++) {           /* no branch: which rows begin a run is hard to foretell */

@@ -25,7 +25,7 @@ static double float_step(cr_scan_kind kind, double acc, double v) {
 static void scan_line(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t first, int64_t R, int64_t stride) {
     double f = 0;
     int64_t n = 0, best = 0;
-    for (int64_t k = 0; k < R; k++) {
+    EACH(k, R) {
         int64_t at = reverse ? R - 1 - k : k, i = first + at * stride, before = reverse ? i + stride : i - stride;
         if (kind >= CR_SCAN_MAX) {
             if (k == 0 || reaches(kind, x, i, first + best * stride)) best = at;
@@ -45,6 +45,6 @@ static void scan_line(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *
 }
 
 cr_status ref_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
-    for (int64_t i = 0; i < M * N; i++) scan_line(kind, reverse, y, index, x, a, i / N * R * N + i % N, R, N);
+    EACH(i, M * N) scan_line(kind, reverse, y, index, x, a, i / N * R * N + i % N, R, N);
     return CR_OK;
 }

@@ -1,0 +1,29 @@
+/* nodes.c - the graph as others see it, to walk and to draw: chainrule.h's cr_node_*. */
+#include "graph.h"
+
+cr_node *cr_node_of(const cr_tensor *t) {
+    if (!t) return cr_fail_null("node_of", "the tensor"), NULL;
+    return cr_in_graph(t) ? cr_node_retain(t->node) : NULL;
+}
+
+cr_node_info cr_node_look(const cr_node *n) {
+    cr_node_info info = {.op = "", .tensor = (cr_tensor *)(uintptr_t)CR_NONE};
+    if (!n) return cr_fail_null("node_look", "the node"), info;
+    const cr_call c = {.op = n->op, .params = n->params};
+    if (n->op) info.op = cr_call_name(&c);
+    info.function = cr_is_function(n);
+    cr_function_behind(n, &info.inputs);
+    info.dtype = (cr_dtype)n->out.dtype;
+    info.ndim = n->out.ndim;
+    info.shape = n->out.dims;
+    if (n->head.handle) info.tensor = n->head.handle;
+    return info;
+}
+
+cr_node *cr_node_input(const cr_node *n, int i) {
+    if (!n) return cr_fail_null("node_input", "the node"), NULL;
+    int inputs;
+    const cr_node *from = cr_function_behind(n, &inputs);
+    if (i < 0 || i >= inputs) return cr_fail(CR_BAD_INDEX, "node_input", "there is no input %d: the op has %d", i, inputs), NULL;
+    return cr_node_retain(from->edges[i]);
+}
