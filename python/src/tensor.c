@@ -233,14 +233,11 @@ PyObject *api_item(const arg *a) {
 static PyObject *item_of(PyObject *self) { return api_item(&(arg){.t = handle(self)}); }
 
 static PyObject *nested(const char **at, cr_dtype dt, int ndim, const int64_t *shape) {
-    if (ndim == 0) {
-        PyObject *x = element(*at, dt);
-        *at += cr_dtype_size(dt);
-        return x;
-    }
+    if (ndim == 0) return element(*at, dt);
     PyObject *list = PyList_New((Py_ssize_t)shape[0]);
-    for (int64_t i = 0; list && i < shape[0]; i++) {
-        PyObject *x = nested(at, dt, ndim - 1, shape + 1);
+    const size_t size = ndim == 1 ? cr_dtype_size(dt) : 0;
+    for (int64_t i = 0; list && i < shape[0]; i++, *at += size) {
+        PyObject *x = ndim == 1 ? element(*at, dt) : nested(at, dt, ndim - 1, shape + 1);
         if (x) PyList_SetItem(list, (Py_ssize_t)i, x);
         else Py_CLEAR(list);
     }
