@@ -181,11 +181,11 @@ static void column_##name(T *v, int64_t *index, int64_t k, int64_t n, T *best, i
 }                                                                                                   \
 static void extremes_##name(const scan *s, int64_t at, int64_t rows, int64_t n) {                   \
     T v[PIECE], best[WIDTH];                                                                        \
-    int64_t where[WIDTH] = {0};                                                                     \
+    int64_t where[WIDTH];                                                                           \
     const bool columns = s->N > 1;                                                                  \
     const int64_t piece = columns ? 1 : PIECE;                                                      \
-    for (int64_t i = 0; i < n; i++) best[i] = LOWEST;                                               \
-    for (int64_t k = 0; k < rows && cr_goes_on(k, BLOCK); k += piece) {                                       \
+    for (int64_t i = 0; i < n; i++) { best[i] = LOWEST; where[i] = 0; }                             \
+    for (int64_t k = 0; k < rows && cr_goes_on(k, BLOCK); k += piece) {                             \
         const int64_t length = columns ? n : least(PIECE, rows - k), place = at + k * s->N;         \
         cr_block_load(lane, v, s->from, element(s->x, s->from, place), 1, length);                  \
         turn_##name(s, v, length);                                                                  \
