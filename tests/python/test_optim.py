@@ -341,11 +341,39 @@ def test_refuses_what_pytorch_takes() -> None:
     with pytest.raises(ValueError, match="int64"):
         optim.SGD([cr.tensor([1, 2])], lr=0.1)
     opt = optim.Adam([p])
-    with pytest.raises(ValueError, match="shape"):
-        opt.load_state_dict({"state": {0: {"step": 1, "exp_avg": cr.ones(3)}}, "param_groups": [{"params": [0]}]})
     with pytest.raises(ValueError, match="lr"):
         opt.load_state_dict({"state": {}, "param_groups": [{"params": [0], "lr": math.nan}]})
     assert opt.param_groups[0]["lr"] == 1e-3 and not opt.state
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "NAdam", "RMSprop", "Adagrad", "Adadelta", "Lion", "Muon"])
+def test_load_names_everything_at_once(name: str) -> None:
+    options: dict[str, Any] = {"momentum": 0.9} if name == "SGD" else {}
+    ps = [cr.ones(2, 3, requires_grad=True) for _ in range(6)]
+    opt = getattr(optim, name)(ps, lr=0.1, **options)
+    sum((p * p).sum() for p in ps).backward()  # type: ignore[union-attr]
+    opt.step()
+    good = opt.state_dict()
+    moments = [k for k, v in good["state"][0].items() if v.ndim]
+    bad = {n: dict(entries) for n, entries in good["state"].items()}
+    bad[0]["odd"] = bad[0].pop(moments[0])
+    bad[1] |= {"stranger": cr.ones(2, 3), moments[0]: cr.ones(3, 2)}
+    bad[2][moments[-1]] = "text"
+    bad[3] = [1, 2]  # type: ignore[assignment]
+    bad[4] = {}  # has not stepped
+    bad[9] = bad[5]
+    wanted = ["9 is no parameter", f"missing '{moments[0]}' of parameter 0", "unexpected 'odd' of parameter 0", "unexpected 'stranger' of parameter 1",
+              f"'{moments[0]}' with the shape (3, 2) in place of (2, 3) of parameter 1", f"'{moments[-1]}', a str, not a tensor, of parameter 2",
+              "a list, not a dict, of parameter 3"]  # fmt: skip
+    if "step" in bad[5]:
+        bad[5]["step"] = cr.ones(2)
+        wanted.append("'step', which is no number, of parameter 5")
+    before = {k: v.tolist() for k, v in opt.state[ps[0]].items() if isinstance(v, cr.Tensor)}
+    with pytest.raises(ValueError) as e:
+        opt.load_state_dict({**good, "state": bad})
+    assert all(part in str(e.value) for part in wanted) and str(e.value).count(";") == len(wanted) - 1, str(e.value)
+    assert {k: v.tolist() for k, v in opt.state[ps[0]].items() if isinstance(v, cr.Tensor)} == before, "a state that is refused changes nothing"
+    opt.load_state_dict(good)
 
 
 # ---- schedulers ----
