@@ -39,7 +39,7 @@ mutate: build/.for-test build ## breaks every gradient, one at a time, and deman
 sanitize: build/.for-test build ## the C tests under the address, undefined-behaviour and thread sanitizers
 	@$(TESTS) --stage address --stage thread
 
-docs: build/.for-docs ## the documentation as web pages, in build/html
+docs: build/.for-docs build ## the documentation as web pages, in build/html
 	@$(BIN)/python -m sphinx -E -q -W --keep-going -c docs -d build/html-cache . build/html && echo "build/html/docs/index.html"
 
 install: build ## header, libraries, program, pkg-config and CMake package: PREFIX=/usr/local, DESTDIR=

@@ -37,7 +37,7 @@ EACH = {  # the same call of many names
     "f(p)": "log log2 log10 sqrt rsqrt reciprocal log1p",
     "f(u)": "asin acos atanh bernoulli",
     "f(p, q)": "add sub mul div pow floor_divide remainder fmod maximum minimum atan2",
-    "f(x, y)": "eq ne lt le gt ge logical_and mm rsub",
+    "f(x, y)": "clamp_min clamp_max eq ne lt le gt ge logical_and mm rsub",
     "f(m, o)": "logical_and logical_or logical_xor",
     "f(i, s)": "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift",
     "f(x, 0)": "sum mean amax amin prod any all count_nonzero var std max min argmax argmin median logsumexp softmax log_softmax cumsum cumprod "
@@ -89,9 +89,9 @@ atleast_1d(x); atleast_2d(v); atleast_3d(x)
 
 UNTIMED = {
     "tells what is known": "can_cast promote_types result_type numel is_tensor is_floating_point dim size stride is_contiguous element_size data_ptr "
-    "is_grad_enabled get_num_threads get_default_device memory_stats",
+    "is_grad_enabled get_num_threads get_float32_matmul_precision get_default_device memory_stats",
     "gives out memory that is there": "to_device numpy from_numpy from_dlpack cpu",
-    "sets something": "requires_grad_ manual_seed set_num_threads set_default_device empty_cache synchronize set_printoptions detach_",
+    "sets something": "requires_grad_ manual_seed set_num_threads set_float32_matmul_precision set_default_device empty_cache synchronize set_printoptions detach_",
     "gradients, timed in the parts python and value": "retain_grad backward register_hook",
     "files": "save load",
     "nothing to compare with": "cuda gpu slice",

@@ -1,36 +1,99 @@
-"""How Sphinx makes pages of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/*.md (make docs).  The source folder is the repository's
-root, so that links between them are the same on a page, in an editor and on a repository's web site."""
+"""How Sphinx makes pages of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/**/*.md (make docs).  The source folder is the repository's
+root, so that links between them are the same on a page, in an editor and on a repository's web site.
 
+The reference is made of the docstrings of the package in build/release and of the header; a public name that is on no page is a warning."""
+
+import importlib
+import os
 import re
+import sys
 from pathlib import Path
 
-header = Path(__file__).resolve().parent.parent / "include" / "chainrule.h"
-found = re.search(r'CR_VERSION "([\d.]+)"', header.read_text(encoding="utf-8"))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tools"), str(Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")) / "python")]
+
+try:
+    import chainrule
+except ImportError as problem:
+    raise RuntimeError("the reference is made of the Python extension, which this build lacks (make deps)") from problem
+import reference  # noqa: E402
+from sphinx.util import logging  # noqa: E402
 
 project = "chainrule"
 author = "The chainrule developers"
 copyright = "2026, " + author
-release = found.group(1) if found else "unknown"
+release = chainrule.__version__
 root_doc = "docs/index"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/**/*.md"]
 exclude_patterns = ["build", ".git"]
-extensions = ["myst_parser"]
-myst_enable_extensions = ["dollarmath"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 3
+autodoc_default_options = {"members": True}
+autodoc_inherit_docstrings = False  # a layer's forward is that of Module to a reader
+autodoc_member_order = "bysource"
+add_module_names = False
+toc_object_entries = False
 html_theme = "furo"
 html_title = f"chainrule {release}"
 html_copy_source = False
+smartquotes = False  # a quote in a docstring is code more often than not
+html_static_path = ["style.css"]
+html_css_files = ["style.css"]
+
+MODULES = ["", ".autograd", ".nn", ".nn.functional", ".nn.init", ".nn.utils", ".optim", ".optim.lr_scheduler", ".data", ".models", ".viz", ".random", ".cuda"]
+MADE = {  # a line of a page -> what stands in its place
+    "<!-- made: functions -->": reference.functions,
+    "<!-- made: header -->": lambda: reference.header((ROOT / "include" / "chainrule.h").read_text(encoding="utf-8")),
+}
+SIGNATURES = reference.signatures()
 
 
-def without_folders(app, page, source):  # type: ignore[no-untyped-def]
-    """A link to a folder of the repository works where the text is read beside it; on a page it becomes plain text."""
+def read_page(app, page, source):  # type: ignore[no-untyped-def]
+    """Puts in what is made.  A link to a folder of the repository works where the text is read beside it; on a page it becomes plain text."""
     here = Path(app.env.doc2path(page)).parent
 
     def plain(link: "re.Match[str]") -> str:
         return link.group(1) if (here / link.group(2)).is_dir() else link.group(0)
 
     source[0] = re.sub(r"\[([^\]]+)\]\(([^)#:\s]+)\)", plain, source[0])
+    for line, make in MADE.items():
+        if line in source[0]:
+            source[0] = source[0].replace(line, make())
+
+
+def read_docstring(app, what, name, thing, options, lines):  # type: ignore[no-untyped-def]
+    """Docstrings are prose: only ``code`` and blocks behind :: are marked; what else would be a mark is plain text."""
+    literal = False
+    for i, line in enumerate(lines):
+        literal = literal and (not line.strip() or line.startswith(" "))
+        if not literal:
+            parts = re.split(r"(``.*?``)", line)
+            parts[::2] = [re.sub(r"([*`|\\]|_(?!\w))", r"\\\1", part) for part in parts[::2]]
+            lines[i] = "".join(parts)
+        literal = literal or line.endswith("::")
+
+
+def read_signature(app, what, name, thing, options, signature, result):  # type: ignore[no-untyped-def]
+    return SIGNATURES.get(name, (signature, result))
+
+
+def check_names(app, env):  # type: ignore[no-untyped-def]
+    """A name that is another's object (chainrule.nn.MLP, chainrule.MLP) may be under either."""
+    there = {name for name, _, kind, *_ in env.get_domain("py").get_objects() if kind != "module"}
+    public = {f"chainrule{m}.{name}": getattr(importlib.import_module("chainrule" + m), name) for m in MODULES for name in module_names(m)}
+    shown = {id(thing) for name, thing in public.items() if name in there}
+    for name, thing in public.items():
+        if name not in there and id(thing) not in shown:
+            logging.getLogger(__name__).warning("%s is on no page of the reference", name)
+
+
+def module_names(module: str) -> "list[str]":
+    thing = importlib.import_module("chainrule" + module)
+    return [name for name in thing.__all__ if not isinstance(getattr(thing, name), type(re))]
 
 
 def setup(app):  # type: ignore[no-untyped-def]
-    app.connect("source-read", without_folders)
+    app.connect("source-read", read_page)
+    app.connect("autodoc-process-docstring", read_docstring)
+    app.connect("autodoc-process-signature", read_signature)
+    app.connect("env-check-consistency", check_names)

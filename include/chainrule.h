@@ -192,6 +192,8 @@ cr_tensor *cr_pow(const cr_tensor *a, const cr_tensor *b);                      
 cr_tensor *cr_maximum(const cr_tensor *a, const cr_tensor *b);                    /* the larger; NaN wins, ties share the gradient */
 cr_tensor *cr_minimum(const cr_tensor *a, const cr_tensor *b);                    /* the smaller; NaN wins, ties share the gradient */
 cr_tensor *cr_clamp(const cr_tensor *x, double min, double max);                  /* min(max(x, min), max); gradient 1 at the bounds */
+cr_tensor *cr_clamp_min(const cr_tensor *x, const cr_tensor *low);                /* max(x, low); at the bound the gradient is x's */
+cr_tensor *cr_clamp_max(const cr_tensor *x, const cr_tensor *high);               /* min(x, high); at the bound the gradient is x's */
 cr_tensor *cr_neg(const cr_tensor *x);                                            /* -x */
 cr_tensor *cr_abs(const cr_tensor *x);                                            /* |x|; gradient 0 at 0 */
 cr_tensor *cr_sign(const cr_tensor *x);                                           /* -1, 0 or 1 */
@@ -356,9 +358,9 @@ cr_tensor *cr_nanmean(const cr_tensor *x, int n, const int64_t *axes, bool keepd
 cr_tensor *cr_prod(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);         /* integers and bool multiply as i64; the gradient is exact at 0 */
 cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* any dtype; NaN wins; ties share the gradient; of nothing refused */
 cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
-cr_status  cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **min, cr_tensor **max);
-cr_status  cr_max_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);   /* the gradient goes to the one position, the first of equals */
-cr_status  cr_min_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);
+cr_tensor *cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **max);      /* the smallest; *max: the largest */
+cr_tensor *cr_max_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);   /* the first of equals, which alone has the gradient; *index (NULL: not wanted): where it is, i64 */
+cr_tensor *cr_min_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index);
 cr_tensor *cr_any(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* is one not 0?  bool, u8 for u8; of nothing: no */
 cr_tensor *cr_all(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);          /* is none 0?  of nothing: yes */
 cr_tensor *cr_count_nonzero(const cr_tensor *x, int n, const int64_t *axes);              /* i64 */
@@ -389,8 +391,8 @@ cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high); 
 cr_tensor *cr_cumsum(const cr_tensor *x, int axis);                                       /* y[k] = x[0] + ... + x[k]; integers and bool as i64 */
 cr_tensor *cr_cumprod(const cr_tensor *x, int axis);                                      /* the same of products; the gradient is exact at 0 */
 cr_tensor *cr_logcumsumexp(const cr_tensor *x, int axis);                                 /* floats; no overflow */
-cr_status  cr_cummax(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);       /* the largest so far and where it is (i64), the last of equals; NaN wins */
-cr_status  cr_cummin(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);
+cr_tensor *cr_cummax(const cr_tensor *x, int axis, cr_tensor **index);                    /* the largest so far, the last of equals; NaN wins; *index (NULL: not wanted): where it is, i64 */
+cr_tensor *cr_cummin(const cr_tensor *x, int axis, cr_tensor **index);
 cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis);                              /* y[k] = x[k + 1] - x[k], n times; bool: are they different? */
 
 /* ---- products ------------------------------------------------------------------------------------------- */
@@ -445,6 +447,8 @@ cr_tensor *cr_nonzero(const cr_tensor *x);                                      
 cr_tensor *cr_one_hot(const cr_tensor *index, int64_t classes);                           /* 1 at index, else 0 : (...) -> i64 (..., classes); -1: one more than the largest index */
 cr_tensor *cr_tril(const cr_tensor *x, int64_t diagonal);                                 /* (..., M, N); zero above the diagonal */
 cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal);
+cr_tensor *cr_tril_(cr_tensor *x, int64_t diagonal);                                      /* in place */
+cr_tensor *cr_triu_(cr_tensor *x, int64_t diagonal);
 
 /* ---- neural network ------------------------------------------------------------------------------------- */
 cr_tensor *cr_softmax(const cr_tensor *x, int axis);                                      /* exp(x) / sum(exp(x)) */
@@ -655,7 +659,7 @@ int64_t       cr_loader_batches(const cr_loader *l);                          /*
 /* ---- files: written beside and renamed -------------------------------------------------------------------- */
 cr_status   cr_save(const char *path, const cr_params *tensors, const char *metadata);      /* safetensors; metadata: JSON object of strings, or NULL */
 cr_params  *cr_load(const char *path, const cr_device *dev);                  /* every tensor of a safetensors file, memory-mapped on the cpu */
-char       *cr_load_metadata(const char *path, const char *key);              /* owned (cr_free); NULL without an error when there is no such key */
+char       *cr_load_metadata(const char *path, const char *key);              /* owned (cr_free); NULL without an error when there is no such key; key NULL: all, as a JSON object */
 void        cr_free(void *memory);                                            /* what the library handed out as plain memory */
 cr_status   cr_params_copy(cr_params *dst, const cr_params *src);             /* by name; all missing, extra and mis-shaped ones named at once */
 typedef struct cr_training {                                                  /* all that a run needs to go on bit-exactly; any may be NULL */
@@ -663,6 +667,7 @@ typedef struct cr_training {                                                  /*
 } cr_training;
 cr_status   cr_training_save(const char *dir, const cr_training *t);
 cr_status   cr_training_load(const char *dir, cr_training *t);                /* fills the objects given, and step */
+char       *cr_training_weights(const char *dir);                             /* owned (cr_free): the path of its safetensors file of weights, also after a save that was cut off */
 
 /* ---- GPT-2: an example of using the library ---------------------------------------------------------------- */
 typedef struct cr_gpt_config { int64_t vocabulary, context, layers, heads, width; double dropout; } cr_gpt_config;
@@ -675,6 +680,7 @@ cr_tensor  *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tenso
 cr_status   cr_gpt_save(const cr_gpt *m, const char *path);                   /* safetensors, the configuration in its metadata */
 cr_gpt     *cr_gpt_load(const char *path, const cr_device *dev);
 typedef struct cr_sampling { double temperature, top_p; int64_t top_k; } cr_sampling;       /* 0: greedy; top_p 1 and top_k 0: everything */
+cr_status   cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator *g, uint32_t *id);          /* (V): one token drawn from softmax(logits / temperature), on the host in double */
 typedef bool (*cr_on_token)(uint32_t id, void *ctx);                          /* false stops */
 cr_status   cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
                             const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);  /* with a key-value cache */

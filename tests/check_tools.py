@@ -1,4 +1,5 @@
-"""The tools that judge others, judged: check_layers must see a forbidden arrow, run_tests must not count a lost or skipped test."""
+"""The tools that judge others, judged: check_layers must see a forbidden arrow, run_tests must not count a lost or skipped
+test, check_pages must notice what a page shows wrongly, reference must find all that the header declares."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import check_layers  # noqa: E402
+import check_pages  # noqa: E402
+import reference  # noqa: E402
 import run_tests  # noqa: E402
 
 GOOD = {
@@ -37,6 +40,7 @@ BAD = [  # one more file, and the line of it that must be named
     ("src/ops/b.c", '#include "../dev/cpu/cpu.h"', 1),
     ("src/io/a.c", '#include "../text/a.c"', 1),
     ("src/nn/a.c", '#include "../core/core.h"', 1),
+    ("src/cli/a.c", '#include "../io/safetensors.h"', 1),
     ("src/models/a.c", '#include "io/json.h"', 1),
     ("src/cli/b.c", "#include <sys/stat.h>", 1),
     ("src/cli/c.c", '#include "nowhere.h"', 1),
@@ -59,6 +63,37 @@ OUTPUTS = [  # status, output, passed, failed, skipped
     (77, "there is no PyTorch", 0, 0, 1),
     (2, "", 0, 1, 0),
 ]
+
+SHOWN = [  # what a page shows, what is printed, and is it the same?
+    ("loss 0.1234\n", "loss 0.1234", True),
+    ("loss 0.1234", "loss 0.1235", True),  # the last of four decimals
+    ("loss 0.1234", "loss 0.1236", False),
+    ("[1.0000e-04, -2.0000]", "[1.0001e-04, -1.9999]", True),
+    ("loss 0.12", "loss 0.13", False),  # as few digits as these are meant
+    ("3 of 4", "4 of 4", False),
+    ("it took ... ms\nend", "it took 3.25 ms\nend", True),
+    ("it took ... ms", "it took 3 s", False),
+    ("a\nb", "a", False),
+    ("", "something", False),
+    ("a (b) [c]*", "a (b) [c]*", True),
+]
+HEADER = """/* x.h - a card.
+ *
+ * Errors   what
+ *          goes wrong
+ */
+#define CR_VERSION "1"
+#define CR_LIST(...) 1, 2  /* a list */
+/* ---- make: things that
+ * are made -------- */
+typedef struct cr_pair { int a, b; } cr_pair;   /* two */
+cr_tensor *cr_f(int n,
+                void (*done)(void *ctx));       /* f_ of *n* */
+cr_pair   cr_g(void);
+                                                /* below */
+"""
+ENTRIES = ["**Errors**: what goes wrong\n", "{c:macro} CR_VERSION", "{c:macro} CR_LIST(...)\na list", "## Make\n\nthings that are made", "} cr_pair;   /* two */",
+           "{c:function} cr_tensor *cr_f(int n, void (*done)(void *ctx))\nf\\_ of \\*n\\*", "{c:function} cr_pair cr_g(void)\nbelow"]  # fmt: skip
 
 
 def write(root: Path, files: dict[str, str]) -> None:
@@ -99,11 +134,17 @@ def results() -> list[str]:
     return wrong
 
 
+def pages() -> list[str]:
+    wrong = [f"{shown!r} and {printed!r}: not {same}" for shown, printed, same in SHOWN if check_pages.same(shown, printed) != same]
+    made = reference.header(HEADER)
+    return wrong + [f"{entry!r} is not in\n{made}" for entry in ENTRIES if entry not in made]
+
+
 def main() -> int:
-    wrong = layers() + results()
+    wrong = layers() + results() + pages()
     for line in wrong:
         print(line)
-    cases = 1 + len(BAD) + len(OUTPUTS) + 1
+    cases = 1 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES)
     print(f"result: {cases - len(wrong)} passed, {len(wrong)} failed, 0 skipped")
     return 1 if wrong else 0
 

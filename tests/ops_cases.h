@@ -63,16 +63,11 @@ static cr_tensor *norm_half(inputs in) { return cr_norm(in[0], 0.5, CR_LIST(-1),
 static cr_tensor *norm_less(inputs in) { return cr_norm(in[0], -1.5, CR_LIST(-1), false); }
 static cr_tensor *logsumexp_0_2(inputs in) { return cr_logsumexp(in[0], CR_LIST(0, 2), false); }
 static cr_tensor *both_ends(inputs in) {
-    cr_tensor *min, *max;
-    return cr_aminmax(in[0], CR_LIST(1), false, &min, &max) == CR_OK ? cr_sub(cr_mul_scalar(max, 2), min) : NULL;
+    cr_tensor *max, *min = cr_aminmax(in[0], CR_LIST(1), false, &max);
+    return cr_sub(cr_mul_scalar(max, 2), min);
 }
-typedef cr_status (*along_axis)(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index);
-static cr_tensor *values_along(along_axis f, inputs in, int axis, bool keepdim) {
-    cr_tensor *values, *index;
-    return f(in[0], axis, keepdim, &values, &index) == CR_OK ? values : NULL;
-}
-static cr_tensor *max_along_1(inputs in) { return values_along(cr_max_along, in, 1, false); }
-static cr_tensor *min_along_last(inputs in) { return values_along(cr_min_along, in, -1, true); }
+static cr_tensor *max_along_1(inputs in) { return cr_max_along(in[0], 1, false, NULL); }
+static cr_tensor *min_along_last(inputs in) { return cr_min_along(in[0], -1, true, NULL); }
 static cr_tensor *logsumexp_all(inputs in) { return cr_logsumexp(in[0], CR_ALL, false); }
 static cr_tensor *logsumexp_1(inputs in) { return cr_logsumexp(in[0], CR_LIST(1), true); }
 static cr_tensor *argmax_0(inputs in) { return cr_argmax(in[0], 0, false); }
@@ -98,7 +93,10 @@ static cr_tensor *quantile_all(inputs in) { return cr_quantile(in[0], cr_scalar(
 static cr_tensor *quantile_0(inputs in) { return cr_quantile(in[0], cr_scalar(0.75), CR_LIST(0), true, CR_MIDPOINT, true); }
 static cr_tensor *searchsorted(inputs in) { return cr_searchsorted(cr_sort(in[0], -1, false, NULL), in[1], false, CR_NONE); }
 static cr_tensor *searchsorted_right(inputs in) { return cr_searchsorted(in[0], in[1], true, cr_argsort(in[0], -1, false)); }
-static cr_tensor *runs(inputs in) { return cr_apply(&cr_op_runs, 2, (const cr_tensor *[]){in[0], CR_NONE}, NULL); }
+static cr_tensor *runs(inputs in) {
+    struct { bool wanted; } which = {true};
+    return cr_apply(&cr_op_runs, 2, (const cr_tensor *[]){in[0], CR_NONE}, &which);
+}
 
 /* ---- scans */
 extern const cr_op cr_op_cumsum;
@@ -114,15 +112,10 @@ static cr_tensor *cumprod_1(inputs in) { return cr_cumprod(in[0], 1); }
 static cr_tensor *cumprod_0(inputs in) { return cr_cumprod(in[0], 0); }
 static cr_tensor *logcumsumexp_0(inputs in) { return cr_logcumsumexp(in[0], 0); }
 static cr_tensor *logcumsumexp_last(inputs in) { return cr_logcumsumexp(in[0], -1); }
-typedef cr_status (*running_extreme)(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index);
-static cr_tensor *running(running_extreme f, inputs in, int axis, bool position) {
-    cr_tensor *values, *index;
-    return f(in[0], axis, &values, &index) != CR_OK ? NULL : position ? index : values;
-}
-static cr_tensor *cummax_1(inputs in) { return running(cr_cummax, in, 1, false); }
-static cr_tensor *cummin_last(inputs in) { return running(cr_cummin, in, -1, false); }
-static cr_tensor *cummax_where(inputs in) { return running(cr_cummax, in, 0, true); }
-static cr_tensor *cummin_where(inputs in) { return running(cr_cummin, in, -1, true); }
+static cr_tensor *cummax_1(inputs in) { return cr_cummax(in[0], 1, NULL); }
+static cr_tensor *cummin_last(inputs in) { return cr_cummin(in[0], -1, NULL); }
+static cr_tensor *cummax_where(inputs in) { cr_tensor *index; return cr_cummax(in[0], 0, &index) ? index : NULL; }
+static cr_tensor *cummin_where(inputs in) { cr_tensor *index; return cr_cummin(in[0], -1, &index) ? index : NULL; }
 static cr_tensor *diff_1(inputs in) { return cr_diff(in[0], 1, 1); }
 static cr_tensor *diff_twice(inputs in) { return cr_diff(in[0], 2, -1); }
 

@@ -324,6 +324,61 @@ TEST(elementwise_long_programs_and_many_walks) {
 }
 
 /* ---- copies */
+/* ---- division of integers, which goes through f64 where that is exact: numbers of every length, and neighbours of multiples */
+__extension__ typedef __int128 whole;
+
+static whole whole_at(const cr_tensor *t, int64_t i) {
+    unsigned char v[8];
+    const cr_dtype dt = (cr_dtype)t->dtype;
+    cr_convert(v, dt == CR_U64 ? CR_U64 : CR_I64, (const char *)cr_tensor_data(t) + (size_t)i * cr_dtype_size(dt), dt);
+    int64_t k;
+    memcpy(&k, v, sizeof k);
+    return dt == CR_U64 ? (whole)(uint64_t)k : k;
+}
+
+static void put_whole(cr_tensor *t, int64_t i, int64_t v) {
+    cr_store_i64((char *)cr_tensor_data(t) + (size_t)i * cr_dtype_size((cr_dtype)t->dtype), (cr_dtype)t->dtype, wrapped((cr_dtype)t->dtype, v));
+}
+
+/* bits: the longest number */
+static void fill_pairs(cr_tensor *a, cr_tensor *b, int bits) {
+    const int width = 8 * (int)cr_dtype_size((cr_dtype)a->dtype);
+    for (int64_t i = 0; i < a->numel; i++) {
+        int64_t x = (int64_t)(next64() << 16 ^ next64()) >> (64 - bits + below(bits)), y = (int64_t)(next64() << 16 ^ next64()) >> (64 - bits + below(bits));
+        if (i % 3 == 0 && y) x = (int64_t)((uint64_t)(x / y) * (uint64_t)y) + below(3) - 1;
+        put_whole(a, i, i % 41 == 40 ? INT64_MIN >> (64 - (bits < width ? bits : width)) : x);
+        put_whole(b, i, i % 41 > 38 ? -1 : y);
+        if (whole_at(b, i) == 0) put_whole(b, i, 1);
+    }
+}
+
+static void check_division(int isa, cr_dtype dt, int bits) {
+    enum { N = 1500 };
+    cr_scope_begin();
+    cr_tensor *a = make(N, dt), *b = make(N, dt), *expected = make(1, dt);
+    fill_pairs(a, b, bits);
+    cr_tensor *y[] = {cr_trunc_divide(a, b), cr_fmod(a, b), cr_floor_divide(a, b), cr_remainder(a, b)};
+    for (int64_t i = 0; i < N; i++) {
+        const whole p = whole_at(a, i), q = whole_at(b, i), rest = p % q, down = rest && (rest < 0) != (q < 0);
+        const whole right[] = {p / q, rest, p / q - down, rest + down * q};
+        for (int k = 0; k < 4; k++) {
+            put_whole(expected, 0, (int64_t)right[k]);
+            CHECK(y[k] && whole_at(y[k], i) == whole_at(expected, 0), "%s of %s %lld and %lld on v%d: %lld, wanted %lld", (const char *const[]){"trunc_divide", "fmod", "floor_divide", "remainder"}[k],
+                  cr_dtype_name(dt), (long long)p, (long long)q, isa, y[k] ? (long long)whole_at(y[k], i) : 0, (long long)whole_at(expected, 0));
+        }
+    }
+    cr_scope_end();
+}
+
+TEST(integers_divide_exactly) {
+    state = test_seed();
+    EACH_ISA(isa)
+        for (int dt = CR_U8; dt <= CR_I64; dt++)
+            for (int k = 0; k < 6; k++) check_division(isa, (cr_dtype)dt, (int[]){8, 31, 49, 51, 54, 64}[k]);
+    best_isa();
+    test_ran_on(cr_cpu());
+}
+
 static cr_tensor *strided(cr_tensor *base, int ndim, const int64_t *shape, const int64_t *strides, int64_t start) {
     cr_meta m = {.dtype = (cr_dtype)base->dtype, .ndim = ndim, .offset = start, .strided = true};
     memcpy(m.shape, shape, sizeof(int64_t) * (size_t)ndim);

@@ -547,6 +547,13 @@ TEST(bad_calls) {
     FAILS(CR_BAD_VALUE, "on_token", cr_gpt_generate(m, prompt, 1, 4, &ok, NULL, NULL, &c));
     FAILS(CR_BAD_VALUE, "model", cr_gpt_generate(NULL, prompt, 1, 4, &ok, NULL, collect, &c));
     CHECK(c.n == 0, "a refused call made %d tokens", c.n);
+    uint32_t id;
+    cr_tensor *none = cr_zeros(CR_LIST(0), CR_F32, cr_cpu());
+    FAILS(CR_BAD_VALUE, "among 0 logits", cr_sample(none, &ok, NULL, &id));
+    FAILS(CR_BAD_VALUE, "logits", cr_sample(NULL, &ok, NULL, &id));
+    FAILS(CR_BAD_VALUE, "id", cr_sample(none, &ok, NULL, NULL));
+    FAILS(CR_BAD_VALUE, "top_k", cr_sample(none, &(cr_sampling){.top_p = 1, .top_k = -1}, NULL, &id));
+    cr_release(none);
     cr_tensor *wte = cr_params_get(cr_gpt_params(m), "wte.weight");
     const bool grad = cr_set_grad_enabled(false);
     cr_fill_(wte, NAN);

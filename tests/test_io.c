@@ -98,6 +98,9 @@ TEST(safetensors_round_trip) {
     CHECK(value && !*value, "metadata");
     cr_free(value);
     CHECK(!cr_load_metadata(path, "absent") && !cr_error(), "a key that is not there: %s", cr_error());
+    value = cr_load_metadata(path, NULL);
+    CHECK(value && !strcmp(value, "{\"format\":\"pt\",\"\xc3\xa9\":\"two\\u000alines \\\"quoted\\\"\",\"empty\":\"\"}"), "metadata %s", value ? value : "(none)");
+    cr_free(value);
     size_t bytes;
     char *file = file_get(path, &bytes);
     CHECK((unsigned char)file[0] % 64 == 56, "the data starts at %d, not at a multiple of 64", 8 + (unsigned char)file[0]);
@@ -313,7 +316,10 @@ TEST(training_resumes) {
     OK(cr_init_uniform(a.w, 0, 0, a.g));
     OK(cr_training_load(dir, &only));
     CHECK(only.step == 47 && same_weights(&a, &b), "weights alone: step %lld", (long long)only.step);
-    loaded = cr_load_metadata(folder_path("run/checkpoint/weights.safetensors"), "note");
+    char *weights = cr_training_weights(dir);
+    loaded = weights ? cr_load_metadata(weights, "note") : NULL;
+    cr_free(weights);
+    FAILS(CR_BAD_VALUE, "the folder", cr_training_weights(NULL));
     CHECK(loaded && !strcmp(loaded, "a \"run\""), "metadata '%s'", loaded ? loaded : "(none)");
     cr_free(loaded);
     run_free(&a);
@@ -338,6 +344,9 @@ TEST(training_interrupted) {                        /* at every point of a save 
             snprintf(to, sizeof to, "%s/%s", dir, files[i]);
             CHECK(cr_os_rename(from, to), "%s: %s", from, cr_os_error());
         }
+        char *weights = cr_training_weights(dir);
+        CHECK(weights && (strstr(weights, "commit") != NULL) == (moved == 0), "with %d files moved: the weights are '%s'", moved, weights ? weights : cr_error());
+        cr_free(weights);
         OK(cr_training_load(dir, &b.t));
         CHECK(b.t.step == (moved < 0 ? 2 : 5), "with %d files moved: step %lld", moved, (long long)b.t.step);
         CHECK(same_weights(&a, &b) == (moved >= 0), "with %d files moved: a mixture", moved);

@@ -72,9 +72,10 @@ static void raise_word(void *arg) {
 }
 
 TEST(sleep_on_a_word) {
-    cr_os_sleep_on(&word, 7);                       /* another value: returns at once */
+    cr_os_sleep_on(&word, 7, 0);                    /* another value: returns at once */
+    cr_os_sleep_on(&word, 0, 2e-3);                 /* nobody wakes it: so long, or less */
     cr_thread *t = cr_thread_start(raise_word, NULL);
-    while (__atomic_load_n(&word, __ATOMIC_SEQ_CST) == 0) cr_os_sleep_on(&word, 0);
+    while (__atomic_load_n(&word, __ATOMIC_SEQ_CST) == 0) cr_os_sleep_on(&word, 0, 0);
     cr_thread_join(t);
 }
 

@@ -284,16 +284,19 @@ TEST(interrupted_jobs) {
 static bool at_once(void *ctx) { (void)ctx; return true; }
 static cr_tensor *cube(int n, const cr_tensor *const *in, void *ctx) { (void)n; (void)ctx; return cr_mul(cr_mul(in[0], in[0]), in[0]); }
 
-static cr_tensor *big, *zeros;                      /* (2048, 2048): f32, i64 */
+static cr_tensor *big, *zeros;                      /* matrices: f32, i64 */
 static void call_add(void) { cr_release(cr_add(big, big)); }
 static void call_add_in_place(void) { cr_add_(big, big); }
 static void call_matmul(void) { cr_release(cr_matmul(big, big)); }
 static void call_softmax(void) { cr_release(cr_softmax(big, 1)); }
+static void call_layer_norm(void) { cr_release(cr_layer_norm(big, CR_NONE, CR_NONE, 1e-5)); }
+static void call_cross_entropy(void) { cr_release(cr_cross_entropy(big, cr_select(zeros, 1, 0), NULL)); }
+static void call_sort(void) { cr_release(cr_sort(big, 1, false, NULL)); }
 static void call_sum(void) { cr_release(cr_sum(big, CR_LIST(0), false)); }
 static void call_clone(void) { cr_release(cr_clone(cr_transpose(big, 0, 1))); }
 static void call_fill(void) { cr_fill_(big, 1); }
-static void call_cast(void) { cr_release(cr_to(big, CR_F64, cr_cpu())); }
-static void call_randn(void) { cr_release(cr_randn(CR_LIST(2048, 2048), CR_F32, cr_cpu(), cr_default_generator())); }
+static void call_cast(void) { cr_release(cr_to(big, CR_F64, cr_device_of(big))); }
+static void call_randn(void) { cr_release(cr_randn(CR_LIST(2048, 2048), CR_F32, cr_device_of(big), cr_default_generator())); }
 static void call_arange(void) { cr_release(cr_arange(0, 4e6, 1, CR_F32, cr_cpu())); }
 static void call_gather(void) { cr_release(cr_gather(big, 0, zeros)); }
 static void call_from(void) {
@@ -321,27 +324,34 @@ static void call_backward_of_one(void) {
 }
 
 TEST(interrupted_ops) {
-    static const struct { const char *name; void (*call)(void); } calls[] = {
-        {"add", call_add}, {"add_", call_add_in_place}, {"matmul", call_matmul}, {"softmax", call_softmax}, {"sum", call_sum}, {"clone", call_clone},
-        {"fill_", call_fill}, {"cast", call_cast}, {"randn", call_randn}, {"arange", call_arange}, {"gather", call_gather},
-        {"from", call_from}, {"gradcheck", call_gradcheck}, {"backward of a chain", call_backward}, {"backward of softmax", call_backward_of_one},
+    enum { HOST = 1, ROW = 2 };                     /* on the cpu alone; also in one long row, which is one chunk */
+    static const struct { const char *name; void (*call)(void); int where; } calls[] = {
+        {"add", call_add, 0}, {"add_", call_add_in_place, 0}, {"matmul", call_matmul, 0}, {"softmax", call_softmax, ROW}, {"layer_norm", call_layer_norm, ROW},
+        {"cross_entropy", call_cross_entropy, ROW}, {"sort", call_sort, ROW}, {"sum", call_sum, 0}, {"clone", call_clone, 0}, {"fill_", call_fill, 0},
+        {"cast", call_cast, 0}, {"randn", call_randn, 0}, {"arange", call_arange, HOST}, {"gather", call_gather, 0}, {"from", call_from, HOST},
+        {"gradcheck", call_gradcheck, HOST}, {"backward of a chain", call_backward, HOST}, {"backward of softmax", call_backward_of_one, ROW},
     };
-    static const int threads[] = {1, 2};
+    static const struct { int threads; int64_t rows, columns; bool ref; } settings[] = {
+        {1, 2048, 2048, false}, {2, 2048, 2048, false}, {2, 1, 1 << 22, false}, {1, 256, 256, true},
+    };
     const int before = cr_num_threads();
-    for (int t = 0; t < 2; t++) {
-        OK(cr_set_num_threads(threads[t]));
+    for (int t = 0; t < 4; t++) {
+        const cr_device *dev = settings[t].ref ? cr_ref() : cr_cpu();
+        const int64_t rows = settings[t].rows, columns = settings[t].columns;
+        OK(cr_set_num_threads(settings[t].threads));
         cr_scope_begin();
-        big = cr_ones(CR_LIST(2048, 2048), CR_F32, cr_cpu());
-        zeros = cr_zeros(CR_LIST(2048, 2048), CR_I64, cr_cpu());
+        big = cr_ones(CR_LIST(rows, columns), CR_F32, dev);
+        zeros = cr_zeros(CR_LIST(rows, columns), CR_I64, dev);
         for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+            if ((rows == 1 && !(calls[i].where & ROW)) || (settings[t].ref && calls[i].where & HOST)) continue;
             for (int attempt = 0; attempt < 20 && !cr_error(); attempt++) {     /* a short one may be over before this thread asks */
                 cr_os_sleep(0.021);                 /* the next question may be asked */
                 cr_set_interrupt(at_once, NULL);
                 calls[i].call();
                 cr_set_interrupt(NULL, NULL);
             }
-            CHECK(cr_error_status() == CR_INTERRUPTED && strstr(cr_error(), "interrupted"), "%s on %d threads: %s", calls[i].name, threads[t],
-                  cr_error() ? cr_error() : "went on");
+            CHECK(cr_error_status() == CR_INTERRUPTED && strstr(cr_error(), "interrupted"), "%s of %lld rows on %s, %d threads: %s", calls[i].name, (long long)rows,
+                  cr_device_name(dev), settings[t].threads, cr_error() ? cr_error() : "went on");
             CHECK(!cr_is_cut(), "%s leaves the thread cut short", calls[i].name);
             cr_error_clear();
             cr_fill_(big, 2);

@@ -438,9 +438,8 @@ static void check_reduction_gradients(void) {
     cr_tensor *missing = cr_requires_grad_(OF(1, NAN, 3), true), *lost = cr_requires_grad_(OF(-inf, 1), true);
     VALUES(gradient_of(cr_nansum(missing, CR_ALL, false), missing), 1, 0, 1);
     VALUES(gradient_of(cr_logcumsumexp(lost, 0), lost), 0, 1);
-    cr_tensor *tied = cr_requires_grad_(OF(1, 3, 3), true), *values, *index;
-    OK(cr_max_along(tied, 0, false, &values, &index));
-    VALUES(gradient_of(values, tied), 0, 1, 0);
+    cr_tensor *tied = cr_requires_grad_(OF(1, 3, 3), true);
+    VALUES(gradient_of(cr_max_along(tied, 0, false, NULL), tied), 0, 1, 0);
     cr_tensor *half = cr_requires_grad_(cr_ones(CR_LIST(3), CR_BF16, dev), true);
     VALUES(gradient_of(cr_mean(half, CR_ALL, false), half), 0.333984375, 0.333984375, 0.333984375);
     CHECK(cr_dtype_of(cr_grad(half)) == CR_BF16, "a gradient has its tensor's dtype");
@@ -465,15 +464,14 @@ TEST(second_of_products) { EACH_DEVICE SCOPED(check_second_of_products()); }
 
 static void check_scans(void) {
     const double inf = INFINITY;
-    cr_tensor *values, *index;
+    cr_tensor *index;
     VALUES(cr_cumsum(OF(1, 2, NAN, 4), 0), 1, 3, NAN, NAN);
     VALUES(cr_cumsum(OF(1, inf, -inf, 4, 5), 0), 1, inf, NAN, NAN, NAN);
     VALUES(cr_cumprod(OF(2, 0, inf, 1), -1), 2, 0, NAN, NAN);
     VALUES(cr_logcumsumexp(OF(-inf, 0, 0, inf, 1), 0), -inf, 0, log(2), inf, inf);
-    OK(cr_cummax(OF(1, 3, 3, NAN, 9, NAN), 0, &values, &index));
-    VALUES(values, 1, 3, 3, NAN, NAN, NAN);
+    VALUES(cr_cummax(OF(1, 3, 3, NAN, 9, NAN), 0, &index), 1, 3, 3, NAN, NAN, NAN);
     VALUES(index, 0, 1, 2, 3, 3, 5);
-    OK(cr_cummin(cr_scalar_int(7), -1, &values, &index));
+    VALUES(cr_cummin(cr_scalar_int(7), -1, &index), 7);
     VALUES(index, 0);
     VALUES(cr_diff(OF(1, 4, 9, 16), 2, 0), 2, 2);
     SHAPE(cr_diff(OF(1, 4), 9, 0), 0);
@@ -485,8 +483,8 @@ static void check_scans(void) {
     FAILS(CR_BAD_TYPE, "[logcumsumexp] needs a floating point tensor", cr_logcumsumexp(cr_ones(CR_LIST(2), CR_I64, dev), 0));
     FAILS(CR_BAD_VALUE, "[diff] differences of order -1", cr_diff(OF(1), -1, 0));
     FAILS(CR_BAD_VALUE, "[diff] a tensor without axes", cr_diff(cr_zeros(CR_ALL, CR_F32, dev), 1, 0));
-    FAILS(CR_BAD_VALUE, "[cummax]", cr_cummax(NULL, 0, &values, &index));
-    FAILS(CR_BAD_VALUE, "[cummax]", cr_cummax(OF(1), 0, NULL, &index));
+    FAILS(CR_BAD_VALUE, "[cummax]", cr_cummax(NULL, 0, &index));
+    CHECK(!index, "no index without values");
 }
 TEST(scans) { EACH_DEVICE SCOPED(check_scans()); }
 
@@ -588,6 +586,14 @@ static void check_places(void) {
     VALUES(deep, 10, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30, 11);
     CHECK(cr_index_put_(deep, 3, apart, cr_slice(cr_reshape(deep, CR_LIST(12)), 0, 0, 1, 1), false) == deep, "%s: %s", dev->name, cr_error());
     VALUES(deep, 10, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+    const cr_tensor *ends = of_index(2, (int64_t[]){-1, 0}), *last[] = {ends}, *narrow[] = {cr_to(ends, CR_I32, dev)}, *columns[] = {CR_NONE, ends};     /* from the end */
+    VALUES(cr_index_get(x, 1, last), 8, 9, 10, 11, 0, 1, 2, 3);
+    VALUES(cr_index_get(x, 1, narrow), 8, 9, 10, 11, 0, 1, 2, 3);
+    VALUES(cr_index_get(x, 2, columns), 3, 0, 7, 4, 11, 8);
+    VALUES(cr_index_put(x, 2, columns, ten, true), 10, 1, 2, 13, 14, 5, 6, 17, 18, 9, 10, 21);
+    cr_tensor *written = cr_clone(x);
+    CHECK(cr_index_put_(written, 1, narrow, ten, false) == written, "%s: %s", dev->name, cr_error());
+    VALUES(written, 10, 10, 10, 10, 4, 5, 6, 7, 10, 10, 10, 10);
     cr_tensor *own = cr_clone(x);
     CHECK(cr_index_copy_(own, 0, of_index(2, (int64_t[]){0, 1}), cr_slice(own, 0, 1, 3, 1)) == own, "%s: %s", dev->name, cr_error());
     VALUES(own, 4, 5, 6, 7, 8, 9, 10, 11, 8, 9, 10, 11);
@@ -614,6 +620,8 @@ static void check_places(void) {
     VALUES(gradient_of(cr_mul(cr_index_get(w[3], 1, pair), OF(1, 2, 4)), w[3]), 2, 0, 5);
 
     FAILS(CR_BAD_INDEX, "index 3 at position 0 is out of range for size 0", cr_index_get(cr_zeros(CR_LIST(0, 2), CR_F32, dev), 1, (const cr_tensor *[]){of_index(1, (int64_t[]){3})}));
+    FAILS(CR_BAD_INDEX, "[index] index -4 at position 1 is out of range for size 3", cr_index_get(x, 1, (const cr_tensor *[]){of_index(2, (int64_t[]){-3, -4})}));
+    FAILS(CR_BAD_INDEX, "[index_put] index 4 at position 0 is out of range for size 4", cr_index_put(x, 2, (const cr_tensor *[]){CR_NONE, of_index(1, (int64_t[]){4})}, ten, true));
     FAILS(CR_BAD_INDEX, "[index] too many indices for a tensor of 2 axes", cr_index_get(x, 3, apart));
     FAILS(CR_BAD_INDEX, "[index] a mask of shape (3, 4) for the axes of shape (3, 1)", cr_index_get(deep, 1, (const cr_tensor *const *)&mask));
     FAILS(CR_BAD_INDEX, "[index] an index tensor holds signed integers, unsigned ones of at most 32 bits, or bool: float32", cr_index_get(x, 1, (const cr_tensor *const *)&x));

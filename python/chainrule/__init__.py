@@ -27,25 +27,25 @@ __all__ = [  # what the extension defines, by tools/gen_python.py
     "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere", "as_tensor", "asarray", "asin", "asinh", "atan",
     "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "baddbmm", "bernoulli", "bfloat16", "bincount", "bitwise_and", "bitwise_left_shift",
     "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bmm", "bool", "broadcast_to", "bucketize", "can_cast", "cat", "ceil", "celu",
-    "chunk", "clamp", "clip", "clone", "concat", "concatenate", "contiguous", "copysign", "cos", "cosh", "count_nonzero", "cummax", "cummin",
-    "cumprod", "cumsum", "default_generator", "detach", "device", "diagonal", "diff", "div", "divide", "dot", "double", "dtype", "einsum", "elu",
-    "empty", "empty_cache", "empty_like", "eq", "erf", "erfc", "exp", "exp2", "expm1", "eye", "fix", "flatten", "flip", "fliplr", "flipud", "float",
-    "float16", "float32", "float64", "floor", "floor_divide", "fmod", "frac", "from_dlpack", "from_numpy", "full", "full_like", "gather", "ge",
-    "gelu", "ger", "get_default_device", "get_num_threads", "greater", "greater_equal", "gt", "half", "hardsigmoid", "hardswish", "hardtanh", "histc",
-    "hstack", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_select", "inner", "int", "int16", "int32", "int64", "int8",
-    "is_floating_point", "is_grad_enabled", "is_tensor", "isfinite", "isin", "isinf", "isnan", "kron", "kthvalue", "le", "leaky_relu", "lerp", "less",
-    "less_equal", "linspace", "load", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logcumsumexp", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logsigmoid", "logsumexp", "long", "lt", "manual_seed", "masked_fill", "masked_scatter", "masked_select", "matmul",
-    "max", "maximum", "mean", "median", "memory_stats", "meshgrid", "min", "minimum", "mish", "mm", "mode", "moveaxis", "movedim", "msort", "mul",
-    "multinomial", "multiply", "mv", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nextafter", "nonzero",
-    "norm", "normal", "not_equal", "numel", "one_hot", "ones", "ones_like", "outer", "pad", "permute", "pow", "prod", "promote_types", "quantile",
-    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "reciprocal", "relu", "relu6", "remainder",
-    "repeat_interleave", "reshape", "result_type", "roll", "round", "rsqrt", "rsub", "save", "scatter", "scatter_add", "searchsorted", "select",
-    "selu", "set_default_device", "set_num_threads", "set_printoptions", "short", "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "softmax",
-    "softplus", "softsign", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "swapaxes",
-    "swapdims", "synchronize", "t", "take", "take_along_dim", "tan", "tanh", "tensor", "tensordot", "tile", "topk", "trace", "transpose", "tril",
-    "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "var",
-    "var_mean", "vdot", "vstack", "where", "zeros", "zeros_like",
+    "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "concat", "concatenate", "contiguous", "copysign", "cos", "cosh", "count_nonzero",
+    "cummax", "cummin", "cumprod", "cumsum", "default_generator", "detach", "device", "diagonal", "diff", "div", "divide", "dot", "double", "dtype",
+    "einsum", "elu", "empty", "empty_cache", "empty_like", "eq", "erf", "erfc", "exp", "exp2", "expm1", "eye", "fix", "flatten", "flip", "fliplr",
+    "flipud", "float", "float16", "float32", "float64", "floor", "floor_divide", "fmod", "frac", "from_dlpack", "from_numpy", "full", "full_like",
+    "gather", "ge", "gelu", "ger", "get_default_device", "get_float32_matmul_precision", "get_num_threads", "greater", "greater_equal", "gt", "half",
+    "hardsigmoid", "hardswish", "hardtanh", "histc", "hstack", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_select", "inner",
+    "int", "int16", "int32", "int64", "int8", "is_floating_point", "is_grad_enabled", "is_tensor", "isfinite", "isin", "isinf", "isnan", "kron",
+    "kthvalue", "le", "leaky_relu", "lerp", "less", "less_equal", "linspace", "load", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
+    "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "logsumexp", "long", "lt", "manual_seed", "masked_fill",
+    "masked_scatter", "masked_select", "matmul", "max", "maximum", "mean", "median", "memory_stats", "meshgrid", "min", "minimum", "mish", "mm",
+    "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne",
+    "neg", "negative", "nextafter", "nonzero", "norm", "normal", "not_equal", "numel", "one_hot", "ones", "ones_like", "outer", "pad", "permute",
+    "pow", "prod", "promote_types", "quantile", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "reciprocal",
+    "relu", "relu6", "remainder", "repeat_interleave", "reshape", "result_type", "roll", "round", "rsqrt", "rsub", "save", "scatter", "scatter_add",
+    "searchsorted", "select", "selu", "set_default_device", "set_float32_matmul_precision", "set_num_threads", "set_printoptions", "short", "sigmoid",
+    "sign", "signbit", "silu", "sin", "sinh", "softmax", "softplus", "softsign", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "std_mean", "sub", "subtract", "sum", "swapaxes", "swapdims", "synchronize", "t", "take", "take_along_dim", "tan", "tanh", "tensor", "tensordot",
+    "tile", "topk", "trace", "transpose", "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten",
+    "unique", "unique_consecutive", "unsqueeze", "var", "var_mean", "vdot", "vstack", "where", "zeros", "zeros_like",
 ]
 __all__ += [  # and what is written in Python
     "MLP", "Layer", "Neuron", "ValueBatch", "config", "enable_grad", "get_rng_state", "inference_mode", "initial_seed", "no_grad", "profile", "seed",
@@ -55,13 +55,14 @@ __all__ += [  # and what is written in Python
 if autograd.TYPE_CHECKING:
     from . import array_api as array_api
     from . import data as data
+    from . import models as models
     from . import nn as nn
     from . import optim as optim
 
 
 def __getattr__(name: str) -> object:
     """These are imported when they are first used."""
-    if name in ("array_api", "data", "nn", "optim"):
+    if name in ("array_api", "data", "models", "nn", "optim"):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")

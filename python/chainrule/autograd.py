@@ -224,6 +224,7 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
+        """Takes ``ctx`` and the arguments of ``apply``; returns a Tensor or a tuple of results."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
@@ -233,6 +234,7 @@ class Function:
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        """The gradients of the arguments, from those of the results."""
         raise NotImplementedError("You must implement the backward function for your custom autograd.Function to use it in backward.")
 
     @classmethod

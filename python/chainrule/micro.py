@@ -42,6 +42,7 @@ class Neuron(Module):
         return _neuron(self.w, x, self.b, self.nonlin)
 
     def parameters(self) -> list[Value]:
+        """The weights, then the bias."""
         return [*self.w, self.b]
 
     def __repr__(self) -> str:
@@ -60,6 +61,7 @@ class Layer(Module):
         return out[0] if len(out) == 1 else out
 
     def parameters(self) -> list[Value]:
+        """Those of its neurons, one after the other."""
         return [p for n in self.neurons for p in n.parameters()]
 
     def __repr__(self) -> str:
@@ -81,6 +83,7 @@ class MLP(Module):
         return self.layers[-1](x)
 
     def parameters(self) -> list[Value]:
+        """Those of its layers, one after the other."""
         return [p for layer in self.layers for p in layer.parameters()]
 
     def __repr__(self) -> str:

@@ -41,6 +41,7 @@ class ValueBatch:
 
     @property
     def data(self) -> list[float]:
+        """The numbers, float64."""
         return self._tensor.tolist()  # type: ignore[no-any-return]
 
     @data.setter
@@ -50,6 +51,7 @@ class ValueBatch:
 
     @property
     def grad(self) -> list[float]:
+        """Their gradients; zeros before the first ``backward``."""
         grad = self._tensor.grad
         return [0.0] * len(self) if grad is None else grad.tolist()
 
@@ -59,6 +61,7 @@ class ValueBatch:
 
     @property
     def device(self) -> Device:
+        """Where they are computed."""
         return self._tensor.device
 
     def __len__(self) -> int:
@@ -120,35 +123,44 @@ class ValueBatch:
         return self._unary(_core.neg, "neg")
 
     def relu(self) -> ValueBatch:
+        """max(x, 0); gradient 0 at 0."""
         return self._unary(_core.relu, "ReLU")
 
     def tanh(self) -> ValueBatch:
+        """Hyperbolic tangent."""
         return self._unary(_core.tanh, "tanh")
 
     def exp(self) -> ValueBatch:
+        """e^x."""
         return self._unary(_core.exp, "exp")
 
     def log(self) -> ValueBatch:
+        """Natural logarithm."""
         return self._unary(_core.log, "log")
 
     def sigmoid(self) -> ValueBatch:
+        """1 / (1 + e^-x)."""
         return self._unary(_core.sigmoid, "sigmoid")
 
     # ---- moving
 
     def to(self, device: Device | str) -> ValueBatch:
+        """The same numbers on another device, as an operation of the graph; itself where it is there."""
         there = _core.Device(device)
         return self if there == self.device else self._unary(lambda x: x.to(there), "to")
 
     def cpu(self) -> ValueBatch:
+        """``to("cpu")``."""
         return self.to("cpu")
 
     def cuda(self) -> ValueBatch:
+        """``to("cuda")``."""
         return self.to("cuda")
 
     # ---- gradients
 
     def zero_grad(self) -> None:
+        """Forgets the gradients."""
         self._tensor.grad = None
 
     def _results(self) -> Iterable[ValueBatch]:

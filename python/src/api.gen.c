@@ -72,6 +72,10 @@ PyObject *api_can_cast(const arg *a);
 PyObject *api_save(const arg *a);
 PyObject *api_load(const arg *a);
 PyObject *api__node(const arg *a);
+PyObject *api__load_metadata(const arg *a);
+PyObject *api__training_save(const arg *a);
+PyObject *api__training_load(const arg *a);
+PyObject *api__training_weights(const arg *a);
 PyObject *api_set_printoptions(const arg *a);
 PyObject *api_to(const arg *a);
 PyObject *api_cpu(const arg *a);
@@ -168,6 +172,8 @@ cr_tensor *api_argmin(const arg *a);
 cr_tensor *api_logsumexp(const arg *a);
 cr_tensor *api_cumsum(const arg *a);
 cr_tensor *api_cumprod(const arg *a);
+cr_tensor *api_cumsum_(const arg *a);
+cr_tensor *api_cumprod_(const arg *a);
 cr_tensor *api_logcumsumexp(const arg *a);
 PyObject *api_cummax(const arg *a);
 PyObject *api_cummin(const arg *a);
@@ -250,6 +256,7 @@ cr_tensor *api__cross_entropy(const arg *a);
 cr_tensor *api__dropout(const arg *a);
 cr_tensor *api__attention(const arg *a);
 cr_tensor *api__sum_squares(const arg *a);
+PyObject *api__sample(const arg *a);
 PyObject *api__init_uniform(const arg *a);
 PyObject *api__init_normal(const arg *a);
 PyObject *api__init_trunc_normal(const arg *a);
@@ -276,6 +283,8 @@ PyObject *api__set_grad_enabled(const arg *a);
 PyObject *api__set_anomaly(const arg *a);
 PyObject *api_get_num_threads(const arg *a);
 PyObject *api_set_num_threads(const arg *a);
+PyObject *api_set_float32_matmul_precision(const arg *a);
+PyObject *api_get_float32_matmul_precision(const arg *a);
 PyObject *api_set_default_device(const arg *a);
 PyObject *api_get_default_device(const arg *a);
 PyObject *api_synchronize(const arg *a);
@@ -298,6 +307,10 @@ static cr_tensor *api_maximum(const arg *a) { return cr_maximum(a[0].t, a[1].t);
 static cr_tensor *api_maximum_(const arg *a) { return api_in_place("maximum", a, 2, NULL); }
 static cr_tensor *api_minimum(const arg *a) { return cr_minimum(a[0].t, a[1].t); }
 static cr_tensor *api_minimum_(const arg *a) { return api_in_place("minimum", a, 2, NULL); }
+static cr_tensor *api_clamp_min(const arg *a) { return cr_clamp_min(a[0].t, a[1].t); }
+static cr_tensor *api_clamp_min_(const arg *a) { return api_in_place("clamp_min", a, 2, NULL); }
+static cr_tensor *api_clamp_max(const arg *a) { return cr_clamp_max(a[0].t, a[1].t); }
+static cr_tensor *api_clamp_max_(const arg *a) { return api_in_place("clamp_max", a, 2, NULL); }
 static cr_tensor *api_neg(const arg *a) { return cr_neg(a[0].t); }
 static cr_tensor *api_neg_(const arg *a) { return api_in_place("neg", a, 1, NULL); }
 static cr_tensor *api_abs(const arg *a) { return cr_abs(a[0].t); }
@@ -640,6 +653,18 @@ CALL(function_load, load_entry, NULL)
 static const param _node_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry _node_entry = {.name = "_node", .run = api__node, .params = _node_entry_params, .count = 1};
 CALL(function__node, _node_entry, NULL)
+static const param _load_metadata_entry_params[] = {{"f", STR, 0, NULL, 0}};
+static const entry _load_metadata_entry = {.name = "_load_metadata", .run = api__load_metadata, .params = _load_metadata_entry_params, .count = 1};
+CALL(function__load_metadata, _load_metadata_entry, NULL)
+static const param _training_save_entry_params[] = {{"folder", STR, 0, NULL, 0}, {"weights", OBJECT, 0, NULL, 0}, {"groups", OBJECT, 0, NULL, 0}, {"loader", OBJECT, 0, NULL, 0}, {"moments", OBJECT, 0, NULL, 0}, {"steps", INT, 0, NULL, 0}, {"step", INT, 0, NULL, 0}, {"metadata", STR, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _training_save_entry = {.name = "_training_save", .run = api__training_save, .params = _training_save_entry_params, .count = 9};
+CALL(function__training_save, _training_save_entry, NULL)
+static const param _training_load_entry_params[] = {{"folder", STR, 0, NULL, 0}, {"weights", OBJECT, 0, NULL, 0}, {"groups", OBJECT, 0, NULL, 0}, {"loader", OBJECT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _training_load_entry = {.name = "_training_load", .run = api__training_load, .params = _training_load_entry_params, .count = 5};
+CALL(function__training_load, _training_load_entry, NULL)
+static const param _training_weights_entry_params[] = {{"folder", STR, 0, NULL, 0}};
+static const entry _training_weights_entry = {.name = "_training_weights", .run = api__training_weights, .params = _training_weights_entry_params, .count = 1};
+CALL(function__training_weights, _training_weights_entry, NULL)
 static const param set_printoptions_entry_params[] = {{"precision", OBJECT, OPTIONAL, NULL, 0}, {"threshold", OBJECT, OPTIONAL, NULL, 0}, {"edgeitems", OBJECT, OPTIONAL, NULL, 0}, {"linewidth", OBJECT, OPTIONAL, NULL, 0}, {"profile", OBJECT, OPTIONAL, NULL, 0}, {"sci_mode", OBJECT, OPTIONAL, NULL, 0}};
 static const entry set_printoptions_entry = {.name = "set_printoptions", .run = api_set_printoptions, .params = set_printoptions_entry_params, .count = 6};
 CALL(function_set_printoptions, set_printoptions_entry, NULL)
@@ -994,6 +1019,12 @@ static const param cumprod_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"di
 static const entry cumprod_entry = {.name = "cumprod", .compute = api_cumprod, .params = cumprod_entry_params, .count = 3};
 CALL(function_cumprod, cumprod_entry, NULL)
 CALL(method_cumprod, cumprod_entry, s)
+static const param cumsum__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cumsum__entry = {.name = "cumsum_", .compute = api_cumsum_, .params = cumsum__entry_params, .count = 3, .inplace = true};
+CALL(method_cumsum_, cumsum__entry, s)
+static const param cumprod__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry cumprod__entry = {.name = "cumprod_", .compute = api_cumprod_, .params = cumprod__entry_params, .count = 3, .inplace = true};
+CALL(method_cumprod_, cumprod__entry, s)
 static const param logcumsumexp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}};
 static const entry logcumsumexp_entry = {.name = "logcumsumexp", .compute = api_logcumsumexp, .params = logcumsumexp_entry_params, .count = 2};
 CALL(function_logcumsumexp, logcumsumexp_entry, NULL)
@@ -1266,8 +1297,8 @@ CALL(function_vstack, vstack_entry, NULL)
 static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, OPTIONAL, NULL, 0}, {"other", OPERAND, OPTIONAL, NULL, 0}};
 static const entry where_entry = {.name = "where", .run = api_where, .params = where_entry_params, .count = 3};
 CALL(function_where, where_entry, NULL)
-static const param _linear_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"weight", TENSOR, 0, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}};
-static const entry _linear_entry = {.name = "_linear", .compute = api__linear, .params = _linear_entry_params, .count = 3};
+static const param _linear_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"weight", TENSOR, 0, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}, {"gelu", BOOL, 0, "", 0.0}};
+static const entry _linear_entry = {.name = "_linear", .compute = api__linear, .params = _linear_entry_params, .count = 4};
 CALL(function__linear, _linear_entry, NULL)
 static const param _layer_norm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"eps", FLOAT, 0, NULL, 0}, {"weight", TENSOR, OPTIONAL, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}};
 static const entry _layer_norm_entry = {.name = "_layer_norm", .compute = api__layer_norm, .params = _layer_norm_entry_params, .count = 4};
@@ -1290,6 +1321,9 @@ CALL(function__attention, _attention_entry, NULL)
 static const param _sum_squares_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry _sum_squares_entry = {.name = "_sum_squares", .compute = api__sum_squares, .params = _sum_squares_entry_params, .count = 1};
 CALL(function__sum_squares, _sum_squares_entry, NULL)
+static const param _sample_entry_params[] = {{"logits", TENSOR, 0, NULL, 0}, {"temperature", FLOAT, 0, NULL, 0}, {"top_p", FLOAT, 0, NULL, 0}, {"top_k", INT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
+static const entry _sample_entry = {.name = "_sample", .run = api__sample, .params = _sample_entry_params, .count = 5};
+CALL(function__sample, _sample_entry, NULL)
 static const param _init_uniform_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"low", FLOAT, 0, NULL, 0}, {"high", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
 static const entry _init_uniform_entry = {.name = "_init_uniform", .run = api__init_uniform, .params = _init_uniform_entry_params, .count = 4};
 CALL(function__init_uniform, _init_uniform_entry, NULL)
@@ -1366,6 +1400,11 @@ CALL(function_get_num_threads, get_num_threads_entry, NULL)
 static const param set_num_threads_entry_params[] = {{"num", INT, 0, NULL, 0}};
 static const entry set_num_threads_entry = {.name = "set_num_threads", .run = api_set_num_threads, .params = set_num_threads_entry_params, .count = 1};
 CALL(function_set_num_threads, set_num_threads_entry, NULL)
+static const param set_float32_matmul_precision_entry_params[] = {{"precision", STR, 0, NULL, 0}};
+static const entry set_float32_matmul_precision_entry = {.name = "set_float32_matmul_precision", .run = api_set_float32_matmul_precision, .params = set_float32_matmul_precision_entry_params, .count = 1};
+CALL(function_set_float32_matmul_precision, set_float32_matmul_precision_entry, NULL)
+static const entry get_float32_matmul_precision_entry = {.name = "get_float32_matmul_precision", .run = api_get_float32_matmul_precision};
+CALL(function_get_float32_matmul_precision, get_float32_matmul_precision_entry, NULL)
 static const param set_default_device_entry_params[] = {{"device", DEVICE, 0, NULL, 0}};
 static const entry set_default_device_entry = {.name = "set_default_device", .run = api_set_default_device, .params = set_default_device_entry_params, .count = 1};
 CALL(function_set_default_device, set_default_device_entry, NULL)
@@ -1434,6 +1473,20 @@ CALL(method_minimum, minimum_entry, s)
 static const param minimum__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry minimum__entry = {.name = "minimum_", .compute = api_minimum_, .params = minimum__entry_params, .count = 2, .inplace = true};
 CALL(method_minimum_, minimum__entry, s)
+static const param clamp_min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min", OPERAND, 0, NULL, 0}};
+static const entry clamp_min_entry = {.name = "clamp_min", .compute = api_clamp_min, .params = clamp_min_entry_params, .count = 2};
+CALL(function_clamp_min, clamp_min_entry, NULL)
+CALL(method_clamp_min, clamp_min_entry, s)
+static const param clamp_min__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min", OPERAND, 0, NULL, 0}};
+static const entry clamp_min__entry = {.name = "clamp_min_", .compute = api_clamp_min_, .params = clamp_min__entry_params, .count = 2, .inplace = true};
+CALL(method_clamp_min_, clamp_min__entry, s)
+static const param clamp_max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"max", OPERAND, 0, NULL, 0}};
+static const entry clamp_max_entry = {.name = "clamp_max", .compute = api_clamp_max, .params = clamp_max_entry_params, .count = 2};
+CALL(function_clamp_max, clamp_max_entry, NULL)
+CALL(method_clamp_max, clamp_max_entry, s)
+static const param clamp_max__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"max", OPERAND, 0, NULL, 0}};
+static const entry clamp_max__entry = {.name = "clamp_max_", .compute = api_clamp_max_, .params = clamp_max__entry_params, .count = 2, .inplace = true};
+CALL(method_clamp_max_, clamp_max__entry, s)
 static const param neg_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry neg_entry = {.name = "neg", .compute = api_neg, .params = neg_entry_params, .count = 1};
 CALL(function_neg, neg_entry, NULL)
@@ -2112,6 +2165,27 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "grad_fn, and for a leaf that requires a gradient the node which stands for it."},
+    {"_load_metadata", AS(function__load_metadata), FAST,
+        "_load_metadata(f)\n"
+        "--\n"
+        "\n"
+        "What a safetensors file says about itself: a JSON object of strings."},
+    {"_training_save", AS(function__training_save), FAST,
+        "_training_save(folder, weights, groups, loader, moments, steps, step, metadata, generator=None)\n"
+        "--\n"
+        "\n"
+        "Writes a checkpoint.  weights: a dict, or None.  groups: of an optimizer, or None: [(moments of a parameter, {name: parameter})]; moments: a dict with\n"
+        "\"name.m\", \"name.v\", \"name.t\"; steps: that it took.  loader: a capsule, or None.  step: of the run.  metadata: a JSON object of strings."},
+    {"_training_load", AS(function__training_load), FAST,
+        "_training_load(folder, weights, groups, loader, generator=None)\n"
+        "--\n"
+        "\n"
+        "Puts a checkpoint back into weights, generator and loader; returns the run's step, the optimizer's, and its moments."},
+    {"_training_weights", AS(function__training_weights), FAST,
+        "_training_weights(folder)\n"
+        "--\n"
+        "\n"
+        "The path of a checkpoint's weights."},
     {"set_printoptions", AS(function_set_printoptions), FAST,
         "set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None)\n"
         "--\n"
@@ -2811,10 +2885,10 @@ PyMethodDef api_functions[] = {
         "\n"
         "input where condition, else other; condition is bool.  where(condition) alone is nonzero(condition, as_tuple=True)."},
     {"_linear", AS(function__linear), FAST,
-        "_linear(input, weight, bias=None)\n"
+        "_linear(input, weight, bias=None, gelu=False)\n"
         "--\n"
         "\n"
-        "input weight^T + bias : (..., C), (OC, C), (OC) -> (..., OC)"},
+        "input weight^T + bias : (..., C), (OC, C), (OC) -> (..., OC); gelu: of that, in its tanh form"},
     {"_layer_norm", AS(function__layer_norm), FAST,
         "_layer_norm(input, eps, weight=None, bias=None)\n"
         "--\n"
@@ -2850,6 +2924,12 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "sum(x^2) : (...) -> (); float16 and bfloat16 in float32"},
+    {"_sample", AS(function__sample), FAST,
+        "_sample(logits, temperature, top_p, top_k, generator=None)\n"
+        "--\n"
+        "\n"
+        "One token drawn from softmax(logits / temperature), of the top_k likeliest (0: all) and of these the fewest that hold top_p of the mass; temperature 0: the\n"
+        "likeliest : (V) -> an int"},
     {"_init_uniform", AS(function__init_uniform), FAST,
         "_init_uniform(input, low, high, generator=None)\n"
         "--\n"
@@ -2955,6 +3035,16 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Sets that; results have the same bits for any number."},
+    {"set_float32_matmul_precision", AS(function_set_float32_matmul_precision), FAST,
+        "set_float32_matmul_precision(precision)\n"
+        "--\n"
+        "\n"
+        "\"medium\": float32 products of this thread, forward and backward, round their operands to bfloat16 and add up in float32; \"highest\" (and \"high\"): they do not."},
+    {"get_float32_matmul_precision", AS(function_get_float32_matmul_precision), FAST,
+        "get_float32_matmul_precision()\n"
+        "--\n"
+        "\n"
+        "\"medium\" or \"highest\" "},
     {"set_default_device", AS(function_set_default_device), FAST,
         "set_default_device(device)\n"
         "--\n"
@@ -3040,6 +3130,18 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_min", AS(function_clamp_min), FAST,
+        "clamp_min(input, min)\n"
+        "--\n"
+        "\n"
+        "max(x, low); at the bound the gradient is x's.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_max", AS(function_clamp_max), FAST,
+        "clamp_max(input, max)\n"
+        "--\n"
+        "\n"
+        "min(x, high); at the bound the gradient is x's.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(function_neg), FAST,
         "neg(input)\n"
@@ -4230,6 +4332,18 @@ PyMethodDef api_methods[] = {
         "\n"
         "y[k] = x[0] ... x[k] along dim.  Integers and bool multiply as int64.  The gradient is exact where elements are 0.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumsum_", AS(method_cumsum_), FAST,
+        "cumsum_($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "cumsum, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"cumprod_", AS(method_cumprod_), FAST,
+        "cumprod_($self, /, dim, *, dtype=None)\n"
+        "--\n"
+        "\n"
+        "cumprod, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
     {"logcumsumexp", AS(method_logcumsumexp), FAST,
         "logcumsumexp($self, /, dim)\n"
         "--\n"
@@ -4681,6 +4795,30 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "minimum, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_min", AS(method_clamp_min), FAST,
+        "clamp_min($self, /, min)\n"
+        "--\n"
+        "\n"
+        "max(x, low); at the bound the gradient is x's.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_min_", AS(method_clamp_min_), FAST,
+        "clamp_min_($self, /, min)\n"
+        "--\n"
+        "\n"
+        "clamp_min, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_max", AS(method_clamp_max), FAST,
+        "clamp_max($self, /, max)\n"
+        "--\n"
+        "\n"
+        "min(x, high); at the bound the gradient is x's.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_max_", AS(method_clamp_max_), FAST,
+        "clamp_max_($self, /, max)\n"
+        "--\n"
+        "\n"
+        "clamp_max, written into input: its shape and dtype stay.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(method_neg), FAST,
         "neg($self, /)\n"

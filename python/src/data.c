@@ -29,7 +29,7 @@ static bool push(flat *f, const number *x, cr_dtype dt) {
     f->dt = f->count ? cr_promote(f->dt, dt) : dt;
     if (f->integral) f->cells[f->count++].i = x->i;
     else f->cells[f->count++].d = x->d;
-    return true;
+    return f->count % (1 << 16) || PyErr_CheckSignals() == 0;
 }
 
 static bool ragged(int depth) {

@@ -82,6 +82,7 @@ typedef struct entry {
 
 PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 cr_tensor *api_in_place(const char *row, const arg *a, int n, const double *params);       /* a row of ops.def written into its first input */
+cr_tensor *written(const char *name, const arg *a, cr_tensor *y);                           /* y, taken, into the first argument by the rule of in-place forms: no float into integers, no number into bool */
 cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number);                   /* is_number: y was one, so that x^2 is a multiplication */
 PyObject *api_item(const arg *a);
 extern PyMethodDef api_functions[], api_methods[];  /* api.gen.c */
@@ -96,6 +97,13 @@ bool to_seed(PyObject *o, uint64_t *seed);
 static inline int axis(int64_t i) { return i > INT32_MAX ? INT32_MAX : i < INT32_MIN ? INT32_MIN : (int)i; }      /* beyond the range of int it stays out of range */
 cr_dtype dtype_of(const number *x);                 /* a number's own: float32, int64 or bool */
 cr_tensor *scalar_of(const number *x);              /* (): keeps the other operand's dtype */
+
+static inline cr_tensor *cast(const cr_tensor *x, cr_dtype dt) { return cr_to(x, dt, cr_device_of(x)); }
+static inline cr_tensor *leave(cr_tensor *y) {      /* ends the scope of a composite; its result moves out */
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
 
 /* ---- memory of other libraries (interop.c, dlpack.c) --------------------------------------------------------- */
 typedef enum copying { COPY_IF_NEEDED, COPY_NEVER, COPY_ALWAYS } copying;
@@ -121,6 +129,7 @@ void tensor_release_buffer(PyObject *self, Py_buffer *view);
 
 /* ---- the rest ----------------------------------------------------------------------------------------------- */
 cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev);            /* data.c: numbers, nested sequences, buffers; copies */
+cr_loader *loader_of(const arg *a);                                                          /* text.c: of a capsule; NULL with an exception for anything else */
 cr_tensor *get_item(PyObject *self, PyObject *key);                                          /* index.c */
 int        set_item(PyObject *self, PyObject *key, PyObject *value);
 bool       make_types(PyObject *module);            /* types.c: Size, dtype, Device, Generator and their constants */
@@ -131,5 +140,13 @@ PyObject  *python_function(const char *module, const char *name);               
 
 /* Runs long work without the GIL. */
 #define WITHOUT_GIL(statement) do { Py_BEGIN_ALLOW_THREADS statement; Py_END_ALLOW_THREADS } while (0)
+
+/* Returns both results of a call that gives the first and leaves the other in `second`. */
+#define PAIR(name, call) do {                                                                      \
+        cr_tensor *first, *second;                                                                 \
+        WITHOUT_GIL(first = call);                                                                 \
+        if (!first) return raise_error();                                                          \
+        return named_pair("chainrule.return_types." name, first, second);                          \
+    } while (0)
 
 #endif

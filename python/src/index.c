@@ -9,7 +9,7 @@ typedef struct key_item { PyObject *o; const cr_tensor *t; bool made; } key_item
 typedef struct key {
     int count;
     key_item items[MAX_ITEMS];
-    int parts, skipped;                             /* axes it uses so far; axes that ... stands for */
+    int parts;                                      /* axes it uses so far */
     cr_part part[CR_MAX_DIMS];
     int news;                                       /* of None: */
     int at[CR_MAX_DIMS];                            /* where it stands among the axes of the view */
@@ -59,6 +59,7 @@ static bool open_item(key_item *it, PyObject *o, const cr_device *dev) {
     bool value = o == Py_True;
     *it = (key_item){.o = o};
     if (o == Py_None || o == Py_Ellipsis || PySlice_Check(o)) return true;
+    if (PyLong_CheckExact(o)) return true;
     const bool boolean = PyBool_Check(o) || (!PyLong_Check(o) && is_numpys_bool(o, &value));
     if (!boolean && is_integer(o)) return true;
     if (is_tensor(o)) { it->t = cr_retain(handle(o)); return true; }
@@ -115,6 +116,20 @@ static void keep_axes(key *k, int n) {
     k->axes += n;
 }
 
+/* ... stands for all axes that no other item uses. */
+static bool read_ellipsis(key *k, int ndim) {
+    int used = 0, ellipses = 0;
+    for (int i = 0; i < k->count; i++) {
+        const key_item *it = &k->items[i];
+        if (it->o == Py_Ellipsis) ellipses++;
+        else if (it->o != Py_None) used += it->t && cr_dtype_of(it->t) == CR_BOOL ? cr_ndim(it->t) : 1;
+    }
+    if (used > ndim) return too_many(ndim);
+    if (ellipses > 1) { PyErr_SetString(PyExc_IndexError, "an index can only have one ellipsis ('...')"); return false; }
+    keep_axes(k, ndim - used);
+    return true;
+}
+
 static bool read_item(key *k, const key_item *it, int ndim) {
     const int before = k->axes;
     bool ok = true;
@@ -131,7 +146,7 @@ static bool read_item(key *k, const key_item *it, int ndim) {
         k->at[k->news++] = k->axes++;
         k->whole = false;
     } else if (it->o == Py_Ellipsis) {
-        keep_axes(k, k->skipped);
+        ok = read_ellipsis(k, ndim);
     } else {
         if (k->parts >= ndim) return too_many(ndim);
         cr_part *p = &k->part[k->parts++];
@@ -144,17 +159,8 @@ static bool read_item(key *k, const key_item *it, int ndim) {
 }
 
 static bool read_items(key *k, int ndim) {
-    int used = 0, ellipses = 0;
     k->parts = k->news = k->axes = k->tensors = k->indices = 0;
     k->whole = true;
-    for (int i = 0; i < k->count; i++) {
-        const key_item *it = &k->items[i];
-        if (it->o == Py_Ellipsis) ellipses++;
-        else if (it->o != Py_None) used += it->t && cr_dtype_of(it->t) == CR_BOOL ? cr_ndim(it->t) : 1;
-    }
-    if (used > ndim) return too_many(ndim);
-    if (ellipses > 1) { PyErr_SetString(PyExc_IndexError, "an index can only have one ellipsis ('...')"); return false; }
-    k->skipped = ndim - used;
     for (int i = 0; i < k->count; i++)
         if (!read_item(k, &k->items[i], ndim)) return false;
     return true;

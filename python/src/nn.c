@@ -5,8 +5,8 @@
 
 /* ---- fused ops ---------------------------------------------------------------------------------------------------------------------- */
 
-/* (input, weight, bias) */
-cr_tensor *api__linear(const arg *a) { return cr_linear(a[0].t, a[1].t, a[2].t, CR_ACT_NONE); }
+/* (input, weight, bias, gelu) */
+cr_tensor *api__linear(const arg *a) { return cr_linear(a[0].t, a[1].t, a[2].t, a[3].b ? CR_ACT_GELU_TANH : CR_ACT_NONE); }
 /* (input, eps, weight, bias) */
 cr_tensor *api__layer_norm(const arg *a) { return cr_layer_norm(a[0].t, a[2].t, a[3].t, a[1].d); }
 cr_tensor *api__rms_norm(const arg *a) { return cr_rms_norm(a[0].t, a[2].t, a[1].d); }
@@ -28,6 +28,15 @@ cr_tensor *api__cross_entropy(const arg *a) {
 /* (query, key, value, causal, scale, mask) */
 cr_tensor *api__attention(const arg *a) {
     return cr_attention(a[0].t, a[1].t, a[2].t, &(cr_attention_options){.causal = a[3].b, .scale = a[4].d, .mask = a[5].t});
+}
+
+/* (logits, temperature, top_p, top_k, generator) */
+PyObject *api__sample(const arg *a) {
+    const cr_sampling s = {.temperature = a[1].d, .top_p = a[2].d, .top_k = a[3].i};
+    uint32_t id;
+    cr_status bad;
+    WITHOUT_GIL(bad = cr_sample(a[0].t, &s, a[4].g, &id));
+    return bad ? raise_error() : PyLong_FromUnsignedLong(id);
 }
 
 /* ---- initialisers ---------------------------------------------------------------------------------------------------------------- */

@@ -3,36 +3,28 @@
 
 #include <string.h>
 
-/* Values and indices of a call that may take long. */
-#define PAIR(name, call) do {                                                                      \
-        cr_tensor *values, *index;                                                                 \
-        WITHOUT_GIL(values = call);                                                                \
-        if (!values) return raise_error();                                                         \
-        return named_pair("chainrule.return_types." name, values, index);                          \
-    } while (0)
-
 /* (input, dim, descending, stable): every sort is stable */
-PyObject *api_sort(const arg *a) { PAIR("sort", cr_sort(a[0].t, axis(a[1].i), a[2].b, &index)); }
+PyObject *api_sort(const arg *a) { PAIR("sort", cr_sort(a[0].t, axis(a[1].i), a[2].b, &second)); }
 cr_tensor *api_argsort(const arg *a) { return cr_argsort(a[0].t, axis(a[1].i), a[2].b); }
 cr_tensor *api_msort(const arg *a) { return cr_sort(a[0].t, 0, false, NULL); }
 /* (input, k, dim, largest, sorted): sorted in any case */
-PyObject *api_topk(const arg *a) { PAIR("topk", cr_topk(a[0].t, a[1].i, axis(a[2].i), a[3].b, &index)); }
+PyObject *api_topk(const arg *a) { PAIR("topk", cr_topk(a[0].t, a[1].i, axis(a[2].i), a[3].b, &second)); }
 /* (input, k, dim, keepdim) */
-PyObject *api_kthvalue(const arg *a) { PAIR("kthvalue", cr_kthvalue(a[0].t, a[1].i, axis(a[2].i), a[3].b, &index)); }
+PyObject *api_kthvalue(const arg *a) { PAIR("kthvalue", cr_kthvalue(a[0].t, a[1].i, axis(a[2].i), a[3].b, &second)); }
 
 /* (input, dim, keepdim) */
-PyObject *api_mode(const arg *a) { PAIR("mode", cr_mode(a[0].t, axis(a[1].i), a[2].b, &index)); }
+PyObject *api_mode(const arg *a) { PAIR("mode", cr_mode(a[0].t, axis(a[1].i), a[2].b, &second)); }
 
 /* (input, dim, keepdim): the value alone, or along an axis the pair */
 PyObject *api_median(const arg *a) {
     cr_tensor *y;
-    if (a[1].given) PAIR("median", cr_median(a[0].t, 1, &a[1].i, a[2].b, &index));
+    if (a[1].given) PAIR("median", cr_median(a[0].t, 1, &a[1].i, a[2].b, &second));
     WITHOUT_GIL(y = cr_median(a[0].t, CR_ALL, false, NULL));
     return wrap(y);
 }
 PyObject *api_nanmedian(const arg *a) {
     cr_tensor *y;
-    if (a[1].given) PAIR("nanmedian", cr_nanmedian(a[0].t, 1, &a[1].i, a[2].b, &index));
+    if (a[1].given) PAIR("nanmedian", cr_nanmedian(a[0].t, 1, &a[1].i, a[2].b, &second));
     WITHOUT_GIL(y = cr_nanmedian(a[0].t, CR_ALL, false, NULL));
     return wrap(y);
 }

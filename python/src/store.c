@@ -125,29 +125,45 @@ static bool add_tensor(cr_params *p, PyObject *name, PyObject *value) {
     return false;
 }
 
-/* (obj, f) */
-PyObject *api_save(const arg *a) {
-    PyObject *path = NULL, *items = NULL;
-    cr_status bad;
-    if (!PyDict_Check(a[0].o)) return raise_type(a[0].o, "save(): argument 'obj' must be a dict of Tensors, not");
-    if (!PyUnicode_FSConverter(a[1].o, &path)) return NULL;
+/* The tensors of a dict; NULL with an exception. */
+static cr_params *params_of(PyObject *dict) {
+    if (!PyDict_Check(dict)) return raise_type(dict, "save(): argument 'obj' must be a dict of Tensors, not"), NULL;
     cr_params *p = cr_params_new();
-    bool ok = p || raise_error();
-    if (ok) ok = (items = PyDict_Items(a[0].o));     /* a copy: nothing that runs meanwhile changes it */
+    PyObject *items = p ? PyDict_Items(dict) : raise_error();    /* a copy: nothing that runs meanwhile changes it */
+    bool ok = items;
     for (Py_ssize_t i = 0; ok && i < PyList_Size(items); i++) {
         PyObject *item = PyList_GetItem(items, i);
         ok = add_tensor(p, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1));
     }
+    Py_XDECREF(items);
+    if (ok) return p;
+    cr_params_free(p);
+    return NULL;
+}
+
+static PyObject *dict_of(const cr_params *p) {
+    PyObject *dict = PyDict_New();
+    for (int64_t i = 0; dict && i < cr_params_count(p); i++) {
+        PyObject *x = wrap_borrowed(cr_params_at(p, i));
+        if (!x || PyDict_SetItemString(dict, cr_params_name(p, i), x) < 0) Py_CLEAR(dict);
+        Py_XDECREF(x);
+    }
+    return dict;
+}
+
+/* (obj, f) */
+PyObject *api_save(const arg *a) {
+    PyObject *path = NULL;
+    cr_params *p = params_of(a[0].o);
+    cr_status bad = CR_OK;
+    const bool ok = p && PyUnicode_FSConverter(a[1].o, &path);
     if (ok) {
         const char *to = PyBytes_AsString(path);
         WITHOUT_GIL(bad = cr_save(to, p, NULL));
-        ok = !bad || raise_error();
     }
     cr_params_free(p);
-    Py_XDECREF(items);
-    Py_DECREF(path);
-    if (!ok) return NULL;
-    Py_RETURN_NONE;
+    Py_XDECREF(path);
+    return ok ? done(bad) : NULL;
 }
 
 /* (f, device): mapped into memory, so that a page is read when it is first touched; writes stay in memory. */
@@ -165,14 +181,96 @@ PyObject *api_load(const arg *a) {
     WITHOUT_GIL(p = cr_load(from, a[1].dev));
     Py_DECREF(path);
     if (!p) return raise_error();
-    PyObject *dict = PyDict_New();
-    for (int64_t i = 0; dict && i < cr_params_count(p); i++) {
-        PyObject *x = wrap_borrowed(cr_params_at(p, i));
-        if (!x || PyDict_SetItemString(dict, cr_params_name(p, i), x) < 0) Py_CLEAR(dict);
-        Py_XDECREF(x);
-    }
+    PyObject *dict = dict_of(p);
     cr_params_free(p);
     return dict;
+}
+
+/* (f) */
+PyObject *api__load_metadata(const arg *a) {
+    char *text = cr_load_metadata(a[0].s, NULL);
+    PyObject *json = text ? PyUnicode_FromString(text) : raise_error();
+    cr_free(text);
+    return json;
+}
+
+/* ---- checkpoints: the optimizer of Python, as the C library would have it ----------------------------------------------------- */
+
+/* One more group of an optimizer, (moments of a parameter, {name: parameter}): their rules are known by how many moments they keep. */
+static bool add_group(cr_optim **opt, PyObject *group) {
+    static const cr_optim_kind kinds[] = {CR_SGD, CR_LION, CR_ADAMW};
+    PyObject *dict;
+    int moments;
+    if (!PyArg_ParseTuple(group, "iO", &moments, &dict)) return false;
+    if (moments < 0 || moments > 2) return PyErr_Format(PyExc_ValueError, "a parameter has 0 to 2 moments, not %d", moments), false;
+    cr_params *p = params_of(dict);
+    if (!p) return false;
+    const cr_optim_options o = cr_optim_defaults(kinds[moments]);
+    const bool ok = *opt ? cr_optim_add(*opt, p, &o) == CR_OK : (*opt = cr_optim_new(p, &o)) != NULL;
+    cr_params_free(p);
+    return ok || raise_error();
+}
+
+/* What the objects of a call stand for: (folder, weights, groups, loader, ...); NULL where they are None. */
+typedef struct training { cr_training t; cr_params *moments; bool ok; } training;
+
+static training training_of(const arg *a, const arg *generator) {
+    training r = {.ok = true};
+    if (a[1].o != Py_None) r.ok = (r.t.params = params_of(a[1].o));
+    PyObject *groups = r.ok && a[2].o != Py_None ? PySequence_Tuple(a[2].o) : NULL;
+    if (r.ok && a[2].o != Py_None) r.ok = groups;
+    for (Py_ssize_t i = 0; r.ok && groups && i < PyTuple_Size(groups); i++) r.ok = add_group(&r.t.optim, PyTuple_GetItem(groups, i));
+    Py_XDECREF(groups);
+    if (r.ok && a[3].o != Py_None) r.ok = (r.t.loader = loader_of(&a[3]));
+    if (generator->given) r.t.generator = generator->g;
+    return r;
+}
+
+static void training_free(training *r) {
+    cr_params_free(r->t.params);
+    cr_params_free(r->moments);
+    cr_optim_free(r->t.optim);
+}
+
+/* (folder, weights, groups, loader, moments, steps, step, metadata, generator) */
+PyObject *api__training_save(const arg *a) {
+    training r = training_of(a, &a[8]);
+    const char *dir = a[0].s;
+    cr_status bad = CR_OK;
+    if (r.ok && r.t.optim) r.ok = (r.moments = params_of(a[4].o));
+    if (r.ok) {
+        r.t.step = a[6].i;
+        r.t.metadata = a[7].s;
+        Py_BEGIN_ALLOW_THREADS
+        if (r.t.optim) bad = cr_optim_load(r.t.optim, r.moments, a[5].i);
+        if (!bad) bad = cr_training_save(dir, &r.t);
+        Py_END_ALLOW_THREADS
+    }
+    PyObject *result = r.ok ? done(bad) : NULL;
+    training_free(&r);
+    return result;
+}
+
+/* (folder, weights, groups, loader, generator) -> (step, steps of the optimizer, its moments) */
+PyObject *api__training_load(const arg *a) {
+    training r = training_of(a, &a[4]);
+    const char *dir = a[0].s;
+    cr_status bad = CR_OK;
+    if (r.ok) WITHOUT_GIL(bad = cr_training_load(dir, &r.t));
+    PyObject *result = NULL;
+    if (r.ok && bad) raise_error();
+    else if (r.ok && (r.moments = r.t.optim ? cr_optim_state(r.t.optim) : cr_params_new()))
+        result = Py_BuildValue("LLN", (long long)r.t.step, (long long)(r.t.optim ? cr_optim_steps(r.t.optim) : 0), dict_of(r.moments));
+    else if (r.ok) raise_error();
+    training_free(&r);
+    return result;
+}
+
+PyObject *api__training_weights(const arg *a) {
+    char *path = cr_training_weights(a[0].s);
+    PyObject *text = path ? PyUnicode_DecodeFSDefault(path) : raise_error();
+    cr_free(path);
+    return text;
 }
 
 /* ---- text ----------------------------------------------------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ static PyObject *tokens_object(cr_tokens *t) {
 }
 
 static cr_tokens *tokens_of(const arg *a) { return PyCapsule_GetPointer(a->o, tokens_name); }    /* NULL with an exception for anything else */
-static cr_loader *loader_of(const arg *a) { return PyCapsule_GetPointer(a->o, loader_name); }
+cr_loader *loader_of(const arg *a) { return PyCapsule_GetPointer(a->o, loader_name); }
 
 PyObject *api__tokens_open(const arg *a) {
     cr_tokens *t;

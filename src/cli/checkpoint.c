@@ -15,10 +15,13 @@ static bool join(const char *dir, const char *name, char out[4096]) {
 }
 
 bool run_path(const run *r, const char *name, char out[4096]) { return join(r->s->out, name, out); }
-/* Where a save was cut off in its last moment the new files still lie one folder deeper (io/training.c). */
 bool run_weights_path(const char *dir, char out[4096]) {
-    if (!join(dir, "checkpoint/.chainrule-commit/weights.safetensors", out)) return false;
-    return cr_os_exists(out) || join(dir, "checkpoint/weights.safetensors", out);
+    if (!join(dir, "checkpoint", out)) return false;
+    char *path = cr_training_weights(out);
+    if (!path) return cli_fail_library(), false;
+    snprintf(out, 4096, "%s", path);                /* no path of the library's is longer */
+    cr_free(path);
+    return true;
 }
 
 bool run_exists(const char *dir) {

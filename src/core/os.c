@@ -116,8 +116,9 @@ void cr_spin_lock(cr_spinlock *l) {
 
 void cr_spin_unlock(cr_spinlock *l) { __atomic_store_n(&l->held, 0, __ATOMIC_RELEASE); }
 
-void cr_os_sleep_on(volatile int *word, int value) {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+void cr_os_sleep_on(volatile int *word, int value, double seconds) {
+    const struct timespec wait = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, seconds > 0 ? &wait : NULL, NULL, 0);
 }
 
 void cr_os_wake(volatile int *word, int threads) {

@@ -79,13 +79,17 @@ static bool spin_while(volatile int *word, int value) {
     return true;
 }
 
-/* Between chunks only the caller asks whether to stop; it then takes the chunks that are left out of everybody's reach. */
+/* Only the caller asks whether to stop, between chunks, in long ones and while it waits; it then takes the chunks that are left out of
+ * everybody's reach. */
+static const long long out_of_reach = 1LL << 62;
 static bool stops(int worker) { return worker < CALLERS && cr_stop_asked(); }
+static void cut_job(void) { atomic_store(&pool.next, out_of_reach); }
+bool cr_pool_stopped(void) { return my_number < CALLERS ? cr_stop_asked() : atomic_load_explicit(&pool.next, memory_order_relaxed) >= out_of_reach; }
 
 static void claim_chunks(int worker) {
     for (int64_t i; (i = atomic_fetch_add(&pool.next, 1)) < pool.chunks; ) {
         pool.fn(pool.ctx, i, worker);
-        if (i + 1 < pool.chunks && stops(worker)) atomic_store(&pool.next, pool.chunks);
+        if (i + 1 < pool.chunks && stops(worker)) cut_job();
     }
 }
 
@@ -106,7 +110,7 @@ static void leave_gate(void) {
 static void wait_for_job(int seen) {
     if (spin_while(&pool.epoch, seen)) return;
     __atomic_fetch_add(&pool.sleepers, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&pool.epoch, __ATOMIC_SEQ_CST) == seen) cr_os_sleep_on(&pool.epoch, seen);
+    while (__atomic_load_n(&pool.epoch, __ATOMIC_SEQ_CST) == seen) cr_os_sleep_on(&pool.epoch, seen, 0);
     __atomic_fetch_sub(&pool.sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -234,9 +238,10 @@ static void finish(void) {
     int g = __atomic_and_fetch(&pool.gate, ~OPEN, __ATOMIC_SEQ_CST);
     while (g) {
         if (spin_while(&pool.gate, g)) { g = __atomic_load_n(&pool.gate, __ATOMIC_SEQ_CST); continue; }
+        if (stops(my_number)) cut_job();
         if (__atomic_compare_exchange_n(&pool.gate, &g, g | CALLER_SLEEPS, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
             g |= CALLER_SLEEPS;
-            cr_os_sleep_on(&pool.gate, g);
+            cr_os_sleep_on(&pool.gate, g, 0.02);       /* then to ask again */
             g = __atomic_load_n(&pool.gate, __ATOMIC_SEQ_CST);
         }
         if (g == CALLER_SLEEPS) {                              /* the last one is out and has called wake, or is about to */

@@ -38,7 +38,7 @@ typedef enum cr_reduce_map {                        /* what is reduced, of each 
 typedef struct cr_reduce_how { cr_reduce_kind kind; cr_reduce_map map; double p; } cr_reduce_how;
 
 /* ---- scans of x (M, R, N) along R: y[r] from all elements up to r, or from r on */
-typedef enum cr_scan_kind { CR_SCAN_SUM, CR_SCAN_PROD, CR_SCAN_LOGSUMEXP, CR_SCAN_ARGMAX, CR_SCAN_ARGMIN } cr_scan_kind;
+typedef enum cr_scan_kind { CR_SCAN_SUM, CR_SCAN_PROD, CR_SCAN_LOGSUMEXP, CR_SCAN_MAX, CR_SCAN_MIN } cr_scan_kind;
 
 typedef enum cr_random_kind { CR_RANDOM_UNIFORM, CR_RANDOM_NORMAL } cr_random_kind;
 
@@ -63,9 +63,9 @@ typedef struct cr_kernels {
                                                        R 0: the identity, for MAX, MIN that of 0 and 1: they come so with NONZERO alone */
     cr_status (*arg_reduce)(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
                                                     /* y i64: position of the first largest (NaN is larger) or smallest (NaN is smaller) */
-    cr_status (*scan)(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
+    cr_status (*scan)(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
                                                     /* floats in double, rounded once for each element; SUM, PROD of integers: y i64.  SUM with a, of x's dtype and shape (else NULL): y[r] = x[r] + a[r] y[r - 1],
-                                                       reverse: the transpose, y[r] = x[r] + a[r + 1] y[r + 1].  ARGMAX, ARGMIN: y i64, position of the last extreme so far; NaN is more extreme */
+                                                       reverse: the transpose, y[r] = x[r] + a[r + 1] y[r + 1].  MAX, MIN, never reverse: the extreme so far, and in index, i64 (else NULL), where the last of equals lay; NaN is more extreme */
     cr_status (*matmul)(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);      /* how: cr_matmul_how, or 0 */
                                                     /* c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: equal ndim 2..8, any strides on a, b (0 where broadcast), c's rows contiguous in N;
                                                        one dtype for all, f16 and bf16 accumulate in f32; bias may be NULL */
@@ -78,7 +78,7 @@ typedef struct cr_kernels {
     cr_status (*search)(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
                                                     /* y i64 (M, K): how many of row m of x (M, R), or of the only row where shared, are less than v[m, k]; right: or equal.  x is in order, one dtype */
     cr_status (*runs)(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
-                                                    /* equal rows of x (R, C), R >= 1, one after another are a run: run[order[i]], or run[i] where order is NULL, is row i's, starts[j] is where
+                                                    /* equal rows of x (R, C), R >= 1, one after another are a run: run[order[i]], or run[i] where order is NULL, is row i's (run NULL: not wanted), starts[j] is where
                                                        run j begins, count[0] how many there are; i64 (R), (R), (), (R).  NaN is equal to nothing */
     cr_status (*scatter)(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
                                                     /* y[m, index[m, k, n], n] = src[m, k, n], or += it, in order of k */
@@ -122,7 +122,7 @@ typedef struct cr_kernels {
                                const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
                                                     /* dq, dk, dv: any strides with D contiguous */
     cr_status (*triangle)(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper);
-                                                    /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0 */
+                                                    /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0; y may be x */
     cr_status (*update_by_product)(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how);
                                                     /* the walk with a b, (M, K) (K, N), for this input, of which it knows the dtype alone: one axis of M N contiguous elements for all else */
 } cr_kernels;

@@ -197,18 +197,32 @@ cr_params *cr_load(const char *path, const cr_device *dev) {
     return NULL;
 }
 
+/* An object of strings; NULL: {}. */
+static void put_strings(cr_out *o, const cr_json *object) {
+    cr_out_put(o, "{", 1);
+    for (const cr_json *m = object ? object->first : NULL; m; m = m->next) {
+        cr_out_string(o, m->key, m->key_bytes);
+        cr_out_put(o, ":", 1);
+        cr_out_string(o, m->text, m->bytes);
+        if (m->next) cr_out_put(o, ",", 1);
+    }
+    cr_out_put(o, "}", 1);
+}
+
 char *cr_load_metadata(const char *path, const char *key) {
     static const char op[] = "load_metadata";
     cr_mapping m;
     cr_st_header h;
     char *text = NULL;
     if (!path) return cr_fail_null(op, "the path"), NULL;
-    if (!key) return cr_fail_null(op, "the key"), NULL;
     if (cr_file_map(op, path, false, &m)) return NULL;
     if (!cr_st_parse(op, path, m.data, m.bytes, &h)) {
-        const cr_json *v = cr_json_get(h.metadata, key);
-        if (v && !(text = malloc(v->bytes + 1))) cr_fail(CR_NO_MEMORY, op, "no memory for %zu bytes", v->bytes);
-        if (text) memcpy(text, v->text, v->bytes + 1);
+        const cr_json *v = key ? cr_json_get(h.metadata, key) : NULL;
+        cr_out o = {0};
+        if (v) cr_out_put(&o, v->text, v->bytes);
+        else if (!key) put_strings(&o, h.metadata);
+        if (v || !key) cr_out_put(&o, "", 1);       /* the terminator */
+        if (!cr_out_check(&o, op, path)) text = o.text;
         cr_st_free(&h);
     }
     cr_os_unmap(&m);
@@ -250,14 +264,8 @@ static cr_status put_metadata(const char *op, const char *path, cr_out *o, const
     for (const cr_json *m = status ? NULL : root->first; m && !status; m = m->next)
         if (m->kind != CR_JSON_STRING) status = cr_fail(CR_BAD_VALUE, op, "the metadata of '%s' has '%s', which is not a string", path, m->key);
     if (!status) {
-        cr_out_format(o, "\"__metadata__\":{");
-        for (const cr_json *m = root->first; m; m = m->next) {
-            cr_out_string(o, m->key, m->key_bytes);
-            cr_out_put(o, ":", 1);
-            cr_out_string(o, m->text, m->bytes);
-            if (m->next) cr_out_put(o, ",", 1);
-        }
-        cr_out_put(o, "}", 1);
+        cr_out_format(o, "\"__metadata__\":");
+        put_strings(o, root);
     }
     cr_json_free(root);
     return status;

@@ -8,6 +8,7 @@
  * long as it is there, so it finds the old set or the new one, never a mixture.  Other files in DIR are left alone. */
 #include <chainrule.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "../core/status.h"
@@ -129,6 +130,16 @@ typedef struct state {                              /* what a checkpoint holds, 
 static cr_status pick(const char *op, const char *dir, int file, path *out) {
     cr_status status = join(op, dir, committed, files[file], out);
     return status || cr_os_exists(out->s) ? status : join(op, dir, "", files[file], out);
+}
+
+char *cr_training_weights(const char *dir) {
+    static const char op[] = "training_weights";
+    path at;
+    if (!dir) return cr_fail_null(op, "the folder"), NULL;
+    if (pick(op, dir, WEIGHTS, &at)) return NULL;
+    char *owned = malloc(strlen(at.s) + 1);
+    if (!owned) return cr_fail(CR_NO_MEMORY, op, "no memory for a path"), NULL;
+    return strcpy(owned, at.s);
 }
 
 static bool count_of(const cr_json *v, int64_t *out) {

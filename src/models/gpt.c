@@ -315,15 +315,42 @@ static uint32_t draw(const double *logits, choice *c, int64_t V, const cr_sampli
     return c[i].id;
 }
 
-/* Runs n tokens after `past` cached ones; the logits of what follows the last are read into out[V]. */
-static cr_status next_logits(const cr_gpt *m, cache *kv, int64_t past, const uint32_t *ids, int64_t n, double *out) {
+static cr_status check_sampling(const char *op, const cr_sampling *s) {
+    if (!(s->temperature >= 0 && s->temperature < INFINITY)) return cr_fail(CR_BAD_VALUE, op, "temperature must be 0 or more, not %g", s->temperature);
+    if (!(s->top_p > 0 && s->top_p <= 1)) return cr_fail(CR_BAD_VALUE, op, "top_p must be in (0, 1], not %g", s->top_p);
+    if (s->top_k < 0) return cr_fail(CR_BAD_VALUE, op, "top_k must be 0 (all) or more, not %lld", (long long)s->top_k);
+    return CR_OK;
+}
+
+static const cr_sampling plain = {.temperature = 1, .top_p = 1};
+
+cr_status cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator *g, uint32_t *id) {
+    static const char op[] = "sample";
+    if (!logits) return cr_fail_null(op, "logits");
+    if (!id) return cr_fail_null(op, "id");
+    if (!s) s = &plain;
+    cr_status status = check_sampling(op, s);
+    const int64_t V = cr_numel(logits);
+    if (status) return status;
+    if (V < 1 || V > UINT32_MAX) return cr_fail(CR_BAD_VALUE, op, "cannot choose among %lld logits", (long long)V);
+    double *row = malloc((size_t)V * sizeof *row), u = 0;
+    choice *choices = malloc((size_t)V * sizeof *choices);
+    status = row && choices ? cr_read(logits, CR_F64, row, (size_t)V * sizeof *row) : cr_fail(CR_NO_MEMORY, op, "no memory for %lld logits", (long long)V);
+    for (int64_t i = 0; i < V && !status; i++)
+        if (!(row[i] < INFINITY)) status = cr_fail(CR_BAD_VALUE, op, "the logit of token %lld is %g: the model has diverged", (long long)i, row[i]);
+    if (!status && s->temperature > 0) status = uniform(g ? g : cr_default_generator(), &u);
+    if (!status) *id = draw(row, choices, V, s, u);
+    free(row);
+    free(choices);
+    return status;
+}
+
+/* Runs n tokens after `past` cached ones, and draws what follows the last. */
+static cr_status next_token(const cr_gpt *m, cache *kv, int64_t past, const uint32_t *ids, int64_t n, const cr_sampling *s, cr_generator *g, uint32_t *id) {
     cr_scope_begin();
     cr_tensor *x = hidden(m, cr_reshape(cr_to(cr_from(ids, CR_LIST(n), CR_U32, m->dev), CR_I64, m->dev), CR_LIST(1, n)), kv, past, false);
-    cr_tensor *y = cr_linear(cr_slice(x, 1, n - 1, n, 1), m->wte, CR_NONE, CR_ACT_NONE);
-    cr_status status = cr_read(y, CR_F64, out, (size_t)m->config.vocabulary * sizeof *out);
+    cr_status status = cr_sample(cr_linear(cr_slice(x, 1, n - 1, n, 1), m->wte, CR_NONE, CR_ACT_NONE), s, g, id);
     cr_scope_end();
-    for (int64_t i = 0; i < m->config.vocabulary && !status; i++)
-        if (!(out[i] < INFINITY)) status = cr_fail(CR_BAD_VALUE, "gpt_generate", "the logit of token %lld is %g: the model has diverged", (long long)i, out[i]);
     return status;
 }
 
@@ -334,13 +361,10 @@ static cr_status check_generate(const cr_gpt *m, const uint32_t *prompt, int64_t
     if (!on_token) return cr_fail_null(op, "on_token");
     if (n_prompt < 1) return cr_fail(CR_BAD_VALUE, op, "the prompt must hold at least one token, not %lld", (long long)n_prompt);
     if (n_new < 0) return cr_fail(CR_BAD_VALUE, op, "cannot make %lld tokens", (long long)n_new);
-    if (!(s->temperature >= 0 && s->temperature < INFINITY)) return cr_fail(CR_BAD_VALUE, op, "temperature must be 0 or more, not %g", s->temperature);
-    if (!(s->top_p > 0 && s->top_p <= 1)) return cr_fail(CR_BAD_VALUE, op, "top_p must be in (0, 1], not %g", s->top_p);
-    if (s->top_k < 0) return cr_fail(CR_BAD_VALUE, op, "top_k must be 0 (all) or more, not %lld", (long long)s->top_k);
     for (int64_t i = 0; i < n_prompt; i++)
         if (prompt[i] >= m->config.vocabulary)
             return cr_fail(CR_BAD_INDEX, op, "prompt token %lld is %u: the vocabulary has %lld", (long long)i, prompt[i], (long long)m->config.vocabulary);
-    return CR_OK;
+    return check_sampling(op, s);
 }
 
 static bool cache_new(const cr_gpt *m, cache *kv) {
@@ -357,32 +381,24 @@ static bool cache_new(const cr_gpt *m, cache *kv) {
  * a new start, computed again at their new positions. */
 cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s,
                           cr_generator *g, cr_on_token on_token, void *ctx) {
-    const cr_sampling plain = {.temperature = 1, .top_p = 1};
     if (!s) s = &plain;
     cr_status status = check_generate(m, prompt, n_prompt, n_new, s, on_token);
     if (status) return status;
-    const int64_t V = m->config.vocabulary, context = m->config.context;
-    if (!g) g = cr_default_generator();
-    uint32_t *window = malloc((size_t)context * sizeof *window);
-    double *logits = malloc((size_t)V * sizeof *logits);
-    choice *choices = malloc((size_t)V * sizeof *choices);
+    const int64_t context = m->config.context;
+    uint32_t *window = malloc((size_t)context * sizeof *window), id;
     cache *kv = calloc((size_t)m->config.layers, sizeof *kv);
     const bool grad = cr_set_grad_enabled(false);
     cr_scope_begin();
-    if (!window || !logits || !choices || !kv) status = cr_fail(CR_NO_MEMORY, "gpt_generate", "no memory for a context of %lld", (long long)context);
+    if (!window || !kv) status = cr_fail(CR_NO_MEMORY, "gpt_generate", "no memory for a context of %lld", (long long)context);
     else if (!cache_new(m, kv)) status = cr_error_status();
 
     int64_t n = n_prompt < context ? n_prompt : context, past = 0;
     if (!status) memcpy(window, prompt + (n_prompt - n), (size_t)n * sizeof *window);
     for (int64_t i = 0; i < n_new && !status; i++) {
         status = cr_check_interrupt("gpt_generate");
-        if (!status) status = next_logits(m, kv, past, window + past, n - past, logits);
-        double u = 0;
-        if (!status && s->temperature > 0) status = uniform(g, &u);
-        if (status) break;
+        if (!status) status = next_token(m, kv, past, window + past, n - past, s, g, &id);
+        if (status || !on_token(id, ctx)) break;
         past = n;
-        const uint32_t id = draw(logits, choices, V, s, u);
-        if (!on_token(id, ctx)) break;
         if (n == context) {
             n = context / 2;
             past = 0;
@@ -392,6 +408,6 @@ cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_pro
     }
     cr_scope_end();
     cr_set_grad_enabled(grad);
-    free(window); free(logits); free(choices); free(kv);
+    free(window); free(kv);
     return status;
 }

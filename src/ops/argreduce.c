@@ -42,22 +42,15 @@ cr_tensor *cr_argmax(const cr_tensor *x, int axis, bool keepdim) { return arg(&c
 cr_tensor *cr_argmin(const cr_tensor *x, int axis, bool keepdim) { return arg(&cr_op_argmin, x, axis, keepdim); }
 
 /* The values are gathered, so that the gradient goes to the one position. */
-static cr_status values_and_index(const cr_op *op, const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index) {
-    if (!values || !index) return cr_fail_null(op->name, "values or index");
-    *values = *index = NULL;
+static cr_tensor *with_position(const cr_op *op, const cr_tensor *x, int axis, bool keepdim, cr_tensor **index) {
+    if (index) *index = NULL;
     cr_scope_begin();
-    cr_tensor *at = arg(op, x, axis, true), *v = at ? cr_gather(x->ndim ? x : cr_reshape(x, CR_LIST(1)), axis, x->ndim ? at : cr_reshape(at, CR_LIST(1))) : NULL;
-    if (v && !x->ndim) v = cr_reshape(v, CR_ALL);
-    else if (v && !keepdim) { v = cr_squeeze(v, CR_LIST(axis)); at = cr_squeeze(at, CR_LIST(axis)); }
-    bool done = v && at;
-    if (done) { *values = cr_keep(v); *index = cr_keep(at); }
-    cr_scope_end();
-    return done ? CR_OK : cr_error_status();
+    cr_tensor *at = arg(op, x, axis, true), *y = at ? cr_gather(x->ndim ? x : cr_reshape(x, CR_LIST(1)), axis, x->ndim ? at : cr_reshape(at, CR_LIST(1))) : NULL;
+    if (y && !x->ndim) y = cr_reshape(y, CR_ALL);
+    else if (y && !keepdim) { y = cr_squeeze(y, CR_LIST(axis)); at = cr_squeeze(at, CR_LIST(axis)); }
+    if (y && at && index) *index = cr_keep(at);
+    return cr_leave(at ? y : NULL);
 }
 
-cr_status cr_max_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index) {
-    return values_and_index(&cr_op_argmax, x, axis, keepdim, values, index);
-}
-cr_status cr_min_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **values, cr_tensor **index) {
-    return values_and_index(&cr_op_argmin, x, axis, keepdim, values, index);
-}
+cr_tensor *cr_max_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index) { return with_position(&cr_op_argmax, x, axis, keepdim, index); }
+cr_tensor *cr_min_along(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index) { return with_position(&cr_op_argmin, x, axis, keepdim, index); }

@@ -43,6 +43,10 @@ cr_tensor *cr_put(const cr_take_params *p, cr_tensor *to, const cr_tensor *x, co
 cr_tensor *cr_masked_where(cr_tensor *to, const cr_tensor *x, const cr_tensor *mask, const cr_tensor *value);   /* value, cast to x's dtype, where mask; to as above (masked.c) */
 cr_tensor *cr_places(const cr_tensor *mask);                                      /* positions of what is true in bool mask, in order: (K) (at.c) */
 
+/* ---- elements picked along an axis, and where they lay: the op's auxiliary result (shared.c) */
+cr_tensor *cr_apply_with_index(const cr_op *op, const cr_tensor *x, const void *params, cr_tensor **index);     /* index NULL: not wanted */
+cr_tensor *cr_spread_at(const cr_call *c, const cr_tensor *g, int axis, const cr_tensor *index);                /* y = x[index] along the axis:  dx = zeros with g added at index */
+
 /* Ends a composite's scope: its result, or NULL, moves out. */
 static inline cr_tensor *cr_leave(cr_tensor *y) {
     if (y) cr_keep(y);

@@ -188,8 +188,8 @@ cr_tensor *cr_one_hot(const cr_tensor *index, int64_t C) {
     cr_scope_begin();
     cr_tensor *y = NULL;
     if (C < 0) {
-        const cr_tensor *top = cr_max(index, CR_ALL, false);
-        const int64_t most = top ? cr_item_int(top) : 0;
+        int64_t most;
+        if (cr_read(cr_max(index, CR_ALL, false), CR_I64, &most, sizeof most) != CR_OK) return cr_leave(NULL);
         C = most < 0 ? 1 : most < INT64_MAX ? most + 1 : most;      /* scatter refuses negative ones */
     }
     memcpy(shape, index->shape, sizeof shape);

@@ -31,20 +31,6 @@ static cr_meta meta_of_rows(const cr_tensor *x, int axis, int64_t K, cr_dtype dt
     return m;
 }
 
-/* The values, and their positions to who wants them. */
-static cr_tensor *with_index(const cr_op *op, const cr_tensor *x, const void *params, cr_tensor **index) {
-    cr_tensor *at, *y = cr_apply_aux(op, 1, &x, params, &at);
-    if (index) *index = at;
-    else cr_release(at);
-    return y;
-}
-
-/* y = x[index] along the axis:  dx = zeros with g added at index */
-static cr_tensor *spread(const cr_call *c, const cr_tensor *g, int axis, const cr_tensor *index) {
-    const cr_tensor *x = c->in[0];
-    return cr_scatter_add(cr_zeros(x->ndim, x->shape, dtype_of(x), c->dev), axis, index, cast_to(g, dtype_of(x)));
-}
-
 /* ---- sort */
 typedef struct sort_params { int axis; bool descending; int64_t K; } sort_params;     /* the first K of each row */
 
@@ -70,7 +56,7 @@ static cr_status sort_forward(const cr_call *c, cr_tensor *out, cr_tensor *const
 
 /* y = x[index]:  dx = zeros with g added at index */
 static void sort_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    dx[0] = spread(c, g, ((const sort_params *)c->params)->axis, c->aux[0]);
+    dx[0] = cr_spread_at(c, g, ((const sort_params *)c->params)->axis, c->aux[0]);
 }
 
 const cr_op cr_op_sort = {
@@ -84,7 +70,7 @@ cr_tensor *cr_sort(const cr_tensor *x, int axis, bool descending, cr_tensor **in
     if (index) *index = NULL;
     if (!cr_given("sort", "x", x)) return NULL;
     int a = cr_axis("sort", axis, x->ndim);
-    return a < 0 ? NULL : with_index(&cr_op_sort, x, &(sort_params){a, descending, row_size(x, a)}, index);
+    return a < 0 ? NULL : cr_apply_with_index(&cr_op_sort, x, &(sort_params){a, descending, row_size(x, a)}, index);
 }
 
 cr_tensor *cr_argsort(const cr_tensor *x, int axis, bool descending) {
@@ -103,7 +89,7 @@ cr_tensor *cr_topk(const cr_tensor *x, int64_t k, int axis, bool largest, cr_ten
     if (k < 0 || k > row_size(x, a))
         return cr_fail(CR_BAD_VALUE, "topk", "k is %lld, but axis %d of %s has %lld elements", (long long)k, a, cr_shape_text(x->ndim, x->shape).s,
                        (long long)row_size(x, a)), NULL;
-    return with_index(&cr_op_sort, x, &(sort_params){a, largest, x->ndim ? k : 1}, index);       /* a scalar stays one */
+    return cr_apply_with_index(&cr_op_sort, x, &(sort_params){a, largest, x->ndim ? k : 1}, index);       /* a scalar stays one */
 }
 
 /* ---- kthvalue, median */
@@ -140,7 +126,7 @@ static cr_tensor *with_axis(const cr_tensor *t, const kth_params *p, const cr_te
 static void kth_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const kth_params *p = c->params;
     const cr_tensor *x = c->in[0];
-    if (!p->share) { dx[0] = spread(c, with_axis(g, p, x), p->axis, with_axis(c->aux[0], p, x)); return; }
+    if (!p->share) { dx[0] = cr_spread_at(c, with_axis(g, p, x), p->axis, with_axis(c->aux[0], p, x)); return; }
     cr_tensor *y = with_axis(c->out, p, x), *hit = cr_logical_or(cr_eq(x, y), cr_logical_and(cr_isnan(x), cr_isnan(y)));
     cr_tensor *count = cast_to(cr_sum(hit, CR_LIST(p->axis), true), dtype_of(x));
     dx[0] = mul(hit, divide(with_axis(g, p, x), count));
@@ -170,7 +156,7 @@ cr_tensor *cr_kthvalue(const cr_tensor *x, int64_t k, int axis, bool keepdim, cr
     if (k < 1 || k > row_size(x, a))
         return cr_fail(CR_BAD_VALUE, "kthvalue", "k is %lld, but axis %d of %s has elements 1 to %lld", (long long)k, a, cr_shape_text(x->ndim, x->shape).s,
                        (long long)row_size(x, a)), NULL;
-    return with_index(&cr_op_kth, x, &(kth_params){a, keepdim, false, k - 1}, index);
+    return cr_apply_with_index(&cr_op_kth, x, &(kth_params){a, keepdim, false, k - 1}, index);
 }
 
 static cr_tensor *median(const char *op, cr_kth k, const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index) {
@@ -179,12 +165,12 @@ static cr_tensor *median(const char *op, cr_kth k, const cr_tensor *x, int n, co
     if (n > 1) return cr_fail(CR_BAD_VALUE, op, "%d axes: one, or all of them (CR_ALL)", n), NULL;
     int a = n ? cr_axis(op, axis[0], x->ndim) : 0;
     if (a < 0) return NULL;
-    if (n) return has_elements(op, x, a) ? with_index(&cr_op_kth, x, &(kth_params){a, keepdim, false, k}, index) : NULL;
+    if (n) return has_elements(op, x, a) ? cr_apply_with_index(&cr_op_kth, x, &(kth_params){a, keepdim, false, k}, index) : NULL;
     if (!x->numel && !cr_dtype_is_float(dtype_of(x))) return cr_fail(CR_BAD_VALUE, op, "of no %s there is none", cr_dtype_name(dtype_of(x))), NULL;
     if (!x->numel && !index) return cr_full(CR_ALL, NAN, dtype_of(x), x->dev);
     int64_t ones[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     cr_scope_begin();
-    cr_tensor *flat = cr_reshape(x, CR_LIST(-1)), *y = flat && has_elements(op, flat, 0) ? with_index(&cr_op_kth, flat, &(kth_params){0, false, true, k}, index) : NULL;
+    cr_tensor *flat = cr_reshape(x, CR_LIST(-1)), *y = flat && has_elements(op, flat, 0) ? cr_apply_with_index(&cr_op_kth, flat, &(kth_params){0, false, true, k}, index) : NULL;
     if (keepdim && index) *index = cr_reshape(*index, x->ndim, ones);
     if (keepdim) y = cr_reshape(y, x->ndim, ones);
     if (index && *index) cr_keep(*index);

@@ -58,7 +58,7 @@ cr_tensor *cr_prod(const cr_tensor *x, int n, const int64_t *axes, bool keepdim)
 /* ---- cumprod */
 static cr_status cumprod_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    return cr_run_scan(c, CR_SCAN_PROD, out);
+    return cr_run_scan(c, CR_SCAN_PROD, out, NULL);
 }
 
 static void cumprod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {

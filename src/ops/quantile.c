@@ -40,13 +40,13 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
     if (!x->numel) return cr_fail(CR_BAD_VALUE, "quantile", "of no elements there is none: %s", cr_shape_text(x->ndim, x->shape).s), NULL;
     const int a = n ? cr_axis("quantile", axis[0], x->ndim) : 0;
     if (a < 0) return NULL;
-    if (q->numel && !(cr_item(cr_min(q, CR_ALL, false)) >= 0 && cr_item(cr_max(q, CR_ALL, false)) <= 1))
-        return cr_fail(CR_BAD_VALUE, "quantile", "q must be in [0, 1]"), NULL;
     const bool along = n && x->ndim;
     int64_t ones[CR_MAX_DIMS + 1] = {q->numel, 1, 1, 1, 1, 1, 1, 1, 1};
     if (q->ndim + (keepdim ? x->ndim : along ? x->ndim - 1 : 0) > CR_MAX_DIMS)
         return cr_fail(CR_BAD_VALUE, "quantile", "the result has more than %d axes", CR_MAX_DIMS), NULL;
     cr_scope_begin();
+    if (q->numel && !(cr_item(cr_min(q, CR_ALL, false)) >= 0 && cr_item(cr_max(q, CR_ALL, false)) <= 1))
+        return cr_fail(CR_BAD_VALUE, "quantile", "q must be in [0, 1]"), cr_leave(NULL);
     cr_tensor *sorted = along ? moved(cr_sort(x, a, false, NULL), a, x->ndim - 1) : cr_sort(cr_reshape(x, CR_LIST(-1)), 0, false, NULL);
     cr_tensor *many = cr_reshape(cr_to(q, wide_dtype(x), x->dev), CR_LIST(-1)), *rank = sorted && many ? ranks(sorted, cr_detach(many), skip_nan) : NULL;
     cr_tensor *wide = NULL;

@@ -149,14 +149,12 @@ const cr_op cr_op_min = {
 cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_max, x, n, axes, keepdim); }
 cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_min, x, n, axes, keepdim); }
 
-cr_status cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **min, cr_tensor **max) {
-    if (!min || !max) return cr_fail_null("aminmax", "min or max");
-    *min = cr_min(x, n, axes, keepdim);
-    *max = *min ? cr_max(x, n, axes, keepdim) : NULL;
-    if (*max) return CR_OK;
-    cr_release(*min);
-    *min = NULL;
-    return cr_error_status();
+cr_tensor *cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **max) {
+    cr_tensor *min = cr_min(x, n, axes, keepdim);
+    if (!max) return min;
+    if ((*max = min ? cr_max(x, n, axes, keepdim) : NULL)) return min;
+    cr_release(min);
+    return NULL;
 }
 
 /* ---- any, all, count_nonzero */

@@ -13,13 +13,13 @@ cr_status cr_scan_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return CR_OK;
 }
 
-cr_status cr_run_scan(const cr_call *c, cr_scan_kind kind, cr_tensor *out) {
+cr_status cr_run_scan(const cr_call *c, cr_scan_kind kind, cr_tensor *out, cr_tensor *index) {
     const cr_tensor *x = c->in[0], *a = c->n > 1 && c->in[1] != CR_NONE ? c->in[1] : NULL;
     const int axis = params(c)->axis;
     int64_t M = 1, N = 1;
     for (int i = 0; i < axis; i++) M *= x->shape[i];
     for (int i = axis + 1; i < x->ndim; i++) N *= x->shape[i];
-    return out->numel ? c->dev->kernels->scan(kind, params(c)->reverse, out, x, a, M, x->ndim ? x->shape[axis] : 1, N) : CR_OK;
+    return out->numel ? c->dev->kernels->scan(kind, params(c)->reverse, out, index, x, a, M, x->ndim ? x->shape[axis] : 1, N) : CR_OK;
 }
 
 cr_tensor *cr_scan_over(const cr_op *op, const cr_tensor *x, int axis) {
@@ -49,7 +49,7 @@ static cr_status cumsum_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 static cr_status cumsum_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    return cr_run_scan(c, CR_SCAN_SUM, out);
+    return cr_run_scan(c, CR_SCAN_SUM, out, NULL);
 }
 
 static uint32_t cumsum_saves(const cr_call *c) { return c->in[1] == CR_NONE ? 0 : CR_SAVE_IN(1) | (c->needs[1] ? CR_SAVE_OUT : 0); }
@@ -85,7 +85,7 @@ static cr_status logcumsumexp_infer(const cr_call *c, cr_meta *out, cr_meta aux[
 
 static cr_status logcumsumexp_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    return cr_run_scan(c, CR_SCAN_LOGSUMEXP, out);
+    return cr_run_scan(c, CR_SCAN_LOGSUMEXP, out, NULL);
 }
 
 /* y[k] = log(sum of exp(x) up to k):  dx[k] = sum from k on of g[i] exp(x[k] - y[i])
@@ -108,41 +108,37 @@ const cr_op cr_op_logcumsumexp = {
 
 cr_tensor *cr_logcumsumexp(const cr_tensor *x, int axis) { return cr_scan_over(&cr_op_logcumsumexp, x, axis); }
 
-/* ---- cummax, cummin: positions, by which the values are gathered, so that each gradient goes to one element */
-static cr_status positions_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
-    (void)aux;
-    *out = cr_meta_of(c->in[0]);
-    out->dtype = CR_I64;
+/* ---- cummax, cummin */
+static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    *out = aux[0] = cr_meta_of(c->in[0]);
+    aux[0].dtype = CR_I64;
     return CR_OK;
 }
 
-static cr_status positions_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    (void)aux;
-    return cr_run_scan(c, c->op == &cr_op_cummax ? CR_SCAN_ARGMAX : CR_SCAN_ARGMIN, out);
+static cr_status extreme_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    return cr_run_scan(c, c->op == &cr_op_cummax ? CR_SCAN_MAX : CR_SCAN_MIN, out, aux[0]);
 }
+
+static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cr_spread_at(c, g, params(c)->axis, c->aux[0]); }
 
 const cr_op cr_op_cummax = {
-    .name = "cummax", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .infer = positions_infer, .forward = positions_forward,
-    .no_grad = "positions are integers", .doc = "position of the largest element so far, the last of equals; NaN is larger than all", .tests = SCAN_TESTS,
+    .name = "cummax", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .saves = CR_SAVE_AUX, .n_aux = 1, .infer = extreme_infer,
+    .forward = extreme_forward, .grad = extreme_grad, .doc = "the largest element so far, the last of equals; NaN is larger than all", .tests = SCAN_TESTS,
 };
 const cr_op cr_op_cummin = {
-    .name = "cummin", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .infer = positions_infer, .forward = positions_forward,
-    .no_grad = "positions are integers", .doc = "position of the smallest element so far, the last of equals; NaN is smaller than all", .tests = SCAN_TESTS,
+    .name = "cummin", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .saves = CR_SAVE_AUX, .n_aux = 1, .infer = extreme_infer,
+    .forward = extreme_forward, .grad = extreme_grad, .doc = "the smallest element so far, the last of equals; NaN is smaller than all", .tests = SCAN_TESTS,
 };
 
-static cr_status running(const cr_op *op, const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index) {
-    if (!values || !index) return cr_fail_null(op->name, "values or index");
-    *values = *index = NULL;
-    cr_tensor *at = cr_scan_over(op, x, axis);
-    cr_tensor *y = !at ? NULL : x->ndim ? cr_gather(x, axis, at) : cr_clone(x);
-    if (!y) { cr_release(at); return cr_error_status(); }
-    *values = y;
-    *index = at;
-    return CR_OK;
+static cr_tensor *running(const cr_op *op, const cr_tensor *x, int axis, cr_tensor **index) {
+    if (index) *index = NULL;
+    if (!cr_given(op->name, "x", x)) return NULL;
+    int a = cr_axis(op->name, axis, x->ndim);
+    return a < 0 ? NULL : cr_apply_with_index(op, x, &(cr_scan_params){.axis = a}, index);
 }
 
-cr_status cr_cummax(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index) { return running(&cr_op_cummax, x, axis, values, index); }
-cr_status cr_cummin(const cr_tensor *x, int axis, cr_tensor **values, cr_tensor **index) { return running(&cr_op_cummin, x, axis, values, index); }
+cr_tensor *cr_cummax(const cr_tensor *x, int axis, cr_tensor **index) { return running(&cr_op_cummax, x, axis, index); }
+cr_tensor *cr_cummin(const cr_tensor *x, int axis, cr_tensor **index) { return running(&cr_op_cummin, x, axis, index); }
 
 /* ---- diff */
 cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis) {

@@ -114,6 +114,18 @@ cr_tensor *cr_fused(const cr_tensor *like) {
     return cr_new_like(&m, like->dev);
 }
 
+cr_tensor *cr_apply_with_index(const cr_op *op, const cr_tensor *x, const void *params, cr_tensor **index) {
+    cr_tensor *at, *y = cr_apply_aux(op, 1, &x, params, &at);
+    if (index) *index = at;
+    else cr_release(at);
+    return y;
+}
+
+cr_tensor *cr_spread_at(const cr_call *c, const cr_tensor *g, int axis, const cr_tensor *index) {
+    const cr_tensor *x = c->in[0];
+    return cr_scatter_add(cr_zeros(x->ndim, x->shape, dtype_of(x), c->dev), axis, index, cast_to(g, dtype_of(x)));
+}
+
 void cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N) {
     *N = x->ndim ? x->shape[x->ndim - 1] : 1;
     *M = 1;

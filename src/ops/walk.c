@@ -1,4 +1,5 @@
 /* walk.c - fills a cr_walk from tensors, and PyTorch's dtype rules for programs. */
+#include "programs.h"
 #include "walk.h"
 
 #include <math.h>
@@ -50,6 +51,8 @@ cr_status cr_rule_dtypes(const cr_program *p, const cr_tensor *const *in, cr_dty
         return cr_fail(CR_BAD_TYPE, p->name, "bool is not a number: cast to an integer or float dtype first");
     if (p->rule == CR_RULE_BITS && is_float)
         return cr_fail(CR_BAD_TYPE, p->name, "works on the bits of integers and bool, got %s", cr_dtype_name(dt));
+    if (p == &cr_rows[CR_ROW_POW] && !is_float && in[1]->flags & CR_FLAG_WEAK && cr_item(in[1]) < 0)       /* as in PyTorch, which looks at plain numbers alone */
+        return cr_fail(CR_BAD_VALUE, p->name, "integers to the negative power %g: cast to a float dtype first", cr_item(in[1]));
     if (p->rule == CR_RULE_FLOAT && !is_float) dt = CR_F32;
     *result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
     *compute = dt == CR_F16 || dt == CR_BF16 ? CR_F32 : dt;

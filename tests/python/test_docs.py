@@ -1,26 +1,40 @@
-"""The Python of the documentation runs: the blocks of a page one after the other, in one namespace."""
+"""What the reference is made of is there: a docstring for every public name, an entry for every function of the header.  The blocks of the
+pages are run by tests/check_pages.py; that each name is on a page is checked by `make docs`."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
-from pathlib import Path
+import sys
 
 import differences
 import pytest
+from conftest import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "```python" in page.read_text()]
+sys.path.insert(0, str(ROOT / "tools"))
+import reference  # noqa: E402
 
-
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"__name__": page.stem}
-    text = page.read_text()
-    for block in re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        line = text.count("\n", 0, block.start(1))
-        exec(compile("\n" * line + block[1], str(page), "exec"), names)
+MODULES = ["", ".autograd", ".nn", ".nn.functional", ".nn.init", ".nn.utils", ".optim", ".optim.lr_scheduler", ".data", ".models", ".viz", ".random", ".cuda"]
 
 
 def test_differences() -> None:
     assert differences.PAGE.read_text() == differences.page(), f"{differences.PAGE} is not current: run python tests/python/differences.py"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_docstrings(module: str) -> None:
+    """Of every public name, and of the methods and properties that a class defines."""
+    package = importlib.import_module("chainrule" + module)
+    named = {name: getattr(package, name) for name in package.__all__}
+    for name, thing in list(named.items()):
+        if inspect.isclass(thing) and thing.__module__.startswith("chainrule"):
+            named |= {f"{name}.{member}": getattr(thing, member) for member in vars(thing) if member[0] != "_" and member != "forward"}
+    assert not [name for name, thing in named.items() if not inspect.getdoc(thing)]
+
+
+def test_header() -> None:
+    text = (ROOT / "include" / "chainrule.h").read_text()
+    declared = set(re.findall(r"^(?!typedef|inline)\w[\w ]*[ *](cr_\w+)\(", text, re.MULTILINE))
+    made = re.findall(r"{c:function} [^(]*?(\w+)\(", reference.header(text))
+    assert len(declared) > 400 and set(made) == declared and len(made) == len(declared)

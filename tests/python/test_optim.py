@@ -93,6 +93,28 @@ def test_hundred_steps_are_pytorchs(name: str, options: dict[str, Any]) -> None:
     close(mine, theirs, tolerance)
 
 
+@pytest.mark.parametrize("name, options", [*KINDS, ("Lion", {"weight_decay": 0.1})], ids=str)
+def test_clipped_step(name: str, options: dict[str, Any]) -> None:
+    """It is clip_grad_norm_ and step; those that scale while they read leave the gradients as they were."""
+    mine, theirs = parameters(cr), parameters(cr)
+    ours, other = getattr(optim, name)(mine, **options), getattr(optim, name)(theirs, **options)
+    for step in range(20):
+        limit = 1.0 if step % 4 else 1e9
+        ours.zero_grad()
+        other.zero_grad()
+        loss_of(mine, step, cr).backward()
+        loss_of(theirs, step, cr).backward()
+        before = [p.grad.tolist() for p in mine if p.grad is not None]
+        norm = ours.step_clipped(limit)
+        assert abs(norm - cr.nn.utils.clip_grad_norm_(theirs, limit).item()) < 1e-5 * norm
+        assert limit > 1 or ours._scales == (before == [p.grad.tolist() for p in mine if p.grad is not None])
+        other.step()
+    close(mine, theirs, 1e-5)
+    for bad in (-1.0, math.nan):
+        with pytest.raises(ValueError, match="max_norm"):
+            ours.step_clipped(bad)
+
+
 @needs_torch
 @pytest.mark.parametrize("name", sorted({name for name, _ in KINDS}))
 def test_float32(name: str) -> None:

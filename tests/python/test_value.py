@@ -8,7 +8,6 @@ import math
 import os
 import pickle
 import random
-import re
 import subprocess
 import sys
 import threading
@@ -469,16 +468,9 @@ def test_batch(device: str) -> None:
         x + "1"  # type: ignore[operator]
 
 
-# ---- pages and programs
+# ---- programs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-def test_the_tutorial_runs() -> None:
-    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert len(blocks) > 5
-    exec(compile("\n".join(blocks), "tutorial.md", "exec"), {})
 
 
 @pytest.mark.parametrize("name", ["moons_value", "moons_tensor"])

@@ -158,12 +158,15 @@ class ModuleDict(Module):
         return key in self.keys()
 
     def keys(self) -> list[str]:
+        """The names, in order."""
         return [name for name, _ in self._own(MODULE)]
 
     def values(self) -> list[Any]:
+        """The modules, in order."""
         return [module for _, module in self._own(MODULE)]
 
     def items(self) -> list[tuple[str, Any]]:
+        """(name, module), in order."""
         return self._own(MODULE)
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
@@ -178,5 +181,6 @@ class ModuleDict(Module):
         return module
 
     def clear(self) -> None:
+        """Takes all modules out."""
         for name in self.keys():
             del self[name]

@@ -226,15 +226,19 @@ class Module:
                 yield name, module
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters alone: ``named_parameters`` without names."""
         return (p for _, p in self.named_parameters(recurse=recurse))
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """``named_buffers`` without names."""
         return (b for _, b in self.named_buffers(recurse=recurse))
 
     def modules(self) -> Iterator[Module]:
+        """``named_modules`` without names."""
         return (m for _, m in self.named_modules())
 
     def children(self) -> Iterator[Module]:
+        """``named_children`` without names."""
         return (m for _, m in self.named_children())
 
     def get_submodule(self, target: str) -> Module:
@@ -309,21 +313,27 @@ class Module:
         return self._convert(lambda t: t.to(dst_type))
 
     def float(self) -> Self:
+        """``to(float32)``."""
         return self.to(_core.float32)
 
     def double(self) -> Self:
+        """``to(float64)``."""
         return self.to(_core.float64)
 
     def half(self) -> Self:
+        """``to(float16)``."""
         return self.to(_core.float16)
 
     def bfloat16(self) -> Self:
+        """``to(bfloat16)``."""
         return self.to(_core.bfloat16)
 
     def cpu(self) -> Self:
+        """``to("cpu")``."""
         return self.to("cpu")
 
     def cuda(self, device: int | None = None) -> Self:
+        """``to`` a CUDA device, the first where none is named."""
         return self.to(Device.cuda(device or 0))
 
     def train(self, mode: bool = True) -> Self:
@@ -339,6 +349,7 @@ class Module:
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Whether the parameters collect gradients."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self

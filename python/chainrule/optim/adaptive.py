@@ -21,7 +21,7 @@ class Adam(Optimizer):
     """m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p = p - lr m' / (sqrt(v') + eps), m' = m / (1 - b1^t), v' = v / (1 - b2^t) (Kingma and Ba 2015).
     amsgrad: the largest v so far divides (Reddi et al. 2018).  decoupled_weight_decay: AdamW's."""
 
-    _ranges = _BETAS
+    _ranges, _scales = _BETAS, True
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class Adam(Optimizer):
 
     def _rule(self, group: Group, t: int) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
         """Both corrections are in lr and eps: lr m' / (sqrt(v') + eps) = (lr root / (1 - b1^t)) m / (sqrt(v) + root eps), root = sqrt(1 - b2^t)"""
-        lr, decay, (b1, b2) = group["lr"], group["weight_decay"], group["betas"]
+        lr, decay, (b1, b2), scale = group["lr"], group["weight_decay"], group["betas"], self._scale
         root = math.sqrt(1 - b2**t)
         moments = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
         step, eps, behind = lr * root / (1 - b1**t), group["eps"] * root, "_amsgrad" if group["amsgrad"] else ""
         if group["decoupled_weight_decay"]:
-            return "adamw" + behind, moments, (step, eps, 1 - lr * decay, b1, 1 - b1, b2, 1 - b2)
-        return "adam" + behind, moments, (step, eps, decay, b1, 1 - b1, b2, 1 - b2, 1)
+            return "adamw" + behind, moments, (step, eps, 1 - lr * decay, b1, (1 - b1) * scale, b2, (1 - b2) * scale * scale)
+        return "adam" + behind, moments, (step, eps, decay, b1, 1 - b1, b2, 1 - b2, scale)
 
 
 class AdamW(Adam):

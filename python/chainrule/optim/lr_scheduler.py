@@ -370,6 +370,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
+        """Is it within ``cooldown`` steps of a reduction?"""
         return self.cooldown_counter > 0
 
     def is_better(self, a: float, best: float) -> bool:

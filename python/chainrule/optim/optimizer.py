@@ -31,6 +31,8 @@ class Optimizer:
 
     param_groups: list[Group]
     state: defaultdict[Tensor, State]
+    _scales = False  # is _scale in the numbers of _rule?
+    _scale = 1.0  # of the gradients in the step that runs
     # what an option must be: (name, least, below); all are finite
     _ranges: tuple[tuple[str, float, float], ...] = (("lr", 0, math.inf), ("weight_decay", 0, math.inf))
 
@@ -102,6 +104,26 @@ class Optimizer:
         for group in self.param_groups:
             self._step(group)
         return loss
+
+    @no_grad
+    def step_clipped(self, max_norm: float) -> float:
+        """``nn.utils.clip_grad_norm_`` over all its parameters and ``step`` in one; returns the gradients' norm.  AdamW, Adam, SGD and Lion scale gradients where
+        they read them, which saves a pass over memory, and leave them as they are."""
+        if not max_norm >= 0:
+            raise ValueError(f"max_norm must be at least 0, not {max_norm}")
+        grads = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
+        norm = math.sqrt(sum(_core._sum_squares(g).item() for g in grads))
+        scale = max_norm / (norm + 1e-6)
+        if not scale >= 1:  # also where it is NaN
+            if self._scales:
+                self._scale = scale
+            else:
+                _core._update("scale", grads, grads, (scale,))
+        try:
+            self.step()
+        finally:
+            self._scale = 1.0
+        return norm
 
     def _step(self, group: Group) -> None:
         together: dict[Hashable, list[tuple[Tensor, Tensor, State]]] = {}

@@ -16,7 +16,7 @@ class SGD(Optimizer):
     """d = g + weight_decay p;  m = momentum m + (1 - dampening) d, at first d;  p = p - lr m, or p - lr (d + momentum m) with ``nesterov``.
     maximize: up the gradient.  foreach and fused change nothing: every step here is fused."""
 
-    _ranges = (*Optimizer._ranges, ("momentum", 0, math.inf))
+    _ranges, _scales = (*Optimizer._ranges, ("momentum", 0, math.inf)), True
 
     def __init__(
         self,
@@ -45,19 +45,19 @@ class SGD(Optimizer):
         return first
 
     def _rule(self, group: Group, first: bool) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
-        lr, decay, momentum = group["lr"], group["weight_decay"], group["momentum"]
+        lr, decay, momentum, scale = group["lr"], group["weight_decay"], group["momentum"], self._scale
         if not momentum:
-            return "sgd", (), (lr, decay, 1)
+            return "sgd", (), (lr, decay, scale)
         if group["nesterov"]:
-            return "sgd_nesterov", ("momentum_buffer",), (lr, decay, 1, momentum)
+            return "sgd_nesterov", ("momentum_buffer",), (lr, decay, scale, momentum)
         part = 1 if first else 1 - group["dampening"]
-        return "sgd_momentum", ("momentum_buffer",), (lr, part * decay, part, momentum)
+        return "sgd_momentum", ("momentum_buffer",), (lr, part * decay, part * scale, momentum)
 
 
 class Lion(Optimizer):
     """p = (1 - lr weight_decay) p - lr sign(b1 m + (1 - b1) g);  m = b2 m + (1 - b2) g (Chen et al. 2023); lr is a third to a tenth of AdamW's."""
 
-    _ranges = (*Optimizer._ranges, ("betas[0]", 0, 1), ("betas[1]", 0, 1))
+    _ranges, _scales = (*Optimizer._ranges, ("betas[0]", 0, 1), ("betas[1]", 0, 1)), True
 
     def __init__(
         self, params: Params, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0, *, maximize: bool = False
@@ -70,8 +70,8 @@ class Lion(Optimizer):
         return None
 
     def _rule(self, group: Group, key: object) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
-        lr, (b1, b2) = group["lr"], group["betas"]
-        return "lion", ("exp_avg",), (lr, 1 - lr * group["weight_decay"], b1, 1 - b1, b2, 1 - b2)
+        lr, (b1, b2), scale = group["lr"], group["betas"], self._scale
+        return "lion", ("exp_avg",), (lr, 1 - lr * group["weight_decay"], b1, (1 - b1) * scale, b2, (1 - b2) * scale)
 
 
 class Muon(Optimizer):

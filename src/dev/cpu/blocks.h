@@ -1,16 +1,25 @@
 /* blocks.h - how elements of any dtype, anywhere in memory, enter and leave the blocks that kernels compute on.  A block holds
- * lanes of one type: f32, f64, or i64 for every integer and bool (u64 keeps its bits); or bytes, 0 or 1, where all is bool.  The
- * values are cr_convert's. */
+ * lanes of one type: f32, f64, or i64 for every integer and bool (u64 keeps its bits); integers as wide as they are, which wrap; or
+ * bytes, 0 or 1, where all is bool.  The values are cr_convert's. */
 #ifndef CR_BLOCKS_H
 #define CR_BLOCKS_H
 
 #include "cpu.h"
 
-typedef enum cr_lane { CR_LANE_F32, CR_LANE_F64, CR_LANE_I64, CR_LANE_BOOL } cr_lane;
+typedef enum cr_lane { CR_LANE_F32, CR_LANE_F64, CR_LANE_I64, CR_LANE_BOOL, CR_LANE_U8, CR_LANE_U16, CR_LANE_U32, CR_LANE_I8, CR_LANE_I16, CR_LANE_I32 } cr_lane;
 
-static inline size_t cr_lane_size(cr_lane lane) { return lane == CR_LANE_BOOL ? 1 : lane == CR_LANE_F32 ? 4 : 8; }
+static inline cr_dtype cr_lane_dtype(cr_lane lane) {
+    static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_I64, CR_BOOL, CR_U8, CR_U16, CR_U32, CR_I8, CR_I16, CR_I32};
+    return dtypes[lane];
+}
+static inline size_t cr_lane_size(cr_lane lane) { return cr_dtype_size(cr_lane_dtype(lane)); }
 static inline cr_lane cr_lane_of(cr_dtype dt) {      /* the lane that holds every value of dt, but f64 for u64 as a float */
     return dt == CR_F64 ? CR_LANE_F64 : dt >= CR_F16 ? CR_LANE_F32 : CR_LANE_I64;
+}
+
+static inline cr_lane cr_own_lane(cr_dtype dt) {     /* the one as wide as dt, but f32 for f16 and bf16 */
+    static const cr_lane narrow[] = {CR_LANE_BOOL, CR_LANE_U8, CR_LANE_U16, CR_LANE_U32, CR_LANE_I64, CR_LANE_I8, CR_LANE_I16, CR_LANE_I32, CR_LANE_I64};
+    return dt < CR_F16 ? narrow[dt] : cr_lane_of(dt);
 }
 
 /* Elements of a chunk of n in all: a 32nd, for the memory's own prefetchers start anew with each; whole blocks of any kernel. */

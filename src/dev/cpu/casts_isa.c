@@ -99,12 +99,14 @@ WIDEN(bf16_to_f32, bf16_widen)
 NARROW(f32_to_f16, f16_narrow)
 NARROW(f32_to_bf16, bf16_narrow)
 
-static void repeat_f32(float *y, float v, int64_t n) {
-    int64_t i = 0;
-    vec all;
-    for (int j = 0; j < V; j++) all[j] = v;         /* v_k adds to 0: it has no -0 */
-    for (; i + V <= n; i += V) STORE(y + i, all);
-    for (; i < n; i++) y[i] = v;
+/* By vectors of the widest kind: of 16 MB in the last cache, 1.6 times as fast as by 16 bytes.  The C library knows one byte best. */
+static void repeat(void *to, uint64_t pattern, int64_t bytes) {
+    typedef uint64_t vbytes_at __attribute__((vector_size(V_BYTES), aligned(1), may_alias));
+    const vulong all = (vulong){0} + pattern;
+    char *y = to;
+    if (pattern == (pattern & 0xff) * 0x0101010101010101) { memset(y, (int)(pattern & 0xff), (size_t)bytes); return; }
+    for (; bytes >= V_BYTES; bytes -= V_BYTES, y += V_BYTES) *(vbytes_at *)y = all;
+    memcpy(y, &all, (size_t)bytes);
 }
 
-const struct cr_casts CR_ISA_NAME(cr_casts) = {V, transpose, stream_end, f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16, repeat_f32};
+const struct cr_casts CR_ISA_NAME(cr_casts) = {V, transpose, stream_end, f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16, repeat};

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, STREAM = 1 << 20, RUN = 128 << 10 };        /* elements, but for RUN: bytes */
+enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, PART = 1 << 14, STREAM = 1 << 20, RUN = 128 << 10 };        /* elements, but for RUN: bytes */
 
 typedef struct axes { int ndim; int64_t shape[CR_MAX_DIMS], to[CR_MAX_DIMS], from[CR_MAX_DIMS], numel, to_first, from_first; } axes;   /* ..._first: where the walk begins */
 
@@ -172,13 +172,16 @@ static void copy_tiles(void *ctx, int64_t chunk, int worker) {
         offsets(&c->x, last, c->along, u / strips, &to, &from);
         to += row * c->x.to[c->along];
         from += row;
-        void *y = c->to + to * c->size;
-        const void *x = c->from + from * c->size;
         int64_t to_step = c->x.to[c->along], from_step = c->x.from[last];
-        if (c->size == 1) transpose_uint8_t(y, x, n, columns, to_step, from_step);
-        else if (c->size == 2) transpose_uint16_t(y, x, n, columns, to_step, from_step);
-        else if (c->size == 4) transpose_tiles(y, x, n, columns, to_step, from_step, c->x.numel >= STREAM);
-        else transpose_uint64_t(y, x, n, columns, to_step, from_step);
+        for (int64_t j = 0; j < columns && !(j && cr_pool_stopped()); j += PART) {
+            const int64_t part = least(PART, columns - j);
+            void *y = c->to + (to + j) * c->size;
+            const void *x = c->from + (from + j * from_step) * c->size;
+            if (c->size == 1) transpose_uint8_t(y, x, n, part, to_step, from_step);
+            else if (c->size == 2) transpose_uint16_t(y, x, n, part, to_step, from_step);
+            else if (c->size == 4) transpose_tiles(y, x, n, part, to_step, from_step, c->x.numel >= STREAM);
+            else transpose_uint64_t(y, x, n, part, to_step, from_step);
+        }
     }
 }
 
@@ -192,7 +195,7 @@ static int transposed_axis(const axes *x) {
 
 /* ---- rows of one element each, as where a last axis was expanded; and fills */
 static void fill_run(char *to, int64_t stride, int64_t n, const void *value, int64_t size) {
-    if (size == 1 && stride == 1) memset(to, *(const unsigned char *)value, (size_t)n);
+    if (stride == 1) cr_cpu_vec()->casts->repeat(to, cr_pattern(value, (size_t)size), n * size);
     else if (size == 1) for (int64_t i = 0; i < n; i++) memcpy(to + i * stride, value, 1);
     else if (size == 2) { uint16_t v; memcpy(&v, value, 2); for (int64_t i = 0; i < n; i++) ((uint16_t *)(void *)to)[i * stride] = v; }
     else if (size == 4) { uint32_t v; memcpy(&v, value, 4); for (int64_t i = 0; i < n; i++) ((uint32_t *)(void *)to)[i * stride] = v; }
@@ -318,7 +321,7 @@ static void triangle_rows(void *ctx, int64_t chunk, int worker) {
         first = (first < 0 ? 0 : least(first, t->N)) * t->size;
         int64_t low = t->upper ? first : 0, high = t->upper ? t->N * t->size : first;
         memset(y, 0, (size_t)low);
-        memcpy(y + low, t->from + i * t->N * t->size + low, (size_t)(high - low));
+        if (t->to != t->from) memcpy(y + low, t->from + i * t->N * t->size + low, (size_t)(high - low));
         memset(y + high, 0, (size_t)(t->N * t->size - high));
     }
 }

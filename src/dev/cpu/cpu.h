@@ -31,7 +31,7 @@ cr_status cr_cpu_triangle(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N
 cr_status cr_cpu_elementwise(const cr_walk *walks, int64_t count);
 cr_status cr_cpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
 cr_status cr_cpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
-cr_status cr_cpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
+cr_status cr_cpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
 cr_status cr_cpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
 cr_status cr_cpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
 cr_status cr_cpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);

@@ -86,7 +86,6 @@ typedef struct range {
     const plan *pl;
     const struct cr_blocks *k;
     cr_lane lane;
-    cr_dtype own;                                   /* that lies in memory as lanes do */
     size_t size;                                    /* bytes of a lane */
     int64_t lanes;                                  /* of a vector: blocks are padded to whole ones */
     int64_t block;                                  /* room of a slot, in lanes */
@@ -133,19 +132,15 @@ static char *in_row(const range *r, const cr_arg *a, int64_t n) {
 
 /* The address of elements first .. first + n - 1, those of the block, where they lie consecutively as lanes, else NULL. */
 static void *in_place(const range *r, const cr_arg *a, lie lies, int64_t first, int64_t n) {
-    if (n % r->lanes || a->dtype != r->own || cr_dtype_size(r->own) != r->size) return NULL;
+    if (n % r->lanes || a->dtype != r->w->compute) return NULL;
     if (lies == LINEAR) return (char *)a->data + (size_t)first * r->size;
     return a->strides[r->w->ndim - 1] == 1 ? in_row(r, a, n) : NULL;
 }
 
 static void fill_lanes(const range *r, void *block, double v, int64_t n) {
     unsigned char bytes[8];
-    if (r->lane == CR_LANE_F32) for (float *f = block; n-- > 0; ) f[n] = (float)v;
-    else if (r->lane == CR_LANE_F64) for (double *f = block; n-- > 0; ) f[n] = v;
-    else {
-        cr_store_f64(bytes, r->w->compute, v);      /* infinity means "no bound": saturates */
-        cr_block_load(r->lane, block, r->w->compute, bytes, 0, n);
-    }
+    cr_store_f64(bytes, r->w->compute, v);          /* infinity means "no bound": integers saturate */
+    cr_block_load(r->lane, block, r->w->compute, bytes, 0, n);
 }
 
 /* n elements of an input as lanes, from address `from` on at this stride or, where that is NULL, from element `first` on. */
@@ -153,7 +148,6 @@ static void convert_input(const range *r, const cr_arg *a, void *to, const char 
     const cr_place at = {r->w->ndim, r->w->shape, a->strides};
     if (from) cr_block_load(r->lane, to, a->dtype, from, stride, n);
     else cr_block_gather(r->lane, to, a->dtype, a->data, &at, first, n);
-    if (r->lane == CR_LANE_I64 && a->dtype != r->w->compute) cr_cpu_vec()->integers->wrap(r->w->compute, to, n);
 }
 
 /* Lanes that an input takes in scratch beyond its slot. */
@@ -222,22 +216,14 @@ static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) 
     }
 }
 
-static bool has_zero(const int64_t *x, int64_t n) {
-    bool found = false;
-    for (int64_t i = 0; i < n; i++) found |= x[i] == 0;
-    return found;
-}
-
 static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
 
 static void run_instruction(const range *r, int op, void *y, const void *a, const void *b, const void *c, int64_t n) {
     if (r->lane == CR_LANE_F32) r->k->f32[op](y, a, b, c, n);
     else if (r->lane == CR_LANE_F64) r->k->f64[op](y, a, b, c, n);
-    else if (r->lane == CR_LANE_BOOL) cr_cpu_vec()->integers->bools[op](y, a, b, c, n);
     else {
-        if (divides(op)) *r->by_zero |= has_zero(b, n);
-        cr_cpu_vec()->integers->op(r->w->compute, op)(y, a, b, c, n);
-        cr_cpu_vec()->integers->wrap(r->w->compute, y, n);
+        if (divides(op) && r->lane != CR_LANE_BOOL) *r->by_zero |= cr_cpu_vec()->reduce->nonzero(b, n, r->size, false) < n;
+        cr_cpu_vec()->integers->of[r->w->compute][op](y, a, b, c, n);
     }
 }
 
@@ -287,9 +273,9 @@ static bool is_straight(const range *r) {
     const cr_walk *w = r->w;
     const cr_program *p = w->program;
     if (!r->pl->fused && (p->n_instr != 1 || w->n_out != 1 || p->n_param || p->n_const || p->out[0] < p->n_in)) return false;
-    for (int k = 0; k < w->n_in; k++) if (r->in[k] != LINEAR || w->in[k].dtype != r->own) return false;
-    for (int k = 0; k < w->n_out; k++) if (r->out[k] != LINEAR || w->out[k].dtype != r->own) return false;
-    return r->lane != CR_LANE_BOOL && cr_dtype_size(r->own) == r->size;
+    for (int k = 0; k < w->n_in; k++) if (r->in[k] != LINEAR || w->in[k].dtype != w->compute) return false;
+    for (int k = 0; k < w->n_out; k++) if (r->out[k] != LINEAR || w->out[k].dtype != w->compute) return false;
+    return r->lane != CR_LANE_BOOL;
 }
 
 /* Are blocks cut at the ends of rows?  Where these are long and an operand has an address, or one value, only in each. */
@@ -326,12 +312,11 @@ static void run_blocks(range *r, int64_t first, int64_t n) {
 
 static cr_status run_range(const cr_walk *w, const plan *pl, int64_t first, int64_t n) {
     bool by_zero = false;
-    range r = {.w = w, .pl = pl, .k = cr_cpu_vec()->blocks, .lane = w->compute == CR_BOOL ? CR_LANE_BOOL : cr_lane_of(w->compute), .by_zero = &by_zero};
+    range r = {.w = w, .pl = pl, .k = cr_cpu_vec()->blocks, .lane = cr_own_lane(w->compute), .by_zero = &by_zero};
     r.size = cr_lane_size(r.lane);
-    r.own = r.lane == CR_LANE_F32 ? CR_F32 : r.lane == CR_LANE_F64 ? CR_F64 : w->compute;
     r.lanes = r.lane == CR_LANE_F32 ? r.k->lanes : 1;
     r.block = L1_SCRATCH / (int64_t)(r.size * (size_t)pl->slots) / 64 * 64;
-    const int64_t most = r.lane == CR_LANE_BOOL ? BYTES : BLOCK;
+    const int64_t most = r.size < BYTES / BLOCK ? BYTES / (int64_t)r.size : BLOCK;
     r.block = pl->fused || r.block > most ? most : r.block < 64 ? 64 : r.block;
     if (n < r.block) r.block = (n + r.lanes - 1) / r.lanes * r.lanes;
     for (int k = 0; k < w->n_in; k++) r.in[k] = lie_of(w, &w->in[k]);
@@ -397,7 +382,7 @@ static cr_status check(const cr_walk *w) {
         int op = p->instr[k].op;
         bool known = w->compute == CR_F32 ? cr_cpu_vec()->blocks->f32[op] != NULL
                    : w->compute == CR_F64 ? cr_cpu_vec()->blocks->f64[op] != NULL
-                   : w->compute == CR_BOOL ? cr_cpu_vec()->integers->bools[op] != NULL : cr_cpu_vec()->integers->op(w->compute, op) != NULL;
+                   : cr_cpu_vec()->integers->of[w->compute][op] != NULL;
         if (!known) return cr_fail(CR_BAD_TYPE, p->name, "is not defined for %s", cr_dtype_name(w->compute));
     }
     return CR_OK;

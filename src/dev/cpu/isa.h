@@ -6,13 +6,14 @@
 #include "blocks.h"
 #include "../program.h"
 
+#include <string.h>
+
 #define CR_ISA_TABLE(type, name) extern const struct type name##_v0, name##_v2, name##_v3, name##_v4
 
 /* One instruction over a block, results first.  f32: whole vectors, so n is a multiple of `lanes`; y may be an operand. */
 typedef void (*cr_block_f32)(float *y, const float *a, const float *b, const float *c, int64_t n);
 typedef void (*cr_block_f64)(double *y, const double *a, const double *b, const double *c, int64_t n);
-typedef void (*cr_block_bool)(uint8_t *y, const uint8_t *a, const uint8_t *b, const uint8_t *c, int64_t n);     /* bytes that are 0 or 1 */
-typedef void (*cr_block_i64)(int64_t *y, const int64_t *a, const int64_t *b, const int64_t *c, int64_t n);
+typedef void (*cr_block_int)(void *y, const void *a, const void *b, const void *c, int64_t n);        /* elements; of bool, bytes that are 0 or 1 */
 /* A whole program over a block, n a multiple of `lanes`; every input is read before a result is written at the same place. */
 typedef void (*cr_block_fused)(float *const *out, const float *const *in, const float *params, int64_t n);
 
@@ -25,11 +26,7 @@ struct cr_blocks {                                  /* elementwise_isa.c */
 };
 CR_ISA_TABLE(cr_blocks, cr_blocks);
 
-struct cr_integers {                                /* integers_isa.c; NULL: no instruction of integers */
-    cr_block_i64 (*op)(cr_dtype dt, int op);
-    const cr_block_bool *bools;
-    void (*wrap)(cr_dtype dt, int64_t *y, int64_t n);           /* to what dt holds */
-};
+struct cr_integers { const cr_block_int *of[CR_F16]; };         /* integers_isa.c: by dtype, then by opcode; NULL: no instruction of integers */
 CR_ISA_TABLE(cr_integers, cr_integers);
 
 struct cr_conversions {                             /* conversions_isa.c: cr_block_load and cr_block_store */
@@ -46,9 +43,15 @@ struct cr_casts {                                   /* casts_isa.c: consecutive 
     void (*bf16_to_f32)(float *y, const uint16_t *x, int64_t n);
     void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n);
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
-    void (*repeat_f32)(float *y, float v, int64_t n);
+    void (*repeat)(void *to, uint64_t pattern, int64_t bytes);          /* the 8 bytes of pattern over and over */
 };
 CR_ISA_TABLE(cr_casts, cr_casts);
+static inline uint64_t cr_pattern(const void *value, size_t size) {      /* of an element of 1, 2, 4 or 8 bytes */
+    uint64_t pattern = 0;
+    memcpy(&pattern, value, size);
+    for (; size < sizeof pattern; size *= 2) pattern |= pattern << 8 * size;
+    return pattern;
+}
 
 /* reduce_isa.c: by cr_lane and then by cr_reduce_kind or CR_RUN_SQUARES (floats; its columns are sums).  Pointers to void: to the lane's type */
 enum { CR_RUN_SQUARES = CR_REDUCE_MIN + 1 };
@@ -97,6 +100,8 @@ struct cr_orders {                                  /* order_isa.c: keys are cr_
     bool (*any_up_to)(const uint64_t *keys, int64_t n, uint64_t limit);
     void (*places)(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *keys, bool right);
                                                     /* at[i]: the first of the R elements of x from start[i] on whose key is not below (right: above) keys[i]; CR_IN_STEP of them */
+    int64_t (*changes)(uint8_t *at, const uint64_t *keys, int64_t n, uint64_t nan);        /* at[i], 0 or 1: is keys[i + 1] another than keys[i], or cr_nan_key?  How many are */
+    bool (*any_outside)(const void *at, bool wide, int64_t n, int64_t low, int64_t high);  /* indices, i64 (wide) or i32: is one below low or above high? */
 };
 CR_ISA_TABLE(cr_orders, cr_orders);
 

@@ -2,8 +2,9 @@
  * go on in double from piece to piece; a last, partial vector is padded on the stack.  rows.c hands out the rows. */
 #include "isa.h"
 #include "vmath.h"
+#include "../../core/pool.h"
 
-enum { PIECE = 1024 };
+enum { PIECE = 1024, LONG = 1 << 20 };             /* numbers of one sum in f32; between two questions whether the job is to stop */
 
 static inline vec load_part(const float *p, int64_t n, float rest) {
     if (n >= V) return LOAD(p);
@@ -25,15 +26,17 @@ static inline vec fetch_part(const float *p, int64_t n, float rest) {
 
 /* Runs body for each vector of a row: lanes is V but for the last.  `body` uses i and left; left is a constant but for the last. */
 #define EACH(n, body) do {                                                                          \
-        int64_t i = 0;                                                                              \
-        for (; i + V <= (n); i += V) { const int64_t left = V; body; }                              \
-        if (i < (n)) { const int64_t left = (n) - i; body; }                                        \
+        for (int64_t i = 0; i < (n) && cr_goes_on(i, LONG); ) {                                     \
+            const int64_t end_ = least(i + LONG, (n));                                              \
+            for (; i + V <= end_; i += V) { const int64_t left = V; body; }                         \
+            if (i < end_) { const int64_t left = end_ - i; body; i = end_; }                        \
+        }                                                                                           \
     } while (0)
 
 /* Sums term(i, left) over a row. */
 #define TERM(s, at, term) do { const int64_t i = (at), left = V; s += (term); } while (0)
 #define SUM_PIECES(total, n, term) do {                                                             \
-        for (int64_t from_ = 0; from_ < (n); from_ += PIECE) {                                      \
+        for (int64_t from_ = 0; from_ < (n) && cr_goes_on(from_, LONG); from_ += PIECE) {           \
             int64_t end_ = least(from_ + PIECE, (n)), at_ = from_;                                  \
             vec s0_ = {0}, s1_ = {0}, s2_ = {0}, s3_ = {0};                                         \
             for (; at_ + 4 * V <= end_; at_ += 4 * V) {                                             \
@@ -50,12 +53,14 @@ static inline vec fetch_part(const float *p, int64_t n, float rest) {
 /* ---- softmax */
 static float row_max(const float *x, int64_t n) {   /* NaN is passed over here: the sum brings it back */
     vec m0 = v_k(-INFINITY), m1 = m0;
-    int64_t i = 0;
-    for (; i + 2 * V <= n; i += 2 * V) {
-        m0 = v_most(FETCH(x + i), m0);
-        m1 = v_most(FETCH(x + i + V), m1);
+    for (int64_t i = 0; i < n && cr_goes_on(i, LONG); ) {
+        const int64_t end = least(i + LONG, n);
+        for (; i + 2 * V <= end; i += 2 * V) {
+            m0 = v_most(FETCH(x + i), m0);
+            m1 = v_most(FETCH(x + i + V), m1);
+        }
+        for (; i < end; i += V) m0 = v_most(load_part(x + i, end - i, -INFINITY), m0);
     }
-    for (; i < n; i += V) m0 = v_most(load_part(x + i, n - i, -INFINITY), m0);
     m0 = v_most(m0, m1);
     FOLD_LANES(vec, V, m0, v_most);
     return m0[0];

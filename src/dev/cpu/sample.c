@@ -58,7 +58,7 @@ static int64_t bucket_of(const shuffle *s, uint64_t word) { return s->bits ? (in
 static void each_word(const shuffle *s, int64_t c, bool scatter) {
     uint32_t words[2 * BLOCK];
     int64_t *place = s->place + c * s->buckets;
-    for (int64_t first = c * s->chunk, end = least(first + s->chunk, s->n); first < end; first += BLOCK) {
+    for (int64_t first = c * s->chunk, end = least(first + s->chunk, s->n); first < end && cr_goes_on(first, CHUNK); first += BLOCK) {
         int64_t n = least(end - first, BLOCK);
         draw(s->seed, s->counter, first, n, words);
         for (int64_t i = 0; i < n; i++) {
@@ -76,7 +76,7 @@ static void scatter_chunk(void *ctx, int64_t c, int worker) { (void)worker; each
 /* Where each chunk's share of each bucket begins: buckets in order, chunks in order within them. */
 static void place_buckets(shuffle *s) {
     int64_t next = 0;
-    for (int64_t b = 0; b < s->buckets; b++)
+    for (int64_t b = 0; b < s->buckets && cr_goes_on(b, CHUNK); b++)
         for (int64_t c = 0; c < s->chunks; c++) {
             int64_t *at = &s->place[c * s->buckets + b], here = *at;
             *at = next;

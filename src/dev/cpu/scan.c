@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = 512, PIECE = 1024, BLOCK = 1 << 16 };        /* lanes of a strip, of a piece of a row; elements of a block */
+enum { WIDTH = 512, PIECE = 1024, BLOCK = 1 << 16 };        /* lanes of a strip, of a piece of a row; elements of a block, and steps between two questions whether the job is to stop */
 
 typedef union lane { double d; int64_t i; } lane;
 
@@ -18,6 +18,7 @@ typedef struct scan {
     bool reverse, floats;                           /* floats: lanes are double, else i64 */
     cr_dtype from, to;
     const char *x, *a; char *y;                     /* a NULL: no weights */
+    int64_t *index;                                 /* of extremes */
     int64_t M, R, N, strips, blocks, rows;          /* rows: of a block */
     int64_t each;                                   /* units of a chunk */
     lane *carry;                                    /* where blocks > 1: (M, blocks, N), the sum of each, then of those before it */
@@ -100,10 +101,11 @@ static void scan_row(const scan *s, int64_t at, int64_t step, int64_t n, lane *c
     lane v[PIECE], a[PIECE];
     if (s->from == CR_F32 && !s->a && s->kind <= CR_SCAN_PROD) {
         const float *f = (const float *)(const void *)x;
-        carry->d = (s->kind == CR_SCAN_SUM ? sum_f32 : prod_f32)((float *)(void *)y, f, step, n, carry->d);
+        for (int64_t k = 0; k < n && cr_goes_on(k, BLOCK); k += BLOCK)
+            carry->d = (s->kind == CR_SCAN_SUM ? sum_f32 : prod_f32)((float *)(void *)y + k * step, f + k * step, step, least(BLOCK, n - k), carry->d);
         return;
     }
-    for (int64_t k = 0; k < n; k += PIECE) {
+    for (int64_t k = 0; k < n && cr_goes_on(k, BLOCK); k += PIECE) {
         int64_t length = least(PIECE, n - k);
         cr_block_load(lane_of(s), v, s->from, element(x, s->from, k * step), step, length);
         if (s->a) cr_block_load(lane_of(s), a, s->from, element(s->a, s->from, at + k * step), step, length);
@@ -115,7 +117,7 @@ static void scan_row(const scan *s, int64_t at, int64_t step, int64_t n, lane *c
 /* `rows` rows of n columns, `step` elements apart. */
 static void scan_columns(const scan *s, int64_t at, int64_t step, int64_t rows, int64_t n, lane *carry) {
     lane v[WIDTH], a[WIDTH];
-    for (int64_t k = 0; k < rows; k++, at += step) {
+    for (int64_t k = 0; k < rows && cr_goes_on(k, BLOCK); k++, at += step) {
         cr_block_load(lane_of(s), v, s->from, element(s->x, s->from, at), 1, n);
         if (s->a) cr_block_load(lane_of(s), a, s->from, element(s->a, s->from, at), 1, n);
         step_lanes(s, carry, v, s->a ? a : NULL, n, k == 0);
@@ -142,50 +144,63 @@ static void sum_block(const scan *s, int64_t at, int64_t rows, int64_t n, lane *
     for (int i = 0; i < WIDTH; i++) step_lanes(s, sum, part + i, NULL, 1, false);
 }
 
-/* ---- extremes: where the last of the best so far is.  The smallest are the largest of what is turned around: -v, or ~v of integers. */
-static void load_ordered(const scan *s, lane *v, int64_t at, int64_t step, int64_t n) {
-    cr_block_load(lane_of(s), v, s->from, element(s->x, s->from, at), step, n);
-    const int64_t flip = (s->from == CR_U64 ? INT64_MIN : 0) ^ (s->kind == CR_SCAN_ARGMIN ? -1 : 0);       /* i64 order is then u64 order */
-    if (!s->floats) for (int64_t i = 0; i < n && flip; i++) v[i].i ^= flip;
-    else if (s->kind == CR_SCAN_ARGMIN) for (int64_t i = 0; i < n; i++) v[i].d = -v[i].d;
-}
+/* ---- extremes, and where the last of the best so far is.  The smallest are the largest of what is turned around: -v, or ~v of integers. */
+static int64_t integer_flip(const scan *s) { return (s->from == CR_U64 ? INT64_MIN : 0) ^ (s->kind == CR_SCAN_MIN ? -1 : 0); }     /* i64 order is then u64 order */
+static bool turns(const scan *s) { return s->kind == CR_SCAN_MIN || s->from == CR_U64; }
 
-/* For random numbers a new extreme is rare, so the branch is cheap. */
-static void row_positions(const scan *s, int64_t at, int64_t step, int64_t n) {
-    lane v[PIECE];
-    double most = -INFINITY;
-    int64_t largest = INT64_MIN, index = 0, *y = (int64_t *)(void *)s->y + at;
-    const int64_t first = s->reverse ? n - 1 : 0, way = s->reverse ? -1 : 1;
-    for (int64_t k = 0; k < n; k += PIECE) {
-        int64_t length = least(PIECE, n - k);
-        load_ordered(s, v, at + k * step, step, length);
-        if (s->floats) for (int64_t i = 0; i < length; i++) {
-            if (v[i].d >= most || v[i].d != v[i].d) { most = v[i].d; index = first + way * (k + i); }
-            y[(k + i) * step] = index;
-        } else for (int64_t i = 0; i < length; i++) {
-            if (v[i].i >= largest) { largest = v[i].i; index = first + way * (k + i); }
-            y[(k + i) * step] = index;
-        }
-    }
-}
+#define REACHES(v, best) (((v) >= (best)) | ((v) != (v)))      /* the last of equals does, and a NaN */
+#define NEGATED(v) (-(v))
+#define FLIPPED(v) ((v) ^ flip)
 
-static void column_positions(const scan *s, int64_t at, int64_t step, int64_t rows, int64_t n) {
-    lane v[WIDTH], best[WIDTH];
-    int64_t index[WIDTH], *y = (int64_t *)(void *)s->y;
-    for (int64_t i = 0; i < n; i++) {
-        if (s->floats) best[i].d = -INFINITY;
-        else best[i].i = INT64_MIN;
-        index[i] = 0;
-    }
-    for (int64_t k = 0; k < rows; k++, at += step) {
-        const int64_t row = s->reverse ? rows - 1 - k : k;
-        load_ordered(s, v, at, 1, n);
-        for (int64_t i = 0; i < n; i++) {
-            const bool better = s->floats ? v[i].d >= best[i].d || v[i].d != v[i].d : v[i].i >= best[i].i;
-            best[i] = better ? v[i] : best[i];
-            y[at + i] = index[i] = better ? row : index[i];
-        }
-    }
+/* A row in pieces, or rows of n columns side by side; count: an integer as wide as T.  For random numbers a new extreme is rare: most groups of a row are one comparison and one value. */
+enum { GROUP = 16 };
+#define EXTREMES(name, lane, T, count, LOWEST, TURNED)                                              \
+static void turn_##name(const scan *s, T *v, int64_t n) {                                           \
+    const int64_t flip = integer_flip(s);                                                           \
+    (void)flip;                                                                                     \
+    for (int64_t i = 0; i < n && turns(s); i++) v[i] = TURNED(v[i]);                                \
+}                                                                                                   \
+static void row_##name(T *v, int64_t *index, int64_t k, int64_t n, T *best, int64_t *where) {       \
+    for (int64_t end; n > 0; n -= end, v += end, index += end, k += end) {                          \
+        count hits = 0;                                                                             \
+        end = least(GROUP, n);                                                                      \
+        for (int64_t i = 0; i < end; i++) hits += REACHES(v[i], *best);                             \
+        for (int64_t i = 0; i < end; i++) {                                                         \
+            if (hits && REACHES(v[i], *best)) { *best = v[i]; *where = k + i; }                     \
+            v[i] = *best;                                                                           \
+            index[i] = *where;                                                                      \
+        }                                                                                           \
+    }                                                                                               \
+}                                                                                                   \
+static void column_##name(T *v, int64_t *index, int64_t k, int64_t n, T *best, int64_t *where) {    \
+    for (int64_t i = 0; i < n; i++) {                                                               \
+        const bool better = REACHES(v[i], best[i]);                                                 \
+        v[i] = best[i] = better ? v[i] : best[i];                                                   \
+        index[i] = where[i] = better ? k : where[i];                                                \
+    }                                                                                               \
+}                                                                                                   \
+static void extremes_##name(const scan *s, int64_t at, int64_t rows, int64_t n) {                   \
+    T v[PIECE], best[WIDTH];                                                                        \
+    int64_t where[WIDTH] = {0};                                                                     \
+    const bool columns = s->N > 1;                                                                  \
+    const int64_t piece = columns ? 1 : PIECE;                                                      \
+    for (int64_t i = 0; i < n; i++) best[i] = LOWEST;                                               \
+    for (int64_t k = 0; k < rows && cr_goes_on(k, BLOCK); k += piece) {                                       \
+        const int64_t length = columns ? n : least(PIECE, rows - k), place = at + k * s->N;         \
+        cr_block_load(lane, v, s->from, element(s->x, s->from, place), 1, length);                  \
+        turn_##name(s, v, length);                                                                  \
+        (columns ? column_##name : row_##name)(v, s->index + place, k, length, best, where);        \
+        turn_##name(s, v, length);                                                                  \
+        cr_block_store(lane, v, s->to, (char *)(uintptr_t)element(s->y, s->to, place), 1, length);  \
+    }                                                                                               \
+}
+EXTREMES(f32, CR_LANE_F32, float, int32_t, -INFINITY, NEGATED)
+EXTREMES(f64, CR_LANE_F64, double, int64_t, -INFINITY, NEGATED)
+EXTREMES(i64, CR_LANE_I64, int64_t, int64_t, INT64_MIN, FLIPPED)
+
+static void scan_extremes(const scan *s, int64_t at, int64_t rows, int64_t n) {
+    const cr_lane own = cr_lane_of(s->from);
+    (own == CR_LANE_F32 ? extremes_f32 : own == CR_LANE_F64 ? extremes_f64 : extremes_i64)(s, at, rows, n);
 }
 
 /* ---- the plan */
@@ -212,11 +227,7 @@ static void run_unit(const scan *s, int64_t i) {
     const unit u = unit_at(s, i);
     const int64_t at = (u.m * s->R + u.first + (s->reverse ? u.rows - 1 : 0)) * s->N + u.column, step = s->reverse ? -s->N : s->N;
     lane own[WIDTH], *carry = own;
-    if (s->kind >= CR_SCAN_ARGMAX) {
-        if (s->N == 1) row_positions(s, at, step, u.rows);
-        else column_positions(s, at, step, u.rows, u.n);
-        return;
-    }
+    if (s->index) { scan_extremes(s, at, u.rows, u.n); return; }
     if (s->carry) carry = carry_of(s, u.m, u.block, u.column);
     else start(s, carry, u.n);
     if (s->N == 1) scan_row(s, at, step, u.rows, carry);
@@ -253,9 +264,10 @@ static void carry_on(const scan *s) {
         }
 }
 
-cr_status cr_cpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
+cr_status cr_cpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
     scan s = {.kind = kind, .reverse = reverse, .floats = cr_dtype_is_float((cr_dtype)x->dtype), .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype,
-              .x = cr_tensor_data(x), .a = a ? cr_tensor_data(a) : NULL, .y = cr_tensor_data(y), .M = M, .R = R, .N = N, .blocks = 1, .rows = R};
+              .x = cr_tensor_data(x), .a = a ? cr_tensor_data(a) : NULL, .y = cr_tensor_data(y),
+              .index = index ? cr_tensor_data(index) : NULL, .M = M, .R = R, .N = N, .blocks = 1, .rows = R};
     size_t bytes = 0;
     s.strips = cr_pieces(N, WIDTH);
     const bool cuts = !a && (kind == CR_SCAN_SUM || kind == CR_SCAN_LOGSUMEXP);

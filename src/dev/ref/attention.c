@@ -28,7 +28,7 @@ static int64_t seen(const heads *a, int64_t t) {
 
 static double dot(const cr_tensor *x, int64_t i, const cr_tensor *y, int64_t j, const heads *a) {
     double sum = 0;
-    for (int64_t d = 0; d < a->D; d++) sum += at(x, a, i, d) * at(y, a, j, d);
+    EACH(d, a->D) sum += at(x, a, i, d) * at(y, a, j, d);
     return sum;
 }
 
@@ -47,18 +47,18 @@ static double weight(const heads *a, int64_t t, int64_t s) {
 static double dscore(const heads *a, int64_t t, int64_t s) { return weight(a, t, s) * (dot(a->g, t, a->v, s, a) - dot(a->g, t, a->o, t, a)); }
 
 static void forward_head(const heads *a, cr_tensor *o, cr_tensor *lse, double *score) {
-    for (int64_t t = 0; t < a->T; t++) {
+    EACH(t, a->T) {
         int64_t n = seen(a, t);
         double max = -INFINITY, sum = 0;
-        for (int64_t s = 0; s < n; s++) {
+        EACH(s, n) {
             score[s] = score_of(a, t, s);
             max = isnan(max) || score[s] <= max ? max : score[s];
         }
         if (max == -INFINITY) n = 0;                /* every key is hidden */
-        for (int64_t s = 0; s < n; s++) sum += score[s] = exp(score[s] - max);
-        for (int64_t d = 0; d < a->D; d++) {
+        EACH(s, n) sum += score[s] = exp(score[s] - max);
+        EACH(d, a->D) {
             double y = 0;
-            for (int64_t s = 0; s < n; s++) y += score[s] / sum * at(a->v, a, s, d);
+            EACH(s, n) y += score[s] / sum * at(a->v, a, s, d);
             set(o, a, t, d, y);
         }
         put(lse, lse_at(a, t), n ? max + log(sum) : -INFINITY);
@@ -78,29 +78,29 @@ cr_status ref_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const 
 
 /* dq[t] = scale sum_s dscore[t, s] k[s] */
 static void backward_queries(const heads *a, cr_tensor *dq, double *row) {
-    for (int64_t t = 0; t < a->T; t++) {
-        for (int64_t d = 0; d < a->D; d++) row[d] = 0;
-        for (int64_t s = 0; s < seen(a, t); s++) {
+    EACH(t, a->T) {
+        EACH(d, a->D) row[d] = 0;
+        EACH(s, seen(a, t)) {
             double ds = dscore(a, t, s);
-            for (int64_t d = 0; d < a->D; d++) row[d] += ds * at(a->k, a, s, d);
+            EACH(d, a->D) row[d] += ds * at(a->k, a, s, d);
         }
-        for (int64_t d = 0; d < a->D; d++) set(dq, a, t, d, a->scale * row[d]);
+        EACH(d, a->D) set(dq, a, t, d, a->scale * row[d]);
     }
 }
 
 /* dk[s] = scale sum_t dscore[t, s] q[t];  dv[s] = sum_t p[t, s] g[t] */
 static void backward_keys(const heads *a, cr_tensor *dk, cr_tensor *dv, double *for_k, double *for_v) {
-    for (int64_t s = 0; s < a->S; s++) {
-        for (int64_t d = 0; d < a->D; d++) for_k[d] = for_v[d] = 0;
-        for (int64_t t = 0; t < a->T; t++) {
+    EACH(s, a->S) {
+        EACH(d, a->D) for_k[d] = for_v[d] = 0;
+        EACH(t, a->T) {
             if (s >= seen(a, t)) continue;
             double ds = dscore(a, t, s), p = weight(a, t, s);
-            for (int64_t d = 0; d < a->D; d++) {
+            EACH(d, a->D) {
                 for_k[d] += ds * at(a->q, a, t, d);
                 for_v[d] += p * at(a->g, a, t, d);
             }
         }
-        for (int64_t d = 0; d < a->D; d++) {
+        EACH(d, a->D) {
             set(dk, a, s, d, a->scale * for_k[d]);
             set(dv, a, s, d, for_v[d]);
         }

@@ -37,14 +37,14 @@ static cr_status download(const cr_device *d, void *dst, cr_storage *src, size_t
 static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }
 
 static cr_status copy(cr_tensor *dst, const cr_tensor *src) {
-    for (int64_t i = 0; i < dst->numel; i++)
+    EACH(i, dst->numel)
         cr_convert(address(dst, place(i, dst->ndim, dst->shape, dst->strides)), (cr_dtype)dst->dtype,
                    address(src, place(i, src->ndim, src->shape, src->strides)), (cr_dtype)src->dtype);
     return CR_OK;
 }
 
 static cr_status fill(cr_tensor *dst, const void *value) {
-    for (int64_t i = 0; i < dst->numel; i++)
+    EACH(i, dst->numel)
         memcpy(address(dst, place(i, dst->ndim, dst->shape, dst->strides)), value, cr_dtype_size((cr_dtype)dst->dtype));
     return CR_OK;
 }

@@ -211,7 +211,7 @@ static bool run_element(const cr_walk *w, int64_t i, value *v) {
 }
 
 cr_status ref_elementwise(const cr_walk *walks, int64_t count) {
-    for (int64_t n = 0; n < count; n++) {
+    EACH(n, count) {
         const cr_walk *w = &walks[n];
         const cr_program *p = w->program;
         value *v = malloc(sizeof *v * (size_t)(p->n_in + p->n_param + p->n_const + p->n_instr + 1));
@@ -219,7 +219,7 @@ cr_status ref_elementwise(const cr_walk *walks, int64_t count) {
         for (int k = 0; k < p->n_param; k++) v[p->n_in + k] = number(w->params[k], w->compute);
         for (int k = 0; k < p->n_const; k++) v[p->n_in + p->n_param + k] = number(p->consts[k], w->compute);
         bool ok = true;
-        for (int64_t i = 0; ok && i < w->numel; i++) ok = run_element(w, i, v);
+        EACH(i, w->numel) if (!(ok = run_element(w, i, v))) break;
         free(v);
         if (!ok) return cr_fail(CR_BAD_VALUE, p->name, "an integer divided by zero");
     }

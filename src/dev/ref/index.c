@@ -3,7 +3,7 @@
 #include "ref.h"
 
 cr_status ref_check_index(const char *op, const cr_tensor *index, int64_t bound, bool wrap) {
-    for (int64_t i = 0; i < index->numel; i++) {
+    EACH(i, index->numel) {
         int64_t at = get_int(index, i);
         if (at < (wrap ? -bound : 0) || at >= bound)
             return cr_fail(CR_BAD_INDEX, op, "index %lld at position %lld is out of range for size %lld",
@@ -20,9 +20,9 @@ static void add_to(cr_tensor *y, int64_t at, const cr_tensor *x, int64_t from) {
 cr_status ref_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
     cr_status s = ref_check_index("gather", index, R, false);
     if (s) return s;
-    for (int64_t m = 0; m < M; m++)
-        for (int64_t k = 0; k < K; k++)
-            for (int64_t n = 0; n < N; n++) {
+    EACH(m, M)
+        EACH(k, K)
+            EACH(n, N) {
                 int64_t at = (m * K + k) * N + n;
                 memcpy(address(y, at), address(x, (m * R + get_int(index, at)) * N + n), cr_dtype_size((cr_dtype)y->dtype));
             }
@@ -38,9 +38,9 @@ static void meet(bool sum, cr_tensor *y, int64_t at, const cr_tensor *x, int64_t
 cr_status ref_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
     cr_status s = ref_check_index(sum ? "scatter_add" : "scatter", index, R, false);
     if (s) return s;
-    for (int64_t m = 0; m < M; m++)
-        for (int64_t k = 0; k < K; k++)
-            for (int64_t n = 0; n < N; n++) {
+    EACH(m, M)
+        EACH(k, K)
+            EACH(n, N) {
                 int64_t at = (m * K + k) * N + n;
                 meet(sum, y, (m * R + get_int(index, at)) * N + n, src, at);
             }
@@ -59,9 +59,9 @@ cr_status ref_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const 
     const int64_t R = x->shape[1];
     cr_status s = ref_check_index(op, index, R, wrap);
     if (s) return s;
-    for (int64_t m = 0; m < y->shape[0]; m++)
-        for (int64_t k = 0; k < y->shape[1]; k++)
-            for (int64_t n = 0; n < y->shape[2]; n++) meet(false, y, at3(y, m, k, n), x, at3(x, m, wrapped(index, k, R), n));
+    EACH(m, y->shape[0])
+        EACH(k, y->shape[1])
+            EACH(n, y->shape[2]) meet(false, y, at3(y, m, k, n), x, at3(x, m, wrapped(index, k, R), n));
     return CR_OK;
 }
 
@@ -69,9 +69,9 @@ cr_status ref_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, con
     const int64_t R = x->shape[1];
     cr_status s = ref_check_index(op, index, R, wrap);
     if (s) return s;
-    for (int64_t m = 0; m < src->shape[0]; m++)
-        for (int64_t k = 0; k < src->shape[1]; k++)
-            for (int64_t n = 0; n < src->shape[2]; n++) meet(sum, x, at3(x, m, wrapped(index, k, R), n), src, at3(src, m, k, n));
+    EACH(m, src->shape[0])
+        EACH(k, src->shape[1])
+            EACH(n, src->shape[2]) meet(sum, x, at3(x, m, wrapped(index, k, R), n), src, at3(src, m, k, n));
     return CR_OK;
 }
 
@@ -80,7 +80,7 @@ cr_status ref_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const 
         cr_status s = ref_check_index(op, index[k], sizes[k], true);
         if (s) return s;
     }
-    for (int64_t i = 0; i < y->numel; i++) {
+    EACH(i, y->numel) {
         int64_t at = 0;
         for (int k = 0; k < n; k++) at = at * sizes[k] + wrapped(index[k], i, sizes[k]);
         put_int(y, i, at);
@@ -90,7 +90,7 @@ cr_status ref_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const 
 
 cr_status ref_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
     *count = 0;
-    for (int64_t i = 0; i < x->numel; i++) {
+    EACH(i, x->numel) {
         if (!get_int(x, i)) continue;
         int64_t rest = i;
         for (int d = x->ndim - 1; y && d >= 0; d--) {
@@ -103,10 +103,10 @@ cr_status ref_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
 }
 
 cr_status ref_triangle(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper) {
-    for (int64_t i = 0; i < y->numel; i++) {
+    EACH(i, y->numel) {
         int64_t distance = i % N - i / N % M;
         bool kept = upper ? distance >= diagonal : distance <= diagonal;
-        if (kept) memcpy(address(y, i), address(x, i), cr_dtype_size((cr_dtype)y->dtype));
+        if (kept) memmove(address(y, i), address(x, i), cr_dtype_size((cr_dtype)y->dtype));
         else memset(address(y, i), 0, cr_dtype_size((cr_dtype)y->dtype));
     }
     return CR_OK;

@@ -17,13 +17,13 @@ cr_status ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const
     int row = c->ndim - 2, column = c->ndim - 1;
     int64_t M = c->shape[row], N = c->shape[column], K = a->shape[column], matrices = 1;
     for (int d = 0; d < row; d++) matrices *= c->shape[d];
-    for (int64_t i = 0; i < matrices; i++) {
+    EACH(i, matrices) {
         int64_t ai = matrix(a, i, row, c->shape), bi = matrix(b, i, row, c->shape), ci = matrix(c, i, row, c->shape);
-        for (int64_t m = 0; m < M; m++)
-            for (int64_t n = 0; n < N; n++) {
+        EACH(m, M)
+            EACH(n, N) {
                 int64_t at = ci + m * c->strides[row] + n * c->strides[column], whole = 0;
                 double sum = 0;
-                for (int64_t k = 0; k < K; k++) {
+                EACH(k, K) {
                     int64_t from_a = ai + m * a->strides[row] + k * a->strides[column];
                     int64_t from_b = bi + k * b->strides[row] + n * b->strides[column];
                     if (is_float(c)) sum += factor(a, from_a, how) * factor(b, from_b, how);

@@ -41,7 +41,7 @@ static void put_down(cr_tensor *y, int64_t i, double v) {
 
 cr_status ref_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {
     cr_dtype dt = (cr_dtype)y->dtype;
-    for (int64_t i = 0; i < y->numel; i++) {
+    EACH(i, y->numel) {
         if (kind == CR_RANDOM_UNIFORM) put_down(y, i, uniform(dt, seed, counter, i));
         else put(y, i, normal(dt, seed, counter, i));
     }
@@ -49,55 +49,48 @@ cr_status ref_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t 
 }
 
 cr_status ref_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter) {
-    for (int64_t i = 0; i < y->numel; i++) put_int(y, i, add_wrap(low, (int64_t)cr_below(word64(seed, counter, i), span)));
+    EACH(i, y->numel) put_int(y, i, add_wrap(low, (int64_t)cr_below(word64(seed, counter, i), span)));
     return CR_OK;
 }
 
-/* ---- permutations and samples: what is drawn for each position, and positions in the order of that */
-typedef struct drawn { uint64_t word; double time; int64_t i; } drawn;
-
-static int by_word(const void *x, const void *y) {
-    const drawn *a = x, *b = y;
-    return a->word != b->word ? (a->word > b->word ? 1 : -1) : (a->i > b->i) - (a->i < b->i);
-}
-
-static int by_time(const void *x, const void *y) {
-    const drawn *a = x, *b = y;
-    return a->time != b->time ? (a->time > b->time ? 1 : -1) : (a->i > b->i) - (a->i < b->i);
-}
+/* ---- permutations and samples: positions in the order of what is drawn for each */
+static bool word_before(const void *words, int64_t i, int64_t j) { return ((const uint64_t *)words)[i] < ((const uint64_t *)words)[j]; }
+static bool time_before(const void *times, int64_t i, int64_t j) { return ((const double *)times)[i] < ((const double *)times)[j]; }
 
 cr_status ref_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
-    drawn *d = malloc(sizeof *d * (size_t)y->numel + 1);
-    if (!d) return cr_fail(CR_NO_MEMORY, "permutation", "out of memory");
-    for (int64_t i = 0; i < y->numel; i++) d[i] = (drawn){.word = word64(seed, counter, i), .i = i};
-    qsort(d, (size_t)y->numel, sizeof *d, by_word);
-    for (int64_t i = 0; i < y->numel; i++) put_int(y, i, d[i].i);
-    free(d);
-    return CR_OK;
+    uint64_t *word = malloc(sizeof *word * (size_t)y->numel + 1);
+    if (!word) return cr_fail(CR_NO_MEMORY, "permutation", "out of memory");
+    EACH(i, y->numel) word[i] = word64(seed, counter, i);
+    int64_t *order = ref_order(y->numel, word_before, word);
+    if (order) EACH(i, y->numel) put_int(y, i, order[i]);
+    free(word);
+    free(order);
+    return order ? CR_OK : CR_NO_MEMORY;
 }
 
 /* The first position whose running sum is above the share u of the whole. */
 static int64_t pick(const cr_tensor *w, int64_t first, int64_t N, double u) {
     double whole = 0, sum = 0;
-    int64_t i = 0;
-    for (; i < N; i++) whole += get(w, first + i);
-    for (i = 0; i < N - 1; i++) if ((sum += get(w, first + i)) > u * whole) break;
-    return i;
+    EACH(i, N) whole += get(w, first + i);
+    EACH(i, N - 1) if ((sum += get(w, first + i)) > u * whole) return i;
+    return N - 1;
 }
 
 cr_status ref_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
-    for (int64_t i = 0; replacement && i < M * S; i++) put_int(y, i, pick(w, i / S * N, N, uniform(CR_F64, seed, counter, i)));
-    if (replacement) return CR_OK;
-    drawn *d = malloc(sizeof *d * (size_t)N);
-    if (!d) return cr_fail(CR_NO_MEMORY, "multinomial", "out of memory");
-    for (int64_t m = 0; m < M; m++) {
-        for (int64_t i = 0; i < N; i++) {
-            const double weight = get(w, m * N + i), time = -log(1 - uniform(CR_F64, seed, counter, m * N + i)) / weight;
-            d[i] = (drawn){.time = weight > 0 ? fmin(time, DBL_MAX) : INFINITY, .i = i};
+    if (replacement) EACH(i, M * S) put_int(y, i, pick(w, i / S * N, N, uniform(CR_F64, seed, counter, i)));
+    double *time = replacement ? NULL : malloc(sizeof *time * (size_t)N);
+    if (!replacement && !time) return cr_fail(CR_NO_MEMORY, "multinomial", "out of memory");
+    cr_status bad = CR_OK;
+    if (time) EACH(m, M) {
+        EACH(i, N) {
+            const double weight = get(w, m * N + i);
+            time[i] = weight > 0 ? fmin(-log(1 - uniform(CR_F64, seed, counter, m * N + i)) / weight, DBL_MAX) : INFINITY;
         }
-        qsort(d, (size_t)N, sizeof *d, by_time);
-        for (int64_t s = 0; s < S; s++) put_int(y, m * S + s, d[s].i);
+        int64_t *order = ref_order(N, time_before, time);
+        if (!order) { bad = CR_NO_MEMORY; break; }
+        EACH(s, S) put_int(y, m * S + s, order[s]);
+        free(order);
     }
-    free(d);
-    return CR_OK;
+    free(time);
+    return bad;
 }

@@ -34,8 +34,8 @@ static int64_t int_step(cr_reduce_kind kind, cr_dtype dt, int64_t acc, int64_t v
 
 static double reduce_floats(const cr_reduce_how *how, const cr_tensor *x, int64_t first, int64_t R, int64_t stride) {
     double mean = 0, acc = how->kind == CR_REDUCE_PROD;
-    for (int64_t r = 0; r < R && how->map == CR_MAP_DEVIATION; r++) mean += get(x, first + r * stride) / (double)R;
-    for (int64_t r = 0; r < R; r++) {
+    if (how->map == CR_MAP_DEVIATION) EACH(r, R) mean += get(x, first + r * stride) / (double)R;
+    EACH(r, R) {
         double v = mapped(how, get(x, first + r * stride), mean);
         acc = r == 0 && how->kind >= CR_REDUCE_MAX ? v : float_step(how->kind, acc, v);      /* extremes start from the first element */
     }
@@ -45,7 +45,7 @@ static double reduce_floats(const cr_reduce_how *how, const cr_tensor *x, int64_
 static int64_t reduce_ints(const cr_reduce_how *how, const cr_tensor *x, int64_t first, int64_t R, int64_t stride) {
     bool test = how->map == CR_MAP_NONZERO;
     int64_t acc = how->kind == CR_REDUCE_PROD || (how->kind == CR_REDUCE_MIN && !R);
-    for (int64_t r = 0; r < R; r++) {
+    EACH(r, R) {
         int64_t at = first + r * stride, v = !test ? get_int(x, at) : is_float(x) ? get(x, at) != 0 : get_int(x, at) != 0;
         acc = r == 0 && how->kind >= CR_REDUCE_MAX ? v : int_step(how->kind, test ? CR_BOOL : (cr_dtype)x->dtype, acc, v);
     }
@@ -54,7 +54,7 @@ static int64_t reduce_ints(const cr_reduce_how *how, const cr_tensor *x, int64_t
 
 cr_status ref_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
     bool whole = !is_float(x) || how->map == CR_MAP_NONZERO;
-    for (int64_t i = 0; i < at->M * at->N; i++) {
+    EACH(i, at->M * at->N) {
         int64_t first = i / at->N * at->strides[0] + i % at->N * at->strides[2];
         if (!whole) put(y, i, reduce_floats(how, x, first, at->R, at->strides[1]));
         else if (is_float(y)) put(y, i, (double)reduce_ints(how, x, first, at->R, at->strides[1]));
@@ -75,9 +75,9 @@ static bool beats(bool max, const cr_tensor *x, int64_t v, int64_t best) {
 }
 
 cr_status ref_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
-    for (int64_t i = 0; i < at->M * at->N; i++) {
+    EACH(i, at->M * at->N) {
         int64_t first = i / at->N * at->strides[0] + i % at->N * at->strides[2], best = 0;
-        for (int64_t r = 1; r < at->R; r++)
+        EACH(r, at->R)
             if (beats(max, x, first + r * at->strides[1], first + best * at->strides[1])) best = r;
         put_int(y, i, best);
     }

@@ -8,6 +8,9 @@
 #include "../dev.h"
 #include "../program.h"
 
+/* A loop that ends early where a long call was told to stop; the op then fails, whatever its kernel wrote.  Asked every 1024 rounds. */
+#define EACH(i, n) for (int64_t i = 0; i < (n) && (i % 1024 || !cr_stop_asked()); i++)
+
 /* Offset of the i-th element (in row-major order) of a strided shape. */
 static inline int64_t place(int64_t i, int ndim, const int64_t *shape, const int64_t *strides) {
     int64_t offset = 0;
@@ -32,10 +35,12 @@ static inline bool less_int(cr_dtype dt, int64_t a, int64_t b) { return dt == CR
 
 cr_status ref_check_index(const char *op, const cr_tensor *index, int64_t bound, bool wrap);      /* every element in [0, bound), or with wrap in [-bound, bound) */
 
+int64_t *ref_order(int64_t n, bool (*less)(const void *ctx, int64_t i, int64_t j), const void *ctx);      /* NULL: no memory, a failure is recorded */
+
 cr_status ref_elementwise(const cr_walk *walks, int64_t count);
 cr_status ref_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
 cr_status ref_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
-cr_status ref_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
+cr_status ref_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
 cr_status ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
 cr_status ref_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status ref_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);

@@ -4,7 +4,7 @@
 
 static double row_max(const cr_tensor *x, int64_t row, int64_t N) {
     double max = -INFINITY;
-    for (int64_t n = 0; n < N; n++) max = isnan(max) || get(x, row + n) <= max ? max : get(x, row + n);
+    EACH(n, N) max = isnan(max) || get(x, row + n) <= max ? max : get(x, row + n);
     return max;
 }
 
@@ -12,16 +12,16 @@ static double row_max(const cr_tensor *x, int64_t row, int64_t N) {
 static double row_lse(const cr_tensor *x, int64_t row, int64_t N) {
     double max = row_max(x, row, N), sum = 0;
     if (isinf(max)) return max;
-    for (int64_t n = 0; n < N; n++) sum += exp(get(x, row + n) - max);
+    EACH(n, N) sum += exp(get(x, row + n) - max);
     return max + log(sum);
 }
 
 /* y = exp(x - max) / sum(exp(x - max)), or its logarithm */
 cr_status ref_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log_of) {
-    for (int64_t m = 0; m < M; m++) {
+    EACH(m, M) {
         double max = row_max(x, m * N, N), sum = 0;
-        for (int64_t n = 0; n < N; n++) sum += exp(get(x, m * N + n) - max);
-        for (int64_t n = 0; n < N; n++) {
+        EACH(n, N) sum += exp(get(x, m * N + n) - max);
+        EACH(n, N) {
             double shifted = get(x, m * N + n) - max;
             put(y, m * N + n, log_of ? shifted - log(sum) : exp(shifted) / sum);
         }
@@ -32,9 +32,9 @@ cr_status ref_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bo
 /* y = softmax(x):      dx = y (g - sum(g y))
  * y = log_softmax(x):  dx = g - exp(y) sum(g) */
 cr_status ref_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log_of) {
-    for (int64_t m = 0; m < M; m++) {
+    EACH(m, M) {
         double sum = 0;
-        for (int64_t n = m * N; n < (m + 1) * N; n++) sum += log_of ? get(g, n) : get(g, n) * get(y, n);
+        EACH(n, N) sum += log_of ? get(g, m * N + n) : get(g, m * N + n) * get(y, m * N + n);
         for (int64_t n = m * N; n < (m + 1) * N; n++)
             put(dx, n, log_of ? get(g, n) - exp(get(y, n)) * sum : get(y, n) * (get(g, n) - sum));
     }
@@ -44,12 +44,12 @@ cr_status ref_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g,
 /* y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); mean 0 for the RMS norm (mean NULL) */
 cr_status ref_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
                    int64_t M, int64_t N, double eps) {
-    for (int64_t m = 0; m < M; m++) {
+    EACH(m, M) {
         double mu = 0, square = 0;
-        if (mean) for (int64_t n = 0; n < N; n++) mu += get(x, m * N + n) / (double)N;
-        for (int64_t n = 0; n < N; n++) square += (get(x, m * N + n) - mu) * (get(x, m * N + n) - mu);
+        if (mean) EACH(n, N) mu += get(x, m * N + n) / (double)N;
+        EACH(n, N) square += (get(x, m * N + n) - mu) * (get(x, m * N + n) - mu);
         double r = 1 / sqrt(square / (double)N + eps);
-        for (int64_t n = 0; n < N; n++)
+        EACH(n, N)
             put(y, m * N + n, (get(x, m * N + n) - mu) * r * (w ? get(w, n) : 1) + (b ? get(b, n) : 0));
         if (mean) put(mean, m, mu);
         put(rstd, m, r);
@@ -66,21 +66,21 @@ static double normed(const cr_tensor *x, const cr_tensor *mean, const cr_tensor 
  * dw = sum over rows of g h;  db = sum over rows of g. */
 cr_status ref_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean,
                        const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
-    for (int64_t m = 0; dx && m < M; m++) {
+    if (dx) EACH(m, M) {
         double sum = 0, dot = 0;
-        for (int64_t n = 0; n < N; n++) {
+        EACH(n, N) {
             double dh = get(g, m * N + n) * (w ? get(w, n) : 1);
             sum += dh;
             dot += dh * normed(x, mean, rstd, m, n, N);
         }
-        for (int64_t n = 0; n < N; n++) {
+        EACH(n, N) {
             double dh = get(g, m * N + n) * (w ? get(w, n) : 1);
             put(dx, m * N + n, get(rstd, m) * (dh - (mean ? sum / (double)N : 0) - normed(x, mean, rstd, m, n, N) * dot / (double)N));
         }
     }
-    for (int64_t n = 0; n < N; n++) {
+    EACH(n, N) {
         double for_w = 0, for_b = 0;
-        for (int64_t m = 0; m < M; m++) {
+        EACH(m, M) {
             for_w += get(g, m * N + n) * normed(x, mean, rstd, m, n, N);
             for_b += get(g, m * N + n);
         }
@@ -91,7 +91,7 @@ cr_status ref_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_ten
 }
 
 static cr_status check_target(const cr_tensor *target, int64_t M, int64_t N, int64_t ignore) {
-    for (int64_t m = 0; m < M; m++) {
+    EACH(m, M) {
         int64_t t = get_int(target, m);
         if (t != ignore && (t < 0 || t >= N))
             return cr_fail(CR_BAD_INDEX, "cross_entropy", "index %lld at position %lld is out of range for size %lld",
@@ -105,11 +105,11 @@ cr_status ref_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x,
                             int64_t ignore, double smoothing) {
     cr_status s = check_target(target, M, N, ignore);
     if (s) return s;
-    for (int64_t m = 0; m < M; m++) {
+    EACH(m, M) {
         double l = row_lse(x, m * N, N), mean = 0;
         put(lse, m, l);
         if (get_int(target, m) == ignore) { put(loss, m, 0); continue; }
-        for (int64_t n = 0; n < N; n++) mean += get(x, m * N + n) / (double)N;
+        EACH(n, N) mean += get(x, m * N + n) / (double)N;
         put(loss, m, l - (1 - smoothing) * get(x, m * N + get_int(target, m)) - (smoothing > 0 ? smoothing * mean : 0));
     }
     return CR_OK;
@@ -120,8 +120,8 @@ cr_status ref_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tens
                                 int64_t M, int64_t N, int64_t ignore, double smoothing) {
     cr_status s = check_target(target, M, N, ignore);
     if (s) return s;
-    for (int64_t m = 0; m < M; m++)
-        for (int64_t n = 0; n < N; n++) {
+    EACH(m, M)
+        EACH(n, N) {
             int64_t t = get_int(target, m);
             double wanted = (n == t ? 1 - smoothing : 0) + smoothing / (double)N;
             put(dx, m * N + n, t == ignore ? 0 : get(g, m) * (exp(get(x, m * N + n) - get(lse, m)) - wanted));

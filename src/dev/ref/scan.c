@@ -6,10 +6,10 @@
 static bool reaches(cr_scan_kind kind, const cr_tensor *x, int64_t v, int64_t best) {
     if (!is_float(x)) {
         int64_t a = get_int(x, v), b = get_int(x, best);
-        return kind == CR_SCAN_ARGMAX ? !less_int((cr_dtype)x->dtype, a, b) : !less_int((cr_dtype)x->dtype, b, a);
+        return kind == CR_SCAN_MAX ? !less_int((cr_dtype)x->dtype, a, b) : !less_int((cr_dtype)x->dtype, b, a);
     }
     double a = get(x, v), b = get(x, best);
-    return isnan(a) || (kind == CR_SCAN_ARGMAX ? a >= b : a <= b);
+    return isnan(a) || (kind == CR_SCAN_MAX ? a >= b : a <= b);
 }
 
 static double log_add(double a, double b) {
@@ -22,14 +22,16 @@ static double float_step(cr_scan_kind kind, double acc, double v) {
 }
 
 /* One line of R elements, `stride` apart from `first` on: i is the place of the element, `before` that of the one before it. */
-static void scan_line(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t first, int64_t R, int64_t stride) {
+static void scan_line(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t first, int64_t R, int64_t stride) {
     double f = 0;
     int64_t n = 0, best = 0;
-    for (int64_t k = 0; k < R; k++) {
+    EACH(k, R) {
         int64_t at = reverse ? R - 1 - k : k, i = first + at * stride, before = reverse ? i + stride : i - stride;
-        if (kind >= CR_SCAN_ARGMAX) {
+        if (kind >= CR_SCAN_MAX) {
             if (k == 0 || reaches(kind, x, i, first + best * stride)) best = at;
-            put_int(y, i, best);
+            put_int(index, i, best);
+            if (is_float(x)) put(y, i, get(x, first + best * stride));
+            else put_int(y, i, get_int(x, first + best * stride));
         } else if (is_float(x)) {
             double v = get(x, i);
             f = k == 0 ? v : a ? v + get(a, reverse ? before : i) * f : float_step(kind, f, v);
@@ -42,7 +44,7 @@ static void scan_line(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_te
     }
 }
 
-cr_status ref_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
-    for (int64_t i = 0; i < M * N; i++) scan_line(kind, reverse, y, x, a, i / N * R * N + i % N, R, N);
+cr_status ref_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
+    EACH(i, M * N) scan_line(kind, reverse, y, index, x, a, i / N * R * N + i % N, R, N);
     return CR_OK;
 }

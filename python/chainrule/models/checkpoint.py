@@ -1,0 +1,111 @@
+"""Checkpoints of training: a folder with weights, the optimizer's moments, step, random numbers and place in the data, as ``chainrule train`` keeps it in
+RUN/checkpoint.  Each can go on with what the other saved, bit for bit.  Learning rates and other options are not in it: the optimizer is made with them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .. import _core
+from .._core import Generator, Tensor
+from ..data import TokenFile
+from ..nn import Module
+from ..optim import SGD, Adam, Lion, Muon, Optimizer
+from .gpt import GPT
+
+Optimizers = Optimizer | Sequence[Optimizer] | None
+# What each keeps for a parameter; in the file name.m and name.v
+MOMENTS = ((Adam, ("exp_avg", "exp_avg_sq")), (Lion, ("exp_avg",)), (Muon, ("momentum_buffer",)), (SGD, ("momentum_buffer",)))
+
+
+class Checkpoint(NamedTuple):
+    """What ``load_checkpoint`` found besides what it filled."""
+
+    step: int
+    metadata: dict[str, str]
+
+
+class Slot(NamedTuple):
+    """A group of parameters by name, and what the optimizer keeps for each."""
+
+    optimizer: Optimizer
+    parameters: dict[str, Tensor]
+    moments: tuple[str, ...]
+
+
+def _moments(optimizer: Optimizer, group: dict[str, Any]) -> tuple[str, ...]:
+    for kind, moments in MOMENTS:
+        if isinstance(optimizer, kind) and not group.get("amsgrad"):
+            return moments if kind is not SGD or group["momentum"] else ()
+    raise ValueError(f"[checkpoint] a checkpoint holds the moments of AdamW, Adam, SGD, Lion and Muon, without amsgrad, not those of {type(optimizer).__name__}")
+
+
+def _slots(model: Module, optimizer: Optimizers) -> list[Slot] | None:
+    if optimizer is None:
+        return None
+    names = {id(p): name for name, p in model.named_parameters()}
+    slots = []
+    for one in [optimizer] if isinstance(optimizer, Optimizer) else optimizer:
+        for group in one.param_groups:
+            strangers = [tuple(p.shape) for p in group["params"] if id(p) not in names]
+            if strangers:
+                raise ValueError(f"[checkpoint] the optimizer has parameters that are not the model's, of the shapes {strangers}")
+            slots.append(Slot(one, {names[id(p)]: p for p in group["params"]}, _moments(one, group)))
+    return slots
+
+
+def _generator(model: Module) -> Generator:
+    return getattr(model, "generator", None) or _core.default_generator
+
+
+def _groups(slots: list[Slot] | None) -> list[tuple[int, dict[str, Tensor]]] | None:
+    return None if slots is None else [(len(s.moments), s.parameters) for s in slots]
+
+
+def _kept(slots: list[Slot] | None) -> Iterator[tuple[Slot, str, dict[str, Any]]]:
+    """Parameters that have taken a step, by name, and their state."""
+    for slot in slots or ():
+        for name, p in slot.parameters.items():
+            state = slot.optimizer.state.get(p, {})
+            if slot.moments and state.get(slot.moments[0]) is not None:
+                yield slot, name, state
+
+
+def save_checkpoint(
+    folder: str | os.PathLike[str],
+    model: Module,
+    optimizer: Optimizers = None,
+    *,
+    loader: TokenFile | None = None,
+    step: int = 0,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Writes a checkpoint in place of the one that is there: an interrupted save leaves that, or the new one.
+    Random numbers are those of the model's generator, or of the default one.  metadata: what else to remember, and what ``load_checkpoint`` gave,
+    by which ``chainrule train`` goes on.  OSError: it cannot be written.  ValueError: an optimizer that has no place there."""
+    slots = _slots(model, optimizer)
+    kept = [*_kept(slots)]
+    steps = max([state["step"] for _, _, state in kept if "step" in state], default=step)
+    moments = {f"{name}.{letter}": state[moment] for slot, name, state in kept for letter, moment in zip("mv", slot.moments, strict=False)}
+    moments |= {f"{name}.t": _core.tensor([state["step"]]) for _, name, state in kept if state.get("step", steps) != steps}
+    said = {"model": "gpt2", **{name: str(value) for name, value in model.config._asdict().items()}} if isinstance(model, GPT) else {}
+    text = json.dumps({**said, **(metadata or {})})
+    place = None if loader is None else loader._loader
+    _core._training_save(os.fspath(folder), model.state_dict(), _groups(slots), place, moments, steps, step, text, _generator(model))
+
+
+def load_checkpoint(folder: str | os.PathLike[str], model: Module, optimizer: Optimizers = None, *, loader: TokenFile | None = None) -> Checkpoint:
+    """Puts a checkpoint back into a model, its optimizers and its loader, all or nothing, and into the generator that ``save_checkpoint`` says; returns step and
+    metadata.  OSError: there is none.  RuntimeError: weights or moments that are missing, not wanted or of another shape, or a loader of other data."""
+    slots = _slots(model, optimizer)
+    folder, place = os.fspath(folder), None if loader is None else loader._loader
+    step, steps, moments = _core._training_load(folder, model.state_dict(keep_vars=True), _groups(slots), place, _generator(model))
+    for slot in slots or ():
+        for name, p in slot.parameters.items():
+            state = {moment: moments[f"{name}.{letter}"] for letter, moment in zip("mv", slot.moments, strict=False) if f"{name}.{letter}" in moments}
+            if state and isinstance(slot.optimizer, Adam):
+                state["step"] = int(moments.get(f"{name}.t", steps))
+            slot.optimizer.state[p] = state
+    return Checkpoint(step, json.loads(_core._load_metadata(_core._training_weights(folder))))

@@ -1,0 +1,107 @@
+/* gather.c - reading and writing by tensors of indices and by masks. */
+#include "extension.h"
+
+cr_tensor *api_gather(const arg *a) { return cr_gather(a[0].t, axis(a[1].i), a[2].t); }
+cr_tensor *api_take(const arg *a) { return cr_take(a[0].t, a[1].t); }
+cr_tensor *api_take_along_dim(const arg *a) {
+    if (a[2].given) return cr_take_along_axis(a[0].t, axis(a[2].i), a[1].t);
+    cr_scope_begin();
+    return leave(cr_gather(cr_reshape(a[0].t, CR_LIST(-1)), 0, cr_reshape(a[1].t, CR_LIST(-1))));
+}
+
+/* (input, dim, index, src, value): one of the last two */
+static const cr_tensor *source(const arg *a) {
+    if (a[3].given != a[4].given) return a[3].given ? a[3].t : a[4].t;
+    set_error(PyExc_TypeError, a[3].given ? "scatter() takes src or value, not both" : "scatter() missing required argument 'src' (position 4)");
+    return NULL;
+}
+cr_tensor *api_scatter(const arg *a) {
+    const cr_tensor *src = source(a);
+    return src ? cr_scatter(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
+}
+cr_tensor *api_scatter_(const arg *a) {
+    const cr_tensor *src = source(a);
+    return src ? cr_scatter_(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
+}
+cr_tensor *api_scatter_add(const arg *a) { return cr_scatter_add(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_scatter_add_(const arg *a) { return cr_scatter_add_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+
+cr_tensor *api_index_select(const arg *a) { return cr_index_select(a[0].t, axis(a[1].i), a[2].t); }
+cr_tensor *api_index_copy(const arg *a) { return cr_index_copy(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_index_copy_(const arg *a) { return cr_index_copy_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_index_fill(const arg *a) { return cr_index_fill(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+cr_tensor *api_index_fill_(const arg *a) { return cr_index_fill_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+
+/* (input, dim, index, source, alpha) */
+static const cr_tensor *times_alpha(const arg *a) { return a[4].x.d == 1 ? a[3].t : cr_mul(a[3].t, scalar_of(&a[4].x)); }
+cr_tensor *api_index_add(const arg *a) {
+    cr_scope_begin();
+    return leave(cr_index_add(a[0].t, axis(a[1].i), a[2].t, times_alpha(a)));
+}
+cr_tensor *api_index_add_(const arg *a) {
+    cr_scope_begin();
+    cr_tensor *x = cr_index_add_(a[0].t, axis(a[1].i), a[2].t, times_alpha(a));
+    cr_scope_end();
+    return x;
+}
+
+/* (input, indices, values, accumulate) */
+cr_tensor *api_index_put(const arg *a) { return cr_index_put(a[0].t, a[1].list.n, a[1].list.v, a[2].t, a[3].b); }
+cr_tensor *api_index_put_(const arg *a) { return cr_index_put_(a[0].t, a[1].list.n, a[1].list.v, a[2].t, a[3].b); }
+
+/* (input, mask, value): the value as an operand of where, in the scope of the caller */
+static const cr_tensor *masked_value(const arg *a) {
+    if (cr_ndim(a[2].t) == 0) return cast(a[2].t, cr_dtype_of(a[0].t));
+    set_error(PyExc_RuntimeError, "[masked_fill] the value has %d axes: a number or a tensor without axes is expected", cr_ndim(a[2].t));
+    return NULL;
+}
+cr_tensor *api_masked_fill(const arg *a) {
+    if (a[2].owned) return cr_masked_fill(a[0].t, a[1].t, cr_item(a[2].t));
+    cr_scope_begin();
+    return leave(cr_where(a[1].t, masked_value(a), a[0].t));
+}
+cr_tensor *api_masked_fill_(const arg *a) {
+    if (a[2].owned) return cr_masked_fill_(a[0].t, a[1].t, cr_item(a[2].t));
+    cr_scope_begin();
+    cr_tensor *x = cr_program_apply_(cr_program_find("where"), a[0].t, 3, (const cr_tensor *const[]){a[1].t, masked_value(a), a[0].t}, NULL);
+    cr_scope_end();
+    return x;
+}
+cr_tensor *api_masked_select(const arg *a) { return cr_masked_select(a[0].t, a[1].t); }
+cr_tensor *api_masked_scatter(const arg *a) { return cr_masked_scatter(a[0].t, a[1].t, a[2].t); }
+cr_tensor *api_masked_scatter_(const arg *a) { return cr_masked_scatter_(a[0].t, a[1].t, a[2].t); }
+
+cr_tensor *api_argwhere(const arg *a) { return cr_nonzero(a[0].t); }
+cr_tensor *api_one_hot(const arg *a) { return cr_one_hot(a[0].t, a[1].i); }
+
+/* One tensor for each axis of x; a scalar counts as a vector of one. */
+static PyObject *nonzeros(cr_tensor *x) {
+    cr_tensor *places;
+    Py_BEGIN_ALLOW_THREADS
+    cr_scope_begin();
+    places = leave(cr_nonzero(cr_ndim(x) ? x : cr_reshape(x, CR_LIST(1))));
+    Py_END_ALLOW_THREADS
+    if (!places) return raise_error();
+    const int64_t n = cr_size(places, 1);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (int64_t i = 0; tuple && i < n; i++) {
+        PyObject *along = wrap(cr_select(places, 1, i));
+        if (along) PyTuple_SetItem(tuple, (Py_ssize_t)i, along);
+        else Py_CLEAR(tuple);
+    }
+    cr_release(places);
+    return tuple;
+}
+PyObject *api_nonzero(const arg *a) {
+    cr_tensor *y;
+    if (a[1].b) return nonzeros(a[0].t);
+    WITHOUT_GIL(y = cr_nonzero(a[0].t));
+    return wrap(y);
+}
+PyObject *api_where(const arg *a) {
+    cr_tensor *y;
+    if (!a[1].given && !a[2].given) return nonzeros(a[0].t);
+    if (!a[1].given || !a[2].given) return PyErr_Format(PyExc_TypeError, "where() missing required argument '%s'", a[1].given ? "other" : "input");
+    WITHOUT_GIL(y = cr_where(a[0].t, a[1].t, a[2].t));
+    return wrap(y);
+}

@@ -1,0 +1,191 @@
+/* views.c - views: other shapes, axes and parts of the same memory, one or several at once. */
+#include "extension.h"
+
+#include <string.h>
+
+cr_tensor *api_reshape(const arg *a) { return cr_reshape(a[0].t, a[1].size.n, a[1].size.v); }
+cr_tensor *api_view(const arg *a) { return cr_view(a[0].t, a[1].size.n, a[1].size.v); }
+cr_tensor *api_expand(const arg *a) { return cr_expand(a[0].t, a[1].size.n, a[1].size.v); }
+cr_tensor *api_broadcast_to(const arg *a) { return cr_expand(a[0].t, a[1].size.n, a[1].size.v); }
+cr_tensor *api_expand_as(const arg *a) { return cr_expand(a[0].t, cr_ndim(a[1].t), cr_shape(a[1].t)); }
+cr_tensor *api_view_as(const arg *a) { return cr_view(a[0].t, cr_ndim(a[1].t), cr_shape(a[1].t)); }
+cr_tensor *api_reshape_as(const arg *a) { return cr_reshape(a[0].t, cr_ndim(a[1].t), cr_shape(a[1].t)); }
+cr_tensor *api_permute(const arg *a) { return cr_permute(a[0].t, a[1].size.n, a[1].size.v); }
+
+cr_tensor *api_transpose(const arg *a) { return cr_transpose(a[0].t, axis(a[1].i), axis(a[2].i)); }
+cr_tensor *api_flatten(const arg *a) { return cr_flatten(a[0].t, axis(a[1].i), axis(a[2].i)); }
+cr_tensor *api_unsqueeze(const arg *a) { return cr_unsqueeze(a[0].t, axis(a[1].i)); }
+cr_tensor *api_select(const arg *a) { return cr_select(a[0].t, axis(a[1].i), a[2].i); }
+
+cr_tensor *api_t(const arg *a) {
+    if (cr_ndim(a[0].t) == 2) return cr_transpose(a[0].t, 0, 1);
+    if (cr_ndim(a[0].t) < 2) return cr_expand(a[0].t, cr_ndim(a[0].t), cr_shape(a[0].t));        /* a view of it as it is */
+    set_error(PyExc_RuntimeError, "t() expects a tensor with <= 2 dimensions, but self is %dD", cr_ndim(a[0].t));
+    return NULL;
+}
+
+/* 0 ... ndim - 1, or -1 and an IndexError */
+static int checked_axis(const char *op, int64_t i, int ndim) {
+    int n = ndim ? ndim : 1;
+    if (i >= -n && i < n) return (int)(i < 0 ? i + n : i);
+    set_error(PyExc_IndexError, "[%s] axis %lld of a tensor of %d axes", op, (long long)i, ndim);
+    return -1;
+}
+
+static int own_axis(const char *op, const arg *a, const arg *dim) {
+    if (cr_ndim(a[0].t)) return checked_axis(op, dim->i, cr_ndim(a[0].t));
+    set_error(PyExc_RuntimeError, "[%s] expects at least a 1-dimensional tensor", op);
+    return -1;
+}
+
+cr_tensor *api_unflatten(const arg *a) { return cr_unflatten(a[0].t, axis(a[1].i), a[2].size.n, a[2].size.v); }
+
+cr_tensor *api_squeeze(const arg *a) {
+    if (!a[1].given) return cr_squeeze(a[0].t, CR_ALL);
+    int64_t ones[CR_MAX_DIMS];
+    int n = 0, ndim = cr_ndim(a[0].t);
+    unsigned seen = 0;
+    for (int i = 0; i < a[1].size.n; i++) {          /* axes of another size stay, as in PyTorch */
+        int at = checked_axis("squeeze", a[1].size.v[i], ndim);
+        if (at < 0) return NULL;
+        if (seen >> at & 1) {
+            set_error(PyExc_RuntimeError, "[squeeze] axis %d is named twice", at);
+            return NULL;
+        }
+        seen |= 1u << at;
+        if (ndim && cr_size(a[0].t, at) == 1) ones[n++] = at;
+    }
+    return n ? cr_squeeze(a[0].t, n, ones) : cr_reshape(a[0].t, ndim, cr_shape(a[0].t));
+}
+
+cr_tensor *api_narrow(const arg *a) { return cr_narrow(a[0].t, axis(a[1].i), a[2].i, a[3].i); }
+cr_tensor *api_slice(const arg *a) {
+    const bool back = a[4].i < 0;
+    return cr_slice(a[0].t, axis(a[1].i), a[2].given ? a[2].i : back ? INT64_MAX : 0, a[3].given ? a[3].i : back ? INT64_MIN : INT64_MAX, a[4].i);
+}
+cr_tensor *api_diagonal(const arg *a) { return cr_diagonal(a[0].t, a[1].i, axis(a[2].i), axis(a[3].i)); }
+cr_tensor *api_unfold(const arg *a) { return cr_unfold(a[0].t, axis(a[1].i), a[2].i, a[3].i); }
+
+cr_tensor *api_movedim(const arg *a) {
+    if (a[1].size.n == a[2].size.n) return cr_movedim(a[0].t, a[1].size.n, a[1].size.v, a[2].size.v);
+    set_error(PyExc_RuntimeError, "[movedim] %d source axes and %d destinations", a[1].size.n, a[2].size.n);
+    return NULL;
+}
+
+/* ---- several views at once ---------------------------------------------------------------------------------------------------- */
+/* Room for n handles; NULL with an exception. */
+static cr_tensor **room_for(int64_t n) {
+    cr_tensor **out = n < INT32_MAX ? PyMem_Calloc((size_t)n + 1, sizeof *out) : NULL;
+    if (!out) PyErr_NoMemory();
+    return out;
+}
+
+/* The n handles in out, which goes with them; n < 0: they could not be made. */
+static PyObject *tuple_of(int n, cr_tensor **out) {
+    PyObject *tuple = n < 0 ? raise_error() : PyTuple_New(n);
+    for (int i = 0; i < n; i++) {
+        PyObject *piece = tuple ? wrap(out[i]) : (cr_release(out[i]), NULL);
+        if (piece) PyTuple_SetItem(tuple, i, piece);
+        else Py_CLEAR(tuple);
+    }
+    PyMem_Free(out);
+    return tuple;
+}
+
+static PyObject *split_equally(cr_tensor *x, int at, int64_t each) {
+    int64_t size = cr_size(x, at), n = each > 0 && size ? (size - 1) / each + 1 : 1;
+    cr_tensor **out = room_for(n);
+    return out ? tuple_of(cr_split(x, each || size ? each : 1, at, (int)n, out) == CR_OK ? (int)n : -1, out) : NULL;
+}
+
+PyObject *api_split(const arg *a) {
+    int at = own_axis("split", a, &a[2]);
+    if (at < 0) return raise_error();
+    PyObject *given = a[1].o;
+    if (PyIndex_Check(given) && !PySequence_Check(given)) {
+        int64_t each;
+        return to_int64(given, &each) ? split_equally(a[0].t, at, each) : NULL;
+    }
+    PyObject *items = PySequence_Check(given) && !PyUnicode_Check(given) ? PySequence_Tuple(given) : NULL, *result = NULL;
+    if (!items) return PyErr_Occurred() ? NULL : raise_type(given, "split(): argument 'split_size_or_sections' must be int or ints, not");
+    Py_ssize_t n = PyTuple_Size(items);
+    int64_t *sizes = PyMem_Malloc(sizeof *sizes * (size_t)(n ? n : 1));
+    bool ok = sizes || PyErr_NoMemory();
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = to_int64(PyTuple_GetItem(items, i), &sizes[i]);
+    cr_tensor **out = ok ? room_for(n) : NULL;
+    if (out) result = tuple_of(cr_split_sizes(a[0].t, at, (int)n, sizes, out) == CR_OK ? (int)n : -1, out);
+    PyMem_Free(sizes);
+    Py_DECREF(items);
+    return result;
+}
+
+PyObject *api_chunk(const arg *a) {
+    int at = own_axis("chunk", a, &a[2]);
+    if (at < 0) return raise_error();
+    int64_t size = cr_size(a[0].t, at), n = size && a[1].i > size ? size : a[1].i;
+    cr_tensor **out = room_for(n > 0 ? n : 0);
+    return out ? tuple_of(cr_split_chunks(a[0].t, axis(n), at, out), out) : NULL;
+}
+
+PyObject *api_unbind(const arg *a) {
+    int at = own_axis("unbind", a, &a[1]);
+    if (at < 0) return raise_error();
+    int64_t n = cr_size(a[0].t, at);
+    cr_tensor **out = room_for(n);
+    return out ? tuple_of(cr_unbind(a[0].t, at, (int)n, out) == CR_OK ? (int)n : -1, out) : NULL;
+}
+
+/* The tensors given one by one or as one sequence: a new tuple; NULL with an exception. */
+static PyObject *tensors_of(const char *name, PyObject *given) {
+    PyObject *items = is_tensor(given) ? Py_BuildValue("(O)", given) : PyTuple_Check(given) || PyList_Check(given) ? PySequence_Tuple(given) : NULL;
+    if (!items && !PyErr_Occurred()) raise_type(given, "%s(): Tensors are expected, not", name);
+    for (Py_ssize_t i = 0; items && i < PyTuple_Size(items); i++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        if (is_tensor(item)) continue;
+        raise_type(item, "%s(): expected Tensor as element %zd, got", name, i);
+        Py_CLEAR(items);
+    }
+    return items;
+}
+
+PyObject *api_meshgrid(const arg *a) {
+    const bool xy = !strcmp(a[1].s, "xy");
+    PyObject *items = tensors_of("meshgrid", a[0].o);
+    if (items && !xy && strcmp(a[1].s, "ij")) {
+        PyErr_Format(PyExc_RuntimeError, "[meshgrid] indexing is 'xy' or 'ij', not '%s'", a[1].s);
+        Py_CLEAR(items);
+    }
+    if (!items) return NULL;
+    const cr_tensor *in[CR_MAX_DIMS];
+    Py_ssize_t n = PyTuple_Size(items);
+    for (Py_ssize_t i = 0; i < n && i < CR_MAX_DIMS; i++) in[i] = handle(PyTuple_GetItem(items, i));
+    cr_tensor **out = room_for(n);
+    PyObject *result = out ? tuple_of(cr_meshgrid((int)n, in, xy, out) == CR_OK ? (int)n : -1, out) : NULL;
+    Py_DECREF(items);
+    return result;
+}
+
+/* With axes of size 1 up to ndim: in front, of three axes also behind; NumPy's rule. */
+static cr_tensor *grown(const cr_tensor *x, int ndim) {
+    const int n = cr_ndim(x);
+    int64_t shape[3] = {1, 1, 1};
+    for (int i = 0; i < n && n < ndim; i++) shape[n == 2 ? i : 1] = cr_shape(x)[i];        /* 1 or 2 axes */
+    return n < ndim ? cr_view(x, ndim, shape) : cr_view(x, n, cr_shape(x));
+}
+
+static PyObject *at_least(const char *name, const arg *a, int ndim) {
+    if (is_tensor(a[0].o)) return wrap(grown(handle(a[0].o), ndim));
+    PyObject *items = tensors_of(name, a[0].o);
+    Py_ssize_t n = items ? PyTuple_Size(items) : 0;
+    PyObject *result = items ? PyTuple_New(n) : NULL;
+    for (Py_ssize_t i = 0; result && i < n; i++) {
+        PyObject *y = wrap(grown(handle(PyTuple_GetItem(items, i)), ndim));
+        if (y) PyTuple_SetItem(result, i, y);
+        else Py_CLEAR(result);
+    }
+    Py_XDECREF(items);
+    return result;
+}
+PyObject *api_atleast_1d(const arg *a) { return at_least("atleast_1d", a, 1); }
+PyObject *api_atleast_2d(const arg *a) { return at_least("atleast_2d", a, 2); }
+PyObject *api_atleast_3d(const arg *a) { return at_least("atleast_3d", a, 3); }

@@ -1,0 +1,113 @@
+"""What the reference pages are made of beside Python's docstrings; docs/conf.py puts it where a page says so.
+
+header()       include/chainrule.h as MyST: its groups as headings, functions and macros as entries, types as they stand
+functions()    the functions of the package chainrule, group by group, as entries for Sphinx's autodoc
+signatures()   name -> signature with types, from the stub of the extension, whose functions carry none
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import gen_ops
+import gen_python
+
+ROOT = Path(__file__).resolve().parent.parent
+STUB = "python/chainrule/_core.pyi"
+PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")  # ASCII's: behind a backslash each is plain text in Markdown
+ENTRY = re.compile(
+    r"""^(?: (?P<note> /\*.*?\*/ )
+         |   \#define[ ](?P<macro> CR_\w+(?:\([^)]*\))?) (?:(?!/\*)[^\n])*
+         |   (?P<type> typedef[ ](?:struct|enum)[ ]\w+[ ]\{.*?\}[ ]\w+; | typedef[^;]*; )
+         |   (?P<function> [a-z][^;{}]*\) ) ;
+         ) (?P<doc> (?:[ \t]*/\*.*?\*/ (?:\n[ ]{20,}(?=/\*))? | [ \t]*\n[ ]{20,}(?=/\*))* )""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+
+
+def words(comment: str) -> str:
+    """A comment without its marks and rulers."""
+    return re.sub(r"^\s*/\*+|\*/|^ \*|-{4,}", "", comment, flags=re.MULTILINE).strip()
+
+
+def plain(text: str) -> str:
+    return PUNCTUATION.sub(r"\\\1", " ".join(words(text).split()))
+
+
+def entry(kind: str, declaration: str, doc: str) -> str:
+    return f"```{{c:{kind}}} {' '.join(declaration.split())}\n{plain(doc)}\n```\n"
+
+
+def header(text: str) -> str:
+    """Two macros of one name (C's and C++'s) are one entry."""
+    card, _, declarations = text.partition("#define CR_VERSION")
+    _, *terms = re.split(r"\n (?=\w)", words(card[: card.index("*/")]))  # the file's first line, then a word and what it means
+    out = [f"**{term}**: {plain(meaning)}\n" for term, meaning in (text.split(maxsplit=1) for text in terms)]
+    seen: set[str] = set()
+    for found in ENTRY.finditer("#define CR_VERSION" + declarations):
+        note, macro, of_type, function, doc = (found[k] or "" for k in ("note", "macro", "type", "function", "doc"))
+        if note.startswith("/* ----"):
+            title, *more = re.split(r": |\s*\n", words(note), maxsplit=1)
+            out += [f"## {title[0].upper() + title[1:]}\n", *(plain(text) + "\n" for text in more)]
+        elif note and "generated:" not in note:
+            out.append(f"*{plain(note)}*\n")
+        elif macro and macro not in seen:
+            seen.add(macro)
+            out.append(entry("macro", macro, doc))
+        elif of_type:
+            before = out.pop().removesuffix("```\n") if out[-1].startswith("```c\n") else "```c\n"  # types that follow each other share a block
+            out.append(f"{before}{of_type}{doc}\n```\n")
+        elif function:
+            out.append(entry("function", function, doc))
+    return "\n".join(out)
+
+
+# ---- Python ----
+
+
+def groups() -> dict[str, list[str]]:
+    """Title -> names of functions, of api.def and of ops.def."""
+    api = gen_python.read_all()
+    of_ops = {gen_python.PYTHON_NAMES.get(r.name, r.name): r.group for r in gen_ops.read_source((ROOT / gen_ops.SOURCE).read_text())[1]}
+    lines = (ROOT / gen_python.SOURCE).read_text().splitlines()
+    title, of_api = "", {}
+    for line in lines:
+        if line.startswith("# ----"):
+            title = re.split(r"[(:]| that ", line.strip("# -"))[0].strip()
+        elif line.startswith("def "):
+            of_api[line[4:].partition("(")[0]] = title
+    titles = [*dict.fromkeys(of_api.values())]
+    after = titles.index("arithmetic") + 1
+    titles[after:after] = of_ops.values()
+    found: dict[str, list[str]] = {title: [] for title in titles}
+    for r in api:
+        if r.function and r.name[0] != "_":
+            names = found[of_api.get(r.c_name()) or of_ops[r.c_name()]]
+            names += [r.name] * (r.name not in names)
+    return {title: names for title, names in found.items() if names}
+
+
+def functions() -> str:
+    return "\n".join(
+        f"## {title[0].upper() + title[1:]}\n\n```{{eval-rst}}\n.. currentmodule:: chainrule\n\n"
+        + "\n".join(f".. autofunction:: {name}" for name in names) + "\n```\n"
+        for title, names in groups().items()
+    )  # fmt: skip
+
+
+def signatures() -> dict[str, tuple[str, str]]:
+    """chainrule.name and chainrule.Class.name -> arguments, result; not for names with overloads."""
+    tree = ast.parse((ROOT / STUB).read_text())
+    found: dict[str, tuple[str, str]] = {}
+    times: Counter[str] = Counter()
+    for body, prefix in [(tree.body, "chainrule."), *((c.body, f"chainrule.{c.name}.") for c in tree.body if isinstance(c, ast.ClassDef))]:
+        for f in body:
+            if isinstance(f, ast.FunctionDef) and "property" not in map(ast.unparse, f.decorator_list):
+                text = re.sub(r"\b_(int|float|bool|str|dtype)\b", r"\1", ast.unparse(f))
+                arguments, _, result = text.removeprefix("@classmethod\n").removeprefix(f"def {f.name}").removesuffix(":\n    ...").rpartition(" -> ")
+                found[prefix + f.name] = re.sub(r"\((self|cls)(, /)?(, |\))", lambda m: "(" + ")" * (m[3] == ")"), arguments, count=1), result
+                times[prefix + f.name] += 1
+    return {name: signature for name, signature in found.items() if times[name] == 1}
