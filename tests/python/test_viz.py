@@ -157,7 +157,7 @@ def test_curves_of_one_run(tmp_path: Path) -> None:
     assert [plot.get_ylabel() for plot in figure.axes] == ["loss", "learning rate", "tokens a second"] and speed.get_xlabel() == "step"
     assert [text.get_text() for text in loss.get_legend().get_texts()] == ["training", "validation"]
     figure.savefig(tmp_path / "curves.png")
-    assert (tmp_path / "curves.png").stat().st_size > 5000
+    assert (tmp_path / "curves.png").stat().st_size > 5000 and figure._repr_png_().startswith(b"\x89PNG")  # what notebooks ask for
 
 
 def test_curves_of_several_runs_with_gaps(tmp_path: Path) -> None:
