@@ -7,6 +7,7 @@ DESTDIR ?=
 VENV    := build/venv
 BIN     := $(VENV)/bin
 ONEDNN  := $(CURDIR)/$(VENV)/lib
+WGPU     = $(firstword $(wildcard $(CURDIR)/$(VENV)/lib/python3*/site-packages/wgpu/resources))
 TESTS   := $(BIN)/python tools/run_tests.py
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -71,7 +72,8 @@ build/.for-%: tools/requirements-%.txt build/.venv
 # ---- one build folder for each preset; sources added later are found by CMake itself ----
 build/%/build.ninja: build/.venv CMakeLists.txt CMakePresets.json $(wildcard cmake/*)
 	@echo "configuring build/$*"
-	@$(BIN)/cmake --preset $* --fresh -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCHAINRULE_ONEDNN_DIR=$(ONEDNN) >build/configure-$*.log \
+	@$(BIN)/cmake --preset $* --fresh -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCHAINRULE_ONEDNN_DIR=$(ONEDNN) \
+		-DCHAINRULE_WGPU_DIR=$(WGPU) >build/configure-$*.log \
 		|| { cat build/configure-$*.log; exit 1; }
 	@touch $@
 

@@ -4,6 +4,7 @@
 #include "ops/elementwise_tests.gen.h"
 
 static long cases_run;
+static long at_least(long host) { return test_device(0)->host ? host : host / 100; }      /* cases that must run, so that a table that became empty shows */
 
 /* ---- elementwise rows */
 typedef struct shapes { const char *what; spec in[3]; } shapes;
@@ -76,7 +77,7 @@ static void check_row(const cr_program *p, const elementwise_test *row, const da
         CHECK(g.dtype == rule_gives(p, dt), "%s of %s gives %s", p->name, cr_dtype_name(dt), cr_dtype_name(g.dtype));
         if (compare("value", &g, &w, p->n_instr, scale)) test_ran_on(dev);
         data_free(&g), data_free(&w);
-    } else {
+    } else if (!test_declines(dev)) {
         CHECK(false, "%s %s on %s: %s", p->name, cr_dtype_name(dt), now.device, cr_error());
         cr_error_clear();
     }
@@ -91,11 +92,13 @@ static double row_scale(const cr_program *p, const elementwise_test *row) { retu
 
 static void check_row_shapes(const cr_program *p, const elementwise_test *row, cr_dtype dt, const cr_device *dev) {
     for (size_t s = 0; s < sizeof row_shapes / sizeof *row_shapes; s++) {
+        if (!test_takes(dev, row->row + dt + (int64_t)s, dt == CR_F32 ? 3 : 27)) continue;
         stream r = stream_of(p->name, (int64_t)s * CR_DTYPES + dt);
         data in[3] = {{0}};
         now.what = row_shapes[s].what;
         for (int k = 0; k < p->n_in; k++) in[k] = row_numbers(row, p, k, &row_shapes[s].in[k], input_dtype(p, k, dt), &r);
-        for (int how = 0; how < LAYOUTS; how++) check_row(p, row, in, dt, (layout)how, dev, row_scale(p, row));
+        for (int how = 0; how < LAYOUTS; how++)
+            if (test_takes(dev, (int64_t)s / 3 + row->row + how, 4)) check_row(p, row, in, dt, (layout)how, dev, row_scale(p, row));
         for (int k = 0; k < p->n_in; k++) data_free(&in[k]);
     }
 }
@@ -112,7 +115,7 @@ TEST(rows) {
                     check_row_shapes(p, &elementwise_tests[i], (cr_dtype)dt, test_device(d));
     }
     test_round = 0;
-    CHECK(cases_run >= 2 * 80 * 9 * 27, "only %ld cases of rows ran", cases_run);
+    CHECK(cases_run >= at_least(2 * 80 * 9 * 27), "only %ld cases of rows ran", cases_run);
     printf("  rows: %d rows, %ld cases\n", CR_ROW_COUNT, cases_run);
 }
 
@@ -196,6 +199,7 @@ static double magnitude(const op_case *c, const data *in) {
 }
 
 static void check_case(const op_case *c, const data *in, cr_dtype dt, layout how, const cr_device *dev) {
+    if (!test_offers(dev, dt)) return;
     now.op = c->op, now.what = c->what, now.dtype = dt, now.layout = (int)how, now.device = cr_device_name(dev);
     long alive = guard_start();
     cr_scope_begin();
@@ -206,7 +210,7 @@ static void check_case(const op_case *c, const data *in, cr_dtype dt, layout how
         data g = data_of(got), w = data_of(want);
         if (compare("value", &g, &w, c->terms, cr_dtype_is_float(g.dtype) ? magnitude(c, wide) : 0)) test_ran_on(dev);
         data_free(&g), data_free(&w);
-    } else {
+    } else if (!test_declines(dev)) {
         CHECK(false, "%s [%s] %s on %s: %s", c->op, c->what, cr_dtype_name(dt), now.device, cr_error());
         cr_error_clear();
     }
@@ -220,7 +224,8 @@ static void check_case_layouts(const op_case *c, int number, cr_dtype dt, const 
     stream r = stream_of(c->op, number);
     data in[4] = {{0}};
     for (int k = 0; k < case_inputs(c); k++) in[k] = data_fill(&c->in[k], dt, &r);
-    for (int how = 0; how < LAYOUTS; how++) check_case(c, in, dt, (layout)how, dev);
+    for (int how = 0; how < LAYOUTS; how++)
+        if (test_takes(dev, number / 100 + number + how, dt == CR_F32 ? 2 : 16)) check_case(c, in, dt, (layout)how, dev);
     for (int k = 0; k < case_inputs(c); k++) data_free(&in[k]);
 }
 
@@ -239,7 +244,7 @@ TEST(cases) {
     test_round = 0;
     for (int i = 0; cr_ops_all[i]; i++)
         CHECK(case_for(cr_ops_all[i]->name), "%s: no case in ops_cases.h tests this op", cr_ops_all[i]->name);
-    CHECK(cases_run > 4000, "only %ld cases ran", cases_run);
+    CHECK(cases_run > at_least(4000), "only %ld cases ran", cases_run);
     printf("  structured ops: %d entries, %ld cases\n", OP_CASES, cases_run);
 }
 
@@ -279,6 +284,7 @@ TEST(promotion) {
                     spec s[2] = {{SHAPE(3, 11), .lo = 0, .hi = 30}, {SHAPE(11), .lo = 0, .hi = 30}};
                     data in[2] = {data_fill(&s[0], (cr_dtype)a, &r), data_fill(&s[1], (cr_dtype)b, &r)};
                     cr_dtype both = cr_promote((cr_dtype)a, (cr_dtype)b);
+                    if (!test_offers(test_device(d), both) || !test_takes(test_device(d), a + b + p, 5)) continue;
                     const elementwise_test *row = &elementwise_tests[rows[p]];
                     now.op = row->name, now.what = "promotion", now.dtype = both, now.layout = 0, now.device = cr_device_name(test_device(d));
                     cr_scope_begin();
@@ -301,6 +307,8 @@ TEST(casts) {
         for (int a = 0; a < CR_DTYPES; a++)
             for (int b = 0; b < CR_DTYPES; b++)
                 for (int how = 0; how < LAYOUTS; how++) {
+                    const cr_device *dev = test_device(d);
+                    if (!test_offers(dev, (cr_dtype)a) || !test_offers(dev, (cr_dtype)b) || !test_takes(dev, a + b + how, 4)) continue;
                     stream r = stream_of("casts", a);
                     spec s = {SHAPE(5, 53), .lo = -300, .hi = 70000};
                     data x = cr_dtype_is_float((cr_dtype)a) ? specials((cr_dtype)a, false, 2, s.shape) : data_fill(&s, (cr_dtype)a, &r);
@@ -374,7 +382,7 @@ TEST(in_place) {
         for (int d = 0; test_device(d); d++)
             for (int dt = CR_U8; dt < CR_DTYPES; dt++)
                 for (int how = 0; how < LAYOUTS; how++)
-                    if (!ops[k].floats_only || cr_dtype_is_float((cr_dtype)dt))
+                    if ((!ops[k].floats_only || cr_dtype_is_float((cr_dtype)dt)) && test_offers(test_device(d), (cr_dtype)dt))
                         check_in_place(ops[k].name, ops[k].write, ops[k].fresh, (cr_dtype)dt, (layout)how, test_device(d));
 }
 
