@@ -116,7 +116,8 @@ TEST(rows) {
     }
     test_round = 0;
     CHECK(cases_run >= at_least(2 * 80 * 9 * 27), "only %ld cases of rows ran", cases_run);
-    printf("  rows: %d rows, %ld cases\n", CR_ROW_COUNT, cases_run);
+    printf("  rows: %d rows, %ld cases, %ld beyond the device\n", CR_ROW_COUNT, cases_run, declined);
+    declined = 0;
 }
 
 /* One 0 among the divisors is an error, wherever it stands; floats and what is not read do not mind. */
@@ -126,17 +127,18 @@ TEST(integer_division_by_zero) {
         for (int r = 0; r < 4; r++)
             for (int dt = 1; dt < CR_DTYPES; dt++)
                 for (int64_t n = 1; n < 100000; n *= 31) {
-                    cr_scope_begin();
                     const cr_device *dev = test_device(d);
+                    if (!dev->host && cr_dtype_size((cr_dtype)dt) == 8) continue;       /* no division of 64 bits yet */
+                    cr_scope_begin();
                     const cr_program *p = cr_program_at(rows[r]);
                     cr_tensor *x = cr_ones(CR_LIST(n), (cr_dtype)dt, dev), *y = cr_ones(CR_LIST(2 * n + 1), (cr_dtype)dt, dev);
                     cr_tensor *zero = cr_slice(y, 0, 0, 2 * n - 1, 2);
                     cr_fill_(cr_select(y, 0, 2 * (n - 1)), 0);
                     if (cr_dtype_is_float((cr_dtype)dt)) CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL) != NULL, "%s: %s", p->name, cr_error());
                     else {
-                        FAILS(CR_BAD_VALUE, "an integer divided by zero", cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL));
-                        FAILS(CR_BAD_VALUE, p->name, cr_program_apply_(p, x, 2, (const cr_tensor *[]){x, zero}, NULL));
-                        FAILS(CR_BAD_VALUE, p->name, cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_scalar_int(0)}, NULL));
+                        FAILS(CR_BAD_VALUE, "an integer divided by zero", (cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL), cr_synchronize(dev)));
+                        FAILS(CR_BAD_VALUE, p->name, (cr_program_apply_(p, x, 2, (const cr_tensor *[]){x, zero}, NULL), cr_synchronize(dev)));
+                        FAILS(CR_BAD_VALUE, p->name, (cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_scalar_int(0)}, NULL), cr_synchronize(dev)));
                     }
                     CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_slice(y, 0, 1, 2 * n, 2)}, NULL) != NULL, "%s: %s", p->name, cr_error());
                     cr_scope_end();
@@ -245,7 +247,7 @@ TEST(cases) {
     for (int i = 0; cr_ops_all[i]; i++)
         CHECK(case_for(cr_ops_all[i]->name), "%s: no case in ops_cases.h tests this op", cr_ops_all[i]->name);
     CHECK(cases_run > at_least(4000), "only %ld cases ran", cases_run);
-    printf("  structured ops: %d entries, %ld cases\n", OP_CASES, cases_run);
+    printf("  structured ops: %d entries, %ld cases, %ld beyond the device\n", OP_CASES, cases_run, declined);
 }
 
 /* Rows with zeros, infinities and NaN in them, each row in another order. */
@@ -462,6 +464,7 @@ TEST(random_bits) {
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (int c = 0; c < 4; c++) {
                 for (int dt = CR_F16; dt <= CR_F64; dt++) {
+                    if (!test_offers(test_device(d), (cr_dtype)dt)) continue;
                     check_random(CR_RANDOM_UNIFORM, (cr_dtype)dt, sizes[s], counters[c], test_device(d));
                     check_random(CR_RANDOM_NORMAL, (cr_dtype)dt, sizes[s], counters[c], test_device(d));
                 }
@@ -469,6 +472,7 @@ TEST(random_bits) {
                 check_integers(CR_I64, INT64_MIN, UINT64_MAX, sizes[s], counters[c], test_device(d));
                 check_integers(CR_I8, -128, 256, sizes[s], counters[c], test_device(d));
                 check_integers(CR_BF16, 0, 257, sizes[s], counters[c], test_device(d));
+                if (!test_device(d)->host) continue;    /* nothing sorted there yet */
                 check_permutation(sizes[s], counters[c], test_device(d));
                 check_multinomial(sizes[s] % 300 + 1, sizes[s] / 3 + 1, counters[c], test_device(d));
             }
@@ -486,7 +490,7 @@ TEST(random_functions) {
             got[4 * pass] = data_of(cr_rand(CR_LIST(3, 7), CR_F32, dev, g));
             got[4 * pass + 1] = data_of(cr_randint(-5, 1000003, CR_LIST(11), CR_I64, dev, g));
             got[4 * pass + 2] = data_of(cr_bernoulli(0.3, CR_LIST(501), CR_F32, dev, g));
-            got[4 * pass + 3] = data_of(cr_rand(CR_LIST(5), CR_F64, dev, g));
+            got[4 * pass + 3] = data_of(cr_rand(CR_LIST(5), test_offers(test_device(d), CR_F64) ? CR_F64 : CR_BF16, dev, g));
             cr_generator_get(g, NULL, &counters[pass]);
             cr_generator_free(g);
         }
@@ -562,7 +566,7 @@ TEST(bad_indices) {
         FAILS(CR_BAD_INDEX, "[index_put_] index -6 at position 3 is out of range for size 5", (cr_index_put_(x, 1, key, cr_zeros(CR_ALL, CR_F32, dev), false), cr_synchronize(dev)));
         CHECK(cr_item(cr_min(x, CR_ALL, false)) == 1, "something was written");
         cr_tensor *target = cr_from((int64_t[]){0, 2, -100, 3, 1}, CR_LIST(5), CR_I64, dev);
-        FAILS(CR_BAD_INDEX, "[cross_entropy] index 3 at position 3 is out of range for size 3", (cr_cross_entropy(x, target, NULL), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, dev->kernels->cross_entropy ? "[cross_entropy] index 3 at position 3 is out of range for size 3" : "index 3 at position 3 is out of range for size 3", (cr_cross_entropy(x, target, NULL), cr_synchronize(dev)));
         cr_scope_end();
         guard_end(alive);
         test_ran_on(dev);
@@ -667,6 +671,7 @@ static void check_threads(const op_case *c, cr_dtype dt, const cr_device *dev) {
 }
 
 TEST(threads) {
+    if (!test_device(0)->host) SKIP("a GPU has no threads of ours");
     int before = cr_num_threads();
     for (int d = 0; cr_device_at(d); d++) {
         if (cr_device_at(d) == cr_ref()) continue;  /* it has one thread, and would take minutes */

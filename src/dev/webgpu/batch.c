@@ -46,7 +46,7 @@ cr_status gpu_submit(gpu *g, const char *op) {
     WGPUCommandBuffer commands = wg.CommandEncoderFinish(g->encoder, NULL);
     if (g->parameters_used) wg.QueueWriteBuffer(g->queue, g->parameters, 0, g->parameters_here, g->parameters_used);
     cr_status status = gpu_scope_end(g, op, "what was recorded is not valid");
-    if (atomic_load(&g->lost)) status = cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why);
+    if (atomic_load(&g->lost)) status = gpu_fail_lost(g, op);
     if (status == CR_OK) {
         wg.QueueSubmit(g->queue, 1, &commands);     /* parameters of the next batch are written behind it: the queue keeps the order */
         g->counters.submits++;

@@ -28,7 +28,7 @@ static const char *const float_ops[CR_OP_COUNT] = {
     [CR_OP_GE] = "select(0.0, 1.0, $a >= $b)", [CR_OP_SEL] = "select($b, $c, $a == 0.0)",
 };
 
-/* $T: the type, $z and $1: its 0 and 1, $w: the bits of the dtype */
+/* $z and $1: 0 and 1, $w: the bits of the dtype, $f: i or u, the prefix of its functions; $k: i64 or u64 */
 static const char *const int_ops[CR_OP_COUNT] = {
     [CR_OP_ADD] = "$a + $b", [CR_OP_SUB] = "$a - $b", [CR_OP_MUL] = "$a * $b", [CR_OP_NEG] = "$z - $a", [CR_OP_ABS] = "abs($a)",
     [CR_OP_SIGN] = "select($z, $1, $a > $z) - select($z, $1, $a < $z)", [CR_OP_COPYSIGN] = "select($z - $a, $a, ($a < $z) == ($b < $z))",
@@ -38,6 +38,8 @@ static const char *const int_ops[CR_OP_COUNT] = {
     [CR_OP_LE] = "select($z, $1, $a <= $b)", [CR_OP_GT] = "select($z, $1, $a > $b)", [CR_OP_GE] = "select($z, $1, $a >= $b)",
     [CR_OP_SEL] = "select($c, $b, $a != $z)", [CR_OP_BAND] = "$a & $b", [CR_OP_BOR] = "$a | $b", [CR_OP_BXOR] = "$a ^ $b", [CR_OP_BNOT] = "~$a",
     [CR_OP_SHL] = "select($a << (bitcast<u32>($b) & 31u), $z, bitcast<u32>($b) >= $wu)",
+    [CR_OP_POW] = "$f_pow($a, $b)", [CR_OP_DIV] = "$a / divisor($b)", [CR_OP_TDIV] = "$a / divisor($b)", [CR_OP_FMOD] = "$a % divisor($b)",
+    [CR_OP_REM] = "$f_rem($a, divisor($b))", [CR_OP_FDIV] = "$f_fdiv($a, divisor($b))",
 };
 
 static const char *const long_ops[CR_OP_COUNT] = {
@@ -77,6 +79,7 @@ static void add_instruction(wgsl *w, cr_dtype compute, int result, const cr_inst
             case '1': wgsl_add(w, wide ? "vec2<u32>(1u, 0u)" : is_signed ? "1" : "1u"); break;
             case 'w': wgsl_add(w, "%d", compute == CR_BOOL ? 1 : 8 * (int)cr_dtype_size(compute)); break;
             case 'k': wgsl_add(w, is_signed ? "i64" : "u64"); break;
+            case 'f': wgsl_add(w, is_signed ? "i" : "u"); break;
             default: CR_ASSERT(false && "an unknown $ in the table of instructions");
         }
     }
@@ -94,8 +97,9 @@ typedef struct plan {                               /* everything about a walk t
     int ndim;                                       /* at least 1 */
     int elements;                                   /* of one invocation */
     int buffers, of[OPERANDS];                      /* operand k (results first) lies in buffer of[k], HOST: it is a number here */
-    gpu_buffer *buffer[OPERANDS];
+    gpu_buffer *buffer[OPERANDS + 1];
     uint32_t written, shared;                       /* bits: buffers */
+    bool divides;                                   /* integers: a divisor may be 0, which the last buffer takes note of */
     int shape_at, operands_at, values_at;           /* where the parameters begin */
 } plan;
 
@@ -108,6 +112,8 @@ static bool is_flat(const cr_walk *w) {
         if ((w->ndim && w->out[k].strides[0] != 1 && w->numel > 1) || w->out[k].offset % wgsl_lanes(w->out[k].dtype)) return false;
     return true;
 }
+
+static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
 
 static plan plan_of(const cr_walk *w) {
     plan l = {.w = w, .flat = is_flat(w), .ndim = w->ndim ? w->ndim : 1, .elements = 1};
@@ -126,7 +132,12 @@ static plan plan_of(const cr_walk *w) {
         if (!l.flat && lanes > 1) l.shared |= 1u << i;
         if (l.flat && lanes > l.elements) l.elements = lanes;
     }
-    l.shape_at = 2;
+    for (int i = 0; i < w->program->n_instr && !cr_dtype_is_float(w->compute); i++) l.divides |= divides(w->program->instr[i].op);
+    if (l.divides) {
+        l.written |= 1u << l.buffers;
+        l.shared |= 1u << l.buffers++;
+    }
+    l.shape_at = 3;
     l.operands_at = l.shape_at + l.ndim;
     l.values_at = l.operands_at + (w->n_out + w->n_in) * (1 + l.ndim);
     return l;
@@ -216,6 +227,10 @@ static char *text_of(const plan *l) {
     const cr_program *p = l->w->program;
     wgsl w = {0};
     for (int b = 0; b < l->buffers; b++) wgsl_binding(&w, b, l->written >> b & 1, l->shared >> b & 1);
+    if (l->divides) {
+        const char *type = wgsl_type(l->w->compute);
+        wgsl_add(&w, "fn divisor(x: %s) -> %s { if x == %s(0) { set%d(4u * p[0].z, 0u); return %s(1); } return x; }\n", type, type, type, l->buffers - 1, type);
+    }
     wgsl_main(&w, GPU_GROUP);
     wgsl_add(&w, "let numel = p[0].y;\n");
     for (int k = 0; k < l->w->n_out; k++) if (l->flat && wgsl_lanes(l->w->out[k].dtype) > 1) wgsl_add(&w, "var w%d = 0u;\n", k);
@@ -247,7 +262,7 @@ static void push_number(gpu_parameters *q, cr_dtype dt, double v) {
     push_bytes(q, dt, bytes);
 }
 
-static cr_status fill_parameters(gpu_parameters *q, const plan *l) {
+static cr_status fill_parameters(gpu_parameters *q, const plan *l, int fault) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
     if (l->values_at + 2 * (w->n_in + p->n_param + p->n_const) > GPU_PARAMETER_WORDS)
@@ -255,6 +270,7 @@ static cr_status fill_parameters(gpu_parameters *q, const plan *l) {
     q->n = 0;
     gpu_push(q, 0);
     gpu_push(q, (uint32_t)w->numel);
+    gpu_push(q, (uint32_t)fault);
     for (int d = 0; d < l->ndim; d++) gpu_push(q, d < w->ndim ? (uint32_t)w->shape[d] : 1);
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         gpu_push(q, (uint32_t)operand(w, k)->offset);
@@ -283,9 +299,12 @@ static cr_status check(const cr_walk *w) {
 
 static cr_status run(gpu *g, const cr_walk *w) {
     const char *name = w->program->name;
-    const plan l = plan_of(w);
+    plan l = plan_of(w);
     gpu_parameters q;
-    cr_status status = fill_parameters(&q, &l);
+    const int fault = l.divides ? gpu_fault_new(g, name, 0) : 0;
+    if (fault < 0) return cr_error_status();
+    if (l.divides) l.buffer[l.buffers - 1] = g->faults;
+    cr_status status = fill_parameters(&q, &l, fault);
     if (status != CR_OK) return status;
     const gpu_key key = key_of(&l);
     const gpu_pipeline *p = gpu_pipeline_find(g, &key);

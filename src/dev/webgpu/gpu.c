@@ -51,6 +51,8 @@ static void on_scope(WGPUPopErrorScopeStatus status, WGPUErrorType type, WGPUStr
     keep_message(r->message, sizeof r->message, message);
 }
 
+cr_status gpu_fail_lost(const gpu *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why); }
+
 void gpu_scope_begin(gpu *g) {
     wg.DevicePushErrorScope(g->device, WGPUErrorFilter_OutOfMemory);
     wg.DevicePushErrorScope(g->device, WGPUErrorFilter_Validation);
@@ -63,7 +65,13 @@ cr_status gpu_scope_end(gpu *g, const char *op, const char *what) {
         wg.DevicePopErrorScope(g->device, (WGPUPopErrorScopeCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_scope, .userdata1 = &r});
         if (r.type == WGPUErrorType_NoError || status != CR_OK) continue;
         status = r.type == WGPUErrorType_OutOfMemory ? CR_NO_MEMORY : CR_RUNTIME;
-        cr_fail(status, op, "%s: %s: %s", g->name, what, r.message);
+        if (strstr(r.message, "device is lost")) {  /* before the callback says so */
+            if (!*g->why) snprintf(g->why, sizeof g->why, "%.*s", (int)sizeof g->why - 1, r.message);
+            atomic_store(&g->lost, true);
+            gpu_fail_lost(g, op);
+        } else {
+            cr_fail(status, op, "%s: %s: %s", g->name, what, r.message);
+        }
     }
     return status;
 }
@@ -77,8 +85,6 @@ bool gpu_lacks(const char *op, const cr_tensor *t) {
     cr_fail(CR_BAD_TYPE, op, "%s cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu", t->dev->name);
     return true;
 }
-
-static cr_status lost(const gpu *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why); }
 
 /* ---- opening */
 
@@ -120,7 +126,7 @@ static cr_status open_device(gpu *g, const char *op) {
 gpu *gpu_enter(const char *op, const cr_device *d) {
     gpu *g = (gpu *)(uintptr_t)d;                   /* the device is const to those above; what it does is not */
     cr_mutex_lock(g->lock);
-    cr_status status = atomic_load(&g->lost) ? lost(g, op) : g->device ? CR_OK : open_device(g, op);
+    cr_status status = atomic_load(&g->lost) ? gpu_fail_lost(g, op) : g->device ? CR_OK : open_device(g, op);
     if (status == CR_OK) return g;
     cr_mutex_unlock(g->lock);
     return NULL;
@@ -136,7 +142,7 @@ cr_status gpu_leave(gpu *g, cr_status status) {
 cr_status gpu_wait(gpu *g, const char *op) {
     cr_status status = gpu_submit(g, op);
     if (status == CR_OK) (void)(wg.DevicePoll(g->device, 1, NULL) & 0xff);     /* the other bytes of its answer are undefined */
-    return atomic_load(&g->lost) ? lost(g, op) : status;
+    return atomic_load(&g->lost) ? gpu_fail_lost(g, op) : status;
 }
 
 /* ---- looking */

@@ -32,6 +32,10 @@ typedef struct gpu_pipeline {
 } gpu_pipeline;
 enum { GPU_PIPELINE_LISTS = 256, GPU_KEY_BYTES = 2048 };
 
+/* ---- what kernels find wrong (faults.c): known when somebody reads or synchronises */
+enum { GPU_FAULTS = 256, GPU_FAULT_WORDS = 4 };     /* position (all ones: nothing is wrong), value (low, high) */
+typedef struct gpu_fault { char op[48]; int64_t bound; } gpu_fault;   /* bound of an index; 0: a division by zero */
+
 typedef struct gpu_key { size_t n; bool full; unsigned char bytes[GPU_KEY_BYTES]; } gpu_key;     /* what tells one kernel from another */
 
 /* ---- a GPU (gpu.c) */
@@ -62,6 +66,9 @@ typedef struct gpu {
     WGPUBuffer staging;                             /* for reading back */
     size_t staging_bytes;
     gpu_pipeline *pipelines[GPU_PIPELINE_LISTS];
+    gpu_buffer *faults;                             /* GPU_FAULTS of them; NULL until the first kernel that may fail */
+    gpu_fault fault[GPU_FAULTS];
+    int may_fail;                                   /* kernels that may have failed since faults were looked at */
 } gpu;
 
 gpu      *gpu_enter(const char *op, const cr_device *d);       /* opened, alive and locked; NULL and a message: not */
@@ -69,6 +76,7 @@ cr_status gpu_leave(gpu *g, cr_status status);
 cr_status gpu_wait(gpu *g, const char *op);                    /* until the queue is empty */
 void      gpu_scope_begin(gpu *g);                             /* errors from here ... */
 cr_status gpu_scope_end(gpu *g, const char *op, const char *what);     /* ... to here: "what: the message" */
+cr_status gpu_fail_lost(const gpu *g, const char *op);
 cr_status gpu_cannot(const char *op, const cr_device *d, const char *what);     /* for what this device has no kernel for */
 bool      gpu_lacks(const char *op, const cr_tensor *t);       /* a dtype that is only stored: f64; a message */
 
@@ -87,6 +95,7 @@ static inline void gpu_push(gpu_parameters *p, uint32_t word) { CR_ASSERT(p->n <
 
 /* Records groups workgroups of p over its buffers.  A kernel finds its number among them as group (wgsl.h). */
 cr_status gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups);
+cr_status gpu_faults_check(gpu *g, const char *op);            /* reads them, if a kernel may have failed (memory.c) */
 cr_status gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes);    /* multiples of 4 */
 cr_status gpu_submit(gpu *g, const char *op);                  /* what is recorded, if anything */
 
@@ -96,6 +105,11 @@ static inline void gpu_key_byte(gpu_key *k, int byte) { unsigned char b = (unsig
 gpu_pipeline *gpu_pipeline_find(const gpu *g, const gpu_key *k);
 gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *wgsl);     /* bit i of written: binding i + 1 */
 
+/* ---- faults */
+/* The number of a fault for the next kernels to note: their parameter.  g->faults is their buffer; the first position wins.  -1: a message. */
+int       gpu_fault_new(gpu *g, const char *op, int64_t bound);
+cr_status gpu_faults_seen(gpu *g, const uint32_t *words);      /* what was read of g->faults: the first fault as an error; all are as new */
+
 /* ---- kernels of dev.h */
 cr_status gpu_copy(cr_tensor *dst, const cr_tensor *src);
 cr_status gpu_fill(cr_tensor *dst, const void *value);
@@ -103,7 +117,13 @@ cr_status gpu_elementwise(const cr_walk *walks, int64_t count);
 cr_status gpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
 cr_status gpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
 cr_status gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
+cr_status gpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
+cr_status gpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
+cr_status gpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
+cr_status gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
+cr_status gpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
 cr_status gpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status gpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
 extern const cr_kernels gpu_kernels;                           /* table.c */
 
 #endif

@@ -133,27 +133,36 @@ static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *p
     *(mapping *)p = (mapping){status, true};
 }
 
-/* bytes from an offset, both multiples of 4. */
-static cr_status read_words(gpu *g, const char *op, void *dst, size_t skip, size_t bytes, gpu_buffer *b, size_t at, size_t words_bytes) {
-    cr_status status = grow_staging(g, op, words_bytes);
-    if (status == CR_OK) status = gpu_copy_bytes(g, op, g->staging, 0, b->handle, at, words_bytes);
-    if (status == CR_OK) status = gpu_submit(g, op);
-    if (status != CR_OK) return status;
+static cr_status map_staging(gpu *g, const char *op, size_t bytes) {
     mapping m = {0};
     gpu_scope_begin(g);
-    wg.BufferMapAsync(g->staging, WGPUMapMode_Read, 0, words_bytes, (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_mapped, .userdata1 = &m});
-    status = gpu_scope_end(g, op, "cannot read");
+    wg.BufferMapAsync(g->staging, WGPUMapMode_Read, 0, bytes, (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_mapped, .userdata1 = &m});
+    cr_status status = gpu_scope_end(g, op, "cannot read");
     while (status == CR_OK && !m.done && !atomic_load(&g->lost)) (void)(wg.DevicePoll(g->device, 1, NULL) & 0xff);
-    if (atomic_load(&g->lost)) return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why);
+    if (atomic_load(&g->lost)) return gpu_fail_lost(g, op);
     if (status == CR_OK && m.status != WGPUMapAsyncStatus_Success) status = cr_fail(CR_RUNTIME, op, "%s: the result could not be read", g->name);
-    if (status != CR_OK) return status;
-    const unsigned char *from = wg.BufferGetConstMappedRange(g->staging, 0, words_bytes);
-    if (from) memcpy(dst, from + skip, bytes);
-    else status = cr_fail(CR_RUNTIME, op, "%s: the result could not be mapped", g->name);
-    wg.BufferUnmap(g->staging);
-    g->counters.readbacks++;
     return status;
 }
+
+/* `bytes` bytes, `skip` into the words from `at` on, and behind them in the same reading the faults, if a kernel may have failed. */
+static cr_status read_words(gpu *g, const char *op, void *dst, size_t skip, size_t bytes, gpu_buffer *b, size_t at, size_t word_bytes) {
+    const size_t fault_bytes = g->may_fail ? sizeof(uint32_t) * GPU_FAULT_WORDS * (size_t)g->may_fail : 0, all = word_bytes + fault_bytes;
+    cr_status status = grow_staging(g, op, all);
+    if (status == CR_OK && word_bytes) status = gpu_copy_bytes(g, op, g->staging, 0, b->handle, at, word_bytes);
+    if (status == CR_OK && fault_bytes) status = gpu_copy_bytes(g, op, g->staging, word_bytes, g->faults->handle, 0, fault_bytes);
+    if (status == CR_OK) status = gpu_submit(g, op);
+    if (status == CR_OK) status = map_staging(g, op, all);
+    if (status != CR_OK) return status;
+    g->counters.readbacks++;
+    const unsigned char *from = wg.BufferGetConstMappedRange(g->staging, 0, all);
+    if (!from) status = cr_fail(CR_RUNTIME, op, "%s: the result could not be mapped", g->name);
+    if (from && bytes) memcpy(dst, from + skip, bytes);
+    if (from && fault_bytes) status = gpu_faults_seen(g, (const uint32_t *)(const void *)(from + word_bytes));
+    wg.BufferUnmap(g->staging);
+    return status;
+}
+
+cr_status gpu_faults_check(gpu *g, const char *op) { return g->may_fail ? read_words(g, op, NULL, 0, 0, NULL, 0, 0) : CR_OK; }
 
 static size_t word_end(size_t at) { return (at + 3) & ~(size_t)3; }
 

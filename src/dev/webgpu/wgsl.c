@@ -57,8 +57,8 @@ void wgsl_binding(wgsl *w, int b, bool written, bool shared) {
 }
 
 void wgsl_main(wgsl *w, int size) {
-    wgsl_add(w, "@compute @workgroup_size(%d) fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: vec3<u32>, "
-             "@builtin(num_workgroups) groups: vec3<u32>) {\nlet group = at.y * groups.x + at.x;\nlet i = group * %du + lane;\n", size, size);
+    wgsl_add(w, "@compute @workgroup_size(%d) fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) workgroup: vec3<u32>, "
+             "@builtin(num_workgroups) workgroups: vec3<u32>) {\nlet group = workgroup.y * workgroups.x + workgroup.x;\nlet i = group * %du + lane;\n", size, size);
 }
 
 expr wgsl_load(int b, cr_dtype dt, const char *at) {

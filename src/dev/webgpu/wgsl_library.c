@@ -48,6 +48,17 @@ static const struct { const char *name, *text; } library[] = {
  "fn f32_to_uint(x: f32, most: u32) -> u32 {\n"
  "    if is_nan(x) || x <= 0.0 { return 0u; }\n    if x >= f32(most) { return most; }\n    return u32(x);\n}"},
 
+/* ---- integers */
+{"i_pow",                                           /* a negative exponent: 0 but for a = 1 and -1 */
+ "fn i_pow(x: i32, e: i32) -> i32 {\n"
+ "    if e < 0 { return select(select(0, select(1, -1, (e & 1) != 0), x == -1), 1, x == 1); }\n"
+ "    var y = 1; var a = x; var n = e;\n    for (; n > 0;) { if (n & 1) != 0 { y *= a; } a *= a; n >>= 1u; }\n    return y;\n}"},
+{"u_pow", "fn u_pow(x: u32, e: u32) -> u32 {\n    var y = 1u; var a = x; var n = e;\n    for (; n > 0u;) { if (n & 1u) != 0u { y *= a; } a *= a; n >>= 1u; }\n    return y;\n}"},
+{"i_rem", "fn i_rem(a: i32, b: i32) -> i32 { let r = a % b; return select(r, r + b, r != 0 && (r < 0) != (b < 0)); }"},       /* the sign of b, as Python's */
+{"u_rem", "fn u_rem(a: u32, b: u32) -> u32 { return a % b; }"},
+{"i_fdiv", "fn i_fdiv(a: i32, b: i32) -> i32 { return a / b - select(0, 1, a % b != 0 && (a < 0) != (b < 0)); }"},
+{"u_fdiv", "fn u_fdiv(a: u32, b: u32) -> u32 { return a / b; }"},
+
 /* ---- integers of 64 bits: (low, high) */
 {"mul_wide",                                        /* the whole product of two words */
  "fn mul_wide(a: u32, b: u32) -> vec2<u32> {\n"
