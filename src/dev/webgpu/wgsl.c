@@ -127,7 +127,7 @@ expr wgsl_cast(cr_dtype to, cr_dtype from, const char *x) {
     if (cr_dtype_is_float(to)) {
         if (cr_dtype_is_float(from)) return expr_of("%s", x);          /* rounded when it is stored */
         if (wgsl_wide(from)) return expr_of(is_signed(from) ? "i64_to_f32(%s)" : "u64_to_f32(%s)", x);
-        return expr_of("f32(%s)", x);
+        return from == CR_I32 ? expr_of("i32_to_f32(%s)", x) : from == CR_U32 ? expr_of("u32_to_f32(%s)", x) : expr_of("f32(%s)", x);
     }
     return cr_dtype_is_float(from) ? cast_from_float(to, x) : cast_integer(to, from, x);
 }

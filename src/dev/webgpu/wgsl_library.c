@@ -80,12 +80,17 @@ static const struct { const char *name, *text; } library[] = {
  "    if b.y != 0u || b.x >= 64u { return vec2<u32>(0u); }\n    if b.x == 0u { return a; }\n    if b.x >= 32u { return vec2<u32>(a.y >> (b.x - 32u), 0u); }\n"
  "    return vec2<u32>((a.x >> b.x) | (a.y << (32u - b.x)), a.y >> b.x);\n}"},
 {"shr_i64", "fn shr_i64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { let s = vec2<u32>(0u - (a.y >> 31u)); return shr_u64(a ^ s, b) ^ s; }"},
+{"u32_to_f32",                                      /* to nearest, ties to even, which not every driver's own conversion is */
+ "fn u32_to_f32(x: u32) -> f32 {\n"
+ "    if x < 0x1000000u { return f32(x); }\n"
+ "    let n = 8u - countLeadingZeros(x); let m = x >> n; let rest = x & ((1u << n) - 1u); let half = 1u << (n - 1u);\n"
+ "    return f32(m + select(0u, 1u, rest > half || (rest == half && (m & 1u) != 0u))) * f32(1u << n);\n}"},
+{"i32_to_f32", "fn i32_to_f32(x: i32) -> f32 { let y = u32_to_f32(select(bitcast<u32>(x), ~bitcast<u32>(x) + 1u, x < 0)); return select(y, -y, x < 0); }"},
 {"u64_to_f32",                                      /* the top 32 bits; those below only decide a tie */
  "fn u64_to_f32(a: vec2<u32>) -> f32 {\n"
- "    if a.y == 0u { return f32(a.x); }\n"
- "    let n = 32u - countLeadingZeros(a.y); let top = shr_u64(a, vec2<u32>(n, 0u)).x; let rest = a.x & ((1u << (n & 31u)) - 1u);\n"
- "    let sticky = select(0u, 1u, select(rest, a.x, n == 32u) != 0u);\n"
- "    return f32(top | sticky) * bitcast<f32>((n + 127u) << 23u);\n}"},
+ "    if a.y == 0u { return u32_to_f32(a.x); }\n"
+ "    let n = 32u - countLeadingZeros(a.y); let top = shr_u64(a, vec2<u32>(n, 0u)).x; let rest = a.x & select((1u << (n & 31u)) - 1u, 0xffffffffu, n == 32u);\n"
+ "    return u32_to_f32(top | select(0u, 1u, rest != 0u)) * bitcast<f32>((n + 127u) << 23u);\n}"},
 {"i64_to_f32", "fn i64_to_f32(a: vec2<u32>) -> f32 { if a.y >= 0x80000000u { return -u64_to_f32(neg64(a)); } return u64_to_f32(a); }"},
 {"size_to_u64",                                     /* 0 <= x < 2^64 */
  "fn size_to_u64(x: f32) -> vec2<u32> {\n"
