@@ -108,6 +108,7 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
 /* ---- faults */
 /* The number of a fault for the next kernels to note: their parameter.  g->faults is their buffer; the first position wins.  -1: a message. */
 int       gpu_fault_new(gpu *g, const char *op, int64_t bound);
+cr_status gpu_fault_note(gpu *g, const char *op, int fault, const cr_tensor *index);      /* which index it was, where a kernel has noted a position (index.c) */
 cr_status gpu_faults_seen(gpu *g, const uint32_t *words);      /* what was read of g->faults: the first fault as an error; all are as new */
 
 /* ---- kernels of dev.h */
@@ -124,6 +125,12 @@ cr_status gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, con
 cr_status gpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
 cr_status gpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
 cr_status gpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
+cr_status gpu_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log);
+cr_status gpu_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log);
+cr_status gpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps);
+cr_status gpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing);
+cr_status gpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
+                                double smoothing);
 extern const cr_kernels gpu_kernels;                           /* table.c */
 
 #endif

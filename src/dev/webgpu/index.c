@@ -9,7 +9,7 @@
 
 enum { MOST_K = 16384 };                            /* turns of one invocation's loop in a dispatch */
 enum { FAULTS, INDEX, TO, FROM };                   /* bindings */
-typedef enum task { CHECK, TAKE, PUT, PUT_SUM, RAVEL } task;
+typedef enum task { CHECK, NOTE, TAKE, PUT, PUT_SUM, RAVEL } task;
 
 typedef struct job {
     const char *op;
@@ -79,22 +79,22 @@ static cr_dtype element_of(const job *j) {
     return j->task == PUT_SUM ? (cr_dtype)j->to->dtype : by_size[cr_dtype_size((cr_dtype)j->to->dtype)];
 }
 
-static int buffers_of(const job *j) { return j->task == CHECK ? 2 : j->from ? 4 : 3; }
+static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
 
 static char *text_of(const job *j) {
     const cr_dtype dt = element_of(j), index = (cr_dtype)j->index->dtype;
     wgsl w = {0};
     wgsl_binding(&w, FAULTS, true, true);
     wgsl_binding(&w, INDEX, false, false);
-    if (j->task != CHECK) wgsl_binding(&w, TO, true, wgsl_lanes(dt) > 1);
+    if (j->task > NOTE) wgsl_binding(&w, TO, true, wgsl_lanes(dt) > 1);
     if (buffers_of(j) > FROM) wgsl_binding(&w, FROM, false, false);
-    add_row(&w, index, j->wrap);
+    if (j->task != NOTE) add_row(&w, index, j->wrap);
     wgsl_main(&w, GPU_GROUP);
     if (j->task == CHECK) add_check(&w);
     else add_guard(&w, index);
     if (j->task == TAKE) add_take(&w, dt);
     else if (j->task == RAVEL) add_ravel(&w, !j->size[1]);
-    else if (j->task != CHECK) add_put(&w, dt, j->task == PUT_SUM);
+    else if (j->task > NOTE) add_put(&w, dt, j->task == PUT_SUM);
     wgsl_add(&w, "}\n");
     char *text = wgsl_complete(&w);
     wgsl_free(&w);
@@ -141,6 +141,12 @@ static cr_status run_job(job *j) {
     if (j->from && j->from->storage == j->to->storage) return gpu_cannot(j->op, j->to->dev, "within one tensor");
     gpu *g = gpu_enter(j->op, j->to->dev);
     return g ? gpu_leave(g, run_checked(g, j)) : cr_error_status();
+}
+
+cr_status gpu_fault_note(gpu *g, const char *op, int fault, const cr_tensor *index) {
+    cr_tensor unused = *index;                      /* nothing is written */
+    const job j = {.op = op, .task = NOTE, .index = index, .to = &unused, .fault = fault};
+    return run(g, &j, 1, 0, 0);
 }
 
 static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) {
