@@ -195,6 +195,52 @@ TEST(a_step) {
     test_ran_on(dev());
 }
 
+/* The same model learns the same on the cpu: losses of 10 steps, and the first's gradients.  The loss is read once a step, nothing else waits, and
+ * after the second step nothing is compiled. */
+typedef struct run { double loss[50], norm; int64_t most_submits, compiled; } run;
+
+static void learn(const cr_device *d, int steps, run *r) {
+    enum { B = 2, T = 16, V = 41 };
+    int64_t tokens[B * T], next[B * T];
+    gpu *g = the_gpu();
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_gpt *m = cr_gpt_new(&(cr_gpt_config){V, T, 2, 2, 32, 0.1}, CR_F32, d, random);
+    REQUIRE(m, "%s", cr_error());
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    o.lr = 3e-3;
+    cr_optim *optim = cr_optim_new(cr_gpt_params(m), &o);
+    for (int i = 0; i < B * T; i++) tokens[i] = (i * i + i / 7) % V, next[i] = ((i + 1) * (i + 1) + (i + 1) / 7) % V;
+    for (int k = 0; k < steps; k++) {
+        const gpu_counters before = g->counters;
+        cr_scope_begin();
+        cr_tensor *x = cr_from(tokens, CR_LIST(B, T), CR_I64, d), *y = cr_from(next, CR_LIST(B, T), CR_I64, d);
+        cr_tensor *loss = cr_gpt_loss(m, x, y, true);
+        OK(cr_backward(loss, CR_NONE, NULL));
+        if (!k) OK(cr_params_clip_grad_norm(cr_gpt_params(m), 1e9, &r->norm));
+        OK(cr_optim_step(optim));
+        r->loss[k] = cr_item(loss);
+        cr_scope_end();
+        if (k && g->counters.submits - before.submits > r->most_submits) r->most_submits = g->counters.submits - before.submits;
+        if (k > 1) r->compiled += g->counters.pipelines - before.pipelines;
+    }
+    cr_optim_free(optim);
+    cr_gpt_free(m);
+    cr_generator_free(random);
+}
+
+TEST(gpt) {
+    const int steps = test_full() ? 50 : 10;
+    run here = {0}, there = {0};
+    learn(cr_cpu(), steps, &here);
+    learn(dev(), steps, &there);
+    for (int k = 0; k < steps; k++) CHECK(fabs(there.loss[k] - here.loss[k]) < 1e-4 * here.loss[k] * (1 + k), "step %d: loss %.7g, on the cpu %.7g", k, there.loss[k], here.loss[k]);
+    CHECK(fabs(there.norm - here.norm) < 1e-4 * here.norm, "norm of the gradients %.7g, on the cpu %.7g", there.norm, here.norm);
+    CHECK(there.loss[steps - 1] < there.loss[0], "it does not learn");
+    CHECK(there.most_submits <= 4, "a step takes %lld submits", (long long)there.most_submits);
+    CHECK(!there.compiled, "%lld kernels were compiled after the second step", (long long)there.compiled);
+    test_ran_on(dev());
+}
+
 /* ---- last: nothing runs on the device after this */
 TEST(zz_lost) {
     cr_scope_begin();
