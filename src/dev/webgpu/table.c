@@ -9,9 +9,9 @@ static cr_status synchronize(const cr_device *d) {
 }
 
 /* ---- not yet */
-static cr_status no_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
-    (void)kind; (void)reverse; (void)x; (void)a; (void)M; (void)R; (void)N;
-    return gpu_cannot("scan", y->dev, "");
+static cr_status no_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
+    (void)kind; (void)reverse; (void)y; (void)index; (void)a; (void)M; (void)R; (void)N;
+    return gpu_cannot("scan", x->dev, "");
 }
 static cr_status no_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
     (void)index; (void)x; (void)M; (void)R; (void)K; (void)descending;
@@ -26,8 +26,8 @@ static cr_status no_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v,
     return gpu_cannot("search", y->dev, "");
 }
 static cr_status no_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
-    (void)starts; (void)count; (void)x; (void)order; (void)R; (void)C;
-    return gpu_cannot("runs", run->dev, "");
+    (void)run; (void)starts; (void)count; (void)order; (void)R; (void)C;
+    return gpu_cannot("runs", x->dev, "");
 }
 static cr_status no_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
     (void)y; (void)count;
