@@ -472,6 +472,17 @@ def test_load_names_everything_at_once() -> None:
         net.load_state_dict([1, 2])  # type: ignore[arg-type]
 
 
+def test_load_of_what_cannot_be_a_tensor() -> None:
+    numpy = pytest.importorskip("numpy")
+    net = nn.Linear(2, 3)
+    before = net.weight.tolist()
+    with pytest.raises(RuntimeError, match=r'"weight" cannot be a tensor.*\n.*"bias" cannot be a tensor'):
+        net.load_state_dict({"weight": numpy.array([["a", "b"]] * 3), "bias": numpy.array([object()] * 3)})
+    with pytest.raises(RuntimeError, match='"bias" is chainrule.int64, which has no gradient'):
+        net.load_state_dict({"weight": cr.ones(3, 2), "bias": cr.tensor([1, 2, 3])}, assign=True)
+    assert net.weight.tolist() == before, "a state that is refused changes nothing"
+
+
 def test_load_assigns() -> None:
     net = nn.Linear(2, 3)
     state = {k: v.double() for k, v in net.state_dict().items()}
