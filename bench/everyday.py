@@ -37,7 +37,7 @@ EACH = {  # the same call of many names
     "f(p)": "log log2 log10 sqrt rsqrt reciprocal log1p",
     "f(u)": "asin acos atanh bernoulli",
     "f(p, q)": "add sub mul div pow floor_divide remainder fmod maximum minimum atan2",
-    "f(x, y)": "eq ne lt le gt ge logical_and mm rsub",
+    "f(x, y)": "clamp_min clamp_max eq ne lt le gt ge logical_and mm rsub",
     "f(m, o)": "logical_and logical_or logical_xor",
     "f(i, s)": "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift",
     "f(x, 0)": "sum mean amax amin prod any all count_nonzero var std max min argmax argmin median logsumexp softmax log_softmax cumsum cumprod "
@@ -72,7 +72,7 @@ einsum('ij,jk->ik', x, y); einsum('bij,bjk->bik', batch, batch); einsum('ij,ij->
 cat([x, y], 1); cat([i, j]); stack([x, y], -1); gather(x, 0, i); gather(x, 1, i); gather(j, 1, i); index_select(x, 0, r); index_select(x, 1, r);
 scatter_add(x, 0, i, y); scatter_add(x, 1, i, y); scatter(x, 1, i, y); index_add(x, 0, r, y); masked_select(x, m); take_along_dim(x, i, 1);
 nonzero(m); one_hot(s[0], 9);
-x[r]; x[:, r]; x[m]; x[r, r]; x[i]; a[r] = y; a[m] = 0.0; a[0] = v; a[:, 1] = v; tril(x); triu(x); tril(m); a.tril_(); diagonal(x); flip(x, (1,));
+x[r]; x[:, r]; x[m]; x[r, r]; v[i]; x[i[:3]]; a[r] = y; a[m] = 0.0; a[0] = v; a[:, 1] = v; tril(x); triu(x); tril(m); a.tril_(); diagonal(x); flip(x, (1,));
 roll(x, 3, 0); roll(x, 3, 1); x.repeat(2, 1); tile(v, (n, 1)); repeat_interleave(v, 3); repeat_interleave(x, 2, 0); v.unfold(0, 3, 1).contiguous();
 pad(x, (1, 2)); pad(x, (1, 2, 3, 4), value=1.0); pad(batch, (1, 2), mode='reflect'); pad(batch, (1, 2), mode='replicate');
 pad(batch, (1, 2), mode='circular'); meshgrid(v, w, indexing='ij');

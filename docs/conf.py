@@ -12,7 +12,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")) / "python")]
 
-import chainrule  # noqa: E402
+try:
+    import chainrule
+except ImportError as problem:
+    raise RuntimeError("the reference is made of the Python extension, which this build lacks (make deps)") from problem
 import reference  # noqa: E402
 from sphinx.util import logging  # noqa: E402
 
@@ -24,12 +27,10 @@ root_doc = "docs/index"
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/**/*.md"]
 exclude_patterns = ["build", ".git"]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
+autodoc_inherit_docstrings = False  # a layer's forward is that of Module to a reader
 autodoc_member_order = "bysource"
-python_maximum_signature_line_length = 100
-c_maximum_signature_line_length = 110
 add_module_names = False
 toc_object_entries = False
 html_theme = "furo"

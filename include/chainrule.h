@@ -78,7 +78,9 @@ bool        cr_can_cast(cr_dtype from, cr_dtype to);       /* may a result of `f
 /* ---- devices and threads -------------------------------------------------------------------------------- */
 const cr_device *cr_cpu(void);
 const cr_device *cr_ref(void);                             /* the plainest loops, in double: the meaning of every op */
-const cr_device *cr_device_find(const char *name);         /* "cpu", "ref"; NULL and a message when there is none */
+const cr_device *cr_gpu(int i);                            /* the i-th GPU, the fastest first: 0; NULL and a message when there is none */
+const cr_device *cr_webgpu(int i);                         /* the i-th GPU behind WebGPU: any vendor's */
+const cr_device *cr_device_find(const char *name);         /* "cpu", "ref", "gpu", "webgpu:0"; NULL and a message when there is none */
 const cr_device *cr_device_at(int i);                      /* i-th device of this process, NULL past the end (no error) */
 const cr_device *cr_default_device(void);                  /* cpu, or CHAINRULE_DEVICE */
 cr_status        cr_set_default_device(const cr_device *dev);
@@ -192,6 +194,8 @@ cr_tensor *cr_pow(const cr_tensor *a, const cr_tensor *b);                      
 cr_tensor *cr_maximum(const cr_tensor *a, const cr_tensor *b);                    /* the larger; NaN wins, ties share the gradient */
 cr_tensor *cr_minimum(const cr_tensor *a, const cr_tensor *b);                    /* the smaller; NaN wins, ties share the gradient */
 cr_tensor *cr_clamp(const cr_tensor *x, double min, double max);                  /* min(max(x, min), max); gradient 1 at the bounds */
+cr_tensor *cr_clamp_min(const cr_tensor *x, const cr_tensor *low);                /* max(x, low); at the bound the gradient is x's */
+cr_tensor *cr_clamp_max(const cr_tensor *x, const cr_tensor *high);               /* min(x, high); at the bound the gradient is x's */
 cr_tensor *cr_neg(const cr_tensor *x);                                            /* -x */
 cr_tensor *cr_abs(const cr_tensor *x);                                            /* |x|; gradient 0 at 0 */
 cr_tensor *cr_sign(const cr_tensor *x);                                           /* -1, 0 or 1 */
@@ -445,6 +449,8 @@ cr_tensor *cr_nonzero(const cr_tensor *x);                                      
 cr_tensor *cr_one_hot(const cr_tensor *index, int64_t classes);                           /* 1 at index, else 0 : (...) -> i64 (..., classes); -1: one more than the largest index */
 cr_tensor *cr_tril(const cr_tensor *x, int64_t diagonal);                                 /* (..., M, N); zero above the diagonal */
 cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal);
+cr_tensor *cr_tril_(cr_tensor *x, int64_t diagonal);                                      /* in place */
+cr_tensor *cr_triu_(cr_tensor *x, int64_t diagonal);
 
 /* ---- neural network ------------------------------------------------------------------------------------- */
 cr_tensor *cr_softmax(const cr_tensor *x, int axis);                                      /* exp(x) / sum(exp(x)) */

@@ -8,8 +8,8 @@ A page is README.md or a file below docs/.  Its blocks run from top to bottom in
   sh        a script; `chainrule` is the program of this build, and an installed library lies where pkg-config and CMake look
   output    what the block above printed: `...` stands for anything, a number with four or more decimals may be off by one in the last.
             What python and c print must be shown.
-A block that begins with a comment that names a file is also written to that file.  `full` behind the language: only where CHAINRULE_TEST_FULL
-is set.  A block that needs a package or a program that is not here is skipped and named.  Blocks of other kinds (text, console) are not run.
+A block that begins with a comment that names a file is also written to that file.  A block that needs a package or a program that is not here
+is skipped and named.  Blocks of the kinds text and console are for reading; there are no others.
 A picture that a page shows from its own folder must be written by its blocks; --pictures puts the new ones in the place of the old.
 """
 
@@ -27,16 +27,16 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from check_examples import BUILD, ROOT, compiled
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCE = re.compile(r"^```(\w+)( full)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"^!\[[^]]*\]\(([\w.-]+\.(?:svg|png))\)$", re.MULTILINE)
 FILE = re.compile(r"(?:/\*|#) ([\w-]+\.\w+)\b")
 NUMBER = re.compile(r"-?\d+\.\d{4,}(?:e[-+]?\d+)?")
-FULL = bool(os.environ.get("CHAINRULE_TEST_FULL"))
 PACKAGES = {"graphviz", "matplotlib", "numpy", "torch", "tqdm"}  # a page may use them, the tests do without
 PROGRAMS = {"cmake", "dot", "pkg-config"}
 TIMEOUT = 600  # seconds for one page
@@ -49,13 +49,13 @@ class Missing(Exception):
 @dataclass
 class Block:
     kind: str
-    full: bool
     text: str
     line: int  # of the page, of the text's first
 
 
 def blocks(page: str) -> list[Block]:
-    return [Block(b[1], bool(b[2]), b[3], page.count("\n", 0, b.start(3)) + 1) for b in FENCE.finditer(page)]
+    """But those for reading, and what Sphinx makes of {something}."""
+    return [Block(b[1], b[2], page.count("\n", 0, b.start(2)) + 1) for b in FENCE.finditer(page) if b[1] not in ("text", "console") and b[1][:1] != "{"]
 
 
 def same(shown: str, printed: str) -> bool:
@@ -92,9 +92,13 @@ def run_python(block: Block, page: Path, names: dict[str, object]) -> str:
         with contextlib.redirect_stdout(out):
             exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
     except ModuleNotFoundError as problem:
-        if problem.name is None or problem.name.partition(".")[0] not in PACKAGES:
+        if (problem.name or "").partition(".")[0] not in PACKAGES:
             raise
         raise Missing(f"no Python package {problem.name}") from None
+    except Exception as problem:
+        if type(problem).__name__ != "ExecutableNotFound":  # graphviz's
+            raise
+        raise Missing("no program dot") from None
     return out.getvalue()
 
 
@@ -118,24 +122,24 @@ def run_page(page: Path, pictures: bool) -> tuple[int, int, int]:
     folder, text, counts = Path.cwd(), page.read_text(encoding="utf-8"), [0, 0, 0]
     names: dict[str, object] = {"__name__": "__main__"}
     source = ""  # of the C program so far
-    each = blocks(text)
-    for block, after in zip(each, [*each[1:], Block("", False, "", 0)]):  # noqa: B905
+    for block, after in pairwise([*blocks(text), Block("", "", 0)]):
         where = f"{page.relative_to(ROOT)}:{block.line}"
         named = FILE.match(block.text)
         if named:
             (folder / named[1]).write_text(block.text, encoding="utf-8")
-        if block.kind not in ("python", "c", "sh") or (block.full and not FULL):
+        if block.kind in ("output", "cmake"):
             continue
         printed = ""
         try:
+            assert block.kind in ("python", "c", "sh"), f"a block of the kind '{block.kind}' is not known"
             if block.kind == "c":
                 source += f'#line {block.line} "{page}"\n{block.text}'
                 if "int main(" in block.text:
-                    source, program = "", compiled(source, folder)
-                    printed = run_program([str(program)], folder)
+                    whole, source = source, ""
+                    printed = run_program([str(compiled(whole, folder))], folder)
             else:
                 printed = run_python(block, page, names) if block.kind == "python" else run_script(block, folder)
-            shown = after.text if after and after.kind == "output" else None
+            shown = after.text if after.kind == "output" else None
             if shown is None and block.kind != "sh" and printed:
                 raise AssertionError(f"the page does not show what is printed:\n{printed}")
             if shown is not None and not same(shown, printed):
@@ -177,7 +181,7 @@ def main() -> int:
     if "--page" in options:
         print("blocks", *run_page(Path(words[0]), "--pictures" in options))
         return 0
-    pages = [p for p in PAGES if not words or any(w in str(p.relative_to(ROOT)) for w in words)]
+    pages = [p for p in PAGES if blocks(p.read_text(encoding="utf-8")) and any(w in str(p.relative_to(ROOT)) for w in words or [""])]
     passed = failed = skipped = 0
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for page, seconds, output in pool.map(lambda p: in_its_own_process(p, options), pages):

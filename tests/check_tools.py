@@ -40,7 +40,8 @@ BAD = [  # one more file, and the line of it that must be named
     ("src/ops/b.c", '#include "../dev/cpu/cpu.h"', 1),
     ("src/io/a.c", '#include "../text/a.c"', 1),
     ("src/nn/a.c", '#include "../core/core.h"', 1),
-    ("src/cli/a.c", '#include "io/json.h"', 1),
+    ("src/cli/a.c", '#include "../io/safetensors.h"', 1),
+    ("src/models/a.c", '#include "io/json.h"', 1),
     ("src/cli/b.c", "#include <sys/stat.h>", 1),
     ("src/cli/c.c", '#include "nowhere.h"', 1),
     ("src/cli/d.c", '#include "../../outside.h"', 1),
@@ -76,7 +77,11 @@ SHOWN = [  # what a page shows, what is printed, and is it the same?
     ("", "something", False),
     ("a (b) [c]*", "a (b) [c]*", True),
 ]
-HEADER = """/* x.h - a card. */
+HEADER = """/* x.h - a card.
+ *
+ * Errors   what
+ *          goes wrong
+ */
 #define CR_VERSION "1"
 #define CR_LIST(...) 1, 2  /* a list */
 /* ---- make: things that
@@ -87,7 +92,7 @@ cr_tensor *cr_f(int n,
 cr_pair   cr_g(void);
                                                 /* below */
 """
-ENTRIES = ["{c:macro} CR_VERSION", "{c:macro} CR_LIST(...)\na list", "## Make\n\nthings that are made", "} cr_pair;   /* two */",
+ENTRIES = ["**Errors**: what goes wrong\n", "{c:macro} CR_VERSION", "{c:macro} CR_LIST(...)\na list", "## Make\n\nthings that are made", "} cr_pair;   /* two */",
            "{c:function} cr_tensor *cr_f(int n, void (*done)(void *ctx))\nf\\_ of \\*n\\*", "{c:function} cr_pair cr_g(void)\nbelow"]  # fmt: skip
 
 

@@ -93,7 +93,10 @@ static cr_tensor *quantile_all(inputs in) { return cr_quantile(in[0], cr_scalar(
 static cr_tensor *quantile_0(inputs in) { return cr_quantile(in[0], cr_scalar(0.75), CR_LIST(0), true, CR_MIDPOINT, true); }
 static cr_tensor *searchsorted(inputs in) { return cr_searchsorted(cr_sort(in[0], -1, false, NULL), in[1], false, CR_NONE); }
 static cr_tensor *searchsorted_right(inputs in) { return cr_searchsorted(in[0], in[1], true, cr_argsort(in[0], -1, false)); }
-static cr_tensor *runs(inputs in) { return cr_apply(&cr_op_runs, 2, (const cr_tensor *[]){in[0], CR_NONE}, NULL); }
+static cr_tensor *runs(inputs in) {
+    struct { bool wanted; } which = {true};
+    return cr_apply(&cr_op_runs, 2, (const cr_tensor *[]){in[0], CR_NONE}, &which);
+}
 
 /* ---- scans */
 extern const cr_op cr_op_cumsum;

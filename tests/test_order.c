@@ -179,7 +179,7 @@ static void check_row(const cr_tensor *x, const char *what) {
 }
 
 TEST(ways) {
-    static const int64_t lengths[] = {1, 2, 127, 128, 129, 511, 512, 513, 2049, 32767, 32768, 40009, 140009};
+    static const int64_t lengths[] = {1, 2, 127, 128, 129, 255, 256, 512, 513, 2049, 32767, 32768, 40009, 140009};
     static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16, CR_I64, CR_U8};
     static const char *const kinds[KINDS] = {"normal", "few", "equal", "falling", "spread"};
     for (int isa = 2; isa <= 4; isa++) {

@@ -1,4 +1,4 @@
-/* test_vmath.c - the cpu's vector functions against libm in double: every exponent, dense mantissas, all special values, each
+/* test_vmath.c - the cpu's vector functions against libm in double, those of f64 in long double: every exponent, dense mantissas, all special values, each
  * instruction set.  CHAINRULE_TEST_FULL=1: every float there is for the functions that networks live on.  -v prints the worst errors. */
 #include "test.h"
 
@@ -135,6 +135,84 @@ TEST(every_float_of_the_hot_functions) {
     if (!test_exhaustive()) SKIP("all 2^32 floats: with CHAINRULE_TEST_FULL=2");
     for (int f = 0; f < UNARY; f++)
         if (unary[f].hot) run_sweep(&unary[f], cr_cpu_vec(), 1);
+}
+
+/* ---- f64: in four of the ranges that matter, and over all exponents */
+static long double sigmoid_wide(long double a) { return a < 0 ? expl(a) / (1 + expl(a)) : 1 / (1 + expl(-a)); }
+static const struct wide { const char *name; int op; long double (*f)(long double); } wide[] = {
+    {"exp", CR_OP_EXP, expl}, {"expm1", CR_OP_EXPM1, expm1l}, {"log", CR_OP_LOG, logl}, {"log1p", CR_OP_LOG1P, log1pl}, {"tanh", CR_OP_TANH, tanhl},
+    {"sigmoid", CR_OP_SIGMOID, sigmoid_wide},
+};
+enum { WIDE = sizeof wide / sizeof *wide };
+
+static double wide_ulps(double y, long double exact) {
+    if (isnan(exact)) return isnan(y) ? 0 : INFINITY;
+    if (isnan(y)) return INFINITY;
+    if (exact == 0) return y == 0 && !signbit(y) == !signbit(exact) ? 0 : INFINITY;
+    const long double size = fabsl(exact), most = 0x1p1023L * 2;
+    if (isinf(y)) return isinf(exact) && (y > 0) == (exact > 0) ? 0 : size > (long double)DBL_MAX && (y > 0) == (exact > 0) ? (double)fmaxl(0, (most - size) / 0x1p971L - 0.5L) : INFINITY;
+    if (isinf(exact)) return INFINITY;
+    int exponent;                                   /* size in 2^exponent [1/2, 1) */
+    frexpl(size, &exponent);
+    return (double)(fabsl((long double)y - exact) / ldexpl(1, exponent - 53 < -1074 ? -1074 : exponent - 53));
+}
+
+typedef struct wide_sweep { const struct wide *w; const struct cr_isa_kernels *k; double *worst, *where; } wide_sweep;      /* by worker */
+
+static void wide_block(void *ctx, int64_t block, int worker) {
+    static const double reach[] = {1, 5, 40, 746};
+    wide_sweep *s = ctx;
+    double x[BLOCK], y[BLOCK];
+    uint64_t random = (uint64_t)block * 0x9E3779B97F4A7C15u + 1;
+    for (int i = 0; i < BLOCK; i++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        x[i] = reach[i % 4] * ((double)(int64_t)random * 0x1p-63);
+        if (i % 8 > 5) memcpy(&x[i], &random, 8);
+        if (i % 16 == 0) x[i] = 1 + x[i] * 0x1p-6;
+    }
+    const int64_t n = BLOCK - block % 9;            /* not always whole vectors */
+    s->k->blocks->f64[s->w->op](y, x, NULL, NULL, n);
+    for (int64_t i = 0; i < n; i++) {
+        const double error = wide_ulps(y[i], s->w->f((long double)x[i]));
+        if (!(error <= s->worst[worker])) { s->worst[worker] = error; s->where[worker] = x[i]; }
+    }
+}
+
+TEST(f64_functions_stay_within_two_ulp) {
+    if (LDBL_MANT_DIG <= DBL_MANT_DIG) SKIP("long double says no more than double");
+    const int workers = cr_pool_workers();
+    for (int i = 0; i < 4 * WIDE; i++) {
+        const struct wide *w = &wide[i / 4];
+        const struct cr_isa_kernels *k = cr_cpu_vec_for(isa_at(i % 4));
+        if (!k) continue;
+        wide_sweep s = {w, k, calloc((size_t)workers, sizeof(double)), calloc((size_t)workers, sizeof(double))};
+        cr_pool_run(test_full() ? 1 << 15 : 1 << 9, wide_block, &s);
+        int at = 0;
+        for (int j = 1; j < workers; j++) if (!(s.worst[j] <= s.worst[at])) at = j;
+        const double worst = s.worst[at], x = s.where[at];
+        if (getenv("CHAINRULE_TEST_SHOW")) printf("  f64 %-8s v%d: %.3f ulp at %.17g\n", w->name, k->isa, worst, x);
+        CHECK(worst <= LIMIT_ULP, "f64 %s(%.17g) on v%d: %.3f ulp, at most %d", w->name, x, k->isa, worst, LIMIT_ULP);
+        free(s.worst);
+        free(s.where);
+    }
+    test_ran_on(cr_cpu());
+}
+
+TEST(f64_special_values) {
+    static const double at[] = {0, 0x1p-1074, 0x1.8p-1030, 0x1p-1022, 0x1p-54, 0x1.8p-54, 1e-10, 0.34657359, 0.5, 0.70710678118654752, 0.70710678118654757, 1, 1.5, 709.78, 709.79, 745.13,
+                                745.14, 746, 1e300, DBL_MAX, INFINITY, NAN};
+    for (int i = 0; i < 4 * WIDE; i++) {
+        const struct cr_isa_kernels *k = cr_cpu_vec_for(isa_at(i % 4));
+        for (int s = 0; k && s < 2 * (int)(sizeof at / sizeof *at); s++) {
+            const double x = s % 2 ? -at[s / 2] : at[s / 2], xs[] = {x, x, x, x, x, x, x, x, x};
+            double y[9];
+            k->blocks->f64[wide[i / 4].op](y, xs, NULL, NULL, 9);
+            const long double exact = wide[i / 4].f((long double)x);
+            for (int j = 0; j < 9; j++)
+                CHECK(wide_ulps(y[j], exact) <= LIMIT_ULP, "f64 %s(%.17g) on v%d, place %d: %.17g, wanted %.20Lg", wide[i / 4].name, x, k->isa, j, y[j], exact);
+        }
+    }
+    test_ran_on(cr_cpu());
 }
 
 /* ---- special values */

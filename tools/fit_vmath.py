@@ -1,4 +1,4 @@
-"""Where the coefficients of src/dev/cpu/vmath.h come from: minimax fits (Lawson's reweighting of least squares on Chebyshev
+"""Where the coefficients of src/dev/cpu/vmath.h and vmath_f64.h come from: minimax fits (Lawson's reweighting of least squares on Chebyshev
 nodes) of the remainders named below.  Needs numpy and mpmath; prints C arrays, lowest power first, and each fit's largest
 relative error.  Not part of the build.   use: python tools/fit_vmath.py [part of a name]"""
 
@@ -99,6 +99,9 @@ FITS: dict[str, Callable[[str], None]] = {
     "double exp": lambda n: fit(n, safe(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -half_ln2, half_ln2, 7, lambda r: r**2 / exp(r), D),
     "double log": lambda n: fit(n, lambda s: (log((1 + s) / (1 - s)) / s - 2) / s**2, 1e-4, 0.17158, 4,
                                 lambda s: s**3 / log((1 + s) / (1 - s)), D, lambda s: s**2),
+    "full exp": lambda n: fit(n, safe(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -half_ln2, half_ln2, 9, lambda r: r**2 / exp(r), D),
+    "full log": lambda n: fit(n, lambda s: (log((1 + s) / (1 - s)) / s - 2) / s**2, 1e-4, 0.17158, 6,
+                              lambda s: s**3 / log((1 + s) / (1 - s)), D, lambda s: s**2),
     "double atan": lambda n: fit(n, lambda x: (mp.atan(x) / x - 1) / x**2, 1e-4, 0.41422, 6, lambda x: x**3 / mp.atan(x), D, lambda x: x**2),
     "double sin": lambda n: fit(n, lambda x: (mp.sin(x) / x - 1) / x**2, 1e-4, 0.7855, 4, lambda x: x**3 / mp.sin(x), D, lambda x: x**2),
     "double cos": lambda n: fit(n, lambda x: (mp.cos(x) - 1 + x**2 / 2) / x**4, 1e-3, 0.7855, 3, lambda x: x**4 / mp.cos(x), D, lambda x: x**2),

@@ -38,7 +38,7 @@ PYTHON_NAMES = {"left_shift": "bitwise_left_shift", "right_shift": "bitwise_righ
 NOT_IN_PYTHON = {"gelu_tanh", "trunc_divide"}  # an argument of gelu, of div
 PARAMETERS = {  # PyTorch's names where they are not input, other
     "leaky_relu": {"slope": "negative_slope"}, "hardtanh": {"min": "min_val", "max": "max_val"}, "lerp": {"b": "end", "w": "weight"},
-    "addcmul": {"a": "tensor1", "b": "tensor2"}, "addcdiv": {"a": "tensor1", "b": "tensor2"},
+    "clamp_min": {"low": "min"}, "clamp_max": {"high": "max"}, "addcmul": {"a": "tensor1", "b": "tensor2"}, "addcdiv": {"a": "tensor1", "b": "tensor2"},
 }
 NUMBER_ALLOWED = {"lerp": {"weight"}}  # ternaries take tensors, but for these
 ALIASES = {

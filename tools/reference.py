@@ -44,7 +44,8 @@ def entry(kind: str, declaration: str, doc: str) -> str:
 def header(text: str) -> str:
     """Two macros of one name (C's and C++'s) are one entry."""
     card, _, declarations = text.partition("#define CR_VERSION")
-    out = [f"```text\n{words(card[: card.index('*/')])}\n```\n"]
+    _, *terms = re.split(r"\n (?=\w)", words(card[: card.index("*/")]))  # the file's first line, then a word and what it means
+    out = [f"**{term}**: {plain(meaning)}\n" for term, meaning in (text.split(maxsplit=1) for text in terms)]
     seen: set[str] = set()
     for found in ENTRY.finditer("#define CR_VERSION" + declarations):
         note, macro, of_type, function, doc = (found[k] or "" for k in ("note", "macro", "type", "function", "doc"))
@@ -78,7 +79,10 @@ def groups() -> dict[str, list[str]]:
             title = re.split(r"[(:]| that ", line.strip("# -"))[0].strip()
         elif line.startswith("def "):
             of_api[line[4:].partition("(")[0]] = title
-    found: dict[str, list[str]] = {title: [] for title in [*of_api.values(), *of_ops.values()]}
+    titles = [*dict.fromkeys(of_api.values())]
+    after = titles.index("arithmetic") + 1
+    titles[after:after] = of_ops.values()
+    found: dict[str, list[str]] = {title: [] for title in titles}
     for r in api:
         if r.function and r.name[0] != "_":
             names = found[of_api.get(r.c_name()) or of_ops[r.c_name()]]
@@ -101,7 +105,7 @@ def signatures() -> dict[str, tuple[str, str]]:
     times: Counter[str] = Counter()
     for body, prefix in [(tree.body, "chainrule."), *((c.body, f"chainrule.{c.name}.") for c in tree.body if isinstance(c, ast.ClassDef))]:
         for f in body:
-            if isinstance(f, ast.FunctionDef):
+            if isinstance(f, ast.FunctionDef) and "property" not in map(ast.unparse, f.decorator_list):
                 text = re.sub(r"\b_(int|float|bool|str|dtype)\b", r"\1", ast.unparse(f))
                 arguments, _, result = text.removeprefix("@classmethod\n").removeprefix(f"def {f.name}").removesuffix(":\n    ...").rpartition(" -> ")
                 found[prefix + f.name] = re.sub(r"\((self|cls)(, /)?(, |\))", lambda m: "(" + ")" * (m[3] == ")"), arguments, count=1), result

@@ -307,6 +307,10 @@ static cr_tensor *api_maximum(const arg *a) { return cr_maximum(a[0].t, a[1].t);
 static cr_tensor *api_maximum_(const arg *a) { return api_in_place("maximum", a, 2, NULL); }
 static cr_tensor *api_minimum(const arg *a) { return cr_minimum(a[0].t, a[1].t); }
 static cr_tensor *api_minimum_(const arg *a) { return api_in_place("minimum", a, 2, NULL); }
+static cr_tensor *api_clamp_min(const arg *a) { return cr_clamp_min(a[0].t, a[1].t); }
+static cr_tensor *api_clamp_min_(const arg *a) { return api_in_place("clamp_min", a, 2, NULL); }
+static cr_tensor *api_clamp_max(const arg *a) { return cr_clamp_max(a[0].t, a[1].t); }
+static cr_tensor *api_clamp_max_(const arg *a) { return api_in_place("clamp_max", a, 2, NULL); }
 static cr_tensor *api_neg(const arg *a) { return cr_neg(a[0].t); }
 static cr_tensor *api_neg_(const arg *a) { return api_in_place("neg", a, 1, NULL); }
 static cr_tensor *api_abs(const arg *a) { return cr_abs(a[0].t); }
@@ -1469,6 +1473,20 @@ CALL(method_minimum, minimum_entry, s)
 static const param minimum__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry minimum__entry = {.name = "minimum_", .compute = api_minimum_, .params = minimum__entry_params, .count = 2, .inplace = true};
 CALL(method_minimum_, minimum__entry, s)
+static const param clamp_min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min", OPERAND, 0, NULL, 0}};
+static const entry clamp_min_entry = {.name = "clamp_min", .compute = api_clamp_min, .params = clamp_min_entry_params, .count = 2};
+CALL(function_clamp_min, clamp_min_entry, NULL)
+CALL(method_clamp_min, clamp_min_entry, s)
+static const param clamp_min__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min", OPERAND, 0, NULL, 0}};
+static const entry clamp_min__entry = {.name = "clamp_min_", .compute = api_clamp_min_, .params = clamp_min__entry_params, .count = 2, .inplace = true};
+CALL(method_clamp_min_, clamp_min__entry, s)
+static const param clamp_max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"max", OPERAND, 0, NULL, 0}};
+static const entry clamp_max_entry = {.name = "clamp_max", .compute = api_clamp_max, .params = clamp_max_entry_params, .count = 2};
+CALL(function_clamp_max, clamp_max_entry, NULL)
+CALL(method_clamp_max, clamp_max_entry, s)
+static const param clamp_max__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"max", OPERAND, 0, NULL, 0}};
+static const entry clamp_max__entry = {.name = "clamp_max_", .compute = api_clamp_max_, .params = clamp_max__entry_params, .count = 2, .inplace = true};
+CALL(method_clamp_max_, clamp_max__entry, s)
 static const param neg_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry neg_entry = {.name = "neg", .compute = api_neg, .params = neg_entry_params, .count = 1};
 CALL(function_neg, neg_entry, NULL)
@@ -3112,6 +3130,18 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_min", AS(function_clamp_min), FAST,
+        "clamp_min(input, min)\n"
+        "--\n"
+        "\n"
+        "max(x, low); at the bound the gradient is x's.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_max", AS(function_clamp_max), FAST,
+        "clamp_max(input, max)\n"
+        "--\n"
+        "\n"
+        "min(x, high); at the bound the gradient is x's.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(function_neg), FAST,
         "neg(input)\n"
@@ -4765,6 +4795,30 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "minimum, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_min", AS(method_clamp_min), FAST,
+        "clamp_min($self, /, min)\n"
+        "--\n"
+        "\n"
+        "max(x, low); at the bound the gradient is x's.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_min_", AS(method_clamp_min_), FAST,
+        "clamp_min_($self, /, min)\n"
+        "--\n"
+        "\n"
+        "clamp_min, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_max", AS(method_clamp_max), FAST,
+        "clamp_max($self, /, max)\n"
+        "--\n"
+        "\n"
+        "min(x, high); at the bound the gradient is x's.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"clamp_max_", AS(method_clamp_max_), FAST,
+        "clamp_max_($self, /, max)\n"
+        "--\n"
+        "\n"
+        "clamp_max, written into input: its shape and dtype stay.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"neg", AS(method_neg), FAST,
         "neg($self, /)\n"

@@ -86,32 +86,43 @@ cr_tensor *written(const char *name, const arg *a, cr_tensor *y) {
     return x;
 }
 
-/* min and max as numbers: one pass.  As tensors: x where it lies inside, so that the gradient at a bound is x's, as in PyTorch. */
+/* May a bound be a parameter of the program?  A number that x's dtype holds, and a double. */
+static bool is_parameter(const arg *bound, cr_dtype dt) {
+    if (!bound->given || !bound->owned || cr_dtype_is_float(dt)) return !bound->given || bound->owned;
+    const int bits = 8 * (int)cr_dtype_size(dt) - (dt >= CR_I8);
+    const double limit = ldexp(1, bits < 53 ? bits : 53), v = cr_item(bound->t);
+    return dt != CR_BOOL && !cr_dtype_is_float(cr_dtype_of(bound->t)) && v < limit && v >= (dt >= CR_I8 ? -limit : 0);
+}
+
+/* min and max as numbers: one pass. */
 static bool clamp_numbers(const arg *a, double bound[2]) {
     const arg *low = &a[1], *high = &a[2];
-    if ((low->given && !low->owned) || (high->given && !high->owned) || !cr_dtype_is_float(cr_dtype_of(a[0].t))) return false;
+    const cr_dtype dt = cr_dtype_of(a[0].t);
+    if ((!low->given && !high->given) || !is_parameter(low, dt) || !is_parameter(high, dt)) return false;
     bound[0] = low->given ? cr_item(low->t) : -INFINITY;
     bound[1] = high->given ? cr_item(high->t) : INFINITY;
     return true;
 }
-cr_tensor *api_clamp(const arg *a) {
-    const arg *low = &a[1], *high = &a[2];
-    double bound[2];
+static cr_tensor *clamp_tensors(const arg *low, const arg *high, cr_tensor *y) {
     if (!low->given && !high->given) {
         set_error(PyExc_RuntimeError, "[clamp] at least one of min and max must not be None");
         return NULL;
     }
-    if (clamp_numbers(a, bound)) return cr_clamp(a[0].t, bound[0], bound[1]);
     cr_scope_begin();
-    cr_tensor *y = a[0].t;
-    if (low->given) y = cr_where(cr_lt(y, low->t), low->t, y);
-    if (high->given) y = cr_where(cr_gt(y, high->t), high->t, y);
+    if (low->given) y = cr_clamp_min(y, low->t);
+    if (high->given) y = cr_clamp_max(y, high->t);
     return leave(y);
+}
+cr_tensor *api_clamp(const arg *a) {
+    double bound[2];
+    return clamp_numbers(a, bound) ? cr_clamp(a[0].t, bound[0], bound[1]) : clamp_tensors(&a[1], &a[2], a[0].t);
 }
 cr_tensor *api_clamp_(const arg *a) {
     double bound[2];
-    if ((a[1].given || a[2].given) && clamp_numbers(a, bound)) return api_in_place("clamp", a, 1, bound);
-    return written("clamp_", a, api_clamp(a));
+    if (clamp_numbers(a, bound)) return api_in_place("clamp", a, 1, bound);
+    cr_tensor *x = cr_clone(a[0].t), *y = written("clamp_", a, clamp_tensors(&a[1], &a[2], x));    /* the gradients read what x was */
+    cr_release(x);
+    return y;
 }
 
 cr_tensor *api_nextafter(const arg *a) { return cr_nextafter(a[0].t, a[1].t); }

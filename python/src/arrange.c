@@ -85,8 +85,8 @@ PyObject *api_pad(const arg *a) {
 
 cr_tensor *api_tril(const arg *a) { return cr_tril(a[0].t, a[1].i); }
 cr_tensor *api_triu(const arg *a) { return cr_triu(a[0].t, a[1].i); }
-cr_tensor *api_tril_(const arg *a) { return written("tril_", a, api_tril(a)); }
-cr_tensor *api_triu_(const arg *a) { return written("triu_", a, api_triu(a)); }
+cr_tensor *api_tril_(const arg *a) { return cr_tril_(a[0].t, a[1].i); }
+cr_tensor *api_triu_(const arg *a) { return cr_triu_(a[0].t, a[1].i); }
 
 /* Empty vectors are left out where the others have more axes, so that a list can be grown from tensor([]). */
 cr_tensor *api_cat(const arg *a) {

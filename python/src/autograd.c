@@ -93,21 +93,26 @@ typedef struct Node { PyObject_HEAD cr_node *node; PyObject *address; } Node;   
 static PyTypeObject *node_type;
 static PyObject *node_objects;                       /* a node's address -> its object's, while that lives: one object for each node, as PyTorch has it */
 
+static PyObject *node_new(cr_node *n, PyObject *address) {         /* takes both */
+    Node *self = PyObject_New(Node, node_type);
+    if (!self) { Py_DECREF(address); cr_node_release(n); return NULL; }
+    self->node = n;
+    self->address = address;
+    PyObject *place = PyLong_FromVoidPtr(self);
+    if (!place || PyDict_SetItem(node_objects, address, place) < 0) Py_CLEAR(self);
+    Py_XDECREF(place);
+    return (PyObject *)self;
+}
+
 PyObject *node_object(cr_node *n) {
     if (!n) {
         if (cr_error()) return raise_error();
         Py_RETURN_NONE;
     }
-    PyObject *address = PyLong_FromVoidPtr(n), *known = address ? PyDict_GetItemWithError(node_objects, address) : NULL, *self = NULL;
-    if (known && (self = PyLong_AsVoidPtr(known))) Py_INCREF(self);
-    else if (address && !PyErr_Occurred() && (self = (PyObject *)PyObject_New(Node, node_type))) {
-        *(Node *)(void *)self = (Node){.ob_base = ((Node *)(void *)self)->ob_base, .node = n, .address = address};
-        PyObject *place = PyLong_FromVoidPtr(self);
-        int set = place ? PyDict_SetItem(node_objects, address, place) : -1;
-        Py_XDECREF(place);
-        if (set < 0) Py_CLEAR(self);
-        return self;
-    }
+    PyObject *address = PyLong_FromVoidPtr(n), *known = address ? PyDict_GetItemWithError(node_objects, address) : NULL;
+    if (address && !known && !PyErr_Occurred()) return node_new(n, address);
+    PyObject *self = known ? PyLong_AsVoidPtr(known) : NULL;
+    Py_XINCREF(self);
     Py_XDECREF(address);
     cr_node_release(n);
     return self;

@@ -11,7 +11,7 @@
 enum { CR_MAX_OUTPUTS = 5, CR_MAX_INPUTS = 12 };    /* of one program */
 
 typedef struct cr_arg {                             /* one operand of the walk */
-    void *data;                                     /* first element (cpu, ref); other devices use storage and offset */
+    void *data;                                     /* first element, where the host can read it (cpu, ref; on other devices a number beside tensors); else storage and offset say where */
     cr_storage *storage; int64_t offset;
     cr_dtype dtype;
     int64_t strides[CR_MAX_DIMS];                   /* in elements, over the walk's shape; 0 where broadcast */
@@ -78,7 +78,7 @@ typedef struct cr_kernels {
     cr_status (*search)(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
                                                     /* y i64 (M, K): how many of row m of x (M, R), or of the only row where shared, are less than v[m, k]; right: or equal.  x is in order, one dtype */
     cr_status (*runs)(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
-                                                    /* equal rows of x (R, C), R >= 1, one after another are a run: run[order[i]], or run[i] where order is NULL, is row i's, starts[j] is where
+                                                    /* equal rows of x (R, C), R >= 1, one after another are a run: run[order[i]], or run[i] where order is NULL, is row i's (run NULL: not wanted), starts[j] is where
                                                        run j begins, count[0] how many there are; i64 (R), (R), (), (R).  NaN is equal to nothing */
     cr_status (*scatter)(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
                                                     /* y[m, index[m, k, n], n] = src[m, k, n], or += it, in order of k */
@@ -122,7 +122,7 @@ typedef struct cr_kernels {
                                const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
                                                     /* dq, dk, dv: any strides with D contiguous */
     cr_status (*triangle)(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper);
-                                                    /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0 */
+                                                    /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0; y may be x */
     cr_status (*update_by_product)(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how);
                                                     /* the walk with a b, (M, K) (K, N), for this input, of which it knows the dtype alone: one axis of M N contiguous elements for all else */
 } cr_kernels;
@@ -139,5 +139,7 @@ struct cr_device {
 
 /* ---- registry.c */
 extern const cr_device cr_device_cpu, cr_device_ref;
+const cr_device *cr_webgpu_at(int i);               /* the i-th GPU behind WebGPU, NULL past the end (webgpu/gpu.c, where the library is built with it) */
+const char      *cr_webgpu_problem(void);           /* why there is none */
 
 #endif

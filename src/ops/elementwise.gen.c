@@ -38,6 +38,12 @@ cr_tensor *cr_minimum(const cr_tensor *a, const cr_tensor *b) {
 cr_tensor *cr_clamp(const cr_tensor *x, double min, double max) {
     return cr_apply_program(&cr_rows[CR_ROW_CLAMP], (const cr_tensor *const[]){x}, (const double[]){min, max});
 }
+cr_tensor *cr_clamp_min(const cr_tensor *x, const cr_tensor *low) {
+    return cr_apply_program(&cr_rows[CR_ROW_CLAMP_MIN], (const cr_tensor *const[]){x, low}, NULL);
+}
+cr_tensor *cr_clamp_max(const cr_tensor *x, const cr_tensor *high) {
+    return cr_apply_program(&cr_rows[CR_ROW_CLAMP_MAX], (const cr_tensor *const[]){x, high}, NULL);
+}
 cr_tensor *cr_neg(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_NEG], (const cr_tensor *const[]){x}, NULL);
 }

@@ -25,6 +25,8 @@ static cr_tensor *call_pow(const cr_tensor *const *in, const double *p) { (void)
 static cr_tensor *call_maximum(const cr_tensor *const *in, const double *p) { (void)p; return cr_maximum(in[0], in[1]); }
 static cr_tensor *call_minimum(const cr_tensor *const *in, const double *p) { (void)p; return cr_minimum(in[0], in[1]); }
 static cr_tensor *call_clamp(const cr_tensor *const *in, const double *p) { return cr_clamp(in[0], p[0], p[1]); }
+static cr_tensor *call_clamp_min(const cr_tensor *const *in, const double *p) { (void)p; return cr_clamp_min(in[0], in[1]); }
+static cr_tensor *call_clamp_max(const cr_tensor *const *in, const double *p) { (void)p; return cr_clamp_max(in[0], in[1]); }
 static cr_tensor *call_neg(const cr_tensor *const *in, const double *p) { (void)p; return cr_neg(in[0]); }
 static cr_tensor *call_abs(const cr_tensor *const *in, const double *p) { (void)p; return cr_abs(in[0]); }
 static cr_tensor *call_sign(const cr_tensor *const *in, const double *p) { (void)p; return cr_sign(in[0]); }
@@ -117,6 +119,8 @@ static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {
     {"maximum", CR_ROW_MAXIMUM, CR_RULE_ANY, 2, 0, -3, 3, {0}, true, call_maximum},
     {"minimum", CR_ROW_MINIMUM, CR_RULE_ANY, 2, 0, -3, 3, {0}, true, call_minimum},
     {"clamp", CR_ROW_CLAMP, CR_RULE_NUMBER, 1, 2, -3, 3, {-1.0, 1.0}, true, call_clamp},
+    {"clamp_min", CR_ROW_CLAMP_MIN, CR_RULE_NUMBER, 2, 0, -3, 3, {0}, true, call_clamp_min},
+    {"clamp_max", CR_ROW_CLAMP_MAX, CR_RULE_NUMBER, 2, 0, -3, 3, {0}, true, call_clamp_max},
     {"neg", CR_ROW_NEG, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_neg},
     {"abs", CR_ROW_ABS, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_abs},
     {"sign", CR_ROW_SIGN, CR_RULE_ANY, 1, 0, -3, 3, {0}, true, call_sign},

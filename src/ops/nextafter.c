@@ -3,49 +3,51 @@
 #include "compose.h"
 #include "walk.h"
 
-/* (bits, step; least) -> turn(turn(bits) + step), turn(i) = i < 0 ? least - i : i.  Values 0 bits, 1 step, 2 the least integer, 3 zero. */
-static cr_program next_bits(const double *consts) {
-    static const cr_instr instructions[] = {
-        {CR_OP_LT, 0, 3, -1}, {CR_OP_SUB, 2, 0, -1}, {CR_OP_SEL, 4, 5, 0}, {CR_OP_ADD, 6, 1, -1},
-        {CR_OP_LT, 7, 3, -1}, {CR_OP_SUB, 2, 7, -1}, {CR_OP_SEL, 8, 9, 7},
-    };
-    return (cr_program){
-        .name = "nextafter", .doc = "the neighbour of a float, on its bits", .rule = CR_RULE_ANY, .n_in = 2, .n_const = 2, .n_instr = 7, .n_out = 1,
-        .consts = consts, .instr = instructions, .out = {10}, .fused = -1, .refs = -1,
-    };
-}
+#include <math.h>
+#include <string.h>
 
-/* The same memory as another dtype of the same size. */
-static cr_tensor *seen_as(const cr_tensor *x, cr_dtype dt) {
-    if (!x) return NULL;
-    cr_meta m = cr_meta_of(x);
-    m.dtype = dt;
-    m.offset = x->offset;
+/* The bits of a and b, values 0 and 1, of 2 the least integer, 3 zero, 4 infinity, 5 NaN.  turn(i) = i < 0 ? least - i : i */
+static const cr_instr code[] = {
+    {CR_OP_LT, 0, 3, -1}, {CR_OP_SUB, 2, 0, -1}, {CR_OP_SEL, 6, 7, 0},                                          /* 8: turn(a) */
+    {CR_OP_LT, 1, 3, -1}, {CR_OP_SUB, 2, 1, -1}, {CR_OP_SEL, 9, 10, 1},                                         /* 11: turn(b) */
+    {CR_OP_GT, 11, 8, -1}, {CR_OP_LT, 11, 8, -1}, {CR_OP_ADD, 8, 12, -1}, {CR_OP_SUB, 14, 13, -1},              /* 15: a step nearer */
+    {CR_OP_LT, 15, 6, -1}, {CR_OP_SUB, 2, 15, -1}, {CR_OP_SEL, 16, 17, 15},                                     /* 18: turned back, to -0 from below */
+    {CR_OP_ABS, 8, -1, -1}, {CR_OP_ABS, 11, -1, -1}, {CR_OP_MAX, 19, 20, -1}, {CR_OP_GT, 21, 4, -1}, {CR_OP_SEL, 22, 5, 18},
+    {CR_OP_EQ, 8, 11, -1}, {CR_OP_SEL, 24, 1, 23},                                                              /* 25: b where they are equal */
+};
+
+/* x's elements, in dtype dt, as integers of the same size. */
+static cr_tensor *bits_of(const cr_tensor *x, cr_dtype dt, const cr_device *dev, cr_dtype whole) {
+    const cr_tensor *t = cr_to(x, dt, dev);
+    if (!t) return NULL;
+    cr_meta m = cr_meta_of(t);
+    m.dtype = whole;
+    m.offset = t->offset;
     m.strided = true;
-    cr_strides_contiguous(x->ndim, x->shape, m.strides);
-    return cr_tensor_alias(x, &m);
+    memcpy(m.strides, t->strides, sizeof m.strides);
+    return cr_tensor_alias(t, &m);
 }
 
 cr_tensor *cr_nextafter(const cr_tensor *a, const cr_tensor *b) {
     static const char op[] = "nextafter";
     cr_dtype compute, dt;
-    int n;
-    int64_t shape[CR_MAX_DIMS];
     if (!cr_given(op, "a", a) || !cr_given(op, "b", b)) return NULL;
     if (cr_rule_dtypes(cr_program_find("atan2"), (const cr_tensor *const[]){a, b}, &compute, &dt) != CR_OK) return NULL;
-    if (cr_broadcast(op, a->ndim, a->shape, b->ndim, b->shape, &n, shape) != CR_OK) return NULL;
     if (a->dev != b->dev && !((a->flags | b->flags) & CR_FLAG_WEAK))
         return cr_fail(CR_BAD_VALUE, op, "operands on two devices, %s and %s", a->dev->name, b->dev->name), NULL;
     const cr_device *dev = (a->flags & CR_FLAG_WEAK ? b : a)->dev;
-    const cr_dtype whole = cr_dtype_size(dt) == 8 ? CR_I64 : cr_dtype_size(dt) == 4 ? CR_I32 : CR_I16;
-    const double consts[] = {whole == CR_I64 ? -0x1p63 : whole == CR_I32 ? -0x1p31 : -0x1p15, 0};
-    const cr_program next = next_bits(consts);
+    const int width = 8 * (int)cr_dtype_size(dt), mantissa = dt == CR_F64 ? 52 : dt == CR_F32 ? 23 : dt == CR_BF16 ? 7 : 10;
+    const cr_dtype whole = width == 64 ? CR_I64 : width == 32 ? CR_I32 : CR_I16;
+    const double infinity = ldexp(1, width - 1) - ldexp(1, mantissa), consts[] = {-ldexp(1, width - 1), 0, infinity, infinity + ldexp(1, mantissa - 1)};
+    const cr_program next = {
+        .name = op, .doc = "the neighbour of a float, on its bits", .rule = CR_RULE_ANY, .n_in = 2, .n_const = 4, .n_instr = sizeof code / sizeof *code,
+        .n_out = 1, .consts = consts, .instr = code, .out = {25}, .fused = -1, .refs = -1,
+    };
     cr_scope_begin();
     const bool recording = cr_set_grad_enabled(false);
-    cr_tensor *x = cr_contiguous(cr_expand(cr_to(a, dt, dev), n, shape)), *to = cr_expand(cr_to(b, dt, dev), n, shape);
-    cr_tensor *step = sub(cr_to(cr_gt(to, x), CR_I8, dev), cr_to(cr_lt(to, x), CR_I8, dev)), *bits = seen_as(x, whole);
-    cr_tensor *y = bits && step ? seen_as(cr_apply_program(&next, (const cr_tensor *const[]){bits, step}, NULL), dt) : NULL;
-    y = cr_where(cr_ne(x, to), cr_where(cr_logical_or(cr_isnan(x), cr_isnan(to)), add(x, to), y), to);
+    const cr_tensor *in[] = {bits_of(a, dt, dev, whole), bits_of(b, dt, dev, whole)};
+    cr_tensor *y = in[0] && in[1] ? cr_apply_program(&next, in, NULL) : NULL;
+    if (y) y = bits_of(y, whole, dev, dt);
     cr_set_grad_enabled(recording);
     return cr_leave(y);
 }

@@ -61,8 +61,14 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
     return cr_leave(y);
 }
 
-/* s: the rows in order.  How often an element occurs is how many are not larger less how many are smaller; of the most frequent ones the first is the
- * smallest. */
+/* Where the run of equal elements begins that each element of the rows s, in order, belongs to, i64.  All NaN are one run, the last. */
+static cr_tensor *run_starts(const cr_tensor *s, const cr_tensor *position) {
+    cr_tensor *before = cr_roll(s, 1, (int64_t[]){1}, (int64_t[]){-1}), *begins = cr_ne(s, before);        /* the first begins at 0 in any case */
+    if (s && cr_dtype_is_float(dtype_of(s))) begins = cr_logical_and(begins, cr_eq(before, before));
+    return cr_cummax(cr_where(begins, position, cr_scalar_int(0)), -1, NULL);
+}
+
+/* The most frequent is the first element that has most equal ones before it: of several, the smallest. */
 cr_tensor *cr_mode(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index) {
     if (index) *index = NULL;
     if (!cr_given("mode", "x", x)) return NULL;
@@ -73,8 +79,8 @@ cr_tensor *cr_mode(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index
     bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
     cr_tensor *order, *s = cr_sort(x->ndim ? moved(x, a, x->ndim - 1) : cr_reshape(x, CR_LIST(1)), -1, false, &order);
-    cr_tensor *often = sub(cr_searchsorted(s, s, true, CR_NONE), cr_searchsorted(s, s, false, CR_NONE));
-    cr_tensor *at = cr_gather(order, -1, cr_argmax(often, -1, true));
+    cr_tensor *position = cr_arange(0, (double)(x->ndim ? x->shape[a] : 1), 1, CR_I64, x->dev), *start = run_starts(s, position);
+    cr_tensor *at = cr_gather(order, -1, cr_gather(start, -1, cr_argmax(sub(position, start), -1, true)));
     at = x->ndim ? moved(at, x->ndim - 1, a) : cr_reshape(at, CR_ALL);
     cr_set_grad_enabled(recording);
     cr_tensor *y = cr_gather(x, a, at);

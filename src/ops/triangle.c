@@ -20,6 +20,14 @@ static cr_status triangle_forward(const cr_call *c, cr_tensor *out, cr_tensor *c
     return out->numel ? c->dev->kernels->triangle(out, c->in[0], out->shape[out->ndim - 2], out->shape[out->ndim - 1], p->diagonal, p->upper) : CR_OK;
 }
 
+static cr_status triangle_into(const cr_call *c, cr_tensor *x) {
+    if (c->dev->kernels->triangle && x->flags & CR_FLAG_CONTIGUOUS) return triangle_forward(c, x, NULL);
+    cr_tensor *y = cr_apply(&cr_op_triangle, 1, c->in, c->params);
+    const cr_status status = y && cr_copy_(x, y) ? CR_OK : cr_error_status();
+    cr_release(y);
+    return status;
+}
+
 /* Column less row. */
 static cr_tensor *distance(const cr_tensor *x) {
     int64_t M = x->shape[x->ndim - 2], N = x->shape[x->ndim - 1];
@@ -38,7 +46,7 @@ static void triangle_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[])
 
 const cr_op cr_op_triangle = {
     .name = "triangle", .name_of = triangle_name, .arity = 1, .params_bytes = sizeof(triangle_params), .contiguous = true, .needs_kernel = offsetof(cr_kernels, triangle),
-    .infer = triangle_infer, .forward = triangle_forward, .composite = triangle_composite, .grad = triangle_grad, .doc = "the elements on one side of a diagonal, zeros on the other",
+    .infer = triangle_infer, .forward = triangle_forward, .write = triangle_into, .composite = triangle_composite, .grad = triangle_grad, .doc = "the elements on one side of a diagonal, zeros on the other",
     .tests = {{.in = {{3, {2, 5, 7}}}, .params = &(const triangle_params){-1, false}}, {.in = {{2, {7, 3}}}, .params = &(const triangle_params){2, true}},
               {.in = {{2, {0, 3}}}, .params = &(const triangle_params){0, false}}},
 };
@@ -46,5 +54,10 @@ const cr_op cr_op_triangle = {
 static cr_tensor *triangle(const char *op, const cr_tensor *x, int64_t diagonal, bool upper) {
     return cr_given(op, "x", x) ? cr_apply(&cr_op_triangle, 1, &x, &(triangle_params){diagonal, upper}) : NULL;
 }
+static cr_tensor *triangle_in_place(cr_tensor *x, int64_t diagonal, bool upper) {
+    return cr_apply_(&cr_op_triangle, x, 1, (const cr_tensor *const[]){x}, &(triangle_params){diagonal, upper});
+}
 cr_tensor *cr_tril(const cr_tensor *x, int64_t diagonal) { return triangle("tril", x, diagonal, false); }
 cr_tensor *cr_triu(const cr_tensor *x, int64_t diagonal) { return triangle("triu", x, diagonal, true); }
+cr_tensor *cr_tril_(cr_tensor *x, int64_t diagonal) { return cr_given("tril_", "x", x) ? triangle_in_place(x, diagonal, false) : NULL; }
+cr_tensor *cr_triu_(cr_tensor *x, int64_t diagonal) { return cr_given("triu_", "x", x) ? triangle_in_place(x, diagonal, true) : NULL; }

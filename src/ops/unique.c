@@ -4,11 +4,16 @@
 
 #include <math.h>
 
-/* ---- runs of equal rows, (R, C), which were at order, (R)|CR_NONE: the run of each row there (R); aux: where each begins (R), how many there are () */
+/* ---- runs of equal rows, (R, C), which were at order, (R)|CR_NONE: the run of each row there (R), or (0) where not wanted; aux: where each begins (R), how many there are () */
+typedef struct runs_params { bool wanted; } runs_params;
+
+static bool wanted(const cr_call *c) { return ((const runs_params *)c->params)->wanted; }
+
 static cr_status runs_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_tensor *x = c->in[0];
     if (x->ndim != 2) return cr_fail(CR_BAD_VALUE, "runs", "needs rows: %s", cr_shape_text(x->ndim, x->shape).s);
     *out = aux[0] = (cr_meta){.dtype = CR_I64, .ndim = 1, .shape = {x->shape[0]}};
+    if (!wanted(c)) out->shape[0] = 0;
     aux[1] = (cr_meta){.dtype = CR_I64};
     if (c->in[1] == CR_NONE) return CR_OK;
     return c->in[1]->numel == x->shape[0] && c->in[1]->dtype == CR_I64 ? CR_OK : cr_fail(CR_BAD_VALUE, "runs", "an order of other rows");
@@ -17,13 +22,14 @@ static cr_status runs_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static cr_status runs_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     const cr_tensor *x = c->in[0];
     const cr_tensor *order = c->in[1] == CR_NONE ? NULL : c->in[1];
-    return out->numel ? c->dev->kernels->runs(out, aux[0], aux[1], x, order, x->shape[0], x->shape[1]) : cr_fill_elements(aux[1], 0);
+    return x->shape[0] ? c->dev->kernels->runs(wanted(c) ? out : NULL, aux[0], aux[1], x, order, x->shape[0], x->shape[1]) : cr_fill_elements(aux[1], 0);
 }
 
 const cr_op cr_op_runs = {
-    .name = "runs", .arity = 2, .optional = 2, .contiguous = true, .n_aux = 2, .infer = runs_infer, .forward = runs_forward,
+    .name = "runs", .arity = 2, .optional = 2, .params_bytes = sizeof(runs_params), .contiguous = true, .n_aux = 2, .infer = runs_infer, .forward = runs_forward,
     .no_grad = "runs are counted", .doc = "the number of the run of equal rows that each row belongs to; NaN is equal to nothing",
-    .tests = {{.in = {{2, {7, 1}}}}, {.in = {{2, {5, 3}}}}, {.in = {{2, {0, 3}}}}},
+    .tests = {{.in = {{2, {7, 1}}}, .params = &(const runs_params){true}}, {.in = {{2, {5, 3}}}, .params = &(const runs_params){true}},
+              {.in = {{2, {0, 3}}}, .params = &(const runs_params){false}}},
 };
 
 /* Where the rows go, (R): by the last column first, and every sort keeps what it finds equal in order. */
@@ -41,8 +47,8 @@ static cr_tensor *order_of_rows(const cr_tensor *rows) {
 
 typedef struct found { cr_tensor *rows, *inverse, *counts; } found;
 
-/* The rows that there are, (R, C) -> (n, C), or (n) for columns; the number of each row among them (R); where asked for, how often each occurs (n). */
-static found find_rows(const cr_tensor *rows, bool consecutive, bool counts) {
+/* The rows that there are, (R, C) -> (n, C), or (n) for columns; where asked for, the number of each row among them (R) and how often each occurs (n). */
+static found find_rows(const cr_tensor *rows, bool consecutive, bool inverse, bool counts) {
     found f = {NULL, NULL, NULL};
     if (!rows) return f;
     const int64_t R = rows->shape[0];
@@ -54,7 +60,7 @@ static found find_rows(const cr_tensor *rows, bool consecutive, bool counts) {
         order = order_of_rows(rows);
         sorted = cr_embedding(rows, order);
     }
-    cr_tensor *run = cr_apply_aux(&cr_op_runs, 2, (const cr_tensor *const[]){sorted, consecutive ? CR_NONE : order}, NULL, aux);
+    cr_tensor *run = cr_apply_aux(&cr_op_runs, 2, (const cr_tensor *const[]){sorted, consecutive ? CR_NONE : order}, &(runs_params){inverse}, aux);
     if (!run) return f;
     int64_t n;
     if (cr_read(aux[1], CR_I64, &n, sizeof n) != CR_OK) return f;
@@ -84,7 +90,7 @@ static cr_tensor *unique(const char *op, const cr_tensor *x, int n, const int64_
     if (!C) return cr_fail(CR_BAD_VALUE, op, "along axis %d of %s everything is empty", a, cr_shape_text(x->ndim, x->shape).s), NULL;
     bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
-    const found f = find_rows(cr_reshape(along ? cr_permute(x, x->ndim, to) : x, CR_LIST(R, C)), consecutive, counts);
+    const found f = find_rows(cr_reshape(along ? cr_permute(x, x->ndim, to) : x, CR_LIST(R, C)), consecutive, inverse, counts);
     cr_tensor *y = f.rows;
     for (int i = 0; along && i < x->ndim; i++) { shape[i] = x->shape[to[i]]; back[to[i]] = i; }
     shape[0] = y ? y->shape[0] : 0;

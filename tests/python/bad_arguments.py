@@ -411,7 +411,8 @@ def everything() -> list[tuple[str, Any]]:
     functions = [(n, getattr(cr, n)) for n in dir(cr) if type(getattr(cr, n)).__name__ == "builtin_function_or_method"]
     owned = [(f"{o.__name__}.{n}", f) for o in (cr.Tensor, cr.Device, cr.Generator, cr.Size, cr.dtype, cr.Node) for n, f in methods(o)]
     bound = [(f"cpu.{n}", f) for n, f in methods(cr.Device("cpu"))]
-    return functions + owned + bound + constructors() + operators() + setters()
+    pictures = [(f"viz.{n}", getattr(cr.viz, n)) for n in cr.viz.__all__]
+    return functions + pictures + owned + bound + constructors() + operators() + setters()
 
 
 def good_call(name: str, r: random.Random, known: dict[str, list[table.Call]]) -> tuple[list[Any], dict[str, Any]]:

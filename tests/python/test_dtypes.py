@@ -179,7 +179,7 @@ def test_in_place() -> None:
 def test_powers() -> None:
     base, exponent = cr.tensor([1, -1, -1, 2, 3]), cr.tensor([-5, -3, -2, -1, 39])
     assert (base**exponent).tolist() == [1, -1, 1, 0, 3**39]
-    with pytest.raises(RuntimeError, match="negative integer powers"):
+    with pytest.raises(RuntimeError, match="negative power"):
         base**-1
 
 

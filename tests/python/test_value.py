@@ -465,27 +465,4 @@ def test_batch(device: str) -> None:
         x + "1"  # type: ignore[operator]
 
 
-# ---- pictures
-
-
-def test_graph_picture() -> None:
-    pytest.importorskip("graphviz", reason="graphviz is not installed (pip install chainrule[viz])")
-    a, b = Value(2), Value(-3)
-    a.label, b.label = "a", "{b|c}"
-    y = (a * b + a).relu()
-    y.backward()
-    source = cr.viz.graph(y).source
-    assert source.count("data ") == 5 and source.count("shape=circle") == 3 and "a | data 2.0000 | grad" in source and r"\{b\|c\}" in source
-    batch = cr.viz.graph(ValueBatch([1, 2, 3, 4]) * 2).source
-    assert "data [1.0000, 2.0000, 3.0000, ...]" in batch
-
-
-def test_boundary_picture(tmp_path: Any) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install chainrule[viz])")
-    X, y = moons(20)
-    figure = cr.viz.boundary(MLP(2, [4, 1]), X, y, steps=10)
-    figure.savefig(tmp_path / "moons.png")
-    assert (tmp_path / "moons.png").stat().st_size > 1000 and len(figure.axes[0].collections) >= 2
-
-
 # ---- programs

@@ -6,16 +6,21 @@
 #include <string.h>
 
 /* ---- floats to integers: towards zero, saturating, NaN is 0 */
-#define SATURATE(name, type, low, high) \
-    static inline type name(double v) { return v <= (double)(low) ? (low) : v >= (double)(high) ? (high) : v != v ? 0 : (type)v; }
-SATURATE(u8_of, uint8_t, 0, UINT8_MAX)
-SATURATE(u16_of, uint16_t, 0, UINT16_MAX)
-SATURATE(u32_of, uint32_t, 0, UINT32_MAX)
-SATURATE(u64_of, uint64_t, 0, UINT64_MAX)
-SATURATE(i8_of, int8_t, INT8_MIN, INT8_MAX)
-SATURATE(i16_of, int16_t, INT16_MIN, INT16_MAX)
-SATURATE(i32_of, int32_t, INT32_MIN, INT32_MAX)
-SATURATE(i64_of, int64_t, INT64_MIN, INT64_MAX)
+#define SATURATE(name, type, float_type, low, high) \
+    static inline type name(float_type v) { return v <= (float_type)(low) ? (low) : v >= (float_type)(high) ? (high) : v != v ? 0 : (type)v; }
+#define SATURATE_NARROW(name, type, float_type, low, high)      /* the bounds are floats, and int has vectors */ static inline type name(float_type v) { \
+        v = v < (low) ? (low) : v;                                                                  \
+        v = v > (high) ? (high) : v;                                                                \
+        return (type)(int32_t)(v != v ? 0 : v); }
+#define BOTH(how, integer, type, low, high) how(integer##_of, type, double, low, high) how(integer##_of_f32, type, float, low, high)
+BOTH(SATURATE_NARROW, u8, uint8_t, 0, UINT8_MAX)
+BOTH(SATURATE_NARROW, u16, uint16_t, 0, UINT16_MAX)
+BOTH(SATURATE, u32, uint32_t, 0, UINT32_MAX)
+BOTH(SATURATE, u64, uint64_t, 0, UINT64_MAX)
+BOTH(SATURATE_NARROW, i8, int8_t, INT8_MIN, INT8_MAX)
+BOTH(SATURATE_NARROW, i16, int16_t, INT16_MIN, INT16_MAX)
+BOTH(SATURATE, i32, int32_t, INT32_MIN, INT32_MAX)
+BOTH(SATURATE, i64, int64_t, INT64_MIN, INT64_MAX)
 
 static uint16_t f16_of(double v) { uint16_t h; cr_store_f64(&h, CR_F16, v); return h; }
 static uint16_t bf16_of(double v) { uint16_t h; cr_store_f64(&h, CR_BF16, v); return h; }
@@ -87,9 +92,9 @@ static void load_i64(int64_t *block, cr_dtype dt, const void *src, int64_t strid
         case CR_I16:  LOAD(int64_t, int16_t, v); break;
         case CR_I32:  LOAD(int64_t, int32_t, v); break;
         case CR_U64:  case CR_I64: if (stride == 1) memcpy(block, src, (size_t)n * 8); else LOAD(int64_t, int64_t, v); break;
-        case CR_F16:  LOAD(int64_t, uint16_t, i64_of((double)cr_f16_to_f32(v))); break;
-        case CR_BF16: LOAD(int64_t, uint16_t, i64_of((double)cr_bf16_to_f32(v))); break;
-        case CR_F32:  LOAD(int64_t, float, i64_of((double)v)); break;
+        case CR_F16:  LOAD(int64_t, uint16_t, i64_of_f32(cr_f16_to_f32(v))); break;
+        case CR_BF16: LOAD(int64_t, uint16_t, i64_of_f32(cr_bf16_to_f32(v))); break;
+        case CR_F32:  LOAD(int64_t, float, i64_of_f32(v)); break;
         default:      LOAD(int64_t, double, i64_of(v)); break;
     }
 }
@@ -136,20 +141,20 @@ static void load(cr_lane lane, void *block, cr_dtype dt, const void *src, int64_
     if (n < wanted) cr_cpu_vec()->casts->repeat(block, cr_pattern(block, size), wanted * (int64_t)size);
 }
 
-#define INTEGERS(lane, through) \
-        case CR_U8:   STORE(lane, uint8_t, u8_of(through)); break;       \
-        case CR_U16:  STORE(lane, uint16_t, u16_of(through)); break;     \
-        case CR_U32:  STORE(lane, uint32_t, u32_of(through)); break;     \
-        case CR_U64:  STORE(lane, uint64_t, u64_of(through)); break;     \
-        case CR_I8:   STORE(lane, int8_t, i8_of(through)); break;        \
-        case CR_I16:  STORE(lane, int16_t, i16_of(through)); break;      \
-        case CR_I32:  STORE(lane, int32_t, i32_of(through)); break;      \
-        case CR_I64:  STORE(lane, int64_t, i64_of(through)); break
+#define INTEGERS(lane, of) \
+        case CR_U8:   STORE(lane, uint8_t, u8_##of(v)); break;           \
+        case CR_U16:  STORE(lane, uint16_t, u16_##of(v)); break;         \
+        case CR_U32:  STORE(lane, uint32_t, u32_##of(v)); break;         \
+        case CR_U64:  STORE(lane, uint64_t, u64_##of(v)); break;         \
+        case CR_I8:   STORE(lane, int8_t, i8_##of(v)); break;            \
+        case CR_I16:  STORE(lane, int16_t, i16_##of(v)); break;          \
+        case CR_I32:  STORE(lane, int32_t, i32_##of(v)); break;          \
+        case CR_I64:  STORE(lane, int64_t, i64_##of(v)); break
 
 static void store_f32(const float *block, cr_dtype dt, void *dst, int64_t stride, int64_t n) {
     switch (dt) {
         case CR_BOOL: STORE(float, uint8_t, v != 0); break;
-        INTEGERS(float, (double)v);
+        INTEGERS(float, of_f32);
         case CR_F16:  if (stride == 1) cr_cpu_vec()->casts->f32_to_f16(dst, block, n); else STORE(float, uint16_t, cr_f32_to_f16(v)); break;
         case CR_BF16: if (stride == 1) cr_cpu_vec()->casts->f32_to_bf16(dst, block, n); else STORE(float, uint16_t, cr_f32_to_bf16(v)); break;
         case CR_F32:  if (stride == 1) memcpy(dst, block, (size_t)n * 4); else STORE(float, float, v); break;
@@ -160,7 +165,7 @@ static void store_f32(const float *block, cr_dtype dt, void *dst, int64_t stride
 static void store_f64(const double *block, cr_dtype dt, void *dst, int64_t stride, int64_t n) {
     switch (dt) {
         case CR_BOOL: STORE(double, uint8_t, v != 0); break;
-        INTEGERS(double, v);
+        INTEGERS(double, of);
         case CR_F16:  STORE(double, uint16_t, f16_of(v)); break;
         case CR_BF16: STORE(double, uint16_t, bf16_of(v)); break;
         case CR_F32:  STORE(double, float, v); break;

@@ -321,7 +321,7 @@ static void triangle_rows(void *ctx, int64_t chunk, int worker) {
         first = (first < 0 ? 0 : least(first, t->N)) * t->size;
         int64_t low = t->upper ? first : 0, high = t->upper ? t->N * t->size : first;
         memset(y, 0, (size_t)low);
-        memcpy(y + low, t->from + i * t->N * t->size + low, (size_t)(high - low));
+        if (t->to != t->from) memcpy(y + low, t->from + i * t->N * t->size + low, (size_t)(high - low));
         memset(y + high, 0, (size_t)(t->N * t->size - high));
     }
 }

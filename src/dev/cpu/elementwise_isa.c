@@ -1,7 +1,7 @@
-/* elementwise_isa.c - the instructions of elementwise programs over blocks: f32 in vectors of our own functions, f64 in plain C
- * over libm; and the compiled programs of fused.gen.h.  elementwise.c cuts the blocks. */
+/* elementwise_isa.c - the instructions of elementwise programs over blocks: f32 in vectors of our own functions, f64 likewise where
+ * vmath_f64.h has one, else in plain C over libm; and the compiled programs of fused.gen.h.  elementwise.c cuts the blocks. */
 #include "isa.h"
-#include "vmath.h"
+#include "vmath_f64.h"
 
 #define LANES V
 #include "fused.gen.h"
@@ -36,10 +36,6 @@ static inline double fdiv_f64(double a, double b) {
     if (r != 0 && (r < 0) != (b < 0)) q -= 1;
     return q == 0 ? copysign(0.0, a / b) : round(q);
 }
-static inline double sigmoid_f64(double a) {
-    double z = exp(-fabs(a));
-    return (a < 0 ? z : 1) / (1 + z);
-}
 
 #define F64(op, expression) static void f64_##op(double *y, const double *a, const double *b, const double *c, int64_t n) { \
     (void)b; (void)c; for (int64_t i = 0; i < n; i++) y[i] = expression; }
@@ -47,13 +43,23 @@ static inline double sigmoid_f64(double a) {
 F64(add, a[i] + b[i]) F64(sub, a[i] - b[i]) F64(mul, a[i] * b[i]) F64(div, a[i] / b[i]) F64(neg, -a[i]) F64(abs, fabs(a[i]))
 F64(sign, (a[i] > 0) - (a[i] < 0)) F64(copysign, copysign(a[i], b[i])) F64(max, max_f64(a[i], b[i])) F64(min, min_f64(a[i], b[i])) F64(pow, pow(a[i], b[i]))
 F64(fmod, fmod(a[i], b[i])) F64(rem, rem_f64(a[i], b[i])) F64(fdiv, fdiv_f64(a[i], b[i])) F64(tdiv, trunc(a[i] / b[i]))
-F64(exp, exp(a[i])) F64(exp2, exp2(a[i])) F64(expm1, expm1(a[i])) F64(log, log(a[i])) F64(log2, log2(a[i])) F64(log10, log10(a[i]))
-F64(log1p, log1p(a[i])) F64(sqrt, sqrt(a[i])) F64(rsqrt, 1 / sqrt(a[i])) F64(sin, sin(a[i])) F64(cos, cos(a[i])) F64(tan, tan(a[i]))
+F64(exp2, exp2(a[i])) F64(log2, log2(a[i])) F64(log10, log10(a[i])) F64(sqrt, sqrt(a[i])) F64(rsqrt, 1 / sqrt(a[i])) F64(sin, sin(a[i])) F64(cos, cos(a[i])) F64(tan, tan(a[i]))
 F64(asin, asin(a[i])) F64(acos, acos(a[i])) F64(atan, atan(a[i])) F64(atan2, atan2(a[i], b[i])) F64(sinh, sinh(a[i])) F64(cosh, cosh(a[i]))
-F64(tanh, tanh(a[i])) F64(asinh, asinh(a[i])) F64(acosh, acosh(a[i])) F64(atanh, atanh(a[i])) F64(erf, erf(a[i])) F64(erfc, erfc(a[i]))
-F64(sigmoid, sigmoid_f64(a[i])) F64(floor, floor(a[i])) F64(ceil, ceil(a[i])) F64(round, rint(a[i])) F64(trunc, trunc(a[i]))
+F64(asinh, asinh(a[i])) F64(acosh, acosh(a[i])) F64(atanh, atanh(a[i])) F64(erf, erf(a[i])) F64(erfc, erfc(a[i]))
+F64(floor, floor(a[i])) F64(ceil, ceil(a[i])) F64(round, rint(a[i])) F64(trunc, trunc(a[i]))
 F64(isnan, isnan(a[i]) != 0) F64(isinf, isinf(a[i]) != 0) F64(eq, a[i] == b[i]) F64(ne, a[i] != b[i]) F64(lt, a[i] < b[i])
 F64(le, a[i] <= b[i]) F64(gt, a[i] > b[i]) F64(ge, a[i] >= b[i]) F64(sel, a[i] != 0 ? b[i] : c[i])
+
+/* By vectors; the last, partial one goes through a whole one on the stack. */
+typedef double vecd_at __attribute__((vector_size(V_BYTES), aligned(8), may_alias));
+#define F64_V(op) static void f64_##op(double *y, const double *a, const double *b, const double *c, int64_t n) { \
+    (void)b; (void)c;                                                                               \
+    for (; n >= VD; n -= VD, a += VD, y += VD) *(vecd_at *)y = vd_##op(*(const vecd_at *)a);        \
+    vecd rest = {0};                                                                                \
+    memcpy(&rest, a, (size_t)n * sizeof *a);                                                        \
+    rest = vd_##op(rest);                                                                           \
+    memcpy(y, &rest, (size_t)n * sizeof *y); }
+F64_V(exp) F64_V(expm1) F64_V(log) F64_V(log1p) F64_V(tanh) F64_V(sigmoid)
 
 #define BOTH(OP, op) .f32[CR_OP_##OP] = f32_##op, .f64[CR_OP_##OP] = f64_##op
 

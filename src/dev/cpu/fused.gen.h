@@ -158,8 +158,56 @@ static void fused_10(float *const *out, const float *const *in, const float *par
     }
 }
 
-/* gradient of abs with respect to x */
+/* gradient of clamp_min with respect to x */
 static void fused_11(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), low = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_ge(x, low);
+        const vec v1 = v_sel(v0, g, k0);
+        STORE(out[0] + i, v1);
+    }
+}
+
+/* gradient of clamp_min with respect to low */
+static void fused_12(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), low = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_lt(x, low);
+        const vec v1 = v_sel(v0, g, k0);
+        STORE(out[0] + i, v1);
+    }
+}
+
+/* gradient of clamp_max with respect to x */
+static void fused_13(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), high = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_le(x, high);
+        const vec v1 = v_sel(v0, g, k0);
+        STORE(out[0] + i, v1);
+    }
+}
+
+/* gradient of clamp_max with respect to high */
+static void fused_14(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), high = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_gt(x, high);
+        const vec v1 = v_sel(v0, g, k0);
+        STORE(out[0] + i, v1);
+    }
+}
+
+/* gradient of abs with respect to x */
+static void fused_15(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -170,7 +218,7 @@ static void fused_11(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of copysign with respect to a */
-static void fused_12(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_16(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -184,7 +232,7 @@ static void fused_12(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of square with respect to x */
-static void fused_13(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_17(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -196,7 +244,7 @@ static void fused_13(float *const *out, const float *const *in, const float *par
 }
 
 /* hypot: sqrt(a^2 + b^2), no overflow */
-static void fused_14(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -221,7 +269,7 @@ static void fused_14(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hypot with respect to a */
-static void fused_15(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_19(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -232,7 +280,7 @@ static void fused_15(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hypot with respect to b */
-static void fused_16(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -243,7 +291,7 @@ static void fused_16(float *const *out, const float *const *in, const float *par
 }
 
 /* reciprocal: 1 / x */
-static void fused_17(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_21(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -254,7 +302,7 @@ static void fused_17(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of reciprocal with respect to x */
-static void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -266,7 +314,7 @@ static void fused_18(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sqrt with respect to x */
-static void fused_19(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_23(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -278,7 +326,7 @@ static void fused_19(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of rsqrt with respect to x */
-static void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_24(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -292,7 +340,7 @@ static void fused_20(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of where with respect to a */
-static void fused_21(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_25(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -303,7 +351,7 @@ static void fused_21(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of where with respect to b */
-static void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_26(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -314,7 +362,7 @@ static void fused_22(float *const *out, const float *const *in, const float *par
 }
 
 /* lerp: a + w (b - a) */
-static void fused_23(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_27(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -333,7 +381,7 @@ static void fused_23(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of lerp with respect to a */
-static void fused_24(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_28(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -345,7 +393,7 @@ static void fused_24(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of lerp with respect to w */
-static void fused_25(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_29(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -356,7 +404,7 @@ static void fused_25(float *const *out, const float *const *in, const float *par
 }
 
 /* addcmul: x + value a b */
-static void fused_26(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_30(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), a = FETCH(in[1] + i), b = FETCH(in[2] + i);
@@ -368,7 +416,7 @@ static void fused_26(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcmul with respect to a */
-static void fused_27(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_31(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -379,7 +427,7 @@ static void fused_27(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcmul with respect to b */
-static void fused_28(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_32(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -390,7 +438,7 @@ static void fused_28(float *const *out, const float *const *in, const float *par
 }
 
 /* addcdiv: x + value a / b */
-static void fused_29(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_33(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), a = FETCH(in[1] + i), b = FETCH(in[2] + i);
@@ -402,7 +450,7 @@ static void fused_29(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcdiv with respect to a */
-static void fused_30(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_34(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -413,7 +461,7 @@ static void fused_30(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcdiv with respect to b */
-static void fused_31(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_35(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -427,7 +475,7 @@ static void fused_31(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of exp2 with respect to x */
-static void fused_32(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_36(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -439,7 +487,7 @@ static void fused_32(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of expm1 with respect to x */
-static void fused_33(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_37(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -451,7 +499,7 @@ static void fused_33(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log2 with respect to x */
-static void fused_34(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -463,7 +511,7 @@ static void fused_34(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log10 with respect to x */
-static void fused_35(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.302585092994046f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -475,7 +523,7 @@ static void fused_35(float *const *out, const float *const *in, const float *par
 }
 
 /* logaddexp: log(e^a + e^b), no overflow */
-static void fused_36(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -494,7 +542,7 @@ static void fused_36(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logaddexp with respect to a */
-static void fused_37(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -506,7 +554,7 @@ static void fused_37(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logaddexp with respect to b */
-static void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -518,7 +566,7 @@ static void fused_38(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log1p with respect to x */
-static void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -530,7 +578,7 @@ static void fused_39(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sin with respect to x */
-static void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_44(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -541,7 +589,7 @@ static void fused_40(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of cos with respect to x */
-static void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -553,7 +601,7 @@ static void fused_41(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of tan with respect to x */
-static void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_46(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -566,7 +614,7 @@ static void fused_42(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of asin with respect to x */
-static void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_47(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -580,7 +628,7 @@ static void fused_43(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of acos with respect to x */
-static void fused_44(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_48(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -595,7 +643,7 @@ static void fused_44(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan with respect to x */
-static void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_49(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -608,7 +656,7 @@ static void fused_45(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan2 with respect to a */
-static void fused_46(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_50(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -625,7 +673,7 @@ static void fused_46(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan2 with respect to b */
-static void fused_47(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_51(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -643,7 +691,7 @@ static void fused_47(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sinh with respect to x */
-static void fused_48(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_52(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -654,7 +702,7 @@ static void fused_48(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of cosh with respect to x */
-static void fused_49(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_53(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -665,7 +713,7 @@ static void fused_49(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of tanh with respect to x */
-static void fused_50(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_54(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -678,7 +726,7 @@ static void fused_50(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of asinh with respect to x */
-static void fused_51(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_55(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -692,7 +740,7 @@ static void fused_51(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of acosh with respect to x */
-static void fused_52(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_56(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -706,7 +754,7 @@ static void fused_52(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atanh with respect to x */
-static void fused_53(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -719,7 +767,7 @@ static void fused_53(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of erf with respect to x */
-static void fused_54(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_58(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.1283791670955126f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -734,7 +782,7 @@ static void fused_54(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of erfc with respect to x */
-static void fused_55(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_59(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-1.1283791670955126f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -749,7 +797,7 @@ static void fused_55(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sigmoid with respect to x */
-static void fused_56(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_60(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -762,7 +810,7 @@ static void fused_56(float *const *out, const float *const *in, const float *par
 }
 
 /* relu: max(x, 0); gradient 0 at 0 */
-static void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_61(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -773,7 +821,7 @@ static void fused_57(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of relu with respect to x */
-static void fused_58(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -785,7 +833,7 @@ static void fused_58(float *const *out, const float *const *in, const float *par
 }
 
 /* leaky_relu: x where x > 0, else slope x */
-static void fused_59(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -797,7 +845,7 @@ static void fused_59(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of leaky_relu with respect to x */
-static void fused_60(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -809,7 +857,7 @@ static void fused_60(float *const *out, const float *const *in, const float *par
 }
 
 /* elu: x where x > 0, else alpha (e^x - 1) */
-static void fused_61(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_65(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -822,7 +870,7 @@ static void fused_61(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of elu with respect to x */
-static void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_66(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -837,7 +885,7 @@ static void fused_62(float *const *out, const float *const *in, const float *par
 }
 
 /* selu: 1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017) */
-static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_67(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0507009873554805f), k1 = v_k(0.0f), k2 = v_k(1.6732632423543772f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -852,7 +900,7 @@ static void fused_63(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of selu with respect to x */
-static void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_68(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.7580993408473766f), k2 = v_k(1.0507009873554805f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -868,7 +916,7 @@ static void fused_64(float *const *out, const float *const *in, const float *par
 }
 
 /* celu: x where x > 0, else alpha (e^(x / alpha) - 1) */
-static void fused_65(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_69(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -882,7 +930,7 @@ static void fused_65(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of celu with respect to x */
-static void fused_66(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_70(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -896,7 +944,7 @@ static void fused_66(float *const *out, const float *const *in, const float *par
 }
 
 /* gelu: x Phi(x), Phi the normal distribution */
-static void fused_67(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7071067811865476f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -911,7 +959,7 @@ static void fused_67(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of gelu with respect to x */
-static void fused_68(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7071067811865476f), k2 = v_k(0.3989422804014327f), k3 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -932,7 +980,7 @@ static void fused_68(float *const *out, const float *const *in, const float *par
 }
 
 /* gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu */
-static void fused_69(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7978845608028654f), k2 = v_k(0.035677408136300125f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -950,7 +998,7 @@ static void fused_69(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of gelu_tanh with respect to x */
-static void fused_70(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_74(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.035677408136300125f), k4 = v_k(0.10703222440890037f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -976,7 +1024,7 @@ static void fused_70(float *const *out, const float *const *in, const float *par
 }
 
 /* silu: x sigmoid(x) */
-static void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_75(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -987,7 +1035,7 @@ static void fused_71(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of silu with respect to x */
-static void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_76(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1003,7 +1051,7 @@ static void fused_72(float *const *out, const float *const *in, const float *par
 }
 
 /* mish: x tanh(softplus(x)) */
-static void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_77(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1021,7 +1069,7 @@ static void fused_73(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of mish with respect to x */
-static void fused_74(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_78(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1045,7 +1093,7 @@ static void fused_74(float *const *out, const float *const *in, const float *par
 }
 
 /* softplus: log(1 + e^(beta x)) / beta; x where beta x > threshold */
-static void fused_75(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1064,7 +1112,7 @@ static void fused_75(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of softplus with respect to x */
-static void fused_76(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_80(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1078,7 +1126,7 @@ static void fused_76(float *const *out, const float *const *in, const float *par
 }
 
 /* softsign: x / (1 + |x|) */
-static void fused_77(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_81(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1091,7 +1139,7 @@ static void fused_77(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of softsign with respect to x */
-static void fused_78(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1105,7 +1153,7 @@ static void fused_78(float *const *out, const float *const *in, const float *par
 }
 
 /* hardtanh: min(max(x, min), max); gradient 0 at the bounds */
-static void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min = v_k(params[0]), max = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1116,7 +1164,7 @@ static void fused_79(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardtanh with respect to x */
-static void fused_80(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min = v_k(params[0]), max = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1129,7 +1177,7 @@ static void fused_80(float *const *out, const float *const *in, const float *par
 }
 
 /* hardsigmoid: min(max(x + 3, 0), 6) / 6 */
-static void fused_81(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1143,7 +1191,7 @@ static void fused_81(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardsigmoid with respect to x */
-static void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(3.0f), k2 = v_k(6.0f), k3 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1158,7 +1206,7 @@ static void fused_82(float *const *out, const float *const *in, const float *par
 }
 
 /* hardswish: x hardsigmoid(x) */
-static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1173,7 +1221,7 @@ static void fused_83(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardswish with respect to x */
-static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(0.0f), k2 = v_k(3.0f), k3 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1190,7 +1238,7 @@ static void fused_84(float *const *out, const float *const *in, const float *par
 }
 
 /* relu6: min(max(x, 0), 6) */
-static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1202,7 +1250,7 @@ static void fused_85(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of relu6 with respect to x */
-static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1216,7 +1264,7 @@ static void fused_86(float *const *out, const float *const *in, const float *par
 }
 
 /* logsigmoid: log(sigmoid(x)) */
-static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1232,7 +1280,7 @@ static void fused_87(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logsigmoid with respect to x */
-static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1244,7 +1292,7 @@ static void fused_88(float *const *out, const float *const *in, const float *par
 }
 
 /* frac: x - trunc(x) */
-static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_93(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1255,7 +1303,7 @@ static void fused_89(float *const *out, const float *const *in, const float *par
 }
 
 /* isfinite: is x neither NaN nor an infinity? */
-static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_94(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1269,7 +1317,7 @@ static void fused_90(float *const *out, const float *const *in, const float *par
 }
 
 /* signbit: is x negative, or -0? */
-static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f), k1 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1281,7 +1329,7 @@ static void fused_91(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_and: a and b, true where not 0 */
-static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_96(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1294,7 +1342,7 @@ static void fused_92(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_or: a or b */
-static void fused_93(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1307,7 +1355,7 @@ static void fused_93(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_xor: either a or b */
-static void fused_94(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_98(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1320,7 +1368,7 @@ static void fused_94(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_not: not x */
-static void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_99(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1331,7 +1379,7 @@ static void fused_95(float *const *out, const float *const *in, const float *par
 }
 
 /* sgd: p less lr times the gradient */
-static void fused_96(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_100(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1345,7 +1393,7 @@ static void fused_96(float *const *out, const float *const *in, const float *par
 }
 
 /* sgd_momentum: heavy ball */
-static void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_101(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1362,7 +1410,7 @@ static void fused_97(float *const *out, const float *const *in, const float *par
 }
 
 /* sgd_nesterov: Nesterov's momentum */
-static void fused_98(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1381,7 +1429,7 @@ static void fused_98(float *const *out, const float *const *in, const float *par
 }
 
 /* adam: Kingma and Ba 2015; decay is an L2 term of the loss */
-static void fused_99(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1407,7 +1455,7 @@ static void fused_99(float *const *out, const float *const *in, const float *par
 }
 
 /* adamw: Loshchilov and Hutter 2019: the weights shrink by themselves */
-static void fused_100(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1431,7 +1479,7 @@ static void fused_100(float *const *out, const float *const *in, const float *pa
 }
 
 /* adam_amsgrad: Reddi et al. 2018: the largest v so far, h, divides */
-static void fused_101(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -1459,7 +1507,7 @@ static void fused_101(float *const *out, const float *const *in, const float *pa
 }
 
 /* adamw_amsgrad: the same for adamw */
-static void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -1485,7 +1533,7 @@ static void fused_102(float *const *out, const float *const *in, const float *pa
 }
 
 /* nadam: Dozat 2016: Nesterov's momentum in adam */
-static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec cg = v_k(params[0]), cm = v_k(params[1]), eps = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1512,7 +1560,7 @@ static void fused_103(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop: Tieleman and Hinton 2012 */
-static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
@@ -1533,7 +1581,7 @@ static void fused_104(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_momentum: the same with momentum */
-static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), m = FETCH(in[3] + i);
@@ -1557,7 +1605,7 @@ static void fused_105(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_centered: Graves 2013: the variance divides, h is the mean of the gradients */
-static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i);
@@ -1583,7 +1631,7 @@ static void fused_106(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_centered_momentum: the same with momentum */
-static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_111(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i), m = FETCH(in[4] + i);
@@ -1612,7 +1660,7 @@ static void fused_107(float *const *out, const float *const *in, const float *pa
 }
 
 /* adagrad: Duchi et al. 2011 */
-static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_112(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
@@ -1631,7 +1679,7 @@ static void fused_108(float *const *out, const float *const *in, const float *pa
 }
 
 /* adadelta: Zeiler 2012: u is the mean square of the steps e */
-static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_113(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), u = FETCH(in[3] + i);
@@ -1660,7 +1708,7 @@ static void fused_109(float *const *out, const float *const *in, const float *pa
 }
 
 /* lion: Chen et al. 2023, algorithm 2 */
-static void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_114(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]), b1 = v_k(params[2]), c1 = v_k(params[3]), b2 = v_k(params[4]), c2 = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1680,7 +1728,7 @@ static void fused_110(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon: momentum; the second result becomes orthogonal (src/optim/muon.c) */
-static void fused_111(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_115(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1692,7 +1740,7 @@ static void fused_111(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_nesterov: the same with Nesterov's momentum */
-static void fused_112(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_116(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1707,7 +1755,7 @@ static void fused_112(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_apply: u is orthogonal */
-static void fused_113(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_117(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), u = FETCH(in[1] + i);
@@ -1719,7 +1767,7 @@ static void fused_113(float *const *out, const float *const *in, const float *pa
 }
 
 /* scale: gradient clipping */
-static void fused_114(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_118(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec s = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec g = FETCH(in[0] + i);
@@ -1729,7 +1777,7 @@ static void fused_114(float *const *out, const float *const *in, const float *pa
 }
 
 /* uniform: uniform in [low, low + width); most: the largest number below that */
-static void fused_115(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_119(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec low = v_k(params[0]), width = v_k(params[1]), most = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1741,7 +1789,7 @@ static void fused_115(float *const *out, const float *const *in, const float *pa
 }
 
 /* normal: normal */
-static void fused_116(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_120(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -1752,7 +1800,7 @@ static void fused_116(float *const *out, const float *const *in, const float *pa
 }
 
 /* log_normal: e to a normal number */
-static void fused_117(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_121(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -1764,7 +1812,7 @@ static void fused_117(float *const *out, const float *const *in, const float *pa
 }
 
 /* cauchy: Cauchy */
-static void fused_118(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_122(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec median = v_k(params[0]), sigma = v_k(params[1]), k0 = v_k(3.141592653589793f), k1 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1778,7 +1826,7 @@ static void fused_118(float *const *out, const float *const *in, const float *pa
 }
 
 /* exponential: exponential; least: instead of -log(1 - u) where that is 0 */
-static void fused_119(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_123(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec scale = v_k(params[0]), least = v_k(params[1]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1792,7 +1840,7 @@ static void fused_119(float *const *out, const float *const *in, const float *pa
 }
 
 /* gumbel: Gumbel */
-static void fused_120(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_124(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec least = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1807,7 +1855,7 @@ static void fused_120(float *const *out, const float *const *in, const float *pa
 }
 
 /* geometric: trials up to a success; fails: log(1 - p) */
-static void fused_121(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_125(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec fails = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1833,5 +1881,5 @@ static const fused_fn fused_table[] = {
     fused_89, fused_90, fused_91, fused_92, fused_93, fused_94, fused_95, fused_96, fused_97, fused_98, fused_99,
     fused_100, fused_101, fused_102, fused_103, fused_104, fused_105, fused_106, fused_107, fused_108, fused_109,
     fused_110, fused_111, fused_112, fused_113, fused_114, fused_115, fused_116, fused_117, fused_118, fused_119,
-    fused_120, fused_121,
+    fused_120, fused_121, fused_122, fused_123, fused_124, fused_125,
 };

@@ -8,6 +8,7 @@
 #include "../../core/pool.h"
 #include "cpu.h"
 #include "index.h"
+#include "isa.h"
 #include "product.h"
 
 /* ---- indices */
@@ -15,16 +16,7 @@
 enum { CHECKED = 16384 };                           /* indices that one chunk checks */
 
 static bool any_outside(const check *c, int64_t from, int64_t to) {
-    const uint64_t low = (uint64_t)-c->low, last = (uint64_t)c->x.size + low - 1;
-    uint64_t signs = 0;                             /* below 0, or above the last: without a comparison, which SSE2 lacks for 64 bits */
-    if (c->x.wide) for (int64_t i = from; i < to; i++) {
-        const uint64_t v = (uint64_t)((const int64_t *)c->x.at)[i] + low;
-        signs |= v | (last - v);
-    } else for (int64_t i = from; i < to; i++) {
-        const uint64_t v = (uint64_t)(int64_t)((const int32_t *)c->x.at)[i] + low;
-        signs |= v | (last - v);
-    }
-    return signs >> 63;
+    return cr_cpu_vec()->orders->any_outside((const char *)c->x.at + from * (c->x.wide ? 8 : 4), c->x.wide, to - from, c->low, c->x.size - 1);
 }
 
 bool cr_cpu_check(check *c, int64_t from, int64_t to) {
@@ -109,7 +101,8 @@ static cr_status run(job *j, const char *op, int64_t chunks, void (*fn)(void *, 
         for (int64_t row = from; row < to;) {                                                                   \
             const int64_t m = row / j->K, end = least(to, (m + 1) * j->K);                                      \
             const T *x = (const T *)(const void *)j->x + m * j->R * N;                                          \
-            if (N == 1) for (; row < end; row++) y[row] = x[index_at(index, row)];                              \
+            if (N == 1 && index.wide) for (const int64_t *at = index.at; row < end; row++) y[row] = x[at[row]]; \
+            else if (N == 1) for (; row < end; row++) y[row] = x[index_at(index, row)];                         \
             else for (; row < end; row++)                                                                       \
                 for (int64_t n = 0; n < N; n++) y[row * N + n] = x[index_at(index, row * N + n) * N + n];       \
         }                                                                                                       \
@@ -152,10 +145,10 @@ cr_status cr_cpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index
         T *y = (T *)(void *)j->y + m * j->R * N;                                                                \
         const T *x = (const T *)(const void *)j->x;                                                             \
         const indices index = j->index;                                                                         \
-        if (N == 1) for (int64_t i = begin; i < end; i++) {                                                     \
+        if (N == 1) for (int64_t i = begin; i < end && cr_goes_on(i - begin, INDEX_GRAIN); i++) {                      \
             T *at = y + index_at(index, i);                                                                     \
             *at = (T)MEET(*at, x[i]);                                                                           \
-        } else for (int64_t row = begin; row < end; row += N)                                                   \
+        } else for (int64_t row = begin; row < end && cr_goes_on(row - begin, INDEX_GRAIN * N); row += N)              \
             for (int64_t n = from; n < to; n++) {                                                               \
                 T *at = y + index_at(index, row + n) * N + n;                                                   \
                 *at = (T)MEET(*at, x[row + n]);                                                                 \
@@ -180,7 +173,7 @@ static void scatter_half(const job *j, int64_t m, int64_t from, int64_t to, floa
     int64_t n = to - from;
     uint16_t *y = (uint16_t *)(void *)j->y + m * j->R * j->N + from;
     for (int64_t r = 0; r < j->R; r++) j->isa->f32_from_half(sum + r * n, y + r * j->N, n, bf16);
-    for (int64_t k = 0; k < j->K; k++) {
+    for (int64_t k = 0; k < j->K && cr_goes_on(k, INDEX_GRAIN); k++) {
         int64_t row = (m * j->K + k) * j->N + from;
         const uint16_t *x = (const uint16_t *)(const void *)j->x + row;
         for (int64_t i = 0; i < n; i++) sum[index_at(j->index, row + i) * n + i] += bf16 ? cr_bf16_to_f32(x[i]) : cr_f16_to_f32(x[i]);

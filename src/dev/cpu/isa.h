@@ -64,6 +64,8 @@ struct cr_reducers {
     struct cr_reducer of[3][5];
     void (*map[2])(cr_reduce_map map, void *y, const void *x, const void *mean, bool each, int64_t n);     /* ABS, SQUARE, NUMBER, DEVIATION (from one mean, or each from its own); y may be x */
     int64_t (*nonzero)(const void *x, int64_t n, size_t bytes, bool is_float);             /* how many of n elements of so many bytes are not 0 */
+    void (*test_columns)(int64_t *y, const void *x, int64_t rows, int64_t stride, int64_t n, size_t bytes, bool is_float, bool all);
+                                                    /* y[i] = is one of x[r * stride + i] not 0?  all: are all? */
     int64_t (*find[3])(const void *x, int64_t n, const void *v);                           /* first position of *v (NaN equals NaN), or n */
     void (*arg_columns[3])(bool max, void *best, int64_t *index, const void *x, int64_t first, int64_t rows, int64_t stride, int64_t n);
                                                     /* rows first .. first + rows - 1 against the best so far; index is theirs */
@@ -100,6 +102,8 @@ struct cr_orders {                                  /* order_isa.c: keys are cr_
     bool (*any_up_to)(const uint64_t *keys, int64_t n, uint64_t limit);
     void (*places)(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *keys, bool right);
                                                     /* at[i]: the first of the R elements of x from start[i] on whose key is not below (right: above) keys[i]; CR_IN_STEP of them */
+    int64_t (*changes)(uint8_t *at, const uint64_t *keys, int64_t n, uint64_t nan);        /* at[i], 0 or 1: is keys[i + 1] another than keys[i], or cr_nan_key?  How many are */
+    bool (*any_outside)(const void *at, bool wide, int64_t n, int64_t low, int64_t high);  /* indices, i64 (wide) or i32: is one below low or above high? */
 };
 CR_ISA_TABLE(cr_orders, cr_orders);
 

@@ -100,7 +100,7 @@ static void place_chunk(void *ctx, int64_t chunk, int worker) {
 static void renew_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const row *r = ctx;
-    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i++) {
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end && cr_goes_on(i, LONG); i++) {
         uint64_t at = position(r, r->from[i]), key = cr_key(r->dtype, r->x, (int64_t)at) ^ r->flip;
         r->from[i] = (key - r->lowest) >> r->done << r->position_bits | at;
     }
@@ -120,7 +120,7 @@ static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
     const row *r = ctx;
     const uint64_t mask = (UINT64_C(1) << r->digit) - 1;
     uint64_t *next = r->counts + (chunk << r->digit), *to = r->to;
-    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i++) to[next[r->from[i] >> r->shift & mask]++] = r->from[i];
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end && cr_goes_on(i, LONG); i++) to[next[r->from[i] >> r->shift & mask]++] = r->from[i];
 }
 
 /* Counts become places: all of a digit before those of the next, block by block.  False: there is one digit only, and nothing to do. */
@@ -392,7 +392,7 @@ static void topk_long(void *ctx, int64_t m, int worker) {
 cr_status cr_cpu_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
     job j = job_of(y, index, x, M, R, descending);
     j.K = K;
-    if (R < 4 * FEW || K > R / 32) return run(&j, "sort", sort_chunk);
+    if (R < 2 * FEW || (K > R / 32 && best_room(K) > FEW)) return run(&j, "sort", sort_chunk);      /* few candidates are ranked, at any R */
     j.span = 16 * K > 2 * LONG ? 16 * K : 2 * LONG;
     j.spans = R / j.span;                           /* the last one takes the rest */
     if (j.spans < 2) j.like.blocks = 1;             /* rows are dealt out */
@@ -558,46 +558,53 @@ typedef struct run_job {
     bool write;
 } run_job;
 
-/* Which of rows i .. i + n - 1 begin a run. */
-static void find_begins(const run_job *j, int64_t i, int64_t n, bool *begins) {
-    const bool floats = cr_nan_key(j->dtype);
+/* Which of rows i .. i + n - 1 begin a run, and how many do. */
+static int64_t find_begins(const run_job *j, int64_t i, int64_t n, uint8_t *begins) {
     const uint64_t nan = cr_nan_key(j->dtype);
     uint64_t keys[PIECE + 1];
-    memset(begins, 0, sizeof *begins * (size_t)n);
+    int64_t count = 0;
     if (j->C == 1) {
         keys[0] = cr_key(j->dtype, j->x, i ? i - 1 : 0);
         j->k->keys(keys + 1, j->dtype, j->x + i * (int64_t)cr_dtype_size(j->dtype), n, 0);
-        for (int64_t q = 0; q < n; q++) begins[q] = keys[q] != keys[q + 1] || (floats && keys[q + 1] == nan);
+        count = j->k->changes(begins, keys, n, nan);
     } else {
-        for (int64_t q = i ? 0 : 1; q < n; q++)
-            for (int64_t at = (i + q) * j->C, end = at + j->C; at < end && !begins[q]; at++) {
+        for (int64_t q = 0; q < n; q++) {
+            begins[q] = 0;
+            for (int64_t at = (i + q) * j->C, end = at + j->C; i + q > 0 && at < end && !begins[q]; at++) {
                 uint64_t key = cr_key(j->dtype, j->x, at);
-                begins[q] = key != cr_key(j->dtype, j->x, at - j->C) || (floats && key == nan);
+                begins[q] = key != cr_key(j->dtype, j->x, at - j->C) || (nan && key == nan);
             }
+            count += begins[q];
+        }
     }
-    if (!i) begins[0] = true;
+    if (!i && !begins[0]) { begins[0] = 1; count++; }
+    return count;
 }
 
 static void runs_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     run_job *j = ctx;
-    bool begins[PIECE];
-    int64_t runs = 0;
+    const int64_t *order = j->order;
+    uint8_t begins[PIECE];
+    int64_t runs = 0, starts[PIECE + 1], *run = j->run;
     for (int64_t b = 0; b < chunk && j->write; b++) runs += j->begun[b];
-    for (int64_t i = chunk * j->block, end = least(i + j->block, j->R); i < end; i += PIECE) {
-        int64_t n = least(PIECE, end - i);
-        find_begins(j, i, n, begins);
-        for (int64_t q = 0; q < n && !j->write; q++) runs += begins[q];
-        for (int64_t q = 0; q < n && j->write; q++) {
-            if (begins[q]) j->starts[runs++] = i + q;
-            j->run[j->order ? j->order[i + q] : i + q] = runs - 1;
+    for (int64_t first = chunk * j->block, i = first, end = least(i + j->block, j->R); i < end && cr_goes_on(i - first, LONG); i += PIECE) {
+        int64_t n = least(PIECE, end - i), at = 0;
+        const int64_t found = find_begins(j, i, n, begins);
+        for (int64_t q = 0; q < n && j->write; q++) {           /* no branch: which rows begin a run is hard to foretell */
+            starts[at] = i + q;
+            at += begins[q];
         }
+        if (j->write) memcpy(j->starts + runs, starts, sizeof *starts * (size_t)found);
+        at = runs - 1;
+        for (int64_t q = 0; q < n && j->write && run; q++) run[order ? order[i + q] : i + q] = at += begins[q];
+        runs += found;
     }
     if (!j->write) j->begun[chunk] = runs;
 }
 
 cr_status cr_cpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
-    run_job j = {.k = cr_cpu_vec()->orders, .run = cr_tensor_data(run), .starts = cr_tensor_data(starts), .order = order ? cr_tensor_data(order) : NULL,
+    run_job j = {.k = cr_cpu_vec()->orders, .run = run ? cr_tensor_data(run) : NULL, .starts = cr_tensor_data(starts), .order = order ? cr_tensor_data(order) : NULL,
                  .x = cr_tensor_data(x), .dtype = (cr_dtype)x->dtype, .R = R, .C = C};
     int64_t n = 0;
     j.blocks = least(cr_pieces(R, LONG / 2), MOST_BLOCKS);

@@ -1,4 +1,4 @@
-/* order_isa.c - keys of many elements, their extremes, and the order of a few: loops that the compiler turns into vectors. */
+/* order_isa.c - keys of many elements, their extremes, and the order of a few; indices out of range: loops that the compiler turns into vectors. */
 #include "isa.h"
 #include "order.h"
 #include "vec.h"
@@ -73,4 +73,28 @@ static void places(int64_t *at, const int64_t *start, cr_dtype dt, const void *x
     }
 }
 
-const struct cr_orders CR_ISA_NAME(cr_orders) = {keys, range, rank, any_up_to, places};
+static int64_t changes(uint8_t *restrict at, const uint64_t *restrict k, int64_t n, uint64_t nan) {
+    const uint64_t floats = nan != 0;
+    uint64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t is = (k[i] != k[i + 1]) | ((k[i + 1] == nan) & floats);
+        at[i] = (uint8_t)is;
+        count += is;
+    }
+    return (int64_t)count;
+}
+
+/* Below low or above high: the sign of a difference, for not every instruction set compares 64 bits. */
+#define OUTSIDE(T) for (int64_t i = 0; i < n; i++) {                                    \
+        const uint64_t v = (uint64_t)(int64_t)((const T *)at)[i] - (uint64_t)low;       \
+        signs |= v | (span - v);                                                        \
+    }
+static bool any_outside(const void *at, bool wide, int64_t n, int64_t low, int64_t high) {
+    const uint64_t span = (uint64_t)high - (uint64_t)low;
+    uint64_t signs = 0;
+    if (wide) OUTSIDE(int64_t)
+    else OUTSIDE(int32_t)
+    return signs >> 63;
+}
+
+const struct cr_orders CR_ISA_NAME(cr_orders) = {keys, range, rank, any_up_to, places, changes, any_outside};

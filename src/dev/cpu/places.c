@@ -94,10 +94,10 @@ typedef struct block { int64_t from, to, first, last; } block;      /* columns, 
         const indices index = j->index;                                                                         \
         T *x = (T *)(void *)j->x + m * j->xs[0] + b.from * xn;                                                  \
         const T *y = (const T *)(const void *)j->y + m * j->ys[0] + b.from * yn;                                \
-        if (N == 1) for (int64_t k = 0; k < K; k++) {                                                           \
+        if (N == 1) for (int64_t k = 0; k < K && cr_goes_on(k, INDEX_GRAIN); k++) {                             \
             T *at = x + index_at(index, k) * xr;                                                                \
             *at = (T)MEET(*at, y[k * yr]);                                                                      \
-        } else for (int64_t k = 0; k < K; k++) {                                                                \
+        } else for (int64_t k = 0; k < K && cr_goes_on(k, INDEX_GRAIN); k++) {                                  \
             const int64_t place = index_at(index, k);                                                           \
             if (place < b.first || place >= b.last) continue;                                                   \
             T *restrict at = x + place * xr;                                                                    \
@@ -139,7 +139,7 @@ static void add_half(const job *j, int64_t m, int64_t from, int64_t to, float *s
     float *row = sum + j->slots * n;
     uint16_t *x = (uint16_t *)(void *)j->x + m * j->xs[0] + from * j->xs[2];
     const uint16_t *y = (const uint16_t *)(const void *)j->y + m * j->ys[0] + from * j->ys[2];
-    for (int64_t k = 0; k < j->K; k++) {
+    for (int64_t k = 0; k < j->K && cr_goes_on(k, INDEX_GRAIN); k++) {
         int64_t place = index_at(j->index, k), slot = j->slot[place];
         float *s = sum + slot * n;
         if (slot == seen) { load_half(j, s, x + place * j->xs[1], n, j->xs[2]); seen++; }     /* slots are numbered as they are met */

@@ -1,43 +1,46 @@
 /* rows_f64.c - one row of softmax, norms and cross-entropy in f64, in plain C. */
 #include "isa.h"
+#include "../../core/pool.h"
 
 #include <math.h>
 
+#define EACH(i, n) for (int64_t i = 0; i < (n) && cr_goes_on(i, 1 << 16); i++)
+
 static double row_max(const double *x, int64_t n) {
     double m = -INFINITY;
-    for (int64_t i = 0; i < n; i++) m = x[i] > m ? x[i] : m;
+    EACH(i, n) m = x[i] > m ? x[i] : m;
     return m;
 }
 
 static double sum_exp(const double *x, int64_t n, double shift) {
     double s = 0;
-    for (int64_t i = 0; i < n; i++) s += exp(x[i] - shift);
+    EACH(i, n) s += exp(x[i] - shift);
     return s;
 }
 
 static void softmax(void *to, const void *from, int64_t n, bool log_of) {
     double *y = to, m = row_max(from, n), s = sum_exp(from, n, m);
     const double *x = from;
-    if (log_of) for (int64_t i = 0; i < n; i++) y[i] = x[i] - m - log(s);
-    else for (int64_t i = 0; i < n; i++) y[i] = exp(x[i] - m) / s;
+    if (log_of) EACH(i, n) y[i] = x[i] - m - log(s);
+    else EACH(i, n) y[i] = exp(x[i] - m) / s;
 }
 
 /* dx = y (g - sum(g y)), or for the logarithm dx = g - exp(y) sum(g) */
 static void softmax_bwd(void *to, const void *result, const void *cotangent, int64_t n, bool log_of) {
     double *dx = to, s = 0;
     const double *y = result, *g = cotangent;
-    for (int64_t i = 0; i < n; i++) s += log_of ? g[i] : g[i] * y[i];
-    for (int64_t i = 0; i < n; i++) dx[i] = log_of ? g[i] - exp(y[i]) * s : y[i] * (g[i] - s);
+    EACH(i, n) s += log_of ? g[i] : g[i] * y[i];
+    EACH(i, n) dx[i] = log_of ? g[i] - exp(y[i]) * s : y[i] * (g[i] - s);
 }
 
 static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const void *weight, const void *bias, int64_t n, double eps) {
     double *y = to, mean = 0, squares = 0;
     const double *x = from, *w = weight, *b = bias;
-    for (int64_t i = 0; mean_to && i < n; i++) mean += x[i];
+    if (mean_to) EACH(i, n) mean += x[i];
     mean /= (double)n;
-    for (int64_t i = 0; i < n; i++) squares += (x[i] - mean) * (x[i] - mean);
+    EACH(i, n) squares += (x[i] - mean) * (x[i] - mean);
     double rstd = 1 / sqrt(squares / (double)n + eps);
-    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd * (w ? w[i] : 1) + (b ? b[i] : 0);
+    EACH(i, n) y[i] = (x[i] - mean) * rstd * (w ? w[i] : 1) + (b ? b[i] : 0);
     if (mean_to) *(double *)mean_to = mean;
     *(double *)rstd_to = rstd;
 }
@@ -48,7 +51,7 @@ static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from,
     double *dx = to, *dw = weight_to, *db = bias_to, mean = mean_at ? *(const double *)mean_at : 0, rstd = *(const double *)rstd_at;
     const double *x = from, *w = weight, *g = cotangent;
     double sum_v = 0, sum_vh = 0;
-    for (int64_t i = 0; i < n; i++) {
+    EACH(i, n) {
         double h = (x[i] - mean) * rstd, v = g[i] * (w ? w[i] : 1);
         if (dw) dw[i] += g[i] * h;
         if (db) db[i] += g[i];
@@ -56,20 +59,20 @@ static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from,
         sum_vh += v * h;
     }
     double a = mean_at ? sum_v / (double)n : 0, c = sum_vh / (double)n;
-    for (int64_t i = 0; dx && i < n; i++) dx[i] = rstd * (g[i] * (w ? w[i] : 1) - a - (x[i] - mean) * rstd * c);
+    if (dx) EACH(i, n) dx[i] = rstd * (g[i] * (w ? w[i] : 1) - a - (x[i] - mean) * rstd * c);
 }
 
 static void logits_sums(cr_logits_sums *s, const void *from, int64_t n, bool with_sum) {
     const double *x = from;
     *s = (cr_logits_sums){.max = row_max(x, n)};
     s->sum_exp = sum_exp(x, n, s->max);
-    for (int64_t i = 0; with_sum && i < n; i++) s->sum += x[i];
+    if (with_sum) EACH(i, n) s->sum += x[i];
 }
 
 static void logits_bwd(void *to, const void *from, int64_t n, double lse, double g, double c) {
     double *dx = to;
     const double *x = from;
-    for (int64_t i = 0; i < n; i++) dx[i] = g * exp(x[i] - lse) - c;
+    EACH(i, n) dx[i] = g * exp(x[i] - lse) - c;
 }
 
 const struct cr_rows cr_rows_f64 = {softmax, softmax_bwd, norm, norm_bwd, logits_sums, logits_bwd};

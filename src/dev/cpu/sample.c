@@ -21,7 +21,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 /* ---- permutations: positions sorted by random words.  Such words need no comparison to come near their place: their leading bits
  * say where it is.  First into buckets of about 1024, which fit the second-level cache, then within each by the bits that follow;
  * insertion does the rest. */
-enum { BUCKET_BITS = 10, BUCKET = 1 << BUCKET_BITS };
+enum { BUCKET = 1 << 10, SLOT_BITS = 11, SLOTS = 1 << SLOT_BITS };          /* elements; places in one, of which most are then empty or hold one */
 typedef struct entry { uint64_t word; int64_t i; } entry;
 
 static bool before(const entry *a, const entry *b) { return a->word < b->word || (a->word == b->word && a->i < b->i); }
@@ -37,10 +37,10 @@ static void insertion_sort(entry *x, int64_t n) {
 
 /* from's n entries into `to`, in order; their words agree in the first `known` bits. */
 static void sort_bucket(entry *to, const entry *from, int64_t n, int known) {
-    uint32_t place[BUCKET] = {0}, next = 0;
-    for (int64_t k = 0; k < n; k++) place[from[k].word << known >> (64 - BUCKET_BITS)]++;
-    for (int b = 0; b < BUCKET; b++) { uint32_t here = place[b]; place[b] = next; next += here; }
-    for (int64_t k = 0; k < n; k++) to[place[from[k].word << known >> (64 - BUCKET_BITS)]++] = from[k];
+    uint32_t place[SLOTS] = {0}, next = 0;
+    for (int64_t k = 0; k < n; k++) place[from[k].word << known >> (64 - SLOT_BITS)]++;
+    for (int b = 0; b < SLOTS; b++) { uint32_t here = place[b]; place[b] = next; next += here; }
+    for (int64_t k = 0; k < n; k++) to[place[from[k].word << known >> (64 - SLOT_BITS)]++] = from[k];
     insertion_sort(to, n);
 }
 
@@ -50,33 +50,36 @@ typedef struct shuffle {
     uint64_t seed, counter;
     int64_t *place;                                 /* (chunks, buckets): how many, then where the next one goes */
     entry *scattered, *sorted;
+    uint64_t *word;                                 /* (n): each one's, where `sorted` will be */
     int64_t *y;
 } shuffle;
 
 static int64_t bucket_of(const shuffle *s, uint64_t word) { return s->bits ? (int64_t)(word >> (64 - s->bits)) : 0; }
 
-static void each_word(const shuffle *s, int64_t c, bool scatter) {
+static void count_chunk(void *ctx, int64_t c, int worker) {
+    (void)worker;
+    const shuffle *s = ctx;
     uint32_t words[2 * BLOCK];
     int64_t *place = s->place + c * s->buckets;
-    for (int64_t first = c * s->chunk, end = least(first + s->chunk, s->n); first < end; first += BLOCK) {
+    for (int64_t first = c * s->chunk, end = least(first + s->chunk, s->n); first < end && cr_goes_on(first, CHUNK); first += BLOCK) {
         int64_t n = least(end - first, BLOCK);
         draw(s->seed, s->counter, first, n, words);
-        for (int64_t i = 0; i < n; i++) {
-            uint64_t word = cr_word64(words, i);
-            int64_t *at = &place[bucket_of(s, word)];
-            if (scatter) s->scattered[*at] = (entry){word, first + i};
-            ++*at;
-        }
+        for (int64_t i = 0; i < n; i++) place[bucket_of(s, s->word[first + i] = cr_word64(words, i))]++;
     }
 }
 
-static void count_chunk(void *ctx, int64_t c, int worker) { (void)worker; each_word(ctx, c, false); }
-static void scatter_chunk(void *ctx, int64_t c, int worker) { (void)worker; each_word(ctx, c, true); }
+static void scatter_chunk(void *ctx, int64_t c, int worker) {
+    (void)worker;
+    const shuffle *s = ctx;
+    int64_t *place = s->place + c * s->buckets;
+    for (int64_t first = c * s->chunk, i = first, end = least(i + s->chunk, s->n); i < end && cr_goes_on(i - first, CHUNK); i++)
+        s->scattered[place[bucket_of(s, s->word[i])]++] = (entry){s->word[i], i};
+}
 
 /* Where each chunk's share of each bucket begins: buckets in order, chunks in order within them. */
 static void place_buckets(shuffle *s) {
     int64_t next = 0;
-    for (int64_t b = 0; b < s->buckets; b++)
+    for (int64_t b = 0; b < s->buckets && cr_goes_on(b, CHUNK); b++)
         for (int64_t c = 0; c < s->chunks; c++) {
             int64_t *at = &s->place[c * s->buckets + b], here = *at;
             *at = next;
@@ -103,6 +106,7 @@ cr_status cr_cpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
     s.place = cr_cpu_take(places);
     s.scattered = s.place ? cr_cpu_take(entries) : NULL;
     s.sorted = s.scattered ? cr_cpu_take(entries) : NULL;
+    s.word = (uint64_t *)(void *)s.sorted;
     cr_status status = s.sorted ? CR_OK : cr_error_status();
     if (status == CR_OK) {
         memset(s.place, 0, places);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = 512, PIECE = 1024, BLOCK = 1 << 16 };        /* lanes of a strip, of a piece of a row; elements of a block */
+enum { WIDTH = 512, PIECE = 1024, BLOCK = 1 << 16 };        /* lanes of a strip, of a piece of a row; elements of a block, and steps between two questions whether the job is to stop */
 
 typedef union lane { double d; int64_t i; } lane;
 
@@ -101,10 +101,11 @@ static void scan_row(const scan *s, int64_t at, int64_t step, int64_t n, lane *c
     lane v[PIECE], a[PIECE];
     if (s->from == CR_F32 && !s->a && s->kind <= CR_SCAN_PROD) {
         const float *f = (const float *)(const void *)x;
-        carry->d = (s->kind == CR_SCAN_SUM ? sum_f32 : prod_f32)((float *)(void *)y, f, step, n, carry->d);
+        for (int64_t k = 0; k < n && cr_goes_on(k, BLOCK); k += BLOCK)
+            carry->d = (s->kind == CR_SCAN_SUM ? sum_f32 : prod_f32)((float *)(void *)y + k * step, f + k * step, step, least(BLOCK, n - k), carry->d);
         return;
     }
-    for (int64_t k = 0; k < n; k += PIECE) {
+    for (int64_t k = 0; k < n && cr_goes_on(k, BLOCK); k += PIECE) {
         int64_t length = least(PIECE, n - k);
         cr_block_load(lane_of(s), v, s->from, element(x, s->from, k * step), step, length);
         if (s->a) cr_block_load(lane_of(s), a, s->from, element(s->a, s->from, at + k * step), step, length);
@@ -116,7 +117,7 @@ static void scan_row(const scan *s, int64_t at, int64_t step, int64_t n, lane *c
 /* `rows` rows of n columns, `step` elements apart. */
 static void scan_columns(const scan *s, int64_t at, int64_t step, int64_t rows, int64_t n, lane *carry) {
     lane v[WIDTH], a[WIDTH];
-    for (int64_t k = 0; k < rows; k++, at += step) {
+    for (int64_t k = 0; k < rows && cr_goes_on(k, BLOCK); k++, at += step) {
         cr_block_load(lane_of(s), v, s->from, element(s->x, s->from, at), 1, n);
         if (s->a) cr_block_load(lane_of(s), a, s->from, element(s->a, s->from, at), 1, n);
         step_lanes(s, carry, v, s->a ? a : NULL, n, k == 0);
@@ -180,11 +181,11 @@ static void column_##name(T *v, int64_t *index, int64_t k, int64_t n, T *best, i
 }                                                                                                   \
 static void extremes_##name(const scan *s, int64_t at, int64_t rows, int64_t n) {                   \
     T v[PIECE], best[WIDTH];                                                                        \
-    int64_t where[WIDTH] = {0};                                                                     \
+    int64_t where[WIDTH];                                                                           \
     const bool columns = s->N > 1;                                                                  \
     const int64_t piece = columns ? 1 : PIECE;                                                      \
-    for (int64_t i = 0; i < n; i++) best[i] = LOWEST;                                               \
-    for (int64_t k = 0; k < rows; k += piece) {                                                     \
+    for (int64_t i = 0; i < n; i++) { best[i] = LOWEST; where[i] = 0; }                             \
+    for (int64_t k = 0; k < rows && cr_goes_on(k, BLOCK); k += piece) {                             \
         const int64_t length = columns ? n : least(PIECE, rows - k), place = at + k * s->N;         \
         cr_block_load(lane, v, s->from, element(s->x, s->from, place), 1, length);                  \
         turn_##name(s, v, length);                                                                  \

@@ -106,7 +106,7 @@ cr_status ref_triangle(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, i
     EACH(i, y->numel) {
         int64_t distance = i % N - i / N % M;
         bool kept = upper ? distance >= diagonal : distance <= diagonal;
-        if (kept) memcpy(address(y, i), address(x, i), cr_dtype_size((cr_dtype)y->dtype));
+        if (kept) memmove(address(y, i), address(x, i), cr_dtype_size((cr_dtype)y->dtype));
         else memset(address(y, i), 0, cr_dtype_size((cr_dtype)y->dtype));
     }
     return CR_OK;

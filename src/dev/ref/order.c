@@ -93,7 +93,7 @@ cr_status ref_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr
             fresh |= is_nan(x, a) || before(x, a, x, b) || before(x, b, x, a);
         }
         if (fresh) put_int(starts, n++, i);
-        put_int(run, order ? get_int(order, i) : i, n - 1);
+        if (run) put_int(run, order ? get_int(order, i) : i, n - 1);
     }
     put_int(count, 0, n);
     return CR_OK;
