@@ -388,13 +388,17 @@ def test_attributes() -> None:
     assert net.plain == 3 and isinstance(net.hidden, nn.ReLU)
     net.seen = cr.ones(1)
     assert net.state_dict()["seen"].item() == 1
+
+
+class Early(nn.Module):
+    def __init__(self, assign: Any) -> None:
+        assign(self)
+
+
+@pytest.mark.parametrize("assign", [lambda m: setattr(m, "layer", nn.ReLU()), lambda m: m.register_buffer("x", None)], ids=["a module", "a buffer"])
+def test_assigned_too_early(assign: Any) -> None:
     with pytest.raises(AttributeError, match="before Module"):
-
-        class Early(nn.Module):
-            def __init__(self) -> None:
-                self.layer = nn.ReLU()
-
-        Early()
+        Early(assign)
 
 
 def test_repr() -> None:

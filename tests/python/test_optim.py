@@ -321,6 +321,8 @@ BAD: list[tuple[str, Any]] = [
     ("schedulers of two", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(lib.optim.SGD([p]), of_two(lib, p), [2])),
     ("too few milestones", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(s := lib.optim.SGD([p]), [lib.optim.lr_scheduler.StepLR(s, 1)] * 2, [])),
     ("plateau's threshold", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), threshold_mode="high")),
+    ("plateau of no optimizer", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(3)),
+    ("plateau's least rates", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), min_lr=[0.1, 0.2])),
     ("no schedulers", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(lib.optim.SGD([p]), [], [])),
 ]  # fmt: skip
 
