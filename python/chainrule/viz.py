@@ -138,13 +138,15 @@ def _figure(width: float, height: float) -> Any:
 
     from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-    class Picture(Figure):  # type: ignore[misc,unused-ignore]
-        def _repr_png_(self) -> bytes:
-            file = io.BytesIO()
-            self.savefig(file, format="png")
-            return file.getvalue()
+    figure = Figure(figsize=(width, height), layout="constrained")
 
-    return Picture(figsize=(width, height), layout="constrained")
+    def png() -> bytes:
+        file = io.BytesIO()
+        figure.savefig(file, format="png")
+        return file.getvalue()
+
+    figure._repr_png_ = png  # type: ignore[attr-defined,unused-ignore]
+    return figure
 
 
 def _axes(plot: Any, x: str, y: str) -> Any:
@@ -309,7 +311,7 @@ def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int | None = None
         plot.scatter(*zip(*mine, strict=True), c=COLOURS[kind], marker="osD^vP*X"[kind], s=22, edgecolors="white", linewidths=0.6, label=f"{label:g}")
     right = sum(max(range(classes), key=lead.__getitem__) == kind for lead, kind in zip(leads[steps * steps :], kinds, strict=True))
     plot.set_title(f"{right} of {len(points)} right", color=INK, fontsize="medium", loc="left")
-    plot.legend(title="label", frameon=False, fontsize="small", labelcolor=INK, loc="upper left", bbox_to_anchor=(1, 1))
+    figure.legend(title="label", frameon=False, fontsize="small", labelcolor=INK, loc="outside right upper")
     return figure
 
 
