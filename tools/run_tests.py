@@ -187,7 +187,8 @@ def python_tests(environment: dict[str, str]) -> Total:
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "CHAINRULE_BUILD": str(ROOT / "build" / "release"), **more}
+    runtime = os.environ.get("XDG_RUNTIME_DIR", tempfile.gettempdir())  # without it Mesa's drivers complain on stderr
+    return {**os.environ, "CHAINRULE_BUILD": str(ROOT / "build" / "release"), "XDG_RUNTIME_DIR": runtime, **more}
 
 
 def stage_test() -> Total:
