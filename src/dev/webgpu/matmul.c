@@ -20,7 +20,7 @@ typedef struct product {
     int batch;                                      /* axes before the last two */
 } product;
 
-/* Parameters: 0, M, N, K, first k, tiles in a row, tiles in a matrix, offset of bias, stride of bias; then for a, b, c: offset, strides of the two axes;
+/* Parameters: 0, M, N, K, first k, tiles in a row, tiles in a matrix, offset of bias, stride of bias, workgroups; then for a, b, c: offset, strides of the two axes;
  * then for each axis of the batch: size, strides of a, b, c. */
 enum { OF_A = 12, OF_B = 15, OF_C = 18, OF_BATCH = 21 };
 
@@ -82,6 +82,7 @@ static char *text_of(const product *q) {
     for (int b = 1; b < (q->bias ? 4 : 3); b++) wgsl_binding(&w, b, false, false);
     wgsl_add(&w, "var<workgroup> part_a: array<%s, %d>;\nvar<workgroup> part_b: array<%s, %d>;\n", type, DEPTH * SIDE, type, DEPTH * SIDE);
     wgsl_main(&w, SIDE * SIDE);
+    wgsl_add(&w, "if group >= %s { return; }\n", p_at(9).s);
     add_batch(&w, q);
     wgsl_add(&w, "let tile = group %% %s;\nlet m0 = tile / %s * %du; let n0 = tile %% %s * %du;\nlet row = lane / %du; let column = lane %% %du;\n", p_at(6).s, p_at(5).s, EDGE,
              p_at(5).s, EDGE, SIDE, SIDE);
@@ -133,6 +134,7 @@ static cr_status run(gpu *g, product *q, cr_tensor *c, const cr_tensor *a, const
         gpu_push(&r, (uint32_t)c->shape[d]);
         for (int k = 0; k < 3; k++) gpu_push(&r, (uint32_t)batch_stride(of[k], d));
     }
+    r.words[9] = (uint32_t)(matrices * tiles);
     const gpu_pipeline *p = pipeline_of(g, q);
     gpu_buffer *const buffers[] = {gpu_buffer_of(c), gpu_buffer_of(a), gpu_buffer_of(b), bias ? gpu_buffer_of(bias) : NULL};
     return p ? gpu_dispatch(g, "matmul", p, buffers, &r, (uint64_t)(matrices * tiles)) : cr_error_status();
