@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { MOST_GPUS = 8 };
+static WGPUInstance instance;                       /* never released: drivers crash */
 static gpu gpus[MOST_GPUS];
 static int found;
 enum { UNSEEN, LOOKING, SEEN };
@@ -191,7 +192,7 @@ static void look(void) {
     WGPUAdapter adapters[ROOM];
     WGPUInstanceExtras extras = {.chain = {.sType = (WGPUSType)WGPUSType_InstanceExtras}, .backends = WGPUInstanceBackend_Primary};
     WGPUInstanceEnumerateAdapterOptions all = {.backends = WGPUInstanceBackend_Primary};
-    WGPUInstance instance = wg.CreateInstance(&(WGPUInstanceDescriptor){.nextInChain = &extras.chain});        /* never released: drivers crash */
+    instance = wg.CreateInstance(&(WGPUInstanceDescriptor){.nextInChain = &extras.chain});
     const size_t n = instance ? wg.InstanceEnumerateAdapters(instance, &all, NULL) : 0;
     if (!n || n > ROOM) return;
     wg.InstanceEnumerateAdapters(instance, &all, adapters);
