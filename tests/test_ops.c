@@ -98,7 +98,7 @@ static void check_row_shapes(const cr_program *p, const elementwise_test *row, c
         now.what = row_shapes[s].what;
         for (int k = 0; k < p->n_in; k++) in[k] = row_numbers(row, p, k, &row_shapes[s].in[k], input_dtype(p, k, dt), &r);
         for (int how = 0; how < LAYOUTS; how++)
-            if (test_takes(dev, (int64_t)s / 3 + row->row + how, 4)) check_row(p, row, in, dt, (layout)how, dev, row_scale(p, row));
+            if (test_takes(dev, (int64_t)s / 3 + row->row + how, dt == CR_F32 ? 2 : 4)) check_row(p, row, in, dt, (layout)how, dev, row_scale(p, row));
         for (int k = 0; k < p->n_in; k++) data_free(&in[k]);
     }
 }
