@@ -7,6 +7,7 @@ DESTDIR ?=
 VENV    := build/venv
 BIN     := $(VENV)/bin
 ONEDNN  := $(CURDIR)/$(VENV)/lib
+WGPU     = $(firstword $(wildcard $(CURDIR)/$(VENV)/lib/python3*/site-packages/wgpu/resources))
 TESTS   := $(BIN)/python tools/run_tests.py
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -45,7 +46,7 @@ docs: build/.for-docs build ## the documentation as web pages, in build/html
 install: build ## header, libraries, program, pkg-config and CMake package: PREFIX=/usr/local, DESTDIR=
 	@DESTDIR="$(DESTDIR)" $(BIN)/cmake --install build/release --prefix "$(PREFIX)"
 
-deps:       ## system packages that let the tests run whole: a C++ compiler, pkg-config, Python's headers (needs root and apt)
+deps:       ## system packages that let the tests run whole: a C++ compiler, pkg-config, Python's headers, software Vulkan (needs root and apt)
 	@sh tools/deps.sh
 
 oracle: build/.for-oracle ## PyTorch for the tests and benches that compare with it
@@ -59,7 +60,7 @@ clean:      ## everything that was built; `rm -r build` removes the virtual envi
 build/.venv: tools/requirements.txt
 	@mkdir -p build
 	@$(PYTHON) -m venv $(VENV) || { echo "make: python3 has no working venv module: install python3-venv"; exit 1; }
-	@echo "installing CMake, Ninja and oneDNN into $(VENV)"
+	@echo "installing CMake, Ninja, oneDNN and wgpu-native into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
@@ -71,7 +72,8 @@ build/.for-%: tools/requirements-%.txt build/.venv
 # ---- one build folder for each preset; sources added later are found by CMake itself ----
 build/%/build.ninja: build/.venv CMakeLists.txt CMakePresets.json $(wildcard cmake/*)
 	@echo "configuring build/$*"
-	@$(BIN)/cmake --preset $* --fresh -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCHAINRULE_ONEDNN_DIR=$(ONEDNN) >build/configure-$*.log \
+	@$(BIN)/cmake --preset $* --fresh -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCHAINRULE_ONEDNN_DIR=$(ONEDNN) \
+		-DCHAINRULE_WGPU_DIR=$(WGPU) >build/configure-$*.log \
 		|| { cat build/configure-$*.log; exit 1; }
 	@touch $@
 

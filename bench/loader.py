@@ -23,7 +23,7 @@ def datasets(lib: Any, data: Any, n: int) -> dict[str, Any]:
         def __getitem__(self, i: int) -> tuple[Any, int]:
             return x[i], i % 10
 
-    return {"TensorDataset": data.TensorDataset(x, y), "a dataset of one's own": Rows()}
+    return {"TensorDataset": data.TensorDataset(x, y), "Dataset of one's own": Rows()}
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
 use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...]
 
 Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, value, chain,
-python (small tensors, import, the C benches called from Python), everyday (every op, from Python), size.
+python (small tensors, import, the C benches called from Python), nn (steps and an epoch with nn, optim, data and models), everyday (every op, from Python), size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "everyday", "size")
+PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "nn", "everyday", "size")
 PYTHON_BARS = {"x * y": 120, "x * y, recorded": 220, "x[1:, 2]": 200, "(100,) + (100,)": 150, "chain, an op": 450, "two-moons step": 60_000}  # ns
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
@@ -122,6 +122,8 @@ class Bench:
         words: list[object] = {
             "chainrule": [PROGRAM, "bench", "--json", "--only", case],
             "chainrule fused step": [PROGRAM, "bench", "--json", "--only", case, "--fuse-step"],
+            "chainrule from Python": [sys.executable, HERE / "step_python.py", case],
+            "chainrule from Python, clip_grad_norm_": [sys.executable, HERE / "step_python.py", case, "--plain"],
             "chainrule bf16": [PROGRAM, "bench", "--json", "--only", case, "--dtype", "bf16"],
             "PyTorch": [sys.executable, HERE / "step_torch.py", case],
             "PyTorch compiled": [sys.executable, HERE / "step_torch.py", case, "--compile"],
@@ -440,6 +442,41 @@ class Bench:
             archive.close()
             return (Path(folder) / "wheel").stat().st_size
 
+    # ---- nn, optim, data, models
+
+    def nn(self) -> None:
+        self.say("## nn, optim, data and models", "", "Training steps with models.GPT and optim.AdamW, clipped by step_clipped or by nn.utils.clip_grad_norm_,",
+                 "beside the C trainer; milliseconds, median (least).", "")
+        mine = ["chainrule", "chainrule from Python", "chainrule from Python, clip_grad_norm_"]
+        for case in ("gpt2", "char"):
+            name, got = CASES[case].name, self.steps(case, [*mine, "PyTorch"], self.threads)
+            self.data[f"{name} from Python"] = got
+            times = [[v, f"{t['median_ms']:.1f} ({t['min_ms']:.1f})"] for v, t in got.items()]
+            self.say(table([f"{name}, {CASES[case].batch} x {CASES[case].time}", "ms a step"], times), "")
+            for ours in mine[1:]:
+                self.compare_steps(ours, got, ours, ("chainrule",), 1.05)
+            self.say("")
+        libraries, quick = ["chainrule", *(["torch"] if has("torch") else [])], ["--quick"] if self.quick else []
+        small: dict[str, list[Any]] = {name: [] for name in libraries}
+        epoch: dict[str, list[Any]] = {name: [] for name in libraries}
+        for _ in range(self.rounds):
+            for name in libraries:
+                small[name].append(self.peer("small.py", name, *quick))
+                epoch[name].append(self.peer("loader.py", name, *quick))
+        if not all(map(all, [*small.values(), *epoch.values()])):
+            return
+        step, samples = "two-moons step, nn and optim", epoch["chainrule"][0]["samples"]
+        least = lambda got, unit: {row["name"]: min(r[unit] for g in got for r in g["rows"] if r["name"] == row["name"]) for row in got[0]["rows"]}
+        us = {name: least(got, "ns")[step] / 1e3 for name, got in small.items()}
+        seconds = {name: least(got, "seconds") for name, got in epoch.items()}
+        self.data["nn"] = {"us": us, "epoch": seconds}
+        rows = [[f"{step}, us", *(f"{us[name]:.1f}" for name in libraries)]]
+        rows += [[f"DataLoader, {samples:,} samples of a {what}, s", *(f"{seconds[name][what]:.3f}" for name in libraries)] for what in seconds["chainrule"]]
+        self.say(table(["least of all rounds", *(small[name][0]["version"] for name in libraries)], rows), "", f"* {step}: {within(us['chainrule'], 90, 'us')}.")
+        table_of = {name: row["TensorDataset"] for name, row in seconds.items()}  # the others spend their time in __getitem__
+        self.compare("an epoch of a TensorDataset", table_of.pop("chainrule"), table_of, 0.2)
+        self.say("")
+
     # ---- every op
 
     def everyday(self) -> None:
@@ -516,7 +553,7 @@ def main() -> int:
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
     measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "products": b.products,
-                "dispatch": b.dispatch, "value": b.value, "chain": b.chain, "python": b.python, "everyday": b.everyday, "size": b.size}
+                "dispatch": b.dispatch, "value": b.value, "chain": b.chain, "python": b.python, "nn": b.nn, "everyday": b.everyday, "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()

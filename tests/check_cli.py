@@ -225,6 +225,10 @@ def pictures_of_runs(folder: Path) -> None:
     assert {"a & b", "step", "loss", "training, last 0.0051", "validation, last 0.2500"} <= set(texts(folder / "a.svg")), texts(folder / "a.svg")
     raw, mean, validation = numbers(folder / "a.svg")
     assert len(raw) == len(mean) == 334 and len(validation) == 1 and raw[0][1] < raw[-1][1], "1000 steps are means of three"
+    run(folder, "plot", "a", "-o", "a.svg", "--title", "caf\udce9 \x01é" + 100 * "ä")  # a byte that is no UTF-8, one that is no text, too many
+    assert texts(folder / "a.svg")[0] == "…" + 45 * "ä", texts(folder / "a.svg")
+    run(folder, "plot", "a", "-o", "a.svg", "--title", "caf\udce9 \x01é")
+    assert texts(folder / "a.svg")[0] == "caf? é", texts(folder / "a.svg")
     run(folder, "plot", "a/run.jsonl", "b<&>.jsonl", "a/", "--log", "xy")
     assert {"a", "b<&>.jsonl", "training, last NaN", "100"} <= set(texts(folder / "curves.svg")), texts(folder / "curves.svg")
     straight = numbers(folder / "curves.svg")[0]  # the logarithm of 5 / step over that of step

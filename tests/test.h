@@ -1,6 +1,8 @@
 /* test.h - the harness: TEST(name) { ... } registers a test, CHECK fails it with a message, SKIP says why it could not run.
  * A program prints one line for each failed or skipped test and ends with the line that tools/run_tests.py adds up:
  *   result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300
+ * A program runs on the devices that are always there, unless it says before #define CR_TEST_GPU: then
+ * on GPUs alone, as far as they go; or #define CR_TEST_EVERY_DEVICE.
  * use: program [-v] [part of a test's name ...]; CHAINRULE_TEST_SEED repeats a random run; CHAINRULE_TEST_FULL=1 runs the whole,
  * CHAINRULE_TEST_FULL=2 also what takes a quarter of an hour: every float there is. */
 #ifndef CR_TEST_H
@@ -69,6 +71,11 @@ __attribute__((unused)) static bool test_full(void) { const char *s = getenv("CH
 __attribute__((unused)) static bool test_exhaustive(void) { const char *s = getenv("CHAINRULE_TEST_FULL"); return s && *s == '2'; }
 
 int main(int argc, char **argv) {
+#ifdef CR_TEST_GPU
+    if (!cr_gpu(0)) return printf("skipped %s: %s\nresult: 0 passed, 0 failed, 1 skipped\n", argv[0], cr_error()), 0;
+#elif !defined CR_TEST_EVERY_DEVICE
+    cr_switch_set("WGPU", "off");
+#endif
     int passed = 0, failed = 0, skipped = 0, verbose = argc > 1 && !strcmp(argv[1], "-v"), first = 1 + verbose;
     for (test *t = test_first; t; t = t->next) {
         int wanted = first >= argc;

@@ -58,7 +58,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, Mapping):
         return {key: default_collate([sample[key] for sample in batch]) for key in first}
     if isinstance(first, tuple | list):
-        if any(len(sample) != len(first) for sample in batch):
+        if len(set(map(len, batch))) > 1:
             raise RuntimeError("each element in list of batch should be of equal size")
         parts = [default_collate(part) for part in zip(*batch, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else parts  # a named tuple stays one

@@ -129,6 +129,39 @@ def _html(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+# ---- the look of all plots
+
+
+def _figure(width: float, height: float) -> Any:
+    """Of so many inches.  A notebook shows it, whether pyplot was imported or not."""
+    import io
+
+    from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+
+    def png() -> bytes:
+        file = io.BytesIO()
+        figure.savefig(file, format="png")
+        return file.getvalue()
+
+    figure._repr_png_ = png  # type: ignore[attr-defined,unused-ignore]
+    return figure
+
+
+def _axes(plot: Any, x: str, y: str) -> Any:
+    """With names at its sides."""
+    plot.set_xlabel(x, color=INK)
+    plot.set_ylabel(y, color=INK)
+    plot.grid(color=GRID, linewidth=0.8)
+    plot.set_axisbelow(True)
+    plot.tick_params(colors=INK, labelsize="small", length=0)
+    for side, spine in plot.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(LINES)
+    return plot
+
+
 # ---- curves
 
 UNITS = {"lr": "learning rate", "norm": "gradient norm", "tokens/s": "tokens a second"}
@@ -142,15 +175,13 @@ def curves(*runs: str | os.PathLike[str], y: str | Sequence[str] = "loss", smoot
     smooth: the share of the points that a running mean is taken over; the points themselves are faint.  log: "x", "y" or "xy" for logarithmic axes.
     NaN, and null, leave a gap.  OSError: no such file.  ValueError, with the line: it is no JSON object, or not of numbers; or a run has nothing to draw.
     """
-    from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
     if not 1 <= len(runs) <= len(COLOURS):
         raise ValueError(f"curves(): {len(runs)} runs in one picture: 1 to {len(COLOURS)} can be told apart")
     if not 0 <= smooth <= 1 or log not in ("none", "x", "y", "xy"):
         raise ValueError(f"curves(): smooth is a share from 0 to 1, log one of none, x, y, xy; not {smooth} and {log!r}")
     keys = [y] if isinstance(y, str) else list(y)
     read = [_rows(run) for run in runs]
-    figure = Figure(figsize=(7.6, 1.2 + 3 * len(keys)), layout="constrained")
+    figure = _figure(7.6, 1.2 + 3 * len(keys))
     for plot, key in zip(figure.subplots(len(keys), 1, sharex=True, squeeze=False)[:, 0], keys, strict=True):
         _axes(plot, "", UNITS.get(key, key))
         for k, (name, rows) in enumerate(read):
@@ -163,19 +194,6 @@ def curves(*runs: str | os.PathLike[str], y: str | Sequence[str] = "loss", smoot
     figure.axes[0].legend(frameon=False, fontsize="small", labelcolor=INK)
     plot.set_xlabel("step", color=INK)
     return figure
-
-
-def _axes(plot: Any, x: str, y: str) -> Any:
-    """The look of all plots."""
-    plot.set_xlabel(x, color=INK)
-    plot.set_ylabel(y, color=INK)
-    plot.grid(color=GRID, linewidth=0.8)
-    plot.set_axisbelow(True)
-    plot.tick_params(colors=INK, labelsize="small", length=0)
-    for side, spine in plot.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(LINES)
-    return plot
 
 
 def _draw(plot: Any, train: _Points, validation: _Points, smooth: float, k: int, name: str) -> None:
@@ -228,14 +246,14 @@ def _series(name: str, rows: _Rows, key: str) -> _Points:
     found = []
     for number, row in rows:
         if key in row and "event" not in row:
-            step, value = _number(row.get("step")), float("nan") if row[key] is None else _number(row[key])
+            step, value = _float(row.get("step")), float("nan") if row[key] is None else _float(row[key])
             if step is None or value is None:
                 raise ValueError(f"curves(): '{name}' line {number}: a step and {key!r} are numbers, not {row.get('step')!r} and {row[key]!r}")
             found.append((step, value))
     return found
 
 
-def _number(x: Any) -> float | None:
+def _float(x: Any) -> float | None:
     """None: it is no number, or too large for one."""
     try:
         return None if isinstance(x, bool | str) else float(x)
@@ -246,7 +264,7 @@ def _number(x: Any) -> float | None:
 def _speed(name: str, rows: _Rows) -> _Points:
     """Tokens a second between a line of a step and the next, from their seconds and from the settings that the run's first line holds."""
     settings = next((row for _, row in rows if "batch" in row), {})
-    batch, context, accumulate = (_number(settings.get(key)) for key in ("batch", "context", "accumulate"))
+    batch, context, accumulate = (_float(settings.get(key)) for key in ("batch", "context", "accumulate"))
     if not batch or not context:
         raise ValueError(f"curves(): '{name}' has no line with batch and context: tokens a second cannot be known")
     tokens = batch * context * (accumulate or 1)
@@ -266,8 +284,6 @@ def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int | None = None
     steps: of the grid along each axis, at most 1000; 200 for an nn.Module, else 50.
     ValueError: the points are not (n, 2), the labels not n, or not among those that the scores tell apart.
     """
-    from matplotlib.figure import Figure
-
     from .nn import Module
 
     points, labels = [[float(v) for v in point] for point in _list(X)], [float(label) for label in _list(y)]
@@ -283,7 +299,7 @@ def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int | None = None
     if classes > len(COLOURS):
         raise ValueError(f"boundary(): {classes} classes in one picture: {len(COLOURS)} can be told apart")
     leads = [_leads([-s[0], s[0]] if single else s) for s in scores]
-    figure = Figure(figsize=(5.4, 4.4), layout="constrained")
+    figure = _figure(5.4, 4.4)
     plot = _axes(figure.add_subplot(), "x[0]", "x[1]")
     plot.grid(False)
     for k in range(classes):
@@ -295,7 +311,7 @@ def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int | None = None
         plot.scatter(*zip(*mine, strict=True), c=COLOURS[kind], marker="osD^vP*X"[kind], s=22, edgecolors="white", linewidths=0.6, label=f"{label:g}")
     right = sum(max(range(classes), key=lead.__getitem__) == kind for lead, kind in zip(leads[steps * steps :], kinds, strict=True))
     plot.set_title(f"{right} of {len(points)} right", color=INK, fontsize="medium", loc="left")
-    plot.legend(title="label", frameon=False, fontsize="small", labelcolor=INK, loc="upper left", bbox_to_anchor=(1, 1))
+    figure.legend(title="label", frameon=False, fontsize="small", labelcolor=INK, loc="outside right upper")
     return figure
 
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../io/utf8.h"
 
 enum { WIDTH = 760, PLOT = 340, LEFT = 62, RIGHT = 22, TOP = 22, BOTTOM = 52, ROW = 20, BUCKETS = 400, TICKS = 64 };
 
@@ -121,18 +122,22 @@ static void axes(FILE *f, const axis *x, const axis *y, const char *unit) {
     fprintf(f, "<text x=\"16\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 16 %d)\">%s</text>\n", (y->from + y->to) / 2, (y->from + y->to) / 2, unit);
 }
 
-/* Up to `most` characters, the last ones where there are more; '&', '<' and '>' cannot stand in SVG's text. */
+/* Up to `most` bytes, the last ones where there are more; '&', '<', '>' and what is not UTF-8 cannot stand in SVG's text. */
 static void escaped(FILE *f, const char *s, size_t most) {
-    const size_t n = strlen(s);
-    if (n > most) {
-        for (s += n - most; ((unsigned char)*s & 0xc0) == 0x80; s++) { }
-        fputs("\xe2\x80\xa6", f);
+    const char *end = s + strlen(s);
+    if ((size_t)(end - s) > most) {
+        for (s = end - most; ((unsigned char)*s & 0xc0) == 0x80; s++) { }
+        fputs("\xe2\x80\xa6", f);                  /* an ellipsis */
     }
-    for (; *s; s++)
-        if (*s == '&') fputs("&amp;", f);
-        else if (*s == '<') fputs("&lt;", f);
-        else if (*s == '>') fputs("&gt;", f);
-        else if ((unsigned char)*s >= ' ') fputc(*s, f);
+    uint32_t code;
+    for (int bytes; s < end; s += bytes ? bytes : 1) {
+        bytes = cr_utf8_decode((const unsigned char *)s, (size_t)(end - s), &code);
+        if (!bytes) fputc('?', f);
+        else if (code == '&') fputs("&amp;", f);
+        else if (code == '<') fputs("&lt;", f);
+        else if (code == '>') fputs("&gt;", f);
+        else if (code >= ' ') fwrite(s, 1, (size_t)bytes, f);
+    }
 }
 
 static void legend(FILE *f, int x, int y, const char *colour, const char *style, const char *name, double last) {

@@ -11,7 +11,7 @@
 enum { CR_MAX_OUTPUTS = 5, CR_MAX_INPUTS = 12 };    /* of one program */
 
 typedef struct cr_arg {                             /* one operand of the walk */
-    void *data;                                     /* first element (cpu, ref); other devices use storage and offset */
+    void *data;                                     /* first element, where the host can read it (cpu, ref; on other devices a number beside tensors); else storage and offset say where */
     cr_storage *storage; int64_t offset;
     cr_dtype dtype;
     int64_t strides[CR_MAX_DIMS];                   /* in elements, over the walk's shape; 0 where broadcast */
@@ -139,5 +139,7 @@ struct cr_device {
 
 /* ---- registry.c */
 extern const cr_device cr_device_cpu, cr_device_ref;
+const cr_device *cr_webgpu_at(int i);               /* the i-th GPU behind WebGPU, NULL past the end (webgpu/gpu.c, where the library is built with it) */
+const char      *cr_webgpu_problem(void);           /* why there is none */
 
 #endif

@@ -11,7 +11,7 @@ static _Atomic uint64_t next_seq = 1;
 static void keep_meta(cr_kept *k, const cr_tensor *t, int64_t **dims) {
     int64_t *d = *dims;
     *k = (cr_kept){.dev = t->dev, .dtype = t->dtype, .ndim = t->ndim, .absent = t == CR_NONE, .contiguous = t->flags & CR_FLAG_CONTIGUOUS,
-                   .numel = t->numel, .dims = d};
+                   .weak = t->flags & CR_FLAG_WEAK, .numel = t->numel, .dims = d};
     for (int i = 0; i < t->ndim; i++) *d++ = t->shape[i];
     for (int i = 0; i < t->ndim; i++) *d++ = t->strides[i];
     *dims = d;
@@ -161,6 +161,7 @@ cr_tensor *cr_kept_open(const cr_node *n, const cr_kept *k, cr_node *as, int inp
     }
     cr_tensor *t = cr_tensor_placed(k->storage ? cr_storage_retain(k->storage) : NULL, k->dev, (cr_dtype)k->dtype, k->ndim, shape, strides,
                                     k->offset, k->numel, k->contiguous);
+    if (t && k->weak) t->flags |= CR_FLAG_WEAK;
     if (t && as) {
         t->node = cr_node_retain(as);
         t->flags |= CR_FLAG_REQUIRES_GRAD;

@@ -75,6 +75,11 @@ static cr_status check_inputs(const cr_call *c) {
     return CR_OK;
 }
 
+/* A number beside tensors stays where it is made: elementwise kernels of every device read it from there. */
+static bool is_number(const cr_call *c, const cr_tensor *t) {
+    return c->op == &cr_op_elementwise && t->flags & CR_FLAG_WEAK && t->dev->host && !cr_in_graph(t);
+}
+
 /* The first operand that is not a weak scalar says which device; weak scalars follow, others only with auto transfer. */
 static cr_status settle_device(cr_call *c, inputs *s) {
     c->dev = NULL;
@@ -84,7 +89,7 @@ static cr_status settle_device(cr_call *c, inputs *s) {
         if (s->list[i] != CR_NONE) c->dev = s->list[i]->dev;
     for (int i = 0; i < s->n; i++) {
         const cr_tensor *t = s->list[i];
-        if (t == CR_NONE || t->dev == c->dev) continue;
+        if (t == CR_NONE || t->dev == c->dev || is_number(c, t)) continue;
         if (!(t->flags & CR_FLAG_WEAK) && !auto_transfer)
             return cr_fail(CR_BAD_VALUE, cr_call_name(c), "operands on two devices, %s and %s: move one with cr_to, or cr_auto_transfer(true)",
                            c->dev->name, t->dev->name);
@@ -232,7 +237,7 @@ static const cr_tensor *short_way(const cr_program *p, const cr_tensor *const *i
     for (int i = 0; i < p->n_in; i++) {
         const cr_tensor *t = in[i];
         if (t == lead && t->flags & CR_FLAG_CONTIGUOUS) continue;
-        if (!t || !(t->flags & CR_FLAG_WEAK ? t->dev == lead->dev : alike(t, lead))) return NULL;
+        if (!t || !(t->flags & CR_FLAG_WEAK ? t->dev == lead->dev || (t->dev->host && !cr_in_graph(t)) : alike(t, lead))) return NULL;
     }
     return lead;
 }

@@ -104,9 +104,10 @@ cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
     if (x->dtype == dt && x->dev == dev) return cr_alias(x);
     if (x->dev == dev) return cr_apply(&cr_op_cast, 1, &x, &(cast_params){dt});
     if (x->dtype == dt) return cr_apply(&cr_op_transfer, 1, &x, &(transfer_params){dev});
+    const bool later = dev->host && !x->dev->host;   /* cast where memory is the host's: a GPU may not have both dtypes */
     cr_scope_begin();
-    cr_tensor *cast = cr_to(x, dt, x->dev);
-    return cr_leave(cast ? cr_to(cast, dt, dev) : NULL);
+    cr_tensor *half = later ? cr_to(x, dtype_of(x), dev) : cr_to(x, dt, x->dev);
+    return cr_leave(half ? cr_to(half, dt, dev) : NULL);
 }
 
 /* ---- in place */

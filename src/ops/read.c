@@ -2,6 +2,18 @@
 #include "compose.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+/* From a device whose memory is its own: moved as it is, cast here, for it may not have dt. */
+static cr_status read_cast(const cr_tensor *t, cr_dtype dt, void *dst) {
+    const size_t size = cr_dtype_size(dtype_of(t)), step = cr_dtype_size(dt);
+    char *staging = malloc(size * (size_t)t->numel);
+    if (!staging) return cr_fail(CR_NO_MEMORY, "read", "out of memory");
+    cr_status status = cr_read(t, dtype_of(t), staging, size * (size_t)t->numel);
+    for (int64_t i = 0; status == CR_OK && i < t->numel; i++) cr_convert((char *)dst + (size_t)i * step, dt, staging + (size_t)i * size, dtype_of(t));
+    free(staging);
+    return status;
+}
 
 cr_status cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t bytes) {
     if (!cr_given("read", "the tensor", t)) return cr_error_status();
@@ -11,6 +23,7 @@ cr_status cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t bytes) {
         return cr_fail(CR_BAD_VALUE, "read", "%s as %s takes %zu bytes, not %zu", cr_shape_text(t->ndim, t->shape).s, cr_dtype_name(dt), needed, bytes);
     if (!bytes) return CR_OK;
     if (!dst) return cr_fail_null("read", "dst");
+    if (t->dtype != dt && !t->dev->host) return read_cast(t, dt, dst);
     cr_tensor *x = cr_packed_as(t, dt);
     if (!x) return cr_error_status();
     cr_status status = x->dev->kernels->download(x->dev, dst, x->storage, (size_t)x->offset * size, bytes);

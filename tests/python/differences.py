@@ -181,7 +181,8 @@ GENERAL = [
     "There are 8 axes at most.",
     "Losses take `reduction` and the other options by name, without the deprecated `size_average` and `reduce`.",
     "Attention gives 0 for a query that sees no key, also with `need_weights`.",
-    "Optimizers refuse rates that are not finite, and one parameter twice; moments of half-precision parameters are float32. `Muon` works in float32, not bfloat16.",
+    "Optimizers refuse rates that are not finite, one parameter twice, and state dicts whose entries do not fit; moments of half-precision parameters "
+    "are float32. `Muon` works in float32, not bfloat16.",
     "The same seed gives the same bits on every device and for any number of threads, but other numbers than PyTorch's generators.",
 ]
 

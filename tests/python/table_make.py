@@ -213,8 +213,8 @@ row(
 row("asarray", listed(*[call(v) for v in (1, [1, 2.5], [[True]], X((3, 5)))], call([1.5], dtype=Dtype("float64")), call(X((3, 5)), copy=True)))
 row("is_grad_enabled get_num_threads", listed(call(), call(1)))
 # What PyTorch has not, or not so; each has a test of its own.
-SETTINGS = "set_num_threads set_float32_matmul_precision get_float32_matmul_precision set_default_device get_default_device set_printoptions"
-row(SETTINGS + " memory_stats empty_cache synchronize", listed())
+row("set_float32_matmul_precision get_float32_matmul_precision", listed())
+row("set_num_threads set_default_device get_default_device memory_stats empty_cache synchronize set_printoptions", listed())  # settings
 row("save load from_numpy from_dlpack numpy register_hook", listed())
 row("promote_types can_cast", listed(*[call(Dtype(d), Dtype(e)) for d, e in product(ANY, ANY)], call(Dtype("int64")), call(Dtype("int64"), 3)))
 row(

@@ -40,11 +40,11 @@ class Adam(Optimizer):
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize}
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay})
 
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        state = {"step": 0, "exp_avg": moment(p), "exp_avg_sq": moment(p)}
+        return {**state, "max_exp_avg_sq": moment(p)} if group["amsgrad"] else state
+
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
-        if not state:
-            state.update(step=0, exp_avg=moment(p), exp_avg_sq=moment(p))
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = moment(p)
         state["step"] += 1
         return int(state["step"])
 
@@ -105,9 +105,10 @@ class NAdam(Optimizer):
         """u at step t"""
         return group["betas"][0] * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"]))  # type: ignore[no-any-return]
 
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        return {"step": 0, "mu_product": 1.0, "exp_avg": moment(p), "exp_avg_sq": moment(p)}
+
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
-        if not state:
-            state.update(step=0, mu_product=1.0, exp_avg=moment(p), exp_avg_sq=moment(p))
         if group["decoupled_weight_decay"] and group["weight_decay"]:
             _core._update("scale", [p], [p], (1 - group["lr"] * group["weight_decay"],))
         state["step"] += 1
@@ -148,9 +149,10 @@ class RMSprop(Optimizer):
     def _moments(group: Group) -> tuple[str, ...]:
         return ("square_avg", *(["grad_avg"] if group["centered"] else []), *(["momentum_buffer"] if group["momentum"] else []))
 
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        return {"step": 0, **{name: moment(p) for name in self._moments(group)}}
+
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
-        if not state:
-            state.update(step=0, **{name: moment(p) for name in self._moments(group)})
         state["step"] += 1
         return None
 
@@ -181,9 +183,10 @@ class Adagrad(Optimizer):
         options = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": initial_accumulator_value}
         super().__init__(params, {**options, "maximize": maximize})
 
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        return {"step": 0, "sum": moment(p).fill_(group["initial_accumulator_value"])}
+
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
-        if not state:
-            state.update(step=0, sum=moment(p).fill_(group["initial_accumulator_value"]))
         state["step"] += 1
         return int(state["step"])
 
@@ -209,9 +212,10 @@ class Adadelta(Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
 
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        return {"step": 0, "square_avg": moment(p), "acc_delta": moment(p)}
+
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
-        if not state:
-            state.update(step=0, square_avg=moment(p), acc_delta=moment(p))
         state["step"] += 1
         return None
 

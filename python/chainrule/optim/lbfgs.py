@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from .. import _core
 from .._core import Tensor
 from ..autograd import enable_grad, no_grad
-from .optimizer import Optimizer, Params
+from .optimizer import Group, Optimizer, Params
 
 SUFFICIENT, CURVATURE = 1e-4, 0.9  # c1 and c2 of the strong Wolfe conditions
 TRIES = 25  # of a line search
@@ -137,6 +137,9 @@ class LBFGS(Optimizer):
         for yi, si, r, share in zip(ys_known, ss, ro, reversed(shares), strict=True):
             d.add_(si, alpha=share - yi.dot(d).item() * r)
         return d
+
+    def _fresh(self, group: Group, p: Tensor) -> None:
+        return None
 
     @no_grad
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

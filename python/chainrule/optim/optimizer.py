@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -26,7 +26,7 @@ class Optimizer:
     """Changes parameters by their gradients: ``step()``.
 
     params: tensors, or (name, tensor) pairs, or dicts {"params": tensors, "lr": 0.1, ...}, groups with options of their own.
-    A subclass says with ``_advance`` and ``_rule`` which update it is.  ValueError: no parameters, one twice, or an option out of range.
+    A subclass says with ``_fresh``, ``_advance`` and ``_rule`` which update it is.  ValueError: no parameters, one twice, or an option out of range.
     """
 
     param_groups: list[Group]
@@ -87,8 +87,12 @@ class Optimizer:
 
     # ---- stepping ----
 
+    def _fresh(self, group: Group, p: Tensor) -> State | None:
+        """The state of p before its first step: numbers, moments of p's shape, None for a moment that the first step makes.  None: it is like no other's."""
+        raise NotImplementedError
+
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
-        """Counts a step of p, and makes its moments before the first.  Parameters for which the result is equal take the step together."""
+        """Counts a step of p.  Parameters for which the result is equal take the step together."""
         raise NotImplementedError
 
     def _rule(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
@@ -132,6 +136,8 @@ class Optimizer:
             grad = p.grad
             if grad is not None:
                 state = self.state[p]
+                if not state:
+                    state.update(self._fresh(group, p) or {})
                 together.setdefault(self._advance(group, p, state), []).append((p, -grad if down else grad, state))
         for key, members in together.items():
             name, moments, numbers = self._rule(group, key)
@@ -165,7 +171,7 @@ class Optimizer:
     @no_grad
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes over options and moments, PyTorch's too; these are copied to the dtypes and devices of the optimizer's own.
-        ValueError: other groups, or groups of other sizes, or a moment of another shape than its parameter; nothing has changed."""
+        ValueError: other groups, groups of other sizes, or entries that are missing, not wanted, of another shape or no tensors, all named; nothing has changed."""
         saved = deepcopy(state_dict["param_groups"])
         if len(saved) != len(self.param_groups):
             raise ValueError(f"loaded state dict has a different number of parameter groups: {len(saved)}, here {len(self.param_groups)}")
@@ -175,15 +181,42 @@ class Optimizer:
                     f"loaded state dict contains a parameter group that doesn't match the size of optimizer's group: group {i} has {len(theirs['params'])}"
                     f" parameters, here {len(mine['params'])}"
                 )
-        params = {n: p for theirs, mine in zip(saved, self.param_groups, strict=True) for n, p in zip(theirs["params"], mine["params"], strict=True)}
-        loaded: defaultdict[Tensor, State] = defaultdict(dict)
-        for number, entries in state_dict["state"].items():
-            if number in params:
-                loaded[params[number]] = {name: self._loaded(name, value, params[number]) for name, value in entries.items()}
         groups = [{**self.defaults, **theirs, "params": mine["params"]} for theirs, mine in zip(saved, self.param_groups, strict=True)]
         for group in groups:
             self._check(group)
+        places = {n: (group, p) for theirs, group in zip(saved, groups, strict=True) for n, p in zip(theirs["params"], group["params"], strict=True)}
+        given = {n: entries for n, entries in state_dict["state"].items() if entries != {}}
+        wrong = [f"{n} is no parameter" for n in given if n not in places]
+        wrong += [f"{what} of parameter {n}" for n, entries in given.items() if n in places for what in self._misfits(*places[n], entries)]
+        if wrong:
+            raise ValueError("loaded state dict doesn't fit the optimizer: " + "; ".join(wrong))
+        loaded: defaultdict[Tensor, State] = defaultdict(dict)
+        for n, entries in given.items():
+            p = places[n][1]
+            loaded[p] = {name: self._loaded(name, value, p) for name, value in entries.items()}
         self.state, self.param_groups = loaded, groups
+
+    def _misfits(self, group: Group, p: Tensor, entries: Any) -> Iterator[str]:
+        """What is wrong with a state that is to become p's."""
+        if not isinstance(entries, Mapping):
+            yield f"a {type(entries).__name__}, not a dict,"
+            return
+        wanted = self._fresh(group, p)
+        if wanted is None:
+            return
+        yield from (f"missing '{name}'" for name in wanted if name not in entries)
+        yield from (f"unexpected '{name}'" for name in entries if name not in wanted)
+        for name, fresh in wanted.items():
+            value: Any = entries.get(name)
+            if name not in entries or (value is None and fresh is None):
+                continue
+            if isinstance(fresh, int | float):
+                if not isinstance(value, int | float) and getattr(value, "shape", None) not in ((), (1,)):
+                    yield f"'{name}', which is no number,"
+            elif not hasattr(value, "__array__"):
+                yield f"'{name}', a {type(value).__name__}, not a tensor,"
+            elif tuple(value.shape) != tuple(p.shape):
+                yield f"'{name}' with the shape {tuple(value.shape)} in place of {tuple(p.shape)}"
 
     def _loaded(self, name: str, value: Any, p: Tensor) -> Any:
         """One entry of a parameter's state: numbers as numbers, moments as tensors of our own."""
@@ -191,11 +224,7 @@ class Optimizer:
             return (int if name == "step" else float)(value)
         if value is None or not hasattr(value, "__array__"):
             return deepcopy(value)
-        given = value if isinstance(value, Tensor) else _core.asarray(value)
-        mine = moment(p)
-        if given.shape != p.shape:
-            raise ValueError(f"the state '{name}' has the shape {tuple(given.shape)}, its parameter {tuple(p.shape)}")
-        return mine.copy_(given.to(p.device))
+        return moment(p).copy_((value if isinstance(value, Tensor) else _core.asarray(value)).to(p.device))
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]

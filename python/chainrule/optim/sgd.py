@@ -36,6 +36,9 @@ class SGD(Optimizer):
         options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize}
         super().__init__(params, options)
 
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        return {"momentum_buffer": None} if group["momentum"] else {}
+
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
         if not group["momentum"]:
             return False
@@ -59,14 +62,13 @@ class Lion(Optimizer):
 
     _ranges, _scales = (*Optimizer._ranges, ("betas[0]", 0, 1), ("betas[1]", 0, 1)), True
 
-    def __init__(
-        self, params: Params, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0, *, maximize: bool = False
-    ) -> None:
+    def __init__(self, params: Params, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0, *, maximize: bool = False) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize})
 
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        return {"exp_avg": moment(p)}
+
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
-        if not state:
-            state["exp_avg"] = moment(p)
         return None
 
     def _rule(self, group: Group, key: object) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
@@ -108,6 +110,9 @@ class Muon(Optimizer):
                 self.param_groups.pop()
                 raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}")
 
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        return {"momentum_buffer": moment(p)}
+
     @no_grad
     def _step(self, group: Group) -> None:
         lr, momentum = group["lr"], group["momentum"]
@@ -116,7 +121,7 @@ class Muon(Optimizer):
                 continue
             state = self.state[p]
             if not state:
-                state["momentum_buffer"] = moment(p)
+                state.update(self._fresh(group, p))
             mean = state["momentum_buffer"]
             ahead = _core.empty_like(mean)
             _core._update("muon_nesterov" if group["nesterov"] else "muon", [mean, ahead], [mean, p.grad], (momentum, 1 - momentum))

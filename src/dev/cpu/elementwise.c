@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-enum { BLOCK = 1024, BYTES = 4096, SMALL = 1024, LONG_ROW = 256, MOST_REPEATED = 4096, LONG_COPY = 1024, FEW = 64 };     /* elements, but for FEW */
-enum { LOCAL_SCRATCH = 16 << 10, L1_SCRATCH = 32 << 10 };      /* bytes */
+enum { BLOCK = 2048, BYTES = 4096, SMALL = 1024, LONG_ROW = 256, MOST_REPEATED = 4096, LONG_COPY = 1024, FEW = 64 };     /* elements, but for FEW */
+enum { LOCAL_SCRATCH = 32 << 10, L1_SCRATCH = 32 << 10 };      /* bytes */
 
 /* ---- the plan of a program: where its values live.  Values are numbered as in program.h; those of instructions share slots
  * once they are no longer needed. */
@@ -241,6 +241,16 @@ static bool is_direct(const range *r, int k) {
     return true;
 }
 
+/* Of bool x != 0 is x: no instruction, where x is an input and the result no result of the program. */
+static bool is_itself(const range *r, int k) {
+    const cr_program *p = r->w->program;
+    const cr_instr *s = &p->instr[k];
+    const int number = s->b - p->n_in - p->n_param;
+    if (r->lane != CR_LANE_BOOL || s->op != CR_OP_NE || s->a >= p->n_in || number < 0 || number >= p->n_const || p->consts[number] != 0) return false;
+    for (int o = 0; o < p->n_out; o++) if (p->out[o] == first_result(p) + k) return false;
+    return true;
+}
+
 /* Part k of n of the next block of every input, spread over the instructions of this one: memory is never idle. */
 static void fetch_next(const range *r, int64_t length, int k, int n) {
     int64_t bytes = length * (int64_t)r->size, from = bytes * k / n & -64, to = bytes * (k + 1) / n & -64;
@@ -259,6 +269,7 @@ static void run_interpreted(const range *r, int64_t first, int64_t n, int64_t pa
     for (int k = 0; k < w->n_out; k++) place[k] = r->direct[k] ? in_place(r, &w->out[k], r->out[k], first, n) : NULL;
     for (int k = 0; k < p->n_instr; k++) {
         const cr_instr *s = &p->instr[k];
+        if (is_itself(r, k)) { value[base + k] = value[s->a]; continue; }
         void *y = slot_at(r, r->pl->slot[base + k]);
         for (int o = 0; o < w->n_out; o++) if (place[o] && p->out[o] == base + k) y = place[o];
         run_instruction(r, s->op, y, value[s->a], s->b < 0 ? NULL : value[s->b], s->c < 0 ? NULL : value[s->c], padded);
@@ -278,13 +289,13 @@ static bool is_straight(const range *r) {
     return r->lane != CR_LANE_BOOL;
 }
 
-/* Are blocks cut at the ends of rows?  Where these are long and an operand has an address, or one value, only in each. */
+/* Are blocks cut at the ends of rows?  Where these are long and an operand has an address only in each. */
 static bool goes_by_rows(const range *r) {
     const cr_walk *w = r->w;
     const int last = w->ndim - 1;
     bool rows = false;
     for (int k = 0; k < w->n_in; k++)
-        rows |= r->in[k] == SCATTERED && (w->in[k].strides[last] == 1 || (w->in[k].strides[last] == 0 && w->shape[last] % r->lanes == 0));
+        rows |= r->in[k] == SCATTERED && w->in[k].strides[last] == 1;
     for (int k = 0; k < w->n_out; k++) rows |= r->out[k] == SCATTERED && w->out[k].strides[last] == 1;
     return rows && w->shape[last] >= LONG_ROW;
 }

@@ -43,6 +43,7 @@ struct cr_casts {                                   /* casts_isa.c: consecutive 
     void (*bf16_to_f32)(float *y, const uint16_t *x, int64_t n);
     void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n);
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
+    void (*f32_to[CR_F16])(void *y, const float *x, int64_t n);  /* integers, by dtype; NULL: there is none */
     void (*repeat)(void *to, uint64_t pattern, int64_t bytes);          /* the 8 bytes of pattern over and over */
 };
 CR_ISA_TABLE(cr_casts, cr_casts);
@@ -64,6 +65,8 @@ struct cr_reducers {
     struct cr_reducer of[3][5];
     void (*map[2])(cr_reduce_map map, void *y, const void *x, const void *mean, bool each, int64_t n);     /* ABS, SQUARE, NUMBER, DEVIATION (from one mean, or each from its own); y may be x */
     int64_t (*nonzero)(const void *x, int64_t n, size_t bytes, bool is_float);             /* how many of n elements of so many bytes are not 0 */
+    void (*test_columns)(int64_t *y, const void *x, int64_t rows, int64_t stride, int64_t n, size_t bytes, bool is_float, bool all);
+                                                    /* y[i] = is one of x[r * stride + i] not 0?  all: are all? */
     int64_t (*find[3])(const void *x, int64_t n, const void *v);                           /* first position of *v (NaN equals NaN), or n */
     void (*arg_columns[3])(bool max, void *best, int64_t *index, const void *x, int64_t first, int64_t rows, int64_t stride, int64_t n);
                                                     /* rows first .. first + rows - 1 against the best so far; index is theirs */

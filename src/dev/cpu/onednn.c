@@ -6,9 +6,9 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "../../core/library.h"
 #include "../../core/os.h"
 #include "cpu.h"
 
@@ -20,11 +20,11 @@ typedef int (*sgemm_fn)(char transa, char transb, int64_t m, int64_t n, int64_t 
 enum { RUNTIME_SEQUENTIAL = 1, RUNTIME_OPENMP = 2 };
 
 #if defined(__APPLE__)
-static const char *const names[] = {"libdnnl.3.dylib", "libdnnl.dylib"};
+static const char *const names[] = {"libdnnl.3.dylib", "libdnnl.dylib", NULL};
 #elif defined(_WIN32)
-static const char *const names[] = {"dnnl.dll", "dnnl.dll"};
+static const char *const names[] = {"dnnl.dll", NULL};
 #else
-static const char *const names[] = {"libdnnl.so.3", "libdnnl.so"};
+static const char *const names[] = {"libdnnl.so.3", "libdnnl.so", NULL};
 #endif
 
 enum { UNOPENED, OPENING, OPEN, FAILED };
@@ -71,30 +71,16 @@ static bool adopt(void *library) {
     return one_thread;
 }
 
-static void *open_in(const char *folder, const char *below) {
-    char path[4096];
-    for (int i = 0; folder && i < 2; i++) {
-        int n = snprintf(path, sizeof path, "%s%s/%s", folder, below, names[i]);
-        void *library = n > 0 && n < (int)sizeof path ? cr_os_open_library(path) : NULL;
-        if (library) return library;
-    }
-    return NULL;
-}
-
 /* Beside us; in lib/ beside the bin/ of the program; where pip puts the library when we are its sibling (PREFIX/lib, from
  * PREFIX/lib or lib64/python3.x/site-packages/chainrule); the active environment; the build's; the system's. */
+static const char *const places[] = {"self", "self/../lib", "self/../../../../lib", "env/lib", NULL};
+
 static void *search(void) {
-    char self[4096];
-    const char *folder = cr_os_self_directory(self, sizeof self) ? self : NULL;
-    void *library = open_in(folder, "");
-    if (!library) library = open_in(folder, "/../lib");
-    if (!library) library = open_in(folder, "/../../../../lib");
-    if (!library) library = open_in(getenv("VIRTUAL_ENV"), "/lib");
 #ifdef CR_ONEDNN_DIR
-    if (!library) library = open_in(CR_ONEDNN_DIR, "");
+    return cr_library_search(names, places, CR_ONEDNN_DIR);
+#else
+    return cr_library_search(names, places, NULL);
 #endif
-    for (int i = 0; !library && i < 2; i++) library = cr_os_open_library(names[i]);
-    return library;
 }
 
 static bool switched_off(const char *wish) { return wish && (!strcmp(wish, "off") || !strcmp(wish, "0")); }

@@ -189,6 +189,10 @@ static void plan_columns(reduction *r) {
 /* acc[i] = rows of x, `stride` apart, reduced.  Groups start afresh, so that rounding errors grow with the number of groups only. */
 static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, int64_t stride, int64_t n, const void *mean) {
     _Alignas(64) char group[WIDTH * 8], block[WIDTH * 8];
+    if (r->how.map == CR_MAP_NONZERO && r->how.kind != CR_REDUCE_SUM && r->step == 1) {
+        r->k->test_columns((int64_t *)(void *)acc, element(r, at), rows, stride, n, cr_dtype_size(r->from), cr_dtype_is_float(r->from), r->how.kind == CR_REDUCE_MIN);
+        return;
+    }
     for (int64_t i = 0; i < rows; i += GROUP) {
         int64_t count = least(GROUP, rows - i);
         char *to = i ? group : acc;

@@ -111,6 +111,18 @@ static int64_t nonzero_##T(const void *from, int64_t n, int shift) {            
     }                                                                                               \
     for (; i < n; i++) total += (T)(x[i] << shift) != 0;                                            \
     return total;                                                                                   \
+}                                                                                                   \
+static void test_columns_##T(int64_t *y, const void *from, int64_t rows, int64_t stride, int64_t n, int shift, bool all) { \
+    for (int64_t first = 0, length; first < n; first += length) {                                   \
+        const T *x = (const T *)from + first;                                                       \
+        T seen[256] = {0};                          /* what is not 0; all: what is */               \
+        length = n - first < 256 ? n - first : 256;                                                 \
+        for (int64_t r = 0; r < rows; r++, x += stride) {                                           \
+            if (all) for (int64_t i = 0; i < length; i++) seen[i] |= (T)(x[i] << shift) == 0;       \
+            else for (int64_t i = 0; i < length; i++) seen[i] |= (T)(x[i] << shift);                \
+        }                                                                                           \
+        for (int64_t i = 0; i < length; i++) y[first + i] = (seen[i] != 0) != all;                  \
+    }                                                                                               \
 }
 NONZERO(uint8_t)
 NONZERO(uint16_t)
@@ -150,8 +162,15 @@ SEARCH(float, f32)
 SEARCH(double, f64)
 SEARCH(int64_t, i64)
 
+static void test_columns(int64_t *y, const void *x, int64_t rows, int64_t stride, int64_t n, size_t bytes, bool is_float, bool all) {
+    if (bytes == 1) test_columns_uint8_t(y, x, rows, stride, n, 0, all);
+    else if (bytes == 2) test_columns_uint16_t(y, x, rows, stride, n, is_float, all);
+    else if (bytes == 4) test_columns_uint32_t(y, x, rows, stride, n, is_float, all);
+    else test_columns_uint64_t(y, x, rows, stride, n, is_float, all);
+}
+
 #define OF(lane, squares) {{run_sum_##lane, columns_sum_##lane}, {run_prod_##lane, columns_prod_##lane}, \
                   {run_max_##lane, columns_max_##lane}, {run_min_##lane, columns_min_##lane}, {squares, columns_sum_##lane}}
 const struct cr_reducers CR_ISA_NAME(cr_reducers) = {
-    .piece = 64 * V_BYTES, .of = {OF(f32, run_squares_f32), OF(f64, run_squares_f64), OF(i64, NULL)}, .map = {map_f32, map_f64}, .nonzero = nonzero, .find = {find_f32, find_f64, find_i64}, .arg_columns = {arg_f32, arg_f64, arg_i64},
+    .piece = 64 * V_BYTES, .of = {OF(f32, run_squares_f32), OF(f64, run_squares_f64), OF(i64, NULL)}, .map = {map_f32, map_f64}, .nonzero = nonzero, .test_columns = test_columns, .find = {find_f32, find_f64, find_i64}, .arg_columns = {arg_f32, arg_f64, arg_i64},
 };

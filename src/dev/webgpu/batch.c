@@ -1,0 +1,111 @@
+/* batch.c - what is recorded, and its submission.  One pass stays open over all kernels of a batch; it ends for copies between buffers. */
+#include "gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A batch ends when it is this long: work that waits on the host is work that the GPU does not do meanwhile. */
+enum { MOST_RECORDED = 1024, PARAMETER_BYTES = 4 * GPU_PARAMETER_WORDS, RING_BYTES = 1 << 20 };
+
+static cr_status make_parameters(gpu *g, const char *op) {
+    if (g->parameters) return CR_OK;
+    gpu_scope_begin(g);
+    g->parameters = wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst, .size = RING_BYTES});
+    cr_status status = gpu_scope_end(g, op, "no buffer for parameters");
+    g->parameters_here = calloc(1, RING_BYTES);
+    if (status == CR_OK && g->parameters && g->parameters_here) return CR_OK;
+    if (g->parameters) wg.BufferRelease(g->parameters);
+    free(g->parameters_here);
+    g->parameters = NULL;
+    return status != CR_OK ? status : cr_fail(CR_NO_MEMORY, op, "out of memory");
+}
+
+static cr_status begin(gpu *g, const char *op) {
+    cr_status status = make_parameters(g, op);
+    if (status != CR_OK || g->encoder) return status;
+    gpu_scope_begin(g);
+    g->encoder = wg.DeviceCreateCommandEncoder(g->device, NULL);
+    status = gpu_scope_end(g, op, "no command encoder");
+    if (status == CR_OK) return CR_OK;
+    wg.CommandEncoderRelease(g->encoder);
+    g->encoder = NULL;
+    return status;
+}
+
+static void end_pass(gpu *g) {
+    if (!g->pass) return;
+    wg.ComputePassEncoderEnd(g->pass);
+    wg.ComputePassEncoderRelease(g->pass);
+    g->pass = NULL;
+}
+
+cr_status gpu_submit(gpu *g, const char *op) {
+    if (!g->encoder) return CR_OK;
+    gpu_scope_begin(g);
+    end_pass(g);
+    WGPUCommandBuffer commands = wg.CommandEncoderFinish(g->encoder, NULL);
+    if (g->parameters_used) wg.QueueWriteBuffer(g->queue, g->parameters, 0, g->parameters_here, g->parameters_used);
+    cr_status status = gpu_scope_end(g, op, "what was recorded is not valid");
+    if (atomic_load(&g->lost)) status = gpu_fail_lost(g, op);
+    if (status == CR_OK) {
+        wg.QueueSubmit(g->queue, 1, &commands);     /* parameters of the next batch are written behind it: the queue keeps the order */
+        g->counters.submits++;
+    }
+    if (commands) wg.CommandBufferRelease(commands);
+    wg.CommandEncoderRelease(g->encoder);
+    g->encoder = NULL;
+    g->parameters_used = 0;
+    g->recorded = 0;
+    g->batch++;
+    return status;
+}
+
+/* Where these parameters lie in the ring: offsets are multiples of 256, the most that any adapter asks for. */
+static uint32_t put_parameters(gpu *g, const gpu_parameters *p) {
+    const size_t at = g->parameters_used, bytes = sizeof *p->words * (size_t)p->n;
+    memcpy(g->parameters_here + at, p->words, bytes);
+    g->parameters_used = at + (bytes + 255) / 256 * 256;
+    return (uint32_t)at;
+}
+
+static WGPUBindGroup bind(gpu *g, const gpu_pipeline *p, gpu_buffer *const *buffers) {
+    enum { MOST = 1 + CR_MAX_INPUTS + CR_MAX_OUTPUTS + 2 };
+    WGPUBindGroupEntry e[MOST] = {{.binding = 0, .buffer = g->parameters, .size = PARAMETER_BYTES}};
+    for (int i = 0; i < p->buffers; i++) {
+        e[i + 1] = (WGPUBindGroupEntry){.binding = (uint32_t)i + 1, .buffer = buffers[i]->handle, .size = buffers[i]->bytes};
+        buffers[i]->batch = g->batch;
+    }
+    return wg.DeviceCreateBindGroup(g->device, &(WGPUBindGroupDescriptor){.layout = p->layout, .entryCount = (size_t)p->buffers + 1, .entries = e});
+}
+
+cr_status gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups) {
+    if (!groups) return CR_OK;
+    cr_status status = CR_OK;
+    if (g->recorded >= MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES) status = gpu_submit(g, op);
+    if (status == CR_OK) status = begin(g, op);
+    if (status != CR_OK) return status;
+    const uint64_t most = g->limits.maxComputeWorkgroupsPerDimension, rows = (groups + most - 1) / most, columns = (groups + rows - 1) / rows;
+    if (rows > most) return cr_fail(CR_BAD_VALUE, op, "%s runs at most %llu workgroups: this takes %llu", g->name, (unsigned long long)(most * most), (unsigned long long)groups);
+    const uint32_t offset = put_parameters(g, parameters);
+    gpu_scope_begin(g);
+    WGPUBindGroup group = bind(g, p, buffers);
+    status = gpu_scope_end(g, op, "cannot bind");   /* a group that is not valid would spoil the whole batch */
+    if (status == CR_OK) {
+        if (!g->pass) g->pass = wg.CommandEncoderBeginComputePass(g->encoder, NULL);
+        wg.ComputePassEncoderSetPipeline(g->pass, p->handle);
+        wg.ComputePassEncoderSetBindGroup(g->pass, 0, group, 1, &offset);
+        wg.ComputePassEncoderDispatchWorkgroups(g->pass, (uint32_t)columns, (uint32_t)rows, 1);
+        g->recorded++;
+        g->counters.dispatches++;
+    }
+    if (group) wg.BindGroupRelease(group);
+    return status;
+}
+
+cr_status gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes) {
+    cr_status status = begin(g, op);
+    if (status != CR_OK) return status;
+    end_pass(g);
+    wg.CommandEncoderCopyBufferToBuffer(g->encoder, from, from_at, to, to_at, bytes);
+    return CR_OK;
+}

@@ -1,0 +1,35 @@
+/* copy.c - the same values elsewhere, and one value everywhere: the elementwise program y = x over any strides. */
+#include "wgsl.h"
+
+static const cr_program same = {.name = "copy", .doc = "x", .rule = CR_RULE_ANY, .n_in = 1, .n_out = 1, .out = {0}, .fused = -1, .refs = -1};
+
+/* Elements that are only moved are moved as unsigned integers: a NaN keeps all its bits. */
+static cr_dtype moved_as(cr_dtype dt) {
+    static const cr_dtype by_size[] = {CR_BOOL, CR_U8, CR_U16, CR_BOOL, CR_U32, CR_BOOL, CR_BOOL, CR_BOOL, CR_U64};
+    return by_size[cr_dtype_size(dt)];
+}
+
+/* One walk over dst's shape; axes that both step over as over one become one.  strides of in: NULL: a number of the host. */
+static cr_status move(cr_tensor *dst, const cr_tensor *src, const void *value) {
+    const bool cast = src && src->dtype != dst->dtype;
+    const cr_dtype to = cast ? (cr_dtype)dst->dtype : moved_as((cr_dtype)dst->dtype), from = cast ? (cr_dtype)src->dtype : to;
+    cr_walk w = {.program = &same, .compute = cr_dtype_is_float(from) && from != CR_F64 ? CR_F32 : from, .numel = dst->numel, .n_out = 1, .n_in = 1};
+    w.out[0] = (cr_arg){.storage = dst->storage, .offset = dst->offset, .dtype = to};
+    w.in[0] = (cr_arg){.dtype = from};
+    if (src) w.in[0].storage = src->storage, w.in[0].offset = src->offset;
+    else w.in[0].data = (void *)(uintptr_t)value;
+    for (int d = 0; d < dst->ndim; d++) {
+        const int64_t n = dst->shape[d], a = dst->strides[d], b = src ? src->strides[d] : 0;
+        const int last = w.ndim - 1;
+        if (n == 1) continue;
+        const bool follows = last >= 0 && w.out[0].strides[last] == n * a && w.in[0].strides[last] == n * b;
+        const int at = follows ? last : w.ndim++;
+        w.shape[at] = follows ? w.shape[at] * n : n;
+        w.out[0].strides[at] = a;
+        w.in[0].strides[at] = b;
+    }
+    return dst->numel ? gpu_elementwise(&w, 1) : CR_OK;
+}
+
+cr_status gpu_copy(cr_tensor *dst, const cr_tensor *src) { return move(dst, src, NULL); }
+cr_status gpu_fill(cr_tensor *dst, const void *value) { return move(dst, NULL, value); }

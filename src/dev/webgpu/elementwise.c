@@ -1,0 +1,332 @@
+/* elementwise.c - programs as WGSL, compiled once for each program and class of shapes; copies, casts and fills are the program y = x.
+ *
+ * Strides, offsets, parameters and constants are data, not text: so one kernel serves all shapes of a class, and no compiler can reason
+ * with constants about NaN (x * 0 is not 0).  Two classes.  Flat: one axis, results contiguous; an invocation computes the elements of one
+ * word of the narrowest result, so that it owns every word it writes.  Strided: one element each; words that several invocations share are
+ * written by atomics, each its own bits, so that their order does not matter. */
+#include "wgsl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- instructions: $a $b $c are the operands */
+static const char *const float_ops[CR_OP_COUNT] = {
+    [CR_OP_ADD] = "$a + $b", [CR_OP_SUB] = "$a - $b", [CR_OP_MUL] = "$a * $b", [CR_OP_DIV] = "$a / $b",
+    [CR_OP_NEG] = "bitcast<f32>(bitcast<u32>($a) ^ 0x80000000u)", [CR_OP_ABS] = "bitcast<f32>(bitcast<u32>($a) & 0x7fffffffu)",
+    [CR_OP_SIGN] = "f_sign($a)", [CR_OP_COPYSIGN] = "f_copysign($a, $b)", [CR_OP_MAX] = "f_max($a, $b)", [CR_OP_MIN] = "f_min($a, $b)",
+    [CR_OP_POW] = "f_pow($a, $b)", [CR_OP_FMOD] = "f_fmod($a, $b)", [CR_OP_REM] = "f_rem($a, $b)", [CR_OP_FDIV] = "f_fdiv($a, $b)",
+    [CR_OP_TDIV] = "f_tdiv($a, $b)", [CR_OP_EXP] = "f_exp($a)", [CR_OP_EXP2] = "f_exp2($a)", [CR_OP_EXPM1] = "f_expm1($a)",
+    [CR_OP_LOG] = "f_log($a)", [CR_OP_LOG2] = "f_log2($a)", [CR_OP_LOG10] = "f_log10($a)", [CR_OP_LOG1P] = "f_log1p($a)",
+    [CR_OP_SQRT] = "sqrt($a)", [CR_OP_RSQRT] = "1.0 / sqrt($a)", [CR_OP_SIN] = "f_sin($a)", [CR_OP_COS] = "f_cos($a)", [CR_OP_TAN] = "f_tan($a)",
+    [CR_OP_ASIN] = "f_asin($a)", [CR_OP_ACOS] = "f_acos($a)", [CR_OP_ATAN] = "f_atan($a)", [CR_OP_ATAN2] = "f_atan2($a, $b)",
+    [CR_OP_SINH] = "f_sinh($a)", [CR_OP_COSH] = "f_cosh($a)", [CR_OP_TANH] = "f_tanh($a)", [CR_OP_ASINH] = "f_asinh($a)",
+    [CR_OP_ACOSH] = "f_acosh($a)", [CR_OP_ATANH] = "f_atanh($a)", [CR_OP_ERF] = "f_erf($a)", [CR_OP_ERFC] = "f_erfc($a)",
+    [CR_OP_SIGMOID] = "f_sigmoid($a)", [CR_OP_FLOOR] = "floor($a)", [CR_OP_CEIL] = "ceil($a)", [CR_OP_ROUND] = "round($a)", [CR_OP_TRUNC] = "trunc($a)",
+    [CR_OP_ISNAN] = "select(0.0, 1.0, is_nan($a))", [CR_OP_ISINF] = "select(0.0, 1.0, is_inf($a))",
+    [CR_OP_EQ] = "select(0.0, 1.0, $a == $b)", [CR_OP_NE] = "select(1.0, 0.0, $a == $b)",      /* a != b would be false for NaN */
+    [CR_OP_LT] = "select(0.0, 1.0, $a < $b)", [CR_OP_LE] = "select(0.0, 1.0, $a <= $b)", [CR_OP_GT] = "select(0.0, 1.0, $a > $b)",
+    [CR_OP_GE] = "select(0.0, 1.0, $a >= $b)", [CR_OP_SEL] = "select($b, $c, $a == 0.0)",
+};
+
+/* $z and $1: 0 and 1, $w: the bits of the dtype, $f: i or u, the prefix of its functions; $k: i64 or u64 */
+static const char *const int_ops[CR_OP_COUNT] = {
+    [CR_OP_ADD] = "$a + $b", [CR_OP_SUB] = "$a - $b", [CR_OP_MUL] = "$a * $b", [CR_OP_NEG] = "$z - $a", [CR_OP_ABS] = "abs($a)",
+    [CR_OP_SIGN] = "select($z, $1, $a > $z) - select($z, $1, $a < $z)", [CR_OP_COPYSIGN] = "select($z - $a, $a, ($a < $z) == ($b < $z))",
+    [CR_OP_MAX] = "max($a, $b)", [CR_OP_MIN] = "min($a, $b)",
+    [CR_OP_FLOOR] = "$a", [CR_OP_CEIL] = "$a", [CR_OP_ROUND] = "$a", [CR_OP_TRUNC] = "$a", [CR_OP_ISNAN] = "$z", [CR_OP_ISINF] = "$z",
+    [CR_OP_EQ] = "select($z, $1, $a == $b)", [CR_OP_NE] = "select($z, $1, $a != $b)", [CR_OP_LT] = "select($z, $1, $a < $b)",
+    [CR_OP_LE] = "select($z, $1, $a <= $b)", [CR_OP_GT] = "select($z, $1, $a > $b)", [CR_OP_GE] = "select($z, $1, $a >= $b)",
+    [CR_OP_SEL] = "select($c, $b, $a != $z)", [CR_OP_BAND] = "$a & $b", [CR_OP_BOR] = "$a | $b", [CR_OP_BXOR] = "$a ^ $b", [CR_OP_BNOT] = "~$a",
+    [CR_OP_SHL] = "select($a << (bitcast<u32>($b) & 31u), $z, bitcast<u32>($b) >= $wu)",
+    [CR_OP_POW] = "$f_pow($a, $b)", [CR_OP_DIV] = "$a / divisor($b)", [CR_OP_TDIV] = "$a / divisor($b)", [CR_OP_FMOD] = "$a % divisor($b)",
+    [CR_OP_REM] = "$f_rem($a, divisor($b))", [CR_OP_FDIV] = "$f_fdiv($a, divisor($b))",
+};
+
+static const char *const long_ops[CR_OP_COUNT] = {
+    [CR_OP_ADD] = "add64($a, $b)", [CR_OP_SUB] = "sub64($a, $b)", [CR_OP_MUL] = "mul64($a, $b)", [CR_OP_NEG] = "neg64($a)",
+    [CR_OP_FLOOR] = "$a", [CR_OP_CEIL] = "$a", [CR_OP_ROUND] = "$a", [CR_OP_TRUNC] = "$a", [CR_OP_ISNAN] = "$z", [CR_OP_ISINF] = "$z",
+    [CR_OP_EQ] = "select($z, $1, all($a == $b))", [CR_OP_NE] = "select($1, $z, all($a == $b))",
+    [CR_OP_LT] = "select($z, $1, less_$k($a, $b))", [CR_OP_LE] = "select($1, $z, less_$k($b, $a))", [CR_OP_GT] = "select($z, $1, less_$k($b, $a))",
+    [CR_OP_GE] = "select($1, $z, less_$k($a, $b))", [CR_OP_MAX] = "select($a, $b, less_$k($a, $b))", [CR_OP_MIN] = "select($a, $b, less_$k($b, $a))",
+    [CR_OP_SEL] = "select($c, $b, any($a != $z))", [CR_OP_BAND] = "$a & $b", [CR_OP_BOR] = "$a | $b", [CR_OP_BXOR] = "$a ^ $b", [CR_OP_BNOT] = "~$a",
+    [CR_OP_SHL] = "shl64($a, $b)", [CR_OP_SHR] = "shr_$k($a, $b)",
+    [CR_OP_SIGN] = "select(select($z, $1, less_$k($z, $a)), ~$z, less_$k($a, $z))",
+    [CR_OP_ABS] = "select($a, neg64($a), less_$k($a, $z))", [CR_OP_COPYSIGN] = "select(neg64($a), $a, less_$k($a, $z) == less_$k($b, $z))",
+};
+
+static const char *int_text(int op, cr_dtype dt) {
+    const bool is_signed = cr_dtype_kind(dt) == CR_KIND_SIGNED;
+    if (op == CR_OP_BNOT && dt == CR_BOOL) return "$a ^ 1u";
+    if (op == CR_OP_SHR) return is_signed ? "$a >> min(bitcast<u32>($b), 31u)" : "select($a >> ($b & 31u), 0u, $b >= $wu)";
+    return int_ops[op];
+}
+
+static const char *op_text(int op, cr_dtype compute) {
+    if (cr_dtype_is_float(compute)) return float_ops[op];
+    return wgsl_wide(compute) ? long_ops[op] : int_text(op, compute);
+}
+
+static void add_instruction(wgsl *w, cr_dtype compute, int result, const cr_instr *s) {
+    const bool wide = wgsl_wide(compute), is_signed = cr_dtype_kind(compute) == CR_KIND_SIGNED;
+    wgsl_add(w, "let r%d = ", result);
+    for (const char *t = op_text(s->op, compute); *t; t++) {
+        if (*t != '$') { wgsl_add(w, "%c", *t); continue; }
+        switch (*++t) {
+            case 'a': wgsl_add(w, "v%d", s->a); break;
+            case 'b': wgsl_add(w, "v%d", s->b); break;
+            case 'c': wgsl_add(w, "v%d", s->c); break;
+            case 'z': wgsl_add(w, wide ? "vec2<u32>(0u)" : is_signed ? "0" : "0u"); break;
+            case '1': wgsl_add(w, wide ? "vec2<u32>(1u, 0u)" : is_signed ? "1" : "1u"); break;
+            case 'w': wgsl_add(w, "%d", compute == CR_BOOL ? 1 : 8 * (int)cr_dtype_size(compute)); break;
+            case 'k': wgsl_add(w, is_signed ? "i64" : "u64"); break;
+            case 'f': wgsl_add(w, is_signed ? "i" : "u"); break;
+            default: CR_ASSERT(false && "an unknown $ in the table of instructions");
+        }
+    }
+    /* wrapped to the dtype: what has the bits of a word is already */
+    const cr_dtype word = is_signed ? CR_I32 : CR_U32;
+    const bool whole = cr_dtype_is_float(compute) || cr_dtype_size(compute) >= 4;
+    wgsl_add(w, ";\nlet v%d = %s;\n", result, whole ? expr_of("r%d", result).s : wgsl_cast(compute, word, expr_of("r%d", result).s).s);
+}
+
+/* ---- a walk as a kernel */
+enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, HOST = 255 };
+typedef struct plan {                               /* everything about a walk that its kernel is compiled for, and what it is run with */
+    const cr_walk *w;
+    bool flat;
+    int ndim;                                       /* at least 1 */
+    int elements;                                   /* of one invocation */
+    int buffers, of[OPERANDS];                      /* operand k (results first) lies in buffer of[k], HOST: it is a number here */
+    gpu_buffer *buffer[OPERANDS + 1];
+    uint32_t written, shared;                       /* bits: buffers */
+    bool divides;                                   /* integers: a divisor may be 0, which the last buffer takes note of */
+    int shape_at, operands_at, values_at;           /* where the parameters begin */
+} plan;
+
+static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
+static int64_t stride(const plan *l, int k, int d) { return d < l->w->ndim ? operand(l->w, k)->strides[d] : 0; }
+
+static bool is_flat(const cr_walk *w) {
+    if (w->ndim > 1) return false;
+    for (int k = 0; k < w->n_out; k++)
+        if ((w->ndim && w->out[k].strides[0] != 1 && w->numel > 1) || w->out[k].offset % wgsl_lanes(w->out[k].dtype)) return false;
+    return true;
+}
+
+static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
+
+static plan plan_of(const cr_walk *w) {
+    plan l = {.w = w, .flat = is_flat(w), .ndim = w->ndim ? w->ndim : 1, .elements = 1};
+    for (int k = 0; k < w->n_out + w->n_in; k++) {
+        const cr_arg *a = operand(w, k);
+        if (a->data) { l.of[k] = HOST; continue; }  /* in memory of the host: a number */
+        gpu_buffer *b = a->storage->data;
+        int i = 0;
+        while (i < l.buffers && l.buffer[i] != b) i++;
+        l.buffer[i] = b;
+        if (i == l.buffers) l.buffers++;
+        l.of[k] = i;
+        const int lanes = wgsl_lanes(a->dtype);
+        if (k >= w->n_out) continue;
+        l.written |= 1u << i;
+        if (!l.flat && lanes > 1) l.shared |= 1u << i;
+        if (l.flat && lanes > l.elements) l.elements = lanes;
+    }
+    for (int i = 0; i < w->program->n_instr && !cr_dtype_is_float(w->compute); i++) l.divides |= divides(w->program->instr[i].op);
+    if (l.divides) {
+        l.written |= 1u << l.buffers;
+        l.shared |= 1u << l.buffers++;
+    }
+    l.shape_at = 3;
+    l.operands_at = l.shape_at + l.ndim;
+    l.values_at = l.operands_at + (w->n_out + w->n_in) * (1 + l.ndim);
+    return l;
+}
+
+static gpu_key key_of(const plan *l) {
+    const cr_walk *w = l->w;
+    const cr_program *p = w->program;
+    gpu_key k;
+    k.n = 0, k.full = false;
+    const unsigned char head[] = {'e', (unsigned char)w->compute, l->flat, (unsigned char)l->ndim, (unsigned char)w->n_out, (unsigned char)w->n_in,
+                                  (unsigned char)p->n_param};
+    gpu_key_add(&k, head, sizeof head);
+    for (int i = 0; i < w->n_out + w->n_in; i++) {
+        gpu_key_byte(&k, l->of[i] == HOST ? 0 : (int)operand(w, i)->dtype);
+        gpu_key_byte(&k, l->of[i]);
+    }
+    gpu_key_add(&k, &p->n_const, sizeof p->n_const);
+    gpu_key_add(&k, p->out, sizeof *p->out * (size_t)w->n_out);
+    for (int i = 0; i < p->n_instr; i++) {
+        const int16_t part[] = {p->instr[i].op, p->instr[i].a, p->instr[i].b, p->instr[i].c};
+        gpu_key_add(&k, part, sizeof part);
+    }
+    return k;
+}
+
+/* ---- its text */
+
+/* Where operand k has element e of the walk: base + coordinates times strides. */
+static expr place(const plan *l, int k) {
+    const int at = l->operands_at + k * (1 + l->ndim);
+    expr e = expr_of("%s + c0 * %s", wgsl_parameter(at).s, wgsl_parameter(at + 1).s);
+    for (int d = 1; d < l->ndim; d++) e = expr_of("%s + c%d * %s", e.s, d, wgsl_parameter(at + 1 + d).s);
+    return e;
+}
+
+static void add_coordinates(wgsl *w, const plan *l) {
+    if (l->ndim == 1) { wgsl_add(w, "let c0 = e;\n"); return; }
+    wgsl_add(w, "var rest = e;\n");
+    for (int d = l->ndim - 1; d > 0; d--)
+        wgsl_add(w, "let c%d = rest %% %s; rest /= %s;\n", d, wgsl_parameter(l->shape_at + d).s, wgsl_parameter(l->shape_at + d).s);
+    wgsl_add(w, "let c0 = rest;\n");
+}
+
+/* Value v of the program, which is data: one word, or two. */
+static void add_value(wgsl *w, const plan *l, int v, int at) {
+    const cr_dtype dt = l->w->compute;
+    if (wgsl_wide(dt)) wgsl_add(w, "let v%d = vec2<u32>(%s, %s);\n", v, wgsl_parameter(at).s, wgsl_parameter(at + 1).s);
+    else wgsl_add(w, "let v%d = bitcast<%s>(%s);\n", v, wgsl_type(dt), wgsl_parameter(at).s);
+}
+
+static void add_inputs(wgsl *w, const plan *l) {
+    const cr_program *p = l->w->program;
+    const int words = wgsl_wide(l->w->compute) ? 2 : 1;
+    int at = l->values_at;
+    for (int i = 0; i < l->w->n_in; i++) {
+        const int k = l->w->n_out + i;
+        if (l->of[k] == HOST) { add_value(w, l, i, at); at += words; continue; }
+        const cr_dtype dt = operand(l->w, k)->dtype;
+        wgsl_add(w, "let a%d = %s;\n", i, place(l, k).s);
+        wgsl_add(w, "let x%d = %s;\n", i, wgsl_load(l->of[k], dt, expr_of("a%d", i).s).s);
+        wgsl_add(w, "let v%d = %s;\n", i, wgsl_cast(l->w->compute, dt, expr_of("x%d", i).s).s);
+    }
+    for (int i = 0; i < p->n_param + p->n_const; i++, at += words) add_value(w, l, p->n_in + i, at);
+}
+
+/* The flat class: bits gather in word w<k> until it is full or the walk ends; the rest of the last word is kept. */
+static void add_packed(wgsl *w, int k, int b, cr_dtype dt) {
+    const int lanes = wgsl_lanes(dt), bits = 32 / lanes;
+    wgsl_add(w, "w%d |= %s << (%du * (e %% %du));\n", k, wgsl_bits(dt, expr_of("y%d", k).s).s, bits, lanes);
+    wgsl_add(w, "if e %% %du == %du { set%d(o%d / %du, w%d); w%d = 0u; }\n", lanes, lanes - 1, b, k, lanes, k, k);
+    wgsl_add(w, "else if e + 1u == numel { let mask = (1u << (%du * (e %% %du + 1u))) - 1u; set%d(o%d / %du, (words%d(o%d / %du) & ~mask) | w%d); }\n",
+             bits, lanes, b, k, lanes, b, k, lanes, k);
+}
+
+static void add_results(wgsl *w, const plan *l) {
+    for (int k = 0; k < l->w->n_out; k++) {
+        const cr_dtype dt = l->w->out[k].dtype;
+        wgsl_add(w, "let o%d = %s;\n", k, place(l, k).s);
+        wgsl_add(w, "let y%d = %s;\n", k, wgsl_cast(dt, l->w->compute, expr_of("v%d", l->w->program->out[k]).s).s);
+        if (l->flat && wgsl_lanes(dt) > 1) add_packed(w, k, l->of[k], dt);
+        else wgsl_store(w, l->of[k], dt, expr_of("o%d", k).s, expr_of("y%d", k).s);
+    }
+}
+
+static char *text_of(const plan *l) {
+    const cr_program *p = l->w->program;
+    wgsl w = {0};
+    for (int b = 0; b < l->buffers; b++) wgsl_binding(&w, b, l->written >> b & 1, l->shared >> b & 1);
+    if (l->divides) {
+        const char *type = wgsl_type(l->w->compute);
+        wgsl_add(&w, "fn divisor(x: %s) -> %s { if x == %s(0) { set%d(4u * p[0].z, 0u); return %s(1); } return x; }\n", type, type, type, l->buffers - 1, type);
+    }
+    wgsl_main(&w, GPU_GROUP);
+    wgsl_add(&w, "let numel = p[0].y;\n");
+    for (int k = 0; k < l->w->n_out; k++) if (l->flat && wgsl_lanes(l->w->out[k].dtype) > 1) wgsl_add(&w, "var w%d = 0u;\n", k);
+    if (l->elements == 1) wgsl_add(&w, "let e = i;\nif e >= numel { return; }\n");
+    else wgsl_add(&w, "for (var e = i * %du; e < min(i * %du + %du, numel); e++) {\n", l->elements, l->elements, l->elements);
+    add_coordinates(&w, l);
+    add_inputs(&w, l);
+    for (int i = 0; i < p->n_instr; i++) add_instruction(&w, l->w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
+    add_results(&w, l);
+    wgsl_add(&w, l->elements == 1 ? "}\n" : "}\n}\n");
+    char *text = wgsl_complete(&w);
+    wgsl_free(&w);
+    return text;
+}
+
+/* ---- what it is run with */
+
+static void push_bytes(gpu_parameters *q, cr_dtype dt, const unsigned char bytes[8]) {
+    uint32_t words[2] = {0};
+    memcpy(words, bytes, cr_dtype_size(dt));
+    if (cr_dtype_kind(dt) == CR_KIND_SIGNED && cr_dtype_size(dt) < 4) words[0] = (uint32_t)cr_load_i64(bytes, dt);
+    gpu_push(q, words[0]);
+    if (wgsl_wide(dt)) gpu_push(q, words[1]);
+}
+
+static void push_number(gpu_parameters *q, cr_dtype dt, double v) {
+    unsigned char bytes[8] = {0};
+    cr_store_f64(bytes, dt, v);
+    push_bytes(q, dt, bytes);
+}
+
+static cr_status fill_parameters(gpu_parameters *q, const plan *l, int fault) {
+    const cr_walk *w = l->w;
+    const cr_program *p = w->program;
+    if (l->values_at + 2 * (w->n_in + p->n_param + p->n_const) > GPU_PARAMETER_WORDS)
+        return cr_fail(CR_BAD_VALUE, p->name, "a GPU takes no program of %d constants", p->n_const);
+    q->n = 0;
+    gpu_push(q, 0);
+    gpu_push(q, (uint32_t)w->numel);
+    gpu_push(q, (uint32_t)fault);
+    for (int d = 0; d < l->ndim; d++) gpu_push(q, d < w->ndim ? (uint32_t)w->shape[d] : 1);
+    for (int k = 0; k < w->n_out + w->n_in; k++) {
+        gpu_push(q, (uint32_t)operand(w, k)->offset);
+        for (int d = 0; d < l->ndim; d++) gpu_push(q, (uint32_t)stride(l, k, d));      /* modulo 2^32, which backwards strides need */
+    }
+    for (int i = 0; i < w->n_in; i++) {
+        unsigned char bytes[8] = {0};
+        if (l->of[w->n_out + i] != HOST) continue;
+        cr_convert(bytes, w->compute, w->in[i].data, w->in[i].dtype);
+        push_bytes(q, w->compute, bytes);
+    }
+    for (int i = 0; i < p->n_param; i++) push_number(q, w->compute, w->params[i]);
+    for (int i = 0; i < p->n_const; i++) push_number(q, w->compute, p->consts[i]);
+    return CR_OK;
+}
+
+static cr_status check(const cr_walk *w) {
+    const cr_device *d = w->out[0].storage->dev;
+    bool f64 = w->compute == CR_F64;
+    for (int k = 0; k < w->n_out + w->n_in; k++) f64 |= operand(w, k)->dtype == CR_F64 && !operand(w, k)->data;
+    if (f64) return cr_fail(CR_BAD_TYPE, w->program->name, "%s cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu", d->name);
+    for (int i = 0; i < w->program->n_instr; i++)
+        if (!op_text(w->program->instr[i].op, w->compute)) return gpu_cannot(w->program->name, d, cr_dtype_name(w->compute));
+    return CR_OK;
+}
+
+static cr_status run(gpu *g, const cr_walk *w) {
+    const char *name = w->program->name;
+    plan l = plan_of(w);
+    gpu_parameters q;
+    const int fault = l.divides ? gpu_fault_new(g, name, 0) : 0;
+    if (fault < 0) return cr_error_status();
+    if (l.divides) l.buffer[l.buffers - 1] = g->faults;
+    cr_status status = fill_parameters(&q, &l, fault);
+    if (status != CR_OK) return status;
+    const gpu_key key = key_of(&l);
+    const gpu_pipeline *p = gpu_pipeline_find(g, &key);
+    if (!p) {
+        char *text = text_of(&l);
+        p = gpu_pipeline_make(g, name, &key, l.buffers, l.written, text);
+        free(text);
+        if (!p) return cr_error_status();
+    }
+    const uint64_t group = (uint64_t)GPU_GROUP * (uint64_t)l.elements;
+    return gpu_dispatch(g, name, p, l.buffer, &q, ((uint64_t)w->numel + group - 1) / group);
+}
+
+cr_status gpu_elementwise(const cr_walk *walks, int64_t count) {
+    if (!count) return CR_OK;
+    for (int64_t i = 0; i < count; i++) {
+        cr_status bad = check(&walks[i]);
+        if (bad != CR_OK) return bad;
+    }
+    gpu *g = gpu_enter(walks->program->name, walks->out[0].storage->dev);
+    if (!g) return cr_error_status();
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < count && status == CR_OK; i++) status = run(g, &walks[i]);
+    return gpu_leave(g, status);
+}

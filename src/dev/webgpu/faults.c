@@ -1,0 +1,41 @@
+/* faults.c - an index out of range, an integer divided by zero: kernels note the first position, and the host hears of it with what it
+ * next reads.  Until then work goes on; kernels that would write by such an index do not. */
+#include "gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BYTES = 4 * GPU_FAULT_WORDS * GPU_FAULTS };
+
+static void forget(gpu *g) {
+    unsigned char ones[BYTES];
+    memset(ones, 0xff, sizeof ones);
+    wg.QueueWriteBuffer(g->queue, g->faults->handle, 0, ones, sizeof ones);
+    g->may_fail = 0;
+}
+
+int gpu_fault_new(gpu *g, const char *op, int64_t bound) {
+    if (g->may_fail == GPU_FAULTS && gpu_faults_check(g, op) != CR_OK) return -1;
+    if (!g->faults) {
+        if (!(g->faults = gpu_buffer_take(g, op, BYTES))) return -1;
+        if (g->faults->batch == g->batch && gpu_submit(g, op) != CR_OK) return -1;
+        forget(g);
+    }
+    gpu_fault *f = &g->fault[g->may_fail];
+    snprintf(f->op, sizeof f->op, "%s", op);
+    f->bound = bound;
+    return g->may_fail++;
+}
+
+cr_status gpu_faults_seen(gpu *g, const uint32_t *words) {
+    cr_status status = CR_OK;
+    for (int i = 0; i < g->may_fail && status == CR_OK; i++, words += GPU_FAULT_WORDS) {
+        const gpu_fault *f = &g->fault[i];
+        if (*words == ~0u) continue;
+        const long long value = (long long)(words[1] | (uint64_t)words[2] << 32);
+        status = f->bound ? cr_fail(CR_BAD_INDEX, f->op, "index %lld at position %u is out of range for size %lld", value, *words, (long long)f->bound)
+                          : cr_fail(CR_BAD_VALUE, f->op, "an integer divided by zero");
+    }
+    forget(g);
+    return status;
+}

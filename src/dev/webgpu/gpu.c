@@ -1,0 +1,220 @@
+/* gpu.c - the GPUs of this process: found when one is asked for, opened when one is used, and what is left of one that is lost. */
+#include "gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_GPUS = 8 };
+static WGPUInstance instance;                       /* never released: drivers crash */
+static gpu gpus[MOST_GPUS];
+static int found;
+enum { UNSEEN, LOOKING, SEEN };
+static atomic_int seen;
+
+static WGPUStringView view_of(const char *s) { return (WGPUStringView){s, WGPU_STRLEN}; }
+static int length_of(WGPUStringView v) { return !v.data ? 0 : v.length == WGPU_STRLEN ? (int)strlen(v.data) : (int)v.length; }
+
+/* ---- errors */
+
+/* The first line that says something: wgpu-native's messages begin with the name of the call. */
+static void keep_message(char *to, size_t room, WGPUStringView message) {
+    size_t n = 0;
+    for (int i = 0; i < length_of(message) && n + 1 < room; i++) {
+        const char c = message.data[i];
+        if (c == '\n' || c == '\t' || c == ' ') {
+            if (n && to[n - 1] != ' ') to[n++] = ' ';
+        } else {
+            to[n++] = c;
+        }
+    }
+    to[n] = 0;
+}
+
+static void on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason, WGPUStringView message, void *p, void *unused) {
+    gpu *g = p;
+    (void)device; (void)reason; (void)unused;
+    keep_message(g->why, sizeof g->why, message);
+    atomic_store(&g->lost, true);
+}
+
+static void on_stray_error(WGPUDevice const *device, WGPUErrorType type, WGPUStringView message, void *p, void *unused) {
+    gpu *g = p;
+    (void)device; (void)type; (void)unused;
+    if (!*g->stray) keep_message(g->stray, sizeof g->stray, message);
+}
+
+typedef struct scope_result { WGPUErrorType type; char message[400]; } scope_result;
+
+static void on_scope(WGPUPopErrorScopeStatus status, WGPUErrorType type, WGPUStringView message, void *p, void *unused) {
+    scope_result *r = p;
+    (void)unused;
+    r->type = status == WGPUPopErrorScopeStatus_Success ? type : WGPUErrorType_Unknown;
+    keep_message(r->message, sizeof r->message, message);
+}
+
+cr_status gpu_fail_lost(const gpu *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why); }
+
+void gpu_scope_begin(gpu *g) {
+    wg.DevicePushErrorScope(g->device, WGPUErrorFilter_OutOfMemory);
+    wg.DevicePushErrorScope(g->device, WGPUErrorFilter_Validation);
+}
+
+cr_status gpu_scope_end(gpu *g, const char *op, const char *what) {
+    cr_status status = CR_OK;
+    for (int i = 0; i < 2; i++) {
+        scope_result r = {.type = WGPUErrorType_NoError};
+        wg.DevicePopErrorScope(g->device, (WGPUPopErrorScopeCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_scope, .userdata1 = &r});
+        if (r.type == WGPUErrorType_NoError || status != CR_OK) continue;
+        status = r.type == WGPUErrorType_OutOfMemory ? CR_NO_MEMORY : CR_RUNTIME;
+        if (strstr(r.message, "device is lost")) {  /* before the callback says so */
+            if (!*g->why) snprintf(g->why, sizeof g->why, "%.*s", (int)sizeof g->why - 1, r.message);
+            atomic_store(&g->lost, true);
+            gpu_fail_lost(g, op);
+        } else {
+            cr_fail(status, op, "%s: %s: %s", g->name, what, r.message);
+        }
+    }
+    return status;
+}
+
+cr_status gpu_cannot(const char *op, const cr_device *d, const char *what) {
+    return cr_fail(CR_RUNTIME, op, "%s cannot do this yet%s%s: move the tensor to the cpu", d->name, *what ? ", " : "", what);
+}
+
+bool gpu_lacks(const char *op, const cr_tensor *t) {
+    if (t->dtype != CR_F64) return false;
+    cr_fail(CR_BAD_TYPE, op, "%s cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu", t->dev->name);
+    return true;
+}
+
+/* ---- opening */
+
+static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStringView message, void *p, void *unused) {
+    gpu *g = p;
+    (void)unused;
+    if (status == WGPURequestDeviceStatus_Success) g->device = device;
+    else keep_message(g->why, sizeof g->why, message);
+}
+
+/* MiB; software has the memory of the processor, which others use too. */
+static int64_t budget_of(const WGPUAdapterInfo *info) {
+    const char *wish = cr_config("GPU_MEMORY");
+    long long mib = 0;
+    if (wish && sscanf(wish, "%lld", &mib) == 1 && mib > 0) return mib << 20;
+    return info->adapterType == WGPUAdapterType_CPU ? (int64_t)4 << 30 : INT64_MAX;
+}
+
+static cr_status open_device(gpu *g, const char *op) {
+    WGPUAdapterInfo info = {0};
+    wg.AdapterGetInfo(g->adapter, &info);
+    g->budget = budget_of(&info);
+    wg.AdapterInfoFreeMembers(info);
+    wg.AdapterGetLimits(g->adapter, &g->limits);
+    g->limits.nextInChain = NULL;
+    const WGPUDeviceDescriptor wanted = {
+        .label = view_of("chainrule"), .requiredLimits = &g->limits,
+        .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = g},
+        .uncapturedErrorCallbackInfo = {.callback = on_stray_error, .userdata1 = g},
+    };
+    wg.AdapterRequestDevice(g->adapter, &wanted,
+                            (WGPURequestDeviceCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_device, .userdata1 = g});
+    if (!g->device) return cr_fail(CR_RUNTIME, op, "%s cannot be opened: %s", g->name, g->why);
+    g->queue = wg.DeviceGetQueue(g->device);
+    return CR_OK;
+}
+
+gpu *gpu_enter(const char *op, const cr_device *d) {
+    gpu *g = (gpu *)(uintptr_t)d;                   /* the device is const to those above; what it does is not */
+    cr_mutex_lock(g->lock);
+    cr_status status = atomic_load(&g->lost) ? gpu_fail_lost(g, op) : g->device ? CR_OK : open_device(g, op);
+    if (status == CR_OK) return g;
+    cr_mutex_unlock(g->lock);
+    return NULL;
+}
+
+cr_status gpu_leave(gpu *g, cr_status status) {
+    if (status == CR_OK && *g->stray) status = cr_fail(CR_RUNTIME, g->name, "%s", g->stray);
+    *g->stray = 0;
+    cr_mutex_unlock(g->lock);
+    return status;
+}
+
+cr_status gpu_wait(gpu *g, const char *op) {
+    cr_status status = gpu_submit(g, op);
+    if (status == CR_OK) (void)(wg.DevicePoll(g->device, 1, NULL) & 0xff);     /* the other bytes of its answer are undefined */
+    return atomic_load(&g->lost) ? gpu_fail_lost(g, op) : status;
+}
+
+/* ---- looking */
+
+static const char *kind_of(WGPUAdapterType t) {
+    return t == WGPUAdapterType_DiscreteGPU ? "discrete" : t == WGPUAdapterType_IntegratedGPU ? "integrated" : t == WGPUAdapterType_CPU ? "software" : "virtual";
+}
+static const char *api_of(WGPUBackendType t) { return t == WGPUBackendType_Vulkan ? "Vulkan" : t == WGPUBackendType_Metal ? "Metal" : "Direct3D 12"; }
+
+/* Fast ones first. */
+static int rank_of(WGPUAdapterType t) { return t == WGPUAdapterType_DiscreteGPU ? 0 : t == WGPUAdapterType_IntegratedGPU ? 1 : t == WGPUAdapterType_CPU ? 3 : 2; }
+
+static const char *info_of(const cr_device *d) { return ((const gpu *)(const void *)d)->info; }
+static cr_memory memory_of(const cr_device *d) {
+    const gpu *g = (const gpu *)(const void *)d;
+    cr_mutex_lock(g->lock);
+    cr_memory m = {.current = g->now, .peak = g->peak, .cached = g->cached};
+    cr_mutex_unlock(g->lock);
+    return m;
+}
+
+static void add_gpu(WGPUAdapter adapter, const WGPUAdapterInfo *info) {
+    gpu *g = &gpus[found];
+    const unsigned v = wg.GetVersion();
+    if (!(g->lock = cr_mutex_new())) return;
+    g->adapter = adapter;
+    g->batch = 1;
+    snprintf(g->name, sizeof g->name, "webgpu:%d", found);
+    snprintf(g->info, sizeof g->info, "%.*s (%s), %s, wgpu-native %u.%u.%u", length_of(info->device), info->device.data ? info->device.data : "",
+             kind_of(info->adapterType), api_of(info->backendType), v >> 24, v >> 16 & 255, v >> 8 & 255);
+    g->dev = (cr_device){.name = g->name, .type = "webgpu", .index = found, .kernels = &gpu_kernels, .info = info_of, .memory = memory_of, .empty_cache = gpu_empty_cache};
+    found++;
+}
+
+/* A child has the handles but not the threads of the driver: what it has of the GPU is left as it is. */
+static void forget_in_child(void) {
+    for (int i = 0; i < found; i++) {
+        if (!gpus[i].device) continue;
+        snprintf(gpus[i].why, sizeof gpus[i].why, "this process was forked after the GPU was opened");
+        gpus[i].forked = true;
+        atomic_store(&gpus[i].lost, true);
+    }
+}
+
+static void look(void) {
+    enum { ROOM = 32 };
+    WGPUAdapter adapters[ROOM];
+    WGPUInstanceExtras extras = {.chain = {.sType = (WGPUSType)WGPUSType_InstanceExtras}, .backends = WGPUInstanceBackend_Primary};
+    WGPUInstanceEnumerateAdapterOptions all = {.backends = WGPUInstanceBackend_Primary};
+    instance = wg.CreateInstance(&(WGPUInstanceDescriptor){.nextInChain = &extras.chain});
+    const size_t n = instance ? wg.InstanceEnumerateAdapters(instance, &all, NULL) : 0;
+    if (!n || n > ROOM) return;
+    wg.InstanceEnumerateAdapters(instance, &all, adapters);
+    for (int rank = 0; rank < 4; rank++)
+        for (size_t i = 0; i < n; i++) {
+            WGPUAdapterInfo info = {0};
+            wg.AdapterGetInfo(adapters[i], &info);
+            if (rank_of(info.adapterType) == rank && found < MOST_GPUS) add_gpu(adapters[i], &info);
+            wg.AdapterInfoFreeMembers(info);
+        }
+    cr_os_at_fork_child(forget_in_child);
+}
+
+const cr_device *cr_webgpu_at(int i) {
+    int expected = UNSEEN;
+    if (i < 0 || !wgpu_ready()) return NULL;
+    if (atomic_compare_exchange_strong(&seen, &expected, LOOKING)) {
+        look();
+        atomic_store(&seen, SEEN);
+    }
+    while (atomic_load(&seen) == LOOKING) cr_os_sleep(1e-4);           /* another thread is at it */
+    return i < found ? &gpus[i].dev : NULL;
+}
+
+const char *cr_webgpu_problem(void) { return wgpu_ready() ? "no adapter: is there a Vulkan driver?" : wgpu_problem(); }

@@ -1,0 +1,201 @@
+/* index.c - elements read and written by index: gather, scatter, rows taken and put, several indices made one.
+ *
+ * Two dispatches.  The first checks every index and notes the first that is out of range (faults.c); the second does nothing where there
+ * is one, but says which it is.  Writing goes over the index in order, one invocation for each place beside it, so sums are always added
+ * in the same order. */
+#include "wgsl.h"
+
+#include <stdlib.h>
+
+enum { MOST_K = 16384 };                            /* turns of one invocation's loop in a dispatch */
+enum { FAULTS, INDEX, TO, FROM };                   /* bindings */
+typedef enum task { CHECK, NOTE, TAKE, PUT, PUT_SUM, RAVEL } task;
+
+typedef struct job {
+    const char *op;
+    task task;
+    const cr_tensor *index;
+    cr_tensor *to;
+    const cr_tensor *from;                          /* NULL: there is none */
+    bool wrap;
+    int64_t size[3], bound;                         /* M, K, N; of the index */
+    int64_t index_strides[3], to_strides[3], from_strides[3];
+    int fault;
+} job;
+
+/* Parameters: 0, count, fault, bound; M, K, N, first k; end of k, offsets of index, to, from; strides of index, to, from */
+enum { STRIDES = 12 };
+
+static expr stride(int of, int axis) { return wgsl_parameter(STRIDES + 3 * (of - INDEX) + axis); }
+
+/* row(at): the index's element as a row; all ones where it is out of range. */
+static void add_row(wgsl *w, cr_dtype index, bool wrap) {
+    wgsl_add(w, "fn row(at: u32) -> u32 {\nlet x = %s;\n", wgsl_cast(CR_I64, index, wgsl_load(INDEX, index, "at").s).s);
+    wgsl_add(w, "if x.y == 0u && x.x < p[0].w { return x.x; }\n");
+    if (wrap) wgsl_add(w, "if x.y == 0xffffffffu && ~x.x < p[0].w { return x.x + p[0].w; }\n");
+    wgsl_add(w, "return 0xffffffffu;\n}\n");
+}
+
+static void add_check(wgsl *w) { wgsl_add(w, "if i < p[0].y && row(p[2].y + i) == 0xffffffffu { atomicMin(&b%d[4u * p[0].z], i); }\n", FAULTS); }
+
+static void add_guard(wgsl *w, cr_dtype index) {
+    wgsl_add(w, "let bad = words%d(4u * p[0].z);\nif bad != 0xffffffffu {\nif i == 0u { let x = %s; set%d(4u * p[0].z + 1u, x.x); set%d(4u * p[0].z + 2u, x.y); }\nreturn;\n}\n",
+             FAULTS, wgsl_cast(CR_I64, index, wgsl_load(INDEX, index, "(p[2].y + bad)").s).s, FAULTS, FAULTS);
+}
+
+static expr along(int of, const char *m, const char *k, const char *n) {
+    return expr_of("p[2].%c + %s * %s + %s * %s + %s * %s", "yzw"[of - INDEX], m, stride(of, 0).s, k, stride(of, 1).s, n, stride(of, 2).s);
+}
+
+/* y[m, k, n] = x[m, index, n] */
+static void add_take(wgsl *w, cr_dtype dt) {
+    wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let k = i / p[1].z %% p[1].y; let m = i / p[1].z / p[1].y;\n");
+    wgsl_add(w, "let r = row(%s);\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "r", "n").s, along(TO, "m", "k", "n").s,
+             wgsl_load(FROM, dt, "source").s);
+    wgsl_store(w, TO, dt, "at", "x");
+}
+
+/* y[m, index, n] = x[m, k, n], or += it: an invocation for each m, n */
+static void add_put(wgsl *w, cr_dtype dt, bool sum) {
+    wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let m = i / p[1].z;\nfor (var k = p[1].w; k < p[2].x; k++) {\n");
+    wgsl_add(w, "let r = row(%s);\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "k", "n").s, along(TO, "m", "r", "n").s,
+             wgsl_load(FROM, dt, "source").s);
+    if (sum) wgsl_add(w, wgsl_wide(dt) ? "let before = %s;\nlet y = add64(before, x);\n" : dt == CR_BOOL ? "let before = %s;\nlet y = before | x;\n" : "let before = %s;\nlet y = before + x;\n",
+                      wgsl_load(TO, dt, "at").s);
+    wgsl_store(w, TO, dt, "at", sum ? "y" : "x");
+    wgsl_add(w, "}\n");
+}
+
+/* y = from bound + index; in 32 bits, for no tensor here has more elements */
+static void add_ravel(wgsl *w, bool first) {
+    wgsl_add(w, "if i >= p[0].y { return; }\nvar y = row(p[2].y + i);\n");
+    if (!first) wgsl_add(w, "y += words%d(2u * (p[2].z + i)) * p[0].w;\n", TO);
+    wgsl_add(w, "set%d(2u * (p[2].z + i), y); set%d(2u * (p[2].z + i) + 1u, 0u);\n", TO, TO);
+}
+
+/* What is only moved is moved as unsigned integers. */
+static cr_dtype element_of(const job *j) {
+    static const cr_dtype by_size[] = {CR_BOOL, CR_U8, CR_U16, CR_BOOL, CR_U32, CR_BOOL, CR_BOOL, CR_BOOL, CR_U64};
+    return j->task == PUT_SUM ? (cr_dtype)j->to->dtype : by_size[cr_dtype_size((cr_dtype)j->to->dtype)];
+}
+
+static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
+
+static char *text_of(const job *j) {
+    const cr_dtype dt = element_of(j), index = (cr_dtype)j->index->dtype;
+    wgsl w = {0};
+    wgsl_binding(&w, FAULTS, true, true);
+    wgsl_binding(&w, INDEX, false, false);
+    if (j->task > NOTE) wgsl_binding(&w, TO, true, wgsl_lanes(dt) > 1);
+    if (buffers_of(j) > FROM) wgsl_binding(&w, FROM, false, false);
+    if (j->task != NOTE) add_row(&w, index, j->wrap);
+    wgsl_main(&w, GPU_GROUP);
+    if (j->task == CHECK) add_check(&w);
+    else add_guard(&w, index);
+    if (j->task == TAKE) add_take(&w, dt);
+    else if (j->task == RAVEL) add_ravel(&w, !j->size[1]);
+    else if (j->task > NOTE) add_put(&w, dt, j->task == PUT_SUM);
+    wgsl_add(&w, "}\n");
+    char *text = wgsl_complete(&w);
+    wgsl_free(&w);
+    return text;
+}
+
+static cr_status run(gpu *g, const job *j, int64_t count, int64_t first, int64_t end) {
+    gpu_key k;
+    k.n = 0, k.full = false;
+    const unsigned char head[] = {'i', (unsigned char)j->task, (unsigned char)element_of(j), (unsigned char)j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1]};
+    gpu_key_add(&k, head, sizeof head);
+    const gpu_pipeline *p = gpu_pipeline_find(g, &k);
+    if (!p) {
+        char *text = text_of(j);
+        p = gpu_pipeline_make(g, j->op, &k, buffers_of(j), 1u << FAULTS | 1u << TO, text);
+        free(text);
+        if (!p) return cr_error_status();
+    }
+    gpu_parameters q = {.n = STRIDES, .words = {
+        0, (uint32_t)count, (uint32_t)j->fault, (uint32_t)j->bound, (uint32_t)j->size[0], (uint32_t)j->size[1], (uint32_t)j->size[2], (uint32_t)first,
+        (uint32_t)end, (uint32_t)j->index->offset, (uint32_t)j->to->offset, j->from ? (uint32_t)j->from->offset : 0}};
+    for (int of = 0; of < 3; of++)
+        for (int d = 0; d < 3; d++) gpu_push(&q, (uint32_t)(of == 0 ? j->index_strides : of == 1 ? j->to_strides : j->from_strides)[d]);
+    gpu_buffer *const buffers[] = {g->faults, gpu_buffer_of(j->index), gpu_buffer_of(j->to), j->from ? gpu_buffer_of(j->from) : NULL};
+    return gpu_dispatch(g, j->op, p, buffers, &q, (uint64_t)((count + GPU_GROUP - 1) / GPU_GROUP));
+}
+
+static cr_status run_checked(gpu *g, job *j) {
+    const int64_t M = j->size[0], K = j->size[1], N = j->size[2];
+    const task wanted = j->task;
+    if ((j->fault = gpu_fault_new(g, j->op, j->bound)) < 0) return cr_error_status();
+    j->task = CHECK;
+    cr_status status = run(g, j, j->index->numel, 0, 0);
+    j->task = wanted;
+    if (wanted == TAKE) return status == CR_OK ? run(g, j, M * K * N, 0, 0) : status;
+    if (wanted == RAVEL) return status == CR_OK ? run(g, j, j->index->numel, 0, 0) : status;
+    for (int64_t k = 0; k < K && status == CR_OK; k += MOST_K) status = run(g, j, M * N, k, k + MOST_K < K ? k + MOST_K : K);
+    return status;
+}
+
+static cr_status run_job(job *j) {
+    if (j->task == PUT_SUM && gpu_lacks(j->op, j->to)) return cr_error_status();
+    if (!j->index->numel) return CR_OK;
+    if (j->from && j->from->storage == j->to->storage) return gpu_cannot(j->op, j->to->dev, "within one tensor");
+    gpu *g = gpu_enter(j->op, j->to->dev);
+    return g ? gpu_leave(g, run_checked(g, j)) : cr_error_status();
+}
+
+cr_status gpu_fault_note(gpu *g, const char *op, int fault, const cr_tensor *index) {
+    cr_tensor unused = *index;                      /* nothing is written */
+    const job j = {.op = op, .task = NOTE, .index = index, .to = &unused, .fault = fault};
+    return run(g, &j, 1, 0, 0);
+}
+
+static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) {
+    strides[0] = rows * columns;
+    strides[1] = columns;
+    strides[2] = 1;
+}
+
+static void of_tensor(int64_t strides[3], const cr_tensor *t) {
+    for (int d = 0; d < 3; d++) strides[d] = t->strides[d];
+}
+
+cr_status gpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
+    job j = {.op = "gather", .task = TAKE, .index = index, .to = y, .from = x, .size = {M, K, N}, .bound = R};
+    contiguous(j.index_strides, K, N);
+    contiguous(j.to_strides, K, N);
+    contiguous(j.from_strides, R, N);
+    return run_job(&j);
+}
+
+cr_status gpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
+    job j = {.op = sum ? "scatter_add" : "scatter", .task = sum ? PUT_SUM : PUT, .index = index, .to = y, .from = src, .size = {M, K, N}, .bound = R};
+    contiguous(j.index_strides, K, N);
+    contiguous(j.to_strides, R, N);
+    contiguous(j.from_strides, K, N);
+    return run_job(&j);
+}
+
+cr_status gpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
+    job j = {.op = op, .task = TAKE, .index = index, .to = y, .from = x, .wrap = wrap, .size = {y->shape[0], y->shape[1], y->shape[2]}, .bound = x->shape[1],
+             .index_strides = {0, 1, 0}};
+    of_tensor(j.to_strides, y);
+    of_tensor(j.from_strides, x);
+    return run_job(&j);
+}
+
+cr_status gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
+    job j = {.op = op, .task = sum ? PUT_SUM : PUT, .index = index, .to = x, .from = src, .wrap = wrap, .size = {src->shape[0], src->shape[1], src->shape[2]},
+             .bound = x->shape[1], .index_strides = {0, 1, 0}};
+    of_tensor(j.to_strides, x);
+    of_tensor(j.from_strides, src);
+    return run_job(&j);
+}
+
+cr_status gpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
+    cr_status status = CR_OK;
+    for (int k = 0; k < n && status == CR_OK; k++) {
+        job j = {.op = op, .task = RAVEL, .index = index[k], .to = y, .wrap = true, .size = {1, k, 1}, .bound = sizes[k]};
+        status = run_job(&j);
+    }
+    return status;
+}

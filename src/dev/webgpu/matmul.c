@@ -1,0 +1,167 @@
+/* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)].
+ *
+ * A workgroup of SIDE x SIDE invocations has a square of EDGE x EDGE results, an invocation TILE x TILE of them in registers.  Step by step, DEPTH of K at a time, the workgroup brings its part of a and of b into shared memory: each element
+ * read from there once serves TILE products, each read from the tensor EDGE.  Sums go along K in order, whatever the shape. */
+#include "wgsl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TILE = 4,                                       /* of a vec4 */
+    SIDE = 16, EDGE = TILE * SIDE, DEPTH = 16,
+    MOST_K = 16384                                  /* of one dispatch: lavapipe ends an invocation after 65535 turns of its loops; longer sums go on in the next */
+};
+
+typedef struct product {
+    cr_dtype dtype, acc;
+    bool add, bias, bf16;
+    bool along_k[2];                                /* a, b: neighbours in memory are neighbours along K */
+    int batch;                                      /* axes before the last two */
+} product;
+
+/* Parameters: 0, M, N, K, first k, tiles in a row, tiles in a matrix, offset of bias, stride of bias, workgroups; then for a, b, c: offset, strides of the two axes;
+ * then for each axis of the batch: size, strides of a, b, c. */
+enum { OF_A = 12, OF_B = 15, OF_C = 18, OF_BATCH = 21 };
+
+static expr p_at(int i) { return wgsl_parameter(i); }
+
+static void add_batch(wgsl *w, const product *q) {
+    static const int of[] = {OF_A, OF_B, OF_C};
+    for (int k = 0; k < 3; k++) wgsl_add(w, "var %c0 = %s;\n", "abc"[k], p_at(of[k]).s);
+    wgsl_add(w, "var rest = group / %s;\n", p_at(6).s);
+    for (int d = q->batch - 1; d >= 0; d--) {
+        const int at = OF_BATCH + 4 * d;
+        wgsl_add(w, "{ let i = rest %% %s; rest /= %s; ", p_at(at).s, p_at(at).s);
+        for (int k = 0; k < 3; k++) wgsl_add(w, "%c0 += i * %s; ", "abc"[k], p_at(at + 1 + k).s);
+        wgsl_add(w, "}\n");
+    }
+}
+
+/* Element of a or b as a term of the sum. */
+static expr factor(const product *q, int binding, const char *at) {
+    const expr x = wgsl_cast(q->acc, q->dtype, wgsl_load(binding, q->dtype, at).s);
+    return q->bf16 ? expr_of("bf16_of(to_bf16(%s), 0u)", x.s) : x;
+}
+
+/* Four neighbours along M or N: what one invocation reads from shared memory at once. */
+static const char *four(const product *q) { return cr_dtype_is_float(q->acc) ? "vec4<f32>" : wgsl_wide(q->acc) ? "array<vec2<u32>, 4>" : q->acc == CR_I32 ? "vec4<i32>" : "vec4<u32>"; }
+
+static void add_result(wgsl *w, const product *q, int y, int x) {
+    const bool wide = wgsl_wide(q->acc);
+    wgsl_add(w, "{ let m = m0 + %du * row + %du; let n = n0 + %du * column + %du;\nif m < p[0].y && n < p[0].z {\nlet o = c0 + m * %s + n * %s;\nvar v = s%d[%d];\n", TILE, y, TILE, x,
+             p_at(OF_C + 1).s, p_at(OF_C + 2).s, y, x);
+    if (q->bias) {
+        wgsl_add(w, "{ let at = %s + n * %s; let t = %s; ", p_at(7).s, p_at(8).s, wgsl_cast(q->acc, q->dtype, wgsl_load(3, q->dtype, "at").s).s);
+        wgsl_add(w, wide ? "v = add64(v, t); }\n" : "v += t; }\n");
+    }
+    if (q->add) wgsl_add(w, wide ? "v = add64(v, %s);\n" : "v += %s;\n", wgsl_cast(q->acc, q->dtype, wgsl_load(0, q->dtype, "o").s).s);
+    wgsl_add(w, "let r = %s;\n", wgsl_cast(q->dtype, q->acc, "v").s);
+    wgsl_store(w, 0, q->dtype, "o", "r");
+    wgsl_add(w, "}\n}\n");
+}
+
+/* Shared memory of operand k (0: a, 1: b) becomes its part (DEPTH, EDGE) from row or column e0 and k0 on; zeros beyond the edges. */
+static void add_part(wgsl *w, const product *q, int k) {
+    const char *of = k ? "b" : "a";
+    const int edge_stride = k ? OF_B + 2 : OF_A + 1, k_stride = k ? OF_B + 1 : OF_A + 2;
+    for (int i = 0; i < DEPTH * EDGE / (SIDE * SIDE); i++) {
+        wgsl_add(w, "{ let t = lane + %du; ", i * SIDE * SIDE);
+        wgsl_add(w, q->along_k[k] ? "let d = t %% %du; let e = t / %du; " : "let e = t %% %du; let d = t / %du; ", q->along_k[k] ? DEPTH : EDGE, q->along_k[k] ? DEPTH : EDGE);
+        wgsl_add(w, "let inside = k0 + d < p[0].w && %c0 + e < p[0].%c; let at = select(%s0, %s0 + (%c0 + e) * %s + (k0 + d) * %s, inside); ", k ? 'n' : 'm', k ? 'z' : 'y', of, of,
+                 k ? 'n' : 'm', p_at(edge_stride).s, p_at(k_stride).s);
+        wgsl_add(w, "let x = %s; part_%s[d * %du + e / 4u][e %% 4u] = select(%s(), x, inside); }\n", factor(q, k + 1, "at").s, of, SIDE, wgsl_type(q->acc));
+    }
+}
+
+static char *text_of(const product *q) {
+    const bool wide = wgsl_wide(q->acc);
+    const char *type = four(q);
+    wgsl w = {0};
+    wgsl_binding(&w, 0, true, wgsl_lanes(q->dtype) > 1);
+    for (int b = 1; b < (q->bias ? 4 : 3); b++) wgsl_binding(&w, b, false, false);
+    wgsl_add(&w, "var<workgroup> part_a: array<%s, %d>;\nvar<workgroup> part_b: array<%s, %d>;\n", type, DEPTH * SIDE, type, DEPTH * SIDE);
+    wgsl_main(&w, SIDE * SIDE);
+    wgsl_add(&w, "if group >= %s { return; }\n", p_at(9).s);
+    add_batch(&w, q);
+    wgsl_add(&w, "let tile = group %% %s;\nlet m0 = tile / %s * %du; let n0 = tile %% %s * %du;\nlet row = lane / %du; let column = lane %% %du;\n", p_at(6).s, p_at(5).s, EDGE,
+             p_at(5).s, EDGE, SIDE, SIDE);
+    for (int y = 0; y < TILE; y++) wgsl_add(&w, "var s%d = %s();\n", y, type);
+    wgsl_add(&w, "for (var k0 = p[1].x; k0 < p[0].w; k0 += %du) {\n", DEPTH);
+    for (int k = 0; k < 2; k++) add_part(&w, q, k);
+    wgsl_add(&w, "workgroupBarrier();\nfor (var d = 0u; d < %du; d++) {\n", DEPTH);
+    wgsl_add(&w, "let x = part_a[d * %du + row]; let y = part_b[d * %du + column];\n", SIDE, SIDE);
+    for (int y = 0; y < TILE; y++) {
+        if (!wide) wgsl_add(&w, "s%d += x[%d] * y;\n", y, y);
+        for (int x = 0; wide && x < TILE; x++) wgsl_add(&w, "s%d[%d] = add64(s%d[%d], mul64(x[%d], y[%d]));\n", y, x, y, x, y, x);
+    }
+    wgsl_add(&w, "}\nworkgroupBarrier();\n}\n");
+    for (int y = 0; y < TILE; y++)
+        for (int x = 0; x < TILE; x++) add_result(&w, q, y, x);
+    wgsl_add(&w, "}\n");
+    char *text = wgsl_complete(&w);
+    wgsl_free(&w);
+    return text;
+}
+
+static const gpu_pipeline *pipeline_of(gpu *g, const product *q) {
+    gpu_key k;
+    k.n = 0, k.full = false;
+    const unsigned char head[] = {'m', (unsigned char)q->dtype, q->add, q->bias, q->bf16, q->along_k[0], q->along_k[1], (unsigned char)q->batch};
+    gpu_key_add(&k, head, sizeof head);
+    const gpu_pipeline *p = gpu_pipeline_find(g, &k);
+    if (p) return p;
+    char *text = text_of(q);
+    p = gpu_pipeline_make(g, "matmul", &k, q->bias ? 4 : 3, 1, text);
+    free(text);
+    return p;
+}
+
+static int64_t batch_stride(const cr_tensor *t, int d) { return t->shape[d] == 1 ? 0 : t->strides[d]; }
+
+static cr_status run(gpu *g, product *q, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int64_t first, int64_t end) {
+    const int64_t M = c->shape[q->batch], N = c->shape[q->batch + 1], across = (N + EDGE - 1) / EDGE, tiles = across * ((M + EDGE - 1) / EDGE);
+    const cr_tensor *const of[] = {a, b, c};
+    gpu_parameters r = {.n = OF_BATCH, .words = {0, (uint32_t)M, (uint32_t)N, (uint32_t)end, (uint32_t)first, (uint32_t)across, (uint32_t)tiles,
+                                                 bias ? (uint32_t)bias->offset : 0, bias ? (uint32_t)bias->strides[0] : 0}};
+    int64_t matrices = 1;
+    for (int k = 0; k < 3; k++) {
+        r.words[OF_A + 3 * k] = (uint32_t)of[k]->offset;
+        for (int d = 0; d < 2; d++) r.words[OF_A + 3 * k + 1 + d] = (uint32_t)of[k]->strides[q->batch + d];
+    }
+    for (int d = 0; d < q->batch; d++) {
+        matrices *= c->shape[d];
+        gpu_push(&r, (uint32_t)c->shape[d]);
+        for (int k = 0; k < 3; k++) gpu_push(&r, (uint32_t)batch_stride(of[k], d));
+    }
+    r.words[9] = (uint32_t)(matrices * tiles);
+    const gpu_pipeline *p = pipeline_of(g, q);
+    gpu_buffer *const buffers[] = {gpu_buffer_of(c), gpu_buffer_of(a), gpu_buffer_of(b), bias ? gpu_buffer_of(bias) : NULL};
+    return p ? gpu_dispatch(g, "matmul", p, buffers, &r, (uint64_t)(matrices * tiles)) : cr_error_status();
+}
+
+static bool nearer(int64_t stride, int64_t other) { return (stride < 0 ? -stride : stride) < (other < 0 ? -other : other); }
+
+/* Operands of one buffer with the result cannot be bound beside it: read and written at once. */
+static bool apart(const cr_tensor *c, const cr_tensor *t) { return !t || t->storage != c->storage; }
+
+cr_status gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
+    const cr_dtype dt = (cr_dtype)c->dtype;
+    if (gpu_lacks("matmul", c)) return cr_error_status();
+    if (!c->numel) return CR_OK;
+    if (!apart(c, a) || !apart(c, b) || !apart(c, bias)) return gpu_cannot("matmul", c->dev, "into the memory of an operand");
+    gpu *g = gpu_enter("matmul", c->dev);
+    if (!g) return cr_error_status();
+    product q = {.dtype = dt, .acc = cr_dtype_is_float(dt) ? CR_F32 : dt == CR_U64 || dt == CR_I64 ? dt : cr_dtype_kind(dt) == CR_KIND_SIGNED ? CR_I32 : CR_U32,
+                 .add = how & CR_MATMUL_ADD, .bias = bias, .bf16 = how & CR_MATMUL_BF16 && dt == CR_F32, .batch = c->ndim - 2};
+    q.along_k[0] = nearer(a->strides[q.batch + 1], a->strides[q.batch]);
+    q.along_k[1] = nearer(b->strides[q.batch], b->strides[q.batch + 1]);
+    const int64_t K = a->shape[a->ndim - 1];
+    cr_status status = CR_OK;
+    for (int64_t k = 0; (k == 0 || k < K) && status == CR_OK; k += MOST_K) {
+        status = run(g, &q, c, a, b, q.bias ? bias : NULL, k, k + MOST_K < K ? k + MOST_K : K);
+        q.add = true;
+        q.bias = false;
+    }
+    return gpu_leave(g, status);
+}

@@ -1,0 +1,213 @@
+/* memory.c - buffers of the GPU: a pool by size classes within a budget, and bytes to and from the host. */
+#include "gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- size classes: four in each doubling, from 256 bytes on */
+static int class_of(size_t bytes, size_t *rounded) {
+    if (bytes <= 256) return *rounded = 256, 0;
+    int shift = 63 - __builtin_clzll((unsigned long long)(bytes - 1));       /* 2^shift <= bytes - 1 */
+    const size_t quarter = (size_t)1 << (shift - 2), steps = (bytes - 1) / quarter + 1;      /* 5 to 8 quarters of 2^shift */
+    *rounded = steps * quarter;
+    return (shift - 8) * 4 + (int)steps - 4;
+}
+
+/* What one kernel can bind, and count in 32 bits. */
+static size_t most_bytes(const gpu *g) {
+    uint64_t most = g->limits.maxStorageBufferBindingSize;
+    if (g->limits.maxBufferSize < most) most = g->limits.maxBufferSize;
+    return (size_t)(most < INT32_MAX ? most : INT32_MAX) & ~(size_t)3;
+}
+
+static void release_buffer(gpu_buffer *b) {
+    wg.BufferRelease(b->handle);
+    free(b);
+}
+
+static void empty_pool(gpu *g) {
+    if (g->forked) return;
+    for (int c = 0; c < GPU_CLASSES; c++)
+        for (gpu_buffer *b; (b = g->pool[c]); ) {
+            g->pool[c] = b->next;
+            g->cached -= (int64_t)b->bytes;
+            release_buffer(b);
+        }
+}
+
+static gpu_buffer *new_buffer(gpu *g, const char *op, size_t bytes) {
+    gpu_buffer *b = malloc(sizeof *b);
+    if (!b) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    gpu_scope_begin(g);
+    *b = (gpu_buffer){.bytes = bytes};
+    b->handle = wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){
+        .usage = WGPUBufferUsage_Storage | WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst, .size = bytes});
+    if (gpu_scope_end(g, op, "no buffer") == CR_OK && b->handle) return b;
+    if (b->handle) wg.BufferRelease(b->handle);
+    free(b);
+    return NULL;
+}
+
+static double mib(int64_t bytes) { return (double)bytes / (1 << 20); }
+
+static cr_status no_memory(const gpu *g, const char *op, size_t bytes) {
+    return cr_fail(CR_NO_MEMORY, op, "%s is out of memory: asked for %.1f MiB, tensors hold %.1f MiB of %.1f MiB", g->name, mib((int64_t)bytes), mib(g->now),
+                   mib(g->budget));
+}
+
+gpu_buffer *gpu_buffer_take(gpu *g, const char *op, size_t bytes) {
+    size_t rounded;
+    if (bytes > most_bytes(g))
+        return cr_fail(CR_NO_MEMORY, op, "%s binds at most %.1f MiB at once: asked for %.1f MiB", g->name, mib((int64_t)most_bytes(g)), mib((int64_t)bytes)), NULL;
+    const int c = class_of(bytes, &rounded);
+    if (rounded > most_bytes(g)) rounded = (bytes + 3) & ~(size_t)3;
+    gpu_buffer *b = g->pool[c];
+    if (b && b->bytes >= bytes) {
+        g->pool[c] = b->next;
+        g->cached -= (int64_t)b->bytes;
+    } else {
+        if (g->now + g->cached + (int64_t)rounded > g->budget) {       /* what is cached is given back; the driver does so when the queue is empty */
+            empty_pool(g);
+            if (gpu_wait(g, op) != CR_OK) return NULL;
+        }
+        if (g->now + (int64_t)rounded > g->budget) return no_memory(g, op, bytes), NULL;
+        if (!(b = new_buffer(g, op, rounded))) return NULL;
+    }
+    g->now += (int64_t)b->bytes;
+    if (g->now > g->peak) g->peak = g->now;
+    return b;
+}
+
+void gpu_buffer_give(gpu *g, gpu_buffer *b) {
+    size_t rounded;
+    g->now -= (int64_t)b->bytes;
+    if (g->forked) return;
+    if (atomic_load(&g->lost)) { release_buffer(b); return; }
+    const int c = class_of(b->bytes, &rounded);
+    b->next = g->pool[c];
+    g->pool[c] = b;
+    g->cached += (int64_t)b->bytes;
+}
+
+static void give_back(cr_storage *s) {
+    gpu *g = (gpu *)(uintptr_t)s->dev;
+    cr_mutex_lock(g->lock);
+    gpu_buffer_give(g, s->data);
+    cr_mutex_unlock(g->lock);
+}
+
+cr_storage *gpu_allocate(const cr_device *d, size_t bytes) {
+    gpu *g = gpu_enter("allocate", d);
+    if (!g) return NULL;
+    gpu_buffer *b = gpu_buffer_take(g, "allocate", bytes);
+    if (gpu_leave(g, b ? CR_OK : CR_NO_MEMORY) != CR_OK) return NULL;
+    return cr_storage_new(b, bytes, d, give_back);
+}
+
+void gpu_empty_cache(const cr_device *d) {
+    gpu *g = (gpu *)(uintptr_t)d;
+    cr_mutex_lock(g->lock);
+    empty_pool(g);
+    cr_mutex_unlock(g->lock);
+}
+
+/* ---- reading: a copy into a buffer that the host can map, at the end of the batch */
+
+static cr_status grow_staging(gpu *g, const char *op, size_t bytes) {
+    if (g->staging && g->staging_bytes >= bytes) return CR_OK;
+    if (g->staging) wg.BufferRelease(g->staging);
+    size_t rounded;
+    class_of(bytes, &rounded);
+    gpu_scope_begin(g);
+    g->staging_bytes = rounded;
+    g->staging = wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst, .size = rounded});
+    cr_status status = gpu_scope_end(g, op, "no buffer to read through");
+    if (status == CR_OK && g->staging) return CR_OK;
+    if (g->staging) wg.BufferRelease(g->staging);
+    g->staging = NULL;
+    return status != CR_OK ? status : cr_fail(CR_NO_MEMORY, op, "%s has no buffer of %zu bytes to read through", g->name, bytes);
+}
+
+typedef struct mapping { WGPUMapAsyncStatus status; bool done; } mapping;
+
+static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *p, void *unused) {
+    (void)message; (void)unused;
+    *(mapping *)p = (mapping){status, true};
+}
+
+static cr_status map_staging(gpu *g, const char *op, size_t bytes) {
+    mapping m = {0};
+    gpu_scope_begin(g);
+    wg.BufferMapAsync(g->staging, WGPUMapMode_Read, 0, bytes, (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_mapped, .userdata1 = &m});
+    cr_status status = gpu_scope_end(g, op, "cannot read");
+    while (status == CR_OK && !m.done && !atomic_load(&g->lost)) (void)(wg.DevicePoll(g->device, 1, NULL) & 0xff);
+    if (atomic_load(&g->lost)) return gpu_fail_lost(g, op);
+    if (status == CR_OK && m.status != WGPUMapAsyncStatus_Success) status = cr_fail(CR_RUNTIME, op, "%s: the result could not be read", g->name);
+    return status;
+}
+
+/* `bytes` bytes, `skip` into the words from `at` on, and behind them in the same reading the faults, if a kernel may have failed. */
+static cr_status read_words(gpu *g, const char *op, void *dst, size_t skip, size_t bytes, gpu_buffer *b, size_t at, size_t word_bytes) {
+    const size_t fault_bytes = g->may_fail ? sizeof(uint32_t) * GPU_FAULT_WORDS * (size_t)g->may_fail : 0, all = word_bytes + fault_bytes;
+    cr_status status = grow_staging(g, op, all);
+    if (status == CR_OK && word_bytes) status = gpu_copy_bytes(g, op, g->staging, 0, b->handle, at, word_bytes);
+    if (status == CR_OK && fault_bytes) status = gpu_copy_bytes(g, op, g->staging, word_bytes, g->faults->handle, 0, fault_bytes);
+    if (status == CR_OK) status = gpu_submit(g, op);
+    if (status == CR_OK) status = map_staging(g, op, all);
+    if (status != CR_OK) return status;
+    g->counters.readbacks++;
+    const unsigned char *from = wg.BufferGetConstMappedRange(g->staging, 0, all);
+    if (!from) status = cr_fail(CR_RUNTIME, op, "%s: the result could not be mapped", g->name);
+    if (from && bytes) memcpy(dst, from + skip, bytes);
+    if (from && fault_bytes) status = gpu_faults_seen(g, (const uint32_t *)(const void *)(from + word_bytes));
+    wg.BufferUnmap(g->staging);
+    return status;
+}
+
+cr_status gpu_faults_check(gpu *g, const char *op) { return g->may_fail ? read_words(g, op, NULL, 0, 0, NULL, 0, 0) : CR_OK; }
+
+static size_t word_end(size_t at) { return (at + 3) & ~(size_t)3; }
+
+cr_status gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
+    gpu *g = gpu_enter("read", d);
+    if (!g) return cr_error_status();
+    const size_t first = at & ~(size_t)3;
+    return gpu_leave(g, bytes ? read_words(g, "read", dst, at - first, bytes, src->data, first, word_end(at + bytes) - first) : CR_OK);
+}
+
+/* ---- writing: through the queue at once, unless the batch that is being recorded uses the buffer, which then goes first */
+
+static void write_words(gpu *g, gpu_buffer *b, size_t at, const void *src, size_t bytes) {
+    if (bytes) wg.QueueWriteBuffer(g->queue, b->handle, at, src, bytes);
+}
+
+/* The word around a part of it, of which the rest is kept unless nobody has it. */
+static cr_status write_part(gpu *g, const cr_storage *dst, size_t at, const void *src, size_t bytes) {
+    const size_t first = at & ~(size_t)3;
+    unsigned char word[4] = {0};
+    cr_status status = CR_OK;
+    if (at != first || at + bytes < dst->bytes) status = read_words(g, "write", word, 0, 4, dst->data, first, 4);
+    if (status != CR_OK) return status;
+    memcpy(word + (at - first), src, bytes);
+    write_words(g, dst->data, first, word, 4);
+    return CR_OK;
+}
+
+cr_status gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
+    gpu *g = gpu_enter("write", d);
+    if (!g) return cr_error_status();
+    gpu_buffer *b = dst->data;
+    cr_status status = b->batch == g->batch ? gpu_submit(g, "write") : CR_OK;
+    const char *from = src;
+    size_t head = word_end(at) - at, n = bytes;
+    if (head > n) head = n;
+    gpu_scope_begin(g);
+    if (status == CR_OK && head) status = write_part(g, dst, at, from, head);
+    at += head, from += head, n -= head;
+    const size_t tail = n % 4;
+    if (status == CR_OK) write_words(g, b, at, from, n - tail);
+    if (status == CR_OK && tail) status = write_part(g, dst, at + n - tail, from + n - tail, tail);
+    cr_status failed = gpu_scope_end(g, "write", "cannot write");
+    g->counters.uploads++;
+    return gpu_leave(g, status == CR_OK ? failed : status);
+}

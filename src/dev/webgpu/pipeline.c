@@ -1,0 +1,74 @@
+/* pipeline.c - compiled kernels, kept by key for the life of the process.  Layouts are explicit: one made from the shader would drop
+ * bindings that it does not read. */
+#include "gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void gpu_key_add(gpu_key *k, const void *part, size_t bytes) {
+    if (k->n + bytes > sizeof k->bytes) { k->full = true; return; }
+    memcpy(k->bytes + k->n, part, bytes);
+    k->n += bytes;
+}
+
+/* FNV-1a */
+static unsigned list_of(const gpu_key *k) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < k->n; i++) h = (h ^ k->bytes[i]) * 0x100000001b3u;
+    return (unsigned)(h ^ h >> 32) % GPU_PIPELINE_LISTS;
+}
+
+gpu_pipeline *gpu_pipeline_find(const gpu *g, const gpu_key *k) {
+    gpu_pipeline *p = g->pipelines[list_of(k)];
+    while (p && (p->key_bytes != k->n || memcmp(p->key, k->bytes, k->n))) p = p->next;
+    return p;
+}
+
+static WGPUBindGroupLayout make_layout(gpu *g, int buffers, uint32_t written) {
+    WGPUBindGroupLayoutEntry e[32] = {{.binding = 0, .visibility = WGPUShaderStage_Compute, .buffer = {.type = WGPUBufferBindingType_Uniform, .hasDynamicOffset = true}}};
+    for (int i = 0; i < buffers; i++)
+        e[i + 1] = (WGPUBindGroupLayoutEntry){.binding = (uint32_t)i + 1, .visibility = WGPUShaderStage_Compute,
+            .buffer = {.type = written >> i & 1 ? WGPUBufferBindingType_Storage : WGPUBufferBindingType_ReadOnlyStorage}};
+    return wg.DeviceCreateBindGroupLayout(g->device, &(WGPUBindGroupLayoutDescriptor){.entryCount = (size_t)buffers + 1, .entries = e});
+}
+
+/* Handles are not NULL even where something is wrong; the scope around says so, and all of them are released. */
+static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t written, const char *wgsl) {
+    WGPUShaderSourceWGSL source = {.chain = {.sType = WGPUSType_ShaderSourceWGSL}, .code = {wgsl, WGPU_STRLEN}};
+    gpu_scope_begin(g);
+    WGPUShaderModule module = wg.DeviceCreateShaderModule(g->device, &(WGPUShaderModuleDescriptor){.nextInChain = &source.chain});
+    cr_status status = gpu_scope_end(g, op, "a kernel does not compile");
+    gpu_scope_begin(g);
+    WGPUPipelineLayout layout = NULL;
+    if (status == CR_OK) {
+        p->layout = make_layout(g, p->buffers, written);
+        layout = wg.DeviceCreatePipelineLayout(g->device, &(WGPUPipelineLayoutDescriptor){.bindGroupLayoutCount = 1, .bindGroupLayouts = &p->layout});
+        p->handle = wg.DeviceCreateComputePipeline(g->device, &(WGPUComputePipelineDescriptor){
+            .layout = layout, .compute = {.module = module, .entryPoint = {"main", WGPU_STRLEN}}});
+    }
+    cr_status failed = gpu_scope_end(g, op, "no pipeline");
+    if (layout) wg.PipelineLayoutRelease(layout);
+    if (module) wg.ShaderModuleRelease(module);
+    return status == CR_OK ? failed : status;
+}
+
+gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *wgsl) {
+    if (buffers > (int)g->limits.maxStorageBuffersPerShaderStage)
+        return cr_fail(CR_BAD_VALUE, op, "%s binds at most %u buffers in one kernel: this takes %d", g->name, g->limits.maxStorageBuffersPerShaderStage, buffers), NULL;
+    if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
+    gpu_pipeline *p = wgsl ? calloc(1, sizeof *p + k->n) : NULL;
+    if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    p->buffers = buffers;
+    p->key_bytes = k->n;
+    memcpy(p->key, k->bytes, k->n);
+    if (compile(g, op, p, written, wgsl) != CR_OK) {
+        if (p->handle) wg.ComputePipelineRelease(p->handle);
+        if (p->layout) wg.BindGroupLayoutRelease(p->layout);
+        free(p);
+        return NULL;
+    }
+    g->counters.pipelines++;
+    p->next = g->pipelines[list_of(k)];
+    g->pipelines[list_of(k)] = p;
+    return p;
+}

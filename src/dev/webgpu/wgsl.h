@@ -1,0 +1,34 @@
+/* wgsl.h - WGSL as text.  Every buffer is an array of 32-bit words; an element is read from its word or words and written into them.
+ *
+ * A value of dtype dt is in a kernel of the type wgsl_type(dt): f32 for floats, i32 and u32 for integers up to 32 bits (bool: u32, 0 or 1),
+ * vec2<u32> (low, high) for those of 64 bits. */
+#ifndef CR_WEBGPU_WGSL_H
+#define CR_WEBGPU_WGSL_H
+
+#include "gpu.h"
+
+typedef struct wgsl { char *s; size_t n, room; bool failed; } wgsl;
+void wgsl_add(wgsl *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void wgsl_free(wgsl *w);
+/* A function's body with the functions of wgsl_library.c that it calls before it; NULL: out of memory.  The caller frees it. */
+char *wgsl_complete(const wgsl *w);
+
+typedef struct expr { char s[200]; } expr;          /* text by value */
+expr expr_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+const char *wgsl_type(cr_dtype dt);
+bool        wgsl_wide(cr_dtype dt);                 /* integers of 64 bits */
+int         wgsl_lanes(cr_dtype dt);                /* elements in a word: 4, 2, or 1 */
+expr        wgsl_parameter(int i);                  /* the i-th word of a dispatch's parameters */
+
+/* Binding b, 0 on: words(b, i) reads, set(b, i, v) writes one.  shared: several invocations write parts of one word, by atomics. */
+void wgsl_binding(wgsl *w, int b, bool written, bool shared);
+/* fn main with what every kernel knows: group (its number), lane (in the workgroup) and i = group * size + lane. */
+void wgsl_main(wgsl *w, int size);
+
+expr wgsl_load(int b, cr_dtype dt, const char *at);            /* element number at */
+expr wgsl_cast(cr_dtype to, cr_dtype from, const char *x);     /* C's conversion, floats to integers saturate, NaN becomes 0 */
+expr wgsl_bits(cr_dtype dt, const char *x);                    /* u32: the low bits of x as it lies in memory; not for 64 bits */
+void wgsl_store(wgsl *w, int b, cr_dtype dt, const char *at, const char *x);      /* a statement; dtypes of less than a word: b must be shared */
+
+#endif

@@ -1,0 +1,322 @@
+/* wgsl_library.c - functions that kernels call, each after those it calls itself.
+ *
+ * Drivers keep what f32 arithmetic gives for NaN and infinities, but not what max, min, exp and comparisons such as x != x would: those
+ * ask the bits.  No function trusts a driver's exp, log, sin... of which WebGPU promises little: they are the cpu device's polynomials
+ * (dev/cpu/vmath.h), so a GPU's results are within 4 ulp and the same on all that round as IEEE says.  `hidden` keeps a compiler from
+ * reasoning across a value: (a + b) - a is not b. */
+#include "wgsl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct { const char *name, *text; } library[] = {
+/* ---- dtypes */
+{"is_nan", "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }"},
+{"is_inf", "fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }"},
+{"nan", "fn nan() -> f32 { return bitcast<f32>(p[0].x | 0x7fc00000u); }"},             /* p[0].x is 0, which no compiler knows */
+{"inf", "fn inf() -> f32 { return bitcast<f32>(p[0].x | 0x7f800000u); }"},
+{"hidden", "fn hidden(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ p[0].x); }"},
+{"bf16_of", "fn bf16_of(w: u32, i: u32) -> f32 { return bitcast<f32>((w >> (16u * (i & 1u))) << 16u); }"},
+{"f16_of",
+ "fn f16_of(w: u32, i: u32) -> f32 {\n"
+ "    let h = (w >> (16u * (i & 1u))) & 0xffffu; let sign = (h & 0x8000u) << 16u; let size = h & 0x7fffu;\n"
+ "    if size >= 0x7c00u { return bitcast<f32>(sign | 0x7f800000u | ((size & 0x3ffu) << 13u)); }\n"
+ "    if size < 0x400u { return bitcast<f32>(sign | bitcast<u32>(f32(size) * 5.9604644775390625e-08)); }\n"
+ "    return bitcast<f32>(sign | ((size + 0x1c000u) << 13u));\n}"},
+{"u8_of", "fn u8_of(w: u32, i: u32) -> u32 { return (w >> (8u * (i & 3u))) & 0xffu; }"},
+{"u16_of", "fn u16_of(w: u32, i: u32) -> u32 { return (w >> (16u * (i & 1u))) & 0xffffu; }"},
+{"i8_of", "fn i8_of(w: u32, i: u32) -> i32 { return bitcast<i32>(w << (24u - 8u * (i & 3u))) >> 24u; }"},
+{"i16_of", "fn i16_of(w: u32, i: u32) -> i32 { return bitcast<i32>(w << (16u - 16u * (i & 1u))) >> 16u; }"},
+{"to_bf16",
+ "fn to_bf16(x: f32) -> u32 {\n"
+ "    let b = bitcast<u32>(x);\n"
+ "    return select((b + 0x7fffu + ((b >> 16u) & 1u)) >> 16u, (b >> 16u) | 0x40u, is_nan(x));\n}"},
+{"to_f16",                                          /* to nearest, ties to even: below 2^-14 in steps of 2^-24 */
+ "fn to_f16(x: f32) -> u32 {\n"
+ "    let b = bitcast<u32>(x); let sign = (b >> 16u) & 0x8000u; let size = b & 0x7fffffffu;\n"
+ "    if size > 0x7f800000u { return sign | 0x7e00u; }\n"
+ "    if size >= 0x477ff000u { return sign | 0x7c00u; }\n"
+ "    if size < 0x33000000u { return sign; }\n"
+ "    var m = size; var drop = 13u; var bias = 0x1c000u;\n"
+ "    if size < 0x38800000u { m = (size & 0x7fffffu) | 0x800000u; drop = 126u - (size >> 23u); bias = 0u; }\n"
+ "    let odd = (m >> drop) & 1u;\n"
+ "    return sign | (((m + (1u << (drop - 1u)) - 1u + odd) >> drop) - bias);\n}"},
+{"f32_to_int",
+ "fn f32_to_int(x: f32, least: f32, most: i32) -> i32 {\n"
+ "    if is_nan(x) { return 0; }\n    if x <= least { return i32(least); }\n    if x >= f32(most) { return most; }\n    return i32(x);\n}"},
+{"f32_to_uint",
+ "fn f32_to_uint(x: f32, most: u32) -> u32 {\n"
+ "    if is_nan(x) || x <= 0.0 { return 0u; }\n    if x >= f32(most) { return most; }\n    return u32(x);\n}"},
+
+/* ---- integers */
+{"i_pow",                                           /* a negative exponent: 0 but for a = 1 and -1 */
+ "fn i_pow(x: i32, e: i32) -> i32 {\n"
+ "    if e < 0 { return select(select(0, select(1, -1, (e & 1) != 0), x == -1), 1, x == 1); }\n"
+ "    var y = 1; var a = x; var n = e;\n    for (; n > 0;) { if (n & 1) != 0 { y *= a; } a *= a; n >>= 1u; }\n    return y;\n}"},
+{"u_pow", "fn u_pow(x: u32, e: u32) -> u32 {\n    var y = 1u; var a = x; var n = e;\n    for (; n > 0u;) { if (n & 1u) != 0u { y *= a; } a *= a; n >>= 1u; }\n    return y;\n}"},
+{"i_rem", "fn i_rem(a: i32, b: i32) -> i32 { let r = a % b; return select(r, r + b, r != 0 && (r < 0) != (b < 0)); }"},       /* the sign of b, as Python's */
+{"u_rem", "fn u_rem(a: u32, b: u32) -> u32 { return a % b; }"},
+{"i_fdiv", "fn i_fdiv(a: i32, b: i32) -> i32 { return a / b - select(0, 1, a % b != 0 && (a < 0) != (b < 0)); }"},
+{"u_fdiv", "fn u_fdiv(a: u32, b: u32) -> u32 { return a / b; }"},
+
+/* ---- integers of 64 bits: (low, high) */
+{"mul_wide",                                        /* the whole product of two words */
+ "fn mul_wide(a: u32, b: u32) -> vec2<u32> {\n"
+ "    let al = a & 0xffffu; let ah = a >> 16u; let bl = b & 0xffffu; let bh = b >> 16u;\n"
+ "    let low = al * bl; let m = ah * bl + (low >> 16u); let n = al * bh + (m & 0xffffu);\n"
+ "    return vec2<u32>((n << 16u) | (low & 0xffffu), ah * bh + (m >> 16u) + (n >> 16u));\n}"},
+{"add64", "fn add64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { let low = a.x + b.x; return vec2<u32>(low, a.y + b.y + select(0u, 1u, low < a.x)); }"},
+{"neg64", "fn neg64(a: vec2<u32>) -> vec2<u32> { return vec2<u32>(~a.x + 1u, ~a.y + select(0u, 1u, a.x == 0u)); }"},
+{"sub64", "fn sub64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return vec2<u32>(a.x - b.x, a.y - b.y - select(0u, 1u, a.x < b.x)); }"},
+{"mul64", "fn mul64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { let p = mul_wide(a.x, b.x); return vec2<u32>(p.x, p.y + a.x * b.y + a.y * b.x); }"},
+{"less_u64", "fn less_u64(a: vec2<u32>, b: vec2<u32>) -> bool { return a.y < b.y || (a.y == b.y && a.x < b.x); }"},
+{"less_i64", "fn less_i64(a: vec2<u32>, b: vec2<u32>) -> bool { return less_u64(a ^ vec2<u32>(0u, 0x80000000u), b ^ vec2<u32>(0u, 0x80000000u)); }"},
+{"shl64",
+ "fn shl64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {\n"
+ "    if b.y != 0u || b.x >= 64u { return vec2<u32>(0u); }\n    if b.x == 0u { return a; }\n    if b.x >= 32u { return vec2<u32>(0u, a.x << (b.x - 32u)); }\n"
+ "    return vec2<u32>(a.x << b.x, (a.y << b.x) | (a.x >> (32u - b.x)));\n}"},
+{"shr_u64",
+ "fn shr_u64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {\n"
+ "    if b.y != 0u || b.x >= 64u { return vec2<u32>(0u); }\n    if b.x == 0u { return a; }\n    if b.x >= 32u { return vec2<u32>(a.y >> (b.x - 32u), 0u); }\n"
+ "    return vec2<u32>((a.x >> b.x) | (a.y << (32u - b.x)), a.y >> b.x);\n}"},
+{"shr_i64", "fn shr_i64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { let s = vec2<u32>(0u - (a.y >> 31u)); return shr_u64(a ^ s, b) ^ s; }"},
+{"u32_to_f32",                                      /* to nearest, ties to even, which not every driver's own conversion is */
+ "fn u32_to_f32(x: u32) -> f32 {\n"
+ "    if x < 0x1000000u { return f32(x); }\n"
+ "    let n = 8u - countLeadingZeros(x); let m = x >> n; let rest = x & ((1u << n) - 1u); let half = 1u << (n - 1u);\n"
+ "    return f32(m + select(0u, 1u, rest > half || (rest == half && (m & 1u) != 0u))) * f32(1u << n);\n}"},
+{"i32_to_f32", "fn i32_to_f32(x: i32) -> f32 { let y = u32_to_f32(select(bitcast<u32>(x), ~bitcast<u32>(x) + 1u, x < 0)); return select(y, -y, x < 0); }"},
+{"u64_to_f32",                                      /* the top 32 bits; those below only decide a tie */
+ "fn u64_to_f32(a: vec2<u32>) -> f32 {\n"
+ "    if a.y == 0u { return u32_to_f32(a.x); }\n"
+ "    let n = 32u - countLeadingZeros(a.y); let top = shr_u64(a, vec2<u32>(n, 0u)).x; let rest = a.x & select((1u << (n & 31u)) - 1u, 0xffffffffu, n == 32u);\n"
+ "    return u32_to_f32(top | select(0u, 1u, rest != 0u)) * bitcast<f32>((n + 127u) << 23u);\n}"},
+{"i64_to_f32", "fn i64_to_f32(a: vec2<u32>) -> f32 { if a.y >= 0x80000000u { return -u64_to_f32(neg64(a)); } return u64_to_f32(a); }"},
+{"size_to_u64",                                     /* 0 <= x < 2^64 */
+ "fn size_to_u64(x: f32) -> vec2<u32> {\n"
+ "    if x < 4294967296.0 { return vec2<u32>(u32(x), 0u); }\n"
+ "    let b = bitcast<u32>(x);\n    return shl64(vec2<u32>((b & 0x7fffffu) | 0x800000u, 0u), vec2<u32>((b >> 23u) - 150u, 0u));\n}"},
+{"f32_to_u64",
+ "fn f32_to_u64(x: f32) -> vec2<u32> {\n"
+ "    if is_nan(x) || x <= 0.0 { return vec2<u32>(0u); }\n    if x >= 18446744073709551616.0 { return vec2<u32>(~0u); }\n    return size_to_u64(x);\n}"},
+{"f32_to_i64",
+ "fn f32_to_i64(x: f32) -> vec2<u32> {\n"
+ "    if is_nan(x) { return vec2<u32>(0u); }\n    if x >= 9223372036854775808.0 { return vec2<u32>(~0u, 0x7fffffffu); }\n"
+ "    if x <= -9223372036854775808.0 { return vec2<u32>(0u, 0x80000000u); }\n"
+ "    if x < 0.0 { return neg64(size_to_u64(-x)); }\n    return size_to_u64(x);\n}"},
+
+/* ---- floats */
+{"f_max", "fn f_max(a: f32, b: f32) -> f32 { if is_nan(a) { return a; } if is_nan(b) { return b; } return select(b, a, a > b); }"},
+{"f_min", "fn f_min(a: f32, b: f32) -> f32 { if is_nan(a) { return a; } if is_nan(b) { return b; } return select(b, a, a < b); }"},
+{"f_sign", "fn f_sign(x: f32) -> f32 { return select(0.0, 1.0, x > 0.0) - select(0.0, 1.0, x < 0.0); }"},
+{"f_copysign", "fn f_copysign(a: f32, b: f32) -> f32 { return bitcast<f32>((bitcast<u32>(a) & 0x7fffffffu) | (bitcast<u32>(b) & 0x80000000u)); }"},
+{"scale",                                           /* p 2^n for a whole n in [-252, 252] */
+ "fn scale(p: f32, n: f32) -> f32 {\n"
+ "    let k = i32(n); let half = k >> 1u;\n"
+ "    return p * bitcast<f32>(bitcast<u32>(half + 127) << 23u) * bitcast<f32>(bitcast<u32>(k - half + 127) << 23u);\n}"},
+{"expm1_core", "fn expm1_core(r: f32) -> f32 { return r * r * ((((1.382105751e-03 * r + 8.368674666e-03) * r + 4.166826233e-02) * r + 1.666652113e-01) * r + 4.999999404e-01) + r; }"},
+{"exp_rest", "fn exp_rest(x: f32, n: f32) -> f32 { return x - n * 0.693145751953125 - n * 1.428606820309417e-06; }"},     /* x - n ln 2 */
+{"f_exp",
+ "fn f_exp(x: f32) -> f32 {\n"
+ "    if is_nan(x) { return x; }\n    let c = clamp(x, -104.0, 89.0); let n = round(c * 1.44269504);\n    return scale(expm1_core(exp_rest(c, n)) + 1.0, n);\n}"},
+{"exp2_core", "fn exp2_core(r: f32) -> f32 { return r * (((((1.532926399e-04 * r + 1.339096925e-03) * r + 9.618499316e-03) * r + 5.550359562e-02) * r + 2.402264774e-01) * r + 6.931471825e-01); }"},
+{"f_exp2",
+ "fn f_exp2(x: f32) -> f32 {\n"
+ "    if is_nan(x) { return x; }\n    let c = clamp(x, -151.0, 129.0); let n = round(c);\n    return scale(exp2_core(c - n) + 1.0, n);\n}"},
+{"f_expm1",                                         /* n = 128 would overflow too early, so half of everything is doubled at the end */
+ "fn f_expm1(x: f32) -> f32 {\n"
+ "    if is_nan(x) || abs(x) < 2.98023223876953125e-08 { return x; }\n"
+ "    let c = clamp(x, -30.0, 89.0); let n = round(c * 1.44269504); let half = scale(0.5, n);\n"
+ "    return (half * expm1_core(exp_rest(c, n)) + (half - 0.5)) * 2.0;\n}"},
+{"f_sigmoid",                                       /* exp(-|x|) never overflows */
+ "fn f_sigmoid(x: f32) -> f32 { let z = f_exp(-abs(x)); return select(1.0, z, x < 0.0) / (1.0 + z); }"},
+{"f_tanh",
+ "fn f_tanh(x: f32) -> f32 {\n"
+ "    if is_nan(x) { return x; }\n    let a = abs(x); let z = x * x;\n"
+ "    if a < 0.625 { return x * z * ((((-5.694865249e-03 * z + 2.063007094e-02) * z - 5.373695120e-02) * z + 1.333140880e-01) * z - 3.333328068e-01) + x; }\n"
+ "    return f_copysign(1.0 - 2.0 / (f_exp(2.0 * min(a, 10.0)) + 1.0), x);\n}"},
+{"log_split",                                       /* x = m 2^e for x > 0, m in [sqrt(1/2), sqrt(2)]; denormals are whole numbers times 2^-149 */
+ "fn log_split(x: f32) -> vec2<f32> {\n"
+ "    var b = bitcast<u32>(x); var more = 0;\n    if b < 0x800000u { b = bitcast<u32>(f32(b)); more = -149; }\n"
+ "    let k = bitcast<i32>(b - 0x3f3504f3u) >> 23u;\n    return vec2<f32>(bitcast<f32>(b - (bitcast<u32>(k) << 23u)), f32(k + more));\n}"},
+{"log_core",                                        /* log(1 + f) - f, f in [sqrt(1/2) - 1, sqrt(2) - 1] */
+ "fn log_core(f: f32) -> f32 {\n    let z = f * f;\n"
+ "    return f * z * ((((((((6.749600172e-02 * f - 1.167025194e-01) * f + 1.188348532e-01) * f - 1.240620315e-01) * f + 1.422036141e-01) * f\n"
+ "        - 1.666799039e-01) * f + 2.000207156e-01) * f - 2.500000894e-01) * f + 3.333331347e-01) - z * 0.5;\n}"},
+{"log_edge", "fn log_edge(x: f32) -> f32 { if is_nan(x) || x > 0.0 { return x; } return select(nan(), -inf(), x == 0.0); }"},      /* of what is not in (0, inf) */
+{"f_log",
+ "fn f_log(x: f32) -> f32 {\n"
+ "    if !(bitcast<u32>(x) - 1u < 0x7f7fffffu) { return log_edge(x); }\n    let s = log_split(x); let f = s.x - 1.0;\n"
+ "    return (f + (log_core(f) + s.y * 1.428606820309417e-06)) + s.y * 0.693145751953125;\n}"},
+{"f_log2",
+ "fn f_log2(x: f32) -> f32 {\n"
+ "    if !(bitcast<u32>(x) - 1u < 0x7f7fffffu) { return log_edge(x); }\n    let s = log_split(x); let f = s.x - 1.0;\n"
+ "    return (f + log_core(f)) * 1.44269504 + s.y;\n}"},
+{"f_log10", "fn f_log10(x: f32) -> f32 { return f_log(x) * 0.4342944819; }"},
+{"f_log1p",                                         /* what 1 + x rounds away, relative to it, is added again */
+ "fn f_log1p(x: f32) -> f32 {\n"
+ "    if is_nan(x) || abs(x) < 5.9604644775390625e-08 { return x; }\n    if abs(x) < 0.29 { return log_core(x) + x; }\n"
+ "    let u = hidden(1.0 + x);\n    if !(u > 0.0) || is_inf(u) { return log_edge(u); }\n    return f_log(u) + select((x - (u - 1.0)) / u, 0.0, x > 1e8);\n}"},
+{"f_sinh",
+ "fn f_sinh(x: f32) -> f32 {\n"
+ "    let a = abs(x); let z = x * x;\n"
+ "    if a < 1.0 { return x * z * ((((2.5052108e-08 * z + 2.7557319e-06) * z + 1.984126984e-04) * z + 8.333333333e-03) * z + 1.666666667e-01) + x; }\n"
+ "    let h = f_exp(a * 0.5); let y = (0.5 * h) * h;\n    return f_copysign(y - select(0.25 / y, 0.0, is_inf(y)), x);\n}"},
+{"f_cosh", "fn f_cosh(x: f32) -> f32 { let h = f_exp(abs(x) * 0.5); let y = (0.5 * h) * h; return y + select(0.25 / y, 0.0, is_inf(y)); }"},
+{"f_asinh",
+ "fn f_asinh(x: f32) -> f32 {\n"
+ "    let a = abs(x);\n    if is_nan(x) || a < 0.000244140625 { return x; }\n    if a > 1e6 { return f_copysign(f_log(a) + 0.693147181, x); }\n"
+ "    return f_copysign(f_log1p(a + a * a / (sqrt(a * a + 1.0) + 1.0)), x);\n}"},
+{"f_acosh",
+ "fn f_acosh(x: f32) -> f32 {\n"
+ "    if is_nan(x) { return x; }\n    if x < 1.0 { return nan(); }\n    if x > 1e6 { return f_log(x) + 0.693147181; }\n"
+ "    let t = x - 1.0;\n    return f_log1p(t + sqrt(t * (x + 1.0)));\n}"},
+{"f_atanh",
+ "fn f_atanh(x: f32) -> f32 {\n"
+ "    let a = abs(x);\n    if is_nan(x) || a < 0.000244140625 { return x; }\n    if a > 1.0 { return nan(); }\n    if a == 1.0 { return f_copysign(inf(), x); }\n"
+ "    return f_copysign(0.5 * f_log1p(2.0 * a / (1.0 - a)), x);\n}"},
+{"far_quarters",                                    /* |x| >= 2048: x 2 / pi modulo 4 from the 96 bits of 2 / pi that matter (Payne and Hanek 1983) */
+ "fn far_quarters(x: f32) -> vec2<f32> {\n"
+ "    var digits = array<u32, 8>(0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu);\n"
+ "    let b = bitcast<u32>(x) & 0x7fffffffu; let m = (b & 0x7fffffu) | 0x800000u; let first = (b >> 23u) - 120u; let w = first / 32u; let s = first % 32u;\n"
+ "    var d: array<u32, 3>;\n"
+ "    for (var k = 0u; k < 3u; k++) { d[k] = digits[w + k] << s; if s > 0u { d[k] |= digits[w + k + 1u] >> (32u - s); } }\n"
+ "    let low = mul_wide(d[2], m); let mid = add64(mul_wide(d[1], m), vec2<u32>(low.y, 0u)); let high = d[0] * m + mid.y;\n"
+ "    var quarter = high >> 30u; var rest = vec2<u32>((mid.x << 2u) | (low.x >> 30u), (high << 2u) | (mid.x >> 30u)); var sign = 1.0;\n"
+ "    if rest.y >= 0x80000000u { rest = neg64(rest); sign = -1.0; quarter += 1u; }\n"
+ "    return vec2<f32>(sign * (u64_to_f32(rest) * 5.421010862427522e-20) * 1.57079632679, f32(quarter & 3u)) * select(vec2<f32>(1.0), vec2<f32>(-1.0), x < 0.0);\n}"},
+{"quarters",                                        /* (r, n): x = n pi / 2 + r; three parts of pi / 2, n times the first two is exact */
+ "fn quarters(x: f32) -> vec2<f32> {\n"
+ "    if abs(x) >= 2048.0 { return far_quarters(x); }\n"
+ "    let n = round(x * 0.636619772);\n    return vec2<f32>(((x - n * 1.5703125) - n * 4.837512969970703125e-4) - n * 7.549789954891882e-8, n);\n}"},
+{"sin_core", "fn sin_core(r: f32) -> f32 { let z = r * r; return r * z * ((-1.951828453e-04 * z + 8.332189173e-03) * z - 1.666665524e-01) + r; }"},
+{"cos_core", "fn cos_core(r: f32) -> f32 { let z = r * r; return z * z * ((2.443256381e-05 * z - 1.388731063e-03) * z + 4.166664556e-02) - z * 0.5 + 1.0; }"},
+{"circle",                                          /* sin(r + n pi / 2) */
+ "fn circle(r: f32, n: i32) -> f32 { let y = select(sin_core(r), cos_core(r), (n & 1) != 0); return select(y, -y, (n & 2) != 0); }"},
+{"f_sin",
+ "fn f_sin(x: f32) -> f32 {\n"
+ "    if is_nan(x) || abs(x) < 0.000244140625 { return x; }\n    if is_inf(x) { return nan(); }\n    let q = quarters(x);\n    return circle(q.x, i32(q.y));\n}"},
+{"f_cos",
+ "fn f_cos(x: f32) -> f32 {\n"
+ "    if is_nan(x) { return x; }\n    if is_inf(x) { return nan(); }\n    let q = quarters(x);\n    return circle(q.x, i32(q.y) + 1);\n}"},
+{"f_tan",
+ "fn f_tan(x: f32) -> f32 {\n"
+ "    if is_nan(x) || abs(x) < 0.000244140625 { return x; }\n    if is_inf(x) { return nan(); }\n    let q = quarters(x);\n"
+ "    let s = sin_core(q.x); let c = cos_core(q.x);\n    if (i32(q.y) & 1) != 0 { return -c / s; }\n    return s / c;\n}"},
+{"atan_ratio",                                      /* atan(y / x) in [0, pi / 2] for y, x >= 0 */
+ "fn atan_ratio(y: f32, x: f32) -> f32 {\n"
+ "    let low = min(x, y); let high = max(x, y); let wide = high * 0.41421356 < low;\n"
+ "    let t = select(low, low - high, wide) / select(high, low + high, wide); let z = t * t;\n"
+ "    let q = (((((-3.79244593e-02 * z + 6.99122666e-02) * z - 8.89968425e-02) * z + 1.11040042e-01) * z - 1.42854236e-01) * z + 1.99999944e-01) * z - 3.33333333e-01;\n"
+ "    let a = select(0.0, 0.785398163, wide) + (t * z * q + t);\n    return select(a, 1.57079633 - a, x < y);\n}"},
+{"f_atan",
+ "fn f_atan(x: f32) -> f32 { if is_nan(x) || abs(x) < 0.000244140625 { return x; } return f_copysign(atan_ratio(min(abs(x), 1e12), 1.0), x); }"},
+{"f_asin",
+ "fn f_asin(x: f32) -> f32 {\n"
+ "    let a = abs(x);\n    if is_nan(x) || a < 0.000244140625 { return x; }\n    if a > 1.0 { return nan(); }\n"
+ "    return f_copysign(atan_ratio(a, sqrt((1.0 - a) * (1.0 + a))), x);\n}"},
+{"f_acos",
+ "fn f_acos(x: f32) -> f32 {\n"
+ "    let a = abs(x);\n    if is_nan(x) { return x; }\n    if a > 1.0 { return nan(); }\n"
+ "    let y = atan_ratio(sqrt((1.0 - a) * (1.0 + a)), a);\n    return select(y, 3.14159265 - y, x < 0.0);\n}"},
+{"f_atan2",
+ "fn f_atan2(y: f32, x: f32) -> f32 {\n"
+ "    if is_nan(y) { return y; }\n    if is_nan(x) { return x; }\n"
+ "    var ay = abs(y); var ax = abs(x);\n"
+ "    if is_inf(ay) && is_inf(ax) { ay = 1.0; ax = 1.0; } else if is_inf(ay) { ay = 1.0; ax = 0.0; } else if is_inf(ax) { ay = 0.0; ax = 1.0; }\n"
+ "    if ay == 0.0 && ax == 0.0 { ax = 1.0; }\n"
+ "    let a = select(atan_ratio(ay, ax), ay / ax, ax > ay * 1e6);\n    return f_copysign(select(a, 3.14159265 - a, bitcast<u32>(x) >= 0x80000000u), y);\n}"},
+{"f_erf",
+ "fn f_erf(x: f32) -> f32 {\n"
+ "    if is_nan(x) { return x; }\n    let a = abs(x); let z = x * x;\n"
+ "    if a < 1.0 { return x * ((((((7.806903159e-05 * z - 7.997853099e-04) * z + 5.187162198e-03) * z - 2.685334720e-02) * z + 1.128357872e-01) * z\n"
+ "        - 3.761262596e-01) * z + 1.283791661e-01) + x; }\n"
+ "    let c = min(a, 3.93);\n"
+ "    let t = c * (((((3.039026924e-04 * c - 4.597853404e-03) * c + 3.289139643e-02) * c - 1.516507566e-01) * c - 9.173107743e-01) * c - 1.628052592e+00);\n"
+ "    return f_copysign(1.0 - f_exp2(t), x);\n}"},
+{"f_erfc",                                          /* exp(-a a) by a = h + l, h of 12 bits: h h is exact */
+ "fn f_erfc(x: f32) -> f32 {\n"
+ "    if is_nan(x) { return x; }\n    let a = min(abs(x), 10.2); let t = (a - 3.0) / (a + 3.0);\n"
+ "    let low = (((((((-4.03150595e-06 * t + 2.17514038e-05) * t + 1.19770255e-04) * t - 1.19922895e-04) * t - 7.82203698e-04) * t + 1.89349439e-03) * t\n"
+ "        + 2.53085400e-03) * t - 2.37712437e-02) * t + 6.83077726e-02;\n"
+ "    let g = ((((low * t - 1.19273612e-01) * t + 1.29645175e-01) * t - 4.75622959e-02) * t - 1.35621106e-01) * t + 1.25300806e+00;\n"
+ "    let h = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u);\n"
+ "    let y = f_exp(-h * h) * f_exp((h - a) * (h + a)) * g / (a * 2.0 + 1.0);\n    return select(y, 2.0 - y, x < 0.0);\n}"},
+{"two_product",                                     /* a b = x + y, by halves of 12 bits (Dekker 1971) */
+ "fn two_product(a: f32, b: f32) -> vec2<f32> {\n"
+ "    let ah = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u); let al = a - ah; let bh = bitcast<f32>(bitcast<u32>(b) & 0xfffff000u); let bl = b - bh;\n"
+ "    let q = hidden(a * b);\n    return vec2<f32>(q, ((ah * bh - q) + ah * bl + al * bh) + al * bl);\n}"},
+{"log2_pair",                                       /* log2(a) = x + y to 2^-32, for 0 < a < inf */
+ "fn log2_pair(a: f32) -> vec2<f32> {\n"
+ "    let s = log_split(a); let n = s.x - 1.0; let d = hidden(s.x + 1.0); let dl = s.x - (d - 1.0);\n"
+ "    let t = hidden(n / d); let q = two_product(t, d); let tl = ((n - q.x) - q.y - t * dl) / d; let z = t * t;\n"
+ "    let rest = 2.0 * tl + t * z * (((0.2857142857 + z * 0.2222222222 + z * z * 0.1818181818) * z + 0.4) * z + 0.6666666667);\n"
+ "    let h = two_product(2.0 * t, 1.44269502); let x = hidden(s.y + h.x);\n"
+ "    return vec2<f32>(x, (h.x - (x - s.y)) + h.y + 2.0 * t * 1.925963033e-08 + rest * 1.44269504);\n}"},
+{"pow_size",
+ "fn pow_size(a: f32, b: f32) -> f32 {\n"
+ "    let l = log2_pair(a); let about = b * l.x;\n    if about > 200.0 { return inf(); }\n    if about < -200.0 { return 0.0; }\n"
+ "    let e = two_product(b, l.x); let n = round(e.x);\n    return scale(exp2_core((e.x - n) + (e.y + b * l.y)) + 1.0, n);\n}"},
+{"f_pow",
+ "fn f_pow(a: f32, b: f32) -> f32 {\n"
+ "    if a == 1.0 || b == 0.0 { return 1.0; }\n    if is_nan(a) { return a; }\n    if is_nan(b) { return b; }\n"
+ "    let size = abs(a); let whole = abs(b) >= 16777216.0 || trunc(b) == b; let odd = abs(b) < 16777216.0 && whole && (i32(b) & 1) != 0;\n"
+ "    if is_inf(b) { if size == 1.0 { return 1.0; } return select(0.0, inf(), (size > 1.0) == (b > 0.0)); }\n"
+ "    var y: f32;\n"
+ "    if size == 0.0 || is_inf(size) { y = select(0.0, inf(), (size == 0.0) == (b < 0.0)); }\n"
+ "    else if a < 0.0 && !whole { return nan(); }\n    else { y = pow_size(size, b); }\n"
+ "    return select(y, f_copysign(y, a), odd);\n}"},
+{"whole_split",                                     /* x = m 2^e, m whole, for finite x >= 0 */
+ "fn whole_split(x: f32) -> vec2<u32> {\n"
+ "    let b = bitcast<u32>(x); let e = b >> 23u;\n    return select(vec2<u32>((b & 0x7fffffu) | 0x800000u, e), vec2<u32>(b, 1u), e == 0u);\n}"},
+{"f_fmod",                                          /* the division of whole numbers, 8 bits at a time: exact */
+ "fn f_fmod(a: f32, b: f32) -> f32 {\n"
+ "    if is_nan(a) { return a; }\n    if is_nan(b) { return b; }\n    if is_inf(a) || b == 0.0 { return nan(); }\n"
+ "    if is_inf(b) || abs(a) < abs(b) { return a; }\n"
+ "    let x = whole_split(abs(a)); let y = whole_split(abs(b)); var left = x.y - y.y; var r = x.x % y.x;\n"
+ "    for (; left > 0u;) { let s = min(left, 8u); r = (r << s) % y.x; left -= s; }\n"
+ "    if r == 0u { return f_copysign(0.0, a); }\n"
+ "    if y.y == 1u { return f_copysign(bitcast<f32>(bitcast<u32>(f32(r) * 1.1754943508222875e-38 * 1.1920928955078125e-07)), a); }\n"
+ "    let n = countLeadingZeros(r) - 8u;\n"
+ "    if n < y.y { return f_copysign(bitcast<f32>((((y.y - n) << 23u) | ((r << n) & 0x7fffffu))), a); }\n"
+ "    return f_copysign(bitcast<f32>(r << (y.y - 1u)), a);\n}"},
+{"f_rem",                                           /* the sign of b, as Python's %, also on a zero */
+ "fn f_rem(a: f32, b: f32) -> f32 { let r = f_fmod(a, b); if r == 0.0 { return f_copysign(0.0, b); } return select(r, r + b, (r < 0.0) != (b < 0.0) && !is_nan(r)); }"},
+{"f_tdiv",                                          /* the exact quotient's whole part: a / b may round up to the next */
+ "fn f_tdiv(a: f32, b: f32) -> f32 {\n"
+ "    let q = a / b;\n    if is_nan(q) || is_inf(q) || is_inf(b) || abs(q) >= 16777216.0 || abs(q) < 0.5 { return trunc(q); }\n    return f_copysign(round((a - f_fmod(a, b)) / b), q);\n}"},
+{"f_fdiv",                                          /* as Python's: a number over an infinity of the other sign is -1, infinity over a number NaN */
+ "fn f_fdiv(a: f32, b: f32) -> f32 {\n"
+ "    if is_nan(a) { return a; }\n    if is_nan(b) { return b; }\n    if b == 0.0 { return a / b; }\n    if is_inf(a) { return nan(); }\n"
+ "    let r = f_fmod(a, b); var q = (a - r) / b;\n    if r != 0.0 && (r < 0.0) != (b < 0.0) { q -= 1.0; }\n"
+ "    if q == 0.0 { return f_copysign(0.0, a / b); }\n    return round(q);\n}"},
+};
+enum { FUNCTIONS = sizeof library / sizeof *library };
+
+static bool calls(const char *text, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)); at += n) {
+        const char before = at == text ? ' ' : at[-1];
+        const bool word = (before >= 'a' && before <= 'z') || (before >= '0' && before <= '9') || before == '_';
+        if (!word && at[n] == '(') return true;
+    }
+    return false;
+}
+
+char *wgsl_complete(const wgsl *w) {
+    static const char head[] = "@group(0) @binding(0) var<uniform> p: array<vec4<u32>, 64>;\n";
+    bool wanted[FUNCTIONS] = {false};
+    if (w->failed) return NULL;
+    size_t room = sizeof head + w->n + 1;
+    for (int i = FUNCTIONS - 1; i >= 0; i--) {      /* callers come after what they call */
+        wanted[i] = calls(w->s, library[i].name);
+        for (int k = i + 1; k < FUNCTIONS && !wanted[i]; k++) wanted[i] = wanted[k] && calls(library[k].text, library[i].name);
+        if (wanted[i]) room += strlen(library[i].text) + 1;
+    }
+    char *text = malloc(room);
+    if (!text) return NULL;
+    strcpy(text, head);
+    for (int i = 0; i < FUNCTIONS; i++)
+        if (wanted[i]) strcat(strcat(text, library[i].text), "\n");
+    return strcat(text, w->s);
+}

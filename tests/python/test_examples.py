@@ -1,0 +1,46 @@
+"""Every program of examples/ in Python runs, ends well, and fits on a page; those that use what may be absent also run without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import chainrule as cr
+import pytest
+from conftest import ROOT
+
+SAYS = {"moons_value": "of 100 right", "moons_tensor": "of 100 right", "moons_nn": "of 200 right", "digits": "unseen digits right", "names": "nats a letter"}
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+NAMES = "ada adele albert anna arthur bella clara daniel ella emma erik felix frieda greta hugo ida jonas karl lara leo marie max nora otto paula rosa".split()
+
+
+def run(path: Path, *arguments: Path, before: Path | None = None) -> str:
+    """What it writes; ``before``: a folder whose modules come before those that are installed."""
+    folders = [*([str(before)] if before else []), str(Path(cr.__file__).parent.parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    done = subprocess.run([sys.executable, str(path), *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and SAYS[path.stem] in done.stdout, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_example(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("\n".join(NAMES))
+    run(path, *([tmp_path / "names.txt"] if path.stem == "names" else []))
+    assert len(path.read_text().splitlines()) <= 60
+
+
+def test_digits_without_scikit_learn(tmp_path: Path) -> None:
+    (tmp_path / "sklearn.py").write_text("raise ImportError")
+    run(ROOT / "examples" / "digits.py", before=tmp_path)
+
+
+@pytest.mark.full
+def test_names_without_a_file(tmp_path: Path) -> None:
+    """As far from a list of names as the example knows where to look."""
+    copy = tmp_path / "a" / "b" / "names.py"
+    copy.parent.mkdir(parents=True)
+    copy.write_text((ROOT / "examples" / "names.py").read_text())
+    run(copy)

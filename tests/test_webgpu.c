@@ -1,0 +1,281 @@
+/* test_webgpu.c - what is particular to GPUs behind WebGPU: batches and what they cost, memory, errors, a device that is lost. */
+#define CR_TEST_GPU
+#include "test.h"
+
+#ifdef CR_WEBGPU
+#include "dev/webgpu/gpu.h"
+
+static gpu *the_gpu(void) { return (gpu *)(uintptr_t)cr_webgpu(0); }
+static const cr_device *dev(void) { return cr_webgpu(0); }
+
+static void same(const cr_tensor *t, const float *want, int n, const char *what) {
+    float got[64];
+    REQUIRE(t, "%s: %s", what, cr_error());
+    OK(cr_read(t, CR_F32, got, sizeof(float) * (size_t)n));
+    for (int i = 0; i < n; i++) CHECK(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])), "%s: element %d is %g, wanted %g", what, i, (double)got[i], (double)want[i]);
+    test_ran_on(cr_device_of(t));
+}
+
+TEST(names) {
+    const cr_device *d = dev();
+    printf("  %s: %s\n", cr_device_name(d), cr_device_info(d));
+    CHECK(cr_device_find("webgpu") == d && cr_device_find("webgpu:0") == d && cr_device_find("gpu") == cr_gpu(0), "the first GPU has several names");
+    FAILS(CR_BAD_VALUE, "no GPU 'webgpu:77' here", cr_webgpu(77));
+    FAILS(CR_BAD_VALUE, "no GPU 'gpu:-1' here", cr_gpu(-1));
+    FAILS(CR_RUNTIME, "comes too late", cr_switch_set("WGPU", "off"));
+}
+
+TEST(round_trip) {
+    const cr_device *d = dev();
+    const float a[6] = {1, 2, 3, 4, 5, 6}, twice[6] = {2, 4, 6, 8, 10, 12}, turned[6] = {1, 4, 2, 5, 3, 6}, rows[2] = {6, 15}, product[4] = {14, 32, 32, 77};
+    cr_scope_begin();
+    cr_tensor *x = cr_from(a, CR_LIST(2, 3), CR_F32, d);
+    same(x, a, 6, "upload and download");
+    same(cr_mul(x, cr_scalar(2)), twice, 6, "x * 2");
+    same(cr_contiguous(cr_transpose(x, 0, 1)), turned, 6, "transposed");
+    same(cr_sum(x, CR_LIST(1), false), rows, 2, "sum");
+    same(cr_matmul(x, cr_transpose(x, 0, 1)), product, 4, "x x^T");
+    cr_scope_end();
+}
+
+/* Bytes that begin and end within a word, and what lies around them. */
+TEST(parts_of_words) {
+    unsigned char all[23], part[9], want[23];
+    cr_scope_begin();
+    for (int first = 0; first < 9; first++)
+        for (int n = 0; n < 9; n++) {
+            for (int i = 0; i < 23; i++) want[i] = all[i] = (unsigned char)(3 * i + first);
+            cr_tensor *x = cr_from(all, CR_LIST(23), CR_U8, dev());
+            for (int i = 0; i < n; i++) want[first + i] = part[i] = (unsigned char)(200 + i);
+            OK(cr_write(cr_slice(x, 0, first, first + n, 1), CR_U8, part, (size_t)n));
+            OK(cr_read(x, CR_U8, all, sizeof all));
+            CHECK(!memcmp(all, want, sizeof all), "%d bytes written from byte %d on", n, first);
+            if (n) OK(cr_read(cr_slice(x, 0, first, first + n, 1), CR_U8, all, (size_t)n));
+            CHECK(!memcmp(all, want + (n ? first : 0), (size_t)n), "%d bytes read from byte %d on", n, first);
+            test_ran_on(dev());
+        }
+    cr_scope_end();
+}
+
+/* ---- what is recorded, and when the GPU hears of it */
+TEST(batches) {
+    gpu *g = the_gpu();
+    cr_scope_begin();
+    cr_tensor *x = cr_full(CR_LIST(1000), 0.5, CR_F32, dev()), *y = x;
+    OK(cr_synchronize(dev()));
+    for (int i = 0; i < 2; i++) y = cr_tanh(cr_add(y, x));        /* compiled: x + x, then y + x */
+    OK(cr_synchronize(dev()));
+    gpu_counters before = g->counters;
+    for (int i = 0; i < 50; i++) y = cr_tanh(cr_add(y, x));
+    CHECK(g->counters.dispatches == before.dispatches + 100, "100 ops took %lld dispatches", (long long)(g->counters.dispatches - before.dispatches));
+    CHECK(g->counters.submits == before.submits && g->counters.readbacks == before.readbacks, "something was submitted before anybody asked");
+    CHECK(g->counters.pipelines == before.pipelines, "%lld kernels were compiled again", (long long)(g->counters.pipelines - before.pipelines));
+    double want = 0.5;
+    for (int i = 0; i < 52; i++) want = tanh(want + 0.5);
+    float got[1000];
+    OK(cr_read(y, CR_F32, got, sizeof got));
+    CHECK(fabs((double)got[999] - want) < 1e-6, "after a chain of 100 ops %.9g, wanted %.9g", (double)got[999], want);
+    CHECK(g->counters.submits == before.submits + 1 && g->counters.readbacks == before.readbacks + 1, "a read took %lld submits, %lld readings",
+          (long long)(g->counters.submits - before.submits), (long long)(g->counters.readbacks - before.readbacks));
+    for (int i = 0; i < 3000; i++) y = cr_add(x, x); /* longer than a batch */
+    OK(cr_synchronize(dev()));
+    CHECK(g->counters.submits <= before.submits + 5, "3000 ops took %lld submits", (long long)(g->counters.submits - before.submits - 1));
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* A program of five instructions is one dispatch, whatever the shape of its class. */
+TEST(programs) {
+    gpu *g = the_gpu();
+    cr_scope_begin();
+    cr_program *p = cr_program_new("five", "x y", "", "tanh(exp(x * y + x) - y)");
+    REQUIRE(p, "%s", cr_error());
+    for (int64_t n = 3; n < 5000; n *= 7) {
+        cr_tensor *x = cr_full(CR_LIST(n), 0.25, CR_F32, dev()), *y = cr_full(CR_LIST(n), 0.5, CR_F32, dev());
+        gpu_counters before = g->counters;
+        cr_tensor *z = cr_program_apply(p, 2, (const cr_tensor *[]){x, y}, NULL);
+        CHECK(g->counters.dispatches == before.dispatches + 1, "one program took %lld dispatches", (long long)(g->counters.dispatches - before.dispatches));
+        CHECK(n == 3 || g->counters.pipelines == before.pipelines, "compiled again for %lld elements", (long long)n);
+        CHECK(fabs(cr_item(cr_select(z, 0, n - 1)) - tanh(exp(0.375) - 0.5)) < 1e-6, "the last of %lld elements", (long long)n);
+        test_ran_on(dev());
+    }
+    cr_program_free(p);
+    cr_scope_end();
+}
+
+/* More workgroups than one axis of a dispatch takes, and not a multiple of its rows: those that are too many do nothing. */
+TEST(many_workgroups) {
+    enum { N = 1001 };
+    const uint32_t most = the_gpu()->limits.maxComputeWorkgroupsPerDimension;
+    the_gpu()->limits.maxComputeWorkgroupsPerDimension = 90;       /* of 65535: 12 rows of 84 */
+    cr_scope_begin();
+    cr_tensor *a = cr_full(CR_LIST(N, 1, 2), 2, CR_F32, dev()), *b = cr_full(CR_LIST(N, 2, 1), 3, CR_F32, dev());
+    cr_tensor *c = cr_matmul(a, b);
+    CHECK(cr_item(cr_min(c, CR_ALL, false)) == 12 && cr_item(cr_max(c, CR_ALL, false)) == 12, "%d products", N);
+    cr_tensor *y = cr_softmax(cr_reshape(a, CR_LIST(N, 2)), -1);
+    CHECK(cr_item(cr_min(y, CR_ALL, false)) == 0.5 && cr_item(cr_max(y, CR_ALL, false)) == 0.5, "%d rows", N);
+    CHECK(cr_item_int(cr_sum(cr_argmax(cr_reshape(a, CR_LIST(N, 2)), 1, false), CR_ALL, false)) == 0, "the first of equals in each row");
+    cr_scope_end();
+    the_gpu()->limits.maxComputeWorkgroupsPerDimension = most;
+    test_ran_on(dev());
+}
+
+/* ---- memory */
+TEST(pool) {
+    cr_scope_begin();
+    cr_release(cr_empty(CR_LIST(100000), CR_F32, dev()));
+    cr_memory before = cr_memory_stats(dev());
+    CHECK(before.cached >= 400000, "%lld bytes are cached", (long long)before.cached);
+    cr_tensor *x = cr_empty(CR_LIST(99000), CR_F32, dev());
+    cr_memory now_ = cr_memory_stats(dev());
+    CHECK(now_.cached < before.cached && now_.current >= before.current + 396000, "a block of that size was at hand");
+    cr_release(x);
+    cr_empty_cache(dev());
+    CHECK(cr_memory_stats(dev()).cached == 0, "an emptied cache");
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+TEST(out_of_memory) {
+    gpu *g = the_gpu();
+    const int64_t before = g->budget;
+    cr_scope_begin();
+    OK(cr_synchronize(dev()));
+    g->budget = g->now + (1 << 20);
+    cr_release(cr_empty(CR_LIST(200000), CR_F32, dev()));
+    cr_tensor *x = cr_empty(CR_LIST(250), CR_I32, dev());
+    CHECK(x != NULL, "what is cached makes way: %s", cr_error());
+    FAILS(CR_NO_MEMORY, "out of memory: asked for 3.8 MiB", cr_empty(CR_LIST(1000000), CR_F32, dev()));
+    FAILS(CR_NO_MEMORY, "binds at most", cr_empty(CR_LIST(1LL << 40), CR_F32, dev()));
+    g->budget = before;
+    CHECK(cr_empty(CR_LIST(1000000), CR_F32, dev()) != NULL, "%s", cr_error());
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* ---- errors */
+TEST(refusals) {
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(3), CR_F64, dev()), *y = cr_ones(CR_LIST(3), CR_F32, dev());
+    FAILS(CR_BAD_TYPE, "[exp] webgpu:0 cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu", cr_exp(x));
+    FAILS(CR_BAD_TYPE, "[sum] webgpu:0 cannot compute in float64", cr_sum(x, CR_ALL, false));
+    FAILS(CR_RUNTIME, "[sort] webgpu:0 cannot do this yet: move the tensor to the cpu", cr_sort(y, 0, false, NULL));
+    FAILS(CR_BAD_VALUE, "two devices", cr_add(y, cr_ones(CR_LIST(3), CR_F32, cr_cpu())));
+    CHECK(cr_item(cr_sum(cr_to(x, CR_F64, cr_cpu()), CR_ALL, false)) == 3, "float64 is stored");
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+TEST(a_kernel_that_does_not_compile) {
+    gpu_key k;
+    k.n = 0, k.full = false;
+    gpu_key_add(&k, "broken", 6);
+    gpu *g = gpu_enter("broken", dev());
+    REQUIRE(g, "%s", cr_error());
+    FAILS(CR_RUNTIME, "does not compile", gpu_pipeline_make(g, "broken", &k, 0, 0, "fn main( {"));
+    FAILS(CR_RUNTIME, "no pipeline", gpu_pipeline_make(g, "broken", &k, 0, 0, "fn other() {}"));
+    CHECK(!gpu_pipeline_find(g, &k), "nothing is kept of it");
+    OK(gpu_leave(g, CR_OK));
+    test_ran_on(dev());
+}
+
+/* An error that a kernel finds comes with the next reading, and once; what is written by a bad index is left alone. */
+TEST(late_errors) {
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(5, 3), CR_F32, dev()), *bad = cr_from((int64_t[]){1, 7}, CR_LIST(2), CR_I64, dev());
+    cr_tensor *y = cr_embedding(x, bad);
+    CHECK(y && !cr_error(), "found at once");
+    FAILS(CR_BAD_INDEX, "[embedding] index 7 at position 1 is out of range for size 5", cr_item(cr_sum(x, CR_ALL, false)));
+    CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 15, "said twice: %s", cr_error());
+    for (int i = 0; i < 2 * GPU_FAULTS; i++) cr_release(cr_embedding(x, cr_zeros(CR_LIST(2), CR_I64, dev())));     /* more than there are places for */
+    OK(cr_synchronize(dev()));
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* ---- the whole is a training step: no reading but the loss */
+TEST(a_step) {
+    gpu *g = the_gpu();
+    cr_scope_begin();
+    cr_tensor *x = cr_full(CR_LIST(8, 5), 0.1, CR_F32, dev()), *w = cr_requires_grad_(cr_full(CR_LIST(5, 3), 0.2, CR_F32, dev()), true);
+    gpu_counters before = {0};
+    for (int i = 0; i < 4; i++) {
+        if (i) before = g->counters;
+        cr_tensor *loss = cr_mean(cr_square(cr_tanh(cr_matmul(x, w))), CR_ALL, false);
+        OK(cr_backward(loss, CR_NONE, NULL));
+        CHECK(i < 2 || (g->counters.submits == before.submits && g->counters.pipelines == before.pipelines), "a step waits or compiles");
+        CHECK(isfinite(cr_item(loss)), "the loss");
+    }
+    const double y = tanh(0.1), want = 4 * (2 * y * (1 - y * y) / 24 * 8 * 0.1);       /* four steps' gradients add up */
+    CHECK(fabs(cr_item(cr_select(cr_select(cr_grad(w), 0, 0), 0, 0)) - want) < 1e-6, "the gradient: wanted %g", want);
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* The same model learns the same on the cpu: losses of 10 steps, and the first's gradients.  The loss is read once a step, nothing else waits, and
+ * after the second step nothing is compiled. */
+typedef struct run { double loss[50], norm; int64_t most_submits, compiled; } run;
+
+static void learn(const cr_device *d, int steps, run *r) {
+    enum { B = 2, T = 16, V = 41 };
+    int64_t tokens[B * T], next[B * T];
+    gpu *g = the_gpu();
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_gpt *m = cr_gpt_new(&(cr_gpt_config){V, T, 2, 2, 32, 0.1}, CR_F32, d, random);
+    REQUIRE(m, "%s", cr_error());
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    o.lr = 3e-3;
+    cr_optim *optim = cr_optim_new(cr_gpt_params(m), &o);
+    for (int i = 0; i < B * T; i++) tokens[i] = (i * i + i / 7) % V, next[i] = ((i + 1) * (i + 1) + (i + 1) / 7) % V;
+    for (int k = 0; k < steps; k++) {
+        const gpu_counters before = g->counters;
+        cr_scope_begin();
+        cr_tensor *x = cr_from(tokens, CR_LIST(B, T), CR_I64, d), *y = cr_from(next, CR_LIST(B, T), CR_I64, d);
+        cr_tensor *loss = cr_gpt_loss(m, x, y, true);
+        OK(cr_backward(loss, CR_NONE, NULL));
+        if (!k) OK(cr_params_clip_grad_norm(cr_gpt_params(m), 1e9, &r->norm));
+        OK(cr_optim_step(optim));
+        r->loss[k] = cr_item(loss);
+        cr_scope_end();
+        if (k && g->counters.submits - before.submits > r->most_submits) r->most_submits = g->counters.submits - before.submits;
+        if (k > 1) r->compiled += g->counters.pipelines - before.pipelines;
+    }
+    cr_optim_free(optim);
+    cr_gpt_free(m);
+    cr_generator_free(random);
+}
+
+TEST(gpt) {
+    const int steps = test_full() ? 50 : 10;
+    run here = {0}, there = {0};
+    learn(cr_cpu(), steps, &here);
+    learn(dev(), steps, &there);
+    for (int k = 0; k < steps; k++) CHECK(fabs(there.loss[k] - here.loss[k]) < 1e-4 * here.loss[k] * (1 + k), "step %d: loss %.7g, on the cpu %.7g", k, there.loss[k], here.loss[k]);
+    CHECK(fabs(there.norm - here.norm) < 1e-4 * here.norm, "norm of the gradients %.7g, on the cpu %.7g", there.norm, here.norm);
+    CHECK(there.loss[steps - 1] < there.loss[0], "it does not learn");
+    CHECK(there.most_submits <= 4, "a step takes %lld submits", (long long)there.most_submits);
+    CHECK(!there.compiled, "%lld kernels were compiled after the second step", (long long)there.compiled);
+    test_ran_on(dev());
+}
+
+/* ---- last: nothing runs on the device after this */
+TEST(zz_lost) {
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, dev()), *y = cr_add(x, x);
+    wg.DeviceDestroy(the_gpu()->device);
+    (void)(wg.DevicePoll(the_gpu()->device, 1, NULL) & 0xff);
+    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_write(x, CR_F32, (float[3]){0}, 12));
+    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_item(cr_sum(y, CR_ALL, false)));
+    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_add(x, x));
+    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_to(x, CR_F32, cr_cpu()));
+    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_ones(CR_LIST(3), CR_F32, dev()));
+    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_synchronize(dev()));
+    CHECK(cr_item(cr_sum(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), CR_ALL, false)) == 3, "the cpu goes on");
+    cr_release(x);
+    cr_empty_cache(dev());
+    cr_scope_end();
+    test_ran_on(dev());
+}
+#else
+TEST(built) { SKIP("this library was built without WebGPU"); }
+#endif
