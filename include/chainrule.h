@@ -426,6 +426,7 @@ cr_tensor *cr_scatter(const cr_tensor *x, int axis, const cr_tensor *index, cons
 cr_tensor *cr_scatter_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
 cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);  /* a copy of x with x[index[i][j]][j] += src[i][j] */
 cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
+cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);    /* the same, multiplied; the gradient is exact at 0 */
 cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *index);      /* cr_gather, the other axes of x and index broadcast */
 cr_tensor *cr_take(const cr_tensor *x, const cr_tensor *index);                           /* elements of x in order : (...), (I) -> (I); negative indices count from the end */
 cr_tensor *cr_index_select(const cr_tensor *x, int axis, const cr_tensor *index);         /* (..., R, ...), (K) -> (..., K, ...) */

@@ -9,7 +9,7 @@ A page is README.md or a file below docs/.  Its blocks run from top to bottom in
   output    what the block above printed: `...` stands for anything, a number with four or more decimals may be off by one in the last.
             What python and c print must be shown.
 A block that begins with a comment that names a file is also written to that file.  A block that needs a package or a program that is not here
-is skipped and named.  Blocks of the kinds text and console are for reading; there are no others.
+is skipped and named.  A page shows what a machine without a GPU prints.  Blocks of the kinds text and console are for reading; there are no others.
 A picture that a page shows from its own folder must be written by its blocks; --pictures puts the new ones in the place of the old.
 """
 
@@ -32,6 +32,7 @@ from pathlib import Path
 
 from check_examples import BUILD, ROOT, compiled
 
+os.environ.setdefault("CHAINRULE_WGPU", "off")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"^!\[[^]]*\]\(([\w.-]+\.(?:svg|png))\)$", re.MULTILINE)

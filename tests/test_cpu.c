@@ -390,7 +390,7 @@ static void check_copy(cr_dtype to, cr_dtype from, int ndim, const int64_t *shap
     operand d = place(to, ndim, shape, false, gap), s = place(from, ndim, shape, true, gap);
     if (cr_dtype_is_float(from))                    /* also what saturates, and NaN */
         for (size_t i = 0; i < s.bytes / cr_dtype_size(from); i += 3)
-            cr_store_f64(s.memory + i * cr_dtype_size(from), from, (double[]){NAN, 1e30, -1e30, 300.7, -5.5, 1e-8, 70000, INFINITY}[below(8)]);
+            cr_store_f64(s.memory + i * cr_dtype_size(from), from, (double[]){NAN, 1e30, -1e30, 300.7, -5.5, 1e-8, 70000, INFINITY, 2147483520, -2147483520}[below(10)]);
     cr_meta md = {.dtype = to, .ndim = ndim, .offset = GUARD, .strided = true}, ms = {.dtype = from, .ndim = ndim, .offset = GUARD, .strided = true};
     int64_t numel = 1;
     for (int i = 0; i < ndim; i++) numel *= md.shape[i] = ms.shape[i] = shape[i];

@@ -542,12 +542,21 @@ TEST(row_mutants) {
 }
 
 TEST(coverage) {
-    int rows = 0, cases = 0;
-    for (int i = 0; i < CR_ROW_COUNT; i++) rows += elementwise_tests[i].differentiable ? 1 : 0;
+    int rows = 0, ops = 0, devices = 0, variants = 0;
+    long cases = 0, of_rows = 0;
+    while (test_device(devices)) devices++;
+    while (test_variant(variants)) variants++;
+    for (int i = 0; i < CR_ROW_COUNT; i++) {
+        const elementwise_test *row = &elementwise_tests[i];
+        rows += row->differentiable;
+        of_rows += row->differentiable ? ROW_SHAPES * (row->n_param ? 2 : 1) : 0;
+    }
+    for (int i = 0; cr_ops_all[i]; i++) ops += cr_ops_all[i]->grad != NULL;
     for (int i = 0; i < OP_CASES; i++) cases += op_cases[i].smooth;
     printf("  gradients: %ld ops, %ld cases, %ld first and %ld second order checks, %ld in low precision\n", count.ops, count.cases, count.first, count.second, count.low);
     if (!count.low || !count.cases || getenv("CHAINRULE_TEST_OPS")) SKIP("only some of the tests that count ran");
-    CHECK(count.ops >= rows + 20, "%ld ops, the tables have at least %d", count.ops, rows + 20);
-    CHECK(count.cases >= 2 * (rows * ROW_SHAPES + cases), "%ld cases, the tables have %d on two devices", count.cases, rows * ROW_SHAPES + cases);
-    CHECK(count.first >= 4 * count.cases && count.second >= count.cases / 2 && count.low >= 8L * rows, "too few checks");
+    CHECK(count.ops == rows + ops, "%ld ops, the tables imply %d", count.ops, rows + ops);
+    CHECK(count.cases == devices * of_rows + variants * cases, "%ld cases, the tables imply %ld", count.cases, devices * of_rows + variants * cases);
+    CHECK(count.second == count.cases, "%ld of %ld cases were derived twice", count.second, count.cases);
+    CHECK(count.first >= (LAYOUTS + 1) * count.cases && count.low >= 8L * rows, "too few checks: %ld, %ld", count.first, count.low);
 }

@@ -103,6 +103,23 @@ TEST(programs) {
     cr_scope_end();
 }
 
+/* More workgroups than one axis of a dispatch takes, and not a multiple of its rows: those that are too many do nothing. */
+TEST(many_workgroups) {
+    enum { N = 1001 };
+    const uint32_t most = the_gpu()->limits.maxComputeWorkgroupsPerDimension;
+    the_gpu()->limits.maxComputeWorkgroupsPerDimension = 90;       /* of 65535: 12 rows of 84 */
+    cr_scope_begin();
+    cr_tensor *a = cr_full(CR_LIST(N, 1, 2), 2, CR_F32, dev()), *b = cr_full(CR_LIST(N, 2, 1), 3, CR_F32, dev());
+    cr_tensor *c = cr_matmul(a, b);
+    CHECK(cr_item(cr_min(c, CR_ALL, false)) == 12 && cr_item(cr_max(c, CR_ALL, false)) == 12, "%d products", N);
+    cr_tensor *y = cr_softmax(cr_reshape(a, CR_LIST(N, 2)), -1);
+    CHECK(cr_item(cr_min(y, CR_ALL, false)) == 0.5 && cr_item(cr_max(y, CR_ALL, false)) == 0.5, "%d rows", N);
+    CHECK(cr_item_int(cr_sum(cr_argmax(cr_reshape(a, CR_LIST(N, 2)), 1, false), CR_ALL, false)) == 0, "the first of equals in each row");
+    cr_scope_end();
+    the_gpu()->limits.maxComputeWorkgroupsPerDimension = most;
+    test_ran_on(dev());
+}
+
 /* ---- memory */
 TEST(pool) {
     cr_scope_begin();
@@ -259,4 +276,6 @@ TEST(zz_lost) {
     cr_scope_end();
     test_ran_on(dev());
 }
+#else
+TEST(built) { SKIP("this library was built without WebGPU"); }
 #endif

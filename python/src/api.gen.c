@@ -1211,12 +1211,12 @@ static const param take_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"index
 static const entry take_entry = {.name = "take", .compute = api_take, .params = take_entry_params, .count = 2};
 CALL(function_take, take_entry, NULL)
 CALL(method_take, take_entry, s)
-static const param scatter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", OPERAND, OPTIONAL, NULL, 0}, {"value", OPERAND, OPTIONAL | KEYWORD, NULL, 0}};
-static const entry scatter_entry = {.name = "scatter", .compute = api_scatter, .params = scatter_entry_params, .count = 5};
+static const param scatter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", OPERAND, OPTIONAL, NULL, 0}, {"value", OPERAND, OPTIONAL | KEYWORD, NULL, 0}, {"reduce", STR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry scatter_entry = {.name = "scatter", .compute = api_scatter, .params = scatter_entry_params, .count = 6};
 CALL(function_scatter, scatter_entry, NULL)
 CALL(method_scatter, scatter_entry, s)
-static const param scatter__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", OPERAND, OPTIONAL, NULL, 0}, {"value", OPERAND, OPTIONAL | KEYWORD, NULL, 0}};
-static const entry scatter__entry = {.name = "scatter_", .compute = api_scatter_, .params = scatter__entry_params, .count = 5, .inplace = true};
+static const param scatter__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", OPERAND, OPTIONAL, NULL, 0}, {"value", OPERAND, OPTIONAL | KEYWORD, NULL, 0}, {"reduce", STR, OPTIONAL | KEYWORD, NULL, 0}};
+static const entry scatter__entry = {.name = "scatter_", .compute = api_scatter_, .params = scatter__entry_params, .count = 6, .inplace = true};
 CALL(method_scatter_, scatter__entry, s)
 static const param scatter_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
 static const entry scatter_add_entry = {.name = "scatter_add", .compute = api_scatter_add, .params = scatter_add_entry_params, .count = 4};
@@ -2793,11 +2793,11 @@ PyMethodDef api_functions[] = {
         "The elements at index of input as one vector, in index's shape; negative indices count from the end.\n"
         "IndexError: an index outside -n ... n - 1."},
     {"scatter", AS(function_scatter), FAST,
-        "scatter(input, dim, index, src=None, *, value=None)\n"
+        "scatter(input, dim, index, src=None, *, value=None, reduce=None)\n"
         "--\n"
         "\n"
         "A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on; src or value may be one number for all.  Of what goes to\n"
-        "one place the last stays, and the gradient is that of all, as in PyTorch.\n"
+        "one place the last stays, and the gradient is that of all, as in PyTorch.  With reduce \"add\" or \"multiply\" it is added or multiplied.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"scatter_add", AS(function_scatter_add), FAST,
         "scatter_add(input, dim, index, src)\n"
@@ -4591,14 +4591,14 @@ PyMethodDef api_methods[] = {
         "The elements at index of input as one vector, in index's shape; negative indices count from the end.\n"
         "IndexError: an index outside -n ... n - 1."},
     {"scatter", AS(method_scatter), FAST,
-        "scatter($self, /, dim, index, src=None, *, value=None)\n"
+        "scatter($self, /, dim, index, src=None, *, value=None, reduce=None)\n"
         "--\n"
         "\n"
         "A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on; src or value may be one number for all.  Of what goes to\n"
-        "one place the last stays, and the gradient is that of all, as in PyTorch.\n"
+        "one place the last stays, and the gradient is that of all, as in PyTorch.  With reduce \"add\" or \"multiply\" it is added or multiplied.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"scatter_", AS(method_scatter_), FAST,
-        "scatter_($self, /, dim, index, src=None, *, value=None)\n"
+        "scatter_($self, /, dim, index, src=None, *, value=None, reduce=None)\n"
         "--\n"
         "\n"
         "scatter, written into input.\n"

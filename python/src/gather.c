@@ -1,6 +1,8 @@
 /* gather.c - reading and writing by tensors of indices and by masks. */
 #include "extension.h"
 
+#include <string.h>
+
 cr_tensor *api_gather(const arg *a) { return cr_gather(a[0].t, axis(a[1].i), a[2].t); }
 cr_tensor *api_take(const arg *a) { return cr_take(a[0].t, a[1].t); }
 cr_tensor *api_take_along_dim(const arg *a) {
@@ -9,19 +11,33 @@ cr_tensor *api_take_along_dim(const arg *a) {
     return leave(cr_gather(cr_reshape(a[0].t, CR_LIST(-1)), 0, cr_reshape(a[1].t, CR_LIST(-1))));
 }
 
-/* (input, dim, index, src, value): one of the last two */
+/* (input, dim, index, src, value, reduce): src or value */
 static const cr_tensor *source(const arg *a) {
     if (a[3].given != a[4].given) return a[3].given ? a[3].t : a[4].t;
     set_error(PyExc_TypeError, a[3].given ? "scatter() takes src or value, not both" : "scatter() missing required argument 'src' (position 4)");
     return NULL;
 }
+static cr_tensor *reduced(const arg *a, const cr_tensor *x, const cr_tensor *src) {
+    const cr_tensor *index = a[2].t;
+    if (!strcmp(a[5].s, "multiply")) return cr_scatter_multiply(x, axis(a[1].i), index, src);
+    if (!strcmp(a[5].s, "add")) return cr_scatter_add(x, axis(a[1].i), index, cr_ndim(src) ? src : cr_expand(cast(src, cr_dtype_of(x)), cr_ndim(index), cr_shape(index)));
+    set_error(PyExc_RuntimeError, "[scatter] reduce is 'add' or 'multiply', not '%s'", a[5].s);
+    return NULL;
+}
 cr_tensor *api_scatter(const arg *a) {
     const cr_tensor *src = source(a);
-    return src ? cr_scatter(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
+    if (!src || !a[5].given) return src ? cr_scatter(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
+    cr_scope_begin();
+    return leave(reduced(a, a[0].t, src));
 }
 cr_tensor *api_scatter_(const arg *a) {
     const cr_tensor *src = source(a);
-    return src ? cr_scatter_(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
+    if (!src || !a[5].given) return src ? cr_scatter_(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
+    cr_scope_begin();
+    const cr_tensor *x = cr_requires_grad(a[0].t) || cr_requires_grad(src) ? cr_clone(a[0].t) : a[0].t;     /* what the gradient reads is not written over */
+    cr_tensor *y = written("scatter_", a, x ? reduced(a, x, src) : NULL);
+    cr_scope_end();
+    return y;
 }
 cr_tensor *api_scatter_add(const arg *a) { return cr_scatter_add(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
 cr_tensor *api_scatter_add_(const arg *a) { return cr_scatter_add_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }

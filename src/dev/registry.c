@@ -25,22 +25,20 @@ static bool is_kind(const char *name, const char *kind) {
     return !strncmp(name, kind, n) && (!name[n] || name[n] == ':');
 }
 
-/* "gpu" and "webgpu" are the first of all, "gpu:1" the second of any kind. */
+/* "gpu" and "webgpu" are the first of all, "gpu:1" the second of any kind.  Only such a name has GPUs looked for. */
 static const cr_device *find(const char *op, const char *name) {
+    const bool any = is_kind(name, "gpu"), gpu = any || is_kind(name, "webgpu");
+    const char *number = strchr(name, ':');
     char known[200] = "";
-    const bool any = is_kind(name, "gpu"), first = !strchr(name, ':');
-    for (int i = 0; i < DEVICES; i++) if (!strcmp(devices[i]->name, name)) return devices[i];
-    for (int i = 0; webgpu_at(i); i++) {
-        const cr_device *gpu = webgpu_at(i);
-        if (first ? any || !strcmp(gpu->type, name) : !strcmp(any ? strchr(gpu->name, ':') : gpu->name, any ? strchr(name, ':') : name)) return gpu;
-    }
-    for (int i = 0; cr_device_at(i); i++) {
+    for (int i = 0; i < DEVICES || (gpu && webgpu_at(i - DEVICES)); i++) {
+        const cr_device *dev = cr_device_at(i);
+        const char *known_as = any && i >= DEVICES ? strchr(dev->name, ':') : dev->name, *wanted = any && i >= DEVICES ? number : name;
+        if (i >= DEVICES && !number ? true : wanted && !strcmp(known_as, wanted)) return dev;
         size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, i ? ", %s" : "%s", cr_device_at(i)->name);
+        snprintf(known + n, sizeof known - n, i ? ", %s" : "%s", dev->name);
     }
-    const char *kind = is_kind(name, "cuda") ? "CUDA device" : any || is_kind(name, "webgpu") ? "GPU" : "device";
-    const bool why = (any || is_kind(name, "webgpu")) && !webgpu_at(0);
-    return cr_fail(CR_BAD_VALUE, op, "no %s '%.40s' here; there are: %s%s%s%s", kind, name, known, why ? " (" : "", why ? no_gpu() : "", why ? ")" : ""), NULL;
+    const char *kind = is_kind(name, "cuda") ? "CUDA device" : gpu ? "GPU" : "device", *why = gpu && !webgpu_at(0) ? no_gpu() : "";
+    return cr_fail(CR_BAD_VALUE, op, "no %s '%.40s' here; there are: %s%s%s%s", kind, name, known, *why ? " (" : "", why, *why ? ")" : ""), NULL;
 }
 
 static const cr_device *numbered(const char *op, const char *kind, int i) {

@@ -35,6 +35,16 @@ static cr_tensor *cut(const cr_tensor *x, const cr_tensor *like, int axis) {
     return y;
 }
 
+static bool covers(const cr_tensor *src, const cr_tensor *index) {
+    bool is = src->ndim == index->ndim;
+    for (int i = 0; is && i < src->ndim; i++) is = src->shape[i] >= index->shape[i];
+    return is;
+}
+
+static cr_status uncovered(const char *op, const cr_tensor *src, const cr_tensor *index) {
+    return cr_fail(CR_BAD_VALUE, op, "the source %s does not cover the index %s", cr_shape_text(src->ndim, src->shape).s, cr_shape_text(index->ndim, index->shape).s);
+}
+
 static const axis_params *params(const cr_call *c) { return c->params; }
 
 /* ---- gather: y[i][j] = x[index[i][j]][j] for axis 0 */
@@ -85,8 +95,7 @@ static cr_status scatter_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     if (status == CR_OK) status = cr_want_same_dtype(name, x, src);
     if (status == CR_OK && params(c)->sum && x->dtype == CR_BOOL) status = cr_fail(CR_BAD_TYPE, name, "adds numbers, not bool");
     if (status == CR_OK && (src->ndim != index->ndim || memcmp(src->shape, index->shape, sizeof(int64_t) * src->ndim)))
-        status = cr_fail(CR_BAD_VALUE, name, "the source %s does not cover the index %s", cr_shape_text(src->ndim, src->shape).s,
-                         cr_shape_text(index->ndim, index->shape).s);
+        status = uncovered(name, src, index);
     return status;
 }
 
@@ -141,11 +150,9 @@ static cr_tensor *scatter(cr_tensor *to, const cr_tensor *x, int axis, const cr_
     if (!cr_given(op, "x", x) || !cr_given(op, "index", index) || !cr_given(op, "src", src)) return NULL;
     const int a = cr_axis(op, axis, x->ndim);
     if (a < 0) return NULL;
-    bool covers = src->ndim == index->ndim;
-    for (int i = 0; covers && i < src->ndim; i++) covers = src->shape[i] >= index->shape[i];
     cr_scope_begin();
     if (!sum && !src->ndim && (index->ndim || src->flags & CR_FLAG_WEAK)) src = cr_expand(cr_to(src, dtype_of(x), x->dev), index->ndim, index->shape);
-    else if (covers) src = cut(src, index, -1);
+    else if (covers(src, index)) src = cut(src, index, -1);
     const cr_tensor *in[] = {x, index, src};
     const axis_params p = {a, sum};
     return cr_leave_with(to, to ? cr_apply_(&cr_op_scatter, to, 3, in, &p) : cr_apply(&cr_op_scatter, 3, in, &p));
@@ -157,6 +164,33 @@ cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, 
 cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(x, x, axis, index, src, true); }
 
 /* ---- composites */
+
+/* Elements for one place become neighbours; then products of 1, 2, 4... of them, so that the last of each place has all. */
+cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
+    static const char op[] = "scatter_multiply";
+    if (!cr_given(op, "x", x) || !cr_given(op, "index", index) || !cr_given(op, "src", src)) return NULL;
+    const int a = cr_axis(op, axis, x->ndim);
+    if (a < 0 || check_index(op, x, a, index) != CR_OK) return NULL;
+    if (cr_want_same_dtype(op, x, src->ndim || !(src->flags & CR_FLAG_WEAK) ? src : x) != CR_OK) return NULL;
+    if (x->dtype == CR_BOOL) return cr_fail(CR_BAD_TYPE, op, "multiplies numbers, not bool"), NULL;
+    if (src->ndim && !covers(src, index)) return uncovered(op, src, index), NULL;
+    const int64_t K = index->ndim ? index->shape[a] : 1;
+    int64_t along[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+    cr_scope_begin();
+    const cr_tensor *one = cr_scalar_int(1), *none = cr_scalar_int(0);
+    if (!src->ndim) src = cr_expand(cr_to(src, dtype_of(x), x->dev), index->ndim, index->shape);
+    cr_tensor *count = cr_scatter_add(cr_zeros(x->ndim, x->shape, CR_I64, x->dev), a, index, cr_ones(index->ndim, index->shape, CR_I64, x->dev));     /* looks at all indices */
+    if (!index->numel) return cr_leave(count ? cr_clone(x) : NULL);
+    along[a] = K;
+    cr_tensor *order, *at = cr_sort(index, a, false, &order), *p = cr_gather(src, a, order), *position = cr_reshape(cr_arange(0, (double)K, 1, CR_I64, x->dev), x->ndim, along);
+    cr_tensor *begins = cr_ne(at, cr_roll(at, 1, (int64_t[]){1}, x->ndim ? (int64_t[]){a} : NULL));
+    cr_tensor *rank = sub(position, cr_cummax(cr_where(begins, position, none), a, NULL));
+    for (int64_t d = 1; p && d < K; d *= 2) p = mul(p, cr_where(cr_ge(rank, cr_scalar_int(d)), cr_roll(p, 1, &d, (int64_t[]){a}), one));
+    cr_tensor *last = cr_eq(cr_add(rank, one), cr_gather(count, a, at));
+    cr_tensor *all = cr_scatter_add(cr_zeros(x->ndim, x->shape, p ? dtype_of(p) : CR_F32, x->dev), a, at, cr_where(last, p, none));
+    return cr_leave(mul(x, cr_where(cr_gt(count, none), all, one)));
+}
+
 cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *index) {
     int64_t shape[2][CR_MAX_DIMS];                  /* of x and index, broadcast against each other but along the axis */
     if (!cr_given("take_along_axis", "x", x) || !cr_given("take_along_axis", "index", index)) return NULL;

@@ -35,8 +35,8 @@ BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "trunc_divide": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
     "floor_divide": lambda a, b: torch.div(a, b, rounding_mode="floor"),
 }
-SAME = "add sub mul div remainder fmod pow maximum minimum clamp_min clamp_max atan2 copysign hypot logaddexp"
-for _name in f"{SAME} eq ne lt le gt ge logical_and logical_or logical_xor".split():
+for _name in ("add sub mul div remainder fmod pow maximum minimum clamp_min clamp_max atan2 copysign hypot logaddexp eq ne lt le gt ge logical_and "
+              "logical_or logical_xor").split():
     BINARY[_name] = getattr(torch, _name)
 
 TERNARY: dict[str, tuple[Callable[..., Tensor], Sequence[float]]] = {

@@ -96,6 +96,10 @@ def scatter(axis: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return lambda x, index, src: x.scatter_add(axis, index, src)
 
 
+def scatter_multiply(axis: int) -> Callable[..., Tensor]:
+    return lambda x, index, src: x.scatter_reduce(axis, index, src, "prod")
+
+
 def places(*shape: int) -> Tensor:
     return torch.tensor([4, 0, 2, 1]).reshape(shape)
 
@@ -213,7 +217,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "linear_gelu_tanh": linear(lambda x: F.gelu(x, approximate="tanh")), "linear_silu": linear(F.silu), "linear_tanh": linear(torch.tanh),
     "linear_sigmoid": linear(torch.sigmoid),
     "gather_0": lambda x, i: x.gather(0, i), "gather_1": lambda x, i: x.gather(1, i), "gather_narrow": lambda x, i: x.gather(-1, i),
-    "scatter_add_0": scatter(0), "scatter_add_1": scatter(1), "masked_fill": lambda x, m: x.masked_fill(m, -3.5),
+    "scatter_add_0": scatter(0), "scatter_multiply_0": scatter_multiply(0), "scatter_multiply_1": scatter_multiply(1),
+    "scatter_add_1": scatter(1), "masked_fill": lambda x, m: x.masked_fill(m, -3.5),
     "masked_select": torch.masked_select, "masked_scatter": torch.masked_scatter, "nonzero": torch.nonzero, "one_hot": lambda i: F.one_hot(i, 7),
     "take_along_axis": lambda x, i: x.take_along_dim(i, 1), "take": lambda x, i: torch.take(x, i), "index_select_1": lambda x, i: x.index_select(1, i),
     "index_select_turned": lambda x, i: x.transpose(0, -1).index_select(0, i), "index_add_0": lambda x, i, s: x.index_add(0, i, s),

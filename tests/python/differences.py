@@ -17,7 +17,7 @@ DIFFERENCES = {
     "Refused here, taken by PyTorch": [
         (".*", r"raises DtypeError: .*(bool is not a number|takes numbers, not bool)", "bool is not a number: cast it first."),
         ("add|sub|subtract|cumsum|cumprod", r"int64 cannot be written into bool", "A bool tensor does not take numbers in place."),
-        ("scatter_add", r"^raises DtypeError: .*adds numbers, not bool", "bool is not a number that can be added up."),
+        ("scatter|scatter_add", r"^raises DtypeError: .*(adds|multiplies) numbers, not bool", "bool is not a number that can be added up or multiplied."),
         ("where", r"must be bool, got uint8", "A condition is bool, not uint8."),
         (
             "gather|scatter|scatter_add",
@@ -181,7 +181,8 @@ GENERAL = [
     "There are 8 axes at most.",
     "Losses take `reduction` and the other options by name, without the deprecated `size_average` and `reduce`.",
     "Attention gives 0 for a query that sees no key, also with `need_weights`.",
-    "Optimizers refuse rates that are not finite, and one parameter twice; moments of half-precision parameters are float32. `Muon` works in float32, not bfloat16.",
+    "Optimizers refuse rates that are not finite, one parameter twice, and state dicts whose entries do not fit; moments of half-precision parameters "
+    "are float32. `Muon` works in float32, not bfloat16.",
     "The same seed gives the same bits on every device and for any number of threads, but other numbers than PyTorch's generators.",
 ]
 

@@ -37,6 +37,7 @@ def test_digits_without_scikit_learn(tmp_path: Path) -> None:
     run(ROOT / "examples" / "digits.py", before=tmp_path)
 
 
+@pytest.mark.full
 def test_names_without_a_file(tmp_path: Path) -> None:
     """As far from a list of names as the example knows where to look."""
     copy = tmp_path / "a" / "b" / "names.py"

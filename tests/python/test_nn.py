@@ -388,13 +388,17 @@ def test_attributes() -> None:
     assert net.plain == 3 and isinstance(net.hidden, nn.ReLU)
     net.seen = cr.ones(1)
     assert net.state_dict()["seen"].item() == 1
+
+
+class Early(nn.Module):
+    def __init__(self, assign: Any) -> None:
+        assign(self)
+
+
+@pytest.mark.parametrize("assign", [lambda m: setattr(m, "layer", nn.ReLU()), lambda m: m.register_buffer("x", None)], ids=["a module", "a buffer"])
+def test_assigned_too_early(assign: Any) -> None:
     with pytest.raises(AttributeError, match="before Module"):
-
-        class Early(nn.Module):
-            def __init__(self) -> None:
-                self.layer = nn.ReLU()
-
-        Early()
+        Early(assign)
 
 
 def test_repr() -> None:
@@ -470,6 +474,17 @@ def test_load_names_everything_at_once() -> None:
     assert found.unexpected_keys == ["extra"] and "seen" in found.missing_keys and net.hidden.weight.abs().max().item() == 0
     with pytest.raises(TypeError):
         net.load_state_dict([1, 2])  # type: ignore[arg-type]
+
+
+def test_load_of_what_cannot_be_a_tensor() -> None:
+    numpy = pytest.importorskip("numpy")
+    net = nn.Linear(2, 3)
+    before = net.weight.tolist()
+    with pytest.raises(RuntimeError, match=r'"weight" cannot be a tensor.*\n.*"bias" cannot be a tensor'):
+        net.load_state_dict({"weight": numpy.array([["a", "b"]] * 3), "bias": numpy.array([object()] * 3)})
+    with pytest.raises(RuntimeError, match='"bias" is chainrule.int64, which has no gradient'):
+        net.load_state_dict({"weight": cr.ones(3, 2), "bias": cr.tensor([1, 2, 3])}, assign=True)
+    assert net.weight.tolist() == before, "a state that is refused changes nothing"
 
 
 def test_load_assigns() -> None:

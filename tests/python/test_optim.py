@@ -280,6 +280,10 @@ def test_copies_and_pickles_go_on() -> None:
     assert train(net, opt) == train(twin, twin_opt) == train(other, other_opt)
 
 
+def of_two(lib: Any, p: Any) -> list[Any]:
+    return [lib.optim.lr_scheduler.StepLR(lib.optim.SGD([p]), 1) for _ in range(2)]
+
+
 BAD: list[tuple[str, Any]] = [
     ("nothing", lambda lib, p: lib.optim.SGD([], lr=0.1)),
     ("one tensor", lambda lib, p: lib.optim.SGD(p, lr=0.1)),
@@ -308,6 +312,17 @@ BAD: list[tuple[str, Any]] = [
     ("plateau's factor", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), factor=1.5)),
     ("plateau's mode", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), mode="mid")),
     ("linear's start", lambda lib, p: lib.optim.lr_scheduler.LinearLR(lib.optim.SGD([p]), start_factor=0)),
+    ("a group that is none", lambda lib, p: lib.optim.SGD([p]).add_param_group([lib.ones(2)])),
+    ("linear's end", lambda lib, p: lib.optim.lr_scheduler.LinearLR(lib.optim.SGD([p]), end_factor=2)),
+    ("one cycle of -1", lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.Adam([p]), 0.1, -1)),
+    ("one cycle's start", lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.Adam([p]), 0.1, 10, pct_start=1.5)),
+    ("one cycle's curve", lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.Adam([p]), 0.1, 10, anneal_strategy="square")),
+    ("one cycle's rates", lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.Adam([p]), [0.1, 0.2], 10)),
+    ("schedulers of two", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(lib.optim.SGD([p]), of_two(lib, p), [2])),
+    ("too few milestones", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(s := lib.optim.SGD([p]), [lib.optim.lr_scheduler.StepLR(s, 1)] * 2, [])),
+    ("plateau's threshold", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), threshold_mode="high")),
+    ("plateau of no optimizer", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(3)),
+    ("plateau's least rates", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), min_lr=[0.1, 0.2])),
     ("no schedulers", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(lib.optim.SGD([p]), [], [])),
 ]  # fmt: skip
 
@@ -334,6 +349,8 @@ def test_refuses_what_pytorch_takes() -> None:
     p = cr.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="strong_wolfe"):
         optim.LBFGS([p], line_search_fn="wolfe")
+    with pytest.raises(ValueError, match="exactly 3"):
+        optim.Muon([cr.ones(2, 2)], ns_coefficients=(1.0, 2.0))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="closure"):
         optim.LBFGS([p]).step()
     with pytest.raises(ValueError, match="duplicate"):
@@ -341,6 +358,9 @@ def test_refuses_what_pytorch_takes() -> None:
     with pytest.raises(ValueError, match="int64"):
         optim.SGD([cr.tensor([1, 2])], lr=0.1)
     opt = optim.Adam([p])
+    for groups, why in (([], "different number of parameter groups: 0, here 1"), ([{"params": [0, 1]}], "group 0 has 2 parameters, here 1")):
+        with pytest.raises(ValueError, match=why):
+            opt.load_state_dict({"state": {}, "param_groups": groups})
     with pytest.raises(ValueError, match="lr"):
         opt.load_state_dict({"state": {}, "param_groups": [{"params": [0], "lr": math.nan}]})
     assert opt.param_groups[0]["lr"] == 1e-3 and not opt.state

@@ -132,6 +132,9 @@ def scaled_dot_product_attention(
 def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     """x weight + bias along axis 1 : (N, C, ...), (C) -> (N, C, ...)"""
     shape = (-1,) + (1,) * (x.ndim - 2)
+    for what, of in (("weight", weight), ("bias", bias)):
+        if of is not None and tuple(of.shape) != (x.size(1),):
+            raise RuntimeError(f"Expected {what} to be a vector of size equal to the number of channels in input, but got {list(of.shape)} for {list(x.shape)}")
     if weight is not None:
         x = x * weight.reshape(shape)
     return x if bias is None else x + bias.reshape(shape)
@@ -170,6 +173,8 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     if num_groups < 1 or input.size(1) % num_groups:
         raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got {list(input.shape)} and num_groups={num_groups}")
+    if input.numel() == num_groups:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     rows = input.reshape(len(input), num_groups, input.numel() // max(1, len(input) * num_groups))
     return _affine(_core._layer_norm(rows, eps).reshape(input.shape), weight, bias)
 
@@ -337,6 +342,8 @@ def tanh(input: Tensor) -> Tensor:
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a sigmoid(b), a and b the halves of x along ``dim``"""
+    if not input.ndim:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
     if input.size(dim) % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.size(dim)}")
     a, b = input.chunk(2, dim)

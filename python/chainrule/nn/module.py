@@ -407,7 +407,13 @@ class Module:
             if not isinstance(given, Tensor) and not hasattr(given, "__array__"):
                 problems.append(f'"{key}" is a {type(given).__name__}, not a tensor.')
                 continue
-            found[key] = given if isinstance(given, Tensor) else _core.asarray(given)
+            try:
+                found[key] = given if isinstance(given, Tensor) else _core.asarray(given)
+            except (TypeError, ValueError, RuntimeError) as e:  # an array of text, of objects
+                problems.append(f'"{key}" cannot be a tensor: {e}.')
+                continue
+            if assign and isinstance(mine, Parameter) and mine.requires_grad and not found[key].is_floating_point():
+                problems.append(f'"{key}" is {found[key].dtype}, which has no gradient.')
             if found[key].shape != mine.shape:
                 problems.append(
                     f"size mismatch for {key}: copying a param with shape {tuple(given.shape)} from checkpoint, the shape in current model is {tuple(mine.shape)}."

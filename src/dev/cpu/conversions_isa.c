@@ -1,4 +1,5 @@
-/* conversions_isa.c - elements of any dtype to and from consecutive lanes (blocks.h).  f16 and bf16 pass to f32 by vectors (casts_isa.c). */
+/* conversions_isa.c - elements of any dtype to and from consecutive lanes (blocks.h).  f16 and bf16 pass to f32, and
+ * f32 to integers, by vectors (casts_isa.c). */
 #include "blocks.h"
 #include "isa.h"
 #include "isa_name.h"
@@ -6,21 +7,17 @@
 #include <string.h>
 
 /* ---- floats to integers: towards zero, saturating, NaN is 0 */
-#define SATURATE(name, type, float_type, low, high) \
+#define SATURATE_AS(name, type, float_type, low, high) \
     static inline type name(float_type v) { return v <= (float_type)(low) ? (low) : v >= (float_type)(high) ? (high) : v != v ? 0 : (type)v; }
-#define SATURATE_NARROW(name, type, float_type, low, high)      /* the bounds are floats, and int has vectors */ static inline type name(float_type v) { \
-        v = v < (low) ? (low) : v;                                                                  \
-        v = v > (high) ? (high) : v;                                                                \
-        return (type)(int32_t)(v != v ? 0 : v); }
-#define BOTH(how, integer, type, low, high) how(integer##_of, type, double, low, high) how(integer##_of_f32, type, float, low, high)
-BOTH(SATURATE_NARROW, u8, uint8_t, 0, UINT8_MAX)
-BOTH(SATURATE_NARROW, u16, uint16_t, 0, UINT16_MAX)
-BOTH(SATURATE, u32, uint32_t, 0, UINT32_MAX)
-BOTH(SATURATE, u64, uint64_t, 0, UINT64_MAX)
-BOTH(SATURATE_NARROW, i8, int8_t, INT8_MIN, INT8_MAX)
-BOTH(SATURATE_NARROW, i16, int16_t, INT16_MIN, INT16_MAX)
-BOTH(SATURATE, i32, int32_t, INT32_MIN, INT32_MAX)
-BOTH(SATURATE, i64, int64_t, INT64_MIN, INT64_MAX)
+#define SATURATE(integer, type, low, high) SATURATE_AS(integer##_of, type, double, low, high) SATURATE_AS(integer##_of_f32, type, float, low, high)
+SATURATE(u8, uint8_t, 0, UINT8_MAX)
+SATURATE(u16, uint16_t, 0, UINT16_MAX)
+SATURATE(u32, uint32_t, 0, UINT32_MAX)
+SATURATE(u64, uint64_t, 0, UINT64_MAX)
+SATURATE(i8, int8_t, INT8_MIN, INT8_MAX)
+SATURATE(i16, int16_t, INT16_MIN, INT16_MAX)
+SATURATE(i32, int32_t, INT32_MIN, INT32_MAX)
+SATURATE(i64, int64_t, INT64_MIN, INT64_MAX)
 
 static uint16_t f16_of(double v) { uint16_t h; cr_store_f64(&h, CR_F16, v); return h; }
 static uint16_t bf16_of(double v) { uint16_t h; cr_store_f64(&h, CR_BF16, v); return h; }
@@ -152,6 +149,7 @@ static void load(cr_lane lane, void *block, cr_dtype dt, const void *src, int64_
         case CR_I64:  STORE(lane, int64_t, i64_##of(v)); break
 
 static void store_f32(const float *block, cr_dtype dt, void *dst, int64_t stride, int64_t n) {
+    if (stride == 1 && dt < CR_F16 && cr_cpu_vec()->casts->f32_to[dt]) { cr_cpu_vec()->casts->f32_to[dt](dst, block, n); return; }
     switch (dt) {
         case CR_BOOL: STORE(float, uint8_t, v != 0); break;
         INTEGERS(float, of_f32);

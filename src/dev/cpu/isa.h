@@ -43,6 +43,7 @@ struct cr_casts {                                   /* casts_isa.c: consecutive 
     void (*bf16_to_f32)(float *y, const uint16_t *x, int64_t n);
     void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n);
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
+    void (*f32_to[CR_F16])(void *y, const float *x, int64_t n);  /* integers, by dtype; NULL: there is none */
     void (*repeat)(void *to, uint64_t pattern, int64_t bytes);          /* the 8 bytes of pattern over and over */
 };
 CR_ISA_TABLE(cr_casts, cr_casts);

@@ -152,7 +152,7 @@ static gpu_key key_of(const plan *l) {
                                   (unsigned char)p->n_param};
     gpu_key_add(&k, head, sizeof head);
     for (int i = 0; i < w->n_out + w->n_in; i++) {
-        gpu_key_byte(&k, operand(w, i)->dtype);
+        gpu_key_byte(&k, l->of[i] == HOST ? 0 : (int)operand(w, i)->dtype);
         gpu_key_byte(&k, l->of[i]);
     }
     gpu_key_add(&k, &p->n_const, sizeof p->n_const);

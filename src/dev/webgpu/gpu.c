@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { MOST_GPUS = 8 };
+static WGPUInstance instance;                       /* never released: drivers crash */
 static gpu gpus[MOST_GPUS];
 static int found;
 enum { UNSEEN, LOOKING, SEEN };
@@ -96,8 +97,7 @@ static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStr
 }
 
 /* MiB; software has the memory of the processor, which others use too. */
-static int64_t budget_of(const gpu *g, const WGPUAdapterInfo *info) {
-    (void)g;
+static int64_t budget_of(const WGPUAdapterInfo *info) {
     const char *wish = cr_config("GPU_MEMORY");
     long long mib = 0;
     if (wish && sscanf(wish, "%lld", &mib) == 1 && mib > 0) return mib << 20;
@@ -107,7 +107,7 @@ static int64_t budget_of(const gpu *g, const WGPUAdapterInfo *info) {
 static cr_status open_device(gpu *g, const char *op) {
     WGPUAdapterInfo info = {0};
     wg.AdapterGetInfo(g->adapter, &info);
-    g->budget = budget_of(g, &info);
+    g->budget = budget_of(&info);
     wg.AdapterInfoFreeMembers(info);
     wg.AdapterGetLimits(g->adapter, &g->limits);
     g->limits.nextInChain = NULL;
@@ -177,11 +177,12 @@ static void add_gpu(WGPUAdapter adapter, const WGPUAdapterInfo *info) {
     found++;
 }
 
-/* A child has the handles but not the threads of the driver. */
+/* A child has the handles but not the threads of the driver: what it has of the GPU is left as it is. */
 static void forget_in_child(void) {
     for (int i = 0; i < found; i++) {
         if (!gpus[i].device) continue;
         snprintf(gpus[i].why, sizeof gpus[i].why, "this process was forked after the GPU was opened");
+        gpus[i].forked = true;
         atomic_store(&gpus[i].lost, true);
     }
 }
@@ -191,7 +192,7 @@ static void look(void) {
     WGPUAdapter adapters[ROOM];
     WGPUInstanceExtras extras = {.chain = {.sType = (WGPUSType)WGPUSType_InstanceExtras}, .backends = WGPUInstanceBackend_Primary};
     WGPUInstanceEnumerateAdapterOptions all = {.backends = WGPUInstanceBackend_Primary};
-    WGPUInstance instance = wg.CreateInstance(&(WGPUInstanceDescriptor){.nextInChain = &extras.chain});        /* never released: drivers crash */
+    instance = wg.CreateInstance(&(WGPUInstanceDescriptor){.nextInChain = &extras.chain});
     const size_t n = instance ? wg.InstanceEnumerateAdapters(instance, &all, NULL) : 0;
     if (!n || n > ROOM) return;
     wg.InstanceEnumerateAdapters(instance, &all, adapters);

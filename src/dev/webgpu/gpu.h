@@ -50,6 +50,7 @@ typedef struct gpu {
     WGPULimits limits;
     cr_mutex *lock;
     atomic_bool lost;
+    bool forked;                                    /* in this process, after it was opened in the parent */
     char why[160], stray[256];                      /* why it was lost; the first error that no scope caught */
     gpu_counters counters;
 

@@ -1,7 +1,6 @@
 /* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)].
  *
- * A workgroup of SIDE x SIDE invocations has a square of EDGE x EDGE results, an invocation TILE x TILE of them in registers, SIDE apart, so that
- * neighbours read neighbours.  Step by step, DEPTH of K at a time, the workgroup brings its part of a and of b into shared memory: each element
+ * A workgroup of SIDE x SIDE invocations has a square of EDGE x EDGE results, an invocation TILE x TILE of them in registers.  Step by step, DEPTH of K at a time, the workgroup brings its part of a and of b into shared memory: each element
  * read from there once serves TILE products, each read from the tensor EDGE.  Sums go along K in order, whatever the shape. */
 #include "wgsl.h"
 
@@ -9,7 +8,8 @@
 #include <string.h>
 
 enum {
-    TILE = 4, SIDE = 16, EDGE = TILE * SIDE, DEPTH = 16,
+    TILE = 4,                                       /* of a vec4 */
+    SIDE = 16, EDGE = TILE * SIDE, DEPTH = 16,
     MOST_K = 16384                                  /* of one dispatch: lavapipe ends an invocation after 65535 turns of its loops; longer sums go on in the next */
 };
 
@@ -20,7 +20,7 @@ typedef struct product {
     int batch;                                      /* axes before the last two */
 } product;
 
-/* Parameters: 0, M, N, K, first k, tiles in a row, tiles in a matrix, offset of bias, stride of bias; then for a, b, c: offset, strides of the two axes;
+/* Parameters: 0, M, N, K, first k, tiles in a row, tiles in a matrix, offset of bias, stride of bias, workgroups; then for a, b, c: offset, strides of the two axes;
  * then for each axis of the batch: size, strides of a, b, c. */
 enum { OF_A = 12, OF_B = 15, OF_C = 18, OF_BATCH = 21 };
 
@@ -44,9 +44,12 @@ static expr factor(const product *q, int binding, const char *at) {
     return q->bf16 ? expr_of("bf16_of(to_bf16(%s), 0u)", x.s) : x;
 }
 
+/* Four neighbours along M or N: what one invocation reads from shared memory at once. */
+static const char *four(const product *q) { return cr_dtype_is_float(q->acc) ? "vec4<f32>" : wgsl_wide(q->acc) ? "array<vec2<u32>, 4>" : q->acc == CR_I32 ? "vec4<i32>" : "vec4<u32>"; }
+
 static void add_result(wgsl *w, const product *q, int y, int x) {
     const bool wide = wgsl_wide(q->acc);
-    wgsl_add(w, "{ let m = m0 + row + %du; let n = n0 + column + %du;\nif m < p[0].y && n < p[0].z {\nlet o = c0 + m * %s + n * %s;\nvar v = s%d%d;\n", y * SIDE, x * SIDE,
+    wgsl_add(w, "{ let m = m0 + %du * row + %du; let n = n0 + %du * column + %du;\nif m < p[0].y && n < p[0].z {\nlet o = c0 + m * %s + n * %s;\nvar v = s%d[%d];\n", TILE, y, TILE, x,
              p_at(OF_C + 1).s, p_at(OF_C + 2).s, y, x);
     if (q->bias) {
         wgsl_add(w, "{ let at = %s + n * %s; let t = %s; ", p_at(7).s, p_at(8).s, wgsl_cast(q->acc, q->dtype, wgsl_load(3, q->dtype, "at").s).s);
@@ -67,33 +70,31 @@ static void add_part(wgsl *w, const product *q, int k) {
         wgsl_add(w, q->along_k[k] ? "let d = t %% %du; let e = t / %du; " : "let e = t %% %du; let d = t / %du; ", q->along_k[k] ? DEPTH : EDGE, q->along_k[k] ? DEPTH : EDGE);
         wgsl_add(w, "let inside = k0 + d < p[0].w && %c0 + e < p[0].%c; let at = select(%s0, %s0 + (%c0 + e) * %s + (k0 + d) * %s, inside); ", k ? 'n' : 'm', k ? 'z' : 'y', of, of,
                  k ? 'n' : 'm', p_at(edge_stride).s, p_at(k_stride).s);
-        wgsl_add(w, "let x = %s; part_%s[d * %du + e] = select(%s(), x, inside); }\n", factor(q, k + 1, "at").s, of, EDGE, wgsl_type(q->acc));
+        wgsl_add(w, "let x = %s; part_%s[d * %du + e / 4u][e %% 4u] = select(%s(), x, inside); }\n", factor(q, k + 1, "at").s, of, SIDE, wgsl_type(q->acc));
     }
 }
 
 static char *text_of(const product *q) {
     const bool wide = wgsl_wide(q->acc);
-    const char *type = wgsl_type(q->acc);
+    const char *type = four(q);
     wgsl w = {0};
     wgsl_binding(&w, 0, true, wgsl_lanes(q->dtype) > 1);
     for (int b = 1; b < (q->bias ? 4 : 3); b++) wgsl_binding(&w, b, false, false);
-    wgsl_add(&w, "var<workgroup> part_a: array<%s, %d>;\nvar<workgroup> part_b: array<%s, %d>;\n", type, DEPTH * EDGE, type, DEPTH * EDGE);
+    wgsl_add(&w, "var<workgroup> part_a: array<%s, %d>;\nvar<workgroup> part_b: array<%s, %d>;\n", type, DEPTH * SIDE, type, DEPTH * SIDE);
     wgsl_main(&w, SIDE * SIDE);
+    wgsl_add(&w, "if group >= %s { return; }\n", p_at(9).s);
     add_batch(&w, q);
     wgsl_add(&w, "let tile = group %% %s;\nlet m0 = tile / %s * %du; let n0 = tile %% %s * %du;\nlet row = lane / %du; let column = lane %% %du;\n", p_at(6).s, p_at(5).s, EDGE,
              p_at(5).s, EDGE, SIDE, SIDE);
-    for (int y = 0; y < TILE; y++)
-        for (int x = 0; x < TILE; x++) wgsl_add(&w, "var s%d%d = %s();\n", y, x, type);
+    for (int y = 0; y < TILE; y++) wgsl_add(&w, "var s%d = %s();\n", y, type);
     wgsl_add(&w, "for (var k0 = p[1].x; k0 < p[0].w; k0 += %du) {\n", DEPTH);
     for (int k = 0; k < 2; k++) add_part(&w, q, k);
     wgsl_add(&w, "workgroupBarrier();\nfor (var d = 0u; d < %du; d++) {\n", DEPTH);
-    for (int i = 0; i < TILE; i++)
-        wgsl_add(&w, "let x%d = part_a[d * %du + row + %du]; let y%d = part_b[d * %du + column + %du];\n", i, EDGE, i * SIDE, i, EDGE, i * SIDE);
-    for (int y = 0; y < TILE; y++)
-        for (int x = 0; x < TILE; x++) {
-            if (wide) wgsl_add(&w, "s%d%d = add64(s%d%d, mul64(x%d, y%d));\n", y, x, y, x, y, x);
-            else wgsl_add(&w, "s%d%d += x%d * y%d;\n", y, x, y, x);
-        }
+    wgsl_add(&w, "let x = part_a[d * %du + row]; let y = part_b[d * %du + column];\n", SIDE, SIDE);
+    for (int y = 0; y < TILE; y++) {
+        if (!wide) wgsl_add(&w, "s%d += x[%d] * y;\n", y, y);
+        for (int x = 0; wide && x < TILE; x++) wgsl_add(&w, "s%d[%d] = add64(s%d[%d], mul64(x[%d], y[%d]));\n", y, x, y, x, y, x);
+    }
     wgsl_add(&w, "}\nworkgroupBarrier();\n}\n");
     for (int y = 0; y < TILE; y++)
         for (int x = 0; x < TILE; x++) add_result(&w, q, y, x);
@@ -133,6 +134,7 @@ static cr_status run(gpu *g, product *q, cr_tensor *c, const cr_tensor *a, const
         gpu_push(&r, (uint32_t)c->shape[d]);
         for (int k = 0; k < 3; k++) gpu_push(&r, (uint32_t)batch_stride(of[k], d));
     }
+    r.words[9] = (uint32_t)(matrices * tiles);
     const gpu_pipeline *p = pipeline_of(g, q);
     gpu_buffer *const buffers[] = {gpu_buffer_of(c), gpu_buffer_of(a), gpu_buffer_of(b), bias ? gpu_buffer_of(bias) : NULL};
     return p ? gpu_dispatch(g, "matmul", p, buffers, &r, (uint64_t)(matrices * tiles)) : cr_error_status();

@@ -1,0 +1,141 @@
+"""What no caller means is an exception that names the op and the values; tests/test_bad_input.c goes through every op of C, this through the names and
+operators of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import chainrule as cr
+import pytest
+
+X, HUGE = cr.ones(5, 3), (2**31, 2**31, 2**31)
+Row = tuple[str, Callable[[], Any]]
+
+
+def refuses(kind: Any, rows: list[Row]) -> None:
+    for message, f in rows:
+        with pytest.raises(kind) as e:
+            f()
+        assert message in str(e.value), f"{message} is not in: {e.value}"
+
+
+@pytest.mark.parametrize("dtype", [cr.int32, cr.int64])
+@pytest.mark.parametrize("at", range(4))
+def test_indices_out_of_range(dtype: Any, at: int) -> None:
+    def index(bad: int) -> Any:
+        return cr.tensor([bad if k == at else 0 for k in range(4)], dtype=dtype)
+
+    def written(bad: int, value: Any) -> None:
+        x = X.clone()
+        x[index(bad)] = value
+
+    def added(bad: int) -> None:
+        x = X.clone()
+        x[index(bad)] += 1
+
+    where = f"at position {at} is out of range for size"
+    rows: list[Row] = []
+    for bad in (5, -1):
+        i, column = index(bad), index(bad).view(4, 1)
+        found = f"index {bad} {where} 5"
+        rows += [
+            (found, lambda column=column: cr.gather(X, 0, column)),
+            (found, lambda column=column: X.scatter(0, column, 1.0)),
+            (found, lambda column=column: X.scatter_add(0, column, cr.ones(4, 1))),
+            (found, lambda column=column: X.scatter(0, column, 2.0, reduce="multiply")),
+            (found, lambda i=i: X.index_select(0, i)),
+            (found, lambda i=i: X.index_add(0, i, cr.ones(4, 3))),
+            (found, lambda i=i: X.index_copy(0, i, cr.ones(4, 3))),
+            (found, lambda i=i: X.index_fill(0, i, 1.0)),
+            (found, lambda i=i: cr.one_hot(i, 5)),
+            (found, lambda i=i: cr.nn.functional.embedding(i, X)),
+            (found, lambda i=i: cr.nn.functional.cross_entropy(cr.ones(4, 5), i)),
+        ]
+    for bad in (5, -6):  # negative ones count from the end
+        found = f"index {bad} {where} 5"
+        rows += [
+            (found, lambda bad=bad: X[index(bad)]),
+            (f"index {3 * bad} {where} 15", lambda bad=bad: X.take(index(3 * bad))),
+            (found, lambda bad=bad: written(bad, 0.0)),
+            (found, lambda bad=bad: written(bad, cr.ones(4, 3))),
+            (found, lambda bad=bad: added(bad)),
+            (found, lambda bad=bad: X.index_put((index(bad),), cr.ones(3), accumulate=True)),
+        ]
+    refuses(IndexError, rows)
+
+
+def test_duplicate_axes() -> None:
+    names = "sum nansum mean nanmean prod amax amin any all count_nonzero var std logsumexp flip permute".split()
+    refuses(cr.Error, [("axis -2 appears more than once", lambda n=n: getattr(X, n)((0, -2))) for n in names])
+    refuses(RuntimeError, [("[squeeze] axis 0 is named twice", lambda: X.squeeze((0, -2)))])
+    refuses(cr.Error, [("axis -2 appears more than once", lambda: X.norm(2, (0, -2))), ("axis -2 appears more than once", lambda: X.movedim((0, -2), (0, 1)))])
+
+
+def test_nothing_to_reduce() -> None:
+    none = cr.ones(3, 0)
+    names = "max min amax amin argmax argmin aminmax".split()
+    refuses(cr.Error, [("", lambda n=n: getattr(none, n)()) for n in names])
+    refuses(cr.Error, [("", lambda n=n: getattr(none, n)(dim=1)) for n in names])
+    refuses((cr.Error, IndexError), [("", lambda: none.mode(1)), ("", lambda: none.kthvalue(1, 1)), ("", lambda: none.long().median())])
+    assert none.sum().item() == 0 and none.prod().item() == 1 and none.all().item() and not none.any().item()
+
+
+def test_too_many_elements() -> None:
+    makers = "zeros ones empty rand randn".split()
+    refuses(cr.Error, [("(2147483648, 2147483648, 2147483648) holds too many elements", lambda n=n: getattr(cr, n)(*HUGE)) for n in makers])
+    wide = cr.ones(1).expand(2**31)
+    refuses(
+        (cr.Error, MemoryError),
+        [
+            ("", lambda: cr.full(HUGE, 1.0)),
+            ("", lambda: cr.randint(0, 2, HUGE)),
+            ("", lambda: cr.eye(2**62)),
+            ("", lambda: cr.arange(2**62)),
+            ("", lambda: wide.expand(2**31, 2**31, 2**31)),
+            ("", lambda: wide.repeat(2**31, 2**31)),
+            ("", lambda: cr.outer(wide, cr.ones(1).expand(2**40))),
+            ("", lambda: wide.repeat_interleave(2**40)),
+        ],
+    )
+
+
+def test_shapes_that_do_not_broadcast() -> None:
+    a, b = cr.ones(3, 5), cr.ones(4)
+    i, j = a.long(), b.long()
+    both = "shapes (3, 5) and (4,) do not broadcast"
+    operators: list[Callable[[Any, Any], Any]] = [
+        lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / y, lambda x, y: x // y, lambda x, y: x % y,
+        lambda x, y: x**y, lambda x, y: x < y, lambda x, y: x == y, cr.maximum, cr.atan2, cr.fmod, cr.logical_and,
+    ]  # fmt: skip
+    bits: list[Callable[[Any, Any], Any]] = [lambda x, y: x & y, lambda x, y: x | y, lambda x, y: x ^ y, lambda x, y: x << y, lambda x, y: x >> y]
+    refuses(cr.Error, [(both, lambda f=f: f(a, b)) for f in operators] + [(both, lambda f=f: f(i, j)) for f in bits])
+    refuses(cr.Error, [("(4,)", lambda: cr.where(a > 0, a, b)), ("(3, 5) x (4,)", lambda: a @ b)])
+    refuses(cr.Error, [(both, lambda: a.clone().add_(b)), (both, lambda: a.clone().copy_(b))])
+
+
+def test_integers_divided_by_zero() -> None:
+    x, zero = cr.tensor([4, 5, 6]), cr.tensor([1, 2, 0])
+    divisions: list[Callable[[Any, Any], Any]] = [
+        lambda a, b: a // b, lambda a, b: a % b, cr.floor_divide, cr.remainder, cr.fmod, lambda a, b: cr.div(a, b, rounding_mode="trunc"),
+        lambda a, b: cr.div(a, b, rounding_mode="floor"), lambda a, b: a.clone().remainder_(b),
+    ]  # fmt: skip
+    refuses(RuntimeError, [("an integer divided by zero", lambda f=f, b=b: f(x, b)) for f in divisions for b in (zero, 0)])
+    assert (x / zero).tolist() == [4.0, 2.5, float("inf")]
+    refuses(RuntimeError, [("[pow] integers to the negative power -1", lambda: x**-1), ("[pow] integers to the negative power -2", lambda: x.clone().pow_(-2))])
+
+
+def test_overlaps_in_place() -> None:
+    for shared in (cr.ones(1, 3).expand(2, 3), cr.ones(4).unfold(0, 3, 1)):
+        calls: list[Callable[[Any], Any]] = [
+            lambda t: t.add_(1), lambda t: t.mul_(t), lambda t: t.zero_(), lambda t: t.fill_(2.0), lambda t: t.copy_(cr.ones(2, 3)), lambda t: t.normal_(),
+            lambda t: t.exp_(), lambda t: t.clamp_(0, 1), lambda t: t.cumsum_(0), lambda t: t.masked_fill_(cr.ones(2, 3) > 0, 1.0), lambda t: t.__iadd__(1),
+            lambda t: t.index_fill_(0, cr.tensor([0]), 1.0), lambda t: t.scatter_(0, cr.zeros(1, 3).long(), 1.0), lambda t: t.__setitem__(cr.tensor([0]), 1.0),
+            lambda t: t.scatter_(0, cr.zeros(1, 3).long(), 1.0, reduce="multiply"),
+        ]  # fmt: skip
+        refuses(cr.Error, [("cannot write in place", lambda f=f, t=shared: f(t)) for f in calls])
+    x = cr.arange(6)
+    x[1:] += x[:-1]
+    assert x.tolist() == [0, 1, 3, 5, 7, 9]
+    x[:] = x.flip(0)
+    assert x.tolist() == [9, 7, 5, 3, 1, 0]
