@@ -10,7 +10,7 @@ import chainrule as cr
 import pytest
 
 X, HUGE = cr.ones(5, 3), (2**31, 2**31, 2**31)
-Row = tuple[str, Callable[[], Any]]
+Row = tuple[str, Callable[..., Any]]
 
 
 def refuses(kind: Any, rows: list[Row]) -> None:
