@@ -80,7 +80,14 @@ static double range_at(const range *r, int64_t i) {
     return r->first + (double)i * r->step;
 }
 
+/* Do all of them have exact places among the integers that a double holds? */
+static bool is_whole(const range *r) {
+    const double last = r->first + (double)r->n * r->step;
+    return !r->both_ends && r->first == trunc(r->first) && r->step == trunc(r->step) && fabs(r->first) < 0x1p53 && fabs(r->step) < 0x1p53 && fabs(last) < 0x1p53;
+}
+
 enum { RANGE_CHUNK = 16 << 10 };
+#define WHOLE_RANGE(T) for (int64_t i = first, a = (int64_t)r->first, b = (int64_t)r->step; i < end; i++) ((T *)r->to)[i] = (T)(a + i * b)
 #define RANGE(T) for (int64_t i = first; i < end; i++) ((T *)r->to)[i] = (T)range_at(r, i)
 
 static void range_chunk(void *ctx, int64_t chunk, int worker) {
@@ -91,8 +98,8 @@ static void range_chunk(void *ctx, int64_t chunk, int worker) {
     switch (r->dt) {                                /* the ends fit the dtype: what is between does too */
         case CR_F32: RANGE(float); break;
         case CR_F64: RANGE(double); break;
-        case CR_I32: RANGE(int32_t); break;
-        case CR_I64: RANGE(int64_t); break;
+        case CR_I32: if (is_whole(r)) WHOLE_RANGE(int32_t); else RANGE(int32_t); break;
+        case CR_I64: if (is_whole(r)) WHOLE_RANGE(int64_t); else RANGE(int64_t); break;
         default: for (int64_t i = first; i < end; i++) cr_store_f64((char *)r->to + (size_t)i * size, r->dt, range_at(r, i));
     }
 }

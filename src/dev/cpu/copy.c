@@ -91,15 +91,30 @@ static void copy_run(void *ctx, int64_t chunk, int worker) {
     memcpy(c->to + first * c->size, c->from + first * c->size, (size_t)(n * c->size));
 }
 
+/* Rows one after another: only where an axis ends are offsets worked out anew, for rows may be short. */
+typedef struct walker { const axes *x; int outer; int64_t i, left, to, from; } walker;
+
+static walker row_at(const axes *x, int outer, int64_t i) {
+    walker r = {.x = x, .outer = outer, .i = i, .left = outer ? x->shape[outer - 1] - i % x->shape[outer - 1] : 1};
+    offsets(x, outer, -1, i, &r.to, &r.from);
+    return r;
+}
+
+static inline void next_row(walker *r) {
+    r->i++;
+    if (--r->left) {
+        r->to += r->x->to[r->outer - 1];
+        r->from += r->x->from[r->outer - 1];
+    } else *r = row_at(r->x, r->outer, r->i);
+}
+
 static void copy_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     int outer = c->x.ndim - 1;
-    int64_t length = c->x.shape[outer], rows = c->x.numel / length, end = least((chunk + 1) * c->step, rows), to, from;
-    for (int64_t i = chunk * c->step; i < end; i++) {
-        offsets(&c->x, outer, -1, i, &to, &from);
-        memcpy(c->to + to * c->size, c->from + from * c->size, (size_t)(length * c->size));
-    }
+    int64_t length = c->x.shape[outer], rows = c->x.numel / length, end = least((chunk + 1) * c->step, rows);
+    for (walker r = row_at(&c->x, outer, chunk * c->step); r.i < end; next_row(&r))
+        memcpy(c->to + r.to * c->size, c->from + r.from * c->size, (size_t)(length * c->size));
 }
 
 #define REVERSE(type) static void reverse_##type(void *to, const void *from, int64_t n) {                                              \
@@ -124,12 +139,9 @@ static void copy_backwards(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     int outer = c->x.ndim - 1;
-    int64_t first = chunk * c->step, length = c->x.shape[outer], rows = c->x.numel / length, end = least(first + c->step, rows), to, from;
+    int64_t first = chunk * c->step, length = c->x.shape[outer], rows = c->x.numel / length, end = least(first + c->step, rows);
     if (outer == 0) { reverse(c, first, -first, least(c->step, length - first)); return; }
-    for (int64_t i = first; i < end; i++) {
-        offsets(&c->x, outer, -1, i, &to, &from);
-        reverse(c, to, from, length);
-    }
+    for (walker r = row_at(&c->x, outer, first); r.i < end; next_row(&r)) reverse(c, r.to, r.from, length);
 }
 
 /* to[i * to_step + j] = from[i + j * from_step], i < rows <= TILE, j < columns.  A tile is read by whole lines into `tile` first:
@@ -195,7 +207,7 @@ static int transposed_axis(const axes *x) {
 
 /* ---- rows of one element each, as where a last axis was expanded; and fills */
 static void fill_run(char *to, int64_t stride, int64_t n, const void *value, int64_t size) {
-    if (stride == 1) cr_cpu_vec()->casts->repeat(to, cr_pattern(value, (size_t)size), n * size);
+    if (stride == 1 && n * size >= 64) cr_cpu_vec()->casts->repeat(to, cr_pattern(value, (size_t)size), n * size);
     else if (size == 1) for (int64_t i = 0; i < n; i++) memcpy(to + i * stride, value, 1);
     else if (size == 2) { uint16_t v; memcpy(&v, value, 2); for (int64_t i = 0; i < n; i++) ((uint16_t *)(void *)to)[i * stride] = v; }
     else if (size == 4) { uint32_t v; memcpy(&v, value, 4); for (int64_t i = 0; i < n; i++) ((uint32_t *)(void *)to)[i * stride] = v; }
@@ -207,11 +219,9 @@ static void fill_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     int last = c->x.ndim - 1;
-    int64_t length = c->x.shape[last], end = least((chunk + 1) * c->step, c->x.numel / length), to, from;
-    for (int64_t i = chunk * c->step; i < end; i++) {
-        offsets(&c->x, last, -1, i, &to, &from);
-        fill_run(c->to + to * c->size, c->x.to[last], length, c->value ? c->value : c->from + from * c->size, c->size);
-    }
+    int64_t length = c->x.shape[last], end = least((chunk + 1) * c->step, c->x.numel / length);
+    for (walker r = row_at(&c->x, last, chunk * c->step); r.i < end; next_row(&r))
+        fill_run(c->to + r.to * c->size, c->x.to[last], length, c->value ? c->value : c->from + r.from * c->size, c->size);
 }
 
 /* ---- the general walk */

@@ -99,12 +99,12 @@ static void scan_row(const scan *s, int64_t at, int64_t step, int64_t n, lane *c
     const char *x = element(s->x, s->from, at);
     char *y = (char *)(uintptr_t)element(s->y, s->to, at);
     lane v[PIECE], a[PIECE];
-    if (s->from == CR_F32 && !s->a && s->kind <= CR_SCAN_PROD) {
-        const float *f = (const float *)(const void *)x;
-        for (int64_t k = 0; k < n && cr_goes_on(k, BLOCK); k += BLOCK)
-            carry->d = (s->kind == CR_SCAN_SUM ? sum_f32 : prod_f32)((float *)(void *)y + k * step, f + k * step, step, least(BLOCK, n - k), carry->d);
-        return;
-    }
+    const bool sum = s->kind == CR_SCAN_SUM, direct = !s->a && (sum || s->kind == CR_SCAN_PROD);
+    for (int64_t k = 0; k < n && direct && s->from == CR_F32 && cr_goes_on(k, BLOCK); k += BLOCK)
+        carry->d = (sum ? sum_f32 : prod_f32)((float *)(void *)y + k * step, (const float *)(const void *)x + k * step, step, least(BLOCK, n - k), carry->d);
+    for (int64_t k = 0; k < n && direct && s->from == CR_I64 && cr_goes_on(k, BLOCK); k += BLOCK)
+        carry->i = (int64_t)(sum ? sum_u64 : prod_u64)((uint64_t *)(void *)y + k * step, (const uint64_t *)(const void *)x + k * step, step, least(BLOCK, n - k), (uint64_t)carry->i);
+    if (direct && (s->from == CR_F32 || s->from == CR_I64)) return;
     for (int64_t k = 0; k < n && cr_goes_on(k, BLOCK); k += PIECE) {
         int64_t length = least(PIECE, n - k);
         cr_block_load(lane_of(s), v, s->from, element(x, s->from, k * step), step, length);

@@ -47,14 +47,15 @@ static inline vecd vd_exp(vecd x) {
     return vd_scale(vd_power_sum(p, &lost), p.n);
 }
 
-/* exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), half of it: n = 1024 would overflow too early */
-static inline vecd vd_half_expm1(vecd x) {
+/* exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), half of it: n = 1024 would overflow too early; lost: what exp(r) - 1 is beyond that */
+static inline vecd vd_half_expm1(vecd x, vecd *lost) {
     vd_power p = vd_power_of(x);
-    vecd half = vd_scale(d_k(0.5), p.n);
-    return half * (p.r * p.r * p.q + p.rest + p.r) + (half - 0.5);
+    vecd half = vd_scale(d_k(0.5), p.n), above = p.r * p.r * p.q + p.rest, s = above + p.r;
+    *lost = half * (above - (s - p.r));
+    return half * s + (half - 0.5);
 }
 static inline vecd vd_expm1(vecd x) {
-    vecd y = vd_half_expm1(d_most(d_k(-40), d_least(d_k(710), x))) * 2.0;
+    vecd lost, y = vd_half_expm1(d_most(d_k(-40), d_least(d_k(710), x)), &lost) * 2.0;
     return d_blend(md_lt(d_abs(x), d_k(0x1p-54)), x, y);       /* keeps -0 and denormals */
 }
 
@@ -65,10 +66,11 @@ static inline vecd vd_sum(vecd a, vecd b, vecd *lost) {
     return s;
 }
 
-/* expm1(2a) / (expm1(2a) + 2), which is 1 from 20 on.  The lost part of the sum would make it 2.3 ulp. */
+/* y = e / (e + 1) with e = expm1(2a) / 2, which is 1 from 20 on.  The lost parts of e and of the sum, which would make it 2.3 ulp,
+ * correct it: 1 - y is 1 / (e + 1). */
 static inline vecd vd_tanh(vecd x) {
-    vecd e = vd_half_expm1(d_least(d_k(20), d_abs(x)) * 2.0), lost, d = vd_sum(e, d_k(1), &lost), y = e / d;
-    return d_blend(md_nan(x), x, vd_with_sign(y - y * (1.0 - y) * lost, x));
+    vecd lost, lost_above, e = vd_half_expm1(d_least(d_k(20), d_abs(x)) * 2.0, &lost), d = vd_sum(e, d_k(1), &lost_above), y = e / d;
+    return d_blend(md_nan(x), x, vd_with_sign(y + (1.0 - y) * (lost - y * lost_above), x));
 }
 
 /* As v_sigmoid: the lost parts of z = exp(-|x|) and 1 + z correct the quotient. */
