@@ -118,7 +118,7 @@ static void test_columns_##T(int64_t *y, const void *from, int64_t rows, int64_t
         T seen[256] = {0};                          /* what is not 0; all: what is */               \
         length = n - first < 256 ? n - first : 256;                                                 \
         for (int64_t r = 0; r < rows; r++, x += stride) {                                           \
-            if (all) for (int64_t i = 0; i < length; i++) seen[i] |= (T)(x[i] << shift) == 0;       \
+            if (all) for (int64_t i = 0; i < length; i++) seen[i] |= (T)!(T)(x[i] << shift);          \
             else for (int64_t i = 0; i < length; i++) seen[i] |= (T)(x[i] << shift);                \
         }                                                                                           \
         for (int64_t i = 0; i < length; i++) y[first + i] = (seen[i] != 0) != all;                  \
