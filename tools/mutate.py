@@ -64,7 +64,7 @@ TARGETS = [
     Target("src/ops/variance.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bweight = )(?!NULL|widened)", "var std", True),
     Target("src/ops/vector_norm.c", r"\w+_grad", r"(\bdx\[\w+\] = |\breturn |\bwide = )(?!isinf|NULL)", "norm", True),
     Target("src/ops/logsumexp.c", r"\w+_grad", ASSIGNED, "logsumexp", True),
-    Target("src/ops/scan.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bcr_tensor \*t = )", "cumsum logcumsumexp", True),
+    Target("src/ops/scan.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bcr_tensor \*t = )", "cumsum logcumsumexp cummax cummin", True),
     Target("src/ops/prod.c", r"\w+_grad", r"(\bdx\[\w+\] = |\breturn )(?=cast_to|mul)", "prod cumprod", True),
     Target("src/ops/order.c", r"\w+_grad|spread", rf"(?:{ASSIGNED}|(\breturn ))", "sort kthvalue median nanmedian topk", True),
     Target("src/ops/matmul.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bd[ab] = )", "matmul addmm", True),
