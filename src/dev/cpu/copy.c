@@ -185,7 +185,7 @@ static void copy_tiles(void *ctx, int64_t chunk, int worker) {
         to += row * c->x.to[c->along];
         from += row;
         int64_t to_step = c->x.to[c->along], from_step = c->x.from[last];
-        for (int64_t j = 0; j < columns && !(j && cr_pool_stopped()); j += PART) {
+        for (int64_t j = 0; j < columns && cr_goes_on(j, PART); j += PART) {
             const int64_t part = least(PART, columns - j);
             void *y = c->to + (to + j) * c->size;
             const void *x = c->from + (from + j * from_step) * c->size;
