@@ -189,11 +189,11 @@ __attribute__((unused)) static bool test_takes(const cr_device *dev, int64_t num
 
 __attribute__((unused)) static bool test_offers(const cr_device *dev, cr_dtype dt) { return dev->host || dt != CR_F64; }        /* WebGPU has no float64: it is only stored */
 
-/* What a GPU says that it cannot do is counted and no failure; the error is cleared. */
+/* That a GPU has no float64 is counted and no failure; the error is cleared. */
 __attribute__((unused)) static long declined;
 __attribute__((unused)) static bool test_declines(const cr_device *dev) {
     char text[64];
-    snprintf(text, sizeof text, "%s cannot ", dev->name);
+    snprintf(text, sizeof text, "%s cannot compute in float64", dev->name);
     if (dev->host || !cr_error() || !strstr(cr_error(), text)) return false;
     cr_error_clear();
     declined++;

@@ -432,6 +432,7 @@ static const op_case op_cases[] = {
     {"logcumsumexp", "axis 0", logcumsumexp_0, FLOATS, true, 7, {{SHAPE(7, 3)}}},
     {"logcumsumexp", "last axis, large", logcumsumexp_last, FLOATS, true, 11, {{SHAPE(3, 11), .lo = -30, .hi = 30}}},
     {"logcumsumexp", "long", logcumsumexp_last, FLOATS, false, 1031, {{SHAPE(3, 1031)}}},
+    {"logcumsumexp", "more than one block", logcumsumexp_last, FLOATS, false, 66001, {{SHAPE(66001)}}},
     {"cummax", "axis 1", cummax_1, ANYTHING, true, 1, {{SHAPE(3, 7, 2)}}},
     {"cummax", "where, equal ones", cummax_where, ANYTHING, false, 1, {{SHAPE(23, 5), .fill = STEPS}}},
     {"cummin", "last axis", cummin_last, ANYTHING, true, 1, {{SHAPE(3, 7)}}},

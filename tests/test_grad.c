@@ -246,8 +246,8 @@ static void row_data(const elementwise_test *row, int shape, cr_dtype dt, data i
 }
 
 /* The defaults, and others. */
-static const double *row_params(const elementwise_test *row, bool others, double params[2]) {
-    for (int i = 0; i < 2; i++) params[i] = others ? 0.7 * row->params[i] + 0.1 : row->params[i];
+static const double *row_params(const elementwise_test *row, bool others, double params[3]) {
+    for (int i = 0; i < 3; i++) params[i] = others ? 0.7 * row->params[i] + 0.1 : row->params[i];
     return params;
 }
 
@@ -258,7 +258,7 @@ TEST(rows_exact) {
         count.ops++;
         for (int s = 0; s < ROW_SHAPES; s++)
             for (int p = 0; p < (row->n_param ? 2 : 1); p++) {
-                double params[2];
+                double params[3];
                 data in[3] = {{0}};
                 function f = {.row = row, .params = row_params(row, p, params)};
                 now.op = row->name, now.what = s == 0 ? "one axis" : s == 3 ? "empty" : "broadcast", now.dtype = CR_F64;
@@ -569,7 +569,7 @@ static bool row_is_right(const elementwise_test *row, const cr_device *dev, cons
     bool good = true;
     for (int p = 0; good && p < (row->n_param ? 2 : 1); p++) {
         stream r = stream_of(row->name, 9);
-        double params[2];
+        double params[3];
         data in[3] = {{0}};
         for (int k = 0; k < row->n_in; k++) {
             spec s = points;

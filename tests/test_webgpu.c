@@ -189,7 +189,8 @@ TEST(refusals) {
     cr_tensor *x = cr_ones(CR_LIST(3), CR_F64, dev()), *y = cr_ones(CR_LIST(3), CR_F32, dev());
     FAILS(CR_BAD_TYPE, "[exp] webgpu:0 cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu", cr_exp(x));
     FAILS(CR_BAD_TYPE, "[sum] webgpu:0 cannot compute in float64", cr_sum(x, CR_ALL, false));
-    FAILS(CR_RUNTIME, "[sort] webgpu:0 cannot do this yet: move the tensor to the cpu", cr_sort(y, 0, false, NULL));
+    FAILS(CR_BAD_TYPE, "[sort] webgpu:0 cannot compute in float64", cr_sort(x, 0, false, NULL));
+    FAILS(CR_BAD_TYPE, "[cumsum] webgpu:0 cannot compute in float64", cr_cumsum(x, 0));
     FAILS(CR_BAD_VALUE, "two devices", cr_add(y, cr_ones(CR_LIST(3), CR_F32, cr_cpu())));
     CHECK(cr_item(cr_sum(cr_to(x, CR_F64, cr_cpu()), CR_ALL, false)) == 3, "float64 is stored");
     cr_scope_end();

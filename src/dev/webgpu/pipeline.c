@@ -1,6 +1,6 @@
 /* pipeline.c - compiled kernels, kept by key for the life of the process.  Layouts are explicit: one made from the shader would drop
  * bindings that it does not read. */
-#include "gpu.h"
+#include "wgsl.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +33,8 @@ static WGPUBindGroupLayout make_layout(gpu *g, int buffers, uint32_t written) {
 }
 
 /* Handles are not NULL even where something is wrong; the scope around says so, and all of them are released. */
-static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t written, const char *wgsl) {
-    WGPUShaderSourceWGSL source = {.chain = {.sType = WGPUSType_ShaderSourceWGSL}, .code = {wgsl, WGPU_STRLEN}};
+static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t written, const char *text) {
+    WGPUShaderSourceWGSL source = {.chain = {.sType = WGPUSType_ShaderSourceWGSL}, .code = {text, WGPU_STRLEN}};
     gpu_scope_begin(g);
     WGPUShaderModule module = wg.DeviceCreateShaderModule(g->device, &(WGPUShaderModuleDescriptor){.nextInChain = &source.chain});
     cr_status status = gpu_scope_end(g, op, "a kernel does not compile");
@@ -52,16 +52,16 @@ static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t writt
     return status == CR_OK ? failed : status;
 }
 
-gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *wgsl) {
+gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text) {
     if (buffers > (int)g->limits.maxStorageBuffersPerShaderStage)
         return cr_fail(CR_BAD_VALUE, op, "%s binds at most %u buffers in one kernel: this takes %d", g->name, g->limits.maxStorageBuffersPerShaderStage, buffers), NULL;
     if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
-    gpu_pipeline *p = wgsl ? calloc(1, sizeof *p + k->n) : NULL;
+    gpu_pipeline *p = text ? calloc(1, sizeof *p + k->n) : NULL;
     if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     p->buffers = buffers;
     p->key_bytes = k->n;
     memcpy(p->key, k->bytes, k->n);
-    if (compile(g, op, p, written, wgsl) != CR_OK) {
+    if (compile(g, op, p, written, text) != CR_OK) {
         if (p->handle) wg.ComputePipelineRelease(p->handle);
         if (p->layout) wg.BindGroupLayoutRelease(p->layout);
         free(p);
@@ -71,4 +71,20 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
     p->next = g->pipelines[list_of(k)];
     g->pipelines[list_of(k)] = p;
     return p;
+}
+
+cr_status gpu_run(gpu *g, const gpu_call *c) {
+    gpu_key k;
+    k.n = 0, k.full = false;
+    gpu_key_add(&k, c->how, c->how_bytes);
+    const gpu_pipeline *p = gpu_pipeline_find(g, &k);
+    if (!p) {
+        wgsl w = {0};
+        c->write(&w, c->how);
+        char *text = wgsl_complete(&w);
+        p = gpu_pipeline_make(g, c->op, &k, c->buffers, c->written, text);
+        wgsl_free(&w);
+        free(text);
+    }
+    return p ? gpu_dispatch(g, c->op, p, c->buffer, &c->q, (c->invocations + GPU_GROUP - 1) / GPU_GROUP) : cr_error_status();
 }

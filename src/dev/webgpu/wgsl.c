@@ -40,6 +40,11 @@ static bool is_signed(cr_dtype dt) { return cr_dtype_kind(dt) == CR_KIND_SIGNED;
 static int bits_of(cr_dtype dt) { return 8 * (int)cr_dtype_size(dt); }
 int wgsl_lanes(cr_dtype dt) { return bits_of(dt) < 32 ? 32 / bits_of(dt) : 1; }
 
+cr_dtype wgsl_moved_as(cr_dtype dt) {
+    static const cr_dtype by_size[] = {CR_BOOL, CR_U8, CR_U16, CR_BOOL, CR_U32, CR_BOOL, CR_BOOL, CR_BOOL, CR_U64};
+    return by_size[cr_dtype_size(dt)];
+}
+
 const char *wgsl_type(cr_dtype dt) {
     if (cr_dtype_is_float(dt)) return "f32";
     return wgsl_wide(dt) ? "vec2<u32>" : is_signed(dt) ? "i32" : "u32";
@@ -83,6 +88,11 @@ expr wgsl_bits(cr_dtype dt, const char *x) {
         case CR_F16: return expr_of("to_f16(%s)", x);
         default: return expr_of(is_signed(dt) ? "(bitcast<u32>(%s) & %du)" : "(%s & %du)", x, (1 << bits_of(dt)) - 1);
     }
+}
+
+expr wgsl_key(cr_dtype dt, const char *x) {
+    if (wgsl_wide(dt)) return expr_of(is_signed(dt) ? "(%s ^ vec2<u32>(0u, 0x80000000u))" : "%s", x);
+    return expr_of(cr_dtype_is_float(dt) ? "vec2<u32>(float_key(%s), 0u)" : is_signed(dt) ? "vec2<u32>(bitcast<u32>(%s) ^ 0x80000000u, 0u)" : "vec2<u32>(%s, 0u)", x);
 }
 
 void wgsl_store(wgsl *w, int b, cr_dtype dt, const char *at, const char *x) {
