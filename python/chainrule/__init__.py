@@ -41,11 +41,11 @@ __all__ = [  # what the extension defines, by tools/gen_python.py
     "neg", "negative", "nextafter", "nonzero", "norm", "normal", "not_equal", "numel", "one_hot", "ones", "ones_like", "outer", "pad", "permute",
     "pow", "prod", "promote_types", "quantile", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "reciprocal",
     "relu", "relu6", "remainder", "repeat_interleave", "reshape", "result_type", "roll", "round", "rsqrt", "rsub", "save", "scatter", "scatter_add",
-    "searchsorted", "select", "selu", "set_default_device", "set_float32_matmul_precision", "set_num_threads", "set_printoptions", "short", "sigmoid",
-    "sign", "signbit", "silu", "sin", "sinh", "softmax", "softplus", "softsign", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
-    "std_mean", "sub", "subtract", "sum", "swapaxes", "swapdims", "synchronize", "t", "take", "take_along_dim", "tan", "tanh", "tensor", "tensordot",
-    "tile", "topk", "trace", "transpose", "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten",
-    "unique", "unique_consecutive", "unsqueeze", "var", "var_mean", "vdot", "vstack", "where", "zeros", "zeros_like",
+    "scatter_reduce", "searchsorted", "select", "selu", "set_default_device", "set_float32_matmul_precision", "set_num_threads", "set_printoptions",
+    "short", "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "softmax", "softplus", "softsign", "sort", "split", "sqrt", "square", "squeeze",
+    "stack", "std", "std_mean", "sub", "subtract", "sum", "swapaxes", "swapdims", "synchronize", "t", "take", "take_along_dim", "tan", "tanh",
+    "tensor", "tensordot", "tile", "topk", "trace", "transpose", "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8",
+    "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "var", "var_mean", "vdot", "vstack", "where", "zeros", "zeros_like",
 ]
 __all__ += [  # and what is written in Python
     "MLP", "Layer", "Neuron", "ValueBatch", "config", "enable_grad", "get_rng_state", "inference_mode", "initial_seed", "no_grad", "profile", "seed",
