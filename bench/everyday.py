@@ -100,6 +100,21 @@ UNTIMED = {
     "nothing to compare with": "cuda gpu slice",
 }
 
+BEYOND_CACHES = "three streams of 16 MB around a last-level cache of 32: bound by memory, and PyTorch cuts it into longer pieces"
+REASONS = {  # why a call takes more than 1.5 times PyTorch's time, where it does: docs/performance.md has what was tried
+    "nextafter(x, y)": "twenty interpreted instructions on the bits, for every float dtype and device; PyTorch has a loop of its own",
+    "unique_consecutive(s)": "the runs are counted before they are written, so that all threads can write; PyTorch passes once",
+    "sigmoid(d)": "two corrections make it 1.5 ulp instead of 2",
+    "scatter(x, 1, i, y)": "every index is checked before anything is written: x stays whole where one is out of range",
+    "scatter_add(x, 1, i, y)": "every index is checked before anything is written: x stays whole where one is out of range",
+    "a.sub_(y, alpha=0.01)": BEYOND_CACHES,
+    "clamp(x, y, q)": BEYOND_CACHES,
+    "diff(x)": BEYOND_CACHES,
+    "addr(x, v, w)": "it is a product that adds, with one term: x is copied before it is added to",
+    "isin(i, r)": "sorts and searches, at any size; PyTorch compares all pairs where there are few",
+    "stack([x, y], -1)": "writes every second element through blocks",
+}
+
 
 def functions(lib: Any) -> dict[str, Any]:
     """What a call may name: the module, and PyTorch's functions that are elsewhere."""
@@ -212,7 +227,7 @@ def main() -> None:
     o = parser.parse_args()
     pair = Pair(o.threads)
     rounds, seconds = (3, 0.01) if o.quick else (5, 0.03)
-    result = {"versions": pair.versions, "rows": rows(pair, [c for c in CALLS if o.only in c], rounds, seconds)}
+    result = {"versions": pair.versions, "reasons": REASONS, "rows": rows(pair, [c for c in CALLS if o.only in c], rounds, seconds)}
     result["sort"] = pair.times(["sort(v)"], SORT, rounds, 10 * seconds)[0]
     result["sum_error"] = pair.ask(0, ["sum error"], SORT, 0)[0]
     for pipe in pair.pipes:

@@ -480,8 +480,8 @@ class Bench:
     # ---- every op
 
     def everyday(self) -> None:
-        self.say("## Every op, from Python", "", "The same line in both libraries: time over PyTorch's, the median of rounds, on about 100, 64 thousand and 4 million elements",
-                 "(`bench/everyday.py` says what the letters are).", "")
+        self.say("## Every op, from Python", "", "The same line in both libraries: time over PyTorch's, the median of rounds, on about 100, 64 thousand",
+                 "and 4 million elements (`bench/everyday.py` says what the letters are).", "")
         quick = ["--quick"] if self.quick else []
         got = run_json([sys.executable, HERE / "everyday.py", *quick, "--threads", self.threads], self.threads) if has("torch") else None
         if not got:

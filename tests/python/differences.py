@@ -17,7 +17,11 @@ DIFFERENCES = {
     "Refused here, taken by PyTorch": [
         (".*", r"raises DtypeError: .*(bool is not a number|takes numbers, not bool)", "bool is not a number: cast it first."),
         ("add|sub|subtract|cumsum|cumprod", r"int64 cannot be written into bool", "A bool tensor does not take numbers in place."),
-        ("scatter(_add|_reduce)?", r"^raises DtypeError: .*(adds|multiplies) numbers, not bool", "bool is not a number that can be added up or multiplied."),
+        (
+            "scatter|scatter_add|scatter_reduce",
+            r"^raises DtypeError: .*(adds|multiplies) numbers, not bool",
+            "bool is not a number that can be added up or multiplied.",
+        ),
         ("where", r"must be bool, got uint8", "A condition is bool, not uint8."),
         (
             "gather|scatter|scatter_add|scatter_reduce",
