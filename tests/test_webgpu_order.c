@@ -256,6 +256,24 @@ TEST(runs_and_masks) {
     cr_scope_end();
 }
 
+/* More workgroups than one axis of a dispatch takes, and not a multiple of its rows: those that are too many do nothing. */
+TEST(many_workgroups) {
+    const uint32_t most = the_gpu()->limits.maxComputeWorkgroupsPerDimension;
+    cr_scope_begin();
+    cr_tensor *x = mixed(CR_F32, 16 * 1024), *rows = cr_reshape(cr_slice(x, 0, 0, 4000, 1), CR_LIST(400, 10)), *far = there(x), *y[4];
+    the_gpu()->limits.maxComputeWorkgroupsPerDimension = 11;
+    y[0] = cr_sort(far, 0, false, NULL);            /* takes of 64: 6 rows of 11 */
+    y[1] = cr_sort(cr_reshape(cr_slice(far, 0, 0, 4000, 1), CR_LIST(400, 10)), 1, false, NULL);
+    y[2] = cr_cummax(cr_reshape(far, CR_LIST(8192, 2)), 1, NULL);
+    y[3] = cr_searchsorted(y[0], cr_slice(far, 0, 0, 4000, 1), false, CR_NONE);
+    the_gpu()->limits.maxComputeWorkgroupsPerDimension = most;
+    same_bytes("sort", y[0], cr_sort(x, 0, false, NULL));
+    same_bytes("sort rows", y[1], cr_sort(rows, 1, false, NULL));
+    same_bytes("cummax", y[2], cr_cummax(cr_reshape(x, CR_LIST(8192, 2)), 1, NULL));
+    same_bytes("searchsorted", y[3], cr_searchsorted(cr_sort(x, 0, false, NULL), cr_slice(x, 0, 0, 4000, 1), false, CR_NONE));
+    cr_scope_end();
+}
+
 /* ---- samples: the positions that doubles choose */
 TEST(samples) {
     cr_generator *random[2] = {cr_generator_new(5), cr_generator_new(5)};
