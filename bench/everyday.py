@@ -32,7 +32,8 @@ EACH = {  # the same call of many names
     "f(n, n)": "zeros ones empty rand randn",
     "f(x)": "zeros_like ones_like empty_like rand_like randn_like neg abs sign square relu exp exp2 expm1 sin cos tan atan sinh cosh tanh asinh "
     "erf erfc sigmoid ceil floor round trunc frac selu silu mish softsign hardsigmoid hardswish relu6 logsigmoid leaky_relu elu celu "
-    "softplus hardtanh gelu isnan isinf isfinite logical_not sum mean amax amin prod any all count_nonzero norm var std max min argmax "
+    "softplus hardtanh gelu deg2rad rad2deg sinc isnan isinf isposinf isneginf isfinite "
+    "logical_not sum mean amax amin prod any all count_nonzero norm var std max min argmax "
     "argmin median",
     "f(p)": "log log2 log10 sqrt rsqrt reciprocal log1p",
     "f(u)": "asin acos atanh bernoulli",
@@ -79,7 +80,9 @@ pad(batch, (1, 2), mode='circular'); meshgrid(v, w, indexing='ij');
 multinomial(p, 3, replacement=True); multinomial(p[0], 3); randperm(n * n); a.normal_(); a.uniform_(); a.exponential_();
 a.log_normal_(); a.cauchy_(); a.geometric_(0.5); a.random_();
 normal(x, p);
-copysign(x, y); hypot(x, y); logaddexp(x, y); nextafter(x, y); signbit(x); aminmax(x); nansum(x); nanmean(x); var_mean(x); std_mean(x); cummax(x, 1);
+copysign(x, y); hypot(x, y); logaddexp(x, y); nextafter(x, y); signbit(x); fmax(x, y); fmin(x, y); logaddexp2(x, y); xlogy(p, q); logit(u);
+logit(u, 0.1); nan_to_num(x); isclose(x, y); allclose(x, x); equal(x, x); diag(v); diag(x); diag_embed(v); ravel(x); broadcast_tensors(x, v);
+aminmax(x); nansum(x); nanmean(x); var_mean(x); std_mean(x); cummax(x, 1);
 cummin(x, 1); logcumsumexp(x, 1); diff(x); msort(x); kthvalue(x, 3); mode(s, 1); nanmedian(x); quantile(v, 0.3); nanquantile(v, 0.3);
 unique_consecutive(s); bucketize(x, w); isin(i, r); bincount(s[0]); histc(x);
 inner(v, w); vdot(v, w); kron(v, w); trace(x); addmv(v, x, w); addr(x, v, w); addbmm(batch[0], batch, batch); tensordot(x, y, 1);

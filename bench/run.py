@@ -4,7 +4,8 @@
 use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...]
 
 Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, value, chain,
-python (small tensors, import, the C benches called from Python), nn (steps and an epoch with nn, optim, data and models), everyday (every op, from Python), size.
+python (small tensors, import, the C benches called from Python), nn (steps and an epoch with nn, optim, data and models), everyday (every op, from Python),
+gpu (when one pays), size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -34,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "nn", "everyday", "size")
+PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "nn", "everyday", "gpu", "size")
 PYTHON_BARS = {"x * y": 120, "x * y, recorded": 220, "x[1:, 2]": 200, "(100,) + (100,)": 150, "chain, an op": 450, "two-moons step": 60_000}  # ns
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
@@ -388,6 +389,26 @@ class Bench:
             self.say(f"{n:,} additions in one chain: built in {got['build_s']:.2f} s, differentiated in {got['backward_s']:.2f} s,",
                      f"freed in {got['free_s']:.2f} s; peak memory {got['peak_rss'] / 2**30:.2f} GiB; the gradient is {gradient}.", "")
 
+    # ---- GPUs
+
+    def gpu_curve(self) -> None:
+        """For each kind of work its time over its size, beside the cpu's."""
+        self.say("## When a GPU pays", "")
+        kinds = {"matmul": "(N, N) by (N, N)", "elementwise": "gelu of N numbers", "gpt": "a training step of a GPT of 2 layers N wide, 8 x 64 tokens"}
+        listed = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
+        gpus = [line.strip() for line in listed.splitlines() if line.startswith(("  cuda:", "  webgpu:"))]
+        if not gpus or not list(BUILD.glob("python/chainrule/_core*.so")):
+            self.say("Went without: no GPU, or no Python extension in this build (make deps).", "")
+            return
+        self.say(f"cpu: {self.threads} threads; GPU: {gpus[0]}. Milliseconds, the device waited for once in many.", "")
+        for kind, what in kinds.items():
+            got = run_json([sys.executable, HERE / "gpu_curve.py", kind, "--threads", self.threads, *(["--quick"] if self.quick else [])], self.threads)
+            if not got:
+                continue
+            self.data.setdefault("gpu", {})[kind] = got
+            rows = [[f"{r['size']:,}", f"{r['cpu_ms']:.3g}", f"{r['gpu_ms']:.3g}", f"{r['cpu_ms'] / r['gpu_ms']:.2g}x"] for r in got["rows"]]
+            self.say(table([f"{what}: N", "cpu", "GPU", "cpu / GPU"], rows), "")
+
     # ---- Python
 
     def python(self) -> None:
@@ -553,7 +574,8 @@ def main() -> int:
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
     measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "products": b.products,
-                "dispatch": b.dispatch, "value": b.value, "chain": b.chain, "python": b.python, "nn": b.nn, "everyday": b.everyday, "size": b.size}
+                "dispatch": b.dispatch, "value": b.value, "chain": b.chain, "python": b.python, "nn": b.nn, "everyday": b.everyday,
+                "gpu": b.gpu_curve, "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()

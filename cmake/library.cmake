@@ -14,7 +14,9 @@ function(chainrule_objects name)
 endfunction()
 
 # GPUs through WebGPU, where the headers of wgpu-native are here: of the PyPI package wgpu.  The library itself is opened at run time.
-file(GLOB wgpu_folders ${CHAINRULE_WGPU_DIR} ${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/wgpu/resources)
+set(wgpu_folders ${CMAKE_PREFIX_PATH})              # of a wheel's build: scikit-build-core's, with the site-packages of what pip installed for it
+list(TRANSFORM wgpu_folders APPEND /wgpu/resources)
+file(GLOB wgpu_folders ${CHAINRULE_WGPU_DIR} ${wgpu_folders} ${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/wgpu/resources)
 find_path(CHAINRULE_WGPU_INCLUDE wgpu.h HINTS ${wgpu_folders} PATH_SUFFIXES webgpu)
 if(NOT CHAINRULE_WGPU_INCLUDE)
     message(NOTICE "went without WebGPU: no wgpu.h here (pip install wgpu)")

@@ -16,11 +16,7 @@ static struct { const char *op, *what, *device; cr_dtype dtype; int layout; uint
 typedef struct stream { uint64_t seed, counter; } stream;
 
 static uint64_t test_round;                         /* CHAINRULE_TEST_FULL=1 goes over the tables more than once, with other numbers */
-#ifdef CR_TEST_GPU
-static uint64_t test_rounds(void) { return 1; }     /* all combinations are minutes on one made of software */
-#else
 static uint64_t test_rounds(void) { return test_full() ? 4 : 1; }
-#endif
 
 static stream stream_of(const char *op, int64_t number) {
     uint64_t h = test_seed() * 0x9E3779B97F4A7C15u + (uint64_t)number + (test_round << 40);

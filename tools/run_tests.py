@@ -114,7 +114,7 @@ def memory_folder() -> str | None:
     return str(folder) if roomy else None
 
 
-def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: float = 600) -> Total:
+def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: float = 600, only: str = "") -> Total:
     """Every test program of a build, through ctest, as many at a time as there are processors."""
     total = Total()
     with tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as folder:
@@ -122,7 +122,7 @@ def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: 
         environment = {**environment, "TMPDIR": folder}
         command = ["ctest", "--test-dir", str(build), "--output-junit", str(report), "--timeout", str(timeout), "--quiet"]
         command += ["--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000"]
-        command += ["-j", str(len(os.sched_getaffinity(0)))] + (["-E", exclude] if exclude else [])
+        command += ["-j", str(len(os.sched_getaffinity(0)))] + (["-E", exclude] if exclude else []) + (["-R", only] if only else [])
         if "tsan" in build.name and shutil.which("setarch"):  # the thread sanitizer of older compilers needs a plain address space
             command = ["setarch", platform.machine(), "-R"] + command
         done = subprocess.run(command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -251,14 +251,27 @@ def stage_address() -> Total:
 
 
 def stage_thread() -> Total:
-    one_thread = "^test_(grad|half)$"  # minutes of small tensors that no second thread ever sees
-    # without a GPU: the sanitizer does not see how wgpu-native's and the driver's threads wait for each other
-    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "CHAINRULE_WGPU": "off"}, one_thread)
+    # minutes of small tensors that no second thread ever sees; and the sanitizer does not see how wgpu-native's and the driver's threads wait for each other
+    without = "^test_(grad|half|webgpu.*)$"
+    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "CHAINRULE_WGPU": "off"}, without)
 
 
 def stage_debug() -> Total:
     """Our own invariants (CR_ASSERT) are on in this build only."""
     return ctest(ROOT / "build" / "debug", plain_environment(), timeout=1500) if build("debug") else Total(failed=1)
+
+
+def stage_swiftshader() -> Total:
+    """It rounds and flushes otherwise than lavapipe, which is what the other stages find."""
+    folders = (ROOT / "build" / "swiftshader", Path("/usr/lib/chromium"))  # tools/deps.sh; Debian's package chromium-common
+    driver = next((str(f / "vk_swiftshader_icd.json") for f in folders if (f / "vk_swiftshader_icd.json").is_file()), None)
+    if driver is None:
+        total = skip("tests on a second driver", "no SwiftShader here (make deps)")
+        return Total(failed=1, without=total.without) if os.environ.get("CHAINRULE_TEST_GPU") else total
+    environment = plain_environment(CHAINRULE_TEST_FULL="1", VK_DRIVER_FILES=driver, VK_ICD_FILENAMES=driver)  # the new name and the old
+    total = ctest(ROOT / "build" / "release", environment, timeout=1500, only="^test_(tiny|webgpu.*)$")
+    total.add(run("tests/check_gpu.py", [sys.executable, "tests/check_gpu.py"], environment))
+    return total
 
 
 def processor_has(level: int) -> bool:
@@ -306,6 +319,7 @@ def stage_docs() -> Total:
 STAGES: dict[str, tuple[Callable[[], Total], str]] = {
     "test": (stage_test, "the C tests, the checks in Python and tests/python: what `make test` runs"),
     "full": (stage_full, "the same with CHAINRULE_TEST_FULL=1"),
+    "swiftshader": (stage_swiftshader, "the tests on GPUs with a second driver, SwiftShader's"),
     "isa": (stage_isa, "the C tests with each instruction set forced"),
     "onednn-off": (stage_onednn_off, "the C tests on our own products"),
     "debug": (stage_debug, "the C tests with invariants checked"),

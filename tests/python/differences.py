@@ -78,6 +78,7 @@ DIFFERENCES = {
         ("einsum", r"the result is chainrule.u?int\d+, PyTorch's torch.int64", "A sum of integers keeps their dtype, as in NumPy."),
         ("index_put", r"PyTorch gives .*X\(\([\d, ]*\), uint8", "A uint8 tensor in a key holds positions; PyTorch takes it for a mask."),
         ("prod", r"^the result, element .*b?float16", "Half precision is multiplied in float32 and rounded once."),
+        ("sinc", r"^gradient .*b?float16", "The gradient in half precision is rounded once."),
         ("var_mean|std_mean", r"inf, PyTorch's nan", "The mean of an infinity is infinite."),
         (
             "take_along_dim",
