@@ -120,6 +120,37 @@ TEST(many_workgroups) {
     test_ran_on(dev());
 }
 
+/* The same matrices, transposed in memory. */
+static cr_tensor *turned(cr_tensor *x, bool yes) { return yes ? cr_transpose(cr_contiguous(cr_transpose(x, -1, -2)), -1, -2) : x; }
+
+/* Products through shared memory and without it, whichever of the two this GPU would choose. */
+TEST(products) {
+    static const int64_t shapes[][3] = {{1, 67, 130}, {2, 5, 7}, {3, 64, 16}, {9, 65, 33}, {67, 131, 71}, {2, 3, 16391}, {1, 1, 131075}};      /* M, N, K; the last takes two dispatches */
+    gpu *g = the_gpu();
+    const bool software = g->software;
+    cr_generator *random = cr_generator_new(test_seed());
+    for (int i = 0; i < 4 * (int)(sizeof shapes / sizeof *shapes); i++) {
+        const int64_t *s = shapes[i / 4], M = s[0], N = s[1], K = s[2];
+        const cr_dtype dt = i % 4 == 3 ? CR_I16 : i % 4 == 2 && K < 1 << 17 ? CR_BF16 : CR_F32;
+        cr_scope_begin();
+        cr_tensor *a = cr_to(cr_randint(-3, 4, CR_LIST(3, M, K), CR_I64, cr_cpu(), random), dt, cr_cpu());
+        cr_tensor *b = cr_to(cr_randint(-3, 4, CR_LIST(K, N), CR_I64, cr_cpu(), random), dt, cr_cpu()), *wanted = cr_matmul(a, b);
+        a = turned(cr_to(a, dt, dev()), i % 2), b = turned(cr_to(b, dt, dev()), i % 2);
+        for (int k = 0; k < 2; k++) {
+            g->software = k;
+            cr_tensor *c = cr_matmul(a, b);
+            REQUIRE(c, "%s", cr_error());
+            const double wrong = cr_item(cr_sum(cr_ne(cr_to(c, dt, cr_cpu()), wanted), CR_ALL, false));
+            CHECK(wrong == 0, "%s (3, %lld, %lld) by (%lld, %lld)%s, %s shared memory: %g elements are wrong", cr_dtype_name(dt), (long long)M, (long long)K, (long long)K, (long long)N, i % 2 ? ", turned" : "",
+                  k ? "without" : "through", wrong);
+            test_ran_on(dev());
+        }
+        cr_scope_end();
+    }
+    g->software = software;
+    cr_generator_free(random);
+}
+
 /* ---- memory */
 TEST(pool) {
     cr_scope_begin();

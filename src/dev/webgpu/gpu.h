@@ -48,6 +48,7 @@ typedef struct gpu {
     WGPUDevice device;                              /* NULL until first use */
     WGPUQueue queue;
     WGPULimits limits;
+    bool software;                                  /* the processor plays a GPU */
     cr_mutex *lock;
     atomic_bool lost;
     bool forked;                                    /* in this process, after it was opened in the parent */
