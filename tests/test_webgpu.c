@@ -1,6 +1,7 @@
 /* test_webgpu.c - what is particular to GPUs behind WebGPU: batches and what they cost, memory, errors, a device that is lost. */
 #define CR_TEST_GPU
 #include "test.h"
+#include "folder.h"
 
 #ifdef CR_WEBGPU
 #include "dev/webgpu/gpu.h"
@@ -287,10 +288,17 @@ TEST(a_kernel_that_does_not_compile) {
     gpu_key_add(&k, "broken", 6);
     gpu *g = gpu_enter("broken", dev());
     REQUIRE(g, "%s", cr_error());
+    const char *path = folder_path("broken.log");
+    OK(cr_switch_set("LOG", path));
+    FAILS(CR_RUNTIME, "wgsl:2:9", gpu_pipeline_make(g, "broken", &k, 0, 0, "// one\nfn main( {"));     /* the line */
+    OK(cr_switch_set("LOG", NULL));
     FAILS(CR_RUNTIME, "does not compile", gpu_pipeline_make(g, "broken", &k, 0, 0, "fn main( {"));
     FAILS(CR_RUNTIME, "no pipeline", gpu_pipeline_make(g, "broken", &k, 0, 0, "fn other() {}"));
     CHECK(!gpu_pipeline_find(g, &k), "nothing is kept of it");
     OK(gpu_leave(g, CR_OK));
+    char *text = file_get(path, NULL);
+    CHECK(strstr(text, "[broken] webgpu:0: a kernel does not compile") && strstr(text, "   1  // one\n   2  fn main( {\n"), "the log holds: %s", text);
+    free(text);
     test_ran_on(dev());
 }
 

@@ -39,7 +39,7 @@ typedef struct gpu_fault { char op[48]; int64_t bound; } gpu_fault;   /* bound o
 typedef struct gpu_key { size_t n; bool full; unsigned char bytes[GPU_KEY_BYTES]; } gpu_key;     /* what tells one kernel from another */
 
 /* ---- a GPU (gpu.c) */
-typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks; } gpu_counters;
+typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks, bytes; } gpu_counters;       /* bytes: bound by dispatches */
 
 typedef struct gpu {
     cr_device dev;                                  /* first: a cr_device of this folder is a gpu */
