@@ -7,9 +7,18 @@ function(chainrule_test name)
         target_include_directories(${name} SYSTEM PRIVATE ${CHAINRULE_WGPU_INCLUDE})
         target_compile_definitions(${name} PRIVATE CR_WEBGPU)
     endif()
+    if(CHAINRULE_CUDASIM)
+        target_compile_definitions(${name} PRIVATE CHAINRULE_CUDASIM="${CHAINRULE_CUDASIM_DIR}")
+        add_dependencies(${name} cudasim_cuda cudasim_nvrtc)
+    endif()
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endfunction()
+
+# The simulated GPU, which test_cudasim.c tests itself.
+include(CheckLanguage)
+check_language(CXX)
+include(cudasim)
 
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
 foreach(source IN LISTS test_sources)
@@ -25,8 +34,6 @@ foreach(source IN LISTS fuzz_sources)
 endforeach()
 
 # The header from C++, old and new.
-include(CheckLanguage)
-check_language(CXX)
 if(CMAKE_CXX_COMPILER)
     enable_language(CXX)
     foreach(standard 11 17)
