@@ -24,7 +24,7 @@
 #define API __attribute__((visibility("default")))
 #define TRY(call) do { const CUresult status_ = (call); if (status_) return status_; } while (0)
 
-#if defined CUDASIM_ASAN
+#if defined CUDASIM_ADDRESS
 void __asan_poison_memory_region(const volatile void *address, size_t size);
 void __asan_unpoison_memory_region(const volatile void *address, size_t size);
 #define POISON(address, size) __asan_poison_memory_region((const void *)(uintptr_t)(address), size)

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#if defined CUDASIM_TSAN
+#if defined CUDASIM_THREAD
 void *__tsan_create_fiber(unsigned flags);
 void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 void __tsan_destroy_fiber(void *fiber);
@@ -26,7 +26,7 @@ void __tsan_release(void *address);
 #define ACQUIRE(address) ((void)(address))
 #define RELEASE(address) ((void)(address))
 #endif
-#if defined CUDASIM_ASAN
+#if defined CUDASIM_ADDRESS
 void __asan_unpoison_memory_region(const volatile void *address, size_t size);
 void __sanitizer_start_switch_fiber(void **save, const void *bottom, size_t size);
 void __sanitizer_finish_switch_fiber(void *save, const void **bottom, size_t *size);
@@ -129,7 +129,7 @@ static void may_run(int *who, int n) {
 }
 
 /* ---- fibers */
-#if defined CUDASIM_ASAN
+#if defined CUDASIM_ADDRESS
 static fiber *came_from;
 static void arrive(const fiber *f) { __sanitizer_finish_switch_fiber(f->shadow, &came_from->stack, &came_from->stack_size); }
 #endif
@@ -139,7 +139,7 @@ static void go(fiber *to, bool for_good) {
     if (from == to) return;
     running = to;
     b.switches++;
-#if defined CUDASIM_ASAN
+#if defined CUDASIM_ADDRESS
     came_from = from;
     __sanitizer_start_switch_fiber(for_good ? NULL : &from->shadow, to->stack, to->stack_size);
     cudasim_switch(&from->stack_pointer, to->stack_pointer);
@@ -163,7 +163,7 @@ static fiber *new_fiber(void) {
         f->stack = stack + GUARD;
         f->stack_size = STACK;
     }
-#if defined CUDASIM_ASAN
+#if defined CUDASIM_ADDRESS
     __asan_unpoison_memory_region(f->stack, STACK); /* its last user may have stopped midway */
     f->shadow = NULL;
 #endif
@@ -178,7 +178,7 @@ static fiber *new_fiber(void) {
 }
 
 static void discard(fiber *f) {
-#if defined CUDASIM_TSAN
+#if defined CUDASIM_THREAD
     f->next = used;                                 /* a stack serves one thread of a block, or its next user would seem to race with it */
     used = f;
 #else
@@ -187,7 +187,7 @@ static void discard(fiber *f) {
 #endif
 }
 
-#if defined CUDASIM_TSAN
+#if defined CUDASIM_THREAD
 static void *sanitizer_fibers[MAX_THREADS], *sanitizer_home;
 static void become(int t) {
     if (!sanitizer_fibers[t]) sanitizer_fibers[t] = __tsan_create_fiber(0);
@@ -225,7 +225,7 @@ static void leave_to_next(bool for_good) {
 }
 
 static void work(void *self) {
-#if defined CUDASIM_ASAN
+#if defined CUDASIM_ADDRESS
     arrive(self);
 #endif
     while (b.count && b.threads[b.ready[b.first]].state == FRESH) {
@@ -239,7 +239,7 @@ static void work(void *self) {
         RELEASE(&end_clock);
         b.threads[b.current].state = DONE;
         b.done++;
-#if defined CUDASIM_TSAN
+#if defined CUDASIM_THREAD
         break;
 #endif
     }
@@ -273,7 +273,7 @@ static _Noreturn void fail(const char *format, ...) {
     give_up();
 }
 
-#if !defined CUDASIM_TSAN && !defined CUDASIM_ASAN
+#if !defined CUDASIM_THREAD && !defined CUDASIM_ADDRESS
 /* A kernel that reads or writes where nothing is. */
 static void caught(int signal_number, siginfo_t *info, void *context) {
     (void)context;
@@ -447,7 +447,7 @@ static void abandon(void) {
     for (int i = 0; i < b.size; i++) {
         const state s = b.threads[i].state;
         if (s == READY || s == AT_BARRIER || s == AT_WARP) discard(b.threads[i].on);
-#if defined CUDASIM_TSAN
+#if defined CUDASIM_THREAD
         if (sanitizer_fibers[i]) __tsan_destroy_fiber(sanitizer_fibers[i]);
         sanitizer_fibers[i] = NULL;
 #endif
@@ -476,7 +476,7 @@ const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *c
                 n++;
             }
     may_run(who, n);
-#if defined CUDASIM_TSAN
+#if defined CUDASIM_THREAD
     sanitizer_home = __tsan_get_current_fiber();
 #endif
     RELEASE(&start_clock);

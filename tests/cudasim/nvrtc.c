@@ -61,30 +61,23 @@ API nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p) {
 }
 
 /* ---- the text */
-typedef struct reader { const char *at, *end; } reader;
-
-/* One word, comment, string, run of spaces, or other character. */
-static const char *next(reader *r, size_t *length) {
-    const char *start = r->at;
-    if (start >= r->end) return NULL;
-    if (isalpha((unsigned char)*start) || *start == '_') while (isalnum((unsigned char)*r->at) || *r->at == '_') r->at++;
-    else if (isdigit((unsigned char)*start)) while (isalnum((unsigned char)*r->at) || *r->at == '.' || *r->at == '\'') r->at++;
-    else if (!strncmp(start, "//", 2)) while (*r->at && *r->at != '\n') r->at++;
-    else if (!strncmp(start, "/*", 2)) {
-        const char *end = strstr(start + 2, "*/");
-        r->at = end ? end + 2 : r->end;
-    } else if (*start == '"' || *start == '\'') {
-        for (r->at++; *r->at && *r->at != *start; r->at++)
-            if (*r->at == '\\' && r->at[1]) r->at++;
-        if (*r->at) r->at++;
-    } else if (isspace((unsigned char)*start)) while (isspace((unsigned char)*r->at)) r->at++;
-    else r->at++;
-    *length = (size_t)(r->at - start);
-    return start;
+/* The length of the word, comment, string, run of spaces, or other character that begins here; 0 at the end. */
+static size_t word_at(const char *start) {
+    const char *at = start;
+    if (isalpha((unsigned char)*at) || *at == '_') while (isalnum((unsigned char)*at) || *at == '_') at++;
+    else if (isdigit((unsigned char)*at)) while (isalnum((unsigned char)*at) || *at == '.' || *at == '\'') at++;
+    else if (!strncmp(at, "//", 2)) at += strcspn(at, "\n");
+    else if (!strncmp(at, "/*", 2)) at = strstr(at + 2, "*/") ? strstr(at + 2, "*/") + 2 : at + strlen(at);
+    else if (*at == '"' || *at == '\'') {
+        for (at++; *at && *at != *start; at++)
+            if (*at == '\\' && at[1]) at++;
+        if (*at) at++;
+    } else if (isspace((unsigned char)*at)) while (isspace((unsigned char)*at)) at++;
+    else if (*at) at++;
+    return (size_t)(at - start);
 }
 
-static bool is(const char *word, size_t length, const char *what) { return strlen(what) == length && !memcmp(word, what, length); }
-static bool is_word(const char *word) { return isalpha((unsigned char)*word) || *word == '_'; }
+static bool is_word(const char *at) { return isalpha((unsigned char)*at) || *at == '_'; }
 
 /* #line 12 "name" changes the file in which barriers are counted. */
 static void line_directive(const char *at, char *file, size_t room, int *barriers) {
@@ -95,69 +88,111 @@ static void line_directive(const char *at, char *file, size_t room, int *barrier
     *barriers = 0;
 }
 
-/* The source as the host's compiler gets it; *dropped: was a barrier taken out? */
+typedef struct word { const char *at; size_t length; } word;
+static bool is(word n, const char *what) { return strlen(what) == n.length && !memcmp(n.at, what, n.length); }
+static bool same(word a, word b) { return a.length == b.length && !memcmp(a.at, b.at, a.length); }
+
+typedef struct rewriter {
+    text out, labels;                               /* labels: the names of dynamic shared memory */
+    char file[200], kernel[200], drop_file[200];
+    int barriers, drop;                             /* of this file so far; the one to be taken out */
+    word starters[16];                              /* __global__ and macros that hold it: what a kernel begins with */
+    int starter_count, depth, parentheses, begins;  /* begins: the depth at which the kernel began whose body this is, or -1 */
+    bool header, external, dropped;                 /* between a starter and the body; between `extern __shared__` and its name; a barrier was taken out */
+    word last, defined;                             /* word; macro */
+} rewriter;
+
+static bool starts_kernel(const rewriter *r, word n) {
+    for (int i = 0; i < r->starter_count; i++)
+        if (same(r->starters[i], n)) return true;
+    return false;
+}
+
+static void kernel_ends(rewriter *r) {
+    add(&r->out, " CUDASIM_KERNEL(");
+    add(&r->out, r->kernel);
+    add(&r->out, ")");
+    r->begins = -1;
+}
+
+/* A word or character outside the preprocessor's lines, after it was copied: where kernels begin and end. */
+static void follow(rewriter *r, word n) {
+    switch (*n.at) {
+    case '(':
+        if (r->header && !r->parentheses && !starts_kernel(r, r->last) && !is(r->last, "__launch_bounds__")) snprintf(r->kernel, sizeof r->kernel, "%.*s", (int)r->last.length, r->last.at);
+        r->parentheses++;
+        break;
+    case ')': r->parentheses--; break;
+    case ';': r->header = false; break;             /* of a declaration */
+    case '{':
+        if (r->header) r->begins = r->depth;
+        r->header = false;
+        r->depth++;
+        break;
+    case '}':
+        if (--r->depth == r->begins) kernel_ends(r);
+        break;
+    default:
+        if (starts_kernel(r, n)) r->header = true;
+    }
+}
+
+/* The source as the host's compiler gets it, line by line. */
 static text rewrite(const char *source, const char *program, bool *dropped) {
-    text out = {0}, labels = {0};
-    char file[200], kernel[200] = "", drop_file[200] = "";
-    int drop = 0, barriers = 0, depth = 0, parentheses = 0, begins = -1;
-    bool in_header = false, external = false;       /* between __global__ and the body; after `extern __shared__`, up to its name */
+    rewriter r = {.begins = -1, .starters = {{"__global__", 10}}, .starter_count = 1};
     const char *wish = getenv("CUDASIM_DROP_BARRIER"), *colon = wish ? strrchr(wish, ':') : NULL;
     if (colon) {
-        snprintf(drop_file, sizeof drop_file, "%.*s", (int)(colon - wish), wish);
-        drop = atoi(colon + 1);
+        snprintf(r.drop_file, sizeof r.drop_file, "%.*s", (int)(colon - wish), wish);
+        r.drop = atoi(colon + 1);
     }
-    snprintf(file, sizeof file, "%s", program);
-    reader r = {source, source + strlen(source)};
-    size_t n, name_length = 0;
-    const char *name = NULL;                        /* the last word */
-    bool after_extern = false;
-    for (const char *word; (word = next(&r, &n)); ) {
-        if (isspace((unsigned char)*word) || (n > 1 && *word == '/')) {
-            append(&out, word, n);
+    snprintf(r.file, sizeof r.file, "%s", program);
+    bool directive = false, first = true, after_extern = false;    /* on a line of the preprocessor; nothing yet on this line */
+    for (word n; (n.length = word_at(n.at = source));) {
+        source += n.length;
+        if (isspace((unsigned char)*n.at) || (n.length > 1 && *n.at == '/')) {
+            for (size_t i = 0; i < n.length; i++)
+                if (n.at[i] == '\n' && *n.at != '/') {
+                    const char *before = n.at + i;
+                    if (directive && before[-1] != '\\') directive = false;
+                    first = true;
+                }
+            append(&r.out, n.at, n.length);
             continue;
         }
-        if (*word == '#') line_directive(word, file, sizeof file, &barriers);
-        if (is(word, n, "__shared__") && after_extern) {
-            external = true;
+        if (first && *n.at == '#') {
+            directive = true;
+            line_directive(n.at, r.file, sizeof r.file, &r.barriers);
+        }
+        first = false;
+        if (is(n, "__shared__") && after_extern) {
+            r.external = true;
             after_extern = false;
             continue;
         }
-        after_extern = is(word, n, "extern");
-        if ((is(word, n, "__syncthreads") || is(word, n, "__syncwarp")) && ++barriers == drop && !strcmp(file, drop_file)) {
-            add(&out, "cudasim_dropped");
-            *dropped = true;
+        after_extern = is(n, "extern");
+        if ((is(n, "__syncthreads") || is(n, "__syncwarp")) && ++r.barriers == r.drop && !strcmp(r.file, r.drop_file)) {
+            add(&r.out, "cudasim_dropped");
+            r.dropped = true;
             continue;
         }
-        append(&out, word, n);
-        if (is(word, n, "__global__")) in_header = true, kernel[0] = 0;
-        else if (*word == '(') {
-            if (in_header && !parentheses && name && !is(name, name_length, "__launch_bounds__")) snprintf(kernel, sizeof kernel, "%.*s", (int)name_length, name);
-            parentheses++;
-        } else if (*word == ')') parentheses--;
-        else if (*word == ';' && in_header) in_header = false;     /* a declaration */
-        else if (*word == '{') {
-            if (in_header) begins = depth, in_header = false;
-            depth++;
-        } else if (*word == '}') {
-            depth--;
-            if (depth == begins) {
-                add(&out, " CUDASIM_KERNEL(");
-                add(&out, kernel);
-                add(&out, ")");
-                begins = -1;
-            }
-        } else if (*word == '[' && external && name) {
-            external = false;
-            append(&labels, name, name_length);
-            add(&labels, ":\\n");
+        append(&r.out, n.at, n.length);
+        if (r.external && *n.at == '[') {
+            r.external = false;
+            append(&r.labels, r.last.at, r.last.length);
+            add(&r.labels, ":\\n");
         }
-        if (is_word(word)) name = word, name_length = n;
+        if (directive) {
+            if (is(r.last, "define") && is_word(n.at)) r.defined = n;
+            if (is(n, "__global__") && r.starter_count < COUNT(r.starters)) r.starters[r.starter_count++] = r.defined;
+        } else follow(&r, n);
+        if (is_word(n.at)) r.last = n;
     }
-    add(&out, "\nCUDASIM_END(\"");
-    append(&out, labels.at ? labels.at : "", labels.length);
-    add(&out, "\")\n");
-    free(labels.at);
-    return out;
+    add(&r.out, "\nCUDASIM_END(\"");
+    append(&r.out, r.labels.at ? r.labels.at : "", r.labels.length);
+    add(&r.out, "\")\n");
+    free(r.labels.at);
+    *dropped = r.dropped;
+    return r.out;
 }
 
 /* ---- options: NVRTC's that change what is compiled are passed on, those about code for a GPU mean nothing here */
@@ -255,12 +290,12 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     p->log.length = p->image.length = 0;
     static const char *const flags[] = {CUDASIM_COMPILER, "-x", "c++", "-include", CUDASIM_SHIM, "-shared", "-fPIC", "-fvisibility=hidden", "-nostdlib", "-w", "-fno-exceptions", "-fno-rtti",
         "-fno-strict-aliasing", "-ffp-contract=off", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fno-asynchronous-unwind-tables", "-std=gnu++17",
-#if defined CUDASIM_TSAN
-        "-O1", "-g1", "-fsanitize=thread",
-#elif defined CUDASIM_ASAN
-        "-O1", "-g1", "-fsanitize=address",
+#if defined CUDASIM_THREAD
+        "-Og", "-g1", "-fsanitize=thread",
+#elif defined CUDASIM_ADDRESS
+        "-Og", "-g1", "-fsanitize=address",
 #else
-        "-O1",
+        "-Og",
 #endif
     };
     const char *command[200];
