@@ -21,6 +21,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if defined CUDASIM_THREAD || defined CUDASIM_ADDRESS
+void __sanitizer_set_death_callback(void (*callback)(void));
+#endif
+
 #define API __attribute__((visibility("default")))
 #define TRY(call) do { const CUresult status_ = (call); if (status_) return status_; } while (0)
 
@@ -64,9 +68,11 @@ typedef struct operation {
 struct CUstream_st { device *on; struct CUstream_st *next; operation *first, **last; uint64_t issued, done; bool apart, running; };
 struct CUevent_st { CUstream stream; uint64_t ticket; bool asked; };
 struct CUfunc_st { CUmodule module; const cudasim_kernel *kernel; unsigned most_dynamic; };
-struct CUmod_st { device *on; void *library; const cudasim_module *text; struct CUfunc_st functions[]; };
+struct CUmod_st { device *on; CUmodule next; char path[300]; void *library; const cudasim_module *text; struct CUfunc_st functions[]; };
 
 static device devices[MAX_DEVICES];
+static CUmodule modules;
+static void remove_files(void);
 static int device_count = -1;
 static uint64_t memory_limit;
 static int capability;
@@ -147,6 +153,9 @@ API CUresult cuInit(unsigned flags) {
     }
     void *all = mmap(NULL, RANGE * (uint64_t)device_count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+#if defined CUDASIM_THREAD || defined CUDASIM_ADDRESS
+    __sanitizer_set_death_callback(remove_files);
+#endif
     for (int i = 0; i < device_count; i++) {
         devices[i].index = i;
         devices[i].first = devices[i].next = ((uint64_t)(uintptr_t)all + PAGE - 1) / PAGE * PAGE + RANGE * (uint64_t)i;
@@ -515,10 +524,7 @@ API CUresult cuStreamDestroy_v2(CUstream s) {
     ENTER;
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
     run_until(s, UINT64_MAX);
-    CUstream *link = &s->on->streams;
-    while (*link && *link != s) link = &(*link)->next;
-    if (*link) *link = s->next;                     /* the struct stays: events name it */
-    return CUDA_SUCCESS;
+    return CUDA_SUCCESS;                            /* the struct stays: events name it */
 }
 
 API CUresult cuEventCreate(CUevent *out, unsigned flags) {
@@ -642,25 +648,39 @@ static size_t image_size(const unsigned char *image) {
     return sections + (size_t)size * count;
 }
 
+/* At the end of the process, also after a sanitizer's report. */
+__attribute__((destructor)) static void remove_files(void) {
+    for (CUmodule m = modules; m; m = m->next) unlink(m->path);
+}
+
 API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
     ENTER_CONTEXT;
     if (fails(FAIL_MODULE)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
     const size_t bytes = image_size(image);
     if (!bytes) return wrong(CUDA_ERROR_INVALID_IMAGE, "cuModuleLoadData: this is not what the simulated NVRTC makes");
-    const int file = memfd_create("kernel", MFD_CLOEXEC);
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    void *library = write(file, image, bytes) == (ssize_t)bytes ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    const char *why = library ? NULL : dlerror();
+    char path[300];                                 /* a name of its own: dlopen knows libraries again by theirs */
+    snprintf(path, sizeof path, "%.250s/cudasim-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    const int file = mkstemp(path);
+    if (file < 0) return wrong(CUDA_ERROR_OPERATING_SYSTEM, "cuModuleLoadData: %s cannot be written", path);
+    const bool written = write(file, image, bytes) == (ssize_t)bytes;
     close(file);
+    void *library = written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    const char *why = library ? NULL : dlerror();
+#if !defined CUDASIM_THREAD && !defined CUDASIM_ADDRESS     /* their reports look into it for names and lines */
+    unlink(path);
+#endif
     const cudasim_module *text = library ? dlsym(library, "cudasim_module") : NULL;
     if (!text) return wrong(CUDA_ERROR_INVALID_IMAGE, "cuModuleLoadData: %s", why ? why : "no kernels in it");
-    if (text->architecture / 10 != capability / 10 || text->architecture > capability) {
+    const int architecture = text->architecture;
+    if (architecture / 10 != capability / 10 || architecture > capability) {
         dlclose(library);
-        return wrong(CUDA_ERROR_NO_BINARY_FOR_GPU, "cuModuleLoadData: compiled for sm_%d, the device is an sm_%d", text->architecture, capability);
+        return wrong(CUDA_ERROR_NO_BINARY_FOR_GPU, "cuModuleLoadData: compiled for sm_%d, the device is an sm_%d", architecture, capability);
     }
     CUmodule m = calloc(1, sizeof *m + sizeof m->functions[0] * (size_t)(text->end - text->kernels));
     m->on = current;
+    m->next = modules;
+    modules = m;
+    snprintf(m->path, sizeof m->path, "%s", path);
     m->library = library;
     m->text = text;
     for (int i = 0; i < text->end - text->kernels; i++) {
@@ -676,6 +696,11 @@ API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
 API CUresult cuModuleUnload(CUmodule m) {
     ENTER_CONTEXT;
     TRY(drain(m->on));
+    CUmodule *link = &modules;
+    while (*link && *link != m) link = &(*link)->next;
+    if (!*link) return CUDA_ERROR_INVALID_HANDLE;
+    *link = m->next;
+    unlink(m->path);
     dlclose(m->library);
     free(m);
     return CUDA_SUCCESS;
@@ -794,6 +819,7 @@ static const struct { CUresult status; const char *name, *text; } errors[] = {
     {CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
+    {CUDA_ERROR_OPERATING_SYSTEM, "CUDA_ERROR_OPERATING_SYSTEM", "OS call failed or operation not supported on this OS"},
     {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},

@@ -43,7 +43,7 @@ __asm__(".text\n.globl cudasim_switch\n.type cudasim_switch,@function\n"
         "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp\n"
         "ret\n"
         ".globl cudasim_start\ncudasim_start: mov %r12, %rdi; call *%rbx; ud2\n");
-enum { SAVED = 8, ARGUMENT = 3, FUNCTION = 4, RETURN = 6 };          /* words: r15 r14 r13 r12 rbx rbp, return address, alignment */
+enum { SAVED = 9, ARGUMENT = 3, FUNCTION = 4, RETURN = 6 };          /* words: r15 r14 r13 r12 rbx rbp, return address, alignment */
 #elif defined __aarch64__
 __asm__(".text\n.globl cudasim_switch\n.type cudasim_switch,@function\n"
         "cudasim_switch:\n"
@@ -190,7 +190,6 @@ static void discard(fiber *f) {
 #if defined CUDASIM_THREAD
 static void *sanitizer_fibers[MAX_THREADS], *sanitizer_home;
 static void become(int t) {
-    if (!sanitizer_fibers[t]) sanitizer_fibers[t] = __tsan_create_fiber(0);
     __tsan_switch_to_fiber(sanitizer_fibers[t], 1);                 /* 1: orders nothing */
 }
 static void become_home(void) { __tsan_switch_to_fiber(sanitizer_home, 1); }
@@ -448,7 +447,11 @@ static void abandon(void) {
         const state s = b.threads[i].state;
         if (s == READY || s == AT_BARRIER || s == AT_WARP) discard(b.threads[i].on);
 #if defined CUDASIM_THREAD
-        if (sanitizer_fibers[i]) __tsan_destroy_fiber(sanitizer_fibers[i]);
+        if (!sanitizer_fibers[i]) continue;
+        become(i);
+        RELEASE(&end_clock);
+        become_home();
+        __tsan_destroy_fiber(sanitizer_fibers[i]);
         sanitizer_fibers[i] = NULL;
 #endif
     }
@@ -478,6 +481,8 @@ const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *c
     may_run(who, n);
 #if defined CUDASIM_THREAD
     sanitizer_home = __tsan_get_current_fiber();
+    for (int i = 0; i < b.size; i++)                /* all by home: a fiber comes after what its maker did before */
+        if (!sanitizer_fibers[i]) sanitizer_fibers[i] = __tsan_create_fiber(0);
 #endif
     RELEASE(&start_clock);
     failed = false;
