@@ -52,13 +52,13 @@ extern "C" __global__ void __launch_bounds__(256) put(const job p) {
     }
 }
 
-/* to = to bound + index, or index where first */
+/* to = to bound + index, or index where first; a bad index makes it one that is bad wherever it is used */
 extern "C" __global__ void __launch_bounds__(256) ravel(i64 *to, const INDEX *index, fault *f, i64 numel, i64 bound, i64 first) {
     job p = {};
     p.index = index, p.f = f, p.bound = bound, p.wrap = 1;
     const i64 step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
-        const i64 r = row_of(p, i);
-        to[i] = (first ? 0 : to[i] * bound) + (r < 0 ? 0 : r);
+        const i64 r = row_of(p, i), before = first ? 0 : to[i], bad = 1ll << 62;
+        to[i] = r < 0 || before == bad ? bad : before * bound + r;
     }
 }
