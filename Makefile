@@ -12,7 +12,7 @@ TESTS   := $(BIN)/python tools/run_tests.py
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-all bench mutate sanitize docs install deps oracle peers clean
+.PHONY: help demo build test test-all test-cudasim bench mutate sanitize docs install deps oracle peers clean
 .DELETE_ON_ERROR:
 
 help:       ## this list
@@ -30,6 +30,9 @@ test: build/.for-test build ## the quick truth, under five minutes
 
 test-all: build/.for-test build/.for-docs build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
 	@$(TESTS) --all
+
+test-cudasim: build/.for-test build ## the ops on a simulated NVIDIA GPU, in every order of threads, under sanitizers, without each barrier in turn
+	@$(TESTS) --stage cudasim --stage barriers
 
 bench: build ## measures, next to the peers that are installed (make oracle, make peers)
 	@$(BIN)/python bench/run.py
