@@ -1,5 +1,5 @@
 /* faults.c - an index out of range, an integer divided by zero: kernels note the first position, and the host hears of it with what it
- * next reads.  Until then work goes on; nothing is read or written by a bad index. */
+ * next reads.  Until then work goes on; nothing is read by a bad index, nor written where there is one. */
 #include "gpu.h"
 
 #include <stdio.h>

@@ -32,12 +32,14 @@ static cr_status run(cuda *g, const job *j) {
     const int64_t M = j->size[0], K = j->size[1], N = j->size[2], buckets = j->put ? buckets_of(j) : 1;
     const cuda_address fault = cuda_fault_new(g, j->op, j->bound);
     const cuda_kernel *k = fault ? kernel_of(g, j->op, j->put ? "put" : "take", element_of(j), j->index, j->sum) : NULL;
-    if (!k) return cr_error_status();
+    const cuda_kernel *check = k && j->put ? kernel_of(g, j->op, "check", element_of(j), j->index, j->sum) : k;
+    if (!check) return cr_error_status();
     cuda_words q = {.n = 10, .w = {cuda_address_of(j->to), cuda_address_of(j->from), cuda_address_of(j->index), fault, (uint64_t)M, (uint64_t)K, (uint64_t)N, (uint64_t)j->bound, j->wrap,
                                    (uint64_t)buckets}};
     for (int of = 0; of < 3; of++)
         for (int d = 0; d < 3; d++) cuda_push(&q, (uint64_t)j->strides[of][d]);
-    return cuda_launch_struct(g, j->op, k, &q, cuda_blocks(g, j->put ? M * N * buckets : M * K * N));
+    cr_status status = j->put ? cuda_launch_struct(g, j->op, check, &q, cuda_blocks(g, j->index->numel)) : CR_OK;
+    return status != CR_OK ? status : cuda_launch_struct(g, j->op, k, &q, cuda_blocks(g, j->put ? M * N * buckets : M * K * N));
 }
 
 static cr_status run_job(const job *j) {

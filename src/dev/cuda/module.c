@@ -84,10 +84,16 @@ static void keep(const char *path, hash text, const char *code, size_t bytes) {
 
 /* ---- the compiler */
 
+/* The first error of what the compiler said. */
 static void log_of(nvrtc_program p, char *out, size_t room) {
     size_t n = 0;
     char *log = !nvrtc.GetLogSize(p, &n) && n ? malloc(n) : NULL;
-    if (log && !nvrtc.GetLog(p, log)) snprintf(out, room, "%.*s", (int)strcspn(log, "\n"), log);
+    if (log && !nvrtc.GetLog(p, log)) {
+        const char *line = strstr(log, "error");
+        while (line && line > log && line[-1] != '\n') line--;
+        if (!line) line = log;
+        snprintf(out, room, "%.*s", (int)strcspn(line, "\n"), line);
+    }
     free(log);
 }
 

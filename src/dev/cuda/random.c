@@ -5,7 +5,7 @@ static cr_status run(const char *op, const char *name, cr_tensor *y, cuda_words 
     if (!y->numel) return CR_OK;
     cuda *g = cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
-    const cuda_kernel *k = cuda_kernel_of(g, op, cuda_source_random, name, "#define T %s\n", cuda_type((cr_dtype)y->dtype));
+    const cuda_kernel *k = cuda_kernel_of(g, op, cuda_source_random, name, "#define T %s\n#define A %s\n", cuda_type((cr_dtype)y->dtype), y->dtype == CR_F64 ? "f64" : "f32");
     return cuda_leave(g, k ? cuda_launch(g, op, k, q, cuda_blocks(g, y->numel)) : cr_error_status());
 }
 
