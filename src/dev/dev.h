@@ -121,6 +121,7 @@ typedef struct cr_kernels {
     cr_status (*attention_bwd)(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                                const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
                                                     /* dq, dk, dv: any strides with D contiguous */
+    cr_status (*nextafter)(cr_tensor *y, const cr_tensor *a, const cr_tensor *b, int64_t infinity);        /* bits of floats as contiguous signed integers, one shape; infinity: its bits */
     cr_status (*triangle)(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper);
                                                     /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0; y may be x */
     cr_status (*update_by_product)(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how);
