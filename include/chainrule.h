@@ -443,6 +443,8 @@ cr_tensor *cr_scatter_(cr_tensor *x, int axis, const cr_tensor *index, const cr_
 cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);  /* a copy of x with x[index[i][j]][j] += src[i][j] */
 cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
 cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);    /* the same, multiplied; the gradient is exact at 0 */
+typedef enum cr_scatter_kind { CR_SCATTER_SUM, CR_SCATTER_PROD, CR_SCATTER_MEAN, CR_SCATTER_AMAX, CR_SCATTER_AMIN } cr_scatter_kind;
+cr_tensor *cr_scatter_reduce(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, cr_scatter_kind kind, bool self);   /* x[index[i][j]][j] with all of src for it; self: and with itself; equal extremes share the gradient, integers' mean is floored */
 cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *index);      /* cr_gather, the other axes of x and index broadcast */
 cr_tensor *cr_take(const cr_tensor *x, const cr_tensor *index);                           /* elements of x in order : (...), (I) -> (I); negative indices count from the end */
 cr_tensor *cr_index_select(const cr_tensor *x, int axis, const cr_tensor *index);         /* (..., R, ...), (K) -> (..., K, ...) */

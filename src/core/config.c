@@ -15,6 +15,7 @@ static struct { const char *name, *doc; cr_switch_check check; void (*changed)(v
     {.name = "CHAINRULE_ONEDNN", .doc = "path of libdnnl.so.3, or off: products run on kernels of our own"},
     {.name = "CHAINRULE_WGPU", .doc = "path of libwgpu_native.so, or off: no GPU through WebGPU"},
     {.name = "CHAINRULE_GPU_MEMORY", .doc = "MiB that the tensors and the cache of one GPU may take; default: what it has, 4096 for one made of software"},
+    {.name = "CHAINRULE_LOG", .doc = "file to which the source of a GPU's kernel that does not compile is added"},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches, PREFIX = sizeof "CHAINRULE_" - 1 };
 

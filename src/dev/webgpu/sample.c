@@ -42,13 +42,12 @@ static const char wait[] =
     "    let half = wide_mul(s, q);\n"
     "    return wide_add(wide_mul(wide_of(-e), vec3<f32>(1.38629436492919921875, -3.809308599915536e-09, -1.0)), wide_mul(wide_of(-2.0), half));\n}\n";
 
-/* the time as an integer in whose order they are: exponent, 47 bits */
+/* the time as an integer in whose order they are: (x + y) 2^47, which is 2^47 and more, and the exponent above that */
 static const char times[] =
     "let w = bitcast<f32>(words1(p[2].x + i)); let word = philox64(i); let t = wide_div(wait(vec2<u32>((word.x >> 11u) | (word.y << 21u), word.y >> 11u)), wide_of(w));\n"
-    "let rest = i32(round(t.y * 140737488355328.0)); let high = u32(t.x * 8388608.0); var e = i32(t.z) + 512;\n"
-    "var m = add64(vec2<u32>(high << 24u, high >> 8u), vec2<u32>(bitcast<u32>(rest), bitcast<u32>(rest >> 31u)));\n"
-    "if m.y < 0x8000u { m = shl64(m, vec2<u32>(1u, 0u)); e -= 1; }\n"
-    "var key = vec2<u32>(m.x, (m.y & 0x7fffu) | (u32(e) << 15u));\nif !ordinary(t.x) { key = vec2<u32>(0u); }\nif (bitcast<u32>(w) & 0x7fffffffu) == 0u { key = vec2<u32>(~0u); }\n"
+    "let rest = i32(round(t.y * 140737488355328.0)); let high = u32(t.x * 8388608.0);\n"
+    "let m = add64(vec2<u32>(high << 24u, high >> 8u), vec2<u32>(bitcast<u32>(rest), bitcast<u32>(rest >> 31u)));\n"
+    "var key = add64(m, vec2<u32>(0u, u32(i32(t.z) + 511) << 15u));\nif !ordinary(t.x) { key = vec2<u32>(0u); }\nif (bitcast<u32>(w) & 0x7fffffffu) == 0u { key = vec2<u32>(~0u); }\n"
     "set0(2u * i, key.x); set0(2u * i + 1u, key.y);\n";
 
 static void write(wgsl *w, const void *how) {
@@ -67,7 +66,7 @@ typedef struct draw { const char *op; int64_t M, N, S; uint64_t seed, counter; }
 static cr_status run(const draw *d, sample_task task, cr_tensor *y, const cr_tensor *a, const cr_tensor *b, int64_t more, int64_t offset) {
     gpu *g = gpu_enter(d->op, y->dev);
     const uint32_t n = (uint32_t)(d->M * (task == PICK ? d->S : d->N));
-    const kernel how = {'m', (unsigned char)task};
+    const kernel how = {'w', (unsigned char)task};
     const gpu_call c = {
         .op = d->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = b ? 3 : 2, .buffer = {gpu_buffer_of(y), gpu_buffer_of(a), b ? gpu_buffer_of(b) : NULL}, .written = 1,
         .q = {.n = 12, .words = {0, n, (uint32_t)d->N, (uint32_t)more, (uint32_t)d->seed, (uint32_t)(d->seed >> 32), (uint32_t)d->counter, (uint32_t)(d->counter >> 32),

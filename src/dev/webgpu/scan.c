@@ -41,7 +41,7 @@ static const char log_sums[] =
     "    if is_nan(q) || a.x == 0xff800000u || b.x == 0x7f800000u { return b; }\n"
     "    let d = two_sum(q, -p); let stay = d.x <= 8.0; let u = select(-d, d, stay); var f = f_exp(u.x); if f > 0.0 { f += f * u.y; }\n"
     "    let kept = bitcast<vec3<f32>>(select(b.xyz, a.xyz, stay)); let scaled = bitcast<vec3<f32>>(select(a.xyz, b.xyz, stay));\n"
-    "    let t = two_product(scaled.y, f); let s = two_sum(kept.y, t.x); let rest = s.y + (kept.z + (t.y + scaled.z * f)); let y = two_sum(s.x, rest);\n"
+    "    let s = two_sum(kept.y, scaled.y * f); let y = two_sum(s.x, s.y + kept.z);\n"
     "    return bitcast<vec4<u32>>(vec4<f32>(kept.x, y, 0.0));\n}\n";
 
 static void add_join(wgsl *w, const kernel *h) {

@@ -81,9 +81,8 @@ static const struct { const char *name, *text; } library[] = {
  "    if a.y == 0u && b.y == 0u { return vec4<u32>(a.x / b.x, 0u, a.x % b.x, 0u); }\n"
  "    var q = a; var r = vec2<u32>(0u);\n"
  "    for (var n = 0; n < 64; n++) {\n"
- "        let over = r.y >= 0x80000000u;\n"
  "        r = vec2<u32>((r.x << 1u) | (q.y >> 31u), (r.y << 1u) | (r.x >> 31u)); q = vec2<u32>(q.x << 1u, (q.y << 1u) | (q.x >> 31u));\n"
- "        if over || !less_u64(r, b) { r = sub64(r, b); q.x |= 1u; }\n"
+ "        if !less_u64(r, b) { r = sub64(r, b); q.x |= 1u; }\n"
  "    }\n    return vec4<u32>(q, r);\n}"},
 {"divide_i64",                                      /* towards 0; the remainder has the sign of a */
  "fn divide_i64(a: vec2<u32>, b: vec2<u32>) -> vec4<u32> {\n"
