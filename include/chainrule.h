@@ -79,8 +79,10 @@ bool        cr_can_cast(cr_dtype from, cr_dtype to);       /* may a result of `f
 const cr_device *cr_cpu(void);
 const cr_device *cr_ref(void);                             /* the plainest loops, in double: the meaning of every op */
 const cr_device *cr_gpu(int i);                            /* the i-th GPU, the fastest first: 0; NULL and a message when there is none */
+const cr_device *cr_cuda(int i);                           /* the i-th NVIDIA GPU */
+int              cr_cuda_count(void);                      /* how many; 0: cr_cuda(0) says why */
 const cr_device *cr_webgpu(int i);                         /* the i-th GPU behind WebGPU: any vendor's */
-const cr_device *cr_device_find(const char *name);         /* "cpu", "ref", "gpu", "webgpu:0"; NULL and a message when there is none */
+const cr_device *cr_device_find(const char *name);         /* "cpu", "ref", "gpu", "cuda:0", "webgpu:0"; NULL and a message when there is none */
 const cr_device *cr_device_at(int i);                      /* i-th device of this process, NULL past the end (no error) */
 const cr_device *cr_default_device(void);                  /* cpu, or CHAINRULE_DEVICE */
 cr_status        cr_set_default_device(const cr_device *dev);

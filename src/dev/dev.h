@@ -138,8 +138,14 @@ struct cr_device {
     bool host;                                      /* storage->data is an address that this process can read */
 };
 
+/* dst = src as one walk of the program y = x, axes that both step over as over one merged; src NULL: dst = value, one element of dst's dtype (move.c) */
+cr_dtype cr_moved_as(cr_dtype dt);                   /* the unsigned integer of that size: what is only moved keeps all its bits */
+cr_walk cr_walk_of_copy(cr_tensor *dst, const cr_tensor *src, const void *value);
+
 /* ---- registry.c */
 extern const cr_device cr_device_cpu, cr_device_ref;
+const cr_device *cr_cuda_at(int i);                 /* the i-th NVIDIA GPU, NULL past the end (cuda/gpu.c, where that folder is there) */
+const char      *cr_cuda_problem(void);             /* why there is none */
 const cr_device *cr_webgpu_at(int i);               /* the i-th GPU behind WebGPU, NULL past the end (webgpu/gpu.c, where the library is built with it) */
 const char      *cr_webgpu_problem(void);           /* why there is none */
 
