@@ -54,20 +54,20 @@ static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t writt
 }
 
 /* What was wrong, and the text with the numbers of its lines, which the message names, to the end of CHAINRULE_LOG. */
-static void log_source(const char *wgsl) {
+static void log_source(const char *text) {
     const char *path = cr_config("LOG");
     FILE *f = path ? fopen(path, "a") : NULL;
     if (!f) return;
     fprintf(f, "%s\n", cr_error());
-    for (int line = 1; *wgsl; line++) {
-        const int n = (int)strcspn(wgsl, "\n");
-        fprintf(f, "%4d  %.*s\n", line, n, wgsl);
-        wgsl += n + (wgsl[n] == '\n');
+    for (int line = 1; *text; line++) {
+        const int n = (int)strcspn(text, "\n");
+        fprintf(f, "%4d  %.*s\n", line, n, text);
+        text += n + (text[n] == '\n');
     }
     fclose(f);
 }
 
-gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *wgsl) {
+gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text) {
     if (buffers > (int)g->limits.maxStorageBuffersPerShaderStage)
         return cr_fail(CR_BAD_VALUE, op, "%s binds at most %u buffers in one kernel: this takes %d", g->name, g->limits.maxStorageBuffersPerShaderStage, buffers), NULL;
     if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
@@ -76,8 +76,8 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
     p->buffers = buffers;
     p->key_bytes = k->n;
     memcpy(p->key, k->bytes, k->n);
-    if (compile(g, op, p, written, wgsl) != CR_OK) {
-        log_source(wgsl);
+    if (compile(g, op, p, written, text) != CR_OK) {
+        log_source(text);
         if (p->handle) wg.ComputePipelineRelease(p->handle);
         if (p->layout) wg.BindGroupLayoutRelease(p->layout);
         free(p);
