@@ -262,7 +262,7 @@ static int spawn(const char *const *command, text *said) {
     return failed || !WIFEXITED(status) ? -1 : WEXITSTATUS(status);
 }
 
-/* name:12:5: error: words -> name(12): error: words; what else the host's compiler says goes through */
+/* name:12:5: error: words -> name(12): error: words; what else the host's compiler says goes through, but for "In function" */
 static void as_nvrtc(const text *said, text *log) {
     for (const char *line = said->at, *end; line && *line; line = end) {
         end = strchr(line, '\n');
@@ -274,7 +274,7 @@ static void as_nvrtc(const text *said, text *log) {
             snprintf(head, sizeof head, "%s(%d): %s: ", name, row, strstr(kind, "error") ? "error" : kind);
             add(log, head);
             append(log, line + used, (size_t)(end - line - used));
-        } else append(log, line, (size_t)(end - line));
+        } else if (!strstr(line, ": In ") && !strstr(line, ": At ")) append(log, line, (size_t)(end - line));
     }
 }
 
@@ -283,6 +283,18 @@ static bool write_file(const char *path, const text *t) {
     if (!f) return false;
     const bool written = fwrite(t->at, 1, t->length, f) == t->length;
     return fclose(f) == 0 && written;
+}
+
+/* CUDASIM_KEEP=folder: every text that is compiled is left there, for compilers of other makes. */
+static void keep(const char *source) {
+    const char *folder = getenv("CUDASIM_KEEP");
+    if (!folder) return;
+    char path[400];
+    uint64_t h = 0xcbf29ce484222325u;               /* FNV-1a */
+    for (const char *at = source; *at; at++) h = (h ^ (unsigned char)*at) * 0x100000001b3u;
+    snprintf(path, sizeof path, "%.350s/%016llx.cu", folder, (unsigned long long)h);
+    const text t = {(char *)(uintptr_t)source, strlen(source), 0};
+    write_file(path, &t);
 }
 
 API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const *options) {
@@ -304,6 +316,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     const nvrtcResult status = read_options(p, count, options, command, &words, COUNT(command) - 8, &architecture);
     if (status) return status;
 
+    keep(p->source);
     char folder[300], in[320], out[320], define[60];
     const char *temporary = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%.250s/cudasim-XXXXXX", temporary && *temporary ? temporary : "/tmp");
