@@ -112,6 +112,7 @@ static cr_status open_device(gpu *g, const char *op) {
     wg.AdapterInfoFreeMembers(info);
     wg.AdapterGetLimits(g->adapter, &g->limits);
     g->limits.nextInChain = NULL;
+    g->window = (size_t)(g->limits.maxStorageBufferBindingSize < INT32_MAX ? g->limits.maxStorageBufferBindingSize : INT32_MAX) & ~(size_t)255;
     const WGPUDeviceDescriptor wanted = {
         .label = view_of("chainrule"), .requiredLimits = &g->limits,
         .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = g},
