@@ -388,7 +388,7 @@ TEST(a_step) {
 
 /* The same model learns the same on the cpu: losses of 10 steps, and the first's gradients.  The loss is read once a step, nothing else waits, and
  * after the second step nothing is compiled. */
-typedef struct run { double loss[50], norm; int64_t most_submits, compiled; } run;
+typedef struct run { double loss[50], norm; int64_t most_submits, compiled, updates, parameters; } run;
 
 static void learn(const cr_device *d, int steps, run *r) {
     enum { B = 2, T = 16, V = 41 };
@@ -408,12 +408,15 @@ static void learn(const cr_device *d, int steps, run *r) {
         cr_tensor *loss = cr_gpt_loss(m, x, y, true);
         OK(cr_backward(loss, CR_NONE, NULL));
         if (!k) OK(cr_params_clip_grad_norm(cr_gpt_params(m), 1e9, &r->norm));
+        const int64_t dispatches = g->counters.dispatches;
         OK(cr_optim_step(optim));
+        r->updates = g->counters.dispatches - dispatches;
         r->loss[k] = cr_item(loss);
         cr_scope_end();
         if (k && g->counters.submits - before.submits > r->most_submits) r->most_submits = g->counters.submits - before.submits;
         if (k > 1) r->compiled += g->counters.pipelines - before.pipelines;
     }
+    r->parameters = cr_params_count(cr_gpt_params(m));
     cr_optim_free(optim);
     cr_gpt_free(m);
     cr_generator_free(random);
@@ -428,6 +431,7 @@ TEST(gpt) {
     CHECK(fabs(there.norm - here.norm) < 1e-4 * here.norm, "norm of the gradients %.7g, on the cpu %.7g", there.norm, here.norm);
     CHECK(there.loss[steps - 1] < there.loss[0], "it does not learn");
     CHECK(there.most_submits <= 4, "a step takes %lld submits", (long long)there.most_submits);
+    CHECK(there.updates <= there.parameters, "AdamW takes %lld dispatches for %lld parameters", (long long)there.updates, (long long)there.parameters);
     CHECK(!there.compiled, "%lld kernels were compiled after the second step", (long long)there.compiled);
     test_ran_on(dev());
 }
