@@ -23,8 +23,8 @@ typedef struct job {
     int fault;
 } job;
 
-/* Parameters: 0, count, fault, bound; M, K, N, first k; end of k, offsets of index, to, from; strides of index, to, from */
-enum { STRIDES = 12 };
+/* Parameters: 0, count, fault, bound; M, K, N, first k; end of k, offsets of index, to, from; the first of the rows that are in the window, how many, -, -; strides of index, to, from */
+enum { STRIDES = 16 };
 
 static expr stride(int of, int axis) { return wgsl_parameter(STRIDES + 3 * (of - INDEX) + axis); }
 
@@ -50,20 +50,20 @@ static expr along(int of, const char *m, const char *k, const char *n) {
 /* y[m, k, n] = x[m, index, n] */
 static void add_take(wgsl *w, cr_dtype dt) {
     wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let k = i / p[1].z %% p[1].y; let m = i / p[1].z / p[1].y;\n");
-    wgsl_add(w, "let r = row(%s);\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "r", "n").s, along(TO, "m", "k", "n").s,
-             wgsl_load(FROM, dt, "source").s);
+    wgsl_add(w, "let r = row(%s) - p[3].x;\nif r >= p[3].y { return; }\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "r", "n").s,
+             along(TO, "m", "k", "n").s, wgsl_load(FROM, dt, "source").s);
     wgsl_store(w, TO, dt, "at", "x");
 }
 
 /* y[m, index, n] = x[m, k, n], or += it: an invocation for each m, n */
 static void add_put(wgsl *w, cr_dtype dt, bool sum) {
     wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let m = i / p[1].z;\nfor (var k = p[1].w; k < p[2].x; k++) {\n");
-    wgsl_add(w, "let r = row(%s);\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "k", "n").s, along(TO, "m", "r", "n").s,
+    wgsl_add(w, "let r = row(%s) - p[3].x;\nif r < p[3].y {\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "k", "n").s, along(TO, "m", "r", "n").s,
              wgsl_load(FROM, dt, "source").s);
     if (sum) wgsl_add(w, wgsl_wide(dt) ? "let before = %s;\nlet y = add64(before, x);\n" : dt == CR_BOOL ? "let before = %s;\nlet y = before | x;\n" : "let before = %s;\nlet y = before + x;\n",
                       wgsl_load(TO, dt, "at").s);
     wgsl_store(w, TO, dt, "at", sum ? "y" : "x");
-    wgsl_add(w, "}\n");
+    wgsl_add(w, "}\n}\n");
 }
 
 /* y = from bound + index; in 32 bits, for no tensor here has more elements */
@@ -109,13 +109,32 @@ static cr_status run(gpu *g, const job *j, int64_t count, int64_t first, int64_t
         free(text);
         if (!p) return cr_error_status();
     }
-    gpu_parameters q = {.n = STRIDES, .words = {
-        0, (uint32_t)count, (uint32_t)j->fault, (uint32_t)j->bound, (uint32_t)j->size[0], (uint32_t)j->size[1], (uint32_t)j->size[2], (uint32_t)first,
-        (uint32_t)end, (uint32_t)j->index->offset, (uint32_t)j->to->offset, j->from ? (uint32_t)j->from->offset : 0}};
-    for (int of = 0; of < 3; of++)
-        for (int d = 0; d < 3; d++) gpu_push(&q, (uint32_t)(of == 0 ? j->index_strides : of == 1 ? j->to_strides : j->from_strides)[d]);
     gpu_buffer *const buffers[] = {g->faults, gpu_buffer_of(j->index), gpu_buffer_of(j->to), j->from ? gpu_buffer_of(j->from) : NULL};
-    return gpu_dispatch(g, j->op, p, buffers, &q, (uint64_t)((count + GPU_GROUP - 1) / GPU_GROUP));
+    const int table = j->task == TAKE ? FROM : TO;  /* what the index is into: seen by windows over its rows */
+    const cr_tensor *t = table == FROM ? j->from : j->to;
+    const int64_t *strides = table == FROM ? j->from_strides : j->to_strides;
+    const bool windows = j->task == TAKE || j->task == PUT || j->task == PUT_SUM;
+    size_t at[4] = {0};
+    cr_status status = CR_OK;
+    for (int i = 0; i < buffers_of(j); i++)
+        if (buffers[i]->bytes > g->window && !(windows && i == table)) return gpu_fail_window(g, j->op, buffers[i]->bytes);
+    const int64_t all = windows && j->bound ? j->bound : 1;        /* without rows every index is wrong, which the kernel says */
+    for (int64_t row = 0, rows = all; row < all && status == CR_OK; row += rows) {
+        if (row + rows > all) rows = all - row;
+        while (windows && !gpu_window(g, buffers[table], gpu_span_of(t->offset + row * strides[1], 3, (int64_t[]){j->size[0], rows, j->size[2]}, strides), element_of(j), &at[table])) {
+            if (rows == 1) return gpu_fail_window(g, j->op, buffers[table]->bytes);
+            rows /= 2;
+        }
+        int64_t offset[4] = {0, j->index->offset, j->to->offset, j->from ? j->from->offset : 0};
+        if (windows) offset[table] += row * strides[1] - (int64_t)(at[table] / cr_dtype_size(element_of(j)));
+        gpu_parameters q = {.n = STRIDES, .words = {
+            0, (uint32_t)count, (uint32_t)j->fault, (uint32_t)j->bound, (uint32_t)j->size[0], (uint32_t)j->size[1], (uint32_t)j->size[2], (uint32_t)first,
+            (uint32_t)end, (uint32_t)offset[INDEX], (uint32_t)offset[TO], (uint32_t)offset[FROM], (uint32_t)row, (uint32_t)rows}};
+        for (int of = 0; of < 3; of++)
+            for (int d = 0; d < 3; d++) gpu_push(&q, (uint32_t)(of == 0 ? j->index_strides : of == 1 ? j->to_strides : j->from_strides)[d]);
+        status = gpu_dispatch_at(g, j->op, p, buffers, at, &q, (uint64_t)((count + GPU_GROUP - 1) / GPU_GROUP));
+    }
+    return status;
 }
 
 static cr_status run_checked(gpu *g, job *j) {
