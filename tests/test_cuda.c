@@ -291,3 +291,52 @@ TEST(gpt) {
     CHECK(!there.loaded && !there.segments, "after the second step %lld kernels were loaded, %lld segments taken", (long long)there.loaded, (long long)there.segments);
     test_ran_on(dev());
 }
+
+/* ---- shapes that are cut into parts, tiles and buckets: as on the cpu */
+static cr_tensor *there_and_here(cr_tensor *(*f)(cr_tensor *x), const cr_tensor *x, cr_tensor **here) {
+    *here = f(cr_to(x, cr_dtype_of(x), cr_cpu()));
+    return cr_to(f(cr_to(x, cr_dtype_of(x), dev())), cr_dtype_of(*here), cr_cpu());
+}
+
+static cr_tensor *sum_all(cr_tensor *x) { return cr_sum(x, CR_ALL, false); }
+static cr_tensor *sum_down(cr_tensor *x) { return cr_sum(x, CR_LIST(0), false); }
+static cr_tensor *largest_down(cr_tensor *x) { return cr_max(x, CR_LIST(0), false); }
+static cr_tensor *place_of_largest(cr_tensor *x) { return cr_argmax(cr_reshape(x, CR_LIST(-1)), 0, false); }
+static cr_tensor *places_down(cr_tensor *x) { return cr_argmin(x, 0, false); }
+static cr_tensor *spread(cr_tensor *x) { return cr_var(x, CR_LIST(0), 0, false); }
+static cr_tensor *running(cr_tensor *x) { return cr_cumsum(cr_reshape(x, CR_LIST(-1)), 0); }
+static cr_tensor *in_order(cr_tensor *x) { return cr_sort(cr_reshape(x, CR_LIST(-1)), 0, true, NULL); }
+static cr_tensor *of_rows(cr_tensor *x) { return cr_softmax(x, -1); }
+static cr_tensor *turned(cr_tensor *x) { return cr_contiguous(cr_transpose(x, 0, 1)); }
+static cr_tensor *places_in(const cr_tensor *x, int64_t n) {         /* n numbers below 100, made of x's elements */
+    return cr_to(cr_remainder(cr_mul(cr_slice(cr_reshape(x, CR_LIST(-1)), 0, 0, n, 1), cr_scalar(1000)), cr_scalar(100)), CR_I64, cr_device_of(x));
+}
+static cr_tensor *added_by_index(cr_tensor *x) { return cr_index_add(cr_zeros(CR_LIST(100, cr_shape(x)[1]), CR_F32, cr_device_of(x)), 0, places_in(x, cr_shape(x)[0]), x); }
+static cr_tensor *norm_gradients(cr_tensor *x) {
+    const int64_t n = cr_shape(x)[1];
+    cr_tensor *w = cr_requires_grad_(cr_full(CR_LIST(n), 1.5, CR_F32, cr_device_of(x)), true), *b = cr_requires_grad_(cr_zeros(CR_LIST(n), CR_F32, cr_device_of(x)), true);
+    cr_tensor *y = cr_layer_norm(x, w, b, 1e-5);
+    OK(cr_backward(cr_sum(cr_square(y), CR_ALL, false), CR_NONE, NULL));
+    return cr_add(cr_grad(w), cr_grad(b));
+}
+
+TEST(large) {
+    static const struct { const char *name; cr_tensor *(*f)(cr_tensor *x); double relative; } cases[] = {
+        {"sum of all", sum_all, 1e-5}, {"sums of columns", sum_down, 1e-5}, {"largest of columns", largest_down, 0}, {"place of the largest", place_of_largest, 0},
+        {"places in columns", places_down, 0}, {"variance of columns", spread, 1e-5}, {"running sum", running, 1e-6}, {"sorted", in_order, 0}, {"softmax", of_rows, 1e-5},
+        {"transposed", turned, 0}, {"added by index", added_by_index, 1e-5}, {"gradients of a norm", norm_gradients, 1e-4}};
+    static const int64_t shapes[][2] = {{1, 70001}, {70001, 1}, {5003, 37}, {37, 5003}, {263, 257}};
+    cr_generator *random = cr_generator_new(test_seed());
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            cr_scope_begin();
+            cr_tensor *here, *there = there_and_here(cases[k].f, cr_rand(CR_LIST(shapes[s][0], shapes[s][1]), CR_F32, cr_cpu(), random), &here);
+            cr_tensor *size = cr_max(cr_abs(here), CR_ALL, false), *error = there ? cr_max(cr_abs(cr_sub(cr_to(there, CR_F64, cr_cpu()), cr_to(here, CR_F64, cr_cpu()))), CR_ALL, false) : NULL;
+            CHECK(error && cr_item(error) <= cases[k].relative * cr_item(size), "%s of %lld x %lld is off by %g: %s", cases[k].name, (long long)shapes[s][0], (long long)shapes[s][1],
+                  error ? cr_item(error) : NAN, cr_error() ? cr_error() : "");
+            cr_error_clear();
+            cr_scope_end();
+            test_ran_on(dev());
+        }
+    cr_generator_free(random);
+}
