@@ -106,7 +106,7 @@ static cuda_block *grow(cuda *g, const char *op, size_t bytes, bool small) {
 }
 
 cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes) {
-    if (bytes > (size_t)INT64_MAX / 2) return no_memory(g, op, bytes), NULL;
+    if (bytes > (size_t)INT64_MAX / 2 || (int64_t)bytes > g->budget - g->now) return no_memory(g, op, bytes), NULL;
     bytes = bytes ? (bytes + UNIT - 1) / UNIT * UNIT : UNIT;
     const bool small = bytes <= SMALL;
     cuda_block *b = find_block(g, bytes, small);
