@@ -404,7 +404,7 @@ static void trap(int line) {
     fail("%s is trapped in line %d", where(b.current, text, sizeof text), line);
 }
 
-const cudasim_runtime fibers_runtime = {barrier, warp, lane, trap, ticks, printf};
+static const cudasim_runtime runtime = {barrier, warp, lane, trap, ticks, printf, fibers_access};
 
 /* Shared memory holds nothing when a block begins. */
 void fibers_forget(char *from, const char *to) {
@@ -466,7 +466,7 @@ const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *c
     *m->block = block;
     *m->threads = threads;
     *m->blocks = blocks;
-    *m->runtime = &fibers_runtime;
+    *m->runtime = &runtime;
     int who[MAX_THREADS], n = 0;
     for (unsigned z = 0; z < threads.z; z++)
         for (unsigned y = 0; y < threads.y; y++)

@@ -8,7 +8,8 @@
 
 enum { MAX_THREADS = 1024, WARP = 32 };
 
-extern const cudasim_runtime fibers_runtime;
+/* Counts what a kernel reads and writes (driver.c). */
+void fibers_access(const void *at, unsigned long bytes, int write);
 
 /* Which of the threads that may run runs first: forward, reverse, or by chance from a seed. */
 void fibers_order(const char *text);                /* "forward", "reverse" or a number; NULL: forward */

@@ -2,7 +2,7 @@
  *
  * The text stays as it is, line by line, but for three things: each kernel is entered into a table after its body; `extern __shared__` loses its
  * second word, and the name gets memory; and CUDASIM_DROP_BARRIER="file:n" takes out the n-th __syncthreads or __syncwarp of a file (1 is the first;
- * a file is what the last #line said, or the program's name), which the tests must notice. */
+ * a file is what the last #line said, or the program's name), which the tests must notice.  With CUDASIM_COUNT=1 each access to memory is counted. */
 #define _GNU_SOURCE
 #include "nvidia.h"
 #include <ctype.h>
@@ -303,7 +303,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     static const char *const flags[] = {CUDASIM_COMPILER, "-x", "c++", "-include", CUDASIM_SHIM, "-shared", "-fPIC", "-fvisibility=hidden", "-nostdlib", "-w", "-fno-exceptions", "-fno-rtti",
         "-fno-strict-aliasing", "-ffp-contract=off", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fno-asynchronous-unwind-tables", "-std=gnu++17",
 #if defined CUDASIM_THREAD
-        "-Og", "-g1", "-fsanitize=thread",
+        "-Og", "-g1", "-fsanitize=thread", "-DCUDASIM_THREAD",
 #elif defined CUDASIM_ADDRESS
         "-Og", "-g1", "-fsanitize=address",
 #else
@@ -313,6 +313,9 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     const char *command[200];
     int words = 0, architecture = 75;
     for (int i = 0; i < COUNT(flags); i++) command[words++] = flags[i];
+#if !defined CUDASIM_THREAD && !defined CUDASIM_ADDRESS
+    if (getenv("CUDASIM_COUNT")) command[words++] = "-DCUDASIM_TRAFFIC", command[words++] = "-fsanitize=thread";
+#endif
     const nvrtcResult status = read_options(p, count, options, command, &words, COUNT(command) - 8, &architecture);
     if (status) return status;
 
