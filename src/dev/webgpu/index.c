@@ -5,11 +5,11 @@
  * in the same order. */
 #include "wgsl.h"
 
-#include <stdlib.h>
-
 enum { MOST_K = 16384 };                            /* turns of one invocation's loop in a dispatch */
 enum { FAULTS, INDEX, TO, FROM };                   /* bindings */
 typedef enum task { CHECK, NOTE, TAKE, PUT, PUT_SUM, RAVEL } task;
+
+typedef struct kernel { int family; task task; cr_dtype dtype, index; int wrap, first; } kernel;     /* first: of the indices that make one */
 
 typedef struct job {
     const char *op;
@@ -75,47 +75,35 @@ static void add_ravel(wgsl *w, bool first) {
 
 static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? (cr_dtype)j->to->dtype : wgsl_moved_as((cr_dtype)j->to->dtype); }
 
-static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
-
-static char *text_of(const job *j) {
-    const cr_dtype dt = element_of(j), index = (cr_dtype)j->index->dtype;
-    wgsl w = {0};
-    wgsl_binding(&w, FAULTS, true, true);
-    wgsl_binding(&w, INDEX, false, false);
-    if (j->task > NOTE) wgsl_binding(&w, TO, true, wgsl_lanes(dt) > 1);
-    if (buffers_of(j) > FROM) wgsl_binding(&w, FROM, false, false);
-    if (j->task != NOTE) add_row(&w, index, j->wrap);
-    wgsl_main(&w, GPU_GROUP);
-    if (j->task == CHECK) add_check(&w);
-    else add_guard(&w, index);
-    if (j->task == TAKE) add_take(&w, dt);
-    else if (j->task == RAVEL) add_ravel(&w, !j->size[1]);
-    else if (j->task > NOTE) add_put(&w, dt, j->task == PUT_SUM);
-    wgsl_add(&w, "}\n");
-    char *text = wgsl_complete(&w);
-    wgsl_free(&w);
-    return text;
+static void write(wgsl *w, const void *how) {
+    const kernel *h = how;
+    const cr_dtype dt = h->dtype, index = h->index;
+    wgsl_binding(w, FAULTS, true, true);
+    wgsl_binding(w, INDEX, false, false);
+    if (h->task > NOTE) wgsl_binding(w, TO, true, wgsl_lanes(dt) > 1);
+    if (h->task > NOTE && h->task < RAVEL) wgsl_binding(w, FROM, false, false);
+    if (h->task != NOTE) add_row(w, index, h->wrap);
+    wgsl_main(w, GPU_GROUP);
+    if (h->task == CHECK) add_check(w);
+    else add_guard(w, index);
+    if (h->task == TAKE) add_take(w, dt);
+    else if (h->task == RAVEL) add_ravel(w, h->first);
+    else if (h->task > NOTE) add_put(w, dt, h->task == PUT_SUM);
+    wgsl_add(w, "}\n");
 }
 
 static cr_status run(gpu *g, const job *j, int64_t count, int64_t first, int64_t end) {
-    gpu_key k;
-    k.n = 0, k.full = false;
-    const unsigned char head[] = {'i', (unsigned char)j->task, (unsigned char)element_of(j), (unsigned char)j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1]};
-    gpu_key_add(&k, head, sizeof head);
-    const gpu_pipeline *p = gpu_pipeline_find(g, &k);
-    if (!p) {
-        char *text = text_of(j);
-        p = gpu_pipeline_make(g, j->op, &k, buffers_of(j), 1u << FAULTS | 1u << TO, text);
-        free(text);
-        if (!p) return cr_error_status();
-    }
-    gpu_parameters q = {.n = STRIDES, .words = {
-        0, (uint32_t)count, (uint32_t)j->fault, (uint32_t)j->bound, (uint32_t)j->size[0], (uint32_t)j->size[1], (uint32_t)j->size[2], (uint32_t)first,
-        (uint32_t)end, (uint32_t)j->index->offset, (uint32_t)j->to->offset, j->from ? (uint32_t)j->from->offset : 0}};
+    const kernel how = {'i', j->task, element_of(j), (cr_dtype)j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1]};
+    gpu_call c = {
+        .op = j->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = j->task <= NOTE ? 2 : j->from ? 4 : 3, .written = 1u << FAULTS | 1u << TO,
+        .buffer = {g->faults, gpu_buffer_of(j->index), gpu_buffer_of(j->to), j->from ? gpu_buffer_of(j->from) : NULL},
+        .q = {.n = STRIDES, .words = {
+            0, (uint32_t)count, (uint32_t)j->fault, (uint32_t)j->bound, (uint32_t)j->size[0], (uint32_t)j->size[1], (uint32_t)j->size[2], (uint32_t)first,
+            (uint32_t)end, (uint32_t)j->index->offset, (uint32_t)j->to->offset, j->from ? (uint32_t)j->from->offset : 0}},
+        .invocations = (uint64_t)count};
     for (int of = 0; of < 3; of++)
-        for (int d = 0; d < 3; d++) gpu_push(&q, (uint32_t)(of == 0 ? j->index_strides : of == 1 ? j->to_strides : j->from_strides)[d]);
-    gpu_buffer *const buffers[] = {g->faults, gpu_buffer_of(j->index), gpu_buffer_of(j->to), j->from ? gpu_buffer_of(j->from) : NULL};
-    return gpu_dispatch(g, j->op, p, buffers, &q, (uint64_t)((count + GPU_GROUP - 1) / GPU_GROUP));
+        for (int d = 0; d < 3; d++) gpu_push(&c.q, (uint32_t)(of == 0 ? j->index_strides : of == 1 ? j->to_strides : j->from_strides)[d]);
+    return gpu_run(g, &c);
 }
 
 static cr_status run_checked(gpu *g, job *j) {
