@@ -1,9 +1,9 @@
 /* order.c - rows of x (M, R) in order, single elements of them, places in a sorted row, runs of equal rows.
  *
  * Elements become unsigned keys (wgsl_key).  Short rows are ranked: an invocation counts what comes before its element.  Others are merged, which is
- * stable, has no choice that a timing could make, and takes keys of any width: an entry is a position with its key; a workgroup sorts 1024 of them in its own memory;
- * then runs are merged in pairs, an invocation eight entries of the result, which finds its own beginning in both (merge path: Odeh and others 2012).
- * Of each run only the first K are kept, so the first few of a long row cost little more than reading it. */
+ * stable, leaves nothing to timing, and takes keys of any width: an entry is a position with its key; a workgroup sorts 1024 of them in its own memory;
+ * then runs are merged in pairs, an invocation eight entries of the result, whose beginning in both it finds itself (merge path: Odeh and others 2012).
+ * Of each run only the first K are kept: for the first few of a long row there is next to nothing to merge. */
 #include "wgsl.h"
 
 enum {
