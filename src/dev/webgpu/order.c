@@ -9,7 +9,8 @@
 enum {
     RANKED = 64,                                    /* elements of a row that is ranked */
     MINE = 4, TILE = MINE * GPU_GROUP,              /* entries of an invocation, and of a workgroup, in its memory: 16 KiB, which WebGPU promises */
-    MERGED = 8                                      /* entries of one invocation that merges */
+    MERGED = 8,                                     /* entries of one invocation that merges */
+    MOST_BYTES = 1 << 26                            /* of entries, of several rows: as many of them go together */
 };
 typedef enum order_task { RANK, SORT_TILE, MERGE, TAKE } order_task;
 enum { X, INDEX, Y };                               /* bindings of RANK; of TAKE with ENTRIES behind */
@@ -27,7 +28,7 @@ typedef struct ordering {
     kernel how;
     const cr_tensor *x;
     cr_tensor *y, *index;
-    int64_t M, R, K, kth;
+    int64_t first, M, R, K, kth;                    /* M rows from the first on */
 } ordering;
 
 /* ---- text.  p[0]: 0, M, R, K   p[1]: offsets of x, index, y; kth   p[2]: elements of a run, entries kept of it, runs, entries kept of a merged one */
@@ -168,12 +169,13 @@ static void write(wgsl *w, const void *how) {
 typedef struct level { int64_t run, kept, runs, merged; } level;       /* p[2] */
 
 static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, level l, int64_t invocations) {
+    const int64_t found = s->first * (s->how.one ? 1 : s->K);
     kernel h = s->how;
     h.task = task;
     gpu_call call = {
         .op = s->op, .write = write, .how = &h, .how_bytes = sizeof h, .written = 1u << 1,
-        .q = {.n = 12, .words = {0, (uint32_t)s->M, (uint32_t)s->R, (uint32_t)s->K, (uint32_t)s->x->offset, (uint32_t)s->index->offset, s->y ? (uint32_t)s->y->offset : 0,
-                                 (uint32_t)s->kth, (uint32_t)l.run, (uint32_t)l.kept, (uint32_t)l.runs, (uint32_t)l.merged}},
+        .q = {.n = 12, .words = {0, (uint32_t)s->M, (uint32_t)s->R, (uint32_t)s->K, (uint32_t)(s->x->offset + s->first * s->R), (uint32_t)(s->index->offset + found),
+                                 s->y ? (uint32_t)(s->y->offset + found) : 0, (uint32_t)s->kth, (uint32_t)l.run, (uint32_t)l.kept, (uint32_t)l.runs, (uint32_t)l.merged}},
         .invocations = (uint64_t)invocations};
     call.buffer[call.buffers++] = task == MERGE ? from : gpu_buffer_of(s->x);
     call.buffer[call.buffers++] = to ? to : gpu_buffer_of(s->index);
@@ -207,9 +209,14 @@ static cr_status merge(const ordering *s, gpu_buffer *entries, gpu_buffer *spare
 static cr_status run_order(ordering *s) {
     if (s->R <= RANKED) return run(s, RANK, NULL, NULL, (level){0}, s->M * s->R);
     const int64_t tiles = pieces(s->R, TILE);
-    const size_t bytes = 4 * (size_t)(s->M * least(s->R, tiles * least(TILE, s->K))) * (size_t)words_of(s->how.dtype);
+    const int64_t all = s->M, row = 4 * least(s->R, tiles * least(TILE, s->K)) * words_of(s->how.dtype), most = row < MOST_BYTES ? MOST_BYTES / row : 1;
+    const size_t bytes = (size_t)(least(all, most) * row);
     gpu_buffer *entries = gpu_buffer_take(s->g, s->op, bytes), *spare = entries && tiles > 1 ? gpu_buffer_take(s->g, s->op, bytes) : entries;
-    cr_status status = spare ? merge(s, entries, spare) : cr_error_status();
+    cr_status status = spare ? CR_OK : cr_error_status();
+    for (; s->first < all && status == CR_OK; s->first += s->M) {
+        s->M = least(most, all - s->first);
+        status = merge(s, entries, spare);
+    }
     if (spare && spare != entries) gpu_buffer_give(s->g, spare);
     if (entries) gpu_buffer_give(s->g, entries);
     return status;
