@@ -23,7 +23,23 @@ if(NOT CHAINRULE_WGPU_INCLUDE)
     list(FILTER sources EXCLUDE REGEX "/src/dev/webgpu/")
 endif()
 
+# GPUs through CUDA: nothing of NVIDIA's is needed to build.  Kernels are compiled when the library runs, so their texts are in it.
+if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/src/dev/cuda)
+    set(CHAINRULE_CUDA TRUE)
+endif()
+file(GLOB cuda_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cuh)
+foreach(text IN LISTS cuda_texts)
+    get_filename_component(name ${text} NAME_WE)
+    set(embedded ${PROJECT_BINARY_DIR}/cuda/${name}_text.c)
+    add_custom_command(OUTPUT ${embedded} DEPENDS ${text} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+        COMMAND ${CMAKE_COMMAND} -DFROM=${text} -DTO=${embedded} -DNAME=cuda_source_${name} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+    list(APPEND sources ${embedded})
+endforeach()
+
 chainrule_objects(chainrule_objects ${sources})
+if(CHAINRULE_CUDA)
+    target_compile_definitions(chainrule_objects PRIVATE CR_CUDA)
+endif()
 if(CHAINRULE_WGPU_INCLUDE)
     target_include_directories(chainrule_objects SYSTEM PRIVATE ${CHAINRULE_WGPU_INCLUDE})
     target_compile_definitions(chainrule_objects PRIVATE CR_WEBGPU)

@@ -79,8 +79,10 @@ bool        cr_can_cast(cr_dtype from, cr_dtype to);       /* may a result of `f
 const cr_device *cr_cpu(void);
 const cr_device *cr_ref(void);                             /* the plainest loops, in double: the meaning of every op */
 const cr_device *cr_gpu(int i);                            /* the i-th GPU, the fastest first: 0; NULL and a message when there is none */
+const cr_device *cr_cuda(int i);                           /* the i-th NVIDIA GPU */
+int              cr_cuda_count(void);                      /* how many; 0: cr_cuda(0) says why */
 const cr_device *cr_webgpu(int i);                         /* the i-th GPU behind WebGPU: any vendor's */
-const cr_device *cr_device_find(const char *name);         /* "cpu", "ref", "gpu", "webgpu:0"; NULL and a message when there is none */
+const cr_device *cr_device_find(const char *name);         /* "cpu", "ref", "gpu", "cuda:0", "webgpu:0"; NULL and a message when there is none */
 const cr_device *cr_device_at(int i);                      /* i-th device of this process, NULL past the end (no error) */
 const cr_device *cr_default_device(void);                  /* cpu, or CHAINRULE_DEVICE */
 cr_status        cr_set_default_device(const cr_device *dev);
@@ -443,6 +445,8 @@ cr_tensor *cr_scatter_(cr_tensor *x, int axis, const cr_tensor *index, const cr_
 cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);  /* a copy of x with x[index[i][j]][j] += src[i][j] */
 cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
 cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);    /* the same, multiplied; the gradient is exact at 0 */
+typedef enum cr_scatter_kind { CR_SCATTER_SUM, CR_SCATTER_PROD, CR_SCATTER_MEAN, CR_SCATTER_AMAX, CR_SCATTER_AMIN } cr_scatter_kind;
+cr_tensor *cr_scatter_reduce(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, cr_scatter_kind kind, bool self);   /* x[index[i][j]][j] with all of src for it; self: and with itself; equal extremes share the gradient, integers' mean is floored */
 cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *index);      /* cr_gather, the other axes of x and index broadcast */
 cr_tensor *cr_take(const cr_tensor *x, const cr_tensor *index);                           /* elements of x in order : (...), (I) -> (I); negative indices count from the end */
 cr_tensor *cr_index_select(const cr_tensor *x, int axis, const cr_tensor *index);         /* (..., R, ...), (K) -> (..., K, ...) */

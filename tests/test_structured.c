@@ -545,6 +545,38 @@ static void check_indexing(void) {
     FAILS(CR_BAD_VALUE, "[scatter_add] the source (2, 1) does not cover the index (2, 2)", cr_scatter_add(x, 0, index, cr_ones(CR_LIST(2, 1), CR_F32, dev)));
     FAILS(CR_BAD_TYPE, "[scatter_add] expected both to have the same dtype", cr_scatter_add(x, 0, index, cr_ones(CR_LIST(2, 2), CR_F64, dev)));
 
+    cr_tensor *own = cr_requires_grad_(OF(2, 3, 1, 7), true), *src = cr_requires_grad_(OF(2, 2, 0, 1, 1), true), *at = of_index(5, (int64_t[]){0, 0, 1, 2, 2});
+    static const struct { cr_scatter_kind kind; bool self; double y[4], down[4], dsrc[5]; } reduced[] = {       /* equal extremes share: PyTorch's own example */
+        {CR_SCATTER_SUM, false, {4, 0, 2, 7}, {0, 0, 0, 1}, {1, 1, 1, 1, 1}},
+        {CR_SCATTER_PROD, true, {8, 0, 1, 7}, {4, 0, 1, 1}, {4, 4, 3, 1, 1}},
+        {CR_SCATTER_MEAN, true, {2, 1.5, 1, 7}, {1. / 3, 0.5, 1. / 3, 1}, {1. / 3, 1. / 3, 0.5, 1. / 3, 1. / 3}},
+        {CR_SCATTER_MEAN, false, {2, 0, 1, 7}, {0, 0, 0, 1}, {0.5, 0.5, 1, 0.5, 0.5}},
+        {CR_SCATTER_AMAX, true, {2, 3, 1, 7}, {1. / 3, 1, 1. / 3, 1}, {1. / 3, 1. / 3, 0, 1. / 3, 1. / 3}},
+        {CR_SCATTER_AMAX, false, {2, 0, 1, 7}, {0, 0, 0, 1}, {0.5, 0.5, 1, 0.5, 0.5}},
+        {CR_SCATTER_AMIN, true, {2, 0, 1, 7}, {1. / 3, 0, 1. / 3, 1}, {1. / 3, 1. / 3, 1, 1. / 3, 1. / 3}},
+    };
+    for (size_t k = 0; k < sizeof reduced / sizeof *reduced; k++) {
+        cr_tensor *y = cr_scatter_reduce(own, 0, at, src, reduced[k].kind, reduced[k].self);
+        check_values(__FILE__, __LINE__, y, 4, reduced[k].y, 1e-12);
+        OK(cr_backward(cr_sum(y, CR_ALL, false), CR_NONE, NULL));
+        check_values(__FILE__, __LINE__, cr_grad(own), 4, reduced[k].down, 1e-12);
+        check_values(__FILE__, __LINE__, cr_grad(src), 5, reduced[k].dsrc, 1e-12);
+        OK(cr_set_grad(own, CR_NONE));
+        OK(cr_set_grad(src, CR_NONE));
+    }
+    cr_tensor *ends = of_index(3, (int64_t[]){0, 1, 1}), *nan = OF(1, NAN, -INFINITY), *whole = cr_to(OF(1, -4, 6), CR_I8, dev);
+    VALUES(cr_scatter_reduce(OF(0, 0), 0, ends, nan, CR_SCATTER_AMIN, true), 0, NAN);
+    VALUES(cr_scatter_reduce(OF(0, 0), 0, ends, nan, CR_SCATTER_AMAX, false), 1, NAN);
+    VALUES(cr_scatter_reduce(cr_to(OF(-4, -5), CR_I8, dev), 0, ends, whole, CR_SCATTER_MEAN, true), -2, -1);        /* floored */
+    VALUES(cr_scatter_reduce(cr_to(OF(-128, -5), CR_I8, dev), 0, ends, whole, CR_SCATTER_AMIN, false), 1, -4);
+    FAILS(CR_BAD_INDEX, "[scatter_reduce] index 1 at position 1 is out of range for size 1", cr_scatter_reduce(OF(0), 0, ends, nan, CR_SCATTER_AMAX, true));
+    FAILS(CR_BAD_INDEX, "[scatter_reduce] index 1 at position 1 is out of range for size 1", cr_scatter_reduce(OF(0), 0, ends, nan, CR_SCATTER_MEAN, true));
+    FAILS(CR_BAD_VALUE, "[scatter_reduce] the source (2,) does not cover the index (3,)", cr_scatter_reduce(OF(0), 0, ends, OF(0, 0), CR_SCATTER_SUM, true));
+    FAILS(CR_BAD_VALUE, "[scatter_reduce] there is no kind 5", cr_scatter_reduce(OF(0), 0, ends, nan, (cr_scatter_kind)5, true));
+    FAILS(CR_BAD_TYPE, "[scatter_reduce] adds and multiplies numbers, not bool", cr_scatter_reduce(cr_gt(nan, nan), 0, ends, cr_gt(nan, nan), CR_SCATTER_PROD, true));
+    FAILS(CR_BAD_TYPE, "[scatter_reduce] expected both to have the same dtype", cr_scatter_reduce(x, 0, index, cr_ones(CR_LIST(2, 2), CR_F64, dev), CR_SCATTER_AMIN, true));
+    FAILS(CR_BAD_INDEX, "[scatter_reduce]", cr_scatter_reduce(x, 2, index, x, CR_SCATTER_AMIN, true));
+
     cr_tensor *w = cr_requires_grad_(counting(CR_LIST(3, 2)), true), *rows = of_index(3, (int64_t[]){2, 0, 2});
     VALUES(cr_embedding(w, rows), 4, 5, 0, 1, 4, 5);
     VALUES(gradient_of(cr_embedding(w, rows), w), 1, 1, 0, 0, 2, 2);
@@ -556,6 +588,8 @@ static void check_indexing(void) {
     cr_tensor *mask = cr_gt(x, cr_scalar(9));
     VALUES(cr_masked_fill(x, mask, -1), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, -1, -1);
     FAILS(CR_BAD_TYPE, "[masked_fill] the mask must be bool: float32", cr_masked_fill(x, x, 0));
+    FAILS(CR_BAD_VALUE, "[masked_fill] shapes (3,) and (3, 4) do not broadcast", cr_masked_fill(x, cr_ones(CR_LIST(3), CR_BOOL, dev), 0));
+    FAILS(CR_BAD_VALUE, "[masked_fill_] a result of shape (2, 3, 4)", cr_masked_fill_(x, cr_ones(CR_LIST(2, 3, 4), CR_BOOL, dev), 0));
     FAILS(CR_BAD_VALUE, "[masked_fill] 300 does not fit uint8", cr_masked_fill(cr_zeros(CR_LIST(1), CR_U8, dev), cr_ones(CR_LIST(1), CR_BOOL, dev), 300));
     VALUES(cr_tril(cr_full(CR_LIST(2, 3), NAN, CR_F32, dev), -1), 0, 0, 0, NAN, 0, 0);
     VALUES(cr_triu(x, 2), 0, 0, 2, 3, 0, 0, 0, 7, 0, 0, 0, 0);
@@ -886,6 +920,8 @@ static void check_null(void) {
     REFUSES("matmul", cr_matmul(n, x)); REFUSES("matmul", cr_matmul(x, n));
     REFUSES("linear", cr_linear(n, x, CR_NONE, CR_ACT_NONE)); REFUSES("linear", cr_linear(x, n, CR_NONE, CR_ACT_NONE));
     REFUSES("gather", cr_gather(n, 0, i)); REFUSES("gather", cr_gather(x, 0, n)); REFUSES("scatter_add", cr_scatter_add(n, 0, i, x));
+    REFUSES("scatter_reduce", cr_scatter_reduce(n, 0, i, x, CR_SCATTER_SUM, true));
+    REFUSES("scatter_reduce", cr_scatter_reduce(x, 0, n, x, CR_SCATTER_SUM, true)); REFUSES("scatter_reduce", cr_scatter_reduce(x, 0, i, n, CR_SCATTER_SUM, true));
     REFUSES("scatter_add", cr_scatter_add(x, 0, n, x)); REFUSES("scatter_add", cr_scatter_add(x, 0, i, n));
     REFUSES("scatter", cr_scatter(x, 0, n, x)); REFUSES("take", cr_take(n, i)); REFUSES("index_select", cr_index_select(x, 0, n)); REFUSES("index_add", cr_index_add(x, 0, i, n));
     REFUSES("index_fill", cr_index_fill(n, 0, i, x)); REFUSES("index", cr_index_get(n, 0, NULL));

@@ -1,6 +1,7 @@
 /* test_webgpu.c - what is particular to GPUs behind WebGPU: batches and what they cost, memory, errors, a device that is lost. */
 #define CR_TEST_GPU
 #include "test.h"
+#include "folder.h"
 
 #ifdef CR_WEBGPU
 #include "dev/webgpu/gpu.h"
@@ -150,6 +151,121 @@ TEST(many_workgroups) {
     test_ran_on(dev());
 }
 
+/* The same matrices, transposed in memory. */
+static cr_tensor *turned(cr_tensor *x, bool yes) { return yes ? cr_transpose(cr_contiguous(cr_transpose(x, -1, -2)), -1, -2) : x; }
+
+/* Products through shared memory and without it, whichever of the two this GPU would choose. */
+TEST(products) {
+    static const int64_t shapes[][3] = {{1, 67, 130}, {2, 5, 7}, {3, 64, 16}, {9, 65, 33}, {67, 131, 71}, {2, 3, 16391}, {1, 1, 131075}};      /* M, N, K; the last takes two dispatches */
+    gpu *g = the_gpu();
+    const bool software = g->software;
+    cr_generator *random = cr_generator_new(test_seed());
+    for (int i = 0; i < 4 * (int)(sizeof shapes / sizeof *shapes); i++) {
+        const int64_t *s = shapes[i / 4], M = s[0], N = s[1], K = s[2];
+        const cr_dtype dt = i % 4 == 3 ? CR_I16 : i % 4 == 2 && K < 1 << 17 ? CR_BF16 : CR_F32;
+        cr_scope_begin();
+        cr_tensor *a = cr_to(cr_randint(-3, 4, CR_LIST(3, M, K), CR_I64, cr_cpu(), random), dt, cr_cpu());
+        cr_tensor *b = cr_to(cr_randint(-3, 4, CR_LIST(K, N), CR_I64, cr_cpu(), random), dt, cr_cpu()), *wanted = cr_matmul(a, b);
+        a = turned(cr_to(a, dt, dev()), i % 2), b = turned(cr_to(b, dt, dev()), i % 2);
+        for (int k = 0; k < 2; k++) {
+            g->software = k;
+            cr_tensor *c = cr_matmul(a, b);
+            REQUIRE(c, "%s", cr_error());
+            const double wrong = cr_item(cr_sum(cr_ne(cr_to(c, dt, cr_cpu()), wanted), CR_ALL, false));
+            CHECK(wrong == 0, "%s (3, %lld, %lld) by (%lld, %lld)%s, %s shared memory: %g elements are wrong", cr_dtype_name(dt), (long long)M, (long long)K, (long long)K, (long long)N, i % 2 ? ", turned" : "",
+                  k ? "without" : "through", wrong);
+            test_ran_on(dev());
+        }
+        cr_scope_end();
+    }
+    g->software = software;
+    cr_generator_free(random);
+}
+
+/* ---- kernels against the cpu's: results and gradients, the largest difference beside the largest element */
+static void follows(const cr_tensor *here, const cr_tensor *there, double tolerance, const char *what) {
+    REQUIRE(here && there, "%s: %s", what, cr_error());
+    cr_tensor *got = cr_to(here, CR_F32, cr_cpu()), *want = cr_to(there, CR_F32, cr_cpu());
+    got = cr_where(cr_eq(got, want), cr_zeros_like(got), cr_sub(got, want));       /* infinities */
+    const double most = cr_item(cr_max(cr_abs(cr_where(cr_isinf(want), cr_zeros_like(want), want)), CR_ALL, false)), wrong = cr_item(cr_max(cr_abs(got), CR_ALL, false));
+    CHECK(wrong <= tolerance * (1 + most), "%s: wrong by %g where elements are up to %g", what, wrong, most);
+    test_ran_on(dev());
+}
+
+typedef cr_tensor *(*function)(cr_tensor *const x[], const void *how);
+
+/* y = f(x) on both devices, and the gradients of the sum of y times g: x[0 .. n - 1] are leaves, x[n] is g. */
+static void both(function f, const void *how, int n, cr_tensor *const x[], cr_dtype dt, double tolerance, const char *what) {
+    cr_tensor *y[2], *in[2][8];
+    for (int d = 0; d < 2; d++) {
+        for (int i = 0; i <= n; i++) in[d][i] = cr_to(x[i], dt, d ? dev() : cr_cpu());
+        for (int i = 0; i < n; i++) cr_requires_grad_(in[d][i] = cr_detach(in[d][i]), true);
+        REQUIRE(y[d] = f(in[d], how), "%s: %s", what, cr_error());
+        OK(cr_backward(y[d], in[d][n], NULL));
+    }
+    follows(y[1], y[0], tolerance, what);
+    for (int i = 0; i < n; i++) follows(cr_grad(in[1][i]), cr_grad(in[0][i]), tolerance, what);
+}
+
+typedef struct heads { int64_t B, H, T, S, D; bool causal, inside; int mask; } heads;          /* inside: (B, T, H, D) in memory; mask 1: over keys, 2: over queries, keys and heads */
+static cr_tensor *attend(cr_tensor *const x[], const void *p) {
+    const heads *h = p;
+    cr_tensor *q[3];
+    for (int i = 0; i < 3; i++) q[i] = h->inside ? cr_transpose(x[i], 1, 2) : x[i];
+    cr_tensor *mask = NULL;
+    if (h->mask) {                                  /* -Inf, 0.5, 1 ... ; one query sees nothing */
+        cr_tensor *n = cr_arange(0, (double)(h->S * (h->mask == 2 ? h->T : 1)), 1, CR_F32, cr_device_of(x[0]));
+        mask = cr_mul_scalar(cr_remainder(n, cr_full(CR_LIST(1), 5, CR_F32, cr_device_of(x[0]))), 0.5);
+        mask = cr_masked_fill(mask, cr_eq(mask, cr_scalar(0)), (double)-INFINITY);
+        if (h->mask == 2) cr_fill_(cr_select(mask = cr_reshape(mask, CR_LIST(h->T, h->S)), 0, h->T / 2), (double)-INFINITY);
+        mask = cr_to(mask, cr_dtype_of(x[0]), cr_device_of(x[0]));
+    }
+    return cr_attention(q[0], q[1], q[2], &(cr_attention_options){.causal = h->causal, .mask = mask});
+}
+
+TEST(attention) {
+    static const heads all[] = {{1, 2, 5, 7, 3, false, false, 0}, {2, 3, 131, 131, 32, true, true, 0}, {1, 1, 67, 3, 5, true, false, 0}, {1, 2, 3, 67, 64, true, true, 1}, {2, 1, 65, 130, 17, false, false, 2},
+                                {1, 2, 66, 66, 8, true, true, 2}, {1, 1, 1, 9, 130, true, false, 0}, {1, 1, 5, 6, 261, true, false, 1}};       /* the last is composed */
+    for (int i = 0; i < 2 * (int)(sizeof all / sizeof *all); i++) {
+        const heads *h = &all[i / 2];
+        const cr_dtype dt = i % 2 ? CR_BF16 : CR_F32;
+        cr_generator *random = cr_generator_new(test_seed());
+        char what[120];
+        snprintf(what, sizeof what, "attention %s B %d H %d T %d S %d D %d causal %d mask %d", cr_dtype_name(dt), (int)h->B, (int)h->H, (int)h->T, (int)h->S, (int)h->D, h->causal, h->mask);
+        cr_scope_begin();
+        cr_tensor *x[4];
+        for (int k = 0; k < 4; k++) {
+            const int64_t rows = k == 1 || k == 2 ? h->S : h->T;
+            x[k] = h->inside && k < 3 ? cr_randn(CR_LIST(h->B, rows, h->H, h->D), CR_F32, cr_cpu(), random) : cr_randn(CR_LIST(h->B, h->H, rows, h->D), CR_F32, cr_cpu(), random);
+        }
+        both(attend, h, 3, x, dt, dt == CR_F32 ? 1e-5 : 0.01, what);
+        cr_scope_end();
+        cr_generator_free(random);
+    }
+}
+
+static cr_tensor *layer_norm(cr_tensor *const x[], const void *p) { (void)p; return cr_layer_norm(x[0], x[1], x[2], 1e-5); }
+static cr_tensor *rms_norm(cr_tensor *const x[], const void *p) { (void)p; return cr_rms_norm(x[0], x[1], 1e-5); }
+static cr_tensor *bare_norm(cr_tensor *const x[], const void *p) { (void)p; return cr_layer_norm(x[0], CR_NONE, CR_NONE, 1e-5); }
+
+TEST(norms) {
+    static const int64_t shapes[][2] = {{1, 7}, {67, 13}, {2500, 3}, {5, 771}};
+    for (int i = 0; i < 2 * (int)(sizeof shapes / sizeof *shapes); i++) {
+        const int64_t M = shapes[i / 2][0], N = shapes[i / 2][1];
+        const cr_dtype dt = i % 2 ? CR_F16 : CR_F32;
+        const double tolerance = dt == CR_F32 ? 3e-6 : 2e-3;
+        cr_generator *random = cr_generator_new(test_seed());
+        cr_scope_begin();
+        cr_tensor *x = cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), random), *w = cr_randn(CR_LIST(N), CR_F32, cr_cpu(), random), *b = cr_randn(CR_LIST(N), CR_F32, cr_cpu(), random),
+                  *g = cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), random);
+        both(layer_norm, NULL, 3, (cr_tensor *[]){x, w, b, g}, dt, tolerance, "layer_norm");
+        both(rms_norm, NULL, 2, (cr_tensor *[]){x, w, g}, dt, tolerance, "rms_norm");
+        both(bare_norm, NULL, 1, (cr_tensor *[]){x, g}, dt, tolerance, "layer_norm without weights");
+        cr_scope_end();
+        cr_generator_free(random);
+    }
+}
+
 /* ---- memory */
 TEST(pool) {
     cr_scope_begin();
@@ -203,10 +319,17 @@ TEST(a_kernel_that_does_not_compile) {
     gpu_key_add(&k, "broken", 6);
     gpu *g = gpu_enter("broken", dev());
     REQUIRE(g, "%s", cr_error());
+    const char *path = folder_path("broken.log");
+    OK(cr_switch_set("LOG", path));
+    FAILS(CR_RUNTIME, "wgsl:2:9", gpu_pipeline_make(g, "broken", &k, 0, 0, "// one\nfn main( {"));     /* the line */
+    OK(cr_switch_set("LOG", NULL));
     FAILS(CR_RUNTIME, "does not compile", gpu_pipeline_make(g, "broken", &k, 0, 0, "fn main( {"));
     FAILS(CR_RUNTIME, "no pipeline", gpu_pipeline_make(g, "broken", &k, 0, 0, "fn other() {}"));
     CHECK(!gpu_pipeline_find(g, &k), "nothing is kept of it");
     OK(gpu_leave(g, CR_OK));
+    char *text = file_get(path, NULL);
+    CHECK(strstr(text, "[broken] webgpu:0: a kernel does not compile") && strstr(text, "   1  // one\n   2  fn main( {\n"), "the log holds: %s", text);
+    free(text);
     test_ran_on(dev());
 }
 

@@ -46,12 +46,12 @@ __all__ = [  # what the extension defines, by tools/gen_python.py
     "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nextafter", "nonzero", "norm", "normal", "not_equal", "numel",
     "one_hot", "ones", "ones_like", "outer", "pad", "permute", "pow", "prod", "promote_types", "quantile", "rad2deg", "rand", "rand_like", "randint",
     "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu", "relu6", "remainder", "repeat_interleave", "reshape",
-    "result_type", "roll", "round", "rsqrt", "rsub", "save", "scatter", "scatter_add", "searchsorted", "select", "selu", "set_default_device",
-    "set_float32_matmul_precision", "set_num_threads", "set_printoptions", "short", "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh",
-    "softmax", "softplus", "softsign", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "swapaxes",
-    "swapdims", "synchronize", "t", "take", "take_along_dim", "tan", "tanh", "tensor", "tensordot", "tile", "topk", "trace", "transpose", "tril",
-    "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "var",
-    "var_mean", "vdot", "vstack", "where", "xlogy", "zeros", "zeros_like",
+    "result_type", "roll", "round", "rsqrt", "rsub", "save", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "selu",
+    "set_default_device", "set_float32_matmul_precision", "set_num_threads", "set_printoptions", "short", "sigmoid", "sign", "signbit", "silu", "sin",
+    "sinc", "sinh", "softmax", "softplus", "softsign", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract",
+    "sum", "swapaxes", "swapdims", "synchronize", "t", "take", "take_along_dim", "tan", "tanh", "tensor", "tensordot", "tile", "topk", "trace",
+    "transpose", "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten", "unique", "unique_consecutive",
+    "unsqueeze", "var", "var_mean", "vdot", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]
 __all__ += [  # and what is written in Python
     "MLP", "Layer", "Neuron", "ValueBatch", "broadcast_shapes", "broadcast_tensors", "config", "enable_grad", "finfo", "get_rng_state", "iinfo",

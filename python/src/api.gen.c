@@ -237,6 +237,8 @@ cr_tensor *api_scatter(const arg *a);
 cr_tensor *api_scatter_(const arg *a);
 cr_tensor *api_scatter_add(const arg *a);
 cr_tensor *api_scatter_add_(const arg *a);
+cr_tensor *api_scatter_reduce(const arg *a);
+cr_tensor *api_scatter_reduce_(const arg *a);
 cr_tensor *api_index_add(const arg *a);
 cr_tensor *api_index_add_(const arg *a);
 cr_tensor *api_index_copy(const arg *a);
@@ -1289,6 +1291,13 @@ CALL(method_scatter_add, scatter_add_entry, s)
 static const param scatter_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
 static const entry scatter_add__entry = {.name = "scatter_add_", .compute = api_scatter_add_, .params = scatter_add__entry_params, .count = 4, .inplace = true};
 CALL(method_scatter_add_, scatter_add__entry, s)
+static const param scatter_reduce_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}, {"reduce", STR, 0, NULL, 0}, {"include_self", BOOL, KEYWORD, "", 1.0}};
+static const entry scatter_reduce_entry = {.name = "scatter_reduce", .compute = api_scatter_reduce, .params = scatter_reduce_entry_params, .count = 6};
+CALL(function_scatter_reduce, scatter_reduce_entry, NULL)
+CALL(method_scatter_reduce, scatter_reduce_entry, s)
+static const param scatter_reduce__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}, {"reduce", STR, 0, NULL, 0}, {"include_self", BOOL, KEYWORD, "", 1.0}};
+static const entry scatter_reduce__entry = {.name = "scatter_reduce_", .compute = api_scatter_reduce_, .params = scatter_reduce__entry_params, .count = 6, .inplace = true};
+CALL(method_scatter_reduce_, scatter_reduce__entry, s)
 static const param index_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
 static const entry index_add_entry = {.name = "index_add", .compute = api_index_add, .params = index_add_entry_params, .count = 5};
 CALL(function_index_add, index_add_entry, NULL)
@@ -2965,6 +2974,13 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on, in order: the same bits every time.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_reduce", AS(function_scatter_reduce), FAST,
+        "scatter_reduce(input, dim, index, src, reduce, *, include_self=True)\n"
+        "--\n"
+        "\n"
+        "A copy of input where out[index[i][j]][j], for dim 0, and so on, is the \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\" of itself, unless\n"
+        "not include_self, and of each src[i][j] for it.  Equal extremes share the gradient; the mean of integers is floored.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"index_add", AS(function_index_add), FAST,
         "index_add(input, dim, index, source, *, alpha=1)\n"
@@ -4874,6 +4890,19 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "scatter_add, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_reduce", AS(method_scatter_reduce), FAST,
+        "scatter_reduce($self, /, dim, index, src, reduce, *, include_self=True)\n"
+        "--\n"
+        "\n"
+        "A copy of input where out[index[i][j]][j], for dim 0, and so on, is the \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\" of itself, unless\n"
+        "not include_self, and of each src[i][j] for it.  Equal extremes share the gradient; the mean of integers is floored.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_reduce_", AS(method_scatter_reduce_), FAST,
+        "scatter_reduce_($self, /, dim, index, src, reduce, *, include_self=True)\n"
+        "--\n"
+        "\n"
+        "scatter_reduce, written into input.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"index_add", AS(method_index_add), FAST,
         "index_add($self, /, dim, index, source, *, alpha=1)\n"

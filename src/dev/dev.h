@@ -121,6 +121,7 @@ typedef struct cr_kernels {
     cr_status (*attention_bwd)(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                                const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
                                                     /* dq, dk, dv: any strides with D contiguous */
+    bool (*attention_takes)(const cr_tensor *q, const cr_tensor *k);        /* are these two for such shapes?  NULL: for all */
     cr_status (*triangle)(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper);
                                                     /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0; y may be x */
     cr_status (*update_by_product)(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how);
@@ -137,8 +138,14 @@ struct cr_device {
     bool host;                                      /* storage->data is an address that this process can read */
 };
 
+/* dst = src as one walk of the program y = x, axes that both step over as over one merged; src NULL: dst = value, one element of dst's dtype (move.c) */
+cr_dtype cr_moved_as(cr_dtype dt);                   /* the unsigned integer of that size: what is only moved keeps all its bits */
+cr_walk cr_walk_of_copy(cr_tensor *dst, const cr_tensor *src, const void *value);
+
 /* ---- registry.c */
 extern const cr_device cr_device_cpu, cr_device_ref;
+const cr_device *cr_cuda_at(int i);                 /* the i-th NVIDIA GPU, NULL past the end (cuda/gpu.c, where that folder is there) */
+const char      *cr_cuda_problem(void);             /* why there is none */
 const cr_device *cr_webgpu_at(int i);               /* the i-th GPU behind WebGPU, NULL past the end (webgpu/gpu.c, where the library is built with it) */
 const char      *cr_webgpu_problem(void);           /* why there is none */
 

@@ -115,11 +115,11 @@ cr_status cr_catch_up(const cr_tensor *t) {
     return r ? r->catch_up((cr_tensor *)(uintptr_t)t) : CR_OK;
 }
 
-static bool lacks_kernel(const cr_op *op, const cr_device *dev) {
+static bool lacks_kernel(const cr_call *c) {
     void (*kernel)(void);
-    if (!op->needs_kernel) return false;
-    memcpy(&kernel, (const char *)dev->kernels + op->needs_kernel, sizeof kernel);
-    return !kernel;
+    if (!c->op->needs_kernel) return false;
+    memcpy(&kernel, (const char *)c->dev->kernels + c->op->needs_kernel, sizeof kernel);
+    return !kernel || (c->op->beyond_kernel && c->op->beyond_kernel(c));
 }
 
 static cr_tensor *run_composite(const cr_call *c) {
@@ -170,7 +170,7 @@ static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
     start_meta(&m);
     for (int k = 0; k < c->op->n_aux; k++) start_meta(&aux_meta[k]);
     if (c->op->infer(c, &m, aux_meta) != CR_OK) return NULL;
-    if (lacks_kernel(c->op, c->dev)) return run_composite(c);
+    if (lacks_kernel(c)) return run_composite(c);
     cr_tensor *out = make_out(c, &m);
     if (!out) return NULL;
     inputs dense;

@@ -2,7 +2,7 @@
  * Causal: query t sees the keys up to t + S - T.  A mask that broadcasts to (B, H, T, S) says more: false, or -Inf, hides a key.  A query
  * that sees none gives 0.  The result lies as (B, T, H, D) in memory, so that putting the heads side by side again needs no copy.
  * The scores are never stored, but for the backward pass under create_graph, or where the mask's own gradient is wanted.
- * Fast twins: dev/cpu/attention.c. */
+ * Fast twins: dev/cpu/attention.c, dev/webgpu/attention.c. */
 #include "compose.h"
 
 #include <math.h>
@@ -81,6 +81,11 @@ static bool kernel_bias(const attention_inputs *i, const cr_tensor **mask) {
     return *mask;
 }
 
+static bool beyond_kernel(const cr_call *c) {
+    const cr_kernels *k = c->dev->kernels;
+    return k->attention_takes && !k->attention_takes(c->in[0], c->in[1]);
+}
+
 static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     const attention_inputs i = inputs(c);
     if (!out->numel) return CR_OK;
@@ -153,12 +158,12 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 static void attention_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    if (c->differentiable || c->needs[3] || !c->dev->kernels->attention_bwd) composed_grad(c, g, dx);
+    if (c->differentiable || c->needs[3] || !c->dev->kernels->attention_bwd || beyond_kernel(c)) composed_grad(c, g, dx);
     else fused_grad(c, g, dx);
 }
 
 const cr_op cr_op_attention = {
-    .name = "attention", .arity = 4, .optional = 1u << 3, .params_bytes = sizeof(attention_params), .needs_kernel = offsetof(cr_kernels, attention),
+    .name = "attention", .arity = 4, .optional = 1u << 3, .params_bytes = sizeof(attention_params), .needs_kernel = offsetof(cr_kernels, attention), .beyond_kernel = beyond_kernel,
     .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_IN(3) | CR_SAVE_OUT | CR_SAVE_AUX, .n_aux = 1,
     .infer = attention_infer, .forward = attention_forward, .composite = attention_composite, .grad = attention_grad,
     .doc = "softmax(scale q k^T + mask) v for every head, without a matrix of all scores",

@@ -43,6 +43,7 @@ struct cr_op {
     bool only_saved;                                /* gradients look at nothing that was not saved: it is CR_NONE to them */
     bool grafts;                                    /* gradients run the forward again: inputs keep their place in the graph */
     size_t needs_kernel;                            /* offsetof(cr_kernels, x): where x is NULL the composite runs; 0: always forward */
+    bool (*beyond_kernel)(const cr_call *c);        /* is the call more than the device's kernel takes, so that the composite runs?  NULL: never */
     uint32_t saves;                                 /* CR_SAVE_... */
     uint32_t (*saves_for)(const cr_call *c);        /* instead of saves, from c->needs: what these gradients truly read */
     int n_aux;

@@ -45,6 +45,7 @@ struct cr_casts {                                   /* casts_isa.c: consecutive 
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
     void (*f32_to[CR_F16])(void *y, const float *x, int64_t n);  /* integers, by dtype; NULL: there is none */
     void (*repeat)(void *to, uint64_t pattern, int64_t bytes);          /* the 8 bytes of pattern over and over */
+    void (*reverse)(void *to, const void *from, int64_t n, int64_t size);                  /* to[i] = from[-i], i < n, elements of 1, 2, 4 or 8 bytes */
 };
 CR_ISA_TABLE(cr_casts, cr_casts);
 static inline uint64_t cr_pattern(const void *value, size_t size) {      /* of an element of 1, 2, 4 or 8 bytes */

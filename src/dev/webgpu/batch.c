@@ -74,6 +74,7 @@ static WGPUBindGroup bind(gpu *g, const gpu_pipeline *p, gpu_buffer *const *buff
     for (int i = 0; i < p->buffers; i++) {
         e[i + 1] = (WGPUBindGroupEntry){.binding = (uint32_t)i + 1, .buffer = buffers[i]->handle, .size = buffers[i]->bytes};
         buffers[i]->batch = g->batch;
+        g->counters.bytes += (int64_t)buffers[i]->bytes;
     }
     return wg.DeviceCreateBindGroup(g->device, &(WGPUBindGroupDescriptor){.layout = p->layout, .entryCount = (size_t)p->buffers + 1, .entries = e});
 }

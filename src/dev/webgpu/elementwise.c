@@ -332,3 +332,10 @@ cr_status gpu_elementwise(const cr_walk *walks, int64_t count) {
     for (int64_t i = 0; i < count && status == CR_OK; i++) status = run(g, &walks[i]);
     return gpu_leave(g, status);
 }
+
+static cr_status run_copy(cr_tensor *dst, const cr_tensor *src, const void *value) {
+    const cr_walk w = cr_walk_of_copy(dst, src, value);
+    return gpu_elementwise(&w, w.numel > 0);
+}
+cr_status gpu_copy(cr_tensor *dst, const cr_tensor *src) { return run_copy(dst, src, NULL); }
+cr_status gpu_fill(cr_tensor *dst, const void *value) { return run_copy(dst, NULL, value); }

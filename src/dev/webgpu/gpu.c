@@ -119,6 +119,7 @@ static cr_status open_device(gpu *g, const char *op) {
     WGPUAdapterInfo info = {0};
     wg.AdapterGetInfo(g->adapter, &info);
     g->budget = budget_of(&info);
+    g->software = info.adapterType == WGPUAdapterType_CPU;
     wg.AdapterInfoFreeMembers(info);
     wg.AdapterGetLimits(g->adapter, &g->limits);
     g->limits.nextInChain = NULL;

@@ -39,7 +39,7 @@ typedef struct gpu_fault { char op[48]; int64_t bound; } gpu_fault;   /* bound o
 typedef struct gpu_key { size_t n; bool full; unsigned char bytes[GPU_KEY_BYTES]; } gpu_key;     /* what tells one kernel from another */
 
 /* ---- a GPU (gpu.c) */
-typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks; } gpu_counters;
+typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks, bytes; } gpu_counters;       /* bytes: bound by dispatches */
 
 typedef struct gpu {
     cr_device dev;                                  /* first: a cr_device of this folder is a gpu */
@@ -48,6 +48,7 @@ typedef struct gpu {
     WGPUDevice device;                              /* NULL until first use */
     WGPUQueue queue;
     WGPULimits limits;
+    bool software;                                  /* the processor plays a GPU */
     cr_mutex *lock;
     atomic_bool lost;
     bool forked;                                    /* in this process, after it was opened in the parent */
@@ -141,6 +142,11 @@ cr_status gpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tens
 cr_status gpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing);
 cr_status gpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
                                 double smoothing);
+cr_status gpu_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N);
+bool gpu_attention_takes(const cr_tensor *q, const cr_tensor *k);
+cr_status gpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal);
+cr_status gpu_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
+                            const cr_tensor *lse, const cr_tensor *cotangent, double scale, bool causal);
 extern const cr_kernels gpu_kernels;                           /* table.c */
 
 #endif

@@ -73,7 +73,7 @@ static void add_ravel(wgsl *w, bool first) {
     wgsl_add(w, "set%d(2u * (p[2].z + i), y); set%d(2u * (p[2].z + i) + 1u, 0u);\n", TO, TO);
 }
 
-static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? (cr_dtype)j->to->dtype : wgsl_moved_as((cr_dtype)j->to->dtype); }
+static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? (cr_dtype)j->to->dtype : cr_moved_as((cr_dtype)j->to->dtype); }
 
 static void write(wgsl *w, const void *how) {
     const kernel *h = how;

@@ -1,7 +1,12 @@
-/* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)].
+/* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)].  Sums go along K in order, whatever the shape.
  *
- * A workgroup of SIDE x SIDE invocations has a square of EDGE x EDGE results, an invocation TILE x TILE of them in registers.  Step by step, DEPTH of K at a time, the workgroup brings its part of a and of b into shared memory: each element
- * read from there once serves TILE products, each read from the tensor EDGE.  Sums go along K in order, whatever the shape. */
+ * On a GPU a workgroup of SIDE x SIDE invocations has a square of EDGE x EDGE results, an invocation TILE x TILE of them in registers.
+ * Step by step, DEPTH of K at a time, the workgroup brings its part of a and of b into shared memory: each element read from there once
+ * serves TILE products, each read from the tensor EDGE.
+ *
+ * On a processor that plays a GPU shared memory is slower than its cache, and every barrier a change of threads: there an invocation reads
+ * the tensors themselves, for up to ROWS x TILE results.  Neighbours have the same rows, so that an element of a is read once for as many
+ * of them as the processor computes at a time (bench/webgpu). */
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -10,13 +15,15 @@
 enum {
     TILE = 4,                                       /* of a vec4 */
     SIDE = 16, EDGE = TILE * SIDE, DEPTH = 16,
-    MOST_K = 16384                                  /* of one dispatch: lavapipe ends an invocation after 65535 turns of its loops; longer sums go on in the next */
+    ROWS = 8, UNROLLED = 4,                         /* without shared memory: SIDE invocations of a workgroup have as many rows, and EDGE columns */
+    MOST_K = 131072                                 /* of one dispatch: lavapipe ends an invocation after 65535 turns of its loops; longer sums go on in the next (half floats are rounded between) */
 };
 
 typedef struct product {
     cr_dtype dtype, acc;
     bool add, bias, bf16;
     bool along_k[2];                                /* a, b: neighbours in memory are neighbours along K */
+    int rows;                                       /* of a workgroup, without shared memory; 0: with it */
     int batch;                                      /* axes before the last two */
 } product;
 
@@ -47,56 +54,86 @@ static expr factor(const product *q, int binding, const char *at) {
 /* Four neighbours along M or N: what one invocation reads from shared memory at once. */
 static const char *four(const product *q) { return cr_dtype_is_float(q->acc) ? "vec4<f32>" : wgsl_wide(q->acc) ? "array<vec2<u32>, 4>" : q->acc == CR_I32 ? "vec4<i32>" : "vec4<u32>"; }
 
+/* The result of row m<y>, column n<x> of the invocation. */
 static void add_result(wgsl *w, const product *q, int y, int x) {
     const bool wide = wgsl_wide(q->acc);
-    wgsl_add(w, "{ let m = m0 + %du * row + %du; let n = n0 + %du * column + %du;\nif m < p[0].y && n < p[0].z {\nlet o = c0 + m * %s + n * %s;\nvar v = s%d[%d];\n", TILE, y, TILE, x,
-             p_at(OF_C + 1).s, p_at(OF_C + 2).s, y, x);
+    wgsl_add(w, "if m%d < p[0].y && n%d < p[0].z {\nlet o = c0 + m%d * %s + n%d * %s;\nvar v = s%d[%d];\n", y, x, y, p_at(OF_C + 1).s, x, p_at(OF_C + 2).s, y, x);
     if (q->bias) {
-        wgsl_add(w, "{ let at = %s + n * %s; let t = %s; ", p_at(7).s, p_at(8).s, wgsl_cast(q->acc, q->dtype, wgsl_load(3, q->dtype, "at").s).s);
+        wgsl_add(w, "{ let at = %s + n%d * %s; let t = %s; ", p_at(7).s, x, p_at(8).s, wgsl_cast(q->acc, q->dtype, wgsl_load(3, q->dtype, "at").s).s);
         wgsl_add(w, wide ? "v = add64(v, t); }\n" : "v += t; }\n");
     }
     if (q->add) wgsl_add(w, wide ? "v = add64(v, %s);\n" : "v += %s;\n", wgsl_cast(q->acc, q->dtype, wgsl_load(0, q->dtype, "o").s).s);
     wgsl_add(w, "let r = %s;\n", wgsl_cast(q->dtype, q->acc, "v").s);
     wgsl_store(w, 0, q->dtype, "o", "r");
-    wgsl_add(w, "}\n}\n");
+    wgsl_add(w, "}\n");
 }
 
-/* Shared memory of operand k (0: a, 1: b) becomes its part (DEPTH, EDGE) from row or column e0 and k0 on; zeros beyond the edges. */
+/* Shared memory of operand k (0: a, 1: b) becomes its part (DEPTH, EDGE) from row top or column left and k0 on; zeros beyond the edges. */
 static void add_part(wgsl *w, const product *q, int k) {
-    const char *of = k ? "b" : "a";
+    const char *of = k ? "b" : "a", *first = k ? "left" : "top";
     const int edge_stride = k ? OF_B + 2 : OF_A + 1, k_stride = k ? OF_B + 1 : OF_A + 2;
     for (int i = 0; i < DEPTH * EDGE / (SIDE * SIDE); i++) {
         wgsl_add(w, "{ let t = lane + %du; ", i * SIDE * SIDE);
         wgsl_add(w, q->along_k[k] ? "let d = t %% %du; let e = t / %du; " : "let e = t %% %du; let d = t / %du; ", q->along_k[k] ? DEPTH : EDGE, q->along_k[k] ? DEPTH : EDGE);
-        wgsl_add(w, "let inside = k0 + d < p[0].w && %c0 + e < p[0].%c; let at = select(%s0, %s0 + (%c0 + e) * %s + (k0 + d) * %s, inside); ", k ? 'n' : 'm', k ? 'z' : 'y', of, of,
-                 k ? 'n' : 'm', p_at(edge_stride).s, p_at(k_stride).s);
+        wgsl_add(w, "let inside = k0 + d < p[0].w && %s + e < p[0].%c; let at = select(%s0, %s0 + (%s + e) * %s + (k0 + d) * %s, inside); ", first, k ? 'z' : 'y', of, of, first,
+                 p_at(edge_stride).s, p_at(k_stride).s);
         wgsl_add(w, "let x = %s; part_%s[d * %du + e / 4u][e %% 4u] = select(%s(), x, inside); }\n", factor(q, k + 1, "at").s, of, SIDE, wgsl_type(q->acc));
     }
 }
 
+static void add_shared(wgsl *w, const product *q) {
+    wgsl_add(w, "let row = lane / %du; let column = lane %% %du;\n", SIDE, SIDE);
+    for (int i = 0; i < TILE; i++) wgsl_add(w, "let m%d = top + %du * row + %du; let n%d = left + %du * column + %du;\n", i, TILE, i, i, TILE, i);
+    wgsl_add(w, "for (var k0 = p[1].x; k0 < p[0].w; k0 += %du) {\n", DEPTH);
+    for (int k = 0; k < 2; k++) add_part(w, q, k);
+    wgsl_add(w, "workgroupBarrier();\nfor (var d = 0u; d < %du; d += %du) {\n", DEPTH, UNROLLED);
+    for (int d = 0; d < UNROLLED; d++) {
+        wgsl_add(w, "{ let x = part_a[(d + %du) * %du + row]; let y = part_b[(d + %du) * %du + column];\n", d, SIDE, d, SIDE);
+        for (int y = 0; y < TILE; y++) {
+            if (!wgsl_wide(q->acc)) wgsl_add(w, "s%d += x[%d] * y;\n", y, y);
+            for (int x = 0; wgsl_wide(q->acc) && x < TILE; x++) wgsl_add(w, "s%d[%d] = add64(s%d[%d], mul64(x[%d], y[%d]));\n", y, x, y, x, y, x);
+        }
+        wgsl_add(w, "}\n");
+    }
+    wgsl_add(w, "}\nworkgroupBarrier();\n}\n");
+}
+
+/* The sums go on at k, k + 1 ... */
+static void add_direct_steps(wgsl *w, const product *q, int steps) {
+    for (int d = 0; d < steps; d++) {
+        wgsl_add(w, "{ let a_at = (k + %du) * %s; let b_at = (k + %du) * %s;\nlet y = %s(", d, p_at(OF_A + 2).s, d, p_at(OF_B + 1).s, four(q));
+        for (int x = 0; x < TILE; x++) wgsl_add(w, "%s%s", factor(q, 2, expr_of("(b_at + b_of%d)", x).s).s, x < TILE - 1 ? ", " : ");\n");
+        for (int y = 0; y < q->rows; y++) wgsl_add(w, "s%d += %s * y;\n", y, factor(q, 1, expr_of("(a_at + a_of%d)", y).s).s);
+        wgsl_add(w, "}\n");
+    }
+}
+
+/* Beyond the edges the last row and the last column are read again: their sums are not kept. */
+static void add_direct(wgsl *w, const product *q) {
+    for (int y = 0; y < q->rows; y++) wgsl_add(w, "let m%d = top + %du; let a_of%d = a0 + min(m%d, p[0].y - 1u) * %s;\n", y, y, y, y, p_at(OF_A + 1).s);
+    for (int x = 0; x < TILE; x++) wgsl_add(w, "let n%d = left + lane + %du; let b_of%d = b0 + min(n%d, p[0].z - 1u) * %s;\n", x, x * SIDE, x, x, p_at(OF_B + 2).s);
+    wgsl_add(w, "var k = p[1].x;\nfor (; k + %du <= p[0].w; k += %du) {\n", UNROLLED, UNROLLED);
+    add_direct_steps(w, q, UNROLLED);
+    wgsl_add(w, "}\nfor (; k < p[0].w; k++) {\n");
+    add_direct_steps(w, q, 1);
+    wgsl_add(w, "}\n");
+}
+
 static char *text_of(const product *q) {
-    const bool wide = wgsl_wide(q->acc);
     const char *type = four(q);
+    const int rows = q->rows ? q->rows : EDGE;
     wgsl w = {0};
     wgsl_binding(&w, 0, true, wgsl_lanes(q->dtype) > 1);
     for (int b = 1; b < (q->bias ? 4 : 3); b++) wgsl_binding(&w, b, false, false);
-    wgsl_add(&w, "var<workgroup> part_a: array<%s, %d>;\nvar<workgroup> part_b: array<%s, %d>;\n", type, DEPTH * SIDE, type, DEPTH * SIDE);
-    wgsl_main(&w, SIDE * SIDE);
+    if (!q->rows) wgsl_add(&w, "var<workgroup> part_a: array<%s, %d>;\nvar<workgroup> part_b: array<%s, %d>;\n", type, DEPTH * SIDE, type, DEPTH * SIDE);
+    wgsl_main(&w, q->rows ? SIDE : SIDE * SIDE);
     wgsl_add(&w, "if group >= %s { return; }\n", p_at(9).s);
     add_batch(&w, q);
-    wgsl_add(&w, "let tile = group %% %s;\nlet m0 = tile / %s * %du; let n0 = tile %% %s * %du;\nlet row = lane / %du; let column = lane %% %du;\n", p_at(6).s, p_at(5).s, EDGE,
-             p_at(5).s, EDGE, SIDE, SIDE);
-    for (int y = 0; y < TILE; y++) wgsl_add(&w, "var s%d = %s();\n", y, type);
-    wgsl_add(&w, "for (var k0 = p[1].x; k0 < p[0].w; k0 += %du) {\n", DEPTH);
-    for (int k = 0; k < 2; k++) add_part(&w, q, k);
-    wgsl_add(&w, "workgroupBarrier();\nfor (var d = 0u; d < %du; d++) {\n", DEPTH);
-    wgsl_add(&w, "let x = part_a[d * %du + row]; let y = part_b[d * %du + column];\n", SIDE, SIDE);
-    for (int y = 0; y < TILE; y++) {
-        if (!wide) wgsl_add(&w, "s%d += x[%d] * y;\n", y, y);
-        for (int x = 0; wide && x < TILE; x++) wgsl_add(&w, "s%d[%d] = add64(s%d[%d], mul64(x[%d], y[%d]));\n", y, x, y, x, y, x);
-    }
-    wgsl_add(&w, "}\nworkgroupBarrier();\n}\n");
-    for (int y = 0; y < TILE; y++)
+    wgsl_add(&w, "let tile = group %% %s;\nlet top = tile / %s * %du; let left = tile %% %s * %du;\n", p_at(6).s, p_at(5).s, rows, p_at(5).s, EDGE);
+    for (int y = 0; y < (q->rows ? q->rows : TILE); y++) wgsl_add(&w, "var s%d = %s();\n", y, type);
+    if (q->rows) add_direct(&w, q);
+    else add_shared(&w, q);
+    for (int y = 0; y < (q->rows ? q->rows : TILE); y++)
         for (int x = 0; x < TILE; x++) add_result(&w, q, y, x);
     wgsl_add(&w, "}\n");
     char *text = wgsl_complete(&w);
@@ -107,7 +144,7 @@ static char *text_of(const product *q) {
 static const gpu_pipeline *pipeline_of(gpu *g, const product *q) {
     gpu_key k;
     k.n = 0, k.full = false;
-    const unsigned char head[] = {'m', (unsigned char)q->dtype, q->add, q->bias, q->bf16, q->along_k[0], q->along_k[1], (unsigned char)q->batch};
+    const unsigned char head[] = {'m', (unsigned char)q->dtype, q->add, q->bias, q->bf16, q->along_k[0], q->along_k[1], (unsigned char)q->rows, (unsigned char)q->batch};
     gpu_key_add(&k, head, sizeof head);
     const gpu_pipeline *p = gpu_pipeline_find(g, &k);
     if (p) return p;
@@ -120,7 +157,7 @@ static const gpu_pipeline *pipeline_of(gpu *g, const product *q) {
 static int64_t batch_stride(const cr_tensor *t, int d) { return t->shape[d] == 1 ? 0 : t->strides[d]; }
 
 static cr_status run(gpu *g, product *q, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int64_t first, int64_t end) {
-    const int64_t M = c->shape[q->batch], N = c->shape[q->batch + 1], across = (N + EDGE - 1) / EDGE, tiles = across * ((M + EDGE - 1) / EDGE);
+    const int64_t M = c->shape[q->batch], N = c->shape[q->batch + 1], rows = q->rows ? q->rows : EDGE, across = (N + EDGE - 1) / EDGE, tiles = across * ((M + rows - 1) / rows);
     const cr_tensor *const of[] = {a, b, c};
     gpu_parameters r = {.n = OF_BATCH, .words = {0, (uint32_t)M, (uint32_t)N, (uint32_t)end, (uint32_t)first, (uint32_t)across, (uint32_t)tiles,
                                                  bias ? (uint32_t)bias->offset : 0, bias ? (uint32_t)bias->strides[0] : 0}};
@@ -156,7 +193,11 @@ cr_status gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const
                  .add = how & CR_MATMUL_ADD, .bias = bias, .bf16 = how & CR_MATMUL_BF16 && dt == CR_F32, .batch = c->ndim - 2};
     q.along_k[0] = nearer(a->strides[q.batch + 1], a->strides[q.batch]);
     q.along_k[1] = nearer(b->strides[q.batch], b->strides[q.batch + 1]);
-    const int64_t K = a->shape[a->ndim - 1];
+    const int64_t K = a->shape[a->ndim - 1], M = c->shape[q.batch];
+    if (g->software && !wgsl_wide(q.acc)) {
+        for (q.rows = ROWS; q.rows / 2 >= M; q.rows /= 2) {}
+        q.along_k[0] = q.along_k[1] = false;        /* they are not asked for: one kernel serves all */
+    }
     cr_status status = CR_OK;
     for (int64_t k = 0; (k == 0 || k < K) && status == CR_OK; k += MOST_K) {
         status = run(g, &q, c, a, b, q.bias ? bias : NULL, k, k + MOST_K < K ? k + MOST_K : K);

@@ -49,7 +49,7 @@ static void add_chosen(wgsl *w) {
 
 /* Result o is element r of row m. */
 static void add_result(wgsl *w, const kernel *h) {
-    const cr_dtype dt = wgsl_moved_as(h->dtype);
+    const cr_dtype dt = cr_moved_as(h->dtype);
     wgsl_add(w, "set%d(2u * (p[1].y + o), r); set%d(2u * (p[1].y + o) + 1u, 0u);\n", INDEX, INDEX);
     if (!h->values) return;
     wgsl_add(w, "let source = p[1].x + m * p[0].z + r; let to = p[1].z + o; let v = %s;\n", wgsl_load(X, dt, "source").s);

@@ -2,6 +2,7 @@
  * bindings that it does not read. */
 #include "wgsl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,20 @@ static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t writt
     return status == CR_OK ? failed : status;
 }
 
+/* What was wrong, and the text with the numbers of its lines, which the message names, to the end of CHAINRULE_LOG. */
+static void log_source(const char *text) {
+    const char *path = cr_config("LOG");
+    FILE *f = path ? fopen(path, "a") : NULL;
+    if (!f) return;
+    fprintf(f, "%s\n", cr_error());
+    for (int line = 1; *text; line++) {
+        const int n = (int)strcspn(text, "\n");
+        fprintf(f, "%4d  %.*s\n", line, n, text);
+        text += n + (text[n] == '\n');
+    }
+    fclose(f);
+}
+
 gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text) {
     if (buffers > (int)g->limits.maxStorageBuffersPerShaderStage)
         return cr_fail(CR_BAD_VALUE, op, "%s binds at most %u buffers in one kernel: this takes %d", g->name, g->limits.maxStorageBuffersPerShaderStage, buffers), NULL;
@@ -62,6 +77,7 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
     p->key_bytes = k->n;
     memcpy(p->key, k->bytes, k->n);
     if (compile(g, op, p, written, text) != CR_OK) {
+        log_source(text);
         if (p->handle) wg.ComputePipelineRelease(p->handle);
         if (p->layout) wg.BindGroupLayoutRelease(p->layout);
         free(p);

@@ -149,6 +149,69 @@ cr_status gpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tens
     return run(&r);
 }
 
+/* with dh = g w, h = (x - mean) rstd:  dx = rstd (dh - mean(dh) - h mean(dh h)), no mean(dh) for the RMS norm */
+static cr_status norm_dx(cr_tensor *dx, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
+    rows r = rows_of("norm_bwd", 'b', x, M, N);
+    if (!r.g) return cr_error_status();
+    add(&r, dx, true);
+    add(&r, x, false);
+    add(&r, g, false);
+    add(&r, rstd, false);
+    const int with_mean = add(&r, mean, false), with_w = add(&r, w, false);
+    if (is_new(&r)) {
+        const expr dh = with_w < 0 ? expr_of("of2(i)") : expr_of("of2(i) * of%d(n)", with_w);
+        wgsl_add(&r.w, "let r = of3(m); let mean = %s; var b = 0.0;\na = 0.0;\n", with_mean < 0 ? "0.0" : expr_of("of%d(m)", with_mean).s);
+        wgsl_add(&r.w, EACH "let dh = %s; a += dh * ((of1(i) - mean) * r); b += dh; }\nlet along = sum_of(lane, a) / length;\n", dh.s);
+        wgsl_add(&r.w, with_mean < 0 ? "let level = 0.0;\n" : "let level = sum_of(lane, b) / length;\n");
+        wgsl_add(&r.w, EACH "put0(i, r * (%s - level - (of1(i) - mean) * r * along)); }\n", dh.s);
+    }
+    return run(&r);
+}
+
+/* The sums over PART rows of g h and of g: (parts, N) each, which are then summed.  Here a "row" is a part; M is in p[3].x. */
+enum { PART = 32 };
+
+static cr_status norm_parts(cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
+    rows r = rows_of("norm_bwd", 'w', x, (M + PART - 1) / PART, N);
+    if (!r.g) return cr_error_status();
+    r.ignore = M;
+    add(&r, g, false);
+    add(&r, x, false);
+    add(&r, rstd, false);
+    const int with_mean = add(&r, mean, false), with_w = add(&r, dw, true), with_b = add(&r, db, true);
+    if (is_new(&r)) {
+        wgsl_add(&r.w, EACH "a = 0.0; var b = 0.0;\nfor (var k = m * %du; k < min(m * %du + %du, p[3].x); k++) {\nlet at = k * N + n; let d = of0(at); b += d; ", PART, PART, PART);
+        wgsl_add(&r.w, "a += d * ((of1(at) - %s) * of2(k)); }\n", with_mean < 0 ? "0.0" : expr_of("of%d(k)", with_mean).s);
+        if (with_w >= 0) wgsl_add(&r.w, "put%d(i, a);\n", with_w);
+        if (with_b >= 0) wgsl_add(&r.w, "put%d(i, b);\n", with_b);
+        wgsl_add(&r.w, "}\n");
+    }
+    return run(&r);
+}
+
+static cr_status norm_columns(cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
+    const int64_t parts = (M + PART - 1) / PART;
+    const cr_slab slab = {1, parts, N, {parts * N, N, 1}};
+    cr_tensor *const sums[2] = {dw, db};
+    cr_tensor part[2];
+    cr_status status = CR_OK;
+    for (int i = 0; i < 2; i++) {
+        part[i] = (cr_tensor){.dtype = CR_F32, .dev = x->dev};
+        if (sums[i] && status == CR_OK && !(part[i].storage = gpu_allocate(x->dev, (size_t)(parts * N) * sizeof(float)))) status = cr_error_status();
+    }
+    if (status == CR_OK) status = norm_parts(dw ? &part[0] : NULL, db ? &part[1] : NULL, x, mean, rstd, g, M, N);
+    for (int i = 0; i < 2; i++) {
+        if (sums[i] && status == CR_OK) status = gpu_reduce(&(cr_reduce_how){.kind = CR_REDUCE_SUM}, sums[i], &part[i], &slab);
+        if (part[i].storage) cr_storage_release(part[i].storage);
+    }
+    return status;
+}
+
+cr_status gpu_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
+    cr_status status = dx ? norm_dx(dx, x, w, mean, rstd, g, M, N) : CR_OK;
+    return status == CR_OK && (dw || db) ? norm_columns(dw, db, x, mean, rstd, g, M, N) : status;
+}
+
 /* ---- cross-entropy */
 
 /* label: the target, of binding b, as a column; N where the row is ignored, all ones where it is out of range */

@@ -71,7 +71,7 @@ static void add_element(wgsl *w, const kernel *h) {
 
 /* The result of element k at `at`, and in index where an extreme lay. */
 static void add_result(wgsl *w, const kernel *h) {
-    const cr_dtype dt = is_extreme(h) ? wgsl_moved_as(h->to) : h->to;
+    const cr_dtype dt = is_extreme(h) ? cr_moved_as(h->to) : h->to;
     if (is_extreme(h)) wgsl_add(w, "let best = start + s.z * p[0].w;\nlet y = %s;\n", wgsl_load(X, dt, "(p[1].y + best)").s);
     else if (is_wide(h)) wgsl_add(w, "let y = wide_round(wide(s));\n");
     else if (h->kind == CR_SCAN_LOGSUMEXP)

@@ -40,11 +40,6 @@ static bool is_signed(cr_dtype dt) { return cr_dtype_kind(dt) == CR_KIND_SIGNED;
 static int bits_of(cr_dtype dt) { return 8 * (int)cr_dtype_size(dt); }
 int wgsl_lanes(cr_dtype dt) { return bits_of(dt) < 32 ? 32 / bits_of(dt) : 1; }
 
-cr_dtype wgsl_moved_as(cr_dtype dt) {
-    static const cr_dtype by_size[] = {CR_BOOL, CR_U8, CR_U16, CR_BOOL, CR_U32, CR_BOOL, CR_BOOL, CR_BOOL, CR_U64};
-    return by_size[cr_dtype_size(dt)];
-}
-
 const char *wgsl_type(cr_dtype dt) {
     if (cr_dtype_is_float(dt)) return "f32";
     return wgsl_wide(dt) ? "vec2<u32>" : is_signed(dt) ? "i32" : "u32";

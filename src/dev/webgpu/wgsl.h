@@ -19,7 +19,6 @@ expr expr_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *wgsl_type(cr_dtype dt);
 bool        wgsl_wide(cr_dtype dt);                 /* integers of 64 bits */
 int         wgsl_lanes(cr_dtype dt);                /* elements in a word: 4, 2, or 1 */
-cr_dtype    wgsl_moved_as(cr_dtype dt);             /* the unsigned integer of that size: what is only moved keeps all its bits */
 expr        wgsl_parameter(int i);                  /* the i-th word of a dispatch's parameters */
 
 /* Binding b, 0 on: words(b, i) reads, set(b, i, v) writes one.  shared: several invocations write parts of one word, by atomics. */
