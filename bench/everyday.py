@@ -104,8 +104,8 @@ UNTIMED = {
 }
 
 BEYOND_CACHES = "three streams of 16 MB around a last-level cache of 32: bound by memory, and PyTorch cuts it into longer pieces"
+COLUMN = "a number that stands for a row is spread over a block in the first-level cache before it is multiplied, a store for each vector"
 REASONS = {  # why a call takes more than 1.5 times PyTorch's time, where it does: docs/performance.md has what was tried
-    "nextafter(x, y)": "twenty interpreted instructions on the bits, for every float dtype and device; PyTorch has a loop of its own",
     "unique_consecutive(s)": "the runs are counted before they are written, so that all threads can write; PyTorch passes once",
     "sigmoid(d)": "two corrections make it 1.5 ulp instead of 2",
     "scatter(x, 1, i, y)": "every index is checked before anything is written: x stays whole where one is out of range",
@@ -113,6 +113,8 @@ REASONS = {  # why a call takes more than 1.5 times PyTorch's time, where it doe
     "a.sub_(y, alpha=0.01)": BEYOND_CACHES,
     "clamp(x, y, q)": BEYOND_CACHES,
     "diff(x)": BEYOND_CACHES,
+    "x * c": COLUMN,
+    "kron(v, w)": COLUMN,
     "addr(x, v, w)": "it is a product that adds, with one term: x is copied before it is added to",
     "isin(i, r)": "sorts and searches, at any size; PyTorch compares all pairs where there are few",
     "stack([x, y], -1)": "writes every second element through blocks",

@@ -5,7 +5,7 @@ use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [-
 
 Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, value, chain,
 python (small tensors, import, the C benches called from Python), nn (steps and an epoch with nn, optim, data and models), everyday (every op, from Python),
-gpu (when one pays), size.
+gpu (when one pays), webgpu (the first GPU), size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "nn", "everyday", "gpu", "size")
+PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "nn", "everyday", "gpu", "webgpu", "size")
 PYTHON_BARS = {"x * y": 120, "x * y, recorded": 220, "x[1:, 2]": 200, "(100,) + (100,)": 150, "chain, an op": 450, "two-moons step": 60_000}  # ns
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
@@ -526,6 +526,32 @@ class Bench:
             self.say(f"* A million f32 sorted in {got['sort'][0] / 1e6:.1f} ms: {verdict(got['sort'][2], 0.3)}.")
         self.say(f"* A sum of 10^8 f32 is wrong by {within(got['sum_error'], 1e-6, 'of the sum of magnitudes')}.", "")
 
+    # ---- the first GPU behind WebGPU
+
+    def webgpu(self) -> None:
+        self.say("## The first GPU behind WebGPU", "")
+        program = BUILD / "bench" / "webgpu"
+        results = [run_json([program, "--json", *(["--quick"] if self.quick else [])], self.threads) for _ in range(1 if self.quick else 2)]
+        if not all(results):
+            self.say("Went without: no GPU here.", "")
+            return
+        rows = [row for row in results[0]["rows"] if row]
+        pick = {"GFLOP/s": max, "GB/s": max}
+        best = {row["name"]: pick.get(row["unit"], min)(r["value"] for got in results for r in got["rows"] if r.get("name") == row["name"]) for row in rows}
+        ready = {how: statistics.median(run_json([program, "--open", how], self.threads) or 0.0 for _ in range(5)) for how in ("driver", "ours")}
+        self.data["webgpu"] = {"info": results[0]["info"], **best, **{f"ready, {how}": ms for how, ms in ready.items()}}
+        self.say(f"{results[0]['info']}; the best of {len(results)} runs.", "")
+        self.say(table(["", "", ""], [[row["name"], f"{best[row['name']]:,.4g}", row["unit"]] for row in rows]), "")
+        n = 512 if self.quick else 1024
+        ratio = max(best[f"matmul {n}, ours, {how}"] for how in ("workgroup memory", "no workgroup memory")) / best[f"matmul {n}, textbook, 16 x 16 tiles"]
+        self.say(f"* matmul {n}: {ratio:.1f} times the textbook's kernel ({'within' if ratio >= 2 else 'below'} the bar of 2).")
+        for what in ("add", "matmul"):
+            self.say(f"* {what}, recorded and submitted: {within(best[f'{what}, recorded and submitted'], 3, 'us')}.")
+        late = best["GPT, kernels compiled in the steps after these"]
+        self.say(f"* A GPT step: {within(best['GPT step, submits'], 4, 'submits')}; kernels compiled after two steps: {late:.0f}.")
+        beyond = within(max(0.0, ready["ours"] - ready["driver"]), 150, "ms")
+        self.say(f"* Ready after {ready['ours']:.0f} ms, the driver by itself after {ready['driver']:.0f}: {beyond} beyond it.", "")
+
     def size(self) -> None:
         self.say("## Size", "")
         library = next(iter(sorted(BUILD.glob("libchainrule.so*"))), None)
@@ -577,7 +603,7 @@ def main() -> int:
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
     measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "products": b.products,
                 "dispatch": b.dispatch, "value": b.value, "chain": b.chain, "python": b.python, "nn": b.nn, "everyday": b.everyday,
-                "gpu": b.gpu_curve, "size": b.size}
+                "gpu": b.gpu_curve, "webgpu": b.webgpu, "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()

@@ -4,6 +4,8 @@
 #include "folder.h"
 
 #ifdef CR_WEBGPU
+#include <sys/wait.h>
+#include <unistd.h>
 #include "dev/webgpu/gpu.h"
 
 static gpu *the_gpu(void) { return (gpu *)(uintptr_t)cr_webgpu(0); }
@@ -266,6 +268,57 @@ TEST(norms) {
     }
 }
 
+/* ---- tensors larger than what one binding shows: here 4 KiB, so that a thousand elements are too many */
+static cr_tensor *five(cr_tensor *const x[], const void *p) { (void)p; return cr_tanh(cr_sub(cr_mul(x[0], x[1]), x[0])); }
+static cr_tensor *turned_sum(cr_tensor *const x[], const void *p) { (void)p; return cr_add(cr_transpose(x[0], 0, 1), cr_contiguous(cr_transpose(x[1], 0, 1))); }
+static cr_tensor *sums(cr_tensor *const x[], const void *p) {
+    (void)p;
+    return cr_add(cr_add(cr_sum(x[0], CR_LIST(0), false), cr_sum(x[0], CR_ALL, false)), cr_add(cr_var(x[0], CR_LIST(0), 1, false), cr_max(x[0], CR_LIST(0), false)));
+}
+static cr_tensor *sums_of_rows(cr_tensor *const x[], const void *p) { (void)p; return cr_add(cr_sum(x[0], CR_LIST(1), false), cr_var(x[0], CR_LIST(1), 1, false)); }
+static cr_tensor *softmaxes(cr_tensor *const x[], const void *p) { (void)p; return cr_add(cr_softmax(x[0], -1), cr_log_softmax(x[0], -1)); }
+static cr_tensor *multiplied(cr_tensor *const x[], const void *p) { (void)p; return cr_linear(x[0], x[1], x[2], CR_ACT_NONE); }
+static cr_tensor *looked_up(cr_tensor *const x[], const void *p) { return cr_embedding(x[0], cr_from(p, CR_LIST(5), CR_I64, cr_device_of(x[0]))); }
+static cr_tensor *entropy(cr_tensor *const x[], const void *p) { return cr_cross_entropy(x[0], cr_from(p, CR_LIST(67), CR_I64, cr_device_of(x[0])), NULL); }
+
+TEST(windows) {
+    static const int64_t places[67] = {66, 3, 41, 3, 0}, wrong[67] = {[66] = 131};
+    gpu *g = the_gpu();
+    const size_t window = g->window;
+    cr_generator *random = cr_generator_new(test_seed());
+    OK(cr_synchronize(dev()));
+    cr_scope_begin();
+    g->window = 4096;
+    cr_tensor *x = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random), *y = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random), *w = cr_randn(CR_LIST(71, 131), CR_F32, cr_cpu(), random);
+    cr_tensor *turned_y = cr_contiguous(cr_transpose(y, 0, 1)), *row = cr_randn(CR_LIST(131), CR_F32, cr_cpu(), random), *column = cr_randn(CR_LIST(67), CR_F32, cr_cpu(), random),
+              *wide = cr_randn(CR_LIST(67, 71), CR_F32, cr_cpu(), random), *bias = cr_randn(CR_LIST(71), CR_F32, cr_cpu(), random), *few = cr_randn(CR_LIST(5, 131), CR_F32, cr_cpu(), random);
+    both(five, NULL, 2, (cr_tensor *[]){x, y, y}, CR_F32, 1e-6, "five ops");
+    both(five, NULL, 2, (cr_tensor *[]){x, y, y}, CR_BF16, 1e-2, "five ops, bf16");
+    both(turned_sum, NULL, 2, (cr_tensor *[]){x, y, turned_y}, CR_F32, 1e-6, "transposes");
+    both(sums, NULL, 1, (cr_tensor *[]){x, row}, CR_F32, 1e-5, "reductions to a row");
+    both(sums_of_rows, NULL, 1, (cr_tensor *[]){x, column}, CR_F32, 1e-5, "reductions to a column");
+    both(softmaxes, NULL, 1, (cr_tensor *[]){x, y}, CR_F32, 1e-5, "softmax");
+    g->window = 20480;                              /* of 35108; the sums of weights take 32 rows at once */
+    both(layer_norm, NULL, 3, (cr_tensor *[]){x, row, row, y}, CR_F32, 1e-5, "layer_norm");
+    g->window = 10240;
+    both(rms_norm, NULL, 2, (cr_tensor *[]){x, row, y}, CR_F16, 5e-3, "rms_norm, f16");
+    g->window = 4096;
+    both(multiplied, NULL, 3, (cr_tensor *[]){x, w, bias, wide}, CR_F32, 1e-5, "linear");
+    both(looked_up, places, 1, (cr_tensor *[]){x, few}, CR_F32, 1e-6, "embedding");
+    both(entropy, places, 1, (cr_tensor *[]){x, cr_ones(0, NULL, CR_F32, cr_cpu())}, CR_F32, 1e-5, "cross_entropy");
+    cr_tensor *here = cr_to(x, CR_F32, dev()), *flags = cr_gt(here, cr_scalar(0));
+    follows(cr_to(cr_sum(flags, CR_ALL, false), CR_F32, dev()), cr_to(cr_sum(cr_gt(x, cr_scalar(0)), CR_ALL, false), CR_F32, cr_cpu()), 0, "how many are above 0");
+    follows(cr_fill_(cr_slice(here, 1, 1, 130, 3), 7), cr_fill_(cr_slice(cr_clone(x), 1, 1, 130, 3), 7), 0, "every third column filled");
+    FAILS(CR_BAD_INDEX, "[cross_entropy] index 131 at position 66 is out of range for size 131", cr_item(entropy((cr_tensor *[]){here}, wrong)));
+    FAILS(CR_NO_MEMORY, "[argmax] webgpu:0 binds at most 0.003906 MiB at once, and this kernel wants a tensor of", cr_argmax(here, 1, false));
+    x = cr_clone(x), here = cr_to(x, CR_F32, dev());
+    follows(cr_add_(cr_slice(here, 0, 0, 1, 1), cr_slice(here, 0, 66, 67, 1)), cr_add_(cr_slice(x, 0, 0, 1, 1), cr_slice(x, 0, 66, 67, 1)), 0, "the last row added to the first");
+    g->window = window;
+    cr_scope_end();
+    cr_generator_free(random);
+    test_ran_on(dev());
+}
+
 /* ---- memory */
 TEST(pool) {
     cr_scope_begin();
@@ -292,7 +345,7 @@ TEST(out_of_memory) {
     cr_tensor *x = cr_empty(CR_LIST(250), CR_I32, dev());
     CHECK(x != NULL, "what is cached makes way: %s", cr_error());
     FAILS(CR_NO_MEMORY, "out of memory: asked for 3.8 MiB", cr_empty(CR_LIST(1000000), CR_F32, dev()));
-    FAILS(CR_NO_MEMORY, "binds at most", cr_empty(CR_LIST(1LL << 40), CR_F32, dev()));
+    FAILS(CR_NO_MEMORY, "has no buffers beyond", cr_empty(CR_LIST(1LL << 40), CR_F32, dev()));
     g->budget = before;
     CHECK(cr_empty(CR_LIST(1000000), CR_F32, dev()) != NULL, "%s", cr_error());
     cr_scope_end();
@@ -321,7 +374,7 @@ TEST(a_kernel_that_does_not_compile) {
     REQUIRE(g, "%s", cr_error());
     const char *path = folder_path("broken.log");
     OK(cr_switch_set("LOG", path));
-    FAILS(CR_RUNTIME, "wgsl:2:9", gpu_pipeline_make(g, "broken", &k, 0, 0, "// one\nfn main( {"));     /* the line */
+    FAILS(CR_RUNTIME, "wgsl:2:10", gpu_pipeline_make(g, "broken", &k, 0, 0, "// one\nfn main( {"));     /* the line */
     OK(cr_switch_set("LOG", NULL));
     FAILS(CR_RUNTIME, "does not compile", gpu_pipeline_make(g, "broken", &k, 0, 0, "fn main( {"));
     FAILS(CR_RUNTIME, "no pipeline", gpu_pipeline_make(g, "broken", &k, 0, 0, "fn other() {}"));
@@ -371,7 +424,7 @@ TEST(a_step) {
 enum { FEW = 4, MANY = 50 };
 typedef struct run {
     double loss[MANY], norm;
-    int64_t most_submits, compiled;
+    int64_t most_submits, compiled, updates, parameters;
     int steps;
     float *gradient, *weight;                       /* of all parameters, one after another: of the first step; after FEW steps */
 } run;
@@ -402,13 +455,16 @@ static void learn(cr_gpt *m, const cr_device *d, run *r) {
         cr_tensor *loss = cr_gpt_loss(m, x, y, true);
         OK(cr_backward(loss, CR_NONE, NULL));
         if (!k) OK(cr_params_clip_grad_norm(cr_gpt_params(m), 1e9, &r->norm)), r->gradient = flat(cr_gpt_params(m), true);
+        const int64_t dispatches = g->counters.dispatches;
         OK(cr_optim_step(optim));
+        r->updates = g->counters.dispatches - dispatches;
         r->loss[k] = cr_item(loss);
         cr_scope_end();
         if (k && g->counters.submits - before.submits > r->most_submits) r->most_submits = g->counters.submits - before.submits;
         if (k > 1) r->compiled += g->counters.pipelines - before.pipelines;
         if (k == FEW - 1) r->weight = flat(cr_gpt_params(m), false);
     }
+    r->parameters = cr_params_count(cr_gpt_params(m));
     cr_optim_free(optim);
 }
 
@@ -441,17 +497,40 @@ TEST(gpt) {
     REQUIRE(cpu && m, "%s", cr_error());
     learn(cpu, cr_cpu(), &here);
     learn(m, dev(), &there);
-    /* Sums of up to 32 x 128 terms in another order: some ten times what was seen on lavapipe and on SwiftShader (6e-7, 1e-4, 3e-7). */
+    /* Sums of up to 32 x 128 terms in another order: some ten times what was seen on lavapipe and on SwiftShader (6e-7, 1e-3, 3e-7).  AdamW divides
+     * a gradient by its own size, so what is off in a small one shows whole. */
     compare_flat(cr_gpt_params(m), here.gradient, there.gradient, 5e-6, 0, "gradient, of the largest");
-    compare_flat(cr_gpt_params(m), here.weight, there.weight, 1e-3, 3e-3, "weight after a few steps, of one step");
+    compare_flat(cr_gpt_params(m), here.weight, there.weight, 1e-2, 3e-3, "weight after a few steps, of one step");
     for (int k = 0; k < here.steps; k++) CHECK(fabs(there.loss[k] - here.loss[k]) <= 3e-6 * here.loss[k], "step %d: loss %.8g, on the cpu %.8g", k, there.loss[k], here.loss[k]);
     CHECK(fabs(there.norm - here.norm) < 5e-6 * here.norm, "norm of the gradients %.7g, on the cpu %.7g", there.norm, here.norm);
     CHECK(there.loss[here.steps - 1] < there.loss[0], "it does not learn");
     CHECK(there.most_submits <= 4, "a step takes %lld submits", (long long)there.most_submits);
+    CHECK(there.updates <= there.parameters, "AdamW takes %lld dispatches for %lld parameters", (long long)there.updates, (long long)there.parameters);
     CHECK(!there.compiled, "%lld kernels were compiled after the second step", (long long)there.compiled);
     free(here.gradient), free(here.weight), free(there.gradient), free(there.weight);
     cr_gpt_free(cpu), cr_gpt_free(m);
     cr_generator_free(a), cr_generator_free(b);
+    test_ran_on(dev());
+}
+
+/* A child has the handles of the GPU, but not the threads of its driver. */
+TEST(forked) {
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, dev());
+    OK(cr_synchronize(dev()));
+    fflush(stdout);
+    const pid_t child = fork();
+    REQUIRE(child >= 0, "no process could be made");
+    if (!child) {
+        alarm(60);
+        const bool refused = !cr_add(x, x) && strstr(cr_error(), "webgpu:0 is lost: this process was forked after the GPU was opened");
+        cr_error_clear();
+        _exit(refused && cr_item(cr_sum(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), CR_ALL, false)) == 3 ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with %d", status);
+    CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 3, "the parent goes on: %s", cr_error());
+    cr_scope_end();
     test_ran_on(dev());
 }
 

@@ -26,7 +26,10 @@ struct cr_blocks {                                  /* elementwise_isa.c */
 };
 CR_ISA_TABLE(cr_blocks, cr_blocks);
 
-struct cr_integers { const cr_block_int *of[CR_F16]; };         /* integers_isa.c: by dtype, then by opcode; NULL: no instruction of integers */
+struct cr_integers {                                /* integers_isa.c */
+    const cr_block_int *of[CR_F16];                 /* by dtype, then by opcode; NULL: no instruction of integers */
+    void (*next[CR_F16])(void *y, const void *a, const void *b, int64_t infinity, int64_t n);      /* the floats next to a towards b, on their bits; signed */
+};
 CR_ISA_TABLE(cr_integers, cr_integers);
 
 struct cr_conversions {                             /* conversions_isa.c: cr_block_load and cr_block_store */

@@ -68,18 +68,43 @@ static uint32_t put_parameters(gpu *g, const gpu_parameters *p) {
     return (uint32_t)at;
 }
 
-static WGPUBindGroup bind(gpu *g, const gpu_pipeline *p, gpu_buffer *const *buffers) {
+gpu_span gpu_span_of(int64_t offset, int ndim, const int64_t *shape, const int64_t *strides) {
+    gpu_span s = {offset, offset + 1};
+    for (int d = 0; d < ndim; d++) *(strides[d] < 0 ? &s.first : &s.end) += (shape[d] - 1) * strides[d];
+    return s;
+}
+
+bool gpu_window(const gpu *g, const gpu_buffer *b, gpu_span s, cr_dtype dt, size_t *at) {
+    const size_t size = cr_dtype_size(dt);
+    *at = b->bytes > g->window ? (size_t)s.first * size & ~(size_t)255 : 0;
+    return (size_t)s.end * size - *at <= g->window;
+}
+
+cr_status gpu_fail_window(const gpu *g, const char *op, size_t bytes) {
+    return cr_fail(CR_NO_MEMORY, op, "%s binds at most %.4g MiB at once, and this kernel wants a tensor of %.4g MiB whole: cut it, or move it to the cpu", g->name,
+                   (double)g->window / (1 << 20), (double)bytes / (1 << 20));
+}
+
+static size_t shown(const gpu *g, const gpu_buffer *b, size_t at) { return b->bytes - at < g->window ? b->bytes - at : g->window; }
+
+static WGPUBindGroup bind(gpu *g, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at) {
     enum { MOST = 1 + CR_MAX_INPUTS + CR_MAX_OUTPUTS + 2 };
     WGPUBindGroupEntry e[MOST] = {{.binding = 0, .buffer = g->parameters, .size = PARAMETER_BYTES}};
     for (int i = 0; i < p->buffers; i++) {
-        e[i + 1] = (WGPUBindGroupEntry){.binding = (uint32_t)i + 1, .buffer = buffers[i]->handle, .size = buffers[i]->bytes};
+        e[i + 1] = (WGPUBindGroupEntry){.binding = (uint32_t)i + 1, .buffer = buffers[i]->handle, .offset = at ? at[i] : 0, .size = shown(g, buffers[i], at ? at[i] : 0)};
         buffers[i]->batch = g->batch;
-        g->counters.bytes += (int64_t)buffers[i]->bytes;
+        g->counters.bytes += (int64_t)e[i + 1].size;
     }
     return wg.DeviceCreateBindGroup(g->device, &(WGPUBindGroupDescriptor){.layout = p->layout, .entryCount = (size_t)p->buffers + 1, .entries = e});
 }
 
 cr_status gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups) {
+    for (int i = 0; i < p->buffers; i++)
+        if (buffers[i]->bytes > g->window) return gpu_fail_window(g, op, buffers[i]->bytes);
+    return gpu_dispatch_at(g, op, p, buffers, NULL, parameters, groups);
+}
+
+cr_status gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const gpu_parameters *parameters, uint64_t groups) {
     if (!groups) return CR_OK;
     cr_status status = CR_OK;
     if (g->recorded >= MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES) status = gpu_submit(g, op);
@@ -89,7 +114,7 @@ cr_status gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     if (rows > most) return cr_fail(CR_BAD_VALUE, op, "%s runs at most %llu workgroups: this takes %llu", g->name, (unsigned long long)(most * most), (unsigned long long)groups);
     const uint32_t offset = put_parameters(g, parameters);
     gpu_scope_begin(g);
-    WGPUBindGroup group = bind(g, p, buffers);
+    WGPUBindGroup group = bind(g, p, buffers, at);
     status = gpu_scope_end(g, op, "cannot bind");   /* a group that is not valid would spoil the whole batch */
     if (status == CR_OK) {
         if (!g->pass) g->pass = wg.CommandEncoderBeginComputePass(g->encoder, NULL);

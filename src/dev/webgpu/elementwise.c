@@ -100,6 +100,7 @@ typedef struct plan {                               /* everything about a walk t
     int elements;                                   /* of one invocation */
     int buffers, of[OPERANDS];                      /* operand k (results first) lies in buffer of[k], HOST: it is a number here */
     gpu_buffer *buffer[OPERANDS + 1];
+    size_t at[OPERANDS + 1];                        /* bytes of it that come before what is bound */
     uint32_t written, shared;                       /* bits: buffers */
     bool divides;                                   /* integers: a divisor may be 0, which the last buffer takes note of */
     int shape_at, operands_at, values_at;           /* where the parameters begin */
@@ -117,17 +118,38 @@ static bool is_flat(const cr_walk *w) {
 
 static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
 
-static plan plan_of(const cr_walk *w) {
+static gpu_span span_of(const cr_walk *w, int k) { return gpu_span_of(operand(w, k)->offset, w->ndim, w->shape, operand(w, k)->strides); }
+
+/* The buffer that holds operand k and is bound where it lies; new, if there is none.  Operands of a buffer that is written share one
+ * binding: -1 where they lie too far apart for that, or where one of them is too long. */
+static int buffer_of(plan *l, gpu_span spans[], const gpu *g, int k) {
+    const cr_arg *a = operand(l->w, k);
+    const int64_t size = (int64_t)cr_dtype_size(a->dtype);
+    gpu_buffer *b = a->storage->data;
+    gpu_span s = span_of(l->w, k);
+    s.first *= size, s.end *= size;
+    int i = 0;
+    for (; i < l->buffers; i++) {
+        if (l->buffer[i] != b) continue;
+        const gpu_span both = {s.first < spans[i].first ? s.first : spans[i].first, s.end > spans[i].end ? s.end : spans[i].end};
+        if (gpu_window(g, b, both, CR_U8, &l->at[i])) { spans[i] = both; return i; }
+        if (l->written >> i & 1) return -1;
+    }
+    l->buffer[i] = b;
+    spans[i] = s;
+    l->buffers++;
+    return gpu_window(g, b, s, CR_U8, &l->at[i]) ? i : -1;
+}
+
+/* false: some operand does not fit into a window */
+static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
     plan l = {.w = w, .flat = is_flat(w), .ndim = w->ndim ? w->ndim : 1, .elements = 1};
+    gpu_span spans[OPERANDS + 1];
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         const cr_arg *a = operand(w, k);
         if (a->data) { l.of[k] = HOST; continue; }  /* in memory of the host: a number */
-        gpu_buffer *b = a->storage->data;
-        int i = 0;
-        while (i < l.buffers && l.buffer[i] != b) i++;
-        l.buffer[i] = b;
-        if (i == l.buffers) l.buffers++;
-        l.of[k] = i;
+        const int i = l.of[k] = buffer_of(&l, spans, g, k);
+        if (i < 0) return false;
         const int lanes = wgsl_lanes(a->dtype);
         if (k >= w->n_out) continue;
         l.written |= 1u << i;
@@ -142,7 +164,8 @@ static plan plan_of(const cr_walk *w) {
     l.shape_at = 3;
     l.operands_at = l.shape_at + l.ndim;
     l.values_at = l.operands_at + (w->n_out + w->n_in) * (1 + l.ndim);
-    return l;
+    *made = l;
+    return true;
 }
 
 static gpu_key key_of(const plan *l) {
@@ -275,7 +298,8 @@ static cr_status fill_parameters(gpu_parameters *q, const plan *l, int fault) {
     gpu_push(q, (uint32_t)fault);
     for (int d = 0; d < l->ndim; d++) gpu_push(q, d < w->ndim ? (uint32_t)w->shape[d] : 1);
     for (int k = 0; k < w->n_out + w->n_in; k++) {
-        gpu_push(q, (uint32_t)operand(w, k)->offset);
+        const int64_t before = l->of[k] == HOST ? 0 : (int64_t)(l->at[l->of[k]] / cr_dtype_size(operand(w, k)->dtype));
+        gpu_push(q, (uint32_t)(operand(w, k)->offset - before));
         for (int d = 0; d < l->ndim; d++) gpu_push(q, (uint32_t)stride(l, k, d));      /* modulo 2^32, which backwards strides need */
     }
     for (int i = 0; i < w->n_in; i++) {
@@ -299,10 +323,36 @@ static cr_status check(const cr_walk *w) {
     return CR_OK;
 }
 
+static cr_status run(gpu *g, const cr_walk *w);
+
+/* The walk in two: cut across the axis along which the operands reach furthest, at a whole number of words of what is packed. */
+static cr_status run_halves(gpu *g, const cr_walk *w) {
+    int axis = 0;
+    int64_t reach = 0;
+    for (int k = 0; k < w->n_out + w->n_in; k++)
+        for (int d = 0; d < w->ndim && operand(w, k)->storage; d++) {
+            const int64_t stride = operand(w, k)->strides[d], far = (w->shape[d] - 1) * (stride < 0 ? -stride : stride) * (int64_t)cr_dtype_size(operand(w, k)->dtype);
+            if (far > reach) reach = far, axis = d;
+        }
+    if (reach < 256) return gpu_fail_window(g, w->program->name, ((gpu_buffer *)w->out[0].storage->data)->bytes);      /* two places of one tensor, far apart */
+    cr_walk half[2] = {*w, *w};
+    const int64_t n = w->shape[axis], first = n > 2 * GPU_GROUP ? n / 2 / GPU_GROUP * GPU_GROUP : n / 2;
+    half[0].shape[axis] = first;
+    half[1].shape[axis] = n - first;
+    for (int i = 0; i < 2; i++) half[i].numel = w->numel / n * half[i].shape[axis];
+    for (int k = 0; k < w->n_out + w->n_in; k++) {
+        cr_arg *a = k < w->n_out ? &half[1].out[k] : &half[1].in[k - w->n_out];
+        a->offset += first * a->strides[axis];
+    }
+    cr_status status = run(g, &half[0]);
+    return status == CR_OK ? run(g, &half[1]) : status;
+}
+
 static cr_status run(gpu *g, const cr_walk *w) {
     const char *name = w->program->name;
-    plan l = plan_of(w);
+    plan l;
     gpu_parameters q;
+    if (!plan_of(g, w, &l)) return run_halves(g, w);
     const int fault = l.divides ? gpu_fault_new(g, name, 0) : 0;
     if (fault < 0) return cr_error_status();
     if (l.divides) l.buffer[l.buffers - 1] = g->faults;
@@ -317,7 +367,7 @@ static cr_status run(gpu *g, const cr_walk *w) {
         if (!p) return cr_error_status();
     }
     const uint64_t group = (uint64_t)GPU_GROUP * (uint64_t)l.elements;
-    return gpu_dispatch(g, name, p, l.buffer, &q, ((uint64_t)w->numel + group - 1) / group);
+    return gpu_dispatch_at(g, name, p, l.buffer, l.at, &q, ((uint64_t)w->numel + group - 1) / group);
 }
 
 cr_status gpu_elementwise(const cr_walk *walks, int64_t count) {

@@ -124,6 +124,7 @@ static cr_status open_device(gpu *g, const char *op) {
     wg.AdapterGetLimits(g->adapter, &g->limits);
     g->limits.nextInChain = NULL;
     if (check_limits(g, op) != CR_OK) return cr_error_status();
+    g->window = (size_t)(g->limits.maxStorageBufferBindingSize < INT32_MAX ? g->limits.maxStorageBufferBindingSize : INT32_MAX) & ~(size_t)255;
     const WGPUDeviceDescriptor wanted = {
         .label = view_of("chainrule"), .requiredLimits = &g->limits,
         .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = g},

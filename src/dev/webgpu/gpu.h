@@ -49,6 +49,7 @@ typedef struct gpu {
     WGPUQueue queue;
     WGPULimits limits;
     bool software;                                  /* the processor plays a GPU */
+    size_t window;                                  /* bytes that one binding shows, a multiple of 256 */
     cr_mutex *lock;
     atomic_bool lost;
     bool forked;                                    /* in this process, after it was opened in the parent */
@@ -98,6 +99,15 @@ static inline void gpu_push(gpu_parameters *p, uint32_t word) { CR_ASSERT(p->n <
 
 /* Records groups workgroups of p over its buffers.  A kernel finds its number among them as group (wgsl.h). */
 cr_status gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups);
+/* The same, where buffer i is bound from at[i] bytes on, which gpu_window gave. */
+cr_status gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const gpu_parameters *parameters, uint64_t groups);
+
+/* ---- windows: of a buffer that is larger than one binding may be a part is bound.  Who can cuts the work until each part of it fits. */
+typedef struct gpu_span { int64_t first, end; } gpu_span;      /* elements of a buffer */
+gpu_span  gpu_span_of(int64_t offset, int ndim, const int64_t *shape, const int64_t *strides);
+/* Does one binding show the span?  at: where it begins, in bytes; 0 where all of b fits. */
+bool      gpu_window(const gpu *g, const gpu_buffer *b, gpu_span s, cr_dtype dt, size_t *at);
+cr_status gpu_fail_window(const gpu *g, const char *op, size_t bytes);
 cr_status gpu_faults_check(gpu *g, const char *op);            /* reads them, if a kernel may have failed (memory.c) */
 cr_status gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes);    /* multiples of 4 */
 cr_status gpu_submit(gpu *g, const char *op);                  /* what is recorded, if anything */

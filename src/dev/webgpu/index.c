@@ -5,11 +5,11 @@
  * in the same order. */
 #include "wgsl.h"
 
+#include <stdlib.h>
+
 enum { MOST_K = 16384 };                            /* turns of one invocation's loop in a dispatch */
 enum { FAULTS, INDEX, TO, FROM };                   /* bindings */
 typedef enum task { CHECK, NOTE, TAKE, PUT, PUT_SUM, RAVEL } task;
-
-typedef struct kernel { int family; task task; cr_dtype dtype, index; int wrap, first; } kernel;     /* first: of the indices that make one */
 
 typedef struct job {
     const char *op;
@@ -23,8 +23,8 @@ typedef struct job {
     int fault;
 } job;
 
-/* Parameters: 0, count, fault, bound; M, K, N, first k; end of k, offsets of index, to, from; strides of index, to, from */
-enum { STRIDES = 12 };
+/* Parameters: 0, count, fault, bound; M, K, N, first k; end of k, offsets of index, to, from; the first of the rows that are in the window, how many, -, -; strides of index, to, from */
+enum { STRIDES = 16 };
 
 static expr stride(int of, int axis) { return wgsl_parameter(STRIDES + 3 * (of - INDEX) + axis); }
 
@@ -50,20 +50,20 @@ static expr along(int of, const char *m, const char *k, const char *n) {
 /* y[m, k, n] = x[m, index, n] */
 static void add_take(wgsl *w, cr_dtype dt) {
     wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let k = i / p[1].z %% p[1].y; let m = i / p[1].z / p[1].y;\n");
-    wgsl_add(w, "let r = row(%s);\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "r", "n").s, along(TO, "m", "k", "n").s,
-             wgsl_load(FROM, dt, "source").s);
+    wgsl_add(w, "let r = row(%s) - p[3].x;\nif r >= p[3].y { return; }\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "r", "n").s,
+             along(TO, "m", "k", "n").s, wgsl_load(FROM, dt, "source").s);
     wgsl_store(w, TO, dt, "at", "x");
 }
 
 /* y[m, index, n] = x[m, k, n], or += it: an invocation for each m, n */
 static void add_put(wgsl *w, cr_dtype dt, bool sum) {
     wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let m = i / p[1].z;\nfor (var k = p[1].w; k < p[2].x; k++) {\n");
-    wgsl_add(w, "let r = row(%s);\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "k", "n").s, along(TO, "m", "r", "n").s,
+    wgsl_add(w, "let r = row(%s) - p[3].x;\nif r < p[3].y {\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "k", "n").s, along(TO, "m", "r", "n").s,
              wgsl_load(FROM, dt, "source").s);
     if (sum) wgsl_add(w, wgsl_wide(dt) ? "let before = %s;\nlet y = add64(before, x);\n" : dt == CR_BOOL ? "let before = %s;\nlet y = before | x;\n" : "let before = %s;\nlet y = before + x;\n",
                       wgsl_load(TO, dt, "at").s);
     wgsl_store(w, TO, dt, "at", sum ? "y" : "x");
-    wgsl_add(w, "}\n");
+    wgsl_add(w, "}\n}\n");
 }
 
 /* y = from bound + index; in 32 bits, for no tensor here has more elements */
@@ -75,35 +75,66 @@ static void add_ravel(wgsl *w, bool first) {
 
 static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? (cr_dtype)j->to->dtype : cr_moved_as((cr_dtype)j->to->dtype); }
 
-static void write(wgsl *w, const void *how) {
-    const kernel *h = how;
-    const cr_dtype dt = h->dtype, index = h->index;
-    wgsl_binding(w, FAULTS, true, true);
-    wgsl_binding(w, INDEX, false, false);
-    if (h->task > NOTE) wgsl_binding(w, TO, true, wgsl_lanes(dt) > 1);
-    if (h->task > NOTE && h->task < RAVEL) wgsl_binding(w, FROM, false, false);
-    if (h->task != NOTE) add_row(w, index, h->wrap);
-    wgsl_main(w, GPU_GROUP);
-    if (h->task == CHECK) add_check(w);
-    else add_guard(w, index);
-    if (h->task == TAKE) add_take(w, dt);
-    else if (h->task == RAVEL) add_ravel(w, h->first);
-    else if (h->task > NOTE) add_put(w, dt, h->task == PUT_SUM);
-    wgsl_add(w, "}\n");
+static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
+
+static char *text_of(const job *j) {
+    const cr_dtype dt = element_of(j), index = (cr_dtype)j->index->dtype;
+    wgsl w = {0};
+    wgsl_binding(&w, FAULTS, true, true);
+    wgsl_binding(&w, INDEX, false, false);
+    if (j->task > NOTE) wgsl_binding(&w, TO, true, wgsl_lanes(dt) > 1);
+    if (buffers_of(j) > FROM) wgsl_binding(&w, FROM, false, false);
+    if (j->task != NOTE) add_row(&w, index, j->wrap);
+    wgsl_main(&w, GPU_GROUP);
+    if (j->task == CHECK) add_check(&w);
+    else add_guard(&w, index);
+    if (j->task == TAKE) add_take(&w, dt);
+    else if (j->task == RAVEL) add_ravel(&w, !j->size[1]);
+    else if (j->task > NOTE) add_put(&w, dt, j->task == PUT_SUM);
+    wgsl_add(&w, "}\n");
+    char *text = wgsl_complete(&w);
+    wgsl_free(&w);
+    return text;
 }
 
 static cr_status run(gpu *g, const job *j, int64_t count, int64_t first, int64_t end) {
-    const kernel how = {'i', j->task, element_of(j), (cr_dtype)j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1]};
-    gpu_call c = {
-        .op = j->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = j->task <= NOTE ? 2 : j->from ? 4 : 3, .written = 1u << FAULTS | 1u << TO,
-        .buffer = {g->faults, gpu_buffer_of(j->index), gpu_buffer_of(j->to), j->from ? gpu_buffer_of(j->from) : NULL},
-        .q = {.n = STRIDES, .words = {
+    gpu_key k;
+    k.n = 0, k.full = false;
+    const unsigned char head[] = {'i', (unsigned char)j->task, (unsigned char)element_of(j), (unsigned char)j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1]};
+    gpu_key_add(&k, head, sizeof head);
+    const gpu_pipeline *p = gpu_pipeline_find(g, &k);
+    if (!p) {
+        char *text = text_of(j);
+        p = gpu_pipeline_make(g, j->op, &k, buffers_of(j), 1u << FAULTS | 1u << TO, text);
+        free(text);
+        if (!p) return cr_error_status();
+    }
+    gpu_buffer *const buffers[] = {g->faults, gpu_buffer_of(j->index), gpu_buffer_of(j->to), j->from ? gpu_buffer_of(j->from) : NULL};
+    const int table = j->task == TAKE ? FROM : TO;  /* what the index is into: seen by windows over its rows */
+    const cr_tensor *t = table == FROM ? j->from : j->to;
+    const int64_t *strides = table == FROM ? j->from_strides : j->to_strides;
+    const bool windows = j->task == TAKE || j->task == PUT || j->task == PUT_SUM;
+    size_t at[4] = {0};
+    cr_status status = CR_OK;
+    for (int i = 0; i < buffers_of(j); i++)
+        if (buffers[i]->bytes > g->window && !(windows && i == table)) return gpu_fail_window(g, j->op, buffers[i]->bytes);
+    const int64_t all = windows && j->bound ? j->bound : 1;        /* without rows every index is wrong, which the kernel says */
+    for (int64_t row = 0, rows = all; row < all && status == CR_OK; row += rows) {
+        if (row + rows > all) rows = all - row;
+        while (windows && !gpu_window(g, buffers[table], gpu_span_of(t->offset + row * strides[1], 3, (int64_t[]){j->size[0], rows, j->size[2]}, strides), element_of(j), &at[table])) {
+            if (rows == 1) return gpu_fail_window(g, j->op, buffers[table]->bytes);
+            rows /= 2;
+        }
+        int64_t offset[4] = {0, j->index->offset, j->to->offset, j->from ? j->from->offset : 0};
+        if (windows) offset[table] += row * strides[1] - (int64_t)(at[table] / cr_dtype_size(element_of(j)));
+        gpu_parameters q = {.n = STRIDES, .words = {
             0, (uint32_t)count, (uint32_t)j->fault, (uint32_t)j->bound, (uint32_t)j->size[0], (uint32_t)j->size[1], (uint32_t)j->size[2], (uint32_t)first,
-            (uint32_t)end, (uint32_t)j->index->offset, (uint32_t)j->to->offset, j->from ? (uint32_t)j->from->offset : 0}},
-        .invocations = (uint64_t)count};
-    for (int of = 0; of < 3; of++)
-        for (int d = 0; d < 3; d++) gpu_push(&c.q, (uint32_t)(of == 0 ? j->index_strides : of == 1 ? j->to_strides : j->from_strides)[d]);
-    return gpu_run(g, &c);
+            (uint32_t)end, (uint32_t)offset[INDEX], (uint32_t)offset[TO], (uint32_t)offset[FROM], (uint32_t)row, (uint32_t)rows}};
+        for (int of = 0; of < 3; of++)
+            for (int d = 0; d < 3; d++) gpu_push(&q, (uint32_t)(of == 0 ? j->index_strides : of == 1 ? j->to_strides : j->from_strides)[d]);
+        status = gpu_dispatch_at(g, j->op, p, buffers, at, &q, (uint64_t)((count + GPU_GROUP - 1) / GPU_GROUP));
+    }
+    return status;
 }
 
 static cr_status run_checked(gpu *g, job *j) {

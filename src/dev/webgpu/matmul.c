@@ -16,7 +16,7 @@ enum {
     TILE = 4,                                       /* of a vec4 */
     SIDE = 16, EDGE = TILE * SIDE, DEPTH = 16,
     ROWS = 8, UNROLLED = 4,                         /* without shared memory: SIDE invocations of a workgroup have as many rows, and EDGE columns */
-    MOST_K = 131072                                 /* of one dispatch: lavapipe ends an invocation after 65535 turns of its loops; longer sums go on in the next (half floats are rounded between) */
+    MOST_K = 131072                                 /* of one dispatch: lavapipe ends an invocation after 65535 turns of its loops; longer sums go on in the next (half floats are rounded between, there as where memory is cut) */
 };
 
 typedef struct product {
@@ -27,7 +27,7 @@ typedef struct product {
     int batch;                                      /* axes before the last two */
 } product;
 
-/* Parameters: 0, M, N, K, first k, tiles in a row, tiles in a matrix, offset of bias, stride of bias, workgroups; then for a, b, c: offset, strides of the two axes;
+/* Parameters: 0, M, N, K, -, tiles in a row, tiles in a matrix, offset of bias, stride of bias, workgroups; then for a, b, c: offset, strides of the two axes;
  * then for each axis of the batch: size, strides of a, b, c. */
 enum { OF_A = 12, OF_B = 15, OF_C = 18, OF_BATCH = 21 };
 
@@ -84,7 +84,7 @@ static void add_part(wgsl *w, const product *q, int k) {
 static void add_shared(wgsl *w, const product *q) {
     wgsl_add(w, "let row = lane / %du; let column = lane %% %du;\n", SIDE, SIDE);
     for (int i = 0; i < TILE; i++) wgsl_add(w, "let m%d = top + %du * row + %du; let n%d = left + %du * column + %du;\n", i, TILE, i, i, TILE, i);
-    wgsl_add(w, "for (var k0 = p[1].x; k0 < p[0].w; k0 += %du) {\n", DEPTH);
+    wgsl_add(w, "for (var k0 = 0u; k0 < p[0].w; k0 += %du) {\n", DEPTH);
     for (int k = 0; k < 2; k++) add_part(w, q, k);
     wgsl_add(w, "workgroupBarrier();\nfor (var d = 0u; d < %du; d += %du) {\n", DEPTH, UNROLLED);
     for (int d = 0; d < UNROLLED; d++) {
@@ -112,7 +112,7 @@ static void add_direct_steps(wgsl *w, const product *q, int steps) {
 static void add_direct(wgsl *w, const product *q) {
     for (int y = 0; y < q->rows; y++) wgsl_add(w, "let m%d = top + %du; let a_of%d = a0 + min(m%d, p[0].y - 1u) * %s;\n", y, y, y, y, p_at(OF_A + 1).s);
     for (int x = 0; x < TILE; x++) wgsl_add(w, "let n%d = left + lane + %du; let b_of%d = b0 + min(n%d, p[0].z - 1u) * %s;\n", x, x * SIDE, x, x, p_at(OF_B + 2).s);
-    wgsl_add(w, "var k = p[1].x;\nfor (; k + %du <= p[0].w; k += %du) {\n", UNROLLED, UNROLLED);
+    wgsl_add(w, "var k = 0u;\nfor (; k + %du <= p[0].w; k += %du) {\n", UNROLLED, UNROLLED);
     add_direct_steps(w, q, UNROLLED);
     wgsl_add(w, "}\nfor (; k < p[0].w; k++) {\n");
     add_direct_steps(w, q, 1);
@@ -156,25 +156,69 @@ static const gpu_pipeline *pipeline_of(gpu *g, const product *q) {
 
 static int64_t batch_stride(const cr_tensor *t, int d) { return t->shape[d] == 1 ? 0 : t->strides[d]; }
 
-static cr_status run(gpu *g, product *q, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int64_t first, int64_t end) {
-    const int64_t M = c->shape[q->batch], N = c->shape[q->batch + 1], rows = q->rows ? q->rows : EDGE, across = (N + EDGE - 1) / EDGE, tiles = across * ((M + rows - 1) / rows);
-    const cr_tensor *const of[] = {a, b, c};
-    gpu_parameters r = {.n = OF_BATCH, .words = {0, (uint32_t)M, (uint32_t)N, (uint32_t)end, (uint32_t)first, (uint32_t)across, (uint32_t)tiles,
-                                                 bias ? (uint32_t)bias->offset : 0, bias ? (uint32_t)bias->strides[0] : 0}};
+/* t: c, a, b, and the bias where there is one; at: where their windows begin */
+static cr_status run(gpu *g, const product *q, const cr_tensor t[], const size_t at[]) {
+    const int64_t M = t->shape[q->batch], N = t->shape[q->batch + 1], rows = q->rows ? q->rows : EDGE, across = (N + EDGE - 1) / EDGE, tiles = across * ((M + rows - 1) / rows);
+    const int64_t size = (int64_t)cr_dtype_size(q->dtype);
+    static const int places[] = {OF_C, OF_A, OF_B};
+    gpu_parameters r = {.n = OF_BATCH, .words = {0, (uint32_t)M, (uint32_t)N, (uint32_t)t[1].shape[q->batch + 1], 0, (uint32_t)across, (uint32_t)tiles}};
+    if (q->bias) r.words[7] = (uint32_t)(t[3].offset - (int64_t)at[3] / size), r.words[8] = (uint32_t)t[3].strides[0];
     int64_t matrices = 1;
+    gpu_buffer *buffers[4];
+    for (int k = 0; k < (q->bias ? 4 : 3); k++) buffers[k] = gpu_buffer_of(&t[k]);
     for (int k = 0; k < 3; k++) {
-        r.words[OF_A + 3 * k] = (uint32_t)of[k]->offset;
-        for (int d = 0; d < 2; d++) r.words[OF_A + 3 * k + 1 + d] = (uint32_t)of[k]->strides[q->batch + d];
+        r.words[places[k]] = (uint32_t)(t[k].offset - (int64_t)at[k] / size);
+        for (int d = 0; d < 2; d++) r.words[places[k] + 1 + d] = (uint32_t)t[k].strides[q->batch + d];
     }
     for (int d = 0; d < q->batch; d++) {
-        matrices *= c->shape[d];
-        gpu_push(&r, (uint32_t)c->shape[d]);
-        for (int k = 0; k < 3; k++) gpu_push(&r, (uint32_t)batch_stride(of[k], d));
+        matrices *= t->shape[d];
+        gpu_push(&r, (uint32_t)t->shape[d]);
+        for (int k = 0; k < 3; k++) gpu_push(&r, (uint32_t)batch_stride(&t[(k + 1) % 3], d));
     }
     r.words[9] = (uint32_t)(matrices * tiles);
     const gpu_pipeline *p = pipeline_of(g, q);
-    gpu_buffer *const buffers[] = {gpu_buffer_of(c), gpu_buffer_of(a), gpu_buffer_of(b), bias ? gpu_buffer_of(bias) : NULL};
-    return p ? gpu_dispatch(g, "matmul", p, buffers, &r, (uint64_t)(matrices * tiles)) : cr_error_status();
+    return p ? gpu_dispatch_at(g, "matmul", p, buffers, at, &r, (uint64_t)(matrices * tiles)) : cr_error_status();
+}
+
+/* Axes of a product: its batch, M, N, K.  Which one it is of c, a, b, bias (0 to 3); -1: none */
+static int axis_of(const product *q, int operand, int axis) {
+    const int m = q->batch, n = m + 1, k = m + 2;
+    if (operand == 3) return axis == n ? 0 : -1;
+    if (axis < m) return axis;
+    if (operand == 0) return axis == k ? -1 : axis;
+    return operand == 1 ? (axis == m ? m : axis == k ? n : -1) : axis == k ? m : axis == n ? n : -1;
+}
+
+/* Cut where an operand that does not fit into a window reaches furthest, and where K is too long for a dispatch. */
+static cr_status multiply(gpu *g, const product *q, const cr_tensor t[]) {
+    const int operands = q->bias ? 4 : 3, K = q->batch + 2;
+    int axis = t[1].shape[q->batch + 1] > MOST_K ? K : -1;
+    int64_t reach = -1, n = t[1].shape[q->batch + 1];
+    size_t at[4];
+    for (int k = 0; k < operands; k++) {
+        if (gpu_window(g, gpu_buffer_of(&t[k]), gpu_span_of(t[k].offset, t[k].ndim, t[k].shape, t[k].strides), q->dtype, &at[k]) || axis == K) continue;
+        for (int i = 0; i <= K; i++) {
+            const int d = axis_of(q, k, i);
+            const int64_t far = d < 0 ? -1 : (t[k].shape[d] - 1) * (t[k].strides[d] < 0 ? -t[k].strides[d] : t[k].strides[d]);
+            if (far > reach) reach = far, axis = i, n = t[k].shape[d];
+        }
+    }
+    if (axis < 0) return run(g, q, t, at);
+    if (n == 1) return gpu_fail_window(g, "matmul", gpu_buffer_of(t)->bytes);
+    cr_tensor half[2][4];
+    product then = *q;
+    const int64_t first = n > MOST_K && axis == K ? MOST_K : n / 2;
+    for (int k = 0; k < operands; k++) {
+        const int d = axis_of(q, k, axis);
+        half[0][k] = half[1][k] = t[k];
+        if (d < 0 || t[k].shape[d] == 1) continue;
+        half[0][k].shape[d] = first;
+        half[1][k].shape[d] = n - first;
+        half[1][k].offset += first * t[k].strides[d];
+    }
+    cr_status status = multiply(g, q, half[0]);
+    if (axis == K) then.add = true, then.bias = false;
+    return status == CR_OK ? multiply(g, &then, half[1]) : status;
 }
 
 static bool nearer(int64_t stride, int64_t other) { return (stride < 0 ? -stride : stride) < (other < 0 ? -other : other); }
@@ -193,16 +237,9 @@ cr_status gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const
                  .add = how & CR_MATMUL_ADD, .bias = bias, .bf16 = how & CR_MATMUL_BF16 && dt == CR_F32, .batch = c->ndim - 2};
     q.along_k[0] = nearer(a->strides[q.batch + 1], a->strides[q.batch]);
     q.along_k[1] = nearer(b->strides[q.batch], b->strides[q.batch + 1]);
-    const int64_t K = a->shape[a->ndim - 1], M = c->shape[q.batch];
     if (g->software && !wgsl_wide(q.acc)) {
-        for (q.rows = ROWS; q.rows / 2 >= M; q.rows /= 2) {}
+        for (q.rows = ROWS; q.rows / 2 >= c->shape[q.batch]; q.rows /= 2) {}
         q.along_k[0] = q.along_k[1] = false;        /* they are not asked for: one kernel serves all */
     }
-    cr_status status = CR_OK;
-    for (int64_t k = 0; (k == 0 || k < K) && status == CR_OK; k += MOST_K) {
-        status = run(g, &q, c, a, b, q.bias ? bias : NULL, k, k + MOST_K < K ? k + MOST_K : K);
-        q.add = true;
-        q.bias = false;
-    }
-    return gpu_leave(g, status);
+    return gpu_leave(g, multiply(g, &q, (const cr_tensor[]){*c, *a, *b, bias ? *bias : *c}));
 }

@@ -13,12 +13,7 @@ static int class_of(size_t bytes, size_t *rounded) {
     return (shift - 8) * 4 + (int)steps - 4;
 }
 
-/* What one kernel can bind, and count in 32 bits. */
-static size_t most_bytes(const gpu *g) {
-    uint64_t most = g->limits.maxStorageBufferBindingSize;
-    if (g->limits.maxBufferSize < most) most = g->limits.maxBufferSize;
-    return (size_t)(most < INT32_MAX ? most : INT32_MAX) & ~(size_t)3;
-}
+static size_t most_bytes(const gpu *g) { return (size_t)g->limits.maxBufferSize & ~(size_t)3; }
 
 static void release_buffer(gpu_buffer *b) {
     wg.BufferRelease(b->handle);
@@ -58,7 +53,7 @@ static cr_status no_memory(const gpu *g, const char *op, size_t bytes) {
 gpu_buffer *gpu_buffer_take(gpu *g, const char *op, size_t bytes) {
     size_t rounded;
     if (bytes > most_bytes(g))
-        return cr_fail(CR_NO_MEMORY, op, "%s binds at most %.1f MiB at once: asked for %.1f MiB", g->name, mib((int64_t)most_bytes(g)), mib((int64_t)bytes)), NULL;
+        return cr_fail(CR_NO_MEMORY, op, "%s has no buffers beyond %.1f MiB: asked for %.1f MiB", g->name, mib((int64_t)most_bytes(g)), mib((int64_t)bytes)), NULL;
     const int c = class_of(bytes, &rounded);
     if (rounded > most_bytes(g)) rounded = (bytes + 3) & ~(size_t)3;
     gpu_buffer *b = g->pool[c];

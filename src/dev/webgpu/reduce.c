@@ -4,6 +4,7 @@
  * lie side by side, an invocation has one.  Cuts and trees depend on the shape alone, so the same numbers are added in the same order. */
 #include "wgsl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -11,19 +12,17 @@ enum {
     BUSY = 1 << 14                                  /* invocations that are enough to fill a GPU */
 };
 
-typedef struct kernel {
-    int family;
-    cr_reduce_kind kind; cr_reduce_map map;
-    cr_dtype from, acc, to;
-    int alone, deviation;                           /* one invocation a result; the sums of each row are there */
-} kernel;
-
 typedef struct stage {                              /* of a reduction */
     const char *op;
-    kernel how;
-    double power;
+    cr_reduce_how how;
+    cr_dtype from, acc, to;
     cr_slab at;
     int64_t offset, parts;                          /* of x, in elements; of R */
+    int64_t length;                                 /* R of the whole reduction */
+    gpu_buffer *x, *y, *sums;                       /* sums: of each row, for its mean */
+    int64_t y_offset, sums_offset;
+    bool alone;                                     /* one invocation a result */
+    bool deviation;                                 /* the sums of each row are there */
 } stage;
 
 static cr_dtype accumulator(const cr_reduce_how *how, cr_dtype x, cr_dtype y) {
@@ -33,30 +32,30 @@ static cr_dtype accumulator(const cr_reduce_how *how, cr_dtype x, cr_dtype y) {
 }
 
 /* ---- text */
-static const char *identity(const kernel *h) {
-    const bool is_signed = cr_dtype_kind(h->acc) == CR_KIND_SIGNED, wide = wgsl_wide(h->acc), most = h->kind == CR_REDUCE_MIN;
-    if (h->map == CR_MAP_NONZERO && h->kind >= CR_REDUCE_MAX) return wide ? (most ? "vec2<u32>(1u, 0u)" : "vec2<u32>(0u)") : is_signed ? (most ? "1" : "0") : most ? "1u" : "0u";
-    if (h->kind < CR_REDUCE_MAX) {
-        const bool one = h->kind == CR_REDUCE_PROD;
-        return cr_dtype_is_float(h->acc) ? (one ? "1.0" : "0.0") : wide ? (one ? "vec2<u32>(1u, 0u)" : "vec2<u32>(0u)") : is_signed ? (one ? "1" : "0") : one ? "1u" : "0u";
+static const char *identity(const stage *s) {
+    const bool is_signed = cr_dtype_kind(s->acc) == CR_KIND_SIGNED, wide = wgsl_wide(s->acc), most = s->how.kind == CR_REDUCE_MIN;
+    if (s->how.map == CR_MAP_NONZERO && s->how.kind >= CR_REDUCE_MAX) return wide ? (most ? "vec2<u32>(1u, 0u)" : "vec2<u32>(0u)") : is_signed ? (most ? "1" : "0") : most ? "1u" : "0u";
+    if (s->how.kind < CR_REDUCE_MAX) {
+        const bool one = s->how.kind == CR_REDUCE_PROD;
+        return cr_dtype_is_float(s->acc) ? (one ? "1.0" : "0.0") : wide ? (one ? "vec2<u32>(1u, 0u)" : "vec2<u32>(0u)") : is_signed ? (one ? "1" : "0") : one ? "1u" : "0u";
     }
-    if (cr_dtype_is_float(h->acc)) return most ? "inf()" : "-inf()";
+    if (cr_dtype_is_float(s->acc)) return most ? "inf()" : "-inf()";
     if (wide) return is_signed ? (most ? "vec2<u32>(~0u, 0x7fffffffu)" : "vec2<u32>(0u, 0x80000000u)") : most ? "vec2<u32>(~0u)" : "vec2<u32>(0u)";
     return is_signed ? (most ? "2147483647" : "bitcast<i32>(0x80000000u)") : most ? "0xffffffffu" : "0u";
 }
 
-static void add_join(wgsl *w, const kernel *h) {
+static void add_join(wgsl *w, const stage *s) {
     static const char *const plain[] = {"a + b", "a * b", "max(a, b)", "min(a, b)"}, *const floats[] = {"a + b", "a * b", "f_max(a, b)", "f_min(a, b)"};
     static const char *const longs[2][4] = {{"add64(a, b)", "mul64(a, b)", "select(a, b, less_u64(a, b))", "select(a, b, less_u64(b, a))"},
                                             {"add64(a, b)", "mul64(a, b)", "select(a, b, less_i64(a, b))", "select(a, b, less_i64(b, a))"}};
-    const char *const *text = cr_dtype_is_float(h->acc) ? floats : wgsl_wide(h->acc) ? longs[h->acc == CR_I64] : plain;
-    wgsl_add(w, "fn join(a: %s, b: %s) -> %s { return %s; }\n", wgsl_type(h->acc), wgsl_type(h->acc), wgsl_type(h->acc), text[h->kind]);
+    const char *const *text = cr_dtype_is_float(s->acc) ? floats : wgsl_wide(s->acc) ? longs[s->acc == CR_I64] : plain;
+    wgsl_add(w, "fn join(a: %s, b: %s) -> %s { return %s; }\n", wgsl_type(s->acc), wgsl_type(s->acc), wgsl_type(s->acc), text[s->how.kind]);
 }
 
-static expr mapped(const kernel *h, const char *x) {
-    const expr v = wgsl_cast(h->acc, h->from, x);
-    switch (h->map) {
-        case CR_MAP_NONZERO: return wgsl_cast(h->acc, CR_BOOL, wgsl_cast(CR_BOOL, h->from, x).s);
+static expr mapped(const stage *s, const char *x) {
+    const expr v = wgsl_cast(s->acc, s->from, x);
+    switch (s->how.map) {
+        case CR_MAP_NONZERO: return wgsl_cast(s->acc, CR_BOOL, wgsl_cast(CR_BOOL, s->from, x).s);
         case CR_MAP_ABS: return expr_of("abs(%s)", v.s);
         case CR_MAP_SQUARE: return expr_of("%s * %s", v.s, v.s);
         case CR_MAP_POWER: return expr_of("f_pow(abs(%s), bitcast<f32>(p[3].y))", v.s);
@@ -66,48 +65,74 @@ static expr mapped(const kernel *h, const char *x) {
     }
 }
 
-/* p[0]: 0, M, R, N   p[1]: offset, strides of M, R, N   p[2]: parts, elements of a part, offset of y, results   p[3]: R as f32, power */
-static void write(wgsl *w, const void *how) {
-    const kernel *h = how;
-    const char *type = wgsl_type(h->acc);
-    wgsl_binding(w, 0, true, wgsl_lanes(h->to) > 1);
-    wgsl_binding(w, 1, false, false);
-    if (h->deviation) wgsl_binding(w, 2, false, false);
-    add_join(w, h);
-    if (!h->alone) wgsl_add(w, "var<workgroup> tree: array<%s, %d>;\n", type, GPU_GROUP);
-    wgsl_main(w, GPU_GROUP);
-    wgsl_add(w, "let result = %s;\nlet mine = result < p[2].w;\n", h->alone ? "i" : "group");
-    wgsl_add(w, "let n = result %% p[0].w; let part = (result / p[0].w) %% p[2].x; let m = result / p[0].w / p[2].x;\n"
+/* p[0]: 0, M, R, N   p[1]: offset, strides of M, R, N   p[2]: parts, elements of a part, offset of y, results   p[3]: length as f32, power, offset of the sums */
+static char *text_of(const stage *s) {
+    const char *type = wgsl_type(s->acc);
+    wgsl w = {0};
+    wgsl_binding(&w, 0, true, wgsl_lanes(s->to) > 1);
+    wgsl_binding(&w, 1, false, false);
+    if (s->deviation) wgsl_binding(&w, 2, false, false);
+    add_join(&w, s);
+    if (!s->alone) wgsl_add(&w, "var<workgroup> tree: array<%s, %d>;\n", type, GPU_GROUP);
+    wgsl_main(&w, GPU_GROUP);
+    wgsl_add(&w, "let result = %s;\nlet mine = result < p[2].w;\n", s->alone ? "i" : "group");
+    wgsl_add(&w, "let n = result %% p[0].w; let part = (result / p[0].w) %% p[2].x; let m = result / p[0].w / p[2].x;\n"
              "let start = p[1].x + m * p[1].y + n * p[1].w; let first = part * p[2].y; let end = select(0u, min(first + p[2].y, p[0].z), mine);\n");
-    if (h->deviation) wgsl_add(w, "let mean = bitcast<f32>(words2(select(0u, m * p[0].w + n, mine))) / bitcast<f32>(p[3].x);\n");
-    wgsl_add(w, "var a: %s = %s;\n", type, identity(h));
-    wgsl_add(w, "for (var r = first%s; r < end; r += %du) {\nlet at = start + r * p[1].z;\nlet x = %s;\na = join(a, %s);\n}\n", h->alone ? "" : " + lane",
-             h->alone ? 1 : GPU_GROUP, wgsl_load(1, h->from, "at").s, mapped(h, "x").s);
-    if (!h->alone) {
-        wgsl_add(w, "tree[lane] = a;\n");
-        for (int half = GPU_GROUP / 2; half; half /= 2) wgsl_add(w, "workgroupBarrier();\nif lane < %du { tree[lane] = join(tree[lane], tree[lane + %du]); }\n", half, half);
-        wgsl_add(w, "a = tree[0];\n");
+    if (s->deviation) wgsl_add(&w, "let mean = bitcast<f32>(words2(select(0u, p[3].z + m * p[0].w + n, mine))) / bitcast<f32>(p[3].x);\n");
+    wgsl_add(&w, "var a: %s = %s;\n", type, identity(s));
+    wgsl_add(&w, "for (var r = first%s; r < end; r += %du) {\nlet at = start + r * p[1].z;\nlet x = %s;\na = join(a, %s);\n}\n", s->alone ? "" : " + lane",
+             s->alone ? 1 : GPU_GROUP, wgsl_load(1, s->from, "at").s, mapped(s, "x").s);
+    if (!s->alone) {
+        wgsl_add(&w, "tree[lane] = a;\n");
+        for (int half = GPU_GROUP / 2; half; half /= 2) wgsl_add(&w, "workgroupBarrier();\nif lane < %du { tree[lane] = join(tree[lane], tree[lane + %du]); }\n", half, half);
+        wgsl_add(&w, "a = tree[0];\n");
     }
-    wgsl_add(w, "if mine%s {\nlet y = %s;\nlet o = p[2].z + result;\n", h->alone ? "" : " && lane == 0u", wgsl_cast(h->to, h->acc, "a").s);
-    wgsl_store(w, 0, h->to, "o", "y");
-    wgsl_add(w, "}\n}\n");
+    wgsl_add(&w, "if mine%s {\nlet y = %s;\nlet o = p[2].z + result;\n", s->alone ? "" : " && lane == 0u", wgsl_cast(s->to, s->acc, "a").s);
+    wgsl_store(&w, 0, s->to, "o", "y");
+    wgsl_add(&w, "}\n}\n");
+    char *text = wgsl_complete(&w);
+    wgsl_free(&w);
+    return text;
 }
 
 /* ---- one stage */
-static cr_status run(gpu *g, const stage *s, gpu_buffer *y, int64_t y_offset, gpu_buffer *x, gpu_buffer *sums) {
+static gpu_span span_of(const stage *s) { return gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides); }
+
+/* Do x, y and the sums each fit into a window?  at: of y, x, sums */
+static bool fits(const gpu *g, const stage *s, size_t at[3]) {
+    const int64_t rows = s->at.M * s->at.N;
+    at[2] = 0;
+    return gpu_window(g, s->y, (gpu_span){s->y_offset, s->y_offset + rows * s->parts}, s->to, &at[0]) && gpu_window(g, s->x, span_of(s), s->from, &at[1]) &&
+           (!s->sums || gpu_window(g, s->sums, (gpu_span){s->sums_offset, s->sums_offset + rows}, CR_F32, &at[2]));
+}
+
+static uint32_t within(int64_t offset, size_t at, cr_dtype dt) { return (uint32_t)(offset - (int64_t)(at / cr_dtype_size(dt))); }
+
+static cr_status run(gpu *g, const stage *s) {
     const int64_t results = s->at.M * s->parts * s->at.N;
-    const float length = (float)s->at.R, power = (float)s->power;
+    gpu_key k;
+    k.n = 0, k.full = false;
+    const unsigned char head[] = {'r', (unsigned char)s->how.kind, (unsigned char)s->how.map, (unsigned char)s->from, (unsigned char)s->acc, (unsigned char)s->to, s->alone};
+    gpu_key_add(&k, head, sizeof head);
+    gpu_pipeline *p = gpu_pipeline_find(g, &k);
+    if (!p) {
+        char *text = text_of(s);
+        p = gpu_pipeline_make(g, s->op, &k, s->deviation ? 3 : 2, 1, text);
+        free(text);
+        if (!p) return cr_error_status();
+    }
+    const float length = (float)s->length, power = (float)s->how.p;
     uint32_t length_bits, power_bits;
     memcpy(&length_bits, &length, 4);
     memcpy(&power_bits, &power, 4);
     const uint32_t part = (uint32_t)((s->at.R + s->parts - 1) / s->parts);
-    const gpu_call c = {
-        .op = s->op, .write = write, .how = &s->how, .how_bytes = sizeof s->how, .buffers = s->how.deviation ? 3 : 2, .buffer = {y, x, sums}, .written = 1,
-        .q = {.n = 16, .words = {
-            0, (uint32_t)s->at.M, (uint32_t)s->at.R, (uint32_t)s->at.N, (uint32_t)s->offset, (uint32_t)s->at.strides[0], (uint32_t)s->at.strides[1],
-            (uint32_t)s->at.strides[2], (uint32_t)s->parts, part, (uint32_t)y_offset, (uint32_t)results, length_bits, power_bits}},
-        .invocations = (uint64_t)results * (s->how.alone ? 1 : GPU_GROUP)};
-    return gpu_run(g, &c);
+    size_t at[3];
+    if (!fits(g, s, at)) return gpu_fail_window(g, s->op, s->y->bytes);
+    const gpu_parameters q = {.n = 16, .words = {
+        0, (uint32_t)s->at.M, (uint32_t)s->at.R, (uint32_t)s->at.N, within(s->offset, at[1], s->from), (uint32_t)s->at.strides[0], (uint32_t)s->at.strides[1],
+        (uint32_t)s->at.strides[2], (uint32_t)s->parts, part, within(s->y_offset, at[0], s->to), (uint32_t)results, length_bits, power_bits, within(s->sums_offset, at[2], CR_F32)}};
+    gpu_buffer *const buffers[] = {s->y, s->x, s->sums};
+    return gpu_dispatch_at(g, s->op, p, buffers, at, &q, (uint64_t)(s->alone ? (results + GPU_GROUP - 1) / GPU_GROUP : results));
 }
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -117,44 +142,83 @@ static int64_t distance(int64_t stride) { return stride < 0 ? -stride : stride; 
 static void cut(stage *s) {
     const cr_slab *at = &s->at;
     const int64_t results = at->M * at->N;
-    s->how.alone = at->R <= 64 || (at->N >= 32 && distance(at->strides[2]) < distance(at->strides[1]));
-    const int64_t least = (at->R + (s->how.alone ? ALONE : TOGETHER) - 1) / (s->how.alone ? ALONE : TOGETHER), busy = s->how.alone ? BUSY / results : 64 / results;
-    s->parts = at_most(busy, at->R / (s->how.alone ? 64 : 4 * GPU_GROUP));
+    s->alone = at->R <= 64 || (at->N >= 32 && distance(at->strides[2]) < distance(at->strides[1]));
+    const int64_t least = (at->R + (s->alone ? ALONE : TOGETHER) - 1) / (s->alone ? ALONE : TOGETHER), busy = s->alone ? BUSY / results : 64 / results;
+    s->parts = at_most(busy, at->R / (s->alone ? 64 : 4 * GPU_GROUP));
     if (s->parts < least) s->parts = least;
     if (s->parts < 1) s->parts = 1;
 }
 
-static cr_status reduce_slab(gpu *g, stage *s, gpu_buffer *y, int64_t y_offset, gpu_buffer *x, gpu_buffer *sums) {
-    cut(s);
-    if (s->parts == 1) return run(g, s, y, y_offset, x, sums);
-    stage first = *s, then = *s;
-    const cr_dtype held = wgsl_wide(s->how.acc) || cr_dtype_is_float(s->how.acc) ? s->how.acc : cr_dtype_kind(s->how.acc) == CR_KIND_SIGNED ? CR_I32 : CR_U32;      /* parts in whole words */
-    first.how.to = held;
-    then.how.from = held;
+static cr_status reduce_slab(gpu *g, stage s);
+
+static cr_dtype held_by(const stage *s) {           /* parts in whole words */
+    return wgsl_wide(s->acc) || cr_dtype_is_float(s->acc) ? s->acc : cr_dtype_kind(s->acc) == CR_KIND_SIGNED ? CR_I32 : CR_U32;
+}
+
+static cr_status reduce_parts(gpu *g, const stage *s, gpu_buffer *parts, int64_t count) {
+    stage then = *s;
+    then.from = held_by(s);
     then.how.map = s->how.map == CR_MAP_NONZERO && s->how.kind >= CR_REDUCE_MAX ? CR_MAP_NONZERO : CR_MAP_SAME;
-    then.how.deviation = false;
+    then.deviation = false;
+    then.sums = NULL;
+    then.x = parts;
     then.offset = 0;
-    then.at = (cr_slab){s->at.M, s->parts, s->at.N, {s->parts * s->at.N, s->at.N, 1}};
-    gpu_buffer *parts = gpu_buffer_take(g, s->op, (size_t)(s->at.M * s->parts * s->at.N) * cr_dtype_size(held));
-    if (!parts) return cr_error_status();
-    cr_status status = run(g, &first, parts, 0, x, sums);
-    if (status == CR_OK) status = reduce_slab(g, &then, y, y_offset, parts, NULL);
+    then.at = (cr_slab){s->at.M, count, s->at.N, {count * s->at.N, s->at.N, 1}};
+    return reduce_slab(g, then);
+}
+
+/* Two halves of rows, of columns of a single row, or of the length of a single row, whose results are then joined. */
+static cr_status reduce_halves(gpu *g, const stage *s) {
+    const cr_slab *at = &s->at;
+    const int axis = at->M > 1 ? 0 : at->N > 1 && distance(at->strides[2]) * at->N >= distance(at->strides[1]) * at->R ? 2 : 1;
+    stage half[2] = {*s, *s};
+    const int64_t n = axis == 0 ? at->M : axis == 1 ? at->R : at->N, first = n / 2, results = axis == 0 ? first * at->N : first;
+    if (n == 1) return gpu_fail_window(g, s->op, s->x->bytes);
+    for (int i = 0; i < 2; i++) *(axis == 0 ? &half[i].at.M : axis == 1 ? &half[i].at.R : &half[i].at.N) = i ? n - first : first;
+    half[1].offset += first * at->strides[axis];
+    gpu_buffer *parts = NULL;
+    if (axis == 1) {
+        if (!(parts = gpu_buffer_take(g, s->op, 2 * (size_t)at->N * cr_dtype_size(held_by(s))))) return cr_error_status();
+        for (int i = 0; i < 2; i++) half[i].y = parts, half[i].y_offset = i * at->N, half[i].to = held_by(s);
+    } else {
+        half[1].y_offset += results;
+        half[1].sums_offset += results;
+    }
+    cr_status status = reduce_slab(g, half[0]);
+    if (status == CR_OK) status = reduce_slab(g, half[1]);
+    if (!parts) return status;
+    if (status == CR_OK) status = reduce_parts(g, s, parts, 2);
     gpu_buffer_give(g, parts);
     return status;
 }
 
+static cr_status reduce_slab(gpu *g, stage s) {
+    size_t at[3];
+    s.parts = 1;
+    if (!fits(g, &s, at)) return reduce_halves(g, &s);
+    cut(&s);
+    if (s.parts == 1) return run(g, &s);
+    stage first = s;
+    first.to = held_by(&s);
+    first.y_offset = 0;
+    if (!(first.y = gpu_buffer_take(g, s.op, (size_t)(s.at.M * s.parts * s.at.N) * cr_dtype_size(first.to)))) return cr_error_status();
+    cr_status status = run(g, &first);
+    if (status == CR_OK) status = reduce_parts(g, &s, first.y, s.parts);
+    gpu_buffer_give(g, first.y);
+    return status;
+}
+
 /* The sums of each row first, then the squares of what is left without the mean. */
-static cr_status reduce_deviations(gpu *g, stage *s, cr_tensor *y, const cr_tensor *x) {
-    stage sum = *s;
-    sum.how.map = CR_MAP_SAME;
-    sum.how.kind = CR_REDUCE_SUM;
-    sum.how.to = CR_F32;
-    gpu_buffer *sums = gpu_buffer_take(g, s->op, (size_t)(s->at.M * s->at.N) * 4);
-    if (!sums) return cr_error_status();
-    cr_status status = reduce_slab(g, &sum, sums, 0, gpu_buffer_of(x), NULL);
-    s->how.deviation = true;
-    if (status == CR_OK) status = reduce_slab(g, s, gpu_buffer_of(y), y->offset, gpu_buffer_of(x), sums);
-    gpu_buffer_give(g, sums);
+static cr_status reduce_deviations(gpu *g, stage s) {
+    stage sum = s;
+    sum.how = (cr_reduce_how){.kind = CR_REDUCE_SUM};
+    sum.to = CR_F32;
+    sum.y_offset = 0;
+    if (!(sum.y = s.sums = gpu_buffer_take(g, s.op, (size_t)(s.at.M * s.at.N) * 4))) return cr_error_status();
+    cr_status status = reduce_slab(g, sum);
+    s.deviation = true;
+    if (status == CR_OK) status = reduce_slab(g, s);
+    gpu_buffer_give(g, s.sums);
     return status;
 }
 
@@ -165,7 +229,8 @@ cr_status gpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x,
     if (!at->M || !at->N) return CR_OK;
     gpu *g = gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
-    const cr_dtype acc = accumulator(how, (cr_dtype)x->dtype, (cr_dtype)y->dtype);
-    stage s = {.op = op, .how = {'r', how->kind, how->map, (cr_dtype)x->dtype, acc, (cr_dtype)y->dtype, false, false}, .power = how->p, .at = *at, .offset = x->offset};
-    return gpu_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, &s, y, x) : reduce_slab(g, &s, gpu_buffer_of(y), y->offset, gpu_buffer_of(x), NULL));
+    stage s = {.op = op, .how = *how, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .at = *at, .offset = x->offset, .length = at->R,
+               .x = gpu_buffer_of(x), .y = gpu_buffer_of(y), .y_offset = y->offset};
+    s.acc = accumulator(how, s.from, s.to);
+    return gpu_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, s) : reduce_slab(g, s));
 }

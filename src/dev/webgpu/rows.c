@@ -13,6 +13,7 @@ typedef struct rows {                               /* one kernel over rows, and
     gpu_pipeline *p;
     int n;
     const cr_tensor *t[MOST];
+    int64_t per[MOST];                              /* elements of each row, 0: one and the same for all */
     uint32_t written;                               /* bits */
     wgsl w;
     gpu_key key;
@@ -32,15 +33,16 @@ static rows rows_of(const char *op, int kind, const cr_tensor *x, int64_t M, int
 }
 
 /* The operand's number; NULL: there is none, -1. */
-static int add(rows *r, const cr_tensor *t, bool written) {
+static int add(rows *r, const cr_tensor *t, bool written, int64_t per) {
     gpu_key_byte(&r->key, t ? t->dtype + (written ? 64 : 0) : 255);
     if (!t) return -1;
     r->t[r->n] = t;
+    r->per[r->n] = per;
     r->written |= (uint32_t)written << r->n;
     return r->n++;
 }
 
-/* ---- text.  p[0]: 0, M, N, fault   p[1], p[2]: offsets of the operands; p[2].z: number, p[2].w: N as f32   p[3]: what is ignored (low, high) */
+/* ---- text.  p[0]: 0, M, N, fault   p[1], p[2]: offsets of the operands; p[2].z: number, p[2].w: N as f32   p[3]: what is ignored (low, high), the first row */
 static const char trees[] =
     "var<workgroup> tree: array<f32, 256>;\n"
     "fn sum_of(lane: u32, v: f32) -> f32 {\n"
@@ -71,6 +73,29 @@ static bool is_new(rows *r) {
 /* What follows is done for each element i of the row, column n of it. */
 #define EACH "for (var n = lane; n < N; n += 256u) { let i = m * N + n; "
 
+/* Rows first .. end - 1, cut until their operands fit into windows. */
+static cr_status dispatch_rows(rows *r, int64_t first, int64_t end) {
+    const float number = (float)r->number, length = (float)r->N;
+    gpu_parameters q = {.n = 16, .words = {0, (uint32_t)(end - first), (uint32_t)r->N, (uint32_t)r->fault, [12] = (uint32_t)r->ignore, (uint32_t)((uint64_t)r->ignore >> 32), (uint32_t)first}};
+    gpu_buffer *buffers[MOST];
+    size_t at[MOST];
+    for (int b = 0; b < r->n; b++) {
+        const cr_tensor *t = r->t[b];
+        const int64_t from = t->offset + first * r->per[b], to = t->offset + (r->per[b] && end < r->M ? end * r->per[b] : t->numel);
+        buffers[b] = gpu_buffer_of(t);
+        if (!gpu_window(r->g, buffers[b], (gpu_span){from, to}, (cr_dtype)t->dtype, &at[b])) {
+            const int64_t middle = first + (end - first) / 2;
+            if (middle == first) return gpu_fail_window(r->g, r->op, buffers[b]->bytes);
+            cr_status status = dispatch_rows(r, first, middle);
+            return status == CR_OK ? dispatch_rows(r, middle, end) : status;
+        }
+        q.words[4 + b] = (uint32_t)(from - (int64_t)(at[b] / cr_dtype_size((cr_dtype)t->dtype)));
+    }
+    memcpy(&q.words[10], &number, 4);
+    memcpy(&q.words[11], &length, 4);
+    return gpu_dispatch_at(r->g, r->op, r->p, buffers, at, &q, (uint64_t)(end - first));
+}
+
 static cr_status dispatch(rows *r) {
     if (!r->p) {
         wgsl_add(&r->w, "}\n");
@@ -80,16 +105,7 @@ static cr_status dispatch(rows *r) {
         wgsl_free(&r->w);
         if (!r->p) return cr_error_status();
     }
-    const float number = (float)r->number, length = (float)r->N;
-    gpu_parameters q = {.n = 16, .words = {0, (uint32_t)r->M, (uint32_t)r->N, (uint32_t)r->fault, [12] = (uint32_t)r->ignore, (uint32_t)((uint64_t)r->ignore >> 32)}};
-    gpu_buffer *buffers[MOST];
-    for (int b = 0; b < r->n; b++) {
-        buffers[b] = gpu_buffer_of(r->t[b]);
-        q.words[4 + b] = (uint32_t)r->t[b]->offset;
-    }
-    memcpy(&q.words[10], &number, 4);
-    memcpy(&q.words[11], &length, 4);
-    return gpu_dispatch(r->g, r->op, r->p, buffers, &q, (uint64_t)r->M);
+    return dispatch_rows(r, 0, r->M);
 }
 
 static cr_status run(rows *r) { return gpu_leave(r->g, dispatch(r)); }
@@ -100,8 +116,8 @@ static cr_status run(rows *r) { return gpu_leave(r->g, dispatch(r)); }
 cr_status gpu_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log) {
     rows r = rows_of(log ? "log_softmax" : "softmax", log ? 'l' : 's', x, M, N);
     if (!r.g) return cr_error_status();
-    add(&r, y, true);
-    add(&r, x, false);
+    add(&r, y, true, N);
+    add(&r, x, false, N);
     if (is_new(&r)) {
         wgsl_add(&r.w, "a = -inf();\n" EACH "a = f_max(a, of1(i)); }\nlet most = max_of(lane, a);\n");
         wgsl_add(&r.w, "a = 0.0;\n" EACH "a += f_exp(of1(i) - most); }\nlet total = sum_of(lane, a);\n");
@@ -114,9 +130,9 @@ cr_status gpu_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bo
 cr_status gpu_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log) {
     rows r = rows_of("softmax_bwd", log ? 'L' : 'S', y, M, N);
     if (!r.g) return cr_error_status();
-    add(&r, dx, true);
-    add(&r, y, false);
-    add(&r, g, false);
+    add(&r, dx, true, N);
+    add(&r, y, false, N);
+    add(&r, g, false, N);
     if (is_new(&r)) {
         wgsl_add(&r.w, log ? "a = 0.0;\n" EACH "a += of2(i); }\n" : "a = 0.0;\n" EACH "a += of2(i) * of1(i); }\n");
         wgsl_add(&r.w, log ? "let total = sum_of(lane, a);\n" EACH "put0(i, of2(i) - f_exp(of1(i)) * total); }\n"
@@ -132,10 +148,10 @@ cr_status gpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tens
     rows r = rows_of(mean ? "layer_norm" : "rms_norm", 'n', x, M, N);
     if (!r.g) return cr_error_status();
     r.number = eps;
-    add(&r, y, true);
-    add(&r, rstd, true);
-    add(&r, x, false);
-    const int with_mean = add(&r, mean, true), with_w = add(&r, w, false), with_b = add(&r, b, false);
+    add(&r, y, true, N);
+    add(&r, rstd, true, 1);
+    add(&r, x, false, N);
+    const int with_mean = add(&r, mean, true, 1), with_w = add(&r, w, false, 0), with_b = add(&r, b, false, 0);
     if (is_new(&r)) {
         wgsl_add(&r.w, with_mean < 0 ? "let mean = 0.0;\n" : "a = 0.0;\n" EACH "a += of2(i); }\nlet mean = sum_of(lane, a) / length;\n");
         wgsl_add(&r.w, "a = 0.0;\n" EACH "let d = of2(i) - mean; a += d * d; }\nlet rstd = 1.0 / sqrt(sum_of(lane, a) / length + number);\n");
@@ -153,11 +169,11 @@ cr_status gpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tens
 static cr_status norm_dx(cr_tensor *dx, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
     rows r = rows_of("norm_bwd", 'b', x, M, N);
     if (!r.g) return cr_error_status();
-    add(&r, dx, true);
-    add(&r, x, false);
-    add(&r, g, false);
-    add(&r, rstd, false);
-    const int with_mean = add(&r, mean, false), with_w = add(&r, w, false);
+    add(&r, dx, true, N);
+    add(&r, x, false, N);
+    add(&r, g, false, N);
+    add(&r, rstd, false, 1);
+    const int with_mean = add(&r, mean, false, 1), with_w = add(&r, w, false, 0);
     if (is_new(&r)) {
         const expr dh = with_w < 0 ? expr_of("of2(i)") : expr_of("of2(i) * of%d(n)", with_w);
         wgsl_add(&r.w, "let r = of3(m); let mean = %s; var b = 0.0;\na = 0.0;\n", with_mean < 0 ? "0.0" : expr_of("of%d(m)", with_mean).s);
@@ -175,12 +191,12 @@ static cr_status norm_parts(cr_tensor *dw, cr_tensor *db, const cr_tensor *x, co
     rows r = rows_of("norm_bwd", 'w', x, (M + PART - 1) / PART, N);
     if (!r.g) return cr_error_status();
     r.ignore = M;
-    add(&r, g, false);
-    add(&r, x, false);
-    add(&r, rstd, false);
-    const int with_mean = add(&r, mean, false), with_w = add(&r, dw, true), with_b = add(&r, db, true);
+    add(&r, g, false, PART * N);
+    add(&r, x, false, PART * N);
+    add(&r, rstd, false, PART);
+    const int with_mean = add(&r, mean, false, PART), with_w = add(&r, dw, true, N), with_b = add(&r, db, true, N);
     if (is_new(&r)) {
-        wgsl_add(&r.w, EACH "a = 0.0; var b = 0.0;\nfor (var k = m * %du; k < min(m * %du + %du, p[3].x); k++) {\nlet at = k * N + n; let d = of0(at); b += d; ", PART, PART, PART);
+        wgsl_add(&r.w, "let rows = min(%du, p[3].x - (m + p[3].z) * %du);\n" EACH "a = 0.0; var b = 0.0;\nfor (var k = m * %du; k < m * %du + rows; k++) {\nlet at = k * N + n; let d = of0(at); b += d; ", PART, PART, PART, PART);
         wgsl_add(&r.w, "a += d * ((of1(at) - %s) * of2(k)); }\n", with_mean < 0 ? "0.0" : expr_of("of%d(k)", with_mean).s);
         if (with_w >= 0) wgsl_add(&r.w, "put%d(i, a);\n", with_w);
         if (with_b >= 0) wgsl_add(&r.w, "put%d(i, b);\n", with_b);
@@ -196,7 +212,7 @@ static cr_status norm_columns(cr_tensor *dw, cr_tensor *db, const cr_tensor *x, 
     cr_tensor part[2];
     cr_status status = CR_OK;
     for (int i = 0; i < 2; i++) {
-        part[i] = (cr_tensor){.dtype = CR_F32, .dev = x->dev};
+        part[i] = (cr_tensor){.dtype = CR_F32, .dev = x->dev, .numel = parts * N};
         if (sums[i] && status == CR_OK && !(part[i].storage = gpu_allocate(x->dev, (size_t)(parts * N) * sizeof(float)))) status = cr_error_status();
     }
     if (status == CR_OK) status = norm_parts(dw ? &part[0] : NULL, db ? &part[1] : NULL, x, mean, rstd, g, M, N);
@@ -230,11 +246,11 @@ cr_status gpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x,
     cr_storage faults = {.data = r.g->faults};
     const cr_tensor noted = {.dtype = CR_U32, .storage = &faults};
     if (r.fault < 0) return gpu_leave(r.g, cr_error_status());
-    add(&r, loss, true);
-    add(&r, lse, true);
-    add(&r, x, false);
-    add(&r, target, false);
-    add(&r, &noted, true);
+    add(&r, loss, true, 1);
+    add(&r, lse, true, 1);
+    add(&r, x, false, N);
+    add(&r, target, false, 1);
+    add(&r, &noted, true, 0);
     if (is_new(&r)) {
         add_target(&r, 3);
         wgsl_add(&r.w, "a = -inf();\n" EACH "a = f_max(a, of2(i)); }\nlet most = max_of(lane, a);\n");
@@ -242,7 +258,7 @@ cr_status gpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x,
         wgsl_add(&r.w, "let l = select(most + f_log(sum), most, is_inf(most));\nvar mean = 0.0;\n");
         if (smoothing > 0) wgsl_add(&r.w, "a = 0.0;\n" EACH "a += of2(i); }\nmean = number * (sum_of(lane, a) / length);\n");
         wgsl_add(&r.w, "if lane == 0u {\nput1(m, l);\nif label < N { put0(m, l - (1.0 - number) * of2(m * N + label) - mean); } else { put0(m, 0.0); }\n"
-                 "if label == 0xffffffffu { atomicMin(&b4[4u * p[0].w], m); }\n}\n");
+                 "if label == 0xffffffffu { atomicMin(&b4[4u * p[0].w], m + p[3].z); }\n}\n");
     }
     cr_status status = dispatch(&r);
     return gpu_leave(r.g, status == CR_OK ? gpu_fault_note(r.g, r.op, r.fault, target) : status);
@@ -255,11 +271,11 @@ cr_status gpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tens
     if (!r.g) return cr_error_status();
     r.number = smoothing;
     r.ignore = ignore;
-    add(&r, dx, true);
-    add(&r, x, false);
-    add(&r, target, false);
-    add(&r, lse, false);
-    add(&r, g, false);
+    add(&r, dx, true, N);
+    add(&r, x, false, N);
+    add(&r, target, false, 1);
+    add(&r, lse, false, 1);
+    add(&r, g, false, 1);
     if (is_new(&r)) {
         add_target(&r, 2);
         wgsl_add(&r.w, "let l = of3(m); let c = of4(m);\n" EACH "let wanted = select(0.0, 1.0 - number, n == label) + number / length; "
