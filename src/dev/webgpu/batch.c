@@ -87,7 +87,7 @@ cr_status gpu_fail_window(const gpu *g, const char *op, size_t bytes) {
 
 static size_t shown(const gpu *g, const gpu_buffer *b, size_t at) { return b->bytes - at < g->window ? b->bytes - at : g->window; }
 
-/* ---- what is bound together: made anew it costs half of what recording does, and one training step binds what the last one did */
+/* ---- what is bound together: made anew it costs more than the rest of recording, and a training step binds what the last one did */
 enum { GROUPS = 1024, MOST_BUFFERS = CR_MAX_INPUTS + CR_MAX_OUTPUTS + 2 };
 typedef struct gpu_group {
     WGPUBindGroup handle;                           /* NULL: none */
@@ -101,12 +101,17 @@ void gpu_groups_forget(gpu *g) {
     }
 }
 
-/* Where the group of these is kept, or may be. */
+/* Where the group of these is kept, or may be: one of eight places. */
 static gpu_group *group_for(gpu *g, const struct bound *of, int n) {
     uint64_t h = (uintptr_t)of->p;
     for (int i = 0; i < n; i++) h = (h ^ (uintptr_t)of->buffers[i] ^ of->at[i]) * 0x9e3779b97f4a7c15u;
     if (!g->groups) g->groups = calloc(GROUPS, sizeof *g->groups);
-    return g->groups ? &g->groups[(h >> 32) % GROUPS] : NULL;
+    gpu_group *eight = g->groups ? &g->groups[(h >> 32) % GROUPS & ~7u] : NULL, *place = eight ? &eight[h >> 61] : NULL;
+    for (int i = 0; eight && i < 8; i++) {
+        if (!eight[i].handle) place = &eight[i];
+        else if (!memcmp(&eight[i].of, of, sizeof *of)) return &eight[i];
+    }
+    return place;
 }
 
 /* buffers from at on, for p; NULL: a message */

@@ -83,9 +83,10 @@ void gpu_buffer_give(gpu *g, gpu_buffer *b) {
         release_buffer(b);
         return;
     }
-    const int c = class_of(b->bytes, &rounded);
-    b->next = g->pool[c];
-    g->pool[c] = b;
+    gpu_buffer **place = &g->pool[class_of(b->bytes, &rounded)];
+    while (*place && *place < b) place = &(*place)->next;      /* in one order, so that each step of a loop takes the same ones, and binds what the last did */
+    b->next = *place;
+    *place = b;
     g->cached += (int64_t)b->bytes;
 }
 
