@@ -14,14 +14,32 @@ function(chainrule_objects name)
 endfunction()
 
 # GPUs through WebGPU, where the headers of wgpu-native are here: of the PyPI package wgpu.  The library itself is opened at run time.
-file(GLOB wgpu_folders ${CHAINRULE_WGPU_DIR} ${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/wgpu/resources)
+set(wgpu_folders ${CMAKE_PREFIX_PATH})              # of a wheel's build: scikit-build-core's, with the site-packages of what pip installed for it
+list(TRANSFORM wgpu_folders APPEND /wgpu/resources)
+file(GLOB wgpu_folders ${CHAINRULE_WGPU_DIR} ${wgpu_folders} ${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/wgpu/resources)
 find_path(CHAINRULE_WGPU_INCLUDE wgpu.h HINTS ${wgpu_folders} PATH_SUFFIXES webgpu)
 if(NOT CHAINRULE_WGPU_INCLUDE)
     message(NOTICE "went without WebGPU: no wgpu.h here (pip install wgpu)")
     list(FILTER sources EXCLUDE REGEX "/src/dev/webgpu/")
 endif()
 
+# GPUs through CUDA: nothing of NVIDIA's is needed to build.  Kernels are compiled when the library runs, so their texts are in it.
+if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/src/dev/cuda)
+    set(CHAINRULE_CUDA TRUE)
+endif()
+file(GLOB cuda_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cuh)
+foreach(text IN LISTS cuda_texts)
+    get_filename_component(name ${text} NAME_WE)
+    set(embedded ${PROJECT_BINARY_DIR}/cuda/${name}_text.c)
+    add_custom_command(OUTPUT ${embedded} DEPENDS ${text} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+        COMMAND ${CMAKE_COMMAND} -DFROM=${text} -DTO=${embedded} -DNAME=cuda_source_${name} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+    list(APPEND sources ${embedded})
+endforeach()
+
 chainrule_objects(chainrule_objects ${sources})
+if(CHAINRULE_CUDA)
+    target_compile_definitions(chainrule_objects PRIVATE CR_CUDA)
+endif()
 if(CHAINRULE_WGPU_INCLUDE)
     target_include_directories(chainrule_objects SYSTEM PRIVATE ${CHAINRULE_WGPU_INCLUDE})
     target_compile_definitions(chainrule_objects PRIVATE CR_WEBGPU)

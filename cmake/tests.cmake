@@ -1,20 +1,49 @@
 # Each tests/**/test_*.c is one test program, run from the repository's root.  Tests may look inside: -Isrc, the static library.
+#   chainrule_test(name [SANITIZED thread|address [LATER]] sources...)
+# SANITIZED: on the simulated GPU whose kernels are checked by that sanitizer (cudasim.cmake); nothing else of the program is.
+# LATER: takes minutes, so ctest does not run it, but `make test-cudasim`.
 function(chainrule_test name)
-    add_executable(${name} ${ARGN})
+    cmake_parse_arguments(PARSE_ARGV 1 test LATER SANITIZED "")
+    add_executable(${name} ${test_UNPARSED_ARGUMENTS})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${name} PRIVATE chainrule_flags chainrule_static Threads::Threads m)
     if(CHAINRULE_WGPU_INCLUDE)
         target_include_directories(${name} SYSTEM PRIVATE ${CHAINRULE_WGPU_INCLUDE})
         target_compile_definitions(${name} PRIVATE CR_WEBGPU)
     endif()
+    set(launcher "")
+    if(test_SANITIZED)
+        target_link_options(${name} PRIVATE -fsanitize=${test_SANITIZED})
+        target_compile_definitions(${name} PRIVATE CHAINRULE_CUDASIM="${CHAINRULE_CUDASIM_DIR}/${test_SANITIZED}" CUDASIM_SANITIZER="${test_SANITIZED}")
+        add_dependencies(${name} cudasim_${test_SANITIZED})
+        if(test_SANITIZED STREQUAL "thread" AND CHAINRULE_SETARCH)     # older ones need a plain address space
+            set(launcher ${CHAINRULE_SETARCH} ${CMAKE_SYSTEM_PROCESSOR} -R)
+        endif()
+    elseif(CHAINRULE_CUDASIM)
+        target_compile_definitions(${name} PRIVATE CHAINRULE_CUDASIM="${CHAINRULE_CUDASIM_DIR}")
+        add_dependencies(${name} cudasim)
+    endif()
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    if(test_LATER)
+        return()
+    endif()
+    add_test(NAME ${name} COMMAND ${launcher} $<TARGET_FILE:${name}> WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endfunction()
+
+# The simulated GPU, which test_cudasim.c tests itself.
+include(CheckLanguage)
+check_language(CXX)
+include(cudasim)
 
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
 foreach(source IN LISTS test_sources)
     get_filename_component(name ${source} NAME_WE)
     chainrule_test(${name} ${source})
+endforeach()
+
+foreach(sanitizer IN LISTS CHAINRULE_CUDASIM_SANITIZERS)
+    chainrule_test(test_cudasim_${sanitizer} SANITIZED ${sanitizer} ${PROJECT_SOURCE_DIR}/tests/cudasim/test_cudasim.c)
+    chainrule_test(test_cuda_ops_${sanitizer} SANITIZED ${sanitizer} LATER ${PROJECT_SOURCE_DIR}/tests/test_cuda_ops.c)
 endforeach()
 
 # Each tests/**/fuzz_*.c is a libFuzzer target that changes its own good inputs when it is run as an ordinary program.
@@ -25,8 +54,6 @@ foreach(source IN LISTS fuzz_sources)
 endforeach()
 
 # The header from C++, old and new.
-include(CheckLanguage)
-check_language(CXX)
 if(CMAKE_CXX_COMPILER)
     enable_language(CXX)
     foreach(standard 11 17)

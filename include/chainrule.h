@@ -79,8 +79,10 @@ bool        cr_can_cast(cr_dtype from, cr_dtype to);       /* may a result of `f
 const cr_device *cr_cpu(void);
 const cr_device *cr_ref(void);                             /* the plainest loops, in double: the meaning of every op */
 const cr_device *cr_gpu(int i);                            /* the i-th GPU, the fastest first: 0; NULL and a message when there is none */
+const cr_device *cr_cuda(int i);                           /* the i-th NVIDIA GPU */
+int              cr_cuda_count(void);                      /* how many; 0: cr_cuda(0) says why */
 const cr_device *cr_webgpu(int i);                         /* the i-th GPU behind WebGPU: any vendor's */
-const cr_device *cr_device_find(const char *name);         /* "cpu", "ref", "gpu", "webgpu:0"; NULL and a message when there is none */
+const cr_device *cr_device_find(const char *name);         /* "cpu", "ref", "gpu", "cuda:0", "webgpu:0"; NULL and a message when there is none */
 const cr_device *cr_device_at(int i);                      /* i-th device of this process, NULL past the end (no error) */
 const cr_device *cr_default_device(void);                  /* cpu, or CHAINRULE_DEVICE */
 cr_status        cr_set_default_device(const cr_device *dev);
@@ -193,11 +195,14 @@ cr_tensor *cr_fmod(const cr_tensor *a, const cr_tensor *b);                     
 cr_tensor *cr_pow(const cr_tensor *a, const cr_tensor *b);                        /* a to the b; 0 to the 0 is 1 */
 cr_tensor *cr_maximum(const cr_tensor *a, const cr_tensor *b);                    /* the larger; NaN wins, ties share the gradient */
 cr_tensor *cr_minimum(const cr_tensor *a, const cr_tensor *b);                    /* the smaller; NaN wins, ties share the gradient */
+cr_tensor *cr_fmax(const cr_tensor *a, const cr_tensor *b);                       /* the larger, of a NaN and a number the number; the gradient of a tie is a's */
+cr_tensor *cr_fmin(const cr_tensor *a, const cr_tensor *b);                       /* the smaller, of a NaN and a number the number; the gradient of a tie is a's */
 cr_tensor *cr_clamp(const cr_tensor *x, double min, double max);                  /* min(max(x, min), max); gradient 1 at the bounds */
 cr_tensor *cr_clamp_min(const cr_tensor *x, const cr_tensor *low);                /* max(x, low); at the bound the gradient is x's */
 cr_tensor *cr_clamp_max(const cr_tensor *x, const cr_tensor *high);               /* min(x, high); at the bound the gradient is x's */
 cr_tensor *cr_neg(const cr_tensor *x);                                            /* -x */
 cr_tensor *cr_abs(const cr_tensor *x);                                            /* |x|; gradient 0 at 0 */
+cr_tensor *cr_nan_to_num(const cr_tensor *x, double nan, double posinf, double neginf); /* x, but other numbers for NaN and the infinities; their gradient is 0 */
 cr_tensor *cr_sign(const cr_tensor *x);                                           /* -1, 0 or 1 */
 cr_tensor *cr_copysign(const cr_tensor *a, const cr_tensor *b);                   /* |a| with the sign of b; gradient 0 at 0 */
 cr_tensor *cr_square(const cr_tensor *x);                                         /* x^2 */
@@ -217,6 +222,9 @@ cr_tensor *cr_log(const cr_tensor *x);                                          
 cr_tensor *cr_log2(const cr_tensor *x);                                           /* logarithm to the base 2 */
 cr_tensor *cr_log10(const cr_tensor *x);                                          /* logarithm to the base 10 */
 cr_tensor *cr_logaddexp(const cr_tensor *a, const cr_tensor *b);                  /* log(e^a + e^b), no overflow */
+cr_tensor *cr_logaddexp2(const cr_tensor *a, const cr_tensor *b);                 /* log2(2^a + 2^b), no overflow */
+cr_tensor *cr_xlogy(const cr_tensor *a, const cr_tensor *b);                      /* a log(b); 0 where a is 0 and b is a number */
+cr_tensor *cr_logit(const cr_tensor *x, double eps);                              /* log(z / (1 - z)), z = x within [eps, 1 - eps], outside of which its gradient is 0; eps -INFINITY: z = x */
 cr_tensor *cr_log1p(const cr_tensor *x);                                          /* log(1 + x), exact near 0 */
 /* trigonometry */
 cr_tensor *cr_sin(const cr_tensor *x);                                            /* sine */
@@ -232,6 +240,9 @@ cr_tensor *cr_tanh(const cr_tensor *x);                                         
 cr_tensor *cr_asinh(const cr_tensor *x);                                          /* inverse hyperbolic sine */
 cr_tensor *cr_acosh(const cr_tensor *x);                                          /* inverse hyperbolic cosine */
 cr_tensor *cr_atanh(const cr_tensor *x);                                          /* inverse hyperbolic tangent */
+cr_tensor *cr_deg2rad(const cr_tensor *x);                                        /* degrees as radians */
+cr_tensor *cr_rad2deg(const cr_tensor *x);                                        /* radians as degrees */
+cr_tensor *cr_sinc(const cr_tensor *x);                                           /* sin(pi x) / (pi x); 1 at 0 */
 cr_tensor *cr_erf(const cr_tensor *x);                                            /* error function */
 cr_tensor *cr_erfc(const cr_tensor *x);                                           /* 1 - erf(x), exact where that is small */
 /* activations */
@@ -261,6 +272,8 @@ cr_tensor *cr_frac(const cr_tensor *x);                                         
 /* questions: the result is bool */
 cr_tensor *cr_isnan(const cr_tensor *x);                                          /* is x NaN? */
 cr_tensor *cr_isinf(const cr_tensor *x);                                          /* is x an infinity? */
+cr_tensor *cr_isposinf(const cr_tensor *x);                                       /* is x +infinity? */
+cr_tensor *cr_isneginf(const cr_tensor *x);                                       /* is x -infinity? */
 cr_tensor *cr_isfinite(const cr_tensor *x);                                       /* is x neither NaN nor an infinity? */
 cr_tensor *cr_signbit(const cr_tensor *x);                                        /* is x negative, or -0? */
 cr_tensor *cr_eq(const cr_tensor *a, const cr_tensor *b);                         /* a == b */
@@ -331,6 +344,8 @@ cr_tensor *cr_unflatten(const cr_tensor *x, int axis, int n, const int64_t *size
 cr_tensor *cr_movedim(const cr_tensor *x, int n, const int64_t *from, const int64_t *to);     /* view; the other axes keep their order */
 cr_tensor *cr_narrow(const cr_tensor *x, int axis, int64_t start, int64_t length);    /* view: x[start : start + length] */
 cr_tensor *cr_diagonal(const cr_tensor *x, int64_t offset, int axis1, int axis2);     /* view: x[i, i + offset], as the last axis */
+cr_tensor *cr_diag_embed(const cr_tensor *x, int64_t offset, int axis1, int axis2);   /* its inverse: x's last axis on that diagonal of two new axes, zeros elsewhere */
+cr_tensor *cr_diag(const cr_tensor *x, int64_t offset);                        /* a vector as the diagonal of a matrix; the diagonal of a matrix, copied */
 cr_tensor *cr_unfold(const cr_tensor *x, int axis, int64_t size, int64_t step);       /* view: windows x[i step : i step + size], their elements as a new last axis */
 cr_tensor *cr_contiguous(const cr_tensor *x);                                  /* a view of x when it is contiguous already */
 cr_tensor *cr_clone(const cr_tensor *x);
@@ -386,6 +401,9 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
 cr_tensor *cr_searchsorted(const cr_tensor *sorted, const cr_tensor *v, bool right, const cr_tensor *sorter);   /* i64: how many of a row are < v (right: <=) : (R) or (..., R), (..., K) -> (..., K); sorter: cr_argsort of what is not sorted, or CR_NONE */
 cr_tensor *cr_unique(const cr_tensor *x, int n, const int64_t *axis, cr_tensor **inverse, cr_tensor **counts);  /* all different elements (CR_ALL), or parts along an axis, in order; NULL: not wanted.  NaN is equal to nothing */
 cr_tensor *cr_unique_consecutive(const cr_tensor *x, int n, const int64_t *axis, cr_tensor **inverse, cr_tensor **counts);   /* the first of each run of equal ones */
+cr_tensor *cr_isclose(const cr_tensor *a, const cr_tensor *b, double rtol, double atol, bool equal_nan);    /* bool: a == b or |a - b| <= atol + rtol |b|; equal_nan: NaN is close to NaN */
+cr_tensor *cr_allclose(const cr_tensor *a, const cr_tensor *b, double rtol, double atol, bool equal_nan);   /* bool (): is every element? */
+cr_tensor *cr_equal(const cr_tensor *a, const cr_tensor *b);                              /* bool (): the same shape and elements?  NaN is equal to nothing */
 cr_tensor *cr_isin(const cr_tensor *x, const cr_tensor *others);                          /* bool: is x equal to one of them? */
 cr_tensor *cr_bincount(const cr_tensor *x, const cr_tensor *weights, int64_t minlength);  /* i64: how often 0, 1, 2... occur in (N), or the sum of their weights; weights (N)|CR_NONE */
 cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high);           /* (bins): how many lie in each of equal parts of [low, high], or of where they lie when low = high; NaN in none */
@@ -427,6 +445,8 @@ cr_tensor *cr_scatter_(cr_tensor *x, int axis, const cr_tensor *index, const cr_
 cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);  /* a copy of x with x[index[i][j]][j] += src[i][j] */
 cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);
 cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src);    /* the same, multiplied; the gradient is exact at 0 */
+typedef enum cr_scatter_kind { CR_SCATTER_SUM, CR_SCATTER_PROD, CR_SCATTER_MEAN, CR_SCATTER_AMAX, CR_SCATTER_AMIN } cr_scatter_kind;
+cr_tensor *cr_scatter_reduce(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, cr_scatter_kind kind, bool self);   /* x[index[i][j]][j] with all of src for it; self: and with itself; equal extremes share the gradient, integers' mean is floored */
 cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *index);      /* cr_gather, the other axes of x and index broadcast */
 cr_tensor *cr_take(const cr_tensor *x, const cr_tensor *index);                           /* elements of x in order : (...), (I) -> (I); negative indices count from the end */
 cr_tensor *cr_index_select(const cr_tensor *x, int axis, const cr_tensor *index);         /* (..., R, ...), (K) -> (..., K, ...) */

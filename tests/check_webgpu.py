@@ -1,4 +1,4 @@
-"""What is said where there is no GPU: no library, one that is none of wgpu-native, another version of it, no driver.
+"""What is said where there is no GPU: no library, one that is none of wgpu-native, another version of it, no Vulkan, no driver.
 
 Each runs the program test_webgpu, which says in one line why it went without a GPU.
 """
@@ -18,7 +18,8 @@ PROGRAM = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")) / 
 
 
 def said(**environment: str) -> str:
-    done = subprocess.run([PROGRAM], env={**os.environ, **environment}, text=True, capture_output=True, timeout=60)
+    inherited = {k: v for k, v in os.environ.items() if k != "CHAINRULE_TEST_GPU"}
+    done = subprocess.run([PROGRAM], env={**inherited, **environment}, text=True, capture_output=True, timeout=60)
     return done.stdout if done.returncode == 0 else f"exit status {done.returncode}: {done.stdout}{done.stderr}"
 
 
@@ -41,8 +42,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         if shutil.which(os.environ.get("CC", "cc")):
             cases.append(("wgpu-native 28.1.2 found, 29.x wanted", {"CHAINRULE_WGPU": str(another_version(Path(folder)))}))
+        (Path(folder) / "libvulkan.so.1").touch()  # found before the system's, and no library
+        cases.append(("no adapter", {"LD_LIBRARY_PATH": folder}))
         cases.append(("the library found is not wgpu-native", {"CHAINRULE_WGPU": "libm.so.6"}))
-        wrong = [(want, got) for want, environment in cases if want not in (got := said(**environment)) or "no GPU 'gpu:0' here" not in got]
+        wrong = [(want, got) for want, environment in cases if want not in (got := said(**environment)) or "no GPU 'webgpu' here" not in got]
     for want, got in wrong:
         print(f"wanted '{want}', got: {got.strip()}")
     print(f"{len(cases)} ways to have no GPU")

@@ -267,6 +267,13 @@ static cr_tensor *index_copy_1(inputs in) { return cr_index_copy(in[0], 1, place
 static cr_tensor *index_fill_1(inputs in) { return cr_index_fill(in[0], 1, places(in, CR_LIST(4)), cr_reshape(in[1], CR_ALL)); }
 static cr_tensor *scatter_multiply_0(inputs in) { return cr_scatter_multiply(in[0], 0, in[1], in[2]); }
 static cr_tensor *scatter_multiply_1(inputs in) { return cr_scatter_multiply(in[0], 1, in[1], in[2]); }
+static cr_tensor *scatter_prod(inputs in) { return cr_scatter_reduce(in[0], 0, in[1], in[2], CR_SCATTER_PROD, false); }
+static cr_tensor *scatter_mean(inputs in) { return cr_scatter_reduce(in[0], 1, in[1], in[2], CR_SCATTER_MEAN, true); }
+static cr_tensor *scatter_mean_of(inputs in) { return cr_scatter_reduce(in[0], 0, in[1], in[2], CR_SCATTER_MEAN, false); }
+static cr_tensor *scatter_amax(inputs in) { return cr_scatter_reduce(in[0], 0, in[1], in[2], CR_SCATTER_AMAX, true); }
+static cr_tensor *scatter_amax_of(inputs in) { return cr_scatter_reduce(in[0], 1, in[1], in[2], CR_SCATTER_AMAX, false); }
+static cr_tensor *scatter_amin(inputs in) { return cr_scatter_reduce(in[0], 1, in[1], in[2], CR_SCATTER_AMIN, true); }
+static cr_tensor *scatter_amin_of(inputs in) { return cr_scatter_reduce(in[0], 0, in[1], in[2], CR_SCATTER_AMIN, false); }
 static cr_tensor *get_rows(inputs in) { return cr_index_get(in[0], 1, (const cr_tensor *[]){in[1]}); }
 static cr_tensor *get_twice(inputs in) { return cr_mul(get_rows(in), cr_exp(get_rows(in))); }      /* two gradients meet */
 static cr_tensor *get_pairs(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){in[1], cr_reshape(in[2], CR_LIST(-1, 1))}); }
@@ -432,6 +439,7 @@ static const op_case op_cases[] = {
     {"logcumsumexp", "axis 0", logcumsumexp_0, FLOATS, true, 7, {{SHAPE(7, 3)}}},
     {"logcumsumexp", "last axis, large", logcumsumexp_last, FLOATS, true, 11, {{SHAPE(3, 11), .lo = -30, .hi = 30}}},
     {"logcumsumexp", "long", logcumsumexp_last, FLOATS, false, 1031, {{SHAPE(3, 1031)}}},
+    {"logcumsumexp", "more than one block", logcumsumexp_last, FLOATS, false, 66001, {{SHAPE(66001)}}},
     {"cummax", "axis 1", cummax_1, ANYTHING, true, 1, {{SHAPE(3, 7, 2)}}},
     {"cummax", "where, equal ones", cummax_where, ANYTHING, false, 1, {{SHAPE(23, 5), .fill = STEPS}}},
     {"cummin", "last axis", cummin_last, ANYTHING, true, 1, {{SHAPE(3, 7)}}},
@@ -564,6 +572,13 @@ static const op_case op_cases[] = {
     {"scatter_add", "axis 1", scatter_add_1, NUMBERS, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
     {"scatter_multiply", "axis 0", scatter_multiply_0, NUMBERS, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
     {"scatter_multiply", "axis 1", scatter_multiply_1, NUMBERS, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter_reduce", "product without itself", scatter_prod, NUMBERS, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"scatter_reduce", "mean", scatter_mean, FLOATS, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter_reduce", "mean without itself, a corner", scatter_mean_of, FLOATS, true, 4, {{SHAPE(5, 7)}, {SHAPE(4, 6), .fill = INDEX, .hi = 5}, {SHAPE(4, 6)}}},
+    {"scatter_reduce", "largest", scatter_amax, ANYTHING, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"scatter_reduce", "largest without itself", scatter_amax_of, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter_reduce", "least", scatter_amin, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter_reduce", "least without itself, a corner", scatter_amin_of, ANYTHING, true, 4, {{SHAPE(5, 7)}, {SHAPE(4, 6), .fill = INDEX, .hi = 5}, {SHAPE(4, 6)}}},
     {"scatter", "axis 0", scatter_0, ANYTHING, true, 1, {{SHAPE(5, 3)}, {SHAPE(4, 3)}}},
     {"scatter", "axis 1, one value, a corner", scatter_value, ANYTHING, true, 4, {{SHAPE(3, 5)}, {SHAPE(1), .lo = 1, .hi = 9}}},
     {"take_along_axis", "index broadcast", take_along_axis, ANYTHING, true, 9, {{SHAPE(3, 5, 1)}, {SHAPE(1, 4, 2), .fill = INDEX, .hi = 5}}},

@@ -2,9 +2,10 @@
  * A program prints one line for each failed or skipped test and ends with the line that tools/run_tests.py adds up:
  *   result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300
  * A program runs on the devices that are always there, unless it says before #define CR_TEST_GPU: then
- * on GPUs alone, as far as they go; or #define CR_TEST_EVERY_DEVICE.
+ * on GPUs behind WebGPU alone, as far as they go; or #define CR_TEST_CUDA: on a simulated NVIDIA GPU alone (tests/cudasim), with
+ * CHAINRULE_TEST_CUDA=1 on a true one; or #define CR_TEST_EVERY_DEVICE.
  * use: program [-v] [part of a test's name ...]; CHAINRULE_TEST_SEED repeats a random run; CHAINRULE_TEST_FULL=1 runs the whole,
- * CHAINRULE_TEST_FULL=2 also what takes a quarter of an hour: every float there is. */
+ * CHAINRULE_TEST_FULL=2 also what takes a quarter of an hour: every float there is; CHAINRULE_TEST_GPU=1: no GPU is a failure. */
 #ifndef CR_TEST_H
 #define CR_TEST_H
 
@@ -70,11 +71,39 @@ __attribute__((unused)) static uint64_t test_seed(void) {
 __attribute__((unused)) static bool test_full(void) { const char *s = getenv("CHAINRULE_TEST_FULL"); return s && (*s == '1' || *s == '2'); }
 __attribute__((unused)) static bool test_exhaustive(void) { const char *s = getenv("CHAINRULE_TEST_FULL"); return s && *s == '2'; }
 
+#ifdef CR_TEST_CUDA
+#include "core/os.h"
+
+/* The libraries of the simulator, opened first, are those that the library then finds by name; kernels are compiled once for each build. */
+static void test_use_simulator(void) {
+#ifdef CHAINRULE_CUDASIM
+    const char *wish = getenv("CHAINRULE_TEST_CUDA");
+    if (wish && *wish == '1') return;
+    setenv("CUDASIM_DEVICES", "2", 0);
+    setenv("CUDASIM_QUIET", "1", 0);
+    cr_os_open_library(CHAINRULE_CUDASIM "/libcuda.so.1");
+    cr_os_open_library(CHAINRULE_CUDASIM "/libnvrtc.so.13");
+    cr_os_open_library(CHAINRULE_CUDASIM "/libcublasLt.so.13");
+    if (!getenv("CHAINRULE_CACHE")) cr_switch_set("CACHE", CHAINRULE_CUDASIM "/cache");
+#endif
+}
+#endif
+
 int main(int argc, char **argv) {
-#ifdef CR_TEST_GPU
-    if (!cr_gpu(0)) return printf("skipped %s: %s\nresult: 0 passed, 0 failed, 1 skipped\n", argv[0], cr_error()), 0;
+#ifdef CR_TEST_CUDA
+    test_use_simulator();
+    cr_switch_set("WGPU", "off");
+    if (!cr_cuda(0)) return printf("skipped %s: %s\nresult: 0 passed, 0 failed, 1 skipped\n", argv[0], cr_error()), 0;
+#elif defined CR_TEST_GPU
+    cr_switch_set("CUDA", "off");
+    if (!cr_device_find("webgpu")) {                            /* the same line from every program: run_tests.py shows it once */
+        const bool wanted = getenv("CHAINRULE_TEST_GPU") != NULL;
+        printf("%s tests on GPUs: %s\nresult: 0 passed, %d failed, %d skipped\n", wanted ? "FAILED" : "skipped", cr_error(), wanted, !wanted);
+        return wanted;
+    }
 #elif !defined CR_TEST_EVERY_DEVICE
     cr_switch_set("WGPU", "off");
+    cr_switch_set("CUDA", "off");
 #endif
     int passed = 0, failed = 0, skipped = 0, verbose = argc > 1 && !strcmp(argv[1], "-v"), first = 1 + verbose;
     for (test *t = test_first; t; t = t->next) {

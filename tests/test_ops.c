@@ -4,8 +4,8 @@
 #include "ops/elementwise_tests.gen.h"
 
 static long cases_run, cases_meant;                 /* compared; what the table implies */
-/* As many as that: a table that became empty shows.  On a GPU, which is slow to test, a part of them. */
-static bool enough_ran(void) { return test_device(0)->host ? cases_run == cases_meant : cases_run > cases_meant / 100; }
+/* As many as that: a table that became empty shows. */
+static bool enough_ran(void) { return cases_meant && cases_run + declined == cases_meant; }
 
 /* ---- elementwise rows */
 typedef struct shapes { const char *what; spec in[3]; } shapes;
@@ -20,6 +20,7 @@ static const shapes row_shapes[] = {
     {"broadcast to the last", {{.ndim = 0}, {SHAPE(7)}, {SHAPE(3, 5, 7)}}},
     {"longer than a block", {{SHAPE(3, 691)}, {SHAPE(3, 691)}, {SHAPE(3, 691)}}},
 };
+enum { ROW_SHAPES = sizeof row_shapes / sizeof *row_shapes };
 
 /* The dtype of an input, and of the truth's input. */
 static cr_dtype input_dtype(const cr_program *p, int k, cr_dtype dt) { return k == 0 && p->rule == CR_RULE_WHERE ? CR_BOOL : dt; }
@@ -90,27 +91,35 @@ static void check_row(const cr_program *p, const elementwise_test *row, const da
 /* Rounding errors of a single instruction are relative to its result; where several are chained something may cancel. */
 static double row_scale(const cr_program *p, const elementwise_test *row) { return p->n_instr > 1 ? fmax(1, fmax(fabs(row->low), fabs(row->high))) : 0; }
 
+static bool row_taken(const elementwise_test *row, cr_dtype dt, size_t s, int how, const cr_device *dev) {
+    return test_offers(dev, dt) && test_takes(dev, row->row + dt + (int64_t)s, dt == CR_F32 ? 3 : 27) && test_takes(dev, (int64_t)s / 3 + row->row + how, dt == CR_F32 ? 2 : 4);
+}
+
 static void check_row_shapes(const cr_program *p, const elementwise_test *row, cr_dtype dt, const cr_device *dev) {
-    for (size_t s = 0; s < sizeof row_shapes / sizeof *row_shapes; s++) {
-        if (!test_takes(dev, row->row + dt + (int64_t)s, dt == CR_F32 ? 3 : 27)) continue;
+    for (size_t s = 0; s < ROW_SHAPES; s++) {
         stream r = stream_of(p->name, (int64_t)s * CR_DTYPES + dt);
         data in[3] = {{0}};
         now.what = row_shapes[s].what;
         for (int k = 0; k < p->n_in; k++) in[k] = row_numbers(row, p, k, &row_shapes[s].in[k], input_dtype(p, k, dt), &r);
         for (int how = 0; how < LAYOUTS; how++)
-            if (test_takes(dev, (int64_t)s / 3 + row->row + how, dt == CR_F32 ? 2 : 4)) check_row(p, row, in, dt, (layout)how, dev, row_scale(p, row));
+            if (row_taken(row, dt, s, how, dev)) check_row(p, row, in, dt, (layout)how, dev, row_scale(p, row));
         for (int k = 0; k < p->n_in; k++) data_free(&in[k]);
     }
 }
 
-static int count_of(const cr_device *(*nth)(int i)) {
-    int n = 0;
-    while (nth(n)) n++;
+/* Of one round: rule, device and row_taken decide. */
+static long rows_meant(void) {
+    long n = 0;
+    for (int i = 0; i < CR_ROW_COUNT; i++)
+        for (int d = 0; test_device(d); d++)
+            for (int dt = 0; dt < CR_DTYPES; dt++)
+                for (size_t k = 0; k < ROW_SHAPES * LAYOUTS && rule_takes(cr_program_at(i), (cr_dtype)dt); k++)
+                    n += row_taken(&elementwise_tests[i], (cr_dtype)dt, k / LAYOUTS, (int)(k % LAYOUTS), test_device(d));
     return n;
 }
 
 TEST(rows) {
-    cases_run = cases_meant = 0;
+    cases_run = 0;
     CHECK(cr_program_count() == CR_ROW_COUNT, "%d rows, but %d in the table of tests", cr_program_count(), CR_ROW_COUNT);
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const cr_program *p = cr_program_at(i);
@@ -121,9 +130,7 @@ TEST(rows) {
                     check_row_shapes(p, &elementwise_tests[i], (cr_dtype)dt, test_device(d));
     }
     test_round = 0;
-    for (int i = 0; i < CR_ROW_COUNT; i++)
-        for (int dt = 0; dt < CR_DTYPES; dt++) cases_meant += rule_takes(cr_program_at(i), (cr_dtype)dt);
-    cases_meant *= count_of(test_device) * (long)test_rounds() * LAYOUTS * (long)(sizeof row_shapes / sizeof *row_shapes);
+    cases_meant = rows_meant() * (long)test_rounds();
     CHECK(enough_ran(), "%ld cases of rows ran, the table implies %ld", cases_run, cases_meant);
     printf("  rows: %d rows, %ld cases, %ld beyond the device\n", CR_ROW_COUNT, cases_run, declined);
     declined = 0;
@@ -137,7 +144,7 @@ TEST(integer_division_by_zero) {
             for (int dt = 1; dt < CR_DTYPES; dt++)
                 for (int64_t n = 1; n < 100000; n *= 31) {
                     const cr_device *dev = test_device(d);
-                    if (!dev->host && cr_dtype_size((cr_dtype)dt) == 8) continue;       /* no division of 64 bits yet */
+                    if (!test_offers(dev, (cr_dtype)dt)) continue;
                     cr_scope_begin();
                     const cr_program *p = cr_program_at(rows[r]);
                     cr_tensor *x = cr_ones(CR_LIST(n), (cr_dtype)dt, dev), *y = cr_ones(CR_LIST(2 * n + 1), (cr_dtype)dt, dev);
@@ -209,8 +216,11 @@ static double magnitude(const op_case *c, const data *in) {
     return most;
 }
 
+static bool case_taken(int number, cr_dtype dt, int how, const cr_device *dev) {
+    return test_offers(dev, dt) && test_takes(dev, 101 * number + (int)dt + how, dt == CR_F32 ? 2 : 16);
+}
+
 static void check_case(const op_case *c, const data *in, cr_dtype dt, layout how, const cr_device *dev) {
-    if (!test_offers(dev, dt)) return;
     now.op = c->op, now.what = c->what, now.dtype = dt, now.layout = (int)how, now.device = cr_device_name(dev);
     long alive = guard_start();
     cr_scope_begin();
@@ -230,12 +240,13 @@ static void check_case(const op_case *c, const data *in, cr_dtype dt, layout how
     guard_end(alive);
 }
 
-static void check_case_layouts(const op_case *c, int number, cr_dtype dt, const cr_device *dev) {
-    stream r = stream_of(c->op, number);
+static void check_case_layouts(int number, cr_dtype dt, const cr_device *dev) {
+    const op_case *c = &op_cases[number];
+    stream r = stream_of(c->op, number * 100 + (int)dt);
     data in[4] = {{0}};
     for (int k = 0; k < case_inputs(c); k++) in[k] = data_fill(&c->in[k], dt, &r);
     for (int how = 0; how < LAYOUTS; how++)
-        if (test_takes(dev, number / 100 + number + how, dt == CR_F32 ? 2 : 16)) check_case(c, in, dt, (layout)how, dev);
+        if (case_taken(number, dt, how, dev)) check_case(c, in, dt, (layout)how, dev);
     for (int k = 0; k < case_inputs(c); k++) data_free(&in[k]);
 }
 
@@ -244,19 +255,28 @@ static bool case_for(const char *op) {
     return false;
 }
 
+/* CHAINRULE_TEST_OPS="sum softmax" runs the cases of these alone. */
+static bool case_wanted(const char *op) {
+    const char *list = getenv("CHAINRULE_TEST_OPS"), *at = list;
+    const size_t n = strlen(op);
+    while (at && (at = strstr(at, op)) && ((at > list && at[-1] != ' ') || (at[n] && at[n] != ' '))) at += n;
+    return !list || at;
+}
+
 TEST(cases) {
-    cases_run = cases_meant = 0;
+    cases_run = cases_meant = declined = 0;
     for (int i = 0; i < OP_CASES; i++)
-        for (int d = 0; test_variant(d); d++)
+        for (int d = 0; case_wanted(op_cases[i].op) && test_variant(d); d++)
             for (int dt = 0; dt < CR_DTYPES; dt++)
                 for (test_round = 0; case_takes(&op_cases[i], (cr_dtype)dt) && test_round < test_rounds(); test_round++)
-                    check_case_layouts(&op_cases[i], i * 100 + dt, (cr_dtype)dt, test_variant(d));
+                    check_case_layouts(i, (cr_dtype)dt, test_variant(d));
     test_round = 0;
     for (int i = 0; cr_ops_all[i]; i++)
         CHECK(case_for(cr_ops_all[i]->name), "%s: no case in ops_cases.h tests this op", cr_ops_all[i]->name);
     for (int i = 0; i < OP_CASES; i++)
-        for (int dt = 0; dt < CR_DTYPES; dt++) cases_meant += case_takes(&op_cases[i], (cr_dtype)dt);
-    cases_meant *= count_of(test_variant) * (long)test_rounds() * LAYOUTS;
+        for (int d = 0; case_wanted(op_cases[i].op) && test_variant(d); d++)
+            for (int k = 0; k < CR_DTYPES * LAYOUTS; k++)
+                cases_meant += case_takes(&op_cases[i], (cr_dtype)(k / LAYOUTS)) && case_taken(i, (cr_dtype)(k / LAYOUTS), k % LAYOUTS, test_variant(d)) ? (long)test_rounds() : 0;
     CHECK(enough_ran(), "%ld cases ran, the table implies %ld", cases_run, cases_meant);
     printf("  structured ops: %d entries, %ld cases, %ld beyond the device\n", OP_CASES, cases_run, declined);
 }
@@ -280,7 +300,7 @@ TEST(case_specials) {
                         if (stream_next(&r) < 0.15) memcpy(data_at(&in[k], j), data_at(&s, (int64_t)(stream_next(&r) * SPECIALS)), cr_dtype_size((cr_dtype)f));
                     data_free(&s);
                 }
-                check_case(c, in, (cr_dtype)f, DENSE, test_variant(d));
+                if (test_offers(test_variant(d), (cr_dtype)f)) check_case(c, in, (cr_dtype)f, DENSE, test_variant(d));
                 for (int k = 0; k < case_inputs(c); k++) data_free(&in[k]);
             }
     }
@@ -341,10 +361,10 @@ TEST(casts) {
                 }
 }
 
+#ifndef CR_TEST_GPU                                  /* whose memory is not the host's */
 /* The guard words themselves: one byte before or after a buffer is noticed. */
 TEST(guards) {
     const cr_device *dev = test_device(0);
-    if (!dev->host) SKIP("the first device's memory is not the host's");
     for (int at = -1; at <= 12; at += 13) {
         cr_tensor *x = cr_zeros(CR_LIST(3), CR_F32, dev);
         guards_broken = 0;
@@ -355,6 +375,7 @@ TEST(guards) {
     guards_broken = 0;
     test_ran_on(dev);
 }
+#endif
 
 /* ---- in place: also into a part of a tensor, whose neighbours stay as they are */
 typedef cr_tensor *(*in_place_fn)(cr_tensor *x, const cr_tensor *y);
@@ -455,6 +476,7 @@ static void check_multinomial(int64_t N, int64_t S, uint64_t counter, const cr_d
     for (int k = 0; k < 4; k++) {
         const cr_dtype dt = k / 2 ? CR_F64 : CR_F32;
         const int64_t samples = k % 2 || S < N ? S : N;
+        if (!test_offers(dev, dt)) continue;
         cr_scope_begin();
         cr_generator *g = cr_generator_new(test_seed());
         cr_tensor *w = cr_add(cr_rand(CR_LIST(M, N), dt, test_ref(), g), cr_scalar(0.01)), *x = cr_to(w, dt, dev);
@@ -483,7 +505,6 @@ TEST(random_bits) {
                 check_integers(CR_I64, INT64_MIN, UINT64_MAX, sizes[s], counters[c], test_device(d));
                 check_integers(CR_I8, -128, 256, sizes[s], counters[c], test_device(d));
                 check_integers(CR_BF16, 0, 257, sizes[s], counters[c], test_device(d));
-                if (!test_device(d)->host) continue;    /* nothing sorted there yet */
                 check_permutation(sizes[s], counters[c], test_device(d));
                 check_multinomial(sizes[s] % 300 + 1, sizes[s] / 3 + 1, counters[c], test_device(d));
             }
@@ -584,6 +605,7 @@ TEST(bad_indices) {
     }
 }
 
+#ifndef CR_TEST_GPU                                  /* which has no threads of ours */
 /* ---- the same bits for any number of threads, and again from memory that was used before */
 static cr_tensor *gelu_of(inputs in) { return cr_gelu(in[0]); }
 static cr_tensor *add_turned(inputs in) { return cr_add(in[0], cr_transpose(in[1], 0, 1)); }
@@ -682,7 +704,6 @@ static void check_threads(const op_case *c, cr_dtype dt, const cr_device *dev) {
 }
 
 TEST(threads) {
-    if (!test_device(0)->host) SKIP("a GPU has no threads of ours");
     int before = cr_num_threads();
     for (int d = 0; cr_device_at(d); d++) {
         if (cr_device_at(d) == cr_ref()) continue;  /* it has one thread, and would take minutes */
@@ -693,3 +714,4 @@ TEST(threads) {
     }
     OK(cr_set_num_threads(before));
 }
+#endif

@@ -110,6 +110,21 @@ static void check_unique(void) {
     VALUES(cr_searchsorted(cr_to(OF(1, 2, 3), CR_I64, dev), cr_scalar(2.5), false, CR_NONE), 2);
     VALUES(cr_searchsorted(OF(3, 1, 2), OF(2, 9), true, cr_argsort(OF(3, 1, 2), 0, false)), 2, 3);
 }
+
+static void check_close(void) {
+    cr_tensor *a = OF(1, 100, INFINITY, INFINITY, NAN, 0), *b = OF(1.5, 101, INFINITY, -INFINITY, NAN, 1e-9);
+    VALUES(cr_isclose(a, b, 0, 0, false), 0, 0, 1, 0, 0, 0);
+    VALUES(cr_isclose(a, b, 0.01, 0, false), 0, 1, 1, 0, 0, 0);
+    VALUES(cr_isclose(a, b, 0, 0.5, true), 1, 0, 1, 0, 1, 1);
+    VALUES(cr_isclose(cr_to(OF(0, 250), CR_U8, dev), cr_to(OF(1, 249), CR_U8, dev), 0, 1, false), 1, 1);       /* 0 - 1 does not wrap */
+    VALUES(cr_isclose(cr_to(OF(0, 1), CR_BOOL, dev), cr_to(OF(1, 1), CR_BOOL, dev), 9, 9, false), 0, 1);
+    CHECK(cr_item(cr_allclose(a, b, 1, 1, true)) == 0 && cr_item(cr_allclose(OF(1, 2), OF(1, 2.5), 0, 0.5, false)) == 1, "allclose: %s", cr_error());
+    CHECK(cr_item(cr_equal(OF(1, 2), OF(1, 2))) == 1 && cr_item(cr_equal(OF(1, 2), OF(1, 3))) == 0 && cr_item(cr_equal(OF(NAN), OF(NAN))) == 0, "equal: %s", cr_error());
+    CHECK(cr_item(cr_equal(OF(1, 1), OF(1))) == 0 && cr_item(cr_equal(cr_scalar(1), OF(1))) == 0, "of one shape only");
+    FAILS(CR_BAD_VALUE, "[isclose] rtol -1, atol 0: 0 or more are expected", cr_isclose(a, b, -1, 0, false));
+    FAILS(CR_BAD_VALUE, "[isclose] rtol nan", cr_isclose(a, b, NAN, 0, false));
+}
+TEST(close) { EACH_DEVICE SCOPED(check_close()); }
 TEST(unique) { EACH_DEVICE SCOPED(check_unique()); }
 
 static void check_refusals(void) {

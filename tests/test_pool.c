@@ -77,6 +77,29 @@ TEST(chunks_run_at_the_same_time) {
     OK(cr_set_num_threads(before));
 }
 
+/* The first chunks of two threads, each of which stays in its own until the other has one. */
+typedef struct firsts { atomic_int begun; int64_t chunk[2]; } firsts;
+static void wait_for_two(void *ctx, int64_t chunk, int worker) {
+    firsts *f = ctx;
+    (void)worker;
+    const int k = atomic_fetch_add(&f->begun, 1);
+    if (k < 2) f->chunk[k] = chunk;
+    for (double end = cr_os_seconds() + 20; atomic_load(&f->begun) < 2 && cr_os_seconds() < end; ) cr_os_relax();
+}
+
+TEST(each_thread_begins_with_its_part) {
+    const int before = cr_num_threads();
+    OK(cr_set_num_threads(2));
+    for (int round = 0; round < 5; round++) {
+        firsts parts = {.begun = 0}, order = {.begun = 0};
+        cr_pool_run(7, wait_for_two, &parts);
+        cr_pool_run_in_order(7, wait_for_two, &order);
+        CHECK(parts.chunk[0] + parts.chunk[1] == 3, "began with %lld and %lld of 7, not 0 and 3", (long long)parts.chunk[0], (long long)parts.chunk[1]);
+        CHECK(order.chunk[0] + order.chunk[1] == 1, "in order: began with %lld and %lld of 7, not 0 and 1", (long long)order.chunk[0], (long long)order.chunk[1]);
+    }
+    OK(cr_set_num_threads(before));
+}
+
 static void nested(void *ctx, int64_t chunk, int worker) {
     job *j = ctx;
     (void)chunk; (void)worker;

@@ -252,7 +252,7 @@ TEST(derivatives_by_differences) {
     int points = test_full() ? 400 : 60, checks = 0;
     for (int i = 0; i < CR_ROW_COUNT; i++)
         for (int k = 0; k < points && elementwise_tests[i].differentiable; k++) {
-            double in[3], params[2] = {0};
+            double in[3], params[3] = {0};
             unsigned discrete;
             random_inputs(&elementwise_tests[i], in, params, &discrete);
             check_orders(&cr_rows[i], in, discrete, params, k < points / 6 ? 3 : 2, &checks);
@@ -266,17 +266,17 @@ TEST(derived_gradients_are_the_rows) {
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const elementwise_test *t = &elementwise_tests[i];
         if (!t->differentiable || t->rule == CR_RULE_BITS) continue;
-        char body[128], inputs[] = "a b c", params[] = "p q";
-        static const char *const lists[3][3] = {{"a", "a, p", "a, p, q"}, {"a, b", "a, b, p", ""}, {"a, b, c", "a, b, c, p", ""}};
+        char body[128], inputs[] = "a b c", params[] = "p q r";
+        static const char *const lists[3][4] = {{"a", "a, p", "a, p, q", "a, p, q, r"}, {"a, b", "a, b, p"}, {"a, b, c", "a, b, c, p"}};
         inputs[2 * t->n_in - 1] = 0;
         params[t->n_param ? 2 * t->n_param - 1 : 0] = 0;
-        snprintf(body, sizeof body, "r = %s(%s); r", t->name, lists[t->n_in - 1][t->n_param]);
+        snprintf(body, sizeof body, "y = %s(%s); y", t->name, lists[t->n_in - 1][t->n_param]);
         cr_program *p = cr_program_new("again", inputs, params, body);
         REQUIRE(p, "%s", cr_error());
         check_program(p);
         const cr_gradient *d = cr_program_gradient(p), *row = cr_program_gradient(&cr_rows[i]);
         for (int k = 0; k < 50; k++) {
-            double in[3], values[2];
+            double in[3], values[3];
             unsigned discrete;
             random_inputs(t, in, values, &discrete);
             double y = run(p, in, values), g = uniform(-2, 2);

@@ -318,6 +318,7 @@ TEST(resumed_and_for_any_number_of_threads) {
 }
 
 /* ---- nextafter */
+static cr_tensor *whole(const cr_tensor *x, int64_t n) { return cr_contiguous(cr_expand(x, CR_LIST(n, n))); }
 static void check_next(void) {
     static const double at[] = {0, -0.0, 1, -1, 0x1p-149, -0x1p-149, 0x1p-126, 3.5, 65504, 1e30, INFINITY, -INFINITY, NAN, 0x1.fffffep127, 2, 0x1p-24};
     enum { N = sizeof at / sizeof *at };
@@ -326,6 +327,18 @@ static void check_next(void) {
     float narrow[N][N];
     OK(cr_read(cr_nextafter(a, b), CR_F64, wide, sizeof wide));
     OK(cr_read(cr_nextafter(cr_to(a, CR_F32, dev), cr_to(b, CR_F32, dev)), CR_F32, narrow, sizeof narrow));
+    cr_tensor *rows = whole(a, N), *columns = whole(b, N);      /* as they lie: the cpu has a loop for that */
+    const cr_dtype dtypes[] = {CR_F64, CR_F32, CR_F16, CR_BF16};
+    for (int k = 0; k < 4; k++) {
+        cr_tensor *y = cr_nextafter(cr_to(rows, dtypes[k], dev), cr_to(columns, dtypes[k], dev)), *z = cr_nextafter(cr_to(a, dtypes[k], dev), cr_to(b, dtypes[k], dev));
+        double one_by_one[N][N], together[N][N];
+        OK(cr_read(y, CR_F64, one_by_one, sizeof one_by_one));
+        OK(cr_read(z, CR_F64, together, sizeof together));
+        for (int i = 0; i < N * N; i++) {
+            const double p = one_by_one[i / N][i % N], q = together[i / N][i % N];
+            CHECK((p == q && signbit(p) == signbit(q)) || (isnan(p) && isnan(q)), "%s from %g towards %g: %.17g, broadcast %.17g", cr_dtype_name(dtypes[k]), at[i / N], at[i % N], p, q);
+        }
+    }
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) {
             const double d = nextafter(at[i], at[j]);

@@ -238,6 +238,14 @@ TEST(views_at_their_edges) {
         SHAPE_IS(cr_diagonal(none, 0, 1, 0), 0);
         FAILS(CR_BAD_VALUE, "[diagonal] the axes 0 and -2 are the same", cr_diagonal(x, 0, 0, -2));
         FAILS(CR_BAD_INDEX, "[diagonal] axis 1 is out of range", cr_diagonal(scalar, 0, 0, 1));
+        SHAPE_IS(cr_diag_embed(x, -2, 0, -1), 6, 3, 6);
+        SHAPE_IS(cr_diag(none, 1), 0);
+        CHECK(cr_item(cr_equal(cr_diagonal(cr_diag_embed(x, 1, 0, 2), 1, 0, 2), x)) == 1, "what was put on a diagonal lies there");
+        CHECK(cr_item(cr_equal(cr_sum(cr_diag_embed(x, -3, 1, 0), CR_LIST(0, 1), false), cr_sum(x, CR_LIST(1), false))) == 1, "and zeros elsewhere");
+        FAILS(CR_BAD_VALUE, "[diag_embed] the axes 1 and -2 are the same", cr_diag_embed(x, 0, 1, -2));
+        FAILS(CR_BAD_INDEX, "[diag_embed] axis -2 is out of range", cr_diag_embed(scalar, 0, -2, -1));
+        FAILS(CR_BAD_VALUE, "[diag_embed] offset 9223372036854775807 is too far", cr_diag_embed(x, INT64_MAX, 0, 1));
+        FAILS(CR_BAD_VALUE, "[diag] a vector or a matrix is expected", cr_diag(scalar, 0));
         SHAPE_IS(cr_unfold(x, 1, 2, INT64_MAX), 3, 1, 2);
         SHAPE_IS(cr_unfold(x, 1, 0, 1), 3, 5, 0);
         FAILS(CR_BAD_VALUE, "[unfold] windows of 5 on axis 1 of (3, 4)", cr_unfold(x, 1, 5, 1));

@@ -449,8 +449,8 @@ def fused_body(p: Program) -> list[str]:
     names, base = p.value_names(), len(p.inputs) + len(p.params)
     used = {v for _, operands in p.instrs for v in operands}
     before = [f"{name} = v_k(params[{i}])" for i, name in enumerate(p.params) if len(p.inputs) + i in used]
+    out = [] if before else ["    (void)params;"]
     before += [f"k{i} = v_k({k!r}f)" for i, k in enumerate(p.consts)]
-    out = ["    (void)params;"] if not p.params else []
     out += [f"    const vec {', '.join(before)};"] if before else []
     out.append("    for (int64_t i = 0; i < n; i += LANES) {")
     loads = [f"{name} = FETCH(in[{i}] + i)" for i, name in enumerate(p.inputs) if i in used]
@@ -465,7 +465,7 @@ def tests_h(compiled: list[Compiled]) -> list[str]:
     out = banner("elementwise_tests.gen.h", "what the tests need to know about every elementwise function.")
     out += ["#ifndef CR_ELEMENTWISE_TESTS_GEN_H", "#define CR_ELEMENTWISE_TESTS_GEN_H", "", '#include "programs.h"', "",
             "typedef struct elementwise_test {", "    const char *name; cr_row row; cr_rule rule;", "    int n_in, n_param;",
-            "    double low, high, params[2];                    /* where inputs are drawn; PyTorch's defaults */",
+            "    double low, high, params[3];                    /* where inputs are drawn; PyTorch's defaults */",
             "    bool differentiable;",
             "    cr_tensor *(*call)(const cr_tensor *const *in, const double *p);    /* the public function */", "} elementwise_test;", ""]
     for c in compiled:

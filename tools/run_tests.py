@@ -114,7 +114,7 @@ def memory_folder() -> str | None:
     return str(folder) if roomy else None
 
 
-def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: float = 600) -> Total:
+def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: float = 600, only: str = "") -> Total:
     """Every test program of a build, through ctest, as many at a time as there are processors."""
     total = Total()
     with tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as folder:
@@ -122,7 +122,7 @@ def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: 
         environment = {**environment, "TMPDIR": folder}
         command = ["ctest", "--test-dir", str(build), "--output-junit", str(report), "--timeout", str(timeout), "--quiet"]
         command += ["--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000"]
-        command += ["-j", str(len(os.sched_getaffinity(0)))] + (["-E", exclude] if exclude else [])
+        command += ["-j", str(len(os.sched_getaffinity(0)))] + (["-E", exclude] if exclude else []) + (["-R", only] if only else [])
         if "tsan" in build.name and shutil.which("setarch"):  # the thread sanitizer of older compilers needs a plain address space
             command = ["setarch", platform.machine(), "-R"] + command
         done = subprocess.run(command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -179,7 +179,7 @@ def checks(environment: dict[str, str]) -> Total:
 def python_tests(environment: dict[str, str]) -> Total:
     """tests/python through pytest (its conftest.py prints the result line), on the extension of this build."""
     missing = without_extension("tests/python")
-    environment = {**environment, "CHAINRULE_WGPU": environment.get("CHAINRULE_WGPU", "off")}  # the results are those of the cpu
+    environment = {**environment, "CHAINRULE_WGPU": environment.get("CHAINRULE_WGPU", "off"), "CHAINRULE_CUDA": environment.get("CHAINRULE_CUDA", "off")}  # the results are those of the cpu
     return missing or run("tests/python", [sys.executable, "-m", "pytest", "tests/python"], environment, timeout=3000)
 
 
@@ -251,14 +251,27 @@ def stage_address() -> Total:
 
 
 def stage_thread() -> Total:
-    one_thread = "^test_(grad|half)$"  # minutes of small tensors that no second thread ever sees
-    # without a GPU: the sanitizer does not see how wgpu-native's and the driver's threads wait for each other
-    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "CHAINRULE_WGPU": "off"}, one_thread)
+    # minutes of small tensors that no second thread ever sees; and the sanitizer does not see how wgpu-native's and the driver's threads wait for each other
+    without = "^test_(grad|half|webgpu.*)$"
+    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "CHAINRULE_WGPU": "off"}, without)
 
 
 def stage_debug() -> Total:
     """Our own invariants (CR_ASSERT) are on in this build only."""
     return ctest(ROOT / "build" / "debug", plain_environment(), timeout=1500) if build("debug") else Total(failed=1)
+
+
+def stage_swiftshader() -> Total:
+    """It rounds and flushes otherwise than lavapipe, which is what the other stages find."""
+    folders = (ROOT / "build" / "swiftshader", Path("/usr/lib/chromium"))  # tools/deps.sh; Debian's package chromium-common
+    driver = next((str(f / "vk_swiftshader_icd.json") for f in folders if (f / "vk_swiftshader_icd.json").is_file()), None)
+    if driver is None:
+        total = skip("tests on a second driver", "no SwiftShader here (make deps)")
+        return Total(failed=1, without=total.without) if os.environ.get("CHAINRULE_TEST_GPU") else total
+    environment = plain_environment(CHAINRULE_TEST_FULL="1", VK_DRIVER_FILES=driver, VK_ICD_FILENAMES=driver)  # the new name and the old
+    total = ctest(ROOT / "build" / "release", environment, timeout=1500, only="^test_(tiny|webgpu.*)$")
+    total.add(run("tests/check_gpu.py", [sys.executable, "tests/check_gpu.py"], environment))
+    return total
 
 
 def processor_has(level: int) -> bool:
@@ -291,6 +304,31 @@ def stage_mutate() -> Total:
     return run("mutate", [sys.executable, "tools/mutate.py"], plain_environment(), timeout=3000)
 
 
+def simulated(name: str, program: str, **environment: str) -> Total:
+    """One of the programs that use the simulated NVIDIA GPU (tests/cudasim)."""
+    path = ROOT / "build" / "release" / "tests" / program
+    if not path.exists():
+        return skip(name, "the simulated GPU needs Linux on x86-64 or aarch64, a C++ compiler and its sanitizers")
+    plain = ["setarch", platform.machine(), "-R"] if program.endswith("_thread") and shutil.which("setarch") else []
+    return run(f"{name}: {program}", [*plain, str(path)], plain_environment(**environment), timeout=3000)
+
+
+def stage_cudasim() -> Total:
+    total = Total()
+    for environment in ({"CUDASIM_ORDER": "reverse"}, {"CUDASIM_ORDER": "1", "CHAINRULE_CUBLASLT": "off"}):
+        total.add(simulated(" ".join(f"{name}={value}" for name, value in environment.items()), "test_cuda_ops", **environment))
+    with tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as texts:  # all that is compiled, for the true NVRTC
+        total.add(simulated("CUDASIM_CC=75", "test_cuda_ops", CUDASIM_ORDER="2", CUDASIM_CC="75", CUDASIM_KEEP=texts, CHAINRULE_CACHE="off"))
+        total.add(run("kernels by NVRTC", [sys.executable, "tests/cudasim/check_cuda.py", "--nvrtc", texts], plain_environment()))
+    for sanitizer, options in (("thread", "TSAN_OPTIONS"), ("address", "ASAN_OPTIONS")):
+        total.add(simulated(f"kernels under the {sanitizer} sanitizer", f"test_cuda_ops_{sanitizer}", **{options: "halt_on_error=1"}))
+    return total
+
+
+def stage_barriers() -> Total:
+    return run("tools/drop_barriers.py", [sys.executable, "tools/drop_barriers.py"], plain_environment(), timeout=3000)
+
+
 def stage_install() -> Total:
     return run("tools/test_install.py", [sys.executable, "tools/test_install.py"], plain_environment())
 
@@ -306,12 +344,15 @@ def stage_docs() -> Total:
 STAGES: dict[str, tuple[Callable[[], Total], str]] = {
     "test": (stage_test, "the C tests, the checks in Python and tests/python: what `make test` runs"),
     "full": (stage_full, "the same with CHAINRULE_TEST_FULL=1"),
+    "swiftshader": (stage_swiftshader, "the tests on GPUs with a second driver, SwiftShader's"),
     "isa": (stage_isa, "the C tests with each instruction set forced"),
     "onednn-off": (stage_onednn_off, "the C tests on our own products"),
     "debug": (stage_debug, "the C tests with invariants checked"),
     "address": (stage_address, "the C tests under the address and undefined-behaviour sanitizers"),
     "thread": (stage_thread, "the C tests under the thread sanitizer"),
     "mutate": (stage_mutate, "every broken gradient is noticed"),
+    "cudasim": (stage_cudasim, "the ops on a simulated NVIDIA GPU: other orders of threads, kernels under sanitizers"),
+    "barriers": (stage_barriers, "every barrier that a CUDA kernel lacks is noticed"),
     "install": (stage_install, "an installed library is found by pkg-config and CMake; the build needs no Python"),
     "wheel": (stage_wheel, "source distribution, wheel, a fresh virtual environment that runs the README's Python"),
     "docs": (stage_docs, "the documentation builds without a warning"),

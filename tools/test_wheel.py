@@ -15,7 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LARGEST = 4 * 10**6  # bytes of the wheel
 BACKEND = re.findall(r"^requires = \[\"(.*?)\"", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
-ONEDNN = [line for line in (ROOT / "tools/requirements.txt").read_text(encoding="utf-8").splitlines() if line.startswith("onednn")]
+PINS = (ROOT / "tools/requirements.txt").read_text(encoding="utf-8").splitlines()
+ONEDNN = [line for line in PINS if line.startswith("onednn")]
+WGPU = next(line for line in PINS if line.startswith("wgpu"))
 # oneDNN is opened by the first product that suits it.
 PRODUCT = """
 import chainrule as cr
@@ -23,6 +25,18 @@ x = cr.ones(512, 512)
 assert (x @ x)[0, 0].item() == 512
 opened = {line.split()[-1] for line in open("/proc/self/maps") if "libdnnl" in line}
 print(*opened)
+"""
+
+
+# The same product on a GPU, or why there is none.
+ON_GPU = """
+import chainrule as cr
+try:
+    x = cr.ones(64, 64, device=cr.Device.gpu())
+    print((x @ x)[0, 0].item(), x.device)
+except RuntimeError as problem:
+    assert not cr.Device.is_gpu_available()
+    print(problem)
 """
 
 
@@ -83,6 +97,9 @@ def test_contents(wheel: Path, folder: Path) -> None:
     need(f"\nVersion: {version()}\n" in metadata, "not the version of the header")
     required = [line for line in re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE) if "extra ==" not in line]  # extras: chainrule[viz]
     need(required == ONEDNN, f"the wheel should require {ONEDNN}, as tools/requirements.txt")
+    extra = re.findall(r"^Requires-Dist: (wgpu.*?); *extra == .gpu.$", metadata, re.MULTILINE)
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    need(extra == [WGPU] and project.count(f'"{WGPU}"') == 2, f"the extra `gpu` and the build should take {WGPU}, as tools/requirements.txt: {extra}")
     for name in ("chainrule/_core.abi3.so", f"chainrule-{version()}.data/scripts/chainrule"):
         file = folder / name
         need(not re.search("R(UN)?PATH", run("readelf", "-d", file, cwd=folder)), f"{name} has an RPATH")
@@ -106,6 +123,18 @@ def test_extension(bin_folder: Path, folder: Path) -> None:
     need(bool(opened) or sysconfig.get_platform() != "linux-x86_64", "the extension does not find oneDNN")
     need(opened == here, f"opened {opened}, not the environment's own")
     print("import:", run(bin_folder / "python", ROOT / "bench/import_cost.py", "chainrule", cwd=folder).strip())
+
+
+def test_gpu(bin_folder: Path, folder: Path) -> None:
+    """Without the extra `gpu` there is none, and the message names it; with it there is what the system has a driver for."""
+    said = run(bin_folder / "python", "-c", ON_GPU, cwd=folder)
+    need(f"no GPU 'gpu:0' here; there are: cpu, ref (wgpu-native not found (pip install {WGPU}))" in said, said)
+    run(bin_folder / "pip", "install", "--quiet", WGPU, cwd=folder)
+    said = run(bin_folder / "python", "-c", ON_GPU, cwd=folder).strip()
+    print("on a GPU:", said)
+    found = said == "64.0 webgpu:0"
+    need(found or "(no adapter: " in said, said)
+    need(found == ("webgpu:0 " in run(bin_folder / "chainrule", "info", cwd=folder)), "the program does not find what the extension does")
 
 
 def test_readme(bin_folder: Path, folder: Path) -> None:
@@ -138,7 +167,7 @@ def main() -> int:
         except Failure as problem:
             print(f"{problem}\nresult: 0 passed, 1 failed, 0 skipped")
             return 1
-        for test, given in ((test_contents, wheel), (test_program, fresh), (test_extension, fresh), (test_readme, fresh)):
+        for test, given in ((test_contents, wheel), (test_program, fresh), (test_extension, fresh), (test_gpu, fresh), (test_readme, fresh)):
             (folder / test.__name__).mkdir()
             try:
                 test(given, folder / test.__name__)

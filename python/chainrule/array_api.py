@@ -58,22 +58,6 @@ def _namespace(api_version: str | None) -> ModuleType:
 # ---- data types ----
 
 
-class _FloatInfo(NamedTuple):
-    bits: _int
-    eps: _float
-    max: _float
-    min: _float
-    smallest_normal: _float
-    dtype: _dtype
-
-
-class _IntegerInfo(NamedTuple):
-    bits: _int
-    max: _int
-    min: _int
-    dtype: _dtype
-
-
 def _dtype_of(x: Tensor | _dtype) -> _dtype:
     return x.dtype if isinstance(x, Tensor) else x
 
@@ -94,24 +78,14 @@ def can_cast(from_: Tensor | _dtype, to: _dtype, /) -> _bool:
     return same_kind and not (start == uint64 and to.is_signed) and _cr.promote_types(start, to) == to
 
 
-def finfo(type: Tensor | _dtype, /) -> _FloatInfo:
+def finfo(type: Tensor | _dtype, /) -> _cr.finfo:
     """Bits, machine epsilon and limits of a float dtype."""
-    dtype = _dtype_of(type)
-    found = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "float64": (52, 1023)}.get(_name(dtype))
-    if found is None:
-        raise TypeError(f"finfo() needs a floating point dtype: {dtype}")
-    fraction, exponent = found
-    most = (2 - 2.0**-fraction) * 2.0**exponent
-    return _FloatInfo(8 * dtype.itemsize, 2.0**-fraction, most, -most, 2.0 ** (1 - exponent), dtype)
+    return _cr.finfo(_dtype_of(type))
 
 
-def iinfo(type: Tensor | _dtype, /) -> _IntegerInfo:
+def iinfo(type: Tensor | _dtype, /) -> _cr.iinfo:
     """Bits and limits of an integer dtype."""
-    dtype = _dtype_of(type)
-    if _is_float(dtype) or dtype == bool:
-        raise TypeError(f"iinfo() needs an integer dtype: {dtype}")
-    bits = 8 * dtype.itemsize
-    return _IntegerInfo(bits, 2 ** (bits - dtype.is_signed) - 1, -(2 ** (bits - 1)) if dtype.is_signed else 0, dtype)
+    return _cr.iinfo(_dtype_of(type))
 
 
 def isdtype(dtype: _dtype, kind: _dtype | str | tuple[_dtype | str, ...]) -> _bool:
@@ -444,21 +418,9 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: _int = -1) -> Tensor:
 # ---- manipulation ----
 
 
-def _broadcast_shape(shapes: Sequence[Sequence[_int]]) -> list[_int]:
-    n = builtins.max((len(s) for s in shapes), default=0)
-    found = [1] * n
-    for shape in shapes:
-        for i, size in enumerate(shape, n - len(shape)):
-            if size != 1 and found[i] not in (1, size):
-                raise ValueError(f"shapes do not broadcast: {', '.join(str(tuple(s)) for s in shapes)}")
-            found[i] = size if size != 1 else found[i]
-    return found
-
-
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
     """Views of one shape, to which all broadcast."""
-    shape = _broadcast_shape([a.shape for a in arrays])
-    return [_cr.broadcast_to(a, shape) for a in arrays]
+    return list(_cr.broadcast_tensors(*arrays))
 
 
 def broadcast_to(x: Tensor, /, shape: Sequence[_int]) -> Tensor:

@@ -100,6 +100,7 @@ cr_tensor *api_transpose(const arg *a);
 cr_tensor *api_t(const arg *a);
 cr_tensor *api_permute(const arg *a);
 cr_tensor *api_flatten(const arg *a);
+cr_tensor *api_ravel(const arg *a);
 cr_tensor *api_unflatten(const arg *a);
 cr_tensor *api_squeeze(const arg *a);
 cr_tensor *api_unsqueeze(const arg *a);
@@ -116,6 +117,8 @@ PyObject *api_chunk(const arg *a);
 PyObject *api_unbind(const arg *a);
 cr_tensor *api_movedim(const arg *a);
 cr_tensor *api_diagonal(const arg *a);
+cr_tensor *api_diag_embed(const arg *a);
+cr_tensor *api_diag(const arg *a);
 cr_tensor *api_unfold(const arg *a);
 PyObject *api_meshgrid(const arg *a);
 PyObject *api_atleast_1d(const arg *a);
@@ -138,11 +141,15 @@ cr_tensor *api_div(const arg *a);
 cr_tensor *api_pow(const arg *a);
 cr_tensor *api_clamp(const arg *a);
 cr_tensor *api_nextafter(const arg *a);
+cr_tensor *api_nan_to_num(const arg *a);
+cr_tensor *api_logit(const arg *a);
 cr_tensor *api_gelu(const arg *a);
 cr_tensor *api_add_(const arg *a);
 cr_tensor *api_sub_(const arg *a);
 cr_tensor *api_div_(const arg *a);
 cr_tensor *api_pow_(const arg *a);
+cr_tensor *api_nan_to_num_(const arg *a);
+cr_tensor *api_logit_(const arg *a);
 cr_tensor *api_clamp_(const arg *a);
 cr_tensor *api_copy_(const arg *a);
 cr_tensor *api_tril_(const arg *a);
@@ -194,6 +201,9 @@ cr_tensor *api_quantile(const arg *a);
 cr_tensor *api_nanquantile(const arg *a);
 cr_tensor *api_searchsorted(const arg *a);
 cr_tensor *api_bucketize(const arg *a);
+cr_tensor *api_isclose(const arg *a);
+PyObject *api_allclose(const arg *a);
+PyObject *api_equal(const arg *a);
 cr_tensor *api_isin(const arg *a);
 cr_tensor *api_bincount(const arg *a);
 cr_tensor *api_histc(const arg *a);
@@ -227,6 +237,8 @@ cr_tensor *api_scatter(const arg *a);
 cr_tensor *api_scatter_(const arg *a);
 cr_tensor *api_scatter_add(const arg *a);
 cr_tensor *api_scatter_add_(const arg *a);
+cr_tensor *api_scatter_reduce(const arg *a);
+cr_tensor *api_scatter_reduce_(const arg *a);
 cr_tensor *api_index_add(const arg *a);
 cr_tensor *api_index_add_(const arg *a);
 cr_tensor *api_index_copy(const arg *a);
@@ -307,6 +319,10 @@ static cr_tensor *api_maximum(const arg *a) { return cr_maximum(a[0].t, a[1].t);
 static cr_tensor *api_maximum_(const arg *a) { return api_in_place("maximum", a, 2, NULL); }
 static cr_tensor *api_minimum(const arg *a) { return cr_minimum(a[0].t, a[1].t); }
 static cr_tensor *api_minimum_(const arg *a) { return api_in_place("minimum", a, 2, NULL); }
+static cr_tensor *api_fmax(const arg *a) { return cr_fmax(a[0].t, a[1].t); }
+static cr_tensor *api_fmax_(const arg *a) { return api_in_place("fmax", a, 2, NULL); }
+static cr_tensor *api_fmin(const arg *a) { return cr_fmin(a[0].t, a[1].t); }
+static cr_tensor *api_fmin_(const arg *a) { return api_in_place("fmin", a, 2, NULL); }
 static cr_tensor *api_clamp_min(const arg *a) { return cr_clamp_min(a[0].t, a[1].t); }
 static cr_tensor *api_clamp_min_(const arg *a) { return api_in_place("clamp_min", a, 2, NULL); }
 static cr_tensor *api_clamp_max(const arg *a) { return cr_clamp_max(a[0].t, a[1].t); }
@@ -349,6 +365,10 @@ static cr_tensor *api_log10(const arg *a) { return cr_log10(a[0].t); }
 static cr_tensor *api_log10_(const arg *a) { return api_in_place("log10", a, 1, NULL); }
 static cr_tensor *api_logaddexp(const arg *a) { return cr_logaddexp(a[0].t, a[1].t); }
 static cr_tensor *api_logaddexp_(const arg *a) { return api_in_place("logaddexp", a, 2, NULL); }
+static cr_tensor *api_logaddexp2(const arg *a) { return cr_logaddexp2(a[0].t, a[1].t); }
+static cr_tensor *api_logaddexp2_(const arg *a) { return api_in_place("logaddexp2", a, 2, NULL); }
+static cr_tensor *api_xlogy(const arg *a) { return cr_xlogy(a[0].t, a[1].t); }
+static cr_tensor *api_xlogy_(const arg *a) { return api_in_place("xlogy", a, 2, NULL); }
 static cr_tensor *api_log1p(const arg *a) { return cr_log1p(a[0].t); }
 static cr_tensor *api_log1p_(const arg *a) { return api_in_place("log1p", a, 1, NULL); }
 static cr_tensor *api_sin(const arg *a) { return cr_sin(a[0].t); }
@@ -377,6 +397,12 @@ static cr_tensor *api_acosh(const arg *a) { return cr_acosh(a[0].t); }
 static cr_tensor *api_acosh_(const arg *a) { return api_in_place("acosh", a, 1, NULL); }
 static cr_tensor *api_atanh(const arg *a) { return cr_atanh(a[0].t); }
 static cr_tensor *api_atanh_(const arg *a) { return api_in_place("atanh", a, 1, NULL); }
+static cr_tensor *api_deg2rad(const arg *a) { return cr_deg2rad(a[0].t); }
+static cr_tensor *api_deg2rad_(const arg *a) { return api_in_place("deg2rad", a, 1, NULL); }
+static cr_tensor *api_rad2deg(const arg *a) { return cr_rad2deg(a[0].t); }
+static cr_tensor *api_rad2deg_(const arg *a) { return api_in_place("rad2deg", a, 1, NULL); }
+static cr_tensor *api_sinc(const arg *a) { return cr_sinc(a[0].t); }
+static cr_tensor *api_sinc_(const arg *a) { return api_in_place("sinc", a, 1, NULL); }
 static cr_tensor *api_erf(const arg *a) { return cr_erf(a[0].t); }
 static cr_tensor *api_erf_(const arg *a) { return api_in_place("erf", a, 1, NULL); }
 static cr_tensor *api_erfc(const arg *a) { return cr_erfc(a[0].t); }
@@ -423,6 +449,8 @@ static cr_tensor *api_frac(const arg *a) { return cr_frac(a[0].t); }
 static cr_tensor *api_frac_(const arg *a) { return api_in_place("frac", a, 1, NULL); }
 static cr_tensor *api_isnan(const arg *a) { return cr_isnan(a[0].t); }
 static cr_tensor *api_isinf(const arg *a) { return cr_isinf(a[0].t); }
+static cr_tensor *api_isposinf(const arg *a) { return cr_isposinf(a[0].t); }
+static cr_tensor *api_isneginf(const arg *a) { return cr_isneginf(a[0].t); }
 static cr_tensor *api_isfinite(const arg *a) { return cr_isfinite(a[0].t); }
 static cr_tensor *api_signbit(const arg *a) { return cr_signbit(a[0].t); }
 static cr_tensor *api_eq(const arg *a) { return cr_eq(a[0].t, a[1].t); }
@@ -749,6 +777,10 @@ static const param flatten_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"st
 static const entry flatten_entry = {.name = "flatten", .compute = api_flatten, .params = flatten_entry_params, .count = 3};
 CALL(function_flatten, flatten_entry, NULL)
 CALL(method_flatten, flatten_entry, s)
+static const param ravel_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry ravel_entry = {.name = "ravel", .compute = api_ravel, .params = ravel_entry_params, .count = 1};
+CALL(function_ravel, ravel_entry, NULL)
+CALL(method_ravel, ravel_entry, s)
 static const param unflatten_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"sizes", SIZE, 0, NULL, 0}};
 static const entry unflatten_entry = {.name = "unflatten", .compute = api_unflatten, .params = unflatten_entry_params, .count = 3};
 CALL(function_unflatten, unflatten_entry, NULL)
@@ -808,6 +840,14 @@ static const param diagonal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"o
 static const entry diagonal_entry = {.name = "diagonal", .compute = api_diagonal, .params = diagonal_entry_params, .count = 4};
 CALL(function_diagonal, diagonal_entry, NULL)
 CALL(method_diagonal, diagonal_entry, s)
+static const param diag_embed_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"offset", INT, 0, "", 0.0}, {"dim1", INT, 0, "", -2.0}, {"dim2", INT, 0, "", -1.0}};
+static const entry diag_embed_entry = {.name = "diag_embed", .compute = api_diag_embed, .params = diag_embed_entry_params, .count = 4};
+CALL(function_diag_embed, diag_embed_entry, NULL)
+CALL(method_diag_embed, diag_embed_entry, s)
+static const param diag_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diagonal", INT, 0, "", 0.0}};
+static const entry diag_entry = {.name = "diag", .compute = api_diag, .params = diag_entry_params, .count = 2};
+CALL(function_diag, diag_entry, NULL)
+CALL(method_diag, diag_entry, s)
 static const param unfold_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dimension", INT, 0, NULL, 0}, {"size", INT, 0, NULL, 0}, {"step", INT, 0, NULL, 0}};
 static const entry unfold_entry = {.name = "unfold", .compute = api_unfold, .params = unfold_entry_params, .count = 4};
 CALL(method_unfold, unfold_entry, s)
@@ -895,6 +935,14 @@ static const param nextafter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"
 static const entry nextafter_entry = {.name = "nextafter", .compute = api_nextafter, .params = nextafter_entry_params, .count = 2};
 CALL(function_nextafter, nextafter_entry, NULL)
 CALL(method_nextafter, nextafter_entry, s)
+static const param nan_to_num_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"nan", FLOAT, OPTIONAL, NULL, 0}, {"posinf", FLOAT, OPTIONAL, NULL, 0}, {"neginf", FLOAT, OPTIONAL, NULL, 0}};
+static const entry nan_to_num_entry = {.name = "nan_to_num", .compute = api_nan_to_num, .params = nan_to_num_entry_params, .count = 4};
+CALL(function_nan_to_num, nan_to_num_entry, NULL)
+CALL(method_nan_to_num, nan_to_num_entry, s)
+static const param logit_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"eps", FLOAT, OPTIONAL, NULL, 0}};
+static const entry logit_entry = {.name = "logit", .compute = api_logit, .params = logit_entry_params, .count = 2};
+CALL(function_logit, logit_entry, NULL)
+CALL(method_logit, logit_entry, s)
 static const param gelu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"approximate", STR, KEYWORD, "none", 0}};
 static const entry gelu_entry = {.name = "gelu", .compute = api_gelu, .params = gelu_entry_params, .count = 2};
 CALL(function_gelu, gelu_entry, NULL)
@@ -911,6 +959,12 @@ CALL(method_div_, div__entry, s)
 static const param pow__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"exponent", OPERAND, 0, NULL, 0}};
 static const entry pow__entry = {.name = "pow_", .compute = api_pow_, .params = pow__entry_params, .count = 2, .inplace = true};
 CALL(method_pow_, pow__entry, s)
+static const param nan_to_num__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"nan", FLOAT, OPTIONAL, NULL, 0}, {"posinf", FLOAT, OPTIONAL, NULL, 0}, {"neginf", FLOAT, OPTIONAL, NULL, 0}};
+static const entry nan_to_num__entry = {.name = "nan_to_num_", .compute = api_nan_to_num_, .params = nan_to_num__entry_params, .count = 4, .inplace = true};
+CALL(method_nan_to_num_, nan_to_num__entry, s)
+static const param logit__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"eps", FLOAT, OPTIONAL, NULL, 0}};
+static const entry logit__entry = {.name = "logit_", .compute = api_logit_, .params = logit__entry_params, .count = 2, .inplace = true};
+CALL(method_logit_, logit__entry, s)
 static const param clamp__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min", OPERAND, OPTIONAL, NULL, 0}, {"max", OPERAND, OPTIONAL, NULL, 0}};
 static const entry clamp__entry = {.name = "clamp_", .compute = api_clamp_, .params = clamp__entry_params, .count = 3, .inplace = true};
 CALL(method_clamp_, clamp__entry, s)
@@ -1103,6 +1157,18 @@ CALL(function_searchsorted, searchsorted_entry, NULL)
 static const param bucketize_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"boundaries", TENSOR, 0, NULL, 0}, {"out_int32", BOOL, KEYWORD, "", 0.0}, {"right", BOOL, KEYWORD, "", 0.0}};
 static const entry bucketize_entry = {.name = "bucketize", .compute = api_bucketize, .params = bucketize_entry_params, .count = 4};
 CALL(function_bucketize, bucketize_entry, NULL)
+static const param isclose_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}, {"rtol", FLOAT, 0, "", 1e-05}, {"atol", FLOAT, 0, "", 1e-08}, {"equal_nan", BOOL, 0, "", 0.0}};
+static const entry isclose_entry = {.name = "isclose", .compute = api_isclose, .params = isclose_entry_params, .count = 5};
+CALL(function_isclose, isclose_entry, NULL)
+CALL(method_isclose, isclose_entry, s)
+static const param allclose_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}, {"rtol", FLOAT, 0, "", 1e-05}, {"atol", FLOAT, 0, "", 1e-08}, {"equal_nan", BOOL, 0, "", 0.0}};
+static const entry allclose_entry = {.name = "allclose", .run = api_allclose, .params = allclose_entry_params, .count = 5};
+CALL(function_allclose, allclose_entry, NULL)
+CALL(method_allclose, allclose_entry, s)
+static const param equal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", TENSOR, 0, NULL, 0}};
+static const entry equal_entry = {.name = "equal", .run = api_equal, .params = equal_entry_params, .count = 2};
+CALL(function_equal, equal_entry, NULL)
+CALL(method_equal, equal_entry, s)
 static const param isin_entry_params[] = {{"elements", OPERAND, 0, NULL, 0}, {"test_elements", OPERAND, 0, NULL, 0}, {"assume_unique", BOOL, KEYWORD, "", 0.0}, {"invert", BOOL, KEYWORD, "", 0.0}};
 static const entry isin_entry = {.name = "isin", .compute = api_isin, .params = isin_entry_params, .count = 4};
 CALL(function_isin, isin_entry, NULL)
@@ -1225,6 +1291,13 @@ CALL(method_scatter_add, scatter_add_entry, s)
 static const param scatter_add__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}};
 static const entry scatter_add__entry = {.name = "scatter_add_", .compute = api_scatter_add_, .params = scatter_add__entry_params, .count = 4, .inplace = true};
 CALL(method_scatter_add_, scatter_add__entry, s)
+static const param scatter_reduce_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}, {"reduce", STR, 0, NULL, 0}, {"include_self", BOOL, KEYWORD, "", 1.0}};
+static const entry scatter_reduce_entry = {.name = "scatter_reduce", .compute = api_scatter_reduce, .params = scatter_reduce_entry_params, .count = 6};
+CALL(function_scatter_reduce, scatter_reduce_entry, NULL)
+CALL(method_scatter_reduce, scatter_reduce_entry, s)
+static const param scatter_reduce__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"src", TENSOR, 0, NULL, 0}, {"reduce", STR, 0, NULL, 0}, {"include_self", BOOL, KEYWORD, "", 1.0}};
+static const entry scatter_reduce__entry = {.name = "scatter_reduce_", .compute = api_scatter_reduce_, .params = scatter_reduce__entry_params, .count = 6, .inplace = true};
+CALL(method_scatter_reduce_, scatter_reduce__entry, s)
 static const param index_add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, 0, NULL, 0}, {"index", TENSOR, 0, NULL, 0}, {"source", TENSOR, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
 static const entry index_add_entry = {.name = "index_add", .compute = api_index_add, .params = index_add_entry_params, .count = 5};
 CALL(function_index_add, index_add_entry, NULL)
@@ -1473,6 +1546,20 @@ CALL(method_minimum, minimum_entry, s)
 static const param minimum__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry minimum__entry = {.name = "minimum_", .compute = api_minimum_, .params = minimum__entry_params, .count = 2, .inplace = true};
 CALL(method_minimum_, minimum__entry, s)
+static const param fmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry fmax_entry = {.name = "fmax", .compute = api_fmax, .params = fmax_entry_params, .count = 2};
+CALL(function_fmax, fmax_entry, NULL)
+CALL(method_fmax, fmax_entry, s)
+static const param fmax__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry fmax__entry = {.name = "fmax_", .compute = api_fmax_, .params = fmax__entry_params, .count = 2, .inplace = true};
+CALL(method_fmax_, fmax__entry, s)
+static const param fmin_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry fmin_entry = {.name = "fmin", .compute = api_fmin, .params = fmin_entry_params, .count = 2};
+CALL(function_fmin, fmin_entry, NULL)
+CALL(method_fmin, fmin_entry, s)
+static const param fmin__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry fmin__entry = {.name = "fmin_", .compute = api_fmin_, .params = fmin__entry_params, .count = 2, .inplace = true};
+CALL(method_fmin_, fmin__entry, s)
 static const param clamp_min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min", OPERAND, 0, NULL, 0}};
 static const entry clamp_min_entry = {.name = "clamp_min", .compute = api_clamp_min, .params = clamp_min_entry_params, .count = 2};
 CALL(function_clamp_min, clamp_min_entry, NULL)
@@ -1620,6 +1707,20 @@ CALL(method_logaddexp, logaddexp_entry, s)
 static const param logaddexp__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry logaddexp__entry = {.name = "logaddexp_", .compute = api_logaddexp_, .params = logaddexp__entry_params, .count = 2, .inplace = true};
 CALL(method_logaddexp_, logaddexp__entry, s)
+static const param logaddexp2_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logaddexp2_entry = {.name = "logaddexp2", .compute = api_logaddexp2, .params = logaddexp2_entry_params, .count = 2};
+CALL(function_logaddexp2, logaddexp2_entry, NULL)
+CALL(method_logaddexp2, logaddexp2_entry, s)
+static const param logaddexp2__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logaddexp2__entry = {.name = "logaddexp2_", .compute = api_logaddexp2_, .params = logaddexp2__entry_params, .count = 2, .inplace = true};
+CALL(method_logaddexp2_, logaddexp2__entry, s)
+static const param xlogy_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry xlogy_entry = {.name = "xlogy", .compute = api_xlogy, .params = xlogy_entry_params, .count = 2};
+CALL(function_xlogy, xlogy_entry, NULL)
+CALL(method_xlogy, xlogy_entry, s)
+static const param xlogy__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry xlogy__entry = {.name = "xlogy_", .compute = api_xlogy_, .params = xlogy__entry_params, .count = 2, .inplace = true};
+CALL(method_xlogy_, xlogy__entry, s)
 static const param log1p_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry log1p_entry = {.name = "log1p", .compute = api_log1p, .params = log1p_entry_params, .count = 1};
 CALL(function_log1p, log1p_entry, NULL)
@@ -1718,6 +1819,27 @@ CALL(method_atanh, atanh_entry, s)
 static const param atanh__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry atanh__entry = {.name = "atanh_", .compute = api_atanh_, .params = atanh__entry_params, .count = 1, .inplace = true};
 CALL(method_atanh_, atanh__entry, s)
+static const param deg2rad_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry deg2rad_entry = {.name = "deg2rad", .compute = api_deg2rad, .params = deg2rad_entry_params, .count = 1};
+CALL(function_deg2rad, deg2rad_entry, NULL)
+CALL(method_deg2rad, deg2rad_entry, s)
+static const param deg2rad__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry deg2rad__entry = {.name = "deg2rad_", .compute = api_deg2rad_, .params = deg2rad__entry_params, .count = 1, .inplace = true};
+CALL(method_deg2rad_, deg2rad__entry, s)
+static const param rad2deg_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry rad2deg_entry = {.name = "rad2deg", .compute = api_rad2deg, .params = rad2deg_entry_params, .count = 1};
+CALL(function_rad2deg, rad2deg_entry, NULL)
+CALL(method_rad2deg, rad2deg_entry, s)
+static const param rad2deg__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry rad2deg__entry = {.name = "rad2deg_", .compute = api_rad2deg_, .params = rad2deg__entry_params, .count = 1, .inplace = true};
+CALL(method_rad2deg_, rad2deg__entry, s)
+static const param sinc_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sinc_entry = {.name = "sinc", .compute = api_sinc, .params = sinc_entry_params, .count = 1};
+CALL(function_sinc, sinc_entry, NULL)
+CALL(method_sinc, sinc_entry, s)
+static const param sinc__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry sinc__entry = {.name = "sinc_", .compute = api_sinc_, .params = sinc__entry_params, .count = 1, .inplace = true};
+CALL(method_sinc_, sinc__entry, s)
 static const param erf_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry erf_entry = {.name = "erf", .compute = api_erf, .params = erf_entry_params, .count = 1};
 CALL(function_erf, erf_entry, NULL)
@@ -1880,6 +2002,14 @@ static const param isinf_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry isinf_entry = {.name = "isinf", .compute = api_isinf, .params = isinf_entry_params, .count = 1};
 CALL(function_isinf, isinf_entry, NULL)
 CALL(method_isinf, isinf_entry, s)
+static const param isposinf_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry isposinf_entry = {.name = "isposinf", .compute = api_isposinf, .params = isposinf_entry_params, .count = 1};
+CALL(function_isposinf, isposinf_entry, NULL)
+CALL(method_isposinf, isposinf_entry, s)
+static const param isneginf_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry isneginf_entry = {.name = "isneginf", .compute = api_isneginf, .params = isneginf_entry_params, .count = 1};
+CALL(function_isneginf, isneginf_entry, NULL)
+CALL(method_isneginf, isneginf_entry, s)
 static const param isfinite_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry isfinite_entry = {.name = "isfinite", .compute = api_isfinite, .params = isfinite_entry_params, .count = 1};
 CALL(function_isfinite, isfinite_entry, NULL)
@@ -2233,6 +2363,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The axes start_dim ... end_dim as one."},
+    {"ravel", AS(function_ravel), FAST,
+        "ravel(input)\n"
+        "--\n"
+        "\n"
+        "All elements along one axis: a view where that is possible."},
     {"unflatten", AS(function_unflatten), FAST,
         "unflatten(input, dim, sizes)\n"
         "--\n"
@@ -2295,6 +2430,16 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The view x[i, i + offset] of the axes dim1 and dim2, as the last axis."},
+    {"diag_embed", AS(function_diag_embed), FAST,
+        "diag_embed(input, offset=0, dim1=-2, dim2=-1)\n"
+        "--\n"
+        "\n"
+        "The last axis as the diagonal of two new axes, dim1 and dim2 of the result, zeros elsewhere: (..., n) -> (..., n + |offset|, n + |offset|)."},
+    {"diag", AS(function_diag), FAST,
+        "diag(input, diagonal=0)\n"
+        "--\n"
+        "\n"
+        "A vector as a diagonal of a matrix of zeros; the diagonal of a matrix, as a copy."},
     {"meshgrid", AS(function_meshgrid), FAST,
         "meshgrid(*tensors, indexing='ij')\n"
         "--\n"
@@ -2398,6 +2543,16 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "The next number of the dtype after input towards other.  Shapes broadcast, dtypes promote; no gradient."},
+    {"nan_to_num", AS(function_nan_to_num), FAST,
+        "nan_to_num(input, nan=None, posinf=None, neginf=None)\n"
+        "--\n"
+        "\n"
+        "nan (0) for NaN, posinf and neginf for the infinities: without them the largest and least finite number of the dtype."},
+    {"logit", AS(function_logit), FAST,
+        "logit(input, eps=None)\n"
+        "--\n"
+        "\n"
+        "log(z / (1 - z)); z is input, with eps clamped to [eps, 1 - eps]."},
     {"gelu", AS(function_gelu), FAST,
         "gelu(input, *, approximate='none')\n"
         "--\n"
@@ -2663,6 +2818,21 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "How many of the sorted boundaries, of one axis, are less than each number (right: or equal); int64."},
+    {"isclose", AS(function_isclose), FAST,
+        "isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n"
+        "--\n"
+        "\n"
+        "input == other, or |input - other| <= atol + rtol |other|; equal_nan: NaN is close to NaN.  bool."},
+    {"allclose", AS(function_allclose), FAST,
+        "allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n"
+        "--\n"
+        "\n"
+        "Is isclose true everywhere?"},
+    {"equal", AS(function_equal), FAST,
+        "equal(input, other)\n"
+        "--\n"
+        "\n"
+        "The same shape and elements?  NaN is equal to nothing."},
     {"isin", AS(function_isin), FAST,
         "isin(elements, test_elements, *, assume_unique=False, invert=False)\n"
         "--\n"
@@ -2804,6 +2974,13 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on, in order: the same bits every time.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_reduce", AS(function_scatter_reduce), FAST,
+        "scatter_reduce(input, dim, index, src, reduce, *, include_self=True)\n"
+        "--\n"
+        "\n"
+        "A copy of input where out[index[i][j]][j], for dim 0, and so on, is the \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\" of itself, unless\n"
+        "not include_self, and of each src[i][j] for it.  Equal extremes share the gradient; the mean of integers is floored.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"index_add", AS(function_index_add), FAST,
         "index_add(input, dim, index, source, *, alpha=1)\n"
@@ -3131,6 +3308,18 @@ PyMethodDef api_functions[] = {
         "\n"
         "the smaller; NaN wins, ties share the gradient.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
+    {"fmax", AS(function_fmax), FAST,
+        "fmax(input, other)\n"
+        "--\n"
+        "\n"
+        "the larger, of a NaN and a number the number; the gradient of a tie is a's.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"fmin", AS(function_fmin), FAST,
+        "fmin(input, other)\n"
+        "--\n"
+        "\n"
+        "the smaller, of a NaN and a number the number; the gradient of a tie is a's.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"clamp_min", AS(function_clamp_min), FAST,
         "clamp_min(input, min)\n"
         "--\n"
@@ -3244,6 +3433,18 @@ PyMethodDef api_functions[] = {
         "\n"
         "log(e^a + e^b), no overflow.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
+    {"logaddexp2", AS(function_logaddexp2), FAST,
+        "logaddexp2(input, other)\n"
+        "--\n"
+        "\n"
+        "log2(2^a + 2^b), no overflow.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"xlogy", AS(function_xlogy), FAST,
+        "xlogy(input, other)\n"
+        "--\n"
+        "\n"
+        "a log(b); 0 where a is 0 and b is a number.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"log1p", AS(function_log1p), FAST,
         "log1p(input)\n"
         "--\n"
@@ -3315,6 +3516,21 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "inverse hyperbolic tangent."},
+    {"deg2rad", AS(function_deg2rad), FAST,
+        "deg2rad(input)\n"
+        "--\n"
+        "\n"
+        "degrees as radians."},
+    {"rad2deg", AS(function_rad2deg), FAST,
+        "rad2deg(input)\n"
+        "--\n"
+        "\n"
+        "radians as degrees."},
+    {"sinc", AS(function_sinc), FAST,
+        "sinc(input)\n"
+        "--\n"
+        "\n"
+        "sin(pi x) / (pi x); 1 at 0."},
     {"erf", AS(function_erf), FAST,
         "erf(input)\n"
         "--\n"
@@ -3435,6 +3651,16 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "is x an infinity?."},
+    {"isposinf", AS(function_isposinf), FAST,
+        "isposinf(input)\n"
+        "--\n"
+        "\n"
+        "is x +infinity?."},
+    {"isneginf", AS(function_isneginf), FAST,
+        "isneginf(input)\n"
+        "--\n"
+        "\n"
+        "is x -infinity?."},
     {"isfinite", AS(function_isfinite), FAST,
         "isfinite(input)\n"
         "--\n"
@@ -3975,6 +4201,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The axes start_dim ... end_dim as one."},
+    {"ravel", AS(method_ravel), FAST,
+        "ravel($self, /)\n"
+        "--\n"
+        "\n"
+        "All elements along one axis: a view where that is possible."},
     {"unflatten", AS(method_unflatten), FAST,
         "unflatten($self, /, dim, sizes)\n"
         "--\n"
@@ -4063,6 +4294,16 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The view x[i, i + offset] of the axes dim1 and dim2, as the last axis."},
+    {"diag_embed", AS(method_diag_embed), FAST,
+        "diag_embed($self, /, offset=0, dim1=-2, dim2=-1)\n"
+        "--\n"
+        "\n"
+        "The last axis as the diagonal of two new axes, dim1 and dim2 of the result, zeros elsewhere: (..., n) -> (..., n + |offset|, n + |offset|)."},
+    {"diag", AS(method_diag), FAST,
+        "diag($self, /, diagonal=0)\n"
+        "--\n"
+        "\n"
+        "A vector as a diagonal of a matrix of zeros; the diagonal of a matrix, as a copy."},
     {"unfold", AS(method_unfold), FAST,
         "unfold($self, /, dimension, size, step)\n"
         "--\n"
@@ -4150,6 +4391,16 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The next number of the dtype after input towards other.  Shapes broadcast, dtypes promote; no gradient."},
+    {"nan_to_num", AS(method_nan_to_num), FAST,
+        "nan_to_num($self, /, nan=None, posinf=None, neginf=None)\n"
+        "--\n"
+        "\n"
+        "nan (0) for NaN, posinf and neginf for the infinities: without them the largest and least finite number of the dtype."},
+    {"logit", AS(method_logit), FAST,
+        "logit($self, /, eps=None)\n"
+        "--\n"
+        "\n"
+        "log(z / (1 - z)); z is input, with eps clamped to [eps, 1 - eps]."},
     {"gelu", AS(method_gelu), FAST,
         "gelu($self, /, *, approximate='none')\n"
         "--\n"
@@ -4175,6 +4426,16 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "input to the power exponent, written into input."},
+    {"nan_to_num_", AS(method_nan_to_num_), FAST,
+        "nan_to_num_($self, /, nan=None, posinf=None, neginf=None)\n"
+        "--\n"
+        "\n"
+        "nan_to_num, written into input."},
+    {"logit_", AS(method_logit_), FAST,
+        "logit_($self, /, eps=None)\n"
+        "--\n"
+        "\n"
+        "logit, written into input."},
     {"clamp_", AS(method_clamp_), FAST,
         "clamp_($self, /, min=None, max=None)\n"
         "--\n"
@@ -4454,6 +4715,21 @@ PyMethodDef api_methods[] = {
         "\n"
         "quantile of what is not NaN; NaN where there is nothing else.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"isclose", AS(method_isclose), FAST,
+        "isclose($self, /, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n"
+        "--\n"
+        "\n"
+        "input == other, or |input - other| <= atol + rtol |other|; equal_nan: NaN is close to NaN.  bool."},
+    {"allclose", AS(method_allclose), FAST,
+        "allclose($self, /, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n"
+        "--\n"
+        "\n"
+        "Is isclose true everywhere?"},
+    {"equal", AS(method_equal), FAST,
+        "equal($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same shape and elements?  NaN is equal to nothing."},
     {"bincount", AS(method_bincount), FAST,
         "bincount($self, /, weights=None, minlength=0)\n"
         "--\n"
@@ -4614,6 +4890,19 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "scatter_add, written into input.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_reduce", AS(method_scatter_reduce), FAST,
+        "scatter_reduce($self, /, dim, index, src, reduce, *, include_self=True)\n"
+        "--\n"
+        "\n"
+        "A copy of input where out[index[i][j]][j], for dim 0, and so on, is the \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\" of itself, unless\n"
+        "not include_self, and of each src[i][j] for it.  Equal extremes share the gradient; the mean of integers is floored.\n"
+        "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"scatter_reduce_", AS(method_scatter_reduce_), FAST,
+        "scatter_reduce_($self, /, dim, index, src, reduce, *, include_self=True)\n"
+        "--\n"
+        "\n"
+        "scatter_reduce, written into input.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"index_add", AS(method_index_add), FAST,
         "index_add($self, /, dim, index, source, *, alpha=1)\n"
@@ -4795,6 +5084,30 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "minimum, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"fmax", AS(method_fmax), FAST,
+        "fmax($self, /, other)\n"
+        "--\n"
+        "\n"
+        "the larger, of a NaN and a number the number; the gradient of a tie is a's.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"fmax_", AS(method_fmax_), FAST,
+        "fmax_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "fmax, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"fmin", AS(method_fmin), FAST,
+        "fmin($self, /, other)\n"
+        "--\n"
+        "\n"
+        "the smaller, of a NaN and a number the number; the gradient of a tie is a's.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"fmin_", AS(method_fmin_), FAST,
+        "fmin_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "fmin, written into input: its shape and dtype stay.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"clamp_min", AS(method_clamp_min), FAST,
         "clamp_min($self, /, min)\n"
@@ -5022,6 +5335,30 @@ PyMethodDef api_methods[] = {
         "\n"
         "logaddexp, written into input: its shape and dtype stay.\n"
         "RuntimeError: shapes that do not broadcast."},
+    {"logaddexp2", AS(method_logaddexp2), FAST,
+        "logaddexp2($self, /, other)\n"
+        "--\n"
+        "\n"
+        "log2(2^a + 2^b), no overflow.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"logaddexp2_", AS(method_logaddexp2_), FAST,
+        "logaddexp2_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "logaddexp2, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"xlogy", AS(method_xlogy), FAST,
+        "xlogy($self, /, other)\n"
+        "--\n"
+        "\n"
+        "a log(b); 0 where a is 0 and b is a number.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"xlogy_", AS(method_xlogy_), FAST,
+        "xlogy_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "xlogy, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"log1p", AS(method_log1p), FAST,
         "log1p($self, /)\n"
         "--\n"
@@ -5164,6 +5501,36 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "atanh, written into input: its shape and dtype stay."},
+    {"deg2rad", AS(method_deg2rad), FAST,
+        "deg2rad($self, /)\n"
+        "--\n"
+        "\n"
+        "degrees as radians."},
+    {"deg2rad_", AS(method_deg2rad_), FAST,
+        "deg2rad_($self, /)\n"
+        "--\n"
+        "\n"
+        "deg2rad, written into input: its shape and dtype stay."},
+    {"rad2deg", AS(method_rad2deg), FAST,
+        "rad2deg($self, /)\n"
+        "--\n"
+        "\n"
+        "radians as degrees."},
+    {"rad2deg_", AS(method_rad2deg_), FAST,
+        "rad2deg_($self, /)\n"
+        "--\n"
+        "\n"
+        "rad2deg, written into input: its shape and dtype stay."},
+    {"sinc", AS(method_sinc), FAST,
+        "sinc($self, /)\n"
+        "--\n"
+        "\n"
+        "sin(pi x) / (pi x); 1 at 0."},
+    {"sinc_", AS(method_sinc_), FAST,
+        "sinc_($self, /)\n"
+        "--\n"
+        "\n"
+        "sinc, written into input: its shape and dtype stay."},
     {"erf", AS(method_erf), FAST,
         "erf($self, /)\n"
         "--\n"
@@ -5394,6 +5761,16 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "is x an infinity?."},
+    {"isposinf", AS(method_isposinf), FAST,
+        "isposinf($self, /)\n"
+        "--\n"
+        "\n"
+        "is x +infinity?."},
+    {"isneginf", AS(method_isneginf), FAST,
+        "isneginf($self, /)\n"
+        "--\n"
+        "\n"
+        "is x -infinity?."},
     {"isfinite", AS(method_isfinite), FAST,
         "isfinite($self, /)\n"
         "--\n"

@@ -1,6 +1,7 @@
 /* arithmetic.c - elementwise functions that take more than their row of ops.def says: alpha, rounding_mode, bounds, powers. */
 #include "extension.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -126,6 +127,23 @@ cr_tensor *api_clamp_(const arg *a) {
 }
 
 cr_tensor *api_nextafter(const arg *a) { return cr_nextafter(a[0].t, a[1].t); }
+
+/* (input, nan, posinf, neginf) */
+static const double *replacements(const arg *a, double by[3]) {
+    const cr_dtype dt = cr_dtype_of(a[0].t);
+    const double most = dt == CR_F16 ? 65504 : dt == CR_BF16 ? 0x1.fep127 : dt == CR_F64 ? DBL_MAX : FLT_MAX;
+    by[0] = a[1].given ? a[1].d : 0, by[1] = a[2].given ? a[2].d : most, by[2] = a[3].given ? a[3].d : -most;
+    return by;
+}
+cr_tensor *api_nan_to_num(const arg *a) {
+    const double *by = replacements(a, (double[3]){0});
+    return cr_nan_to_num(a[0].t, by[0], by[1], by[2]);
+}
+cr_tensor *api_nan_to_num_(const arg *a) { return api_in_place("nan_to_num", a, 1, replacements(a, (double[3]){0})); }
+
+static double clamped_by(const arg *eps) { return eps->given && eps->d >= 0 ? eps->d : -INFINITY; }
+cr_tensor *api_logit(const arg *a) { return cr_logit(a[0].t, clamped_by(&a[1])); }
+cr_tensor *api_logit_(const arg *a) { return api_in_place("logit", a, 1, (const double[]){clamped_by(&a[1])}); }
 
 cr_tensor *api_gelu(const arg *a) {
     if (!strcmp(a[1].s, "none")) return cr_gelu(a[0].t);

@@ -24,6 +24,8 @@ static cr_tensor *reduced(const arg *a, const cr_tensor *x, const cr_tensor *src
     set_error(PyExc_RuntimeError, "[scatter] reduce is 'add' or 'multiply', not '%s'", a[5].s);
     return NULL;
 }
+/* The tensor that is to be written, or a copy where a gradient reads it. */
+static const cr_tensor *not_written_over(const arg *a, const cr_tensor *src) { return cr_requires_grad(a[0].t) || cr_requires_grad(src) ? cr_clone(a[0].t) : a[0].t; }
 cr_tensor *api_scatter(const arg *a) {
     const cr_tensor *src = source(a);
     if (!src || !a[5].given) return src ? cr_scatter(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
@@ -34,13 +36,30 @@ cr_tensor *api_scatter_(const arg *a) {
     const cr_tensor *src = source(a);
     if (!src || !a[5].given) return src ? cr_scatter_(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
     cr_scope_begin();
-    const cr_tensor *x = cr_requires_grad(a[0].t) || cr_requires_grad(src) ? cr_clone(a[0].t) : a[0].t;     /* what the gradient reads is not written over */
+    const cr_tensor *x = not_written_over(a, src);
     cr_tensor *y = written("scatter_", a, x ? reduced(a, x, src) : NULL);
     cr_scope_end();
     return y;
 }
 cr_tensor *api_scatter_add(const arg *a) { return cr_scatter_add(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
 cr_tensor *api_scatter_add_(const arg *a) { return cr_scatter_add_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
+
+/* (input, dim, index, src, reduce, include_self), of x instead of input */
+static cr_tensor *scatter_reduced(const arg *a, const cr_tensor *x) {
+    static const char *const kinds[] = {"sum", "prod", "mean", "amax", "amin"};
+    for (int k = 0; k < 5; k++)
+        if (!strcmp(a[4].s, kinds[k])) return cr_scatter_reduce(x, axis(a[1].i), a[2].t, a[3].t, (cr_scatter_kind)k, a[5].i);
+    set_error(PyExc_RuntimeError, "[scatter_reduce] reduce is 'sum', 'prod', 'mean', 'amax' or 'amin', not '%s'", a[4].s);
+    return NULL;
+}
+cr_tensor *api_scatter_reduce(const arg *a) { return scatter_reduced(a, a[0].t); }
+cr_tensor *api_scatter_reduce_(const arg *a) {
+    cr_scope_begin();
+    const cr_tensor *x = not_written_over(a, a[3].t);
+    cr_tensor *y = written("scatter_reduce_", a, x ? scatter_reduced(a, x) : NULL);
+    cr_scope_end();
+    return y;
+}
 
 cr_tensor *api_index_select(const arg *a) { return cr_index_select(a[0].t, axis(a[1].i), a[2].t); }
 cr_tensor *api_index_copy(const arg *a) { return cr_index_copy(a[0].t, axis(a[1].i), a[2].t, a[3].t); }

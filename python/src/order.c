@@ -50,6 +50,26 @@ PyObject *api_unique(const arg *a) { return unique(cr_unique, a[0].t, a[2].b, a[
 /* (input, return_inverse, return_counts, dim) */
 PyObject *api_unique_consecutive(const arg *a) { return unique(cr_unique_consecutive, a[0].t, a[1].b, a[2].b, &a[3]); }
 
+cr_tensor *api_isclose(const arg *a) { return cr_isclose(a[0].t, a[1].t, a[2].d, a[3].d, a[4].b); }
+
+/* What a tensor of one bool says; it is released. */
+static PyObject *truth(cr_tensor *y) {
+    unsigned char yes = 0;
+    const bool ok = y && cr_read(y, CR_BOOL, &yes, sizeof yes) == CR_OK;
+    cr_release(y);
+    return ok ? PyBool_FromLong(yes) : raise_error();
+}
+PyObject *api_allclose(const arg *a) {
+    cr_tensor *y;
+    WITHOUT_GIL(y = cr_allclose(a[0].t, a[1].t, a[2].d, a[3].d, a[4].b));
+    return truth(y);
+}
+PyObject *api_equal(const arg *a) {
+    cr_tensor *y;
+    WITHOUT_GIL(y = cr_equal(a[0].t, a[1].t));
+    return truth(y);
+}
+
 /* (elements, test_elements, assume_unique, invert) */
 cr_tensor *api_isin(const arg *a) {
     if (a[0].owned && a[1].owned) {

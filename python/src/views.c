@@ -14,6 +14,7 @@ cr_tensor *api_permute(const arg *a) { return cr_permute(a[0].t, a[1].size.n, a[
 
 cr_tensor *api_transpose(const arg *a) { return cr_transpose(a[0].t, axis(a[1].i), axis(a[2].i)); }
 cr_tensor *api_flatten(const arg *a) { return cr_flatten(a[0].t, axis(a[1].i), axis(a[2].i)); }
+cr_tensor *api_ravel(const arg *a) { return cr_flatten(a[0].t, 0, -1); }
 cr_tensor *api_unsqueeze(const arg *a) { return cr_unsqueeze(a[0].t, axis(a[1].i)); }
 cr_tensor *api_select(const arg *a) { return cr_select(a[0].t, axis(a[1].i), a[2].i); }
 
@@ -64,6 +65,8 @@ cr_tensor *api_slice(const arg *a) {
     return cr_slice(a[0].t, axis(a[1].i), a[2].given ? a[2].i : back ? INT64_MAX : 0, a[3].given ? a[3].i : back ? INT64_MIN : INT64_MAX, a[4].i);
 }
 cr_tensor *api_diagonal(const arg *a) { return cr_diagonal(a[0].t, a[1].i, axis(a[2].i), axis(a[3].i)); }
+cr_tensor *api_diag_embed(const arg *a) { return cr_diag_embed(a[0].t, a[1].i, axis(a[2].i), axis(a[3].i)); }
+cr_tensor *api_diag(const arg *a) { return cr_diag(a[0].t, a[1].i); }
 cr_tensor *api_unfold(const arg *a) { return cr_unfold(a[0].t, axis(a[1].i), a[2].i, a[3].i); }
 
 cr_tensor *api_movedim(const arg *a) {

@@ -9,11 +9,14 @@ typedef struct value { struct value *before; char text[]; } value;
 static _Atomic(value *) kept;                       /* all that were ever set: somebody may be reading one */
 
 static struct { const char *name, *doc; cr_switch_check check; void (*changed)(void); _Atomic(value *) set; } switches[] = {
-    {.name = "CHAINRULE_DEVICE", .doc = "the default device: cpu, ref, gpu, webgpu:0..."},
+    {.name = "CHAINRULE_DEVICE", .doc = "the default device: cpu, ref, gpu, cuda:0, webgpu:0..."},
     {.name = "CHAINRULE_NUM_THREADS", .doc = "threads of the pool, at least 1; default: the processors this process may use"},
     {.name = "CHAINRULE_ISA", .doc = "instruction set of the cpu device, at most what the processor has: v2, v3 or v4 (x86-64 levels)"},
     {.name = "CHAINRULE_ONEDNN", .doc = "path of libdnnl.so.3, or off: products run on kernels of our own"},
     {.name = "CHAINRULE_WGPU", .doc = "path of libwgpu_native.so, or off: no GPU through WebGPU"},
+    {.name = "CHAINRULE_CUDA", .doc = "path of libcuda.so.1, or off: no GPU through CUDA"},
+    {.name = "CHAINRULE_CUBLASLT", .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
+    {.name = "CHAINRULE_CACHE", .doc = "folder in which compiled CUDA kernels are kept, or off; default: ~/.cache/chainrule"},
     {.name = "CHAINRULE_GPU_MEMORY", .doc = "MiB that the tensors and the cache of one GPU may take; default: what it has, 4096 for one made of software"},
     {.name = "CHAINRULE_LOG", .doc = "file to which the source of a GPU's kernel that does not compile is added"},
 };
@@ -53,7 +56,7 @@ void cr_switch_owner(const char *name, cr_switch_check check, void (*changed)(vo
 }
 
 static cr_status no_such(const char *name) {
-    char known[200] = "";
+    char known[300] = "";
     for (int i = 0; i < SWITCHES; i++) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", switches[i].name + PREFIX);

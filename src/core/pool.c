@@ -3,7 +3,10 @@
  *
  * A job is published by raising `epoch` and opening `gate`.  gate counts the threads inside the job; a worker enters only while the
  * OPEN bit is set, in one compare-and-swap, so that after the caller has cleared the bit and the count is 0 nobody can still
- * touch the job, and a worker that the system did not run never holds the caller up. */
+ * touch the job, and a worker that the system did not run never holds the caller up.
+ *
+ * Chunks lie in parts, one for each thread, which begins there and goes on to what is left of the others'.  So a thread meets the same part of an
+ * array in one job after another, and finds it in its own cache: two processors often have no cache in common but memory. */
 #include "pool.h"
 
 #include <limits.h>
@@ -29,10 +32,11 @@ static struct pool {
     OWN_LINE atomic_int busy;                       /* held by the thread whose job has the workers */
     OWN_LINE volatile int epoch;                    /* raised for each job; sleeping workers wait on it */
     OWN_LINE volatile int gate;                     /* OPEN | CALLER_SLEEPS | threads inside */
-    OWN_LINE atomic_llong next;                     /* the next chunk to claim */
+    OWN_LINE atomic_bool cut;                       /* told to stop: no chunk is claimed any more */
     OWN_LINE void (*fn)(void *ctx, int64_t chunk, int worker);      /* written only while the gate is shut and empty */
     void *ctx;
     int64_t chunks;
+    int parts;
     OWN_LINE volatile int sleepers;
     atomic_int wanted;                              /* cr_num_threads; 0: not asked yet */
     /* of the holder of busy: */
@@ -43,6 +47,7 @@ static struct pool {
     cr_thread *threads[MAX_THREADS];
 } pool;
 
+static struct { OWN_LINE atomic_llong next; int64_t end; } parts[MAX_THREADS];         /* the chunks of a part that are not claimed */
 static struct { OWN_LINE atomic_int taken; } callers[CALLERS];
 static _Thread_local int my_number = -1;            /* worker number of the job this thread is in */
 static _Thread_local int my_slot;                   /* where this thread found a free caller's number last */
@@ -79,17 +84,20 @@ static bool spin_while(volatile int *word, int value) {
     return true;
 }
 
-/* Only the caller asks whether to stop, between chunks, in long ones and while it waits; it then takes the chunks that are left out of
- * everybody's reach. */
-static const long long out_of_reach = 1LL << 62;
+/* Only the caller asks whether to stop, between chunks, in long ones and while it waits. */
 static bool stops(int worker) { return worker < CALLERS && cr_stop_asked(); }
-static void cut_job(void) { atomic_store(&pool.next, out_of_reach); }
-bool cr_pool_stopped(void) { return my_number < CALLERS ? cr_stop_asked() : atomic_load_explicit(&pool.next, memory_order_relaxed) >= out_of_reach; }
+static void cut_job(void) { atomic_store(&pool.cut, true); }
+static bool is_cut(void) { return atomic_load_explicit(&pool.cut, memory_order_relaxed); }
+bool cr_pool_stopped(void) { return my_number < CALLERS ? cr_stop_asked() : is_cut(); }
 
 static void claim_chunks(int worker) {
-    for (int64_t i; (i = atomic_fetch_add(&pool.next, 1)) < pool.chunks; ) {
-        pool.fn(pool.ctx, i, worker);
-        if (i + 1 < pool.chunks && stops(worker)) cut_job();
+    const int own = worker < CALLERS ? 0 : worker - CALLERS + 1;
+    for (int k = 0; k < pool.parts; k++) {
+        const int part = (own + k) % pool.parts;
+        for (int64_t i; !is_cut() && (i = atomic_fetch_add(&parts[part].next, 1)) < parts[part].end; ) {
+            pool.fn(pool.ctx, i, worker);
+            if (i + 1 < pool.chunks && stops(worker)) cut_job();
+        }
     }
 }
 
@@ -222,9 +230,13 @@ static void run_alone(int64_t chunks, void (*fn)(void *, int64_t, int), void *ct
     }
 }
 
-static void publish(int64_t chunks, void (*fn)(void *, int64_t, int), void *ctx) {
-    pool.fn = fn; pool.ctx = ctx; pool.chunks = chunks;
-    atomic_store(&pool.next, 0);
+static void publish(int64_t chunks, int n_parts, void (*fn)(void *, int64_t, int), void *ctx) {
+    pool.fn = fn; pool.ctx = ctx; pool.chunks = chunks; pool.parts = n_parts;
+    atomic_store(&pool.cut, false);
+    for (int p = 0; p < n_parts; p++) {
+        atomic_store_explicit(&parts[p].next, chunks / n_parts * p + chunks % n_parts * p / n_parts, memory_order_relaxed);
+        parts[p].end = chunks / n_parts * (p + 1) + chunks % n_parts * (p + 1) / n_parts;
+    }
     __atomic_store_n(&pool.gate, OPEN, __ATOMIC_SEQ_CST);
     raise_epoch();
     int asleep = __atomic_load_n(&pool.sleepers, __ATOMIC_SEQ_CST);
@@ -251,7 +263,7 @@ static void finish(void) {
     }
 }
 
-void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
+static void run(int64_t chunks, bool in_order, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
     if (chunks <= 0 || cr_is_cut()) return;
     if (my_number >= 0) { run_alone(chunks, fn, ctx, my_number); return; }     /* nested: the number of the chunk around */
     my_number = take_number();
@@ -261,7 +273,7 @@ void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker
     } else {
         if (threads != pool.started_for) resize(threads);
         if (pool.workers) {
-            publish(chunks, fn, ctx);
+            publish(chunks, in_order ? 1 : pool.workers + 1, fn, ctx);
             claim_chunks(my_number);
             finish();
         } else {
@@ -272,3 +284,6 @@ void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker
     give_number(my_number);
     my_number = -1;
 }
+
+void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) { run(chunks, false, fn, ctx); }
+void cr_pool_run_in_order(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) { run(chunks, true, fn, ctx); }

@@ -1,4 +1,4 @@
-/* pool.h - the thread pool: a job is cut into chunks by its shape alone, threads claim chunks, the caller works too. */
+/* pool.h - the thread pool: a job is cut into chunks by its shape alone, threads claim chunks, each of its own part first, the caller works too. */
 #ifndef CR_POOL_H
 #define CR_POOL_H
 
@@ -9,6 +9,7 @@
  * Called from inside a chunk, or while another thread uses the pool, it runs on the calling thread alone: never a deadlock.
  * Chunks must not depend on the thread count: cut by shape.  worker: 0 .. cr_pool_workers() - 1, unique among those running. */
 void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx);
+void cr_pool_run_in_order(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx);         /* begun in order, for chunks that get shorter, or share what lies in a cache */
 bool cr_pool_stopped(void);                         /* was this job told to stop?  Then chunks end early: the op will fail */
 int  cr_pool_workers(void);                         /* how many worker numbers can occur at most (>= threads) */
 

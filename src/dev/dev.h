@@ -64,7 +64,7 @@ typedef struct cr_kernels {
     cr_status (*arg_reduce)(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
                                                     /* y i64: position of the first largest (NaN is larger) or smallest (NaN is smaller) */
     cr_status (*scan)(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
-                                                    /* floats in double, rounded once for each element; SUM, PROD of integers: y i64.  SUM with a, of x's dtype and shape (else NULL): y[r] = x[r] + a[r] y[r - 1],
+                                                    /* floats in double (or as near to that as webgpu/scan.c says), rounded once for each element; SUM, PROD of integers: y i64.  SUM with a, of x's dtype and shape (else NULL): y[r] = x[r] + a[r] y[r - 1],
                                                        reverse: the transpose, y[r] = x[r] + a[r + 1] y[r + 1].  MAX, MIN, never reverse: the extreme so far, and in index, i64 (else NULL), where the last of equals lay; NaN is more extreme */
     cr_status (*matmul)(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);      /* how: cr_matmul_how, or 0 */
                                                     /* c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: equal ndim 2..8, any strides on a, b (0 where broadcast), c's rows contiguous in N;
@@ -100,7 +100,7 @@ typedef struct cr_kernels {
     cr_status (*permutation)(cr_tensor *y, uint64_t seed, uint64_t counter);
                                                     /* y i64 (n): the positions 0 .. n - 1 in the order of W(0) .. W(n - 1); of equals the first comes first */
     cr_status (*multinomial)(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
-                                                    /* y i64 (M, S): positions drawn by the weights w (M, N), f32 or f64, finite, >= 0 and enough of them above 0.  In double, U(i) = (W(i) >> 11) 2^-53:
+                                                    /* y i64 (M, S): positions drawn by the weights w (M, N), f32 or f64, finite, >= 0 and enough of them above 0.  In double (or webgpu/sample.c), U(i) = (W(i) >> 11) 2^-53:
                                                        with replacement y[m, s] = the first i with w[m, 0] + ... + w[m, i] > U(m S + s) (w[m, 0] + ... + w[m, N - 1]), added in order; without,
                                                        the S smallest of -log(1 - U(m N + i)) / w[m, i] in their order (Efraimidis and Spirakis 2006), which the last bit of log may swap */
 
@@ -122,6 +122,7 @@ typedef struct cr_kernels {
                                const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
                                                     /* dq, dk, dv: any strides with D contiguous */
     bool (*attention_takes)(const cr_tensor *q, const cr_tensor *k);        /* are these two for such shapes?  NULL: for all */
+    cr_status (*nextafter)(cr_tensor *y, const cr_tensor *a, const cr_tensor *b, int64_t infinity);        /* bits of floats as contiguous signed integers, one shape; infinity: its bits */
     cr_status (*triangle)(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper);
                                                     /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0; y may be x */
     cr_status (*update_by_product)(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how);
@@ -138,8 +139,14 @@ struct cr_device {
     bool host;                                      /* storage->data is an address that this process can read */
 };
 
+/* dst = src as one walk of the program y = x, axes that both step over as over one merged; src NULL: dst = value, one element of dst's dtype (move.c) */
+cr_dtype cr_moved_as(cr_dtype dt);                   /* the unsigned integer of that size: what is only moved keeps all its bits */
+cr_walk cr_walk_of_copy(cr_tensor *dst, const cr_tensor *src, const void *value);
+
 /* ---- registry.c */
 extern const cr_device cr_device_cpu, cr_device_ref;
+const cr_device *cr_cuda_at(int i);                 /* the i-th NVIDIA GPU, NULL past the end (cuda/gpu.c, where that folder is there) */
+const char      *cr_cuda_problem(void);             /* why there is none */
 const cr_device *cr_webgpu_at(int i);               /* the i-th GPU behind WebGPU, NULL past the end (webgpu/gpu.c, where the library is built with it) */
 const char      *cr_webgpu_problem(void);           /* why there is none */
 

@@ -8,37 +8,59 @@ static const cr_device *const devices[] = {&cr_device_cpu, &cr_device_ref};     
 enum { DEVICES = sizeof devices / sizeof *devices };
 static _Atomic(const cr_device *) chosen;           /* cr_set_default_device; NULL: CHAINRULE_DEVICE, or cpu */
 
+#ifdef CR_CUDA
+static const cr_device *cuda_at(int i) { return cr_cuda_at(i); }
+static const char *no_cuda(void) { return cr_cuda_problem(); }
+#else
+static const cr_device *cuda_at(int i) { (void)i; return NULL; }
+static const char *no_cuda(void) { return "this library was built without CUDA"; }
+#endif
 #ifdef CR_WEBGPU
 static const cr_device *webgpu_at(int i) { return cr_webgpu_at(i); }
-static const char *no_gpu(void) { return cr_webgpu_problem(); }
+static const char *no_webgpu(void) { return cr_webgpu_problem(); }
 #else
 static const cr_device *webgpu_at(int i) { (void)i; return NULL; }
-static const char *no_gpu(void) { return "this library was built without WebGPU"; }
+static const char *no_webgpu(void) { return "this library was built without WebGPU"; }
 #endif
+
+int cr_cuda_count(void) {
+    int n = 0;
+    while (cuda_at(n)) n++;
+    return n;
+}
+
+/* GPUs of any kind, CUDA's first; one may be there twice. */
+static const cr_device *gpu_at(int i) {
+    const int n = cr_cuda_count();
+    return i < n ? cuda_at(i) : webgpu_at(i - n);
+}
 
 const cr_device *cr_cpu(void) { return &cr_device_cpu; }
 const cr_device *cr_ref(void) { return &cr_device_ref; }
-const cr_device *cr_device_at(int i) { return i < 0 ? NULL : i < DEVICES ? devices[i] : webgpu_at(i - DEVICES); }
+const cr_device *cr_device_at(int i) { return i < 0 ? NULL : i < DEVICES ? devices[i] : gpu_at(i - DEVICES); }
 
 static bool is_kind(const char *name, const char *kind) {
     const size_t n = strlen(kind);
     return !strncmp(name, kind, n) && (!name[n] || name[n] == ':');
 }
 
-/* "gpu" and "webgpu" are the first of all, "gpu:1" the second of any kind.  Only such a name has GPUs looked for. */
+/* "gpu", "cuda" and "webgpu" are the first of all, "gpu:1" the second of any kind.  Only such a name has GPUs looked for. */
 static const cr_device *find(const char *op, const char *name) {
-    const bool any = is_kind(name, "gpu"), gpu = any || is_kind(name, "webgpu");
+    const bool cuda = is_kind(name, "cuda"), any = is_kind(name, "gpu");
+    const cr_device *(*const at)(int) = cuda ? cuda_at : any ? gpu_at : is_kind(name, "webgpu") ? webgpu_at : NULL;
     const char *number = strchr(name, ':');
-    char known[200] = "";
-    for (int i = 0; i < DEVICES || (gpu && webgpu_at(i - DEVICES)); i++) {
-        const cr_device *dev = cr_device_at(i);
-        const char *known_as = any && i >= DEVICES ? strchr(dev->name, ':') : dev->name, *wanted = any && i >= DEVICES ? number : name;
-        if (i >= DEVICES && !number ? true : wanted && !strcmp(known_as, wanted)) return dev;
+    char known[200] = "", wanted[16];
+    for (int i = 0; i < DEVICES || (at && at(i - DEVICES)); i++) {
+        const cr_device *dev = i < DEVICES ? devices[i] : at(i - DEVICES);
+        snprintf(wanted, sizeof wanted, ":%d", i - DEVICES);
+        if (i < DEVICES ? !strcmp(dev->name, name) : !number || !strcmp(number, wanted)) return dev;
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, i ? ", %s" : "%s", dev->name);
     }
-    const char *kind = is_kind(name, "cuda") ? "CUDA device" : gpu ? "GPU" : "device", *why = gpu && !webgpu_at(0) ? no_gpu() : "";
-    return cr_fail(CR_BAD_VALUE, op, "no %s '%.40s' here; there are: %s%s%s%s", kind, name, known, *why ? " (" : "", why, *why ? ")" : ""), NULL;
+    const int count = cuda ? cr_cuda_count() : 0;
+    if (count) return cr_fail(CR_BAD_VALUE, op, "device %.40s does not exist: %d device%s found", number + 1, count, count > 1 ? "s" : ""), NULL;
+    const char *why = at && !at(0) ? (cuda ? no_cuda() : no_webgpu()) : "";
+    return cr_fail(CR_BAD_VALUE, op, "no %s '%.40s' here; there are: %s%s%s%s", cuda ? "CUDA device" : at ? "GPU" : "device", name, known, *why ? " (" : "", why, *why ? ")" : ""), NULL;
 }
 
 static const cr_device *numbered(const char *op, const char *kind, int i) {
@@ -47,6 +69,7 @@ static const cr_device *numbered(const char *op, const char *kind, int i) {
     return find(op, name);
 }
 const cr_device *cr_gpu(int i) { return numbered("gpu", "gpu", i); }
+const cr_device *cr_cuda(int i) { return numbered("cuda", "cuda", i); }
 const cr_device *cr_webgpu(int i) { return numbered("webgpu", "webgpu", i); }
 
 const cr_device *cr_device_find(const char *name) {

@@ -35,6 +35,12 @@ cr_tensor *cr_maximum(const cr_tensor *a, const cr_tensor *b) {
 cr_tensor *cr_minimum(const cr_tensor *a, const cr_tensor *b) {
     return cr_apply_program(&cr_rows[CR_ROW_MINIMUM], (const cr_tensor *const[]){a, b}, NULL);
 }
+cr_tensor *cr_fmax(const cr_tensor *a, const cr_tensor *b) {
+    return cr_apply_program(&cr_rows[CR_ROW_FMAX], (const cr_tensor *const[]){a, b}, NULL);
+}
+cr_tensor *cr_fmin(const cr_tensor *a, const cr_tensor *b) {
+    return cr_apply_program(&cr_rows[CR_ROW_FMIN], (const cr_tensor *const[]){a, b}, NULL);
+}
 cr_tensor *cr_clamp(const cr_tensor *x, double min, double max) {
     return cr_apply_program(&cr_rows[CR_ROW_CLAMP], (const cr_tensor *const[]){x}, (const double[]){min, max});
 }
@@ -49,6 +55,9 @@ cr_tensor *cr_neg(const cr_tensor *x) {
 }
 cr_tensor *cr_abs(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_ABS], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_nan_to_num(const cr_tensor *x, double nan, double posinf, double neginf) {
+    return cr_apply_program(&cr_rows[CR_ROW_NAN_TO_NUM], (const cr_tensor *const[]){x}, (const double[]){nan, posinf, neginf});
 }
 cr_tensor *cr_sign(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_SIGN], (const cr_tensor *const[]){x}, NULL);
@@ -104,6 +113,15 @@ cr_tensor *cr_log10(const cr_tensor *x) {
 cr_tensor *cr_logaddexp(const cr_tensor *a, const cr_tensor *b) {
     return cr_apply_program(&cr_rows[CR_ROW_LOGADDEXP], (const cr_tensor *const[]){a, b}, NULL);
 }
+cr_tensor *cr_logaddexp2(const cr_tensor *a, const cr_tensor *b) {
+    return cr_apply_program(&cr_rows[CR_ROW_LOGADDEXP2], (const cr_tensor *const[]){a, b}, NULL);
+}
+cr_tensor *cr_xlogy(const cr_tensor *a, const cr_tensor *b) {
+    return cr_apply_program(&cr_rows[CR_ROW_XLOGY], (const cr_tensor *const[]){a, b}, NULL);
+}
+cr_tensor *cr_logit(const cr_tensor *x, double eps) {
+    return cr_apply_program(&cr_rows[CR_ROW_LOGIT], (const cr_tensor *const[]){x}, (const double[]){eps});
+}
 cr_tensor *cr_log1p(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_LOG1P], (const cr_tensor *const[]){x}, NULL);
 }
@@ -145,6 +163,15 @@ cr_tensor *cr_acosh(const cr_tensor *x) {
 }
 cr_tensor *cr_atanh(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_ATANH], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_deg2rad(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_DEG2RAD], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_rad2deg(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_RAD2DEG], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_sinc(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_SINC], (const cr_tensor *const[]){x}, NULL);
 }
 cr_tensor *cr_erf(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_ERF], (const cr_tensor *const[]){x}, NULL);
@@ -223,6 +250,12 @@ cr_tensor *cr_isnan(const cr_tensor *x) {
 }
 cr_tensor *cr_isinf(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_ISINF], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_isposinf(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_ISPOSINF], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_isneginf(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_ISNEGINF], (const cr_tensor *const[]){x}, NULL);
 }
 cr_tensor *cr_isfinite(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_ISFINITE], (const cr_tensor *const[]){x}, NULL);

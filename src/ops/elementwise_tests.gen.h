@@ -8,7 +8,7 @@
 typedef struct elementwise_test {
     const char *name; cr_row row; cr_rule rule;
     int n_in, n_param;
-    double low, high, params[2];                    /* where inputs are drawn; PyTorch's defaults */
+    double low, high, params[3];                    /* where inputs are drawn; PyTorch's defaults */
     bool differentiable;
     cr_tensor *(*call)(const cr_tensor *const *in, const double *p);    /* the public function */
 } elementwise_test;
@@ -24,11 +24,14 @@ static cr_tensor *call_fmod(const cr_tensor *const *in, const double *p) { (void
 static cr_tensor *call_pow(const cr_tensor *const *in, const double *p) { (void)p; return cr_pow(in[0], in[1]); }
 static cr_tensor *call_maximum(const cr_tensor *const *in, const double *p) { (void)p; return cr_maximum(in[0], in[1]); }
 static cr_tensor *call_minimum(const cr_tensor *const *in, const double *p) { (void)p; return cr_minimum(in[0], in[1]); }
+static cr_tensor *call_fmax(const cr_tensor *const *in, const double *p) { (void)p; return cr_fmax(in[0], in[1]); }
+static cr_tensor *call_fmin(const cr_tensor *const *in, const double *p) { (void)p; return cr_fmin(in[0], in[1]); }
 static cr_tensor *call_clamp(const cr_tensor *const *in, const double *p) { return cr_clamp(in[0], p[0], p[1]); }
 static cr_tensor *call_clamp_min(const cr_tensor *const *in, const double *p) { (void)p; return cr_clamp_min(in[0], in[1]); }
 static cr_tensor *call_clamp_max(const cr_tensor *const *in, const double *p) { (void)p; return cr_clamp_max(in[0], in[1]); }
 static cr_tensor *call_neg(const cr_tensor *const *in, const double *p) { (void)p; return cr_neg(in[0]); }
 static cr_tensor *call_abs(const cr_tensor *const *in, const double *p) { (void)p; return cr_abs(in[0]); }
+static cr_tensor *call_nan_to_num(const cr_tensor *const *in, const double *p) { return cr_nan_to_num(in[0], p[0], p[1], p[2]); }
 static cr_tensor *call_sign(const cr_tensor *const *in, const double *p) { (void)p; return cr_sign(in[0]); }
 static cr_tensor *call_copysign(const cr_tensor *const *in, const double *p) { (void)p; return cr_copysign(in[0], in[1]); }
 static cr_tensor *call_square(const cr_tensor *const *in, const double *p) { (void)p; return cr_square(in[0]); }
@@ -47,6 +50,9 @@ static cr_tensor *call_log(const cr_tensor *const *in, const double *p) { (void)
 static cr_tensor *call_log2(const cr_tensor *const *in, const double *p) { (void)p; return cr_log2(in[0]); }
 static cr_tensor *call_log10(const cr_tensor *const *in, const double *p) { (void)p; return cr_log10(in[0]); }
 static cr_tensor *call_logaddexp(const cr_tensor *const *in, const double *p) { (void)p; return cr_logaddexp(in[0], in[1]); }
+static cr_tensor *call_logaddexp2(const cr_tensor *const *in, const double *p) { (void)p; return cr_logaddexp2(in[0], in[1]); }
+static cr_tensor *call_xlogy(const cr_tensor *const *in, const double *p) { (void)p; return cr_xlogy(in[0], in[1]); }
+static cr_tensor *call_logit(const cr_tensor *const *in, const double *p) { return cr_logit(in[0], p[0]); }
 static cr_tensor *call_log1p(const cr_tensor *const *in, const double *p) { (void)p; return cr_log1p(in[0]); }
 static cr_tensor *call_sin(const cr_tensor *const *in, const double *p) { (void)p; return cr_sin(in[0]); }
 static cr_tensor *call_cos(const cr_tensor *const *in, const double *p) { (void)p; return cr_cos(in[0]); }
@@ -61,6 +67,9 @@ static cr_tensor *call_tanh(const cr_tensor *const *in, const double *p) { (void
 static cr_tensor *call_asinh(const cr_tensor *const *in, const double *p) { (void)p; return cr_asinh(in[0]); }
 static cr_tensor *call_acosh(const cr_tensor *const *in, const double *p) { (void)p; return cr_acosh(in[0]); }
 static cr_tensor *call_atanh(const cr_tensor *const *in, const double *p) { (void)p; return cr_atanh(in[0]); }
+static cr_tensor *call_deg2rad(const cr_tensor *const *in, const double *p) { (void)p; return cr_deg2rad(in[0]); }
+static cr_tensor *call_rad2deg(const cr_tensor *const *in, const double *p) { (void)p; return cr_rad2deg(in[0]); }
+static cr_tensor *call_sinc(const cr_tensor *const *in, const double *p) { (void)p; return cr_sinc(in[0]); }
 static cr_tensor *call_erf(const cr_tensor *const *in, const double *p) { (void)p; return cr_erf(in[0]); }
 static cr_tensor *call_erfc(const cr_tensor *const *in, const double *p) { (void)p; return cr_erfc(in[0]); }
 static cr_tensor *call_sigmoid(const cr_tensor *const *in, const double *p) { (void)p; return cr_sigmoid(in[0]); }
@@ -87,6 +96,8 @@ static cr_tensor *call_trunc(const cr_tensor *const *in, const double *p) { (voi
 static cr_tensor *call_frac(const cr_tensor *const *in, const double *p) { (void)p; return cr_frac(in[0]); }
 static cr_tensor *call_isnan(const cr_tensor *const *in, const double *p) { (void)p; return cr_isnan(in[0]); }
 static cr_tensor *call_isinf(const cr_tensor *const *in, const double *p) { (void)p; return cr_isinf(in[0]); }
+static cr_tensor *call_isposinf(const cr_tensor *const *in, const double *p) { (void)p; return cr_isposinf(in[0]); }
+static cr_tensor *call_isneginf(const cr_tensor *const *in, const double *p) { (void)p; return cr_isneginf(in[0]); }
 static cr_tensor *call_isfinite(const cr_tensor *const *in, const double *p) { (void)p; return cr_isfinite(in[0]); }
 static cr_tensor *call_signbit(const cr_tensor *const *in, const double *p) { (void)p; return cr_signbit(in[0]); }
 static cr_tensor *call_eq(const cr_tensor *const *in, const double *p) { (void)p; return cr_eq(in[0], in[1]); }
@@ -118,11 +129,14 @@ static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {
     {"pow", CR_ROW_POW, CR_RULE_NUMBER, 2, 0, 0.3, 2, {0}, true, call_pow},
     {"maximum", CR_ROW_MAXIMUM, CR_RULE_ANY, 2, 0, -3, 3, {0}, true, call_maximum},
     {"minimum", CR_ROW_MINIMUM, CR_RULE_ANY, 2, 0, -3, 3, {0}, true, call_minimum},
+    {"fmax", CR_ROW_FMAX, CR_RULE_ANY, 2, 0, -3, 3, {0}, true, call_fmax},
+    {"fmin", CR_ROW_FMIN, CR_RULE_ANY, 2, 0, -3, 3, {0}, true, call_fmin},
     {"clamp", CR_ROW_CLAMP, CR_RULE_NUMBER, 1, 2, -3, 3, {-1.0, 1.0}, true, call_clamp},
     {"clamp_min", CR_ROW_CLAMP_MIN, CR_RULE_NUMBER, 2, 0, -3, 3, {0}, true, call_clamp_min},
     {"clamp_max", CR_ROW_CLAMP_MAX, CR_RULE_NUMBER, 2, 0, -3, 3, {0}, true, call_clamp_max},
     {"neg", CR_ROW_NEG, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_neg},
     {"abs", CR_ROW_ABS, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_abs},
+    {"nan_to_num", CR_ROW_NAN_TO_NUM, CR_RULE_ANY, 1, 3, -3, 3, {0.0, 1.0, -1.0}, true, call_nan_to_num},
     {"sign", CR_ROW_SIGN, CR_RULE_ANY, 1, 0, -3, 3, {0}, true, call_sign},
     {"copysign", CR_ROW_COPYSIGN, CR_RULE_FLOAT, 2, 0, 0.3, 3, {0}, true, call_copysign},
     {"square", CR_ROW_SQUARE, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_square},
@@ -141,6 +155,9 @@ static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {
     {"log2", CR_ROW_LOG2, CR_RULE_FLOAT, 1, 0, 0.2, 4, {0}, true, call_log2},
     {"log10", CR_ROW_LOG10, CR_RULE_FLOAT, 1, 0, 0.2, 4, {0}, true, call_log10},
     {"logaddexp", CR_ROW_LOGADDEXP, CR_RULE_FLOAT, 2, 0, -3, 3, {0}, true, call_logaddexp},
+    {"logaddexp2", CR_ROW_LOGADDEXP2, CR_RULE_FLOAT, 2, 0, -3, 3, {0}, true, call_logaddexp2},
+    {"xlogy", CR_ROW_XLOGY, CR_RULE_FLOAT, 2, 0, 0.2, 4, {0}, true, call_xlogy},
+    {"logit", CR_ROW_LOGIT, CR_RULE_FLOAT, 1, 1, 0.2, 0.8, {0.125}, true, call_logit},
     {"log1p", CR_ROW_LOG1P, CR_RULE_FLOAT, 1, 0, -0.8, 3, {0}, true, call_log1p},
     {"sin", CR_ROW_SIN, CR_RULE_FLOAT, 1, 0, -3, 3, {0}, true, call_sin},
     {"cos", CR_ROW_COS, CR_RULE_FLOAT, 1, 0, -3, 3, {0}, true, call_cos},
@@ -155,6 +172,9 @@ static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {
     {"asinh", CR_ROW_ASINH, CR_RULE_FLOAT, 1, 0, -3, 3, {0}, true, call_asinh},
     {"acosh", CR_ROW_ACOSH, CR_RULE_FLOAT, 1, 0, 1.2, 4, {0}, true, call_acosh},
     {"atanh", CR_ROW_ATANH, CR_RULE_FLOAT, 1, 0, -0.9, 0.9, {0}, true, call_atanh},
+    {"deg2rad", CR_ROW_DEG2RAD, CR_RULE_FLOAT, 1, 0, -180, 180, {0}, true, call_deg2rad},
+    {"rad2deg", CR_ROW_RAD2DEG, CR_RULE_FLOAT, 1, 0, -3, 3, {0}, true, call_rad2deg},
+    {"sinc", CR_ROW_SINC, CR_RULE_FLOAT, 1, 0, 0.2, 3, {0}, true, call_sinc},
     {"erf", CR_ROW_ERF, CR_RULE_FLOAT, 1, 0, -2, 2, {0}, true, call_erf},
     {"erfc", CR_ROW_ERFC, CR_RULE_FLOAT, 1, 0, -2, 2, {0}, true, call_erfc},
     {"sigmoid", CR_ROW_SIGMOID, CR_RULE_FLOAT, 1, 0, -4, 4, {0}, true, call_sigmoid},
@@ -181,6 +201,8 @@ static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {
     {"frac", CR_ROW_FRAC, CR_RULE_FLOAT, 1, 0, -3, 3, {0}, true, call_frac},
     {"isnan", CR_ROW_ISNAN, CR_RULE_TEST, 1, 0, -3, 3, {0}, false, call_isnan},
     {"isinf", CR_ROW_ISINF, CR_RULE_TEST, 1, 0, -3, 3, {0}, false, call_isinf},
+    {"isposinf", CR_ROW_ISPOSINF, CR_RULE_TEST, 1, 0, -3, 3, {0}, false, call_isposinf},
+    {"isneginf", CR_ROW_ISNEGINF, CR_RULE_TEST, 1, 0, -3, 3, {0}, false, call_isneginf},
     {"isfinite", CR_ROW_ISFINITE, CR_RULE_TEST, 1, 0, -3, 3, {0}, false, call_isfinite},
     {"signbit", CR_ROW_SIGNBIT, CR_RULE_TEST, 1, 0, -3, 3, {0}, false, call_signbit},
     {"eq", CR_ROW_EQ, CR_RULE_TEST, 2, 0, -3, 3, {0}, false, call_eq},

@@ -1,4 +1,4 @@
-/* gather.c - elements picked, written or added along one axis at given positions: gather, scatter, and take_along_axis and one_hot over them. */
+/* gather.c - elements picked, written, added or otherwise reduced along one axis at given positions: gather, scatter, and what is made of them. */
 #include "compose.h"
 
 #include <string.h>
@@ -163,6 +163,50 @@ cr_tensor *cr_scatter_(cr_tensor *x, int axis, const cr_tensor *index, const cr_
 cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(NULL, x, axis, index, src, true); }
 cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(x, x, axis, index, src, true); }
 
+/* ---- the largest or the least of what x has at a place, unless !self, and of src's elements for it */
+typedef struct extreme_params { int axis; bool least, self; } extreme_params;
+
+static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    *out = cr_meta_of(c->in[0]);
+    return CR_OK;                                   /* cr_scatter_reduce has checked */
+}
+
+/* Of what is written to one place the last stays: in order of value that is the largest, and NaN the largest of all.  Floats of which the least is
+ * wanted are turned around, integers sorted the other way. */
+static cr_status extreme_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const extreme_params *p = c->params;
+    const cr_tensor *x = c->in[0], *index = c->in[1], *src = c->in[2];
+    const bool recording = cr_set_grad_enabled(false), turned = p->least && cr_dtype_is_float(dtype_of(x));
+    cr_scope_begin();
+    cr_tensor *seen = cr_gather(x, p->axis, index); /* looks at all indices where they lie */
+    cr_tensor *order, *sorted = seen ? cr_sort(turned ? cr_neg(src) : src, p->axis, p->least && !turned, &order) : NULL;
+    cr_tensor *y = sorted ? cr_scatter(x, p->axis, cr_gather(index, p->axis, order), turned ? cr_neg(sorted) : sorted) : NULL;
+    if (y && p->self) y = p->least ? cr_minimum(x, y) : cr_maximum(x, y);
+    const cr_status status = y ? cr_copy_elements(out, y) : cr_error_status();
+    cr_scope_end();
+    cr_set_grad_enabled(recording);
+    return status;
+}
+
+/* y = extreme(x, index, src): those that are y share its cotangent, as in PyTorch */
+static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const extreme_params *p = c->params;
+    const cr_tensor *x = c->in[0], *index = c->in[1], *src = c->in[2], *y = c->out, *none = cr_scalar(0);
+    cr_tensor *from = cr_eq(src, cr_gather(y, p->axis, index)), *own = cr_eq(x, y);
+    if (!p->self) own = cr_scatter(own, p->axis, index, cr_zeros(CR_ALL, CR_BOOL, c->dev));
+    cr_tensor *count = cr_scatter_add(cast_to(own, wide_dtype(x)), p->axis, index, cast_to(from, wide_dtype(x)));
+    cr_tensor *share = cast_to(divide(g, cr_maximum(count, cr_scalar(1))), dtype_of(g));
+    if (c->needs[0]) dx[0] = cr_where(own, share, none);
+    if (c->needs[2]) dx[2] = cr_where(from, cr_gather(share, p->axis, index), none);
+}
+
+const cr_op cr_op_scatter_extreme = {
+    .name = "scatter_reduce", .arity = 3, .params_bytes = sizeof(extreme_params), .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_OUT,
+    .infer = extreme_infer, .forward = extreme_forward, .grad = extreme_grad, .doc = "x with the largest, or the least, of the source at the given positions of an axis",
+};
+
 /* ---- composites */
 
 /* Elements for one place become neighbours; then products of 1, 2, 4... of them, so that the last of each place has all. */
@@ -189,6 +233,39 @@ cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *in
     cr_tensor *last = cr_eq(cr_add(rank, one), cr_gather(count, a, at));
     cr_tensor *all = cr_scatter_add(cr_zeros(x->ndim, x->shape, p ? dtype_of(p) : CR_F32, x->dev), a, at, cr_where(last, p, none));
     return cr_leave(mul(x, cr_where(cr_gt(count, none), all, one)));
+}
+
+/* x with src added, in the scope of the caller; not with x itself: its places are 0 first. */
+static cr_tensor *added_up(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, bool self) {
+    return cr_scatter_add(self ? x : cr_scatter(x, axis, index, cr_zeros(CR_ALL, dtype_of(x), x->dev)), axis, index, src);
+}
+
+static cr_tensor *mean_of(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, bool self) {
+    const bool floats = cr_dtype_is_float(dtype_of(x));
+    const cr_dtype dt = floats ? wide_dtype(x) : CR_I64;
+    cr_tensor *sum = added_up(x, axis, index, src, self);
+    cr_tensor *ones = cr_ones(x->ndim, x->shape, dt, x->dev), *count = added_up(ones, axis, index, cr_ones(index->ndim, index->shape, dt, x->dev), self);
+    count = cr_maximum(count, cr_scalar_int(1));
+    return cast_to(floats ? divide(sum, count) : cr_floor_divide(sum, count), dtype_of(x));
+}
+
+cr_tensor *cr_scatter_reduce(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, cr_scatter_kind kind, bool self) {
+    static const char op[] = "scatter_reduce";
+    if (!cr_given(op, "x", x) || !cr_given(op, "index", index) || !cr_given(op, "src", src)) return NULL;
+    const int a = cr_axis(op, axis, x->ndim);
+    if (a < 0 || check_index(op, x, a, index) != CR_OK || cr_want_same_dtype(op, x, src) != CR_OK) return NULL;
+    if (!covers(src, index)) return uncovered(op, src, index), NULL;
+    if (kind > CR_SCATTER_AMIN) return cr_fail(CR_BAD_VALUE, op, "there is no kind %d", (int)kind), NULL;
+    if (kind <= CR_SCATTER_MEAN && x->dtype == CR_BOOL) return cr_fail(CR_BAD_TYPE, op, "adds and multiplies numbers, not bool"), NULL;
+    const cr_status before = cr_error_status();
+    cr_tensor *y;
+    cr_scope_begin();
+    src = cut(src, index, -1);
+    if (kind == CR_SCATTER_SUM) y = added_up(x, a, index, src, self);
+    else if (kind == CR_SCATTER_MEAN) y = mean_of(x, a, index, src, self);
+    else if (kind == CR_SCATTER_PROD) y = cr_scatter_multiply(self ? x : cr_scatter(x, a, index, cr_ones(CR_ALL, dtype_of(x), x->dev)), a, index, src);
+    else y = cr_apply(&cr_op_scatter_extreme, 3, (const cr_tensor *const[]){x, index, src}, &(extreme_params){a, kind == CR_SCATTER_AMIN, self});
+    return cr_named(op, before, cr_leave(y));
 }
 
 cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *index) {

@@ -16,8 +16,9 @@ cr_tensor *cr_masked_where(cr_tensor *to, const cr_tensor *x, const cr_tensor *m
 static cr_tensor *masked_fill(const char *op, cr_tensor *to, const cr_tensor *x, const cr_tensor *mask, double value) {
     char element[8];
     if (!cr_given(op, "x", x) || !is_mask(op, mask) || cr_element(op, value, dtype_of(x), element) != CR_OK) return NULL;
+    const cr_status before = cr_error_status();
     cr_scope_begin();
-    return cr_leave_with(to, cr_masked_where(to, x, mask, cr_full(CR_ALL, value, dtype_of(x), x->dev)));
+    return cr_named(op, before, cr_leave_with(to, cr_masked_where(to, x, mask, cr_full(CR_ALL, value, dtype_of(x), x->dev))));
 }
 
 cr_tensor *cr_masked_fill(const cr_tensor *x, const cr_tensor *mask, double value) { return masked_fill("masked_fill", NULL, x, mask, value); }

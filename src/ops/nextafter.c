@@ -1,5 +1,6 @@
 /* nextafter.c - the next number of a float dtype towards another one, for every dtype on its bits: read as integers, with the
- * negative ones turned around, neighbours differ by 1.  No gradient: PyTorch has none, and it is a step of rounding. */
+ * negative ones turned around, neighbours differ by 1.  A program that every device runs; a loop of its own for the cpu and operands as they lie
+ * (dev/cpu/integers.h).  No gradient: PyTorch has none, and it is a step of rounding. */
 #include "compose.h"
 #include "walk.h"
 
@@ -28,6 +29,14 @@ static cr_tensor *bits_of(const cr_tensor *x, cr_dtype dt, const cr_device *dev,
     return cr_tensor_alias(t, &m);
 }
 
+/* By the device's own loop; CR_NONE: it has none for these. */
+static const cr_tensor *by_kernel(const cr_tensor *a, const cr_tensor *b, int64_t infinity) {
+    if (!a->dev->kernels->nextafter || a->ndim != b->ndim || memcmp(a->shape, b->shape, sizeof *a->shape * a->ndim)) return CR_NONE;
+    if (!(a->flags & b->flags & CR_FLAG_CONTIGUOUS)) return CR_NONE;
+    cr_tensor *y = cr_fused(a);
+    return y && cr_finished("nextafter", a->dev->kernels->nextafter(y, a, b, infinity)) == CR_OK ? y : NULL;
+}
+
 cr_tensor *cr_nextafter(const cr_tensor *a, const cr_tensor *b) {
     static const char op[] = "nextafter";
     cr_dtype compute, dt;
@@ -46,8 +55,9 @@ cr_tensor *cr_nextafter(const cr_tensor *a, const cr_tensor *b) {
     cr_scope_begin();
     const bool recording = cr_set_grad_enabled(false);
     const cr_tensor *in[] = {bits_of(a, dt, dev, whole), bits_of(b, dt, dev, whole)};
-    cr_tensor *y = in[0] && in[1] ? cr_apply_program(&next, in, NULL) : NULL;
-    if (y) y = bits_of(y, whole, dev, dt);
+    const cr_tensor *bits = in[0] && in[1] ? by_kernel(in[0], in[1], (int64_t)infinity) : NULL;
+    if (bits == CR_NONE) bits = cr_apply_program(&next, in, NULL);
+    cr_tensor *y = bits ? bits_of(bits, whole, dev, dt) : NULL;
     cr_set_grad_enabled(recording);
     return cr_leave(y);
 }

@@ -5,7 +5,8 @@
 /* y[k] = x[0] ... x[k], g its cotangent:  dx[k] = sum from k on of g[i] (product of all x up to i but x[k])
  *                                               = (x[0] ... x[k - 1]) t[k],  t[k] = g[k] + x[k + 1] t[k + 1] */
 static cr_tensor *running_grad(const cr_tensor *x, const cr_tensor *y, const cr_tensor *g, int axis) {
-    if (!x || !y || !x->numel) return cr_zeros_like(x);
+    if (!x || !y) return NULL;
+    if (!x->numel) return cr_zeros_like(x);
     const cr_tensor *one = cr_ones_like(cr_slice(x, axis, 0, 1, 1));
     return mul(cr_before(y, one, axis), cr_recurrence(g, x, axis, true));
 }

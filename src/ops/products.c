@@ -24,9 +24,10 @@ cr_tensor *cr_bmm(const cr_tensor *a, const cr_tensor *b) { return batches_match
 cr_tensor *cr_outer(const cr_tensor *a, const cr_tensor *b) {
     if (!has_axes("outer", a, 1, b, 1)) return NULL;
     const bool kernel = a->dtype == b->dtype && (a->dtype == CR_F32 || a->dtype == CR_F64);      /* else dtypes promote */
+    const cr_status before = cr_error_status();
     cr_scope_begin();
     cr_tensor *column = cr_unsqueeze(a, 1);
-    return cr_leave(kernel ? cr_matmul(column, cr_unsqueeze(b, 0)) : cr_mul(column, b));
+    return cr_named("outer", before, cr_leave(kernel ? cr_matmul(column, cr_unsqueeze(b, 0)) : cr_mul(column, b)));
 }
 
 cr_tensor *cr_inner(const cr_tensor *a, const cr_tensor *b) {

@@ -219,6 +219,66 @@ static cr_program minimum_db = {"minimum_bwd", "gradient of minimum with respect
         3, 0, 2, 5, 1, minimum_db_k, minimum_db_code, {9}, 8, true, NULL, -1};
 static cr_gradient minimum_grad[] = {{&minimum_da, 3, {0, 1, 3}}, {&minimum_db, 3, {0, 1, 3}}};
 
+/* fmax(a, b) = SEL(ISNAN(a), b, SEL(ISNAN(b), a, MAX(a, b))) */
+static const cr_instr fmax_code[] = {
+    {CR_OP_ISNAN, 0, -1, -1},         /* v0 = isnan a */
+    {CR_OP_ISNAN, 1, -1, -1},         /* v1 = isnan b */
+    {CR_OP_MAX, 0, 1, -1},            /* v2 = max a b */
+    {CR_OP_SEL, 3, 0, 4},             /* v3 = sel v1 a v2 */
+    {CR_OP_SEL, 2, 1, 5},             /* v4 = sel v0 b v3 */
+};
+/* fmax_bwd(a, b, g) = SEL(ISNAN(b), g, SEL(a >= b, g, K(0))) */
+static const double fmax_da_k[] = {0.0};
+static const cr_instr fmax_da_code[] = {
+    {CR_OP_ISNAN, 1, -1, -1},         /* v0 = isnan b */
+    {CR_OP_GE, 0, 1, -1},             /* v1 = ge a b */
+    {CR_OP_SEL, 5, 2, 3},             /* v2 = sel v1 g k0 */
+    {CR_OP_SEL, 4, 2, 6},             /* v3 = sel v0 g v2 */
+};
+static cr_program fmax_da = {"fmax_bwd", "gradient of fmax with respect to a", CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, fmax_da_k, fmax_da_code, {7}, 10, true, NULL, -1};
+/* fmax_bwd(a, b, g) = SEL(ISNAN(b), K(0), SEL(a >= b, K(0), g)) */
+static const double fmax_db_k[] = {0.0};
+static const cr_instr fmax_db_code[] = {
+    {CR_OP_ISNAN, 1, -1, -1},         /* v0 = isnan b */
+    {CR_OP_GE, 0, 1, -1},             /* v1 = ge a b */
+    {CR_OP_SEL, 5, 3, 2},             /* v2 = sel v1 k0 g */
+    {CR_OP_SEL, 4, 3, 6},             /* v3 = sel v0 k0 v2 */
+};
+static cr_program fmax_db = {"fmax_bwd", "gradient of fmax with respect to b", CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, fmax_db_k, fmax_db_code, {7}, 11, true, NULL, -1};
+static cr_gradient fmax_grad[] = {{&fmax_da, 3, {0, 1, 3}}, {&fmax_db, 3, {0, 1, 3}}};
+
+/* fmin(a, b) = SEL(ISNAN(a), b, SEL(ISNAN(b), a, MIN(a, b))) */
+static const cr_instr fmin_code[] = {
+    {CR_OP_ISNAN, 0, -1, -1},         /* v0 = isnan a */
+    {CR_OP_ISNAN, 1, -1, -1},         /* v1 = isnan b */
+    {CR_OP_MIN, 0, 1, -1},            /* v2 = min a b */
+    {CR_OP_SEL, 3, 0, 4},             /* v3 = sel v1 a v2 */
+    {CR_OP_SEL, 2, 1, 5},             /* v4 = sel v0 b v3 */
+};
+/* fmin_bwd(a, b, g) = SEL(ISNAN(b), g, SEL(a <= b, g, K(0))) */
+static const double fmin_da_k[] = {0.0};
+static const cr_instr fmin_da_code[] = {
+    {CR_OP_ISNAN, 1, -1, -1},         /* v0 = isnan b */
+    {CR_OP_LE, 0, 1, -1},             /* v1 = le a b */
+    {CR_OP_SEL, 5, 2, 3},             /* v2 = sel v1 g k0 */
+    {CR_OP_SEL, 4, 2, 6},             /* v3 = sel v0 g v2 */
+};
+static cr_program fmin_da = {"fmin_bwd", "gradient of fmin with respect to a", CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, fmin_da_k, fmin_da_code, {7}, 13, true, NULL, -1};
+/* fmin_bwd(a, b, g) = SEL(ISNAN(b), K(0), SEL(a <= b, K(0), g)) */
+static const double fmin_db_k[] = {0.0};
+static const cr_instr fmin_db_code[] = {
+    {CR_OP_ISNAN, 1, -1, -1},         /* v0 = isnan b */
+    {CR_OP_LE, 0, 1, -1},             /* v1 = le a b */
+    {CR_OP_SEL, 5, 3, 2},             /* v2 = sel v1 k0 g */
+    {CR_OP_SEL, 4, 3, 6},             /* v3 = sel v0 k0 v2 */
+};
+static cr_program fmin_db = {"fmin_bwd", "gradient of fmin with respect to b", CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, fmin_db_k, fmin_db_code, {7}, 14, true, NULL, -1};
+static cr_gradient fmin_grad[] = {{&fmin_da, 3, {0, 1, 3}}, {&fmin_db, 3, {0, 1, 3}}};
+
 /* clamp(x, min, max) = MIN(MAX(x, min), max) */
 static const cr_instr clamp_code[] = {
     {CR_OP_MAX, 0, 1, -1},            /* v0 = max x min */
@@ -233,7 +293,7 @@ static const cr_instr clamp_dx_code[] = {
     {CR_OP_SEL, 7, 1, 4},             /* v3 = sel v2 g k0 */
 };
 static cr_program clamp_dx = {"clamp_bwd", "gradient of clamp with respect to x", CR_RULE_FLOAT,
-        2, 2, 1, 4, 1, clamp_dx_k, clamp_dx_code, {8}, 10, true, NULL, -1};
+        2, 2, 1, 4, 1, clamp_dx_k, clamp_dx_code, {8}, 16, true, NULL, -1};
 static cr_gradient clamp_grad[] = {{&clamp_dx, 2, {0, 2}}};
 
 /* clamp_min(x, low) = MAX(x, low) */
@@ -247,7 +307,7 @@ static const cr_instr clamp_min_dx_code[] = {
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
 static cr_program clamp_min_dx = {"clamp_min_bwd", "gradient of clamp_min with respect to x", CR_RULE_FLOAT,
-        3, 0, 1, 2, 1, clamp_min_dx_k, clamp_min_dx_code, {5}, 11, true, NULL, -1};
+        3, 0, 1, 2, 1, clamp_min_dx_k, clamp_min_dx_code, {5}, 17, true, NULL, -1};
 /* clamp_min_bwd(x, low, g) = SEL(x < low, g, K(0)) */
 static const double clamp_min_dlow_k[] = {0.0};
 static const cr_instr clamp_min_dlow_code[] = {
@@ -255,7 +315,7 @@ static const cr_instr clamp_min_dlow_code[] = {
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
 static cr_program clamp_min_dlow = {"clamp_min_bwd", "gradient of clamp_min with respect to low", CR_RULE_FLOAT,
-        3, 0, 1, 2, 1, clamp_min_dlow_k, clamp_min_dlow_code, {5}, 12, true, NULL, -1};
+        3, 0, 1, 2, 1, clamp_min_dlow_k, clamp_min_dlow_code, {5}, 18, true, NULL, -1};
 static cr_gradient clamp_min_grad[] = {{&clamp_min_dx, 3, {0, 1, 3}}, {&clamp_min_dlow, 3, {0, 1, 3}}};
 
 /* clamp_max(x, high) = MIN(x, high) */
@@ -269,7 +329,7 @@ static const cr_instr clamp_max_dx_code[] = {
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
 static cr_program clamp_max_dx = {"clamp_max_bwd", "gradient of clamp_max with respect to x", CR_RULE_FLOAT,
-        3, 0, 1, 2, 1, clamp_max_dx_k, clamp_max_dx_code, {5}, 13, true, NULL, -1};
+        3, 0, 1, 2, 1, clamp_max_dx_k, clamp_max_dx_code, {5}, 19, true, NULL, -1};
 /* clamp_max_bwd(x, high, g) = SEL(x > high, g, K(0)) */
 static const double clamp_max_dhigh_k[] = {0.0};
 static const cr_instr clamp_max_dhigh_code[] = {
@@ -277,7 +337,7 @@ static const cr_instr clamp_max_dhigh_code[] = {
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
 static cr_program clamp_max_dhigh = {"clamp_max_bwd", "gradient of clamp_max with respect to high", CR_RULE_FLOAT,
-        3, 0, 1, 2, 1, clamp_max_dhigh_k, clamp_max_dhigh_code, {5}, 14, true, NULL, -1};
+        3, 0, 1, 2, 1, clamp_max_dhigh_k, clamp_max_dhigh_code, {5}, 20, true, NULL, -1};
 static cr_gradient clamp_max_grad[] = {{&clamp_max_dx, 3, {0, 1, 3}}, {&clamp_max_dhigh, 3, {0, 1, 3}}};
 
 /* neg(x) = -x */
@@ -302,8 +362,31 @@ static const cr_instr abs_dx_code[] = {
     {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g v0 */
 };
 static cr_program abs_dx = {"abs_bwd", "gradient of abs with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 2, 1, NULL, abs_dx_code, {3}, 15, true, NULL, -1};
+        2, 0, 0, 2, 1, NULL, abs_dx_code, {3}, 21, true, NULL, -1};
 static cr_gradient abs_grad[] = {{&abs_dx, 2, {0, 2}}};
+
+/* nan_to_num(x, nan, posinf, neginf) = SEL(ISNAN(x), nan, SEL(ISINF(x), SEL(x > K(0), posinf, neginf), x)) */
+static const double nan_to_num_k[] = {0.0};
+static const cr_instr nan_to_num_code[] = {
+    {CR_OP_ISNAN, 0, -1, -1},         /* v0 = isnan x */
+    {CR_OP_ISINF, 0, -1, -1},         /* v1 = isinf x */
+    {CR_OP_GT, 0, 4, -1},             /* v2 = gt x k0 */
+    {CR_OP_SEL, 7, 2, 3},             /* v3 = sel v2 posinf neginf */
+    {CR_OP_SEL, 6, 8, 0},             /* v4 = sel v1 v3 x */
+    {CR_OP_SEL, 5, 1, 9},             /* v5 = sel v0 nan v4 */
+};
+/* nan_to_num_bwd(x, g, nan, posinf, neginf) = SEL(ISNAN(x) + ISINF(x) == K(0), g, K(0)) */
+static const double nan_to_num_dx_k[] = {0.0};
+static const cr_instr nan_to_num_dx_code[] = {
+    {CR_OP_ISNAN, 0, -1, -1},         /* v0 = isnan x */
+    {CR_OP_ISINF, 0, -1, -1},         /* v1 = isinf x */
+    {CR_OP_ADD, 6, 7, -1},            /* v2 = add v0 v1 */
+    {CR_OP_EQ, 8, 5, -1},             /* v3 = eq v2 k0 */
+    {CR_OP_SEL, 9, 1, 5},             /* v4 = sel v3 g k0 */
+};
+static cr_program nan_to_num_dx = {"nan_to_num_bwd", "gradient of nan_to_num with respect to x", CR_RULE_FLOAT,
+        2, 3, 1, 5, 1, nan_to_num_dx_k, nan_to_num_dx_code, {10}, 23, true, NULL, -1};
+static cr_gradient nan_to_num_grad[] = {{&nan_to_num_dx, 2, {0, 2}}};
 
 /* sign(x) = SIGN(x) */
 static const cr_instr sign_code[] = {
@@ -328,7 +411,7 @@ static const cr_instr copysign_da_code[] = {
     {CR_OP_SEL, 4, 3, 6},             /* v3 = sel v0 k0 v2 */
 };
 static cr_program copysign_da = {"copysign_bwd", "gradient of copysign with respect to a", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, copysign_da_k, copysign_da_code, {7}, 16, true, NULL, -1};
+        3, 0, 1, 4, 1, copysign_da_k, copysign_da_code, {7}, 24, true, NULL, -1};
 /* copysign_bwd(g) = K(0) */
 static const double copysign_db_k[] = {0.0};
 static cr_program copysign_db = {"copysign_bwd", "gradient of copysign with respect to b", CR_RULE_FLOAT,
@@ -346,7 +429,7 @@ static const cr_instr square_dx_code[] = {
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
 static cr_program square_dx = {"square_bwd", "gradient of square with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, square_dx_k, square_dx_code, {4}, 17, true, NULL, -1};
+        2, 0, 1, 2, 1, square_dx_k, square_dx_code, {4}, 25, true, NULL, -1};
 static cr_gradient square_grad[] = {{&square_dx, 2, {0, 2}}};
 
 /* hypot(a, b) = SEL(ISINF(a), ABS(a), SEL(ISINF(b), ABS(b), SEL(m == K(0), m, m * SQRT(K(1) + n / m * (n / m))))) */
@@ -374,14 +457,14 @@ static const cr_instr hypot_da_code[] = {
     {CR_OP_MUL, 2, 3, -1},            /* v1 = mul g v0 */
 };
 static cr_program hypot_da = {"hypot_bwd", "gradient of hypot with respect to a", CR_RULE_FLOAT,
-        3, 0, 0, 2, 1, NULL, hypot_da_code, {4}, 19, true, NULL, -1};
+        3, 0, 0, 2, 1, NULL, hypot_da_code, {4}, 27, true, NULL, -1};
 /* hypot_bwd(b, y, g) = g * (b / y) */
 static const cr_instr hypot_db_code[] = {
     {CR_OP_DIV, 0, 1, -1},            /* v0 = div b y */
     {CR_OP_MUL, 2, 3, -1},            /* v1 = mul g v0 */
 };
 static cr_program hypot_db = {"hypot_bwd", "gradient of hypot with respect to b", CR_RULE_FLOAT,
-        3, 0, 0, 2, 1, NULL, hypot_db_code, {4}, 20, true, NULL, -1};
+        3, 0, 0, 2, 1, NULL, hypot_db_code, {4}, 28, true, NULL, -1};
 static cr_gradient hypot_grad[] = {{&hypot_da, 3, {0, 2, 3}}, {&hypot_db, 3, {1, 2, 3}}};
 
 /* reciprocal(x) = K(1) / x */
@@ -396,7 +479,7 @@ static const cr_instr reciprocal_dx_code[] = {
     {CR_OP_MUL, 3, 0, -1},            /* v2 = mul v1 y */
 };
 static cr_program reciprocal_dx = {"reciprocal_bwd", "gradient of reciprocal with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 3, 1, NULL, reciprocal_dx_code, {4}, 22, true, NULL, -1};
+        2, 0, 0, 3, 1, NULL, reciprocal_dx_code, {4}, 30, true, NULL, -1};
 static cr_gradient reciprocal_grad[] = {{&reciprocal_dx, 2, {1, 2}}};
 
 /* sqrt(x) = SQRT(x) */
@@ -410,7 +493,7 @@ static const cr_instr sqrt_dx_code[] = {
     {CR_OP_DIV, 1, 3, -1},            /* v1 = div g v0 */
 };
 static cr_program sqrt_dx = {"sqrt_bwd", "gradient of sqrt with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, sqrt_dx_k, sqrt_dx_code, {4}, 23, true, NULL, -1};
+        2, 0, 1, 2, 1, sqrt_dx_k, sqrt_dx_code, {4}, 31, true, NULL, -1};
 static cr_gradient sqrt_grad[] = {{&sqrt_dx, 2, {1, 2}}};
 
 /* rsqrt(x) = RSQRT(x) */
@@ -426,7 +509,7 @@ static const cr_instr rsqrt_dx_code[] = {
     {CR_OP_MUL, 3, 5, -1},            /* v3 = mul v0 v2 */
 };
 static cr_program rsqrt_dx = {"rsqrt_bwd", "gradient of rsqrt with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, rsqrt_dx_k, rsqrt_dx_code, {6}, 24, true, NULL, -1};
+        2, 0, 1, 4, 1, rsqrt_dx_k, rsqrt_dx_code, {6}, 32, true, NULL, -1};
 static cr_gradient rsqrt_grad[] = {{&rsqrt_dx, 2, {1, 2}}};
 
 /* where(c, a, b) = SEL(c, a, b) */
@@ -439,14 +522,14 @@ static const cr_instr where_da_code[] = {
     {CR_OP_SEL, 0, 1, 2},             /* v0 = sel c g k0 */
 };
 static cr_program where_da = {"where_bwd", "gradient of where with respect to a", CR_RULE_FLOAT,
-        2, 0, 1, 1, 1, where_da_k, where_da_code, {3}, 25, true, NULL, -1};
+        2, 0, 1, 1, 1, where_da_k, where_da_code, {3}, 33, true, NULL, -1};
 /* where_bwd(c, g) = SEL(c, K(0), g) */
 static const double where_db_k[] = {0.0};
 static const cr_instr where_db_code[] = {
     {CR_OP_SEL, 0, 2, 1},             /* v0 = sel c k0 g */
 };
 static cr_program where_db = {"where_bwd", "gradient of where with respect to b", CR_RULE_FLOAT,
-        2, 0, 1, 1, 1, where_db_k, where_db_code, {3}, 26, true, NULL, -1};
+        2, 0, 1, 1, 1, where_db_k, where_db_code, {3}, 34, true, NULL, -1};
 static cr_gradient where_grad[] = {{NULL, 0, {0}}, {&where_da, 2, {0, 4}}, {&where_db, 2, {0, 4}}};
 
 /* lerp(a, b, w) = SEL(ABS(w) < K(0.5), a + w * (b - a), b - (b - a) * (K(1) - w)) */
@@ -469,7 +552,7 @@ static const cr_instr lerp_da_code[] = {
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
 static cr_program lerp_da = {"lerp_bwd", "gradient of lerp with respect to a", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, lerp_da_k, lerp_da_code, {4}, 28, true, NULL, -1};
+        2, 0, 1, 2, 1, lerp_da_k, lerp_da_code, {4}, 36, true, NULL, -1};
 /* lerp_bwd(w, g) = g * w */
 static const cr_instr lerp_db_code[] = {
     {CR_OP_MUL, 1, 0, -1},            /* v0 = mul g w */
@@ -482,7 +565,7 @@ static const cr_instr lerp_dw_code[] = {
     {CR_OP_MUL, 2, 3, -1},            /* v1 = mul g v0 */
 };
 static cr_program lerp_dw = {"lerp_bwd", "gradient of lerp with respect to w", CR_RULE_FLOAT,
-        3, 0, 0, 2, 1, NULL, lerp_dw_code, {4}, 29, true, NULL, -1};
+        3, 0, 0, 2, 1, NULL, lerp_dw_code, {4}, 37, true, NULL, -1};
 static cr_gradient lerp_grad[] = {{&lerp_da, 2, {2, 4}}, {&lerp_db, 2, {2, 4}}, {&lerp_dw, 3, {0, 1, 4}}};
 
 /* addcmul(x, a, b, value) = x + value * a * b */
@@ -500,14 +583,14 @@ static const cr_instr addcmul_da_code[] = {
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
 static cr_program addcmul_da = {"addcmul_bwd", "gradient of addcmul with respect to a", CR_RULE_FLOAT,
-        2, 1, 0, 2, 1, NULL, addcmul_da_code, {4}, 31, true, NULL, -1};
+        2, 1, 0, 2, 1, NULL, addcmul_da_code, {4}, 39, true, NULL, -1};
 /* addcmul_bwd(a, g, value) = g * (value * a) */
 static const cr_instr addcmul_db_code[] = {
     {CR_OP_MUL, 2, 0, -1},            /* v0 = mul value a */
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
 static cr_program addcmul_db = {"addcmul_bwd", "gradient of addcmul with respect to b", CR_RULE_FLOAT,
-        2, 1, 0, 2, 1, NULL, addcmul_db_code, {4}, 32, true, NULL, -1};
+        2, 1, 0, 2, 1, NULL, addcmul_db_code, {4}, 40, true, NULL, -1};
 static cr_gradient addcmul_grad[] = {{&addcmul_dx, 1, {4}}, {&addcmul_da, 2, {2, 4}}, {&addcmul_db, 2, {1, 4}}};
 
 /* addcdiv(x, a, b, value) = x + value * a / b */
@@ -525,7 +608,7 @@ static const cr_instr addcdiv_da_code[] = {
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
 static cr_program addcdiv_da = {"addcdiv_bwd", "gradient of addcdiv with respect to a", CR_RULE_FLOAT,
-        2, 1, 0, 2, 1, NULL, addcdiv_da_code, {4}, 34, true, NULL, -1};
+        2, 1, 0, 2, 1, NULL, addcdiv_da_code, {4}, 42, true, NULL, -1};
 /* addcdiv_bwd(a, b, g, value) = -g * (value * (a / b / b)) */
 static const cr_instr addcdiv_db_code[] = {
     {CR_OP_NEG, 2, -1, -1},           /* v0 = neg g */
@@ -535,7 +618,7 @@ static const cr_instr addcdiv_db_code[] = {
     {CR_OP_MUL, 4, 7, -1},            /* v4 = mul v0 v3 */
 };
 static cr_program addcdiv_db = {"addcdiv_bwd", "gradient of addcdiv with respect to b", CR_RULE_FLOAT,
-        3, 1, 0, 5, 1, NULL, addcdiv_db_code, {8}, 35, true, NULL, -1};
+        3, 1, 0, 5, 1, NULL, addcdiv_db_code, {8}, 43, true, NULL, -1};
 static cr_gradient addcdiv_grad[] = {{&addcdiv_dx, 1, {4}}, {&addcdiv_da, 2, {2, 4}}, {&addcdiv_db, 3, {1, 2, 4}}};
 
 /* exp(x) = EXP(x) */
@@ -561,7 +644,7 @@ static const cr_instr exp2_dx_code[] = {
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
 static cr_program exp2_dx = {"exp2_bwd", "gradient of exp2 with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, exp2_dx_k, exp2_dx_code, {4}, 36, true, NULL, -1};
+        2, 0, 1, 2, 1, exp2_dx_k, exp2_dx_code, {4}, 44, true, NULL, -1};
 static cr_gradient exp2_grad[] = {{&exp2_dx, 2, {1, 2}}};
 
 /* expm1(x) = EXPM1(x) */
@@ -575,7 +658,7 @@ static const cr_instr expm1_dx_code[] = {
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
 static cr_program expm1_dx = {"expm1_bwd", "gradient of expm1 with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, expm1_dx_k, expm1_dx_code, {4}, 37, true, NULL, -1};
+        2, 0, 1, 2, 1, expm1_dx_k, expm1_dx_code, {4}, 45, true, NULL, -1};
 static cr_gradient expm1_grad[] = {{&expm1_dx, 2, {1, 2}}};
 
 /* log(x) = LOG(x) */
@@ -601,7 +684,7 @@ static const cr_instr log2_dx_code[] = {
     {CR_OP_DIV, 1, 3, -1},            /* v1 = div g v0 */
 };
 static cr_program log2_dx = {"log2_bwd", "gradient of log2 with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, log2_dx_k, log2_dx_code, {4}, 38, true, NULL, -1};
+        2, 0, 1, 2, 1, log2_dx_k, log2_dx_code, {4}, 46, true, NULL, -1};
 static cr_gradient log2_grad[] = {{&log2_dx, 2, {0, 2}}};
 
 /* log10(x) = LOG10(x) */
@@ -615,7 +698,7 @@ static const cr_instr log10_dx_code[] = {
     {CR_OP_DIV, 1, 3, -1},            /* v1 = div g v0 */
 };
 static cr_program log10_dx = {"log10_bwd", "gradient of log10 with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, log10_dx_k, log10_dx_code, {4}, 39, true, NULL, -1};
+        2, 0, 1, 2, 1, log10_dx_k, log10_dx_code, {4}, 47, true, NULL, -1};
 static cr_gradient log10_grad[] = {{&log10_dx, 2, {0, 2}}};
 
 /* logaddexp(a, b) = MAX(a, b) + LOG1P(EXP(SEL(a == b, K(0), -ABS(a - b)))) */
@@ -638,7 +721,7 @@ static const cr_instr logaddexp_da_code[] = {
     {CR_OP_MUL, 2, 4, -1},            /* v2 = mul g v1 */
 };
 static cr_program logaddexp_da = {"logaddexp_bwd", "gradient of logaddexp with respect to a", CR_RULE_FLOAT,
-        3, 0, 0, 3, 1, NULL, logaddexp_da_code, {5}, 41, true, NULL, -1};
+        3, 0, 0, 3, 1, NULL, logaddexp_da_code, {5}, 49, true, NULL, -1};
 /* logaddexp_bwd(a, b, g) = g * SIGMOID(b - a) */
 static const cr_instr logaddexp_db_code[] = {
     {CR_OP_SUB, 1, 0, -1},            /* v0 = sub b a */
@@ -646,8 +729,105 @@ static const cr_instr logaddexp_db_code[] = {
     {CR_OP_MUL, 2, 4, -1},            /* v2 = mul g v1 */
 };
 static cr_program logaddexp_db = {"logaddexp_bwd", "gradient of logaddexp with respect to b", CR_RULE_FLOAT,
-        3, 0, 0, 3, 1, NULL, logaddexp_db_code, {5}, 42, true, NULL, -1};
+        3, 0, 0, 3, 1, NULL, logaddexp_db_code, {5}, 50, true, NULL, -1};
 static cr_gradient logaddexp_grad[] = {{&logaddexp_da, 3, {0, 1, 3}}, {&logaddexp_db, 3, {0, 1, 3}}};
+
+/* logaddexp2(a, b) = MAX(a, b) + LOG1P(EXP2(SEL(a == b, K(0), -ABS(a - b)))) * K(1 / log(2)) */
+static const double logaddexp2_k[] = {0.0, 1.4426950408889634};
+static const cr_instr logaddexp2_code[] = {
+    {CR_OP_MAX, 0, 1, -1},            /* v0 = max a b */
+    {CR_OP_EQ, 0, 1, -1},             /* v1 = eq a b */
+    {CR_OP_SUB, 0, 1, -1},            /* v2 = sub a b */
+    {CR_OP_ABS, 6, -1, -1},           /* v3 = abs v2 */
+    {CR_OP_NEG, 7, -1, -1},           /* v4 = neg v3 */
+    {CR_OP_SEL, 5, 2, 8},             /* v5 = sel v1 k0 v4 */
+    {CR_OP_EXP2, 9, -1, -1},          /* v6 = exp2 v5 */
+    {CR_OP_LOG1P, 10, -1, -1},        /* v7 = log1p v6 */
+    {CR_OP_MUL, 11, 3, -1},           /* v8 = mul v7 k1 */
+    {CR_OP_ADD, 4, 12, -1},           /* v9 = add v0 v8 */
+};
+/* logaddexp2_bwd(a, b, g) = g * SIGMOID(K(log(2)) * (a - b)) */
+static const double logaddexp2_da_k[] = {0.6931471805599453};
+static const cr_instr logaddexp2_da_code[] = {
+    {CR_OP_SUB, 0, 1, -1},            /* v0 = sub a b */
+    {CR_OP_MUL, 3, 4, -1},            /* v1 = mul k0 v0 */
+    {CR_OP_SIGMOID, 5, -1, -1},       /* v2 = sigmoid v1 */
+    {CR_OP_MUL, 2, 6, -1},            /* v3 = mul g v2 */
+};
+static cr_program logaddexp2_da = {"logaddexp2_bwd", "gradient of logaddexp2 with respect to a", CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, logaddexp2_da_k, logaddexp2_da_code, {7}, 52, true, NULL, -1};
+/* logaddexp2_bwd(a, b, g) = g * SIGMOID(K(log(2)) * (b - a)) */
+static const double logaddexp2_db_k[] = {0.6931471805599453};
+static const cr_instr logaddexp2_db_code[] = {
+    {CR_OP_SUB, 1, 0, -1},            /* v0 = sub b a */
+    {CR_OP_MUL, 3, 4, -1},            /* v1 = mul k0 v0 */
+    {CR_OP_SIGMOID, 5, -1, -1},       /* v2 = sigmoid v1 */
+    {CR_OP_MUL, 2, 6, -1},            /* v3 = mul g v2 */
+};
+static cr_program logaddexp2_db = {"logaddexp2_bwd", "gradient of logaddexp2 with respect to b", CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, logaddexp2_db_k, logaddexp2_db_code, {7}, 53, true, NULL, -1};
+static cr_gradient logaddexp2_grad[] = {{&logaddexp2_da, 3, {0, 1, 3}}, {&logaddexp2_db, 3, {0, 1, 3}}};
+
+/* xlogy(a, b) = SEL(ISNAN(b), b, SEL(a == K(0), K(0), a * LOG(b))) */
+static const double xlogy_k[] = {0.0};
+static const cr_instr xlogy_code[] = {
+    {CR_OP_ISNAN, 1, -1, -1},         /* v0 = isnan b */
+    {CR_OP_EQ, 0, 2, -1},             /* v1 = eq a k0 */
+    {CR_OP_LOG, 1, -1, -1},           /* v2 = log b */
+    {CR_OP_MUL, 0, 5, -1},            /* v3 = mul a v2 */
+    {CR_OP_SEL, 4, 2, 6},             /* v4 = sel v1 k0 v3 */
+    {CR_OP_SEL, 3, 1, 7},             /* v5 = sel v0 b v4 */
+};
+/* xlogy_bwd(a, b, g) = g * LOG(SEL(off, K(1), b)) */
+static const double xlogy_da_k[] = {0.0, 1.0};
+static const cr_instr xlogy_da_code[] = {
+    {CR_OP_EQ, 0, 3, -1},             /* v0 = eq a k0 */
+    {CR_OP_LE, 1, 3, -1},             /* v1 = le b k0 */
+    {CR_OP_MUL, 5, 6, -1},            /* v2 = mul v0 v1 */
+    {CR_OP_SEL, 7, 4, 1},             /* v3 = sel v2 k1 b */
+    {CR_OP_LOG, 8, -1, -1},           /* v4 = log v3 */
+    {CR_OP_MUL, 2, 9, -1},            /* v5 = mul g v4 */
+};
+static cr_program xlogy_da = {"xlogy_bwd", "gradient of xlogy with respect to a", CR_RULE_FLOAT,
+        3, 0, 2, 6, 1, xlogy_da_k, xlogy_da_code, {10}, 55, true, NULL, -1};
+/* xlogy_bwd(a, b, g) = g * (a / b) */
+static const cr_instr xlogy_db_code[] = {
+    {CR_OP_DIV, 0, 1, -1},            /* v0 = div a b */
+    {CR_OP_MUL, 2, 3, -1},            /* v1 = mul g v0 */
+};
+static cr_program xlogy_db = {"xlogy_bwd", "gradient of xlogy with respect to b", CR_RULE_FLOAT,
+        3, 0, 0, 2, 1, NULL, xlogy_db_code, {4}, 56, true, NULL, -1};
+static cr_gradient xlogy_grad[] = {{&xlogy_da, 3, {0, 1, 3}}, {&xlogy_db, 3, {0, 1, 3}}};
+
+/* logit(x, eps) = LOG(z / (K(1) - z)) */
+static const double logit_k[] = {1.0};
+static const cr_instr logit_code[] = {
+    {CR_OP_MAX, 0, 1, -1},            /* v0 = max x eps */
+    {CR_OP_SUB, 2, 1, -1},            /* v1 = sub k0 eps */
+    {CR_OP_MIN, 3, 4, -1},            /* v2 = min v0 v1 */
+    {CR_OP_SUB, 2, 5, -1},            /* v3 = sub k0 v2 */
+    {CR_OP_DIV, 5, 6, -1},            /* v4 = div v2 v3 */
+    {CR_OP_LOG, 7, -1, -1},           /* v5 = log v4 */
+};
+/* logit_bwd(x, g, eps) = SEL((z < x) + (z > x), K(0), g * r * r) */
+static const double logit_dx_k[] = {1.0, 0.0};
+static const cr_instr logit_dx_code[] = {
+    {CR_OP_MAX, 0, 2, -1},            /* v0 = max x eps */
+    {CR_OP_SUB, 3, 2, -1},            /* v1 = sub k0 eps */
+    {CR_OP_MIN, 5, 6, -1},            /* v2 = min v0 v1 */
+    {CR_OP_LT, 7, 0, -1},             /* v3 = lt v2 x */
+    {CR_OP_GT, 7, 0, -1},             /* v4 = gt v2 x */
+    {CR_OP_ADD, 8, 9, -1},            /* v5 = add v3 v4 */
+    {CR_OP_SUB, 3, 7, -1},            /* v6 = sub k0 v2 */
+    {CR_OP_MUL, 7, 11, -1},           /* v7 = mul v2 v6 */
+    {CR_OP_RSQRT, 12, -1, -1},        /* v8 = rsqrt v7 */
+    {CR_OP_MUL, 1, 13, -1},           /* v9 = mul g v8 */
+    {CR_OP_MUL, 14, 13, -1},          /* v10 = mul v9 v8 */
+    {CR_OP_SEL, 10, 4, 15},           /* v11 = sel v5 k1 v10 */
+};
+static cr_program logit_dx = {"logit_bwd", "gradient of logit with respect to x", CR_RULE_FLOAT,
+        2, 1, 2, 12, 1, logit_dx_k, logit_dx_code, {16}, 58, true, NULL, -1};
+static cr_gradient logit_grad[] = {{&logit_dx, 2, {0, 2}}};
 
 /* log1p(x) = LOG1P(x) */
 static const cr_instr log1p_code[] = {
@@ -660,7 +840,7 @@ static const cr_instr log1p_dx_code[] = {
     {CR_OP_DIV, 1, 3, -1},            /* v1 = div g v0 */
 };
 static cr_program log1p_dx = {"log1p_bwd", "gradient of log1p with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, log1p_dx_k, log1p_dx_code, {4}, 43, true, NULL, -1};
+        2, 0, 1, 2, 1, log1p_dx_k, log1p_dx_code, {4}, 59, true, NULL, -1};
 static cr_gradient log1p_grad[] = {{&log1p_dx, 2, {0, 2}}};
 
 /* sin(x) = SIN(x) */
@@ -673,7 +853,7 @@ static const cr_instr sin_dx_code[] = {
     {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g v0 */
 };
 static cr_program sin_dx = {"sin_bwd", "gradient of sin with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 2, 1, NULL, sin_dx_code, {3}, 44, true, NULL, -1};
+        2, 0, 0, 2, 1, NULL, sin_dx_code, {3}, 60, true, NULL, -1};
 static cr_gradient sin_grad[] = {{&sin_dx, 2, {0, 2}}};
 
 /* cos(x) = COS(x) */
@@ -687,7 +867,7 @@ static const cr_instr cos_dx_code[] = {
     {CR_OP_MUL, 2, 3, -1},            /* v2 = mul v0 v1 */
 };
 static cr_program cos_dx = {"cos_bwd", "gradient of cos with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 3, 1, NULL, cos_dx_code, {4}, 45, true, NULL, -1};
+        2, 0, 0, 3, 1, NULL, cos_dx_code, {4}, 61, true, NULL, -1};
 static cr_gradient cos_grad[] = {{&cos_dx, 2, {0, 2}}};
 
 /* tan(x) = TAN(x) */
@@ -702,7 +882,7 @@ static const cr_instr tan_dx_code[] = {
     {CR_OP_MUL, 1, 4, -1},            /* v2 = mul g v1 */
 };
 static cr_program tan_dx = {"tan_bwd", "gradient of tan with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 3, 1, tan_dx_k, tan_dx_code, {5}, 46, true, NULL, -1};
+        2, 0, 1, 3, 1, tan_dx_k, tan_dx_code, {5}, 62, true, NULL, -1};
 static cr_gradient tan_grad[] = {{&tan_dx, 2, {1, 2}}};
 
 /* asin(x) = ASIN(x) */
@@ -718,7 +898,7 @@ static const cr_instr asin_dx_code[] = {
     {CR_OP_MUL, 1, 5, -1},            /* v3 = mul g v2 */
 };
 static cr_program asin_dx = {"asin_bwd", "gradient of asin with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, asin_dx_k, asin_dx_code, {6}, 47, true, NULL, -1};
+        2, 0, 1, 4, 1, asin_dx_k, asin_dx_code, {6}, 63, true, NULL, -1};
 static cr_gradient asin_grad[] = {{&asin_dx, 2, {0, 2}}};
 
 /* acos(x) = ACOS(x) */
@@ -735,7 +915,7 @@ static const cr_instr acos_dx_code[] = {
     {CR_OP_MUL, 3, 6, -1},            /* v4 = mul v0 v3 */
 };
 static cr_program acos_dx = {"acos_bwd", "gradient of acos with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 5, 1, acos_dx_k, acos_dx_code, {7}, 48, true, NULL, -1};
+        2, 0, 1, 5, 1, acos_dx_k, acos_dx_code, {7}, 64, true, NULL, -1};
 static cr_gradient acos_grad[] = {{&acos_dx, 2, {0, 2}}};
 
 /* atan(x) = ATAN(x) */
@@ -750,7 +930,7 @@ static const cr_instr atan_dx_code[] = {
     {CR_OP_DIV, 1, 4, -1},            /* v2 = div g v1 */
 };
 static cr_program atan_dx = {"atan_bwd", "gradient of atan with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 3, 1, atan_dx_k, atan_dx_code, {5}, 49, true, NULL, -1};
+        2, 0, 1, 3, 1, atan_dx_k, atan_dx_code, {5}, 65, true, NULL, -1};
 static cr_gradient atan_grad[] = {{&atan_dx, 2, {0, 2}}};
 
 /* atan2(a, b) = ATAN2(a, b) */
@@ -769,7 +949,7 @@ static const cr_instr atan2_da_code[] = {
     {CR_OP_DIV, 5, 10, -1},           /* v6 = div v0 v5 */
 };
 static cr_program atan2_da = {"atan2_bwd", "gradient of atan2 with respect to a", CR_RULE_FLOAT,
-        3, 0, 2, 7, 1, atan2_da_k, atan2_da_code, {11}, 50, true, NULL, -1};
+        3, 0, 2, 7, 1, atan2_da_k, atan2_da_code, {11}, 66, true, NULL, -1};
 /* atan2_bwd(a, b, g) = -g * a / SEL(r == K(0), K(1), r) */
 static const double atan2_db_k[] = {0.0, 1.0};
 static const cr_instr atan2_db_code[] = {
@@ -783,7 +963,7 @@ static const cr_instr atan2_db_code[] = {
     {CR_OP_DIV, 6, 11, -1},           /* v7 = div v1 v6 */
 };
 static cr_program atan2_db = {"atan2_bwd", "gradient of atan2 with respect to b", CR_RULE_FLOAT,
-        3, 0, 2, 8, 1, atan2_db_k, atan2_db_code, {12}, 51, true, NULL, -1};
+        3, 0, 2, 8, 1, atan2_db_k, atan2_db_code, {12}, 67, true, NULL, -1};
 static cr_gradient atan2_grad[] = {{&atan2_da, 3, {0, 1, 3}}, {&atan2_db, 3, {0, 1, 3}}};
 
 /* sinh(x) = SINH(x) */
@@ -796,7 +976,7 @@ static const cr_instr sinh_dx_code[] = {
     {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g v0 */
 };
 static cr_program sinh_dx = {"sinh_bwd", "gradient of sinh with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 2, 1, NULL, sinh_dx_code, {3}, 52, true, NULL, -1};
+        2, 0, 0, 2, 1, NULL, sinh_dx_code, {3}, 68, true, NULL, -1};
 static cr_gradient sinh_grad[] = {{&sinh_dx, 2, {0, 2}}};
 
 /* cosh(x) = COSH(x) */
@@ -809,7 +989,7 @@ static const cr_instr cosh_dx_code[] = {
     {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g v0 */
 };
 static cr_program cosh_dx = {"cosh_bwd", "gradient of cosh with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 2, 1, NULL, cosh_dx_code, {3}, 53, true, NULL, -1};
+        2, 0, 0, 2, 1, NULL, cosh_dx_code, {3}, 69, true, NULL, -1};
 static cr_gradient cosh_grad[] = {{&cosh_dx, 2, {0, 2}}};
 
 /* tanh(x) = TANH(x) */
@@ -824,7 +1004,7 @@ static const cr_instr tanh_dx_code[] = {
     {CR_OP_MUL, 1, 4, -1},            /* v2 = mul g v1 */
 };
 static cr_program tanh_dx = {"tanh_bwd", "gradient of tanh with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 3, 1, tanh_dx_k, tanh_dx_code, {5}, 54, true, NULL, -1};
+        2, 0, 1, 3, 1, tanh_dx_k, tanh_dx_code, {5}, 70, true, NULL, -1};
 static cr_gradient tanh_grad[] = {{&tanh_dx, 2, {1, 2}}};
 
 /* asinh(x) = ASINH(x) */
@@ -840,7 +1020,7 @@ static const cr_instr asinh_dx_code[] = {
     {CR_OP_MUL, 1, 5, -1},            /* v3 = mul g v2 */
 };
 static cr_program asinh_dx = {"asinh_bwd", "gradient of asinh with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, asinh_dx_k, asinh_dx_code, {6}, 55, true, NULL, -1};
+        2, 0, 1, 4, 1, asinh_dx_k, asinh_dx_code, {6}, 71, true, NULL, -1};
 static cr_gradient asinh_grad[] = {{&asinh_dx, 2, {0, 2}}};
 
 /* acosh(x) = ACOSH(x) */
@@ -856,7 +1036,7 @@ static const cr_instr acosh_dx_code[] = {
     {CR_OP_MUL, 1, 5, -1},            /* v3 = mul g v2 */
 };
 static cr_program acosh_dx = {"acosh_bwd", "gradient of acosh with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, acosh_dx_k, acosh_dx_code, {6}, 56, true, NULL, -1};
+        2, 0, 1, 4, 1, acosh_dx_k, acosh_dx_code, {6}, 72, true, NULL, -1};
 static cr_gradient acosh_grad[] = {{&acosh_dx, 2, {0, 2}}};
 
 /* atanh(x) = ATANH(x) */
@@ -871,8 +1051,65 @@ static const cr_instr atanh_dx_code[] = {
     {CR_OP_DIV, 1, 4, -1},            /* v2 = div g v1 */
 };
 static cr_program atanh_dx = {"atanh_bwd", "gradient of atanh with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 3, 1, atanh_dx_k, atanh_dx_code, {5}, 57, true, NULL, -1};
+        2, 0, 1, 3, 1, atanh_dx_k, atanh_dx_code, {5}, 73, true, NULL, -1};
 static cr_gradient atanh_grad[] = {{&atanh_dx, 2, {0, 2}}};
+
+/* deg2rad(x) = x * K(pi / 180) */
+static const double deg2rad_k[] = {0.017453292519943295};
+static const cr_instr deg2rad_code[] = {
+    {CR_OP_MUL, 0, 1, -1},            /* v0 = mul x k0 */
+};
+/* deg2rad_bwd(g) = g * K(pi / 180) */
+static const double deg2rad_dx_k[] = {0.017453292519943295};
+static const cr_instr deg2rad_dx_code[] = {
+    {CR_OP_MUL, 0, 1, -1},            /* v0 = mul g k0 */
+};
+static cr_program deg2rad_dx = {"deg2rad_bwd", "gradient of deg2rad with respect to x", CR_RULE_FLOAT,
+        1, 0, 1, 1, 1, deg2rad_dx_k, deg2rad_dx_code, {2}, 75, true, NULL, -1};
+static cr_gradient deg2rad_grad[] = {{&deg2rad_dx, 1, {2}}};
+
+/* rad2deg(x) = x * K(180 / pi) */
+static const double rad2deg_k[] = {57.29577951308232};
+static const cr_instr rad2deg_code[] = {
+    {CR_OP_MUL, 0, 1, -1},            /* v0 = mul x k0 */
+};
+/* rad2deg_bwd(g) = g * K(180 / pi) */
+static const double rad2deg_dx_k[] = {57.29577951308232};
+static const cr_instr rad2deg_dx_code[] = {
+    {CR_OP_MUL, 0, 1, -1},            /* v0 = mul g k0 */
+};
+static cr_program rad2deg_dx = {"rad2deg_bwd", "gradient of rad2deg with respect to x", CR_RULE_FLOAT,
+        1, 0, 1, 1, 1, rad2deg_dx_k, rad2deg_dx_code, {2}, 77, true, NULL, -1};
+static cr_gradient rad2deg_grad[] = {{&rad2deg_dx, 1, {2}}};
+
+/* sinc(x) = SIN(t) / (t + z) + z */
+static const double sinc_k[] = {3.141592653589793, 0.0};
+static const cr_instr sinc_code[] = {
+    {CR_OP_MUL, 0, 1, -1},            /* v0 = mul x k0 */
+    {CR_OP_SIN, 3, -1, -1},           /* v1 = sin v0 */
+    {CR_OP_EQ, 0, 2, -1},             /* v2 = eq x k1 */
+    {CR_OP_ADD, 3, 5, -1},            /* v3 = add v0 v2 */
+    {CR_OP_DIV, 4, 6, -1},            /* v4 = div v1 v3 */
+    {CR_OP_ADD, 7, 5, -1},            /* v5 = add v4 v2 */
+};
+/* sinc_bwd(x, g) = g * ((COS(t) - (SIN(t) / (t + z) + z)) / (x + z)) */
+static const double sinc_dx_k[] = {3.141592653589793, 0.0};
+static const cr_instr sinc_dx_code[] = {
+    {CR_OP_MUL, 0, 2, -1},            /* v0 = mul x k0 */
+    {CR_OP_COS, 4, -1, -1},           /* v1 = cos v0 */
+    {CR_OP_SIN, 4, -1, -1},           /* v2 = sin v0 */
+    {CR_OP_EQ, 0, 3, -1},             /* v3 = eq x k1 */
+    {CR_OP_ADD, 4, 7, -1},            /* v4 = add v0 v3 */
+    {CR_OP_DIV, 6, 8, -1},            /* v5 = div v2 v4 */
+    {CR_OP_ADD, 9, 7, -1},            /* v6 = add v5 v3 */
+    {CR_OP_SUB, 5, 10, -1},           /* v7 = sub v1 v6 */
+    {CR_OP_ADD, 0, 7, -1},            /* v8 = add x v3 */
+    {CR_OP_DIV, 11, 12, -1},          /* v9 = div v7 v8 */
+    {CR_OP_MUL, 1, 13, -1},           /* v10 = mul g v9 */
+};
+static cr_program sinc_dx = {"sinc_bwd", "gradient of sinc with respect to x", CR_RULE_FLOAT,
+        2, 0, 2, 11, 1, sinc_dx_k, sinc_dx_code, {14}, 79, true, NULL, -1};
+static cr_gradient sinc_grad[] = {{&sinc_dx, 2, {0, 2}}};
 
 /* erf(x) = ERF(x) */
 static const cr_instr erf_code[] = {
@@ -888,7 +1125,7 @@ static const cr_instr erf_dx_code[] = {
     {CR_OP_MUL, 1, 6, -1},            /* v4 = mul g v3 */
 };
 static cr_program erf_dx = {"erf_bwd", "gradient of erf with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 5, 1, erf_dx_k, erf_dx_code, {7}, 58, true, NULL, -1};
+        2, 0, 1, 5, 1, erf_dx_k, erf_dx_code, {7}, 80, true, NULL, -1};
 static cr_gradient erf_grad[] = {{&erf_dx, 2, {0, 2}}};
 
 /* erfc(x) = ERFC(x) */
@@ -905,7 +1142,7 @@ static const cr_instr erfc_dx_code[] = {
     {CR_OP_MUL, 1, 6, -1},            /* v4 = mul g v3 */
 };
 static cr_program erfc_dx = {"erfc_bwd", "gradient of erfc with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 5, 1, erfc_dx_k, erfc_dx_code, {7}, 59, true, NULL, -1};
+        2, 0, 1, 5, 1, erfc_dx_k, erfc_dx_code, {7}, 81, true, NULL, -1};
 static cr_gradient erfc_grad[] = {{&erfc_dx, 2, {0, 2}}};
 
 /* sigmoid(x) = SIGMOID(x) */
@@ -920,7 +1157,7 @@ static const cr_instr sigmoid_dx_code[] = {
     {CR_OP_MUL, 1, 4, -1},            /* v2 = mul g v1 */
 };
 static cr_program sigmoid_dx = {"sigmoid_bwd", "gradient of sigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 3, 1, sigmoid_dx_k, sigmoid_dx_code, {5}, 60, true, NULL, -1};
+        2, 0, 1, 3, 1, sigmoid_dx_k, sigmoid_dx_code, {5}, 82, true, NULL, -1};
 static cr_gradient sigmoid_grad[] = {{&sigmoid_dx, 2, {1, 2}}};
 
 /* relu(x) = MAX(x, K(0)) */
@@ -935,7 +1172,7 @@ static const cr_instr relu_dx_code[] = {
     {CR_OP_SEL, 3, 2, 1},             /* v1 = sel v0 k0 g */
 };
 static cr_program relu_dx = {"relu_bwd", "gradient of relu with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, relu_dx_k, relu_dx_code, {4}, 62, true, NULL, -1};
+        2, 0, 1, 2, 1, relu_dx_k, relu_dx_code, {4}, 84, true, NULL, -1};
 static cr_gradient relu_grad[] = {{&relu_dx, 2, {1, 2}}};
 
 /* leaky_relu(x, slope) = SEL(x > K(0), x, x * slope) */
@@ -953,7 +1190,7 @@ static const cr_instr leaky_relu_dx_code[] = {
     {CR_OP_SEL, 4, 1, 5},             /* v2 = sel v0 g v1 */
 };
 static cr_program leaky_relu_dx = {"leaky_relu_bwd", "gradient of leaky_relu with respect to x", CR_RULE_FLOAT,
-        2, 1, 1, 3, 1, leaky_relu_dx_k, leaky_relu_dx_code, {6}, 64, true, NULL, -1};
+        2, 1, 1, 3, 1, leaky_relu_dx_k, leaky_relu_dx_code, {6}, 86, true, NULL, -1};
 static cr_gradient leaky_relu_grad[] = {{&leaky_relu_dx, 2, {0, 2}}};
 
 /* elu(x, alpha) = SEL(x <= K(0), alpha * EXPM1(x), x) */
@@ -975,7 +1212,7 @@ static const cr_instr elu_dx_code[] = {
     {CR_OP_SEL, 4, 8, 1},             /* v5 = sel v0 v4 g */
 };
 static cr_program elu_dx = {"elu_bwd", "gradient of elu with respect to x", CR_RULE_FLOAT,
-        2, 1, 1, 6, 1, elu_dx_k, elu_dx_code, {9}, 66, true, NULL, -1};
+        2, 1, 1, 6, 1, elu_dx_k, elu_dx_code, {9}, 88, true, NULL, -1};
 static cr_gradient elu_grad[] = {{&elu_dx, 2, {0, 2}}};
 
 /* selu(x) = K(1.0507009873554805) * SEL(x <= K(0), K(1.6732632423543772) * EXPM1(x), x) */
@@ -998,7 +1235,7 @@ static const cr_instr selu_dx_code[] = {
     {CR_OP_MUL, 1, 9, -1},            /* v5 = mul g v4 */
 };
 static cr_program selu_dx = {"selu_bwd", "gradient of selu with respect to x", CR_RULE_FLOAT,
-        2, 0, 3, 6, 1, selu_dx_k, selu_dx_code, {10}, 68, true, NULL, -1};
+        2, 0, 3, 6, 1, selu_dx_k, selu_dx_code, {10}, 90, true, NULL, -1};
 static cr_gradient selu_grad[] = {{&selu_dx, 2, {0, 2}}};
 
 /* celu(x, alpha) = SEL(x <= K(0), alpha * EXPM1(x / alpha), x) */
@@ -1020,7 +1257,7 @@ static const cr_instr celu_dx_code[] = {
     {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
 };
 static cr_program celu_dx = {"celu_bwd", "gradient of celu with respect to x", CR_RULE_FLOAT,
-        2, 1, 1, 5, 1, celu_dx_k, celu_dx_code, {8}, 70, true, NULL, -1};
+        2, 1, 1, 5, 1, celu_dx_k, celu_dx_code, {8}, 92, true, NULL, -1};
 static cr_gradient celu_grad[] = {{&celu_dx, 2, {0, 2}}};
 
 /* gelu(x) = h + h * e */
@@ -1048,7 +1285,7 @@ static const cr_instr gelu_dx_code[] = {
     {CR_OP_MUL, 1, 15, -1},           /* v10 = mul g v9 */
 };
 static cr_program gelu_dx = {"gelu_bwd", "gradient of gelu with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 11, 1, gelu_dx_k, gelu_dx_code, {16}, 72, true, NULL, -1};
+        2, 0, 4, 11, 1, gelu_dx_k, gelu_dx_code, {16}, 94, true, NULL, -1};
 static cr_gradient gelu_grad[] = {{&gelu_dx, 2, {0, 2}}};
 
 /* gelu_tanh(x) = h + h * t */
@@ -1084,7 +1321,7 @@ static const cr_instr gelu_tanh_dx_code[] = {
     {CR_OP_MUL, 1, 21, -1},           /* v15 = mul g v14 */
 };
 static cr_program gelu_tanh_dx = {"gelu_tanh_bwd", "gradient of gelu_tanh with respect to x", CR_RULE_FLOAT,
-        2, 0, 5, 16, 1, gelu_tanh_dx_k, gelu_tanh_dx_code, {22}, 74, true, NULL, -1};
+        2, 0, 5, 16, 1, gelu_tanh_dx_k, gelu_tanh_dx_code, {22}, 96, true, NULL, -1};
 static cr_gradient gelu_tanh_grad[] = {{&gelu_tanh_dx, 2, {0, 2}}};
 
 /* silu(x) = x * SIGMOID(x) */
@@ -1103,7 +1340,7 @@ static const cr_instr silu_dx_code[] = {
     {CR_OP_MUL, 1, 7, -1},            /* v5 = mul g v4 */
 };
 static cr_program silu_dx = {"silu_bwd", "gradient of silu with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 6, 1, silu_dx_k, silu_dx_code, {8}, 76, true, NULL, -1};
+        2, 0, 1, 6, 1, silu_dx_k, silu_dx_code, {8}, 98, true, NULL, -1};
 static cr_gradient silu_grad[] = {{&silu_dx, 2, {0, 2}}};
 
 /* mish(x) = x * t */
@@ -1137,7 +1374,7 @@ static const cr_instr mish_dx_code[] = {
     {CR_OP_MUL, 1, 16, -1},           /* v13 = mul g v12 */
 };
 static cr_program mish_dx = {"mish_bwd", "gradient of mish with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 14, 1, mish_dx_k, mish_dx_code, {17}, 78, true, NULL, -1};
+        2, 0, 2, 14, 1, mish_dx_k, mish_dx_code, {17}, 100, true, NULL, -1};
 static cr_gradient mish_grad[] = {{&mish_dx, 2, {0, 2}}};
 
 /* softplus(x, beta, threshold) = SEL(t > threshold, x, (MAX(t, K(0)) + LOG1P(EXP(-ABS(t)))) / beta) */
@@ -1163,7 +1400,7 @@ static const cr_instr softplus_dx_code[] = {
     {CR_OP_SEL, 5, 1, 7},             /* v4 = sel v1 g v3 */
 };
 static cr_program softplus_dx = {"softplus_bwd", "gradient of softplus with respect to x", CR_RULE_FLOAT,
-        2, 2, 0, 5, 1, NULL, softplus_dx_code, {8}, 80, true, NULL, -1};
+        2, 2, 0, 5, 1, NULL, softplus_dx_code, {8}, 102, true, NULL, -1};
 static cr_gradient softplus_grad[] = {{&softplus_dx, 2, {0, 2}}};
 
 /* softsign(x) = x / (K(1) + ABS(x)) */
@@ -1182,7 +1419,7 @@ static const cr_instr softsign_dx_code[] = {
     {CR_OP_DIV, 1, 5, -1},            /* v3 = div g v2 */
 };
 static cr_program softsign_dx = {"softsign_bwd", "gradient of softsign with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, softsign_dx_k, softsign_dx_code, {6}, 82, true, NULL, -1};
+        2, 0, 1, 4, 1, softsign_dx_k, softsign_dx_code, {6}, 104, true, NULL, -1};
 static cr_gradient softsign_grad[] = {{&softsign_dx, 2, {0, 2}}};
 
 /* hardtanh(x, min, max) = MIN(MAX(x, min), max) */
@@ -1199,7 +1436,7 @@ static const cr_instr hardtanh_dx_code[] = {
     {CR_OP_SEL, 5, 4, 7},             /* v3 = sel v0 k0 v2 */
 };
 static cr_program hardtanh_dx = {"hardtanh_bwd", "gradient of hardtanh with respect to x", CR_RULE_FLOAT,
-        2, 2, 1, 4, 1, hardtanh_dx_k, hardtanh_dx_code, {8}, 84, true, NULL, -1};
+        2, 2, 1, 4, 1, hardtanh_dx_k, hardtanh_dx_code, {8}, 106, true, NULL, -1};
 static cr_gradient hardtanh_grad[] = {{&hardtanh_dx, 2, {0, 2}}};
 
 /* hardsigmoid(x) = MIN(MAX(x + K(3), K(0)), K(6)) / K(6) */
@@ -1220,7 +1457,7 @@ static const cr_instr hardsigmoid_dx_code[] = {
     {CR_OP_SEL, 8, 9, 5},             /* v4 = sel v2 v3 k3 */
 };
 static cr_program hardsigmoid_dx = {"hardsigmoid_bwd", "gradient of hardsigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 5, 1, hardsigmoid_dx_k, hardsigmoid_dx_code, {10}, 86, true, NULL, -1};
+        2, 0, 4, 5, 1, hardsigmoid_dx_k, hardsigmoid_dx_code, {10}, 108, true, NULL, -1};
 static cr_gradient hardsigmoid_grad[] = {{&hardsigmoid_dx, 2, {0, 2}}};
 
 /* hardswish(x) = x * MIN(MAX(x + K(3), K(0)), K(6)) / K(6) */
@@ -1244,7 +1481,7 @@ static const cr_instr hardswish_dx_code[] = {
     {CR_OP_SEL, 6, 3, 11},            /* v6 = sel v0 k1 v5 */
 };
 static cr_program hardswish_dx = {"hardswish_bwd", "gradient of hardswish with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 7, 1, hardswish_dx_k, hardswish_dx_code, {12}, 88, true, NULL, -1};
+        2, 0, 4, 7, 1, hardswish_dx_k, hardswish_dx_code, {12}, 110, true, NULL, -1};
 static cr_gradient hardswish_grad[] = {{&hardswish_dx, 2, {0, 2}}};
 
 /* relu6(x) = MIN(MAX(x, K(0)), K(6)) */
@@ -1262,7 +1499,7 @@ static const cr_instr relu6_dx_code[] = {
     {CR_OP_SEL, 4, 2, 6},             /* v3 = sel v0 k0 v2 */
 };
 static cr_program relu6_dx = {"relu6_bwd", "gradient of relu6 with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 4, 1, relu6_dx_k, relu6_dx_code, {7}, 90, true, NULL, -1};
+        2, 0, 2, 4, 1, relu6_dx_k, relu6_dx_code, {7}, 112, true, NULL, -1};
 static cr_gradient relu6_grad[] = {{&relu6_dx, 2, {0, 2}}};
 
 /* logsigmoid(x) = MIN(x, K(0)) - LOG1P(EXP(-ABS(x))) */
@@ -1282,7 +1519,7 @@ static const cr_instr logsigmoid_dx_code[] = {
     {CR_OP_MUL, 1, 3, -1},            /* v2 = mul g v1 */
 };
 static cr_program logsigmoid_dx = {"logsigmoid_bwd", "gradient of logsigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 3, 1, NULL, logsigmoid_dx_code, {4}, 92, true, NULL, -1};
+        2, 0, 0, 3, 1, NULL, logsigmoid_dx_code, {4}, 114, true, NULL, -1};
 static cr_gradient logsigmoid_grad[] = {{&logsigmoid_dx, 2, {0, 2}}};
 
 /* floor(x) = FLOOR(x) */
@@ -1343,6 +1580,22 @@ static const cr_instr isnan_code[] = {
 /* isinf(x) = ISINF(x) */
 static const cr_instr isinf_code[] = {
     {CR_OP_ISINF, 0, -1, -1},         /* v0 = isinf x */
+};
+
+/* isposinf(x) = ISINF(x) * (x > K(0)) */
+static const double isposinf_k[] = {0.0};
+static const cr_instr isposinf_code[] = {
+    {CR_OP_ISINF, 0, -1, -1},         /* v0 = isinf x */
+    {CR_OP_GT, 0, 1, -1},             /* v1 = gt x k0 */
+    {CR_OP_MUL, 2, 3, -1},            /* v2 = mul v0 v1 */
+};
+
+/* isneginf(x) = ISINF(x) * (x < K(0)) */
+static const double isneginf_k[] = {0.0};
+static const cr_instr isneginf_code[] = {
+    {CR_OP_ISINF, 0, -1, -1},         /* v0 = isinf x */
+    {CR_OP_LT, 0, 1, -1},             /* v1 = lt x k0 */
+    {CR_OP_MUL, 2, 3, -1},            /* v2 = mul v0 v1 */
 };
 
 /* isfinite(x) = ISNAN(x) + ISINF(x) == K(0) */
@@ -1811,8 +2064,12 @@ cr_program cr_rows[CR_ROW_COUNT] = {
         2, 0, 0, 1, 1, NULL, maximum_code, {2}, -1, true, maximum_grad, -1},
     [CR_ROW_MINIMUM] = {"minimum", "the smaller; NaN wins, ties share the gradient", CR_RULE_ANY,
         2, 0, 0, 1, 1, NULL, minimum_code, {2}, -1, true, minimum_grad, -1},
+    [CR_ROW_FMAX] = {"fmax", "the larger, of a NaN and a number the number; the gradient of a tie is a's", CR_RULE_ANY,
+        2, 0, 0, 5, 1, NULL, fmax_code, {6}, 9, true, fmax_grad, -1},
+    [CR_ROW_FMIN] = {"fmin", "the smaller, of a NaN and a number the number; the gradient of a tie is a's", CR_RULE_ANY,
+        2, 0, 0, 5, 1, NULL, fmin_code, {6}, 12, true, fmin_grad, -1},
     [CR_ROW_CLAMP] = {"clamp", "min(max(x, min), max); gradient 1 at the bounds", CR_RULE_NUMBER,
-        1, 2, 0, 2, 1, NULL, clamp_code, {4}, 9, true, clamp_grad, -1},
+        1, 2, 0, 2, 1, NULL, clamp_code, {4}, 15, true, clamp_grad, -1},
     [CR_ROW_CLAMP_MIN] = {"clamp_min", "max(x, low); at the bound the gradient is x's", CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, clamp_min_code, {2}, -1, true, clamp_min_grad, -1},
     [CR_ROW_CLAMP_MAX] = {"clamp_max", "min(x, high); at the bound the gradient is x's", CR_RULE_NUMBER,
@@ -1821,6 +2078,8 @@ cr_program cr_rows[CR_ROW_COUNT] = {
         1, 0, 0, 1, 1, NULL, neg_code, {1}, -1, true, neg_grad, -1},
     [CR_ROW_ABS] = {"abs", "|x|; gradient 0 at 0", CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, abs_code, {1}, -1, true, abs_grad, -1},
+    [CR_ROW_NAN_TO_NUM] = {"nan_to_num", "x, but other numbers for NaN and the infinities; their gradient is 0", CR_RULE_ANY,
+        1, 3, 1, 6, 1, nan_to_num_k, nan_to_num_code, {10}, 22, true, nan_to_num_grad, -1},
     [CR_ROW_SIGN] = {"sign", "-1, 0 or 1", CR_RULE_ANY,
         1, 0, 0, 1, 1, NULL, sign_code, {1}, -1, true, sign_grad, -1},
     [CR_ROW_COPYSIGN] = {"copysign", "|a| with the sign of b; gradient 0 at 0", CR_RULE_FLOAT,
@@ -1828,9 +2087,9 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_SQUARE] = {"square", "x^2", CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, square_code, {1}, -1, true, square_grad, -1},
     [CR_ROW_HYPOT] = {"hypot", "sqrt(a^2 + b^2), no overflow", CR_RULE_FLOAT,
-        2, 0, 2, 15, 1, hypot_k, hypot_code, {18}, 18, true, hypot_grad, -1},
+        2, 0, 2, 15, 1, hypot_k, hypot_code, {18}, 26, true, hypot_grad, -1},
     [CR_ROW_RECIPROCAL] = {"reciprocal", "1 / x", CR_RULE_FLOAT,
-        1, 0, 1, 1, 1, reciprocal_k, reciprocal_code, {2}, 21, true, reciprocal_grad, -1},
+        1, 0, 1, 1, 1, reciprocal_k, reciprocal_code, {2}, 29, true, reciprocal_grad, -1},
     [CR_ROW_SQRT] = {"sqrt", "square root", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, sqrt_code, {1}, -1, true, sqrt_grad, -1},
     [CR_ROW_RSQRT] = {"rsqrt", "1 / sqrt(x)", CR_RULE_FLOAT,
@@ -1838,11 +2097,11 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_WHERE] = {"where", "a where c, else b; c is bool", CR_RULE_WHERE,
         3, 0, 0, 1, 1, NULL, where_code, {3}, -1, true, where_grad, -1},
     [CR_ROW_LERP] = {"lerp", "a + w (b - a)", CR_RULE_FLOAT,
-        3, 0, 2, 9, 1, lerp_k, lerp_code, {13}, 27, true, lerp_grad, -1},
+        3, 0, 2, 9, 1, lerp_k, lerp_code, {13}, 35, true, lerp_grad, -1},
     [CR_ROW_ADDCMUL] = {"addcmul", "x + value a b", CR_RULE_NUMBER,
-        3, 1, 0, 3, 1, NULL, addcmul_code, {6}, 30, true, addcmul_grad, -1},
+        3, 1, 0, 3, 1, NULL, addcmul_code, {6}, 38, true, addcmul_grad, -1},
     [CR_ROW_ADDCDIV] = {"addcdiv", "x + value a / b", CR_RULE_FLOAT,
-        3, 1, 0, 3, 1, NULL, addcdiv_code, {6}, 33, true, addcdiv_grad, -1},
+        3, 1, 0, 3, 1, NULL, addcdiv_code, {6}, 41, true, addcdiv_grad, -1},
     [CR_ROW_EXP] = {"exp", "e^x", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, exp_code, {1}, -1, true, exp_grad, -1},
     [CR_ROW_EXP2] = {"exp2", "2^x", CR_RULE_FLOAT,
@@ -1856,7 +2115,13 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_LOG10] = {"log10", "logarithm to the base 10", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, log10_code, {1}, -1, true, log10_grad, -1},
     [CR_ROW_LOGADDEXP] = {"logaddexp", "log(e^a + e^b), no overflow", CR_RULE_FLOAT,
-        2, 0, 1, 9, 1, logaddexp_k, logaddexp_code, {11}, 40, true, logaddexp_grad, -1},
+        2, 0, 1, 9, 1, logaddexp_k, logaddexp_code, {11}, 48, true, logaddexp_grad, -1},
+    [CR_ROW_LOGADDEXP2] = {"logaddexp2", "log2(2^a + 2^b), no overflow", CR_RULE_FLOAT,
+        2, 0, 2, 10, 1, logaddexp2_k, logaddexp2_code, {13}, 51, true, logaddexp2_grad, -1},
+    [CR_ROW_XLOGY] = {"xlogy", "a log(b); 0 where a is 0 and b is a number", CR_RULE_FLOAT,
+        2, 0, 1, 6, 1, xlogy_k, xlogy_code, {8}, 54, true, xlogy_grad, -1},
+    [CR_ROW_LOGIT] = {"logit", "log(z / (1 - z)), z = x within [eps, 1 - eps], outside of which its gradient is 0; eps -INFINITY: z = x", CR_RULE_FLOAT,
+        1, 1, 1, 6, 1, logit_k, logit_code, {8}, 57, true, logit_grad, -1},
     [CR_ROW_LOG1P] = {"log1p", "log(1 + x), exact near 0", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, log1p_code, {1}, -1, true, log1p_grad, -1},
     [CR_ROW_SIN] = {"sin", "sine", CR_RULE_FLOAT,
@@ -1885,6 +2150,12 @@ cr_program cr_rows[CR_ROW_COUNT] = {
         1, 0, 0, 1, 1, NULL, acosh_code, {1}, -1, true, acosh_grad, -1},
     [CR_ROW_ATANH] = {"atanh", "inverse hyperbolic tangent", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, atanh_code, {1}, -1, true, atanh_grad, -1},
+    [CR_ROW_DEG2RAD] = {"deg2rad", "degrees as radians", CR_RULE_FLOAT,
+        1, 0, 1, 1, 1, deg2rad_k, deg2rad_code, {2}, 74, true, deg2rad_grad, -1},
+    [CR_ROW_RAD2DEG] = {"rad2deg", "radians as degrees", CR_RULE_FLOAT,
+        1, 0, 1, 1, 1, rad2deg_k, rad2deg_code, {2}, 76, true, rad2deg_grad, -1},
+    [CR_ROW_SINC] = {"sinc", "sin(pi x) / (pi x); 1 at 0", CR_RULE_FLOAT,
+        1, 0, 2, 6, 1, sinc_k, sinc_code, {8}, 78, true, sinc_grad, -1},
     [CR_ROW_ERF] = {"erf", "error function", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, erf_code, {1}, -1, true, erf_grad, -1},
     [CR_ROW_ERFC] = {"erfc", "1 - erf(x), exact where that is small", CR_RULE_FLOAT,
@@ -1892,37 +2163,37 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_SIGMOID] = {"sigmoid", "1 / (1 + e^-x)", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, sigmoid_code, {1}, -1, true, sigmoid_grad, -1},
     [CR_ROW_RELU] = {"relu", "max(x, 0); gradient 0 at 0", CR_RULE_NUMBER,
-        1, 0, 1, 1, 1, relu_k, relu_code, {2}, 61, true, relu_grad, -1},
+        1, 0, 1, 1, 1, relu_k, relu_code, {2}, 83, true, relu_grad, -1},
     [CR_ROW_LEAKY_RELU] = {"leaky_relu", "x where x > 0, else slope x", CR_RULE_FLOAT,
-        1, 1, 1, 3, 1, leaky_relu_k, leaky_relu_code, {5}, 63, true, leaky_relu_grad, -1},
+        1, 1, 1, 3, 1, leaky_relu_k, leaky_relu_code, {5}, 85, true, leaky_relu_grad, -1},
     [CR_ROW_ELU] = {"elu", "x where x > 0, else alpha (e^x - 1)", CR_RULE_FLOAT,
-        1, 1, 1, 4, 1, elu_k, elu_code, {6}, 65, true, elu_grad, -1},
+        1, 1, 1, 4, 1, elu_k, elu_code, {6}, 87, true, elu_grad, -1},
     [CR_ROW_SELU] = {"selu", "1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017)", CR_RULE_FLOAT,
-        1, 0, 3, 5, 1, selu_k, selu_code, {8}, 67, true, selu_grad, -1},
+        1, 0, 3, 5, 1, selu_k, selu_code, {8}, 89, true, selu_grad, -1},
     [CR_ROW_CELU] = {"celu", "x where x > 0, else alpha (e^(x / alpha) - 1)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 1, celu_k, celu_code, {7}, 69, true, celu_grad, -1},
+        1, 1, 1, 5, 1, celu_k, celu_code, {7}, 91, true, celu_grad, -1},
     [CR_ROW_GELU] = {"gelu", "x Phi(x), Phi the normal distribution", CR_RULE_FLOAT,
-        1, 0, 2, 5, 1, gelu_k, gelu_code, {7}, 71, true, gelu_grad, -1},
+        1, 0, 2, 5, 1, gelu_k, gelu_code, {7}, 93, true, gelu_grad, -1},
     [CR_ROW_GELU_TANH] = {"gelu_tanh", "x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu", CR_RULE_FLOAT,
-        1, 0, 3, 8, 1, gelu_tanh_k, gelu_tanh_code, {11}, 73, true, gelu_tanh_grad, -1},
+        1, 0, 3, 8, 1, gelu_tanh_k, gelu_tanh_code, {11}, 95, true, gelu_tanh_grad, -1},
     [CR_ROW_SILU] = {"silu", "x sigmoid(x)", CR_RULE_FLOAT,
-        1, 0, 0, 2, 1, NULL, silu_code, {2}, 75, true, silu_grad, -1},
+        1, 0, 0, 2, 1, NULL, silu_code, {2}, 97, true, silu_grad, -1},
     [CR_ROW_MISH] = {"mish", "x tanh(softplus(x))", CR_RULE_FLOAT,
-        1, 0, 1, 8, 1, mish_k, mish_code, {9}, 77, true, mish_grad, -1},
+        1, 0, 1, 8, 1, mish_k, mish_code, {9}, 99, true, mish_grad, -1},
     [CR_ROW_SOFTPLUS] = {"softplus", "log(1 + e^(beta x)) / beta; x where beta x > threshold", CR_RULE_FLOAT,
-        1, 2, 1, 10, 1, softplus_k, softplus_code, {13}, 79, true, softplus_grad, -1},
+        1, 2, 1, 10, 1, softplus_k, softplus_code, {13}, 101, true, softplus_grad, -1},
     [CR_ROW_SOFTSIGN] = {"softsign", "x / (1 + |x|)", CR_RULE_FLOAT,
-        1, 0, 1, 3, 1, softsign_k, softsign_code, {4}, 81, true, softsign_grad, -1},
+        1, 0, 1, 3, 1, softsign_k, softsign_code, {4}, 103, true, softsign_grad, -1},
     [CR_ROW_HARDTANH] = {"hardtanh", "min(max(x, min), max); gradient 0 at the bounds", CR_RULE_NUMBER,
-        1, 2, 0, 2, 1, NULL, hardtanh_code, {4}, 83, true, hardtanh_grad, -1},
+        1, 2, 0, 2, 1, NULL, hardtanh_code, {4}, 105, true, hardtanh_grad, -1},
     [CR_ROW_HARDSIGMOID] = {"hardsigmoid", "min(max(x + 3, 0), 6) / 6", CR_RULE_FLOAT,
-        1, 0, 3, 4, 1, hardsigmoid_k, hardsigmoid_code, {7}, 85, true, hardsigmoid_grad, -1},
+        1, 0, 3, 4, 1, hardsigmoid_k, hardsigmoid_code, {7}, 107, true, hardsigmoid_grad, -1},
     [CR_ROW_HARDSWISH] = {"hardswish", "x hardsigmoid(x)", CR_RULE_FLOAT,
-        1, 0, 3, 5, 1, hardswish_k, hardswish_code, {8}, 87, true, hardswish_grad, -1},
+        1, 0, 3, 5, 1, hardswish_k, hardswish_code, {8}, 109, true, hardswish_grad, -1},
     [CR_ROW_RELU6] = {"relu6", "min(max(x, 0), 6)", CR_RULE_NUMBER,
-        1, 0, 2, 2, 1, relu6_k, relu6_code, {4}, 89, true, relu6_grad, -1},
+        1, 0, 2, 2, 1, relu6_k, relu6_code, {4}, 111, true, relu6_grad, -1},
     [CR_ROW_LOGSIGMOID] = {"logsigmoid", "log(sigmoid(x))", CR_RULE_FLOAT,
-        1, 0, 1, 6, 1, logsigmoid_k, logsigmoid_code, {7}, 91, true, logsigmoid_grad, -1},
+        1, 0, 1, 6, 1, logsigmoid_k, logsigmoid_code, {7}, 113, true, logsigmoid_grad, -1},
     [CR_ROW_FLOOR] = {"floor", "next integer below", CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, floor_code, {1}, -1, true, floor_grad, -1},
     [CR_ROW_CEIL] = {"ceil", "next integer above", CR_RULE_NUMBER,
@@ -1932,15 +2203,19 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_TRUNC] = {"trunc", "next integer towards 0", CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, trunc_code, {1}, -1, true, trunc_grad, -1},
     [CR_ROW_FRAC] = {"frac", "x - trunc(x)", CR_RULE_FLOAT,
-        1, 0, 0, 2, 1, NULL, frac_code, {2}, 93, true, frac_grad, -1},
+        1, 0, 0, 2, 1, NULL, frac_code, {2}, 115, true, frac_grad, -1},
     [CR_ROW_ISNAN] = {"isnan", "is x NaN?", CR_RULE_TEST,
         1, 0, 0, 1, 1, NULL, isnan_code, {1}, -1, false, NULL, -1},
     [CR_ROW_ISINF] = {"isinf", "is x an infinity?", CR_RULE_TEST,
         1, 0, 0, 1, 1, NULL, isinf_code, {1}, -1, false, NULL, -1},
+    [CR_ROW_ISPOSINF] = {"isposinf", "is x +infinity?", CR_RULE_TEST,
+        1, 0, 1, 3, 1, isposinf_k, isposinf_code, {4}, 116, false, NULL, -1},
+    [CR_ROW_ISNEGINF] = {"isneginf", "is x -infinity?", CR_RULE_TEST,
+        1, 0, 1, 3, 1, isneginf_k, isneginf_code, {4}, 117, false, NULL, -1},
     [CR_ROW_ISFINITE] = {"isfinite", "is x neither NaN nor an infinity?", CR_RULE_TEST,
-        1, 0, 1, 4, 1, isfinite_k, isfinite_code, {5}, 94, false, NULL, -1},
+        1, 0, 1, 4, 1, isfinite_k, isfinite_code, {5}, 118, false, NULL, -1},
     [CR_ROW_SIGNBIT] = {"signbit", "is x negative, or -0?", CR_RULE_TEST,
-        1, 0, 2, 2, 1, signbit_k, signbit_code, {4}, 95, false, NULL, -1},
+        1, 0, 2, 2, 1, signbit_k, signbit_code, {4}, 119, false, NULL, -1},
     [CR_ROW_EQ] = {"eq", "a == b", CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, eq_code, {2}, -1, false, NULL, -1},
     [CR_ROW_NE] = {"ne", "a != b", CR_RULE_TEST,
@@ -1954,13 +2229,13 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_GE] = {"ge", "a >= b", CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, ge_code, {2}, -1, false, NULL, -1},
     [CR_ROW_LOGICAL_AND] = {"logical_and", "a and b, true where not 0", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_and_k, logical_and_code, {5}, 96, false, NULL, -1},
+        2, 0, 1, 3, 1, logical_and_k, logical_and_code, {5}, 120, false, NULL, -1},
     [CR_ROW_LOGICAL_OR] = {"logical_or", "a or b", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_or_k, logical_or_code, {5}, 97, false, NULL, -1},
+        2, 0, 1, 3, 1, logical_or_k, logical_or_code, {5}, 121, false, NULL, -1},
     [CR_ROW_LOGICAL_XOR] = {"logical_xor", "either a or b", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_xor_k, logical_xor_code, {5}, 98, false, NULL, -1},
+        2, 0, 1, 3, 1, logical_xor_k, logical_xor_code, {5}, 122, false, NULL, -1},
     [CR_ROW_LOGICAL_NOT] = {"logical_not", "not x", CR_RULE_TEST,
-        1, 0, 1, 1, 1, logical_not_k, logical_not_code, {2}, 99, false, NULL, -1},
+        1, 0, 1, 1, 1, logical_not_k, logical_not_code, {2}, 123, false, NULL, -1},
     [CR_ROW_BITWISE_AND] = {"bitwise_and", "a & b", CR_RULE_BITS,
         2, 0, 0, 1, 1, NULL, bitwise_and_code, {2}, -1, false, NULL, -1},
     [CR_ROW_BITWISE_OR] = {"bitwise_or", "a | b", CR_RULE_BITS,
@@ -1977,109 +2252,109 @@ cr_program cr_rows[CR_ROW_COUNT] = {
 
 cr_program cr_updates[CR_UPDATE_COUNT] = {
     {"sgd", "p less lr times the gradient", CR_RULE_FLOAT,
-        2, 3, 0, 5, 1, NULL, sgd_code, {9}, 100, false, NULL, -1},
+        2, 3, 0, 5, 1, NULL, sgd_code, {9}, 124, false, NULL, -1},
     {"sgd_copy", "p less lr times the gradient", CR_RULE_FLOAT,
-        2, 3, 0, 5, 2, NULL, sgd_code, {9, 9}, 100, false, NULL, -1},
+        2, 3, 0, 5, 2, NULL, sgd_code, {9, 9}, 124, false, NULL, -1},
     {"sgd_momentum", "heavy ball", CR_RULE_FLOAT,
-        3, 4, 0, 7, 2, NULL, sgd_momentum_code, {13, 11}, 101, false, NULL, -1},
+        3, 4, 0, 7, 2, NULL, sgd_momentum_code, {13, 11}, 125, false, NULL, -1},
     {"sgd_momentum_copy", "heavy ball", CR_RULE_FLOAT,
-        3, 4, 0, 7, 3, NULL, sgd_momentum_code, {13, 11, 13}, 101, false, NULL, -1},
+        3, 4, 0, 7, 3, NULL, sgd_momentum_code, {13, 11, 13}, 125, false, NULL, -1},
     {"sgd_nesterov", "Nesterov's momentum", CR_RULE_FLOAT,
-        3, 4, 0, 9, 2, NULL, sgd_nesterov_code, {15, 11}, 102, false, NULL, -1},
+        3, 4, 0, 9, 2, NULL, sgd_nesterov_code, {15, 11}, 126, false, NULL, -1},
     {"sgd_nesterov_copy", "Nesterov's momentum", CR_RULE_FLOAT,
-        3, 4, 0, 9, 3, NULL, sgd_nesterov_code, {15, 11, 15}, 102, false, NULL, -1},
+        3, 4, 0, 9, 3, NULL, sgd_nesterov_code, {15, 11, 15}, 126, false, NULL, -1},
     {"adam", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
-        4, 8, 0, 15, 3, NULL, adam_code, {26, 17, 22}, 103, false, NULL, -1},
+        4, 8, 0, 15, 3, NULL, adam_code, {26, 17, 22}, 127, false, NULL, -1},
     {"adam_copy", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
-        4, 8, 0, 15, 4, NULL, adam_code, {26, 17, 22, 26}, 103, false, NULL, -1},
+        4, 8, 0, 15, 4, NULL, adam_code, {26, 17, 22, 26}, 127, false, NULL, -1},
     {"adamw", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
-        4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 104, false, NULL, -1},
+        4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 128, false, NULL, -1},
     {"adamw_copy", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
-        4, 7, 0, 13, 4, NULL, adamw_code, {23, 14, 19, 23}, 104, false, NULL, -1},
+        4, 7, 0, 13, 4, NULL, adamw_code, {23, 14, 19, 23}, 128, false, NULL, -1},
     {"adam_amsgrad", "Reddi et al. 2018: the largest v so far, h, divides", CR_RULE_FLOAT,
-        5, 8, 0, 16, 4, NULL, adam_amsgrad_code, {28, 18, 23, 24}, 105, false, NULL, -1},
+        5, 8, 0, 16, 4, NULL, adam_amsgrad_code, {28, 18, 23, 24}, 129, false, NULL, -1},
     {"adam_amsgrad_copy", "Reddi et al. 2018: the largest v so far, h, divides", CR_RULE_FLOAT,
-        5, 8, 0, 16, 5, NULL, adam_amsgrad_code, {28, 18, 23, 24, 28}, 105, false, NULL, -1},
+        5, 8, 0, 16, 5, NULL, adam_amsgrad_code, {28, 18, 23, 24, 28}, 129, false, NULL, -1},
     {"adamw_amsgrad", "the same for adamw", CR_RULE_FLOAT,
-        5, 7, 0, 14, 4, NULL, adamw_amsgrad_code, {25, 15, 20, 21}, 106, false, NULL, -1},
+        5, 7, 0, 14, 4, NULL, adamw_amsgrad_code, {25, 15, 20, 21}, 130, false, NULL, -1},
     {"adamw_amsgrad_copy", "the same for adamw", CR_RULE_FLOAT,
-        5, 7, 0, 14, 5, NULL, adamw_amsgrad_code, {25, 15, 20, 21, 25}, 106, false, NULL, -1},
+        5, 7, 0, 14, 5, NULL, adamw_amsgrad_code, {25, 15, 20, 21, 25}, 130, false, NULL, -1},
     {"nadam", "Dozat 2016: Nesterov's momentum in adam", CR_RULE_FLOAT,
-        4, 8, 0, 16, 3, NULL, nadam_code, {27, 17, 23}, 107, false, NULL, -1},
+        4, 8, 0, 16, 3, NULL, nadam_code, {27, 17, 23}, 131, false, NULL, -1},
     {"nadam_copy", "Dozat 2016: Nesterov's momentum in adam", CR_RULE_FLOAT,
-        4, 8, 0, 16, 4, NULL, nadam_code, {27, 17, 23, 27}, 107, false, NULL, -1},
+        4, 8, 0, 16, 4, NULL, nadam_code, {27, 17, 23, 27}, 131, false, NULL, -1},
     {"rmsprop", "Tieleman and Hinton 2012", CR_RULE_FLOAT,
-        3, 5, 0, 11, 2, NULL, rmsprop_code, {18, 14}, 108, false, NULL, -1},
+        3, 5, 0, 11, 2, NULL, rmsprop_code, {18, 14}, 132, false, NULL, -1},
     {"rmsprop_copy", "Tieleman and Hinton 2012", CR_RULE_FLOAT,
-        3, 5, 0, 11, 3, NULL, rmsprop_code, {18, 14, 18}, 108, false, NULL, -1},
+        3, 5, 0, 11, 3, NULL, rmsprop_code, {18, 14, 18}, 132, false, NULL, -1},
     {"rmsprop_momentum", "the same with momentum", CR_RULE_FLOAT,
-        4, 6, 0, 13, 3, NULL, rmsprop_momentum_code, {22, 16, 20}, 109, false, NULL, -1},
+        4, 6, 0, 13, 3, NULL, rmsprop_momentum_code, {22, 16, 20}, 133, false, NULL, -1},
     {"rmsprop_momentum_copy", "the same with momentum", CR_RULE_FLOAT,
-        4, 6, 0, 13, 4, NULL, rmsprop_momentum_code, {22, 16, 20, 22}, 109, false, NULL, -1},
+        4, 6, 0, 13, 4, NULL, rmsprop_momentum_code, {22, 16, 20, 22}, 133, false, NULL, -1},
     {"rmsprop_centered", "Graves 2013: the variance divides, h is the mean of the gradients", CR_RULE_FLOAT,
-        4, 5, 0, 15, 3, NULL, rmsprop_centered_code, {23, 15, 17}, 110, false, NULL, -1},
+        4, 5, 0, 15, 3, NULL, rmsprop_centered_code, {23, 15, 17}, 134, false, NULL, -1},
     {"rmsprop_centered_copy", "Graves 2013: the variance divides, h is the mean of the gradients", CR_RULE_FLOAT,
-        4, 5, 0, 15, 4, NULL, rmsprop_centered_code, {23, 15, 17, 23}, 110, false, NULL, -1},
+        4, 5, 0, 15, 4, NULL, rmsprop_centered_code, {23, 15, 17, 23}, 134, false, NULL, -1},
     {"rmsprop_centered_momentum", "the same with momentum", CR_RULE_FLOAT,
-        5, 6, 0, 17, 4, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25}, 111, false, NULL, -1},
+        5, 6, 0, 17, 4, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25}, 135, false, NULL, -1},
     {"rmsprop_centered_momentum_copy", "the same with momentum", CR_RULE_FLOAT,
-        5, 6, 0, 17, 5, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25, 27}, 111, false, NULL, -1},
+        5, 6, 0, 17, 5, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25, 27}, 135, false, NULL, -1},
     {"adagrad", "Duchi et al. 2011", CR_RULE_FLOAT,
-        3, 3, 0, 9, 2, NULL, adagrad_code, {14, 10}, 112, false, NULL, -1},
+        3, 3, 0, 9, 2, NULL, adagrad_code, {14, 10}, 136, false, NULL, -1},
     {"adagrad_copy", "Duchi et al. 2011", CR_RULE_FLOAT,
-        3, 3, 0, 9, 3, NULL, adagrad_code, {14, 10, 14}, 112, false, NULL, -1},
+        3, 3, 0, 9, 3, NULL, adagrad_code, {14, 10, 14}, 136, false, NULL, -1},
     {"adadelta", "Zeiler 2012: u is the mean square of the steps e", CR_RULE_FLOAT,
-        4, 5, 0, 18, 3, NULL, adadelta_code, {22, 16, 26}, 113, false, NULL, -1},
+        4, 5, 0, 18, 3, NULL, adadelta_code, {22, 16, 26}, 137, false, NULL, -1},
     {"adadelta_copy", "Zeiler 2012: u is the mean square of the steps e", CR_RULE_FLOAT,
-        4, 5, 0, 18, 4, NULL, adadelta_code, {22, 16, 26, 22}, 113, false, NULL, -1},
+        4, 5, 0, 18, 4, NULL, adadelta_code, {22, 16, 26, 22}, 137, false, NULL, -1},
     {"lion", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
-        3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 114, false, NULL, -1},
+        3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 138, false, NULL, -1},
     {"lion_copy", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
-        3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 114, false, NULL, -1},
+        3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 138, false, NULL, -1},
     {"muon", "momentum; the second result becomes orthogonal (src/optim/muon.c)", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 115, false, NULL, -1},
+        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 139, false, NULL, -1},
     {"muon_copy", "momentum; the second result becomes orthogonal (src/optim/muon.c)", CR_RULE_FLOAT,
-        2, 2, 0, 3, 3, NULL, muon_code, {6, 6, 6}, 115, false, NULL, -1},
+        2, 2, 0, 3, 3, NULL, muon_code, {6, 6, 6}, 139, false, NULL, -1},
     {"muon_nesterov", "the same with Nesterov's momentum", CR_RULE_FLOAT,
-        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 116, false, NULL, -1},
+        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 140, false, NULL, -1},
     {"muon_nesterov_copy", "the same with Nesterov's momentum", CR_RULE_FLOAT,
-        2, 2, 0, 5, 3, NULL, muon_nesterov_code, {6, 8, 6}, 116, false, NULL, -1},
+        2, 2, 0, 5, 3, NULL, muon_nesterov_code, {6, 8, 6}, 140, false, NULL, -1},
     {"muon_apply", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 117, false, NULL, -1},
+        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 141, false, NULL, -1},
     {"muon_apply_copy", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 117, false, NULL, -1},
+        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 141, false, NULL, -1},
     {"scale", "gradient clipping", CR_RULE_FLOAT,
-        1, 1, 0, 1, 1, NULL, scale_code, {2}, 118, false, NULL, -1},
+        1, 1, 0, 1, 1, NULL, scale_code, {2}, 142, false, NULL, -1},
     {"scale_copy", "gradient clipping", CR_RULE_FLOAT,
-        1, 1, 0, 1, 2, NULL, scale_code, {2, 2}, 118, false, NULL, -1},
+        1, 1, 0, 1, 2, NULL, scale_code, {2, 2}, 142, false, NULL, -1},
     {"uniform", "uniform in [low, low + width); most: the largest number below that", CR_RULE_FLOAT,
-        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 119, false, NULL, -1},
+        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 143, false, NULL, -1},
     {"uniform_copy", "uniform in [low, low + width); most: the largest number below that", CR_RULE_FLOAT,
-        1, 3, 0, 3, 2, NULL, uniform_code, {6, 6}, 119, false, NULL, -1},
+        1, 3, 0, 3, 2, NULL, uniform_code, {6, 6}, 143, false, NULL, -1},
     {"normal", "normal", CR_RULE_FLOAT,
-        1, 2, 0, 2, 1, NULL, normal_code, {4}, 120, false, NULL, -1},
+        1, 2, 0, 2, 1, NULL, normal_code, {4}, 144, false, NULL, -1},
     {"normal_copy", "normal", CR_RULE_FLOAT,
-        1, 2, 0, 2, 2, NULL, normal_code, {4, 4}, 120, false, NULL, -1},
+        1, 2, 0, 2, 2, NULL, normal_code, {4, 4}, 144, false, NULL, -1},
     {"log_normal", "e to a normal number", CR_RULE_FLOAT,
-        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 121, false, NULL, -1},
+        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 145, false, NULL, -1},
     {"log_normal_copy", "e to a normal number", CR_RULE_FLOAT,
-        1, 2, 0, 3, 2, NULL, log_normal_code, {5, 5}, 121, false, NULL, -1},
+        1, 2, 0, 3, 2, NULL, log_normal_code, {5, 5}, 145, false, NULL, -1},
     {"cauchy", "Cauchy", CR_RULE_FLOAT,
-        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 122, false, NULL, -1},
+        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 146, false, NULL, -1},
     {"cauchy_copy", "Cauchy", CR_RULE_FLOAT,
-        1, 2, 2, 5, 2, cauchy_k, cauchy_code, {9, 9}, 122, false, NULL, -1},
+        1, 2, 2, 5, 2, cauchy_k, cauchy_code, {9, 9}, 146, false, NULL, -1},
     {"exponential", "exponential; least: instead of -log(1 - u) where that is 0", CR_RULE_FLOAT,
-        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 123, false, NULL, -1},
+        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 147, false, NULL, -1},
     {"exponential_copy", "exponential; least: instead of -log(1 - u) where that is 0", CR_RULE_FLOAT,
-        1, 2, 1, 5, 2, exponential_k, exponential_code, {8, 8}, 123, false, NULL, -1},
+        1, 2, 1, 5, 2, exponential_k, exponential_code, {8, 8}, 147, false, NULL, -1},
     {"gumbel", "Gumbel", CR_RULE_FLOAT,
-        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 124, false, NULL, -1},
+        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 148, false, NULL, -1},
     {"gumbel_copy", "Gumbel", CR_RULE_FLOAT,
-        1, 1, 1, 6, 2, gumbel_k, gumbel_code, {8, 8}, 124, false, NULL, -1},
+        1, 1, 1, 6, 2, gumbel_k, gumbel_code, {8, 8}, 148, false, NULL, -1},
     {"geometric", "trials up to a success; fails: log(1 - p)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 125, false, NULL, -1},
+        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 149, false, NULL, -1},
     {"geometric_copy", "trials up to a success; fails: log(1 - p)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 2, geometric_k, geometric_code, {7, 7}, 125, false, NULL, -1},
+        1, 1, 1, 5, 2, geometric_k, geometric_code, {7, 7}, 149, false, NULL, -1},
 };
 
 /* The row that is exactly one instruction: its gradients are the instruction's. */

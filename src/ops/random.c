@@ -220,8 +220,8 @@ static cr_status check_elements(const char *op, const char *rule, const cr_tenso
     cr_tensor *least = cr_min(t, CR_ALL, false), *most = least ? cr_max(t, CR_ALL, false) : NULL;
     cr_status status = most ? CR_OK : cr_error_status();
     if (most && !(cr_item(least) >= low && cr_item(most) <= high)) {     /* NaN is both */
-        cr_tensor *line = cr_reshape(cr_to(t, CR_F64, t->dev), CR_LIST(-1)), *inside = cr_logical_and(cr_ge(line, cr_scalar(low)), cr_le(line, cr_scalar(high)));
-        cr_tensor *first = inside ? cr_argmin(cr_to(inside, CR_U8, t->dev), 0, false) : NULL;
+        cr_tensor *line = cr_reshape(cr_to(t, CR_F64, cr_cpu()), CR_LIST(-1)), *inside = cr_logical_and(cr_ge(line, cr_scalar(low)), cr_le(line, cr_scalar(high)));
+        cr_tensor *first = inside ? cr_argmin(cr_to(inside, CR_U8, cr_cpu()), 0, false) : NULL;
         int64_t at = first ? cr_item_int(first) : 0, index[CR_MAX_DIMS];
         const double bad = line && first ? cr_item(cr_select(line, 0, at)) : 0;
         for (int d = t->ndim - 1; d >= 0; at /= t->shape[d], d--) index[d] = at % t->shape[d];

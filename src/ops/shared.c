@@ -131,3 +131,12 @@ void cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N) {
     *M = 1;
     for (int i = 0; i < x->ndim - 1; i++) *M *= x->shape[i];
 }
+
+cr_tensor *cr_named(const char *op, cr_status before, cr_tensor *y) {
+    cr_saved_error e;
+    if (y || before != CR_OK) return y;
+    cr_error_take(&e);
+    const char *text = strstr(e.message, "] ");
+    cr_fail(e.status, op, "%s", text ? text + 2 : e.message);
+    return NULL;
+}

@@ -223,6 +223,30 @@ cr_tensor *cr_diagonal(const cr_tensor *x, int64_t offset, int axis1, int axis2)
     return cr_apply(&cr_op_strided, 1, &x, &p);
 }
 
+cr_tensor *cr_diag_embed(const cr_tensor *x, int64_t offset, int axis1, int axis2) {
+    if (!cr_given("diag_embed", "x", x)) return NULL;
+    if (x->ndim == CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, "diag_embed", "%d axes are the most there can be", CR_MAX_DIMS), NULL;
+    const int n = x->ndim + 1, a = cr_axis("diag_embed", axis1, n), b = cr_axis("diag_embed", axis2, n);
+    if (a < 0 || b < 0) return NULL;
+    if (a == b) return cr_fail(CR_BAD_VALUE, "diag_embed", "the axes %d and %d are the same", axis1, axis2), NULL;
+    int64_t shape[CR_MAX_DIMS], size;
+    memcpy(shape, x->shape, sizeof *shape * (size_t)x->ndim);
+    if (offset < -INT32_MAX || offset > INT32_MAX || __builtin_add_overflow(shape[n - 2], offset < 0 ? -offset : offset, &size))
+        return cr_fail(CR_BAD_VALUE, "diag_embed", "offset %lld is too far", (long long)offset), NULL;
+    shape[n - 2] = shape[n - 1] = size;
+    cr_scope_begin();
+    cr_tensor *y = cr_zeros(n, shape, dtype_of(x), x->dev);
+    if (!cr_copy_(cr_diagonal(y, offset, -2, -1), x)) y = NULL;
+    return cr_leave(cr_movedim(y, 2, (int64_t[]){-2, -1}, (int64_t[]){a, b}));
+}
+
+cr_tensor *cr_diag(const cr_tensor *x, int64_t offset) {
+    if (!cr_given("diag", "x", x)) return NULL;
+    if (x->ndim != 1 && x->ndim != 2) return cr_fail(CR_BAD_VALUE, "diag", "a vector or a matrix is expected, not %s", cr_shape_text(x->ndim, x->shape).s), NULL;
+    cr_scope_begin();
+    return cr_leave(x->ndim == 1 ? cr_diag_embed(x, offset, 0, 1) : cr_clone(cr_diagonal(x, offset, 0, 1)));
+}
+
 /* ---- unfold: windows of an axis: it counts them, their elements are a new last axis */
 cr_tensor *cr_unfold(const cr_tensor *x, int axis, int64_t size, int64_t step) {
     if (!cr_given("unfold", "x", x)) return NULL;

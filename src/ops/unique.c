@@ -122,7 +122,7 @@ cr_tensor *cr_isin(const cr_tensor *x, const cr_tensor *others) {
     if (others->flags & CR_FLAG_WEAK) others = cr_to(others, cr_compared(x, others), dev);
     cr_tensor *sorted = cr_sort(cr_reshape(others, CR_LIST(-1)), 0, false, NULL);
     cr_tensor *among = cr_ne(cr_searchsorted(sorted, x, false, CR_NONE), cr_searchsorted(sorted, x, true, CR_NONE));
-    cr_tensor *y = cr_leave(cr_logical_and(among, cr_eq(x, x)));
+    cr_tensor *y = cr_leave(x && cr_dtype_is_float(dtype_of(x)) ? cr_logical_and(among, cr_eq(x, x)) : among);         /* NaN equals nothing */
     cr_set_grad_enabled(recording);
     return y;
 }

@@ -23,20 +23,22 @@ TRIPLE = [-2.5, 0.0, 0.25, 3.0]
 UNARY: dict[str, tuple[Callable[..., Tensor], Sequence[float]]] = {
     "clamp": (torch.clamp, (-1.0, 1.5)), "leaky_relu": (F.leaky_relu, (0.25,)), "elu": (F.elu, (1.25,)), "celu": (F.celu, (1.25,)),
     "softplus": (F.softplus, (2.0, 3.0)), "hardtanh": (F.hardtanh, (-1.0, 1.5)),
+    "nan_to_num": (torch.nan_to_num, (7.0, 3.0, -4.5)), "logit": (torch.logit, (0.125,)),
     "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), ()),
 }
 for _name in ("selu", "gelu", "silu", "mish", "softsign", "hardsigmoid", "hardswish", "relu6", "logsigmoid"):
     UNARY[_name] = (getattr(F, _name), ())
 for _name in ("neg abs sign square reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh "
-              "asinh acosh atanh erf erfc sigmoid relu floor ceil round trunc frac isnan isinf isfinite signbit logical_not").split():
+              "asinh acosh atanh erf erfc sigmoid relu floor ceil round trunc frac isnan isinf isposinf isneginf isfinite signbit logical_not "
+              "deg2rad rad2deg sinc").split():
     UNARY[_name] = (getattr(torch, _name), ())
 
 BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "trunc_divide": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
     "floor_divide": lambda a, b: torch.div(a, b, rounding_mode="floor"),
 }
-for _name in ("add sub mul div remainder fmod pow maximum minimum clamp_min clamp_max atan2 copysign hypot logaddexp eq ne lt le gt ge logical_and "
-              "logical_or logical_xor").split():
+for _name in ("add sub mul div remainder fmod pow maximum minimum clamp_min clamp_max atan2 copysign hypot logaddexp logaddexp2 xlogy fmax fmin "
+              "eq ne lt le gt ge logical_and logical_or logical_xor").split():
     BINARY[_name] = getattr(torch, _name)
 
 TERNARY: dict[str, tuple[Callable[..., Tensor], Sequence[float]]] = {
@@ -71,7 +73,7 @@ def evaluate(f: Callable[..., Tensor], columns: list[list[float]], params: Seque
 
 
 def table(name: str, arity: int, points: int, rows: dict[str, tuple[Callable[..., Tensor], Sequence[float]]], columns: list[list[float]]) -> list[str]:
-    out = ["", f"static const struct {{ const char *name; double params[2]; int columns; double y[{1 + arity}][{points}]; }} {name}[] = {{"]
+    out = ["", f"static const struct {{ const char *name; double params[3]; int columns; double y[{1 + arity}][{points}]; }} {name}[] = {{"]
     for row, (f, params) in sorted(rows.items()):
         results = evaluate(f, columns, params)
         out += [f'    {{"{row}", {array(params or [0.0])}, {len(results)}, {{', *(f"        {array(r)}," for r in results), "    }},"]

@@ -96,8 +96,8 @@ def scatter(axis: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return lambda x, index, src: x.scatter_add(axis, index, src)
 
 
-def scatter_multiply(axis: int) -> Callable[..., Tensor]:
-    return lambda x, index, src: x.scatter_reduce(axis, index, src, "prod")
+def scatter_reduce(axis: int, kind: str, include_self: bool = True) -> Callable[..., Tensor]:
+    return lambda x, index, src: x.scatter_reduce(axis, index, src, kind, include_self=include_self)
 
 
 def places(*shape: int) -> Tensor:
@@ -217,7 +217,10 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "linear_gelu_tanh": linear(lambda x: F.gelu(x, approximate="tanh")), "linear_silu": linear(F.silu), "linear_tanh": linear(torch.tanh),
     "linear_sigmoid": linear(torch.sigmoid),
     "gather_0": lambda x, i: x.gather(0, i), "gather_1": lambda x, i: x.gather(1, i), "gather_narrow": lambda x, i: x.gather(-1, i),
-    "scatter_add_0": scatter(0), "scatter_multiply_0": scatter_multiply(0), "scatter_multiply_1": scatter_multiply(1),
+    "scatter_add_0": scatter(0), "scatter_multiply_0": scatter_reduce(0, "prod"), "scatter_multiply_1": scatter_reduce(1, "prod"),
+    "scatter_prod": scatter_reduce(0, "prod", False), "scatter_mean": scatter_reduce(1, "mean"), "scatter_mean_of": scatter_reduce(0, "mean", False),
+    "scatter_amax": scatter_reduce(0, "amax"), "scatter_amax_of": scatter_reduce(1, "amax", False), "scatter_amin": scatter_reduce(1, "amin"),
+    "scatter_amin_of": scatter_reduce(0, "amin", False),
     "scatter_add_1": scatter(1), "masked_fill": lambda x, m: x.masked_fill(m, -3.5),
     "masked_select": torch.masked_select, "masked_scatter": torch.masked_scatter, "nonzero": torch.nonzero, "one_hot": lambda i: F.one_hot(i, 7),
     "take_along_axis": lambda x, i: x.take_along_dim(i, 1), "take": lambda x, i: torch.take(x, i), "index_select_1": lambda x, i: x.index_select(1, i),

@@ -17,10 +17,14 @@ DIFFERENCES = {
     "Refused here, taken by PyTorch": [
         (".*", r"raises DtypeError: .*(bool is not a number|takes numbers, not bool)", "bool is not a number: cast it first."),
         ("add|sub|subtract|cumsum|cumprod", r"int64 cannot be written into bool", "A bool tensor does not take numbers in place."),
-        ("scatter|scatter_add", r"^raises DtypeError: .*(adds|multiplies) numbers, not bool", "bool is not a number that can be added up or multiplied."),
+        (
+            "scatter|scatter_add|scatter_reduce",
+            r"^raises DtypeError: .*(adds|multiplies) numbers, not bool",
+            "bool is not a number that can be added up or multiplied.",
+        ),
         ("where", r"must be bool, got uint8", "A condition is bool, not uint8."),
         (
-            "gather|scatter|scatter_add",
+            "gather|scatter|scatter_add|scatter_reduce",
             r"^raises (Error|DtypeError): .*(must have the axes|indices must be|does not cover).*PyTorch gives.* <- .*X\(\([\d, ]*\b0\b",
             "An index is checked where it has no elements too.",
         ),
@@ -78,6 +82,7 @@ DIFFERENCES = {
         ("einsum", r"the result is chainrule.u?int\d+, PyTorch's torch.int64", "A sum of integers keeps their dtype, as in NumPy."),
         ("index_put", r"PyTorch gives .*X\(\([\d, ]*\), uint8", "A uint8 tensor in a key holds positions; PyTorch takes it for a mask."),
         ("prod", r"^the result, element .*b?float16", "Half precision is multiplied in float32 and rounded once."),
+        ("sinc", r"^gradient .*b?float16", "The gradient in half precision is rounded once."),
         ("var_mean|std_mean", r"inf, PyTorch's nan", "The mean of an infinity is infinite."),
         (
             "take_along_dim",
@@ -95,6 +100,11 @@ DIFFERENCES = {
         ("hardsigmoid|hardswish", r"^gradient.*float64", "1/6 is exact in float64; PyTorch rounds it to float32."),
         ("nextafter", r"requires_grad of the results", "It has no gradient; PyTorch's fails when it is asked for."),
         ("cumprod|prod", r"^gradient .*'dtype': b?float16", "With a dtype of half precision the gradient passes through it."),
+        (
+            "scatter_reduce",
+            r"^gradient .*'include_self': False",
+            "What is left out takes no share of the gradient of an extreme that it equals.",
+        ),
         ("quantile|nanquantile", r"^gradient .*whole", "Of equal elements another may have the gradient."),
     ],
     "Taken here, refused by PyTorch": [
@@ -143,11 +153,11 @@ DIFFERENCES = {
         ),
         ("index_select", r"^raises IndexError: .*PyTorch RuntimeError|^raises Error: .*PyTorch IndexError", "An index out of range is an IndexError."),
         (
-            "gather|scatter|scatter_add|index_add|take_along_dim",
+            "gather|scatter|scatter_add|scatter_reduce|index_add|take_along_dim",
             r"^raises IndexError: .*PyTorch RuntimeError: (index .*out of bounds|ZeroDivisionError)",
             "An index out of range is an IndexError.",
         ),
-        ("scatter_add", r"does not cover the index", "A wrong shape is a ValueError and a RuntimeError."),
+        ("scatter_add|scatter_reduce", r"does not cover the index", "A wrong shape is a ValueError and a RuntimeError."),
         (
             ".*",
             r"^raises Error: .*(no elements has no value|is empty: there is no position).*PyTorch IndexError",

@@ -13,10 +13,10 @@ for subject in ("make", "views", "elementwise", "reductions", "products", "index
 # Names whose results have no gradient; of every other one test_names.py wants gradients compared.
 CONSTANT = set(
     """
-    all any arange argmax argmin argsort argwhere bernoulli bincount bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
-    bitwise_xor bool bucketize can_cast cauchy count_nonzero detach dim element_size empty empty_like eq exponential eye fill floor_divide full
-    full_like ge geometric get_num_threads greater greater_equal gt histc int is_contiguous is_floating_point is_grad_enabled is_tensor isfinite isin
-    isinf isnan item le less less_equal linspace log_normal logical_and logical_not logical_or logical_xor long lt manual_seed multinomial ne
+    all allclose any arange argmax argmin argsort argwhere bernoulli bincount bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
+    bitwise_xor bool bucketize can_cast cauchy count_nonzero detach dim element_size empty empty_like eq equal exponential eye fill floor_divide full
+    full_like ge geometric get_num_threads greater greater_equal gt histc int is_contiguous is_floating_point is_grad_enabled is_tensor isclose isfinite
+    isin isinf isnan isneginf isposinf item le less less_equal linspace log_normal logical_and logical_not logical_or logical_xor long lt manual_seed multinomial ne
     new_empty new_full new_ones new_tensor new_zeros nextafter nonzero normal not_equal numel one_hot ones ones_like promote_types rand rand_like
     randint randint_like randn randn_like random randperm requires_grad result_type searchsorted short signbit size stride tensor tolist uniform
     unique unique_consecutive zero zeros zeros_like

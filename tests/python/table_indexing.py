@@ -241,6 +241,25 @@ row(
     ),
 )
 row("scatter_add", scatters)
+
+
+def scatter_reductions() -> Iterator[Call]:
+    """Places of one element each, of several and of none."""
+    for reduce, include in product(("sum", "prod", "mean", "amax", "amin"), (True, False)):
+        for dtype in ANY:
+            yield call(X((5, 5), dtype), 0, index((2, 4), 5), X((2, 4), dtype, seed=3), reduce, include_self=include)
+            yield call(X((3, 5), dtype, layout="strided"), 1, index((3, 9), 5), X((3, 9), dtype, layout="transposed", seed=3), reduce, include_self=include)
+        yield call(X((3, 5)), -1, index((2, 4), 5), X((3, 5), seed=3), reduce=reduce, include_self=include)
+        yield call(X(()), 0, index((), 1), X((), seed=3), reduce, include_self=include)
+        yield call(X((3, 5)), 0, index((2, 4), 9, 5), X((2, 4), seed=3), reduce, include_self=include)
+    yield call(X((3, 5)), 5, index((2, 4), 3), X((2, 4), seed=3), "mean")
+    yield call(X((3, 5)), 0, index((2, 4), 3), X((1, 4), seed=3), "amax")
+    yield call(X((3, 5)), 0, index((2, 4), 3), X((2, 4), "float32", seed=3), "amax")
+    yield call(X((3, 5)), 0, index((2, 4), 3), X((2, 4), seed=3), "largest")
+    yield call(X((3, 5)), 0, index((2, 4), 3), X((2, 4), seed=3), "mean")
+
+
+row("scatter_reduce", scatter_reductions)
 row("masked_fill", masked_fills)
 
 

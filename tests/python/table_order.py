@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from cases import ANY, FLOATS, LAYOUTS, NUMBERS, SHAPES, Call, X, call, index, listed, reduction, row
+from cases import ANY, FLOATS, LAYOUTS, NUMBERS, PAIRS, SHAPES, WHOLES, Call, X, call, index, listed, reduction, row
 
 
 def dims(shape: tuple[int, ...]) -> range:
@@ -174,6 +174,36 @@ def modes() -> Iterator[Call]:
     yield call(X((3, 5)), "0")
 
 
+def alike() -> Iterator[Call]:
+    for (a, b), d in product(PAIRS, ("float64", "float32")):
+        yield call(X(a, d), X(b, d, seed=1))
+        yield call(X(a, d), X(b, d, seed=1), 0.5, 0.25)
+    for shape, d, layout in product(SHAPES, ANY, LAYOUTS):
+        yield call(X(shape, d, layout=layout), X(shape, d, layout=layout))
+    for d, equal_nan in product(FLOATS, (False, True)):
+        yield call(X((130,), d, kind="special"), X((130,), d, kind="special"), equal_nan=equal_nan)
+        yield call(X((130,), d, kind="special"), X((130,), d, kind="special", seed=1), 0.5, 1.0, equal_nan)
+    for d in WHOLES:
+        yield call(X((3, 5), d), X((5,), d, seed=1), 0.5)
+        yield call(X((3, 5), d), X((5,), d, seed=1), atol=1)
+    yield call(X((3,)), X((3,)), -1.0)
+    yield call(X((3,)), X((3,)), atol="a")
+    yield call(X((3,)), 1.0)
+    yield call(X((3, 5)), X((2, 5)))
+
+
+def identical() -> Iterator[Call]:
+    for shape, d, layout in product(SHAPES, ANY, LAYOUTS):
+        yield call(X(shape, d, layout=layout), X(shape, d, layout=layout))
+        yield call(X(shape, d, layout=layout), X(shape, d, seed=1))
+    yield call(X((130,), kind="special"), X((130,), kind="special"))
+    for a, b in PAIRS:
+        yield call(X(a), X(b))
+    yield call(X((3,)), 1.0)
+
+
+row("isclose allclose", alike)
+row("equal", identical)
 row("mode", modes)
 row("quantile nanquantile", quantiles)
 row("histc", histograms)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from cases import ANY, LAYOUTS, SHAPES, Call, Cases, X, call, index, listed, row, shaped
+from cases import ANY, LAYOUTS, SHAPES, Call, Cases, X, both, call, index, listed, row, shaped
 
 
 def arranged(*rest: Call) -> Cases:
@@ -193,6 +193,15 @@ row(
     "diagonal",
     arranged(call(), call(1), call(-2), call(0, 1, 0), call(2, -1, -2), call(9), call(-(2**62)), call(0, 0, 0), call(0, 0, 9), call(1, dim1=0, dim2=2), call(0.5)),
 )
+row(
+    "diag_embed",
+    both(
+        shaped(call(), call(1), call(-2), call(0, 0, 1), call(1, 0, -1), call(0, 0, 0), call(0, 9, 1), call(0.5)),
+        listed(call(X((2, 3)), offset=2, dim1=0, dim2=2)),
+    ),
+)
+row("diag", shaped(call(), call(1), call(-2), call(diagonal=9), call("0")))
+row("ravel", shaped(call(), call(0)))
 row(
     "unfold",
     arranged(

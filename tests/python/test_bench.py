@@ -36,6 +36,11 @@ def test_every_name() -> None:
     assert not missing, f"neither in CALLS nor in UNTIMED of bench/everyday.py: {' '.join(sorted(missing))}"
 
 
+def test_reasons() -> None:
+    """Each stands for a line that there is."""
+    assert not set(BENCH["REASONS"]) - set(CALLS)
+
+
 @pytest.mark.parametrize("library", ["chainrule", "torch"])
 def test_every_line(library: str) -> None:
     lib = pytest.importorskip(library, reason=f"{library} is not installed")

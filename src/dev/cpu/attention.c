@@ -187,7 +187,7 @@ static void run_items(job *j, void (*fn)(const job *, int64_t, int64_t, void *),
     j->blocks = blocks;
     j->items = a->B * a->H * blocks;
     j->group = flops >= 0x1p20 ? 1 : (int64_t)(0x1p20 / (flops + 1)) + 1;
-    cr_pool_run(cr_pieces(j->items, j->group), run_chunk, j);
+    cr_pool_run_in_order(cr_pieces(j->items, j->group), run_chunk, j);
 }
 
 static job open_job(const cr_tensor *q, const cr_tensor *k, const cr_tensor *mask, const cr_tensor *lse, double scale, bool causal) {

@@ -1,5 +1,5 @@
 /* casts_isa.c - transposition of one tile; f16 and bf16 to f32 and back, and f32 to integers, by vectors, bit for bit as cr_convert: to nearest,
- * ties to even, NaN stays NaN with what fits of its payload; to integers towards zero.  And one element over and over. */
+ * ties to even, NaN stays NaN with what fits of its payload; to integers towards zero.  One element over and over; elements backwards. */
 #include "isa.h"
 #include "vec.h"
 
@@ -130,7 +130,19 @@ static void repeat(void *to, uint64_t pattern, int64_t bytes) {
     memcpy(y, &all, (size_t)bytes);
 }
 
+#define REVERSE(type) {                                                                             \
+        type *restrict y = to;                                                                      \
+        const type *restrict x = from;                                                              \
+        for (int64_t i = 0; i < n; i++) y[i] = x[-i];                                               \
+    }
+static void reverse(void *to, const void *from, int64_t n, int64_t size) {
+    if (size == 1) REVERSE(uint8_t)
+    else if (size == 2) REVERSE(uint16_t)
+    else if (size == 4) REVERSE(uint32_t)
+    else REVERSE(uint64_t)
+}
+
 const struct cr_casts CR_ISA_NAME(cr_casts) = {
     V, transpose, stream_end, f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16,
-    {[CR_U8] = f32_to_uint8_t, [CR_U16] = f32_to_uint16_t, [CR_I8] = f32_to_int8_t, [CR_I16] = f32_to_int16_t, [CR_I32] = f32_to_int32_t}, repeat,
+    {[CR_U8] = f32_to_uint8_t, [CR_U16] = f32_to_uint16_t, [CR_I8] = f32_to_int8_t, [CR_I16] = f32_to_int16_t, [CR_I32] = f32_to_int32_t}, repeat, reverse,
 };

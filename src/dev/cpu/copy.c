@@ -117,21 +117,8 @@ static void copy_rows(void *ctx, int64_t chunk, int worker) {
         memcpy(c->to + r.to * c->size, c->from + r.from * c->size, (size_t)(length * c->size));
 }
 
-#define REVERSE(type) static void reverse_##type(void *to, const void *from, int64_t n) {                                              \
-    type *y = to; const type *x = from;                                                             \
-    for (int64_t i = 0; i < n; i++) y[i] = x[-i]; }
-REVERSE(uint8_t)
-REVERSE(uint16_t)
-REVERSE(uint32_t)
-REVERSE(uint64_t)
-
 static void reverse(const copy *c, int64_t to, int64_t from, int64_t n) {
-    char *y = c->to + to * c->size;
-    const char *x = c->from + from * c->size;
-    if (c->size == 1) reverse_uint8_t(y, x, n);
-    else if (c->size == 2) reverse_uint16_t(y, x, n);
-    else if (c->size == 4) reverse_uint32_t(y, x, n);
-    else reverse_uint64_t(y, x, n);
+    cr_cpu_vec()->casts->reverse(c->to + to * c->size, c->from + from * c->size, n, c->size);
 }
 
 /* Rows that the source holds backwards; of a single one a piece. */

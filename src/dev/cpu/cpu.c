@@ -118,7 +118,7 @@ static cr_status download(const cr_device *d, void *dst, cr_storage *src, size_t
 static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }      /* kernels have finished when they return */
 
 static const cr_kernels kernels = {
-    .allocate = cr_cpu_allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = cr_cpu_copy, .fill = cr_cpu_fill, .triangle = cr_cpu_triangle,
+    .allocate = cr_cpu_allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = cr_cpu_copy, .fill = cr_cpu_fill, .triangle = cr_cpu_triangle, .nextafter = cr_cpu_nextafter,
     .elementwise = cr_cpu_elementwise, .reduce = cr_cpu_reduce, .arg_reduce = cr_cpu_arg_reduce, .scan = cr_cpu_scan, .matmul = cr_cpu_matmul,
     .update_by_product = cr_cpu_update_by_product,
     .gather = cr_cpu_gather, .scatter = cr_cpu_scatter, .take_rows = cr_cpu_take_rows, .put_rows = cr_cpu_put_rows, .ravel = cr_cpu_ravel, .nonzero = cr_cpu_nonzero,

@@ -27,6 +27,7 @@ void        cr_cpu_limit_memory(size_t bytes);      /* as if the system had no m
 cr_status cr_cpu_copy(cr_tensor *dst, const cr_tensor *src);
 cr_status cr_cpu_fill(cr_tensor *dst, const void *value);
 void      cr_cpu_pack(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides, cr_dtype dt, int ndim, const int64_t *shape);   /* cr_cpu_copy of memory without tensors */
+cr_status cr_cpu_nextafter(cr_tensor *y, const cr_tensor *a, const cr_tensor *b, int64_t infinity);
 cr_status cr_cpu_triangle(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper);
 cr_status cr_cpu_elementwise(const cr_walk *walks, int64_t count);
 cr_status cr_cpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);

@@ -498,3 +498,19 @@ cr_status cr_cpu_elementwise(const cr_walk *walks, int64_t count) {
     }
     return CR_OK;
 }
+
+/* ---- neighbours of floats */
+typedef struct next_job { void *y; const void *a, *b; cr_dtype dtype; int64_t n, infinity; } next_job;
+
+static void next_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const next_job *j = ctx;
+    const int64_t first = chunk * cr_chunk(j->n), left = j->n - first, at = first * (int64_t)cr_dtype_size(j->dtype);
+    cr_cpu_vec()->integers->next[j->dtype]((char *)j->y + at, (const char *)j->a + at, (const char *)j->b + at, j->infinity, left < cr_chunk(j->n) ? left : cr_chunk(j->n));
+}
+
+cr_status cr_cpu_nextafter(cr_tensor *y, const cr_tensor *a, const cr_tensor *b, int64_t infinity) {
+    next_job j = {cr_tensor_data(y), cr_tensor_data(a), cr_tensor_data(b), (cr_dtype)y->dtype, y->numel, infinity};
+    if (j.n) cr_pool_run(cr_pieces(j.n, cr_chunk(j.n)), next_chunk, &j);
+    return CR_OK;
+}

@@ -134,8 +134,92 @@ static void fused_8(float *const *out, const float *const *in, const float *para
     }
 }
 
-/* clamp: min(max(x, min), max); gradient 1 at the bounds */
+/* fmax: the larger, of a NaN and a number the number; the gradient of a tie is a's */
 static void fused_9(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i);
+        const vec v0 = v_isnan(a);
+        const vec v1 = v_isnan(b);
+        const vec v2 = v_max(a, b);
+        const vec v3 = v_sel(v1, a, v2);
+        const vec v4 = v_sel(v0, b, v3);
+        STORE(out[0] + i, v4);
+    }
+}
+
+/* gradient of fmax with respect to a */
+static void fused_10(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_isnan(b);
+        const vec v1 = v_ge(a, b);
+        const vec v2 = v_sel(v1, g, k0);
+        const vec v3 = v_sel(v0, g, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* gradient of fmax with respect to b */
+static void fused_11(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_isnan(b);
+        const vec v1 = v_ge(a, b);
+        const vec v2 = v_sel(v1, k0, g);
+        const vec v3 = v_sel(v0, k0, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* fmin: the smaller, of a NaN and a number the number; the gradient of a tie is a's */
+static void fused_12(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i);
+        const vec v0 = v_isnan(a);
+        const vec v1 = v_isnan(b);
+        const vec v2 = v_min(a, b);
+        const vec v3 = v_sel(v1, a, v2);
+        const vec v4 = v_sel(v0, b, v3);
+        STORE(out[0] + i, v4);
+    }
+}
+
+/* gradient of fmin with respect to a */
+static void fused_13(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_isnan(b);
+        const vec v1 = v_le(a, b);
+        const vec v2 = v_sel(v1, g, k0);
+        const vec v3 = v_sel(v0, g, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* gradient of fmin with respect to b */
+static void fused_14(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_isnan(b);
+        const vec v1 = v_le(a, b);
+        const vec v2 = v_sel(v1, k0, g);
+        const vec v3 = v_sel(v0, k0, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* clamp: min(max(x, min), max); gradient 1 at the bounds */
+static void fused_15(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min = v_k(params[0]), max = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -146,7 +230,7 @@ static void fused_9(float *const *out, const float *const *in, const float *para
 }
 
 /* gradient of clamp with respect to x */
-static void fused_10(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_16(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min = v_k(params[0]), max = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -159,7 +243,7 @@ static void fused_10(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of clamp_min with respect to x */
-static void fused_11(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_17(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -171,7 +255,7 @@ static void fused_11(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of clamp_min with respect to low */
-static void fused_12(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -183,7 +267,7 @@ static void fused_12(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of clamp_max with respect to x */
-static void fused_13(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_19(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -195,7 +279,7 @@ static void fused_13(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of clamp_max with respect to high */
-static void fused_14(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -207,7 +291,7 @@ static void fused_14(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of abs with respect to x */
-static void fused_15(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_21(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -217,8 +301,38 @@ static void fused_15(float *const *out, const float *const *in, const float *par
     }
 }
 
+/* nan_to_num: x, but other numbers for NaN and the infinities; their gradient is 0 */
+static void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec nan = v_k(params[0]), posinf = v_k(params[1]), neginf = v_k(params[2]), k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_isnan(x);
+        const vec v1 = v_isinf(x);
+        const vec v2 = v_gt(x, k0);
+        const vec v3 = v_sel(v2, posinf, neginf);
+        const vec v4 = v_sel(v1, v3, x);
+        const vec v5 = v_sel(v0, nan, v4);
+        STORE(out[0] + i, v5);
+    }
+}
+
+/* gradient of nan_to_num with respect to x */
+static void fused_23(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_isnan(x);
+        const vec v1 = v_isinf(x);
+        const vec v2 = v_add(v0, v1);
+        const vec v3 = v_eq(v2, k0);
+        const vec v4 = v_sel(v3, g, k0);
+        STORE(out[0] + i, v4);
+    }
+}
+
 /* gradient of copysign with respect to a */
-static void fused_16(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_24(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -232,7 +346,7 @@ static void fused_16(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of square with respect to x */
-static void fused_17(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_25(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -244,7 +358,7 @@ static void fused_17(float *const *out, const float *const *in, const float *par
 }
 
 /* hypot: sqrt(a^2 + b^2), no overflow */
-static void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_26(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -269,7 +383,7 @@ static void fused_18(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hypot with respect to a */
-static void fused_19(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_27(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -280,7 +394,7 @@ static void fused_19(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hypot with respect to b */
-static void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_28(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -291,7 +405,7 @@ static void fused_20(float *const *out, const float *const *in, const float *par
 }
 
 /* reciprocal: 1 / x */
-static void fused_21(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_29(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -302,7 +416,7 @@ static void fused_21(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of reciprocal with respect to x */
-static void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_30(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec y = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -314,7 +428,7 @@ static void fused_22(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sqrt with respect to x */
-static void fused_23(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_31(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -326,7 +440,7 @@ static void fused_23(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of rsqrt with respect to x */
-static void fused_24(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_32(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -340,7 +454,7 @@ static void fused_24(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of where with respect to a */
-static void fused_25(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_33(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -351,7 +465,7 @@ static void fused_25(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of where with respect to b */
-static void fused_26(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_34(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -362,7 +476,7 @@ static void fused_26(float *const *out, const float *const *in, const float *par
 }
 
 /* lerp: a + w (b - a) */
-static void fused_27(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_35(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -381,7 +495,7 @@ static void fused_27(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of lerp with respect to a */
-static void fused_28(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_36(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -393,7 +507,7 @@ static void fused_28(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of lerp with respect to w */
-static void fused_29(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_37(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -404,7 +518,7 @@ static void fused_29(float *const *out, const float *const *in, const float *par
 }
 
 /* addcmul: x + value a b */
-static void fused_30(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), a = FETCH(in[1] + i), b = FETCH(in[2] + i);
@@ -416,7 +530,7 @@ static void fused_30(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcmul with respect to a */
-static void fused_31(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -427,7 +541,7 @@ static void fused_31(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcmul with respect to b */
-static void fused_32(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -438,7 +552,7 @@ static void fused_32(float *const *out, const float *const *in, const float *par
 }
 
 /* addcdiv: x + value a / b */
-static void fused_33(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), a = FETCH(in[1] + i), b = FETCH(in[2] + i);
@@ -450,7 +564,7 @@ static void fused_33(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcdiv with respect to a */
-static void fused_34(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec b = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -461,7 +575,7 @@ static void fused_34(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of addcdiv with respect to b */
-static void fused_35(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -475,7 +589,7 @@ static void fused_35(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of exp2 with respect to x */
-static void fused_36(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_44(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -487,7 +601,7 @@ static void fused_36(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of expm1 with respect to x */
-static void fused_37(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -499,7 +613,7 @@ static void fused_37(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log2 with respect to x */
-static void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_46(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.6931471805599453f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -511,7 +625,7 @@ static void fused_38(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of log10 with respect to x */
-static void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_47(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(2.302585092994046f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -523,7 +637,7 @@ static void fused_39(float *const *out, const float *const *in, const float *par
 }
 
 /* logaddexp: log(e^a + e^b), no overflow */
-static void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_48(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -542,7 +656,7 @@ static void fused_40(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logaddexp with respect to a */
-static void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_49(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -554,7 +668,7 @@ static void fused_41(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logaddexp with respect to b */
-static void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_50(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
@@ -565,8 +679,135 @@ static void fused_42(float *const *out, const float *const *in, const float *par
     }
 }
 
+/* logaddexp2: log2(2^a + 2^b), no overflow */
+static void fused_51(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(1.4426950408889634f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i);
+        const vec v0 = v_max(a, b);
+        const vec v1 = v_eq(a, b);
+        const vec v2 = v_sub(a, b);
+        const vec v3 = v_abs(v2);
+        const vec v4 = v_neg(v3);
+        const vec v5 = v_sel(v1, k0, v4);
+        const vec v6 = v_exp2(v5);
+        const vec v7 = v_log1p(v6);
+        const vec v8 = v_mul(v7, k1);
+        const vec v9 = v_add(v0, v8);
+        STORE(out[0] + i, v9);
+    }
+}
+
+/* gradient of logaddexp2 with respect to a */
+static void fused_52(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.6931471805599453f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_sub(a, b);
+        const vec v1 = v_mul(k0, v0);
+        const vec v2 = v_sigmoid(v1);
+        const vec v3 = v_mul(g, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* gradient of logaddexp2 with respect to b */
+static void fused_53(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.6931471805599453f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_sub(b, a);
+        const vec v1 = v_mul(k0, v0);
+        const vec v2 = v_sigmoid(v1);
+        const vec v3 = v_mul(g, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* xlogy: a log(b); 0 where a is 0 and b is a number */
+static void fused_54(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i);
+        const vec v0 = v_isnan(b);
+        const vec v1 = v_eq(a, k0);
+        const vec v2 = v_log(b);
+        const vec v3 = v_mul(a, v2);
+        const vec v4 = v_sel(v1, k0, v3);
+        const vec v5 = v_sel(v0, b, v4);
+        STORE(out[0] + i, v5);
+    }
+}
+
+/* gradient of xlogy with respect to a */
+static void fused_55(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_eq(a, k0);
+        const vec v1 = v_le(b, k0);
+        const vec v2 = v_mul(v0, v1);
+        const vec v3 = v_sel(v2, k1, b);
+        const vec v4 = v_log(v3);
+        const vec v5 = v_mul(g, v4);
+        STORE(out[0] + i, v5);
+    }
+}
+
+/* gradient of xlogy with respect to b */
+static void fused_56(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_div(a, b);
+        const vec v1 = v_mul(g, v0);
+        STORE(out[0] + i, v1);
+    }
+}
+
+/* logit: log(z / (1 - z)), z = x within [eps, 1 - eps], outside of which its gradient is 0; eps -INFINITY: z = x */
+static void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec eps = v_k(params[0]), k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_max(x, eps);
+        const vec v1 = v_sub(k0, eps);
+        const vec v2 = v_min(v0, v1);
+        const vec v3 = v_sub(k0, v2);
+        const vec v4 = v_div(v2, v3);
+        const vec v5 = v_log(v4);
+        STORE(out[0] + i, v5);
+    }
+}
+
+/* gradient of logit with respect to x */
+static void fused_58(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec eps = v_k(params[0]), k0 = v_k(1.0f), k1 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_max(x, eps);
+        const vec v1 = v_sub(k0, eps);
+        const vec v2 = v_min(v0, v1);
+        const vec v3 = v_lt(v2, x);
+        const vec v4 = v_gt(v2, x);
+        const vec v5 = v_add(v3, v4);
+        const vec v6 = v_sub(k0, v2);
+        const vec v7 = v_mul(v2, v6);
+        const vec v8 = v_rsqrt(v7);
+        const vec v9 = v_mul(g, v8);
+        const vec v10 = v_mul(v9, v8);
+        const vec v11 = v_sel(v5, k1, v10);
+        STORE(out[0] + i, v11);
+    }
+}
+
 /* gradient of log1p with respect to x */
-static void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_59(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -578,7 +819,7 @@ static void fused_43(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sin with respect to x */
-static void fused_44(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_60(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -589,7 +830,7 @@ static void fused_44(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of cos with respect to x */
-static void fused_45(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_61(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -601,7 +842,7 @@ static void fused_45(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of tan with respect to x */
-static void fused_46(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -614,7 +855,7 @@ static void fused_46(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of asin with respect to x */
-static void fused_47(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -628,7 +869,7 @@ static void fused_47(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of acos with respect to x */
-static void fused_48(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -643,7 +884,7 @@ static void fused_48(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan with respect to x */
-static void fused_49(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_65(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -656,7 +897,7 @@ static void fused_49(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan2 with respect to a */
-static void fused_50(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_66(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -673,7 +914,7 @@ static void fused_50(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atan2 with respect to b */
-static void fused_51(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_67(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -691,7 +932,7 @@ static void fused_51(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sinh with respect to x */
-static void fused_52(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_68(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -702,7 +943,7 @@ static void fused_52(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of cosh with respect to x */
-static void fused_53(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_69(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -713,7 +954,7 @@ static void fused_53(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of tanh with respect to x */
-static void fused_54(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_70(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -726,7 +967,7 @@ static void fused_54(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of asinh with respect to x */
-static void fused_55(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -740,7 +981,7 @@ static void fused_55(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of acosh with respect to x */
-static void fused_56(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -754,7 +995,7 @@ static void fused_56(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of atanh with respect to x */
-static void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -766,8 +1007,89 @@ static void fused_57(float *const *out, const float *const *in, const float *par
     }
 }
 
+/* deg2rad: degrees as radians */
+static void fused_74(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.017453292519943295f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_mul(x, k0);
+        STORE(out[0] + i, v0);
+    }
+}
+
+/* gradient of deg2rad with respect to x */
+static void fused_75(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.017453292519943295f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec g = FETCH(in[0] + i);
+        const vec v0 = v_mul(g, k0);
+        STORE(out[0] + i, v0);
+    }
+}
+
+/* rad2deg: radians as degrees */
+static void fused_76(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(57.29577951308232f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_mul(x, k0);
+        STORE(out[0] + i, v0);
+    }
+}
+
+/* gradient of rad2deg with respect to x */
+static void fused_77(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(57.29577951308232f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec g = FETCH(in[0] + i);
+        const vec v0 = v_mul(g, k0);
+        STORE(out[0] + i, v0);
+    }
+}
+
+/* sinc: sin(pi x) / (pi x); 1 at 0 */
+static void fused_78(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(3.141592653589793f), k1 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_mul(x, k0);
+        const vec v1 = v_sin(v0);
+        const vec v2 = v_eq(x, k1);
+        const vec v3 = v_add(v0, v2);
+        const vec v4 = v_div(v1, v3);
+        const vec v5 = v_add(v4, v2);
+        STORE(out[0] + i, v5);
+    }
+}
+
+/* gradient of sinc with respect to x */
+static void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(3.141592653589793f), k1 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_mul(x, k0);
+        const vec v1 = v_cos(v0);
+        const vec v2 = v_sin(v0);
+        const vec v3 = v_eq(x, k1);
+        const vec v4 = v_add(v0, v3);
+        const vec v5 = v_div(v2, v4);
+        const vec v6 = v_add(v5, v3);
+        const vec v7 = v_sub(v1, v6);
+        const vec v8 = v_add(x, v3);
+        const vec v9 = v_div(v7, v8);
+        const vec v10 = v_mul(g, v9);
+        STORE(out[0] + i, v10);
+    }
+}
+
 /* gradient of erf with respect to x */
-static void fused_58(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_80(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.1283791670955126f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -782,7 +1104,7 @@ static void fused_58(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of erfc with respect to x */
-static void fused_59(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_81(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-1.1283791670955126f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -797,7 +1119,7 @@ static void fused_59(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of sigmoid with respect to x */
-static void fused_60(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -810,7 +1132,7 @@ static void fused_60(float *const *out, const float *const *in, const float *par
 }
 
 /* relu: max(x, 0); gradient 0 at 0 */
-static void fused_61(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -821,7 +1143,7 @@ static void fused_61(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of relu with respect to x */
-static void fused_62(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -833,7 +1155,7 @@ static void fused_62(float *const *out, const float *const *in, const float *par
 }
 
 /* leaky_relu: x where x > 0, else slope x */
-static void fused_63(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -845,7 +1167,7 @@ static void fused_63(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of leaky_relu with respect to x */
-static void fused_64(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -857,7 +1179,7 @@ static void fused_64(float *const *out, const float *const *in, const float *par
 }
 
 /* elu: x where x > 0, else alpha (e^x - 1) */
-static void fused_65(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -870,7 +1192,7 @@ static void fused_65(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of elu with respect to x */
-static void fused_66(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -885,7 +1207,7 @@ static void fused_66(float *const *out, const float *const *in, const float *par
 }
 
 /* selu: 1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017) */
-static void fused_67(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0507009873554805f), k1 = v_k(0.0f), k2 = v_k(1.6732632423543772f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -900,7 +1222,7 @@ static void fused_67(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of selu with respect to x */
-static void fused_68(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.7580993408473766f), k2 = v_k(1.0507009873554805f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -916,7 +1238,7 @@ static void fused_68(float *const *out, const float *const *in, const float *par
 }
 
 /* celu: x where x > 0, else alpha (e^(x / alpha) - 1) */
-static void fused_69(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -930,7 +1252,7 @@ static void fused_69(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of celu with respect to x */
-static void fused_70(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -944,7 +1266,7 @@ static void fused_70(float *const *out, const float *const *in, const float *par
 }
 
 /* gelu: x Phi(x), Phi the normal distribution */
-static void fused_71(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_93(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7071067811865476f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -959,7 +1281,7 @@ static void fused_71(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of gelu with respect to x */
-static void fused_72(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_94(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7071067811865476f), k2 = v_k(0.3989422804014327f), k3 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -980,7 +1302,7 @@ static void fused_72(float *const *out, const float *const *in, const float *par
 }
 
 /* gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu */
-static void fused_73(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7978845608028654f), k2 = v_k(0.035677408136300125f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -998,7 +1320,7 @@ static void fused_73(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of gelu_tanh with respect to x */
-static void fused_74(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_96(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.035677408136300125f), k4 = v_k(0.10703222440890037f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1024,7 +1346,7 @@ static void fused_74(float *const *out, const float *const *in, const float *par
 }
 
 /* silu: x sigmoid(x) */
-static void fused_75(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1035,7 +1357,7 @@ static void fused_75(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of silu with respect to x */
-static void fused_76(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_98(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1051,7 +1373,7 @@ static void fused_76(float *const *out, const float *const *in, const float *par
 }
 
 /* mish: x tanh(softplus(x)) */
-static void fused_77(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_99(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1069,7 +1391,7 @@ static void fused_77(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of mish with respect to x */
-static void fused_78(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_100(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1093,7 +1415,7 @@ static void fused_78(float *const *out, const float *const *in, const float *par
 }
 
 /* softplus: log(1 + e^(beta x)) / beta; x where beta x > threshold */
-static void fused_79(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_101(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1112,7 +1434,7 @@ static void fused_79(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of softplus with respect to x */
-static void fused_80(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1126,7 +1448,7 @@ static void fused_80(float *const *out, const float *const *in, const float *par
 }
 
 /* softsign: x / (1 + |x|) */
-static void fused_81(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1139,7 +1461,7 @@ static void fused_81(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of softsign with respect to x */
-static void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1153,7 +1475,7 @@ static void fused_82(float *const *out, const float *const *in, const float *par
 }
 
 /* hardtanh: min(max(x, min), max); gradient 0 at the bounds */
-static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min = v_k(params[0]), max = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1164,7 +1486,7 @@ static void fused_83(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardtanh with respect to x */
-static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min = v_k(params[0]), max = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1177,7 +1499,7 @@ static void fused_84(float *const *out, const float *const *in, const float *par
 }
 
 /* hardsigmoid: min(max(x + 3, 0), 6) / 6 */
-static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1191,7 +1513,7 @@ static void fused_85(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardsigmoid with respect to x */
-static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(3.0f), k2 = v_k(6.0f), k3 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1206,7 +1528,7 @@ static void fused_86(float *const *out, const float *const *in, const float *par
 }
 
 /* hardswish: x hardsigmoid(x) */
-static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1221,7 +1543,7 @@ static void fused_87(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of hardswish with respect to x */
-static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(0.0f), k2 = v_k(3.0f), k3 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1238,7 +1560,7 @@ static void fused_88(float *const *out, const float *const *in, const float *par
 }
 
 /* relu6: min(max(x, 0), 6) */
-static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_111(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1250,7 +1572,7 @@ static void fused_89(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of relu6 with respect to x */
-static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_112(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1264,7 +1586,7 @@ static void fused_90(float *const *out, const float *const *in, const float *par
 }
 
 /* logsigmoid: log(sigmoid(x)) */
-static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_113(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1280,7 +1602,7 @@ static void fused_91(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of logsigmoid with respect to x */
-static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_114(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1292,7 +1614,7 @@ static void fused_92(float *const *out, const float *const *in, const float *par
 }
 
 /* frac: x - trunc(x) */
-static void fused_93(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_115(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1302,8 +1624,34 @@ static void fused_93(float *const *out, const float *const *in, const float *par
     }
 }
 
+/* isposinf: is x +infinity? */
+static void fused_116(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_isinf(x);
+        const vec v1 = v_gt(x, k0);
+        const vec v2 = v_mul(v0, v1);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* isneginf: is x -infinity? */
+static void fused_117(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_isinf(x);
+        const vec v1 = v_lt(x, k0);
+        const vec v2 = v_mul(v0, v1);
+        STORE(out[0] + i, v2);
+    }
+}
+
 /* isfinite: is x neither NaN nor an infinity? */
-static void fused_94(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_118(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1317,7 +1665,7 @@ static void fused_94(float *const *out, const float *const *in, const float *par
 }
 
 /* signbit: is x negative, or -0? */
-static void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_119(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f), k1 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1329,7 +1677,7 @@ static void fused_95(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_and: a and b, true where not 0 */
-static void fused_96(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_120(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1342,7 +1690,7 @@ static void fused_96(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_or: a or b */
-static void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_121(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1355,7 +1703,7 @@ static void fused_97(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_xor: either a or b */
-static void fused_98(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_122(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1368,7 +1716,7 @@ static void fused_98(float *const *out, const float *const *in, const float *par
 }
 
 /* logical_not: not x */
-static void fused_99(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_123(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1379,7 +1727,7 @@ static void fused_99(float *const *out, const float *const *in, const float *par
 }
 
 /* sgd: p less lr times the gradient */
-static void fused_100(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_124(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1393,7 +1741,7 @@ static void fused_100(float *const *out, const float *const *in, const float *pa
 }
 
 /* sgd_momentum: heavy ball */
-static void fused_101(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_125(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1410,7 +1758,7 @@ static void fused_101(float *const *out, const float *const *in, const float *pa
 }
 
 /* sgd_nesterov: Nesterov's momentum */
-static void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_126(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1429,7 +1777,7 @@ static void fused_102(float *const *out, const float *const *in, const float *pa
 }
 
 /* adam: Kingma and Ba 2015; decay is an L2 term of the loss */
-static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_127(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1455,7 +1803,7 @@ static void fused_103(float *const *out, const float *const *in, const float *pa
 }
 
 /* adamw: Loshchilov and Hutter 2019: the weights shrink by themselves */
-static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_128(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1479,7 +1827,7 @@ static void fused_104(float *const *out, const float *const *in, const float *pa
 }
 
 /* adam_amsgrad: Reddi et al. 2018: the largest v so far, h, divides */
-static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_129(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -1507,7 +1855,7 @@ static void fused_105(float *const *out, const float *const *in, const float *pa
 }
 
 /* adamw_amsgrad: the same for adamw */
-static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_130(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -1533,7 +1881,7 @@ static void fused_106(float *const *out, const float *const *in, const float *pa
 }
 
 /* nadam: Dozat 2016: Nesterov's momentum in adam */
-static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_131(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec cg = v_k(params[0]), cm = v_k(params[1]), eps = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1560,7 +1908,7 @@ static void fused_107(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop: Tieleman and Hinton 2012 */
-static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_132(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
@@ -1581,7 +1929,7 @@ static void fused_108(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_momentum: the same with momentum */
-static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_133(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), m = FETCH(in[3] + i);
@@ -1605,7 +1953,7 @@ static void fused_109(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_centered: Graves 2013: the variance divides, h is the mean of the gradients */
-static void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_134(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i);
@@ -1631,7 +1979,7 @@ static void fused_110(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_centered_momentum: the same with momentum */
-static void fused_111(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_135(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i), m = FETCH(in[4] + i);
@@ -1660,7 +2008,7 @@ static void fused_111(float *const *out, const float *const *in, const float *pa
 }
 
 /* adagrad: Duchi et al. 2011 */
-static void fused_112(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_136(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
@@ -1679,7 +2027,7 @@ static void fused_112(float *const *out, const float *const *in, const float *pa
 }
 
 /* adadelta: Zeiler 2012: u is the mean square of the steps e */
-static void fused_113(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_137(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), u = FETCH(in[3] + i);
@@ -1708,7 +2056,7 @@ static void fused_113(float *const *out, const float *const *in, const float *pa
 }
 
 /* lion: Chen et al. 2023, algorithm 2 */
-static void fused_114(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_138(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]), b1 = v_k(params[2]), c1 = v_k(params[3]), b2 = v_k(params[4]), c2 = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1728,7 +2076,7 @@ static void fused_114(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon: momentum; the second result becomes orthogonal (src/optim/muon.c) */
-static void fused_115(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_139(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1740,7 +2088,7 @@ static void fused_115(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_nesterov: the same with Nesterov's momentum */
-static void fused_116(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_140(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1755,7 +2103,7 @@ static void fused_116(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_apply: u is orthogonal */
-static void fused_117(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_141(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), u = FETCH(in[1] + i);
@@ -1767,7 +2115,7 @@ static void fused_117(float *const *out, const float *const *in, const float *pa
 }
 
 /* scale: gradient clipping */
-static void fused_118(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_142(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec s = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec g = FETCH(in[0] + i);
@@ -1777,7 +2125,7 @@ static void fused_118(float *const *out, const float *const *in, const float *pa
 }
 
 /* uniform: uniform in [low, low + width); most: the largest number below that */
-static void fused_119(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_143(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec low = v_k(params[0]), width = v_k(params[1]), most = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1789,7 +2137,7 @@ static void fused_119(float *const *out, const float *const *in, const float *pa
 }
 
 /* normal: normal */
-static void fused_120(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_144(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -1800,7 +2148,7 @@ static void fused_120(float *const *out, const float *const *in, const float *pa
 }
 
 /* log_normal: e to a normal number */
-static void fused_121(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_145(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -1812,7 +2160,7 @@ static void fused_121(float *const *out, const float *const *in, const float *pa
 }
 
 /* cauchy: Cauchy */
-static void fused_122(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_146(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec median = v_k(params[0]), sigma = v_k(params[1]), k0 = v_k(3.141592653589793f), k1 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1826,7 +2174,7 @@ static void fused_122(float *const *out, const float *const *in, const float *pa
 }
 
 /* exponential: exponential; least: instead of -log(1 - u) where that is 0 */
-static void fused_123(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_147(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec scale = v_k(params[0]), least = v_k(params[1]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1840,7 +2188,7 @@ static void fused_123(float *const *out, const float *const *in, const float *pa
 }
 
 /* gumbel: Gumbel */
-static void fused_124(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_148(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec least = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1855,7 +2203,7 @@ static void fused_124(float *const *out, const float *const *in, const float *pa
 }
 
 /* geometric: trials up to a success; fails: log(1 - p) */
-static void fused_125(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_149(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec fails = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -1881,5 +2229,7 @@ static const fused_fn fused_table[] = {
     fused_89, fused_90, fused_91, fused_92, fused_93, fused_94, fused_95, fused_96, fused_97, fused_98, fused_99,
     fused_100, fused_101, fused_102, fused_103, fused_104, fused_105, fused_106, fused_107, fused_108, fused_109,
     fused_110, fused_111, fused_112, fused_113, fused_114, fused_115, fused_116, fused_117, fused_118, fused_119,
-    fused_120, fused_121, fused_122, fused_123, fused_124, fused_125,
+    fused_120, fused_121, fused_122, fused_123, fused_124, fused_125, fused_126, fused_127, fused_128, fused_129,
+    fused_130, fused_131, fused_132, fused_133, fused_134, fused_135, fused_136, fused_137, fused_138, fused_139,
+    fused_140, fused_141, fused_142, fused_143, fused_144, fused_145, fused_146, fused_147, fused_148, fused_149,
 };

@@ -16,6 +16,18 @@ OP(shl, (U)b[i] >= BITS ? 0 : (U)a[i] << (U)b[i])
 #if SIGNED
 OP(abs, a[i] < 0 ? 0 - (U)a[i] : (U)a[i]) OP(sign, (a[i] > 0) - (a[i] < 0)) OP(copysign, (a[i] < 0) == (b[i] < 0) ? (U)a[i] : 0 - (U)a[i])
 OP(pow, signed_power(a[i], b[i])) OP(shr, a[i] >> ((U)b[i] >= BITS ? BITS - 1 : (U)b[i]))
+
+/* As ops/nextafter.c: with the negative ones turned around, neighbours differ by 1; from below 0 is -0. */
+static inline T NAME(turned)(T i, bool negative) { return negative ? (T)(((U)1 << (BITS - 1)) - (U)i) : i; }
+static void NAME(next)(void *to, const void *x, const void *w, int64_t infinity, int64_t n) {
+    T *restrict y = to; const T *restrict a = x, *restrict b = w;
+    const T last = (T)infinity;
+    for (int64_t i = 0; i < n; i++) {
+        const T p = NAME(turned)(a[i], a[i] < 0), q = NAME(turned)(b[i], b[i] < 0), near = (T)((U)p + (q > p) - (q < p));
+        const bool nan = p > last || p < -last || q > last || q < -last;
+        y[i] = p == q ? b[i] : nan ? -1 : NAME(turned)(near, near < (a[i] < 0));
+    }
+}
 #else
 OP(sign, a[i] != 0) OP(pow, power(a[i], b[i])) OP(shr, (U)b[i] >= BITS ? 0 : a[i] >> (U)b[i])
 #endif

@@ -116,4 +116,5 @@ static const cr_block_int bool_table[CR_OP_COUNT] = {
 const struct cr_integers CR_ISA_NAME(cr_integers) = {
     .of = {[CR_U8] = u8_table, [CR_U16] = u16_table, [CR_U32] = u32_table, [CR_U64] = u64_table,
            [CR_I8] = i8_table, [CR_I16] = i16_table, [CR_I32] = i32_table, [CR_I64] = i64_table, [CR_BOOL] = bool_table},
+    .next = {[CR_I8] = i8_next, [CR_I16] = i16_next, [CR_I32] = i32_next, [CR_I64] = i64_next},
 };

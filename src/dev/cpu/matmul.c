@@ -377,7 +377,7 @@ static cr_status run(job *j) {
     if (partial && !(j->partial = cr_cpu_take(partial))) return CR_NO_MEMORY;
     int64_t chunks = cr_pieces(j->items, j->group);
     if (chunks == 1) run_chunk(j, 0, 0);
-    else cr_pool_run(chunks, run_chunk, j);
+    else cr_pool_run_in_order(chunks, run_chunk, j);
     bool failed = atomic_load(&j->failed);
     if (partial && !failed) {
         if (j->dtype == CR_F32) add_parts_f32(j);

@@ -289,7 +289,7 @@ bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_
     do {
         s.span = least(span, w->k - s.from);
         if (w->k) cr_pool_run(cr_pieces(lines, LINES), pack_shared, &s);
-        cr_pool_run(s.chunks, multiply_chunk, &s);
+        cr_pool_run_in_order(s.chunks, multiply_chunk, &s);
         s.from += s.span;
     } while (s.from < w->k && !atomic_load(&s.failed));
     cr_cpu_give(s.shared, bytes);

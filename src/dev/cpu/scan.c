@@ -7,7 +7,6 @@
 #include "../../core/pool.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { WIDTH = 512, PIECE = 1024, BLOCK = 1 << 16 };        /* lanes of a strip, of a piece of a row; elements of a block, and steps between two questions whether the job is to stop */
 
@@ -125,6 +124,15 @@ static void scan_columns(const scan *s, int64_t at, int64_t step, int64_t rows, 
     }
 }
 
+/* What nothing adds up to. */
+static void start(const scan *s, lane *carry, int64_t n) {
+    const double none = s->kind == CR_SCAN_LOGSUMEXP ? -INFINITY : s->kind == CR_SCAN_PROD;
+    for (int64_t i = 0; i < n; i++) {
+        if (s->floats) carry[i].d = none;
+        else carry[i].i = s->kind == CR_SCAN_PROD;
+    }
+}
+
 /* The sum alone of a block of one column, or of n. */
 static void sum_block(const scan *s, int64_t at, int64_t rows, int64_t n, lane *sum) {
     lane v[PIECE], part[WIDTH];
@@ -135,7 +143,7 @@ static void sum_block(const scan *s, int64_t at, int64_t rows, int64_t n, lane *
         }
         return;
     }
-    memset(part, 0, sizeof part);
+    start(s, part, WIDTH);
     for (int64_t k = 0; k < rows; k += PIECE) {
         int64_t length = least(PIECE, rows - k);
         cr_block_load(lane_of(s), v, s->from, element(s->x, s->from, at + k), 1, length);
@@ -214,14 +222,6 @@ static unit unit_at(const scan *s, int64_t i) {
 }
 
 static lane *carry_of(const scan *s, int64_t m, int64_t block, int64_t column) { return s->carry + (m * s->blocks + block) * s->N + column; }
-
-static void start(const scan *s, lane *carry, int64_t n) {
-    const double none = s->kind == CR_SCAN_LOGSUMEXP ? -INFINITY : s->kind == CR_SCAN_PROD;
-    for (int64_t i = 0; i < n; i++) {
-        if (s->floats) carry[i].d = none;
-        else carry[i].i = s->kind == CR_SCAN_PROD;
-    }
-}
 
 static void run_unit(const scan *s, int64_t i) {
     const unit u = unit_at(s, i);

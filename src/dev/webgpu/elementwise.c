@@ -51,6 +51,8 @@ static const char *const long_ops[CR_OP_COUNT] = {
     [CR_OP_SEL] = "select($c, $b, any($a != $z))", [CR_OP_BAND] = "$a & $b", [CR_OP_BOR] = "$a | $b", [CR_OP_BXOR] = "$a ^ $b", [CR_OP_BNOT] = "~$a",
     [CR_OP_SHL] = "shl64($a, $b)", [CR_OP_SHR] = "shr_$k($a, $b)",
     [CR_OP_SIGN] = "select(select($z, $1, less_$k($z, $a)), ~$z, less_$k($a, $z))",
+    [CR_OP_POW] = "$k_pow($a, $b)", [CR_OP_DIV] = "$k_div($a, divisor($b))", [CR_OP_TDIV] = "$k_div($a, divisor($b))",
+    [CR_OP_FMOD] = "$k_fmod($a, divisor($b))", [CR_OP_REM] = "$k_rem($a, divisor($b))", [CR_OP_FDIV] = "$k_fdiv($a, divisor($b))",
     [CR_OP_ABS] = "select($a, neg64($a), less_$k($a, $z))", [CR_OP_COPYSIGN] = "select(neg64($a), $a, less_$k($a, $z) == less_$k($b, $z))",
 };
 
@@ -251,8 +253,8 @@ static char *text_of(const plan *l) {
     wgsl w = {0};
     for (int b = 0; b < l->buffers; b++) wgsl_binding(&w, b, l->written >> b & 1, l->shared >> b & 1);
     if (l->divides) {
-        const char *type = wgsl_type(l->w->compute);
-        wgsl_add(&w, "fn divisor(x: %s) -> %s { if x == %s(0) { set%d(4u * p[0].z, 0u); return %s(1); } return x; }\n", type, type, type, l->buffers - 1, type);
+        const char *type = wgsl_type(l->w->compute), *one = wgsl_wide(l->w->compute) ? "1u, 0u" : "1";
+        wgsl_add(&w, "fn divisor(x: %s) -> %s { if all(x == %s(0)) { set%d(4u * p[0].z, 0u); return %s(%s); } return x; }\n", type, type, type, l->buffers - 1, type, one);
     }
     wgsl_main(&w, GPU_GROUP);
     wgsl_add(&w, "let numel = p[0].y;\n");
@@ -380,3 +382,10 @@ cr_status gpu_elementwise(const cr_walk *walks, int64_t count) {
     for (int64_t i = 0; i < count && status == CR_OK; i++) status = run(g, &walks[i]);
     return gpu_leave(g, status);
 }
+
+static cr_status run_copy(cr_tensor *dst, const cr_tensor *src, const void *value) {
+    const cr_walk w = cr_walk_of_copy(dst, src, value);
+    return gpu_elementwise(&w, w.numel > 0);
+}
+cr_status gpu_copy(cr_tensor *dst, const cr_tensor *src) { return run_copy(dst, src, NULL); }
+cr_status gpu_fill(cr_tensor *dst, const void *value) { return run_copy(dst, NULL, value); }

@@ -104,6 +104,17 @@ static int64_t budget_of(const WGPUAdapterInfo *info) {
     return info->adapterType == WGPUAdapterType_CPU ? (int64_t)4 << 30 : INT64_MAX;
 }
 
+/* What the kernels of this folder count on: the least that WebGPU promises, but some adapters (of OpenGL) have less. */
+static cr_status check_limits(const gpu *g, const char *op) {
+    const WGPULimits *l = &g->limits;
+    const struct { const char *name; uint32_t has, needed; } all[] = {
+        {"maxComputeInvocationsPerWorkgroup", l->maxComputeInvocationsPerWorkgroup, GPU_GROUP}, {"maxComputeWorkgroupSizeX", l->maxComputeWorkgroupSizeX, GPU_GROUP},
+        {"maxComputeWorkgroupStorageSize", l->maxComputeWorkgroupStorageSize, 16384}, {"maxStorageBuffersPerShaderStage", l->maxStorageBuffersPerShaderStage, 8}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].has < all[i].needed) return cr_fail(CR_RUNTIME, op, "%s cannot be opened: its %s is %u, %u are needed", g->name, all[i].name, all[i].has, all[i].needed);
+    return CR_OK;
+}
+
 static cr_status open_device(gpu *g, const char *op) {
     WGPUAdapterInfo info = {0};
     wg.AdapterGetInfo(g->adapter, &info);
@@ -112,6 +123,7 @@ static cr_status open_device(gpu *g, const char *op) {
     wg.AdapterInfoFreeMembers(info);
     wg.AdapterGetLimits(g->adapter, &g->limits);
     g->limits.nextInChain = NULL;
+    if (check_limits(g, op) != CR_OK) return cr_error_status();
     g->window = (size_t)(g->limits.maxStorageBufferBindingSize < INT32_MAX ? g->limits.maxStorageBufferBindingSize : INT32_MAX) & ~(size_t)255;
     const WGPUDeviceDescriptor wanted = {
         .label = view_of("chainrule"), .requiredLimits = &g->limits,

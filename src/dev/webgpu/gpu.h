@@ -91,6 +91,7 @@ cr_storage *gpu_allocate(const cr_device *d, size_t bytes);
 cr_status   gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
 cr_status   gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
 void        gpu_empty_cache(const cr_device *d);
+cr_tensor  *gpu_tensor(const cr_device *d, cr_dtype dt, int64_t n);     /* (n), uninitialised, for a kernel made of kernels; cr_release gives it back; NULL: a message */
 static inline gpu_buffer *gpu_buffer_of(const cr_tensor *t) { return t->storage->data; }
 
 /* ---- the batch (batch.c) */
@@ -133,14 +134,22 @@ cr_status gpu_fill(cr_tensor *dst, const void *value);
 cr_status gpu_elementwise(const cr_walk *walks, int64_t count);
 cr_status gpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
 cr_status gpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
+cr_status gpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
 cr_status gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
 cr_status gpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status gpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status gpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
 cr_status gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
 cr_status gpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
+cr_status gpu_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count);
+cr_status gpu_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);      /* y may be NULL */
+cr_status gpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
+cr_status gpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
+cr_status gpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
 cr_status gpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
 cr_status gpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
+cr_status gpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status gpu_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
 cr_status gpu_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log);
 cr_status gpu_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log);
 cr_status gpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps);

@@ -73,11 +73,7 @@ static void add_ravel(wgsl *w, bool first) {
     wgsl_add(w, "set%d(2u * (p[2].z + i), y); set%d(2u * (p[2].z + i) + 1u, 0u);\n", TO, TO);
 }
 
-/* What is only moved is moved as unsigned integers. */
-static cr_dtype element_of(const job *j) {
-    static const cr_dtype by_size[] = {CR_BOOL, CR_U8, CR_U16, CR_BOOL, CR_U32, CR_BOOL, CR_BOOL, CR_BOOL, CR_U64};
-    return j->task == PUT_SUM ? (cr_dtype)j->to->dtype : by_size[cr_dtype_size((cr_dtype)j->to->dtype)];
-}
+static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? (cr_dtype)j->to->dtype : cr_moved_as((cr_dtype)j->to->dtype); }
 
 static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
 

@@ -105,6 +105,11 @@ cr_storage *gpu_allocate(const cr_device *d, size_t bytes) {
     return cr_storage_new(b, bytes, d, give_back);
 }
 
+cr_tensor *gpu_tensor(const cr_device *d, cr_dtype dt, int64_t n) {
+    cr_storage *s = gpu_allocate(d, (size_t)n * cr_dtype_size(dt));
+    return s ? cr_tensor_new(s, d, &(cr_meta){.dtype = dt, .ndim = 1, .shape = {n}}) : NULL;
+}
+
 void gpu_empty_cache(const cr_device *d) {
     gpu *g = (gpu *)(uintptr_t)d;
     cr_mutex_lock(g->lock);

@@ -1,6 +1,6 @@
 /* pipeline.c - compiled kernels, kept by key for the life of the process.  Layouts are explicit: one made from the shader would drop
  * bindings that it does not read. */
-#include "gpu.h"
+#include "wgsl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ static WGPUBindGroupLayout make_layout(gpu *g, int buffers, uint32_t written) {
 }
 
 /* Handles are not NULL even where something is wrong; the scope around says so, and all of them are released. */
-static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t written, const char *wgsl) {
-    WGPUShaderSourceWGSL source = {.chain = {.sType = WGPUSType_ShaderSourceWGSL}, .code = {wgsl, WGPU_STRLEN}};
+static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t written, const char *text) {
+    WGPUShaderSourceWGSL source = {.chain = {.sType = WGPUSType_ShaderSourceWGSL}, .code = {text, WGPU_STRLEN}};
     gpu_scope_begin(g);
     WGPUShaderModule module = wg.DeviceCreateShaderModule(g->device, &(WGPUShaderModuleDescriptor){.nextInChain = &source.chain});
     cr_status status = gpu_scope_end(g, op, "a kernel does not compile");
@@ -54,30 +54,30 @@ static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t writt
 }
 
 /* What was wrong, and the text with the numbers of its lines, which the message names, to the end of CHAINRULE_LOG. */
-static void log_source(const char *wgsl) {
+static void log_source(const char *text) {
     const char *path = cr_config("LOG");
     FILE *f = path ? fopen(path, "a") : NULL;
     if (!f) return;
     fprintf(f, "%s\n", cr_error());
-    for (int line = 1; *wgsl; line++) {
-        const int n = (int)strcspn(wgsl, "\n");
-        fprintf(f, "%4d  %.*s\n", line, n, wgsl);
-        wgsl += n + (wgsl[n] == '\n');
+    for (int line = 1; *text; line++) {
+        const int n = (int)strcspn(text, "\n");
+        fprintf(f, "%4d  %.*s\n", line, n, text);
+        text += n + (text[n] == '\n');
     }
     fclose(f);
 }
 
-gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *wgsl) {
+gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text) {
     if (buffers > (int)g->limits.maxStorageBuffersPerShaderStage)
         return cr_fail(CR_BAD_VALUE, op, "%s binds at most %u buffers in one kernel: this takes %d", g->name, g->limits.maxStorageBuffersPerShaderStage, buffers), NULL;
     if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
-    gpu_pipeline *p = wgsl ? calloc(1, sizeof *p + k->n) : NULL;
+    gpu_pipeline *p = text ? calloc(1, sizeof *p + k->n) : NULL;
     if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     p->buffers = buffers;
     p->key_bytes = k->n;
     memcpy(p->key, k->bytes, k->n);
-    if (compile(g, op, p, written, wgsl) != CR_OK) {
-        log_source(wgsl);
+    if (compile(g, op, p, written, text) != CR_OK) {
+        log_source(text);
         if (p->handle) wg.ComputePipelineRelease(p->handle);
         if (p->layout) wg.BindGroupLayoutRelease(p->layout);
         free(p);
@@ -87,4 +87,20 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
     p->next = g->pipelines[list_of(k)];
     g->pipelines[list_of(k)] = p;
     return p;
+}
+
+cr_status gpu_run(gpu *g, const gpu_call *c) {
+    gpu_key k;
+    k.n = 0, k.full = false;
+    gpu_key_add(&k, c->how, c->how_bytes);
+    const gpu_pipeline *p = gpu_pipeline_find(g, &k);
+    if (!p) {
+        wgsl w = {0};
+        c->write(&w, c->how);
+        char *text = wgsl_complete(&w);
+        p = gpu_pipeline_make(g, c->op, &k, c->buffers, c->written, text);
+        wgsl_free(&w);
+        free(text);
+    }
+    return p ? gpu_dispatch(g, c->op, p, c->buffer, &c->q, (c->invocations + GPU_GROUP - 1) / GPU_GROUP) : cr_error_status();
 }

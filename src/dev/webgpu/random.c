@@ -2,18 +2,8 @@
  * have the same bits; normals pass through a logarithm and a cosine. */
 #include "wgsl.h"
 
-#include <stdlib.h>
-
 /* p[0]: 0, numel, offset of y, -   p[1]: seed, counter (low, high)   p[2]: low, span of integers (low, high) */
-static const char philox[] =
-    "fn philox(more: u32) -> vec4<u32> {\n"         /* the block with number counter + more */
-    "    let at = add64(p[1].zw, vec2<u32>(more, 0u));\n"
-    "    var c = vec4<u32>(at, 0u, 0u); var k = p[1].xy;\n"
-    "    for (var round = 0; round < 10; round++) {\n"
-    "        let a = mul_wide(0xd2511f53u, c.x); let b = mul_wide(0xcd9e8d57u, c.z);\n"
-    "        c = vec4<u32>(b.y ^ c.y ^ k.x, b.x, a.y ^ c.w ^ k.y, a.x); k += vec2<u32>(0x9e3779b9u, 0xbb67ae85u);\n"
-    "    }\n    return c;\n}\n"
-    "fn uniform01(word: u32) -> f32 { return f32(word >> 8u) * 5.9604644775390625e-08; }\n";
+static const char uniform[] = "fn uniform01(word: u32) -> f32 { return f32(word >> 8u) * 5.9604644775390625e-08; }\n";
 
 /* Box-Muller on the pair (2j, 2j + 1); what is left of the angle beside whole quarters is exact */
 static const char normal[] =
@@ -22,53 +12,40 @@ static const char normal[] =
     "    let x = r * circle((turn - 0.25 * n) * 6.28318531, i32(n) + select(1, 0, (i & 1u) != 0u));\n";
 
 /* floor(word span / 2^64) + low; span 0: 2^64 */
-static const char integers[] =
-    "    let word = select(block.xy, block.zw, (i & 1u) != 0u); let span = p[2].zw;\n"
-    "    let a = mul_wide(word.x, span.x); let b = mul_wide(word.y, span.x); let c = mul_wide(word.x, span.y); let d = mul_wide(word.y, span.y);\n"
-    "    let middle = add64(add64(vec2<u32>(a.y, 0u), vec2<u32>(b.x, 0u)), vec2<u32>(c.x, 0u));\n"
-    "    let high = add64(add64(add64(d, vec2<u32>(b.y, 0u)), vec2<u32>(c.y, 0u)), vec2<u32>(middle.y, 0u));\n"
-    "    let x = add64(select(high, word, all(span == vec2<u32>(0u))), p[2].xy);\n";
+static const char integers[] = "    let word = philox64(i); let x = add64(select(mul_high64(word, p[2].zw), word, all(p[2].zw == vec2<u32>(0u))), p[2].xy);\n";
 
 typedef enum draw { UNIFORM, NORMAL, INTEGERS } draw;
 
-static char *text_of(draw kind, cr_dtype dt) {
-    wgsl w = {0};
-    wgsl_binding(&w, 0, true, wgsl_lanes(dt) > 1);
-    wgsl_add(&w, "%s", philox);
-    wgsl_main(&w, GPU_GROUP);
-    wgsl_add(&w, "    if i >= p[0].y { return; }\n    let block = philox(i / %s);\n", kind == INTEGERS ? "2u" : "4u");
-    wgsl_add(&w, "%s", kind == NORMAL ? normal : kind == INTEGERS ? integers : "    var x = uniform01(block[i & 3u]);\n");
+typedef struct kernel { unsigned char family, draw, dtype; } kernel;
+
+static void write(wgsl *w, const void *how) {
+    const kernel *h = how;
+    const cr_dtype dt = (cr_dtype)h->dtype;
+    const draw kind = (draw)h->draw;
+    wgsl_binding(w, 0, true, wgsl_lanes(dt) > 1);
+    wgsl_add(w, "%s", uniform);
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "    if i >= p[0].y { return; }\n");
+    if (kind != INTEGERS) wgsl_add(w, "    let block = philox(i / 4u);\n");
+    wgsl_add(w, "%s", kind == NORMAL ? normal : kind == INTEGERS ? integers : "    var x = uniform01(block[i & 3u]);\n");
     /* a half float never becomes 1: what rounding may raise is cut off first */
-    if (kind == UNIFORM && dt == CR_BF16) wgsl_add(&w, "    x = bitcast<f32>(bitcast<u32>(x) & 0xffff0000u);\n");
-    if (kind == UNIFORM && dt == CR_F16) wgsl_add(&w, "    let h = f16_of(to_f16(x), 0u); x = select(h, f16_of(to_f16(x) - 1u, 0u), h > x);\n");
-    wgsl_add(&w, "let o = p[0].z + i;\nlet y = %s;\n", wgsl_cast(dt, kind == INTEGERS ? CR_I64 : CR_F32, "x").s);
-    wgsl_store(&w, 0, dt, "o", "y");
-    wgsl_add(&w, "}\n");
-    char *text = wgsl_complete(&w);
-    wgsl_free(&w);
-    return text;
+    if (kind == UNIFORM && dt == CR_BF16) wgsl_add(w, "    x = bitcast<f32>(bitcast<u32>(x) & 0xffff0000u);\n");
+    if (kind == UNIFORM && dt == CR_F16) wgsl_add(w, "    let h = f16_of(to_f16(x), 0u); x = select(h, f16_of(to_f16(x) - 1u, 0u), h > x);\n");
+    wgsl_add(w, "let o = p[0].z + i;\nlet y = %s;\n", wgsl_cast(dt, kind == INTEGERS ? CR_I64 : CR_F32, "x").s);
+    wgsl_store(w, 0, dt, "o", "y");
+    wgsl_add(w, "}\n");
 }
 
 static cr_status run(const char *op, draw kind, cr_tensor *y, uint64_t seed, uint64_t counter, int64_t low, uint64_t span) {
     if (gpu_lacks(op, y)) return cr_error_status();
     gpu *g = gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
-    gpu_key k;
-    k.n = 0, k.full = false;
-    const unsigned char head[] = {'p', (unsigned char)kind, y->dtype};
-    gpu_key_add(&k, head, sizeof head);
-    gpu_pipeline *p = gpu_pipeline_find(g, &k);
-    if (!p) {
-        char *text = text_of(kind, (cr_dtype)y->dtype);
-        p = gpu_pipeline_make(g, op, &k, 1, 1, text);
-        free(text);
-        if (!p) return gpu_leave(g, cr_error_status());
-    }
-    const gpu_parameters q = {.n = 12, .words = {
-        0, (uint32_t)y->numel, (uint32_t)y->offset, 0, (uint32_t)seed, (uint32_t)(seed >> 32), (uint32_t)counter, (uint32_t)(counter >> 32),
-        (uint32_t)low, (uint32_t)((uint64_t)low >> 32), (uint32_t)span, (uint32_t)(span >> 32)}};
-    gpu_buffer *const buffers[] = {gpu_buffer_of(y)};
-    return gpu_leave(g, gpu_dispatch(g, op, p, buffers, &q, (uint64_t)((y->numel + GPU_GROUP - 1) / GPU_GROUP)));
+    const kernel how = {'p', (unsigned char)kind, y->dtype};
+    const gpu_call c = {
+        .op = op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {gpu_buffer_of(y)}, .written = 1, .invocations = (uint64_t)y->numel,
+        .q = {.n = 12, .words = {0, (uint32_t)y->numel, (uint32_t)y->offset, 0, (uint32_t)seed, (uint32_t)(seed >> 32), (uint32_t)counter, (uint32_t)(counter >> 32),
+                                 (uint32_t)low, (uint32_t)((uint64_t)low >> 32), (uint32_t)span, (uint32_t)(span >> 32)}}};
+    return gpu_leave(g, gpu_run(g, &c));
 }
 
 cr_status gpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {

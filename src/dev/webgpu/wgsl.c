@@ -85,6 +85,11 @@ expr wgsl_bits(cr_dtype dt, const char *x) {
     }
 }
 
+expr wgsl_key(cr_dtype dt, const char *x) {
+    if (wgsl_wide(dt)) return expr_of(is_signed(dt) ? "(%s ^ vec2<u32>(0u, 0x80000000u))" : "%s", x);
+    return expr_of(cr_dtype_is_float(dt) ? "vec2<u32>(float_key(%s), 0u)" : is_signed(dt) ? "vec2<u32>(bitcast<u32>(%s) ^ 0x80000000u, 0u)" : "vec2<u32>(%s, 0u)", x);
+}
+
 void wgsl_store(wgsl *w, int b, cr_dtype dt, const char *at, const char *x) {
     const int lanes = wgsl_lanes(dt);
     if (wgsl_wide(dt)) wgsl_add(w, "set%d(2u * (%s), (%s).x); set%d(2u * (%s) + 1u, (%s).y);\n", b, at, x, b, at, x);

@@ -29,6 +29,18 @@ void wgsl_main(wgsl *w, int size);
 expr wgsl_load(int b, cr_dtype dt, const char *at);            /* element number at */
 expr wgsl_cast(cr_dtype to, cr_dtype from, const char *x);     /* C's conversion, floats to integers saturate, NaN becomes 0 */
 expr wgsl_bits(cr_dtype dt, const char *x);                    /* u32: the low bits of x as it lies in memory; not for 64 bits */
+expr wgsl_key(cr_dtype dt, const char *x);          /* vec2<u32> (low, high; below 64 bits low alone): in its order NaN is the largest and -0 is 0 */
 void wgsl_store(wgsl *w, int b, cr_dtype dt, const char *at, const char *x);      /* a statement; dtypes of less than a word: b must be shared */
+
+/* ---- a kernel that is run (pipeline.c).  how: what `write` looks at, its text is a function of these bytes alone */
+typedef struct gpu_call {
+    const char *op;
+    void (*write)(wgsl *w, const void *how);
+    const void *how; size_t how_bytes;              /* no padding; the first byte tells whose it is */
+    int buffers; gpu_buffer *buffer[5]; uint32_t written;       /* bindings 0 on; bits */
+    gpu_parameters q;
+    uint64_t invocations;
+} gpu_call;
+cr_status gpu_run(gpu *g, const gpu_call *c);       /* by groups of GPU_GROUP; g is entered */
 
 #endif

@@ -71,6 +71,34 @@ static const struct { const char *name, *text; } library[] = {
 {"mul64", "fn mul64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { let p = mul_wide(a.x, b.x); return vec2<u32>(p.x, p.y + a.x * b.y + a.y * b.x); }"},
 {"less_u64", "fn less_u64(a: vec2<u32>, b: vec2<u32>) -> bool { return a.y < b.y || (a.y == b.y && a.x < b.x); }"},
 {"less_i64", "fn less_i64(a: vec2<u32>, b: vec2<u32>) -> bool { return less_u64(a ^ vec2<u32>(0u, 0x80000000u), b ^ vec2<u32>(0u, 0x80000000u)); }"},
+{"mul_high64",                                      /* floor(a b / 2^64) */
+ "fn mul_high64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {\n"
+ "    let low = mul_wide(a.x, b.x); let m = mul_wide(a.y, b.x); let n = mul_wide(a.x, b.y);\n"
+ "    let middle = add64(add64(vec2<u32>(low.y, 0u), vec2<u32>(m.x, 0u)), vec2<u32>(n.x, 0u));\n"
+ "    return add64(add64(add64(mul_wide(a.y, b.y), vec2<u32>(m.y, 0u)), vec2<u32>(n.y, 0u)), vec2<u32>(middle.y, 0u));\n}"},
+{"divide64",                                        /* unsigned: the quotient, then the remainder, bit by bit from the top */
+ "fn divide64(a: vec2<u32>, b: vec2<u32>) -> vec4<u32> {\n"
+ "    if a.y == 0u && b.y == 0u { return vec4<u32>(a.x / b.x, 0u, a.x % b.x, 0u); }\n"
+ "    var q = a; var r = vec2<u32>(0u);\n"
+ "    for (var n = 0; n < 64; n++) {\n"
+ "        r = vec2<u32>((r.x << 1u) | (q.y >> 31u), (r.y << 1u) | (r.x >> 31u)); q = vec2<u32>(q.x << 1u, (q.y << 1u) | (q.x >> 31u));\n"
+ "        if !less_u64(r, b) { r = sub64(r, b); q.x |= 1u; }\n"
+ "    }\n    return vec4<u32>(q, r);\n}"},
+{"divide_i64",                                      /* towards 0; the remainder has the sign of a */
+ "fn divide_i64(a: vec2<u32>, b: vec2<u32>) -> vec4<u32> {\n"
+ "    let below = a.y >= 0x80000000u; let under = b.y >= 0x80000000u;\n"
+ "    let d = divide64(select(a, neg64(a), below), select(b, neg64(b), under));\n"
+ "    return vec4<u32>(select(d.xy, neg64(d.xy), below != under), select(d.zw, neg64(d.zw), below));\n}"},
+{"i64_div", "fn i64_div(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return divide_i64(a, b).xy; }"},
+{"u64_div", "fn u64_div(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return divide64(a, b).xy; }"},
+{"i64_fmod", "fn i64_fmod(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return divide_i64(a, b).zw; }"},
+{"u64_fmod", "fn u64_fmod(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return divide64(a, b).zw; }"},
+{"i64_rem", "fn i64_rem(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { let r = i64_fmod(a, b); return select(r, add64(r, b), any(r != vec2<u32>(0u)) && ((r.y ^ b.y) >> 31u) != 0u); }"},
+{"u64_rem", "fn u64_rem(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return u64_fmod(a, b); }"},
+{"i64_fdiv",
+ "fn i64_fdiv(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {\n"
+ "    let d = divide_i64(a, b);\n    return select(d.xy, sub64(d.xy, vec2<u32>(1u, 0u)), any(d.zw != vec2<u32>(0u)) && ((a.y ^ b.y) >> 31u) != 0u);\n}"},
+{"u64_fdiv", "fn u64_fdiv(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return u64_div(a, b); }"},
 {"shl64",
  "fn shl64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {\n"
  "    if b.y != 0u || b.x >= 64u { return vec2<u32>(0u); }\n    if b.x == 0u { return a; }\n    if b.x >= 32u { return vec2<u32>(0u, a.x << (b.x - 32u)); }\n"
@@ -80,6 +108,14 @@ static const struct { const char *name, *text; } library[] = {
  "    if b.y != 0u || b.x >= 64u { return vec2<u32>(0u); }\n    if b.x == 0u { return a; }\n    if b.x >= 32u { return vec2<u32>(a.y >> (b.x - 32u), 0u); }\n"
  "    return vec2<u32>((a.x >> b.x) | (a.y << (32u - b.x)), a.y >> b.x);\n}"},
 {"shr_i64", "fn shr_i64(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { let s = vec2<u32>(0u - (a.y >> 31u)); return shr_u64(a ^ s, b) ^ s; }"},
+{"u64_pow",
+ "fn u64_pow(x: vec2<u32>, e: vec2<u32>) -> vec2<u32> {\n"
+ "    var y = vec2<u32>(1u, 0u); var a = x; var n = e;\n"
+ "    for (; any(n != vec2<u32>(0u));) { if (n.x & 1u) != 0u { y = mul64(y, a); } a = mul64(a, a); n = shr_u64(n, vec2<u32>(1u, 0u)); }\n    return y;\n}"},
+{"i64_pow",                                         /* a negative exponent: as i_pow */
+ "fn i64_pow(x: vec2<u32>, e: vec2<u32>) -> vec2<u32> {\n"
+ "    if e.y < 0x80000000u { return u64_pow(x, e); }\n    if all(x == vec2<u32>(~0u)) { return select(vec2<u32>(1u, 0u), x, (e.x & 1u) != 0u); }\n"
+ "    return select(vec2<u32>(0u), x, all(x == vec2<u32>(1u, 0u)));\n}"},
 {"u32_to_f32",                                      /* to nearest, ties to even, which not every driver's own conversion is */
  "fn u32_to_f32(x: u32) -> f32 {\n"
  "    if x < 0x1000000u { return f32(x); }\n"
@@ -105,6 +141,17 @@ static const struct { const char *name, *text; } library[] = {
  "    if x <= -9223372036854775808.0 { return vec2<u32>(0u, 0x80000000u); }\n"
  "    if x < 0.0 { return neg64(size_to_u64(-x)); }\n    return size_to_u64(x);\n}"},
 
+/* ---- random numbers: p[1] is seed, counter (low, high) */
+{"philox",                                          /* the block with number counter + more */
+ "fn philox(more: u32) -> vec4<u32> {\n"
+ "    let at = add64(p[1].zw, vec2<u32>(more, 0u));\n"
+ "    var c = vec4<u32>(at, 0u, 0u); var k = p[1].xy;\n"
+ "    for (var round = 0; round < 10; round++) {\n"
+ "        let a = mul_wide(0xd2511f53u, c.x); let b = mul_wide(0xcd9e8d57u, c.z);\n"
+ "        c = vec4<u32>(b.y ^ c.y ^ k.x, b.x, a.y ^ c.w ^ k.y, a.x); k += vec2<u32>(0x9e3779b9u, 0xbb67ae85u);\n"
+ "    }\n    return c;\n}"},
+{"philox64", "fn philox64(i: u32) -> vec2<u32> { let b = philox(i / 2u); return select(b.xy, b.zw, (i & 1u) != 0u); }"},      /* word i of 64 bits */
+
 /* ---- floats */
 {"f_max", "fn f_max(a: f32, b: f32) -> f32 { if is_nan(a) { return a; } if is_nan(b) { return b; } return select(b, a, a > b); }"},
 {"f_min", "fn f_min(a: f32, b: f32) -> f32 { if is_nan(a) { return a; } if is_nan(b) { return b; } return select(b, a, a < b); }"},
@@ -114,6 +161,44 @@ static const struct { const char *name, *text; } library[] = {
  "fn scale(p: f32, n: f32) -> f32 {\n"
  "    let k = i32(n); let half = k >> 1u;\n"
  "    return p * bitcast<f32>(bitcast<u32>(half + 127) << 23u) * bitcast<f32>(bitcast<u32>(k - half + 127) << 23u);\n}"},
+{"float_key",                                       /* in whose order NaN is the largest and -0 is 0 */
+ "fn float_key(x: f32) -> u32 {\n"
+ "    let b = bitcast<u32>(x);\n    if is_nan(x) { return 0xffffffffu; }\n    if (b & 0x7fffffffu) == 0u { return 0x80000000u; }\n"
+ "    return b ^ select(0x80000000u, 0xffffffffu, b >= 0x80000000u);\n}"},
+{"two_sum", "fn two_sum(a: f32, b: f32) -> vec2<f32> { let s = hidden(a + b); let t = hidden(s - a); return vec2<f32>(s, (a - hidden(s - t)) + (b - t)); }"},      /* a + b = x + y (Knuth 1969) */
+{"two_product",                                     /* a b = x + y, by halves of 12 bits (Dekker 1971) */
+ "fn two_product(a: f32, b: f32) -> vec2<f32> {\n"
+ "    let ah = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u); let al = a - ah; let bh = bitcast<f32>(bitcast<u32>(b) & 0xfffff000u); let bl = b - bh;\n"
+ "    let q = hidden(a * b);\n    return vec2<f32>(q, ((ah * bh - q) + ah * bl + al * bh) + al * bl);\n}"},
+
+/* ---- what a double would hold: (x, y, e) is (x + y) 2^e with 1 <= |x| < 2 and |y| <= 2^-24, to 2^-44; 0, infinities and NaN are (x, 0, 0) */
+{"ordinary", "fn ordinary(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) == 0x3f800000u; }"},
+{"wide_normal",
+ "fn wide_normal(x: f32, y: f32, e: f32) -> vec3<f32> {\n"
+ "    let s = hidden(x + y); let b = bitcast<u32>(s) & 0x7fffffffu;\n    if b - 0x800000u >= 0x7f000000u { return vec3<f32>(s, 0.0, 0.0); }\n"
+ "    let k = i32(b >> 23u) - 127; let f = bitcast<f32>(u32(127 - k) << 23u);\n    return vec3<f32>(s * f, (y - (s - x)) * f, e + f32(k));\n}"},
+{"wide_of",                                         /* denormals are whole numbers times 2^-149 */
+ "fn wide_of(x: f32) -> vec3<f32> {\n"
+ "    let b = bitcast<u32>(x) & 0x7fffffffu; var m = b; var bias = 127.0;\n    if b == 0u || b >= 0x7f800000u { return vec3<f32>(x, 0.0, 0.0); }\n"
+ "    if b < 0x800000u { m = bitcast<u32>(f32(b)); bias = 276.0; }\n"
+ "    return vec3<f32>(bitcast<f32>((bitcast<u32>(x) & 0x80000000u) | 0x3f800000u | (m & 0x7fffffu)), 0.0, f32(m >> 23u) - bias);\n}"},
+{"wide_add",
+ "fn wide_add(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {\n"
+ "    if !ordinary(a.x) || !ordinary(b.x) {\n"
+ "        let none = (bitcast<vec2<u32>>(vec2<f32>(a.x, b.x)) & vec2<u32>(0x7fffffffu)) == vec2<u32>(0u);\n"
+ "        if all(none == vec2<bool>(false, true)) { return a; }\n        if all(none == vec2<bool>(true, false)) { return b; }\n        return vec3<f32>(a.x + b.x, 0.0, 0.0);\n    }\n"
+ "    let h = select(a, b, b.z > a.z); let l = select(b, a, b.z > a.z); if h.z - l.z > 60.0 { return h; }\n"
+ "    let f = bitcast<f32>(u32(127.0 - (h.z - l.z)) << 23u); let s = two_sum(h.x, l.x * f);\n    return wide_normal(s.x, s.y + (h.y + l.y * f), h.z);\n}"},
+{"wide_mul",
+ "fn wide_mul(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {\n"
+ "    if !ordinary(a.x) || !ordinary(b.x) { return vec3<f32>(a.x * b.x, 0.0, 0.0); }\n"
+ "    let q = two_product(a.x, b.x);\n    return wide_normal(q.x, q.y + (a.x * b.y + a.y * b.x), a.z + b.z);\n}"},
+{"wide_div",
+ "fn wide_div(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {\n"
+ "    if !ordinary(a.x) || !ordinary(b.x) { return vec3<f32>(a.x / b.x, 0.0, 0.0); }\n"
+ "    let q = hidden(a.x / b.x); let t = two_product(q, b.x);\n    return wide_normal(q, (((a.x - t.x) - t.y) + (a.y - q * b.y)) / b.x, a.z - b.z);\n}"},
+{"wide_round", "fn wide_round(a: vec3<f32>) -> f32 { return scale(a.x, clamp(a.z, -252.0, 252.0)); }"},
+
 {"expm1_core", "fn expm1_core(r: f32) -> f32 { return r * r * ((((1.382105751e-03 * r + 8.368674666e-03) * r + 4.166826233e-02) * r + 1.666652113e-01) * r + 4.999999404e-01) + r; }"},
 {"exp_rest", "fn exp_rest(x: f32, n: f32) -> f32 { return x - n * 0.693145751953125 - n * 1.428606820309417e-06; }"},     /* x - n ln 2 */
 {"f_exp",
@@ -242,10 +327,6 @@ static const struct { const char *name, *text; } library[] = {
  "    let g = ((((low * t - 1.19273612e-01) * t + 1.29645175e-01) * t - 4.75622959e-02) * t - 1.35621106e-01) * t + 1.25300806e+00;\n"
  "    let h = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u);\n"
  "    let y = f_exp(-h * h) * f_exp((h - a) * (h + a)) * g / (a * 2.0 + 1.0);\n    return select(y, 2.0 - y, x < 0.0);\n}"},
-{"two_product",                                     /* a b = x + y, by halves of 12 bits (Dekker 1971) */
- "fn two_product(a: f32, b: f32) -> vec2<f32> {\n"
- "    let ah = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u); let al = a - ah; let bh = bitcast<f32>(bitcast<u32>(b) & 0xfffff000u); let bl = b - bh;\n"
- "    let q = hidden(a * b);\n    return vec2<f32>(q, ((ah * bh - q) + ah * bl + al * bh) + al * bl);\n}"},
 {"log2_pair",                                       /* log2(a) = x + y to 2^-32, for 0 < a < inf */
  "fn log2_pair(a: f32) -> vec2<f32> {\n"
  "    let s = log_split(a); let n = s.x - 1.0; let d = hidden(s.x + 1.0); let dl = s.x - (d - 1.0);\n"

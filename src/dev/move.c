@@ -1,18 +1,17 @@
-/* copy.c - the same values elsewhere, and one value everywhere: the elementwise program y = x over any strides. */
-#include "wgsl.h"
+/* move.c - copies, casts and fills for devices that do them as elementwise programs. */
+#include "dev.h"
+#include "program.h"
 
 static const cr_program same = {.name = "copy", .doc = "x", .rule = CR_RULE_ANY, .n_in = 1, .n_out = 1, .out = {0}, .fused = -1, .refs = -1};
 
-/* Elements that are only moved are moved as unsigned integers: a NaN keeps all its bits. */
-static cr_dtype moved_as(cr_dtype dt) {
+cr_dtype cr_moved_as(cr_dtype dt) {
     static const cr_dtype by_size[] = {CR_BOOL, CR_U8, CR_U16, CR_BOOL, CR_U32, CR_BOOL, CR_BOOL, CR_BOOL, CR_U64};
     return by_size[cr_dtype_size(dt)];
 }
 
-/* One walk over dst's shape; axes that both step over as over one become one.  strides of in: NULL: a number of the host. */
-static cr_status move(cr_tensor *dst, const cr_tensor *src, const void *value) {
+cr_walk cr_walk_of_copy(cr_tensor *dst, const cr_tensor *src, const void *value) {
     const bool cast = src && src->dtype != dst->dtype;
-    const cr_dtype to = cast ? (cr_dtype)dst->dtype : moved_as((cr_dtype)dst->dtype), from = cast ? (cr_dtype)src->dtype : to;
+    const cr_dtype to = cast ? (cr_dtype)dst->dtype : cr_moved_as((cr_dtype)dst->dtype), from = cast ? (cr_dtype)src->dtype : to;
     cr_walk w = {.program = &same, .compute = cr_dtype_is_float(from) && from != CR_F64 ? CR_F32 : from, .numel = dst->numel, .n_out = 1, .n_in = 1};
     w.out[0] = (cr_arg){.storage = dst->storage, .offset = dst->offset, .dtype = to};
     w.in[0] = (cr_arg){.dtype = from};
@@ -28,8 +27,5 @@ static cr_status move(cr_tensor *dst, const cr_tensor *src, const void *value) {
         w.out[0].strides[at] = a;
         w.in[0].strides[at] = b;
     }
-    return dst->numel ? gpu_elementwise(&w, 1) : CR_OK;
+    return w;
 }
-
-cr_status gpu_copy(cr_tensor *dst, const cr_tensor *src) { return move(dst, src, NULL); }
-cr_status gpu_fill(cr_tensor *dst, const void *value) { return move(dst, NULL, value); }

@@ -1,0 +1,9 @@
+# A text as a C array that ends with 0:  cmake -DFROM=device.cuh -DTO=device.c -DNAME=cuda_source_device -P embed.cmake
+file(READ ${FROM} text)
+get_filename_component(file ${FROM} NAME)
+string(HEX "#line 1 \"${file}\"\n" line)           # so that messages of a compiler name it
+string(HEX "${text}" bytes)
+string(PREPEND bytes ${line})
+string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+file(WRITE ${TO} "extern const char ${NAME}[];\nconst char ${NAME}[] = {\n${bytes}0};\n")

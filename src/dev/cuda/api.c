@@ -1,0 +1,122 @@
+/* api.c - finds the driver, NVRTC and cuBLASLt, when they are first asked for and never before. */
+#include "api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../../core/library.h"
+#include "../../core/os.h"
+
+/* The driver is the system's.  NVRTC and cuBLASLt are CUDA 13's or 12's, of the system or of NVIDIA's PyPI packages: beside us where pip puts
+ * them when we are their sibling, in the environments of the program and of the shell, and where NVIDIA's installer puts them. */
+enum { OLDEST_DRIVER = 12000 };                     /* of CUDA 12.0: cubins of NVRTC 12 load on it */
+#ifdef _WIN32
+static const char *const driver_names[] = {"nvcuda.dll", NULL};
+static const char *const nvrtc_names[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", NULL}, *const builtins_names[] = {"nvrtc-builtins64_130.dll", NULL};
+static const char *const lt_names[] = {"cublasLt64_13.dll", "cublasLt64_12.dll", NULL};
+#else
+static const char *const driver_names[] = {"libcuda.so.1", NULL};
+static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
+static const char *const builtins_names[] = {"libnvrtc-builtins.so.13.0", "libnvrtc-builtins.so.13.1", "libnvrtc-builtins.so.12.9", "libnvrtc-builtins.so.12.8",
+                                             "libnvrtc-builtins.so.12.6", "libnvrtc-builtins.so.12.4", NULL};
+static const char *const lt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
+#endif
+static const char *const no_places[] = {NULL};
+static const char *const places[] = {
+    "self/../nvidia/cu13/lib", "self/../nvidia/cuda_nvrtc/lib", "self/../nvidia/cublas/lib",
+    "self/../lib/python/nvidia/cu13/lib", "self/../lib/python/nvidia/cuda_nvrtc/lib", "self/../lib/python/nvidia/cublas/lib",
+    "env/lib/python/nvidia/cu13/lib", "env/lib/python/nvidia/cuda_nvrtc/lib", "env/lib/python/nvidia/cublas/lib", NULL};
+static const char installed[] = "/usr/local/cuda/lib64";
+
+cuda_api cu;
+nvrtc_api nvrtc;
+lt_api lt;
+
+enum { UNOPENED, OPENING, OPEN, FAILED };
+typedef struct part { atomic_int state; char problem[256]; } part;      /* problem: written before state leaves OPENING */
+static part driver, compiler, products;
+
+#define REFUSE(part, ...) (snprintf((part).problem, sizeof (part).problem, __VA_ARGS__), false)
+
+typedef struct wanted { const char *symbol; size_t at; } wanted;
+
+static bool adopt(part *p, void *library, void *table, const wanted *w, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        void *f = cr_os_symbol(library, w[i].symbol);
+        if (!f) return REFUSE(*p, "the library found has no %s", w[i].symbol);
+        memcpy((char *)table + w[i].at, &f, sizeof f);
+    }
+    return true;
+}
+
+static bool ready(part *p, bool (*open)(void)) {
+    int expected = UNOPENED;
+    if (atomic_compare_exchange_strong(&p->state, &expected, OPENING)) atomic_store(&p->state, open() ? OPEN : FAILED);
+    while (atomic_load(&p->state) == OPENING) cr_os_sleep(1e-4);       /* another thread is at it */
+    return atomic_load(&p->state) == OPEN;
+}
+
+/* ---- the driver */
+
+static bool open_driver(void) {
+#define ENTRY(name, symbol, parameters) {symbol, offsetof(cuda_api, name)},
+    static const wanted w[] = {CUDA_FUNCTIONS(ENTRY)};
+#undef ENTRY
+    const char *wish = cr_config("CUDA");
+    if (wish && (!strcmp(wish, "off") || !strcmp(wish, "0"))) return REFUSE(driver, "CHAINRULE_CUDA=%.20s", wish);
+    void *library = wish ? cr_os_open_library(wish) : cr_library_search(driver_names, no_places, NULL);
+    if (!library) return wish ? REFUSE(driver, "CHAINRULE_CUDA=%.160s cannot be opened", wish) : REFUSE(driver, "no NVIDIA driver: %s not found", *driver_names);
+    if (!adopt(&driver, library, &cu, w, sizeof w / sizeof *w)) return false;
+    int version = 0, error = cu.DriverGetVersion(&version);
+    if (!error && version < OLDEST_DRIVER)
+        return REFUSE(driver, "the NVIDIA driver is too old: it knows CUDA %d.%d, %d.%d is needed", version / 1000, version % 1000 / 10, OLDEST_DRIVER / 1000,
+                      OLDEST_DRIVER % 1000 / 10);
+    if (!error) error = cu.Init(0);
+    if (error == CUDA_NO_DEVICE) return REFUSE(driver, "the NVIDIA driver sees no device");
+    if (!error) return true;
+    const char *text = NULL;
+    return REFUSE(driver, "the NVIDIA driver does not start: %s", !cu.GetErrorString(error, &text) && text ? text : "no reason given");
+}
+
+bool cuda_ready(void) { return ready(&driver, open_driver); }
+const char *cuda_problem(void) { return driver.problem; }
+
+/* ---- the compiler; its builtins lie beside it, where it does not look by itself */
+
+static bool open_compiler(void) {
+#define ENTRY(name, symbol, parameters) {symbol, offsetof(nvrtc_api, name)},
+    static const wanted w[] = {NVRTC_FUNCTIONS(ENTRY)};
+#undef ENTRY
+    cr_library_search(builtins_names, places, installed);
+    void *library = cr_library_search(nvrtc_names, places, installed);
+    if (!library) return REFUSE(compiler, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc)");
+    if (!adopt(&compiler, library, &nvrtc, w, sizeof w / sizeof *w)) return false;
+    return !nvrtc.Version(&nvrtc.major, &nvrtc.minor) || REFUSE(compiler, "NVRTC does not tell its version");
+}
+
+bool nvrtc_ready(void) { return ready(&compiler, open_compiler); }
+const char *nvrtc_problem(void) { return compiler.problem; }
+
+/* ---- products */
+
+static bool open_products(void) {
+#define ENTRY(name, symbol, parameters) {symbol, offsetof(lt_api, name)},
+    static const wanted w[] = {LT_FUNCTIONS(ENTRY)};
+#undef ENTRY
+    const char *wish = cr_config("CUBLASLT");
+    if (wish && !strcmp(wish, "off")) return false;
+    void *library = wish ? cr_os_open_library(wish) : cr_library_search(lt_names, places, installed);
+    return library && adopt(&products, library, &lt, w, sizeof w / sizeof *w);
+}
+
+bool lt_ready(void) { return ready(&products, open_products); }
+
+static cr_status check_switch(const char *text) {
+    (void)text;
+    if (atomic_load(&driver.state) == UNOPENED && atomic_load(&products.state) == UNOPENED) return CR_OK;
+    return cr_fail(CR_RUNTIME, "switch_set", "this comes too late: CUDA devices have been looked for already");
+}
+__attribute__((constructor)) static void own_switches(void) {
+    cr_switch_owner("CUDA", check_switch, NULL);
+    cr_switch_owner("CUBLASLT", check_switch, NULL);
+}

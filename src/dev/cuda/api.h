@@ -1,0 +1,113 @@
+/* api.h - NVIDIA's driver, NVRTC and cuBLASLt, opened at run time: cu.MemAlloc is cuMemAlloc_v2.
+ *
+ * Declared here in our own words, as far as this folder uses them, so that a build needs no CUDA.  Numbers are those of NVIDIA's headers
+ * (tests/test_cuda_api.c compares where they are at hand); all results are int, 0: fine. */
+#ifndef CR_CUDA_API_H
+#define CR_CUDA_API_H
+
+#include "../../core/core.h"
+
+typedef uint64_t cuda_address;
+typedef struct CUctx_st *cuda_context;
+typedef struct CUstream_st *cuda_stream;
+typedef struct CUevent_st *cuda_event;
+typedef struct CUmod_st *cuda_module;
+typedef struct CUfunc_st *cuda_function;
+typedef struct _nvrtcProgram *nvrtc_program;
+typedef void *lt_handle;                            /* of cuBLASLt: its context, a product, a layout, a preference */
+
+enum {                                              /* CUresult */
+    CUDA_OUT_OF_MEMORY = 2, CUDA_NO_DEVICE = 100, CUDA_NOT_READY = 600
+};
+enum {                                              /* CUdevice_attribute */
+    CUDA_ATTRIBUTE_MULTIPROCESSORS = 16, CUDA_ATTRIBUTE_MAJOR = 75, CUDA_ATTRIBUTE_MINOR = 76
+};
+enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_DISABLE_TIMING = 2 };
+enum { LT_R_32F = 0, LT_R_64F = 1, LT_R_16F = 2, LT_R_16BF = 14 };                             /* cudaDataType */
+enum { LT_COMPUTE_32F = 68, LT_COMPUTE_64F = 70, LT_COMPUTE_32F_FAST_TF32 = 77 };              /* cublasComputeType_t */
+enum { LT_DESC_TRANSA = 3, LT_DESC_TRANSB = 4, LT_DESC_EPILOGUE = 7, LT_DESC_BIAS = 8 };       /* cublasLtMatmulDescAttributes_t */
+enum { LT_EPILOGUE_BIAS = 4 };
+enum { LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_STRIDE = 6 };                                /* cublasLtMatrixLayoutAttribute_t */
+enum { LT_PREFERENCE_WORKSPACE = 1, LT_PREFERENCE_ALIGNMENT_A = 5 };                            /* cublasLtMatmulPreferenceAttributes_t; B, C, D follow */
+typedef struct lt_algorithm { uint64_t data[8]; } lt_algorithm;
+typedef struct lt_heuristic { lt_algorithm algorithm; size_t workspace; int status; float waves; int reserved[4]; } lt_heuristic;
+
+/* f(member, symbol, parameters) */
+#define CUDA_FUNCTIONS(f)                                                                                                        \
+    f(Init, "cuInit", (unsigned flags))                                                                                          \
+    f(DriverGetVersion, "cuDriverGetVersion", (int *version))                                                                    \
+    f(DeviceGetCount, "cuDeviceGetCount", (int *count))                                                                          \
+    f(DeviceGet, "cuDeviceGet", (int *device, int index))                                                                        \
+    f(DeviceGetName, "cuDeviceGetName", (char *name, int room, int device))                                                      \
+    f(DeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                                       \
+    f(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t *bytes, int device))                                                        \
+    f(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (cuda_context *context, int device))                                   \
+    f(CtxSetCurrent, "cuCtxSetCurrent", (cuda_context context))                                                                  \
+    f(CtxGetCurrent, "cuCtxGetCurrent", (cuda_context *context))                                                                 \
+    f(MemAlloc, "cuMemAlloc_v2", (cuda_address *at, size_t bytes))                                                               \
+    f(MemFree, "cuMemFree_v2", (cuda_address at))                                                                                \
+    f(MemGetInfo, "cuMemGetInfo_v2", (size_t *free, size_t *total))                                                              \
+    f(MemHostAlloc, "cuMemHostAlloc", (void **at, size_t bytes, unsigned flags))                                                 \
+    f(MemFreeHost, "cuMemFreeHost", (void *at))                                                                                  \
+    f(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (cuda_address to, const void *from, size_t bytes, cuda_stream stream))            \
+    f(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *to, cuda_address from, size_t bytes, cuda_stream stream))                  \
+    f(MemsetD8Async, "cuMemsetD8Async", (cuda_address at, unsigned char value, size_t bytes, cuda_stream stream))                \
+    f(StreamCreate, "cuStreamCreate", (cuda_stream *stream, unsigned flags))                                                     \
+    f(StreamSynchronize, "cuStreamSynchronize", (cuda_stream stream))                                                            \
+    f(StreamWaitEvent, "cuStreamWaitEvent", (cuda_stream stream, cuda_event event, unsigned flags))                              \
+    f(EventCreate, "cuEventCreate", (cuda_event *event, unsigned flags))                                                         \
+    f(EventRecord, "cuEventRecord", (cuda_event event, cuda_stream stream))                                                      \
+    f(EventSynchronize, "cuEventSynchronize", (cuda_event event))                                                                \
+    f(ModuleLoadData, "cuModuleLoadData", (cuda_module *module, const void *image))                                              \
+    f(ModuleUnload, "cuModuleUnload", (cuda_module module))                                                                      \
+    f(ModuleGetFunction, "cuModuleGetFunction", (cuda_function *function, cuda_module module, const char *name))                 \
+    f(LaunchKernel, "cuLaunchKernel", (cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
+                                       unsigned block_y, unsigned block_z, unsigned shared, cuda_stream stream, void **parameters, void **extra)) \
+    f(GetErrorName, "cuGetErrorName", (int error, const char **text))                                                            \
+    f(GetErrorString, "cuGetErrorString", (int error, const char **text))
+
+#define NVRTC_FUNCTIONS(f)                                                                                                       \
+    f(Version, "nvrtcVersion", (int *major, int *minor))                                                                         \
+    f(CreateProgram, "nvrtcCreateProgram", (nvrtc_program *program, const char *text, const char *name, int headers,             \
+                                            const char *const *header_texts, const char *const *header_names))                   \
+    f(CompileProgram, "nvrtcCompileProgram", (nvrtc_program program, int count, const char *const *options))                     \
+    f(GetCubinSize, "nvrtcGetCUBINSize", (nvrtc_program program, size_t *bytes))                                                 \
+    f(GetCubin, "nvrtcGetCUBIN", (nvrtc_program program, char *cubin))                                                           \
+    f(GetLogSize, "nvrtcGetProgramLogSize", (nvrtc_program program, size_t *bytes))                                              \
+    f(GetLog, "nvrtcGetProgramLog", (nvrtc_program program, char *log))                                                          \
+    f(DestroyProgram, "nvrtcDestroyProgram", (nvrtc_program *program))
+
+#define LT_FUNCTIONS(f)                                                                                                          \
+    f(Create, "cublasLtCreate", (lt_handle *context))                                                                            \
+    f(MatmulDescCreate, "cublasLtMatmulDescCreate", (lt_handle *product, int compute, int scale))                                \
+    f(MatmulDescDestroy, "cublasLtMatmulDescDestroy", (lt_handle product))                                                       \
+    f(MatmulDescSet, "cublasLtMatmulDescSetAttribute", (lt_handle product, int attribute, const void *value, size_t bytes))      \
+    f(LayoutCreate, "cublasLtMatrixLayoutCreate", (lt_handle *layout, int type, uint64_t rows, uint64_t columns, int64_t stride)) \
+    f(LayoutDestroy, "cublasLtMatrixLayoutDestroy", (lt_handle layout))                                                          \
+    f(LayoutSet, "cublasLtMatrixLayoutSetAttribute", (lt_handle layout, int attribute, const void *value, size_t bytes))         \
+    f(PreferenceCreate, "cublasLtMatmulPreferenceCreate", (lt_handle *preference))                                               \
+    f(PreferenceDestroy, "cublasLtMatmulPreferenceDestroy", (lt_handle preference))                                              \
+    f(PreferenceSet, "cublasLtMatmulPreferenceSetAttribute", (lt_handle preference, int attribute, const void *value, size_t bytes)) \
+    f(Heuristic, "cublasLtMatmulAlgoGetHeuristic", (lt_handle context, lt_handle product, lt_handle a, lt_handle b, lt_handle c, lt_handle d, \
+                                                    lt_handle preference, int wanted, lt_heuristic *results, int *count))        \
+    f(Matmul, "cublasLtMatmul", (lt_handle context, lt_handle product, const void *alpha, cuda_address a, lt_handle a_layout,    \
+                                 cuda_address b, lt_handle b_layout, const void *beta, cuda_address c, lt_handle c_layout, cuda_address d, \
+                                 lt_handle d_layout, const lt_algorithm *algorithm, cuda_address workspace, size_t bytes, cuda_stream stream))
+
+#define CUDA_MEMBER(name, symbol, parameters) int (*name) parameters;
+typedef struct cuda_api { CUDA_FUNCTIONS(CUDA_MEMBER) } cuda_api;
+typedef struct nvrtc_api { NVRTC_FUNCTIONS(CUDA_MEMBER) int major, minor; } nvrtc_api;
+typedef struct lt_api { LT_FUNCTIONS(CUDA_MEMBER) } lt_api;
+#undef CUDA_MEMBER
+extern cuda_api cu;                                 /* to be used after cuda_ready() said yes */
+extern nvrtc_api nvrtc;                             /* and nvrtc_ready() */
+extern lt_api lt;                                   /* and lt_ready() */
+
+/* Each opens its library on the first call.  False: not found, unfit or switched off; its problem says which, and what would help. */
+bool cuda_ready(void);
+bool nvrtc_ready(void);
+bool lt_ready(void);
+const char *cuda_problem(void);
+const char *nvrtc_problem(void);
+
+#endif

@@ -1,0 +1,212 @@
+/* device.cuh - what kernels share: dtypes and their conversions, arithmetic as ops.def's primitives say, faults, trees over threads.
+ * Compiled by NVRTC and nvcc, and in tests by the host's compiler: no header is included. */
+
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+struct f16 { u16 bits; };
+struct bf16 { u16 bits; };
+struct b8 { u8 bits; };                             /* a bool in memory */
+
+#define D __device__ __forceinline__
+
+template <class A, class B> struct same_type { static constexpr bool is = false; };
+template <class A> struct same_type<A, A> { static constexpr bool is = true; };
+template <class A, class B> constexpr bool same = same_type<A, B>::is;
+template <class T> constexpr bool is_half = same<T, f16> || same<T, bf16>;
+template <class T> constexpr bool is_float = is_half<T> || same<T, f32> || same<T, f64>;
+template <class T> constexpr bool is_signed = same<T, i8> || same<T, i16> || same<T, i32> || same<T, i64>;
+
+/* V neighbours, read and written at once. */
+template <class T, int V> struct alignas(sizeof(T) * V) pack { T v[V]; };
+
+/* The bits of a parameter as a T, and of one number as another. */
+template <class T> D T as(u64 w) {
+    union { u64 w; T v; } u;
+    u.w = w;
+    return u.v;
+}
+D u32 bits_of(f32 x) { union { f32 x; u32 u; } v; v.x = x; return v.u; }
+D f32 f32_of(u32 u) { union { u32 u; f32 x; } v; v.u = u; return v.x; }
+template <class T> D T quiet_nan() { return (T)f32_of(0x7fc00000u); }
+template <class T> D T infinity() { return (T)f32_of(0x7f800000u); }
+
+/* ---- half floats */
+D f32 wide(bf16 h) { return f32_of((u32)h.bits << 16); }
+D bf16 to_bf16(f32 f) {                             /* to nearest, ties to even */
+    const u32 u = bits_of(f);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return bf16{(u16)(u >> 16 | 0x40u)};
+    return bf16{(u16)((u + 0x7fffu + (u >> 16 & 1u)) >> 16)};
+}
+#ifdef __CUDA_ARCH__
+D f32 wide(f16 h) { f32 f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h.bits)); return f; }
+D f16 to_f16(f32 f) { f16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(f)); return h; }
+#else
+D f32 wide(f16 h) {
+    const u32 sign = (u32)(h.bits & 0x8000u) << 16, exponent = h.bits >> 10 & 31u, fraction = h.bits & 0x3ffu;
+    if (exponent == 31) return f32_of(sign | 0x7f800000u | fraction << 13);
+    if (exponent) return f32_of(sign | (exponent + 112) << 23 | fraction << 13);
+    const f32 f = (f32)fraction * 5.9604644775390625e-08f;             /* a denormal, exactly */
+    return sign ? -f : f;
+}
+D f16 to_f16(f32 f) {
+    const u32 u = bits_of(f), sign = u >> 16 & 0x8000u, a = u & 0x7fffffffu;
+    if (a > 0x7f800000u) return f16{(u16)(sign | 0x7e00u | (a >> 13 & 0x3ffu))};
+    if (a >= 0x477ff000u) return f16{(u16)(sign | 0x7c00u)};
+    if (a >= 0x38800000u) return f16{(u16)(sign | (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13)};
+    return f16{(u16)(sign | (bits_of(f32_of(a) + 0.5f) - bits_of(0.5f)))};
+}
+#endif
+/* f64 to a half float through f32 would round twice: round to odd first (the sticky bit), then once to nearest even. */
+D f32 to_odd(f64 v) {
+    const f32 f = (f32)v;
+    if (v != v || (f64)f == v || (bits_of(f) & 0x7fffffffu) == 0x7f800000u) return f;
+    return f32_of((fabs((f64)f) > fabs(v) ? bits_of(f) - 1 : bits_of(f)) | 1u);
+}
+
+/* ---- casts, as cr_convert has them: float to integer saturates, NaN is 0; to bool: != 0.  wide: what is computed with. */
+D f32 wide(f32 x) { return x; }
+D f64 wide(f64 x) { return x; }
+D bool wide(b8 x) { return x.bits != 0; }
+D bool wide(bool x) { return x; }
+template <class T> D T wide(T x) { return x; }
+
+template <class T> D T saturated(f64 v) {
+    constexpr int bits = 8 * (int)sizeof(T) - is_signed<T>;
+    constexpr f64 high = 2.0 * (f64)(1ull << (bits - 1)), low = is_signed<T> ? -high : 0.0;
+    if (v != v) return 0;
+    if (v <= low) return is_signed<T> ? (T)(1ull << (bits & 63)) : (T)0;
+    return v >= high ? (T)(~0ull >> (64 - bits)) : (T)v;
+}
+
+template <class To, class From> D To cast(From from) {
+    const auto x = wide(from);
+    typedef decltype(wide(from)) W;
+    if constexpr (same<To, From>) return from;
+    else if constexpr (same<To, b8>) return b8{(u8)(x != 0)};
+    else if constexpr (same<To, bool>) return x != 0;
+    else if constexpr (is_half<To>) {
+        f32 f;
+        if constexpr (same<W, f32>) f = x;
+        else if constexpr (sizeof(W) < 4) f = (f32)x;
+        else f = to_odd((f64)x);
+        if constexpr (same<To, f16>) return to_f16(f);
+        else return to_bf16(f);
+    }
+    else if constexpr (is_float<To>) {
+        if constexpr (sizeof(W) == 8) return (To)(f64)x;
+        else return (To)x;
+    }
+    else if constexpr (is_float<From>) return saturated<To>(x);
+    else return (To)x;
+}
+
+/* ---- floats */
+template <class T> D T f_max(T a, T b) { return a > b || a != a ? a : b; }                    /* NaN wins */
+template <class T> D T f_min(T a, T b) { return a < b || a != a ? a : b; }
+D f32 f_mod(f32 a, f32 b) { return fmodf(a, b); }
+D f64 f_mod(f64 a, f64 b) { return fmod(a, b); }
+D f32 f_sign_of(f32 a, f32 b) { return copysignf(a, b); }
+D f64 f_sign_of(f64 a, f64 b) { return copysign(a, b); }
+D f32 f_round(f32 a) { return rintf(a); }
+D f64 f_round(f64 a) { return rint(a); }
+D f32 f_trunc(f32 a) { return truncf(a); }
+D f64 f_trunc(f64 a) { return trunc(a); }
+D f32 f_exp(f32 a) { return expf(a); }
+D f64 f_exp(f64 a) { return exp(a); }
+D f32 f_log(f32 a) { return logf(a); }
+D f64 f_log(f64 a) { return log(a); }
+D f32 f_sqrt(f32 a) { return sqrtf(a); }
+D f64 f_sqrt(f64 a) { return sqrt(a); }
+D f32 f_pow(f32 a, f32 b) { return powf(a, b); }
+D f64 f_pow(f64 a, f64 b) { return pow(a, b); }
+template <class T> D bool is_inf(T x) { return x == infinity<T>() || x == -infinity<T>(); }
+template <class T> D T f_abs(T x) { return f_sign_of(x, (T)1); }
+
+/* Python's %: the result has b's sign. */
+template <class T> D T f_rem(T a, T b) {
+    const T r = f_mod(a, b);
+    if (r == 0) return f_sign_of((T)0, b);
+    return (r < 0) != (b < 0) ? r + b : r;
+}
+/* Python's //: the floor of the exact quotient, which floor(a / b) misses where the division rounds up to an integer. */
+template <class T> D T f_floor_div(T a, T b) {
+    if (b == 0) return a / b;
+    const T r = f_mod(a, b);
+    T q = (a - r) / b;
+    if (r != 0 && (r < 0) != (b < 0)) q -= 1;
+    return q == 0 ? f_sign_of((T)0, a / b) : f_round(q);
+}
+/* The whole part of the exact quotient, which a / b may round up to. */
+template <class T> D T f_trunc_div(T a, T b) {
+    const T q = a / b;
+    if (q != q || is_inf(q) || is_inf(b) || f_abs(q) < (T)0.5) return f_trunc(q);
+    return f_sign_of(f_round((a - f_mod(a, b)) / b), q);
+}
+
+/* ---- integers, which wrap; b is not 0 */
+template <class T> D T i_div(T a, T b) { return is_signed<T> && b == (T)-1 ? (T)(0 - (u64)a) : (T)(a / b); }
+template <class T> D T i_mod(T a, T b) { return is_signed<T> && b == (T)-1 ? (T)0 : (T)(a % b); }
+template <class T> D T i_floor_div(T a, T b) { return (T)(i_div(a, b) - (i_mod(a, b) != 0 && (a < 0) != (b < 0))); }
+template <class T> D T i_rem(T a, T b) { const T r = i_mod(a, b); return r != 0 && (a < 0) != (b < 0) ? (T)(r + b) : r; }
+template <class T> D T i_pow(T a, T b) {            /* a negative exponent: the whole part */
+    if (b < 0) return a == 1 ? (T)1 : a == (T)-1 ? (b % 2 ? (T)-1 : (T)1) : (T)0;
+    u64 y = 1, square = (u64)a;
+    for (u64 n = (u64)b; n; n >>= 1, square *= square) if (n & 1) y *= square;
+    return (T)y;
+}
+
+/* ---- faults: the first position and what was found there, 40 bits of one and 24 of the other in each word, so that the least of each word
+ * belong together, whatever the order in which they arrive */
+struct fault { u64 w[3]; };
+D void note(fault *f, i64 position, i64 value) {
+    for (int i = 0; i < 3; i++) atomicMin(&f->w[i], (u64)position << 24 | ((u64)value >> (24 * i) & 0xffffffu));
+}
+template <class T> D T divisor(T b, fault *f) {
+    if (b == 0) note(f, 0, 0);
+    return b == 0 ? (T)1 : b;
+}
+
+/* ---- `width` threads of a block, a power of two, share one of its 256 / width results: neighbours (along), or every 256 / width-th */
+struct share { int width, lane, column, columns, step; };              /* lane: this thread among those of its result, which is the block's column-th */
+D share share_of(i64 width, i64 along) {
+    const int t = (int)threadIdx.x, w = (int)width, columns = 256 / w;
+    return along ? share{w, t % w, t / w, columns, 1} : share{w, t / columns, t % columns, columns, columns};
+}
+struct sum_of { template <class T> static __device__ T join(T a, T b) { return a + b; } };
+struct max_of { template <class T> static __device__ T join(T a, T b) { return f_max(a, b); } };
+/* What they have, joined, always in the same order.  All threads of the block call it. */
+template <class How, class T> D T tree(T v, T *shared, const share &s) {
+    const int t = (int)threadIdx.x;
+    shared[t] = v;
+    for (int half = s.width / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (s.lane < half) shared[t] = How::join(shared[t], shared[t + half * s.step]);
+    }
+    __syncthreads();
+    const T y = shared[t - s.lane * s.step];
+    __syncthreads();                                /* shared may be used again */
+    return y;
+}
+
+/* ---- Philox 4x32-10 (Salmon et al. 2011): the block with this number */
+struct block4 { u32 w[4]; };
+D block4 philox(u64 seed, u64 counter) {
+    u32 c0 = (u32)counter, c1 = (u32)(counter >> 32), c2 = 0, c3 = 0, k0 = (u32)seed, k1 = (u32)(seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        const u64 a = 0xd2511f53ull * c0, b = 0xcd9e8d57ull * c2;
+        c0 = (u32)(b >> 32) ^ c1 ^ k0;
+        c2 = (u32)(a >> 32) ^ c3 ^ k1;
+        c1 = (u32)b;
+        c3 = (u32)a;
+        k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;
+    }
+    return block4{{c0, c1, c2, c3}};
+}

@@ -1,0 +1,149 @@
+/* gpu.c - the NVIDIA GPUs of this process: found when one is asked for, opened when one is used, and what is left of one that is lost. */
+#include "gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_GPUS = 16, OLDEST = 75 };               /* compute capability 7.5: what NVRTC 13 compiles for */
+static cuda gpus[MOST_GPUS];
+static int found;
+enum { UNSEEN, LOOKING, SEEN };
+static atomic_int seen;
+static char none[200];                              /* why there is none, written before seen is SEEN */
+
+/* ---- errors */
+
+/* Errors after which a context answers every call with the same: what a kernel did, memory that failed, a device that fell off. */
+static bool is_fatal(int error) { return error == 700 || error == 702 || error == 709 || error == 710 || (error >= 714 && error <= 719) || error == 214 || error == 46; }
+
+static cr_status fail_lost(const cuda *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why); }
+
+cr_status cuda_check(cuda *g, const char *op, const char *what, int error) {
+    if (!error) return CR_OK;
+    const char *name = NULL, *text = NULL;
+    char reason[120];
+    if (cu.GetErrorName(error, &name) || !name) name = "unknown error";
+    if (cu.GetErrorString(error, &text) || !text) text = "";
+    snprintf(reason, sizeof reason, "%s%s%.80s", name, *text ? ", " : "", text);
+    if (is_fatal(error) && !atomic_load(&g->lost)) {
+        snprintf(g->why, sizeof g->why, "%s", reason);
+        atomic_store(&g->lost, true);
+        return fail_lost(g, op);
+    }
+    return cr_fail(error == CUDA_OUT_OF_MEMORY ? CR_NO_MEMORY : CR_RUNTIME, op, "%s: %s: %s", g->name, what, reason);
+}
+
+cr_status cuda_cannot(const char *op, const cr_device *d, const char *what) {
+    return cr_fail(CR_RUNTIME, op, "%s cannot do this yet%s%s: move the tensor to the cpu", d->name, *what ? ", " : "", what);
+}
+
+/* ---- opening */
+
+/* MiB that may be reserved; the hard limit of tests and of who shares a GPU. */
+static int64_t budget(void) {
+    const char *wish = cr_config("GPU_MEMORY");
+    long long mib = 0;
+    return wish && sscanf(wish, "%lld", &mib) == 1 && mib > 0 ? mib << 20 : INT64_MAX;
+}
+
+static cr_status open_device(cuda *g, const char *op) {
+    if (!nvrtc_ready()) return cr_fail(CR_RUNTIME, op, "%s cannot be used: %s", g->name, nvrtc_problem());
+    g->budget = budget();
+    cuda_context context = NULL;
+    cr_status status = cuda_check(g, op, "cannot be opened", cu.DevicePrimaryCtxRetain(&context, g->device));
+    if (status == CR_OK) status = cuda_check(g, op, "cannot be opened", cu.CtxSetCurrent(context));
+    if (status == CR_OK) status = cuda_check(g, op, "no stream", cu.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING));
+    if (status == CR_OK) g->context = context;
+    return status;
+}
+
+/* Whoever embeds the library may use contexts of its own: what was current is current again afterwards. */
+static cr_status make_current(cuda *g, const char *op) {
+    g->before = NULL;
+    cr_status status = cuda_check(g, op, "no context", cu.CtxGetCurrent(&g->before));
+    if (status != CR_OK) return status;
+    if (!g->context) return open_device(g, op);
+    return g->before == g->context ? CR_OK : cuda_check(g, op, "no context", cu.CtxSetCurrent(g->context));
+}
+
+cuda *cuda_enter(const char *op, const cr_device *d) {
+    cuda *g = (cuda *)(uintptr_t)d;                 /* the device is const to those above; what it does is not */
+    cr_mutex_lock(g->lock);
+    cr_status status = atomic_load(&g->lost) ? fail_lost(g, op) : make_current(g, op);
+    if (status == CR_OK) return g;
+    cr_mutex_unlock(g->lock);
+    return NULL;
+}
+
+cr_status cuda_leave(cuda *g, cr_status status) {
+    if (g->before && g->before != g->context) cu.CtxSetCurrent(g->before);
+    cr_mutex_unlock(g->lock);
+    return status;
+}
+
+cr_status cuda_wait(cuda *g, const char *op) {
+    g->counters.waits++;
+    return cuda_check(g, op, "cannot wait", cu.StreamSynchronize(g->stream));
+}
+
+/* ---- looking */
+
+static const char *info_of(const cr_device *d) { return ((const cuda *)(const void *)d)->info; }
+static cr_memory memory_of(const cr_device *d) {
+    const cuda *g = (const cuda *)(const void *)d;
+    cr_mutex_lock(g->lock);
+    cr_memory m = {.current = g->now, .peak = g->peak, .cached = g->reserved - g->now};
+    cr_mutex_unlock(g->lock);
+    return m;
+}
+
+static bool add_gpu(int i) {
+    cuda *g = &gpus[found];
+    char model[128] = "";
+    size_t bytes = 0;
+    int version = 0, major = 0, minor = 0;
+    if (cu.DeviceGet(&g->device, i) || cu.DeviceGetName(model, sizeof model, g->device) || cu.DeviceTotalMem(&bytes, g->device) || cu.DriverGetVersion(&version)
+        || cu.DeviceGetAttribute(&major, CUDA_ATTRIBUTE_MAJOR, g->device) || cu.DeviceGetAttribute(&minor, CUDA_ATTRIBUTE_MINOR, g->device)
+        || cu.DeviceGetAttribute(&g->multiprocessors, CUDA_ATTRIBUTE_MULTIPROCESSORS, g->device))
+        return snprintf(none, sizeof none, "device %d does not answer", i), false;
+    if (10 * major + minor < OLDEST)
+        return snprintf(none, sizeof none, "%.80s has compute capability %d.%d, %d.%d is needed", model, major, minor, OLDEST / 10, OLDEST % 10), false;
+    if (!(g->lock = cr_mutex_new())) return snprintf(none, sizeof none, "out of memory"), false;
+    g->major = major, g->minor = minor;
+    snprintf(g->name, sizeof g->name, "cuda:%d", found);
+    snprintf(g->info, sizeof g->info, "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d", model, major, minor, (double)bytes / (1 << 30), version / 1000,
+             version % 1000 / 10);
+    g->dev = (cr_device){.name = g->name, .type = "cuda", .index = found, .kernels = &cuda_kernels, .info = info_of, .memory = memory_of, .empty_cache = cuda_empty_cache};
+    found++;
+    return true;
+}
+
+/* A child has the handles but not the driver's state: what it has of the GPU is left as it is. */
+static void forget_in_child(void) {
+    for (int i = 0; i < found; i++) {
+        if (!gpus[i].context) continue;
+        snprintf(gpus[i].why, sizeof gpus[i].why, "this process was forked after the GPU was opened");
+        gpus[i].forked = true;
+        atomic_store(&gpus[i].lost, true);
+    }
+}
+
+static void look(void) {
+    int n = 0;
+    if (cu.DeviceGetCount(&n) || !n) snprintf(none, sizeof none, "the NVIDIA driver sees no device");
+    for (int i = 0; i < n && found < MOST_GPUS; i++) add_gpu(i);
+    cr_os_at_fork_child(forget_in_child);
+}
+
+const cr_device *cr_cuda_at(int i) {
+    int expected = UNSEEN;
+    if (i < 0 || !cuda_ready()) return NULL;
+    if (atomic_compare_exchange_strong(&seen, &expected, LOOKING)) {
+        look();
+        atomic_store(&seen, SEEN);
+    }
+    while (atomic_load(&seen) == LOOKING) cr_os_sleep(1e-4);           /* another thread is at it */
+    return i < found ? &gpus[i].dev : NULL;
+}
+
+const char *cr_cuda_problem(void) { return cuda_ready() ? none : cuda_problem(); }

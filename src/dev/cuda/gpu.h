@@ -1,0 +1,158 @@
+/* gpu.h - one NVIDIA GPU: its memory, its stream, its compiled kernels.  What the files of this folder share.
+ *
+ * A kernel of dev.h runs so:  g = cuda_enter(...)  (opens the GPU on its first use, takes its lock, makes its context current),  finds or
+ * compiles a kernel,  launches it,  cuda_leave(g, status).  Everything goes into one stream, which runs it in order: so a kernel sees what
+ * those before it wrote, and memory may be used again as soon as the last kernel that needs it is launched.  Nobody waits but who reads. */
+#ifndef CR_CUDA_GPU_H
+#define CR_CUDA_GPU_H
+
+#include "../dev.h"
+#include "../program.h"
+#include "../../core/os.h"
+#include "api.h"
+
+/* ---- memory (memory.c) */
+typedef struct cuda_block {                         /* storage->data of a tensor on a GPU: a part of what the driver gave at once */
+    cuda_address at;
+    size_t bytes;
+    bool used, small;                               /* small: in the pool of parts of small segments */
+    struct cuda_block *before, *after;              /* its neighbours in the segment; NULL: none */
+    struct cuda_block *next, *previous;             /* in the list of free ones of its size, or of used ones */
+} cuda_block;
+enum { CUDA_CLASSES = 160 };
+enum { CUDA_SECTIONS = 4, CUDA_SECTION_BYTES = 4 << 20 };      /* of the pinned memory that bytes pass through */
+typedef struct cuda_staging {
+    unsigned char *data;                            /* NULL until the first byte passes */
+    int section;                                    /* which is being filled */
+    size_t filled;
+    bool in_flight[CUDA_SECTIONS];                  /* its event was recorded and not waited for */
+    cuda_event done[CUDA_SECTIONS];
+} cuda_staging;
+
+/* ---- compiled kernels (module.c) */
+typedef struct cuda_kernel {
+    cuda_function function;
+    struct cuda_kernel *next;
+    size_t key_bytes;
+    unsigned char key[];
+} cuda_kernel;
+__extension__ typedef struct cuda_loaded { unsigned __int128 hash; cuda_module module; struct cuda_loaded *next; } cuda_loaded;
+enum { CUDA_KERNEL_LISTS = 256, CUDA_KEY_BYTES = 2048 };
+typedef struct cuda_key { size_t n; bool full; unsigned char bytes[CUDA_KEY_BYTES]; } cuda_key;     /* what tells one kernel from another */
+
+/* ---- what kernels find wrong (faults.c): known when somebody reads or synchronises */
+enum { CUDA_FAULTS = 256, CUDA_FAULT_WORDS = 3 };   /* struct fault of device.cuh */
+typedef struct cuda_fault { char op[48]; int64_t bound; } cuda_fault;     /* bound of an index; 0: a division by zero */
+
+/* ---- a GPU (gpu.c) */
+typedef struct cuda_counters { int64_t launches, modules, compiled, uploads, downloads, waits, segments; } cuda_counters;     /* compiled: by NVRTC, not found in the cache */
+
+typedef struct cuda {
+    cr_device dev;                                  /* first: a cr_device of this folder is a cuda */
+    char name[24], info[256];
+    int device, major, minor, multiprocessors;
+    cr_mutex *lock;
+    cuda_context context, before;                   /* NULL until first use; what was current when this was entered */
+    cuda_stream stream;
+    atomic_bool lost;
+    bool forked;                                    /* in this process, after it was opened in the parent */
+    char why[160];                                  /* why it was lost */
+    cuda_counters counters;
+
+    cuda_block *pool[2][CUDA_CLASSES];              /* free ones: of large segments, of small ones */
+    cuda_block *used;
+    int64_t now, peak, reserved, budget;            /* bytes; budget: of what is reserved */
+    cuda_staging staging;
+    cuda_kernel *kernels[CUDA_KERNEL_LISTS];
+    cuda_loaded *modules;
+    cuda_block *faults;                             /* CUDA_FAULTS of them; NULL until the first kernel that may fail */
+    cuda_fault fault[CUDA_FAULTS];
+    int may_fail;                                   /* kernels that may have failed since faults were looked at */
+    lt_handle lt;                                   /* NULL: not opened, or not there */
+    cuda_block *workspace;                          /* of cuBLASLt */
+    struct cuda_product *products;                  /* what matmul.c has worked out */
+} cuda;
+
+cuda     *cuda_enter(const char *op, const cr_device *d);      /* opened, alive, locked and current; NULL and a message: not */
+cr_status cuda_leave(cuda *g, cr_status status);
+cr_status cuda_wait(cuda *g, const char *op);                  /* until the stream is empty */
+cr_status cuda_check(cuda *g, const char *op, const char *what, int error);     /* "what: the driver's name and text"; remembers a GPU that is lost */
+cr_status cuda_cannot(const char *op, const cr_device *d, const char *what);    /* for what this device has no kernel for */
+
+cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes);    /* 512-byte aligned; for a moment within a kernel */
+void        cuda_block_give(cuda *g, cuda_block *b);
+cr_storage *cuda_allocate(const cr_device *d, size_t bytes);
+cr_status   cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
+cr_status   cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
+void        cuda_empty_cache(const cr_device *d);
+cr_status   cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes);     /* waits, and hears of faults */
+cr_status   cuda_faults_check(cuda *g, const char *op);        /* reads them, if a kernel may have failed */
+static inline cuda_address cuda_address_of(const cr_tensor *t) {       /* of its first element; NULL: 0 */
+    return t ? ((const cuda_block *)t->storage->data)->at + (cuda_address)t->offset * cr_dtype_size((cr_dtype)t->dtype) : 0;
+}
+
+/* ---- text (text.c): of kernels that are written at run time, and what is defined before the others */
+typedef struct cuda_text { char *s; size_t n, room; bool failed; } cuda_text;
+void        cuda_add(cuda_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void        cuda_free_text(cuda_text *t);
+const char *cuda_type(cr_dtype dt);                            /* its name in device.cuh: "f32", "bf16", "b8"... */
+const char *cuda_wide(cr_dtype dt);                            /* what floats are computed in: "f32" or "f64"; the type itself for others, bool: "bool" */
+
+/* ---- kernels (module.c): key first, text only where the key is new */
+void cuda_key_add(cuda_key *k, const void *part, size_t bytes);
+static inline void cuda_key_byte(cuda_key *k, int byte) { unsigned char b = (unsigned char)byte; cuda_key_add(k, &b, 1); }
+const cuda_kernel *cuda_kernel_find(const cuda *g, const cuda_key *k);
+const cuda_kernel *cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text);       /* name: in the text, which comes after device.cuh */
+/* A kernel of one of the files *.cu, after these definitions: "#define T f32\n...". */
+const cuda_kernel *cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
+extern const char cuda_source_device[], cuda_source_reduce[], cuda_source_argreduce[], cuda_source_rows[], cuda_source_matmul[], cuda_source_index[], cuda_source_random[],
+                  cuda_source_scan[], cuda_source_order[], cuda_source_select[], cuda_source_sample[];     /* embedded (cmake/embed.cmake) */
+
+/* ---- launches (launch.c) */
+enum { CUDA_WORDS = 400, CUDA_GROUP = 256 };                   /* threads of a block, unless a kernel says otherwise */
+/* Parameters, each of 8 bytes: addresses, i64, f64.  A kernel has one for each, or one struct of them all. */
+typedef struct cuda_words { int n; uint64_t w[CUDA_WORDS]; } cuda_words;
+static inline void cuda_push(cuda_words *q, uint64_t word) { CR_ASSERT(q->n < CUDA_WORDS); q->w[q->n++] = word; }
+static inline void cuda_push_f64(cuda_words *q, double v) { union { double v; uint64_t w; } u = {v}; cuda_push(q, u.w); }
+cr_status cuda_launch(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);               /* one parameter for each word */
+cr_status cuda_launch_struct(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);        /* one for all */
+int64_t   cuda_blocks(const cuda *g, int64_t threads);         /* for a loop over so many, of as many threads as keep the GPU busy */
+
+/* ---- faults (faults.c) */
+/* The address that the next kernel notes a fault at: its parameter.  The first position wins.  0: a message. */
+cuda_address cuda_fault_new(cuda *g, const char *op, int64_t bound);
+cr_status    cuda_faults_seen(cuda *g, const uint64_t *words); /* what was read of g->faults: the first fault as an error; all are as new */
+
+/* ---- kernels of dev.h */
+cr_status cuda_copy(cr_tensor *dst, const cr_tensor *src);
+cr_status cuda_fill(cr_tensor *dst, const void *value);
+cr_status cuda_elementwise(const cr_walk *walks, int64_t count);
+cr_status cuda_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
+cr_status cuda_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
+cr_status cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
+cr_status cuda_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
+cr_status cuda_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
+cr_status cuda_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
+cr_status cuda_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
+cr_status cuda_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
+cr_status cuda_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
+cr_status cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);
+cr_status cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
+cr_status cuda_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
+cr_status cuda_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
+cr_status cuda_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count);
+cr_status cuda_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status cuda_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
+cr_status cuda_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status cuda_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
+cr_status cuda_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log);
+cr_status cuda_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log);
+cr_status cuda_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps);
+cr_status cuda_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd,
+                        const cr_tensor *g, int64_t M, int64_t N);
+cr_status cuda_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing);
+cr_status cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
+                                 double smoothing);
+extern const cr_kernels cuda_kernels;                          /* table.c */
+
+#endif

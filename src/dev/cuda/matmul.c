@@ -1,0 +1,173 @@
+/* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: by cuBLASLt where it is there and the layouts suit it, else by
+ * a kernel of our own (matmul.cu).  cuBLASLt is told of rows as columns: c^T = b^T a^T.  Its heuristic, not a timing, chooses the algorithm. */
+#include "gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t distance(int64_t stride) { return stride < 0 ? -stride : stride; }
+static int64_t batch_stride(const cr_tensor *t, int d) { return t->shape[d] == 1 ? 0 : t->strides[d]; }
+
+/* ---- the kernel of our own */
+
+static cr_status run_plain(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
+    enum { EDGE = 64 };
+    const cr_dtype dt = (cr_dtype)c->dtype;
+    const int axes = c->ndim - 2;
+    const int64_t M = c->shape[axes], N = c->shape[axes + 1], K = a->shape[axes + 1], across = (N + EDGE - 1) / EDGE, tiles = across * ((M + EDGE - 1) / EDGE);
+    const char *acc = cr_dtype_is_float(dt) ? cuda_wide(dt) : cr_dtype_size(dt) == 8 ? "u64" : "u32";
+    const cuda_kernel *k = cuda_kernel_of(g, "matmul", cuda_source_matmul, "matmul", "#define T %s\n#define A %s\n#define ROUND %d\n", cuda_type(dt), acc,
+                                          how & CR_MATMUL_BF16 && dt == CR_F32);
+    if (!k) return cr_error_status();
+    cuda_words q = {.n = 19, .w = {cuda_address_of(c), cuda_address_of(a), cuda_address_of(b), cuda_address_of(bias), (uint64_t)M, (uint64_t)N, (uint64_t)K, (uint64_t)across, (uint64_t)tiles,
+                                   (uint64_t)a->strides[axes], (uint64_t)a->strides[axes + 1], (uint64_t)b->strides[axes], (uint64_t)b->strides[axes + 1], (uint64_t)c->strides[axes],
+                                   bias ? (uint64_t)bias->strides[0] : 0, how & CR_MATMUL_ADD, distance(a->strides[axes + 1]) < distance(a->strides[axes]),
+                                   distance(b->strides[axes]) < distance(b->strides[axes + 1]), (uint64_t)axes}};
+    int64_t matrices = 1;
+    for (int d = 0; d < 6; d++) {
+        const bool there = d < axes;
+        if (there) matrices *= c->shape[d];
+        cuda_push(&q, there ? (uint64_t)c->shape[d] : 1);
+        cuda_push(&q, there ? (uint64_t)batch_stride(a, d) : 0);
+        cuda_push(&q, there ? (uint64_t)batch_stride(b, d) : 0);
+        cuda_push(&q, there ? (uint64_t)batch_stride(c, d) : 0);
+    }
+    return cuda_launch_struct(g, "matmul", k, &q, matrices * tiles);
+}
+
+/* ---- cuBLASLt */
+
+typedef struct matrix { int64_t rows, columns, stride, batch_stride; bool turned; } matrix;      /* as columns lie in memory; turned: the transpose is meant */
+typedef struct shape {                              /* all that an algorithm is chosen for; compared by bytes */
+    matrix a, b, c;                                 /* in cuBLASLt's order: a is our b */
+    int64_t batch;
+    uint32_t alignment[3];                          /* of a, b, c: bytes */
+    int32_t type, compute, bias;
+} shape;
+
+struct cuda_product {
+    shape of;
+    bool fits;                                      /* false: cuBLASLt has no algorithm for it */
+    lt_handle product, a, b, c;
+    lt_algorithm algorithm;
+    size_t workspace;
+    struct cuda_product *next;
+};
+enum { WORKSPACE = 32 << 20 };
+
+/* Of rows x columns with these strides; false: neither axis is dense. */
+static bool matrix_of(matrix *m, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+    const bool by_rows = column_stride == 1 || columns == 1, by_columns = row_stride == 1 || rows == 1;
+    if (by_rows && (row_stride >= columns || rows == 1)) *m = (matrix){.rows = columns, .columns = rows, .stride = rows == 1 ? columns : row_stride};
+    else if (by_columns && (column_stride >= rows || columns == 1)) *m = (matrix){.rows = rows, .columns = columns, .stride = columns == 1 ? rows : column_stride, .turned = true};
+    else return false;
+    return true;
+}
+
+/* All axes of c before the last two as one of t, where it may have stride 0; false: they are not one. */
+static bool one_batch(const cr_tensor *t, const cr_tensor *c, int axes, int64_t *stride) {
+    int64_t n = 1;
+    *stride = 0;
+    for (int d = axes - 1; d >= 0; d--) {
+        if (c->shape[d] == 1) continue;
+        const int64_t s = batch_stride(t, d);
+        if (n == 1) *stride = s;
+        else if (s != *stride * n) return false;
+        n *= c->shape[d];
+    }
+    return *stride >= 0;
+}
+
+static uint32_t alignment_of(const cr_tensor *t) {
+    const cuda_address at = cuda_address_of(t), low = at & (~at + 1);
+    return low < 256 ? (uint32_t)low : 256;
+}
+
+static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias) {
+    const int axes = c->ndim - 2;
+    const int64_t M = c->shape[axes], N = c->shape[axes + 1], K = a->shape[axes + 1];
+    memset(s, 0, sizeof *s);                        /* no byte is left to chance: they are compared */
+    s->batch = 1;
+    for (int d = 0; d < axes; d++) s->batch *= c->shape[d];
+    if (!matrix_of(&s->a, K, N, b->strides[axes], b->strides[axes + 1]) || !matrix_of(&s->b, M, K, a->strides[axes], a->strides[axes + 1])
+        || !matrix_of(&s->c, M, N, c->strides[axes], 1) || s->c.turned
+        || !one_batch(b, c, axes, &s->a.batch_stride) || !one_batch(a, c, axes, &s->b.batch_stride) || !one_batch(c, c, axes, &s->c.batch_stride)) return false;
+    s->alignment[0] = alignment_of(b), s->alignment[1] = alignment_of(a), s->alignment[2] = alignment_of(c);
+    s->type = c->dtype == CR_F64 ? LT_R_64F : c->dtype == CR_F32 ? LT_R_32F : c->dtype == CR_F16 ? LT_R_16F : LT_R_16BF;
+    s->compute = c->dtype == CR_F64 ? LT_COMPUTE_64F : LT_COMPUTE_32F;
+    s->bias = bias != NULL;
+    return !bias || (bias->strides[0] == 1 && c->dtype != CR_F64 && alignment_of(bias) >= 16);
+}
+
+static int make_layout(lt_handle *layout, const shape *s, const matrix *m) {
+    const int32_t count = (int32_t)s->batch;
+    int error = lt.LayoutCreate(layout, s->type, (uint64_t)m->rows, (uint64_t)m->columns, m->stride);
+    if (!error && count > 1) error = lt.LayoutSet(*layout, LT_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    return !error && count > 1 ? lt.LayoutSet(*layout, LT_LAYOUT_BATCH_STRIDE, &m->batch_stride, sizeof m->batch_stride) : error;
+}
+
+static int choose(cuda *g, struct cuda_product *p) {
+    const shape *s = &p->of;
+    const int32_t turned[2] = {s->a.turned, s->b.turned}, epilogue = LT_EPILOGUE_BIAS;
+    const size_t most = WORKSPACE;
+    lt_handle preference = NULL;
+    lt_heuristic found;
+    int count = 0, error = lt.MatmulDescCreate(&p->product, s->compute, s->type == LT_R_64F ? LT_R_64F : LT_R_32F);
+    if (!error) error = lt.MatmulDescSet(p->product, LT_DESC_TRANSA, &turned[0], sizeof *turned);
+    if (!error) error = lt.MatmulDescSet(p->product, LT_DESC_TRANSB, &turned[1], sizeof *turned);
+    if (!error && s->bias) error = lt.MatmulDescSet(p->product, LT_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (!error) error = make_layout(&p->a, s, &s->a);
+    if (!error) error = make_layout(&p->b, s, &s->b);
+    if (!error) error = make_layout(&p->c, s, &s->c);
+    if (!error) error = lt.PreferenceCreate(&preference);
+    if (!error) error = lt.PreferenceSet(preference, LT_PREFERENCE_WORKSPACE, &most, sizeof most);
+    for (int i = 0; i < 4 && !error; i++) error = lt.PreferenceSet(preference, LT_PREFERENCE_ALIGNMENT_A + i, &s->alignment[i < 3 ? i : 2], sizeof *s->alignment);
+    if (!error) error = lt.Heuristic(g->lt, p->product, p->a, p->b, p->c, p->c, preference, 1, &found, &count);
+    if (preference) lt.PreferenceDestroy(preference);
+    if (!error && count == 1 && !found.status) {
+        p->algorithm = found.algorithm;
+        p->workspace = found.workspace;
+        p->fits = true;
+    }
+    return error;
+}
+
+/* What was worked out for this shape; NULL: no memory.  Shapes of a model are few, so a list will do. */
+static struct cuda_product *product_of(cuda *g, const shape *s) {
+    struct cuda_product *p = g->products;
+    while (p && memcmp(&p->of, s, sizeof *s)) p = p->next;
+    if (p || !(p = calloc(1, sizeof *p))) return p;
+    p->of = *s;
+    p->next = g->products;
+    choose(g, p);                                   /* what it does not take, the kernel of our own does */
+    return g->products = p;
+}
+
+/* 1: done; 0: not for cuBLASLt; negative: failed */
+static int run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
+    shape s;
+    if (!cr_dtype_is_float((cr_dtype)c->dtype) || (how & CR_MATMUL_BF16 && c->dtype == CR_F32) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, bias) || !lt_ready()) return 0;
+    if (!g->lt && lt.Create(&g->lt)) return g->lt = NULL, 0;
+    struct cuda_product *p = product_of(g, &s);
+    if (!p || !p->fits) return 0;
+    if (p->workspace && !g->workspace && !(g->workspace = cuda_block_take(g, "matmul", WORKSPACE))) return -1;
+    if (bias) {
+        const cuda_address at = cuda_address_of(bias);
+        if (lt.MatmulDescSet(p->product, LT_DESC_BIAS, &at, sizeof at)) return 0;
+    }
+    const double one = 1, beta = how & CR_MATMUL_ADD ? 1 : 0;
+    const float one32 = 1, beta32 = (float)beta;
+    const bool wide = s.type == LT_R_64F;
+    g->counters.launches++;
+    const int error = lt.Matmul(g->lt, p->product, wide ? (const void *)&one : &one32, cuda_address_of(b), p->a, cuda_address_of(a), p->b, wide ? (const void *)&beta : &beta32,
+                                cuda_address_of(c), p->c, cuda_address_of(c), p->c, &p->algorithm, g->workspace ? g->workspace->at : 0, p->workspace, g->stream);
+    return error ? (cr_fail(CR_RUNTIME, "matmul", "%s: cuBLASLt fails with error %d", g->name, error), -1) : 1;
+}
+
+cr_status cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
+    if (!c->numel) return CR_OK;
+    cuda *g = cuda_enter("matmul", c->dev);
+    if (!g) return cr_error_status();
+    const int done = run_lt(g, c, a, b, bias, how);
+    return cuda_leave(g, done > 0 ? CR_OK : done < 0 ? cr_error_status() : run_plain(g, c, a, b, bias, how));
+}

@@ -1,0 +1,62 @@
+/* matmul.cu - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)] for any strides and dtypes T, added up in A along K in order.
+ *
+ * A block has 64 x 64 results, a thread 4 x 4 of them in registers.  Step by step, 16 of K at a time, the block brings its part of a and of b
+ * into shared memory: each element read from there once serves 4 products, each read from the tensor 64.  ROUND: to bf16 first. */
+struct product {
+    T *c;
+    const T *a, *b, *bias;
+    i64 M, N, K, across, tiles;                     /* tiles in a row of results, and in all */
+    i64 a_m, a_k, b_k, b_n, c_m, bias_n;            /* strides */
+    i64 add, along_a, along_b;                      /* neighbours of a, of b in memory are neighbours along K */
+    i64 axes;                                       /* of the batch */
+    struct { i64 size, a, b, c; } batch[6];
+};
+
+D A factor(T x) {
+#if ROUND
+    return wide(to_bf16(cast<f32>(x)));
+#else
+    return cast<A>(x);
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(256) matmul(const product p) {
+    enum { EDGE = 64, DEPTH = 16, TILE = 4 };
+    __shared__ A part_a[DEPTH][EDGE + 1], part_b[DEPTH][EDGE + 1];
+    const int t = (int)threadIdx.x, row = t / 16, column = t % 16;
+    const T *a = p.a, *b = p.b;
+    T *c = p.c;
+    i64 rest = (i64)blockIdx.x / p.tiles;
+    for (int d = (int)p.axes - 1; d >= 0; d--) {
+        const i64 i = rest % p.batch[d].size;
+        rest /= p.batch[d].size;
+        a += i * p.batch[d].a, b += i * p.batch[d].b, c += i * p.batch[d].c;
+    }
+    const i64 tile = (i64)blockIdx.x % p.tiles, m0 = tile / p.across * EDGE, n0 = tile % p.across * EDGE;
+    A sum[TILE][TILE] = {};
+    for (i64 k0 = 0; k0 < p.K; k0 += DEPTH) {
+        for (int i = t; i < DEPTH * EDGE; i += 256) {
+            const int da = p.along_a ? i % DEPTH : i / EDGE, ea = p.along_a ? i / DEPTH : i % EDGE, db = p.along_b ? i % DEPTH : i / EDGE, eb = p.along_b ? i / DEPTH : i % EDGE;
+            part_a[da][ea] = k0 + da < p.K && m0 + ea < p.M ? factor(a[(m0 + ea) * p.a_m + (k0 + da) * p.a_k]) : (A)0;
+            part_b[db][eb] = k0 + db < p.K && n0 + eb < p.N ? factor(b[(k0 + db) * p.b_k + (n0 + eb) * p.b_n]) : (A)0;
+        }
+        __syncthreads();
+        for (int d = 0; d < DEPTH; d++) {
+            A x[TILE], y[TILE];
+            for (int i = 0; i < TILE; i++) x[i] = part_a[d][row + 16 * i], y[i] = part_b[d][column + 16 * i];
+            for (int i = 0; i < TILE; i++)
+                for (int j = 0; j < TILE; j++) sum[i][j] += x[i] * y[j];
+        }
+        __syncthreads();
+    }
+    for (int i = 0; i < TILE; i++)
+        for (int j = 0; j < TILE; j++) {
+            const i64 m = m0 + row + 16 * i, n = n0 + column + 16 * j;
+            if (m >= p.M || n >= p.N) continue;
+            T *at = c + m * p.c_m + n;
+            A v = sum[i][j];
+            if (p.bias) v += cast<A>(p.bias[n * p.bias_n]);
+            if (p.add) v += cast<A>(*at);
+            *at = cast<T>(v);
+        }
+}

@@ -1,0 +1,284 @@
+/* memory.c - memory of the GPU, a pool within a budget, and bytes to and from the host.
+ *
+ * The driver gives segments; blocks are cut out of them, and free neighbours become one again.  Small blocks (up to 1 MiB) have segments of
+ * their own, so that they do not keep large ones in pieces.  What is freed is used again at once: the stream orders what old and new owners do. */
+#include "gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    UNIT = 512,                                     /* bytes; every block is a multiple */
+    MIB = 1 << 20, SMALL = MIB,                     /* the largest small block */
+    SMALL_SEGMENT = 2 * MIB, SEGMENT = 20 * MIB,    /* what is asked of the driver at least */
+    TRIES = 16                                      /* blocks that are looked at in the list in which some are too small */
+};
+
+/* ---- size classes: four in each doubling */
+static int class_of(size_t bytes) {                 /* of the largest size that is not above this */
+    const size_t units = bytes / UNIT;
+    if (units < 4) return (int)units;
+    const int shift = 63 - __builtin_clzll((unsigned long long)units);
+    return 4 * shift + (int)(units >> (shift - 2) & 3) - 4;
+}
+
+/* ---- lists */
+static void enter_list(cuda_block **first, cuda_block *b) {
+    b->previous = NULL;
+    b->next = *first;
+    if (b->next) b->next->previous = b;
+    *first = b;
+}
+static void leave_list(cuda_block **first, cuda_block *b) {
+    if (b->previous) b->previous->next = b->next;
+    else *first = b->next;
+    if (b->next) b->next->previous = b->previous;
+}
+static cuda_block **list_of(cuda *g, const cuda_block *b) { return b->used ? &g->used : &g->pool[b->small][class_of(b->bytes)]; }
+
+/* ---- segments */
+static bool is_segment(const cuda_block *b) { return !b->before && !b->after; }
+
+/* Those of which nothing is used; the driver waits for what still runs in them. */
+static void empty_pool(cuda *g) {
+    if (g->forked) return;
+    for (int small = 0; small < 2; small++)
+        for (int c = 0; c < CUDA_CLASSES; c++)
+            for (cuda_block *b = g->pool[small][c], *next; b; b = next) {
+                next = b->next;
+                if (!is_segment(b)) continue;
+                leave_list(&g->pool[small][c], b);
+                cu.MemFree(b->at);
+                g->reserved -= (int64_t)b->bytes;
+                g->counters.segments--;
+                free(b);
+            }
+}
+
+static cuda_block *new_segment(cuda *g, size_t bytes, bool small) {
+    if ((int64_t)bytes > g->budget - g->reserved) return NULL;
+    cuda_block *b = malloc(sizeof *b);
+    if (!b) return NULL;
+    *b = (cuda_block){.bytes = bytes, .small = small};
+    if (cu.MemAlloc(&b->at, bytes)) return free(b), NULL;
+    g->reserved += (int64_t)bytes;
+    g->counters.segments++;
+    enter_list(list_of(g, b), b);
+    return b;
+}
+
+/* ---- blocks */
+static cuda_block *find_block(cuda *g, size_t bytes, bool small) {
+    const int c = class_of(bytes);
+    cuda_block *b = g->pool[small][c];
+    for (int i = 0; b && b->bytes < bytes; b = b->next) if (++i == TRIES) { b = NULL; break; }
+    for (int k = c + 1; !b && k < CUDA_CLASSES; k++) b = g->pool[small][k];
+    return b;
+}
+
+static double mib(int64_t bytes) { return (double)bytes / MIB; }
+
+static cr_status no_memory(cuda *g, const char *op, size_t bytes) {
+    size_t free_bytes = 0, total = 0;
+    int64_t largest[3] = {0}, count = 0;
+    char list[80] = "";
+    cu.MemGetInfo(&free_bytes, &total);
+    for (const cuda_block *b = g->used; b; b = b->next, count++) {
+        int64_t v = (int64_t)b->bytes;
+        for (int i = 0; i < 3; i++)
+            if (v > largest[i]) { const int64_t smaller = largest[i]; largest[i] = v; v = smaller; }
+    }
+    for (int i = 0; i < 3 && largest[i]; i++) snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.1f MiB", i ? ", " : "; the largest: ", mib(largest[i]));
+    const int64_t room = g->budget - g->reserved;
+    return cr_fail(CR_NO_MEMORY, op, "%s is out of memory: asked for %.1f MiB, %.1f MiB free, %.1f MiB cached in pieces, %.1f MiB held by %lld blocks%s", g->name,
+                   mib((int64_t)bytes), mib(room < (int64_t)free_bytes ? room : (int64_t)free_bytes), mib(g->reserved - g->now), mib(g->now), (long long)count, list);
+}
+
+/* A new segment: as large as is good for the next ones too, else, after what is cached has been given back, as small as will do. */
+static cuda_block *grow(cuda *g, const char *op, size_t bytes, bool small) {
+    const size_t fitting = (bytes + SMALL_SEGMENT - 1) / SMALL_SEGMENT * SMALL_SEGMENT, good = !small && fitting < SEGMENT ? SEGMENT : fitting;
+    cuda_block *b = new_segment(g, good, small);
+    if (b) return b;
+    empty_pool(g);
+    if (!(b = new_segment(g, good, small)) && !(b = new_segment(g, fitting, small)) && !(b = new_segment(g, bytes, small))) no_memory(g, op, bytes);
+    return b;
+}
+
+cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes) {
+    if (bytes > (size_t)INT64_MAX / 2 || (int64_t)bytes > g->budget - g->now) return no_memory(g, op, bytes), NULL;
+    bytes = bytes ? (bytes + UNIT - 1) / UNIT * UNIT : UNIT;
+    const bool small = bytes <= SMALL;
+    cuda_block *b = find_block(g, bytes, small);
+    if (!b && !(b = grow(g, op, bytes, small))) return NULL;
+    const size_t rest = b->bytes - bytes;
+    cuda_block *tail = rest >= (small ? (size_t)UNIT : (size_t)SMALL) ? malloc(sizeof *tail) : NULL;
+    leave_list(list_of(g, b), b);
+    if (tail) {
+        *tail = (cuda_block){.at = b->at + bytes, .bytes = rest, .small = small, .before = b, .after = b->after};
+        if (b->after) b->after->before = tail;
+        b->after = tail;
+        b->bytes = bytes;
+        enter_list(list_of(g, tail), tail);
+    }
+    b->used = true;
+    enter_list(&g->used, b);
+    g->now += (int64_t)b->bytes;
+    if (g->now > g->peak) g->peak = g->now;
+    return b;
+}
+
+/* b and the one after it, both free and in no list, become one. */
+static void join(cuda_block *b) {
+    cuda_block *second = b->after;
+    b->bytes += second->bytes;
+    b->after = second->after;
+    if (b->after) b->after->before = b;
+    free(second);
+}
+
+void cuda_block_give(cuda *g, cuda_block *b) {
+    g->now -= (int64_t)b->bytes;
+    leave_list(&g->used, b);
+    b->used = false;
+    if (b->after && !b->after->used) {
+        leave_list(list_of(g, b->after), b->after);
+        join(b);
+    }
+    if (b->before && !b->before->used) {
+        leave_list(list_of(g, b->before), b->before);
+        b = b->before;
+        join(b);
+    }
+    enter_list(list_of(g, b), b);
+}
+
+static void give_back(cr_storage *s) {
+    cuda *g = (cuda *)(uintptr_t)s->dev;
+    cr_mutex_lock(g->lock);
+    cuda_block_give(g, s->data);
+    cr_mutex_unlock(g->lock);
+}
+
+cr_storage *cuda_allocate(const cr_device *d, size_t bytes) {
+    cuda *g = cuda_enter("allocate", d);
+    if (!g) return NULL;
+    cuda_block *b = cuda_block_take(g, "allocate", bytes);
+    if (cuda_leave(g, b ? CR_OK : CR_NO_MEMORY) != CR_OK) return NULL;
+    return cr_storage_new(b, bytes, d, give_back);
+}
+
+void cuda_empty_cache(const cr_device *d) {
+    cuda *g = cuda_enter("empty_cache", d);
+    if (g) {
+        empty_pool(g);
+        cuda_leave(g, CR_OK);
+    } else {
+        cr_error_clear();                           /* lost: nothing of it can be given back */
+    }
+}
+
+/* ---- bytes: through pinned memory in sections, of which one is filled, or emptied, while others are on their way */
+
+static cr_status open_staging(cuda *g, const char *op) {
+    cuda_staging *s = &g->staging;
+    if (s->data) return CR_OK;
+    void *data = NULL;
+    cr_status status = CR_OK;
+    for (int i = 0; i < CUDA_SECTIONS && status == CR_OK; i++)
+        if (!s->done[i]) status = cuda_check(g, op, "no event", cu.EventCreate(&s->done[i], CUDA_EVENT_DISABLE_TIMING));
+    if (status == CR_OK) status = cuda_check(g, op, "no pinned memory", cu.MemHostAlloc(&data, (size_t)CUDA_SECTIONS * CUDA_SECTION_BYTES, 0));
+    if (status == CR_OK) s->data = data;
+    return status;
+}
+
+static unsigned char *section_at(cuda *g, int i) { return g->staging.data + (size_t)i * CUDA_SECTION_BYTES; }
+
+static cr_status section_free(cuda *g, const char *op, int i) {
+    cuda_staging *s = &g->staging;
+    if (!s->in_flight[i]) return CR_OK;
+    s->in_flight[i] = false;
+    return cuda_check(g, op, "cannot wait", cu.EventSynchronize(s->done[i]));
+}
+
+static cr_status section_sent(cuda *g, const char *op, int i) {
+    g->staging.in_flight[i] = true;
+    return cuda_check(g, op, "no event", cu.EventRecord(g->staging.done[i], g->stream));
+}
+
+/* The section that is filled is left for the next. */
+static cr_status next_section(cuda *g, const char *op) {
+    cuda_staging *s = &g->staging;
+    cr_status status = s->filled ? section_sent(g, op, s->section) : CR_OK;
+    s->section = (s->section + 1) % CUDA_SECTIONS;
+    s->filled = 0;
+    return status == CR_OK ? section_free(g, op, s->section) : status;
+}
+
+static cr_status send(cuda *g, cuda_address to, const unsigned char *from, size_t bytes) {
+    cuda_staging *s = &g->staging;
+    cr_status status = open_staging(g, "write");
+    while (bytes && status == CR_OK) {
+        if (s->filled == CUDA_SECTION_BYTES && (status = next_section(g, "write")) != CR_OK) return status;
+        const size_t room = CUDA_SECTION_BYTES - s->filled, n = bytes < room ? bytes : room;
+        unsigned char *part = section_at(g, s->section) + s->filled;
+        memcpy(part, from, n);
+        status = cuda_check(g, "write", "cannot write", cu.MemcpyHtoDAsync(to, part, n, g->stream));
+        s->filled += n;
+        to += n, from += n, bytes -= n;
+    }
+    return status;
+}
+
+cr_status cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
+    cuda *g = cuda_enter("write", d);
+    if (!g) return cr_error_status();
+    g->counters.uploads++;
+    return cuda_leave(g, send(g, ((const cuda_block *)dst->data)->at + at, src, bytes));
+}
+
+/* One part is copied out of its section while the next is on its way into another. */
+static cr_status receive(cuda *g, const char *op, unsigned char *to, cuda_address from, size_t bytes) {
+    unsigned char *waiting = NULL;
+    size_t of_waiting = 0;
+    int section = 0;
+    cr_status status = CR_OK;
+    while (status == CR_OK && (bytes || waiting)) {
+        const size_t n = bytes < CUDA_SECTION_BYTES ? bytes : CUDA_SECTION_BYTES;
+        if (n) {
+            if ((status = next_section(g, op)) != CR_OK) return status;
+            status = cuda_check(g, op, "cannot read", cu.MemcpyDtoHAsync(section_at(g, g->staging.section), from, n, g->stream));
+            g->staging.filled = CUDA_SECTION_BYTES;
+            if (status == CR_OK) status = section_sent(g, op, g->staging.section);
+        }
+        if (status == CR_OK && waiting) {
+            status = section_free(g, op, section);
+            if (status == CR_OK) memcpy(waiting, section_at(g, section), of_waiting);
+        }
+        waiting = n ? to : NULL;
+        of_waiting = n;
+        section = g->staging.section;
+        to += n, from += n, bytes -= n;
+    }
+    return status;
+}
+
+/* The bytes, and behind them the faults, if a kernel may have failed. */
+cr_status cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes) {
+    uint64_t words[CUDA_FAULT_WORDS * CUDA_FAULTS];
+    const size_t fault_bytes = sizeof *words * CUDA_FAULT_WORDS * (size_t)g->may_fail;
+    cr_status status = open_staging(g, op);
+    if (status == CR_OK) status = receive(g, op, dst, from, bytes);
+    if (status != CR_OK || !fault_bytes) return status;
+    status = receive(g, op, (unsigned char *)words, g->faults->at, fault_bytes);
+    return status == CR_OK ? cuda_faults_seen(g, words) : status;
+}
+
+cr_status cuda_faults_check(cuda *g, const char *op) { return g->may_fail ? cuda_read_bytes(g, op, NULL, 0, 0) : CR_OK; }
+
+cr_status cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
+    cuda *g = cuda_enter("read", d);
+    if (!g) return cr_error_status();
+    g->counters.downloads++;
+    return cuda_leave(g, cuda_read_bytes(g, "read", dst, ((const cuda_block *)src->data)->at + at, bytes));
+}

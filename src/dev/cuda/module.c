@@ -1,0 +1,179 @@
+/* module.c - kernels: text, compiled by NVRTC for this GPU or taken from a folder where it was compiled before, loaded, kept by key.
+ *
+ * A file of that folder has the name of a hash of all that the code depends on (text, options, NVRTC's version, architecture) and begins
+ * with that hash and one of the code: whatever else lies there under that name is compiled again. */
+#include "gpu.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- keys */
+
+void cuda_key_add(cuda_key *k, const void *part, size_t bytes) {
+    if (k->n + bytes > sizeof k->bytes) { k->full = true; return; }
+    memcpy(k->bytes + k->n, part, bytes);
+    k->n += bytes;
+}
+
+__extension__ typedef unsigned __int128 hash;
+static const hash hash_start = (hash)0x6c62272e07bb0142u << 64 | 0x62b821756295c58du;
+
+/* FNV-1a of 128 bits */
+static hash hash_of(hash h, const void *bytes, size_t n) {
+    const hash prime = (hash)1 << 88 | 0x13b;
+    for (size_t i = 0; i < n; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * prime;
+    return h;
+}
+
+static unsigned list_of(const cuda_key *k) {
+    uint64_t h = 0xcbf29ce484222325u;               /* of 64 bits */
+    for (size_t i = 0; i < k->n; i++) h = (h ^ k->bytes[i]) * 0x100000001b3u;
+    return (unsigned)(h ^ h >> 32) % CUDA_KERNEL_LISTS;
+}
+
+const cuda_kernel *cuda_kernel_find(const cuda *g, const cuda_key *k) {
+    const cuda_kernel *p = g->kernels[list_of(k)];
+    while (p && (p->key_bytes != k->n || memcmp(p->key, k->bytes, k->n))) p = p->next;
+    return p;
+}
+
+/* ---- the folder */
+
+typedef struct header { char magic[16]; hash text, code; uint64_t bytes; uint64_t unused; } header;
+static const char magic[16] = "chainrule cubin";
+
+/* False: there is none, or no name for it. */
+static bool path_of(char *path, size_t room, hash text) {
+    const char *wish = cr_config("CACHE"), *folder = wish ? wish : getenv("XDG_CACHE_HOME"), *more = wish ? "" : "/chainrule";
+    if (wish && !strcmp(wish, "off")) return false;
+    if (!folder || !*folder) folder = getenv("HOME"), more = "/.cache/chainrule";
+    const int n = folder && *folder ? snprintf(path, room, "%s%s/%016llx%016llx.cubin", folder, more, (unsigned long long)(text >> 64), (unsigned long long)text) : -1;
+    return n > 0 && (size_t)n < room;
+}
+
+static char *code_from(const char *path, hash text) {
+    cr_mapping m;
+    char *code = NULL;
+    if (!cr_os_map(path, &m)) return NULL;
+    header h;
+    if (m.bytes >= sizeof h) {
+        memcpy(&h, m.data, sizeof h);
+        const bool ours = !memcmp(h.magic, magic, sizeof magic) && h.text == text && h.bytes == m.bytes - sizeof h
+                          && hash_of(hash_start, m.data + sizeof h, m.bytes - sizeof h) == h.code;
+        if (ours && (code = malloc(h.bytes))) memcpy(code, m.data + sizeof h, h.bytes);
+    }
+    cr_os_unmap(&m);
+    return code;
+}
+
+/* Where nothing can be written, the next process compiles again. */
+static void keep(const char *path, hash text, const char *code, size_t bytes) {
+    char folder[1024], temporary[1100];
+    const char *end = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", (int)(end - path), path);
+    if (!cr_os_make_directory(folder)) return;
+    FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
+    if (!f) return;
+    header h = {.text = text, .code = hash_of(hash_start, code, bytes), .bytes = bytes};
+    memcpy(h.magic, magic, sizeof magic);
+    if (fwrite(&h, sizeof h, 1, f) == 1 && fwrite(code, 1, bytes, f) == bytes) cr_os_commit(f, temporary, path);
+    else cr_os_abandon(f, temporary);
+}
+
+/* ---- the compiler */
+
+/* The first error of what the compiler said. */
+static void log_of(nvrtc_program p, char *out, size_t room) {
+    size_t n = 0;
+    char *log = !nvrtc.GetLogSize(p, &n) && n ? malloc(n) : NULL;
+    if (log && !nvrtc.GetLog(p, log)) {
+        const char *line = strstr(log, "error");
+        while (line && line > log && line[-1] != '\n') line--;
+        if (!line) line = log;
+        snprintf(out, room, "%.*s", (int)strcspn(line, "\n"), line);
+    }
+    free(log);
+}
+
+static char *compile(cuda *g, const char *op, const char *text, int count, const char *const *options, size_t *bytes) {
+    nvrtc_program p = NULL;
+    char *code = NULL, why[300] = "no reason given";
+    if (nvrtc.CreateProgram(&p, text, op, 0, NULL, NULL)) return cr_fail(CR_RUNTIME, op, "%s: NVRTC takes no kernel", g->name), NULL;
+    if (nvrtc.CompileProgram(p, count, options)) log_of(p, why, sizeof why);
+    else if (!nvrtc.GetCubinSize(p, bytes) && (code = malloc(*bytes)) && nvrtc.GetCubin(p, code)) free(code), code = NULL;
+    if (!code) cr_fail(CR_RUNTIME, op, "%s: a kernel does not compile: %s", g->name, why);
+    nvrtc.DestroyProgram(&p);
+    g->counters.compiled += code != NULL;
+    return code;
+}
+
+/* ---- modules: one for each text */
+
+static cuda_module load(cuda *g, const char *op, const char *text) {
+    char architecture[40], version[40], path[1024];
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%d", g->major, g->minor);
+    snprintf(version, sizeof version, "nvrtc %d.%d", nvrtc.major, nvrtc.minor);
+    const char *const options[] = {architecture, "--std=c++17"};
+    enum { OPTIONS = sizeof options / sizeof *options };
+    hash h = hash_of(hash_start, version, strlen(version) + 1);
+    for (int i = 0; i < OPTIONS; i++) h = hash_of(h, options[i], strlen(options[i]) + 1);
+    h = hash_of(h, text, strlen(text));
+    for (const cuda_loaded *m = g->modules; m; m = m->next) if (m->hash == h) return m->module;
+    size_t bytes = 0;
+    const bool kept = path_of(path, sizeof path, h);
+    char *code = kept ? code_from(path, h) : NULL;
+    if (!code) {
+        if (!(code = compile(g, op, text, OPTIONS, options, &bytes))) return NULL;
+        if (kept) keep(path, h, code, bytes);
+    }
+    cuda_loaded *m = malloc(sizeof *m);
+    cuda_module module = NULL;
+    cr_status status = m ? cuda_check(g, op, "a kernel does not load", cu.ModuleLoadData(&module, code)) : cr_fail(CR_NO_MEMORY, op, "out of memory");
+    free(code);
+    if (status != CR_OK) return free(m), NULL;
+    *m = (cuda_loaded){h, module, g->modules};
+    g->modules = m;
+    g->counters.modules++;
+    return module;
+}
+
+const cuda_kernel *cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text) {
+    if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
+    const size_t head = strlen(cuda_source_device), room = head + (text ? strlen(text) : 0) + 1;
+    char *whole = text ? malloc(room) : NULL;
+    if (!whole) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    memcpy(whole, cuda_source_device, head);
+    strcpy(whole + head, text);
+    cuda_module module = load(g, op, whole);
+    free(whole);
+    cuda_function function = NULL;
+    if (!module || cuda_check(g, op, name, cu.ModuleGetFunction(&function, module, name)) != CR_OK) return NULL;
+    cuda_kernel *p = malloc(sizeof *p + k->n);
+    if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    *p = (cuda_kernel){function, g->kernels[list_of(k)], k->n};
+    memcpy(p->key, k->bytes, k->n);
+    return g->kernels[list_of(k)] = p;
+}
+
+const cuda_kernel *cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) {
+    char definitions[512];
+    cuda_key k;
+    k.n = 0, k.full = false;
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(definitions, sizeof definitions, format, args);
+    va_end(args);
+    CR_ASSERT(n >= 0 && n < (int)sizeof definitions);
+    cuda_key_add(&k, &file, sizeof file);
+    cuda_key_add(&k, name, strlen(name) + 1);
+    cuda_key_add(&k, definitions, (size_t)n);
+    const cuda_kernel *found = cuda_kernel_find(g, &k);
+    if (found) return found;
+    cuda_text t = {0};
+    cuda_add(&t, "%s%s", definitions, file);
+    const cuda_kernel *made = cuda_kernel_make(g, op, &k, name, t.failed ? NULL : t.s);
+    cuda_free_text(&t);
+    return made;
+}

@@ -1,0 +1,81 @@
+/* reduce.c - x (M, R, N) -> y (M, N), in one stage or two: where R is long, each of several parts of it is reduced first, (M, R, N) ->
+ * (M, parts, N).  Cuts and trees depend on the shape alone, so the same numbers are joined in the same order. */
+#include "reduce.h"
+
+static int64_t distance(int64_t stride) { return stride < 0 ? -stride : stride; }
+static int64_t power_of_two(int64_t most) {         /* the largest that is not above, at least 1 */
+    int64_t p = 1;
+    while (2 * p <= most) p *= 2;
+    return p;
+}
+static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
+
+cuda_cut cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r, int64_t stride_n) {
+    enum { BUSY = 1024,                             /* blocks that are enough for any GPU */
+           ALONG = 4, ACROSS = 8, LEAST = 16 };     /* elements of one thread: before more share a result, and before R is cut */
+    cuda_cut c = {.along = !(N >= 32 && distance(stride_n) < distance(stride_r))};
+    c.width = c.along ? power_of_two(at_most(R / ALONG, CUDA_GROUP)) : power_of_two(at_most(R / ACROSS, 8));
+    const int64_t blocks = (results * c.width + CUDA_GROUP - 1) / CUDA_GROUP;
+    c.parts = at_most(BUSY / blocks, R / (c.width * LEAST));
+    if (c.parts < 1) c.parts = 1;
+    c.part_size = (R + c.parts - 1) / c.parts;
+    c.blocks = (results * c.parts * c.width + CUDA_GROUP - 1) / CUDA_GROUP;
+    return c;
+}
+
+static cr_dtype accumulator(const cr_reduce_how *how, cr_dtype x, cr_dtype y) {
+    if (how->map == CR_MAP_NONZERO) return CR_I64;
+    if (cr_dtype_is_float(x)) return x == CR_F64 ? CR_F64 : CR_F32;
+    if (how->kind >= CR_REDUCE_MAX) return x;
+    return !cr_dtype_is_float(y) ? CR_I64 : y == CR_F64 ? CR_F64 : CR_F32;
+}
+
+static cr_status run(cuda *g, const cuda_reduction *s, cuda_address y, const cuda_cut *c) {
+    const cuda_kernel *k = cuda_kernel_of(g, s->op, cuda_source_reduce, "reduce", "#define T %s\n#define A %s\n#define TO %s\n#define KIND %d\n#define MAP %d\n", cuda_type(s->from),
+                                          cuda_wide(s->acc), cuda_type(s->to), (int)s->how.kind, (int)s->how.map);
+    cuda_words q = {.n = 13, .w = {y, s->x, s->sums, (uint64_t)s->at.R, (uint64_t)s->at.N, (uint64_t)s->at.strides[0], (uint64_t)s->at.strides[1], (uint64_t)s->at.strides[2],
+                                   (uint64_t)c->parts, (uint64_t)c->part_size, (uint64_t)(s->at.M * c->parts * s->at.N), (uint64_t)c->width, c->along}};
+    cuda_push_f64(&q, s->how.p);
+    return k ? cuda_launch(g, s->op, k, &q, c->blocks) : cr_error_status();
+}
+
+cr_status cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y) {
+    const cuda_cut c = cuda_cut_of(s->at.M * s->at.N, s->at.R, s->at.N, s->at.strides[1], s->at.strides[2]);
+    if (c.parts == 1) return run(g, s, y, &c);
+    cuda_block *parts = cuda_block_take(g, s->op, (size_t)(s->at.M * c.parts * s->at.N) * cr_dtype_size(s->acc));
+    if (!parts) return cr_error_status();
+    cuda_reduction first = *s, then = *s;
+    first.to = then.from = s->acc;
+    then.how.map = CR_MAP_SAME;
+    then.x = parts->at;
+    then.at = (cr_slab){s->at.M, c.parts, s->at.N, {c.parts * s->at.N, s->at.N, 1}};
+    cr_status status = run(g, &first, parts->at, &c);
+    if (status == CR_OK) status = cuda_reduce_slab(g, &then, y);
+    cuda_block_give(g, parts);
+    return status;
+}
+
+/* The sums of each row first, then the squares of what is left without the mean. */
+static cr_status reduce_deviations(cuda *g, cuda_reduction *s, cuda_address y) {
+    cuda_block *sums = cuda_block_take(g, s->op, (size_t)(s->at.M * s->at.N) * cr_dtype_size(s->acc));
+    if (!sums) return cr_error_status();
+    cuda_reduction sum = *s;
+    sum.how = (cr_reduce_how){.kind = CR_REDUCE_SUM};
+    sum.to = s->acc;
+    s->sums = sums->at;
+    cr_status status = cuda_reduce_slab(g, &sum, sums->at);
+    if (status == CR_OK) status = cuda_reduce_slab(g, s, y);
+    cuda_block_give(g, sums);
+    return status;
+}
+
+cr_status cuda_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+    static const char *const names[] = {"sum", "prod", "max", "min"};
+    const char *op = names[how->kind];
+    if (!at->M || !at->N) return CR_OK;
+    cuda *g = cuda_enter(op, y->dev);
+    if (!g) return cr_error_status();
+    cuda_reduction s = {.op = op, .how = *how, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .at = *at, .x = cuda_address_of(x)};
+    s.acc = accumulator(how, s.from, s.to);
+    return cuda_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, &s, cuda_address_of(y)) : cuda_reduce_slab(g, &s, cuda_address_of(y)));
+}

@@ -1,0 +1,59 @@
+/* reduce.cu - x (M, R, N) -> y (M, parts, N): T elements, A what is joined, TO results; KIND and MAP as in dev.h.
+ *
+ * `width` threads share a result: neighbours along R (along), or along N, so that they read neighbours.  Limited by bytes read. */
+
+struct joined {
+    static __device__ A join(A a, A b) {
+        if constexpr (KIND == 2) return f_max(a, b);
+        else if constexpr (KIND == 3) return f_min(a, b);
+        else if constexpr (is_float<A>) return KIND ? a * b : a + b;
+        else return (A)(KIND ? (u64)a * (u64)b : (u64)a + (u64)b);     /* wraps */
+    }
+};
+
+template <class I> D I lowest() { if constexpr (is_float<I>) return -infinity<I>(); else return is_signed<I> ? (I)(1ull << (8 * sizeof(I) - 1)) : (I)0; }
+template <class I> D I highest() { if constexpr (is_float<I>) return infinity<I>(); else return is_signed<I> ? (I)((1ull << (8 * sizeof(I) - 1)) - 1) : (I)~0ull; }
+D A identity() {
+    if (KIND < 2) return (A)KIND;
+    if (MAP == 1) return (A)(KIND - 2);             /* of 0 and 1 */
+    return KIND == 2 ? lowest<A>() : highest<A>();
+}
+
+D A mapped(T from, A mean, A p) {
+#if MAP == 1
+    return (A)(wide(from) != 0);
+#else
+    const A x = cast<A>(from);
+#if MAP == 2
+    return f_abs(x);
+#elif MAP == 3
+    return x * x;
+#elif MAP == 4
+    return f_pow(f_abs(x), p);
+#elif MAP == 5
+    return x != x ? (A)0 : x;
+#elif MAP == 6
+    return (x - mean) * (x - mean);
+#else
+    return x;
+#endif
+#endif
+}
+
+/* sums (M, N): of MAP 6 alone */
+extern "C" __global__ void __launch_bounds__(256) reduce(TO *y, const T *x, const A *sums, i64 R, i64 N, i64 stride_m, i64 stride_r, i64 stride_n, i64 parts, i64 part_size, i64 results, i64 width, i64 along, f64 p) {
+    __shared__ A shared[256];
+    const share s = share_of(width, along);
+    const i64 result = (i64)blockIdx.x * s.columns + s.column;
+    const bool mine = result < results;
+    const i64 n = result % N, part = result / N % parts, m = result / N / parts, begin = part * part_size, end = begin + part_size < R ? begin + part_size : R;
+    const T *from = x + m * stride_m + n * stride_n;
+    A mean = 0, a = identity();
+    if (MAP == 6 && mine) mean = sums[m * N + n] / (A)R;
+    if (mine) {
+#pragma unroll 4
+        for (i64 r = begin + s.lane; r < end; r += s.width) a = joined::join(a, mapped(from[r * stride_r], mean, (A)p));
+    }
+    a = tree<joined>(a, shared, s);
+    if (mine && s.lane == 0) y[result] = cast<TO>(a);
+}

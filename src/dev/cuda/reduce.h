@@ -1,0 +1,23 @@
+/* reduce.h - reductions within other kernels, and how threads share them. */
+#ifndef CR_CUDA_REDUCE_H
+#define CR_CUDA_REDUCE_H
+
+#include "gpu.h"
+
+typedef struct cuda_cut {                           /* of x (M, R, N) over threads, by its shape alone */
+    int64_t width;                                  /* threads that share a result, a power of two */
+    bool along;                                     /* they are neighbours along R; else along N */
+    int64_t parts, part_size, blocks;               /* parts of R, each of which gives a result of its own */
+} cuda_cut;
+cuda_cut cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r, int64_t stride_n);
+
+typedef struct cuda_reduction {
+    const char *op;
+    cr_reduce_how how;
+    cr_dtype from, acc, to;
+    cr_slab at;
+    cuda_address x, sums;                           /* sums (M, N): of deviations */
+} cuda_reduction;
+cr_status cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y);      /* y (M, N) */
+
+#endif

@@ -1,0 +1,103 @@
+/* rows.c - softmax, normalisation and cross-entropy over rows, x (M, N): as many threads share a row as it is long (rows.cu). */
+#include "reduce.h"
+
+static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, const cr_tensor *x) {
+    return cuda_kernel_of(g, op, cuda_source_rows, name, "#define T %s\n#define A %s\n", cuda_type((cr_dtype)x->dtype), cuda_wide((cr_dtype)x->dtype));
+}
+
+static int64_t width_of(int64_t N) { return cuda_cut_of(1, N, 1, 1, 1).width; }
+
+/* M rows of N, of which `width` threads share one; q: its parameters.  Leaves. */
+static cr_status run(cuda *g, const char *op, const char *name, const cr_tensor *x, cuda_words *q, int64_t M, int64_t width) {
+    const cuda_kernel *k = kernel_of(g, op, name, x);
+    return cuda_leave(g, k ? cuda_launch(g, op, k, q, (M * width + CUDA_GROUP - 1) / CUDA_GROUP) : cr_error_status());
+}
+
+cr_status cuda_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log) {
+    const char *op = log ? "log_softmax" : "softmax";
+    cuda *g = cuda_enter(op, x->dev);
+    if (!g) return cr_error_status();
+    const int64_t width = width_of(N);
+    cuda_words q = {.n = 6, .w = {cuda_address_of(y), cuda_address_of(x), (uint64_t)M, (uint64_t)N, (uint64_t)width, log}};
+    return run(g, op, "softmax", x, &q, M, width);
+}
+
+cr_status cuda_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g_, int64_t M, int64_t N, bool log) {
+    const char *op = log ? "log_softmax_bwd" : "softmax_bwd";
+    cuda *g = cuda_enter(op, y->dev);
+    if (!g) return cr_error_status();
+    const int64_t width = width_of(N);
+    cuda_words q = {.n = 7, .w = {cuda_address_of(dx), cuda_address_of(y), cuda_address_of(g_), (uint64_t)M, (uint64_t)N, (uint64_t)width, log}};
+    return run(g, op, "softmax_bwd", y, &q, M, width);
+}
+
+cr_status cuda_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps) {
+    const char *op = mean ? "layer_norm" : "rms_norm";
+    cuda *g = cuda_enter(op, x->dev);
+    if (!g) return cr_error_status();
+    const int64_t width = width_of(N);
+    cuda_words q = {.n = 9, .w = {cuda_address_of(y), cuda_address_of(mean), cuda_address_of(rstd), cuda_address_of(x), cuda_address_of(w), cuda_address_of(b), (uint64_t)M, (uint64_t)N,
+                                  (uint64_t)width}};
+    cuda_push_f64(&q, eps);
+    return run(g, op, "layer_norm", x, &q, M, width);
+}
+
+/* dw and db: sums over parts of the rows, then over the parts. */
+static cr_status bwd_sums(cuda *g, const char *op, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g_, int64_t M, int64_t N) {
+    const cuda_cut c = cuda_cut_of(N, M, N, N, 1);
+    const cr_dtype acc = (cr_dtype)rstd->dtype;
+    const cuda_kernel *k = kernel_of(g, op, "layer_norm_bwd_sums", x);
+    const size_t bytes = (size_t)(c.parts * N) * cr_dtype_size(acc);
+    cuda_block *sums = k ? cuda_block_take(g, op, 2 * bytes) : NULL;
+    if (!sums) return cr_error_status();
+    const cuda_address at[2] = {dw ? sums->at : 0, db ? sums->at + bytes : 0};
+    cuda_words q = {.n = 12, .w = {at[0], at[1], cuda_address_of(x), cuda_address_of(mean), cuda_address_of(rstd), cuda_address_of(g_), (uint64_t)M, (uint64_t)N, (uint64_t)c.parts,
+                                   (uint64_t)c.part_size, (uint64_t)c.width, c.along}};
+    cr_status status = cuda_launch(g, op, k, &q, c.blocks);
+    cr_tensor *const of[2] = {dw, db};
+    for (int i = 0; i < 2 && status == CR_OK; i++) {
+        if (!of[i]) continue;
+        const cuda_reduction s = {.op = op, .how = {.kind = CR_REDUCE_SUM}, .from = acc, .acc = acc, .to = (cr_dtype)of[i]->dtype, .at = {1, c.parts, N, {0, N, 1}}, .x = at[i]};
+        status = cuda_reduce_slab(g, &s, cuda_address_of(of[i]));
+    }
+    cuda_block_give(g, sums);
+    return status;
+}
+
+cr_status cuda_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g_, int64_t M,
+                        int64_t N) {
+    const char *op = mean ? "layer_norm_bwd" : "rms_norm_bwd";
+    cuda *g = cuda_enter(op, x->dev);
+    if (!g) return cr_error_status();
+    cr_status status = (dw || db) && N ? bwd_sums(g, op, dw, db, x, mean, rstd, g_, M, N) : CR_OK;
+    if (!dx || status != CR_OK) return cuda_leave(g, status);
+    const int64_t width = width_of(N);
+    cuda_words q = {.n = 9, .w = {cuda_address_of(dx), cuda_address_of(x), cuda_address_of(w), cuda_address_of(mean), cuda_address_of(rstd), cuda_address_of(g_), (uint64_t)M, (uint64_t)N,
+                                  (uint64_t)width}};
+    return run(g, op, "layer_norm_bwd", x, &q, M, width);
+}
+
+cr_status cuda_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing) {
+    static const char op[] = "cross_entropy";
+    cuda *g = cuda_enter(op, x->dev);
+    if (!g) return cr_error_status();
+    const int64_t width = width_of(N);
+    const cuda_address fault = cuda_fault_new(g, op, N);
+    if (!fault) return cuda_leave(g, cr_error_status());
+    cuda_words q = {.n = 10, .w = {cuda_address_of(loss), cuda_address_of(lse), cuda_address_of(x), cuda_address_of(target), fault, (uint64_t)M, (uint64_t)N, (uint64_t)width,
+                                   target->dtype == CR_I64, (uint64_t)ignore}};
+    cuda_push_f64(&q, smoothing);
+    return run(g, op, "cross_entropy", x, &q, M, width);
+}
+
+cr_status cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g_, int64_t M, int64_t N, int64_t ignore,
+                                 double smoothing) {
+    static const char op[] = "cross_entropy_bwd";
+    cuda *g = cuda_enter(op, x->dev);
+    if (!g) return cr_error_status();
+    cuda_words q = {.n = 9, .w = {cuda_address_of(dx), cuda_address_of(x), cuda_address_of(target), cuda_address_of(lse), cuda_address_of(g_), (uint64_t)M, (uint64_t)N,
+                                  target->dtype == CR_I64, (uint64_t)ignore}};
+    cuda_push_f64(&q, smoothing);
+    const cuda_kernel *k = kernel_of(g, op, op, x);
+    return cuda_leave(g, k ? cuda_launch(g, op, k, &q, cuda_blocks(g, M * N)) : cr_error_status());
+}

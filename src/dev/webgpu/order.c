@@ -1,0 +1,321 @@
+/* order.c - rows of x (M, R) in order, single elements of them, places in a sorted row, runs of equal rows.
+ *
+ * Elements become unsigned keys (wgsl_key).  Short rows are ranked: an invocation counts what comes before its element.  Others are merged, which is
+ * stable, has no choice that a timing could make, and takes keys of any width: an entry is a position with its key; a workgroup sorts 1024 of them in its own memory;
+ * then runs are merged in pairs, an invocation eight entries of the result, which finds its own beginning in both (merge path: Odeh and others 2012).
+ * Of each run only the first K are kept, so the first few of a long row cost little more than reading it. */
+#include "wgsl.h"
+
+enum {
+    RANKED = 64,                                    /* elements of a row that is ranked */
+    MINE = 4, TILE = MINE * GPU_GROUP,              /* entries of an invocation, and of a workgroup, in its memory: 16 KiB, which WebGPU promises */
+    MERGED = 8                                      /* entries of one invocation that merges */
+};
+typedef enum order_task { RANK, SORT_TILE, MERGE, TAKE } order_task;
+enum { X, INDEX, Y };                               /* bindings of RANK; of TAKE with ENTRIES behind */
+
+typedef struct kernel {                             /* the kernel */
+    unsigned char family, task, dtype, descending, one, values;     /* one: element k of each row (kth); values: y is wanted */
+} kernel;
+
+typedef struct ordering {
+    const char *op;
+    gpu *g;
+    kernel how;
+    const cr_tensor *x;
+    cr_tensor *y, *index;
+    int64_t M, R, K, kth;
+} ordering;
+
+/* ---- text.  p[0]: 0, M, R, K   p[1]: offsets of x, index, y; kth   p[2]: elements of a run, entries kept of it, runs, entries kept of a merged one */
+static int words_of(cr_dtype dt) { return wgsl_wide(dt) ? 3 : 2; }
+
+/* key(at) of element number at, in whose order rows are wanted */
+static void add_key(wgsl *w, const kernel *h) {
+    const cr_dtype dt = (cr_dtype)h->dtype;
+    wgsl_add(w, "fn key(at: u32) -> vec2<u32> { let x = %s; ", wgsl_load(X, dt, "(p[1].x + at)").s);
+    wgsl_add(w, "return %s%s; }\n", h->descending ? "~" : "", wgsl_key(dt, "x").s);
+}
+
+/* Which element of the order a row's kth means, where so many of its elements are numbers. */
+static void add_chosen(wgsl *w) {
+    wgsl_add(w, "fn chosen(numbers: u32) -> u32 {\n    if p[1].w == %uu { return select((p[0].z - 1u) / 2u, numbers, numbers < p[0].z); }\n"
+             "    if p[1].w == %uu { return select(0u, (numbers - 1u) / 2u, numbers > 0u); }\n    return p[1].w;\n}\n", (unsigned)CR_KTH_MEDIAN, (unsigned)CR_KTH_NANMEDIAN);
+}
+
+/* Result o is element r of row m. */
+static void add_result(wgsl *w, const kernel *h) {
+    const cr_dtype dt = cr_moved_as((cr_dtype)h->dtype);
+    wgsl_add(w, "set%d(2u * (p[1].y + o), r); set%d(2u * (p[1].y + o) + 1u, 0u);\n", INDEX, INDEX);
+    if (!h->values) return;
+    wgsl_add(w, "let source = p[1].x + m * p[0].z + r; let to = p[1].z + o; let v = %s;\n", wgsl_load(X, dt, "source").s);
+    wgsl_store(w, Y, dt, "to", "v");
+}
+
+static void add_bindings(wgsl *w, const kernel *h) {
+    wgsl_binding(w, X, false, false);
+    wgsl_binding(w, INDEX, true, false);
+    if (h->values) wgsl_binding(w, Y, true, wgsl_lanes((cr_dtype)h->dtype) > 1);
+}
+
+static void write_rank(wgsl *w, const kernel *h) {
+    add_bindings(w, h);
+    add_key(w, h);
+    if (h->one) add_chosen(w);
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "let m = i / p[0].z; let r = i %% p[0].z;\nif m >= p[0].y { return; }\nlet mine = key(i); var rank = 0u; var numbers = 0u;\n"
+             "for (var k = 0u; k < p[0].z; k++) {\nlet other = key(m * p[0].z + k); let later = less_u64(mine, other);\n"
+             "if !later && (k < r || less_u64(other, mine)) { rank++; }\n");
+    if (h->one && cr_dtype_is_float((cr_dtype)h->dtype)) wgsl_add(w, "if other.x != 0xffffffffu { numbers++; }\n");
+    else wgsl_add(w, "numbers++;\n");
+    wgsl_add(w, "}\n%s", h->one ? "if rank != chosen(numbers) { return; }\nlet o = m;\n" : "if rank >= p[0].w { return; }\nlet o = m * p[0].w + rank;\n");
+    add_result(w, h);
+    wgsl_add(w, "}\n");
+}
+
+/* An entry: position, key.  entry(i) reads one from binding b, or put_entry(i, e) writes it; before(a, b) is strict. */
+static void add_entries(wgsl *w, int b, bool written, cr_dtype dt) {
+    const int words = words_of(dt);
+    wgsl_add(w, written ? "fn put_entry%d(i: u32, e: vec%d<u32>) { " : "fn entry%d(i: u32) -> vec%d<u32> { return vec%d<u32>(", b, words, words);
+    for (int k = 0; k < words; k++) wgsl_add(w, written ? "set%d(%du * i + %du, e.%c); " : "words%d(%du * i + %du), ", b, words, k, "xyz"[k]);
+    wgsl_add(w, written ? "}\n" : "); }\n");
+}
+
+static void add_before(wgsl *w, cr_dtype dt) {
+    if (words_of(dt) == 3) wgsl_add(w, "fn before(a: vec3<u32>, b: vec3<u32>) -> bool { return less_u64(a.yz, b.yz); }\n");
+    else wgsl_add(w, "fn before(a: vec2<u32>, b: vec2<u32>) -> bool { return a.y < b.y; }\n");
+}
+
+/* split(...): how many of run a (from there on, length la) are among the first d of a and b merged; of equal ones those of a come first. */
+static void add_split(wgsl *w, const char *entry) {
+    wgsl_add(w, "fn split(a: u32, la: u32, b: u32, lb: u32, d: u32) -> u32 {\n    var low = select(0u, d - lb, d > lb); var high = min(d, la);\n"
+             "    while low < high {\n        let middle = (low + high) / 2u;\n"
+             "        if before(%s(b + d - 1u - middle), %s(a + middle)) { high = middle; } else { low = middle + 1u; }\n    }\n    return low;\n}\n", entry, entry);
+}
+
+/* Run q of a row of R elements lies from element q kept on; rows, min(R, runs kept) entries, lie one after another, for only the last run may have fewer.
+ * A workgroup sorts TILE elements of one row; what is missing at its end comes last. */
+static void write_tile(wgsl *w, const kernel *h) {
+    const cr_dtype dt = (cr_dtype)h->dtype;
+    const int words = words_of(dt);
+    wgsl_binding(w, X, false, false);
+    wgsl_binding(w, 1, true, false);
+    add_key(w, h);
+    add_entries(w, 1, true, dt);
+    add_before(w, dt);
+    wgsl_add(w, "var<workgroup> tile: array<vec%d<u32>, %d>;\nfn entry(i: u32) -> vec%d<u32> { return tile[i]; }\n", words, TILE, words);
+    add_split(w, "entry");
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "let m = group / p[2].z; let t = group %% p[2].z; let first = %du * lane;\nif m >= p[0].y { return; }\nvar e: array<vec%d<u32>, %d>;\n", MINE, words, MINE);
+    wgsl_add(w, "for (var k = 0u; k < %du; k++) {\n    let r = t * %du + first + k;\n    if r < p[0].z { let x = key(m * p[0].z + r); e[k] = vec%d<u32>(r, x%s); } else { e[k] = vec%d<u32>(0xffffffffu); }\n",
+             MINE, TILE, words, words == 3 ? "" : ".x", words);
+    wgsl_add(w, "    let x = e[k]; var j = k;\n    while j > 0u && before(x, e[j - 1u]) { e[j] = e[j - 1u]; j--; }\n    e[j] = x;\n}\n");
+    wgsl_add(w, "for (var half = %du; half < %du; half *= 2u) {\n    for (var k = 0u; k < %du; k++) { tile[first + k] = e[k]; }\n    workgroupBarrier();\n", MINE, TILE, MINE);
+    wgsl_add(w, "    let a = first / (2u * half) * (2u * half); let b = a + half; var i = a + split(a, half, b, half, first - a); var j = first - i + b;\n");
+    wgsl_add(w, "    for (var k = 0u; k < %du; k++) { if j >= b + half || (i < b && !before(tile[j], tile[i])) { e[k] = tile[i]; i++; } else { e[k] = tile[j]; j++; } }\n    workgroupBarrier();\n}\n", MINE);
+    wgsl_add(w, "for (var k = 0u; k < %du; k++) { if first + k < min(p[2].y, p[0].z - t * %du) { put_entry1(m * min(p[0].z, p[2].z * p[2].y) + t * p[2].y + first + k, e[k]); } }\n}\n", MINE, TILE);
+}
+
+/* Runs 2q and 2q + 1 of a row become run q. */
+static void write_merge(wgsl *w, const kernel *h) {
+    const cr_dtype dt = (cr_dtype)h->dtype;
+    wgsl_binding(w, 0, false, false);
+    wgsl_binding(w, 1, true, false);
+    add_entries(w, 0, false, dt);
+    add_entries(w, 1, true, dt);
+    add_before(w, dt);
+    add_split(w, "entry0");
+    wgsl_add(w, "fn size(run: u32) -> u32 { let start = run * p[2].x; return min(min(p[2].x, p[0].z - min(start, p[0].z)), p[2].y); }\n");
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "let parts = (p[2].w + %du) / %du; let runs = (p[2].z + 1u) / 2u;\nlet d = i %% parts * %du; let q = i / parts %% runs; let m = i / parts / runs;\nif m >= p[0].y { return; }\n",
+             MERGED - 1, MERGED, MERGED);
+    wgsl_add(w, "let la = size(2u * q); let lb = size(2u * q + 1u); let end = min(min(d + %du, la + lb), p[2].w);\nif d >= end { return; }\n", MERGED);
+    wgsl_add(w, "let a = m * min(p[0].z, p[2].z * p[2].y) + 2u * q * p[2].y; let b = a + p[2].y; let to = m * min(p[0].z, runs * p[2].w) + q * p[2].w;\nlet taken = split(a, la, b, lb, d); var j = a + taken; var k = b + d - taken;\n");
+    wgsl_add(w, "for (var o = d; o < end; o++) {\n    if k >= b + lb || (j < a + la && !before(entry0(k), entry0(j))) { put_entry1(to + o, entry0(j)); j++; } else { put_entry1(to + o, entry0(k)); k++; }\n}\n}\n");
+}
+
+static void write_take(wgsl *w, const kernel *h) {
+    const cr_dtype dt = (cr_dtype)h->dtype;
+    const int entries = Y + h->values;
+    add_bindings(w, h);
+    wgsl_binding(w, entries, false, false);
+    add_entries(w, entries, false, dt);
+    if (h->one) add_chosen(w);
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "let o = i; let m = %s;\nif m >= p[0].y { return; }\n", h->one ? "i" : "i / p[0].w");
+    if (h->one) {                                   /* NaN are last */
+        wgsl_add(w, "var low = 0u; var high = p[0].w;\n");
+        if (cr_dtype_is_float(dt)) wgsl_add(w, "while low < high { let middle = (low + high) / 2u; if entry%d(m * p[0].w + middle).y == 0xffffffffu { high = middle; } else { low = middle + 1u; } }\n", entries);
+        wgsl_add(w, "let at = m * p[0].w + chosen(high);\n");
+    } else {
+        wgsl_add(w, "let at = i;\n");
+    }
+    wgsl_add(w, "let r = entry%d(at).x;\n", entries);
+    add_result(w, h);
+    wgsl_add(w, "}\n");
+}
+
+static void write(wgsl *w, const void *how) {
+    static void (*const by_task[])(wgsl *, const kernel *) = {write_rank, write_tile, write_merge, write_take};
+    const kernel *h = how;
+    by_task[h->task](w, h);
+}
+
+/* ---- runs */
+typedef struct level { int64_t run, kept, runs, merged; } level;       /* p[2] */
+
+static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, level l, int64_t invocations) {
+    kernel h = s->how;
+    h.task = (unsigned char)task;
+    gpu_call call = {
+        .op = s->op, .write = write, .how = &h, .how_bytes = sizeof h, .written = 1u << 1,
+        .q = {.n = 12, .words = {0, (uint32_t)s->M, (uint32_t)s->R, (uint32_t)s->K, (uint32_t)s->x->offset, (uint32_t)s->index->offset, s->y ? (uint32_t)s->y->offset : 0,
+                                 (uint32_t)s->kth, (uint32_t)l.run, (uint32_t)l.kept, (uint32_t)l.runs, (uint32_t)l.merged}},
+        .invocations = (uint64_t)invocations};
+    call.buffer[call.buffers++] = task == MERGE ? from : gpu_buffer_of(s->x);
+    call.buffer[call.buffers++] = to ? to : gpu_buffer_of(s->index);
+    if (!to && s->y) {
+        call.written |= 1u << Y;
+        call.buffer[call.buffers++] = gpu_buffer_of(s->y);
+    }
+    if (task == TAKE) call.buffer[call.buffers++] = from;
+    return gpu_run(s->g, &call);
+}
+
+static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The entries of x in runs of `run` elements, merged until there is one; spare: as large. */
+static cr_status merge(const ordering *s, gpu_buffer *entries, gpu_buffer *spare) {
+    level l = {TILE, least(TILE, s->K), pieces(s->R, TILE), 0};
+    cr_status status = run(s, SORT_TILE, NULL, entries, l, s->M * l.runs * GPU_GROUP);
+    while (status == CR_OK && l.runs > 1) {
+        l.merged = least(2 * l.run, s->K);
+        const int64_t runs = pieces(l.runs, 2);
+        status = run(s, MERGE, entries, spare, l, s->M * runs * pieces(l.merged, MERGED));
+        l = (level){2 * l.run, l.merged, runs, 0};
+        gpu_buffer *swap = entries;
+        entries = spare;
+        spare = swap;
+    }
+    return status == CR_OK ? run(s, TAKE, entries, NULL, l, s->how.one ? s->M : s->M * s->K) : status;
+}
+
+static cr_status run_order(ordering *s) {
+    if (s->R <= RANKED) return run(s, RANK, NULL, NULL, (level){0}, s->M * s->R);
+    const int64_t tiles = pieces(s->R, TILE);
+    const size_t bytes = 4 * (size_t)(s->M * least(s->R, tiles * least(TILE, s->K))) * (size_t)words_of((cr_dtype)s->how.dtype);
+    gpu_buffer *entries = gpu_buffer_take(s->g, s->op, bytes), *spare = entries && tiles > 1 ? gpu_buffer_take(s->g, s->op, bytes) : entries;
+    cr_status status = spare ? merge(s, entries, spare) : cr_error_status();
+    if (spare && spare != entries) gpu_buffer_give(s->g, spare);
+    if (entries) gpu_buffer_give(s->g, entries);
+    return status;
+}
+
+static cr_status enter(ordering *s) {
+    if (gpu_lacks(s->op, s->x)) return cr_error_status();
+    s->g = gpu_enter(s->op, s->x->dev);
+    return s->g ? gpu_leave(s->g, run_order(s)) : cr_error_status();
+}
+
+cr_status gpu_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
+    ordering s = {.op = "sort", .how = {'o', 0, x->dtype, descending, false, y != NULL}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = K};
+    return enter(&s);
+}
+
+cr_status gpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
+    ordering s = {.op = "kthvalue", .how = {'o', 0, x->dtype, false, true, true}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = k < 0 ? R : k + 1, .kth = k};
+    return enter(&s);
+}
+
+/* ---- places in a sorted row: an invocation each */
+typedef struct search_how { unsigned char family, dtype, right; } search_how;
+
+/* p[0]: 0, results, R, K   p[1]: offsets of y, x, v; elements from one row of x to the next */
+static void write_search(wgsl *w, const void *how) {
+    const search_how *h = how;
+    const cr_dtype dt = (cr_dtype)h->dtype;
+    wgsl_binding(w, 0, true, false);
+    wgsl_binding(w, 1, false, false);
+    wgsl_binding(w, 2, false, false);
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "if i >= p[0].y { return; }\nlet v = %s;\nlet wanted = %s;\n", wgsl_load(2, dt, "(p[1].z + i)").s, wgsl_key(dt, "v").s);
+    wgsl_add(w, "let row = p[1].y + i / p[0].w * p[1].w; var low = 0u; var high = p[0].z;\nwhile low < high {\nlet middle = (low + high) / 2u; let x = %s; let key = %s;\n",
+             wgsl_load(1, dt, "(row + middle)").s, wgsl_key(dt, "x").s);
+    wgsl_add(w, "if %s { low = middle + 1u; } else { high = middle; }\n}\n", h->right ? "!less_u64(wanted, key)" : "less_u64(key, wanted)");
+    wgsl_add(w, "set0(2u * (p[1].x + i), low); set0(2u * (p[1].x + i) + 1u, 0u);\n}\n");
+}
+
+cr_status gpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
+    static const char op[] = "searchsorted";
+    const search_how how = {'b', x->dtype, right};
+    if (gpu_lacks(op, x)) return cr_error_status();
+    gpu *g = gpu_enter(op, y->dev);
+    const gpu_call call = {
+        .op = op, .write = write_search, .how = &how, .how_bytes = sizeof how, .buffers = 3, .buffer = {gpu_buffer_of(y), gpu_buffer_of(x), gpu_buffer_of(v)}, .written = 1,
+        .q = {.n = 8, .words = {0, (uint32_t)(M * K), (uint32_t)R, (uint32_t)K, (uint32_t)y->offset, (uint32_t)x->offset, (uint32_t)v->offset, shared ? 0 : (uint32_t)R}},
+        .invocations = (uint64_t)(M * K)};
+    return g ? gpu_leave(g, gpu_run(g, &call)) : cr_error_status();
+}
+
+/* ---- runs of equal rows: where one begins, how many have begun so far, and from that the rest */
+typedef struct runs_how { unsigned char family, dtype, numbers, wanted, ordered; } runs_how;         /* numbers: the second kernel; run is wanted, in an order */
+
+/* p[0]: 0, R C, C, offset of x */
+static void write_begins(wgsl *w, cr_dtype dt) {
+    wgsl_binding(w, 0, true, true);
+    wgsl_binding(w, 1, false, false);
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "if i >= p[0].y { return; }\nlet before = max(i, p[0].z) - p[0].z;\nlet x = %s;\n", wgsl_load(1, dt, "(p[0].w + i)").s);
+    wgsl_add(w, "let y = %s;\nif i < p[0].z || any(%s", wgsl_load(1, dt, "(p[0].w + before)").s, wgsl_key(dt, "x").s);
+    wgsl_add(w, " != %s)%s { set0(2u * (i / p[0].z), 1u); }\n}\n", wgsl_key(dt, "y").s, cr_dtype_is_float(dt) ? " || is_nan(x)" : "");
+}
+
+/* p[0]: 0, R, offsets of starts, count   p[1]: of run, order */
+static void write_numbers(wgsl *w, const runs_how *h) {
+    enum { BEGUN, STARTS, COUNT, RUN, ORDER };
+    for (int b = 0; b < RUN + h->wanted + h->ordered; b++) wgsl_binding(w, b, b >= STARTS && b <= RUN, false);
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "if i >= p[0].y { return; }\nlet n = words%d(2u * i);\n", BEGUN);
+    wgsl_add(w, "if i == 0u || words%d(2u * max(i, 1u) - 2u) != n { let at = 2u * (p[0].z + n - 1u); set%d(at, i); set%d(at + 1u, 0u); }\n", BEGUN, STARTS, STARTS);
+    wgsl_add(w, "if i + 1u == p[0].y { set%d(2u * p[0].w, n); set%d(2u * p[0].w + 1u, 0u); }\n", COUNT, COUNT);
+    if (h->wanted) {
+        wgsl_add(w, "let row = p[1].x + %s;\n", h->ordered ? expr_of("words%d(2u * (p[1].y + i))", ORDER).s : "i");
+        wgsl_add(w, "set%d(2u * row, n - 1u); set%d(2u * row + 1u, 0u);\n", RUN, RUN);
+    }
+    wgsl_add(w, "}\n");
+}
+
+static void write_runs(wgsl *w, const void *how) {
+    const runs_how *h = how;
+    if (h->numbers) write_numbers(w, h);
+    else write_begins(w, (cr_dtype)h->dtype);
+}
+
+static cr_status run_runs(gpu_call *c, const runs_how *how, const cr_device *d) {
+    gpu *g = gpu_enter("runs", d);
+    c->op = "runs", c->write = write_runs, c->how = how, c->how_bytes = sizeof *how;
+    return g ? gpu_leave(g, gpu_run(g, c)) : cr_error_status();
+}
+
+static cr_status find_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C, cr_tensor *begins, cr_tensor *begun) {
+    gpu_call c = {.buffers = 2, .buffer = {gpu_buffer_of(begins), gpu_buffer_of(x)}, .written = 1, .invocations = (uint64_t)(R * C),
+                  .q = {.n = 4, .words = {0, (uint32_t)(R * C), (uint32_t)C, (uint32_t)x->offset}}};
+    cr_status status = gpu_fill(begins, &(int64_t){0});
+    if (status == CR_OK) status = run_runs(&c, &(runs_how){'u', x->dtype, false, false, false}, x->dev);
+    if (status == CR_OK) status = gpu_scan(CR_SCAN_SUM, false, begun, NULL, begins, NULL, 1, R, 1);
+    if (status != CR_OK) return status;
+    c = (gpu_call){.buffers = 3 + (run != NULL) + (run && order), .written = 14, .invocations = (uint64_t)R,
+                   .buffer = {gpu_buffer_of(begun), gpu_buffer_of(starts), gpu_buffer_of(count), run ? gpu_buffer_of(run) : NULL, order ? gpu_buffer_of(order) : NULL},
+                   .q = {.n = 8, .words = {0, (uint32_t)R, (uint32_t)starts->offset, (uint32_t)count->offset, run ? (uint32_t)run->offset : 0, order ? (uint32_t)order->offset : 0}}};
+    return run_runs(&c, &(runs_how){'u', 0, true, run != NULL, run && order}, x->dev);
+}
+
+cr_status gpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
+    if (gpu_lacks("runs", x)) return cr_error_status();
+    cr_tensor *begins = gpu_tensor(x->dev, CR_I64, R), *begun = begins ? gpu_tensor(x->dev, CR_I64, R) : NULL;
+    cr_status status = begun ? find_runs(run, starts, count, x, order, R, C, begins, begun) : cr_error_status();
+    cr_release(begun);
+    cr_release(begins);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* control.h - what a test asks of the simulated libcuda beyond NVIDIA's interface; all by dlsym, since it is opened at run time. */
+#ifndef CUDASIM_CONTROL_H
+#define CUDASIM_CONTROL_H
+
+#include <stddef.h>
+
+typedef struct cudasim_counters {                   /* since the process began */
+    long long launches, copies, sets, synchronisations, allocations, modules;
+    long long pageable_copies;                      /* those that had to wait, since their host memory was not pinned */
+    long long bytes_to_device, bytes_to_host, bytes_on_device, bytes_between_devices, bytes_set;       /* of copies; of sets */
+    long long bytes_read, bytes_written;            /* by kernels and products: cudasim_traffic of all */
+} cudasim_counters;
+
+/* What launches of one kernel have read and written of device memory: a byte counts once a launch, however often it is touched, as if no
+ * cache were too small.  Needs CUDASIM_COUNT=1 while kernels are compiled and run (not for products, whose layouts say it). */
+typedef struct cudasim_bytes { long long read, written; } cudasim_bytes;
+cudasim_bytes cudasim_traffic(const char *kernel);
+
+const cudasim_counters *cudasim_count(void);
+long long cudasim_launches(const char *kernel);     /* of one kernel, by name; a product is "cublasLtMatmul" */
+const char *cudasim_kernel_name(int i);             /* of those launched so far, in order of the first launch; NULL: no more */
+int cudasim_fail(const char *what, int k);          /* as CUDASIM_FAIL; k = 0: none fails; returns 0 for an unknown name */
+void cudasim_order(const char *order);              /* as CUDASIM_ORDER */
+void cudasim_mend(void);                            /* takes back all errors that stick, and all failures to come */
+const char *cudasim_message(void);                  /* what went wrong last */
+
+/* for the simulated libraries: work in a stream's turn; is this allocated on the stream's device? */
+int cudasim_call(void *stream, const char *name, void (*fn)(void *payload), const void *payload, size_t bytes, cudasim_bytes traffic);
+int cudasim_allocated(void *stream, const void *at, size_t bytes);
+
+#endif

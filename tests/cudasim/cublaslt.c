@@ -1,0 +1,315 @@
+/* cublaslt.c - the simulated cuBLASLt: D = epilogue(alpha op(A) op(B) + beta C + bias), in its stream's turn, by three loops.
+ *
+ * Sums are in the type that was asked for (f32, f64; TF32 keeps all bits of f32), one after another along K.  What the real one refuses is refused, and
+ * what it would do without a word (memory that is not there, an address less aligned than the heuristic was told) is an error too. */
+#include "control.h"
+#include "nvidia.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define API __attribute__((visibility("default")))
+#define TRY(call) do { const cublasStatus_t status_ = (call); if (status_) return status_; } while (0)
+
+struct cublasLtContext { int nothing; };
+struct cublasLtProduct {
+    int32_t compute, scale, pointer_mode, turn_a, turn_b, aux_type, bias_type;
+    uint32_t epilogue;
+    void *bias, *aux;
+    int64_t bias_stride, aux_ld, aux_stride;        /* elements; strides are of a batch */
+};
+struct cublasLtLayout { uint64_t rows, columns; int64_t ld, stride; int32_t type, order, count; };
+struct cublasLtPreference { uint64_t workspace; uint32_t alignments[4]; };             /* of A, B, C, D; bytes */
+
+/* ---- descriptions: an attribute is a member and its size */
+typedef struct attribute { int id; size_t offset, size; } attribute;
+#define MEMBER(id, type, name) {id, offsetof(type, name), sizeof((type *)0)->name}
+
+static cublasStatus_t assign(void *to, const attribute *table, size_t count, int id, const void *from, size_t size) {
+    if (!to || !from) return CUBLAS_STATUS_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++)
+        if (table[i].id == id) {
+            if (table[i].size != size) return CUBLAS_STATUS_INVALID_VALUE;
+            memcpy((char *)to + table[i].offset, from, size);
+            return CUBLAS_STATUS_SUCCESS;
+        }
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+#define ASSIGN(table) assign(to, table, sizeof table / sizeof *table, (int)id, from, size)
+
+static bool known_type(int type) { return type == CUDA_R_32F || type == CUDA_R_64F || type == CUDA_R_16F || type == CUDA_R_16BF; }
+
+API cublasStatus_t cublasLtCreate(cublasLtHandle_t *out) {
+    if (!out) return CUBLAS_STATUS_INVALID_VALUE;
+    return (*out = calloc(1, sizeof **out)) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
+}
+API cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { free(handle); return CUBLAS_STATUS_SUCCESS; }
+API size_t cublasLtGetVersion(void) { return 130000; }
+
+API cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute, cudaDataType scale) {
+    if (!out || !(*out = calloc(1, sizeof **out))) return CUBLAS_STATUS_ALLOC_FAILED;
+    (*out)->compute = (int32_t)compute;
+    (*out)->scale = (int32_t)scale;
+    (*out)->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    (*out)->aux_type = (*out)->bias_type = -1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+API cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t p) { free(p); return CUBLAS_STATUS_SUCCESS; }
+API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t id, const void *from, size_t size) {
+    typedef struct cublasLtProduct T;
+    static const attribute table[] = {
+        MEMBER(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, T, compute), MEMBER(CUBLASLT_MATMUL_DESC_SCALE_TYPE, T, scale), MEMBER(CUBLASLT_MATMUL_DESC_POINTER_MODE, T, pointer_mode),
+        MEMBER(CUBLASLT_MATMUL_DESC_TRANSA, T, turn_a), MEMBER(CUBLASLT_MATMUL_DESC_TRANSB, T, turn_b), MEMBER(CUBLASLT_MATMUL_DESC_EPILOGUE, T, epilogue),
+        MEMBER(CUBLASLT_MATMUL_DESC_BIAS_POINTER, T, bias), MEMBER(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, T, bias_stride),
+        MEMBER(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, T, aux), MEMBER(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, T, aux_ld),
+        MEMBER(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, T, aux_stride), MEMBER(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, T, aux_type),
+        MEMBER(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, T, bias_type),
+    };
+    return ASSIGN(table);
+}
+
+API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows, uint64_t columns, int64_t ld) {
+    if (!out || !known_type((int)type)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (!(*out = calloc(1, sizeof **out))) return CUBLAS_STATUS_ALLOC_FAILED;
+    **out = (struct cublasLtLayout){.rows = rows, .columns = columns, .ld = ld, .type = (int32_t)type, .count = 1};
+    return CUBLAS_STATUS_SUCCESS;
+}
+API cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t p) { free(p); return CUBLAS_STATUS_SUCCESS; }
+API cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t to, cublasLtMatrixLayoutAttribute_t id, const void *from, size_t size) {
+    typedef struct cublasLtLayout T;
+    static const attribute table[] = {
+        MEMBER(CUBLASLT_MATRIX_LAYOUT_TYPE, T, type), MEMBER(CUBLASLT_MATRIX_LAYOUT_ORDER, T, order), MEMBER(CUBLASLT_MATRIX_LAYOUT_ROWS, T, rows),
+        MEMBER(CUBLASLT_MATRIX_LAYOUT_COLS, T, columns), MEMBER(CUBLASLT_MATRIX_LAYOUT_LD, T, ld), MEMBER(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, T, count),
+        MEMBER(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, T, stride),
+    };
+    return ASSIGN(table);
+}
+
+API cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
+    if (!out || !(*out = calloc(1, sizeof **out))) return CUBLAS_STATUS_ALLOC_FAILED;
+    for (int i = 0; i < 4; i++) (*out)->alignments[i] = 256;
+    return CUBLAS_STATUS_SUCCESS;
+}
+API cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) { free(p); return CUBLAS_STATUS_SUCCESS; }
+API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttributes_t id, const void *from, size_t size) {
+    typedef struct cublasLtPreference T;
+    static const attribute table[] = {
+        MEMBER(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, T, workspace), MEMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, T, alignments[0]),
+        MEMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, T, alignments[1]), MEMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, T, alignments[2]),
+        MEMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, T, alignments[3]),
+    };
+    return ASSIGN(table);
+}
+
+/* ---- what it takes */
+static size_t size_of(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
+static uint64_t rows_of(const struct cublasLtLayout *l, int turned) { return turned ? l->columns : l->rows; }
+static uint64_t columns_of(const struct cublasLtLayout *l, int turned) { return turned ? l->rows : l->columns; }
+
+static bool sound(const struct cublasLtLayout *l) {
+    const uint64_t least = l->order == CUBLASLT_ORDER_ROW ? l->columns : l->rows;
+    return known_type(l->type) && (l->order == CUBLASLT_ORDER_COL || l->order == CUBLASLT_ORDER_ROW) && l->rows && l->columns && l->ld > 0 && (uint64_t)l->ld >= least && l->count > 0;
+}
+
+static bool has(uint32_t epilogue, uint32_t part) { return (epilogue & part) == part && epilogue < 256; }
+enum { GELU = 32, AUX = 128, DGELU = 64 | 128, BIAS = 4, BGRAD = 16 };
+
+static cublasStatus_t check(const struct cublasLtProduct *p, const struct cublasLtLayout *a, const struct cublasLtLayout *b, const struct cublasLtLayout *c, const struct cublasLtLayout *d) {
+    static const uint32_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX,
+        CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB};
+    if (!p || !a || !b || !c || !d || !sound(a) || !sound(b) || !sound(c) || !sound(d)) return CUBLAS_STATUS_INVALID_VALUE;
+    if ((p->turn_a | p->turn_b) & ~1) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (columns_of(a, p->turn_a) != rows_of(b, p->turn_b) || rows_of(a, p->turn_a) != d->rows || columns_of(b, p->turn_b) != d->columns) return CUBLAS_STATUS_INVALID_VALUE;
+    if (c->rows != d->rows || c->columns != d->columns || c->order != d->order) return CUBLAS_STATUS_INVALID_VALUE;
+    if (a->count != d->count || b->count != d->count || c->count != d->count) return CUBLAS_STATUS_INVALID_VALUE;
+    const bool f64 = d->type == CUDA_R_64F, f32 = a->type == CUDA_R_32F;
+    if (a->type != b->type || c->type != d->type || (a->type != d->type && (f64 || d->type != CUDA_R_32F || a->type == CUDA_R_64F))) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (f64 ? p->compute != CUBLAS_COMPUTE_64F || p->scale != CUDA_R_64F : p->scale != CUDA_R_32F
+        || (p->compute != CUBLAS_COMPUTE_32F && p->compute != CUBLAS_COMPUTE_32F_PEDANTIC && (p->compute != CUBLAS_COMPUTE_32F_FAST_TF32 || !f32))) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (p->pointer_mode) return CUBLAS_STATUS_NOT_SUPPORTED;
+    bool known = false;
+    for (size_t i = 0; i < sizeof epilogues / sizeof *epilogues; i++) known |= p->epilogue == epilogues[i];
+    if (!known || (f64 && p->epilogue != CUBLASLT_EPILOGUE_DEFAULT)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (has(p->epilogue, AUX) && (p->aux_ld % 8 || (uint64_t)p->aux_ld < d->rows || (p->aux_type >= 0 && p->aux_type != d->type))) return CUBLAS_STATUS_INVALID_VALUE;
+    if (p->bias_type >= 0 && p->bias_type != d->type && p->bias_type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static const uint64_t magic = 0x636c7564617369;     /* in data[0] of an algorithm; data[1]: alignments; data[2]: workspace */
+
+API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t p, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                                  cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t *out, int *count) {
+    if (!handle || !preference || !out || !count || wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
+    *count = 0;
+    TRY(check(p, a, b, c, d));
+    memset(out, 0, sizeof *out);
+    out->algo.data[0] = magic;
+    for (int i = 0; i < 4; i++) {
+        const uint32_t n = preference->alignments[i];
+        if (!n || n & (n - 1)) return CUBLAS_STATUS_INVALID_VALUE;
+        out->algo.data[1] |= (uint64_t)(n > 256 ? 256 : n) << 16 * i;
+    }
+    out->algo.data[2] = out->workspaceSize = preference->workspace < 4096 ? 0 : 4096;
+    out->wavesCount = 1;
+    *count = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- numbers */
+static float half_value(uint16_t h) {
+    const int exponent = h >> 10 & 31, fraction = h & 1023;
+    const float v = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexpf((float)(1024 + fraction), exponent - 25) : ldexpf((float)fraction, -24);
+    return h & 0x8000 ? -v : v;
+}
+
+static uint16_t half_of(float x) {
+    const uint16_t sign = signbit(x) ? 0x8000 : 0;
+    const float v = fabsf(x);
+    if (isnan(x)) return 0x7e00;
+    if (v >= 65520) return sign | 0x7c00;
+    int exponent;
+    frexpf(v, &exponent);                           /* v = 0.1... 2^exponent; 11 bits are kept, fewer below 2^-14 */
+    const int last = exponent > -13 ? exponent - 11 : -24;
+    const uint16_t kept = (uint16_t)rintf(ldexpf(v, -last));
+    return (uint16_t)(sign | (last == -24 ? kept : ((last + 24) << 10) + kept));
+}
+
+static double load(const void *from, int type, uint64_t i) {
+    uint32_t bits;
+    float f;
+    switch (type) {
+    case CUDA_R_64F: return ((const double *)from)[i];
+    case CUDA_R_32F: return (double)((const float *)from)[i];
+    case CUDA_R_16F: return (double)half_value(((const uint16_t *)from)[i]);
+    default:
+        bits = (uint32_t)((const uint16_t *)from)[i] << 16;
+        memcpy(&f, &bits, sizeof f);
+        return (double)f;
+    }
+}
+
+static void store(void *to, int type, uint64_t i, double v) {
+    const float f = (float)v;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    if (type == CUDA_R_64F) ((double *)to)[i] = v;
+    else if (type == CUDA_R_32F) ((float *)to)[i] = f;
+    else if (type == CUDA_R_16F) ((uint16_t *)to)[i] = half_of(f);
+    else ((uint16_t *)to)[i] = isnan(f) ? 0x7fc0 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as cuBLASLt has it, and its derivative */
+static double gelu(double x) { return 0.5 * x * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))); }
+static double gelu_slope(double x) {
+    const double t = tanh(0.79788456080286536 * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.79788456080286536 * (1 + 3 * 0.044715 * x * x);
+}
+
+/* ---- a product */
+typedef struct work {
+    struct cublasLtProduct p;
+    struct cublasLtLayout a, b, c, d;
+    const void *A, *B, *C;
+    void *D, *workspace;
+    size_t workspace_bytes;
+    double alpha, beta;
+} work;
+
+static uint64_t place(const struct cublasLtLayout *l, int batch, uint64_t row, uint64_t column) {
+    const uint64_t ld = (uint64_t)l->ld;
+    return (uint64_t)(l->stride * batch) + (l->order == CUBLASLT_ORDER_ROW ? row * ld + column : column * ld + row);
+}
+
+/* One row of sums, each in its own order along K: f32 (or f64) additions of products in that type. */
+#define SUMS(T)                                                                                    \
+    do {                                                                                           \
+        T *sums = calloc(N, sizeof *sums), *factor = malloc(sizeof *factor * K * N);               \
+        for (uint64_t k = 0; k < K; k++)                                                           \
+            for (uint64_t j = 0; j < N; j++) factor[k * N + j] = (T)load(w->B, w->b.type, w->p.turn_b ? place(&w->b, batch, j, k) : place(&w->b, batch, k, j)); \
+        for (uint64_t i = 0; i < M; i++) {                                                         \
+            for (uint64_t j = 0; j < N; j++) sums[j] = 0;                                          \
+            for (uint64_t k = 0; k < K; k++) {                                                     \
+                const T x = (T)load(w->A, w->a.type, w->p.turn_a ? place(&w->a, batch, k, i) : place(&w->a, batch, i, k)); \
+                for (uint64_t j = 0; j < N; j++) sums[j] += x * factor[k * N + j];                 \
+            }                                                                                      \
+            for (uint64_t j = 0; j < N; j++) finish(w, batch, i, j, (double)sums[j], gradient);    \
+        }                                                                                          \
+        free(sums);                                                                                \
+        free(factor);                                                                              \
+    } while (0)
+
+static int bias_type(const work *w) { return w->p.bias_type >= 0 ? w->p.bias_type : w->d.type; }
+
+static void finish(const work *w, int batch, uint64_t i, uint64_t j, double sum, double *gradient) {
+    const struct cublasLtProduct *p = &w->p;
+    double v = w->alpha * sum;
+    if (w->beta != 0) v += w->beta * load(w->C, w->c.type, place(&w->c, batch, i, j));
+    if (has(p->epilogue, BIAS)) v += load(p->bias, bias_type(w), (uint64_t)(p->bias_stride * batch) + i);
+    const uint64_t aux = (uint64_t)(p->aux_stride * batch) + j * (uint64_t)p->aux_ld + i;
+    if (has(p->epilogue, DGELU)) v *= gelu_slope(load(p->aux, w->d.type, aux));
+    else {
+        if (has(p->epilogue, AUX)) store(p->aux, w->d.type, aux, v);
+        if (has(p->epilogue, GELU)) v = gelu(v);
+    }
+    if (gradient) gradient[i] += v;
+    store(w->D, w->d.type, place(&w->d, batch, i, j), v);
+}
+
+static void multiply(void *payload) {
+    const work *w = payload;
+    const struct cublasLtProduct *p = &w->p;
+    const uint64_t M = w->d.rows, N = w->d.columns, K = columns_of(&w->a, p->turn_a);
+    if (w->workspace_bytes) memset(w->workspace, 0xff, w->workspace_bytes);
+    for (int batch = 0; batch < w->d.count; batch++) {
+        double *gradient = has(p->epilogue, BGRAD) ? calloc(M, sizeof *gradient) : NULL;
+        const uint64_t first = (uint64_t)(p->bias_stride * batch);
+        if (p->epilogue == CUBLASLT_EPILOGUE_BGRADA)
+            for (uint64_t i = 0; i < M; i++) {
+                double sum = 0;
+                for (uint64_t k = 0; k < K; k++) sum += load(w->A, w->a.type, p->turn_a ? place(&w->a, batch, k, i) : place(&w->a, batch, i, k));
+                store(p->bias, bias_type(w), first + i, sum);
+            }
+        if (p->epilogue == CUBLASLT_EPILOGUE_BGRADB)
+            for (uint64_t j = 0; j < N; j++) {
+                double sum = 0;
+                for (uint64_t k = 0; k < K; k++) sum += load(w->B, w->b.type, p->turn_b ? place(&w->b, batch, j, k) : place(&w->b, batch, k, j));
+                store(p->bias, bias_type(w), first + j, sum);
+            }
+        if (w->d.type == CUDA_R_64F) SUMS(double);
+        else SUMS(float);
+        for (uint64_t i = 0; gradient && i < M; i++) store(p->bias, bias_type(w), first + i, gradient[i]);
+        free(gradient);
+    }
+}
+
+/* Bytes of a matrix, or of all in a batch. */
+static long long elements(const struct cublasLtLayout *l) { return (long long)(l->rows * l->columns * size_of(l->type)) * (l->stride ? l->count : 1); }
+
+/* All elements that a layout reaches lie in memory of the stream's device. */
+static bool there(void *stream, const void *at, const struct cublasLtLayout *l) {
+    const uint64_t last = place(l, l->stride < 0 ? 0 : l->count - 1, l->rows - 1, l->columns - 1);
+    return at && cudasim_allocated(stream, at, (last + 1) * size_of(l->type));
+}
+
+API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t p, const void *alpha, const void *A, cublasLtMatrixLayout_t a, const void *B, cublasLtMatrixLayout_t b, const void *beta,
+                                  const void *C, cublasLtMatrixLayout_t c, void *D, cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes, void *stream) {
+    if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (!alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;
+    TRY(check(p, a, b, c, d));
+    const bool wide = p->scale == CUDA_R_64F, biased = has(p->epilogue, BIAS) || has(p->epilogue, BGRAD) || p->epilogue >= 256;
+    work w = {*p, *a, *b, *c, *d, A, B, C, D, workspace, algo ? (size_t)algo->data[2] : 0, wide ? *(const double *)alpha : (double)*(const float *)alpha,
+              wide ? *(const double *)beta : (double)*(const float *)beta};
+    if ((biased && !p->bias) || (has(p->epilogue, AUX) && !p->aux)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (algo && (algo->data[0] != magic || workspace_bytes < w.workspace_bytes || (uintptr_t)workspace % 16)) return CUBLAS_STATUS_INVALID_VALUE;
+    const void *const addresses[] = {A, B, w.beta != 0 ? C : NULL, D};
+    for (int i = 0; i < 4; i++)
+        if (algo && (uintptr_t)addresses[i] & ((algo->data[1] >> 16 * i & 0xffff) - 1)) return CUBLAS_STATUS_INVALID_VALUE;
+    const struct cublasLtLayout vector = {(uint64_t)(p->epilogue == CUBLASLT_EPILOGUE_BGRADB ? d->columns : d->rows), 1, INT32_MAX, p->bias_stride, bias_type(&w), 0, d->count};
+    const struct cublasLtLayout aux = {d->rows, d->columns, p->aux_ld, p->aux_stride, d->type, 0, d->count};
+    if (!there(stream, A, a) || !there(stream, B, b) || !there(stream, D, d) || (w.beta != 0 && !there(stream, C, c)) || (biased && !there(stream, p->bias, &vector))
+        || (has(p->epilogue, AUX) && !there(stream, p->aux, &aux)) || (w.workspace_bytes && !cudasim_allocated(stream, workspace, w.workspace_bytes))) return CUBLAS_STATUS_EXECUTION_FAILED;
+    const cudasim_bytes traffic = {elements(a) + elements(b) + (w.beta != 0 ? elements(c) : 0), elements(d)};
+    return cudasim_call(stream, "cublasLtMatmul", multiply, &w, sizeof w, traffic) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+}

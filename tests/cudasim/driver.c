@@ -1,0 +1,878 @@
+/* driver.c - the simulated libcuda: devices, memory, modules, streams as queues that run when somebody waits for them.
+ *
+ * What is asynchronous on a GPU is as late as it may be here: an operation runs when a synchronisation, a query or an event that needs it asks,
+ * so a result that is read without waiting is not there.  Every address is checked before use: memory of a device lies in a range of its own,
+ * each allocation between pages that nobody may touch, and is never reused while there is room.
+ *
+ * CUDASIM_DEVICES  how many (1)                CUDASIM_ORDER  of threads: forward, reverse or a seed (forward)
+ * CUDASIM_MEMORY   MiB of each (1024)          CUDASIM_CC     compute capability (80)
+ * CUDASIM_COUNT    1: bytes that kernels read and write are counted (control.h)
+ * CUDASIM_FAIL     "alloc:3,launch:2": what fails once, the k-th from now: alloc, host, copy, launch, module, or fault (a kernel, while it runs) */
+#define _GNU_SOURCE
+#include "control.h"
+#include "fibers.h"
+#include "nvidia.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined CUDASIM_THREAD || defined CUDASIM_ADDRESS
+void __sanitizer_set_death_callback(void (*callback)(void));
+#endif
+
+#define API __attribute__((visibility("default")))
+#define TRY(call) do { const CUresult status_ = (call); if (status_) return status_; } while (0)
+
+#if defined CUDASIM_ADDRESS
+void __asan_poison_memory_region(const volatile void *address, size_t size);
+void __asan_unpoison_memory_region(const volatile void *address, size_t size);
+#define POISON(address, size) __asan_poison_memory_region((const void *)(uintptr_t)(address), size)
+#define UNPOISON(address, size) __asan_unpoison_memory_region((const void *)(uintptr_t)(address), size)
+#else
+#define POISON(address, size) ((void)0)
+#define UNPOISON(address, size) ((void)0)
+#endif
+
+enum { MAX_DEVICES = 16, PAGE = 64 << 10 };         /* bytes, a multiple of every page there is */
+static const uint64_t RANGE = 1ull << 36;           /* addresses of one device */
+
+typedef struct allocation { uint64_t at, bytes; } allocation;
+typedef struct CUctx_st {                           /* a device and its one context */
+    int index;
+    uint64_t first, next, used;
+    allocation *held;                               /* by address */
+    int count, room;
+    struct CUstream_st *streams, *legacy;           /* legacy: the stream NULL */
+    CUresult broken;                                /* sticky: a kernel failed */
+} device;
+
+typedef enum kind { COPY, SET, LAUNCH, CALL, MARK, WAIT } kind;
+typedef struct operation {
+    struct operation *next;
+    kind kind;
+    uint64_t ticket;
+    union {
+        struct { uint64_t to, from, bytes; } copy;
+        struct { uint64_t to, count; unsigned value; int width; } set;
+        struct { CUfunction function; cudasim_dim blocks, threads; unsigned shared; bool fault; } launch;
+        struct { void (*fn)(void *); } call;
+        struct { CUstream stream; uint64_t ticket; } wait;
+    };
+    unsigned char payload[];                        /* parameters, one after another, each 16-aligned */
+} operation;
+struct CUstream_st { device *on; struct CUstream_st *next; operation *first, **last; uint64_t issued, done; bool apart, running; };
+struct CUevent_st { CUstream stream; uint64_t ticket; bool asked; };
+struct CUfunc_st { CUmodule module; const cudasim_kernel *kernel; unsigned most_dynamic; };
+struct CUmod_st { device *on; CUmodule next; char path[300]; void *library; const cudasim_module *text; struct CUfunc_st functions[]; };
+
+static device devices[MAX_DEVICES];
+static CUmodule modules;
+static void remove_files(void);
+static int device_count = -1;
+static uint64_t memory_limit;
+static int capability;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local device *current;
+static struct { void *at; size_t bytes; } *pinned;
+static int pinned_count, pinned_room;
+static cudasim_counters counters;
+static struct launched { const char *name; long long count; cudasim_bytes traffic; } *by_kernel;
+static int kernel_count;
+static bool counting;
+static uint32_t *touched;                           /* of each byte of all devices: the last launch that read it, 16 bits, and that wrote it */
+static unsigned this_launch;
+static cudasim_bytes traffic;                       /* of this launch */
+static char message[600];
+static struct failure { const char *what; int left; } failures[] = {{"alloc", 0}, {"host", 0}, {"copy", 0}, {"launch", 0}, {"module", 0}, {"fault", 0}};
+enum { FAIL_ALLOC, FAIL_HOST, FAIL_COPY, FAIL_LAUNCH, FAIL_MODULE, FAIL_FAULT, FAILURES };
+
+/* Every entry runs alone. */
+static void unlock_at_end(int *held) { (void)held; pthread_mutex_unlock(&lock); }
+#define ENTER __attribute__((cleanup(unlock_at_end))) int entered = pthread_mutex_lock(&lock); (void)entered
+#define ENTER_CONTEXT                                                                              \
+    ENTER;                                                                                         \
+    if (!current) return CUDA_ERROR_INVALID_CONTEXT;                                               \
+    if (current->broken) return current->broken
+
+static CUresult wrong(CUresult status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static CUresult wrong(CUresult status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (!getenv("CUDASIM_QUIET")) fprintf(stderr, "cudasim: %s\n", message);
+    return status;
+}
+
+static bool fails(int what) { return failures[what].left > 0 && --failures[what].left == 0; }
+
+static long long number(const char *name, long long otherwise) {
+    const char *text = getenv(name);
+    return text && *text ? atoll(text) : otherwise;
+}
+
+/* ---- for tests (control.h) */
+API const char *cudasim_message(void) { return message; }
+API const cudasim_counters *cudasim_count(void) { return &counters; }
+API long long cudasim_launches(const char *kernel) {
+    for (int i = 0; i < kernel_count; i++)
+        if (!strcmp(by_kernel[i].name, kernel)) return by_kernel[i].count;
+    return 0;
+}
+API cudasim_bytes cudasim_traffic(const char *kernel) {
+    for (int i = 0; i < kernel_count; i++)
+        if (!strcmp(by_kernel[i].name, kernel)) return by_kernel[i].traffic;
+    return (cudasim_bytes){0, 0};
+}
+API const char *cudasim_kernel_name(int i) { return i >= 0 && i < kernel_count ? by_kernel[i].name : NULL; }
+API void cudasim_order(const char *text) { fibers_order(text); }
+API int cudasim_fail(const char *what, int k) {
+    for (int i = 0; i < FAILURES; i++)
+        if (!strcmp(failures[i].what, what)) return failures[i].left = k, 1;
+    return 0;
+}
+API void cudasim_mend(void) {
+    for (int i = 0; i < device_count; i++) devices[i].broken = CUDA_SUCCESS;
+    for (int i = 0; i < FAILURES; i++) failures[i].left = 0;
+    message[0] = 0;
+}
+
+/* ---- devices */
+API CUresult cuInit(unsigned flags) {
+    ENTER;
+    if (flags) return CUDA_ERROR_INVALID_VALUE;
+    if (device_count >= 0) return device_count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+    const long long n = number("CUDASIM_DEVICES", 1);
+    device_count = n < 0 ? 0 : n > MAX_DEVICES ? MAX_DEVICES : (int)n;
+    if (!device_count) return CUDA_ERROR_NO_DEVICE;
+    memory_limit = (uint64_t)number("CUDASIM_MEMORY", 1024) << 20;
+    capability = (int)number("CUDASIM_CC", 80);
+    fibers_order(getenv("CUDASIM_ORDER"));
+    char list[200], *rest = list;
+    snprintf(list, sizeof list, "%s", getenv("CUDASIM_FAIL") ? getenv("CUDASIM_FAIL") : "");
+    for (char *item; (item = strtok_r(rest, ",", &rest));) {
+        char *colon = strchr(item, ':');
+        if (colon) *colon = 0;
+        if (!colon || !cudasim_fail(item, atoi(colon + 1))) wrong(CUDA_SUCCESS, "CUDASIM_FAIL: '%s' is not one of alloc, host, copy, launch, module, fault with :number", item);
+    }
+    void *all = mmap(NULL, RANGE * (uint64_t)device_count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+#if defined CUDASIM_THREAD || defined CUDASIM_ADDRESS
+    __sanitizer_set_death_callback(remove_files);
+#endif
+    for (int i = 0; i < device_count; i++) {
+        devices[i].index = i;
+        devices[i].first = devices[i].next = ((uint64_t)(uintptr_t)all + PAGE - 1) / PAGE * PAGE + RANGE * (uint64_t)i;
+    }
+    counting = number("CUDASIM_COUNT", 0);
+    if (counting) touched = mmap(NULL, sizeof *touched * RANGE * (uint64_t)device_count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return touched == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+API CUresult cuDriverGetVersion(int *version) {
+    if (!version) return CUDA_ERROR_INVALID_VALUE;
+    *version = 13000;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuDeviceGetCount(int *count) {
+    ENTER;
+    if (device_count < 0) return CUDA_ERROR_NOT_INITIALIZED;
+    *count = device_count;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuDeviceGet(CUdevice *dev, int ordinal) {
+    ENTER;
+    if (device_count < 0) return CUDA_ERROR_NOT_INITIALIZED;
+    if (ordinal < 0 || ordinal >= device_count) return CUDA_ERROR_INVALID_DEVICE;
+    *dev = ordinal;
+    return CUDA_SUCCESS;
+}
+
+static device *device_at(CUdevice dev) { return dev >= 0 && dev < device_count ? &devices[dev] : NULL; }
+
+API CUresult cuDeviceGetName(char *name, int room, CUdevice dev) {
+    ENTER;
+    if (!device_at(dev) || room <= 0) return CUDA_ERROR_INVALID_DEVICE;
+    snprintf(name, (size_t)room, "Simulated GPU");
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
+    ENTER;
+    if (!device_at(dev)) return CUDA_ERROR_INVALID_DEVICE;
+    *bytes = memory_limit;
+    return CUDA_SUCCESS;
+}
+
+/* An A100's, but for few multiprocessors: grids that grow with their number stay small. */
+API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice dev) {
+    ENTER;
+    if (!device_at(dev)) return CUDA_ERROR_INVALID_DEVICE;
+    switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: *value = MAX_THREADS; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: *value = 64; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: *value = 0x7fffffff; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: *value = 65535; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: *value = CUDASIM_STATIC_SHARED; break;
+    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY: *value = 64 << 10; break;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *value = WARP; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR: *value = 65536; break;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: *value = 1410000; break;                       /* kHz */
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 4; break;
+    case CU_DEVICE_ATTRIBUTE_INTEGRATED: *value = 0; break;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING: *value = 1; break;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: *value = 1215000; break;                /* kHz */
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: *value = 5120; break;             /* bits */
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *value = 40 << 20; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *value = 2048; break;
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: *value = 3; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = capability / 10; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = capability % 10; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: *value = capability == 75 ? 64 << 10 : 164 << 10; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = capability == 75 ? 64 << 10 : 163 << 10; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: *value = 32; break;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: *value = 1024; break;
+    default: return wrong(CUDA_ERROR_INVALID_VALUE, "cuDeviceGetAttribute: %d is not simulated", (int)attribute);
+    }
+    return CUDA_SUCCESS;
+}
+
+static int shared_limit(void) { return capability == 75 ? 64 << 10 : 163 << 10; }       /* bytes a block may ask for */
+
+/* ---- contexts */
+static device *device_of(CUcontext context) { return context; }
+
+API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice dev) {
+    ENTER;
+    device *d = device_at(dev);
+    if (!d) return CUDA_ERROR_INVALID_DEVICE;
+    if (!d->legacy) {
+        d->legacy = calloc(1, sizeof *d->legacy);
+        d->legacy->on = d;
+        d->legacy->last = &d->legacy->first;
+    }
+    *context = d;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuCtxSetCurrent(CUcontext context) {
+    current = device_of(context);
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuCtxGetCurrent(CUcontext *context) {
+    *context = current;
+    return CUDA_SUCCESS;
+}
+
+/* ---- memory */
+static device *owner(uint64_t at) {
+    for (int i = 0; i < device_count; i++)
+        if (at >= devices[i].first && at - devices[i].first < RANGE) return &devices[i];
+    return NULL;
+}
+
+/* The number of d's allocations that begin at or before it. */
+static int before(const device *d, uint64_t at) {
+    int low = 0, high = d->count;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (d->held[middle].at <= at) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+static bool holds(const device *d, uint64_t at, uint64_t bytes) {
+    const int i = before(d, at) - 1;
+    return i >= 0 && at - d->held[i].at <= d->held[i].bytes && bytes <= d->held[i].bytes - (at - d->held[i].at);
+}
+
+/* What is wrong with bytes from this address on, for an operation on d; NULL: nothing. */
+static const char *flaw(const device *d, uint64_t at, uint64_t bytes) {
+    static char text[200];
+    const device *whose = owner(at);
+    if (whose == d && holds(d, at, bytes)) return NULL;
+    if (!whose) snprintf(text, sizeof text, "%#llx is no device memory", (unsigned long long)at);
+    else if (whose != d) snprintf(text, sizeof text, "%#llx lies on device %d, the work on device %d", (unsigned long long)at, whose->index, d->index);
+    else snprintf(text, sizeof text, "%llu bytes from %#llx on are not all allocated on device %d", (unsigned long long)bytes, (unsigned long long)at, d->index);
+    return text;
+}
+
+static uint64_t padded(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
+
+/* A free range, beyond the last one handed out while there is room. */
+static uint64_t place(device *d, uint64_t bytes) {
+    for (int round = 0; round < 2; round++) {
+        uint64_t at = round ? d->first + PAGE : d->next + PAGE;
+        for (int i = before(d, at - PAGE) - 1; i < d->count; i++) {
+            if (i < 0) continue;
+            const uint64_t end = d->held[i].at + padded(d->held[i].bytes) + PAGE;
+            if (d->held[i].at >= at + bytes + PAGE) break;
+            if (end > at) at = end;
+        }
+        if (at + bytes + PAGE <= d->first + RANGE) return at;
+    }
+    return 0;
+}
+
+static CUresult drain(device *d);
+
+API CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
+    ENTER_CONTEXT;
+    device *d = current;
+    if (!bytes || !out) return CUDA_ERROR_INVALID_VALUE;
+    if (fails(FAIL_ALLOC) || bytes > memory_limit - d->used) return CUDA_ERROR_OUT_OF_MEMORY;
+    const uint64_t at = place(d, padded(bytes));
+    if (!at || mprotect((void *)(uintptr_t)at, padded(bytes), PROT_READ | PROT_WRITE)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (d->count == d->room) d->held = realloc(d->held, sizeof *d->held * (size_t)(d->room = 2 * d->room + 64));
+    const int i = before(d, at);
+    memmove(&d->held[i + 1], &d->held[i], sizeof *d->held * (size_t)(d->count++ - i));
+    d->held[i].at = at;
+    d->held[i].bytes = bytes;
+    d->next = at + padded(bytes);
+    d->used += bytes;
+    memset((void *)(uintptr_t)at, 0xff, bytes);     /* what was never written is NaN */
+    POISON(at + (bytes + 7) / 8 * 8, padded(bytes) - (bytes + 7) / 8 * 8);
+    counters.allocations++;
+    *out = at;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuMemFree_v2(CUdeviceptr at) {
+    ENTER_CONTEXT;
+    if (!at) return CUDA_SUCCESS;
+    device *d = owner(at);
+    const int i = d ? before(d, at) - 1 : -1;
+    if (i < 0 || d->held[i].at != at) return wrong(CUDA_ERROR_INVALID_VALUE, "cuMemFree: %#llx was not allocated, or was freed", at);
+    TRY(drain(d));                                  /* it waits for the device */
+    const uint64_t bytes = d->held[i].bytes;
+    UNPOISON(at, padded(bytes));
+    madvise((void *)(uintptr_t)at, padded(bytes), MADV_DONTNEED);
+    mprotect((void *)(uintptr_t)at, padded(bytes), PROT_NONE);
+    memmove(&d->held[i], &d->held[i + 1], sizeof *d->held * (size_t)(--d->count - i));
+    d->used -= bytes;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuMemGetInfo_v2(size_t *unused, size_t *total) {
+    ENTER_CONTEXT;
+    *unused = memory_limit - current->used;
+    *total = memory_limit;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+    ENTER_CONTEXT;
+    (void)flags;
+    if (!bytes || !out) return CUDA_ERROR_INVALID_VALUE;
+    if (fails(FAIL_HOST) || !(*out = malloc(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(*out, 0xff, bytes);
+    if (pinned_count == pinned_room) pinned = realloc(pinned, sizeof *pinned * (size_t)(pinned_room = 2 * pinned_room + 16));
+    pinned[pinned_count].at = *out;
+    pinned[pinned_count++].bytes = bytes;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuMemFreeHost(void *at) {
+    ENTER_CONTEXT;
+    for (int i = 0; i < pinned_count; i++)
+        if (pinned[i].at == at) {
+            for (int j = 0; j < device_count; j++) TRY(drain(&devices[j]));
+            pinned[i] = pinned[--pinned_count];
+            free(at);
+            return CUDA_SUCCESS;
+        }
+    return wrong(CUDA_ERROR_INVALID_VALUE, "cuMemFreeHost: %p was not allocated, or was freed", at);
+}
+
+static bool is_pinned(const void *at, size_t bytes) {
+    for (int i = 0; i < pinned_count; i++) {
+        const uintptr_t offset = (uintptr_t)at - (uintptr_t)pinned[i].at;
+        if (offset <= pinned[i].bytes && bytes <= pinned[i].bytes - offset) return true;
+    }
+    return false;
+}
+
+/* ---- queues */
+static CUresult run_until(CUstream s, uint64_t ticket);
+
+static void fill(uint64_t to, uint64_t count, unsigned value, int width) {
+    if (width == 1) memset((void *)(uintptr_t)to, (int)value, count);
+    else for (uint64_t i = 0; i < count; i++) memcpy((void *)(uintptr_t)(to + 4 * i), &value, 4);
+}
+
+/* Every word of the parameters that is an address on a device must be one of this device's allocations. */
+static const char *parameter_flaw(const device *d, const cudasim_kernel *k, void *const *params) {
+    for (int i = 0; i < k->count; i++)
+        for (unsigned at = 0; at + 8 <= k->sizes[i]; at += 8) {
+            uint64_t word;
+            memcpy(&word, (const char *)params[i] + at, sizeof word);
+            if (owner(word) && flaw(d, word, 0)) return flaw(d, word, 0);
+        }
+    return NULL;
+}
+
+void fibers_access(const void *at, unsigned long bytes, int write) {
+    const uint64_t first = (uintptr_t)at - devices[0].first;
+    if (first >= RANGE * (uint64_t)device_count) return;       /* shared memory, a stack */
+    for (uint64_t i = first; i < first + bytes; i++) {
+        uint16_t *last = (uint16_t *)&touched[i] + write;
+        if (*last == this_launch) continue;
+        *last = (uint16_t)this_launch;
+        ++*(write ? &traffic.written : &traffic.read);
+    }
+}
+
+static void begin_counting(void) {
+    traffic = (cudasim_bytes){0, 0};
+    if (++this_launch >> 16) {
+        this_launch = 1;
+        madvise(touched, sizeof *touched * RANGE * (uint64_t)device_count, MADV_DONTNEED);
+    }
+}
+
+static void end_counting(const char *name, cudasim_bytes more) {
+    counters.bytes_read += more.read;
+    counters.bytes_written += more.written;
+    for (int i = 0; i < kernel_count; i++)
+        if (!strcmp(by_kernel[i].name, name)) by_kernel[i].traffic.read += more.read, by_kernel[i].traffic.written += more.written;
+}
+
+static CUresult run_kernel(device *d, operation *o) {
+    const struct CUfunc_st *f = o->launch.function;
+    const cudasim_module *m = f->module->text;
+    const cudasim_kernel *k = f->kernel;
+    void *params[256];
+    unsigned char *next = o->payload;
+    for (int i = 0; i < k->count; i++) {
+        params[i] = next;
+        next += (k->sizes[i] + 15) / 16 * 16;
+    }
+    if (o->launch.fault) return wrong(CUDA_ERROR_LAUNCH_FAILED, "kernel '%s' fails, as asked for", k->name);
+    const char *bad = parameter_flaw(d, k, params);
+    if (bad) return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "kernel '%s': %s", k->name, bad);
+    POISON(m->dynamic + (o->launch.shared + 7) / 8 * 8, CUDASIM_MAX_SHARED - (o->launch.shared + 7) / 8 * 8);
+    if (counting) begin_counting();
+    bad = fibers_run(m, k, params, o->launch.blocks, o->launch.threads, o->launch.shared);
+    UNPOISON(m->dynamic, CUDASIM_MAX_SHARED);
+    if (counting) end_counting(k->name, traffic);
+    return bad ? wrong(strstr(bad, "touches address") ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_LAUNCH_FAILED, "%s", bad) : CUDA_SUCCESS;
+}
+
+static CUresult run(device *d, operation *o) {
+    switch (o->kind) {
+    case COPY: memmove((void *)(uintptr_t)o->copy.to, (const void *)(uintptr_t)o->copy.from, o->copy.bytes); break;
+    case SET: fill(o->set.to, o->set.count, o->set.value, o->set.width); break;
+    case LAUNCH: return run_kernel(d, o);
+    case CALL: o->call.fn(o->payload); break;
+    case WAIT: return run_until(o->wait.stream, o->wait.ticket);
+    case MARK: break;
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult run_until(CUstream s, uint64_t ticket) {
+    if (s->running) return wrong(CUDA_ERROR_UNKNOWN, "streams wait for each other");
+    s->running = true;
+    while (s->first && s->first->ticket <= ticket) {
+        operation *o = s->first;
+        s->first = o->next;
+        if (!s->first) s->last = &s->first;
+        const CUresult status = s->on->broken ? s->on->broken : run(s->on, o);
+        if (status) s->on->broken = status;
+        s->done = o->ticket;
+        free(o);
+    }
+    s->running = false;
+    return s->on->broken;
+}
+
+static CUresult drain(device *d) {
+    if (d->legacy) run_until(d->legacy, UINT64_MAX);
+    for (CUstream s = d->streams; s; s = s->next) run_until(s, UINT64_MAX);
+    return d->broken;
+}
+
+/* The stream NULL and those that are not apart from it wait for each other. */
+static CUresult add(CUstream s, operation *o) {
+    device *d = s->on;
+    if (s == d->legacy) {
+        for (CUstream other = d->streams; other; other = other->next)
+            if (!other->apart) run_until(other, UINT64_MAX);
+    } else if (!s->apart) run_until(d->legacy, UINT64_MAX);
+    o->ticket = ++s->issued;
+    o->next = NULL;
+    *s->last = o;
+    s->last = &o->next;
+    return d->broken;
+}
+
+static operation *operation_new(kind what, size_t payload) {
+    operation *o = calloc(1, sizeof *o + payload);
+    o->kind = what;
+    return o;
+}
+
+/* The stream of a call: NULL is that of the current context. */
+static CUstream stream_of(CUstream s) { return s ? s : current->legacy; }
+#define ON_STREAM(s)                                                                               \
+    ENTER_CONTEXT;                                                                                 \
+    s = stream_of(s);                                                                              \
+    if (s->on->broken) return s->on->broken
+
+API CUresult cuStreamCreate(CUstream *out, unsigned flags) {
+    ENTER_CONTEXT;
+    CUstream s = calloc(1, sizeof *s);
+    s->on = current;
+    s->last = &s->first;
+    s->apart = flags & CU_STREAM_NON_BLOCKING;
+    s->next = current->streams;
+    current->streams = s;
+    *out = s;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuStreamSynchronize(CUstream s) {
+    ON_STREAM(s);
+    counters.synchronisations++;
+    return run_until(s, UINT64_MAX);
+}
+
+/* Events of a stream that is gone are done. */
+API CUresult cuStreamDestroy_v2(CUstream s) {
+    ENTER;
+    if (!s) return CUDA_ERROR_INVALID_HANDLE;
+    run_until(s, UINT64_MAX);
+    return CUDA_SUCCESS;                            /* the struct stays: events name it */
+}
+
+API CUresult cuEventCreate(CUevent *out, unsigned flags) {
+    ENTER_CONTEXT;
+    (void)flags;
+    *out = calloc(1, sizeof **out);
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuEventDestroy_v2(CUevent e) {
+    ENTER;
+    free(e);
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuEventRecord(CUevent e, CUstream s) {
+    ON_STREAM(s);
+    TRY(add(s, operation_new(MARK, 0)));
+    e->stream = s;
+    e->ticket = s->issued;
+    e->asked = false;
+    return CUDA_SUCCESS;
+}
+
+/* Work is found undone once, and done meanwhile. */
+API CUresult cuEventQuery(CUevent e) {
+    ENTER_CONTEXT;
+    if (!e->stream || e->stream->done >= e->ticket) return e->stream ? e->stream->on->broken : CUDA_SUCCESS;
+    if (!e->asked) {
+        e->asked = true;
+        return CUDA_ERROR_NOT_READY;
+    }
+    return run_until(e->stream, e->ticket);
+}
+
+API CUresult cuEventSynchronize(CUevent e) {
+    ENTER_CONTEXT;
+    counters.synchronisations++;
+    return e->stream ? run_until(e->stream, e->ticket) : CUDA_SUCCESS;
+}
+
+API CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) {
+    ON_STREAM(s);
+    (void)flags;
+    if (!e->stream) return CUDA_SUCCESS;
+    operation *o = operation_new(WAIT, 0);
+    o->wait.stream = e->stream;
+    o->wait.ticket = e->ticket;
+    return add(s, o);
+}
+
+/* ---- copies: between pinned memory and a device as late as all else; of other memory, before the call ends */
+static CUresult copy(CUstream s, uint64_t to, uint64_t from, size_t bytes, const char *bad, long long *bytes_moved, bool at_once) {
+    if (bad) return wrong(CUDA_ERROR_INVALID_VALUE, "copy of %zu bytes: %s", bytes, bad);
+    if (!bytes) return CUDA_SUCCESS;
+    if (fails(FAIL_COPY)) return CUDA_ERROR_UNKNOWN;
+    operation *o = operation_new(COPY, 0);
+    o->copy.to = to;
+    o->copy.from = from;
+    o->copy.bytes = bytes;
+    counters.copies++;
+    *bytes_moved += (long long)bytes;
+    TRY(add(s, o));
+    if (!at_once) return CUDA_SUCCESS;
+    counters.pageable_copies++;
+    return run_until(s, UINT64_MAX);
+}
+
+API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream s) {
+    ON_STREAM(s);
+    return copy(s, to, (uintptr_t)from, bytes, flaw(s->on, to, bytes), &counters.bytes_to_device, !is_pinned(from, bytes));
+}
+
+API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream s) {
+    ON_STREAM(s);
+    return copy(s, (uintptr_t)to, from, bytes, flaw(s->on, from, bytes), &counters.bytes_to_host, !is_pinned(to, bytes));
+}
+
+API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream s) {
+    ON_STREAM(s);
+    const char *bad = flaw(s->on, to, bytes);
+    return copy(s, to, from, bytes, bad ? bad : flaw(s->on, from, bytes), &counters.bytes_on_device, false);
+}
+
+API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream s) {
+    ON_STREAM(s);
+    const char *bad = flaw(device_of(to_context), to, bytes);
+    return copy(s, to, from, bytes, bad ? bad : flaw(device_of(from_context), from, bytes), &counters.bytes_between_devices, false);
+}
+
+static CUresult set(CUstream s, uint64_t to, unsigned value, size_t count, int width) {
+    const char *bad = to % (unsigned)width ? "not aligned" : flaw(s->on, to, count * (unsigned)width);
+    if (bad) return wrong(CUDA_ERROR_INVALID_VALUE, "setting %zu elements of %d bytes: %s", count, width, bad);
+    operation *o = operation_new(SET, 0);
+    o->set.to = to;
+    o->set.count = count;
+    o->set.value = value;
+    o->set.width = width;
+    counters.sets++;
+    counters.bytes_set += (long long)count * width;
+    return add(s, o);
+}
+
+API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream s) {
+    ON_STREAM(s);
+    return set(s, to, value, count, 1);
+}
+
+API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream s) {
+    ON_STREAM(s);
+    return set(s, to, value, count, 4);
+}
+
+/* ---- modules: shared objects that the simulated NVRTC made */
+static size_t image_size(const unsigned char *image) {
+    uint64_t sections;                              /* where the table of sections begins; it is the last thing in the file */
+    uint16_t size, count;
+    if (memcmp(image, "\177ELF", 4)) return 0;
+    memcpy(&sections, image + 40, sizeof sections);
+    memcpy(&size, image + 58, sizeof size);
+    memcpy(&count, image + 60, sizeof count);
+    return sections + (size_t)size * count;
+}
+
+/* At the end of the process, also after a sanitizer's report. */
+__attribute__((destructor)) static void remove_files(void) {
+    for (CUmodule m = modules; m; m = m->next) unlink(m->path);
+}
+
+API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
+    ENTER_CONTEXT;
+    if (fails(FAIL_MODULE)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    const size_t bytes = image_size(image);
+    if (!bytes) return wrong(CUDA_ERROR_INVALID_IMAGE, "cuModuleLoadData: this is not what the simulated NVRTC makes");
+    char path[300];                                 /* a name of its own: dlopen knows libraries again by theirs */
+    snprintf(path, sizeof path, "%.250s/cudasim-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    const int file = mkstemp(path);
+    if (file < 0) return wrong(CUDA_ERROR_OPERATING_SYSTEM, "cuModuleLoadData: %s cannot be written", path);
+    const bool written = write(file, image, bytes) == (ssize_t)bytes;
+    close(file);
+    void *library = written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    const char *why = library ? NULL : dlerror();
+#if !defined CUDASIM_THREAD && !defined CUDASIM_ADDRESS     /* their reports look into it for names and lines */
+    unlink(path);
+#endif
+    const cudasim_module *text = library ? dlsym(library, "cudasim_module") : NULL;
+    if (!text) return wrong(CUDA_ERROR_INVALID_IMAGE, "cuModuleLoadData: %s", why ? why : "no kernels in it");
+    const int architecture = text->architecture;
+    if (architecture / 10 != capability / 10 || architecture > capability) {
+        dlclose(library);
+        return wrong(CUDA_ERROR_NO_BINARY_FOR_GPU, "cuModuleLoadData: compiled for sm_%d, the device is an sm_%d", architecture, capability);
+    }
+    CUmodule m = calloc(1, sizeof *m + sizeof m->functions[0] * (size_t)(text->end - text->kernels));
+    m->on = current;
+    m->next = modules;
+    modules = m;
+    snprintf(m->path, sizeof m->path, "%s", path);
+    m->library = library;
+    m->text = text;
+    for (int i = 0; i < text->end - text->kernels; i++) {
+        m->functions[i].module = m;
+        m->functions[i].kernel = &text->kernels[i];
+        m->functions[i].most_dynamic = CUDASIM_STATIC_SHARED;
+    }
+    counters.modules++;
+    *out = m;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuModuleUnload(CUmodule m) {
+    ENTER_CONTEXT;
+    TRY(drain(m->on));
+    CUmodule *link = &modules;
+    while (*link && *link != m) link = &(*link)->next;
+    if (!*link) return CUDA_ERROR_INVALID_HANDLE;
+    *link = m->next;
+    unlink(m->path);
+    dlclose(m->library);
+    free(m);
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) {
+    ENTER_CONTEXT;
+    for (int i = 0; i < m->text->end - m->text->kernels; i++)
+        if (!strcmp(m->text->kernels[i].name, name)) return *out = &m->functions[i], CUDA_SUCCESS;
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+static int static_shared(CUfunction f) { return (int)(f->module->text->dynamic - f->module->text->shared); }
+
+API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f) {
+    ENTER_CONTEXT;
+    switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = MAX_THREADS; break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = static_shared(f); break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = 0; break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; break;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = capability; break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = (int)f->most_dynamic; break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value) {
+    ENTER_CONTEXT;
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value + static_shared(f) > shared_limit()) return CUDA_ERROR_INVALID_VALUE;
+    f->most_dynamic = (unsigned)value;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, CUfunction f, int threads, size_t dynamic) {
+    ENTER_CONTEXT;
+    if (threads < 1) return CUDA_ERROR_INVALID_VALUE;
+    const int bytes = static_shared(f) + (int)dynamic + 1024, by_memory = (shared_limit() + 1024) / bytes, by_threads = 2048 / ((threads + WARP - 1) / WARP * WARP);
+    const int least = by_memory < by_threads ? by_memory : by_threads;
+    *count = threads > MAX_THREADS ? 0 : least < 32 ? least : 32;
+    return CUDA_SUCCESS;
+}
+
+/* ---- launches */
+static void count_launch(const char *name) {
+    counters.launches++;
+    int i = 0;
+    while (i < kernel_count && strcmp(by_kernel[i].name, name)) i++;
+    if (i == kernel_count) {
+        by_kernel = realloc(by_kernel, sizeof *by_kernel * (size_t)++kernel_count);
+        by_kernel[i] = (struct launched){.name = strdup(name)};
+    }
+    by_kernel[i].count++;
+}
+
+API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned shared,
+                            CUstream s, void **params, void **extra) {
+    ON_STREAM(s);
+    if (!f || f->module->on != s->on) return wrong(CUDA_ERROR_INVALID_HANDLE, "cuLaunchKernel: a function of device %d on device %d", f ? f->module->on->index : -1, s->on->index);
+    const cudasim_kernel *k = f->kernel;
+    if (extra || (k->count && !params) || k->count > 256) return wrong(CUDA_ERROR_INVALID_VALUE, "cuLaunchKernel: kernel '%s' needs %d parameters", k->name, k->count);
+    if (!blocks_x || !blocks_y || !blocks_z || blocks_x > 0x7fffffff || blocks_y > 65535 || blocks_z > 65535)
+        return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' launched as (%u, %u, %u) blocks", k->name, blocks_x, blocks_y, blocks_z);
+    if (!threads_x || !threads_y || !threads_z || threads_z > 64 || (uint64_t)threads_x * threads_y * threads_z > MAX_THREADS)
+        return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' launched with blocks of (%u, %u, %u) threads", k->name, threads_x, threads_y, threads_z);
+    if (shared + (unsigned)static_shared(f) > (f->most_dynamic > CUDASIM_STATIC_SHARED ? f->most_dynamic + (unsigned)static_shared(f) : CUDASIM_STATIC_SHARED))
+        return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' launched with %u bytes of dynamic shared memory beside %d", k->name, shared, static_shared(f));
+    if (fails(FAIL_LAUNCH)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    size_t bytes = 0;
+    for (int i = 0; i < k->count; i++) bytes += (k->sizes[i] + 15) / 16 * 16;
+    operation *o = operation_new(LAUNCH, bytes);
+    unsigned char *next = o->payload;
+    for (int i = 0; i < k->count; i++) {
+        memcpy(next, params[i], k->sizes[i]);
+        next += (k->sizes[i] + 15) / 16 * 16;
+    }
+    o->launch.function = f;
+    o->launch.blocks = (cudasim_dim){blocks_x, blocks_y, blocks_z};
+    o->launch.threads = (cudasim_dim){threads_x, threads_y, threads_z};
+    o->launch.shared = shared;
+    o->launch.fault = fails(FAIL_FAULT);
+    count_launch(k->name);
+    return add(s, o);
+}
+
+/* Work of a library of the device's (cublaslt.c): fn(payload) in its turn. */
+API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const void *payload, size_t bytes, cudasim_bytes moved) {
+    CUstream s = stream;
+    ON_STREAM(s);
+    if (fails(FAIL_LAUNCH)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    operation *o = operation_new(CALL, bytes);
+    o->call.fn = fn;
+    memcpy(o->payload, payload, bytes);
+    count_launch(name);
+    end_counting(name, moved);
+    return (int)add(s, o);
+}
+
+API int cudasim_allocated(void *stream, const void *at, size_t bytes) {
+    ENTER;
+    CUstream s = stream_of(stream);
+    const char *bad = flaw(s->on, (uintptr_t)at, bytes);
+    if (bad) wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "%s", bad);
+    return !bad;
+}
+
+/* ---- errors */
+static const struct { CUresult status; const char *name, *text; } errors[] = {
+    {CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
+    {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
+    {CUDA_ERROR_OPERATING_SYSTEM, "CUDA_ERROR_OPERATING_SYSTEM", "OS call failed or operation not supported on this OS"},
+    {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
+};
+
+API CUresult cuGetErrorName(CUresult status, const char **name) {
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].status == status) return *name = errors[i].name, CUDA_SUCCESS;
+    *name = NULL;
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+API CUresult cuGetErrorString(CUresult status, const char **text) {
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].status == status) return *text = errors[i].text, CUDA_SUCCESS;
+    *text = NULL;
+    return CUDA_ERROR_INVALID_VALUE;
+}

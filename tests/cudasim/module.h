@@ -1,0 +1,40 @@
+/* module.h - what a compiled text (sim.h) and the simulated driver know of each other.  C and C++; no header of any library. */
+#ifndef CUDASIM_MODULE_H
+#define CUDASIM_MODULE_H
+
+typedef struct cudasim_dim { unsigned x, y, z; } cudasim_dim;
+
+enum { CUDASIM_MAX_SHARED = 227 * 1024, CUDASIM_STATIC_SHARED = 48 * 1024 };        /* bytes for a block: as an sm_90 gives at most, and without asking */
+
+/* What lanes of a warp do together. */
+enum { CUDASIM_SYNCWARP, CUDASIM_SHUFFLE, CUDASIM_BALLOT };
+/* What a barrier of a block computes of its threads' predicates. */
+enum { CUDASIM_BARRIER, CUDASIM_COUNT, CUDASIM_AND, CUDASIM_OR };
+
+/* What the driver does for a kernel; line: of the call in the text. */
+typedef struct cudasim_runtime {
+    int (*barrier)(int kind, int predicate, int line);
+    unsigned long long (*warp)(int kind, unsigned mask, unsigned long long value, int lane, int line);  /* lane: whose value a shuffle takes */
+    int (*lane)(void);                              /* of the thread that runs */
+    void (*trap)(int line);                         /* does not return */
+    long long (*clock)(void);                       /* switches between threads so far */
+    int (*print)(const char *format, ...);
+    void (*access)(const void *at, unsigned long bytes, int write);        /* of a text that was compiled to count */
+} cudasim_runtime;
+
+typedef struct cudasim_kernel {
+    const char *name;
+    void (*call)(void *const *params);              /* one thread */
+    int count;                                      /* of parameters */
+    const unsigned *sizes;                          /* of each, in bytes */
+} cudasim_kernel;
+
+typedef struct cudasim_module {                     /* the variable cudasim_module of a compiled text */
+    const cudasim_kernel *kernels, *end;
+    int architecture;                               /* it was compiled for: 80 */
+    cudasim_dim *thread, *block, *threads, *blocks; /* threadIdx, blockIdx, blockDim, gridDim */
+    const cudasim_runtime **runtime;
+    char *shared, *dynamic;                         /* static __shared__ variables from shared up to dynamic, where the dynamic ones begin */
+} cudasim_module;
+
+#endif

@@ -1,0 +1,452 @@
+/* test_cuda.c - what is particular to NVIDIA GPUs, or simulated ones: what a step launches and waits for, memory, the cache of kernels, errors. */
+#define CR_TEST_CUDA
+#include "test.h"
+#include "folder.h"
+
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dev/cuda/gpu.h"
+
+static cuda *the_gpu(void) { return (cuda *)(uintptr_t)cr_cuda(0); }
+static const cr_device *dev(void) { return cr_cuda(0); }
+
+static void same(const cr_tensor *t, const float *want, int n, const char *what) {
+    float got[64];
+    REQUIRE(t, "%s: %s", what, cr_error());
+    OK(cr_read(t, CR_F32, got, sizeof(float) * (size_t)n));
+    for (int i = 0; i < n; i++) CHECK(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])), "%s: element %d is %g, wanted %g", what, i, (double)got[i], (double)want[i]);
+    test_ran_on(cr_device_of(t));
+}
+
+TEST(names) {
+    char text[80];
+    const cr_device *d = dev();
+    const int count = cr_cuda_count();
+    printf("  %s: %s\n", cr_device_name(d), cr_device_info(d));
+    CHECK(cr_device_find("cuda") == d && cr_device_find("cuda:0") == d && cr_device_find("gpu") == d && cr_gpu(0) == d, "the first GPU has several names");
+    CHECK(strstr(cr_device_info(d), "compute capability"), "info says what it can");
+    snprintf(text, sizeof text, "[cuda] device 99 does not exist: %d device%s found", count, count > 1 ? "s" : "");
+    FAILS(CR_BAD_VALUE, text, cr_cuda(99));
+    FAILS(CR_BAD_VALUE, "device -1 does not exist", cr_cuda(-1));
+    FAILS(CR_BAD_VALUE, "device x does not exist", cr_device_find("cuda:x"));
+    FAILS(CR_RUNTIME, "comes too late", cr_switch_set("CUDA", "off"));
+}
+
+TEST(round_trip) {
+    const cr_device *d = dev();
+    const float a[6] = {1, 2, 3, 4, 5, 6}, twice[6] = {2, 4, 6, 8, 10, 12}, turned[6] = {1, 4, 2, 5, 3, 6}, rows[2] = {6, 15}, product[4] = {14, 32, 32, 77};
+    cr_scope_begin();
+    cr_tensor *x = cr_from(a, CR_LIST(2, 3), CR_F32, d);
+    same(x, a, 6, "upload and download");
+    same(cr_mul(x, cr_scalar(2)), twice, 6, "x * 2");
+    same(cr_contiguous(cr_transpose(x, 0, 1)), turned, 6, "transposed");
+    same(cr_sum(x, CR_LIST(1), false), rows, 2, "sum");
+    same(cr_matmul(x, cr_transpose(x, 0, 1)), product, 4, "x x^T");
+    cr_scope_end();
+}
+
+/* Longer than a section of the pinned memory, and than all of them. */
+TEST(long_copies) {
+    enum { LONG = CUDA_SECTIONS * CUDA_SECTION_BYTES + 12345 };
+    unsigned char *bytes = malloc(LONG), *back = malloc(LONG);
+    REQUIRE(bytes && back, "out of memory");
+    for (size_t i = 0; i < LONG; i++) bytes[i] = (unsigned char)(i * 2654435761u >> 13);
+    for (int64_t n = CUDA_SECTION_BYTES - 1; n <= LONG; n += n < CUDA_SECTION_BYTES + 1 ? 1 : LONG - CUDA_SECTION_BYTES - 1) {
+        cr_scope_begin();
+        cr_tensor *x = cr_from(bytes, CR_LIST(n), CR_U8, dev());
+        memset(back, 0, LONG);
+        OK(cr_read(x, CR_U8, back, (size_t)n));
+        CHECK(!memcmp(bytes, back, (size_t)n), "%lld bytes there and back", (long long)n);
+        cr_scope_end();
+        test_ran_on(dev());
+    }
+    free(bytes);
+    free(back);
+}
+
+/* ---- what is launched, and when the host waits */
+TEST(launches) {
+    cuda *g = the_gpu();
+    cr_scope_begin();
+    cr_tensor *x = cr_full(CR_LIST(1000), 0.5, CR_F32, dev()), *y = cr_tanh(cr_add(x, x));
+    OK(cr_synchronize(dev()));
+    const cuda_counters before = g->counters;
+    for (int i = 0; i < 50; i++) y = cr_tanh(cr_add(y, x));
+    CHECK(g->counters.launches == before.launches + 100, "100 ops took %lld launches", (long long)(g->counters.launches - before.launches));
+    CHECK(g->counters.waits == before.waits && g->counters.downloads == before.downloads, "something waited before anybody asked");
+    CHECK(g->counters.modules == before.modules, "%lld kernels were loaded again", (long long)(g->counters.modules - before.modules));
+    double want = 0.5;
+    for (int i = 0; i < 51; i++) want = tanh(want + 0.5);
+    float got[1000];
+    OK(cr_read(y, CR_F32, got, sizeof got));
+    CHECK(fabs((double)got[999] - want) < 1e-6, "after a chain of 100 ops %.9g, wanted %.9g", (double)got[999], want);
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* A program of five instructions is one launch, whatever the shape of its class. */
+TEST(programs) {
+    cuda *g = the_gpu();
+    cr_scope_begin();
+    cr_program *p = cr_program_new("five", "x y", "", "tanh(exp(x * y + x) - y)");
+    REQUIRE(p, "%s", cr_error());
+    for (int64_t n = 7; n < 5000; n *= 7) {
+        cr_tensor *x = cr_full(CR_LIST(n), 0.25, CR_F32, dev()), *y = cr_full(CR_LIST(n), 0.5, CR_F32, dev());
+        const cuda_counters before = g->counters;
+        cr_tensor *z = cr_program_apply(p, 2, (const cr_tensor *[]){x, y}, NULL);
+        CHECK(g->counters.launches == before.launches + 1, "one program took %lld launches", (long long)(g->counters.launches - before.launches));
+        CHECK(n == 7 || g->counters.modules == before.modules, "compiled again for %lld elements", (long long)n);
+        CHECK(fabs(cr_item(cr_select(z, 0, n - 1)) - tanh(exp(0.375) - 0.5)) < 1e-6, "the last of %lld elements", (long long)n);
+        test_ran_on(dev());
+    }
+    cr_program_free(p);
+    cr_scope_end();
+}
+
+/* Lines whose first element does not lie at 16 bytes. */
+TEST(unaligned) {
+    float a[67], want[64];
+    for (int i = 0; i < 67; i++) a[i] = (float)i;
+    cr_scope_begin();
+    cr_tensor *x = cr_from(a, CR_LIST(67), CR_F32, dev());
+    for (int first = 0; first < 4; first++) {
+        for (int i = 0; i < 63; i++) want[i] = 3 * a[first + i];
+        same(cr_mul(cr_slice(x, 0, first, first + 63, 1), cr_scalar(3)), want, 63, "a line from the middle on");
+    }
+    cr_scope_end();
+}
+
+/* ---- memory */
+TEST(pool) {
+    cuda *g = the_gpu();
+    cr_empty_cache(dev());
+    cr_scope_begin();
+    const cr_memory start = cr_memory_stats(dev());
+    const int64_t segments = g->counters.segments;
+    cr_tensor *t[6];
+    for (int i = 0; i < 6; i++) t[i] = cr_empty(CR_LIST(500000), CR_F32, dev());       /* of one segment */
+    CHECK(g->counters.segments == segments + 1, "6 blocks of 2 MB took %lld segments", (long long)(g->counters.segments - segments));
+    CHECK(cr_memory_stats(dev()).current >= start.current + 12000000 && cr_memory_stats(dev()).peak >= cr_memory_stats(dev()).current, "what tensors hold is counted");
+    for (int i = 1; i < 5; i++) cr_release(t[i]);    /* four neighbours become one */
+    cr_tensor *large = cr_empty(CR_LIST(2000000), CR_F32, dev());
+    CHECK(large && g->counters.segments == segments + 1, "a block as large as four that were freed");
+    cr_release(large);
+    for (int i = 0; i < 6; i += 5) cr_release(t[i]);
+    CHECK(cr_memory_stats(dev()).current == start.current, "%lld bytes are still held", (long long)(cr_memory_stats(dev()).current - start.current));
+    CHECK(cr_memory_stats(dev()).cached >= 12000000, "%lld bytes are cached", (long long)cr_memory_stats(dev()).cached);
+    cr_empty_cache(dev());
+    CHECK(g->counters.segments == segments, "an emptied cache keeps %lld segments", (long long)(g->counters.segments - segments));
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+TEST(out_of_memory) {
+    cuda *g = the_gpu();
+    const int64_t before = g->budget;
+    cr_empty_cache(dev());
+    cr_scope_begin();
+    g->budget = g->reserved + (24 << 20);
+    cr_release(cr_empty(CR_LIST(5000000), CR_F32, dev()));
+    cr_tensor *x = cr_empty(CR_LIST(1000), CR_I32, dev()), *y = cr_empty(CR_LIST(5500000), CR_F32, dev());
+    CHECK(x && y, "what is cached makes way: %s", cr_error());
+    FAILS(CR_NO_MEMORY, "cuda:0 is out of memory: asked for 7.6 MiB", cr_empty(CR_LIST(2000000), CR_F32, dev()));
+    FAILS(CR_NO_MEMORY, "21.0 MiB", cr_empty(CR_LIST(2000000), CR_F32, dev()));
+    FAILS(CR_NO_MEMORY, "out of memory", cr_empty(CR_LIST(1LL << 40), CR_F32, dev()));
+    g->budget = before;
+    CHECK(cr_empty(CR_LIST(2000000), CR_F32, dev()) != NULL, "%s", cr_error());
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* ---- the cache of compiled kernels */
+static cr_status compile_test(const char *name, const char *text) {
+    cuda_key k;
+    k.n = 0, k.full = false;
+    cuda_key_add(&k, name, strlen(name));
+    cuda *g = cuda_enter("test", dev());
+    return g ? cuda_leave(g, cuda_kernel_make(g, "test", &k, name, text) ? CR_OK : cr_error_status()) : cr_error_status();
+}
+
+/* As in another process: nothing is loaded any more. */
+static void forget_modules(cuda *g) { g->modules = NULL; }
+
+/* One byte of the only file in there. */
+static bool damage(const char *folder, long at) {
+    char path[1200] = "";
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d)); )
+        if (strstr(e->d_name, ".cubin")) snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+    if (d) closedir(d);
+    FILE *f = *path ? fopen(path, "r+b") : NULL;
+    if (!f) return false;
+    const bool read = !fseek(f, at, SEEK_SET);
+    const int byte = fgetc(f);
+    return read && !fseek(f, at, SEEK_SET) && fputc(byte ^ 1, f) >= 0 && !fclose(f);
+}
+
+TEST(cache_of_kernels) {
+    static const char text[] = "extern \"C\" __global__ void __launch_bounds__(256) nothing(i64 *p) { *p = 1; }\n";
+    const char *before = cr_config("CACHE");
+    char kept[600];
+    const char *folder = folder_path("kernels");
+    snprintf(kept, sizeof kept, "%s", before ? before : "");
+    cuda *g = the_gpu();
+    OK(cr_switch_set("CACHE", folder));
+    const int64_t compiled = g->counters.compiled;
+    OK(compile_test("nothing", text));
+    CHECK(g->counters.compiled == compiled + 1, "compiled %lld times", (long long)(g->counters.compiled - compiled));
+    OK(compile_test("nothing", text));
+    forget_modules(g);
+    OK(compile_test("nothing", text));
+    CHECK(g->counters.compiled == compiled + 1, "compiled again");
+    CHECK(damage(folder, 200), "no file to damage");
+    forget_modules(g);
+    OK(compile_test("nothing", text));
+    CHECK(g->counters.compiled == compiled + 2, "a corrupt file was not compiled again");
+    forget_modules(g);
+    OK(compile_test("nothing", text));
+    CHECK(g->counters.compiled == compiled + 2, "the file was not mended");
+    OK(cr_switch_set("CACHE", "off"));
+    forget_modules(g);
+    OK(compile_test("nothing", text));
+    CHECK(g->counters.compiled == compiled + 3, "a cache that is off");
+    OK(cr_switch_set("CACHE", *kept ? kept : NULL));
+    cr_os_remove_folder(folder);
+    test_ran_on(dev());
+}
+
+TEST(a_kernel_that_does_not_compile) {
+    FAILS(CR_RUNTIME, "[test] cuda:0: a kernel does not compile", compile_test("broken", "extern \"C\" __global__ void broken(i64 *p) { *p = ; }\n"));
+    FAILS(CR_RUNTIME, "absent", compile_test("absent", "extern \"C\" __global__ void present(i64 *p) { *p = 1; }\n"));
+    test_ran_on(dev());
+}
+
+/* ---- errors */
+TEST(refusals) {
+    cr_scope_begin();
+    cr_tensor *y = cr_ones(CR_LIST(3), CR_F32, dev());
+  
+    FAILS(CR_BAD_VALUE, "two devices", cr_add(y, cr_ones(CR_LIST(3), CR_F32, cr_cpu())));
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* An error that a kernel finds comes with the next reading, and once: the first position, with what was found there. */
+TEST(late_errors) {
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(5, 3), CR_F32, dev()), *bad = cr_from((int64_t[]){1, -(1LL << 61), 7}, CR_LIST(3), CR_I64, dev());
+    cr_tensor *y = cr_embedding(x, bad);
+    CHECK(y && !cr_error(), "found at once");
+    FAILS(CR_BAD_INDEX, "[embedding] index -2305843009213693952 at position 1 is out of range for size 5", cr_item(cr_sum(x, CR_ALL, false)));
+    CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 15, "said twice: %s", cr_error());
+    for (int i = 0; i < 2 * CUDA_FAULTS; i++) cr_release(cr_embedding(x, cr_zeros(CR_LIST(2), CR_I64, dev())));     /* more than there are places for */
+    OK(cr_synchronize(dev()));
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* ---- several at once */
+TEST(two_devices) {
+    const cr_device *other = cr_cuda_count() > 1 ? cr_cuda(1) : NULL;
+    if (!other) SKIP("one device");
+    const float six[3] = {6, 6, 6};
+    cr_scope_begin();
+    cr_tensor *x = cr_full(CR_LIST(3), 2, CR_F32, dev()), *y = cr_full(CR_LIST(3), 3, CR_F32, other);
+    FAILS(CR_BAD_VALUE, "two devices", cr_mul(x, y));
+    same(cr_mul(cr_to(x, CR_F32, other), y), six, 3, "from the first to the second");
+    same(cr_mul(x, cr_to(y, CR_F32, dev())), six, 3, "and back");
+    CHECK(cr_device_at(2) == dev() && cr_device_at(3) == other && cr_gpu(1) == other, "their places among all devices");
+    cr_scope_end();
+}
+
+static void work_alone(void *result) {
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(100), CR_F32, dev());
+    for (int i = 0; i < 200; i++) x = cr_add(x, cr_ones(CR_LIST(100), CR_F32, dev()));
+    *(double *)result = cr_item(cr_sum(x, CR_ALL, false));
+    cr_scope_end();
+}
+
+TEST(threads) {
+    double sums[4] = {0};
+    cr_thread *t[4];
+    for (int i = 0; i < 4; i++) t[i] = cr_thread_start(work_alone, &sums[i]);
+    for (int i = 0; i < 4; i++) {
+        cr_thread_join(t[i]);
+        CHECK(sums[i] == 20100, "thread %d has %g", i, sums[i]);
+        test_ran_on(dev());
+    }
+}
+
+/* A child has the driver's handles but not the driver. */
+TEST(fork) {
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, dev());
+    const pid_t child = fork();
+    if (!child) {
+        bool right = !cr_add(x, x) && strstr(cr_error(), "cuda:0 is lost: this process was forked");
+        cr_error_clear();
+        cr_release(x);
+        cr_empty_cache(dev());
+        right &= cr_item(cr_sum(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), CR_ALL, false)) == 3;
+        _exit(!right);
+    }
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && !status, "a child of a process with an open GPU");
+    CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 3, "the parent goes on: %s", cr_error());
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* ---- every allocation, copy and launch of a small step fails once (an allocation for good: the driver's refusal alone has the cache emptied): an error, nothing is left behind, and the next step works */
+static int (*simulate_failure(void))(const char *what, int k) {
+#ifdef CHAINRULE_CUDASIM
+    void *driver = cr_os_open_library(CHAINRULE_CUDASIM "/libcuda.so.1"), *f = driver ? cr_os_symbol(driver, "cudasim_fail") : NULL;
+    int (*fail)(const char *, int) = NULL;
+    memcpy(&fail, &f, sizeof f);
+    return fail;
+#else
+    return NULL;
+#endif
+}
+
+static double step_loss(void) {
+    float values[15];
+    for (int i = 0; i < 15; i++) values[i] = 0.1f * (float)i - 0.7f;
+    cr_scope_begin();
+    cr_tensor *x = cr_from(values, CR_LIST(5, 3), CR_F32, dev()), *w = cr_requires_grad_(cr_full(CR_LIST(3, 4), 0.2, CR_F32, dev()), true);
+    cr_tensor *target = cr_from((int64_t[]){0, 1, 2, 3, 0}, CR_LIST(5), CR_I64, dev());
+    cr_tensor *loss = cr_cross_entropy(cr_tanh(cr_matmul(x, w)), target, NULL);
+    double y = NAN;
+    if (loss && cr_backward(loss, CR_NONE, NULL) == CR_OK) y = cr_item(loss) + cr_item(cr_sum(cr_grad(w), CR_ALL, false));
+    cr_scope_end();
+    return cr_error() ? NAN : y;
+}
+
+TEST(each_failure) {
+    int (*const fail)(const char *what, int k) = simulate_failure();
+    if (!fail || !fail("copy", 0)) SKIP("no simulator");
+    const double right = step_loss();
+    OK(cr_synchronize(dev()));
+    const int64_t held = cr_memory_stats(dev()).current;
+    static const char *const kinds[] = {"memory", "copy", "launch"};
+    for (int i = 0; i < 3; i++) {
+        int k = 0, failed = 1;
+        for (k = 1; failed && k < 100; k++) {
+            cr_empty_cache(dev());
+            if (i) fail(kinds[i], k);
+            else the_gpu()->budget = the_gpu()->now + 512 * (k - 1);              /* bytes: the least that a block takes */
+            const double y = step_loss();
+            failed = cr_error() != NULL;
+            CHECK(failed ? strstr(cr_error(), "cuda:0") != NULL : y == right, "%s %d: %s, loss %g, wanted %g", kinds[i], k, cr_error() ? cr_error() : "no error", y, right);
+            cr_error_clear();
+            if (i) fail(kinds[i], 0);
+            the_gpu()->budget = INT64_MAX;
+            CHECK(cr_memory_stats(dev()).current == held, "after %s %d %lld bytes are left behind", kinds[i], k, (long long)(cr_memory_stats(dev()).current - held));
+            const double again = step_loss();
+            CHECK(again == right, "the step after %s %d: %s, loss %g, wanted %g", kinds[i], k, cr_error() ? cr_error() : "no error", again, right);
+            cr_error_clear();
+            test_ran_on(dev());
+        }
+        CHECK(k > 2, "%s: nothing failed", kinds[i]);
+        printf("  %s: %d ways to fail\n", kinds[i], k - 2);
+    }
+}
+
+/* ---- the whole is a training step: the same model learns the same on the cpu.  Nothing waits but the reading of the loss, and after the second step
+ * nothing is compiled and no memory is asked for. */
+typedef struct run { double loss[50], norm; int64_t most_waits, loaded, segments; } run;
+
+static void learn(const cr_device *d, int steps, run *r) {
+    enum { B = 2, T = 16, V = 41 };
+    int64_t tokens[B * T], next[B * T];
+    cuda *g = the_gpu();
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_gpt *m = cr_gpt_new(&(cr_gpt_config){V, T, 2, 2, 32, 0.1}, CR_F32, d, random);
+    REQUIRE(m, "%s", cr_error());
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    o.lr = 3e-3;
+    cr_optim *optim = cr_optim_new(cr_gpt_params(m), &o);
+    for (int i = 0; i < B * T; i++) tokens[i] = (i * i + i / 7) % V, next[i] = ((i + 1) * (i + 1) + (i + 1) / 7) % V;
+    for (int k = 0; k < steps; k++) {
+        cr_scope_begin();
+        cr_tensor *x = cr_from(tokens, CR_LIST(B, T), CR_I64, d), *y = cr_from(next, CR_LIST(B, T), CR_I64, d);
+        const cuda_counters before = g->counters;
+        cr_tensor *loss = cr_gpt_loss(m, x, y, true);
+        OK(cr_backward(loss, CR_NONE, NULL));
+        if (!k) OK(cr_params_clip_grad_norm(cr_gpt_params(m), 1e9, &r->norm));
+        OK(cr_optim_step(optim));
+        const int64_t waits = g->counters.waits - before.waits + g->counters.downloads - before.downloads;
+        if (k && waits > r->most_waits) r->most_waits = waits;
+        if (k > 1) r->loaded += g->counters.modules - before.modules, r->segments += g->counters.segments - before.segments;
+        r->loss[k] = cr_item(loss);
+        cr_scope_end();
+    }
+    cr_optim_free(optim);
+    cr_gpt_free(m);
+    cr_generator_free(random);
+}
+
+TEST(gpt) {
+    const int steps = test_full() ? 50 : 10;
+    run here = {0}, there = {0};
+    learn(cr_cpu(), steps, &here);
+    learn(dev(), steps, &there);
+    for (int k = 0; k < steps; k++) CHECK(fabs(there.loss[k] - here.loss[k]) < 1e-4 * here.loss[k] * (1 + k), "step %d: loss %.7g, on the cpu %.7g", k, there.loss[k], here.loss[k]);
+    CHECK(fabs(there.norm - here.norm) < 1e-4 * here.norm, "norm of the gradients %.7g, on the cpu %.7g", there.norm, here.norm);
+    CHECK(there.loss[steps - 1] < there.loss[0], "it does not learn");
+    CHECK(!there.most_waits, "a step waits %lld times", (long long)there.most_waits);
+    CHECK(!there.loaded && !there.segments, "after the second step %lld kernels were loaded, %lld segments taken", (long long)there.loaded, (long long)there.segments);
+    test_ran_on(dev());
+}
+
+/* ---- shapes that are cut into parts, tiles and buckets: as on the cpu */
+static cr_tensor *there_and_here(cr_tensor *(*f)(cr_tensor *x), const cr_tensor *x, cr_tensor **here) {
+    *here = f(cr_to(x, cr_dtype_of(x), cr_cpu()));
+    return cr_to(f(cr_to(x, cr_dtype_of(x), dev())), cr_dtype_of(*here), cr_cpu());
+}
+
+static cr_tensor *sum_all(cr_tensor *x) { return cr_sum(x, CR_ALL, false); }
+static cr_tensor *sum_down(cr_tensor *x) { return cr_sum(x, CR_LIST(0), false); }
+static cr_tensor *largest_down(cr_tensor *x) { return cr_max(x, CR_LIST(0), false); }
+static cr_tensor *place_of_largest(cr_tensor *x) { return cr_argmax(cr_reshape(x, CR_LIST(-1)), 0, false); }
+static cr_tensor *places_down(cr_tensor *x) { return cr_argmin(x, 0, false); }
+static cr_tensor *spread(cr_tensor *x) { return cr_var(x, CR_LIST(0), 0, false); }
+static cr_tensor *running(cr_tensor *x) { return cr_cumsum(cr_reshape(x, CR_LIST(-1)), 0); }
+static cr_tensor *in_order(cr_tensor *x) { return cr_sort(cr_reshape(x, CR_LIST(-1)), 0, true, NULL); }
+static cr_tensor *of_rows(cr_tensor *x) { return cr_softmax(x, -1); }
+static cr_tensor *turned(cr_tensor *x) { return cr_contiguous(cr_transpose(x, 0, 1)); }
+static cr_tensor *places_in(const cr_tensor *x, int64_t n) {         /* n numbers below 100, made of x's elements */
+    return cr_to(cr_remainder(cr_mul(cr_slice(cr_reshape(x, CR_LIST(-1)), 0, 0, n, 1), cr_scalar(1000)), cr_scalar(100)), CR_I64, cr_device_of(x));
+}
+static cr_tensor *added_by_index(cr_tensor *x) { return cr_index_add(cr_zeros(CR_LIST(100, cr_shape(x)[1]), CR_F32, cr_device_of(x)), 0, places_in(x, cr_shape(x)[0]), x); }
+static cr_tensor *norm_gradients(cr_tensor *x) {
+    const int64_t n = cr_shape(x)[1];
+    cr_tensor *w = cr_requires_grad_(cr_full(CR_LIST(n), 1.5, CR_F32, cr_device_of(x)), true), *b = cr_requires_grad_(cr_zeros(CR_LIST(n), CR_F32, cr_device_of(x)), true);
+    cr_tensor *y = cr_layer_norm(x, w, b, 1e-5);
+    OK(cr_backward(cr_sum(cr_square(y), CR_ALL, false), CR_NONE, NULL));
+    return cr_add(cr_grad(w), cr_grad(b));
+}
+
+TEST(large) {
+    static const struct { const char *name; cr_tensor *(*f)(cr_tensor *x); double relative; } cases[] = {
+        {"sum of all", sum_all, 1e-5}, {"sums of columns", sum_down, 1e-5}, {"largest of columns", largest_down, 0}, {"place of the largest", place_of_largest, 0},
+        {"places in columns", places_down, 0}, {"variance of columns", spread, 1e-5}, {"running sum", running, 1e-6}, {"sorted", in_order, 0}, {"softmax", of_rows, 1e-5},
+        {"transposed", turned, 0}, {"added by index", added_by_index, 1e-5}, {"gradients of a norm", norm_gradients, 1e-4}};
+    static const int64_t shapes[][2] = {{1, 70001}, {70001, 1}, {5003, 37}, {37, 5003}, {263, 257}};
+    cr_generator *random = cr_generator_new(test_seed());
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            cr_scope_begin();
+            cr_tensor *here, *there = there_and_here(cases[k].f, cr_rand(CR_LIST(shapes[s][0], shapes[s][1]), CR_F32, cr_cpu(), random), &here);
+            cr_tensor *size = cr_max(cr_abs(here), CR_ALL, false), *error = there ? cr_max(cr_abs(cr_sub(cr_to(there, CR_F64, cr_cpu()), cr_to(here, CR_F64, cr_cpu()))), CR_ALL, false) : NULL;
+            CHECK(error && cr_item(error) <= cases[k].relative * cr_item(size), "%s of %lld x %lld is off by %g: %s", cases[k].name, (long long)shapes[s][0], (long long)shapes[s][1],
+                  error ? cr_item(error) : NAN, cr_error() ? cr_error() : "");
+            cr_error_clear();
+            cr_scope_end();
+            test_ran_on(dev());
+        }
+    cr_generator_free(random);
+}
