@@ -467,17 +467,10 @@ static CUresult run_kernel(device *d, operation *o) {
     if (bad) return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "kernel '%s': %s", k->name, bad);
     POISON(m->dynamic + (o->launch.shared + 7) / 8 * 8, CUDASIM_MAX_SHARED - (o->launch.shared + 7) / 8 * 8);
     if (counting) begin_counting();
-    cudasim_dim at;
-    for (at.z = 0; at.z < o->launch.blocks.z; at.z++)
-        for (at.y = 0; at.y < o->launch.blocks.y; at.y++)
-            for (at.x = 0; at.x < o->launch.blocks.x; at.x++) {
-                fibers_forget(m->shared, m->dynamic + o->launch.shared);
-                bad = fibers_run(m, k, params, at, o->launch.threads, o->launch.blocks);
-                if (bad) return wrong(strstr(bad, "no memory") ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_LAUNCH_FAILED, "%s", bad);
-            }
+    bad = fibers_run(m, k, params, o->launch.blocks, o->launch.threads, o->launch.shared);
     UNPOISON(m->dynamic, CUDASIM_MAX_SHARED);
     if (counting) end_counting(k->name, traffic);
-    return CUDA_SUCCESS;
+    return bad ? wrong(strstr(bad, "touches address") ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_LAUNCH_FAILED, "%s", bad) : CUDA_SUCCESS;
 }
 
 static CUresult run(device *d, operation *o) {
