@@ -49,5 +49,5 @@ const cr_kernels cuda_kernels = {
     .nonzero = no_nonzero, .sort = no_sort, .kth = no_kth, .search = no_search, .runs = no_runs, .random = cuda_random,
     .random_integers = cuda_random_integers, .permutation = no_permutation, .multinomial = no_multinomial,
     .softmax = cuda_softmax, .softmax_bwd = cuda_softmax_bwd, .norm = cuda_norm, .norm_bwd = cuda_norm_bwd,
-    .cross_entropy = cuda_cross_entropy, .cross_entropy_bwd = cuda_cross_entropy_bwd,
+    .cross_entropy = cuda_cross_entropy, .cross_entropy_bwd = cuda_cross_entropy_bwd, .attention = cuda_attention, .attention_bwd = cuda_attention_bwd,
 };
