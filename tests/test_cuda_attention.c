@@ -52,7 +52,7 @@ TEST(attention_plain) {
 
 /* Layouts 0 and 1 have rows that begin at multiples of 16 bytes. */
 TEST(attention_tensor_cores) {
-    static const struct { int64_t T, S, D; bool causal; int mask; } trials[] = {{1, 1, 16, false, 0}, {130, 200, 32, true, 0}, {5, 70, 64, false, 2}, {70, 35, 40, true, 3}, {40, 66, 128, true, 1}, {33, 20, 72, false, 5}};
+    static const struct { int64_t T, S, D; bool causal; int mask; } trials[] = {{1, 1, 48, false, 0}, {130, 200, 32, true, 0}, {5, 70, 64, false, 2}, {70, 35, 40, true, 3}, {40, 66, 128, true, 1}, {33, 20, 72, false, 5}};
     box_state = test_seed();
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
@@ -72,7 +72,7 @@ TEST(attention_large_scores) {
 TEST(attention_shared_keys) {
     box_state = test_seed();
     for (int half = 0; half < 2; half++) {
-        trial t = {.dt = half ? CR_BF16 : CR_F32, .B = 2, .H = 2, .T = 20, .S = 40, .D = 16, .causal = true, .scale = 0.2, .mask = 2, .rough = half ? rounding(CR_BF16) : 0};
+        trial t = {.dt = half ? CR_BF16 : CR_F32, .B = 2, .H = 2, .T = 20, .S = 40, .D = 32, .causal = true, .scale = 0.2, .mask = 2, .rough = half ? rounding(CR_BF16) : 0};
         set s = make_set(&t);
         for (int i = K; i <= W; i++) s.b[i].t.strides[1] = 0;
         run(&t, &s, cr_cuda(0));

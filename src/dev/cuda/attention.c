@@ -20,7 +20,7 @@ static job open_job(const char *op, const cr_tensor *q, const cr_tensor *k, cons
 
 static bool suits_tensor_cores(const cuda *g, const job *j) {
     const cr_dtype dt = (cr_dtype)j->operand[0]->dtype;
-    bool suits = g->major >= 8 && (dt == CR_F16 || dt == CR_BF16) && j->D % 8 == 0 && j->D >= 16 && j->D <= 128 && j->T < 1 << 30 && j->S < 1 << 30;
+    bool suits = g->major >= 8 && (dt == CR_F16 || dt == CR_BF16) && j->D % 8 == 0 && j->D >= 32 && j->D <= 128 && j->T < 1 << 30 && j->S < 1 << 30;
     for (int i = 0; i < OPERANDS && suits; i++) {
         const cr_tensor *t = j->operand[i];
         if (t) suits = cuda_address_of(t) % 16 == 0 && t->strides[0] % 8 == 0 && t->strides[1] % 8 == 0 && t->strides[2] % 8 == 0;

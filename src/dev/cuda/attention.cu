@@ -5,7 +5,7 @@
  *
  * Two kinds of kernels of the same names.  Plain ones, for every dtype and head size: T elements, A what is computed in (f32; f64 for
  * f64), R rows of a thread, C column groups of a block.  And, where NT is defined, for f16 and bf16 with tensor cores (sm_80 and later):
- * HEAD the head size, a multiple of 8 of at most 128, rows of multiples of 16 bytes, MT times 16 rows of a warp, NT times 8 columns
+ * HEAD the head size, a multiple of 8 from 32 to 128, rows of multiples of 16 bytes, MT times 16 rows of a warp, NT times 8 columns
  * of a tile; weights and their derivatives are rounded to T before they are multiplied.  MASKED: there is a mask.  PASS: which kernel is
  * wanted, of o, dq, dk and dv, delta. */
 
