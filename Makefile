@@ -12,7 +12,7 @@ TESTS   := $(BIN)/python tools/run_tests.py
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-all bench mutate sanitize docs install deps oracle peers clean
+.PHONY: help demo build test test-all test-cudasim bench mutate sanitize docs install deps oracle peers clean
 .DELETE_ON_ERROR:
 
 help:       ## this list
@@ -28,8 +28,11 @@ build: build/release/build.ninja ## the library and the program, in build/releas
 test: build/.for-test build ## the quick truth, under five minutes
 	@$(TESTS)
 
-test-all: build/.for-test build/.for-docs build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
+test-all: build/.for-test build/.for-docs build/.for-nvrtc build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
 	@$(TESTS) --all
+
+test-cudasim: build/.for-test build/.for-nvrtc build ## the ops on a simulated NVIDIA GPU, in every order of threads, under sanitizers, without each barrier in turn
+	@$(TESTS) --stage cudasim --stage barriers
 
 bench: build ## measures, next to the peers that are installed (make oracle, make peers)
 	@$(BIN)/python bench/run.py
@@ -67,6 +70,12 @@ build/.venv: tools/requirements.txt
 build/.for-%: tools/requirements-%.txt build/.venv
 	@echo "installing $< into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# Apart from the virtual environment, where the tests would find it in place of the simulated one.
+build/.for-nvrtc: tools/requirements-nvrtc.txt build/.venv
+	@echo "installing $< into build/nvrtc"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/nvrtc -r $<
 	@touch $@
 
 # ---- one build folder for each preset; sources added later are found by CMake itself ----

@@ -291,6 +291,31 @@ def stage_mutate() -> Total:
     return run("mutate", [sys.executable, "tools/mutate.py"], plain_environment(), timeout=3000)
 
 
+def simulated(name: str, program: str, **environment: str) -> Total:
+    """One of the programs that use the simulated NVIDIA GPU (tests/cudasim)."""
+    path = ROOT / "build" / "release" / "tests" / program
+    if not path.exists():
+        return skip(name, "the simulated GPU needs Linux on x86-64 or aarch64, a C++ compiler and its sanitizers")
+    plain = ["setarch", platform.machine(), "-R"] if program.endswith("_thread") and shutil.which("setarch") else []
+    return run(f"{name}: {program}", [*plain, str(path)], plain_environment(**environment), timeout=3000)
+
+
+def stage_cudasim() -> Total:
+    total = Total()
+    for environment in ({"CUDASIM_ORDER": "reverse"}, {"CUDASIM_ORDER": "1", "CHAINRULE_CUBLASLT": "off"}):
+        total.add(simulated(" ".join(f"{name}={value}" for name, value in environment.items()), "test_cuda_ops", **environment))
+    with tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as texts:  # all that is compiled, for the true NVRTC
+        total.add(simulated("CUDASIM_CC=75", "test_cuda_ops", CUDASIM_ORDER="2", CUDASIM_CC="75", CUDASIM_KEEP=texts, CHAINRULE_CACHE="off"))
+        total.add(run("kernels by NVRTC", [sys.executable, "tests/cudasim/check_cuda.py", "--nvrtc", texts], plain_environment()))
+    for sanitizer, options in (("thread", "TSAN_OPTIONS"), ("address", "ASAN_OPTIONS")):
+        total.add(simulated(f"kernels under the {sanitizer} sanitizer", f"test_cuda_ops_{sanitizer}", **{options: "halt_on_error=1"}))
+    return total
+
+
+def stage_barriers() -> Total:
+    return run("tools/drop_barriers.py", [sys.executable, "tools/drop_barriers.py"], plain_environment(), timeout=3000)
+
+
 def stage_install() -> Total:
     return run("tools/test_install.py", [sys.executable, "tools/test_install.py"], plain_environment())
 
@@ -312,6 +337,8 @@ STAGES: dict[str, tuple[Callable[[], Total], str]] = {
     "address": (stage_address, "the C tests under the address and undefined-behaviour sanitizers"),
     "thread": (stage_thread, "the C tests under the thread sanitizer"),
     "mutate": (stage_mutate, "every broken gradient is noticed"),
+    "cudasim": (stage_cudasim, "the ops on a simulated NVIDIA GPU: other orders of threads, kernels under sanitizers"),
+    "barriers": (stage_barriers, "every barrier that a CUDA kernel lacks is noticed"),
     "install": (stage_install, "an installed library is found by pkg-config and CMake; the build needs no Python"),
     "wheel": (stage_wheel, "source distribution, wheel, a fresh virtual environment that runs the README's Python"),
     "docs": (stage_docs, "the documentation builds without a warning"),

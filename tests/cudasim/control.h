@@ -7,8 +7,14 @@
 typedef struct cudasim_counters {                   /* since the process began */
     long long launches, copies, sets, synchronisations, allocations, modules;
     long long pageable_copies;                      /* those that had to wait, since their host memory was not pinned */
-    long long bytes_to_device, bytes_to_host, bytes_on_device, bytes_between_devices;   /* of copies */
+    long long bytes_to_device, bytes_to_host, bytes_on_device, bytes_between_devices, bytes_set;       /* of copies; of sets */
+    long long bytes_read, bytes_written;            /* by kernels and products: cudasim_traffic of all */
 } cudasim_counters;
+
+/* What launches of one kernel have read and written of device memory: a byte counts once a launch, however often it is touched, as if no
+ * cache were too small.  Needs CUDASIM_COUNT=1 while kernels are compiled and run (not for products, whose layouts say it). */
+typedef struct cudasim_bytes { long long read, written; } cudasim_bytes;
+cudasim_bytes cudasim_traffic(const char *kernel);
 
 const cudasim_counters *cudasim_count(void);
 long long cudasim_launches(const char *kernel);     /* of one kernel, by name; a product is "cublasLtMatmul" */
@@ -19,7 +25,7 @@ void cudasim_mend(void);                            /* takes back all errors tha
 const char *cudasim_message(void);                  /* what went wrong last */
 
 /* for the simulated libraries: work in a stream's turn; is this allocated on the stream's device? */
-int cudasim_call(void *stream, const char *name, void (*fn)(void *payload), const void *payload, size_t bytes);
+int cudasim_call(void *stream, const char *name, void (*fn)(void *payload), const void *payload, size_t bytes, cudasim_bytes traffic);
 int cudasim_allocated(void *stream, const void *at, size_t bytes);
 
 #endif

@@ -284,6 +284,9 @@ static void multiply(void *payload) {
     }
 }
 
+/* Bytes of a matrix, or of all in a batch. */
+static long long elements(const struct cublasLtLayout *l) { return (long long)(l->rows * l->columns * size_of(l->type)) * (l->stride ? l->count : 1); }
+
 /* All elements that a layout reaches lie in memory of the stream's device. */
 static bool there(void *stream, const void *at, const struct cublasLtLayout *l) {
     const uint64_t last = place(l, l->stride < 0 ? 0 : l->count - 1, l->rows - 1, l->columns - 1);
@@ -307,5 +310,6 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
     const struct cublasLtLayout aux = {d->rows, d->columns, p->aux_ld, p->aux_stride, d->type, 0, d->count};
     if (!there(stream, A, a) || !there(stream, B, b) || !there(stream, D, d) || (w.beta != 0 && !there(stream, C, c)) || (biased && !there(stream, p->bias, &vector))
         || (has(p->epilogue, AUX) && !there(stream, p->aux, &aux)) || (w.workspace_bytes && !cudasim_allocated(stream, workspace, w.workspace_bytes))) return CUBLAS_STATUS_EXECUTION_FAILED;
-    return cudasim_call(stream, "cublasLtMatmul", multiply, &w, sizeof w) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+    const cudasim_bytes traffic = {elements(a) + elements(b) + (w.beta != 0 ? elements(c) : 0), elements(d)};
+    return cudasim_call(stream, "cublasLtMatmul", multiply, &w, sizeof w, traffic) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }

@@ -6,6 +6,7 @@
  *
  * CUDASIM_DEVICES  how many (1)                CUDASIM_ORDER  of threads: forward, reverse or a seed (forward)
  * CUDASIM_MEMORY   MiB of each (1024)          CUDASIM_CC     compute capability (80)
+ * CUDASIM_COUNT    1: bytes that kernels read and write are counted (control.h)
  * CUDASIM_FAIL     "alloc:3,launch:2": what fails once, the k-th from now: alloc, host, copy, launch, module, or fault (a kernel, while it runs) */
 #define _GNU_SOURCE
 #include "control.h"
@@ -81,8 +82,12 @@ static _Thread_local device *current;
 static struct { void *at; size_t bytes; } *pinned;
 static int pinned_count, pinned_room;
 static cudasim_counters counters;
-static struct launched { const char *name; long long count; } *by_kernel;
+static struct launched { const char *name; long long count; cudasim_bytes traffic; } *by_kernel;
 static int kernel_count;
+static bool counting;
+static uint32_t *touched;                           /* of each byte of all devices: the last launch that read it, 16 bits, and that wrote it */
+static unsigned this_launch;
+static cudasim_bytes traffic;                       /* of this launch */
 static char message[600];
 static struct failure { const char *what; int left; } failures[] = {{"alloc", 0}, {"host", 0}, {"copy", 0}, {"launch", 0}, {"module", 0}, {"fault", 0}};
 enum { FAIL_ALLOC, FAIL_HOST, FAIL_COPY, FAIL_LAUNCH, FAIL_MODULE, FAIL_FAULT, FAILURES };
@@ -119,6 +124,11 @@ API long long cudasim_launches(const char *kernel) {
     for (int i = 0; i < kernel_count; i++)
         if (!strcmp(by_kernel[i].name, kernel)) return by_kernel[i].count;
     return 0;
+}
+API cudasim_bytes cudasim_traffic(const char *kernel) {
+    for (int i = 0; i < kernel_count; i++)
+        if (!strcmp(by_kernel[i].name, kernel)) return by_kernel[i].traffic;
+    return (cudasim_bytes){0, 0};
 }
 API const char *cudasim_kernel_name(int i) { return i >= 0 && i < kernel_count ? by_kernel[i].name : NULL; }
 API void cudasim_order(const char *text) { fibers_order(text); }
@@ -160,7 +170,9 @@ API CUresult cuInit(unsigned flags) {
         devices[i].index = i;
         devices[i].first = devices[i].next = ((uint64_t)(uintptr_t)all + PAGE - 1) / PAGE * PAGE + RANGE * (uint64_t)i;
     }
-    return CUDA_SUCCESS;
+    counting = number("CUDASIM_COUNT", 0);
+    if (counting) touched = mmap(NULL, sizeof *touched * RANGE * (uint64_t)device_count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return touched == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 API CUresult cuDriverGetVersion(int *version) {
@@ -414,6 +426,32 @@ static const char *parameter_flaw(const device *d, const cudasim_kernel *k, void
     return NULL;
 }
 
+void fibers_access(const void *at, unsigned long bytes, int write) {
+    const uint64_t first = (uintptr_t)at - devices[0].first;
+    if (first >= RANGE * (uint64_t)device_count) return;       /* shared memory, a stack */
+    for (uint64_t i = first; i < first + bytes; i++) {
+        uint16_t *last = (uint16_t *)&touched[i] + write;
+        if (*last == this_launch) continue;
+        *last = (uint16_t)this_launch;
+        ++*(write ? &traffic.written : &traffic.read);
+    }
+}
+
+static void begin_counting(void) {
+    traffic = (cudasim_bytes){0, 0};
+    if (++this_launch >> 16) {
+        this_launch = 1;
+        madvise(touched, sizeof *touched * RANGE * (uint64_t)device_count, MADV_DONTNEED);
+    }
+}
+
+static void end_counting(const char *name, cudasim_bytes more) {
+    counters.bytes_read += more.read;
+    counters.bytes_written += more.written;
+    for (int i = 0; i < kernel_count; i++)
+        if (!strcmp(by_kernel[i].name, name)) by_kernel[i].traffic.read += more.read, by_kernel[i].traffic.written += more.written;
+}
+
 static CUresult run_kernel(device *d, operation *o) {
     const struct CUfunc_st *f = o->launch.function;
     const cudasim_module *m = f->module->text;
@@ -428,16 +466,11 @@ static CUresult run_kernel(device *d, operation *o) {
     const char *bad = parameter_flaw(d, k, params);
     if (bad) return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "kernel '%s': %s", k->name, bad);
     POISON(m->dynamic + (o->launch.shared + 7) / 8 * 8, CUDASIM_MAX_SHARED - (o->launch.shared + 7) / 8 * 8);
-    cudasim_dim at;
-    for (at.z = 0; at.z < o->launch.blocks.z; at.z++)
-        for (at.y = 0; at.y < o->launch.blocks.y; at.y++)
-            for (at.x = 0; at.x < o->launch.blocks.x; at.x++) {
-                fibers_forget(m->shared, m->dynamic + o->launch.shared);
-                bad = fibers_run(m, k, params, at, o->launch.threads, o->launch.blocks);
-                if (bad) return wrong(strstr(bad, "no memory") ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_LAUNCH_FAILED, "%s", bad);
-            }
+    if (counting) begin_counting();
+    bad = fibers_run(m, k, params, o->launch.blocks, o->launch.threads, o->launch.shared);
     UNPOISON(m->dynamic, CUDASIM_MAX_SHARED);
-    return CUDA_SUCCESS;
+    if (counting) end_counting(k->name, traffic);
+    return bad ? wrong(strstr(bad, "touches address") ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_LAUNCH_FAILED, "%s", bad) : CUDA_SUCCESS;
 }
 
 static CUresult run(device *d, operation *o) {
@@ -624,6 +657,7 @@ static CUresult set(CUstream s, uint64_t to, unsigned value, size_t count, int w
     o->set.value = value;
     o->set.width = width;
     counters.sets++;
+    counters.bytes_set += (long long)count * width;
     return add(s, o);
 }
 
@@ -752,8 +786,7 @@ static void count_launch(const char *name) {
     while (i < kernel_count && strcmp(by_kernel[i].name, name)) i++;
     if (i == kernel_count) {
         by_kernel = realloc(by_kernel, sizeof *by_kernel * (size_t)++kernel_count);
-        by_kernel[i].name = strdup(name);
-        by_kernel[i].count = 0;
+        by_kernel[i] = (struct launched){.name = strdup(name)};
     }
     by_kernel[i].count++;
 }
@@ -789,7 +822,7 @@ API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, 
 }
 
 /* Work of a library of the device's (cublaslt.c): fn(payload) in its turn. */
-API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const void *payload, size_t bytes) {
+API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const void *payload, size_t bytes, cudasim_bytes moved) {
     CUstream s = stream;
     ON_STREAM(s);
     if (fails(FAIL_LAUNCH)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
@@ -797,6 +830,7 @@ API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const v
     o->call.fn = fn;
     memcpy(o->payload, payload, bytes);
     count_launch(name);
+    end_counting(name, moved);
     return (int)add(s, o);
 }
 

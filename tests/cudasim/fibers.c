@@ -404,10 +404,10 @@ static void trap(int line) {
     fail("%s is trapped in line %d", where(b.current, text, sizeof text), line);
 }
 
-const cudasim_runtime fibers_runtime = {barrier, warp, lane, trap, ticks, printf};
+static const cudasim_runtime runtime = {barrier, warp, lane, trap, ticks, printf, fibers_access};
 
 /* Shared memory holds nothing when a block begins. */
-void fibers_forget(char *from, const char *to) {
+static void forget(char *from, const char *to) {
     for (volatile char *p = from; p < to; p++) *p = -1;
 }
 
@@ -457,42 +457,22 @@ static void abandon(void) {
     }
 }
 
-const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *const *params, cudasim_dim block, cudasim_dim threads, cudasim_dim blocks) {
-    b.module = m;
-    b.kernel = k;
-    b.params = params;
-    b.size = (int)(threads.x * threads.y * threads.z);
+static void run_block(cudasim_dim at) {
     b.done = b.arrived = b.first = b.count = 0;
-    *m->block = block;
-    *m->threads = threads;
-    *m->blocks = blocks;
-    *m->runtime = &fibers_runtime;
-    int who[MAX_THREADS], n = 0;
-    for (unsigned z = 0; z < threads.z; z++)
-        for (unsigned y = 0; y < threads.y; y++)
-            for (unsigned x = 0; x < threads.x; x++) {
-                thread *t = &b.threads[n];
-                t->index.x = x, t->index.y = y, t->index.z = z;
-                t->state = FRESH;
-                t->predicate = 0;
-                who[n] = n;
-                n++;
-            }
-    may_run(who, n);
-#if defined CUDASIM_THREAD
-    sanitizer_home = __tsan_get_current_fiber();
-    for (int i = 0; i < b.size; i++)                /* all by home: a fiber comes after what its maker did before */
-        if (!sanitizer_fibers[i]) sanitizer_fibers[i] = __tsan_create_fiber(0);
-#endif
+    *b.module->block = at;
+    int who[MAX_THREADS];
+    for (int i = 0; i < b.size; i++) {
+        b.threads[i].state = FRESH;
+        b.threads[i].predicate = 0;
+        who[i] = i;
+    }
+    may_run(who, b.size);
     RELEASE(&start_clock);
-    failed = false;
-    watch(true);
     if (!setjmp(leave))
         while (!failed && b.done < b.size) {
             if (!b.count) unblock();
             leave_to_next(false);
         }
-    watch(false);
     if (failed) abandon();
     while (used) {
         fiber *f = used;
@@ -501,5 +481,33 @@ const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *c
         unused = f;
     }
     ACQUIRE(&end_clock);
+}
+
+const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *const *params, cudasim_dim blocks, cudasim_dim threads, unsigned shared) {
+    b.module = m;
+    b.kernel = k;
+    b.params = params;
+    b.size = 0;
+    *m->threads = threads;
+    *m->blocks = blocks;
+    *m->runtime = &runtime;
+    cudasim_dim at;
+    for (at.z = 0; at.z < threads.z; at.z++)
+        for (at.y = 0; at.y < threads.y; at.y++)
+            for (at.x = 0; at.x < threads.x; at.x++) b.threads[b.size++].index = at;
+#if defined CUDASIM_THREAD
+    sanitizer_home = __tsan_get_current_fiber();
+    for (int i = 0; i < b.size; i++)                /* all by home: a fiber comes after what its maker did before */
+        if (!sanitizer_fibers[i]) sanitizer_fibers[i] = __tsan_create_fiber(0);
+#endif
+    failed = false;
+    watch(true);
+    for (at.z = 0; at.z < blocks.z && !failed; at.z++)
+        for (at.y = 0; at.y < blocks.y && !failed; at.y++)
+            for (at.x = 0; at.x < blocks.x && !failed; at.x++) {
+                forget(m->shared, m->dynamic + shared);
+                run_block(at);
+            }
+    watch(false);
     return failed ? problem : NULL;
 }

@@ -1,4 +1,4 @@
-/* fibers.h - one block of a kernel: its threads as fibers of the calling thread, switched at barriers and shuffles. */
+/* fibers.h - a launch: the threads of each block as fibers of the calling thread, switched at barriers and shuffles. */
 #ifndef CUDASIM_FIBERS_H
 #define CUDASIM_FIBERS_H
 
@@ -8,15 +8,13 @@
 
 enum { MAX_THREADS = 1024, WARP = 32 };
 
-extern const cudasim_runtime fibers_runtime;
+/* Counts what a kernel reads and writes (driver.c). */
+void fibers_access(const void *at, unsigned long bytes, int write);
 
 /* Which of the threads that may run runs first: forward, reverse, or by chance from a seed. */
 void fibers_order(const char *text);                /* "forward", "reverse" or a number; NULL: forward */
 
-/* Writes junk, NaN, over shared memory. */
-void fibers_forget(char *from, const char *to);
-
-/* Runs all threads of one block.  NULL, or what went wrong with them. */
-const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *const *params, cudasim_dim block, cudasim_dim threads, cudasim_dim blocks);
+/* Runs all blocks of a launch, one after another; shared: bytes of dynamic shared memory.  NULL, or what went wrong. */
+const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *const *params, cudasim_dim blocks, cudasim_dim threads, unsigned shared);
 
 #endif

@@ -19,6 +19,7 @@ typedef struct cudasim_runtime {
     void (*trap)(int line);                         /* does not return */
     long long (*clock)(void);                       /* switches between threads so far */
     int (*print)(const char *format, ...);
+    void (*access)(const void *at, unsigned long bytes, int write);        /* of a text that was compiled to count */
 } cudasim_runtime;
 
 typedef struct cudasim_kernel {

@@ -2,7 +2,7 @@
  *
  * The text stays as it is, line by line, but for three things: each kernel is entered into a table after its body; `extern __shared__` loses its
  * second word, and the name gets memory; and CUDASIM_DROP_BARRIER="file:n" takes out the n-th __syncthreads or __syncwarp of a file (1 is the first;
- * a file is what the last #line said, or the program's name), which the tests must notice. */
+ * a file is what the last #line said, or the program's name), which the tests must notice.  With CUDASIM_COUNT=1 each access to memory is counted. */
 #define _GNU_SOURCE
 #include "nvidia.h"
 #include <ctype.h>
@@ -262,7 +262,7 @@ static int spawn(const char *const *command, text *said) {
     return failed || !WIFEXITED(status) ? -1 : WEXITSTATUS(status);
 }
 
-/* name:12:5: error: words -> name(12): error: words; what else the host's compiler says goes through */
+/* name:12:5: error: words -> name(12): error: words; what else the host's compiler says goes through, but for "In function" */
 static void as_nvrtc(const text *said, text *log) {
     for (const char *line = said->at, *end; line && *line; line = end) {
         end = strchr(line, '\n');
@@ -274,7 +274,7 @@ static void as_nvrtc(const text *said, text *log) {
             snprintf(head, sizeof head, "%s(%d): %s: ", name, row, strstr(kind, "error") ? "error" : kind);
             add(log, head);
             append(log, line + used, (size_t)(end - line - used));
-        } else append(log, line, (size_t)(end - line));
+        } else if (!strstr(line, ": In ") && !strstr(line, ": At ")) append(log, line, (size_t)(end - line));
     }
 }
 
@@ -285,13 +285,25 @@ static bool write_file(const char *path, const text *t) {
     return fclose(f) == 0 && written;
 }
 
+/* CUDASIM_KEEP=folder: every text that is compiled is left there, for compilers of other makes. */
+static void keep(const char *source) {
+    const char *folder = getenv("CUDASIM_KEEP");
+    if (!folder) return;
+    char path[400];
+    uint64_t h = 0xcbf29ce484222325u;               /* FNV-1a */
+    for (const char *at = source; *at; at++) h = (h ^ (unsigned char)*at) * 0x100000001b3u;
+    snprintf(path, sizeof path, "%.350s/%016llx.cu", folder, (unsigned long long)h);
+    const text t = {(char *)(uintptr_t)source, strlen(source), 0};
+    write_file(path, &t);
+}
+
 API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const *options) {
     if (!p) return NVRTC_ERROR_INVALID_PROGRAM;
     p->log.length = p->image.length = 0;
     static const char *const flags[] = {CUDASIM_COMPILER, "-x", "c++", "-include", CUDASIM_SHIM, "-shared", "-fPIC", "-fvisibility=hidden", "-nostdlib", "-w", "-fno-exceptions", "-fno-rtti",
         "-fno-strict-aliasing", "-ffp-contract=off", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fno-asynchronous-unwind-tables", "-std=gnu++17",
 #if defined CUDASIM_THREAD
-        "-Og", "-g1", "-fsanitize=thread",
+        "-Og", "-g1", "-fsanitize=thread", "-DCUDASIM_THREAD",
 #elif defined CUDASIM_ADDRESS
         "-Og", "-g1", "-fsanitize=address",
 #else
@@ -301,9 +313,13 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     const char *command[200];
     int words = 0, architecture = 75;
     for (int i = 0; i < COUNT(flags); i++) command[words++] = flags[i];
+#if !defined CUDASIM_THREAD && !defined CUDASIM_ADDRESS
+    if (getenv("CUDASIM_COUNT")) command[words++] = "-DCUDASIM_TRAFFIC", command[words++] = "-fsanitize=thread";
+#endif
     const nvrtcResult status = read_options(p, count, options, command, &words, COUNT(command) - 8, &architecture);
     if (status) return status;
 
+    keep(p->source);
     char folder[300], in[320], out[320], define[60];
     const char *temporary = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%.250s/cudasim-XXXXXX", temporary && *temporary ? temporary : "/tmp");

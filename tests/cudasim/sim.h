@@ -62,6 +62,24 @@ extern "C" {
 static cudasim_dim cudasim_thread = {1, 1, 1}, cudasim_block = {1, 1, 1}, cudasim_threads = {1, 1, 1}, cudasim_blocks = {1, 1, 1};
 static const cudasim_runtime *cudasim = (const cudasim_runtime *)1;
 }
+
+/* CUDASIM_TRAFFIC: the compiler calls these, made for the thread sanitizer, at every access to memory that others could see. */
+#ifdef CUDASIM_TRAFFIC
+#define CUDASIM_HOOK __attribute__((visibility("hidden"), no_sanitize("thread"))) void
+#define CUDASIM_HOOKS(n)                                                                                    \
+    CUDASIM_HOOK __tsan_read##n(void *at) { cudasim->access(at, n, 0); }                                    \
+    CUDASIM_HOOK __tsan_write##n(void *at) { cudasim->access(at, n, 1); }                                   \
+    CUDASIM_HOOK __tsan_unaligned_read##n(void *at) { cudasim->access(at, n, 0); }                          \
+    CUDASIM_HOOK __tsan_unaligned_write##n(void *at) { cudasim->access(at, n, 1); }
+extern "C" {
+CUDASIM_HOOKS(1) CUDASIM_HOOKS(2) CUDASIM_HOOKS(4) CUDASIM_HOOKS(8) CUDASIM_HOOKS(16)
+CUDASIM_HOOK __tsan_read_range(void *at, long n) { cudasim->access(at, (unsigned long)n, 0); }
+CUDASIM_HOOK __tsan_write_range(void *at, long n) { cudasim->access(at, (unsigned long)n, 1); }
+CUDASIM_HOOK __tsan_func_entry(void *) {}
+CUDASIM_HOOK __tsan_func_exit(void *) {}
+CUDASIM_HOOK __tsan_init() {}
+}
+#endif
 #define threadIdx ((const cudasim_dim &)cudasim_thread)
 #define blockIdx ((const cudasim_dim &)cudasim_block)
 #define blockDim ((const cudasim_dim &)cudasim_threads)
@@ -144,9 +162,9 @@ template <class T> static inline T __ldcg(const T *p) { return *p; }
 template <class T> static inline void __stcs(T *p, T x) { *p = x; }
 template <class T> static inline void __stcg(T *p, T x) { *p = x; }
 
-/* ---- atomics: the old value */
-#define CUDASIM_ATOMIC(name, T, builtin) static inline T name(T *p, T x) { return builtin(p, x, __ATOMIC_RELAXED); }
-#define CUDASIM_ATOMIC_BY(name, T, expression)                                                              \
+/* ---- atomics: the old value.  Threads take turns, so only the thread sanitizer needs to be told. */
+#ifdef CUDASIM_THREAD
+#define CUDASIM_ATOMIC(name, T, expression)                                                                 \
     static inline T name(T *p, T x) {                                                                       \
         T old, y;                                                                                           \
         __atomic_load(p, &old, __ATOMIC_RELAXED);                                                           \
@@ -154,24 +172,33 @@ template <class T> static inline void __stcg(T *p, T x) { *p = x; }
         while (!__atomic_compare_exchange(p, &old, &y, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));         \
         return old;                                                                                         \
     }
+#else
+#define CUDASIM_ATOMIC(name, T, expression) static inline T name(T *p, T x) { const T old = *p; *p = (expression); return old; }
+#endif
 #define CUDASIM_ATOMICS(T)                                                                                  \
-    CUDASIM_ATOMIC(atomicAdd, T, __atomic_fetch_add) CUDASIM_ATOMIC(atomicSub, T, __atomic_fetch_sub)       \
-    CUDASIM_ATOMIC(atomicAnd, T, __atomic_fetch_and) CUDASIM_ATOMIC(atomicOr, T, __atomic_fetch_or)         \
-    CUDASIM_ATOMIC(atomicXor, T, __atomic_fetch_xor) CUDASIM_ATOMIC(atomicExch, T, __atomic_exchange_n)     \
-    CUDASIM_ATOMIC_BY(atomicMin, T, x < old ? x : old) CUDASIM_ATOMIC_BY(atomicMax, T, x > old ? x : old)   \
-    static inline T atomicCAS(T *p, T want, T x) {                                                          \
-        __atomic_compare_exchange_n(p, &want, x, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);                \
-        return want;                                                                                        \
-    }
+    CUDASIM_ATOMIC(atomicAdd, T, old + x) CUDASIM_ATOMIC(atomicSub, T, old - x) CUDASIM_ATOMIC(atomicExch, T, x) \
+    CUDASIM_ATOMIC(atomicAnd, T, old & x) CUDASIM_ATOMIC(atomicOr, T, old | x) CUDASIM_ATOMIC(atomicXor, T, old ^ x) \
+    CUDASIM_ATOMIC(atomicMin, T, x < old ? x : old) CUDASIM_ATOMIC(atomicMax, T, x > old ? x : old)
 CUDASIM_ATOMICS(int)
 CUDASIM_ATOMICS(unsigned)
 CUDASIM_ATOMICS(long long)
 CUDASIM_ATOMICS(unsigned long long)
-CUDASIM_ATOMIC_BY(atomicAdd, float, old + x)
-CUDASIM_ATOMIC_BY(atomicAdd, double, old + x)
-CUDASIM_ATOMIC_BY(atomicInc, unsigned, old >= x ? 0 : old + 1)
-CUDASIM_ATOMIC_BY(atomicDec, unsigned, !old || old > x ? x : old - 1)
-static inline float atomicExch(float *p, float x) { float old; __atomic_exchange(p, &x, &old, __ATOMIC_RELAXED); return old; }
+CUDASIM_ATOMIC(atomicAdd, float, old + x)
+CUDASIM_ATOMIC(atomicAdd, double, old + x)
+CUDASIM_ATOMIC(atomicExch, float, x)
+CUDASIM_ATOMIC(atomicInc, unsigned, old >= x ? 0 : old + 1)
+CUDASIM_ATOMIC(atomicDec, unsigned, !old || old > x ? x : old - 1)
+template <class T> static inline T atomicCAS(T *p, T want, T x) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "words of 4 or 8 bytes");
+#ifdef CUDASIM_THREAD
+    __atomic_compare_exchange_n(p, &want, x, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return want;
+#else
+    const T old = *p;
+    if (old == want) *p = x;
+    return old;
+#endif
+}
 
 /* ---- functions of floats: the C library's, and CUDA's names for what it does otherwise */
 #define CUDASIM_MATH1(f) f(sqrt) f(cbrt) f(exp) f(exp2) f(exp10) f(expm1) f(log) f(log2) f(log10) f(log1p) f(sin) f(cos) f(tan) f(asin) f(acos) f(atan) \

@@ -27,7 +27,8 @@ TEST(cudasim) { SKIP("the simulator needs Linux on x86-64 or aarch64 and a C++ c
     f(CUresult, cuFuncGetAttribute, (int *, CUfunction_attribute, CUfunction))                                                 \
     f(CUresult, cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **)) \
     f(const cudasim_counters *, cudasim_count, (void)) f(const char *, cudasim_message, (void)) f(void, cudasim_mend, (void))  \
-    f(int, cudasim_fail, (const char *, int)) f(void, cudasim_order, (const char *)) f(long long, cudasim_launches, (const char *))
+    f(int, cudasim_fail, (const char *, int)) f(void, cudasim_order, (const char *)) f(long long, cudasim_launches, (const char *)) \
+    f(cudasim_bytes, cudasim_traffic, (const char *))
 #define NVRTC(f)                                                                                                               \
     f(nvrtcResult, nvrtcCreateProgram, (nvrtcProgram *, const char *, const char *, int, const char *const *, const char *const *)) \
     f(nvrtcResult, nvrtcCompileProgram, (nvrtcProgram, int, const char *const *)) f(nvrtcResult, nvrtcGetCUBINSize, (nvrtcProgram, size_t *)) \
@@ -498,6 +499,39 @@ TEST(products) {
     const uint32_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS};
     for (int i = 0; i < 4; i++) product(i % 2, epilogues[i]);
 }
+
+/* ---- traffic: in a process of its own, whose kernels are compiled to count */
+#ifndef CUDASIM_SANITIZER
+__attribute__((constructor(65535))) static void run_counting(void) {
+    if (!getenv("CUDASIM_COUNT")) return;
+    enum { N = 100 };
+    float a[N] = {0};
+    int n = N;
+    if (!ready()) _exit(3);
+    CUfunction f = compile(add_text, "add"), h = compile(norm_text, "norm");
+    CUdeviceptr da = device_copy(a, sizeof a), dy = device_copy(a, sizeof a);
+    for (int i = 0; i < 2; i++) CU(LAUNCH(f, 2, 32, 0, &dy, &da, &da, &n));
+    CU(LAUNCH(h, 1, 32, 0, &dy, &da, &n));
+    CU(cuStreamSynchronize_(stream));
+    const cudasim_bytes x = cudasim_traffic_("add"), y = cudasim_traffic_("norm");
+    printf("add %lld %lld, norm %lld %lld\n", x.read, x.written, y.read, y.written);
+    fflush(stdout);
+    _exit(0);
+}
+
+TEST(traffic) {
+    char path[1000], command[1400], said[1000];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    REQUIRE(n > 0, "no path");
+    path[n] = 0;
+    snprintf(command, sizeof command, "CUDASIM_COUNT=1 '%s' 2>&1", path);
+    FILE *f = popen(command, "r");
+    REQUIRE(f, "no process");
+    said[fread(said, 1, sizeof said - 1, f)] = 0;
+    pclose(f);
+    CHECK(!strcmp(said, "add 800 800, norm 400 400\n"), "counted: %s", said);      /* 100 floats, each once a launch */
+}
+#endif
 
 /* ---- what only a sanitizer sees: each in a process of its own, which is to end with its report */
 #ifdef CUDASIM_SANITIZER

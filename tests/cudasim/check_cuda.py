@@ -1,0 +1,183 @@
+"""What NVIDIA's own tools say, where they are: nvcc and NVRTC of our kernels, cuda.h, nvrtc.h and cublasLt.h of what the simulator believes.
+
+    check_cuda.py                  kernels by nvcc, for two architectures (with CHAINRULE_TEST_FULL=1 for all); headers
+    check_cuda.py --nvrtc FOLDER   every text in the folder (CUDASIM_KEEP of the simulated NVRTC) by the true one
+
+Prints registers, shared memory and spills of each kernel; a spill is a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+KERNELS = ROOT / "src/dev/cuda"
+FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
+ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["80", "90a"]
+PACKAGES = [Path(place) / "nvidia" / "cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))]  # nvidia-cuda-nvrtc (Makefile) and its like
+SPILLS_ALLOWED: set[str] = set()  # kernels that may, each with the reason
+
+# What the files are compiled with, of all that they may be: the plainest, and the one with the most conversions.  Of a file that is not
+# listed nobody has said it yet, which is a failure.
+DEFINITIONS = {
+    "argreduce": ["T=f32 MAX=1", "T=bf16 MAX=0"],
+    "index": ["T=f32 INDEX=i64 ADD=1", "T=f16 INDEX=i32 ADD=1"],
+    "matmul": ["T=f32 A=f32 ROUND=0", "T=bf16 A=f32 ROUND=0", "T=i64 A=u64 ROUND=0"],
+    "random": ["T=f32 A=f32"],
+    "reduce": ["T=f32 A=f32 TO=f32 KIND=0 MAP=0", "T=bf16 A=f32 TO=bf16 KIND=0 MAP=6", "T=i32 A=i64 TO=i64 KIND=2 MAP=0"],
+    "rows": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],
+}
+
+
+def text_of(file: str, definitions: str) -> str:
+    defines = "".join(f"#define {name} {value}\n" for name, _, value in (part.partition("=") for part in definitions.split()))
+    parts = [(path.name, path.read_text(encoding="utf-8")) for path in (KERNELS / "device.cuh", KERNELS / f"{file}.cu")]
+    return f'#line 1 "{parts[0][0]}"\n{parts[0][1]}\n{defines}#line 1 "{parts[1][0]}"\n{parts[1][1]}'
+
+
+class Result:
+    passed = 0
+    failed = 0
+    skipped = 0
+
+    def check(self, fine: bool, problem: str) -> None:
+        self.passed += fine
+        self.failed += not fine
+        if not fine:
+            print(problem)
+
+    def skip(self, why: str) -> None:
+        self.skipped += 1
+        print(f"skipped {why}")
+
+    def end(self) -> int:
+        print(f"result: {self.passed} passed, {self.failed} failed, {self.skipped} skipped")
+        return 1 if self.failed else 0
+
+
+# ---- nvcc
+REPORT = re.compile(
+    r"Compiling entry function '(?P<name>\w+)' for 'sm_(?P<architecture>\w+)'.*?(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads"
+    r".*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
+    re.DOTALL,
+)
+
+
+def nvcc(file: str, definitions: str) -> tuple[str, list[str], bool]:
+    """What it said, a line for each kernel and architecture, and whether all is well."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.cu"
+        source.write_text(text_of(file, definitions), encoding="utf-8")
+        codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
+        command = ["nvcc", "-std=c++17", "-fatbin", "-Xptxas=-v", *codes, str(source), "-o", f"{folder}/kernel.fatbin"]
+        done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    lines, fine = [], done.returncode == 0
+    for found in REPORT.finditer(done.stdout):
+        spilled = int(found["stores"]) + int(found["loads"])
+        shared = re.search(r"(\d+) bytes smem", found["rest"])
+        lines.append(
+            f"{file}.cu {found['name']} [{definitions}] sm_{found['architecture']}: {found['registers']} registers, "
+            f"{shared[1] if shared else 0} bytes shared, {spilled} bytes spilled"
+        )
+        fine &= spilled == 0 or found["name"] in SPILLS_ALLOWED
+    return done.stdout, lines, fine and bool(lines)
+
+
+def check_nvcc(result: Result) -> None:
+    files = sorted(path.stem for path in KERNELS.glob("*.cu"))
+    for file in files:
+        result.check(file in DEFINITIONS, f"{file}.cu: add what it is compiled with to DEFINITIONS of {Path(__file__).name}")
+    if not shutil.which("nvcc"):
+        return result.skip("kernels by nvcc: nvcc is absent: not checked")
+    work = [(file, definitions) for file in files for definitions in DEFINITIONS.get(file, [])[: None if FULL else 1]]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several:
+        for (file, definitions), (said, lines, fine) in zip(work, several.map(lambda item: nvcc(*item), work), strict=True):
+            print("\n".join(lines))
+            result.check(fine, f"nvcc of {file}.cu [{definitions}]:\n{said}")
+
+
+# ---- headers: numbers and parameters in nvidia.h and test_cudasim.c against NVIDIA's
+SECTIONS = {"driver": "cuda.h", "NVRTC": "nvrtc.h", "cuBLASLt": "cublasLt.h"}
+
+
+def includes() -> list[Path]:
+    places = [Path(os.environ["CUDA_HOME"]) / "include"] if "CUDA_HOME" in os.environ else []
+    return [place for place in [*places, *(package / "include" for package in PACKAGES), Path("/usr/local/cuda/include")] if place.is_dir()]
+
+
+def check_headers(result: Result) -> None:
+    ours = (ROOT / "tests/cudasim/nvidia.h").read_text(encoding="utf-8")
+    lists = (ROOT / "tests/cudasim/test_cudasim.c").read_text(encoding="utf-8")
+    parts = re.split(r"/\* ---- (\w+) \*/", ours)[1:]
+    for title, body in zip(parts[::2], parts[1::2], strict=True):
+        header = SECTIONS[title]
+        if not any((place / header).is_file() for place in includes()):
+            result.skip(f"{header}: absent: not compared")
+            continue
+        lines = [f"#include <{header}>"]
+        lines += [f'_Static_assert({name} == {value}, "{name}");' for name, value in re.findall(r"\b(\w+) = (\d+)", body)]
+        macro = re.search(r"#define " + {"driver": "DRIVER", "NVRTC": "NVRTC", "cuBLASLt": "LT"}[title] + r"\(f\)((?:.*\\\n)*.*\n)", lists)
+        assert macro
+        for kind, name, parameters in re.findall(r"f\((CUresult|nvrtcResult), (\w+), (\((?:[^()]|\([^()]*\))*\))\)", macro[1]):
+            lines.append(f"{kind} {name}{parameters};".replace("\\\n", ""))  # another declaration would be an error
+        done = subprocess.run(
+            [os.environ.get("CC", "cc"), "-std=c17", "-fsyntax-only", *(f"-I{place}" for place in includes()), "-x", "c", "-"],
+            input="\n".join(lines) + "\n", text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        result.check(done.returncode == 0, f"{header} disagrees:\n{done.stdout}")
+
+
+# ---- NVRTC
+def check_nvrtc(result: Result, folder: Path) -> None:
+    found = [path for place in [*(package / "lib" for package in PACKAGES), Path("/usr/local/cuda/lib64")] for path in place.glob("libnvrtc.so.*")]
+    if not found:
+        return result.skip("kernels by NVRTC: nvidia-cuda-nvrtc is absent: not checked")
+    for builtins in found[0].parent.glob("libnvrtc-builtins.so.*"):
+        ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
+    library = ctypes.CDLL(str(found[0]))
+    texts = [(path.name, path.read_bytes(), "80") for path in sorted(folder.glob("*.cu"))]
+    texts += [(f"{file}.cu [{d}]", text_of(file, d).encode(), a) for file, all_ in DEFINITIONS.items() for d in all_ for a in ARCHITECTURES]
+
+    def compile_one(item: tuple[str, bytes, str]) -> str:
+        name, text, architecture = item
+        program, size = ctypes.c_void_p(), ctypes.c_size_t()
+        options = [f"--gpu-architecture=sm_{architecture}".encode(), b"--std=c++17"]
+        library.nvrtcCreateProgram(ctypes.byref(program), text, name.encode(), 0, None, None)
+        status = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+        library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        library.nvrtcGetProgramLog(program, log)
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+        return f"NVRTC of {name} for sm_{architecture}: error {status}\n{log.value.decode(errors='replace')}" if status else ""
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several:
+        for problem in several.map(compile_one, texts):
+            result.check(not problem, problem)
+    print(f"{len(texts)} texts")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Our CUDA kernels and the simulator against NVIDIA's tools.")
+    parser.add_argument("--nvrtc", type=Path, metavar="FOLDER", help="compile the texts in it by NVRTC")
+    given = parser.parse_args()
+    result = Result()
+    if given.nvrtc:
+        check_nvrtc(result, given.nvrtc)
+    else:
+        check_nvcc(result)
+        check_headers(result)
+    return result.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
