@@ -275,7 +275,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(attention_args
     if (columns && threadIdx.x % 32 == 0) a.delta[row] = sum;
 }
 #endif
-#else
+#elif !defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 800
 /* ---- with tensor cores: 4 warps, each of which has 16 MT rows of a block's, pass over tiles of 8 NT columns.  Fragments are as in the PTX
  * manual, "Matrix fragments for mma.m16n8k16": lane l has, of 16 x 8 results, rows l / 4 and 8 more, columns 2 (l % 4) and 1 more. */
 constexpr int WARPS = 4, THREADS = 32 * WARPS, ROWS = 16 * MT * WARPS, COLUMNS = 8 * NT;
