@@ -1,4 +1,4 @@
-/* table.c - the kernels of an NVIDIA GPU.  Those that are not here (attention, triangles) run as their composites. */
+/* table.c - the kernels of an NVIDIA GPU.  Those that are not here (triangles) run as their composites. */
 #include "gpu.h"
 
 static cr_status synchronize(const cr_device *d) {
