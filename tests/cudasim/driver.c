@@ -747,7 +747,7 @@ API CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) 
     return CUDA_ERROR_NOT_FOUND;
 }
 
-static int static_shared(CUfunction f) { return (int)(f->module->text->dynamic - f->module->text->shared); }
+static int static_shared(CUfunction f) { return (int)(f->module->text->dynamic - f->module->text->shared) / 128 * 128; }      /* without what aligns the dynamic ones */
 
 API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f) {
     ENTER_CONTEXT;
