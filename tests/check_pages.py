@@ -33,6 +33,7 @@ from pathlib import Path
 from check_examples import BUILD, ROOT, compiled
 
 os.environ.setdefault("CHAINRULE_WGPU", "off")
+os.environ.setdefault("CHAINRULE_CUDA", "off")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"^!\[[^]]*\]\(([\w.-]+\.(?:svg|png))\)$", re.MULTILINE)

@@ -491,7 +491,7 @@ TEST(random_bits) {
                 check_integers(CR_I64, INT64_MIN, UINT64_MAX, sizes[s], counters[c], test_device(d));
                 check_integers(CR_I8, -128, 256, sizes[s], counters[c], test_device(d));
                 check_integers(CR_BF16, 0, 257, sizes[s], counters[c], test_device(d));
-                if (!test_device(d)->host) continue;    /* nothing sorted there yet */
+                if (!strncmp(test_device(d)->name, "webgpu", 6)) continue;    /* nothing is sorted there yet */
                 check_permutation(sizes[s], counters[c], test_device(d));
                 check_multinomial(sizes[s] % 300 + 1, sizes[s] / 3 + 1, counters[c], test_device(d));
             }

@@ -13,7 +13,14 @@ static cr_status forget(cuda *g, const char *op) {
 
 cuda_address cuda_fault_new(cuda *g, const char *op, int64_t bound) {
     if (g->may_fail == CUDA_FAULTS && cuda_faults_check(g, op) != CR_OK) return 0;
-    if (!g->faults && (!(g->faults = cuda_block_take(g, op, BYTES)) || forget(g, op) != CR_OK)) return 0;
+    if (!g->faults) {
+        if (!(g->faults = cuda_block_take(g, op, BYTES))) return 0;
+        if (forget(g, op) != CR_OK) {
+            cuda_block_give(g, g->faults);
+            g->faults = NULL;
+            return 0;
+        }
+    }
     cuda_fault *f = &g->fault[g->may_fail];
     snprintf(f->op, sizeof f->op, "%s", op);
     f->bound = bound;

@@ -13,8 +13,8 @@ static char none[200];                              /* why there is none, writte
 
 /* ---- errors */
 
-/* Errors after which a context answers every call with the same: what a kernel did (700 .. 720), memory that failed (214), a device that fell off (46). */
-static bool is_fatal(int error) { return (error >= 700 && error <= 720) || error == 214 || error == 46; }
+/* Errors after which a context answers every call with the same: what a kernel did, memory that failed, a device that fell off. */
+static bool is_fatal(int error) { return error == 700 || error == 702 || error == 709 || error == 710 || (error >= 714 && error <= 719) || error == 214 || error == 46; }
 
 static cr_status fail_lost(const cuda *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why); }
 

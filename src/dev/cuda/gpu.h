@@ -85,6 +85,7 @@ cr_storage *cuda_allocate(const cr_device *d, size_t bytes);
 cr_status   cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
 cr_status   cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
 void        cuda_empty_cache(const cr_device *d);
+cr_status   cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes);     /* waits, and hears of faults */
 cr_status   cuda_faults_check(cuda *g, const char *op);        /* reads them, if a kernel may have failed */
 static inline cuda_address cuda_address_of(const cr_tensor *t) {       /* of its first element; NULL: 0 */
     return t ? ((const cuda_block *)t->storage->data)->at + (cuda_address)t->offset * cr_dtype_size((cr_dtype)t->dtype) : 0;
@@ -104,7 +105,8 @@ const cuda_kernel *cuda_kernel_find(const cuda *g, const cuda_key *k);
 const cuda_kernel *cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text);       /* name: in the text, which comes after device.cuh */
 /* A kernel of one of the files *.cu, after these definitions: "#define T f32\n...". */
 const cuda_kernel *cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
-extern const char cuda_source_device[], cuda_source_reduce[], cuda_source_argreduce[], cuda_source_rows[], cuda_source_matmul[], cuda_source_index[], cuda_source_random[];     /* embedded (cmake/embed.cmake) */
+extern const char cuda_source_device[], cuda_source_reduce[], cuda_source_argreduce[], cuda_source_rows[], cuda_source_matmul[], cuda_source_index[], cuda_source_random[],
+                  cuda_source_scan[], cuda_source_order[], cuda_source_select[], cuda_source_sample[];     /* embedded (cmake/embed.cmake) */
 
 /* ---- launches (launch.c) */
 enum { CUDA_WORDS = 400, CUDA_GROUP = 256 };                   /* threads of a block, unless a kernel says otherwise */
@@ -133,6 +135,14 @@ cr_status cuda_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *sr
 cr_status cuda_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
 cr_status cuda_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
 cr_status cuda_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
+cr_status cuda_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
+cr_status cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);
+cr_status cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
+cr_status cuda_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
+cr_status cuda_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
+cr_status cuda_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count);
+cr_status cuda_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status cuda_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
 cr_status cuda_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
 cr_status cuda_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
 cr_status cuda_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log);

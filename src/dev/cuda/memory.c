@@ -106,7 +106,7 @@ static cuda_block *grow(cuda *g, const char *op, size_t bytes, bool small) {
 }
 
 cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes) {
-    if (bytes > (size_t)INT64_MAX / 2) return no_memory(g, op, bytes), NULL;
+    if (bytes > (size_t)INT64_MAX / 2 || (int64_t)bytes > g->budget - g->now) return no_memory(g, op, bytes), NULL;
     bytes = bytes ? (bytes + UNIT - 1) / UNIT * UNIT : UNIT;
     const bool small = bytes <= SMALL;
     cuda_block *b = find_block(g, bytes, small);
@@ -264,7 +264,7 @@ static cr_status receive(cuda *g, const char *op, unsigned char *to, cuda_addres
 }
 
 /* The bytes, and behind them the faults, if a kernel may have failed. */
-static cr_status read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes) {
+cr_status cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes) {
     uint64_t words[CUDA_FAULT_WORDS * CUDA_FAULTS];
     const size_t fault_bytes = sizeof *words * CUDA_FAULT_WORDS * (size_t)g->may_fail;
     cr_status status = open_staging(g, op);
@@ -274,11 +274,11 @@ static cr_status read_bytes(cuda *g, const char *op, void *dst, cuda_address fro
     return status == CR_OK ? cuda_faults_seen(g, words) : status;
 }
 
-cr_status cuda_faults_check(cuda *g, const char *op) { return g->may_fail ? read_bytes(g, op, NULL, 0, 0) : CR_OK; }
+cr_status cuda_faults_check(cuda *g, const char *op) { return g->may_fail ? cuda_read_bytes(g, op, NULL, 0, 0) : CR_OK; }
 
 cr_status cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
     cuda *g = cuda_enter("read", d);
     if (!g) return cr_error_status();
     g->counters.downloads++;
-    return cuda_leave(g, read_bytes(g, "read", dst, ((const cuda_block *)src->data)->at + at, bytes));
+    return cuda_leave(g, cuda_read_bytes(g, "read", dst, ((const cuda_block *)src->data)->at + at, bytes));
 }
