@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "build" / "release" / "tests" / "test_cuda_ops_thread"
-OPS = {"device.cuh": "sum softmax", "argreduce.cu": "argmax", "matmul.cu": "matmul"}  # whose cases run a file's kernels; of another file: all
+OPS = {"device.cuh": "sum softmax", "argreduce.cu": "argmax", "matmul.cu": "matmul", "order.cu": "sort"}  # whose cases run a file's kernels; of another file: all
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 BARRIER = re.compile(r"\b(?:__syncthreads|__syncwarp)\b")
 
