@@ -285,7 +285,7 @@ static void low_row(const elementwise_test *row, int shape, cr_dtype dt) {
     now.op = row->name, now.what = "gradient";
     row_data(row, shape, dt, in);
     for (int d = 0; test_device(d); d++)
-        if (test_takes(test_device(d), row->row + shape + (int)dt, 3)) check_low((function){.row = row, .params = row->params}, row->n_in, in, 1, dt, test_device(d));
+        if (test_takes(test_device(d), (int64_t)row->row + shape + dt, 3)) check_low((function){.row = row, .params = row->params}, row->n_in, in, 1, dt, test_device(d));
     for (int k = 0; k < row->n_in; k++) data_free(&in[k]);
 }
 
