@@ -38,9 +38,6 @@ DEFINITIONS = {
     "reduce": ["T=f32 A=f32 TO=f32 KIND=0 MAP=0", "T=bf16 A=f32 TO=bf16 KIND=0 MAP=6", "T=i32 A=i64 TO=i64 KIND=2 MAP=0"],
     "rows": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],
     "sample": ["T=f32", "T=f64"],
-    "scan": ["T=f32 TO=f32 KIND=0 LINEAR=0", "T=bf16 TO=bf16 KIND=3 LINEAR=0", "T=f32 TO=f32 KIND=0 LINEAR=1"],
-    "select": [""],
-    "sample": ["T=f32", "T=f64"],
     "scan": ["T=f32 TO=f32 KIND=0 LINEAR=1", "T=f16 TO=f16 KIND=2 LINEAR=0", "T=b8 TO=i64 KIND=0 LINEAR=0", "T=bf16 TO=bf16 KIND=3 LINEAR=0"],
     "select": [""],
 }
