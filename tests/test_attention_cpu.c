@@ -44,7 +44,7 @@ TEST(attention_f32) {
     for (size_t d = 0; d < sizeof sizes / sizeof *sizes; d++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
             for (int causal = 0; causal < 2; causal++)
-                try_attention((trial){CR_F32, 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[d], causal, 0, (int)box_draw(3), 0});
+                try_attention((trial){CR_F32, 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[d], causal, 0, (int)box_draw(3), 0, 0});
 }
 
 TEST(attention_masks) {
@@ -52,7 +52,7 @@ TEST(attention_masks) {
     for (int mask = 1; mask < MASKS; mask++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
             for (int causal = 0; causal < 2; causal++)
-                try_attention((trial){CR_F32, 2, 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[box_draw(5)], causal, 0, (int)box_draw(3), mask});
+                try_attention((trial){CR_F32, 2, 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[box_draw(5)], causal, 0, (int)box_draw(3), mask, 0});
 }
 
 TEST(attention_other_dtypes) {
@@ -60,29 +60,29 @@ TEST(attention_other_dtypes) {
     static const cr_dtype dtypes[] = {CR_F64, CR_F16, CR_BF16};
     for (int dt = 0; dt < 3; dt++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
-            try_attention((trial){dtypes[dt], 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[box_draw(5)], box_draw(2), 0, (int)box_draw(3), (int)box_draw(MASKS)});
+            try_attention((trial){dtypes[dt], 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[box_draw(5)], box_draw(2), 0, (int)box_draw(3), (int)box_draw(MASKS), 0});
 }
 
 /* Many heads take a whole head a chunk, few take blocks; both with several blocks of keys and queries. */
 TEST(attention_cuts) {
     box_state = test_seed();
     for (int causal = 0; causal < 2; causal++) {
-        try_attention((trial){CR_F32, 2, 5, 150, 150, 16, causal, 0, 1, 0});
-        try_attention((trial){CR_F32, 1, 2, 150, 280, 16, causal, 0, 1, 0});
-        try_attention((trial){CR_F32, 3, 4, 200, 133, 24, causal, 0, 2, 0});
-        try_attention((trial){CR_F32, 40, 3, 5, 5, 8, causal, 0, 0, 0});
-        try_attention((trial){CR_F32, 1, 1, 0, 9, 8, causal, 0, 0, 0});
-        try_attention((trial){CR_F32, 0, 2, 4, 9, 8, causal, 0, 0, 0});
-        try_attention((trial){CR_BF16, 1, 2, 0, 9, 8, causal, 0, 0, 0});
+        try_attention((trial){CR_F32, 2, 5, 150, 150, 16, causal, 0, 1, 0, 0});
+        try_attention((trial){CR_F32, 1, 2, 150, 280, 16, causal, 0, 1, 0, 0});
+        try_attention((trial){CR_F32, 3, 4, 200, 133, 24, causal, 0, 2, 0, 0});
+        try_attention((trial){CR_F32, 40, 3, 5, 5, 8, causal, 0, 0, 0, 0});
+        try_attention((trial){CR_F32, 1, 1, 0, 9, 8, causal, 0, 0, 0, 0});
+        try_attention((trial){CR_F32, 0, 2, 4, 9, 8, causal, 0, 0, 0, 0});
+        try_attention((trial){CR_BF16, 1, 2, 0, 9, 8, causal, 0, 0, 0, 0});
     }
 }
 
 /* Scores of some hundred: the running maximum must keep exp from overflowing; a negative scale is allowed. */
 TEST(attention_large_scores) {
     box_state = test_seed();
-    try_attention((trial){CR_F32, 1, 2, 130, 130, 64, true, 50, 0, 0});
-    try_attention((trial){CR_F32, 1, 2, 70, 200, 64, false, -20, 0, 0});
-    try_attention((trial){CR_F64, 1, 2, 70, 90, 16, false, -20, 0, 0});
+    try_attention((trial){CR_F32, 1, 2, 130, 130, 64, true, 50, 0, 0, 0});
+    try_attention((trial){CR_F32, 1, 2, 70, 200, 64, false, -20, 0, 0, 0});
+    try_attention((trial){CR_F64, 1, 2, 70, 90, 16, false, -20, 0, 0, 0});
 }
 
 /* Keys that several heads share (stride 0). */
@@ -106,8 +106,8 @@ TEST(attention_instruction_sets) {
         int before = cr_product_prefer(sets[i]);
         for (int causal = 0; causal < 2; causal++)
             for (size_t d = 0; d < sizeof sizes / sizeof *sizes; d++) {
-                try_attention((trial){CR_F32, 1, 2, 45, 70, sizes[d], causal, 0, 2, 0});
-                try_attention((trial){CR_F32, 1, 2, 70, 35, sizes[d], causal, 0, 2, 1 + (int)box_draw(MASKS - 1)});
+                try_attention((trial){CR_F32, 1, 2, 45, 70, sizes[d], causal, 0, 2, 0, 0});
+                try_attention((trial){CR_F32, 1, 2, 70, 35, sizes[d], causal, 0, 2, 1 + (int)box_draw(MASKS - 1), 0});
             }
         cr_product_prefer(before);
     }
