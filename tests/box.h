@@ -56,7 +56,7 @@ static box box_make(cr_dtype dt, int n, const int64_t *shape, const int64_t *str
     return b;
 }
 /* box values move: the storage's address is set where they are used. */
-static cr_tensor *box_tensor(box *b) { b->t.storage = &b->s; return &b->t; }
+__attribute__((unused)) static cr_tensor *box_tensor(box *b) { b->t.storage = &b->s; return &b->t; }
 static void box_drop(box *b) { free(b->memory); free(b->before); }
 
 /* Bytes that belong to no element must be what they were. */

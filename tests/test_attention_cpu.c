@@ -88,7 +88,7 @@ TEST(attention_large_scores) {
 /* Keys that several heads share (stride 0). */
 TEST(attention_shared_keys) {
     box_state = test_seed();
-    trial t = {CR_F32, 2, 3, 70, 90, 20, true, 0.2, 0, 2};
+    trial t = {CR_F32, 2, 3, 70, 90, 20, true, 0.2, 0, 2, 0};
     set s = make_set(&t);
     for (int i = K; i <= W; i++) s.b[i].t.strides[1] = 0;
     run(&t, &s);
