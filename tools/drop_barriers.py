@@ -57,7 +57,7 @@ def judge(file: str, number: int | None, line: int) -> str:
 
 
 def main() -> int:
-    if not PROGRAM[0].exists():
+    if not (TESTS / "test_cuda_ops_thread").exists():
         print("skipped: the simulated GPU needs Linux on x86-64 or aarch64, a C++ compiler and the thread sanitizer")
         return 77
     work: list[tuple[str, int | None, int]] = []

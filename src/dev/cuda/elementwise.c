@@ -208,6 +208,7 @@ static void add_text(cuda_text *t, const plan *l) {
     add_program(t, l);
     cuda_add(t, "typedef %s I;\ntypedef %s S;\nKERNEL(%d) walk(const words p) {\n", l->wide ? "u64" : "u32", l->wide ? "i64" : "i32", CUDA_GROUP);
     cuda_add(t, "const I numel = (I)p.w[0], step = (I)gridDim.x * %d, first = (I)blockIdx.x * %d + threadIdx.x;\n", CUDA_GROUP, CUDA_GROUP);
+    cuda_add(t, "if (first >= numel) return;\n");               /* before a number is read that the one result may replace */
     for (int i = 0; i < w->n_in; i++) {
         const int k = w->n_out + i;
         if (l->of[k] == NUMBER) cuda_add(t, "const C s%d = as<C>(p.w[%d]);\n", i, l->values_at + i);
