@@ -33,6 +33,7 @@ endfunction()
 
 if(CHAINRULE_CUDASIM)
     if(CHAINRULE_SANITIZE MATCHES "thread|address")
+        set(CHAINRULE_CUDASIM_SANITIZER ${CMAKE_MATCH_0})
         cudasim_simulator(cudasim ${CHAINRULE_CUDASIM_DIR} ${CMAKE_MATCH_0})
     else()
         cudasim_simulator(cudasim ${CHAINRULE_CUDASIM_DIR} "")

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "build" / "release" / "tests"
 PROGRAM = [TESTS / "test_cuda_ops_thread", "cases"]
 PROGRAMS = {"attention.cu": [TESTS / "test_cuda_attention_thread"]}  # of files that have one of their own
-OPS = {"device.cuh": "sum softmax", "argreduce.cu": "argmax", "matmul.cu": "matmul"}  # whose cases run a file's kernels; of another file: all
+OPS = {"device.cuh": "sum softmax", "argreduce.cu": "argmax", "matmul.cu": "matmul", "order.cu": "sort"}  # whose cases run a file's kernels; of another file: all
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 BARRIER = re.compile(r"\b(?:__syncthreads|__syncwarp)\b")
 

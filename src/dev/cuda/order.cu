@@ -16,7 +16,7 @@ template <class W> D U key_of(W x) {
 }
 D U key(T x) { return DESCENDING ? ~key_of(wide(x)) : key_of(wide(x)); }
 
-extern "C" __global__ void __launch_bounds__(256) sort_tiles(U *keys, i64 *order, const T *x, i64 R, i64 tiles) {
+KERNEL(256) sort_tiles(U *keys, i64 *order, const T *x, i64 R, i64 tiles) {
     enum { TILE = 512 };
     __shared__ U k[TILE];
     __shared__ i32 from[TILE];
@@ -56,7 +56,7 @@ D i64 rank(const U *keys, i64 n, U k, bool equal) {
     return low;
 }
 
-extern "C" __global__ void __launch_bounds__(256) merge(U *keys, i64 *order, const U *keys_in, const i64 *order_in, i64 M, i64 R, i64 length) {
+KERNEL(256) merge(U *keys, i64 *order, const U *keys_in, const i64 *order_in, i64 M, i64 R, i64 length) {
     const i64 step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < M * R; i += step) {
         const i64 row = i / R * R, r = i - row, run = r / length, second = run & 1, other = (run ^ 1) * length < R ? (run ^ 1) * length : R;
@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(256) merge(U *keys, i64 *order, con
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) pick(T *y, i64 *index, const T *x, const i64 *order, i64 M, i64 R, i64 K) {
+KERNEL(256) pick(T *y, i64 *index, const T *x, const i64 *order, i64 M, i64 R, i64 K) {
     const i64 step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < M * K; i += step) {
         const i64 m = i / K, from = order[m * R + i % K];
@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(256) pick(T *y, i64 *index, const T
 }
 
 /* k: dev.h's cr_kth */
-extern "C" __global__ void __launch_bounds__(256) kth(T *y, i64 *index, const T *x, const U *keys, const i64 *order, i64 M, i64 R, i64 k) {
+KERNEL(256) kth(T *y, i64 *index, const T *x, const U *keys, const i64 *order, i64 M, i64 R, i64 k) {
     const i64 m = (i64)blockIdx.x * 256 + threadIdx.x;
     if (m >= M) return;
     const i64 numbers = is_float<T> ? rank(keys + m * R, R, ~(U)0, false) : R;
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(256) kth(T *y, i64 *index, const T 
 }
 
 /* y[m, k]: how many of row m of x, which is in order, are less than v[m, k]; right: or equal */
-extern "C" __global__ void __launch_bounds__(256) search(i64 *y, const T *x, const T *v, i64 M, i64 R, i64 K, i64 shared, i64 right) {
+KERNEL(256) search(i64 *y, const T *x, const T *v, i64 M, i64 R, i64 K, i64 shared, i64 right) {
     const i64 step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < M * K; i += step) {
         const T *row = x + (shared ? 0 : i / K * R);
@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(256) search(i64 *y, const T *x, con
 }
 
 /* fresh[i]: row i of x (R, C) is not equal to the one before it */
-extern "C" __global__ void __launch_bounds__(256) fresh_rows(b8 *fresh, const T *x, i64 R, i64 C) {
+KERNEL(256) fresh_rows(b8 *fresh, const T *x, i64 R, i64 C) {
     const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
     if (i >= R) return;
     bool different = i == 0;

@@ -4,7 +4,7 @@ D f64 uniform01(u64 seed, u64 counter, i64 i) {
     return (f64)((i % 2 ? b.w[2] | (u64)b.w[3] << 32 : b.w[0] | (u64)b.w[1] << 32) >> 11) * 1.1102230246251565e-16;
 }
 
-extern "C" __global__ void __launch_bounds__(256) words(u64 *y, i64 numel, u64 seed, u64 counter) {
+KERNEL(256) words(u64 *y, i64 numel, u64 seed, u64 counter) {
     const i64 step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
         const block4 b = philox(seed, counter + (u64)i / 2);
@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(256) words(u64 *y, i64 numel, u64 s
 }
 
 /* sums[m, n] = w[m, 0] + ... + w[m, n], in order: a thread has a row */
-extern "C" __global__ void __launch_bounds__(256) running(f64 *sums, const T *w, i64 M, i64 N) {
+KERNEL(256) running(f64 *sums, const T *w, i64 M, i64 N) {
     const i64 m = (i64)blockIdx.x * 256 + threadIdx.x;
     if (m >= M) return;
     f64 sum = 0;
@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(256) running(f64 *sums, const T *w,
 }
 
 /* The first position whose running sum is above the share u of the whole. */
-extern "C" __global__ void __launch_bounds__(256) draw(i64 *y, const f64 *sums, i64 M, i64 N, i64 S, u64 seed, u64 counter) {
+KERNEL(256) draw(i64 *y, const f64 *sums, i64 M, i64 N, i64 S, u64 seed, u64 counter) {
     const i64 step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < M * S; i += step) {
         const f64 *row = sums + i / S * N, wanted = uniform01(seed, counter, i) * row[N - 1];
@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(256) draw(i64 *y, const f64 *sums, 
 }
 
 /* -log(1 - u) / w, at most the largest number; infinity for a weight of 0 */
-extern "C" __global__ void __launch_bounds__(256) times(f64 *y, const T *w, i64 numel, u64 seed, u64 counter) {
+KERNEL(256) times(f64 *y, const T *w, i64 numel, u64 seed, u64 counter) {
     const i64 step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
         const f64 weight = cast<f64>(w[i]), t = -f_log(1 - uniform01(seed, counter, i)) / weight;

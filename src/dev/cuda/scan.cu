@@ -48,7 +48,7 @@ D state element(const T *x, const T *a, i64 line, i64 k, i64 R, i64 N, i64 rever
 
 D i64 line_of(i64 m, i64 n, i64 R, i64 N) { return m * R * N + n; }
 
-extern "C" __global__ void __launch_bounds__(256) totals(state *total, const T *x, const T *a, i64 M, i64 R, i64 N, i64 parts, i64 part_size, i64 reverse) {
+KERNEL(256) totals(state *total, const T *x, const T *a, i64 M, i64 R, i64 N, i64 parts, i64 part_size, i64 reverse) {
     const i64 i = (i64)blockIdx.x * 256 + threadIdx.x, n = i % N, part = i / N % parts, m = i / N / parts, end = (part + 1) * part_size < R ? (part + 1) * part_size : R;
     if (m >= M) return;
     state s = nothing();
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(256) totals(state *total, const T *
 }
 
 /* total: of all parts before each */
-extern "C" __global__ void __launch_bounds__(256) before(state *total, i64 M, i64 N, i64 parts) {
+KERNEL(256) before(state *total, i64 M, i64 N, i64 parts) {
     const i64 i = (i64)blockIdx.x * 256 + threadIdx.x, n = i % N, m = i / N;
     if (m >= M) return;
     state s = nothing();
@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(256) before(state *total, i64 M, i6
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) scan(TO *y, i64 *index, const T *x, const T *a, const state *total, i64 M, i64 R, i64 N, i64 parts, i64 part_size, i64 reverse) {
+KERNEL(256) scan(TO *y, i64 *index, const T *x, const T *a, const state *total, i64 M, i64 R, i64 N, i64 parts, i64 part_size, i64 reverse) {
     const i64 i = (i64)blockIdx.x * 256 + threadIdx.x, n = i % N, part = i / N % parts, m = i / N / parts, end = (part + 1) * part_size < R ? (part + 1) * part_size : R;
     if (m >= M) return;
     state s = total ? total[i] : nothing();

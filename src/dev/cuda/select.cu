@@ -1,7 +1,7 @@
 /* select.cu - what running counts of a condition are for: where it is true, and runs of equal rows. */
 
 /* number[i]: in how many runs rows 0 .. i are */
-extern "C" __global__ void __launch_bounds__(256) runs(i64 *run, i64 *starts, i64 *count, const i64 *number, const i64 *order, i64 R) {
+KERNEL(256) runs(i64 *run, i64 *starts, i64 *count, const i64 *number, const i64 *order, i64 R) {
     const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
     if (i >= R) return;
     if (i == 0 || number[i] != number[i - 1]) starts[number[i] - 1] = i;
@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(256) runs(i64 *run, i64 *starts, i6
 }
 
 struct grid { i64 *y; const b8 *x; const i64 *number; i64 numel, row, column, ndim, shape[8]; };      /* row, column: strides of y */
-extern "C" __global__ void __launch_bounds__(256) nonzero(const grid p) {
+KERNEL(256) nonzero(const grid p) {
     const i64 step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.numel; i += step) {
         if (!p.x[i].bits) continue;
