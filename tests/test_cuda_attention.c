@@ -52,7 +52,8 @@ TEST(attention_plain) {
 
 /* Layouts 0 and 1 have rows that begin at multiples of 16 bytes. */
 TEST(attention_tensor_cores) {
-    static const struct { int64_t T, S, D; bool causal; int mask; } trials[] = {{1, 1, 48, false, 0}, {130, 200, 32, true, 0}, {5, 70, 64, false, 2}, {70, 35, 40, true, 3}, {40, 66, 128, true, 1}, {33, 20, 72, false, 5}};
+    static const struct { int64_t T, S, D; bool causal; int mask; } trials[] = {{1, 1, 48, false, 0}, {130, 200, 32, true, 0}, {5, 70, 64, false, 2}, {70, 35, 40, true, 3}, {40, 66, 128, true, 1}, {33, 20, 72, false, 5},
+                                                                                           {20, 63, 64, false, 0}, {21, 63, 64, false, 0}, {30, 90, 40, true, 0}, {31, 91, 40, true, 0}};
     box_state = test_seed();
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)

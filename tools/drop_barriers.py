@@ -39,7 +39,8 @@ def cases(file: str, drop: int | None) -> tuple[int, str]:
     if drop is not None:
         environment["CUDASIM_DROP_BARRIER"] = f"{file}:{drop}"
     plain = ["setarch", platform.machine(), "-R"] if shutil.which("setarch") else []
-    done = subprocess.run([*plain, *PROGRAMS.get(file, PROGRAM)], env=environment, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
+    command = [*plain, *PROGRAMS.get(file, PROGRAM)]
+    done = subprocess.run(command, env=environment, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
     return done.returncode, done.stdout
 
 

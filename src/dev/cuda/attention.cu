@@ -30,10 +30,10 @@ D place place_of(const attention_args &a, int rows_of_block, bool late_first) {
     return place{head / a.H, head % a.H, (late_first ? a.tiles - 1 - tile : tile) * rows_of_block, i % a.parts};
 }
 
-/* How many keys query t sees, none before the first or after the last; the first query that sees key s.  I: i64, or int where that is enough. */
+/* How many keys query t sees, which may come out below 0, and none after the last query; the first query that sees key s.  I: i64, or int where that is enough. */
 template <class I> D I seen(const attention_args &a, I t) {
     const I keys = (I)a.keys, queries = (I)a.queries, n = a.causal ? t + 1 + keys - queries : keys;
-    return n < 0 || t >= queries ? 0 : n < keys ? n : keys;
+    return t >= queries ? 0 : n < keys ? n : keys;
 }
 template <class I> D I first_query(const attention_args &a, I s) {
     const I t = a.causal ? s - ((I)a.keys - (I)a.queries) : 0;
@@ -197,8 +197,8 @@ extern "C" __global__ void __launch_bounds__(256) attention(attention_args a) {
 #endif
 
 #if PASS == 1
-/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k */
-extern "C" __global__ void __launch_bounds__(256) attention_dq(attention_args a) {
+/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  At least 1 block: ptxas would spill for a second one. */
+extern "C" __global__ void __launch_bounds__(256, 1) attention_dq(attention_args a) {
     __shared__ workspace w;
     const place p = place_of(a, N, true);
     const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys), g = p.of(a.g, a.queries);
