@@ -361,7 +361,7 @@ TEST(casts) {
                 }
 }
 
-#ifndef CR_TEST_GPU                                  /* whose memory is not the host's */
+#if !defined CR_TEST_GPU && !defined CR_TEST_CUDA   /* whose memory is not the host's */
 /* The guard words themselves: one byte before or after a buffer is noticed. */
 TEST(guards) {
     const cr_device *dev = test_device(0);
