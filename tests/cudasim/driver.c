@@ -747,7 +747,11 @@ API CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) 
     return CUDA_ERROR_NOT_FOUND;
 }
 
-static int static_shared(CUfunction f) { return (int)(f->module->text->dynamic - f->module->text->shared); }
+/* Where several kernels share a text, nobody knows which has how much: then it is left to the true compilers to refuse too much. */
+static int static_shared(CUfunction f) {
+    const cudasim_module *m = f->module->text;
+    return m->end - m->kernels == 1 ? (int)(m->dynamic - m->shared) : 0;
+}
 
 API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f) {
     ENTER_CONTEXT;

@@ -336,6 +336,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     command[words++] = define;
     command[words++] = in;
     command[words++] = "-l:libm.so.6";
+    command[words++] = "-lgcc";                     /* of which counting bits is a function */
     command[words++] = "-o";
     command[words++] = out;
     command[words] = NULL;

@@ -262,7 +262,7 @@ TEST(together) {
                            "    y[5 * t + 1] = __syncthreads_count(t < 5) * 100 + __syncthreads_or(t == 63) * 10 + __syncthreads_and(t < 63);\n"
                            "    y[5 * t + 2] = __shfl_up_sync(0xffffffffu, t, 1);\n"
                            "    y[5 * t + 3] = t % 32 < 16 ? __shfl_sync(0xffffu, t, 15, 16) : 7;\n"
-                           "    y[5 * t + 4] = found;\n"
+                           "    y[5 * t + 4] = found + __popc(t) - __popcll((unsigned long long)t << 32);\n"
                            "    junk[t] = 0;\n"
                            "}\n", "together");
     unsigned y[320] = {0};
