@@ -43,7 +43,9 @@ endforeach()
 
 foreach(sanitizer IN LISTS CHAINRULE_CUDASIM_SANITIZERS)
     chainrule_test(test_cudasim_${sanitizer} SANITIZED ${sanitizer} ${PROJECT_SOURCE_DIR}/tests/cudasim/test_cudasim.c)
-    chainrule_test(test_cuda_ops_${sanitizer} SANITIZED ${sanitizer} LATER ${PROJECT_SOURCE_DIR}/tests/test_cuda_ops.c)
+    foreach(name test_cuda_ops test_cuda_order)
+        chainrule_test(${name}_${sanitizer} SANITIZED ${sanitizer} LATER ${PROJECT_SOURCE_DIR}/tests/${name}.c)
+    endforeach()
 endforeach()
 
 # Each tests/**/fuzz_*.c is a libFuzzer target that changes its own good inputs when it is run as an ordinary program.
