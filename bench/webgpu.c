@@ -153,6 +153,7 @@ static int step(gpu *g) {
         if (k == 1) second = g->counters;
     }
     say("GPT step, dispatches", (double)(g->counters.dispatches - before.dispatches), "");
+    say("GPT step, groups of bindings made", (double)(g->counters.groups - before.groups), "");
     say("GPT step, submits", (double)(g->counters.submits - before.submits), "");
     say("GPT step, read-backs", (double)(g->counters.readbacks - before.readbacks), "");
     say("GPT, kernels compiled in the first two steps", (double)second.pipelines, "");

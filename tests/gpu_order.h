@@ -72,16 +72,24 @@ TEST(sorts) {
 
 /* Of many rows, and of a part of a larger tensor. */
 TEST(sorts_of_parts) {
+    cr_generator *random = cr_generator_new(test_seed());
     cr_scope_begin();
     cr_tensor *x = cr_reshape(mixed(CR_F32, 700 * 131), CR_LIST(700, 131)), *part = cr_slice(x, 0, 3, 690, 1), *index[2];
     same_bytes("many rows", cr_sort(cr_slice(there(x), 0, 3, 690, 1), 1, true, &index[1]), cr_sort(part, 1, true, &index[0]));
     same_bytes("many rows: positions", index[1], index[0]);
+    if (test_full()) {                              /* more than go together */
+        cr_tensor *large = cr_reshape(cr_randn(CR_LIST(MANY * 1030), CR_F32, dev(), random), CR_LIST(MANY, 1030)), *near = cr_to(large, CR_F32, cr_cpu());
+        same_bytes("rows in two parts", cr_sort(large, 1, false, &index[1]), cr_sort(near, 1, false, &index[0]));
+        same_bytes("rows in two parts: positions", index[1], index[0]);
+        same_bytes("medians in two parts", cr_median(large, CR_LIST(1), false, NULL), cr_median(near, CR_LIST(1), false, NULL));
+    }
     for (int64_t n = 7; n < 500; n += 300) {        /* of no numbers: the first NaN */
         cr_tensor *none = cr_full(CR_LIST(3, n), NAN, CR_F32, cr_cpu());
         same_bytes("median of NaN alone", cr_nanmedian(there(none), CR_LIST(1), false, &index[1]), cr_nanmedian(none, CR_LIST(1), false, &index[0]));
         same_bytes("median of NaN alone: position", index[1], index[0]);
     }
     cr_scope_end();
+    cr_generator_free(random);
 }
 
 TEST(searches) {

@@ -203,6 +203,7 @@ static int ndim_of_result(const function *f, int n, const data *in) {
 
 /* ---- structured ops */
 TEST(cases_exact) {
+    if (!strncmp(test_device(0)->name, "cuda", 4) && !test_full()) SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
     for (int i = 0; i < OP_CASES; i++) {
         const op_case *c = &op_cases[i];
         if (!c->smooth || !wanted(c->op)) continue;
@@ -253,6 +254,7 @@ static const double *row_params(const elementwise_test *row, bool others, double
 }
 
 TEST(rows_exact) {
+    if (!strncmp(test_device(0)->name, "cuda", 4) && !test_full()) SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const elementwise_test *row = &elementwise_tests[i];
         if (!row->differentiable || !wanted(row->name)) continue;
@@ -616,6 +618,7 @@ static void mutate_gradient(const elementwise_test *row, int input, const corner
 }
 
 TEST(row_mutants) {
+    if (!strncmp(test_device(0)->name, "cuda", 4) && !test_full()) SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
     long made = 0, caught = 0;
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const elementwise_test *row = &elementwise_tests[i];

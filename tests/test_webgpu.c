@@ -227,7 +227,7 @@ static cr_tensor *attend(cr_tensor *const x[], const void *p) {
 
 TEST(attention) {
     static const heads all[] = {{1, 2, 5, 7, 3, false, false, 0}, {2, 3, 131, 131, 32, true, true, 0}, {1, 1, 67, 3, 5, true, false, 0}, {1, 2, 3, 67, 64, true, true, 1}, {2, 1, 65, 130, 17, false, false, 2},
-                                {1, 2, 66, 66, 8, true, true, 2}, {1, 1, 1, 9, 130, true, false, 0}, {1, 1, 5, 6, 261, true, false, 1}};       /* the last is composed */
+                                {1, 2, 66, 66, 8, true, true, 2}, {1, 1, 1, 9, 130, true, false, 0}, {1, 1, 5, 6, 261, true, false, 1}, {1, 1, 1, 16003, 64, true, false, 0}};      /* the last two are composed */
     for (int i = 0; i < 2 * (int)(sizeof all / sizeof *all); i++) {
         const heads *h = &all[i / 2];
         const cr_dtype dt = i % 2 ? CR_BF16 : CR_F32;

@@ -14,7 +14,7 @@ static int64_t waits(void) { return the_gpu()->counters.submits; }
 static const cr_dtype sorted_dtypes[] = {CR_BOOL, CR_U8, CR_I16, CR_I32, CR_U32, CR_I64, CR_U64, CR_F16, CR_BF16, CR_F32}, float_dtypes[] = {CR_F32};
 static const int64_t row_sizes[] = {1, 2, 63, 64, 65, 1023, 1024, 1025, 2049, 5 * 1024 + 3, 70001};       /* ranked, one tile, a pair of runs, many with a short last one */
 #define LINES_OF_SCANS {{1, 1, 1}, {1, 31, 3}, {3, 33, 1}, {2, 517, 37}, {1, 5003, 1}, {3, 20011, 1}, {1, 40009, 3}, {1, 300007, 1}, {9001, 7, 1}}
-enum { LINES_OF_LSE = 8192, LONG = 70001, PERMUTED = 300007, CLOSE = 400009 };
+enum { MANY = 9000, LINES_OF_LSE = 8192, LONG = 70001, PERMUTED = 300007, CLOSE = 400009 };
 #include "gpu_order.h"
 
 /* More workgroups than one axis of a dispatch takes, and not a multiple of its rows: those that are too many do nothing. */

@@ -1,7 +1,9 @@
 """Takes the barriers out of the CUDA kernels, one at a time, and demands that the thread sanitizer reports each.
 
-Runs the cases of a few ops, or tests of longer rows, on the simulated GPU whose kernels are sanitized (build/release/tests/test_cuda_*_thread); the simulated NVRTC
-takes the barrier out (CUDASIM_DROP_BARRIER).  With all barriers in place the same cases must run without a report.
+    drop_barriers.py [file ...]    of these files alone: attention.cu
+
+Runs the cases of a few ops on the simulated GPU whose kernels are sanitized (build/release/tests/test_cuda_ops_thread), or a test of their
+own; the simulated NVRTC takes the barrier out (CUDASIM_DROP_BARRIER).  With all barriers in place the same cases must run without a report.
 """
 
 from __future__ import annotations
@@ -16,9 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAMS = ROOT / "build" / "release" / "tests"
-OPS = {"device.cuh": "sum softmax", "argreduce.cu": "argmax", "matmul.cu": "matmul"}  # whose cases run a file's kernels; of another file: all
-TESTS = {"device.cuh": "float_scans", "scan.cu": "float_scans", "order.cu": "samples"}  # of test_cuda_order_thread: shapes that have all of a file's barriers
+TESTS = ROOT / "build" / "release" / "tests"
+PROGRAM = [TESTS / "test_cuda_ops_thread", "cases"]
+PROGRAMS = {  # of files that have one of their own
+    "attention.cu": [TESTS / "test_cuda_attention_thread"],
+    "order.cu": [TESTS / "test_cuda_order_thread", "samples"],
+    "scan.cu": [TESTS / "test_cuda_order_thread", "float_scans"],
+}
+OPS = {"device.cuh": "sum softmax cumsum", "argreduce.cu": "argmax", "matmul.cu": "matmul"}  # whose cases run a file's kernels; of another file: all
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 BARRIER = re.compile(r"\b(?:__syncthreads|__syncwarp)\b")
 
@@ -30,24 +37,14 @@ def barriers(path: Path) -> list[int]:
 
 
 def cases(file: str, drop: int | None) -> tuple[int, str]:
-    """Status and output of the programs for a file, up to the first that fails.  The sanitizer knows nothing of the cpu's threads: there is one."""
     environment = {**os.environ, "CHAINRULE_CACHE": "off", "CHAINRULE_CUBLASLT": "off", "CHAINRULE_NUM_THREADS": "1", "TSAN_OPTIONS": "halt_on_error=1"}
     if file in OPS:
         environment["CHAINRULE_TEST_OPS"] = OPS[file]
     if drop is not None:
         environment["CUDASIM_DROP_BARRIER"] = f"{file}:{drop}"
     plain = ["setarch", platform.machine(), "-R"] if shutil.which("setarch") else []
-    runs = [("test_cuda_ops_thread", "cases")] if file in OPS or file not in TESTS else []
-    runs += [("test_cuda_order_thread", TESTS[file])] if file in TESTS else []
-    output = ""
-    for program, test in runs:
-        done = subprocess.run(
-            [*plain, PROGRAMS / program, test], env=environment, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900
-        )
-        output += done.stdout
-        if done.returncode:
-            return done.returncode, output
-    return 0, output
+    done = subprocess.run([*plain, *PROGRAMS.get(file, PROGRAM)], env=environment, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
+    return done.returncode, done.stdout
 
 
 def judge(file: str, number: int | None, line: int) -> str:
@@ -58,17 +55,19 @@ def judge(file: str, number: int | None, line: int) -> str:
         return f"{file}: fails with all its barriers\n{end}" if status else ""
     if "a barrier was dropped" not in output:
         return f"{file}:{line}: no case compiles this barrier\n{end}"
-    if status == 0 or "data race" not in output:
+    if status == 0 or "ThreadSanitizer" not in output:  # a race, or a crash for one
         return f"{file}:{line}: without this barrier nothing is reported\n{end}"
     return ""
 
 
 def main() -> int:
-    if not (PROGRAMS / "test_cuda_ops_thread").exists():
+    if not PROGRAM[0].exists():
         print("skipped: the simulated GPU needs Linux on x86-64 or aarch64, a C++ compiler and the thread sanitizer")
         return 77
     work: list[tuple[str, int | None, int]] = []
     for path in sorted((ROOT / "src/dev/cuda").glob("*.cu*")):
+        if sys.argv[1:] and path.name not in sys.argv[1:]:
+            continue
         lines = barriers(path)
         if lines:
             work.append((path.name, None, 0))

@@ -179,7 +179,7 @@ def checks(environment: dict[str, str]) -> Total:
 def python_tests(environment: dict[str, str]) -> Total:
     """tests/python through pytest (its conftest.py prints the result line), on the extension of this build."""
     missing = without_extension("tests/python")
-    environment = {**environment, "CHAINRULE_WGPU": environment.get("CHAINRULE_WGPU", "off"), "CHAINRULE_CUDA": environment.get("CHAINRULE_CUDA", "off")}  # the results are those of the cpu
+    environment = {"CHAINRULE_WGPU": "off", "CHAINRULE_CUDA": "off", **environment}  # the results are those of the cpu
     return missing or run("tests/python", [sys.executable, "-m", "pytest", "tests/python"], environment, timeout=3000)
 
 

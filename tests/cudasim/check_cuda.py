@@ -31,6 +31,19 @@ SPILLS_ALLOWED: set[str] = set()  # kernels that may, each with the reason
 # listed nobody has said it yet, which is a failure.
 DEFINITIONS = {
     "argreduce": ["T=f32 MAX=1", "T=bf16 MAX=0"],
+    "attention": [
+        "PASS=0 T=bf16 A=f32 MASKED=0 HEAD=128 MT=2 NT=4",
+        "PASS=0 T=bf16 A=f32 MASKED=0 HEAD=64 MT=2 NT=8",
+        "PASS=1 T=bf16 A=f32 MASKED=0 HEAD=64 MT=2 NT=4",
+        "PASS=1 T=f16 A=f32 MASKED=1 HEAD=128 MT=1 NT=2",
+        "PASS=2 T=bf16 A=f32 MASKED=0 HEAD=64 MT=1 NT=8",
+        "PASS=2 T=f16 A=f32 MASKED=0 HEAD=128 MT=1 NT=4",
+        "PASS=0 T=f32 A=f32 MASKED=1 R=4 C=1",
+        "PASS=1 T=bf16 A=f32 MASKED=0 R=4 C=2",
+        "PASS=2 T=f32 A=f32 MASKED=1 R=4 C=2",
+        "PASS=2 T=f64 A=f64 MASKED=0 R=2 C=2",
+        "PASS=3 T=f32 A=f32 MASKED=0 R=4 C=1",
+    ],
     "index": ["T=f32 INDEX=i64 ADD=1", "T=f16 INDEX=i32 ADD=1"],
     "matmul": ["T=f32 A=f32 ROUND=0", "T=bf16 A=f32 ROUND=0", "T=i64 A=u64 ROUND=0"],
     "nonzero": ["PIECE=512"],

@@ -750,7 +750,7 @@ API CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) 
 /* Where several kernels share a text, nobody knows which has how much: then it is left to the true compilers to refuse too much. */
 static int static_shared(CUfunction f) {
     const cudasim_module *m = f->module->text;
-    return m->end - m->kernels == 1 ? (int)(m->dynamic - m->shared) : 0;
+    return m->end - m->kernels == 1 ? (int)(m->dynamic - m->shared) / 128 * 128 : 0;     /* without what aligns the dynamic ones */
 }
 
 API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f) {

@@ -22,6 +22,7 @@ enum {                                              /* CUresult */
 enum {                                              /* CUdevice_attribute */
     CUDA_ATTRIBUTE_MULTIPROCESSORS = 16, CUDA_ATTRIBUTE_MAJOR = 75, CUDA_ATTRIBUTE_MINOR = 76
 };
+enum { CUDA_DYNAMIC_SHARED = 8 };                   /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
 enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_DISABLE_TIMING = 2 };
 enum { LT_R_32F = 0, LT_R_64F = 1, LT_R_16F = 2, LT_R_16BF = 14 };                             /* cudaDataType */
 enum { LT_COMPUTE_32F = 68, LT_COMPUTE_64F = 70, LT_COMPUTE_32F_FAST_TF32 = 77 };              /* cublasComputeType_t */
@@ -60,6 +61,7 @@ typedef struct lt_heuristic { lt_algorithm algorithm; size_t workspace; int stat
     f(EventSynchronize, "cuEventSynchronize", (cuda_event event))                                                                \
     f(ModuleLoadData, "cuModuleLoadData", (cuda_module *module, const void *image))                                              \
     f(ModuleUnload, "cuModuleUnload", (cuda_module module))                                                                      \
+    f(FuncSetAttribute, "cuFuncSetAttribute", (cuda_function function, int attribute, int value))                                \
     f(ModuleGetFunction, "cuModuleGetFunction", (cuda_function *function, cuda_module module, const char *name))                 \
     f(LaunchKernel, "cuLaunchKernel", (cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
                                        unsigned block_y, unsigned block_z, unsigned shared, cuda_stream stream, void **parameters, void **extra)) \

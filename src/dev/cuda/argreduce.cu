@@ -8,7 +8,8 @@ D bool beats(T first, T second) {
 }
 
 /* candidates: of each result; before (M, candidates, N): where they lie; NULL: they are all of R */
-extern "C" __global__ void __launch_bounds__(256) arg_reduce(i64 *y, const T *x, const i64 *before, i64 N, i64 candidates, i64 stride_m, i64 stride_r, i64 stride_n, i64 parts, i64 part_size, i64 results, i64 width, i64 along) {
+KERNEL(256) arg_reduce(i64 *y, const T *x, const i64 *before, i64 N, i64 candidates, i64 stride_m, i64 stride_r, i64 stride_n, i64 parts, i64 part_size,
+                        i64 results, i64 width, i64 along) {
     __shared__ T best[256];
     __shared__ i64 place[256];                      /* -1: none yet */
     const share s = share_of(width, along);

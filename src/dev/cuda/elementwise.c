@@ -206,7 +206,7 @@ static void add_packs(cuda_text *t, const plan *l) {
 static void add_text(cuda_text *t, const plan *l) {
     const cr_walk *w = l->w;
     add_program(t, l);
-    cuda_add(t, "typedef %s I;\ntypedef %s S;\nextern \"C\" __global__ void __launch_bounds__(%d) walk(const words p) {\n", l->wide ? "u64" : "u32", l->wide ? "i64" : "i32", CUDA_GROUP);
+    cuda_add(t, "typedef %s I;\ntypedef %s S;\nKERNEL(%d) walk(const words p) {\n", l->wide ? "u64" : "u32", l->wide ? "i64" : "i32", CUDA_GROUP);
     cuda_add(t, "const I numel = (I)p.w[0], step = (I)gridDim.x * %d, first = (I)blockIdx.x * %d + threadIdx.x;\n", CUDA_GROUP, CUDA_GROUP);
     for (int i = 0; i < w->n_in; i++) {
         const int k = w->n_out + i;

@@ -105,7 +105,7 @@ const cuda_kernel *cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, 
 /* A kernel of one of the files *.cu, after these definitions: "#define T f32\n...". */
 const cuda_kernel *cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
 extern const char cuda_source_device[], cuda_source_reduce[], cuda_source_argreduce[], cuda_source_rows[], cuda_source_matmul[], cuda_source_index[], cuda_source_random[],
-                  cuda_source_scan[], cuda_source_order[], cuda_source_nonzero[], cuda_source_sample[];     /* embedded (cmake/embed.cmake) */
+                  cuda_source_scan[], cuda_source_order[], cuda_source_nonzero[], cuda_source_sample[], cuda_source_attention[];     /* embedded (cmake/embed.cmake) */
 
 /* ---- launches (launch.c) */
 enum { CUDA_WORDS = 400, CUDA_GROUP = 256 };                   /* threads of a block, unless a kernel says otherwise */
@@ -115,6 +115,7 @@ static inline void cuda_push(cuda_words *q, uint64_t word) { CR_ASSERT(q->n < CU
 static inline void cuda_push_f64(cuda_words *q, double v) { union { double v; uint64_t w; } u = {v}; cuda_push(q, u.w); }
 cr_status cuda_launch(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);               /* one parameter for each word */
 cr_status cuda_launch_struct(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);        /* one for all */
+cr_status cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks, int threads, int shared);      /* the same: threads of a block, and bytes of shared memory beside what the kernel names */
 int64_t   cuda_blocks(const cuda *g, int64_t threads);         /* for a loop over so many, of as many threads as keep the GPU busy */
 
 /* ---- faults (faults.c) */
@@ -152,6 +153,9 @@ cr_status cuda_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_te
 cr_status cuda_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing);
 cr_status cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
                                  double smoothing);
+cr_status cuda_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal);
+cr_status cuda_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
+                             const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
 extern const cr_kernels cuda_kernels;                          /* table.c */
 
 #endif

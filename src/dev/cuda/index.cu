@@ -17,7 +17,7 @@ D i64 row_of(const job &p, i64 position) {
 }
 
 /* to[m, k, n] = from[m, index[m, k, n], n] */
-extern "C" __global__ void __launch_bounds__(256) take(const job p) {
+KERNEL(256) take(const job p) {
     const i64 numel = p.M * p.K * p.N, step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
         const i64 n = i % p.N, k = i / p.N % p.K, m = i / p.N / p.K, r = row_of(p, m * p.index_m + k * p.index_k + n * p.index_n);
@@ -25,14 +25,14 @@ extern "C" __global__ void __launch_bounds__(256) take(const job p) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) check(const job p) {
+KERNEL(256) check(const job p) {
     const i64 numel = (p.index_m ? p.M : 1) * p.K * (p.index_n ? p.N : 1), step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) row_of(p, i);
 }
 
 /* to[m, index[m, k, n], n] = from[m, k, n], or += it, in order of k.  A thread has m, n and those rows that are its bucket modulo buckets: so
  * many work at once and yet each place is written by one alone.  After `check`. */
-extern "C" __global__ void __launch_bounds__(256) put(const job p) {
+KERNEL(256) put(const job p) {
     if (p.f->w[0] != ~0ull) return;
     const i64 numel = p.M * p.N * p.buckets, step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(256) put(const job p) {
 }
 
 /* to = to bound + index, or index where first; a bad index makes it one that is bad wherever it is used */
-extern "C" __global__ void __launch_bounds__(256) ravel(i64 *to, const INDEX *index, fault *f, i64 numel, i64 bound, i64 first) {
+KERNEL(256) ravel(i64 *to, const INDEX *index, fault *f, i64 numel, i64 bound, i64 first) {
     job p = {};
     p.index = index, p.f = f, p.bound = bound, p.wrap = 1;
     const i64 step = (i64)gridDim.x * 256;

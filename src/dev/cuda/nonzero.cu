@@ -2,7 +2,7 @@
 D i64 piece_of() { return (i64)blockIdx.x * 8 + threadIdx.x / 32; }
 D u32 trues(const b8 *x, i64 e, i64 numel) { return __ballot_sync(~0u, e < numel && wide(x[e])); }
 
-extern "C" __global__ void __launch_bounds__(256) count(u32 *counts, const b8 *x, i64 numel, i64 pieces) {
+KERNEL(256) count(u32 *counts, const b8 *x, i64 numel, i64 pieces) {
     const i64 piece = piece_of();
     const int lane = (int)threadIdx.x % 32;
     u32 n = 0;
@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(256) count(u32 *counts, const b8 *x
 
 /* y (room, ndim) of these strides; ends: how many there are up to the end of each piece */
 struct places { i64 *y; const b8 *x; const i64 *ends; i64 numel, pieces, room, step, column, ndim, shape[8]; };
-extern "C" __global__ void __launch_bounds__(256) write(const places p) {
+KERNEL(256) write(const places p) {
     const i64 piece = piece_of();
     const int lane = (int)threadIdx.x % 32;
     i64 n = piece && piece < p.pieces ? p.ends[piece - 1] : 0;

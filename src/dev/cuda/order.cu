@@ -27,7 +27,7 @@ D KEY key(T x) {
 #define EACH(i, n) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < (n); i += (i64)gridDim.x * 256)
 
 /* ---- short rows: a thread counts what comes before its element.  flip: all ones for the largest first.  y: NULL where it is not wanted */
-extern "C" __global__ void __launch_bounds__(256) rank(T *y, i64 *index, const T *x, i64 M, i64 R, i64 K, u64 flip) {
+KERNEL(256) rank(T *y, i64 *index, const T *x, i64 M, i64 R, i64 K, u64 flip) {
     EACH(i, M * R) {
         const i64 m = i / R, r = i % R;
         const KEY mine = (KEY)(key(x[i]) ^ (KEY)flip);
@@ -137,7 +137,7 @@ D void put(const ordering &p, i64 to, T v, PLACE place) {
 }
 
 /* The first K of each tile of each row, one tile after another. */
-extern "C" __global__ void __launch_bounds__(256) sort_tile(const ordering p) {
+KERNEL(256) sort_tile(const ordering p) {
     const i64 m = (i64)blockIdx.x / p.tiles, tile = (i64)blockIdx.x % p.tiles;
     items e = open_tile(p, m, tile);
     for (i64 shift = 0; shift < (i64)(8 * sizeof(T)); shift += 8) {
@@ -152,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(256) sort_tile(const ordering p) {
 }
 
 /* ---- rows of many tiles: for each digit count, add up (scan.cu), scatter */
-extern "C" __global__ void __launch_bounds__(256) count(const ordering p) {
+KERNEL(256) count(const ordering p) {
     __shared__ u32 n[256];
     const int t = (int)threadIdx.x;
     const i64 m = (i64)blockIdx.x / p.tiles, first = (i64)blockIdx.x % p.tiles * TILE, left = p.R - first;
@@ -164,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(256) count(const ordering p) {
     p.counts[(i64)blockIdx.x * 256 + t] = n[t];
 }
 
-extern "C" __global__ void __launch_bounds__(256) scatter(const ordering p) {
+KERNEL(256) scatter(const ordering p) {
     const int t = (int)threadIdx.x;
     const i64 m = (i64)blockIdx.x / p.tiles, tile = (i64)blockIdx.x % p.tiles;
     i64 all;
@@ -180,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(256) scatter(const ordering p) {
 }
 
 /* ---- element k of each sorted row of K, R of which it is the beginning; k -1: the median, or the first NaN; -2: the median of the numbers */
-extern "C" __global__ void __launch_bounds__(256) pick(T *y, i64 *index, const T *sorted, const i64 *places, i64 M, i64 R, i64 K, i64 k) {
+KERNEL(256) pick(T *y, i64 *index, const T *sorted, const i64 *places, i64 M, i64 R, i64 K, i64 k) {
     EACH(m, M) {
         i64 low = 0, high = K, at = k;
         while (low < high) {                        /* how many are numbers */
@@ -197,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(256) pick(T *y, i64 *index, const T
 }
 
 /* ---- y[m, k] = how many of row m of x (M, R) are less than v[m, k], or equal where right; step: from one row of x to the next, 0: it is the only one */
-extern "C" __global__ void __launch_bounds__(256) search(i64 *y, const T *x, const T *v, i64 results, i64 R, i64 K, i64 step, i64 right) {
+KERNEL(256) search(i64 *y, const T *x, const T *v, i64 results, i64 R, i64 K, i64 step, i64 right) {
     EACH(i, results) {
         const T *row = x + i / K * step;
         const KEY wanted = key(v[i]);
@@ -213,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(256) search(i64 *y, const T *x, con
 }
 
 /* ---- runs of equal rows of x (R, C): 1 where one begins, and from how many have begun so far the rest */
-extern "C" __global__ void __launch_bounds__(256) begins(u8 *y, const T *x, i64 R, i64 C, i64 width) {
+KERNEL(256) begins(u8 *y, const T *x, i64 R, i64 C, i64 width) {
     __shared__ int shared[256];
     const share s = share_of(width, 1);
     const i64 r = (i64)blockIdx.x * s.columns + s.column;
@@ -227,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(256) begins(u8 *y, const T *x, i64 
     if (r < R && s.lane == 0) y[r] = (u8)fresh;
 }
 
-extern "C" __global__ void __launch_bounds__(256) number(i64 *run, i64 *starts, i64 *count, const i64 *begun, const i64 *order, i64 R) {
+KERNEL(256) number(i64 *run, i64 *starts, i64 *count, const i64 *begun, const i64 *order, i64 R) {
     EACH(i, R) {
         const i64 n = begun[i];
         if (i == 0 || begun[i - 1] != n) starts[n - 1] = i;

@@ -17,7 +17,7 @@ template <class To> D To rounded_down(A u) {
     if constexpr (is_half<To>) if (wide(v) > u) v.bits--;
     return v;
 }
-extern "C" __global__ void __launch_bounds__(256) uniform(T *y, i64 numel, u64 seed, u64 counter) {
+KERNEL(256) uniform(T *y, i64 numel, u64 seed, u64 counter) {
     EACH(i) y[i] = rounded_down<T>(uniform01(seed, counter, i));
 }
 
@@ -36,7 +36,7 @@ D f32 sin_turn(f32 turn, int quarters) {
 }
 
 /* Box-Muller on the pair (2j, 2j + 1) */
-extern "C" __global__ void __launch_bounds__(256) normal(T *y, i64 numel, u64 seed, u64 counter) {
+KERNEL(256) normal(T *y, i64 numel, u64 seed, u64 counter) {
     EACH(i) {
         const A u0 = uniform01(seed, counter, i / 2 * 2), u1 = uniform01(seed, counter, i / 2 * 2 + 1);
         y[i] = cast<T>(f_sqrt(-2 * f_log(1 - u0)) * sin_turn(u1, i % 2 ? 0 : 1 /* quarter */));
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) normal(T *y, i64 numel, u64 se
 }
 
 /* floor(word span / 2^64) + low; span 0: 2^64 */
-extern "C" __global__ void __launch_bounds__(256) integers(T *y, i64 numel, u64 seed, u64 counter, i64 low, u64 span) {
+KERNEL(256) integers(T *y, i64 numel, u64 seed, u64 counter, i64 low, u64 span) {
     EACH(i) {
         const u64 word = word64(seed, counter, i), a = word & 0xffffffffu, b = word >> 32, c = span & 0xffffffffu, d = span >> 32;
         const u64 middle = (a * c >> 32) + (b * c & 0xffffffffu) + (a * d & 0xffffffffu);

@@ -41,7 +41,8 @@ D A mapped(T from, A mean, A p) {
 }
 
 /* sums (M, N): of MAP 6 alone */
-extern "C" __global__ void __launch_bounds__(256) reduce(TO *y, const T *x, const A *sums, i64 R, i64 N, i64 stride_m, i64 stride_r, i64 stride_n, i64 parts, i64 part_size, i64 results, i64 width, i64 along, f64 p) {
+KERNEL(256) reduce(TO *y, const T *x, const A *sums, i64 R, i64 N, i64 stride_m, i64 stride_r, i64 stride_n, i64 parts, i64 part_size, i64 results,
+                    i64 width, i64 along, f64 p) {
     __shared__ A shared[256];
     const share s = share_of(width, along);
     const i64 result = (i64)blockIdx.x * s.columns + s.column;

@@ -18,7 +18,7 @@ D A largest(const T *x, i64 row, i64 mine, A *shared, const share &s) {
 }
 
 /* y = exp(x - max) / sum(exp(x - max)), or its logarithm */
-extern "C" __global__ void __launch_bounds__(256) softmax(T *y, const T *x, i64 M, i64 N, i64 width, i64 log) {
+KERNEL(256) softmax(T *y, const T *x, i64 M, i64 N, i64 width, i64 log) {
     ROW;
     const A most = largest(x, row, mine, shared, s);
     A a = 0;
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax(T *y, const T *x, i64 
 }
 
 /* y = softmax(x):  dx = y (g - sum(g y));  y = log_softmax(x):  dx = g - exp(y) sum(g) */
-extern "C" __global__ void __launch_bounds__(256) softmax_bwd(T *dx, const T *y, const T *g, i64 M, i64 N, i64 width, i64 log) {
+KERNEL(256) softmax_bwd(T *dx, const T *y, const T *g, i64 M, i64 N, i64 width, i64 log) {
     ROW;
     A a = 0;
     EACH(n) a += log ? of(g, row + n) : of(g, row + n) * of(y, row + n);
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax_bwd(T *dx, const T *y,
 }
 
 /* y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); without mean: RMS norm */
-extern "C" __global__ void __launch_bounds__(256) layer_norm(T *y, A *mean, A *rstd, const T *x, const T *w, const T *b, i64 M, i64 N, i64 width, f64 eps) {
+KERNEL(256) layer_norm(T *y, A *mean, A *rstd, const T *x, const T *w, const T *b, i64 M, i64 N, i64 width, f64 eps) {
     ROW;
     A a = 0, mu = 0;
     if (mean) {
@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm(T *y, A *mean, A *r
 }
 
 /* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm */
-extern "C" __global__ void __launch_bounds__(256) layer_norm_bwd(T *dx, const T *x, const T *w, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 width) {
+KERNEL(256) layer_norm_bwd(T *dx, const T *x, const T *w, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 width) {
     ROW;
     const A mu = mine && mean ? mean[m] : (A)0, r = mine ? rstd[m] : (A)0;
     A a = 0, b = 0;
@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_bwd(T *dx, const T 
 }
 
 /* Of parts of the rows, (parts, N):  dw = sum of g h,  db = sum of g; either may be NULL. */
-extern "C" __global__ void __launch_bounds__(256) layer_norm_bwd_sums(A *dw, A *db, const T *x, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 parts, i64 part_size, i64 width, i64 along) {
+KERNEL(256) layer_norm_bwd_sums(A *dw, A *db, const T *x, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 parts, i64 part_size, i64 width, i64 along) {
     __shared__ A shared[256];
     const share s = share_of(width, along);
     const i64 result = (i64)blockIdx.x * s.columns + s.column, n = result % N, part = result / N, begin = part * part_size;
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_bwd_sums(A *dw, A *
 D i64 label_of(const void *target, i64 wide_target, i64 m) { return wide_target ? ((const i64 *)target)[m] : (i64)((const i32 *)target)[m]; }
 
 /* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s; 0 in ignored rows */
-extern "C" __global__ void __launch_bounds__(256) cross_entropy(A *loss, A *lse, const T *x, const void *target, fault *f, i64 M, i64 N, i64 width, i64 wide_target, i64 ignore, f64 smoothing) {
+KERNEL(256) cross_entropy(A *loss, A *lse, const T *x, const void *target, fault *f, i64 M, i64 N, i64 width, i64 wide_target, i64 ignore, f64 smoothing) {
     ROW;
     const A most = largest(x, row, mine, shared, s);
     A a = 0, b = 0;
@@ -117,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(256) cross_entropy(A *loss, A *lse,
 }
 
 /* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows */
-extern "C" __global__ void __launch_bounds__(256) cross_entropy_bwd(T *dx, const T *x, const void *target, const A *lse, const A *g, i64 M, i64 N, i64 wide_target, i64 ignore, f64 smoothing) {
+KERNEL(256) cross_entropy_bwd(T *dx, const T *x, const void *target, const A *lse, const A *g, i64 M, i64 N, i64 wide_target, i64 ignore, f64 smoothing) {
     const i64 step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < M * N; i += step) {
         const i64 m = i / N, n = i - m * N, label = label_of(target, wide_target, m);

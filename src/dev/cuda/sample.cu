@@ -4,7 +4,7 @@
 D f64 uniform(u64 word) { return (f64)(word >> 11) * 1.1102230246251565e-16; }
 
 /* y[m, s] = the first position whose running sum (M, N) is above a share of the row's last that the word (M, S) says */
-extern "C" __global__ void __launch_bounds__(256) draw(i64 *y, const f64 *sums, const u64 *words, i64 draws, i64 N, i64 S) {
+KERNEL(256) draw(i64 *y, const f64 *sums, const u64 *words, i64 draws, i64 N, i64 S) {
     EACH(i, draws) {
         const f64 *row = sums + i / S * N, wanted = uniform(words[i]) * row[N - 1];
         i64 low = 0, high = N - 1;
@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(256) draw(i64 *y, const f64 *sums, 
 }
 
 /* the time after which each position is drawn: never where its weight is 0 */
-extern "C" __global__ void __launch_bounds__(256) wait(f64 *times, const T *w, const u64 *words, i64 numel) {
+KERNEL(256) wait(f64 *times, const T *w, const u64 *words, i64 numel) {
     EACH(i, numel) {
         const f64 weight = (f64)wide(w[i]);
         times[i] = weight > 0 ? fmin(-log(1 - uniform(words[i])) / weight, 1.7976931348623157e308) : infinity<f64>();

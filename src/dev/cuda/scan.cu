@@ -142,13 +142,13 @@ template <task what> D void run(const job &p) {
     if (what == SUMS && line < p.lines && s.lane == 0) p.states[(m * p.chunks + c) * p.N + n] = carry;
 }
 
-extern "C" __global__ void __launch_bounds__(256) sums(const job p) { run<SUMS>(p); }
-extern "C" __global__ void __launch_bounds__(256) before(const job p) { run<BEFORE>(p); }
-extern "C" __global__ void __launch_bounds__(256) results(const job p) { run<RESULTS>(p); }
+KERNEL(256) sums(const job p) { run<SUMS>(p); }
+KERNEL(256) before(const job p) { run<BEFORE>(p); }
+KERNEL(256) results(const job p) { run<RESULTS>(p); }
 
 /* y[k] = x[k] + a[k] y[k - 1], step by step: what a growing recurrence keeps so, it would lose in the joining of parts.  Reversed, with the
  * weight of the element before it.  Tiles are fetched by all threads of a line, and the first of them goes through.  HOW is float_sum. */
-extern "C" __global__ void __launch_bounds__(256) in_order(const job p) {
+KERNEL(256) in_order(const job p) {
     const share s = share_of(p.width, 1);
     const i64 line = (i64)blockIdx.x * s.columns + s.column, start = line / p.N * p.R * p.N + line % p.N, end = line < p.lines ? p.R : 0;
     f64 *v = (f64 *)tile + s.column * s.width * V, *a = weights + s.column * s.width * V, y = 0;

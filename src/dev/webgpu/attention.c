@@ -13,7 +13,7 @@ enum {
     AT_ONCE = 4,
     WIDE = 64, WIDEST = 256,                        /* D: rows of sums have room for the one or the other */
     SHARED_BYTES = 16384,                           /* workgroup memory that every GPU has */
-    MOST_TURNS = 65000                              /* of its loops: lavapipe ends it silently after 65535 */
+    MOST_TURNS = 65000                              /* of its loops, where the processor plays the GPU: lavapipe ends it silently after 65535 */
 };
 typedef enum kind { FORWARD, DQ, DKV } kind;
 enum { MOST_OPERANDS = 9, OPERANDS_AT = 12, OPERAND_WORDS = 5 };
@@ -24,7 +24,7 @@ typedef struct heads {                              /* one kernel and its operan
     int room;                                       /* WIDE or WIDEST */
     bool odd;                                       /* D is not a multiple of 4 */
     int n, mask;                                    /* mask: its binding, -1: there is none */
-    char name[MOST_OPERANDS];                       /* of the functions that read four elements of a row, and of the row's address; 0: numbers of a row, (B, H, T) */
+    char name[MOST_OPERANDS];                       /* begins the names of its functions; a capital: one f32 for each query, (B, H, T) */
     uint32_t written;
     gpu_buffer *buffer[MOST_OPERANDS];
     const cr_tensor *t[MOST_OPERANDS];              /* NULL: contiguous f32 (B, H, T) of our own */
@@ -213,8 +213,9 @@ static cr_status run(gpu *g, const char *op, const heads *a, const int64_t *n, i
 }
 
 bool gpu_attention_takes(const cr_tensor *q, const cr_tensor *k) {
+    const gpu *g = (const gpu *)(const void *)q->dev;
     const int64_t most = q->shape[2] > k->shape[2] ? q->shape[2] : k->shape[2], D = q->shape[3];
-    return D <= WIDEST && (most / AT_ONCE + 1) * (2 * fours(D) + 1) + 4 * D <= MOST_TURNS;
+    return D <= WIDEST && g->limits.maxStorageBuffersPerShaderStage >= MOST_OPERANDS && (!g->software || (most / AT_ONCE + 1) * (2 * fours(D) + 1) + 4 * D <= MOST_TURNS);
 }
 
 cr_status gpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal) {

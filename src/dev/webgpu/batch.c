@@ -87,15 +87,59 @@ cr_status gpu_fail_window(const gpu *g, const char *op, size_t bytes) {
 
 static size_t shown(const gpu *g, const gpu_buffer *b, size_t at) { return b->bytes - at < g->window ? b->bytes - at : g->window; }
 
-static WGPUBindGroup bind(gpu *g, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at) {
-    enum { MOST = 1 + CR_MAX_INPUTS + CR_MAX_OUTPUTS + 2 };
-    WGPUBindGroupEntry e[MOST] = {{.binding = 0, .buffer = g->parameters, .size = PARAMETER_BYTES}};
+/* ---- what is bound together: made anew it costs more than the rest of recording, and a training step binds what the last one did */
+enum { GROUPS = 1024, MOST_BUFFERS = CR_MAX_INPUTS + CR_MAX_OUTPUTS + 2 };
+typedef struct gpu_group {
+    WGPUBindGroup handle;                           /* NULL: none */
+    struct bound { const gpu_pipeline *p; size_t window; const gpu_buffer *buffers[MOST_BUFFERS]; size_t at[MOST_BUFFERS]; } of;
+} gpu_group;
+
+void gpu_groups_forget(gpu *g) {
+    for (int i = 0; g->groups && i < GROUPS; i++) {
+        if (g->groups[i].handle) wg.BindGroupRelease(g->groups[i].handle);
+        g->groups[i].handle = NULL;
+    }
+}
+
+/* Where the group of these is kept, or may be: one of eight places. */
+static gpu_group *group_for(gpu *g, const struct bound *of, int n) {
+    uint64_t h = (uintptr_t)of->p;
+    for (int i = 0; i < n; i++) h = (h ^ (uintptr_t)of->buffers[i] ^ of->at[i]) * 0x9e3779b97f4a7c15u;
+    if (!g->groups) g->groups = calloc(GROUPS, sizeof *g->groups);
+    gpu_group *eight = g->groups ? &g->groups[(h >> 32) % GROUPS & ~7u] : NULL, *place = eight ? &eight[h >> 61] : NULL;
+    for (int i = 0; eight && i < 8; i++) {
+        if (!eight[i].handle) place = &eight[i];
+        else if (!memcmp(&eight[i].of, of, sizeof *of)) return &eight[i];
+    }
+    return place;
+}
+
+/* buffers from at on, for p; NULL: a message */
+static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at) {
+    WGPUBindGroupEntry e[1 + MOST_BUFFERS] = {{.binding = 0, .buffer = g->parameters, .size = PARAMETER_BYTES}};
+    struct bound of;
+    memset(&of, 0, sizeof of);
+    of.p = p;
+    of.window = g->window;
     for (int i = 0; i < p->buffers; i++) {
-        e[i + 1] = (WGPUBindGroupEntry){.binding = (uint32_t)i + 1, .buffer = buffers[i]->handle, .offset = at ? at[i] : 0, .size = shown(g, buffers[i], at ? at[i] : 0)};
+        of.buffers[i] = buffers[i];
+        of.at[i] = at ? at[i] : 0;
+        e[i + 1] = (WGPUBindGroupEntry){.binding = (uint32_t)i + 1, .buffer = buffers[i]->handle, .offset = of.at[i], .size = shown(g, buffers[i], of.at[i])};
         buffers[i]->batch = g->batch;
         g->counters.bytes += (int64_t)e[i + 1].size;
     }
-    return wg.DeviceCreateBindGroup(g->device, &(WGPUBindGroupDescriptor){.layout = p->layout, .entryCount = (size_t)p->buffers + 1, .entries = e});
+    gpu_group *group = group_for(g, &of, p->buffers);
+    if (!group) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (group->handle && !memcmp(&group->of, &of, sizeof of)) return group;
+    if (group->handle) wg.BindGroupRelease(group->handle);
+    gpu_scope_begin(g);
+    group->handle = wg.DeviceCreateBindGroup(g->device, &(WGPUBindGroupDescriptor){.layout = p->layout, .entryCount = (size_t)p->buffers + 1, .entries = e});
+    group->of = of;
+    g->counters.groups++;
+    if (gpu_scope_end(g, op, "cannot bind") == CR_OK) return group;     /* one that is not valid would spoil the whole batch */
+    if (group->handle) wg.BindGroupRelease(group->handle);
+    group->handle = NULL;
+    return NULL;
 }
 
 cr_status gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups) {
@@ -113,19 +157,15 @@ cr_status gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buf
     const uint64_t most = g->limits.maxComputeWorkgroupsPerDimension, rows = (groups + most - 1) / most, columns = (groups + rows - 1) / rows;
     if (rows > most) return cr_fail(CR_BAD_VALUE, op, "%s runs at most %llu workgroups: this takes %llu", g->name, (unsigned long long)(most * most), (unsigned long long)groups);
     const uint32_t offset = put_parameters(g, parameters);
-    gpu_scope_begin(g);
-    WGPUBindGroup group = bind(g, p, buffers, at);
-    status = gpu_scope_end(g, op, "cannot bind");   /* a group that is not valid would spoil the whole batch */
-    if (status == CR_OK) {
-        if (!g->pass) g->pass = wg.CommandEncoderBeginComputePass(g->encoder, NULL);
-        wg.ComputePassEncoderSetPipeline(g->pass, p->handle);
-        wg.ComputePassEncoderSetBindGroup(g->pass, 0, group, 1, &offset);
-        wg.ComputePassEncoderDispatchWorkgroups(g->pass, (uint32_t)columns, (uint32_t)rows, 1);
-        g->recorded++;
-        g->counters.dispatches++;
-    }
-    if (group) wg.BindGroupRelease(group);
-    return status;
+    const gpu_group *group = bind(g, op, p, buffers, at);
+    if (!group) return cr_error_status();
+    if (!g->pass) g->pass = wg.CommandEncoderBeginComputePass(g->encoder, NULL);
+    wg.ComputePassEncoderSetPipeline(g->pass, p->handle);
+    wg.ComputePassEncoderSetBindGroup(g->pass, 0, group->handle, 1, &offset);
+    wg.ComputePassEncoderDispatchWorkgroups(g->pass, (uint32_t)columns, (uint32_t)rows, 1);
+    g->recorded++;
+    g->counters.dispatches++;
+    return CR_OK;
 }
 
 cr_status gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes) {

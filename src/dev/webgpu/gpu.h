@@ -39,7 +39,7 @@ typedef struct gpu_fault { char op[48]; int64_t bound; } gpu_fault;   /* bound o
 typedef struct gpu_key { size_t n; bool full; unsigned char bytes[GPU_KEY_BYTES]; } gpu_key;     /* what tells one kernel from another */
 
 /* ---- a GPU (gpu.c) */
-typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks, bytes; } gpu_counters;       /* bytes: bound by dispatches */
+typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks, bytes, groups; } gpu_counters;       /* bytes: bound by dispatches; groups: of bindings, made */
 
 typedef struct gpu {
     cr_device dev;                                  /* first: a cr_device of this folder is a gpu */
@@ -63,6 +63,8 @@ typedef struct gpu {
     WGPUBuffer parameters;                          /* of all its dispatches, one after another */
     unsigned char *parameters_here;                 /* the same on the host until the batch is submitted */
     size_t parameters_used;
+
+    struct gpu_group *groups;                       /* what was bound lately (batch.c); NULL: nothing yet */
 
     gpu_buffer *pool[GPU_CLASSES];
     int64_t now, peak, cached, budget;              /* bytes */
@@ -101,6 +103,8 @@ static inline void gpu_push(gpu_parameters *p, uint32_t word) { CR_ASSERT(p->n <
 cr_status gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups);
 /* The same, where buffer i is bound from at[i] bytes on, which gpu_window gave. */
 cr_status gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const gpu_parameters *parameters, uint64_t groups);
+
+void      gpu_groups_forget(gpu *g);                           /* before buffers are released */
 
 /* ---- windows: of a buffer that is larger than one binding may be a part is bound.  Who can cuts the work until each part of it fits. */
 typedef struct gpu_span { int64_t first, end; } gpu_span;      /* elements of a buffer */

@@ -22,6 +22,7 @@ static void release_buffer(gpu_buffer *b) {
 
 static void empty_pool(gpu *g) {
     if (g->forked) return;
+    gpu_groups_forget(g);
     for (int c = 0; c < GPU_CLASSES; c++)
         for (gpu_buffer *b; (b = g->pool[c]); ) {
             g->pool[c] = b->next;
@@ -77,10 +78,15 @@ void gpu_buffer_give(gpu *g, gpu_buffer *b) {
     size_t rounded;
     g->now -= (int64_t)b->bytes;
     if (g->forked) return;
-    if (atomic_load(&g->lost)) { release_buffer(b); return; }
-    const int c = class_of(b->bytes, &rounded);
-    b->next = g->pool[c];
-    g->pool[c] = b;
+    if (atomic_load(&g->lost)) {
+        gpu_groups_forget(g);
+        release_buffer(b);
+        return;
+    }
+    gpu_buffer **place = &g->pool[class_of(b->bytes, &rounded)];
+    while (*place && *place < b) place = &(*place)->next;      /* in one order, so that each step of a loop takes the same ones, and binds what the last did */
+    b->next = *place;
+    *place = b;
     g->cached += (int64_t)b->bytes;
 }
 

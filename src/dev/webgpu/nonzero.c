@@ -2,7 +2,7 @@
 #include "wgsl.h"
 
 enum { PIECE = 64 };
-typedef struct kernel { unsigned char family, places, ndim; } kernel;        /* places: the second kernel */
+typedef struct kernel { int family, places, ndim; } kernel;      /* places: the second kernel */
 
 /* p[0]: 0, elements, offset of x, rows of y   p[1]: offset, strides of y   p[2], p[3]: shape of x.  Binding 0: the counts, or with those before them how many there are. */
 static void write(wgsl *w, const void *how) {

@@ -1,21 +1,25 @@
 /* order.c - rows of x (M, R) in order, single elements of them, places in a sorted row, runs of equal rows.
  *
  * Elements become unsigned keys (wgsl_key).  Short rows are ranked: an invocation counts what comes before its element.  Others are merged, which is
- * stable, has no choice that a timing could make, and takes keys of any width: an entry is a position with its key; a workgroup sorts 1024 of them in its own memory;
- * then runs are merged in pairs, an invocation eight entries of the result, which finds its own beginning in both (merge path: Odeh and others 2012).
- * Of each run only the first K are kept, so the first few of a long row cost little more than reading it. */
+ * stable, leaves nothing to timing, and takes keys of any width: an entry is a position with its key; a workgroup sorts 1024 of them in its own memory;
+ * then runs are merged in pairs, an invocation eight entries of the result, whose beginning in both it finds itself (merge path: Odeh and others 2012).
+ * Of each run only the first K are kept: for the first few of a long row there is next to nothing to merge. */
 #include "wgsl.h"
 
 enum {
     RANKED = 64,                                    /* elements of a row that is ranked */
     MINE = 4, TILE = MINE * GPU_GROUP,              /* entries of an invocation, and of a workgroup, in its memory: 16 KiB, which WebGPU promises */
-    MERGED = 8                                      /* entries of one invocation that merges */
+    MERGED = 8,                                     /* entries of one invocation that merges */
+    MOST_BYTES = 1 << 26                            /* of entries, of several rows: as many of them go together */
 };
 typedef enum order_task { RANK, SORT_TILE, MERGE, TAKE } order_task;
 enum { X, INDEX, Y };                               /* bindings of RANK; of TAKE with ENTRIES behind */
 
-typedef struct kernel {                             /* the kernel */
-    unsigned char family, task, dtype, descending, one, values;     /* one: element k of each row (kth); values: y is wanted */
+typedef struct kernel {
+    int family;
+    order_task task;
+    cr_dtype dtype;
+    int descending, one, values;                    /* one: element k of each row (kth); values: y is wanted */
 } kernel;
 
 typedef struct ordering {
@@ -24,7 +28,7 @@ typedef struct ordering {
     kernel how;
     const cr_tensor *x;
     cr_tensor *y, *index;
-    int64_t M, R, K, kth;
+    int64_t first, M, R, K, kth;                    /* M rows from the first on */
 } ordering;
 
 /* ---- text.  p[0]: 0, M, R, K   p[1]: offsets of x, index, y; kth   p[2]: elements of a run, entries kept of it, runs, entries kept of a merged one */
@@ -32,7 +36,7 @@ static int words_of(cr_dtype dt) { return wgsl_wide(dt) ? 3 : 2; }
 
 /* key(at) of element number at, in whose order rows are wanted */
 static void add_key(wgsl *w, const kernel *h) {
-    const cr_dtype dt = (cr_dtype)h->dtype;
+    const cr_dtype dt = h->dtype;
     wgsl_add(w, "fn key(at: u32) -> vec2<u32> { let x = %s; ", wgsl_load(X, dt, "(p[1].x + at)").s);
     wgsl_add(w, "return %s%s; }\n", h->descending ? "~" : "", wgsl_key(dt, "x").s);
 }
@@ -45,7 +49,7 @@ static void add_chosen(wgsl *w) {
 
 /* Result o is element r of row m. */
 static void add_result(wgsl *w, const kernel *h) {
-    const cr_dtype dt = cr_moved_as((cr_dtype)h->dtype);
+    const cr_dtype dt = cr_moved_as(h->dtype);
     wgsl_add(w, "set%d(2u * (p[1].y + o), r); set%d(2u * (p[1].y + o) + 1u, 0u);\n", INDEX, INDEX);
     if (!h->values) return;
     wgsl_add(w, "let source = p[1].x + m * p[0].z + r; let to = p[1].z + o; let v = %s;\n", wgsl_load(X, dt, "source").s);
@@ -55,7 +59,7 @@ static void add_result(wgsl *w, const kernel *h) {
 static void add_bindings(wgsl *w, const kernel *h) {
     wgsl_binding(w, X, false, false);
     wgsl_binding(w, INDEX, true, false);
-    if (h->values) wgsl_binding(w, Y, true, wgsl_lanes((cr_dtype)h->dtype) > 1);
+    if (h->values) wgsl_binding(w, Y, true, wgsl_lanes(h->dtype) > 1);
 }
 
 static void write_rank(wgsl *w, const kernel *h) {
@@ -66,7 +70,7 @@ static void write_rank(wgsl *w, const kernel *h) {
     wgsl_add(w, "let m = i / p[0].z; let r = i %% p[0].z;\nif m >= p[0].y { return; }\nlet mine = key(i); var rank = 0u; var numbers = 0u;\n"
              "for (var k = 0u; k < p[0].z; k++) {\nlet other = key(m * p[0].z + k); let later = less_u64(mine, other);\n"
              "if !later && (k < r || less_u64(other, mine)) { rank++; }\n");
-    if (h->one && cr_dtype_is_float((cr_dtype)h->dtype)) wgsl_add(w, "if other.x != 0xffffffffu { numbers++; }\n");
+    if (h->one && cr_dtype_is_float(h->dtype)) wgsl_add(w, "if other.x != 0xffffffffu { numbers++; }\n");
     else wgsl_add(w, "numbers++;\n");
     wgsl_add(w, "}\n%s", h->one ? "if rank != chosen(numbers) { return; }\nlet o = m;\n" : "if rank >= p[0].w { return; }\nlet o = m * p[0].w + rank;\n");
     add_result(w, h);
@@ -96,7 +100,7 @@ static void add_split(wgsl *w, const char *entry) {
 /* Run q of a row of R elements lies from element q kept on; rows, min(R, runs kept) entries, lie one after another, for only the last run may have fewer.
  * A workgroup sorts TILE elements of one row; what is missing at its end comes last. */
 static void write_tile(wgsl *w, const kernel *h) {
-    const cr_dtype dt = (cr_dtype)h->dtype;
+    const cr_dtype dt = h->dtype;
     const int words = words_of(dt);
     wgsl_binding(w, X, false, false);
     wgsl_binding(w, 1, true, false);
@@ -109,7 +113,7 @@ static void write_tile(wgsl *w, const kernel *h) {
     wgsl_add(w, "let m = group / p[2].z; let t = group %% p[2].z; let first = %du * lane;\nif m >= p[0].y { return; }\nvar e: array<vec%d<u32>, %d>;\n", MINE, words, MINE);
     wgsl_add(w, "for (var k = 0u; k < %du; k++) {\n    let r = t * %du + first + k;\n    if r < p[0].z { let x = key(m * p[0].z + r); e[k] = vec%d<u32>(r, x%s); } else { e[k] = vec%d<u32>(0xffffffffu); }\n",
              MINE, TILE, words, words == 3 ? "" : ".x", words);
-    wgsl_add(w, "    let x = e[k]; var j = k;\n    while j > 0u && before(x, e[j - 1u]) { e[j] = e[j - 1u]; j--; }\n    e[j] = x;\n}\n");
+    wgsl_add(w, "}\nfor (var k = 0u; k < %du; k++) { for (var j = k & 1u; j < %du; j += 2u) { if before(e[j + 1u], e[j]) { let x = e[j]; e[j] = e[j + 1u]; e[j + 1u] = x; } } }\n", MINE, MINE - 1);
     wgsl_add(w, "for (var half = %du; half < %du; half *= 2u) {\n    for (var k = 0u; k < %du; k++) { tile[first + k] = e[k]; }\n    workgroupBarrier();\n", MINE, TILE, MINE);
     wgsl_add(w, "    let a = first / (2u * half) * (2u * half); let b = a + half; var i = a + split(a, half, b, half, first - a); var j = first - i + b;\n");
     wgsl_add(w, "    for (var k = 0u; k < %du; k++) { if j >= b + half || (i < b && !before(tile[j], tile[i])) { e[k] = tile[i]; i++; } else { e[k] = tile[j]; j++; } }\n    workgroupBarrier();\n}\n", MINE);
@@ -118,7 +122,7 @@ static void write_tile(wgsl *w, const kernel *h) {
 
 /* Runs 2q and 2q + 1 of a row become run q. */
 static void write_merge(wgsl *w, const kernel *h) {
-    const cr_dtype dt = (cr_dtype)h->dtype;
+    const cr_dtype dt = h->dtype;
     wgsl_binding(w, 0, false, false);
     wgsl_binding(w, 1, true, false);
     add_entries(w, 0, false, dt);
@@ -135,7 +139,7 @@ static void write_merge(wgsl *w, const kernel *h) {
 }
 
 static void write_take(wgsl *w, const kernel *h) {
-    const cr_dtype dt = (cr_dtype)h->dtype;
+    const cr_dtype dt = h->dtype;
     const int entries = Y + h->values;
     add_bindings(w, h);
     wgsl_binding(w, entries, false, false);
@@ -165,12 +169,13 @@ static void write(wgsl *w, const void *how) {
 typedef struct level { int64_t run, kept, runs, merged; } level;       /* p[2] */
 
 static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, level l, int64_t invocations) {
+    const int64_t found = s->first * (s->how.one ? 1 : s->K);
     kernel h = s->how;
-    h.task = (unsigned char)task;
+    h.task = task;
     gpu_call call = {
         .op = s->op, .write = write, .how = &h, .how_bytes = sizeof h, .written = 1u << 1,
-        .q = {.n = 12, .words = {0, (uint32_t)s->M, (uint32_t)s->R, (uint32_t)s->K, (uint32_t)s->x->offset, (uint32_t)s->index->offset, s->y ? (uint32_t)s->y->offset : 0,
-                                 (uint32_t)s->kth, (uint32_t)l.run, (uint32_t)l.kept, (uint32_t)l.runs, (uint32_t)l.merged}},
+        .q = {.n = 12, .words = {0, (uint32_t)s->M, (uint32_t)s->R, (uint32_t)s->K, (uint32_t)(s->x->offset + s->first * s->R), (uint32_t)(s->index->offset + found),
+                                 s->y ? (uint32_t)(s->y->offset + found) : 0, (uint32_t)s->kth, (uint32_t)l.run, (uint32_t)l.kept, (uint32_t)l.runs, (uint32_t)l.merged}},
         .invocations = (uint64_t)invocations};
     call.buffer[call.buffers++] = task == MERGE ? from : gpu_buffer_of(s->x);
     call.buffer[call.buffers++] = to ? to : gpu_buffer_of(s->index);
@@ -204,9 +209,14 @@ static cr_status merge(const ordering *s, gpu_buffer *entries, gpu_buffer *spare
 static cr_status run_order(ordering *s) {
     if (s->R <= RANKED) return run(s, RANK, NULL, NULL, (level){0}, s->M * s->R);
     const int64_t tiles = pieces(s->R, TILE);
-    const size_t bytes = 4 * (size_t)(s->M * least(s->R, tiles * least(TILE, s->K))) * (size_t)words_of((cr_dtype)s->how.dtype);
+    const int64_t all = s->M, row = 4 * least(s->R, tiles * least(TILE, s->K)) * words_of(s->how.dtype), most = row < MOST_BYTES ? MOST_BYTES / row : 1;
+    const size_t bytes = (size_t)(least(all, most) * row);
     gpu_buffer *entries = gpu_buffer_take(s->g, s->op, bytes), *spare = entries && tiles > 1 ? gpu_buffer_take(s->g, s->op, bytes) : entries;
-    cr_status status = spare ? merge(s, entries, spare) : cr_error_status();
+    cr_status status = spare ? CR_OK : cr_error_status();
+    for (; s->first < all && status == CR_OK; s->first += s->M) {
+        s->M = least(most, all - s->first);
+        status = merge(s, entries, spare);
+    }
     if (spare && spare != entries) gpu_buffer_give(s->g, spare);
     if (entries) gpu_buffer_give(s->g, entries);
     return status;
@@ -219,22 +229,22 @@ static cr_status enter(ordering *s) {
 }
 
 cr_status gpu_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
-    ordering s = {.op = "sort", .how = {'o', 0, x->dtype, descending, false, y != NULL}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = K};
+    ordering s = {.op = "sort", .how = {'o', 0, (cr_dtype)x->dtype, descending, false, y != NULL}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = K};
     return enter(&s);
 }
 
 cr_status gpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
-    ordering s = {.op = "kthvalue", .how = {'o', 0, x->dtype, false, true, true}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = k < 0 ? R : k + 1, .kth = k};
+    ordering s = {.op = "kthvalue", .how = {'o', 0, (cr_dtype)x->dtype, false, true, true}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = k < 0 ? R : k + 1, .kth = k};
     return enter(&s);
 }
 
 /* ---- places in a sorted row: an invocation each */
-typedef struct search_how { unsigned char family, dtype, right; } search_how;
+typedef struct search_how { int family; cr_dtype dtype; int right; } search_how;
 
 /* p[0]: 0, results, R, K   p[1]: offsets of y, x, v; elements from one row of x to the next */
 static void write_search(wgsl *w, const void *how) {
     const search_how *h = how;
-    const cr_dtype dt = (cr_dtype)h->dtype;
+    const cr_dtype dt = h->dtype;
     wgsl_binding(w, 0, true, false);
     wgsl_binding(w, 1, false, false);
     wgsl_binding(w, 2, false, false);
@@ -248,7 +258,7 @@ static void write_search(wgsl *w, const void *how) {
 
 cr_status gpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
     static const char op[] = "searchsorted";
-    const search_how how = {'b', x->dtype, right};
+    const search_how how = {'b', (cr_dtype)x->dtype, right};
     if (gpu_lacks(op, x)) return cr_error_status();
     gpu *g = gpu_enter(op, y->dev);
     const gpu_call call = {
@@ -259,7 +269,7 @@ cr_status gpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64
 }
 
 /* ---- runs of equal rows: where one begins, how many have begun so far, and from that the rest */
-typedef struct runs_how { unsigned char family, dtype, numbers, wanted, ordered; } runs_how;         /* numbers: the second kernel; run is wanted, in an order */
+typedef struct runs_how { int family; cr_dtype dtype; int numbers, wanted, ordered; } runs_how;         /* numbers: the second kernel; run is wanted, in an order */
 
 /* p[0]: 0, R C, C, offset of x */
 static void write_begins(wgsl *w, cr_dtype dt) {
@@ -289,7 +299,7 @@ static void write_numbers(wgsl *w, const runs_how *h) {
 static void write_runs(wgsl *w, const void *how) {
     const runs_how *h = how;
     if (h->numbers) write_numbers(w, h);
-    else write_begins(w, (cr_dtype)h->dtype);
+    else write_begins(w, h->dtype);
 }
 
 static cr_status run_runs(gpu_call *c, const runs_how *how, const cr_device *d) {
@@ -302,7 +312,7 @@ static cr_status find_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, 
     gpu_call c = {.buffers = 2, .buffer = {gpu_buffer_of(begins), gpu_buffer_of(x)}, .written = 1, .invocations = (uint64_t)(R * C),
                   .q = {.n = 4, .words = {0, (uint32_t)(R * C), (uint32_t)C, (uint32_t)x->offset}}};
     cr_status status = gpu_fill(begins, &(int64_t){0});
-    if (status == CR_OK) status = run_runs(&c, &(runs_how){'u', x->dtype, false, false, false}, x->dev);
+    if (status == CR_OK) status = run_runs(&c, &(runs_how){'u', (cr_dtype)x->dtype, false, false, false}, x->dev);
     if (status == CR_OK) status = gpu_scan(CR_SCAN_SUM, false, begun, NULL, begins, NULL, 1, R, 1);
     if (status != CR_OK) return status;
     c = (gpu_call){.buffers = 3 + (run != NULL) + (run && order), .written = 14, .invocations = (uint64_t)R,

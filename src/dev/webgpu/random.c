@@ -16,12 +16,12 @@ static const char integers[] = "    let word = philox64(i); let x = add64(select
 
 typedef enum draw { UNIFORM, NORMAL, INTEGERS } draw;
 
-typedef struct kernel { unsigned char family, draw, dtype; } kernel;
+typedef struct kernel { int family; draw draw; cr_dtype dtype; } kernel;
 
 static void write(wgsl *w, const void *how) {
     const kernel *h = how;
-    const cr_dtype dt = (cr_dtype)h->dtype;
-    const draw kind = (draw)h->draw;
+    const cr_dtype dt = h->dtype;
+    const draw kind = h->draw;
     wgsl_binding(w, 0, true, wgsl_lanes(dt) > 1);
     wgsl_add(w, "%s", uniform);
     wgsl_main(w, GPU_GROUP);
@@ -40,7 +40,7 @@ static cr_status run(const char *op, draw kind, cr_tensor *y, uint64_t seed, uin
     if (gpu_lacks(op, y)) return cr_error_status();
     gpu *g = gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
-    const kernel how = {'p', (unsigned char)kind, y->dtype};
+    const kernel how = {'p', kind, (cr_dtype)y->dtype};
     const gpu_call c = {
         .op = op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {gpu_buffer_of(y)}, .written = 1, .invocations = (uint64_t)y->numel,
         .q = {.n = 12, .words = {0, (uint32_t)y->numel, (uint32_t)y->offset, 0, (uint32_t)seed, (uint32_t)(seed >> 32), (uint32_t)counter, (uint32_t)(counter >> 32),

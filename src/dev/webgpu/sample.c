@@ -6,7 +6,7 @@
 #include "wgsl.h"
 
 typedef enum sample_task { UNITS, PICK, TIMES } sample_task;
-typedef struct kernel { unsigned char family, task; } kernel;
+typedef struct kernel { int family; sample_task task; } kernel;
 
 /* p[0]: 0, invocations, N, S or bits   p[1]: seed, counter   p[2]: offset of y or w */
 
@@ -66,7 +66,7 @@ typedef struct draw { const char *op; int64_t M, N, S; uint64_t seed, counter; }
 static cr_status run(const draw *d, sample_task task, cr_tensor *y, const cr_tensor *a, const cr_tensor *b, int64_t more, int64_t offset) {
     gpu *g = gpu_enter(d->op, y->dev);
     const uint32_t n = (uint32_t)(d->M * (task == PICK ? d->S : d->N));
-    const kernel how = {'w', (unsigned char)task};
+    const kernel how = {'w', task};
     const gpu_call c = {
         .op = d->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = b ? 3 : 2, .buffer = {gpu_buffer_of(y), gpu_buffer_of(a), b ? gpu_buffer_of(b) : NULL}, .written = 1,
         .q = {.n = 12, .words = {0, n, (uint32_t)d->N, (uint32_t)more, (uint32_t)d->seed, (uint32_t)(d->seed >> 32), (uint32_t)d->counter, (uint32_t)(d->counter >> 32),

@@ -17,8 +17,12 @@ enum {
 typedef enum scan_task { SUM, SUM_STATES, CARRY, RESULTS } scan_task;         /* of chunks of x; of chunks of states; states as what is before each; the results */
 enum { Y, X, STATES };                              /* bindings: where it writes, where it reads, what chunks start from; then the weights or the index */
 
-typedef struct kernel {                             /* the kernel */
-    unsigned char family, task, kind, from, to, reverse, weighted, index, carried;     /* carried: chunks start from states; weighted: and leave them */
+typedef struct kernel {
+    int family;
+    scan_task task;
+    cr_scan_kind kind;
+    cr_dtype from, to;
+    int reverse, weighted, index, carried;          /* carried: chunks start from states; weighted: and leave them */
 } kernel;
 
 typedef struct scan {
@@ -31,7 +35,7 @@ typedef struct scan {
 
 static bool is_extreme(const kernel *h) { return h->kind >= CR_SCAN_MAX; }
 static int other_of(const kernel *h) { return STATES + h->carried; }
-static bool is_wide(const kernel *h) { return cr_dtype_is_float((cr_dtype)h->from) && h->kind <= CR_SCAN_PROD; }
+static bool is_wide(const kernel *h) { return cr_dtype_is_float(h->from) && h->kind <= CR_SCAN_PROD; }
 
 /* ---- text: element(at, k) is element k of a line as a state, join(a, b) what is before and what comes after */
 static const char log_sums[] =
@@ -54,7 +58,7 @@ static void add_join(wgsl *w, const kernel *h) {
 }
 
 static void add_element(wgsl *w, const kernel *h) {
-    const cr_dtype dt = (cr_dtype)h->from;
+    const cr_dtype dt = h->from;
     wgsl_add(w, "fn element(at: u32, k: u32) -> vec4<u32> {\nlet x = %s;\n", wgsl_load(X, dt, "(p[1].y + at)").s);
     if (is_extreme(h)) {
         wgsl_add(w, "let key = %s;\n", wgsl_key(dt, "x").s);
@@ -67,7 +71,7 @@ static void add_element(wgsl *w, const kernel *h) {
 
 /* The result of element k at `at`, and in index where an extreme lay. */
 static void add_result(wgsl *w, const kernel *h) {
-    const cr_dtype dt = is_extreme(h) ? cr_moved_as((cr_dtype)h->to) : (cr_dtype)h->to;
+    const cr_dtype dt = is_extreme(h) ? cr_moved_as(h->to) : h->to;
     if (is_extreme(h)) wgsl_add(w, "let best = start + s.z * p[0].w;\nlet y = %s;\n", wgsl_load(X, dt, "(p[1].y + best)").s);
     else if (is_wide(h)) wgsl_add(w, "let y = wide_round(wide(s));\n");
     else if (h->kind == CR_SCAN_LOGSUMEXP)
@@ -88,7 +92,7 @@ static void write(wgsl *w, const void *how) {
     const kernel *h = how;
     const bool of_states = h->task == SUM_STATES || h->task == CARRY;
     const int before = h->task == CARRY ? X : STATES;               /* the binding of what chunks start from */
-    wgsl_binding(w, Y, true, h->task == RESULTS && wgsl_lanes((cr_dtype)h->to) > 1);
+    wgsl_binding(w, Y, true, h->task == RESULTS && wgsl_lanes(h->to) > 1);
     if (h->task != CARRY) wgsl_binding(w, X, false, false);
     if (h->carried) wgsl_binding(w, before, h->weighted, false);
     if (h->weighted || h->index) wgsl_binding(w, other_of(h), h->index, false);
@@ -106,7 +110,7 @@ static void write(wgsl *w, const void *how) {
     if (h->task == CARRY) wgsl_add(w, "put_state0(at, s);\n");
     if (h->weighted) {                              /* reverse: with the weight of the element before, which lies behind */
         wgsl_add(w, "if k == 0u { s = v; } else { let source = p[1].z + at%s; let a = %s; s = state(wide_add(wide(v), wide_mul(wide_of(a), wide(s)))); }\n",
-                 h->reverse ? " + p[0].w" : "", wgsl_load(other_of(h), (cr_dtype)h->from, "source").s);
+                 h->reverse ? " + p[0].w" : "", wgsl_load(other_of(h), h->from, "source").s);
     } else {
         wgsl_add(w, "if k == %s { s = v; } else { s = join(s, v); }\n", h->carried ? "0u" : "first");
     }
@@ -132,7 +136,7 @@ static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *
         .invocations = (uint64_t)(s->M * chunks * s->N)};
     kernel h = s->how;
     const cr_tensor *other = task != RESULTS ? NULL : s->a ? s->a : s->index;
-    h.task = (unsigned char)task;
+    h.task = task;
     h.carried = before != NULL;
     h.index &= task == RESULTS;
     call.how = &h;
@@ -190,7 +194,7 @@ static cr_status run_scan(const scan *s) {
 }
 
 cr_status gpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
-    scan s = {.how = {'c', 0, (unsigned char)kind, x->dtype, y->dtype, reverse, a != NULL, index != NULL, 0}, .x = x, .a = a, .index = index, .y = y, .M = M, .R = R, .N = N};
+    scan s = {.how = {'c', 0, kind, (cr_dtype)x->dtype, (cr_dtype)y->dtype, reverse, a != NULL, index != NULL, false}, .x = x, .a = a, .index = index, .y = y, .M = M, .R = R, .N = N};
     if (gpu_lacks(name_of(&s), x)) return cr_error_status();
     s.g = gpu_enter(name_of(&s), y->dev);
     return s.g ? gpu_leave(s.g, run_scan(&s)) : cr_error_status();

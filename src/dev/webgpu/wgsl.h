@@ -36,7 +36,7 @@ void wgsl_store(wgsl *w, int b, cr_dtype dt, const char *at, const char *x);    
 typedef struct gpu_call {
     const char *op;
     void (*write)(wgsl *w, const void *how);
-    const void *how; size_t how_bytes;              /* no padding; the first byte tells whose it is */
+    const void *how; size_t how_bytes;              /* no padding: members of one size; the first one tells whose it is */
     int buffers; gpu_buffer *buffer[5]; uint32_t written;       /* bindings 0 on; bits */
     gpu_parameters q;
     uint64_t invocations;

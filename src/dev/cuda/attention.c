@@ -1,0 +1,118 @@
+/* attention.c - attention of every head, forward and backward, in one kernel for o, one for dq and one for dk and dv (attention.cu): by tensor
+ * cores where the GPU has them for the dtype and the operands lie so that 16 bytes can be read at once, else plainly. */
+#include "gpu.h"
+
+typedef enum pass { FORWARD, QUERIES, KEYS, DELTA } pass;          /* PASS of attention.cu: o, dq, dk and dv, the sums of g o */
+enum { OPERANDS = 8 };
+typedef struct job {
+    const char *op;
+    const cr_tensor *operand[OPERANDS], *mask, *lse;               /* q, k, v, o, g, dq, dk, dv, NULL where there is none; mask too */
+    cuda_address delta;
+    double scale;
+    bool causal;
+    int64_t B, H, T, S, D;
+} job;
+
+static job open_job(const char *op, const cr_tensor *q, const cr_tensor *k, const cr_tensor *mask, const cr_tensor *lse, double scale, bool causal) {
+    return (job){.op = op, .operand = {q, k}, .mask = mask, .lse = lse, .scale = scale, .causal = causal,
+                 .B = q->shape[0], .H = q->shape[1], .T = q->shape[2], .S = k->shape[2], .D = q->shape[3]};
+}
+
+static bool suits_tensor_cores(const cuda *g, const job *j) {
+    const cr_dtype dt = (cr_dtype)j->operand[0]->dtype;
+    bool suits = g->major >= 8 && (dt == CR_F16 || dt == CR_BF16) && j->D % 8 == 0 && j->D >= 32 && j->D <= 128 && j->T < 1 << 30 && j->S < 1 << 30;
+    for (int i = 0; i < OPERANDS && suits; i++) {
+        const cr_tensor *t = j->operand[i];
+        if (t) suits = cuda_address_of(t) % 16 == 0 && t->strides[0] % 8 == 0 && t->strides[1] % 8 == 0 && t->strides[2] % 8 == 0;
+    }
+    return suits;
+}
+
+/* attention_args of attention.cu */
+static cuda_words words_of(const job *j, int64_t tiles, int64_t parts) {
+    static const int64_t none[4] = {0};
+    cuda_words q = {0};
+    for (int i = 0; i < OPERANDS; i++) {
+        const cr_tensor *t = j->operand[i];
+        cuda_push(&q, cuda_address_of(t));
+        for (int axis = 0; axis < 3; axis++) cuda_push(&q, (uint64_t)(t ? t->strides : none)[axis]);
+    }
+    cuda_push(&q, cuda_address_of(j->mask));
+    for (int axis = 0; axis < 4; axis++) cuda_push(&q, (uint64_t)(j->mask ? j->mask->strides : none)[axis]);
+    const uint64_t rest[] = {cuda_address_of(j->lse), j->delta, (uint64_t)j->H, (uint64_t)j->T, (uint64_t)j->S, (uint64_t)j->D, j->causal};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) cuda_push(&q, rest[i]);
+    cuda_push_f64(&q, j->scale);
+    cuda_push(&q, (uint64_t)tiles);
+    cuda_push(&q, (uint64_t)parts);
+    return q;
+}
+
+static int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+/* GPUs with 100 KiB of shared memory for each multiprocessor, not 160 or more. */
+static bool has_little_memory(const cuda *g) { return (g->major == 8 && g->minor > 0) || g->major == 12; }
+
+/* Rows of a warp (MT, of 16) and columns of a tile (NT, of 8), which registers hold without a spill and shared memory for two blocks, for heads of up to 64 and of up to 128. */
+static cr_status run_tensor_cores(cuda *g, const job *j, pass p, const char *name, int64_t rows) {
+    static const struct { int mt, nt; } sizes[2][2][3] = {{{{2, 8}, {2, 4}, {1, 8}}, {{2, 4}, {1, 4}, {1, 4}}},        /* masks take registers, too */
+                                                          {{{2, 4}, {1, 8}, {1, 8}}, {{1, 4}, {1, 2}, {1, 2}}}};
+    enum { WARPS = 4, THREADS = 32 * WARPS };
+    const bool large = j->D > 64;
+    const int mt = sizes[j->mask != NULL][large][p].mt, nt = large && p != FORWARD && has_little_memory(g) ? 2 : sizes[j->mask != NULL][large][p].nt;
+    const int height = 16 * mt * WARPS, row_bytes = large ? 256 : 128, shared = row_bytes * (p == FORWARD ? height + 2 * 8 * nt : 2 * height + 4 * 8 * nt);
+    const cuda_kernel *k = cuda_kernel_of(g, j->op, cuda_source_attention, name, "#define PASS %d\n#define T %s\n#define A f32\n#define MASKED %d\n#define HEAD %d\n#define MT %d\n#define NT %d\n",
+                                          (int)p, cuda_type((cr_dtype)j->operand[0]->dtype), j->mask != NULL, (int)j->D, mt, nt);
+    const int64_t tiles = pieces(rows, height);
+    cuda_words q = words_of(j, tiles, 1);
+    return k ? cuda_launch_shared(g, j->op, k, &q, j->B * j->H * tiles, THREADS, shared) : cr_error_status();
+}
+
+/* Heads of more columns than a block has groups for are cut, and scores computed for each part. */
+static cr_status run_plain(cuda *g, const job *j, pass p, const char *name, int64_t rows) {
+    const cr_dtype dt = (cr_dtype)j->operand[0]->dtype;
+    const int r = dt == CR_F64 ? 2 : 4, n = 16 * r, groups = j->D > n ? 2 : 1;
+    const cuda_kernel *k = cuda_kernel_of(g, j->op, cuda_source_attention, name, "#define PASS %d\n#define T %s\n#define A %s\n#define MASKED %d\n#define R %d\n#define C %d\n", (int)p,
+                                          cuda_type(dt), cuda_wide(dt), j->mask != NULL, r, groups);
+    const int64_t tiles = p == DELTA ? 1 : pieces(rows, n), parts = p == DELTA ? j->B * j->H * rows : pieces(j->D, n * groups);
+    cuda_words q = words_of(j, tiles, parts);
+    return k ? cuda_launch_struct(g, j->op, k, &q, p == DELTA ? pieces(parts, CUDA_GROUP / 32) : j->B * j->H * tiles * parts) : cr_error_status();
+}
+
+static cr_status run(cuda *g, const job *j, pass p) {
+    static const char *const names[] = {"attention", "attention_dq", "attention_dkv", "attention_delta"};
+    const int64_t rows = p == KEYS ? j->S : j->T;
+    return p != DELTA && suits_tensor_cores(g, j) ? run_tensor_cores(g, j, p, names[p], rows) : run_plain(g, j, p, names[p], rows);
+}
+
+cr_status cuda_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal) {
+    static const char op[] = "attention";
+    if (!o->numel) return CR_OK;
+    job j = open_job(op, q, k, mask, lse, scale, causal);
+    j.operand[2] = v, j.operand[3] = o;
+    cuda *g = cuda_enter(op, q->dev);
+    return g ? cuda_leave(g, run(g, &j, FORWARD)) : cr_error_status();
+}
+
+cr_status cuda_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
+                             const cr_tensor *lse, const cr_tensor *g_, double scale, bool causal) {
+    static const char op[] = "attention_bwd";
+    static const double zero = 0;
+    cr_tensor *const results[] = {dq, dk, dv};
+    if (!q->numel || !k->numel) {
+        cr_status status = CR_OK;
+        for (int i = 0; i < 3 && status == CR_OK; i++) if (results[i]->numel) status = cuda_fill(results[i], &zero);
+        return status;
+    }
+    job j = open_job(op, q, k, mask, lse, scale, causal);
+    const cr_tensor *const more[] = {v, o, g_, dq, dk, dv};
+    for (int i = 2; i < OPERANDS; i++) j.operand[i] = more[i - 2];
+    cuda *g = cuda_enter(op, q->dev);
+    if (!g) return cr_error_status();
+    cuda_block *delta = cuda_block_take(g, op, (size_t)lse->numel * cr_dtype_size((cr_dtype)lse->dtype));
+    cr_status status = delta ? CR_OK : cr_error_status();
+    if (delta) j.delta = delta->at;
+    static const pass passes[] = {DELTA, QUERIES, KEYS};
+    for (int i = 0; i < 3 && status == CR_OK; i++) status = run(g, &j, passes[i]);
+    if (delta) cuda_block_give(g, delta);
+    return cuda_leave(g, status);
+}

@@ -1,0 +1,594 @@
+/* attention.cu - o = softmax(scale q k^T + mask) v for every head, q, o (B, H, queries, D), k, v (B, H, keys, D), and its derivatives, without a
+ * matrix of all scores: tiles of them, an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022), and in the backward pass the
+ * scores again from lse.  A block owns some rows of one head, queries for o and dq, keys for dk and dv, and passes over tiles of the others
+ * in order: what it adds up nobody else adds to, so there are no atomics and always the same bits.
+ *
+ * Two kinds of kernels of the same names.  Plain ones, for every dtype and head size: T elements, A what is computed in (f32; f64 for
+ * f64), R rows of a thread, C column groups of a block.  And, where NT is defined, for f16 and bf16 with tensor cores (sm_80 and later):
+ * HEAD the head size, a multiple of 8 from 32 to 128, rows of multiples of 16 bytes, MT times 16 rows of a warp, NT times 8 columns
+ * of a tile; weights and their derivatives are rounded to T before they are multiplied.  MASKED: there is a mask.  PASS: which kernel is
+ * wanted, of o, dq, dk and dv, delta. */
+
+struct heads { T *at; i64 batch, head, row; };      /* (B, H, rows, D) with D contiguous: strides in elements */
+struct attention_args {                             /* attention.c's words */
+    heads q, k, v, o, g, dq, dk, dv;                /* g: the cotangent of o */
+    const A *mask; i64 mask_batch, mask_head, mask_query, mask_key;
+    A *lse, *delta;                                 /* (B, H, queries); delta: the sums of g o over D */
+    i64 H, queries, keys, head_size, causal;               /* query t sees keys 0 .. t + keys - queries */
+    f64 scale;
+    i64 tiles, parts;                               /* blocks of a head: of rows, and of columns of D */
+};
+
+struct rows { T *at; i64 stride, count; };          /* of one head */
+struct place {                                      /* what a block works at */
+    i64 b, h, first, part;                          /* head; first row; part of the columns of D */
+    D rows of(const heads &x, i64 count) const { return rows{x.at + b * x.batch + h * x.head, x.row, count}; }
+};
+/* Rows that take longest go first: late queries see the most keys, early keys are seen by the most queries. */
+D place place_of(const attention_args &a, int rows_of_block, bool late_first) {
+    const i64 i = (i64)blockIdx.x, tile = i / a.parts % a.tiles, head = i / a.parts / a.tiles;
+    return place{head / a.H, head % a.H, (late_first ? a.tiles - 1 - tile : tile) * rows_of_block, i % a.parts};
+}
+
+/* How many keys query t sees, none before the first or after the last; the first query that sees key s.  I: i64, or int where that is enough. */
+template <class I> D I seen(const attention_args &a, I t) {
+    const I keys = (I)a.keys, queries = (I)a.queries, n = a.causal ? t + 1 + keys - queries : keys;
+    return n < 0 || t >= queries ? 0 : n < keys ? n : keys;
+}
+template <class I> D I first_query(const attention_args &a, I s) {
+    const I t = a.causal ? s - ((I)a.keys - (I)a.queries) : 0;
+    return t < 0 ? 0 : t;
+}
+/* How many keys a block of n queries from t on sees together. */
+template <class I> D I seen_by(const attention_args &a, I t, int n) { return seen<I>(a, t + n <= (I)a.queries ? t + n - 1 : (I)a.queries - 1); }
+
+/* unit (scale x + mask), x = q . k of query t and key s, which it sees */
+D A score(const attention_args &a, const place &p, i64 t, i64 s, A x, A scale, A unit) {
+    if (!MASKED) return x * scale;
+    return x * scale + unit * a.mask[p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key];
+}
+
+/* lse of query t, for exp(score - lse): of one that sees nothing, or of none, +Inf. */
+D A lse_of(const attention_args &a, const place &p, i64 t) {
+    const A l = t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>();
+    return l == -infinity<A>() ? infinity<A>() : l;
+}
+D A delta_of(const attention_args &a, const place &p, i64 t) { return t < a.queries ? a.delta[(p.b * a.H + p.h) * a.queries + t] : (A)0; }
+
+#ifndef NT
+/* ---- plain: a block of 16 x 16 threads has tiles of N x N scores, N = 16 R.  Thread (x, y) has those of rows y + 16 i and columns x + 16 j,
+ * and of a row of results columns R x + j of each of C groups of N.  Limited by flops: 8 vectors from shared memory for 64 products. */
+constexpr int N = 16 * R, CHUNK = 32;               /* columns of D, or rows, that are in shared memory at once */
+D int thread_x() { return (int)threadIdx.x % 16; }
+D int thread_y() { return (int)threadIdx.x / 16; }
+
+template <int WIDTH> struct shared_tile {
+    alignas(16) A v[N][WIDTH + 4];                  /* 4 more: 16 threads that read their rows find them in different banks */
+    template <int V> D pack<A, V> at(int row, int column) const { return *(const pack<A, V> *)&v[row][column]; }
+};
+struct workspace {
+    union {
+        shared_tile<CHUNK> factors[2];
+        alignas(16) A values[CHUNK][N * C];
+    };
+    shared_tile<N> weights;
+};
+
+/* ROWS rows of x from `row` on, WIDTH of their columns from `column` on; 0 outside */
+template <int ROWS, int WIDTH, int PITCH> D void load(A (&to)[ROWS][PITCH], const rows &x, i64 row, i64 column, i64 columns) {
+    for (int i = (int)threadIdx.x; i < ROWS * WIDTH; i += 256) {
+        const i64 r = row + i / WIDTH, c = column + i % WIDTH;
+        to[i / WIDTH][i % WIDTH] = r < x.count && c < columns ? cast<A>(x.at[r * x.stride + c]) : (A)0;
+    }
+}
+
+/* s = x y^T, of N rows of each */
+D void dots(A (&s)[R][R], workspace &w, const rows &x, i64 x_row, const rows &y, i64 y_row, i64 columns) {
+    for (int i = 0; i < R; i++) for (int j = 0; j < R; j++) s[i][j] = 0;
+    for (i64 c = 0; c < columns; c += CHUNK) {
+        __syncthreads();                            /* the last chunk was read */
+        load<N, CHUNK>(w.factors[0].v, x, x_row, c, columns);
+        load<N, CHUNK>(w.factors[1].v, y, y_row, c, columns);
+        __syncthreads();
+#pragma unroll 1
+        for (int k = 0; k < CHUNK; k += 4) {
+            pack<A, 4> f[2][R];
+#pragma unroll
+            for (int i = 0; i < R; i++) f[0][i] = w.factors[0].template at<4>(thread_y() + 16 * i, k), f[1][i] = w.factors[1].template at<4>(thread_x() + 16 * i, k);
+#pragma unroll
+            for (int i = 0; i < R; i++)
+#pragma unroll
+                for (int j = 0; j < R; j++)
+#pragma unroll
+                    for (int e = 0; e < 4; e++) s[i][j] += f[0][i].v[e] * f[1][j].v[e];
+        }
+    }
+}
+
+/* acc += weights x, of N rows of x from `row` on, and columns from `column` on */
+D void weigh(A (&acc)[C][R][R], workspace &w, const rows &x, i64 row, i64 column, i64 columns) {
+    for (int begin = 0; begin < N; begin += CHUNK) {
+        __syncthreads();                            /* the last chunk, or the factors, were read; the weights are there */
+        load<CHUNK, N * C>(w.values, x, row + begin, column, columns);
+        __syncthreads();
+#pragma unroll 1
+        for (int k = 0; k < CHUNK; k += 4) {
+            pack<A, 4> p[R];
+#pragma unroll
+            for (int i = 0; i < R; i++) p[i] = w.weights.template at<4>(thread_y() + 16 * i, begin + k);
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+#pragma unroll
+                for (int c = 0; c < C; c++) {
+                    const pack<A, R> v = *(const pack<A, R> *)&w.values[k + e][c * N + thread_x() * R];
+#pragma unroll
+                    for (int i = 0; i < R; i++)
+#pragma unroll
+                        for (int j = 0; j < R; j++) acc[c][i][j] += p[i].v[e] * v.v[j];
+                }
+        }
+    }
+}
+
+/* y[first ..] = acc factor, factor of each row */
+D void store(const rows &y, const place &p, i64 columns, const A (&acc)[C][R][R], const A (&factor)[R]) {
+    for (int i = 0; i < R; i++) {
+        const i64 row = p.first + thread_y() + 16 * i;
+        for (int c = 0; c < C; c++)
+            for (int j = 0; j < R; j++) {
+                const i64 column = p.part * (N * C) + c * N + thread_x() * R + j;
+                if (row < y.count && column < columns) y.at[row * y.stride + column] = cast<T>(acc[c][i][j] * factor[i]);
+            }
+    }
+}
+
+/* Joined over the 16 threads of a row of the block, which are half a warp */
+template <class How> D A over_row(A v) {
+#pragma unroll
+    for (int lane = 8; lane; lane /= 2) v = How::join(v, __shfl_xor_sync(0xffffffffu, v, lane));
+    return v;
+}
+struct larger_of { static __device__ A join(A a, A b) { return a > b ? a : b; } };
+
+#if PASS == 0
+extern "C" __global__ void __launch_bounds__(256) attention(attention_args a) {
+    __shared__ workspace w;
+    const place p = place_of(a, N, true);
+    const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys);
+    const i64 end = seen_by(a, p.first, N);
+    A o[C][R][R] = {}, s[R][R], top[R], sum[R], factor[R];
+    for (int i = 0; i < R; i++) top[i] = -infinity<A>(), sum[i] = 0;
+    for (i64 key = 0; key < end; key += N) {
+        dots(s, w, q, p.first, k, key, a.head_size);
+#pragma unroll
+        for (int i = 0; i < R; i++) {
+            const i64 t = p.first + thread_y() + 16 * i;
+            A before = top[i], part = 0;
+#pragma unroll
+            for (int j = 0; j < R; j++) {
+                const i64 c = key + thread_x() + 16 * j;
+                s[i][j] = c < seen(a, t) ? score(a, p, t, c, s[i][j], (A)a.scale, 1) : -infinity<A>();
+                top[i] = larger_of::join(s[i][j], top[i]);
+            }
+            top[i] = over_row<larger_of>(top[i]);
+            const A base = top[i] == -infinity<A>() ? (A)0 : top[i];           /* while every key is hidden all weights are 0 */
+#pragma unroll
+            for (int j = 0; j < R; j++) {
+                const A weight = f_exp(s[i][j] - base);
+                w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight;
+                part += weight;
+            }
+            factor[i] = f_exp(before - base);
+            sum[i] = sum[i] * factor[i] + over_row<sum_of>(part);
+#pragma unroll
+            for (int c = 0; c < C; c++)
+#pragma unroll
+                for (int j = 0; j < R; j++) o[c][i][j] *= factor[i];
+        }
+        weigh(o, w, v, key, p.part * (N * C), a.head_size);
+    }
+    for (int i = 0; i < R; i++) {
+        const i64 t = p.first + thread_y() + 16 * i;
+        factor[i] = sum[i] == 0 ? (A)0 : (A)1 / sum[i];
+        if (p.part == 0 && thread_x() == 0 && t < a.queries) a.lse[(p.b * a.H + p.h) * a.queries + t] = top[i] + f_log(sum[i]);
+    }
+    store(p.of(a.o, a.queries), p, a.head_size, o, factor);
+}
+#endif
+
+#if PASS == 1
+/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k */
+extern "C" __global__ void __launch_bounds__(256) attention_dq(attention_args a) {
+    __shared__ workspace w;
+    const place p = place_of(a, N, true);
+    const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys), g = p.of(a.g, a.queries);
+    const i64 end = seen_by(a, p.first, N);
+    A dq[C][R][R] = {}, s[R][R], dp[R][R], lse[R], delta[R], scale[R];
+    for (int i = 0; i < R; i++) {
+        const i64 t = p.first + thread_y() + 16 * i;
+        lse[i] = lse_of(a, p, t), delta[i] = delta_of(a, p, t), scale[i] = (A)a.scale;
+    }
+    for (i64 key = 0; key < end; key += N) {
+        dots(s, w, q, p.first, k, key, a.head_size);
+        dots(dp, w, g, p.first, v, key, a.head_size);
+#pragma unroll
+        for (int i = 0; i < R; i++)
+#pragma unroll
+            for (int j = 0; j < R; j++) {
+                const i64 t = p.first + thread_y() + 16 * i, c = key + thread_x() + 16 * j;
+                const A weight = c < seen(a, t) ? f_exp(score(a, p, t, c, s[i][j], (A)a.scale, 1) - lse[i]) : (A)0;
+                w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight * (dp[i][j] - delta[i]);
+            }
+        weigh(dq, w, k, key, p.part * (N * C), a.head_size);
+    }
+    store(p.of(a.dq, a.queries), p, a.head_size, dq, scale);
+}
+#endif
+
+#if PASS == 2
+/* Of the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q */
+extern "C" __global__ void __launch_bounds__(256) attention_dkv(attention_args a) {
+    __shared__ workspace w;
+    const place p = place_of(a, N, false);
+    const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys), g = p.of(a.g, a.queries);
+    A dk[C][R][R] = {}, dv[C][R][R] = {}, s[R][R], dp[R][R], scale[R], one[R];
+    for (int i = 0; i < R; i++) scale[i] = (A)a.scale, one[i] = 1;
+    for (i64 query = first_query(a, p.first); query < a.queries; query += N) {
+        dots(s, w, k, p.first, q, query, a.head_size);
+        dots(dp, w, v, p.first, g, query, a.head_size);
+#pragma unroll
+        for (int j = 0; j < R; j++) {
+            const i64 t = query + thread_x() + 16 * j;
+            const A lse = lse_of(a, p, t), delta = delta_of(a, p, t);
+#pragma unroll
+            for (int i = 0; i < R; i++) {
+                const i64 c = p.first + thread_y() + 16 * i;
+                const A weight = c < seen(a, t) ? f_exp(score(a, p, t, c, s[i][j], (A)a.scale, 1) - lse) : (A)0;
+                w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight;
+                dp[i][j] = weight * (dp[i][j] - delta);
+            }
+        }
+        weigh(dv, w, g, query, p.part * (N * C), a.head_size);
+        __syncthreads();                            /* the weights were read */
+#pragma unroll
+        for (int i = 0; i < R; i++)
+#pragma unroll
+            for (int j = 0; j < R; j++) w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = dp[i][j];
+        weigh(dk, w, q, query, p.part * (N * C), a.head_size);
+    }
+    store(p.of(a.dk, a.keys), p, a.head_size, dk, scale);
+    store(p.of(a.dv, a.keys), p, a.head_size, dv, one);
+}
+#endif
+
+#if PASS == 3
+/* delta = sum of g o over D: a warp for each query.  Limited by bytes read. */
+extern "C" __global__ void __launch_bounds__(256) attention_delta(attention_args a) {
+    const i64 row = (i64)blockIdx.x * 8 + threadIdx.x / 32, head = row / a.queries;
+    const place p = {head / a.H, head % a.H, 0, 0};
+    const i64 t = row % a.queries, columns = row < a.parts ? a.head_size : 0;         /* parts: here, of all rows */
+    const rows g = p.of(a.g, a.queries), o = p.of(a.o, a.queries);
+    A sum = 0;
+    for (i64 c = threadIdx.x % 32; c < columns; c += 32) sum += cast<A>(g.at[t * g.stride + c]) * cast<A>(o.at[t * o.stride + c]);
+#pragma unroll
+    for (int lane = 16; lane; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
+    if (columns && threadIdx.x % 32 == 0) a.delta[row] = sum;
+}
+#endif
+#elif !defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 800
+/* ---- with tensor cores: 4 warps, each of which has 16 MT rows of a block's, pass over tiles of 8 NT columns.  Fragments are as in the PTX
+ * manual, "Matrix fragments for mma.m16n8k16": lane l has, of 16 x 8 results, rows l / 4 and 8 more, columns 2 (l % 4) and 1 more. */
+constexpr int WARPS = 4, THREADS = 32 * WARPS, ROWS = 16 * MT * WARPS, COLUMNS = 8 * NT;
+constexpr int DT = (HEAD + 15) / 16 * 2;            /* tiles of 8 columns of D; columns beyond HEAD are 0 */
+constexpr int PITCH = HEAD <= 64 ? 64 : 128;        /* elements of a row in shared memory */
+D int lane() { return (int)threadIdx.x % 32; }
+D int warp_row() { return (int)threadIdx.x / 32 * (16 * MT); }
+D int row_of(int m, int e) { return warp_row() + 16 * m + lane() / 4 + e / 2 * 8; }       /* of element e of the m-th fragment of results */
+D int column_of(int n, int e) { return 8 * n + lane() % 4 * 2 + e % 2; }
+
+/* Shared memory: some tiles of ROWS, then those of COLUMNS (attention.c says how much it is). */
+extern __shared__ __align__(128) u16 memory[];
+D const u16 *tile_at(int of_rows, int of_columns) { return memory + (of_rows * ROWS + of_columns * COLUMNS) * PITCH; }
+
+/* Where 8 elements lie from a tile's address on, in bytes: swapped with others of their row, so that those of 8 rows are in different banks.
+ * 16 k columns on they are at spot ^ 32 k. */
+D int spot(int row, int column) { return 2 * PITCH * row + (column / 8 ^ row % 8) * 16; }
+
+/* -- instructions, each with a plain twin that the simulator runs */
+#ifdef __CUDA_ARCH__
+typedef u32 address;                                /* of shared memory */
+D address address_of(const void *p) {
+    address at;
+    asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(at) : "l"(p));
+    return at;
+}
+struct copies {                                     /* into shared memory, under way until a wait */
+    D void add(address to, const T *from, bool inside) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
+    }
+    D void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+};
+template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {     /* four of 8 x 8: lane l has the address of row l % 8 of number l / 8 */
+    if (transposed)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
+}
+D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {                   /* c += a b, (16, 16) (16, 8) */
+    if constexpr (same<T, f16>)
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+D u32 pair(f32 low, f32 high) {
+    u32 y;
+    if constexpr (same<T, f16>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    return y;
+}
+D f32 power_of_2(f32 x) { f32 y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }      /* within 2 ulp; -Inf: 0 */
+#else
+typedef u64 address;
+D address address_of(const void *p) { return (address)p; }
+struct copies {                                     /* made when they are waited for */
+    struct { u16 *to; const T *from; bool inside; } made[ROWS * PITCH / 8 / THREADS * 4];
+    int n = 0;
+    D void add(address to, const T *from, bool inside) { made[n].to = (u16 *)to, made[n].from = from, made[n++].inside = inside; }
+    D void wait() {
+        for (int i = 0; i < n; i++) for (int j = 0; j < 8; j++) made[i].to[j] = made[i].inside ? made[i].from[j].bits : (u16)0;
+        n = 0;
+    }
+};
+static u64 told[THREADS][6] = {{1}};                /* what each lane tells the others of its warp; not zero, or the simulator would take it for shared memory */
+D u64 (*tell(const u64 (&mine)[6]))[6] {
+    for (int i = 0; i < 6; i++) told[threadIdx.x][i] = mine[i];
+    __syncwarp();
+    return told + threadIdx.x / 32 * 32;
+}
+template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {
+    const u64 mine[6] = {row};
+    u64 (*const lanes)[6] = tell(mine);
+    for (int i = 0; i < 4; i++) {
+        const int x = lane() / 4, y = lane() % 4 * 2;
+        const u16 *const first = (const u16 *)lanes[8 * i + (transposed ? y : x)][0], *const second = (const u16 *)lanes[8 * i + (transposed ? y + 1 : x)][0];
+        r[i] = first[transposed ? x : y] | (u32)second[transposed ? x : y + 1] << 16;
+    }
+    __syncwarp();
+}
+D f32 half_of(u64 bits, int i) { return wide(T{(u16)(bits >> 16 * i)}); }
+D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    const u64 mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    u64 (*const lanes)[6] = tell(mine);
+    for (int e = 0; e < 4; e++) {
+        const int row = lane() / 4, column = lane() % 4 * 2 + e % 2;
+        for (int k = 0; k < 16; k++) c[e] += half_of(lanes[4 * row + k % 8 / 2][e / 2 + k / 8 * 2], k % 2) * half_of(lanes[4 * column + k % 8 / 2][4 + k / 8], k % 2);
+    }
+    __syncwarp();
+}
+D u32 pair(f32 low, f32 high) { return cast<T>(low).bits | (u32)cast<T>(high).bits << 16; }
+D f32 power_of_2(f32 x) { return exp2f(x); }
+#endif
+
+/* COUNT rows of x from `row` on begin to come; 0 outside */
+template <int COUNT> D void fetch(copies &c, const u16 *tile, const rows &x, int row) {
+#pragma unroll
+    for (int i = 0; i < COUNT * DT; i += THREADS) {
+        const int at = i + (int)threadIdx.x, r = at / DT, column = at % DT * 8;
+        if (COUNT * DT % THREADS && r >= COUNT) break;
+        const bool inside = row + r < x.count && column < HEAD;
+        c.add(address_of(tile) + spot(r, column), inside ? x.at + (row + r) * x.stride + column : x.at, inside);
+    }
+}
+
+/* s = x y^T, of this warp's rows of x and all COLUMNS of y */
+D void dots(f32 (&s)[MT][NT][4], const u16 *x, const u16 *y) {
+    const int x_at = spot(warp_row() + lane() % 16, lane() / 16 * 8), y_at = spot(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2 * 8);
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int n = 0; n < NT; n++) s[m][n][0] = s[m][n][1] = s[m][n][2] = s[m][n][3] = 0;
+#pragma unroll
+    for (int k = 0; k < DT / 2; k++) {
+        u32 f[MT][4], b[4];
+#pragma unroll
+        for (int m = 0; m < MT; m++) load_matrices<false>(f[m], address_of(x) + (x_at ^ 32 * k) + spot(16 * m, 0));
+#pragma unroll
+        for (int n = 0; n < NT; n += 2) {
+            load_matrices<false>(b, address_of(y) + (y_at ^ 32 * k) + spot(8 * n, 0));
+#pragma unroll
+            for (int m = 0; m < MT; m++) multiply(s[m][n], f[m], b[0], b[1]), multiply(s[m][n + 1], f[m], b[2], b[3]);
+        }
+    }
+}
+
+/* acc += s y, s rounded to T, y COLUMNS rows */
+D void weigh(f32 (&acc)[MT][DT][4], const f32 (&s)[MT][NT][4], const u16 *y) {
+    const int y_at = spot(lane() % 16, lane() / 16 * 8);
+#pragma unroll
+    for (int k = 0; k < NT / 2; k++) {
+        u32 w[MT][4], b[4];
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) w[m][e] = pair(s[m][2 * k + e / 2][e % 2 * 2], s[m][2 * k + e / 2][e % 2 * 2 + 1]);
+#pragma unroll
+        for (int n = 0; n < DT; n += 2) {
+            load_matrices<true>(b, address_of(y) + (y_at ^ 16 * n) + spot(16 * k, 0));
+#pragma unroll
+            for (int m = 0; m < MT; m++) multiply(acc[m][n], w[m], b[0], b[1]), multiply(acc[m][n + 1], w[m], b[2], b[3]);
+        }
+    }
+}
+
+#define EACH_ROW                                                                                                        \
+    _Pragma("unroll") for (int m = 0; m < MT; m++) _Pragma("unroll") for (int i = 0; i < 2; i++)
+#define EACH_SCORE                                                                                                      \
+    _Pragma("unroll") for (int m = 0; m < MT; m++) _Pragma("unroll") for (int n = 0; n < NT; n++) _Pragma("unroll") for (int e = 0; e < 4; e++)
+
+/* y[first ..] = acc factor, factor of each row: pairs of columns */
+D void store(const rows &y, const place &p, const f32 (&acc)[MT][DT][4], const f32 (&factor)[MT][2]) {
+    EACH_ROW {
+        const i64 row = p.first + row_of(m, 2 * i);
+        if (row >= y.count) continue;
+#pragma unroll
+        for (int n = 0; n < HEAD / 8; n++) *(u32 *)(y.at + row * y.stride + column_of(n, 0)) = pair(acc[m][n][2 * i] * factor[m][i], acc[m][n][2 * i + 1] * factor[m][i]);
+    }
+}
+
+constexpr f32 LOG2E = 1.4426950408889634f, LN2 = 0.69314718055994531f;
+
+#if PASS == 0
+/* The tile of k is copied while the one of v before it is used, and so the one of v while k's is. */
+extern "C" __global__ void __launch_bounds__(THREADS) attention(attention_args a) {
+    const u16 *const qs = tile_at(0, 0), *const ks = tile_at(1, 0), *const vs = tile_at(1, 1);
+    const place p = place_of(a, ROWS, true);
+    const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys);
+    const int first = (int)p.first, end = seen_by(a, first, ROWS), whole = seen(a, first);      /* every row sees the first `whole` keys */
+    const f32 scale = (f32)a.scale * LOG2E;         /* scores in powers of 2 */
+    f32 o[MT][DT][4] = {}, s[MT][NT][4], top[MT][2], sum[MT][2], factor[MT][2];
+    EACH_ROW top[m][i] = -infinity<f32>(), sum[m][i] = 0;
+    copies c;
+    fetch<ROWS>(c, qs, q, p.first);
+    fetch<COLUMNS>(c, ks, k, 0);
+    for (int key = 0; key < end; key += COLUMNS) {
+        c.wait();
+        __syncthreads();                            /* k is there, v was read */
+        fetch<COLUMNS>(c, vs, v, key);
+        dots(s, qs, ks);
+        c.wait();
+        __syncthreads();                            /* v is there, k was read */
+        if (key + COLUMNS < end) fetch<COLUMNS>(c, ks, k, key + COLUMNS);
+        if (MASKED || key + COLUMNS > whole) {
+            EACH_SCORE {
+                const int t = first + row_of(m, e), column = key + column_of(n, e);
+                s[m][n][e] = column < seen(a, t) ? score(a, p, t, column, s[m][n][e], scale, LOG2E) : -infinity<f32>();
+            }
+        } else EACH_SCORE s[m][n][e] *= scale;
+        bool moved = false;
+        EACH_ROW {
+            f32 most = top[m][i];
+#pragma unroll
+            for (int n = 0; n < NT; n++) most = fmaxf(most, fmaxf(s[m][n][2 * i], s[m][n][2 * i + 1]));
+            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+            const f32 base = most == -infinity<f32>() ? 0.0f : most;           /* while every key is hidden all weights are 0 */
+            moved |= most != top[m][i];
+            factor[m][i] = power_of_2(top[m][i] - base);
+            top[m][i] = most;
+            sum[m][i] *= factor[m][i];
+#pragma unroll
+            for (int n = 0; n < NT; n++)
+#pragma unroll
+                for (int e = 2 * i; e < 2 * i + 2; e++) sum[m][i] += s[m][n][e] = power_of_2(s[m][n][e] - base);
+        }
+        if (__any_sync(0xffffffffu, moved)) {
+            EACH_ROW
+#pragma unroll
+            for (int n = 0; n < DT; n++) o[m][n][2 * i] *= factor[m][i], o[m][n][2 * i + 1] *= factor[m][i];
+        }
+        weigh(o, s, vs);
+    }
+    EACH_ROW {
+        const int t = first + row_of(m, 2 * i);
+        sum[m][i] += __shfl_xor_sync(0xffffffffu, sum[m][i], 1);
+        sum[m][i] += __shfl_xor_sync(0xffffffffu, sum[m][i], 2);
+        factor[m][i] = sum[m][i] == 0 ? 0.0f : 1.0f / sum[m][i];
+        if (lane() % 4 == 0 && t < a.queries) a.lse[(p.b * a.H + p.h) * a.queries + t] = top[m][i] * LN2 + logf(sum[m][i]);
+    }
+    store(p.of(a.o, a.queries), p, o, factor);
+}
+#endif
+
+/* The backward kernels, which have two tiles of rows: two tiles of columns are read at once, and the next two copied meanwhile. */
+struct streams {
+    const rows x, y;
+    copies c;
+    int now = 1;
+    D const u16 *x_tile(int i) const { return tile_at(2, i); }
+    D const u16 *y_tile(int i) const { return tile_at(2, 2 + i); }
+    D void begin(int row) {
+        fetch<COLUMNS>(c, x_tile(0), x, row);
+        fetch<COLUMNS>(c, y_tile(0), y, row);
+    }
+    /* The tiles that began to come are there afterwards, as x_tile(now) and y_tile(now), and those from row `next` on under way. */
+    D void step(int next, int end) {
+        c.wait();
+        __syncthreads();                            /* these are there; those before them were read */
+        now = !now;
+        if (next >= end) return;
+        fetch<COLUMNS>(c, x_tile(!now), x, next);
+        fetch<COLUMNS>(c, y_tile(!now), y, next);
+    }
+};
+
+#if PASS == 1
+/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k */
+extern "C" __global__ void __launch_bounds__(THREADS) attention_dq(attention_args a) {
+    const u16 *const qs = tile_at(0, 0), *const gs = tile_at(1, 0);
+    const place p = place_of(a, ROWS, true);
+    const int first = (int)p.first, end = seen_by(a, first, ROWS), whole = seen(a, first);
+    const f32 scale = (f32)a.scale * LOG2E;
+    f32 dq[MT][DT][4] = {}, s[MT][NT][4], dp[MT][NT][4], lse[MT][2], delta[MT][2], factor[MT][2];
+    EACH_ROW {
+        const int t = first + row_of(m, 2 * i);
+        lse[m][i] = lse_of(a, p, t) * LOG2E, delta[m][i] = delta_of(a, p, t), factor[m][i] = (f32)a.scale;
+    }
+    streams kv = {p.of(a.k, a.keys), p.of(a.v, a.keys)};
+    fetch<ROWS>(kv.c, qs, p.of(a.q, a.queries), p.first);
+    fetch<ROWS>(kv.c, gs, p.of(a.g, a.queries), p.first);
+    kv.begin(0);
+    for (int key = 0; key < end; key += COLUMNS) {
+        kv.step(key + COLUMNS, end);
+        dots(s, qs, kv.x_tile(kv.now));
+        dots(dp, gs, kv.y_tile(kv.now));
+        const bool edge = MASKED || key + COLUMNS > whole;
+        EACH_SCORE {
+            const int t = first + row_of(m, e), column = key + column_of(n, e);
+            const f32 x = !edge ? s[m][n][e] * scale : column < seen(a, t) ? score(a, p, t, column, s[m][n][e], scale, LOG2E) : -infinity<f32>();
+            s[m][n][e] = power_of_2(x - lse[m][e / 2]) * (dp[m][n][e] - delta[m][e / 2]);
+        }
+        weigh(dq, s, kv.x_tile(kv.now));
+    }
+    store(p.of(a.dq, a.queries), p, dq, factor);
+}
+#endif
+
+#if PASS == 2
+/* Of the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q */
+extern "C" __global__ void __launch_bounds__(THREADS) attention_dkv(attention_args a) {
+    const u16 *const ks = tile_at(0, 0), *const vs = tile_at(1, 0);
+    const place p = place_of(a, ROWS, false);
+    const int first = (int)p.first, queries = (int)a.queries, begin = first_query(a, first), whole = first_query(a, first + ROWS - 1);     /* every query from `whole` on sees every row */
+    const f32 scale = (f32)a.scale * LOG2E;
+    f32 dk[MT][DT][4] = {}, dv[MT][DT][4] = {}, s[MT][NT][4], dp[MT][NT][4], factor[MT][2], one[MT][2];
+    EACH_ROW factor[m][i] = (f32)a.scale, one[m][i] = 1;
+    streams qg = {p.of(a.q, a.queries), p.of(a.g, a.queries)};
+    fetch<ROWS>(qg.c, ks, p.of(a.k, a.keys), p.first);
+    fetch<ROWS>(qg.c, vs, p.of(a.v, a.keys), p.first);
+    qg.begin(begin);
+    for (int query = begin; query < queries; query += COLUMNS) {
+        qg.step(query + COLUMNS, queries);
+        f32 lse[NT][2], delta[NT][2];
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) lse[n][i] = lse_of(a, p, query + column_of(n, i)) * LOG2E, delta[n][i] = delta_of(a, p, query + column_of(n, i));
+        dots(s, ks, qg.x_tile(qg.now));
+        dots(dp, vs, qg.y_tile(qg.now));
+        const bool edge = MASKED || query < whole;
+        EACH_SCORE {
+            const int t = query + column_of(n, e), row = first + row_of(m, e);
+            const f32 x = !edge ? s[m][n][e] * scale : row < seen(a, t) ? score(a, p, t, row, s[m][n][e], scale, LOG2E) : -infinity<f32>();
+            s[m][n][e] = power_of_2(x - lse[n][e % 2]);
+            dp[m][n][e] = s[m][n][e] * (dp[m][n][e] - delta[n][e % 2]);
+        }
+        weigh(dv, s, qg.y_tile(qg.now));
+        weigh(dk, dp, qg.x_tile(qg.now));
+    }
+    store(p.of(a.dk, a.keys), p, dk, factor);
+    store(p.of(a.dv, a.keys), p, dv, one);
+}
+#endif
+#endif

@@ -1,0 +1,92 @@
+/* test_cuda_attention.c - an NVIDIA GPU's attention, forward and backward, against plain loops in double: plain kernels and those with tensor
+ * cores, which f16 and bf16 with rows of multiples of 16 bytes take.  A simulated GPU needs a second for a block of 128 rows: shapes are small. */
+#define CR_TEST_CUDA
+#include "attention_trial.h"
+
+/* The bytes of a box on the GPU, beside guards of its own. */
+static cr_tensor *up(const box *b, cr_tensor *t, const cr_device *d) {
+    *t = b->t;
+    t->dev = d;
+    t->storage = d->kernels->allocate(d, b->bytes - GUARD / 2);
+    REQUIRE(t->storage, "%s", cr_error());
+    OK(d->kernels->upload(d, t->storage, 0, b->s.data, b->bytes - GUARD / 2));
+    return t;
+}
+static void down(box *b, cr_tensor *t) {
+    OK(t->dev->kernels->download(t->dev, b->s.data, t->storage, 0, b->bytes - GUARD / 2));
+    cr_storage_release(t->storage);
+}
+
+static void run(const trial *t, set *s, const cr_device *d) {
+    const cr_kernels *kernels = d->kernels;
+    cr_tensor of[BOXES], *x[BOXES];
+    for (int i = 0; i < BOXES; i++) x[i] = up(&s->b[i], &of[i], d);
+    const cr_tensor *mask = t->mask ? x[MASK] : NULL;
+    OK(kernels->attention(x[O], x[LSE], x[Q], x[K], x[W], mask, t->scale, t->causal));
+    OK(kernels->attention_bwd(x[DQ], x[DK], x[DV], x[Q], x[K], x[W], mask, x[O], x[LSE], x[G], t->scale, t->causal));
+    for (int i = 0; i < BOXES; i++) down(&s->b[i], x[i]);
+}
+
+static void try_attention(trial t) {
+    if (t.scale == 0) t.scale = 1 / sqrt((double)t.D);
+    t.rough = rounding(t.dt);                       /* tensor cores multiply weights that are rounded */
+    set s = make_set(&t);
+    run(&t, &s, cr_cuda(0));
+    for (int i = 0; i < BOXES; i++) CHECK(!box_spilled(&s.b[i]), "operand %d, T %lld S %lld D %lld: wrote outside of it", i, (long long)t.T, (long long)t.S, (long long)t.D);
+    for (int64_t b = 0; b < t.B; b++)
+        for (int64_t h = 0; h < t.H; h++) check_head(&t, &s, b, h);
+    drop_set(&s);
+    test_ran_on(cr_cuda(0));
+}
+
+TEST(attention_plain) {
+    static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16, CR_F16};
+    static const struct { int64_t T, S; } lengths[] = {{1, 1}, {7, 70}, {70, 7}, {65, 130}};
+    static const int64_t sizes[] = {1, 20, 67, 131};
+    box_state = test_seed();
+    for (int dt = 0; dt < 4; dt++)
+        for (int l = 0; l < 4; l++)
+            try_attention((trial){.dt = dtypes[dt], .B = 1 + box_draw(2), .H = 1 + box_draw(2), .T = lengths[l].T, .S = lengths[l].S, .D = sizes[(dt + l) % 4], .causal = box_draw(2), .layout = 2,
+                                  .mask = (dt + l) % MASKS});
+}
+
+/* Layouts 0 and 1 have rows that begin at multiples of 16 bytes. */
+TEST(attention_tensor_cores) {
+    static const struct { int64_t T, S, D; bool causal; int mask; } trials[] = {{1, 1, 48, false, 0}, {130, 200, 32, true, 0}, {5, 70, 64, false, 2}, {70, 35, 40, true, 3}, {40, 66, 128, true, 1}, {33, 20, 72, false, 5}};
+    box_state = test_seed();
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
+            if (test_full() || (i + (size_t)bf16) % 2)
+                try_attention((trial){.dt = bf16 ? CR_BF16 : CR_F16, .B = 1, .H = 1 + (i == 0), .T = trials[i].T, .S = trials[i].S, .D = trials[i].D, .causal = trials[i].causal, .layout = (int)box_draw(2),
+                                      .mask = trials[i].mask});
+}
+
+/* Scores of some hundred: the running maximum must keep exp from overflowing; a negative scale is allowed. */
+TEST(attention_large_scores) {
+    box_state = test_seed();
+    try_attention((trial){.dt = CR_F32, .B = 1, .H = 1, .T = 66, .S = 130, .D = 33, .scale = 50});
+    try_attention((trial){.dt = CR_F32, .B = 1, .H = 1, .T = 66, .S = 130, .D = 33, .scale = -20, .causal = true});
+}
+
+/* Keys that several heads share (stride 0). */
+TEST(attention_shared_keys) {
+    box_state = test_seed();
+    for (int half = 0; half < 2; half++) {
+        trial t = {.dt = half ? CR_BF16 : CR_F32, .B = 2, .H = 2, .T = 20, .S = 40, .D = 32, .causal = true, .scale = 0.2, .mask = 2, .rough = half ? rounding(CR_BF16) : 0};
+        set s = make_set(&t);
+        for (int i = K; i <= W; i++) s.b[i].t.strides[1] = 0;
+        run(&t, &s, cr_cuda(0));
+        for (int64_t b = 0; b < t.B; b++)
+            for (int64_t h = 0; h < t.H; h++) check_head(&t, &s, b, h);
+        drop_set(&s);
+        test_ran_on(cr_cuda(0));
+    }
+}
+
+TEST(attention_of_nothing) {
+    box_state = test_seed();
+    try_attention((trial){.dt = CR_F32, .B = 1, .H = 1, .T = 0, .S = 9, .D = 8, .causal = true});
+    try_attention((trial){.dt = CR_BF16, .B = 0, .H = 2, .T = 4, .S = 9, .D = 8, .causal = true});
+    trial t = {.dt = CR_F32, .B = 1, .H = 2, .T = 5, .S = 0, .D = 4, .scale = 1};
+    try_attention(t);
+}
