@@ -19,9 +19,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "build" / "release" / "tests"
-PROGRAM = [TESTS / "test_cuda_ops_thread", "cases"]
-PROGRAMS = {"attention.cu": [TESTS / "test_cuda_attention_thread"]}  # of files that have one of their own
-OPS = {"device.cuh": "sum softmax", "argreduce.cu": "argmax", "matmul.cu": "matmul", "order.cu": "sort"}  # whose cases run a file's kernels; of another file: all
+PROGRAM: list[Path | str] = [TESTS / "test_cuda_ops_thread", "cases"]
+SCANS: list[Path | str] = [TESTS / "test_cuda_order_thread", "float_scans"]
+PROGRAMS: dict[str, list[list[Path | str]]] = {  # of files that have one of their own, or two
+    "attention.cu": [[TESTS / "test_cuda_attention_thread"]],
+    "device.cuh": [PROGRAM, SCANS],
+    "order.cu": [[TESTS / "test_cuda_order_thread", "samples"]],
+    "scan.cu": [SCANS],
+}
+OPS = {"device.cuh": "sum softmax", "argreduce.cu": "argmax", "matmul.cu": "matmul"}  # whose cases run a file's kernels; of another file: all
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 BARRIER = re.compile(r"\b(?:__syncthreads|__syncwarp)\b")
 
@@ -33,15 +39,19 @@ def barriers(path: Path) -> list[int]:
 
 
 def cases(file: str, drop: int | None) -> tuple[int, str]:
-    environment = {**os.environ, "CHAINRULE_CACHE": "off", "CHAINRULE_CUBLASLT": "off", "TSAN_OPTIONS": "halt_on_error=1"}
+    environment = {**os.environ, "CHAINRULE_CACHE": "off", "CHAINRULE_CUBLASLT": "off", "CHAINRULE_NUM_THREADS": "1", "TSAN_OPTIONS": "halt_on_error=1"}
     if file in OPS:
         environment["CHAINRULE_TEST_OPS"] = OPS[file]
     if drop is not None:
         environment["CUDASIM_DROP_BARRIER"] = f"{file}:{drop}"
     plain = ["setarch", platform.machine(), "-R"] if shutil.which("setarch") else []
-    command = [*plain, *PROGRAMS.get(file, PROGRAM)]
-    done = subprocess.run(command, env=environment, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
-    return done.returncode, done.stdout
+    status, output = 0, ""
+    for program in PROGRAMS.get(file, [PROGRAM]):
+        if status == 0:
+            command = [*plain, *map(str, program)]
+            done = subprocess.run(command, env=environment, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
+            status, output = done.returncode, output + done.stdout
+    return status, output
 
 
 def judge(file: str, number: int | None, line: int) -> str:

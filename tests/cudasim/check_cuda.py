@@ -46,13 +46,14 @@ DEFINITIONS = {
     ],
     "index": ["T=f32 INDEX=i64 ADD=1", "T=f16 INDEX=i32 ADD=1"],
     "matmul": ["T=f32 A=f32 ROUND=0", "T=bf16 A=f32 ROUND=0", "T=i64 A=u64 ROUND=0"],
-    "order": ["T=f32 U=u32 DESCENDING=0", "T=f16 U=u32 DESCENDING=1", "T=i64 U=u64 DESCENDING=0"],
+    "nonzero": ["PIECE=512"],
+    "order": ["T=f32 PLACE=u32 TILE=2048", "T=bf16 PLACE=u32 TILE=2048", "T=i64 PLACE=u64 TILE=2048"],
     "random": ["T=f32 A=f32", "T=f64 A=f64", "T=i8 A=f32"],
     "reduce": ["T=f32 A=f32 TO=f32 KIND=0 MAP=0", "T=bf16 A=f32 TO=bf16 KIND=0 MAP=6", "T=i32 A=i64 TO=i64 KIND=2 MAP=0"],
     "rows": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],
     "sample": ["T=f32", "T=f64"],
-    "scan": ["T=f32 TO=f32 KIND=0 LINEAR=1", "T=f16 TO=f16 KIND=2 LINEAR=0", "T=b8 TO=i64 KIND=0 LINEAR=0", "T=bf16 TO=bf16 KIND=3 LINEAR=0"],
-    "select": [""],
+    "scan": ["T=f32 TO=f32 HOW=float_sum EXTREME=0 V=5", "T=bf16 TO=bf16 HOW=log_sum EXTREME=0 V=5", "T=f64 TO=f64 HOW=float_product EXTREME=0 V=5",
+             "T=b8 TO=i64 HOW=integer_product EXTREME=0 V=5", "T=f64 TO=f64 HOW=smallest EXTREME=1 V=5"],
 }
 
 

@@ -197,6 +197,25 @@ template <class How, class T> D T tree(T v, T *shared, const share &s) {
     return y;
 }
 
+/* What those before have, joined by How from How::none() on, and in `all` what all have.  All threads of the block call it; shared: 2 x 256. */
+template <class How, class T> D T prefix(T v, T *shared, const share &s, T &all) {
+    const int t = (int)threadIdx.x;
+    T *from = shared, *to = shared + 256;
+    from[t] = v;
+    for (int back = 1; back < s.width; back *= 2) {                    /* Hillis and Steele 1986 */
+        __syncthreads();
+        if (s.lane >= back) v = How::join(from[t - back * s.step], v);
+        to[t] = v;
+        T *swap = from;
+        from = to, to = swap;
+    }
+    __syncthreads();
+    const T y = s.lane ? from[t - s.step] : How::none();
+    all = from[t + (s.width - 1 - s.lane) * s.step];
+    __syncthreads();                                /* shared may be used again */
+    return y;
+}
+
 /* ---- Philox 4x32-10 (Salmon et al. 2011): the block with this number */
 struct block4 { u32 w[4]; };
 D block4 philox(u64 seed, u64 counter) {

@@ -33,10 +33,6 @@ cr_status cuda_check(cuda *g, const char *op, const char *what, int error) {
     return cr_fail(error == CUDA_OUT_OF_MEMORY ? CR_NO_MEMORY : CR_RUNTIME, op, "%s: %s: %s", g->name, what, reason);
 }
 
-cr_status cuda_cannot(const char *op, const cr_device *d, const char *what) {
-    return cr_fail(CR_RUNTIME, op, "%s cannot do this yet%s%s: move the tensor to the cpu", d->name, *what ? ", " : "", what);
-}
-
 /* ---- opening */
 
 /* MiB that may be reserved; the hard limit of tests and of who shares a GPU. */

@@ -77,7 +77,6 @@ cuda     *cuda_enter(const char *op, const cr_device *d);      /* opened, alive,
 cr_status cuda_leave(cuda *g, cr_status status);
 cr_status cuda_wait(cuda *g, const char *op);                  /* until the stream is empty */
 cr_status cuda_check(cuda *g, const char *op, const char *what, int error);     /* "what: the driver's name and text"; remembers a GPU that is lost */
-cr_status cuda_cannot(const char *op, const cr_device *d, const char *what);    /* for what this device has no kernel for */
 
 cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes);    /* 512-byte aligned; for a moment within a kernel */
 void        cuda_block_give(cuda *g, cuda_block *b);
@@ -106,7 +105,7 @@ const cuda_kernel *cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, 
 /* A kernel of one of the files *.cu, after these definitions: "#define T f32\n...". */
 const cuda_kernel *cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
 extern const char cuda_source_device[], cuda_source_reduce[], cuda_source_argreduce[], cuda_source_rows[], cuda_source_matmul[], cuda_source_index[], cuda_source_random[],
-                  cuda_source_scan[], cuda_source_order[], cuda_source_select[], cuda_source_sample[], cuda_source_attention[];     /* embedded (cmake/embed.cmake) */
+                  cuda_source_scan[], cuda_source_order[], cuda_source_nonzero[], cuda_source_sample[], cuda_source_attention[];     /* embedded (cmake/embed.cmake) */
 
 /* ---- launches (launch.c) */
 enum { CUDA_WORDS = 400, CUDA_GROUP = 256 };                   /* threads of a block, unless a kernel says otherwise */

@@ -1,187 +1,171 @@
-/* order.c - sorted rows, single elements of them, places in a sorted row, runs, where a condition is true, permutations and samples. */
+/* order.c - rows of x (M, R) in order, single elements of them, places in a sorted row, runs of equal rows (order.cu).
+ *
+ * Short rows are ranked: a thread reads its whole row, which the cache has.  A row of one tile is sorted by its block in shared memory, read
+ * and written once.  So are the tiles of a long row where few elements are wanted: the first K of each tile are rows again.  Else each
+ * digit of eight bits costs reading the elements twice and writing them once with their positions: for f32 4 (4 + 8 + 8) bytes an element
+ * and 18 % more for counts, where merging tiles in pairs would take 16 bytes for each doubling. */
 #include "order.h"
+#include "scan.h"
 
-static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype dt, bool descending) {
-    return cuda_kernel_of(g, op, cuda_source_order, name, "#define T %s\n#define U %s\n#define DESCENDING %d\n", cuda_type(dt), cr_dtype_size(dt) == 8 ? "u64" : "u32", descending);
+enum {
+    RANKED = 64,                                    /* elements of a row that is ranked */
+    TILE = 2048,                                    /* that a block sorts */
+    FEW = TILE / 2,                                 /* wanted of a long row: tiles leave half at most */
+    DIGITS = 256
+};
+
+static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype dt, bool long_rows) {
+    return cuda_kernel_of(g, op, cuda_source_order, name, "#define T %s\n#define PLACE %s\n#define TILE %d\n", cuda_type(dt), long_rows ? "u64" : "u32", TILE);
 }
 
-static int64_t blocks_of(int64_t threads) { return (threads + CUDA_GROUP - 1) / CUDA_GROUP; }
+/* Memory in parts, each of which begins where any element may. */
+typedef struct parts { cuda_block *block; size_t bytes, at[6]; int n; } parts;
+static void add_part(parts *p, int64_t count, size_t size) {
+    p->at[p->n++] = p->bytes;
+    p->bytes += ((size_t)count * size + 511) / 512 * 512;
+}
+static bool take_parts(cuda *g, const char *op, parts *p) { return (p->block = cuda_block_take(g, op, p->bytes)) != NULL; }
+static cuda_address part_at(const parts *p, int i) { return p->block->at + p->at[i]; }
 
-/* ---- sorting */
-
-void cuda_sorted_give(cuda *g, cuda_sorted *s) {
-    if (s->keys) cuda_block_give(g, s->keys);
-    if (s->order) cuda_block_give(g, s->order);
-    *s = (cuda_sorted){0};
+/* One launch of a kernel over tiles: from what, into what. */
+typedef struct step { const char *name; cuda_address x, from, y, places, index, counts, ends; int64_t R, K, next, tiles, shift; } step;
+static cr_status run(cuda *g, const cuda_ordering *s, const step *t) {
+    const cuda_kernel *k = kernel_of(g, s->op, t->name, s->dtype, s->R > UINT32_MAX);
+    cuda_words q = {.n = 13, .w = {t->y, t->places, t->index, t->x, t->from, t->counts, t->ends, (uint64_t)t->R, (uint64_t)t->K, (uint64_t)t->next, (uint64_t)t->tiles, (uint64_t)t->shift,
+                                   s->descending ? UINT64_MAX : 0}};
+    return k ? cuda_launch_struct(g, s->op, k, &q, s->M * t->tiles) : cr_error_status();
 }
 
-static cr_status take_room(cuda *g, const char *op, cr_dtype dt, int64_t numel, cuda_sorted *s) {
-    s->keys = cuda_block_take(g, op, (size_t)numel * (cr_dtype_size(dt) == 8 ? 8 : 4));
-    if (s->keys) s->order = cuda_block_take(g, op, 8 * (size_t)numel);
-    return s->order ? CR_OK : cr_error_status();
-}
+static size_t place_bytes(const cuda_ordering *s) { return s->R > UINT32_MAX ? 8 : 4; }
 
-cr_status cuda_sort_rows(cuda *g, const char *op, cr_dtype dt, cuda_address x, int64_t M, int64_t R, bool descending, cuda_sorted *s) {
-    enum { TILE = 512 };
-    const int64_t tiles = (R + TILE - 1) / TILE;
-    cuda_sorted other = {0};
-    *s = other;
-    const cuda_kernel *sort = kernel_of(g, op, "sort_tiles", dt, descending), *merge = sort ? kernel_of(g, op, "merge", dt, descending) : NULL;
-    cr_status status = merge ? take_room(g, op, dt, M * R, s) : cr_error_status();
-    if (status == CR_OK && tiles > 1) status = take_room(g, op, dt, M * R, &other);
-    if (status == CR_OK) status = cuda_launch(g, op, sort, &(cuda_words){.n = 5, .w = {s->keys->at, s->order->at, x, (uint64_t)R, (uint64_t)tiles}}, M * tiles);
-    for (int64_t length = TILE; length < R && status == CR_OK; length *= 2) {
-        cuda_words q = {.n = 7, .w = {other.keys->at, other.order->at, s->keys->at, s->order->at, (uint64_t)M, (uint64_t)R, (uint64_t)length}};
-        status = cuda_launch(g, op, merge, &q, cuda_blocks(g, M * R));
-        const cuda_sorted swap = *s;
-        *s = other;
-        other = swap;
-    }
-    cuda_sorted_give(g, &other);
-    if (status != CR_OK) cuda_sorted_give(g, s);
+/* from: where the R elements of each row of x lay; 0: there. */
+static cr_status sort_tiles(cuda *g, const cuda_ordering *s, cuda_address x, cuda_address from, int64_t R) {
+    step t = {.name = "sort_tile", .x = x, .from = from, .y = s->y, .index = s->index, .R = R, .K = s->K, .next = s->K, .tiles = pieces(R, TILE)};
+    if (t.tiles == 1) return run(g, s, &t);
+    parts p = {0};
+    t.next = (t.tiles - 1) * s->K + least(s->K, R - (t.tiles - 1) * TILE);
+    add_part(&p, s->M * t.next, cr_dtype_size(s->dtype));
+    add_part(&p, s->M * t.next, place_bytes(s));
+    if (!take_parts(g, s->op, &p)) return cr_error_status();
+    t.y = part_at(&p, 0), t.places = part_at(&p, 1), t.index = 0;
+    cr_status status = run(g, s, &t);
+    if (status == CR_OK) status = sort_tiles(g, s, t.y, t.places, t.next);
+    cuda_block_give(g, p.block);
     return status;
 }
 
-cr_status cuda_sorted_pick(cuda *g, const char *op, cr_dtype dt, const cuda_sorted *s, cuda_address y, cuda_address index, cuda_address x, int64_t M, int64_t R, int64_t K) {
-    const cuda_kernel *k = kernel_of(g, op, "pick", dt, false);
-    cuda_words q = {.n = 7, .w = {y, index, x, s->order->at, (uint64_t)M, (uint64_t)R, (uint64_t)K}};
-    return k ? cuda_launch(g, op, k, &q, cuda_blocks(g, M * K)) : cr_error_status();
+static cr_status sort_digits(cuda *g, const cuda_ordering *s, const parts *p) {
+    const int digits = (int)cr_dtype_size(s->dtype);
+    step t = {.x = s->x, .counts = part_at(p, 0), .ends = part_at(p, 1), .R = s->R, .tiles = pieces(s->R, TILE)};
+    const cuda_running sum = {.op = s->op, .kind = CR_SCAN_SUM, .from = CR_U32, .to = CR_I64, .y = t.ends, .x = t.counts, .M = s->M, .R = t.tiles, .N = DIGITS};
+    cr_status status = CR_OK;
+    for (int d = 0; d < digits && status == CR_OK; d++) {
+        const bool last = d == digits - 1;
+        const int to = 2 + 2 * (d % 2);
+        t.shift = 8 * d;
+        t.y = last ? s->y : part_at(p, to);
+        t.places = last ? 0 : part_at(p, to + 1);
+        t.index = last ? s->index : 0;
+        t.K = t.next = last ? s->K : s->R;
+        t.name = "count";
+        status = run(g, s, &t);
+        if (status == CR_OK) status = cuda_run_along(g, &sum);
+        t.name = "scatter";
+        if (status == CR_OK) status = run(g, s, &t);
+        t.x = t.y, t.from = t.places;
+    }
+    return status;
+}
+
+cr_status cuda_order_rows(cuda *g, const cuda_ordering *s) {
+    if (s->R <= RANKED) {
+        const cuda_kernel *k = kernel_of(g, s->op, "rank", s->dtype, false);
+        cuda_words q = {.n = 7, .w = {s->y, s->index, s->x, (uint64_t)s->M, (uint64_t)s->R, (uint64_t)s->K, s->descending ? UINT64_MAX : 0}};
+        return k ? cuda_launch(g, s->op, k, &q, cuda_blocks(g, s->M * s->R)) : cr_error_status();
+    }
+    if (s->R <= TILE || s->K <= FEW) return sort_tiles(g, s, s->x, 0, s->R);
+    parts p = {0};
+    const int64_t tiles = pieces(s->R, TILE);
+    const size_t size = cr_dtype_size(s->dtype);
+    add_part(&p, s->M * tiles * DIGITS, 4);
+    add_part(&p, s->M * tiles * DIGITS, 8);
+    for (size_t spare = 1; spare < size && spare <= 2; spare++) {      /* written by one digit and read by the next */
+        add_part(&p, s->M * s->R, size);
+        add_part(&p, s->M * s->R, place_bytes(s));
+    }
+    cr_status status = take_parts(g, s->op, &p) ? sort_digits(g, s, &p) : cr_error_status();
+    if (p.block) cuda_block_give(g, p.block);
+    return status;
 }
 
 cr_status cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
-    static const char op[] = "sort";
-    const cr_dtype dt = (cr_dtype)x->dtype;
+    const cuda_ordering s = {"sort", (cr_dtype)x->dtype, descending, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, K};
     if (!M) return CR_OK;
-    cuda *g = cuda_enter(op, x->dev);
-    if (!g) return cr_error_status();
-    cuda_sorted s;
-    cr_status status = cuda_sort_rows(g, op, dt, cuda_address_of(x), M, R, descending, &s);
-    if (status == CR_OK) status = cuda_sorted_pick(g, op, dt, &s, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, K);
-    cuda_sorted_give(g, &s);
-    return cuda_leave(g, status);
+    cuda *g = cuda_enter(s.op, x->dev);
+    return g ? cuda_leave(g, cuda_order_rows(g, &s)) : cr_error_status();
 }
 
-cr_status cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
-    static const char op[] = "kthvalue";
-    const cr_dtype dt = (cr_dtype)x->dtype;
-    if (!M) return CR_OK;
-    cuda *g = cuda_enter(op, x->dev);
-    if (!g) return cr_error_status();
-    cuda_sorted s;
-    cr_status status = cuda_sort_rows(g, op, dt, cuda_address_of(x), M, R, false, &s);
-    const cuda_kernel *kth = status == CR_OK ? kernel_of(g, op, "kth", dt, false) : NULL;
-    if (kth) {
-        cuda_words q = {.n = 8, .w = {cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), s.keys->at, s.order->at, (uint64_t)M, (uint64_t)R, (uint64_t)k}};
-        status = cuda_launch(g, op, kth, &q, blocks_of(M));
-    } else {
-        status = cr_error_status();
-    }
-    cuda_sorted_give(g, &s);
-    return cuda_leave(g, status);
-}
-
-cr_status cuda_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
-    static const char op[] = "searchsorted";
-    if (!y->numel) return CR_OK;
-    cuda *g = cuda_enter(op, x->dev);
-    if (!g) return cr_error_status();
-    const cuda_kernel *k = kernel_of(g, op, "search", (cr_dtype)x->dtype, false);
-    cuda_words q = {.n = 8, .w = {cuda_address_of(y), cuda_address_of(x), cuda_address_of(v), (uint64_t)M, (uint64_t)R, (uint64_t)K, shared, right}};
-    return cuda_leave(g, k ? cuda_launch(g, op, k, &q, cuda_blocks(g, M * K)) : cr_error_status());
-}
-
-/* ---- running counts, and what they are for */
-
-/* number[i]: how many of the bools 0 .. i are true; the caller gives it back. */
-static cuda_block *count_true(cuda *g, const char *op, cuda_address x, int64_t n) {
-    cuda_block *number = cuda_block_take(g, op, 8 * (size_t)n);
-    if (!number) return NULL;
-    const cuda_scanned s = {.kind = CR_SCAN_SUM, .from = CR_BOOL, .to = CR_I64, .y = number->at, .x = x, .M = 1, .R = n, .N = 1};
-    if (cuda_scan_at(g, op, &s) == CR_OK) return number;
-    cuda_block_give(g, number);
-    return NULL;
-}
-
-cr_status cuda_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
-    static const char op[] = "unique";
-    cuda *g = cuda_enter(op, x->dev);
-    if (!g) return cr_error_status();
-    cuda_block *fresh = cuda_block_take(g, op, (size_t)R), *number = NULL;
-    const cuda_kernel *find = fresh ? kernel_of(g, op, "fresh_rows", (cr_dtype)x->dtype, false) : NULL, *runs = find ? cuda_kernel_of(g, op, cuda_source_select, "runs", "%s", "") : NULL;
-    cr_status status = runs ? cuda_launch(g, op, find, &(cuda_words){.n = 4, .w = {fresh->at, cuda_address_of(x), (uint64_t)R, (uint64_t)C}}, blocks_of(R)) : cr_error_status();
-    if (status == CR_OK && !(number = count_true(g, op, fresh->at, R))) status = cr_error_status();
-    if (number) {
-        cuda_words q = {.n = 6, .w = {cuda_address_of(run), cuda_address_of(starts), cuda_address_of(count), number->at, cuda_address_of(order), (uint64_t)R}};
-        status = cuda_launch(g, op, runs, &q, blocks_of(R));
-        cuda_block_give(g, number);
-    }
-    if (fresh) cuda_block_give(g, fresh);
-    return cuda_leave(g, status);
-}
-
-cr_status cuda_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
-    static const char op[] = "nonzero";
-    *count = 0;
-    if (!x->numel) return CR_OK;
-    cuda *g = cuda_enter(op, x->dev);
-    if (!g) return cr_error_status();
-    cuda_block *number = count_true(g, op, cuda_address_of(x), x->numel);
-    cr_status status = number ? cuda_read_bytes(g, op, count, number->at + 8 * (cuda_address)(x->numel - 1), 8) : cr_error_status();
-    const cuda_kernel *k = status == CR_OK && y && y->numel ? cuda_kernel_of(g, op, cuda_source_select, "nonzero", "%s", "") : NULL;
-    if (k) {
-        cuda_words q = {.n = 7, .w = {cuda_address_of(y), cuda_address_of(x), number->at, (uint64_t)x->numel, (uint64_t)y->strides[0], (uint64_t)y->strides[1], x->ndim}};
-        for (int d = 0; d < CR_MAX_DIMS; d++) cuda_push(&q, d < x->ndim ? (uint64_t)x->shape[d] : 1);
-        status = cuda_launch_struct(g, op, k, &q, cuda_blocks(g, x->numel));
-    }
-    if (number) cuda_block_give(g, number);
-    return cuda_leave(g, status == CR_OK && y && y->numel && !k ? cr_error_status() : status);
-}
-
-/* ---- permutations and samples */
-
-static const cuda_kernel *sample_kernel(cuda *g, const char *op, const char *name, cr_dtype dt) {
-    return cuda_kernel_of(g, op, cuda_source_sample, name, "#define T %s\n", cuda_type(dt));
-}
-
-/* The first S of each row of x (M, N) in rising order: where they lay. */
-static cr_status first_places(cuda *g, const char *op, cr_dtype dt, cuda_address x, cuda_address y, int64_t M, int64_t N, int64_t S) {
-    cuda_sorted s;
-    cr_status status = cuda_sort_rows(g, op, dt, x, M, N, false, &s);
-    if (status == CR_OK) status = cuda_sorted_pick(g, op, dt, &s, 0, y, x, M, N, S);
-    cuda_sorted_give(g, &s);
+/* ---- single elements: of the beginning of the sorted row, or all of it */
+static cr_status find_kth(cuda *g, cuda_ordering *s, int64_t k) {
+    parts p = {0};
+    const cuda_address y = s->y, index = s->index;
+    add_part(&p, s->M * s->K, cr_dtype_size(s->dtype));
+    add_part(&p, s->M * s->K, 8);
+    if (!take_parts(g, s->op, &p)) return cr_error_status();
+    s->y = part_at(&p, 0), s->index = part_at(&p, 1);
+    const cuda_kernel *pick = kernel_of(g, s->op, "pick", s->dtype, false);
+    cuda_words q = {.n = 8, .w = {y, index, s->y, s->index, (uint64_t)s->M, (uint64_t)s->R, (uint64_t)s->K, (uint64_t)k}};
+    cr_status status = pick ? cuda_order_rows(g, s) : cr_error_status();
+    if (status == CR_OK) status = cuda_launch(g, s->op, pick, &q, cuda_blocks(g, s->M));
+    cuda_block_give(g, p.block);
     return status;
 }
 
-cr_status cuda_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
-    static const char op[] = "randperm";
-    const int64_t n = y->numel;
-    if (!n) return CR_OK;
-    cuda *g = cuda_enter(op, y->dev);
-    if (!g) return cr_error_status();
-    const cuda_kernel *k = sample_kernel(g, op, "words", CR_F32);
-    cuda_block *words = k ? cuda_block_take(g, op, 8 * (size_t)n) : NULL;
-    cr_status status = words ? cuda_launch(g, op, k, &(cuda_words){.n = 4, .w = {words->at, (uint64_t)n, seed, counter}}, cuda_blocks(g, n)) : cr_error_status();
-    if (status == CR_OK) status = first_places(g, op, CR_U64, words->at, cuda_address_of(y), 1, n, n);
-    if (words) cuda_block_give(g, words);
-    return cuda_leave(g, status);
+cr_status cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
+    cuda_ordering s = {"kthvalue", (cr_dtype)x->dtype, false, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, k < 0 ? R : k + 1};
+    if (!M) return CR_OK;
+    cuda *g = cuda_enter(s.op, x->dev);
+    return g ? cuda_leave(g, find_kth(g, &s, k)) : cr_error_status();
 }
 
-cr_status cuda_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
-    static const char op[] = "multinomial";
+/* ---- places in a sorted row: a thread each */
+cr_status cuda_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
+    static const char op[] = "searchsorted";
     if (!y->numel) return CR_OK;
     cuda *g = cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
-    const cuda_kernel *k = sample_kernel(g, op, replacement ? "running" : "times", (cr_dtype)w->dtype), *draw = k ? sample_kernel(g, op, "draw", (cr_dtype)w->dtype) : NULL;
-    cuda_block *room = draw ? cuda_block_take(g, op, 8 * (size_t)(M * N)) : NULL;
-    cr_status status = room ? CR_OK : cr_error_status();
-    if (status == CR_OK && replacement) {
-        status = cuda_launch(g, op, k, &(cuda_words){.n = 4, .w = {room->at, cuda_address_of(w), (uint64_t)M, (uint64_t)N}}, blocks_of(M));
-        cuda_words q = {.n = 7, .w = {cuda_address_of(y), room->at, (uint64_t)M, (uint64_t)N, (uint64_t)S, seed, counter}};
-        if (status == CR_OK) status = cuda_launch(g, op, draw, &q, cuda_blocks(g, M * S));
-    } else if (status == CR_OK) {
-        status = cuda_launch(g, op, k, &(cuda_words){.n = 5, .w = {room->at, cuda_address_of(w), (uint64_t)(M * N), seed, counter}}, cuda_blocks(g, M * N));
-        if (status == CR_OK) status = first_places(g, op, CR_F64, room->at, cuda_address_of(y), M, N, S);
-    }
-    if (room) cuda_block_give(g, room);
-    return cuda_leave(g, status);
+    const cuda_kernel *k = kernel_of(g, op, "search", (cr_dtype)x->dtype, false);
+    cuda_words q = {.n = 8, .w = {cuda_address_of(y), cuda_address_of(x), cuda_address_of(v), (uint64_t)(M * K), (uint64_t)R, (uint64_t)K, shared ? 0 : (uint64_t)R, right}};
+    return cuda_leave(g, k ? cuda_launch(g, op, k, &q, cuda_blocks(g, M * K)) : cr_error_status());
+}
+
+/* ---- runs of equal rows */
+typedef struct runs { cuda_address run, starts, count, order; int64_t R, C; } runs;
+static cr_status find_runs(cuda *g, const runs *r, const cr_tensor *x) {
+    static const char op[] = "runs";
+    parts p = {0};
+    int64_t width = 1;                              /* threads that share a row */
+    while (2 * width <= least(r->C, CUDA_GROUP)) width *= 2;
+    add_part(&p, r->R, 1);
+    add_part(&p, r->R, 8);
+    if (!take_parts(g, op, &p)) return cr_error_status();
+    const cuda_address begins = part_at(&p, 0), begun = part_at(&p, 1);
+    const cuda_running sum = {.op = op, .kind = CR_SCAN_SUM, .from = CR_U8, .to = CR_I64, .y = begun, .x = begins, .M = 1, .R = r->R, .N = 1};
+    cuda_words q = {.n = 5, .w = {begins, cuda_address_of(x), (uint64_t)r->R, (uint64_t)r->C, (uint64_t)width}};
+    cuda_words numbers = {.n = 6, .w = {r->run, r->starts, r->count, begun, r->order, (uint64_t)r->R}};
+    const cuda_kernel *first = kernel_of(g, op, "begins", (cr_dtype)x->dtype, false), *last = first ? kernel_of(g, op, "number", (cr_dtype)x->dtype, false) : NULL;
+    cr_status status = last ? cuda_launch(g, op, first, &q, pieces(r->R * width, CUDA_GROUP)) : cr_error_status();
+    if (status == CR_OK) status = cuda_run_along(g, &sum);
+    if (status == CR_OK) status = cuda_launch(g, op, last, &numbers, cuda_blocks(g, r->R));
+    cuda_block_give(g, p.block);
+    return status;
+}
+
+cr_status cuda_runs(cr_tensor *run_of, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
+    const runs r = {cuda_address_of(run_of), cuda_address_of(starts), cuda_address_of(count), cuda_address_of(order), R, C};
+    cuda *g = cuda_enter("runs", x->dev);
+    return g ? cuda_leave(g, find_runs(g, &r, x)) : cr_error_status();
 }

@@ -1,113 +1,237 @@
-/* order.cu - sorted rows of x (M, R), single elements of them, places in them, runs of equal rows: T elements, U their keys, DESCENDING.
+/* order.cu - rows of x (M, R) in order, places in a sorted row, runs of equal rows: T elements, PLACE what positions are kept in, TILE
+ * elements of a block.
  *
- * Keys are unsigned numbers in the elements' order: NaN is the largest, -0 is 0.  Tiles of 512 are sorted in shared memory (bitonic, by key and
- * place, so that equal ones keep their order), then pairs of runs become one: each element finds its rank in the other run. */
-template <class W> D U key_of(W x) {
-    if constexpr (same<W, f32>) {
-        const u32 u = bits_of(x);
-        return x != x ? ~0u : x == 0 ? 0x80000000u : u & 0x80000000u ? ~u : u | 0x80000000u;
-    } else if constexpr (same<W, f64>) {
-        union { f64 x; u64 u; } v;
-        v.x = x;
-        return x != x ? ~0ull : x == 0 ? 1ull << 63 : v.u >> 63 ? ~v.u : v.u | 1ull << 63;
-    } else {
-        return (U)x ^ (is_signed<W> ? (U)1 << (8 * sizeof(U) - 1) : (U)0);
-    }
-}
-D U key(T x) { return DESCENDING ? ~key_of(wide(x)) : key_of(wide(x)); }
+ * Elements are ordered by unsigned keys, eight bits at a time, the lowest first (radix sort, Knuth 5.2.5), each time keeping the order of
+ * equals.  What moves is the element itself and where it lay; its key is worked out anew. */
+enum { ITEMS = TILE / 256 };                        /* of a thread */
 
-KERNEL(256) sort_tiles(U *keys, i64 *order, const T *x, i64 R, i64 tiles) {
-    enum { TILE = 512 };
-    __shared__ U k[TILE];
-    __shared__ i32 from[TILE];
-    const int t = (int)threadIdx.x;
-    const i64 row = (i64)blockIdx.x / tiles * R, start = (i64)blockIdx.x % tiles * TILE;
-    for (int i = t; i < TILE; i += 256) {
-        k[i] = start + i < R ? key(x[row + start + i]) : ~(U)0;
-        from[i] = i;                                /* what is beyond the row lies behind its equals */
+template <int bytes> struct unsigned_of { typedef u32 type; };
+template <> struct unsigned_of<1> { typedef u8 type; };
+template <> struct unsigned_of<2> { typedef u16 type; };
+template <> struct unsigned_of<8> { typedef u64 type; };
+typedef unsigned_of<sizeof(T)>::type KEY;
+
+/* In whose order the elements are: -0 as 0, NaN after all others. */
+D KEY key(T x) {
+    constexpr KEY top = (KEY)1 << (8 * sizeof(T) - 1);
+    union { T x; KEY u; } v;
+    v.x = x;
+    if constexpr (same<T, b8>) return wide(x);
+    else if constexpr (is_float<T>) {
+        const auto f = wide(x);
+        return f != f ? (KEY)~(KEY)0 : f == 0 ? top : (KEY)(v.u & top ? ~v.u : v.u | top);
     }
-    for (int size = 2; size <= TILE; size *= 2)
-        for (int half = size / 2; half > 0; half /= 2) {
-            __syncthreads();
-            const int a = 2 * t - (t & (half - 1)), b = a + half;
-            const bool up = !(a & size), more = k[a] > k[b] || (k[a] == k[b] && from[a] > from[b]);
-            if (more == up) {
-                const U swap = k[a];
-                const i32 swap_from = from[a];
-                k[a] = k[b], from[a] = from[b];
-                k[b] = swap, from[b] = swap_from;
-            }
+    else return is_signed<T> ? v.u ^ top : v.u;
+}
+
+#define EACH(i, n) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < (n); i += (i64)gridDim.x * 256)
+
+/* ---- short rows: a thread counts what comes before its element.  flip: all ones for the largest first.  y: NULL where it is not wanted */
+KERNEL(256) rank(T *y, i64 *index, const T *x, i64 M, i64 R, i64 K, u64 flip) {
+    EACH(i, M * R) {
+        const i64 m = i / R, r = i % R;
+        const KEY mine = (KEY)(key(x[i]) ^ (KEY)flip);
+        i64 before = 0;
+        for (i64 k = 0; k < R; k++) {
+            const KEY other = (KEY)(key(x[m * R + k]) ^ (KEY)flip);
+            before += other < mine || (other == mine && k < r);
         }
+        if (before >= K) continue;
+        index[m * K + before] = r;
+        if (y) y[m * K + before] = x[i];
+    }
+}
+
+/* ---- a tile by one digit.  A thread has elements `rounds` x 32 apart from those of the next warp, and 32 from its own next one. */
+struct ordering {
+    T *y;
+    PLACE *places;                                  /* where a next kernel reads them, or */
+    i64 *index;                                     /* where they are wanted in the end */
+    const T *x;
+    const PLACE *from;                              /* NULL: x is what is sorted */
+    u32 *counts; const i64 *ends;                   /* (M, tiles, 256), of each digit: how many; how many so far in this tile and those before it */
+    i64 R, K, next, tiles, shift;                   /* rows of x, of y; K: how many are wanted, of a row or of each tile of it */
+    u64 flip;
+};
+struct memory {
+    T value[TILE];
+    PLACE place[TILE];
+    u32 start[256], shared[2 * 256];
+    union { u32 count[8][256]; i64 sums[2 * 256]; };                   /* of digits by warp; later */
+    i64 to[256];
+};
+__shared__ memory s;
+struct add { static D u32 none() { return 0; } static D u32 join(u32 a, u32 b) { return a + b; } };
+struct add_long { static D i64 none() { return 0; } static D i64 join(i64 a, i64 b) { return a + b; } };
+
+D int digit(T x, const ordering &p, i64 shift) { return (int)((KEY)(key(x) ^ (KEY)p.flip) >> shift & 255); }
+
+struct items { T v[ITEMS]; PLACE p[ITEMS]; int first, rounds, n; };    /* element i lies at first + 32 i, n of the tile */
+D items open_tile(const ordering &p, i64 row, i64 tile) {
+    const int t = (int)threadIdx.x;
+    const i64 first = tile * TILE, left = p.R - first;
+    items e;
+    e.n = left < TILE ? (int)left : (int)TILE;
+    e.rounds = (e.n + 255) / 256;
+    e.first = t / 32 * 32 * e.rounds + t % 32;
+    const T *x = p.x + row * p.R + first;
+    const PLACE *from = p.from + row * p.R + first;
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        const int at = e.first + 32 * i;
+        const bool there = i < e.rounds && at < e.n;
+        e.v[i] = there ? x[at] : T();
+        e.p[i] = !there ? 0 : p.from ? from[at] : (PLACE)(first + at);
+    }
+    return e;
+}
+
+/* The elements into s.value and s.place, in order of the digit at `shift`.  s.start: where each digit begins; returns how many there are of
+ * the digit that is this thread's number. */
+D u32 split(const items &e, const ordering &p, i64 shift) {
+    const int t = (int)threadIdx.x, warp = t / 32, lane = t % 32;
+    for (int w = 0; w < 8; w++) s.count[w][t] = 0;
     __syncthreads();
-    for (int i = t; i < TILE && start + i < R; i += 256) {
-        keys[row + start + i] = k[i];
-        order[row + start + i] = start + from[i];
+    u32 rank[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        if (i >= e.rounds) break;
+        const bool there = e.first + 32 * i < e.n;
+        const int d = digit(e.v[i], p, shift);
+        u32 same = __ballot_sync(~0u, there);       /* who has the same digit */
+        for (int b = 0; b < 8; b++) {
+            const u32 vote = __ballot_sync(~0u, d >> b & 1);
+            same &= d >> b & 1 ? vote : ~vote;
+        }
+        const u32 before = s.count[warp][d], lower = (u32)__popc(same & ((1u << lane) - 1));
+        __syncwarp();
+        if (there && lower == 0) s.count[warp][d] = before + (u32)__popc(same);
+        __syncwarp();
+        rank[i] = before + lower;
+    }
+    __syncthreads();
+    u32 total = 0, all;
+    for (int w = 0; w < 8; w++) {
+        const u32 n = s.count[w][t];
+        s.count[w][t] = total;
+        total += n;
+    }
+    s.start[t] = prefix<add>(total, s.shared, share{256, t, 0, 1, 1}, all);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        if (i >= e.rounds || e.first + 32 * i >= e.n) continue;
+        const int d = digit(e.v[i], p, shift);
+        const u32 to = s.start[d] + s.count[warp][d] + rank[i];
+        s.value[to] = e.v[i];
+        s.place[to] = e.p[i];
+    }
+    __syncthreads();
+    return total;
+}
+
+D void put(const ordering &p, i64 to, T v, PLACE place) {
+    if (p.y) p.y[to] = v;
+    if (p.index) p.index[to] = (i64)place;
+    else p.places[to] = place;
+}
+
+/* The first K of each tile of each row, one tile after another. */
+KERNEL(256) sort_tile(const ordering p) {
+    const i64 m = (i64)blockIdx.x / p.tiles, tile = (i64)blockIdx.x % p.tiles;
+    items e = open_tile(p, m, tile);
+    for (i64 shift = 0; shift < (i64)(8 * sizeof(T)); shift += 8) {
+        split(e, p, shift);
+#pragma unroll
+        for (int i = 0; i < ITEMS; i++) {
+            const int at = e.first + 32 * i;
+            if (i < e.rounds && at < e.n) e.v[i] = s.value[at], e.p[i] = s.place[at];
+        }
+    }
+    for (int i = (int)threadIdx.x; i < e.n && i < p.K; i += 256) put(p, m * p.next + tile * p.K + i, s.value[i], s.place[i]);
+}
+
+/* ---- rows of many tiles: for each digit count, add up (scan.cu), scatter */
+KERNEL(256) count(const ordering p) {
+    __shared__ u32 n[256];
+    const int t = (int)threadIdx.x;
+    const i64 m = (i64)blockIdx.x / p.tiles, first = (i64)blockIdx.x % p.tiles * TILE, left = p.R - first;
+    const T *x = p.x + m * p.R + first;
+    n[t] = 0;
+    __syncthreads();
+    for (int i = t; i < TILE && i < left; i += 256) atomicAdd(&n[digit(x[i], p, p.shift)], 1u);
+    __syncthreads();
+    p.counts[(i64)blockIdx.x * 256 + t] = n[t];
+}
+
+KERNEL(256) scatter(const ordering p) {
+    const int t = (int)threadIdx.x;
+    const i64 m = (i64)blockIdx.x / p.tiles, tile = (i64)blockIdx.x % p.tiles;
+    i64 all;
+    const items e = open_tile(p, m, tile);
+    const u32 mine = split(e, p, p.shift);
+    const i64 so_far = p.ends[(i64)blockIdx.x * 256 + t], in_row = p.ends[((m + 1) * p.tiles - 1) * 256 + t];
+    s.to[t] = prefix<add_long>(in_row, s.sums, share{256, t, 0, 1, 1}, all) + so_far - mine - s.start[t];
+    __syncthreads();
+    for (int i = t; i < e.n; i += 256) {
+        const i64 to = s.to[digit(s.value[i], p, p.shift)] + i;
+        if (to < p.K) put(p, m * p.next + to, s.value[i], s.place[i]);
     }
 }
 
-/* How many of n keys in order are less than k; equal: or equal to it. */
-D i64 rank(const U *keys, i64 n, U k, bool equal) {
-    i64 low = 0, high = n;
-    while (low < high) {
-        const i64 middle = (low + high) / 2;
-        if (keys[middle] < k || (equal && keys[middle] == k)) low = middle + 1;
-        else high = middle;
-    }
-    return low;
-}
-
-KERNEL(256) merge(U *keys, i64 *order, const U *keys_in, const i64 *order_in, i64 M, i64 R, i64 length) {
-    const i64 step = (i64)gridDim.x * 256;
-    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < M * R; i += step) {
-        const i64 row = i / R * R, r = i - row, run = r / length, second = run & 1, other = (run ^ 1) * length < R ? (run ^ 1) * length : R;
-        const i64 n = other + length < R ? length : R - other, pair = (run - second) * length;
-        const i64 to = row + pair + (r - run * length) + rank(keys_in + row + other, n, keys_in[i], second);
-        keys[to] = keys_in[i];
-        order[to] = order_in[i];
+/* ---- element k of each sorted row of K, R of which it is the beginning; k -1: the median, or the first NaN; -2: the median of the numbers */
+KERNEL(256) pick(T *y, i64 *index, const T *sorted, const i64 *places, i64 M, i64 R, i64 K, i64 k) {
+    EACH(m, M) {
+        i64 low = 0, high = K, at = k;
+        while (low < high) {                        /* how many are numbers */
+            const i64 middle = (low + high) / 2;
+            const auto v = wide(sorted[m * K + middle]);
+            if (v != v) high = middle;
+            else low = middle + 1;
+        }
+        if (k == -1) at = low < R ? low : (R - 1) / 2;
+        if (k == -2) at = low ? (low - 1) / 2 : 0;
+        y[m] = sorted[m * K + at];
+        index[m] = places[m * K + at];
     }
 }
 
-KERNEL(256) pick(T *y, i64 *index, const T *x, const i64 *order, i64 M, i64 R, i64 K) {
-    const i64 step = (i64)gridDim.x * 256;
-    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < M * K; i += step) {
-        const i64 m = i / K, from = order[m * R + i % K];
-        if (y) y[i] = x[m * R + from];
-        index[i] = from;
-    }
-}
-
-/* k: dev.h's cr_kth */
-KERNEL(256) kth(T *y, i64 *index, const T *x, const U *keys, const i64 *order, i64 M, i64 R, i64 k) {
-    const i64 m = (i64)blockIdx.x * 256 + threadIdx.x;
-    if (m >= M) return;
-    const i64 numbers = is_float<T> ? rank(keys + m * R, R, ~(U)0, false) : R;
-    const i64 at = k == -1 ? (numbers < R ? numbers : (R - 1) / 2) : k == -2 ? (numbers ? (numbers - 1) / 2 : 0) : k, from = order[m * R + at];
-    y[m] = x[m * R + from];
-    index[m] = from;
-}
-
-/* y[m, k]: how many of row m of x, which is in order, are less than v[m, k]; right: or equal */
-KERNEL(256) search(i64 *y, const T *x, const T *v, i64 M, i64 R, i64 K, i64 shared, i64 right) {
-    const i64 step = (i64)gridDim.x * 256;
-    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < M * K; i += step) {
-        const T *row = x + (shared ? 0 : i / K * R);
-        const U k = key(v[i]);
+/* ---- y[m, k] = how many of row m of x (M, R) are less than v[m, k], or equal where right; step: from one row of x to the next, 0: it is the only one */
+KERNEL(256) search(i64 *y, const T *x, const T *v, i64 results, i64 R, i64 K, i64 step, i64 right) {
+    EACH(i, results) {
+        const T *row = x + i / K * step;
+        const KEY wanted = key(v[i]);
         i64 low = 0, high = R;
         while (low < high) {
             const i64 middle = (low + high) / 2;
-            const U there = key(row[middle]);
-            if (there < k || (right && there == k)) low = middle + 1;
+            const KEY k = key(row[middle]);
+            if (k < wanted || (right && k == wanted)) low = middle + 1;
             else high = middle;
         }
         y[i] = low;
     }
 }
 
-/* fresh[i]: row i of x (R, C) is not equal to the one before it */
-KERNEL(256) fresh_rows(b8 *fresh, const T *x, i64 R, i64 C) {
-    const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
-    if (i >= R) return;
-    bool different = i == 0;
-    for (i64 c = 0; c < C && !different; c++) different = !(wide(x[i * C + c]) == wide(x[(i - 1) * C + c]));
-    fresh[i] = b8{different};
+/* ---- runs of equal rows of x (R, C): 1 where one begins, and from how many have begun so far the rest */
+KERNEL(256) begins(u8 *y, const T *x, i64 R, i64 C, i64 width) {
+    __shared__ int shared[256];
+    const share s = share_of(width, 1);
+    const i64 r = (i64)blockIdx.x * s.columns + s.column;
+    int fresh = r == 0;
+    if (r && r < R)
+        for (i64 c = s.lane; c < C; c += s.width) {
+            const T v = x[r * C + c];
+            fresh |= key(v) != key(x[(r - 1) * C + c]) || wide(v) != wide(v);
+        }
+    fresh = tree<max_of>(fresh, shared, s);
+    if (r < R && s.lane == 0) y[r] = (u8)fresh;
+}
+
+KERNEL(256) number(i64 *run, i64 *starts, i64 *count, const i64 *begun, const i64 *order, i64 R) {
+    EACH(i, R) {
+        const i64 n = begun[i];
+        if (i == 0 || begun[i - 1] != n) starts[n - 1] = i;
+        if (i == R - 1) *count = n;
+        if (run) run[order ? order[i] : i] = n - 1;
+    }
 }

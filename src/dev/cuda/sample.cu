@@ -1,30 +1,12 @@
-/* sample.cu - positions drawn by weights w (M, N), T elements, as dev.h says of multinomial. */
-D f64 uniform01(u64 seed, u64 counter, i64 i) {
-    const block4 b = philox(seed, counter + (u64)i / 2);
-    return (f64)((i % 2 ? b.w[2] | (u64)b.w[3] << 32 : b.w[0] | (u64)b.w[1] << 32) >> 11) * 1.1102230246251565e-16;
-}
+/* sample.cu - samples by weights, as dev.h defines them: T weights.  W(i), the i-th word of a stream, is random.cu's. */
+#define EACH(i, n) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < (n); i += (i64)gridDim.x * 256)
 
-KERNEL(256) words(u64 *y, i64 numel, u64 seed, u64 counter) {
-    const i64 step = (i64)gridDim.x * 256;
-    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
-        const block4 b = philox(seed, counter + (u64)i / 2);
-        y[i] = i % 2 ? b.w[2] | (u64)b.w[3] << 32 : b.w[0] | (u64)b.w[1] << 32;
-    }
-}
+D f64 uniform(u64 word) { return (f64)(word >> 11) * 1.1102230246251565e-16; }
 
-/* sums[m, n] = w[m, 0] + ... + w[m, n], in order: a thread has a row */
-KERNEL(256) running(f64 *sums, const T *w, i64 M, i64 N) {
-    const i64 m = (i64)blockIdx.x * 256 + threadIdx.x;
-    if (m >= M) return;
-    f64 sum = 0;
-    for (i64 n = 0; n < N; n++) sums[m * N + n] = sum += cast<f64>(w[m * N + n]);
-}
-
-/* The first position whose running sum is above the share u of the whole. */
-KERNEL(256) draw(i64 *y, const f64 *sums, i64 M, i64 N, i64 S, u64 seed, u64 counter) {
-    const i64 step = (i64)gridDim.x * 256;
-    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < M * S; i += step) {
-        const f64 *row = sums + i / S * N, wanted = uniform01(seed, counter, i) * row[N - 1];
+/* y[m, s] = the first position whose running sum (M, N) is above a share of the row's last that the word (M, S) says */
+KERNEL(256) draw(i64 *y, const f64 *sums, const u64 *words, i64 draws, i64 N, i64 S) {
+    EACH(i, draws) {
+        const f64 *row = sums + i / S * N, wanted = uniform(words[i]) * row[N - 1];
         i64 low = 0, high = N - 1;
         while (low < high) {
             const i64 middle = (low + high) / 2;
@@ -35,11 +17,10 @@ KERNEL(256) draw(i64 *y, const f64 *sums, i64 M, i64 N, i64 S, u64 seed, u64 cou
     }
 }
 
-/* -log(1 - u) / w, at most the largest number; infinity for a weight of 0 */
-KERNEL(256) times(f64 *y, const T *w, i64 numel, u64 seed, u64 counter) {
-    const i64 step = (i64)gridDim.x * 256;
-    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
-        const f64 weight = cast<f64>(w[i]), t = -f_log(1 - uniform01(seed, counter, i)) / weight;
-        y[i] = weight > 0 ? (t < 1.7976931348623157e308 ? t : 1.7976931348623157e308) : infinity<f64>();
+/* the time after which each position is drawn: never where its weight is 0 */
+KERNEL(256) wait(f64 *times, const T *w, const u64 *words, i64 numel) {
+    EACH(i, numel) {
+        const f64 weight = (f64)wide(w[i]);
+        times[i] = weight > 0 ? fmin(-log(1 - uniform(words[i])) / weight, 1.7976931348623157e308) : infinity<f64>();
     }
 }

@@ -1,36 +1,64 @@
-/* scan.c - running sums, products, log-sum-exps and extremes along R of (M, R, N), in one launch, or three where lines are long and few. */
-#include "order.h"
+/* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R (scan.cu).  Cuts depend on the shape alone, so the same
+ * numbers are joined in the same order. */
+#include "scan.h"
 
-cr_status cuda_scan_at(cuda *g, const char *op, const cuda_scanned *s) {
-    enum { BUSY = 1 << 14, LEAST = 32 };            /* lines that keep a GPU busy; elements of a part */
-    int64_t parts = 1;
-    while (s->M * s->N * parts < BUSY && parts * parts < s->R && s->R / (2 * parts) >= LEAST) parts *= 2;      /* about as many parts as elements in one: both are gone through in order */
-    const int64_t part_size = (s->R + parts - 1) / parts, threads = s->M * parts * s->N, blocks = (threads + CUDA_GROUP - 1) / CUDA_GROUP;
-    const char *format = "#define T %s\n#define TO %s\n#define KIND %d\n#define LINEAR %d\n", *from = cuda_type(s->from), *to = cuda_type(s->to);
-    const bool linear = s->a, cut = parts > 1;
-    const cuda_kernel *scan = cuda_kernel_of(g, op, cuda_source_scan, "scan", format, from, to, (int)s->kind, linear);
-    const cuda_kernel *totals = scan && cut ? cuda_kernel_of(g, op, cuda_source_scan, "totals", format, from, to, (int)s->kind, linear) : scan;
-    const cuda_kernel *before = totals && cut ? cuda_kernel_of(g, op, cuda_source_scan, "before", format, from, to, (int)s->kind, linear) : totals;
-    cuda_block *held = before && cut ? cuda_block_take(g, op, 16 * (size_t)threads) : NULL;
-    if (!before || (cut && !held)) return cr_error_status();
-    cr_status status = CR_OK;
-    if (cut) {
-        cuda_words q = {.n = 9, .w = {held->at, s->x, s->a, (uint64_t)s->M, (uint64_t)s->R, (uint64_t)s->N, (uint64_t)parts, (uint64_t)part_size, s->reverse}};
-        status = cuda_launch(g, op, totals, &q, blocks);
-        q = (cuda_words){.n = 4, .w = {held->at, (uint64_t)s->M, (uint64_t)s->N, (uint64_t)parts}};
-        if (status == CR_OK) status = cuda_launch(g, op, before, &q, (s->M * s->N + CUDA_GROUP - 1) / CUDA_GROUP);
-    }
-    cuda_words q = {.n = 11, .w = {s->y, s->index, s->x, s->a, cut ? held->at : 0, (uint64_t)s->M, (uint64_t)s->R, (uint64_t)s->N, (uint64_t)parts, (uint64_t)part_size, s->reverse}};
-    if (status == CR_OK) status = cuda_launch(g, op, scan, &q, blocks);
-    if (held) cuda_block_give(g, held);
+enum {
+    EACH = 5,                                       /* elements of a thread at a time: odd, so that neighbours who read so far apart meet no bank conflict */
+    BUSY = 2048, LEAST = 2                          /* blocks that are enough for any GPU; tiles of a chunk: below, cutting costs more than it gives */
+};
+typedef struct cut { int64_t width, lines, blocks, chunk, chunks; bool along; } cut;       /* lines of a block; blocks of a chunk */
+
+static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
+static int64_t power_of_two(int64_t least, int64_t most) {             /* the smallest that is not below, at most `most` */
+    int64_t p = 1;
+    while (p < least && p < most) p *= 2;
+    return p;
+}
+
+/* Threads are neighbours along N where it is long enough for whole sectors of memory, else along R. */
+static cut cut_of(const cuda_running *s, int64_t R, bool cuts) {
+    enum { SECTOR = 32 };
+    cut c = {.along = s->N < SECTOR};
+    c.width = c.along ? power_of_two(pieces(R, EACH), s->in_order ? SECTOR : CUDA_GROUP) : s->in_order ? 1 : CUDA_GROUP / power_of_two(s->M * s->N, CUDA_GROUP);
+    c.lines = CUDA_GROUP / c.width;
+    c.blocks = pieces(s->M * s->N, c.lines);
+    const int64_t tile = EACH * c.width, tiles = pieces(R, tile);
+    int64_t chunks = !cuts || s->in_order ? 1 : BUSY / c.blocks;
+    if (chunks > tiles / LEAST) chunks = tiles / LEAST;
+    c.chunk = pieces(tiles, chunks > 1 ? chunks : 1) * tile;
+    c.chunks = pieces(R, c.chunk);
+    return c;
+}
+
+static cr_status run(cuda *g, const cuda_running *s, const char *name, cuda_address states, int64_t R, bool reverse, const cut *c) {
+    static const char *const of_floats[] = {"float_sum", "float_product", "log_sum", "largest", "smallest"}, *const of_integers[] = {"integer_sum", "integer_product"};
+    const bool integers = s->kind <= CR_SCAN_PROD && !cr_dtype_is_float(s->from);
+    const cuda_kernel *k = cuda_kernel_of(g, s->op, cuda_source_scan, name, "#define T %s\n#define TO %s\n#define HOW %s\n#define EXTREME %d\n#define V %d\n", cuda_type(s->from), cuda_type(s->to),
+                                          (integers ? of_integers : of_floats)[s->kind], s->kind >= CR_SCAN_MAX, EACH);
+    cuda_words q = {.n = 13, .w = {s->y, s->index, s->x, s->a, states, (uint64_t)R, (uint64_t)s->N, (uint64_t)(s->M * s->N), (uint64_t)c->chunk, (uint64_t)c->chunks,
+                                   (uint64_t)c->width, c->along, reverse}};
+    return k ? cuda_launch_struct(g, s->op, k, &q, c->blocks * c->chunks) : cr_error_status();
+}
+
+cr_status cuda_run_along(cuda *g, const cuda_running *s) {
+    const cut c = cut_of(s, s->R, true);
+    if (s->in_order) return run(g, s, "in_order", 0, s->R, s->reverse, &c);
+    if (c.chunks == 1) return run(g, s, "results", 0, s->R, s->reverse, &c);
+    const cut of_chunks = cut_of(s, c.chunks, false);
+    cuda_block *states = cuda_block_take(g, s->op, 16 * (size_t)(s->M * c.chunks * s->N));         /* the largest state */
+    if (!states) return cr_error_status();
+    cr_status status = run(g, s, "sums", states->at, s->R, s->reverse, &c);
+    if (status == CR_OK) status = run(g, s, "before", states->at, c.chunks, false, &of_chunks);
+    if (status == CR_OK) status = run(g, s, "results", states->at, s->R, s->reverse, &c);
+    cuda_block_give(g, states);
     return status;
 }
 
 cr_status cuda_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
     static const char *const names[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
-    if (!M || !R || !N) return CR_OK;
-    cuda *g = cuda_enter(names[kind], x->dev);
-    if (!g) return cr_error_status();
-    const cuda_scanned s = {kind, reverse, (cr_dtype)x->dtype, (cr_dtype)y->dtype, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), cuda_address_of(a), M, R, N};
-    return cuda_leave(g, cuda_scan_at(g, names[kind], &s));
+    if (!y->numel) return CR_OK;
+    const cuda_running s = {.op = names[kind], .kind = kind, .reverse = reverse, .in_order = a != NULL, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .y = cuda_address_of(y),
+                            .index = cuda_address_of(index), .x = cuda_address_of(x), .a = cuda_address_of(a), .M = M, .R = R, .N = N};
+    cuda *g = cuda_enter(s.op, y->dev);
+    return g ? cuda_leave(g, cuda_run_along(g, &s)) : cr_error_status();
 }

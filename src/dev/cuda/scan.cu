@@ -1,88 +1,169 @@
-/* scan.cu - running sums (KIND 0), products, log-sum-exps, largest, smallest (4) of x (M, R, N) along R: T elements, TO results; LINEAR:
- * y[r] = x[r] + a[r] y[r - 1].  Floats in f64.
+/* scan.cu - running sums, products, log-sum-exps and extremes of x (M, R, N) along R: T elements, TO results, HOW one of the structs below,
+ * EXTREME whether it is one of the last two.
  *
- * R is cut into parts: what each comes to, what comes before each, then each from there.  A thread has one part of one line. */
+ * A block goes over a chunk of one line, or of several side by side, tile by tile: `width` threads share a line (device.cuh's share), V
+ * elements each.  Where lines are few they are cut: first the sums of chunks, then what is before each chunk, then the results.  x is read
+ * twice then and y written once, which is what limits it. */
 
-D i64 place(i64 k, i64 R, i64 reverse) { return reverse ? R - 1 - k : k; }
-D f64 log_add(f64 a, f64 b) {
-    const f64 most = f_max(a, b), least = f_min(a, b);
-    return is_inf(most) || most != most ? most : most + log1p(exp(least - most));
-}
+/* ---- what is carried: state of an element, join of what is before and what comes after, and what nothing adds up to */
+struct float_sum {
+    typedef f64 state;
+    static D state none() { return -0.0; }
+    static D state of(T x, i64) { return (f64)wide(x); }
+    static D state join(state a, state b) { return a + b; }
+    static D TO result(state s) { return cast<TO>(s); }
+};
 
-#if LINEAR
-struct state { f64 a, b; };                         /* y = a y_before + b */
-D state nothing() { return {1, 0}; }
-D state join(state l, state r) { return {l.a * r.a, l.b * r.a + r.b}; }
-#elif KIND >= 3
-struct state { T v; i64 place; };                   /* -1: none yet */
-D state nothing() { return {T(), -1}; }
-D state join(state l, state r) {                    /* the later of equals, and a NaN */
-    if (l.place < 0 || r.place < 0) return l.place < 0 ? r : l;
-    const auto a = wide(r.v), b = wide(l.v);
-    return a != a || (KIND == 3 ? a >= b : a <= b) ? r : l;
-}
-#else
-template <bool floats> struct value_of { typedef u64 type; };
-template <> struct value_of<true> { typedef f64 type; };
-struct state { value_of<is_float<T>>::type v; };
-D state nothing() {
-    if constexpr (KIND == 2) return {-infinity<f64>()};
-    else return {KIND};
-}
-D state join(state l, state r) {
-    if constexpr (KIND == 2) return {log_add(l.v, r.v)};
-    else return {KIND ? l.v * r.v : l.v + r.v};
-}
+/* m 2^e with m in [1, 2), or 0, an infinity or NaN: a product overflows where the result does, and not on the way. */
+struct float_product {
+    struct state { f64 m; i64 e; };
+    static D state normal(f64 m, i64 e) {
+        union { f64 f; u64 u; } v;
+        v.f = m;
+        const i64 exponent = (i64)(v.u >> 52 & 0x7ff);
+        if (exponent == 0 || exponent == 0x7ff) return {m, e};
+        v.u = (v.u & 0x800fffffffffffffull) | 0x3ff0000000000000ull;
+        return {v.f, e + exponent - 1023};
+    }
+    static D state none() { return {1, 0}; }
+    static D state of(T x, i64) {
+        const f64 m = (f64)wide(x);
+        return fabs(m) < 2.2250738585072014e-308 ? normal(m * 18446744073709551616.0, -64) : normal(m, 0);       /* a denormal has no exponent of its own */
+    }
+    static D state join(state a, state b) { return normal(a.m * b.m, a.e + b.e); }
+    static D TO result(state s) { return cast<TO>((f64)ldexp(s.m, s.e > 4000 ? 4000 : s.e < -4000 ? -4000 : (int)s.e)); }
+};
+
+struct log_sum {
+    typedef f64 state;
+    static D state none() { return -infinity<f64>(); }
+    static D state of(T x, i64) { return (f64)wide(x); }
+    static D state join(state a, state b) {
+        if (a != a || b != b) return quiet_nan<f64>();
+        const f64 most = a > b ? a : b, other = a > b ? b : a;
+        return is_inf(most) ? most : most + log1p(exp(other - most));
+    }
+    static D TO result(state s) { return cast<TO>(s); }
+};
+
+struct integer_sum {                                /* both wrap */
+    typedef u64 state;
+    static D state none() { return 0; }
+    static D state of(T x, i64) { return cast<u64>(x); }
+    static D state join(state a, state b) { return a + b; }
+    static D TO result(state s) { return cast<TO>((i64)s); }
+};
+struct integer_product : integer_sum {
+    static D state none() { return 1; }
+    static D state join(state a, state b) { return a * b; }
+};
+
+/* The last of equals; r < 0: none yet. */
+template <bool most> struct extreme {
+    struct state { T v; i64 r; };
+    static D state none() { return {T(), -1}; }
+    static D state of(T x, i64 r) { return {x, r}; }
+    static D state join(state a, state b) {
+        const auto p = wide(a.v), q = wide(b.v);
+        const bool reaches = q != q || (most ? q >= p : q <= p);
+        return a.r < 0 || (b.r >= 0 && reaches) ? b : a;
+    }
+    static D TO result(state s) { return cast<TO>(s.v); }
+};
+typedef extreme<true> largest;
+typedef extreme<false> smallest;
+
+typedef HOW::state state;
+__shared__ state tile[256 * V], shared[2 * 256];
+__shared__ f64 weights[256 * V];
+
+struct job {
+    TO *y;
+    i64 *index;                                     /* where an extreme lay; NULL: not wanted */
+    const T *x, *a;                                 /* a: weights, NULL: 1 */
+    state *states;                                  /* (M, chunks, N), where there are several */
+    i64 R, N, lines, chunk, chunks, width, along, reverse;             /* chunk: elements of one */
+};
+
+/* Where element k of a line that begins at `start` lies: in order of the scan. */
+D i64 place(const job &p, i64 start, i64 k) { return start + (p.reverse ? p.R - 1 - k : k) * p.N; }
+
+/* SUMS: of each chunk.  BEFORE: states, chunks of them a line, become what is before each.  RESULTS: y, from states on where they are cut. */
+enum task { SUMS, BEFORE, RESULTS };
+
+template <task what> D void put(const job &p, i64 start, i64 k, state v) {
+    const i64 at = place(p, start, k);
+    if constexpr (what == BEFORE) p.states[at] = v;
+    else {
+        p.y[at] = HOW::result(v);
+#if EXTREME
+        if (p.index) p.index[at] = v.r;
 #endif
-
-D state element(const T *x, const T *a, i64 line, i64 k, i64 R, i64 N, i64 reverse) {
-    const T *at = x + line + place(k, R, reverse) * N;
-#if LINEAR
-    return {k ? cast<f64>(a[line + place(reverse ? k - 1 : k, R, reverse) * N]) : 0.0, cast<f64>(*at)};
-#elif KIND >= 3
-    return {*at, place(k, R, reverse)};
-#else
-    return {cast<decltype(state::v)>(*at)};
-#endif
-}
-
-D i64 line_of(i64 m, i64 n, i64 R, i64 N) { return m * R * N + n; }
-
-KERNEL(256) totals(state *total, const T *x, const T *a, i64 M, i64 R, i64 N, i64 parts, i64 part_size, i64 reverse) {
-    const i64 i = (i64)blockIdx.x * 256 + threadIdx.x, n = i % N, part = i / N % parts, m = i / N / parts, end = (part + 1) * part_size < R ? (part + 1) * part_size : R;
-    if (m >= M) return;
-    state s = nothing();
-    for (i64 k = part * part_size; k < end; k++) s = join(s, element(x, a, line_of(m, n, R, N), k, R, N, reverse));
-    total[i] = s;
-}
-
-/* total: of all parts before each */
-KERNEL(256) before(state *total, i64 M, i64 N, i64 parts) {
-    const i64 i = (i64)blockIdx.x * 256 + threadIdx.x, n = i % N, m = i / N;
-    if (m >= M) return;
-    state s = nothing();
-    for (i64 part = 0; part < parts; part++) {
-        state *at = total + (m * parts + part) * N + n;
-        const state own = *at;
-        *at = s;
-        s = join(s, own);
     }
 }
 
-KERNEL(256) scan(TO *y, i64 *index, const T *x, const T *a, const state *total, i64 M, i64 R, i64 N, i64 parts, i64 part_size, i64 reverse) {
-    const i64 i = (i64)blockIdx.x * 256 + threadIdx.x, n = i % N, part = i / N % parts, m = i / N / parts, end = (part + 1) * part_size < R ? (part + 1) * part_size : R;
-    if (m >= M) return;
-    state s = total ? total[i] : nothing();
-    for (i64 k = part * part_size; k < end; k++) {
-        s = join(s, element(x, a, line_of(m, n, R, N), k, R, N, reverse));
-        const i64 at = line_of(m, n, R, N) + place(k, R, reverse) * N;
-#if LINEAR
-        y[at] = cast<TO>(s.b);
-#else
-        y[at] = cast<TO>(s.v);
-#endif
-#if KIND >= 3
-        if (index) index[at] = s.place;
-#endif
+template <task what> D void run(const job &p) {
+    const share s = share_of(p.width, p.along);
+    const i64 line = (i64)blockIdx.x / p.chunks * s.columns + s.column, c = (i64)blockIdx.x % p.chunks, m = line / p.N, n = line % p.N;
+    const i64 start = m * p.R * p.N + n, begin = c * p.chunk, end = line >= p.lines ? begin : begin + p.chunk < p.R ? begin + p.chunk : p.R;
+    state *staged = tile + s.column * s.width * V, carry = HOW::none(), v[V];
+    if (what == RESULTS && p.chunks > 1 && line < p.lines) carry = p.states[(m * p.chunks + c) * p.N + n];
+    for (i64 first = begin; first < begin + p.chunk; first += s.width * V) {
+        for (int i = 0; i < V; i++) {
+            const i64 k = first + (p.along ? i * s.width + s.lane : s.lane * V + i);
+            v[i] = k >= end ? HOW::none() : what == BEFORE ? p.states[place(p, start, k)] : HOW::of(p.x[place(p, start, k)], k);
+        }
+        if (p.along) {                              /* neighbours were read by neighbours, and are joined by one thread */
+            for (int i = 0; i < V; i++) staged[i * s.width + s.lane] = v[i];
+            __syncthreads();
+            for (int i = 0; i < V; i++) v[i] = staged[s.lane * V + i];
+        }
+        state own = v[0], all;
+        for (int i = 1; i < V; i++) own = HOW::join(own, v[i]);
+        state before = HOW::join(carry, prefix<HOW>(own, shared, s, all));
+        carry = HOW::join(carry, all);
+        if constexpr (what != SUMS) {
+            for (int i = 0; i < V; i++) {
+                const state next = HOW::join(before, v[i]);
+                v[i] = what == BEFORE ? before : next;
+                before = next;
+            }
+            if (p.along) {
+                for (int i = 0; i < V; i++) staged[s.lane * V + i] = v[i];
+                __syncthreads();
+                for (int i = 0; i < V; i++) v[i] = staged[i * s.width + s.lane];
+            }
+            for (int i = 0; i < V; i++) {
+                const i64 k = first + (p.along ? i * s.width + s.lane : s.lane * V + i);
+                if (k < end) put<what>(p, start, k, v[i]);
+            }
+        }
+    }
+    if (what == SUMS && line < p.lines && s.lane == 0) p.states[(m * p.chunks + c) * p.N + n] = carry;
+}
+
+KERNEL(256) sums(const job p) { run<SUMS>(p); }
+KERNEL(256) before(const job p) { run<BEFORE>(p); }
+KERNEL(256) results(const job p) { run<RESULTS>(p); }
+
+/* y[k] = x[k] + a[k] y[k - 1], step by step: what a growing recurrence keeps so, it would lose in the joining of parts.  Reversed, with the
+ * weight of the element before it.  Tiles are fetched by all threads of a line, and the first of them goes through.  HOW is float_sum. */
+KERNEL(256) in_order(const job p) {
+    const share s = share_of(p.width, 1);
+    const i64 line = (i64)blockIdx.x * s.columns + s.column, start = line / p.N * p.R * p.N + line % p.N, end = line < p.lines ? p.R : 0;
+    f64 *v = (f64 *)tile + s.column * s.width * V, *a = weights + s.column * s.width * V, y = 0;
+    for (i64 first = 0; first < p.R; first += s.width * V) {
+        for (int i = s.lane; i < s.width * V; i += s.width) {
+            const i64 k = first + i, at = place(p, start, k);
+            if (k < end) v[i] = (f64)wide(p.x[at]), a[i] = !p.a || k == 0 ? 1 : (f64)wide(p.a[p.reverse ? at + p.N : at]);
+        }
+        __syncthreads();
+        if (s.lane == 0)
+            for (int i = 0; i < s.width * V && first + i < end; i++) v[i] = y = first + i ? __dadd_rn(v[i], __dmul_rn(a[i], y)) : v[i];
+        __syncthreads();
+        for (int i = s.lane; i < s.width * V; i += s.width) {
+            const i64 k = first + i;
+            if (k < end) p.y[place(p, start, k)] = cast<TO>(v[i]);
+        }
     }
 }

@@ -1,0 +1,66 @@
+/* sample.c - permutations and weighted samples, as dev.h defines them, out of kernels that are there: random words, running sums, sorted rows. */
+#include "order.h"
+#include "scan.h"
+
+typedef struct draw { const char *op; cr_dtype dtype; cuda_address y, w; int64_t M, N, S; uint64_t seed, counter; } draw;
+
+/* W(0) .. W(n - 1) of the stream, u64 */
+static cr_status words(cuda *g, const draw *d, cuda_address to, int64_t n) {
+    const cuda_kernel *k = cuda_kernel_of(g, d->op, cuda_source_random, "integers", "#define T u64\n#define A f32\n");
+    cuda_words q = {.n = 6, .w = {to, (uint64_t)n, d->seed, d->counter, 0, 0}};
+    return k ? cuda_launch(g, d->op, k, &q, cuda_blocks(g, n)) : cr_error_status();
+}
+
+static const cuda_kernel *kernel_of(cuda *g, const draw *d, const char *name) {
+    return cuda_kernel_of(g, d->op, cuda_source_sample, name, "#define T %s\n", cuda_type(d->dtype));
+}
+
+/* ---- permutations: positions in the order of random words */
+static cr_status permute(cuda *g, const draw *d, cuda_address at) {
+    const cuda_ordering order = {d->op, CR_U64, false, 0, d->y, at, 1, d->N, d->N};
+    const cr_status status = words(g, d, at, d->N);
+    return status == CR_OK ? cuda_order_rows(g, &order) : status;
+}
+
+/* ---- samples by weights */
+static cr_status with_replacement(cuda *g, const draw *d, cuda_address at) {
+    const cuda_address sums = at, word = at + 8 * (uint64_t)(d->M * d->N);
+    const cuda_running sum = {.op = d->op, .kind = CR_SCAN_SUM, .in_order = true, .from = d->dtype, .to = CR_F64, .y = sums, .x = d->w, .M = d->M, .R = d->N, .N = 1};
+    const cuda_kernel *k = kernel_of(g, d, "draw");
+    cuda_words q = {.n = 6, .w = {d->y, sums, word, (uint64_t)(d->M * d->S), (uint64_t)d->N, (uint64_t)d->S}};
+    cr_status status = k ? words(g, d, word, d->M * d->S) : cr_error_status();
+    if (status == CR_OK) status = cuda_run_along(g, &sum);
+    return status == CR_OK ? cuda_launch(g, d->op, k, &q, cuda_blocks(g, d->M * d->S)) : status;
+}
+
+static cr_status without_replacement(cuda *g, const draw *d, cuda_address at) {
+    const int64_t n = d->M * d->N;
+    const cuda_address times = at, word = at + 8 * (uint64_t)n;
+    const cuda_ordering order = {d->op, CR_F64, false, 0, d->y, times, d->M, d->N, d->S};
+    const cuda_kernel *k = kernel_of(g, d, "wait");
+    cuda_words q = {.n = 4, .w = {times, d->w, word, (uint64_t)n}};
+    cr_status status = k ? words(g, d, word, n) : cr_error_status();
+    if (status == CR_OK) status = cuda_launch(g, d->op, k, &q, cuda_blocks(g, n));
+    return status == CR_OK ? cuda_order_rows(g, &order) : status;
+}
+
+/* With `room` words of 64 bits to work in. */
+static cr_status run(const draw *d, cr_tensor *y, int64_t room, cr_status (*fn)(cuda *, const draw *, cuda_address)) {
+    if (!y->numel) return CR_OK;
+    cuda *g = cuda_enter(d->op, y->dev);
+    if (!g) return cr_error_status();
+    cuda_block *b = cuda_block_take(g, d->op, 8 * (size_t)room);
+    const cr_status status = b ? fn(g, d, b->at) : cr_error_status();
+    if (b) cuda_block_give(g, b);
+    return cuda_leave(g, status);
+}
+
+cr_status cuda_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
+    const draw d = {.op = "randperm", .y = cuda_address_of(y), .M = 1, .N = y->numel, .seed = seed, .counter = counter};
+    return run(&d, y, d.N, permute);
+}
+
+cr_status cuda_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
+    const draw d = {"multinomial", (cr_dtype)w->dtype, cuda_address_of(y), cuda_address_of(w), M, N, S, seed, counter};
+    return run(&d, y, M * (N + (replacement ? S : N)), replacement ? with_replacement : without_replacement);
+}
