@@ -54,11 +54,11 @@ static bool has_little_memory(const cuda *g) { return (g->major == 8 && g->minor
 
 /* Rows of a warp (MT, of 16) and columns of a tile (NT, of 8), which registers hold without a spill and shared memory for two blocks, for heads of up to 64 and of up to 128. */
 static cr_status run_tensor_cores(cuda *g, const job *j, pass p, const char *name, int64_t rows) {
-    static const struct { int mt, nt; } sizes[2][2][3] = {{{{2, 8}, {2, 4}, {1, 8}}, {{2, 4}, {1, 4}, {1, 4}}},        /* masks take registers, too */
-                                                          {{{2, 4}, {1, 8}, {1, 8}}, {{1, 4}, {1, 2}, {1, 2}}}};
+    static const struct { int mt, nt; } sizes[2][2][3] = {{{{2, 8}, {2, 4}, {1, 4}}, {{2, 4}, {1, 4}, {1, 4}}},        /* masks take registers, too */
+                                                          {{{2, 4}, {1, 8}, {1, 4}}, {{1, 4}, {1, 2}, {1, 2}}}};
     enum { WARPS = 4, THREADS = 32 * WARPS };
     const bool large = j->D > 64;
-    const int mt = sizes[j->mask != NULL][large][p].mt, usual = sizes[j->mask != NULL][large][p].nt, nt = p == FORWARD || !has_little_memory(g) ? usual : large ? 2 : usual / 2;
+    const int mt = sizes[j->mask != NULL][large][p].mt, nt = large && p != FORWARD && has_little_memory(g) ? 2 : sizes[j->mask != NULL][large][p].nt;
     const int height = 16 * mt * WARPS, row_bytes = large ? 256 : 128, shared = row_bytes * (p == FORWARD ? height + 2 * 8 * nt : 2 * height + 4 * 8 * nt);
     const cuda_kernel *k = cuda_kernel_of(g, j->op, cuda_source_attention, name, "#define PASS %d\n#define T %s\n#define A f32\n#define MASKED %d\n#define HEAD %d\n#define MT %d\n#define NT %d\n",
                                           (int)p, cuda_type((cr_dtype)j->operand[0]->dtype), j->mask != NULL, (int)j->D, mt, nt);
