@@ -25,7 +25,8 @@ KERNELS = ROOT / "src/dev/cuda"
 FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
 ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["80", "90a"]
 PACKAGES = [Path(place) / "nvidia" / "cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))]  # nvidia-cuda-nvrtc (Makefile) and its like
-SPILLS_ALLOWED: set[str] = set()  # kernels that may, each with the reason
+# Kernels, and the definitions with which they may: a division of 64 bits and exp in double are calls, which save registers; no loop lacks any.
+SPILLS_ALLOWED = {("put", ""), ("scatter", ""), ("in_order", ""), ("softmax", "T=f64"), ("softmax_bwd", "T=f64"), ("layer_norm", "T=f64")}
 
 # What the files are compiled with, of all that they may be: the plainest, and the one with the most conversions.  Of a file that is not
 # listed nobody has said it yet, which is a failure.
@@ -107,8 +108,8 @@ def nvcc(file: str, definitions: str) -> tuple[str, list[str], bool]:
             f"{file}.cu {found['name']} [{definitions}] sm_{found['architecture']}: {found['registers']} registers, "
             f"{shared[1] if shared else 0} bytes shared, {spilled} bytes spilled"
         )
-        fine &= spilled == 0 or found["name"] in SPILLS_ALLOWED
-    return done.stdout, lines, fine and bool(lines)
+        fine &= spilled == 0 or any(found["name"] == name and part in definitions for name, part in SPILLS_ALLOWED)
+    return done.stdout if done.returncode else "registers are spilled", lines, fine and bool(lines)
 
 
 def check_nvcc(result: Result) -> None:
