@@ -197,10 +197,14 @@ def plain_environment(**more: str) -> dict[str, str]:
     return {**os.environ, "CHAINRULE_BUILD": str(ROOT / "build" / "release"), "XDG_RUNTIME_DIR": runtime, **more}
 
 
-def everything(environment: dict[str, str]) -> Total:
+SIMULATED = "^test_cuda_.*$"  # minutes of a simulated GPU: in `make test` and the stage cudasim
+GPUS = "^test_(cuda|webgpu).*$"
+
+
+def everything(environment: dict[str, str], exclude: str = "") -> Total:
     """The C tests beside those in Python, which are one process after the other."""
     with ThreadPoolExecutor(1) as beside:
-        in_c = beside.submit(ctest, ROOT / "build" / "release", environment, timeout=1500)
+        in_c = beside.submit(ctest, ROOT / "build" / "release", environment, exclude, timeout=1500)
         total = checks(environment)
         total.add(python_tests(environment))
         total.add(in_c.result())
@@ -212,7 +216,7 @@ def stage_test() -> Total:
 
 
 def stage_full() -> Total:
-    return everything(plain_environment(CHAINRULE_TEST_FULL="1"))
+    return everything(plain_environment(CHAINRULE_TEST_FULL="1"), SIMULATED)
 
 
 def has_sanitizer(names: str) -> bool:
@@ -247,18 +251,19 @@ def stage_address() -> Total:
             "LSAN_OPTIONS": f"suppressions={ROOT / 'tests' / 'leaks.txt'}:print_suppressions=0",
             "UBSAN_OPTIONS": "print_stacktrace=1",
         },
+        SIMULATED,
     )
 
 
 def stage_thread() -> Total:
     # minutes of small tensors that no second thread ever sees; and the sanitizer does not see how wgpu-native's and the driver's threads wait for each other
-    without = "^test_(grad|half|webgpu.*)$"
-    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "CHAINRULE_WGPU": "off"}, without)
+    without = f"^test_(grad|half)$|{GPUS}"
+    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "CHAINRULE_WGPU": "off", "CHAINRULE_CUDA": "off"}, without)
 
 
 def stage_debug() -> Total:
     """Our own invariants (CR_ASSERT) are on in this build only."""
-    return ctest(ROOT / "build" / "debug", plain_environment(), timeout=1500) if build("debug") else Total(failed=1)
+    return ctest(ROOT / "build" / "debug", plain_environment(), SIMULATED, timeout=1500) if build("debug") else Total(failed=1)
 
 
 def stage_swiftshader() -> Total:
@@ -292,12 +297,12 @@ def stage_isa() -> Total:
         elif not processor_has(level):
             total.add(skip(f"CHAINRULE_ISA=v{level}", "this processor has no such instructions"))
         else:
-            total.add(ctest(ROOT / "build" / "release", plain_environment(CHAINRULE_ISA=f"v{level}")))
+            total.add(ctest(ROOT / "build" / "release", plain_environment(CHAINRULE_ISA=f"v{level}"), GPUS))
     return total
 
 
 def stage_onednn_off() -> Total:
-    return ctest(ROOT / "build" / "release", plain_environment(CHAINRULE_ONEDNN="off"))
+    return ctest(ROOT / "build" / "release", plain_environment(CHAINRULE_ONEDNN="off"), GPUS)
 
 
 def stage_mutate() -> Total:
@@ -314,7 +319,7 @@ def simulated(name: str, program: str, **environment: str) -> Total:
 
 
 def stage_cudasim() -> Total:
-    total = Total()
+    total = ctest(ROOT / "build" / "release", plain_environment(), only=SIMULATED)
     for environment in ({"CUDASIM_ORDER": "reverse"}, {"CUDASIM_ORDER": "1", "CHAINRULE_CUBLASLT": "off"}):
         for program in ("test_cuda_ops", "test_cuda_order"):
             total.add(simulated(" ".join(f"{name}={value}" for name, value in environment.items()), program, **environment))
@@ -353,13 +358,13 @@ STAGES: dict[str, tuple[Callable[[], Total], str]] = {
     "address": (stage_address, "the C tests under the address and undefined-behaviour sanitizers"),
     "thread": (stage_thread, "the C tests under the thread sanitizer"),
     "mutate": (stage_mutate, "every broken gradient is noticed"),
-    "cudasim": (stage_cudasim, "the ops on a simulated NVIDIA GPU: other orders of threads, kernels under sanitizers"),
+    "cudasim": (stage_cudasim, "a simulated NVIDIA GPU: also other orders of threads, kernels under sanitizers"),
     "barriers": (stage_barriers, "every barrier that a CUDA kernel lacks is noticed"),
     "install": (stage_install, "an installed library is found by pkg-config and CMake; the build needs no Python"),
     "wheel": (stage_wheel, "source distribution, wheel, a fresh virtual environment that runs the README's Python"),
     "docs": (stage_docs, "the documentation builds without a warning"),
 }
-WHOLE = [name for name in STAGES if name != "test"]  # "full" holds "test"
+WHOLE = [name for name in STAGES if name != "test"]  # "full" and "cudasim" hold "test"
 
 
 def arguments() -> list[str]:
