@@ -169,8 +169,10 @@ static cr_status compile_test(const char *name, const char *text) {
     return g ? cuda_leave(g, cuda_kernel_make(g, "test", &k, name, text) ? CR_OK : cr_error_status()) : cr_error_status();
 }
 
-/* As in another process: nothing is loaded any more. */
-static void forget_modules(cuda *g) { g->modules = NULL; }
+/* As in another process: nothing is known to be loaded. */
+static void forget_modules(cuda *g) {
+    for (cuda_loaded *m; (m = g->modules); free(m)) g->modules = m->next;
+}
 
 /* One byte of the only file in there. */
 static bool damage(const char *folder, long at) {
