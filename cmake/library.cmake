@@ -37,6 +37,9 @@ foreach(text IN LISTS cuda_texts)
 endforeach()
 
 chainrule_objects(chainrule_objects ${sources})
+if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # what is hot lies in the files for instruction sets: here size counts
+    target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables)
+endif()
 if(CHAINRULE_CUDA)
     target_compile_definitions(chainrule_objects PRIVATE CR_CUDA)
 endif()
