@@ -576,6 +576,7 @@ static const op_case op_cases[] = {
     {"scatter_reduce", "mean", scatter_mean, FLOATS, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
     {"scatter_reduce", "mean without itself, a corner", scatter_mean_of, FLOATS, true, 4, {{SHAPE(5, 7)}, {SHAPE(4, 6), .fill = INDEX, .hi = 5}, {SHAPE(4, 6)}}},
     {"scatter_reduce", "largest", scatter_amax, ANYTHING, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"scatter_reduce", "largest, equal ones", scatter_amax, ANYTHING, false, 8, {{SHAPE(5, 7), .fill = STEPS}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7), .fill = STEPS}}},
     {"scatter_reduce", "largest without itself", scatter_amax_of, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
     {"scatter_reduce", "least", scatter_amin, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
     {"scatter_reduce", "least without itself, a corner", scatter_amin_of, ANYTHING, true, 4, {{SHAPE(5, 7)}, {SHAPE(4, 6), .fill = INDEX, .hi = 5}, {SHAPE(4, 6)}}},
