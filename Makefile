@@ -31,7 +31,7 @@ test: build/.for-test build ## the quick truth, under five minutes
 test-all: build/.for-test build/.for-docs build/.for-nvrtc build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
 	@$(TESTS) --all
 
-test-cudasim: build/.for-test build/.for-nvrtc build ## the ops on a simulated NVIDIA GPU, in every order of threads, under sanitizers, without each barrier in turn
+test-cudasim: build/.for-test build/.for-nvrtc build ## the ops on a simulated NVIDIA GPU, in other orders of threads, under sanitizers, without each barrier in turn
 	@$(TESTS) --stage cudasim --stage barriers
 
 bench: build ## measures, next to the peers that are installed (make oracle, make peers)

@@ -22,6 +22,15 @@ static uint64_t test_rounds(void) { return 1; }     /* on GPUs made of software 
 static uint64_t test_rounds(void) { return test_full() ? 4 : 1; }
 #endif
 
+/* CHAINRULE_TEST_OPS=softmax,norm looks at these ops alone. */
+__attribute__((unused)) static bool test_wants(const char *op) {
+    const char *list = getenv("CHAINRULE_TEST_OPS");
+    const size_t n = strlen(op);
+    for (const char *at = list; at && (at = strstr(at, op)); at += n)
+        if ((at == list || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
+    return !list;
+}
+
 static stream stream_of(const char *op, int64_t number) {
     uint64_t h = test_seed() * 0x9E3779B97F4A7C15u + (uint64_t)number + (test_round << 40);
     for (; *op; op++) h = (h ^ (unsigned char)*op) * 0x100000001B3u;

@@ -255,18 +255,10 @@ static bool case_for(const char *op) {
     return false;
 }
 
-/* CHAINRULE_TEST_OPS="sum softmax" runs the cases of these alone. */
-static bool case_wanted(const char *op) {
-    const char *list = getenv("CHAINRULE_TEST_OPS"), *at = list;
-    const size_t n = strlen(op);
-    while (at && (at = strstr(at, op)) && ((at > list && at[-1] != ' ') || (at[n] && at[n] != ' '))) at += n;
-    return !list || at;
-}
-
 TEST(cases) {
     cases_run = cases_meant = declined = 0;
     for (int i = 0; i < OP_CASES; i++)
-        for (int d = 0; case_wanted(op_cases[i].op) && test_variant(d); d++)
+        for (int d = 0; test_wants(op_cases[i].op) && test_variant(d); d++)
             for (int dt = 0; dt < CR_DTYPES; dt++)
                 for (test_round = 0; case_takes(&op_cases[i], (cr_dtype)dt) && test_round < test_rounds(); test_round++)
                     check_case_layouts(i, (cr_dtype)dt, test_variant(d));
@@ -274,7 +266,7 @@ TEST(cases) {
     for (int i = 0; cr_ops_all[i]; i++)
         CHECK(case_for(cr_ops_all[i]->name), "%s: no case in ops_cases.h tests this op", cr_ops_all[i]->name);
     for (int i = 0; i < OP_CASES; i++)
-        for (int d = 0; case_wanted(op_cases[i].op) && test_variant(d); d++)
+        for (int d = 0; test_wants(op_cases[i].op) && test_variant(d); d++)
             for (int k = 0; k < CR_DTYPES * LAYOUTS; k++)
                 cases_meant += case_takes(&op_cases[i], (cr_dtype)(k / LAYOUTS)) && case_taken(i, (cr_dtype)(k / LAYOUTS), k % LAYOUTS, test_variant(d)) ? (long)test_rounds() : 0;
     CHECK(enough_ran(), "%ld cases ran, the table implies %ld", cases_run, cases_meant);

@@ -27,7 +27,7 @@ PROGRAMS: dict[str, list[list[Path | str]]] = {  # of files that have one of the
     "order.cu": [[TESTS / "test_cuda_order_thread", "samples"]],
     "scan.cu": [SCANS],
 }
-OPS = {"device.cuh": "sum softmax", "argreduce.cu": "argmax", "matmul.cu": "matmul"}  # whose cases run a file's kernels; of another file: all
+OPS = {"device.cuh": "sum,softmax", "argreduce.cu": "argmax", "matmul.cu": "matmul"}  # whose cases run a file's kernels; of another file: all
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 BARRIER = re.compile(r"\b(?:__syncthreads|__syncwarp)\b")
 

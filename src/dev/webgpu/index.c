@@ -164,11 +164,7 @@ cr_status gpu_fault_note(gpu *g, const char *op, int fault, const cr_tensor *ind
     return run(g, &j, 1, 0, 0);
 }
 
-static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) {
-    strides[0] = rows * columns;
-    strides[1] = columns;
-    strides[2] = 1;
-}
+static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) { cr_strides_contiguous(3, (const int64_t[]){1, rows, columns}, strides); }
 
 static void of_tensor(int64_t strides[3], const cr_tensor *t) {
     for (int d = 0; d < 3; d++) strides[d] = t->strides[d];
