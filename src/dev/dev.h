@@ -122,6 +122,8 @@ typedef struct cr_kernels {
                                const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
                                                     /* dq, dk, dv: any strides with D contiguous */
     bool (*attention_takes)(const cr_tensor *q, const cr_tensor *k);        /* are these two for such shapes?  NULL: for all */
+    cr_status (*scatter_extreme)(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool least, int64_t M, int64_t R, int64_t N, int64_t K);
+                                                    /* y[m, index[m, k, n], n] = the larger, or the smaller, of it and src[m, k, n]; NaN wins */
     cr_status (*nextafter)(cr_tensor *y, const cr_tensor *a, const cr_tensor *b, int64_t infinity);        /* bits of floats as contiguous signed integers, one shape; infinity: its bits */
     cr_status (*triangle)(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper);
                                                     /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0; y may be x */

@@ -99,10 +99,11 @@ static cr_status scatter_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return status;
 }
 
+typedef enum meeting { LAST, SUM, LARGEST, LEAST } meeting;     /* what is kept of elements for one place */
+
 /* The kernel wants all contiguous, and y and index of one size but for the axis: else it works on a copy of the corner that the index covers. */
-static cr_status scatter_into(const cr_call *c, cr_tensor *y) {
-    const int axis = params(c)->axis;
-    const bool sum = params(c)->sum;
+static cr_status scatter_by(meeting how, const cr_call *c, int axis, cr_tensor *y) {
+    const cr_kernels *device = c->dev->kernels;
     if (!c->in[1]->numel) return CR_OK;
     cr_meta m = cr_meta_of(y);
     bool whole = y->flags & CR_FLAG_CONTIGUOUS;
@@ -115,12 +116,16 @@ static cr_status scatter_into(const cr_call *c, cr_tensor *y) {
     cr_tensor *index = cr_packed(c->in[1]), *src = cr_packed(c->in[2]), *corner = cr_tensor_alias(y, &m), *dense = whole ? corner : corner ? cr_fused(corner) : NULL;
     cr_status status = index && src && dense ? CR_OK : cr_error_status();
     if (status == CR_OK && !whole) status = cr_copy_elements(dense, corner);
-    if (status == CR_OK) status = c->dev->kernels->scatter(dense, index, src, sum, e.M, e.R, e.N, e.K);
+    if (status == CR_OK)
+        status = how <= SUM ? device->scatter(dense, index, src, how == SUM, e.M, e.R, e.N, e.K)
+                            : device->scatter_extreme(dense, index, src, how == LEAST, e.M, e.R, e.N, e.K);
     if (status == CR_OK && !whole) status = cr_copy_elements(corner, dense);
     if (!whole) cr_release(dense);
     cr_release(corner); cr_release(index); cr_release(src);
     return status;
 }
+
+static cr_status scatter_into(const cr_call *c, cr_tensor *y) { return scatter_by(params(c)->sum ? SUM : LAST, c, params(c)->axis, y); }
 
 static cr_status scatter_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
@@ -172,10 +177,9 @@ static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return CR_OK;                                   /* cr_scatter_reduce has checked */
 }
 
-/* Of what is written to one place the last stays: in order of value that is the largest, and NaN the largest of all.  Floats of which the least is
- * wanted are turned around, integers sorted the other way. */
-static cr_status extreme_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    (void)aux;
+/* Where the device has no kernel: of what is written to one place the last stays: in order of value that is the largest, and NaN the largest of all.
+ * Floats of which the least is wanted are turned around, integers sorted the other way. */
+static cr_status extreme_by_order(const cr_call *c, cr_tensor *out) {
     const extreme_params *p = c->params;
     const cr_tensor *x = c->in[0], *index = c->in[1], *src = c->in[2];
     const bool recording = cr_set_grad_enabled(false), turned = p->least && cr_dtype_is_float(dtype_of(x));
@@ -188,6 +192,16 @@ static cr_status extreme_forward(const cr_call *c, cr_tensor *out, cr_tensor *co
     cr_scope_end();
     cr_set_grad_enabled(recording);
     return status;
+}
+
+/* Not with x itself: then any of the source's elements is there first. */
+static cr_status extreme_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    const extreme_params *p = c->params;
+    if (!c->dev->kernels->scatter_extreme) return extreme_by_order(c, out);
+    cr_status status = cr_copy_elements(out, c->in[0]);
+    if (status == CR_OK && !p->self) status = scatter_by(LAST, c, p->axis, out);
+    return status == CR_OK ? scatter_by(p->least ? LEAST : LARGEST, c, p->axis, out) : status;
 }
 
 /* y = extreme(x, index, src): those that are y share its cotangent, as in PyTorch */

@@ -121,7 +121,7 @@ static const cr_kernels kernels = {
     .allocate = cr_cpu_allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = cr_cpu_copy, .fill = cr_cpu_fill, .triangle = cr_cpu_triangle, .nextafter = cr_cpu_nextafter,
     .elementwise = cr_cpu_elementwise, .reduce = cr_cpu_reduce, .arg_reduce = cr_cpu_arg_reduce, .scan = cr_cpu_scan, .matmul = cr_cpu_matmul,
     .update_by_product = cr_cpu_update_by_product,
-    .gather = cr_cpu_gather, .scatter = cr_cpu_scatter, .take_rows = cr_cpu_take_rows, .put_rows = cr_cpu_put_rows, .ravel = cr_cpu_ravel, .nonzero = cr_cpu_nonzero,
+    .gather = cr_cpu_gather, .scatter = cr_cpu_scatter, .scatter_extreme = cr_cpu_scatter_extreme, .take_rows = cr_cpu_take_rows, .put_rows = cr_cpu_put_rows, .ravel = cr_cpu_ravel, .nonzero = cr_cpu_nonzero,
     .sort = cr_cpu_sort, .kth = cr_cpu_kth, .search = cr_cpu_search, .runs = cr_cpu_runs,
     .random = cr_cpu_random, .random_integers = cr_cpu_random_integers, .permutation = cr_cpu_permutation, .multinomial = cr_cpu_multinomial,
     .softmax = cr_cpu_softmax, .softmax_bwd = cr_cpu_softmax_bwd, .norm = cr_cpu_norm, .norm_bwd = cr_cpu_norm_bwd,

@@ -46,6 +46,7 @@ cr_status cr_cpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t
 cr_status cr_cpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
 cr_status cr_cpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
 cr_status cr_cpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
+cr_status cr_cpu_scatter_extreme(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool least, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status cr_cpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
 cr_status cr_cpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
 cr_status cr_cpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);

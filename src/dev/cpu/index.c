@@ -76,7 +76,7 @@ typedef struct job {
     size_t size;
     int64_t M, R, N, K;
     int64_t rows, columns, blocks;                  /* of a chunk; column blocks in a row of chunks */
-    bool sum;                                       /* scatter adds */
+    bool sum, extreme, least;                       /* scatter adds, or keeps the largest, or the smallest */
     const cr_product_isa *isa;
     atomic_bool failed;
 } job;
@@ -165,6 +165,18 @@ SCATTER(scatter_1, uint8_t, LAST)
 SCATTER(scatter_2, uint16_t, LAST)
 SCATTER(scatter_4, uint32_t, LAST)
 SCATTER(scatter_8, uint64_t, LAST)
+SCATTER(extreme_u8, uint8_t, EXTREME)
+SCATTER(extreme_i8, int8_t, EXTREME)
+SCATTER(extreme_u16, uint16_t, EXTREME)
+SCATTER(extreme_i16, int16_t, EXTREME)
+SCATTER(extreme_u32, uint32_t, EXTREME)
+SCATTER(extreme_i32, int32_t, EXTREME)
+SCATTER(extreme_u64, uint64_t, EXTREME)
+SCATTER(extreme_i64, int64_t, EXTREME)
+SCATTER(extreme_f32, float, EXTREME)
+SCATTER(extreme_f64, double, EXTREME)
+SCATTER(extreme_f16, uint16_t, EXTREME_F16)
+SCATTER(extreme_bf16, uint16_t, EXTREME_BF16)
 #undef SCATTER
 
 /* sum: (R, to - from) f32 */
@@ -182,6 +194,14 @@ static void scatter_half(const job *j, int64_t m, int64_t from, int64_t to, floa
 }
 
 static void scatter_one(const job *j, int64_t m, int64_t from, int64_t to, float *sum) {
+    static void (*const extremes[])(const job *, int64_t, int64_t, int64_t) = {
+        [CR_BOOL] = extreme_u8, [CR_U8] = extreme_u8, [CR_I8] = extreme_i8, [CR_U16] = extreme_u16, [CR_I16] = extreme_i16, [CR_U32] = extreme_u32,
+        [CR_I32] = extreme_i32, [CR_U64] = extreme_u64, [CR_I64] = extreme_i64, [CR_F32] = extreme_f32, [CR_F64] = extreme_f64,
+        [CR_F16] = extreme_f16, [CR_BF16] = extreme_bf16};
+    if (j->extreme) {
+        extremes[j->dtype](j, m, from, to);
+        return;
+    }
     if (!j->sum) {
         switch (j->size) {
             case 1: scatter_1(j, m, from, to); return;
@@ -214,18 +234,28 @@ static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(sum, bytes);
 }
 
-cr_status cr_cpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
-    const char *op = sum ? "scatter_add" : "scatter";
-    job j = job_of(y, src);
-    cr_status s = cr_cpu_open_indices(op, index, R, false, &j.index);
-    if (s || src->numel == 0) return s;
-    if (M == 1 && N == 1 && cr_cpu_suits_buckets(j.dtype, sum, R, K)) return cr_cpu_put_by_buckets(j.dtype, sum, j.y, 1, R, j.index, j.x, 1, K);
-    j.M = M; j.R = R; j.N = N; j.K = K;
-    j.sum = sum;
-    j.isa = cr_product_best();
+static cr_status scatter(const char *op, job *j, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
+    const cr_status s = cr_cpu_open_indices(op, index, R, false, &j->index);
+    if (s || index->numel == 0) return s;
+    if (M == 1 && N == 1 && !j->extreme && cr_cpu_suits_buckets(j->dtype, j->sum, R, K)) return cr_cpu_put_by_buckets(j->dtype, j->sum, j->y, 1, R, j->index, j->x, 1, K);
+    j->M = M; j->R = R; j->N = N; j->K = K;
+    j->isa = cr_product_best();
     int64_t work = K * N;
-    j.rows = most(1, INDEX_GRAIN / work);
-    j.columns = work <= INDEX_GRAIN ? N : least(N, most(most(64, N / 16), INDEX_GRAIN / K));     /* narrow ones would meet a new page with each row */
-    j.blocks = cr_pieces(N, j.columns);
-    return run(&j, op, cr_pieces(M, j.rows) * j.blocks, scatter_chunk);
+    j->rows = most(1, INDEX_GRAIN / work);
+    j->columns = work <= INDEX_GRAIN ? N : least(N, most(most(64, N / 16), INDEX_GRAIN / K));    /* narrow ones would meet a new page with each row */
+    j->blocks = cr_pieces(N, j->columns);
+    return run(j, op, cr_pieces(M, j->rows) * j->blocks, scatter_chunk);
+}
+
+cr_status cr_cpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
+    job j = job_of(y, src);
+    j.sum = sum;
+    return scatter(sum ? "scatter_add" : "scatter", &j, index, M, R, N, K);
+}
+
+cr_status cr_cpu_scatter_extreme(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool least, int64_t M, int64_t R, int64_t N, int64_t K) {
+    job j = job_of(y, src);
+    j.extreme = true;
+    j.least = least;
+    return scatter("scatter_reduce", &j, index, M, R, N, K);
 }

@@ -29,9 +29,13 @@ cr_status cr_cpu_open_indices(const char *op, const cr_tensor *index, int64_t si
 bool      cr_cpu_suits_buckets(cr_dtype dt, bool sum, int64_t R, int64_t K);
 cr_status cr_cpu_put_by_buckets(cr_dtype dt, bool sum, char *x, int64_t xs, int64_t R, indices index, const char *y, int64_t ys, int64_t K);
 
-/* What is written where two go to one place: the sum, or the last one. */
+/* What is written where two go to one place: the sum, the last one, or the largest (j->least: the smallest), a NaN where there is one. */
 #define SUM(a, b) ((a) + (b))
 #define EITHER(a, b) ((a) | (b))
 #define LAST(a, b) (b)
+#define BEYOND(a, b) ((j->least ? (b) < (a) : (b) > (a)) || (b) != (b))
+#define EXTREME(a, b) (BEYOND(a, b) ? (b) : (a))
+#define EXTREME_F16(a, b) (BEYOND(cr_f16_to_f32(a), cr_f16_to_f32(b)) ? (b) : (a))
+#define EXTREME_BF16(a, b) (BEYOND(cr_bf16_to_f32(a), cr_bf16_to_f32(b)) ? (b) : (a))
 
 #endif
