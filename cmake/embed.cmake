@@ -1,5 +1,7 @@
 # A text as a C array that ends with 0:  cmake -DFROM=device.cuh -DTO=device.c -DNAME=cuda_source_device -P embed.cmake
 file(READ ${FROM} text)
+string(REGEX REPLACE "/\\*[^*\n]*\\*/|//[^\n]*" "" text "${text}")     # comments and indentation are for readers; lines keep their numbers
+string(REGEX REPLACE "\n +| +\n" "\n" text "${text}")
 get_filename_component(file ${FROM} NAME)
 string(HEX "#line 1 \"${file}\"\n" line)           # so that messages of a compiler name it
 string(HEX "${text}" bytes)

@@ -37,8 +37,14 @@ foreach(text IN LISTS cuda_texts)
 endforeach()
 
 chainrule_objects(chainrule_objects ${sources})
-if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # what is hot lies in the files for instruction sets: here size counts
+if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are the files for instruction sets, and a few more: elsewhere size counts
+    set(kernels ${sources})                         # those whose loops wait for memory: the same for every instruction set
+    list(FILTER kernels INCLUDE REGEX "/src/dev/cpu/(blocks|buckets|copy|index|nonzero|places|sample|scan)\\.c$")
+    set(remote ${sources})
+    list(FILTER remote INCLUDE REGEX "/src/dev/(cuda|webgpu)/")
     target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables)
+    set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -O3)
+    set_source_files_properties(${remote} PROPERTIES COMPILE_OPTIONS -Os)
 endif()
 if(CHAINRULE_CUDA)
     target_compile_definitions(chainrule_objects PRIVATE CR_CUDA)
