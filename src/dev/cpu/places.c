@@ -88,7 +88,7 @@ cr_status cr_cpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, con
 
 typedef struct block { int64_t from, to, first, last; } block;      /* columns, places */
 
-#define PUT(name, T, MEET)                                                                                      \
+#define PUT(name, T, MEET, replaces)                                                                            \
     static void name(const job *j, int64_t m, block b) {                                                        \
         const int64_t N = b.to - b.from, K = j->K, xr = j->xs[1], xn = j->xs[2], yr = j->ys[1], yn = j->ys[2];  \
         const indices index = j->index;                                                                         \
@@ -102,22 +102,23 @@ typedef struct block { int64_t from, to, first, last; } block;      /* columns, 
             if (place < b.first || place >= b.last) continue;                                                   \
             T *restrict at = x + place * xr;                                                                    \
             const T *of = y + k * yr, one = *of;                                                                \
-            if (xn == 1 && yn == 1) for (int64_t n = 0; n < N; n++) at[n] = (T)MEET(at[n], of[n]);              \
+            if (xn == 1 && yn == 1 && replaces) memcpy(at, of, (size_t)N * sizeof(T));                          \
+            else if (xn == 1 && yn == 1) for (int64_t n = 0; n < N; n++) at[n] = (T)MEET(at[n], of[n]);         \
             else if (xn == 1 && yn == 0) for (int64_t n = 0; n < N; n++) at[n] = (T)MEET(at[n], one);           \
             else for (int64_t n = 0; n < N; n++) at[n * xn] = (T)MEET(at[n * xn], of[n * yn]);                  \
         }                                                                                                       \
     }
-PUT(add_u8, uint8_t, SUM)
-PUT(add_u16, uint16_t, SUM)
-PUT(add_u32, uint32_t, SUM)
-PUT(add_u64, uint64_t, SUM)
-PUT(add_f32, float, SUM)
-PUT(add_f64, double, SUM)
-PUT(add_bool, uint8_t, EITHER)
-PUT(put_1, uint8_t, LAST)
-PUT(put_2, uint16_t, LAST)
-PUT(put_4, uint32_t, LAST)
-PUT(put_8, uint64_t, LAST)
+PUT(add_u8, uint8_t, SUM, false)
+PUT(add_u16, uint16_t, SUM, false)
+PUT(add_u32, uint32_t, SUM, false)
+PUT(add_u64, uint64_t, SUM, false)
+PUT(add_f32, float, SUM, false)
+PUT(add_f64, double, SUM, false)
+PUT(add_bool, uint8_t, EITHER, false)
+PUT(put_1, uint8_t, LAST, true)
+PUT(put_2, uint16_t, LAST, true)
+PUT(put_4, uint32_t, LAST, true)
+PUT(put_8, uint64_t, LAST, true)
 #undef PUT
 
 static void load_half(const job *j, float *to, const uint16_t *from, int64_t n, int64_t stride) {
