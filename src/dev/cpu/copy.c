@@ -108,6 +108,18 @@ static inline void next_row(walker *r) {
     } else *r = row_at(r->x, r->outer, r->i);
 }
 
+/* Rows are read in the order of memory, for it is fetched ahead so, and written in any: up-side-down rows of 8 KB take 2/3 of the time. */
+static void read_forwards(copy *c) {
+    axes *x = &c->x;
+    for (int d = 0; d < x->ndim - 1; d++) {
+        if (x->from[d] >= 0) continue;
+        c->to += (x->shape[d] - 1) * x->to[d] * c->size;
+        c->from += (x->shape[d] - 1) * x->from[d] * c->size;
+        x->to[d] = -x->to[d];
+        x->from[d] = -x->from[d];
+    }
+}
+
 static void copy_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
@@ -258,6 +270,7 @@ static void copy_same(copy *c) {
     int last = x->ndim - 1;
     c->size = (int64_t)cr_dtype_size(c->to_dtype);
     if (x->to[last] == 1 && x->from[last] == 1) {
+        read_forwards(c);
         if (x->ndim == 1) run(c, x->numel, RUN / c->size, copy_run);
         else run(c, x->numel / x->shape[last], CHUNK, copy_rows);
     } else if (x->to[last] == 1 && x->from[last] == -1) {
