@@ -118,6 +118,8 @@ REASONS = {  # why a call takes more than 1.5 times PyTorch's time, where it doe
     "addr(x, v, w)": "it is a product that adds, with one term: x is copied before it is added to",
     "isin(i, r)": "sorts and searches, at any size; PyTorch compares all pairs where there are few",
     "stack([x, y], -1)": "writes every second element through blocks",
+    "pad(batch, (1, 2), mode='circular')": "joins three pieces, two of them a column or two wide: most lines of the result are visited twice",
+    "equal(x, x)": "three small steps, comparison, reduction and reading, where PyTorch has one loop",
 }
 
 
