@@ -34,6 +34,40 @@ TEST(names) {
     FAILS(CR_RUNTIME, "comes too late", cr_switch_set("CUDA", "off"));
 }
 
+/* What is missing is said by a process that misses it: this program's line where it finds no device, or its first failure. */
+TEST(missing_parts) {
+#ifdef CHAINRULE_CUDASIM
+    static const struct { const char *environment, *message; } cases[] = {
+        {"CHAINRULE_CUDA=off", "CHAINRULE_CUDA=off"},
+        {"CHAINRULE_CUDA=/nowhere/libcuda.so.1", "CHAINRULE_CUDA=/nowhere/libcuda.so.1 cannot be opened"},
+        {"CHAINRULE_CUDA=libm.so.6", "the library found has no cuInit"},
+        {"CUDASIM_DRIVER=11080", "the NVIDIA driver is too old: it knows CUDA 11.8, 12.0 is needed"},
+        {"CUDASIM_DEVICES=0", "the NVIDIA driver sees no device"},
+        {"CUDASIM_CC=70", "Simulated GPU has compute capability 7.0, 7.5 is needed"},
+        {"CHAINRULE_NVRTC=off", "cuda:0 cannot be used: CHAINRULE_NVRTC=off"},
+        {"CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13", "cuda:0 cannot be used: CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13 cannot be opened"},
+        {"CHAINRULE_CUBLASLT=off", "1 passed"},
+        {"CHAINRULE_CUBLASLT=/nowhere/libcublasLt.so.13", "1 passed"},
+        {"CHAINRULE_TEST_CUDA=1", "no NVIDIA driver: libcuda.so.1 not found"},     /* or there is one */
+    };
+    char path[1000], command[1400], said[4000];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    REQUIRE(n > 0, "no path");
+    path[n] = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(command, sizeof command, "%s '%s' round_trip 2>&1", cases[i].environment, path);
+        FILE *f = popen(command, "r");
+        REQUIRE(f, "no process");
+        said[fread(said, 1, sizeof said - 1, f)] = 0;
+        pclose(f);
+        CHECK(strstr(said, cases[i].message) || (strstr(command, "TEST_CUDA=1") && strstr(said, "1 passed")), "%s: said %s", cases[i].environment, said);
+        test_ran_on(dev());
+    }
+#else
+    SKIP("no simulator");
+#endif
+}
+
 TEST(round_trip) {
     const cr_device *d = dev();
     const float a[6] = {1, 2, 3, 4, 5, 6}, twice[6] = {2, 4, 6, 8, 10, 12}, turned[6] = {1, 4, 2, 5, 3, 6}, rows[2] = {6, 15}, product[4] = {14, 32, 32, 77};

@@ -6,6 +6,7 @@
  *
  * CUDASIM_DEVICES  how many (1)                CUDASIM_ORDER  of threads: forward, reverse or a seed (forward)
  * CUDASIM_MEMORY   MiB of each (1024)          CUDASIM_CC     compute capability (80)
+ * CUDASIM_DRIVER   the newest CUDA it knows (13000: 13.0)
  * CUDASIM_COUNT    1: bytes that kernels read and write are counted (control.h)
  * CUDASIM_FAIL     "alloc:3,launch:2": what fails once, the k-th from now: alloc, host, copy, launch, module, or fault (a kernel, while it runs) */
 #define _GNU_SOURCE
@@ -177,7 +178,7 @@ API CUresult cuInit(unsigned flags) {
 
 API CUresult cuDriverGetVersion(int *version) {
     if (!version) return CUDA_ERROR_INVALID_VALUE;
-    *version = 13000;
+    *version = (int)number("CUDASIM_DRIVER", 13000);
     return CUDA_SUCCESS;
 }
 
