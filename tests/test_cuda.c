@@ -336,7 +336,7 @@ TEST(fork) {
     test_ran_on(dev());
 }
 
-/* ---- every allocation, copy and launch of a small step fails once (an allocation for good: the driver's refusal alone has the cache emptied): an error, nothing is left behind, and the next step works */
+/* ---- everything that a training step asks for fails once: an error that says so, nothing is left behind, and a smaller step works */
 static int (*simulate_failure(void))(const char *what, int k) {
 #ifdef CHAINRULE_CUDASIM
     void *driver = cr_os_open_library(CHAINRULE_CUDASIM "/libcuda.so.1"), *f = driver ? cr_os_symbol(driver, "cudasim_fail") : NULL;
@@ -348,46 +348,94 @@ static int (*simulate_failure(void))(const char *what, int k) {
 #endif
 }
 
-static double step_loss(void) {
-    float values[15];
-    for (int i = 0; i < 15; i++) values[i] = 0.1f * (float)i - 0.7f;
+/* A tensor's memory that is refused as the GPU refuses it: there is no more than is held, and what is cached does not make way. */
+static int allocations_left;
+static cr_storage *allocate_or_fail(const cr_device *d, size_t bytes) {
+    cuda *g = the_gpu();
+    const int64_t before = g->budget;
+    if (--allocations_left == 0) g->budget = g->now;
+    cr_storage *s = cuda_allocate(d, bytes);
+    g->budget = before;
+    return s;
+}
+
+static void close_staging(cuda *g) {
+    cr_synchronize(dev());
+    cu.MemFreeHost(g->staging.data);
+    g->staging = (cuda_staging){0};
+}
+
+/* One step of a GPT, new, on `batch` rows of tokens; with fail, the k-th thing of this kind that the step asks for is not had. */
+static double train_step(int64_t batch, int (*fail)(const char *what, int k), const char *kind, int k) {
+    enum { T = 3, V = 7 };
+    const int64_t tokens[] = {1, 6, 0, 3, 3, 5}, next[] = {6, 0, 2, 3, 5, 4};
+    cuda *g = the_gpu();
+    cr_kernels failing = cuda_kernels;
+    failing.allocate = allocate_or_fail;
+    double loss_and_norm = NAN, norm = 0;
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_gpt *m = cr_gpt_new(&(cr_gpt_config){V, T, 1, 2, 4, 0.1}, CR_F32, dev(), random);
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    cr_optim *optim = m ? cr_optim_new(cr_gpt_params(m), &o) : NULL;
+    if (!optim) return NAN;
+    if (fail) {
+        cr_empty_cache(dev());
+        if (!strcmp(kind, "tensor")) allocations_left = k, g->dev.kernels = &failing;
+        else if (!strcmp(kind, "memory")) g->budget = g->now + 512 * (k - 1);  /* bytes: the least that a block takes */
+        else fail(kind, k);
+        if (!strcmp(kind, "host")) close_staging(g);
+    }
     cr_scope_begin();
-    cr_tensor *x = cr_from(values, CR_LIST(5, 3), CR_F32, dev()), *w = cr_requires_grad_(cr_full(CR_LIST(3, 4), 0.2, CR_F32, dev()), true);
-    cr_tensor *target = cr_from((int64_t[]){0, 1, 2, 3, 0}, CR_LIST(5), CR_I64, dev());
-    cr_tensor *loss = cr_cross_entropy(cr_tanh(cr_matmul(x, w)), target, NULL);
-    double y = NAN;
-    if (loss && cr_backward(loss, CR_NONE, NULL) == CR_OK) y = cr_item(loss) + cr_item(cr_sum(cr_grad(w), CR_ALL, false));
+    cr_tensor *loss = cr_gpt_loss(m, cr_from(tokens, CR_LIST(batch, T), CR_I64, dev()), cr_from(next, CR_LIST(batch, T), CR_I64, dev()), true);
+    if (loss && cr_backward(loss, CR_NONE, NULL) == CR_OK && cr_optim_step_clipped(optim, 1, &norm) == CR_OK) loss_and_norm = cr_item(loss) + norm;
     cr_scope_end();
-    return cr_error() ? NAN : y;
+    if (fail) {
+        g->dev.kernels = &cuda_kernels;
+        g->budget = INT64_MAX;
+        for (int i = 0; i < 4; i++) fail(((const char *[]){"alloc", "host", "copy", "launch"})[i], 0);
+    }
+    cr_optim_free(optim);
+    cr_gpt_free(m);
+    cr_generator_free(random);
+    return loss_and_norm;
 }
 
 TEST(each_failure) {
     int (*const fail)(const char *what, int k) = simulate_failure();
     if (!fail || !fail("copy", 0)) SKIP("no simulator");
-    const double right = step_loss();
+    const double right = train_step(2, NULL, NULL, 0), smaller = train_step(1, NULL, NULL, 0);
+    CHECK(right > 0 && smaller > 0 && right != smaller, "losses and norms of the gradients are %g and %g", right, smaller);
     OK(cr_synchronize(dev()));
-    const int64_t held = cr_memory_stats(dev()).current;
-    static const char *const kinds[] = {"memory", "copy", "launch"};
-    for (int i = 0; i < 3; i++) {
-        int k = 0, failed = 1;
-        for (k = 1; failed && k < 100; k++) {
-            cr_empty_cache(dev());
-            if (i) fail(kinds[i], k);
-            else the_gpu()->budget = the_gpu()->now + 512 * (k - 1);              /* bytes: the least that a block takes */
-            const double y = step_loss();
-            failed = cr_error() != NULL;
-            CHECK(failed ? strstr(cr_error(), "cuda:0") != NULL : y == right, "%s %d: %s, loss %g, wanted %g", kinds[i], k, cr_error() ? cr_error() : "no error", y, right);
+    cr_empty_cache(dev());
+    const int64_t held = cr_memory_stats(dev()).current, cached = cr_memory_stats(dev()).cached;
+    static const struct { const char *kind, *cause, *of_product; } kinds[] = {
+        {"tensor", "cuda:0 is out of memory: asked for ", NULL},
+        {"memory", "cuda:0 is out of memory: asked for ", NULL},
+        {"host", "cuda:0: no pinned memory: CUDA_ERROR_OUT_OF_MEMORY", NULL},
+        {"copy", "CUDA_ERROR_UNKNOWN", NULL},
+        {"launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "cuBLASLt fails"},
+        {"alloc", NULL, NULL}};                     /* the cache makes way, and all is well */
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int k = 0, failures = 0;
+        for (bool failed = true; failed && k < 500;) {
+            const double y = train_step(2, fail, kinds[i].kind, ++k);
+            failed = kinds[i].cause ? cr_error() != NULL : k < 4;
+            if (kinds[i].cause && failed)
+                CHECK(strstr(cr_error(), kinds[i].cause) || (kinds[i].of_product && strstr(cr_error(), kinds[i].of_product)), "%s %d: said %s", kinds[i].kind, k, cr_error());
+            else CHECK(y == right, "%s %d: %s, loss and norm %g, wanted %g", kinds[i].kind, k, cr_error() ? cr_error() : "no error", y, right);
+            failures += failed;
             cr_error_clear();
-            if (i) fail(kinds[i], 0);
-            the_gpu()->budget = INT64_MAX;
-            CHECK(cr_memory_stats(dev()).current == held, "after %s %d %lld bytes are left behind", kinds[i], k, (long long)(cr_memory_stats(dev()).current - held));
-            const double again = step_loss();
-            CHECK(again == right, "the step after %s %d: %s, loss %g, wanted %g", kinds[i], k, cr_error() ? cr_error() : "no error", again, right);
+            cr_empty_cache(dev());
+            const cr_memory left = cr_memory_stats(dev());
+            CHECK(left.current == held && left.cached == cached, "after %s %d %lld bytes are left behind, %lld in pieces", kinds[i].kind, k, (long long)(left.current - held),
+                  (long long)(left.cached - cached));
+            const double again = train_step(1, NULL, NULL, 0);
+            CHECK(again == smaller, "the step after %s %d: %s, loss and norm %g, wanted %g", kinds[i].kind, k, cr_error() ? cr_error() : "no error", again, smaller);
             cr_error_clear();
             test_ran_on(dev());
         }
-        CHECK(k > 2, "%s: nothing failed", kinds[i]);
-        printf("  %s: %d ways to fail\n", kinds[i], k - 2);
+        CHECK(failures, "%s: nothing failed", kinds[i].kind);
+        printf("  %s: %d\n", kinds[i].kind, failures);
     }
 }
 
