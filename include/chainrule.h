@@ -92,7 +92,7 @@ cr_status        cr_synchronize(const cr_device *dev);     /* waits; returns an 
 typedef struct cr_memory { int64_t current, peak, cached; } cr_memory;      /* bytes in use, most ever, kept for reuse */
 cr_memory        cr_memory_stats(const cr_device *dev);
 void             cr_empty_cache(const cr_device *dev);     /* gives cached blocks back to the system */
-bool             cr_auto_transfer(bool on);                /* mixed devices move to the first operand's; returns the old setting */
+bool             cr_auto_transfer(bool on);                /* mixed devices move to the first operand's, in this thread; returns the old setting */
 bool             cr_switch_at(int i, const char **name, const char **doc, const char **value);  /* i-th run-time switch (CHAINRULE_...), false past the end; value NULL: not set */
 cr_status        cr_switch_set(const char *name, const char *value);        /* "CHAINRULE_ISA" or "ISA"; before the environment's value, which NULL brings back; an error where it is too late */
 int              cr_num_threads(void);

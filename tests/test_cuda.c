@@ -260,13 +260,60 @@ TEST(a_kernel_that_does_not_compile) {
 }
 
 /* ---- errors */
-TEST(refusals) {
+
+/* ---- operands on two devices: an error that names both, or, where auto transfer is on, work on the first one's */
+typedef cr_tensor *(*of_two)(const cr_tensor *x, const cr_tensor *y);
+static cr_tensor *add(const cr_tensor *x, const cr_tensor *y) { return cr_add(x, y); }
+static cr_tensor *add_here(const cr_tensor *x, const cr_tensor *y) { return cr_add_(cr_clone(x), y); }
+static cr_tensor *product(const cr_tensor *x, const cr_tensor *y) { return cr_matmul(x, y); }
+static cr_tensor *linear(const cr_tensor *x, const cr_tensor *y) { return cr_linear(x, x, cr_select(y, 0, 0), CR_ACT_NONE); }
+static cr_tensor *joined(const cr_tensor *x, const cr_tensor *y) { return cr_cat(2, (const cr_tensor *[]){x, y}, 0); }
+static cr_tensor *chosen(const cr_tensor *x, const cr_tensor *y) { return cr_where(cr_gt(x, cr_scalar(2)), x, y); }
+static cr_tensor *masked(const cr_tensor *x, const cr_tensor *y) { return cr_masked_fill(x, cr_gt(y, cr_scalar(2)), 7); }
+static cr_tensor *normed(const cr_tensor *x, const cr_tensor *y) { return cr_layer_norm(x, cr_select(y, 0, 1), CR_NONE, 1e-5); }
+static cr_tensor *index_of(const cr_tensor *y) { return cr_to(cr_remainder(y, cr_scalar(3)), CR_I64, cr_device_of(y)); }
+static cr_tensor *gathered(const cr_tensor *x, const cr_tensor *y) { return cr_gather(x, 0, index_of(y)); }
+static cr_tensor *embedded(const cr_tensor *x, const cr_tensor *y) { return cr_embedding(x, index_of(y)); }
+static cr_tensor *put(const cr_tensor *x, const cr_tensor *y) { return cr_index_put(x, 1, (const cr_tensor *[]){cr_select(index_of(x), 0, 0)}, y, true); }
+static cr_tensor *added_rows(const cr_tensor *x, const cr_tensor *y) { return cr_index_add(x, 0, cr_select(index_of(y), 0, 0), x); }
+static cr_tensor *classes(const cr_tensor *x, const cr_tensor *y) { return cr_cross_entropy(x, cr_select(index_of(y), 0, 2), NULL); }
+static cr_tensor *contracted(const cr_tensor *x, const cr_tensor *y) { return cr_einsum("ij,kj->ik", 2, (const cr_tensor *[]){x, y}); }
+static cr_tensor *attended(const cr_tensor *x, const cr_tensor *y) {
+    const cr_tensor *q = cr_reshape(x, CR_LIST(1, 1, 3, 3)), *k = cr_reshape(y, CR_LIST(1, 1, 3, 3));
+    return cr_attention(q, q, k, NULL);
+}
+
+TEST(mixed_devices) {
+    static const struct { const char *name; of_two f; } ops[] = {
+        {"add", add}, {"add_", add_here}, {"matmul", product}, {"linear", linear}, {"cat", joined}, {"where", chosen}, {"masked_fill", masked}, {"layer_norm", normed},
+        {"gather", gathered}, {"embedding", embedded}, {"index_put", put}, {"index_add", added_rows}, {"cross_entropy", classes}, {"einsum", contracted}, {"attention", attended}};
+    const float numbers[9] = {3, 1, 4, 1, 5, 9, 2, 6, 5};
+    const cr_device *devices[3] = {cr_cpu(), dev(), cr_cuda_count() > 1 ? cr_cuda(1) : NULL};
+    for (int pair = 0; pair < 9; pair++) {
+        const cr_device *one = devices[pair / 3], *two = devices[pair % 3];
+        char both[100];
+        if (one == two || !one || !two) continue;
+        snprintf(both, sizeof both, "operands on two devices, %s and %s: ", cr_device_name(one), cr_device_name(two));
+        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+            cr_scope_begin();
+            cr_tensor *x = cr_from(numbers, CR_LIST(3, 3), CR_F32, one), *y = cr_from(numbers, CR_LIST(3, 3), CR_F32, two);
+            FAILS(CR_BAD_VALUE, both, ops[i].f(x, y));
+            cr_auto_transfer(true);
+            cr_tensor *moved = ops[i].f(x, y), *right = ops[i].f(x, x);
+            cr_auto_transfer(false);
+            CHECK(moved && right && cr_device_of(moved) == one && cr_device_of(y) == two && cr_item(cr_all(cr_eq(moved, right), CR_ALL, false)) == 1, "%s of %s and %s: %s", ops[i].name,
+                  cr_device_name(one), cr_device_name(two), cr_error() ? cr_error() : "wrong");
+            cr_error_clear();
+            cr_scope_end();
+            test_ran_on(two);
+        }
+    }
     cr_scope_begin();
-    cr_tensor *y = cr_ones(CR_LIST(3), CR_F32, dev());
-  
-    FAILS(CR_BAD_VALUE, "two devices", cr_add(y, cr_ones(CR_LIST(3), CR_F32, cr_cpu())));
+    cr_tensor *leaf = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, dev()), true), *seed = cr_ones(CR_LIST(3), CR_F32, cr_cpu());
+    FAILS(CR_BAD_VALUE, "[backward] the cotangent is float32 (3,) on cpu, the result float32 (3,) on cuda:0", cr_backward(cr_square(leaf), seed, NULL));
+    FAILS(CR_BAD_VALUE, "on cpu", cr_set_grad(leaf, seed));
+    CHECK(cr_item(cr_sum(cr_copy_(cr_detach(leaf), cr_add(seed, seed)), CR_ALL, false)) == 6, "copy_ moves by its name: %s", cr_error());
     cr_scope_end();
-    test_ran_on(dev());
 }
 
 /* An error that a kernel finds comes with the next reading, and once: the first position, with what was found there. */
@@ -290,7 +337,6 @@ TEST(two_devices) {
     const float six[3] = {6, 6, 6};
     cr_scope_begin();
     cr_tensor *x = cr_full(CR_LIST(3), 2, CR_F32, dev()), *y = cr_full(CR_LIST(3), 3, CR_F32, other);
-    FAILS(CR_BAD_VALUE, "two devices", cr_mul(x, y));
     same(cr_mul(cr_to(x, CR_F32, other), y), six, 3, "from the first to the second");
     same(cr_mul(x, cr_to(y, CR_F32, dev())), six, 3, "and back");
     CHECK(cr_device_at(2) == dev() && cr_device_at(3) == other && cr_gpu(1) == other, "their places among all devices");

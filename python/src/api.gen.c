@@ -298,6 +298,7 @@ PyObject *api_set_num_threads(const arg *a);
 PyObject *api_set_float32_matmul_precision(const arg *a);
 PyObject *api_get_float32_matmul_precision(const arg *a);
 PyObject *api_set_default_device(const arg *a);
+PyObject *api__set_auto_transfer(const arg *a);
 PyObject *api_get_default_device(const arg *a);
 PyObject *api_synchronize(const arg *a);
 PyObject *api_memory_stats(const arg *a);
@@ -1481,6 +1482,9 @@ CALL(function_get_float32_matmul_precision, get_float32_matmul_precision_entry, 
 static const param set_default_device_entry_params[] = {{"device", DEVICE, 0, NULL, 0}};
 static const entry set_default_device_entry = {.name = "set_default_device", .run = api_set_default_device, .params = set_default_device_entry_params, .count = 1};
 CALL(function_set_default_device, set_default_device_entry, NULL)
+static const param _set_auto_transfer_entry_params[] = {{"mode", BOOL, 0, NULL, 0}};
+static const entry _set_auto_transfer_entry = {.name = "_set_auto_transfer", .run = api__set_auto_transfer, .params = _set_auto_transfer_entry_params, .count = 1};
+CALL(function__set_auto_transfer, _set_auto_transfer_entry, NULL)
 static const entry get_default_device_entry = {.name = "get_default_device", .run = api_get_default_device};
 CALL(function_get_default_device, get_default_device_entry, NULL)
 static const param synchronize_entry_params[] = {{"device", DEVICE, OPTIONAL, NULL, 0}};
@@ -3227,6 +3231,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Where tensors are made when no device is named."},
+    {"_set_auto_transfer", AS(function__set_auto_transfer), FAST,
+        "_set_auto_transfer(mode)\n"
+        "--\n"
+        "\n"
+        "Do operands on several devices move?  Of this thread; returns the old setting."},
     {"get_default_device", AS(function_get_default_device), FAST,
         "get_default_device()\n"
         "--\n"
