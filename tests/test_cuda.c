@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cudasim/control.h"
 #include "dev/cuda/gpu.h"
 
 static cuda *the_gpu(void) { return (cuda *)(uintptr_t)cr_cuda(0); }
@@ -86,7 +87,7 @@ TEST(long_copies) {
     enum { LONG = CUDA_SECTIONS * CUDA_SECTION_BYTES + 12345 };
     unsigned char *bytes = malloc(LONG), *back = malloc(LONG);
     REQUIRE(bytes && back, "out of memory");
-    for (size_t i = 0; i < LONG; i++) bytes[i] = (unsigned char)(i * 2654435761u >> 13);
+    for (size_t i = 0; i < LONG; i++) bytes[i] = (unsigned char)(i * 2654435761u >> 24);
     for (int64_t n = CUDA_SECTION_BYTES - 1; n <= LONG; n += n < CUDA_SECTION_BYTES + 1 ? 1 : LONG - CUDA_SECTION_BYTES - 1) {
         cr_scope_begin();
         cr_tensor *x = cr_from(bytes, CR_LIST(n), CR_U8, dev());
@@ -178,8 +179,8 @@ TEST(pool) {
 
 TEST(out_of_memory) {
     cuda *g = the_gpu();
+    cr_empty_cache(dev());                          /* opens it */
     const int64_t before = g->budget;
-    cr_empty_cache(dev());
     cr_scope_begin();
     g->budget = g->reserved + (24 << 20);
     cr_release(cr_empty(CR_LIST(5000000), CR_F32, dev()));
@@ -330,6 +331,128 @@ TEST(late_errors) {
     test_ran_on(dev());
 }
 
+static void close_staging(cuda *g) {
+    cr_synchronize(dev());
+    cu.MemFreeHost(g->staging.data);
+    g->staging.data = NULL;
+    g->staging.filled = 0;
+    memset(g->staging.in_flight, 0, sizeof g->staging.in_flight);
+}
+
+/* ---- kernels and copies, each in a stream of its own: in order, whichever stream is late, because of every single wait */
+static const cudasim_counters *(*count)(void);
+static int (*fail_at)(const char *what, int k);
+static void (*eager)(int streams);
+static bool find_simulator(void) { return test_simulator("cudasim_count", &count) && test_simulator("cudasim_fail", &fail_at) && test_simulator("cudasim_eager", &eager); }
+
+enum { LINE = 1000 };
+static cr_tensor *line_of(float v) {
+    float numbers[LINE];
+    for (int i = 0; i < LINE; i++) numbers[i] = v + (float)i;
+    return cr_from(numbers, CR_LIST(LINE), CR_F32, dev());
+}
+static bool is_line(const cr_tensor *t, float first, float step) {
+    float got[LINE] = {0};
+    if (!t || cr_read(t, CR_F32, got, sizeof got) != CR_OK) return false;
+    for (int i = 0; i < LINE; i++) if (got[i] != first + step * (float)i) return false;
+    return true;
+}
+
+/* Numbers arrive where kernels still read and write others, and kernels write where numbers may still arrive. */
+static bool pass_by(float v) {
+    cr_scope_begin();
+    cr_tensor *x = line_of(v), *y = cr_mul(x, cr_scalar(2));
+    const void *place = x->storage->data;
+    cr_release(x);
+    cr_tensor *z = line_of(v + 1), *w = cr_add(z, cr_scalar(1));            /* where x was, which `mul` reads */
+    bool right = z->storage->data == place && is_line(w, v + 2, 1) && is_line(y, 2 * v, 2);
+    cr_release(w);
+    cr_release(line_of(v + 3));                                             /* where w was, and no kernel ever looks at it */
+    cr_tensor *u = cr_add(y, cr_scalar(1));
+    right &= is_line(u, 2 * v + 1, 2) && is_line(z, v + 1, 1);
+    cr_scope_end();
+    return right;
+}
+
+TEST(order_of_streams) {
+    if (!find_simulator()) SKIP("no simulator");
+    static const char *const names[] = {"both are late", "kernels run at once", "copies run at once"};
+    float v = 1;
+    CHECK(pass_by(v), "%s", cr_error());            /* compiles */
+    const long long before = count()->waits;
+    for (int streams = 0; streams < 3; streams++) {
+        eager(streams);
+        CHECK(pass_by(v += 10), "%s: wrong numbers: %s", names[streams], cr_error() ? cr_error() : "");
+    }
+    const int waits = (int)(count()->waits - before) / 3;
+    CHECK(waits >= 4, "%d waits", waits);
+    for (int k = 1; k <= waits; k++) {
+        int wrong = 0;
+        for (int streams = 0; streams < 3; streams++) {
+            eager(streams);
+            fail_at("wait", k);
+            wrong += !pass_by(v += 10);
+            fail_at("wait", 0);
+            cr_error_clear();
+        }
+        CHECK(wrong, "without wait %d of %d all is right: it is not needed, or not tested", k, waits);
+        test_ran_on(dev());
+    }
+    eager(0);
+    printf("  %d waits, each of which is needed\n", waits);
+}
+
+/* The pinned sections: none is filled again, or emptied, before its copy is done. */
+TEST(order_of_sections) {
+    if (!find_simulator()) SKIP("no simulator");
+    const size_t n = (CUDA_SECTIONS + 1) * (size_t)CUDA_SECTION_BYTES;
+    unsigned char *bytes = malloc(n), *back = malloc(n);
+    REQUIRE(bytes && back, "out of memory");
+    for (int forgotten = 0; forgotten < 3; forgotten++) {           /* nothing; while sending; while reading */
+        for (size_t i = 0; i < n; i++) bytes[i] = (unsigned char)((i + (size_t)forgotten) * 2654435761u >> 24);
+        close_staging(the_gpu());                   /* none is in flight */
+        cr_scope_begin();
+        if (forgotten == 1) fail_at("join", 1);
+        cr_tensor *x = cr_from(bytes, CR_LIST((int64_t)n), CR_U8, dev());
+        close_staging(the_gpu());
+        if (forgotten == 2) fail_at("join", 1);
+        OK(cr_read(x, CR_U8, back, n));
+        fail_at("join", 0);
+        CHECK(!memcmp(bytes, back, n) == !forgotten, "%s", forgotten ? "a wait of the host is forgotten, and nothing is wrong" : "wrong bytes");
+        cr_scope_end();
+        test_ran_on(dev());
+    }
+    free(bytes);
+    free(back);
+}
+
+/* A reading waits for the kernel that wrote, and for those of its turn, but not for what comes later; numbers that arrive meanwhile are waited for by who uses them. */
+TEST(nobody_waits_too_long) {
+    if (!find_simulator()) SKIP("no simulator");
+    cr_scope_begin();
+    cr_tensor *y = cr_add(line_of(1), cr_scalar(1)), *z = cr_mul(y, cr_scalar(3));
+    OK(cr_synchronize(dev()));
+    const cudasim_counters before = *count();
+    cr_tensor *loss = cr_add(y, cr_scalar(4));
+    for (int i = 0; i < 100; i++) z = cr_add(z, y);
+    CHECK(is_line(loss, 6, 1), "%s", cr_error());
+    const long long run = count()->launches_run - before.launches_run;
+    CHECK(run > 0 && run <= CUDA_TURN_LAUNCHES, "a reading of the first of 101 results waits for %lld kernels", run);
+    OK(cr_synchronize(dev()));
+    CHECK(count()->launches_run - before.launches_run == 101, "%lld kernels have run", count()->launches_run - before.launches_run);
+
+    eager(1 << CUDA_KERNELS);
+    cr_tensor *next = line_of(7);
+    const long long copies = count()->copies_run;
+    z = cr_add(z, y);
+    CHECK(count()->copies_run == copies, "a kernel waits for numbers that are not its own");
+    y = cr_add(next, y);
+    CHECK(count()->copies_run > copies, "a kernel does not wait for its numbers");
+    eager(0);
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
 /* ---- several at once */
 TEST(two_devices) {
     const cr_device *other = cr_cuda_count() > 1 ? cr_cuda(1) : NULL;
@@ -383,17 +506,6 @@ TEST(fork) {
 }
 
 /* ---- everything that a training step asks for fails once: an error that says so, nothing is left behind, and a smaller step works */
-static int (*simulate_failure(void))(const char *what, int k) {
-#ifdef CHAINRULE_CUDASIM
-    void *driver = cr_os_open_library(CHAINRULE_CUDASIM "/libcuda.so.1"), *f = driver ? cr_os_symbol(driver, "cudasim_fail") : NULL;
-    int (*fail)(const char *, int) = NULL;
-    memcpy(&fail, &f, sizeof f);
-    return fail;
-#else
-    return NULL;
-#endif
-}
-
 /* A tensor's memory that is refused as the GPU refuses it: there is no more than is held, and what is cached does not make way. */
 static int allocations_left;
 static cr_storage *allocate_or_fail(const cr_device *d, size_t bytes) {
@@ -403,12 +515,6 @@ static cr_storage *allocate_or_fail(const cr_device *d, size_t bytes) {
     cr_storage *s = cuda_allocate(d, bytes);
     g->budget = before;
     return s;
-}
-
-static void close_staging(cuda *g) {
-    cr_synchronize(dev());
-    cu.MemFreeHost(g->staging.data);
-    g->staging = (cuda_staging){0};
 }
 
 /* One step of a GPT, new, on `batch` rows of tokens; with fail, the k-th thing of this kind that the step asks for is not had. */
@@ -447,8 +553,8 @@ static double train_step(int64_t batch, int (*fail)(const char *what, int k), co
 }
 
 TEST(each_failure) {
-    int (*const fail)(const char *what, int k) = simulate_failure();
-    if (!fail || !fail("copy", 0)) SKIP("no simulator");
+    int (*fail)(const char *what, int k);
+    if (!test_simulator("cudasim_fail", &fail)) SKIP("no simulator");
     const double right = train_step(2, NULL, NULL, 0), smaller = train_step(1, NULL, NULL, 0);
     CHECK(right > 0 && smaller > 0 && right != smaller, "losses and norms of the gradients are %g and %g", right, smaller);
     OK(cr_synchronize(dev()));

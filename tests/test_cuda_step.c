@@ -22,16 +22,6 @@ static cudasim_bytes (*traffic)(const char *kernel);
 static long long (*launches)(const char *kernel);
 static const char *(*kernel_name)(int i);
 
-static bool find_simulator(void) {
-    const struct { const char *name; void *into; } wanted[] = {{"cudasim_count", &count}, {"cudasim_traffic", &traffic}, {"cudasim_launches", &launches}, {"cudasim_kernel_name", &kernel_name}};
-    void *driver = cr_os_open_library(CHAINRULE_CUDASIM "/libcuda.so.1");
-    for (size_t i = 0; driver && i < sizeof wanted / sizeof *wanted; i++) {
-        void *f = cr_os_symbol(driver, wanted[i].name);
-        memcpy(wanted[i].into, &f, sizeof f);
-    }
-    return driver && count()->launches;             /* else it lies there unused: this is a true GPU */
-}
-
 /* ---- one GPT of one layer: B sequences of T tokens, of which E are different; width C, heads H, vocabulary V; M rows, P parameters.  Elements are f32, tokens i64 */
 enum { B = 2, T = 5, V = 11, C = 12, H = 2, M = B * T, E = 8, P = V * C + T * C + 12 * C * C + 13 * C + 2 * C, F = 4, I = 8 };
 
@@ -102,7 +92,8 @@ TEST(one_step) {
     const cr_optim_options o = cr_optim_defaults(CR_ADAMW);
     cr_optim *optim = m ? cr_optim_new(cr_gpt_params(m), &o) : NULL;
     REQUIRE(optim, "%s", cr_error());
-    if (!find_simulator()) SKIP("no simulator");
+    if (!test_simulator("cudasim_count", &count) || !test_simulator("cudasim_traffic", &traffic) || !test_simulator("cudasim_launches", &launches)
+        || !test_simulator("cudasim_kernel_name", &kernel_name)) SKIP("no simulator");
     CHECK(cr_params_numel(cr_gpt_params(m)) == P, "%lld parameters", (long long)cr_params_numel(cr_gpt_params(m)));
     for (int k = 0; k < 3; k++) {                   /* the first makes the moments; those after it are all alike */
         cr_scope_begin();
