@@ -591,6 +591,79 @@ TEST(each_failure) {
     }
 }
 
+/* ---- moments in the host's memory: the same bits, less of the GPU's memory, and a step still waits for nothing */
+typedef struct offloaded { double loss[5]; float weights[40 * 7], moments[40 * 7]; int64_t device_bytes, waits; } offloaded;
+static void train_offloaded(const cr_device *d, bool offload, offloaded *r) {
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    o.offload = offload;
+    cr_params *p = cr_params_new();
+    cr_scope_begin();
+    cr_tensor *w = cr_requires_grad_(cr_to(cr_randn(CR_LIST(40, 7), CR_F32, cr_cpu(), random), CR_F32, d), true);
+    cr_tensor *x = cr_to(cr_randn(CR_LIST(9, 7), CR_F32, cr_cpu(), random), CR_F32, d), *target = cr_to(cr_arange(0, 9, 1, CR_I64, cr_cpu()), CR_I64, d);
+    OK(cr_params_add(p, "w", w));
+    cr_optim *optim = cr_optim_new(p, &o);
+    for (int k = 0; k < 5; k++) {
+        const int64_t bytes = cr_memory_stats(d).current;
+        cr_scope_begin();
+        cr_params_zero_grad(p);
+        cr_tensor *loss = cr_cross_entropy(cr_matmul(x, cr_transpose(w, 0, 1)), target, NULL);
+        OK(cr_backward(loss, CR_NONE, NULL));
+        r->loss[k] = cr_item(loss);                 /* before the update, which is still to run when the moments are read */
+        const int64_t waits = the_gpu()->counters.waits + the_gpu()->counters.downloads;
+        OK(cr_optim_step(optim));
+        r->waits += the_gpu()->counters.waits + the_gpu()->counters.downloads - waits;
+        cr_scope_end();
+        cr_params_zero_grad(p);
+        if (!k) r->device_bytes = cr_memory_stats(d).current - bytes;               /* what the first step leaves: moments */
+    }
+    cr_params *state = cr_optim_state(optim);
+    OK(cr_read(cr_params_get(state, "w.v"), CR_F32, r->moments, sizeof r->moments));       /* first: it waits by itself */
+    OK(cr_read(w, CR_F32, r->weights, sizeof r->weights));
+    OK(cr_optim_load(optim, state, 5));
+    cr_tensor *line = cr_from(r->weights, CR_LIST(40, 7), CR_F32, d), *v = cr_zeros_offloaded(w, CR_F32);
+    cr_params *again = cr_optim_state(optim);
+    CHECK(cr_item(cr_all(cr_eq(cr_params_get(again, "w.v"), cr_params_get(state, "w.v")), CR_ALL, false)) == 1 && cr_item(cr_all(cr_eq(cr_copy_(v, line), w), CR_ALL, false)) == 1, "%s", cr_error());
+    cr_scope_end();
+    cr_params_free(again);
+    cr_params_free(state);
+    cr_optim_free(optim);
+    cr_params_free(p);
+    cr_generator_free(random);
+}
+
+TEST(offload) {
+    offloaded here = {0}, there = {0}, cpu = {0}, cpu_with = {0};
+    train_offloaded(dev(), false, &here);           /* and cuBLASLt has its workspace */
+    const int64_t before = cr_memory_stats(dev()).current;
+    train_offloaded(dev(), true, &there);
+    CHECK(!memcmp(here.loss, there.loss, sizeof here.loss) && !memcmp(here.weights, there.weights, sizeof here.weights) && !memcmp(here.moments, there.moments, sizeof here.moments),
+          "other bits: loss %.9g and %.9g", here.loss[4], there.loss[4]);
+    CHECK(here.loss[4] < here.loss[0] && here.moments[3] > 0, "nothing is learnt");
+    CHECK(here.device_bytes - there.device_bytes >= 2 * 4 * 40 * 7, "the moments take %lld bytes of the GPU, offloaded %lld", (long long)here.device_bytes, (long long)there.device_bytes);
+    CHECK(!there.waits, "steps wait %lld times", (long long)there.waits);
+    CHECK(cr_memory_stats(dev()).current == before, "%lld bytes are left behind", (long long)(cr_memory_stats(dev()).current - before));
+    int (*fail)(const char *what, int k);
+    cr_kernels none = cuda_kernels;
+    none.allocate_host = NULL;
+    cr_scope_begin();
+    cr_tensor *w = cr_ones(CR_LIST(3), CR_F32, dev());
+    the_gpu()->dev.kernels = &none;
+    FAILS(CR_BAD_VALUE, "[zeros_offloaded] kernels of cuda:0 do not reach the host's memory", cr_zeros_offloaded(w, CR_F32));
+    the_gpu()->dev.kernels = &cuda_kernels;
+    if (test_simulator("cudasim_fail", &fail)) {
+        fail("host", 1);
+        FAILS(CR_NO_MEMORY, "cuda:0: no pinned memory: CUDA_ERROR_OUT_OF_MEMORY", cr_zeros_offloaded(w, CR_F32));
+        fail("host", 0);
+    }
+    FAILS(CR_BAD_VALUE, "[zeros_offloaded]", cr_zeros_offloaded(NULL, CR_F32));
+    cr_scope_end();
+    train_offloaded(cr_cpu(), false, &cpu);
+    train_offloaded(cr_cpu(), true, &cpu_with);
+    CHECK(!memcmp(cpu.weights, cpu_with.weights, sizeof cpu.weights) && !memcmp(cpu.loss, cpu_with.loss, sizeof cpu.loss), "it has an effect on the cpu");
+    test_ran_on(dev());
+}
+
 /* ---- the whole is a training step: the same model learns the same on the cpu.  Nothing waits but the reading of the loss, and after the second step
  * nothing is compiled and no memory is asked for. */
 typedef struct run { double loss[50], norm; int64_t most_waits, loaded, segments; } run;

@@ -273,6 +273,7 @@ PyObject *api__init_uniform(const arg *a);
 PyObject *api__init_normal(const arg *a);
 PyObject *api__init_trunc_normal(const arg *a);
 PyObject *api__init_orthogonal(const arg *a);
+cr_tensor *api__zeros_offloaded(const arg *a);
 PyObject *api__update(const arg *a);
 PyObject *api__alias(const arg *a);
 PyObject *api__tokens_open(const arg *a);
@@ -1410,6 +1411,9 @@ CALL(function__init_trunc_normal, _init_trunc_normal_entry, NULL)
 static const param _init_orthogonal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"gain", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
 static const entry _init_orthogonal_entry = {.name = "_init_orthogonal", .run = api__init_orthogonal, .params = _init_orthogonal_entry_params, .count = 3};
 CALL(function__init_orthogonal, _init_orthogonal_entry, NULL)
+static const param _zeros_offloaded_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, 0, NULL, 0}};
+static const entry _zeros_offloaded_entry = {.name = "_zeros_offloaded", .compute = api__zeros_offloaded, .params = _zeros_offloaded_entry_params, .count = 2};
+CALL(function__zeros_offloaded, _zeros_offloaded_entry, NULL)
 static const param _update_entry_params[] = {{"name", STR, 0, NULL, 0}, {"outputs", TENSORS, 0, NULL, 0}, {"inputs", TENSORS, 0, NULL, 0}, {"numbers", OBJECT, 0, NULL, 0}};
 static const entry _update_entry = {.name = "_update", .run = api__update, .params = _update_entry_params, .count = 4};
 CALL(function__update, _update_entry, NULL)
@@ -3131,6 +3135,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Fills the tensor with a random (semi-)orthogonal matrix times gain."},
+    {"_zeros_offloaded", AS(function__zeros_offloaded), FAST,
+        "_zeros_offloaded(input, dtype)\n"
+        "--\n"
+        "\n"
+        "Zeros of its shape, for its device, in the host's memory."},
     {"_update", AS(function__update), FAST,
         "_update(name, outputs, inputs, numbers)\n"
         "--\n"

@@ -109,3 +109,36 @@ def test_out_of_memory() -> None:
         CHAINRULE_GPU_MEMORY="64",
     ).splitlines()
     assert "cuda:0 is out of memory: asked for 256.0 MiB" in said[0] and said[1] == "2000.0 True"
+
+
+def test_offload() -> None:
+    said = run(
+        """
+        def train(device, **how):
+            cr.manual_seed(0)
+            w = cr.randn(50, 40).to(device).requires_grad_()
+            x = cr.randn(9, 50).to(device)
+            optimizer = cr.optim.AdamW([w], lr=1e-2, amsgrad=True, **how)
+            losses = []
+            for _ in range(4):
+                optimizer.zero_grad()
+                loss = (x @ w).square().mean()
+                loss.backward()
+                before = cr.memory_stats(device)[0]
+                optimizer.step()
+                losses.append(loss.item())
+                if len(losses) == 1:
+                    made = cr.memory_stats(device)[0] - before
+            optimizer.load_state_dict(optimizer.state_dict())
+            moments = [optimizer.state[w][name] for name in ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")]
+            assert all(str(m.device).startswith(device) for m in moments)
+            return losses, w.tolist(), [m.tolist() for m in moments], made
+
+        for device in ("cuda", "cpu"):
+            *plain, made = train(device)
+            *offloaded, less = train(device, offload=True)
+            assert plain == offloaded and plain[0][3] < plain[0][0]
+            print(device, made >= 3 * 4 * 50 * 40, less >= 3 * 4 * 50 * 40)
+        """
+    )
+    assert said.splitlines() == ["cuda True False", "cpu True True"]

@@ -16,7 +16,7 @@
 typedef struct cuda_block {                         /* storage->data of a tensor on a GPU: a part of what the driver gave at once */
     cuda_address at;
     size_t bytes;
-    bool used, small;                               /* small: in the pool of parts of small segments */
+    bool used, small, host;                         /* small: in the pool of parts of small segments; host: pinned memory, in no pool */
     uint64_t turn[2];                               /* the last in which kernels, and copies, had to do with this memory (stream.c) */
     struct cuda_block *before, *after;              /* its neighbours in the segment; NULL: none */
     struct cuda_block *next, *previous;             /* in the list of free ones of its size, or of used ones */
@@ -93,6 +93,7 @@ cr_status cuda_check(cuda *g, const char *op, const char *what, int error);     
 cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes);    /* 512-byte aligned; for a moment within a kernel */
 void        cuda_block_give(cuda *g, cuda_block *b);
 cr_storage *cuda_allocate(const cr_device *d, size_t bytes);
+cr_storage *cuda_allocate_host(const cr_device *d, size_t bytes);
 cr_status   cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
 cr_status   cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
 void        cuda_empty_cache(const cr_device *d);

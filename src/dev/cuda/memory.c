@@ -180,6 +180,40 @@ cr_storage *cuda_allocate(const cr_device *d, size_t bytes) {
     return cr_storage_new(b, bytes, d, give_back);
 }
 
+/* ---- pinned memory of the host, which has one address for both: kernels read and write it over the bus */
+static void free_host(cr_storage *s) {
+    cuda_block *b = s->data;
+    cuda *g = cuda_enter("free", s->dev);
+    if (g) {
+        cuda_wait(g, "free");
+        cu.MemFreeHost((void *)(uintptr_t)b->at);
+        cuda_leave(g, CR_OK);
+    } else {
+        cr_error_clear();                           /* lost: the driver has taken it back */
+    }
+    free(b);
+}
+
+cr_storage *cuda_allocate_host(const cr_device *d, size_t bytes) {
+    static const char op[] = "allocate";
+    cuda *g = cuda_enter(op, d);
+    if (!g) return NULL;
+    void *data = NULL;
+    cuda_block *b = calloc(1, sizeof *b);
+    cr_status status = b ? cuda_check(g, op, "no pinned memory", cu.MemHostAlloc(&data, bytes ? bytes : 1, 0)) : cr_fail(CR_NO_MEMORY, op, "out of memory");
+    if (status == CR_OK) *b = (cuda_block){.at = (cuda_address)(uintptr_t)data, .bytes = bytes, .host = true};
+    else free(b), b = NULL;
+    cuda_leave(g, status);
+    return b ? cr_storage_new(b, bytes, d, free_host) : NULL;
+}
+
+/* Its bytes, once the kernels that had it are done. */
+static unsigned char *host_bytes(cuda *g, const char *op, const cuda_block *b) {
+    cr_status status = cuda_wait_turn(g, op, CUDA_COPIES, b->turn[CUDA_KERNELS]);
+    if (status == CR_OK) status = cuda_check(g, op, "cannot wait", cu.StreamSynchronize(g->copies));
+    return status == CR_OK ? (unsigned char *)(uintptr_t)b->at : NULL;
+}
+
 void cuda_empty_cache(const cr_device *d) {
     cuda *g = cuda_enter("empty_cache", d);
     if (g) {
@@ -249,7 +283,11 @@ cr_status cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void
     cuda *g = cuda_enter("write", d);
     if (!g) return cr_error_status();
     g->counters.uploads++;
-    return cuda_leave(g, send(g, dst->data, at, src, bytes));
+    cuda_block *b = dst->data;
+    if (!b->host) return cuda_leave(g, send(g, b, at, src, bytes));
+    unsigned char *to = host_bytes(g, "write", b);
+    if (to) memcpy(to + at, src, bytes);
+    return cuda_leave(g, to ? CR_OK : cr_error_status());
 }
 
 /* One part is copied out of its section while the next is on its way into another. */
@@ -289,5 +327,10 @@ cr_status cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t a
     if (!g) return cr_error_status();
     g->counters.downloads++;
     const cuda_block *b = src->data;
+    if (b->host) {
+        const unsigned char *from = host_bytes(g, "read", b);
+        if (from) memcpy(dst, from + at, bytes);
+        return cuda_leave(g, from ? cuda_faults_hear(g, "read") : cr_error_status());
+    }
     return cuda_leave(g, cuda_read_bytes(g, "read", dst, b->at + at, bytes, b->turn[CUDA_KERNELS]));
 }
