@@ -92,7 +92,7 @@ cr_status        cr_synchronize(const cr_device *dev);     /* waits; returns an 
 typedef struct cr_memory { int64_t current, peak, cached; } cr_memory;      /* bytes in use, most ever, kept for reuse */
 cr_memory        cr_memory_stats(const cr_device *dev);
 void             cr_empty_cache(const cr_device *dev);     /* gives cached blocks back to the system */
-bool             cr_auto_transfer(bool on);                /* mixed devices move to the first operand's; returns the old setting */
+bool             cr_auto_transfer(bool on);                /* mixed devices move to the first operand's, in this thread; returns the old setting */
 bool             cr_switch_at(int i, const char **name, const char **doc, const char **value);  /* i-th run-time switch (CHAINRULE_...), false past the end; value NULL: not set */
 cr_status        cr_switch_set(const char *name, const char *value);        /* "CHAINRULE_ISA" or "ISA"; before the environment's value, which NULL brings back; an error where it is too late */
 int              cr_num_threads(void);
@@ -629,11 +629,12 @@ typedef enum cr_optim_kind { CR_SGD, CR_ADAM, CR_ADAMW, CR_LION, CR_MUON } cr_op
 typedef struct cr_optim_options {
     cr_optim_kind kind;
     double lr, beta1, beta2, eps, momentum, weight_decay;
-    bool   nesterov;
+    bool   nesterov, offload;                              /* offload: moments in the host's memory (cr_zeros_offloaded) */
     int    decay_min_ndim;                                 /* weight decay only for parameters of at least this many axes (2: matrices) */
 } cr_optim_options;
 cr_optim_options cr_optim_defaults(cr_optim_kind kind);    /* PyTorch's for each kind; Lion: lr 1e-4, betas 0.9, 0.99 */
                                                            /* CR_MUON: for (M, N) parameters, lr times 0.2 sqrt(max(M, N)); AdamW for the others */
+cr_tensor  *cr_zeros_offloaded(const cr_tensor *like, cr_dtype dt);      /* of its shape, for its device, in host memory that the device's kernels reach, slowly (CUDA); devices of the host: cr_zeros; others refuse */
 cr_optim   *cr_optim_new(const cr_params *p, const cr_optim_options *o);
 cr_status   cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o);     /* one more parameter group */
 void        cr_optim_free(cr_optim *opt);

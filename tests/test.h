@@ -74,18 +74,30 @@ __attribute__((unused)) static bool test_exhaustive(void) { const char *s = gete
 #ifdef CR_TEST_CUDA
 #include "core/os.h"
 
-/* The libraries of the simulator, opened first, are those that the library then finds by name; kernels are compiled once for each build. */
+/* The simulator's libraries, by path, whatever of NVIDIA's is on the machine, unless the environment says otherwise; kernels are compiled once for each build. */
 static void test_use_simulator(void) {
 #ifdef CHAINRULE_CUDASIM
     const char *wish = getenv("CHAINRULE_TEST_CUDA");
     if (wish && *wish == '1') return;
     setenv("CUDASIM_DEVICES", "2", 0);
     setenv("CUDASIM_QUIET", "1", 0);
-    cr_os_open_library(CHAINRULE_CUDASIM "/libcuda.so.1");
-    cr_os_open_library(CHAINRULE_CUDASIM "/libnvrtc.so.13");
-    cr_os_open_library(CHAINRULE_CUDASIM "/libcublasLt.so.13");
-    if (!getenv("CHAINRULE_CACHE")) cr_switch_set("CACHE", CHAINRULE_CUDASIM "/cache");
+    static const char *const switches[][2] = {{"CHAINRULE_CUDA", CHAINRULE_CUDASIM "/libcuda.so.1"}, {"CHAINRULE_NVRTC", CHAINRULE_CUDASIM "/libnvrtc.so.13"},
+                                              {"CHAINRULE_CUBLASLT", CHAINRULE_CUDASIM "/libcublasLt.so.13"}, {"CHAINRULE_CACHE", CHAINRULE_CUDASIM "/cache"}};
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
+        if (!getenv(switches[i][0])) cr_switch_set(switches[i][0], switches[i][1]);
 #endif
+}
+
+/* A function of cudasim/control.h, into the pointer to it; false, and NULL: the GPU is no simulated one. */
+__attribute__((unused)) static bool test_simulator(const char *name, void *function) {
+    void *f = NULL;
+#ifdef CHAINRULE_CUDASIM
+    const char *wish = getenv("CHAINRULE_TEST_CUDA");
+    void *driver = wish && *wish == '1' ? NULL : cr_os_open_library(CHAINRULE_CUDASIM "/libcuda.so.1");
+    if (driver) f = cr_os_symbol(driver, name);
+#endif
+    memcpy(function, &f, sizeof f);
+    return f != NULL;
 }
 #endif
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cudasim/control.h"
 #include "dev/cuda/gpu.h"
 
 static cuda *the_gpu(void) { return (cuda *)(uintptr_t)cr_cuda(0); }
@@ -34,6 +35,40 @@ TEST(names) {
     FAILS(CR_RUNTIME, "comes too late", cr_switch_set("CUDA", "off"));
 }
 
+/* What is missing is said by a process that misses it: this program's line where it finds no device, or its first failure. */
+TEST(missing_parts) {
+#ifdef CHAINRULE_CUDASIM
+    static const struct { const char *environment, *message; } cases[] = {
+        {"CHAINRULE_CUDA=off", "CHAINRULE_CUDA=off"},
+        {"CHAINRULE_CUDA=/nowhere/libcuda.so.1", "CHAINRULE_CUDA=/nowhere/libcuda.so.1 cannot be opened"},
+        {"CHAINRULE_CUDA=libm.so.6", "the library found has no cuInit"},
+        {"CUDASIM_DRIVER=11080", "the NVIDIA driver is too old: it knows CUDA 11.8, 12.0 is needed"},
+        {"CUDASIM_DEVICES=0", "the NVIDIA driver sees no device"},
+        {"CUDASIM_CC=70", "Simulated GPU has compute capability 7.0, 7.5 is needed"},
+        {"CHAINRULE_NVRTC=off", "cuda:0 cannot be used: CHAINRULE_NVRTC=off"},
+        {"CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13", "cuda:0 cannot be used: CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13 cannot be opened"},
+        {"CHAINRULE_CUBLASLT=off", "1 passed"},
+        {"CHAINRULE_CUBLASLT=/nowhere/libcublasLt.so.13", "1 passed"},
+        {"CHAINRULE_TEST_CUDA=1", "no NVIDIA driver: libcuda.so.1 not found"},     /* or there is one */
+    };
+    char path[1000], command[1400], said[4000];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    REQUIRE(n > 0, "no path");
+    path[n] = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(command, sizeof command, "%s '%s' round_trip 2>&1", cases[i].environment, path);
+        FILE *f = popen(command, "r");
+        REQUIRE(f, "no process");
+        said[fread(said, 1, sizeof said - 1, f)] = 0;
+        pclose(f);
+        CHECK(strstr(said, cases[i].message) || (strstr(command, "TEST_CUDA=1") && strstr(said, "1 passed")), "%s: said %s", cases[i].environment, said);
+        test_ran_on(dev());
+    }
+#else
+    SKIP("no simulator");
+#endif
+}
+
 TEST(round_trip) {
     const cr_device *d = dev();
     const float a[6] = {1, 2, 3, 4, 5, 6}, twice[6] = {2, 4, 6, 8, 10, 12}, turned[6] = {1, 4, 2, 5, 3, 6}, rows[2] = {6, 15}, product[4] = {14, 32, 32, 77};
@@ -52,7 +87,7 @@ TEST(long_copies) {
     enum { LONG = CUDA_SECTIONS * CUDA_SECTION_BYTES + 12345 };
     unsigned char *bytes = malloc(LONG), *back = malloc(LONG);
     REQUIRE(bytes && back, "out of memory");
-    for (size_t i = 0; i < LONG; i++) bytes[i] = (unsigned char)(i * 2654435761u >> 13);
+    for (size_t i = 0; i < LONG; i++) bytes[i] = (unsigned char)(i * 2654435761u >> 24);
     for (int64_t n = CUDA_SECTION_BYTES - 1; n <= LONG; n += n < CUDA_SECTION_BYTES + 1 ? 1 : LONG - CUDA_SECTION_BYTES - 1) {
         cr_scope_begin();
         cr_tensor *x = cr_from(bytes, CR_LIST(n), CR_U8, dev());
@@ -144,8 +179,8 @@ TEST(pool) {
 
 TEST(out_of_memory) {
     cuda *g = the_gpu();
+    cr_empty_cache(dev());                          /* opens it */
     const int64_t before = g->budget;
-    cr_empty_cache(dev());
     cr_scope_begin();
     g->budget = g->reserved + (24 << 20);
     cr_release(cr_empty(CR_LIST(5000000), CR_F32, dev()));
@@ -226,13 +261,60 @@ TEST(a_kernel_that_does_not_compile) {
 }
 
 /* ---- errors */
-TEST(refusals) {
+
+/* ---- operands on two devices: an error that names both, or, where auto transfer is on, work on the first one's */
+typedef cr_tensor *(*of_two)(const cr_tensor *x, const cr_tensor *y);
+static cr_tensor *add(const cr_tensor *x, const cr_tensor *y) { return cr_add(x, y); }
+static cr_tensor *add_here(const cr_tensor *x, const cr_tensor *y) { return cr_add_(cr_clone(x), y); }
+static cr_tensor *product(const cr_tensor *x, const cr_tensor *y) { return cr_matmul(x, y); }
+static cr_tensor *linear(const cr_tensor *x, const cr_tensor *y) { return cr_linear(x, x, cr_select(y, 0, 0), CR_ACT_NONE); }
+static cr_tensor *joined(const cr_tensor *x, const cr_tensor *y) { return cr_cat(2, (const cr_tensor *[]){x, y}, 0); }
+static cr_tensor *chosen(const cr_tensor *x, const cr_tensor *y) { return cr_where(cr_gt(x, cr_scalar(2)), x, y); }
+static cr_tensor *masked(const cr_tensor *x, const cr_tensor *y) { return cr_masked_fill(x, cr_gt(y, cr_scalar(2)), 7); }
+static cr_tensor *normed(const cr_tensor *x, const cr_tensor *y) { return cr_layer_norm(x, cr_select(y, 0, 1), CR_NONE, 1e-5); }
+static cr_tensor *index_of(const cr_tensor *y) { return cr_to(cr_remainder(y, cr_scalar(3)), CR_I64, cr_device_of(y)); }
+static cr_tensor *gathered(const cr_tensor *x, const cr_tensor *y) { return cr_gather(x, 0, index_of(y)); }
+static cr_tensor *embedded(const cr_tensor *x, const cr_tensor *y) { return cr_embedding(x, index_of(y)); }
+static cr_tensor *put(const cr_tensor *x, const cr_tensor *y) { return cr_index_put(x, 1, (const cr_tensor *[]){cr_select(index_of(x), 0, 0)}, y, true); }
+static cr_tensor *added_rows(const cr_tensor *x, const cr_tensor *y) { return cr_index_add(x, 0, cr_select(index_of(y), 0, 0), x); }
+static cr_tensor *classes(const cr_tensor *x, const cr_tensor *y) { return cr_cross_entropy(x, cr_select(index_of(y), 0, 2), NULL); }
+static cr_tensor *contracted(const cr_tensor *x, const cr_tensor *y) { return cr_einsum("ij,kj->ik", 2, (const cr_tensor *[]){x, y}); }
+static cr_tensor *attended(const cr_tensor *x, const cr_tensor *y) {
+    const cr_tensor *q = cr_reshape(x, CR_LIST(1, 1, 3, 3)), *k = cr_reshape(y, CR_LIST(1, 1, 3, 3));
+    return cr_attention(q, q, k, NULL);
+}
+
+TEST(mixed_devices) {
+    static const struct { const char *name; of_two f; } ops[] = {
+        {"add", add}, {"add_", add_here}, {"matmul", product}, {"linear", linear}, {"cat", joined}, {"where", chosen}, {"masked_fill", masked}, {"layer_norm", normed},
+        {"gather", gathered}, {"embedding", embedded}, {"index_put", put}, {"index_add", added_rows}, {"cross_entropy", classes}, {"einsum", contracted}, {"attention", attended}};
+    const float numbers[9] = {3, 1, 4, 1, 5, 9, 2, 6, 5};
+    const cr_device *devices[3] = {cr_cpu(), dev(), cr_cuda_count() > 1 ? cr_cuda(1) : NULL};
+    for (int pair = 0; pair < 9; pair++) {
+        const cr_device *one = devices[pair / 3], *two = devices[pair % 3];
+        char both[100];
+        if (one == two || !one || !two) continue;
+        snprintf(both, sizeof both, "operands on two devices, %s and %s: ", cr_device_name(one), cr_device_name(two));
+        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+            cr_scope_begin();
+            cr_tensor *x = cr_from(numbers, CR_LIST(3, 3), CR_F32, one), *y = cr_from(numbers, CR_LIST(3, 3), CR_F32, two);
+            FAILS(CR_BAD_VALUE, both, ops[i].f(x, y));
+            cr_auto_transfer(true);
+            cr_tensor *moved = ops[i].f(x, y), *right = ops[i].f(x, x);
+            cr_auto_transfer(false);
+            CHECK(moved && right && cr_device_of(moved) == one && cr_device_of(y) == two && cr_item(cr_all(cr_eq(moved, right), CR_ALL, false)) == 1, "%s of %s and %s: %s", ops[i].name,
+                  cr_device_name(one), cr_device_name(two), cr_error() ? cr_error() : "wrong");
+            cr_error_clear();
+            cr_scope_end();
+            test_ran_on(two);
+        }
+    }
     cr_scope_begin();
-    cr_tensor *y = cr_ones(CR_LIST(3), CR_F32, dev());
-  
-    FAILS(CR_BAD_VALUE, "two devices", cr_add(y, cr_ones(CR_LIST(3), CR_F32, cr_cpu())));
+    cr_tensor *leaf = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, dev()), true), *seed = cr_ones(CR_LIST(3), CR_F32, cr_cpu());
+    FAILS(CR_BAD_VALUE, "[backward] the cotangent is float32 (3,) on cpu, the result float32 (3,) on cuda:0", cr_backward(cr_square(leaf), seed, NULL));
+    FAILS(CR_BAD_VALUE, "on cpu", cr_set_grad(leaf, seed));
+    CHECK(cr_item(cr_sum(cr_copy_(cr_detach(leaf), cr_add(seed, seed)), CR_ALL, false)) == 6, "copy_ moves by its name: %s", cr_error());
     cr_scope_end();
-    test_ran_on(dev());
 }
 
 /* An error that a kernel finds comes with the next reading, and once: the first position, with what was found there. */
@@ -249,6 +331,128 @@ TEST(late_errors) {
     test_ran_on(dev());
 }
 
+static void close_staging(cuda *g) {
+    cr_synchronize(dev());
+    cu.MemFreeHost(g->staging.data);
+    g->staging.data = NULL;
+    g->staging.filled = 0;
+    memset(g->staging.in_flight, 0, sizeof g->staging.in_flight);
+}
+
+/* ---- kernels and copies, each in a stream of its own: in order, whichever stream is late, because of every single wait */
+static const cudasim_counters *(*count)(void);
+static int (*fail_at)(const char *what, int k);
+static void (*eager)(int streams);
+static bool find_simulator(void) { return test_simulator("cudasim_count", &count) && test_simulator("cudasim_fail", &fail_at) && test_simulator("cudasim_eager", &eager); }
+
+enum { LINE = 1000 };
+static cr_tensor *line_of(float v) {
+    float numbers[LINE];
+    for (int i = 0; i < LINE; i++) numbers[i] = v + (float)i;
+    return cr_from(numbers, CR_LIST(LINE), CR_F32, dev());
+}
+static bool is_line(const cr_tensor *t, float first, float step) {
+    float got[LINE] = {0};
+    if (!t || cr_read(t, CR_F32, got, sizeof got) != CR_OK) return false;
+    for (int i = 0; i < LINE; i++) if (got[i] != first + step * (float)i) return false;
+    return true;
+}
+
+/* Numbers arrive where kernels still read and write others, and kernels write where numbers may still arrive. */
+static bool pass_by(float v) {
+    cr_scope_begin();
+    cr_tensor *x = line_of(v), *y = cr_mul(x, cr_scalar(2));
+    const void *place = x->storage->data;
+    cr_release(x);
+    cr_tensor *z = line_of(v + 1), *w = cr_add(z, cr_scalar(1));            /* where x was, which `mul` reads */
+    bool right = z->storage->data == place && is_line(w, v + 2, 1) && is_line(y, 2 * v, 2);
+    cr_release(w);
+    cr_release(line_of(v + 3));                                             /* where w was, and no kernel ever looks at it */
+    cr_tensor *u = cr_add(y, cr_scalar(1));
+    right &= is_line(u, 2 * v + 1, 2) && is_line(z, v + 1, 1);
+    cr_scope_end();
+    return right;
+}
+
+TEST(order_of_streams) {
+    if (!find_simulator()) SKIP("no simulator");
+    static const char *const names[] = {"both are late", "kernels run at once", "copies run at once"};
+    float v = 1;
+    CHECK(pass_by(v), "%s", cr_error());            /* compiles */
+    const long long before = count()->waits;
+    for (int streams = 0; streams < 3; streams++) {
+        eager(streams);
+        CHECK(pass_by(v += 10), "%s: wrong numbers: %s", names[streams], cr_error() ? cr_error() : "");
+    }
+    const int waits = (int)(count()->waits - before) / 3;
+    CHECK(waits >= 4, "%d waits", waits);
+    for (int k = 1; k <= waits; k++) {
+        int wrong = 0;
+        for (int streams = 0; streams < 3; streams++) {
+            eager(streams);
+            fail_at("wait", k);
+            wrong += !pass_by(v += 10);
+            fail_at("wait", 0);
+            cr_error_clear();
+        }
+        CHECK(wrong, "without wait %d of %d all is right: it is not needed, or not tested", k, waits);
+        test_ran_on(dev());
+    }
+    eager(0);
+    printf("  %d waits, each of which is needed\n", waits);
+}
+
+/* The pinned sections: none is filled again, or emptied, before its copy is done. */
+TEST(order_of_sections) {
+    if (!find_simulator()) SKIP("no simulator");
+    const size_t n = (CUDA_SECTIONS + 1) * (size_t)CUDA_SECTION_BYTES;
+    unsigned char *bytes = malloc(n), *back = malloc(n);
+    REQUIRE(bytes && back, "out of memory");
+    for (int forgotten = 0; forgotten < 3; forgotten++) {           /* nothing; while sending; while reading */
+        for (size_t i = 0; i < n; i++) bytes[i] = (unsigned char)((i + (size_t)forgotten) * 2654435761u >> 24);
+        close_staging(the_gpu());                   /* none is in flight */
+        cr_scope_begin();
+        if (forgotten == 1) fail_at("join", 1);
+        cr_tensor *x = cr_from(bytes, CR_LIST((int64_t)n), CR_U8, dev());
+        close_staging(the_gpu());
+        if (forgotten == 2) fail_at("join", 1);
+        OK(cr_read(x, CR_U8, back, n));
+        fail_at("join", 0);
+        CHECK(!memcmp(bytes, back, n) == !forgotten, "%s", forgotten ? "a wait of the host is forgotten, and nothing is wrong" : "wrong bytes");
+        cr_scope_end();
+        test_ran_on(dev());
+    }
+    free(bytes);
+    free(back);
+}
+
+/* A reading waits for the kernel that wrote, and for those of its turn, but not for what comes later; numbers that arrive meanwhile are waited for by who uses them. */
+TEST(nobody_waits_too_long) {
+    if (!find_simulator()) SKIP("no simulator");
+    cr_scope_begin();
+    cr_tensor *y = cr_add(line_of(1), cr_scalar(1)), *z = cr_mul(y, cr_scalar(3));
+    OK(cr_synchronize(dev()));
+    const cudasim_counters before = *count();
+    cr_tensor *loss = cr_add(y, cr_scalar(4));
+    for (int i = 0; i < 100; i++) z = cr_add(z, y);
+    CHECK(is_line(loss, 6, 1), "%s", cr_error());
+    const long long run = count()->launches_run - before.launches_run;
+    CHECK(run > 0 && run <= CUDA_TURN_LAUNCHES, "a reading of the first of 101 results waits for %lld kernels", run);
+    OK(cr_synchronize(dev()));
+    CHECK(count()->launches_run - before.launches_run == 101, "%lld kernels have run", count()->launches_run - before.launches_run);
+
+    eager(1 << CUDA_KERNELS);
+    cr_tensor *next = line_of(7);
+    const long long copies = count()->copies_run;
+    z = cr_add(z, y);
+    CHECK(count()->copies_run == copies, "a kernel waits for numbers that are not its own");
+    y = cr_add(next, y);
+    CHECK(count()->copies_run > copies, "a kernel does not wait for its numbers");
+    eager(0);
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
 /* ---- several at once */
 TEST(two_devices) {
     const cr_device *other = cr_cuda_count() > 1 ? cr_cuda(1) : NULL;
@@ -256,7 +460,6 @@ TEST(two_devices) {
     const float six[3] = {6, 6, 6};
     cr_scope_begin();
     cr_tensor *x = cr_full(CR_LIST(3), 2, CR_F32, dev()), *y = cr_full(CR_LIST(3), 3, CR_F32, other);
-    FAILS(CR_BAD_VALUE, "two devices", cr_mul(x, y));
     same(cr_mul(cr_to(x, CR_F32, other), y), six, 3, "from the first to the second");
     same(cr_mul(x, cr_to(y, CR_F32, dev())), six, 3, "and back");
     CHECK(cr_device_at(2) == dev() && cr_device_at(3) == other && cr_gpu(1) == other, "their places among all devices");
@@ -302,59 +505,163 @@ TEST(fork) {
     test_ran_on(dev());
 }
 
-/* ---- every allocation, copy and launch of a small step fails once (an allocation for good: the driver's refusal alone has the cache emptied): an error, nothing is left behind, and the next step works */
-static int (*simulate_failure(void))(const char *what, int k) {
-#ifdef CHAINRULE_CUDASIM
-    void *driver = cr_os_open_library(CHAINRULE_CUDASIM "/libcuda.so.1"), *f = driver ? cr_os_symbol(driver, "cudasim_fail") : NULL;
-    int (*fail)(const char *, int) = NULL;
-    memcpy(&fail, &f, sizeof f);
-    return fail;
-#else
-    return NULL;
-#endif
+/* ---- everything that a training step asks for fails once: an error that says so, nothing is left behind, and a smaller step works */
+/* A tensor's memory that is refused as the GPU refuses it: there is no more than is held, and what is cached does not make way. */
+static int allocations_left;
+static cr_storage *allocate_or_fail(const cr_device *d, size_t bytes) {
+    cuda *g = the_gpu();
+    const int64_t before = g->budget;
+    if (--allocations_left == 0) g->budget = g->now;
+    cr_storage *s = cuda_allocate(d, bytes);
+    g->budget = before;
+    return s;
 }
 
-static double step_loss(void) {
-    float values[15];
-    for (int i = 0; i < 15; i++) values[i] = 0.1f * (float)i - 0.7f;
+/* One step of a GPT, new, on `batch` rows of tokens; with fail, the k-th thing of this kind that the step asks for is not had. */
+static double train_step(int64_t batch, int (*fail)(const char *what, int k), const char *kind, int k) {
+    enum { T = 3, V = 7 };
+    const int64_t tokens[] = {1, 6, 0, 3, 3, 5}, next[] = {6, 0, 2, 3, 5, 4};
+    cuda *g = the_gpu();
+    cr_kernels failing = cuda_kernels;
+    failing.allocate = allocate_or_fail;
+    double loss_and_norm = NAN, norm = 0;
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_gpt *m = cr_gpt_new(&(cr_gpt_config){V, T, 1, 2, 4, 0.1}, CR_F32, dev(), random);
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    cr_optim *optim = m ? cr_optim_new(cr_gpt_params(m), &o) : NULL;
+    if (!optim) return NAN;
+    if (fail) {
+        cr_empty_cache(dev());
+        if (!strcmp(kind, "tensor")) allocations_left = k, g->dev.kernels = &failing;
+        else if (!strcmp(kind, "memory")) g->budget = g->now + 512 * (k - 1);  /* bytes: the least that a block takes */
+        else fail(kind, k);
+        if (!strcmp(kind, "host")) close_staging(g);
+    }
     cr_scope_begin();
-    cr_tensor *x = cr_from(values, CR_LIST(5, 3), CR_F32, dev()), *w = cr_requires_grad_(cr_full(CR_LIST(3, 4), 0.2, CR_F32, dev()), true);
-    cr_tensor *target = cr_from((int64_t[]){0, 1, 2, 3, 0}, CR_LIST(5), CR_I64, dev());
-    cr_tensor *loss = cr_cross_entropy(cr_tanh(cr_matmul(x, w)), target, NULL);
-    double y = NAN;
-    if (loss && cr_backward(loss, CR_NONE, NULL) == CR_OK) y = cr_item(loss) + cr_item(cr_sum(cr_grad(w), CR_ALL, false));
+    cr_tensor *loss = cr_gpt_loss(m, cr_from(tokens, CR_LIST(batch, T), CR_I64, dev()), cr_from(next, CR_LIST(batch, T), CR_I64, dev()), true);
+    if (loss && cr_backward(loss, CR_NONE, NULL) == CR_OK && cr_optim_step_clipped(optim, 1, &norm) == CR_OK) loss_and_norm = cr_item(loss) + norm;
     cr_scope_end();
-    return cr_error() ? NAN : y;
+    if (fail) {
+        g->dev.kernels = &cuda_kernels;
+        g->budget = INT64_MAX;
+        for (int i = 0; i < 4; i++) fail(((const char *[]){"alloc", "host", "copy", "launch"})[i], 0);
+    }
+    cr_optim_free(optim);
+    cr_gpt_free(m);
+    cr_generator_free(random);
+    return loss_and_norm;
 }
 
 TEST(each_failure) {
-    int (*const fail)(const char *what, int k) = simulate_failure();
-    if (!fail || !fail("copy", 0)) SKIP("no simulator");
-    const double right = step_loss();
+    int (*fail)(const char *what, int k);
+    if (!test_simulator("cudasim_fail", &fail)) SKIP("no simulator");
+    const double right = train_step(2, NULL, NULL, 0), smaller = train_step(1, NULL, NULL, 0);
+    CHECK(right > 0 && smaller > 0 && right != smaller, "losses and norms of the gradients are %g and %g", right, smaller);
     OK(cr_synchronize(dev()));
-    const int64_t held = cr_memory_stats(dev()).current;
-    static const char *const kinds[] = {"memory", "copy", "launch"};
-    for (int i = 0; i < 3; i++) {
-        int k = 0, failed = 1;
-        for (k = 1; failed && k < 100; k++) {
-            cr_empty_cache(dev());
-            if (i) fail(kinds[i], k);
-            else the_gpu()->budget = the_gpu()->now + 512 * (k - 1);              /* bytes: the least that a block takes */
-            const double y = step_loss();
-            failed = cr_error() != NULL;
-            CHECK(failed ? strstr(cr_error(), "cuda:0") != NULL : y == right, "%s %d: %s, loss %g, wanted %g", kinds[i], k, cr_error() ? cr_error() : "no error", y, right);
+    cr_empty_cache(dev());
+    const int64_t held = cr_memory_stats(dev()).current, cached = cr_memory_stats(dev()).cached;
+    static const struct { const char *kind, *cause, *of_product; } kinds[] = {
+        {"tensor", "cuda:0 is out of memory: asked for ", NULL},
+        {"memory", "cuda:0 is out of memory: asked for ", NULL},
+        {"host", "cuda:0: no pinned memory: CUDA_ERROR_OUT_OF_MEMORY", NULL},
+        {"copy", "CUDA_ERROR_UNKNOWN", NULL},
+        {"launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "cuBLASLt fails"},
+        {"alloc", NULL, NULL}};                     /* the cache makes way, and all is well */
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int k = 0, failures = 0;
+        for (bool failed = true; failed && k < 500;) {
+            const double y = train_step(2, fail, kinds[i].kind, ++k);
+            failed = kinds[i].cause ? cr_error() != NULL : k < 4;
+            if (kinds[i].cause && failed)
+                CHECK(strstr(cr_error(), kinds[i].cause) || (kinds[i].of_product && strstr(cr_error(), kinds[i].of_product)), "%s %d: said %s", kinds[i].kind, k, cr_error());
+            else CHECK(y == right, "%s %d: %s, loss and norm %g, wanted %g", kinds[i].kind, k, cr_error() ? cr_error() : "no error", y, right);
+            failures += failed;
             cr_error_clear();
-            if (i) fail(kinds[i], 0);
-            the_gpu()->budget = INT64_MAX;
-            CHECK(cr_memory_stats(dev()).current == held, "after %s %d %lld bytes are left behind", kinds[i], k, (long long)(cr_memory_stats(dev()).current - held));
-            const double again = step_loss();
-            CHECK(again == right, "the step after %s %d: %s, loss %g, wanted %g", kinds[i], k, cr_error() ? cr_error() : "no error", again, right);
+            cr_empty_cache(dev());
+            const cr_memory left = cr_memory_stats(dev());
+            CHECK(left.current == held && left.cached == cached, "after %s %d %lld bytes are left behind, %lld in pieces", kinds[i].kind, k, (long long)(left.current - held),
+                  (long long)(left.cached - cached));
+            const double again = train_step(1, NULL, NULL, 0);
+            CHECK(again == smaller, "the step after %s %d: %s, loss and norm %g, wanted %g", kinds[i].kind, k, cr_error() ? cr_error() : "no error", again, smaller);
             cr_error_clear();
             test_ran_on(dev());
         }
-        CHECK(k > 2, "%s: nothing failed", kinds[i]);
-        printf("  %s: %d ways to fail\n", kinds[i], k - 2);
+        CHECK(failures, "%s: nothing failed", kinds[i].kind);
+        printf("  %s: %d\n", kinds[i].kind, failures);
     }
+}
+
+/* ---- moments in the host's memory: the same bits, less of the GPU's memory, and a step still waits for nothing */
+typedef struct offloaded { double loss[5]; float weights[40 * 7], moments[40 * 7]; int64_t device_bytes, waits; } offloaded;
+static void train_offloaded(const cr_device *d, bool offload, offloaded *r) {
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    o.offload = offload;
+    cr_params *p = cr_params_new();
+    cr_scope_begin();
+    cr_tensor *w = cr_requires_grad_(cr_to(cr_randn(CR_LIST(40, 7), CR_F32, cr_cpu(), random), CR_F32, d), true);
+    cr_tensor *x = cr_to(cr_randn(CR_LIST(9, 7), CR_F32, cr_cpu(), random), CR_F32, d), *target = cr_to(cr_arange(0, 9, 1, CR_I64, cr_cpu()), CR_I64, d);
+    OK(cr_params_add(p, "w", w));
+    cr_optim *optim = cr_optim_new(p, &o);
+    for (int k = 0; k < 5; k++) {
+        const int64_t bytes = cr_memory_stats(d).current;
+        cr_scope_begin();
+        cr_params_zero_grad(p);
+        cr_tensor *loss = cr_cross_entropy(cr_matmul(x, cr_transpose(w, 0, 1)), target, NULL);
+        OK(cr_backward(loss, CR_NONE, NULL));
+        r->loss[k] = cr_item(loss);                 /* before the update, which is still to run when the moments are read */
+        const int64_t waits = the_gpu()->counters.waits + the_gpu()->counters.downloads;
+        OK(cr_optim_step(optim));
+        r->waits += the_gpu()->counters.waits + the_gpu()->counters.downloads - waits;
+        cr_scope_end();
+        cr_params_zero_grad(p);
+        if (!k) r->device_bytes = cr_memory_stats(d).current - bytes;               /* what the first step leaves: moments */
+    }
+    cr_params *state = cr_optim_state(optim);
+    OK(cr_read(cr_params_get(state, "w.v"), CR_F32, r->moments, sizeof r->moments));       /* first: it waits by itself */
+    OK(cr_read(w, CR_F32, r->weights, sizeof r->weights));
+    OK(cr_optim_load(optim, state, 5));
+    cr_tensor *line = cr_from(r->weights, CR_LIST(40, 7), CR_F32, d), *v = cr_zeros_offloaded(w, CR_F32);
+    cr_params *again = cr_optim_state(optim);
+    CHECK(cr_item(cr_all(cr_eq(cr_params_get(again, "w.v"), cr_params_get(state, "w.v")), CR_ALL, false)) == 1 && cr_item(cr_all(cr_eq(cr_copy_(v, line), w), CR_ALL, false)) == 1, "%s", cr_error());
+    cr_scope_end();
+    cr_params_free(again);
+    cr_params_free(state);
+    cr_optim_free(optim);
+    cr_params_free(p);
+    cr_generator_free(random);
+}
+
+TEST(offload) {
+    offloaded here = {0}, there = {0}, cpu = {0}, cpu_with = {0};
+    train_offloaded(dev(), false, &here);           /* and cuBLASLt has its workspace */
+    const int64_t before = cr_memory_stats(dev()).current;
+    train_offloaded(dev(), true, &there);
+    CHECK(!memcmp(here.loss, there.loss, sizeof here.loss) && !memcmp(here.weights, there.weights, sizeof here.weights) && !memcmp(here.moments, there.moments, sizeof here.moments),
+          "other bits: loss %.9g and %.9g", here.loss[4], there.loss[4]);
+    CHECK(here.loss[4] < here.loss[0] && here.moments[3] > 0, "nothing is learnt");
+    CHECK(here.device_bytes - there.device_bytes >= 2 * 4 * 40 * 7, "the moments take %lld bytes of the GPU, offloaded %lld", (long long)here.device_bytes, (long long)there.device_bytes);
+    CHECK(!there.waits, "steps wait %lld times", (long long)there.waits);
+    CHECK(cr_memory_stats(dev()).current == before, "%lld bytes are left behind", (long long)(cr_memory_stats(dev()).current - before));
+    int (*fail)(const char *what, int k);
+    cr_kernels none = cuda_kernels;
+    none.allocate_host = NULL;
+    cr_scope_begin();
+    cr_tensor *w = cr_ones(CR_LIST(3), CR_F32, dev());
+    the_gpu()->dev.kernels = &none;
+    FAILS(CR_BAD_VALUE, "[zeros_offloaded] kernels of cuda:0 do not reach the host's memory", cr_zeros_offloaded(w, CR_F32));
+    the_gpu()->dev.kernels = &cuda_kernels;
+    if (test_simulator("cudasim_fail", &fail)) {
+        fail("host", 1);
+        FAILS(CR_NO_MEMORY, "cuda:0: no pinned memory: CUDA_ERROR_OUT_OF_MEMORY", cr_zeros_offloaded(w, CR_F32));
+        fail("host", 0);
+    }
+    FAILS(CR_BAD_VALUE, "[zeros_offloaded]", cr_zeros_offloaded(NULL, CR_F32));
+    cr_scope_end();
+    train_offloaded(cr_cpu(), false, &cpu);
+    train_offloaded(cr_cpu(), true, &cpu_with);
+    CHECK(!memcmp(cpu.weights, cpu_with.weights, sizeof cpu.weights) && !memcmp(cpu.loss, cpu_with.loss, sizeof cpu.loss), "it has an effect on the cpu");
+    test_ran_on(dev());
 }
 
 /* ---- the whole is a training step: the same model learns the same on the cpu.  Nothing waits but the reading of the loss, and after the second step

@@ -10,6 +10,7 @@ from ._dtypes import broadcast_shapes as broadcast_shapes
 from ._dtypes import broadcast_tensors as broadcast_tensors
 from ._dtypes import finfo as finfo
 from ._dtypes import iinfo as iinfo
+from ._settings import auto_transfer as auto_transfer
 from ._settings import config as config
 from ._settings import profile as profile
 from .autograd import enable_grad as enable_grad
@@ -54,7 +55,7 @@ __all__ = [  # what the extension defines, by tools/gen_python.py
     "unsqueeze", "var", "var_mean", "vdot", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]
 __all__ += [  # and what is written in Python
-    "MLP", "Layer", "Neuron", "ValueBatch", "broadcast_shapes", "broadcast_tensors", "config", "enable_grad", "finfo", "get_rng_state", "iinfo",
+    "MLP", "Layer", "Neuron", "ValueBatch", "auto_transfer", "broadcast_shapes", "broadcast_tensors", "config", "enable_grad", "finfo", "get_rng_state", "iinfo",
     "inference_mode", "initial_seed", "no_grad", "profile", "seed", "set_grad_enabled", "set_rng_state",
 ]
 

@@ -1,8 +1,9 @@
-"""``chainrule.config``, the run-time switches, and ``chainrule.profile``, what ran when."""
+"""``chainrule.config``, the run-time switches, ``chainrule.auto_transfer``, and ``chainrule.profile``, what ran when."""
 
 from __future__ import annotations
 
 from . import _core
+from .autograd import _ModeFromNow
 
 TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ class profile:
 
     def __exit__(self, *exception: object) -> None:
         _core._profile_end(str(self.path))
+
+
+def auto_transfer(mode: bool) -> _ModeFromNow:
+    """Operands on several devices move to the first one's, in this thread, from the call on; in ``with`` until its end.  Else they are an error."""
+    return _ModeFromNow(_core._set_auto_transfer, mode)
 
 
 config = Config()

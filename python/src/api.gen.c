@@ -274,6 +274,7 @@ PyObject *api__init_uniform(const arg *a);
 PyObject *api__init_normal(const arg *a);
 PyObject *api__init_trunc_normal(const arg *a);
 PyObject *api__init_orthogonal(const arg *a);
+cr_tensor *api__zeros_offloaded(const arg *a);
 PyObject *api__update(const arg *a);
 PyObject *api__alias(const arg *a);
 PyObject *api__tokens_open(const arg *a);
@@ -299,6 +300,7 @@ PyObject *api_set_num_threads(const arg *a);
 PyObject *api_set_float32_matmul_precision(const arg *a);
 PyObject *api_get_float32_matmul_precision(const arg *a);
 PyObject *api_set_default_device(const arg *a);
+PyObject *api__set_auto_transfer(const arg *a);
 PyObject *api_get_default_device(const arg *a);
 PyObject *api_synchronize(const arg *a);
 PyObject *api_memory_stats(const arg *a);
@@ -1413,6 +1415,9 @@ CALL(function__init_trunc_normal, _init_trunc_normal_entry, NULL)
 static const param _init_orthogonal_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"gain", FLOAT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
 static const entry _init_orthogonal_entry = {.name = "_init_orthogonal", .run = api__init_orthogonal, .params = _init_orthogonal_entry_params, .count = 3};
 CALL(function__init_orthogonal, _init_orthogonal_entry, NULL)
+static const param _zeros_offloaded_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dtype", DTYPE, 0, NULL, 0}};
+static const entry _zeros_offloaded_entry = {.name = "_zeros_offloaded", .compute = api__zeros_offloaded, .params = _zeros_offloaded_entry_params, .count = 2};
+CALL(function__zeros_offloaded, _zeros_offloaded_entry, NULL)
 static const param _update_entry_params[] = {{"name", STR, 0, NULL, 0}, {"outputs", TENSORS, 0, NULL, 0}, {"inputs", TENSORS, 0, NULL, 0}, {"numbers", OBJECT, 0, NULL, 0}};
 static const entry _update_entry = {.name = "_update", .run = api__update, .params = _update_entry_params, .count = 4};
 CALL(function__update, _update_entry, NULL)
@@ -1485,6 +1490,9 @@ CALL(function_get_float32_matmul_precision, get_float32_matmul_precision_entry, 
 static const param set_default_device_entry_params[] = {{"device", DEVICE, 0, NULL, 0}};
 static const entry set_default_device_entry = {.name = "set_default_device", .run = api_set_default_device, .params = set_default_device_entry_params, .count = 1};
 CALL(function_set_default_device, set_default_device_entry, NULL)
+static const param _set_auto_transfer_entry_params[] = {{"mode", BOOL, 0, NULL, 0}};
+static const entry _set_auto_transfer_entry = {.name = "_set_auto_transfer", .run = api__set_auto_transfer, .params = _set_auto_transfer_entry_params, .count = 1};
+CALL(function__set_auto_transfer, _set_auto_transfer_entry, NULL)
 static const entry get_default_device_entry = {.name = "get_default_device", .run = api_get_default_device};
 CALL(function_get_default_device, get_default_device_entry, NULL)
 static const param synchronize_entry_params[] = {{"device", DEVICE, OPTIONAL, NULL, 0}};
@@ -3131,6 +3139,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Fills the tensor with a random (semi-)orthogonal matrix times gain."},
+    {"_zeros_offloaded", AS(function__zeros_offloaded), FAST,
+        "_zeros_offloaded(input, dtype)\n"
+        "--\n"
+        "\n"
+        "Zeros of its shape, for its device, in the host's memory."},
     {"_update", AS(function__update), FAST,
         "_update(name, outputs, inputs, numbers)\n"
         "--\n"
@@ -3231,6 +3244,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Where tensors are made when no device is named."},
+    {"_set_auto_transfer", AS(function__set_auto_transfer), FAST,
+        "_set_auto_transfer(mode)\n"
+        "--\n"
+        "\n"
+        "Do operands on several devices move?  Of this thread; returns the old setting."},
     {"get_default_device", AS(function_get_default_device), FAST,
         "get_default_device()\n"
         "--\n"

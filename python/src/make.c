@@ -28,6 +28,7 @@ static cr_dtype dtype_like(const arg *a, int at) { return a[at].given ? a[at].dt
 static const cr_device *device_like(const arg *a, int at) { return a[at].given ? a[at].dev : cr_device_of(a[0].t); }
 #define LIKE(f, ...) leaf(f(cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 1), device_like(a, 2) __VA_ARGS__), &a[3])
 cr_tensor *api_zeros_like(const arg *a) { return LIKE(cr_zeros, ); }
+cr_tensor *api__zeros_offloaded(const arg *a) { return cr_zeros_offloaded(a[0].t, a[1].dt); }
 cr_tensor *api_ones_like(const arg *a) { return LIKE(cr_ones, ); }
 cr_tensor *api_empty_like(const arg *a) { return LIKE(cr_empty, ); }
 cr_tensor *api_rand_like(const arg *a) { return LIKE(cr_rand, , cr_default_generator()); }

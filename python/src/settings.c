@@ -27,6 +27,7 @@ PyObject *api_get_float32_matmul_precision(const arg *a) {
 }
 
 PyObject *api_set_default_device(const arg *a) { return done(cr_set_default_device(a[0].dev)); }
+PyObject *api__set_auto_transfer(const arg *a) { return PyBool_FromLong(cr_auto_transfer(a[0].b)); }
 PyObject *api_get_default_device(const arg *a) { (void)a; return device_object(cr_default_device()); }
 PyObject *api_synchronize(const arg *a) {
     cr_status status;

@@ -52,6 +52,7 @@ typedef enum cr_matmul_how {
 typedef struct cr_kernels {
     /* -- every device */
     cr_storage *(*allocate)(const cr_device *d, size_t bytes);      /* 64-byte aligned, uninitialised; NULL and a message */
+    cr_storage *(*allocate_host)(const cr_device *d, size_t bytes); /* the same in the host's memory, where kernels of this device reach it, slowly; NULL: they do not */
     cr_status (*upload)(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
     cr_status (*download)(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
     cr_status (*synchronize)(const cr_device *d);

@@ -58,7 +58,7 @@ static const cr_device *find(const char *op, const char *name) {
         snprintf(known + n, sizeof known - n, i ? ", %s" : "%s", dev->name);
     }
     const int count = cuda ? cr_cuda_count() : 0;
-    if (count) return cr_fail(CR_BAD_VALUE, op, "device %.40s does not exist: %d device%s found", number + 1, count, count > 1 ? "s" : ""), NULL;
+    if (count) return cr_fail(CR_BAD_VALUE, "cuda", "device %.40s does not exist: %d device%s found", number + 1, count, count > 1 ? "s" : ""), NULL;
     const char *why = at && !at(0) ? (cuda ? no_cuda() : no_webgpu()) : "";
     return cr_fail(CR_BAD_VALUE, op, "no %s '%.40s' here; there are: %s%s%s%s", cuda ? "CUDA device" : at ? "GPU" : "device", name, known, *why ? " (" : "", why, *why ? ")" : ""), NULL;
 }

@@ -46,7 +46,7 @@ static bool inputs_copy(inputs *s, int n, const cr_tensor *const *in, const char
     return true;
 }
 
-static void inputs_replace(inputs *s, int i, cr_tensor *t) {        /* t is new: it lives in the scope around this op */
+static void inputs_replace(inputs *s, int i, const cr_tensor *t) {        /* t is new: it lives in the scope around this op */
     s->list[i] = t;
 }
 
@@ -80,6 +80,15 @@ static bool is_number(const cr_call *c, const cr_tensor *t) {
     return c->op == &cr_op_elementwise && t->flags & CR_FLAG_WEAK && t->dev->host && !cr_in_graph(t);
 }
 
+const cr_tensor *cr_beside(const char *op, const cr_tensor *t, const cr_device *dev) {
+    if (t->dev == dev) return t;
+    if (!(t->flags & CR_FLAG_WEAK) && !auto_transfer)
+        return cr_fail(CR_BAD_VALUE, op, "operands on two devices, %s and %s: move one with to(), or switch auto_transfer on", dev->name, t->dev->name), NULL;
+    cr_tensor *there = cr_to(t, (cr_dtype)t->dtype, dev);
+    if (there) there->flags |= t->flags & CR_FLAG_WEAK;
+    return there;
+}
+
 /* The first operand that is not a weak scalar says which device; weak scalars follow, others only with auto transfer. */
 static cr_status settle_device(cr_call *c, inputs *s) {
     c->dev = NULL;
@@ -90,13 +99,9 @@ static cr_status settle_device(cr_call *c, inputs *s) {
     for (int i = 0; i < s->n; i++) {
         const cr_tensor *t = s->list[i];
         if (t == CR_NONE || t->dev == c->dev || is_number(c, t)) continue;
-        if (!(t->flags & CR_FLAG_WEAK) && !auto_transfer)
-            return cr_fail(CR_BAD_VALUE, cr_call_name(c), "operands on two devices, %s and %s: move one with cr_to, or cr_auto_transfer(true)",
-                           c->dev->name, t->dev->name);
         inputs_scope(s);
-        cr_tensor *moved = cr_to(t, (cr_dtype)t->dtype, c->dev);
+        const cr_tensor *moved = cr_beside(cr_call_name(c), t, c->dev);
         if (!moved) return cr_error_status();
-        moved->flags |= t->flags & CR_FLAG_WEAK;
         inputs_replace(s, i, moved);
     }
     return CR_OK;

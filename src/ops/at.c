@@ -168,7 +168,7 @@ cr_tensor *cr_index_get(const cr_tensor *x, int n, const cr_tensor *const *index
     return cr_leave(locate(&k) ? cr_apply(&cr_op_take, 2, (const cr_tensor *[]){k.x, k.index}, &k.take) : NULL);
 }
 
-/* values, cast to x's dtype and broadcast to what the key sees; leading axes of size 1 more than that fall away */
+/* values, cast to x's dtype and broadcast to what the key sees; leading axes of size 1 more than that fall away; one without axes comes from any device */
 static const cr_tensor *fitted(const key *k, const cr_tensor *values) {
     int ndim, n = 0, ones = 0;
     int64_t shape[CR_MAX_DIMS], both[CR_MAX_DIMS];
@@ -178,7 +178,7 @@ static const cr_tensor *fitted(const key *k, const cr_tensor *values) {
     if (!values || cr_broadcast(k->take.name, values->ndim, values->shape, ndim, shape, &n, both) != CR_OK) return NULL;
     if (n != ndim || memcmp(both, shape, sizeof *shape * (size_t)ndim))
         return cr_fail(CR_BAD_VALUE, k->take.name, "values of shape %s do not broadcast into %s", cr_shape_text(values->ndim, values->shape).s, cr_shape_text(ndim, shape).s), NULL;
-    return cr_expand(cr_to(values, dtype_of(k->x), k->x->dev), ndim, shape);
+    return cr_expand(values->ndim ? cast_to(values, dtype_of(k->x)) : cr_to(values, dtype_of(k->x), k->x->dev), ndim, shape);
 }
 
 /* One value at the places of one mask: its positions are not needed. */

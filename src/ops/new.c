@@ -1,7 +1,8 @@
 /* new.c - storage for results, borrowed memory, and the address of a tensor's elements. */
-#include "op.h"
+#include "compose.h"
 
 #include <stdint.h>
+#include <string.h>
 
 /* Elements that dense or padded strides reach, at least numel. */
 static int64_t span(const cr_meta *m, int64_t numel) {
@@ -11,14 +12,29 @@ static int64_t span(const cr_meta *m, int64_t numel) {
     return last + 1;
 }
 
-cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev) {
+static cr_tensor *new_in(const cr_meta *m, const cr_device *dev, cr_storage *(*allocate)(const cr_device *, size_t)) {
     int64_t numel;
     if (cr_shape_check("empty", m->ndim, m->shape, m->dtype, &numel) != CR_OK) return NULL;
-    cr_storage *s = dev->kernels->allocate(dev, (size_t)span(m, numel) * cr_dtype_size(m->dtype));
+    cr_storage *s = allocate(dev, (size_t)span(m, numel) * cr_dtype_size(m->dtype));
     if (!s) return NULL;
     cr_meta placed = *m;
     placed.offset = 0;
     return cr_tensor_new(s, dev, &placed);
+}
+
+cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev) { return new_in(m, dev, dev->kernels->allocate); }
+
+cr_tensor *cr_zeros_offloaded(const cr_tensor *like, cr_dtype dt) {
+    static const char op[] = "zeros_offloaded";
+    if (!cr_given(op, "the tensor", like)) return NULL;
+    const cr_device *dev = like->dev;
+    if (dev->host) return cr_zeros(like->ndim, like->shape, dt, dev);
+    if (!dev->kernels->allocate_host) return cr_fail(CR_BAD_VALUE, op, "kernels of %s do not reach the host's memory", dev->name), NULL;
+    if (!cr_dtype_valid((int)dt)) return cr_fail(CR_BAD_TYPE, op, "%d is not a dtype", (int)dt), NULL;
+    cr_meta m = {.dtype = dt, .ndim = like->ndim};
+    memcpy(m.shape, like->shape, sizeof *m.shape * (size_t)m.ndim);
+    cr_tensor *t = new_in(&m, dev, dev->kernels->allocate_host);
+    return t ? cr_fill_(t, 0) : NULL;
 }
 
 /* Strides of borrowed memory into m: not negative, and the last element's address no larger than memory. */

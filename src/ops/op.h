@@ -71,6 +71,7 @@ cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, con
 /* In place: writes the program's only result into x (= in[0] in most uses); the shape of x must be the broadcast shape. */
 cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params);
 
+const cr_tensor *cr_beside(const char *op, const cr_tensor *t, const cr_device *dev);      /* t, an operand, there: itself, or moved if it is a weak scalar or auto transfer is on; NULL: a message */
 const char *cr_call_name(const cr_call *c);         /* the op's or the program's name, for messages */
 /* May x be written in place here and now?  recorded: the write will be part of the graph. */
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded);

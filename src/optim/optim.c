@@ -155,17 +155,19 @@ cr_status cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options
 }
 
 /* ---- stepping ---- */
-static cr_tensor *moment_new(const cr_tensor *p) {
+static cr_tensor *moment_new(const cr_optim *opt, const slot *s) {
+    const cr_tensor *p = s->p;
+    const cr_dtype dt = cr_dtype_of(p) == CR_F64 ? CR_F64 : CR_F32;
     cr_scope_begin();                               /* whatever scope the caller has: moments outlive it */
-    cr_tensor *t = cr_zeros(cr_ndim(p), cr_shape(p), cr_dtype_of(p) == CR_F64 ? CR_F64 : CR_F32, cr_device_of(p));
+    cr_tensor *t = opt->options[s->group].offload ? cr_zeros_offloaded(p, dt) : cr_zeros(cr_ndim(p), cr_shape(p), dt, cr_device_of(p));
     if (t) cr_retain(t);
     cr_scope_end();
     return t;
 }
 
-static cr_status make_moments(slot *s) {
+static cr_status make_moments(const cr_optim *opt, slot *s) {
     for (int k = 0; k < rules[s->rule].moments; k++)
-        if (!s->moment[k] && !(s->moment[k] = moment_new(s->p))) return cr_error_status();
+        if (!s->moment[k] && !(s->moment[k] = moment_new(opt, s))) return cr_error_status();
     return CR_OK;
 }
 
@@ -176,7 +178,7 @@ static cr_status prepare(cr_optim *opt) {
         const cr_tensor *g = cr_grad(s->p);
         if (!g) return cr_error_status();
         s->stepping = !cr_is_none(g);
-        if (s->stepping && make_moments(s)) return cr_error_status();
+        if (s->stepping && make_moments(opt, s)) return cr_error_status();
     }
     return CR_OK;
 }
@@ -300,7 +302,7 @@ static cr_status step_by_product(cr_tensor *p, const cr_tensor *a, const cr_tens
     cr_tensor *out[4];
     const cr_tensor *in[4];
     double numbers[MAX_NUMBERS];
-    cr_status status = make_moments(s);
+    cr_status status = make_moments(opt, s);
     if (status) return status;
     add_operands(&(operands){out, in}, s, p);       /* in the gradient's place p, which is like it */
     numbers_for(opt, s, numbers);
@@ -316,7 +318,7 @@ static cr_status step_one(cr_tensor *p, const cr_tensor *g, void *ctx) {
     cr_tensor *out[4];
     const cr_tensor *in[4];
     double numbers[MAX_NUMBERS];
-    cr_status status = make_moments(s);
+    cr_status status = make_moments(opt, s);
     if (!status && is_muon(s)) status = step_muon(opt, s, g);
     else if (!status) {
         add_operands(&(operands){out, in}, s, g);
@@ -429,14 +431,14 @@ static cr_status find_state(const slot *s, const cr_params *state, const cr_tens
 }
 
 /* What s will be after a load, in new tensors, so that a failure leaves the old ones. */
-static cr_status load_slot(const slot *s, const cr_params *state, int64_t steps, slot *into, int64_t *found, char **buffer) {
+static cr_status load_slot(const cr_optim *opt, const slot *s, const cr_params *state, int64_t steps, slot *into, int64_t *found, char **buffer) {
     const cr_tensor *from[3] = {NULL};
     cr_status status = find_state(s, state, from, found, buffer);
     for (int k = 0; k < 2 && !status; k++) {
         if (!from[k]) continue;
         cr_scope_begin();
         const cr_tensor *here = cr_to(from[k], cr_dtype_of(from[k]), cr_device_of(s->p));
-        if (!(into->moment[k] = moment_new(s->p)) || !cr_copy_(into->moment[k], here)) status = cr_error_status();
+        if (!(into->moment[k] = moment_new(opt, s)) || !cr_copy_(into->moment[k], here)) status = cr_error_status();
         cr_scope_end();
     }
     into->steps = from[2] ? cr_item_int(from[2]) : from[0] || !rules[s->rule].moments ? steps : 0;
@@ -471,7 +473,7 @@ cr_status cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps) {
     char *buffer = NULL;
     int64_t found = 0;
     cr_status status = CR_OK;
-    for (int64_t i = 0; i < opt->count && !status; i++) status = load_slot(&opt->slots[i], state, steps, &fresh[i], &found, &buffer);
+    for (int64_t i = 0; i < opt->count && !status; i++) status = load_slot(opt, &opt->slots[i], state, steps, &fresh[i], &found, &buffer);
     if (!status && found < cr_params_count(state)) status = unknown_entry(opt, state);
     for (int64_t i = 0; i < opt->count; i++) {
         slot *s = &opt->slots[i];

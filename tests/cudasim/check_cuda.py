@@ -1,4 +1,4 @@
-"""What NVIDIA's own tools say, where they are: nvcc and NVRTC of our kernels, cuda.h, nvrtc.h and cublasLt.h of what the simulator believes.
+"""What NVIDIA's own tools say, where they are: nvcc and NVRTC of our kernels, cuda.h, nvrtc.h and cublasLt.h of what the library and the simulator believe.
 
     check_cuda.py                  kernels by nvcc, for two architectures (with CHAINRULE_TEST_FULL=1 for all); headers
     check_cuda.py --nvrtc FOLDER   every text in the folder (CUDASIM_KEEP of the simulated NVRTC) by the true one
@@ -134,14 +134,21 @@ def includes() -> list[Path]:
     return [place for place in [*places, *(package / "include" for package in PACKAGES), Path("/usr/local/cuda/include")] if place.is_dir()]
 
 
+def has_header(result: Result, header: str) -> bool:
+    if any((place / header).is_file() for place in includes()):
+        return True
+    where = " (it is in PyPI's nvidia-cublas, of 420 MB, which nothing here installs: CUDA_HOME names a folder that has it in include/)"
+    result.skip(f"{header}: absent: not compared{where if header == 'cublasLt.h' else ''}")
+    return False
+
+
 def check_headers(result: Result) -> None:
     ours = (ROOT / "tests/cudasim/nvidia.h").read_text(encoding="utf-8")
     lists = (ROOT / "tests/cudasim/test_cudasim.c").read_text(encoding="utf-8")
     parts = re.split(r"/\* ---- (\w+) \*/", ours)[1:]
     for title, body in zip(parts[::2], parts[1::2], strict=True):
         header = SECTIONS[title]
-        if not any((place / header).is_file() for place in includes()):
-            result.skip(f"{header}: absent: not compared")
+        if not has_header(result, header):
             continue
         lines = [f"#include <{header}>"]
         lines += [f'_Static_assert({name} == {value}, "{name}");' for name, value in re.findall(r"\b(\w+) = (\d+)", body)]
@@ -154,6 +161,79 @@ def check_headers(result: Result) -> None:
             input="\n".join(lines) + "\n", text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         result.check(done.returncode == 0, f"{header} disagrees:\n{done.stdout}")
+
+
+# ---- headers: what src/dev/cuda/api.h declares, in words of its own, against NVIDIA's
+PREFIXES = {
+    "CUDA_ATTRIBUTE_": "CU_DEVICE_ATTRIBUTE_",
+    "CUDA_STREAM_": "CU_STREAM_",
+    "CUDA_EVENT_": "CU_EVENT_",
+    "CUDA_": "CUDA_ERROR_",
+    "LT_R_": "CUDA_R_",
+    "LT_COMPUTE_": "CUBLAS_COMPUTE_",
+    "LT_DESC_": "CUBLASLT_MATMUL_DESC_",
+    "LT_EPILOGUE_": "CUBLASLT_EPILOGUE_",
+    "LT_LAYOUT_": "CUBLASLT_MATRIX_LAYOUT_",
+    "LT_PREFERENCE_": "CUBLASLT_MATMUL_PREF_",
+}
+NAMES = {  # ours, where the rest of the name is not theirs
+    "CUDA_DYNAMIC_SHARED": "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",
+    "CUDA_ATTRIBUTE_MULTIPROCESSORS": "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT",
+    "CUDA_ATTRIBUTE_MAJOR": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
+    "CUDA_ATTRIBUTE_MINOR": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
+    "LT_DESC_BIAS": "CUBLASLT_MATMUL_DESC_BIAS_POINTER",
+    "LT_LAYOUT_BATCH_STRIDE": "CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET",
+    "LT_PREFERENCE_WORKSPACE": "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES",
+    "LT_PREFERENCE_ALIGNMENT_A": "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES",
+}
+# Two declarations are the same to who calls by one and is called by the other: as many parameters, each as wide, and no float where an integer or an address is.
+SAME_CALL = """
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+template <class A, class B> constexpr bool alike = sizeof(A) == sizeof(B) && std::is_floating_point<A>::value == std::is_floating_point<B>::value;
+template <class F> struct call;
+template <class R, class... A> struct call<R(A...)> {
+    template <class S, class... B> static constexpr bool same(S (*)(B...)) {
+        if constexpr (sizeof...(A) != sizeof...(B)) return false;
+        else return alike<R, S> && (... && alike<A, B>);
+    }
+};
+"""
+LT_HEURISTIC = """
+static_assert(sizeof(lt_heuristic) == sizeof(cublasLtMatmulHeuristicResult_t) && sizeof(lt_algorithm) == sizeof(cublasLtMatmulAlgo_t), "lt_heuristic");
+static_assert(offsetof(lt_heuristic, workspace) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize), "lt_heuristic.workspace");
+static_assert(offsetof(lt_heuristic, status) == offsetof(cublasLtMatmulHeuristicResult_t, state), "lt_heuristic.status");
+static_assert(offsetof(lt_heuristic, waves) == offsetof(cublasLtMatmulHeuristicResult_t, wavesCount), "lt_heuristic.waves");
+"""
+
+
+def their_name(ours: str) -> str:
+    prefix = next((prefix for prefix in PREFIXES if ours.startswith(prefix)), "")
+    return NAMES.get(ours) or PREFIXES.get(prefix, "") + ours[len(prefix) :]
+
+
+def check_api(result: Result) -> None:
+    if not shutil.which(os.environ.get("CXX", "c++")):
+        return result.skip("src/dev/cuda/api.h: no C++ compiler: not compared")
+    text = re.sub(r"/\*.*?\*/", "", (KERNELS / "api.h").read_text(encoding="utf-8"), flags=re.DOTALL).replace("\\\n", "")
+    before, _, rest = text.partition("#define CUDA_FUNCTIONS(f)")
+    types = "\n".join(re.findall(r"^typedef .*; *$", before, re.MULTILINE))
+    constants = [(name, value) for body in re.findall(r"enum\s*\{([^}]*)\}", before) for name, value in re.findall(r"(\w+) = (\d+)", body)]
+    lists = dict(zip(SECTIONS.values(), re.split(r"#define \w+_FUNCTIONS\(f\)", rest), strict=True))
+    for header, body in lists.items():
+        if not has_header(result, header):
+            continue
+        functions = re.findall(r'f\(\w+, "(\w+)", \(((?:[^()]|\([^()]*\))*)\)\)', body)
+        lines = [f"#include <{header}>", SAME_CALL, types, LT_HEURISTIC if header == "cublasLt.h" else ""]
+        lines += [f'static_assert(call<int({parameters})>::same(&{symbol}), "{symbol}");' for symbol, parameters in functions]
+        prefix = {"cuda.h": "CUDA_", "cublasLt.h": "LT_"}.get(header, "none")
+        lines += [f'static_assert({value} == {their_name(ours)}, "{ours}");' for ours, value in constants if ours.startswith(prefix)]
+        done = subprocess.run(
+            [os.environ.get("CXX", "c++"), "-std=c++17", "-fsyntax-only", *(f"-I{place}" for place in includes()), "-x", "c++", "-"],
+            input="\n".join(lines) + "\n", text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        result.check(done.returncode == 0 and bool(functions), f"{header} and src/dev/cuda/api.h disagree:\n{done.stdout}")
 
 
 # ---- NVRTC
@@ -195,6 +275,7 @@ def main() -> int:
     else:
         check_nvcc(result)
         check_headers(result)
+        check_api(result)
     return result.end()
 
 

@@ -6,6 +6,8 @@
 
 typedef struct cudasim_counters {                   /* since the process began */
     long long launches, copies, sets, synchronisations, allocations, modules;
+    long long launches_run, copies_run;             /* of those, what a stream has come to */
+    long long waits;                                /* of streams for events */
     long long pageable_copies;                      /* those that had to wait, since their host memory was not pinned */
     long long bytes_to_device, bytes_to_host, bytes_on_device, bytes_between_devices, bytes_set;       /* of copies; of sets */
     long long bytes_read, bytes_written;            /* by kernels and products: cudasim_traffic of all */
@@ -21,6 +23,7 @@ long long cudasim_launches(const char *kernel);     /* of one kernel, by name; a
 const char *cudasim_kernel_name(int i);             /* of those launched so far, in order of the first launch; NULL: no more */
 int cudasim_fail(const char *what, int k);          /* as CUDASIM_FAIL; k = 0: none fails; returns 0 for an unknown name */
 void cudasim_order(const char *order);              /* as CUDASIM_ORDER */
+void cudasim_eager(int streams);                    /* as CUDASIM_EAGER */
 void cudasim_mend(void);                            /* takes back all errors that stick, and all failures to come */
 const char *cudasim_message(void);                  /* what went wrong last */
 

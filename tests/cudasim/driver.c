@@ -1,13 +1,17 @@
 /* driver.c - the simulated libcuda: devices, memory, modules, streams as queues that run when somebody waits for them.
  *
  * What is asynchronous on a GPU is as late as it may be here: an operation runs when a synchronisation, a query or an event that needs it asks,
- * so a result that is read without waiting is not there.  Every address is checked before use: memory of a device lies in a range of its own,
+ * so a result that is read without waiting is not there.  A stream may also be eager, and run what it gets at once with all that it waits for:
+ * what others should have done before is then not done.  With each stream late and eager in turn, a wait that is forgotten shows.  Every address is checked before use: memory of a device lies in a range of its own,
  * each allocation between pages that nobody may touch, and is never reused while there is room.
  *
  * CUDASIM_DEVICES  how many (1)                CUDASIM_ORDER  of threads: forward, reverse or a seed (forward)
  * CUDASIM_MEMORY   MiB of each (1024)          CUDASIM_CC     compute capability (80)
+ * CUDASIM_DRIVER   the newest CUDA it knows (13000: 13.0)
+ * CUDASIM_EAGER    a bit for each stream of a device, in order of their creation (0: none; the stream NULL is always late)
  * CUDASIM_COUNT    1: bytes that kernels read and write are counted (control.h)
- * CUDASIM_FAIL     "alloc:3,launch:2": what fails once, the k-th from now: alloc, host, copy, launch, module, or fault (a kernel, while it runs) */
+ * CUDASIM_FAIL     "alloc:3,launch:2": what fails once, the k-th from now: alloc, host, copy, launch, module, or fault (a kernel, while it runs);
+ *                  or is forgotten: wait (of a stream for an event), join (of the host for an event) */
 #define _GNU_SOURCE
 #include "control.h"
 #include "fibers.h"
@@ -66,7 +70,7 @@ typedef struct operation {
     };
     unsigned char payload[];                        /* parameters, one after another, each 16-aligned */
 } operation;
-struct CUstream_st { device *on; struct CUstream_st *next; operation *first, **last; uint64_t issued, done; bool apart, running; };
+struct CUstream_st { device *on; struct CUstream_st *next; operation *first, **last; uint64_t issued, done; bool apart, running; int number; };
 struct CUevent_st { CUstream stream; uint64_t ticket; bool asked; };
 struct CUfunc_st { CUmodule module; const cudasim_kernel *kernel; unsigned most_dynamic; };
 struct CUmod_st { device *on; CUmodule next; char path[300]; void *library; const cudasim_module *text; struct CUfunc_st functions[]; };
@@ -85,12 +89,13 @@ static cudasim_counters counters;
 static struct launched { const char *name; long long count; cudasim_bytes traffic; } *by_kernel;
 static int kernel_count;
 static bool counting;
+static int eager;                                   /* CUDASIM_EAGER */
 static uint32_t *touched;                           /* of each byte of all devices: the last launch that read it, 16 bits, and that wrote it */
 static unsigned this_launch;
 static cudasim_bytes traffic;                       /* of this launch */
 static char message[600];
-static struct failure { const char *what; int left; } failures[] = {{"alloc", 0}, {"host", 0}, {"copy", 0}, {"launch", 0}, {"module", 0}, {"fault", 0}};
-enum { FAIL_ALLOC, FAIL_HOST, FAIL_COPY, FAIL_LAUNCH, FAIL_MODULE, FAIL_FAULT, FAILURES };
+static struct failure { const char *what; int left; } failures[] = {{"alloc", 0}, {"host", 0}, {"copy", 0}, {"launch", 0}, {"module", 0}, {"fault", 0}, {"wait", 0}, {"join", 0}};
+enum { FAIL_ALLOC, FAIL_HOST, FAIL_COPY, FAIL_LAUNCH, FAIL_MODULE, FAIL_FAULT, FAIL_WAIT, FAIL_JOIN, FAILURES };
 
 /* Every entry runs alone. */
 static void unlock_at_end(int *held) { (void)held; pthread_mutex_unlock(&lock); }
@@ -132,6 +137,7 @@ API cudasim_bytes cudasim_traffic(const char *kernel) {
 }
 API const char *cudasim_kernel_name(int i) { return i >= 0 && i < kernel_count ? by_kernel[i].name : NULL; }
 API void cudasim_order(const char *text) { fibers_order(text); }
+API void cudasim_eager(int streams) { eager = streams; }
 API int cudasim_fail(const char *what, int k) {
     for (int i = 0; i < FAILURES; i++)
         if (!strcmp(failures[i].what, what)) return failures[i].left = k, 1;
@@ -154,12 +160,13 @@ API CUresult cuInit(unsigned flags) {
     memory_limit = (uint64_t)number("CUDASIM_MEMORY", 1024) << 20;
     capability = (int)number("CUDASIM_CC", 80);
     fibers_order(getenv("CUDASIM_ORDER"));
+    eager = (int)number("CUDASIM_EAGER", 0);
     char list[200], *rest = list;
     snprintf(list, sizeof list, "%s", getenv("CUDASIM_FAIL") ? getenv("CUDASIM_FAIL") : "");
     for (char *item; (item = strtok_r(rest, ",", &rest));) {
         char *colon = strchr(item, ':');
         if (colon) *colon = 0;
-        if (!colon || !cudasim_fail(item, atoi(colon + 1))) wrong(CUDA_SUCCESS, "CUDASIM_FAIL: '%s' is not one of alloc, host, copy, launch, module, fault with :number", item);
+        if (!colon || !cudasim_fail(item, atoi(colon + 1))) wrong(CUDA_SUCCESS, "CUDASIM_FAIL: '%s' is not one of alloc, host, copy, launch, module, fault, wait, join with :number", item);
     }
     void *all = mmap(NULL, RANGE * (uint64_t)device_count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -177,7 +184,7 @@ API CUresult cuInit(unsigned flags) {
 
 API CUresult cuDriverGetVersion(int *version) {
     if (!version) return CUDA_ERROR_INVALID_VALUE;
-    *version = 13000;
+    *version = (int)number("CUDASIM_DRIVER", 13000);
     return CUDA_SUCCESS;
 }
 
@@ -262,6 +269,7 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice dev) {
     if (!d->legacy) {
         d->legacy = calloc(1, sizeof *d->legacy);
         d->legacy->on = d;
+        d->legacy->number = -1;
         d->legacy->last = &d->legacy->first;
     }
     *context = d;
@@ -474,6 +482,8 @@ static CUresult run_kernel(device *d, operation *o) {
 }
 
 static CUresult run(device *d, operation *o) {
+    counters.copies_run += o->kind == COPY;
+    counters.launches_run += o->kind == LAUNCH || o->kind == CALL;
     switch (o->kind) {
     case COPY: memmove((void *)(uintptr_t)o->copy.to, (const void *)(uintptr_t)o->copy.from, o->copy.bytes); break;
     case SET: fill(o->set.to, o->set.count, o->set.value, o->set.width); break;
@@ -486,6 +496,7 @@ static CUresult run(device *d, operation *o) {
 }
 
 static CUresult run_until(CUstream s, uint64_t ticket) {
+    if (s->done >= ticket) return s->on->broken;    /* also of a stream that is running, and waits for the one that asks */
     if (s->running) return wrong(CUDA_ERROR_UNKNOWN, "streams wait for each other");
     s->running = true;
     while (s->first && s->first->ticket <= ticket) {
@@ -518,7 +529,7 @@ static CUresult add(CUstream s, operation *o) {
     o->next = NULL;
     *s->last = o;
     s->last = &o->next;
-    return d->broken;
+    return s->number >= 0 && eager >> s->number & 1 ? run_until(s, UINT64_MAX) : d->broken;
 }
 
 static operation *operation_new(kind what, size_t payload) {
@@ -541,6 +552,7 @@ API CUresult cuStreamCreate(CUstream *out, unsigned flags) {
     s->last = &s->first;
     s->apart = flags & CU_STREAM_NON_BLOCKING;
     s->next = current->streams;
+    s->number = s->next ? s->next->number + 1 : 0;
     current->streams = s;
     *out = s;
     return CUDA_SUCCESS;
@@ -596,13 +608,14 @@ API CUresult cuEventQuery(CUevent e) {
 API CUresult cuEventSynchronize(CUevent e) {
     ENTER_CONTEXT;
     counters.synchronisations++;
-    return e->stream ? run_until(e->stream, e->ticket) : CUDA_SUCCESS;
+    return e->stream && !fails(FAIL_JOIN) ? run_until(e->stream, e->ticket) : CUDA_SUCCESS;
 }
 
 API CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) {
     ON_STREAM(s);
     (void)flags;
-    if (!e->stream) return CUDA_SUCCESS;
+    counters.waits++;
+    if (fails(FAIL_WAIT) || !e->stream) return CUDA_SUCCESS;
     operation *o = operation_new(WAIT, 0);
     o->wait.stream = e->stream;
     o->wait.ticket = e->ticket;

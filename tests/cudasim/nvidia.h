@@ -1,5 +1,5 @@
 /* nvidia.h - the part of NVIDIA's C interfaces that the simulator serves, in our own words: names, order of arguments and numbers are theirs.
- * check_cudasim.py compares it with cuda.h, nvrtc.h and cublasLt.h where those are found. */
+ * check_cuda.py compares it with cuda.h, nvrtc.h and cublasLt.h where those are found. */
 #ifndef CUDASIM_NVIDIA_H
 #define CUDASIM_NVIDIA_H
 

@@ -27,7 +27,7 @@ TEST(cudasim) { SKIP("the simulator needs Linux on x86-64 or aarch64 and a C++ c
     f(CUresult, cuFuncGetAttribute, (int *, CUfunction_attribute, CUfunction))                                                 \
     f(CUresult, cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **)) \
     f(const cudasim_counters *, cudasim_count, (void)) f(const char *, cudasim_message, (void)) f(void, cudasim_mend, (void))  \
-    f(int, cudasim_fail, (const char *, int)) f(void, cudasim_order, (const char *)) f(long long, cudasim_launches, (const char *)) \
+    f(int, cudasim_fail, (const char *, int)) f(void, cudasim_order, (const char *)) f(void, cudasim_eager, (int)) f(long long, cudasim_launches, (const char *)) \
     f(cudasim_bytes, cudasim_traffic, (const char *))
 #define NVRTC(f)                                                                                                               \
     f(nvrtcResult, nvrtcCreateProgram, (nvrtcProgram *, const char *, const char *, int, const char *const *, const char *const *)) \
@@ -368,6 +368,17 @@ TEST(queues) {
     CHECK(*host == 2, "a copy to pinned memory at once: %d", *host);
     CU(cuStreamSynchronize_(second));
     CHECK(*host == 5, "an event was not waited for: %d", *host);
+
+    cudasim_eager_(1 << 1);                         /* the second stream */
+    for (int forgotten = 0; forgotten < 2; forgotten++) {
+        cudasim_fail_("wait", forgotten);
+        CU(cuMemsetD32Async_(at, 7 + (unsigned)forgotten, 1, stream));
+        CU(cuEventRecord_(e, stream));
+        CU(cuStreamWaitEvent_(second, e, 0));
+        CU(cuMemcpyDtoHAsync_v2_(host, at, 4, second));
+        CHECK(*host == 7, "a stream that is eager, with %d waits forgotten: %d", forgotten, *host);
+    }
+    cudasim_eager_(0);
 
     CU(cuMemsetD32Async_(at, 6, 1, stream));
     CU(cuEventRecord_(e, stream));

@@ -17,9 +17,10 @@ Group = dict[str, Any]  # "params", a list of Tensor, and the options of these
 State = dict[str, Any]  # of one parameter: moments, and numbers as "step"
 
 
-def moment(p: Tensor) -> Tensor:
-    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, whose means would not move otherwise."""
-    return _core.zeros_like(p, dtype=p.dtype if p.dtype is _core.float64 else _core.float32)
+def moment(p: Tensor, offload: bool = False) -> Tensor:
+    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, whose means would not move otherwise.  offload: in the host's memory."""
+    dtype = p.dtype if p.dtype is _core.float64 else _core.float32
+    return _core._zeros_offloaded(p, dtype) if offload else _core.zeros_like(p, dtype=dtype)
 
 
 class Optimizer:
@@ -33,6 +34,7 @@ class Optimizer:
     state: defaultdict[Tensor, State]
     _scales = False  # is _scale in the numbers of _rule?
     _scale = 1.0  # of the gradients in the step that runs
+    _offload = False  # are moments in the host's memory?
     # what an option must be: (name, least, below); all are finite
     _ranges: tuple[tuple[str, float, float], ...] = (("lr", 0, math.inf), ("weight_decay", 0, math.inf))
 
@@ -224,7 +226,7 @@ class Optimizer:
             return (int if name == "step" else float)(value)
         if value is None or not hasattr(value, "__array__"):
             return deepcopy(value)
-        return moment(p).copy_((value if isinstance(value, Tensor) else _core.asarray(value)).to(p.device))
+        return moment(p, self._offload).copy_((value if isinstance(value, Tensor) else _core.asarray(value)).to(p.device))
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]

@@ -56,17 +56,25 @@ static bool ready(part *p, bool (*open)(void)) {
     return atomic_load(&p->state) == OPEN;
 }
 
+/* What the switch names, else the first of names that is found.  NULL and a problem: there is none, or it is switched off. */
+static void *open_library(part *p, const char *name, const char *const *names, const char *const *where, const char *more, const char *missing) {
+    const char *wish = cr_config(name);
+    if (wish && (!strcmp(wish, "off") || !strcmp(wish, "0"))) return (void)REFUSE(*p, "CHAINRULE_%s=%.20s", name, wish), NULL;
+    void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, where, more);
+    if (!library) (void)(wish ? REFUSE(*p, "CHAINRULE_%s=%.160s cannot be opened", name, wish) : REFUSE(*p, "%s", missing));
+    return library;
+}
+
 /* ---- the driver */
 
 static bool open_driver(void) {
 #define ENTRY(name, symbol, parameters) {symbol, offsetof(cuda_api, name)},
     static const wanted w[] = {CUDA_FUNCTIONS(ENTRY)};
 #undef ENTRY
-    const char *wish = cr_config("CUDA");
-    if (wish && (!strcmp(wish, "off") || !strcmp(wish, "0"))) return REFUSE(driver, "CHAINRULE_CUDA=%.20s", wish);
-    void *library = wish ? cr_os_open_library(wish) : cr_library_search(driver_names, no_places, NULL);
-    if (!library) return wish ? REFUSE(driver, "CHAINRULE_CUDA=%.160s cannot be opened", wish) : REFUSE(driver, "no NVIDIA driver: %s not found", *driver_names);
-    if (!adopt(&driver, library, &cu, w, sizeof w / sizeof *w)) return false;
+    char missing[80];
+    snprintf(missing, sizeof missing, "no NVIDIA driver: %s not found", *driver_names);
+    void *library = open_library(&driver, "CUDA", driver_names, no_places, NULL, missing);
+    if (!library || !adopt(&driver, library, &cu, w, sizeof w / sizeof *w)) return false;
     int version = 0, error = cu.DriverGetVersion(&version);
     if (!error && version < OLDEST_DRIVER)
         return REFUSE(driver, "the NVIDIA driver is too old: it knows CUDA %d.%d, %d.%d is needed", version / 1000, version % 1000 / 10, OLDEST_DRIVER / 1000,
@@ -87,10 +95,9 @@ static bool open_compiler(void) {
 #define ENTRY(name, symbol, parameters) {symbol, offsetof(nvrtc_api, name)},
     static const wanted w[] = {NVRTC_FUNCTIONS(ENTRY)};
 #undef ENTRY
-    cr_library_search(builtins_names, places, installed);
-    void *library = cr_library_search(nvrtc_names, places, installed);
-    if (!library) return REFUSE(compiler, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc)");
-    if (!adopt(&compiler, library, &nvrtc, w, sizeof w / sizeof *w)) return false;
+    if (!cr_config("NVRTC")) cr_library_search(builtins_names, places, installed);
+    void *library = open_library(&compiler, "NVRTC", nvrtc_names, places, installed, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc)");
+    if (!library || !adopt(&compiler, library, &nvrtc, w, sizeof w / sizeof *w)) return false;
     return !nvrtc.Version(&nvrtc.major, &nvrtc.minor) || REFUSE(compiler, "NVRTC does not tell its version");
 }
 
@@ -103,9 +110,7 @@ static bool open_products(void) {
 #define ENTRY(name, symbol, parameters) {symbol, offsetof(lt_api, name)},
     static const wanted w[] = {LT_FUNCTIONS(ENTRY)};
 #undef ENTRY
-    const char *wish = cr_config("CUBLASLT");
-    if (wish && !strcmp(wish, "off")) return false;
-    void *library = wish ? cr_os_open_library(wish) : cr_library_search(lt_names, places, installed);
+    void *library = open_library(&products, "CUBLASLT", lt_names, places, installed, "cuBLASLt is not found");
     return library && adopt(&products, library, &lt, w, sizeof w / sizeof *w);
 }
 
@@ -113,10 +118,11 @@ bool lt_ready(void) { return ready(&products, open_products); }
 
 static cr_status check_switch(const char *text) {
     (void)text;
-    if (atomic_load(&driver.state) == UNOPENED && atomic_load(&products.state) == UNOPENED) return CR_OK;
+    if (atomic_load(&driver.state) == UNOPENED && atomic_load(&compiler.state) == UNOPENED && atomic_load(&products.state) == UNOPENED) return CR_OK;
     return cr_fail(CR_RUNTIME, "switch_set", "this comes too late: CUDA devices have been looked for already");
 }
 __attribute__((constructor)) static void own_switches(void) {
     cr_switch_owner("CUDA", check_switch, NULL);
+    cr_switch_owner("NVRTC", check_switch, NULL);
     cr_switch_owner("CUBLASLT", check_switch, NULL);
 }

@@ -1,7 +1,7 @@
 /* api.h - NVIDIA's driver, NVRTC and cuBLASLt, opened at run time: cu.MemAlloc is cuMemAlloc_v2.
  *
  * Declared here in our own words, as far as this folder uses them, so that a build needs no CUDA.  Numbers are those of NVIDIA's headers
- * (tests/test_cuda_api.c compares where they are at hand); all results are int, 0: fine. */
+ * (tests/cudasim/check_cuda.py compares where they are at hand); all results are int, 0: fine. */
 #ifndef CR_CUDA_API_H
 #define CR_CUDA_API_H
 

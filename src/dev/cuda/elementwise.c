@@ -76,7 +76,7 @@ typedef struct plan {                               /* everything about a walk t
 
 static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
 static bool is_number(const cr_walk *w, int k) { return operand(w, k)->data; }
-static cuda_address address(const cr_arg *a) { return ((const cuda_block *)a->storage->data)->at + (cuda_address)a->offset * cr_dtype_size(a->dtype); }
+static cuda_address address(const cr_arg *a) { return cuda_place(a->storage) + (cuda_address)a->offset * cr_dtype_size(a->dtype); }
 
 static place place_of(const cr_walk *w, int k) {
     const cr_arg *a = operand(w, k);

@@ -1,43 +1,59 @@
 /* faults.c - an index out of range, an integer divided by zero: kernels note the first position, and the host hears of it with what it
- * next reads.  Until then work goes on; nothing is read by a bad index, nor written where there is one. */
+ * next reads of theirs or of later kernels.  Until then work goes on; nothing is read by a bad index, nor written where there is one. */
 #include "gpu.h"
 
 #include <stdio.h>
 
-enum { BYTES = 8 * CUDA_FAULT_WORDS * CUDA_FAULTS };
+enum { BYTES = 8 * CUDA_FAULT_WORDS };              /* of one */
 
-static cr_status forget(cuda *g, const char *op) {
-    g->may_fail = 0;
-    return cuda_check(g, op, "cannot write", cu.MemsetD8Async(g->faults->at, 0xff, BYTES, g->stream));
+/* n faults, from the k-th on, are as new. */
+static cr_status forget(cuda *g, const char *op, uint64_t k, uint64_t n) {
+    return cuda_check(g, op, "cannot write", cu.MemsetD8Async(g->faults->at + BYTES * (k % CUDA_FAULTS), 0xff, BYTES * (size_t)n, g->stream));
 }
 
 cuda_address cuda_fault_new(cuda *g, const char *op, int64_t bound) {
-    if (g->may_fail == CUDA_FAULTS && cuda_faults_check(g, op) != CR_OK) return 0;
+    if (g->noted - g->heard == CUDA_FAULTS && cuda_faults_check(g, op) != CR_OK) return 0;
     if (!g->faults) {
-        if (!(g->faults = cuda_block_take(g, op, BYTES))) return 0;
-        if (forget(g, op) != CR_OK) {
+        if (!(g->faults = cuda_block_take(g, op, BYTES * CUDA_FAULTS))) return 0;
+        if (forget(g, op, 0, CUDA_FAULTS) != CR_OK) {
             cuda_block_give(g, g->faults);
             g->faults = NULL;
             return 0;
         }
     }
-    cuda_fault *f = &g->fault[g->may_fail];
+    cuda_fault *f = &g->fault[g->noted % CUDA_FAULTS];
     snprintf(f->op, sizeof f->op, "%s", op);
     f->bound = bound;
-    return g->faults->at + 8 * CUDA_FAULT_WORDS * (cuda_address)g->may_fail++;
+    f->turn = g->line[CUDA_KERNELS].turn;
+    return g->faults->at + BYTES * (g->noted++ % CUDA_FAULTS);
 }
 
 /* Each word: 40 bits of the position, 24 of the value (device.cuh's note). */
-cr_status cuda_faults_seen(cuda *g, const uint64_t *words) {
-    cr_status status = CR_OK;
-    for (int i = 0; i < g->may_fail && status == CR_OK; i++, words += CUDA_FAULT_WORDS) {
-        const cuda_fault *f = &g->fault[i];
-        if (*words == UINT64_MAX) continue;
-        const uint64_t part = (1 << 24) - 1, value = (words[0] & part) | (words[1] & part) << 24 | (words[2] & part) << 48;
-        status = f->bound ? cr_fail(CR_BAD_INDEX, f->op, "index %lld at position %llu is out of range for size %lld", (long long)value, (unsigned long long)(*words >> 24),
-                                    (long long)f->bound)
-                          : cr_fail(CR_BAD_VALUE, f->op, "an integer divided by zero");
+static cr_status read_fault(const cuda_fault *f, const uint64_t *words) {
+    const uint64_t part = (1 << 24) - 1, value = (words[0] & part) | (words[1] & part) << 24 | (words[2] & part) << 48;
+    if (*words == UINT64_MAX) return CR_OK;
+    if (!f->bound) return cr_fail(CR_BAD_VALUE, f->op, "an integer divided by zero");
+    return cr_fail(CR_BAD_INDEX, f->op, "index %lld at position %llu is out of range for size %lld", (long long)value, (unsigned long long)(*words >> 24), (long long)f->bound);
+}
+
+cr_status cuda_faults_hear(cuda *g, const char *op) {
+    uint64_t words[CUDA_FAULT_WORDS * CUDA_FAULTS], end = g->heard;
+    cr_status found = CR_OK;
+    while (end < g->noted && g->fault[end % CUDA_FAULTS].turn <= g->line[CUDA_COPIES].after) end++;
+    while (g->heard < end) {                        /* one piece, or two where they begin again at the first */
+        const uint64_t k = g->heard, rest = CUDA_FAULTS - k % CUDA_FAULTS, n = end - k < rest ? end - k : rest;
+        cr_status status = cuda_receive(g, op, words, g->faults->at + BYTES * (k % CUDA_FAULTS), BYTES * (size_t)n), piece = CR_OK;
+        for (uint64_t i = 0; i < n && status == CR_OK && piece == CR_OK && found == CR_OK; i++) piece = read_fault(&g->fault[(k + i) % CUDA_FAULTS], words + CUDA_FAULT_WORDS * i);
+        if (status == CR_OK && (piece != CR_OK || found != CR_OK)) status = forget(g, op, k, n);
+        if (status != CR_OK) return status;
+        if (found == CR_OK) found = piece;
+        g->heard += n;
     }
-    const cr_status cleared = forget(g, "synchronize");
-    return status == CR_OK ? cleared : status;
+    return found;
+}
+
+cr_status cuda_faults_check(cuda *g, const char *op) {
+    if (g->heard == g->noted) return CR_OK;
+    const cr_status status = cuda_wait_turn(g, op, CUDA_COPIES, g->fault[(g->noted - 1) % CUDA_FAULTS].turn);
+    return status == CR_OK ? cuda_faults_hear(g, op) : status;
 }

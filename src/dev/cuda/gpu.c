@@ -49,6 +49,8 @@ static cr_status open_device(cuda *g, const char *op) {
     cr_status status = cuda_check(g, op, "cannot be opened", cu.DevicePrimaryCtxRetain(&context, g->device));
     if (status == CR_OK) status = cuda_check(g, op, "cannot be opened", cu.CtxSetCurrent(context));
     if (status == CR_OK) status = cuda_check(g, op, "no stream", cu.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING));
+    if (status == CR_OK) status = cuda_check(g, op, "no stream", cu.StreamCreate(&g->copies, CUDA_STREAM_NON_BLOCKING));
+    g->line[CUDA_KERNELS].turn = g->line[CUDA_COPIES].turn = 1;
     if (status == CR_OK) g->context = context;
     return status;
 }
@@ -66,20 +68,23 @@ cuda *cuda_enter(const char *op, const cr_device *d) {
     cuda *g = (cuda *)(uintptr_t)d;                 /* the device is const to those above; what it does is not */
     cr_mutex_lock(g->lock);
     cr_status status = atomic_load(&g->lost) ? fail_lost(g, op) : make_current(g, op);
-    if (status == CR_OK) return g;
+    if (status == CR_OK) return g->entered = true, g;
     cr_mutex_unlock(g->lock);
     return NULL;
 }
 
 cr_status cuda_leave(cuda *g, cr_status status) {
+    if (g->counters.launches - g->line[CUDA_KERNELS].launches >= CUDA_TURN_LAUNCHES && status == CR_OK) status = cuda_end_turn(g, "launch", CUDA_KERNELS);
     if (g->before && g->before != g->context) cu.CtxSetCurrent(g->before);
+    g->entered = false;
     cr_mutex_unlock(g->lock);
     return status;
 }
 
 cr_status cuda_wait(cuda *g, const char *op) {
     g->counters.waits++;
-    return cuda_check(g, op, "cannot wait", cu.StreamSynchronize(g->stream));
+    const cr_status status = cuda_check(g, op, "cannot wait", cu.StreamSynchronize(g->copies));
+    return status == CR_OK ? cuda_check(g, op, "cannot wait", cu.StreamSynchronize(g->stream)) : status;
 }
 
 /* ---- looking */

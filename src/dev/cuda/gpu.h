@@ -1,8 +1,9 @@
 /* gpu.h - one NVIDIA GPU: its memory, its stream, its compiled kernels.  What the files of this folder share.
  *
  * A kernel of dev.h runs so:  g = cuda_enter(...)  (opens the GPU on its first use, takes its lock, makes its context current),  finds or
- * compiles a kernel,  launches it,  cuda_leave(g, status).  Everything goes into one stream, which runs it in order: so a kernel sees what
- * those before it wrote, and memory may be used again as soon as the last kernel that needs it is launched.  Nobody waits but who reads. */
+ * compiles a kernel,  asks for addresses,  launches it,  cuda_leave(g, status).  All kernels go into one stream, which runs them in order: so
+ * a kernel sees what those before it wrote, and memory may be used again as soon as the last kernel that needs it is launched.  Copies have a
+ * stream of their own (stream.c).  Nobody waits but who reads. */
 #ifndef CR_CUDA_GPU_H
 #define CR_CUDA_GPU_H
 
@@ -15,7 +16,8 @@
 typedef struct cuda_block {                         /* storage->data of a tensor on a GPU: a part of what the driver gave at once */
     cuda_address at;
     size_t bytes;
-    bool used, small;                               /* small: in the pool of parts of small segments */
+    bool used, small, host;                         /* small: in the pool of parts of small segments; host: pinned memory, in no pool */
+    uint64_t turn[2];                               /* the last in which kernels, and copies, had to do with this memory (stream.c) */
     struct cuda_block *before, *after;              /* its neighbours in the segment; NULL: none */
     struct cuda_block *next, *previous;             /* in the list of free ones of its size, or of used ones */
 } cuda_block;
@@ -28,6 +30,14 @@ typedef struct cuda_staging {
     bool in_flight[CUDA_SECTIONS];                  /* its event was recorded and not waited for */
     cuda_event done[CUDA_SECTIONS];
 } cuda_staging;
+
+/* ---- two streams and what orders them (stream.c) */
+enum { CUDA_KERNELS, CUDA_COPIES, CUDA_TURNS = 64, CUDA_TURN_LAUNCHES = 16 };      /* turns whose ends are kept; launches of a turn, after which it ends at the latest */
+typedef struct cuda_line {
+    uint64_t turn, after;                           /* what comes now, 1 and up; the last of the other line that this one waits for */
+    int64_t launches;                               /* of the GPU, when the turn began */
+    cuda_event end[CUDA_TURNS];                     /* of turn t: [t % CUDA_TURNS] */
+} cuda_line;
 
 /* ---- compiled kernels (module.c) */
 typedef struct cuda_kernel {
@@ -42,7 +52,7 @@ typedef struct cuda_key { size_t n; bool full; unsigned char bytes[CUDA_KEY_BYTE
 
 /* ---- what kernels find wrong (faults.c): known when somebody reads or synchronises */
 enum { CUDA_FAULTS = 256, CUDA_FAULT_WORDS = 3 };   /* struct fault of device.cuh */
-typedef struct cuda_fault { char op[48]; int64_t bound; } cuda_fault;     /* bound of an index; 0: a division by zero */
+typedef struct cuda_fault { char op[48]; int64_t bound; uint64_t turn; } cuda_fault;     /* bound of an index; 0: a division by zero */
 
 /* ---- a GPU (gpu.c) */
 typedef struct cuda_counters { int64_t launches, modules, compiled, uploads, downloads, waits, segments; } cuda_counters;     /* compiled: by NVRTC, not found in the cache */
@@ -53,7 +63,9 @@ typedef struct cuda {
     int device, major, minor, multiprocessors;
     cr_mutex *lock;
     cuda_context context, before;                   /* NULL until first use; what was current when this was entered */
-    cuda_stream stream;
+    cuda_stream stream, copies;                     /* stream: of kernels */
+    cuda_line line[2];
+    bool entered;
     atomic_bool lost;
     bool forked;                                    /* in this process, after it was opened in the parent */
     char why[160];                                  /* why it was lost */
@@ -66,8 +78,8 @@ typedef struct cuda {
     cuda_kernel *kernels[CUDA_KERNEL_LISTS];
     cuda_loaded *modules;
     cuda_block *faults;                             /* CUDA_FAULTS of them; NULL until the first kernel that may fail */
-    cuda_fault fault[CUDA_FAULTS];
-    int may_fail;                                   /* kernels that may have failed since faults were looked at */
+    cuda_fault fault[CUDA_FAULTS];                  /* of the n-th kernel that may fail: [n % CUDA_FAULTS] */
+    uint64_t noted, heard;                          /* how many have been launched; of how many it is known whether they failed */
     lt_handle lt;                                   /* NULL: not opened, or not there */
     cuda_block *workspace;                          /* of cuBLASLt */
     struct cuda_product *products;                  /* what matmul.c has worked out */
@@ -75,19 +87,35 @@ typedef struct cuda {
 
 cuda     *cuda_enter(const char *op, const cr_device *d);      /* opened, alive, locked and current; NULL and a message: not */
 cr_status cuda_leave(cuda *g, cr_status status);
-cr_status cuda_wait(cuda *g, const char *op);                  /* until the stream is empty */
+cr_status cuda_wait(cuda *g, const char *op);                  /* until both streams are empty */
 cr_status cuda_check(cuda *g, const char *op, const char *what, int error);     /* "what: the driver's name and text"; remembers a GPU that is lost */
 
 cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes);    /* 512-byte aligned; for a moment within a kernel */
 void        cuda_block_give(cuda *g, cuda_block *b);
 cr_storage *cuda_allocate(const cr_device *d, size_t bytes);
+cr_storage *cuda_allocate_host(const cr_device *d, size_t bytes);
 cr_status   cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
 cr_status   cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
 void        cuda_empty_cache(const cr_device *d);
-cr_status   cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes);     /* waits, and hears of faults */
-cr_status   cuda_faults_check(cuda *g, const char *op);        /* reads them, if a kernel may have failed */
-static inline cuda_address cuda_address_of(const cr_tensor *t) {       /* of its first element; NULL: 0 */
-    return t ? ((const cuda_block *)t->storage->data)->at + (cuda_address)t->offset * cr_dtype_size((cr_dtype)t->dtype) : 0;
+cr_status   cuda_receive(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes);        /* through the stream of copies; the host waits */
+cr_status   cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t turn);       /* as kernels left them in this turn; hears of faults up to there */
+cr_status   cuda_faults_check(cuda *g, const char *op);        /* hears of all */
+
+/* ---- order (stream.c).  Line: CUDA_KERNELS or CUDA_COPIES. */
+cr_status cuda_end_turn(cuda *g, const char *op, int line);
+cr_status cuda_wait_turn(cuda *g, const char *op, int line, uint64_t turn);    /* what comes into the line from now on waits for a turn of the other; 0: for none */
+/* Kernels are about to have it.  Where the driver cannot even wait, it does not launch either, and that is told. */
+static inline void cuda_touch(cuda *g, cuda_block *b) {
+    CR_ASSERT(g->entered);                          /* else another thread may end the turn before the launch */
+    cuda_wait_turn(g, "wait", CUDA_KERNELS, b->turn[CUDA_COPIES]);
+    b->turn[CUDA_KERNELS] = g->line[CUDA_KERNELS].turn;
+}
+static inline cuda_address cuda_place(const cr_storage *s) {
+    cuda_touch((cuda *)(uintptr_t)s->dev, s->data);
+    return ((const cuda_block *)s->data)->at;
+}
+static inline cuda_address cuda_address_of(const cr_tensor *t) {       /* of its first element, for a kernel that this call launches; NULL: 0 */
+    return t ? cuda_place(t->storage) + (cuda_address)t->offset * cr_dtype_size((cr_dtype)t->dtype) : 0;
 }
 
 /* ---- text (text.c): of kernels that are written at run time, and what is defined before the others */
@@ -119,9 +147,10 @@ cr_status cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, cuda
 int64_t   cuda_blocks(const cuda *g, int64_t threads);         /* for a loop over so many, of as many threads as keep the GPU busy */
 
 /* ---- faults (faults.c) */
-/* The address that the next kernel notes a fault at: its parameter.  The first position wins.  0: a message. */
+/* The address that the next kernel notes a fault at: its parameter, asked for before the tensors' addresses, since it may end the turn.  The first
+ * position wins.  0: a message. */
 cuda_address cuda_fault_new(cuda *g, const char *op, int64_t bound);
-cr_status    cuda_faults_seen(cuda *g, const uint64_t *words); /* what was read of g->faults: the first fault as an error; all are as new */
+cr_status    cuda_faults_hear(cuda *g, const char *op);        /* of the kernels that copies wait for already: the first fault as an error; all are as new */
 
 /* ---- kernels of dev.h */
 cr_status cuda_copy(cr_tensor *dst, const cr_tensor *src);

@@ -1,7 +1,7 @@
 /* memory.c - memory of the GPU, a pool within a budget, and bytes to and from the host.
  *
  * The driver gives segments; blocks are cut out of them, and free neighbours become one again.  Small blocks (up to 1 MiB) have segments of
- * their own, so that they do not keep large ones in pieces.  What is freed is used again at once: the stream orders what old and new owners do. */
+ * their own, so that they do not keep large ones in pieces.  What is freed is used again at once: streams order what old and new owners do. */
 #include "gpu.h"
 
 #include <stdio.h>
@@ -105,7 +105,7 @@ static cuda_block *grow(cuda *g, const char *op, size_t bytes, bool small) {
     return b;
 }
 
-cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes) {
+static cuda_block *take(cuda *g, const char *op, size_t bytes) {
     if (bytes > (size_t)INT64_MAX / 2 || (int64_t)bytes > g->budget - g->now) return no_memory(g, op, bytes), NULL;
     bytes = bytes ? (bytes + UNIT - 1) / UNIT * UNIT : UNIT;
     const bool small = bytes <= SMALL;
@@ -115,7 +115,7 @@ cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes) {
     cuda_block *tail = rest >= (small ? (size_t)UNIT : (size_t)SMALL) ? malloc(sizeof *tail) : NULL;
     leave_list(list_of(g, b), b);
     if (tail) {
-        *tail = (cuda_block){.at = b->at + bytes, .bytes = rest, .small = small, .before = b, .after = b->after};
+        *tail = (cuda_block){.at = b->at + bytes, .bytes = rest, .small = small, .turn = {b->turn[0], b->turn[1]}, .before = b, .after = b->after};
         if (b->after) b->after->before = tail;
         b->after = tail;
         b->bytes = bytes;
@@ -132,12 +132,13 @@ cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes) {
 static void join(cuda_block *b) {
     cuda_block *second = b->after;
     b->bytes += second->bytes;
+    for (int line = 0; line < 2; line++) if (second->turn[line] > b->turn[line]) b->turn[line] = second->turn[line];
     b->after = second->after;
     if (b->after) b->after->before = b;
     free(second);
 }
 
-void cuda_block_give(cuda *g, cuda_block *b) {
+static void give(cuda *g, cuda_block *b) {
     g->now -= (int64_t)b->bytes;
     leave_list(&g->used, b);
     b->used = false;
@@ -153,19 +154,64 @@ void cuda_block_give(cuda *g, cuda_block *b) {
     enter_list(list_of(g, b), b);
 }
 
+cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes) {
+    cuda_block *b = take(g, op, bytes);
+    if (b) cuda_touch(g, b);
+    return b;
+}
+
+void cuda_block_give(cuda *g, cuda_block *b) {
+    cuda_touch(g, b);                               /* in this turn, which may not be that of the taking */
+    give(g, b);
+}
+
 static void give_back(cr_storage *s) {
     cuda *g = (cuda *)(uintptr_t)s->dev;
     cr_mutex_lock(g->lock);
-    cuda_block_give(g, s->data);
+    give(g, s->data);
     cr_mutex_unlock(g->lock);
 }
 
 cr_storage *cuda_allocate(const cr_device *d, size_t bytes) {
     cuda *g = cuda_enter("allocate", d);
     if (!g) return NULL;
-    cuda_block *b = cuda_block_take(g, "allocate", bytes);
+    cuda_block *b = take(g, "allocate", bytes);
     if (cuda_leave(g, b ? CR_OK : CR_NO_MEMORY) != CR_OK) return NULL;
     return cr_storage_new(b, bytes, d, give_back);
+}
+
+/* ---- pinned memory of the host, which has one address for both: kernels read and write it over the bus */
+static void free_host(cr_storage *s) {
+    cuda_block *b = s->data;
+    cuda *g = cuda_enter("free", s->dev);
+    if (g) {
+        cuda_wait(g, "free");
+        cu.MemFreeHost((void *)(uintptr_t)b->at);
+        cuda_leave(g, CR_OK);
+    } else {
+        cr_error_clear();                           /* lost: the driver has taken it back */
+    }
+    free(b);
+}
+
+cr_storage *cuda_allocate_host(const cr_device *d, size_t bytes) {
+    static const char op[] = "allocate";
+    cuda *g = cuda_enter(op, d);
+    if (!g) return NULL;
+    void *data = NULL;
+    cuda_block *b = calloc(1, sizeof *b);
+    cr_status status = b ? cuda_check(g, op, "no pinned memory", cu.MemHostAlloc(&data, bytes ? bytes : 1, 0)) : cr_fail(CR_NO_MEMORY, op, "out of memory");
+    if (status == CR_OK) *b = (cuda_block){.at = (cuda_address)(uintptr_t)data, .bytes = bytes, .host = true};
+    else free(b), b = NULL;
+    cuda_leave(g, status);
+    return b ? cr_storage_new(b, bytes, d, free_host) : NULL;
+}
+
+/* Its bytes, once the kernels that had it are done. */
+static unsigned char *host_bytes(cuda *g, const char *op, const cuda_block *b) {
+    cr_status status = cuda_wait_turn(g, op, CUDA_COPIES, b->turn[CUDA_KERNELS]);
+    if (status == CR_OK) status = cuda_check(g, op, "cannot wait", cu.StreamSynchronize(g->copies));
+    return status == CR_OK ? (unsigned char *)(uintptr_t)b->at : NULL;
 }
 
 void cuda_empty_cache(const cr_device *d) {
@@ -203,7 +249,7 @@ static cr_status section_free(cuda *g, const char *op, int i) {
 
 static cr_status section_sent(cuda *g, const char *op, int i) {
     g->staging.in_flight[i] = true;
-    return cuda_check(g, op, "no event", cu.EventRecord(g->staging.done[i], g->stream));
+    return cuda_check(g, op, "no event", cu.EventRecord(g->staging.done[i], g->copies));
 }
 
 /* The section that is filled is left for the next. */
@@ -215,39 +261,46 @@ static cr_status next_section(cuda *g, const char *op) {
     return status == CR_OK ? section_free(g, op, s->section) : status;
 }
 
-static cr_status send(cuda *g, cuda_address to, const unsigned char *from, size_t bytes) {
+static cr_status send(cuda *g, cuda_block *b, size_t at, const unsigned char *from, size_t bytes) {
     cuda_staging *s = &g->staging;
+    cuda_address to = b->at + at;
     cr_status status = open_staging(g, "write");
+    if (status == CR_OK) status = cuda_wait_turn(g, "write", CUDA_COPIES, b->turn[CUDA_KERNELS]);
+    b->turn[CUDA_COPIES] = g->line[CUDA_COPIES].turn;
     while (bytes && status == CR_OK) {
         if (s->filled == CUDA_SECTION_BYTES && (status = next_section(g, "write")) != CR_OK) return status;
         const size_t room = CUDA_SECTION_BYTES - s->filled, n = bytes < room ? bytes : room;
         unsigned char *part = section_at(g, s->section) + s->filled;
         memcpy(part, from, n);
-        status = cuda_check(g, "write", "cannot write", cu.MemcpyHtoDAsync(to, part, n, g->stream));
+        status = cuda_check(g, "write", "cannot write", cu.MemcpyHtoDAsync(to, part, n, g->copies));
         s->filled += n;
         to += n, from += n, bytes -= n;
     }
-    return status;
+    return status == CR_OK ? cuda_end_turn(g, "write", CUDA_COPIES) : status;
 }
 
 cr_status cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
     cuda *g = cuda_enter("write", d);
     if (!g) return cr_error_status();
     g->counters.uploads++;
-    return cuda_leave(g, send(g, ((const cuda_block *)dst->data)->at + at, src, bytes));
+    cuda_block *b = dst->data;
+    if (!b->host) return cuda_leave(g, send(g, b, at, src, bytes));
+    unsigned char *to = host_bytes(g, "write", b);
+    if (to) memcpy(to + at, src, bytes);
+    return cuda_leave(g, to ? CR_OK : cr_error_status());
 }
 
 /* One part is copied out of its section while the next is on its way into another. */
-static cr_status receive(cuda *g, const char *op, unsigned char *to, cuda_address from, size_t bytes) {
-    unsigned char *waiting = NULL;
+cr_status cuda_receive(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes) {
+    unsigned char *to = dst, *waiting = NULL;
     size_t of_waiting = 0;
     int section = 0;
-    cr_status status = CR_OK;
+    cr_status status = open_staging(g, op);
     while (status == CR_OK && (bytes || waiting)) {
         const size_t n = bytes < CUDA_SECTION_BYTES ? bytes : CUDA_SECTION_BYTES;
         if (n) {
             if ((status = next_section(g, op)) != CR_OK) return status;
-            status = cuda_check(g, op, "cannot read", cu.MemcpyDtoHAsync(section_at(g, g->staging.section), from, n, g->stream));
+            status = cuda_check(g, op, "cannot read", cu.MemcpyDtoHAsync(section_at(g, g->staging.section), from, n, g->copies));
             g->staging.filled = CUDA_SECTION_BYTES;
             if (status == CR_OK) status = section_sent(g, op, g->staging.section);
         }
@@ -263,22 +316,21 @@ static cr_status receive(cuda *g, const char *op, unsigned char *to, cuda_addres
     return status;
 }
 
-/* The bytes, and behind them the faults, if a kernel may have failed. */
-cr_status cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes) {
-    uint64_t words[CUDA_FAULT_WORDS * CUDA_FAULTS];
-    const size_t fault_bytes = sizeof *words * CUDA_FAULT_WORDS * (size_t)g->may_fail;
-    cr_status status = open_staging(g, op);
-    if (status == CR_OK) status = receive(g, op, dst, from, bytes);
-    if (status != CR_OK || !fault_bytes) return status;
-    status = receive(g, op, (unsigned char *)words, g->faults->at, fault_bytes);
-    return status == CR_OK ? cuda_faults_seen(g, words) : status;
+cr_status cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t turn) {
+    cr_status status = cuda_wait_turn(g, op, CUDA_COPIES, turn);
+    if (status == CR_OK) status = cuda_receive(g, op, dst, from, bytes);
+    return status == CR_OK ? cuda_faults_hear(g, op) : status;
 }
-
-cr_status cuda_faults_check(cuda *g, const char *op) { return g->may_fail ? cuda_read_bytes(g, op, NULL, 0, 0) : CR_OK; }
 
 cr_status cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
     cuda *g = cuda_enter("read", d);
     if (!g) return cr_error_status();
     g->counters.downloads++;
-    return cuda_leave(g, cuda_read_bytes(g, "read", dst, ((const cuda_block *)src->data)->at + at, bytes));
+    const cuda_block *b = src->data;
+    if (b->host) {
+        const unsigned char *from = host_bytes(g, "read", b);
+        if (from) memcpy(dst, from + at, bytes);
+        return cuda_leave(g, from ? cuda_faults_hear(g, "read") : cr_error_status());
+    }
+    return cuda_leave(g, cuda_read_bytes(g, "read", dst, b->at + at, bytes, b->turn[CUDA_KERNELS]));
 }

@@ -34,7 +34,7 @@ cr_status cuda_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *found) {
     if (status == CR_OK && y) status = write(g, y, x, ends->at, pieces);
     if (status == CR_OK && !y) {
         g->counters.downloads++;
-        status = cuda_read_bytes(g, op, found, ends->at + 8 * (cuda_address)(pieces - 1), 8);
+        status = cuda_read_bytes(g, op, found, ends->at + 8 * (cuda_address)(pieces - 1), 8, g->line[CUDA_KERNELS].turn);
     }
     if (ends) cuda_block_give(g, ends);
     return cuda_leave(g, status);

@@ -102,10 +102,12 @@ cr_status cuda_order_rows(cuda *g, const cuda_ordering *s) {
 }
 
 cr_status cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
-    const cuda_ordering s = {"sort", (cr_dtype)x->dtype, descending, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, K};
+    static const char op[] = "sort";
     if (!M) return CR_OK;
-    cuda *g = cuda_enter(s.op, x->dev);
-    return g ? cuda_leave(g, cuda_order_rows(g, &s)) : cr_error_status();
+    cuda *g = cuda_enter(op, x->dev);
+    if (!g) return cr_error_status();
+    const cuda_ordering s = {op, (cr_dtype)x->dtype, descending, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, K};
+    return cuda_leave(g, cuda_order_rows(g, &s));
 }
 
 /* ---- single elements: of the beginning of the sorted row, or all of it */
@@ -125,10 +127,12 @@ static cr_status find_kth(cuda *g, cuda_ordering *s, int64_t k) {
 }
 
 cr_status cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
-    cuda_ordering s = {"kthvalue", (cr_dtype)x->dtype, false, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, k < 0 ? R : k + 1};
+    static const char op[] = "kthvalue";
     if (!M) return CR_OK;
-    cuda *g = cuda_enter(s.op, x->dev);
-    return g ? cuda_leave(g, find_kth(g, &s, k)) : cr_error_status();
+    cuda *g = cuda_enter(op, x->dev);
+    if (!g) return cr_error_status();
+    cuda_ordering s = {op, (cr_dtype)x->dtype, false, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, k < 0 ? R : k + 1};
+    return cuda_leave(g, find_kth(g, &s, k));
 }
 
 /* ---- places in a sorted row: a thread each */
@@ -165,7 +169,8 @@ static cr_status find_runs(cuda *g, const runs *r, const cr_tensor *x) {
 }
 
 cr_status cuda_runs(cr_tensor *run_of, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
-    const runs r = {cuda_address_of(run_of), cuda_address_of(starts), cuda_address_of(count), cuda_address_of(order), R, C};
     cuda *g = cuda_enter("runs", x->dev);
-    return g ? cuda_leave(g, find_runs(g, &r, x)) : cr_error_status();
+    if (!g) return cr_error_status();
+    const runs r = {cuda_address_of(run_of), cuda_address_of(starts), cuda_address_of(count), cuda_address_of(order), R, C};
+    return cuda_leave(g, find_runs(g, &r, x));
 }

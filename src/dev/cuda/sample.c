@@ -44,23 +44,24 @@ static cr_status without_replacement(cuda *g, const draw *d, cuda_address at) {
     return status == CR_OK ? cuda_order_rows(g, &order) : status;
 }
 
-/* With `room` words of 64 bits to work in. */
-static cr_status run(const draw *d, cr_tensor *y, int64_t room, cr_status (*fn)(cuda *, const draw *, cuda_address)) {
+/* Into y, of the weights w or NULL, with `room` words of 64 bits to work in. */
+static cr_status run(draw d, cr_tensor *y, const cr_tensor *w, int64_t room, cr_status (*fn)(cuda *, const draw *, cuda_address)) {
     if (!y->numel) return CR_OK;
-    cuda *g = cuda_enter(d->op, y->dev);
+    cuda *g = cuda_enter(d.op, y->dev);
     if (!g) return cr_error_status();
-    cuda_block *b = cuda_block_take(g, d->op, 8 * (size_t)room);
-    const cr_status status = b ? fn(g, d, b->at) : cr_error_status();
+    d.y = cuda_address_of(y), d.w = cuda_address_of(w);
+    cuda_block *b = cuda_block_take(g, d.op, 8 * (size_t)room);
+    const cr_status status = b ? fn(g, &d, b->at) : cr_error_status();
     if (b) cuda_block_give(g, b);
     return cuda_leave(g, status);
 }
 
 cr_status cuda_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
-    const draw d = {.op = "randperm", .y = cuda_address_of(y), .M = 1, .N = y->numel, .seed = seed, .counter = counter};
-    return run(&d, y, d.N, permute);
+    const draw d = {.op = "randperm", .M = 1, .N = y->numel, .seed = seed, .counter = counter};
+    return run(d, y, NULL, d.N, permute);
 }
 
 cr_status cuda_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
-    const draw d = {"multinomial", (cr_dtype)w->dtype, cuda_address_of(y), cuda_address_of(w), M, N, S, seed, counter};
-    return run(&d, y, M * (N + (replacement ? S : N)), replacement ? with_replacement : without_replacement);
+    const draw d = {.op = "multinomial", .dtype = (cr_dtype)w->dtype, .M = M, .N = N, .S = S, .seed = seed, .counter = counter};
+    return run(d, y, w, M * (N + (replacement ? S : N)), replacement ? with_replacement : without_replacement);
 }

@@ -57,8 +57,9 @@ cr_status cuda_run_along(cuda *g, const cuda_running *s) {
 cr_status cuda_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
     static const char *const names[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
     if (!y->numel) return CR_OK;
+    cuda *g = cuda_enter(names[kind], y->dev);
+    if (!g) return cr_error_status();
     const cuda_running s = {.op = names[kind], .kind = kind, .reverse = reverse, .in_order = a != NULL, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .y = cuda_address_of(y),
                             .index = cuda_address_of(index), .x = cuda_address_of(x), .a = cuda_address_of(a), .M = M, .R = R, .N = N};
-    cuda *g = cuda_enter(s.op, y->dev);
-    return g ? cuda_leave(g, cuda_run_along(g, &s)) : cr_error_status();
+    return cuda_leave(g, cuda_run_along(g, &s));
 }
