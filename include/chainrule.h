@@ -435,7 +435,9 @@ cr_tensor *cr_einsum(const char *equation, int n, const cr_tensor *const *in);  
                                                               without "->" the output is "..." and what stands once, by the alphabet; a view where one operand is only rearranged */
 typedef enum cr_act { CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH, CR_ACT_SIGMOID } cr_act;
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);   /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
-bool       cr_set_bf16_products(bool on);   /* for this thread: f32 products (cr_matmul, cr_linear, those of their gradients) round their operands to bf16 and add in f32; returns the old setting */
+typedef enum cr_precision { CR_HIGHEST, CR_HIGH, CR_MEDIUM } cr_precision;
+cr_precision cr_set_f32_products(cr_precision p);                                         /* for this thread: f32 products (cr_matmul, cr_linear, those of their gradients) add in f32, and of their operands take all bits,
+                                                              the 10 of TF32 where a GPU has that, or those of bf16, to which they are rounded; returns the old setting */
 
 /* ---- indexing: index tensors are i32 or i64; every index is checked; what is written to one place twice stays as the last, with a
  * gradient for both as in PyTorch.  Names that end in _ write into x and return it (borrowed). ------------------------ */

@@ -3216,12 +3216,13 @@ PyMethodDef api_functions[] = {
         "set_float32_matmul_precision(precision)\n"
         "--\n"
         "\n"
-        "\"medium\": float32 products of this thread, forward and backward, round their operands to bfloat16 and add up in float32; \"highest\" (and \"high\"): they do not."},
+        "What float32 products of this thread, forward and backward, take of their operands, to add up in float32: \"highest\", all bits; \"high\", on NVIDIA GPUs that have it, TF32's\n"
+        "10 bits of the fraction; \"medium\", those of bfloat16, to which they are rounded."},
     {"get_float32_matmul_precision", AS(function_get_float32_matmul_precision), FAST,
         "get_float32_matmul_precision()\n"
         "--\n"
         "\n"
-        "\"medium\" or \"highest\" "},
+        "\"highest\", \"high\" or \"medium\" "},
     {"set_default_device", AS(function_set_default_device), FAST,
         "set_default_device(device)\n"
         "--\n"

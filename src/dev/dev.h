@@ -46,7 +46,8 @@ typedef enum cr_kth { CR_KTH_MEDIAN = -1, CR_KTH_NANMEDIAN = -2 } cr_kth;       
 
 typedef enum cr_matmul_how {
     CR_MATMUL_ADD = 1,                              /* c is added to */
-    CR_MATMUL_BF16 = 2                              /* f32: a and b are rounded to bf16 first (to nearest, ties to even; denormals may become 0); no meaning for other dtypes */
+    CR_MATMUL_BF16 = 2,                             /* f32: a and b are rounded to bf16 first (to nearest, ties to even; denormals may become 0); no meaning for other dtypes */
+    CR_MATMUL_TF32 = 4                              /* f32: of a and b a device may take 10 bits of the fraction, where that is quicker; no meaning for other dtypes */
 } cr_matmul_how;
 
 typedef struct cr_kernels {

@@ -1,0 +1,61 @@
+/* test_cuda_kernels.c - how NVIDIA GPUs, or simulated ones, compute what every device does: how many launches, of what precision, at which sizes. */
+#define CR_TEST_CUDA
+#include "test.h"
+
+#include "dev/cuda/gpu.h"
+
+static const cr_device *dev(void) { return cr_cuda(0); }
+static const cuda *gpu(void) { return (const cuda *)(uintptr_t)cr_cuda(0); }
+static int64_t launches(void) { return gpu()->counters.launches; }
+
+/* The largest distance from what is wanted, as a part of the largest number wanted. */
+static double off(const cr_tensor *x, const cr_tensor *want) {
+    test_ran_on(cr_device_of(x));
+    return cr_item(cr_max(cr_abs(cr_sub(x, want)), CR_ALL, false)) / cr_item(cr_max(cr_abs(want), CR_ALL, false));
+}
+
+/* ---- products: with the operands rounded first the same numbers come out, and others without */
+
+static cr_tensor *of_tf32(const cr_tensor *x) {
+    const int64_t n = cr_numel(x);
+    uint32_t *bits = malloc(sizeof *bits * (size_t)n);
+    if (!bits || cr_read(x, CR_F32, bits, sizeof *bits * (size_t)n)) return free(bits), NULL;
+    for (int64_t i = 0; i < n; i++) bits[i] = (bits[i] + 0x1000) & ~(uint32_t)0x1fff;
+    cr_tensor *y = cr_from(bits, cr_ndim(x), cr_shape(x), CR_F32, dev());
+    free(bits);
+    return y;
+}
+static cr_tensor *of_bf16(const cr_tensor *x) { return cr_to(cr_to(x, CR_BF16, dev()), CR_F32, dev()); }
+
+TEST(precision_of_products) {
+    static const struct { cr_precision is; cr_tensor *(*rounded)(const cr_tensor *x); int launches; double error; const char *name; } modes[] =
+        {{CR_HIGH, of_tf32, 1, 1e-3, "TF32"}, {CR_MEDIUM, of_bf16, 3, 1e-6, "bf16"}};              /* TF32: a GPU may cut bits off where the simulated one rounds */
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    cr_tensor *x = cr_randn(CR_LIST(3, 17, 43), CR_F32, dev(), r), *w = cr_randn(CR_LIST(29, 43), CR_F32, dev(), r), *b = cr_randn(CR_LIST(29), CR_F32, dev(), r);
+    cr_tensor *u = cr_randn(CR_LIST(3, 43, 31), CR_F32, dev(), r), *column = cr_slice(cr_randn(CR_LIST(43, 5), CR_F32, dev(), r), 1, 2, 3, 1);
+    const cr_tensor *of[] = {x, w, u, column, cr_slice(x, 2, 1, 43, 1), cr_slice(w, 1, 1, 43, 1)};
+    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+        const cr_tensor *in[6], *want[6], *got[6], *whole = NULL;
+        for (int i = 0; i < 6; i++) in[i] = modes[m].rounded(of[i]);
+        for (int mode = 0; mode < 2; mode++) {
+            const cr_tensor *const *a = mode ? of : in;
+            const cr_tensor **y = mode ? got : want;
+            cr_set_f32_products(mode ? modes[m].is : CR_HIGHEST);
+            const int64_t before = launches();
+            y[0] = cr_linear(a[0], a[1], b, CR_ACT_NONE);
+            CHECK(launches() == before + (mode ? modes[m].launches : 1), "%s: linear took %lld launches", modes[m].name, (long long)(launches() - before));
+            y[1] = cr_matmul(a[0], a[2]);
+            y[2] = cr_matmul(a[0], a[3]);
+            y[3] = cr_linear(a[4], a[5], CR_NONE, CR_ACT_NONE);         /* begins at no multiple of 16 bytes */
+            y[4] = cr_matmul(cr_transpose(a[2], 1, 2), cr_transpose(a[0], 1, 2));
+            y[5] = cr_addbmm(cr_full(CR_LIST(17, 31), 1, CR_F32, dev()), a[0], a[2], 1, 1);
+            cr_set_f32_products(CR_HIGHEST);
+        }
+        whole = cr_linear(x, w, b, CR_ACT_NONE);
+        for (int i = 0; i < 6; i++) CHECK(off(got[i], want[i]) < modes[m].error, "%s: product %d is off by %g", modes[m].name, i, off(got[i], want[i]));
+        CHECK(off(got[0], whole) > 1e-5, "%s: nothing was rounded", modes[m].name);
+    }
+    cr_scope_end();
+    cr_generator_free(r);
+}
