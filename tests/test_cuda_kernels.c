@@ -59,3 +59,49 @@ TEST(precision_of_products) {
     cr_scope_end();
     cr_generator_free(r);
 }
+
+/* ---- an update of many tensors: as few launches as the parameters of a kernel hold tensors */
+
+enum { TENSORS = 97 };
+typedef struct set { cr_tensor *out[3 * TENSORS]; const cr_tensor *in[4 * TENSORS]; } set;
+
+/* Of sizes from `least` on, the same on both devices; moments are not 0. */
+static void make_set(set *s, const cr_device *d, int64_t least, cr_dtype odd) {
+    cr_generator *r = cr_generator_new(test_seed());
+    for (int i = 0; i < TENSORS; i++) {
+        const int64_t n = least + i * 37 % 1009;
+        for (int k = 0; k < 4; k++) {
+            cr_tensor *t = cr_to(cr_rand(CR_LIST(n), CR_F32, cr_cpu(), r), i == 50 ? odd : CR_F32, d);
+            s->in[4 * i + k] = t;
+            if (k != 1) s->out[3 * i + (k ? k - 1 : 0)] = t;
+        }
+    }
+    cr_generator_free(r);
+}
+
+static void update(int64_t least, cr_dtype odd, int64_t most) {
+    static const double numbers[] = {0.01, 1e-8, 0.99, 0.9, 0.1, 0.95, 0.05};
+    const cr_program *p = cr_program_find("adamw");
+    set mine, theirs;
+    cr_scope_begin();
+    make_set(&mine, dev(), least, odd);
+    make_set(&theirs, cr_cpu(), least, odd);
+    const int64_t before = launches();
+    OK(cr_program_update(p, TENSORS, mine.out, mine.in, numbers));
+    const int64_t took = launches() - before;
+    test_ran_on(dev());
+    CHECK(took <= most, "%d tensors of %lld elements and more took %lld launches", TENSORS, (long long)least, (long long)took);
+    OK(cr_program_update(p, TENSORS, theirs.out, theirs.in, numbers));
+    for (int i = 0; i < 3 * TENSORS; i++) {
+        if (!cr_numel(theirs.out[i])) continue;
+        const double error = off(cr_to(mine.out[i], CR_F32, cr_cpu()), cr_to(theirs.out[i], CR_F32, cr_cpu()));
+        CHECK(error < (i / 3 == 50 && odd != CR_F32 ? 5e-3 : 1e-6), "tensor %d, result %d: off by %g", i / 3, i % 3, error);
+    }
+    cr_scope_end();
+}
+
+TEST(many_tensors) {
+    update(4, CR_F32, 3);                           /* 97 of 9 words each, 43 in a launch */
+    update(4, CR_BF16, 5);                          /* one in the middle is of another dtype: 43, 7, 1, 43, 3 */
+    update(0, CR_F32, 11);                          /* those of up to 3 elements are of another class, and the empty one of none */
+}
