@@ -105,3 +105,48 @@ TEST(many_tensors) {
     update(4, CR_BF16, 5);                          /* one in the middle is of another dtype: 43, 7, 1, 43, 3 */
     update(0, CR_F32, 11);                          /* those of up to 3 elements are of another class, and the empty one of none */
 }
+
+/* ---- rows of all lengths: shorter than a pack of 16 bytes, beginning within one, as long as registers hold, and longer; -Inf before numbers */
+
+static cr_tensor *loss_of_rows(const cr_device *d, cr_dtype dt, int64_t M, int64_t N, cr_tensor *leaf[3], cr_generator *r) {
+    const bool hidden = N > 8;
+    cr_tensor *x = cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), r), *target = cr_arange(0, (double)M, 1, CR_I64, cr_cpu());
+    if (hidden) cr_fill_(cr_slice(x, 1, 0, N / 2, 1), -INFINITY);       /* whole threads, and the first packs of others */
+    leaf[0] = cr_requires_grad_(cr_to(cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), r), dt, d), true);
+    leaf[1] = cr_requires_grad_(cr_to(cr_randn(CR_LIST(N), CR_F32, cr_cpu(), r), dt, d), true);
+    leaf[2] = cr_requires_grad_(cr_to(x, dt, d), true);
+    const cr_tensor *parts[] = {cr_softmax(leaf[2], 1), cr_softmax(leaf[0], 1), cr_log_softmax(leaf[0], 1), cr_layer_norm(leaf[0], leaf[1], CR_NONE, 1e-5), cr_rms_norm(leaf[0], CR_NONE, 1e-5)};
+    cr_tensor *y = cr_mean(cr_mul(parts[0], leaf[0]), CR_ALL, false);
+    for (int i = 1; i < 5; i++) y = cr_add(y, cr_mean(cr_mul(cr_mul(parts[i], parts[i]), leaf[0]), CR_ALL, false));
+    target = cr_to(N < M ? cr_zeros_like(target) : cr_sub(cr_scalar((double)N - 1), target), CR_I64, d);
+    for (int smooth = 0; smooth < 2; smooth++)
+        y = cr_add(y, cr_cross_entropy(leaf[smooth ? 0 : 2], target, &(cr_cross_entropy_options){.reduction = CR_MEAN, .ignore_index = -100, .label_smoothing = smooth ? 0.1 : 0}));
+    return y;
+}
+
+TEST(rows) {
+    static const int64_t sizes[] = {1, 3, 5, 37, 130, 515, 1023, 1032, 4099, 8205};
+    static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_F16, CR_BF16};
+    for (int t = 0; t < 4; t++) {
+        const double most = cr_dtype_size(dtypes[t]) == 2 ? 3e-2 : dtypes[t] == CR_F64 ? 1e-11 : 2e-5;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const int64_t M = 3, N = sizes[i];
+            cr_scope_begin();
+            cr_tensor *mine[3], *theirs[3], *y[2];
+            for (int k = 0; k < 2; k++) {
+                cr_generator *r = cr_generator_new(test_seed());
+                y[k] = loss_of_rows(k ? cr_ref() : dev(), dtypes[t], M, N, k ? theirs : mine, r);
+                OK(cr_backward(y[k], CR_NONE, NULL));
+                REQUIRE(!cr_error(), "%s, %lld columns", cr_dtype_name(dtypes[t]), (long long)N);
+                cr_generator_free(r);
+            }
+            CHECK(fabs(cr_item(y[0]) - cr_item(y[1])) <= most * (1 + fabs(cr_item(y[1]))), "%s, %lld columns: %g, wanted %g", cr_dtype_name(dtypes[t]), (long long)N, cr_item(y[0]), cr_item(y[1]));
+            for (int k = 0; k < 3; k++) {              /* of one column some are 0 */
+                const double error = off(cr_to(cr_grad(mine[k]), CR_F64, cr_cpu()), cr_to(cr_grad(theirs[k]), CR_F64, cr_cpu()));
+                CHECK(error < most || N == 1, "%s, %lld columns, gradient %d: off by %g", cr_dtype_name(dtypes[t]), (long long)N, k, error);
+            }
+            test_ran_on(dev());
+            cr_scope_end();
+        }
+    }
+}
