@@ -383,6 +383,7 @@ cr_tensor *cr_all(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
 cr_tensor *cr_count_nonzero(const cr_tensor *x, int n, const int64_t *axes);              /* i64 */
 cr_tensor *cr_var(const cr_tensor *x, int n, const int64_t *axes, double correction, bool keepdim);   /* sum((x - mean)^2) / (N - correction) */
 cr_tensor *cr_std(const cr_tensor *x, int n, const int64_t *axes, double correction, bool keepdim);   /* sqrt(var); gradient 0 where that is 0 */
+cr_status  cr_total_norm(int64_t n, const cr_tensor *const *x, double *norm);             /* the 2-norm of all elements of n float tensors as one vector, on any devices; not recorded, waits for them */
 cr_tensor *cr_norm(const cr_tensor *x, double p, int n, const int64_t *axes, bool keepdim);           /* sum(|x|^p)^(1/p); p inf, -inf: the largest, smallest |x|; 0: how many are not 0; gradient 0 at 0 */
 cr_tensor *cr_logsumexp(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);    /* log(sum(exp(x))), no overflow */
 cr_tensor *cr_argmax(const cr_tensor *x, int axis, bool keepdim);                         /* i64, the first of equals */

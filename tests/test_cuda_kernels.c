@@ -106,6 +106,43 @@ TEST(many_tensors) {
     update(0, CR_F32, 11);                          /* those of up to 3 elements are of another class, and the empty one of none */
 }
 
+/* ---- the joint norm of many tensors */
+
+enum { SUMMED = 251 };
+TEST(total_norm) {
+    static const cr_dtype dtypes[] = {CR_F32, CR_BF16, CR_F64, CR_F16};
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    const cr_tensor *mine[SUMMED], *theirs[SUMMED];
+    for (int mixed = 0; mixed < 2; mixed++) {
+        for (int i = 0; i < SUMMED; i++) {
+            const int64_t n = i == 7 ? 2 * 16384 + 1 : i == 8 ? -1 : i == 9 ? 16384 : 1 + i * 37 % 1009;
+            theirs[i] = cr_to(cr_randn(CR_LIST(n + 1), CR_F32, cr_cpu(), r), mixed ? dtypes[i / 70] : CR_F32, cr_cpu());
+            mine[i] = cr_to(theirs[i], (cr_dtype)cr_dtype_of(theirs[i]), dev());
+            if (i % 5 == 1) mine[i] = cr_slice(mine[i], 0, 1, n + 1, 1), theirs[i] = cr_slice(theirs[i], 0, 1, n + 1, 1);        /* begins within 16 bytes */
+            if (mixed && i == 20) mine[i] = cr_slice(mine[i], 0, 0, n, 3), theirs[i] = cr_slice(theirs[i], 0, 0, n, 3);          /* goes by itself */
+        }
+        double norm = -1, want = 0;
+        const cuda_counters before = gpu()->counters;
+        OK(cr_total_norm(SUMMED, mine, &norm));
+        const cuda_counters *after = &gpu()->counters;
+        if (!mixed) CHECK(after->launches == before.launches + 3 && after->downloads == before.downloads + 1, "%d tensors took %lld launches, %lld readings", SUMMED,
+                          (long long)(after->launches - before.launches), (long long)(after->downloads - before.downloads));
+        for (int i = 0; i < SUMMED; i++) if (cr_numel(theirs[i])) want += cr_item(cr_sum_squares(cr_to(theirs[i], CR_F64, cr_cpu())));
+        CHECK(fabs(norm - sqrt(want)) < 1e-6 * norm, "the norm is %.9g, wanted %.9g", norm, sqrt(want));
+        test_ran_on(dev());
+    }
+    double norm = -1;
+    OK(cr_total_norm(0, NULL, &norm));
+    CHECK(norm == 0, "the norm of nothing is %g", norm);
+    OK(cr_total_norm(2, (const cr_tensor *[]){mine[8], mine[8]}, &norm));
+    CHECK(norm == 0, "the norm of no elements is %g", norm);
+    FAILS(CR_BAD_TYPE, "total_norm", cr_total_norm(1, (const cr_tensor *[]){cr_zeros(CR_LIST(3), CR_I32, dev())}, &norm));
+    FAILS(CR_BAD_VALUE, "-1 tensors", cr_total_norm(-1, mine, &norm));
+    cr_scope_end();
+    cr_generator_free(r);
+}
+
 /* ---- rows of all lengths: shorter than a pack of 16 bytes, beginning within one, as long as registers hold, and longer; -Inf before numbers */
 
 static cr_tensor *loss_of_rows(const cr_device *d, cr_dtype dt, int64_t M, int64_t N, cr_tensor *leaf[3], cr_generator *r) {
