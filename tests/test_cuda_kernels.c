@@ -187,3 +187,28 @@ TEST(rows) {
         }
     }
 }
+
+/* ---- sums over dense lines, from any element on: within a pack, of several, of several blocks */
+TEST(lines) {
+    static const int64_t sizes[] = {1, 3, 4, 7, 64, 1031, 70001};
+    static const cr_dtype dtypes[] = {CR_F32, CR_BF16, CR_F64, CR_I8, CR_I64};
+    int8_t *v = malloc(2 * 70008);
+    REQUIRE(v, "no memory");
+    for (int i = 0; i < 2 * 70008; i++) v[i] = (int8_t)(i * 7 % 5 - 2);
+    for (int t = 0; t < 5; t++)
+        for (int i = 0; i < 7; i++)
+            for (int64_t first = 0; first < 5; first++) {
+                const int64_t n = sizes[i], row = sizes[i] + 6;
+                cr_scope_begin();
+                cr_tensor *x = cr_slice(cr_to(cr_from(v, CR_LIST(2, row), CR_I8, dev()), dtypes[t], dev()), 1, first, first + n, 1), *sums = cr_sum(x, CR_LIST(1), false), *least = cr_min(x, CR_LIST(1), false);
+                for (int m = 0; m < 2; m++) {
+                    double sum = 0, low = 2;
+                    for (int64_t k = 0; k < n; k++) sum += v[m * row + first + k], low = fmin(low, v[m * row + first + k]);
+                    CHECK(cr_item(cr_select(sums, 0, m)) == sum && cr_item(cr_select(least, 0, m)) == low, "%s, %lld elements from %lld on: %g, %g, wanted %g, %g", cr_dtype_name(dtypes[t]), (long long)n,
+                          (long long)first, cr_item(cr_select(sums, 0, m)), cr_item(cr_select(least, 0, m)), sum, low);
+                }
+                test_ran_on(dev());
+                cr_scope_end();
+            }
+    free(v);
+}
