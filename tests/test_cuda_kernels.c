@@ -212,3 +212,38 @@ TEST(lines) {
             }
     free(v);
 }
+
+/* ---- one element of a long row, found by its digits: many that are equal, NaN, and the same positions as the cpu's */
+TEST(selection) {
+    static const cr_dtype dtypes[] = {CR_F32, CR_I16, CR_U8};
+    enum { M = 2, R = 5405 };                      /* three tiles */
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    for (int t = 0; t < 3; t++)
+        for (int nan = 0; nan < (t ? 1 : 3); nan++) {
+            cr_tensor *x = cr_to(cr_mul(cr_rand(CR_LIST(M, R), CR_F32, cr_cpu(), r), cr_scalar(200)), CR_U8, cr_cpu());     /* 27 of each */
+            x = cr_to(x, dtypes[t], cr_cpu());
+            if (nan) cr_fill_(cr_slice(x, 1, nan == 1 ? R - 1000 : 0, R, nan == 1 ? 100 : 1), NAN);          /* some, or all */
+            const int64_t before = launches();
+            for (int how = 0; how < 3; how++) {
+                cr_tensor *at[2], *y[2];
+                for (int d = 0; d < 2; d++) {
+                    cr_tensor *v = d ? x : cr_to(x, dtypes[t], dev());
+                    y[d] = how == 0 ? cr_median(v, CR_LIST(1), false, &at[d]) : how == 1 ? cr_nanmedian(v, CR_LIST(1), false, &at[d]) : cr_kthvalue(v, R - 30, 1, false, &at[d]);
+                    REQUIRE(y[d] && at[d], "%s", cr_error());
+                }
+                float mine[M], theirs[M];
+                int64_t place[2][M];
+                OK(cr_read(y[0], CR_F32, mine, sizeof mine));
+                OK(cr_read(y[1], CR_F32, theirs, sizeof theirs));
+                for (int d = 0; d < 2; d++) OK(cr_read(at[d], CR_I64, place[d], sizeof place[d]));
+                for (int m = 0; m < M; m++)
+                    CHECK((mine[m] == theirs[m] || (isnan(mine[m]) && isnan(theirs[m]))) && place[0][m] == place[1][m], "%s, NaN %d, way %d, row %d: %g at %lld, wanted %g at %lld", cr_dtype_name(dtypes[t]), nan, how, m,
+                          (double)mine[m], (long long)place[0][m], (double)theirs[m], (long long)place[1][m]);
+            }
+            CHECK(launches() - before <= 3 * (2 * (int64_t)cr_dtype_size(dtypes[t]) + 2 + 4), "%s: three took %lld launches", cr_dtype_name(dtypes[t]), (long long)(launches() - before));
+            test_ran_on(dev());
+        }
+    cr_scope_end();
+    cr_generator_free(r);
+}
