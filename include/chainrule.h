@@ -383,6 +383,7 @@ cr_tensor *cr_all(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);
 cr_tensor *cr_count_nonzero(const cr_tensor *x, int n, const int64_t *axes);              /* i64 */
 cr_tensor *cr_var(const cr_tensor *x, int n, const int64_t *axes, double correction, bool keepdim);   /* sum((x - mean)^2) / (N - correction) */
 cr_tensor *cr_std(const cr_tensor *x, int n, const int64_t *axes, double correction, bool keepdim);   /* sqrt(var); gradient 0 where that is 0 */
+cr_status  cr_total_norm(int64_t n, const cr_tensor *const *x, double *norm);             /* the 2-norm of all elements of n float tensors as one vector, on any devices; not recorded, waits for them */
 cr_tensor *cr_norm(const cr_tensor *x, double p, int n, const int64_t *axes, bool keepdim);           /* sum(|x|^p)^(1/p); p inf, -inf: the largest, smallest |x|; 0: how many are not 0; gradient 0 at 0 */
 cr_tensor *cr_logsumexp(const cr_tensor *x, int n, const int64_t *axes, bool keepdim);    /* log(sum(exp(x))), no overflow */
 cr_tensor *cr_argmax(const cr_tensor *x, int axis, bool keepdim);                         /* i64, the first of equals */
@@ -435,7 +436,9 @@ cr_tensor *cr_einsum(const char *equation, int n, const cr_tensor *const *in);  
                                                               without "->" the output is "..." and what stands once, by the alphabet; a view where one operand is only rearranged */
 typedef enum cr_act { CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH, CR_ACT_SIGMOID } cr_act;
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);   /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
-bool       cr_set_bf16_products(bool on);   /* for this thread: f32 products (cr_matmul, cr_linear, those of their gradients) round their operands to bf16 and add in f32; returns the old setting */
+typedef enum cr_precision { CR_HIGHEST, CR_HIGH, CR_MEDIUM } cr_precision;
+cr_precision cr_set_f32_products(cr_precision p);                                         /* for this thread: f32 products (cr_matmul, cr_linear, those of their gradients) add in f32, and of their operands take all bits,
+                                                              the 10 of TF32 where a GPU has that, or those of bf16, to which they are rounded; returns the old setting */
 
 /* ---- indexing: index tensors are i32 or i64; every index is checked; what is written to one place twice stays as the last, with a
  * gradient for both as in PyTorch.  Names that end in _ write into x and return it (borrowed). ------------------------ */

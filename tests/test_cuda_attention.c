@@ -62,6 +62,16 @@ TEST(attention_tensor_cores) {
                                       .mask = trials[i].mask});
 }
 
+/* Few queries, whose keys are split: one part and a little, whole ones, several; hidden parts; heads of more columns than a block has threads. */
+TEST(attention_split) {
+    static const struct { int64_t T, S, D; bool causal; int mask; } trials[] = {{1, 65, 64, true, 0}, {1, 192, 20, false, 2}, {4, 300, 7, true, 3}, {3, 130, 300, true, 0}, {2, 131, 96, false, 1}, {4, 67, 33, false, 5}, {1, 131, 1, false, 4}};
+    static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16, CR_F16};
+    box_state = test_seed();
+    for (size_t i = 0; i < 4 * sizeof trials / sizeof *trials; i += test_full() ? 1 : 2)
+        try_attention((trial){.dt = dtypes[i / 7], .B = 1 + box_draw(2), .H = 1 + box_draw(2), .T = trials[i % 7].T, .S = trials[i % 7].S, .D = trials[i % 7].D, .causal = trials[i % 7].causal, .layout = (int)box_draw(3),
+                              .mask = trials[i % 7].mask});
+}
+
 /* Scores of some hundred: the running maximum must keep exp from overflowing; a negative scale is allowed. */
 TEST(attention_large_scores) {
     box_state = test_seed();

@@ -455,7 +455,8 @@ TEST(gradient_as_a_product) {
     static const int64_t shapes[][3] = {{300, 2400, 100}, {256, 1040, 520}, {7, 5, 3}, {300, 2401, 97}};
     for (int c = 0; c < 16; c++) {
         const int64_t *s = shapes[c % 4];
-        const bool mirrored = c / 4 % 2, bf16 = c / 8, before = cr_set_bf16_products(bf16);
+        const bool mirrored = c / 4 % 2, bf16 = c / 8;
+        const cr_precision before = cr_set_f32_products(bf16 ? CR_MEDIUM : CR_HIGHEST);
         layer whole = layer_new(s[0], s[1], s[2], mirrored), pieces = layer_new(s[0], s[1], s[2], mirrored), alone = layer_new(s[0], s[1], s[2], mirrored);
         layer hooked = layer_new(s[0], s[1], s[2], mirrored);
         int calls = 0;
@@ -480,6 +481,6 @@ TEST(gradient_as_a_product) {
             cr_scope_end();
         }
         layer_free(&whole); layer_free(&pieces); layer_free(&alone); layer_free(&hooked);
-        cr_set_bf16_products(before);
+        cr_set_f32_products(before);
     }
 }

@@ -24,7 +24,7 @@ SCANS: list[Path | str] = [TESTS / "test_cuda_order_thread", "float_scans"]
 PROGRAMS: dict[str, list[list[Path | str]]] = {  # of files that have one of their own, or two
     "attention.cu": [[TESTS / "test_cuda_attention_thread"]],
     "device.cuh": [PROGRAM, SCANS],
-    "order.cu": [[TESTS / "test_cuda_order_thread", "samples"]],
+    "order.cu": [[TESTS / "test_cuda_order_thread", "samples"], [TESTS / "test_cuda_kernels_thread", "selection"]],
     "scan.cu": [SCANS],
 }
 OPS = {"device.cuh": "sum,softmax", "argreduce.cu": "argmax", "matmul.cu": "matmul"}  # whose cases run a file's kernels; of another file: all

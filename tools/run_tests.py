@@ -322,13 +322,13 @@ def simulated(name: str, program: str, **environment: str) -> Total:
 
 def stage_cudasim() -> Total:
     total = ctest(ROOT / "build" / "release", plain_environment(), only=SIMULATED)
-    for program in ("test_cuda_ops", "test_cuda_order"):
+    for program in ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order"):
         total.add(simulated("CUDASIM_ORDER=reverse", program, CUDASIM_ORDER="reverse", CHAINRULE_CUBLASLT="off"))
     with tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as texts:  # all that is compiled, for the true NVRTC
         total.add(simulated("CUDASIM_CC=75", "test_cuda_ops", CUDASIM_ORDER="2", CUDASIM_CC="75", CUDASIM_KEEP=texts, CHAINRULE_CACHE="off"))
         total.add(run("kernels by NVRTC", [sys.executable, "tests/cudasim/check_cuda.py", "--nvrtc", texts], plain_environment()))
     for sanitizer, options in (("thread", "TSAN_OPTIONS"), ("address", "ASAN_OPTIONS")):
-        for program in ("test_cuda_ops", "test_cuda_order"):  # the sanitizer knows nothing of the cpu's threads: there is one
+        for program in ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order"):  # the sanitizer knows nothing of the cpu's threads: there is one
             total.add(simulated(f"kernels under the {sanitizer} sanitizer", f"{program}_{sanitizer}", CHAINRULE_NUM_THREADS="1", **{options: "halt_on_error=1"}))
     return total
 

@@ -269,6 +269,7 @@ cr_tensor *api__cross_entropy(const arg *a);
 cr_tensor *api__dropout(const arg *a);
 cr_tensor *api__attention(const arg *a);
 cr_tensor *api__sum_squares(const arg *a);
+PyObject *api__total_norm(const arg *a);
 PyObject *api__sample(const arg *a);
 PyObject *api__init_uniform(const arg *a);
 PyObject *api__init_normal(const arg *a);
@@ -1400,6 +1401,9 @@ CALL(function__attention, _attention_entry, NULL)
 static const param _sum_squares_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry _sum_squares_entry = {.name = "_sum_squares", .compute = api__sum_squares, .params = _sum_squares_entry_params, .count = 1};
 CALL(function__sum_squares, _sum_squares_entry, NULL)
+static const param _total_norm_entry_params[] = {{"tensors", TENSORS, 0, NULL, 0}};
+static const entry _total_norm_entry = {.name = "_total_norm", .run = api__total_norm, .params = _total_norm_entry_params, .count = 1};
+CALL(function__total_norm, _total_norm_entry, NULL)
 static const param _sample_entry_params[] = {{"logits", TENSOR, 0, NULL, 0}, {"temperature", FLOAT, 0, NULL, 0}, {"top_p", FLOAT, 0, NULL, 0}, {"top_k", INT, 0, NULL, 0}, {"generator", GENERATOR, OPTIONAL, NULL, 0}};
 static const entry _sample_entry = {.name = "_sample", .run = api__sample, .params = _sample_entry_params, .count = 5};
 CALL(function__sample, _sample_entry, NULL)
@@ -3113,6 +3117,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "sum(x^2) : (...) -> (); float16 and bfloat16 in float32"},
+    {"_total_norm", AS(function__total_norm), FAST,
+        "_total_norm(tensors)\n"
+        "--\n"
+        "\n"
+        "The 2-norm of all elements of float tensors as one vector."},
     {"_sample", AS(function__sample), FAST,
         "_sample(logits, temperature, top_p, top_k, generator=None)\n"
         "--\n"
@@ -3233,12 +3242,13 @@ PyMethodDef api_functions[] = {
         "set_float32_matmul_precision(precision)\n"
         "--\n"
         "\n"
-        "\"medium\": float32 products of this thread, forward and backward, round their operands to bfloat16 and add up in float32; \"highest\" (and \"high\"): they do not."},
+        "What float32 products of this thread, forward and backward, take of their operands, to add up in float32: \"highest\", all bits; \"high\", on NVIDIA GPUs that have it, TF32's\n"
+        "10 bits of the fraction; \"medium\", those of bfloat16, to which they are rounded."},
     {"get_float32_matmul_precision", AS(function_get_float32_matmul_precision), FAST,
         "get_float32_matmul_precision()\n"
         "--\n"
         "\n"
-        "\"medium\" or \"highest\" "},
+        "\"highest\", \"high\" or \"medium\" "},
     {"set_default_device", AS(function_set_default_device), FAST,
         "set_default_device(device)\n"
         "--\n"

@@ -76,6 +76,13 @@ static bool fill_numbers(PyObject *given, int n, double *numbers) {
     return ok;
 }
 
+PyObject *api__total_norm(const arg *a) {
+    double norm = 0;
+    cr_status bad;
+    WITHOUT_GIL(bad = cr_total_norm(a[0].list.n, a[0].list.v, &norm));
+    return bad == CR_OK ? PyFloat_FromDouble(norm) : raise_error();
+}
+
 /* (name, outputs, inputs, numbers) */
 PyObject *api__update(const arg *a) {
     enum { MOST = 32 };                              /* more numbers than any update has */

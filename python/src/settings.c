@@ -12,18 +12,20 @@ PyObject *api_set_num_threads(const arg *a) {
     return done(cr_set_num_threads(axis(a[0].i)));
 }
 
+static const char *const precisions[] = {[CR_HIGHEST] = "highest", [CR_HIGH] = "high", [CR_MEDIUM] = "medium"};
 PyObject *api_set_float32_matmul_precision(const arg *a) {
-    if (strcmp(a[0].s, "highest") && strcmp(a[0].s, "high") && strcmp(a[0].s, "medium"))
-        return PyErr_Format(PyExc_RuntimeError, "[set_float32_matmul_precision] precision must be 'highest', 'high' or 'medium', not '%s'", a[0].s);
-    cr_set_bf16_products(!strcmp(a[0].s, "medium"));
+    int p = CR_HIGHEST;
+    while (p <= CR_MEDIUM && strcmp(a[0].s, precisions[p])) p++;
+    if (p > CR_MEDIUM) return PyErr_Format(PyExc_RuntimeError, "[set_float32_matmul_precision] precision must be 'highest', 'high' or 'medium', not '%s'", a[0].s);
+    cr_set_f32_products((cr_precision)p);
     Py_RETURN_NONE;
 }
 
 PyObject *api_get_float32_matmul_precision(const arg *a) {
     (void)a;
-    const bool bf16 = cr_set_bf16_products(false);
-    cr_set_bf16_products(bf16);
-    return PyUnicode_FromString(bf16 ? "medium" : "highest");
+    const cr_precision p = cr_set_f32_products(CR_HIGHEST);
+    cr_set_f32_products(p);
+    return PyUnicode_FromString(precisions[p]);
 }
 
 PyObject *api_set_default_device(const arg *a) { return done(cr_set_default_device(a[0].dev)); }

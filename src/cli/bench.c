@@ -279,7 +279,7 @@ int cli_bench(int argc, char **argv) {
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
-    cr_set_bf16_products(!strcmp(dtype, "bf16"));
+    cr_set_f32_products(strcmp(dtype, "bf16") ? CR_HIGHEST : CR_MEDIUM);
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library();
     report r = {.json = json};

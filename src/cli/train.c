@@ -359,7 +359,7 @@ static int train(run *r) {
     r->dev = device_named(r->s->device);
     if (!r->dev) return cli_fail_library();
     if (r->s->resume && !run_restore_settings(r, &code)) return code;
-    cr_set_bf16_products(!strcmp(r->s->dtype, "bf16"));
+    cr_set_f32_products(strcmp(r->s->dtype, "bf16") ? CR_HIGHEST : CR_MEDIUM);
     if (isnan(r->s->min_lr)) r->s->min_lr = r->s->lr / 10;
     if ((code = fit_warmup(r->command, r->s)) != CLI_OK) return code;
     if (r->s->fuse_step && (r->s->clip > 0 || r->s->accumulate > 1))

@@ -46,7 +46,8 @@ typedef enum cr_kth { CR_KTH_MEDIAN = -1, CR_KTH_NANMEDIAN = -2 } cr_kth;       
 
 typedef enum cr_matmul_how {
     CR_MATMUL_ADD = 1,                              /* c is added to */
-    CR_MATMUL_BF16 = 2                              /* f32: a and b are rounded to bf16 first (to nearest, ties to even; denormals may become 0); no meaning for other dtypes */
+    CR_MATMUL_BF16 = 2,                             /* f32: a and b are rounded to bf16 first (to nearest, ties to even; denormals may become 0); no meaning for other dtypes */
+    CR_MATMUL_TF32 = 4                              /* f32: of a and b a device may take 10 bits of the fraction, where that is quicker; no meaning for other dtypes */
 } cr_matmul_how;
 
 typedef struct cr_kernels {
@@ -116,6 +117,7 @@ typedef struct cr_kernels {
                                int64_t ignore, double smoothing);   /* loss, lse (M) f32 (f64 for f64); ignored rows: loss 0; target i32 or i64, checked */
     cr_status (*cross_entropy_bwd)(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
                                    int64_t M, int64_t N, int64_t ignore, double smoothing);        /* g (M): the cotangent of each row's loss, lse's dtype */
+    cr_status (*sum_squares)(cr_tensor *y, int64_t n, const cr_tensor *const *x);      /* y () f64: of all elements of n contiguous float tensors */
     cr_status (*attention)(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
                            double scale, bool causal);  /* q, o (B, H, T, D), k, v (B, H, S, D): any strides with D contiguous (o: (B, T, H, D) in memory); lse (B, H, T) f32 (f64 for f64);
                                                        mask (B, H, T, S): NULL, or added to the scores, lse's dtype, any strides (0 where broadcast); a query that sees nothing but -Inf: o 0, lse -Inf */

@@ -139,27 +139,9 @@ static int64_t gradients(const cr_params *p, cr_tensor **out) {
     return n;
 }
 
-static cr_status joint_norm(const char *op, int64_t n, cr_tensor *const *grads, double *norm) {
-    double total = 0, one;
-    cr_status status = CR_OK;
-    cr_scope_begin();
-    const cr_tensor **sums = malloc((size_t)(n + 1) * sizeof *sums);
-    if (!sums) status = cr_fail(CR_NO_MEMORY, op, "no memory for %lld sums", (long long)n);
-    for (int64_t i = 0; i < n && !status; i++)      /* all queued before the first is awaited */
-        if (!(sums[i] = cr_sum_squares(grads[i]))) status = cr_error_status();
-    for (int64_t i = 0; i < n && !status; i++) {
-        status = cr_read(sums[i], CR_F64, &one, sizeof one);
-        total += status ? 0 : one;
-    }
-    cr_scope_end();
-    free(sums);
-    *norm = sqrt(total);
-    return status;
-}
-
 cr_status cr_clip_scale(const char *op, int64_t n, cr_tensor *const *grads, double max_norm, double *norm, double *scale) {
     if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, op, "max_norm must be at least 0, not %g", max_norm);
-    cr_status status = joint_norm(op, n, grads, norm);
+    cr_status status = cr_total_norm(n, (const cr_tensor *const *)grads, norm);
     const double by = max_norm / (*norm + 1e-6);
     *scale = by >= 1 ? 1 : by;
     return status;

@@ -4,9 +4,14 @@
 
 #include <string.h>
 
-static _Thread_local bool bf16_products;
-bool cr_set_bf16_products(bool on) { bool old = bf16_products; bf16_products = on; return old; }
-int cr_product_how(void) { return bf16_products ? CR_MATMUL_BF16 : 0; }
+static _Thread_local cr_precision precision;
+cr_precision cr_set_f32_products(cr_precision p) {
+    const cr_precision old = precision;
+    if ((int)p < CR_HIGHEST || p > CR_MEDIUM) cr_fail(CR_BAD_VALUE, "set_f32_products", "%d is not a precision", (int)p);
+    else precision = p;
+    return old;
+}
+int cr_product_how(void) { return precision == CR_MEDIUM ? CR_MATMUL_BF16 : precision == CR_HIGH ? CR_MATMUL_TF32 : 0; }
 
 /* A vector on the left is a row (1, K), on the right a column (K, 1). */
 static void as_matrix(const cr_tensor *x, bool left, int *n, int64_t *shape, int64_t *strides) {

@@ -3,6 +3,7 @@
 #include "programs.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static double power(const cr_call *c) { return ((const cr_reduce_params *)c->params)->p; }
 
@@ -67,4 +68,46 @@ cr_tensor *cr_norm(const cr_tensor *x, double p, int n, const int64_t *axes, boo
     if (!cr_float_axes("norm", x, n, axes, &mask)) return NULL;
     if (isnan(p)) return cr_fail(CR_BAD_VALUE, "norm", "p must be a number or an infinity: nan"), NULL;
     return cr_apply(&cr_op_vector_norm, 1, &x, &(cr_reduce_params){.mask = mask, .keepdim = keepdim, .p = p});
+}
+
+/* ---- of many tensors: what lies together goes to a device at once, and all is queued before the first sum is awaited */
+static bool goes_along(const cr_tensor *t, const cr_device *dev) { return t->dev == dev && t->flags & CR_FLAG_CONTIGUOUS && dev->kernels->sum_squares; }
+
+/* The sum of squares of the first tensor and those that go along with it; *n: how many. */
+static cr_tensor *joint_squares(const cr_tensor *const *x, int64_t *n) {
+    const cr_device *dev = x[0]->dev;
+    int64_t together = 0;
+    while (together < *n && goes_along(x[together], dev)) together++;
+    *n = together ? together : 1;
+    if (!together) return cr_sum_squares(x[0]);
+    cr_tensor *y = cr_new_like(&(cr_meta){.dtype = CR_F64}, dev);
+    return y && cr_finished("total_norm", dev->kernels->sum_squares(y, together, x)) == CR_OK ? y : NULL;
+}
+
+cr_status cr_total_norm(int64_t n, const cr_tensor *const *x, double *norm) {
+    static const char op[] = "total_norm";
+    if (n && !x) return cr_fail_null(op, "the tensors");
+    if (!norm) return cr_fail_null(op, "the norm");
+    if (n < 0) return cr_fail(CR_BAD_VALUE, op, "%lld tensors", (long long)n);
+    for (int64_t i = 0; i < n; i++) if (!cr_given(op, "a tensor", x[i]) || cr_want_float(op, x[i]) != CR_OK) return cr_error_status();
+    const cr_tensor **sums = malloc((size_t)(n + 1) * sizeof *sums);
+    if (!sums) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld sums", (long long)n);
+    double total = 0, one = 0;
+    int64_t count = 0;
+    cr_status status = CR_OK;
+    const bool recording = cr_set_grad_enabled(false);
+    cr_scope_begin();
+    for (int64_t i = 0, took; i < n && status == CR_OK; i += took) {
+        took = n - i;
+        if (!(sums[count++] = joint_squares(x + i, &took))) status = cr_error_status();
+    }
+    for (int64_t i = 0; i < count && status == CR_OK; i++) {
+        status = cr_read(sums[i], CR_F64, &one, sizeof one);
+        total += one;
+    }
+    cr_scope_end();
+    cr_set_grad_enabled(recording);
+    free(sums);
+    if (status == CR_OK) *norm = sqrt(total);
+    return status;
 }

@@ -1,6 +1,6 @@
 /* cublaslt.c - the simulated cuBLASLt: D = epilogue(alpha op(A) op(B) + beta C + bias), in its stream's turn, by three loops.
  *
- * Sums are in the type that was asked for (f32, f64; TF32 keeps all bits of f32), one after another along K.  What the real one refuses is refused, and
+ * Sums are in the type that was asked for (f32, f64; TF32: f32 of operands with 10 bits of the fraction), one after another along K.  What the real one refuses is refused, and
  * what it would do without a word (memory that is not there, an address less aligned than the heuristic was told) is an error too. */
 #include "control.h"
 #include "nvidia.h"
@@ -222,22 +222,34 @@ static uint64_t place(const struct cublasLtLayout *l, int batch, uint64_t row, u
     return (uint64_t)(l->stride * batch) + (l->order == CUBLASLT_ORDER_ROW ? row * ld + column : column * ld + row);
 }
 
+/* What is multiplied: TF32 rounds to nearest, ties away from 0 (cvt.rna.tf32.f32). */
+static double factor(const work *w, const void *from, int type, uint64_t i) {
+    const double v = load(from, type, i);
+    if (w->p.compute != CUBLAS_COMPUTE_32F_FAST_TF32) return v;
+    float f = (float)v;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    if ((bits & 0x7f800000) != 0x7f800000) bits = (bits + 0x1000) & ~(uint32_t)0x1fff;
+    memcpy(&f, &bits, sizeof f);
+    return (double)f;
+}
+
 /* One row of sums, each in its own order along K: f32 (or f64) additions of products in that type. */
 #define SUMS(T)                                                                                    \
     do {                                                                                           \
-        T *sums = calloc(N, sizeof *sums), *factor = malloc(sizeof *factor * K * N);               \
+        T *sums = calloc(N, sizeof *sums), *factors = malloc(sizeof *factors * K * N);             \
         for (uint64_t k = 0; k < K; k++)                                                           \
-            for (uint64_t j = 0; j < N; j++) factor[k * N + j] = (T)load(w->B, w->b.type, w->p.turn_b ? place(&w->b, batch, j, k) : place(&w->b, batch, k, j)); \
+            for (uint64_t j = 0; j < N; j++) factors[k * N + j] = (T)factor(w, w->B, w->b.type, w->p.turn_b ? place(&w->b, batch, j, k) : place(&w->b, batch, k, j)); \
         for (uint64_t i = 0; i < M; i++) {                                                         \
             for (uint64_t j = 0; j < N; j++) sums[j] = 0;                                          \
             for (uint64_t k = 0; k < K; k++) {                                                     \
-                const T x = (T)load(w->A, w->a.type, w->p.turn_a ? place(&w->a, batch, k, i) : place(&w->a, batch, i, k)); \
-                for (uint64_t j = 0; j < N; j++) sums[j] += x * factor[k * N + j];                 \
+                const T x = (T)factor(w, w->A, w->a.type, w->p.turn_a ? place(&w->a, batch, k, i) : place(&w->a, batch, i, k)); \
+                for (uint64_t j = 0; j < N; j++) sums[j] += x * factors[k * N + j];                \
             }                                                                                      \
             for (uint64_t j = 0; j < N; j++) finish(w, batch, i, j, (double)sums[j], gradient);    \
         }                                                                                          \
         free(sums);                                                                                \
-        free(factor);                                                                              \
+        free(factors);                                                                             \
     } while (0)
 
 static int bias_type(const work *w) { return w->p.bias_type >= 0 ? w->p.bias_type : w->d.type; }

@@ -132,6 +132,8 @@ def test_half_precision_and_no_gradients_of_use() -> None:
     cr.set_float32_matmul_precision("medium")
     try:
         assert cr.get_float32_matmul_precision() == "medium" and 0 < abs(model.loss(x, y).item() - whole) < 0.05
+        cr.set_float32_matmul_precision("high")  # without a GPU that has TF32 all bits
+        assert cr.get_float32_matmul_precision() == "high" and model.loss(x, y).item() == whole
     finally:
         cr.set_float32_matmul_precision("highest")
     assert model.loss(x, y).item() == whole and cr.get_float32_matmul_precision() == "highest"

@@ -118,7 +118,7 @@ class Optimizer:
         if not max_norm >= 0:
             raise ValueError(f"max_norm must be at least 0, not {max_norm}")
         grads = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
-        norm = math.sqrt(sum(_core._sum_squares(g).item() for g in grads))
+        norm = _core._total_norm(grads)
         scale = max_norm / (norm + 1e-6)
         if not scale >= 1:  # also where it is NaN
             if self._scales:

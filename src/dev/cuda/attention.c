@@ -1,8 +1,9 @@
 /* attention.c - attention of every head, forward and backward, in one kernel for o, one for dq and one for dk and dv (attention.cu): by tensor
- * cores where the GPU has them for the dtype and the operands lie so that 16 bytes can be read at once, else plainly. */
+ * cores where the GPU has them for the dtype and the operands lie so that 16 bytes can be read at once, else plainly.  Of few queries the keys are
+ * split over blocks, and what those found is joined. */
 #include "gpu.h"
 
-typedef enum pass { FORWARD, QUERIES, KEYS, DELTA } pass;          /* PASS of attention.cu: o, dq, dk and dv, the sums of g o */
+typedef enum pass { FORWARD, QUERIES, KEYS, DELTA, SPLIT } pass;   /* PASS of attention.cu: o, dq, dk and dv, the sums of g o, o from parts of the keys */
 enum { OPERANDS = 8 };
 typedef struct job {
     const char *op;
@@ -78,6 +79,26 @@ static cr_status run_plain(cuda *g, const job *j, pass p, const char *name, int6
     return k ? cuda_launch_struct(g, j->op, k, &q, p == DELTA ? pieces(parts, CUDA_GROUP / 32) : j->B * j->H * tiles * parts) : cr_error_status();
 }
 
+/* As many blocks as there are queries and parts of the keys, where a block for 64 queries of a head would leave most of the GPU idle. */
+enum { FEW = 4, PART = 64 };                        /* queries; keys of a part */
+static cr_status run_split(cuda *g, job *j) {
+    const cr_dtype dt = (cr_dtype)j->operand[0]->dtype;
+    const int64_t rows = j->B * j->H * j->T, parts = pieces(j->S, PART);
+    const cuda_kernel *k[2];
+    static const char *const names[] = {"attention_part", "attention_join"};
+    for (int i = 0; i < 2; i++)
+        if (!(k[i] = cuda_kernel_of(g, j->op, cuda_source_attention, names[i], "#define PASS %d\n#define T %s\n#define A %s\n#define MASKED %d\n#define R 1\n#define C 1\n#define KEYS %d\n", (int)SPLIT,
+                                    cuda_type(dt), cuda_wide(dt), j->mask != NULL, PART))) return cr_error_status();
+    cuda_block *found = cuda_block_take(g, j->op, (size_t)(rows * parts * (j->D + 2)) * cr_dtype_size((cr_dtype)j->lse->dtype));
+    if (!found) return cr_error_status();
+    j->delta = found->at;
+    cuda_words q = words_of(j, parts, 1);
+    cr_status status = cuda_launch_struct(g, j->op, k[0], &q, rows * parts);
+    if (status == CR_OK) status = cuda_launch_struct(g, j->op, k[1], &q, rows);
+    cuda_block_give(g, found);
+    return status;
+}
+
 static cr_status run(cuda *g, const job *j, pass p) {
     static const char *const names[] = {"attention", "attention_dq", "attention_dkv", "attention_delta"};
     const int64_t rows = p == KEYS ? j->S : j->T;
@@ -90,7 +111,7 @@ cr_status cuda_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const
     job j = open_job(op, q, k, mask, lse, scale, causal);
     j.operand[2] = v, j.operand[3] = o;
     cuda *g = cuda_enter(op, q->dev);
-    return g ? cuda_leave(g, run(g, &j, FORWARD)) : cr_error_status();
+    return g ? cuda_leave(g, j.T <= FEW && j.S > PART ? run_split(g, &j) : run(g, &j, FORWARD)) : cr_error_status();
 }
 
 cr_status cuda_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,

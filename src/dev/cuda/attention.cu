@@ -7,7 +7,7 @@
  * f64), R rows of a thread, C column groups of a block.  And, where NT is defined, for f16 and bf16 with tensor cores (sm_80 and later):
  * HEAD the head size, a multiple of 8 from 32 to 128, rows of multiples of 16 bytes, MT times 16 rows of a warp, NT times 8 columns
  * of a tile; weights and their derivatives are rounded to T before they are multiplied.  MASKED: there is a mask.  PASS: which kernel is
- * wanted, of o, dq, dk and dv, delta. */
+ * wanted, of o, dq, dk and dv, delta, o of few queries. */
 
 struct heads { T *at; i64 batch, head, row; };      /* (B, H, rows, D) with D contiguous: strides in elements */
 struct attention_args {                             /* attention.c's words */
@@ -273,6 +273,75 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(attention_args
 #pragma unroll
     for (int lane = 16; lane; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
     if (columns && threadIdx.x % 32 == 0) a.delta[row] = sum;
+}
+#endif
+
+#if PASS == 4
+/* Few queries, as in generation: a block for each query and KEYS of its keys leaves in delta, (B, H, queries, tiles, D + 2), the sums of
+ * weights v, the largest score and the sum of the weights, which a block for each query joins.  Limited by bytes: k and v once for each query. */
+struct query { place p; i64 t; };
+D query query_of(const attention_args &a, i64 row) {
+    const i64 head = row / a.queries;
+    return query{place{head / a.H, head % a.H, 0, 0}, row % a.queries};
+}
+/* Threads that share a column of D, a power of two. */
+D share share_of_columns(const attention_args &a) {
+    int width = 256;
+    while (width > 1 && 256 / width < a.head_size) width /= 2;
+    return share_of(width, 0);
+}
+D A base_of(A top) { return top == -infinity<A>() ? (A)0 : top; }      /* while every key is hidden all weights are 0 */
+
+extern "C" __global__ void __launch_bounds__(256) attention_part(attention_args a) {
+    __shared__ A weights[KEYS], shared[256];
+    const share all = share_of(256, 1), s = share_of_columns(a);
+    const query q = query_of(a, (i64)blockIdx.x / a.tiles);
+    const i64 first = (i64)blockIdx.x % a.tiles * KEYS, left = seen(a, q.t) - first;
+    const rows k = q.p.of(a.k, a.keys), v = q.p.of(a.v, a.keys);
+    const T *mine = q.p.of(a.q, a.queries).at + q.t * a.q.row;
+    const int t = (int)threadIdx.x, n = left < 0 ? 0 : left < KEYS ? (int)left : (int)KEYS;
+    A *to = a.delta + (i64)blockIdx.x * (a.head_size + 2);
+    for (int c = t / 32; c < n; c += 8) {           /* a warp for each key */
+        A dot = 0;
+        for (i64 d = t % 32; d < a.head_size; d += 32) dot += cast<A>(mine[d]) * cast<A>(k.at[(first + c) * k.stride + d]);
+#pragma unroll
+        for (int lane = 16; lane; lane /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lane);
+        if (t % 32 == 0) weights[c] = score(a, q.p, q.t, first + c, dot, (A)a.scale, 1);
+    }
+    __syncthreads();
+    const A x = t < n ? weights[t] : -infinity<A>(), top = tree<larger_of>(x, shared, all), weight = t < n ? f_exp(x - base_of(top)) : (A)0, sum = tree<sum_of>(weight, shared, all);
+    if (t < n) weights[t] = weight;
+    if (t == 0) to[a.head_size] = top, to[a.head_size + 1] = sum;
+    __syncthreads();
+    for (i64 begin = 0; begin < a.head_size; begin += s.columns) {
+        const i64 column = begin + s.column;
+        A o = 0;
+        for (int c = s.lane; c < n && column < a.head_size; c += s.width) o += weights[c] * cast<A>(v.at[(first + c) * v.stride + column]);
+        o = tree<sum_of>(o, shared, s);
+        if (s.lane == 0 && column < a.head_size) to[column] = o;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) attention_join(attention_args a) {
+    __shared__ A shared[256];
+    const share all = share_of(256, 1), s = share_of_columns(a);
+    const query q = query_of(a, (i64)blockIdx.x);
+    const i64 pitch = a.head_size + 2;
+    const A *from = a.delta + (i64)blockIdx.x * a.tiles * pitch, *tops = from + a.head_size;
+    A top = -infinity<A>(), sum = 0;
+    for (i64 c = threadIdx.x; c < a.tiles; c += 256) top = larger_of::join(tops[c * pitch], top);
+    top = tree<larger_of>(top, shared, all);
+    for (i64 c = threadIdx.x; c < a.tiles; c += 256) sum += tops[c * pitch + 1] * f_exp(tops[c * pitch] - base_of(top));
+    sum = tree<sum_of>(sum, shared, all);
+    if (threadIdx.x == 0) a.lse[blockIdx.x] = top + f_log(sum);
+    T *to = q.p.of(a.o, a.queries).at + q.t * a.o.row;
+    for (i64 begin = 0; begin < a.head_size; begin += s.columns) {
+        const i64 column = begin + s.column;
+        A o = 0;
+        for (i64 c = s.lane; c < a.tiles && column < a.head_size; c += s.width) o += from[c * pitch + column] * f_exp(tops[c * pitch] - base_of(top));
+        o = tree<sum_of>(o, shared, s);
+        if (s.lane == 0 && column < a.head_size) to[column] = cast<T>(sum == 0 ? (A)0 : o / sum);
+    }
 }
 #endif
 #elif !defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 800

@@ -2,7 +2,8 @@
  *
  * Strides, addresses, parameters and constants are data, not text: so one kernel serves all shapes of a class, and no compiler reasons with
  * constants about NaN (x * 0 is not 0).  Two classes.  Flat: all in one line, or the same everywhere; a thread reads, computes and writes
- * 16 bytes of the widest operand at once where their addresses allow.  Strided: a thread has one element at a time. */
+ * 16 bytes of the widest operand at once where their addresses allow.  Strided: a thread has one element at a time.  Walks of one class
+ * that come together, an optimizer's step over all parameters, share launches: as many as the parameters of a kernel hold. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static void add_instruction(cuda_text *t, cr_dtype compute, int result, const cr
             case 'c': cuda_add(t, "v%d", s->c); break;
             case 'f': cuda_add(t, compute == CR_F64 ? "" : "f"); break;
             case 'w': cuda_add(t, "%d", compute == CR_BOOL ? 1 : 8 * (int)cr_dtype_size(compute)); break;
-            case 'F': cuda_add(t, "(fault *)p.w[1]"); break;
+            case 'F': cuda_add(t, "(fault *)p.w[0]"); break;
             default: CR_ASSERT(false && "an unknown $ in the table of instructions");
         }
     }
@@ -71,8 +72,9 @@ typedef struct plan {                               /* everything about a walk t
     place of[OPERANDS];
     int elements;                                   /* that a thread has at once */
     int ndim;                                       /* 0 where flat */
-    int operands_at, values_at, words;              /* parameters: elements, fault, shape from 2 on; for each operand its address and strides; numbers */
+    int walk_at, walk_words;                        /* parameters: fault, params, constants; for each walk where its blocks end, elements, shape, and of each operand its address, or value, and strides */
 } plan;
+enum { SHAPE_AT = 2 };                              /* in the words of a walk */
 
 static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
 static bool is_number(const cr_walk *w, int k) { return operand(w, k)->data; }
@@ -117,9 +119,8 @@ static plan plan_of(const cr_walk *w) {
     else l.ndim = w->ndim;
     for (int k = 0; k < w->n_out && !l.flat; k++) l.of[k] = APART;
     for (int i = 0; i < w->program->n_instr && !cr_dtype_is_float(w->compute); i++) l.divides |= divides(w->program->instr[i].op);
-    l.operands_at = 2 + l.ndim;
-    l.values_at = l.operands_at + l.operands * (1 + l.ndim);
-    l.words = l.values_at + w->n_in + w->program->n_param + w->program->n_const;
+    l.walk_at = 1 + w->program->n_param + w->program->n_const;
+    l.walk_words = SHAPE_AT + l.ndim + l.operands * (1 + l.ndim);
     return l;
 }
 
@@ -141,18 +142,18 @@ static void key_of(cuda_key *k, const plan *l) {
 
 /* ---- its text */
 
-static int word_of(const plan *l, int k) { return l->operands_at + k * (1 + l->ndim); }
+static int word_of(const plan *l, int k) { return SHAPE_AT + l->ndim + k * (1 + l->ndim); }
 static const char *type_of(const plan *l, int k) { return cuda_type(operand(l->w, k)->dtype); }
 
 /* one(p, inputs as values, results): the program. */
-static void add_program(cuda_text *t, const plan *l) {
+static void add_program(cuda_text *t, const plan *l, int64_t walks) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
-    cuda_add(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cuda_wide(w->compute), l->words);
+    cuda_add(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cuda_wide(w->compute), walks > 1 ? CUDA_WORDS : l->walk_at + l->walk_words);
     for (int i = 0; i < w->n_in; i++) cuda_add(t, ", const C v%d", i);
     for (int k = 0; k < w->n_out; k++) cuda_add(t, ", %s &y%d", type_of(l, k), k);
     cuda_add(t, ") {\n");
-    for (int i = 0; i < p->n_param + p->n_const; i++) cuda_add(t, "const C v%d = as<C>(p.w[%d]);\n", p->n_in + i, l->values_at + w->n_in + i);
+    for (int i = 0; i < p->n_param + p->n_const; i++) cuda_add(t, "const C v%d = as<C>(p.w[%d]);\n", p->n_in + i, 1 + i);
     for (int i = 0; i < p->n_instr; i++) add_instruction(t, w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
     for (int k = 0; k < w->n_out; k++) cuda_add(t, "y%d = cast<%s>(v%d);\n", k, type_of(l, k), p->out[k]);
     cuda_add(t, "}\n");
@@ -161,10 +162,10 @@ static void add_program(cuda_text *t, const plan *l) {
 /* Where operand k has element e. */
 static void add_element(cuda_text *t, const plan *l, int k) {
     const int at = word_of(l, k);
-    cuda_add(t, "((%s%s *)p.w[%d])[", k < l->w->n_out ? "" : "const ", type_of(l, k), at);
+    cuda_add(t, "((%s%s *)p.w[at + %d])[", k < l->w->n_out ? "" : "const ", type_of(l, k), at);
     if (l->of[k] == DENSE) cuda_add(t, "e");
     else if (l->of[k] == SAME) cuda_add(t, "0");
-    for (int d = 0; d < l->ndim && l->of[k] == APART; d++) cuda_add(t, "%s(S)c%d * (S)p.w[%d]", d ? " + " : "", d, at + 1 + d);
+    for (int d = 0; d < l->ndim && l->of[k] == APART; d++) cuda_add(t, "%s(S)c%d * (S)p.w[at + %d]", d ? " + " : "", d, at + 1 + d);
     cuda_add(t, "]");
 }
 
@@ -195,30 +196,32 @@ static void add_packs(cuda_text *t, const plan *l) {
     for (int k = 0; k < l->operands; k++) {
         const int number = k < w->n_out ? k : k - w->n_out;
         if (k < w->n_out) cuda_add(t, "pack<%s, %d> y%d;\n", type_of(l, k), l->elements, number);
-        else if (l->of[k] == DENSE) cuda_add(t, "const pack<%s, %d> x%d = ((const pack<%s, %d> *)p.w[%d])[i];\n", type_of(l, k), l->elements, number, type_of(l, k), l->elements, word_of(l, k));
+        else if (l->of[k] == DENSE) cuda_add(t, "const pack<%s, %d> x%d = ((const pack<%s, %d> *)p.w[at + %d])[i];\n", type_of(l, k), l->elements, number, type_of(l, k), l->elements, word_of(l, k));
     }
     cuda_add(t, "for (int k = 0; k < %d; k++) ", l->elements);
     add_call(t, l, true);
-    for (int k = 0; k < w->n_out; k++) cuda_add(t, "((pack<%s, %d> *)p.w[%d])[i] = y%d;\n", type_of(l, k), l->elements, word_of(l, k), k);
+    for (int k = 0; k < w->n_out; k++) cuda_add(t, "((pack<%s, %d> *)p.w[at + %d])[i] = y%d;\n", type_of(l, k), l->elements, word_of(l, k), k);
     cuda_add(t, "}\n");
 }
 
-static void add_text(cuda_text *t, const plan *l) {
+static void add_text(cuda_text *t, const plan *l, int64_t walks) {
     const cr_walk *w = l->w;
-    add_program(t, l);
+    add_program(t, l, walks);
     cuda_add(t, "typedef %s I;\ntypedef %s S;\nKERNEL(%d) walk(const words p) {\n", l->wide ? "u64" : "u32", l->wide ? "i64" : "i32", CUDA_GROUP);
-    cuda_add(t, "const I numel = (I)p.w[0], step = (I)gridDim.x * %d, first = (I)blockIdx.x * %d + threadIdx.x;\n", CUDA_GROUP, CUDA_GROUP);
+    cuda_add(t, "int at = %d;\nu64 begin = 0;\n", l->walk_at);
+    if (walks > 1) cuda_add(t, "for (; blockIdx.x >= p.w[at]; at += %d) begin = p.w[at];\n", l->walk_words);
+    cuda_add(t, "const I numel = (I)p.w[at + 1], step = (I)(p.w[at] - begin) * %d, first = (I)(blockIdx.x - begin) * %d + threadIdx.x;\n", CUDA_GROUP, CUDA_GROUP);
     cuda_add(t, "if (first >= numel) return;\n");               /* before a number is read that the one result may replace */
     for (int i = 0; i < w->n_in; i++) {
         const int k = w->n_out + i;
-        if (l->of[k] == NUMBER) cuda_add(t, "const C s%d = as<C>(p.w[%d]);\n", i, l->values_at + i);
-        if (l->of[k] == SAME) cuda_add(t, "const C s%d = cast<C>(*(const %s *)p.w[%d]);\n", i, type_of(l, k), word_of(l, k));
+        if (l->of[k] == NUMBER) cuda_add(t, "const C s%d = as<C>(p.w[at + %d]);\n", i, word_of(l, k));
+        if (l->of[k] == SAME) cuda_add(t, "const C s%d = cast<C>(*(const %s *)p.w[at + %d]);\n", i, type_of(l, k), word_of(l, k));
     }
     if (l->elements > 1) add_packs(t, l);
     if (l->elements == 1) cuda_add(t, "for (I e = first; e < numel; e += step) {\n");
     else cuda_add(t, "for (I e = numel / %d * %d + first; e < numel; e += step) {\n", l->elements, l->elements);
     if (l->ndim > 1) cuda_add(t, "I rest = e;\n");
-    for (int d = l->ndim - 1; d > 0; d--) cuda_add(t, "const I c%d = rest %% (I)p.w[%d]; rest /= (I)p.w[%d];\n", d, 2 + d, 2 + d);
+    for (int d = l->ndim - 1; d > 0; d--) cuda_add(t, "const I c%d = rest %% (I)p.w[at + %d]; rest /= (I)p.w[at + %d];\n", d, SHAPE_AT + d, SHAPE_AT + d);
     if (l->ndim) cuda_add(t, "const I c0 = %s;\n", l->ndim > 1 ? "rest" : "e");
     add_call(t, l, false);
     cuda_add(t, "}\n}\n");
@@ -234,53 +237,66 @@ static void push_number(cuda_words *q, cr_dtype compute, const void *value, cr_d
     cuda_push(q, word);
 }
 
-static void fill_words(cuda_words *q, const plan *l, cuda_address fault) {
-    const cr_walk *w = l->w;
+static void push_shared(cuda_words *q, const cr_walk *w, cuda_address fault) {
     const cr_program *p = w->program;
-    q->n = 0;
-    cuda_push(q, (uint64_t)w->numel);
     cuda_push(q, fault);
-    for (int d = 0; d < l->ndim; d++) cuda_push(q, (uint64_t)w->shape[d]);
-    for (int k = 0; k < l->operands; k++) {
-        cuda_push(q, l->of[k] == NUMBER ? 0 : address(operand(w, k)));
-        for (int d = 0; d < l->ndim; d++) cuda_push(q, (uint64_t)operand(w, k)->strides[d]);
-    }
-    for (int i = 0; i < w->n_in; i++) {
-        if (l->of[w->n_out + i] == NUMBER) push_number(q, w->compute, w->in[i].data, w->in[i].dtype);
-        else cuda_push(q, 0);
-    }
     for (int i = 0; i < p->n_param; i++) push_number(q, w->compute, &w->params[i], CR_F64);
     for (int i = 0; i < p->n_const; i++) push_number(q, w->compute, &p->consts[i], CR_F64);
 }
 
-static cr_status run(cuda *g, const cr_walk *w) {
+/* end: of the blocks of this walk and those before it */
+static void push_walk(cuda_words *q, const plan *l, int64_t end) {
+    const cr_walk *w = l->w;
+    cuda_push(q, (uint64_t)end);
+    cuda_push(q, (uint64_t)w->numel);
+    for (int d = 0; d < l->ndim; d++) cuda_push(q, (uint64_t)w->shape[d]);
+    for (int k = 0; k < l->operands; k++) {
+        if (l->of[k] == NUMBER) push_number(q, w->compute, operand(w, k)->data, operand(w, k)->dtype);
+        else cuda_push(q, address(operand(w, k)));
+        for (int d = 0; d < l->ndim; d++) cuda_push(q, (uint64_t)operand(w, k)->strides[d]);
+    }
+}
+
+static bool same_key(const cuda_key *a, const cuda_key *b) { return a->n == b->n && !a->full && !memcmp(a->bytes, b->bytes, a->n); }
+
+/* The first walk, and those after it that its kernel serves as well, in one launch.  Returns how many; 0: a message. */
+static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
     const char *name = w->program->name;
     const plan l = plan_of(w);
     cuda_address fault = 0;
-    if (l.words > CUDA_WORDS) return cr_fail(CR_BAD_VALUE, name, "a GPU takes no program of %d constants", w->program->n_const);
-    if (l.divides && !(fault = cuda_fault_new(g, name, 0))) return cr_error_status();
-    cuda_key key;
+    if (l.walk_at + l.walk_words > CUDA_WORDS) return cr_fail(CR_BAD_VALUE, name, "a GPU takes no program of %d constants", w->program->n_const), 0;
+    if (l.divides && !(fault = cuda_fault_new(g, name, 0))) return 0;
+    cuda_key key, other;
+    cuda_words q;
+    int64_t walks = 0, blocks = 0;
+    q.n = 0;
     key_of(&key, &l);
+    push_shared(&q, w, fault);
+    for (; walks < count && w[walks].numel && q.n + l.walk_words <= CUDA_WORDS; walks++) {
+        const plan next = plan_of(&w[walks]);
+        key_of(&other, &next);
+        if (walks && (!same_key(&key, &other) || w[walks].params != w->params)) break;
+        blocks += cuda_blocks(g, (w[walks].numel + next.elements - 1) / next.elements);
+        push_walk(&q, &next, blocks);
+    }
+    cuda_key_byte(&key, walks > 1);
     const cuda_kernel *k = cuda_kernel_find(g, &key);
     if (!k) {
         cuda_text t = {0};
-        add_text(&t, &l);
+        add_text(&t, &l, walks);
         k = cuda_kernel_make(g, name, &key, "walk", t.failed ? NULL : t.s);
         cuda_free_text(&t);
-        if (!k) return cr_error_status();
     }
-    cuda_words q;
-    fill_words(&q, &l, fault);
-    return cuda_launch_struct(g, name, k, &q, cuda_blocks(g, (w->numel + l.elements - 1) / l.elements));
+    return k && cuda_launch_struct(g, name, k, &q, blocks) == CR_OK ? walks : 0;
 }
 
 cr_status cuda_elementwise(const cr_walk *walks, int64_t count) {
     if (!count) return CR_OK;
     cuda *g = cuda_enter(walks->program->name, walks->out[0].storage->dev);
     if (!g) return cr_error_status();
-    cr_status status = CR_OK;
-    for (int64_t i = 0; i < count && status == CR_OK; i++) if (walks[i].numel) status = run(g, &walks[i]);
-    return cuda_leave(g, status);
+    int64_t done = 1;
+    for (int64_t i = 0; i < count && done; i += done) done = walks[i].numel ? run(g, &walks[i], count - i) : 1;
+    return cuda_leave(g, done ? CR_OK : cr_error_status());
 }
 
 static cr_status run_copy(cr_tensor *dst, const cr_tensor *src, const void *value) {

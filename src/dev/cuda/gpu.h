@@ -133,7 +133,7 @@ const cuda_kernel *cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, 
 /* A kernel of one of the files *.cu, after these definitions: "#define T f32\n...". */
 const cuda_kernel *cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
 extern const char cuda_source_device[], cuda_source_reduce[], cuda_source_argreduce[], cuda_source_rows[], cuda_source_matmul[], cuda_source_index[], cuda_source_random[],
-                  cuda_source_scan[], cuda_source_order[], cuda_source_nonzero[], cuda_source_sample[], cuda_source_attention[];     /* embedded (cmake/embed.cmake) */
+                  cuda_source_scan[], cuda_source_order[], cuda_source_nonzero[], cuda_source_sample[], cuda_source_squares[], cuda_source_attention[];     /* embedded (cmake/embed.cmake) */
 
 /* ---- launches (launch.c) */
 enum { CUDA_WORDS = 400, CUDA_GROUP = 256 };                   /* threads of a block, unless a kernel says otherwise */
@@ -157,6 +157,7 @@ cr_status cuda_copy(cr_tensor *dst, const cr_tensor *src);
 cr_status cuda_fill(cr_tensor *dst, const void *value);
 cr_status cuda_elementwise(const cr_walk *walks, int64_t count);
 cr_status cuda_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
+cr_status cuda_sum_squares(cr_tensor *y, int64_t n, const cr_tensor *const *x);
 cr_status cuda_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
 cr_status cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
 cr_status cuda_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);

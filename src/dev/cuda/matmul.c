@@ -1,5 +1,6 @@
 /* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: by cuBLASLt where it is there and the layouts suit it, else by
- * a kernel of our own (matmul.cu).  cuBLASLt is told of rows as columns: c^T = b^T a^T.  Its heuristic, not a timing, chooses the algorithm. */
+ * a kernel of our own (matmul.cu).  cuBLASLt is told of rows as columns: c^T = b^T a^T.  Its heuristic, not a timing, chooses the algorithm.
+ * Operands that are to be rounded to bf16 become so first, 6 bytes an element, and are multiplied as such. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -10,14 +11,17 @@ static int64_t batch_stride(const cr_tensor *t, int d) { return t->shape[d] == 1
 
 /* ---- the kernel of our own */
 
+static const cuda_kernel *kernel_of(cuda *g, const char *name, cr_dtype dt, bool rounds) {
+    const char *acc = cr_dtype_is_float(dt) ? cuda_wide(dt) : cr_dtype_size(dt) == 8 ? "u64" : "u32";
+    return cuda_kernel_of(g, "matmul", cuda_source_matmul, name, "#define T %s\n#define A %s\n#define ROUND %d\n", cuda_type(dt), acc, rounds);
+}
+
 static cr_status run_plain(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
     enum { EDGE = 64 };
     const cr_dtype dt = (cr_dtype)c->dtype;
     const int axes = c->ndim - 2;
     const int64_t M = c->shape[axes], N = c->shape[axes + 1], K = a->shape[axes + 1], across = (N + EDGE - 1) / EDGE, tiles = across * ((M + EDGE - 1) / EDGE);
-    const char *acc = cr_dtype_is_float(dt) ? cuda_wide(dt) : cr_dtype_size(dt) == 8 ? "u64" : "u32";
-    const cuda_kernel *k = cuda_kernel_of(g, "matmul", cuda_source_matmul, "matmul", "#define T %s\n#define A %s\n#define ROUND %d\n", cuda_type(dt), acc,
-                                          how & CR_MATMUL_BF16 && dt == CR_F32);
+    const cuda_kernel *k = kernel_of(g, "matmul", dt, how & CR_MATMUL_BF16 && dt == CR_F32);
     if (!k) return cr_error_status();
     cuda_words q = {.n = 19, .w = {cuda_address_of(c), cuda_address_of(a), cuda_address_of(b), cuda_address_of(bias), (uint64_t)M, (uint64_t)N, (uint64_t)K, (uint64_t)across, (uint64_t)tiles,
                                    (uint64_t)a->strides[axes], (uint64_t)a->strides[axes + 1], (uint64_t)b->strides[axes], (uint64_t)b->strides[axes + 1], (uint64_t)c->strides[axes],
@@ -42,7 +46,7 @@ typedef struct shape {                              /* all that an algorithm is 
     matrix a, b, c;                                 /* in cuBLASLt's order: a is our b */
     int64_t batch;
     uint32_t alignment[3];                          /* of a, b, c: bytes */
-    int32_t type, compute, bias;
+    int32_t type, result, compute, bias;            /* type: of a and b */
 } shape;
 
 struct cuda_product {
@@ -83,7 +87,7 @@ static uint32_t alignment_of(const cr_tensor *t) {
     return low < 256 ? (uint32_t)low : 256;
 }
 
-static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias) {
+static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool tf32) {
     const int axes = c->ndim - 2;
     const int64_t M = c->shape[axes], N = c->shape[axes + 1], K = a->shape[axes + 1];
     memset(s, 0, sizeof *s);                        /* no byte is left to chance: they are compared */
@@ -93,15 +97,15 @@ static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_
         || !matrix_of(&s->c, M, N, c->strides[axes], 1) || s->c.turned
         || !one_batch(b, c, axes, &s->a.batch_stride) || !one_batch(a, c, axes, &s->b.batch_stride) || !one_batch(c, c, axes, &s->c.batch_stride)) return false;
     s->alignment[0] = alignment_of(b), s->alignment[1] = alignment_of(a), s->alignment[2] = alignment_of(c);
-    s->type = c->dtype == CR_F64 ? LT_R_64F : c->dtype == CR_F32 ? LT_R_32F : c->dtype == CR_F16 ? LT_R_16F : LT_R_16BF;
-    s->compute = c->dtype == CR_F64 ? LT_COMPUTE_64F : LT_COMPUTE_32F;
+    s->type = s->result = c->dtype == CR_F64 ? LT_R_64F : c->dtype == CR_F32 ? LT_R_32F : c->dtype == CR_F16 ? LT_R_16F : LT_R_16BF;
+    s->compute = c->dtype == CR_F64 ? LT_COMPUTE_64F : c->dtype == CR_F32 && tf32 ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F;
     s->bias = bias != NULL;
     return !bias || (bias->strides[0] == 1 && c->dtype != CR_F64 && alignment_of(bias) >= 16);
 }
 
-static int make_layout(lt_handle *layout, const shape *s, const matrix *m) {
+static int make_layout(lt_handle *layout, const shape *s, const matrix *m, int32_t type) {
     const int32_t count = (int32_t)s->batch;
-    int error = lt.LayoutCreate(layout, s->type, (uint64_t)m->rows, (uint64_t)m->columns, m->stride);
+    int error = lt.LayoutCreate(layout, type, (uint64_t)m->rows, (uint64_t)m->columns, m->stride);
     if (!error && count > 1) error = lt.LayoutSet(*layout, LT_LAYOUT_BATCH_COUNT, &count, sizeof count);
     return !error && count > 1 ? lt.LayoutSet(*layout, LT_LAYOUT_BATCH_STRIDE, &m->batch_stride, sizeof m->batch_stride) : error;
 }
@@ -116,9 +120,9 @@ static int choose(cuda *g, struct cuda_product *p) {
     if (!error) error = lt.MatmulDescSet(p->product, LT_DESC_TRANSA, &turned[0], sizeof *turned);
     if (!error) error = lt.MatmulDescSet(p->product, LT_DESC_TRANSB, &turned[1], sizeof *turned);
     if (!error && s->bias) error = lt.MatmulDescSet(p->product, LT_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (!error) error = make_layout(&p->a, s, &s->a);
-    if (!error) error = make_layout(&p->b, s, &s->b);
-    if (!error) error = make_layout(&p->c, s, &s->c);
+    if (!error) error = make_layout(&p->a, s, &s->a, s->type);
+    if (!error) error = make_layout(&p->b, s, &s->b, s->type);
+    if (!error) error = make_layout(&p->c, s, &s->c, s->result);
     if (!error) error = lt.PreferenceCreate(&preference);
     if (!error) error = lt.PreferenceSet(preference, LT_PREFERENCE_WORKSPACE, &most, sizeof most);
     for (int i = 0; i < 4 && !error; i++) error = lt.PreferenceSet(preference, LT_PREFERENCE_ALIGNMENT_A + i, &s->alignment[i < 3 ? i : 2], sizeof *s->alignment);
@@ -143,31 +147,67 @@ static struct cuda_product *product_of(cuda *g, const shape *s) {
     return g->products = p;
 }
 
-/* 1: done; 0: not for cuBLASLt; negative: failed */
-static int run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
-    shape s;
-    if (!cr_dtype_is_float((cr_dtype)c->dtype) || (how & CR_MATMUL_BF16 && c->dtype == CR_F32) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, bias) || !lt_ready()) return 0;
-    if (!g->lt && lt.Create(&g->lt)) return g->lt = NULL, 0;
-    struct cuda_product *p = product_of(g, &s);
-    if (!p || !p->fits) return 0;
-    if (p->workspace && !g->workspace && !(g->workspace = cuda_block_take(g, "matmul", WORKSPACE))) return -1;
-    if (bias) {
-        const cuda_address at = cuda_address_of(bias);
-        if (lt.MatmulDescSet(p->product, LT_DESC_BIAS, &at, sizeof at)) return 0;
-    }
-    const double one = 1, beta = how & CR_MATMUL_ADD ? 1 : 0;
-    const float one32 = 1, beta32 = (float)beta;
-    const bool wide = s.type == LT_R_64F;
+/* An f32 operand rounded to bf16: as it lies, but each column begins where 16 bytes may be read at once. */
+typedef struct rounded { matrix from, to; cuda_block *block; } rounded;
+static void round_matrix(rounded *r, matrix *m, uint32_t *alignment) {
+    r->from = *m;
+    m->stride = (m->rows + 7) / 8 * 8;
+    if (m->batch_stride) m->batch_stride = m->stride * m->columns;
+    *alignment = 256;
+    r->to = *m;
+}
+
+static cr_status round_elements(cuda *g, rounded *r, cuda_address *at, int64_t batch) {
+    const int64_t matrices = r->from.batch_stride ? batch : 1, packs = matrices * r->to.columns * r->to.stride / 8;
+    const cuda_kernel *k = kernel_of(g, "round_to_bf16", CR_F32, false);
+    if (!k || !(r->block = cuda_block_take(g, "matmul", 16 * (size_t)packs))) return cr_error_status();
+    cuda_words q = {.n = 7, .w = {r->block->at, *at, (uint64_t)packs, (uint64_t)r->from.rows, (uint64_t)r->from.columns, (uint64_t)r->from.stride, (uint64_t)r->from.batch_stride}};
+    *at = r->block->at;
+    return cuda_launch(g, "matmul", k, &q, cuda_blocks(g, packs));
+}
+
+/* D = epilogue(A B + beta C); the addresses of A, B, C and the bias */
+static cr_status launch(cuda *g, const struct cuda_product *p, const cuda_address at[4], bool add) {
+    const double one = 1, beta = add;
+    const float one32 = 1, beta32 = add;
+    const bool wide = p->of.result == LT_R_64F;
+    int error = at[3] ? lt.MatmulDescSet(p->product, LT_DESC_BIAS, &at[3], sizeof at[3]) : 0;
     g->counters.launches++;
-    const int error = lt.Matmul(g->lt, p->product, wide ? (const void *)&one : &one32, cuda_address_of(b), p->a, cuda_address_of(a), p->b, wide ? (const void *)&beta : &beta32,
-                                cuda_address_of(c), p->c, cuda_address_of(c), p->c, &p->algorithm, g->workspace ? g->workspace->at : 0, p->workspace, g->stream);
-    return error ? (cr_fail(CR_RUNTIME, "matmul", "%s: cuBLASLt fails with error %d", g->name, error), -1) : 1;
+    if (!error) error = lt.Matmul(g->lt, p->product, wide ? (const void *)&one : &one32, at[0], p->a, at[1], p->b, wide ? (const void *)&beta : &beta32, at[2], p->c, at[2], p->c,
+                                  &p->algorithm, g->workspace ? g->workspace->at : 0, p->workspace, g->stream);
+    return error ? cr_fail(CR_RUNTIME, "matmul", "%s: cuBLASLt fails with error %d", g->name, error) : CR_OK;
+}
+
+/* Done, or not for cuBLASLt, or failed. */
+static cr_status run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how, bool *done) {
+    const bool rounds = how & CR_MATMUL_BF16 && c->dtype == CR_F32;
+    cuda_address at[] = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(bias)};
+    shape s;
+    rounded r[2] = {{.block = NULL}};
+    *done = false;
+    if (!cr_dtype_is_float((cr_dtype)c->dtype) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, bias, how & CR_MATMUL_TF32 && g->major >= 8) || !lt_ready()) return CR_OK;
+    if (!g->lt && lt.Create(&g->lt)) return g->lt = NULL, CR_OK;
+    if (rounds) {
+        s.type = LT_R_16BF;
+        round_matrix(&r[0], &s.a, &s.alignment[0]);
+        round_matrix(&r[1], &s.b, &s.alignment[1]);
+    }
+    const struct cuda_product *p = product_of(g, &s);
+    if (!p || !p->fits) return CR_OK;
+    *done = true;
+    if (p->workspace && !g->workspace && !(g->workspace = cuda_block_take(g, "matmul", WORKSPACE))) return cr_error_status();
+    cr_status status = CR_OK;
+    for (int i = 0; i < 2 && rounds && status == CR_OK; i++) status = round_elements(g, &r[i], &at[i], s.batch);
+    if (status == CR_OK) status = launch(g, p, at, how & CR_MATMUL_ADD);
+    for (int i = 0; i < 2; i++) if (r[i].block) cuda_block_give(g, r[i].block);
+    return status;
 }
 
 cr_status cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
     if (!c->numel) return CR_OK;
     cuda *g = cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
-    const int done = run_lt(g, c, a, b, bias, how);
-    return cuda_leave(g, done > 0 ? CR_OK : done < 0 ? cr_error_status() : run_plain(g, c, a, b, bias, how));
+    bool done;
+    const cr_status status = run_lt(g, c, a, b, bias, how, &done);
+    return cuda_leave(g, done ? status : run_plain(g, c, a, b, bias, how));
 }

@@ -60,3 +60,18 @@ KERNEL(256) matmul(const product p) {
             *at = cast<T>(v);
         }
 }
+
+/* y (matrices, columns, packs of 8) = columns of x, in bf16, the last pack filled up with 0 */
+KERNEL(256) round_to_bf16(pack<bf16, 8> *y, const f32 *x, i64 packs, i64 rows, i64 columns, i64 stride, i64 batch_stride) {
+    const i64 across = (rows + 7) / 8;
+    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < packs; i += (i64)gridDim.x * 256) {
+        const i64 row = i % across * 8, column = i / across;
+        const f32 *from = x + column / columns * batch_stride + column % columns * stride + row;
+        pack<f32, 4> v[2] = {};
+        if (row + 8 <= rows && (u64)from % 16 == 0) v[0] = ((const pack<f32, 4> *)from)[0], v[1] = ((const pack<f32, 4> *)from)[1];
+        else for (int k = 0; k < 8; k++) v[k / 4].v[k % 4] = row + k < rows ? from[k] : 0;
+        pack<bf16, 8> rounded;
+        for (int k = 0; k < 8; k++) rounded.v[k] = to_bf16(v[k / 4].v[k % 4]);
+        y[i] = rounded;
+    }
+}

@@ -3,7 +3,8 @@
  * Short rows are ranked: a thread reads its whole row, which the cache has.  A row of one tile is sorted by its block in shared memory, read
  * and written once.  So are the tiles of a long row where few elements are wanted: the first K of each tile are rows again.  Else each
  * digit of eight bits costs reading the elements twice and writing them once with their positions: for f32 4 (4 + 8 + 8) bytes an element
- * and 18 % more for counts, where merging tiles in pairs would take 16 bytes for each doubling. */
+ * and 18 % more for counts, where merging tiles in pairs would take 16 bytes for each doubling.  A single element far from the beginning is
+ * found by its digits, the row read once for each and once more: of f32 20 bytes an element. */
 #include "order.h"
 #include "scan.h"
 
@@ -110,7 +111,28 @@ cr_status cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t 
     return cuda_leave(g, cuda_order_rows(g, &s));
 }
 
-/* ---- single elements: of the beginning of the sorted row, or all of it */
+/* ---- single elements: of long rows by their digits, of others from the beginning of the sorted row, or all of it */
+static cr_status select_kth(cuda *g, const cuda_ordering *s, int64_t k) {
+    const int64_t tiles = pieces(s->R, TILE), most = s->M * (tiles > 257 ? tiles : 257);
+    parts p = {0};
+    add_part(&p, most, 8);
+    add_part(&p, s->M, 16);
+    if (!take_parts(g, s->op, &p)) return cr_error_status();
+    enum { SHIFT = 7 };
+    cuda_words q = {.n = 9, .w = {s->y, s->index, s->x, part_at(&p, 0), part_at(&p, 1), (uint64_t)s->R, (uint64_t)tiles, 0, (uint64_t)k}};
+    static const struct { const char *name; bool all_tiles; } kernels[] = {{"select_count", true}, {"select_step", false}, {"select_equal", true}, {"select_place", false}};
+    cr_status status = cuda_check(g, s->op, "memory is not set", cu.MemsetD8Async(p.block->at, 0, p.bytes, g->stream));
+    const int digits = (int)cr_dtype_size(s->dtype);
+    for (int i = 0; i < 2 * digits + 2 && status == CR_OK; i++) {
+        const int which = i < 2 * digits ? i % 2 : i - 2 * digits + 2;
+        const cuda_kernel *kernel = kernel_of(g, s->op, kernels[which].name, s->dtype, false);
+        q.w[SHIFT] = (uint64_t)(8 * (digits - 1 - i / 2));
+        status = kernel ? cuda_launch_struct(g, s->op, kernel, &q, kernels[which].all_tiles ? s->M * tiles : s->M) : cr_error_status();
+    }
+    cuda_block_give(g, p.block);
+    return status;
+}
+
 static cr_status find_kth(cuda *g, cuda_ordering *s, int64_t k) {
     parts p = {0};
     const cuda_address y = s->y, index = s->index;
@@ -132,7 +154,7 @@ cr_status cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M
     cuda *g = cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
     cuda_ordering s = {op, (cr_dtype)x->dtype, false, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, k < 0 ? R : k + 1};
-    return cuda_leave(g, find_kth(g, &s, k));
+    return cuda_leave(g, R > TILE && s.K > FEW ? select_kth(g, &s, k) : find_kth(g, &s, k));
 }
 
 /* ---- places in a sorted row: a thread each */

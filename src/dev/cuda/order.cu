@@ -196,6 +196,89 @@ KERNEL(256) pick(T *y, i64 *index, const T *sorted, const i64 *places, i64 M, i6
     }
 }
 
+/* ---- one element of each long row, without an order of the others: digit by digit, the highest first, of the elements that have the digits
+ * found so far how many there are of each next one (count), and which one the wanted element has (step); then where it lies.  Limited by
+ * bytes: the row is read once for each digit, and once more. */
+struct selection {
+    T *y; i64 *index; const T *x;
+    u64 *counts;                                    /* (M, 257): of each digit, and of NaN; later (M, tiles): of the key that was found */
+    struct finding { u64 key, before; } *found;     /* (M): the digits so far; how many with them come before the wanted one */
+    i64 R, tiles, shift, k;                         /* shift: of the digit, the highest being the first; k as for pick */
+};
+D bool is_nan(T x) { if constexpr (is_float<T>) return wide(x) != wide(x); else return false; }
+
+/* Row and tile of a block, and the elements of it that are there. */
+struct part { i64 row, tile; const T *x; int n; };
+D part part_of(const selection &p) {
+    const i64 row = (i64)blockIdx.x / p.tiles, tile = (i64)blockIdx.x % p.tiles, left = p.R - tile * TILE;
+    return part{row, tile, p.x + row * p.R + tile * TILE, left < TILE ? (int)left : (int)TILE};
+}
+
+KERNEL(256) select_count(const selection p) {
+    __shared__ u32 n[257];
+    const part a = part_of(p);
+    const u64 key_so_far = p.found[a.row].key;
+    const bool first = p.shift == (i64)(8 * sizeof(T)) - 8;
+    for (int i = (int)threadIdx.x; i < 257; i += 256) n[i] = 0;
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < a.n; i += 256) {
+        const u64 k = key(a.x[i]);
+        if (first && is_nan(a.x[i])) atomicAdd(&n[256], 1u);
+        if (first || (k ^ key_so_far) >> (p.shift + 8) == 0) atomicAdd(&n[k >> p.shift & 255], 1u);
+    }
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < 257; i += 256) if (n[i]) atomicAdd(&p.counts[a.row * 257 + i], (u64)n[i]);
+}
+
+KERNEL(256) select_step(const selection p) {
+    const int t = (int)threadIdx.x;
+    const i64 m = (i64)blockIdx.x;
+    u64 *counts = p.counts + m * 257;
+    selection::finding f = p.found[m];
+    const i64 mine = (i64)counts[t], numbers = p.R - (i64)counts[256];
+    i64 all;
+    if (p.shift == (i64)(8 * sizeof(T)) - 8) {
+        const i64 k = p.k == -1 ? (numbers < p.R ? numbers : (p.R - 1) / 2) : p.k == -2 ? (numbers ? (numbers - 1) / 2 : 0) : p.k;
+        f = {0, (u64)k};
+    }
+    const i64 before = prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);           /* its barriers: found was read */
+    if (before <= (i64)f.before && (i64)f.before < before + mine) p.found[m] = {f.key | (u64)t << p.shift, f.before - (u64)before};
+    counts[t] = 0;
+}
+
+KERNEL(256) select_equal(const selection p) {
+    __shared__ u32 shared[256];
+    const part a = part_of(p);
+    u32 n = 0;
+    for (int i = (int)threadIdx.x; i < a.n; i += 256) n += (u64)key(a.x[i]) == p.found[a.row].key;
+    n = tree<sum_of>(n, shared, share_of(256, 1));
+    if (threadIdx.x == 0) p.counts[blockIdx.x] = n;
+}
+
+/* Of those that are equal the wanted one: its tile, then its place there. */
+KERNEL(256) select_place(const selection p) {
+    __shared__ i64 tile, rank;
+    const int t = (int)threadIdx.x;
+    const i64 m = (i64)blockIdx.x;
+    const selection::finding f = p.found[m];
+    i64 all, so_far = 0;
+    for (i64 first = 0; first < p.tiles; first += 256) {
+        const i64 i = first + t, mine = i < p.tiles ? (i64)p.counts[m * p.tiles + i] : 0, before = so_far + prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);
+        if (before <= (i64)f.before && (i64)f.before < before + mine) tile = i, rank = (i64)f.before - before;
+        so_far += all;
+    }
+    __syncthreads();
+    const i64 begin = tile * TILE, wanted = rank, end = begin + TILE < p.R ? begin + TILE : p.R;
+    so_far = 0;
+    for (i64 first = begin; first < end; first += 256) {
+        const i64 i = first + t;
+        const bool mine = i < end && (u64)key(p.x[m * p.R + i]) == f.key;
+        const i64 before = so_far + prefix<add_long>((i64)mine, s.sums, share{256, t, 0, 1, 1}, all);
+        if (mine && before == wanted) p.y[m] = p.x[m * p.R + i], p.index[m] = i;
+        so_far += all;
+    }
+}
+
 /* ---- y[m, k] = how many of row m of x (M, R) are less than v[m, k], or equal where right; step: from one row of x to the next, 0: it is the only one */
 KERNEL(256) search(i64 *y, const T *x, const T *v, i64 results, i64 R, i64 K, i64 step, i64 right) {
     EACH(i, results) {

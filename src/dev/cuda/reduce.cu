@@ -1,6 +1,8 @@
 /* reduce.cu - x (M, R, N) -> y (M, parts, N): T elements, A what is joined, TO results; KIND and MAP as in dev.h.
  *
- * `width` threads share a result: neighbours along R (along), or along N, so that they read neighbours.  Limited by bytes read. */
+ * `width` threads share a result: neighbours along R (along), or along N, so that they read neighbours.  Where R is dense, a thread reads V
+ * neighbours at once.  Limited by bytes read. */
+constexpr int V = 4;
 
 struct joined {
     static __device__ A join(A a, A b) {
@@ -51,7 +53,18 @@ KERNEL(256) reduce(TO *y, const T *x, const A *sums, i64 R, i64 N, i64 stride_m,
     const T *from = x + m * stride_m + n * stride_n;
     A mean = 0, a = identity();
     if (MAP == 6 && mine) mean = sums[m * N + n] / (A)R;
-    if (mine) {
+    if (mine && along && stride_r == 1) {
+        const i64 lead = (m * stride_m + n * stride_n + begin) & (V - 1);     /* elements from where V may be read at once, if they may at x, to the first */
+#pragma unroll 4
+        for (i64 r = begin - lead + s.lane * V; r < end; r += s.width * V) {
+            if (r >= begin && r + V <= end && (u64)(from + r) % sizeof(pack<T, V>) == 0) {
+                const pack<T, V> v = *(const pack<T, V> *)(from + r);
+                for (int k = 0; k < V; k++) a = joined::join(a, mapped(v.v[k], mean, (A)p));
+            }
+            else for (int k = 0; k < V; k++) if (r + k >= begin && r + k < end) a = joined::join(a, mapped(from[r + k], mean, (A)p));
+        }
+    }
+    else if (mine) {
 #pragma unroll 4
         for (i64 r = begin + s.lane; r < end; r += s.width) a = joined::join(a, mapped(from[r * stride_r], mean, (A)p));
     }

@@ -5,7 +5,8 @@ static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, c
     return cuda_kernel_of(g, op, cuda_source_rows, name, "#define T %s\n#define A %s\n", cuda_type((cr_dtype)x->dtype), cuda_wide((cr_dtype)x->dtype));
 }
 
-static int64_t width_of(int64_t N) { return cuda_cut_of(1, N, 1, 1, 1).width; }
+/* Threads that share a row: half as many as for a sum, so that each has 8 to 16 elements, which it keeps. */
+static int64_t width_of(int64_t N) { return cuda_cut_of(1, N / 2, 1, 1, 1).width; }
 
 /* M rows of N, of which `width` threads share one; q: its parameters.  Leaves. */
 static cr_status run(cuda *g, const char *op, const char *name, const cr_tensor *x, cuda_words *q, int64_t M, int64_t width) {
@@ -95,9 +96,9 @@ cr_status cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_ten
     static const char op[] = "cross_entropy_bwd";
     cuda *g = cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
-    cuda_words q = {.n = 9, .w = {cuda_address_of(dx), cuda_address_of(x), cuda_address_of(target), cuda_address_of(lse), cuda_address_of(g_), (uint64_t)M, (uint64_t)N,
-                                  target->dtype == CR_I64, (uint64_t)ignore}};
+    const int64_t width = width_of(N);
+    cuda_words q = {.n = 10, .w = {cuda_address_of(dx), cuda_address_of(x), cuda_address_of(target), cuda_address_of(lse), cuda_address_of(g_), (uint64_t)M, (uint64_t)N, (uint64_t)width,
+                                   target->dtype == CR_I64, (uint64_t)ignore}};
     cuda_push_f64(&q, smoothing);
-    const cuda_kernel *k = kernel_of(g, op, op, x);
-    return cuda_leave(g, k ? cuda_launch(g, op, k, &q, cuda_blocks(g, M * N)) : cr_error_status());
+    return run(g, op, op, x, &q, M, width);
 }

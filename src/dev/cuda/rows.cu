@@ -1,79 +1,170 @@
 /* rows.cu - softmax, normalisation and cross-entropy over rows, x (M, N): T elements, A what is computed in and what statistics are (f32;
- * f64 for f64).  g is the cotangent.  `width` threads share a row; sums are trees over them.  Limited by bytes read. */
+ * f64 for f64).  g is the cotangent.
+ *
+ * `width` threads share a row; sums are trees over them.  A thread has every width-th pack of V neighbours, of 16 bytes, and keeps the first
+ * KEPT of them in registers: so rows of up to 4096 elements (2048 of f64) are read once, longer ones as often as is said.  Limited by bytes:
+ * read once and written once. */
+constexpr int V = 16 / (int)sizeof(T), KEPT = V == 8 ? 2 : 4;
+typedef pack<T, V> packed;
 
-#define ROW                                                                                                                     \
-    __shared__ A shared[256];                                                                                                   \
-    const share s = share_of(width, 1);                                                                                         \
-    const i64 m = (i64)blockIdx.x * s.columns + s.column, row = m * N;                                                          \
-    const i64 mine = m < M ? N : 0 /* columns of this thread's row */
-#define EACH(n) for (i64 n = s.lane; n < mine; n += s.width)
-#define SUM(v) tree<sum_of>((A)(v), shared, s)
+/* A row as a thread sees it.  Packs begin where 16 bytes may be read at once if x does, so the first and the last may lie partly outside. */
+struct span {
+    share s;
+    i64 m, row, N, first, step;                     /* number of the row, its first element, its columns (0: there is no such row); columns where packs begin, one and the next */
+    D bool has(i64 n) const { return (u64)n < (u64)N; }
+};
+D span span_of(i64 M, i64 N, i64 width) {
+    const share s = share_of(width, 1);
+    const i64 m = (i64)blockIdx.x * s.columns + s.column, row = m * N;
+    return span{s, m, row, m < M ? N : 0, (i64)s.lane * V - row % V, (i64)s.width * V};
+}
+
+/* Pack n of a row that begins at x; 0 outside. */
+D packed load(const T *x, i64 n, const span &r) {
+    if (r.has(n) && r.has(n + V - 1) && (u64)(x + n) % 16 == 0) return *(const packed *)(x + n);
+    packed v = {};
+    for (int k = 0; k < V; k++) if (r.has(n + k)) v.v[k] = x[n + k];
+    return v;
+}
+D void store(T *y, i64 n, const span &r, const packed &v) {
+    if (r.has(n) && r.has(n + V - 1) && (u64)(y + n) % 16 == 0) *(packed *)(y + n) = v;
+    else for (int k = 0; k < V; k++) if (r.has(n + k)) y[n + k] = v.v[k];
+}
+
+/* f(i, n) for each of a thread's packs, the i-th, which begins at column n. */
+template <class F> D void each_pack(const span &r, F f) {
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) if (r.first + i * r.step < r.N) f(i, r.first + i * r.step);
+    for (i64 n = r.first + KEPT * r.step; n < r.N; n += r.step) f((int)KEPT, n);
+}
+
+struct line {                                       /* what a thread has of a row */
+    const T *x;
+    packed kept[KEPT];
+    D packed at(int i, i64 n, const span &r) const { return i < KEPT ? kept[i] : load(x, n, r); }
+};
+D line line_of(const T *x, const span &r) {
+    line l = {x + r.row};
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) l.kept[i] = load(l.x, r.first + i * r.step, r);
+    return l;
+}
+template <class F> D void each_value(const line &x, const span &r, F f) {
+    each_pack(r, [&](int i, i64 n) {
+        const packed v = x.at(i, n, r);
+        for (int k = 0; k < V; k++) if (r.has(n + k)) f(cast<A>(v.v[k]));
+    });
+}
+
+/* The sum of exp(x - most), most the largest, in one pass: sums follow the largest so far (Milakov and Gimelshein 2018). */
+D A base_of(A top) { return top == -infinity<A>() ? (A)0 : top; }      /* while all is -Inf sums are 0 */
+D A exponentials(const line &x, const span &r, A *shared, A &most) {
+    A top = -infinity<A>(), sum = 0;
+    each_pack(r, [&](int i, i64 n) {
+        const packed v = x.at(i, n, r);
+        const A before = top;
+        for (int k = 0; k < V; k++) if (r.has(n + k)) top = f_max(top, cast<A>(v.v[k]));
+        sum *= f_exp(before - base_of(top));
+        for (int k = 0; k < V; k++) if (r.has(n + k)) sum += f_exp(cast<A>(v.v[k]) - base_of(top));
+    });
+    most = tree<max_of>(top, shared, r.s);
+    return tree<sum_of>(sum * f_exp(top - base_of(most)), shared, r.s);
+}
+
+/* y = exp(x - max) / sum(exp(x - max)), or its logarithm; long rows are read twice */
+KERNEL(256) softmax(T *y, const T *x, i64 M, i64 N, i64 width, i64 log) {
+    __shared__ A shared[256];
+    const span r = span_of(M, N, width);
+    const line a = line_of(x, r);
+    A most;
+    const A sum = exponentials(a, r, shared, most), log_sum = f_log(sum);
+    each_pack(r, [&](int i, i64 n) {
+        packed v = a.at(i, n, r);
+        for (int k = 0; k < V; k++) {
+            const A shifted = cast<A>(v.v[k]) - most;
+            v.v[k] = cast<T>(log ? shifted - log_sum : f_exp(shifted) / sum);
+        }
+        store(y + r.row, n, r, v);
+    });
+}
+
+/* y = softmax(x):  dx = y (g - sum(g y));  y = log_softmax(x):  dx = g - exp(y) sum(g); long rows are read twice */
+KERNEL(256) softmax_bwd(T *dx, const T *y, const T *g, i64 M, i64 N, i64 width, i64 log) {
+    __shared__ A shared[256];
+    const span r = span_of(M, N, width);
+    const line a = line_of(y, r), b = line_of(g, r);
+    A sum = 0;
+    each_pack(r, [&](int i, i64 n) {
+        const packed v = a.at(i, n, r), d = b.at(i, n, r);
+        for (int k = 0; k < V; k++) if (r.has(n + k)) sum += log ? cast<A>(d.v[k]) : cast<A>(d.v[k]) * cast<A>(v.v[k]);
+    });
+    sum = tree<sum_of>(sum, shared, r.s);
+    each_pack(r, [&](int i, i64 n) {
+        const packed v = a.at(i, n, r);
+        packed d = b.at(i, n, r);
+        for (int k = 0; k < V; k++) {
+            const A p = cast<A>(v.v[k]), dy = cast<A>(d.v[k]);
+            d.v[k] = cast<T>(log ? dy - f_exp(p) * sum : p * (dy - sum));
+        }
+        store(dx + r.row, n, r, d);
+    });
+}
+
+/* y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); without mean: RMS norm; long rows are read three times, or twice */
+KERNEL(256) layer_norm(T *y, A *mean, A *rstd, const T *x, const T *w, const T *b, i64 M, i64 N, i64 width, f64 eps) {
+    __shared__ A shared[256];
+    const span r = span_of(M, N, width);
+    const line a = line_of(x, r);
+    A sum = 0, mu = 0;
+    if (mean) {
+        each_value(a, r, [&](A v) { sum += v; });
+        mu = tree<sum_of>(sum, shared, r.s) / (A)N;
+    }
+    sum = 0;
+    each_value(a, r, [&](A v) { sum += (v - mu) * (v - mu); });
+    const A scale = (A)1 / f_sqrt(tree<sum_of>(sum, shared, r.s) / (A)N + (A)eps);
+    each_pack(r, [&](int i, i64 n) {
+        packed v = a.at(i, n, r);
+        const packed factor = w ? load(w, n, r) : v, shift = b ? load(b, n, r) : v;
+        for (int k = 0; k < V; k++) v.v[k] = cast<T>((cast<A>(v.v[k]) - mu) * scale * (w ? cast<A>(factor.v[k]) : (A)1) + (b ? cast<A>(shift.v[k]) : (A)0));
+        store(y + r.row, n, r, v);
+    });
+    if (r.N && r.s.lane == 0) {
+        if (mean) mean[r.m] = mu;
+        rstd[r.m] = scale;
+    }
+}
+
+/* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm; long rows are read twice */
+KERNEL(256) layer_norm_bwd(T *dx, const T *x, const T *w, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 width) {
+    __shared__ A shared[256];
+    const span r = span_of(M, N, width);
+    const line xs = line_of(x, r), gs = line_of(g, r);
+    const A mu = r.N && mean ? mean[r.m] : (A)0, scale = r.N ? rstd[r.m] : (A)0;
+    A a = 0, b = 0;
+    each_pack(r, [&](int i, i64 n) {
+        const packed v = xs.at(i, n, r), d = gs.at(i, n, r), factor = w ? load(w, n, r) : v;
+        for (int k = 0; k < V; k++) {
+            if (!r.has(n + k)) continue;
+            const A dh = cast<A>(d.v[k]) * (w ? cast<A>(factor.v[k]) : (A)1);
+            a += dh;
+            b += dh * ((cast<A>(v.v[k]) - mu) * scale);
+        }
+    });
+    a = mean ? tree<sum_of>(a, shared, r.s) / (A)N : (A)0;
+    b = tree<sum_of>(b, shared, r.s) / (A)N;
+    each_pack(r, [&](int i, i64 n) {
+        packed v = xs.at(i, n, r);
+        const packed d = gs.at(i, n, r), factor = w ? load(w, n, r) : v;
+        for (int k = 0; k < V; k++) {
+            const A dh = cast<A>(d.v[k]) * (w ? cast<A>(factor.v[k]) : (A)1), h = (cast<A>(v.v[k]) - mu) * scale;
+            v.v[k] = cast<T>(scale * (dh - a - h * b));
+        }
+        store(dx + r.row, n, r, v);
+    });
+}
 
 D A of(const T *x, i64 i) { return cast<A>(x[i]); }
-
-D A largest(const T *x, i64 row, i64 mine, A *shared, const share &s) {
-    A most = -infinity<A>();
-    EACH(n) most = f_max(most, of(x, row + n));
-    return tree<max_of>(most, shared, s);
-}
-
-/* y = exp(x - max) / sum(exp(x - max)), or its logarithm */
-KERNEL(256) softmax(T *y, const T *x, i64 M, i64 N, i64 width, i64 log) {
-    ROW;
-    const A most = largest(x, row, mine, shared, s);
-    A a = 0;
-    EACH(n) a += f_exp(of(x, row + n) - most);
-    const A sum = SUM(a), log_sum = f_log(sum);
-    EACH(n) {
-        const A shifted = of(x, row + n) - most;
-        y[row + n] = cast<T>(log ? shifted - log_sum : f_exp(shifted) / sum);
-    }
-}
-
-/* y = softmax(x):  dx = y (g - sum(g y));  y = log_softmax(x):  dx = g - exp(y) sum(g) */
-KERNEL(256) softmax_bwd(T *dx, const T *y, const T *g, i64 M, i64 N, i64 width, i64 log) {
-    ROW;
-    A a = 0;
-    EACH(n) a += log ? of(g, row + n) : of(g, row + n) * of(y, row + n);
-    const A sum = SUM(a);
-    EACH(n) dx[row + n] = cast<T>(log ? of(g, row + n) - f_exp(of(y, row + n)) * sum : of(y, row + n) * (of(g, row + n) - sum));
-}
-
-/* y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); without mean: RMS norm */
-KERNEL(256) layer_norm(T *y, A *mean, A *rstd, const T *x, const T *w, const T *b, i64 M, i64 N, i64 width, f64 eps) {
-    ROW;
-    A a = 0, mu = 0;
-    if (mean) {
-        EACH(n) a += of(x, row + n);
-        mu = SUM(a) / (A)N;
-    }
-    a = 0;
-    EACH(n) a += (of(x, row + n) - mu) * (of(x, row + n) - mu);
-    const A r = (A)1 / f_sqrt(SUM(a) / (A)N + (A)eps);
-    EACH(n) y[row + n] = cast<T>((of(x, row + n) - mu) * r * (w ? of(w, n) : (A)1) + (b ? of(b, n) : (A)0));
-    if (mine && s.lane == 0) {
-        if (mean) mean[m] = mu;
-        rstd[m] = r;
-    }
-}
-
-/* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm */
-KERNEL(256) layer_norm_bwd(T *dx, const T *x, const T *w, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 width) {
-    ROW;
-    const A mu = mine && mean ? mean[m] : (A)0, r = mine ? rstd[m] : (A)0;
-    A a = 0, b = 0;
-    EACH(n) {
-        const A dh = of(g, row + n) * (w ? of(w, n) : (A)1);
-        a += dh;
-        b += dh * ((of(x, row + n) - mu) * r);
-    }
-    a = mean ? SUM(a) / (A)N : (A)0;
-    b = SUM(b) / (A)N;
-    EACH(n) {
-        const A dh = of(g, row + n) * (w ? of(w, n) : (A)1), h = (of(x, row + n) - mu) * r;
-        dx[row + n] = cast<T>(r * (dh - a - h * b));
-    }
-}
 
 /* Of parts of the rows, (parts, N):  dw = sum of g h,  db = sum of g; either may be NULL. */
 KERNEL(256) layer_norm_bwd_sums(A *dw, A *db, const T *x, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 parts, i64 part_size, i64 width, i64 along) {
@@ -87,8 +178,8 @@ KERNEL(256) layer_norm_bwd_sums(A *dw, A *db, const T *x, const A *mean, const A
         a += y * ((of(x, m * N + n) - (mean ? mean[m] : (A)0)) * rstd[m]);
         b += y;
     }
-    a = SUM(a);
-    b = SUM(b);
+    a = tree<sum_of>(a, shared, s);
+    b = tree<sum_of>(b, shared, s);
     if (result < parts * N && s.lane == 0) {
         if (dw) dw[result] = a;
         if (db) db[result] = b;
@@ -97,31 +188,38 @@ KERNEL(256) layer_norm_bwd_sums(A *dw, A *db, const T *x, const A *mean, const A
 
 D i64 label_of(const void *target, i64 wide_target, i64 m) { return wide_target ? ((const i64 *)target)[m] : (i64)((const i32 *)target)[m]; }
 
-/* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s; 0 in ignored rows */
+/* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s; 0 in ignored rows; long rows are read once, with smoothing twice */
 KERNEL(256) cross_entropy(A *loss, A *lse, const T *x, const void *target, fault *f, i64 M, i64 N, i64 width, i64 wide_target, i64 ignore, f64 smoothing) {
-    ROW;
-    const A most = largest(x, row, mine, shared, s);
-    A a = 0, b = 0;
-    EACH(n) {
-        a += f_exp(of(x, row + n) - most);
-        if (smoothing > 0) b += of(x, row + n);
+    __shared__ A shared[256];
+    const span r = span_of(M, N, width);
+    const line a = line_of(x, r);
+    A most, mean = 0;
+    const A sum = exponentials(a, r, shared, most);
+    if (smoothing > 0) {
+        each_value(a, r, [&](A v) { mean += v; });
+        mean = tree<sum_of>(mean, shared, r.s) / (A)N;
     }
-    const A sum = SUM(a), mean = smoothing > 0 ? SUM(b) / (A)N : (A)0;
-    if (!mine || s.lane) return;
-    const i64 label = label_of(target, wide_target, m);
+    if (!r.N || r.s.lane) return;
+    const i64 label = label_of(target, wide_target, r.m);
     const A l = is_inf(most) ? most : most + f_log(sum);
-    const bool inside = label >= 0 && label < N;
-    lse[m] = l;
-    if (label != ignore && !inside) note(f, m, label);
-    loss[m] = label != ignore && inside ? l - ((A)1 - (A)smoothing) * of(x, row + label) - (A)smoothing * mean : (A)0;
+    const bool inside = r.has(label);
+    lse[r.m] = l;
+    if (label != ignore && !inside) note(f, r.m, label);
+    loss[r.m] = label != ignore && inside ? l - ((A)1 - (A)smoothing) * of(x, r.row + label) - (A)smoothing * mean : (A)0;
 }
 
 /* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows */
-KERNEL(256) cross_entropy_bwd(T *dx, const T *x, const void *target, const A *lse, const A *g, i64 M, i64 N, i64 wide_target, i64 ignore, f64 smoothing) {
-    const i64 step = (i64)gridDim.x * 256;
-    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < M * N; i += step) {
-        const i64 m = i / N, n = i - m * N, label = label_of(target, wide_target, m);
-        const A wanted = (n == label ? (A)1 - (A)smoothing : (A)0) + (A)smoothing / (A)N;
-        dx[i] = cast<T>(label == ignore ? (A)0 : g[m] * (f_exp(of(x, i) - lse[m]) - wanted));
+KERNEL(256) cross_entropy_bwd(T *dx, const T *x, const void *target, const A *lse, const A *g, i64 M, i64 N, i64 width, i64 wide_target, i64 ignore, f64 smoothing) {
+    const span r = span_of(M, N, width);
+    if (!r.N) return;
+    const i64 label = label_of(target, wide_target, r.m);
+    const A l = lse[r.m], d = g[r.m];
+    for (i64 n = r.first; n < N; n += r.step) {
+        packed v = load(x + r.row, n, r);
+        for (int k = 0; k < V; k++) {
+            const A wanted = (n + k == label ? (A)1 - (A)smoothing : (A)0) + (A)smoothing / (A)N;
+            v.v[k] = cast<T>(label == ignore ? (A)0 : d * (f_exp(cast<A>(v.v[k]) - l) - wanted));
+        }
+        store(dx + r.row, n, r, v);
     }
 }

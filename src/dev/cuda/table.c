@@ -15,5 +15,5 @@ const cr_kernels cuda_kernels = {
     .nonzero = cuda_nonzero, .sort = cuda_sort, .kth = cuda_kth, .search = cuda_search, .runs = cuda_runs, .random = cuda_random,
     .random_integers = cuda_random_integers, .permutation = cuda_permutation, .multinomial = cuda_multinomial,
     .softmax = cuda_softmax, .softmax_bwd = cuda_softmax_bwd, .norm = cuda_norm, .norm_bwd = cuda_norm_bwd,
-    .cross_entropy = cuda_cross_entropy, .cross_entropy_bwd = cuda_cross_entropy_bwd, .attention = cuda_attention, .attention_bwd = cuda_attention_bwd,
+    .cross_entropy = cuda_cross_entropy, .cross_entropy_bwd = cuda_cross_entropy_bwd, .sum_squares = cuda_sum_squares, .attention = cuda_attention, .attention_bwd = cuda_attention_bwd,
 };

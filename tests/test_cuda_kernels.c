@@ -1,0 +1,249 @@
+/* test_cuda_kernels.c - how NVIDIA GPUs, or simulated ones, compute what every device does: how many launches, of what precision, at which sizes. */
+#define CR_TEST_CUDA
+#include "test.h"
+
+#include "dev/cuda/gpu.h"
+
+static const cr_device *dev(void) { return cr_cuda(0); }
+static const cuda *gpu(void) { return (const cuda *)(uintptr_t)cr_cuda(0); }
+static int64_t launches(void) { return gpu()->counters.launches; }
+
+/* The largest distance from what is wanted, as a part of the largest number wanted. */
+static double off(const cr_tensor *x, const cr_tensor *want) {
+    test_ran_on(cr_device_of(x));
+    return cr_item(cr_max(cr_abs(cr_sub(x, want)), CR_ALL, false)) / cr_item(cr_max(cr_abs(want), CR_ALL, false));
+}
+
+/* ---- products: with the operands rounded first the same numbers come out, and others without */
+
+static cr_tensor *of_tf32(const cr_tensor *x) {
+    const int64_t n = cr_numel(x);
+    uint32_t *bits = malloc(sizeof *bits * (size_t)n);
+    if (!bits || cr_read(x, CR_F32, bits, sizeof *bits * (size_t)n)) return free(bits), NULL;
+    for (int64_t i = 0; i < n; i++) bits[i] = (bits[i] + 0x1000) & ~(uint32_t)0x1fff;
+    cr_tensor *y = cr_from(bits, cr_ndim(x), cr_shape(x), CR_F32, dev());
+    free(bits);
+    return y;
+}
+static cr_tensor *of_bf16(const cr_tensor *x) { return cr_to(cr_to(x, CR_BF16, dev()), CR_F32, dev()); }
+
+TEST(precision_of_products) {
+    static const struct { cr_precision is; cr_tensor *(*rounded)(const cr_tensor *x); int launches; double error; const char *name; } modes[] =
+        {{CR_HIGH, of_tf32, 1, 1e-3, "TF32"}, {CR_MEDIUM, of_bf16, 3, 1e-6, "bf16"}};              /* TF32: a GPU may cut bits off where the simulated one rounds */
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    cr_tensor *x = cr_randn(CR_LIST(3, 17, 43), CR_F32, dev(), r), *w = cr_randn(CR_LIST(29, 43), CR_F32, dev(), r), *b = cr_randn(CR_LIST(29), CR_F32, dev(), r);
+    cr_tensor *u = cr_randn(CR_LIST(3, 43, 31), CR_F32, dev(), r), *column = cr_slice(cr_randn(CR_LIST(43, 5), CR_F32, dev(), r), 1, 2, 3, 1);
+    const cr_tensor *of[] = {x, w, u, column, cr_slice(x, 2, 1, 43, 1), cr_slice(w, 1, 1, 43, 1)};
+    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+        const cr_tensor *in[6], *want[6], *got[6], *whole = NULL;
+        for (int i = 0; i < 6; i++) in[i] = modes[m].rounded(of[i]);
+        for (int mode = 0; mode < 2; mode++) {
+            const cr_tensor *const *a = mode ? of : in;
+            const cr_tensor **y = mode ? got : want;
+            cr_set_f32_products(mode ? modes[m].is : CR_HIGHEST);
+            const int64_t before = launches();
+            y[0] = cr_linear(a[0], a[1], b, CR_ACT_NONE);
+            CHECK(launches() == before + (mode ? modes[m].launches : 1), "%s: linear took %lld launches", modes[m].name, (long long)(launches() - before));
+            y[1] = cr_matmul(a[0], a[2]);
+            y[2] = cr_matmul(a[0], a[3]);
+            y[3] = cr_linear(a[4], a[5], CR_NONE, CR_ACT_NONE);         /* begins at no multiple of 16 bytes */
+            y[4] = cr_matmul(cr_transpose(a[2], 1, 2), cr_transpose(a[0], 1, 2));
+            y[5] = cr_addbmm(cr_full(CR_LIST(17, 31), 1, CR_F32, dev()), a[0], a[2], 1, 1);
+            cr_set_f32_products(CR_HIGHEST);
+        }
+        whole = cr_linear(x, w, b, CR_ACT_NONE);
+        for (int i = 0; i < 6; i++) CHECK(off(got[i], want[i]) < modes[m].error, "%s: product %d is off by %g", modes[m].name, i, off(got[i], want[i]));
+        CHECK(off(got[0], whole) > 1e-5, "%s: nothing was rounded", modes[m].name);
+    }
+    cr_scope_end();
+    cr_generator_free(r);
+}
+
+/* ---- an update of many tensors: as few launches as the parameters of a kernel hold tensors */
+
+enum { TENSORS = 97 };
+typedef struct set { cr_tensor *out[3 * TENSORS]; const cr_tensor *in[4 * TENSORS]; } set;
+
+/* Of sizes from `least` on, the same on both devices; moments are not 0. */
+static void make_set(set *s, const cr_device *d, int64_t least, cr_dtype odd) {
+    cr_generator *r = cr_generator_new(test_seed());
+    for (int i = 0; i < TENSORS; i++) {
+        const int64_t n = least + i * 37 % 1009;
+        for (int k = 0; k < 4; k++) {
+            cr_tensor *t = cr_to(cr_rand(CR_LIST(n), CR_F32, cr_cpu(), r), i == 50 ? odd : CR_F32, d);
+            s->in[4 * i + k] = t;
+            if (k != 1) s->out[3 * i + (k ? k - 1 : 0)] = t;
+        }
+    }
+    cr_generator_free(r);
+}
+
+static void update(int64_t least, cr_dtype odd, int64_t most) {
+    static const double numbers[] = {0.01, 1e-8, 0.99, 0.9, 0.1, 0.95, 0.05};
+    const cr_program *p = cr_program_find("adamw");
+    set mine, theirs;
+    cr_scope_begin();
+    make_set(&mine, dev(), least, odd);
+    make_set(&theirs, cr_cpu(), least, odd);
+    const int64_t before = launches();
+    OK(cr_program_update(p, TENSORS, mine.out, mine.in, numbers));
+    const int64_t took = launches() - before;
+    test_ran_on(dev());
+    CHECK(took <= most, "%d tensors of %lld elements and more took %lld launches", TENSORS, (long long)least, (long long)took);
+    OK(cr_program_update(p, TENSORS, theirs.out, theirs.in, numbers));
+    for (int i = 0; i < 3 * TENSORS; i++) {
+        if (!cr_numel(theirs.out[i])) continue;
+        const double error = off(cr_to(mine.out[i], CR_F32, cr_cpu()), cr_to(theirs.out[i], CR_F32, cr_cpu()));
+        CHECK(error < (i / 3 == 50 && odd != CR_F32 ? 5e-3 : 1e-6), "tensor %d, result %d: off by %g", i / 3, i % 3, error);
+    }
+    cr_scope_end();
+}
+
+TEST(many_tensors) {
+    update(4, CR_F32, 3);                           /* 97 of 9 words each, 43 in a launch */
+    update(4, CR_BF16, 5);                          /* one in the middle is of another dtype: 43, 7, 1, 43, 3 */
+    update(0, CR_F32, 11);                          /* those of up to 3 elements are of another class, and the empty one of none */
+}
+
+/* ---- the joint norm of many tensors */
+
+enum { SUMMED = 251 };
+TEST(total_norm) {
+    static const cr_dtype dtypes[] = {CR_F32, CR_BF16, CR_F64, CR_F16};
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    const cr_tensor *mine[SUMMED], *theirs[SUMMED];
+    for (int mixed = 0; mixed < 2; mixed++) {
+        for (int i = 0; i < SUMMED; i++) {
+            const int64_t n = i == 7 ? 2 * 16384 + 1 : i == 8 ? -1 : i == 9 ? 16384 : 1 + i * 37 % 1009;
+            theirs[i] = cr_to(cr_randn(CR_LIST(n + 1), CR_F32, cr_cpu(), r), mixed ? dtypes[i / 70] : CR_F32, cr_cpu());
+            mine[i] = cr_to(theirs[i], (cr_dtype)cr_dtype_of(theirs[i]), dev());
+            if (i % 5 == 1) mine[i] = cr_slice(mine[i], 0, 1, n + 1, 1), theirs[i] = cr_slice(theirs[i], 0, 1, n + 1, 1);        /* begins within 16 bytes */
+            if (mixed && i == 20) mine[i] = cr_slice(mine[i], 0, 0, n, 3), theirs[i] = cr_slice(theirs[i], 0, 0, n, 3);          /* goes by itself */
+        }
+        double norm = -1, want = 0;
+        const cuda_counters before = gpu()->counters;
+        OK(cr_total_norm(SUMMED, mine, &norm));
+        const cuda_counters *after = &gpu()->counters;
+        if (!mixed) CHECK(after->launches == before.launches + 3 && after->downloads == before.downloads + 1, "%d tensors took %lld launches, %lld readings", SUMMED,
+                          (long long)(after->launches - before.launches), (long long)(after->downloads - before.downloads));
+        for (int i = 0; i < SUMMED; i++) if (cr_numel(theirs[i])) want += cr_item(cr_sum_squares(cr_to(theirs[i], CR_F64, cr_cpu())));
+        CHECK(fabs(norm - sqrt(want)) < 1e-6 * norm, "the norm is %.9g, wanted %.9g", norm, sqrt(want));
+        test_ran_on(dev());
+    }
+    double norm = -1;
+    OK(cr_total_norm(0, NULL, &norm));
+    CHECK(norm == 0, "the norm of nothing is %g", norm);
+    OK(cr_total_norm(2, (const cr_tensor *[]){mine[8], mine[8]}, &norm));
+    CHECK(norm == 0, "the norm of no elements is %g", norm);
+    FAILS(CR_BAD_TYPE, "total_norm", cr_total_norm(1, (const cr_tensor *[]){cr_zeros(CR_LIST(3), CR_I32, dev())}, &norm));
+    FAILS(CR_BAD_VALUE, "-1 tensors", cr_total_norm(-1, mine, &norm));
+    cr_scope_end();
+    cr_generator_free(r);
+}
+
+/* ---- rows of all lengths: shorter than a pack of 16 bytes, beginning within one, as long as registers hold, and longer; -Inf before numbers */
+
+static cr_tensor *loss_of_rows(const cr_device *d, cr_dtype dt, int64_t M, int64_t N, cr_tensor *leaf[3], cr_generator *r) {
+    const bool hidden = N > 8;
+    cr_tensor *x = cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), r), *target = cr_arange(0, (double)M, 1, CR_I64, cr_cpu());
+    if (hidden) cr_fill_(cr_slice(x, 1, 0, N / 2, 1), -INFINITY);       /* whole threads, and the first packs of others */
+    leaf[0] = cr_requires_grad_(cr_to(cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), r), dt, d), true);
+    leaf[1] = cr_requires_grad_(cr_to(cr_randn(CR_LIST(N), CR_F32, cr_cpu(), r), dt, d), true);
+    leaf[2] = cr_requires_grad_(cr_to(x, dt, d), true);
+    const cr_tensor *parts[] = {cr_softmax(leaf[2], 1), cr_softmax(leaf[0], 1), cr_log_softmax(leaf[0], 1), cr_layer_norm(leaf[0], leaf[1], CR_NONE, 1e-5), cr_rms_norm(leaf[0], CR_NONE, 1e-5)};
+    cr_tensor *y = cr_mean(cr_mul(parts[0], leaf[0]), CR_ALL, false);
+    for (int i = 1; i < 5; i++) y = cr_add(y, cr_mean(cr_mul(cr_mul(parts[i], parts[i]), leaf[0]), CR_ALL, false));
+    target = cr_to(N < M ? cr_zeros_like(target) : cr_sub(cr_scalar((double)N - 1), target), CR_I64, d);
+    for (int smooth = 0; smooth < 2; smooth++)
+        y = cr_add(y, cr_cross_entropy(leaf[smooth ? 0 : 2], target, &(cr_cross_entropy_options){.reduction = CR_MEAN, .ignore_index = -100, .label_smoothing = smooth ? 0.1 : 0}));
+    return y;
+}
+
+TEST(rows) {
+    static const int64_t sizes[] = {1, 3, 5, 37, 130, 515, 1023, 1032, 4099, 8205};
+    static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_F16, CR_BF16};
+    for (int t = 0; t < 4; t++) {
+        const double most = cr_dtype_size(dtypes[t]) == 2 ? 3e-2 : dtypes[t] == CR_F64 ? 1e-11 : 2e-5;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const int64_t M = 3, N = sizes[i];
+            cr_scope_begin();
+            cr_tensor *mine[3], *theirs[3], *y[2];
+            for (int k = 0; k < 2; k++) {
+                cr_generator *r = cr_generator_new(test_seed());
+                y[k] = loss_of_rows(k ? cr_ref() : dev(), dtypes[t], M, N, k ? theirs : mine, r);
+                OK(cr_backward(y[k], CR_NONE, NULL));
+                REQUIRE(!cr_error(), "%s, %lld columns", cr_dtype_name(dtypes[t]), (long long)N);
+                cr_generator_free(r);
+            }
+            CHECK(fabs(cr_item(y[0]) - cr_item(y[1])) <= most * (1 + fabs(cr_item(y[1]))), "%s, %lld columns: %g, wanted %g", cr_dtype_name(dtypes[t]), (long long)N, cr_item(y[0]), cr_item(y[1]));
+            for (int k = 0; k < 3; k++) {              /* of one column some are 0 */
+                const double error = off(cr_to(cr_grad(mine[k]), CR_F64, cr_cpu()), cr_to(cr_grad(theirs[k]), CR_F64, cr_cpu()));
+                CHECK(error < most || N == 1, "%s, %lld columns, gradient %d: off by %g", cr_dtype_name(dtypes[t]), (long long)N, k, error);
+            }
+            test_ran_on(dev());
+            cr_scope_end();
+        }
+    }
+}
+
+/* ---- sums over dense lines, from any element on: within a pack, of several, of several blocks */
+TEST(lines) {
+    static const int64_t sizes[] = {1, 3, 4, 7, 64, 1031, 70001};
+    static const cr_dtype dtypes[] = {CR_F32, CR_BF16, CR_F64, CR_I8, CR_I64};
+    int8_t *v = malloc(2 * 70008);
+    REQUIRE(v, "no memory");
+    for (int i = 0; i < 2 * 70008; i++) v[i] = (int8_t)(i * 7 % 5 - 2);
+    for (int t = 0; t < 5; t++)
+        for (int i = 0; i < 7; i++)
+            for (int64_t first = 0; first < 5; first++) {
+                const int64_t n = sizes[i], row = sizes[i] + 6;
+                cr_scope_begin();
+                cr_tensor *x = cr_slice(cr_to(cr_from(v, CR_LIST(2, row), CR_I8, dev()), dtypes[t], dev()), 1, first, first + n, 1), *sums = cr_sum(x, CR_LIST(1), false), *least = cr_min(x, CR_LIST(1), false);
+                for (int m = 0; m < 2; m++) {
+                    double sum = 0, low = 2;
+                    for (int64_t k = 0; k < n; k++) sum += v[m * row + first + k], low = fmin(low, v[m * row + first + k]);
+                    CHECK(cr_item(cr_select(sums, 0, m)) == sum && cr_item(cr_select(least, 0, m)) == low, "%s, %lld elements from %lld on: %g, %g, wanted %g, %g", cr_dtype_name(dtypes[t]), (long long)n,
+                          (long long)first, cr_item(cr_select(sums, 0, m)), cr_item(cr_select(least, 0, m)), sum, low);
+                }
+                test_ran_on(dev());
+                cr_scope_end();
+            }
+    free(v);
+}
+
+/* ---- one element of a long row, found by its digits: many that are equal, NaN, and the same positions as the cpu's */
+TEST(selection) {
+    static const cr_dtype dtypes[] = {CR_F32, CR_I16, CR_U8};
+    enum { M = 2, R = 5405 };                      /* three tiles */
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    for (int t = 0; t < 3; t++)
+        for (int nan = 0; nan < (t ? 1 : 3); nan++) {
+            cr_tensor *x = cr_to(cr_mul(cr_rand(CR_LIST(M, R), CR_F32, cr_cpu(), r), cr_scalar(200)), CR_U8, cr_cpu());     /* 27 of each */
+            x = cr_to(x, dtypes[t], cr_cpu());
+            if (nan) cr_fill_(cr_slice(x, 1, nan == 1 ? R - 1000 : 0, R, nan == 1 ? 100 : 1), NAN);          /* some, or all */
+            const int64_t before = launches();
+            for (int how = 0; how < 3; how++) {
+                cr_tensor *at[2], *y[2];
+                for (int d = 0; d < 2; d++) {
+                    cr_tensor *v = d ? x : cr_to(x, dtypes[t], dev());
+                    y[d] = how == 0 ? cr_median(v, CR_LIST(1), false, &at[d]) : how == 1 ? cr_nanmedian(v, CR_LIST(1), false, &at[d]) : cr_kthvalue(v, R - 30, 1, false, &at[d]);
+                    REQUIRE(y[d] && at[d], "%s", cr_error());
+                }
+                float mine[M], theirs[M];
+                int64_t place[2][M];
+                OK(cr_read(y[0], CR_F32, mine, sizeof mine));
+                OK(cr_read(y[1], CR_F32, theirs, sizeof theirs));
+                for (int d = 0; d < 2; d++) OK(cr_read(at[d], CR_I64, place[d], sizeof place[d]));
+                for (int m = 0; m < M; m++)
+                    CHECK((mine[m] == theirs[m] || (isnan(mine[m]) && isnan(theirs[m]))) && place[0][m] == place[1][m], "%s, NaN %d, way %d, row %d: %g at %lld, wanted %g at %lld", cr_dtype_name(dtypes[t]), nan, how, m,
+                          (double)mine[m], (long long)place[0][m], (double)theirs[m], (long long)place[1][m]);
+            }
+            CHECK(launches() - before <= 3 * (2 * (int64_t)cr_dtype_size(dtypes[t]) + 2 + 4), "%s: three took %lld launches", cr_dtype_name(dtypes[t]), (long long)(launches() - before));
+            test_ran_on(dev());
+        }
+    cr_scope_end();
+    cr_generator_free(r);
+}
