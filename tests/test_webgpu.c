@@ -153,6 +153,48 @@ TEST(many_workgroups) {
     test_ran_on(dev());
 }
 
+/* Trees of a workgroup through subgroups and through its memory: the same bits, with NaN, both zeros and what overflows. */
+static cr_tensor *tree(int k, cr_tensor *x, const cr_tensor *w) {
+    switch (k) {
+        case 0: return cr_softmax(x, -1);
+        case 1: return cr_layer_norm(x, w, w, 1e-5);
+        case 2: return cr_sum(x, CR_LIST(1), false);
+        case 3: return cr_max(x, CR_LIST(1), false);
+        case 4: return cr_min(x, CR_LIST(1), false);
+        case 5: return cr_prod(cr_to(cr_clamp(x, -5, 5), CR_I64, cr_device_of(x)), CR_LIST(1), false);
+        default: return cr_var(x, CR_ALL, 1, false);
+    }
+}
+
+TEST(subgroups) {
+    gpu *g = the_gpu();
+    OK(cr_synchronize(dev()));                      /* opens it */
+    if (!g->subgroups) SKIP("this adapter has no subgroups");
+    cr_generator *random = cr_generator_new(test_seed());
+    for (int64_t N = 67; N < 40000; N *= 5)
+        for (int odd = 0; odd < 2; odd++) {
+            cr_scope_begin();
+            cr_tensor *x = cr_randn(CR_LIST(3, N), CR_F32, dev(), random), *w = cr_randn(CR_LIST(N), CR_F32, dev(), random);
+            if (odd) {                              /* zeros alone, NaN, infinities */
+                cr_fill_(cr_select(x, 0, 0), -0.0);
+                cr_fill_(cr_slice(cr_select(x, 0, 0), 0, N / 2, N, 2), 0);
+                cr_fill_(cr_slice(cr_select(x, 0, 1), 0, N / 3, N / 3 + 1, 1), (double)NAN);
+                cr_fill_(cr_slice(cr_select(x, 0, 2), 0, N / 3, N, 7), (double)INFINITY);
+            }
+            for (int k = 0; k < 7; k++) {
+                cr_tensor *y[2];
+                for (int i = 0; i < 2; i++) {
+                    g->subgroups = i;
+                    REQUIRE(y[i] = cr_to(tree(k, x, w), CR_F32, cr_cpu()), "%s", cr_error());
+                }
+                CHECK(!memcmp(cr_data(y[0]), cr_data(y[1]), sizeof(float) * (size_t)cr_numel(y[0])), "tree %d of %lld%s: other bits through subgroups", k, (long long)N, odd ? ", odd numbers" : "");
+                test_ran_on(dev());
+            }
+            cr_scope_end();
+        }
+    cr_generator_free(random);
+}
+
 /* The same matrices, transposed in memory. */
 static cr_tensor *turned(cr_tensor *x, bool yes) { return yes ? cr_transpose(cr_contiguous(cr_transpose(x, -1, -2)), -1, -2) : x; }
 

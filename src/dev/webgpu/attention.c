@@ -159,8 +159,8 @@ static void add_dkv(wgsl *w, const heads *a) {
     add_store(w, a, 1, 'r', "");
 }
 
-static char *text_of(const heads *a) {
-    wgsl w = {0};
+static wgsl text_of(const gpu *g, const heads *a) {
+    wgsl w = wgsl_for(g);
     for (int i = 0; i < a->n; i++) {
         if (i == a->mask) wgsl_binding(&w, i, false, false);
         else add_operand(&w, a, i);
@@ -178,9 +178,7 @@ static char *text_of(const heads *a) {
     else if (a->kind == DQ) add_dq(&w, a);
     else add_dkv(&w, a);
     wgsl_add(&w, "}\n");
-    char *text = wgsl_complete(&w);
-    wgsl_free(&w);
-    return text;
+    return w;
 }
 
 /* ---- what it is run with */
@@ -192,9 +190,8 @@ static cr_status run(gpu *g, const char *op, const heads *a, const int64_t *n, i
     gpu_key_add(&k, head, sizeof head);
     const gpu_pipeline *p = gpu_pipeline_find(g, &k);
     if (!p) {
-        char *text = text_of(a);
-        p = gpu_pipeline_make(g, op, &k, a->n, a->written, text);
-        free(text);
+        wgsl w = text_of(g, a);
+        p = gpu_pipeline_from(g, op, &k, a->n, a->written, &w);
         if (!p) return cr_error_status();
     }
     const float factor = (float)scale;

@@ -26,6 +26,7 @@ typedef struct gpu_pipeline {
     WGPUComputePipeline handle;
     WGPUBindGroupLayout layout;
     int buffers;                                    /* storage bindings 1 .. buffers; binding 0 holds the parameters */
+    bool subgroups;                                 /* compiled while its GPU used them */
     struct gpu_pipeline *next;
     size_t key_bytes;
     unsigned char key[];
@@ -49,6 +50,7 @@ typedef struct gpu {
     WGPUQueue queue;
     WGPULimits limits;
     bool software;                                  /* the processor plays a GPU */
+    bool subgroups;                                 /* used: invocations exchange values without workgroup memory */
     size_t window;                                  /* bytes that one binding shows, a multiple of 256 */
     cr_mutex *lock;
     atomic_bool lost;
@@ -120,7 +122,7 @@ cr_status gpu_submit(gpu *g, const char *op);                  /* what is record
 void gpu_key_add(gpu_key *k, const void *part, size_t bytes);
 static inline void gpu_key_byte(gpu_key *k, int byte) { unsigned char b = (unsigned char)byte; gpu_key_add(k, &b, 1); }
 gpu_pipeline *gpu_pipeline_find(const gpu *g, const gpu_key *k);
-gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *wgsl);     /* bit i of written: binding i + 1 */
+gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text);     /* bit i of written: binding i + 1 */
 
 /* ---- faults */
 /* The number of a fault for the next kernels to note: their parameter.  g->faults is their buffer; the first position wins.  -1: a message. */

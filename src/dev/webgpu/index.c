@@ -77,9 +77,9 @@ static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? (cr_dtype
 
 static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
 
-static char *text_of(const job *j) {
+static wgsl text_of(const gpu *g, const job *j) {
     const cr_dtype dt = element_of(j), index = (cr_dtype)j->index->dtype;
-    wgsl w = {0};
+    wgsl w = wgsl_for(g);
     wgsl_binding(&w, FAULTS, true, true);
     wgsl_binding(&w, INDEX, false, false);
     if (j->task > NOTE) wgsl_binding(&w, TO, true, wgsl_lanes(dt) > 1);
@@ -92,9 +92,7 @@ static char *text_of(const job *j) {
     else if (j->task == RAVEL) add_ravel(&w, !j->size[1]);
     else if (j->task > NOTE) add_put(&w, dt, j->task == PUT_SUM);
     wgsl_add(&w, "}\n");
-    char *text = wgsl_complete(&w);
-    wgsl_free(&w);
-    return text;
+    return w;
 }
 
 static cr_status run(gpu *g, const job *j, int64_t count, int64_t first, int64_t end) {
@@ -104,9 +102,8 @@ static cr_status run(gpu *g, const job *j, int64_t count, int64_t first, int64_t
     gpu_key_add(&k, head, sizeof head);
     const gpu_pipeline *p = gpu_pipeline_find(g, &k);
     if (!p) {
-        char *text = text_of(j);
-        p = gpu_pipeline_make(g, j->op, &k, buffers_of(j), 1u << FAULTS | 1u << TO, text);
-        free(text);
+        wgsl w = text_of(g, j);
+        p = gpu_pipeline_from(g, j->op, &k, buffers_of(j), 1u << FAULTS | 1u << TO, &w);
         if (!p) return cr_error_status();
     }
     gpu_buffer *const buffers[] = {g->faults, gpu_buffer_of(j->index), gpu_buffer_of(j->to), j->from ? gpu_buffer_of(j->from) : NULL};

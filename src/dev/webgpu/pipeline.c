@@ -21,7 +21,7 @@ static unsigned list_of(const gpu_key *k) {
 
 gpu_pipeline *gpu_pipeline_find(const gpu *g, const gpu_key *k) {
     gpu_pipeline *p = g->pipelines[list_of(k)];
-    while (p && (p->key_bytes != k->n || memcmp(p->key, k->bytes, k->n))) p = p->next;
+    while (p && (p->key_bytes != k->n || p->subgroups != g->subgroups || memcmp(p->key, k->bytes, k->n))) p = p->next;
     return p;
 }
 
@@ -74,6 +74,7 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
     gpu_pipeline *p = text ? calloc(1, sizeof *p + k->n) : NULL;
     if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     p->buffers = buffers;
+    p->subgroups = g->subgroups;
     p->key_bytes = k->n;
     memcpy(p->key, k->bytes, k->n);
     if (compile(g, op, p, written, text) != CR_OK) {
@@ -89,18 +90,23 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
     return p;
 }
 
+gpu_pipeline *gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, wgsl *w) {
+    char *text = wgsl_complete(w);
+    gpu_pipeline *p = gpu_pipeline_make(g, op, k, buffers, written, text);
+    wgsl_free(w);
+    free(text);
+    return p;
+}
+
 cr_status gpu_run(gpu *g, const gpu_call *c) {
     gpu_key k;
     k.n = 0, k.full = false;
     gpu_key_add(&k, c->how, c->how_bytes);
     const gpu_pipeline *p = gpu_pipeline_find(g, &k);
     if (!p) {
-        wgsl w = {0};
+        wgsl w = wgsl_for(g);
         c->write(&w, c->how);
-        char *text = wgsl_complete(&w);
-        p = gpu_pipeline_make(g, c->op, &k, c->buffers, c->written, text);
-        wgsl_free(&w);
-        free(text);
+        p = gpu_pipeline_from(g, c->op, &k, c->buffers, c->written, &w);
     }
     return p ? gpu_dispatch(g, c->op, p, c->buffer, &c->q, (c->invocations + GPU_GROUP - 1) / GPU_GROUP) : cr_error_status();
 }
