@@ -90,9 +90,39 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
     return p;
 }
 
+/* ---- a GPU's own conversions of f16: WebGPU leaves to it how they round, and what becomes of denormals, so they are used where all results are those of ours.
+ * i: each half; each f32 in the middle between it and the next, those beside that, and the one whose upper word is i. */
+static void write_check(wgsl *w, const void *how) {
+    (void)how;
+    wgsl_binding(w, 0, true, true);
+    wgsl_add(w, "fn check(x: f32) { if to_f16(x) != own_to_f16(x) { atomicOr(&b0[0], 1u); } }\n");
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "if i >= 65536u { return; }\nlet x = f16_of(i, 0u); let y = own_f16_of(i); let next = select(f16_of(i + 1u, 0u), f_copysign(65536.0, x), (i & 0x7fffu) == 0x7bffu);\n"
+             "if bitcast<u32>(x) != bitcast<u32>(y) && !(is_nan(x) && is_nan(y)) { atomicOr(&b0[0], 1u); }\nlet middle = bitcast<u32>(0.5 * x + 0.5 * next);\n"
+             "check(x); check(bitcast<f32>(middle)); check(bitcast<f32>(middle + 1u)); check(bitcast<f32>(middle - 1u)); check(bitcast<f32>(i << 16u));\n}\n");
+}
+
+static cr_status check_halves(gpu *g, const char *op) {
+    const int how = 'h', may_fail = g->may_fail;
+    uint32_t wrong = 0;
+    gpu_buffer *found = gpu_buffer_take(g, op, sizeof wrong);
+    if (!found) return cr_error_status();
+    g->halves = GPU_HALVES_OURS;
+    g->may_fail = 0;                                /* what others have found is not read now */
+    cr_status status = found->batch == g->batch ? gpu_submit(g, op) : CR_OK;
+    wg.QueueWriteBuffer(g->queue, found->handle, 0, &wrong, sizeof wrong);
+    if (status == CR_OK) status = gpu_run(g, &(gpu_call){.op = op, .write = write_check, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {found}, .written = 1, .q = {.n = 4}, .invocations = 1 << 16});
+    if (status == CR_OK) status = gpu_read(g, op, &wrong, found, sizeof wrong);
+    g->may_fail = may_fail;
+    gpu_buffer_give(g, found);
+    g->halves = status != CR_OK ? GPU_HALVES_UNKNOWN : wrong ? GPU_HALVES_OURS : GPU_HALVES_OWN;
+    return status;
+}
+
 gpu_pipeline *gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, wgsl *w) {
-    char *text = wgsl_complete(w);
-    gpu_pipeline *p = gpu_pipeline_make(g, op, k, buffers, written, text);
+    const cr_status status = !w->failed && g->halves == GPU_HALVES_UNKNOWN && wgsl_halves(w) ? check_halves(g, op) : CR_OK;
+    char *text = wgsl_complete(w, g->halves == GPU_HALVES_OWN);
+    gpu_pipeline *p = status == CR_OK ? gpu_pipeline_make(g, op, k, buffers, written, text) : NULL;
     wgsl_free(w);
     free(text);
     return p;

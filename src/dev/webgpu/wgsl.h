@@ -11,7 +11,8 @@ typedef struct wgsl { char *s; size_t n, room; bool failed, subgroups, trees; } 
 void wgsl_add(wgsl *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void wgsl_free(wgsl *w);
 /* A function's body with the functions of wgsl_library.c that it calls before it; NULL: out of memory.  The caller frees it. */
-char *wgsl_complete(const wgsl *w);
+char *wgsl_complete(const wgsl *w, bool own_halves);
+bool  wgsl_halves(const wgsl *w);                   /* does it read or write f16? */
 
 /* fn name(lane, v) -> type: join(a, b), an expression, over the v of all 256 invocations of a workgroup: neighbours first, then pairs of them ...  The same
  * tree, so the same bits, through subgroups of whatever size and without.  Before wgsl_main; of one type in a kernel. */
