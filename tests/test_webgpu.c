@@ -325,10 +325,10 @@ static cr_tensor *entropy(cr_tensor *const x[], const void *p) { return cr_cross
 
 TEST(windows) {
     static const int64_t places[67] = {66, 3, 41, 3, 0}, wrong[67] = {[66] = 131};
+    OK(cr_synchronize(dev()));                      /* opens it */
     gpu *g = the_gpu();
     const size_t window = g->window;
     cr_generator *random = cr_generator_new(test_seed());
-    OK(cr_synchronize(dev()));
     cr_scope_begin();
     g->window = 4096;
     cr_tensor *x = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random), *y = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random), *w = cr_randn(CR_LIST(71, 131), CR_F32, cr_cpu(), random);
@@ -352,13 +352,91 @@ TEST(windows) {
     follows(cr_to(cr_sum(flags, CR_ALL, false), CR_F32, dev()), cr_to(cr_sum(cr_gt(x, cr_scalar(0)), CR_ALL, false), CR_F32, cr_cpu()), 0, "how many are above 0");
     follows(cr_fill_(cr_slice(here, 1, 1, 130, 3), 7), cr_fill_(cr_slice(cr_clone(x), 1, 1, 130, 3), 7), 0, "every third column filled");
     FAILS(CR_BAD_INDEX, "[cross_entropy] index 131 at position 66 is out of range for size 131", cr_item(entropy((cr_tensor *[]){here}, wrong)));
-    FAILS(CR_NO_MEMORY, "[argmax] webgpu:0 binds at most 0.003906 MiB at once, and this kernel wants a tensor of", cr_argmax(here, 1, false));
+    FAILS(CR_NO_MEMORY, "[argmax] webgpu:0 binds at most 0.003906 MiB at once, and this kernel wants a tensor of", cr_argmax(cr_reshape(here, CR_LIST(67 * 131)), 0, false));
     x = cr_clone(x), here = cr_to(x, CR_F32, dev());
     follows(cr_add_(cr_slice(here, 0, 0, 1, 1), cr_slice(here, 0, 66, 67, 1)), cr_add_(cr_slice(x, 0, 0, 1, 1), cr_slice(x, 0, 66, 67, 1)), 0, "the last row added to the first");
     g->window = window;
     cr_scope_end();
     cr_generator_free(random);
     test_ran_on(dev());
+}
+
+/* The same of what has no sums to round: results to the bit. */
+static cr_tensor *windowed(int k, cr_tensor *x, cr_tensor *index) {
+    cr_tensor *at = NULL;
+    switch (k) {
+        case 0: return cr_argmax(x, 1, false);
+        case 1: return cr_argmin(x, 1, true);
+        case 2: return cr_argmax(cr_transpose(x, 0, 1), 0, false);
+        case 3: return cr_cummax(x, 1, &at);
+        case 4: return cr_cummin(x, 1, &at), at;
+        case 5: return cr_cumsum(cr_gt(x, cr_scalar(0)), 1);
+        case 6: return cr_sort(x, 1, true, &at), at;
+        case 7: return cr_sort(cr_contiguous(cr_slice(x, 1, 0, 31, 1)), 1, false, NULL);
+        case 8: return cr_topk(x, 5, 1, true, &at);
+        case 9: return cr_median(x, CR_LIST(1), false, NULL);
+        case 10: return cr_searchsorted(cr_sort(x, 1, false, NULL), x, false, CR_NONE);
+        case 11: return cr_searchsorted(cr_select(cr_sort(x, 1, false, NULL), 0, 3), x, true, CR_NONE);
+        case 12: return cr_gather(x, 1, index);
+        case 13: return cr_gather(x, 0, cr_remainder(index, cr_scalar_int(67)));
+        case 14: return cr_scatter(x, 1, index, cr_cumsum(cr_ones_like(x), 1));
+        case 15: return cr_scatter_add(cr_ones_like(x), 0, cr_remainder(index, cr_scalar_int(67)), cr_ones_like(x));
+        case 16: return cr_index_select(x, 0, cr_remainder(cr_reshape(index, CR_LIST(67 * 131)), cr_scalar_int(67)));
+        case 17: return cr_index_add(x, 0, cr_remainder(cr_reshape(index, CR_LIST(67 * 131)), cr_scalar_int(67)), cr_ones(CR_LIST(67 * 131, 131), CR_F32, cr_device_of(x)));
+        case 18: return cr_index_get(x, 2, (const cr_tensor *[]){cr_remainder(index, cr_scalar_int(67)), index});
+        default: return cr_flip(cr_cumprod(cr_to(cr_clamp(x, -3, 3), CR_I64, cr_device_of(x)), 1), CR_LIST(0));
+    }
+}
+
+TEST(windows_of_exact_results) {
+    OK(cr_synchronize(dev()));                      /* opens it */
+    gpu *g = the_gpu();
+    const size_t window = g->window;
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_scope_begin();
+    cr_tensor *x = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random), *index = cr_randint(0, 131, CR_LIST(67, 131), CR_I64, cr_cpu(), random), *wrong;
+    for (int k = 0; k < 20; k++) {
+        cr_tensor *want = windowed(k, x, index), *far[2] = {cr_to(x, CR_F32, dev()), cr_to(index, CR_I64, dev())};
+        g->window = k == 17 ? 65536 : 4096;         /* 17: of 4.6 MB */
+        cr_tensor *got = windowed(k, far[0], far[1]);
+        g->window = window;
+        REQUIRE(want && got && (got = cr_to(got, cr_dtype_of(want), cr_cpu())), "%d: %s", k, cr_error());
+        CHECK(cr_item(cr_sum(cr_ne(got, want), CR_ALL, false)) == 0, "%d: %g elements are wrong", k, cr_item(cr_sum(cr_ne(got, want), CR_ALL, false)));
+        test_ran_on(dev());
+    }
+    for (int dt = 0; dt < 2; dt++) {                /* the same random numbers, cut or not */
+        cr_generator *a[2] = {cr_generator_new(3), cr_generator_new(3)};
+        for (int k = 0; k < 3; k++) {
+            cr_tensor *y[2];
+            for (int i = 0; i < 2; i++) {
+                g->window = i ? 4096 : window;
+                y[i] = k == 0 ? cr_rand(CR_LIST(5003), dt ? CR_F16 : CR_F32, dev(), a[i]) : k == 1 ? cr_randn(CR_LIST(5003), dt ? CR_BF16 : CR_F32, dev(), a[i]) :
+                       cr_randint(-9, 1000, CR_LIST(5003), dt ? CR_I16 : CR_I64, dev(), a[i]);
+                g->window = window;
+                REQUIRE(y[i] = cr_to(y[i], cr_dtype_of(y[i]), cr_cpu()), "%s", cr_error());
+            }
+            CHECK(cr_item(cr_sum(cr_ne(y[0], y[1]), CR_ALL, false)) == 0, "random numbers %d", k);
+            test_ran_on(dev());
+        }
+        for (int i = 0; i < 2; i++) cr_generator_free(a[i]);
+    }
+    REQUIRE(cr_fill_(cr_select(cr_select(wrong = cr_to(index, CR_I64, dev()), 0, 41), 0, 5), 131), "%s", cr_error());
+    x = cr_to(x, CR_F32, dev());
+    g->window = 4096;
+    FAILS(CR_BAD_INDEX, "[gather] index 131 at position 5376 is out of range for size 131", cr_item(cr_sum(cr_gather(x, 1, wrong), CR_ALL, false)));
+    FAILS(CR_NO_MEMORY, "[sort] webgpu:0 binds at most 0.003906 MiB at once", cr_sort(cr_reshape(x, CR_LIST(67 * 131)), 0, false, NULL));
+    FAILS(CR_NO_MEMORY, "[cumsum] webgpu:0 binds at most 0.003906 MiB at once", cr_cumsum(cr_reshape(x, CR_LIST(67 * 131)), 0));
+    heads h = {2, 3, 17, 19, 16, true, false, 2};
+    cr_tensor *in[4];
+    for (int k = 0; k < 4; k++) in[k] = cr_randn(CR_LIST(2, 3, k == 1 || k == 2 ? 19 : 17, 16), CR_F32, cr_cpu(), random);
+    both(attend, &h, 3, in, CR_F32, 1e-5, "attention by heads");
+    g->window = 8192;
+    h.inside = true;
+    for (int k = 0; k < 3; k++) in[k] = cr_contiguous(cr_transpose(in[k], 1, 2));
+    both(attend, &h, 3, in, CR_F32, 1e-5, "attention by batches");
+    g->window = window;
+    cr_scope_end();
+    cr_generator_free(random);
 }
 
 /* ---- memory */

@@ -168,23 +168,35 @@ static void write(wgsl *w, const void *how) {
 /* ---- runs */
 typedef struct level { int64_t run, kept, runs, merged; } level;       /* p[2] */
 
+/* The rows that are ordered now, of x, which has R elements in each, or of a result. */
+static bool show(const ordering *s, gpu_call *c, const cr_tensor *t, int64_t each, int word) {
+    const int64_t first = t->offset + s->first * each;
+    return gpu_show(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * each}, (cr_dtype)t->dtype, &c->q.words[word]);
+}
+
+/* The bindings of a task, and where in them the rows begin; false: they are too many for a window. */
+static bool bind(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, gpu_call *c) {
+    const int64_t found = s->how.one ? 1 : s->K;
+    if (task == MERGE) c->buffer[c->buffers++] = from;
+    else if (!show(s, c, s->x, s->R, 4)) return false;
+    if (to) c->buffer[c->buffers++] = to;
+    else if (!show(s, c, s->index, found, 5)) return false;
+    if (!to && s->y) {
+        c->written |= 1u << Y;
+        if (!show(s, c, s->y, found, 6)) return false;
+    }
+    if (task == TAKE) c->buffer[c->buffers++] = from;
+    return true;
+}
+
 static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, level l, int64_t invocations) {
-    const int64_t found = s->first * (s->how.one ? 1 : s->K);
     kernel h = s->how;
     h.task = task;
     gpu_call call = {
         .op = s->op, .write = write, .how = &h, .how_bytes = sizeof h, .written = 1u << 1,
-        .q = {.n = 12, .words = {0, (uint32_t)s->M, (uint32_t)s->R, (uint32_t)s->K, (uint32_t)(s->x->offset + s->first * s->R), (uint32_t)(s->index->offset + found),
-                                 s->y ? (uint32_t)(s->y->offset + found) : 0, (uint32_t)s->kth, (uint32_t)l.run, (uint32_t)l.kept, (uint32_t)l.runs, (uint32_t)l.merged}},
+        .q = {.n = 12, .words = {0, (uint32_t)s->M, (uint32_t)s->R, (uint32_t)s->K, 0, 0, 0, (uint32_t)s->kth, (uint32_t)l.run, (uint32_t)l.kept, (uint32_t)l.runs, (uint32_t)l.merged}},
         .invocations = (uint64_t)invocations};
-    call.buffer[call.buffers++] = task == MERGE ? from : gpu_buffer_of(s->x);
-    call.buffer[call.buffers++] = to ? to : gpu_buffer_of(s->index);
-    if (!to && s->y) {
-        call.written |= 1u << Y;
-        call.buffer[call.buffers++] = gpu_buffer_of(s->y);
-    }
-    if (task == TAKE) call.buffer[call.buffers++] = from;
-    return gpu_run(s->g, &call);
+    return bind(s, task, from, to, &call) ? gpu_run(s->g, &call) : gpu_fail_window(s->g, s->op, gpu_buffer_of(s->x)->bytes);
 }
 
 static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
@@ -206,16 +218,20 @@ static cr_status merge(const ordering *s, gpu_buffer *entries, gpu_buffer *spare
     return status == CR_OK ? run(s, TAKE, entries, NULL, l, s->how.one ? s->M : s->M * s->K) : status;
 }
 
+/* Rows that go together: as many as fit into windows and, sorted, into buffers of their own of MOST_BYTES. */
 static cr_status run_order(ordering *s) {
-    if (s->R <= RANKED) return run(s, RANK, NULL, NULL, (level){0}, s->M * s->R);
-    const int64_t tiles = pieces(s->R, TILE);
-    const int64_t all = s->M, row = 4 * least(s->R, tiles * least(TILE, s->K)) * words_of(s->how.dtype), most = row < MOST_BYTES ? MOST_BYTES / row : 1;
-    const size_t bytes = (size_t)(least(all, most) * row);
-    gpu_buffer *entries = gpu_buffer_take(s->g, s->op, bytes), *spare = entries && tiles > 1 ? gpu_buffer_take(s->g, s->op, bytes) : entries;
-    cr_status status = spare ? CR_OK : cr_error_status();
+    const bool ranked = s->R <= RANKED;
+    const int64_t tiles = pieces(s->R, TILE), all = s->M, row = 4 * least(s->R, tiles * least(TILE, s->K)) * words_of(s->how.dtype), bytes = least(MOST_BYTES, (int64_t)s->g->window);
+    const int64_t most = least(all, ranked ? all : row < bytes ? bytes / row : 1);
+    gpu_buffer *entries = NULL, *spare = NULL;
+    if (!ranked && !(entries = spare = gpu_buffer_take(s->g, s->op, (size_t)(most * row)))) return cr_error_status();
+    if (!ranked && tiles > 1) spare = gpu_buffer_take(s->g, s->op, (size_t)(most * row));
+    cr_status status = ranked || spare ? CR_OK : cr_error_status();
     for (; s->first < all && status == CR_OK; s->first += s->M) {
+        gpu_call unused = {0};
         s->M = least(most, all - s->first);
-        status = merge(s, entries, spare);
+        while (s->M > 1 && !bind(s, RANK, NULL, NULL, &unused)) s->M /= 2, unused = (gpu_call){0};
+        status = ranked ? run(s, RANK, NULL, NULL, (level){0}, s->M * s->R) : merge(s, entries, spare);
     }
     if (spare && spare != entries) gpu_buffer_give(s->g, spare);
     if (entries) gpu_buffer_give(s->g, entries);
@@ -256,16 +272,26 @@ static void write_search(wgsl *w, const void *how) {
     wgsl_add(w, "set0(2u * (p[1].x + i), low); set0(2u * (p[1].x + i) + 1u, 0u);\n}\n");
 }
 
+/* Of results first .. end - 1; without a shared row those of whole rows. */
+static cr_status run_search(gpu *g, const search_how *how, const cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t R, int64_t K, int64_t first, int64_t end, bool shared) {
+    const int64_t row = shared ? 0 : first / K * R, rows = shared ? 1 : (end - first) / K, unit = shared ? 1 : K, n = (end - first) / unit;
+    gpu_call c = {.op = "searchsorted", .write = write_search, .how = how, .how_bytes = sizeof *how, .written = 1, .invocations = (uint64_t)(end - first),
+                  .q = {.n = 8, .words = {0, (uint32_t)(end - first), (uint32_t)R, (uint32_t)K, 0, 0, 0, shared ? 0 : (uint32_t)R}}};
+    if (gpu_show(g, &c, gpu_buffer_of(y), (gpu_span){y->offset + first, y->offset + end}, CR_I64, &c.q.words[4]) &&
+        gpu_show(g, &c, gpu_buffer_of(x), (gpu_span){x->offset + row, x->offset + row + rows * R}, how->dtype, &c.q.words[5]) &&
+        gpu_show(g, &c, gpu_buffer_of(v), (gpu_span){v->offset + first, v->offset + end}, how->dtype, &c.q.words[6])) return gpu_run(g, &c);
+    if (n == 1) return gpu_fail_window(g, c.op, gpu_buffer_of(x)->bytes);
+    const int64_t middle = first + n / 2 * unit;
+    cr_status status = run_search(g, how, y, x, v, R, K, first, middle, shared);
+    return status == CR_OK ? run_search(g, how, y, x, v, R, K, middle, end, shared) : status;
+}
+
 cr_status gpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
-    static const char op[] = "searchsorted";
     const search_how how = {'b', (cr_dtype)x->dtype, right};
-    if (gpu_lacks(op, x)) return cr_error_status();
-    gpu *g = gpu_enter(op, y->dev);
-    const gpu_call call = {
-        .op = op, .write = write_search, .how = &how, .how_bytes = sizeof how, .buffers = 3, .buffer = {gpu_buffer_of(y), gpu_buffer_of(x), gpu_buffer_of(v)}, .written = 1,
-        .q = {.n = 8, .words = {0, (uint32_t)(M * K), (uint32_t)R, (uint32_t)K, (uint32_t)y->offset, (uint32_t)x->offset, (uint32_t)v->offset, shared ? 0 : (uint32_t)R}},
-        .invocations = (uint64_t)(M * K)};
-    return g ? gpu_leave(g, gpu_run(g, &call)) : cr_error_status();
+    if (gpu_lacks("searchsorted", x)) return cr_error_status();
+    if (!M || !K) return CR_OK;
+    gpu *g = gpu_enter("searchsorted", y->dev);
+    return g ? gpu_leave(g, run_search(g, &how, y, x, v, R, K, 0, M * K, shared)) : cr_error_status();
 }
 
 /* ---- runs of equal rows: where one begins, how many have begun so far, and from that the rest */

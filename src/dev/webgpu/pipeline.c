@@ -128,6 +128,15 @@ gpu_pipeline *gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, int bu
     return p;
 }
 
+bool gpu_show(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset) {
+    const int i = c->buffers;
+    if (!gpu_window(g, b, s, dt, &c->at[i])) return false;
+    c->buffer[c->buffers++] = b;
+    c->shown |= 1u << i;
+    *offset = (uint32_t)(s.first - (int64_t)(c->at[i] / cr_dtype_size(dt)));
+    return true;
+}
+
 cr_status gpu_run(gpu *g, const gpu_call *c) {
     gpu_key k;
     k.n = 0, k.full = false;
@@ -138,5 +147,7 @@ cr_status gpu_run(gpu *g, const gpu_call *c) {
         c->write(&w, c->how);
         p = gpu_pipeline_from(g, c->op, &k, c->buffers, c->written, &w);
     }
-    return p ? gpu_dispatch(g, c->op, p, c->buffer, &c->q, (c->invocations + GPU_GROUP - 1) / GPU_GROUP) : cr_error_status();
+    for (int i = 0; i < c->buffers; i++)
+        if (!(c->shown >> i & 1) && c->buffer[i]->bytes > g->window) return gpu_fail_window(g, c->op, c->buffer[i]->bytes);
+    return p ? gpu_dispatch_at(g, c->op, p, c->buffer, c->at, &c->q, (c->invocations + GPU_GROUP - 1) / GPU_GROUP) : cr_error_status();
 }

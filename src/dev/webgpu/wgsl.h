@@ -45,10 +45,13 @@ typedef struct gpu_call {
     const char *op;
     void (*write)(wgsl *w, const void *how);
     const void *how; size_t how_bytes;              /* no padding: members of one size; the first one tells whose it is */
-    int buffers; gpu_buffer *buffer[5]; uint32_t written;       /* bindings 0 on; bits */
+    int buffers; gpu_buffer *buffer[5]; uint32_t written, shown;        /* bindings 0 on; bits.  shown: by gpu_show; others are bound whole */
+    size_t at[5];
     gpu_parameters q;
     uint64_t invocations;
 } gpu_call;
+/* The next binding is a window of b that shows the span; offset: where this begins in it, in elements.  false: none does. */
+bool gpu_show(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset);
 cr_status gpu_run(gpu *g, const gpu_call *c);       /* by groups of GPU_GROUP; g is entered */
 
 #endif
