@@ -482,6 +482,16 @@ TEST(refusals) {
     FAILS(CR_BAD_TYPE, "[cumsum] webgpu:0 cannot compute in float64", cr_cumsum(x, 0));
     FAILS(CR_BAD_VALUE, "two devices", cr_add(y, cr_ones(CR_LIST(3), CR_F32, cr_cpu())));
     CHECK(cr_item(cr_sum(cr_to(x, CR_F64, cr_cpu()), CR_ALL, false)) == 3, "float64 is stored");
+    cr_generator *random = cr_generator_new(test_seed());          /* what others compute in it, f32 does here */
+    const double trials = cr_item(cr_mean(cr_geometric_(cr_empty(CR_LIST(40000), CR_F32, dev()), 0.25, random), CR_ALL, false));
+    CHECK(fabs(trials - 4) < 6 * sqrt(12.0 / 40000), "the mean of 40000 numbers of trials, wanted 4 with a standard deviation of sqrt(12) each: %g", trials);
+    cr_tensor *counts = cr_bincount(cr_from((int64_t[]){3, 1, 3}, CR_LIST(3), CR_I64, dev()), cr_from((float[]){0.5f, 2, 4}, CR_LIST(3), CR_F32, dev()), 0);
+    for (int dt = CR_F16; dt <= CR_BF16; dt++) {
+        cr_tensor *half = cr_bincount(cr_from((int64_t[]){3, 1, 3}, CR_LIST(3), CR_I64, dev()), cr_to(cr_from((float[]){0.5f, 2, 4}, CR_LIST(3), CR_F32, dev()), (cr_dtype)dt, dev()), 0);
+        REQUIRE(half && counts, "%s", cr_error());
+        CHECK(cr_dtype_of(half) == CR_F32 && cr_item(cr_sum(cr_ne(half, counts), CR_ALL, false)) == 0 && cr_item(cr_select(half, 0, 3)) == 4.5, "counts by weights of %s", cr_dtype_name((cr_dtype)dt));
+    }
+    cr_generator_free(random);
     cr_scope_end();
     test_ran_on(dev());
 }
