@@ -3,16 +3,19 @@
  * Elements become unsigned keys (wgsl_key).  Short rows are ranked: an invocation counts what comes before its element.  Others are merged, which is
  * stable, leaves nothing to timing, and takes keys of any width: an entry is a position with its key; a workgroup sorts 1024 of them in its own memory;
  * then runs are merged in pairs, an invocation eight entries of the result, whose beginning in both it finds itself (merge path: Odeh and others 2012).
- * Of each run only the first K are kept: for the first few of a long row there is next to nothing to merge. */
+ * Of each run only the first K are kept: for the first few of a long row there is next to nothing to merge.
+ *
+ * A single element of a row is selected: a workgroup counts the digits of its keys, from the highest byte down, among those that agree so far. */
 #include "wgsl.h"
 
 enum {
     RANKED = 64,                                    /* elements of a row that is ranked */
     MINE = 4, TILE = MINE * GPU_GROUP,              /* entries of an invocation, and of a workgroup, in its memory: 16 KiB, which WebGPU promises */
     MERGED = 8,                                     /* entries of one invocation that merges */
+    SELECTED = 1 << 18,                             /* elements of a row in which one is selected: a single workgroup reads it five times and more */
     MOST_BYTES = 1 << 26                            /* of entries, of several rows: as many of them go together */
 };
-typedef enum order_task { RANK, SORT_TILE, MERGE, TAKE } order_task;
+typedef enum order_task { RANK, SORT_TILE, MERGE, TAKE, SELECT } order_task;
 enum { X, INDEX, Y };                               /* bindings of RANK; of TAKE with ENTRIES behind */
 
 typedef struct kernel {
@@ -159,8 +162,32 @@ static void write_take(wgsl *w, const kernel *h) {
     wgsl_add(w, "}\n");
 }
 
+/* The digits of the key are known one after another; then which of those with that key it is, for equal ones are in the order of their positions. */
+static void write_select(wgsl *w, const kernel *h) {
+    const bool nan = cr_dtype_is_float(h->dtype);
+    add_bindings(w, h);
+    add_key(w, h);
+    add_chosen(w);
+    wgsl_add(w, "var<workgroup> bins: array<atomic<u32>, 256>;\nvar<workgroup> digit: u32;\nvar<workgroup> left: u32;\n");
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "let m = group; let R = p[0].z; let row = m * R;\nif m >= p[0].y { return; }\nvar numbers = R;\n");
+    if (nan) wgsl_add(w, "var n = 0u;\nfor (var r = lane; r < R; r += 256u) { if key(row + r).x != 0xffffffffu { n++; } }\n"
+                         "if lane == 0u { atomicStore(&bins[0], 0u); }\nworkgroupBarrier();\natomicAdd(&bins[0], n);\nworkgroupBarrier();\nnumbers = atomicLoad(&bins[0]);\nworkgroupBarrier();\n");
+    wgsl_add(w, "var rank = chosen(numbers); var known = vec2<u32>(); var mask = vec2<u32>();\nfor (var d = %du; d > 0u; d--) {\n"
+             "    let shift = 8u * ((d - 1u) & 3u); let half = select(vec2<u32>(1u, 0u), vec2<u32>(0u, 1u), d > 4u);\n    atomicStore(&bins[lane], 0u);\n    workgroupBarrier();\n"
+             "    for (var r = lane; r < R; r += 256u) { let k = key(row + r); if all((k & mask) == known) { atomicAdd(&bins[(select(k.x, k.y, d > 4u) >> shift) & 255u], 1u); } }\n"
+             "    workgroupBarrier();\n    if lane == 0u { var b = 0u; var rest = rank; for (; b < 255u; b++) { let n = atomicLoad(&bins[b]); if rest < n { break; } rest -= n; } digit = b; left = rest; }\n"
+             "    workgroupBarrier();\n    known |= half * (digit << shift); mask |= half * (255u << shift); rank = left;\n    workgroupBarrier();\n}\n", wgsl_wide(h->dtype) ? 8 : 4);
+    wgsl_add(w, "let each = (R + 255u) / 256u; let first = min(lane * each, R); let end = min(first + each, R); var mine = 0u;\n"
+             "for (var r = first; r < end; r++) { if all(key(row + r) == known) { mine++; } }\natomicStore(&bins[lane], mine);\nworkgroupBarrier();\n"
+             "var before = 0u;\nfor (var l = 0u; l < lane; l++) { before += atomicLoad(&bins[l]); }\nif rank < before || rank - before >= mine { return; }\nrank -= before;\n"
+             "var r = first;\nfor (; r < end; r++) { if all(key(row + r) == known) { if rank == 0u { break; } rank--; } }\nlet o = m;\n");
+    add_result(w, h);
+    wgsl_add(w, "}\n");
+}
+
 static void write(wgsl *w, const void *how) {
-    static void (*const by_task[])(wgsl *, const kernel *) = {write_rank, write_tile, write_merge, write_take};
+    static void (*const by_task[])(wgsl *, const kernel *) = {write_rank, write_tile, write_merge, write_take, write_select};
     const kernel *h = how;
     by_task[h->task](w, h);
 }
@@ -220,18 +247,18 @@ static cr_status merge(const ordering *s, gpu_buffer *entries, gpu_buffer *spare
 
 /* Rows that go together: as many as fit into windows and, sorted, into buffers of their own of MOST_BYTES. */
 static cr_status run_order(ordering *s) {
-    const bool ranked = s->R <= RANKED;
+    const bool ranked = s->R <= RANKED, selected = !ranked && s->how.one && s->R <= SELECTED, alone = ranked || selected;
     const int64_t tiles = pieces(s->R, TILE), all = s->M, row = 4 * least(s->R, tiles * least(TILE, s->K)) * words_of(s->how.dtype), bytes = least(MOST_BYTES, (int64_t)s->g->window);
-    const int64_t most = least(all, ranked ? all : row < bytes ? bytes / row : 1);
+    const int64_t most = least(all, alone ? all : row < bytes ? bytes / row : 1);
     gpu_buffer *entries = NULL, *spare = NULL;
-    if (!ranked && !(entries = spare = gpu_buffer_take(s->g, s->op, (size_t)(most * row)))) return cr_error_status();
-    if (!ranked && tiles > 1) spare = gpu_buffer_take(s->g, s->op, (size_t)(most * row));
-    cr_status status = ranked || spare ? CR_OK : cr_error_status();
+    if (!alone && !(entries = spare = gpu_buffer_take(s->g, s->op, (size_t)(most * row)))) return cr_error_status();
+    if (!alone && tiles > 1) spare = gpu_buffer_take(s->g, s->op, (size_t)(most * row));
+    cr_status status = alone || spare ? CR_OK : cr_error_status();
     for (; s->first < all && status == CR_OK; s->first += s->M) {
         gpu_call unused = {0};
         s->M = least(most, all - s->first);
         while (s->M > 1 && !bind(s, RANK, NULL, NULL, &unused)) s->M /= 2, unused = (gpu_call){0};
-        status = ranked ? run(s, RANK, NULL, NULL, (level){0}, s->M * s->R) : merge(s, entries, spare);
+        status = ranked ? run(s, RANK, NULL, NULL, (level){0}, s->M * s->R) : selected ? run(s, SELECT, NULL, NULL, (level){0}, s->M * GPU_GROUP) : merge(s, entries, spare);
     }
     if (spare && spare != entries) gpu_buffer_give(s->g, spare);
     if (entries) gpu_buffer_give(s->g, entries);
