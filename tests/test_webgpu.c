@@ -153,6 +153,48 @@ TEST(many_workgroups) {
     test_ran_on(dev());
 }
 
+/* Trees of a workgroup through subgroups and through its memory: the same bits, with NaN, both zeros and what overflows. */
+static cr_tensor *tree(int k, cr_tensor *x, const cr_tensor *w) {
+    switch (k) {
+        case 0: return cr_softmax(x, -1);
+        case 1: return cr_layer_norm(x, w, w, 1e-5);
+        case 2: return cr_sum(x, CR_LIST(1), false);
+        case 3: return cr_max(x, CR_LIST(1), false);
+        case 4: return cr_min(x, CR_LIST(1), false);
+        case 5: return cr_prod(cr_to(cr_clamp(x, -5, 5), CR_I64, cr_device_of(x)), CR_LIST(1), false);
+        default: return cr_var(x, CR_ALL, 1, false);
+    }
+}
+
+TEST(subgroups) {
+    gpu *g = the_gpu();
+    OK(cr_synchronize(dev()));                      /* opens it */
+    if (!g->subgroups) SKIP("this adapter has no subgroups");
+    cr_generator *random = cr_generator_new(test_seed());
+    for (int64_t N = 67; N < 40000; N *= 5)
+        for (int odd = 0; odd < 2; odd++) {
+            cr_scope_begin();
+            cr_tensor *x = cr_randn(CR_LIST(3, N), CR_F32, dev(), random), *w = cr_randn(CR_LIST(N), CR_F32, dev(), random);
+            if (odd) {                              /* zeros alone, NaN, infinities */
+                cr_fill_(cr_select(x, 0, 0), -0.0);
+                cr_fill_(cr_slice(cr_select(x, 0, 0), 0, N / 2, N, 2), 0);
+                cr_fill_(cr_slice(cr_select(x, 0, 1), 0, N / 3, N / 3 + 1, 1), (double)NAN);
+                cr_fill_(cr_slice(cr_select(x, 0, 2), 0, N / 3, N, 7), (double)INFINITY);
+            }
+            for (int k = 0; k < 7; k++) {
+                cr_tensor *y[2];
+                for (int i = 0; i < 2; i++) {
+                    g->subgroups = i;
+                    REQUIRE(y[i] = cr_to(tree(k, x, w), CR_F32, cr_cpu()), "%s", cr_error());
+                }
+                CHECK(!memcmp(cr_data(y[0]), cr_data(y[1]), sizeof(float) * (size_t)cr_numel(y[0])), "tree %d of %lld%s: other bits through subgroups", k, (long long)N, odd ? ", odd numbers" : "");
+                test_ran_on(dev());
+            }
+            cr_scope_end();
+        }
+    cr_generator_free(random);
+}
+
 /* The same matrices, transposed in memory. */
 static cr_tensor *turned(cr_tensor *x, bool yes) { return yes ? cr_transpose(cr_contiguous(cr_transpose(x, -1, -2)), -1, -2) : x; }
 
@@ -283,10 +325,10 @@ static cr_tensor *entropy(cr_tensor *const x[], const void *p) { return cr_cross
 
 TEST(windows) {
     static const int64_t places[67] = {66, 3, 41, 3, 0}, wrong[67] = {[66] = 131};
+    OK(cr_synchronize(dev()));                      /* opens it */
     gpu *g = the_gpu();
     const size_t window = g->window;
     cr_generator *random = cr_generator_new(test_seed());
-    OK(cr_synchronize(dev()));
     cr_scope_begin();
     g->window = 4096;
     cr_tensor *x = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random), *y = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random), *w = cr_randn(CR_LIST(71, 131), CR_F32, cr_cpu(), random);
@@ -310,13 +352,91 @@ TEST(windows) {
     follows(cr_to(cr_sum(flags, CR_ALL, false), CR_F32, dev()), cr_to(cr_sum(cr_gt(x, cr_scalar(0)), CR_ALL, false), CR_F32, cr_cpu()), 0, "how many are above 0");
     follows(cr_fill_(cr_slice(here, 1, 1, 130, 3), 7), cr_fill_(cr_slice(cr_clone(x), 1, 1, 130, 3), 7), 0, "every third column filled");
     FAILS(CR_BAD_INDEX, "[cross_entropy] index 131 at position 66 is out of range for size 131", cr_item(entropy((cr_tensor *[]){here}, wrong)));
-    FAILS(CR_NO_MEMORY, "[argmax] webgpu:0 binds at most 0.003906 MiB at once, and this kernel wants a tensor of", cr_argmax(here, 1, false));
+    FAILS(CR_NO_MEMORY, "[argmax] webgpu:0 binds at most 0.003906 MiB at once, and this kernel wants a tensor of", cr_argmax(cr_reshape(here, CR_LIST(67 * 131)), 0, false));
     x = cr_clone(x), here = cr_to(x, CR_F32, dev());
     follows(cr_add_(cr_slice(here, 0, 0, 1, 1), cr_slice(here, 0, 66, 67, 1)), cr_add_(cr_slice(x, 0, 0, 1, 1), cr_slice(x, 0, 66, 67, 1)), 0, "the last row added to the first");
     g->window = window;
     cr_scope_end();
     cr_generator_free(random);
     test_ran_on(dev());
+}
+
+/* The same of what has no sums to round: results to the bit. */
+static cr_tensor *windowed(int k, cr_tensor *x, cr_tensor *index) {
+    cr_tensor *at = NULL;
+    switch (k) {
+        case 0: return cr_argmax(x, 1, false);
+        case 1: return cr_argmin(x, 1, true);
+        case 2: return cr_argmax(cr_transpose(x, 0, 1), 0, false);
+        case 3: return cr_cummax(x, 1, &at);
+        case 4: return cr_cummin(x, 1, &at), at;
+        case 5: return cr_cumsum(cr_gt(x, cr_scalar(0)), 1);
+        case 6: return cr_sort(x, 1, true, &at), at;
+        case 7: return cr_sort(cr_contiguous(cr_slice(x, 1, 0, 31, 1)), 1, false, NULL);
+        case 8: return cr_topk(x, 5, 1, true, &at);
+        case 9: return cr_median(x, CR_LIST(1), false, NULL);
+        case 10: return cr_searchsorted(cr_sort(x, 1, false, NULL), x, false, CR_NONE);
+        case 11: return cr_searchsorted(cr_select(cr_sort(x, 1, false, NULL), 0, 3), x, true, CR_NONE);
+        case 12: return cr_gather(x, 1, index);
+        case 13: return cr_gather(x, 0, cr_remainder(index, cr_scalar_int(67)));
+        case 14: return cr_scatter(x, 1, index, cr_cumsum(cr_ones_like(x), 1));
+        case 15: return cr_scatter_add(cr_ones_like(x), 0, cr_remainder(index, cr_scalar_int(67)), cr_ones_like(x));
+        case 16: return cr_index_select(x, 0, cr_remainder(cr_reshape(index, CR_LIST(67 * 131)), cr_scalar_int(67)));
+        case 17: return cr_index_add(x, 0, cr_remainder(cr_reshape(index, CR_LIST(67 * 131)), cr_scalar_int(67)), cr_ones(CR_LIST(67 * 131, 131), CR_F32, cr_device_of(x)));
+        case 18: return cr_index_get(x, 2, (const cr_tensor *[]){cr_remainder(index, cr_scalar_int(67)), index});
+        default: return cr_flip(cr_cumprod(cr_to(cr_clamp(x, -3, 3), CR_I64, cr_device_of(x)), 1), CR_LIST(0));
+    }
+}
+
+TEST(windows_of_exact_results) {
+    OK(cr_synchronize(dev()));                      /* opens it */
+    gpu *g = the_gpu();
+    const size_t window = g->window;
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_scope_begin();
+    cr_tensor *x = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random), *index = cr_randint(0, 131, CR_LIST(67, 131), CR_I64, cr_cpu(), random), *wrong;
+    for (int k = 0; k < 20; k++) {
+        cr_tensor *want = windowed(k, x, index), *far[2] = {cr_to(x, CR_F32, dev()), cr_to(index, CR_I64, dev())};
+        g->window = k == 17 ? 65536 : 4096;         /* 17: of 4.6 MB */
+        cr_tensor *got = windowed(k, far[0], far[1]);
+        g->window = window;
+        REQUIRE(want && got && (got = cr_to(got, cr_dtype_of(want), cr_cpu())), "%d: %s", k, cr_error());
+        CHECK(cr_item(cr_sum(cr_ne(got, want), CR_ALL, false)) == 0, "%d: %g elements are wrong", k, cr_item(cr_sum(cr_ne(got, want), CR_ALL, false)));
+        test_ran_on(dev());
+    }
+    for (int dt = 0; dt < 2; dt++) {                /* the same random numbers, cut or not */
+        cr_generator *a[2] = {cr_generator_new(3), cr_generator_new(3)};
+        for (int k = 0; k < 3; k++) {
+            cr_tensor *y[2];
+            for (int i = 0; i < 2; i++) {
+                g->window = i ? 4096 : window;
+                y[i] = k == 0 ? cr_rand(CR_LIST(5003), dt ? CR_F16 : CR_F32, dev(), a[i]) : k == 1 ? cr_randn(CR_LIST(5003), dt ? CR_BF16 : CR_F32, dev(), a[i]) :
+                       cr_randint(-9, 1000, CR_LIST(5003), dt ? CR_I16 : CR_I64, dev(), a[i]);
+                g->window = window;
+                REQUIRE(y[i] = cr_to(y[i], cr_dtype_of(y[i]), cr_cpu()), "%s", cr_error());
+            }
+            CHECK(cr_item(cr_sum(cr_ne(y[0], y[1]), CR_ALL, false)) == 0, "random numbers %d", k);
+            test_ran_on(dev());
+        }
+        for (int i = 0; i < 2; i++) cr_generator_free(a[i]);
+    }
+    REQUIRE(cr_fill_(cr_select(cr_select(wrong = cr_to(index, CR_I64, dev()), 0, 41), 0, 5), 131), "%s", cr_error());
+    x = cr_to(x, CR_F32, dev());
+    g->window = 4096;
+    FAILS(CR_BAD_INDEX, "[gather] index 131 at position 5376 is out of range for size 131", cr_item(cr_sum(cr_gather(x, 1, wrong), CR_ALL, false)));
+    FAILS(CR_NO_MEMORY, "[sort] webgpu:0 binds at most 0.003906 MiB at once", cr_sort(cr_reshape(x, CR_LIST(67 * 131)), 0, false, NULL));
+    FAILS(CR_NO_MEMORY, "[cumsum] webgpu:0 binds at most 0.003906 MiB at once", cr_cumsum(cr_reshape(x, CR_LIST(67 * 131)), 0));
+    heads h = {2, 3, 17, 19, 16, true, false, 2};
+    cr_tensor *in[4];
+    for (int k = 0; k < 4; k++) in[k] = cr_randn(CR_LIST(2, 3, k == 1 || k == 2 ? 19 : 17, 16), CR_F32, cr_cpu(), random);
+    both(attend, &h, 3, in, CR_F32, 1e-5, "attention by heads");
+    g->window = 8192;
+    h.inside = true;
+    for (int k = 0; k < 3; k++) in[k] = cr_contiguous(cr_transpose(in[k], 1, 2));
+    both(attend, &h, 3, in, CR_F32, 1e-5, "attention by batches");
+    g->window = window;
+    cr_scope_end();
+    cr_generator_free(random);
 }
 
 /* ---- memory */
@@ -362,6 +482,16 @@ TEST(refusals) {
     FAILS(CR_BAD_TYPE, "[cumsum] webgpu:0 cannot compute in float64", cr_cumsum(x, 0));
     FAILS(CR_BAD_VALUE, "two devices", cr_add(y, cr_ones(CR_LIST(3), CR_F32, cr_cpu())));
     CHECK(cr_item(cr_sum(cr_to(x, CR_F64, cr_cpu()), CR_ALL, false)) == 3, "float64 is stored");
+    cr_generator *random = cr_generator_new(test_seed());          /* what others compute in it, f32 does here */
+    const double trials = cr_item(cr_mean(cr_geometric_(cr_empty(CR_LIST(40000), CR_F32, dev()), 0.25, random), CR_ALL, false));
+    CHECK(fabs(trials - 4) < 6 * sqrt(12.0 / 40000), "the mean of 40000 numbers of trials, wanted 4 with a standard deviation of sqrt(12) each: %g", trials);
+    cr_tensor *counts = cr_bincount(cr_from((int64_t[]){3, 1, 3}, CR_LIST(3), CR_I64, dev()), cr_from((float[]){0.5f, 2, 4}, CR_LIST(3), CR_F32, dev()), 0);
+    for (int dt = CR_F16; dt <= CR_BF16; dt++) {
+        cr_tensor *half = cr_bincount(cr_from((int64_t[]){3, 1, 3}, CR_LIST(3), CR_I64, dev()), cr_to(cr_from((float[]){0.5f, 2, 4}, CR_LIST(3), CR_F32, dev()), (cr_dtype)dt, dev()), 0);
+        REQUIRE(half && counts, "%s", cr_error());
+        CHECK(cr_dtype_of(half) == CR_F32 && cr_item(cr_sum(cr_ne(half, counts), CR_ALL, false)) == 0 && cr_item(cr_select(half, 0, 3)) == 4.5, "counts by weights of %s", cr_dtype_name((cr_dtype)dt));
+    }
+    cr_generator_free(random);
     cr_scope_end();
     test_ran_on(dev());
 }

@@ -132,6 +132,7 @@ typedef struct cr_kernels {
                                                     /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0; y may be x */
     cr_status (*update_by_product)(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how);
                                                     /* the walk with a b, (M, K) (K, N), for this input, of which it knows the dtype alone: one axis of M N contiguous elements for all else */
+    bool f32_only;                                  /* f64 is stored and moved, but nothing computes in it */
 } cr_kernels;
 
 struct cr_device {

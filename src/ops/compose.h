@@ -81,6 +81,7 @@ static inline cr_tensor *sum_last(const cr_tensor *x) { return cr_sum(x, CR_LIST
 static inline cr_tensor *mean_last(const cr_tensor *x) { return cr_mean(x, CR_LIST(-1), true); }
 static inline cr_tensor *transposed(const cr_tensor *x) { return cr_transpose(x, -2, -1); }
 static inline cr_tensor *cast_to(const cr_tensor *x, cr_dtype dt) { return !x || x->dtype == dt ? same(x) : cr_to(x, dt, x->dev); }
+static inline cr_dtype widest_float(const cr_device *d) { return d->kernels->f32_only ? CR_F32 : CR_F64; }
 static inline cr_tensor *widened(const cr_tensor *x) { return x ? cast_to(x, wide_dtype(x)) : NULL; }
 /* All the rows of x one below another, (rows, last axis). */
 static inline cr_tensor *rows_of(const cr_tensor *x) {

@@ -75,11 +75,11 @@ static cr_tensor *filled(cr_tensor *x, cr_tensor *y, cr_status status) {
     return cr_copy_(x, y);
 }
 
-/* x = an update of ops.def over uniform or normal numbers; drawn in f32, in f64 for f64 or where f32's 24 bits are too few. */
+/* x = an update of ops.def over uniform or normal numbers; drawn in f32, in f64 for f64 or, where the device has it, where f32's 24 bits are too few. */
 typedef struct source { const char *rule; cr_random_kind kind; bool wide; } source;
 
 static cr_tensor *fill(const char *op, cr_tensor *x, source from, const double *params, cr_generator *g) {
-    const cr_dtype dt = from.wide || x->dtype == CR_F64 ? CR_F64 : CR_F32;
+    const cr_dtype dt = x->dtype == CR_F64 ? CR_F64 : from.wide ? widest_float(x->dev) : CR_F32;
     cr_scope_begin();
     cr_meta m = cr_meta_of(x);
     m.dtype = dt;

@@ -145,7 +145,7 @@ cr_tensor *cr_bincount(const cr_tensor *x, const cr_tensor *weights, int64_t min
     else if (high == INT64_MAX) cr_fail(CR_BAD_VALUE, "bincount", "%lld is too large", (long long)high);
     else if (at) {
         int64_t n = high + 1 > minlength ? high + 1 : minlength;
-        cr_dtype dt = weights == CR_NONE ? CR_I64 : weights->dtype == CR_F32 ? CR_F32 : CR_F64;
+        cr_dtype dt = weights == CR_NONE ? CR_I64 : weights->dtype == CR_F32 ? CR_F32 : widest_float(x->dev);
         y = cr_scatter_add(cr_zeros(CR_LIST(n), dt, x->dev), 0, at, weights == CR_NONE ? cr_ones(CR_LIST(x->numel), dt, x->dev) : cast_to(weights, dt));
     }
     y = cr_leave(y);

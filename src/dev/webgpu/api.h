@@ -12,7 +12,7 @@
 
 #define WGPU_FUNCTIONS(f)                                                                                                        \
     f(CreateInstance) f(InstanceEnumerateAdapters) f(GetVersion)                                \
-    f(AdapterGetInfo) f(AdapterGetLimits) f(AdapterRequestDevice) f(AdapterRelease) f(AdapterInfoFreeMembers)                    \
+    f(AdapterGetInfo) f(AdapterGetLimits) f(AdapterHasFeature) f(AdapterRequestDevice) f(AdapterRelease) f(AdapterInfoFreeMembers)                    \
     f(DeviceGetLimits) f(DeviceGetQueue) f(DeviceDestroy) f(DevicePoll) f(DevicePushErrorScope) f(DevicePopErrorScope)           \
     f(DeviceCreateBuffer) f(DeviceCreateShaderModule) f(DeviceCreateBindGroupLayout) f(DeviceCreatePipelineLayout)               \
     f(DeviceCreateComputePipeline) f(DeviceCreateBindGroup) f(DeviceCreateCommandEncoder)                                        \

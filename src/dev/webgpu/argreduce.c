@@ -10,6 +10,8 @@ typedef struct stage {
     kernel kernel;
     cr_slab at;
     int64_t offset, candidates, parts;
+    gpu_buffer *x, *y;
+    int64_t y_offset;
 } stage;
 
 static void add_beats(wgsl *w, cr_dtype dt, bool max) {
@@ -43,30 +45,51 @@ static void write(wgsl *w, const void *how) {
     wgsl_add(w, h->last ? "set0(2u * o, r); set0(2u * o + 1u, 0u); }\n}\n" : "set0(o, r); }\n}\n");
 }
 
-static cr_status run(gpu *g, const char *op, const stage *s, gpu_buffer *y, int64_t y_offset, gpu_buffer *x, gpu_buffer *before) {
+/* found: where the stage leaves positions that are not the last; before: (M, candidates, N) of them, NULL: every position is a candidate.  false: x or y is too long */
+static bool call_of(const gpu *g, const char *op, const stage *s, gpu_buffer *found, gpu_buffer *before, gpu_call *c) {
     const int64_t results = s->at.M * s->parts * s->at.N, part = (s->candidates + s->parts - 1) / s->parts;
-    const gpu_call c = {
-        .op = op, .write = write, .how = &s->kernel, .how_bytes = sizeof s->kernel, .buffers = before ? 3 : 2, .buffer = {y, x, before}, .written = 1,
+    gpu_span x = gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides);
+    *c = (gpu_call){
+        .op = op, .write = write, .how = &s->kernel, .how_bytes = sizeof s->kernel, .written = 1,
         .q = {.n = 12, .words = {
-            0, (uint32_t)s->at.R, (uint32_t)s->at.N, (uint32_t)s->candidates, (uint32_t)s->offset, (uint32_t)s->at.strides[0], (uint32_t)s->at.strides[1],
-            (uint32_t)s->at.strides[2], (uint32_t)s->parts, (uint32_t)part, (uint32_t)y_offset, (uint32_t)results}},
+            0, (uint32_t)s->at.R, (uint32_t)s->at.N, (uint32_t)s->candidates, 0, (uint32_t)s->at.strides[0], (uint32_t)s->at.strides[1],
+            (uint32_t)s->at.strides[2], (uint32_t)s->parts, (uint32_t)part, 0, (uint32_t)results}},
         .invocations = (uint64_t)results * GPU_GROUP};
-    return gpu_run(g, &c);
+    if (!gpu_show(g, c, found ? found : s->y, found ? (gpu_span){0, results} : (gpu_span){s->y_offset, s->y_offset + results}, found ? CR_U32 : CR_I64, &c->q.words[10])) return false;
+    if (!gpu_show(g, c, s->x, x, s->kernel.dtype, &c->q.words[4])) return false;
+    c->q.words[4] += (uint32_t)(s->offset - x.first);
+    if (before) c->buffer[c->buffers++] = before;
+    return true;
 }
 
-/* before: (M, candidates, N) positions; NULL: every position is a candidate. */
-static cr_status run_stages(gpu *g, const char *op, stage *s, cr_tensor *y, gpu_buffer *x, gpu_buffer *before) {
+static cr_status run_stages(gpu *g, const char *op, stage *s, gpu_buffer *before) {
+    gpu_call c;
     s->parts = (s->candidates + PART - 1) / PART;
     s->kernel.first = !before;
     s->kernel.last = s->parts == 1;
-    if (s->kernel.last) return run(g, op, s, gpu_buffer_of(y), y->offset, x, before);
-    gpu_buffer *found = gpu_buffer_take(g, op, 4 * (size_t)(s->at.M * s->parts * s->at.N));
-    if (!found) return cr_error_status();
-    cr_status status = run(g, op, s, found, 0, x, before);
+    gpu_buffer *found = s->kernel.last ? NULL : gpu_buffer_take(g, op, 4 * (size_t)(s->at.M * s->parts * s->at.N));
+    if (!s->kernel.last && !found) return cr_error_status();
+    cr_status status = call_of(g, op, s, found, before, &c) ? gpu_run(g, &c) : gpu_fail_window(g, op, s->x->bytes);
+    if (!found) return status;
     s->candidates = s->parts;
-    if (status == CR_OK) status = run_stages(g, op, s, y, x, found);
+    if (status == CR_OK) status = run_stages(g, op, s, found);
     gpu_buffer_give(g, found);
     return status;
+}
+
+/* Halves of rows, or of the columns of a single one, until x and y fit into windows. */
+static cr_status run_parts(gpu *g, const char *op, stage s) {
+    gpu_call unused;
+    s.parts = 1;
+    const bool rows = s.at.M > 1;
+    const int64_t n = rows ? s.at.M : s.at.N, first = n / 2;
+    if (n == 1 || call_of(g, op, &s, NULL, NULL, &unused)) return run_stages(g, op, &s, NULL);
+    stage half[2] = {s, s};
+    for (int i = 0; i < 2; i++) *(rows ? &half[i].at.M : &half[i].at.N) = i ? n - first : first;
+    half[1].offset += first * s.at.strides[rows ? 0 : 2];
+    half[1].y_offset += rows ? first * s.at.N : first;
+    cr_status status = run_parts(g, op, half[0]);
+    return status == CR_OK ? run_parts(g, op, half[1]) : status;
 }
 
 cr_status gpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
@@ -75,6 +98,6 @@ cr_status gpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_sl
     if (!at->M || !at->N) return CR_OK;
     gpu *g = gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
-    stage s = {.kernel = {'a', (cr_dtype)x->dtype, max, false, false}, .at = *at, .offset = x->offset, .candidates = at->R};
-    return gpu_leave(g, run_stages(g, op, &s, y, gpu_buffer_of(x), NULL));
+    return gpu_leave(g, run_parts(g, op, (stage){.kernel = {'a', (cr_dtype)x->dtype, max, false, false}, .at = *at, .offset = x->offset, .candidates = at->R,
+                                                 .x = gpu_buffer_of(x), .y = gpu_buffer_of(y), .y_offset = y->offset}));
 }

@@ -159,8 +159,8 @@ static void add_dkv(wgsl *w, const heads *a) {
     add_store(w, a, 1, 'r', "");
 }
 
-static char *text_of(const heads *a) {
-    wgsl w = {0};
+static wgsl text_of(const gpu *g, const heads *a) {
+    wgsl w = wgsl_for(g);
     for (int i = 0; i < a->n; i++) {
         if (i == a->mask) wgsl_binding(&w, i, false, false);
         else add_operand(&w, a, i);
@@ -178,38 +178,64 @@ static char *text_of(const heads *a) {
     else if (a->kind == DQ) add_dq(&w, a);
     else add_dkv(&w, a);
     wgsl_add(&w, "}\n");
-    char *text = wgsl_complete(&w);
-    wgsl_free(&w);
-    return text;
+    return w;
 }
 
 /* ---- what it is run with */
+typedef struct part { int64_t b, B, h, H; } part;   /* B batches from b on, H heads of each from h on */
+
+/* Operand i: offset and strides of (B, H, rows, columns); how it lies in memory of our own, too */
+static gpu_span place(const heads *a, int i, const int64_t *n, const part *p, int64_t at[OPERAND_WORDS]) {
+    const cr_tensor *t = a->t[i];
+    const int64_t plain[] = {n[1] * n[2], n[2], 1, 0};
+    int64_t shape[4] = {p->B, p->H, n[2], 1};
+    at[0] = t ? t->offset : 0;
+    for (int d = 0; d < 4; d++) {
+        at[1 + d] = t && t->ndim == 4 ? t->strides[d] : plain[d];
+        if (d > 1 && t && t->ndim == 4) shape[d] = t->shape[d];
+    }
+    at[0] += p->b * at[1] + p->h * at[2];
+    return gpu_span_of(at[0], 4, shape, at + 1);
+}
+
+/* Some batches or heads; halves of them until they fit into windows. */
+static cr_status run_part(gpu *g, const char *op, const gpu_pipeline *p, const heads *a, gpu_parameters q, const int64_t *n, const part *w) {
+    size_t at[MOST_OPERANDS];
+    for (int i = 0; i < a->n; i++) {
+        int64_t words[OPERAND_WORDS];
+        const cr_dtype dt = a->name[i] >= 'a' ? a->dtype : CR_F32;
+        if (!gpu_window(g, a->buffer[i], place(a, i, n, w, words), dt, &at[i])) {
+            const bool whole = w->B > 1;
+            const int64_t first = (whole ? w->B : w->H) / 2;
+            if (!first) return gpu_fail_window(g, op, a->buffer[i]->bytes);
+            cr_status status = run_part(g, op, p, a, q, n, &(part){w->b, whole ? first : w->B, w->h, whole ? w->H : first});
+            return status == CR_OK ? run_part(g, op, p, a, q, n, whole ? &(part){w->b + first, w->B - first, w->h, w->H} : &(part){w->b, w->B, w->h + first, w->H - first}) : status;
+        }
+        words[0] -= (int64_t)(at[i] / cr_dtype_size(dt));
+        for (int k = 0; k < OPERAND_WORDS; k++) q.words[OPERANDS_AT + OPERAND_WORDS * i + k] = (uint32_t)words[k];
+    }
+    q.n = OPERANDS_AT + OPERAND_WORDS * a->n;
+    q.words[3] = (uint32_t)w->H;
+    q.words[4] = (uint32_t)(w->B * w->H) * q.words[5];
+    return gpu_dispatch_at(g, op, p, a->buffer, at, &q, q.words[4]);
+}
+
 static cr_status run(gpu *g, const char *op, const heads *a, const int64_t *n, int64_t S, double scale, bool causal) {
-    const int64_t B = n[0], H = n[1], T = n[2], rows = a->kind == DKV ? S : T, blocks = (rows + lanes(a) - 1) / lanes(a);
+    const int64_t T = n[2], rows = a->kind == DKV ? S : T;
     gpu_key k;
     k.n = 0, k.full = false;
     const unsigned char head[] = {'f', (unsigned char)a->kind, (unsigned char)a->dtype, a->room == WIDEST, a->odd, a->mask >= 0};
     gpu_key_add(&k, head, sizeof head);
     const gpu_pipeline *p = gpu_pipeline_find(g, &k);
     if (!p) {
-        char *text = text_of(a);
-        p = gpu_pipeline_make(g, op, &k, a->n, a->written, text);
-        free(text);
+        wgsl w = text_of(g, a);
+        p = gpu_pipeline_from(g, op, &k, a->n, a->written, &w);
         if (!p) return cr_error_status();
     }
     const float factor = (float)scale;
-    gpu_parameters q = {.n = OPERANDS_AT, .words = {0, (uint32_t)T, (uint32_t)S, (uint32_t)H, (uint32_t)(B * H * blocks), (uint32_t)blocks, causal, 0, (uint32_t)n[3], (uint32_t)fours(n[3])}};
+    gpu_parameters q = {.words = {0, (uint32_t)T, (uint32_t)S, 0, 0, (uint32_t)((rows + lanes(a) - 1) / lanes(a)), causal, 0, (uint32_t)n[3], (uint32_t)fours(n[3])}};
     memcpy(&q.words[7], &factor, sizeof factor);
-    for (int i = 0; i < a->n; i++) {
-        const cr_tensor *t = a->t[i];
-        const bool plain = !t || t->ndim == 3;      /* (B, H, T) */
-        gpu_push(&q, t ? (uint32_t)t->offset : 0);
-        gpu_push(&q, (uint32_t)(plain ? H * T : t->strides[0]));
-        gpu_push(&q, (uint32_t)(plain ? T : t->strides[1]));
-        gpu_push(&q, (uint32_t)(plain ? 1 : t->strides[2]));
-        gpu_push(&q, plain ? 0 : (uint32_t)t->strides[3]);
-    }
-    return gpu_dispatch(g, op, p, a->buffer, &q, (uint64_t)(B * H * blocks));
+    return run_part(g, op, p, a, q, n, &(part){0, n[0], 0, n[1]});
 }
 
 bool gpu_attention_takes(const cr_tensor *q, const cr_tensor *k) {

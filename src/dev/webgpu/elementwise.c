@@ -248,9 +248,9 @@ static void add_results(wgsl *w, const plan *l) {
     }
 }
 
-static char *text_of(const plan *l) {
+static wgsl text_of(const gpu *g, const plan *l) {
     const cr_program *p = l->w->program;
-    wgsl w = {0};
+    wgsl w = wgsl_for(g);
     for (int b = 0; b < l->buffers; b++) wgsl_binding(&w, b, l->written >> b & 1, l->shared >> b & 1);
     if (l->divides) {
         const char *type = wgsl_type(l->w->compute), *one = wgsl_wide(l->w->compute) ? "1u, 0u" : "1";
@@ -266,9 +266,7 @@ static char *text_of(const plan *l) {
     for (int i = 0; i < p->n_instr; i++) add_instruction(&w, l->w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
     add_results(&w, l);
     wgsl_add(&w, l->elements == 1 ? "}\n" : "}\n}\n");
-    char *text = wgsl_complete(&w);
-    wgsl_free(&w);
-    return text;
+    return w;
 }
 
 /* ---- what it is run with */
@@ -361,9 +359,8 @@ static cr_status run(gpu *g, const cr_walk *w) {
     const gpu_key key = key_of(&l);
     const gpu_pipeline *p = gpu_pipeline_find(g, &key);
     if (!p) {
-        char *text = text_of(&l);
-        p = gpu_pipeline_make(g, name, &key, l.buffers, l.written, text);
-        free(text);
+        wgsl text = text_of(g, &l);
+        p = gpu_pipeline_from(g, name, &key, l.buffers, l.written, &text);
         if (!p) return cr_error_status();
     }
     const uint64_t group = (uint64_t)GPU_GROUP * (uint64_t)l.elements;

@@ -125,8 +125,10 @@ static cr_status open_device(gpu *g, const char *op) {
     g->limits.nextInChain = NULL;
     if (check_limits(g, op) != CR_OK) return cr_error_status();
     g->window = (size_t)(g->limits.maxStorageBufferBindingSize < INT32_MAX ? g->limits.maxStorageBufferBindingSize : INT32_MAX) & ~(size_t)255;
+    const WGPUFeatureName subgroups = (WGPUFeatureName)WGPUNativeFeature_Subgroup;
+    g->subgroups = wg.AdapterHasFeature(g->adapter, subgroups);
     const WGPUDeviceDescriptor wanted = {
-        .label = view_of("chainrule"), .requiredLimits = &g->limits,
+        .label = view_of("chainrule"), .requiredLimits = &g->limits, .requiredFeatures = &subgroups, .requiredFeatureCount = g->subgroups,
         .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = g},
         .uncapturedErrorCallbackInfo = {.callback = on_stray_error, .userdata1 = g},
     };

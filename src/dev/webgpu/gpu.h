@@ -26,6 +26,7 @@ typedef struct gpu_pipeline {
     WGPUComputePipeline handle;
     WGPUBindGroupLayout layout;
     int buffers;                                    /* storage bindings 1 .. buffers; binding 0 holds the parameters */
+    bool subgroups;                                 /* compiled while its GPU used them */
     struct gpu_pipeline *next;
     size_t key_bytes;
     unsigned char key[];
@@ -49,6 +50,8 @@ typedef struct gpu {
     WGPUQueue queue;
     WGPULimits limits;
     bool software;                                  /* the processor plays a GPU */
+    bool subgroups;                                 /* used: invocations exchange values without workgroup memory */
+    enum { GPU_HALVES_UNKNOWN, GPU_HALVES_OURS, GPU_HALVES_OWN } halves;     /* who converts f16: kernels (wgsl_library.c), or the GPU, known with the first kernel that does */
     size_t window;                                  /* bytes that one binding shows, a multiple of 256 */
     cr_mutex *lock;
     atomic_bool lost;
@@ -90,6 +93,7 @@ void        gpu_buffer_give(gpu *g, gpu_buffer *b);
 cr_storage *gpu_allocate(const cr_device *d, size_t bytes);
 cr_status   gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
 cr_status   gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
+cr_status   gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes);      /* from its beginning, multiples of 4; waits */
 void        gpu_empty_cache(const cr_device *d);
 cr_tensor  *gpu_tensor(const cr_device *d, cr_dtype dt, int64_t n);     /* (n), uninitialised, for a kernel made of kernels; cr_release gives it back; NULL: a message */
 static inline gpu_buffer *gpu_buffer_of(const cr_tensor *t) { return t->storage->data; }
@@ -120,7 +124,7 @@ cr_status gpu_submit(gpu *g, const char *op);                  /* what is record
 void gpu_key_add(gpu_key *k, const void *part, size_t bytes);
 static inline void gpu_key_byte(gpu_key *k, int byte) { unsigned char b = (unsigned char)byte; gpu_key_add(k, &b, 1); }
 gpu_pipeline *gpu_pipeline_find(const gpu *g, const gpu_key *k);
-gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *wgsl);     /* bit i of written: binding i + 1 */
+gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text);     /* bit i of written: binding i + 1 */
 
 /* ---- faults */
 /* The number of a fault for the next kernels to note: their parameter.  g->faults is their buffer; the first position wins.  -1: a message. */

@@ -20,10 +20,12 @@ typedef struct job {
     bool wrap;
     int64_t size[3], bound;                         /* M, K, N; of the index */
     int64_t index_strides[3], to_strides[3], from_strides[3];
+    int64_t index_at, to_at, from_at;               /* where this part of them begins, beyond their offsets; of the index also how many lie before */
+    int64_t indices;                                /* in this part of it, one after another */
     int fault;
 } job;
 
-/* Parameters: 0, count, fault, bound; M, K, N, first k; end of k, offsets of index, to, from; the first of the rows that are in the window, how many, -, -; strides of index, to, from */
+/* Parameters: 0, count, fault, bound; M, K, N, first k; end of k, offsets of index, to, from; the first of the rows that are in the window, how many, indices before this part, in it; strides of index, to, from */
 enum { STRIDES = 16 };
 
 static expr stride(int of, int axis) { return wgsl_parameter(STRIDES + 3 * (of - INDEX) + axis); }
@@ -36,11 +38,11 @@ static void add_row(wgsl *w, cr_dtype index, bool wrap) {
     wgsl_add(w, "return 0xffffffffu;\n}\n");
 }
 
-static void add_check(wgsl *w) { wgsl_add(w, "if i < p[0].y && row(p[2].y + i) == 0xffffffffu { atomicMin(&b%d[4u * p[0].z], i); }\n", FAULTS); }
+static void add_check(wgsl *w) { wgsl_add(w, "if i < p[0].y && row(p[2].y + i) == 0xffffffffu { atomicMin(&b%d[4u * p[0].z], p[3].z + i); }\n", FAULTS); }
 
 static void add_guard(wgsl *w, cr_dtype index) {
-    wgsl_add(w, "let bad = words%d(4u * p[0].z);\nif bad != 0xffffffffu {\nif i == 0u { let x = %s; set%d(4u * p[0].z + 1u, x.x); set%d(4u * p[0].z + 2u, x.y); }\nreturn;\n}\n",
-             FAULTS, wgsl_cast(CR_I64, index, wgsl_load(INDEX, index, "(p[2].y + bad)").s).s, FAULTS, FAULTS);
+    wgsl_add(w, "let bad = words%d(4u * p[0].z);\nif bad != 0xffffffffu {\nif i == 0u && bad - p[3].z < p[3].w { let x = %s; set%d(4u * p[0].z + 1u, x.x); set%d(4u * p[0].z + 2u, x.y); }\nreturn;\n}\n",
+             FAULTS, wgsl_cast(CR_I64, index, wgsl_load(INDEX, index, "(p[2].y + bad - p[3].z)").s).s, FAULTS, FAULTS);
 }
 
 static expr along(int of, const char *m, const char *k, const char *n) {
@@ -77,9 +79,9 @@ static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? (cr_dtype
 
 static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
 
-static char *text_of(const job *j) {
+static wgsl text_of(const gpu *g, const job *j) {
     const cr_dtype dt = element_of(j), index = (cr_dtype)j->index->dtype;
-    wgsl w = {0};
+    wgsl w = wgsl_for(g);
     wgsl_binding(&w, FAULTS, true, true);
     wgsl_binding(&w, INDEX, false, false);
     if (j->task > NOTE) wgsl_binding(&w, TO, true, wgsl_lanes(dt) > 1);
@@ -92,62 +94,109 @@ static char *text_of(const job *j) {
     else if (j->task == RAVEL) add_ravel(&w, !j->size[1]);
     else if (j->task > NOTE) add_put(&w, dt, j->task == PUT_SUM);
     wgsl_add(&w, "}\n");
-    char *text = wgsl_complete(&w);
-    wgsl_free(&w);
-    return text;
+    return w;
 }
 
-static cr_status run(gpu *g, const job *j, int64_t count, int64_t first, int64_t end) {
+static const gpu_pipeline *pipeline_of(gpu *g, const job *j) {
     gpu_key k;
     k.n = 0, k.full = false;
     const unsigned char head[] = {'i', (unsigned char)j->task, (unsigned char)element_of(j), (unsigned char)j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1]};
     gpu_key_add(&k, head, sizeof head);
     const gpu_pipeline *p = gpu_pipeline_find(g, &k);
-    if (!p) {
-        char *text = text_of(j);
-        p = gpu_pipeline_make(g, j->op, &k, buffers_of(j), 1u << FAULTS | 1u << TO, text);
-        free(text);
-        if (!p) return cr_error_status();
-    }
+    if (p) return p;
+    wgsl w = text_of(g, j);
+    return gpu_pipeline_from(g, j->op, &k, buffers_of(j), 1u << FAULTS | 1u << TO, &w);
+}
+
+static const int64_t *strides_of(const job *j, int of) { return of == INDEX ? j->index_strides : of == TO ? j->to_strides : j->from_strides; }
+
+/* The window in which operand `of` has this part, `rows` places from `row` on along what is indexed of the table, which is cut apart from the others. */
+static bool show(const gpu *g, const job *j, int of, int table, int64_t row, int64_t rows, size_t *at, int64_t *offset) {
+    const cr_tensor *t = of == INDEX ? j->index : of == TO ? j->to : j->from;
+    const cr_dtype dt = of == INDEX ? (cr_dtype)t->dtype : element_of(j);
+    const int64_t *strides = strides_of(j, of), first = t->offset + (of == INDEX ? j->index_at : of == TO ? j->to_at : j->from_at) + (of == table ? row * strides[1] : 0);
+    gpu_span s = {first, first + j->indices};
+    if (of != INDEX && table) s = gpu_span_of(first, 3, (int64_t[]){j->size[0], of == table ? rows : j->size[1], j->size[2]}, strides);
+    if (!gpu_window(g, gpu_buffer_of(t), s, dt, at)) return false;
+    *offset = first - (int64_t)(*at / cr_dtype_size(dt));
+    return true;
+}
+
+/* Turns first .. end - 1 of the loop of a task that has one.  All but the table fits. */
+static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t first, int64_t end) {
+    const gpu_pipeline *p = pipeline_of(g, j);
+    if (!p) return cr_error_status();
     gpu_buffer *const buffers[] = {g->faults, gpu_buffer_of(j->index), gpu_buffer_of(j->to), j->from ? gpu_buffer_of(j->from) : NULL};
-    const int table = j->task == TAKE ? FROM : TO;  /* what the index is into: seen by windows over its rows */
-    const cr_tensor *t = table == FROM ? j->from : j->to;
-    const int64_t *strides = table == FROM ? j->from_strides : j->to_strides;
-    const bool windows = j->task == TAKE || j->task == PUT || j->task == PUT_SUM;
     size_t at[4] = {0};
+    int64_t offset[4] = {0};
     cr_status status = CR_OK;
-    for (int i = 0; i < buffers_of(j); i++)
-        if (buffers[i]->bytes > g->window && !(windows && i == table)) return gpu_fail_window(g, j->op, buffers[i]->bytes);
-    const int64_t all = windows && j->bound ? j->bound : 1;        /* without rows every index is wrong, which the kernel says */
+    const int64_t all = table && j->bound ? j->bound : 1;          /* without rows every index is wrong, which the kernel says */
     for (int64_t row = 0, rows = all; row < all && status == CR_OK; row += rows) {
         if (row + rows > all) rows = all - row;
-        while (windows && !gpu_window(g, buffers[table], gpu_span_of(t->offset + row * strides[1], 3, (int64_t[]){j->size[0], rows, j->size[2]}, strides), element_of(j), &at[table])) {
-            if (rows == 1) return gpu_fail_window(g, j->op, buffers[table]->bytes);
-            rows /= 2;
-        }
-        int64_t offset[4] = {0, j->index->offset, j->to->offset, j->from ? j->from->offset : 0};
-        if (windows) offset[table] += row * strides[1] - (int64_t)(at[table] / cr_dtype_size(element_of(j)));
+        for (int of = INDEX; of < buffers_of(j); of++)
+            while (!show(g, j, of, table, row, rows, &at[of], &offset[of])) {
+                if (of != table || rows == 1) return gpu_fail_window(g, j->op, buffers[of]->bytes);
+                rows /= 2;
+            }
         gpu_parameters q = {.n = STRIDES, .words = {
             0, (uint32_t)count, (uint32_t)j->fault, (uint32_t)j->bound, (uint32_t)j->size[0], (uint32_t)j->size[1], (uint32_t)j->size[2], (uint32_t)first,
-            (uint32_t)end, (uint32_t)offset[INDEX], (uint32_t)offset[TO], (uint32_t)offset[FROM], (uint32_t)row, (uint32_t)rows}};
-        for (int of = 0; of < 3; of++)
-            for (int d = 0; d < 3; d++) gpu_push(&q, (uint32_t)(of == 0 ? j->index_strides : of == 1 ? j->to_strides : j->from_strides)[d]);
+            (uint32_t)end, (uint32_t)offset[INDEX], (uint32_t)offset[TO], (uint32_t)offset[FROM], (uint32_t)row, (uint32_t)rows, (uint32_t)j->index_at, (uint32_t)j->indices}};
+        for (int of = INDEX; of <= FROM; of++)
+            for (int d = 0; d < 3; d++) gpu_push(&q, (uint32_t)strides_of(j, of)[d]);
         status = gpu_dispatch_at(g, j->op, p, buffers, at, &q, (uint64_t)((count + GPU_GROUP - 1) / GPU_GROUP));
     }
     return status;
 }
 
-static cr_status run_checked(gpu *g, job *j) {
+/* Of the index alone, and for RAVEL of the result beside it: as much at once as fits. */
+static cr_status run_along(gpu *g, const job *j) {
+    job part = *j;
+    cr_status status = CR_OK;
+    for (int64_t first = 0; first < j->index->numel && status == CR_OK; first += part.indices) {
+        size_t at;
+        int64_t offset;
+        part.index_at = part.to_at = first;
+        part.indices = j->index->numel - first;
+        while (part.indices > 1 && !(show(g, &part, INDEX, 0, 0, 0, &at, &offset) && (j->task != RAVEL || show(g, &part, TO, 0, 0, 0, &at, &offset)))) part.indices /= 2;
+        status = run(g, &part, 0, j->task == NOTE ? 1 : part.indices, 0, 0);
+    }
+    return status;
+}
+
+/* Halves of M, or of K where that is 1, in order, until what is not the table fits. */
+static cr_status run_parts(gpu *g, const job *j) {
+    const int table = j->task == TAKE ? FROM : TO, beside = table == TO ? FROM : TO;
     const int64_t M = j->size[0], K = j->size[1], N = j->size[2];
+    const int axis = M > 1 ? 0 : 1;
+    size_t at;
+    int64_t offset;
+    cr_status status = CR_OK;
+    if (j->size[axis] == 1 || (show(g, j, INDEX, table, 0, 1, &at, &offset) && show(g, j, beside, table, 0, 1, &at, &offset) && show(g, j, table, table, 0, 1, &at, &offset))) {
+        if (table == FROM) return run(g, j, table, M * K * N, 0, 0);
+        for (int64_t k = 0; k < K && status == CR_OK; k += MOST_K) status = run(g, j, table, M * N, k, k + MOST_K < K ? k + MOST_K : K);
+        return status;
+    }
+    job half[2] = {*j, *j};
+    half[0].size[axis] = j->size[axis] / 2;
+    half[1].size[axis] -= half[0].size[axis];
+    half[1].index_at += half[0].size[axis] * j->index_strides[axis];
+    if (axis == 0 || table == FROM) half[1].to_at += half[0].size[axis] * j->to_strides[axis];
+    if (axis == 0 || table == TO) half[1].from_at += half[0].size[axis] * j->from_strides[axis];
+    for (int i = 0; i < 2 && status == CR_OK; i++) {
+        if (j->index_strides[axis]) half[i].indices = j->indices / j->size[axis] * half[i].size[axis];
+        status = run_parts(g, &half[i]);
+    }
+    return status;
+}
+
+static cr_status run_checked(gpu *g, job *j) {
     const task wanted = j->task;
     if ((j->fault = gpu_fault_new(g, j->op, j->bound)) < 0) return cr_error_status();
+    j->indices = j->index->numel;
     j->task = CHECK;
-    cr_status status = run(g, j, j->index->numel, 0, 0);
+    cr_status status = run_along(g, j);
     j->task = wanted;
-    if (wanted == TAKE) return status == CR_OK ? run(g, j, M * K * N, 0, 0) : status;
-    if (wanted == RAVEL) return status == CR_OK ? run(g, j, j->index->numel, 0, 0) : status;
-    for (int64_t k = 0; k < K && status == CR_OK; k += MOST_K) status = run(g, j, M * N, k, k + MOST_K < K ? k + MOST_K : K);
-    return status;
+    return status != CR_OK ? status : wanted == RAVEL ? run_along(g, j) : run_parts(g, j);
 }
 
 static cr_status run_job(job *j) {
@@ -160,8 +209,7 @@ static cr_status run_job(job *j) {
 
 cr_status gpu_fault_note(gpu *g, const char *op, int fault, const cr_tensor *index) {
     cr_tensor unused = *index;                      /* nothing is written */
-    const job j = {.op = op, .task = NOTE, .index = index, .to = &unused, .fault = fault};
-    return run(g, &j, 1, 0, 0);
+    return run_along(g, &(job){.op = op, .task = NOTE, .index = index, .to = &unused, .fault = fault});
 }
 
 static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) { cr_strides_contiguous(3, (const int64_t[]){1, rows, columns}, strides); }

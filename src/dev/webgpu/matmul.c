@@ -119,10 +119,10 @@ static void add_direct(wgsl *w, const product *q) {
     wgsl_add(w, "}\n");
 }
 
-static char *text_of(const product *q) {
+static wgsl text_of(const gpu *g, const product *q) {
     const char *type = four(q);
     const int rows = q->rows ? q->rows : EDGE;
-    wgsl w = {0};
+    wgsl w = wgsl_for(g);
     wgsl_binding(&w, 0, true, wgsl_lanes(q->dtype) > 1);
     for (int b = 1; b < (q->bias ? 4 : 3); b++) wgsl_binding(&w, b, false, false);
     if (!q->rows) wgsl_add(&w, "var<workgroup> part_a: array<%s, %d>;\nvar<workgroup> part_b: array<%s, %d>;\n", type, DEPTH * SIDE, type, DEPTH * SIDE);
@@ -136,9 +136,7 @@ static char *text_of(const product *q) {
     for (int y = 0; y < (q->rows ? q->rows : TILE); y++)
         for (int x = 0; x < TILE; x++) add_result(&w, q, y, x);
     wgsl_add(&w, "}\n");
-    char *text = wgsl_complete(&w);
-    wgsl_free(&w);
-    return text;
+    return w;
 }
 
 static const gpu_pipeline *pipeline_of(gpu *g, const product *q) {
@@ -148,9 +146,8 @@ static const gpu_pipeline *pipeline_of(gpu *g, const product *q) {
     gpu_key_add(&k, head, sizeof head);
     const gpu_pipeline *p = gpu_pipeline_find(g, &k);
     if (p) return p;
-    char *text = text_of(q);
-    p = gpu_pipeline_make(g, "matmul", &k, q->bias ? 4 : 3, 1, text);
-    free(text);
+    wgsl w = text_of(g, q);
+    p = gpu_pipeline_from(g, "matmul", &k, q->bias ? 4 : 3, 1, &w);
     return p;
 }
 

@@ -170,6 +170,8 @@ static cr_status read_words(gpu *g, const char *op, void *dst, size_t skip, size
     return status;
 }
 
+cr_status gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes) { return read_words(g, op, dst, 0, bytes, b, 0, bytes); }
+
 cr_status gpu_faults_check(gpu *g, const char *op) { return g->may_fail ? read_words(g, op, NULL, 0, 0, NULL, 0, 0) : CR_OK; }
 
 static size_t word_end(size_t at) { return (at + 3) & ~(size_t)3; }

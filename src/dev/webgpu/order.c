@@ -3,16 +3,19 @@
  * Elements become unsigned keys (wgsl_key).  Short rows are ranked: an invocation counts what comes before its element.  Others are merged, which is
  * stable, leaves nothing to timing, and takes keys of any width: an entry is a position with its key; a workgroup sorts 1024 of them in its own memory;
  * then runs are merged in pairs, an invocation eight entries of the result, whose beginning in both it finds itself (merge path: Odeh and others 2012).
- * Of each run only the first K are kept: for the first few of a long row there is next to nothing to merge. */
+ * Of each run only the first K are kept: for the first few of a long row there is next to nothing to merge.
+ *
+ * A single element of a row is selected: a workgroup counts the digits of its keys, from the highest byte down, among those that agree so far. */
 #include "wgsl.h"
 
 enum {
     RANKED = 64,                                    /* elements of a row that is ranked */
     MINE = 4, TILE = MINE * GPU_GROUP,              /* entries of an invocation, and of a workgroup, in its memory: 16 KiB, which WebGPU promises */
     MERGED = 8,                                     /* entries of one invocation that merges */
+    SELECTED = 1 << 18,                             /* elements of a row in which one is selected: a single workgroup reads it five times and more */
     MOST_BYTES = 1 << 26                            /* of entries, of several rows: as many of them go together */
 };
-typedef enum order_task { RANK, SORT_TILE, MERGE, TAKE } order_task;
+typedef enum order_task { RANK, SORT_TILE, MERGE, TAKE, SELECT } order_task;
 enum { X, INDEX, Y };                               /* bindings of RANK; of TAKE with ENTRIES behind */
 
 typedef struct kernel {
@@ -159,8 +162,32 @@ static void write_take(wgsl *w, const kernel *h) {
     wgsl_add(w, "}\n");
 }
 
+/* The digits of the key are known one after another; then which of those with that key it is, for equal ones are in the order of their positions. */
+static void write_select(wgsl *w, const kernel *h) {
+    const bool nan = cr_dtype_is_float(h->dtype);
+    add_bindings(w, h);
+    add_key(w, h);
+    add_chosen(w);
+    wgsl_add(w, "var<workgroup> bins: array<atomic<u32>, 256>;\nvar<workgroup> digit: u32;\nvar<workgroup> left: u32;\n");
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "let m = group; let R = p[0].z; let row = m * R;\nif m >= p[0].y { return; }\nvar numbers = R;\n");
+    if (nan) wgsl_add(w, "var n = 0u;\nfor (var r = lane; r < R; r += 256u) { if key(row + r).x != 0xffffffffu { n++; } }\n"
+                         "if lane == 0u { atomicStore(&bins[0], 0u); }\nworkgroupBarrier();\natomicAdd(&bins[0], n);\nworkgroupBarrier();\nnumbers = atomicLoad(&bins[0]);\nworkgroupBarrier();\n");
+    wgsl_add(w, "var rank = chosen(numbers); var known = vec2<u32>(); var mask = vec2<u32>();\nfor (var d = %du; d > 0u; d--) {\n"
+             "    let shift = 8u * ((d - 1u) & 3u); let half = select(vec2<u32>(1u, 0u), vec2<u32>(0u, 1u), d > 4u);\n    atomicStore(&bins[lane], 0u);\n    workgroupBarrier();\n"
+             "    for (var r = lane; r < R; r += 256u) { let k = key(row + r); if all((k & mask) == known) { atomicAdd(&bins[(select(k.x, k.y, d > 4u) >> shift) & 255u], 1u); } }\n"
+             "    workgroupBarrier();\n    if lane == 0u { var b = 0u; var rest = rank; for (; b < 255u; b++) { let n = atomicLoad(&bins[b]); if rest < n { break; } rest -= n; } digit = b; left = rest; }\n"
+             "    workgroupBarrier();\n    known |= half * (digit << shift); mask |= half * (255u << shift); rank = left;\n    workgroupBarrier();\n}\n", wgsl_wide(h->dtype) ? 8 : 4);
+    wgsl_add(w, "let each = (R + 255u) / 256u; let first = min(lane * each, R); let end = min(first + each, R); var mine = 0u;\n"
+             "for (var r = first; r < end; r++) { if all(key(row + r) == known) { mine++; } }\natomicStore(&bins[lane], mine);\nworkgroupBarrier();\n"
+             "var before = 0u;\nfor (var l = 0u; l < lane; l++) { before += atomicLoad(&bins[l]); }\nif rank < before || rank - before >= mine { return; }\nrank -= before;\n"
+             "var r = first;\nfor (; r < end; r++) { if all(key(row + r) == known) { if rank == 0u { break; } rank--; } }\nlet o = m;\n");
+    add_result(w, h);
+    wgsl_add(w, "}\n");
+}
+
 static void write(wgsl *w, const void *how) {
-    static void (*const by_task[])(wgsl *, const kernel *) = {write_rank, write_tile, write_merge, write_take};
+    static void (*const by_task[])(wgsl *, const kernel *) = {write_rank, write_tile, write_merge, write_take, write_select};
     const kernel *h = how;
     by_task[h->task](w, h);
 }
@@ -168,23 +195,35 @@ static void write(wgsl *w, const void *how) {
 /* ---- runs */
 typedef struct level { int64_t run, kept, runs, merged; } level;       /* p[2] */
 
+/* The rows that are ordered now, of x, which has R elements in each, or of a result. */
+static bool show(const ordering *s, gpu_call *c, const cr_tensor *t, int64_t each, int word) {
+    const int64_t first = t->offset + s->first * each;
+    return gpu_show(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * each}, (cr_dtype)t->dtype, &c->q.words[word]);
+}
+
+/* The bindings of a task, and where in them the rows begin; false: they are too many for a window. */
+static bool bind(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, gpu_call *c) {
+    const int64_t found = s->how.one ? 1 : s->K;
+    if (task == MERGE) c->buffer[c->buffers++] = from;
+    else if (!show(s, c, s->x, s->R, 4)) return false;
+    if (to) c->buffer[c->buffers++] = to;
+    else if (!show(s, c, s->index, found, 5)) return false;
+    if (!to && s->y) {
+        c->written |= 1u << Y;
+        if (!show(s, c, s->y, found, 6)) return false;
+    }
+    if (task == TAKE) c->buffer[c->buffers++] = from;
+    return true;
+}
+
 static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, level l, int64_t invocations) {
-    const int64_t found = s->first * (s->how.one ? 1 : s->K);
     kernel h = s->how;
     h.task = task;
     gpu_call call = {
         .op = s->op, .write = write, .how = &h, .how_bytes = sizeof h, .written = 1u << 1,
-        .q = {.n = 12, .words = {0, (uint32_t)s->M, (uint32_t)s->R, (uint32_t)s->K, (uint32_t)(s->x->offset + s->first * s->R), (uint32_t)(s->index->offset + found),
-                                 s->y ? (uint32_t)(s->y->offset + found) : 0, (uint32_t)s->kth, (uint32_t)l.run, (uint32_t)l.kept, (uint32_t)l.runs, (uint32_t)l.merged}},
+        .q = {.n = 12, .words = {0, (uint32_t)s->M, (uint32_t)s->R, (uint32_t)s->K, 0, 0, 0, (uint32_t)s->kth, (uint32_t)l.run, (uint32_t)l.kept, (uint32_t)l.runs, (uint32_t)l.merged}},
         .invocations = (uint64_t)invocations};
-    call.buffer[call.buffers++] = task == MERGE ? from : gpu_buffer_of(s->x);
-    call.buffer[call.buffers++] = to ? to : gpu_buffer_of(s->index);
-    if (!to && s->y) {
-        call.written |= 1u << Y;
-        call.buffer[call.buffers++] = gpu_buffer_of(s->y);
-    }
-    if (task == TAKE) call.buffer[call.buffers++] = from;
-    return gpu_run(s->g, &call);
+    return bind(s, task, from, to, &call) ? gpu_run(s->g, &call) : gpu_fail_window(s->g, s->op, gpu_buffer_of(s->x)->bytes);
 }
 
 static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
@@ -206,16 +245,20 @@ static cr_status merge(const ordering *s, gpu_buffer *entries, gpu_buffer *spare
     return status == CR_OK ? run(s, TAKE, entries, NULL, l, s->how.one ? s->M : s->M * s->K) : status;
 }
 
+/* Rows that go together: as many as fit into windows and, sorted, into buffers of their own of MOST_BYTES. */
 static cr_status run_order(ordering *s) {
-    if (s->R <= RANKED) return run(s, RANK, NULL, NULL, (level){0}, s->M * s->R);
-    const int64_t tiles = pieces(s->R, TILE);
-    const int64_t all = s->M, row = 4 * least(s->R, tiles * least(TILE, s->K)) * words_of(s->how.dtype), most = row < MOST_BYTES ? MOST_BYTES / row : 1;
-    const size_t bytes = (size_t)(least(all, most) * row);
-    gpu_buffer *entries = gpu_buffer_take(s->g, s->op, bytes), *spare = entries && tiles > 1 ? gpu_buffer_take(s->g, s->op, bytes) : entries;
-    cr_status status = spare ? CR_OK : cr_error_status();
+    const bool ranked = s->R <= RANKED, selected = !ranked && s->how.one && s->R <= SELECTED, alone = ranked || selected;
+    const int64_t tiles = pieces(s->R, TILE), all = s->M, row = 4 * least(s->R, tiles * least(TILE, s->K)) * words_of(s->how.dtype), bytes = least(MOST_BYTES, (int64_t)s->g->window);
+    const int64_t most = least(all, alone ? all : row < bytes ? bytes / row : 1);
+    gpu_buffer *entries = NULL, *spare = NULL;
+    if (!alone && !(entries = spare = gpu_buffer_take(s->g, s->op, (size_t)(most * row)))) return cr_error_status();
+    if (!alone && tiles > 1) spare = gpu_buffer_take(s->g, s->op, (size_t)(most * row));
+    cr_status status = alone || spare ? CR_OK : cr_error_status();
     for (; s->first < all && status == CR_OK; s->first += s->M) {
+        gpu_call unused = {0};
         s->M = least(most, all - s->first);
-        status = merge(s, entries, spare);
+        while (s->M > 1 && !bind(s, RANK, NULL, NULL, &unused)) s->M /= 2, unused = (gpu_call){0};
+        status = ranked ? run(s, RANK, NULL, NULL, (level){0}, s->M * s->R) : selected ? run(s, SELECT, NULL, NULL, (level){0}, s->M * GPU_GROUP) : merge(s, entries, spare);
     }
     if (spare && spare != entries) gpu_buffer_give(s->g, spare);
     if (entries) gpu_buffer_give(s->g, entries);
@@ -256,16 +299,26 @@ static void write_search(wgsl *w, const void *how) {
     wgsl_add(w, "set0(2u * (p[1].x + i), low); set0(2u * (p[1].x + i) + 1u, 0u);\n}\n");
 }
 
+/* Of results first .. end - 1; without a shared row those of whole rows. */
+static cr_status run_search(gpu *g, const search_how *how, const cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t R, int64_t K, int64_t first, int64_t end, bool shared) {
+    const int64_t row = shared ? 0 : first / K * R, rows = shared ? 1 : (end - first) / K, unit = shared ? 1 : K, n = (end - first) / unit;
+    gpu_call c = {.op = "searchsorted", .write = write_search, .how = how, .how_bytes = sizeof *how, .written = 1, .invocations = (uint64_t)(end - first),
+                  .q = {.n = 8, .words = {0, (uint32_t)(end - first), (uint32_t)R, (uint32_t)K, 0, 0, 0, shared ? 0 : (uint32_t)R}}};
+    if (gpu_show(g, &c, gpu_buffer_of(y), (gpu_span){y->offset + first, y->offset + end}, CR_I64, &c.q.words[4]) &&
+        gpu_show(g, &c, gpu_buffer_of(x), (gpu_span){x->offset + row, x->offset + row + rows * R}, how->dtype, &c.q.words[5]) &&
+        gpu_show(g, &c, gpu_buffer_of(v), (gpu_span){v->offset + first, v->offset + end}, how->dtype, &c.q.words[6])) return gpu_run(g, &c);
+    if (n == 1) return gpu_fail_window(g, c.op, gpu_buffer_of(x)->bytes);
+    const int64_t middle = first + n / 2 * unit;
+    cr_status status = run_search(g, how, y, x, v, R, K, first, middle, shared);
+    return status == CR_OK ? run_search(g, how, y, x, v, R, K, middle, end, shared) : status;
+}
+
 cr_status gpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
-    static const char op[] = "searchsorted";
     const search_how how = {'b', (cr_dtype)x->dtype, right};
-    if (gpu_lacks(op, x)) return cr_error_status();
-    gpu *g = gpu_enter(op, y->dev);
-    const gpu_call call = {
-        .op = op, .write = write_search, .how = &how, .how_bytes = sizeof how, .buffers = 3, .buffer = {gpu_buffer_of(y), gpu_buffer_of(x), gpu_buffer_of(v)}, .written = 1,
-        .q = {.n = 8, .words = {0, (uint32_t)(M * K), (uint32_t)R, (uint32_t)K, (uint32_t)y->offset, (uint32_t)x->offset, (uint32_t)v->offset, shared ? 0 : (uint32_t)R}},
-        .invocations = (uint64_t)(M * K)};
-    return g ? gpu_leave(g, gpu_run(g, &call)) : cr_error_status();
+    if (gpu_lacks("searchsorted", x)) return cr_error_status();
+    if (!M || !K) return CR_OK;
+    gpu *g = gpu_enter("searchsorted", y->dev);
+    return g ? gpu_leave(g, run_search(g, &how, y, x, v, R, K, 0, M * K, shared)) : cr_error_status();
 }
 
 /* ---- runs of equal rows: where one begins, how many have begun so far, and from that the rest */

@@ -21,7 +21,7 @@ static unsigned list_of(const gpu_key *k) {
 
 gpu_pipeline *gpu_pipeline_find(const gpu *g, const gpu_key *k) {
     gpu_pipeline *p = g->pipelines[list_of(k)];
-    while (p && (p->key_bytes != k->n || memcmp(p->key, k->bytes, k->n))) p = p->next;
+    while (p && (p->key_bytes != k->n || p->subgroups != g->subgroups || memcmp(p->key, k->bytes, k->n))) p = p->next;
     return p;
 }
 
@@ -74,6 +74,7 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
     gpu_pipeline *p = text ? calloc(1, sizeof *p + k->n) : NULL;
     if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     p->buffers = buffers;
+    p->subgroups = g->subgroups;
     p->key_bytes = k->n;
     memcpy(p->key, k->bytes, k->n);
     if (compile(g, op, p, written, text) != CR_OK) {
@@ -89,18 +90,64 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
     return p;
 }
 
+/* ---- a GPU's own conversions of f16: WebGPU leaves to it how they round, and what becomes of denormals, so they are used where all results are those of ours.
+ * i: each half; each f32 in the middle between it and the next, those beside that, and the one whose upper word is i. */
+static void write_check(wgsl *w, const void *how) {
+    (void)how;
+    wgsl_binding(w, 0, true, true);
+    wgsl_add(w, "fn check(x: f32) { if to_f16(x) != own_to_f16(x) { atomicOr(&b0[0], 1u); } }\n");
+    wgsl_main(w, GPU_GROUP);
+    wgsl_add(w, "if i >= 65536u { return; }\nlet x = f16_of(i, 0u); let y = own_f16_of(i); let next = select(f16_of(i + 1u, 0u), f_copysign(65536.0, x), (i & 0x7fffu) == 0x7bffu);\n"
+             "if bitcast<u32>(x) != bitcast<u32>(y) && !(is_nan(x) && is_nan(y)) { atomicOr(&b0[0], 1u); }\nlet middle = bitcast<u32>(0.5 * x + 0.5 * next);\n"
+             "check(x); check(bitcast<f32>(middle)); check(bitcast<f32>(middle + 1u)); check(bitcast<f32>(middle - 1u)); check(bitcast<f32>(i << 16u));\n}\n");
+}
+
+static cr_status check_halves(gpu *g, const char *op) {
+    const int how = 'h', may_fail = g->may_fail;
+    uint32_t wrong = 0;
+    gpu_buffer *found = gpu_buffer_take(g, op, sizeof wrong);
+    if (!found) return cr_error_status();
+    g->halves = GPU_HALVES_OURS;
+    g->may_fail = 0;                                /* what others have found is not read now */
+    cr_status status = found->batch == g->batch ? gpu_submit(g, op) : CR_OK;
+    wg.QueueWriteBuffer(g->queue, found->handle, 0, &wrong, sizeof wrong);
+    if (status == CR_OK) status = gpu_run(g, &(gpu_call){.op = op, .write = write_check, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {found}, .written = 1, .q = {.n = 4}, .invocations = 1 << 16});
+    if (status == CR_OK) status = gpu_read(g, op, &wrong, found, sizeof wrong);
+    g->may_fail = may_fail;
+    gpu_buffer_give(g, found);
+    g->halves = status != CR_OK ? GPU_HALVES_UNKNOWN : wrong ? GPU_HALVES_OURS : GPU_HALVES_OWN;
+    return status;
+}
+
+gpu_pipeline *gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, wgsl *w) {
+    const cr_status status = !w->failed && g->halves == GPU_HALVES_UNKNOWN && wgsl_halves(w) ? check_halves(g, op) : CR_OK;
+    char *text = wgsl_complete(w, g->halves == GPU_HALVES_OWN);
+    gpu_pipeline *p = status == CR_OK ? gpu_pipeline_make(g, op, k, buffers, written, text) : NULL;
+    wgsl_free(w);
+    free(text);
+    return p;
+}
+
+bool gpu_show(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset) {
+    const int i = c->buffers;
+    if (!gpu_window(g, b, s, dt, &c->at[i])) return false;
+    c->buffer[c->buffers++] = b;
+    c->shown |= 1u << i;
+    *offset = (uint32_t)(s.first - (int64_t)(c->at[i] / cr_dtype_size(dt)));
+    return true;
+}
+
 cr_status gpu_run(gpu *g, const gpu_call *c) {
     gpu_key k;
     k.n = 0, k.full = false;
     gpu_key_add(&k, c->how, c->how_bytes);
     const gpu_pipeline *p = gpu_pipeline_find(g, &k);
     if (!p) {
-        wgsl w = {0};
+        wgsl w = wgsl_for(g);
         c->write(&w, c->how);
-        char *text = wgsl_complete(&w);
-        p = gpu_pipeline_make(g, c->op, &k, c->buffers, c->written, text);
-        wgsl_free(&w);
-        free(text);
+        p = gpu_pipeline_from(g, c->op, &k, c->buffers, c->written, &w);
     }
-    return p ? gpu_dispatch(g, c->op, p, c->buffer, &c->q, (c->invocations + GPU_GROUP - 1) / GPU_GROUP) : cr_error_status();
+    for (int i = 0; i < c->buffers; i++)
+        if (!(c->shown >> i & 1) && c->buffer[i]->bytes > g->window) return gpu_fail_window(g, c->op, c->buffer[i]->bytes);
+    return p ? gpu_dispatch_at(g, c->op, p, c->buffer, c->at, &c->q, (c->invocations + GPU_GROUP - 1) / GPU_GROUP) : cr_error_status();
 }

@@ -41,11 +41,19 @@ static cr_status run(const char *op, draw kind, cr_tensor *y, uint64_t seed, uin
     gpu *g = gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
     const kernel how = {'p', kind, (cr_dtype)y->dtype};
-    const gpu_call c = {
-        .op = op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {gpu_buffer_of(y)}, .written = 1, .invocations = (uint64_t)y->numel,
-        .q = {.n = 12, .words = {0, (uint32_t)y->numel, (uint32_t)y->offset, 0, (uint32_t)seed, (uint32_t)(seed >> 32), (uint32_t)counter, (uint32_t)(counter >> 32),
-                                 (uint32_t)low, (uint32_t)((uint64_t)low >> 32), (uint32_t)span, (uint32_t)(span >> 32)}}};
-    return gpu_leave(g, gpu_run(g, &c));
+    const int64_t most = (int64_t)(g->window / 8) & ~(int64_t)63;      /* elements of a part, which fit wherever they begin; whole blocks of words */
+    cr_status status = CR_OK;
+    for (int64_t first = 0; first < y->numel && status == CR_OK; first += most) {
+        const int64_t n = y->numel - first < most ? y->numel - first : most;
+        const uint64_t block = counter + (uint64_t)first / (kind == INTEGERS ? 2 : 4);
+        gpu_call c = {
+            .op = op, .write = write, .how = &how, .how_bytes = sizeof how, .written = 1, .invocations = (uint64_t)n,
+            .q = {.n = 12, .words = {0, (uint32_t)n, 0, 0, (uint32_t)seed, (uint32_t)(seed >> 32), (uint32_t)block, (uint32_t)(block >> 32),
+                                     (uint32_t)low, (uint32_t)((uint64_t)low >> 32), (uint32_t)span, (uint32_t)(span >> 32)}}};
+        const gpu_span part = {y->offset + first, y->offset + first + n};
+        status = gpu_show(g, &c, gpu_buffer_of(y), part, (cr_dtype)y->dtype, &c.q.words[2]) ? gpu_run(g, &c) : gpu_fail_window(g, op, gpu_buffer_of(y)->bytes);
+    }
+    return gpu_leave(g, status);
 }
 
 cr_status gpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {

@@ -44,12 +44,11 @@ static const char *identity(const stage *s) {
     return is_signed ? (most ? "2147483647" : "bitcast<i32>(0x80000000u)") : most ? "0xffffffffu" : "0u";
 }
 
-static void add_join(wgsl *w, const stage *s) {
+static const char *join(const stage *s) {
     static const char *const plain[] = {"a + b", "a * b", "max(a, b)", "min(a, b)"}, *const floats[] = {"a + b", "a * b", "f_max(a, b)", "f_min(a, b)"};
     static const char *const longs[2][4] = {{"add64(a, b)", "mul64(a, b)", "select(a, b, less_u64(a, b))", "select(a, b, less_u64(b, a))"},
                                             {"add64(a, b)", "mul64(a, b)", "select(a, b, less_i64(a, b))", "select(a, b, less_i64(b, a))"}};
-    const char *const *text = cr_dtype_is_float(s->acc) ? floats : wgsl_wide(s->acc) ? longs[s->acc == CR_I64] : plain;
-    wgsl_add(w, "fn join(a: %s, b: %s) -> %s { return %s; }\n", wgsl_type(s->acc), wgsl_type(s->acc), wgsl_type(s->acc), text[s->how.kind]);
+    return (cr_dtype_is_float(s->acc) ? floats : wgsl_wide(s->acc) ? longs[s->acc == CR_I64] : plain)[s->how.kind];
 }
 
 static expr mapped(const stage *s, const char *x) {
@@ -66,33 +65,27 @@ static expr mapped(const stage *s, const char *x) {
 }
 
 /* p[0]: 0, M, R, N   p[1]: offset, strides of M, R, N   p[2]: parts, elements of a part, offset of y, results   p[3]: length as f32, power, offset of the sums */
-static char *text_of(const stage *s) {
+static wgsl text_of(const gpu *g, const stage *s) {
     const char *type = wgsl_type(s->acc);
-    wgsl w = {0};
+    wgsl w = wgsl_for(g);
     wgsl_binding(&w, 0, true, wgsl_lanes(s->to) > 1);
     wgsl_binding(&w, 1, false, false);
     if (s->deviation) wgsl_binding(&w, 2, false, false);
-    add_join(&w, s);
-    if (!s->alone) wgsl_add(&w, "var<workgroup> tree: array<%s, %d>;\n", type, GPU_GROUP);
+    if (s->alone) wgsl_add(&w, "fn join(a: %s, b: %s) -> %s { return %s; }\n", type, type, type, join(s));
+    else wgsl_tree(&w, "all_of", type, join(s));
     wgsl_main(&w, GPU_GROUP);
     wgsl_add(&w, "let result = %s;\nlet mine = result < p[2].w;\n", s->alone ? "i" : "group");
     wgsl_add(&w, "let n = result %% p[0].w; let part = (result / p[0].w) %% p[2].x; let m = result / p[0].w / p[2].x;\n"
              "let start = p[1].x + m * p[1].y + n * p[1].w; let first = part * p[2].y; let end = select(0u, min(first + p[2].y, p[0].z), mine);\n");
     if (s->deviation) wgsl_add(&w, "let mean = bitcast<f32>(words2(select(0u, p[3].z + m * p[0].w + n, mine))) / bitcast<f32>(p[3].x);\n");
     wgsl_add(&w, "var a: %s = %s;\n", type, identity(s));
-    wgsl_add(&w, "for (var r = first%s; r < end; r += %du) {\nlet at = start + r * p[1].z;\nlet x = %s;\na = join(a, %s);\n}\n", s->alone ? "" : " + lane",
-             s->alone ? 1 : GPU_GROUP, wgsl_load(1, s->from, "at").s, mapped(s, "x").s);
-    if (!s->alone) {
-        wgsl_add(&w, "tree[lane] = a;\n");
-        for (int half = GPU_GROUP / 2; half; half /= 2) wgsl_add(&w, "workgroupBarrier();\nif lane < %du { tree[lane] = join(tree[lane], tree[lane + %du]); }\n", half, half);
-        wgsl_add(&w, "a = tree[0];\n");
-    }
+    wgsl_add(&w, "for (var r = first%s; r < end; r += %du) {\nlet at = start + r * p[1].z;\nlet x = %s;\na = %s(a, %s);\n}\n", s->alone ? "" : " + lane",
+             s->alone ? 1 : GPU_GROUP, wgsl_load(1, s->from, "at").s, s->alone ? "join" : "all_of_join", mapped(s, "x").s);
+    if (!s->alone) wgsl_add(&w, "a = all_of(lane, a);\n");
     wgsl_add(&w, "if mine%s {\nlet y = %s;\nlet o = p[2].z + result;\n", s->alone ? "" : " && lane == 0u", wgsl_cast(s->to, s->acc, "a").s);
     wgsl_store(&w, 0, s->to, "o", "y");
     wgsl_add(&w, "}\n}\n");
-    char *text = wgsl_complete(&w);
-    wgsl_free(&w);
-    return text;
+    return w;
 }
 
 /* ---- one stage */
@@ -116,9 +109,8 @@ static cr_status run(gpu *g, const stage *s) {
     gpu_key_add(&k, head, sizeof head);
     gpu_pipeline *p = gpu_pipeline_find(g, &k);
     if (!p) {
-        char *text = text_of(s);
-        p = gpu_pipeline_make(g, s->op, &k, s->deviation ? 3 : 2, 1, text);
-        free(text);
+        wgsl w = text_of(g, s);
+        p = gpu_pipeline_from(g, s->op, &k, s->deviation ? 3 : 2, 1, &w);
         if (!p) return cr_error_status();
     }
     const float length = (float)s->length, power = (float)s->how.p;

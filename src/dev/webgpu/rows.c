@@ -43,17 +43,9 @@ static int add(rows *r, const cr_tensor *t, bool written, int64_t per) {
 }
 
 /* ---- text.  p[0]: 0, M, N, fault   p[1], p[2]: offsets of the operands; p[2].z: number, p[2].w: N as f32   p[3]: what is ignored (low, high), the first row */
-static const char trees[] =
-    "var<workgroup> tree: array<f32, 256>;\n"
-    "fn sum_of(lane: u32, v: f32) -> f32 {\n"
-    "    tree[lane] = v;\n    for (var half = 128u; half > 0u; half /= 2u) { workgroupBarrier(); if lane < half { tree[lane] += tree[lane + half]; } }\n"
-    "    workgroupBarrier();\n    let y = tree[0];\n    workgroupBarrier();\n    return y;\n}\n"
-    "fn max_of(lane: u32, v: f32) -> f32 {\n"
-    "    tree[lane] = v;\n    for (var half = 128u; half > 0u; half /= 2u) { workgroupBarrier(); if lane < half { tree[lane] = f_max(tree[lane], tree[lane + half]); } }\n"
-    "    workgroupBarrier();\n    let y = tree[0];\n    workgroupBarrier();\n    return y;\n}\n";
-
 static bool is_new(rows *r) {
     if ((r->p = gpu_pipeline_find(r->g, &r->key))) return false;
+    r->w = wgsl_for(r->g);
     for (int b = 0; b < r->n; b++) {
         const cr_dtype dt = (cr_dtype)r->t[b]->dtype;
         const bool written = r->written >> b & 1;
@@ -64,7 +56,8 @@ static bool is_new(rows *r) {
         wgsl_store(&r->w, b, dt, "at", "v");
         wgsl_add(&r->w, "}\n");
     }
-    wgsl_add(&r->w, "%s", trees);
+    wgsl_tree(&r->w, "sum_of", "f32", "a + b");
+    wgsl_tree(&r->w, "max_of", "f32", "f_max(a, b)");
     wgsl_main(&r->w, GPU_GROUP);
     wgsl_add(&r->w, "let m = group;\nif m >= p[0].y { return; }\nlet N = p[0].z; let length = bitcast<f32>(p[2].w); let number = bitcast<f32>(p[2].z);\nvar a: f32;\n");
     return true;
@@ -99,10 +92,7 @@ static cr_status dispatch_rows(rows *r, int64_t first, int64_t end) {
 static cr_status dispatch(rows *r) {
     if (!r->p) {
         wgsl_add(&r->w, "}\n");
-        char *text = wgsl_complete(&r->w);
-        r->p = gpu_pipeline_make(r->g, r->op, &r->key, r->n, r->written, text);
-        free(text);
-        wgsl_free(&r->w);
+        r->p = gpu_pipeline_from(r->g, r->op, &r->key, r->n, r->written, &r->w);
         if (!r->p) return cr_error_status();
     }
     return dispatch_rows(r, 0, r->M);

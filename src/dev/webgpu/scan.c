@@ -30,7 +30,7 @@ typedef struct scan {
     kernel how;
     const cr_tensor *x, *a, *index;
     cr_tensor *y;
-    int64_t M, R, N;
+    int64_t first, M, R, N;                         /* M lines, or N times as many, from line `first` on */
 } scan;
 
 static bool is_extreme(const kernel *h) { return h->kind >= CR_SCAN_MAX; }
@@ -127,29 +127,36 @@ static const char *name_of(const scan *s) {
     return names[s->how.kind];
 }
 
-/* `chunks` chunks of each line of R elements from `first` on; before: what they start from, NULL: nothing. */
+/* The lines that are scanned now, of a tensor as large as x. */
+static bool show(const scan *s, gpu_call *c, const cr_tensor *t, int word) {
+    const int64_t line = s->R * s->N, first = t->offset + s->first * line;
+    return gpu_show(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * line}, (cr_dtype)t->dtype, &c->q.words[word]);
+}
+
+/* `chunks` chunks of each line of R elements from `first` on, of x or of states `from` NULL: of x; to NULL: into y; before: what they start from, NULL: nothing. */
 static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *from, gpu_buffer *before, int64_t R, int64_t chunk, int64_t first, int64_t chunks) {
     gpu_call call = {
         .op = name_of(s), .write = write, .written = 1u << Y,
-        .q = {.n = 12, .words = {0, (uint32_t)(s->M * chunks * s->N), (uint32_t)R, (uint32_t)s->N, (uint32_t)s->y->offset, (uint32_t)s->x->offset, 0, 0,
-                                 (uint32_t)chunk, (uint32_t)chunks, (uint32_t)first}},
+        .q = {.n = 12, .words = {0, (uint32_t)(s->M * chunks * s->N), (uint32_t)R, (uint32_t)s->N, 0, 0, 0, 0, (uint32_t)chunk, (uint32_t)chunks, (uint32_t)first}},
         .invocations = (uint64_t)(s->M * chunks * s->N)};
     kernel h = s->how;
     const cr_tensor *other = task != RESULTS ? NULL : s->a ? s->a : s->index;
+    bool fits = true;
     h.task = task;
     h.carried = before != NULL;
     h.index &= task == RESULTS;
     call.how = &h;
     call.how_bytes = sizeof h;
-    call.buffer[call.buffers++] = to;
+    if (to) call.buffer[call.buffers++] = to;
+    else fits = show(s, &call, s->y, 4);
     if (from) call.buffer[call.buffers++] = from;
+    else if (task != CARRY) fits = fits && show(s, &call, s->x, 5);
     if (before) call.buffer[call.buffers++] = before;
     if (other) {
-        call.buffer[call.buffers++] = gpu_buffer_of(other);
-        call.q.words[6] = (uint32_t)other->offset;
         call.written |= s->a ? 1u << STATES : 1u << other_of(&h);
+        fits = fits && show(s, &call, other, 6);
     }
-    return gpu_run(s->g, &call);
+    return fits ? gpu_run(s->g, &call) : gpu_fail_window(s->g, call.op, gpu_buffer_of(s->x)->bytes);
 }
 
 static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
@@ -169,18 +176,17 @@ static cr_status carry(const scan *s, gpu_buffer *states, int64_t n) {
 }
 
 static cr_status run_chunks(const scan *s, gpu_buffer *states, int64_t chunk, int64_t chunks) {
-    gpu_buffer *y = gpu_buffer_of(s->y), *x = gpu_buffer_of(s->x);
     cr_status status = CR_OK;
     if (s->a) {                                     /* one after the other */
-        for (int64_t c = 0; c < chunks && status == CR_OK; c++) status = run(s, RESULTS, y, x, states, s->R, chunk, c, 1);
+        for (int64_t c = 0; c < chunks && status == CR_OK; c++) status = run(s, RESULTS, NULL, NULL, states, s->R, chunk, c, 1);
         return status;
     }
-    if (states) status = run(s, SUM, states, x, NULL, s->R, chunk, 0, chunks);
+    if (states) status = run(s, SUM, states, NULL, NULL, s->R, chunk, 0, chunks);
     if (states && status == CR_OK) status = carry(s, states, chunks);
-    return status == CR_OK ? run(s, RESULTS, y, x, states, s->R, chunk, 0, chunks) : status;
+    return status == CR_OK ? run(s, RESULTS, NULL, NULL, states, s->R, chunk, 0, chunks) : status;
 }
 
-static cr_status run_scan(const scan *s) {
+static cr_status run_lines(const scan *s) {
     int64_t chunk = pieces(s->M * s->R * s->N, BUSY);
     if (chunk < LEAST) chunk = LEAST;
     if (chunk > MOST || s->a) chunk = MOST;
@@ -193,9 +199,23 @@ static cr_status run_scan(const scan *s) {
     return status;
 }
 
+/* Halves of the lines until they fit into windows. */
+static cr_status run_scan(scan s) {
+    gpu_call unused = {0};
+    const cr_tensor *other = s.a ? s.a : s.index;
+    const bool fits = show(&s, &unused, s.y, 0) && show(&s, &unused, s.x, 0) && (!other || show(&s, &unused, other, 0));
+    if (fits || s.M == 1) return run_lines(&s);
+    scan half[2] = {s, s};
+    half[0].M = s.M / 2;
+    half[1].first += half[0].M;
+    half[1].M -= half[0].M;
+    cr_status status = run_scan(half[0]);
+    return status == CR_OK ? run_scan(half[1]) : status;
+}
+
 cr_status gpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
     scan s = {.how = {'c', 0, kind, (cr_dtype)x->dtype, (cr_dtype)y->dtype, reverse, a != NULL, index != NULL, false}, .x = x, .a = a, .index = index, .y = y, .M = M, .R = R, .N = N};
     if (gpu_lacks(name_of(&s), x)) return cr_error_status();
     s.g = gpu_enter(name_of(&s), y->dev);
-    return s.g ? gpu_leave(s.g, run_scan(&s)) : cr_error_status();
+    return s.g ? gpu_leave(s.g, run_scan(s)) : cr_error_status();
 }

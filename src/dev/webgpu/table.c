@@ -15,5 +15,5 @@ const cr_kernels gpu_kernels = {
     .nonzero = gpu_nonzero, .sort = gpu_sort, .kth = gpu_kth, .search = gpu_search, .runs = gpu_runs, .random = gpu_random,
     .random_integers = gpu_random_integers, .permutation = gpu_permutation, .multinomial = gpu_multinomial,
     .softmax = gpu_softmax, .softmax_bwd = gpu_softmax_bwd, .norm = gpu_norm, .norm_bwd = gpu_norm_bwd, .cross_entropy = gpu_cross_entropy, .cross_entropy_bwd = gpu_cross_entropy_bwd,
-    .attention = gpu_attention, .attention_bwd = gpu_attention_bwd, .attention_takes = gpu_attention_takes,
+    .attention = gpu_attention, .attention_bwd = gpu_attention_bwd, .attention_takes = gpu_attention_takes, .f32_only = true,
 };

@@ -56,9 +56,30 @@ void wgsl_binding(wgsl *w, int b, bool written, bool shared) {
     if (shared) wgsl_add(w, "fn part%d(i: u32, mask: u32, v: u32) { atomicAnd(&b%d[i], ~mask); atomicOr(&b%d[i], v); }\n", b, b, b);
 }
 
+/* Through subgroups: each of them joins its values, one of it leaves the result in workgroup memory for all, and so on.  Every other exchange lies in the
+ * other half of that, so one barrier is enough.  Without: the same pairs, by turned positions, at which neighbours lie half the workgroup apart. */
+void wgsl_tree(wgsl *w, const char *name, const char *type, const char *join) {
+    if (!w->trees) wgsl_add(w, "var<workgroup> tree: array<%s, %d>;\nvar<private> width: u32;\nvar<private> turn: u32;\n", type, GPU_GROUP);
+    w->trees = true;
+    wgsl_add(w, "fn %s_join(a: %s, b: %s) -> %s { return %s; }\nfn %s(lane: u32, v: %s) -> %s {\n", name, type, type, type, join, name, type, type);
+    if (w->subgroups)
+        wgsl_add(w, "    if width > 0u {\n        var x = v; var n = %du;\n        loop {\n            let most = min(n, width); n /= most;\n"
+                 "            for (var half = 1u; half < most; half *= 2u) {\n                let y = subgroupShuffleXor(x, half); let low = (lane & half) == 0u;\n"
+                 "                x = %s_join(select(y, x, low), select(x, y, low));\n            }\n            if n == 1u { return x; }\n"
+                 "            turn ^= %du; if lane < n * most && lane %% most == 0u { tree[turn + lane / most] = x; }\n"
+                 "            workgroupBarrier();\n            x = tree[turn + lane %% n];\n        }\n    }\n", GPU_GROUP, name, GPU_GROUP / 2);
+    wgsl_add(w, "    tree[reverseBits(lane) >> 24u] = v;\n    for (var half = %du; half > 0u; half /= 2u) { workgroupBarrier(); if lane < half { tree[lane] = %s_join(tree[lane], tree[lane + half]); } }\n"
+             "    workgroupBarrier();\n    let all = tree[0];\n    workgroupBarrier();\n    return all;\n}\n", GPU_GROUP / 2, name);
+}
+
+/* Where trees go through subgroups an invocation's number follows from its place in its subgroup; width 0: some are not full, or too small to pay. */
 void wgsl_main(wgsl *w, int size) {
-    wgsl_add(w, "@compute @workgroup_size(%d) fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) workgroup: vec3<u32>, "
-             "@builtin(num_workgroups) workgroups: vec3<u32>) {\nlet group = workgroup.y * workgroups.x + workgroup.x;\nlet i = group * %du + lane;\n", size, size);
+    const bool subgroups = w->subgroups && w->trees;
+    wgsl_add(w, "@compute @workgroup_size(%d) fn main(@builtin(local_invocation_index) %s: u32, @builtin(workgroup_id) workgroup: vec3<u32>, @builtin(num_workgroups) workgroups: vec3<u32>%s) {\n", size,
+             subgroups ? "invocation" : "lane",
+             subgroups ? ", @builtin(subgroup_size) subgroup: u32, @builtin(num_subgroups) subgroups: u32, @builtin(subgroup_id) team: u32, @builtin(subgroup_invocation_id) member: u32" : "");
+    if (subgroups) wgsl_add(w, "width = select(0u, subgroup, subgroup >= 4u && subgroup * subgroups == %du);\nlet lane = select(invocation, team * subgroup + member, width > 0u);\n", size);
+    wgsl_add(w, "let group = workgroup.y * workgroups.x + workgroup.x;\nlet i = group * %du + lane;\n", size);
 }
 
 expr wgsl_load(int b, cr_dtype dt, const char *at) {

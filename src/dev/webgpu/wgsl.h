@@ -7,11 +7,16 @@
 
 #include "gpu.h"
 
-typedef struct wgsl { char *s; size_t n, room; bool failed; } wgsl;
+typedef struct wgsl { char *s; size_t n, room; bool failed, subgroups, trees; } wgsl;        /* subgroups: the GPU has them; trees: wgsl_tree was called */
 void wgsl_add(wgsl *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void wgsl_free(wgsl *w);
 /* A function's body with the functions of wgsl_library.c that it calls before it; NULL: out of memory.  The caller frees it. */
-char *wgsl_complete(const wgsl *w);
+char *wgsl_complete(const wgsl *w, bool own_halves);
+bool  wgsl_halves(const wgsl *w);                   /* does it read or write f16? */
+
+/* fn name(lane, v) -> type: join(a, b), an expression, over the v of all 256 invocations of a workgroup: neighbours first, then pairs of them ...  The same
+ * tree, so the same bits, through subgroups of whatever size and without.  Before wgsl_main; of one type in a kernel. */
+void wgsl_tree(wgsl *w, const char *name, const char *type, const char *join);
 
 typedef struct expr { char s[200]; } expr;          /* text by value */
 expr expr_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -32,15 +37,21 @@ expr wgsl_bits(cr_dtype dt, const char *x);                    /* u32: the low b
 expr wgsl_key(cr_dtype dt, const char *x);          /* vec2<u32> (low, high; below 64 bits low alone): in its order NaN is the largest and -0 is 0 */
 void wgsl_store(wgsl *w, int b, cr_dtype dt, const char *at, const char *x);      /* a statement; dtypes of less than a word: b must be shared */
 
+static inline wgsl wgsl_for(const gpu *g) { return (wgsl){.subgroups = g->subgroups}; }
+gpu_pipeline *gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, wgsl *w);      /* gpu_pipeline_make of it whole; frees w */
+
 /* ---- a kernel that is run (pipeline.c).  how: what `write` looks at, its text is a function of these bytes alone */
 typedef struct gpu_call {
     const char *op;
     void (*write)(wgsl *w, const void *how);
     const void *how; size_t how_bytes;              /* no padding: members of one size; the first one tells whose it is */
-    int buffers; gpu_buffer *buffer[5]; uint32_t written;       /* bindings 0 on; bits */
+    int buffers; gpu_buffer *buffer[5]; uint32_t written, shown;        /* bindings 0 on; bits.  shown: by gpu_show; others are bound whole */
+    size_t at[5];
     gpu_parameters q;
     uint64_t invocations;
 } gpu_call;
+/* The next binding is a window of b that shows the span; offset: where this begins in it, in elements.  false: none does. */
+bool gpu_show(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset);
 cr_status gpu_run(gpu *g, const gpu_call *c);       /* by groups of GPU_GROUP; g is entered */
 
 #endif

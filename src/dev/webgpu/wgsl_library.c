@@ -17,6 +17,8 @@ static const struct { const char *name, *text; } library[] = {
 {"inf", "fn inf() -> f32 { return bitcast<f32>(p[0].x | 0x7f800000u); }"},
 {"hidden", "fn hidden(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ p[0].x); }"},
 {"bf16_of", "fn bf16_of(w: u32, i: u32) -> f32 { return bitcast<f32>((w >> (16u * (i & 1u))) << 16u); }"},
+{"own_f16_of", "fn own_f16_of(w: u32) -> f32 { return unpack2x16float(w).x; }"},
+{"own_to_f16", "fn own_to_f16(x: f32) -> u32 { return select(pack2x16float(vec2<f32>(x, 0.0)), 0x7e00u | ((bitcast<u32>(x) >> 16u) & 0x8000u), is_nan(x)); }"},
 {"f16_of",
  "fn f16_of(w: u32, i: u32) -> f32 {\n"
  "    let h = (w >> (16u * (i & 1u))) & 0xffffu; let sign = (h & 0x8000u) << 16u; let size = h & 0x7fffu;\n"
@@ -384,20 +386,28 @@ static bool calls(const char *text, const char *name) {
     return false;
 }
 
-char *wgsl_complete(const wgsl *w) {
+/* own: by the GPU's own conversion, for it is exact */
+static const char *text_of(int i, bool own) {
+    if (own && !strcmp(library[i].name, "f16_of")) return "fn f16_of(w: u32, i: u32) -> f32 { return own_f16_of(w >> (16u * (i & 1u))); }";
+    return own && !strcmp(library[i].name, "to_f16") ? "fn to_f16(x: f32) -> u32 { return own_to_f16(x); }" : library[i].text;
+}
+
+bool wgsl_halves(const wgsl *w) { return calls(w->s, "f16_of") || calls(w->s, "to_f16"); }
+
+char *wgsl_complete(const wgsl *w, bool own) {
     static const char head[] = "@group(0) @binding(0) var<uniform> p: array<vec4<u32>, 64>;\n";
     bool wanted[FUNCTIONS] = {false};
     if (w->failed) return NULL;
     size_t room = sizeof head + w->n + 1;
     for (int i = FUNCTIONS - 1; i >= 0; i--) {      /* callers come after what they call */
         wanted[i] = calls(w->s, library[i].name);
-        for (int k = i + 1; k < FUNCTIONS && !wanted[i]; k++) wanted[i] = wanted[k] && calls(library[k].text, library[i].name);
-        if (wanted[i]) room += strlen(library[i].text) + 1;
+        for (int k = i + 1; k < FUNCTIONS && !wanted[i]; k++) wanted[i] = wanted[k] && calls(text_of(k, own), library[i].name);
+        if (wanted[i]) room += strlen(text_of(i, own)) + 1;
     }
     char *text = malloc(room);
     if (!text) return NULL;
     strcpy(text, head);
     for (int i = 0; i < FUNCTIONS; i++)
-        if (wanted[i]) strcat(strcat(text, library[i].text), "\n");
+        if (wanted[i]) strcat(strcat(text, text_of(i, own)), "\n");
     return strcat(text, w->s);
 }
