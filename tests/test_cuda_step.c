@@ -60,7 +60,7 @@ static const row backward[] = {
     {"check", 1, I * M, 0},                                         /* of the tokens, before anything is added */
     {"put", 1, I + I * M + F * M * C + F * E * C, F * E * C},       /* into the head's gradient, which is wte's too */
 };
-static const row update[] = {{"walk", 16, F * 4 * P, F * 3 * P}};   /* w, m, v, g -> w, m, v: a launch for each parameter */
+static const row update[] = {{"walk", 1, F * 4 * P, F * 3 * P}};    /* w, m, v, g -> w, m, v: one launch for all 16 parameters */
 
 /* What was launched since the last call is these rows and nothing else. */
 static void same_rows(const char *what, int n, const row *rows) {

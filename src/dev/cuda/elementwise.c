@@ -279,6 +279,7 @@ static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
         blocks += cuda_blocks(g, (w[walks].numel + next.elements - 1) / next.elements);
         push_walk(&q, &next, blocks);
     }
+    if (walks > 1) memset(q.w + q.n, 0, sizeof q.w - (size_t)q.n * sizeof *q.w);     /* the kernel takes all of them */
     cuda_key_byte(&key, walks > 1);
     const cuda_kernel *k = cuda_kernel_find(g, &key);
     if (!k) {
