@@ -80,6 +80,7 @@ class Api:
     alias: str = ""  # another name for this one
     broadcasts: bool = False
     overload: bool = False  # for the stub alone: one way to call the row of this name that follows
+    runs: str = ""  # what the C function is named after, where not after the row
 
     def c_name(self) -> str:
         return self.alias or self.name
@@ -119,7 +120,7 @@ def read_rows() -> list[Api]:
         rows.append(Api(
             node.name, read_parameters(node.args), returns, ast.get_docstring(node) or "", bool(marks & {"both", "function"}),
             bool(marks & {"both", "method", "inplace"}), "inplace" in marks, returns == "Tensor" and "python" not in marks,
-            overload="overload" in marks,
+            overload="overload" in marks, runs=next((ast.literal_eval(d.args[0]) for d in node.decorator_list if isinstance(d, ast.Call)), node.name),
         ))
     return rows
 
@@ -223,9 +224,9 @@ def c_lines(rows: list[Api]) -> list[str]:
         result = "cr_tensor *" if r.compute else "PyObject *"
         if r.body:
             out.append(f"static cr_tensor *api_{r.name}(const arg *a) {{ {r.body} }}")
-        elif r.name not in declared:
-            out.append(f"{result}api_{r.name}(const arg *a);")
-        declared.add(r.name)
+        elif r.runs not in declared:
+            out.append(f"{result}api_{r.runs}(const arg *a);")
+        declared.add(r.runs)
     out.append("")
     forms: dict[tuple[str, bool], str] = {}
     for r in rows:
@@ -237,7 +238,7 @@ def c_lines(rows: list[Api]) -> list[str]:
             field = "compute" if r.compute else "run"
             inplace = ", .inplace = true" if r.inplace else ""
             known = f", .params = {entry}_params, .count = {len(r.params)}" if r.params else ""
-            out.append(f'static const entry {entry} = {{.name = "{r.name}", .{field} = api_{r.name}{known}{inplace}}};')
+            out.append(f'static const entry {entry} = {{.name = "{r.name}", .{field} = api_{r.runs or r.name}{known}{inplace}}};')
             for method in (False, True):
                 if r.method if method else r.function:
                     f = f"{'method' if method else 'function'}_{r.name}"

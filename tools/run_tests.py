@@ -30,7 +30,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = re.compile(r"^result: (\d+) passed, (\d+) failed, (\d+) skipped(?:; (.*))?$", re.MULTILINE)
 SKIPPED = 77  # exit status
-CHECK_TIMEOUT = 900  # seconds for one check in Python
+CHECK_TIMEOUT = 1500  # seconds for one check in Python
 
 
 @dataclass
@@ -42,6 +42,7 @@ class Total:
     skipped: int = 0
     checks: Counter[str] = field(default_factory=Counter)  # device -> checks that truly ran on it
     without: list[str] = field(default_factory=list)  # "name: why it was skipped"
+    broken: list[str] = field(default_factory=list)  # "name: exit status and last lines" of what failed
 
     def add(self, other: Total) -> None:
         self.passed += other.passed
@@ -49,6 +50,7 @@ class Total:
         self.skipped += other.skipped
         self.checks.update(other.checks)
         self.without += [line for line in other.without if line not in self.without]
+        self.broken += other.broken
 
     def line(self) -> str:
         checks = ", ".join(f"{device} {n} checks" for device, n in sorted(self.checks.items()))
@@ -81,11 +83,11 @@ def judge(name: str, status: int | None, output: str) -> Total:
 
 
 def show(name: str, total: Total, status: int | None, output: str) -> None:
-    """A line for each program that did its work, everything for one that failed."""
+    """Nothing of a program that did its work, everything of one that failed."""
     if total.failed:
-        print(f"---- {name} failed (" + ("out of time" if status is None else f"exit status {status}") + ")")
-        print(output.rstrip())
-        print("----")
+        end = "out of time" if status is None else f"exit status {status}"
+        print(f"---- {name} failed ({end})\n{output.rstrip()}\n----", flush=True)
+        total.broken.append(f"{name}: {end}; " + " | ".join(line for line in output.splitlines() if re.search("fail|error", line, re.IGNORECASE))[:400])
 
 
 def run(name: str, command: list[str], environment: dict[str, str], timeout: float = CHECK_TIMEOUT) -> Total:
@@ -114,7 +116,7 @@ def memory_folder() -> str | None:
     return str(folder) if roomy else None
 
 
-def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: float = 600, only: str = "") -> Total:
+def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: float = 1500, only: str = "") -> Total:
     """Every test program of a build, through ctest, as many at a time as there are processors."""
     total = Total()
     with tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as folder:
@@ -204,7 +206,7 @@ GPUS = "^test_(cuda|webgpu).*$"
 def everything(environment: dict[str, str], exclude: str = "") -> Total:
     """The C tests beside those in Python, which are one process after the other."""
     with ThreadPoolExecutor(1) as beside:
-        in_c = beside.submit(ctest, ROOT / "build" / "release", environment, exclude, timeout=1500)
+        in_c = beside.submit(ctest, ROOT / "build" / "release", environment, exclude)
         total = checks(environment)
         total.add(python_tests(environment))
         total.add(in_c.result())
@@ -239,7 +241,7 @@ def sanitized(preset: str, names: str, options: dict[str, str], exclude: str = "
         return skip(f"sanitizers {names}", "the compiler has no runtime for them here")
     if not build(preset):
         return Total(failed=1)
-    return ctest(ROOT / "build" / preset, plain_environment(CHAINRULE_BUILD=str(ROOT / "build" / preset), **options), exclude, timeout=1500)
+    return ctest(ROOT / "build" / preset, plain_environment(CHAINRULE_BUILD=str(ROOT / "build" / preset), **options), exclude)
 
 
 def stage_address() -> Total:
@@ -263,7 +265,7 @@ def stage_thread() -> Total:
 
 def stage_debug() -> Total:
     """Our own invariants (CR_ASSERT) are on in this build only."""
-    return ctest(ROOT / "build" / "debug", plain_environment(), SIMULATED, timeout=1500) if build("debug") else Total(failed=1)
+    return ctest(ROOT / "build" / "debug", plain_environment(), SIMULATED) if build("debug") else Total(failed=1)
 
 
 def stage_swiftshader() -> Total:
@@ -274,7 +276,7 @@ def stage_swiftshader() -> Total:
         total = skip("tests on a second driver", "no SwiftShader here (make deps)")
         return Total(failed=1, without=total.without) if os.environ.get("CHAINRULE_TEST_GPU") else total
     environment = plain_environment(VK_DRIVER_FILES=driver, VK_ICD_FILENAMES=driver)  # the new name and the old
-    total = ctest(ROOT / "build" / "release", environment, timeout=1500, only="^test_(tiny|webgpu.*)$")
+    total = ctest(ROOT / "build" / "release", environment, only="^test_(tiny|webgpu.*)$")
     total.add(run("tests/check_gpu.py", [sys.executable, "tests/check_gpu.py", "webgpu"], environment))
     return total
 
@@ -389,6 +391,8 @@ def main() -> int:
         total.add(one)
     for line in total.without:
         print(f"went without {line}")
+    for line in total.broken:
+        print(f"failed {line}")
     print(total.line())
     return 1 if total.failed or not total.passed else 0
 

@@ -260,6 +260,7 @@ cr_tensor *api_stack(const arg *a);
 cr_tensor *api_hstack(const arg *a);
 cr_tensor *api_vstack(const arg *a);
 PyObject *api_where(const arg *a);
+cr_tensor *api_where_method(const arg *a);
 cr_tensor *api__linear(const arg *a);
 cr_tensor *api__layer_norm(const arg *a);
 cr_tensor *api__rms_norm(const arg *a);
@@ -1370,6 +1371,9 @@ CALL(function_vstack, vstack_entry, NULL)
 static const param where_entry_params[] = {{"condition", TENSOR, 0, NULL, 0}, {"input", OPERAND, OPTIONAL, NULL, 0}, {"other", OPERAND, OPTIONAL, NULL, 0}};
 static const entry where_entry = {.name = "where", .run = api_where, .params = where_entry_params, .count = 3};
 CALL(function_where, where_entry, NULL)
+static const param where_entry2_params[] = {{"input", TENSOR, 0, NULL, 0}, {"condition", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry where_entry2 = {.name = "where", .compute = api_where_method, .params = where_entry2_params, .count = 3};
+CALL(method_where, where_entry2, s)
 static const param _linear_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"weight", TENSOR, 0, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}, {"gelu", BOOL, 0, "", 0.0}};
 static const entry _linear_entry = {.name = "_linear", .compute = api__linear, .params = _linear_entry_params, .count = 4};
 CALL(function__linear, _linear_entry, NULL)
@@ -4985,6 +4989,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "Where input is not 0, in order : int64 (K, ndim)."},
+    {"where", AS(method_where), FAST,
+        "where($self, /, condition, other)\n"
+        "--\n"
+        "\n"
+        "input where condition, else other; condition is bool."},
     {"requires_grad_", AS(method_requires_grad_), FAST,
         "requires_grad_($self, /, requires_grad=True)\n"
         "--\n"

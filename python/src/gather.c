@@ -133,6 +133,8 @@ PyObject *api_nonzero(const arg *a) {
     WITHOUT_GIL(y = cr_nonzero(a[0].t));
     return wrap(y);
 }
+cr_tensor *api_where_method(const arg *a) { return cr_where(a[1].t, a[0].t, a[2].t); }
+
 PyObject *api_where(const arg *a) {
     cr_tensor *y;
     if (!a[1].given && !a[2].given) return nonzeros(a[0].t);

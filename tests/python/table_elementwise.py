@@ -93,6 +93,7 @@ row("signbit", signed)
 row("lerp", ternary(numbers=True, value=False))
 row("addcmul addcdiv", ternary())
 row("where", wheres)
+row("Tensor.where", lambda: (call(args[1], args[0], *args[2:]) for args, _ in wheres() if len(args) > 1 and isinstance(args[1], X)))
 row(
     "copy_",
     listed(

@@ -38,8 +38,9 @@ RANDOM = set(
 )
 
 
-def calls_of(name: str) -> list[table.Call]:
-    rows = table.ROWS.get(name) or table.ROWS.get(name.removesuffix("_"))
+def calls_of(form: tuple[str, bool]) -> list[table.Call]:
+    name = form[0]
+    rows = table.ROWS.get(label(form)) or table.ROWS.get(name) or table.ROWS.get(name.removesuffix("_"))
     assert rows, f"{name} has no row in table.py"
     return list(rows())
 
@@ -92,7 +93,7 @@ def wrong(form: tuple[str, bool], calls: list[table.Call], grads: tuple[bool, ..
 
 @pytest.mark.parametrize("form", FORMS, ids=label)
 def test_name(form: tuple[str, bool]) -> None:
-    calls = calls_of(form[0])
+    calls = calls_of(form)
     if len(calls) > PART:
         calls = random.Random(f"{SEED} {form[0]}").sample(calls, PART)
     found = wrong(form, calls, (False, True)) if calls else []
@@ -101,7 +102,7 @@ def test_name(form: tuple[str, bool]) -> None:
 
 @pytest.mark.parametrize("form", FORMS, ids=label)
 def test_variations(form: tuple[str, bool]) -> None:
-    calls, r = calls_of(form[0]), random.Random(f"{SEED} {label(form)}")
+    calls, r = calls_of(form), random.Random(f"{SEED} {label(form)}")
     drawn = [varied(r.choice(calls), r, form[0].endswith("_")) for _ in range(VARIATIONS if calls else 0)]
     found = wrong(form, drawn, (False, True) if form[0].endswith("_") else (True,)) if drawn else []
     assert not found, f"{len(found)} of {len(drawn)} variations differ; CHAINRULE_TEST_SEED={SEED} repeats them:\n" + "\n".join(found)
@@ -128,7 +129,7 @@ X = table.X((2,), grad=False)
 def test_kinds_of_errors(form: tuple[str, bool]) -> None:
     """Where PyTorch refuses the arguments, so do we, with the same kind of exception."""
     name, method = form
-    calls = calls_of(name)
+    calls = calls_of(form)
     f, g = getattr(cr.Tensor if method else cr, name), oracle(name, method)
     differ = []
     for call in calls[:1] + calls[-1:] if calls else []:
@@ -143,7 +144,7 @@ def test_what_ran() -> None:
     """No form of any name was left out, and every name that has a gradient had it compared: the counts that the report gives."""
     gradients: Counter[str] = Counter()
     for form in FORMS:
-        counts, rows = CHECKED.get(label(form), Counter[str]()), len(calls_of(form[0]))
+        counts, rows = CHECKED.get(label(form), Counter[str]()), len(calls_of(form))
         assert counts["calls"] >= (2 * min(rows, PART) + VARIATIONS if rows else 0), f"{label(form)}: {dict(counts)}"
         assert counts["compared"] or not rows, f"{label(form)}: no call gave anything to compare"
         if rows:
