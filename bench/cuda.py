@@ -231,20 +231,23 @@ class Worker:
     def __init__(self, library: str) -> None:
         self.library, self.version, self.process = library, "", None
 
+    def begin(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=work, args=(self.library, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.version = self.pipe.recv()
+
     def ask(self, *request: Any, within: float = ANSWER) -> Any:
-        if self.process is None:
-            context = multiprocessing.get_context("spawn")
-            self.pipe, theirs = context.Pipe()
-            self.process = context.Process(target=work, args=(self.library, theirs), daemon=True)
-            self.process.start()
-            theirs.close()
-            self.version = self.pipe.recv()
-        self.pipe.send(request)
         try:
+            if self.process is None:
+                self.begin()
+            self.pipe.send(request)
             if self.pipe.poll(within):
                 return self.pipe.recv()
             problem = f"no answer in {within:.0f} s"
-        except EOFError:
+        except (EOFError, OSError):
             problem = "the process ended"
         self.end()
         return problem

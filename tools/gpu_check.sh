@@ -77,7 +77,7 @@ wait
 
 # ---- what is timed, by itself: a page that run.py writes, of which the report takes the tables
 step 60 bench 260 python3 bench/run.py ${QUICK:+--quick} --only gpu cuda --json "$out/bench.json" --write "$out/bench.md" \
-    --cuda --rounds 2 --seconds $((180 * ${TIMES:-1}))
+    --cuda --rounds 2 --seconds $((170 * ${TIMES:-1}))
 
 {
     echo "# $(head -n 1 "$out/machine.log")"
