@@ -5,7 +5,7 @@ use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [-
 
 Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, value, chain,
 python (small tensors, import, the C benches called from Python), nn (steps and an epoch with nn, optim, data and models), everyday (every op, from Python),
-gpu (when one pays), webgpu (the first GPU), size.
+gpu (when one pays), webgpu (the first GPU), cuda (an NVIDIA GPU beside PyTorch on it), size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "nn", "everyday", "gpu", "webgpu", "size")
+PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "nn", "everyday", "gpu", "webgpu", "cuda", "size")
 PYTHON_BARS = {"x * y": 120, "x * y, recorded": 220, "x[1:, 2]": 200, "(100,) + (100,)": 150, "chain, an op": 450, "two-moons step": 60_000}  # ns
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
@@ -96,6 +96,62 @@ def stripped_copy(file: Path, folder: Path) -> Path:
 
 def verdict(ratio: float, bar: float) -> str:
     return f"{ratio:.2f}x ({'within' if ratio <= bar else 'above'} the bar of {bar:.2f}x)"
+
+
+# ---- rows of bench/cuda.py: work, and by column milliseconds, or in words why not
+
+
+def speed(row: Any, name: str, which: str = "median_ms") -> float:
+    """Work a second; 0: not measured."""
+    column = row["columns"].get(name)
+    return row["work"] / column[which] * 1e3 if isinstance(column, dict) else 0.0
+
+
+def times_the_best(row: Any) -> float:
+    """How many times as fast as the best of PyTorch; not a number where either is missing."""
+    best = max((speed(row, name) for name in row["columns"] if name.startswith("PyTorch")), default=0.0)
+    return speed(row, "chainrule") / best if best and speed(row, "chainrule") else float("nan")
+
+
+def cuda_bars(part: str, rows: dict[str, Any], copy: float) -> list[str]:
+    """What rows by name say of the bars; nothing of one whose rows or peers are missing.  copy: the best speed of one."""
+    reached = lambda value, bar: f"{value:.2f}x ({'within' if value >= bar else 'below'} the bar of {bar:g}x)"
+    ours = {name: rate for name, row in rows.items() if (rate := speed(row, "chainrule"))}
+
+    def against_peer(what: str, names: Iterable[str], bar: float) -> list[str]:
+        found = min(((times, name) for name in names if (times := times_the_best(rows[name])) > 0), default=None)
+        return [f"* {what}, the least ({found[1]}), against the best of PyTorch: {reached(found[0], bar)}."] if found else []
+
+    def against(what: str, one: str, other: str, column: str, bar: float) -> list[str]:
+        a, b = (next((name for name in rows if text in name), "") for text in (one, other))
+        rate = speed(rows[b], column) if b else 0.0
+        return [f"* {what}: {reached(ours[a] / rate, bar)}."] if a in ours and rate else []
+
+    if part == "host" and ours:
+        slowest = min(ours, key=lambda name: ours[name])
+        return [f"* The slowest ({slowest}), called from Python: {within(1e6 / ours[slowest], 3, 'us')}."]
+    if part == "matmul":
+        return against_peer("bf16 and TF32", [name for name in rows if not name.endswith(" f32")], 0.97)
+    if part == "attention":
+        rate = ours.get("D=128 T=8192 forward bf16")
+        forward = [f"* D=128, T=8192, forward: {rate:.0f} TFLOP/s ({'within' if rate >= 300 else 'below'} the bar of 300)."] if rate else []
+        return forward + against_peer("Forward and backward", [name for name in rows if "backward" in name], 0.8)
+    if part == "bandwidth" and ours and copy:
+        least = min(ours, key=lambda name: ours[name])
+        return [f"* The least share of a copy ({least}): {reached(ours[least] / copy, 0.85)}.", *against_peer("All", rows, 1)]
+    if part == "train":
+        peaks = {name: {column: times["peak_bytes"] for column, times in row["columns"].items() if isinstance(times, dict)} for name, row in rows.items()}
+        over = {name: peak.pop("chainrule") / min(peak.values()) for name, peak in peaks.items() if len(peak) > 1 and all(peak.values()) and name in ours}
+        memory = [f"* Peak memory, {name}, against PyTorch: {verdict(ratio, 1)}." for name, ratio in over.items()]
+        return against_peer("Tokens a second", rows, 0.9) + memory
+    if part == "cpu":
+        return [
+            *against("A product, against the cpu", " x ", " x ", "cpu", 10),
+            *against("A product, against a plain loop", " x ", "plain loop", "ref", 100),
+            *against("gelu, against the cpu", "gelu", "gelu", "cpu", 20),
+            *against("Attention, against one composed of products and softmax", "fused", "composed", "chainrule", 5),
+        ]
+    return []
 
 
 class Bench:
@@ -552,6 +608,49 @@ class Bench:
         beyond = within(max(0.0, ready["ours"] - ready["driver"]), 150, "ms")
         self.say(f"* Ready after {ready['ours']:.0f} ms, the driver by itself after {ready['driver']:.0f}: {beyond} beyond it.", "")
 
+    # ---- CUDA
+
+    def cuda(self, options: list[str]) -> None:
+        self.say("## CUDA", "")
+        got = run_json([sys.executable, HERE / "cuda.py", *(["--quick"] if self.quick else []), *options], self.threads)
+        if not got:
+            self.say("Went without: no NVIDIA GPU, or no Python extension in this build (make deps).", "")
+            return
+        self.data["cuda"] = got
+        listed = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
+        card = next((line.strip() for line in listed.splitlines() if line.startswith(f"  {got['device']} ")), got["device"])
+        self.say(f"{card}; {', '.join(got['versions'])}{'; without PyTorch: ' + got['missing'] if got['missing'] else ''}.",
+                 "Random numbers; rates at the median of interleaved rounds (at the least time).", "")
+        for part in dict.fromkeys(row["part"] for row in got["rows"]):
+            self.cuda_part(part, [row for row in got["rows"] if row["part"] == part])
+        if got["error"] is not None:
+            self.say(f"* A product in f32 is wrong by {within(got['error'], 1e-4, 'of its largest element')}.", "")
+        if got["left_out"]:
+            self.say(f"Left out, for the time was up: {'; '.join(got['left_out'])}.", "")
+
+    def cuda_part(self, part: str, rows: list[Any]) -> None:
+        """A table with a line for each case, then what it says of the bars."""
+        titles = {"host": "Microseconds of the host for one small operation, without waiting", "matmul": "Products", "cpu": "Beside the cpu",
+                  "attention": "Attention, causal, 16 heads, 16k tokens", "bandwidth": "Bandwidth, 64M elements; share: of the quickest copy",
+                  "train": "GPT-2 124M, a training step"}  # fmt: skip
+        shown = lambda rate: f"{1e6 / rate:.2f}" if part == "host" else f"{rate:,.0f}" if rate >= 1e4 else f"{rate:,.4g}"
+        names = list(dict.fromkeys(name for row in rows for name in row["columns"]))
+        peers = any(name.startswith("PyTorch") for name in names)
+        copy = max((speed(row, name) for row in rows if row["name"] == "copy" for name in names), default=0.0)
+        lines = []
+        for row in rows:
+            rates = {name: f"{shown(speed(row, name))} ({shown(speed(row, name, 'min_ms'))})" for name in names if speed(row, name)}
+            line = [f"{row['name']}, {row['dtype']}", "us" if part == "host" else row["unit"], *(rates.get(name, "") for name in names)]
+            line += [f"{100 * speed(row, 'chainrule') / copy:.0f} %"] if copy else []
+            if part == "train":
+                line.append(" / ".join(f"{column['peak_bytes'] / 1e9:.2f}" for column in row["columns"].values() if isinstance(column, dict)))
+            lines.append(line + ([f"{times_the_best(row):.2f}x"] if peers else []))
+        more = [*(["share"] if copy else []), *(["peak GB, each"] if part == "train" else []), *(["to the best"] if peers else [])]
+        failures = [f"* {row['name']}, {row['dtype']}, {name}: {why}" for row in rows for name, why in row["columns"].items() if isinstance(why, str)]
+        self.say(table([titles[part], "unit", *names, *more], lines), "")
+        if said := [*failures, *cuda_bars(part, {f"{row['name']} {row['dtype']}": row for row in rows}, copy)]:
+            self.say(*said, "")
+
     def size(self) -> None:
         self.say("## Size", "")
         library = next(iter(sorted(BUILD.glob("libchainrule.so*"))), None)
@@ -588,6 +687,7 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="the numbers as JSON too")
     parser.add_argument("--write", metavar="FILE", help="the tables as Markdown too; with --only these sections of the page that is there")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--cuda", nargs=argparse.REMAINDER, default=[], help="all that follows: options of bench/cuda.py")
     o = parser.parse_args()
     if not PROGRAM.is_file():
         sys.exit(f"{PROGRAM} is not there: make build")
@@ -603,7 +703,7 @@ def main() -> int:
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
     measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "products": b.products,
                 "dispatch": b.dispatch, "value": b.value, "chain": b.chain, "python": b.python, "nn": b.nn, "everyday": b.everyday,
-                "gpu": b.gpu_curve, "webgpu": b.webgpu, "size": b.size}
+                "gpu": b.gpu_curve, "webgpu": b.webgpu, "cuda": lambda: b.cuda(o.cuda), "size": b.size}
     for part in PARTS:
         if part in o.only:
             measures[part]()

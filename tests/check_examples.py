@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")).resolve()
 WARNINGS = ["-std=gnu17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 EXPECTED = {
+    "cuda_demo": ["went without a GPU: [cuda] "],  # tests/check_gpu.py runs it on one
     "hello": ["g     = 24.7041", "dg/da = 138.8338", "dg/db = 645.5773"],  # micrograd's own numbers
     "moons": ["step 200"],
     "own_op": ["gradient of cube: ok", "its second derivative: ok", "its gradient: ok"],
@@ -33,7 +34,8 @@ def compiled(source: str, folder: Path) -> Path:
 
 
 def run(source: Path, folder: Path) -> None:
-    done = subprocess.run([str(compiled(source.read_text(encoding="utf-8"), folder))], capture_output=True, text=True, timeout=120)
+    program = compiled(source.read_text(encoding="utf-8"), folder)
+    done = subprocess.run([str(program)], env={**os.environ, "CHAINRULE_CUDA": "off"}, capture_output=True, text=True, timeout=120)
     missing = [text for text in EXPECTED.get(source.stem, ["an entry in EXPECTED"]) if text not in done.stdout]
     assert not done.returncode and not missing, f"exit {done.returncode}, without {missing}:\n{done.stdout}{done.stderr}"
 

@@ -1,8 +1,8 @@
-"""A GPU as its users meet it: the program trains and writes on it, Python does, and both follow the cpu.
+"""GPUs as their users meet them: the program trains and writes on them, Python does, and both follow the cpu; examples/cuda_demo.c.
 
-use: python tests/check_gpu.py        CHAINRULE_BUILD: where the program and the package are (build/release)
+use: python tests/check_gpu.py [webgpu] [cuda]        CHAINRULE_BUILD: where the program and the package are (build/release)
 
-Without a GPU it is skipped; CHAINRULE_TEST_GPU=1 makes that a failure.
+cuda is the simulated one, with CHAINRULE_TEST_CUDA=1 a true one. Without a GPU of a kind it is skipped; CHAINRULE_TEST_GPU=1 makes that a failure for webgpu.
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from check_cli import PROGRAM, SMALL, corpus, losses, run, weights
+from check_cli import PROGRAM, ROOT, SMALL, corpus, losses, run, weights
+from check_examples import compiled
 
+sys.path.insert(0, str(ROOT / "tests" / "cudasim"))
+from environment import simulated  # noqa: E402
+
+Test = Callable[[Path, str], None]  # in a folder, on a kind of GPU
 CLOSE = 1e-5  # of a loss after 50 steps; rounding alone was 4e-7 on lavapipe and on SwiftShader
 
 
@@ -28,22 +34,25 @@ def follow(there: list[float], here: list[float]) -> None:
     print(f"  losses of {len(here)} steps: off by {max(abs(a - b) / b for a, b in zip(there, here, strict=True)):.1g} at most")
 
 
-def the_program(folder: Path) -> None:
+UNKNOWN = {"webgpu": "no GPU 'webgpu:77' here; there are: cpu, ref, webgpu:0", "cuda": "device 77 does not exist: "}
+
+
+def the_program(folder: Path, kind: str) -> None:
     """Trains beside the cpu, stops and goes on with the same bits, writes the same text from either's weights on either."""
     text = corpus(folder)
     train = ["train", "--data", text, *SMALL, "--steps", 50, "--dropout", "0.1", "--lr", "0.01"]
-    for device in ("cpu", "webgpu"):
+    for device in ("cpu", kind):
         said = run(folder, *train, "--device", device, "--out", device).stdout
-        assert f"device  {device}" in said, said
-    follow(list(losses(folder / "webgpu").values()), list(losses(folder / "cpu").values()))
-    run(folder, *train, "--device", "webgpu", "--out", "again", "--stop-at", 20)
-    run(folder, "train", "--resume", "again", "--device", "webgpu")
-    assert losses(folder / "again") == losses(folder / "webgpu") and weights(folder / "again") == weights(folder / "webgpu"), "resumed with other bits"
+        assert f"device  {device}" in said and "--- a sample ---" in said, said
+    follow(list(losses(folder / kind).values()), list(losses(folder / "cpu").values()))
+    run(folder, *train, "--device", kind, "--out", "again", "--stop-at", 20)
+    run(folder, "train", "--resume", "again", "--device", kind)
+    assert losses(folder / "again") == losses(folder / kind) and weights(folder / "again") == weights(folder / kind), "resumed with other bits"
     write = ["generate", "--prompt", "line 1", "--tokens", 40]
-    texts = {run(folder, *write, "--model", model, "--device", device).stdout for model in ("cpu", "webgpu") for device in ("cpu", "webgpu")}
+    texts = {run(folder, *write, "--model", model, "--device", device).stdout for model in ("cpu", kind) for device in ("cpu", kind, "gpu")}
     assert len(texts) == 1, texts
     for command in (train, [*write, "--model", "cpu"]):
-        assert "no GPU 'webgpu:77' here; there are: cpu, ref, webgpu:0" in run(folder, *command, "--device", "webgpu:77", code=1).stderr
+        assert UNKNOWN[kind] in run(folder, *command, "--device", f"{kind}:77", code=1).stderr
 
 
 def python_losses(cr: Any, device: str) -> list[float]:
@@ -62,44 +71,66 @@ def python_losses(cr: Any, device: str) -> list[float]:
     return found
 
 
-def from_python(_: Path) -> None:
+def from_python(_: Path, kind: str) -> None:
     cr = importlib.import_module("chainrule")
-    follow(python_losses(cr, "webgpu"), python_losses(cr, "cpu"))
-    first = cr.Device("webgpu:0")
-    assert cr.Device.is_gpu_available() is True and first.is_gpu() and not first.is_cpu() and (first.type, first.index) == ("webgpu", 0)
+    follow(python_losses(cr, kind), python_losses(cr, "cpu"))
+    first = cr.Device(f"{kind}:0")
+    assert cr.Device.is_gpu_available() is True and first.is_gpu() and not first.is_cpu() and (first.type, first.index) == (kind, 0)
     best = cr.Device.cuda() if cr.Device.is_cuda_available() else first  # CUDA comes before what WebGPU reaches
-    assert cr.Device.gpu() == cr.Device.gpu(0) == cr.Device("gpu") == best and cr.Device("webgpu") == cr.Device("webgpu", 0) == first
-    x = cr.ones(2, 3, device="webgpu")
+    assert cr.Device.gpu() == cr.Device.gpu(0) == cr.Device("gpu") == best and cr.Device(kind) == cr.Device(kind, 0) == first
+    x = cr.ones(2, 3, device=kind)
     assert x.device == first and x.cpu().device == cr.Device.cpu() and x.cpu().gpu().device == best and (x @ x.T).sum().item() == 12
-    for name in ("gpu:77", "webgpu:77"):
+    for name, why in (("gpu:77", "no GPU 'gpu:77' here; there are: cpu, ref, "), (f"{kind}:77", UNKNOWN[kind])):
         try:
             cr.Device(name)
-        except RuntimeError as error:
-            assert f"no GPU '{name}' here; there are: cpu, ref, webgpu:0" in str(error), error
+        except (RuntimeError, ValueError) as error:
+            assert why in str(error), error
         else:
             raise AssertionError(f"there is a {name}")
 
 
+def the_demo(folder: Path, _: str) -> None:
+    """examples/cuda_demo.c, with little memory."""
+    program = compiled((ROOT / "examples" / "cuda_demo.c").read_text(encoding="utf-8"), folder)
+    done = subprocess.run([str(program), "96"], env={**os.environ, "CHAINRULE_GPU_MEMORY": "256"}, capture_output=True, text=True, timeout=120)
+    wanted = ("cuda:0: ", "compute capability", " 16.00 MiB in use", "(96, 96) by (96, 96)", "GFLOP/s", "device 99 does not exist", "[add] operands on two devices",
+              "cuda:0 is out of memory", "[index_select] index 7 at position 0 is out of range for size 3")  # fmt: skip
+    missing = [text for text in wanted if text not in done.stdout]
+    assert not done.returncode and not missing, f"exit {done.returncode}, without {missing}:\n{done.stdout}{done.stderr}"
+
+
+def absent(kind: str) -> str:
+    """Why there is no such GPU; empty: there is one."""
+    said = subprocess.run([PROGRAM, "train", "--data", "/", "--device", kind], capture_output=True, text=True).stderr
+    found = re.search(r"\[\w+\] no (GPU|CUDA device) .*", said)
+    return found[0] if found else ""
+
+
 def main() -> int:
-    tried = subprocess.run([PROGRAM, "train", "--data", "/", "--device", "webgpu"], capture_output=True, text=True).stderr
-    missing = re.search(r"\[\w+\] no GPU 'webgpu' here.*", tried)
-    if missing:  # as tests/test.h
-        wanted = "CHAINRULE_TEST_GPU" in os.environ
-        print(f"{'FAILED' if wanted else 'skipped'} tests on GPUs: {missing[0]}\nresult: 0 passed, {wanted:d} failed, {not wanted:d} skipped")
-        return int(wanted)
+    os.environ.update(simulated(PROGRAM.parent))
     sys.path.insert(0, str(PROGRAM.parent / "python"))
-    tests = [the_program, from_python] if list((PROGRAM.parent / "python/chainrule").glob("_core*.so")) else [the_program]
-    failed = 0
-    for test in tests:
-        print(test.__name__)
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(Path(folder))
-            except Exception:
-                failed += 1
-                print(f"FAILED {test.__name__}")
-                traceback.print_exc(limit=-2, file=sys.stdout)
-    print(f"result: {len(tests) - failed} passed, {failed} failed, 0 skipped; webgpu:0 {len(tests)}")
+    python: list[Test] = [from_python] if list((PROGRAM.parent / "python/chainrule").glob("_core*.so")) else []
+    tests: dict[str, list[Test]] = {"webgpu": [the_program, *python], "cuda": [the_program, *python, the_demo]}
+    failed = skipped = 0
+    ran: dict[str, int] = {}
+    for kind in sys.argv[1:] or tests:
+        if missing := absent(kind):  # as tests/test.h
+            wanted = kind == "webgpu" and "CHAINRULE_TEST_GPU" in os.environ
+            print(f"{'FAILED' if wanted else 'skipped'} tests on {'GPUs' if kind == 'webgpu' else 'CUDA'}: {missing}")
+            failed, skipped = failed + wanted, skipped + (not wanted)
+            continue
+        ran[kind] = len(tests[kind])
+        for test in tests[kind]:
+            print(f"{test.__name__} on {kind}")
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    test(Path(folder), kind)
+                except Exception:
+                    failed += 1
+                    print(f"FAILED {test.__name__} on {kind}")
+                    traceback.print_exc(limit=-2, file=sys.stdout)
+    checks = ", ".join(f"{kind}:0 {n}" for kind, n in ran.items())
+    print(f"result: {max(0, sum(ran.values()) - failed)} passed, {failed} failed, {skipped} skipped{'; ' + checks if checks else ''}")
     return 1 if failed else 0
 
 

@@ -135,6 +135,10 @@ const cuda_kernel *cuda_kernel_of(cuda *g, const char *op, const char *file, con
 extern const char cuda_source_device[], cuda_source_reduce[], cuda_source_argreduce[], cuda_source_rows[], cuda_source_matmul[], cuda_source_index[], cuda_source_random[],
                   cuda_source_scan[], cuda_source_order[], cuda_source_nonzero[], cuda_source_sample[], cuda_source_squares[], cuda_source_attention[];     /* embedded (cmake/embed.cmake) */
 
+/* Those of them that were compiled when the library was built (cmake/fatbin.cmake): code for every architecture.  The last has no code. */
+typedef struct cuda_usual { const char *definitions, *file; const void *code; } cuda_usual;
+extern const cuda_usual cuda_usuals[];
+
 /* ---- launches (launch.c) */
 enum { CUDA_WORDS = 400, CUDA_GROUP = 256 };                   /* threads of a block, unless a kernel says otherwise */
 /* Parameters, each of 8 bytes: addresses, i64, f64.  A kernel has one for each, or one struct of them all. */

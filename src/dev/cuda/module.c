@@ -1,4 +1,5 @@
 /* module.c - kernels: text, compiled by NVRTC for this GPU or taken from a folder where it was compiled before, loaded, kept by key.
+ * The usual ones may lie in the library itself, where they are looked for first (cmake/fatbin.cmake).
  *
  * A file of that folder has the name of a hash of all that the code depends on (text, options, NVRTC's version, architecture) and begins
  * with that hash and one of the code: whatever else lies there under that name is compiled again. */
@@ -111,8 +112,38 @@ static char *compile(cuda *g, const char *op, const char *text, int count, const
 
 /* ---- modules: one for each text */
 
+#ifdef CR_CUDA_FATBIN
+/* What the library has for a text, device.cuh left out; NULL: nothing, or nothing that this driver takes. */
+static cuda_module usual(const char *text) {
+    cuda_module module = NULL;
+    for (const cuda_usual *u = cuda_usuals; u->code; u++) {
+        const size_t n = strlen(u->definitions);
+        if (!strncmp(text, u->definitions, n) && !strcmp(text + n, u->file)) return cu.ModuleLoadData(&module, u->code) ? NULL : module;
+    }
+    return NULL;
+}
+#else
+static cuda_module usual(const char *text) { (void)text; return NULL; }
+#endif
+
+/* From the folder, or NVRTC. */
+static cuda_module built(cuda *g, const char *op, const char *text, hash h, int count, const char *const *options) {
+    char path[1024];
+    size_t bytes = 0;
+    const bool kept = path_of(path, sizeof path, h);
+    char *code = kept ? code_from(path, h) : NULL;
+    if (!code) {
+        if (!(code = compile(g, op, text, count, options, &bytes))) return NULL;
+        if (kept) keep(path, h, code, bytes);
+    }
+    cuda_module module = NULL;
+    cuda_check(g, op, "a kernel does not load", cu.ModuleLoadData(&module, code));
+    free(code);
+    return module;
+}
+
 static cuda_module load(cuda *g, const char *op, const char *text) {
-    char architecture[40], version[40], path[1024];
+    char architecture[40], version[40];
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%d", g->major, g->minor);
     snprintf(version, sizeof version, "nvrtc %d.%d", nvrtc.major, nvrtc.minor);
     const char *const options[] = {architecture, "--std=c++17"};
@@ -121,18 +152,10 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
     for (int i = 0; i < OPTIONS; i++) h = hash_of(h, options[i], strlen(options[i]) + 1);
     h = hash_of(h, text, strlen(text));
     for (const cuda_loaded *m = g->modules; m; m = m->next) if (m->hash == h) return m->module;
-    size_t bytes = 0;
-    const bool kept = path_of(path, sizeof path, h);
-    char *code = kept ? code_from(path, h) : NULL;
-    if (!code) {
-        if (!(code = compile(g, op, text, OPTIONS, options, &bytes))) return NULL;
-        if (kept) keep(path, h, code, bytes);
-    }
     cuda_loaded *m = malloc(sizeof *m);
-    cuda_module module = NULL;
-    cr_status status = m ? cuda_check(g, op, "a kernel does not load", cu.ModuleLoadData(&module, code)) : cr_fail(CR_NO_MEMORY, op, "out of memory");
-    free(code);
-    if (status != CR_OK) return free(m), NULL;
+    if (!m) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    cuda_module module = usual(text + strlen(cuda_source_device));
+    if (!module && !(module = built(g, op, text, h, OPTIONS, options))) return free(m), NULL;
     *m = (cuda_loaded){h, module, g->modules};
     g->modules = m;
     g->counters.modules++;

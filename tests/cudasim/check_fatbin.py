@@ -1,0 +1,63 @@
+"""src/dev/cuda/fatbin.gen.txt names the kernels that -DCHAINRULE_CUDA_FATBIN=ON compiles: those that a GPT's training needs, but for elementwise programs,
+which are written at run time.  What it needs is seen on the simulated GPU.
+
+use: python tests/cudasim/check_fatbin.py [--write]        CHAINRULE_BUILD: where simulator and package are (build/release)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from environment import simulated
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")).resolve()
+LIST = ROOT / "src/dev/cuda/fatbin.gen.txt"
+HEAD = "# Of each text its file and what is defined before it (cmake/fatbin.cmake).  Written by tests/cudasim/check_fatbin.py --write.\n"
+# Heads of 64 as in GPT-2, and of 128 in attention by itself: with its gradients, and without, as generation has it.
+WORK = """
+import chainrule as cr
+for dtype in (cr.float32, cr.bfloat16, cr.float16):
+    model = cr.models.GPT(65, 16, 1, 1, 64, dropout=0.1, device="cuda", dtype=dtype)
+    optimizer = cr.optim.AdamW(model.parameters(), lr=1e-3)
+    x = cr.randint(0, 65, (2, 16), device="cuda")
+    for _ in range(2):
+        model.loss(x, x).backward()
+        optimizer.step_clipped(1.0)
+        optimizer.zero_grad()
+    q = cr.randn(1, 1, 16, 128, device="cuda").to(dtype).requires_grad_()
+    cr.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+cr.synchronize("cuda")
+"""
+
+
+def needed() -> list[str]:
+    """Lines of the list, from the texts that were compiled."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, **simulated(BUILD), "CHAINRULE_CACHE": "off", "CUDASIM_KEEP": folder, "PYTHONPATH": str(BUILD / "python")}
+        subprocess.run([sys.executable, "-c", WORK], env=environment, check=True)
+        texts = [path.read_text(encoding="utf-8") for path in Path(folder).glob("*.cu")]
+    found = [re.search(r'((?:#define \w+ \w+\n)+)#line 1 "(\w+)\.cu"\n', text) for text in texts]
+    return sorted(" ".join([f[2], *re.sub(r"#define (\w+) (\w+)\n", r"\1=\2 ", f[1]).split()]) for f in found if f)
+
+
+def main() -> int:
+    if not simulated(BUILD) or not list((BUILD / "python/chainrule").glob("_core*.so")):
+        print("skipped: no simulated GPU or no Python extension in this build")
+        return 77
+    text = HEAD + "".join(f"{line}\n" for line in needed())
+    if sys.argv[1:] == ["--write"]:
+        LIST.write_text(text, encoding="utf-8")
+    elif LIST.read_text(encoding="utf-8") != text:
+        print(f"{LIST.relative_to(ROOT)} is not what a GPT needs now: python tests/cudasim/check_fatbin.py --write")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+#!/bin/sh
+# gpu_check.sh - what a machine with an NVIDIA GPU says of chainrule, in under nine minutes: builds, runs every suite on the GPU, looks for bad accesses
+# and races with compute-sanitizer, measures beside PyTorch, eager and compiled.  OUT gets a log of each step and report.md: a line for each step, whatever
+# became of it, and the tables for docs/benchmarks.md.
+# use: [BUILD=folder] [TIMES=1] [QUICK=] tools/gpu_check.sh OUT
+# A C compiler, cmake, ninja, nvcc, compute-sanitizer and python3 with PyTorch are taken from PATH as far as they are there; nothing is downloaded.
+# BUILD: a build of before; TIMES: as many times the seconds of each step; QUICK=1: small benches, for the simulated GPU (tests/cudasim), which
+# CHAINRULE_CUDA, CHAINRULE_NVRTC and CHAINRULE_CUBLASLT name.
+export LC_ALL=C
+[ $# = 1 ] || { echo "use: tools/gpu_check.sh OUT" >&2; exit 2; }
+mkdir -p "$1" || exit 2
+out=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.." || exit 2
+build=${BUILD:-$out/build}
+rm -rf "$out/steps" "$out/bench.md"
+mkdir -p "$out/steps"
+
+export CHAINRULE_TEST_CUDA=1 CHAINRULE_WGPU=off CHAINRULE_BUILD="$build"
+export CHAINRULE_CACHE="${CHAINRULE_CACHE:-$out/cache}"
+export VIRTUAL_ENV="${VIRTUAL_ENV:-$(python3 -c 'import sys; print(sys.prefix)' 2>/dev/null)}"      # where pip puts NVRTC and cuBLASLt
+export PATH="$PATH:/usr/local/cuda/bin"
+here() { command -v "$1" >/dev/null 2>&1; }
+
+# row NUMBER NAME VERDICT SECONDS WORDS: a line of the report; steps that run at the same time keep their order
+row() { echo "| $2 | $3 | $4 | $(echo "$5" | tr '|`' '/ ' | cut -c1-160) |" >"$out/steps/$1"; echo "$2: $3 ($4 s)"; }
+without() { row "$1" "$2" "went without" 0 "$3"; }
+
+# step NUMBER NAME SECONDS COMMAND...: its log is OUT/NAME.log, whose last line the report shows
+step() {
+    number=$1 name=$2 limit=$(($3 * ${TIMES:-1})) start=$(date +%s)
+    shift 3
+    timeout -k 5 "$limit" "$@" >"$out/$name.log" 2>&1
+    case $? in
+        0) verdict=ok ;;
+        124 | 137) verdict="out of time ($limit s)" ;;
+        *) verdict=FAILED ;;
+    esac
+    row "$number" "$name" "$verdict" $(($(date +%s) - start)) "$(grep . "$out/$name.log" | tail -n 1)"
+}
+
+# sanitize NUMBER TOOL: the driver of some machines lets nobody look
+sanitize() {
+    said=$(step "$1" "$2" 140 compute-sanitizer --tool "$2" --error-exitcode 9 "$build/tests/test_tiny")
+    if grep -q "ERROR SUMMARY" "$out/$2.log"; then echo "$said"; else without "$1" "$2" "$(grep . "$out/$2.log" | tail -n 1)"; fi
+}
+
+# ---- what is here
+{
+    nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null || echo "no nvidia-smi: card and driver are not known"
+    nvcc --version 2>/dev/null | grep release || echo "no nvcc"
+    python3 -c 'import torch; print("PyTorch", torch.__version__, "CUDA", torch.version.cuda, "GPU:", torch.cuda.is_available())' 2>/dev/null || echo "no PyTorch"
+    echo "chainrule $(git describe --always --dirty 2>/dev/null)"
+} >"$out/machine.log"
+cat "$out/machine.log"
+
+# ---- build: by this machine's own tools
+# shellcheck disable=SC2016  # the inner shell's variables
+step 10 build 120 sh -c 'cmake -S . -B "$CHAINRULE_BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCHAINRULE_PYTHON=ON -DPython_EXECUTABLE="$(command -v python3)" &&
+    ninja -C "$CHAINRULE_BUILD" --quiet'
+
+# ---- what is not timed, all at once
+number=20
+for source in tests/test_cuda*.c tests/test_tiny.c; do
+    name=$(basename "$source" .c)
+    number=$((number + 1))
+    step $number "$name" 140 "$build/tests/$name" &
+done
+step 40 check_gpu 140 python3 tests/check_gpu.py cuda &
+step 41 cuda_demo 140 "$build/examples/cuda_demo" ${QUICK:+64} &
+if here nvcc; then step 42 nvcc 140 python3 tests/cudasim/check_cuda.py & else without 42 nvcc "no nvcc in PATH"; fi
+number=50
+for tool in memcheck racecheck synccheck; do
+    number=$((number + 1))
+    if here compute-sanitizer; then sanitize $number $tool & else without $number $tool "no compute-sanitizer in PATH"; fi
+done
+wait
+
+# ---- what is timed, by itself: a page that run.py writes, of which the report takes the tables
+step 60 bench 260 python3 bench/run.py ${QUICK:+--quick} --only gpu cuda --json "$out/bench.json" --write "$out/bench.md" \
+    --cuda --rounds 2 --seconds $((170 * ${TIMES:-1}))
+
+{
+    echo "# $(head -n 1 "$out/machine.log")"
+    echo
+    echo "$(date +%F), made by \`tools/gpu_check.sh\`."
+    echo
+    sed 's/^/* /' "$out/machine.log"
+    echo
+    echo "| step | verdict | seconds | the last it said |"
+    echo "|---|---|--:|---|"
+    cat "$out"/steps/*
+    echo
+    sed -n '/^## /,$p' "$out/bench.md" 2>/dev/null
+} >"$out/report.md"
+echo "$out/report.md"
+! grep -q "FAILED\|out of time" "$out"/steps/*
