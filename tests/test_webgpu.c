@@ -162,6 +162,7 @@ static cr_tensor *tree(int k, cr_tensor *x, const cr_tensor *w) {
         case 3: return cr_max(x, CR_LIST(1), false);
         case 4: return cr_min(x, CR_LIST(1), false);
         case 5: return cr_prod(cr_to(cr_clamp(x, -5, 5), CR_I64, cr_device_of(x)), CR_LIST(1), false);
+        case 6: return cr_add(cr_argmax(x, 1, false), cr_argmin(x, 1, false));
         default: return cr_var(x, CR_ALL, 1, false);
     }
 }
@@ -181,7 +182,7 @@ TEST(subgroups) {
                 cr_fill_(cr_slice(cr_select(x, 0, 1), 0, N / 3, N / 3 + 1, 1), (double)NAN);
                 cr_fill_(cr_slice(cr_select(x, 0, 2), 0, N / 3, N, 7), (double)INFINITY);
             }
-            for (int k = 0; k < 7; k++) {
+            for (int k = 0; k < 8; k++) {
                 cr_tensor *y[2];
                 for (int i = 0; i < 2; i++) {
                     g->subgroups = i;

@@ -55,7 +55,7 @@ KERNEL(256) reduce(TO *y, const T *x, const A *sums, i64 R, i64 N, i64 stride_m,
     if (MAP == 6 && mine) mean = sums[m * N + n] / (A)R;
     if (mine && along && stride_r == 1) {
         const i64 lead = (m * stride_m + n * stride_n + begin) & (V - 1);     /* elements from where V may be read at once, if they may at x, to the first */
-#pragma unroll 4
+#pragma unroll 2
         for (i64 r = begin - lead + s.lane * V; r < end; r += s.width * V) {
             if (r >= begin && r + V <= end && (u64)(from + r) % sizeof(pack<T, V>) == 0) {
                 const pack<T, V> v = *(const pack<T, V> *)(from + r);

@@ -135,8 +135,9 @@ KERNEL(256) layer_norm(T *y, A *mean, A *rstd, const T *x, const T *w, const T *
     }
 }
 
-/* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm; long rows are read twice */
-KERNEL(256) layer_norm_bwd(T *dx, const T *x, const T *w, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 width) {
+/* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm; long rows are read twice.
+ * At least 2 blocks: ptxas would spill for a third one. */
+extern "C" __global__ void __launch_bounds__(256, 2) layer_norm_bwd(T *dx, const T *x, const T *w, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 width) {
     __shared__ A shared[256];
     const span r = span_of(M, N, width);
     const line xs = line_of(x, r), gs = line_of(g, r);

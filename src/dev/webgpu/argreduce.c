@@ -14,35 +14,25 @@ typedef struct stage {
     int64_t y_offset;
 } stage;
 
-static void add_beats(wgsl *w, cr_dtype dt, bool max) {
-    const char *type = wgsl_type(dt), *less = wgsl_wide(dt) ? (dt == CR_I64 ? "less_i64" : "less_u64") : NULL;
-    const char *a = max ? "b" : "a", *b = max ? "a" : "b";
-    wgsl_add(w, "fn beats(a: %s, b: %s) -> bool { ", type, type);
-    if (cr_dtype_is_float(dt)) wgsl_add(w, "if is_nan(a) || is_nan(b) { return !is_nan(b); } ");
-    if (less) wgsl_add(w, "return %s(%s, %s); }\n", less, a, b);
-    else wgsl_add(w, "return %s < %s; }\n", a, b);
-}
-
-/* p[0]: 0, R, N, candidates   p[1]: offset, strides of M, R, N   p[2]: parts, candidates of a part, offset of y, results */
+/* A candidate is its key, in whose order the best is the largest, and its position; none has the last position there is.
+ * p[0]: 0, R, N, candidates   p[1]: offset, strides of M, R, N   p[2]: parts, candidates of a part, offset of y, results */
 static void write(wgsl *w, const void *how) {
     const kernel *h = how;
     const cr_dtype dt = h->dtype;
     wgsl_binding(w, 0, true, false);
     wgsl_binding(w, 1, false, false);
     if (!h->first) wgsl_binding(w, 2, false, false);
-    add_beats(w, dt, h->max);
-    wgsl_add(w, "var<workgroup> best: array<%s, %d>;\nvar<workgroup> place: array<u32, %d>;\n", wgsl_type(dt), GPU_GROUP, GPU_GROUP);
-    wgsl_add(w, "fn keep(k: u32, v: %s, r: u32) { if r != 0xffffffffu && (place[k] == 0xffffffffu || beats(v, best[k]) || (r < place[k] && !beats(best[k], v))) "
-             "{ best[k] = v; place[k] = r; } }\n", wgsl_type(dt));
+    wgsl_add(w, "fn key(at: u32) -> vec2<u32> { let x = %s; ", wgsl_load(1, dt, "at").s);
+    if (!h->max && cr_dtype_is_float(dt)) wgsl_add(w, "if is_nan(x) { return vec2<u32>(~0u); } ");
+    wgsl_add(w, "return %s%s; }\n", h->max ? "" : "~", wgsl_key(dt, "x").s);
+    wgsl_tree(w, "best_of", "vec3<u32>", "select(b, a, less_u64(b.xy, a.xy) || (all(a.xy == b.xy) && a.z < b.z))");
     wgsl_main(w, GPU_GROUP);
     wgsl_add(w, "let mine = group < p[2].w;\nlet n = group %% p[0].z; let part = (group / p[0].z) %% p[2].x; let m = group / p[0].z / p[2].x;\n"
-             "let start = p[1].x + m * p[1].y + n * p[1].w; let end = select(0u, min((part + 1u) * p[2].y, p[0].w), mine);\nplace[lane] = 0xffffffffu;\n"
-             "for (var c = part * p[2].y + lane; c < end; c += %du) {\nlet r = %s;\nlet at = start + r * p[1].z;\nkeep(lane, %s, r);\n}\n", GPU_GROUP,
-             h->first ? "c" : "words2((m * p[0].w + c) * p[0].z + n)", wgsl_load(1, dt, "at").s);
-    for (int half = GPU_GROUP / 2; half; half /= 2)
-        wgsl_add(w, "workgroupBarrier();\nif lane < %du { keep(lane, best[lane + %du], place[lane + %du]); }\n", half, half, half);
-    wgsl_add(w, "if mine && lane == 0u { let o = p[2].z + group; let r = place[0]; ");
-    wgsl_add(w, h->last ? "set0(2u * o, r); set0(2u * o + 1u, 0u); }\n}\n" : "set0(o, r); }\n}\n");
+             "let start = p[1].x + m * p[1].y + n * p[1].w; let end = select(0u, min((part + 1u) * p[2].y, p[0].w), mine);\nvar best = vec3<u32>(0u, 0u, ~0u);\n"
+             "for (var c = part * p[2].y + lane; c < end; c += %du) {\nlet r = %s;\nif r != ~0u { best = best_of_join(best, vec3<u32>(key(start + r * p[1].z), r)); }\n}\n", GPU_GROUP,
+             h->first ? "c" : "words2((m * p[0].w + c) * p[0].z + n)");
+    wgsl_add(w, "best = best_of(lane, best);\nif mine && lane == 0u { let o = p[2].z + group; ");
+    wgsl_add(w, h->last ? "set0(2u * o, best.z); set0(2u * o + 1u, 0u); }\n}\n" : "set0(o, best.z); }\n}\n");
 }
 
 /* found: where the stage leaves positions that are not the last; before: (M, candidates, N) of them, NULL: every position is a candidate.  false: x or y is too long */
