@@ -3,7 +3,7 @@
  *   result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300
  * A program runs on the devices that are always there, unless it says before #define CR_TEST_GPU: then
  * on GPUs behind WebGPU alone, as far as they go; or #define CR_TEST_CUDA: on a simulated NVIDIA GPU alone (tests/cudasim), with
- * CHAINRULE_TEST_CUDA=1 on a true one; or #define CR_TEST_EVERY_DEVICE.
+ * CHAINRULE_TEST_CUDA=1 on a true one; or #define CR_TEST_EVERY_DEVICE: on all of them.
  * use: program [-v] [part of a test's name ...]; CHAINRULE_TEST_SEED repeats a random run; CHAINRULE_TEST_FULL=1 runs the whole,
  * CHAINRULE_TEST_FULL=2 also what takes a quarter of an hour: every float there is; CHAINRULE_TEST_GPU=1: no GPU is a failure. */
 #ifndef CR_TEST_H
@@ -71,7 +71,7 @@ __attribute__((unused)) static uint64_t test_seed(void) {
 __attribute__((unused)) static bool test_full(void) { const char *s = getenv("CHAINRULE_TEST_FULL"); return s && (*s == '1' || *s == '2'); }
 __attribute__((unused)) static bool test_exhaustive(void) { const char *s = getenv("CHAINRULE_TEST_FULL"); return s && *s == '2'; }
 
-#ifdef CR_TEST_CUDA
+#if defined CR_TEST_CUDA || defined CR_TEST_EVERY_DEVICE
 #include "core/os.h"
 
 /* The simulator's libraries, by path, whatever of NVIDIA's is on the machine, unless the environment says otherwise; kernels are compiled once for each build. */
@@ -113,7 +113,9 @@ int main(int argc, char **argv) {
         printf("%s tests on GPUs: %s\nresult: 0 passed, %d failed, %d skipped\n", wanted ? "FAILED" : "skipped", cr_error(), wanted, !wanted);
         return wanted;
     }
-#elif !defined CR_TEST_EVERY_DEVICE
+#elif defined CR_TEST_EVERY_DEVICE
+    test_use_simulator();
+#else
     cr_switch_set("WGPU", "off");
     cr_switch_set("CUDA", "off");
 #endif
