@@ -7,7 +7,7 @@
  *
  * CUDASIM_DEVICES  how many (1)                CUDASIM_ORDER  of threads: forward, reverse or a seed (forward)
  * CUDASIM_MEMORY   MiB of each (1024)          CUDASIM_CC     compute capability (80)
- * CUDASIM_DRIVER   the newest CUDA it knows (13000: 13.0)
+ * CUDASIM_DRIVER   the newest CUDA it knows (13000: 13.0)                  CUDASIM_NVRTC  the major version of NVRTC (13)
  * CUDASIM_EAGER    a bit for each stream of a device, in order of their creation (0: none; the stream NULL is always late)
  * CUDASIM_COUNT    1: bytes that kernels read and write are counted (control.h)
  * CUDASIM_FAIL     "alloc:3,launch:2": what fails once, the k-th from now: alloc, host, copy, launch, module, or fault (a kernel, while it runs);
@@ -81,6 +81,7 @@ static void remove_files(void);
 static int device_count = -1;
 static uint64_t memory_limit;
 static int capability;
+static int shared_limit(void) { return capability < 70 ? 48 << 10 : capability == 75 ? 64 << 10 : 163 << 10; }       /* bytes a block may ask for */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local device *current;
 static struct { void *at; size_t bytes; } *pinned;
@@ -249,15 +250,13 @@ API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUde
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = capability / 10; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = capability % 10; break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: *value = capability == 75 ? 64 << 10 : 164 << 10; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = capability == 75 ? 64 << 10 : 163 << 10; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = shared_limit(); break;
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: *value = 32; break;
     case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: *value = 1024; break;
     default: return wrong(CUDA_ERROR_INVALID_VALUE, "cuDeviceGetAttribute: %d is not simulated", (int)attribute);
     }
     return CUDA_SUCCESS;
 }
-
-static int shared_limit(void) { return capability == 75 ? 64 << 10 : 163 << 10; }       /* bytes a block may ask for */
 
 /* ---- contexts */
 static device *device_of(CUcontext context) { return context; }

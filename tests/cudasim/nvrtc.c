@@ -32,9 +32,11 @@ static void append(text *t, const char *from, size_t n) {
 }
 static void add(text *t, const char *words) { append(t, words, strlen(words)); }
 
+static int version(void) { const char *wish = getenv("CUDASIM_NVRTC"); return wish ? atoi(wish) : 13; }
+
 API nvrtcResult nvrtcVersion(int *major, int *minor) {
     if (!major || !minor) return NVRTC_ERROR_INVALID_INPUT;
-    *major = 13;
+    *major = version();
     *minor = 0;
     return NVRTC_SUCCESS;
 }
@@ -199,8 +201,8 @@ static text rewrite(const char *source, const char *program, bool *dropped) {
 static bool starts(const char *option, const char *with) { return !strncmp(option, with, strlen(with)); }
 
 static bool known_architecture(const char *name) {
-    static const char *const names[] = {"75", "80", "86", "87", "88", "89", "90", "90a", "100", "100a", "100f", "103", "103a", "103f", "110", "110a", "110f", "120", "120a", "120f", "121", "121a", "121f"};
-    for (int i = 0; i < COUNT(names); i++)
+    static const char *const names[] = {"60", "61", "62", "70", "72", "75", "80", "86", "87", "88", "89", "90", "90a", "100", "100a", "100f", "103", "103a", "103f", "110", "110a", "110f", "120", "120a", "120f", "121", "121a", "121f"};
+    for (int i = version() > 12 ? 5 : 0; i < COUNT(names); i++)     /* CUDA 13 begins with 7.5 */
         if (!strcmp(names[i], name)) return true;
     return false;
 }

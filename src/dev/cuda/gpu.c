@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_GPUS = 16, OLDEST = 75 };               /* compute capability 7.5: what NVRTC 13 compiles for */
+enum { MOST_GPUS = 16, OLDEST = 60, OLDEST_OF_13 = 75 };    /* compute capability that NVRTC 12 compiles for, and NVRTC 13 */
 static cuda gpus[MOST_GPUS];
 static int found;
 enum { UNSEEN, LOOKING, SEEN };
@@ -44,6 +44,9 @@ static int64_t budget(void) {
 
 static cr_status open_device(cuda *g, const char *op) {
     if (!nvrtc_ready()) return cr_fail(CR_RUNTIME, op, "%s cannot be used: %s", g->name, nvrtc_problem());
+    if (10 * g->major + g->minor < OLDEST_OF_13 && nvrtc.major > 12)
+        return cr_fail(CR_RUNTIME, op, "%s has compute capability %d.%d: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of %d.%d", g->name, g->major,
+                       g->minor, nvrtc.major, nvrtc.minor);
     g->budget = budget();
     cuda_context context = NULL;
     cr_status status = cuda_check(g, op, "cannot be opened", cu.DevicePrimaryCtxRetain(&context, g->device));
