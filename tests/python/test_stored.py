@@ -23,7 +23,7 @@ STORED = Path(__file__).parent / "stored.json"
 
 def chosen(name: str) -> list[table.Call]:
     """The first call of a name and two more, with tensors small enough to store."""
-    calls = list((table.ROWS.get(name) or table.ROWS[name.removesuffix("_")])())
+    calls = list((table.ROWS.get(f"Tensor.{name}") or table.ROWS.get(name) or table.ROWS[name.removesuffix("_")])())
     return [calls[i] for i in sorted({0, len(calls) // 2, len(calls) - 1})] if calls else []
 
 
