@@ -143,6 +143,8 @@ def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: 
             output += "\nended without its result line"
         show(name, one, status, output + (f"\n{reason}" if reason else ""))
         total.add(one)
+    slowest = sorted(cases, key=lambda case: -float(case.get("time", 0)))[:4]
+    print("     slowest: " + ", ".join(f"{case.get('name')} {float(case.get('time', 0)):.0f} s" for case in slowest), flush=True)
     if not cases:
         print(f"no test program in {build}")
         total.failed += 1
@@ -322,14 +324,19 @@ def simulated(name: str, program: str, **environment: str) -> Total:
 
 def stage_cudasim() -> Total:
     total = ctest(ROOT / "build" / "release", plain_environment(), only=SIMULATED)
-    for program in ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order"):
-        total.add(simulated("CUDASIM_ORDER=reverse", program, CUDASIM_ORDER="reverse", CHAINRULE_CUBLASLT="off"))
-    with tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as texts:  # all that is compiled, for the true NVRTC
-        total.add(simulated("CUDASIM_CC=75", "test_cuda_ops", CUDASIM_ORDER="2", CUDASIM_CC="75", CUDASIM_KEEP=texts, CHAINRULE_CACHE="off"))
+    programs = ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order")
+    runs = [("CUDASIM_ORDER=reverse", program, {"CUDASIM_ORDER": "reverse", "CHAINRULE_CUBLASLT": "off"}) for program in programs]
+    for sanitizer, options in (("thread", "TSAN_OPTIONS"), ("address", "ASAN_OPTIONS")):  # it knows nothing of the cpu's threads: there is one
+        name, environment = f"kernels under the {sanitizer} sanitizer", {"CHAINRULE_NUM_THREADS": "1", options: "halt_on_error=1"}
+        runs += [(name, f"{program}_{sanitizer}", environment) for program in programs]
+    with (
+        tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as texts,  # all that is compiled, for the true NVRTC
+        ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several,
+    ):
+        runs.insert(0, ("CUDASIM_CC=75", "test_cuda_ops", {"CUDASIM_ORDER": "2", "CUDASIM_CC": "75", "CUDASIM_KEEP": texts, "CHAINRULE_CACHE": "off"}))
+        for one in several.map(lambda r: simulated(r[0], r[1], **r[2]), runs):
+            total.add(one)
         total.add(run("kernels by NVRTC", [sys.executable, "tests/cudasim/check_cuda.py", "--nvrtc", texts], plain_environment()))
-    for sanitizer, options in (("thread", "TSAN_OPTIONS"), ("address", "ASAN_OPTIONS")):
-        for program in ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order"):  # the sanitizer knows nothing of the cpu's threads: there is one
-            total.add(simulated(f"kernels under the {sanitizer} sanitizer", f"{program}_{sanitizer}", CHAINRULE_NUM_THREADS="1", **{options: "halt_on_error=1"}))
     return total
 
 
