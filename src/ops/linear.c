@@ -142,19 +142,20 @@ static cr_tensor *activated(const cr_tensor *x, cr_act act) {
     switch (act) {
         case CR_ACT_RELU: return cr_relu(x);
         case CR_ACT_GELU: return cr_gelu(x);
+        case CR_ACT_GELU_TANH: return cr_gelu_tanh(x);
         case CR_ACT_SILU: return cr_silu(x);
         case CR_ACT_TANH: return cr_tanh(x);
         case CR_ACT_SIGMOID: return cr_sigmoid(x);
-        case CR_ACT_GELU_TANH: case CR_ACT_NONE: break;
+        case CR_ACT_NONE: break;
     }
     return cr_alias(x);
 }
 
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act) {
     if ((int)act < 0 || act > CR_ACT_SIGMOID) return cr_fail(CR_BAD_VALUE, "linear", "%d is not an activation", (int)act), NULL;
-    const cr_op *op = act == CR_ACT_GELU_TANH ? &cr_op_linear_gelu : &cr_op_linear;
-    cr_tensor *y = cr_apply(op, 3, (const cr_tensor *const[]){x, w, b}, NULL);
-    if (!y || act == CR_ACT_NONE || act == CR_ACT_GELU_TANH) return y;
+    const bool whole = act == CR_ACT_GELU_TANH && x && x != CR_NONE && x->dev->kernels->matmul_beside;
+    cr_tensor *y = cr_apply(whole ? &cr_op_linear_gelu : &cr_op_linear, 3, (const cr_tensor *const[]){x, w, b}, NULL);
+    if (!y || act == CR_ACT_NONE || whole) return y;
     cr_tensor *z = activated(y, act);
     cr_release(y);
     return z;
