@@ -236,6 +236,7 @@ static cr_tensor *linear_bare(inputs in) { return cr_linear(in[0], in[1], CR_NON
 static cr_tensor *linear_relu(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_RELU); }
 static cr_tensor *linear_gelu(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_GELU); }
 static cr_tensor *linear_gelu_tanh(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH); }
+static cr_tensor *linear_gelu_tanh_bare(inputs in) { return cr_linear(in[0], in[1], CR_NONE, CR_ACT_GELU_TANH); }
 static cr_tensor *linear_silu(inputs in) { return cr_linear(in[0], in[1], CR_NONE, CR_ACT_SILU); }
 static cr_tensor *linear_tanh(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_TANH); }
 static cr_tensor *linear_sigmoid(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_SIGMOID); }
@@ -558,11 +559,14 @@ static const op_case op_cases[] = {
     {"linear", "no rows", linear, FLOATS, true, 7, {{SHAPE(0, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "relu", linear_relu, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "gelu", linear_gelu, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
-    {"linear", "gelu_tanh", linear_gelu_tanh, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "silu, no bias", linear_silu, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}}},
     {"linear", "tanh", linear_tanh, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "sigmoid", linear_sigmoid, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "larger", linear_gelu, FLOATS, false, 131, {{SHAPE(61, 131)}, {SHAPE(67, 131)}, {SHAPE(67)}}},
+    {"linear_gelu", "bias", linear_gelu_tanh, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
+    {"linear_gelu", "rows of 16 bytes, no bias", linear_gelu_tanh_bare, FLOATS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(8, 7)}}},
+    {"linear_gelu", "no rows", linear_gelu_tanh, FLOATS, true, 7, {{SHAPE(0, 7)}, {SHAPE(8, 7)}, {SHAPE(8)}}},
+    {"linear_gelu", "no inputs", linear_gelu_tanh, FLOATS, true, 1, {{SHAPE(5, 0)}, {SHAPE(8, 0)}, {SHAPE(8)}}},
 
     {"gather", "axis 0", gather_0, ANYTHING, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}}},
     {"gather", "axis 1", gather_1, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}}},

@@ -62,6 +62,89 @@ TEST(precision_of_products) {
     cr_generator_free(r);
 }
 
+/* ---- a layer with GELU, and its gradients: in cuBLASLt's product where that takes it, with as many launches; else after it.  `ref` says in float64 what is right. */
+enum { LEAVES = 3, RESULTS = 1 + 2 * LEAVES };
+
+/* y, its gradients (weighed by 1, 2, 3...), and those of the sum of their squares.  Launches: of y, and of all its gradients. */
+static void layer_with_gelu(int n, const cr_tensor *const *from, const cr_device *d, cr_dtype dt, int frozen, cr_tensor *out[RESULTS], int64_t took[2]) {
+    const cr_tensor *in[LEAVES] = {NULL, NULL, CR_NONE}, *wanted[LEAVES];
+    cr_tensor *g[LEAVES], *squares = NULL;
+    int m = 0;
+    for (int i = 0; i < RESULTS; i++) out[i] = NULL;
+    for (int i = 0; i < n; i++) {
+        in[i] = cr_requires_grad_(cr_to(from[i], dt, d), i != frozen);
+        if (i != frozen) wanted[m++] = in[i];
+    }
+    const int64_t before = launches();
+    const cr_tensor *y = out[0] = cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH);
+    took[0] = launches() - before;
+    const cr_tensor *weights = cr_reshape(cr_arange(1, (double)cr_numel(y) + 1, 1, dt, d), cr_ndim(y), cr_shape(y));
+    weights = cr_div(weights, cr_scalar((double)cr_numel(y)));
+    const int64_t then = launches();
+    OK(cr_gradients(1, &y, &weights, m, wanted, out + 1, &(cr_backward_options){.retain_graph = true}));
+    took[1] = launches() - then;
+    OK(cr_gradients(1, &y, &weights, m, wanted, g, &(cr_backward_options){.create_graph = true}));
+    for (int i = 0; i < m; i++) {
+        cr_tensor *s = cr_sum(cr_square(cr_to(g[i], dt == CR_F64 ? CR_F64 : CR_F32, d)), CR_ALL, false);
+        squares = squares ? cr_add(squares, s) : s;
+    }
+    OK(cr_gradients(1, (const cr_tensor *const[]){squares}, NULL, m, wanted, out + 1 + m, NULL));
+}
+
+TEST(linear_gelu) {
+    static const struct { cr_dtype is; double error; } dtypes[] = {{CR_F32, 1e-5}, {CR_BF16, 4e-2}, {CR_F16, 5e-3}, {CR_F64, 1e-12}};     /* half precision rounds h, dh and every result */
+    static const int64_t shapes[][3] = {{5, 7, 8}, {5, 7, 9}, {1, 16, 24}, {33, 40, 48}};        /* rows, inputs, outputs: 9 is no multiple of 8 */
+    cr_generator *r = cr_generator_new(test_seed());
+    for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            for (int way = 0; way < 3; way++) {     /* with a bias, without, and with a weight that needs no gradient */
+                const int64_t M = shapes[s][0], C = shapes[s][1], N = shapes[s][2];
+                const int n = way == 1 ? 2 : 3, frozen = way == 2 ? 1 : -1, m = n - (way == 2);
+                const bool lt_takes = lt_ready() && dtypes[t].is != CR_F64;
+                cr_scope_begin();
+                const cr_tensor *from[] = {cr_to(cr_randn(CR_LIST(M, C), CR_F32, cr_cpu(), r), dtypes[t].is, cr_cpu()),
+                                           cr_to(cr_div(cr_randn(CR_LIST(N, C), CR_F32, cr_cpu(), r), cr_scalar(sqrt((double)C))), dtypes[t].is, cr_cpu()),
+                                           n < 3 ? CR_NONE : cr_to(cr_randn(CR_LIST(N), CR_F32, cr_cpu(), r), dtypes[t].is, cr_cpu())};
+                cr_tensor *got[RESULTS], *want[RESULTS];
+                int64_t took[2], of_ref[2];
+                layer_with_gelu(n, from, dev(), dtypes[t].is, frozen, got, took);
+                layer_with_gelu(n, from, cr_ref(), CR_F64, frozen, want, of_ref);
+                for (int i = 0; i < 1 + 2 * m; i++) {
+                    const double error = got[i] && want[i] && !cr_is_none(got[i]) ? off(cr_to(got[i], CR_F64, cr_cpu()), cr_to(want[i], CR_F64, cr_cpu())) : NAN;
+                    CHECK(error < dtypes[t].error, "%s, %lld x %lld x %lld, way %d: result %d is off by %g", cr_dtype_name(dtypes[t].is), (long long)M, (long long)C, (long long)N, way, i, error);
+                }
+                const int64_t forward = way < 2 && lt_takes && N % 8 == 0 ? 1 : 2, backward = way == 1 ? 3 : way == 2 ? 3 : lt_takes ? 3 : 4;     /* dh, dx, dw, db */
+                CHECK(took[0] == forward && took[1] == backward, "%s, %lld x %lld x %lld, way %d: %lld and %lld launches, wanted %lld and %lld", cr_dtype_name(dtypes[t].is), (long long)M, (long long)C,
+                      (long long)N, way, (long long)took[0], (long long)took[1], (long long)forward, (long long)backward);
+                const cr_tensor *x = cr_to(from[0], dtypes[t].is, dev()), *w = cr_to(from[1], dtypes[t].is, dev()), *b = n < 3 ? CR_NONE : cr_to(from[2], dtypes[t].is, dev());
+                const int64_t before = launches();
+                cr_tensor *alone = cr_linear(x, w, b, CR_ACT_GELU_TANH);
+                CHECK(launches() - before == (lt_takes ? 1 : 2), "without gradients: %lld launches", (long long)(launches() - before));
+                const double error = off(cr_to(alone, CR_F64, cr_cpu()), cr_to(want[0], CR_F64, cr_cpu()));
+                CHECK(error < dtypes[t].error, "without gradients: off by %g", error);
+                test_ran_on(dev());
+                cr_scope_end();
+            }
+    cr_generator_free(r);
+}
+
+/* Sums are of what a factor is, not of what it is rounded to for the product. */
+TEST(sums_are_not_rounded) {
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    cr_tensor *x = cr_randn(CR_LIST(33, 16), CR_F32, dev(), r), *w = cr_requires_grad_(cr_randn(CR_LIST(8, 16), CR_F32, dev(), r), true);
+    cr_tensor *b = cr_requires_grad_(cr_zeros(CR_LIST(8), CR_F32, dev()), true), *g = cr_randn(CR_LIST(33, 8), CR_F32, dev(), r), *want = cr_sum(g, CR_LIST(0), false);
+    for (int p = CR_HIGHEST; p <= CR_MEDIUM; p++) {
+        cr_set_f32_products((cr_precision)p);
+        cr_tensor *y = cr_linear(x, w, b, CR_ACT_NONE), *d[2];
+        OK(cr_gradients(1, (const cr_tensor *const[]){y}, (const cr_tensor *const[]){g}, 2, (const cr_tensor *const[]){w, b}, d, NULL));
+        cr_set_f32_products(CR_HIGHEST);
+        CHECK(off(d[1], want) < 1e-6, "precision %d: the bias's gradient is off by %g", p, off(d[1], want));
+    }
+    cr_scope_end();
+    cr_generator_free(r);
+}
+
 /* ---- an update of many tensors: as few launches as the parameters of a kernel hold tensors */
 
 enum { TENSORS = 97 };

@@ -30,17 +30,17 @@ enum { B = 2, T = 5, V = 11, C = 12, H = 2, M = B * T, E = 8, P = V * C + T * C 
 #define FORWARD_READ(K, N) F * (M * (K) + (N) * (K))
 #define FORWARD_WRITTEN(K, N) F * M * (N)
 #define BIASES (3 * C + C + 4 * C + C)
-#define BACKWARD_READ(K, N) F * (M * (N) + (N) * (K) + M * (N) + M * (K))       /* dx = g w, dw = g^T x */
+#define BACKWARD_READ(K, N) F * (M * (N) + (N) * (K) + M * (N) + M * (K))       /* dx = g w; dw = g^T x with db, the sums of g on the way */
 #define BACKWARD_WRITTEN(K, N) F * (M * (K) + (N) * (K))
 
 typedef struct row { const char *kernel; long long launches, read, written; } row;
 
 static const row forward[] = {
     {"take", 1, I * M + F * E * C, F * M * C},                      /* embedding: each row that is used once */
-    /* x + wpe; two residual sums; GELU; and of the mean of the losses: which targets count (bool), their number as f32, the division */
-    {"walk", 7, F * (M * C + T * C) + 2 * 2 * F * M * C + F * 4 * M * C + I * M + I + 2 * F, F * M * C + 2 * F * M * C + F * 4 * M * C + M + F + F},
+    /* x + wpe; two residual sums; and of the mean of the losses: which targets count (bool), their number as f32, the division */
+    {"walk", 6, F * (M * C + T * C) + 2 * 2 * F * M * C + I * M + I + 2 * F, F * M * C + 2 * F * M * C + M + F + F},
     {"layer_norm", 3, 3 * F * (M * C + 2 * C), 3 * F * (M * C + 2 * M)},                        /* x, w, b -> y, mean, rstd */
-    {"cublasLtMatmul", 5, LAYERS(FORWARD_READ) + F * BIASES, LAYERS(FORWARD_WRITTEN)},
+    {"cublasLtMatmul", 5, LAYERS(FORWARD_READ) + F * BIASES, LAYERS(FORWARD_WRITTEN) + F * M * 4 * C},        /* of the MLP's first GELU(h), and h for its gradient */
     {"attention", 1, F * 3 * M * C, F * (M * C + B * H * T)},       /* q, k, v -> o, lse: no T x T matrix */
     {"cross_entropy", 1, F * M * V + I * M, F * 2 * M},             /* logits, targets -> losses, lse */
     {"reduce", 2, F * M + M, F + I},                                /* the sum of the losses, the number of targets */
@@ -50,8 +50,8 @@ static const row backward[] = {
     {"walk", 11, I + F + 2 * F * 4 * M * C + 2 * 2 * F * M * C + (1 + 2 + 2) * F * M * C + F * T * C,
      F + F + F * M + F * 4 * M * C + 2 * F * M * C + (3 + 1 + 1 + 1) * F * M * C + F * T * C},
     {"cross_entropy_bwd", 1, F * M * V + I * M + F * 2 * M, F * M * V},
-    {"cublasLtMatmul", 10, LAYERS(BACKWARD_READ), LAYERS(BACKWARD_WRITTEN)},
-    {"reduce", 11, F * M * BIASES + F * M * C + 3 * 2 * F * C, F * BIASES + F * T * C + 3 * 2 * F * C},        /* of biases; of wpe over B; of the norms' parts, here one each */
+    {"cublasLtMatmul", 10, LAYERS(BACKWARD_READ), LAYERS(BACKWARD_WRITTEN) + F * BIASES},
+    {"reduce", 7, F * M * C + 3 * 2 * F * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; of the norms' parts, here one each */
     {"layer_norm_bwd", 3, 3 * F * (2 * M * C + C + 2 * M), 3 * F * M * C},                      /* x, g, w, mean, rstd -> dx */
     {"layer_norm_bwd_sums", 3, 3 * F * (2 * M * C + 2 * M), 3 * F * 2 * C},                     /* x, g, mean, rstd -> dw, db */
     {"attention_delta", 1, F * 2 * M * C, F * B * H * T},           /* o, do -> sum(o do) */

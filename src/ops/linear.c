@@ -1,6 +1,8 @@
 /* linear.c - y = x w^T + b, the layer: x (..., C), w (OC, C), b (OC).  Fast twin: dev/cpu/matmul.c.
- * All rows of x are one product; the activation is an op of its own behind it. */
+ * All rows of x are one product; the activation is an op of its own behind it, but for GELU in its tanh form where the device's product takes it
+ * along (linear_gelu). */
 #include "compose.h"
+#include "programs.h"
 
 typedef struct linear_inputs { const cr_tensor *x, *w, *b; } linear_inputs;
 static linear_inputs inputs(const cr_call *c) { return (linear_inputs){c->in[0], c->in[1], c->in[2]}; }
@@ -32,19 +34,39 @@ static cr_tensor *rows_for_kernel(const cr_tensor *x) {
     return y;
 }
 
-static cr_status linear_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    (void)aux;
+/* h = x w^T + b.  With gelu, which is false: and out = gelu_tanh(h), where the device does both at once; then *gelu is true, and h was written unless it is out. */
+static cr_status layer(const cr_call *c, cr_tensor *h, cr_tensor *out, bool *gelu) {
     const linear_inputs i = inputs(c);
     const int64_t OC = i.w->shape[0], C = i.w->shape[1];
-    if (!out->numel) return CR_OK;
-    if (!C) return i.b == CR_NONE ? cr_fill_elements(out, 0) : cr_copy_repeated(out, i.b);         /* no inputs: the bias in every row */
+    if (!h->numel) return CR_OK;
+    if (!C) return i.b == CR_NONE ? cr_fill_elements(h, 0) : cr_copy_repeated(h, i.b);         /* no inputs: the bias in every row */
     cr_meta flipped = {.dtype = dtype_of(i.w), .ndim = 2, .shape = {C, OC}, .strides = {i.w->strides[1], i.w->strides[0]}, .offset = i.w->offset, .strided = true};
-    cr_tensor *x = rows_for_kernel(i.x), *wt = cr_tensor_alias(i.w, &flipped), *y = cr_shaped(out, 2, (int64_t[]){out->numel / OC, OC});
+    const int64_t rows[] = {h->numel / OC, OC};
+    cr_tensor *x = rows_for_kernel(i.x), *wt = cr_tensor_alias(i.w, &flipped), *y = cr_shaped(h, 2, rows), *z = gelu ? cr_shaped(out, 2, rows) : NULL;
     cr_tensor *b = i.b != CR_NONE ? cr_packed(i.b) : NULL;
-    bool ready = x && wt && y && (b || i.b == CR_NONE);
-    cr_status status = ready ? c->dev->kernels->matmul(y, x, wt, b, cr_product_how()) : cr_error_status();
-    cr_release(x); cr_release(wt); cr_release(y); cr_release(b);
+    bool ready = x && wt && y && (z || !gelu) && (b || i.b == CR_NONE);
+    cr_status status = ready ? CR_OK : cr_error_status();
+    if (ready && gelu) status = c->dev->kernels->matmul_beside(z, h == out ? NULL : y, x, wt, b, cr_product_how() | CR_MATMUL_GELU, gelu);
+    if (status == CR_OK && !(gelu && *gelu)) status = c->dev->kernels->matmul(y, x, wt, b, cr_product_how());
+    cr_release(x); cr_release(wt); cr_release(y); cr_release(z); cr_release(b);
     return status;
+}
+
+static cr_status linear_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    return layer(c, out, NULL, NULL);
+}
+
+/* dw = g^T x and db, the sum of g's rows, in one reading of g (rows, OC): where both are wanted and the device can; false: not done. */
+static bool sums_at_once(const cr_call *c, cr_tensor *g, cr_tensor *dx[]) {
+    bool done = false;
+    if (!c->needs[1] || !c->needs[2] || c->differentiable || !c->dev->kernels->matmul_beside) return false;
+    cr_tensor *dw = cr_fused(c->in[1]), *db = cr_fused(c->in[2]), *gt = cr_transpose(g, 0, 1), *x = rows_of(c->in[0]);
+    const cr_status status = dw && db && gt && x ? c->dev->kernels->matmul_beside(dw, db, gt, x, NULL, cr_product_how() | CR_MATMUL_SUMS, &done) : cr_error_status();
+    if (status == CR_OK && !done) return cr_release(dw), cr_release(db), false;
+    dx[1] = status == CR_OK ? dw : NULL;
+    dx[2] = status == CR_OK ? db : NULL;
+    return true;
 }
 
 /* y = x w^T + b over rows:  dx = g w,  dw = g^T x,  db = sum of g's rows */
@@ -55,6 +77,7 @@ static void linear_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         cr_tensor *d = cr_matmul(gr, i.w);
         dx[0] = d ? reshaped_like(d, i.x) : NULL;
     }
+    if (sums_at_once(c, gr, dx)) return;
     if (c->needs[1]) dx[1] = c->product(1, cr_transpose(gr, 0, 1), rows_of(i.x));
     if (c->needs[2]) dx[2] = cr_sum(gr, CR_LIST(0), false);
 }
@@ -68,6 +91,51 @@ const cr_op cr_op_linear = {
     .doc = "x w^T + b, the weight (outputs, inputs)",
     .tests = {{.in = {{2, {3, 5}}, {2, {7, 5}}, {1, {7}}}}, {.in = {{3, {2, 3, 5}}, {2, {2, 5}}, {1, {2}}}}, {.in = {{1, {5}}, {2, {3, 5}}, {1, {3}}}},
               {.in = {{2, {0, 5}}, {2, {3, 5}}, {1, {3}}}}, {.in = {{2, {3, 0}}, {2, {2, 0}}, {1, {2}}}}},
+};
+
+/* ---- y = gelu_tanh(h), h = x w^T + b: by the product itself, where the device has that.  h, aux, is kept for the gradient, and empty where none is wanted. */
+static const cr_program *const gelu = &cr_rows[CR_ROW_GELU_TANH];
+
+static bool wants_grad(const cr_tensor *x) { return cr_grad_enabled() && cr_in_graph(x); }
+
+static cr_status linear_gelu_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    const linear_inputs i = inputs(c);
+    const cr_status status = linear_infer(c, out, NULL);
+    aux[0] = wants_grad(i.x) || wants_grad(i.w) || wants_grad(i.b) ? *out : (cr_meta){.dtype = out->dtype, .ndim = 1};
+    return status;
+}
+
+/* A weight that needs no gradient would keep x all the same: the gradient's gradient computes h again. */
+static bool beyond_kernel(const cr_call *c) {
+    const linear_inputs i = inputs(c);
+    return !wants_grad(i.w) && (wants_grad(i.x) || wants_grad(i.b));
+}
+
+static cr_status linear_gelu_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    cr_tensor *h = aux[0]->numel ? aux[0] : out;
+    bool done = false;
+    const cr_status status = layer(c, h, out, &done);
+    return status != CR_OK || done || cr_apply_program_(gelu, out, (const cr_tensor *const[]){h}, NULL) ? status : cr_error_status();
+}
+
+static cr_tensor *linear_gelu_composite(const cr_call *c) { return cr_gelu_tanh(cr_apply(&cr_op_linear, 3, c->in, NULL)); }
+
+/* dh = g gelu_tanh'(h), as gelu_tanh gives it;  dx, dw, db as linear's of dh */
+static void linear_gelu_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const cr_tensor *h = c->differentiable ? cr_apply(&cr_op_linear, 3, c->in, NULL) : c->aux[0];
+    const cr_call of_gelu = {.op = &cr_op_elementwise, .params = &(cr_ew_params){.program = gelu}, .n = 1, .in = &h, .dev = c->dev, .needs = &(bool){true}, .differentiable = c->differentiable};
+    cr_tensor *dh = NULL;
+    if (h) cr_op_elementwise.grad(&of_gelu, g, &dh);
+    linear_grad(c, dh, dx);
+}
+
+const cr_op cr_op_linear_gelu = {
+    .name = "linear_gelu", .arity = 3, .optional = 1u << 2, .needs_kernel = offsetof(cr_kernels, matmul_beside), .beyond_kernel = beyond_kernel,
+    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_AUX, .n_aux = 1,
+    .infer = linear_gelu_infer, .forward = linear_gelu_forward, .composite = linear_gelu_composite, .grad = linear_gelu_grad,
+    .doc = "gelu_tanh(x w^T + b), the weight (outputs, inputs)",
+    .tests = {{.in = {{2, {3, 5}}, {2, {7, 5}}, {1, {7}}}}, {.in = {{3, {2, 3, 5}}, {2, {8, 5}}, {1, {8}}}}, {.in = {{2, {0, 5}}, {2, {3, 5}}, {1, {3}}}},
+              {.in = {{2, {3, 0}}, {2, {2, 0}}, {1, {2}}}}},
 };
 
 static cr_tensor *activated(const cr_tensor *x, cr_act act) {
@@ -85,8 +153,9 @@ static cr_tensor *activated(const cr_tensor *x, cr_act act) {
 
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act) {
     if ((int)act < 0 || act > CR_ACT_SIGMOID) return cr_fail(CR_BAD_VALUE, "linear", "%d is not an activation", (int)act), NULL;
-    cr_tensor *y = cr_apply(&cr_op_linear, 3, (const cr_tensor *const[]){x, w, b}, NULL);
-    if (!y || act == CR_ACT_NONE) return y;
+    const bool whole = act == CR_ACT_GELU_TANH && x && x != CR_NONE && x->dev->kernels->matmul_beside;
+    cr_tensor *y = cr_apply(whole ? &cr_op_linear_gelu : &cr_op_linear, 3, (const cr_tensor *const[]){x, w, b}, NULL);
+    if (!y || act == CR_ACT_NONE || whole) return y;
     cr_tensor *z = activated(y, act);
     cr_release(y);
     return z;

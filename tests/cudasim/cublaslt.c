@@ -169,6 +169,7 @@ static uint16_t half_of(float x) {
     const float v = fabsf(x);
     if (isnan(x)) return 0x7e00;
     if (v >= 65520) return sign | 0x7c00;
+    if (v == 0) return sign;                        /* frexpf gives it the exponent 0, which is that of 0.5 */
     int exponent;
     frexpf(v, &exponent);                           /* v = 0.1... 2^exponent; 11 bits are kept, fewer below 2^-14 */
     const int last = exponent > -13 ? exponent - 11 : -24;

@@ -1,6 +1,7 @@
 /* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: by cuBLASLt where it is there and the layouts suit it, else by
  * a kernel of our own (matmul.cu).  cuBLASLt is told of rows as columns: c^T = b^T a^T.  Its heuristic, not a timing, chooses the algorithm.
- * Operands that are to be rounded to bf16 become so first, 6 bytes an element, and are multiplied as such. */
+ * Operands that are to be rounded to bf16 become so first, 6 bytes an element, and are multiplied as such.  GELU, and the sums of a factor's
+ * rows, are cuBLASLt's alone (matmul_beside). */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -46,7 +47,7 @@ typedef struct shape {                              /* all that an algorithm is 
     matrix a, b, c;                                 /* in cuBLASLt's order: a is our b */
     int64_t batch;
     uint32_t alignment[3];                          /* of a, b, c: bytes */
-    int32_t type, result, compute, bias;            /* type: of a and b */
+    int32_t type, result, compute, epilogue;        /* type: of a and b */
 } shape;
 
 struct cuda_product {
@@ -87,7 +88,16 @@ static uint32_t alignment_of(const cr_tensor *t) {
     return low < 256 ? (uint32_t)low : 256;
 }
 
-static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool tf32) {
+/* What cuBLASLt does beside the product, and where: vector: the bias, or the sums that it writes; h: what GELU is taken of; NULL: none. */
+typedef struct extra { const cr_tensor *vector, *h; int32_t epilogue; } extra;
+
+static extra extra_of(const cr_tensor *beside, const cr_tensor *bias, int how) {
+    if (how & CR_MATMUL_SUMS) return (extra){beside, NULL, LT_EPILOGUE_BGRADB};
+    const int32_t gelu = !(how & CR_MATMUL_GELU) ? 0 : beside ? LT_EPILOGUE_GELU_AUX : LT_EPILOGUE_GELU;
+    return (extra){bias, beside, gelu | (bias ? LT_EPILOGUE_BIAS : 0)};
+}
+
+static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const extra *e, bool tf32) {
     const int axes = c->ndim - 2;
     const int64_t M = c->shape[axes], N = c->shape[axes + 1], K = a->shape[axes + 1];
     memset(s, 0, sizeof *s);                        /* no byte is left to chance: they are compared */
@@ -99,8 +109,9 @@ static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_
     s->alignment[0] = alignment_of(b), s->alignment[1] = alignment_of(a), s->alignment[2] = alignment_of(c);
     s->type = s->result = c->dtype == CR_F64 ? LT_R_64F : c->dtype == CR_F32 ? LT_R_32F : c->dtype == CR_F16 ? LT_R_16F : LT_R_16BF;
     s->compute = c->dtype == CR_F64 ? LT_COMPUTE_64F : c->dtype == CR_F32 && tf32 ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F;
-    s->bias = bias != NULL;
-    return !bias || (bias->strides[0] == 1 && c->dtype != CR_F64 && alignment_of(bias) >= 16);
+    s->epilogue = e->epilogue;
+    return !e->epilogue || (c->dtype != CR_F64 && (!e->vector || (e->vector->strides[0] == 1 && alignment_of(e->vector) >= 16))
+                            && (!e->h || (s->c.stride % 8 == 0 && alignment_of(e->h) >= 16)));
 }
 
 static int make_layout(lt_handle *layout, const shape *s, const matrix *m, int32_t type) {
@@ -110,16 +121,24 @@ static int make_layout(lt_handle *layout, const shape *s, const matrix *m, int32
     return !error && count > 1 ? lt.LayoutSet(*layout, LT_LAYOUT_BATCH_STRIDE, &m->batch_stride, sizeof m->batch_stride) : error;
 }
 
-static int choose(cuda *g, struct cuda_product *p) {
+/* Where extra's vector and h lie. */
+static int point(lt_handle product, const cuda_address at[5]) {
+    const int error = at[3] ? lt.MatmulDescSet(product, LT_DESC_BIAS, &at[3], sizeof at[3]) : 0;
+    return !error && at[4] ? lt.MatmulDescSet(product, LT_DESC_EPILOGUE_AUX_POINTER, &at[4], sizeof at[4]) : error;
+}
+
+static int choose(cuda *g, struct cuda_product *p, const cuda_address at[5]) {
     const shape *s = &p->of;
-    const int32_t turned[2] = {s->a.turned, s->b.turned}, epilogue = LT_EPILOGUE_BIAS;
+    const int32_t turned[2] = {s->a.turned, s->b.turned};
     const size_t most = WORKSPACE;
     lt_handle preference = NULL;
     lt_heuristic found;
     int count = 0, error = lt.MatmulDescCreate(&p->product, s->compute, s->type == LT_R_64F ? LT_R_64F : LT_R_32F);
     if (!error) error = lt.MatmulDescSet(p->product, LT_DESC_TRANSA, &turned[0], sizeof *turned);
     if (!error) error = lt.MatmulDescSet(p->product, LT_DESC_TRANSB, &turned[1], sizeof *turned);
-    if (!error && s->bias) error = lt.MatmulDescSet(p->product, LT_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (!error && s->epilogue) error = lt.MatmulDescSet(p->product, LT_DESC_EPILOGUE, &s->epilogue, sizeof s->epilogue);
+    if (!error && at[4]) error = lt.MatmulDescSet(p->product, LT_DESC_EPILOGUE_AUX_LD, &s->c.stride, sizeof s->c.stride);
+    if (!error) error = point(p->product, at);
     if (!error) error = make_layout(&p->a, s, &s->a, s->type);
     if (!error) error = make_layout(&p->b, s, &s->b, s->type);
     if (!error) error = make_layout(&p->c, s, &s->c, s->result);
@@ -137,13 +156,13 @@ static int choose(cuda *g, struct cuda_product *p) {
 }
 
 /* What was worked out for this shape; NULL: no memory.  Shapes of a model are few, so a list will do. */
-static struct cuda_product *product_of(cuda *g, const shape *s) {
+static struct cuda_product *product_of(cuda *g, const shape *s, const cuda_address at[5]) {
     struct cuda_product *p = g->products;
     while (p && memcmp(&p->of, s, sizeof *s)) p = p->next;
     if (p || !(p = calloc(1, sizeof *p))) return p;
     p->of = *s;
     p->next = g->products;
-    choose(g, p);                                   /* what it does not take, the kernel of our own does */
+    choose(g, p, at);                               /* what it does not take, the kernel of our own does */
     return g->products = p;
 }
 
@@ -166,12 +185,12 @@ static cr_status round_elements(cuda *g, rounded *r, cuda_address *at, int64_t b
     return cuda_launch(g, "matmul", k, &q, cuda_blocks(g, packs));
 }
 
-/* D = epilogue(A B + beta C); the addresses of A, B, C and the bias */
-static cr_status launch(cuda *g, const struct cuda_product *p, const cuda_address at[4], bool add) {
+/* D = epilogue(A B + beta C); the addresses of A, B, C, and of extra's vector and h */
+static cr_status launch(cuda *g, const struct cuda_product *p, const cuda_address at[5], bool add) {
     const double one = 1, beta = add;
     const float one32 = 1, beta32 = add;
     const bool wide = p->of.result == LT_R_64F;
-    int error = at[3] ? lt.MatmulDescSet(p->product, LT_DESC_BIAS, &at[3], sizeof at[3]) : 0;
+    int error = point(p->product, at);
     g->counters.launches++;
     if (!error) error = lt.Matmul(g->lt, p->product, wide ? (const void *)&one : &one32, at[0], p->a, at[1], p->b, wide ? (const void *)&beta : &beta32, at[2], p->c, at[2], p->c,
                                   &p->algorithm, g->workspace ? g->workspace->at : 0, p->workspace, g->stream);
@@ -179,20 +198,20 @@ static cr_status launch(cuda *g, const struct cuda_product *p, const cuda_addres
 }
 
 /* Done, or not for cuBLASLt, or failed. */
-static cr_status run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how, bool *done) {
+static cr_status run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const extra *e, int how, bool *done) {
     const bool rounds = how & CR_MATMUL_BF16 && c->dtype == CR_F32;
-    cuda_address at[] = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(bias)};
+    cuda_address at[] = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(e->vector), cuda_address_of(e->h)};
     shape s;
     rounded r[2] = {{.block = NULL}};
     *done = false;
-    if (!cr_dtype_is_float((cr_dtype)c->dtype) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, bias, how & CR_MATMUL_TF32 && g->major >= 8) || !lt_ready()) return CR_OK;
+    if (!cr_dtype_is_float((cr_dtype)c->dtype) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !lt_ready()) return CR_OK;
     if (!g->lt && lt.Create(&g->lt)) return g->lt = NULL, CR_OK;
     if (rounds) {
         s.type = LT_R_16BF;
         round_matrix(&r[0], &s.a, &s.alignment[0]);
         round_matrix(&r[1], &s.b, &s.alignment[1]);
     }
-    const struct cuda_product *p = product_of(g, &s);
+    const struct cuda_product *p = product_of(g, &s, at);
     if (!p || !p->fits) return CR_OK;
     *done = true;
     if (p->workspace && !g->workspace && !(g->workspace = cuda_block_take(g, "matmul", WORKSPACE))) return cr_error_status();
@@ -208,6 +227,17 @@ cr_status cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, cons
     cuda *g = cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
     bool done;
-    const cr_status status = run_lt(g, c, a, b, bias, how, &done);
+    const extra e = extra_of(NULL, bias, how);
+    const cr_status status = run_lt(g, c, a, b, &e, how, &done);
     return cuda_leave(g, done ? status : run_plain(g, c, a, b, bias, how));
+}
+
+/* Sums are of a as it is, so not where a is rounded first. */
+cr_status cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how, bool *done) {
+    *done = false;
+    if (!c->numel || (how & CR_MATMUL_SUMS && how & (CR_MATMUL_BF16 | CR_MATMUL_TF32) && c->dtype == CR_F32)) return CR_OK;
+    cuda *g = cuda_enter("matmul", c->dev);
+    if (!g) return cr_error_status();
+    const extra e = extra_of(beside, bias, how);
+    return cuda_leave(g, run_lt(g, c, a, b, &e, how, done));
 }

@@ -10,7 +10,7 @@ static cr_status synchronize(const cr_device *d) {
 
 const cr_kernels cuda_kernels = {
     .allocate = cuda_allocate, .allocate_host = cuda_allocate_host, .upload = cuda_upload, .download = cuda_download, .synchronize = synchronize, .copy = cuda_copy, .fill = cuda_fill,
-    .elementwise = cuda_elementwise, .reduce = cuda_reduce, .arg_reduce = cuda_arg_reduce, .matmul = cuda_matmul,
+    .elementwise = cuda_elementwise, .reduce = cuda_reduce, .arg_reduce = cuda_arg_reduce, .matmul = cuda_matmul, .matmul_beside = cuda_matmul_beside,
     .scan = cuda_scan, .gather = cuda_gather, .scatter = cuda_scatter, .take_rows = cuda_take_rows, .put_rows = cuda_put_rows, .ravel = cuda_ravel,
     .nonzero = cuda_nonzero, .sort = cuda_sort, .kth = cuda_kth, .search = cuda_search, .runs = cuda_runs, .random = cuda_random,
     .random_integers = cuda_random_integers, .permutation = cuda_permutation, .multinomial = cuda_multinomial,
