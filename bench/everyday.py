@@ -105,6 +105,7 @@ UNTIMED = {
 
 BEYOND_CACHES = "three streams of 16 MB around a last-level cache of 32: bound by memory, and PyTorch cuts it into longer pieces"
 COLUMN = "a number that stands for a row is spread over a block in the first-level cache before it is multiplied, a store for each vector"
+TURNS = "0.9 to 1.2x in other runs of this machine, by the least times: its turns differ by more than that"
 REASONS = {  # why a call takes more than 1.5 times PyTorch's time, where it does: docs/performance.md has what was tried
     "unique_consecutive(s)": "the runs are counted before they are written, so that all threads can write; PyTorch passes once",
     "sigmoid(d)": "two corrections make it 1.5 ulp instead of 2",
@@ -112,7 +113,11 @@ REASONS = {  # why a call takes more than 1.5 times PyTorch's time, where it doe
     "scatter_add(x, 1, i, y)": "every index is checked before anything is written: x stays whole where one is out of range",
     "a.sub_(y, alpha=0.01)": BEYOND_CACHES,
     "clamp(x, y, q)": BEYOND_CACHES,
-    "diff(x)": BEYOND_CACHES,
+    "lerp(x, y, 0.3)": BEYOND_CACHES,
+    "diff(x)": "rows of one element less than lie in memory are walked one by one; the large one: three streams around the last-level cache",
+    "linspace(0, 1, n * n)": TURNS,
+    "h.sum(0)": TURNS,
+    "mode(s, 1)": TURNS,
     "x * c": COLUMN,
     "kron(v, w)": COLUMN,
     "addr(x, v, w)": "it is a product that adds, with one term: x is copied before it is added to",

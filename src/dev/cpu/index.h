@@ -34,7 +34,7 @@ cr_status cr_cpu_put_by_buckets(cr_dtype dt, bool sum, char *x, int64_t xs, int6
 #define EITHER(a, b) ((a) | (b))
 #define LAST(a, b) (b)
 #define BEYOND(a, b) ((j->least ? (b) < (a) : (b) > (a)) || (b) != (b))
-#define EXTREME(a, b) (BEYOND(a, b) ? (b) : (a))
+#define EXTREME(a, b) ((b) != (b) ? (b) : j->least ? (b) < (a) ? (b) : (a) : (b) > (a) ? (b) : (a))      /* so the compiler needs no branch, which chance would decide */
 #define EXTREME_F16(a, b) (BEYOND(cr_f16_to_f32(a), cr_f16_to_f32(b)) ? (b) : (a))
 #define EXTREME_BF16(a, b) (BEYOND(cr_bf16_to_f32(a), cr_bf16_to_f32(b)) ? (b) : (a))
 
