@@ -277,7 +277,7 @@ def stage_swiftshader() -> Total:
     if driver is None:
         total = skip("tests on a second driver", "no SwiftShader here (make deps)")
         return Total(failed=1, without=total.without) if os.environ.get("CHAINRULE_TEST_GPU") else total
-    environment = plain_environment(VK_DRIVER_FILES=driver, VK_ICD_FILENAMES=driver)  # the new name and the old
+    environment = plain_environment(VK_DRIVER_FILES=driver, VK_ICD_FILENAMES=driver, CHAINRULE_TEST_FULL="1")  # the new name and the old
     total = ctest(ROOT / "build" / "release", environment, only="^test_(tiny|webgpu.*)$")
     total.add(run("tests/check_gpu.py", [sys.executable, "tests/check_gpu.py", "webgpu"], environment))
     return total
