@@ -105,7 +105,6 @@ UNTIMED = {
 
 BEYOND_CACHES = "three streams of 16 MB around a last-level cache of 32: bound by memory, and PyTorch cuts it into longer pieces"
 COLUMN = "a number that stands for a row is spread over a block in the first-level cache before it is multiplied, a store for each vector"
-TURNS = "0.9 to 1.2x in other runs of this machine, by the least times: its turns differ by more than that"
 REASONS = {  # why a call takes more than 1.5 times PyTorch's time, where it does: docs/performance.md has what was tried
     "unique_consecutive(s)": "the runs are counted before they are written, so that all threads can write; PyTorch passes once",
     "sigmoid(d)": "two corrections make it 1.5 ulp instead of 2",
@@ -115,7 +114,6 @@ REASONS = {  # why a call takes more than 1.5 times PyTorch's time, where it doe
     "clamp(x, y, q)": BEYOND_CACHES,
     "lerp(x, y, 0.3)": BEYOND_CACHES,
     "diff(x)": "rows of one element less than lie in memory are walked one by one; the large one: three streams around the last-level cache",
-    "h.sum(0)": TURNS,
     "linspace(0, 1, n * n)": "every element is worked out in double and rounded once; PyTorch stays in f32",
     "mode(s, 1)": "sorts and counts in several small steps, where PyTorch has one loop over a row; larger ones take half of its time",
     "x * c": COLUMN,

@@ -133,6 +133,7 @@ PyObject *api_nonzero(const arg *a) {
     WITHOUT_GIL(y = cr_nonzero(a[0].t));
     return wrap(y);
 }
+
 cr_tensor *api_where_method(const arg *a) { return cr_where(a[1].t, a[0].t, a[2].t); }
 
 PyObject *api_where(const arg *a) {
