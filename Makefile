@@ -10,6 +10,7 @@ ONEDNN  := $(CURDIR)/$(VENV)/lib
 WGPU     = $(firstword $(wildcard $(CURDIR)/$(VENV)/lib/python3*/site-packages/wgpu/resources))
 TESTS   := $(BIN)/python tools/run_tests.py
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+unexport MAKEFLAGS  # Ninja counts its own jobs: under `make -j` it would ask for make's, which only a $(MAKE) is given
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build test test-all test-cudasim bench mutate sanitize docs install deps oracle peers clean
