@@ -71,7 +71,7 @@ set(objects $<TARGET_OBJECTS:chainrule_objects>)
 
 # The vector kernels once for each instruction set; src/dev/cpu chooses by CPUID when the library is loaded.
 if(isa_sources)
-    set(vector_flags -O3)
+    set(vector_flags -O3 -fno-asynchronous-unwind-tables)
     if(CHAINRULE_SANITIZE)                          # where -O3 would take minutes for a file and find nothing more
         set(vector_flags -O1)
         if(CMAKE_C_COMPILER_ID STREQUAL GNU)        # GCC's frames for use-after-return misalign 64-byte vectors (its bug 110027)
