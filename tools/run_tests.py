@@ -83,7 +83,10 @@ def judge(name: str, status: int | None, output: str) -> Total:
 
 
 def show(name: str, total: Total, status: int | None, output: str) -> None:
-    """Nothing of a program that did its work, everything of one that failed."""
+    """Of a program that did its work the lines that it calls a report, everything of one that failed."""
+    for line in output.splitlines():
+        if line.startswith("report "):
+            print("     " + line[len("report ") :], flush=True)
     if total.failed:
         end = "out of time" if status is None else f"exit status {status}"
         print(f"---- {name} failed ({end})\n{output.rstrip()}\n----", flush=True)

@@ -3,7 +3,7 @@
     check_cuda.py                  kernels by nvcc, for two architectures (with CHAINRULE_TEST_FULL=1 for all); headers
     check_cuda.py --nvrtc FOLDER   every text in the folder (CUDASIM_KEEP of the simulated NVRTC) by the true one
 
-Prints registers, shared memory and spills of each kernel; a spill is a failure.
+Prints registers, shared memory (which the text declares, not what a launch asks for) and spills of each kernel; a spill is a failure.
 """
 
 from __future__ import annotations
@@ -96,24 +96,23 @@ REPORT = re.compile(
 )
 
 
-def nvcc(file: str, definitions: str) -> tuple[str, list[str], bool]:
-    """What it said, a line for each kernel and architecture, and whether all is well."""
+def nvcc(file: str, definitions: str) -> tuple[str, dict[str, list[str]], bool]:
+    """What it said, figures by kernel, in the order of ARCHITECTURES, and whether all is well."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.cu"
         source.write_text(text_of(file, definitions), encoding="utf-8")
         codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
         command = ["nvcc", "-std=c++17", "-fatbin", "-Xptxas=-v", *codes, str(source), "-o", f"{folder}/kernel.fatbin"]
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    lines, fine = [], done.returncode == 0
+    figures: dict[str, dict[str, str]] = {}
+    fine = done.returncode == 0
     for found in REPORT.finditer(done.stdout):
         spilled = int(found["stores"]) + int(found["loads"])
         shared = re.search(r"(\d+) bytes smem", found["rest"])
-        lines.append(
-            f"{file}.cu {found['name']} [{definitions}] sm_{found['architecture']}: {found['registers']} registers, "
-            f"{shared[1] if shared else 0} bytes shared, {spilled} bytes spilled"
-        )
+        figures.setdefault(found["name"], {})[found["architecture"]] = "/".join((found["registers"], shared[1] if shared else "0", str(spilled)))
         fine &= spilled == 0 or any(found["name"] == name and part in definitions for name, part in SPILLS_ALLOWED)
-    return done.stdout if done.returncode else "registers are spilled", lines, fine and bool(lines)
+    said = done.stdout if done.returncode else f"registers are spilled: {figures}"
+    return said, {name: [of[a] for a in ARCHITECTURES if a in of] for name, of in figures.items()}, fine and bool(figures)
 
 
 def check_nvcc(result: Result) -> None:
@@ -123,9 +122,12 @@ def check_nvcc(result: Result) -> None:
     if not shutil.which("nvcc"):
         return result.skip("kernels by nvcc: nvcc is absent: not checked")
     work = [(file, definitions) for file in files for definitions in DEFINITIONS.get(file, [])[: None if FULL else 1]]
+    mark = "report " if FULL else ""  # `make test-all` prints what begins so
+    print(f"{mark}registers/bytes of shared memory/bytes spilled of CUDA kernels on sm_{', sm_'.join(ARCHITECTURES)}")
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several:
-        for (file, definitions), (said, lines, fine) in zip(work, several.map(lambda item: nvcc(*item), work), strict=True):
-            print("\n".join(lines))
+        for (file, definitions), (said, figures, fine) in zip(work, several.map(lambda item: nvcc(*item), work), strict=True):
+            for name, row in figures.items():
+                print(f"{mark}{file}.cu {name} [{definitions}]: {' '.join(row)}")
             result.check(fine, f"nvcc of {file}.cu [{definitions}]:\n{said}")
 
 
