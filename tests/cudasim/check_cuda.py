@@ -19,6 +19,7 @@ import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KERNELS = ROOT / "src/dev/cuda"
@@ -96,6 +97,27 @@ REPORT = re.compile(
 )
 
 
+class Figures(NamedTuple):
+    name: str
+    architecture: str
+    registers: int
+    shared: int
+    spilled: int
+
+
+def figures_of(said: str) -> list[Figures]:
+    """What ptxas said of each kernel, for each architecture: registers, bytes."""
+    shared = re.compile(r"(\d+) bytes smem")
+    return [
+        Figures(f["name"], f["architecture"], int(f["registers"]), int(found[1]) if (found := shared.search(f["rest"])) else 0, int(f["stores"]) + int(f["loads"]))
+        for f in REPORT.finditer(said)
+    ]
+
+
+def may_spill(name: str, definitions: str) -> bool:
+    return any(name == of and part in definitions for of, part in SPILLS_ALLOWED)
+
+
 def nvcc(file: str, definitions: str) -> tuple[str, dict[str, list[str]], bool]:
     """What it said, figures by kernel, in the order of ARCHITECTURES, and whether all is well."""
     with tempfile.TemporaryDirectory() as folder:
@@ -104,15 +126,12 @@ def nvcc(file: str, definitions: str) -> tuple[str, dict[str, list[str]], bool]:
         codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
         command = ["nvcc", "-std=c++17", "-fatbin", "-Xptxas=-v", *codes, str(source), "-o", f"{folder}/kernel.fatbin"]
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    figures: dict[str, dict[str, str]] = {}
-    fine = done.returncode == 0
-    for found in REPORT.finditer(done.stdout):
-        spilled = int(found["stores"]) + int(found["loads"])
-        shared = re.search(r"(\d+) bytes smem", found["rest"])
-        figures.setdefault(found["name"], {})[found["architecture"]] = "/".join((found["registers"], shared[1] if shared else "0", str(spilled)))
-        fine &= spilled == 0 or any(found["name"] == name and part in definitions for name, part in SPILLS_ALLOWED)
-    said = done.stdout if done.returncode else f"registers are spilled: {figures}"
-    return said, {name: [of[a] for a in ARCHITECTURES if a in of] for name, of in figures.items()}, fine and bool(figures)
+    figures = figures_of(done.stdout)
+    fine = done.returncode == 0 and all(may_spill(of.name, definitions) for of in figures if of.spilled)
+    rows: dict[str, list[str]] = {}
+    for of in sorted(figures, key=lambda of: ARCHITECTURES.index(of.architecture)):
+        rows.setdefault(of.name, []).append(f"{of.registers}/{of.shared}/{of.spilled}")
+    return done.stdout if done.returncode else f"registers are spilled: {rows}", rows, fine and bool(rows)
 
 
 def check_nvcc(result: Result) -> None:
@@ -253,22 +272,27 @@ def check_nvrtc(result: Result, folder: Path) -> None:
     texts = [(path.name, path.read_bytes(), "80") for path in sorted(folder.glob("*.cu"))]
     texts += [(f"{file}.cu [{d}]", text_of(file, d).encode(), a) for file, all_ in DEFINITIONS.items() for d in all_ for a in ARCHITECTURES]
 
-    def compile_one(item: tuple[str, bytes, str]) -> str:
+    def compile_one(item: tuple[str, bytes, str]) -> tuple[str, list[Figures]]:
         name, text, architecture = item
         program, size = ctypes.c_void_p(), ctypes.c_size_t()
-        options = [f"--gpu-architecture=sm_{architecture}".encode(), b"--std=c++17"]
+        options = [f"--gpu-architecture=sm_{architecture}".encode(), b"--std=c++17", b"--ptxas-options=-v"]
         library.nvrtcCreateProgram(ctypes.byref(program), text, name.encode(), 0, None, None)
         status = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
         library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
         log = ctypes.create_string_buffer(size.value)
         library.nvrtcGetProgramLog(program, log)
         library.nvrtcDestroyProgram(ctypes.byref(program))
-        return f"NVRTC of {name} for sm_{architecture}: error {status}\n{log.value.decode(errors='replace')}" if status else ""
+        said = log.value.decode(errors="replace")
+        return f"NVRTC of {name} for sm_{architecture}: error {status}\n{said}" if status else "", figures_of(said)
 
+    kernels = most = 0
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several:
-        for problem in several.map(compile_one, texts):
-            result.check(not problem, problem)
-    print(f"{len(texts)} texts")
+        for (name, text, _), (problem, figures) in zip(texts, several.map(compile_one, texts), strict=True):
+            definitions = " ".join(f"{define}={value}" for define, value in re.findall(r"#define (\w+) (\S+)\n", text.decode()))
+            spilled = [str(of) for of in figures if of.spilled and not may_spill(of.name, definitions)]
+            result.check(not problem and not spilled, problem or f"NVRTC of {name}: registers are spilled: {spilled}")
+            kernels, most = kernels + len(figures), max([most, *(of.registers for of in figures)])
+    print(f"report {len(texts)} texts by NVRTC: {kernels} kernels of at most {most} registers, none of which spills but those that may")
 
 
 def main() -> int:
