@@ -128,6 +128,21 @@ TEST(linear_gelu) {
     cr_generator_free(r);
 }
 
+/* What is asked of cuBLASLt for a bias that begins at 256 bytes holds for no other. */
+TEST(bias_at_16_bytes) {
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    cr_tensor *x = cr_randn(CR_LIST(5, 16), CR_F32, dev(), r), *w = cr_randn(CR_LIST(8, 16), CR_F32, dev(), r), *b = cr_randn(CR_LIST(20), CR_F32, dev(), r);
+    for (int at = 0; at <= 4; at += 4) {
+        const cr_tensor *bias = cr_slice(b, 0, at, at + 8, 1), *y = cr_linear(x, w, bias, CR_ACT_NONE);
+        REQUIRE(y, "a bias %d bytes on: %s", 4 * at, cr_error());
+        const double error = off(y, cr_add(cr_linear(x, w, CR_NONE, CR_ACT_NONE), bias));
+        CHECK(error < 1e-6, "a bias %d bytes on: off by %g", 4 * at, error);
+    }
+    cr_scope_end();
+    cr_generator_free(r);
+}
+
 /* Sums are of what a factor is, not of what it is rounded to for the product. */
 TEST(sums_are_not_rounded) {
     cr_generator *r = cr_generator_new(test_seed());

@@ -46,7 +46,7 @@ typedef struct matrix { int64_t rows, columns, stride, batch_stride; bool turned
 typedef struct shape {                              /* all that an algorithm is chosen for; compared by bytes */
     matrix a, b, c;                                 /* in cuBLASLt's order: a is our b */
     int64_t batch;
-    uint32_t alignment[3];                          /* of a, b, c: bytes */
+    uint32_t alignment[5];                          /* of a, b, c, extra's vector and h: bytes */
     int32_t type, result, compute, epilogue;        /* type: of a and b */
 } shape;
 
@@ -84,6 +84,7 @@ static bool one_batch(const cr_tensor *t, const cr_tensor *c, int axes, int64_t 
 }
 
 static uint32_t alignment_of(const cr_tensor *t) {
+    if (!t) return 256;                             /* what is absent asks for nothing */
     const cuda_address at = cuda_address_of(t), low = at & (~at + 1);
     return low < 256 ? (uint32_t)low : 256;
 }
@@ -106,12 +107,12 @@ static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_
     if (!matrix_of(&s->a, K, N, b->strides[axes], b->strides[axes + 1]) || !matrix_of(&s->b, M, K, a->strides[axes], a->strides[axes + 1])
         || !matrix_of(&s->c, M, N, c->strides[axes], 1) || s->c.turned
         || !one_batch(b, c, axes, &s->a.batch_stride) || !one_batch(a, c, axes, &s->b.batch_stride) || !one_batch(c, c, axes, &s->c.batch_stride)) return false;
-    s->alignment[0] = alignment_of(b), s->alignment[1] = alignment_of(a), s->alignment[2] = alignment_of(c);
+    const cr_tensor *of[] = {b, a, c, e->vector, e->h};
+    for (int i = 0; i < 5; i++) s->alignment[i] = alignment_of(of[i]);
     s->type = s->result = c->dtype == CR_F64 ? LT_R_64F : c->dtype == CR_F32 ? LT_R_32F : c->dtype == CR_F16 ? LT_R_16F : LT_R_16BF;
     s->compute = c->dtype == CR_F64 ? LT_COMPUTE_64F : c->dtype == CR_F32 && tf32 ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F;
     s->epilogue = e->epilogue;
-    return !e->epilogue || (c->dtype != CR_F64 && (!e->vector || (e->vector->strides[0] == 1 && alignment_of(e->vector) >= 16))
-                            && (!e->h || (s->c.stride % 8 == 0 && alignment_of(e->h) >= 16)));
+    return !e->epilogue || (c->dtype != CR_F64 && s->alignment[3] >= 16 && s->alignment[4] >= 16 && (!e->vector || e->vector->strides[0] == 1) && (!e->h || s->c.stride % 8 == 0));
 }
 
 static int make_layout(lt_handle *layout, const shape *s, const matrix *m, int32_t type) {
