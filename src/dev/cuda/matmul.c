@@ -1,6 +1,6 @@
 /* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: by cuBLASLt where it is there and the layouts suit it, else by
  * a kernel of our own (matmul.cu).  cuBLASLt is told of rows as columns: c^T = b^T a^T.  Its heuristic, not a timing, chooses the algorithm.
- * Operands that are to be rounded to bf16 become so first, 6 bytes an element, and are multiplied as such.  GELU, and the sums of a factor's
+ * Operands that are to be rounded to bf16 become so first, 6 bytes an element, and are multiplied as such.  GELU, its gradient, and the sums of
  * rows, are cuBLASLt's alone (matmul_beside). */
 #include "gpu.h"
 
@@ -92,10 +92,12 @@ static uint32_t alignment_of(const cr_tensor *t) {
 /* What cuBLASLt does beside the product, and where: vector: the bias, or the sums that it writes; h: what GELU is taken of; NULL: none. */
 typedef struct extra { const cr_tensor *vector, *h; int32_t epilogue; } extra;
 
-static extra extra_of(const cr_tensor *beside, const cr_tensor *bias, int how) {
+/* Sums are BGRADB's of our a, cuBLASLt's B, along K; and BGRAD's of D along its columns, our rows. */
+static extra extra_of(const cr_tensor *beside, const cr_tensor *with, int how) {
     if (how & CR_MATMUL_SUMS) return (extra){beside, NULL, LT_EPILOGUE_BGRADB};
+    if (how & CR_MATMUL_DGELU) return (extra){beside, with, beside ? LT_EPILOGUE_DGELU_BGRAD : LT_EPILOGUE_DGELU};
     const int32_t gelu = !(how & CR_MATMUL_GELU) ? 0 : beside ? LT_EPILOGUE_GELU_AUX : LT_EPILOGUE_GELU;
-    return (extra){bias, beside, gelu | (bias ? LT_EPILOGUE_BIAS : 0)};
+    return (extra){with, beside, gelu | (with ? LT_EPILOGUE_BIAS : 0)};
 }
 
 static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const extra *e, bool tf32) {
@@ -233,12 +235,12 @@ cr_status cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, cons
     return cuda_leave(g, done ? status : run_plain(g, c, a, b, bias, how));
 }
 
-/* Sums are of a as it is, so not where a is rounded first. */
-cr_status cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how, bool *done) {
+/* SUMS are of a as it is, so not where a is rounded first. */
+cr_status cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *with, int how, bool *done) {
     *done = false;
     if (!c->numel || (how & CR_MATMUL_SUMS && how & (CR_MATMUL_BF16 | CR_MATMUL_TF32) && c->dtype == CR_F32)) return CR_OK;
     cuda *g = cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
-    const extra e = extra_of(beside, bias, how);
+    const extra e = extra_of(beside, with, how);
     return cuda_leave(g, run_lt(g, c, a, b, &e, how, done));
 }
