@@ -55,9 +55,7 @@ extern const cr_tensor cr_none_tensor;
 #define CR_NONE (&cr_none_tensor)                          /* "this optional tensor is absent" */
 
 /* ---- errors --------------------------------------------------------------------------------------------- */
-typedef enum cr_status {
-    CR_OK, CR_BAD_VALUE, CR_BAD_TYPE, CR_BAD_INDEX, CR_RUNTIME, CR_NO_MEMORY, CR_IO, CR_INTERRUPTED
-} cr_status;
+typedef enum cr_status { CR_OK, CR_BAD_VALUE, CR_BAD_TYPE, CR_BAD_INDEX, CR_RUNTIME, CR_NO_MEMORY, CR_IO, CR_INTERRUPTED } cr_status;
 
 const char *cr_version(void);                              /* "0.1.0" of the library that runs */
 const char *cr_error(void);                                /* this thread's first message since the last clear, or NULL */
@@ -436,6 +434,8 @@ cr_tensor *cr_einsum(const char *equation, int n, const cr_tensor *const *in);  
                                                               without "->" the output is "..." and what stands once, by the alphabet; a view where one operand is only rearranged */
 typedef enum cr_act { CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH, CR_ACT_SIGMOID } cr_act;
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);   /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
+cr_tensor *cr_mlp(const cr_tensor *x, const cr_tensor *w1, const cr_tensor *b1, const cr_tensor *w2, const cr_tensor *b2, cr_act act);
+                                                           /* act(x w1^T + b1) w2^T + b2, two cr_linear, in fewer passes where the device can : (..., C), (N, C), (N), (OC, N), (OC) -> (..., OC) */
 typedef enum cr_precision { CR_HIGHEST, CR_HIGH, CR_MEDIUM } cr_precision;
 cr_precision cr_set_f32_products(cr_precision p);                                         /* for this thread: f32 products (cr_matmul, cr_linear, those of their gradients) add in f32, and of their operands take all bits,
                                                               the 10 of TF32 where a GPU has that, or those of bf16, to which they are rounded; returns the old setting */

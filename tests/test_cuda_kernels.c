@@ -62,21 +62,25 @@ TEST(precision_of_products) {
     cr_generator_free(r);
 }
 
-/* ---- a layer with GELU, and its gradients: in cuBLASLt's product where that takes it, with as many launches; else after it.  `ref` says in float64 what is right. */
-enum { LEAVES = 3, RESULTS = 1 + 2 * LEAVES };
+/* ---- layers with GELU, and their gradients: in cuBLASLt's products where those take it, with as many launches; else after them.  `ref` says in float64 what is right. */
+enum { LEAVES = 5, RESULTS = 1 + 2 * LEAVES, FROZEN_W1 = 1 << 1, FROZEN_W2 = 1 << 3 };
+typedef cr_tensor *layers(const cr_tensor *const in[LEAVES]);
+static cr_tensor *one_layer(const cr_tensor *const in[LEAVES]) { return cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH); }
+static cr_tensor *two_layers(const cr_tensor *const in[LEAVES]) { return cr_mlp(in[0], in[1], in[2], in[3], in[4], CR_ACT_GELU_TANH); }
 
-/* y, its gradients (weighed by 1, 2, 3...), and those of the sum of their squares.  Launches: of y, and of all its gradients. */
-static void layer_with_gelu(int n, const cr_tensor *const *from, const cr_device *d, cr_dtype dt, int frozen, cr_tensor *out[RESULTS], int64_t took[2]) {
-    const cr_tensor *in[LEAVES] = {NULL, NULL, CR_NONE}, *wanted[LEAVES];
+/* y, its gradients (weighed by 1, 2, 3...), and those of the sum of their squares; how many of each.  from: CR_NONE is absent.  Launches: of y, and of all its gradients. */
+static int layers_with_gelu(layers *f, const cr_tensor *const from[LEAVES], const cr_device *d, cr_dtype dt, unsigned frozen, cr_tensor *out[RESULTS], int64_t took[2]) {
+    const cr_tensor *in[LEAVES], *wanted[LEAVES];
     cr_tensor *g[LEAVES], *squares = NULL;
     int m = 0;
     for (int i = 0; i < RESULTS; i++) out[i] = NULL;
-    for (int i = 0; i < n; i++) {
-        in[i] = cr_requires_grad_(cr_to(from[i], dt, d), i != frozen);
-        if (i != frozen) wanted[m++] = in[i];
+    for (int i = 0; i < LEAVES; i++) {
+        const bool grows = !cr_is_none(from[i]) && !(frozen >> i & 1);
+        in[i] = cr_is_none(from[i]) ? CR_NONE : cr_requires_grad_(cr_to(from[i], dt, d), grows);
+        if (grows) wanted[m++] = in[i];
     }
     const int64_t before = launches();
-    const cr_tensor *y = out[0] = cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH);
+    const cr_tensor *y = out[0] = f(in);
     took[0] = launches() - before;
     const cr_tensor *weights = cr_reshape(cr_arange(1, (double)cr_numel(y) + 1, 1, dt, d), cr_ndim(y), cr_shape(y));
     weights = cr_div(weights, cr_scalar((double)cr_numel(y)));
@@ -89,42 +93,154 @@ static void layer_with_gelu(int n, const cr_tensor *const *from, const cr_device
         squares = squares ? cr_add(squares, s) : s;
     }
     OK(cr_gradients(1, (const cr_tensor *const[]){squares}, NULL, m, wanted, out + 1 + m, NULL));
+    return m;
+}
+
+static const struct { cr_dtype is; double error; } layer_dtypes[] = {{CR_F32, 1e-5}, {CR_BF16, 4e-2}, {CR_F16, 5e-3}, {CR_F64, 1e-12}};     /* half precision rounds h, dh and every result */
+enum { LAYER_DTYPES = sizeof layer_dtypes / sizeof *layer_dtypes };
+
+/* Normal numbers that the dtype has; w (M, K) has its rows' sums of squares near 1. */
+static cr_tensor *normal(cr_dtype dt, int n, const int64_t *shape, bool weight, cr_generator *r) {
+    cr_tensor *x = cr_randn(n, shape, CR_F32, cr_cpu(), r);
+    return cr_to(weight ? cr_div(x, cr_scalar(sqrt((double)shape[1]))) : x, dt, cr_cpu());
+}
+
+static void check_layers(const char *what, layers *f, const cr_tensor *const from[LEAVES], int t, unsigned frozen, int64_t forward, int64_t backward) {
+    cr_tensor *got[RESULTS], *want[RESULTS];
+    int64_t took[2], of_ref[2];
+    const cr_dtype dt = layer_dtypes[t].is;
+    const int m = layers_with_gelu(f, from, dev(), dt, frozen, got, took);
+    layers_with_gelu(f, from, cr_ref(), CR_F64, frozen, want, of_ref);
+    for (int i = 0; i < 1 + 2 * m; i++) {
+        if (want[i] && cr_is_none(want[i]) && got[i] && cr_is_none(got[i])) continue;              /* no gradient depends on the last bias */
+        const double error = got[i] && want[i] && !cr_is_none(got[i]) ? off(cr_to(got[i], CR_F64, cr_cpu()), cr_to(want[i], CR_F64, cr_cpu())) : NAN;
+        CHECK(error < layer_dtypes[t].error, "%s: result %d is off by %g: %s", what, i, error, cr_error());
+    }
+    CHECK(took[0] == forward && took[1] == backward, "%s: %lld and %lld launches, wanted %lld and %lld", what, (long long)took[0], (long long)took[1], (long long)forward, (long long)backward);
+    const cr_tensor *plain[LEAVES];
+    for (int i = 0; i < LEAVES; i++) plain[i] = cr_is_none(from[i]) ? CR_NONE : cr_to(from[i], dt, dev());
+    const int64_t before = launches(), fewest = (f == two_layers) + (lt_ready() && dt != CR_F64 ? 1 : 2);
+    cr_tensor *alone = f(plain);
+    CHECK(launches() - before == fewest, "%s, without gradients: %lld launches", what, (long long)(launches() - before));
+    const double error = off(cr_to(alone, CR_F64, cr_cpu()), cr_to(want[0], CR_F64, cr_cpu()));
+    CHECK(error < layer_dtypes[t].error, "%s, without gradients: off by %g", what, error);
+    test_ran_on(dev());
 }
 
 TEST(linear_gelu) {
-    static const struct { cr_dtype is; double error; } dtypes[] = {{CR_F32, 1e-5}, {CR_BF16, 4e-2}, {CR_F16, 5e-3}, {CR_F64, 1e-12}};     /* half precision rounds h, dh and every result */
     static const int64_t shapes[][3] = {{5, 7, 8}, {5, 7, 9}, {1, 16, 24}, {33, 40, 48}};        /* rows, inputs, outputs: 9 is no multiple of 8 */
     cr_generator *r = cr_generator_new(test_seed());
-    for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
+    char what[100];
+    for (int t = 0; t < LAYER_DTYPES; t++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
             for (int way = 0; way < 3; way++) {     /* with a bias, without, and with a weight that needs no gradient */
                 const int64_t M = shapes[s][0], C = shapes[s][1], N = shapes[s][2];
-                const int n = way == 1 ? 2 : 3, frozen = way == 2 ? 1 : -1, m = n - (way == 2);
-                const bool lt_takes = lt_ready() && dtypes[t].is != CR_F64;
+                const cr_dtype dt = layer_dtypes[t].is;
+                const bool lt_takes = lt_ready() && dt != CR_F64;
                 cr_scope_begin();
-                const cr_tensor *from[] = {cr_to(cr_randn(CR_LIST(M, C), CR_F32, cr_cpu(), r), dtypes[t].is, cr_cpu()),
-                                           cr_to(cr_div(cr_randn(CR_LIST(N, C), CR_F32, cr_cpu(), r), cr_scalar(sqrt((double)C))), dtypes[t].is, cr_cpu()),
-                                           n < 3 ? CR_NONE : cr_to(cr_randn(CR_LIST(N), CR_F32, cr_cpu(), r), dtypes[t].is, cr_cpu())};
-                cr_tensor *got[RESULTS], *want[RESULTS];
-                int64_t took[2], of_ref[2];
-                layer_with_gelu(n, from, dev(), dtypes[t].is, frozen, got, took);
-                layer_with_gelu(n, from, cr_ref(), CR_F64, frozen, want, of_ref);
-                for (int i = 0; i < 1 + 2 * m; i++) {
-                    const double error = got[i] && want[i] && !cr_is_none(got[i]) ? off(cr_to(got[i], CR_F64, cr_cpu()), cr_to(want[i], CR_F64, cr_cpu())) : NAN;
-                    CHECK(error < dtypes[t].error, "%s, %lld x %lld x %lld, way %d: result %d is off by %g", cr_dtype_name(dtypes[t].is), (long long)M, (long long)C, (long long)N, way, i, error);
-                }
-                const int64_t forward = way < 2 && lt_takes && N % 8 == 0 ? 1 : 2, backward = way == 1 ? 3 : way == 2 ? 3 : lt_takes ? 3 : 4;     /* dh, dx, dw, db */
-                CHECK(took[0] == forward && took[1] == backward, "%s, %lld x %lld x %lld, way %d: %lld and %lld launches, wanted %lld and %lld", cr_dtype_name(dtypes[t].is), (long long)M, (long long)C,
-                      (long long)N, way, (long long)took[0], (long long)took[1], (long long)forward, (long long)backward);
-                const cr_tensor *x = cr_to(from[0], dtypes[t].is, dev()), *w = cr_to(from[1], dtypes[t].is, dev()), *b = n < 3 ? CR_NONE : cr_to(from[2], dtypes[t].is, dev());
-                const int64_t before = launches();
-                cr_tensor *alone = cr_linear(x, w, b, CR_ACT_GELU_TANH);
-                CHECK(launches() - before == (lt_takes ? 1 : 2), "without gradients: %lld launches", (long long)(launches() - before));
-                const double error = off(cr_to(alone, CR_F64, cr_cpu()), cr_to(want[0], CR_F64, cr_cpu()));
-                CHECK(error < dtypes[t].error, "without gradients: off by %g", error);
-                test_ran_on(dev());
+                const cr_tensor *from[LEAVES] = {normal(dt, CR_LIST(M, C), false, r), normal(dt, CR_LIST(N, C), true, r), way == 1 ? CR_NONE : normal(dt, CR_LIST(N), false, r), CR_NONE, CR_NONE};
+                snprintf(what, sizeof what, "%s, %lld x %lld x %lld, way %d", cr_dtype_name(dt), (long long)M, (long long)C, (long long)N, way);
+                check_layers(what, one_layer, from, t, way == 2 ? FROZEN_W1 : 0, way < 2 && lt_takes && N % 8 == 0 ? 1 : 2, way ? 3 : lt_takes ? 3 : 4);     /* dh, dx, dw, db */
                 cr_scope_end();
             }
+    cr_generator_free(r);
+}
+
+TEST(mlp) {
+    static const int64_t shapes[][4] = {{5, 7, 8, 3}, {5, 7, 9, 4}, {1, 16, 24, 16}, {33, 40, 48, 17}};     /* rows, inputs, between, outputs */
+    static const unsigned frozen[] = {0, 0, FROZEN_W1, FROZEN_W2, 1 << 0, 1 << 2};
+    cr_generator *r = cr_generator_new(test_seed());
+    char what[100];
+    for (int t = 0; t < LAYER_DTYPES; t++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            for (int way = 0; way < 6; way++) {     /* with biases, without, and with one input that needs no gradient */
+                const int64_t M = shapes[s][0], C = shapes[s][1], N = shapes[s][2], K = shapes[s][3];
+                const cr_dtype dt = layer_dtypes[t].is;
+                const bool lt_takes = lt_ready() && dt != CR_F64, gelu = lt_takes && N % 8 == 0, kept = !(frozen[way] & (FROZEN_W1 | FROZEN_W2)), bare = way == 1, dx = way != 4;
+                cr_scope_begin();
+                const cr_tensor *from[LEAVES] = {normal(dt, CR_LIST(M, C), false, r), normal(dt, CR_LIST(N, C), true, r), bare ? CR_NONE : normal(dt, CR_LIST(N), false, r),
+                                                 normal(dt, CR_LIST(K, N), true, r), bare ? CR_NONE : normal(dt, CR_LIST(K), false, r)};
+                snprintf(what, sizeof what, "%s, %lld x %lld x %lld x %lld, way %d", cr_dtype_name(dt), (long long)M, (long long)C, (long long)N, (long long)K, way);
+                const int64_t dw2 = bare || way == 3 ? 1 : lt_takes ? 1 : 2, dh = kept && gelu ? 1 : 2, dw1 = way == 1 || way == 2 || way == 5 ? 1 : lt_takes ? 1 : 2;       /* each with its bias; one of the two alone */
+                check_layers(what, two_layers, from, t, frozen[way], 1 + (way != 2 && gelu ? 1 : 2), dw2 + dh + dw1 + dx);
+                cr_scope_end();
+            }
+    cr_scope_begin();
+    const cr_tensor *x = cr_ones(CR_LIST(5, 8), CR_F32, dev()), *w = cr_requires_grad_(cr_ones(CR_LIST(16, 8), CR_F32, dev()), true), *v = cr_requires_grad_(cr_ones(CR_LIST(3, 16), CR_F32, dev()), true);
+    FAILS(CR_BAD_VALUE, "[linear] the last axis of (5, 8) must be the 16 inputs of the weight (3, 16)", cr_mlp(x, v, CR_NONE, w, CR_NONE, CR_ACT_GELU_TANH));
+    FAILS(CR_BAD_VALUE, "[linear] the last axis of (5, 16) must be the 8 inputs of the weight (16, 8)", cr_mlp(x, w, CR_NONE, w, CR_NONE, CR_ACT_GELU_TANH));
+    FAILS(CR_BAD_VALUE, "[linear] the bias must be (3,): (3, 16)", cr_mlp(x, w, CR_NONE, v, v, CR_ACT_GELU_TANH));
+    FAILS(CR_BAD_TYPE, "[linear] expected both to have the same dtype: float32, float64", cr_mlp(x, w, CR_NONE, cr_to(v, CR_F64, dev()), CR_NONE, CR_ACT_GELU_TANH));
+    FAILS(CR_BAD_VALUE, "[mlp] input 4 is NULL", cr_mlp(x, w, CR_NONE, v, NULL, CR_ACT_GELU_TANH));
+    cr_scope_end();
+    cr_generator_free(r);
+}
+
+/* Where products round their operands: the gradients of two layers apart, in as many products, but with no pass for GELU's and none for a sum that is taken on the way. */
+TEST(mlp_rounded) {
+    if (!lt_ready()) SKIP("our own products take all bits");
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    const cr_tensor *in[LEAVES], *g = cr_randn(CR_LIST(33, 17), CR_F32, dev(), r);
+    const int64_t shapes[LEAVES][2] = {{33, 40}, {48, 40}, {48, 0}, {17, 48}, {17, 0}};
+    for (int i = 0; i < LEAVES; i++) in[i] = cr_requires_grad_(cr_randn(shapes[i][1] ? 2 : 1, shapes[i], CR_F32, dev(), r), true);
+    for (int p = CR_HIGH; p <= CR_MEDIUM; p++) {
+        cr_tensor *d[2][LEAVES];
+        int64_t took[2];
+        cr_set_f32_products((cr_precision)p);
+        for (int apart = 0; apart < 2; apart++) {
+            const cr_tensor *y = apart ? cr_linear(cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH), in[3], in[4], CR_ACT_NONE) : two_layers(in);
+            took[apart] = launches();
+            OK(cr_gradients(1, &y, &g, LEAVES, in, d[apart], NULL));
+            took[apart] = launches() - took[apart];
+        }
+        cr_set_f32_products(CR_HIGHEST);
+        for (int i = 0; i < LEAVES; i++) CHECK(off(d[0][i], d[1][i]) < 2e-3, "precision %d: gradient %d is off by %g", p, i, off(d[0][i], d[1][i]));
+        CHECK(took[0] == took[1] - 2, "precision %d: %lld launches, apart %lld", p, (long long)took[0], (long long)took[1]);
+    }
+    cr_scope_end();
+    cr_generator_free(r);
+}
+
+static cr_tensor *recomputed(int n, const cr_tensor *const *in, void *ctx) {
+    (void)n; (void)ctx;
+    return two_layers(in);
+}
+
+/* The same bits where the forward runs again in the backward pass; and without a graph nothing is kept for one. */
+TEST(mlp_recomputed) {
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    const cr_tensor *in[LEAVES], *y[2], *g = cr_randn(CR_LIST(5, 3), CR_F32, dev(), r);
+    const int64_t shapes[LEAVES][2] = {{5, 7}, {8, 7}, {8, 0}, {3, 8}, {3, 0}};
+    for (int i = 0; i < LEAVES; i++) in[i] = cr_requires_grad_(cr_randn(shapes[i][1] ? 2 : 1, shapes[i], CR_F32, dev(), r), true);
+    cr_tensor *d[2][LEAVES];
+    y[0] = two_layers(in);
+    y[1] = cr_checkpoint(recomputed, NULL, LEAVES, in);
+    for (int k = 0; k < 2; k++) OK(cr_gradients(1, &y[k], &g, LEAVES, in, d[k], NULL));
+    for (int i = 0; i < LEAVES; i++) CHECK(off(d[1][i], d[0][i]) == 0, "gradient %d is off by %g", i, off(d[1][i], d[0][i]));
+    cr_set_grad_enabled(false);
+    const int64_t before = cr_memory_stats(dev()).current;
+    const cr_tensor *z = two_layers(in);
+    cr_set_grad_enabled(true);
+    const int64_t held = cr_memory_stats(dev()).current - before;
+    CHECK(off(z, y[0]) == 0 && held <= 512, "%lld bytes are held, off by %g", (long long)held, off(z, y[0]));
+    cr_scope_end();
+    cr_generator_free(r);
+}
+
+/* What is asked of cuBLASLt for a bias that begins at 256 bytes holds for no other. */
+TEST(bias_at_16_bytes) {
+    cr_generator *r = cr_generator_new(test_seed());
+    cr_scope_begin();
+    cr_tensor *x = cr_randn(CR_LIST(5, 16), CR_F32, dev(), r), *w = cr_randn(CR_LIST(8, 16), CR_F32, dev(), r), *b = cr_randn(CR_LIST(20), CR_F32, dev(), r);
+    for (int at = 0; at <= 4; at += 4) {
+        const cr_tensor *bias = cr_slice(b, 0, at, at + 8, 1), *y = cr_linear(x, w, bias, CR_ACT_NONE);
+        REQUIRE(y, "a bias %d bytes on: %s", 4 * at, cr_error());
+        const double error = off(y, cr_add(cr_linear(x, w, CR_NONE, CR_ACT_NONE), bias));
+        CHECK(error < 1e-6, "a bias %d bytes on: off by %g", 4 * at, error);
+    }
+    cr_scope_end();
     cr_generator_free(r);
 }
 

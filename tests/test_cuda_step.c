@@ -46,11 +46,10 @@ static const row forward[] = {
     {"reduce", 2, F * M + M, F + I},                                /* the sum of the losses, the number of targets */
 };
 static const row backward[] = {
-    /* seed 1; of the division; spread over M losses; GELU; dx of two residual sums; dq, dk and dv into one tensor: zeros, one copied, two added; dwpe */
-    {"walk", 11, I + F + 2 * F * 4 * M * C + 2 * 2 * F * M * C + (1 + 2 + 2) * F * M * C + F * T * C,
-     F + F + F * M + F * 4 * M * C + 2 * F * M * C + (3 + 1 + 1 + 1) * F * M * C + F * T * C},
+    /* seed 1; of the division; spread over M losses; dx of two residual sums; dq, dk and dv into one tensor: zeros, one copied, two added; dwpe */
+    {"walk", 10, I + F + 2 * 2 * F * M * C + (1 + 2 + 2) * F * M * C + F * T * C, F + F + F * M + 2 * F * M * C + (3 + 1 + 1 + 1) * F * M * C + F * T * C},
     {"cross_entropy_bwd", 1, F * M * V + I * M + F * 2 * M, F * M * V},
-    {"cublasLtMatmul", 10, LAYERS(BACKWARD_READ), LAYERS(BACKWARD_WRITTEN) + F * BIASES},
+    {"cublasLtMatmul", 10, LAYERS(BACKWARD_READ) + F * M * 4 * C, LAYERS(BACKWARD_WRITTEN) + F * BIASES},         /* GELU's gradient on the way: h; and the sums of that */
     {"reduce", 7, F * M * C + 3 * 2 * F * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; of the norms' parts, here one each */
     {"layer_norm_bwd", 3, 3 * F * (2 * M * C + C + 2 * M), 3 * F * M * C},                      /* x, g, w, mean, rstd -> dx */
     {"layer_norm_bwd_sums", 3, 3 * F * (2 * M * C + 2 * M), 3 * F * 2 * C},                     /* x, g, mean, rstd -> dw, db */

@@ -68,7 +68,7 @@ TARGETS = [
     Target("src/ops/prod.c", r"\w+_grad", r"(\bdx\[\w+\] = |\breturn )(?=cast_to|mul)", "prod cumprod", True),
     Target("src/ops/order.c", r"\w+_grad|spread", rf"(?:{ASSIGNED}|(\breturn ))", "sort kthvalue median nanmedian topk", True),
     Target("src/ops/matmul.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bd[ab] = )", "matmul addmm", True),
-    Target("src/ops/linear.c", r"\w+_grad|\w*gradient\w*", ASSIGNED, "linear", True),
+    Target("src/ops/linear.c", r"\w+_grad|\w*gradient\w*", ASSIGNED, "linear mlp", True),
     Target("src/ops/gather.c", r"\w+_grad", ASSIGNED, "gather scatter scatter_add scatter_reduce", True),
     Target("src/ops/take.c", r"\w+_grad", ASSIGNED, "embedding take put index_select index_add index_copy index_get index_put", True),
     Target("src/ops/softmax.c", r"\w+_grad", ASSIGNED, "softmax log_softmax", True),

@@ -262,6 +262,7 @@ cr_tensor *api_vstack(const arg *a);
 PyObject *api_where(const arg *a);
 cr_tensor *api_where_method(const arg *a);
 cr_tensor *api__linear(const arg *a);
+cr_tensor *api__mlp(const arg *a);
 cr_tensor *api__layer_norm(const arg *a);
 cr_tensor *api__rms_norm(const arg *a);
 cr_tensor *api__embedding(const arg *a);
@@ -1377,9 +1378,12 @@ CALL(function_where, where_entry, NULL)
 static const param where_entry2_params[] = {{"input", TENSOR, 0, NULL, 0}, {"condition", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry where_entry2 = {.name = "where", .compute = api_where_method, .params = where_entry2_params, .count = 3};
 CALL(method_where, where_entry2, s)
-static const param _linear_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"weight", TENSOR, 0, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}, {"gelu", BOOL, 0, "", 0.0}};
-static const entry _linear_entry = {.name = "_linear", .compute = api__linear, .params = _linear_entry_params, .count = 4};
+static const param _linear_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"weight", TENSOR, 0, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}};
+static const entry _linear_entry = {.name = "_linear", .compute = api__linear, .params = _linear_entry_params, .count = 3};
 CALL(function__linear, _linear_entry, NULL)
+static const param _mlp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"weight1", TENSOR, 0, NULL, 0}, {"weight2", TENSOR, 0, NULL, 0}, {"bias1", TENSOR, OPTIONAL, NULL, 0}, {"bias2", TENSOR, OPTIONAL, NULL, 0}};
+static const entry _mlp_entry = {.name = "_mlp", .compute = api__mlp, .params = _mlp_entry_params, .count = 5};
+CALL(function__mlp, _mlp_entry, NULL)
 static const param _layer_norm_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"eps", FLOAT, 0, NULL, 0}, {"weight", TENSOR, OPTIONAL, NULL, 0}, {"bias", TENSOR, OPTIONAL, NULL, 0}};
 static const entry _layer_norm_entry = {.name = "_layer_norm", .compute = api__layer_norm, .params = _layer_norm_entry_params, .count = 4};
 CALL(function__layer_norm, _layer_norm_entry, NULL)
@@ -3078,10 +3082,15 @@ PyMethodDef api_functions[] = {
         "\n"
         "input where condition, else other; condition is bool.  where(condition) alone is nonzero(condition, as_tuple=True)."},
     {"_linear", AS(function__linear), FAST,
-        "_linear(input, weight, bias=None, gelu=False)\n"
+        "_linear(input, weight, bias=None)\n"
         "--\n"
         "\n"
-        "input weight^T + bias : (..., C), (OC, C), (OC) -> (..., OC); gelu: of that, in its tanh form"},
+        "input weight^T + bias : (..., C), (OC, C), (OC) -> (..., OC)"},
+    {"_mlp", AS(function__mlp), FAST,
+        "_mlp(input, weight1, weight2, bias1=None, bias2=None)\n"
+        "--\n"
+        "\n"
+        "gelu(input weight1^T + bias1) weight2^T + bias2, gelu in its tanh form : (..., C), (N, C), (OC, N), (N), (OC) -> (..., OC)"},
     {"_layer_norm", AS(function__layer_norm), FAST,
         "_layer_norm(input, eps, weight=None, bias=None)\n"
         "--\n"

@@ -6,7 +6,8 @@
 /* ---- fused ops ---------------------------------------------------------------------------------------------------------------------- */
 
 /* (input, weight, bias, gelu) */
-cr_tensor *api__linear(const arg *a) { return cr_linear(a[0].t, a[1].t, a[2].t, a[3].b ? CR_ACT_GELU_TANH : CR_ACT_NONE); }
+cr_tensor *api__linear(const arg *a) { return cr_linear(a[0].t, a[1].t, a[2].t, CR_ACT_NONE); }
+cr_tensor *api__mlp(const arg *a) { return cr_mlp(a[0].t, a[1].t, a[3].t, a[2].t, a[4].t, CR_ACT_GELU_TANH); }
 /* (input, eps, weight, bias) */
 cr_tensor *api__layer_norm(const arg *a) { return cr_layer_norm(a[0].t, a[2].t, a[3].t, a[1].d); }
 cr_tensor *api__rms_norm(const arg *a) { return cr_rms_norm(a[0].t, a[2].t, a[1].d); }

@@ -48,7 +48,7 @@ typedef enum cr_matmul_how {
     CR_MATMUL_ADD = 1,                              /* c is added to */
     CR_MATMUL_BF16 = 2,                             /* f32: a and b are rounded to bf16 first (to nearest, ties to even; denormals may become 0); no meaning for other dtypes */
     CR_MATMUL_TF32 = 4,                             /* f32: of a and b a device may take 10 bits of the fraction, where that is quicker; no meaning for other dtypes */
-    CR_MATMUL_GELU = 8, CR_MATMUL_SUMS = 16         /* of matmul_beside alone */
+    CR_MATMUL_GELU = 8, CR_MATMUL_SUMS = 16, CR_MATMUL_DGELU = 32         /* of matmul_beside alone */
 } cr_matmul_how;
 
 typedef struct cr_kernels {
@@ -133,8 +133,9 @@ typedef struct cr_kernels {
                                                     /* (..., M, N): y = x where column - row <= diagonal (upper: >=), else 0; y may be x */
     cr_status (*update_by_product)(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how);
                                                     /* the walk with a b, (M, K) (K, N), for this input, of which it knows the dtype alone: one axis of M N contiguous elements for all else */
-    cr_status (*matmul_beside)(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how, bool *done);
-                                                    /* matmul of two axes each with one thing more on the way.  GELU: c = gelu_tanh(h) of h = a b [+ bias (N)], and beside (M, N) is h; NULL: not wanted.
+    cr_status (*matmul_beside)(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *with, int how, bool *done);
+                                                    /* matmul of two axes each with one thing more on the way.  GELU: c = gelu_tanh(h) of h = a b [+ with (N)], and beside (M, N) is h; NULL: not wanted.
+                                                       DGELU: c = gelu_tanh'(h) a b, h = with (M, N), and beside (N) is the sum of c's rows; NULL: not wanted.
                                                        SUMS: c = a b, and beside (M) is the sum of each row of a.  *done false: not for operands such as these, nothing was written */
     bool f32_only;                                  /* f64 is stored and moved, but nothing computes in it */
 } cr_kernels;

@@ -33,7 +33,7 @@ struct cr_gpt {
 
 typedef struct cache { cr_tensor *k, *v; } cache;   /* of one layer, (1, H, context, D): the first `past` positions are filled */
 
-static cr_tensor *linear(const cr_tensor *x, const affine *p, cr_act act) { return cr_linear(x, p->weight, p->bias, act); }
+static cr_tensor *linear(const cr_tensor *x, const affine *p) { return cr_linear(x, p->weight, p->bias, CR_ACT_NONE); }
 static cr_tensor *norm(const cr_tensor *x, const affine *p) { return cr_layer_norm(x, p->weight, p->bias, NORM_EPS); }
 
 /* x + dropout(y): every branch joins the residual stream through here. */
@@ -52,7 +52,7 @@ static cr_tensor *append(cr_tensor *store, const cr_tensor *fresh, int64_t past)
 /* Causal self-attention: x (B, T, C) -> (B, T, C).  With a cache the T positions follow `past` earlier ones. */
 static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x, cache *kv, int64_t past) {
     const int64_t H = m->config.heads, C = m->config.width, B = cr_size(x, 0), T = cr_size(x, 1);
-    cr_tensor *qkv = cr_view(linear(x, &b->attn_c_attn, CR_ACT_NONE), CR_LIST(B, T, 3, H, C / H));
+    cr_tensor *qkv = cr_view(linear(x, &b->attn_c_attn), CR_LIST(B, T, 3, H, C / H));
     cr_tensor *part[3];
     for (int i = 0; i < 3; i++) part[i] = cr_transpose(cr_select(qkv, 2, i), 1, 2);       /* (B, H, T, D), strided views */
     if (kv) {
@@ -61,11 +61,11 @@ static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x,
     }
     cr_tensor *y = cr_attention(part[0], part[1], part[2], &(cr_attention_options){.causal = true});
     y = cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, C));        /* the heads side by side again */
-    return linear(y, &b->attn_c_proj, CR_ACT_NONE);
+    return linear(y, &b->attn_c_proj);
 }
 
 static cr_tensor *mlp(const block *b, const cr_tensor *x) {
-    return linear(linear(x, &b->mlp_c_fc, CR_ACT_GELU_TANH), &b->mlp_c_proj, CR_ACT_NONE);
+    return cr_mlp(x, b->mlp_c_fc.weight, b->mlp_c_fc.bias, b->mlp_c_proj.weight, b->mlp_c_proj.bias, CR_ACT_GELU_TANH);
 }
 
 /* One block, pre-norm.  Its own scope, so that without a graph its temporaries die with it. */

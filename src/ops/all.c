@@ -8,7 +8,7 @@ const cr_op *const cr_ops_all[] = {
     &cr_op_var, &cr_op_std, &cr_op_vector_norm, &cr_op_logsumexp, &cr_op_argmax, &cr_op_argmin,
     &cr_op_cumsum, &cr_op_cumprod, &cr_op_logcumsumexp, &cr_op_cummax, &cr_op_cummin,
     &cr_op_sort, &cr_op_kth, &cr_op_search, &cr_op_runs,
-    &cr_op_matmul, &cr_op_addmm, &cr_op_linear, &cr_op_linear_gelu, &cr_op_gather, &cr_op_scatter, &cr_op_scatter_extreme,
+    &cr_op_matmul, &cr_op_addmm, &cr_op_linear, &cr_op_linear_gelu, &cr_op_mlp, &cr_op_gather, &cr_op_scatter, &cr_op_scatter_extreme,
     &cr_op_take, &cr_op_put, &cr_op_ravel, &cr_op_nonzero,
     &cr_op_softmax, &cr_op_log_softmax, &cr_op_layer_norm, &cr_op_rms_norm, &cr_op_cross_entropy,
     &cr_op_attention,

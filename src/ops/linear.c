@@ -1,8 +1,10 @@
-/* linear.c - y = x w^T + b, the layer: x (..., C), w (OC, C), b (OC).  Fast twin: dev/cpu/matmul.c.
- * All rows of x are one product; the activation is an op of its own behind it, but for GELU in its tanh form where the device's product takes it
- * along (linear_gelu). */
+/* linear.c - y = x w^T + b, the layer: x (..., C), w (OC, C), b (OC); and two of them (mlp).  Fast twin: dev/cpu/matmul.c.
+ * All rows of x are one product; the activation is an op of its own behind it, but for GELU in its tanh form where the device's products take it,
+ * and its gradient, along (linear_gelu, mlp). */
 #include "compose.h"
 #include "programs.h"
+
+#include <string.h>
 
 typedef struct linear_inputs { const cr_tensor *x, *w, *b; } linear_inputs;
 static linear_inputs inputs(const cr_call *c) { return (linear_inputs){c->in[0], c->in[1], c->in[2]}; }
@@ -35,8 +37,8 @@ static cr_tensor *rows_for_kernel(const cr_tensor *x) {
 }
 
 /* h = x w^T + b.  With gelu, which is false: and out = gelu_tanh(h), where the device does both at once; then *gelu is true, and h was written unless it is out. */
-static cr_status layer(const cr_call *c, cr_tensor *h, cr_tensor *out, bool *gelu) {
-    const linear_inputs i = inputs(c);
+static cr_status layer(linear_inputs i, cr_tensor *h, cr_tensor *out, bool *gelu) {
+    const cr_kernels *kernels = i.w->dev->kernels;
     const int64_t OC = i.w->shape[0], C = i.w->shape[1];
     if (!h->numel) return CR_OK;
     if (!C) return i.b == CR_NONE ? cr_fill_elements(h, 0) : cr_copy_repeated(h, i.b);         /* no inputs: the bias in every row */
@@ -46,30 +48,38 @@ static cr_status layer(const cr_call *c, cr_tensor *h, cr_tensor *out, bool *gel
     cr_tensor *b = i.b != CR_NONE ? cr_packed(i.b) : NULL;
     bool ready = x && wt && y && (z || !gelu) && (b || i.b == CR_NONE);
     cr_status status = ready ? CR_OK : cr_error_status();
-    if (ready && gelu) status = c->dev->kernels->matmul_beside(z, h == out ? NULL : y, x, wt, b, cr_product_how() | CR_MATMUL_GELU, gelu);
-    if (status == CR_OK && !(gelu && *gelu)) status = c->dev->kernels->matmul(y, x, wt, b, cr_product_how());
+    if (ready && gelu) status = kernels->matmul_beside(z, h == out ? NULL : y, x, wt, b, cr_product_how() | CR_MATMUL_GELU, gelu);
+    if (status == CR_OK && !(gelu && *gelu)) status = kernels->matmul(y, x, wt, b, cr_product_how());
     cr_release(x); cr_release(wt); cr_release(y); cr_release(z); cr_release(b);
     return status;
 }
 
 static cr_status linear_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    return layer(c, out, NULL, NULL);
+    return layer(inputs(c), out, NULL, NULL);
 }
 
 /* dw = g^T x and db, the sum of g's rows, in one reading of g (rows, OC): where both are wanted and the device can; false: not done. */
-static bool sums_at_once(const cr_call *c, cr_tensor *g, cr_tensor *dx[]) {
+static bool sums_at_once(const cr_call *c, const cr_tensor *x, int w, int b, cr_tensor *g, cr_tensor *dx[]) {
     bool done = false;
-    if (!c->needs[1] || !c->needs[2] || c->differentiable || !c->dev->kernels->matmul_beside) return false;
-    cr_tensor *dw = cr_fused(c->in[1]), *db = cr_fused(c->in[2]), *gt = cr_transpose(g, 0, 1), *x = rows_of(c->in[0]);
-    const cr_status status = dw && db && gt && x ? c->dev->kernels->matmul_beside(dw, db, gt, x, NULL, cr_product_how() | CR_MATMUL_SUMS, &done) : cr_error_status();
+    if (c->differentiable || !c->dev->kernels->matmul_beside) return false;
+    cr_tensor *dw = cr_fused(c->in[w]), *db = cr_fused(c->in[b]), *gt = cr_transpose(g, 0, 1), *rows = rows_of(x);
+    const cr_status status = dw && db && gt && rows ? c->dev->kernels->matmul_beside(dw, db, gt, rows, NULL, cr_product_how() | CR_MATMUL_SUMS, &done) : cr_error_status();
     if (status == CR_OK && !done) return cr_release(dw), cr_release(db), false;
-    dx[1] = status == CR_OK ? dw : NULL;
-    dx[2] = status == CR_OK ? db : NULL;
+    dx[w] = status == CR_OK ? dw : NULL;
+    dx[b] = status == CR_OK ? db : NULL;
     return true;
 }
 
-/* y = x w^T + b over rows:  dx = g w,  dw = g^T x,  db = sum of g's rows */
+/* Of inputs w and b, over rows g (rows, OC):  dw = g^T x,  db = sum of g's rows, unless somebody has that already */
+static void weights_grad(const cr_call *c, const cr_tensor *x, int w, int b, cr_tensor *g, cr_tensor *dx[]) {
+    const bool sums = c->needs[b] && dx[b] == CR_NONE;
+    if (c->needs[w] && sums && sums_at_once(c, x, w, b, g, dx)) return;
+    if (c->needs[w]) dx[w] = c->product(w, cr_transpose(g, 0, 1), rows_of(x));
+    if (sums) dx[b] = cr_sum(g, CR_LIST(0), false);
+}
+
+/* y = x w^T + b over rows:  dx = g w,  dw and db as above */
 static void linear_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const linear_inputs i = inputs(c);
     cr_tensor *gr = rows_of(g);
@@ -77,9 +87,7 @@ static void linear_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         cr_tensor *d = cr_matmul(gr, i.w);
         dx[0] = d ? reshaped_like(d, i.x) : NULL;
     }
-    if (sums_at_once(c, gr, dx)) return;
-    if (c->needs[1]) dx[1] = c->product(1, cr_transpose(gr, 0, 1), rows_of(i.x));
-    if (c->needs[2]) dx[2] = cr_sum(gr, CR_LIST(0), false);
+    weights_grad(c, i.x, 1, 2, gr, dx);
 }
 
 static uint32_t linear_saves(const cr_call *c) {
@@ -111,23 +119,32 @@ static bool beyond_kernel(const cr_call *c) {
     return !wants_grad(i.w) && (wants_grad(i.x) || wants_grad(i.b));
 }
 
-static cr_status linear_gelu_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    cr_tensor *h = aux[0]->numel ? aux[0] : out;
+/* out = gelu_tanh(h), h = x w^T + b; h may be out. */
+static cr_status gelu_layer(linear_inputs i, cr_tensor *h, cr_tensor *out) {
     bool done = false;
-    const cr_status status = layer(c, h, out, &done);
+    const cr_status status = layer(i, h, out, &done);
     return status != CR_OK || done || cr_apply_program_(gelu, out, (const cr_tensor *const[]){h}, NULL) ? status : cr_error_status();
+}
+
+static cr_status linear_gelu_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    return gelu_layer(inputs(c), aux[0]->numel ? aux[0] : out, out);
 }
 
 static cr_tensor *linear_gelu_composite(const cr_call *c) { return cr_gelu_tanh(cr_apply(&cr_op_linear, 3, c->in, NULL)); }
 
-/* dh = g gelu_tanh'(h), as gelu_tanh gives it;  dx, dw, db as linear's of dh */
-static void linear_gelu_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    const cr_tensor *h = c->differentiable ? cr_apply(&cr_op_linear, 3, c->in, NULL) : c->aux[0];
+/* h, of which GELU was taken, in the graph where that is wanted */
+static const cr_tensor *argument(const cr_call *c) { return c->differentiable ? cr_apply(&cr_op_linear, 3, c->in, NULL) : c->aux[0]; }
+
+/* dh = g gelu_tanh'(h), as gelu_tanh gives it */
+static cr_tensor *gelu_grad(const cr_call *c, const cr_tensor *h, const cr_tensor *g) {
     const cr_call of_gelu = {.op = &cr_op_elementwise, .params = &(cr_ew_params){.program = gelu}, .n = 1, .in = &h, .dev = c->dev, .needs = &(bool){true}, .differentiable = c->differentiable};
     cr_tensor *dh = NULL;
-    if (h) cr_op_elementwise.grad(&of_gelu, g, &dh);
-    linear_grad(c, dh, dx);
+    if (h && g) cr_op_elementwise.grad(&of_gelu, g, &dh);
+    return dh;
 }
+
+/* dx, dw, db as linear's of dh */
+static void linear_gelu_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { linear_grad(c, gelu_grad(c, argument(c), g), dx); }
 
 const cr_op cr_op_linear_gelu = {
     .name = "linear_gelu", .arity = 3, .optional = 1u << 2, .needs_kernel = offsetof(cr_kernels, matmul_beside), .beyond_kernel = beyond_kernel,
@@ -136,6 +153,52 @@ const cr_op cr_op_linear_gelu = {
     .doc = "gelu_tanh(x w^T + b), the weight (outputs, inputs)",
     .tests = {{.in = {{2, {3, 5}}, {2, {7, 5}}, {1, {7}}}}, {.in = {{3, {2, 3, 5}}, {2, {8, 5}}, {1, {8}}}}, {.in = {{2, {0, 5}}, {2, {3, 5}}, {1, {3}}}},
               {.in = {{2, {3, 0}}, {2, {2, 0}}, {1, {2}}}}},
+};
+
+/* ---- y = a w2^T + b2, a = gelu_tanh(h), h = x w1^T + b1: one op where the device's product can give dh instead of da, for which it must know what a was
+ * made of.  h and a, aux, are kept, as linear_gelu and linear keep them. */
+enum { X, W1, B1, W2, B2 };
+
+static cr_status mlp_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    cr_status status = linear_infer(c, &aux[0], NULL);
+    if (status != CR_OK) return status;
+    cr_tensor a = {.dtype = (uint8_t)aux[0].dtype, .ndim = (uint8_t)aux[0].ndim};
+    memcpy(a.shape, aux[0].shape, sizeof *a.shape * (size_t)a.ndim);
+    aux[1] = aux[0];
+    return linear_infer(&(cr_call){.in = (const cr_tensor *const[]){&a, c->in[W2], c->in[B2]}}, out, NULL);
+}
+
+static cr_status mlp_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    const cr_status status = gelu_layer(inputs(c), aux[0], aux[1]);
+    return status == CR_OK ? layer((linear_inputs){aux[1], c->in[W2], c->in[B2]}, out, NULL, NULL) : status;
+}
+
+/* Over rows:  dh = gelu_tanh'(h) (g w2), and db1, the sum of its rows, where that is wanted: in one product, where the device can. */
+static cr_tensor *through_gelu(const cr_call *c, const cr_tensor *h, const cr_tensor *g, cr_tensor *dx[]) {
+    bool done = false;
+    if (h && g && !c->differentiable) {
+        cr_tensor *dh = cr_fused(h), *db = c->needs[B1] ? cr_fused(c->in[B1]) : NULL;
+        const bool ready = dh && (db || !c->needs[B1]);
+        if (!ready || c->dev->kernels->matmul_beside(dh, db, g, c->in[W2], h, cr_product_how() | CR_MATMUL_DGELU, &done) != CR_OK) return NULL;
+        if (done && db) dx[B1] = db;
+        if (done) return dh;
+        cr_release(dh); cr_release(db);
+    }
+    return gelu_grad(c, h, cr_matmul(g, c->in[W2]));
+}
+
+/* Over rows:  dw2 = g^T a,  db2 = sum of g's rows,  dx, dw1, db1 as linear's of dh */
+static void mlp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const cr_tensor *h = argument(c), *a = c->differentiable ? cr_gelu_tanh(h) : c->aux[1];
+    cr_tensor *gr = rows_of(g);
+    weights_grad(c, a, W2, B2, gr, dx);
+    if (c->needs[X] || c->needs[W1] || c->needs[B1]) linear_grad(c, through_gelu(c, rows_of(h), gr, dx), dx);
+}
+
+const cr_op cr_op_mlp = {
+    .name = "mlp", .arity = 5, .optional = 1u << B1 | 1u << B2, .saves = CR_SAVE_IN(X) | CR_SAVE_IN(W1) | CR_SAVE_IN(B1) | CR_SAVE_IN(W2) | CR_SAVE_AUX, .n_aux = 2,
+    .infer = mlp_infer, .forward = mlp_forward, .grad = mlp_grad,
+    .doc = "gelu_tanh(x w1^T + b1) w2^T + b2, the weights (outputs, inputs)",
 };
 
 static cr_tensor *activated(const cr_tensor *x, cr_act act) {
@@ -151,12 +214,22 @@ static cr_tensor *activated(const cr_tensor *x, cr_act act) {
     return cr_alias(x);
 }
 
+static bool takes_gelu(const cr_tensor *x, cr_act act) { return act == CR_ACT_GELU_TANH && x && x != CR_NONE && x->dev->kernels->matmul_beside; }
+
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act) {
     if ((int)act < 0 || act > CR_ACT_SIGMOID) return cr_fail(CR_BAD_VALUE, "linear", "%d is not an activation", (int)act), NULL;
-    const bool whole = act == CR_ACT_GELU_TANH && x && x != CR_NONE && x->dev->kernels->matmul_beside;
+    const bool whole = takes_gelu(x, act);
     cr_tensor *y = cr_apply(whole ? &cr_op_linear_gelu : &cr_op_linear, 3, (const cr_tensor *const[]){x, w, b}, NULL);
     if (!y || act == CR_ACT_NONE || whole) return y;
     cr_tensor *z = activated(y, act);
     cr_release(y);
     return z;
+}
+
+/* A weight that needs no gradient would keep x, or a, all the same: such layers stay apart. */
+cr_tensor *cr_mlp(const cr_tensor *x, const cr_tensor *w1, const cr_tensor *b1, const cr_tensor *w2, const cr_tensor *b2, cr_act act) {
+    if (takes_gelu(x, act) && w1 && w2 && wants_grad(w1) && wants_grad(w2)) return cr_apply(&cr_op_mlp, 5, (const cr_tensor *const[]){x, w1, b1, w2, b2}, NULL);
+    cr_tensor *a = cr_linear(x, w1, b1, act), *y = cr_linear(a, w2, b2, CR_ACT_NONE);
+    cr_release(a);
+    return y;
 }

@@ -137,7 +137,11 @@ static cublasStatus_t check(const struct cublasLtProduct *p, const struct cublas
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static const uint64_t magic = 0x636c7564617369;     /* in data[0] of an algorithm; data[1]: alignments; data[2]: workspace */
+static const uint64_t magic = 0x636c7564617369;     /* in data[0] of an algorithm; data[1]: alignments; data[2]: workspace; data[3]: alignments that it saw of the vector and of aux */
+static uint64_t alignment_of(const void *at) {      /* at most 256; 1 of NULL: it expects nothing */
+    const uintptr_t low = (uintptr_t)at & (~(uintptr_t)at + 1);
+    return !at ? 1 : low < 256 ? low : 256;
+}
 
 API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t p, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                                   cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t *out, int *count) {
@@ -152,6 +156,7 @@ API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cubla
         out->algo.data[1] |= (uint64_t)(n > 256 ? 256 : n) << 16 * i;
     }
     out->algo.data[2] = out->workspaceSize = preference->workspace < 4096 ? 0 : 4096;
+    out->algo.data[3] = alignment_of(p->bias) | alignment_of(p->aux) << 16;      /* as NVIDIA's header says of both */
     out->wavesCount = 1;
     *count = 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -319,6 +324,7 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
     const void *const addresses[] = {A, B, w.beta != 0 ? C : NULL, D};
     for (int i = 0; i < 4; i++)
         if (algo && (uintptr_t)addresses[i] & ((algo->data[1] >> 16 * i & 0xffff) - 1)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (algo && (alignment_of(p->bias) < (algo->data[3] & 0xffff) || alignment_of(p->aux) < algo->data[3] >> 16)) return CUBLAS_STATUS_INVALID_VALUE;
     const struct cublasLtLayout vector = {(uint64_t)(p->epilogue == CUBLASLT_EPILOGUE_BGRADB ? d->columns : d->rows), 1, INT32_MAX, p->bias_stride, bias_type(&w), 0, d->count};
     const struct cublasLtLayout aux = {d->rows, d->columns, p->aux_ld, p->aux_stride, d->type, 0, d->count};
     if (!there(stream, A, a) || !there(stream, B, b) || !there(stream, D, d) || (w.beta != 0 && !there(stream, C, c)) || (biased && !there(stream, p->bias, &vector))

@@ -445,21 +445,23 @@ TEST(compiler) {
     free(image);
 }
 
-/* ---- products: d (M, N) = epilogue(2 a b + 3 c + bias) in rows, as columns of the transposes */
+/* ---- products: d (M, N) = epilogue(2 a b + 3 c + bias) in rows, as columns of the transposes; DGELU: gelu'(aux) (2 a b + 3 c), BGRAD: bias is the sum of d's rows */
 static double gelu(double x) { return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+static double gelu_slope(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
 
 static void product(int transposed, uint32_t epilogue) {
     enum { M = 5, N = 8, K = 7, BATCH = 2 };
-    float a[BATCH * M * K], b[BATCH * K * N], c[BATCH * M * N], d[BATCH * M * N], aux[BATCH * M * N], bias[N];
+    float a[BATCH * M * K], b[BATCH * K * N], c[BATCH * M * N], d[BATCH * M * N], aux[BATCH * M * N], bias[BATCH * N];
+    const bool slope = (epilogue & 192) == 192, sums = epilogue & 16;
     for (int i = 0; i < BATCH * M * K; i++) a[i] = (float)sin(i);
     for (int i = 0; i < BATCH * K * N; i++) b[i] = (float)cos(i);
-    for (int i = 0; i < BATCH * M * N; i++) c[i] = (float)(i % 5), d[i] = aux[i] = NAN;
-    for (int i = 0; i < N; i++) bias[i] = 0.25f * (float)i;
+    for (int i = 0; i < BATCH * M * N; i++) c[i] = (float)(i % 5), d[i] = NAN, aux[i] = slope ? (float)sin(3 * i) : NAN;
+    for (int i = 0; i < BATCH * N; i++) bias[i] = sums ? NAN : 0.25f * (float)(i % N);
     const CUdeviceptr at[6] = {device_copy(b, sizeof b), device_copy(a, sizeof a), device_copy(c, sizeof c), device_copy(d, sizeof d), device_copy(bias, sizeof bias), device_copy(aux, sizeof aux)};
     CUdeviceptr workspace;
     CU(cuMemAlloc_v2_(&workspace, 4096));
     const uint64_t rows[4] = {transposed ? K : N, transposed ? M : K, N, N}, columns[4] = {transposed ? N : K, transposed ? K : M, M, M};
-    const int64_t strides[4] = {K * N, M * K, M * N, M * N}, aux_ld = N;
+    const int64_t strides[4] = {K * N, M * K, M * N, M * N}, vectors = N, aux_ld = N, odd_ld = N + 4;
     const int32_t count = BATCH, turned = transposed;
     const uint64_t most = 4096;
     const float alpha = 2, beta = 3;
@@ -472,6 +474,7 @@ static void product(int transposed, uint32_t epilogue) {
     bool fine = !cublasLtCreate_(&lt) && !cublasLtMatmulDescCreate_(&p, CUBLAS_COMPUTE_32F, CUDA_R_32F) && !cublasLtMatmulPreferenceCreate_(&preference);
 #define SET(id, value) (fine = fine && !cublasLtMatmulDescSetAttribute_(p, CUBLASLT_MATMUL_DESC_##id, &(value), sizeof(value)))
     SET(TRANSA, turned); SET(TRANSB, turned); SET(EPILOGUE, epilogue); SET(BIAS_POINTER, at[4]); SET(EPILOGUE_AUX_POINTER, at[5]); SET(EPILOGUE_AUX_LD, aux_ld); SET(EPILOGUE_AUX_BATCH_STRIDE, strides[3]);
+    SET(BIAS_BATCH_STRIDE, vectors);
     for (int i = 0; i < 4; i++)
         fine = fine && !cublasLtMatrixLayoutCreate_(&l[i], CUDA_R_32F, rows[i], columns[i], (int64_t)rows[i])
                && !cublasLtMatrixLayoutSetAttribute_(l[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count)
@@ -485,15 +488,26 @@ static void product(int transposed, uint32_t epilogue) {
     CHECK(!MATMUL(at[0], 4096), "the product: %s", cudasim_message_());
     CU(read_back(d, at[3], sizeof d));
     CU(read_back(aux, at[5], sizeof aux));
+    CU(read_back(bias, at[4], sizeof bias));
+    double sum_of[BATCH * N] = {0};
     for (int m = 0; m < BATCH * M; m++)
         for (int n = 0; n < N; n++) {
             const int batch = m / M, i = m % M;
             double sum = 0;
             for (int k = 0; k < K; k++) sum += (double)a[batch * M * K + (transposed ? k * M + i : i * K + k)] * (double)b[batch * K * N + (transposed ? n * K + k : k * N + n)];
-            const double before = 2 * sum + 3 * (double)c[m * N + n] + (epilogue & 4 ? (double)bias[n] : 0), want = epilogue & 32 ? gelu(before) : before;
+            const double before = 2 * sum + 3 * (double)c[m * N + n] + (epilogue & 4 ? (double)bias[n] : 0);
+            const double want = epilogue & 32 ? gelu(before) : slope ? before * gelu_slope((double)aux[m * N + n]) : before;
+            sum_of[batch * N + n] += want;
             CHECK(fabs((double)d[m * N + n] - want) < 1e-5, "d[%d, %d] = %g, wanted %g", m, n, (double)d[m * N + n], want);
-            CHECK(!(epilogue & 128) || fabs((double)aux[m * N + n] - before) < 1e-5, "aux[%d, %d] = %g, wanted %g", m, n, (double)aux[m * N + n], before);
+            CHECK(slope || !(epilogue & 128) || fabs((double)aux[m * N + n] - before) < 1e-5, "aux[%d, %d] = %g, wanted %g", m, n, (double)aux[m * N + n], before);
         }
+    for (int n = 0; n < BATCH * N && sums; n++) CHECK(fabs((double)bias[n] - sum_of[n]) < 1e-5, "the sum of column %d is %g, wanted %g", n, (double)bias[n], sum_of[n]);
+    CUdeviceptr beside = at[5] + 4;
+    SET(EPILOGUE_AUX_POINTER, beside);
+    CHECK(MATMUL(at[0], 4096) == CUBLAS_STATUS_INVALID_VALUE, "aux less aligned than it was");
+    SET(EPILOGUE_AUX_POINTER, at[5]); SET(EPILOGUE_AUX_LD, odd_ld);
+    CHECK(!(epilogue & 128) || MATMUL(at[0], 4096) == CUBLAS_STATUS_INVALID_VALUE, "aux with rows that are no multiple of 8");
+    SET(EPILOGUE_AUX_LD, aux_ld);
     const int32_t two = 3;
     cublasLtMatrixLayoutSetAttribute_(l[3], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &two, sizeof two);
     CHECK(MATMUL(at[0], 4096) == CUBLAS_STATUS_INVALID_VALUE && cublasLtMatmulAlgoGetHeuristic_(lt, p, l[0], l[1], l[2], l[3], preference, 1, &found, &results), "batches that differ");
@@ -507,8 +521,8 @@ static void product(int transposed, uint32_t epilogue) {
 
 TEST(products) {
     READY;
-    const uint32_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS};
-    for (int i = 0; i < 4; i++) product(i % 2, epilogues[i]);
+    const uint32_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD};
+    for (int i = 0; i < 6; i++) product(i % 2, epilogues[i]);
 }
 
 /* ---- traffic: in a process of its own, whose kernels are compiled to count */

@@ -27,7 +27,7 @@ enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_DISABLE_TIMING = 2 };
 enum { LT_R_32F = 0, LT_R_64F = 1, LT_R_16F = 2, LT_R_16BF = 14 };                             /* cudaDataType */
 enum { LT_COMPUTE_32F = 68, LT_COMPUTE_64F = 70, LT_COMPUTE_32F_FAST_TF32 = 77 };              /* cublasComputeType_t */
 enum { LT_DESC_TRANSA = 3, LT_DESC_TRANSB = 4, LT_DESC_EPILOGUE = 7, LT_DESC_BIAS = 8, LT_DESC_EPILOGUE_AUX_POINTER = 11, LT_DESC_EPILOGUE_AUX_LD = 12 };       /* cublasLtMatmulDescAttributes_t */
-enum { LT_EPILOGUE_BIAS = 4, LT_EPILOGUE_GELU = 32, LT_EPILOGUE_GELU_AUX = 160, LT_EPILOGUE_BGRADB = 512 };     /* cublasLtEpilogue_t; BIAS may be one of the bits */
+enum { LT_EPILOGUE_BIAS = 4, LT_EPILOGUE_GELU = 32, LT_EPILOGUE_GELU_AUX = 160, LT_EPILOGUE_DGELU = 192, LT_EPILOGUE_DGELU_BGRAD = 208, LT_EPILOGUE_BGRADB = 512 };     /* cublasLtEpilogue_t; BIAS may be one of the bits */
 enum { LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_STRIDE = 6 };                                /* cublasLtMatrixLayoutAttribute_t */
 enum { LT_PREFERENCE_WORKSPACE = 1, LT_PREFERENCE_ALIGNMENT_A = 5 };                            /* cublasLtMatmulPreferenceAttributes_t; B, C, D follow */
 typedef struct lt_algorithm { uint64_t data[8]; } lt_algorithm;

@@ -164,7 +164,7 @@ cr_status cuda_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x
 cr_status cuda_sum_squares(cr_tensor *y, int64_t n, const cr_tensor *const *x);
 cr_status cuda_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
 cr_status cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
-cr_status cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how, bool *done);
+cr_status cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *with, int how, bool *done);
 cr_status cuda_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status cuda_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
 cr_status cuda_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);

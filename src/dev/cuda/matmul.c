@@ -1,6 +1,6 @@
 /* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: by cuBLASLt where it is there and the layouts suit it, else by
  * a kernel of our own (matmul.cu).  cuBLASLt is told of rows as columns: c^T = b^T a^T.  Its heuristic, not a timing, chooses the algorithm.
- * Operands that are to be rounded to bf16 become so first, 6 bytes an element, and are multiplied as such.  GELU, and the sums of a factor's
+ * Operands that are to be rounded to bf16 become so first, 6 bytes an element, and are multiplied as such.  GELU, its gradient, and the sums of
  * rows, are cuBLASLt's alone (matmul_beside). */
 #include "gpu.h"
 
@@ -46,7 +46,7 @@ typedef struct matrix { int64_t rows, columns, stride, batch_stride; bool turned
 typedef struct shape {                              /* all that an algorithm is chosen for; compared by bytes */
     matrix a, b, c;                                 /* in cuBLASLt's order: a is our b */
     int64_t batch;
-    uint32_t alignment[3];                          /* of a, b, c: bytes */
+    uint32_t alignment[5];                          /* of a, b, c, extra's vector and h: bytes */
     int32_t type, result, compute, epilogue;        /* type: of a and b */
 } shape;
 
@@ -84,6 +84,7 @@ static bool one_batch(const cr_tensor *t, const cr_tensor *c, int axes, int64_t 
 }
 
 static uint32_t alignment_of(const cr_tensor *t) {
+    if (!t) return 256;                             /* what is absent asks for nothing */
     const cuda_address at = cuda_address_of(t), low = at & (~at + 1);
     return low < 256 ? (uint32_t)low : 256;
 }
@@ -91,10 +92,12 @@ static uint32_t alignment_of(const cr_tensor *t) {
 /* What cuBLASLt does beside the product, and where: vector: the bias, or the sums that it writes; h: what GELU is taken of; NULL: none. */
 typedef struct extra { const cr_tensor *vector, *h; int32_t epilogue; } extra;
 
-static extra extra_of(const cr_tensor *beside, const cr_tensor *bias, int how) {
+/* Sums are BGRADB's of our a, cuBLASLt's B, along K; and BGRAD's of D along its columns, our rows. */
+static extra extra_of(const cr_tensor *beside, const cr_tensor *with, int how) {
     if (how & CR_MATMUL_SUMS) return (extra){beside, NULL, LT_EPILOGUE_BGRADB};
+    if (how & CR_MATMUL_DGELU) return (extra){beside, with, beside ? LT_EPILOGUE_DGELU_BGRAD : LT_EPILOGUE_DGELU};
     const int32_t gelu = !(how & CR_MATMUL_GELU) ? 0 : beside ? LT_EPILOGUE_GELU_AUX : LT_EPILOGUE_GELU;
-    return (extra){bias, beside, gelu | (bias ? LT_EPILOGUE_BIAS : 0)};
+    return (extra){with, beside, gelu | (with ? LT_EPILOGUE_BIAS : 0)};
 }
 
 static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const extra *e, bool tf32) {
@@ -106,12 +109,12 @@ static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_
     if (!matrix_of(&s->a, K, N, b->strides[axes], b->strides[axes + 1]) || !matrix_of(&s->b, M, K, a->strides[axes], a->strides[axes + 1])
         || !matrix_of(&s->c, M, N, c->strides[axes], 1) || s->c.turned
         || !one_batch(b, c, axes, &s->a.batch_stride) || !one_batch(a, c, axes, &s->b.batch_stride) || !one_batch(c, c, axes, &s->c.batch_stride)) return false;
-    s->alignment[0] = alignment_of(b), s->alignment[1] = alignment_of(a), s->alignment[2] = alignment_of(c);
+    const cr_tensor *of[] = {b, a, c, e->vector, e->h};
+    for (int i = 0; i < 5; i++) s->alignment[i] = alignment_of(of[i]);
     s->type = s->result = c->dtype == CR_F64 ? LT_R_64F : c->dtype == CR_F32 ? LT_R_32F : c->dtype == CR_F16 ? LT_R_16F : LT_R_16BF;
     s->compute = c->dtype == CR_F64 ? LT_COMPUTE_64F : c->dtype == CR_F32 && tf32 ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F;
     s->epilogue = e->epilogue;
-    return !e->epilogue || (c->dtype != CR_F64 && (!e->vector || (e->vector->strides[0] == 1 && alignment_of(e->vector) >= 16))
-                            && (!e->h || (s->c.stride % 8 == 0 && alignment_of(e->h) >= 16)));
+    return !e->epilogue || (c->dtype != CR_F64 && s->alignment[3] >= 16 && s->alignment[4] >= 16 && (!e->vector || e->vector->strides[0] == 1) && (!e->h || s->c.stride % 8 == 0));
 }
 
 static int make_layout(lt_handle *layout, const shape *s, const matrix *m, int32_t type) {
@@ -232,12 +235,12 @@ cr_status cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, cons
     return cuda_leave(g, done ? status : run_plain(g, c, a, b, bias, how));
 }
 
-/* Sums are of a as it is, so not where a is rounded first. */
-cr_status cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how, bool *done) {
+/* SUMS are of a as it is, so not where a is rounded first. */
+cr_status cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *with, int how, bool *done) {
     *done = false;
     if (!c->numel || (how & CR_MATMUL_SUMS && how & (CR_MATMUL_BF16 | CR_MATMUL_TF32) && c->dtype == CR_F32)) return CR_OK;
     cuda *g = cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
-    const extra e = extra_of(beside, bias, how);
+    const extra e = extra_of(beside, with, how);
     return cuda_leave(g, run_lt(g, c, a, b, &e, how, done));
 }
