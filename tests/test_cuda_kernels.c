@@ -372,3 +372,30 @@ TEST(selection) {
     cr_scope_end();
     cr_generator_free(r);
 }
+
+/* ---- the first few of many, found by their digits: ties in order of place, NaN, one tile of them and several, as many as a row may have for this; and one more */
+TEST(first_of_many) {
+    static const struct { cr_dtype dtype; int64_t K; int different; bool nan, largest; } cases[] = {{CR_F32, 70, 1 << 23, true, true}, {CR_F32, 3001, 200, true, false}, {CR_F64, 1, 20000, false, true},
+        {CR_U8, 2048, 2, false, true}, {CR_BF16, 2049, 1, false, false}, {CR_I16, 87384, 5000, false, true}, {CR_I16, 87385, 5000, false, false}};
+    enum { M = 3, R = 349537 };                     /* M R is above 2^20, R / 4 87384 */
+    cr_generator *r = cr_generator_new(test_seed());
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t K = cases[i].K, digits = (int64_t)cr_dtype_size(cases[i].dtype);
+        cr_scope_begin();
+        cr_tensor *x = cr_to(cr_floor(cr_mul(cr_rand(CR_LIST(M, R), CR_F32, cr_cpu(), r), cr_scalar(cases[i].different))), cases[i].dtype, cr_cpu()), *y[2], *at[2];
+        if (cases[i].nan) cr_fill_(cr_slice(x, 1, 5, R, 9973), NAN);
+        for (int d = 0; d < 2; d++) {
+            const cr_tensor *v = d ? x : cr_to(x, cases[i].dtype, dev());
+            const int64_t before = launches();
+            REQUIRE((y[d] = cr_topk(v, K, 1, cases[i].largest, &at[d])), "%s", cr_error());
+            const int64_t took = launches() - before;
+            if (!d && K <= 2048) CHECK(took == 2 * digits + 4, "%s, %lld: %lld launches", cr_dtype_name(cases[i].dtype), (long long)K, (long long)took);
+            test_ran_on(cr_device_of(v));
+        }
+        y[0] = cr_to(y[0], CR_F64, cr_cpu()), y[1] = cr_to(y[1], CR_F64, cr_cpu());
+        CHECK(cr_item(cr_sum(cr_ne(cr_to(at[0], CR_I64, cr_cpu()), at[1]), CR_ALL, false)) == 0, "%s, %lld: other places", cr_dtype_name(cases[i].dtype), (long long)K);
+        CHECK(cr_item(cr_sum(cr_logical_and(cr_ne(y[0], y[1]), cr_eq(y[1], y[1])), CR_ALL, false)) == 0, "%s, %lld: other values", cr_dtype_name(cases[i].dtype), (long long)K);
+        cr_scope_end();
+    }
+    cr_generator_free(r);
+}
