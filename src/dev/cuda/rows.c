@@ -108,8 +108,8 @@ cr_status cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_ten
     cuda *g = cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
     const int64_t width = width_of(N);
-    cuda_words q = {.n = 10, .w = {cuda_address_of(dx), cuda_address_of(x), cuda_address_of(target), cuda_address_of(lse), cuda_address_of(g_), (uint64_t)M, (uint64_t)N, (uint64_t)width,
-                                   target->dtype == CR_I64, (uint64_t)ignore}};
+    cuda_words q = {.n = 11, .w = {cuda_address_of(dx), cuda_address_of(x), cuda_address_of(target), cuda_address_of(lse), cuda_address_of(g_), (uint64_t)M, (uint64_t)N, (uint64_t)width,
+                                   target->dtype == CR_I64, (uint64_t)ignore, g_->numel != 1}};
     cuda_push_f64(&q, smoothing);
     return run(g, op, op, x, &q, M, width);
 }

@@ -219,11 +219,11 @@ KERNEL(256) cross_entropy(A *loss, A *lse, const T *x, const void *target, fault
 }
 
 /* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows */
-KERNEL(256) cross_entropy_bwd(T *dx, const T *x, const void *target, const A *lse, const A *g, i64 M, i64 N, i64 width, i64 wide_target, i64 ignore, f64 smoothing) {
+KERNEL(256) cross_entropy_bwd(T *dx, const T *x, const void *target, const A *lse, const A *g, i64 M, i64 N, i64 width, i64 wide_target, i64 ignore, i64 g_step, f64 smoothing) {
     const span r = span_of(M, N, width);
     if (!r.N) return;
     const i64 label = label_of(target, wide_target, r.m);
-    const A l = lse[r.m], d = g[r.m];
+    const A l = lse[r.m], d = g[r.m * g_step];
     for (i64 n = r.first; n < N; n += r.step) {
         packed v = load(x + r.row, n, r);
         for (int k = 0; k < V; k++) {
