@@ -389,6 +389,46 @@ TEST(rows) {
     }
 }
 
+/* ---- gradients of norms, whichever are wanted: of fewer rows than a block has at once, of several turns and parts, as many parts as there may be; columns that
+ * begin within a pack; rows that registers hold, and longer ones */
+TEST(norm_gradients) {
+    static const struct { int64_t M, N; int wanted; } cases[] = {{3, 37, 7}, {2300, 3, 7}, {270001, 1, 7}, {301, 40, 1}, {301, 40, 2}, {67, 515, 4}, {67, 520, 6}, {67, 1032, 7}, {41, 2051, 7}, {7, 4099, 7},
+                                                                 {9, 8208, 6}};
+    static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16};
+    cr_generator *r = cr_generator_new(test_seed());
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int t = 0; t < (cases[i].M > 10000 ? 1 : 3); t++) {
+            const bool rms = (i + (size_t)t) % 2;
+            const int64_t M = cases[i].M, N = cases[i].N;
+            const int inputs = rms ? 2 : 3, wanted = rms && cases[i].wanted == 4 ? 2 : cases[i].wanted;
+            const double most = dtypes[t] == CR_BF16 ? 1e-2 : dtypes[t] == CR_F64 ? 1e-12 : 2e-5;
+            cr_scope_begin();
+            cr_tensor *in[3], *g = cr_randn(CR_LIST(M, N), dtypes[t], cr_cpu(), r), *d[2][3];
+            for (int k = 0; k < 3; k++) in[k] = k ? cr_randn(CR_LIST(N), dtypes[t], cr_cpu(), r) : cr_randn(CR_LIST(M, N), dtypes[t], cr_cpu(), r);
+            for (int side = 0; side < 2; side++) {
+                const cr_tensor *leaf[3], *from[3];
+                int n = 0;
+                for (int k = 0; k < inputs; k++) {
+                    leaf[k] = cr_requires_grad_(cr_to(in[k], dtypes[t], side ? cr_ref() : dev()), wanted >> k & 1);
+                    if (wanted >> k & 1) from[n++] = leaf[k];
+                }
+                const cr_tensor *y = rms ? cr_rms_norm(leaf[0], leaf[1], 1e-5) : cr_layer_norm(leaf[0], leaf[1], leaf[2], 1e-5), *dy = cr_to(g, dtypes[t], side ? cr_ref() : dev());
+                const int64_t before = launches();
+                OK(cr_gradients(1, &y, &dy, n, from, d[side], NULL));
+                if (!side) CHECK(launches() - before <= 3 + (N > 2048 || dtypes[t] == CR_F64), "(%lld, %lld), %s: %lld launches", (long long)M, (long long)N, cr_dtype_name(dtypes[t]), (long long)(launches() - before));
+                if (!side) continue;
+                for (int k = 0; k < n; k++) {
+                    const double error = off(cr_to(d[0][k], CR_F64, cr_cpu()), cr_to(d[1][k], CR_F64, cr_cpu()));
+                    CHECK(error < most || (N == 1 && from[k] != leaf[2]), "(%lld, %lld), %s, %s, wanted %d: gradient %d is off by %g", (long long)M, (long long)N, cr_dtype_name(dtypes[t]),
+                          rms ? "rms" : "layer", wanted, k, error);
+                }
+            }
+            test_ran_on(dev());
+            cr_scope_end();
+        }
+    cr_generator_free(r);
+}
+
 /* ---- sums over dense lines, from any element on: within a pack, of several, of several blocks */
 TEST(lines) {
     static const int64_t sizes[] = {1, 3, 4, 7, 64, 1031, 70001};
@@ -446,5 +486,37 @@ TEST(selection) {
             test_ran_on(dev());
         }
     cr_scope_end();
+    cr_generator_free(r);
+}
+
+/* ---- the first few of many, found by their digits: ties in order of place, NaN, one tile of them and several, as many as a row may have for this; and one more */
+TEST(first_of_many) {
+    static const struct { cr_dtype dtype; int64_t K; int different; bool nan, largest; } cases[] = {{CR_F32, 70, 1 << 23, true, true}, {CR_F32, 3001, 200, true, false}, {CR_F32, 1, 20000, false, true},
+        {CR_I16, 2048, 2, false, true}, {CR_I16, 2049, 1, false, false}, {CR_I16, 87384, 5000, false, true}, {CR_I16, 87385, 5000, false, false}};
+    enum { M = 3, R = 349537 };                     /* M R is above 2^20, R / 4 87384 */
+#ifdef CUDASIM_SANITIZER
+    const size_t n = 1;                             /* the others differ in nothing that is shared */
+#else
+    const size_t n = sizeof cases / sizeof *cases;
+#endif
+    cr_generator *r = cr_generator_new(test_seed());
+    for (size_t i = 0; i < n; i++) {
+        const int64_t K = cases[i].K, digits = (int64_t)cr_dtype_size(cases[i].dtype);
+        cr_scope_begin();
+        cr_tensor *x = cr_to(cr_floor(cr_mul(cr_rand(CR_LIST(M, R), CR_F32, cr_cpu(), r), cr_scalar(cases[i].different))), cases[i].dtype, cr_cpu()), *y[2], *at[2];
+        if (cases[i].nan) cr_fill_(cr_slice(x, 1, 5, R, 9973), NAN);
+        for (int d = 0; d < 2; d++) {
+            const cr_tensor *v = d ? x : cr_to(x, cases[i].dtype, dev());
+            const int64_t before = launches();
+            REQUIRE((y[d] = cr_topk(v, K, 1, cases[i].largest, &at[d])), "%s", cr_error());
+            const int64_t took = launches() - before;
+            if (!d && K <= 2048) CHECK(took == 2 * digits + 4, "%s, %lld: %lld launches", cr_dtype_name(cases[i].dtype), (long long)K, (long long)took);
+            test_ran_on(cr_device_of(v));
+        }
+        y[0] = cr_to(y[0], CR_F64, cr_cpu()), y[1] = cr_to(y[1], CR_F64, cr_cpu());
+        CHECK(cr_item(cr_sum(cr_ne(cr_to(at[0], CR_I64, cr_cpu()), at[1]), CR_ALL, false)) == 0, "%s, %lld: other places", cr_dtype_name(cases[i].dtype), (long long)K);
+        CHECK(cr_item(cr_sum(cr_logical_and(cr_ne(y[0], y[1]), cr_eq(y[1], y[1])), CR_ALL, false)) == 0, "%s, %lld: other values", cr_dtype_name(cases[i].dtype), (long long)K);
+        cr_scope_end();
+    }
     cr_generator_free(r);
 }

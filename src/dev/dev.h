@@ -117,7 +117,7 @@ typedef struct cr_kernels {
     cr_status (*cross_entropy)(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N,
                                int64_t ignore, double smoothing);   /* loss, lse (M) f32 (f64 for f64); ignored rows: loss 0; target i32 or i64, checked */
     cr_status (*cross_entropy_bwd)(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
-                                   int64_t M, int64_t N, int64_t ignore, double smoothing);        /* g (M): the cotangent of each row's loss, lse's dtype */
+                                   int64_t M, int64_t N, int64_t ignore, double smoothing);        /* g (M), or one number: the cotangent of each row's loss, lse's dtype */
     cr_status (*sum_squares)(cr_tensor *y, int64_t n, const cr_tensor *const *x);      /* y () f64: of all elements of n contiguous float tensors */
     cr_status (*attention)(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
                            double scale, bool causal);  /* q, o (B, H, T, D), k, v (B, H, S, D): any strides with D contiguous (o: (B, T, H, D) in memory); lse (B, H, T) f32 (f64 for f64);

@@ -58,9 +58,16 @@ static cr_tensor *wanted(const cr_call *c, const cr_tensor *target, cr_dtype dt)
     return at ? cr_scatter_add(base, -1, at, cr_full(at->ndim, at->shape, 1 - s, dt, x->dev)) : NULL;
 }
 
+/* One number for all rows, as the gradient of their mean or sum is, stays one. */
+static cr_tensor *one_or_packed(const cr_tensor *g) {
+    const cr_meta one = {.dtype = dtype_of(g)};
+    for (int i = 0; i < g->ndim; i++) if (g->shape[i] != 1 && g->strides[i]) return cr_packed(g);
+    return cr_tensor_alias(g, &one);
+}
+
 static cr_tensor *fused_grad(const cr_call *c, const cr_tensor *g) {
     int64_t M, V;
-    cr_tensor *dx = cr_fused(c->in[0]), *dense = cr_packed(g);
+    cr_tensor *dx = cr_fused(c->in[0]), *dense = one_or_packed(g);
     cr_rows_of(c->in[0], &M, &V);
     if (!dx || !dense || !dx->numel) return dx;
     cr_status status = c->dev->kernels->cross_entropy_bwd(dx, c->in[0], c->in[1], c->aux[0], dense, M, V, params(c)->ignore, params(c)->smoothing);
@@ -86,9 +93,7 @@ const cr_op cr_op_cross_entropy = {
 cr_cross_entropy_options cr_cross_entropy_defaults(void) { return (cr_cross_entropy_options){.ignore_index = -100, .reduction = CR_MEAN}; }
 
 /* How many rows count, as a tensor: what is ignored is known on the device alone. */
-static cr_tensor *rows_that_count(const cr_tensor *target, int64_t ignore, cr_dtype dt) {
-    return cast_to(cr_sum(cr_ne(target, cr_scalar_int(ignore)), CR_ALL, false), dt);
-}
+static cr_tensor *rows_that_count(const cr_tensor *target, int64_t ignore) { return cr_sum(cr_ne(target, cr_scalar_int(ignore)), CR_ALL, false); }
 
 cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target, const cr_cross_entropy_options *o) {
     const cr_cross_entropy_options plain = cr_cross_entropy_defaults();
@@ -100,6 +105,6 @@ cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target, co
     cr_tensor *each = cr_apply(&cr_op_cross_entropy, 2, (const cr_tensor *const[]){logits, target}, &(ce_params){o->ignore_index, o->label_smoothing});
     cr_tensor *y = each;
     if (y && o->reduction != CR_EACH) y = cr_sum(each, CR_ALL, false);
-    if (y && o->reduction == CR_MEAN) y = divide(y, rows_that_count(target, o->ignore_index, dtype_of(y)));
+    if (y && o->reduction == CR_MEAN) y = divide(y, rows_that_count(target, o->ignore_index));
     return cr_leave(cast_to(y, dtype_of(logits)));
 }

@@ -257,7 +257,7 @@ static void entropy_bwd_chunk(void *ctx, int64_t chunk, int worker) {
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *dx = row_out(r, r->y, m, scratch, 0);
         int64_t t = target_at(e, m);
-        double g = get_number(r->g, m);
+        double g = get_number(r->g, r->g->numel == 1 ? 0 : m);
         if (t == e->ignore) memset(dx, 0, (size_t)r->N * r->size);
         else {
             r->k->logits_bwd(dx, row_in(r, r->x, m, scratch, 1), r->N, get_number(e->lse, m), g, g * e->smoothing / (double)r->N);

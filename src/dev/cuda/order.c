@@ -4,7 +4,8 @@
  * and written once.  So are the tiles of a long row where few elements are wanted: the first K of each tile are rows again.  Else each
  * digit of eight bits costs reading the elements twice and writing them once with their positions: for f32 4 (4 + 8 + 8) bytes an element
  * and 18 % more for counts, where merging tiles in pairs would take 16 bytes for each doubling.  A single element far from the beginning is
- * found by its digits, the row read once for each and once more: of f32 20 bytes an element. */
+ * found by its digits, the row read once for each and once more: of f32 20 bytes an element.  So is the last of the first K of many elements,
+ * where these are a part of each row: then they are collected and sorted. */
 #include "order.h"
 #include "scan.h"
 
@@ -12,6 +13,7 @@ enum {
     RANKED = 64,                                    /* elements of a row that is ranked */
     TILE = 2048,                                    /* that a block sorts */
     FEW = TILE / 2,                                 /* wanted of a long row: tiles leave half at most */
+    MANY = 1 << 20, PART = 4,                       /* elements, of which to select takes less than the 12 launches that it costs; of a row, as many as are wanted at most */
     DIGITS = 256
 };
 
@@ -58,9 +60,9 @@ static cr_status sort_tiles(cuda *g, const cuda_ordering *s, cuda_address x, cud
     return status;
 }
 
-static cr_status sort_digits(cuda *g, const cuda_ordering *s, const parts *p) {
+static cr_status sort_digits(cuda *g, const cuda_ordering *s, cuda_address from, const parts *p) {
     const int digits = (int)cr_dtype_size(s->dtype);
-    step t = {.x = s->x, .counts = part_at(p, 0), .ends = part_at(p, 1), .R = s->R, .tiles = pieces(s->R, TILE)};
+    step t = {.x = s->x, .from = from, .counts = part_at(p, 0), .ends = part_at(p, 1), .R = s->R, .tiles = pieces(s->R, TILE)};
     const cuda_running sum = {.op = s->op, .kind = CR_SCAN_SUM, .from = CR_U32, .to = CR_I64, .y = t.ends, .x = t.counts, .M = s->M, .R = t.tiles, .N = DIGITS};
     cr_status status = CR_OK;
     for (int d = 0; d < digits && status == CR_OK; d++) {
@@ -81,13 +83,8 @@ static cr_status sort_digits(cuda *g, const cuda_ordering *s, const parts *p) {
     return status;
 }
 
-cr_status cuda_order_rows(cuda *g, const cuda_ordering *s) {
-    if (s->R <= RANKED) {
-        const cuda_kernel *k = kernel_of(g, s->op, "rank", s->dtype, false);
-        cuda_words q = {.n = 7, .w = {s->y, s->index, s->x, (uint64_t)s->M, (uint64_t)s->R, (uint64_t)s->K, s->descending ? UINT64_MAX : 0}};
-        return k ? cuda_launch(g, s->op, k, &q, cuda_blocks(g, s->M * s->R)) : cr_error_status();
-    }
-    if (s->R <= TILE || s->K <= FEW) return sort_tiles(g, s, s->x, 0, s->R);
+static cr_status sort_rows(cuda *g, const cuda_ordering *s, cuda_address from) {
+    if (s->R <= TILE || s->K <= FEW) return sort_tiles(g, s, s->x, from, s->R);
     parts p = {0};
     const int64_t tiles = pieces(s->R, TILE);
     const size_t size = cr_dtype_size(s->dtype);
@@ -97,9 +94,62 @@ cr_status cuda_order_rows(cuda *g, const cuda_ordering *s) {
         add_part(&p, s->M * s->R, size);
         add_part(&p, s->M * s->R, place_bytes(s));
     }
-    cr_status status = take_parts(g, s->op, &p) ? sort_digits(g, s, &p) : cr_error_status();
+    cr_status status = take_parts(g, s->op, &p) ? sort_digits(g, s, from, &p) : cr_error_status();
     if (p.block) cuda_block_give(g, p.block);
     return status;
+}
+
+/* ---- by digits, from the highest on: element k of each row, counts of what comes before it and is equal to it; and from these something else */
+static cr_status select_run(cuda *g, const cuda_ordering *s, const char *name, int64_t blocks, cuda_words *q) {
+    const cuda_kernel *kernel = kernel_of(g, s->op, name, s->dtype, false);
+    return kernel ? cuda_launch_struct(g, s->op, kernel, q, blocks) : cr_error_status();
+}
+
+static cr_status select_kth(cuda *g, const cuda_ordering *s, int64_t k, bool all_before) {
+    const int64_t tiles = pieces(s->R, TILE), most = s->M * (tiles > 257 ? tiles : 257);
+    parts p = {0};
+    add_part(&p, most, 8);
+    add_part(&p, s->M, 16);
+    const size_t cleared = p.bytes;
+    if (all_before) {
+        add_part(&p, s->M * tiles, 8);
+        add_part(&p, s->M * s->K, cr_dtype_size(s->dtype));
+        add_part(&p, s->M * s->K, 4);
+    }
+    if (!take_parts(g, s->op, &p)) return cr_error_status();
+    const cuda_address counts = part_at(&p, 0);
+    enum { SHIFT = 7 };
+    cuda_words q = {.n = 12, .w = {s->y, s->index, s->x, counts, part_at(&p, 1), (uint64_t)s->R, (uint64_t)tiles, 0, (uint64_t)k, 0, 0, s->descending ? UINT64_MAX : 0}};
+    cr_status status = cuda_check(g, s->op, "memory is not set", cu.MemsetD8Async(counts, 0, cleared, g->stream));
+    for (int digit = (int)cr_dtype_size(s->dtype) - 1; digit >= 0 && status == CR_OK; digit--) {
+        q.w[SHIFT] = (uint64_t)(8 * digit);
+        status = select_run(g, s, "select_count", s->M * tiles, &q);
+        if (status == CR_OK) status = select_run(g, s, "select_step", s->M, &q);
+    }
+    if (status == CR_OK) status = select_run(g, s, "select_equal", s->M * tiles, &q);
+    if (!all_before && status == CR_OK) status = select_run(g, s, "select_place", s->M, &q);
+    if (all_before && status == CR_OK) {
+        const cuda_address ends = part_at(&p, 2), places = part_at(&p, 4);
+        const cuda_running sum = {.op = s->op, .kind = CR_SCAN_SUM, .from = CR_I64, .to = CR_I64, .y = ends, .x = counts, .M = s->M, .R = tiles, .N = 1};
+        cuda_ordering few = *s;
+        q.w[0] = few.x = part_at(&p, 3), q.w[9] = places, q.w[10] = ends;
+        few.R = s->K;
+        status = cuda_run_along(g, &sum);
+        if (status == CR_OK) status = select_run(g, s, "select_collect", s->M * tiles, &q);
+        if (status == CR_OK) status = sort_rows(g, &few, places);
+    }
+    cuda_block_give(g, p.block);
+    return status;
+}
+
+cr_status cuda_order_rows(cuda *g, const cuda_ordering *s) {
+    if (s->R <= RANKED) {
+        const cuda_kernel *k = kernel_of(g, s->op, "rank", s->dtype, false);
+        cuda_words q = {.n = 7, .w = {s->y, s->index, s->x, (uint64_t)s->M, (uint64_t)s->R, (uint64_t)s->K, s->descending ? UINT64_MAX : 0}};
+        return k ? cuda_launch(g, s->op, k, &q, cuda_blocks(g, s->M * s->R)) : cr_error_status();
+    }
+    const bool few_of_many = s->R > TILE && s->R <= INT32_MAX && PART * s->K <= s->R && s->M * s->R >= MANY;
+    return few_of_many ? select_kth(g, s, s->K - 1, true) : sort_rows(g, s, 0);
 }
 
 cr_status cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
@@ -112,27 +162,6 @@ cr_status cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t 
 }
 
 /* ---- single elements: of long rows by their digits, of others from the beginning of the sorted row, or all of it */
-static cr_status select_kth(cuda *g, const cuda_ordering *s, int64_t k) {
-    const int64_t tiles = pieces(s->R, TILE), most = s->M * (tiles > 257 ? tiles : 257);
-    parts p = {0};
-    add_part(&p, most, 8);
-    add_part(&p, s->M, 16);
-    if (!take_parts(g, s->op, &p)) return cr_error_status();
-    enum { SHIFT = 7 };
-    cuda_words q = {.n = 9, .w = {s->y, s->index, s->x, part_at(&p, 0), part_at(&p, 1), (uint64_t)s->R, (uint64_t)tiles, 0, (uint64_t)k}};
-    static const struct { const char *name; bool all_tiles; } kernels[] = {{"select_count", true}, {"select_step", false}, {"select_equal", true}, {"select_place", false}};
-    cr_status status = cuda_check(g, s->op, "memory is not set", cu.MemsetD8Async(p.block->at, 0, p.bytes, g->stream));
-    const int digits = (int)cr_dtype_size(s->dtype);
-    for (int i = 0; i < 2 * digits + 2 && status == CR_OK; i++) {
-        const int which = i < 2 * digits ? i % 2 : i - 2 * digits + 2;
-        const cuda_kernel *kernel = kernel_of(g, s->op, kernels[which].name, s->dtype, false);
-        q.w[SHIFT] = (uint64_t)(8 * (digits - 1 - i / 2));
-        status = kernel ? cuda_launch_struct(g, s->op, kernel, &q, kernels[which].all_tiles ? s->M * tiles : s->M) : cr_error_status();
-    }
-    cuda_block_give(g, p.block);
-    return status;
-}
-
 static cr_status find_kth(cuda *g, cuda_ordering *s, int64_t k) {
     parts p = {0};
     const cuda_address y = s->y, index = s->index;
@@ -154,7 +183,7 @@ cr_status cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M
     cuda *g = cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
     cuda_ordering s = {op, (cr_dtype)x->dtype, false, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, k < 0 ? R : k + 1};
-    return cuda_leave(g, R > TILE && s.K > FEW ? select_kth(g, &s, k) : find_kth(g, &s, k));
+    return cuda_leave(g, R > TILE && s.K > FEW ? select_kth(g, &s, k, false) : find_kth(g, &s, k));
 }
 
 /* ---- places in a sorted row: a thread each */

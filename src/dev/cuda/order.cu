@@ -197,14 +197,18 @@ KERNEL(256) pick(T *y, i64 *index, const T *sorted, const i64 *places, i64 M, i6
 }
 
 /* ---- one element of each long row, without an order of the others: digit by digit, the highest first, of the elements that have the digits
- * found so far how many there are of each next one (count), and which one the wanted element has (step); then where it lies.  Limited by
- * bytes: the row is read once for each digit, and once more. */
+ * found so far how many there are of each next one (count), and which one the wanted element has (step); then where it lies, or all that come
+ * before it, with it, where they lie one after another.  Limited by bytes: the row is read once for each digit, and once more. */
 struct selection {
     T *y; i64 *index; const T *x;
-    u64 *counts;                                    /* (M, 257): of each digit, and of NaN; later (M, tiles): of the key that was found */
+    u64 *counts;                                    /* (M, 257): of each digit, and of NaN; later (M, tiles): of smaller keys << 32, and of the key that was found */
     struct finding { u64 key, before; } *found;     /* (M): the digits so far; how many with them come before the wanted one */
     i64 R, tiles, shift, k;                         /* shift: of the digit, the highest being the first; k as for pick */
+    PLACE *places;                                  /* y and places (M, k + 1): those up to the wanted one */
+    const u64 *ends;                                /* counts, of this tile and those before it */
+    u64 flip;
 };
+D u64 key(T x, const selection &p) { return (KEY)(key(x) ^ (KEY)p.flip); }
 D bool is_nan(T x) { if constexpr (is_float<T>) return wide(x) != wide(x); else return false; }
 
 /* Row and tile of a block, and the elements of it that are there. */
@@ -222,7 +226,7 @@ KERNEL(256) select_count(const selection p) {
     for (int i = (int)threadIdx.x; i < 257; i += 256) n[i] = 0;
     __syncthreads();
     for (int i = (int)threadIdx.x; i < a.n; i += 256) {
-        const u64 k = key(a.x[i]);
+        const u64 k = key(a.x[i], p);
         if (first && is_nan(a.x[i])) atomicAdd(&n[256], 1u);
         if (first || (k ^ key_so_far) >> (p.shift + 8) == 0) atomicAdd(&n[k >> p.shift & 255], 1u);
     }
@@ -247,12 +251,42 @@ KERNEL(256) select_step(const selection p) {
 }
 
 KERNEL(256) select_equal(const selection p) {
-    __shared__ u32 shared[256];
+    __shared__ u64 shared[256];
     const part a = part_of(p);
-    u32 n = 0;
-    for (int i = (int)threadIdx.x; i < a.n; i += 256) n += (u64)key(a.x[i]) == p.found[a.row].key;
+    const u64 found = p.found[a.row].key;
+    u64 n = 0;
+    for (int i = (int)threadIdx.x; i < a.n; i += 256) {
+        const u64 k = key(a.x[i], p);
+        n += k < found ? 1ull << 32 : k == found;
+    }
     n = tree<sum_of>(n, shared, share_of(256, 1));
     if (threadIdx.x == 0) p.counts[blockIdx.x] = n;
+}
+
+/* Those up to the wanted one, into their order by place; of equals as many as are wanted.  Most tiles have none and are not read. */
+KERNEL(256) select_collect(const selection p) {
+    const part a = part_of(p);
+    const selection::finding f = p.found[a.row];
+    const u64 here = p.counts[blockIdx.x], before = p.ends[blockIdx.x] - here;
+    const u32 wanted = (u32)f.before + 1;
+    u32 smaller = (u32)(before >> 32), equal = (u32)before, mine = 0, all;
+    if (!(here >> 32) && (!here || equal >= wanted)) return;
+    const int first = (int)threadIdx.x * ITEMS, end = first + ITEMS < a.n ? first + ITEMS : a.n;
+    for (int i = first; i < end; i++) {
+        const u64 k = key(a.x[i], p);
+        mine += k < f.key ? 1u << 16 : k == f.key;
+    }
+    mine = prefix<add>(mine, s.shared, share{256, (int)threadIdx.x, 0, 1, 1}, all);
+    smaller += mine >> 16, equal += mine & 0xffff;
+    for (int i = first; i < end; i++) {
+        const u64 k = key(a.x[i], p);
+        if (k < f.key || (k == f.key && equal < wanted)) {
+            const i64 to = a.row * (p.k + 1) + smaller + (equal < wanted ? equal : wanted);
+            p.y[to] = a.x[i];
+            p.places[to] = (PLACE)(a.tile * TILE + i);
+        }
+        smaller += k < f.key, equal += k == f.key;
+    }
 }
 
 /* Of those that are equal the wanted one: its tile, then its place there. */
@@ -263,7 +297,7 @@ KERNEL(256) select_place(const selection p) {
     const selection::finding f = p.found[m];
     i64 all, so_far = 0;
     for (i64 first = 0; first < p.tiles; first += 256) {
-        const i64 i = first + t, mine = i < p.tiles ? (i64)p.counts[m * p.tiles + i] : 0, before = so_far + prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);
+        const i64 i = first + t, mine = i < p.tiles ? (i64)(u32)p.counts[m * p.tiles + i] : 0, before = so_far + prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);
         if (before <= (i64)f.before && (i64)f.before < before + mine) tile = i, rank = (i64)f.before - before;
         so_far += all;
     }

@@ -43,25 +43,35 @@ cr_status cuda_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_ten
     return run(g, op, "layer_norm", x, &q, M, width);
 }
 
-/* dw and db: sums over parts of the rows, then over the parts. */
-static cr_status bwd_sums(cuda *g, const char *op, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g_, int64_t M, int64_t N) {
-    const cuda_cut c = cuda_cut_of(N, M, N, N, 1);
-    const cr_dtype acc = (cr_dtype)rstd->dtype;
-    const cuda_kernel *k = kernel_of(g, op, "layer_norm_bwd_sums", x);
-    const size_t bytes = (size_t)(c.parts * N) * cr_dtype_size(acc);
-    cuda_block *sums = k ? cuda_block_take(g, op, 2 * bytes) : NULL;
-    if (!sums) return cr_error_status();
-    const cuda_address at[2] = {dw ? sums->at : 0, db ? sums->at + bytes : 0};
-    cuda_words q = {.n = 12, .w = {at[0], at[1], cuda_address_of(x), cuda_address_of(mean), cuda_address_of(rstd), cuda_address_of(g_), (uint64_t)M, (uint64_t)N, (uint64_t)c.parts,
-                                   (uint64_t)c.part_size, (uint64_t)c.width, c.along}};
-    cr_status status = cuda_launch(g, op, k, &q, c.blocks);
-    cr_tensor *const of[2] = {dw, db};
+/* dx, and dw and db: sums over parts of the rows, then over the parts. */
+typedef struct norm_grads { const char *op; cr_tensor *dx, *dw, *db; const cr_tensor *x, *w, *mean, *rstd, *g; int64_t M, N, width, chunk; } norm_grads;
+static cr_status norm_bwd(cuda *g, const norm_grads *s) {
+    enum { EACH = 4, MOST = 255 };                  /* turns of a block, at least; blocks with sums: so many parts are added up in one launch */
+    const int64_t rows = CUDA_GROUP / s->width, turns = (s->M + rows - 1) / rows;
+    int64_t chunks = 1, parts = turns;
+    cuda_address at[2] = {0, 0};
+    cuda_block *sums = NULL;
+    const cr_dtype acc = (cr_dtype)s->rstd->dtype;
+    if (s->dw || s->db) {
+        chunks = (s->N + s->chunk - 1) / s->chunk;
+        parts = turns / EACH < MOST / chunks ? turns / EACH : MOST / chunks;
+        if (parts < 1) parts = 1;
+        const size_t bytes = (size_t)(parts * s->N) * cr_dtype_size(acc);
+        if (!(sums = cuda_block_take(g, s->op, 2 * bytes))) return cr_error_status();
+        if (s->dw) at[0] = sums->at;
+        if (s->db) at[1] = sums->at + bytes;
+    }
+    const cuda_kernel *k = kernel_of(g, s->op, "layer_norm_bwd", s->x);
+    cuda_words q = {.n = 13, .w = {cuda_address_of(s->dx), at[0], at[1], cuda_address_of(s->x), cuda_address_of(s->w), cuda_address_of(s->mean), cuda_address_of(s->rstd), cuda_address_of(s->g),
+                                   (uint64_t)s->M, (uint64_t)s->N, (uint64_t)s->width, (uint64_t)((turns + parts - 1) / parts * rows), (uint64_t)chunks}};
+    cr_status status = k ? cuda_launch(g, s->op, k, &q, parts * chunks) : cr_error_status();
+    cr_tensor *const of[2] = {s->dw, s->db};
     for (int i = 0; i < 2 && status == CR_OK; i++) {
         if (!of[i]) continue;
-        const cuda_reduction s = {.op = op, .how = {.kind = CR_REDUCE_SUM}, .from = acc, .acc = acc, .to = (cr_dtype)of[i]->dtype, .at = {1, c.parts, N, {0, N, 1}}, .x = at[i]};
-        status = cuda_reduce_slab(g, &s, cuda_address_of(of[i]));
+        const cuda_reduction r = {.op = s->op, .how = {.kind = CR_REDUCE_SUM}, .from = acc, .acc = acc, .to = (cr_dtype)of[i]->dtype, .at = {1, parts, s->N, {0, s->N, 1}}, .x = at[i]};
+        status = cuda_reduce_slab(g, &r, cuda_address_of(of[i]));
     }
-    cuda_block_give(g, sums);
+    if (sums) cuda_block_give(g, sums);
     return status;
 }
 
@@ -70,12 +80,13 @@ cr_status cuda_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_te
     const char *op = mean ? "layer_norm_bwd" : "rms_norm_bwd";
     cuda *g = cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
-    cr_status status = (dw || db) && N ? bwd_sums(g, op, dw, db, x, mean, rstd, g_, M, N) : CR_OK;
-    if (!dx || status != CR_OK) return cuda_leave(g, status);
-    const int64_t width = width_of(N);
-    cuda_words q = {.n = 9, .w = {cuda_address_of(dx), cuda_address_of(x), cuda_address_of(w), cuda_address_of(mean), cuda_address_of(rstd), cuda_address_of(g_), (uint64_t)M, (uint64_t)N,
-                                  (uint64_t)width}};
-    return run(g, op, "layer_norm_bwd", x, &q, M, width);
+    const int64_t width = width_of(N), chunk = width * (x->dtype == CR_F64 ? 8 : 16);      /* columns that a block has in registers */
+    norm_grads s = {op, dx, dw, db, x, w, mean, rstd, g_, M, N, width, chunk};
+    if (N <= chunk || !dx || !(dw || db)) return cuda_leave(g, norm_bwd(g, &s));
+    s.dx = NULL;
+    cr_status status = norm_bwd(g, &s);
+    s.dx = dx, s.dw = s.db = NULL;
+    return cuda_leave(g, status == CR_OK ? norm_bwd(g, &s) : status);
 }
 
 cr_status cuda_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing) {
@@ -97,8 +108,8 @@ cr_status cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_ten
     cuda *g = cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
     const int64_t width = width_of(N);
-    cuda_words q = {.n = 10, .w = {cuda_address_of(dx), cuda_address_of(x), cuda_address_of(target), cuda_address_of(lse), cuda_address_of(g_), (uint64_t)M, (uint64_t)N, (uint64_t)width,
-                                   target->dtype == CR_I64, (uint64_t)ignore}};
+    cuda_words q = {.n = 11, .w = {cuda_address_of(dx), cuda_address_of(x), cuda_address_of(target), cuda_address_of(lse), cuda_address_of(g_), (uint64_t)M, (uint64_t)N, (uint64_t)width,
+                                   target->dtype == CR_I64, (uint64_t)ignore, g_->numel != 1}};
     cuda_push_f64(&q, smoothing);
     return run(g, op, op, x, &q, M, width);
 }

@@ -13,10 +13,10 @@ struct span {
     i64 m, row, N, first, step;                     /* number of the row, its first element, its columns (0: there is no such row); columns where packs begin, one and the next */
     D bool has(i64 n) const { return (u64)n < (u64)N; }
 };
+D span span_at(const share &s, i64 m, i64 M, i64 N) { return span{s, m, m * N, m < M ? N : 0, (i64)s.lane * V - m * N % V, (i64)s.width * V}; }
 D span span_of(i64 M, i64 N, i64 width) {
     const share s = share_of(width, 1);
-    const i64 m = (i64)blockIdx.x * s.columns + s.column, row = m * N;
-    return span{s, m, row, m < M ? N : 0, (i64)s.lane * V - row % V, (i64)s.width * V};
+    return span_at(s, (i64)blockIdx.x * s.columns + s.column, M, N);
 }
 
 /* Pack n of a row that begins at x; 0 outside. */
@@ -135,57 +135,66 @@ KERNEL(256) layer_norm(T *y, A *mean, A *rstd, const T *x, const T *w, const T *
     }
 }
 
-/* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm; long rows are read twice.
- * At least 2 blocks: ptxas would spill for a third one. */
-extern "C" __global__ void __launch_bounds__(256, 2) layer_norm_bwd(T *dx, const T *x, const T *w, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 width) {
-    __shared__ A shared[256];
-    const span r = span_of(M, N, width);
-    const line xs = line_of(x, r), gs = line_of(g, r);
-    const A mu = r.N && mean ? mean[r.m] : (A)0, scale = r.N ? rstd[r.m] : (A)0;
-    A a = 0, b = 0;
-    each_pack(r, [&](int i, i64 n) {
-        const packed v = xs.at(i, n, r), d = gs.at(i, n, r), factor = w ? load(w, n, r) : v;
-        for (int k = 0; k < V; k++) {
-            if (!r.has(n + k)) continue;
-            const A dh = cast<A>(d.v[k]) * (w ? cast<A>(factor.v[k]) : (A)1);
-            a += dh;
-            b += dh * ((cast<A>(v.v[k]) - mu) * scale);
+template <class U, int n> D pack<U, n> operator+(const pack<U, n> &a, const pack<U, n> &b) {
+    pack<U, n> y;
+    for (int k = 0; k < n; k++) y.v[k] = a.v[k] + b.v[k];
+    return y;
+}
+
+/* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm, and of parts of the rows, (parts, N),
+ * dw = sum of g h,  db = sum of g; each may be NULL.  A block goes through `rows` rows, 256 / width at once, and keeps the sums of a chunk of columns, as many as its
+ * registers hold: 1 chunk with dx.  x and g are read once, long rows twice for dx.  At least 2 blocks: ptxas would spill for a third one. */
+extern "C" __global__ void __launch_bounds__(256, 2) layer_norm_bwd(T *dx, A *dw, A *db, const T *x, const T *w, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 width, i64 rows,
+                                                                    i64 chunks) {
+    __shared__ pack<A, 2> shared[256];
+    __shared__ pack<A, V> shared_sums[256];
+    const share s = share_of(width, 1);
+    const i64 part = blockIdx.x / (u32)chunks, begin = part * rows, end = begin + rows < M ? begin + rows : M;          /* of 32 bits: a division of 64 is a call */
+    const i64 before = (i64)(blockIdx.x % (u32)chunks) * KEPT * s.width * V, first = before + s.lane * V, after = before + KEPT * s.width * V, limit = N < after ? N : after;
+    const bool sums = dw || db;
+    const A each = (A)1 / (A)N;
+    pack<A, V> gh[KEPT] = {}, gs[KEPT] = {};
+    for (int turn = 0; turn < (int)rows; turn += s.columns) {
+        span r = span_at(s, begin + turn + s.column, end, N);
+        if (sums) r.first = first, r.N = r.N ? limit : 0;              /* the same columns of each row */
+        const line xl = line_of(x, r), gl = line_of(g, r);
+        const A mu = r.N && mean ? mean[r.m] : (A)0, scale = r.N ? rstd[r.m] : (A)0;
+        pack<A, 2> means = {};
+        if (dx) {
+            each_pack(r, [&](int i, i64 n) {
+                const packed v = xl.at(i, n, r), d = gl.at(i, n, r), factor = w ? load(w, n, r) : v;
+                for (int k = 0; k < V; k++) {
+                    const A dh = r.has(n + k) ? cast<A>(d.v[k]) * (w ? cast<A>(factor.v[k]) : (A)1) : (A)0;
+                    means.v[0] += dh;
+                    means.v[1] += dh * ((cast<A>(v.v[k]) - mu) * scale);
+                }
+            });
+            means = tree<sum_of>(means, shared, s);
         }
-    });
-    a = mean ? tree<sum_of>(a, shared, r.s) / (A)N : (A)0;
-    b = tree<sum_of>(b, shared, r.s) / (A)N;
-    each_pack(r, [&](int i, i64 n) {
-        packed v = xs.at(i, n, r);
-        const packed d = gs.at(i, n, r), factor = w ? load(w, n, r) : v;
-        for (int k = 0; k < V; k++) {
-            const A dh = cast<A>(d.v[k]) * (w ? cast<A>(factor.v[k]) : (A)1), h = (cast<A>(v.v[k]) - mu) * scale;
-            v.v[k] = cast<T>(scale * (dh - a - h * b));
-        }
-        store(dx + r.row, n, r, v);
-    });
+        const A a = mean ? means.v[0] * each : (A)0, b = means.v[1] * each;
+        each_pack(r, [&](int i, i64 n) {
+            packed v = xl.at(i, n, r);
+            const packed d = gl.at(i, n, r), factor = w ? load(w, n, r) : v;
+            for (int k = 0; k < V; k++) {
+                const A dy = cast<A>(d.v[k]), h = (cast<A>(v.v[k]) - mu) * scale;
+                if (i < KEPT) gh[i].v[k] += dy * h, gs[i].v[k] += dy;
+                v.v[k] = cast<T>(scale * (dy * (w ? cast<A>(factor.v[k]) : (A)1) - a - h * b));
+            }
+            if (dx) store(dx + r.row, n, r, v);
+        });
+    }
+    const share others{s.columns, s.column, s.lane, s.width, s.width};          /* threads that have the same columns */
+#pragma unroll
+    for (int i = 0; i < 2 * KEPT; i++) {
+        A *to = i < KEPT ? dw : db;
+        if (!to) continue;
+        const pack<A, V> v = tree<sum_of>(i < KEPT ? gh[i] : gs[i - KEPT], shared_sums, others);
+        const i64 n = first + i % KEPT * s.width * V;
+        for (int k = 0; k < V; k++) if (s.column == 0 && n + k < N) to[part * N + n + k] = v.v[k];
+    }
 }
 
 D A of(const T *x, i64 i) { return cast<A>(x[i]); }
-
-/* Of parts of the rows, (parts, N):  dw = sum of g h,  db = sum of g; either may be NULL. */
-KERNEL(256) layer_norm_bwd_sums(A *dw, A *db, const T *x, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 parts, i64 part_size, i64 width, i64 along) {
-    __shared__ A shared[256];
-    const share s = share_of(width, along);
-    const i64 result = (i64)blockIdx.x * s.columns + s.column, n = result % N, part = result / N, begin = part * part_size;
-    const i64 end = result >= parts * N ? begin : begin + part_size < M ? begin + part_size : M;
-    A a = 0, b = 0;
-    for (i64 m = begin + s.lane; m < end; m += s.width) {
-        const A y = of(g, m * N + n);
-        a += y * ((of(x, m * N + n) - (mean ? mean[m] : (A)0)) * rstd[m]);
-        b += y;
-    }
-    a = tree<sum_of>(a, shared, s);
-    b = tree<sum_of>(b, shared, s);
-    if (result < parts * N && s.lane == 0) {
-        if (dw) dw[result] = a;
-        if (db) db[result] = b;
-    }
-}
 
 D i64 label_of(const void *target, i64 wide_target, i64 m) { return wide_target ? ((const i64 *)target)[m] : (i64)((const i32 *)target)[m]; }
 
@@ -210,11 +219,11 @@ KERNEL(256) cross_entropy(A *loss, A *lse, const T *x, const void *target, fault
 }
 
 /* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows */
-KERNEL(256) cross_entropy_bwd(T *dx, const T *x, const void *target, const A *lse, const A *g, i64 M, i64 N, i64 width, i64 wide_target, i64 ignore, f64 smoothing) {
+KERNEL(256) cross_entropy_bwd(T *dx, const T *x, const void *target, const A *lse, const A *g, i64 M, i64 N, i64 width, i64 wide_target, i64 ignore, i64 g_step, f64 smoothing) {
     const span r = span_of(M, N, width);
     if (!r.N) return;
     const i64 label = label_of(target, wide_target, r.m);
-    const A l = lse[r.m], d = g[r.m];
+    const A l = lse[r.m], d = g[r.m * g_step];
     for (i64 n = r.first; n < N; n += r.step) {
         packed v = load(x + r.row, n, r);
         for (int k = 0; k < V; k++) {

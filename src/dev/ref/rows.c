@@ -124,7 +124,7 @@ cr_status ref_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tens
         EACH(n, N) {
             int64_t t = get_int(target, m);
             double wanted = (n == t ? 1 - smoothing : 0) + smoothing / (double)N;
-            put(dx, m * N + n, t == ignore ? 0 : get(g, m) * (exp(get(x, m * N + n) - get(lse, m)) - wanted));
+            put(dx, m * N + n, t == ignore ? 0 : get(g, g->numel == 1 ? 0 : m) * (exp(get(x, m * N + n) - get(lse, m)) - wanted));
         }
     return CR_OK;
 }

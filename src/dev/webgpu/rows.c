@@ -257,7 +257,8 @@ cr_status gpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x,
 /* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows */
 cr_status gpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
                                 double smoothing) {
-    rows r = rows_of("cross_entropy_bwd", 'd', x, M, N);
+    const bool one = g->numel == 1;
+    rows r = rows_of("cross_entropy_bwd", one ? 'D' : 'd', x, M, N);
     if (!r.g) return cr_error_status();
     r.number = smoothing;
     r.ignore = ignore;
@@ -265,11 +266,11 @@ cr_status gpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tens
     add(&r, x, false, N);
     add(&r, target, false, 1);
     add(&r, lse, false, 1);
-    add(&r, g, false, 1);
+    add(&r, g, false, !one);
     if (is_new(&r)) {
         add_target(&r, 2);
-        wgsl_add(&r.w, "let l = of3(m); let c = of4(m);\n" EACH "let wanted = select(0.0, 1.0 - number, n == label) + number / length; "
-                 "put0(i, select(c * (f_exp(of1(i) - l) - wanted), 0.0, label == N)); }\n");
+        wgsl_add(&r.w, "let l = of3(m); let c = of4(%s);\n" EACH "let wanted = select(0.0, 1.0 - number, n == label) + number / length; "
+                 "put0(i, select(c * (f_exp(of1(i) - l) - wanted), 0.0, label == N)); }\n", one ? "0u" : "m");
     }
     return run(&r);
 }
