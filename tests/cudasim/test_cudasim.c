@@ -525,7 +525,7 @@ __attribute__((constructor(65535))) static void run_counting(void) {
     CU(LAUNCH(h, 1, 32, 0, &dy, &da, &n));
     CU(cuStreamSynchronize_(stream));
     const cudasim_bytes x = cudasim_traffic_("add"), y = cudasim_traffic_("norm");
-    printf("add %lld %lld, norm %lld %lld\n", x.read, x.written, y.read, y.written);
+    printf("add %lld %lld, in sectors %lld %lld, norm %lld %lld\n", x.read, x.written, x.sectors_read, x.sectors_written, y.read, y.written);
     fflush(stdout);
     _exit(0);
 }
@@ -540,7 +540,7 @@ TEST(traffic) {
     REQUIRE(f, "no process");
     said[fread(said, 1, sizeof said - 1, f)] = 0;
     pclose(f);
-    CHECK(!strcmp(said, "add 800 800, norm 400 400\n"), "counted: %s", said);      /* 100 floats, each once a launch */
+    CHECK(!strcmp(said, "add 800 800, in sectors 52 26, norm 400 400\n"), "counted: %s", said);      /* 100 floats, each once a launch, in 13 sectors */
 }
 #endif
 
