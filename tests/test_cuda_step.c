@@ -130,6 +130,13 @@ static cr_tensor *turned_to_f32(const cr_tensor *x, const cr_tensor *y) { return
 static cr_tensor *add_turned(const cr_tensor *x, const cr_tensor *y) { return cr_add(x, cr_transpose(cr_reshape(y, 2, (int64_t[]){COLUMNS, ROWS}), 0, 1)); }
 static cr_tensor *heads(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_contiguous(cr_permute(cr_reshape(x, 3, (int64_t[]){4, 16, COLUMNS}), 3, (int64_t[]){1, 0, 2})); }
 static cr_tensor *pixels(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_contiguous(cr_transpose(cr_reshape(x, 2, (int64_t[]){N / 4, 4}), 0, 1)); }
+static cr_tensor *into_turned(const cr_tensor *x, const cr_tensor *y) { return cr_add_(cr_transpose(x, 0, 1), cr_reshape(y, 2, (int64_t[]){COLUMNS, ROWS})); }
+static cr_tensor *turned_edge(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_contiguous(cr_transpose(cr_slice(cr_reshape(x, 2, (int64_t[]){2 * ROWS, ROWS}), 0, 0, 33, 1), 0, 1)); }
+static cr_tensor *off_by_one(const cr_tensor *x, const cr_tensor *y) { return cr_add(cr_slice(x, 1, 1, 97, 1), cr_slice(cr_select(y, 0, 0), 0, 0, 96, 1)); }
+static cr_tensor *rows_of_126(const cr_tensor *x, const cr_tensor *y) {
+    const cr_tensor *z = cr_reshape(cr_slice(cr_reshape(x, 1, (int64_t[]){N}), 0, 0, 126 * ROWS, 1), 2, (int64_t[]){ROWS, 126});
+    return cr_add(cr_slice(z, 1, 0, 64, 1), cr_slice(cr_select(y, 0, 0), 0, 0, 64, 1));
+}
 
 /* Rows and columns are read anew by each warp: of packs of 16 bytes a warp has 512 bytes. */
 static const sectors walks[] = {
@@ -146,6 +153,10 @@ static const sectors walks[] = {
     {"f32: heads", CR_F32, heads, F * N / SECTOR, F * N / SECTOR},
     {"f32: pixels", CR_F32, pixels, F * N / SECTOR, F * N / SECTOR},
     {"u8: pixels", CR_U8, pixels, N / SECTOR, N / SECTOR},
+    {"f32: x.T += y", CR_F32, into_turned, 2 * F * N / SECTOR, F * N / SECTOR},
+    {"f32: turned, 33 rows", CR_F32, turned_edge, F * 33 * ROWS / SECTOR, 8 * 4 + 56 * 5 + ROWS},           /* rows of 33 begin in a sector where 8 divides their number; the last elements go alone */
+    {"bf16: x[:, 1:97] + row", CR_BF16, off_by_one, ROWS * 3 * (3 + 2), ROWS * 3 * 2},                      /* one element each: warps of 64 bytes */
+    {"bf16: 64 of 126 columns + row", CR_BF16, rows_of_126, 8 * 4 + 56 * 5 + ROWS * 4, ROWS * 4},           /* two elements each: warps of 128 bytes */
 };
 
 TEST(sectors_of_walks) {

@@ -405,7 +405,9 @@ static void trap(int line) {
     fail("%s is trapped in line %d", where(b.current, text, sizeof text), line);
 }
 
-static void touch(const void *at, unsigned long bytes, int write) {
+static void touch(const void *at, unsigned long bytes, int write, unsigned long multiple) {
+    char text[100];
+    if ((uintptr_t)at % multiple) fail("%s touches address %p, which is no multiple of %lu", where(b.current, text, sizeof text), at, multiple);
     fibers_access(at, bytes, write, b.blocks, (unsigned)b.current / WARP, b.threads[b.current].accesses++);
 }
 
