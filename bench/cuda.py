@@ -66,6 +66,10 @@ def bandwidth_cases(quick: bool) -> list[Case]:
         for name, call, operands, passes, gradients in (
             ("copy", "a.clone()", rows, 2, ""),
             ("add", "a + c", {**rows, "c": (m, n)}, 3, ""),
+            ("add a row", "a + w", {**rows, "w": (n,)}, 2, ""),
+            ("add a column", "a + w", {**rows, "w": (m, 1)}, 2, ""),
+            ("transpose", "a.T.contiguous()", rows, 2, ""),
+            ("add a transpose", "a + c.T", {**rows, "c": (n, m)}, 3, ""),
             ("gelu", "F.gelu(a)", rows, 2, ""),
             ("sum", "a.sum()", rows, 1, ""),
             ("row sums", "a.sum(1)", rows, 1, ""),

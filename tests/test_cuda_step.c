@@ -116,6 +116,66 @@ TEST(one_step) {
     cr_gpt_free(m);
     cr_generator_free(random);
 }
+
+/* ---- elementwise walks: each sector that a warp comes to, where it has all lanes */
+typedef struct sectors { const char *what; cr_dtype is; cr_tensor *(*make)(const cr_tensor *x, const cr_tensor *y); long long read, written; } sectors;
+enum { ROWS = 64, COLUMNS = 128, N = ROWS * COLUMNS, SECTOR = 32 };
+
+static cr_tensor *add_row(const cr_tensor *x, const cr_tensor *y) { return cr_add(x, cr_select(y, 0, 0)); }
+static cr_tensor *add_column(const cr_tensor *x, const cr_tensor *y) { return cr_add(x, cr_slice(y, 1, 0, 1, 1)); }
+static cr_tensor *turned(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_contiguous(cr_transpose(x, 0, 1)); }
+static cr_tensor *turned_to_f32(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_to(cr_transpose(x, 0, 1), CR_F32, cr_cuda(0)); }
+static cr_tensor *add_turned(const cr_tensor *x, const cr_tensor *y) { return cr_add(x, cr_transpose(cr_reshape(y, 2, (int64_t[]){COLUMNS, ROWS}), 0, 1)); }
+static cr_tensor *heads(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_contiguous(cr_permute(cr_reshape(x, 3, (int64_t[]){4, 16, COLUMNS}), 3, (int64_t[]){1, 0, 2})); }
+static cr_tensor *pixels(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_contiguous(cr_transpose(cr_reshape(x, 2, (int64_t[]){N / 4, 4}), 0, 1)); }
+static cr_tensor *into_turned(const cr_tensor *x, const cr_tensor *y) { return cr_add_(cr_transpose(x, 0, 1), cr_reshape(y, 2, (int64_t[]){COLUMNS, ROWS})); }
+static cr_tensor *turned_edge(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_contiguous(cr_transpose(cr_slice(cr_reshape(x, 2, (int64_t[]){2 * ROWS, ROWS}), 0, 0, 33, 1), 0, 1)); }
+static cr_tensor *off_by_one(const cr_tensor *x, const cr_tensor *y) { return cr_add(cr_slice(x, 1, 1, 97, 1), cr_slice(cr_select(y, 0, 0), 0, 0, 96, 1)); }
+static cr_tensor *rows_of_126(const cr_tensor *x, const cr_tensor *y) {
+    const cr_tensor *z = cr_reshape(cr_slice(cr_reshape(x, 1, (int64_t[]){N}), 0, 0, 126 * ROWS, 1), 2, (int64_t[]){ROWS, 126});
+    return cr_add(cr_slice(z, 1, 0, 64, 1), cr_slice(cr_select(y, 0, 0), 0, 0, 64, 1));
+}
+
+/* Rows and columns are read anew by each warp: of packs of 16 bytes a warp has 512 bytes. */
+static const sectors walks[] = {
+    {"bf16: x + row", CR_BF16, add_row, 2 * N / SECTOR + 2 * N / 512 * 2 * COLUMNS / SECTOR, 2 * N / SECTOR},
+    {"f32: x + row", CR_F32, add_row, 2 * F * N / SECTOR, F * N / SECTOR},
+    {"f32: x + column", CR_F32, add_column, F * N / SECTOR + F * N / 512, F * N / SECTOR},
+    {"u8: turned", CR_U8, turned, N / SECTOR, N / SECTOR},
+    {"bf16: turned", CR_BF16, turned, 2 * N / SECTOR, 2 * N / SECTOR},
+    {"f32: turned", CR_F32, turned, F * N / SECTOR, F * N / SECTOR},
+    {"f64: turned", CR_F64, turned, 8 * N / SECTOR, 8 * N / SECTOR},
+    {"u8: turned to f32", CR_U8, turned_to_f32, N / SECTOR, F * N / SECTOR},
+    {"bf16: x + turned", CR_BF16, add_turned, 2 * 2 * N / SECTOR, 2 * N / SECTOR},
+    {"f32: x + turned", CR_F32, add_turned, 2 * F * N / SECTOR, F * N / SECTOR},
+    {"f32: heads", CR_F32, heads, F * N / SECTOR, F * N / SECTOR},
+    {"f32: pixels", CR_F32, pixels, F * N / SECTOR, F * N / SECTOR},
+    {"u8: pixels", CR_U8, pixels, N / SECTOR, N / SECTOR},
+    {"f32: x.T += y", CR_F32, into_turned, 2 * F * N / SECTOR, F * N / SECTOR},
+    {"f32: turned, 33 rows", CR_F32, turned_edge, F * 33 * ROWS / SECTOR, 8 * 4 + 56 * 5 + ROWS},           /* rows of 33 begin in a sector where 8 divides their number; the last elements go alone */
+    {"bf16: x[:, 1:97] + row", CR_BF16, off_by_one, ROWS * 3 * (3 + 2), ROWS * 3 * 2},                      /* one element each: warps of 64 bytes */
+    {"bf16: 64 of 126 columns + row", CR_BF16, rows_of_126, 8 * 4 + 56 * 5 + ROWS * 4, ROWS * 4},           /* two elements each: warps of 128 bytes */
+};
+
+TEST(sectors_of_walks) {
+    if (!test_simulator("cudasim_traffic", &traffic)) SKIP("no simulator");
+    for (size_t i = 0; i < sizeof walks / sizeof *walks; i++) {
+        const sectors *w = &walks[i];
+        cr_scope_begin();
+        const int64_t shape[] = {ROWS, COLUMNS};
+        cr_tensor *x = cr_to(cr_zeros(2, shape, CR_U8, cr_cuda(0)), w->is, cr_cuda(0)), *y = cr_contiguous(cr_add(x, x));
+        OK(cr_synchronize(cr_cuda(0)));
+        const cudasim_bytes before = traffic("walk");
+        REQUIRE(w->make(x, y), "%s", cr_error());
+        OK(cr_synchronize(cr_cuda(0)));
+        const cudasim_bytes after = traffic("walk");
+        CHECK(after.sectors_read - before.sectors_read == w->read && after.sectors_written - before.sectors_written == w->written, "%s: reads %lld and writes %lld sectors, wanted %lld and %lld", w->what,
+              after.sectors_read - before.sectors_read, after.sectors_written - before.sectors_written, w->read, w->written);
+        test_ran_on(cr_cuda(0));
+        cr_scope_end();
+    }
+}
 #else
 TEST(one_step) { SKIP("kernels are counted by the simulator without sanitizers"); }
+TEST(sectors_of_walks) { SKIP("kernels are counted by the simulator without sanitizers"); }
 #endif

@@ -14,8 +14,9 @@ typedef struct cudasim_counters {                   /* since the process began *
 } cudasim_counters;
 
 /* What launches of one kernel have read and written of device memory: a byte counts once a launch, however often it is touched, as if no
- * cache were too small.  Needs CUDASIM_COUNT=1 while kernels are compiled and run (not for products, whose layouts say it). */
-typedef struct cudasim_bytes { long long read, written; } cudasim_bytes;
+ * cache were too small.  A sector, of 32 bytes, counts once for all lanes of a warp, but each time they come to it: the n-th accesses of its lanes are one, which is so
+ * where they go the same way (of a thread's first 512).  Needs CUDASIM_COUNT=1 while kernels are compiled and run (bytes of products come from their layouts). */
+typedef struct cudasim_bytes { long long read, written, sectors_read, sectors_written; } cudasim_bytes;
 cudasim_bytes cudasim_traffic(const char *kernel);
 
 const cudasim_counters *cudasim_count(void);

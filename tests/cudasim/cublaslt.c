@@ -330,7 +330,7 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
     if (!there(stream, A, a) || !there(stream, B, b) || !there(stream, D, d) || (w.beta != 0 && !there(stream, C, c)) || (biased && !there(stream, p->bias, &vector))
         || (has(p->epilogue, AUX) && !there(stream, p->aux, &aux)) || (w.workspace_bytes && !cudasim_allocated(stream, workspace, w.workspace_bytes))) return CUBLAS_STATUS_EXECUTION_FAILED;
     const bool of_gradient = has(p->epilogue, BGRAD) || p->epilogue >= 256;         /* the vector is its result */
-    cudasim_bytes traffic = {elements(a) + elements(b) + (w.beta != 0 ? elements(c) : 0), elements(d)};
+    cudasim_bytes traffic = {.read = elements(a) + elements(b) + (w.beta != 0 ? elements(c) : 0), .written = elements(d)};
     if (biased) *(of_gradient ? &traffic.written : &traffic.read) += elements(&vector);
     if (has(p->epilogue, AUX)) *(has(p->epilogue, DGELU) ? &traffic.read : &traffic.written) += elements(&aux);
     return cudasim_call(stream, "cublasLtMatmul", multiply, &w, sizeof w, traffic) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;

@@ -134,7 +134,7 @@ API long long cudasim_launches(const char *kernel) {
 API cudasim_bytes cudasim_traffic(const char *kernel) {
     for (int i = 0; i < kernel_count; i++)
         if (!strcmp(by_kernel[i].name, kernel)) return by_kernel[i].traffic;
-    return (cudasim_bytes){0, 0};
+    return (cudasim_bytes){0};
 }
 API const char *cudasim_kernel_name(int i) { return i >= 0 && i < kernel_count ? by_kernel[i].name : NULL; }
 API void cudasim_order(const char *text) { fibers_order(text); }
@@ -433,9 +433,25 @@ static const char *parameter_flaw(const device *d, const cudasim_kernel *k, void
     return NULL;
 }
 
-void fibers_access(const void *at, unsigned long bytes, int write) {
+/* The first access of a warp's n-th to a sector? */
+static bool new_sector(uint64_t sector, int write, unsigned block, unsigned warp, unsigned nth) {
+    enum { PLACES = 1 << 21, MOST = 512 };          /* at most half of the places are taken in a block */
+    static struct { uint64_t is; unsigned block; } seen[PLACES];
+    const uint64_t is = (sector * MOST + nth) * 2 * (MAX_THREADS / WARP) + warp * 2 + (unsigned)write;
+    if (nth >= MOST) return false;
+    for (uint64_t i = is * 0x9e3779b97f4a7c15u >> 43;; i = (i + 1) % PLACES) {
+        if (seen[i].block == block && seen[i].is == is) return false;
+        if (seen[i].block == block) continue;
+        seen[i].is = is, seen[i].block = block;
+        return true;
+    }
+}
+
+void fibers_access(const void *at, unsigned long bytes, int write, unsigned block, unsigned warp, unsigned nth) {
     const uint64_t first = (uintptr_t)at - devices[0].first;
     if (first >= RANGE * (uint64_t)device_count) return;       /* shared memory, a stack */
+    for (uint64_t sector = first / 32; sector <= (first + bytes - 1) / 32; sector++)
+        *(write ? &traffic.sectors_written : &traffic.sectors_read) += new_sector(sector, write, block, warp, nth);
     for (uint64_t i = first; i < first + bytes; i++) {
         uint16_t *last = (uint16_t *)&touched[i] + write;
         if (*last == this_launch) continue;
@@ -445,7 +461,7 @@ void fibers_access(const void *at, unsigned long bytes, int write) {
 }
 
 static void begin_counting(void) {
-    traffic = (cudasim_bytes){0, 0};
+    traffic = (cudasim_bytes){0};
     if (++this_launch >> 16) {
         this_launch = 1;
         madvise(touched, sizeof *touched * RANGE * (uint64_t)device_count, MADV_DONTNEED);
@@ -456,7 +472,11 @@ static void end_counting(const char *name, cudasim_bytes more) {
     counters.bytes_read += more.read;
     counters.bytes_written += more.written;
     for (int i = 0; i < kernel_count; i++)
-        if (!strcmp(by_kernel[i].name, name)) by_kernel[i].traffic.read += more.read, by_kernel[i].traffic.written += more.written;
+        if (!strcmp(by_kernel[i].name, name)) {
+            cudasim_bytes *t = &by_kernel[i].traffic;
+            t->read += more.read, t->written += more.written;
+            t->sectors_read += more.sectors_read, t->sectors_written += more.sectors_written;
+        }
 }
 
 static CUresult run_kernel(device *d, operation *o) {

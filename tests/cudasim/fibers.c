@@ -76,7 +76,7 @@ typedef struct thread {
     cudasim_dim index;
     state state;
     int kind, line, predicate, source;              /* of what it waits for */
-    unsigned mask;
+    unsigned mask, accesses;
     unsigned long long value, result;
     char *passed;                                   /* the sanitizer's clock of the barrier that it was let through */
 } thread;
@@ -89,6 +89,7 @@ static struct block {
     int current;                                    /* thread that runs */
     int ready[MAX_THREADS], first, count;           /* ring of threads that may run */
     long long switches;
+    unsigned blocks;                                /* that ran so far, of all launches */
     int generation;
     thread threads[MAX_THREADS];
 } b;
@@ -404,7 +405,13 @@ static void trap(int line) {
     fail("%s is trapped in line %d", where(b.current, text, sizeof text), line);
 }
 
-static const cudasim_runtime runtime = {barrier, warp, lane, trap, ticks, printf, fibers_access};
+static void touch(const void *at, unsigned long bytes, int write, unsigned long multiple) {
+    char text[100];
+    if ((uintptr_t)at % multiple) fail("%s touches address %p, which is no multiple of %lu", where(b.current, text, sizeof text), at, multiple);
+    fibers_access(at, bytes, write, b.blocks, (unsigned)b.current / WARP, b.threads[b.current].accesses++);
+}
+
+static const cudasim_runtime runtime = {barrier, warp, lane, trap, ticks, printf, touch};
 
 /* Shared memory holds nothing when a block begins. */
 static void forget(char *from, const char *to) {
@@ -460,10 +467,12 @@ static void abandon(void) {
 static void run_block(cudasim_dim at) {
     b.done = b.arrived = b.first = b.count = 0;
     *b.module->block = at;
+    b.blocks++;
     int who[MAX_THREADS];
     for (int i = 0; i < b.size; i++) {
         b.threads[i].state = FRESH;
         b.threads[i].predicate = 0;
+        b.threads[i].accesses = 0;
         who[i] = i;
     }
     may_run(who, b.size);

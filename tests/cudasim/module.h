@@ -19,7 +19,7 @@ typedef struct cudasim_runtime {
     void (*trap)(int line);                         /* does not return */
     long long (*clock)(void);                       /* switches between threads so far */
     int (*print)(const char *format, ...);
-    void (*access)(const void *at, unsigned long bytes, int write);        /* of a text that was compiled to count */
+    void (*access)(const void *at, unsigned long bytes, int write, unsigned long multiple);      /* of a text that was compiled to count; of what the address must be a multiple */
 } cudasim_runtime;
 
 typedef struct cudasim_kernel {

@@ -539,7 +539,10 @@ __attribute__((constructor(65535))) static void run_counting(void) {
     CU(LAUNCH(h, 1, 32, 0, &dy, &da, &n));
     CU(cuStreamSynchronize_(stream));
     const cudasim_bytes x = cudasim_traffic_("add"), y = cudasim_traffic_("norm");
-    printf("add %lld %lld, norm %lld %lld\n", x.read, x.written, y.read, y.written);
+    printf("add %lld %lld, in sectors %lld %lld, norm %lld %lld", x.read, x.written, x.sectors_read, x.sectors_written, y.read, y.written);
+    CU(LAUNCH(compile("extern \"C\" __global__ void at_4(float4 *y, const char *x) { *y = *(const float4 *)(x + 4); }", "at_4"), 1, 1, 0, &dy, &da));
+    const CUresult status = cuStreamSynchronize_(stream);
+    printf(", %s\n", status == CUDA_ERROR_ILLEGAL_ADDRESS && strstr(cudasim_message_(), "no multiple of 16") ? "not aligned" : "taken");
     fflush(stdout);
     _exit(0);
 }
@@ -554,7 +557,7 @@ TEST(traffic) {
     REQUIRE(f, "no process");
     said[fread(said, 1, sizeof said - 1, f)] = 0;
     pclose(f);
-    CHECK(!strcmp(said, "add 800 800, norm 400 400\n"), "counted: %s", said);      /* 100 floats, each once a launch */
+    CHECK(!strcmp(said, "add 800 800, in sectors 52 26, norm 400 400, not aligned\n"), "counted: %s", said);      /* 100 floats, each once a launch, in 13 sectors */
 }
 #endif
 

@@ -216,6 +216,26 @@ template <class How, class T> D T prefix(T v, T *shared, const share &s, T &all)
     return y;
 }
 
+/* ---- where elements are: x / n for x < 2^31, by what elementwise.c makes of n; of 64 bits by n itself */
+D u32 divide(u32 x, u64 by) { return (__umulhi(x, (u32)by) + x) >> (u32)(by >> 32); }
+D u64 divide(u64 x, u64 n) { return x / n; }
+
+/* Lines of L elements in shared memory, so far apart that neither threads on neighbours nor threads on neighbouring lines meet in a bank. */
+template <class T, int L> constexpr int pitch = L + (sizeof(T) < 4 ? 4 / (int)sizeof(T) : 1);
+/* N lines of L neighbours, as many of both as there are, into m.  All threads of the block call it. */
+template <int N, int L, class T, class S, class I> D void read_tile(T *m, const T *x, S stride, I lines, I length) {
+    T v[N * L / 256];
+    for (int u = 0; u < N * L / 256; u++) {
+        const u32 j = threadIdx.x + u * 256, n = j / L, i = j % L;
+        if (n < lines && i < length) v[u] = x[(S)n * stride + (S)i];
+    }
+    for (int u = 0; u < N * L / 256; u++) {
+        const u32 j = threadIdx.x + u * 256, n = j / L, i = j % L;
+        if (n < lines && i < length) m[n * pitch<T, L> + i] = v[u];
+    }
+    __syncthreads();
+}
+
 /* ---- Philox 4x32-10 (Salmon et al. 2011): the block with this number */
 struct block4 { u32 w[4]; };
 D block4 philox(u64 seed, u64 counter) {

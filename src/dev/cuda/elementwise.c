@@ -1,9 +1,11 @@
 /* elementwise.c - programs as CUDA C, compiled once for each program, its dtypes and class of shapes.
  *
  * Strides, addresses, parameters and constants are data, not text: so one kernel serves all shapes of a class, and no compiler reasons with
- * constants about NaN (x * 0 is not 0).  Two classes.  Flat: all in one line, or the same everywhere; a thread reads, computes and writes
- * 16 bytes of the widest operand at once where their addresses allow.  Strided: a thread has one element at a time.  Walks of one class
- * that come together, an optimizer's step over all parameters, share launches: as many as the parameters of a kernel hold. */
+ * constants about NaN (x * 0 is not 0).  Bytes are the bound: each is to be moved once, in whole sectors, with 16 of the widest operand under way
+ * in every thread.  Two classes.  Rows: along the innermost axis a thread has packs of up to 16 bytes, as addresses, strides and sizes allow, or
+ * as many elements as come to that; where one lies is worked out once for a pack, without a division.  Tiles: an input that is dense along another
+ * axis, as a transposed one, passes through shared memory, so that neighbours read and write neighbours.  Walks of one class that come together,
+ * an optimizer's step over all parameters, share launches: as many as the parameters of a kernel hold. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -63,64 +65,108 @@ static void add_instruction(cuda_text *t, cr_dtype compute, int result, const cr
 }
 
 /* ---- a walk as a kernel */
-enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS };
-typedef enum place { DENSE, SAME, APART, NUMBER } place;        /* in one line; one element for all; by strides; a number of the host's */
-typedef struct plan {                               /* everything about a walk that its kernel is compiled for */
+enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, BYTES = 16, TILES = 4 };      /* bytes that a thread has of the widest operand; inputs of a kernel that pass through shared memory */
+typedef enum place { DENSE, COLUMN, APART, TURNED, SAME, NUMBER } place;        /* along the innermost axis: in one line, one element, by strides, by strides but dense along the axis before it;
+                                                                                   one element for all; a number of the host's */
+typedef struct plan {                               /* everything about a walk that its kernel is compiled for, and the order of its axes */
     const cr_walk *w;
     int operands;                                   /* results first */
-    bool flat, wide, divides;                       /* wide: does not fit into 32 bits */
+    bool wide, divides;                             /* wide: does not fit into 32 bits */
     place of[OPERANDS];
-    int elements;                                   /* that a thread has at once */
-    int ndim;                                       /* 0 where flat */
-    int walk_at, walk_words;                        /* parameters: fault, params, constants; for each walk where its blocks end, elements, shape, and of each operand its address, or value, and strides */
+    int ndim, axis[CR_MAX_DIMS];                    /* at least 1; the first result is dense along the last, where it is dense at all */
+    int elements, packs;                            /* of a pack; packs that a thread has at once */
+    int across, along;                              /* of a tile, on the last axis and on the one before it; 0: there are no tiles */
+    int at[OPERANDS];                               /* of each operand, in the words of a walk: its address, or value, and strides */
+    int walk_at, walk_words;                        /* parameters: fault, params, constants; for each walk where its blocks end, elements, of each axis but the first size and divisor, operands */
 } plan;
-enum { SHAPE_AT = 2 };                              /* in the words of a walk */
+enum { SIZES_AT = 2 };                              /* in the words of a walk */
 
 static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
-static bool is_number(const cr_walk *w, int k) { return operand(w, k)->data; }
+static size_t size_of(const plan *l, int k) { return cr_dtype_size(operand(l->w, k)->dtype); }
 static cuda_address address(const cr_arg *a) { return cuda_place(a->storage) + (cuda_address)a->offset * cr_dtype_size(a->dtype); }
+static int64_t stride(const plan *l, int k, int d) { return operand(l->w, k)->strides[l->axis[d]]; }
+static int64_t shape(const plan *l, int d) { return l->w->numel == 1 ? 1 : l->w->shape[l->axis[d]]; }
+static int strides_of(const plan *l, int k) { return l->of[k] >= SAME ? 0 : l->of[k] < APART ? l->ndim - 1 : l->ndim; }      /* in words */
 
-static place place_of(const cr_walk *w, int k) {
-    const cr_arg *a = operand(w, k);
-    if (is_number(w, k)) return NUMBER;
-    if (w->ndim == 0 || w->numel == 1) return k < w->n_out ? DENSE : SAME;
-    if (w->ndim > 1) {
-        for (int d = 0; d < w->ndim; d++) if (a->strides[d]) return APART;
-        return SAME;
-    }
-    return a->strides[0] == 1 ? DENSE : a->strides[0] == 0 && k >= w->n_out ? SAME : APART;
+/* Axis d becomes the one at `to`, those between move up. */
+static void move_axis(plan *l, int d, int to) {
+    const int axis = l->axis[d];
+    for (; d < to; d++) l->axis[d] = l->axis[d + 1];
+    l->axis[to] = axis;
 }
 
-static bool fits(const cr_walk *w, int k) {
+/* The axis along which operand k is dense, or -1. */
+static int dense_axis(const plan *l, int k) {
+    int d = l->ndim - 1;
+    while (d >= 0 && stride(l, k, d) != 1) d--;
+    return d;
+}
+
+static place place_of(const plan *l, int k) {
+    const int last = l->ndim - 1;
+    bool moves = false;
+    if (operand(l->w, k)->data) return NUMBER;
+    if (l->w->numel == 1) return k < l->w->n_out ? DENSE : SAME;
+    for (int d = 0; d <= last; d++) moves |= stride(l, k, d) != 0;
+    return !moves ? SAME : stride(l, k, last) == 1 ? DENSE : stride(l, k, last) ? APART : COLUMN;
+}
+
+static bool fits(const plan *l, int k) {
     int64_t far = 0;
-    for (int d = 0; d < w->ndim; d++) far += llabs(operand(w, k)->strides[d]) * (w->shape[d] - 1);
+    for (int d = 0; d < l->ndim; d++) far += llabs(stride(l, k, d)) * (shape(l, d) - 1);
     return far < INT32_MAX;
 }
 
-/* As many as 16 bytes of the widest line hold, where all lines begin at multiples of their share. */
-static int elements_of(const plan *l) {
-    size_t widest = 1;
-    for (int k = 0; k < l->operands; k++)
-        if (l->of[k] == DENSE && cr_dtype_size(operand(l->w, k)->dtype) > widest) widest = cr_dtype_size(operand(l->w, k)->dtype);
-    const int n = (int)(16 / widest);
-    for (int k = 0; k < l->operands; k++)
-        if (l->of[k] == DENSE && address(operand(l->w, k)) % ((size_t)n * cr_dtype_size(operand(l->w, k)->dtype))) return 1;
-    return l->w->numel < n ? 1 : n;
+/* Tiles of as many elements as the threads of a block have, near to square but no wider than the walk; where a whole matrix is smaller, neighbours are in the cache anyway. */
+static void plan_tiles(plan *l, int each) {
+    const int last = l->ndim - 1, elements = each * CUDA_GROUP;
+    int d = -1, tiles = 0;
+    for (int k = l->w->n_out; k < l->operands && d < 0; k++)
+        if (l->of[k] == APART) d = dense_axis(l, k);
+    if (d < 0 || l->of[0] != DENSE || shape(l, d) * shape(l, last) < elements / 2) return;
+    move_axis(l, d, last - 1);
+    for (int k = l->w->n_out; k < l->operands; k++)
+        if (l->of[k] == APART && stride(l, k, last - 1) == 1 && tiles++ < TILES) l->of[k] = TURNED;
+    for (l->along = each > 4 ? 64 : 32; l->along / 2 >= shape(l, last - 1); l->along /= 2) {}
+    for (l->across = elements / l->along; l->across / 2 >= shape(l, last); l->across /= 2) {}
+    l->along = elements / l->across;
+}
+
+/* The largest packs of which every dense line, and each of its rows, holds whole ones; a single line may end within one. */
+static int elements_of(const plan *l, int most) {
+    uint64_t all = l->ndim > 1 ? (uint64_t)shape(l, l->ndim - 1) : 0;
+    for (int k = 0; k < l->operands; k++) {
+        if (l->of[k] == APART) return 1;
+        if (l->of[k] != DENSE) continue;
+        all |= address(operand(l->w, k)) / size_of(l, k);
+        for (int d = 0; d < l->ndim - 1; d++) all |= (uint64_t)stride(l, k, d);
+    }
+    while (all % (uint64_t)most) most /= 2;
+    return most;
 }
 
 static plan plan_of(const cr_walk *w) {
-    plan l = {.w = w, .operands = w->n_out + w->n_in, .flat = true, .elements = 1, .wide = w->numel >= INT32_MAX};
+    plan l = {.w = w, .operands = w->n_out + w->n_in, .wide = w->numel >= INT32_MAX, .ndim = w->ndim && w->numel > 1 ? w->ndim : 1, .elements = 1};
+    size_t widest = 1;
+    for (int d = 0; d < l.ndim; d++) l.axis[d] = d;
+    if (dense_axis(&l, 0) >= 0) move_axis(&l, dense_axis(&l, 0), l.ndim - 1);
     for (int k = 0; k < l.operands; k++) {
-        l.of[k] = place_of(w, k);
-        l.flat &= l.of[k] != APART;
-        l.wide |= l.of[k] != NUMBER && !fits(w, k);
+        l.of[k] = place_of(&l, k);
+        if (l.of[k] >= SAME) continue;
+        l.wide |= !fits(&l, k);
+        if (size_of(&l, k) > widest) widest = size_of(&l, k);
     }
-    if (l.flat) l.elements = elements_of(&l);
-    else l.ndim = w->ndim;
-    for (int k = 0; k < w->n_out && !l.flat; k++) l.of[k] = APART;
+    const int each = BYTES / (int)widest;
+    plan_tiles(&l, each);
+    if (!l.across) l.elements = elements_of(&l, each);
+    l.packs = l.across || each / l.elements < 4 ? each / l.elements : 4;
     for (int i = 0; i < w->program->n_instr && !cr_dtype_is_float(w->compute); i++) l.divides |= divides(w->program->instr[i].op);
     l.walk_at = 1 + w->program->n_param + w->program->n_const;
-    l.walk_words = SHAPE_AT + l.ndim + l.operands * (1 + l.ndim);
+    l.walk_words = SIZES_AT + 2 * (l.ndim - 1) + (l.across ? 2 : 0);
+    for (int k = 0; k < l.operands; k++) {
+        l.at[k] = l.walk_words;
+        l.walk_words += 1 + strides_of(&l, k);
+    }
     return l;
 }
 
@@ -128,8 +174,7 @@ static void key_of(cuda_key *k, const plan *l) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
     k->n = 0, k->full = false;
-    const unsigned char head[] = {'e', (unsigned char)w->compute, l->flat, l->wide, (unsigned char)l->elements, (unsigned char)l->ndim, (unsigned char)w->n_out,
-                                  (unsigned char)w->n_in, (unsigned char)p->n_param};
+    const int16_t head[] = {'e', (int16_t)w->compute, l->wide, (int16_t)l->elements, (int16_t)l->packs, (int16_t)l->across, (int16_t)l->ndim, (int16_t)w->n_out, (int16_t)w->n_in, (int16_t)p->n_param};
     cuda_key_add(k, head, sizeof head);
     for (int i = 0; i < l->operands; i++) cuda_key_byte(k, (l->of[i] == NUMBER ? 0 : (int)operand(w, i)->dtype) + 32 * (int)l->of[i]);
     cuda_key_add(k, &p->n_const, sizeof p->n_const);
@@ -142,7 +187,6 @@ static void key_of(cuda_key *k, const plan *l) {
 
 /* ---- its text */
 
-static int word_of(const plan *l, int k) { return SHAPE_AT + l->ndim + k * (1 + l->ndim); }
 static const char *type_of(const plan *l, int k) { return cuda_type(operand(l->w, k)->dtype); }
 
 /* one(p, inputs as values, results): the program. */
@@ -159,48 +203,101 @@ static void add_program(cuda_text *t, const plan *l, int64_t walks) {
     cuda_add(t, "}\n");
 }
 
-/* Where operand k has element e. */
-static void add_element(cuda_text *t, const plan *l, int k) {
-    const int at = word_of(l, k);
-    cuda_add(t, "((%s%s *)p.w[at + %d])[", k < l->w->n_out ? "" : "const ", type_of(l, k), at);
-    if (l->of[k] == DENSE) cuda_add(t, "e");
-    else if (l->of[k] == SAME) cuda_add(t, "0");
-    for (int d = 0; d < l->ndim && l->of[k] == APART; d++) cuda_add(t, "%s(S)c%d * (S)p.w[at + %d]", d ? " + " : "", d, at + 1 + d);
-    cuda_add(t, "]");
+/* The coordinates of what is the n-th in order of rows: of packs, or of tiles, whose last two axes are counted in tiles. */
+static void add_coordinates(cuda_text *t, const plan *l, const char *n) {
+    const char *const name = l->across ? "t" : "c";
+    cuda_add(t, "I rest = %s;\n", n);
+    for (int d = l->ndim - 1; d > 0; d--) {
+        const int size = SIZES_AT + 2 * (d - 1);
+        cuda_add(t, "const I q%d = divide(rest, p.w[at + %d]), %s%d = rest - q%d * (I)p.w[at + %d]; rest = q%d;\n", d, size + 1, name, d, d, size, d);
+    }
+    cuda_add(t, "const I %s0 = rest;\n", name);
 }
 
-/* The call for element e, or, where pack says so, for element k of the packs. */
-static void add_call(cuda_text *t, const plan *l, bool packs) {
-    const cr_walk *w = l->w;
-    cuda_add(t, "one(p");
-    for (int i = 0; i < w->n_in; i++) {
-        const int k = w->n_out + i;
-        if (l->of[k] >= SAME && l->of[k] != APART) cuda_add(t, ", s%d", i);
-        else if (packs) cuda_add(t, ", cast<C>(x%d.v[k])", i);
-        else {
-            cuda_add(t, ", cast<C>(");
-            add_element(t, l, k);
-            cuda_add(t, ")");
-        }
-    }
-    for (int k = 0; k < w->n_out; k++) {
-        cuda_add(t, packs ? ", y%d.v[k]" : ", ", k);
-        if (!packs) add_element(t, l, k);
-    }
-    cuda_add(t, ");\n");
+static void add_first(cuda_text *t, const plan *l, int k) { cuda_add(t, "(%s *)p.w[at + %d]", type_of(l, k), l->at[k]); }
+
+/* How far from its first element operand k begins at these coordinates. */
+static void add_offset(cuda_text *t, const plan *l, int k, int elements) {
+    for (int d = 0; d < strides_of(l, k); d++) cuda_add(t, "%s(S)c%d * (S)p.w[at + %d]", d ? " + " : "", d, l->at[k] + 1 + d);
+    if (l->of[k] == DENSE) cuda_add(t, "%s(S)c%d * %d", l->ndim > 1 ? " + " : "", l->ndim - 1, elements);
 }
 
-static void add_packs(cuda_text *t, const plan *l) {
+/* The packs that a thread has at once, of so many elements each: all is read before anything is written. */
+static void add_packs(cuda_text *t, const plan *l, int elements, int packs) {
     const cr_walk *w = l->w;
-    cuda_add(t, "for (I i = first; i < numel / %d; i += step) {\n", l->elements);
+    const int last = l->ndim - 1;
+    cuda_add(t, "bool in[%d];\n", packs);
+    for (int k = 0; k < l->operands; k++)
+        if (k < w->n_out) cuda_add(t, "S r%d[%d];\n", k, packs);
+        else if (l->of[k] < SAME) cuda_add(t, "pack<%s, %d> x%d[%d];\n", type_of(l, k), l->of[k] == DENSE ? elements : 1, k - w->n_out, packs);
+    cuda_add(t, "for (int u = 0; u < %d; u++) {\n", packs);
+    if (l->across) {
+        cuda_add(t, "const u32 j = threadIdx.x + u * %d, a = j %% %d, b = j / %d;\n", CUDA_GROUP, l->across, l->across);
+        cuda_add(t, "const I c%d = c%d_ + a, c%d = c%d_ + b;\nif ((in[u] = a < across && b < along)) {\n", last, last, last - 1, last - 1);
+    } else {
+        cuda_add(t, "const I e = i + u * %d;\nif ((in[u] = e < %s)) {\n", CUDA_GROUP, elements == l->elements ? "packs" : "numel");
+        add_coordinates(t, l, "e");
+    }
     for (int k = 0; k < l->operands; k++) {
-        const int number = k < w->n_out ? k : k - w->n_out;
-        if (k < w->n_out) cuda_add(t, "pack<%s, %d> y%d;\n", type_of(l, k), l->elements, number);
-        else if (l->of[k] == DENSE) cuda_add(t, "const pack<%s, %d> x%d = ((const pack<%s, %d> *)p.w[at + %d])[i];\n", type_of(l, k), l->elements, number, type_of(l, k), l->elements, word_of(l, k));
+        if (l->of[k] >= SAME) continue;
+        if (l->of[k] == TURNED) {
+            cuda_add(t, "x%d[u].v[0] = m%d[a * pitch<%s, %d> + b];\n", k - w->n_out, k, type_of(l, k), l->along);
+            continue;
+        }
+        if (k < w->n_out) cuda_add(t, "r%d[u] = ", k);
+        else {
+            cuda_add(t, "x%d[u] = *(const pack<%s, %d> *)(", k - w->n_out, type_of(l, k), l->of[k] == DENSE ? elements : 1);
+            add_first(t, l, k);
+            cuda_add(t, " + (");
+        }
+        add_offset(t, l, k, elements);
+        cuda_add(t, k < w->n_out ? ";\n" : "));\n");
     }
-    cuda_add(t, "for (int k = 0; k < %d; k++) ", l->elements);
-    add_call(t, l, true);
-    for (int k = 0; k < w->n_out; k++) cuda_add(t, "((pack<%s, %d> *)p.w[at + %d])[i] = y%d;\n", type_of(l, k), l->elements, word_of(l, k), k);
+    cuda_add(t, "}\n}\nfor (int u = 0; u < %d; u++) if (in[u]) {\n", packs);
+    for (int k = 0; k < w->n_out; k++) cuda_add(t, "pack<%s, %d> y%d;\n", type_of(l, k), elements, k);
+    cuda_add(t, "for (int k = 0; k < %d; k++) one(p", elements);
+    for (int i = 0; i < w->n_in; i++) {
+        const place of = l->of[w->n_out + i];
+        if (of >= SAME) cuda_add(t, ", s%d", i);
+        else cuda_add(t, ", cast<C>(x%d[u].v[%s])", i, of == DENSE ? "k" : "0");
+    }
+    for (int k = 0; k < w->n_out; k++) cuda_add(t, ", y%d.v[k]", k);
+    cuda_add(t, ");\n");
+    for (int k = 0; k < w->n_out; k++) {
+        cuda_add(t, "*(pack<%s, %d> *)(", type_of(l, k), elements);
+        add_first(t, l, k);
+        cuda_add(t, " + r%d[u]) = y%d;\n", k, k);
+    }
+    cuda_add(t, "}\n");
+}
+
+/* A block has a tile. */
+static void add_tile(cuda_text *t, const plan *l) {
+    const int last = l->ndim - 1, sizes = l->at[0] - 2;
+    add_coordinates(t, l, "(I)(blockIdx.x - begin)");
+    for (int d = 0; d < last - 1; d++) cuda_add(t, "const I c%d = t%d;\n", d, d);
+    cuda_add(t, "const I c%d_ = t%d * %d, c%d_ = t%d * %d, across = (I)p.w[at + %d] - c%d_, along = (I)p.w[at + %d] - c%d_;\n", last, last, l->across, last - 1, last - 1, l->along, sizes, last, sizes + 1,
+             last - 1);
+    for (int k = l->w->n_out; k < l->operands; k++) {
+        if (l->of[k] != TURNED) continue;
+        cuda_add(t, "__shared__ %s m%d[%d * pitch<%s, %d>];\n{\nconst I c%d = c%d_, c%d = c%d_;\n", type_of(l, k), k, l->across, type_of(l, k), l->along, last, last, last - 1, last - 1);
+        cuda_add(t, "read_tile<%d, %d>(m%d, ", l->across, l->along, k);
+        add_first(t, l, k);
+        cuda_add(t, " + (");
+        add_offset(t, l, k, 1);
+        cuda_add(t, "), (S)p.w[at + %d], across, along);\n}\n", l->at[k] + 1 + last);
+    }
+    add_packs(t, l, 1, l->packs);
+}
+
+static void add_rows(cuda_text *t, const plan *l) {
+    const int span = l->packs * CUDA_GROUP;
+    cuda_add(t, "const I packs = numel / %d, step = (I)(p.w[at] - begin) * %d;\nfor (I i = first; i < packs; i += step) {\n", l->elements, span);
+    add_packs(t, l, l->elements, l->packs);
+    cuda_add(t, "}\n");
+    if (l->ndim > 1 || l->elements == 1) return;
+    cuda_add(t, "for (I i = packs * %d + first; i < numel; i += step) {\n", l->elements);
+    add_packs(t, l, 1, 1);
     cuda_add(t, "}\n");
 }
 
@@ -210,21 +307,16 @@ static void add_text(cuda_text *t, const plan *l, int64_t walks) {
     cuda_add(t, "typedef %s I;\ntypedef %s S;\nKERNEL(%d) walk(const words p) {\n", l->wide ? "u64" : "u32", l->wide ? "i64" : "i32", CUDA_GROUP);
     cuda_add(t, "int at = %d;\nu64 begin = 0;\n", l->walk_at);
     if (walks > 1) cuda_add(t, "for (; blockIdx.x >= p.w[at]; at += %d) begin = p.w[at];\n", l->walk_words);
-    cuda_add(t, "const I numel = (I)p.w[at + 1], step = (I)(p.w[at] - begin) * %d, first = (I)(blockIdx.x - begin) * %d + threadIdx.x;\n", CUDA_GROUP, CUDA_GROUP);
-    cuda_add(t, "if (first >= numel) return;\n");               /* before a number is read that the one result may replace */
+    /* return before a number is read that the one result may replace; a tile's threads are all needed */
+    if (!l->across) cuda_add(t, "const I numel = (I)p.w[at + 1], first = (I)(blockIdx.x - begin) * %d + threadIdx.x;\nif (first >= numel) return;\n", l->packs * CUDA_GROUP);
     for (int i = 0; i < w->n_in; i++) {
         const int k = w->n_out + i;
-        if (l->of[k] == NUMBER) cuda_add(t, "const C s%d = as<C>(p.w[at + %d]);\n", i, word_of(l, k));
-        if (l->of[k] == SAME) cuda_add(t, "const C s%d = cast<C>(*(const %s *)p.w[at + %d]);\n", i, type_of(l, k), word_of(l, k));
+        if (l->of[k] == NUMBER) cuda_add(t, "const C s%d = as<C>(p.w[at + %d]);\n", i, l->at[k]);
+        if (l->of[k] == SAME) cuda_add(t, "const C s%d = cast<C>(*(const %s *)p.w[at + %d]);\n", i, type_of(l, k), l->at[k]);
     }
-    if (l->elements > 1) add_packs(t, l);
-    if (l->elements == 1) cuda_add(t, "for (I e = first; e < numel; e += step) {\n");
-    else cuda_add(t, "for (I e = numel / %d * %d + first; e < numel; e += step) {\n", l->elements, l->elements);
-    if (l->ndim > 1) cuda_add(t, "I rest = e;\n");
-    for (int d = l->ndim - 1; d > 0; d--) cuda_add(t, "const I c%d = rest %% (I)p.w[at + %d]; rest /= (I)p.w[at + %d];\n", d, SHAPE_AT + d, SHAPE_AT + d);
-    if (l->ndim) cuda_add(t, "const I c0 = %s;\n", l->ndim > 1 ? "rest" : "e");
-    add_call(t, l, false);
-    cuda_add(t, "}\n}\n");
+    if (l->across) add_tile(t, l);
+    else add_rows(t, l);
+    cuda_add(t, "}\n");
 }
 
 /* ---- what it is run with */
@@ -244,16 +336,42 @@ static void push_shared(cuda_words *q, const cr_walk *w, cuda_address fault) {
     for (int i = 0; i < p->n_const; i++) push_number(q, w->compute, &p->consts[i], CR_F64);
 }
 
+/* What divide() of device.cuh takes for n: n itself where I has 64 bits; else s = ceil(log2 n) and below it m = floor(2^(32 + s) / n) + 1 - 2^32 (Granlund and
+ * Montgomery 1994).  With e = n (2^32 + m) - 2^(32 + s), 0 < e <= n <= 2^s, x (2^32 + m) / 2^(32 + s) is x / n + x e / (n 2^(32 + s)), and the last is below 1 / n. */
+static uint64_t reciprocal(const plan *l, uint64_t n) {
+    uint64_t s = 0;
+    if (l->wide) return n;
+    while (((uint64_t)1 << s) < n) s++;
+    return s << 32 | (((((uint64_t)1 << s) - n) << 32) / n + 1);
+}
+
+/* On axis d: packs, or tiles, or elements. */
+static int64_t steps(const plan *l, int d) {
+    const int share = d == l->ndim - 1 ? l->across ? l->across : l->elements : d == l->ndim - 2 && l->across ? l->along : 1;
+    return (shape(l, d) + share - 1) / share;
+}
+
+static int64_t blocks_of(const cuda *g, const plan *l) {
+    const int64_t each = (int64_t)l->elements * l->packs;
+    int64_t tiles = 1;
+    for (int d = 0; d < l->ndim; d++) tiles *= steps(l, d);
+    return l->across ? tiles : cuda_blocks(g, (l->w->numel + each - 1) / each);
+}
+
 /* end: of the blocks of this walk and those before it */
 static void push_walk(cuda_words *q, const plan *l, int64_t end) {
     const cr_walk *w = l->w;
     cuda_push(q, (uint64_t)end);
     cuda_push(q, (uint64_t)w->numel);
-    for (int d = 0; d < l->ndim; d++) cuda_push(q, (uint64_t)w->shape[d]);
+    for (int d = 1; d < l->ndim; d++) {
+        cuda_push(q, (uint64_t)steps(l, d));
+        cuda_push(q, reciprocal(l, (uint64_t)steps(l, d)));
+    }
+    for (int d = l->ndim - 1; l->across && d > l->ndim - 3; d--) cuda_push(q, (uint64_t)shape(l, d));
     for (int k = 0; k < l->operands; k++) {
         if (l->of[k] == NUMBER) push_number(q, w->compute, operand(w, k)->data, operand(w, k)->dtype);
         else cuda_push(q, address(operand(w, k)));
-        for (int d = 0; d < l->ndim; d++) cuda_push(q, (uint64_t)operand(w, k)->strides[d]);
+        for (int d = 0; d < strides_of(l, k); d++) cuda_push(q, (uint64_t)stride(l, k, d));
     }
 }
 
@@ -276,7 +394,7 @@ static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
         const plan next = plan_of(&w[walks]);
         key_of(&other, &next);
         if (walks && (!same_key(&key, &other) || w[walks].params != w->params)) break;
-        blocks += cuda_blocks(g, (w[walks].numel + next.elements - 1) / next.elements);
+        blocks += blocks_of(g, &next);
         push_walk(&q, &next, blocks);
     }
     if (walks > 1) memset(q.w + q.n, 0, sizeof q.w - (size_t)q.n * sizeof *q.w);     /* the kernel takes all of them */
