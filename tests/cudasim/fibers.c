@@ -404,7 +404,12 @@ static void trap(int line) {
     fail("%s is trapped in line %d", where(b.current, text, sizeof text), line);
 }
 
-static const cudasim_runtime runtime = {barrier, warp, lane, trap, ticks, printf, fibers_access};
+static void misaligned(const void *at) {
+    char text[100];
+    fail("%s touches %p, which is not aligned", where(b.current, text, sizeof text), at);
+}
+
+static const cudasim_runtime runtime = {barrier, warp, lane, trap, misaligned, ticks, printf, fibers_access};
 
 /* Shared memory holds nothing when a block begins. */
 static void forget(char *from, const char *to) {

@@ -80,6 +80,8 @@ CUDASIM_HOOK __tsan_func_exit(void *) {}
 CUDASIM_HOOK __tsan_init() {}
 }
 #endif
+/* The compiler calls it before an access that is less aligned than its type, which a GPU does not make. */
+extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(void *, void *at) { cudasim->misaligned(at); }
 #define threadIdx ((const cudasim_dim &)cudasim_thread)
 #define blockIdx ((const cudasim_dim &)cudasim_block)
 #define blockDim ((const cudasim_dim &)cudasim_threads)
