@@ -35,6 +35,19 @@ TEST(names) {
     FAILS(CR_RUNTIME, "comes too late", cr_switch_set("CUDA", "off"));
 }
 
+/* What this program prints of one test in a process of its own. */
+static const char *said_by(const char *environment, const char *name) {
+    static char said[4000];
+    char path[1000], command[2200];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    snprintf(command, sizeof command, "%s '%s' %s 2>&1", environment, path, name);
+    FILE *f = popen(command, "r");
+    said[f ? fread(said, 1, sizeof said - 1, f) : 0] = 0;
+    if (f) pclose(f);
+    return said;
+}
+
 /* What is missing is said by a process that misses it: this program's line where it finds no device, or its first failure. */
 TEST(missing_parts) {
 #ifdef CHAINRULE_CUDASIM
@@ -47,28 +60,67 @@ TEST(missing_parts) {
         {"CUDASIM_CC=52", "Simulated GPU has compute capability 5.2, 6.0 is needed"},
         {"CUDASIM_CC=61", "cuda:0 has compute capability 6.1: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of 13.0"},
         {"CUDASIM_CC=61 CUDASIM_NVRTC=12", "1 passed"},
+        {"CUDASIM_CC=105", "1 passed"},            /* newer than NVRTC: machine code of 10.3, which its family runs */
+        {"CUDASIM_CC=130", "1 passed"},            /* PTX */
+        {"CUDASIM_FAIL=device:1", "cuda:0: cannot be opened: CUDA_ERROR_DEVICE_UNAVAILABLE"},
         {"CHAINRULE_NVRTC=off", "cuda:0 cannot be used: CHAINRULE_NVRTC=off"},
         {"CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13", "cuda:0 cannot be used: CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13 cannot be opened"},
         {"CHAINRULE_CUBLASLT=off", "1 passed"},
         {"CHAINRULE_CUBLASLT=/nowhere/libcublasLt.so.13", "1 passed"},
         {"CHAINRULE_TEST_CUDA=1", "no NVIDIA driver: libcuda.so.1 not found"},     /* or there is one */
     };
-    char path[1000], command[1400], said[4000];
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    REQUIRE(n > 0, "no path");
-    path[n] = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        snprintf(command, sizeof command, "%s '%s' round_trip 2>&1", cases[i].environment, path);
-        FILE *f = popen(command, "r");
-        REQUIRE(f, "no process");
-        said[fread(said, 1, sizeof said - 1, f)] = 0;
-        pclose(f);
-        CHECK(strstr(said, cases[i].message) || (strstr(command, "TEST_CUDA=1") && strstr(said, "1 passed")), "%s: said %s", cases[i].environment, said);
+        const char *said = said_by(cases[i].environment, "round_trip");
+        CHECK(strstr(said, cases[i].message) || (strstr(cases[i].environment, "TEST_CUDA=1") && strstr(said, "1 passed")), "%s: said %s", cases[i].environment, said);
         test_ran_on(dev());
     }
 #else
     SKIP("no simulator");
 #endif
+}
+
+/* NVRTC where pip puts it, its builtins beside it; of CUDA 13 it is nothing for a driver of CUDA 12. */
+TEST(nvrtc_of_pip) {
+#ifdef CHAINRULE_CUDASIM
+    char environment[900];
+    REQUIRE(cr_os_make_directory(folder_path("lib/python3.11/site-packages/nvidia/cu13/lib")), "%s", cr_os_error());
+    REQUIRE(!symlink(CHAINRULE_CUDASIM "/libnvrtc.so.13", folder_path("lib/python3.11/site-packages/nvidia/cu13/lib/libnvrtc.so.13")), "no link");
+    for (int driver = 13000; driver >= 12080; driver -= 920) {
+        snprintf(environment, sizeof environment, "CHAINRULE_NVRTC= CHAINRULE_CACHE=off VIRTUAL_ENV='%s' CUDASIM_DRIVER=%d", folder_name, driver);
+        const char *said = said_by(environment, "round_trip");
+        CHECK(!strstr(said, "1 passed") == (driver < 13000), "driver %d: said %s", driver, said);
+        test_ran_on(dev());
+    }
+#else
+    SKIP("no simulator");
+#endif
+}
+
+/* A child has the driver's handles but not the driver, and cannot start it.  Before other tests open the second GPU. */
+TEST(fork) {
+    const cr_device *unopened = cr_cuda_count() > 1 ? cr_cuda(1) : NULL;
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, dev());
+    cr_mutex_lock(the_gpu()->lock);                 /* as another thread of the parent may */
+    const pid_t child = fork();
+    if (child) cr_mutex_unlock(the_gpu()->lock);
+    else {
+        alarm(60);
+        bool right = !cr_add(x, x) && strstr(cr_error(), "cuda:0 is lost: this process was forked");
+        cr_error_clear();
+        right &= !unopened || (!cr_ones(CR_LIST(3), CR_F32, unopened) && strstr(cr_error(), "cuda:1 is lost: this process was forked"));
+        cr_error_clear();
+        cr_release(x);
+        cr_empty_cache(dev());
+        right &= cr_memory_stats(dev()).current > 0;
+        right &= cr_item(cr_sum(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), CR_ALL, false)) == 3;
+        _exit(!right);
+    }
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && !status, "a child of a process with an open GPU");
+    CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 3, "the parent goes on: %s", cr_error());
+    cr_scope_end();
+    test_ran_on(dev());
 }
 
 TEST(round_trip) {
@@ -82,6 +134,43 @@ TEST(round_trip) {
     same(cr_sum(x, CR_LIST(1), false), rows, 2, "sum");
     same(cr_matmul(x, cr_transpose(x, 0, 1)), product, 4, "x x^T");
     cr_scope_end();
+}
+
+/* The driver takes memory of its own for code, when a kernel is loaded or first launched: what is cached makes way, and where nothing is, there is an error. */
+TEST(room_for_code) {
+    int (*fail)(const char *what, int k);
+    if (!test_simulator("cudasim_fail", &fail)) SKIP("no simulator");
+    const float four[3] = {4, 4, 4};
+    cr_scope_begin();
+    cr_tensor *x = cr_full(CR_LIST(3), 2, CR_F32, dev());
+    OK(cr_synchronize(dev()));
+    for (int launch = 0; launch < 2; launch++) {    /* a kernel that is new, then one that is there */
+        cr_release(cr_empty(CR_LIST(64 << 20), CR_U8, dev()));
+        const int64_t before = the_gpu()->reserved;
+        fail("room", 1);
+        same(cr_fmod(cr_mul(x, x), cr_scalar(7)), four, 3, "with what was cached");
+        CHECK(the_gpu()->reserved <= before - (64 << 20), "%lld of %lld bytes are kept", (long long)the_gpu()->reserved, (long long)before);
+        fail("room", 0);
+    }
+    cr_empty_cache(dev());
+    fail("room", 1);
+    FAILS(CR_NO_MEMORY, "a kernel does not start: CUDA_ERROR_OUT_OF_MEMORY", cr_mul(x, x));
+    fail("room", 0);
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* cuBLASLt may find an algorithm, and then not take the product, as it does with some large batches: a kernel of our own takes it, now and later. */
+TEST(refused_product) {
+    int (*fail)(const char *what, int k);
+    if (!test_simulator("cudasim_fail", &fail)) SKIP("no simulator");
+    cr_scope_begin();
+    cr_tensor *x = cr_full(CR_LIST(2, 5, 7), 3, CR_F32, dev()), *y = cr_full(CR_LIST(2, 7, 3), 5, CR_F32, dev());
+    fail("product", 1);
+    for (int i = 0; i < 2; i++) CHECK(cr_item(cr_sum(cr_matmul(x, y), CR_ALL, false)) == 15.0 * 7 * 2 * 5 * 3, "%s", cr_error());
+    fail("product", 0);
+    cr_scope_end();
+    test_ran_on(dev());
 }
 
 /* Longer than a section of the pinned memory, and than all of them. */
@@ -333,6 +422,25 @@ TEST(late_errors) {
     test_ran_on(dev());
 }
 
+/* A kernel fails while nobody looks, and the next to hear of it asks for memory: that is not out of memory. */
+TEST(lost_while_growing) {
+    int (*fail)(const char *what, int k);
+    if (!test_simulator("cudasim_fail", &fail)) SKIP("no simulator");
+    if (getenv("LOST_WHILE_GROWING")) {             /* in a process of its own, which loses its GPU */
+        cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, dev());
+        fail("fault", 1);
+        cr_release(cr_add(x, x));
+        cu.StreamSynchronize(the_gpu()->stream);
+        CHECK(!cr_empty(CR_LIST(64 << 20), CR_U8, dev()), "memory of a GPU that is lost");
+        printf("  said %s\n", cr_error());
+        cr_release(x);
+        return;
+    }
+    const char *said = said_by("LOST_WHILE_GROWING=1", "lost_while_growing");
+    CHECK(strstr(said, "said [allocate] cuda:0 is lost: CUDA_ERROR_LAUNCH_FAILED"), "%s", said);
+    test_ran_on(dev());
+}
+
 static void close_staging(cuda *g) {
     cr_synchronize(dev());
     cu.MemFreeHost(g->staging.data);
@@ -485,26 +593,6 @@ TEST(threads) {
         CHECK(sums[i] == 20100, "thread %d has %g", i, sums[i]);
         test_ran_on(dev());
     }
-}
-
-/* A child has the driver's handles but not the driver. */
-TEST(fork) {
-    cr_scope_begin();
-    cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, dev());
-    const pid_t child = fork();
-    if (!child) {
-        bool right = !cr_add(x, x) && strstr(cr_error(), "cuda:0 is lost: this process was forked");
-        cr_error_clear();
-        cr_release(x);
-        cr_empty_cache(dev());
-        right &= cr_item(cr_sum(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), CR_ALL, false)) == 3;
-        _exit(!right);
-    }
-    int status = 1;
-    CHECK(waitpid(child, &status, 0) == child && !status, "a child of a process with an open GPU");
-    CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 3, "the parent goes on: %s", cr_error());
-    cr_scope_end();
-    test_ran_on(dev());
 }
 
 /* ---- everything that a training step asks for fails once: an error that says so, nothing is left behind, and a smaller step works */

@@ -143,13 +143,15 @@ TEST(libraries) {
     CHECK(cosine(0.0) == 1.0, "cos(0) = %g", cosine(0.0));
 
     char self[500], wanted[500];
-    int n = cr_os_self_directory(self, sizeof self);
+    int n = cr_os_directory_of(NULL, self, sizeof self);
     ssize_t length = readlink("/proc/self/exe", wanted, sizeof wanted - 1);
     REQUIRE(n > 0 && length > 0, "own folder: %d", n);
     wanted[length] = 0;
     *strrchr(wanted, '/') = 0;
     CHECK(!strcmp(self, wanted) && n == (int)strlen(self), "own folder '%s', wanted '%s'", self, wanted);
-    CHECK(cr_os_self_directory(self, (size_t)n) == 0, "%d bytes hold %d and the end", n, n);
+    CHECK(cr_os_directory_of(NULL, self, (size_t)n) == 0, "%d bytes hold %d and the end", n, n);
+    n = cr_os_directory_of(symbol, self, sizeof self);
+    CHECK(n > 0 && strcmp(self, wanted) && *self == '/', "folder of libm '%s'", self);
 }
 
 TEST(time_goes_on) {

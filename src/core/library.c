@@ -34,7 +34,7 @@ static void *open_in_pythons(const char *folder, const char *below, const char *
 
 void *cr_library_search(const char *const *names, const char *const *places, const char *more) {
     char self[PATH_ROOM];
-    const bool known = cr_os_self_directory(self, sizeof self) > 0;
+    const bool known = cr_os_directory_of(NULL, self, sizeof self) > 0;
     const char *environment = getenv("VIRTUAL_ENV");
     void *library = NULL;
     for (; *places && !library; places++) {

@@ -276,20 +276,20 @@ int64_t cr_os_peak_rss(void) {
 void *cr_os_open_library(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
 void *cr_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
-/* The file this code was loaded from: a shared library, or the program it is linked into (whose name in the link map is empty). */
-static bool self_path(char out[PATH_MAX]) {
+/* The file that code was loaded from: a shared library, or the program it is linked into (whose name in the link map is empty). */
+static bool path_of(const void *code, char out[PATH_MAX]) {
     Dl_info info;
     void *extra = NULL;
-    if (dladdr1((const void *)&no_quota, &info, &extra, RTLD_DL_LINKMAP) && extra) {
+    if (dladdr1(code, &info, &extra, RTLD_DL_LINKMAP) && extra) {
         const struct link_map *map = extra;
         if (map->l_name && *map->l_name && realpath(map->l_name, out)) return true;
     }
     return realpath("/proc/self/exe", out) != NULL;
 }
 
-int cr_os_self_directory(char *out, size_t room) {
+int cr_os_directory_of(const void *code, char *out, size_t room) {
     char path[PATH_MAX];
-    if (!self_path(path)) return 0;
+    if (!path_of(code ? code : (const void *)&no_quota, path)) return 0;
     char *slash = strrchr(path, '/');
     if (!slash) return 0;
     slash[slash == path] = 0;                                  /* "/x" lies in "/" */

@@ -41,7 +41,7 @@ int64_t cr_os_peak_rss(void);                                           /* bytes
 /* shared libraries */
 void  *cr_os_open_library(const char *path);                            /* NULL: not there */
 void  *cr_os_symbol(void *library, const char *name);
-int    cr_os_self_directory(char *out, size_t room);                    /* folder of this library or program; 0 when unknown, else length */
+int    cr_os_directory_of(const void *code, char *out, size_t room);    /* folder of the library or program that has this code; NULL: ours; 0 when unknown, else length */
 
 /* chance */
 uint64_t cr_os_entropy(void);                                           /* 64 bits that nobody can foretell */

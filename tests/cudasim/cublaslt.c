@@ -333,5 +333,6 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
     cudasim_bytes traffic = {.read = elements(a) + elements(b) + (w.beta != 0 ? elements(c) : 0), .written = elements(d)};
     if (biased) *(of_gradient ? &traffic.written : &traffic.read) += elements(&vector);
     if (has(p->epilogue, AUX)) *(has(p->epilogue, DGELU) ? &traffic.read : &traffic.written) += elements(&aux);
-    return cudasim_call(stream, "cublasLtMatmul", multiply, &w, sizeof w, traffic) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+    const int error = cudasim_call(stream, "cublasLtMatmul", multiply, &w, sizeof w, traffic);
+    return error == CUDA_ERROR_NOT_SUPPORTED ? CUBLAS_STATUS_NOT_SUPPORTED : error ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }

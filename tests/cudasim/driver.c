@@ -10,7 +10,8 @@
  * CUDASIM_DRIVER   the newest CUDA it knows (13000: 13.0)                  CUDASIM_NVRTC  the major version of NVRTC (13)
  * CUDASIM_EAGER    a bit for each stream of a device, in order of their creation (0: none; the stream NULL is always late)
  * CUDASIM_COUNT    1: bytes that kernels read and write are counted (control.h)
- * CUDASIM_FAIL     "alloc:3,launch:2": what fails once, the k-th from now: alloc, host, copy, launch, module, or fault (a kernel, while it runs);
+ * CUDASIM_FAIL     "alloc:3,launch:2": what fails once, the k-th from now: device (another process has it), alloc, host, copy, launch, module, room (for code, when a kernel
+ *                  is launched or a module loaded), product (which cuBLASLt's heuristic found an algorithm for), or fault (a kernel, while it runs);
  *                  or is forgotten: wait (of a stream for an event), join (of the host for an event) */
 #define _GNU_SOURCE
 #include "control.h"
@@ -81,7 +82,15 @@ static void remove_files(void);
 static int device_count = -1;
 static uint64_t memory_limit;
 static int capability;
-static int shared_limit(void) { return capability < 70 ? 48 << 10 : capability == 75 ? 64 << 10 : 163 << 10; }       /* bytes a block may ask for */
+static int shared_limit(void) {                     /* bytes a block may ask for: CUDA's programming guide, "technical specifications per compute capability" */
+    switch (capability) {
+    case 70: case 72: return 96 << 10;
+    case 75: return 64 << 10;
+    case 80: case 87: return 163 << 10;
+    case 86: case 88: case 89: case 120: case 121: return 99 << 10;
+    default: return capability < 70 ? 48 << 10 : CUDASIM_MAX_SHARED;
+    }
+}
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local device *current;
 static struct { void *at; size_t bytes; } *pinned;
@@ -95,14 +104,16 @@ static uint32_t *touched;                           /* of each byte of all devic
 static unsigned this_launch;
 static cudasim_bytes traffic;                       /* of this launch */
 static char message[600];
-static struct failure { const char *what; int left; } failures[] = {{"alloc", 0}, {"host", 0}, {"copy", 0}, {"launch", 0}, {"module", 0}, {"fault", 0}, {"wait", 0}, {"join", 0}};
-enum { FAIL_ALLOC, FAIL_HOST, FAIL_COPY, FAIL_LAUNCH, FAIL_MODULE, FAIL_FAULT, FAIL_WAIT, FAIL_JOIN, FAILURES };
+static bool in_child;                               /* of a process that called cuInit */
+static struct failure { const char *what; int left; } failures[] = {{"device", 0}, {"alloc", 0}, {"host", 0}, {"copy", 0}, {"launch", 0}, {"module", 0}, {"room", 0}, {"product", 0}, {"fault", 0}, {"wait", 0}, {"join", 0}};
+enum { FAIL_DEVICE, FAIL_ALLOC, FAIL_HOST, FAIL_COPY, FAIL_LAUNCH, FAIL_MODULE, FAIL_ROOM, FAIL_PRODUCT, FAIL_FAULT, FAIL_WAIT, FAIL_JOIN, FAILURES };
 
 /* Every entry runs alone. */
 static void unlock_at_end(int *held) { (void)held; pthread_mutex_unlock(&lock); }
 #define ENTER __attribute__((cleanup(unlock_at_end))) int entered = pthread_mutex_lock(&lock); (void)entered
 #define ENTER_CONTEXT                                                                              \
     ENTER;                                                                                         \
+    if (in_child) return CUDA_ERROR_NOT_INITIALIZED;                                               \
     if (!current) return CUDA_ERROR_INVALID_CONTEXT;                                               \
     if (current->broken) return current->broken
 
@@ -151,10 +162,14 @@ API void cudasim_mend(void) {
 }
 
 /* ---- devices */
+static void begin_in_child(void) { in_child = true; }
+
 API CUresult cuInit(unsigned flags) {
     ENTER;
     if (flags) return CUDA_ERROR_INVALID_VALUE;
+    if (in_child) return CUDA_ERROR_NOT_INITIALIZED;
     if (device_count >= 0) return device_count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+    pthread_atfork(NULL, NULL, begin_in_child);
     const long long n = number("CUDASIM_DEVICES", 1);
     device_count = n < 0 ? 0 : n > MAX_DEVICES ? MAX_DEVICES : (int)n;
     if (!device_count) return CUDA_ERROR_NO_DEVICE;
@@ -167,7 +182,7 @@ API CUresult cuInit(unsigned flags) {
     for (char *item; (item = strtok_r(rest, ",", &rest));) {
         char *colon = strchr(item, ':');
         if (colon) *colon = 0;
-        if (!colon || !cudasim_fail(item, atoi(colon + 1))) wrong(CUDA_SUCCESS, "CUDASIM_FAIL: '%s' is not one of alloc, host, copy, launch, module, fault, wait, join with :number", item);
+        if (!colon || !cudasim_fail(item, atoi(colon + 1))) wrong(CUDA_SUCCESS, "CUDASIM_FAIL: '%s' is not one of device, alloc, host, copy, launch, module, room, product, fault, wait, join with :number", item);
     }
     void *all = mmap(NULL, RANGE * (uint64_t)device_count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -249,7 +264,7 @@ API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUde
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: *value = 3; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = capability / 10; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = capability % 10; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: *value = capability == 75 ? 64 << 10 : 164 << 10; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: *value = shared_limit() + (capability > 75 ? 1 << 10 : 0); break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = shared_limit(); break;
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: *value = 32; break;
     case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: *value = 1024; break;
@@ -265,6 +280,8 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice dev) {
     ENTER;
     device *d = device_at(dev);
     if (!d) return CUDA_ERROR_INVALID_DEVICE;
+    if (in_child) return CUDA_ERROR_NOT_INITIALIZED;
+    if (fails(FAIL_DEVICE)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
     if (!d->legacy) {
         d->legacy = calloc(1, sizeof *d->legacy);
         d->legacy->on = d;
@@ -497,7 +514,7 @@ static CUresult run_kernel(device *d, operation *o) {
     bad = fibers_run(m, k, params, o->launch.blocks, o->launch.threads, o->launch.shared);
     UNPOISON(m->dynamic, CUDASIM_MAX_SHARED);
     if (counting) end_counting(k->name, traffic);
-    return bad ? wrong(strstr(bad, "touches address") ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_LAUNCH_FAILED, "%s", bad) : CUDA_SUCCESS;
+    return !bad ? CUDA_SUCCESS : wrong(strstr(bad, "touches address") ? CUDA_ERROR_ILLEGAL_ADDRESS : strstr(bad, "not aligned") ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_LAUNCH_FAILED, "%s", bad);
 }
 
 static CUresult run(device *d, operation *o) {
@@ -722,6 +739,7 @@ __attribute__((destructor)) static void remove_files(void) {
 API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
     ENTER_CONTEXT;
     if (fails(FAIL_MODULE)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (fails(FAIL_ROOM)) return CUDA_ERROR_OUT_OF_MEMORY;
     const size_t bytes = image_size(image);
     if (!bytes) return wrong(CUDA_ERROR_INVALID_IMAGE, "cuModuleLoadData: this is not what the simulated NVRTC makes");
     char path[300];                                 /* a name of its own: dlopen knows libraries again by theirs */
@@ -737,10 +755,11 @@ API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
 #endif
     const cudasim_module *text = library ? dlsym(library, "cudasim_module") : NULL;
     if (!text) return wrong(CUDA_ERROR_INVALID_IMAGE, "cuModuleLoadData: %s", why ? why : "no kernels in it");
-    const int architecture = text->architecture;
-    if (architecture / 10 != capability / 10 || architecture > capability) {
+    const int architecture = abs(text->architecture);
+    const bool machine = text->architecture > 0;
+    if (architecture > capability || (machine && architecture / 10 != capability / 10)) {
         dlclose(library);
-        return wrong(CUDA_ERROR_NO_BINARY_FOR_GPU, "cuModuleLoadData: compiled for sm_%d, the device is an sm_%d", architecture, capability);
+        return wrong(CUDA_ERROR_NO_BINARY_FOR_GPU, "cuModuleLoadData: compiled for %s_%d, the device is an sm_%d", machine ? "sm" : "compute", architecture, capability);
     }
     CUmodule m = calloc(1, sizeof *m + sizeof m->functions[0] * (size_t)(text->end - text->kernels));
     m->on = current;
@@ -840,8 +859,10 @@ API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, 
     if (shared + (unsigned)static_shared(f) > (f->most_dynamic > CUDASIM_STATIC_SHARED ? f->most_dynamic + (unsigned)static_shared(f) : CUDASIM_STATIC_SHARED))
         return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' launched with %u bytes of dynamic shared memory beside %d", k->name, shared, static_shared(f));
     if (fails(FAIL_LAUNCH)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    size_t bytes = 0;
-    for (int i = 0; i < k->count; i++) bytes += (k->sizes[i] + 15) / 16 * 16;
+    if (fails(FAIL_ROOM)) return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t bytes = 0, taken = 0;
+    for (int i = 0; i < k->count; i++) bytes += (k->sizes[i] + 15) / 16 * 16, taken += k->sizes[i];
+    if (taken > 4096) return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' has %zu bytes of parameters; before CUDA 12.1 and sm_70 there are 4096", k->name, taken);
     operation *o = operation_new(LAUNCH, bytes);
     unsigned char *next = o->payload;
     for (int i = 0; i < k->count; i++) {
@@ -862,6 +883,7 @@ API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const v
     CUstream s = stream;
     ON_STREAM(s);
     if (fails(FAIL_LAUNCH)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    if (fails(FAIL_PRODUCT)) return CUDA_ERROR_NOT_SUPPORTED;
     operation *o = operation_new(CALL, bytes);
     o->call.fn = fn;
     memcpy(o->payload, payload, bytes);
@@ -884,6 +906,7 @@ static const struct { CUresult status; const char *name, *text; } errors[] = {
     {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {CUDA_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
     {CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
@@ -895,6 +918,7 @@ static const struct { CUresult status; const char *name, *text; } errors[] = {
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {CUDA_ERROR_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };

@@ -405,13 +405,16 @@ static void trap(int line) {
     fail("%s is trapped in line %d", where(b.current, text, sizeof text), line);
 }
 
-static void touch(const void *at, unsigned long bytes, int write, unsigned long multiple) {
+static void misaligned(const void *at) {
     char text[100];
-    if ((uintptr_t)at % multiple) fail("%s touches address %p, which is no multiple of %lu", where(b.current, text, sizeof text), at, multiple);
+    fail("%s touches %p, which is not aligned", where(b.current, text, sizeof text), at);
+}
+
+static void touch(const void *at, unsigned long bytes, int write) {
     fibers_access(at, bytes, write, b.blocks, (unsigned)b.current / WARP, b.threads[b.current].accesses++);
 }
 
-static const cudasim_runtime runtime = {barrier, warp, lane, trap, ticks, printf, touch};
+static const cudasim_runtime runtime = {barrier, warp, lane, trap, misaligned, ticks, printf, touch};
 
 /* Shared memory holds nothing when a block begins. */
 static void forget(char *from, const char *to) {

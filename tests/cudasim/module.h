@@ -16,10 +16,11 @@ typedef struct cudasim_runtime {
     int (*barrier)(int kind, int predicate, int line);
     unsigned long long (*warp)(int kind, unsigned mask, unsigned long long value, int lane, int line);  /* lane: whose value a shuffle takes */
     int (*lane)(void);                              /* of the thread that runs */
-    void (*trap)(int line);                         /* does not return */
+    void (*trap)(int line);                         /* does not return; nor does the next one */
+    void (*misaligned)(const void *at);
     long long (*clock)(void);                       /* switches between threads so far */
     int (*print)(const char *format, ...);
-    void (*access)(const void *at, unsigned long bytes, int write, unsigned long multiple);      /* of a text that was compiled to count; of what the address must be a multiple */
+    void (*access)(const void *at, unsigned long bytes, int write);        /* of a text that was compiled to count */
 } cudasim_runtime;
 
 typedef struct cudasim_kernel {
@@ -31,7 +32,7 @@ typedef struct cudasim_kernel {
 
 typedef struct cudasim_module {                     /* the variable cudasim_module of a compiled text */
     const cudasim_kernel *kernels, *end;
-    int architecture;                               /* it was compiled for: 80 */
+    int architecture;                               /* it was compiled for: 80; -80: as PTX */
     cudasim_dim *thread, *block, *threads, *blocks; /* threadIdx, blockIdx, blockDim, gridDim */
     const cudasim_runtime **runtime;
     char *shared, *dynamic;                         /* static __shared__ variables from shared up to dynamic, where the dynamic ones begin */

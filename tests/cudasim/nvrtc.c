@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "nvidia.h"
 #include <ctype.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -23,7 +24,7 @@
 extern char **environ;
 
 typedef struct text { char *at; size_t length, room; } text;
-struct _nvrtcProgram { char *source, *name; text log, image; };
+struct _nvrtcProgram { char *source, *name; text log, image; int architecture; };      /* architecture: 80; -80: compute_80 */
 
 static void append(text *t, const char *from, size_t n) {
     if (t->length + n + 1 > t->room) t->at = realloc(t->at, t->room = 2 * t->room + n + 1024);
@@ -200,14 +201,29 @@ static text rewrite(const char *source, const char *program, bool *dropped) {
 /* ---- options: NVRTC's that change what is compiled are passed on, those about code for a GPU mean nothing here */
 static bool starts(const char *option, const char *with) { return !strncmp(option, with, strlen(with)); }
 
+static const char *const architectures[] = {"60", "61", "62", "70", "72", "75", "80", "86", "87", "88", "89", "90", "90a", "100", "100a", "100f", "103", "103a", "103f", "110", "110a", "110f", "120", "120a", "120f", "121", "121a", "121f"};
+static int first_architecture(void) { return version() > 12 ? 5 : 0; }         /* CUDA 13 begins with 7.5 */
+
 static bool known_architecture(const char *name) {
-    static const char *const names[] = {"60", "61", "62", "70", "72", "75", "80", "86", "87", "88", "89", "90", "90a", "100", "100a", "100f", "103", "103a", "103f", "110", "110a", "110f", "120", "120a", "120f", "121", "121a", "121f"};
-    for (int i = version() > 12 ? 5 : 0; i < COUNT(names); i++)     /* CUDA 13 begins with 7.5 */
-        if (!strcmp(names[i], name)) return true;
+    for (int i = first_architecture(); i < COUNT(architectures); i++)
+        if (!strcmp(architectures[i], name)) return true;
     return false;
 }
 
-static nvrtcResult read_options(nvrtcProgram p, int count, const char *const *options, const char **command, int *words, int room, int *architecture) {
+API nvrtcResult nvrtcGetSupportedArchs(int *known) {
+    if (!known) return NVRTC_ERROR_INVALID_INPUT;
+    for (int i = first_architecture(); i < COUNT(architectures); i++)
+        if (!strpbrk(architectures[i], "af")) *known++ = atoi(architectures[i]);
+    return NVRTC_SUCCESS;
+}
+API nvrtcResult nvrtcGetNumSupportedArchs(int *count) {
+    if (!count) return NVRTC_ERROR_INVALID_INPUT;
+    *count = 0;
+    for (int i = first_architecture(); i < COUNT(architectures); i++) *count += !strpbrk(architectures[i], "af");
+    return NVRTC_SUCCESS;
+}
+
+static nvrtcResult read_options(nvrtcProgram p, int count, const char *const *options, const char **command, int *words, int room) {
     static const char *const ignored[] = {"--fmad", "-fmad", "--use_fast_math", "-use_fast_math", "--default-device", "-default-device", "--device-as-default-execution-space",
         "--generate-line-info", "-lineinfo", "--restrict", "-restrict", "--maxrregcount", "-maxrregcount", "--ptxas-options", "-Xptxas", "--extra-device-vectorization",
         "-extra-device-vectorization", "--disable-warnings", "-w", "--no-cache", "-no-cache", "--minimal", "-minimal", "--ftz", "-ftz", "--prec-div", "-prec-div", "--prec-sqrt", "-prec-sqrt",
@@ -220,9 +236,11 @@ static nvrtcResult read_options(nvrtcProgram p, int count, const char *const *op
         else if (starts(o, "--std=") || starts(o, "-std=")) {
             fine = !strcmp(value, "=c++17") || !strcmp(value, "=c++14") || !strcmp(value, "=c++20");
             command[(*words)++] = !strcmp(value, "=c++20") ? "-std=gnu++20" : !strcmp(value, "=c++14") ? "-std=gnu++14" : "-std=gnu++17";
-        } else if (starts(o, "--gpu-architecture=sm_") || starts(o, "-arch=sm_")) {
-            fine = known_architecture(value + 4);
-            *architecture = atoi(value + 4);
+        } else if (starts(o, "--gpu-architecture=") || starts(o, "-arch=")) {
+            const bool machine = starts(value, "=sm_");
+            const char *name = value + (machine ? 4 : starts(value, "=compute_") ? 9 : 0);
+            fine = known_architecture(name);
+            p->architecture = machine ? atoi(name) : -atoi(name);
         } else
             for (int j = 0; j < COUNT(ignored); j++) fine |= value ? (size_t)(value - o) == strlen(ignored[j]) && starts(o, ignored[j]) : !strcmp(o, ignored[j]);
         if (fine) continue;
@@ -302,6 +320,11 @@ static void keep(const char *source) {
 API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const *options) {
     if (!p) return NVRTC_ERROR_INVALID_PROGRAM;
     p->log.length = p->image.length = 0;
+    p->architecture = -75;
+    if (version() == 13 && !dlopen("libnvrtc-builtins.so.13.0", RTLD_LAZY | RTLD_NOLOAD)) {
+        add(&p->log, "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n  Make sure that libnvrtc-builtins.so.13.0 is installed correctly.");
+        return NVRTC_ERROR_BUILTIN_OPERATION_FAILURE;
+    }
     static const char *const flags[] = {CUDASIM_COMPILER, "-x", "c++", "-include", CUDASIM_SHIM, "-shared", "-fPIC", "-fvisibility=hidden", "-nostdlib", "-w", "-fno-exceptions", "-fno-rtti",
         "-fno-strict-aliasing", "-ffp-contract=off", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fno-asynchronous-unwind-tables", "-std=gnu++17",
 #if defined CUDASIM_THREAD
@@ -309,16 +332,16 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
 #elif defined CUDASIM_ADDRESS
         "-Og", "-g1", "-fsanitize=address",
 #else
-        "-Og",
+        "-Og", "-fsanitize=alignment",
 #endif
     };
     const char *command[200];
-    int words = 0, architecture = 75;
+    int words = 0;
     for (int i = 0; i < COUNT(flags); i++) command[words++] = flags[i];
 #if !defined CUDASIM_THREAD && !defined CUDASIM_ADDRESS
     if (getenv("CUDASIM_COUNT")) command[words++] = "-DCUDASIM_TRAFFIC", command[words++] = "-fsanitize=thread";
 #endif
-    const nvrtcResult status = read_options(p, count, options, command, &words, COUNT(command) - 8, &architecture);
+    const nvrtcResult status = read_options(p, count, options, command, &words, COUNT(command) - 8);
     if (status) return status;
 
     keep(p->source);
@@ -328,7 +351,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     if (!mkdtemp(folder)) return NVRTC_ERROR_INTERNAL_ERROR;
     snprintf(in, sizeof in, "%s/in", folder);
     snprintf(out, sizeof out, "%s/out", folder);
-    snprintf(define, sizeof define, "-DCUDASIM_ARCHITECTURE=%d", architecture);
+    snprintf(define, sizeof define, "-DCUDASIM_ARCHITECTURE=%d", p->architecture);
     bool dropped = false;
     text source = {0}, said = {0}, body = rewrite(p->source, p->name, &dropped);
     add(&source, "#line 1 \"");
@@ -357,17 +380,21 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     return done ? NVRTC_SUCCESS : exit_status > 0 ? NVRTC_ERROR_COMPILATION : NVRTC_ERROR_INTERNAL_ERROR;
 }
 
-/* ---- what came out */
-API nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *size) {
+/* ---- what came out: of compute_80 there is no machine code; what is called PTX is the same but for the architecture in it */
+static nvrtcResult size_of(nvrtcProgram p, size_t *size, bool there) {
     if (!p) return NVRTC_ERROR_INVALID_PROGRAM;
-    *size = p->image.length;
+    *size = there ? p->image.length : 0;
     return NVRTC_SUCCESS;
 }
-API nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *image) {
-    if (!p) return NVRTC_ERROR_INVALID_PROGRAM;
+static nvrtcResult get(nvrtcProgram p, char *image, bool there) {
+    if (!p || !there) return NVRTC_ERROR_INVALID_PROGRAM;
     if (p->image.length) memcpy(image, p->image.at, p->image.length);
     return NVRTC_SUCCESS;
 }
+API nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *size) { return size_of(p, size, p && p->architecture > 0); }
+API nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *image) { return get(p, image, p && p->architecture > 0); }
+API nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *size) { return size_of(p, size, p && p->architecture < 0); }
+API nvrtcResult nvrtcGetPTX(nvrtcProgram p, char *image) { return get(p, image, p && p->architecture < 0); }
 API nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *size) {
     if (!p) return NVRTC_ERROR_INVALID_PROGRAM;
     *size = p->log.length + 1;

@@ -67,19 +67,21 @@ static const cudasim_runtime *cudasim = (const cudasim_runtime *)1;
 #ifdef CUDASIM_TRAFFIC
 #define CUDASIM_HOOK __attribute__((visibility("hidden"), no_sanitize("thread"))) void
 #define CUDASIM_HOOKS(n)                                                                                    \
-    CUDASIM_HOOK __tsan_read##n(void *at) { cudasim->access(at, n, 0, n); }                                 \
-    CUDASIM_HOOK __tsan_write##n(void *at) { cudasim->access(at, n, 1, n); }                                \
-    CUDASIM_HOOK __tsan_unaligned_read##n(void *at) { cudasim->access(at, n, 0, 1); }                       \
-    CUDASIM_HOOK __tsan_unaligned_write##n(void *at) { cudasim->access(at, n, 1, 1); }
+    CUDASIM_HOOK __tsan_read##n(void *at) { cudasim->access(at, n, 0); }                                    \
+    CUDASIM_HOOK __tsan_write##n(void *at) { cudasim->access(at, n, 1); }                                   \
+    CUDASIM_HOOK __tsan_unaligned_read##n(void *at) { cudasim->access(at, n, 0); }                          \
+    CUDASIM_HOOK __tsan_unaligned_write##n(void *at) { cudasim->access(at, n, 1); }
 extern "C" {
 CUDASIM_HOOKS(1) CUDASIM_HOOKS(2) CUDASIM_HOOKS(4) CUDASIM_HOOKS(8) CUDASIM_HOOKS(16)
-CUDASIM_HOOK __tsan_read_range(void *at, long n) { cudasim->access(at, (unsigned long)n, 0, 1); }
-CUDASIM_HOOK __tsan_write_range(void *at, long n) { cudasim->access(at, (unsigned long)n, 1, 1); }
+CUDASIM_HOOK __tsan_read_range(void *at, long n) { cudasim->access(at, (unsigned long)n, 0); }
+CUDASIM_HOOK __tsan_write_range(void *at, long n) { cudasim->access(at, (unsigned long)n, 1); }
 CUDASIM_HOOK __tsan_func_entry(void *) {}
 CUDASIM_HOOK __tsan_func_exit(void *) {}
 CUDASIM_HOOK __tsan_init() {}
 }
 #endif
+/* The compiler calls it before an access that is less aligned than its type, which a GPU does not make. */
+extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(void *, void *at) { cudasim->misaligned(at); }
 #define threadIdx ((const cudasim_dim &)cudasim_thread)
 #define blockIdx ((const cudasim_dim &)cudasim_block)
 #define blockDim ((const cudasim_dim &)cudasim_threads)

@@ -9,16 +9,14 @@
 
 /* The driver is the system's.  NVRTC and cuBLASLt are CUDA 13's or 12's, of the system or of NVIDIA's PyPI packages: beside us where pip puts
  * them when we are their sibling, in the environments of the program and of the shell, and where NVIDIA's installer puts them. */
-enum { OLDEST_DRIVER = 12000 };                     /* of CUDA 12.0: cubins of NVRTC 12 load on it */
+enum { OLDEST_DRIVER = 12000, DRIVER_OF_13 = 13000 };          /* of CUDA 12.0: cubins of NVRTC 12 load on it, whatever its minor version; those of CUDA 13 do not */
 #ifdef _WIN32
 static const char *const driver_names[] = {"nvcuda.dll", NULL};
-static const char *const nvrtc_names[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", NULL}, *const builtins_names[] = {"nvrtc-builtins64_130.dll", NULL};
+static const char *const nvrtc_names[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", NULL}, builtins_name[] = "nvrtc-builtins64_%d%d.dll";
 static const char *const lt_names[] = {"cublasLt64_13.dll", "cublasLt64_12.dll", NULL};
 #else
 static const char *const driver_names[] = {"libcuda.so.1", NULL};
-static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
-static const char *const builtins_names[] = {"libnvrtc-builtins.so.13.0", "libnvrtc-builtins.so.13.1", "libnvrtc-builtins.so.12.9", "libnvrtc-builtins.so.12.8",
-                                             "libnvrtc-builtins.so.12.6", "libnvrtc-builtins.so.12.4", NULL};
+static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL}, builtins_name[] = "libnvrtc-builtins.so.%d.%d";
 static const char *const lt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
 #endif
 static const char *const no_places[] = {NULL};
@@ -75,30 +73,45 @@ static bool open_driver(void) {
     snprintf(missing, sizeof missing, "no NVIDIA driver: %s not found", *driver_names);
     void *library = open_library(&driver, "CUDA", driver_names, no_places, NULL, missing);
     if (!library || !adopt(&driver, library, &cu, w, sizeof w / sizeof *w)) return false;
-    int version = 0, error = cu.DriverGetVersion(&version);
-    if (!error && version < OLDEST_DRIVER)
-        return REFUSE(driver, "the NVIDIA driver is too old: it knows CUDA %d.%d, %d.%d is needed", version / 1000, version % 1000 / 10, OLDEST_DRIVER / 1000,
+    int error = cu.DriverGetVersion(&cu.version);
+    if (!error && cu.version < OLDEST_DRIVER)
+        return REFUSE(driver, "the NVIDIA driver is too old: it knows CUDA %d.%d, %d.%d is needed", cu.version / 1000, cu.version % 1000 / 10, OLDEST_DRIVER / 1000,
                       OLDEST_DRIVER % 1000 / 10);
     if (!error) error = cu.Init(0);
     if (error == CUDA_NO_DEVICE) return REFUSE(driver, "the NVIDIA driver sees no device");
     if (!error) return true;
     const char *text = NULL;
-    return REFUSE(driver, "the NVIDIA driver does not start: %s", !cu.GetErrorString(error, &text) && text ? text : "no reason given");
+    return REFUSE(driver, "the NVIDIA driver does not start: error %d, %s", error, !cu.GetErrorString(error, &text) && text ? text : "no reason given");
 }
+
+/* Of CUDA 13 and 12, those that this driver takes. */
+static const char *const *for_driver(const char *const *names) { return names + (cu.version < DRIVER_OF_13); }
 
 bool cuda_ready(void) { return ready(&driver, open_driver); }
 const char *cuda_problem(void) { return driver.problem; }
 
-/* ---- the compiler; its builtins lie beside it, where it does not look by itself */
+/* ---- the compiler */
+
+/* Its builtins lie beside it, where it does not look by itself. */
+static void open_builtins(const void *code) {
+    char path[1100], name[60];
+    const int n = cr_os_directory_of(code, path, 1000);
+    snprintf(name, sizeof name, builtins_name, nvrtc.major, nvrtc.minor);
+    snprintf(path + n, sizeof path - (size_t)n, "/%s", name);
+    if (n) cr_os_open_library(path);
+}
 
 static bool open_compiler(void) {
 #define ENTRY(name, symbol, parameters) {symbol, offsetof(nvrtc_api, name)},
     static const wanted w[] = {NVRTC_FUNCTIONS(ENTRY)};
 #undef ENTRY
-    if (!cr_config("NVRTC")) cr_library_search(builtins_names, places, installed);
-    void *library = open_library(&compiler, "NVRTC", nvrtc_names, places, installed, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc)");
+    char missing[120];
+    snprintf(missing, sizeof missing, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc%s)", cu.version < DRIVER_OF_13 ? "-cu12" : "");
+    void *library = open_library(&compiler, "NVRTC", for_driver(nvrtc_names), places, installed, missing);
     if (!library || !adopt(&compiler, library, &nvrtc, w, sizeof w / sizeof *w)) return false;
-    return !nvrtc.Version(&nvrtc.major, &nvrtc.minor) || REFUSE(compiler, "NVRTC does not tell its version");
+    if (nvrtc.Version(&nvrtc.major, &nvrtc.minor)) return REFUSE(compiler, "NVRTC does not tell its version");
+    open_builtins(cr_os_symbol(library, w->symbol));
+    return true;
 }
 
 bool nvrtc_ready(void) { return ready(&compiler, open_compiler); }
@@ -110,7 +123,7 @@ static bool open_products(void) {
 #define ENTRY(name, symbol, parameters) {symbol, offsetof(lt_api, name)},
     static const wanted w[] = {LT_FUNCTIONS(ENTRY)};
 #undef ENTRY
-    void *library = open_library(&products, "CUBLASLT", lt_names, places, installed, "cuBLASLt is not found");
+    void *library = open_library(&products, "CUBLASLT", for_driver(lt_names), places, installed, "cuBLASLt is not found");
     return library && adopt(&products, library, &lt, w, sizeof w / sizeof *w);
 }
 

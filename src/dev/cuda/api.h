@@ -30,6 +30,7 @@ enum { LT_DESC_TRANSA = 3, LT_DESC_TRANSB = 4, LT_DESC_EPILOGUE = 7, LT_DESC_BIA
 enum { LT_EPILOGUE_BIAS = 4, LT_EPILOGUE_GELU = 32, LT_EPILOGUE_GELU_AUX = 160, LT_EPILOGUE_DGELU = 192, LT_EPILOGUE_DGELU_BGRAD = 208, LT_EPILOGUE_BGRADB = 512 };     /* cublasLtEpilogue_t; BIAS may be one of the bits */
 enum { LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_STRIDE = 6 };                                /* cublasLtMatrixLayoutAttribute_t */
 enum { LT_PREFERENCE_WORKSPACE = 1, LT_PREFERENCE_ALIGNMENT_A = 5 };                            /* cublasLtMatmulPreferenceAttributes_t; B, C, D follow */
+enum { LT_NOT_SUPPORTED = 15 };                                                                 /* cublasStatus_t */
 typedef struct lt_algorithm { uint64_t data[8]; } lt_algorithm;
 typedef struct lt_heuristic { lt_algorithm algorithm; size_t workspace; int status; float waves; int reserved[4]; } lt_heuristic;
 
@@ -73,8 +74,12 @@ typedef struct lt_heuristic { lt_algorithm algorithm; size_t workspace; int stat
     f(CreateProgram, "nvrtcCreateProgram", (nvrtc_program *program, const char *text, const char *name, int headers,             \
                                             const char *const *header_texts, const char *const *header_names))                   \
     f(CompileProgram, "nvrtcCompileProgram", (nvrtc_program program, int count, const char *const *options))                     \
+    f(CountArchitectures, "nvrtcGetNumSupportedArchs", (int *count))                                                             \
+    f(Architectures, "nvrtcGetSupportedArchs", (int *known))                                                                     \
     f(GetCubinSize, "nvrtcGetCUBINSize", (nvrtc_program program, size_t *bytes))                                                 \
     f(GetCubin, "nvrtcGetCUBIN", (nvrtc_program program, char *cubin))                                                           \
+    f(GetPtxSize, "nvrtcGetPTXSize", (nvrtc_program program, size_t *bytes))                                                     \
+    f(GetPtx, "nvrtcGetPTX", (nvrtc_program program, char *ptx))                                                                 \
     f(GetLogSize, "nvrtcGetProgramLogSize", (nvrtc_program program, size_t *bytes))                                              \
     f(GetLog, "nvrtcGetProgramLog", (nvrtc_program program, char *log))                                                          \
     f(DestroyProgram, "nvrtcDestroyProgram", (nvrtc_program *program))
@@ -97,7 +102,7 @@ typedef struct lt_heuristic { lt_algorithm algorithm; size_t workspace; int stat
                                  lt_handle d_layout, const lt_algorithm *algorithm, cuda_address workspace, size_t bytes, cuda_stream stream))
 
 #define CUDA_MEMBER(name, symbol, parameters) int (*name) parameters;
-typedef struct cuda_api { CUDA_FUNCTIONS(CUDA_MEMBER) } cuda_api;
+typedef struct cuda_api { CUDA_FUNCTIONS(CUDA_MEMBER) int version; } cuda_api;          /* version: 13000 is CUDA 13.0 */
 typedef struct nvrtc_api { NVRTC_FUNCTIONS(CUDA_MEMBER) int major, minor; } nvrtc_api;
 typedef struct lt_api { LT_FUNCTIONS(CUDA_MEMBER) } lt_api;
 #undef CUDA_MEMBER

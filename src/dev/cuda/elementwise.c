@@ -391,8 +391,8 @@ static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
     key_of(&key, &l);
     push_shared(&q, w, fault);
     for (; walks < count && w[walks].numel && q.n + l.walk_words <= CUDA_WORDS; walks++) {
-        const plan next = plan_of(&w[walks]);
-        key_of(&other, &next);
+        const plan next = walks ? plan_of(&w[walks]) : l;
+        if (walks) key_of(&other, &next);
         if (walks && (!same_key(&key, &other) || w[walks].params != w->params)) break;
         blocks += blocks_of(g, &next);
         push_walk(&q, &next, blocks);

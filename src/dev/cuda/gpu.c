@@ -13,8 +13,12 @@ static char none[200];                              /* why there is none, writte
 
 /* ---- errors */
 
-/* Errors after which a context answers every call with the same: what a kernel did, memory that failed, a device that fell off. */
-static bool is_fatal(int error) { return error == 700 || error == 702 || error == 709 || error == 710 || (error >= 714 && error <= 719) || error == 214 || error == 46; }
+/* Errors after which a context answers every call with the same: what a kernel did, memory or a link that failed, a context or a server of contexts that is gone. */
+static bool is_fatal(int error) {
+    static const int fatal[] = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810};
+    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) if (error == fatal[i]) return true;
+    return false;
+}
 
 static cr_status fail_lost(const cuda *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why); }
 
@@ -62,13 +66,15 @@ static cr_status open_device(cuda *g, const char *op) {
 static cr_status make_current(cuda *g, const char *op) {
     g->before = NULL;
     cr_status status = cuda_check(g, op, "no context", cu.CtxGetCurrent(&g->before));
-    if (status != CR_OK) return status;
-    if (!g->context) return open_device(g, op);
-    return g->before == g->context ? CR_OK : cuda_check(g, op, "no context", cu.CtxSetCurrent(g->context));
+    if (status != CR_OK || (g->context && g->before == g->context)) return status;
+    status = g->context ? cuda_check(g, op, "no context", cu.CtxSetCurrent(g->context)) : open_device(g, op);
+    if (status != CR_OK) cu.CtxSetCurrent(g->before);
+    return status;
 }
 
 cuda *cuda_enter(const char *op, const cr_device *d) {
     cuda *g = (cuda *)(uintptr_t)d;                 /* the device is const to those above; what it does is not */
+    if (g->forked) return fail_lost(g, op), NULL;   /* who has the lock may be a thread that is not in this process */
     cr_mutex_lock(g->lock);
     cr_status status = atomic_load(&g->lost) ? fail_lost(g, op) : make_current(g, op);
     if (status == CR_OK) return g->entered = true, g;
@@ -95,9 +101,9 @@ cr_status cuda_wait(cuda *g, const char *op) {
 static const char *info_of(const cr_device *d) { return ((const cuda *)(const void *)d)->info; }
 static cr_memory memory_of(const cr_device *d) {
     const cuda *g = (const cuda *)(const void *)d;
-    cr_mutex_lock(g->lock);
+    if (!g->forked) cr_mutex_lock(g->lock);
     cr_memory m = {.current = g->now, .peak = g->peak, .cached = g->reserved - g->now};
-    cr_mutex_unlock(g->lock);
+    if (!g->forked) cr_mutex_unlock(g->lock);
     return m;
 }
 
@@ -122,11 +128,10 @@ static bool add_gpu(int i) {
     return true;
 }
 
-/* A child has the handles but not the driver's state: what it has of the GPU is left as it is. */
+/* A child has the handles but not the driver's state, and cannot start it anew: what it has of a GPU is left as it is, and one that was never used stays so. */
 static void forget_in_child(void) {
     for (int i = 0; i < found; i++) {
-        if (!gpus[i].context) continue;
-        snprintf(gpus[i].why, sizeof gpus[i].why, "this process was forked after the GPU was opened");
+        snprintf(gpus[i].why, sizeof gpus[i].why, "this process was forked after the NVIDIA driver was started");
         gpus[i].forked = true;
         atomic_store(&gpus[i].lost, true);
     }

@@ -92,6 +92,7 @@ cr_status cuda_check(cuda *g, const char *op, const char *what, int error);     
 
 cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes);    /* 512-byte aligned; for a moment within a kernel */
 void        cuda_block_give(cuda *g, cuda_block *b);
+bool        cuda_make_room(cuda *g, int error);                /* the driver had no memory for code or stacks, and what was cached is given back: try again */
 cr_storage *cuda_allocate(const cr_device *d, size_t bytes);
 cr_storage *cuda_allocate_host(const cr_device *d, size_t bytes);
 cr_status   cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);

@@ -5,7 +5,10 @@ static cr_status launch(cuda *g, const char *op, const cuda_kernel *k, void **pa
     if (!blocks) return CR_OK;
     if (blocks > INT32_MAX) return cr_fail(CR_BAD_VALUE, op, "%s runs at most %d blocks of a kernel: this takes %lld", g->name, INT32_MAX, (long long)blocks);
     g->counters.launches++;
-    return cuda_check(g, op, "a kernel does not start", cu.LaunchKernel(k->function, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, shared, g->stream, parameters, NULL));
+    int error;
+    do error = cu.LaunchKernel(k->function, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, shared, g->stream, parameters, NULL);
+    while (error && cuda_make_room(g, error));
+    return cuda_check(g, op, "a kernel does not start", error);
 }
 
 cr_status cuda_launch(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks) {

@@ -42,7 +42,7 @@ static cr_status run_plain(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_t
 
 /* ---- cuBLASLt */
 
-typedef struct matrix { int64_t rows, columns, stride, batch_stride; bool turned; } matrix;      /* as columns lie in memory; turned: the transpose is meant */
+typedef struct matrix { int64_t rows, columns, stride, batch_stride, turned; } matrix;      /* as columns lie in memory; turned: the transpose is meant; no padding, it is compared by bytes */
 typedef struct shape {                              /* all that an algorithm is chosen for; compared by bytes */
     matrix a, b, c;                                 /* in cuBLASLt's order: a is our b */
     int64_t batch;
@@ -132,7 +132,7 @@ static int point(lt_handle product, const cuda_address at[5]) {
 
 static int choose(cuda *g, struct cuda_product *p, const cuda_address at[5]) {
     const shape *s = &p->of;
-    const int32_t turned[2] = {s->a.turned, s->b.turned};
+    const int32_t turned[2] = {(int32_t)s->a.turned, (int32_t)s->b.turned};
     const size_t most = WORKSPACE;
     lt_handle preference = NULL;
     lt_heuristic found;
@@ -189,7 +189,7 @@ static cr_status round_elements(cuda *g, rounded *r, cuda_address *at, int64_t b
 }
 
 /* D = epilogue(A B + beta C); the addresses of A, B, C, and of extra's vector and h */
-static cr_status launch(cuda *g, const struct cuda_product *p, const cuda_address at[5], bool add) {
+static cr_status launch(cuda *g, struct cuda_product *p, const cuda_address at[5], bool add, bool *done) {
     const double one = 1, beta = add;
     const float one32 = 1, beta32 = add;
     const bool wide = p->of.result == LT_R_64F;
@@ -197,6 +197,7 @@ static cr_status launch(cuda *g, const struct cuda_product *p, const cuda_addres
     g->counters.launches++;
     if (!error) error = lt.Matmul(g->lt, p->product, wide ? (const void *)&one : &one32, at[0], p->a, at[1], p->b, wide ? (const void *)&beta : &beta32, at[2], p->c, at[2], p->c,
                                   &p->algorithm, g->workspace ? g->workspace->at : 0, p->workspace, g->stream);
+    if (error == LT_NOT_SUPPORTED) return *done = p->fits = false, CR_OK;          /* of some large batches its heuristic promises too much */
     return error ? cr_fail(CR_RUNTIME, "matmul", "%s: cuBLASLt fails with error %d", g->name, error) : CR_OK;
 }
 
@@ -214,13 +215,13 @@ static cr_status run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tens
         round_matrix(&r[0], &s.a, &s.alignment[0]);
         round_matrix(&r[1], &s.b, &s.alignment[1]);
     }
-    const struct cuda_product *p = product_of(g, &s, at);
+    struct cuda_product *p = product_of(g, &s, at);
     if (!p || !p->fits) return CR_OK;
     *done = true;
     if (p->workspace && !g->workspace && !(g->workspace = cuda_block_take(g, "matmul", WORKSPACE))) return cr_error_status();
     cr_status status = CR_OK;
     for (int i = 0; i < 2 && rounds && status == CR_OK; i++) status = round_elements(g, &r[i], &at[i], s.batch);
-    if (status == CR_OK) status = launch(g, p, at, how & CR_MATMUL_ADD);
+    if (status == CR_OK) status = launch(g, p, at, how & CR_MATMUL_ADD, done);
     for (int i = 0; i < 2; i++) if (r[i].block) cuda_block_give(g, r[i].block);
     return status;
 }

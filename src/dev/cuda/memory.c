@@ -42,7 +42,6 @@ static bool is_segment(const cuda_block *b) { return !b->before && !b->after; }
 
 /* Those of which nothing is used; the driver waits for what still runs in them. */
 static void empty_pool(cuda *g) {
-    if (g->forked) return;
     for (int small = 0; small < 2; small++)
         for (int c = 0; c < CUDA_CLASSES; c++)
             for (cuda_block *b = g->pool[small][c], *next; b; b = next) {
@@ -56,12 +55,18 @@ static void empty_pool(cuda *g) {
             }
 }
 
-static cuda_block *new_segment(cuda *g, size_t bytes, bool small) {
+bool cuda_make_room(cuda *g, int error) {
+    const int64_t before = g->reserved;
+    if (error == CUDA_OUT_OF_MEMORY) empty_pool(g);
+    return g->reserved < before;
+}
+
+static cuda_block *new_segment(cuda *g, size_t bytes, bool small, int *error) {
     if ((int64_t)bytes > g->budget - g->reserved) return NULL;
     cuda_block *b = malloc(sizeof *b);
     if (!b) return NULL;
     *b = (cuda_block){.bytes = bytes, .small = small};
-    if (cu.MemAlloc(&b->at, bytes)) return free(b), NULL;
+    if ((*error = cu.MemAlloc(&b->at, bytes))) return free(b), NULL;
     g->reserved += (int64_t)bytes;
     g->counters.segments++;
     enter_list(list_of(g, b), b);
@@ -98,11 +103,15 @@ static cr_status no_memory(cuda *g, const char *op, size_t bytes) {
 /* A new segment: as large as is good for the next ones too, else, after what is cached has been given back, as small as will do. */
 static cuda_block *grow(cuda *g, const char *op, size_t bytes, bool small) {
     const size_t fitting = (bytes + SMALL_SEGMENT - 1) / SMALL_SEGMENT * SMALL_SEGMENT, good = !small && fitting < SEGMENT ? SEGMENT : fitting;
-    cuda_block *b = new_segment(g, good, small);
-    if (b) return b;
-    empty_pool(g);
-    if (!(b = new_segment(g, good, small)) && !(b = new_segment(g, fitting, small)) && !(b = new_segment(g, bytes, small))) no_memory(g, op, bytes);
-    return b;
+    const size_t tries[] = {good, good, fitting, bytes};
+    for (int i = 0; i < 4; i++) {
+        int error = CUDA_OUT_OF_MEMORY;
+        cuda_block *b = new_segment(g, tries[i], small, &error);
+        if (b) return b;
+        if (error != CUDA_OUT_OF_MEMORY) return cuda_check(g, op, "no memory", error), NULL;      /* what a kernel did before may be told here first */
+        if (!i) empty_pool(g);
+    }
+    return no_memory(g, op, bytes), NULL;
 }
 
 static cuda_block *take(cuda *g, const char *op, size_t bytes) {
@@ -167,6 +176,7 @@ void cuda_block_give(cuda *g, cuda_block *b) {
 
 static void give_back(cr_storage *s) {
     cuda *g = (cuda *)(uintptr_t)s->dev;
+    if (g->forked) return;
     cr_mutex_lock(g->lock);
     give(g, s->data);
     cr_mutex_unlock(g->lock);

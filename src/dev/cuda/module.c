@@ -98,12 +98,22 @@ static void log_of(nvrtc_program p, char *out, size_t room) {
     free(log);
 }
 
+/* Machine code, or, of an architecture that NVRTC has no machine code for, PTX. */
+static char *code_of(nvrtc_program p, size_t *bytes) {
+    int (*get)(nvrtc_program, char *) = nvrtc.GetCubin;
+    if (nvrtc.GetCubinSize(p, bytes)) return NULL;
+    if (!*bytes && (get = nvrtc.GetPtx, nvrtc.GetPtxSize(p, bytes))) return NULL;
+    char *code = malloc(*bytes);
+    if (code && get(p, code)) free(code), code = NULL;
+    return code;
+}
+
 static char *compile(cuda *g, const char *op, const char *text, int count, const char *const *options, size_t *bytes) {
     nvrtc_program p = NULL;
     char *code = NULL, why[300] = "no reason given";
     if (nvrtc.CreateProgram(&p, text, op, 0, NULL, NULL)) return cr_fail(CR_RUNTIME, op, "%s: NVRTC takes no kernel", g->name), NULL;
     if (nvrtc.CompileProgram(p, count, options)) log_of(p, why, sizeof why);
-    else if (!nvrtc.GetCubinSize(p, bytes) && (code = malloc(*bytes)) && nvrtc.GetCubin(p, code)) free(code), code = NULL;
+    else code = code_of(p, bytes);
     if (!code) cr_fail(CR_RUNTIME, op, "%s: a kernel does not compile: %s", g->name, why);
     nvrtc.DestroyProgram(&p);
     g->counters.compiled += code != NULL;
@@ -137,14 +147,29 @@ static cuda_module built(cuda *g, const char *op, const char *text, hash h, int 
         if (kept) keep(path, h, code, bytes);
     }
     cuda_module module = NULL;
-    cuda_check(g, op, "a kernel does not load", cu.ModuleLoadData(&module, code));
+    int error;
+    do error = cu.ModuleLoadData(&module, code);
+    while (error && cuda_make_room(g, error));
+    cuda_check(g, op, "a kernel does not load", error);
     free(code);
     return module;
 }
 
+/* The newest architecture that NVRTC knows and this GPU runs: its own, unless NVRTC is older than the GPU. */
+static int architecture_of(const cuda *g) {
+    enum { MOST = 100 };
+    const int own = 10 * g->major + g->minor;
+    int known[MOST], count = 0, best = 0;
+    if (nvrtc.CountArchitectures(&count) || count > MOST || nvrtc.Architectures(known)) return own;
+    for (int i = 0; i < count; i++) if (known[i] <= own && known[i] > best) best = known[i];
+    return best ? best : own;
+}
+
+/* Machine code of one architecture runs on the later ones of its family; of others' the driver gets PTX. */
 static cuda_module load(cuda *g, const char *op, const char *text) {
     char architecture[40], version[40];
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%d", g->major, g->minor);
+    const int newest = architecture_of(g);
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", newest / 10 == g->major ? "sm" : "compute", newest);
     snprintf(version, sizeof version, "nvrtc %d.%d", nvrtc.major, nvrtc.minor);
     const char *const options[] = {architecture, "--std=c++17"};
     enum { OPTIONS = sizeof options / sizeof *options };
