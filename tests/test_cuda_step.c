@@ -54,7 +54,7 @@ static const row backward[] = {
     {"reduce", 7, F * M * C + 3 * 2 * F * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; of the norms' parts, here one each */
     {"layer_norm_bwd", 3, 3 * F * (2 * M * C + C + 2 * M), 3 * F * M * C},                      /* x, g, w, mean, rstd -> dx */
     {"layer_norm_bwd_sums", 3, 3 * F * (2 * M * C + 2 * M), 3 * F * 2 * C},                     /* x, g, mean, rstd -> dw, db */
-    {"attention_delta", 1, F * 2 * M * C, F * B * H * T},           /* o, do -> sum(o do) */
+    {"attention_delta", 1, F * (2 * M * C + B * H * T), F * 2 * B * H * T},         /* o, do, lse -> sum(o do), lse for the next two */
     {"attention_dq", 1, F * (4 * M * C + 2 * B * H * T), F * M * C},                            /* q, k, v, do, lse, delta -> dq */
     {"attention_dkv", 1, F * (4 * M * C + 2 * B * H * T), F * 2 * M * C},
     {"check", 1, I * M, 0},                                         /* of the tokens, before anything is added */
