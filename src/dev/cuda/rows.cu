@@ -19,11 +19,11 @@ D span span_of(i64 M, i64 N, i64 width) {
     return span{s, m, row, m < M ? N : 0, (i64)s.lane * V - row % V, (i64)s.width * V};
 }
 
-/* Pack n of a row that begins at x; 0 outside. */
-D packed load(const T *x, i64 n, const span &r) {
+/* Pack n of a row that begins at x; `none` outside. */
+D packed load(const T *x, i64 n, const span &r, T none = T()) {
     if (r.has(n) && r.has(n + V - 1) && (u64)(x + n) % 16 == 0) return *(const packed *)(x + n);
-    packed v = {};
-    for (int k = 0; k < V; k++) if (r.has(n + k)) v.v[k] = x[n + k];
+    packed v;
+    for (int k = 0; k < V; k++) v.v[k] = r.has(n + k) ? x[n + k] : none;
     return v;
 }
 D void store(T *y, i64 n, const span &r, const packed &v) {
@@ -38,15 +38,16 @@ template <class F> D void each_pack(const span &r, F f) {
     for (i64 n = r.first + KEPT * r.step; n < r.N; n += r.step) f((int)KEPT, n);
 }
 
-struct line {                                       /* what a thread has of a row */
+struct line {                                       /* what a thread has of a row; none: of what lies beside it */
     const T *x;
+    T none;
     packed kept[KEPT];
-    D packed at(int i, i64 n, const span &r) const { return i < KEPT ? kept[i] : load(x, n, r); }
+    D packed at(int i, i64 n, const span &r) const { return i < KEPT ? kept[i] : load(x, n, r, none); }
 };
-D line line_of(const T *x, const span &r) {
-    line l = {x + r.row};
+D line line_of(const T *x, const span &r, T none = T()) {
+    line l = {x + r.row, none};
 #pragma unroll
-    for (int i = 0; i < KEPT; i++) l.kept[i] = load(l.x, r.first + i * r.step, r);
+    for (int i = 0; i < KEPT; i++) l.kept[i] = load(l.x, r.first + i * r.step, r, none);
     return l;
 }
 template <class F> D void each_value(const line &x, const span &r, F f) {
@@ -56,16 +57,17 @@ template <class F> D void each_value(const line &x, const span &r, F f) {
     });
 }
 
-/* The sum of exp(x - most), most the largest, in one pass: sums follow the largest so far (Milakov and Gimelshein 2018). */
+/* The sum of exp(x - most), most the largest, in one pass: sums follow the largest so far (Milakov and Gimelshein 2018).  What lies beside the row is -Inf. */
+D line exponents_of(const T *x, const span &r) { return line_of(x, r, cast<T>(-infinity<A>())); }
 D A base_of(A top) { return top == -infinity<A>() ? (A)0 : top; }      /* while all is -Inf sums are 0 */
 D A exponentials(const line &x, const span &r, A *shared, A &most) {
     A top = -infinity<A>(), sum = 0;
     each_pack(r, [&](int i, i64 n) {
         const packed v = x.at(i, n, r);
         const A before = top;
-        for (int k = 0; k < V; k++) if (r.has(n + k)) top = f_max(top, cast<A>(v.v[k]));
+        for (int k = 0; k < V; k++) top = f_max(top, cast<A>(v.v[k]));
         sum *= f_exp(before - base_of(top));
-        for (int k = 0; k < V; k++) if (r.has(n + k)) sum += f_exp(cast<A>(v.v[k]) - base_of(top));
+        for (int k = 0; k < V; k++) sum += f_exp(cast<A>(v.v[k]) - base_of(top));
     });
     most = tree<max_of>(top, shared, r.s);
     return tree<sum_of>(sum * f_exp(top - base_of(most)), shared, r.s);
@@ -75,21 +77,21 @@ D A exponentials(const line &x, const span &r, A *shared, A &most) {
 KERNEL(256) softmax(T *y, const T *x, i64 M, i64 N, i64 width, i64 log) {
     __shared__ A shared[256];
     const span r = span_of(M, N, width);
-    const line a = line_of(x, r);
+    const line a = exponents_of(x, r);
     A most;
-    const A sum = exponentials(a, r, shared, most), log_sum = f_log(sum);
+    const A sum = exponentials(a, r, shared, most), log_sum = f_log(sum), factor = (A)1 / sum;
     each_pack(r, [&](int i, i64 n) {
         packed v = a.at(i, n, r);
         for (int k = 0; k < V; k++) {
             const A shifted = cast<A>(v.v[k]) - most;
-            v.v[k] = cast<T>(log ? shifted - log_sum : f_exp(shifted) / sum);
+            v.v[k] = cast<T>(log ? shifted - log_sum : f_exp(shifted) * factor);
         }
         store(y + r.row, n, r, v);
     });
 }
 
-/* y = softmax(x):  dx = y (g - sum(g y));  y = log_softmax(x):  dx = g - exp(y) sum(g); long rows are read twice */
-KERNEL(256) softmax_bwd(T *dx, const T *y, const T *g, i64 M, i64 N, i64 width, i64 log) {
+/* y = softmax(x):  dx = y (g - sum(g y));  y = log_softmax(x):  dx = g - exp(y) sum(g); long rows are read twice.  At least 2 blocks: ptxas would spill for more. */
+extern "C" __global__ void __launch_bounds__(256, 2) softmax_bwd(T *dx, const T *y, const T *g, i64 M, i64 N, i64 width, i64 log) {
     __shared__ A shared[256];
     const span r = span_of(M, N, width);
     const line a = line_of(y, r), b = line_of(g, r);
@@ -193,7 +195,7 @@ D i64 label_of(const void *target, i64 wide_target, i64 m) { return wide_target 
 KERNEL(256) cross_entropy(A *loss, A *lse, const T *x, const void *target, fault *f, i64 M, i64 N, i64 width, i64 wide_target, i64 ignore, f64 smoothing) {
     __shared__ A shared[256];
     const span r = span_of(M, N, width);
-    const line a = line_of(x, r);
+    const line a = exponents_of(x, r);
     A most, mean = 0;
     const A sum = exponentials(a, r, shared, most);
     if (smoothing > 0) {
