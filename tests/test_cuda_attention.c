@@ -77,6 +77,8 @@ TEST(attention_large_scores) {
     box_state = test_seed();
     try_attention((trial){.dt = CR_F32, .B = 1, .H = 1, .T = 66, .S = 130, .D = 33, .scale = 50});
     try_attention((trial){.dt = CR_F32, .B = 1, .H = 1, .T = 66, .S = 130, .D = 33, .scale = -20, .causal = true});
+    try_attention((trial){.dt = CR_BF16, .B = 1, .H = 1, .T = 66, .S = 130, .D = 40, .scale = 5});
+    try_attention((trial){.dt = CR_BF16, .B = 1, .H = 1, .T = 66, .S = 130, .D = 40, .scale = -5, .causal = true});
 }
 
 /* Keys that several heads share (stride 0). */

@@ -52,7 +52,7 @@ static const row backward[] = {
     {"cublasLtMatmul", 10, LAYERS(BACKWARD_READ) + F * M * 4 * C, LAYERS(BACKWARD_WRITTEN) + F * BIASES},         /* GELU's gradient on the way: h; and the sums of that */
     {"reduce", 7, F * M * C + 3 * 2 * F * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; of the norms' parts, here one each */
     {"layer_norm_bwd", 3, 3 * F * (2 * M * C + C + 2 * M), 3 * F * (M * C + 2 * C)},            /* x, g, w, mean, rstd -> dx, dw, db */
-    {"attention_delta", 1, F * 2 * M * C, F * B * H * T},           /* o, do -> sum(o do) */
+    {"attention_delta", 1, F * (2 * M * C + B * H * T), F * 2 * B * H * T},         /* o, do, lse -> sum(o do), lse for the next two */
     {"attention_dq", 1, F * (4 * M * C + 2 * B * H * T), F * M * C},                            /* q, k, v, do, lse, delta -> dq */
     {"attention_dkv", 1, F * (4 * M * C + 2 * B * H * T), F * 2 * M * C},
     {"check", 1, I * M, 0},                                         /* of the tokens, before anything is added */

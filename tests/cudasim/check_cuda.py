@@ -2,6 +2,7 @@
 
     check_cuda.py                  kernels by nvcc, for two architectures (with CHAINRULE_TEST_FULL=1 for all); headers
     check_cuda.py --nvrtc FOLDER   every text in the folder (CUDASIM_KEEP of the simulated NVRTC) by the true one
+    check_cuda.py --loops FILE     the machine instructions of each loop of a file's kernels, for the last architecture, by kind (nvdisasm)
 
 Prints registers, shared memory (which the text declares, not what a launch asks for) and spills of each kernel; a spill is a failure.
 """
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -34,11 +36,15 @@ SPILLS_ALLOWED = {("put", ""), ("scatter", ""), ("in_order", ""), ("softmax", "T
 DEFINITIONS = {
     "argreduce": ["T=f32 MAX=1", "T=bf16 MAX=0"],
     "attention": [
-        "PASS=0 T=bf16 A=f32 MASKED=0 HEAD=128 MT=2 NT=4",
+        "PASS=0 T=bf16 A=f32 MASKED=0 HEAD=128 MT=2 NT=8",
         "PASS=0 T=bf16 A=f32 MASKED=0 HEAD=64 MT=2 NT=8",
-        "PASS=1 T=bf16 A=f32 MASKED=0 HEAD=64 MT=2 NT=4",
-        "PASS=1 T=f16 A=f32 MASKED=1 HEAD=128 MT=1 NT=2",
-        "PASS=2 T=bf16 A=f32 MASKED=0 HEAD=64 MT=1 NT=4",
+        "PASS=0 T=f16 A=f32 MASKED=1 HEAD=128 MT=2 NT=4",
+        "PASS=1 T=bf16 A=f32 MASKED=0 HEAD=64 MT=2 NT=8",
+        "PASS=1 T=bf16 A=f32 MASKED=0 HEAD=128 MT=2 NT=4",
+        "PASS=1 T=f16 A=f32 MASKED=1 HEAD=128 MT=1 NT=4",
+        "PASS=2 T=bf16 A=f32 MASKED=0 HEAD=64 MT=2 NT=8",
+        "PASS=2 T=bf16 A=f32 MASKED=0 HEAD=128 MT=2 NT=4",
+        "PASS=2 T=f16 A=f32 MASKED=1 HEAD=128 MT=2 NT=2",
         "PASS=2 T=f16 A=f32 MASKED=0 HEAD=128 MT=1 NT=2",
         "PASS=0 T=f32 A=f32 MASKED=1 R=4 C=1",
         "PASS=1 T=bf16 A=f32 MASKED=0 R=4 C=2",
@@ -148,6 +154,29 @@ def check_nvcc(result: Result) -> None:
             for name, row in figures.items():
                 print(f"{mark}{file}.cu {name} [{definitions}]: {' '.join(row)}")
             result.check(fine, f"nvcc of {file}.cu [{definitions}]:\n{said}")
+
+
+def show_loops(file: str) -> int:
+    """Of each loop its length in instructions and how many of each kind, innermost ones within those around them; branches of edges count too."""
+    for definitions in DEFINITIONS[file]:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "kernel.cu"
+            source.write_text(text_of(file, definitions), encoding="utf-8")
+            subprocess.run(["nvcc", "-std=c++17", "-cubin", f"-arch=sm_{ARCHITECTURES[-1]}", str(source), "-o", f"{folder}/kernel.cubin"], check=True)
+            said = subprocess.run(["nvdisasm", "-c", f"{folder}/kernel.cubin"], check=True, text=True, stdout=subprocess.PIPE).stdout
+        for name, body in re.findall(r"^\.text\.(\w+):\n(.*?)(?=^//|\Z)", said, re.DOTALL | re.MULTILINE):
+            labels: dict[str, int] = {}
+            kinds: list[str] = []
+            for label, kind, target in re.findall(r"^(\.L_\w+):|^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)[^;\n]*?(\.L_\w+)?\)?\s*;", body, re.MULTILINE):
+                if label:
+                    labels[label] = len(kinds)
+                    continue
+                kinds.append(kind)
+                begin = labels.get(target, len(kinds)) if kind == "BRA" else len(kinds)
+                if len(kinds) - begin > 1:
+                    found = Counter(kinds[begin:]).most_common()
+                    print(f"{file}.cu {name} [{definitions}]: {len(kinds) - begin} instructions: {', '.join(f'{n} {what}' for what, n in found)}")
+    return 0
 
 
 # ---- headers: numbers and parameters in nvidia.h and test_cudasim.c against NVIDIA's
@@ -299,7 +328,10 @@ def check_nvrtc(result: Result, folder: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Our CUDA kernels and the simulator against NVIDIA's tools.")
     parser.add_argument("--nvrtc", type=Path, metavar="FOLDER", help="compile the texts in it by NVRTC")
+    parser.add_argument("--loops", metavar="FILE", help="count the instructions of each loop of this file's kernels")
     given = parser.parse_args()
+    if given.loops:
+        return show_loops(given.loops)
     result = Result()
     if given.nvrtc:
         check_nvrtc(result, given.nvrtc)

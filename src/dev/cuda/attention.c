@@ -3,12 +3,14 @@
  * split over blocks, and what those found is joined. */
 #include "gpu.h"
 
+#include <stdlib.h>
+
 typedef enum pass { FORWARD, QUERIES, KEYS, DELTA, SPLIT } pass;   /* PASS of attention.cu: o, dq, dk and dv, the sums of g o, o from parts of the keys */
 enum { OPERANDS = 8 };
 typedef struct job {
     const char *op;
     const cr_tensor *operand[OPERANDS], *mask, *lse;               /* q, k, v, o, g, dq, dk, dv, NULL where there is none; mask too */
-    cuda_address delta;
+    cuda_address delta, lse_for_bwd;                               /* what DELTA leaves */
     double scale;
     bool causal;
     int64_t B, H, T, S, D;
@@ -24,7 +26,7 @@ static bool suits_tensor_cores(const cuda *g, const job *j) {
     bool suits = g->major >= 8 && (dt == CR_F16 || dt == CR_BF16) && j->D % 8 == 0 && j->D >= 32 && j->D <= 128 && j->T < 1 << 30 && j->S < 1 << 30;
     for (int i = 0; i < OPERANDS && suits; i++) {
         const cr_tensor *t = j->operand[i];
-        if (t) suits = cuda_address_of(t) % 16 == 0 && t->strides[0] % 8 == 0 && t->strides[1] % 8 == 0 && t->strides[2] % 8 == 0;
+        if (t) suits = cuda_address_of(t) % 16 == 0 && t->strides[0] % 8 == 0 && t->strides[1] % 8 == 0 && t->strides[2] % 8 == 0 && llabs(t->strides[2]) < 1 << 30;
     }
     return suits;
 }
@@ -40,7 +42,7 @@ static cuda_words words_of(const job *j, int64_t tiles, int64_t parts) {
     }
     cuda_push(&q, cuda_address_of(j->mask));
     for (int axis = 0; axis < 4; axis++) cuda_push(&q, (uint64_t)(j->mask ? j->mask->strides : none)[axis]);
-    const uint64_t rest[] = {cuda_address_of(j->lse), j->delta, (uint64_t)j->H, (uint64_t)j->T, (uint64_t)j->S, (uint64_t)j->D, j->causal};
+    const uint64_t rest[] = {j->lse_for_bwd ? j->lse_for_bwd : cuda_address_of(j->lse), j->delta, (uint64_t)j->H, (uint64_t)j->T, (uint64_t)j->S, (uint64_t)j->D, j->causal};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) cuda_push(&q, rest[i]);
     cuda_push_f64(&q, j->scale);
     cuda_push(&q, (uint64_t)tiles);
@@ -55,14 +57,17 @@ static bool has_little_memory(const cuda *g) { return (g->major == 8 && g->minor
 
 /* Rows of a warp (MT, of 16) and columns of a tile (NT, of 8), which registers hold without a spill and shared memory for two blocks, for heads of up to 64 and of up to 128. */
 static cr_status run_tensor_cores(cuda *g, const job *j, pass p, const char *name, int64_t rows) {
-    static const struct { int mt, nt; } sizes[2][2][3] = {{{{2, 8}, {2, 4}, {1, 4}}, {{2, 4}, {1, 4}, {1, 4}}},        /* masks take registers, too */
-                                                          {{{2, 4}, {1, 8}, {1, 4}}, {{1, 4}, {1, 2}, {1, 2}}}};
+    typedef struct { int mt, nt; } size;
+    static const size sizes[2][2][3] = {{{{2, 8}, {2, 8}, {2, 8}}, {{2, 8}, {2, 4}, {2, 4}}},        /* masks take registers, too */
+                                        {{{2, 4}, {1, 4}, {2, 4}}, {{2, 4}, {1, 4}, {2, 2}}}};
+    static const size little[3] = {{2, 4}, {1, 4}, {1, 2}};        /* for heads of up to 128 */
     enum { WARPS = 4, THREADS = 32 * WARPS };
-    const bool large = j->D > 64;
-    const int mt = sizes[j->mask != NULL][large][p].mt, nt = large && p != FORWARD && has_little_memory(g) ? 2 : sizes[j->mask != NULL][large][p].nt;
-    const int height = 16 * mt * WARPS, row_bytes = large ? 256 : 128, shared = row_bytes * (p == FORWARD ? height + 2 * 8 * nt : 2 * height + 4 * 8 * nt);
+    const bool large = j->D > 64, masked = j->mask != NULL;
+    const size z = large && has_little_memory(g) ? little[p] : sizes[masked][large][p];
+    const int height = 16 * z.mt * WARPS / (p == KEYS ? 2 : 1), width = 8 * z.nt, row_bytes = large ? 256 : 128;
+    const int shared = p == FORWARD ? row_bytes * (height + 2 * width) : p == QUERIES ? row_bytes * (2 * height + 2 * width) : row_bytes * (2 * height + 4 * width) + 16 * width + 2 * height * width;
     const cuda_kernel *k = cuda_kernel_of(g, j->op, cuda_source_attention, name, "#define PASS %d\n#define T %s\n#define A f32\n#define MASKED %d\n#define HEAD %d\n#define MT %d\n#define NT %d\n",
-                                          (int)p, cuda_type((cr_dtype)j->operand[0]->dtype), j->mask != NULL, (int)j->D, mt, nt);
+                                          (int)p, cuda_type((cr_dtype)j->operand[0]->dtype), masked, (int)j->D, z.mt, z.nt);
     const int64_t tiles = pieces(rows, height);
     cuda_words q = words_of(j, tiles, 1);
     return k ? cuda_launch_shared(g, j->op, k, &q, j->B * j->H * tiles, THREADS, shared) : cr_error_status();
@@ -129,11 +134,15 @@ cr_status cuda_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const 
     for (int i = 2; i < OPERANDS; i++) j.operand[i] = more[i - 2];
     cuda *g = cuda_enter(op, q->dev);
     if (!g) return cr_error_status();
-    cuda_block *delta = cuda_block_take(g, op, (size_t)lse->numel * cr_dtype_size((cr_dtype)lse->dtype));
-    cr_status status = delta ? CR_OK : cr_error_status();
-    if (delta) j.delta = delta->at;
-    static const pass passes[] = {DELTA, QUERIES, KEYS};
-    for (int i = 0; i < 3 && status == CR_OK; i++) status = run(g, &j, passes[i]);
-    if (delta) cuda_block_give(g, delta);
+    const size_t bytes = (size_t)lse->numel * cr_dtype_size((cr_dtype)lse->dtype);
+    cuda_block *delta = cuda_block_take(g, op, 2 * bytes);
+    if (!delta) return cuda_leave(g, cr_error_status());
+    job first = j;
+    first.delta = j.delta = delta->at, j.lse_for_bwd = delta->at + bytes;
+    first.scale = suits_tensor_cores(g, &j) ? 1.4426950408889634 : 1;                 /* there exp is a power of 2 */
+    cr_status status = run(g, &first, DELTA);
+    if (status == CR_OK) status = run(g, &j, QUERIES);
+    if (status == CR_OK) status = run(g, &j, KEYS);
+    cuda_block_give(g, delta);
     return cuda_leave(g, status);
 }

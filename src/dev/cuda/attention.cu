@@ -21,13 +21,14 @@ struct attention_args {                             /* attention.c's words */
 
 struct rows { T *at; i64 stride, count; };          /* of one head */
 struct place {                                      /* what a block works at */
-    i64 b, h, first, part;                          /* head; first row; part of the columns of D */
+    int b, h, part;                                 /* head; part of the columns of D */
+    i64 first;                                      /* row */
     D rows of(const heads &x, i64 count) const { return rows{x.at + b * x.batch + h * x.head, x.row, count}; }
 };
 /* Rows that take longest go first: late queries see the most keys, early keys are seen by the most queries. */
 D place place_of(const attention_args &a, int rows_of_block, bool late_first) {
-    const i64 i = (i64)blockIdx.x, tile = i / a.parts % a.tiles, head = i / a.parts / a.tiles;
-    return place{head / a.H, head % a.H, (late_first ? a.tiles - 1 - tile : tile) * rows_of_block, i % a.parts};
+    const int i = (int)blockIdx.x, parts = (int)a.parts, tiles = (int)a.tiles, H = (int)a.H, tile = i / parts % tiles, head = i / parts / tiles;
+    return place{head / H, head % H, i % parts, (i64)(late_first ? tiles - 1 - tile : tile) * rows_of_block};
 }
 
 /* How many keys query t sees, which may come out below 0, and none after the last query; the first query that sees key s.  I: i64, or int where that is enough. */
@@ -48,11 +49,8 @@ D A score(const attention_args &a, const place &p, i64 t, i64 s, A x, A scale, A
     return x * scale + unit * a.mask[p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key];
 }
 
-/* lse of query t, for exp(score - lse): of one that sees nothing, or of none, +Inf. */
-D A lse_of(const attention_args &a, const place &p, i64 t) {
-    const A l = t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>();
-    return l == -infinity<A>() ? infinity<A>() : l;
-}
+/* lse of query t as PASS 3 left it, for exp(score - lse): of none, +Inf. */
+D A lse_of(const attention_args &a, const place &p, i64 t) { return t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>(); }
 D A delta_of(const attention_args &a, const place &p, i64 t) { return t < a.queries ? a.delta[(p.b * a.H + p.h) * a.queries + t] : (A)0; }
 
 #ifndef NT
@@ -262,17 +260,20 @@ extern "C" __global__ void __launch_bounds__(256) attention_dkv(attention_args a
 #endif
 
 #if PASS == 3
-/* delta = sum of g o over D: a warp for each query.  Limited by bytes read. */
+/* delta = sum of g o over D, and after all of these the lse that dq, dk and dv take: in units of 1 / scale, +Inf where a query sees nothing.  A warp for
+ * each query.  Limited by bytes read. */
 extern "C" __global__ void __launch_bounds__(256) attention_delta(attention_args a) {
     const i64 row = (i64)blockIdx.x * 8 + threadIdx.x / 32, head = row / a.queries;
-    const place p = {head / a.H, head % a.H, 0, 0};
+    const place p = {(int)(head / a.H), (int)(head % a.H), 0, 0};
     const i64 t = row % a.queries, columns = row < a.parts ? a.head_size : 0;         /* parts: here, of all rows */
     const rows g = p.of(a.g, a.queries), o = p.of(a.o, a.queries);
     A sum = 0;
     for (i64 c = threadIdx.x % 32; c < columns; c += 32) sum += cast<A>(g.at[t * g.stride + c]) * cast<A>(o.at[t * o.stride + c]);
 #pragma unroll
     for (int lane = 16; lane; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
-    if (columns && threadIdx.x % 32 == 0) a.delta[row] = sum;
+    if (!columns || threadIdx.x % 32) return;
+    a.delta[row] = sum;
+    a.delta[a.parts + row] = a.lse[row] == -infinity<A>() ? infinity<A>() : a.lse[row] * (A)a.scale;
 }
 #endif
 
@@ -282,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(attention_args
 struct query { place p; i64 t; };
 D query query_of(const attention_args &a, i64 row) {
     const i64 head = row / a.queries;
-    return query{place{head / a.H, head % a.H, 0, 0}, row % a.queries};
+    return query{place{(int)(head / a.H), (int)(head % a.H), 0, 0}, row % a.queries};
 }
 /* Threads that share a column of D, a power of two. */
 D share share_of_columns(const attention_args &a) {
@@ -347,33 +348,35 @@ extern "C" __global__ void __launch_bounds__(256) attention_join(attention_args 
 #elif !defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 800
 /* ---- with tensor cores: 4 warps, each of which has 16 MT rows of a block's, pass over tiles of 8 NT columns.  Fragments are as in the PTX
  * manual, "Matrix fragments for mma.m16n8k16": lane l has, of 16 x 8 results, rows l / 4 and 8 more, columns 2 (l % 4) and 1 more. */
-constexpr int WARPS = 4, THREADS = 32 * WARPS, ROWS = 16 * MT * WARPS, COLUMNS = 8 * NT;
+constexpr int WARPS = 4, THREADS = 32 * WARPS, ROWS = 16 * MT * WARPS / (PASS == 2 ? 2 : 1), COLUMNS = 8 * NT;        /* dk and dv: two warps have the same rows */
 constexpr int DT = (HEAD + 15) / 16 * 2;            /* tiles of 8 columns of D; columns beyond HEAD are 0 */
 constexpr int PITCH = HEAD <= 64 ? 64 : 128;        /* elements of a row in shared memory */
 D int lane() { return (int)threadIdx.x % 32; }
-D int warp_row() { return (int)threadIdx.x / 32 * (16 * MT); }
+D int warp_row() { return (int)threadIdx.x / 32 * (16 * MT) % ROWS; }
 D int row_of(int m, int e) { return warp_row() + 16 * m + lane() / 4 + e / 2 * 8; }       /* of element e of the m-th fragment of results */
 D int column_of(int n, int e) { return 8 * n + lane() % 4 * 2 + e % 2; }
 
-/* Shared memory: some tiles of ROWS, then those of COLUMNS (attention.c says how much it is). */
+/* Shared memory, by bytes: some tiles of ROWS, then those of COLUMNS (attention.c says how much it is). */
 extern __shared__ __align__(128) u16 memory[];
-D const u16 *tile_at(int of_rows, int of_columns) { return memory + (of_rows * ROWS + of_columns * COLUMNS) * PITCH; }
+D int tile_at(int of_rows, int of_columns) { return 2 * (of_rows * ROWS + of_columns * COLUMNS) * PITCH; }
 
-/* Where 8 elements lie from a tile's address on, in bytes: swapped with others of their row, so that those of 8 rows are in different banks.
- * 16 k columns on they are at spot ^ 32 k. */
+/* Where 8 elements lie from a tile's begin on: swapped with others of 64 columns, so that those of 8 rows are in different banks; and where those 16 k columns on do. */
 D int spot(int row, int column) { return 2 * PITCH * row + (column / 8 ^ row % 8) * 16; }
+D int beside(int at, int k) { return (at ^ 32 * (k % 4)) + 128 * (k / 4); }
+/* Of this lane's part of 16 x 16, for load_matrices, whose results are to be those of 8 rows after each other, or of 8 columns. */
+D int lanes_spot(bool by_rows) { return by_rows ? spot(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2 * 8) : spot(lane() % 16, lane() / 16 * 8); }
+
+D f32 half_of(u64 bits, int i) { return wide(T{(u16)(bits >> 16 * i)}); }
 
 /* -- instructions, each with a plain twin that the simulator runs */
 #ifdef __CUDA_ARCH__
 typedef u32 address;                                /* of shared memory */
-D address address_of(const void *p) {
-    address at;
-    asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(at) : "l"(p));
-    return at;
-}
+D address address_of(int at) { return (u32)__cvta_generic_to_shared(memory) + (u32)at; }
+D int here(int x) { asm volatile("" : "+r"(x)); return x; }              /* what is made of it is not kept in registers from one tile to the next */
 struct copies {                                     /* into shared memory, under way until a wait */
-    D void add(address to, const T *from, bool inside) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
+    template <int BYTES> D void add(address to, const void *from, bool inside) {
+        if (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
+        else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(inside ? 4 : 0) : "memory");
     }
     D void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 };
@@ -400,13 +403,16 @@ D u32 pair(f32 low, f32 high) {
 D f32 power_of_2(f32 x) { f32 y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }      /* within 2 ulp; -Inf: 0 */
 #else
 typedef u64 address;
-D address address_of(const void *p) { return (address)p; }
+D address address_of(int at) { return (address)memory + (address)at; }
+D int here(int x) { return x; }
 struct copies {                                     /* made when they are waited for */
-    struct { u16 *to; const T *from; bool inside; } made[ROWS * PITCH / 8 / THREADS * 4];
+    struct { u32 *to; const u32 *from; bool inside; int words; } made[(ROWS + COLUMNS) * PITCH / 8 / THREADS * 2 + 1];
     int n = 0;
-    D void add(address to, const T *from, bool inside) { made[n].to = (u16 *)to, made[n].from = from, made[n++].inside = inside; }
+    template <int BYTES> D void add(address to, const void *from, bool inside) {
+        made[n].to = (u32 *)to, made[n].from = (const u32 *)from, made[n].inside = inside, made[n++].words = BYTES / 4;
+    }
     D void wait() {
-        for (int i = 0; i < n; i++) for (int j = 0; j < 8; j++) made[i].to[j] = made[i].inside ? made[i].from[j].bits : (u16)0;
+        for (int i = 0; i < n; i++) for (int j = 0; j < made[i].words; j++) made[i].to[j] = made[i].inside ? made[i].from[j] : 0;
         n = 0;
     }
 };
@@ -426,7 +432,6 @@ template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {
     }
     __syncwarp();
 }
-D f32 half_of(u64 bits, int i) { return wide(T{(u16)(bits >> 16 * i)}); }
 D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     const u64 mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
     u64 (*const lanes)[6] = tell(mine);
@@ -440,61 +445,72 @@ D u32 pair(f32 low, f32 high) { return cast<T>(low).bits | (u32)cast<T>(high).bi
 D f32 power_of_2(f32 x) { return exp2f(x); }
 #endif
 
-/* COUNT rows of x from `row` on begin to come; 0 outside */
-template <int COUNT> D void fetch(copies &c, const u16 *tile, const rows &x, int row) {
-#pragma unroll
-    for (int i = 0; i < COUNT * DT; i += THREADS) {
-        const int at = i + (int)threadIdx.x, r = at / DT, column = at % DT * 8;
-        if (COUNT * DT % THREADS && r >= COUNT) break;
-        const bool inside = row + r < x.count && column < HEAD;
-        c.add(address_of(tile) + spot(r, column), inside ? x.at + (row + r) * x.stride + column : x.at, inside);
-    }
-}
+#define EACH_ROW                                                                                                        \
+    _Pragma("unroll") for (int m = 0; m < MT; m++) _Pragma("unroll") for (int i = 0; i < 2; i++)
+#define EACH_SCORE                                                                                                      \
+    _Pragma("unroll") for (int m = 0; m < MT; m++) _Pragma("unroll") for (int n = 0; n < NT; n++) _Pragma("unroll") for (int e = 0; e < 4; e++)
+#define EACH_WEIGHT                                                                                                     \
+    _Pragma("unroll") for (int k = 0; k < NT / 2; k++) _Pragma("unroll") for (int m = 0; m < MT; m++)
 
-/* s = x y^T, of this warp's rows of x and all COLUMNS of y */
-D void dots(f32 (&s)[MT][NT][4], const u16 *x, const u16 *y) {
-    const int x_at = spot(warp_row() + lane() % 16, lane() / 16 * 8), y_at = spot(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2 * 8);
+/* Rows that come into shared memory a tile at a time: what this thread copies of them. */
+struct stream {
+    static constexpr int CHUNKS = PITCH / 8, STEP = THREADS / CHUNKS;  /* 16 bytes each, of a row; rows that all threads copy at once */
+    const T *from;
+    int row, stride, rows, to;
+    D stream(const ::rows &x, int first) {
+        const int r = (int)threadIdx.x / CHUNKS, column = (int)threadIdx.x % CHUNKS * 8;
+        row = first, stride = (int)x.stride, rows = (int)x.count, to = spot(r, column), from = x.at + (first + r) * x.stride + column;
+    }
+    /* The next COUNT begin to come; 0 after the last, and beyond HEAD. */
+    template <int COUNT> D void fetch(copies &c, int tile) {
+        const int left = HEAD < PITCH && (int)threadIdx.x % CHUNKS * 8 >= HEAD ? 0 : rows - row - to / (2 * PITCH);
 #pragma unroll
-    for (int m = 0; m < MT; m++)
-#pragma unroll
-        for (int n = 0; n < NT; n++) s[m][n][0] = s[m][n][1] = s[m][n][2] = s[m][n][3] = 0;
-#pragma unroll
+        for (int i = 0; i < COUNT; i += STEP) c.template add<16>(address_of(tile + to) + spot(i, 0), from + (i64)stride * i, i < left);
+        from += (i64)stride * COUNT, row += COUNT;
+    }
+};
+
+/* s += x y^T, of this warp's rows of x and all COLUMNS of y */
+D void dots(f32 (&s)[MT][NT][4], int x, int y) {
+    const int x_at = here(lanes_spot(false) + spot(warp_row(), 0)), y_at = here(lanes_spot(true));
+#pragma unroll 4                                    /* not whole for D of 128: there are no registers for what would be read ahead */
     for (int k = 0; k < DT / 2; k++) {
         u32 f[MT][4], b[4];
 #pragma unroll
-        for (int m = 0; m < MT; m++) load_matrices<false>(f[m], address_of(x) + (x_at ^ 32 * k) + spot(16 * m, 0));
+        for (int m = 0; m < MT; m++) load_matrices<false>(f[m], address_of(x + beside(x_at, k)) + spot(16 * m, 0));
 #pragma unroll
         for (int n = 0; n < NT; n += 2) {
-            load_matrices<false>(b, address_of(y) + (y_at ^ 32 * k) + spot(8 * n, 0));
+            load_matrices<false>(b, address_of(y + beside(y_at, k)) + spot(8 * n, 0));
 #pragma unroll
             for (int m = 0; m < MT; m++) multiply(s[m][n], f[m], b[0], b[1]), multiply(s[m][n + 1], f[m], b[2], b[3]);
         }
     }
 }
 
-/* acc += s y, s rounded to T, y COLUMNS rows */
-D void weigh(f32 (&acc)[MT][DT][4], const f32 (&s)[MT][NT][4], const u16 *y) {
-    const int y_at = spot(lane() % 16, lane() / 16 * 8);
+/* s rounded to T, as rows of the next product */
+struct weights {
+    pack<u32, 4> v[NT / 2][MT];
+    D void round(const f32 (&s)[MT][NT][4]) {
+        EACH_WEIGHT
+#pragma unroll
+        for (int e = 0; e < 4; e++) v[k][m].v[e] = pair(s[m][2 * k + e / 2][e % 2 * 2], s[m][2 * k + e / 2][e % 2 * 2 + 1]);
+    }
+};
+
+/* acc += w y, y COLUMNS rows */
+D void weigh(f32 (&acc)[MT][DT][4], const weights &w, int y) {
+    const int y_at = here(lanes_spot(false));
 #pragma unroll
     for (int k = 0; k < NT / 2; k++) {
-        u32 w[MT][4], b[4];
-#pragma unroll
-        for (int m = 0; m < MT; m++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) w[m][e] = pair(s[m][2 * k + e / 2][e % 2 * 2], s[m][2 * k + e / 2][e % 2 * 2 + 1]);
+        u32 b[4];
 #pragma unroll
         for (int n = 0; n < DT; n += 2) {
-            load_matrices<true>(b, address_of(y) + (y_at ^ 16 * n) + spot(16 * k, 0));
+            load_matrices<true>(b, address_of(y + beside(y_at, n / 2)) + spot(16 * k, 0));
 #pragma unroll
-            for (int m = 0; m < MT; m++) multiply(acc[m][n], w[m], b[0], b[1]), multiply(acc[m][n + 1], w[m], b[2], b[3]);
+            for (int m = 0; m < MT; m++) multiply(acc[m][n], w.v[k][m].v, b[0], b[1]), multiply(acc[m][n + 1], w.v[k][m].v, b[2], b[3]);
         }
     }
 }
-
-#define EACH_ROW                                                                                                        \
-    _Pragma("unroll") for (int m = 0; m < MT; m++) _Pragma("unroll") for (int i = 0; i < 2; i++)
-#define EACH_SCORE                                                                                                      \
-    _Pragma("unroll") for (int m = 0; m < MT; m++) _Pragma("unroll") for (int n = 0; n < NT; n++) _Pragma("unroll") for (int e = 0; e < 4; e++)
 
 /* y[first ..] = acc factor, factor of each row: pairs of columns */
 D void store(const rows &y, const place &p, const f32 (&acc)[MT][DT][4], const f32 (&factor)[MT][2]) {
@@ -506,35 +522,49 @@ D void store(const rows &y, const place &p, const f32 (&acc)[MT][DT][4], const f
     }
 }
 
+/* Scores come out of the exponential as powers of 2: 2^(outer s - base), one multiply-add, where s is the product alone and inner is 1.  With a mask, or
+ * a scale that would turn the order of the products, each tile is an edge, where s becomes the score. */
 constexpr f32 LOG2E = 1.4426950408889634f, LN2 = 0.69314718055994531f;
+struct scaling {
+    f32 inner, outer;
+    bool always;
+    D scaling(const attention_args &a) {
+        const f32 scale = (f32)a.scale * LOG2E;
+        always = MASKED || !(scale > 0), inner = always ? scale : 1, outer = always ? 1 : scale;
+    }
+};
+/* Of the tile from row and column on: -Inf where a query does not see a key. */
+D void edge(f32 (&s)[MT][NT][4], const attention_args &a, const place &p, int row, int column, const scaling &scale) {
+    row = here(row), column = here(column);
+    EACH_SCORE {
+        const int y = row + row_of(m, e), x = column + column_of(n, e), t = PASS == 2 ? x : y, key = PASS == 2 ? y : x;
+        s[m][n][e] = key < seen(a, t) ? score(a, p, t, key, s[m][n][e], scale.inner, LOG2E) : -infinity<f32>();
+    }
+}
 
 #if PASS == 0
 /* The tile of k is copied while the one of v before it is used, and so the one of v while k's is. */
 extern "C" __global__ void __launch_bounds__(THREADS) attention(attention_args a) {
-    const u16 *const qs = tile_at(0, 0), *const ks = tile_at(1, 0), *const vs = tile_at(1, 1);
+    const int qs = tile_at(0, 0), ks = tile_at(1, 0), vs = tile_at(1, 1);
     const place p = place_of(a, ROWS, true);
-    const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys);
     const int first = (int)p.first, end = seen_by(a, first, ROWS), whole = seen(a, first);      /* every row sees the first `whole` keys */
-    const f32 scale = (f32)a.scale * LOG2E;         /* scores in powers of 2 */
+    const scaling scale(a);
     f32 o[MT][DT][4] = {}, s[MT][NT][4], top[MT][2], sum[MT][2], factor[MT][2];
     EACH_ROW top[m][i] = -infinity<f32>(), sum[m][i] = 0;
+    stream q(p.of(a.q, a.queries), first), k(p.of(a.k, a.keys), 0), v(p.of(a.v, a.keys), 0);
     copies c;
-    fetch<ROWS>(c, qs, q, p.first);
-    fetch<COLUMNS>(c, ks, k, 0);
+    q.fetch<ROWS>(c, qs);
+    k.fetch<COLUMNS>(c, ks);
     for (int key = 0; key < end; key += COLUMNS) {
         c.wait();
         __syncthreads();                            /* k is there, v was read */
-        fetch<COLUMNS>(c, vs, v, key);
+        v.fetch<COLUMNS>(c, vs);
+        EACH_SCORE s[m][n][e] = 0;
         dots(s, qs, ks);
         c.wait();
         __syncthreads();                            /* v is there, k was read */
-        if (key + COLUMNS < end) fetch<COLUMNS>(c, ks, k, key + COLUMNS);
-        if (MASKED || key + COLUMNS > whole) {
-            EACH_SCORE {
-                const int t = first + row_of(m, e), column = key + column_of(n, e);
-                s[m][n][e] = column < seen(a, t) ? score(a, p, t, column, s[m][n][e], scale, LOG2E) : -infinity<f32>();
-            }
-        } else EACH_SCORE s[m][n][e] *= scale;
+        if (key + COLUMNS < end) k.fetch<COLUMNS>(c, ks);
+        if (scale.always || key + COLUMNS > whole) edge(s, a, p, first, key, scale);
         bool moved = false;
         EACH_ROW {
             f32 most = top[m][i];
@@ -542,122 +572,123 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(attention_args a
             for (int n = 0; n < NT; n++) most = fmaxf(most, fmaxf(s[m][n][2 * i], s[m][n][2 * i + 1]));
             most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
             most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-            const f32 base = most == -infinity<f32>() ? 0.0f : most;           /* while every key is hidden all weights are 0 */
+            const f32 base = most == -infinity<f32>() ? 0.0f : most * scale.outer;             /* while every key is hidden all weights are 0 */
             moved |= most != top[m][i];
-            factor[m][i] = power_of_2(top[m][i] - base);
+            factor[m][i] = power_of_2(top[m][i] * scale.outer - base);
             top[m][i] = most;
             sum[m][i] *= factor[m][i];
 #pragma unroll
             for (int n = 0; n < NT; n++)
 #pragma unroll
-                for (int e = 2 * i; e < 2 * i + 2; e++) sum[m][i] += s[m][n][e] = power_of_2(s[m][n][e] - base);
+                for (int e = 2 * i; e < 2 * i + 2; e++) sum[m][i] += s[m][n][e] = power_of_2(s[m][n][e] * scale.outer - base);
         }
         if (__any_sync(0xffffffffu, moved)) {
             EACH_ROW
 #pragma unroll
             for (int n = 0; n < DT; n++) o[m][n][2 * i] *= factor[m][i], o[m][n][2 * i + 1] *= factor[m][i];
         }
-        weigh(o, s, vs);
+        weights w;
+        w.round(s);
+        weigh(o, w, vs);
     }
     EACH_ROW {
         const int t = first + row_of(m, 2 * i);
         sum[m][i] += __shfl_xor_sync(0xffffffffu, sum[m][i], 1);
         sum[m][i] += __shfl_xor_sync(0xffffffffu, sum[m][i], 2);
         factor[m][i] = sum[m][i] == 0 ? 0.0f : 1.0f / sum[m][i];
-        if (lane() % 4 == 0 && t < a.queries) a.lse[(p.b * a.H + p.h) * a.queries + t] = top[m][i] * LN2 + logf(sum[m][i]);
+        if (lane() % 4 == 0 && t < a.queries) a.lse[(p.b * a.H + p.h) * a.queries + t] = top[m][i] * scale.outer * LN2 + logf(sum[m][i]);
     }
     store(p.of(a.o, a.queries), p, o, factor);
 }
 #endif
 
-/* The backward kernels, which have two tiles of rows: two tiles of columns are read at once, and the next two copied meanwhile. */
-struct streams {
-    const rows x, y;
-    copies c;
-    int now = 1;
-    D const u16 *x_tile(int i) const { return tile_at(2, i); }
-    D const u16 *y_tile(int i) const { return tile_at(2, 2 + i); }
-    D void begin(int row) {
-        fetch<COLUMNS>(c, x_tile(0), x, row);
-        fetch<COLUMNS>(c, y_tile(0), y, row);
-    }
-    /* The tiles that began to come are there afterwards, as x_tile(now) and y_tile(now), and those from row `next` on under way. */
-    D void step(int next, int end) {
-        c.wait();
-        __syncthreads();                            /* these are there; those before them were read */
-        now = !now;
-        if (next >= end) return;
-        fetch<COLUMNS>(c, x_tile(!now), x, next);
-        fetch<COLUMNS>(c, y_tile(!now), y, next);
-    }
-};
-
 #if PASS == 1
-/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k */
+/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  Tiles of k and v are copied in turn, as for o. */
 extern "C" __global__ void __launch_bounds__(THREADS) attention_dq(attention_args a) {
-    const u16 *const qs = tile_at(0, 0), *const gs = tile_at(1, 0);
+    const int qs = tile_at(0, 0), gs = tile_at(1, 0), ks = tile_at(2, 0), vs = tile_at(2, 1);
     const place p = place_of(a, ROWS, true);
     const int first = (int)p.first, end = seen_by(a, first, ROWS), whole = seen(a, first);
-    const f32 scale = (f32)a.scale * LOG2E;
+    const scaling scale(a);
     f32 dq[MT][DT][4] = {}, s[MT][NT][4], dp[MT][NT][4], lse[MT][2], delta[MT][2], factor[MT][2];
     EACH_ROW {
         const int t = first + row_of(m, 2 * i);
-        lse[m][i] = lse_of(a, p, t) * LOG2E, delta[m][i] = delta_of(a, p, t), factor[m][i] = (f32)a.scale;
+        lse[m][i] = lse_of(a, p, t), delta[m][i] = -delta_of(a, p, t), factor[m][i] = (f32)a.scale;
     }
-    streams kv = {p.of(a.k, a.keys), p.of(a.v, a.keys)};
-    fetch<ROWS>(kv.c, qs, p.of(a.q, a.queries), p.first);
-    fetch<ROWS>(kv.c, gs, p.of(a.g, a.queries), p.first);
-    kv.begin(0);
+    stream q(p.of(a.q, a.queries), first), g(p.of(a.g, a.queries), first), k(p.of(a.k, a.keys), 0), v(p.of(a.v, a.keys), 0);
+    copies c;
+    q.fetch<ROWS>(c, qs);
+    g.fetch<ROWS>(c, gs);
+    v.fetch<COLUMNS>(c, vs);
     for (int key = 0; key < end; key += COLUMNS) {
-        kv.step(key + COLUMNS, end);
-        dots(s, qs, kv.x_tile(kv.now));
-        dots(dp, gs, kv.y_tile(kv.now));
-        const bool edge = MASKED || key + COLUMNS > whole;
-        EACH_SCORE {
-            const int t = first + row_of(m, e), column = key + column_of(n, e);
-            const f32 x = !edge ? s[m][n][e] * scale : column < seen(a, t) ? score(a, p, t, column, s[m][n][e], scale, LOG2E) : -infinity<f32>();
-            s[m][n][e] = power_of_2(x - lse[m][e / 2]) * (dp[m][n][e] - delta[m][e / 2]);
-        }
-        weigh(dq, s, kv.x_tile(kv.now));
+        c.wait();
+        __syncthreads();                            /* v is there, k was read */
+        k.fetch<COLUMNS>(c, ks);
+        EACH_SCORE dp[m][n][e] = delta[m][e / 2];
+        dots(dp, gs, vs);
+        c.wait();
+        __syncthreads();                            /* k is there, v was read */
+        if (key + COLUMNS < end) v.fetch<COLUMNS>(c, vs);
+        EACH_SCORE s[m][n][e] = 0;
+        dots(s, qs, ks);
+        if (scale.always || key + COLUMNS > whole) edge(s, a, p, first, key, scale);
+        EACH_SCORE s[m][n][e] = power_of_2(s[m][n][e] * scale.outer - lse[m][e / 2]) * dp[m][n][e];
+        weights w;
+        w.round(s);
+        weigh(dq, w, ks);
     }
     store(p.of(a.dq, a.queries), p, dq, factor);
 }
 #endif
 
 #if PASS == 2
-/* Of the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q */
+/* Of the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q.  Of two warps with the same keys one makes p and dv, the other takes p
+ * over and makes dk: so each adds up the results of 16 MT rows, not of half as many, and reads shared memory half as often for a product. */
 extern "C" __global__ void __launch_bounds__(THREADS) attention_dkv(attention_args a) {
-    const u16 *const ks = tile_at(0, 0), *const vs = tile_at(1, 0);
+    const bool is_dk = (int)threadIdx.x >= THREADS / 2;
     const place p = place_of(a, ROWS, false);
     const int first = (int)p.first, queries = (int)a.queries, begin = first_query(a, first), whole = first_query(a, first + ROWS - 1);     /* every query from `whole` on sees every row */
-    const f32 scale = (f32)a.scale * LOG2E;
-    f32 dk[MT][DT][4] = {}, dv[MT][DT][4] = {}, s[MT][NT][4], dp[MT][NT][4], factor[MT][2], one[MT][2];
-    EACH_ROW factor[m][i] = (f32)a.scale, one[m][i] = 1;
-    streams qg = {p.of(a.q, a.queries), p.of(a.g, a.queries)};
-    fetch<ROWS>(qg.c, ks, p.of(a.k, a.keys), p.first);
-    fetch<ROWS>(qg.c, vs, p.of(a.v, a.keys), p.first);
-    qg.begin(begin);
-    for (int query = begin; query < queries; query += COLUMNS) {
-        qg.step(query + COLUMNS, queries);
-        f32 lse[NT][2], delta[NT][2];
-#pragma unroll
-        for (int n = 0; n < NT; n++)
-#pragma unroll
-            for (int i = 0; i < 2; i++) lse[n][i] = lse_of(a, p, query + column_of(n, i)) * LOG2E, delta[n][i] = delta_of(a, p, query + column_of(n, i));
-        dots(s, ks, qg.x_tile(qg.now));
-        dots(dp, vs, qg.y_tile(qg.now));
-        const bool edge = MASKED || query < whole;
-        EACH_SCORE {
-            const int t = query + column_of(n, e), row = first + row_of(m, e);
-            const f32 x = !edge ? s[m][n][e] * scale : row < seen(a, t) ? score(a, p, t, row, s[m][n][e], scale, LOG2E) : -infinity<f32>();
-            s[m][n][e] = power_of_2(x - lse[n][e % 2]);
-            dp[m][n][e] = s[m][n][e] * (dp[m][n][e] - delta[n][e % 2]);
+    const scaling scale(a);
+    f32 acc[MT][DT][4] = {}, s[MT][NT][4], factor[MT][2];
+    EACH_ROW factor[m][i] = is_dk ? (f32)a.scale : 1;
+    stream k(p.of(a.k, a.keys), first), v(p.of(a.v, a.keys), first), q(p.of(a.q, a.queries), begin), g(p.of(a.g, a.queries), begin);
+    f32 *const told = (f32 *)((char *)memory + tile_at(2, 4));         /* lse, then delta, of the columns of two tiles */
+    pack<u32, 4> *const taken = (pack<u32, 4> *)(told + 4 * COLUMNS) + threadIdx.x % (THREADS / 2);
+    const int column = (int)threadIdx.x % COLUMNS;
+    const f32 *tell = ((int)threadIdx.x < COLUMNS ? a.lse : a.delta) + (p.b * a.H + p.h) * a.queries + column;
+    copies c;
+    k.fetch<ROWS>(c, tile_at(0, 0));
+    v.fetch<ROWS>(c, tile_at(1, 0));
+    int now = 1;
+    for (int query = begin - COLUMNS; query < queries; query += COLUMNS) {
+        c.wait();
+        __syncthreads();                            /* this tile is there; the one before it was read */
+        now = !now;
+        if (query + COLUMNS < queries) {
+            q.fetch<COLUMNS>(c, tile_at(2, 2 * now));
+            g.fetch<COLUMNS>(c, tile_at(2, 2 * now + 1));
+            if ((int)threadIdx.x < 2 * COLUMNS) c.add<4>(address_of(tile_at(2, 4)) + (now * 2 * COLUMNS + (int)threadIdx.x) * 4, tell + query + COLUMNS, query + COLUMNS + column < queries);
         }
-        weigh(dv, s, qg.y_tile(qg.now));
-        weigh(dk, dp, qg.x_tile(qg.now));
+        if (query < begin) continue;
+        const int x = tile_at(2, 2 * !now + is_dk), y = tile_at(2, 2 * !now + !is_dk);
+        const f32 *const of_column = told + (2 * !now + is_dk) * COLUMNS;
+        weights w;
+        EACH_SCORE s[m][n][e] = 0;
+        dots(s, is_dk ? tile_at(1, 0) : 0, x);
+        if (!is_dk) {
+            if (scale.always || query < whole) edge(s, a, p, first, query, scale);
+            EACH_SCORE s[m][n][e] = power_of_2(s[m][n][e] * scale.outer - of_column[column_of(n, e)]);
+            w.round(s);
+            EACH_WEIGHT taken[(k * MT + m) * (THREADS / 2)] = w.v[k][m];
+        }
+        __syncthreads();                            /* p is there */
+        if (is_dk) {
+            EACH_WEIGHT w.v[k][m] = taken[(k * MT + m) * (THREADS / 2)];
+            EACH_SCORE s[m][n][e] = half_of(w.v[n / 2][m].v[n % 2 * 2 + e / 2], e % 2) * (s[m][n][e] - of_column[column_of(n, e)]);
+            w.round(s);
+        }
+        weigh(acc, w, y);
     }
-    store(p.of(a.dk, a.keys), p, dk, factor);
-    store(p.of(a.dv, a.keys), p, dv, one);
+    store(p.of(is_dk ? a.dk : a.dv, a.keys), p, acc, factor);
 }
 #endif
 #endif

@@ -41,11 +41,15 @@ template <class T> D T infinity() { return (T)f32_of(0x7f800000u); }
 
 /* ---- half floats */
 D f32 wide(bf16 h) { return f32_of((u32)h.bits << 16); }
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+D bf16 to_bf16(f32 f) { bf16 h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(f)); return h; }
+#else
 D bf16 to_bf16(f32 f) {                             /* to nearest, ties to even */
     const u32 u = bits_of(f);
     if ((u & 0x7fffffffu) > 0x7f800000u) return bf16{(u16)(u >> 16 | 0x40u)};
     return bf16{(u16)((u + 0x7fffu + (u >> 16 & 1u)) >> 16)};
 }
+#endif
 #ifdef __CUDA_ARCH__
 D f32 wide(f16 h) { f32 f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h.bits)); return f; }
 D f16 to_f16(f32 f) { f16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(f)); return h; }
@@ -183,8 +187,15 @@ D share share_of(i64 width, i64 along) {
 }
 struct sum_of { template <class T> static __device__ T join(T a, T b) { return a + b; } };
 struct max_of { template <class T> static __device__ T join(T a, T b) { return f_max(a, b); } };
-/* What they have, joined, always in the same order.  All threads of the block call it. */
-template <class How, class T> D T tree(T v, T *shared, const share &s) {
+/* What the thread of the warp has whose number differs in these bits. */
+template <class T> D T exchanged(T v, int bits) { return (T)__shfl_xor_sync(0xffffffffu, v, bits); }
+template <class T, int V> D pack<T, V> exchanged(pack<T, V> v, int bits) {
+#pragma unroll
+    for (int k = 0; k < V; k++) v.v[k] = exchanged(v.v[k], bits);
+    return v;
+}
+/* What they have, joined, always in the same order, by halves.  All threads of the block call it. */
+template <class How, class T> D T halves(T v, T *shared, const share &s) {
     const int t = (int)threadIdx.x;
     shared[t] = v;
     for (int half = s.width / 2; half > 0; half /= 2) {
@@ -192,9 +203,22 @@ template <class How, class T> D T tree(T v, T *shared, const share &s) {
         if (s.lane < half) shared[t] = How::join(shared[t], shared[t + half * s.step]);
     }
     __syncthreads();
-    const T y = shared[t - s.lane * s.step];
+    v = shared[t - s.lane * s.step];
     __syncthreads();                                /* shared may be used again */
-    return y;
+    return v;
+}
+/* The same, but of neighbours within their warps first; joining is commutative. */
+template <class How, class T> D T tree(T v, T *shared, const share &s) {
+    const int t = (int)threadIdx.x;
+    if (s.step > 1) return halves<How>(v, shared, s);
+    for (int lane = s.width < 32 ? s.width / 2 : 16; lane; lane /= 2) v = How::join(v, exchanged(v, lane));
+    if (s.width <= 32) return v;
+    if (t % 32 == 0) shared[t / 32] = v;
+    __syncthreads();
+    v = shared[(t - s.lane) / 32];
+    for (int i = 1; i < s.width / 32; i++) v = How::join(v, shared[(t - s.lane) / 32 + i]);
+    __syncthreads();                                /* shared may be used again */
+    return v;
 }
 
 /* What those before have, joined by How from How::none() on, and in `all` what all have.  All threads of the block call it; shared: 2 x 256. */

@@ -1,8 +1,8 @@
 /* reduce.cu - x (M, R, N) -> y (M, parts, N): T elements, A what is joined, TO results; KIND and MAP as in dev.h.
  *
  * `width` threads share a result: neighbours along R (along), or along N, so that they read neighbours.  Where R is dense, a thread reads V
- * neighbours at once.  Limited by bytes read. */
-constexpr int V = 4;
+ * neighbours at once.  Limited by bytes read.  At least 4 blocks: ptxas would spill for more. */
+constexpr int V = 16 / (int)sizeof(T);
 
 struct joined {
     static __device__ A join(A a, A b) {
@@ -43,7 +43,7 @@ D A mapped(T from, A mean, A p) {
 }
 
 /* sums (M, N): of MAP 6 alone */
-KERNEL(256) reduce(TO *y, const T *x, const A *sums, i64 R, i64 N, i64 stride_m, i64 stride_r, i64 stride_n, i64 parts, i64 part_size, i64 results,
+extern "C" __global__ void __launch_bounds__(256, 4) reduce(TO *y, const T *x, const A *sums, i64 R, i64 N, i64 stride_m, i64 stride_r, i64 stride_n, i64 parts, i64 part_size, i64 results,
                     i64 width, i64 along, f64 p) {
     __shared__ A shared[256];
     const share s = share_of(width, along);
@@ -54,18 +54,31 @@ KERNEL(256) reduce(TO *y, const T *x, const A *sums, i64 R, i64 N, i64 stride_m,
     A mean = 0, a = identity();
     if (MAP == 6 && mine) mean = sums[m * N + n] / (A)R;
     if (mine && along && stride_r == 1) {
-        const i64 lead = (m * stride_m + n * stride_n + begin) & (V - 1);     /* elements from where V may be read at once, if they may at x, to the first */
-#pragma unroll 2
-        for (i64 r = begin - lead + s.lane * V; r < end; r += s.width * V) {
-            if (r >= begin && r + V <= end && (u64)(from + r) % sizeof(pack<T, V>) == 0) {
-                const pack<T, V> v = *(const pack<T, V> *)(from + r);
-                for (int k = 0; k < V; k++) a = joined::join(a, mapped(v.v[k], mean, (A)p));
+        const i64 lead = (m * stride_m + n * stride_n + begin) & (V - 1), step = s.width * V, last = end - V + 1;     /* lead: elements from where V may be read at once, if they may at x, to the first */
+        i64 r = begin - lead + s.lane * V;
+        const auto piece = [&] {
+            for (int k = 0; k < V; k++) if (r + k >= begin && r + k < end) a = joined::join(a, mapped(from[r + k], mean, (A)p));
+            r += step;
+        };
+        if (r < begin) piece();
+        if ((u64)(from + r) % 16 == 0) {
+            pack<T, V> v[4];
+            for (; r + 3 * step < last; r += 4 * step) {
+#pragma unroll
+                for (int i = 0; i < 4; i++) v[i] = *(const pack<T, V> *)(from + r + i * step);
+#pragma unroll
+                for (int i = 0; i < 4 * V; i++) a = joined::join(a, mapped(v[i / V].v[i % V], mean, (A)p));
             }
-            else for (int k = 0; k < V; k++) if (r + k >= begin && r + k < end) a = joined::join(a, mapped(from[r + k], mean, (A)p));
+#pragma unroll 1
+            for (; r < last; r += step) {
+                v[0] = *(const pack<T, V> *)(from + r);
+                for (int k = 0; k < V; k++) a = joined::join(a, mapped(v[0].v[k], mean, (A)p));
+            }
         }
+        while (r < end) piece();
     }
     else if (mine) {
-#pragma unroll 4
+#pragma unroll 8
         for (i64 r = begin + s.lane; r < end; r += s.width) a = joined::join(a, mapped(from[r * stride_r], mean, (A)p));
     }
     a = tree<joined>(a, shared, s);

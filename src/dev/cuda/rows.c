@@ -5,8 +5,12 @@ static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, c
     return cuda_kernel_of(g, op, cuda_source_rows, name, "#define T %s\n#define A %s\n", cuda_type((cr_dtype)x->dtype), cuda_wide((cr_dtype)x->dtype));
 }
 
-/* Threads that share a row: half as many as for a sum, so that each has 8 to 16 elements, which it keeps. */
-static int64_t width_of(int64_t N) { return cuda_cut_of(1, N / 2, 1, 1, 1).width; }
+/* Threads that share a row: as few as keep it, 16 elements each (rows.cu), of which the first and the last reading may lie partly outside. */
+static int64_t width_of(int64_t N) {
+    int64_t width = 1;
+    while (width < CUDA_GROUP && 16 * width < (N % 8 ? N + 7 : N)) width *= 2;
+    return width;
+}
 
 /* M rows of N, of which `width` threads share one; q: its parameters.  Leaves. */
 static cr_status run(cuda *g, const char *op, const char *name, const cr_tensor *x, cuda_words *q, int64_t M, int64_t width) {

@@ -19,11 +19,11 @@ D span span_of(i64 M, i64 N, i64 width) {
     return span_at(s, (i64)blockIdx.x * s.columns + s.column, M, N);
 }
 
-/* Pack n of a row that begins at x; 0 outside. */
-D packed load(const T *x, i64 n, const span &r) {
+/* Pack n of a row that begins at x; `none` outside. */
+D packed load(const T *x, i64 n, const span &r, T none = T()) {
     if (r.has(n) && r.has(n + V - 1) && (u64)(x + n) % 16 == 0) return *(const packed *)(x + n);
-    packed v = {};
-    for (int k = 0; k < V; k++) if (r.has(n + k)) v.v[k] = x[n + k];
+    packed v;
+    for (int k = 0; k < V; k++) v.v[k] = r.has(n + k) ? x[n + k] : none;
     return v;
 }
 D void store(T *y, i64 n, const span &r, const packed &v) {
@@ -38,15 +38,16 @@ template <class F> D void each_pack(const span &r, F f) {
     for (i64 n = r.first + KEPT * r.step; n < r.N; n += r.step) f((int)KEPT, n);
 }
 
-struct line {                                       /* what a thread has of a row */
+struct line {                                       /* what a thread has of a row; none: of what lies beside it */
     const T *x;
+    T none;
     packed kept[KEPT];
-    D packed at(int i, i64 n, const span &r) const { return i < KEPT ? kept[i] : load(x, n, r); }
+    D packed at(int i, i64 n, const span &r) const { return i < KEPT ? kept[i] : load(x, n, r, none); }
 };
-D line line_of(const T *x, const span &r) {
-    line l = {x + r.row};
+D line line_of(const T *x, const span &r, T none = T()) {
+    line l = {x + r.row, none};
 #pragma unroll
-    for (int i = 0; i < KEPT; i++) l.kept[i] = load(l.x, r.first + i * r.step, r);
+    for (int i = 0; i < KEPT; i++) l.kept[i] = load(l.x, r.first + i * r.step, r, none);
     return l;
 }
 template <class F> D void each_value(const line &x, const span &r, F f) {
@@ -56,16 +57,17 @@ template <class F> D void each_value(const line &x, const span &r, F f) {
     });
 }
 
-/* The sum of exp(x - most), most the largest, in one pass: sums follow the largest so far (Milakov and Gimelshein 2018). */
+/* The sum of exp(x - most), most the largest, in one pass: sums follow the largest so far (Milakov and Gimelshein 2018).  What lies beside the row is -Inf. */
+D line exponents_of(const T *x, const span &r) { return line_of(x, r, cast<T>(-infinity<A>())); }
 D A base_of(A top) { return top == -infinity<A>() ? (A)0 : top; }      /* while all is -Inf sums are 0 */
 D A exponentials(const line &x, const span &r, A *shared, A &most) {
     A top = -infinity<A>(), sum = 0;
     each_pack(r, [&](int i, i64 n) {
         const packed v = x.at(i, n, r);
         const A before = top;
-        for (int k = 0; k < V; k++) if (r.has(n + k)) top = f_max(top, cast<A>(v.v[k]));
+        for (int k = 0; k < V; k++) top = f_max(top, cast<A>(v.v[k]));
         sum *= f_exp(before - base_of(top));
-        for (int k = 0; k < V; k++) if (r.has(n + k)) sum += f_exp(cast<A>(v.v[k]) - base_of(top));
+        for (int k = 0; k < V; k++) sum += f_exp(cast<A>(v.v[k]) - base_of(top));
     });
     most = tree<max_of>(top, shared, r.s);
     return tree<sum_of>(sum * f_exp(top - base_of(most)), shared, r.s);
@@ -75,21 +77,21 @@ D A exponentials(const line &x, const span &r, A *shared, A &most) {
 KERNEL(256) softmax(T *y, const T *x, i64 M, i64 N, i64 width, i64 log) {
     __shared__ A shared[256];
     const span r = span_of(M, N, width);
-    const line a = line_of(x, r);
+    const line a = exponents_of(x, r);
     A most;
-    const A sum = exponentials(a, r, shared, most), log_sum = f_log(sum);
+    const A sum = exponentials(a, r, shared, most), log_sum = f_log(sum), factor = (A)1 / sum;
     each_pack(r, [&](int i, i64 n) {
         packed v = a.at(i, n, r);
         for (int k = 0; k < V; k++) {
             const A shifted = cast<A>(v.v[k]) - most;
-            v.v[k] = cast<T>(log ? shifted - log_sum : f_exp(shifted) / sum);
+            v.v[k] = cast<T>(log ? shifted - log_sum : f_exp(shifted) * factor);
         }
         store(y + r.row, n, r, v);
     });
 }
 
-/* y = softmax(x):  dx = y (g - sum(g y));  y = log_softmax(x):  dx = g - exp(y) sum(g); long rows are read twice */
-KERNEL(256) softmax_bwd(T *dx, const T *y, const T *g, i64 M, i64 N, i64 width, i64 log) {
+/* y = softmax(x):  dx = y (g - sum(g y));  y = log_softmax(x):  dx = g - exp(y) sum(g); long rows are read twice.  At least 2 blocks: ptxas would spill for more. */
+extern "C" __global__ void __launch_bounds__(256, 2) softmax_bwd(T *dx, const T *y, const T *g, i64 M, i64 N, i64 width, i64 log) {
     __shared__ A shared[256];
     const span r = span_of(M, N, width);
     const line a = line_of(y, r), b = line_of(g, r);
@@ -143,19 +145,27 @@ template <class U, int n> D pack<U, n> operator+(const pack<U, n> &a, const pack
 
 /* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm, and of parts of the rows, (parts, N),
  * dw = sum of g h,  db = sum of g; each may be NULL.  A block goes through `rows` rows, 256 / width at once, and keeps the sums of a chunk of columns, as many as its
- * registers hold: 1 chunk with dx.  x and g are read once, long rows twice for dx.  At least 2 blocks: ptxas would spill for a third one. */
-extern "C" __global__ void __launch_bounds__(256, 2) layer_norm_bwd(T *dx, A *dw, A *db, const T *x, const T *w, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 width, i64 rows,
+ * registers hold: 1 chunk with dx.  x and g are read once, long rows twice for dx.  At least 2 blocks: ptxas would spill for a third one,
+ * on sm_120 for a second one, where one has 32 KiB under way, enough for what a multiprocessor has of the bandwidth there. */
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 1200
+constexpr int BLOCKS = 1;
+#else
+constexpr int BLOCKS = 2;
+#endif
+extern "C" __global__ void __launch_bounds__(256, BLOCKS) layer_norm_bwd(T *dx, A *dw, A *db, const T *x, const T *w, const A *mean, const A *rstd, const T *g, i64 M, i64 N, i64 width, i64 rows,
                                                                     i64 chunks) {
     __shared__ pack<A, 2> shared[256];
     __shared__ pack<A, V> shared_sums[256];
     const share s = share_of(width, 1);
-    const i64 part = blockIdx.x / (u32)chunks, begin = part * rows, end = begin + rows < M ? begin + rows : M;          /* of 32 bits: a division of 64 is a call */
-    const i64 before = (i64)(blockIdx.x % (u32)chunks) * KEPT * s.width * V, first = before + s.lane * V, after = before + KEPT * s.width * V, limit = N < after ? N : after;
+    const u32 part = blockIdx.x / (u32)chunks;      /* of 32 bits: a division of 64 is a call */
+    const i64 before = (i64)(blockIdx.x - part * (u32)chunks) * KEPT * s.width * V, first = before + s.lane * V, after = before + KEPT * s.width * V, limit = N < after ? N : after;
+    const i64 end = (part + 1) * rows < M ? (part + 1) * rows : M;
     const bool sums = dw || db;
     const A each = (A)1 / (A)N;
     pack<A, V> gh[KEPT] = {}, gs[KEPT] = {};
-    for (int turn = 0; turn < (int)rows; turn += s.columns) {
-        span r = span_at(s, begin + turn + s.column, end, N);
+#pragma unroll 1
+    for (i64 m = part * rows; m < end; m += s.columns) {
+        span r = span_at(s, m + s.column, end, N);
         if (sums) r.first = first, r.N = r.N ? limit : 0;              /* the same columns of each row */
         const line xl = line_of(x, r), gl = line_of(g, r);
         const A mu = r.N && mean ? mean[r.m] : (A)0, scale = r.N ? rstd[r.m] : (A)0;
@@ -164,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) layer_norm_bwd(T *dx, A *dw
             each_pack(r, [&](int i, i64 n) {
                 const packed v = xl.at(i, n, r), d = gl.at(i, n, r), factor = w ? load(w, n, r) : v;
                 for (int k = 0; k < V; k++) {
-                    const A dh = r.has(n + k) ? cast<A>(d.v[k]) * (w ? cast<A>(factor.v[k]) : (A)1) : (A)0;
+                    const A dh = cast<A>(d.v[k]) * (w ? cast<A>(factor.v[k]) : (A)1);               /* 0 beside the row */
                     means.v[0] += dh;
                     means.v[1] += dh * ((cast<A>(v.v[k]) - mu) * scale);
                 }
@@ -188,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) layer_norm_bwd(T *dx, A *dw
     for (int i = 0; i < 2 * KEPT; i++) {
         A *to = i < KEPT ? dw : db;
         if (!to) continue;
-        const pack<A, V> v = tree<sum_of>(i < KEPT ? gh[i] : gs[i - KEPT], shared_sums, others);
+        const pack<A, V> v = halves<sum_of>(i < KEPT ? gh[i] : gs[i - KEPT], shared_sums, others);
         const i64 n = first + i % KEPT * s.width * V;
         for (int k = 0; k < V; k++) if (s.column == 0 && n + k < N) to[part * N + n + k] = v.v[k];
     }
@@ -202,7 +212,7 @@ D i64 label_of(const void *target, i64 wide_target, i64 m) { return wide_target 
 KERNEL(256) cross_entropy(A *loss, A *lse, const T *x, const void *target, fault *f, i64 M, i64 N, i64 width, i64 wide_target, i64 ignore, f64 smoothing) {
     __shared__ A shared[256];
     const span r = span_of(M, N, width);
-    const line a = line_of(x, r);
+    const line a = exponents_of(x, r);
     A most, mean = 0;
     const A sum = exponentials(a, r, shared, most);
     if (smoothing > 0) {
