@@ -1,6 +1,6 @@
 """Installs the built library into a temporary folder and uses it as a stranger would: through pkg-config and through CMake, shared
-and static.  Then builds library and program once more where there is no Python and, if the system lets us, no network.
-Ends with the result line of tests/test.h."""
+and static.  Then builds library and program once more where there is no Python and, if the system lets us, no network, and
+with compiled CUDA kernels, if nvcc is there.  Ends with the result line of tests/test.h."""
 
 from __future__ import annotations
 
@@ -151,9 +151,14 @@ def test_python_free(_: Path, folder: Path) -> None:
         print("python-free build: this system lets us take no network away")
         alone = []
     cmake, build = real_cmake(), folder / "build"
-    run(*alone, cmake, "-S", ROOT, "-B", build, "-DCHAINRULE_TESTS=OFF", "-DCHAINRULE_EXAMPLES=OFF", PATH=path)
+    options = ["-DCHAINRULE_TESTS=OFF", "-DCHAINRULE_EXAMPLES=OFF", *(["-DCHAINRULE_CUDA_FATBIN=ON"] if shutil.which("nvcc", path=path) else [])]
+    run(*alone, cmake, "-S", ROOT, "-B", build, *options, PATH=path)
     run(*alone, cmake, "--build", build, "-j", str(os.cpu_count() or 1), PATH=path)
     print("python-free build:", run(*alone, build / "chainrule", "info", PATH=path).splitlines()[0])
+    inside = len(re.findall(r" fatbin_\w+$", run("nm", build / "libchainrule.so"), re.MULTILINE))
+    listed = len(re.findall(r"^[a-z]", (ROOT / "src/dev/cuda/fatbin.gen.txt").read_text(encoding="utf-8"), re.MULTILINE))
+    need(inside == (listed if len(options) > 2 else 0), f"{inside} compiled CUDA kernels in the library, {listed} in the list")
+    print(f"python-free build: {inside} compiled CUDA kernels" + ("" if inside else ": no nvcc here"))
 
 
 def main() -> int:
