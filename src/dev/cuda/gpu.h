@@ -144,7 +144,10 @@ extern const cuda_usual cuda_usuals[];
 enum { CUDA_WORDS = 400, CUDA_GROUP = 256 };                   /* threads of a block, unless a kernel says otherwise */
 /* Parameters, each of 8 bytes: addresses, i64, f64.  A kernel has one for each, or one struct of them all. */
 typedef struct cuda_words { int n; uint64_t w[CUDA_WORDS]; } cuda_words;
-static inline void cuda_push(cuda_words *q, uint64_t word) { CR_ASSERT(q->n < CUDA_WORDS); q->w[q->n++] = word; }
+static inline void cuda_push(cuda_words *q, uint64_t word) {
+    CR_ASSERT(q->n < CUDA_WORDS);
+    if (q->n < CUDA_WORDS) q->w[q->n++] = word;     /* without the question GCC 12 warns, where assertions are off */
+}
 static inline void cuda_push_f64(cuda_words *q, double v) { union { double v; uint64_t w; } u = {v}; cuda_push(q, u.w); }
 cr_status cuda_launch(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);               /* one parameter for each word */
 cr_status cuda_launch_struct(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);        /* one for all */
