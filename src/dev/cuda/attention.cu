@@ -27,8 +27,8 @@ struct place {                                      /* what a block works at */
 };
 /* Rows that take longest go first: late queries see the most keys, early keys are seen by the most queries. */
 D place place_of(const attention_args &a, int rows_of_block, bool late_first) {
-    const int i = (int)blockIdx.x, parts = (int)a.parts, tiles = (int)a.tiles, H = (int)a.H, tile = i / parts % tiles, head = i / parts / tiles;
-    return place{head / H, head % H, i % parts, (i64)(late_first ? tiles - 1 - tile : tile) * rows_of_block};
+    const u32 i = blockIdx.x, parts = (u32)a.parts, tiles = (u32)a.tiles, H = (u32)a.H, tile = i / parts % tiles, head = i / parts / tiles;
+    return place{(int)(head / H), (int)(head % H), (int)(i % parts), (i64)(late_first ? tiles - 1 - tile : tile) * rows_of_block};
 }
 
 /* How many keys query t sees, which may come out below 0, and none after the last query; the first query that sees key s.  I: i64, or int where that is enough. */
@@ -43,11 +43,10 @@ template <class I> D I first_query(const attention_args &a, I s) {
 /* How many keys a block of n queries from t on sees together. */
 template <class I> D I seen_by(const attention_args &a, I t, int n) { return seen<I>(a, t + n <= (I)a.queries ? t + n - 1 : (I)a.queries - 1); }
 
-/* unit (scale x + mask), x = q . k of query t and key s, which it sees */
-D A score(const attention_args &a, const place &p, i64 t, i64 s, A x, A scale, A unit) {
-    if (!MASKED) return x * scale;
-    return x * scale + unit * a.mask[p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key];
-}
+/* The mask of query t and key s */
+D const A *mask_at(const attention_args &a, const place &p, i64 t, i64 s) { return a.mask + p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key; }
+/* unit (scale x + mask), x = q . k of a query and a key that it sees */
+D A score(const A *mask, A x, A scale, A unit) { return MASKED ? x * scale + unit * *mask : x * scale; }
 
 /* lse of query t as PASS 3 left it, for exp(score - lse): of none, +Inf. */
 D A lse_of(const attention_args &a, const place &p, i64 t) { return t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>(); }
@@ -158,6 +157,7 @@ extern "C" __global__ void __launch_bounds__(256) attention(attention_args a) {
     for (int i = 0; i < R; i++) top[i] = -infinity<A>(), sum[i] = 0;
     for (i64 key = 0; key < end; key += N) {
         dots(s, w, q, p.first, k, key, a.head_size);
+        const A *const mask = mask_at(a, p, p.first + thread_y(), key + thread_x());
 #pragma unroll
         for (int i = 0; i < R; i++) {
             const i64 t = p.first + thread_y() + 16 * i;
@@ -165,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(256) attention(attention_args a) {
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 const i64 c = key + thread_x() + 16 * j;
-                s[i][j] = c < seen(a, t) ? score(a, p, t, c, s[i][j], (A)a.scale, 1) : -infinity<A>();
+                s[i][j] = c < seen(a, t) ? score(mask + 16 * (i * a.mask_query + j * a.mask_key), s[i][j], (A)a.scale, 1) : -infinity<A>();
                 top[i] = larger_of::join(s[i][j], top[i]);
             }
             top[i] = over_row<larger_of>(top[i]);
@@ -214,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) attention_dq(attention_args
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 const i64 t = p.first + thread_y() + 16 * i, c = key + thread_x() + 16 * j;
-                const A weight = c < seen(a, t) ? f_exp(score(a, p, t, c, s[i][j], (A)a.scale, 1) - lse[i]) : (A)0;
+                const A weight = c < seen(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse[i]) : (A)0;
                 w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight * (dp[i][j] - delta[i]);
             }
         weigh(dq, w, k, key, p.part * (N * C), a.head_size);
@@ -241,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_dkv(attention_args a
 #pragma unroll
             for (int i = 0; i < R; i++) {
                 const i64 c = p.first + thread_y() + 16 * i;
-                const A weight = c < seen(a, t) ? f_exp(score(a, p, t, c, s[i][j], (A)a.scale, 1) - lse) : (A)0;
+                const A weight = c < seen(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse) : (A)0;
                 w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight;
                 dp[i][j] = weight * (dp[i][j] - delta);
             }
@@ -307,7 +307,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_part(attention_args 
         for (i64 d = t % 32; d < a.head_size; d += 32) dot += cast<A>(mine[d]) * cast<A>(k.at[(first + c) * k.stride + d]);
 #pragma unroll
         for (int lane = 16; lane; lane /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lane);
-        if (t % 32 == 0) weights[c] = score(a, q.p, q.t, first + c, dot, (A)a.scale, 1);
+        if (t % 32 == 0) weights[c] = score(mask_at(a, q.p, q.t, first + c), dot, (A)a.scale, 1);
     }
     __syncthreads();
     const A x = t < n ? weights[t] : -infinity<A>(), top = tree<larger_of>(x, shared, all), weight = t < n ? f_exp(x - base_of(top)) : (A)0, sum = tree<sum_of>(weight, shared, all);
@@ -538,7 +538,7 @@ D void edge(f32 (&s)[MT][NT][4], const attention_args &a, const place &p, int ro
     row = here(row), column = here(column);
     EACH_SCORE {
         const int y = row + row_of(m, e), x = column + column_of(n, e), t = PASS == 2 ? x : y, key = PASS == 2 ? y : x;
-        s[m][n][e] = key < seen(a, t) ? score(a, p, t, key, s[m][n][e], scale.inner, LOG2E) : -infinity<f32>();
+        s[m][n][e] = key < seen(a, t) ? score(mask_at(a, p, t, key), s[m][n][e], scale.inner, LOG2E) : -infinity<f32>();
     }
 }
 

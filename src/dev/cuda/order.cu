@@ -136,8 +136,8 @@ D void put(const ordering &p, i64 to, T v, PLACE place) {
     else p.places[to] = place;
 }
 
-/* The first K of each tile of each row, one tile after another. */
-KERNEL(256) sort_tile(const ordering p) {
+/* The first K of each tile of each row, one tile after another.  At least 2 blocks: of f64 ptxas would spill for more. */
+extern "C" __global__ void __launch_bounds__(256, 2) sort_tile(const ordering p) {
     const i64 m = (i64)blockIdx.x / p.tiles, tile = (i64)blockIdx.x % p.tiles;
     items e = open_tile(p, m, tile);
     for (i64 shift = 0; shift < (i64)(8 * sizeof(T)); shift += 8) {

@@ -1,8 +1,8 @@
 /* reduce.cu - x (M, R, N) -> y (M, parts, N): T elements, A what is joined, TO results; KIND and MAP as in dev.h.
  *
  * `width` threads share a result: neighbours along R (along), or along N, so that they read neighbours.  Where R is dense, a thread reads V
- * neighbours at once.  Limited by bytes read.  At least 4 blocks: ptxas would spill for more. */
-constexpr int V = 16 / (int)sizeof(T);
+ * neighbours at once.  Limited by bytes read. */
+constexpr int V = 16 / (int)sizeof(T), BLOCKS = sizeof(A) == 8 || V == 16 ? 2 : 4;      /* at least: ptxas would spill for more */
 
 struct joined {
     static __device__ A join(A a, A b) {
@@ -43,7 +43,7 @@ D A mapped(T from, A mean, A p) {
 }
 
 /* sums (M, N): of MAP 6 alone */
-extern "C" __global__ void __launch_bounds__(256, 4) reduce(TO *y, const T *x, const A *sums, i64 R, i64 N, i64 stride_m, i64 stride_r, i64 stride_n, i64 parts, i64 part_size, i64 results,
+extern "C" __global__ void __launch_bounds__(256, BLOCKS) reduce(TO *y, const T *x, const A *sums, i64 R, i64 N, i64 stride_m, i64 stride_r, i64 stride_n, i64 parts, i64 part_size, i64 results,
                     i64 width, i64 along, f64 p) {
     __shared__ A shared[256];
     const share s = share_of(width, along);
