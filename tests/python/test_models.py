@@ -125,6 +125,32 @@ def test_is_pytorchs_model(monkeypatch: pytest.MonkeyPatch) -> None:
         assert off(p.detach(), other[their_name(name)].detach()) < 1e-7, name
 
 
+def test_hooks_and_parts_of_ones_own() -> None:
+    """Hooks of every layer run, and a layer that somebody put in place is called: neither changes a number."""
+    model, (x, y) = golden_model(cr.float64), golden_tokens(0)
+    whole = model.loss(x, y).item()
+    called: list[str] = []
+    handles = [
+        part.register_forward_hook(lambda module, args, output, name=name: called.append(name))
+        for name, part in model.named_modules()
+        if isinstance(part, cr.nn.Linear)
+    ]
+    assert abs(model.loss(x, y).item() - whole) < 1e-12
+    assert called == [f"h.{layer}.{part}" for layer in range(L) for part in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")]
+    for handle in handles:
+        handle.remove()
+
+    class Doubled(cr.nn.Linear):
+        def forward(self, input: cr.Tensor) -> cr.Tensor:
+            return super().forward(input) * 2
+
+    for layer in model.h:
+        part = Doubled(4 * C, C, dtype=cr.float64)
+        part.load_state_dict({name: p.detach() / 2 for name, p in layer.mlp.c_proj.state_dict().items()})
+        layer.mlp.c_proj = part
+    assert abs(model.loss(x, y).item() - whole) < 1e-12 and len(called) == 4 * L
+
+
 def test_half_precision_and_no_gradients_of_use() -> None:
     model, (x, y) = golden_model(cr.float32), golden_tokens(0)
     whole = model.loss(x, y).item()

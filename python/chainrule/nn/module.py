@@ -87,7 +87,7 @@ class Module:
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._forward_pre_hooks and not self._forward_hooks:
+        if not self._has_hooks:
             return self.forward(*args, **kwargs)
         for hook, with_kwargs in [*self._forward_pre_hooks.values()]:
             found = hook(self, args, kwargs) if with_kwargs else hook(self, args)
@@ -100,6 +100,11 @@ class Module:
             found = hook(self, args, kwargs, output) if with_kwargs else hook(self, args, output)
             output = output if found is None else found
         return output
+
+    @property
+    def _has_hooks(self) -> bool:
+        """Would a call run hooks?  A module that reads the parameters of its parts, in place of calling them, asks first."""
+        return bool(self._forward_pre_hooks or self._forward_hooks)
 
     def _add_hook(self, hooks: str, hook: Callable[..., Any], prepend: bool, with_kwargs: bool) -> RemovableHandle:
         mine: Hooks = self.__dict__.setdefault(hooks, {})
