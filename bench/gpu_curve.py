@@ -16,12 +16,12 @@ Run = Callable[[], object]
 
 
 def matmul(n: int, device: cr.Device) -> Run:
-    x, y = cr.ones(n, n, device=device), cr.ones(n, n, device=device)
+    x, y = cr.randn(n, n, device=device), cr.randn(n, n, device=device)
     return lambda: x @ y
 
 
 def elementwise(n: int, device: cr.Device) -> Run:
-    x = cr.ones(n, device=device)
+    x = cr.randn(n, device=device)
     return lambda: cr.nn.functional.gelu(x)
 
 

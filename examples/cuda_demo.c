@@ -77,7 +77,7 @@ static int errors(const cr_device *gpu) {
     const cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, gpu), *y = cr_ones(CR_LIST(3), CR_F32, cr_cpu());
     int wrong = refused("no such device", !cr_cuda(99));
     wrong += refused("two devices", !cr_add(x, y));
-    wrong += refused("out of memory", !cr_empty(CR_LIST(1 << 30), CR_F32, gpu));
+    wrong += refused("out of memory", !cr_empty(CR_LIST(INT64_C(1) << 40), CR_F32, gpu));
     /* A kernel finds it, so it is known when somebody reads or waits. */
     const cr_tensor *row = cr_index_select(x, 0, cr_full(CR_LIST(1), 7, CR_I64, gpu));
     wrong += refused("an index out of range", !row || cr_synchronize(gpu) != CR_OK);

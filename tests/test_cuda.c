@@ -58,14 +58,16 @@ TEST(missing_parts) {
         {"CUDASIM_DRIVER=11080", "the NVIDIA driver is too old: it knows CUDA 11.8, 12.0 is needed"},
         {"CUDASIM_DEVICES=0", "the NVIDIA driver sees no device"},
         {"CUDASIM_CC=52", "Simulated GPU has compute capability 5.2, 6.0 is needed"},
-        {"CUDASIM_CC=61", "cuda:0 has compute capability 6.1: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of 13.0"},
+        {"CUDASIM_CC=61", "Simulated GPU has compute capability 6.1: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of 13.0"},
         {"CUDASIM_CC=61 CUDASIM_NVRTC=12", "1 passed"},
         {"CUDASIM_CC=105", "1 passed"},            /* newer than NVRTC: machine code of 10.3, which its family runs */
         {"CUDASIM_CC=130", "1 passed"},            /* PTX */
+        {"CUDASIM_CC=115", "1 passed"},            /* PTX, for machine code of 11.0 runs nowhere else */
         {"CUDASIM_FAIL=device:1", "cuda:0: cannot be opened: CUDA_ERROR_DEVICE_UNAVAILABLE"},
-        {"CHAINRULE_NVRTC=off", "cuda:0 cannot be used: CHAINRULE_NVRTC=off"},
-        {"CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13", "cuda:0 cannot be used: CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13 cannot be opened"},
+        {"CHAINRULE_NVRTC=off", "Simulated GPU cannot be used: CHAINRULE_NVRTC=off"},
+        {"CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13", "Simulated GPU cannot be used: CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13 cannot be opened"},
         {"CHAINRULE_CUBLASLT=off", "1 passed"},
+        {"CHAINRULE_GPU_MEMORY=1e9", "CHAINRULE_GPU_MEMORY is a whole number of MiB of at least 1, not '1e9'"},
         {"CHAINRULE_CUBLASLT=/nowhere/libcublasLt.so.13", "1 passed"},
         {"CHAINRULE_TEST_CUDA=1", "no NVIDIA driver: libcuda.so.1 not found"},     /* or there is one */
     };
@@ -840,7 +842,7 @@ TEST(large) {
         {"sum of all", sum_all, 1e-5}, {"sums of columns", sum_down, 1e-5}, {"largest of columns", largest_down, 0}, {"place of the largest", place_of_largest, 0},
         {"places in columns", places_down, 0}, {"variance of columns", spread, 1e-5}, {"running sum", running, 1e-6}, {"sorted", in_order, 0}, {"softmax", of_rows, 1e-5},
         {"transposed", turned, 0}, {"added by index", added_by_index, 1e-5}, {"gradients of a norm", norm_gradients, 1e-4}};
-    static const int64_t shapes[][2] = {{1, 70001}, {70001, 1}, {5003, 37}, {37, 5003}, {263, 257}};
+    static const int64_t shapes[][2] = {{1, 70001}, {70001, 1}, {5003, 37}, {16641, 32}, {37, 5003}, {263, 257}};
     cr_generator *random = cr_generator_new(test_seed());
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

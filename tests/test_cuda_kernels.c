@@ -7,6 +7,10 @@
 static const cr_device *dev(void) { return cr_cuda(0); }
 static const cuda *gpu(void) { return (const cuda *)(uintptr_t)cr_cuda(0); }
 static int64_t launches(void) { return gpu()->counters.launches; }
+static bool is_simulated(void) {                    /* which refuses nothing that a version of cuBLASLt may */
+    void (*any)(void);
+    return test_simulator("cudasim_count", &any);
+}
 
 /* The largest distance from what is wanted, as a part of the largest number wanted. */
 static double off(const cr_tensor *x, const cr_tensor *want) {
@@ -27,6 +31,26 @@ static cr_tensor *of_tf32(const cr_tensor *x) {
 }
 static cr_tensor *of_bf16(const cr_tensor *x) { return cr_to(cr_to(x, CR_BF16, dev()), CR_F32, dev()); }
 
+/* Parts of a long sum are all there, whoever adds them up and however. */
+TEST(long_sums) {
+    static const int64_t lengths[] = {4099, 70001};
+    cr_scope_begin();
+    for (int i = 0; i < 2; i++)
+        for (int p = CR_HIGHEST; p <= CR_MEDIUM; p++) {
+            cr_set_f32_products((cr_precision)p);
+            cr_tensor *y = cr_matmul(cr_ones(CR_LIST(8, lengths[i]), CR_F32, dev()), cr_ones(CR_LIST(lengths[i], 8), CR_F32, dev()));
+            cr_set_f32_products(CR_HIGHEST);
+            const double error = off(y, cr_full(CR_LIST(8, 8), (double)lengths[i], CR_F32, dev()));
+            CHECK(error == 0, "precision %d, %lld ones: off by %g", p, (long long)lengths[i], error);
+        }
+    for (int dt = CR_F16; dt <= CR_BF16; dt++) {    /* 4099, which neither has, less 4098: parts are not rounded */
+        const cr_tensor *parts[] = {cr_ones(CR_LIST(8, 4099), (cr_dtype)dt, dev()), cr_full(CR_LIST(8, 4098), -1, (cr_dtype)dt, dev())};
+        cr_tensor *y = cr_matmul(cr_cat(2, parts, 1), cr_ones(CR_LIST(8197, 8), (cr_dtype)dt, dev()));
+        CHECK(off(y, cr_ones(CR_LIST(8, 8), (cr_dtype)dt, dev())) == 0, "%s: off by %g", cr_dtype_name((cr_dtype)dt), off(y, cr_ones(CR_LIST(8, 8), (cr_dtype)dt, dev())));
+    }
+    cr_scope_end();
+}
+
 TEST(precision_of_products) {
     const char *wish = getenv("CHAINRULE_CUBLASLT");
     if (wish && !strcmp(wish, "off")) SKIP("our own products take all bits");
@@ -34,9 +58,9 @@ TEST(precision_of_products) {
         {{CR_HIGH, of_tf32, 1, 1e-3, "TF32"}, {CR_MEDIUM, of_bf16, 3, 1e-6, "bf16"}};              /* TF32: a GPU may cut bits off where the simulated one rounds */
     cr_generator *r = cr_generator_new(test_seed());
     cr_scope_begin();
-    cr_tensor *x = cr_randn(CR_LIST(3, 17, 43), CR_F32, dev(), r), *w = cr_randn(CR_LIST(29, 43), CR_F32, dev(), r), *b = cr_randn(CR_LIST(29), CR_F32, dev(), r);
-    cr_tensor *u = cr_randn(CR_LIST(3, 43, 31), CR_F32, dev(), r), *column = cr_slice(cr_randn(CR_LIST(43, 5), CR_F32, dev(), r), 1, 2, 3, 1);
-    const cr_tensor *of[] = {x, w, u, column, cr_slice(x, 2, 1, 43, 1), cr_slice(w, 1, 1, 43, 1)};
+    cr_tensor *x = cr_randn(CR_LIST(3, 17, 44), CR_F32, dev(), r), *w = cr_randn(CR_LIST(32, 44), CR_F32, dev(), r), *b = cr_randn(CR_LIST(32), CR_F32, dev(), r);
+    cr_tensor *u = cr_randn(CR_LIST(3, 44, 31), CR_F32, dev(), r), *column = cr_slice(cr_randn(CR_LIST(44, 5), CR_F32, dev(), r), 1, 2, 3, 1);
+    const cr_tensor *of[] = {x, w, u, column, cr_slice(x, 2, 1, 44, 1), cr_slice(w, 1, 1, 44, 1)};
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
         const cr_tensor *in[6], *want[6], *got[6], *whole = NULL;
         for (int i = 0; i < 6; i++) in[i] = modes[m].rounded(of[i]);
@@ -98,6 +122,8 @@ static int layers_with_gelu(layers *f, const cr_tensor *const from[LEAVES], cons
 
 static const struct { cr_dtype is; double error; } layer_dtypes[] = {{CR_F32, 1e-5}, {CR_BF16, 4e-2}, {CR_F16, 5e-3}, {CR_F64, 1e-12}};     /* half precision rounds h, dh and every result */
 enum { LAYER_DTYPES = sizeof layer_dtypes / sizeof *layer_dtypes };
+static bool takes_sums(cr_dtype dt) { return lt_ready() && dt != CR_F64; }
+static bool takes_gelu(cr_dtype dt) { return takes_sums(dt) && dt != CR_F32; }             /* where f32 has all bits its tanh is too short */
 
 /* Normal numbers that the dtype has; w (M, K) has its rows' sums of squares near 1. */
 static cr_tensor *normal(cr_dtype dt, int n, const int64_t *shape, bool weight, cr_generator *r) {
@@ -119,7 +145,7 @@ static void check_layers(const char *what, layers *f, const cr_tensor *const fro
     CHECK(took[0] == forward && took[1] == backward, "%s: %lld and %lld launches, wanted %lld and %lld", what, (long long)took[0], (long long)took[1], (long long)forward, (long long)backward);
     const cr_tensor *plain[LEAVES];
     for (int i = 0; i < LEAVES; i++) plain[i] = cr_is_none(from[i]) ? CR_NONE : cr_to(from[i], dt, dev());
-    const int64_t before = launches(), fewest = (f == two_layers) + (lt_ready() && dt != CR_F64 ? 1 : 2);
+    const int64_t before = launches(), fewest = (f == two_layers) + (takes_gelu(dt) ? 1 : 2);
     cr_tensor *alone = f(plain);
     CHECK(launches() - before == fewest, "%s, without gradients: %lld launches", what, (long long)(launches() - before));
     const double error = off(cr_to(alone, CR_F64, cr_cpu()), cr_to(want[0], CR_F64, cr_cpu()));
@@ -136,11 +162,10 @@ TEST(linear_gelu) {
             for (int way = 0; way < 3; way++) {     /* with a bias, without, and with a weight that needs no gradient */
                 const int64_t M = shapes[s][0], C = shapes[s][1], N = shapes[s][2];
                 const cr_dtype dt = layer_dtypes[t].is;
-                const bool lt_takes = lt_ready() && dt != CR_F64;
                 cr_scope_begin();
                 const cr_tensor *from[LEAVES] = {normal(dt, CR_LIST(M, C), false, r), normal(dt, CR_LIST(N, C), true, r), way == 1 ? CR_NONE : normal(dt, CR_LIST(N), false, r), CR_NONE, CR_NONE};
                 snprintf(what, sizeof what, "%s, %lld x %lld x %lld, way %d", cr_dtype_name(dt), (long long)M, (long long)C, (long long)N, way);
-                check_layers(what, one_layer, from, t, way == 2 ? FROZEN_W1 : 0, way < 2 && lt_takes && N % 8 == 0 ? 1 : 2, way ? 3 : lt_takes ? 3 : 4);     /* dh, dx, dw, db */
+                check_layers(what, one_layer, from, t, way == 2 ? FROZEN_W1 : 0, way < 2 && takes_gelu(dt) && N % 8 == 0 ? 1 : 2, way ? 3 : takes_sums(dt) ? 3 : 4);     /* dh, dx, dw, db */
                 cr_scope_end();
             }
     cr_generator_free(r);
@@ -156,12 +181,12 @@ TEST(mlp) {
             for (int way = 0; way < 6; way++) {     /* with biases, without, and with one input that needs no gradient */
                 const int64_t M = shapes[s][0], C = shapes[s][1], N = shapes[s][2], K = shapes[s][3];
                 const cr_dtype dt = layer_dtypes[t].is;
-                const bool lt_takes = lt_ready() && dt != CR_F64, gelu = lt_takes && N % 8 == 0, kept = !(frozen[way] & (FROZEN_W1 | FROZEN_W2)), bare = way == 1, dx = way != 4;
+                const bool sums = takes_sums(dt), gelu = takes_gelu(dt) && N % 8 == 0, kept = !(frozen[way] & (FROZEN_W1 | FROZEN_W2)), bare = way == 1, dx = way != 4;
                 cr_scope_begin();
                 const cr_tensor *from[LEAVES] = {normal(dt, CR_LIST(M, C), false, r), normal(dt, CR_LIST(N, C), true, r), bare ? CR_NONE : normal(dt, CR_LIST(N), false, r),
                                                  normal(dt, CR_LIST(K, N), true, r), bare ? CR_NONE : normal(dt, CR_LIST(K), false, r)};
                 snprintf(what, sizeof what, "%s, %lld x %lld x %lld x %lld, way %d", cr_dtype_name(dt), (long long)M, (long long)C, (long long)N, (long long)K, way);
-                const int64_t dw2 = bare || way == 3 ? 1 : lt_takes ? 1 : 2, dh = kept && gelu ? 1 : 2, dw1 = way == 1 || way == 2 || way == 5 ? 1 : lt_takes ? 1 : 2;       /* each with its bias; one of the two alone */
+                const int64_t dw2 = bare || way == 3 ? 1 : sums ? 1 : 2, dh = kept && gelu ? 1 : 2, dw1 = way == 1 || way == 2 || way == 5 ? 1 : sums ? 1 : 2;       /* each with its bias; one of the two alone */
                 check_layers(what, two_layers, from, t, frozen[way], 1 + (way != 2 && gelu ? 1 : 2), dw2 + dh + dw1 + dx);
                 cr_scope_end();
             }
@@ -196,7 +221,7 @@ TEST(mlp_rounded) {
         }
         cr_set_f32_products(CR_HIGHEST);
         for (int i = 0; i < LEAVES; i++) CHECK(off(d[0][i], d[1][i]) < 2e-3, "precision %d: gradient %d is off by %g", p, i, off(d[0][i], d[1][i]));
-        CHECK(took[0] == took[1] - 2, "precision %d: %lld launches, apart %lld", p, (long long)took[0], (long long)took[1]);
+        CHECK(took[0] == took[1] - 2 || (!is_simulated() && took[0] <= took[1]), "precision %d: %lld launches, apart %lld", p, (long long)took[0], (long long)took[1]);
     }
     cr_scope_end();
     cr_generator_free(r);
@@ -613,5 +638,57 @@ TEST(first_of_many) {
         CHECK(cr_item(cr_sum(cr_logical_and(cr_ne(y[0], y[1]), cr_eq(y[1], y[1])), CR_ALL, false)) == 0, "%s, %lld: other values", cr_dtype_name(cases[i].dtype), (long long)K);
         cr_scope_end();
     }
+    cr_generator_free(r);
+}
+
+/* ---- many indices into few columns, which are sorted: one for all rows and columns, or one of its own for each element; sums of small numbers, which are exact, and copies, of which the last stays */
+TEST(many_indices) {
+    static const struct { int64_t M, K, N, R; bool own; int64_t launches; } cases[] = {        /* x (M, R, N), src (M, K, N).  Launches: to number them, to sort, to put, and of sums to put parts */
+        {3, 3001, 5, 997, false, 1 + 6 + 1},        /* two digits */
+        {1, 1500, 7, 1, false, 1 + 1 + 1},          /* one run; one tile */
+        {2, 1025, 40, 300, false, 1 + 1 + 1},
+        {1, 140001, 1, 70001, false, 1 + 20 + 1},   /* chunks of 64, four digits, whose counts are summed in three */
+        {1, 131073, 1, 3, false, 1 + 5 + 1},
+        {2, 1200, 3, 100, true, 1 + 6 + 1},
+        {1, 2500, 2, 41, true, 1 + 3 + 1},          /* one digit */
+    };
+    static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16, CR_I32, CR_U8};
+#ifdef CUDASIM_SANITIZER
+    enum { DTYPES = 1 };
+#else
+    enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+#endif
+    cr_generator *r = cr_generator_new(test_seed());
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int t = 0; t < DTYPES; t++)
+            for (int sum = 0; sum < 2; sum++) {
+                const int64_t M = cases[i].M, K = cases[i].K, N = cases[i].N, R = cases[i].R;
+                const cr_dtype dt = dtypes[t];
+                if (dt == CR_BF16 && sum && R < 500) continue;         /* it has no number above 256 exactly */
+                cr_scope_begin();
+                const int64_t each[] = {M, K, N};
+                cr_tensor *index = cr_randint(0, R, cases[i].own ? 3 : 1, cases[i].own ? each : &K, t % 2 ? CR_I32 : CR_I64, cr_cpu(), r);
+                cr_tensor *x = cr_to(cr_randint(0, 8, CR_LIST(M, R, N), CR_I32, cr_cpu(), r), dt, cr_cpu()), *src = cr_to(cr_randint(0, 8, CR_LIST(M, K, N), CR_I32, cr_cpu(), r), dt, cr_cpu());
+                cr_tensor *y[2];
+                for (int d = 0; d < 2; d++) {
+                    const cr_device *on = d ? cr_cpu() : dev();
+                    cr_tensor *to = cr_copy_(cr_empty(CR_LIST(M, R, N), dt, on), x), *at = cr_to(index, (cr_dtype)cr_dtype_of(index), on), *from = cr_to(src, dt, on);
+                    const int64_t before = launches();
+                    y[d] = cases[i].own ? (sum ? cr_scatter_add_ : cr_scatter_)(to, 1, at, from) : (sum ? cr_index_add_ : cr_index_copy_)(to, 1, at, from);
+                    REQUIRE(y[d], "%s", cr_error());
+                    if (!d) CHECK(launches() - before == cases[i].launches + sum, "case %d, sum %d: %lld launches", (int)i, sum, (long long)(launches() - before));
+                    test_ran_on(on);
+                }
+                const double error = off(cr_to(y[0], CR_F64, cr_cpu()), cr_to(y[1], CR_F64, cr_cpu()));
+                CHECK(error == 0, "case %d, %s, sum %d: off by %g: %s", (int)i, cr_dtype_name(dt), sum, error, cr_error() ? cr_error() : "");
+                cr_scope_end();
+            }
+    cr_scope_begin();
+    cr_tensor *x = cr_zeros(CR_LIST(100, 3), CR_F32, dev()), *at = cr_zeros(CR_LIST(2000), CR_I64, cr_cpu());
+    cr_fill_(cr_slice(at, 0, 1234, 1235, 1), 100);
+    CHECK(cr_index_add_(x, 0, cr_to(at, CR_I64, dev()), cr_ones(CR_LIST(2000, 3), CR_F32, dev())) && cr_synchronize(dev()) != CR_OK && strstr(cr_error(), "1234"), "%s", cr_error());
+    cr_error_clear();
+    CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 0, "something was put: %s", cr_error());
+    cr_scope_end();
     cr_generator_free(r);
 }

@@ -37,19 +37,19 @@ typedef struct row { const char *kernel; long long launches, read, written; } ro
 
 static const row forward[] = {
     {"take", 1, I * M + F * E * C, F * M * C},                      /* embedding: each row that is used once */
-    /* x + wpe; two residual sums; and of the mean of the losses: which targets count (bool), the division */
-    {"walk", 5, F * (M * C + T * C) + 2 * 2 * F * M * C + I * M + F + I, F * M * C + 2 * F * M * C + M + F},
+    /* x + wpe; two residual sums; GELU; and of the mean of the losses: which targets count (bool), the division */
+    {"walk", 6, F * (M * C + T * C) + 2 * 2 * F * M * C + F * M * 4 * C + I * M + F + I, F * M * C + 2 * F * M * C + F * M * 4 * C + M + F},
     {"layer_norm", 3, 3 * F * (M * C + 2 * C), 3 * F * (M * C + 2 * M)},                        /* x, w, b -> y, mean, rstd */
-    {"cublasLtMatmul", 5, LAYERS(FORWARD_READ) + F * BIASES, LAYERS(FORWARD_WRITTEN) + F * M * 4 * C},        /* of the MLP's first GELU(h), and h for its gradient */
+    {"cublasLtMatmul", 5, LAYERS(FORWARD_READ) + F * BIASES, LAYERS(FORWARD_WRITTEN)},
     {"attention", 1, F * 3 * M * C, F * (M * C + B * H * T)},       /* q, k, v -> o, lse: no T x T matrix */
     {"cross_entropy", 1, F * M * V + I * M, F * 2 * M},             /* logits, targets -> losses, lse */
     {"reduce", 2, F * M + M, F + I},                                /* the sum of the losses, the number of targets */
 };
 static const row backward[] = {
-    /* seed 1; of the division, for all losses; dx of two residual sums; dq, dk and dv into one tensor: zeros, one copied, two added; dwpe */
-    {"walk", 9, I + F + 2 * 2 * F * M * C + (1 + 2 + 2) * F * M * C + F * T * C, F + F + 2 * F * M * C + (3 + 1 + 1 + 1) * F * M * C + F * T * C},
+    /* seed 1; of the division, for all losses; dx of two residual sums; GELU's; dq, dk and dv into one tensor: zeros, one copied, two added; dwpe */
+    {"walk", 10, I + F + 2 * 2 * F * M * C + 2 * F * M * 4 * C + (1 + 2 + 2) * F * M * C + F * T * C, F + F + 2 * F * M * C + F * M * 4 * C + (3 + 1 + 1 + 1) * F * M * C + F * T * C},
     {"cross_entropy_bwd", 1, F * M * V + I * M + F * M + F, F * M * V},
-    {"cublasLtMatmul", 10, LAYERS(BACKWARD_READ) + F * M * 4 * C, LAYERS(BACKWARD_WRITTEN) + F * BIASES},         /* GELU's gradient on the way: h; and the sums of that */
+    {"cublasLtMatmul", 10, LAYERS(BACKWARD_READ), LAYERS(BACKWARD_WRITTEN) + F * BIASES},
     {"reduce", 7, F * M * C + 3 * 2 * F * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; of the norms' parts, here one each */
     {"layer_norm_bwd", 3, 3 * F * (2 * M * C + C + 2 * M), 3 * F * (M * C + 2 * C)},            /* x, g, w, mean, rstd -> dx, dw, db */
     {"attention_delta", 1, F * (2 * M * C + B * H * T), F * 2 * B * H * T},         /* o, do, lse -> sum(o do), lse for the next two */

@@ -9,7 +9,7 @@ __all__ = ["device_count", "empty_cache", "is_available", "max_memory_allocated"
 
 
 def is_available() -> bool:
-    """Is there a CUDA device that works?"""
+    """Is there a CUDA device that can be used?"""
     return Device.is_cuda_available()
 
 
@@ -19,7 +19,10 @@ def device_count() -> int:
 
 
 def _device(device: Device | str | int | None) -> Device:
-    return Device.cuda(device or 0) if device is None or isinstance(device, int) else Device(device)
+    found = Device.cuda(device or 0) if device is None or isinstance(device, int) else Device(device)
+    if found.type != "cuda":
+        raise ValueError(f"expected a CUDA device, not {found}")
+    return found
 
 
 def memory_allocated(device: Device | str | int | None = None) -> int:

@@ -20,6 +20,12 @@ int cli_info(int argc, char **argv) {
     const cr_device *dev;
     for (int i = 0; (dev = cr_device_at(i)); i++)
         printf("  %-8s %s%s\n", cr_device_name(dev), cr_device_info(dev), dev == cr_default_device() ? "  (default)" : "");
+    static const char *const kinds[] = {"cuda", "webgpu"};
+    for (int i = 0; i < 2; i++) {
+        if (cr_device_find(kinds[i])) continue;
+        printf("  %-8s none: %s\n", kinds[i], cr_error());
+        cr_error_clear();
+    }
     printf("\nthreads   %d\n\nswitches (environment variables)\n", cr_num_threads());
     const char *name, *doc, *value;
     for (int i = 0; cr_switch_at(i, &name, &doc, &value); i++) {

@@ -156,6 +156,7 @@ cr_dtype cr_moved_as(cr_dtype dt);                   /* the unsigned integer of 
 
 /* ---- registry.c */
 extern const cr_device cr_device_cpu, cr_device_ref;
+int64_t cr_gpu_budget(const char *op, int64_t otherwise);      /* bytes that a GPU may reserve: CHAINRULE_GPU_MEMORY's; 0: that is no number of MiB */
 const cr_device *cr_cuda_at(int i);                 /* the i-th NVIDIA GPU, NULL past the end (cuda/gpu.c, where that folder is there) */
 const char      *cr_cuda_problem(void);             /* why there is none */
 const cr_device *cr_webgpu_at(int i);               /* the i-th GPU behind WebGPU, NULL past the end (webgpu/gpu.c, where the library is built with it) */

@@ -2,6 +2,7 @@
 #include "dev.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const cr_device *const devices[] = {&cr_device_cpu, &cr_device_ref};      /* GPUs follow: they are looked for when somebody asks for one */
@@ -86,7 +87,24 @@ const cr_device *cr_default_device(void) {
 
 static cr_status check_device(const char *name) { return !name || find("switch_set", name) ? CR_OK : cr_error_status(); }
 static void forget_device(void) { atomic_store(&chosen, NULL); }
-__attribute__((constructor)) static void own_switch(void) { cr_switch_owner("DEVICE", check_device, forget_device); }
+
+/* MiB in text, as bytes; 0: a message. */
+static int64_t bytes_in(const char *op, const char *text) {
+    char *end;
+    const long long mib = strtoll(text, &end, 10);
+    if (end != text && !*end && mib >= 1 && mib < INT64_MAX >> 20) return mib << 20;
+    return cr_fail(CR_BAD_VALUE, op, "CHAINRULE_GPU_MEMORY is a whole number of MiB of at least 1, not '%.40s'", text), 0;
+}
+int64_t cr_gpu_budget(const char *op, int64_t otherwise) {
+    const char *text = cr_config("GPU_MEMORY");
+    return text ? bytes_in(op, text) : otherwise;
+}
+static cr_status check_memory(const char *text) { return !text || bytes_in("switch_set", text) ? CR_OK : cr_error_status(); }
+
+__attribute__((constructor)) static void own_switches(void) {
+    cr_switch_owner("DEVICE", check_device, forget_device);
+    cr_switch_owner("GPU_MEMORY", check_memory, NULL);
+}
 
 static bool real(const cr_device *dev, const char *op) { return dev || (cr_fail_null(op, "the device"), false); }
 

@@ -2,7 +2,7 @@
 
     check_cuda.py                  kernels by nvcc, for two architectures (with CHAINRULE_TEST_FULL=1 for all); headers
     check_cuda.py --nvrtc FOLDER   every text in the folder (CUDASIM_KEEP of the simulated NVRTC) by the true one
-    check_cuda.py --loops FILE     the machine instructions of each loop of a file's kernels, for the last architecture, by kind (nvdisasm)
+    check_cuda.py --loops FILE     the machine instructions of each loop of a file's kernels, for the last architecture, by kind (PyPI's nvidia-cuda-nvdisasm)
 
 Prints registers, shared memory (which the text declares, not what a launch asks for) and spills of each kernel; a spill is a failure.
 """
@@ -28,8 +28,9 @@ KERNELS = ROOT / "src/dev/cuda"
 FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
 ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["80", "90a"]
 PACKAGES = [Path(place) / "nvidia" / "cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))]  # nvidia-cuda-nvrtc (Makefile) and its like
-# Kernels, and the definitions with which they may: a division of 64 bits and exp in double are calls, which save registers; no loop lacks any.
-SPILLS_ALLOWED = {("put", ""), ("scatter", ""), ("in_order", ""), ("softmax", "T=f64"), ("cross_entropy", "T=f64")}
+# Kernels, and the definitions with which they may: a division of 64 bits and exp in double are calls, which save registers; no loop lacks any, but one
+# word a tile of keys for heads of 120 on sm_80.
+SPILLS_ALLOWED = {("attention", "HEAD=120"), ("put", ""), ("scatter", ""), ("in_order", ""), ("softmax", "T=f64"), ("cross_entropy", "T=f64")}
 
 # What the files are compiled with, of all that they may be: the plainest, and the one with the most conversions.  Of a file that is not
 # listed nobody has said it yet, which is a failure.
@@ -46,6 +47,11 @@ DEFINITIONS = {
         "PASS=2 T=bf16 A=f32 MASKED=0 HEAD=128 MT=2 NT=4",
         "PASS=2 T=f16 A=f32 MASKED=1 HEAD=128 MT=2 NT=2",
         "PASS=2 T=f16 A=f32 MASKED=0 HEAD=128 MT=1 NT=2",
+        "PASS=0 T=bf16 A=f32 MASKED=0 HEAD=40 MT=2 NT=8",
+        "PASS=0 T=bf16 A=f32 MASKED=0 HEAD=120 MT=2 NT=8",
+        "PASS=1 T=bf16 A=f32 MASKED=0 HEAD=56 MT=2 NT=8",
+        "PASS=1 T=f16 A=f32 MASKED=0 HEAD=104 MT=1 NT=4",
+        "PASS=2 T=bf16 A=f32 MASKED=1 HEAD=96 MT=2 NT=2",
         "PASS=0 T=f32 A=f32 MASKED=1 R=4 C=1",
         "PASS=1 T=bf16 A=f32 MASKED=0 R=4 C=2",
         "PASS=2 T=f32 A=f32 MASKED=1 R=4 C=2",
@@ -55,7 +61,7 @@ DEFINITIONS = {
         "PASS=4 T=bf16 A=f32 MASKED=0 R=1 C=1 KEYS=64",
         "PASS=4 T=f64 A=f64 MASKED=0 R=1 C=1 KEYS=64",
     ],
-    "index": ["T=f32 INDEX=i64 ADD=1", "T=f16 INDEX=i32 ADD=1"],
+    "index": ["T=f32 INDEX=i64 ADD=1", "T=f16 INDEX=i32 ADD=1", "T=f32 INDEX=i64 ADD=1 KEY=u16 A=f32", "T=bf16 INDEX=i64 ADD=1 KEY=u16 A=f32", "T=u64 INDEX=i32 ADD=0 KEY=u64 A=u64"],
     "matmul": ["T=f32 A=f32 ROUND=0", "T=bf16 A=f32 ROUND=0", "T=i64 A=u64 ROUND=0"],
     "nonzero": ["PIECE=512"],
     "order": ["T=f32 PLACE=u32 TILE=2048", "T=bf16 PLACE=u32 TILE=2048", "T=i64 PLACE=u64 TILE=2048"],
@@ -229,6 +235,7 @@ PREFIXES = {
     "LT_EPILOGUE_": "CUBLASLT_EPILOGUE_",
     "LT_LAYOUT_": "CUBLASLT_MATRIX_LAYOUT_",
     "LT_PREFERENCE_": "CUBLASLT_MATMUL_PREF_",
+    "LT_REDUCTION_": "CUBLASLT_REDUCTION_SCHEME_",
 }
 NAMES = {  # ours, where the rest of the name is not theirs
     "CUDA_DYNAMIC_SHARED": "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",
@@ -236,8 +243,11 @@ NAMES = {  # ours, where the rest of the name is not theirs
     "CUDA_ATTRIBUTE_MAJOR": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
     "CUDA_ATTRIBUTE_MINOR": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
     "LT_NOT_SUPPORTED": "CUBLAS_STATUS_NOT_SUPPORTED",
+    "LT_INVALID_VALUE": "CUBLAS_STATUS_INVALID_VALUE",
+    "LT_ARCHITECTURE_MISMATCH": "CUBLAS_STATUS_ARCH_MISMATCH",
     "LT_DESC_BIAS": "CUBLASLT_MATMUL_DESC_BIAS_POINTER",
     "LT_LAYOUT_BATCH_STRIDE": "CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET",
+    "LT_PREFERENCE_REDUCTIONS": "CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK",
     "LT_PREFERENCE_WORKSPACE": "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES",
     "LT_PREFERENCE_ALIGNMENT_A": "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES",
 }

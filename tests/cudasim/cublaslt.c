@@ -21,7 +21,7 @@ struct cublasLtProduct {
     int64_t bias_stride, aux_ld, aux_stride;        /* elements; strides are of a batch */
 };
 struct cublasLtLayout { uint64_t rows, columns; int64_t ld, stride; int32_t type, order, count; };
-struct cublasLtPreference { uint64_t workspace; uint32_t alignments[4]; };             /* of A, B, C, D; bytes */
+struct cublasLtPreference { uint64_t workspace; uint32_t reductions, alignments[4]; }; /* alignments of A, B, C, D; bytes */
 
 /* ---- descriptions: an attribute is a member and its size */
 typedef struct attribute { int id; size_t offset, size; } attribute;
@@ -90,6 +90,7 @@ API cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t to, c
 API cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
     if (!out || !(*out = calloc(1, sizeof **out))) return CUBLAS_STATUS_ALLOC_FAILED;
     for (int i = 0; i < 4; i++) (*out)->alignments[i] = 256;
+    (*out)->reductions = 7;                         /* all */
     return CUBLAS_STATUS_SUCCESS;
 }
 API cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) { free(p); return CUBLAS_STATUS_SUCCESS; }
@@ -98,7 +99,7 @@ API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference
     static const attribute table[] = {
         MEMBER(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, T, workspace), MEMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, T, alignments[0]),
         MEMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, T, alignments[1]), MEMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, T, alignments[2]),
-        MEMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, T, alignments[3]),
+        MEMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, T, alignments[3]), MEMBER(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, T, reductions),
     };
     return ASSIGN(table);
 }
@@ -133,11 +134,12 @@ static cublasStatus_t check(const struct cublasLtProduct *p, const struct cublas
     for (size_t i = 0; i < sizeof epilogues / sizeof *epilogues; i++) known |= p->epilogue == epilogues[i];
     if (!known || (f64 && p->epilogue != CUBLASLT_EPILOGUE_DEFAULT)) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (has(p->epilogue, AUX) && (p->aux_ld % 8 || (uint64_t)p->aux_ld < d->rows || (p->aux_type >= 0 && p->aux_type != d->type))) return CUBLAS_STATUS_INVALID_VALUE;
+    if ((p->epilogue == CUBLASLT_EPILOGUE_BGRADA && p->turn_a) || (p->epilogue == CUBLASLT_EPILOGUE_BGRADB && !p->turn_b)) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (p->bias_type >= 0 && p->bias_type != d->type && p->bias_type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static const uint64_t magic = 0x636c7564617369;     /* in data[0] of an algorithm; data[1]: alignments; data[2]: workspace; data[3]: alignments that it saw of the vector and of aux */
+static const uint64_t magic = 0x636c7564617369;     /* in data[0] of an algorithm; data[1]: alignments; data[2]: workspace; data[3]: alignments that it saw of the vector and of aux; data[4]: partial sums are rounded */
 static uint64_t alignment_of(const void *at) {      /* at most 256; 1 of NULL: it expects nothing */
     const uintptr_t low = (uintptr_t)at & (~(uintptr_t)at + 1);
     return !at ? 1 : low < 256 ? low : 256;
@@ -157,6 +159,7 @@ API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cubla
     }
     out->algo.data[2] = out->workspaceSize = preference->workspace < 4096 ? 0 : 4096;
     out->algo.data[3] = alignment_of(p->bias) | alignment_of(p->aux) << 16;      /* as NVIDIA's header says of both */
+    out->algo.data[4] = (preference->reductions & 5) != 0;         /* in place, or in the type of the result */
     out->wavesCount = 1;
     *count = 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -206,10 +209,17 @@ static void store(void *to, int type, uint64_t i, double v) {
     else ((uint16_t *)to)[i] = isnan(f) ? 0x7fc0 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as cuBLASLt has it, and its derivative */
-static double gelu(double x) { return 0.5 * x * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))); }
+static double rounded(int type, double v) {
+    unsigned char bytes[8];
+    store(bytes, type, 0, v);
+    return load(bytes, type, 0);
+}
+
+/* 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as cuBLASLt has it, and its derivative: its tanh is approximate, of f32 too */
+static double short_tanh(double x) { return rounded(CUDA_R_16F, tanh(x)); }
+static double gelu(double x) { return 0.5 * x * (1 + short_tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))); }
 static double gelu_slope(double x) {
-    const double t = tanh(0.79788456080286536 * (x + 0.044715 * x * x * x));
+    const double t = short_tanh(0.79788456080286536 * (x + 0.044715 * x * x * x));
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.79788456080286536 * (1 + 3 * 0.044715 * x * x);
 }
 
@@ -221,6 +231,7 @@ typedef struct work {
     void *D, *workspace;
     size_t workspace_bytes;
     double alpha, beta;
+    bool coarse;                                    /* partial sums are rounded to what D is: here once */
 } work;
 
 static uint64_t place(const struct cublasLtLayout *l, int batch, uint64_t row, uint64_t column) {
@@ -251,6 +262,7 @@ static double factor(const work *w, const void *from, int type, uint64_t i) {
             for (uint64_t k = 0; k < K; k++) {                                                     \
                 const T x = (T)factor(w, w->A, w->a.type, w->p.turn_a ? place(&w->a, batch, k, i) : place(&w->a, batch, i, k)); \
                 for (uint64_t j = 0; j < N; j++) sums[j] += x * factors[k * N + j];                \
+                for (uint64_t j = 0; w->coarse && k == K / 2 && j < N; j++) sums[j] = (T)rounded(w->d.type, (double)sums[j]); \
             }                                                                                      \
             for (uint64_t j = 0; j < N; j++) finish(w, batch, i, j, (double)sums[j], gradient);    \
         }                                                                                          \
@@ -318,7 +330,7 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
     TRY(check(p, a, b, c, d));
     const bool wide = p->scale == CUDA_R_64F, biased = has(p->epilogue, BIAS) || has(p->epilogue, BGRAD) || p->epilogue >= 256;
     work w = {*p, *a, *b, *c, *d, A, B, C, D, workspace, algo ? (size_t)algo->data[2] : 0, wide ? *(const double *)alpha : (double)*(const float *)alpha,
-              wide ? *(const double *)beta : (double)*(const float *)beta};
+              wide ? *(const double *)beta : (double)*(const float *)beta, algo && algo->data[4]};
     if ((biased && !p->bias) || (has(p->epilogue, AUX) && !p->aux)) return CUBLAS_STATUS_INVALID_VALUE;
     if (algo && (algo->data[0] != magic || workspace_bytes < w.workspace_bytes || (uintptr_t)workspace % 16)) return CUBLAS_STATUS_INVALID_VALUE;
     const void *const addresses[] = {A, B, w.beta != 0 ? C : NULL, D};

@@ -757,7 +757,8 @@ API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
     if (!text) return wrong(CUDA_ERROR_INVALID_IMAGE, "cuModuleLoadData: %s", why ? why : "no kernels in it");
     const int architecture = abs(text->architecture);
     const bool machine = text->architecture > 0;
-    if (architecture > capability || (machine && architecture / 10 != capability / 10)) {
+    const bool of_tegra = architecture == 62 || architecture == 72 || architecture == 87 || architecture == 110;
+    if (architecture > capability || (machine && (architecture / 10 != capability / 10 || (of_tegra && architecture != capability)))) {
         dlclose(library);
         return wrong(CUDA_ERROR_NO_BINARY_FOR_GPU, "cuModuleLoadData: compiled for %s_%d, the device is an sm_%d", machine ? "sm" : "compute", architecture, capability);
     }

@@ -52,7 +52,7 @@ def test_devices() -> None:
         ("CHAINRULE_CUDA", "/nowhere.so", "CHAINRULE_CUDA=/nowhere.so cannot be opened"),
         ("CUDASIM_DRIVER", "11080", "the NVIDIA driver is too old: it knows CUDA 11.8, 12.0 is needed"),
         ("CUDASIM_DEVICES", "0", "the NVIDIA driver sees no device"),
-        ("CHAINRULE_NVRTC", "off", "cuda:0 cannot be used: CHAINRULE_NVRTC=off"),
+        ("CHAINRULE_NVRTC", "off", "Simulated GPU cannot be used: CHAINRULE_NVRTC=off"),
     ],
 )
 def test_something_is_missing(switch: str, value: str, message: str) -> None:
@@ -105,10 +105,14 @@ def test_out_of_memory() -> None:
         except cr.OutOfMemoryError as problem:
             print(problem)
         print((x + x).sum().item(), cr.cuda.memory_allocated() > 0)
+        try:
+            cr.cuda.memory_allocated("cpu")
+        except ValueError as problem:
+            print(problem)
         """,
         CHAINRULE_GPU_MEMORY="64",
     ).splitlines()
-    assert "cuda:0 is out of memory: asked for 256.0 MiB" in said[0] and said[1] == "2000.0 True"
+    assert "cuda:0 is out of memory: asked for 256.0 MiB" in said[0] and said[1:] == ["2000.0 True", "expected a CUDA device, not cpu"]
 
 
 def test_offload() -> None:

@@ -128,6 +128,7 @@ static bool open_products(void) {
 }
 
 bool lt_ready(void) { return ready(&products, open_products); }
+const char *lt_problem(void) { return products.problem; }
 
 static cr_status check_switch(const char *text) {
     (void)text;

@@ -17,7 +17,7 @@ typedef struct _nvrtcProgram *nvrtc_program;
 typedef void *lt_handle;                            /* of cuBLASLt: its context, a product, a layout, a preference */
 
 enum {                                              /* CUresult */
-    CUDA_OUT_OF_MEMORY = 2, CUDA_NO_DEVICE = 100, CUDA_NOT_READY = 600
+    CUDA_OUT_OF_MEMORY = 2, CUDA_NO_DEVICE = 100
 };
 enum {                                              /* CUdevice_attribute */
     CUDA_ATTRIBUTE_MULTIPROCESSORS = 16, CUDA_ATTRIBUTE_MAJOR = 75, CUDA_ATTRIBUTE_MINOR = 76
@@ -29,8 +29,9 @@ enum { LT_COMPUTE_32F = 68, LT_COMPUTE_64F = 70, LT_COMPUTE_32F_FAST_TF32 = 77 }
 enum { LT_DESC_TRANSA = 3, LT_DESC_TRANSB = 4, LT_DESC_EPILOGUE = 7, LT_DESC_BIAS = 8, LT_DESC_EPILOGUE_AUX_POINTER = 11, LT_DESC_EPILOGUE_AUX_LD = 12 };       /* cublasLtMatmulDescAttributes_t */
 enum { LT_EPILOGUE_BIAS = 4, LT_EPILOGUE_GELU = 32, LT_EPILOGUE_GELU_AUX = 160, LT_EPILOGUE_DGELU = 192, LT_EPILOGUE_DGELU_BGRAD = 208, LT_EPILOGUE_BGRADB = 512 };     /* cublasLtEpilogue_t; BIAS may be one of the bits */
 enum { LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_STRIDE = 6 };                                /* cublasLtMatrixLayoutAttribute_t */
-enum { LT_PREFERENCE_WORKSPACE = 1, LT_PREFERENCE_ALIGNMENT_A = 5 };                            /* cublasLtMatmulPreferenceAttributes_t; B, C, D follow */
-enum { LT_NOT_SUPPORTED = 15 };                                                                 /* cublasStatus_t */
+enum { LT_PREFERENCE_WORKSPACE = 1, LT_PREFERENCE_REDUCTIONS = 3, LT_PREFERENCE_ALIGNMENT_A = 5 };                             /* cublasLtMatmulPreferenceAttributes_t; B, C, D follow */
+enum { LT_REDUCTION_COMPUTE_TYPE = 2 };                                                         /* cublasLtReductionScheme_t */
+enum { LT_INVALID_VALUE = 7, LT_ARCHITECTURE_MISMATCH = 8, LT_NOT_SUPPORTED = 15 };             /* cublasStatus_t */
 typedef struct lt_algorithm { uint64_t data[8]; } lt_algorithm;
 typedef struct lt_heuristic { lt_algorithm algorithm; size_t workspace; int status; float waves; int reserved[4]; } lt_heuristic;
 
@@ -61,7 +62,6 @@ typedef struct lt_heuristic { lt_algorithm algorithm; size_t workspace; int stat
     f(EventRecord, "cuEventRecord", (cuda_event event, cuda_stream stream))                                                      \
     f(EventSynchronize, "cuEventSynchronize", (cuda_event event))                                                                \
     f(ModuleLoadData, "cuModuleLoadData", (cuda_module *module, const void *image))                                              \
-    f(ModuleUnload, "cuModuleUnload", (cuda_module module))                                                                      \
     f(FuncSetAttribute, "cuFuncSetAttribute", (cuda_function function, int attribute, int value))                                \
     f(ModuleGetFunction, "cuModuleGetFunction", (cuda_function *function, cuda_module module, const char *name))                 \
     f(LaunchKernel, "cuLaunchKernel", (cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
@@ -116,5 +116,6 @@ bool nvrtc_ready(void);
 bool lt_ready(void);
 const char *cuda_problem(void);
 const char *nvrtc_problem(void);
+const char *lt_problem(void);
 
 #endif

@@ -400,7 +400,6 @@ D u32 pair(f32 low, f32 high) {
     else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
     return y;
 }
-D f32 power_of_2(f32 x) { f32 y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }      /* within 2 ulp; -Inf: 0 */
 #else
 typedef u64 address;
 D address address_of(int at) { return (address)memory + (address)at; }
@@ -442,7 +441,6 @@ D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     __syncwarp();
 }
 D u32 pair(f32 low, f32 high) { return cast<T>(low).bits | (u32)cast<T>(high).bits << 16; }
-D f32 power_of_2(f32 x) { return exp2f(x); }
 #endif
 
 #define EACH_ROW                                                                                                        \
@@ -456,14 +454,14 @@ D f32 power_of_2(f32 x) { return exp2f(x); }
 struct stream {
     static constexpr int CHUNKS = PITCH / 8, STEP = THREADS / CHUNKS;  /* 16 bytes each, of a row; rows that all threads copy at once */
     const T *from;
-    int row, stride, rows, to;
+    int row, stride, rows, to;                      /* rows: none of columns beyond HEAD */
     D stream(const ::rows &x, int first) {
         const int r = (int)threadIdx.x / CHUNKS, column = (int)threadIdx.x % CHUNKS * 8;
-        row = first, stride = (int)x.stride, rows = (int)x.count, to = spot(r, column), from = x.at + (first + r) * x.stride + column;
+        row = first, stride = (int)x.stride, rows = column < HEAD ? (int)x.count : 0, to = spot(r, column), from = x.at + (first + r) * x.stride + column;
     }
     /* The next COUNT begin to come; 0 after the last, and beyond HEAD. */
     template <int COUNT> D void fetch(copies &c, int tile) {
-        const int left = HEAD < PITCH && (int)threadIdx.x % CHUNKS * 8 >= HEAD ? 0 : rows - row - to / (2 * PITCH);
+        const int left = rows - row - to / (2 * PITCH);
 #pragma unroll
         for (int i = 0; i < COUNT; i += STEP) c.template add<16>(address_of(tile + to) + spot(i, 0), from + (i64)stride * i, i < left);
         from += (i64)stride * COUNT, row += COUNT;
@@ -524,7 +522,6 @@ D void store(const rows &y, const place &p, const f32 (&acc)[MT][DT][4], const f
 
 /* Scores come out of the exponential as powers of 2: 2^(outer s - base), one multiply-add, where s is the product alone and inner is 1.  With a mask, or
  * a scale that would turn the order of the products, each tile is an edge, where s becomes the score. */
-constexpr f32 LOG2E = 1.4426950408889634f, LN2 = 0.69314718055994531f;
 struct scaling {
     f32 inner, outer;
     bool always;
@@ -544,7 +541,7 @@ D void edge(f32 (&s)[MT][NT][4], const attention_args &a, const place &p, int ro
 
 #if PASS == 0
 /* The tile of k is copied while the one of v before it is used, and so the one of v while k's is. */
-extern "C" __global__ void __launch_bounds__(THREADS) attention(attention_args a) {
+extern "C" __global__ void __launch_bounds__(THREADS, 2) attention(attention_args a) {
     const int qs = tile_at(0, 0), ks = tile_at(1, 0), vs = tile_at(1, 1);
     const place p = place_of(a, ROWS, true);
     const int first = (int)p.first, end = seen_by(a, first, ROWS), whole = seen(a, first);      /* every row sees the first `whole` keys */
@@ -604,7 +601,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(attention_args a
 
 #if PASS == 1
 /* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  Tiles of k and v are copied in turn, as for o. */
-extern "C" __global__ void __launch_bounds__(THREADS) attention_dq(attention_args a) {
+extern "C" __global__ void __launch_bounds__(THREADS, 2) attention_dq(attention_args a) {
     const int qs = tile_at(0, 0), gs = tile_at(1, 0), ks = tile_at(2, 0), vs = tile_at(2, 1);
     const place p = place_of(a, ROWS, true);
     const int first = (int)p.first, end = seen_by(a, first, ROWS), whole = seen(a, first);
@@ -643,7 +640,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_dq(attention_arg
 #if PASS == 2
 /* Of the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q.  Of two warps with the same keys one makes p and dv, the other takes p
  * over and makes dk: so each adds up the results of 16 MT rows, not of half as many, and reads shared memory half as often for a product. */
-extern "C" __global__ void __launch_bounds__(THREADS) attention_dkv(attention_args a) {
+extern "C" __global__ void __launch_bounds__(THREADS, 2) attention_dkv(attention_args a) {
     const bool is_dk = (int)threadIdx.x >= THREADS / 2;
     const place p = place_of(a, ROWS, false);
     const int first = (int)p.first, queries = (int)a.queries, begin = first_query(a, first), whole = first_query(a, first + ROWS - 1);     /* every query from `whole` on sees every row */

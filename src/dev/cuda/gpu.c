@@ -9,7 +9,7 @@ static cuda gpus[MOST_GPUS];
 static int found;
 enum { UNSEEN, LOOKING, SEEN };
 static atomic_int seen;
-static char none[200];                              /* why there is none, written before seen is SEEN */
+static char none[400];                              /* why there is none, written before seen is SEEN */
 
 /* ---- errors */
 
@@ -39,19 +39,8 @@ cr_status cuda_check(cuda *g, const char *op, const char *what, int error) {
 
 /* ---- opening */
 
-/* MiB that may be reserved; the hard limit of tests and of who shares a GPU. */
-static int64_t budget(void) {
-    const char *wish = cr_config("GPU_MEMORY");
-    long long mib = 0;
-    return wish && sscanf(wish, "%lld", &mib) == 1 && mib > 0 ? mib << 20 : INT64_MAX;
-}
-
 static cr_status open_device(cuda *g, const char *op) {
-    if (!nvrtc_ready()) return cr_fail(CR_RUNTIME, op, "%s cannot be used: %s", g->name, nvrtc_problem());
-    if (10 * g->major + g->minor < OLDEST_OF_13 && nvrtc.major > 12)
-        return cr_fail(CR_RUNTIME, op, "%s has compute capability %d.%d: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of %d.%d", g->name, g->major,
-                       g->minor, nvrtc.major, nvrtc.minor);
-    g->budget = budget();
+    if (!(g->budget = cr_gpu_budget(op, INT64_MAX))) return cr_error_status();
     cuda_context context = NULL;
     cr_status status = cuda_check(g, op, "cannot be opened", cu.DevicePrimaryCtxRetain(&context, g->device));
     if (status == CR_OK) status = cuda_check(g, op, "cannot be opened", cu.CtxSetCurrent(context));
@@ -98,7 +87,17 @@ cr_status cuda_wait(cuda *g, const char *op) {
 
 /* ---- looking */
 
-static const char *info_of(const cr_device *d) { return ((const cuda *)(const void *)d)->info; }
+/* Whether products are cuBLASLt's is known when somebody asks: it is a large library. */
+static const char *info_of(const cr_device *d) {
+    cuda *g = (cuda *)(uintptr_t)d;
+    const bool products = lt_ready();
+    const size_t n = strlen(g->info);
+    if (!g->forked) cr_mutex_lock(g->lock);
+    if (!g->told) snprintf(g->info + n, sizeof g->info - n, products ? ", cuBLASLt" : ", products of its own (%s)", lt_problem());
+    g->told = true;
+    if (!g->forked) cr_mutex_unlock(g->lock);
+    return g->info;
+}
 static cr_memory memory_of(const cr_device *d) {
     const cuda *g = (const cuda *)(const void *)d;
     if (!g->forked) cr_mutex_lock(g->lock);
@@ -118,11 +117,15 @@ static bool add_gpu(int i) {
         return snprintf(none, sizeof none, "device %d does not answer", i), false;
     if (10 * major + minor < OLDEST)
         return snprintf(none, sizeof none, "%.80s has compute capability %d.%d, %d.%d is needed", model, major, minor, OLDEST / 10, OLDEST % 10), false;
+    if (!nvrtc_ready()) return snprintf(none, sizeof none, "%.80s cannot be used: %s", model, nvrtc_problem()), false;
+    if (10 * major + minor < OLDEST_OF_13 && nvrtc.major > 12)
+        return snprintf(none, sizeof none, "%.80s has compute capability %d.%d: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of %d.%d", model, major, minor,
+                        nvrtc.major, nvrtc.minor), false;
     if (!(g->lock = cr_mutex_new())) return snprintf(none, sizeof none, "out of memory"), false;
     g->major = major, g->minor = minor;
     snprintf(g->name, sizeof g->name, "cuda:%d", found);
-    snprintf(g->info, sizeof g->info, "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d", model, major, minor, (double)bytes / (1 << 30), version / 1000,
-             version % 1000 / 10);
+    snprintf(g->info, sizeof g->info, "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d, NVRTC %d.%d", model, major, minor, (double)bytes / (1 << 30), version / 1000,
+             version % 1000 / 10, nvrtc.major, nvrtc.minor);
     g->dev = (cr_device){.name = g->name, .type = "cuda", .index = found, .kernels = &cuda_kernels, .info = info_of, .memory = memory_of, .empty_cache = cuda_empty_cache};
     found++;
     return true;

@@ -59,7 +59,8 @@ typedef struct cuda_counters { int64_t launches, modules, compiled, uploads, dow
 
 typedef struct cuda {
     cr_device dev;                                  /* first: a cr_device of this folder is a cuda */
-    char name[24], info[256];
+    char name[24], info[512];
+    bool told;                                      /* info is whole */
     int device, major, minor, multiprocessors;
     cr_mutex *lock;
     cuda_context context, before;                   /* NULL until first use; what was current when this was entered */

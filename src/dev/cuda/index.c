@@ -1,5 +1,8 @@
-/* index.c - elements read and written by index: gather, scatter, rows taken and put, several indices made one (index.cu). */
-#include "gpu.h"
+/* index.c - elements read and written by index: gather, scatter, rows taken and put, several indices made one (index.cu).
+ *
+ * What goes to one place is put by one thread, in order.  Of many columns a thread has one, and reads its whole index; of few, threads have buckets of
+ * rows too.  Many indices of few columns would be read too often: they are sorted, and runs of them are put (a GPT's 64 K tokens: 9 launches). */
+#include "order.h"
 
 typedef struct job {
     const char *op;
@@ -19,25 +22,72 @@ static cr_dtype element_of(const job *j) {
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype element, const cr_tensor *index, bool sum) {
     return cuda_kernel_of(g, op, cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n", cuda_type(element), cuda_type((cr_dtype)index->dtype), sum);
 }
+static const cuda_kernel *kernel_of_runs(cuda *g, const job *j, const char *name, cr_dtype key) {
+    const cr_dtype element = element_of(j);
+    return cuda_kernel_of(g, j->op, cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n#define KEY %s\n#define A %s\n", cuda_type(element),
+                          cuda_type((cr_dtype)j->index->dtype), j->sum, cuda_type(key), cr_dtype_is_float(element) ? cuda_wide(element) : "u64");
+}
 
+enum { BUSY = 1 << 16 };                            /* threads that keep a GPU busy */
 /* In how many the rows are divided: as many threads as keep a GPU busy, each with some of K at least. */
 static int64_t buckets_of(const job *j) {
-    enum { BUSY = 1 << 16, LEAST = 16 };
+    enum { LEAST = 16 };
     int64_t n = 1;
     while (2 * n * j->size[0] * j->size[2] <= BUSY && 2 * n * LEAST <= j->size[1] && 2 * n <= j->bound) n *= 2;
     return n;
 }
 
+enum { INDEX, TO, FROM };
+
+static cuda_words words_of(const job *j, const int64_t size[3], cuda_address fault, int64_t buckets) {
+    cuda_words q = {.n = 10, .w = {cuda_address_of(j->to), cuda_address_of(j->from), cuda_address_of(j->index), fault, (uint64_t)size[0], (uint64_t)size[1], (uint64_t)size[2], (uint64_t)j->bound,
+                                   j->wrap, (uint64_t)buckets}};
+    for (int of = 0; of < 3; of++)
+        for (int d = 0; d < 3; d++) cuda_push(&q, (uint64_t)j->strides[of][d]);
+    return q;
+}
+
+/* An index of its own for each m and n, of what is contiguous, is one of single elements. */
+static bool is_shared(const job *j) { return (j->size[0] == 1 || !j->strides[INDEX][0]) && (j->size[2] == 1 || !j->strides[INDEX][2]); }
+
+static cr_status run_sorted(cuda *g, const job *j, cuda_address fault) {
+    enum { LEAST = 32, MOST = 4096 };               /* of a chunk; chunks, of which one run may have all */
+    const bool shared = is_shared(j);
+    const int64_t of_index[3] = {shared ? 1 : j->size[0], j->size[1], shared ? 1 : j->size[2]}, count = of_index[0] * of_index[1] * of_index[2], places = of_index[0] * j->bound * of_index[2];
+    const int64_t size[3] = {shared ? j->size[0] : 1, count, shared ? j->size[2] : 1};
+    const cr_dtype key = places <= 1 << 8 ? CR_U8 : places <= 1 << 16 ? CR_U16 : places <= INT64_C(1) << 32 ? CR_U32 : CR_U64;
+    job of_runs = *j;
+    int64_t chunk = LEAST;
+    while (chunk * MOST < count) chunk *= 2;
+    const int64_t chunks = (count + chunk - 1) / chunk, threads = chunks * size[0] * size[2];
+    if (!shared) for (int of = TO; of <= FROM; of++) of_runs.strides[of][1] = 1;
+    const size_t part = ((size_t)count * cr_dtype_size(key) + 511) / 512 * 512, order = ((size_t)count * 8 + 511) / 512 * 512;
+    cuda_block *b = cuda_block_take(g, j->op, 2 * part + order + (j->sum ? 8 * (size_t)threads : 0));
+    if (!b) return cr_error_status();
+    const cuda_ordering sorted = {j->op, key, false, b->at + part, b->at + 2 * part, b->at, 1, count, count};
+    static const char *const names[] = {"number", "put_runs", "put_parts"};
+    cr_status status = CR_OK;
+    for (int i = 0; i < 2 + j->sum && status == CR_OK; i++) {
+        const cuda_kernel *k = kernel_of_runs(g, j, names[i], key);
+        cuda_words q = words_of(&of_runs, i ? size : of_index, fault, 1);
+        const uint64_t more[] = {i ? sorted.y : sorted.x, sorted.index, sorted.index + order, (uint64_t)chunk, (uint64_t)chunks};
+        for (int word = 0; word < 5; word++) cuda_push(&q, more[word]);
+        status = k ? cuda_launch_struct(g, j->op, k, &q, cuda_blocks(g, i ? threads : count)) : cr_error_status();
+        if (!i && status == CR_OK) status = cuda_order_rows(g, &sorted);
+    }
+    cuda_block_give(g, b);
+    return status;
+}
+
 static cr_status run(cuda *g, const job *j) {
+    enum { MANY = 1024, BUCKETS = 8 };              /* indices, and how often they would be read for a column, from which on sorting takes less */
     const int64_t M = j->size[0], K = j->size[1], N = j->size[2], buckets = j->put ? buckets_of(j) : 1;
     const cuda_address fault = cuda_fault_new(g, j->op, j->bound);
+    if (fault && j->put && K >= MANY && BUCKETS * M * N <= BUSY) return run_sorted(g, j, fault);
     const cuda_kernel *k = fault ? kernel_of(g, j->op, j->put ? "put" : "take", element_of(j), j->index, j->sum) : NULL;
     const cuda_kernel *check = k && j->put ? kernel_of(g, j->op, "check", element_of(j), j->index, j->sum) : k;
     if (!check) return cr_error_status();
-    cuda_words q = {.n = 10, .w = {cuda_address_of(j->to), cuda_address_of(j->from), cuda_address_of(j->index), fault, (uint64_t)M, (uint64_t)K, (uint64_t)N, (uint64_t)j->bound, j->wrap,
-                                   (uint64_t)buckets}};
-    for (int of = 0; of < 3; of++)
-        for (int d = 0; d < 3; d++) cuda_push(&q, (uint64_t)j->strides[of][d]);
+    cuda_words q = words_of(j, j->size, fault, buckets);
     cr_status status = j->put ? cuda_launch_struct(g, j->op, check, &q, cuda_blocks(g, j->index->numel)) : CR_OK;
     return status != CR_OK ? status : cuda_launch_struct(g, j->op, k, &q, cuda_blocks(g, j->put ? M * N * buckets : M * K * N));
 }
@@ -47,8 +97,6 @@ static cr_status run_job(const job *j) {
     cuda *g = cuda_enter(j->op, j->to->dev);
     return g ? cuda_leave(g, run(g, j)) : cr_error_status();
 }
-
-enum { INDEX, TO, FROM };
 
 static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) { cr_strides_contiguous(3, (const int64_t[]){1, rows, columns}, strides); }
 

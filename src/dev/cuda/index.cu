@@ -1,4 +1,5 @@
-/* index.cu - elements read and written by index: T elements, INDEX i32 or i64.  A bad index is noted; where there is one nothing is put. */
+/* index.cu - elements read and written by index: T elements, INDEX i32 or i64; A what sums are taken in, KEY what numbers places, where many are put in
+ * order of these.  A bad index is noted; where there is one nothing is put. */
 struct job {
     T *to;
     const T *from;
@@ -16,6 +17,10 @@ D i64 row_of(const job &p, i64 position) {
     return -1;
 }
 
+D T *place_of(const job &p, i64 m, i64 row, i64 n) { return p.to + m * p.to_m + row * p.to_k + n * p.to_n; }
+D T value_of(const job &p, i64 m, i64 k, i64 n) { return p.from[m * p.from_m + k * p.from_k + n * p.from_n]; }
+
+#ifndef KEY
 /* to[m, k, n] = from[m, index[m, k, n], n] */
 KERNEL(256) take(const job p) {
     const i64 numel = p.M * p.K * p.N, step = (i64)gridDim.x * 256;
@@ -30,7 +35,7 @@ KERNEL(256) check(const job p) {
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) row_of(p, i);
 }
 
-/* to[m, index[m, k, n], n] = from[m, k, n], or += it, in order of k.  A thread has m, n and those rows that are its bucket modulo buckets: so
+/* to[m, index[m, k, n], n] = from[m, k, n], or += it, in order of k.  A thread has m, n and those rows that are its bucket modulo buckets, a power of two: so
  * many work at once and yet each place is written by one alone.  After `check`. */
 KERNEL(256) put(const job p) {
     if (p.f->w[0] != ~0ull) return;
@@ -39,9 +44,9 @@ KERNEL(256) put(const job p) {
         const i64 n = i % p.N, m = i / p.N % p.M, bucket = i / p.N / p.M;
         for (i64 k = 0; k < p.K; k++) {
             const i64 r = row_of(p, m * p.index_m + k * p.index_k + n * p.index_n);
-            if ((u64)r % (u64)p.buckets != (u64)bucket) continue;
-            T *at = p.to + m * p.to_m + r * p.to_k + n * p.to_n;
-            const T v = p.from[m * p.from_m + k * p.from_k + n * p.from_n];
+            if ((r & (p.buckets - 1)) != bucket) continue;
+            T *at = place_of(p, m, r, n);
+            const T v = value_of(p, m, k, n);
 #if ADD
             if constexpr (is_float<T>) *at = cast<T>(wide(*at) + wide(v));
             else *at = cast<T>(cast<u64>(*at) + cast<u64>(v));
@@ -62,3 +67,71 @@ KERNEL(256) ravel(i64 *to, const INDEX *index, fault *f, i64 numel, i64 bound, i
         to[i] = r < 0 || before == bad ? bad : before * bound + r;
     }
 }
+#else
+/* ---- many that few threads would put: sorted by where they go, those of a place a run.  A thread has a chunk of them for one m and n; what a run has in a
+ * chunk that it does not begin in is a part, and a run's parts are added by the thread of the first. */
+struct runs {
+    job p;                                          /* K: of all that is sorted; to_k: from one key to the next */
+    KEY *keys;
+    const i64 *order;                               /* positions along K of what the keys are of, once they are in order */
+    A *parts;                                       /* (chunks, M, N) */
+    i64 chunk, chunks;
+};
+
+/* keys of a contiguous index (M, K, N): what it leads to in (M, bound, N), counted in elements */
+KERNEL(256) number(const runs r) {
+    const job &p = r.p;
+    const i64 numel = p.M * p.K * p.N, step = (i64)gridDim.x * 256;
+    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
+        const i64 row = row_of(p, i);
+        r.keys[i] = row < 0 ? (KEY)0 : (KEY)((i / p.N / p.K * p.bound + row) * p.N + i % p.N);
+    }
+}
+
+#if ADD
+D void add(T *at, A v) {
+    if constexpr (is_float<T>) *at = cast<T>(wide(*at) + v);
+    else *at = cast<T>(cast<u64>(*at) + v);
+}
+#endif
+
+KERNEL(256) put_runs(const runs r) {
+    const job &p = r.p;
+    if (p.f->w[0] != ~0ull) return;
+    const i64 numel = r.chunks * p.M * p.N, step = (i64)gridDim.x * 256;
+    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
+        const i64 n = i % p.N, m = i / p.N % p.M, begin = i / p.N / p.M * r.chunk, end = begin + r.chunk < p.K ? begin + r.chunk : p.K;
+        A sum = 0;
+        bool is_part = begin > 0 && r.keys[begin - 1] == r.keys[begin];
+        for (i64 k = begin; k < end; k++) {
+            const KEY key = r.keys[k];
+            const T v = value_of(p, m, r.order[k], n);
+#if ADD
+            sum += cast<A>(v);
+            if (k + 1 < end && r.keys[k + 1] == key) continue;
+            if (is_part) r.parts[i] = sum;
+            else add(place_of(p, m, (i64)key, n), sum);
+            sum = 0, is_part = false;
+#else
+            if (k + 1 == p.K || r.keys[k + 1] != key) *place_of(p, m, (i64)key, n) = v;        /* the last stays */
+#endif
+        }
+    }
+}
+
+#if ADD
+KERNEL(256) put_parts(const runs r) {
+    const job &p = r.p;
+    if (p.f->w[0] != ~0ull) return;
+    const i64 columns = p.M * p.N, numel = r.chunks * columns, step = (i64)gridDim.x * 256;
+    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
+        const i64 c = i / columns, begin = c * r.chunk;
+        const KEY key = r.keys[begin];
+        if (c == 0 || r.keys[begin - 1] != key || (c > 1 && r.keys[begin - r.chunk - 1] == key)) continue;
+        A sum = 0;
+        for (i64 at = c; at < r.chunks && r.keys[at * r.chunk] == key; at++) sum += r.parts[i + (at - c) * columns];
+        add(place_of(p, i / p.N % p.M, (i64)key, i % p.N), sum);
+    }
+}
+#endif
+#endif

@@ -1,7 +1,7 @@
 /* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: by cuBLASLt where it is there and the layouts suit it, else by
  * a kernel of our own (matmul.cu).  cuBLASLt is told of rows as columns: c^T = b^T a^T.  Its heuristic, not a timing, chooses the algorithm.
  * Operands that are to be rounded to bf16 become so first, 6 bytes an element, and are multiplied as such.  GELU, its gradient, and the sums of
- * rows, are cuBLASLt's alone (matmul_beside). */
+ * rows, are cuBLASLt's alone (matmul_beside).  Its tanh is good to about 2e-4, so not for f32 with all bits. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -58,15 +58,14 @@ struct cuda_product {
     size_t workspace;
     struct cuda_product *next;
 };
-enum { WORKSPACE = 32 << 20 };
+enum { WORKSPACE = 32 << 20 };                      /* at most */
 
-/* Of rows x columns with these strides; false: neither axis is dense. */
-static bool matrix_of(matrix *m, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
-    const bool by_rows = column_stride == 1 || columns == 1, by_columns = row_stride == 1 || rows == 1;
-    if (by_rows && (row_stride >= columns || rows == 1)) *m = (matrix){.rows = columns, .columns = rows, .stride = rows == 1 ? columns : row_stride};
-    else if (by_columns && (column_stride >= rows || columns == 1)) *m = (matrix){.rows = rows, .columns = columns, .stride = columns == 1 ? rows : column_stride, .turned = true};
-    else return false;
-    return true;
+/* Of rows x columns with these strides, turned rather than not if that is wanted and both are so; false: neither axis is dense. */
+static bool matrix_of(matrix *m, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride, bool turned) {
+    const bool by_rows = (column_stride == 1 || columns == 1) && (row_stride >= columns || rows == 1), by_columns = (row_stride == 1 || rows == 1) && (column_stride >= rows || columns == 1);
+    if (by_columns && (turned || !by_rows)) *m = (matrix){.rows = rows, .columns = columns, .stride = columns == 1 ? rows : column_stride, .turned = true};
+    else *m = (matrix){.rows = columns, .columns = rows, .stride = rows == 1 ? columns : row_stride};
+    return by_rows || by_columns;
 }
 
 /* All axes of c before the last two as one of t, where it may have stride 0; false: they are not one. */
@@ -106,8 +105,9 @@ static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_
     memset(s, 0, sizeof *s);                        /* no byte is left to chance: they are compared */
     s->batch = 1;
     for (int d = 0; d < axes; d++) s->batch *= c->shape[d];
-    if (!matrix_of(&s->a, K, N, b->strides[axes], b->strides[axes + 1]) || !matrix_of(&s->b, M, K, a->strides[axes], a->strides[axes + 1])
-        || !matrix_of(&s->c, M, N, c->strides[axes], 1) || s->c.turned
+    const bool sums = e->epilogue == LT_EPILOGUE_BGRADB;           /* which it takes of a turned matrix alone */
+    if (!matrix_of(&s->a, K, N, b->strides[axes], b->strides[axes + 1], false) || !matrix_of(&s->b, M, K, a->strides[axes], a->strides[axes + 1], sums)
+        || !matrix_of(&s->c, M, N, c->strides[axes], 1, false) || s->c.turned || (sums && !s->b.turned)
         || !one_batch(b, c, axes, &s->a.batch_stride) || !one_batch(a, c, axes, &s->b.batch_stride) || !one_batch(c, c, axes, &s->c.batch_stride)) return false;
     const cr_tensor *of[] = {b, a, c, e->vector, e->h};
     for (int i = 0; i < 5; i++) s->alignment[i] = alignment_of(of[i]);
@@ -134,6 +134,7 @@ static int choose(cuda *g, struct cuda_product *p, const cuda_address at[5]) {
     const shape *s = &p->of;
     const int32_t turned[2] = {(int32_t)s->a.turned, (int32_t)s->b.turned};
     const size_t most = WORKSPACE;
+    const uint32_t reductions = LT_REDUCTION_COMPUTE_TYPE;         /* of parts of K: in f32, not in the type of the result, and in a fixed order */
     lt_handle preference = NULL;
     lt_heuristic found;
     int count = 0, error = lt.MatmulDescCreate(&p->product, s->compute, s->type == LT_R_64F ? LT_R_64F : LT_R_32F);
@@ -147,6 +148,7 @@ static int choose(cuda *g, struct cuda_product *p, const cuda_address at[5]) {
     if (!error) error = make_layout(&p->c, s, &s->c, s->result);
     if (!error) error = lt.PreferenceCreate(&preference);
     if (!error) error = lt.PreferenceSet(preference, LT_PREFERENCE_WORKSPACE, &most, sizeof most);
+    if (!error) error = lt.PreferenceSet(preference, LT_PREFERENCE_REDUCTIONS, &reductions, sizeof reductions);
     for (int i = 0; i < 4 && !error; i++) error = lt.PreferenceSet(preference, LT_PREFERENCE_ALIGNMENT_A + i, &s->alignment[i < 3 ? i : 2], sizeof *s->alignment);
     if (!error) error = lt.Heuristic(g->lt, p->product, p->a, p->b, p->c, p->c, preference, 1, &found, &count);
     if (preference) lt.PreferenceDestroy(preference);
@@ -158,14 +160,27 @@ static int choose(cuda *g, struct cuda_product *p, const cuda_address at[5]) {
     return error;
 }
 
-/* What was worked out for this shape; NULL: no memory.  Shapes of a model are few, so a list will do. */
+static bool is_refusal(int error) { return error == LT_NOT_SUPPORTED || error == LT_INVALID_VALUE || error == LT_ARCHITECTURE_MISMATCH; }
+/* Of other errors cuBLASLt does not say whether it had no memory, for its kernels for one: once it may try again where what was cached is given back. */
+static bool may_again(cuda *g, int error) { return error && !is_refusal(error) && cuda_make_room(g, CUDA_OUT_OF_MEMORY); }
+
+static void forget(struct cuda_product *p) {
+    lt_handle *const layouts[] = {&p->a, &p->b, &p->c};
+    for (int i = 0; i < 3; i++) if (*layouts[i]) lt.LayoutDestroy(*layouts[i]), *layouts[i] = NULL;
+    if (p->product) lt.MatmulDescDestroy(p->product), p->product = NULL;
+}
+
+/* What was worked out for this shape; NULL: this time nothing was.  Shapes of a model are few, so a list will do. */
 static struct cuda_product *product_of(cuda *g, const shape *s, const cuda_address at[5]) {
     struct cuda_product *p = g->products;
     while (p && memcmp(&p->of, s, sizeof *s)) p = p->next;
     if (p || !(p = calloc(1, sizeof *p))) return p;
     p->of = *s;
+    int error = choose(g, p, at);
+    if (may_again(g, error)) forget(p), error = choose(g, p, at);
+    if (!p->fits) forget(p);                        /* what it does not take, the kernel of our own does */
+    if (error && !is_refusal(error)) return free(p), NULL;
     p->next = g->products;
-    choose(g, p, at);                               /* what it does not take, the kernel of our own does */
     return g->products = p;
 }
 
@@ -195,10 +210,19 @@ static cr_status launch(cuda *g, struct cuda_product *p, const cuda_address at[5
     const bool wide = p->of.result == LT_R_64F;
     int error = point(p->product, at);
     g->counters.launches++;
-    if (!error) error = lt.Matmul(g->lt, p->product, wide ? (const void *)&one : &one32, at[0], p->a, at[1], p->b, wide ? (const void *)&beta : &beta32, at[2], p->c, at[2], p->c,
-                                  &p->algorithm, g->workspace ? g->workspace->at : 0, p->workspace, g->stream);
-    if (error == LT_NOT_SUPPORTED) return *done = p->fits = false, CR_OK;          /* of some large batches its heuristic promises too much */
+    bool again = false;
+    if (!error) do error = lt.Matmul(g->lt, p->product, wide ? (const void *)&one : &one32, at[0], p->a, at[1], p->b, wide ? (const void *)&beta : &beta32, at[2], p->c, at[2], p->c,
+                                     &p->algorithm, p->workspace ? g->workspace->at : 0, p->workspace, g->stream);
+    while (!again && (again = may_again(g, error)));
+    if (is_refusal(error)) return forget(p), *done = p->fits = false, CR_OK;      /* of some large batches its heuristic promises too much */
     return error ? cr_fail(CR_RUNTIME, "matmul", "%s: cuBLASLt fails with error %d", g->name, error) : CR_OK;
+}
+
+/* Memory of as many bytes as any product so far; what it was is free for what comes after the products that have it. */
+static bool has_workspace(cuda *g, size_t bytes) {
+    if (!bytes || (g->workspace && g->workspace->bytes >= bytes)) return true;
+    if (g->workspace) cuda_block_give(g, g->workspace);
+    return (g->workspace = cuda_block_take(g, "matmul", bytes)) != NULL;
 }
 
 /* Done, or not for cuBLASLt, or failed. */
@@ -208,8 +232,11 @@ static cr_status run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tens
     shape s;
     rounded r[2] = {{.block = NULL}};
     *done = false;
+    if (c->dtype == CR_F32 && how & (CR_MATMUL_GELU | CR_MATMUL_DGELU) && !(how & (CR_MATMUL_TF32 | CR_MATMUL_BF16))) return CR_OK;
     if (!cr_dtype_is_float((cr_dtype)c->dtype) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !lt_ready()) return CR_OK;
-    if (!g->lt && lt.Create(&g->lt)) return g->lt = NULL, CR_OK;
+    int error = g->lt ? 0 : lt.Create(&g->lt);
+    if (may_again(g, error)) error = lt.Create(&g->lt);
+    if (error) return g->lt = NULL, CR_OK;
     if (rounds) {
         s.type = LT_R_16BF;
         round_matrix(&r[0], &s.a, &s.alignment[0]);
@@ -218,7 +245,7 @@ static cr_status run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tens
     struct cuda_product *p = product_of(g, &s, at);
     if (!p || !p->fits) return CR_OK;
     *done = true;
-    if (p->workspace && !g->workspace && !(g->workspace = cuda_block_take(g, "matmul", WORKSPACE))) return cr_error_status();
+    if (!has_workspace(g, p->workspace)) return cr_error_status();
     cr_status status = CR_OK;
     for (int i = 0; i < 2 && rounds && status == CR_OK; i++) status = round_elements(g, &r[i], &at[i], s.batch);
     if (status == CR_OK) status = launch(g, p, at, how & CR_MATMUL_ADD, done);

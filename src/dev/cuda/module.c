@@ -155,13 +155,21 @@ static cuda_module built(cuda *g, const char *op, const char *text, hash h, int 
     return module;
 }
 
+/* Tegra's, whose machine code no other GPU runs. */
+static bool is_embedded(int architecture) {
+    static const int embedded[] = {53, 62, 72, 87, 101, 110};
+    bool is = false;
+    for (size_t i = 0; i < sizeof embedded / sizeof *embedded; i++) is |= embedded[i] == architecture;
+    return is;
+}
+
 /* The newest architecture that NVRTC knows and this GPU runs: its own, unless NVRTC is older than the GPU. */
 static int architecture_of(const cuda *g) {
     enum { MOST = 100 };
     const int own = 10 * g->major + g->minor;
     int known[MOST], count = 0, best = 0;
     if (nvrtc.CountArchitectures(&count) || count > MOST || nvrtc.Architectures(known)) return own;
-    for (int i = 0; i < count; i++) if (known[i] <= own && known[i] > best) best = known[i];
+    for (int i = 0; i < count; i++) if (known[i] <= own && known[i] > best && (known[i] == own || !is_embedded(known[i]))) best = known[i];
     return best ? best : own;
 }
 

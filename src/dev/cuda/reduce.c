@@ -19,6 +19,7 @@ cuda_cut cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r, in
     c.parts = at_most(BUSY / blocks, R / (c.width * LEAST));
     if (c.parts < 1) c.parts = 1;
     c.part_size = (R + c.parts - 1) / c.parts;
+    if (R) c.parts = (R + c.part_size - 1) / c.part_size;          /* none is empty */
     c.blocks = (results * c.parts * c.width + CUDA_GROUP - 1) / CUDA_GROUP;
     return c;
 }

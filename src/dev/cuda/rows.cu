@@ -66,11 +66,11 @@ D A exponentials(const line &x, const span &r, A *shared, A &most) {
         const packed v = x.at(i, n, r);
         const A before = top;
         for (int k = 0; k < V; k++) top = f_max(top, cast<A>(v.v[k]));
-        sum *= f_exp(before - base_of(top));
-        for (int k = 0; k < V; k++) sum += f_exp(cast<A>(v.v[k]) - base_of(top));
+        sum *= weight_of<T>(before - base_of(top));
+        for (int k = 0; k < V; k++) sum += weight_of<T>(cast<A>(v.v[k]) - base_of(top));
     });
     most = tree<max_of>(top, shared, r.s);
-    return tree<sum_of>(sum * f_exp(top - base_of(most)), shared, r.s);
+    return tree<sum_of>(sum * weight_of<T>(top - base_of(most)), shared, r.s);
 }
 
 /* y = exp(x - max) / sum(exp(x - max)), or its logarithm; long rows are read twice */
@@ -84,7 +84,7 @@ KERNEL(256) softmax(T *y, const T *x, i64 M, i64 N, i64 width, i64 log) {
         packed v = a.at(i, n, r);
         for (int k = 0; k < V; k++) {
             const A shifted = cast<A>(v.v[k]) - most;
-            v.v[k] = cast<T>(log ? shifted - log_sum : f_exp(shifted) * factor);
+            v.v[k] = cast<T>(log ? shifted - log_sum : weight_of<T>(shifted) * factor);
         }
         store(y + r.row, n, r, v);
     });
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) softmax_bwd(T *dx, const T 
         packed d = b.at(i, n, r);
         for (int k = 0; k < V; k++) {
             const A p = cast<A>(v.v[k]), dy = cast<A>(d.v[k]);
-            d.v[k] = cast<T>(log ? dy - f_exp(p) * sum : p * (dy - sum));
+            d.v[k] = cast<T>(log ? dy - weight_of<T>(p) * sum : p * (dy - sum));
         }
         store(dx + r.row, n, r, d);
     });
@@ -238,7 +238,7 @@ KERNEL(256) cross_entropy_bwd(T *dx, const T *x, const void *target, const A *ls
         packed v = load(x + r.row, n, r);
         for (int k = 0; k < V; k++) {
             const A wanted = (n + k == label ? (A)1 - (A)smoothing : (A)0) + (A)smoothing / (A)N;
-            v.v[k] = cast<T>(label == ignore ? (A)0 : d * (f_exp(cast<A>(v.v[k]) - l) - wanted));
+            v.v[k] = cast<T>(label == ignore ? (A)0 : d * (weight_of<T>(cast<A>(v.v[k]) - l) - wanted));
         }
         store(dx + r.row, n, r, v);
     }

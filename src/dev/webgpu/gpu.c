@@ -96,14 +96,6 @@ static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStr
     else keep_message(g->why, sizeof g->why, message);
 }
 
-/* MiB; software has the memory of the processor, which others use too. */
-static int64_t budget_of(const WGPUAdapterInfo *info) {
-    const char *wish = cr_config("GPU_MEMORY");
-    long long mib = 0;
-    if (wish && sscanf(wish, "%lld", &mib) == 1 && mib > 0) return mib << 20;
-    return info->adapterType == WGPUAdapterType_CPU ? (int64_t)4 << 30 : INT64_MAX;
-}
-
 /* What the kernels of this folder count on: the least that WebGPU promises, but some adapters (of OpenGL) have less. */
 static cr_status check_limits(const gpu *g, const char *op) {
     const WGPULimits *l = &g->limits;
@@ -118,12 +110,12 @@ static cr_status check_limits(const gpu *g, const char *op) {
 static cr_status open_device(gpu *g, const char *op) {
     WGPUAdapterInfo info = {0};
     wg.AdapterGetInfo(g->adapter, &info);
-    g->budget = budget_of(&info);
+    g->budget = cr_gpu_budget(op, info.adapterType == WGPUAdapterType_CPU ? (int64_t)4 << 30 : INT64_MAX);       /* software has the memory of the processor, which others use too */
     g->software = info.adapterType == WGPUAdapterType_CPU;
     wg.AdapterInfoFreeMembers(info);
     wg.AdapterGetLimits(g->adapter, &g->limits);
     g->limits.nextInChain = NULL;
-    if (check_limits(g, op) != CR_OK) return cr_error_status();
+    if (!g->budget || check_limits(g, op) != CR_OK) return cr_error_status();
     g->window = (size_t)(g->limits.maxStorageBufferBindingSize < INT32_MAX ? g->limits.maxStorageBufferBindingSize : INT32_MAX) & ~(size_t)255;
     const WGPUFeatureName subgroups = (WGPUFeatureName)WGPUNativeFeature_Subgroup;
     g->subgroups = wg.AdapterHasFeature(g->adapter, subgroups);
