@@ -88,7 +88,6 @@ static struct block {
     int size, done, arrived, at_warp;
     int current;                                    /* thread that runs */
     int ready[MAX_THREADS], first, count;           /* ring of threads that may run */
-    long long switches;
     unsigned blocks;                                /* that ran so far, of all launches */
     int generation;
     thread threads[MAX_THREADS];
@@ -139,7 +138,6 @@ static void go(fiber *to, bool for_good) {
     fiber *from = running;
     if (from == to) return;
     running = to;
-    b.switches++;
 #if defined CUDASIM_ADDRESS
     came_from = from;
     __sanitizer_start_switch_fiber(for_good ? NULL : &from->shadow, to->stack, to->stack_size);
@@ -399,7 +397,6 @@ static unsigned long long warp(int kind, unsigned mask, unsigned long long value
 }
 
 static int lane(void) { return b.current % WARP; }
-static long long ticks(void) { return b.switches; }
 static void trap(int line) {
     char text[100];
     fail("%s is trapped in line %d", where(b.current, text, sizeof text), line);
@@ -414,7 +411,7 @@ static void touch(const void *at, unsigned long bytes, int write) {
     fibers_access(at, bytes, write, b.blocks, (unsigned)b.current / WARP, b.threads[b.current].accesses++);
 }
 
-static const cudasim_runtime runtime = {barrier, warp, lane, trap, misaligned, ticks, printf, touch};
+static const cudasim_runtime runtime = {barrier, warp, lane, trap, misaligned, printf, touch};
 
 /* Shared memory holds nothing when a block begins. */
 static void forget(char *from, const char *to) {

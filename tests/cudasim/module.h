@@ -18,7 +18,6 @@ typedef struct cudasim_runtime {
     int (*lane)(void);                              /* of the thread that runs */
     void (*trap)(int line);                         /* does not return; nor does the next one */
     void (*misaligned)(const void *at);
-    long long (*clock)(void);                       /* switches between threads so far */
     int (*print)(const char *format, ...);
     void (*access)(const void *at, unsigned long bytes, int write);        /* of a text that was compiled to count */
 } cudasim_runtime;

@@ -98,13 +98,12 @@ static inline void cudasim_syncwarp(int line, unsigned mask = 0xffffffffu) { cud
 #define __syncwarp(...) cudasim_syncwarp(__LINE__, ##__VA_ARGS__)
 #define __ballot_sync(mask, p) ((unsigned)cudasim->warp(CUDASIM_BALLOT, (mask), (p) != 0, 0, __LINE__))
 #define __any_sync(mask, p) (__ballot_sync(mask, p) != 0)
-#define __all_sync(mask, p) (__ballot_sync(mask, !(p)) == 0)
 
 /* The lane whose value is taken, of which width lanes are one group; outside the group it is the lane itself. */
-enum { CUDASIM_AT, CUDASIM_UP, CUDASIM_DOWN, CUDASIM_XOR };
+enum { CUDASIM_AT, CUDASIM_UP, CUDASIM_XOR };
 static inline int cudasim_source(int how, int n, int width) {
     const int lane = cudasim->lane(), first = lane & -width, within = lane - first;
-    const int source = how == CUDASIM_AT ? n & (width - 1) : how == CUDASIM_UP ? within - n : how == CUDASIM_DOWN ? within + n : within ^ n;
+    const int source = how == CUDASIM_AT ? n & (width - 1) : how == CUDASIM_UP ? within - n : within ^ n;
     return source >= 0 && source < width ? first + source : lane;
 }
 template <class T> static inline T cudasim_shuffle(int how, int line, unsigned mask, T value, int n, int width = 32) {
@@ -117,52 +116,14 @@ template <class T> static inline T cudasim_shuffle(int how, int line, unsigned m
 }
 #define __shfl_sync(...) cudasim_shuffle(CUDASIM_AT, __LINE__, __VA_ARGS__)
 #define __shfl_up_sync(...) cudasim_shuffle(CUDASIM_UP, __LINE__, __VA_ARGS__)
-#define __shfl_down_sync(...) cudasim_shuffle(CUDASIM_DOWN, __LINE__, __VA_ARGS__)
 #define __shfl_xor_sync(...) cudasim_shuffle(CUDASIM_XOR, __LINE__, __VA_ARGS__)
 #define __trap() cudasim->trap(__LINE__)
 #define printf(...) cudasim->print(__VA_ARGS__)
-#define clock() ((int)cudasim->clock())
-#define clock64() cudasim->clock()
-static inline void __threadfence() { __asm__ volatile("" ::: "memory"); }
-static inline void __threadfence_block() { __threadfence(); }
-static inline void __threadfence_system() { __threadfence(); }
 
 /* ---- bits */
-template <class To, class From> static inline To cudasim_bits(From x) {
-    static_assert(sizeof(To) == sizeof(From), "as many bits");
-    To y;
-    __builtin_memcpy(&y, &x, sizeof y);
-    return y;
-}
-static inline unsigned __float_as_uint(float x) { return cudasim_bits<unsigned>(x); }
-static inline int __float_as_int(float x) { return cudasim_bits<int>(x); }
-static inline float __uint_as_float(unsigned x) { return cudasim_bits<float>(x); }
-static inline float __int_as_float(int x) { return cudasim_bits<float>(x); }
-static inline long long __double_as_longlong(double x) { return cudasim_bits<long long>(x); }
-static inline double __longlong_as_double(long long x) { return cudasim_bits<double>(x); }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
-static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
-static inline int __ffs(int x) { return __builtin_ffs(x); }
-static inline int __ffsll(long long x) { return __builtin_ffsll(x); }
-static inline unsigned __brev(unsigned x) {
-    x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
-    x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;
-    x = (x >> 4 & 0x0f0f0f0fu) | (x & 0x0f0f0f0fu) << 4;
-    return __builtin_bswap32(x);
-}
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
-static inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
-__extension__ typedef unsigned __int128 cudasim_u128;
-static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) { return (unsigned long long)((cudasim_u128)a * b >> 64); }
-static inline unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n) { return (unsigned)((((unsigned long long)hi << 32 | lo) << (n & 31)) >> 32); }
-static inline unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned n) { return (unsigned)(((unsigned long long)hi << 32 | lo) >> (n & 31)); }
-template <class T> static inline T __ldg(const T *p) { return *p; }
-template <class T> static inline T __ldcs(const T *p) { return *p; }
-template <class T> static inline T __ldcg(const T *p) { return *p; }
-template <class T> static inline void __stcs(T *p, T x) { *p = x; }
-template <class T> static inline void __stcg(T *p, T x) { *p = x; }
 
 /* ---- atomics: the old value.  Threads take turns, so only the thread sanitizer needs to be told. */
 #ifdef CUDASIM_THREAD
@@ -177,48 +138,21 @@ template <class T> static inline void __stcg(T *p, T x) { *p = x; }
 #else
 #define CUDASIM_ATOMIC(name, T, expression) static inline T name(T *p, T x) { const T old = *p; *p = (expression); return old; }
 #endif
-#define CUDASIM_ATOMICS(T)                                                                                  \
-    CUDASIM_ATOMIC(atomicAdd, T, old + x) CUDASIM_ATOMIC(atomicSub, T, old - x) CUDASIM_ATOMIC(atomicExch, T, x) \
-    CUDASIM_ATOMIC(atomicAnd, T, old & x) CUDASIM_ATOMIC(atomicOr, T, old | x) CUDASIM_ATOMIC(atomicXor, T, old ^ x) \
-    CUDASIM_ATOMIC(atomicMin, T, x < old ? x : old) CUDASIM_ATOMIC(atomicMax, T, x > old ? x : old)
-CUDASIM_ATOMICS(int)
-CUDASIM_ATOMICS(unsigned)
-CUDASIM_ATOMICS(long long)
-CUDASIM_ATOMICS(unsigned long long)
-CUDASIM_ATOMIC(atomicAdd, float, old + x)
-CUDASIM_ATOMIC(atomicAdd, double, old + x)
-CUDASIM_ATOMIC(atomicExch, float, x)
-CUDASIM_ATOMIC(atomicInc, unsigned, old >= x ? 0 : old + 1)
-CUDASIM_ATOMIC(atomicDec, unsigned, !old || old > x ? x : old - 1)
-template <class T> static inline T atomicCAS(T *p, T want, T x) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "words of 4 or 8 bytes");
-#ifdef CUDASIM_THREAD
-    __atomic_compare_exchange_n(p, &want, x, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-    return want;
-#else
-    const T old = *p;
-    if (old == want) *p = x;
-    return old;
-#endif
-}
+CUDASIM_ATOMIC(atomicAdd, int, old + x)
+CUDASIM_ATOMIC(atomicAdd, unsigned, old + x)
+CUDASIM_ATOMIC(atomicAdd, unsigned long long, old + x)
+CUDASIM_ATOMIC(atomicMin, unsigned long long, x < old ? x : old)
 
 /* ---- functions of floats: the C library's, and CUDA's names for what it does otherwise */
-#define CUDASIM_MATH1(f) f(sqrt) f(cbrt) f(exp) f(exp2) f(exp10) f(expm1) f(log) f(log2) f(log10) f(log1p) f(sin) f(cos) f(tan) f(asin) f(acos) f(atan) \
-    f(sinh) f(cosh) f(tanh) f(asinh) f(acosh) f(atanh) f(erf) f(erfc) f(tgamma) f(lgamma) f(floor) f(ceil) f(trunc) f(round) f(rint) f(nearbyint) f(fabs) f(logb)
-#define CUDASIM_MATH2(f) f(pow) f(fmod) f(atan2) f(hypot) f(fmin) f(fmax) f(fdim) f(copysign) f(nextafter) f(remainder)
+#define CUDASIM_MATH1(f) f(sqrt) f(exp) f(exp2) f(expm1) f(log) f(log2) f(log10) f(log1p) f(sin) f(cos) f(tan) f(asin) f(acos) f(atan) \
+    f(sinh) f(cosh) f(tanh) f(asinh) f(acosh) f(atanh) f(erf) f(erfc) f(floor) f(ceil) f(trunc) f(round) f(rint) f(fabs)
+#define CUDASIM_MATH2(f) f(pow) f(fmod) f(atan2) f(fmin) f(fmax) f(copysign)
 extern "C" {
 #define CUDASIM_DECLARE1(name) double name(double) noexcept; float name##f(float) noexcept;
 #define CUDASIM_DECLARE2(name) double name(double, double) noexcept; float name##f(float, float) noexcept;
 CUDASIM_MATH1(CUDASIM_DECLARE1)
 CUDASIM_MATH2(CUDASIM_DECLARE2)
-double fma(double, double, double) noexcept; float fmaf(float, float, float) noexcept;
 double ldexp(double, int) noexcept; float ldexpf(float, int) noexcept;
-double frexp(double, int *) noexcept; float frexpf(float, int *) noexcept;
-double modf(double, double *) noexcept; float modff(float, float *) noexcept;
-void sincos(double, double *, double *) noexcept; void sincosf(float, float *, float *) noexcept;
-long long llrint(double) noexcept; long long llrintf(float) noexcept; long lrint(double) noexcept; long lrintf(float) noexcept;
-int abs(int) noexcept;
-long long llabs(long long) noexcept;
 void *memcpy(void *, const void *, size_t) noexcept;
 void *memset(void *, int, size_t) noexcept;
 }
@@ -226,78 +160,11 @@ void *memset(void *, int, size_t) noexcept;
 #define CUDASIM_OVERLOAD2(name) static inline float name(float x, float y) { return name##f(x, y); }
 CUDASIM_MATH1(CUDASIM_OVERLOAD1)
 CUDASIM_MATH2(CUDASIM_OVERLOAD2)
-static inline float fma(float x, float y, float z) { return fmaf(x, y, z); }
 static inline float ldexp(float x, int n) { return ldexpf(x, n); }
-static inline float abs(float x) { return fabsf(x); }
-static inline double abs(double x) { return fabs(x); }
-static inline long abs(long x) { return x < 0 ? -x : x; }
-static inline long long abs(long long x) { return x < 0 ? -x : x; }
 static inline float rsqrtf(float x) { return (float)(1 / __builtin_sqrt((double)x)); }
-static inline double rsqrt(double x) { return 1 / __builtin_sqrt(x); }
-static inline float rsqrt(float x) { return rsqrtf(x); }
-static inline float normcdff(float x) { return 0.5f * erfcf(x * -0.70710678118654752f); }
-static inline double normcdf(double x) { return 0.5 * erfc(x * -0.70710678118654752); }
-static inline float __expf(float x) { return expf(x); }
-static inline float __logf(float x) { return logf(x); }
-static inline float __log2f(float x) { return log2f(x); }
-static inline float __powf(float x, float y) { return powf(x, y); }
-static inline float __sinf(float x) { return sinf(x); }
-static inline float __cosf(float x) { return cosf(x); }
-static inline float __tanhf(float x) { return tanhf(x); }
-static inline float __saturatef(float x) { return x > 0 ? x < 1 ? x : 1 : 0; }
-static inline float __fdividef(float x, float y) { return x / y; }
-#define CUDASIM_ROUNDED(f, T)                                                                               \
-    static inline T __##f##add_rn(T x, T y) { return x + y; }                                               \
-    static inline T __##f##sub_rn(T x, T y) { return x - y; }                                               \
-    static inline T __##f##mul_rn(T x, T y) { return x * y; }                                               \
-    static inline T __##f##div_rn(T x, T y) { return x / y; }                                               \
-    static inline T __##f##sqrt_rn(T x) { return sqrt(x); }                                                 \
-    static inline T __##f##rcp_rn(T x) { return 1 / x; }
-CUDASIM_ROUNDED(f, float)
-CUDASIM_ROUNDED(d, double)
-static inline float __frsqrt_rn(float x) { return rsqrtf(x); }
-static inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
-static inline double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
-/* conversions saturate and take NaN to 0, unlike C's */
-#define CUDASIM_TO_INTEGER(name, From, To, rounded, least, past)                                            \
-    static inline To name(From x) { const From y = rounded(x); return y != y ? 0 : y < (From)(least) ? (To)(least) : y >= (From)(past) ? (To)~(To)(least) : (To)y; }
-#define CUDASIM_TO_INTEGERS(mode, f, d)                                                                     \
-    CUDASIM_TO_INTEGER(__float2int_##mode, float, int, f, -0x80000000ll, 0x80000000ll)                      \
-    CUDASIM_TO_INTEGER(__float2uint_##mode, float, unsigned, f, 0, 0x100000000ll)                           \
-    CUDASIM_TO_INTEGER(__float2ll_##mode, float, long long, f, -0x7fffffffffffffffll - 1, 0x1p63)           \
-    CUDASIM_TO_INTEGER(__float2ull_##mode, float, unsigned long long, f, 0, 0x1p64)                         \
-    CUDASIM_TO_INTEGER(__double2int_##mode, double, int, d, -0x80000000ll, 0x80000000ll)                    \
-    CUDASIM_TO_INTEGER(__double2uint_##mode, double, unsigned, d, 0, 0x100000000ll)                         \
-    CUDASIM_TO_INTEGER(__double2ll_##mode, double, long long, d, -0x7fffffffffffffffll - 1, 0x1p63)         \
-    CUDASIM_TO_INTEGER(__double2ull_##mode, double, unsigned long long, d, 0, 0x1p64)
-CUDASIM_TO_INTEGERS(rz, truncf, trunc)
-CUDASIM_TO_INTEGERS(rn, rintf, rint)
-#define CUDASIM_FROM_INTEGER(name, From, To) static inline To name(From x) { return (To)x; }
-CUDASIM_FROM_INTEGER(__int2float_rn, int, float)
-CUDASIM_FROM_INTEGER(__uint2float_rn, unsigned, float)
-CUDASIM_FROM_INTEGER(__ll2float_rn, long long, float)
-CUDASIM_FROM_INTEGER(__ull2float_rn, unsigned long long, float)
-CUDASIM_FROM_INTEGER(__ll2double_rn, long long, double)
-CUDASIM_FROM_INTEGER(__ull2double_rn, unsigned long long, double)
-CUDASIM_FROM_INTEGER(__double2float_rn, double, float)
+static inline double __dadd_rn(double x, double y) { return x + y; }
+static inline double __dmul_rn(double x, double y) { return x * y; }
 #define isnan(x) __builtin_isnan(x)
-#define isinf(x) __builtin_isinf(x)
-#define isfinite(x) __builtin_isfinite(x)
-#define signbit(x) __builtin_signbit(x)
-
-#define CUDASIM_MIN_MAX(T)                                                                                  \
-    static inline T min(T x, T y) { return y < x ? y : x; }                                                 \
-    static inline T max(T x, T y) { return x < y ? y : x; }
-CUDASIM_MIN_MAX(int)
-CUDASIM_MIN_MAX(unsigned)
-CUDASIM_MIN_MAX(long)
-CUDASIM_MIN_MAX(unsigned long)
-CUDASIM_MIN_MAX(long long)
-CUDASIM_MIN_MAX(unsigned long long)
-static inline float min(float x, float y) { return fminf(x, y); }
-static inline float max(float x, float y) { return fmaxf(x, y); }
-static inline double min(double x, double y) { return fmin(x, y); }
-static inline double max(double x, double y) { return fmax(x, y); }
 
 /* ---- one row of the table of kernels: parameters unpacked by the types of the kernel */
 template <class... A> struct cudasim_parameters;
