@@ -22,43 +22,46 @@ static cudasim_bytes (*traffic)(const char *kernel);
 static long long (*launches)(const char *kernel);
 static const char *(*kernel_name)(int i);
 
-/* ---- one GPT of one layer: B sequences of T tokens, of which E are different; width C, heads H, vocabulary V; M rows, P parameters.  Elements are f32, tokens i64 */
-enum { B = 2, T = 5, V = 11, C = 12, H = 2, M = B * T, E = 8, P = V * C + T * C + 12 * C * C + 13 * C + 2 * C, F = 4, I = 8 };
+/* ---- one GPT of one layer: B sequences of T tokens, of which E are different; width C, heads H, vocabulary V; M rows, P parameters.  Elements have F bytes (f32, bf16), statistics
+ * S, tokens I.  LT: 1 in bf16, where GELU and its gradient are cuBLASLt's on the way, 0 where they are walks of their own. */
+enum { B = 2, T = 5, V = 11, C = 12, H = 2, M = B * T, E = 8, P = V * C + T * C + 12 * C * C + 13 * C + 2 * C, S = 4, I = 8, G = M * 4 * C };
 
-/* Bytes of the products x w^T of K columns into N: all five linear layers, of which the last, the head, has no bias. */
+/* Elements of the products x w^T of K columns into N: all five linear layers, of which the last, the head, has no bias. */
 #define LAYERS(f) (f(C, 3 * C) + f(C, C) + f(C, 4 * C) + f(4 * C, C) + f(C, V))
-#define FORWARD_READ(K, N) F * (M * (K) + (N) * (K))
-#define FORWARD_WRITTEN(K, N) F * M * (N)
+#define FORWARD_READ(K, N) (M * (K) + (N) * (K))
+#define FORWARD_WRITTEN(K, N) M * (N)
 #define BIASES (3 * C + C + 4 * C + C)
-#define BACKWARD_READ(K, N) F * (M * (N) + (N) * (K) + M * (N) + M * (K))       /* dx = g w; dw = g^T x with db, the sums of g on the way */
-#define BACKWARD_WRITTEN(K, N) F * (M * (K) + (N) * (K))
+#define BACKWARD_READ(K, N) (M * (N) + (N) * (K) + M * (N) + M * (K))           /* dx = g w; dw = g^T x with db, the sums of g on the way */
+#define BACKWARD_WRITTEN(K, N) (M * (K) + (N) * (K))
 
 typedef struct row { const char *kernel; long long launches, read, written; } row;
+enum { FORWARD = 7, BACKWARD = 10 };
 
-static const row forward[] = {
-    {"take", 1, I * M + F * E * C, F * M * C},                      /* embedding: each row that is used once */
-    /* x + wpe; two residual sums; GELU; and of the mean of the losses: which targets count (bool), the division */
-    {"walk", 6, F * (M * C + T * C) + 2 * 2 * F * M * C + F * M * 4 * C + I * M + F + I, F * M * C + 2 * F * M * C + F * M * 4 * C + M + F},
-    {"layer_norm", 3, 3 * F * (M * C + 2 * C), 3 * F * (M * C + 2 * M)},                        /* x, w, b -> y, mean, rstd */
-    {"cublasLtMatmul", 5, LAYERS(FORWARD_READ) + F * BIASES, LAYERS(FORWARD_WRITTEN)},
-    {"attention", 1, F * 3 * M * C, F * (M * C + B * H * T)},       /* q, k, v -> o, lse: no T x T matrix */
-    {"cross_entropy", 1, F * M * V + I * M, F * 2 * M},             /* logits, targets -> losses, lse */
-    {"reduce", 2, F * M + M, F + I},                                /* the sum of the losses, the number of targets */
-};
-static const row backward[] = {
-    /* seed 1; of the division, for all losses; dx of two residual sums; GELU's; dq, dk and dv into one tensor: zeros, one copied, two added; dwpe */
-    {"walk", 10, I + F + 2 * 2 * F * M * C + 2 * F * M * 4 * C + (1 + 2 + 2) * F * M * C + F * T * C, F + F + 2 * F * M * C + F * M * 4 * C + (3 + 1 + 1 + 1) * F * M * C + F * T * C},
-    {"cross_entropy_bwd", 1, F * M * V + I * M + F * M + F, F * M * V},
-    {"cublasLtMatmul", 10, LAYERS(BACKWARD_READ), LAYERS(BACKWARD_WRITTEN) + F * BIASES},
-    {"reduce", 7, F * M * C + 3 * 2 * F * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; of the norms' parts, here one each */
-    {"layer_norm_bwd", 3, 3 * F * (2 * M * C + C + 2 * M), 3 * F * (M * C + 2 * C)},            /* x, g, w, mean, rstd -> dx, dw, db */
-    {"attention_delta", 1, F * (2 * M * C + B * H * T), F * 2 * B * H * T},         /* o, do, lse -> sum(o do), lse for the next two */
-    {"attention_dq", 1, F * (4 * M * C + 2 * B * H * T), F * M * C},                            /* q, k, v, do, lse, delta -> dq */
-    {"attention_dkv", 1, F * (4 * M * C + 2 * B * H * T), F * 2 * M * C},
-    {"check", 1, I * M, 0},                                         /* of the tokens, before anything is added */
-    {"put", 1, I + I * M + F * M * C + F * E * C, F * E * C},       /* into the head's gradient, which is wte's too */
-};
-static const row update[] = {{"walk", 1, F * 4 * P, F * 3 * P}};    /* w, m, v, g -> w, m, v: one launch for all 16 parameters */
+#define FORWARD_ROWS(F, LT) {                                                                                                                \
+    {"take", 1, I * M + F * E * C, F * M * C},                      /* embedding: each row that is used once */                              \
+    /* x + wpe; two residual sums; GELU; and of the mean of the losses: which targets count (bool), the division, in bf16 the rounding */     \
+    {"walk", 6, F * (M * C + T * C) + 2 * 2 * F * M * C + (1 - LT) * F * G + I * M + S + I + LT * S, F * M * C + 2 * F * M * C + (1 - LT) * F * G + M + S + LT * F}, \
+    {"layer_norm", 3, 3 * F * (M * C + 2 * C), 3 * (F * M * C + S * 2 * M)},            /* x, w, b -> y, mean, rstd */                       \
+    {"cublasLtMatmul", 5, F * LAYERS(FORWARD_READ) + F * BIASES, F * LAYERS(FORWARD_WRITTEN) + LT * F * G},       /* h is kept for GELU's gradient */ \
+    {"attention", 1, F * 3 * M * C, F * M * C + S * B * H * T},     /* q, k, v -> o, lse: no T x T matrix */                                 \
+    {"cross_entropy", 1, F * M * V + I * M, S * 2 * M},             /* logits, targets -> losses, lse */                                     \
+    {"reduce", 2, S * M + M, S + I}}                                /* the sum of the losses, the number of targets */
+#define BACKWARD_ROWS(F, LT) {                                                                                                               \
+    /* seed 1; of the rounding; of the division, for all losses; dx of two residual sums; GELU's; dq, dk and dv into one tensor: zeros, one copied, two added; dwpe */ \
+    {"walk", 10, I + S + LT * F + 2 * 2 * F * M * C + (1 - LT) * 2 * F * G + (1 + 2 + 2) * F * M * C + F * T * C,                                \
+     F + S + LT * S + 2 * F * M * C + (1 - LT) * F * G + (3 + 1 + 1 + 1) * F * M * C + F * T * C},                                                    \
+    {"cross_entropy_bwd", 1, F * M * V + I * M + S * M + S, F * M * V},                                                                      \
+    {"cublasLtMatmul", 10, F * LAYERS(BACKWARD_READ) + LT * F * G, F * LAYERS(BACKWARD_WRITTEN) + F * BIASES},                               \
+    {"reduce", 7, F * M * C + 3 * 2 * S * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; of the norms' parts, here one each */ \
+    {"layer_norm_bwd", 3, 3 * (F * (2 * M * C + C) + S * 2 * M), 3 * (F * M * C + S * 2 * C)},  /* x, g, w, mean, rstd -> dx, dw, db */      \
+    {"attention_delta", 1, F * 2 * M * C + S * B * H * T, S * 2 * B * H * T},                   /* o, do, lse -> sum(o do), lse for the next two */ \
+    {"attention_dq", 1, F * 4 * M * C + S * 2 * B * H * T, F * M * C},                          /* q, k, v, do, lse, delta -> dq */          \
+    {"attention_dkv", 1, F * 4 * M * C + S * 2 * B * H * T, F * 2 * M * C},                                                                  \
+    {"check", 1, I * M, 0},                                         /* of the tokens, before anything is added */                            \
+    {"put", 1, I + I * M + F * M * C + F * E * C, F * E * C}}       /* into the head's gradient, which is wte's too */
+static const row forward[2][FORWARD] = {FORWARD_ROWS(4, 0), FORWARD_ROWS(2, 1)};
+static const row backward[2][BACKWARD] = {BACKWARD_ROWS(4, 0), BACKWARD_ROWS(2, 1)};
+static const row update[2] = {{"walk", 1, 4 * S * P, 3 * S * P}, {"walk", 1, (2 + S + S + 2) * P, (2 + S + S) * P}};     /* w, m, v, g -> w, m, v: one launch for all 16 parameters */
 
 /* What was launched since the last call is these rows and nothing else. */
 static void same_rows(const char *what, int n, const row *rows) {
@@ -80,13 +83,13 @@ static void same_rows(const char *what, int n, const row *rows) {
     CHECK(found == n, "%s: of %d kernels %d ran", what, n, found);
     test_ran_on(cr_cuda(0));
 }
-#define SAME_ROWS(rows) same_rows(#rows, sizeof rows / sizeof *rows, rows)
 
-TEST(one_step) {
+static void one_step(cr_dtype dt) {
+    const int half = dt == CR_BF16;
     const cr_device *d = cr_cuda(0);
     const int64_t tokens[M] = {0, 1, 4, 9, 5, 3, 3, 5, 10, 6}, next[M] = {1, 4, 9, 5, 3, 3, 5, 10, 6, 0};
     cr_generator *random = cr_generator_new(test_seed());
-    cr_gpt *m = cr_gpt_new(&(cr_gpt_config){V, T, 1, H, C, 0}, CR_F32, d, random);
+    cr_gpt *m = cr_gpt_new(&(cr_gpt_config){V, T, 1, H, C, 0}, dt, d, random);
     const cr_optim_options o = cr_optim_defaults(CR_ADAMW);
     cr_optim *optim = m ? cr_optim_new(cr_gpt_params(m), &o) : NULL;
     REQUIRE(optim, "%s", cr_error());
@@ -100,11 +103,11 @@ TEST(one_step) {
         const cudasim_counters before = *count();
         cr_tensor *x = cr_from(tokens, CR_LIST(B, T), CR_I64, d), *y = cr_from(next, CR_LIST(B, T), CR_I64, d);
         cr_tensor *loss = cr_gpt_loss(m, x, y, true);
-        SAME_ROWS(forward);
+        same_rows(half ? "forward, bf16" : "forward", FORWARD, forward[half]);
         OK(cr_backward(loss, CR_NONE, NULL));
-        SAME_ROWS(backward);
+        same_rows(half ? "backward, bf16" : "backward", BACKWARD, backward[half]);
         OK(cr_optim_step(optim));
-        if (k) SAME_ROWS(update);
+        if (k) same_rows(half ? "update, bf16" : "update", 1, &update[half]);
         else same_rows("nothing", 0, NULL);
         CHECK(cr_item(loss) > 1, "%s", cr_error());
         const cudasim_counters after = *count();
@@ -116,6 +119,8 @@ TEST(one_step) {
     cr_gpt_free(m);
     cr_generator_free(random);
 }
+TEST(one_step) { one_step(CR_F32); }
+TEST(one_step_in_bf16) { one_step(CR_BF16); }
 
 /* ---- elementwise walks: each sector that a warp comes to, where it has all lanes */
 typedef struct sectors { const char *what; cr_dtype is; cr_tensor *(*make)(const cr_tensor *x, const cr_tensor *y); long long read, written; } sectors;
@@ -139,20 +144,20 @@ static cr_tensor *rows_of_126(const cr_tensor *x, const cr_tensor *y) {
 /* Rows and columns are read anew by each warp: of packs of 16 bytes a warp has 512 bytes. */
 static const sectors walks[] = {
     {"bf16: x + row", CR_BF16, add_row, 2 * N / SECTOR + 2 * N / 512 * 2 * COLUMNS / SECTOR, 2 * N / SECTOR},
-    {"f32: x + row", CR_F32, add_row, 2 * F * N / SECTOR, F * N / SECTOR},
-    {"f32: x + column", CR_F32, add_column, F * N / SECTOR + F * N / 512, F * N / SECTOR},
+    {"f32: x + row", CR_F32, add_row, 2 * 4 * N / SECTOR, 4 * N / SECTOR},
+    {"f32: x + column", CR_F32, add_column, 4 * N / SECTOR + 4 * N / 512, 4 * N / SECTOR},
     {"u8: turned", CR_U8, turned, N / SECTOR, N / SECTOR},
     {"bf16: turned", CR_BF16, turned, 2 * N / SECTOR, 2 * N / SECTOR},
-    {"f32: turned", CR_F32, turned, F * N / SECTOR, F * N / SECTOR},
+    {"f32: turned", CR_F32, turned, 4 * N / SECTOR, 4 * N / SECTOR},
     {"f64: turned", CR_F64, turned, 8 * N / SECTOR, 8 * N / SECTOR},
-    {"u8: turned to f32", CR_U8, turned_to_f32, N / SECTOR, F * N / SECTOR},
+    {"u8: turned to f32", CR_U8, turned_to_f32, N / SECTOR, 4 * N / SECTOR},
     {"bf16: x + turned", CR_BF16, add_turned, 2 * 2 * N / SECTOR, 2 * N / SECTOR},
-    {"f32: x + turned", CR_F32, add_turned, 2 * F * N / SECTOR, F * N / SECTOR},
-    {"f32: heads", CR_F32, heads, F * N / SECTOR, F * N / SECTOR},
-    {"f32: pixels", CR_F32, pixels, F * N / SECTOR, F * N / SECTOR},
+    {"f32: x + turned", CR_F32, add_turned, 2 * 4 * N / SECTOR, 4 * N / SECTOR},
+    {"f32: heads", CR_F32, heads, 4 * N / SECTOR, 4 * N / SECTOR},
+    {"f32: pixels", CR_F32, pixels, 4 * N / SECTOR, 4 * N / SECTOR},
     {"u8: pixels", CR_U8, pixels, N / SECTOR, N / SECTOR},
-    {"f32: x.T += y", CR_F32, into_turned, 2 * F * N / SECTOR, F * N / SECTOR},
-    {"f32: turned, 33 rows", CR_F32, turned_edge, F * 33 * ROWS / SECTOR, 8 * 4 + 56 * 5 + ROWS},           /* rows of 33 begin in a sector where 8 divides their number; the last elements go alone */
+    {"f32: x.T += y", CR_F32, into_turned, 2 * 4 * N / SECTOR, 4 * N / SECTOR},
+    {"f32: turned, 33 rows", CR_F32, turned_edge, 4 * 33 * ROWS / SECTOR, 8 * 4 + 56 * 5 + ROWS},           /* rows of 33 begin in a sector where 8 divides their number; the last elements go alone */
     {"bf16: x[:, 1:97] + row", CR_BF16, off_by_one, ROWS * 3 * (3 + 2), ROWS * 3 * 2},                      /* one element each: warps of 64 bytes */
     {"bf16: 64 of 126 columns + row", CR_BF16, rows_of_126, 8 * 4 + 56 * 5 + ROWS * 4, ROWS * 4},           /* two elements each: warps of 128 bytes */
 };
@@ -177,5 +182,6 @@ TEST(sectors_of_walks) {
 }
 #else
 TEST(one_step) { SKIP("kernels are counted by the simulator without sanitizers"); }
+TEST(one_step_in_bf16) { SKIP("kernels are counted by the simulator without sanitizers"); }
 TEST(sectors_of_walks) { SKIP("kernels are counted by the simulator without sanitizers"); }
 #endif

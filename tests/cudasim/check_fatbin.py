@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")).resolve()
 LIST = ROOT / "src/dev/cuda/fatbin.gen.txt"
 HEAD = "# Of each text its file and what is defined before it (cmake/fatbin.cmake).  Written by tests/cudasim/check_fatbin.py --write.\n"
-# Heads of 64 as in GPT-2, and of 128 in attention by itself: with its gradients, and without, as generation has it.
+# Heads of 64 as in GPT-2, and of 128 in attention by itself: with its gradients, and without, as generation has it.  As many tokens as a large batch has.
 WORK = """
 import chainrule as cr
 for dtype in (cr.float32, cr.bfloat16, cr.float16):
@@ -32,6 +32,8 @@ for dtype in (cr.float32, cr.bfloat16, cr.float16):
         optimizer.zero_grad()
     q = cr.randn(1, 1, 16, 128, device="cuda").to(dtype).requires_grad_()
     cr.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+    tokens, w = cr.randint(0, 50257, (1 << 16,), device="cuda"), cr.randn(50257, 2, device="cuda").to(dtype).requires_grad_()
+    cr.nn.functional.embedding(tokens, w).sum().backward()
 cr.synchronize("cuda")
 """
 
