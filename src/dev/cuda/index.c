@@ -4,6 +4,7 @@
  * rows too.  Many indices of few columns would be read too often: they are sorted, and runs of them are put (a GPT's 64 K tokens: 9 launches). */
 #include "order.h"
 
+enum { INDEX, TO, FROM };
 typedef struct job {
     const char *op;
     cr_tensor *to;
@@ -13,17 +14,24 @@ typedef struct job {
     int64_t strides[3][3];                          /* of index, to, from over these */
 } job;
 
-/* What is only moved is moved as unsigned integers. */
-static cr_dtype element_of(const job *j) {
+/* What is only moved is moved as unsigned integers; in whole rows neighbours are one of up to 8 bytes, of which the job then is. */
+static cr_dtype element_of(job *j) {
     static const cr_dtype by_size[] = {CR_BOOL, CR_U8, CR_U16, CR_BOOL, CR_U32, CR_BOOL, CR_BOOL, CR_BOOL, CR_U64};
-    return j->sum ? (cr_dtype)j->to->dtype : by_size[cr_dtype_size((cr_dtype)j->to->dtype)];
+    size_t size = cr_dtype_size((cr_dtype)j->to->dtype);
+    if (j->sum) return (cr_dtype)j->to->dtype;
+    const cuda_address at = cuda_address_of(j->to) | cuda_address_of(j->from);
+    int64_t *const to = j->strides[TO], *const from = j->strides[FROM], *const N = &j->size[2];
+    while (size < 8 && !j->strides[INDEX][2] && to[2] == 1 && from[2] == 1 && !((*N | to[0] | to[1] | from[0] | from[1]) & 1) && at % (2 * size) == 0) {
+        for (int d = 0; d < 2; d++) to[d] /= 2, from[d] /= 2;
+        *N /= 2, size *= 2;
+    }
+    return by_size[size];
 }
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype element, const cr_tensor *index, bool sum) {
     return cuda_kernel_of(g, op, cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n", cuda_type(element), cuda_type((cr_dtype)index->dtype), sum);
 }
-static const cuda_kernel *kernel_of_runs(cuda *g, const job *j, const char *name, cr_dtype key) {
-    const cr_dtype element = element_of(j);
+static const cuda_kernel *kernel_of_runs(cuda *g, const job *j, const char *name, cr_dtype element, cr_dtype key) {
     return cuda_kernel_of(g, j->op, cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n#define KEY %s\n#define A %s\n", cuda_type(element),
                           cuda_type((cr_dtype)j->index->dtype), j->sum, cuda_type(key), cr_dtype_is_float(element) ? cuda_wide(element) : "u64");
 }
@@ -37,8 +45,6 @@ static int64_t buckets_of(const job *j) {
     return n;
 }
 
-enum { INDEX, TO, FROM };
-
 static cuda_words words_of(const job *j, const int64_t size[3], cuda_address fault, int64_t buckets) {
     cuda_words q = {.n = 10, .w = {cuda_address_of(j->to), cuda_address_of(j->from), cuda_address_of(j->index), fault, (uint64_t)size[0], (uint64_t)size[1], (uint64_t)size[2], (uint64_t)j->bound,
                                    j->wrap, (uint64_t)buckets}};
@@ -50,7 +56,7 @@ static cuda_words words_of(const job *j, const int64_t size[3], cuda_address fau
 /* An index of its own for each m and n, of what is contiguous, is one of single elements. */
 static bool is_shared(const job *j) { return (j->size[0] == 1 || !j->strides[INDEX][0]) && (j->size[2] == 1 || !j->strides[INDEX][2]); }
 
-static cr_status run_sorted(cuda *g, const job *j, cuda_address fault) {
+static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_address fault) {
     enum { LEAST = 32, MOST = 4096 };               /* of a chunk; chunks, of which one run may have all */
     const bool shared = is_shared(j);
     const int64_t of_index[3] = {shared ? 1 : j->size[0], j->size[1], shared ? 1 : j->size[2]}, count = of_index[0] * of_index[1] * of_index[2], places = of_index[0] * j->bound * of_index[2];
@@ -68,7 +74,7 @@ static cr_status run_sorted(cuda *g, const job *j, cuda_address fault) {
     static const char *const names[] = {"number", "put_runs", "put_parts"};
     cr_status status = CR_OK;
     for (int i = 0; i < 2 + j->sum && status == CR_OK; i++) {
-        const cuda_kernel *k = kernel_of_runs(g, j, names[i], key);
+        const cuda_kernel *k = kernel_of_runs(g, j, names[i], element, key);
         cuda_words q = words_of(&of_runs, i ? size : of_index, fault, 1);
         const uint64_t more[] = {i ? sorted.y : sorted.x, sorted.index, sorted.index + order, (uint64_t)chunk, (uint64_t)chunks};
         for (int word = 0; word < 5; word++) cuda_push(&q, more[word]);
@@ -79,20 +85,21 @@ static cr_status run_sorted(cuda *g, const job *j, cuda_address fault) {
     return status;
 }
 
-static cr_status run(cuda *g, const job *j) {
+static cr_status run(cuda *g, job *j) {
     enum { MANY = 1024, BUCKETS = 8 };              /* indices, and how often they would be read for a column, from which on sorting takes less */
-    const int64_t M = j->size[0], K = j->size[1], N = j->size[2], buckets = j->put ? buckets_of(j) : 1;
     const cuda_address fault = cuda_fault_new(g, j->op, j->bound);
-    if (fault && j->put && K >= MANY && BUCKETS * M * N <= BUSY) return run_sorted(g, j, fault);
-    const cuda_kernel *k = fault ? kernel_of(g, j->op, j->put ? "put" : "take", element_of(j), j->index, j->sum) : NULL;
-    const cuda_kernel *check = k && j->put ? kernel_of(g, j->op, "check", element_of(j), j->index, j->sum) : k;
+    if (!fault) return cr_error_status();
+    const cr_dtype element = element_of(j);
+    const int64_t M = j->size[0], K = j->size[1], N = j->size[2], buckets = j->put ? buckets_of(j) : 1;
+    if (j->put && K >= MANY && BUCKETS * M * N <= BUSY) return run_sorted(g, j, element, fault);
+    const cuda_kernel *k = kernel_of(g, j->op, j->put ? "put" : "take", element, j->index, j->sum), *check = k && j->put ? kernel_of(g, j->op, "check", element, j->index, j->sum) : k;
     if (!check) return cr_error_status();
     cuda_words q = words_of(j, j->size, fault, buckets);
     cr_status status = j->put ? cuda_launch_struct(g, j->op, check, &q, cuda_blocks(g, j->index->numel)) : CR_OK;
     return status != CR_OK ? status : cuda_launch_struct(g, j->op, k, &q, cuda_blocks(g, j->put ? M * N * buckets : M * K * N));
 }
 
-static cr_status run_job(const job *j) {
+static cr_status run_job(job *j) {
     if (!j->size[0] || !j->size[1] || !j->size[2]) return CR_OK;
     cuda *g = cuda_enter(j->op, j->to->dev);
     return g ? cuda_leave(g, run(g, j)) : cr_error_status();
