@@ -162,6 +162,33 @@ TEST(room_for_code) {
     test_ran_on(dev());
 }
 
+/* So does cuBLASLt, which says it of the first product of a shape when it looks for an algorithm or when it begins: the pool is emptied for it once. */
+TEST(room_for_products) {
+    int (*fail)(const char *what, int k);
+    if (!test_simulator("cudasim_fail", &fail) || !lt_ready()) SKIP("no simulated cuBLASLt");
+    cr_scope_begin();
+    cr_tensor *x = cr_full(CR_LIST(9, 40), 2, CR_F32, dev());
+    REQUIRE(cr_matmul(x, cr_transpose(x, 0, 1)), "%s", cr_error());    /* its context is there */
+    for (int k = 1; k <= 2; k++)                    /* looking for an algorithm; beginning */
+        for (int cached = 1; cached >= 0; cached--) {
+            cr_tensor *y = cr_full(CR_LIST(40, 2 * k + cached), 3, CR_F32, dev());
+            OK(cr_synchronize(dev()));
+            cr_empty_cache(dev());
+            if (cached) cr_release(cr_empty(CR_LIST(64 << 20), CR_U8, dev()));
+            cr_tensor *z = cr_empty(CR_LIST(9, 2 * k + cached), CR_F32, dev());
+            const int64_t before = the_gpu()->reserved, refused = the_gpu()->counters.refused;
+            (void)z;
+            fail("room", k);
+            if (k == 2 && !cached) FAILS(CR_NO_MEMORY, "cuBLASLt fails with error 3", cr_matmul(x, y));
+            else CHECK(cr_item(cr_sum(cr_matmul(x, y), CR_ALL, false)) == 2 * 3 * 40 * 9 * (2 * k + cached), "%d, %d: %s", k, cached, cr_error());
+            fail("room", 0);
+            CHECK(!cached || the_gpu()->reserved <= before - (64 << 20), "%d: %lld of %lld bytes are kept", k, (long long)the_gpu()->reserved, (long long)before);
+            CHECK(the_gpu()->counters.refused == refused + (k == 1 && !cached), "%d, %d: %lld are refused", k, cached, (long long)(the_gpu()->counters.refused - refused));
+        }
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
 /* cuBLASLt may find an algorithm, and then not take the product, as it does with some large batches: a kernel of our own takes it, now and later. */
 TEST(refused_product) {
     int (*fail)(const char *what, int k);

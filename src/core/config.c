@@ -15,7 +15,7 @@ static struct { const char *name, *doc; cr_switch_check check; void (*changed)(v
     {.name = "CHAINRULE_ONEDNN", .doc = "path of libdnnl.so.3, or off: products run on kernels of our own"},
     {.name = "CHAINRULE_WGPU", .doc = "path of libwgpu_native.so, or off: no GPU through WebGPU"},
     {.name = "CHAINRULE_CUDA", .doc = "path of libcuda.so.1, or off: no GPU through CUDA"},
-    {.name = "CHAINRULE_NVRTC", .doc = "path of libnvrtc.so.13, or off: CUDA devices cannot be used, for nothing compiles their kernels"},
+    {.name = "CHAINRULE_NVRTC", .doc = "path of libnvrtc.so.13, or off: no GPU through CUDA, for nothing compiles its kernels"},
     {.name = "CHAINRULE_CUBLASLT", .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
     {.name = "CHAINRULE_CACHE", .doc = "folder in which compiled CUDA kernels are kept, or off; default: ~/.cache/chainrule"},
     {.name = "CHAINRULE_GPU_MEMORY", .doc = "MiB that the tensors and the cache of one GPU may take; default: what it has, 4096 for one made of software"},

@@ -28,9 +28,10 @@ KERNELS = ROOT / "src/dev/cuda"
 FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
 ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["80", "90a"]
 PACKAGES = [Path(place) / "nvidia" / "cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))]  # nvidia-cuda-nvrtc (Makefile) and its like
-# Kernels, and the definitions with which they may: a division of 64 bits and exp in double are calls, which save registers; no loop lacks any, but one
-# word a tile of keys for heads of 120 on sm_80.
-SPILLS_ALLOWED = {("attention", "HEAD=120"), ("put", ""), ("scatter", ""), ("in_order", ""), ("softmax", "T=f64"), ("cross_entropy", "T=f64")}
+# Kernels, and the definitions with which they may, some bytes: a division of 64 bits is a call, which saves registers; no loop lacks any, but one word a
+# tile of keys for heads of 120 on sm_80.
+SPILLS_ALLOWED = {("attention", "HEAD=120"), ("put", ""), ("scatter", ""), ("in_order", "")}
+SPILLED_MOST = 64
 
 # What the files are compiled with, of all that they may be: the plainest, and the one with the most conversions.  Of a file that is not
 # listed nobody has said it yet, which is a failure.
@@ -127,8 +128,8 @@ def figures_of(said: str) -> list[Figures]:
     ]
 
 
-def may_spill(name: str, definitions: str) -> bool:
-    return any(name == of and part in definitions for of, part in SPILLS_ALLOWED)
+def is_fine(of: Figures, definitions: str) -> bool:
+    return not of.spilled or (of.spilled <= SPILLED_MOST and any(of.name == name and part in definitions for name, part in SPILLS_ALLOWED))
 
 
 def nvcc(file: str, definitions: str) -> tuple[str, dict[str, list[str]], bool]:
@@ -140,7 +141,7 @@ def nvcc(file: str, definitions: str) -> tuple[str, dict[str, list[str]], bool]:
         command = ["nvcc", "-std=c++17", "-fatbin", "-Xptxas=-v", *codes, str(source), "-o", f"{folder}/kernel.fatbin"]
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     figures = figures_of(done.stdout)
-    fine = done.returncode == 0 and all(may_spill(of.name, definitions) for of in figures if of.spilled)
+    fine = done.returncode == 0 and all(is_fine(of, definitions) for of in figures)
     rows: dict[str, list[str]] = {}
     for of in sorted(figures, key=lambda of: ARCHITECTURES.index(of.architecture)):
         rows.setdefault(of.name, []).append(f"{of.registers}/{of.shared}/{of.spilled}")
@@ -244,6 +245,7 @@ NAMES = {  # ours, where the rest of the name is not theirs
     "CUDA_ATTRIBUTE_MAJOR": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
     "CUDA_ATTRIBUTE_MINOR": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
     "LT_NOT_SUPPORTED": "CUBLAS_STATUS_NOT_SUPPORTED",
+    "LT_ALLOC_FAILED": "CUBLAS_STATUS_ALLOC_FAILED",
     "LT_INVALID_VALUE": "CUBLAS_STATUS_INVALID_VALUE",
     "LT_ARCHITECTURE_MISMATCH": "CUBLAS_STATUS_ARCH_MISMATCH",
     "LT_DESC_BIAS": "CUBLASLT_MATMUL_DESC_BIAS_POINTER",
@@ -330,7 +332,7 @@ def check_nvrtc(result: Result, folder: Path) -> None:
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several:
         for (name, text, _), (problem, figures) in zip(texts, several.map(compile_one, texts), strict=True):
             definitions = " ".join(f"{define}={value}" for define, value in re.findall(r"#define (\w+) (\S+)\n", text.decode()))
-            spilled = [str(of) for of in figures if of.spilled and not may_spill(of.name, definitions)]
+            spilled = [str(of) for of in figures if not is_fine(of, definitions)]
             result.check(not problem and not spilled, problem or f"NVRTC of {name}: registers are spilled: {spilled}")
             kernels, most = kernels + len(figures), max([most, *(of.registers for of in figures)])
     print(f"report {len(texts)} texts by NVRTC: {kernels} kernels of at most {most} registers, none of which spills but those that may")

@@ -28,7 +28,8 @@ void cudasim_eager(int streams);                    /* as CUDASIM_EAGER */
 void cudasim_mend(void);                            /* takes back all errors that stick, and all failures to come */
 const char *cudasim_message(void);                  /* what went wrong last */
 
-/* for the simulated libraries: work in a stream's turn; is this allocated on the stream's device? */
+/* for the simulated libraries: is what fails due; work in a stream's turn; is this allocated on the stream's device? */
+int cudasim_fails(const char *what);
 int cudasim_call(void *stream, const char *name, void (*fn)(void *payload), const void *payload, size_t bytes, cudasim_bytes traffic);
 int cudasim_allocated(void *stream, const void *at, size_t bytes);
 

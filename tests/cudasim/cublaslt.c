@@ -150,6 +150,7 @@ API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cubla
     if (!handle || !preference || !out || !count || wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
     *count = 0;
     TRY(check(p, a, b, c, d));
+    if (cudasim_fails("room")) return CUBLAS_STATUS_ALLOC_FAILED;
     memset(out, 0, sizeof *out);
     out->algo.data[0] = magic;
     for (int i = 0; i < 4; i++) {
@@ -157,7 +158,7 @@ API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cubla
         if (!n || n & (n - 1)) return CUBLAS_STATUS_INVALID_VALUE;
         out->algo.data[1] |= (uint64_t)(n > 256 ? 256 : n) << 16 * i;
     }
-    out->algo.data[2] = out->workspaceSize = preference->workspace < 4096 ? 0 : 4096;
+    out->algo.data[2] = out->workspaceSize = preference->workspace < 4096 || d->columns == 1 ? 0 : 4096 * (1 + columns_of(a, p->turn_a) / 4096 % 16);      /* more for long sums */
     out->algo.data[3] = alignment_of(p->bias) | alignment_of(p->aux) << 16;      /* as NVIDIA's header says of both */
     out->algo.data[4] = (preference->reductions & 5) != 0;         /* in place, or in the type of the result */
     out->wavesCount = 1;
@@ -345,6 +346,7 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
     cudasim_bytes traffic = {.read = elements(a) + elements(b) + (w.beta != 0 ? elements(c) : 0), .written = elements(d)};
     if (biased) *(of_gradient ? &traffic.written : &traffic.read) += elements(&vector);
     if (has(p->epilogue, AUX)) *(has(p->epilogue, DGELU) ? &traffic.read : &traffic.written) += elements(&aux);
+    if (cudasim_fails("room")) return CUBLAS_STATUS_ALLOC_FAILED;
     const int error = cudasim_call(stream, "cublasLtMatmul", multiply, &w, sizeof w, traffic);
     return error == CUDA_ERROR_NOT_SUPPORTED ? CUBLAS_STATUS_NOT_SUPPORTED : error ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }

@@ -880,6 +880,11 @@ API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, 
 }
 
 /* Work of a library of the device's (cublaslt.c): fn(payload) in its turn. */
+API int cudasim_fails(const char *what) {
+    for (int i = 0; i < FAILURES; i++) if (!strcmp(failures[i].what, what)) return fails(i);
+    return 0;
+}
+
 API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const void *payload, size_t bytes, cudasim_bytes moved) {
     CUstream s = stream;
     ON_STREAM(s);

@@ -31,7 +31,7 @@ enum { LT_EPILOGUE_BIAS = 4, LT_EPILOGUE_GELU = 32, LT_EPILOGUE_GELU_AUX = 160, 
 enum { LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_STRIDE = 6 };                                /* cublasLtMatrixLayoutAttribute_t */
 enum { LT_PREFERENCE_WORKSPACE = 1, LT_PREFERENCE_REDUCTIONS = 3, LT_PREFERENCE_ALIGNMENT_A = 5 };                             /* cublasLtMatmulPreferenceAttributes_t; B, C, D follow */
 enum { LT_REDUCTION_COMPUTE_TYPE = 2 };                                                         /* cublasLtReductionScheme_t */
-enum { LT_INVALID_VALUE = 7, LT_ARCHITECTURE_MISMATCH = 8, LT_NOT_SUPPORTED = 15 };             /* cublasStatus_t */
+enum { LT_ALLOC_FAILED = 3, LT_INVALID_VALUE = 7, LT_ARCHITECTURE_MISMATCH = 8, LT_NOT_SUPPORTED = 15 };             /* cublasStatus_t */
 typedef struct lt_algorithm { uint64_t data[8]; } lt_algorithm;
 typedef struct lt_heuristic { lt_algorithm algorithm; size_t workspace; int status; float waves; int reserved[4]; } lt_heuristic;
 

@@ -90,12 +90,13 @@ cr_status cuda_wait(cuda *g, const char *op) {
 /* Whether products are cuBLASLt's is known when somebody asks: it is a large library. */
 static const char *info_of(const cr_device *d) {
     cuda *g = (cuda *)(uintptr_t)d;
+    if (g->forked) return g->info;
     const bool products = lt_ready();
+    cr_mutex_lock(g->lock);
     const size_t n = strlen(g->info);
-    if (!g->forked) cr_mutex_lock(g->lock);
     if (!g->told) snprintf(g->info + n, sizeof g->info - n, products ? ", cuBLASLt" : ", products of its own (%s)", lt_problem());
     g->told = true;
-    if (!g->forked) cr_mutex_unlock(g->lock);
+    cr_mutex_unlock(g->lock);
     return g->info;
 }
 static cr_memory memory_of(const cr_device *d) {

@@ -55,7 +55,7 @@ enum { CUDA_FAULTS = 256, CUDA_FAULT_WORDS = 3 };   /* struct fault of device.cu
 typedef struct cuda_fault { char op[48]; int64_t bound; uint64_t turn; } cuda_fault;     /* bound of an index; 0: a division by zero */
 
 /* ---- a GPU (gpu.c) */
-typedef struct cuda_counters { int64_t launches, modules, compiled, uploads, downloads, waits, segments; } cuda_counters;     /* compiled: by NVRTC, not found in the cache */
+typedef struct cuda_counters { int64_t launches, modules, compiled, uploads, downloads, waits, segments, refused; } cuda_counters;     /* compiled: by NVRTC, not found in the cache; refused: shapes of products, by cuBLASLt */
 
 typedef struct cuda {
     cr_device dev;                                  /* first: a cr_device of this folder is a cuda */
@@ -82,6 +82,7 @@ typedef struct cuda {
     cuda_fault fault[CUDA_FAULTS];                  /* of the n-th kernel that may fail: [n % CUDA_FAULTS] */
     uint64_t noted, heard;                          /* how many have been launched; of how many it is known whether they failed */
     lt_handle lt;                                   /* NULL: not opened, or not there */
+    bool lt_failed;                                 /* it is there, but does not start */
     cuda_block *workspace;                          /* of cuBLASLt */
     struct cuda_product *products;                  /* what matmul.c has worked out */
 } cuda;
@@ -93,7 +94,7 @@ cr_status cuda_check(cuda *g, const char *op, const char *what, int error);     
 
 cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes);    /* 512-byte aligned; for a moment within a kernel */
 void        cuda_block_give(cuda *g, cuda_block *b);
-bool        cuda_make_room(cuda *g, int error);                /* the driver had no memory for code or stacks, and what was cached is given back: try again */
+bool        cuda_make_room(cuda *g, int error);                /* memory of the driver's own, for code or stacks, was not had, and what was cached is given back: try again */
 cr_storage *cuda_allocate(const cr_device *d, size_t bytes);
 cr_storage *cuda_allocate_host(const cr_device *d, size_t bytes);
 cr_status   cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);

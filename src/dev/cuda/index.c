@@ -1,7 +1,8 @@
 /* index.c - elements read and written by index: gather, scatter, rows taken and put, several indices made one (index.cu).
  *
- * What goes to one place is put by one thread, in order.  Of many columns a thread has one, and reads its whole index; of few, threads have buckets of
- * rows too.  Many indices of few columns would be read too often: they are sorted, and runs of them are put (a GPT's 64 K tokens: 9 launches). */
+ * What goes to one place is put in order.  Of many columns a thread has one, and reads its whole index; of few, up to some thousands, threads have
+ * buckets of rows too, and each place one thread, which rounds at each addition.  Many indices would be read too often so: they are sorted, and runs of
+ * them are summed, in f32, and put (a GPT's 64 K tokens: 9 launches).  That takes memory, some 20 bytes an index; where it is not had they are read. */
 #include "order.h"
 
 enum { INDEX, TO, FROM };
@@ -56,19 +57,20 @@ static cuda_words words_of(const job *j, const int64_t size[3], cuda_address fau
 /* An index of its own for each m and n, of what is contiguous, is one of single elements. */
 static bool is_shared(const job *j) { return (j->size[0] == 1 || !j->strides[INDEX][0]) && (j->size[2] == 1 || !j->strides[INDEX][2]); }
 
-static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_address fault) {
-    enum { LEAST = 32, MOST = 4096 };               /* of a chunk; chunks, of which one run may have all */
+/* begun: something may have been put. */
+static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_address fault, bool *begun) {
+    enum { LEAST = 32, MOST = 1024 };               /* of a chunk; chunks, of which one run may have all */
     const bool shared = is_shared(j);
     const int64_t of_index[3] = {shared ? 1 : j->size[0], j->size[1], shared ? 1 : j->size[2]}, count = of_index[0] * of_index[1] * of_index[2], places = of_index[0] * j->bound * of_index[2];
     const int64_t size[3] = {shared ? j->size[0] : 1, count, shared ? j->size[2] : 1};
-    const cr_dtype key = places <= 1 << 8 ? CR_U8 : places <= 1 << 16 ? CR_U16 : places <= INT64_C(1) << 32 ? CR_U32 : CR_U64;
+    const cr_dtype key = places <= 1 << 16 ? CR_U16 : places <= INT64_C(1) << 32 ? CR_U32 : CR_U64;
     job of_runs = *j;
     int64_t chunk = LEAST;
     while (chunk * MOST < count) chunk *= 2;
     const int64_t chunks = (count + chunk - 1) / chunk, threads = chunks * size[0] * size[2];
     if (!shared) for (int of = TO; of <= FROM; of++) of_runs.strides[of][1] = 1;
     const size_t part = ((size_t)count * cr_dtype_size(key) + 511) / 512 * 512, order = ((size_t)count * 8 + 511) / 512 * 512;
-    cuda_block *b = cuda_block_take(g, j->op, 2 * part + order + (j->sum ? 8 * (size_t)threads : 0));
+    cuda_block *b = cuda_block_take(g, j->op, 2 * part + order + (j->sum ? (element == CR_F64 || !cr_dtype_is_float(element) ? 8 : 4) * (size_t)threads : 0));
     if (!b) return cr_error_status();
     const cuda_ordering sorted = {j->op, key, false, b->at + part, b->at + 2 * part, b->at, 1, count, count};
     static const char *const names[] = {"number", "put_runs", "put_parts"};
@@ -78,6 +80,7 @@ static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_addres
         cuda_words q = words_of(&of_runs, i ? size : of_index, fault, 1);
         const uint64_t more[] = {i ? sorted.y : sorted.x, sorted.index, sorted.index + order, (uint64_t)chunk, (uint64_t)chunks};
         for (int word = 0; word < 5; word++) cuda_push(&q, more[word]);
+        *begun = i > 0;
         status = k ? cuda_launch_struct(g, j->op, k, &q, cuda_blocks(g, i ? threads : count)) : cr_error_status();
         if (!i && status == CR_OK) status = cuda_order_rows(g, &sorted);
     }
@@ -91,7 +94,12 @@ static cr_status run(cuda *g, job *j) {
     if (!fault) return cr_error_status();
     const cr_dtype element = element_of(j);
     const int64_t M = j->size[0], K = j->size[1], N = j->size[2], buckets = j->put ? buckets_of(j) : 1;
-    if (j->put && K >= MANY && BUCKETS * M * N <= BUSY) return run_sorted(g, j, element, fault);
+    bool begun = false;
+    if (j->put && K >= MANY && BUCKETS * M * N <= BUSY) {
+        const cr_status status = run_sorted(g, j, element, fault, &begun);
+        if (status != CR_NO_MEMORY || begun || atomic_load(&g->lost)) return status;
+        cr_error_clear();
+    }
     const cuda_kernel *k = kernel_of(g, j->op, j->put ? "put" : "take", element, j->index, j->sum), *check = k && j->put ? kernel_of(g, j->op, "check", element, j->index, j->sum) : k;
     if (!check) return cr_error_status();
     cuda_words q = words_of(j, j->size, fault, buckets);

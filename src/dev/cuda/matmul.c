@@ -170,7 +170,7 @@ static void forget(struct cuda_product *p) {
     if (p->product) lt.MatmulDescDestroy(p->product), p->product = NULL;
 }
 
-/* What was worked out for this shape; NULL: this time nothing was.  Shapes of a model are few, so a list will do. */
+/* What was worked out for this shape; NULL: no memory.  Shapes of a model are few, so a list will do. */
 static struct cuda_product *product_of(cuda *g, const shape *s, const cuda_address at[5]) {
     struct cuda_product *p = g->products;
     while (p && memcmp(&p->of, s, sizeof *s)) p = p->next;
@@ -178,8 +178,7 @@ static struct cuda_product *product_of(cuda *g, const shape *s, const cuda_addre
     p->of = *s;
     int error = choose(g, p, at);
     if (may_again(g, error)) forget(p), error = choose(g, p, at);
-    if (!p->fits) forget(p);                        /* what it does not take, the kernel of our own does */
-    if (error && !is_refusal(error)) return free(p), NULL;
+    if (!p->fits) forget(p), g->counters.refused++; /* what it does not take, the kernel of our own does */
     p->next = g->products;
     return g->products = p;
 }
@@ -214,15 +213,18 @@ static cr_status launch(cuda *g, struct cuda_product *p, const cuda_address at[5
     if (!error) do error = lt.Matmul(g->lt, p->product, wide ? (const void *)&one : &one32, at[0], p->a, at[1], p->b, wide ? (const void *)&beta : &beta32, at[2], p->c, at[2], p->c,
                                      &p->algorithm, p->workspace ? g->workspace->at : 0, p->workspace, g->stream);
     while (!again && (again = may_again(g, error)));
-    if (is_refusal(error)) return forget(p), *done = p->fits = false, CR_OK;      /* of some large batches its heuristic promises too much */
-    return error ? cr_fail(CR_RUNTIME, "matmul", "%s: cuBLASLt fails with error %d", g->name, error) : CR_OK;
+    if (is_refusal(error)) return forget(p), g->counters.refused++, *done = p->fits = false, CR_OK;      /* of some large batches its heuristic promises too much */
+    return error ? cr_fail(error == LT_ALLOC_FAILED ? CR_NO_MEMORY : CR_RUNTIME, "matmul", "%s: cuBLASLt fails with error %d", g->name, error) : CR_OK;
 }
 
 /* Memory of as many bytes as any product so far; what it was is free for what comes after the products that have it. */
 static bool has_workspace(cuda *g, size_t bytes) {
     if (!bytes || (g->workspace && g->workspace->bytes >= bytes)) return true;
+    cuda_block *more = cuda_block_take(g, "matmul", bytes);
+    if (!more) return false;
     if (g->workspace) cuda_block_give(g, g->workspace);
-    return (g->workspace = cuda_block_take(g, "matmul", bytes)) != NULL;
+    g->workspace = more;
+    return true;
 }
 
 /* Done, or not for cuBLASLt, or failed. */
@@ -234,9 +236,10 @@ static cr_status run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tens
     *done = false;
     if (c->dtype == CR_F32 && how & (CR_MATMUL_GELU | CR_MATMUL_DGELU) && !(how & (CR_MATMUL_TF32 | CR_MATMUL_BF16))) return CR_OK;
     if (!cr_dtype_is_float((cr_dtype)c->dtype) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !lt_ready()) return CR_OK;
-    int error = g->lt ? 0 : lt.Create(&g->lt);
+    int error = g->lt || g->lt_failed ? 0 : lt.Create(&g->lt);
     if (may_again(g, error)) error = lt.Create(&g->lt);
-    if (error) return g->lt = NULL, CR_OK;
+    if (error) g->lt = NULL, g->lt_failed = true;
+    if (!g->lt) return CR_OK;
     if (rounds) {
         s.type = LT_R_16BF;
         round_matrix(&r[0], &s.a, &s.alignment[0]);
