@@ -159,7 +159,7 @@ def test_python_free(_: Path, folder: Path) -> None:
     listed = len(re.findall(r"^[a-z]", (ROOT / "src/dev/cuda/fatbin.gen.txt").read_text(encoding="utf-8"), re.MULTILINE))
     need(inside == (listed if len(options) > 2 else 0), f"{inside} compiled CUDA kernels in the library, {listed} in the list")
     size = sum(path.stat().st_size for path in (build / "cuda" / "fatbin").glob("*.fatbin"))
-    need(size < 4_500_000, f"{inside} compiled CUDA kernels take {size} bytes: docs/howto/gpu.md says 3.9 MB")
+    need(size < 5_000_000, f"{inside} compiled CUDA kernels take {size} bytes: docs/howto/gpu.md says 4.5 MB")
     print(f"python-free build: {inside} compiled CUDA kernels of {size} bytes" + ("" if inside else ": no nvcc here"))
 
 
