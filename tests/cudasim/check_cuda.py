@@ -29,9 +29,9 @@ FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
 ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["80", "90a"]
 PACKAGES = [Path(place) / "nvidia" / "cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))]  # nvidia-cuda-nvrtc (Makefile) and its like
 # Kernels, and the definitions with which they may, some bytes: a division of 64 bits is a call, which saves registers; no loop lacks any, but one word a
-# tile of keys for heads of 120 on sm_80.
+# tile of keys for heads of 120.
 SPILLS_ALLOWED = {("attention", "HEAD=120"), ("put", ""), ("scatter", ""), ("in_order", "")}
-SPILLED_MOST = 64
+SPILLED_MOST = 96
 
 # What the files are compiled with, of all that they may be: the plainest, and the one with the most conversions.  Of a file that is not
 # listed nobody has said it yet, which is a failure.
