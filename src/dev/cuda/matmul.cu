@@ -20,7 +20,7 @@ D A factor(T x) {
 #endif
 }
 
-KERNEL(256) matmul(const product p) {
+extern "C" __global__ void __launch_bounds__(256, sizeof(A) == 8 ? 2 : 3) matmul(const product p) {
     enum { EDGE = 64, DEPTH = 16, TILE = 4 };
     __shared__ A part_a[DEPTH][EDGE + 1], part_b[DEPTH][EDGE + 1];
     const int t = (int)threadIdx.x, row = t / 16, column = t % 16;
