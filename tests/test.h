@@ -4,7 +4,7 @@
  * A program runs on the devices that are always there, unless it says before #define CR_TEST_GPU: then
  * on GPUs behind WebGPU alone, as far as they go; or #define CR_TEST_CUDA: on a simulated NVIDIA GPU alone (tests/cudasim), with
  * CHAINRULE_TEST_CUDA=1 on a true one; or #define CR_TEST_EVERY_DEVICE: on all of them.
- * use: program [-v] [part of a test's name ...]; CHAINRULE_TEST_SEED repeats a random run; CHAINRULE_TEST_FULL=1 runs the whole,
+ * use: program [-v] [part of a test's name ...], or -l for their names; CHAINRULE_TEST_SEED repeats a random run; CHAINRULE_TEST_FULL=1 runs the whole,
  * CHAINRULE_TEST_FULL=2 also what takes a quarter of an hour: every float there is; CHAINRULE_TEST_GPU=1: no GPU is a failure. */
 #ifndef CR_TEST_H
 #define CR_TEST_H
@@ -102,6 +102,10 @@ __attribute__((unused)) static bool test_simulator(const char *name, void *funct
 #endif
 
 int main(int argc, char **argv) {
+    if (argc == 2 && !strcmp(argv[1], "-l")) {
+        for (const test *t = test_first; t; t = t->next) printf("%s\n", t->name);
+        return 0;
+    }
 #ifdef CR_TEST_CUDA
     test_use_simulator();
     cr_switch_set("WGPU", "off");

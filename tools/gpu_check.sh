@@ -69,7 +69,7 @@ for source in tests/test_cuda*.c tests/test_tiny.c; do
     [ "$name" = test_cuda_ops ] || step $number "$name" 140 "$build/tests/$name" &
 done
 # some 2000 kernels, which one process would compile one after another
-step 39 test_cuda_ops 140 sh -c 'sed -n "s/^TEST(\([a-z_0-9]*\)).*/\1/p" tests/test_ops.c | xargs -n 1 -P 8 "$CHAINRULE_BUILD/tests/test_cuda_ops"' &
+step 39 test_cuda_ops 140 sh -c '"$CHAINRULE_BUILD/tests/test_cuda_ops" -l | xargs -n 1 -P 8 "$CHAINRULE_BUILD/tests/test_cuda_ops"' &
 step 40 check_gpu 140 python3 tests/check_gpu.py cuda &
 step 41 cuda_demo 140 "$build/examples/cuda_demo" ${QUICK:+64} &
 if here nvcc; then step 42 nvcc 140 python3 tests/cudasim/check_cuda.py & else without 42 nvcc "no nvcc in PATH"; fi
