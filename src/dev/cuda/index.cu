@@ -19,6 +19,10 @@ D i64 row_of(const job &p, i64 position) {
 
 D T *place_of(const job &p, i64 m, i64 row, i64 n) { return p.to + m * p.to_m + row * p.to_k + n * p.to_n; }
 D T value_of(const job &p, i64 m, i64 k, i64 n) { return p.from[m * p.from_m + k * p.from_k + n * p.from_n]; }
+template <class V> D void add(T *at, V v) {
+    if constexpr (is_float<T>) *at = cast<T>(wide(*at) + wide(v));
+    else *at = cast<T>(cast<u64>(*at) + cast<u64>(v));
+}
 
 #ifndef KEY
 /* to[m, k, n] = from[m, index[m, k, n], n] */
@@ -48,8 +52,7 @@ KERNEL(256) put(const job p) {
             T *at = place_of(p, m, r, n);
             const T v = value_of(p, m, k, n);
 #if ADD
-            if constexpr (is_float<T>) *at = cast<T>(wide(*at) + wide(v));
-            else *at = cast<T>(cast<u64>(*at) + cast<u64>(v));
+            add(at, v);
 #else
             *at = v;
 #endif
@@ -87,13 +90,6 @@ KERNEL(256) number(const runs r) {
         r.keys[i] = row < 0 ? (KEY)0 : (KEY)((i / p.N / p.K * p.bound + row) * p.N + i % p.N);
     }
 }
-
-#if ADD
-D void add(T *at, A v) {
-    if constexpr (is_float<T>) *at = cast<T>(wide(*at) + v);
-    else *at = cast<T>(cast<u64>(*at) + v);
-}
-#endif
 
 KERNEL(256) put_runs(const runs r) {
     const job &p = r.p;
