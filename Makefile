@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport MAKEFLAGS  # Ninja counts its own jobs: under `make -j` it would ask for make's, which only a $(MAKE) is given
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-all test-cudasim bench mutate sanitize docs install deps oracle peers clean
+.PHONY: help demo build test test-all test-ci test-cudasim bench mutate sanitize docs install deps oracle peers clean
 .DELETE_ON_ERROR:
 
 help:       ## this list
@@ -32,8 +32,11 @@ test: build/.for-test build ## the quick truth, under five minutes
 test-all: build/.for-test build/.for-docs build/.for-nvrtc build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
 	@$(TESTS) --all
 
+test-ci: build/.for-test build/.for-docs build/.for-nvrtc build ## what continuous integration runs: `make test`, then as many stages as fit into 45 minutes
+	@$(TESTS) --ci
+
 test-cudasim: build/.for-test build/.for-nvrtc build ## the ops on a simulated NVIDIA GPU, in other orders of threads, under sanitizers, without each barrier in turn
-	@$(TESTS) --stage cudasim --stage barriers
+	@$(TESTS) --stage cudasim --stage cudasim-orders --stage cudasim-thread --stage cudasim-address --stage barriers
 
 bench: build ## measures, next to the peers that are installed (make oracle, make peers)
 	@$(BIN)/python bench/run.py

@@ -1,5 +1,5 @@
 """The tools that judge others, judged: check_layers must see a forbidden arrow, run_tests must not count a lost or skipped
-test, check_pages must notice what a page shows wrongly, reference must find all that the header declares."""
+test and must run every stage in five runs, check_pages must notice what a page shows wrongly, reference must find all that the header declares."""
 
 from __future__ import annotations
 
@@ -134,6 +134,29 @@ def results() -> list[str]:
     return wrong
 
 
+def stages() -> list[str]:
+    """Every stage runs in five runs of continuous integration, whatever changed, though each takes all of its budget."""
+    wrong: list[str] = []
+    for changed in ([], ["README.md"], ["src/grad/backward.c"], ["src/dev/cuda/gpu.c", "python/src/call.c", "docs/index.md"], ["src/core/os.c", "Makefile"]):
+        missed: dict[str, int] = {}
+        ran: set[str] = set()
+        for run in range(5):
+            left = run_tests.CI_MINUTES - run_tests.STAGES["test"].minutes
+            order = run_tests.ci_order(f"{changed} {run}", changed, missed)
+            for name in order:
+                missed[name] = missed.get(name, 0) + 1
+                if run_tests.STAGES[name].minutes <= left:
+                    left -= run_tests.STAGES[name].minutes
+                    missed[name] = 0
+                    ran.add(name)
+        if never := set(run_tests.STAGES) - ran - {"test"}:
+            wrong.append(f"after a change of {changed} these stages do not run in five runs: {sorted(never)}")
+    first = {run_tests.ci_order(str(seed), [], {})[0] for seed in range(50)}
+    if len(first) < 10 or run_tests.ci_order("x", ["docs/index.md"], {})[0] != "docs":
+        wrong.append(f"the seed draws {first}, and a page touches {run_tests.ci_order('x', ['docs/index.md'], {})[0]}")
+    return wrong
+
+
 def pages() -> list[str]:
     wrong = [f"{shown!r} and {printed!r}: not {same}" for shown, printed, same in SHOWN if check_pages.same(shown, printed) != same]
     made = reference.header(HEADER)
@@ -141,10 +164,10 @@ def pages() -> list[str]:
 
 
 def main() -> int:
-    wrong = layers() + results() + pages()
+    wrong = layers() + results() + pages() + stages()
     for line in wrong:
         print(line)
-    cases = 1 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES)
+    cases = 1 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES) + 6
     print(f"result: {cases - len(wrong)} passed, {len(wrong)} failed, 0 skipped")
     return 1 if wrong else 0
 

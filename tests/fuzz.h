@@ -1,8 +1,9 @@
 /* fuzz.h - one harness for every parser.  A program defines LLVMFuzzerTestOneInput, which libFuzzer calls when it is built so:
  *   clang -DCR_LIBFUZZER -fsanitize=fuzzer,address,undefined ...
- * Built as an ordinary program it changes a few good inputs (fuzz_seed) at random, from a fixed seed:
- *   fuzz_json                       5,000 inputs; 100,000 with CHAINRULE_TEST_FULL=1; CHAINRULE_FUZZ_RUNS=n: n of them
+ * Built as an ordinary program it changes a few good inputs (fuzz_seed) at random:
+ *   fuzz_json                       5,000 inputs from seed 1; with CHAINRULE_TEST_FULL=1 100,000 from a fresh seed
  *   fuzz_json FILE...               those files
+ * CHAINRULE_TEST_SEED=n repeats the inputs of a run, CHAINRULE_FUZZ_RUNS=n sets their number; the seed is printed first.
  * Each input lies in memory of exactly its size, so that the address sanitizer sees every byte read too far. */
 #ifndef CR_FUZZ_H
 #define CR_FUZZ_H
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 /* Good input number i: fills out (at most room bytes) and returns its length, or 0 behind the last. */
@@ -24,7 +26,7 @@ static void fuzz_check(bool good, const char *what) {
 }
 
 #ifndef CR_LIBFUZZER
-static uint64_t fuzz_state = 1;
+static uint64_t fuzz_state;
 static uint32_t fuzz_next(uint32_t below) {         /* splitmix64 */
     uint64_t x = fuzz_state += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -88,6 +90,13 @@ static int fuzz_files(int n, char **paths) {
     return 0;
 }
 
+static uint64_t fuzz_start(bool fresh) {
+    const char *asked = getenv("CHAINRULE_TEST_SEED");
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return asked ? strtoull(asked, NULL, 0) : fresh ? (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec : 1;
+}
+
 #ifndef FUZZ_MAIN
 #define FUZZ_MAIN main
 #endif
@@ -95,7 +104,11 @@ int FUZZ_MAIN(int argc, char **argv) {
     static uint8_t input[FUZZ_ROOM];
     if (argc > 1) return fuzz_files(argc - 1, argv + 1);
     const char *asked = getenv("CHAINRULE_FUZZ_RUNS"), *full = getenv("CHAINRULE_TEST_FULL");
-    const long runs = asked ? atol(asked) : full && *full == '1' ? 100000 : 5000;
+    const bool whole = full && *full != '0';
+    const long runs = asked ? atol(asked) : whole ? 100000 : 5000;
+    fuzz_state = fuzz_start(whole);
+    printf("report %s: CHAINRULE_TEST_SEED=%llu repeats its inputs\n", argv[0], (unsigned long long)fuzz_state);
+    fflush(stdout);                                 /* before a crash */
     int seeds = 0;
     while (fuzz_seed(seeds, input, FUZZ_ROOM)) fuzz_run(input, fuzz_seed(seeds, input, FUZZ_ROOM)), seeds++;
     for (long run = 0; run < runs; run++) {

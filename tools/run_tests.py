@@ -2,6 +2,7 @@
 
     run_tests.py                       make test: the C tests of build/release, then the checks in Python
     run_tests.py --all                 make test-all: every stage below
+    run_tests.py --ci                  make test-ci: `make test`, then the stages that the change touches and others in turn, within 45 minutes
     run_tests.py --stage NAME ...      some of them; run_tests.py --list says which there are
 
 Each C test program ends with "result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300" (tests/test.h); a check in Python may end
@@ -12,9 +13,11 @@ A program that ends without its line, or with a bad exit status, has failed.  Sk
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -24,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -219,13 +223,15 @@ def everything(environment: dict[str, str], exclude: str = "") -> Total:
 
 
 def stage_test() -> Total:
-    total = everything(plain_environment())
-    total.add(stage_barriers("argreduce.cu", "device.cuh", "matmul.cu"))  # where each takes seconds
-    return total
+    return everything(plain_environment())
 
 
 def stage_full() -> Total:
-    return everything(plain_environment(CHAINRULE_TEST_FULL="1"), SIMULATED)
+    return ctest(ROOT / "build" / "release", plain_environment(CHAINRULE_TEST_FULL="1"), SIMULATED)
+
+
+def stage_python() -> Total:
+    return python_tests(plain_environment(CHAINRULE_TEST_FULL="1"))
 
 
 def has_sanitizer(names: str) -> bool:
@@ -299,15 +305,14 @@ def processor_has(level: int) -> bool:
 
 
 def stage_isa() -> Total:
+    """The instruction sets below the processor's own, on which `make test` runs."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return skip("CHAINRULE_ISA", f"this is {platform.machine()}")
     total = Total()
-    for level in (2, 3, 4):
-        if platform.machine() not in ("x86_64", "AMD64"):
-            total.add(skip(f"CHAINRULE_ISA=v{level}", f"this is {platform.machine()}"))
-        elif not processor_has(level):
-            total.add(skip(f"CHAINRULE_ISA=v{level}", "this processor has no such instructions"))
-        else:
+    for level in (2, 3):
+        if processor_has(level + 1):
             total.add(ctest(ROOT / "build" / "release", plain_environment(CHAINRULE_ISA=f"v{level}"), GPUS))
-    return total
+    return total if total.passed or total.failed else skip("CHAINRULE_ISA", "this processor has the lowest instruction set")
 
 
 def stage_onednn_off() -> Total:
@@ -327,31 +332,43 @@ def simulated(name: str, program: str, **environment: str) -> Total:
     return run(f"{name}: {program}", [*plain, str(path)], plain_environment(**environment), timeout=3000)
 
 
-def stage_cudasim() -> Total:
+KERNEL_TESTS = ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order", "test_cuda_attention")
+
+
+def side_by_side(runs: list[tuple[str, str, dict[str, str]]]) -> Total:
+    """Programs on the simulated GPU, as many at a time as there are processors: (name, program, environment)."""
     total = Total()
-    every = sorted(path.stem for path in (ROOT / "tests").glob("test_cuda_*.c"))
-    # All there is, but for the ops: every dtype and shape of those would be more kernels than a process may load.
-    runs = [("all", name, {} if name == "test_cuda_ops" else {"CHAINRULE_TEST_FULL": "1"}) for name in every]
-    runs.sort(key=lambda r: r[1] not in ("test_cuda_ops", "test_cuda_grad"))  # the longest first
-    programs = ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order", "test_cuda_attention")
-    runs += [("CUDASIM_ORDER=reverse", program, {"CUDASIM_ORDER": "reverse", "CHAINRULE_CUBLASLT": "off"}) for program in programs]
-    for sanitizer, options in (("thread", "TSAN_OPTIONS"), ("address", "ASAN_OPTIONS")):  # it knows nothing of the cpu's threads: there is one
-        name, environment = f"kernels under the {sanitizer} sanitizer", {"CHAINRULE_NUM_THREADS": "1", options: "halt_on_error=1"}
-        runs += [(name, f"{program}_{sanitizer}", environment) for program in programs]
-    with (
-        tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as texts,  # all that is compiled, for the true NVRTC
-        ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several,
-    ):
-        runs.insert(0, ("CUDASIM_CC=75", "test_cuda_ops", {"CUDASIM_ORDER": "2", "CUDASIM_CC": "75", "CUDASIM_KEEP": texts, "CHAINRULE_CACHE": "off"}))
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several:
         for one in several.map(lambda r: simulated(r[0], r[1], **r[2]), runs):
             total.add(one)
-        total.add(run("kernels by NVRTC", [sys.executable, "tests/cudasim/check_cuda.py", "--nvrtc", texts], plain_environment()))
     return total
 
 
-def stage_barriers(*files: str) -> Total:
-    """Of these files of kernels; of all where none is named."""
-    return run("tools/drop_barriers.py", [sys.executable, "tools/drop_barriers.py", *files], plain_environment(), timeout=3000)
+def stage_cudasim() -> Total:
+    every = sorted(path.stem for path in (ROOT / "tests").glob("test_cuda_*.c"))
+    # All there is, but for the ops: every dtype and shape of those would be more kernels than a process may load.
+    runs = [("all", name, {} if name == "test_cuda_ops" else {"CHAINRULE_TEST_FULL": "1"}) for name in every]
+    return side_by_side(sorted(runs, key=lambda r: r[1] not in ("test_cuda_ops", "test_cuda_grad")))  # the longest first
+
+
+def stage_cudasim_orders() -> Total:
+    with tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as texts:  # all that is compiled, for the true NVRTC
+        older = {"CUDASIM_ORDER": "2", "CUDASIM_CC": "75", "CUDASIM_KEEP": texts, "CHAINRULE_CACHE": "off"}
+        runs = [("CUDASIM_CC=75", "test_cuda_ops", older)]
+        runs += [("CUDASIM_ORDER=reverse", program, {"CUDASIM_ORDER": "reverse", "CHAINRULE_CUBLASLT": "off"}) for program in KERNEL_TESTS]
+        total = side_by_side(runs)
+        total.add(run("kernels by NVRTC", [sys.executable, "tests/cudasim/check_cuda.py", "--nvrtc", texts], plain_environment()))
+        return total
+
+
+def cudasim_sanitized(sanitizer: str) -> Total:
+    """The simulator knows nothing of the cpu's threads: there is one."""
+    environment = {"CHAINRULE_NUM_THREADS": "1", {"thread": "TSAN_OPTIONS", "address": "ASAN_OPTIONS"}[sanitizer]: "halt_on_error=1"}
+    return side_by_side([(f"kernels under the {sanitizer} sanitizer", f"{program}_{sanitizer}", environment) for program in KERNEL_TESTS])
+
+
+def stage_barriers() -> Total:
+    return run("tools/drop_barriers.py", [sys.executable, "tools/drop_barriers.py"], plain_environment(), timeout=3000)
 
 
 def stage_install() -> Total:
@@ -366,46 +383,138 @@ def stage_docs() -> Total:
     return without_extension("docs") or run("docs", ["make", "--no-print-directory", "docs"], plain_environment())
 
 
-STAGES: dict[str, tuple[Callable[[], Total], str]] = {
-    "test": (stage_test, "the C tests, the checks in Python and tests/python: what `make test` runs"),
-    "full": (stage_full, "the same with CHAINRULE_TEST_FULL=1"),
-    "swiftshader": (stage_swiftshader, "the tests on GPUs with a second driver, SwiftShader's"),
-    "isa": (stage_isa, "the C tests with each instruction set forced"),
-    "onednn-off": (stage_onednn_off, "the C tests on our own products"),
-    "debug": (stage_debug, "the C tests with invariants checked"),
-    "address": (stage_address, "the C tests under the address and undefined-behaviour sanitizers"),
-    "thread": (stage_thread, "the C tests under the thread sanitizer"),
-    "mutate": (stage_mutate, "every broken gradient is noticed"),
-    "cudasim": (stage_cudasim, "a simulated NVIDIA GPU: also other orders of threads, kernels under sanitizers"),
-    "barriers": (stage_barriers, "every barrier that a CUDA kernel lacks is noticed"),
-    "install": (stage_install, "an installed library is found by pkg-config and CMake; the build needs no Python"),
-    "wheel": (stage_wheel, "source distribution, wheel, a fresh virtual environment that runs the README's Python"),
-    "docs": (stage_docs, "the documentation builds without a warning"),
+@dataclass(frozen=True)
+class Stage:
+    run: Callable[[], Total]
+    what: str
+    minutes: float  # its budget on two slow cores (AVX2, 2.5 GHz), with what it has to build
+    paths: str  # a change of files that this pattern matches touches the stage
+
+
+SOURCES = r"src/|include/|cmake/|CMake|tests/[^/]+\.[ch]$"
+CUDA = r"src/dev/cuda/|src/dev/[^/]+$|tests/cudasim/|tests/.*cuda|cmake/cudasim"
+STAGES: dict[str, Stage] = {
+    "test": Stage(stage_test, "the C tests, the checks in Python and tests/python: what `make test` runs", 5, "."),
+    "full": Stage(stage_full, "the C tests with CHAINRULE_TEST_FULL=1", 7, SOURCES),
+    "python": Stage(stage_python, "tests/python with CHAINRULE_TEST_FULL=1", 9, "python/|tests/python/|include/|src/(ops|grad|core)/"),
+    "swiftshader": Stage(stage_swiftshader, "the tests on GPUs with a second driver, SwiftShader's", 8, r"src/dev/webgpu/|src/dev/[^/]+$|tests/.*webgpu"),
+    "isa": Stage(stage_isa, "the C tests on the instruction sets below the processor's own", 8, "src/dev/cpu/"),
+    "onednn-off": Stage(stage_onednn_off, "the C tests on our own products", 4, "src/dev/cpu/"),
+    "debug": Stage(stage_debug, "the C tests with invariants checked", 7, SOURCES),
+    "address": Stage(stage_address, "the C tests under the address and undefined-behaviour sanitizers", 14, SOURCES),
+    "thread": Stage(stage_thread, "the C tests under the thread sanitizer", 14, r"src/(core|grad|text|io)/|src/dev/cpu/|src/dev/[^/]+$|tests/[^/]+\.[ch]$"),
+    "mutate": Stage(stage_mutate, "every broken gradient is noticed", 6, r"src/(ops|grad)/|src/dev/(cpu|ref)/|tests/test_grad|tools/mutate"),
+    "cudasim": Stage(stage_cudasim, "a simulated NVIDIA GPU: the whole of its tests", 9, CUDA),
+    "cudasim-orders": Stage(stage_cudasim_orders, "kernels with other orders of threads, for an older GPU, compiled by NVRTC", 8, CUDA),
+    "cudasim-thread": Stage(lambda: cudasim_sanitized("thread"), "kernels under the thread sanitizer", 8, CUDA),
+    "cudasim-address": Stage(lambda: cudasim_sanitized("address"), "kernels under the address sanitizer", 8, CUDA),
+    "barriers": Stage(stage_barriers, "every barrier that a CUDA kernel lacks is noticed", 9, r"src/dev/cuda/|tests/cudasim/|tools/drop_barriers"),
+    "install": Stage(stage_install, "an installed library is found by pkg-config and CMake", 4, "cmake/|CMake|Makefile|tools/test_install"),
+    "wheel": Stage(stage_wheel, "source distribution, wheel, a fresh virtual environment that runs the README's Python", 4, "pyproject|cmake/|tools/test_wheel"),
+    "docs": Stage(stage_docs, "the documentation builds without a warning", 3, r"docs/|\.md$|api\.def|include/|python/chainrule/"),
 }
-WHOLE = [name for name in STAGES if name != "test"]  # "full" and "cudasim" hold "test"
 
 
-def arguments() -> list[str]:
+# ---- continuous integration: `make test`, then as many stages as the time allows ----
+
+CI_MINUTES = 40  # for all stages; the rest of 45 installs packages and builds
+
+
+def git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, text=True, capture_output=True).stdout.strip()
+
+
+def changed_files() -> list[str]:
+    """What the commits of the last twelve hours before HEAD changed; every file where no older commit is known."""
+    head = git("log", "-1", "--format=%ct")
+    base = git("rev-list", "-1", f"--before={int(head) - 12 * 3600}", "HEAD") if head else ""
+    return git(*(["diff", "--name-only", base, "HEAD"] if base else ["ls-files"])).splitlines()
+
+
+def ci_order(seed: str, changed: list[str], missed: dict[str, int]) -> list[str]:
+    """The stages after `test`: those that missed most of the last runs first, as if one that the change touches had missed one more;
+    ties in an order drawn from the seed."""
+    touched = {name for name, stage in STAGES.items() if any(re.search(stage.paths, path) for path in changed)}
+    drawn = sorted((name for name in STAGES if name != "test"), key=lambda name: sha256(f"{seed} {name}".encode()).digest())
+    return sorted(drawn, key=lambda name: missed.get(name, 0) + (name in touched), reverse=True)
+
+
+def ci_record() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "chainrule" / "stages.json"
+
+
+def read_record() -> dict[str, int]:
+    """How many runs each stage has missed since its last one on this machine."""
+    try:
+        record = json.loads(ci_record().read_text())
+    except (OSError, ValueError):
+        return {}
+    return {name: n for name, n in record.items() if name in STAGES and isinstance(n, int)} if isinstance(record, dict) else {}
+
+
+def write_record(missed: dict[str, int]) -> None:
+    try:
+        ci_record().parent.mkdir(parents=True, exist_ok=True)
+        ci_record().write_text(json.dumps(missed))
+    except OSError as problem:
+        print(f"no record of the stages is kept: {problem}")
+
+
+def ci() -> Total:
+    seed, start, missed = git("rev-parse", "HEAD"), time.monotonic(), read_record()
+    os.environ.setdefault("CHAINRULE_TEST_SHARE", str(int(seed[:6] or "0", 16)))  # which of the many kernels a simulated GPU runs
+    order = ci_order(seed, changed_files(), missed)
+    print(f"after `test`, while {CI_MINUTES} minutes last: {', '.join(order)}", flush=True)
+    total, left_out = stage("test"), list[str]()
+    for name in order:
+        if (time.monotonic() - start) / 60 + STAGES[name].minutes <= CI_MINUTES:
+            total.add(stage(name))
+        else:
+            left_out.append(name)
+    write_record({name: missed.get(name, 0) + 1 if name in left_out else 0 for name in order})
+    print(f"stages that did not run this time: {', '.join(left_out) or 'none'}")
+    return total
+
+
+# ---- the command line ----
+
+
+def processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def stage(name: str) -> Total:
+    start, used, budget = time.monotonic(), processor_seconds(), STAGES[name].minutes
+    print(f"==== {name}: {STAGES[name].what}", flush=True)
+    total = STAGES[name].run()
+    seconds = time.monotonic() - start
+    print(f"     {total.line()} in {seconds:.0f} s ({processor_seconds() - used:.0f} s of processor time)", flush=True)
+    if seconds > 60 * budget:
+        print(f"     over the budget of {name}, {budget:g} minutes: split it, or make it faster", flush=True)
+    return total
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Runs the tests; ends with one line that says the result.")
     parser.add_argument("--all", action="store_true", help="every stage")
+    parser.add_argument("--ci", action="store_true", help="`test`, then as many of the others as fit into the time of continuous integration")
     parser.add_argument("--stage", action="append", choices=list(STAGES), default=[], help="one stage; may be repeated")
     parser.add_argument("--list", action="store_true", help="lists the stages")
-    given = parser.parse_args()
-    if given.list:
-        for name, (_, what) in STAGES.items():
-            print(f"{name:12} {what}")
-        sys.exit(0)
-    return WHOLE if given.all else given.stage or ["test"]
+    return parser.parse_args()
 
 
 def main() -> int:
-    total = Total()
-    for name in arguments():
-        start = time.monotonic()
-        print(f"==== {name}: {STAGES[name][1]}", flush=True)
-        one = STAGES[name][0]()
-        print(f"     {one.line()} in {time.monotonic() - start:.0f} s", flush=True)
-        total.add(one)
+    given, total = arguments(), Total()
+    if given.list:
+        for name, one in STAGES.items():
+            print(f"{name:16} {one.minutes:2.0f} min  {one.what}")
+        return 0
+    if given.ci:
+        total = ci()
+    else:
+        for name in STAGES if given.all else given.stage or ["test"]:
+            total.add(stage(name))
     for line in total.without:
         print(f"went without {line}")
     for line in total.broken:
