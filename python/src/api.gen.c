@@ -52,6 +52,7 @@ PyObject *api_is_floating_point(const arg *a);
 PyObject *api_dim(const arg *a);
 PyObject *api_size(const arg *a);
 PyObject *api_stride(const arg *a);
+PyObject *api_storage_offset(const arg *a);
 PyObject *api_is_contiguous(const arg *a);
 PyObject *api_element_size(const arg *a);
 PyObject *api_data_ptr(const arg *a);
@@ -626,6 +627,9 @@ CALL(method_size, size_entry, s)
 static const param stride_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}};
 static const entry stride_entry = {.name = "stride", .run = api_stride, .params = stride_entry_params, .count = 2};
 CALL(method_stride, stride_entry, s)
+static const param storage_offset_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry storage_offset_entry = {.name = "storage_offset", .run = api_storage_offset, .params = storage_offset_entry_params, .count = 1};
+CALL(method_storage_offset, storage_offset_entry, s)
 static const param is_contiguous_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry is_contiguous_entry = {.name = "is_contiguous", .run = api_is_contiguous, .params = is_contiguous_entry_params, .count = 1};
 CALL(method_is_contiguous, is_contiguous_entry, s)
@@ -4053,6 +4057,11 @@ PyMethodDef api_methods[] = {
         "\n"
         "Elements between neighbours: along each axis, or along one.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"storage_offset", AS(method_storage_offset), FAST,
+        "storage_offset($self, /)\n"
+        "--\n"
+        "\n"
+        "Elements of its storage before its first one."},
     {"is_contiguous", AS(method_is_contiguous), FAST,
         "is_contiguous($self, /)\n"
         "--\n"
