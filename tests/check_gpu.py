@@ -129,7 +129,8 @@ def the_demo(folder: Path, _: str) -> None:
     """examples/cuda_demo.c, with little memory."""
     program = compiled((ROOT / "examples" / "cuda_demo.c").read_text(encoding="utf-8"), folder)
     done = subprocess.run([str(program), "96"], env={**os.environ, "CHAINRULE_GPU_MEMORY": "256"}, capture_output=True, text=True, timeout=120)
-    wanted = ("cuda:0: ", "compute capability", "[[1, 2], [3, 4]] by [[5, 6], [7, 8]] = [[19, 22], [43, 50]]", "sum of 1000 zeros = 0", "; speed-up ", " 16.00 MiB in use", "(96, 96) by (96, 96)", "GFLOP/s", "device 99 does not exist", "[add] operands on two devices",
+    wanted = ("cuda:0: ", "compute capability", "[[1, 2], [3, 4]] by [[5, 6], [7, 8]] = [[19, 22], [43, 50]]", "sum of 1000 zeros = 0", "; speed-up ",
+              " 16.00 MiB in use", "(96, 96) by (96, 96)", "GFLOP/s", "device 99 does not exist", "[add] operands on two devices",
               "cuda:0 is out of memory", "[index_select] index 7 at position 0 is out of range for size 3")  # fmt: skip
     missing = [text for text in wanted if text not in done.stdout]
     assert not done.returncode and not missing, f"exit {done.returncode}, without {missing}:\n{done.stdout}{done.stderr}"

@@ -251,7 +251,7 @@ static PyObject *gpu_name_get(PyObject *self, PyObject *object, PyObject *type) 
     cr_error_clear();
     return NULL;
 }
-static PyType_Slot gpu_name_slots[] = {{Py_tp_descr_get, (void *)gpu_name_get}, {Py_tp_dealloc, (void *)free_object}, {0}};
+static PyType_Slot gpu_name_slots[] = {{Py_tp_descr_get, (void *)gpu_name_get}, {Py_tp_dealloc, (void *)free_object}, {Py_tp_doc, "The best GPU."}, {0}};
 static PyType_Spec gpu_name_spec = {"chainrule._GpuName", 0, 0, Py_TPFLAGS_DEFAULT, gpu_name_slots};
 
 static bool make_device(PyObject *module) {
