@@ -451,7 +451,8 @@ class Bench:
 
     def product_sizes(self) -> None:
         self.say("## Products by size", "",
-                 "(N, N) by (N, N) in f32, GFLOP/s: three plain loops on one thread, our cpu kernels, and a GPU of hardware where there is one.", "Of a large product the plain loops compute as many rows as there is time for.", "")
+                 "(N, N) by (N, N) in f32, GFLOP/s: three plain loops on one thread, our cpu kernels, and a GPU of hardware where there is one.",
+                 "Of a large product the plain loops compute as many rows as there is time for.", "")
         picture = self.folder / "product-sizes.svg" if self.folder else None
         options = [*(["--quick"] if self.quick else []), *(["--draw", picture] if picture else [])]
         options += ["--sizes", *self.sizes] if self.sizes else []

@@ -49,7 +49,7 @@ def the_program(folder: Path, kind: str) -> None:
     run(folder, "train", "--resume", "again", "--device", kind)
     assert losses(folder / "again") == losses(folder / kind) and weights(folder / "again") == weights(folder / kind), "resumed with other bits"
     write = ["generate", "--prompt", "line 1", "--tokens", 40]
-    texts = {run(folder, *write, "--model", model, "--device", device).stdout for model in ("cpu", kind) for device in ("cpu", kind, "gpu")}
+    texts = {run(folder, *write, "--model", model, "--device", device).stdout for model in ("cpu", kind) for device in ("cpu", kind, "gpu", "auto")}
     assert len(texts) == 1, texts
     for command in (train, [*write, "--model", "cpu"]):
         assert UNKNOWN[kind] in run(folder, *command, "--device", f"{kind}:77", code=1).stderr
