@@ -3337,7 +3337,7 @@ PyMethodDef api_functions[] = {
         "set_default_device(device)\n"
         "--\n"
         "\n"
-        "Where tensors are made when no device is named."},
+        "Where tensors are made when no device is named.  \"auto\": CUDA's first GPU, else another GPU of hardware, else the cpu."},
     {"_set_auto_transfer", AS(function__set_auto_transfer), FAST,
         "_set_auto_transfer(mode)\n"
         "--\n"
