@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""An NVIDIA GPU beside PyTorch on the same GPU, eager and compiled, and beside our own cpu: products, bandwidth, attention, training, the host's part.
+"""An NVIDIA GPU beside PyTorch on the same GPU, eager and compiled, and beside our own cpu: products, bandwidth, attention, training, the host's part;
+and every elementwise function of ours.
 
-use: python bench/cuda.py [--quick] [--only PART ...] [--rounds 3] [--seconds S] [--batch 32] [--eager] [--device cuda]        prints JSON
+use: python bench/cuda.py [--quick] [--only PART ...] [--rounds 3] [--seconds S] [--batch 32] [--eager] [--cases TEXT] [--device cuda]        prints JSON
 
 A case is the same line of Python in both libraries, on random numbers (zeros would draw less power and so run at a higher clock). Each library has
 a process of its own, and they take turns; a sample is a loop of about ten milliseconds that the GPU is waited for once, at its end.
@@ -23,7 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PARTS = ("host", "matmul", "attention", "cpu", "bandwidth", "train")  # the quickest first: --seconds may end it
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ("host", "matmul", "attention", "cpu", "bandwidth", "train", "kernels")  # the quickest first: --seconds may end it
 DTYPES = {"bf16": "bfloat16", "f16": "float16"}  # others: float32, its products as PRECISION says
 PRECISION = {"tf32": "high", "mixed": "medium"}  # of set_float32_matmul_precision; mixed: products in bf16, weights in f32
 ANSWER = 120  # seconds: a case that takes longer has failed (torch.compile of a whole model is the longest)
@@ -42,6 +44,7 @@ class Case:
     unit: str
     gradients: str = ""  # of which operands; their time is then in the case's
     places: dict[str, str] = field(default_factory=dict)  # column -> device; empty: "chainrule" on the GPU, beside the peers
+    drawn: tuple[float, float] | None = None  # operands are uniform numbers between the two
 
 
 def product(part: str, dtype: str, m: int, n: int, k: int, what: str = "", **more: Any) -> Case:
@@ -128,10 +131,37 @@ def cpu_cases(quick: bool) -> list[Case]:
     ]
 
 
+CALLS = {  # of functions that are called otherwise in Python
+    "clamp": "lib.clamp(a, -1, 1)",
+    "gelu_tanh": "F.gelu(a, approximate='tanh')",
+    "left_shift": "a << b",
+    "right_shift": "a >> b",
+    "trunc_divide": "lib.div(a, b, rounding_mode='trunc')",
+}
+
+
+def kernel_cases(quick: bool) -> list[Case]:
+    """Every row of ops.def on 64M elements, f32 or int32, between the bounds that its tests have, and a copy; bytes count each operand and result once."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    gen_ops = importlib.import_module("gen_ops")
+    shape = (61, 67) if quick else (1 << 16, 1 << 10)
+    found = [Case("kernels", "copy", "f32", "a.clone()", {"a": shape}, 8e-9 * shape[0] * shape[1], "GB/s", places={"chainrule": "gpu"})]
+    for row in gen_ops.read_source((ROOT / gen_ops.SOURCE).read_text(encoding="utf-8"))[1]:
+        where, whole = row.rule == "WHERE", row.rule == "BITS"
+        names = ["condition", "a", "b"] if where else list("abc"[: len(row.inputs)])
+        call = CALLS.get(row.name, f"lib.{row.name}({', '.join(names)})")
+        each = 9 if where else 4 * len(names)  # a condition takes one byte
+        work = (each + (1 if row.rule == "TEST" else 4)) * 1e-9 * shape[0] * shape[1]
+        drawn, dtype = ((1, 7), "int32") if whole else ((row.low, row.high), "f32")
+        found.append(Case("kernels", row.name, dtype, call, dict.fromkeys(names, shape), work, "GB/s", places={"chainrule": "gpu"}, drawn=drawn))
+    return found
+
+
 def cases_of(part: str, quick: bool, batch: int) -> list[Case]:
     if part == "train":
         return train_cases(quick, batch)
-    return {"bandwidth": bandwidth_cases, "matmul": matmul_cases, "attention": attention_cases, "host": host_cases, "cpu": cpu_cases}[part](quick)
+    makers = {"bandwidth": bandwidth_cases, "matmul": matmul_cases, "attention": attention_cases, "host": host_cases, "cpu": cpu_cases, "kernels": kernel_cases}
+    return makers[part](quick)
 
 
 # ---- in the process of one library
@@ -168,11 +198,23 @@ def trainer(lib: Any, case: Case, device: str, compiled: bool) -> Callable[[], o
     return peer_step
 
 
+def operand(lib: Any, case: Case, name: str, device: str) -> Any:
+    """Normal numbers, or what its name or its case says."""
+    shape, dtype = case.operands[name], getattr(lib, DTYPES.get(case.dtype, "float32"))
+    if name == "target":
+        return lib.randint(0, shape[1], (shape[0],), device=device)
+    if name == "condition":
+        return lib.rand(*shape, device=device) < 0.5
+    if case.dtype == "int32":
+        return lib.randint(*case.drawn, shape, dtype=lib.int32, device=device)
+    if case.drawn:
+        return lib.rand(*shape, dtype=dtype, device=device) * (case.drawn[1] - case.drawn[0]) + case.drawn[0]
+    return lib.randn(*shape, dtype=dtype, device=device)
+
+
 def runner(lib: Any, case: Case, device: str, compiled: bool) -> Callable[[], object]:
     functional = importlib.import_module(f"{lib.__name__}.nn.functional")
-    dtype = getattr(lib, DTYPES.get(case.dtype, "float32"))
-    made = {name: lib.randint(0, shape[1], (shape[0],), device=device) if name == "target" else lib.randn(*shape, dtype=dtype, device=device)
-            for name, shape in case.operands.items()}  # fmt: skip
+    made = {name: operand(lib, case, name, device) for name in case.operands}
     f = eval(f"lambda {', '.join(made)}: {case.call}", {"F": functional, "lib": lib})
     if compiled:
         f = lib.compile(f)
@@ -292,6 +334,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600, help="no case begins later than this")
     parser.add_argument("--batch", type=int, default=32, help="rows of 1024 tokens in a training step")
     parser.add_argument("--eager", action="store_true", help="without PyTorch compiled")
+    parser.add_argument("--cases", default="", help="only those with this in their names")
     parser.add_argument("--device", default="cuda")
     o = parser.parse_args()
     import chainrule as cr
@@ -322,7 +365,7 @@ def main() -> None:
                 for name, got in found.items()}  # fmt: skip
 
     rows, left_out = [], []
-    for case in (case for part in PARTS if part in o.only for case in cases_of(part, o.quick, o.batch)):
+    for case in (case for part in PARTS if part in o.only for case in cases_of(part, o.quick, o.batch) if o.cases in case.name):
         if time.monotonic() > stop:
             left_out.append(f"{case.part} {case.name} {case.dtype}")
         else:

@@ -94,7 +94,7 @@ atleast_1d(x); atleast_2d(v); atleast_3d(x)
 """.strip().replace(";\n", "; ").split("; ")
 
 UNTIMED = {
-    "tells what is known": "can_cast promote_types result_type numel is_tensor is_floating_point dim size stride is_contiguous element_size data_ptr "
+    "tells what is known": "can_cast promote_types result_type numel is_tensor is_floating_point dim size stride storage_offset is_contiguous element_size data_ptr "
     "is_grad_enabled get_num_threads get_float32_matmul_precision get_default_device memory_stats",
     "gives out memory that is there": "to_device numpy from_numpy from_dlpack cpu",
     "sets something": "requires_grad_ manual_seed set_num_threads set_float32_matmul_precision set_default_device empty_cache synchronize set_printoptions detach_",

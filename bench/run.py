@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Every number of docs/benchmarks.md, next to the peers that are installed, interleaved in one run.
 
-use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...]
+use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...] [--sizes N ...]
 
 Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, value, chain,
 python (small tensors, import, the C benches called from Python), nn (steps and an epoch with nn, optim, data and models), everyday (every op, from Python),
-gpu (when one pays), webgpu (the first GPU), cuda (an NVIDIA GPU beside PyTorch on it), size.
+sizes (products of 128 to 4096 by plain loops, cpu and GPU; --sizes chooses), fused (attention, and without it, on the cpu), generation (with and without a
+cache), files (safetensors and token files), gpu (when one pays), webgpu (the first GPU), cuda (an NVIDIA GPU beside PyTorch on it), size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -35,7 +36,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "nn", "everyday", "gpu", "webgpu", "cuda", "size")
+PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "nn", "everyday", "sizes", "fused", "generation",
+         "files", "gpu", "webgpu", "cuda", "size")
 PYTHON_BARS = {"x * y": 120, "x * y, recorded": 220, "x[1:, 2]": 200, "(100,) + (100,)": 150, "chain, an op": 450, "two-moons step": 60_000}  # ns
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
@@ -136,7 +138,7 @@ def cuda_bars(part: str, rows: dict[str, Any], copy: float) -> list[str]:
         rate = ours.get("D=128 T=8192 forward bf16")
         forward = [f"* D=128, T=8192, forward: {rate:.0f} TFLOP/s ({'within' if rate >= 300 else 'below'} the bar of 300)."] if rate else []
         return forward + against_peer("Forward and backward", [name for name in rows if "backward" in name], 0.8)
-    if part == "bandwidth" and ours and copy:
+    if part in ("bandwidth", "kernels") and ours and copy:
         least = min(ours, key=lambda name: ours[name])
         return [f"* The least share of a copy ({least}): {reached(ours[least] / copy, 0.85)}.", *against_peer("All", rows, 1)]
     if part == "train":
@@ -155,8 +157,8 @@ def cuda_bars(part: str, rows: dict[str, Any], copy: float) -> list[str]:
 
 
 class Bench:
-    def __init__(self, quick: bool, threads: int) -> None:
-        self.quick, self.threads = quick, threads
+    def __init__(self, quick: bool, threads: int, sizes: list[int] | None = None, folder: Path | None = None) -> None:
+        self.quick, self.threads, self.sizes, self.folder = quick, threads, sizes, folder  # folder: of the page, for its pictures
         self.rounds = 1 if quick else 3
         self.data: dict[str, Any] = {}
         self.text: list[str] = []
@@ -445,6 +447,55 @@ class Bench:
             self.say(f"{n:,} additions in one chain: built in {got['build_s']:.2f} s, differentiated in {got['backward_s']:.2f} s,",
                      f"freed in {got['free_s']:.2f} s; peak memory {got['peak_rss'] / 2**30:.2f} GiB; the gradient is {gradient}.", "")
 
+    # ---- products by size, what two ideas save, files
+
+    def product_sizes(self) -> None:
+        self.say("## Products by size", "",
+                 "(N, N) by (N, N) in f32, GFLOP/s: three plain loops on one thread, our cpu kernels, and a GPU of hardware where there is one.",
+                 "Of a large product the plain loops compute as many rows as there is time for.", "")
+        picture = self.folder / "product-sizes.svg" if self.folder else None
+        options = [*(["--quick"] if self.quick else []), *(["--draw", picture] if picture else [])]
+        options += ["--sizes", *self.sizes] if self.sizes else []
+        got = self.peer("product_sizes.py", *options)
+        if not got:
+            return
+        self.data["sizes"] = got
+        cell = lambda row, name: f"{row[name]:.3g}" if name in row else "-"
+        rows = [[f"{r['size']:,}", cell(r, "naive"), cell(r, "cpu"), cell(r, "GPU"), f"{max(r['cpu'], r.get('GPU', 0)) / r['naive']:,.0f}x"] for r in got["rows"]]
+        gpu = got["device"] if any("GPU" in r for r in got["rows"]) else "GPU: none here"
+        self.say(table(["N", "plain loops", f"cpu, {self.threads} threads", gpu, "the best against plain loops"], rows), "")
+        if picture and picture.exists():
+            self.say(f"![Products by size]({picture.name})", "")
+
+    def fused(self) -> None:
+        self.with_without("attention", "Attention without a T x T matrix",
+                          "On the cpu, causal, f32, 2 x 12 heads of 64: fused, and composed of products, mask and softmax.", ("fused", "composed"))
+
+    def generation(self) -> None:
+        self.with_without("generation", "Generation with a cache",
+                          "On the cpu, a GPT of 4 layers 128 wide, greedy, after a prompt of 8; both ways write the same tokens.",
+                          ("keys and values kept", "computed anew"))
+
+    def with_without(self, kind: str, title: str, words: str, names: tuple[str, str]) -> None:
+        self.say(f"## {title}", "", words, "")
+        results = [self.peer("with_without.py", kind, *(["--quick"] if self.quick else [])) for _ in range(self.rounds)]
+        if not all(results):
+            return
+        self.data["fused" if kind == "attention" else kind] = results
+        least = {row["name"]: [min(r[way] for got in results for r in got["rows"] if r["name"] == row["name"]) for way in ("with_ms", "without_ms")]
+                 for row in results[0]["rows"]}
+        self.say(table(["milliseconds, least of all rounds", *names, "times as long"],
+                       [[name, f"{a:.3g}", f"{b:.3g}", f"{b / a:.2f}x"] for name, (a, b) in least.items()]), "")
+
+    def files(self) -> None:
+        self.say("## Files", "", "Written as always (fsync, then renamed) and read back from the system's cache; the least of several runs.", "")
+        with tempfile.TemporaryDirectory() as folder:
+            got = run_json([BUILD / "bench" / "files", "--json", *(["--quick"] if self.quick else []), folder], self.threads)
+        if got:
+            self.data["files"] = got
+            rows = [[row["name"], f"{row['ms']:.3g}", f"{row['rate']:.3g}" if row["rate"] else ""] for row in got["rows"]]
+            self.say(table([f"{got['megabytes']:,.0f} MB of weights, {got['tokens'] / 1e6:,.0f} million tokens", "ms", "GB/s"], rows), "")
+
     # ---- GPUs
 
     def gpu_curve(self) -> None:
@@ -632,7 +683,7 @@ class Bench:
         """A table with a line for each case, then what it says of the bars."""
         titles = {"host": "Microseconds of the host for one small operation, without waiting", "matmul": "Products", "cpu": "Beside the cpu",
                   "attention": "Attention, causal, 16 heads, 16k tokens", "bandwidth": "Bandwidth, 64M elements; share: of the quickest copy",
-                  "train": "GPT-2 124M, a training step"}  # fmt: skip
+                  "train": "GPT-2 124M, a training step", "kernels": "Every elementwise function, 64M elements; share: of a copy"}  # fmt: skip
         shown = lambda rate: f"{1e6 / rate:.2f}" if part == "host" else f"{rate:,.0f}" if rate >= 1e4 else f"{rate:,.4g}"
         names = list(dict.fromkeys(name for row in rows for name in row["columns"]))
         peers = any(name.startswith("PyTorch") for name in names)
@@ -687,11 +738,12 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="the numbers as JSON too")
     parser.add_argument("--write", metavar="FILE", help="the tables as Markdown too; with --only these sections of the page that is there")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="of the products of part sizes")
     parser.add_argument("--cuda", nargs=argparse.REMAINDER, default=[], help="all that follows: options of bench/cuda.py")
     o = parser.parse_args()
     if not PROGRAM.is_file():
         sys.exit(f"{PROGRAM} is not there: make build")
-    b = Bench(o.quick, o.threads)
+    b = Bench(o.quick, o.threads, o.sizes, Path(o.write).parent if o.write else None)
     command = "make bench" if sys.argv[1:] in ([], ["--write", "docs/benchmarks.md"]) else f"python bench/run.py {' '.join(sys.argv[1:])}"
     b.say("# Benchmarks", "", f"{datetime.date.today()}, {machine()}; {o.threads} threads each, f32; ours and the peers in turn, in one run.")
     load = os.getloadavg()[0]
@@ -703,6 +755,7 @@ def main() -> int:
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
     measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "products": b.products,
                 "dispatch": b.dispatch, "value": b.value, "chain": b.chain, "python": b.python, "nn": b.nn, "everyday": b.everyday,
+                "sizes": b.product_sizes, "fused": b.fused, "generation": b.generation, "files": b.files,
                 "gpu": b.gpu_curve, "webgpu": b.webgpu, "cuda": lambda: b.cuda(o.cuda), "size": b.size}
     for part in PARTS:
         if part in o.only:

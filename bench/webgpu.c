@@ -48,7 +48,7 @@ static cr_status by_the_book(gpu *g, cr_tensor *c, const cr_tensor *a, const cr_
 
 /* GFLOP/s: 0 the textbook's, 1 ours through workgroup memory, 2 ours without; -1: failed */
 static double product(gpu *g, int which, int64_t n, int runs) {
-    const bool software = g->software;
+    const bool software = g->dev.software;
     double least = 1e9;
     cr_scope_begin();
     cr_tensor *a = cr_full(CR_LIST(n, n), 0.5, CR_F32, &g->dev), *b = cr_full(CR_LIST(n, n), 0.25, CR_F32, &g->dev), *c = NULL;
@@ -56,9 +56,9 @@ static double product(gpu *g, int which, int64_t n, int runs) {
         if (c) cr_release(c);
         cr_synchronize(&g->dev);
         const double start = cr_os_seconds();
-        g->software = which == 2;
+        g->dev.software = which == 2;
         c = which ? cr_matmul(a, b) : cr_empty(CR_LIST(n, n), CR_F32, &g->dev);
-        g->software = software;
+        g->dev.software = software;
         if (!c || (!which && by_the_book(g, c, a, b, n) != CR_OK) || cr_synchronize(&g->dev) != CR_OK) return -1;
         if (i) least = fmin(least, cr_os_seconds() - start);
     }

@@ -1,5 +1,6 @@
-/* cuda_demo.c - NVIDIA GPUs: which there are, the memory that tensors hold, a product beside the cpu's, and errors that come back as messages.
- * use: cuda_demo [N]        the product is (N, N) by (N, N), f32; default 2048 */
+/* cuda_demo.c - NVIDIA GPUs: which there are, two small results, the memory that tensors hold, a product beside the cpu's and a plain loop's,
+ * and errors that come back as messages.
+ * use: cuda_demo [N]        the product is (N, N) by (N, N), f32; default 1024 */
 #include <chainrule.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,19 @@ static void devices(void) {
     const int count = cr_cuda_count();
     printf("%d GPU%s\n", count, count == 1 ? "" : "s");
     for (int i = 0; i < count; i++) printf("  %s: %s\n", cr_device_name(cr_cuda(i)), cr_device_info(cr_cuda(i)));
+}
+
+/* Small enough to check by hand. */
+static int small(const cr_device *gpu) {
+    float c[4] = {0};
+    cr_scope_begin();
+    const cr_tensor *a = cr_from((float[]){1, 2, 3, 4}, CR_LIST(2, 2), CR_F32, gpu), *b = cr_from((float[]){5, 6, 7, 8}, CR_LIST(2, 2), CR_F32, gpu);
+    cr_read(cr_matmul(a, b), CR_F32, c, sizeof c);
+    const double sum = cr_item(cr_sum(cr_zeros(CR_LIST(1000), CR_F32, gpu), CR_ALL, false));
+    cr_scope_end();
+    if (cr_error()) return failed("small results");
+    printf("small results\n  [[1, 2], [3, 4]] by [[5, 6], [7, 8]] = [[%g, %g], [%g, %g]]\n  sum of 1000 zeros = %g\n", (double)c[0], (double)c[1], (double)c[2], (double)c[3], sum);
+    return c[0] == 19 && c[1] == 22 && c[2] == 43 && c[3] == 50 && sum == 0 ? 0 : (fprintf(stderr, "small results: wrong\n"), 1);
 }
 
 /* Freed blocks are kept for the next tensor, until they are given back. */
@@ -46,11 +60,25 @@ static cr_tensor *numbers(int64_t n, uint64_t seed, const cr_device *dev) {
     return x;
 }
 
+/* c = a b by three loops on one thread of the processor; seconds. */
+static double plain_loop(const float *a, const float *b, float *c, int64_t n) {
+    const double start = seconds();
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) {
+            float sum = 0;
+            for (int64_t k = 0; k < n; k++) sum += a[i * n + k] * b[k * n + j];
+            c[i * n + j] = sum;
+        }
+    return seconds() - start;
+}
+
 static int product(const cr_device *gpu, int64_t n) {
     enum { TIMES = 10 };
     cr_scope_begin();
-    const cr_tensor *a = numbers(n, 1, gpu), *b = numbers(n, 2, gpu), *here = cr_matmul(numbers(n, 1, cr_cpu()), numbers(n, 2, cr_cpu()));
-    cr_tensor *c = cr_matmul(a, b);                 /* the first finds cuBLASLt's algorithm */
+    const cr_tensor *a = numbers(n, 1, gpu), *b = numbers(n, 2, gpu), *a_here = numbers(n, 1, cr_cpu()), *b_here = numbers(n, 2, cr_cpu());
+    const cr_tensor *c = cr_matmul(a, b), *here = cr_empty(CR_LIST(n, n), CR_F32, cr_cpu());        /* the first finds cuBLASLt's algorithm */
+    if (!c || !here) return failed("product");
+    const double loop = plain_loop(cr_data(a_here), cr_data(b_here), cr_data(here), n);
     const double error = cr_item(cr_max(cr_abs(cr_sub(cr_to(c, CR_F32, cr_cpu()), here)), CR_ALL, false)) / cr_item(cr_max(cr_abs(here), CR_ALL, false));
     cr_synchronize(gpu);
     const double start = seconds();
@@ -61,6 +89,7 @@ static int product(const cr_device *gpu, int64_t n) {
     if (!fine || cr_error()) return failed("product");
     printf("product\n  (%lld, %lld) by (%lld, %lld): %.3f ms, %.1f GFLOP/s, off by %.1g of the largest from the cpu's\n", (long long)n, (long long)n, (long long)n, (long long)n,
            each * 1e3, 2e-9 * size * size * size / each, error);
+    printf("  a plain loop on the cpu: %.3f ms; speed-up %.1f\n", loop * 1e3, loop / each);
     return error < 1e-4 ? 0 : (fprintf(stderr, "product: wrong\n"), 1);
 }
 
@@ -87,11 +116,11 @@ static int errors(const cr_device *gpu) {
 }
 
 int main(int argc, char **argv) {
-    const int64_t n = argc > 1 ? atoll(argv[1]) : 2048;
+    const int64_t n = argc > 1 ? atoll(argv[1]) : 1024;
     if (n < 1) return fprintf(stderr, "use: cuda_demo [N]\n"), 2;
     if (!getenv("CHAINRULE_GPU_MEMORY")) cr_switch_set("GPU_MEMORY", "2048");      /* MiB; before the GPU is used */
     const cr_device *gpu = cr_cuda(0);
     if (!gpu) return printf("went without a GPU: %s\n", cr_error()), 0;
     devices();
-    return pool(gpu) || product(gpu, n) || errors(gpu) ? 1 : 0;
+    return small(gpu) || pool(gpu) || product(gpu, n) || errors(gpu) ? 1 : 0;
 }

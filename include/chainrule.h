@@ -80,7 +80,8 @@ const cr_device *cr_gpu(int i);                            /* the i-th GPU, the 
 const cr_device *cr_cuda(int i);                           /* the i-th NVIDIA GPU */
 int              cr_cuda_count(void);                      /* how many; 0: cr_cuda(0) says why */
 const cr_device *cr_webgpu(int i);                         /* the i-th GPU behind WebGPU: any vendor's */
-const cr_device *cr_device_find(const char *name);         /* "cpu", "ref", "gpu", "cuda:0", "webgpu:0"; NULL and a message when there is none */
+const cr_device *cr_device_find(const char *name);         /* "cpu", "ref", "gpu", "cuda:0", "webgpu:0"; NULL and a message when there is none
+                                                              "auto": CUDA, else another GPU of hardware, else the cpu */
 const cr_device *cr_device_at(int i);                      /* i-th device of this process, NULL past the end (no error) */
 const cr_device *cr_default_device(void);                  /* cpu, or CHAINRULE_DEVICE */
 cr_status        cr_set_default_device(const cr_device *dev);
@@ -166,6 +167,7 @@ cr_tensor *cr_random_all_(cr_tensor *x, cr_generator *g);                       
 int              cr_ndim(const cr_tensor *t);
 const int64_t   *cr_shape(const cr_tensor *t);             /* borrowed; cr_ndim entries */
 const int64_t   *cr_strides(const cr_tensor *t);           /* borrowed; in elements */
+int64_t          cr_storage_offset(const cr_tensor *t);    /* elements of its storage before its first one */
 int64_t          cr_size(const cr_tensor *t, int axis);
 int64_t          cr_numel(const cr_tensor *t);
 cr_dtype         cr_dtype_of(const cr_tensor *t);

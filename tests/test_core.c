@@ -183,6 +183,8 @@ static void switches_of_a_fresh_process(void) {
     CHECK(cr_num_threads() == 3, "back to the environment's: %d", cr_num_threads());
     OK(cr_switch_set("DEVICE", "ref"));
     CHECK(cr_default_device() == cr_ref(), "the default device: %s", cr_device_name(cr_default_device()));
+    OK(cr_switch_set("DEVICE", "auto"));
+    CHECK(cr_default_device() == cr_device_find("auto"), "the default device: %s", cr_device_name(cr_default_device()));
     OK(cr_set_default_device(cr_cpu()));
     OK(cr_switch_set("DEVICE", "ref"));
     CHECK(cr_default_device() == cr_ref(), "the later one holds: %s", cr_device_name(cr_default_device()));

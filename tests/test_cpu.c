@@ -126,6 +126,7 @@ TEST(memory_is_shared_by_threads) {
 TEST(devices_have_names_and_refuse_nonsense) {
     CHECK(cr_device_find("cpu") == cr_cpu() && cr_device_find("ref") == cr_ref(), "devices are not found by name");
     FAILS(CR_BAD_VALUE, "[device_find] no GPU 'gpu'", cr_device_find("gpu"));
+    CHECK(cr_device_find("auto") == cr_cpu() && !cr_error(), "without a GPU the best device is the cpu: %s", cr_error());
     FAILS(CR_BAD_VALUE, "the name is NULL", cr_device_find(NULL));
     FAILS(CR_BAD_VALUE, "the device is NULL", cr_device_name(NULL));
     FAILS(CR_BAD_VALUE, "the device is NULL", cr_device_info(NULL));

@@ -26,7 +26,7 @@ TEST(names) {
     const cr_device *d = dev();
     const int count = cr_cuda_count();
     printf("  %s: %s\n", cr_device_name(d), cr_device_info(d));
-    CHECK(cr_device_find("cuda") == d && cr_device_find("cuda:0") == d && cr_device_find("gpu") == d && cr_gpu(0) == d, "the first GPU has several names");
+    CHECK(cr_device_find("cuda") == d && cr_device_find("cuda:0") == d && cr_device_find("gpu") == d && cr_gpu(0) == d && cr_device_find("auto") == d, "the first GPU has several names");
     CHECK(strstr(cr_device_info(d), "compute capability"), "info says what it can");
     snprintf(text, sizeof text, "[cuda] device 99 does not exist: %d device%s found", count, count > 1 ? "s" : "");
     FAILS(CR_BAD_VALUE, text, cr_cuda(99));

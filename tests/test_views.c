@@ -222,6 +222,7 @@ TEST(views_at_their_edges) {
         SHAPE_IS(cr_slice(x, 1, INT64_MIN, INT64_MAX, -1), 3, 0);
         SHAPE_IS(cr_slice(none, 0, FAR, -1), 0, 4);
         SHAPE_IS(cr_slice(x, 0, -1, -9, -2), 2, 4);
+        CHECK(cr_storage_offset(cr_slice(x, 0, FAR, -1)) == cr_storage_offset(cr_select(x, 0, 2)), "and has its offset");
         CHECK(cr_data(cr_slice(x, 0, FAR, -1)) == cr_data(cr_select(x, 0, 2)) && !cr_is_contiguous(cr_slice(x, 0, FAR, -1)), "a view backwards begins at its last line");
         SHAPE_IS(cr_narrow(x, 1, 4, 0), 3, 0);
         FAILS(CR_BAD_INDEX, "[narrow] start 5 is out of range for axis 1 of (3, 4)", cr_narrow(x, 1, 5, 0));

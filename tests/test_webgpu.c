@@ -53,6 +53,17 @@ TEST(names) {
     const cr_device *d = dev();
     printf("  %s: %s\n", cr_device_name(d), cr_device_info(d));
     CHECK(cr_device_find("webgpu") == d && cr_device_find("webgpu:0") == d && cr_device_find("gpu") == cr_gpu(0), "the first GPU has several names");
+    gpu *g = the_gpu();
+    const bool software = g->dev.software;
+    const cr_device *best = cr_cuda_count() ? cr_cuda(0) : NULL;
+    cr_error_clear();
+    g->dev.software = false;
+    CHECK(cr_device_find("auto") == (best ? best : d), "a GPU of hardware comes before the cpu: %s", cr_device_name(cr_device_find("auto")));
+    g->dev.software = true;
+    for (int i = 1; !best && cr_webgpu(i); i++) best = ((gpu *)(uintptr_t)cr_webgpu(i))->dev.software ? NULL : cr_webgpu(i);
+    cr_error_clear();
+    CHECK(cr_device_find("auto") == (best ? best : cr_cpu()), "a GPU of software comes after the cpu: %s", cr_device_name(cr_device_find("auto")));
+    g->dev.software = software;
     FAILS(CR_BAD_VALUE, "no GPU 'webgpu:77' here", cr_webgpu(77));
     FAILS(CR_BAD_VALUE, "no GPU 'gpu:-1' here", cr_gpu(-1));
     FAILS(CR_RUNTIME, "comes too late", cr_switch_set("WGPU", "off"));
@@ -69,6 +80,36 @@ TEST(round_trip) {
     same(cr_sum(x, CR_LIST(1), false), rows, 2, "sum");
     same(cr_matmul(x, cr_transpose(x, 0, 1)), product, 4, "x x^T");
     cr_scope_end();
+}
+
+/* Numbers of the host in float64, which no kernel here computes in, are cast before they come. */
+TEST(host_floats) {
+    static const cr_dtype all[] = {CR_F16, CR_BF16, CR_F32, CR_I64, CR_I8, CR_BOOL};
+    const double in[6] = {1.5, -2.25, 0, 3, 100, -7.5}, one = 8.5;
+    cr_scope_begin();
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        double got[6], wanted[6];
+        cr_tensor *here = cr_empty(CR_LIST(2, 3), all[k], cr_cpu()), *there = cr_empty(CR_LIST(2, 3), all[k], dev());
+        cr_tensor *turned = cr_transpose(cr_zeros(CR_LIST(3, 2), all[k], dev()), 0, 1);
+        OK(cr_write(here, CR_F64, in, sizeof in));
+        OK(cr_read(here, CR_F64, wanted, sizeof wanted));
+        OK(cr_write(there, CR_F64, in, sizeof in));
+        OK(cr_read(there, CR_F64, got, sizeof got));
+        CHECK(!memcmp(got, wanted, sizeof got), "%s", cr_dtype_name(all[k]));
+        OK(cr_write(turned, CR_F64, in, sizeof in));
+        OK(cr_read(turned, CR_F64, got, sizeof got));
+        CHECK(!memcmp(got, wanted, sizeof got), "%s, turned", cr_dtype_name(all[k]));
+        CHECK(cr_copy_(there, cr_from(&one, CR_ALL, CR_F64, cr_cpu())), "%s: %s", cr_dtype_name(all[k]), cr_error());
+        CHECK(cr_item(cr_select(cr_select(there, 0, 1), 0, 2)) == (all[k] == CR_BOOL ? 1 : cr_dtype_is_float(all[k]) ? 8.5 : 8), "copy_ from float64, %s", cr_dtype_name(all[k]));
+    }
+    float gradient[3];
+    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, dev()), true), *x = cr_mul(w, cr_scalar(2));
+    OK(cr_write(cr_narrow(x, 0, 1, 1), CR_F64, &one, sizeof one));      /* into a graph: no gradient goes through what was overwritten */
+    OK(cr_backward(cr_sum(x, CR_ALL, false), CR_NONE, NULL));
+    OK(cr_read(cr_grad(w), CR_F32, gradient, sizeof gradient));
+    CHECK(gradient[0] == 2 && gradient[1] == 0 && gradient[2] == 2, "a gradient of %g %g %g", (double)gradient[0], (double)gradient[1], (double)gradient[2]);
+    cr_scope_end();
+    test_ran_on(dev());
 }
 
 /* Bytes that begin and end within a word, and what lies around them. */
@@ -203,7 +244,7 @@ static cr_tensor *turned(cr_tensor *x, bool yes) { return yes ? cr_transpose(cr_
 TEST(products) {
     static const int64_t shapes[][3] = {{1, 67, 130}, {2, 5, 7}, {3, 64, 16}, {9, 65, 33}, {67, 131, 71}, {2, 3, 16391}, {1, 1, 131075}};      /* M, N, K; the last takes two dispatches */
     gpu *g = the_gpu();
-    const bool software = g->software;
+    const bool software = g->dev.software;
     cr_generator *random = cr_generator_new(test_seed());
     for (int i = 0; i < 4 * (int)(sizeof shapes / sizeof *shapes); i++) {
         const int64_t *s = shapes[i / 4], M = s[0], N = s[1], K = s[2];
@@ -213,7 +254,7 @@ TEST(products) {
         cr_tensor *b = cr_to(cr_randint(-3, 4, CR_LIST(K, N), CR_I64, cr_cpu(), random), dt, cr_cpu()), *wanted = cr_matmul(a, b);
         a = turned(cr_to(a, dt, dev()), i % 2), b = turned(cr_to(b, dt, dev()), i % 2);
         for (int k = 0; k < 2; k++) {
-            g->software = k;
+            g->dev.software = k;
             cr_tensor *c = cr_matmul(a, b);
             REQUIRE(c, "%s", cr_error());
             const double wrong = cr_item(cr_sum(cr_ne(cr_to(c, dt, cr_cpu()), wanted), CR_ALL, false));
@@ -223,7 +264,7 @@ TEST(products) {
         }
         cr_scope_end();
     }
-    g->software = software;
+    g->dev.software = software;
     cr_generator_free(random);
 }
 

@@ -1,4 +1,4 @@
-"""Many scalars at once: the names of ``Value`` over one float64 tensor, so that each operation is one kernel on its device.
+"""Many scalars at once: the names of ``Value`` over one tensor, so that each operation is one kernel on its device.
 
 Every element is a Value of its own: ``backward()`` starts with a gradient of 1 at each.
 """
@@ -14,16 +14,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ._core import Device
+    from ._core import dtype as Dtype
 
 __all__ = ["ValueBatch"]
 
 
+def _dtype_on(device: Device) -> Dtype:
+    """float64, but on WebGPU, which has none."""
+    return _core.float32 if device.type == "webgpu" else _core.float64
+
+
 class ValueBatch:
-    """``ValueBatch([1.0, 2.0], device="cpu")``: a leaf.  Operands are batches of the same length and device, or numbers."""
+    """``ValueBatch([1.0, 2.0], device="cpu")``: a leaf.  Operands are batches of the same length and device, or numbers.
+
+    Computed in float64; on a WebGPU device, which has no float64, in float32: ``dtype`` says which.
+    """
 
     def __init__(self, data: Iterable[float], device: Device | str | None = None) -> None:
-        numbers = list(data)
-        self._tensor = _core.tensor(numbers, dtype=_core.float64, device=device, requires_grad=True)
+        place = _core.get_default_device() if device is None else _core.Device(device)
+        self._tensor = _core.tensor(list(data), dtype=_dtype_on(place), device=place, requires_grad=True)
         if self._tensor.ndim != 1:
             raise TypeError("ValueBatch(): argument 'data' must be a sequence of numbers")
         self._prev: tuple[ValueBatch, ...] = ()
@@ -41,13 +50,13 @@ class ValueBatch:
 
     @property
     def data(self) -> list[float]:
-        """The numbers, float64."""
+        """The numbers."""
         return self._tensor.tolist()  # type: ignore[no-any-return]
 
     @data.setter
     def data(self, numbers: Iterable[float]) -> None:
         with no_grad():
-            self._tensor[:] = _core.tensor(list(numbers), dtype=_core.float64, device=self.device)
+            self._tensor[:] = _core.tensor(list(numbers), dtype=self.dtype, device=self.device)
 
     @property
     def grad(self) -> list[float]:
@@ -57,18 +66,24 @@ class ValueBatch:
 
     @grad.setter
     def grad(self, numbers: Iterable[float]) -> None:
-        self._tensor.grad = _core.tensor(list(numbers), dtype=_core.float64, device=self.device)
+        self._tensor.grad = _core.tensor(list(numbers), dtype=self.dtype, device=self.device)
 
     @property
     def device(self) -> Device:
         """Where they are computed."""
         return self._tensor.device
 
+    @property
+    def dtype(self) -> Dtype:
+        """float64; float32 on a WebGPU device."""
+        return self._tensor.dtype
+
     def __len__(self) -> int:
         return len(self._tensor)
 
     def __repr__(self) -> str:
-        return f"ValueBatch(data={self.data}, grad={self.grad}, device={self.device})"
+        narrow = "" if self.dtype == _core.float64 else ", dtype=float32"
+        return f"ValueBatch(data={self.data}, grad={self.grad}, device={self.device}{narrow})"
 
     # ---- computing
 
@@ -147,7 +162,7 @@ class ValueBatch:
     def to(self, device: Device | str) -> ValueBatch:
         """The same numbers on another device, as an operation of the graph; itself where it is there."""
         there = _core.Device(device)
-        return self if there == self.device else self._unary(lambda x: x.to(there), "to")
+        return self if there == self.device else self._unary(lambda x: x.to(there, _dtype_on(there)), "to")
 
     def cpu(self) -> ValueBatch:
         """``to("cpu")``."""

@@ -52,6 +52,7 @@ PyObject *api_is_floating_point(const arg *a);
 PyObject *api_dim(const arg *a);
 PyObject *api_size(const arg *a);
 PyObject *api_stride(const arg *a);
+PyObject *api_storage_offset(const arg *a);
 PyObject *api_is_contiguous(const arg *a);
 PyObject *api_element_size(const arg *a);
 PyObject *api_data_ptr(const arg *a);
@@ -279,7 +280,15 @@ PyObject *api__init_orthogonal(const arg *a);
 cr_tensor *api__zeros_offloaded(const arg *a);
 PyObject *api__update(const arg *a);
 PyObject *api__alias(const arg *a);
+PyObject *api__tokenizer_bytes(const arg *a);
+PyObject *api__tokenizer_chars(const arg *a);
+PyObject *api__tokenizer_load(const arg *a);
+PyObject *api__tokenizer_save(const arg *a);
+PyObject *api__tokenizer_size(const arg *a);
+PyObject *api__tokenizer_encode(const arg *a);
+PyObject *api__tokenizer_decode(const arg *a);
 PyObject *api__tokens_open(const arg *a);
+PyObject *api__tokens_save(const arg *a);
 PyObject *api__tokens_slice(const arg *a);
 PyObject *api__tokens_info(const arg *a);
 PyObject *api__loader_new(const arg *a);
@@ -626,6 +635,9 @@ CALL(method_size, size_entry, s)
 static const param stride_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}};
 static const entry stride_entry = {.name = "stride", .run = api_stride, .params = stride_entry_params, .count = 2};
 CALL(method_stride, stride_entry, s)
+static const param storage_offset_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry storage_offset_entry = {.name = "storage_offset", .run = api_storage_offset, .params = storage_offset_entry_params, .count = 1};
+CALL(method_storage_offset, storage_offset_entry, s)
 static const param is_contiguous_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry is_contiguous_entry = {.name = "is_contiguous", .run = api_is_contiguous, .params = is_contiguous_entry_params, .count = 1};
 CALL(method_is_contiguous, is_contiguous_entry, s)
@@ -1432,9 +1444,32 @@ CALL(function__update, _update_entry, NULL)
 static const param _alias_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"type", OBJECT, 0, NULL, 0}, {"requires_grad", BOOL, 0, NULL, 0}};
 static const entry _alias_entry = {.name = "_alias", .run = api__alias, .params = _alias_entry_params, .count = 3};
 CALL(function__alias, _alias_entry, NULL)
+static const entry _tokenizer_bytes_entry = {.name = "_tokenizer_bytes", .run = api__tokenizer_bytes};
+CALL(function__tokenizer_bytes, _tokenizer_bytes_entry, NULL)
+static const param _tokenizer_chars_entry_params[] = {{"text", OBJECT, 0, NULL, 0}};
+static const entry _tokenizer_chars_entry = {.name = "_tokenizer_chars", .run = api__tokenizer_chars, .params = _tokenizer_chars_entry_params, .count = 1};
+CALL(function__tokenizer_chars, _tokenizer_chars_entry, NULL)
+static const param _tokenizer_load_entry_params[] = {{"path", STR, 0, NULL, 0}};
+static const entry _tokenizer_load_entry = {.name = "_tokenizer_load", .run = api__tokenizer_load, .params = _tokenizer_load_entry_params, .count = 1};
+CALL(function__tokenizer_load, _tokenizer_load_entry, NULL)
+static const param _tokenizer_save_entry_params[] = {{"tokenizer", OBJECT, 0, NULL, 0}, {"path", STR, 0, NULL, 0}};
+static const entry _tokenizer_save_entry = {.name = "_tokenizer_save", .run = api__tokenizer_save, .params = _tokenizer_save_entry_params, .count = 2};
+CALL(function__tokenizer_save, _tokenizer_save_entry, NULL)
+static const param _tokenizer_size_entry_params[] = {{"tokenizer", OBJECT, 0, NULL, 0}};
+static const entry _tokenizer_size_entry = {.name = "_tokenizer_size", .run = api__tokenizer_size, .params = _tokenizer_size_entry_params, .count = 1};
+CALL(function__tokenizer_size, _tokenizer_size_entry, NULL)
+static const param _tokenizer_encode_entry_params[] = {{"tokenizer", OBJECT, 0, NULL, 0}, {"text", OBJECT, 0, NULL, 0}};
+static const entry _tokenizer_encode_entry = {.name = "_tokenizer_encode", .run = api__tokenizer_encode, .params = _tokenizer_encode_entry_params, .count = 2};
+CALL(function__tokenizer_encode, _tokenizer_encode_entry, NULL)
+static const param _tokenizer_decode_entry_params[] = {{"tokenizer", OBJECT, 0, NULL, 0}, {"tokens", TENSOR, 0, NULL, 0}};
+static const entry _tokenizer_decode_entry = {.name = "_tokenizer_decode", .run = api__tokenizer_decode, .params = _tokenizer_decode_entry_params, .count = 2};
+CALL(function__tokenizer_decode, _tokenizer_decode_entry, NULL)
 static const param _tokens_open_entry_params[] = {{"path", STR, 0, NULL, 0}};
 static const entry _tokens_open_entry = {.name = "_tokens_open", .run = api__tokens_open, .params = _tokens_open_entry_params, .count = 1};
 CALL(function__tokens_open, _tokens_open_entry, NULL)
+static const param _tokens_save_entry_params[] = {{"path", STR, 0, NULL, 0}, {"tokens", TENSOR, 0, NULL, 0}, {"vocabulary", INT, 0, NULL, 0}};
+static const entry _tokens_save_entry = {.name = "_tokens_save", .run = api__tokens_save, .params = _tokens_save_entry_params, .count = 3};
+CALL(function__tokens_save, _tokens_save_entry, NULL)
 static const param _tokens_slice_entry_params[] = {{"tokens", OBJECT, 0, NULL, 0}, {"start", INT, 0, NULL, 0}, {"stop", INT, 0, NULL, 0}};
 static const entry _tokens_slice_entry = {.name = "_tokens_slice", .run = api__tokens_slice, .params = _tokens_slice_entry_params, .count = 3};
 CALL(function__tokens_slice, _tokens_slice_entry, NULL)
@@ -3172,11 +3207,51 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "A leaf over the same memory, as an instance of a subclass of Tensor."},
+    {"_tokenizer_bytes", AS(function__tokenizer_bytes), FAST,
+        "_tokenizer_bytes()\n"
+        "--\n"
+        "\n"
+        "One token for each byte."},
+    {"_tokenizer_chars", AS(function__tokenizer_chars), FAST,
+        "_tokenizer_chars(text)\n"
+        "--\n"
+        "\n"
+        "One token for each code point of a text, str or its UTF-8 as bytes."},
+    {"_tokenizer_load", AS(function__tokenizer_load), FAST,
+        "_tokenizer_load(path)\n"
+        "--\n"
+        "\n"
+        "The tokenizer in a JSON file."},
+    {"_tokenizer_save", AS(function__tokenizer_save), FAST,
+        "_tokenizer_save(tokenizer, path)\n"
+        "--\n"
+        "\n"
+        "Writes that file."},
+    {"_tokenizer_size", AS(function__tokenizer_size), FAST,
+        "_tokenizer_size(tokenizer)\n"
+        "--\n"
+        "\n"
+        "How many tokens it has."},
+    {"_tokenizer_encode", AS(function__tokenizer_encode), FAST,
+        "_tokenizer_encode(tokenizer, text)\n"
+        "--\n"
+        "\n"
+        "A text, str or bytes, as int64 (T)."},
+    {"_tokenizer_decode", AS(function__tokenizer_decode), FAST,
+        "_tokenizer_decode(tokenizer, tokens)\n"
+        "--\n"
+        "\n"
+        "The bytes of integer tokens, (T)."},
     {"_tokens_open", AS(function__tokens_open), FAST,
         "_tokens_open(path)\n"
         "--\n"
         "\n"
         "A token file, memory-mapped."},
+    {"_tokens_save", AS(function__tokens_save), FAST,
+        "_tokens_save(path, tokens, vocabulary)\n"
+        "--\n"
+        "\n"
+        "Writes integer tokens as such a file."},
     {"_tokens_slice", AS(function__tokens_slice), FAST,
         "_tokens_slice(tokens, start, stop)\n"
         "--\n"
@@ -3262,7 +3337,7 @@ PyMethodDef api_functions[] = {
         "set_default_device(device)\n"
         "--\n"
         "\n"
-        "Where tensors are made when no device is named."},
+        "Where tensors are made when no device is named.  \"auto\": CUDA's first GPU, else another GPU of hardware, else the cpu."},
     {"_set_auto_transfer", AS(function__set_auto_transfer), FAST,
         "_set_auto_transfer(mode)\n"
         "--\n"
@@ -4053,6 +4128,11 @@ PyMethodDef api_methods[] = {
         "\n"
         "Elements between neighbours: along each axis, or along one.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
+    {"storage_offset", AS(method_storage_offset), FAST,
+        "storage_offset($self, /)\n"
+        "--\n"
+        "\n"
+        "Elements of its storage before its first one."},
     {"is_contiguous", AS(method_is_contiguous), FAST,
         "is_contiguous($self, /)\n"
         "--\n"

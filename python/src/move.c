@@ -6,6 +6,7 @@ PyObject *api_numel(const arg *a) { return PyLong_FromLongLong(cr_numel(a[0].t))
 PyObject *api_is_tensor(const arg *a) { return PyBool_FromLong(is_tensor(a[0].o)); }
 PyObject *api_is_floating_point(const arg *a) { return PyBool_FromLong(cr_dtype_is_float(cr_dtype_of(a[0].t))); }
 PyObject *api_dim(const arg *a) { return PyLong_FromLong(cr_ndim(a[0].t)); }
+PyObject *api_storage_offset(const arg *a) { return PyLong_FromLongLong(cr_storage_offset(a[0].t)); }
 PyObject *api_is_contiguous(const arg *a) { return PyBool_FromLong(cr_is_contiguous(a[0].t)); }
 PyObject *api_element_size(const arg *a) { return PyLong_FromSize_t(cr_dtype_size(cr_dtype_of(a[0].t))); }
 PyObject *api_data_ptr(const arg *a) { return PyLong_FromVoidPtr(cr_data(a[0].t)); }

@@ -5,7 +5,7 @@ from builtins import float as _float
 from builtins import int as _int
 from builtins import str as _str
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, SupportsFloat, SupportsIndex, final, overload
+from typing import Any, ClassVar, Literal, SupportsFloat, SupportsIndex, final, overload
 
 __version__: _str
 
@@ -33,6 +33,8 @@ _dtype = dtype
 
 @final
 class Device:
+    Cpu: ClassVar[Device]
+    Gpu: ClassVar[Device]
     def __new__(cls, type: Device | _str, index: _int | None = None) -> Device: ...
     @classmethod
     def cpu(cls) -> Device: ...
@@ -159,11 +161,11 @@ class _MinMax(tuple[Tensor, Tensor]):
 _Index = SupportsIndex | slice | None | Tensor | Any
 
 class Tensor:
-    def __new__(cls, data: Any, device: Device | _str | None = None, dtype: _dtype | None = None) -> Tensor: ...
+    def __new__(cls, data: Any, device: Device | _str | None = None, dtype: _dtype | None = None, *, shape: _int | Sequence[_int] | None = None) -> Tensor: ...
     @property
     def shape(self) -> Size: ...
     @property
-    def strides(self) -> tuple[_int, ...]: ...
+    def strides(self) -> Size: ...
     @property
     def dtype(self) -> _dtype: ...
     @property

@@ -78,17 +78,26 @@ static void tensor_free(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* Tensor(data, device=None, dtype=None): micrograd's way.  A leaf that collects a gradient. */
+/* Tensor(data, device=None, dtype=None, *, shape=None): micrograd's way.  A leaf that collects a gradient. */
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *names) {
-    static char *keywords[] = {"data", "device", "dtype", NULL};
-    PyObject *data, *device = Py_None, *dtype = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "O|OO:Tensor", keywords, &data, &device, &dtype)) return NULL;
+    static char *keywords[] = {"data", "device", "dtype", "shape", NULL};
+    PyObject *data, *device = Py_None, *dtype = Py_None, *shape = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "O|OO$O:Tensor", keywords, &data, &device, &dtype, &shape)) return NULL;
     const cr_device *dev = cr_default_device();
     cr_dtype dt = CR_F32;
     if (device != Py_None && !to_device(device, &dev)) return PyErr_Occurred() ? NULL : raise_type(device, "Tensor(): argument 'device' must be Device or str, not");
     if (dtype != Py_None && !to_dtype(dtype, &dt)) return raise_type(dtype, "Tensor(): argument 'dtype' must be dtype, not");
     if (dtype == Py_None && is_tensor(data) && cr_dtype_is_float(cr_dtype_of(handle(data)))) dt = cr_dtype_of(handle(data));
+    int n;
+    int64_t sizes[CR_MAX_DIMS];
+    if (shape != Py_None && !to_size(shape, &n, sizes)) return PyErr_Occurred() ? NULL : raise_type(shape, "Tensor(): argument 'shape' must be ints, not");
     cr_tensor *t = tensor_from(data, &dt, dev);
+    if (t && shape != Py_None) {
+        cr_tensor *flat = t;
+        t = cr_reshape(flat, n, sizes);
+        cr_release(flat);
+        if (!t) return raise_error();
+    }
     if (!t) return NULL;
     if (cr_dtype_is_float(dt)) cr_requires_grad_(t, true);
     PyObject *self = wrap_as(t, type);
@@ -337,7 +346,7 @@ static PyObject *op_get(PyObject *self, PyObject *key) {
 
 /* ---- properties ------------------------------------------------------------------------------------------------------ */
 static PyObject *get_shape(PyObject *self, void *unused) { (void)unused; return size_object(cr_ndim(handle(self)), cr_shape(handle(self))); }
-static PyObject *get_strides(PyObject *self, void *unused) { (void)unused; return int_tuple(cr_ndim(handle(self)), cr_strides(handle(self))); }
+static PyObject *get_strides(PyObject *self, void *unused) { (void)unused; return size_object(cr_ndim(handle(self)), cr_strides(handle(self))); }
 static PyObject *get_dtype(PyObject *self, void *unused) { (void)unused; return dtype_object(cr_dtype_of(handle(self))); }
 static PyObject *get_device(PyObject *self, void *unused) { (void)unused; return device_object(cr_device_of(handle(self))); }
 static PyObject *get_is_cuda(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(!strncmp(cr_device_name(cr_device_of(handle(self))), "cuda", 4)); }
@@ -454,7 +463,7 @@ static PyType_Slot slots[] = {
     {Py_nb_bool, (void *)op_bool}, {Py_nb_float, (void *)op_float}, {Py_nb_int, (void *)op_int}, {Py_nb_index, (void *)op_index},
     {Py_mp_length, (void *)op_length}, {Py_mp_subscript, (void *)op_get}, {Py_mp_ass_subscript, (void *)set_item}, {Py_sq_contains, (void *)op_contains},
     {Py_bf_getbuffer, (void *)tensor_get_buffer}, {Py_bf_releasebuffer, (void *)tensor_release_buffer},
-    {Py_tp_doc, "Tensor(data, device=None, dtype=None)\n--\n\nNumbers in up to eight axes.  Made so, from numbers, nested sequences or a buffer, it is a leaf that collects .grad\n"
+    {Py_tp_doc, "Tensor(data, device=None, dtype=None, *, shape=None)\n--\n\nNumbers in up to eight axes.  Made so, from numbers, nested sequences or a buffer, it is a leaf that collects .grad\n"
                 "(float32 unless a dtype is given); chainrule.tensor() follows PyTorch instead."},
     {0}
 };

@@ -1,11 +1,131 @@
-/* text.c - token files and their loader, as capsules, for the Python of chainrule.data. */
+/* text.c - tokenizers, token files and their loader, as capsules, for the Python of chainrule.data. */
 #include "extension.h"
 
-static const char tokens_name[] = "chainrule.tokens", loader_name[] = "chainrule.loader";
+#include <stdlib.h>
 
+static const char tokenizer_name[] = "chainrule.tokenizer", tokens_name[] = "chainrule.tokens", loader_name[] = "chainrule.loader";
+
+static void free_tokenizer(PyObject *capsule) { cr_tokenizer_free(PyCapsule_GetPointer(capsule, tokenizer_name)); }
 static void free_tokens(PyObject *capsule) { cr_tokens_free(PyCapsule_GetPointer(capsule, tokens_name)); }
 static void free_loader(PyObject *capsule) { cr_loader_free(PyCapsule_GetPointer(capsule, loader_name)); }
 
+/* ---- tokenizers */
+static PyObject *tokenizer_object(cr_tokenizer *t) {
+    PyObject *capsule = t ? PyCapsule_New(t, tokenizer_name, free_tokenizer) : raise_error();
+    if (!capsule) cr_tokenizer_free(t);
+    return capsule;
+}
+
+static cr_tokenizer *tokenizer_of(const arg *a) { return PyCapsule_GetPointer(a->o, tokenizer_name); }
+
+/* The UTF-8 of a str, or bytes as they are. */
+static const char *text_of(PyObject *o, size_t *bytes) {
+    Py_ssize_t n = 0;
+    char *text = NULL;
+    if (PyBytes_Check(o)) PyBytes_AsStringAndSize(o, &text, &n);
+    else if (!PyUnicode_Check(o)) raise_type(o, "a text is str or bytes, not");
+    *bytes = (size_t)n;
+    if (!PyUnicode_Check(o)) return text;
+    const char *utf8 = PyUnicode_AsUTF8AndSize(o, &n);
+    *bytes = (size_t)n;
+    return utf8;
+}
+
+PyObject *api__tokenizer_bytes(const arg *a) { (void)a; return tokenizer_object(cr_tokenizer_bytes()); }
+
+PyObject *api__tokenizer_chars(const arg *a) {
+    size_t bytes;
+    cr_tokenizer *t;
+    const char *text = text_of(a[0].o, &bytes);
+    if (!text) return NULL;
+    WITHOUT_GIL(t = cr_tokenizer_chars(text, bytes));
+    return tokenizer_object(t);
+}
+
+PyObject *api__tokenizer_load(const arg *a) {
+    cr_tokenizer *t;
+    WITHOUT_GIL(t = cr_tokenizer_load(a[0].s));
+    return tokenizer_object(t);
+}
+
+PyObject *api__tokenizer_save(const arg *a) {
+    cr_status status;
+    const cr_tokenizer *t = tokenizer_of(&a[0]);
+    if (!t) return NULL;
+    WITHOUT_GIL(status = cr_tokenizer_save(t, a[1].s));
+    return done(status);
+}
+
+PyObject *api__tokenizer_size(const arg *a) {
+    const cr_tokenizer *t = tokenizer_of(&a[0]);
+    return t ? PyLong_FromLongLong(cr_tokenizer_size(t)) : NULL;
+}
+
+static cr_tensor *encoded(const cr_tokenizer *t, const char *text, size_t bytes) {
+    const int64_t n = cr_tokenizer_encode(t, text, bytes, NULL, 0);
+    if (n < 0) return NULL;
+    cr_tensor *y = cr_empty(CR_LIST(n), CR_I64, cr_cpu());
+    uint32_t *ids = y && n ? malloc(sizeof *ids * (size_t)n) : NULL;
+    if (ids) cr_tokenizer_encode(t, text, bytes, ids, n);
+    if (ids) cr_write(y, CR_U32, ids, sizeof *ids * (size_t)n);
+    const bool bad = n && !ids;                      /* y is there, and its numbers are not */
+    free(ids);
+    if (!bad) return y;
+    cr_release(y);
+    return NULL;
+}
+
+PyObject *api__tokenizer_encode(const arg *a) {
+    size_t bytes;
+    cr_tensor *y;
+    const cr_tokenizer *t = tokenizer_of(&a[0]);
+    const char *text = t ? text_of(a[1].o, &bytes) : NULL;
+    if (!text) return NULL;
+    WITHOUT_GIL(y = encoded(t, text, bytes));
+    return y || cr_error() ? wrap(y) : PyErr_NoMemory();
+}
+
+/* Integer tokens as C has them, to be freed; NULL with an exception. */
+static uint32_t *ids_of(const char *op, const cr_tensor *tokens, int64_t vocabulary) {
+    const int64_t n = cr_numel(tokens);
+    const size_t bytes = sizeof(int64_t) * (size_t)n;
+    if (cr_ndim(tokens) != 1 || cr_dtype_is_float(cr_dtype_of(tokens))) {
+        PyErr_Format(PyExc_TypeError, "[%s] tokens are integers in one axis, not %s in %d", op, cr_dtype_name(cr_dtype_of(tokens)), cr_ndim(tokens));
+        return NULL;
+    }
+    int64_t *wide = malloc(bytes ? bytes : 1);
+    if (!wide) return PyErr_NoMemory(), NULL;
+    cr_status status;
+    WITHOUT_GIL(status = cr_read(tokens, CR_I64, wide, bytes));
+    uint32_t *ids = (uint32_t *)wide;                /* the same memory, from its start on */
+    for (int64_t i = 0; !status && i < n; i++) {
+        const int64_t id = wide[i];
+        if (id >= 0 && id < vocabulary) {
+            ids[i] = (uint32_t)id;
+            continue;
+        }
+        PyErr_Format(PyExc_IndexError, "[%s] token %lld at %lld is not below the vocabulary of %lld", op, (long long)id, (long long)i, (long long)vocabulary);
+        free(wide);
+        return NULL;
+    }
+    if (!status) return ids;
+    free(wide);
+    raise_error();
+    return NULL;
+}
+
+PyObject *api__tokenizer_decode(const arg *a) {
+    const cr_tokenizer *t = tokenizer_of(&a[0]);
+    uint32_t *ids = t ? ids_of("tokenizer_decode", a[1].t, cr_tokenizer_size(t)) : NULL;
+    if (!ids) return NULL;
+    const int64_t n = cr_numel(a[1].t), bytes = cr_tokenizer_decode(t, ids, n, NULL, 0);
+    PyObject *text = bytes < 0 ? raise_error() : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);    /* filled below, while nobody else has it */
+    if (text) cr_tokenizer_decode(t, ids, n, PyBytes_AsString(text), (size_t)bytes);
+    free(ids);
+    return text;
+}
+
+/* ---- token files */
 static PyObject *tokens_object(cr_tokens *t) {
     PyObject *capsule = t ? PyCapsule_New(t, tokens_name, free_tokens) : raise_error();
     if (!capsule) cr_tokens_free(t);
@@ -19,6 +139,19 @@ PyObject *api__tokens_open(const arg *a) {
     cr_tokens *t;
     WITHOUT_GIL(t = cr_tokens_open(a[0].s));
     return tokens_object(t);
+}
+
+/* (path, tokens, vocabulary) */
+PyObject *api__tokens_save(const arg *a) {
+    uint32_t *ids = ids_of("tokens_save", a[1].t, a[2].i);
+    if (!ids) return NULL;
+    cr_status status;
+    cr_tokens *t = cr_tokens_new(ids, cr_numel(a[1].t), a[2].i);
+    free(ids);
+    if (!t) return raise_error();
+    WITHOUT_GIL(status = cr_tokens_save(t, a[0].s));
+    cr_tokens_free(t);
+    return done(status);
 }
 
 PyObject *api__tokens_slice(const arg *a) {

@@ -57,7 +57,7 @@ static PyMethodDef size_methods[] = {
 };
 static PyType_Slot size_slots[] = {
     {Py_tp_richcompare, (void *)size_compare}, {Py_tp_repr, (void *)size_repr}, {Py_tp_hash, (void *)size_hash}, {Py_tp_methods, size_methods},
-    {Py_tp_doc, "A shape: a tuple of ints that also equals a list of them."}, {0}
+    {Py_tp_doc, "A shape, or strides: a tuple of ints that also equals a list of them."}, {0}
 };
 static PyType_Spec size_spec = {"chainrule.Size", 0, 0, Py_TPFLAGS_DEFAULT, size_slots};
 
@@ -237,9 +237,33 @@ static PyGetSetDef device_getset[] = {
 static PyType_Slot device_slots[] = {
     {Py_tp_new, (void *)device_new}, {Py_tp_dealloc, (void *)free_object}, {Py_tp_repr, (void *)device_repr}, {Py_tp_str, (void *)device_str},
     {Py_tp_hash, (void *)device_hash}, {Py_tp_richcompare, (void *)device_compare}, {Py_tp_methods, device_methods}, {Py_tp_getset, device_getset},
-    {Py_tp_doc, "Device(type, index=None)\n--\n\nA place where tensors live and are computed: Device(\"cpu\"), Device.cpu()."}, {0}
+    {Py_tp_doc, "Device(type, index=None)\n--\n\nA place where tensors live and are computed: Device(\"cpu\"), Device.cpu().  Device.Cpu and Device.Gpu name the processor and the best GPU (AttributeError where there is none);\n"
+     "Device(\"auto\") is CUDA's first GPU, else another GPU of hardware, else the cpu."}, {0}
 };
 static PyType_Spec device_spec = {"chainrule.Device", sizeof(Device), 0, Py_TPFLAGS_DEFAULT, device_slots};
+
+/* Device.Gpu: the GPU is looked for when the name is read.  AttributeError where there is none, as hasattr and inspect expect. */
+static PyObject *gpu_name_get(PyObject *self, PyObject *object, PyObject *type) {
+    (void)self; (void)object; (void)type;
+    const cr_device *dev = cr_device_find("gpu");
+    if (dev) return device_object(dev);
+    PyErr_SetString(PyExc_AttributeError, cr_error());
+    cr_error_clear();
+    return NULL;
+}
+static PyType_Slot gpu_name_slots[] = {{Py_tp_descr_get, (void *)gpu_name_get}, {Py_tp_dealloc, (void *)free_object}, {Py_tp_doc, "The best GPU."}, {0}};
+static PyType_Spec gpu_name_spec = {"chainrule._GpuName", 0, 0, Py_TPFLAGS_DEFAULT, gpu_name_slots};
+
+static bool make_device(PyObject *module) {
+    if (!(device_type = add_type(module, &device_spec, NULL))) return false;
+    PyObject *type = PyType_FromSpec(&gpu_name_spec), *gpu = type ? PyObject_CallNoArgs(type) : NULL, *cpu = device_object(cr_cpu());
+    const bool made = gpu && cpu && !PyObject_SetAttrString((PyObject *)device_type, "Gpu", gpu) && !PyObject_SetAttrString((PyObject *)device_type, "Cpu", cpu) &&
+                      !PyModule_AddObjectRef(module, "device", (PyObject *)device_type);
+    Py_XDECREF(type);
+    Py_XDECREF(gpu);
+    Py_XDECREF(cpu);
+    return made;
+}
 
 /* ---- Generator ------------------------------------------------------------------------------------------------------ */
 static cr_generator *generator_of(PyObject *self) { return ((Generator *)(void *)self)->g; }
@@ -351,7 +375,6 @@ static bool make_default_generator(PyObject *module) {
 }
 
 bool make_types(PyObject *module) {
-    return (size_type = add_type(module, &size_spec, (PyObject *)&PyTuple_Type)) && make_dtypes(module) && (device_type = add_type(module, &device_spec, NULL)) &&
-           (generator_type = add_type(module, &generator_spec, NULL)) && make_default_generator(module) &&
-           PyModule_AddObjectRef(module, "device", (PyObject *)device_type) == 0;
+    return (size_type = add_type(module, &size_spec, (PyObject *)&PyTuple_Type)) && make_dtypes(module) && make_device(module) &&
+           (generator_type = add_type(module, &generator_spec, NULL)) && make_default_generator(module);
 }

@@ -271,7 +271,7 @@ int cli_bench(int argc, char **argv) {
         {"quick", OPTION_FLAG, &quick, NULL, "fewer runs", 0, 0, false, false},
         {"json", OPTION_FLAG, &json, NULL, "one JSON object instead of the table", 0, 0, false, false},
         {"dtype", OPTION_CHOICE, &dtype, "f32|bf16", "bf16: products round their operands to it", 0, 0, false, false},
-        {"device", OPTION_TEXT, &device, "NAME", "cpu, ref, gpu, cuda:0, webgpu:0... (default cpu)", 0, 0, false, false},
+        {"device", OPTION_TEXT, &device, "NAME", "auto, cpu, ref, gpu, cuda:0, webgpu:0... (default cpu)", 0, 0, false, false},
         {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
     };
     const command c = {"bench", "[--only PART] [--fuse-step] [--quick] [--json] [--dtype f32|bf16] [--device NAME] [--threads N]",

@@ -58,7 +58,7 @@ int cli_generate(int argc, char **argv) {
         {"top-k", OPTION_INT, &s.top_k, "N", "only the N likeliest tokens; 0: all", 0, 0x1p31, false, false},
         {"top-p", OPTION_REAL, &s.top_p, "P", "only the likeliest tokens that hold P of the probability", 1e-12, 1, false, false},
         {"seed", OPTION_INT, &seed, "N", "the same seed gives the same text", 0, 0x1p53, false, false},
-        {"device", OPTION_TEXT, &device, "NAME", "cpu, ref, gpu, cuda:0, webgpu:0... (default cpu)", 0, 0, false, false},
+        {"device", OPTION_TEXT, &device, "NAME", "auto, cpu, ref, gpu, cuda:0, webgpu:0... (default cpu)", 0, 0, false, false},
         {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
     };
     const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.", options, sizeof options / sizeof *options, NULL};

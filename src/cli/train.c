@@ -413,7 +413,7 @@ int cli_train(int argc, char **argv) {
         {"save-every", OPTION_INT, &s.save_every, "N", "steps between checkpoints; 0: only at the end", 0, any, false, false},
         {"sample", OPTION_INT, &s.sample, "N", "tokens to write at the end", 0, any, false, false},
         {"profile", OPTION_TEXT, &s.profile, "FILE", "write what ran when, for Perfetto or chrome://tracing", 0, 0, false, false},
-        {"device", OPTION_TEXT, &s.device, "NAME", "cpu, ref, gpu, cuda:0, webgpu:0...; chainrule info lists them (default cpu)", 0, 0, false, false},
+        {"device", OPTION_TEXT, &s.device, "NAME", "auto, cpu, ref, gpu, cuda:0, webgpu:0...; chainrule info lists them (default cpu)", 0, 0, false, false},
         {"threads", OPTION_INT, &s.threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
     };
     const command c = {"train", "--data FILE... [options]  or  --resume DIR [options]",

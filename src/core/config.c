@@ -9,7 +9,7 @@ typedef struct value { struct value *before; char text[]; } value;
 static _Atomic(value *) kept;                       /* all that were ever set: somebody may be reading one */
 
 static struct { const char *name, *doc; cr_switch_check check; void (*changed)(void); _Atomic(value *) set; } switches[] = {
-    {.name = "CHAINRULE_DEVICE", .doc = "the default device: cpu, ref, gpu, cuda:0, webgpu:0..."},
+    {.name = "CHAINRULE_DEVICE", .doc = "the default device: auto, cpu, ref, gpu, cuda:0, webgpu:0..."},
     {.name = "CHAINRULE_NUM_THREADS", .doc = "threads of the pool, at least 1; default: the processors this process may use"},
     {.name = "CHAINRULE_ISA", .doc = "instruction set of the cpu device, at most what the processor has: v2, v3 or v4 (x86-64 levels)"},
     {.name = "CHAINRULE_ONEDNN", .doc = "path of libdnnl.so.3, or off: products run on kernels of our own"},

@@ -148,6 +148,7 @@ struct cr_device {
     cr_memory (*memory)(const cr_device *d);
     void (*empty_cache)(const cr_device *d);
     bool host;                                      /* storage->data is an address that this process can read */
+    bool software;                                  /* a GPU that the processor plays: "auto" passes it by */
 };
 
 /* dst = src as one walk of the program y = x, axes that both step over as over one merged; src NULL: dst = value, one element of dst's dtype (move.c) */

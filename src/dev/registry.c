@@ -45,8 +45,17 @@ static bool is_kind(const char *name, const char *kind) {
     return !strncmp(name, kind, n) && (!name[n] || name[n] == ':');
 }
 
-/* "gpu", "cuda" and "webgpu" are the first of all, "gpu:1" the second of any kind.  Only such a name has GPUs looked for. */
+/* CUDA's first GPU, else the first other of hardware, else the cpu. */
+static const cr_device *best_device(void) {
+    if (cuda_at(0)) return cuda_at(0);
+    for (int i = 0; webgpu_at(i); i++)
+        if (!webgpu_at(i)->software) return webgpu_at(i);
+    return &cr_device_cpu;
+}
+
+/* "gpu", "cuda" and "webgpu" are the first of all, "gpu:1" the second of any kind.  Only such a name and "auto" have GPUs looked for. */
 static const cr_device *find(const char *op, const char *name) {
+    if (!strcmp(name, "auto")) return best_device();
     const bool cuda = is_kind(name, "cuda"), any = is_kind(name, "gpu");
     const cr_device *(*const at)(int) = cuda ? cuda_at : any ? gpu_at : is_kind(name, "webgpu") ? webgpu_at : NULL;
     const char *number = strchr(name, ':');

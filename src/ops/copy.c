@@ -143,7 +143,7 @@ static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {
     cr_status status = cr_check_writable("copy_", x, recorded);
     if (status != CR_OK || is_there(x, y, recorded)) return status;
     const cr_tensor *source = y;
-    if (source->dev != x->dev || (recorded && source->dtype != x->dtype)) source = cr_to(source, recorded ? dtype_of(x) : dtype_of(y), x->dev);
+    if (source->dev != x->dev || (recorded && source->dtype != x->dtype)) source = cr_to(source, dtype_of(x), x->dev);
     if (source) source = cr_expand(source, x->ndim, x->shape);
     if (!source) return cr_error_status();
     if (!recorded) return write_elements(x, source);
@@ -193,7 +193,8 @@ cr_status cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes) {
         atomic_fetch_add(&t->storage->version, 1);
         return status;
     }
-    cr_tensor *values = cr_from(src, t->ndim, t->shape, dt, t->dev);
+    const cr_device *where = t->dev->host ? t->dev : cr_cpu();     /* cast on the host: a GPU may not have both dtypes */
+    cr_tensor *values = cr_from(src, t->ndim, t->shape, dt, where);
     status = values && cr_copy_(t, values) ? CR_OK : cr_error_status();
     cr_release(values);
     return status;

@@ -389,7 +389,7 @@ def setters() -> list[tuple[str, Any]]:
     found = []
     for owner in (cr.Tensor, cr.Device, cr.dtype, cr.Generator, cr.Node):
         for name in dir(owner):
-            if type(getattr(owner, name)).__name__ in ("getset_descriptor", "member_descriptor"):
+            if type(getattr(owner, name, None)).__name__ in ("getset_descriptor", "member_descriptor"):
                 found += [
                     (f"get {name}", lambda x, n=name: getattr(x, n)),
                     (f"set {name}", lambda x, v, n=name: setattr(x, n, v)),
@@ -402,7 +402,7 @@ def methods(owner: Any) -> list[tuple[str, Any]]:
     return [
         (n, getattr(owner, n))
         for n in dir(owner)
-        if callable(getattr(owner, n))
+        if callable(getattr(owner, n, None))  # Device.Gpu is there where a GPU is
         and (not n.startswith("__") or n in {"__reduce__", "__array__", "__dlpack__", "__dlpack_device__", "__deepcopy__", "__copy__"})
     ]
 

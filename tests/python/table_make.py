@@ -188,6 +188,7 @@ row("manual_seed", listed(call(7), call(0), call(-1), call(2**63), call(2**64 - 
 row("numel is_floating_point is_contiguous element_size dim", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)]))
 row("is_tensor", listed(call(X((3,))), call(1), call([1]), call(None), call()))
 row("size stride", shaped(call(), call(0), call(-1), call(dim=0), call(9), call(0.5), call("0"), call(None)))
+row("storage_offset", listed(*[call(X(s, layout=layout)) for s, layout in product([(3, 5), (), (7,), (2, 3, 5)], LAYOUTS)]))
 row("data_ptr", listed())
 row("item", listed(*[call(X(s, d, low=1)) for s, d in product([(), (1,), (1, 1), (0,), (3,)], ANY)]))
 row("tolist", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)]))

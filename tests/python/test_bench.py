@@ -1,7 +1,9 @@
-"""The list of bench/everyday.py: every name is timed, or it is said why not; every line runs in both libraries.  bench/cuda.py runs, small."""
+"""The list of bench/everyday.py: every name is timed, or it is said why not; every line runs in both libraries.  bench/cuda.py and the parts of
+bench/run.py that need no peer run, small."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -16,6 +18,7 @@ import pytest
 from conftest import BUILD, ROOT
 
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "cudasim")]
+import gen_ops  # noqa: E402
 import gen_python  # noqa: E402
 from environment import simulated  # noqa: E402
 
@@ -71,10 +74,23 @@ CUDA: dict[str, Any] = runpy.run_path(str(ROOT / "bench" / "cuda.py"), run_name=
 def test_cuda_peer() -> None:
     """Every case is right for PyTorch too: on the cpu, small."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    for part in CUDA["PARTS"]:
+    for part in set(CUDA["PARTS"]) - {"train", "kernels"}:
         for case in CUDA["cases_of"](part, True, 2):
-            if case.operands and part != "train":
+            if case.operands:
                 CUDA["runner"](torch, case, "cpu", False)()
+
+
+def test_every_elementwise_kernel() -> None:
+    """Part kernels has every row of ops.def, and each runs."""
+    rows = gen_ops.read_source((ROOT / gen_ops.SOURCE).read_text())[1]
+    cases = {case.name: case for case in CUDA["cases_of"]("kernels", True, 2)}
+    assert set(cases) == {"copy"} | {row.name for row in rows} and len(cases) > 100
+    for row in rows:
+        case = cases[row.name]
+        CUDA["runner"](cr, case, "cpu", False)()
+        operands = [CUDA["operand"](cr, case, name, "cpu") for name in case.operands]
+        size = sum(x.numel() * x.element_size() for x in operands) + operands[0].numel() * (1 if row.rule == "TEST" else 4)
+        assert abs(case.work * 1e9 / size - 1) < 1e-9, f"{row.name}: {case.work * 1e9} bytes, its operands and result have {size}"
 
 
 def test_cuda_on_the_simulator(tmp_path: Path) -> None:
@@ -82,11 +98,35 @@ def test_cuda_on_the_simulator(tmp_path: Path) -> None:
     environment = simulated(BUILD)
     if not environment:
         pytest.skip("this build has no simulated GPU")
-    command = [sys.executable, str(ROOT / "bench/run.py"), "--quick", "--only", "cuda", "--json", str(tmp_path / "cuda.json"), "--cuda", "--eager"]
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, str(ROOT / "bench/run.py"), "--quick", "--only", "cuda", "--json", str(tmp_path / "cuda.json"), "--cuda", "--eager", "--only"]
+    some = subprocess.run([*command, "kernels", "--cases", "co"], env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)
+    assert "| copy, f32 | GB/s |" in some.stdout and "| cosh, f32 | GB/s |" in some.stdout and "| exp, f32 |" not in some.stdout, some.stdout + some.stderr
+    others = [part for part in CUDA["PARTS"] if part != "kernels"]
+    done = subprocess.run([*command, *others], env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)
     assert not done.returncode, done.stderr
     got = json.loads((tmp_path / "cuda.json").read_text())["cuda"]
     failed = [f"{row['name']} {row['dtype']}: {row['columns']}" for row in got["rows"] if not all(isinstance(c, dict) for c in row["columns"].values())]
     assert not failed and not got["left_out"] and got["error"] < 1e-5, (failed, got["left_out"], got["error"])
-    assert {row["part"] for row in got["rows"]} == set(CUDA["PARTS"])
+    assert {row["part"] for row in got["rows"]} == set(others)
     assert "The least share of a copy" in done.stdout and "A product in f32 is wrong by" in done.stdout, done.stdout
+
+
+# ---- bench/run.py
+
+
+def test_parts_without_peers(tmp_path: Path) -> None:
+    """Products by size with their filter and picture, attention and generation with and without, files: numbers in every cell."""
+    if not (BUILD / "bench" / "naive").exists():
+        pytest.skip("this build has no benches (CHAINRULE_EXAMPLES)")
+    page, parts = tmp_path / "page.md", ["sizes", "fused", "generation", "files"]
+    results = ["--json", str(tmp_path / "a.json"), "--write", str(page)]
+    command = [sys.executable, str(ROOT / "bench/run.py"), "--quick", "--only", *parts, "--sizes", "48", "96", *results]
+    done = subprocess.run(command, env={**os.environ, "CHAINRULE_BUILD": str(BUILD)}, capture_output=True, text=True, timeout=300)
+    assert not done.returncode and set(got := json.loads((tmp_path / "a.json").read_text())) == set(parts), done.stdout + done.stderr
+    assert [row["size"] for row in got["sizes"]["rows"]] == [48, 96] and all(row["naive"] > 0 and row["cpu"] > 0 for row in got["sizes"]["rows"])
+    assert all(row["with_ms"] > 0 and row["without_ms"] > 0 for part in ("fused", "generation") for result in got[part] for row in result["rows"])
+    assert len(got["files"]["rows"]) == 6 and all(row["ms"] > 0 for row in got["files"]["rows"])
+    drawn = (tmp_path / "product-sizes.svg").exists()
+    assert drawn == ("![Products by size](product-sizes.svg)" in page.read_text()) and drawn == bool(importlib.util.find_spec("matplotlib"))
+    if drawn:
+        assert "three plain loops" in (tmp_path / "product-sizes.svg").read_text()

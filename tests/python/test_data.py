@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import pickle
 import subprocess
 import threading
 import traceback
@@ -11,7 +14,7 @@ from typing import Any
 
 import chainrule as cr
 import pytest
-from chainrule.data import DataLoader, Dataset, TensorDataset, TokenFile, default_collate
+from chainrule.data import DataLoader, Dataset, TensorDataset, TokenFile, Tokenizer, default_collate
 from conftest import BUILD
 
 try:
@@ -214,6 +217,68 @@ def test_refuses_data() -> None:
             DataLoader(Squares(3)).load_state_dict(state)  # type: ignore[arg-type]
 
 
+# ---- tokenizers ----
+
+
+def test_characters(tmp_path: Path) -> None:
+    t = Tokenizer.chars("naïve\n日本")
+    assert len(t) == 8 and repr(t) == "Tokenizer(8 tokens)"
+    assert t.encode("ann日") == [1, 3, 3, 6] and t.decode([1, 3, 3, 6]) == "ann日" and t.encode("") == [] and t.decode([]) == ""
+    assert t.encode("ann日".encode()) == t.encode("ann日") and t.decode_bytes(cr.tensor([6, 7])) == "日本".encode()
+    x = t.tensor("vaïn")
+    assert x.dtype == cr.int64 and x.shape == [4] and t.decode(x) == t.decode(x.to(cr.int16)) == t.decode(0 + i for i in x.tolist()) == "vaïn"  # type: ignore[arg-type]
+    t.save(tmp_path / "t.json")
+    assert json.loads((tmp_path / "t.json").read_text())["characters"] == "\naenvï日本"
+    for other in (Tokenizer.load(tmp_path / "t.json"), pickle.loads(pickle.dumps(t)), copy.deepcopy(t)):
+        assert other.encode("naïve\n日本") == t.encode("naïve\n日本") and len(other) == 8
+    zero = Tokenizer.chars("a\0b")
+    assert zero.encode("b\0") == [2, 0] and zero.decode([0, 1]) == "\0a"
+
+
+def test_bytes(tmp_path: Path) -> None:
+    t = Tokenizer.bytes()
+    assert len(t) == 256 and t.encode("é") == [195, 169] and t.encode(b"\xff\0") == [255, 0] and t.decode_bytes([255, 0]) == b"\xff\0"
+    assert t.decode([104, 105, 255]) == "hi\ufffd" and t.decode([195, 169]) == "é"
+    with pytest.raises(UnicodeDecodeError):
+        t.decode([255], errors="strict")
+    t.save(tmp_path / "t.json")
+    for other in (Tokenizer.load(tmp_path / "t.json"), pickle.loads(pickle.dumps(t))):
+        assert other.encode("é") == [195, 169] and len(other) == 256
+
+
+def test_tokenizer_refuses(tmp_path: Path) -> None:
+    t = Tokenizer.chars("abc")
+    with pytest.raises(ValueError, match=r"U\+0064 'd' at byte 1 is not among the 3 characters"):
+        t.encode("ad")
+    with pytest.raises(ValueError, match="the text is not UTF-8 at byte 1"):
+        t.encode(b"a\xff")
+    with pytest.raises(UnicodeEncodeError):
+        t.encode("\ud800")
+    for wrong in (3, -1, 2**32, 2**32 + 1):
+        with pytest.raises(IndexError, match=f"token {wrong} at 1 is not below the vocabulary of 3"):
+            t.decode([0, wrong])
+    for bad in ([0.5], [[0, 1]], cr.ones(2)):
+        with pytest.raises(TypeError, match="tokens are integers in one axis"):
+            t.decode(bad)  # type: ignore[arg-type]
+    for text in (None, 3, ["a"], bytearray(b"a")):
+        with pytest.raises(TypeError, match="a text is str or bytes, not"):
+            t.encode(text)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="a text is str or bytes, not"):
+            Tokenizer.chars(text)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the text is empty"):
+        Tokenizer.chars("")
+    with pytest.raises(OSError):
+        Tokenizer.load(tmp_path / "none.json")
+    (tmp_path / "bad.json").write_text("{}")
+    with pytest.raises(OSError, match="is not a tokenizer"):
+        Tokenizer.load(tmp_path / "bad.json")
+    with pytest.raises(OSError):
+        t.save(tmp_path / "none" / "t.json")
+    for private, more in (("size", ()), ("encode", ("a",)), ("decode", (cr.arange(2),)), ("save", (str(tmp_path / "t.json"),))):
+        with pytest.raises(ValueError, match="PyCapsule"):
+            getattr(cr._core, f"_tokenizer_{private}")("no capsule", *more)
+
+
 # ---- token files ----
 
 
@@ -259,6 +324,19 @@ def test_token_file_of_the_program(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 20)
     subprocess.run([program, "tokenize", "--data", tmp_path / "text.txt", "--out", tmp_path / "text.tok"], capture_output=True, check=True)
     assert next(iter(TokenFile(tmp_path / "text.tok", 2, 8)))[0].shape == [2, 8]
+
+
+@pytest.mark.parametrize(("vocabulary", "width"), [(256, 1), (257, 2), (65537, 4)])
+def test_token_file_saved(tmp_path: Path, vocabulary: int, width: int) -> None:
+    numbers = [i * 7919 % vocabulary for i in range(100)]
+    for tokens in (numbers, cr.tensor(numbers), cr.tensor(numbers, dtype=cr.int32)):
+        TokenFile.save(tmp_path / "a.tok", tokens, vocabulary)
+        assert (tmp_path / "a.tok").stat().st_size == 32 + 100 * width
+        data = TokenFile(tmp_path / "a.tok", 1, 99, shuffle=False)
+        assert data.vocabulary == vocabulary and next(iter(data))[0].tolist() == [numbers[:99]]
+    with pytest.raises(IndexError, match=f"token {vocabulary} at 1 is not below"):
+        TokenFile.save(tmp_path / "b.tok", [0, vocabulary], vocabulary)
+    assert not (tmp_path / "b.tok").exists()
 
 
 def test_token_file_refuses(tokens: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_docstrings(module: str) -> None:
     named = {name: getattr(package, name) for name in package.__all__}
     for name, thing in list(named.items()):
         if inspect.isclass(thing) and thing.__module__.startswith("chainrule"):
-            named |= {f"{name}.{member}": getattr(thing, member) for member in vars(thing) if member[0] != "_" and member != "forward"}
+            named |= {f"{name}.{member}": value for member, value in vars(thing).items() if member[0] != "_" and member != "forward"}
     assert not [name for name, thing in named.items() if not inspect.getdoc(thing)]
 
 

@@ -116,6 +116,42 @@ def test_a_tensor_joins_the_graph() -> None:
     assert w.grad is not None and w.grad.tolist() == [1, 1, 1]
 
 
+def test_layout() -> None:
+    """Strides equal a list, as a shape does; where a view begins in its storage."""
+    x = cr.zeros(2, 3)
+    assert x.strides == [3, 1] and x.T.strides == [1, 3] and x.strides == (3, 1) and x.strides != [3] and isinstance(x.strides, cr.Size)
+    assert x.stride() == (3, 1) and type(x.stride()) is tuple  # as PyTorch's
+    assert (x.storage_offset(), x[1].storage_offset(), x[1, 2:].storage_offset(), x[::-1].storage_offset()) == (0, 3, 5, 3)
+
+
+def test_shape_of_data() -> None:
+    x = cr.Tensor([1, 2, 3, 4, 5, 6], shape=[2, 3], device=cr.Device.Cpu)
+    assert x.tolist() == [[1, 2, 3], [4, 5, 6]] and x.shape == [2, 3] and x.strides == [3, 1] and x.is_leaf and x.requires_grad
+    (x * x).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [[2, 4, 6], [8, 10, 12]]
+    assert cr.Tensor([[1, 2], [3, 4]], shape=[-1]).tolist() == [1, 2, 3, 4] and cr.Tensor(7, shape=1).shape == [1] and cr.Tensor([], shape=(0, 3)).shape == [0, 3]
+    assert cr.Tensor([1, 2], shape=2, dtype=cr.int32).dtype == cr.int32 and cr.Tensor(cr.ones(4), shape=[2, 2]).shape == [2, 2]
+    with pytest.raises(RuntimeError, match=r"cannot view 3 elements as \(2, 2\)"):
+        cr.Tensor([1, 2, 3], shape=[2, 2])
+    with pytest.raises(TypeError, match="argument 'shape' must be ints, not str"):
+        cr.Tensor([1, 2, 3], shape="3")  # type: ignore[arg-type]
+
+
+def test_names_of_devices() -> None:
+    assert cr.Device.Cpu == cr.Device.cpu() == cr.ones(2, device=cr.Device.Cpu).device and cr.device.Cpu is cr.Device.Cpu
+    with pytest.raises(AttributeError, match="no GPU 'gpu' here"):
+        print(cr.Device.Gpu)  # the tests of Python see none; check_gpu.py has one
+    assert not hasattr(cr.Device, "Gpu")
+    assert cr.Device("auto") == cr.Device.Cpu and cr.ones(2, device="auto").device == cr.Device.Cpu
+    cr.set_default_device("ref")
+    try:
+        assert cr.ones(2).device == cr.Device.ref()
+        cr.set_default_device("auto")
+        assert cr.ones(2).device == cr.Device.Cpu
+    finally:
+        cr.set_default_device("cpu")
+
+
 def test_backwards() -> None:
     x = cr.arange(12).reshape(3, 4)
     assert x[::-1].tolist() == [[8, 9, 10, 11], [4, 5, 6, 7], [0, 1, 2, 3]]

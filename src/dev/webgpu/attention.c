@@ -241,7 +241,7 @@ static cr_status run(gpu *g, const char *op, const heads *a, const int64_t *n, i
 bool gpu_attention_takes(const cr_tensor *q, const cr_tensor *k) {
     const gpu *g = (const gpu *)(const void *)q->dev;
     const int64_t most = q->shape[2] > k->shape[2] ? q->shape[2] : k->shape[2], D = q->shape[3];
-    return D <= WIDEST && g->limits.maxStorageBuffersPerShaderStage >= MOST_OPERANDS && (!g->software || (most / AT_ONCE + 1) * (2 * fours(D) + 1) + 4 * D <= MOST_TURNS);
+    return D <= WIDEST && g->limits.maxStorageBuffersPerShaderStage >= MOST_OPERANDS && (!g->dev.software || (most / AT_ONCE + 1) * (2 * fours(D) + 1) + 4 * D <= MOST_TURNS);
 }
 
 cr_status gpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal) {

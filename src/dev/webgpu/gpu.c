@@ -108,11 +108,7 @@ static cr_status check_limits(const gpu *g, const char *op) {
 }
 
 static cr_status open_device(gpu *g, const char *op) {
-    WGPUAdapterInfo info = {0};
-    wg.AdapterGetInfo(g->adapter, &info);
-    g->budget = cr_gpu_budget(op, info.adapterType == WGPUAdapterType_CPU ? (int64_t)4 << 30 : INT64_MAX);       /* software has the memory of the processor, which others use too */
-    g->software = info.adapterType == WGPUAdapterType_CPU;
-    wg.AdapterInfoFreeMembers(info);
+    g->budget = cr_gpu_budget(op, g->dev.software ? (int64_t)4 << 30 : INT64_MAX);      /* software has the memory of the processor, which others use too */
     wg.AdapterGetLimits(g->adapter, &g->limits);
     g->limits.nextInChain = NULL;
     if (!g->budget || check_limits(g, op) != CR_OK) return cr_error_status();
@@ -181,7 +177,8 @@ static void add_gpu(WGPUAdapter adapter, const WGPUAdapterInfo *info) {
     snprintf(g->name, sizeof g->name, "webgpu:%d", found);
     snprintf(g->info, sizeof g->info, "%.*s (%s), %s, wgpu-native %u.%u.%u", length_of(info->device), info->device.data ? info->device.data : "",
              kind_of(info->adapterType), api_of(info->backendType), v >> 24, v >> 16 & 255, v >> 8 & 255);
-    g->dev = (cr_device){.name = g->name, .type = "webgpu", .index = found, .kernels = &gpu_kernels, .info = info_of, .memory = memory_of, .empty_cache = gpu_empty_cache};
+    g->dev = (cr_device){.name = g->name, .type = "webgpu", .index = found, .kernels = &gpu_kernels, .info = info_of, .memory = memory_of, .empty_cache = gpu_empty_cache,
+                         .software = info->adapterType == WGPUAdapterType_CPU};
     found++;
 }
 

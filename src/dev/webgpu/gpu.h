@@ -49,7 +49,6 @@ typedef struct gpu {
     WGPUDevice device;                              /* NULL until first use */
     WGPUQueue queue;
     WGPULimits limits;
-    bool software;                                  /* the processor plays a GPU */
     bool subgroups;                                 /* used: invocations exchange values without workgroup memory */
     enum { GPU_HALVES_UNKNOWN, GPU_HALVES_OURS, GPU_HALVES_OWN } halves;     /* who converts f16: kernels (wgsl_library.c), or the GPU, known with the first kernel that does */
     size_t window;                                  /* bytes that one binding shows, a multiple of 256 */

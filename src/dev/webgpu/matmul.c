@@ -234,7 +234,7 @@ cr_status gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const
                  .add = how & CR_MATMUL_ADD, .bias = bias, .bf16 = how & CR_MATMUL_BF16 && dt == CR_F32, .batch = c->ndim - 2};
     q.along_k[0] = nearer(a->strides[q.batch + 1], a->strides[q.batch]);
     q.along_k[1] = nearer(b->strides[q.batch], b->strides[q.batch + 1]);
-    if (g->software && !wgsl_wide(q.acc)) {
+    if (g->dev.software && !wgsl_wide(q.acc)) {
         for (q.rows = ROWS; q.rows / 2 >= c->shape[q.batch]; q.rows /= 2) {}
         q.along_k[0] = q.along_k[1] = false;        /* they are not asked for: one kernel serves all */
     }
