@@ -166,9 +166,10 @@ def generated_files() -> list[str]:
 
 
 def checks(environment: dict[str, str]) -> Total:
-    """The repository itself, our tools, and every tests/**/check_*.py."""
+    """The repository itself, our tools, and every tests/**/check_*.py but one that takes long."""
     mypy = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", "build/mypy"]
     tools, tests = sorted((ROOT / "tools").glob("*.py")), sorted((ROOT / "tests").rglob("check_*.py"))
+    long = ROOT / "tests" / "cudasim" / "check_fatbin.py"  # trains on the simulated GPU: in the stage cudasim-orders
     commands = {
         "layers": [sys.executable, "tools/check_layers.py"],
         "generated files are current": generated_files(),
@@ -180,6 +181,8 @@ def checks(environment: dict[str, str]) -> Total:
         "mypy of a user's script": [*mypy, "--config-file=", "tests/python/user_script.py"],
     }
     for path in tests:
+        if path == long:
+            continue
         commands[str(path.relative_to(ROOT))] = [sys.executable, str(path)]
     total = Total()
     for name, command in commands.items():
@@ -357,6 +360,7 @@ def stage_cudasim_orders() -> Total:
         runs = [("CUDASIM_CC=75", "test_cuda_ops", older)]
         runs += [("CUDASIM_ORDER=reverse", program, {"CUDASIM_ORDER": "reverse", "CHAINRULE_CUBLASLT": "off"}) for program in KERNEL_TESTS]
         total = side_by_side(runs)
+        total.add(run("the list of kernels for a build with nvcc", [sys.executable, "tests/cudasim/check_fatbin.py"], plain_environment()))
         total.add(run("kernels by NVRTC", [sys.executable, "tests/cudasim/check_cuda.py", "--nvrtc", texts], plain_environment()))
         return total
 
