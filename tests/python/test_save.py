@@ -259,7 +259,7 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
 def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         cr.load(tmp_path / "missing")
-    assert caught.value.filename == tmp_path / "missing"
+    assert caught.value.filename == str(tmp_path / "missing")
     with pytest.raises(OSError):
         cr.load(tmp_path)
     good = tmp_path / "good.safetensors"
