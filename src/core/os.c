@@ -463,7 +463,7 @@ bool cr_os_rename(const char *from, const char *to) {
 bool cr_os_copy(const char *from, const char *to) {
     cr_mapping m;
     char temporary[PATH_MAX];
-    if (!link(from, to)) return true;
+    if (!link(from, to)) return sync_folder(to), true;
     if (!cr_os_map(from, &m)) return false;
     FILE *f = cr_os_create_beside(to, temporary, sizeof temporary);
     if (f) (void)fwrite(m.data, 1, m.bytes, f);                /* a failure is found by the commit */
