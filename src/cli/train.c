@@ -416,8 +416,8 @@ static int train(run *r) {
     if (code != CLI_OK) return code;
     if (!prepare(r)) return CLI_FAILED;
     say_what(r);
-    log_start(r);
     cr_os_catch_interrupt();
+    log_start(r);
     const int64_t first = r->step;
     if (r->s->profile && cr_profile_begin()) return cli_fail_library();
     progress_begin(&bar, first, r->s->steps);
