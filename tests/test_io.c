@@ -547,8 +547,9 @@ TEST(saves_are_synchronised) {
     on_fsync = NULL;
     int files = 0, file = -1;
     for (int i = 0; i < n_synced; i++) if (!synced[i].folder) files++, file = i;
-    const int named = find_sync(0, true, "/sync/.chainrule-new"), committed = find_sync(file, true, "/sync"), inside = find_sync(file, true, "/.chainrule-new");
-    CHECK(files == 3 && named >= 0 && inside > file, "%d files, the last at %d, their folder at %d", files, file, inside);
+    CHECK(!strcmp(synced[0].path, folder_name) && !strcmp(synced[1].path, dir), "the folders that got a folder: '%s', '%s'", synced[0].path, synced[1].path);
+    const int committed = find_sync(file, true, "/sync"), inside = find_sync(file, true, "/.chainrule-new");
+    CHECK(files == 3 && inside > file, "%d files, the last at %d, their folder at %d", files, file, inside);
     int commit = inside + 1;                        /* renamed: then the folder itself, before a file leaves .chainrule-commit */
     CHECK(committed >= 0 && commit < n_synced && synced[commit].folder && synced[commit].commit && !synced[commit].weights, "the commit, at %d of %d", commit, n_synced);
     CHECK(n_synced - commit == 4 && synced[commit + 1].weights && synced[n_synced - 1].folder, "%d fsyncs behind the commit, one for each file is wanted", n_synced - commit - 1);
