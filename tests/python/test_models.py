@@ -318,17 +318,18 @@ def test_a_save_between_metadata_and_weights(tmp_path: Path, monkeypatch: pytest
     load, training_load = cr._core.load, cr._core._training_load
     save_checkpoint(tmp_path, old, step=1, metadata={"note": "old"})
 
-    def save_and(then: Any, model: GPT, step: int, note: str) -> Any:
+    def then_save(loads: Any, model: GPT, step: int, note: str) -> Any:
         def call(*arguments: Any) -> Any:
             monkeypatch.undo()
+            loaded = loads(*arguments)
             save_checkpoint(tmp_path, model, step=step, metadata={"note": note})
-            return then(*arguments)
+            return loaded
 
         return call
 
-    monkeypatch.setattr(cr._core, "load", save_and(load, new, 2, "new"))
+    monkeypatch.setattr(cr._core, "load", then_save(load, new, 2, "new"))
     assert GPT.load(tmp_path).config == new.config
-    monkeypatch.setattr(cr._core, "_training_load", save_and(training_load, new, 3, "newer"))
+    monkeypatch.setattr(cr._core, "_training_load", then_save(training_load, new, 3, "newer"))
     assert load_checkpoint(tmp_path, new) == (3, {"note": "newer", "model": "gpt2", **{k: str(v) for k, v in new.config._asdict().items()}})
 
 
