@@ -694,7 +694,7 @@ typedef struct cr_training {                                                  /*
 } cr_training;
 cr_status   cr_training_save(const char *dir, const cr_training *t);
 cr_status   cr_training_load(const char *dir, cr_training *t);                /* fills the objects given, and step, all from one save, whoever saves meanwhile */
-cr_status   cr_training_copy(const char *from, const char *to);               /* a checkpoint that later saves into `from` leave alone; takes no room where files can have two names */
+cr_status   cr_training_copy(const char *from, const char *to);               /* a checkpoint that later saves into `from` leave alone; takes no room where files can have two names; onto itself: completes a save that was cut off */
 char       *cr_training_weights(const char *dir);                             /* owned (cr_free): the path of its safetensors file of weights, also after a save that was cut off */
 
 /* ---- GPT-2: an example of using the library ---------------------------------------------------------------- */

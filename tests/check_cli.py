@@ -475,16 +475,17 @@ def a_save_that_fails_is_tried_again(folder: Path) -> None:
 @test
 def temporary_files_are_removed(folder: Path) -> None:
     text = corpus(folder)
-    run(folder, "train", "--data", text, *SMALL, "--steps", 6, "--stop-at", 3, "--out", "run")
+    run(folder, "train", "--data", text, *SMALL, "--steps", 6, "--stop-at", 3, "--eval-every", 2, "--best", "--out", "run")
     (folder / "run" / ".chainrule-1-0.tmp").write_text("half a log")
     (folder / "run" / "mine.tmp").write_text("mine")
-    for name in ("checkpoint/.chainrule-new", ".chainrule-old"):
+    for name in ("checkpoint/.chainrule-new", ".chainrule-old", "checkpoint-best/.chainrule-new"):
         (folder / "run" / name).mkdir()
         (folder / "run" / name / ".chainrule-1-1.tmp").write_text("half a tensor")
-    run(folder, "train", "--resume", "run")
+    run(folder, "train", "--resume", "run", "--no-best")
     left = sorted(str(p.relative_to(folder / "run")) for p in (folder / "run").rglob("*") if p.is_file())
     checkpoint = [f"checkpoint/{name}" for name in ("optimizer.safetensors", "state.json", "weights.safetensors")]
-    assert left == [*checkpoint, "curve.svg", "mine.tmp", "run.jsonl", "tokenizer.json"], left
+    best = [name.replace("/", "-best/") for name in checkpoint[1:]]
+    assert left == [*best, *checkpoint, "curve.svg", "mine.tmp", "run.jsonl", "tokenizer.json"], left
 
 
 def folders(run: Path) -> list[str]:

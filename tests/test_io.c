@@ -493,12 +493,18 @@ TEST(training_copies) {                             /* of a set in its place, an
         OK(cr_training_copy(dir, to));              /* over the copy */
         OK(cr_training_load(to, &c.t));
         CHECK(c.t.step == 5 && same_weights(&a, &c), "the copy is of step %lld", (long long)c.t.step);
-        writer = &a, written = dir, opens_until = 4, on_open = save_at_open;
+        writer = &a, written = dir, opens_until = 5, on_open = save_at_open;
         FAILS(CR_IO, "was saved into meanwhile", cr_training_copy(dir, to));
         on_open = NULL;
         OK(cr_training_load(to, &c.t));
         CHECK(c.t.step == 5, "a copy that failed left step %lld", (long long)c.t.step);
-        FAILS(CR_IO, "is not a folder", cr_training_copy(folder_path("nowhere"), to));
+        OK(cr_training_save(folder_path("copied.next"), &a.t));
+        CHECK(cr_os_rename(folder_path("copied.next"), commit), "%s", cr_os_error());
+        OK(cr_training_copy(dir, dir));             /* completes the save */
+        OK(cr_training_load(dir, &c.t));
+        CHECK(!cr_os_exists(commit) && cr_os_exists(folder_path("copied/state.json")) && c.t.step == a.t.step && same_weights(&a, &c), "step %lld", (long long)c.t.step);
+        FAILS(CR_IO, "is not a folder", cr_training_copy(folder_path("nowhere"), folder_path("neither")));
+        CHECK(!cr_os_exists(folder_path("neither")), "a copy of nothing");
         FAILS(CR_BAD_VALUE, "NULL", cr_training_copy(NULL, to));
         FAILS(CR_BAD_VALUE, "NULL", cr_training_copy(dir, NULL));
         run_free(&a);

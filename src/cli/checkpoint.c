@@ -61,6 +61,13 @@ static bool remove_checkpoint(const run *r, const char *name) {
     return true;
 }
 
+/* Completes a save that was cut off, or removes what it left. */
+static void settle_checkpoint(const char *dir) {
+    char new[4096], commit[4096];
+    if (!join(dir, ".chainrule-new", new) || !join(dir, ".chainrule-commit", commit)) return;
+    if ((cr_os_exists(new) || cr_os_exists(commit)) && cr_training_copy(dir, dir)) cr_error_clear();
+}
+
 /* Of an earlier run: "checkpoint", "checkpoint-..."; of one that was killed: ".chainrule-old", ".chainrule-....tmp". */
 static void remove_rest(const char *name, void *ctx) {
     char path[4096];
@@ -68,7 +75,9 @@ static void remove_rest(const char *name, void *ctx) {
     const char *end = strrchr(name, '.');
     if (!strncmp(name, ".chainrule-", 11) && !strcmp(end, ".tmp") && run_path(r, name, path)) (void)cr_os_remove(path);
     if (!strcmp(name, ".chainrule-old")) (void)remove_checkpoint(r, name);
-    if (!r->s->resume && !strncmp(name, "checkpoint", 10) && (!name[10] || name[10] == '-')) (void)remove_checkpoint(r, name);
+    if (strncmp(name, "checkpoint", 10) || (name[10] && name[10] != '-')) return;
+    if (!r->s->resume) (void)remove_checkpoint(r, name);
+    else if (run_path(r, name, path)) settle_checkpoint(path);
 }
 
 bool run_clear(const run *r) {

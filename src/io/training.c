@@ -266,20 +266,19 @@ cr_status cr_training_copy(const char *from, const char *to) {
     if (!from || !to) return cr_fail_null(op, "a folder");
     set s;
     path copy;
-    cr_status status = set_open(op, from, &s);
+    if (!cr_os_is_directory(from)) return cr_fail(CR_IO, op, "'%s' is not a folder", from);
+    cr_status status = begin(op, to);               /* first: where both are one folder, this moves files */
     if (status) return status;
+    status = set_open(op, from, &s);
+    if (status) return end(op, to, status);
     if (!s.map[STATE].data) status = no_file(op, &s, STATE);
-    if (!status) status = begin(op, to);
-    if (!status) {
-        for (int i = 0; i < FILES && !status; i++) {
-            if (!s.map[i].data || (status = join(op, to, fresh, files[i], &copy))) continue;
-            if (!cr_os_copy(s.at[i].s, copy.s)) status = cr_fail(CR_IO, op, "cannot copy '%s' to '%s': %s", s.at[i].s, copy.s, cr_os_error());
-        }
-        if (!status && set_changed(op, from, &s) < FILES) status = cr_fail(CR_IO, op, "'%s' was saved into meanwhile", from);
-        status = end(op, to, status);
+    for (int i = 0; i < FILES && !status; i++) {
+        if (!s.map[i].data || (status = join(op, to, fresh, files[i], &copy))) continue;
+        if (!cr_os_copy(s.at[i].s, copy.s)) status = cr_fail(CR_IO, op, "cannot copy '%s' to '%s': %s", s.at[i].s, copy.s, cr_os_error());
     }
+    if (!status && set_changed(op, from, &s) < FILES) status = cr_fail(CR_IO, op, "'%s' was saved into meanwhile", from);
     set_close(&s);
-    return status;
+    return end(op, to, status);
 }
 
 /* Does the checkpoint hold everything that is asked for, and does it go with it? */
