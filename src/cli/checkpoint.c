@@ -212,8 +212,11 @@ static void say_unsaved(const run *r, progress *bar, const char *what) {
 
 void run_save(run *r, progress *bar) {
     const cr_training t = {.optim = r->optim, .generator = r->generator, .loader = r->loader};
-    cr_status status = keep_previous(r);
-    if (!status) status = save(r, "checkpoint", t, NULL);
+    if (keep_previous(r)) {                         /* the newest is worth more than those before it */
+        progress_end(bar);
+        cli_fail_library();
+    }
+    const cr_status status = save(r, "checkpoint", t, NULL);
     r->unsaved = status != CR_OK;
     if (status) say_unsaved(r, bar, "the checkpoint");
     else remove_surplus(r);

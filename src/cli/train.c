@@ -455,8 +455,8 @@ int cli_train(int argc, char **argv) {
         {"fuse-step", OPTION_FLAG, &s.fuse_step, NULL, "weights step inside the backward pass, no gradient is kept: less memory; needs --clip 0", 0, 0, KEPT, false},
         {"seed", OPTION_INT, &s.seed, "N", "of weights, order of the text, dropout and sample", 0, any, KEPT_FIXED, false},
         {"out", OPTION_TEXT, &s.out, "DIR", "where the run is kept", 0, 0, NOT_KEPT, false},
-        {"overwrite", OPTION_FLAG, &s.overwrite, NULL, "even where --out holds a run already", 0, 0, NOT_KEPT, false},
-        {"resume", OPTION_TEXT, &s.resume, "DIR", "go on with the run in DIR, bit for bit, with its options where none are given", 0, 0, NOT_KEPT, false},
+        {"overwrite", OPTION_FLAG, &s.overwrite, NULL, "even where --out holds a run already: its checkpoints are removed", 0, 0, NOT_KEPT, false},
+        {"resume", OPTION_TEXT, &s.resume, "DIR", "go on with the run in DIR, bit for bit, with its options but for those given (--no-best: without)", 0, 0, NOT_KEPT, false},
         {"stop-at", OPTION_INT, &s.stop_at, "N", "save and stop after step N, as Ctrl-C does; 0: do not", 0, any, NOT_KEPT, false},
         {"eval-every", OPTION_INT, &s.eval_every, "N", "steps between validations; 0: only at the end", 0, any, KEPT, false},
         {"save-every", OPTION_INT, &s.save_every, "N", "steps between checkpoints; 0: only at the end", 0, any, KEPT, false},
@@ -468,7 +468,7 @@ int cli_train(int argc, char **argv) {
         {"threads", OPTION_INT, &s.threads, "N", "0: as many as the machine offers", 0, 1024, KEPT, false},
     };
     const command c = {"train", "--data FILE... [options]  or  --resume DIR [options]",
-                       "Trains a GPT on text.  Ctrl-C saves a checkpoint and says how to go on.", options, sizeof options / sizeof *options, NULL};
+                       "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.", options, sizeof options / sizeof *options, NULL};
     run r = {.s = &s, .command = &c, .best = INFINITY};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
