@@ -687,7 +687,7 @@ int64_t       cr_loader_batches(const cr_loader *l);                          /*
 
 /* ---- files: written beside and renamed -------------------------------------------------------------------- */
 cr_status   cr_save(const char *path, const cr_params *tensors, const char *metadata);      /* safetensors; metadata: JSON object of strings, or NULL */
-cr_params  *cr_load(const char *path, const cr_device *dev);                  /* every tensor of a safetensors file, memory-mapped on the cpu */
+cr_params  *cr_load(const char *path, const cr_device *dev);                  /* every tensor of a safetensors file, memory-mapped on the cpu; of a checkpoint's folder: its weights */
 char       *cr_load_metadata(const char *path, const char *key);              /* owned (cr_free); NULL without an error when there is no such key; key NULL: all, as a JSON object */
 void        cr_free(void *memory);                                            /* what the library handed out as plain memory */
 cr_status   cr_params_copy(cr_params *dst, const cr_params *src);             /* by name; all missing, extra and mis-shaped ones named at once */
@@ -695,7 +695,8 @@ typedef struct cr_training {                                                  /*
     cr_params *params; cr_optim *optim; cr_generator *generator; cr_loader *loader; int64_t step; const char *metadata;
 } cr_training;
 cr_status   cr_training_save(const char *dir, const cr_training *t);
-cr_status   cr_training_load(const char *dir, cr_training *t);                /* fills the objects given, and step */
+cr_status   cr_training_load(const char *dir, cr_training *t);                /* fills the objects given, and step, all from one save, whoever saves meanwhile */
+cr_status   cr_training_copy(const char *from, const char *to);               /* a checkpoint that later saves into `from` leave alone; takes no room where files can have two names; onto itself: completes a save that was cut off */
 char       *cr_training_weights(const char *dir);                             /* owned (cr_free): the path of its safetensors file of weights, also after a save that was cut off */
 
 /* ---- GPT-2: an example of using the library ---------------------------------------------------------------- */
@@ -707,7 +708,7 @@ cr_params  *cr_gpt_params(const cr_gpt *m);                                   /*
 cr_tensor  *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train);            /* (B, T) -> (B, T, V) */
 cr_tensor  *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tensor *targets, bool train);   /* mean cross-entropy, nats a token */
 cr_status   cr_gpt_save(const cr_gpt *m, const char *path);                   /* safetensors, the configuration in its metadata */
-cr_gpt     *cr_gpt_load(const char *path, const cr_device *dev);
+cr_gpt     *cr_gpt_load(const char *path, const cr_device *dev);              /* a file, or a checkpoint's folder */
 typedef struct cr_sampling { double temperature, top_p; int64_t top_k; } cr_sampling;       /* 0: greedy; top_p 1 and top_k 0: everything */
 cr_status   cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator *g, uint32_t *id);          /* (V): one token drawn from softmax(logits / temperature), on the host in double */
 typedef bool (*cr_on_token)(uint32_t id, void *ctx);                          /* false stops */

@@ -6,6 +6,7 @@ use: python tests/check_cli.py [part of a test's name ...]        CHAINRULE_BUIL
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -14,7 +15,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -54,6 +56,32 @@ def run(folder: Path, *words: object, code: int = 0, environment: dict[str, str]
     return done
 
 
+def wait_until(true: Callable[[], bool], process: subprocess.Popen[str], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert process.poll() is None and time.monotonic() < deadline, f"{what} did not happen; exit {process.poll()}"
+        time.sleep(0.005)
+
+
+@contextmanager
+def training(folder: Path, *words: object, ignored: tuple[signal.Signals, ...] = (), until: str = '"step":5,') -> Iterator[subprocess.Popen[str]]:
+    """A run in the background whose log has this text.  Signals are as in a terminal, whatever these tests were started with."""
+
+    def signals() -> None:
+        for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(s, signal.SIG_IGN if s in ignored else signal.SIG_DFL)
+
+    path = folder / (str(words[words.index("--out" if "--out" in words else "--resume") + 1])) / "run.jsonl"
+    path.unlink(missing_ok=True)
+    command = [str(PROGRAM), "train", *map(str, words)]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=signals) as process:
+        try:
+            wait_until(lambda: path.is_file() and until in path.read_text(), process, f"{until!r} in {path}")
+            yield process
+        finally:
+            process.kill()
+
+
 def corpus(folder: Path) -> Path:
     path = folder / "text.txt"
     path.write_text(TEXT, encoding="utf-8")
@@ -69,10 +97,10 @@ def losses(folder: Path) -> dict[int, float]:
     return {r["step"]: r["loss"] for r in log(folder) if "loss" in r}
 
 
-def weights(folder: Path) -> dict[str, bytes]:
+def weights(folder: Path, checkpoint: str = "checkpoint") -> dict[str, bytes]:
     """Every file of the checkpoint but what the clock has a part in: tensors alone, the header's metadata aside."""
     found = {}
-    for path in sorted((folder / "checkpoint").glob("*.safetensors")):
+    for path in sorted((folder / checkpoint).glob("*.safetensors")):
         data = path.read_bytes()
         found[path.name] = data[8 + int.from_bytes(data[:8], "little") :]
     assert found, f"no weights in {folder}"
@@ -180,6 +208,8 @@ def a_run_from_text_to_text(folder: Path) -> None:
     steps = losses(out)
     assert sorted(steps) == list(range(1, 61)) and steps[60] < steps[1] - 0.5, steps
     assert [r["step"] for r in log(out) if "val_loss" in r] == [20, 40, 60]
+    lr = {r["step"]: r["lr"] for r in log(out) if "lr" in r}
+    assert abs(lr[60] - (0.001 + 0.009 * (1 + math.cos(math.pi * 57 / 58)) / 2)) < 1e-9, f"not down to a tenth of --lr: {lr[60]}"
     start = log(out)[0]
     assert start["event"] == "start" and start["width"] == 16 and start["lr"] == 0.01 and start["tokenizer"] == "chars", start
     picture = ElementTree.parse(out / "curve.svg").getroot()
@@ -303,26 +333,198 @@ def resume_is_bit_exact(folder: Path) -> None:
     assert "text.txt" in run(folder, "train", "--resume", "resumed", code=1).stderr
 
 
+ENDLESS = ["--steps", "1000000", "--eval-every", "0", "--out", "run"]
+
+
 @test
 def interrupt_saves_a_checkpoint(folder: Path) -> None:
     text = corpus(folder)
-    words = [str(PROGRAM), "train", "--data", str(text), *SMALL, "--steps", "1000000", "--eval-every", "0", "--out", "run"]
-    for sent in (signal.SIGINT, signal.SIGTERM):
-        path = folder / "run" / "run.jsonl"
-        path.unlink(missing_ok=True)
-        process = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not (path.is_file() and '"step":5,' in path.read_text()):
-            time.sleep(0.02)
-        process.send_signal(sent)
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == 130, f"exit {process.returncode}: {out}{err}"
+    INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    for sent, ignored in (((INT,), ()), ((TERM,), ()), ((HUP,), ()), ((INT, TERM, HUP), ()), ((INT, TERM), (INT,)), ((HUP, TERM), (HUP,))):
+        with training(folder, "--data", text, *SMALL, *ENDLESS, "--overwrite", ignored=ignored) as process:
+            for one in sent:
+                process.send_signal(one)
+            out, err = process.communicate(timeout=60)
+        assert process.returncode == 130, f"{sent}: exit {process.returncode}: {out}{err}"
         assert "chainrule train --resume run" in out and not err, out + err
         step = log(folder / "run")[-1]["step"]
         run(folder, "train", "--resume", "run", "--stop-at", step + 5)
         assert max(losses(folder / "run")) == step + 5
-        if "--overwrite" not in words:
-            words.append("--overwrite")
+
+
+@test
+def a_closed_pipe_saves_a_checkpoint(folder: Path) -> None:
+    """chainrule train | tee log: Ctrl-C ends tee first."""
+    endless = ["--steps", 1000000, "--eval-every", 20, "--out", "run"]  # each validation prints a line
+    with training(folder, "--data", corpus(folder), *SMALL, *endless) as process:
+        assert process.stdout
+        process.stdout.close()
+        assert process.wait(60) == 130
+    assert log(folder / "run")[-1]["event"] == "stop"
+    run(folder, "train", "--resume", "run", "--stop-at", log(folder / "run")[-1]["step"] + 1)
+
+
+@test
+def interrupt_before_the_last_validation(folder: Path) -> None:
+    """All steps are done and the loss is not known: that is a stop, and the run that goes on measures it."""
+    text = corpus(folder)
+    words = ["--data", text, *small(accumulate=3000, warmup=0), "--steps", 1]
+    with training(folder, *words, "--out", "run", until='"event":"start"') as process:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "stopped after step 1 of 1" in out and not err, f"exit {process.returncode}: {out}{err}"
+    said = run(folder, "train", "--resume", "run").stdout
+    run(folder, "train", *words, "--out", "straight")
+    measured = [[r["val_loss"] for r in log(folder / name) if "val_loss" in r] for name in ("run", "straight")]
+    assert len(measured[0]) == 1 and measured[0] == measured[1] and f"validation loss {measured[0][0]:.4f}" in said, (measured, said)
+
+
+@test
+def names_of_files(folder: Path) -> None:
+    for i, name in enumerate((b"caf\xe9.txt", b"two\nlines.txt", b"100%41.txt", "naïve.txt".encode())):
+        path = os.fsencode(folder) + b"/" + name
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(TEXT)
+        run(folder, "train", "--data", os.fsdecode(name), *SMALL, "--steps", 4, "--stop-at", 2, "--out", i)
+        run(folder, "train", "--resume", i)
+        assert sorted(losses(folder / str(i))) == [1, 2, 3, 4], name
+        run(folder, "tokenize", "--data", os.fsdecode(name), "--out", os.fsdecode(name + b".bin"))
+        run(folder, "train", "--tokens", os.fsdecode(name + b".bin"), *SMALL, "--steps", 4, "--stop-at", 2, "--out", f"t{i}")
+        run(folder, "train", "--resume", f"t{i}")
+
+
+@test
+def overwrite_leaves_nothing_to_go_on_from(folder: Path) -> None:
+    text = corpus(folder)
+    run(folder, "train", "--data", text, *SMALL, "--steps", 6, "--save-every", 2, "--eval-every", 2, "--keep", 2, "--best", "--out", "run")
+    with training(folder, "--data", text, *SMALL, *ENDLESS, "--overwrite") as process:
+        said = run(folder, "train", "--resume", "run", code=1).stderr
+        assert "another process trains in 'run'" in said, said
+        process.kill()
+    assert "holds no checkpoint to go on from" in run(folder, "train", "--resume", "run", code=1).stderr
+    assert "holds no trained model" in run(folder, "generate", "--model", "run", code=1).stderr
+    assert sorted(p.name for p in (folder / "run").iterdir()) == ["curve.svg", "run.jsonl", "tokenizer.json"]
+
+
+@test
+def a_resumed_run_keeps_its_options(folder: Path) -> None:
+    text = corpus(folder)
+    options = {"save-every": 3, "eval-every": 4, "keep": 2, "sample": 7, "device": "ref", "threads": 1}
+    words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+    sizes = [w for pair in zip(SMALL[::2], SMALL[1::2], strict=True) if pair[0] != "--sample" for w in pair]
+    words = ["train", "--data", str(text), *sizes, "--steps", "9", "--clip", "0", "--fuse-step", "--best", *words]
+    run(folder, *words, "--out", "straight")
+    run(folder, *words, "--out", "run", "--stop-at", 5)
+    run(folder, "train", "--resume", "run")
+    resumed = next(r for r in log(folder / "run") if r.get("event") == "resume")
+    assert {name: resumed[name] for name in options} == options and resumed["fuse-step"] == resumed["best"] == "yes", resumed
+    assert [r["step"] for r in log(folder / "run") if "val_loss" in r] == [4, 8, 9]
+    assert folders(folder / "run") == ["checkpoint", "checkpoint-6", "checkpoint-best"]
+    assert weights(folder / "run") == weights(folder / "straight")
+    new = {"save-every": 5, "eval-every": 6, "keep": 1, "sample": 0, "device": "cpu", "threads": 2, "steps": 12}
+    run(folder, "train", "--resume", "run", "--no-fuse-step", "--no-best", *[str(word) for name, value in new.items() for word in (f"--{name}", value)])
+    resumed = [r for r in log(folder / "run") if r.get("event") == "resume"][-1]
+    assert {name: resumed[name] for name in new} == new and resumed["fuse-step"] == resumed["best"] == "", resumed
+    assert "no option --no-layers" in run(folder, "train", "--resume", "run", "--no-layers", code=2).stderr
+
+
+@test
+def all_data_are_compared(folder: Path) -> None:
+    """One letter of two million."""
+    text = folder / "text.txt"
+    letters = bytearray(b"abcdefg\n" * (1 << 18))
+    text.write_bytes(letters)
+    words = [*SMALL, "--steps", 3, "--stop-at", 1, "--out", "run"]
+    run(folder, "train", "--data", text, *words)
+    for at in (1_000_001, len(letters) - 1):
+        changed = bytearray(letters)
+        changed[at] = ord("a")
+        text.write_bytes(changed)
+        assert "data differ" in run(folder, "train", "--resume", "run", code=1).stderr, at
+
+
+@test
+def a_save_that_fails_is_tried_again(folder: Path) -> None:
+    """A folder that cannot be made stands for a disk that is full: the run goes on, and the status says how the last save ended."""
+    text = corpus(folder)
+    blocked = folder / "run" / "checkpoint" / ".chainrule-new"
+    run(folder, "train", "--data", text, *SMALL, "--steps", 8, "--stop-at", 2, "--save-every", 2, "--best", "--eval-every", 4, "--out", "run")
+    blocked.touch()
+    said = run(folder, "train", "--resume", "run", code=1)
+    for step in (4, 6, 8):
+        assert f"chainrule: the checkpoint after step {step} was not saved\n" in said.stderr, said.stderr
+    assert said.stderr.count("Not a directory") == 3 and "validation loss" in said.stdout and "go on" not in said.stdout, said
+    assert sorted(losses(folder / "run")) == list(range(1, 9)) and step_of(folder / "run" / "checkpoint") == 2
+    run(folder, "train", "--resume", "run", "--stop-at", 3, code=1)
+    blocked.unlink()
+    run(folder, "train", "--resume", "run", "--stop-at", 3)
+    blocked.touch()
+    with training(folder, "--resume", "run", "--steps", 1000000) as process:
+        assert process.stderr and "training_save" in process.stderr.readline() and "was not saved" in process.stderr.readline()
+        blocked.unlink()
+        wait_until(lambda: step_of(folder / "run" / "checkpoint") > 3, process, "a save")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130, "the last save was good"
+    blocked = folder / "run" / "checkpoint-best" / ".chainrule-new"
+    run(folder, "train", "--data", text, *SMALL, "--steps", 4, "--best", "--stop-at", 3, "--eval-every", 2, "--out", "run", "--overwrite", "--lr", "0.01")
+    blocked.touch()
+    assert "the best model so far after step 4 was not saved" in run(folder, "train", "--resume", "run", code=1).stderr
+    assert step_of(folder / "run" / "checkpoint") == 4 and step_of(folder / "run" / "checkpoint-best") == 2
+
+
+@test
+def temporary_files_are_removed(folder: Path) -> None:
+    text = corpus(folder)
+    run(folder, "train", "--data", text, *SMALL, "--steps", 6, "--stop-at", 3, "--eval-every", 2, "--best", "--out", "run")
+    (folder / "run" / ".chainrule-1-0.tmp").write_text("half a log")
+    (folder / "run" / "mine.tmp").write_text("mine")
+    for name in ("checkpoint/.chainrule-new", ".chainrule-old", "checkpoint-best/.chainrule-new"):
+        (folder / "run" / name).mkdir()
+        (folder / "run" / name / ".chainrule-1-1.tmp").write_text("half a tensor")
+    run(folder, "train", "--resume", "run", "--no-best")
+    left = sorted(str(p.relative_to(folder / "run")) for p in (folder / "run").rglob("*") if p.is_file())
+    checkpoint = [f"checkpoint/{name}" for name in ("optimizer.safetensors", "state.json", "weights.safetensors")]
+    best = [name.replace("/", "-best/") for name in checkpoint[1:]]
+    assert left == [*best, *checkpoint, "curve.svg", "mine.tmp", "run.jsonl", "tokenizer.json"], left
+
+
+def folders(run: Path) -> list[str]:
+    return sorted(p.name for p in run.iterdir() if p.is_dir())
+
+
+def step_of(checkpoint: Path) -> int:
+    return int(json.loads((checkpoint / "state.json").read_text())["step"])
+
+
+@test
+def checkpoints_that_are_kept(folder: Path) -> None:
+    """--keep 3 --best, in one go and stopped twice: the same folders with the same weights; generate takes the best.
+    The learning rate rises until the loss does, so that the newest is not the best."""
+    text = corpus(folder)
+    words = ["train", "--data", text, *small(warmup=19), "--lr", 3, "--steps", 20, "--save-every", 4, "--eval-every", 2, "--keep", 3, "--best"]
+    said = run(folder, *words, "--out", "run").stdout
+    run(folder, *words, "--out", "parts", "--stop-at", 7)
+    run(folder, "train", "--resume", "parts", "--stop-at", 14)
+    run(folder, "train", "--resume", "parts")
+    val = {r["val_loss"]: r["step"] for r in reversed(log(folder / "run")) if "val_loss" in r}
+    best = val[min(val)]
+    assert best < 20, f"the newest is the best: {val}"
+    assert folders(folder / "run") == ["checkpoint", "checkpoint-12", "checkpoint-16", "checkpoint-best"]
+    assert folders(folder / "parts") == ["checkpoint", "checkpoint-14", "checkpoint-16", "checkpoint-best"]
+    for name, step in {"checkpoint": 20, "checkpoint-16": 16, "checkpoint-best": best}.items():
+        assert step_of(folder / "run" / name) == step_of(folder / "parts" / name) == step, name
+        assert weights(folder / "run", name) == weights(folder / "parts", name), name
+    assert step_of(folder / "run" / "checkpoint-12") == 12
+    assert f"run/checkpoint-best/weights.safetensors\n            (the best, of validation loss {min(val):.4f}, after step {best})" in said, said
+    made = {m: run(folder, "generate", "--model", m).stdout for m in ("run", "run/checkpoint-best", "run/checkpoint", "run/checkpoint-12/")}
+    assert made["run"] == made["run/checkpoint-best"] != made["run/checkpoint"], made
+    (folder / "run" / "checkpoint-16").rename(folder / "elsewhere")
+    run(folder, "train", "--resume", "run", "--keep", 1, "--steps", 24)
+    assert folders(folder / "run") == ["checkpoint", "checkpoint-best"]
+    (folder / "one").mkdir()
+    (folder / "run" / "checkpoint").rename(folder / "one" / "checkpoint")
+    assert "already holds a run" in run(folder, *words, "--out", "run", code=1).stderr, "the best of a run is worth as much"
+    assert "no checkpoint to go on" in run(folder, "train", "--resume", "run", code=1).stderr
 
 
 @test

@@ -1,7 +1,12 @@
 /* test_io.c - JSON, safetensors and checkpoints: what goes out comes back, what is broken is refused with its reason, what is
  * interrupted leaves the old files. */
+#include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "test.h"
 
@@ -9,6 +14,24 @@
 #include "folder.h"
 #include "io/file.h"
 #include "io/json.h"
+
+/* ---- the system calls between: each open and each fsync of the library comes through here */
+static void (*on_open)(void);
+static void (*on_fsync)(int fd);
+
+int open(const char *path, int flags, ...) {
+    va_list args;
+    va_start(args, flags);
+    const int mode = flags & O_CREAT ? va_arg(args, int) : 0;
+    va_end(args);
+    if (on_open) on_open();
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int fsync(int fd) {
+    if (on_fsync) on_fsync(fd);
+    return (int)syscall(SYS_fsync, fd);
+}
 
 /* ---- JSON.  tests/py/check_json.py compares with Python's reader, fuzz_json.c changes documents at random */
 TEST(json_values) {
@@ -180,7 +203,10 @@ TEST(safetensors_refused) {
     file_put(path, "", 0);
     FAILS(CR_IO, "0 bytes are no header", cr_load(path, cr_cpu()));
     FAILS(CR_IO, "No such file", cr_load("/nowhere/w.safetensors", cr_cpu()));
-    FAILS(CR_IO, "Is a directory", cr_load("/", cr_cpu()));
+    FAILS(CR_IO, "weights.safetensors': No such file", cr_load("/", cr_cpu()));      /* no checkpoint's folder */
+    FAILS(CR_IO, "Not a regular file", cr_load("/dev/null", cr_cpu()));
+    REQUIRE(!mkfifo(folder_path("pipe"), 0600), "no pipe");
+    FAILS(CR_IO, "pipe': Not a regular file", cr_load(folder_path("pipe"), cr_cpu()));      /* does not wait for a writer */
     FAILS(CR_BAD_VALUE, "NULL", cr_load(NULL, cr_cpu()));
     FAILS(CR_BAD_VALUE, "NULL", cr_load(path, NULL));
     FAILS(CR_IO, "No such file", cr_load_metadata("/nowhere/w.safetensors", "a"));
@@ -374,6 +400,166 @@ TEST(training_full_disk) {
     CHECK(b.t.step == 2, "step %lld", (long long)b.t.step);
     run_free(&a);
     run_free(&b);
+    remove_checkpoint(dir);
+}
+
+TEST(training_without_optimizer_over_one_with) {
+    const char *dir = folder_path("less");
+    run a = run_new(1), b = run_new(2);
+    run_steps(&a, 2);
+    OK(cr_training_save(dir, &a.t));
+    run_steps(&a, 1);
+    cr_training weights = {.params = a.params, .step = 3};
+    OK(cr_training_save(dir, &weights));
+    CHECK(!cr_os_exists(folder_path("less/optimizer.safetensors")), "the old moments stay beside the new weights");
+    FAILS(CR_BAD_VALUE, "was saved without an optimizer", cr_training_load(dir, &b.t));
+    b.t = (cr_training){.params = b.params};
+    OK(cr_training_load(dir, &b.t));
+    CHECK(b.t.step == 3 && same_weights(&a, &b), "step %lld", (long long)b.t.step);
+    run_free(&a);
+    run_free(&b);
+    remove_checkpoint(dir);
+}
+
+/* A save that comes in while a reader opens its files: before the n-th open of the load. */
+static run *writer;
+static const char *written;
+static int opens_until;
+
+static void save_at_open(void) {
+    if (opens_until-- != 0) return;
+    on_open = NULL;
+    run_steps(writer, 1);
+    OK(cr_training_save(written, &writer->t));
+}
+
+TEST(training_read_while_it_is_saved) {
+    const char *dir = folder_path("live"), *commit = folder_path("live/.chainrule-commit");
+    for (int n = 0; n < 12; n++) {                  /* even: from a set in its place; odd: from one that was only committed */
+        run a = run_new(1), b = run_new(2);
+        float m[12], want[12];
+        char *note;
+        run_steps(&a, 2);
+        OK(cr_training_save(dir, &a.t));
+        if (n % 2) {
+            run_steps(&a, 1);
+            OK(cr_training_save(folder_path("live.next"), &a.t));
+            CHECK(cr_os_rename(folder_path("live.next"), commit), "%s", cr_os_error());
+        }
+        writer = &a, written = dir, opens_until = n / 2, on_open = save_at_open;
+        OK(cr_training_load(dir, &b.t));
+        on_open = NULL;
+        if (b.t.step != a.t.step) run_steps(&b, (int)(a.t.step - b.t.step));        /* the set before: one step behind, in all its parts */
+        CHECK(n / 2 > 2 || opens_until < 0, "no save came in");
+        CHECK(b.t.step == a.t.step && cr_optim_steps(b.optim) == b.t.step && cr_loader_cursor(b.loader) == b.t.step && same_weights(&a, &b),
+              "open %d: a mixture at step %lld", n / 2, (long long)b.t.step);
+        cr_params *x = cr_optim_state(a.optim), *y = cr_optim_state(b.optim);
+        OK(cr_read(cr_params_get(x, "w.m"), CR_F32, want, sizeof want));
+        OK(cr_read(cr_params_get(y, "w.m"), CR_F32, m, sizeof m));
+        CHECK(!memcmp(m, want, sizeof m), "open %d: moments of another step", n / 2);
+        cr_params_free(x);
+        cr_params_free(y);
+        opens_until = n / 2 % 2, on_open = save_at_open;
+        cr_params *w = cr_load(dir, cr_cpu());      /* the weights by the folder's name */
+        OK(cr_error_status());
+        opens_until = n / 2 % 2, on_open = save_at_open;
+        note = cr_load_metadata(dir, "note");
+        on_open = NULL;
+        CHECK(w && cr_params_get(w, "w") && note && !strcmp(note, "a \"run\""), "%s", cr_error());
+        cr_free(note);
+        cr_params_free(w);
+        run_free(&a);
+        run_free(&b);
+        remove_checkpoint(dir);
+    }
+}
+
+TEST(training_copies) {                             /* of a set in its place, and of one that was only committed */
+    const char *dir = folder_path("copied"), *to = folder_path("copy"), *commit = folder_path("copied/.chainrule-commit");
+    for (int pending = 0; pending < 2; pending++) {
+        run a = run_new(1), b = run_new(2), c = run_new(3);
+        run_steps(&a, 2);
+        OK(cr_training_save(dir, &a.t));
+        run_steps(&a, 1);
+        OK(cr_training_save(pending ? folder_path("copied.next") : dir, &a.t));
+        if (pending) CHECK(cr_os_rename(folder_path("copied.next"), commit), "%s", cr_os_error());
+        OK(cr_training_copy(dir, to));
+        run_steps(&a, 2);
+        OK(cr_training_save(dir, &a.t));
+        OK(cr_training_load(to, &b.t));
+        CHECK(b.t.step == 3 && !same_weights(&a, &b), "the copy is of step %lld", (long long)b.t.step);
+        run_steps(&b, 2);
+        CHECK(same_weights(&a, &b), "the copy goes on otherwise");
+        OK(cr_training_copy(dir, to));              /* over the copy */
+        OK(cr_training_load(to, &c.t));
+        CHECK(c.t.step == 5 && same_weights(&a, &c), "the copy is of step %lld", (long long)c.t.step);
+        writer = &a, written = dir, opens_until = 5, on_open = save_at_open;
+        FAILS(CR_IO, "was saved into meanwhile", cr_training_copy(dir, to));
+        on_open = NULL;
+        OK(cr_training_load(to, &c.t));
+        CHECK(c.t.step == 5, "a copy that failed left step %lld", (long long)c.t.step);
+        OK(cr_training_save(folder_path("copied.next"), &a.t));
+        CHECK(cr_os_rename(folder_path("copied.next"), commit), "%s", cr_os_error());
+        OK(cr_training_copy(dir, dir));             /* completes the save */
+        OK(cr_training_load(dir, &c.t));
+        CHECK(!cr_os_exists(commit) && cr_os_exists(folder_path("copied/state.json")) && c.t.step == a.t.step && same_weights(&a, &c), "step %lld", (long long)c.t.step);
+        FAILS(CR_IO, "is not a folder", cr_training_copy(folder_path("nowhere"), folder_path("neither")));
+        CHECK(!cr_os_exists(folder_path("neither")), "a copy of nothing");
+        FAILS(CR_BAD_VALUE, "NULL", cr_training_copy(NULL, to));
+        FAILS(CR_BAD_VALUE, "NULL", cr_training_copy(dir, NULL));
+        run_free(&a);
+        run_free(&b);
+        run_free(&c);
+        remove_checkpoint(dir);
+        remove_checkpoint(to);
+    }
+}
+
+/* What is synchronised when: each file before it gets its name, each folder after a name in it has changed. */
+static struct { char path[640]; bool folder, weights, commit; } synced[40];
+static int n_synced;
+static char commit_folder[640], weights_file[640];
+
+static void note_fsync(int fd) {
+    char link[64];
+    struct stat st;
+    if (n_synced == 40) return;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t n = readlink(link, synced[n_synced].path, sizeof synced[0].path - 1);
+    synced[n_synced].path[n > 0 ? n : 0] = 0;
+    synced[n_synced].folder = !fstat(fd, &st) && S_ISDIR(st.st_mode);
+    synced[n_synced].commit = cr_os_exists(commit_folder);
+    synced[n_synced++].weights = cr_os_exists(weights_file);
+}
+
+/* The first fsync at or behind i of a folder, or of a file, whose path has this in it; -1: none. */
+static int find_sync(int i, bool of_folder, const char *part) {
+    for (; i >= 0 && i < n_synced; i++)
+        if (synced[i].folder == of_folder && strstr(synced[i].path, part)) return i;
+    return -1;
+}
+
+TEST(saves_are_synchronised) {
+    const char *path = folder_path("sync.safetensors"), *dir = folder_path("sync");
+    run a = run_new(1);
+    snprintf(commit_folder, sizeof commit_folder, "%s/.chainrule-commit", dir);
+    snprintf(weights_file, sizeof weights_file, "%s/weights.safetensors", dir);
+    on_fsync = note_fsync;
+    n_synced = 0;
+    OK(cr_save(path, a.params, NULL));
+    CHECK(n_synced == 2 && !synced[0].folder && strstr(synced[0].path, ".chainrule-") && synced[1].folder, "%d fsyncs, the first of '%s'", n_synced, synced[0].path);
+    n_synced = 0;
+    OK(cr_training_save(dir, &a.t));
+    on_fsync = NULL;
+    int files = 0, file = -1;
+    for (int i = 0; i < n_synced; i++) if (!synced[i].folder) files++, file = i;
+    CHECK(!strcmp(synced[0].path, folder_name) && !strcmp(synced[1].path, dir), "the folders that got a folder: '%s', '%s'", synced[0].path, synced[1].path);
+    const int committed = find_sync(file, true, "/sync"), inside = find_sync(file, true, "/.chainrule-new");
+    CHECK(files == 3 && inside > file, "%d files, the last at %d, their folder at %d", files, file, inside);
+    int commit = inside + 1;                        /* renamed: then the folder itself, before a file leaves .chainrule-commit */
+    CHECK(committed >= 0 && commit < n_synced && synced[commit].folder && synced[commit].commit && !synced[commit].weights, "the commit, at %d of %d", commit, n_synced);
+    CHECK(n_synced - commit == 4 && synced[commit + 1].weights && synced[n_synced - 1].folder, "%d fsyncs behind the commit, one for each file is wanted", n_synced - commit - 1);
+    run_free(&a);
     remove_checkpoint(dir);
 }
 

@@ -197,11 +197,11 @@ TEST(write_and_map) {
 TEST(what_cannot_be_mapped) {
     cr_mapping m;
     CHECK(!cr_os_map("/", &m) && strstr(cr_os_error(), "directory"), "a folder: %s", cr_os_error());
-    CHECK(!cr_os_map("/dev/null", &m), "a device");
+    CHECK(!cr_os_map("/dev/null", &m) && strstr(cr_os_error(), "Not a regular file"), "a device: %s", cr_os_error());
     CHECK(!cr_os_map("", &m), "no name");
     const char *path = in_folder("pipe");
     REQUIRE(!mkfifo(path, 0600), "no pipe");
-    CHECK(!cr_os_map(path, &m), "a pipe");
+    CHECK(!cr_os_map(path, &m) && strstr(cr_os_error(), "Not a regular file"), "a pipe: %s", cr_os_error());
     CHECK(!write_file(path, "x") && cr_os_exists(path), "a pipe was replaced");
     cr_os_remove(path);
 }
@@ -282,6 +282,45 @@ TEST(folders) {
     CHECK(cr_os_make_directory("/") && cr_os_make_directory("."), "%s", cr_os_error());
 }
 
+static void count_entry(const char *name, void *ctx) { *(size_t *)ctx += strlen(name); }
+
+TEST(copies_and_entries) {
+    const char *from = in_folder("from"), *to = in_folder("to");
+    size_t letters = 0, none = 0;
+    REQUIRE(write_file(from, "first"), "%s", cr_os_error());
+    CHECK(cr_os_copy(from, to), "%s", cr_os_error());
+    const cr_file_id one = cr_os_file_id(from), two = cr_os_file_id(to), nothing = cr_os_file_id(in_folder("nothing"));
+    CHECK(one.inode && one.inode == two.inode && one.device == two.device && !nothing.inode, "a second name");
+    REQUIRE(write_file(from, "second, longer"), "%s", cr_os_error());      /* replaced by a rename: the other name keeps the old file */
+    cr_mapping m;
+    REQUIRE(cr_os_map(to, &m), "%s", cr_os_error());
+    CHECK(m.bytes == 5 && !memcmp(m.data, "first", 5) && m.id.inode == one.inode, "%zu bytes", m.bytes);
+    cr_os_unmap(&m);
+    CHECK(cr_os_copy(from, to) && cr_os_file_id(to).inode != cr_os_file_id(from).inode, "over a file there is only a copy: %s", cr_os_error());
+    REQUIRE(cr_os_map(to, &m), "%s", cr_os_error());
+    CHECK(m.bytes == 14 && !memcmp(m.data, "second, longer", 14), "%zu bytes", m.bytes);
+    cr_os_unmap(&m);
+    CHECK(!cr_os_copy(in_folder("nothing"), in_folder("x")) && !cr_os_exists(in_folder("x")), "copied nothing");
+    cr_os_each_entry(folder, count_entry, &letters);
+    cr_os_each_entry(in_folder("nothing"), count_entry, &none);
+    CHECK(letters == strlen("from") + strlen("to") && !none, "%zu letters", letters);
+    cr_os_remove(from);
+    cr_os_remove(to);
+}
+
+TEST(folder_locks) {
+    fflush(stdout);
+    CHECK(cr_os_lock_folder(folder) && cr_os_lock_folder(in_folder("nothing")), "locked by nobody");
+    const pid_t child = fork();
+    if (!child) {
+        const bool refused = !cr_os_lock_folder(folder);       /* by another open file, which a fork shares no lock with */
+        _exit(refused ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "locked twice");
+}
+
 /* ---- terminal and signals ---- */
 TEST(terminal) {
     FILE *f = tmpfile();
@@ -292,16 +331,25 @@ TEST(terminal) {
 
 TEST(interrupts) {
     fflush(stdout);
-    pid_t child = fork();
-    if (!child) {
-        cr_os_catch_interrupt();
-        if (cr_os_interrupted()) _exit(1);
-        raise(SIGTERM);
-        if (!cr_os_interrupted()) _exit(2);
-        raise(SIGINT);                              /* the second one kills */
-        _exit(3);
+    static const int first[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    for (int i = 0; i < 5; i++) {
+        const pid_t child = fork();
+        if (!child) {
+            for (int k = 0; k < 4; k++) signal(first[k], SIG_DFL);     /* whatever these tests were started with */
+            if (i == 4) signal(SIGINT, SIG_IGN), signal(SIGHUP, SIG_IGN);
+            cr_os_catch_interrupt();
+            if (i == 4) raise(SIGINT), raise(SIGHUP);              /* ignored before: still so */
+            if (cr_os_interrupted()) _exit(1);
+            raise(i < 4 ? first[i] : SIGTERM);
+            if (!cr_os_interrupted()) _exit(2);
+            for (int k = 1; k < 4; k++) raise(first[k]);            /* only a second Ctrl-C kills */
+            if (i) raise(SIGINT);
+            raise(SIGINT);
+            _exit(3);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, ended = WIFEXITED(status) && WEXITSTATUS(status) == 3;
+        CHECK(i < 4 ? killed : ended, "case %d: the child ended with status %x", i, (unsigned)status);
     }
-    int status = 0;
-    waitpid(child, &status, 0);
-    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "the child ended with status %x", (unsigned)status);
 }

@@ -133,9 +133,10 @@ TEST(tokens_bad) {
         {0, 'X', bytes, "is not a token file"}, {8, 2, bytes, "has version 2, this library reads 1"}, {12, 3, bytes, "says 3 bytes a token"},
         {12, 1, bytes, "says a vocabulary of 300, with 1 bytes a token"}, {12, 4, bytes, "says 20 tokens of 4 bytes, it holds 40"},
         {18, 1, bytes, "says a vocabulary of 65836"}, {17, 0, bytes, NULL}, {24, 21, bytes, "says 21 tokens of 2 bytes, it holds 40"},
-        {31, 127, bytes, "tokens of 2 bytes"}, {0, 'C', 31, "is not a token file"}, {0, 'C', bytes - 1, "it holds 39 bytes"}, {0, 'C', 0, "is not a token file"}};
+        {31, 127, bytes, "tokens of 2 bytes"},
+        {0, 'C', bytes + 1, "it holds 41 bytes"}, {0, 'C', bytes + 2, "says 20 tokens of 2 bytes, it holds 42"}, {0, 'C', 31, "is not a token file"}, {0, 'C', bytes - 1, "it holds 39 bytes"}, {0, 'C', 0, "is not a token file"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        char *copy = malloc(bytes);
+        char *copy = calloc(bytes + 2, 1);          /* some have bytes after the last token */
         if (!copy) exit(9);
         memcpy(copy, good, bytes);
         copy[bad[i].at] = bad[i].value;
@@ -166,7 +167,17 @@ TEST(tokens_bad) {
         cr_tokens_free(one);
         cr_tokens_free(damaged);
     }
+    good[32 + 2 * 13] = 300 - 256;
+    good[32 + 2 * 13 + 1] = 1;                      /* the vocabulary is 300: the first token that is too large */
+    file_put(path, good, bytes);
     free(good);
+    cr_tokens *first = cr_tokens_open(path);
+    FAILS(CR_BAD_VALUE, "token 300 at 13 is not below", cr_tokens_at(first, 13));
+    FAILS(CR_BAD_VALUE, "token 300 at 13 is not below", cr_tokens_save(first, folder_path("b.tokens")));
+    cr_loader *refuses = cr_loader_new(first, &(cr_loader_options){.batch = 1, .context = 19, .device = cr_cpu()});
+    FAILS(CR_BAD_VALUE, "the token at 13 is not below", cr_loader_next(refuses, &(cr_tensor *){NULL}, &(cr_tensor *){NULL}));
+    cr_loader_free(refuses);
+    cr_tokens_free(first);
     FAILS(CR_BAD_INDEX, "index 20 is not in [0, 20)", cr_tokens_at(t, 20));
     FAILS(CR_BAD_INDEX, "[5, 21) does not lie in [0, 20)", cr_tokens_slice(t, 5, 21));
     FAILS(CR_BAD_INDEX, "[5, 4)", cr_tokens_slice(t, 5, 4));

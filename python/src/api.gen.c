@@ -2343,7 +2343,7 @@ PyMethodDef api_functions[] = {
         "load(f, device=None)\n"
         "--\n"
         "\n"
-        "The tensors of a safetensors file as a dict, in the file's order.  On the processor they lie over the mapped file: a page is read when it is first\n"
+        "The tensors of a safetensors file, or the weights in a checkpoint's folder, as a dict, in the file's order.  On the processor they lie over the mapped file: a page is read when it is first\n"
         "touched, and writing to a tensor does not change the file.  OSError: no such file, or not a safetensors file."},
     {"_node", AS(function__node), FAST,
         "_node(input)\n"

@@ -166,17 +166,26 @@ PyObject *api_save(const arg *a) {
     return ok ? done(bad) : NULL;
 }
 
+/* For the kinds of OSError: FileNotFoundError, PermissionError...  Does not wait for the writer of a pipe. */
+static bool can_open(PyObject *path) {
+    PyObject *os = PyImport_ImportModule("os"), *mode = os ? PyObject_GetAttrString(os, "O_NONBLOCK") : NULL;
+    PyObject *fd = mode ? PyObject_CallMethod(os, "open", "OO", path, mode) : NULL, *closed = fd ? PyObject_CallMethod(os, "close", "O", fd) : NULL;
+    Py_XDECREF(closed);
+    Py_XDECREF(fd);
+    Py_XDECREF(mode);
+    Py_XDECREF(os);
+    return closed;
+}
+
 /* (f, device): mapped into memory, so that a page is read when it is first touched; writes stay in memory. */
 PyObject *api_load(const arg *a) {
     PyObject *path = NULL;
     if (!PyUnicode_FSConverter(a[0].o, &path)) return NULL;
-    const char *from = PyBytes_AsString(path);
-    FILE *there = fopen(from, "rb");                 /* for the kinds of OSError: FileNotFoundError, PermissionError... */
-    if (!there) {
+    if (!can_open(a[0].o)) {
         Py_DECREF(path);
-        return PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, a[0].o);
+        return NULL;
     }
-    fclose(there);
+    const char *from = PyBytes_AsString(path);
     cr_params *p;
     WITHOUT_GIL(p = cr_load(from, a[1].dev));
     Py_DECREF(path);

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../core/status.h"
+#include "../io/utf8.h"
 
 static bool join(const char *dir, const char *name, char out[4096]) {
     const int n = snprintf(out, 4096, "%s/%s", dir, name);
@@ -15,18 +17,104 @@ static bool join(const char *dir, const char *name, char out[4096]) {
 }
 
 bool run_path(const run *r, const char *name, char out[4096]) { return join(r->s->out, name, out); }
-bool run_weights_path(const char *dir, char out[4096]) {
-    if (!join(dir, "checkpoint", out)) return false;
-    char *path = cr_training_weights(out);
-    if (!path) return cli_fail_library(), false;
-    snprintf(out, 4096, "%s", path);                /* no path of the library's is longer */
+
+/* ---- the folder */
+static bool has_weights(const char *dir) {
+    char *path = cr_training_weights(dir);
+    const bool there = path && cr_os_exists(path);
     cr_free(path);
+    cr_error_clear();                               /* a path that is too long */
+    return there;
+}
+
+static bool has(const char *dir, const char *name) {
+    char path[4096];
+    return join(dir, name, path) && has_weights(path);
+}
+
+bool run_exists(const char *dir) { return has(dir, "checkpoint") || has(dir, "checkpoint-best"); }
+
+bool run_model(const char *dir, char model[4096], char tokenizer[4096]) {
+    const bool one = has_weights(dir);
+    if (one) return join(dir, "../tokenizer.json", tokenizer) && join(dir, "", model);
+    return join(dir, has(dir, "checkpoint-best") ? "checkpoint-best" : "checkpoint", model) && join(dir, "tokenizer.json", tokenizer);
+}
+
+int64_t run_step(const char *checkpoint) {
+    cr_training t = {.step = -1};
+    if (cr_training_load(checkpoint, &t)) cr_error_clear();
+    return t.step;
+}
+
+bool run_lock(const run *r) {
+    return cr_os_lock_folder(r->s->out) || (cli_fail("another process trains in '%s'", r->s->out), false);
+}
+
+/* Out of sight first, so that half a checkpoint is never seen.  Folders in it are those of a save that was cut off. */
+static bool remove_checkpoint(const run *r, const char *name) {
+    char from[4096], to[4096], inside[4096];
+    if (!run_path(r, name, from) || !run_path(r, ".chainrule-old", to)) return false;
+    if (strcmp(name, ".chainrule-old") && !cr_os_rename(from, to)) return false;
+    static const char *const folders[] = {".chainrule-new", ".chainrule-commit", ""};
+    for (int i = 0; i < 3; i++)
+        if (join(to, folders[i], inside) && cr_os_exists(inside)) (void)cr_os_remove_folder(inside);
     return true;
 }
 
-bool run_exists(const char *dir) {
+/* Completes a save that was cut off, or removes what it left. */
+static void settle_checkpoint(const char *dir) {
+    char new[4096], commit[4096];
+    if (!join(dir, ".chainrule-new", new) || !join(dir, ".chainrule-commit", commit)) return;
+    if ((cr_os_exists(new) || cr_os_exists(commit)) && cr_training_copy(dir, dir)) cr_error_clear();
+}
+
+/* Of an earlier run: "checkpoint", "checkpoint-..."; of one that was killed: ".chainrule-old", ".chainrule-....tmp". */
+static void remove_rest(const char *name, void *ctx) {
     char path[4096];
-    return run_weights_path(dir, path) && cr_os_exists(path);
+    const run *r = ctx;
+    const char *end = strrchr(name, '.');
+    if (!strncmp(name, ".chainrule-", 11) && !strcmp(end, ".tmp") && run_path(r, name, path)) (void)cr_os_remove(path);
+    if (!strcmp(name, ".chainrule-old")) (void)remove_checkpoint(r, name);
+    if (strncmp(name, "checkpoint", 10) || (name[10] && name[10] != '-')) return;
+    if (!r->s->resume) (void)remove_checkpoint(r, name);
+    else if (run_path(r, name, path)) settle_checkpoint(path);
+}
+
+bool run_clear(const run *r) {
+    cr_os_each_entry(r->s->out, remove_rest, (void *)(uintptr_t)r);
+    if (r->s->resume || !run_exists(r->s->out)) return true;
+    return cli_fail("cannot remove the checkpoint in '%s': %s", r->s->out, cr_os_error()), false;
+}
+
+/* ---- --keep: checkpoint-STEP */
+typedef struct numbered { int64_t lowest, count; } numbered;
+
+static void count_numbered(const char *name, void *ctx) {
+    numbered *all = ctx;
+    char *end = NULL;
+    if (strncmp(name, "checkpoint-", 11) || name[11] < '0' || name[11] > '9') return;
+    const int64_t step = strtoll(name + 11, &end, 10);
+    if (*end) return;
+    if (!all->count++ || step < all->lowest) all->lowest = step;
+}
+
+/* What the next save replaces stays under its step. */
+static cr_status keep_previous(const run *r) {
+    char now[4096], name[40], to[4096];
+    if (r->s->keep < 2 || !run_path(r, "checkpoint", now)) return CR_OK;
+    const int64_t step = run_step(now);
+    snprintf(name, sizeof name, "checkpoint-%lld", (long long)step);
+    if (step < 0 || step >= r->step || !run_path(r, name, to) || has_weights(to)) return CR_OK;
+    return cr_training_copy(now, to);
+}
+
+static void remove_surplus(const run *r) {
+    for (numbered all = {0};; all = (numbered){0}) {
+        char name[40];
+        cr_os_each_entry(r->s->out, count_numbered, &all);
+        snprintf(name, sizeof name, "checkpoint-%lld", (long long)all.lowest);
+        if (all.count < r->s->keep || !remove_checkpoint(r, name)) return;
+    }
 }
 
 /* ---- metadata: a JSON object of strings */
@@ -46,55 +134,103 @@ static void put(metadata *m, const char *key, const char *value) {
     m->n += (size_t)snprintf(m->s + m->n, m->room - m->n, "\"");
 }
 
-static void put_files(metadata *m, const file_list *files) {
+/* File names, one a line; %XX stands for a byte that is not UTF-8 or would end the line, and for the sign itself. */
+static void put_names(metadata *m, const char *key, const char *const *name, int count) {
     size_t n = 1;
-    for (int i = 0; i < files->n; i++) n += strlen(files->path[i]) + 1;
+    uint32_t code;
+    for (int i = 0; i < count; i++) n += 3 * strlen(name[i]) + 1;
     char *all = malloc(n), *end = all;
     if (!all) { m->failed = true; return; }
-    for (int i = 0; i < files->n; i++) end += sprintf(end, "%s%s", i ? "\n" : "", files->path[i]);
+    for (int i = 0; i < count; i++) {
+        const char *p = name[i], *stop = p + strlen(p);
+        if (i) *end++ = '\n';
+        for (int bytes; p < stop; p += bytes ? bytes : 1) {
+            bytes = cr_utf8_decode((const unsigned char *)p, (size_t)(stop - p), &code);
+            if (!bytes || code < 0x20 || code == '%') end += sprintf(end, "%%%02X", (unsigned)(unsigned char)*p);
+            else memcpy(end, p, (size_t)bytes), end += bytes;
+        }
+    }
     *end = 0;
-    put(m, "data", all);
+    put(m, key, all);
     free(all);
 }
 
-static char *describe(const run *r) {
+static void restore_name(char *name) {
+    unsigned code;
+    for (char *p = name; (p = strchr(p, '%')); p++)
+        if (sscanf(p + 1, "%2X", &code) == 1 && p[1] && p[2]) {
+            *p = (char)code;
+            memmove(p + 1, p + 3, strlen(p + 3) + 1);
+        }
+}
+
+/* val: what the validation loss of best was; NULL: not of the best. */
+static char *describe(const run *r, const double *val) {
     metadata m = {0};
     char text[4096];
     put(&m, "model", "gpt2");
     for (int i = 0; i < r->command->n; i++) {
         const option *o = &r->command->options[i];
-        if (!o->run) continue;
+        if (!o->kept) continue;
         option_text(o, text, sizeof text);
         put(&m, o->name, text);
     }
     snprintf(text, sizeof text, "%lld", (long long)cr_tokens_vocabulary(r->tokens));
     put(&m, "vocabulary", text);
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)tokens_hash(r->tokens));
-    put(&m, "hash", text);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)r->hash);
+    put(&m, "digest", text);
     snprintf(text, sizeof text, "%.17g", r->seconds);
     put(&m, "seconds", text);
-    put(&m, "tokens", r->s->tokens ? r->s->tokens : "");
-    if (r->s->data.n) put_files(&m, &r->s->data);
+    if (val) {
+        snprintf(text, sizeof text, "%.17g", *val);
+        put(&m, "val_loss", text);
+    }
+    put_names(&m, "tokens", &r->s->tokens, r->s->tokens ? 1 : 0);
+    if (r->s->data.n) put_names(&m, "data", r->s->data.path, r->s->data.n);
     if (!m.failed) m.s[m.n] = '}', m.s[m.n + 1] = 0;
     if (!m.failed) return m.s;
     free(m.s);
-    cli_fail("no memory for the run's settings");
-    return NULL;
+    return cr_fail(CR_NO_MEMORY, "train", "no memory for the run's settings"), NULL;
 }
 
-bool run_save(run *r) {
+static cr_status save(const run *r, const char *name, cr_training t, const double *val) {
     char dir[4096];
-    char *description = run_path(r, "checkpoint", dir) ? describe(r) : NULL;
-    if (!description) return false;
-    const cr_training t = {.params = cr_gpt_params(r->model), .optim = r->optim, .generator = r->generator, .loader = r->loader,
-                           .step = r->step, .metadata = description};
-    const cr_status status = cr_training_save(dir, &t);
+    char *description = run_path(r, name, dir) ? describe(r, val) : NULL;
+    t.params = cr_gpt_params(r->model);
+    t.step = r->step;
+    t.metadata = description;
+    const cr_status status = description ? cr_training_save(dir, &t) : CR_IO;
     free(description);
-    return status == CR_OK || (cli_fail_library(), false);
+    return status;
+}
+
+static void say_unsaved(const run *r, progress *bar, const char *what) {
+    progress_end(bar);
+    if (cr_error()) cli_fail_library();
+    cli_fail("%s after step %lld was not saved", what, (long long)r->step);
+}
+
+void run_save(run *r, progress *bar) {
+    const cr_training t = {.optim = r->optim, .generator = r->generator, .loader = r->loader};
+    if (keep_previous(r)) {                         /* the newest is worth more than those before it */
+        progress_end(bar);
+        cli_fail_library();
+    }
+    const cr_status status = save(r, "checkpoint", t, NULL);
+    r->unsaved = status != CR_OK;
+    if (status) say_unsaved(r, bar, "the checkpoint");
+    else remove_surplus(r);
+}
+
+void run_save_best(run *r, progress *bar, double loss) {
+    if (!r->s->best || !(loss < r->best)) return;
+    r->best_unsaved = save(r, "checkpoint-best", (cr_training){0}, &loss) != CR_OK;
+    if (r->best_unsaved) say_unsaved(r, bar, "the best model so far");
+    else r->best = loss;
 }
 
 /* A string of the checkpoint's metadata, kept until the run ends; NULL: absent, or an error pending. */
-static const char *recall(run *r, const char *path, const char *key) {
+static char *recall(run *r, const char *path, const char *key) {
     char *s = cr_load_metadata(path, key);
     if (s && r->n_kept < RUN_KEPT) return r->kept[r->n_kept++] = s;
     cr_free(s);
@@ -103,14 +239,15 @@ static const char *recall(run *r, const char *path, const char *key) {
 
 static bool recall_option(run *r, const char *path, option *o, int *code) {
     char now[4096], why[192];
+    if (o->given && o->kept == KEPT) return true;
     const char *then = recall(r, path, o->name);
+    if (!then && o->kept == KEPT && !cr_error()) return true;   /* an older checkpoint */
     if (!then) {
         if (cr_error()) *code = cli_fail_library();
         else *code = cli_fail("'%s' is not a run of chainrule train: it does not say --%s", r->s->resume, o->name);
         return false;
     }
     option_text(o, now, sizeof now);
-    if (o->given && o->to == &r->s->steps) return true;         /* a run may be made longer or shorter */
     if (o->given && strcmp(now, then) != 0) {
         *code = usage_error(r->command, "--%s cannot change when a run goes on: it was %s, not %s", o->name, then, now);
         return false;
@@ -125,39 +262,52 @@ static bool recall_option(run *r, const char *path, option *o, int *code) {
 /* The data files' names, unless new ones are given. */
 static bool recall_files(run *r, const char *path) {
     if (r->s->data.n || r->s->tokens) return true;
-    const char *tokens = recall(r, path, "tokens");
+    char *tokens = recall(r, path, "tokens"), *names = recall(r, path, "data"), why[192];
     if (tokens && *tokens) {
+        restore_name(tokens);
         r->s->tokens = tokens;
         return true;
     }
-    char *names = (char *)(uintptr_t)recall(r, path, "data"), why[192];
     option *o = option_find(r->command, "data");
     for (char *name = names; name && *name;) {
         char *end = strchr(name, '\n');
         if (end) *end = 0;
+        restore_name(name);
         if (!option_set(o, name, why, sizeof why)) return cli_fail("--data %s", why), false;
         name = end ? end + 1 : NULL;
     }
     return true;
 }
 
+/* The loss of checkpoint-best, which a better one replaces. */
+static double recall_best(const run *r) {
+    char best[4096];
+    if (!run_path(r, "checkpoint-best", best) || !has_weights(best)) return INFINITY;
+    char *loss = cr_load_metadata(best, "val_loss");
+    const double v = loss ? strtod(loss, NULL) : INFINITY;
+    cr_free(loss);
+    cr_error_clear();                               /* it cannot be read: the next one replaces it */
+    return v;
+}
+
 bool run_restore_settings(run *r, int *code) {
     char path[4096];
     *code = CLI_FAILED;
-    if (!run_weights_path(r->s->resume, path)) return false;
-    if (!run_exists(r->s->resume)) return cli_fail("'%s' holds no checkpoint to go on from (no %s)", r->s->resume, path), false;
+    if (!run_path(r, "checkpoint", path)) return false;
+    if (!has_weights(path)) return cli_fail("'%s' holds no checkpoint to go on from (no %s)", r->s->resume, path), false;
     for (int i = 0; i < r->command->n; i++)
-        if (r->command->options[i].run && !recall_option(r, path, &r->command->options[i], code)) return false;
+        if (r->command->options[i].kept && !recall_option(r, path, &r->command->options[i], code)) return false;
     const char *seconds = recall(r, path, "seconds");
     r->seconds = seconds ? strtod(seconds, NULL) : 0;
+    r->best = recall_best(r);
     return recall_files(r, path);
 }
 
 bool run_restore(run *r) {
-    char dir[4096], path[4096], hash[32];
-    if (!run_path(r, "checkpoint", dir) || !run_weights_path(r->s->out, path)) return false;
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)tokens_hash(r->tokens));
-    const char *then = recall(r, path, "hash");
+    char dir[4096], hash[32];
+    if (!run_path(r, "checkpoint", dir)) return false;
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)r->hash);
+    const char *then = recall(r, dir, "digest");
     if (then && strcmp(then, hash) != 0) return cli_fail("the data differ from what '%s' was trained on: give the same files in the same order", r->s->out), false;
     cr_training t = {.params = cr_gpt_params(r->model), .optim = r->optim, .generator = r->generator, .loader = r->loader};
     if (cr_training_load(dir, &t)) return cli_fail_library(), false;

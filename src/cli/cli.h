@@ -13,6 +13,7 @@ int cli_fail_library(void);                         /* with the library's pendin
 
 /* ---- options.c: one table a command, that parses, checks and prints its own help */
 typedef enum option_kind { OPTION_FLAG, OPTION_INT, OPTION_REAL, OPTION_TEXT, OPTION_CHOICE, OPTION_FILES } option_kind;
+typedef enum option_kept { NOT_KEPT, KEPT_FIXED, KEPT } option_kept;        /* in a run's checkpoint; fixed: cannot change when the run goes on */
 typedef struct file_list { const char **path; int n; } file_list;          /* paths belong to argv */
 typedef struct option {
     const char *name;                               /* without the dashes */
@@ -20,7 +21,7 @@ typedef struct option {
     void *to;                                       /* bool, int64_t, double, const char *, const char *, file_list; holds the default */
     const char *what, *help;                        /* what: placeholder, or a choice's words "chars|bytes" */
     double min, max;                                /* of numbers, inclusive */
-    bool run;                                       /* belongs to a training run: kept in its checkpoint, fixed when it is resumed */
+    option_kept kept;
     bool given;                                     /* set by the parser */
 } option;
 typedef struct command {
@@ -51,7 +52,7 @@ cr_tokenizer *tokenizer_named(const char *name, const corpus *c);          /* "c
 cr_tokens *corpus_tokens(const corpus *c, const cr_tokenizer *tokenizer);
 uint32_t *encode(const cr_tokenizer *tokenizer, const char *bytes, size_t n, int64_t *count);   /* owned (free); NULL: library message pending */
 const cr_device *device_named(const char *name);    /* NULL or "": the default device */
-uint64_t tokens_hash(const cr_tokens *t);           /* of the count and of up to 2^20 tokens spread over all: "is this the same text?" */
+uint64_t tokens_hash(const cr_tokens *t);           /* of all of them: "is this the same text?"; an error pending: one is beyond the vocabulary */
 
 /* ---- runlog.c: run.jsonl, one JSON object a line */
 typedef struct point { int64_t step; double value; } point;

@@ -56,8 +56,8 @@ cr_tokens *corpus_tokens(const corpus *c, const cr_tokenizer *tokenizer) {
 const cr_device *device_named(const char *name) { return name && *name ? cr_device_find(name) : cr_default_device(); }
 
 uint64_t tokens_hash(const cr_tokens *t) {
-    const int64_t n = cr_tokens_count(t), looks = n < 1 << 20 ? n : 1 << 20;
+    const int64_t n = cr_tokens_count(t);
     uint64_t h = 0xcbf29ce484222325u ^ (uint64_t)n;                 /* FNV-1a */
-    for (int64_t i = 0; i < looks; i++) h = (h ^ cr_tokens_at(t, (int64_t)((double)i / (double)looks * (double)n))) * 0x100000001b3u;
+    for (int64_t i = 0; i < n && !cr_error(); i++) h = (h ^ cr_tokens_at(t, i)) * 0x100000001b3u;
     return h;
 }

@@ -14,15 +14,15 @@ bool print_token(uint32_t id, void *tokenizer) {
     return n >= 0 && !ferror(stdout) && !cr_os_interrupted();
 }
 
-/* DIR is a run's folder. */
+/* DIR is a run's folder, or a checkpoint's in it. */
 static bool open_model(const char *dir, const char *device, cr_gpt **m, cr_tokenizer **t) {
-    char weights[4096], tokenizer[4096];
+    char model[4096], tokenizer[4096];
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library(), false;
-    if (!run_weights_path(dir, weights) || snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", dir) >= (int)sizeof tokenizer) return false;
-    if (!run_exists(dir)) return cli_fail("'%s' holds no trained model (no %s): chainrule train makes one", dir, weights), false;
+    if (!run_model(dir, model, tokenizer)) return false;
+    if (!cr_os_is_directory(model)) return cli_fail("'%s' holds no trained model (no %s): chainrule train makes one", dir, model), false;
     *t = cr_tokenizer_load(tokenizer);
-    *m = *t ? cr_gpt_load(weights, dev) : NULL;
+    *m = *t ? cr_gpt_load(model, dev) : NULL;
     if (!*m) return cli_fail_library(), false;
     if (cr_tokenizer_size(*t) != cr_gpt_configuration(*m).vocabulary)
         return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", tokenizer, (long long)cr_tokenizer_size(*t),
@@ -51,7 +51,7 @@ int cli_generate(int argc, char **argv) {
     cr_sampling s = {.temperature = 0.8, .top_p = 1};
     int64_t tokens = 300, seed = 1337, threads = 0;
     option options[] = {
-        {"model", OPTION_TEXT, &model, "DIR", "the folder of a run of chainrule train", 0, 0, false, false},
+        {"model", OPTION_TEXT, &model, "DIR", "the folder of a run of chainrule train (its best, if it has one), or of a checkpoint in it", 0, 0, false, false},
         {"prompt", OPTION_TEXT, &prompt, "TEXT", "what to go on from", 0, 0, false, false},
         {"tokens", OPTION_INT, &tokens, "N", "how many to write", 0, 0x1p53, false, false},
         {"temperature", OPTION_REAL, &s.temperature, "X", "0: always the likeliest token", 0, 1e6, false, false},

@@ -81,7 +81,8 @@ void option_text(const option *o, char *out, size_t room) {
     case OPTION_INT: snprintf(out, room, "%lld", (long long)*(int64_t *)o->to); break;
     case OPTION_REAL: if (!isnan(*(double *)o->to)) real_text(*(double *)o->to, out, room); break;     /* NaN: not set */
     case OPTION_TEXT: case OPTION_CHOICE: if (*(const char **)o->to) snprintf(out, room, "%s", *(const char **)o->to); break;
-    case OPTION_FILES: case OPTION_FLAG: break;
+    case OPTION_FLAG: if (*(bool *)o->to) snprintf(out, room, "yes"); break;
+    case OPTION_FILES: break;
     }
 }
 
@@ -182,7 +183,11 @@ bool options_parse(const command *c, int argc, char **argv, int *code) {
         const char *equals = strchr(a, '=');
         char name[64];
         snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - a - 2 < 60 ? equals - a - 2 : 60) : 60, a + 2);
-        option *o = option_find(c, name);
+        option *o = option_find(c, name), *negated = strncmp(name, "no-", 3) ? NULL : option_find(c, name + 3);
+        if (negated && negated->kind == OPTION_FLAG && !negated->given && !equals) {
+            negated->given = true;
+            continue;
+        }
         if (!o) {
             *code = unknown_option(c, name);
             return false;

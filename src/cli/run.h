@@ -1,19 +1,21 @@
 /* run.h - one training run: its settings, everything it holds, and its folder.
- *   DIR/checkpoint/     weights, optimizer, random numbers, place in the data, step (cr_training_save)
+ *   DIR/checkpoint/         weights, optimizer, random numbers, place in the data, step (cr_training_save)
+ *   DIR/checkpoint-STEP/    the N - 1 before it (--keep N)
+ *   DIR/checkpoint-best/    the weights of the lowest validation loss (--best)
  *   DIR/tokenizer.json  DIR/run.jsonl  DIR/curve.svg */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
 #include "cli.h"
 
-enum { RUN_KEPT = 40 };
+enum { RUN_KEPT = 64 };
 
 typedef struct settings {
     file_list data;
     const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *profile;
-    int64_t layers, heads, width, context, batch, accumulate, steps, warmup, seed, threads, eval_every, save_every, stop_at, sample;
+    int64_t layers, heads, width, context, batch, accumulate, steps, warmup, seed, threads, eval_every, save_every, stop_at, sample, keep;
     double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
-    bool overwrite, fuse_step;
+    bool overwrite, fuse_step, best;
 } settings;
 
 typedef struct run {
@@ -30,15 +32,22 @@ typedef struct run {
     runlog log;
     int64_t step;
     double seconds;                                 /* spent in training steps, stops included */
+    double best;                                    /* the validation loss of checkpoint-best; infinite: there is none */
+    uint64_t hash;                                  /* of all tokens */
+    bool unsaved, best_unsaved;                     /* the last save of that kind failed */
     char *kept[RUN_KEPT]; int n_kept;               /* strings that settings point to */
 } run;
 
 bool run_path(const run *r, const char *name, char out[4096]);             /* DIR/name; false: too long, message printed */
-bool run_exists(const char *dir);                                          /* does it hold a checkpoint? */
+bool run_exists(const char *dir);                                          /* does it hold a checkpoint of any kind? */
+bool run_lock(const run *r);                                               /* false: another process trains in it, message printed */
+bool run_clear(const run *r);                                              /* no checkpoint of an earlier run stays, nor a temporary file */
 bool run_restore_settings(run *r, int *code);                              /* of the run in s->resume, into the options not given */
 bool run_restore(run *r);                                                  /* weights, optimizer, place: after everything was made */
-bool run_save(run *r);
-bool run_weights_path(const char *dir, char out[4096]);
+void run_save(run *r, progress *bar);                                      /* a failure is said, and in r->unsaved */
+void run_save_best(run *r, progress *bar, double loss);                    /* if it is the best so far */
+bool run_model(const char *dir, char model[4096], char tokenizer[4096]);   /* the folder that generate takes: of a run, or of a checkpoint */
+int64_t run_step(const char *checkpoint);                                  /* after which a checkpoint was saved; -1: there is none */
 
 bool print_token(uint32_t id, void *tokenizer);                            /* a cr_on_token: writes the token's text to stdout */
 

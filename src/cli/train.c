@@ -105,6 +105,8 @@ static bool make_model(run *r) {
 static bool make_folder(run *r) {
     char path[4096];
     if (!cr_os_make_directory(r->s->out)) return cli_fail("cannot make the folder '%s': %s", r->s->out, cr_os_error()), false;
+    if (!r->s->resume && !run_lock(r)) return false;            /* a run that goes on is locked since its checkpoint was read */
+    if (!run_clear(r)) return false;
     if (!run_path(r, "tokenizer.json", path)) return false;
     if (!r->s->resume && cr_tokenizer_save(r->tokenizer, path)) return cli_fail_library(), false;
     return run_path(r, "run.jsonl", path) && runlog_open(&r->log, path, r->step);
@@ -188,16 +190,25 @@ static cr_status validate(const run *r, double *loss) {
     return status;
 }
 
+/* The last step has been reached, or the next validation: and its loss is not known yet. */
+static bool validation_due(const run *r) {
+    const series *val = &r->log.val;
+    if (val->n && val->at[val->n - 1].step == r->step) return false;
+    return r->step >= r->s->steps || (r->step && r->s->eval_every && r->step % r->s->eval_every == 0);
+}
+
+/* After Ctrl-C the validation stays due. */
 static bool measure(run *r, progress *bar) {
     char number[32];
     double loss;
     cr_status status = validate(r, &loss);
     if (status == CR_INTERRUPTED) return true;
-    if (status) return cli_fail_library(), false;
+    if (status) return progress_end(bar), cli_fail_library(), false;
     bar->val = loss;
     series_add(&r->log.val, r->step, loss);
     runlog_write(&r->log, "{\"step\":%lld,\"val_loss\":%s}", (long long)r->step, json_number(loss, number));
     progress_show(bar, true);
+    run_save_best(r, bar, loss);
     return true;
 }
 
@@ -208,44 +219,52 @@ static void log_step(run *r, double loss, double lr, double norm) {
                  json_number(lr, b), json_number(norm, c), r->seconds);
 }
 
-/* Stops before the last step: by Ctrl-C, or where --stop-at says. */
+/* Stops before all is done: by Ctrl-C, or where --stop-at says. */
 static int stop_early(run *r, progress *bar) {
     progress_end(bar);
-    if (!run_save(r)) return CLI_FAILED;
+    run_save(r, bar);
+    if (r->unsaved) return CLI_FAILED;
     runlog_write(&r->log, "{\"event\":\"stop\",\"step\":%lld}", (long long)r->step);
     printf("stopped after step %lld of %lld; go on with:\n  chainrule train --resume %s\n", (long long)r->step, (long long)r->s->steps, r->s->out);
     return cr_os_interrupted() ? CLI_STOPPED : CLI_OK;
 }
 
+/* One step, and what is shown and written of it. */
+static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
+    const settings *s = r->s;
+    const double lr = cr_schedule_lr(schedule, r->step), begun = cr_os_seconds();
+    double loss, norm;
+    if (train_step(r, lr, &loss, &norm)) return progress_end(bar), cli_fail_library();
+    const double took = cr_os_seconds() - begun, rate = (double)(s->batch * s->accumulate * s->context) / took;
+    r->step++;
+    r->seconds += took;
+    log_step(r, loss, lr, norm);
+    if (!isfinite(loss)) {
+        progress_end(bar);
+        return cli_fail("the loss became %g at step %lld: try a lower --lr or a stronger --clip (no checkpoint was written)", loss, (long long)r->step);
+    }
+    bar->step = r->step;
+    bar->loss = isnan(bar->loss) ? loss : 0.95 * bar->loss + 0.05 * loss;
+    bar->rate = bar->rate > 0 ? 0.95 * bar->rate + 0.05 * rate : rate;
+    if (!validation_due(r)) progress_show(bar, r->step == bar->first + 1);
+    return CLI_OK;
+}
+
 /* CLI_OK: all steps are done.  *over is false when it stopped early. */
-static int train_steps(run *r, bool *over) {
+static int train_steps(run *r, progress *bar, bool *over) {
     const settings *s = r->s;
     const cr_schedule schedule = {.kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .total = s->steps};
-    progress bar;
-    progress_begin(&bar, r->step, s->steps);
     *over = false;
-    while (r->step < s->steps) {
-        const double lr = cr_schedule_lr(&schedule, r->step), begun = cr_os_seconds();
-        double loss, norm;
-        if (train_step(r, lr, &loss, &norm)) return progress_end(&bar), cli_fail_library();
-        const double took = cr_os_seconds() - begun, rate = (double)(s->batch * s->accumulate * s->context) / took;
-        r->step++;
-        r->seconds += took;
-        log_step(r, loss, lr, norm);
-        if (!isfinite(loss)) {
-            progress_end(&bar);
-            return cli_fail("the loss became %g at step %lld: try a lower --lr or a stronger --clip (no checkpoint was written)", loss, (long long)r->step);
-        }
-        bar.step = r->step;
-        bar.loss = isnan(bar.loss) ? loss : 0.95 * bar.loss + 0.05 * loss;
-        bar.rate = bar.rate > 0 ? 0.95 * bar.rate + 0.05 * rate : rate;
-        const bool last = r->step == s->steps, measuring = last || (s->eval_every && r->step % s->eval_every == 0);
-        if (!measuring) progress_show(&bar, r->step == bar.first + 1);
-        if (measuring && !measure(r, &bar)) return CLI_FAILED;
-        if (!last && (cr_os_interrupted() || r->step == s->stop_at)) return stop_early(r, &bar);
-        if (s->save_every && r->step % s->save_every == 0 && !last && !run_save(r)) return CLI_FAILED;
+    for (;;) {                                      /* begins between steps, where a run that goes on may have been stopped */
+        if (validation_due(r) && !measure(r, bar)) return CLI_FAILED;
+        const bool moved = r->step > bar->first, last = r->step >= s->steps;
+        if (last && !validation_due(r)) break;
+        if (cr_os_interrupted() || (moved && r->step == s->stop_at)) return stop_early(r, bar);
+        if (moved && s->save_every && r->step % s->save_every == 0) run_save(r, bar);
+        const int code = one_step(r, &schedule, bar);
+        if (code != CLI_OK) return code;
     }
-    progress_end(&bar);
+    progress_end(bar);
     *over = true;
     return CLI_OK;
 }
@@ -275,7 +294,7 @@ static void log_start(run *r) {
             (long long)cr_params_numel(cr_gpt_params(r->model)));
     for (int i = 0; i < r->command->n; i++) {
         const option *o = &r->command->options[i];
-        if (!o->run) continue;
+        if (!o->kept || o->to == &r->s->device || o->to == &r->s->threads) continue;        /* these two are said already */
         option_text(o, text, sizeof text);
         json_escape(text, escaped, sizeof escaped);
         if (o->kind == OPTION_INT || o->kind == OPTION_REAL) fprintf(r->log.file, ",\"%s\":%s", o->name, text);
@@ -305,12 +324,30 @@ static double recent_mean(const series *s, int64_t n) {
     return n ? sum / (double)n : NAN;
 }
 
-static int finish(run *r, int64_t first) {
-    char time[32], tokens[32], rate[32], curve[4096], weights[4096], title[160];
+/* Where everything is, and which checkpoint generate takes. */
+static bool say_where(const run *r) {
+    char curve[4096], model[4096], tokenizer[4096], title[160];
+    const settings *s = r->s;
+    snprintf(title, sizeof title, "GPT: layers %lld, heads %lld, width %lld, context %lld", (long long)s->layers, (long long)s->heads, (long long)s->width,
+             (long long)s->context);
+    if (!run_path(r, "curve.svg", curve) || !run_model(s->out, model, tokenizer)) return false;
+    if (!curve_write(curve, &(picture){.title = title, .unit = "loss, nats a token", .n = 1, .run[0] = {NULL, r->log.train, r->log.val}})) return false;
+    const bool best = strstr(model, "/checkpoint-best") != NULL;
+    char *weights = cr_training_weights(model);
+    printf("\nloss curve  %s\nweights     %s\n            (", curve, weights ? weights : model);
+    if (best && isfinite(r->best)) printf("the best, of validation loss %.4f, ", r->best);
+    else printf("%s, ", best ? "the best" : "the newest");
+    printf("after step %lld)\nwrite more  chainrule generate --model %s --prompt \"...\"\n", (long long)run_step(model), s->out);
+    cr_free(weights);
+    return true;
+}
+
+static int finish(run *r, int64_t first, progress *bar) {
+    char time[32], tokens[32], rate[32];
     const double n = (double)(r->s->batch * r->s->accumulate * r->s->context), done = (double)r->step * n;
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
     const int64_t peak = cr_memory_stats(r->dev).peak;
-    if (!run_save(r)) return CLI_FAILED;
+    run_save(r, bar);
     runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f,\"peak_bytes\":%lld}", (long long)r->step, r->seconds, (long long)peak);
     duration_text(r->seconds, time);
     count_text(done, tokens);
@@ -322,12 +359,8 @@ static int finish(run *r, int64_t first) {
            1e3 * r->seconds / (double)(r->step ? r->step : 1));
     printf("at most %.1f MB held by tensors\n", (double)peak / 1e6);
     if (r->s->sample > 0 && print_sample(r)) return cli_fail_library();
-    snprintf(title, sizeof title, "GPT: layers %lld, heads %lld, width %lld, context %lld", (long long)r->s->layers, (long long)r->s->heads,
-             (long long)r->s->width, (long long)r->s->context);
-    if (!run_path(r, "curve.svg", curve) || !run_weights_path(r->s->out, weights)) return CLI_FAILED;
-    if (!curve_write(curve, &(picture){.title = title, .unit = "loss, nats a token", .n = 1, .run[0] = {NULL, r->log.train, r->log.val}})) return CLI_FAILED;
-    printf("\nloss curve  %s\nweights     %s\nwrite more  chainrule generate --model %s --prompt \"...\"\n", curve, weights, r->s->out);
-    return CLI_OK;
+    if (r->unsaved) return CLI_FAILED;
+    return say_where(r) && !r->best_unsaved ? CLI_OK : CLI_FAILED;
 }
 
 static int check(const command *c, settings *s, const option *out) {
@@ -340,7 +373,6 @@ static int check(const command *c, settings *s, const option *out) {
             return cli_fail("'%s' already holds a run: go on with --resume %s, choose another --out, or give --overwrite", s->out, s->out);
     }
     if (s->data.n && s->tokens) return usage_error(c, "--data and --tokens cannot be given together");
-    if (s->threads && cr_set_num_threads((int)s->threads)) return cli_fail_library();
     return CLI_OK;
 }
 
@@ -353,72 +385,91 @@ static int fit_warmup(const command *c, settings *s) {
     return CLI_OK;
 }
 
-static int train(run *r) {
+/* What was asked for, and what a run that goes on was asked for. */
+static int settle(run *r) {
+    settings *s = r->s;
     int code = CLI_FAILED;
-    bool over;
-    r->dev = device_named(r->s->device);
+    if (s->resume && cr_os_is_directory(s->resume) && !run_lock(r)) return code;
+    if (s->resume && !run_restore_settings(r, &code)) return code;
+    if (s->threads && cr_set_num_threads((int)s->threads)) return cli_fail_library();
+    r->dev = device_named(s->device);
     if (!r->dev) return cli_fail_library();
-    if (r->s->resume && !run_restore_settings(r, &code)) return code;
-    cr_set_f32_products(strcmp(r->s->dtype, "bf16") ? CR_HIGHEST : CR_MEDIUM);
-    if (isnan(r->s->min_lr)) r->s->min_lr = r->s->lr / 10;
-    if ((code = fit_warmup(r->command, r->s)) != CLI_OK) return code;
-    if (r->s->fuse_step && (r->s->clip > 0 || r->s->accumulate > 1))
-        return usage_error(r->command, "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld", r->s->clip, (long long)r->s->accumulate);
-    if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !make_model(r)) return CLI_FAILED;
-    if (r->s->resume && !run_restore(r)) return CLI_FAILED;
-    if (!make_folder(r)) return CLI_FAILED;
+    cr_set_f32_products(strcmp(s->dtype, "bf16") ? CR_HIGHEST : CR_MEDIUM);
+    if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
+    if ((code = fit_warmup(r->command, s)) != CLI_OK) return code;
+    if (s->fuse_step && (s->clip > 0 || s->accumulate > 1))
+        return usage_error(r->command, "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld", s->clip, (long long)s->accumulate);
+    return CLI_OK;
+}
+
+static bool prepare(run *r) {
+    if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !make_model(r)) return false;
+    r->hash = tokens_hash(r->tokens);
+    if (cr_error()) return cli_fail_library(), false;
+    return (!r->s->resume || run_restore(r)) && make_folder(r);
+}
+
+static int train(run *r) {
+    bool over;
+    progress bar;
+    int code = settle(r);
+    if (code != CLI_OK) return code;
+    if (!prepare(r)) return CLI_FAILED;
     say_what(r);
-    log_start(r);
     cr_os_catch_interrupt();
+    log_start(r);
     const int64_t first = r->step;
     if (r->s->profile && cr_profile_begin()) return cli_fail_library();
-    code = train_steps(r, &over);
+    progress_begin(&bar, first, r->s->steps);
+    code = train_steps(r, &bar, &over);
     if (r->s->profile && cr_profile_end(r->s->profile)) return cli_fail_library();
-    return code == CLI_OK && over ? finish(r, first) : code;
+    return code == CLI_OK && over ? finish(r, first, &bar) : code;
 }
 
 int cli_train(int argc, char **argv) {
     settings s = {.tokenizer = "chars", .optimizer = "adamw", .dtype = "f32", .out = "run", .layers = 4, .heads = 4, .width = 128, .context = 64, .batch = 12,
-                  .accumulate = 1, .steps = 2000, .warmup = 100, .seed = 1337, .eval_every = 250, .save_every = 1000, .sample = 300, .lr = 1e-3, .min_lr = NAN, .weight_decay = 0.1,
+                  .accumulate = 1, .steps = 2000, .warmup = 100, .seed = 1337, .eval_every = 250, .save_every = 1000, .keep = 1, .sample = 300, .lr = 1e-3, .min_lr = NAN, .weight_decay = 0.1,
                   .beta1 = 0.9, .beta2 = 0.99, .clip = 1.0};
     const double many = 0x1p31 - 1, any = 0x1p53;
     option options[] = {
-        {"data", OPTION_FILES, &s.data, "FILE...", "text to learn, one file after the other", 0, 0, false, false},
-        {"tokens", OPTION_TEXT, &s.tokens, "FILE", "instead of --data: a token file of chainrule tokenize", 0, 0, false, false},
-        {"tokenizer", OPTION_CHOICE, &s.tokenizer, "chars|bytes", "what a token is", 0, 0, true, false},
-        {"layers", OPTION_INT, &s.layers, "N", "transformer blocks", 1, many, true, false},
-        {"heads", OPTION_INT, &s.heads, "N", "attention heads; they divide the width", 1, many, true, false},
-        {"width", OPTION_INT, &s.width, "N", "channels", 1, many, true, false},
-        {"context", OPTION_INT, &s.context, "N", "tokens the model sees", 1, many, true, false},
-        {"dtype", OPTION_CHOICE, &s.dtype, "f32|bf16", "bf16: products round their operands to it; weights and moments stay f32", 0, 0, true, false},
-        {"dropout", OPTION_REAL, &s.dropout, "P", "share of activations dropped while training", 0, 0.999, true, false},
-        {"batch", OPTION_INT, &s.batch, "N", "windows of the context in a step", 1, many, true, false},
-        {"accumulate", OPTION_INT, &s.accumulate, "N", "batches whose gradients add up to one step", 1, many, true, false},
-        {"steps", OPTION_INT, &s.steps, "N", "updates", 1, any, true, false},
-        {"optimizer", OPTION_CHOICE, &s.optimizer, "adamw|adam|sgd|lion|muon", "sgd's momentum is --beta1", 0, 0, true, false},
-        {"lr", OPTION_REAL, &s.lr, "X", "highest learning rate", 0, any, true, false},
-        {"min-lr", OPTION_REAL, &s.min_lr, "X", "learning rate at the end of the cosine (default a tenth of --lr)", 0, any, true, false},
-        {"warmup", OPTION_INT, &s.warmup, "N", "steps of linear warm-up", 0, any, true, false},
-        {"weight-decay", OPTION_REAL, &s.weight_decay, "X", "of matrices", 0, any, true, false},
-        {"beta1", OPTION_REAL, &s.beta1, "X", "decay of the mean gradient", 0, 0.999999, true, false},
-        {"beta2", OPTION_REAL, &s.beta2, "X", "decay of the mean squared gradient", 0, 0.999999, true, false},
-        {"clip", OPTION_REAL, &s.clip, "X", "largest joint norm of the gradients; 0: no limit", 0, any, true, false},
-        {"fuse-step", OPTION_FLAG, &s.fuse_step, NULL, "weights step inside the backward pass, no gradient is kept: less memory; needs --clip 0", 0, 0, false, false},
-        {"seed", OPTION_INT, &s.seed, "N", "of weights, order of the text, dropout and sample", 0, any, true, false},
-        {"out", OPTION_TEXT, &s.out, "DIR", "where the run is kept", 0, 0, false, false},
-        {"overwrite", OPTION_FLAG, &s.overwrite, NULL, "even where --out holds a run already", 0, 0, false, false},
-        {"resume", OPTION_TEXT, &s.resume, "DIR", "go on with the run in DIR, bit for bit", 0, 0, false, false},
-        {"stop-at", OPTION_INT, &s.stop_at, "N", "save and stop after step N, as Ctrl-C does; 0: do not", 0, any, false, false},
-        {"eval-every", OPTION_INT, &s.eval_every, "N", "steps between validations; 0: only at the end", 0, any, false, false},
-        {"save-every", OPTION_INT, &s.save_every, "N", "steps between checkpoints; 0: only at the end", 0, any, false, false},
-        {"sample", OPTION_INT, &s.sample, "N", "tokens to write at the end", 0, any, false, false},
-        {"profile", OPTION_TEXT, &s.profile, "FILE", "write what ran when, for Perfetto or chrome://tracing", 0, 0, false, false},
-        {"device", OPTION_TEXT, &s.device, "NAME", "auto, cpu, ref, gpu, cuda:0, webgpu:0...; chainrule info lists them (default cpu)", 0, 0, false, false},
-        {"threads", OPTION_INT, &s.threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
+        {"data", OPTION_FILES, &s.data, "FILE...", "text to learn, one file after the other", 0, 0, NOT_KEPT, false},
+        {"tokens", OPTION_TEXT, &s.tokens, "FILE", "instead of --data: a token file of chainrule tokenize", 0, 0, NOT_KEPT, false},
+        {"tokenizer", OPTION_CHOICE, &s.tokenizer, "chars|bytes", "what a token is", 0, 0, KEPT_FIXED, false},
+        {"layers", OPTION_INT, &s.layers, "N", "transformer blocks", 1, many, KEPT_FIXED, false},
+        {"heads", OPTION_INT, &s.heads, "N", "attention heads; they divide the width", 1, many, KEPT_FIXED, false},
+        {"width", OPTION_INT, &s.width, "N", "channels", 1, many, KEPT_FIXED, false},
+        {"context", OPTION_INT, &s.context, "N", "tokens the model sees", 1, many, KEPT_FIXED, false},
+        {"dtype", OPTION_CHOICE, &s.dtype, "f32|bf16", "bf16: products round their operands to it; weights and moments stay f32", 0, 0, KEPT_FIXED, false},
+        {"dropout", OPTION_REAL, &s.dropout, "P", "share of activations dropped while training", 0, 0.999, KEPT_FIXED, false},
+        {"batch", OPTION_INT, &s.batch, "N", "windows of the context in a step", 1, many, KEPT_FIXED, false},
+        {"accumulate", OPTION_INT, &s.accumulate, "N", "batches whose gradients add up to one step", 1, many, KEPT_FIXED, false},
+        {"steps", OPTION_INT, &s.steps, "N", "updates", 1, any, KEPT, false},
+        {"optimizer", OPTION_CHOICE, &s.optimizer, "adamw|adam|sgd|lion|muon", "sgd's momentum is --beta1", 0, 0, KEPT_FIXED, false},
+        {"lr", OPTION_REAL, &s.lr, "X", "highest learning rate", 0, any, KEPT_FIXED, false},
+        {"min-lr", OPTION_REAL, &s.min_lr, "X", "learning rate at the end of the cosine (default a tenth of --lr)", 0, any, KEPT_FIXED, false},
+        {"warmup", OPTION_INT, &s.warmup, "N", "steps of linear warm-up", 0, any, KEPT_FIXED, false},
+        {"weight-decay", OPTION_REAL, &s.weight_decay, "X", "of matrices", 0, any, KEPT_FIXED, false},
+        {"beta1", OPTION_REAL, &s.beta1, "X", "decay of the mean gradient", 0, 0.999999, KEPT_FIXED, false},
+        {"beta2", OPTION_REAL, &s.beta2, "X", "decay of the mean squared gradient", 0, 0.999999, KEPT_FIXED, false},
+        {"clip", OPTION_REAL, &s.clip, "X", "largest joint norm of the gradients; 0: no limit", 0, any, KEPT_FIXED, false},
+        {"fuse-step", OPTION_FLAG, &s.fuse_step, NULL, "weights step inside the backward pass, no gradient is kept: less memory; needs --clip 0", 0, 0, KEPT, false},
+        {"seed", OPTION_INT, &s.seed, "N", "of weights, order of the text, dropout and sample", 0, any, KEPT_FIXED, false},
+        {"out", OPTION_TEXT, &s.out, "DIR", "where the run is kept", 0, 0, NOT_KEPT, false},
+        {"overwrite", OPTION_FLAG, &s.overwrite, NULL, "even where --out holds a run already: its checkpoints are removed", 0, 0, NOT_KEPT, false},
+        {"resume", OPTION_TEXT, &s.resume, "DIR", "go on with the run in DIR, bit for bit, with its options but for those given (--no-best: without)", 0, 0, NOT_KEPT, false},
+        {"stop-at", OPTION_INT, &s.stop_at, "N", "save and stop after step N, as Ctrl-C does; 0: do not", 0, any, NOT_KEPT, false},
+        {"eval-every", OPTION_INT, &s.eval_every, "N", "steps between validations; 0: only at the end", 0, any, KEPT, false},
+        {"save-every", OPTION_INT, &s.save_every, "N", "steps between checkpoints; 0: only at the end", 0, any, KEPT, false},
+        {"keep", OPTION_INT, &s.keep, "N", "checkpoints to keep: the newest and the N - 1 saved before it", 1, 1e6, KEPT, false},
+        {"best", OPTION_FLAG, &s.best, NULL, "keep the weights of the lowest validation loss too, for generate to take", 0, 0, KEPT, false},
+        {"sample", OPTION_INT, &s.sample, "N", "tokens to write at the end", 0, any, KEPT, false},
+        {"profile", OPTION_TEXT, &s.profile, "FILE", "write what ran when, for Perfetto or chrome://tracing", 0, 0, NOT_KEPT, false},
+        {"device", OPTION_TEXT, &s.device, "NAME", "auto, cpu, ref, gpu, cuda:0, webgpu:0...; chainrule info lists them (default cpu)", 0, 0, KEPT, false},
+        {"threads", OPTION_INT, &s.threads, "N", "0: as many as the machine offers", 0, 1024, KEPT, false},
     };
     const command c = {"train", "--data FILE... [options]  or  --resume DIR [options]",
-                       "Trains a GPT on text.  Ctrl-C saves a checkpoint and says how to go on.", options, sizeof options / sizeof *options, NULL};
-    run r = {.s = &s, .command = &c};
+                       "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.", options, sizeof options / sizeof *options, NULL};
+    run r = {.s = &s, .command = &c, .best = INFINITY};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
         code = check(&c, &s, option_find(&c, "out"));

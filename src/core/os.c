@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -331,11 +332,15 @@ void cr_os_sleep(double seconds) {
 /* ---- files ---- */
 static _Thread_local char error_text[128];
 
+enum { NOT_REGULAR = -1 };                          /* beside errno's codes */
+
 static bool failed(int code) {
     char buffer[sizeof error_text];
-    snprintf(error_text, sizeof error_text, "%s", strerror_r(code, buffer, sizeof buffer));
+    snprintf(error_text, sizeof error_text, "%s", code == NOT_REGULAR ? "Not a regular file" : strerror_r(code, buffer, sizeof buffer));
     return false;
 }
+
+static int kind_error(const struct stat *st) { return S_ISREG(st->st_mode) ? 0 : S_ISDIR(st->st_mode) ? EISDIR : NOT_REGULAR; }
 
 const char *cr_os_error(void) { return error_text; }
 
@@ -344,15 +349,18 @@ static bool map_file(const char *path, int protection, int flags, cr_mapping *m)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);    /* a pipe without a writer must not hang */
     if (fd < 0) return failed(errno);
     struct stat st;
-    int code = fstat(fd, &st) ? errno : S_ISDIR(st.st_mode) ? EISDIR : !S_ISREG(st.st_mode) ? EINVAL : 0;
-    if (!code && st.st_size == 0) m->data = (const unsigned char *)"";
-    else if (!code) {
-        void *p = mmap(NULL, (size_t)st.st_size, protection, MAP_PRIVATE | flags, fd, 0);
-        if (p == MAP_FAILED) code = errno;
-        else *m = (cr_mapping){p, (size_t)st.st_size};
-    }
+    int code = fstat(fd, &st) ? errno : kind_error(&st);
+    void *p = code || !st.st_size ? NULL : mmap(NULL, (size_t)st.st_size, protection, MAP_PRIVATE | flags, fd, 0);
+    if (p == MAP_FAILED) code = errno;
     close(fd);
-    return code ? failed(code) : true;
+    if (code) return failed(code);
+    *m = (cr_mapping){p ? p : "", (size_t)st.st_size, {st.st_dev, st.st_ino}};
+    return true;
+}
+
+cr_file_id cr_os_file_id(const char *path) {
+    struct stat st;
+    return stat(path, &st) ? (cr_file_id){0} : (cr_file_id){st.st_dev, st.st_ino};
 }
 
 bool cr_os_map(const char *path, cr_mapping *m) { return map_file(path, PROT_READ, 0, m); }
@@ -373,8 +381,7 @@ FILE *cr_os_create_beside(const char *path, char *temporary, size_t room) {
     static atomic_uint counter;
     struct stat st;
     if (!*path || path[strlen(path) - 1] == '/') return failed(EISDIR), NULL;
-    if (!stat(path, &st) && !S_ISREG(st.st_mode))              /* a rename would replace a device or a pipe by a file */
-        return failed(S_ISDIR(st.st_mode) ? EISDIR : EINVAL), NULL;
+    if (!stat(path, &st) && kind_error(&st)) return failed(kind_error(&st)), NULL;     /* a rename would replace a device by a file */
     for (int tries = 0; tries < 100; tries++) {
         int n = snprintf(temporary, room, "%.*s.chainrule-%ld-%u.tmp", folder_length(path), path, (long)getpid(), atomic_fetch_add(&counter, 1));
         if (n < 0 || (size_t)n >= room) return failed(ENAMETOOLONG), NULL;
@@ -438,6 +445,7 @@ bool cr_os_make_directory(const char *path) {
         if (part[i] != '/' && part[i] != 0) continue;
         part[i] = 0;
         int code = mkdir(part, 0777) ? errno : 0;
+        if (!code) sync_folder(part);
         if (code && !cr_os_is_directory(part)) return failed(code == EEXIST ? ENOTDIR : code);
         part[i] = path[i];
     }
@@ -445,7 +453,37 @@ bool cr_os_make_directory(const char *path) {
 }
 
 bool cr_os_remove(const char *path) { return remove(path) ? failed(errno) : true; }
-bool cr_os_rename(const char *from, const char *to) { return rename(from, to) ? failed(errno) : true; }
+
+bool cr_os_rename(const char *from, const char *to) {
+    if (rename(from, to)) return failed(errno);
+    sync_folder(to);
+    return true;
+}
+
+bool cr_os_copy(const char *from, const char *to) {
+    cr_mapping m;
+    char temporary[PATH_MAX];
+    if (!link(from, to)) return sync_folder(to), true;
+    if (!cr_os_map(from, &m)) return false;
+    FILE *f = cr_os_create_beside(to, temporary, sizeof temporary);
+    if (f) (void)fwrite(m.data, 1, m.bytes, f);                /* a failure is found by the commit */
+    cr_os_unmap(&m);
+    return f && cr_os_commit(f, temporary, to);
+}
+
+void cr_os_each_entry(const char *path, void (*fn)(const char *name, void *ctx), void *ctx) {
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) fn(e->d_name, ctx);
+    if (d) closedir(d);
+}
+
+bool cr_os_lock_folder(const char *path) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);   /* stays open: the lock ends with the process */
+    if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return true;
+    close(fd);
+    return false;
+}
 
 bool cr_os_remove_folder(const char *path) {
     DIR *d = opendir(path);
@@ -467,16 +505,18 @@ int cr_os_terminal_width(FILE *f) {
 static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int number) {
-    if (interrupted) {
+    static volatile sig_atomic_t ctrl_c;
+    if (number == SIGINT && ctrl_c) {
         signal(number, SIG_DFL);
         raise(number);
     }
+    if (number == SIGINT) ctrl_c = 1;
     interrupted = 1;
 }
 
 void cr_os_catch_interrupt(void) {
-    static const int numbers[] = {SIGINT, SIGTERM};
-    for (int i = 0; i < 2; i++) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction now, want = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
         if (sigaction(numbers[i], NULL, &now) || now.sa_handler == SIG_IGN) continue;      /* started with it ignored: leave it so */
         sigemptyset(&want.sa_mask);

@@ -53,24 +53,30 @@ void    cr_os_sleep(double seconds);
 
 /* files; paths are UTF-8.  On failure a status-like errno text is in cr_os_error(). */
 const char *cr_os_error(void);                                          /* text of this thread's last file failure */
-typedef struct cr_mapping { const unsigned char *data; size_t bytes; } cr_mapping;
+typedef struct cr_file_id { uint64_t device, inode; } cr_file_id;       /* equal: one file; a file that is mapped keeps its own */
+typedef struct cr_mapping { const unsigned char *data; size_t bytes; cr_file_id id; } cr_mapping;
 bool  cr_os_map(const char *path, cr_mapping *m);                       /* read-only; an empty file gives data != NULL, bytes 0 */
 bool  cr_os_map_private(const char *path, cr_mapping *m);               /* the same, and writable: what is written stays in this process */
 void  cr_os_unmap(cr_mapping *m);
+cr_file_id cr_os_file_id(const char *path);                             /* {0, 0}: no such file */
 FILE *cr_os_create_beside(const char *path, char *temporary, size_t room);   /* a new file next to path, to be renamed over it */
 bool  cr_os_commit(FILE *f, const char *temporary, const char *path);   /* flush, sync, close, rename; on failure the temporary is gone */
 void  cr_os_abandon(FILE *f, const char *temporary);                    /* close and delete */
 bool  cr_os_make_directory(const char *path);                           /* with parents; true when it exists afterwards */
 bool  cr_os_remove(const char *path);
 bool  cr_os_remove_folder(const char *path);                            /* a folder and the files in it; refuses when folders are in it */
-bool  cr_os_rename(const char *from, const char *to);
+bool  cr_os_rename(const char *from, const char *to);                   /* and sync the folder */
+bool  cr_os_copy(const char *from, const char *to);                     /* a second name for the file; a copy where there can be none */
+void  cr_os_each_entry(const char *path, void (*fn)(const char *name, void *ctx), void *ctx);     /* of a folder, in any order */
+bool  cr_os_lock_folder(const char *path);                              /* until this process ends; false: another process holds it */
 bool  cr_os_exists(const char *path);
 bool  cr_os_is_directory(const char *path);
 
 /* terminal and signals, for programs */
 bool  cr_os_is_terminal(FILE *f);
 int   cr_os_terminal_width(FILE *f);                                    /* columns, 80 when unknown */
-void  cr_os_catch_interrupt(void);                                      /* from now on Ctrl-C and SIGTERM set a flag (a second one kills) */
+void  cr_os_catch_interrupt(void);                                      /* from now on Ctrl-C, SIGTERM, SIGHUP, SIGPIPE set a flag (a second Ctrl-C kills);
+                                                                           one that was ignored stays so */
 bool  cr_os_interrupted(void);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "../core/status.h"
 #include "file.h"
+#include "training.h"
 
 enum { PREFIX = 8, ALIGN = 64 };
 static const size_t MOST_HEADER = 100000000;        /* as the reference implementation */
@@ -174,17 +175,15 @@ static cr_status load_tensor(const char *op, const char *path, shared_mapping *s
     return status;
 }
 
-cr_params *cr_load(const char *path, const cr_device *dev) {
-    static const char op[] = "load";
-    if (!path) return cr_fail_null(op, "the path"), NULL;
-    if (!dev) return cr_fail_null(op, "the device"), NULL;
-    if (check_machine(op)) return NULL;
-    shared_mapping *s = calloc(1, sizeof *s);
-    if (!s) return cr_fail(CR_NO_MEMORY, op, "no memory for '%s'", path), NULL;
-    atomic_init(&s->refs, 1);
+cr_params *cr_st_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev) {
     cr_st_header h = {0};
     cr_params *p = NULL;
-    cr_status status = cr_file_map(op, path, true, &s->m);
+    shared_mapping *s = calloc(1, sizeof *s);
+    if (!s) return cr_os_unmap(m), cr_fail(CR_NO_MEMORY, op, "no memory for '%s'", path), NULL;
+    atomic_init(&s->refs, 1);
+    s->m = *m;
+    *m = (cr_mapping){0};
+    cr_status status = check_machine(op);
     if (!status) status = cr_st_parse(op, path, s->m.data, s->m.bytes, &h);
     if (!status && !(p = cr_params_new())) status = cr_error_status();
     const bool recording = cr_set_grad_enabled(false);
@@ -195,6 +194,19 @@ cr_params *cr_load(const char *path, const cr_device *dev) {
     if (!status) return p;
     cr_params_free(p);
     return NULL;
+}
+
+/* A safetensors file, or the weights in a checkpoint's folder. */
+static cr_status map_weights(const char *op, const char *path, cr_mapping *m) {
+    return cr_os_is_directory(path) ? cr_training_map_weights(op, path, m) : cr_file_map(op, path, true, m);
+}
+
+cr_params *cr_load(const char *path, const cr_device *dev) {
+    static const char op[] = "load";
+    cr_mapping m;
+    if (!path) return cr_fail_null(op, "the path"), NULL;
+    if (!dev) return cr_fail_null(op, "the device"), NULL;
+    return map_weights(op, path, &m) ? NULL : cr_st_load(op, path, &m, dev);
 }
 
 /* An object of strings; NULL: {}. */
@@ -215,7 +227,7 @@ char *cr_load_metadata(const char *path, const char *key) {
     cr_st_header h;
     char *text = NULL;
     if (!path) return cr_fail_null(op, "the path"), NULL;
-    if (cr_file_map(op, path, false, &m)) return NULL;
+    if (map_weights(op, path, &m)) return NULL;
     if (!cr_st_parse(op, path, m.data, m.bytes, &h)) {
         const cr_json *v = key ? cr_json_get(h.metadata, key) : NULL;
         cr_out o = {0};

@@ -5,7 +5,10 @@
  *
  * Saving is all or nothing.  The files are written into DIR/.chainrule-new, which is then renamed to .chainrule-commit: from that
  * moment the new checkpoint counts.  Its files are moved to their places one by one; a reader takes each from .chainrule-commit as
- * long as it is there, so it finds the old set or the new one, never a mixture.  Other files in DIR are left alone. */
+ * long as it is there.  Other files in DIR are left alone.
+ *
+ * A reader maps the three files and then looks whether each is still the one in its place.  Then all three were in their places at
+ * the moment between, so they are one set, the old or the new.  If not, a save came in between, and the reader starts again. */
 #include <chainrule.h>
 
 #include <stdlib.h>
@@ -13,13 +16,15 @@
 
 #include "../core/status.h"
 #include "file.h"
-#include "json.h"
+#include "safetensors.h"
+#include "training.h"
 
 enum { WEIGHTS, OPTIMIZER, STATE, FILES };
 static const char *const files[FILES] = {"weights.safetensors", "optimizer.safetensors", "state.json"};
 static const char fresh[] = ".chainrule-new", committed[] = ".chainrule-commit";
 
 typedef struct path { char s[4096]; } path;
+typedef struct set { cr_mapping map[FILES]; path at[FILES]; } set;     /* the files of one save; data NULL: there is no such file */
 
 static cr_status join(const char *op, const char *dir, const char *folder, const char *name, path *out) {
     const int n = snprintf(out->s, sizeof out->s, "%s/%s%s%s", dir, folder, *folder && *name ? "/" : "", name);
@@ -59,10 +64,8 @@ static cr_status save_state(const char *op, const char *to, const cr_training *t
 
 static cr_status save_files(const char *op, const char *dir, const cr_training *t) {
     path to;
-    cr_status status = join(op, dir, fresh, "", &to);
-    if (!status && cr_os_exists(to.s)) (void)cr_os_remove_folder(to.s);        /* of a save that was interrupted */
-    if (!status && !cr_os_make_directory(to.s)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", to.s, cr_os_error());
-    if (!status && t->params) {
+    cr_status status = CR_OK;
+    if (t->params) {
         status = join(op, dir, fresh, files[WEIGHTS], &to);
         if (!status) status = cr_save(to.s, t->params, t->metadata);
     }
@@ -90,11 +93,33 @@ static cr_status finish(const char *op, const char *dir) {
     return status;
 }
 
-static void remove_stale(const char *op, const char *dir, const cr_training *t) {
-    path old;
-    for (int i = 0; i < STATE; i++)
-        if (!(i == WEIGHTS ? (const void *)t->params : (const void *)t->optim) && !join(op, dir, "", files[i], &old) && cr_os_exists(old.s))
-            (void)cr_os_remove(old.s);              /* the state says that there is none, whatever remains here */
+/* DIR with an empty .chainrule-new in it, and without what interrupted saves left. */
+static cr_status begin(const char *op, const char *dir) {
+    path new, commit;
+    cr_status status = join(op, dir, fresh, "", &new);
+    if (!status) status = join(op, dir, committed, "", &commit);        /* not too long either */
+    if (!status && !cr_os_make_directory(dir)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
+    if (!status) status = finish(op, dir);
+    if (!status && cr_os_exists(new.s)) (void)cr_os_remove_folder(new.s);
+    if (!status && !cr_os_make_directory(new.s)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", new.s, cr_os_error());
+    return status;
+}
+
+/* Makes the files in .chainrule-new count, if they are complete; else removes them. */
+static cr_status end(const char *op, const char *dir, cr_status status) {
+    path new, commit, old;
+    bool has[FILES];
+    if (join(op, dir, fresh, "", &new) || join(op, dir, committed, "", &commit)) return cr_error_status();
+    for (int i = 0; i < FILES; i++) has[i] = !join(op, dir, fresh, files[i], &old) && cr_os_exists(old.s);
+    if (!status && !cr_os_rename(new.s, commit.s)) status = cr_fail(CR_IO, op, "cannot rename '%s' to '%s': %s", new.s, commit.s, cr_os_error());
+    if (status) {
+        (void)cr_os_remove_folder(new.s);
+        return status;
+    }
+    status = finish(op, dir);
+    for (int i = 0; i < FILES && !status; i++)      /* the state says that there is none, whatever remains here */
+        if (!has[i] && !join(op, dir, "", files[i], &old) && cr_os_exists(old.s)) (void)cr_os_remove(old.s);
+    return status;
 }
 
 cr_status cr_training_save(const char *dir, const cr_training *t) {
@@ -102,22 +127,9 @@ cr_status cr_training_save(const char *dir, const cr_training *t) {
     if (!dir) return cr_fail_null(op, "the folder");
     if (!t) return cr_fail_null(op, "the training");
     if (t->step < 0) return cr_fail(CR_BAD_VALUE, op, "step must be at least 0, not %lld", (long long)t->step);
-    path new, commit;
     cr_status status = check_metadata(op, t->metadata);
-    if (!status) status = join(op, dir, fresh, "", &new);
-    if (!status) status = join(op, dir, committed, "", &commit);
-    if (!status && !cr_os_make_directory(dir)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
-    if (!status) status = finish(op, dir);
-    if (status) return status;
-    status = save_files(op, dir, t);
-    if (!status && !cr_os_rename(new.s, commit.s)) status = cr_fail(CR_IO, op, "cannot rename '%s' to '%s': %s", new.s, commit.s, cr_os_error());
-    if (status) {
-        (void)cr_os_remove_folder(new.s);
-        return status;
-    }
-    status = finish(op, dir);
-    if (!status) remove_stale(op, dir, t);
-    return status;
+    if (!status) status = begin(op, dir);
+    return status ? status : end(op, dir, save_files(op, dir, t));
 }
 
 /* ---- loading ---- */
@@ -130,6 +142,58 @@ typedef struct state {                              /* what a checkpoint holds, 
 static cr_status pick(const char *op, const char *dir, int file, path *out) {
     cr_status status = join(op, dir, committed, files[file], out);
     return status || cr_os_exists(out->s) ? status : join(op, dir, "", files[file], out);
+}
+
+static void set_close(set *s) {
+    for (int i = 0; i < FILES; i++) cr_os_unmap(&s->map[i]);
+}
+
+static cr_status set_map(const char *op, const char *dir, set *s) {
+    *s = (set){0};
+    for (int i = 0; i < FILES; i++) {
+        cr_status status = pick(op, dir, i, &s->at[i]);
+        if (status) return status;
+        (void)cr_os_map_private(s->at[i].s, &s->map[i]);
+    }
+    return CR_OK;
+}
+
+/* The first file that is not in its place any more, or that is there and cannot be mapped; FILES: none. */
+static int set_changed(const char *op, const char *dir, const set *s) {
+    path now;
+    for (int i = 0; i < FILES; i++) {
+        const cr_file_id id = pick(op, dir, i, &now) ? (cr_file_id){0} : cr_os_file_id(now.s);
+        if (id.device != s->map[i].id.device || id.inode != s->map[i].id.inode) return i;
+    }
+    return FILES;
+}
+
+static cr_status set_open(const char *op, const char *dir, set *s) {
+    if (!cr_os_is_directory(dir)) return cr_fail(CR_IO, op, "'%s' is not a folder", dir);
+    int changed = FILES;
+    for (int tries = 0; tries < 1000; tries++) {    /* a second one is rare; a file that may not be read stays so */
+        cr_status status = set_map(op, dir, s);
+        if (status || (changed = set_changed(op, dir, s)) == FILES) return status;
+        set_close(s);
+    }
+    (void)cr_os_map(s->at[changed].s, &s->map[changed]);
+    set_close(s);
+    return cr_fail(CR_IO, op, "cannot read '%s': %s", s->at[changed].s, cr_os_error());
+}
+
+static cr_status no_file(const char *op, const set *s, int file) {
+    return cr_fail(CR_IO, op, "cannot read '%s': No such file or directory", s->at[file].s);
+}
+
+cr_status cr_training_map_weights(const char *op, const char *dir, cr_mapping *m) {
+    set s;
+    cr_status status = set_open(op, dir, &s);
+    if (!status && !s.map[WEIGHTS].data) status = no_file(op, &s, WEIGHTS);
+    if (status) return status;
+    *m = s.map[WEIGHTS];
+    s.map[WEIGHTS] = (cr_mapping){0};
+    set_close(&s);
+    return CR_OK;
 }
 
 char *cr_training_weights(const char *dir) {
@@ -186,20 +250,35 @@ static const char *read_state(const cr_json *root, state *s) {
     return NULL;
 }
 
-static cr_status load_state(const char *op, const char *dir, state *s) {
-    path from;
-    cr_mapping m;
-    if (!cr_os_is_directory(dir)) return cr_fail(CR_IO, op, "'%s' is not a folder", dir);
-    cr_status status = pick(op, dir, STATE, &from);
-    if (!status) status = cr_file_map(op, from.s, false, &m);
-    if (status) return status;
-    cr_json *root = cr_json_parse(op, from.s, m.data, m.bytes);
-    const char *wrong = root ? read_state(root, s) : NULL;
-    if (!root) status = cr_error_status();
-    else if (wrong) status = cr_fail(CR_IO, op, "'%s' lacks %s", from.s, wrong);
+static cr_status load_state(const char *op, const set *files_of, state *s) {
+    const char *at = files_of->at[STATE].s;
+    const cr_mapping *m = &files_of->map[STATE];
+    if (!m->data) return no_file(op, files_of, STATE);
+    cr_json *root = cr_json_parse(op, at, m->data, m->bytes);
+    if (!root) return cr_error_status();
+    const char *wrong = read_state(root, s);
     cr_json_free(root);
-    cr_os_unmap(&m);
-    return status;
+    return wrong ? cr_fail(CR_IO, op, "'%s' lacks %s", at, wrong) : CR_OK;
+}
+
+cr_status cr_training_copy(const char *from, const char *to) {
+    static const char op[] = "training_copy";
+    if (!from || !to) return cr_fail_null(op, "a folder");
+    set s;
+    path copy;
+    if (!cr_os_is_directory(from)) return cr_fail(CR_IO, op, "'%s' is not a folder", from);
+    cr_status status = begin(op, to);               /* first: where both are one folder, this moves files */
+    if (status) return status;
+    status = set_open(op, from, &s);
+    if (status) return end(op, to, status);
+    if (!s.map[STATE].data) status = no_file(op, &s, STATE);
+    for (int i = 0; i < FILES && !status; i++) {
+        if (!s.map[i].data || (status = join(op, to, fresh, files[i], &copy))) continue;
+        if (!cr_os_copy(s.at[i].s, copy.s)) status = cr_fail(CR_IO, op, "cannot copy '%s' to '%s': %s", s.at[i].s, copy.s, cr_os_error());
+    }
+    if (!status && set_changed(op, from, &s) < FILES) status = cr_fail(CR_IO, op, "'%s' was saved into meanwhile", from);
+    set_close(&s);
+    return end(op, to, status);
 }
 
 /* Does the checkpoint hold everything that is asked for, and does it go with it? */
@@ -213,11 +292,11 @@ static cr_status check_asked(const char *op, const char *dir, const cr_training 
     return CR_OK;
 }
 
-static cr_status load_tensors(const char *op, const char *dir, int file, cr_params **out) {
-    path from;
-    cr_status status = pick(op, dir, file, &from);
-    if (!status && !(*out = cr_load(from.s, cr_cpu()))) status = cr_error_status();
-    return status;
+/* The tensors keep the mapping, which the set gives away. */
+static cr_status load_tensors(const char *op, set *s, int file, cr_params **out) {
+    if (!s->map[file].data) return no_file(op, s, file);
+    *out = cr_st_load(op, s->at[file].s, &s->map[file], cr_cpu());
+    return *out ? CR_OK : cr_error_status();
 }
 
 /* Optimizer and parameters: both or neither, each of the two functions being all or nothing by itself. */
@@ -240,11 +319,15 @@ cr_status cr_training_load(const char *dir, cr_training *t) {
     if (!dir) return cr_fail_null(op, "the folder");
     if (!t) return cr_fail_null(op, "the training");
     state s;
+    set from;
     cr_params *weights = NULL, *moments = NULL;
-    cr_status status = load_state(op, dir, &s);
+    cr_status status = set_open(op, dir, &from);
+    if (status) return status;
+    status = load_state(op, &from, &s);
     if (!status) status = check_asked(op, dir, t, &s);
-    if (!status && t->params) status = load_tensors(op, dir, WEIGHTS, &weights);
-    if (!status && t->optim) status = load_tensors(op, dir, OPTIMIZER, &moments);
+    if (!status && t->params) status = load_tensors(op, &from, WEIGHTS, &weights);
+    if (!status && t->optim) status = load_tensors(op, &from, OPTIMIZER, &moments);
+    set_close(&from);
     if (!status) status = put_tensors(t, weights, moments, s.optimizer_steps);
     cr_params_free(weights);
     cr_params_free(moments);

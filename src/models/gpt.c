@@ -259,18 +259,33 @@ static cr_status check_weights(const char *path, const cr_gpt_config *c, const c
     return CR_OK;
 }
 
+/* The weights with their configuration, which is read before and after: another one means that another run was saved in between. */
+static cr_params *load_weights(const char *path, const cr_device *dev, cr_gpt_config *c) {
+    cr_gpt_config before;
+    cr_params *weights = NULL;
+    cr_status status = read_config(path, c);
+    if (status) return NULL;
+    do {
+        before = *c;
+        cr_params_free(weights);
+        weights = cr_load(path, dev);
+        status = weights ? read_config(path, c) : cr_error_status();
+    } while (!status && memcmp(&before, c, sizeof before) != 0);
+    if (!status) return weights;
+    cr_params_free(weights);
+    return NULL;
+}
+
 cr_gpt *cr_gpt_load(const char *path, const cr_device *dev) {
     if (!path) return cr_fail_null("gpt_load", "path"), NULL;
     if (!dev) return cr_fail_null("gpt_load", "device"), NULL;
     cr_gpt_config c = {0};
     cr_gpt *m = NULL;
-    cr_params *weights = cr_load(path, dev);
-    if (!weights || read_config(path, &c)) goto done;
+    cr_params *weights = load_weights(path, dev, &c);
+    if (!weights) return NULL;
     const cr_dtype dt = cr_params_count(weights) ? cr_dtype_of(cr_params_at(weights, 0)) : CR_F32;
-    if (check_config("gpt_load", &c, dt) || check_weights(path, &c, weights)) goto done;
-    m = gpt_empty(&c, dt, dev, NULL);
+    if (!check_config("gpt_load", &c, dt) && !check_weights(path, &c, weights)) m = gpt_empty(&c, dt, dev, NULL);
     if (m && cr_params_copy(m->params, weights)) { cr_gpt_free(m); m = NULL; }
-done:
     cr_params_free(weights);
     return m;
 }

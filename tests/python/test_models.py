@@ -282,6 +282,58 @@ def test_program_and_python_take_turns(text: Path, tmp_path: Path, optimizer: st
 
 
 @needs_program
+@pytest.mark.parametrize("n", [40, 170, 803, 81927])
+def test_validation_loss_of_the_program(tmp_path: Path, n: int) -> None:
+    """The mean over every token but the first, in windows of the context: none, one or many whole ones, and a shorter one at the end."""
+    (tmp_path / "t.txt").write_text("".join("abcdefghijklm"[i * i % 13] for i in range(n)))
+    begin_words = ("--layers", 1, "--heads", 2, "--width", 32, "--context", 16, "--batch", 1, "--warmup", 0, "--steps", 1, "--sample", 0)
+    chainrule("train", "--data", tmp_path / "t.txt", "--tokenizer", "bytes", "--out", tmp_path / "run", *begin_words)
+    model = GPT.load(tmp_path / "run")
+    ids = list((tmp_path / "t.txt").read_bytes())[int(n * 0.9) :]
+    total = 0.0
+    with cr.no_grad():
+        for at in range(0, len(ids) - 1, 16):
+            x, y = ids[at : min(at + 16, len(ids) - 1)], ids[at + 1 : at + 17]
+            total += model.loss(cr.tensor([x]), cr.tensor([y])).item() * len(x)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "run.jsonl").read_text().splitlines()]
+    (said,) = [line["val_loss"] for line in lines if "val_loss" in line]
+    assert abs(said - total / (len(ids) - 1)) < 1e-5 * abs(said), f"{len(ids)} tokens: {said}, not {total / (len(ids) - 1)}"
+
+
+def test_the_model_of_a_run(tmp_path: Path) -> None:
+    """The best, where there is one; else the newest; or the checkpoint that is named."""
+    models = {name: small(generator=seeded(i)) for i, name in enumerate(("checkpoint", "checkpoint-10", "checkpoint-best"))}
+    for name, model in models.items():
+        save_checkpoint(tmp_path / name, model)
+        assert off(GPT.load(tmp_path / name).wte.weight.detach(), model.wte.weight.detach()) == 0, name
+        taken = models["checkpoint-best" if name == "checkpoint-best" else "checkpoint"]
+        assert off(GPT.load(tmp_path).wte.weight.detach(), taken.wte.weight.detach()) == 0, name
+    weights = cr.load(tmp_path / "checkpoint")
+    assert off(weights["wte.weight"], models["checkpoint"].wte.weight.detach()) == 0
+
+
+def test_a_save_between_metadata_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is loaded belongs together: another model, saved while this one is loaded, is loaded instead."""
+    old, new = small(generator=seeded(1)), GPT(V, T, L, H, 2 * C, generator=seeded(2))
+    load, training_load = cr._core.load, cr._core._training_load
+    save_checkpoint(tmp_path, old, step=1, metadata={"note": "old"})
+
+    def then_save(loads: Any, model: GPT, step: int, note: str) -> Any:
+        def call(*arguments: Any) -> Any:
+            monkeypatch.undo()
+            loaded = loads(*arguments)
+            save_checkpoint(tmp_path, model, step=step, metadata={"note": note})
+            return loaded
+
+        return call
+
+    monkeypatch.setattr(cr._core, "load", then_save(load, new, 2, "new"))
+    assert GPT.load(tmp_path).config == new.config
+    monkeypatch.setattr(cr._core, "_training_load", then_save(training_load, new, 3, "newer"))
+    assert load_checkpoint(tmp_path, new) == (3, {"note": "newer", "model": "gpt2", **{k: str(v) for k, v in new.config._asdict().items()}})
+
+
+@needs_program
 def test_weights_and_tokens_of_the_program(text: Path, tmp_path: Path) -> None:
     """From one seed: the weights that the program starts with, and the text that it writes."""
     sizes = ("--layers", 2, "--heads", 2, "--width", 32, "--context", 16, "--batch", 1, "--optimizer", "sgd", "--weight-decay", 0)

@@ -259,7 +259,7 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
 def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         cr.load(tmp_path / "missing")
-    assert caught.value.filename == tmp_path / "missing"
+    assert caught.value.filename == str(tmp_path / "missing")
     with pytest.raises(OSError):
         cr.load(tmp_path)
     good = tmp_path / "good.safetensors"
@@ -271,6 +271,10 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
         bad.write_bytes(text)
         with pytest.raises(OSError, match="load"):
             cr.load(bad)
+    os.mkfifo(tmp_path / "pipe")  # without a writer: a program that waits for one would hang
+    code = "import chainrule as cr, sys\ntry: cr.load(sys.argv[1])\nexcept OSError as e: print(e)"
+    said = subprocess.run([sys.executable, "-c", code, tmp_path / "pipe"], capture_output=True, text=True, timeout=60, cwd=Path(cr.__file__).parent.parent)
+    assert "pipe': Not a regular file" in said.stdout, said
     for where in (3, None, cr.ones(1), tmp_path / "a\0b"):
         with pytest.raises((TypeError, ValueError)):
             cr.load(where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -80,7 +81,8 @@ def test_interrupt(work: str) -> None:
     program = "import chainrule as cr, sys\nprint('ready', flush=True)\ntry:\n" + textwrap.indent(work, "    ")
     program += "\nexcept KeyboardInterrupt:\n    print('interrupted', (cr.ones(300, 300) @ cr.ones(300, 300)).sum().item())\n"
     environment = {**os.environ, "PYTHONPATH": str(Path(cr.__file__).parent.parent)}
-    child = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
+    default = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # where the tests were started with it ignored, as by `make test &`
+    child = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=default)
     assert child.stdout is not None and child.stdout.readline() == "ready\n"
     timer = threading.Timer(0.7, child.send_signal, [signal.SIGINT])
     timer.start()

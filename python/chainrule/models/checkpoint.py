@@ -13,7 +13,7 @@ from .._core import Generator, Tensor
 from ..data import TokenFile
 from ..nn import Module
 from ..optim import SGD, Adam, Lion, Muon, Optimizer
-from .gpt import GPT
+from .gpt import GPT, consistent
 
 Optimizers = Optimizer | Sequence[Optimizer] | None
 # What each keeps for a parameter; in the file name.m and name.v
@@ -98,14 +98,16 @@ def save_checkpoint(
 
 def load_checkpoint(folder: str | os.PathLike[str], model: Module, optimizer: Optimizers = None, *, loader: TokenFile | None = None) -> Checkpoint:
     """Puts a checkpoint back into a model, its optimizers and its loader, all or nothing, and into the generator that ``save_checkpoint`` says; returns step and
-    metadata.  OSError: there is none.  RuntimeError: weights or moments that are missing, not wanted or of another shape, or a loader of other data."""
+    metadata, all of one save, whoever saves meanwhile.  OSError: there is none.
+    RuntimeError: weights or moments that are missing, not wanted or of another shape, or a loader of other data."""
     slots = _slots(model, optimizer)
     folder, place = os.fspath(folder), None if loader is None else loader._loader
-    step, steps, moments = _core._training_load(folder, model.state_dict(keep_vars=True), _groups(slots), place, _generator(model))
+    weights, groups = model.state_dict(keep_vars=True), _groups(slots)
+    metadata, (step, steps, moments) = consistent(lambda: _core._training_load(folder, weights, groups, place, _generator(model)), folder)
     for slot in slots or ():
         for name, p in slot.parameters.items():
             state = {moment: moments[f"{name}.{letter}"] for letter, moment in zip("mv", slot.moments, strict=False) if f"{name}.{letter}" in moments}
             if state and isinstance(slot.optimizer, Adam):
                 state["step"] = int(moments.get(f"{name}.t", steps))
             slot.optimizer.state[p] = state
-    return Checkpoint(step, json.loads(_core._load_metadata(_core._training_weights(folder))))
+    return Checkpoint(step, metadata)

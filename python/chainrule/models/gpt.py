@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
@@ -18,6 +18,7 @@ from ..nn import functional as F
 from ..nn import init
 from ..random import fork_rng
 
+Loaded = TypeVar("Loaded")
 Cache = tuple[Tensor, ...]  # keys and values of one layer, (1, H, context, D): the first `past` positions are filled
 
 
@@ -30,6 +31,15 @@ class Config(NamedTuple):
     heads: int
     width: int
     dropout: float
+
+
+def consistent(load: Callable[[], Loaded], file: str) -> tuple[dict[str, str], Loaded]:
+    """The metadata of a file or a checkpoint, and what is loaded with it: again if a save changed the metadata meanwhile."""
+    before, after = None, _core._load_metadata(file)
+    while before != after:
+        before, loaded = after, load()
+        after = _core._load_metadata(file)
+    return json.loads(after), loaded
 
 
 class Attention(nn.Module):
@@ -169,11 +179,12 @@ class GPT(nn.Module):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, generator: Generator | None = None, device: Device | str | None = None) -> GPT:
-        """The model in a folder of ``chainrule train`` or ``save_checkpoint``, or in a safetensors file of either, with the dtype of its weights.
+        """The model in a folder of ``chainrule train`` (its best, if the run keeps it) or ``save_checkpoint``, or in a safetensors file of either,
+        with the dtype of its weights.  A save meanwhile does no harm: it is the old model or the new one.
         OSError: there is none.  ValueError: the file does not say what model it holds, or holds another.  RuntimeError names all weights that do not fit."""
-        folder = os.path.join(path, "checkpoint")
-        file = _core._training_weights(folder if os.path.isdir(folder) else os.fspath(path)) if os.path.isdir(path) else os.fspath(path)
-        said, weights = json.loads(_core._load_metadata(file)), _core.load(file, device)
+        checkpoints = [os.path.join(path, name) for name in ("checkpoint-best", "checkpoint")]
+        file = next((f for f in checkpoints if os.path.exists(_core._training_weights(f))), os.fspath(path))
+        said, weights = consistent(lambda: _core.load(file, device), file)
         lacking = [name for name in Config._fields if name not in said]
         if lacking:
             raise ValueError(f"[GPT] '{file}' does not say what model it holds: its metadata lacks {', '.join(lacking)}")
