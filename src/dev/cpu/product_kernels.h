@@ -76,23 +76,43 @@ static void NAME(pack_transposed)(REAL *to, int64_t width, int64_t n, int64_t k,
         }
 }
 
+/* to[0 .. width) = from[0 .. n), then zeros; width is a multiple of LANES. */
+static ALWAYS_INLINE void NAME(pack_row)(REAL *to, const int64_t width, const int64_t n, const REAL *from) {
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES) *(VEC *)(to + j) = *(const LOOSE *)(from + j);
+    if (j < n) { *(VEC *)(to + j) = NAME(part_load)(from + j, n - j); j += LANES; }
+    for (; j < width; j += LANES) *(VEC *)(to + j) = (VEC){0};
+}
+
+/* Many lines at once, row by row of k, as they lie in memory: to[j / height * line + p * width + j % height] = from[j + p * along], j < n, p < k. */
+static ALWAYS_INLINE void NAME(pack_lines)(const int64_t width, const int64_t height, REAL *to, int64_t line, int64_t n, int64_t k, const REAL *from, int64_t along) {
+    const int64_t soon = (SOON_NUMBERS / n + 1) * along;
+    for (int64_t p = 0; p < k; p++, to += width, from += along) {
+        REAL *at = to;
+        int64_t j = 0;
+        for (; j + height <= n; j += height, at += line) {
+            __builtin_prefetch(from + soon + j);
+            if (height > LANES) __builtin_prefetch(from + soon + j + height - 1);
+            NAME(pack_row)(at, width, height, from + j);
+        }
+        if (j < n) NAME(pack_row)(at, width, n - j, from + j);
+    }
+}
+
+static void NAME(pack_rows)(void *to, bool of_a, int64_t line, int64_t n, int64_t k, const void *from, int64_t along) {
+    if (of_a) NAME(pack_lines)(NAME(PANEL), ROWS, to, line, n, k, from, along);
+    else NAME(pack_lines)(NAME(COLUMNS), NAME(COLUMNS), to, line, n, k, from, along);
+}
+
 /* to[p * width + j] = from[j * across + p * along] for j < n <= width, p < k; the rest of each row of `to` (a multiple of LANES) is zero. */
 static void NAME(pack)(void *into, int64_t width, int64_t n, int64_t k, const void *of, int64_t across, int64_t along) {
     REAL *to = into;
     const REAL *from = of;
     if (along == 1 && across != 1) { NAME(pack_transposed)(to, width, n, k, from, across); return; }
     for (int64_t p = 0; p < k; p++, to += width, from += along) {
-        if (across == 1) {
-            int64_t j = 0;
-            __builtin_prefetch(from + SOON_ROWS * along);
-            __builtin_prefetch(from + SOON_ROWS * along + n - 1);
-            for (; j + LANES <= n; j += LANES) *(VEC *)(to + j) = *(const LOOSE *)(from + j);
-            if (j < n) { *(VEC *)(to + j) = NAME(part_load)(from + j, n - j); j += LANES; }
-            for (; j < width; j += LANES) *(VEC *)(to + j) = (VEC){0};
-        } else {
-            for (int64_t j = 0; j < n; j++) to[j] = from[j * across];
-            for (int64_t j = n; j < width; j++) to[j] = 0;
-        }
+        if (across == 1) { NAME(pack_row)(to, width, n, from); continue; }
+        for (int64_t j = 0; j < n; j++) to[j] = from[j * across];
+        for (int64_t j = n; j < width; j++) to[j] = 0;
     }
 }
 
