@@ -304,7 +304,7 @@ static int64_t pieces_of(double flops, int64_t results) {
 static void cut_tiles(job *j, int64_t pieces) {
     const cr_product *w = &j->one;
     double best = 0;
-    for (int64_t across = 1; across <= (j->path == OUTER ? 1 : pieces); across++) {
+    for (int64_t across = most(1, pieces / w->m); across <= (j->path == OUTER ? most(1, pieces / w->m) : pieces); across++) {
         int64_t down = (pieces + across - 1) / across;
         int64_t wide = ((w->n + across - 1) / across + 31) / 32 * 32, high = (w->m + down - 1) / down;
         int64_t tiles_m = (w->m + high - 1) / high, tiles_n = (w->n + wide - 1) / wide;

@@ -13,7 +13,7 @@
 #include "cpu.h"
 #include "product.h"
 
-enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, UPDATE_PANELS = 6, PIECES = 8, FEW_OF_K = 16 };
+enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, UPDATE_PANELS = 6, PIECES = 24, FEW_OF_K = 16 };
 
 typedef struct packed {
     cr_product w;
@@ -24,7 +24,7 @@ typedef struct packed {
     bool widens, half_c;                            /* operands, c and bias pass through f32 */
     bool share_a;
     int64_t panels, strips;                         /* of a; of b */
-    int64_t block, blocks, tail, chunks;            /* what chunks take of the operand that is not shared: `blocks` of them a block, the last a tail each */
+    int64_t block, chunks;                          /* of the operand that is not shared a chunk takes a block */
     int64_t depth, room, from, span;                /* of k: a block; what a copy has room for; what is packed now */
     const cr_product_update *update;                /* where c's rows go; NULL: to memory */
     struct copy *copies;                            /* of the shared operand, one for each worker */
@@ -198,12 +198,6 @@ static int64_t scratch_bytes(const packed *s, const cr_product *c) {
     return lines_bytes(s) + wide_bytes(s) + (s->half_c ? (c->m + 1) * c->n * (int64_t)sizeof(float) : s->update ? c->m * c->n * s->c_size : 0);
 }
 
-/* Where a chunk begins.  The last ones are thin, so that threads which do not run alike end together. */
-static int64_t first_line(const packed *s, int64_t chunk) {
-    int64_t thick = least(chunk, s->blocks);
-    return least(thick * s->block + (chunk - thick) * s->tail, s->share_a ? s->strips : s->panels);
-}
-
 /* The shared operand's block of k from p on, which a worker packs when it first needs it; NULL: no memory. */
 static const char *shared_block(packed *s, copy *own, int64_t p, int64_t k, float *wide) {
     if (!own->lines && !(own->lines = cr_cpu_try_take((size_t)shared_bytes(s, most(1, s->room))))) return NULL;
@@ -216,8 +210,8 @@ static const char *shared_block(packed *s, copy *own, int64_t p, int64_t k, floa
 
 static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
     packed *s = ctx;
-    part t = {.c = s->w, .first = first_line(s, chunk)};
-    t.count = first_line(s, chunk + 1) - t.first;
+    part t = {.c = s->w, .first = chunk * s->block};
+    t.count = least(s->block, (s->share_a ? s->strips : s->panels) - t.first);
     const int64_t at = t.first * (s->share_a ? s->kernels->tile_columns : s->kernels->tile_rows);
     int64_t element = s->half_c ? 2 : s->c_size;
     if (s->share_a) {
@@ -266,9 +260,7 @@ static void plan(packed *s) {
     s->share_a = w->m <= FEW_ROWS && w->n > w->m;
     int64_t all = s->share_a ? s->strips : s->panels;
     s->block = least(s->share_a ? BLOCK_STRIPS : s->update ? UPDATE_PANELS : BLOCK_PANELS, cr_pieces(all, PIECES));
-    s->blocks = most(0, all / s->block - 2);
-    s->tail = cr_pieces(s->block, 3);
-    s->chunks = s->blocks + cr_pieces(all - s->blocks * s->block, s->tail);
+    s->chunks = cr_pieces(all, s->block);
     int64_t blocks = cr_pieces(w->k, s->kernels->depth), per = s->kernels->per, lines = s->share_a ? s->panels : s->strips;
     s->depth = most(per, cr_pieces(cr_pieces(w->k, blocks), per) * per);
     int64_t most_blocks = most(1, SHARED_BYTES / packed_bytes(s, s->share_a, lines, s->depth));
@@ -297,7 +289,7 @@ bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_
     memset(s.copies, 0, bytes);
     do {
         s.span = least(s.room, w->k - s.from);
-        cr_pool_run_in_order(s.chunks, multiply_chunk, &s);
+        cr_pool_run(s.chunks, multiply_chunk, &s);
         s.from += s.span;
     } while (s.from < w->k && !atomic_load(&s.failed));
     for (int i = 0; i < workers; i++) cr_cpu_give_to(s.copies[i].thread, s.copies[i].lines, each);

@@ -196,8 +196,17 @@ static void NAME(few_dots)(REAL out[4][4], const REAL *a, int64_t a_row, const R
             for (int i = 0; i < 4; i++) sum[i][j] += x[i] * y;
         }
     }
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 4; j++) out[i][j] = NAME(sum_lanes)(sum[i][j]);
+    for (int g = 0; g < 16; g += LANES) {           /* LANES sums at a time: their lanes become lines */
+        VEC v[LANES];
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) v[i] = sum[(g + i) / 4][(g + i) % 4];
+        NAME(transpose)(v);
+#pragma GCC unroll 4
+        for (int step = LANES / 2; step > 0; step /= 2)
+#pragma GCC unroll 16
+            for (int i = 0; i < step; i++) v[i] += v[i + step];
+        *(LOOSE *)(&out[0][0] + g) = v[0];
+    }
 }
 
 static void NAME(few)(const cr_product *w) {
@@ -208,6 +217,7 @@ static void NAME(few)(const cr_product *w) {
             REAL dot[4][4], *c = (REAL *)w->c + i * w->c_row + j;
             const REAL *a = (const REAL *)w->a + i * w->a_row, *b = (const REAL *)w->b + j * w->b_col;
             if (rows == 4 && columns == 4) NAME(few_dots)(dot, a, w->a_row, b, w->b_col, w->k);
+            else if (columns == 4) for (int64_t r = 0; r < rows; r++) NAME(dots)(4, dot[r], a + r * w->a_row, b, w->b_col, w->k);
             else for (int64_t r = 0; r < rows; r++)
                 for (int64_t s = 0; s < columns; s++) NAME(dots)(1, &dot[r][s], a + r * w->a_row, b + s * w->b_col, w->b_col, w->k);
             for (int64_t r = 0; r < rows; r++)
