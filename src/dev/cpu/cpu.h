@@ -20,6 +20,8 @@ void        cr_cpu_empty_cache(const cr_device *d);
 void       *cr_cpu_take(size_t bytes);              /* working memory of a kernel, 64-byte aligned, from the same cache; NULL and a message */
 void       *cr_cpu_try_take(size_t bytes);          /* the same without a message: inside chunks, whose thread's errors nobody reads */
 void        cr_cpu_give(void *p, size_t bytes);     /* back, with the same size; NULL is fine */
+void        cr_cpu_give_to(const void *thread, void *p, size_t bytes);          /* the same for a thread that used it and will find it in its cache */
+const void *cr_cpu_thread(void);                    /* names the calling thread for that */
 bool        cr_cpu_owns(const cr_storage *s);       /* from here: 64-byte aligned, and its last line is its own to the end */
 void        cr_cpu_limit_memory(size_t bytes);      /* as if the system had no more than this (for tests); 0: no limit */
 

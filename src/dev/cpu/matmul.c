@@ -38,7 +38,7 @@ enum { FEW_ROWS = 13,                               /* so many are done before b
        WIDE_OUTER = 64,                             /* columns of c: fewer are less work in tiles */
        HALF_BLOCK = 4096,                           /* numbers of b as f32, in L1 */
        LONG_ROW = 32768,                            /* elements of c: its sums over parts of k stay in the cache */
-       ONEDNN_ROWS = 2304, ONEDNN_COLUMNS = 768 };  /* of c at most: where oneDNN is the faster (3-6 %, up to 15 % for long k) */
+       ONEDNN_ROWS = 2304, ONEDNN_COLUMNS = 768 };  /* of c at most: where oneDNN is the faster (3-7 % on two cores with AVX-512) */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -284,12 +284,12 @@ static void read_shapes(job *j, cr_tensor *c, const cr_tensor *a, const cr_tenso
     }
 }
 
-/* oneDNN wants one unit stride in each matrix and rows that do not overlap.  It is the faster for gradients, whose b lies as it is
- * read, and not too large a result. */
+/* oneDNN wants one unit stride in each matrix and rows that do not overlap.  With AVX-512 it is the faster for gradients, whose b lies
+ * as it is read, and not too large a result; elsewhere nowhere. */
 static bool suits_onednn(const job *j) {
     const cr_product *w = &j->one;
     bool a = (w->a_col == 1 && w->a_row >= w->k) || (w->a_row == 1 && w->a_col >= w->m);
-    return j->dtype == CR_F32 && !j->bf16 && a && w->b_col == 1 && w->b_row >= w->n && w->c_row >= w->n && flops_of(w) >= large &&
+    return j->isa->isa == 4 && j->dtype == CR_F32 && !j->bf16 && a && w->b_col == 1 && w->b_row >= w->n && w->c_row >= w->n && flops_of(w) >= large &&
            w->m <= ONEDNN_ROWS && w->n <= ONEDNN_COLUMNS;
 }
 
@@ -304,7 +304,7 @@ static int64_t pieces_of(double flops, int64_t results) {
 static void cut_tiles(job *j, int64_t pieces) {
     const cr_product *w = &j->one;
     double best = 0;
-    for (int64_t across = 1; across <= (j->path == OUTER ? 1 : pieces); across++) {
+    for (int64_t across = most(1, pieces / w->m); across <= (j->path == OUTER ? most(1, pieces / w->m) : pieces); across++) {
         int64_t down = (pieces + across - 1) / across;
         int64_t wide = ((w->n + across - 1) / across + 31) / 32 * 32, high = (w->m + down - 1) / down;
         int64_t tiles_m = (w->m + high - 1) / high, tiles_n = (w->n + wide - 1) / wide;

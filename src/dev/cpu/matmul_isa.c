@@ -74,7 +74,7 @@ static void half_from_f32(uint16_t *dst, const float *src, int64_t n, bool bf16)
 extern const cr_product_isa CR_ISA_NAME(cr_product);
 const cr_product_isa CR_ISA_NAME(cr_product) = {
     .isa = CR_ISA,
-    .f32 = {direct_f32, row_f32, outer_f32, few_f32, pack_f32, panels_f32, ROWS, COLUMNS_f32, PANEL_f32, DEPTH_BYTES / (int)sizeof(float) / COLUMNS_f32, 1, sizeof(float)},
-    .f64 = {direct_f64, row_f64, outer_f64, few_f64, pack_f64, panels_f64, ROWS, COLUMNS_f64, PANEL_f64, DEPTH_BYTES / (int)sizeof(double) / COLUMNS_f64, 1, sizeof(double)},
+    .f32 = {direct_f32, row_f32, outer_f32, few_f32, pack_f32, pack_rows_f32, panels_f32, ROWS, COLUMNS_f32, PANEL_f32, DEPTH_BYTES / (int)sizeof(float) / COLUMNS_f32, 1, sizeof(float)},
+    .f64 = {direct_f64, row_f64, outer_f64, few_f64, pack_f64, pack_rows_f64, panels_f64, ROWS, COLUMNS_f64, PANEL_f64, DEPTH_BYTES / (int)sizeof(double) / COLUMNS_f64, 1, sizeof(double)},
     .bf16_rounded = bf16_rounded, .f32_from_half = f32_from_half, .half_from_f32 = half_from_f32
 };

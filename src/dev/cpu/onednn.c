@@ -1,4 +1,4 @@
-/* onednn.c - finds oneDNN 3.x at the first product that is large enough, and never before: opening takes about 10 ms and 20 MB.
+/* onednn.c - finds oneDNN 3.x at the first product that is large enough, with AVX-512 only, and never before: opening takes about 10 ms and 20 MB.
  *
  * Every call runs on the thread that makes it (the pool cuts the work).  With the OpenMP runtime that means one OpenMP thread
  * around each call; the count is a thread's own in OpenMP, so the user's setting is saved and put back, which costs a few ns. */
@@ -85,10 +85,17 @@ static void *search(void) {
 
 static bool switched_off(const char *wish) { return wish && (!strcmp(wish, "off") || !strcmp(wish, "0")); }
 
+/* Our own kernels are as fast as its other ones. */
+static bool suits_processor(void) { return cr_cpu_isa() == 4; }
+
 static int open_library(void) {
     const char *wish = cr_config("ONEDNN");
     if (switched_off(wish)) {
         snprintf(dnnl.info, sizeof dnnl.info, "own kernels (CHAINRULE_ONEDNN=%s)", wish);
+        return FAILED;
+    }
+    if (!suits_processor()) {
+        snprintf(dnnl.info, sizeof dnnl.info, "own kernels");
         return FAILED;
     }
     void *library = wish ? cr_os_open_library(wish) : search();
@@ -121,7 +128,8 @@ bool cr_onednn_allow(bool on) { return !atomic_exchange(&dnnl.forbidden, !on); }
 
 const char *cr_cpu_engine_info(void) {
     if (atomic_load_explicit(&dnnl.state, memory_order_acquire) >= OPEN) return dnnl.info;
-    return switched_off(cr_config("ONEDNN")) ? "own kernels (oneDNN switched off)" : "oneDNN not opened yet";
+    if (switched_off(cr_config("ONEDNN"))) return "own kernels (oneDNN switched off)";
+    return suits_processor() ? "oneDNN not opened yet" : "own kernels";
 }
 
 /* ---- calls ---- */

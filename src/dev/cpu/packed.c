@@ -1,8 +1,9 @@
 /* packed.c - one product of floats on all threads, both operands packed into the order in which the kernels read them.
  *
- * One operand is shared: all threads pack it first, for a span of k that the last cache holds.  Then each chunk packs some of the
- * other, panels of a into L2 or one strip of b at a time into L1, and multiplies it with all of the shared one: nothing is
- * packed twice.  Shared is a where it has few rows, so that a block of it stays in L2 while b streams past, else b.
+ * All chunks share one operand: a where it has few rows, so that a block of it stays in L2 while b streams past, else b.  Each thread
+ * has its own packed copy of it, for a span of k that the last cache holds: writing lines that other cores have read takes ten times
+ * as long as packing does.  A chunk packs some of the other operand, panels of a into L2 or one strip of b at a time into L1, and
+ * multiplies it with all of the shared one.
  *
  * bf16, and f32 that is to be rounded to bf16, is packed in pairs where the processor multiplies those; otherwise it passes
  * through f32 on its way into the packed operands, as f16 does. */
@@ -12,7 +13,7 @@
 #include "cpu.h"
 #include "product.h"
 
-enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, UPDATE_PANELS = 6, PIECES = 8, LINES = 2, FEW_OF_K = 16 };
+enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, UPDATE_PANELS = 6, PIECES = 24, FEW_OF_K = 16 };
 
 typedef struct packed {
     cr_product w;
@@ -23,12 +24,18 @@ typedef struct packed {
     bool widens, half_c;                            /* operands, c and bias pass through f32 */
     bool share_a;
     int64_t panels, strips;                         /* of a; of b */
-    int64_t block, blocks, tail, chunks;            /* what chunks take of the operand that is not shared: `blocks` of them a block, the last a tail each */
-    int64_t depth, from, span;                      /* of k: a block; what is packed now */
+    int64_t block, chunks;                          /* of the operand that is not shared a chunk takes a block */
+    int64_t depth, room, from, span;                /* of k: a block; what a copy has room for; what is packed now */
     const cr_product_update *update;                /* where c's rows go; NULL: to memory */
-    char *shared;                                   /* for each block of k its panels or strips */
+    struct copy *copies;                            /* of the shared operand, one for each worker */
     atomic_bool failed;
 } packed;
+
+typedef struct copy {
+    char *lines;                                    /* for each block of k from packed.from on its panels or strips; NULL: not taken yet */
+    int64_t end;                                    /* of k: packed up to here */
+    const void *thread;
+} copy;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -59,36 +66,28 @@ static void widen(const packed *s, float *to, const void *from, int64_t n, int64
     *along = by_lines ? 1 : n;
 }
 
+/* Does k lie across, so that whole rows of k are read as they lie in memory, for all lines at once? */
+static bool packs_rows(const packed *s, bool of_a) { return s->kernels->pack_rows && !s->widens && (of_a ? s->w.a_row : s->w.b_col) == 1; }
+
 /* Panels of a or strips of b from `first` on, k numbers of each from p on.  Where k lies across, a few of k for all of them in turn, so
  * that what shares a cache line is read together. */
 static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int64_t n, int64_t p, int64_t k, float *wide) {
     const cr_product *w = &s->w;
     const int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, all = of_a ? w->m : w->n, line = packed_bytes(s, of_a, 1, k);
     const int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row, few = across == 1 && n > 1 ? FEW_OF_K : most(1, k);
+    const char *at = ahead(of_a ? w->a : w->b, (first * height * across + p * along) * s->size);
+    if (packs_rows(s, of_a)) { s->kernels->pack_rows(to, of_a, line / s->kernels->size, least(n * height, all - first * height), k, at, along); return; }
     for (int64_t q = 0; q < k; q += few)
         for (int64_t i = first; i < first + n; i++) {
             int64_t lines = least(height, all - i * height), depth = least(few, k - q), lines_apart = across, k_apart = along;
-            const void *from = ahead(of_a ? w->a : w->b, (i * height * across + (p + q) * along) * s->size);
+            const void *from = ahead(at, ((i - first) * height * across + q * along) * s->size);
             if (s->widens) { widen(s, wide, from, lines, depth, &lines_apart, &k_apart); from = wide; }
             s->kernels->pack(to + (i - first) * line + packed_bytes(s, of_a, 1, q), line_width(s, of_a), lines, depth, from, lines_apart, k_apart);
         }
 }
 
-static char *shared_block(const packed *s, int64_t p) { return s->shared + packed_bytes(s, s->share_a, s->share_a ? s->panels : s->strips, p - s->from); }
+static int64_t shared_bytes(const packed *s, int64_t k) { return packed_bytes(s, s->share_a, s->share_a ? s->panels : s->strips, k); }
 static int64_t depth_at(const packed *s, int64_t p) { return least(s->depth, s->from + s->span - p); }
-
-static void pack_shared(void *ctx, int64_t chunk, int worker) {
-    (void)worker;
-    packed *s = ctx;
-    int64_t all = s->share_a ? s->panels : s->strips, first = chunk * LINES, n = least(LINES, all - first);
-    float *wide = s->widens ? cr_cpu_try_take((size_t)wide_bytes(s)) : NULL;
-    if (s->widens && !wide) { atomic_store(&s->failed, true); return; }
-    for (int64_t p = s->from; p < s->from + s->span; p += s->depth) {
-        int64_t k = depth_at(s, p);
-        pack_lines(s, s->share_a, shared_block(s, p) + packed_bytes(s, s->share_a, first, k), first, n, p, k, wide);
-    }
-    cr_cpu_give(wide, (size_t)wide_bytes(s));
-}
 
 /* ---- what the kernels fetch meanwhile: the source of what is packed next.  A tile over k numbers has k / 8 turns for each of two places. */
 
@@ -135,7 +134,7 @@ static void source_of_update(const packed *s, int64_t first, int64_t rows, int64
 /* ---- multiplying ---- */
 
 /* c's part over strips first .. first + count, or over panels: where the chunk writes and what it adds. */
-typedef struct part { cr_product c; int64_t first, count; char *lines; float *wide; } part;
+typedef struct part { cr_product c; int64_t first, count; const char *shared; char *lines; float *wide; } part;
 
 static cr_product block_of_k(const packed *s, const part *t, int64_t p, int64_t k) {
     cr_product w = t->c;
@@ -153,7 +152,7 @@ static void next_strip(const packed *s, cr_product *w) {
 static void multiply_strips(const packed *s, const part *t, int64_t p, int64_t k) {
     int64_t columns = s->kernels->tile_columns;
     cr_product w = block_of_k(s, t, p, k);
-    w.a = shared_block(s, p);
+    w.a = t->shared;
     w.b = t->lines;
     for (int64_t i = 0; i < t->count; i++, next_strip(s, &w)) {
         cr_ahead next[3];                           /* after this chunk comes, here or on another thread, the one behind it */
@@ -174,7 +173,7 @@ static void multiply_panels(const packed *s, const part *t, int64_t p, int64_t k
     bool deeper = p + k < s->from + s->span;
     int64_t bytes = packed_bytes(s, false, 1, k), to = deeper ? p + k : s->from;
     for (int64_t j = 0; j < s->strips; j++, next_strip(s, &w)) {
-        w.b = shared_block(s, p) + j * bytes;
+        w.b = t->shared + j * bytes;
         w.n = least(columns, t->c.n - j * columns);
         cr_ahead next[3] = {{ahead(w.b, bytes), t->count, cr_pieces(bytes, t->count), LINE},
                             source_of_panels(s, deeper ? t->first : t->first + t->count, to, depth_at(s, to), k, j * t->count, t->count)};
@@ -199,17 +198,20 @@ static int64_t scratch_bytes(const packed *s, const cr_product *c) {
     return lines_bytes(s) + wide_bytes(s) + (s->half_c ? (c->m + 1) * c->n * (int64_t)sizeof(float) : s->update ? c->m * c->n * s->c_size : 0);
 }
 
-/* Where a chunk begins.  The last ones are thin, so that threads which do not run alike end together. */
-static int64_t first_line(const packed *s, int64_t chunk) {
-    int64_t thick = least(chunk, s->blocks);
-    return least(thick * s->block + (chunk - thick) * s->tail, s->share_a ? s->strips : s->panels);
+/* The shared operand's block of k from p on, which a worker packs when it first needs it; NULL: no memory. */
+static const char *shared_block(packed *s, copy *own, int64_t p, int64_t k, float *wide) {
+    if (!own->lines && !(own->lines = cr_cpu_try_take((size_t)shared_bytes(s, most(1, s->room))))) return NULL;
+    own->thread = cr_cpu_thread();
+    char *at = own->lines + shared_bytes(s, p - s->from);
+    if (own->end <= p) pack_lines(s, s->share_a, at, 0, s->share_a ? s->panels : s->strips, p, k, wide);
+    own->end = most(own->end, p + k);
+    return at;
 }
 
 static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
-    (void)worker;
     packed *s = ctx;
-    part t = {.c = s->w, .first = first_line(s, chunk)};
-    t.count = first_line(s, chunk + 1) - t.first;
+    part t = {.c = s->w, .first = chunk * s->block};
+    t.count = least(s->block, (s->share_a ? s->strips : s->panels) - t.first);
     const int64_t at = t.first * (s->share_a ? s->kernels->tile_columns : s->kernels->tile_rows);
     int64_t element = s->half_c ? 2 : s->c_size;
     if (s->share_a) {
@@ -239,6 +241,7 @@ static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
     int64_t p = s->from;
     do {                                            /* once where k is 0: c is written even so */
         int64_t k = depth_at(s, p);
+        if (!(t.shared = shared_block(s, &s->copies[worker], p, k, t.wide))) { atomic_store(&s->failed, true); break; }
         if (s->share_a) multiply_strips(s, &t, p, k);
         else multiply_panels(s, &t, p, k);
         p += k;
@@ -257,13 +260,11 @@ static void plan(packed *s) {
     s->share_a = w->m <= FEW_ROWS && w->n > w->m;
     int64_t all = s->share_a ? s->strips : s->panels;
     s->block = least(s->share_a ? BLOCK_STRIPS : s->update ? UPDATE_PANELS : BLOCK_PANELS, cr_pieces(all, PIECES));
-    s->blocks = most(0, all / s->block - 2);
-    s->tail = cr_pieces(s->block, 3);
-    s->chunks = s->blocks + cr_pieces(all - s->blocks * s->block, s->tail);
+    s->chunks = cr_pieces(all, s->block);
     int64_t blocks = cr_pieces(w->k, s->kernels->depth), per = s->kernels->per, lines = s->share_a ? s->panels : s->strips;
     s->depth = most(per, cr_pieces(cr_pieces(w->k, blocks), per) * per);
     int64_t most_blocks = most(1, SHARED_BYTES / packed_bytes(s, s->share_a, lines, s->depth));
-    s->span = s->half_c ? w->k : least(w->k, most_blocks * s->depth);
+    s->room = s->half_c ? w->k : least(w->k, most_blocks * s->depth);
 }
 
 static packed packed_of(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa, const cr_product_update *update) {
@@ -277,21 +278,21 @@ static packed packed_of(const cr_product *w, cr_dtype dtype, bool bf16, const cr
 
 bool cr_packed_by_rows(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa) {
     packed s = packed_of(w, dtype, bf16, isa, NULL);
-    return !s.half_c && !s.share_a && s.span == w->k && !w->accumulate && !w->bias;
+    return !s.half_c && !s.share_a && s.room == w->k && !w->accumulate && !w->bias;
 }
 
 bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa, const cr_product_update *update) {
     packed s = packed_of(w, dtype, bf16, isa, update);
-    int64_t span = s.span, lines = s.share_a ? s.panels : s.strips;
-    size_t bytes = (size_t)packed_bytes(&s, s.share_a, lines, most(1, span));
-    s.shared = cr_cpu_try_take(bytes);
-    if (!s.shared) return false;
+    const int workers = cr_pool_workers();
+    const size_t bytes = (size_t)workers * sizeof *s.copies, each = (size_t)shared_bytes(&s, most(1, s.room));
+    if (!(s.copies = cr_cpu_try_take(bytes))) return false;
+    memset(s.copies, 0, bytes);
     do {
-        s.span = least(span, w->k - s.from);
-        if (w->k) cr_pool_run(cr_pieces(lines, LINES), pack_shared, &s);
-        cr_pool_run_in_order(s.chunks, multiply_chunk, &s);
+        s.span = least(s.room, w->k - s.from);
+        cr_pool_run(s.chunks, multiply_chunk, &s);
         s.from += s.span;
     } while (s.from < w->k && !atomic_load(&s.failed));
-    cr_cpu_give(s.shared, bytes);
+    for (int i = 0; i < workers; i++) cr_cpu_give_to(s.copies[i].thread, s.copies[i].lines, each);
+    cr_cpu_give(s.copies, bytes);
     return !atomic_load(&s.failed);
 }

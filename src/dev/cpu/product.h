@@ -33,6 +33,8 @@ typedef struct cr_product_kernels {
     void (*pack)(void *to, int64_t width, int64_t n, int64_t k, const void *from, int64_t across, int64_t along);
                                                     /* to[p * width + j] = from[j * across + p * along]: j < n, p < k; zeros for n <= j < width (whole
                                                        vectors, aligned) */
+    void (*pack_rows)(void *to, bool of_a, int64_t line, int64_t n, int64_t k, const void *from, int64_t along);
+                                                    /* all lines of n numbers, whose k lies across, `line` elements from line to line; NULL: none */
     void (*panels)(const cr_product *p, const cr_ahead next[3]);
                                                     /* a: packed panels of tile_rows, each panel_width wide; b: one packed strip, n <= tile_columns, that
                                                        wide; strides of a and b are not looked at */

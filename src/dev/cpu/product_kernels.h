@@ -76,23 +76,43 @@ static void NAME(pack_transposed)(REAL *to, int64_t width, int64_t n, int64_t k,
         }
 }
 
+/* to[0 .. width) = from[0 .. n), then zeros; width is a multiple of LANES. */
+static ALWAYS_INLINE void NAME(pack_row)(REAL *to, const int64_t width, const int64_t n, const REAL *from) {
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES) *(VEC *)(to + j) = *(const LOOSE *)(from + j);
+    if (j < n) { *(VEC *)(to + j) = NAME(part_load)(from + j, n - j); j += LANES; }
+    for (; j < width; j += LANES) *(VEC *)(to + j) = (VEC){0};
+}
+
+/* Many lines at once, row by row of k, as they lie in memory: to[j / height * line + p * width + j % height] = from[j + p * along], j < n, p < k. */
+static ALWAYS_INLINE void NAME(pack_lines)(const int64_t width, const int64_t height, REAL *to, int64_t line, int64_t n, int64_t k, const REAL *from, int64_t along) {
+    const int64_t soon = (SOON_NUMBERS / n + 1) * along;
+    for (int64_t p = 0; p < k; p++, to += width, from += along) {
+        REAL *at = to;
+        int64_t j = 0;
+        for (; j + height <= n; j += height, at += line) {
+            __builtin_prefetch(from + soon + j);
+            if (height > LANES) __builtin_prefetch(from + soon + j + height - 1);
+            NAME(pack_row)(at, width, height, from + j);
+        }
+        if (j < n) NAME(pack_row)(at, width, n - j, from + j);
+    }
+}
+
+static void NAME(pack_rows)(void *to, bool of_a, int64_t line, int64_t n, int64_t k, const void *from, int64_t along) {
+    if (of_a) NAME(pack_lines)(NAME(PANEL), ROWS, to, line, n, k, from, along);
+    else NAME(pack_lines)(NAME(COLUMNS), NAME(COLUMNS), to, line, n, k, from, along);
+}
+
 /* to[p * width + j] = from[j * across + p * along] for j < n <= width, p < k; the rest of each row of `to` (a multiple of LANES) is zero. */
 static void NAME(pack)(void *into, int64_t width, int64_t n, int64_t k, const void *of, int64_t across, int64_t along) {
     REAL *to = into;
     const REAL *from = of;
     if (along == 1 && across != 1) { NAME(pack_transposed)(to, width, n, k, from, across); return; }
     for (int64_t p = 0; p < k; p++, to += width, from += along) {
-        if (across == 1) {
-            int64_t j = 0;
-            __builtin_prefetch(from + SOON_ROWS * along);
-            __builtin_prefetch(from + SOON_ROWS * along + n - 1);
-            for (; j + LANES <= n; j += LANES) *(VEC *)(to + j) = *(const LOOSE *)(from + j);
-            if (j < n) { *(VEC *)(to + j) = NAME(part_load)(from + j, n - j); j += LANES; }
-            for (; j < width; j += LANES) *(VEC *)(to + j) = (VEC){0};
-        } else {
-            for (int64_t j = 0; j < n; j++) to[j] = from[j * across];
-            for (int64_t j = n; j < width; j++) to[j] = 0;
-        }
+        if (across == 1) { NAME(pack_row)(to, width, n, from); continue; }
+        for (int64_t j = 0; j < n; j++) to[j] = from[j * across];
+        for (int64_t j = n; j < width; j++) to[j] = 0;
     }
 }
 
@@ -176,8 +196,17 @@ static void NAME(few_dots)(REAL out[4][4], const REAL *a, int64_t a_row, const R
             for (int i = 0; i < 4; i++) sum[i][j] += x[i] * y;
         }
     }
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 4; j++) out[i][j] = NAME(sum_lanes)(sum[i][j]);
+    for (int g = 0; g < 16; g += LANES) {           /* LANES sums at a time: their lanes become lines */
+        VEC v[LANES];
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) v[i] = sum[(g + i) / 4][(g + i) % 4];
+        NAME(transpose)(v);
+#pragma GCC unroll 4
+        for (int step = LANES / 2; step > 0; step /= 2)
+#pragma GCC unroll 16
+            for (int i = 0; i < step; i++) v[i] += v[i + step];
+        *(LOOSE *)(&out[0][0] + g) = v[0];
+    }
 }
 
 static void NAME(few)(const cr_product *w) {
@@ -188,6 +217,7 @@ static void NAME(few)(const cr_product *w) {
             REAL dot[4][4], *c = (REAL *)w->c + i * w->c_row + j;
             const REAL *a = (const REAL *)w->a + i * w->a_row, *b = (const REAL *)w->b + j * w->b_col;
             if (rows == 4 && columns == 4) NAME(few_dots)(dot, a, w->a_row, b, w->b_col, w->k);
+            else if (columns == 4) for (int64_t r = 0; r < rows; r++) NAME(dots)(4, dot[r], a + r * w->a_row, b, w->b_col, w->k);
             else for (int64_t r = 0; r < rows; r++)
                 for (int64_t s = 0; s < columns; s++) NAME(dots)(1, &dot[r][s], a + r * w->a_row, b + s * w->b_col, w->b_col, w->k);
             for (int64_t r = 0; r < rows; r++)

@@ -132,7 +132,7 @@ static ALWAYS_INLINE void NAME(packed)(const int rows, const int vectors, const 
     const char *c_end = t->fetch_end;
     NAME(clear)(rows, vectors, sum);
     for (int64_t slots = t->k / NAME(SLOT); slots > 0; slots--) {
-        __builtin_prefetch(c, 1, 3);
+        fetch_to_write(c);
         __builtin_prefetch(ahead, 0, 3);
         was = c; c = c_too; c_too = was < c_end ? was + c_step : was;
         was = ahead; ahead = ahead_too; ahead_too = was + step;

@@ -15,8 +15,18 @@ typedef double vecd_at __attribute__((vector_size(V_BYTES), aligned(8), may_alia
 #define WIDE_ROWS 4
 #endif
 enum { VECTORS = 2, MOST_VECTORS = 3 };
-enum { SOON_BYTES = 256, SOON_ROWS = 16 };          /* packing fetches so far ahead in a row, or so many rows */
+enum { SOON_BYTES = 256, SOON_ROWS = 16, SOON_NUMBERS = 1024 };        /* packing fetches so far ahead in a row; so many rows, or as many as hold so many numbers */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+
+/* Fetches a line that another core may have written.  GCC has the instruction for processors newer than those of the instruction sets here, but
+ * all of x86-64 take it, as no operation at least; any other prefetch would have to ask for the line again when it is written. */
+static ALWAYS_INLINE void fetch_to_write(const char *p) {
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*p));
+#else
+    __builtin_prefetch(p, 1, 3);
+#endif
+}
 
 /* ---- the first n lanes of a vector, 1 <= n <= lanes */
 #if CR_ISA == 4
