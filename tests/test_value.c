@@ -297,6 +297,14 @@ TEST(memory_goes_back_to_the_pool) {
     chain(200000);
     const int64_t before = cr_cell_memory();
     for (int i = 0; i < 20; i++) { chain(200000); tree(50000); }
+    cr_value *x = leaf(-1), *w[3] = {x, x, x}, *elsewhere = cr_value_new(1, cr_ref()), *mixed[3] = {x, x, elsewhere};
+    const bool anomaly = cr_set_anomaly(true);
+    for (int i = 0; i < 300000; i++) {              /* what fails gives back what it had made */
+        if (cr_value_neuron(3, w, mixed, x, true) || cr_value_log(x)) test_fail(__FILE__, __LINE__, "no failure");
+        cr_error_clear();
+    }
+    cr_set_anomaly(anomaly);
+    DROP(x, elsewhere);
     CHECK(cr_cell_memory() == before, "the pool grew from %lld to %lld bytes", (long long)before, (long long)cr_cell_memory());
 }
 
