@@ -400,6 +400,7 @@ TEST(optim_after_a_failed_step) {
     set_gradient(w, (const double[]){1, 1});
     set_gradient(shared, (const double[]){1, 1});
     FAILS(CR_BAD_VALUE, "is expanded", cr_optim_step_clipped(opt, 0.01, NULL));
+    FAILS(CR_BAD_VALUE, "is expanded", cr_optim_step(opt));
     OK(cr_set_grad(shared, CR_NONE));
     OK(cr_optim_step(opt));
     double got[2];
