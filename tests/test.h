@@ -44,7 +44,7 @@ static void test_fail(const char *file, int line, const char *format, ...) {
 #define REQUIRE(x, ...) do { if (!(x)) { test_fail(__FILE__, __LINE__, __VA_ARGS__); return; } } while (0)
 /* OK(call): the call must not fail; prints the library's message. */
 #define OK(x) CHECK((x) == CR_OK, "%s: %s", #x, cr_error() ? cr_error() : "(no message)")
-/* FAILS(kind, "part of the message", call): the call must fail so, and leave the gradient mode as it was; clears the error. */
+/* FAILS(kind, "part of the message", call): the call must fail so, and leave the gradient mode alone; clears the error. */
 #define FAILS(kind, text, x)                                                                       \
     do {                                                                                           \
         const bool mode_ = cr_grad_enabled();                                                      \

@@ -98,7 +98,8 @@ TEST(gradients_of_chosen_tensors_only) {
         const cr_device *other = d == cr_cpu() ? cr_ref() : cr_cpu();
         FAILS(CR_BAD_VALUE, "[set_grad] the gradient is float64 (3,) on ", cr_set_grad(x, vec3(1, 1, 1, other)));
         FAILS(CR_BAD_VALUE, "[set_grad] the gradient is float32 (3,)", cr_set_grad(x, cr_ones(CR_LIST(3), CR_F32, d)));
-        FAILS(CR_BAD_VALUE, "[set_grad] the gradient is float64 (1, 3)", cr_set_grad(x, cr_ones(CR_LIST(1, 3), CR_F64, d)));
+        FAILS(CR_BAD_VALUE, "[set_grad] the gradient is float64 (1, 3)",
+              cr_set_grad(x, cr_ones(CR_LIST(1, 3), CR_F64, d)));
         cr_scope_end();
     }
 }
@@ -158,7 +159,8 @@ TEST(writing_what_the_backward_pass_needs_is_an_error) {
 /* Each way to write into a tensor, outside of any graph, is seen by the backward pass that reads it later. */
 enum { WAYS = 17 };
 static bool write_in_way(int way, cr_tensor *s, const cr_device *d) {      /* s (2, 2) */
-    const cr_tensor *ones = cr_ones(CR_LIST(2, 2), CR_F64, d), *at = cr_zeros(CR_LIST(1), CR_I64, d), *places = cr_zeros(CR_LIST(2, 2), CR_I64, d);
+    const cr_tensor *ones = cr_ones(CR_LIST(2, 2), CR_F64, d), *at = cr_zeros(CR_LIST(1), CR_I64, d);
+    const cr_tensor *places = cr_zeros(CR_LIST(2, 2), CR_I64, d);
     const cr_tensor *row = cr_ones(CR_LIST(1, 2), CR_F64, d), *mask = cr_ones(CR_LIST(2, 2), CR_BOOL, d);
     const double numbers[4] = {9, 9, 9, 9};
     switch (way) {
@@ -186,7 +188,8 @@ TEST(every_way_to_write_is_seen) {
     EACH_DEVICE(d)
         for (int way = 0; way < WAYS; way++) {
             cr_scope_begin();
-            cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(2, 2), CR_F64, d), true), *s = cr_full(CR_LIST(2, 2), 4, CR_F64, d);
+            cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(2, 2), CR_F64, d), true);
+            cr_tensor *s = cr_full(CR_LIST(2, 2), 4, CR_F64, d);
             cr_tensor *y = total(cr_mul(x, s));
             CHECK(write_in_way(way, s, d), "way %d: %s", way, cr_error());
             FAILS(CR_RUNTIME, "was modified in place since", cr_backward(y, CR_NONE, NULL));
@@ -374,7 +377,8 @@ TEST(checkpointing_gives_the_same_gradients) {
             OK(cr_backward(total(y), CR_NONE, &(cr_backward_options){.retain_graph = true}));
             OK(cr_read(cr_grad(x), CR_F64, hx, sizeof hx));
             OK(cr_read(cr_grad(w), CR_F64, hw, sizeof hw));
-            CHECK(!memcmp(gx, hx, sizeof gx) && !memcmp(gw, hw, sizeof gw), "walk %d, gradients differ: %g %g, %g %g", walk, gx[0], hx[0], gw[0], hw[0]);
+            CHECK(!memcmp(gx, hx, sizeof gx) && !memcmp(gw, hw, sizeof gw), "walk %d, gradients differ: %g %g, %g %g",
+                  walk, gx[0], hx[0], gw[0], hw[0]);
             OK(cr_set_grad(x, CR_NONE));
             OK(cr_set_grad(w, CR_NONE));
         }

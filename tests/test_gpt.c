@@ -386,7 +386,8 @@ static void check_cached(int64_t context) {
         uint32_t want[40];
         OK(cr_gpt_generate(m, prompt, lengths[l], 40, &(cr_sampling){.temperature = 0, .top_p = 1}, NULL, collect, &c));
         recompute(m, prompt, lengths[l], 40, want);
-        CHECK(c.n == 40 && !memcmp(c.id, want, sizeof want), "context %lld, prompt of %d: the cache gives other tokens", (long long)context, lengths[l]);
+        CHECK(c.n == 40 && !memcmp(c.id, want, sizeof want), "context %lld, prompt of %d: the cache gives other tokens",
+              (long long)context, lengths[l]);
     }
     test_ran_on(cr_cpu());
     cr_gpt_free(m);
@@ -466,7 +467,8 @@ TEST(top_p_at_its_edge) {
         OK(cr_sample(logits, &(cr_sampling){.temperature = 1, .top_p = 0.5}, g, &id));
         drawn[id & 3] = true;
     }
-    CHECK(drawn[0] && drawn[1] && !drawn[2] && !drawn[3], "half of the mass: %d %d %d %d", drawn[0], drawn[1], drawn[2], drawn[3]);
+    CHECK(drawn[0] && drawn[1] && !drawn[2] && !drawn[3], "half of the mass: %d %d %d %d",
+          drawn[0], drawn[1], drawn[2], drawn[3]);
     cr_generator_free(g);
     cr_release(logits);
 }

@@ -382,16 +382,18 @@ TEST(optim_muon_without_direction) {
         OK(cr_optim_step(opt));
         double got[6];
         OK(cr_read(w, CR_F64, got, sizeof got));
-        CHECK(got[0] == 1 - o.lr * o.weight_decay && got[5] == got[0], "%.17g, wanted %.17g", got[0], 1 - o.lr * o.weight_decay);
+        const double want = 1 - o.lr * o.weight_decay;
+        CHECK(got[0] == want && got[5] == want, "%.17g, wanted %.17g", got[0], want);
         cr_optim_free(opt);
         cr_params_free(p);
         cr_release(w);
     }
 }
 
-/* Elements that share memory cannot be written: nothing moves, and the next step is not clipped by the failed one's norm. */
+/* Elements that share memory cannot be written: nothing moves, and the next step is not clipped as the failed one. */
 TEST(optim_after_a_failed_step) {
-    cr_tensor *one = cr_ones(CR_LIST(1), CR_F64, cr_cpu()), *w = cr_requires_grad_(cr_ones(CR_LIST(2), CR_F64, cr_cpu()), true);
+    cr_tensor *one = cr_ones(CR_LIST(1), CR_F64, cr_cpu());
+    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(2), CR_F64, cr_cpu()), true);
     cr_tensor *shared = cr_requires_grad_(cr_expand(one, CR_LIST(2)), true);
     cr_params *p = params_of(2, (const char *const[]){"w", "shared"}, (cr_tensor *[]){w, shared});
     cr_optim_options o = cr_optim_defaults(CR_SGD);

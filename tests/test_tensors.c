@@ -98,7 +98,8 @@ static void check_view_rules(void) {
     CHECK(cr_reshape(t, CR_LIST(12))->storage != x->storage, "reshape of a transposed one copies");
     VALUES(cr_reshape(t, CR_LIST(12)), 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11);
     SHAPE(cr_view(t, CR_LIST(2, 2, 3)), 2, 2, 3);
-    cr_tensor *turned = cr_permute(counting(CR_LIST(1, 4, 3, 4)), CR_LIST(1, 2, 0, 3));       /* (4, 3, 1, 4): an axis of size 1 may have any stride */
+    /* (4, 3, 1, 4): an axis of size 1 may have any stride */
+    cr_tensor *turned = cr_permute(counting(CR_LIST(1, 4, 3, 4)), CR_LIST(1, 2, 0, 3));
     SHAPE(cr_view(cr_slice(turned, 0, 0, 4, 2), CR_LIST(2, 12)), 2, 12);
     FAILS(CR_BAD_VALUE, "[view] cannot view (4, 3) with strides (1, 4) as (12,) without a copy", cr_view(t, CR_LIST(12)));
     FAILS(CR_BAD_VALUE, "[reshape] cannot view 12 elements as (5, -1)", cr_reshape(x, CR_LIST(5, -1)));

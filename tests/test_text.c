@@ -38,8 +38,10 @@ TEST(tokenizer_chars) {
     CHECK(cr_tokenizer_encode(t, text, bytes, NULL, 0) == 12, "counting");
     uint32_t two[3] = {77, 77, 77};
     char little[4] = "....";
-    CHECK(cr_tokenizer_encode(t, text, bytes, two, 2) == 12 && two[0] != 77 && two[1] != 77 && two[2] == 77, "a third id in room for two");
-    CHECK(cr_tokenizer_decode(t, two, 2, little, 1) == 2 && little[0] == 'n' && little[1] == '.', "a second byte in room for one");
+    CHECK(cr_tokenizer_encode(t, text, bytes, two, 2) == 12 && two[0] != 77 && two[1] != 77 && two[2] == 77,
+          "a third id in room for two");
+    CHECK(cr_tokenizer_decode(t, two, 2, little, 1) == 2 && little[0] == 'n' && little[1] == '.',
+          "a second byte in room for one");
     FAILS(CR_BAD_VALUE, "U+0078 'x' at byte 4 is not among the 11", cr_tokenizer_encode(t, "nanax", 5, ids, 0));
     FAILS(CR_BAD_VALUE, "U+20AC", cr_tokenizer_encode(t, "\xe2\x82\xac", 3, NULL, 0));
     FAILS(CR_BAD_VALUE, "not UTF-8 at byte 2 of 3", cr_tokenizer_encode(t, "na\xff", 3, NULL, 0));
@@ -260,7 +262,10 @@ TEST(loader_offsets_differ_and_windows_are_even) {  /* every offset occurs, and 
     for (int e = 0; e < 40; e++) {                  /* and no epoch begins behind the first window */
         int64_t least = N;
         OK(cr_loader_seek(l, e * batches));
-        for (int64_t b = 0; b < batches; b++, least = start < least ? start : least) if (!next_starts(l, 1, T, &start)) return;
+        for (int64_t b = 0; b < batches; b++) {
+            if (!next_starts(l, 1, T, &start)) return;
+            if (start < least) least = start;
+        }
         CHECK(least < T, "epoch %d begins at token %lld", e, (long long)least);
     }
     for (int i = 0; i < T; i++) CHECK(offsets[i] > 20 && offsets[i] < 90, "offset %d in %d of %d epochs", i, offsets[i], EPOCHS);

@@ -143,7 +143,7 @@ def test_overlaps_in_place() -> None:
 
 FLAGS: list[Callable[[cr.Tensor, Any], Any]] = [
     lambda x, flag: x.sum(0, keepdim=flag), lambda x, flag: cr.sum(x, 0, flag), lambda x, flag: x.amax(0, keepdim=flag), lambda x, flag: x.std(0, keepdim=flag),
-    lambda x, flag: x.max(0, flag), lambda x, flag: x.sort(0, descending=flag), lambda x, flag: cr.sum(x, axis=0, keepdims=flag),
+    lambda x, flag: x.max(0, flag), lambda x, flag: x.sort(0, descending=flag), lambda x, flag: cr.sum(x, **{"axis": 0, "keepdims": flag}),
     lambda x, flag: x.requires_grad_(flag), lambda x, flag: cr.ones(2, requires_grad=flag), lambda x, flag: cr.asarray(x, copy=flag),
 ]  # fmt: skip
 

@@ -472,7 +472,7 @@ class Decay:
         self.rate = rate
 
     def __call__(self, n: int) -> float:
-        return self.rate**n  # type: ignore[no-any-return]
+        return float(self.rate**n)
 
 
 def test_the_state_of_a_function_goes_with_the_schedule() -> None:
