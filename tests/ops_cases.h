@@ -28,6 +28,7 @@ static cr_tensor *sum_0(inputs in) { return cr_sum(in[0], CR_LIST(0), false); }
 static cr_tensor *sum_1(inputs in) { return cr_sum(in[0], CR_LIST(1), true); }
 static cr_tensor *sum_last(inputs in) { return cr_sum(in[0], CR_LIST(-1), false); }
 static cr_tensor *sum_0_2(inputs in) { return cr_sum(in[0], CR_LIST(2, 0), false); }
+static cr_tensor *sum_0_2_kept(inputs in) { return cr_sum(in[0], CR_LIST(0, 2), true); }
 static cr_tensor *mean_all(inputs in) { return cr_mean(in[0], CR_ALL, false); }
 static cr_tensor *mean_0_2(inputs in) { return cr_mean(in[0], CR_LIST(0, 2), true); }
 static cr_tensor *max_all(inputs in) { return cr_max(in[0], CR_ALL, true); }
@@ -335,6 +336,7 @@ static const op_case op_cases[] = {
     {"sum", "last axis, long", sum_last, NUMBERS, false, 20011, {{SHAPE(3, 20011)}}},
     {"sum", "axis 0, long", sum_0, NUMBERS, false, 1031, {{SHAPE(1031, 37)}}},
     {"sum", "axes 0 and 2", sum_0_2, ANYTHING, true, 21, {{SHAPE(3, 5, 7)}}},
+    {"sum", "axes 0 and 2, keepdim", sum_0_2_kept, ANYTHING, true, 22, {{SHAPE(2, 5, 11)}}},
     {"sum_squares", "", sum_squares, FLOATS, true, 105, {{SHAPE(3, 5, 7)}}},
     {"sum_squares", "0-d", sum_squares, FLOATS, true, 1, {{.ndim = 0}}},
     {"sum_squares", "empty", sum_squares, FLOATS, true, 1, {{SHAPE(3, 0)}}},
@@ -641,6 +643,7 @@ static const op_case op_cases[] = {
     {"layer_norm", "no rows", layer_norm, FLOATS, true, 7, {{SHAPE(0, 7)}, {SHAPE(7)}, {SHAPE(7)}}},
     {"layer_norm", "long", layer_norm, FLOATS, false, 1031, {{SHAPE(7, 1031), .lo = 0.5, .hi = 2.5}, {SHAPE(1031)}, {SHAPE(1031)}}},
     {"layer_norm", "many rows", layer_norm, FLOATS, false, 509, {{SHAPE(509, 17)}, {SHAPE(17)}, {SHAPE(17)}}},
+    {"layer_norm", "rows in three pieces", layer_norm, FLOATS, false, 37, {{SHAPE(37, 1031)}, {SHAPE(1031)}, {SHAPE(1031)}}},
     {"rms_norm", "weight", rms_norm, FLOATS, true, 11, {{SHAPE(2, 3, 11)}, {SHAPE(11)}}},
     {"rms_norm", "bare", rms_norm_bare, FLOATS, true, 7, {{SHAPE(5, 7)}}},
     {"rms_norm", "long", rms_norm, FLOATS, false, 1031, {{SHAPE(7, 1031)}, {SHAPE(1031)}}},

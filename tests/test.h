@@ -44,11 +44,14 @@ static void test_fail(const char *file, int line, const char *format, ...) {
 #define REQUIRE(x, ...) do { if (!(x)) { test_fail(__FILE__, __LINE__, __VA_ARGS__); return; } } while (0)
 /* OK(call): the call must not fail; prints the library's message. */
 #define OK(x) CHECK((x) == CR_OK, "%s: %s", #x, cr_error() ? cr_error() : "(no message)")
-/* FAILS(kind, "part of the message", call): the call must fail so; clears the error. */
+/* FAILS(kind, "part of the message", call): the call must fail so, and leave the gradient mode alone; clears the error. */
 #define FAILS(kind, text, x)                                                                       \
     do {                                                                                           \
+        const bool mode_ = cr_grad_enabled();                                                      \
         cr_error_clear();                                                                          \
         (void)(x);                                                                                 \
+        CHECK(cr_grad_enabled() == mode_, "%s: it left the gradient mode changed", #x);            \
+        cr_set_grad_enabled(mode_);                                                                \
         CHECK(cr_error_status() == (kind), "%s: status %d, wanted %d", #x, (int)cr_error_status(), (int)(kind)); \
         CHECK(cr_error() && strstr(cr_error(), text), "%s: message '%s' lacks '%s'", #x, cr_error() ? cr_error() : "", text); \
         cr_error_clear();                                                                          \

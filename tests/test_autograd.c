@@ -95,6 +95,11 @@ TEST(gradients_of_chosen_tensors_only) {
         EXPECT3(g[1], 50, 144, 294);
         CHECK(cr_is_none(g[2]), "a gradient for what y does not depend on");
         CHECK(cr_is_none(cr_grad(x)) && cr_is_none(cr_grad(w)), "leaves collected");
+        const cr_device *other = d == cr_cpu() ? cr_ref() : cr_cpu();
+        FAILS(CR_BAD_VALUE, "[set_grad] the gradient is float64 (3,) on ", cr_set_grad(x, vec3(1, 1, 1, other)));
+        FAILS(CR_BAD_VALUE, "[set_grad] the gradient is float32 (3,)", cr_set_grad(x, cr_ones(CR_LIST(3), CR_F32, d)));
+        FAILS(CR_BAD_VALUE, "[set_grad] the gradient is float64 (1, 3)",
+              cr_set_grad(x, cr_ones(CR_LIST(1, 3), CR_F64, d)));
         cr_scope_end();
     }
 }
@@ -149,6 +154,47 @@ TEST(writing_what_the_backward_pass_needs_is_an_error) {
         EXPECT3(x, 2, 3, 4);
         cr_scope_end();
     }
+}
+
+/* Each way to write into a tensor, outside of any graph, is seen by the backward pass that reads it later. */
+enum { WAYS = 17 };
+static bool write_in_way(int way, cr_tensor *s, const cr_device *d) {      /* s (2, 2) */
+    const cr_tensor *ones = cr_ones(CR_LIST(2, 2), CR_F64, d), *at = cr_zeros(CR_LIST(1), CR_I64, d);
+    const cr_tensor *places = cr_zeros(CR_LIST(2, 2), CR_I64, d);
+    const cr_tensor *row = cr_ones(CR_LIST(1, 2), CR_F64, d), *mask = cr_ones(CR_LIST(2, 2), CR_BOOL, d);
+    const double numbers[4] = {9, 9, 9, 9};
+    switch (way) {
+        case 0: return cr_fill_(s, 3);
+        case 1: return cr_copy_(s, ones);
+        case 2: return cr_write(s, CR_F64, numbers, sizeof numbers) == CR_OK;
+        case 3: return cr_write(cr_transpose(s, 0, 1), CR_F64, numbers, sizeof numbers) == CR_OK;
+        case 4: return cr_add_(s, ones);
+        case 5: return cr_fill_(cr_select(s, 0, 1), 3);
+        case 6: return cr_index_fill_(s, 0, at, cr_scalar(2));
+        case 7: return cr_index_copy_(s, 0, at, row);
+        case 8: return cr_index_add_(s, 0, at, row);
+        case 9: return cr_index_put_(s, 1, &at, row, false);
+        case 10: return cr_masked_fill_(s, mask, 2);
+        case 11: return cr_masked_scatter_(s, mask, ones);
+        case 12: return cr_tril_(s, -1);
+        case 13: return cr_scatter_(s, 0, places, ones);
+        case 14: return cr_scatter_add_(s, 0, places, ones);
+        case 15: return cr_uniform_(s, 0, 1, cr_default_generator());
+        default: return cr_bernoulli_(s, cr_scalar(0.5), cr_default_generator());
+    }
+}
+
+TEST(every_way_to_write_is_seen) {
+    EACH_DEVICE(d)
+        for (int way = 0; way < WAYS; way++) {
+            cr_scope_begin();
+            cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(2, 2), CR_F64, d), true);
+            cr_tensor *s = cr_full(CR_LIST(2, 2), 4, CR_F64, d);
+            cr_tensor *y = total(cr_mul(x, s));
+            CHECK(write_in_way(way, s, d), "way %d: %s", way, cr_error());
+            FAILS(CR_RUNTIME, "was modified in place since", cr_backward(y, CR_NONE, NULL));
+            cr_scope_end();
+        }
 }
 
 TEST(in_place_work_on_results) {
@@ -206,6 +252,10 @@ TEST(hooks) {
         EXPECT3(cr_grad(x), 12, 12, 12);
         EXPECT3(cr_grad(h), 2, 2, 2);
         CHECK(doubled == 1 && seen == 1, "hooks ran %d and %d times", doubled, seen);
+        const cr_tensor *from = y, *to = x;
+        cr_tensor *g;
+        OK(cr_gradients(1, &from, NULL, 1, &to, &g, &(cr_backward_options){.retain_graph = true}));
+        EXPECT3(g, 12, 12, 12);                      /* whoever asks gets what the hooks made of it */
         OK(cr_remove_hook(x, id));
         FAILS(CR_BAD_VALUE, "no hook", cr_remove_hook(x, id));
         OK(cr_backward(y, CR_NONE, &(cr_backward_options){.retain_graph = true}));
@@ -323,10 +373,15 @@ TEST(checkpointing_gives_the_same_gradients) {
         cr_generator_set(g, 7, 0);
         cr_tensor *y = cr_mul_scalar(cr_checkpoint(block, g, 2, in), 2);
         cr_generator_set(g, 99, 5);                  /* what happens to the generator meanwhile does not matter */
-        OK(cr_backward(total(y), CR_NONE, NULL));
-        OK(cr_read(cr_grad(x), CR_F64, hx, sizeof hx));
-        OK(cr_read(cr_grad(w), CR_F64, hw, sizeof hw));
-        CHECK(!memcmp(gx, hx, sizeof gx) && !memcmp(gw, hw, sizeof gw), "gradients differ: %g %g, %g %g", gx[0], hx[0], gw[0], hw[0]);
+        for (int walk = 0; walk < 2; walk++) {      /* the numbers are drawn again in each */
+            OK(cr_backward(total(y), CR_NONE, &(cr_backward_options){.retain_graph = true}));
+            OK(cr_read(cr_grad(x), CR_F64, hx, sizeof hx));
+            OK(cr_read(cr_grad(w), CR_F64, hw, sizeof hw));
+            CHECK(!memcmp(gx, hx, sizeof gx) && !memcmp(gw, hw, sizeof gw), "walk %d, gradients differ: %g %g, %g %g",
+                  walk, gx[0], hx[0], gw[0], hw[0]);
+            OK(cr_set_grad(x, CR_NONE));
+            OK(cr_set_grad(w, CR_NONE));
+        }
         cr_generator_free(g);
         cr_scope_end();
     }

@@ -373,8 +373,10 @@ static void recompute(const cr_gpt *m, const uint32_t *prompt, int n_prompt, int
     }
 }
 
-TEST(cached_generation_equals_recomputation) {
-    cr_gpt *m = cr_gpt_new(&small, CR_F32, cr_cpu(), NULL);
+static void check_cached(int64_t context) {
+    cr_gpt_config config = small;
+    config.context = context;
+    cr_gpt *m = cr_gpt_new(&config, CR_F32, cr_cpu(), NULL);
     REQUIRE(m, "%s", cr_error());
     set_initial(m);
     const uint32_t prompt[20] = {1, 5, 9, 2, 36, 0, 7, 7, 3, 30, 21, 11, 4, 8, 15, 16, 23, 35, 29, 12};
@@ -384,10 +386,15 @@ TEST(cached_generation_equals_recomputation) {
         uint32_t want[40];
         OK(cr_gpt_generate(m, prompt, lengths[l], 40, &(cr_sampling){.temperature = 0, .top_p = 1}, NULL, collect, &c));
         recompute(m, prompt, lengths[l], 40, want);
-        CHECK(c.n == 40 && !memcmp(c.id, want, sizeof want), "prompt of %d: the cache gives other tokens", lengths[l]);
+        CHECK(c.n == 40 && !memcmp(c.id, want, sizeof want), "context %lld, prompt of %d: the cache gives other tokens",
+              (long long)context, lengths[l]);
     }
     test_ran_on(cr_cpu());
     cr_gpt_free(m);
+}
+TEST(cached_generation_equals_recomputation) {
+    check_cached(16);
+    check_cached(13);                               /* the half that stays is the smaller one */
 }
 
 TEST(sampling_is_decided_by_its_seed_and_limits) {
@@ -448,6 +455,22 @@ TEST(sampled_frequencies_follow_the_logits) {
     cr_generator_free(g);
     free(l);
     cr_gpt_free(m);
+}
+
+/* Equal logits: the smallest ids are the likeliest, and of four two hold half of the mass. */
+TEST(top_p_at_its_edge) {
+    cr_tensor *logits = cr_zeros(CR_LIST(4), CR_F32, cr_cpu());
+    cr_generator *g = cr_generator_new(3);
+    bool drawn[4] = {false};
+    for (int i = 0; i < 200; i++) {
+        uint32_t id = 0;
+        OK(cr_sample(logits, &(cr_sampling){.temperature = 1, .top_p = 0.5}, g, &id));
+        drawn[id & 3] = true;
+    }
+    CHECK(drawn[0] && drawn[1] && !drawn[2] && !drawn[3], "half of the mass: %d %d %d %d",
+          drawn[0], drawn[1], drawn[2], drawn[3]);
+    cr_generator_free(g);
+    cr_release(logits);
 }
 
 /* ---- files and bad input ---------------------------------------------------------------------------------------------- */

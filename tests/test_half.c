@@ -104,6 +104,11 @@ TEST(half_casts) {
             cr_scope_begin();
             cr_tensor *f = cr_from(x, CR_LIST(N), CR_F32, devices[d]);
             check_rounded("cast", devices[d], cr_to(f, halves[h], devices[d]), f);
+            /* as f32 a tie again, which it is not */
+            cr_tensor *beside = cr_mul_scalar(cr_to(cr_slice(f, 0, 0, N, 5), CR_F64, devices[d]), 1 + 0x1p-40);
+            cr_tensor *apart = cr_slice(beside, 0, 0, N, 2);
+            check_rounded("cast from float64", devices[d], cr_to(beside, halves[h], devices[d]), beside);
+            check_rounded("strided cast from float64", devices[d], cr_to(apart, halves[h], devices[d]), apart);
             cr_scope_end();
         }
 }

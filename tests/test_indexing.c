@@ -39,6 +39,15 @@ static void check_indexing(void) {
     VALUES(cr_scatter_reduce(OF(0, 0), 0, ends, nan, CR_SCATTER_AMAX, false), 1, NAN);
     VALUES(cr_scatter_reduce(cr_to(OF(-4, -5), CR_I8, dev), 0, ends, whole, CR_SCATTER_MEAN, true), -2, -1);        /* floored */
     VALUES(cr_scatter_reduce(cr_to(OF(-128, -5), CR_I8, dev), 0, ends, whole, CR_SCATTER_AMIN, false), 1, -4);
+    for (int k = CR_F16; k <= CR_F64; k++) {        /* the bits of a bfloat16 above 2^121 are those of a NaN of float16 */
+        const cr_dtype dt = (cr_dtype)k;
+        const double large = dt == CR_F16 ? 0x1p15 : 0x1p126, inf = INFINITY;
+        cr_tensor *each = of_index(3, (int64_t[]){0, 1, 2});
+        cr_tensor *low = cr_to(OF(large / 2, large, -inf), dt, dev), *above = cr_to(OF(large, large / 2, -large), dt, dev);
+        cr_tensor *high = cr_to(OF(-large / 2, -large, inf), dt, dev), *below = cr_to(OF(-large, -inf, large), dt, dev);
+        VALUES(cr_scatter_reduce(low, 0, each, above, CR_SCATTER_AMAX, true), large, large, -large);
+        VALUES(cr_scatter_reduce(high, 0, each, below, CR_SCATTER_AMIN, true), -large, -inf, large);
+    }
     FAILS(CR_BAD_INDEX, "[scatter_reduce] index 1 at position 1 is out of range for size 1", cr_scatter_reduce(OF(0), 0, ends, nan, CR_SCATTER_AMAX, true));
     FAILS(CR_BAD_INDEX, "[scatter_reduce] index 1 at position 1 is out of range for size 1", cr_scatter_reduce(OF(0), 0, ends, nan, CR_SCATTER_MEAN, true));
     FAILS(CR_BAD_VALUE, "[scatter_reduce] the source (2,) does not cover the index (3,)", cr_scatter_reduce(OF(0), 0, ends, OF(0, 0), CR_SCATTER_SUM, true));

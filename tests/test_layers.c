@@ -71,6 +71,8 @@ static void check_rows(void) {
     cr_tensor *x = cr_requires_grad_(cr_zeros(CR_LIST(0, 3), CR_F32, dev), true), *w = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, dev), true);
     VALUES(gradient_of(cr_layer_norm(x, w, CR_NONE, 1e-5), w), 0, 0, 0);
     VALUES(cr_layer_norm(cr_full(CR_LIST(2), 7, CR_F32, dev), CR_NONE, cr_ones(CR_LIST(2), CR_F32, dev), 1e-5), 1, 1);
+    cr_tensor *half = cr_ones(CR_LIST(2), CR_BF16, dev);           /* its weight and bias pass through float32 */
+    VALUES(cr_layer_norm(cr_full(CR_LIST(2), 7, CR_BF16, dev), half, half, 1e-5), 1, 1);
     VALUES(cr_rms_norm(OF(3, 4), CR_NONE, 0), 3 / sqrt(12.5), 4 / sqrt(12.5));
     FAILS(CR_BAD_VALUE, "[layer_norm] the weight must be (3,), as the last axis of (0, 3): (0, 3)", cr_layer_norm(x, x, CR_NONE, 1e-5));
     FAILS(CR_BAD_VALUE, "[layer_norm] the bias must be (3,)", cr_layer_norm(x, w, x, 1e-5));

@@ -316,7 +316,8 @@ TEST(promotion) {
                 for (int p = 0; p < 3; p++) {
                     if (!test_offers(test_device(d), cr_promote((cr_dtype)a, (cr_dtype)b)) || !test_takes(test_device(d), a + b + p, 5)) continue;
                     stream r = stream_of("promotion", a * 13 + b);
-                    spec s[2] = {{SHAPE(3, 11), .lo = 0, .hi = 30}, {SHAPE(11), .lo = 0, .hi = 30}};
+                    /* longer than any piece that is converted at once */
+                    spec s[2] = {{SHAPE(2, 1303), .lo = 0, .hi = 30}, {SHAPE(1303), .lo = 0, .hi = 30}};
                     data in[2] = {data_fill(&s[0], (cr_dtype)a, &r), data_fill(&s[1], (cr_dtype)b, &r)};
                     cr_dtype both = cr_promote((cr_dtype)a, (cr_dtype)b);
                     const elementwise_test *row = &elementwise_tests[rows[p]];
@@ -360,6 +361,49 @@ TEST(casts) {
                     cr_scope_end();
                     guard_end(alive);
                 }
+}
+
+/* Floats at and beside the bounds of each integer dtype: cut towards zero; beyond them the bound; of NaN 0. */
+TEST(casts_at_bounds) {
+    enum { N = 2 * 17 * 3 + 3 };
+    static const int powers[17] = {0, 3, 7, 8, 15, 16, 23, 24, 31, 32, 33, 52, 53, 62, 63, 64, 100};
+    for (int d = 0; test_device(d); d++)
+        for (int a = CR_F32; a <= CR_F64; a++)
+            for (int b = CR_U8; b <= CR_I64; b++) {
+                const cr_device *dev = test_device(d);
+                if (!test_offers(dev, (cr_dtype)a) || !test_offers(dev, (cr_dtype)b)) continue;
+                const int bits = 8 * (int)cr_dtype_size((cr_dtype)b) - (b >= CR_I8);
+                const cr_dtype widest = b >= CR_I8 ? CR_I64 : CR_U64;
+                const uint64_t most = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+                const uint64_t least = b >= CR_I8 ? most + 1 : 0;      /* its magnitude */
+                double v[N] = {NAN, INFINITY, -INFINITY};
+                int n = 3;
+                for (int k = 0; k < 17; k++)
+                    for (int s = 0; s < 2; s++) {
+                        const double at = ldexp(s ? -1 : 1, powers[k]);
+                        v[n++] = at;
+                        v[n++] = a == CR_F32 ? (double)nextafterf((float)at, 0) : nextafter(at, 0);
+                        v[n++] = a == CR_F32 ? (double)nextafterf((float)at, (float)(4 * at)) : nextafter(at, 4 * at);
+                    }
+                for (int step = 1; step <= 2; step++) {     /* one after the other, and apart */
+                    cr_scope_begin();
+                    cr_tensor *x = cr_from(v, CR_LIST(N), CR_F64, dev->host ? dev : cr_cpu());
+                    x = cr_slice(cr_repeat_interleave(cr_to(x, (cr_dtype)a, dev), step, 0), 0, 0, INT64_MAX, step);
+                    x = cr_to(cr_to(x, (cr_dtype)b, dev), (cr_dtype)b, cr_cpu());
+                    uint64_t got[N];
+                    OK(cr_read(cr_to(x, widest, cr_cpu()), widest, got, sizeof got));
+                    for (int i = 0; i < N; i++) {
+                        const double size = trunc(fabs(v[i]));
+                        const uint64_t bound = v[i] < 0 ? least : most;
+                        const uint64_t cut = isnan(v[i]) ? 0 : size < ldexp(1, bits) && bound ? (uint64_t)size : bound;
+                        const uint64_t want = v[i] < 0 ? 0 - cut : cut;
+                        CHECK(got[i] == want, "%s to %s on %s, step %d: %.17g gives %lld, not %lld", cr_dtype_name((cr_dtype)a),
+                              cr_dtype_name((cr_dtype)b), cr_device_name(dev), step, v[i], (long long)got[i], (long long)want);
+                    }
+                    test_ran_on(dev);
+                    cr_scope_end();
+                }
+            }
 }
 
 #if !defined CR_TEST_GPU && !defined CR_TEST_CUDA   /* whose memory is not the host's */

@@ -371,6 +371,50 @@ TEST(optim_bad_options) {
     problem_free(&q);
 }
 
+/* A matrix whose gradient is 0 has no direction: it only decays. */
+TEST(optim_muon_without_direction) {
+    for (int nesterov = 0; nesterov < 2; nesterov++) {
+        cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(2, 3), CR_F64, cr_cpu()), true);
+        cr_params *p = params_of(1, (const char *const[]){"w"}, &w);
+        cr_optim_options o = cr_optim_defaults(CR_MUON);
+        o.nesterov = nesterov;
+        cr_optim *opt = cr_optim_new(p, &o);
+        set_gradient(w, (const double[6]){0});
+        OK(cr_optim_step(opt));
+        double got[6];
+        OK(cr_read(w, CR_F64, got, sizeof got));
+        const double want = 1 - o.lr * o.weight_decay;
+        CHECK(got[0] == want && got[5] == want, "%.17g, wanted %.17g", got[0], want);
+        cr_optim_free(opt);
+        cr_params_free(p);
+        cr_release(w);
+    }
+}
+
+/* Elements that share memory cannot be written: nothing moves, and the next step is not clipped as the failed one. */
+TEST(optim_after_a_failed_step) {
+    cr_tensor *one = cr_ones(CR_LIST(1), CR_F64, cr_cpu());
+    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(2), CR_F64, cr_cpu()), true);
+    cr_tensor *shared = cr_requires_grad_(cr_expand(one, CR_LIST(2)), true);
+    cr_params *p = params_of(2, (const char *const[]){"w", "shared"}, (cr_tensor *[]){w, shared});
+    cr_optim_options o = cr_optim_defaults(CR_SGD);
+    o.lr = 0.5;
+    cr_optim *opt = cr_optim_new(p, &o);
+    set_gradient(w, (const double[]){1, 1});
+    set_gradient(shared, (const double[]){1, 1});
+    FAILS(CR_BAD_VALUE, "is expanded", cr_optim_step_clipped(opt, 0.01, NULL));
+    FAILS(CR_BAD_VALUE, "is expanded", cr_optim_step(opt));
+    OK(cr_set_grad(shared, CR_NONE));
+    OK(cr_optim_step(opt));
+    double got[2];
+    OK(cr_read(w, CR_F64, got, sizeof got));
+    CHECK(got[0] == 0.5 && got[1] == 0.5, "%.17g %.17g after a failed step and one of 0.5", got[0], got[1]);
+    CHECK(cr_optim_steps(opt) == 1, "%lld steps", (long long)cr_optim_steps(opt));
+    cr_optim_free(opt);
+    cr_params_free(p);
+    cr_release(w); cr_release(shared); cr_release(one);
+}
+
 TEST(optim_inside_a_scope) {                        /* moments and steps outlive the scope of the step that made them */
     problem q = problem_new(CR_F32, cr_cpu());
     cr_optim_options o = cr_optim_defaults(CR_MUON);

@@ -45,7 +45,11 @@ static void check_specials(void) {
     VALUES(at, 1);
     VALUES(cr_quantile(OF(4, 1, 3, NAN), OF(0, 0.25, 1), CR_ALL, true, CR_LINEAR, true), 1, 2, 4);
     VALUES(cr_quantile(OF(4, 1, 3, NAN), cr_scalar(0.5), CR_LIST(0), false, CR_LINEAR, false), NAN);
+    VALUES(cr_quantile(OF(NAN, NAN), cr_scalar(0.5), CR_LIST(0), false, CR_LINEAR, true), NAN);
+    cr_tensor *between = OF(0.5, 1. / 6, 5. / 6);  /* ranks 1.5, 0.5 and 2.5 go to the even one */
+    VALUES(cr_quantile(OF(1, 2, 3, 4), between, CR_ALL, false, CR_NEAREST, false), 3, 1, 3);
     VALUES(cr_histc(OF(0, 1, 2, 2, NAN, 9, -1), 2, 0, 2), 1, 3);
+    FAILS(CR_BAD_VALUE, "[histc] no range: from", cr_histc(OF(0, INFINITY), 2, 0, 0));
     VALUES(cr_searchsorted(OF(-1, -0.0, 0.0, 2, NAN), OF(-2, 0, -0.0, 1, 2, 3, NAN), false, CR_NONE), 0, 1, 1, 3, 3, 4, 4);
     VALUES(cr_searchsorted(OF(-1, -0.0, 0.0, 2, NAN), OF(-2, 0, -0.0, 1, 2, 3, NAN), true, CR_NONE), 0, 3, 3, 3, 4, 4, 5);
     VALUES(cr_median(cr_zeros(CR_LIST(0), CR_F32, dev), CR_ALL, false, NULL), NAN);

@@ -43,6 +43,8 @@ static void check_reduction_edges(void) {
     VALUES(cr_var(OF(1, 2, 6), CR_ALL, 1, false), 7);
     VALUES(cr_var(OF(4), CR_ALL, 1, false), NAN);
     VALUES(cr_std(OF(1, 2, 6), CR_ALL, 1, false), sqrt(7));
+    VALUES(cr_var(OF(1, 2), CR_ALL, 5, false), inf);        /* N - correction is 0, not below */
+    VALUES(cr_std(OF(1, 2), CR_ALL, 5, false), inf);
     VALUES(cr_prod(none, CR_LIST(0), false), 1, 1, 1);
     VALUES(cr_any(none, CR_ALL, false), 0);
     VALUES(cr_all(none, CR_LIST(0), true), 1, 1, 1);
@@ -124,6 +126,8 @@ static void check_reduction_gradients(void) {
     cr_tensor *equal = cr_requires_grad_(OF(3, -3, 1), true), *flat = cr_requires_grad_(OF(4, 4), true);
     VALUES(gradient_of(cr_norm(equal, inf, CR_ALL, false), equal), 0.5, -0.5, 0);
     VALUES(gradient_of(cr_std(flat, CR_ALL, 1, false), flat), 0, 0);
+    cr_tensor *rows = cr_requires_grad_(cr_reshape(OF(4, 4, 1, 3), CR_LIST(2, 2)), true);
+    VALUES(gradient_of(cr_std(rows, CR_LIST(1), 0, true), rows), 0, 0, -0.5, 0.5);
     VALUES(gradient_of(cr_prod(some, CR_ALL, false), some), 0, 6, 0);
     VALUES(gradient_of(cr_prod(twice, CR_ALL, false), twice), 0, 0, 0);
     cr_tensor *run = cr_requires_grad_(OF(2, 0, 3, 0), true);
@@ -180,5 +184,82 @@ static void check_scans(void) {
     CHECK(!index, "no index without values");
 }
 TEST(scans) { EACH_DEVICE SCOPED(check_scans()); }
+
+/* Longer than the 65,536 elements after which a kernel may begin a new block: what came before still counts. */
+static void check_long_scans(void) {
+    enum { N = 3 * 65536 + 1001, AT = 10 };
+    for (int dt = CR_U8; dt < CR_DTYPES; dt++)
+        for (int64_t columns = 1; columns < 4; columns += 2) {
+            cr_scope_begin();
+            cr_tensor *x = cr_ones(CR_LIST(N, columns), (cr_dtype)dt, dev);
+            REQUIRE(cr_fill_(cr_select(x, 0, AT), 3), "%s", cr_error());
+            cr_tensor *behind = cr_slice(cr_cumprod(x, 0), 0, AT, INT64_MAX, 1);
+            CHECK(cr_item(cr_all(cr_eq(behind, cr_scalar_int(3)), CR_ALL, false)) == 1, "%s: cumprod of %s, %lld columns",
+                  dev->name, cr_dtype_name((cr_dtype)dt), (long long)columns);
+            cr_scope_end();
+        }
+    cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(N), CR_F32, dev), true), *y = cr_cumsum(x, 0);
+    cr_tensor *wrong = cr_ne(gradient_of(y, x), cr_arange(N, 0, -1, CR_F32, dev));
+    CHECK(cr_item(cr_select(y, 0, N - 1)) == N, "%s: cumsum ends with %g", dev->name, cr_item(cr_select(y, 0, N - 1)));
+    CHECK(cr_item(cr_any(wrong, CR_ALL, false)) == 0, "%s: the gradient of cumsum counts down from %d", dev->name, N);
+}
+TEST(long_scans) { EACH_DEVICE SCOPED(check_long_scans()); }
+
+/* Every third element of rows that are longer than a piece which a thread takes at once. */
+static void check_long_strides(void) {
+    enum { N = 150011, AT = 140000 };
+    for (int k = 0; k < 3; k++) {
+        const cr_dtype dt = (const cr_dtype[]){CR_F32, CR_F64, CR_I64}[k];
+        const double sum = N / 2 * (double)N + 2 * N - AT;
+        cr_scope_begin();
+        cr_tensor *x = cr_slice(cr_full(CR_LIST(2, 3 * N), 3 * N, dt, dev), 1, 1, 3 * N, 3);
+        REQUIRE(cr_copy_(x, cr_arange(0, N, 1, dt, dev)) && cr_fill_(cr_select(x, 1, AT), 2 * N), "%s", cr_error());
+        cr_tensor *total = cr_sum(x, CR_LIST(1), false), *most = cr_max(x, CR_LIST(1), false);
+        cr_tensor *where = cr_argmax(x, 1, false);
+        for (int row = 0; row < 2; row++) {
+            const double got = cr_item(cr_select(total, 0, row)), top = cr_item(cr_select(most, 0, row));
+            const double at = cr_item(cr_select(where, 0, row));
+            CHECK(fabs(got - sum) <= (dt == CR_F32 ? 1e-6 * sum : 0), "%s: row %d of %s sums to %.17g, not %.17g",
+                  dev->name, row, cr_dtype_name(dt), got, sum);
+            CHECK(top == 2 * N && at == AT, "%s: the most of row %d of %s is %g at %g", dev->name, row, cr_dtype_name(dt), top, at);
+        }
+        cr_scope_end();
+    }
+}
+TEST(long_strides) { EACH_DEVICE SCOPED(check_long_strides()); }
+
+/* Extremes of uint64 on both sides of 2^63, along rows and across columns of every width. */
+static void check_unsigned_extremes(void) {
+    enum { ROWS = 7 };
+    static const uint64_t v[ROWS] = {3, UINT64_MAX - 1, 0, (uint64_t)1 << 63, UINT64_MAX, 7, INT64_MAX};
+    static uint64_t x[ROWS * 1031];
+    for (int k = 0; k < 5; k++) {
+        const int64_t columns = (const int64_t[]){1, 2, 67, 300, 1031}[k];
+        for (int64_t i = 0; i < ROWS * columns; i++) x[i] = v[(i / columns + i % columns) % ROWS];
+        cr_scope_begin();
+        cr_tensor *t = cr_from(x, CR_LIST(ROWS, columns), CR_U64, dev), *turned = cr_transpose(t, 0, 1), *index;
+        for (int across = 0; across < 2; across++) {
+            const cr_tensor *from = across ? turned : t;
+            cr_tensor *top = cr_max(from, CR_LIST(across), false), *low = cr_min(from, CR_LIST(across), false);
+            cr_tensor *at = cr_argmax(from, across, false), *where = cr_argmin(from, across, false);
+            cr_tensor *run = cr_select(cr_cummax(from, across, &index), across, -1);
+            cr_tensor *down = cr_select(cr_cummin(from, across, &index), across, -1);
+            for (int64_t i = 0; i < columns; i++) {
+                uint64_t most = 0, least = 0;
+                OK(cr_read(cr_select(top, 0, i), CR_U64, &most, 8));
+                OK(cr_read(cr_select(low, 0, i), CR_U64, &least, 8));
+                CHECK(most == UINT64_MAX && least == 0, "%s: column %lld of %lld from %llu to %llu", dev->name, (long long)i,
+                      (long long)columns, (unsigned long long)least, (unsigned long long)most);
+                CHECK(cr_item_int(cr_select(at, 0, i)) == (4 + ROWS - i % ROWS) % ROWS &&
+                      cr_item_int(cr_select(where, 0, i)) == (2 + ROWS - i % ROWS) % ROWS,
+                      "%s: positions in column %lld of %lld", dev->name, (long long)i, (long long)columns);
+            }
+            cr_tensor *apart = cr_logical_or(cr_ne(top, run), cr_ne(low, down));
+            CHECK(cr_item(cr_any(apart, CR_ALL, false)) == 0, "%s: cummax or cummin of %lld columns", dev->name, (long long)columns);
+        }
+        cr_scope_end();
+    }
+}
+TEST(unsigned_extremes) { EACH_DEVICE SCOPED(check_unsigned_extremes()); }
 
 TEST(nothing_leaks) { CHECK_LEAKS(check_reduction_gradients, check_reduction_layouts, check_second_of_products, check_scans); }

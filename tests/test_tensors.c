@@ -7,6 +7,7 @@ static void check_make(void) {
     VALUES(cr_arange(0, 5, 2, CR_F32, dev), 0, 2, 4);
     VALUES(cr_arange(3, -2, -1.5, CR_F64, dev), 3, 1.5, 0, -1.5);
     VALUES(cr_arange(0.9, 4, 1.9, CR_I64, dev), 0, 1);
+    VALUES(cr_arange(0, 5, 1.5, CR_I64, dev), 0, 1, 2, 3);         /* integers step by integers, as PyTorch's */
     SHAPE(cr_arange(5, 5, 1, CR_F32, dev), 0);
     VALUES(cr_linspace(-1, 1, 5, CR_F64, dev), -1, -0.5, 0, 0.5, 1);
     VALUES(cr_linspace(3, 9, 1, CR_F32, dev), 3);
@@ -97,6 +98,9 @@ static void check_view_rules(void) {
     CHECK(cr_reshape(t, CR_LIST(12))->storage != x->storage, "reshape of a transposed one copies");
     VALUES(cr_reshape(t, CR_LIST(12)), 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11);
     SHAPE(cr_view(t, CR_LIST(2, 2, 3)), 2, 2, 3);
+    /* (4, 3, 1, 4): an axis of size 1 may have any stride */
+    cr_tensor *turned = cr_permute(counting(CR_LIST(1, 4, 3, 4)), CR_LIST(1, 2, 0, 3));
+    SHAPE(cr_view(cr_slice(turned, 0, 0, 4, 2), CR_LIST(2, 12)), 2, 12);
     FAILS(CR_BAD_VALUE, "[view] cannot view (4, 3) with strides (1, 4) as (12,) without a copy", cr_view(t, CR_LIST(12)));
     FAILS(CR_BAD_VALUE, "[reshape] cannot view 12 elements as (5, -1)", cr_reshape(x, CR_LIST(5, -1)));
     FAILS(CR_BAD_VALUE, "[reshape] cannot view 12 elements as (3, 5)", cr_reshape(x, CR_LIST(3, 5)));

@@ -36,6 +36,12 @@ TEST(tokenizer_chars) {
     check_round(t, text, bytes, 12);
     CHECK(cr_tokenizer_encode(t, "\n !\xf0\x9f\x98\x80", 7, ids, 3) == 4 && ids[0] == 0 && ids[1] == 1 && ids[2] == 2, "not in code-point order: %u %u %u", ids[0], ids[1], ids[2]);
     CHECK(cr_tokenizer_encode(t, text, bytes, NULL, 0) == 12, "counting");
+    uint32_t two[3] = {77, 77, 77};
+    char little[4] = "....";
+    CHECK(cr_tokenizer_encode(t, text, bytes, two, 2) == 12 && two[0] != 77 && two[1] != 77 && two[2] == 77,
+          "a third id in room for two");
+    CHECK(cr_tokenizer_decode(t, two, 2, little, 1) == 2 && little[0] == 'n' && little[1] == '.',
+          "a second byte in room for one");
     FAILS(CR_BAD_VALUE, "U+0078 'x' at byte 4 is not among the 11", cr_tokenizer_encode(t, "nanax", 5, ids, 0));
     FAILS(CR_BAD_VALUE, "U+20AC", cr_tokenizer_encode(t, "\xe2\x82\xac", 3, NULL, 0));
     FAILS(CR_BAD_VALUE, "not UTF-8 at byte 2 of 3", cr_tokenizer_encode(t, "na\xff", 3, NULL, 0));
@@ -263,6 +269,15 @@ TEST(loader_offsets_differ_and_windows_are_even) {  /* every offset occurs, and 
         if (!next_starts(l, 1, T, &start)) return;
         offsets[start % T]++;
         places[start / T]++;
+    }
+    for (int e = 0; e < 40; e++) {                  /* and no epoch begins behind the first window */
+        int64_t least = N;
+        OK(cr_loader_seek(l, e * batches));
+        for (int64_t b = 0; b < batches; b++) {
+            if (!next_starts(l, 1, T, &start)) return;
+            if (start < least) least = start;
+        }
+        CHECK(least < T, "epoch %d begins at token %lld", e, (long long)least);
     }
     for (int i = 0; i < T; i++) CHECK(offsets[i] > 20 && offsets[i] < 90, "offset %d in %d of %d epochs", i, offsets[i], EPOCHS);
     for (int i = 0; i < 19; i++) CHECK(places[i] > 3 && places[i] < 45, "window %d first in %lld of %d epochs", i, (long long)places[i], EPOCHS);

@@ -155,7 +155,8 @@ def vector_norm(p: float, dim: tuple[int, ...] | int | None = None, keepdim: boo
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "sum_all": torch.sum, "sum_squares": lambda x: (x * x).sum(),
     "sum_0": lambda x: x.sum(0), "sum_1": lambda x: x.sum(1, keepdim=True), "sum_last": lambda x: x.sum(-1),
-    "sum_0_2": lambda x: x.sum((2, 0)), "mean_all": torch.mean, "mean_0_2": lambda x: x.mean((0, 2), keepdim=True),
+    "sum_0_2": lambda x: x.sum((2, 0)), "sum_0_2_kept": lambda x: x.sum((0, 2), keepdim=True),
+    "mean_all": torch.mean, "mean_0_2": lambda x: x.mean((0, 2), keepdim=True),
     "max_all": lambda x: x.amax(tuple(range(x.ndim)), keepdim=True), "max_1": lambda x: x.amax(1), "max_last": lambda x: x.amax(-1, keepdim=True),
     "min_all": torch.amin, "min_0_2": lambda x: x.amin((0, 2)),
     "var_all": torch.var, "var_last": lambda x: x.var(-1, correction=0, keepdim=True), "var_0": lambda x: x.var(0, correction=1.5),

@@ -201,6 +201,7 @@ def test_numbers_take_the_dtype_of_the_array(dtype: str) -> None:
                 assert y.dtype == (xp.bool if f in ("equal", "less_equal") else x.dtype)
         assert xp.where(x == x, x, number).dtype == x.dtype == xp.where(x == x, number, x).dtype
         assert xp.result_type(x, number) == x.dtype
+    assert xp.result_type(xp.bool, 1) == xp.int64 and xp.result_type(xp.bool, True) == xp.bool and xp.result_type(xp.int8, 1.5) == xp.float32
 
 
 def test_dtype_questions() -> None:

@@ -140,6 +140,15 @@ def test_hook_errors_arrive() -> None:
     (x * 2).backward()
 
 
+def test_a_handle_outlives_its_hook() -> None:
+    x = leaf(1.0)
+    handle = x.register_hook(lambda g: g)
+    x.requires_grad_(False)
+    handle.remove()  # there is nothing to remove, and nothing to say about it
+    with pytest.raises(RuntimeError, match=r"^\[matmul\]"):
+        cr.ones(2, 3) @ cr.ones(2, 3)
+
+
 def test_hooks_and_functions_are_given_back() -> None:
     class Thing:
         def __call__(self, g: cr.Tensor) -> None:
@@ -235,6 +244,28 @@ def test_function_errors(answer: Any, error: Any, match: str) -> None:
         autograd.Function.apply(leaf(1.0))
 
 
+def test_a_walk_that_failed_leaves_no_gradients_with_a_function() -> None:
+    class Both(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: cr.Tensor) -> tuple[cr.Tensor, cr.Tensor]:
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx: Any, *grads: cr.Tensor) -> cr.Tensor:
+            return 2 * grads[0] + 3 * grads[1]
+
+    x = leaf(1.0)
+    y, z = Both.apply(x)
+    broken: Any = lambda g: 1 // 0
+    handle = y.register_hook(broken)  # of the two results it comes last: the other's gradient has arrived
+    total = (y + z).sum()
+    with pytest.raises(ZeroDivisionError):
+        total.backward(retain_graph=True)
+    handle.remove()
+    total.backward()
+    assert x.grad is not None and x.grad.tolist() == [5]
+
+
 def test_function_keeps_no_cycle() -> None:
     """A result that is saved is kept by the graph, not by the context: nothing waits for the collector."""
 
@@ -268,7 +299,24 @@ def test_function_keeps_no_cycle() -> None:
     assert x.grad is not None and x.grad.tolist() == [1.0]
 
 
+def test_grad_frees_the_graph() -> None:
+    x = leaf(2.0)
+    y = x.exp()
+    autograd.grad(y, x, retain_graph=True)
+    autograd.grad(y, x)
+    with pytest.raises(RuntimeError, match="retain_graph"):
+        autograd.grad(y, x)
+
+
 # ---- modes ----
+
+
+def test_inference_mode_off_changes_nothing() -> None:
+    for outer in (cr.no_grad(), cr.enable_grad()):
+        with outer:
+            before = cr.is_grad_enabled()
+            with cr.inference_mode(False):
+                assert cr.is_grad_enabled() is before
 
 
 def test_modes() -> None:

@@ -139,3 +139,19 @@ def test_overlaps_in_place() -> None:
     assert x.tolist() == [0, 1, 3, 5, 7, 9]
     x[:] = x.flip(0)
     assert x.tolist() == [9, 7, 5, 3, 1, 0]
+
+
+FLAGS: list[Callable[[cr.Tensor, Any], Any]] = [
+    lambda x, flag: x.sum(0, keepdim=flag), lambda x, flag: cr.sum(x, 0, flag), lambda x, flag: x.amax(0, keepdim=flag), lambda x, flag: x.std(0, keepdim=flag),
+    lambda x, flag: x.max(0, flag), lambda x, flag: x.sort(0, descending=flag), lambda x, flag: cr.sum(x, **{"axis": 0, "keepdims": flag}),
+    lambda x, flag: x.requires_grad_(flag), lambda x, flag: cr.ones(2, requires_grad=flag), lambda x, flag: cr.asarray(x, copy=flag),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", FLAGS)
+@pytest.mark.parametrize("flag", [1, 0, 1.0, "True", cr.tensor(True)], ids=repr)
+def test_flags_are_bools(call: Callable[[cr.Tensor, Any], Any], flag: Any) -> None:
+    x = cr.ones(2, 3)
+    call(x, True)
+    with pytest.raises(TypeError, match="must be bool, not"):
+        call(x, flag)

@@ -139,6 +139,30 @@ def test_exceptions_come_with_their_trace(way: dict[str, Any]) -> None:
     assert {"fails", "__getitem__"} <= {frame.name for frame in traceback.extract_tb(e.tb)}
 
 
+def test_what_waits_is_not_loaded_for_nobody() -> None:
+    seen: list[int] = []
+    go_on = threading.Event()
+
+    class Slow(Dataset):
+        def __len__(self) -> int:
+            return 50
+
+        def __getitem__(self, i: int) -> int:
+            seen.append(i)
+            if i:
+                go_on.wait(60)
+            return i
+
+    it = iter(DataLoader(Slow(), num_workers=1, prefetch_factor=9))
+    assert next(it).tolist() == [0]
+    workers = [t for t in threading.enumerate() if t.name.startswith("DataLoader")]
+    it.close()  # type: ignore[attr-defined]
+    go_on.set()
+    for t in workers:
+        t.join()
+    assert seen in ([0], [0, 1]), "the others were asked for, and then nobody wanted them"
+
+
 def test_threads_end() -> None:
     for _ in range(3):
         for _ in DataLoader(Squares(50), 2, num_workers=2):

@@ -380,6 +380,43 @@ def test_tensors_of_buffers() -> None:
         cr.asarray((ctypes.c_int.__ctype_be__ * 2)(1, 2))
 
 
+class Slot(ctypes.Structure):
+    _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
+
+
+class Spec(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int), ("flags", ctypes.c_uint), ("slots", ctypes.POINTER(Slot)),
+    ]  # fmt: skip
+
+
+def test_an_exporter_is_not_believed() -> None:
+    """Some give what nobody asked for: rows behind pointers, sizes that do not fit together."""
+    memory = (ctypes.c_float * 4)(1, 2, 3, 4)
+    given: dict[str, Any] = {}
+    number = ctypes.c_ssize_t * 2
+    shape, strides, pointers = number(2, 2), number(8, 4), number(0, -1)
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Buffer), ctypes.c_int)
+    def get(o: Any, view: Any, flags: int) -> int:
+        fields = {"len": 16, "itemsize": 4, "ndim": 2, "format": b"f", "shape": shape, "strides": strides, **given}
+        view[0] = Buffer(buf=ctypes.addressof(memory), obj=o, **fields)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(o))  # the view's own
+        return 0
+
+    slots = (Slot * 2)(Slot(1, ctypes.cast(get, ctypes.c_void_p).value))  # Py_bf_getbuffer
+    make = ctypes.pythonapi.PyType_FromSpec
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(Spec)]
+    exporter = make(Spec(b"tests.Exporter", 0, 0, 0, slots))()
+    assert cr.asarray(exporter).tolist() == [[1, 2], [3, 4]]
+    for wrong in ({"suboffsets": pointers}, {"len": 12}, {"shape": number(2, 3)}, {"shape": number(-2, -2)}, {"shape": number(2**62, 4)}):
+        given.update(wrong)
+        with pytest.raises(BufferError, match="do not fit together, or a buffer of pointers"):
+            cr.asarray(exporter)
+        given.clear()
+    assert cr.asarray(exporter).tolist() == [[1, 2], [3, 4]]
+
+
 def test_an_exporter_cannot_change_size_while_it_is_shared() -> None:
     a, b = array.array("d", [1, 2]), bytearray(8)
     x, y = cr.asarray(a), cr.asarray(b)

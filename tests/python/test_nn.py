@@ -582,6 +582,8 @@ def test_clipping(norm: float) -> None:
     vector = nn.utils.parameters_to_vector(mine)
     nn.utils.vector_to_parameters(vector.detach() + 1, mine)
     assert vector.shape == [23] and mine[1].tolist() == [1.0] * 7
+    nn.utils.vector_to_parameters(cr.arange(23.0), mine)
+    assert nn.utils.parameters_to_vector(mine).tolist() == [*range(23)]
 
 
 def test_in_place_activations() -> None:
@@ -637,3 +639,28 @@ def test_second_derivatives() -> None:
 
 def test_values_are_there_too() -> None:
     assert nn.MLP is cr.MLP and nn.Neuron is cr.Neuron and nn.Layer is cr.Layer
+
+
+def test_options_of_functions_that_modules_do_not_use() -> None:
+    x = cr.tensor([[1.0, 3.0, 2.0, 2.0]])
+    assert nn.functional.group_norm(x, 2, eps=3.0).tolist() == [[-0.5, 0.5, 0.0, 0.0]]
+    table = cr.ones(3, 2, requires_grad=True)
+    nn.functional.embedding(cr.tensor([2, 0, 2]), table, padding_idx=-1).sum().backward()
+    assert table.grad is not None and table.grad.tolist() == [[1, 1], [0, 0], [0, 0]]
+
+
+def test_the_order_of_hooks() -> None:
+    calls: list[str] = []
+    for hooks in (nn.Module.register_forward_pre_hook, nn.Module.register_forward_hook):
+        net = nn.Identity()
+        for name, first in (("b", False), ("a", True), ("c", False)):
+            hooks(net, lambda *args, name=name: calls.append(name), prepend=first)
+        net(cr.ones(1))
+    assert calls == ["a", "b", "c"] * 2
+
+
+def test_what_is_assigned_learns_as_before() -> None:
+    net = nn.Linear(2, 3)
+    net.weight.requires_grad_(False)
+    net.load_state_dict({"weight": cr.ones(3, 2), "bias": cr.zeros(3)}, assign=True)
+    assert not net.weight.requires_grad and net.bias is not None and net.bias.requires_grad and net.weight.tolist() == [[1, 1]] * 3

@@ -357,6 +357,10 @@ def test_refuses_what_pytorch_takes() -> None:
         optim.SGD([p, p], lr=0.1)
     with pytest.raises(ValueError, match="int64"):
         optim.SGD([cr.tensor([1, 2])], lr=0.1)
+    muon = optim.Muon([cr.ones(2, 2, requires_grad=True)])
+    with pytest.raises(ValueError, match="2D"):
+        muon.add_param_group({"params": [p]})
+    assert len(muon.param_groups) == 1, "a group that is refused is not kept"
     opt = optim.Adam([p])
     for groups, why in (([], "different number of parameter groups: 0, here 1"), ([{"params": [0, 1]}], "group 0 has 2 parameters, here 1")):
         with pytest.raises(ValueError, match=why):
@@ -461,7 +465,31 @@ def test_schedules_multiply() -> None:
     assert found[0] == pytest.approx(found[1], rel=1e-12)
 
 
-PLATEAUS = [{}, {"mode": "max", "patience": 1, "cooldown": 2}, {"threshold_mode": "abs", "threshold": 0.3, "min_lr": [0.01, 0.0], "patience": 2}]
+class Decay:
+    """rate^n"""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def __call__(self, n: int) -> float:
+        return float(self.rate**n)
+
+
+def test_the_state_of_a_function_goes_with_the_schedule() -> None:
+    for lib in [cr, torch] if torch else [cr]:
+        opt = lib.optim.SGD([lib.ones(2, requires_grad=True)], lr=1.0)
+        schedule = lib.optim.lr_scheduler.LambdaLR(opt, Decay(0.5))
+        state = schedule.state_dict()
+        other = Decay(0.25)
+        schedule = lib.optim.lr_scheduler.LambdaLR(opt, other)
+        schedule.load_state_dict(state)
+        opt.step()
+        schedule.step()
+        assert other.rate == 0.5 and opt.param_groups[0]["lr"] == 0.5
+
+
+PLATEAUS = [{}, {"mode": "max", "patience": 1, "cooldown": 2}, {"threshold_mode": "abs", "threshold": 0.3, "min_lr": [0.01, 0.0], "patience": 2},
+            {"patience": 1, "eps": 0.02}]  # fmt: skip
 
 
 @pytest.mark.parametrize("options", PLATEAUS, ids=str)
