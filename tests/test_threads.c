@@ -308,6 +308,7 @@ TEST(views_of_a_shared_tensor) {
     }
 }
 
+#ifndef __SANITIZE_THREAD__                         /* the flag is read without a lock: either answer is right */
 /* Whether it is a parameter or frozen changes while others compute: no graph is lost from under them. */
 static void freeze(work *w, int me, int round) {
     if (me == 0) { cr_requires_grad_(w->x, round % 2); return; }
@@ -315,7 +316,6 @@ static void freeze(work *w, int me, int round) {
     cr_backward(z, CR_NONE, NULL);
 }
 
-#ifndef __SANITIZE_THREAD__                         /* the flag is read without a lock: either answer is right */
 TEST(parameters_frozen_meanwhile) {
     cr_scope_begin();
     work w = {.rounds = 300, .round = freeze, .x = leaf_of(2), .y = leaf_of(1)};

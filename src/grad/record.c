@@ -170,7 +170,7 @@ cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as) {
     if (k->absent) return (cr_tensor *)(uintptr_t)CR_NONE;
     const int64_t *shape = k->dims, *strides = k->dims + k->ndim;
     cr_storage *s = k->storage;
-    if (take) k->storage = NULL;
+    if (s && take) k->storage = NULL;
     else if (s) cr_storage_retain(s);
     cr_tensor *t = cr_tensor_placed(s, k->dev, (cr_dtype)k->dtype, k->ndim, shape, strides, k->offset, k->numel, k->contiguous);
     if (t && k->weak) t->flags |= CR_FLAG_WEAK;

@@ -110,7 +110,7 @@ cr_status cr_follow(cr_tensor *t) {
     if (cr_is_behind(t)) {
         other = t->node;
         t->node = n;
-        t->flags |= CR_FLAG_REQUIRES_GRAD;
+        if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) t->flags |= CR_FLAG_REQUIRES_GRAD;      /* others read the flags */
         atomic_store_explicit(&t->rewrites, f->rewrites, memory_order_release);
     }
     cr_spin_unlock(&t->lock);
