@@ -251,7 +251,7 @@ PyObject *api__gradients(const arg *a) {
     if (!PyTuple_Check(a[2].o) || PyTuple_Size(a[2].o) != n_out) { PyErr_SetString(PyExc_RuntimeError, "as many grad_outputs as outputs are needed"); goto end; }
     for (int i = 0; i < n_out; i++) {
         PyObject *g = PyTuple_GetItem(a[2].o, i);
-        cotangents[i] = is_tensor(g) ? handle(g) : CR_NONE;
+        cotangents[i] = is_tensor(g) ? hold(g) : CR_NONE;
         if (!is_tensor(g) && g != Py_None) { raise_type(g, "grad_outputs must be Tensors or None, not"); goto end; }
     }
     WITHOUT_GIL(bad = cr_gradients(n_out, a[0].list.v, cotangents, n_in, a[1].list.v, grads, &o));
@@ -265,6 +265,7 @@ PyObject *api__gradients(const arg *a) {
         else { Py_XDECREF(g); Py_CLEAR(result); }
     }
 end:
+    for (int i = 0; cotangents && i < n_out; i++) cr_drop(cotangents[i]);
     PyMem_Free(cotangents);
     PyMem_Free(grads);
     return result;
