@@ -172,7 +172,7 @@ NAMED = Named([[1.0, 2.0]])
 NAMED.name = "a"
 X = cr.ones(3, 5)
 W = cr.ones(3, 5, requires_grad=True)
-COUNTED = (X, W, None, cr.float32, cr.Tensor, Named, NAMED)
+COUNTED = (X, W, None, cr.float32, cr.Tensor, Named, NAMED, NAMED.__dict__)
 REPEATED: dict[str, Callable[[], object]] = {
     "an operator": lambda: X + X,
     "a number": lambda: 2.5 * X - True,
