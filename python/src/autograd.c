@@ -214,6 +214,7 @@ PyObject *api_detach_(const arg *a) {
     cr_tensor *old = self->t;
     self->t = unscoped(t);
     cr_drop(old);
+    forget_grad(a[0].from);
     Py_INCREF(a[0].from);
     return a[0].from;
 }

@@ -34,6 +34,7 @@ PyObject *wrap(cr_tensor *t);                       /* takes the reference; NULL
 PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);   /* as an instance of a subclass */
 PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data);   /* wrap_as as a leaf */
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
+void forget_grad(PyObject *self);                   /* the gradient of a Tensor is another one now, or none */
 cr_tensor *unscoped(cr_tensor *t);                  /* a new handle (or NULL), out of its scope: no longer to be given to cr_release but to cr_drop */
 PyObject *done(cr_status status);                   /* None, or raises cr_error() */
 PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns NULL */

@@ -371,6 +371,9 @@ static bool same_shape(const cr_tensor *a, const cr_tensor *b) {
     return cr_ndim(a) == cr_ndim(b) && !memcmp(cr_shape(a), cr_shape(b), (size_t)cr_ndim(a) * sizeof(int64_t));
 }
 
+/* Another gradient, or none: the object given out for the one before must not keep its memory. */
+void forget_grad(PyObject *self) { Py_CLEAR(((Tensor *)(void *)self)->grad); }
+
 /* x.data = y: from now on the object is a leaf over y's memory; requires_grad and grad stay. */
 static int set_data(PyObject *self, PyObject *value, void *unused) {
     (void)unused;
@@ -388,6 +391,7 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
     cr_tensor *old = s->t;
     s->t = unscoped(t);
     cr_drop(old);
+    if (!fits) forget_grad(self);
     return 0;
 }
 
@@ -422,9 +426,12 @@ static int set_grad(PyObject *self, PyObject *value, void *unused) {
         if (!is_tensor(value)) { raise_type(value, "grad must be a Tensor or None, not"); return -1; }
         g = handle(value);
     }
-    if (cr_set_grad(handle(self), g) == CR_OK) return 0;
-    raise_error();
-    return -1;
+    if (cr_set_grad(handle(self), g) != CR_OK) {
+        raise_error();
+        return -1;
+    }
+    forget_grad(self);
+    return 0;
 }
 
 static PyGetSetDef getset[] = {

@@ -247,6 +247,24 @@ def test_objects_end() -> None:
     assert end() is None, "a cycle through a subclass is not collected"
 
 
+@pytest.mark.parametrize("how", ["none", "another", "data", "detach_"])
+def test_a_gradient_that_is_gone_takes_no_memory(how: str) -> None:
+    """Its bytes are free at once, not when .grad is next looked at."""
+    x, small = cr.ones(1000, 250, requires_grad=True), cr.ones(1000, 1).expand(1000, 250)
+    before = cr.memory_stats()[0]
+    (x * 2).sum().backward()
+    assert x.grad is not None and x.grad is x.grad
+    if how == "none":
+        x.grad = None
+    elif how == "another":
+        x.grad = small
+    elif how == "data":
+        x.data = cr.ones(1000, 250, dtype=cr.float16)
+    else:
+        x.detach_()
+    assert cr.memory_stats()[0] <= before + 100_000
+
+
 def test_resident_memory() -> None:
     """Handles and storages go back too: a million small ones and a few large ones come and go."""
     if not Path("/proc/self/statm").exists() or "LD_PRELOAD" in os.environ:
