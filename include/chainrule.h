@@ -6,7 +6,8 @@
  *             keeps the first message until cr_error_clear(), so a chain of calls needs one check at its end.
  *             An absent optional tensor is CR_NONE, never NULL.  The library never prints, exits or aborts.
  * Lists       (int n, const int64_t *list) arguments take CR_LIST(2, 3, 4); CR_ALL means every axis.  Axes may be negative.
- * Threads     Any thread may work on its own graph.  Errors, scopes and the gradient mode belong to the thread.
+ * Threads     Threads may share tensors, and graphs with retain_graph: gradients add up.  Writes need an order of the caller's.
+ *             Errors, scopes and the gradient mode belong to the thread.  See docs/howto/threads.md.
  * Letters     B batch, T time, C channels (OC out), V vocabulary, H heads, D head size, M N K a product (M K) x (K N).
  */
 #ifndef CHAINRULE_H
