@@ -110,7 +110,8 @@ import copy, pickle, sys, threading
 import chainrule as cr
 N = 1 << 16
 sys.setswitchinterval(1e-5)
-x, w, net, index = cr.ones(N, requires_grad={what in ("grad", "requires_grad", "detach_")}), cr.ones(N, requires_grad=True), cr.nn.Linear(64, 64), cr.arange(0, N, dtype=cr.int64)
+x, w = cr.ones(N, requires_grad={what in ("grad", "requires_grad", "detach_")}), cr.ones(N, requires_grad=True)
+net, index = cr.nn.Linear(64, 64), cr.arange(0, N, dtype=cr.int64)
 stop = False
 
 def use():
