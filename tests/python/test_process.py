@@ -182,7 +182,7 @@ REPEATED: dict[str, Callable[[], object]] = {
     "a view": lambda: X[1:, None, ..., 2],
     "assignment": lambda: X.__setitem__((0, slice(1, 3)), [1, 2]),
     "index tensors": lambda: (X[[1, 2]], X[[0, 1], [1, 2]], X[X > 0], X[cr.tensor([0, 2]), None, True]),
-    "assignment at index tensors": lambda: (X.__setitem__([1, 2], 1), X.__setitem__(X > 5, [2.0]), X.__setitem__((0, [1, 2]), X[0, :2])),
+    "assignment at index tensors": lambda: X.__setitem__([1, 2], [1, 2, 3, 4, 5]),
     "a subclass, pickled and copied": lambda: (pickle.loads(pickle.dumps(NAMED)), copy.copy(NAMED), copy.deepcopy(NAMED)),
     "chosen inputs": lambda: (W * X).sum().backward(inputs=[W]),
     "iteration": lambda: list(X),
