@@ -6,7 +6,8 @@
  *             keeps the first message until cr_error_clear(), so a chain of calls needs one check at its end.
  *             An absent optional tensor is CR_NONE, never NULL.  The library never prints, exits or aborts.
  * Lists       (int n, const int64_t *list) arguments take CR_LIST(2, 3, 4); CR_ALL means every axis.  Axes may be negative.
- * Threads     Any thread may work on its own graph.  Errors, scopes and the gradient mode belong to the thread.
+ * Threads     Threads may share tensors, and graphs with retain_graph: gradients add up.  Writes need an order of the caller's.
+ *             Errors, scopes and the gradient mode belong to the thread.  See docs/howto/threads.md.
  * Letters     B batch, T time, C channels (OC out), V vocabulary, H heads, D head size, M N K a product (M K) x (K N).
  */
 #ifndef CHAINRULE_H
@@ -503,6 +504,7 @@ bool       cr_requires_grad(const cr_tensor *t);
 bool       cr_is_leaf(const cr_tensor *t);
 const char *cr_op_name(const cr_tensor *t);                /* of the op that made it, borrowed from t; "": a leaf, or outside any graph */
 cr_tensor *cr_grad(const cr_tensor *t);                    /* borrowed; CR_NONE before the first backward */
+cr_tensor *cr_grad_retain(const cr_tensor *t);             /* the same with a reference for cr_drop, taken while no other thread can free it */
 cr_status  cr_set_grad(cr_tensor *t, const cr_tensor *g);  /* g may be CR_NONE: the gradient is freed */
 cr_status  cr_retain_grad(cr_tensor *t);                   /* a non-leaf keeps its gradient too */
 cr_tensor *cr_detach(const cr_tensor *t);                  /* the same storage, outside the graph */
@@ -514,6 +516,7 @@ typedef struct cr_backward_options {
     bool retain_graph, create_graph;
     cr_on_grad on_grad; void *ctx;                         /* called instead of adding to leaves' gradients; excludes the other two */
     cr_on_product on_product;                              /* with on_grad; asked first where a weight's only gradient is one product; *taken false: on_grad comes */
+    int n_inputs; const cr_tensor *const *inputs;          /* cr_backward adds to these only, leaves or not; 0: to all leaves */
 } cr_backward_options;
 cr_status  cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o);    /* adds to leaves' gradients; cotangent CR_NONE: 1 for a scalar; o NULL: false, false */
 cr_status  cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
@@ -537,10 +540,10 @@ typedef struct cr_node_info {                              /* all borrowed from 
     bool function;                                         /* the op is cr_function_record's, and has the caller's name */
     int inputs;
     cr_dtype dtype; int ndim; const int64_t *shape;        /* of the result */
-    cr_tensor *tensor;                                     /* the leaf, or the result if it retains its gradient; CR_NONE: nothing else holds it any more */
 } cr_node_info;
 cr_node    *cr_node_of(const cr_tensor *t);                /* what made t, or the leaf that t is: a reference to give back; NULL without a message: t is outside any graph */
 cr_node_info cr_node_look(const cr_node *n);
+cr_tensor  *cr_node_tensor(const cr_node *n);              /* the leaf, or the result if it retains its gradient: a reference for cr_drop; NULL without a message: nothing else holds it any more */
 cr_node    *cr_node_input(const cr_node *n, int i);        /* what made input i: a reference to give back; NULL without a message: no gradient goes there */
 void        cr_node_release(cr_node *n);                   /* NULL is fine */
 

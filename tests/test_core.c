@@ -107,7 +107,8 @@ TEST(generators_and_tapes) {
     uint64_t seed, first = cr_generator_take(g, 10, &seed), second = cr_generator_take(g, 3, &seed), counter;
     cr_generator_get(g, NULL, &counter);
     CHECK(first == 0 && second == 10 && counter == 13 && seed == 5, "counters %llu %llu %llu", (unsigned long long)first, (unsigned long long)second, (unsigned long long)counter);
-    cr_tape *t = cr_tape_new(), *before = cr_tape_begin(t, false);
+    cr_tape *t = cr_tape_new();
+    cr_tape_use before = cr_tape_begin(t, false);
     uint64_t a = cr_generator_take(g, 4, &seed);
     cr_tape_end(before);
     cr_generator_set(g, 9, 1000);

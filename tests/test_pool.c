@@ -56,22 +56,27 @@ TEST(every_chunk_once) {
     OK(cr_set_num_threads(before));
 }
 
-/* Both threads must be there at once for this to end: the pool is more than one thread. */
+/* All threads must be there at once for this to end: the pool is more than one thread. */
+typedef struct meeting { atomic_int met; int wanted; } meeting;
 static void meet(void *ctx, int64_t chunk, int worker) {
-    atomic_int *met = ctx;
+    meeting *m = ctx;
     (void)chunk; (void)worker;
-    atomic_fetch_add(met, 1);
-    for (double end = cr_os_seconds() + 20; atomic_load(met) < 3 && cr_os_seconds() < end; ) cr_os_relax();
+    atomic_fetch_add(&m->met, 1);
+    for (double end = cr_os_seconds() + 20; atomic_load(&m->met) < m->wanted && cr_os_seconds() < end; ) cr_os_relax();
+}
+
+static bool all_meet(int threads) {
+    meeting m = {.wanted = threads};
+    const double start = cr_os_seconds();
+    cr_pool_run(threads, meet, &m);
+    return cr_os_seconds() - start < 20;
 }
 
 TEST(chunks_run_at_the_same_time) {
     int before = cr_num_threads();
     OK(cr_set_num_threads(3));
     for (int round = 0; round < 5; round++) {
-        atomic_int met = 0;
-        double start = cr_os_seconds();
-        cr_pool_run(3, meet, &met);
-        CHECK(cr_os_seconds() - start < 20, "three chunks on three threads did not meet");
+        CHECK(all_meet(3), "three chunks on three threads did not meet");
         cr_os_sleep(round * 1e-3);                  /* from spinning workers, and from sleeping ones */
     }
     OK(cr_set_num_threads(before));
@@ -167,6 +172,7 @@ static int child_result(pid_t child) {
 
 static int in_the_child(void) {
     job *j = fresh_job();
+    if (!all_meet(cr_num_threads())) return 5;      /* the parent's workers are gone: there must be new ones */
     cr_pool_run(MANY, count, j);
     for (int i = 0; i < MANY; i++) if (j->times[i] != 1) return 1;
     if (cr_set_num_threads(5) != CR_OK) return 2;

@@ -42,7 +42,9 @@ PyObject *api_repeat_interleave(const arg *a) {
         cr_scope_begin();
         WITHOUT_GIL(y = leave(cr_repeat_interleave_by(cr_arange(0, (double)cr_numel(counts), 1, CR_I64, cr_device_of(counts)), counts, 0)));
     } else if (is_tensor(a[1].o)) {
-        WITHOUT_GIL(y = interleaved(a[0].t, handle(a[1].o), 0, &a[2]));
+        cr_tensor *counts = hold(a[1].o);
+        WITHOUT_GIL(y = interleaved(a[0].t, counts, 0, &a[2]));
+        cr_drop(counts);
     } else {
         if (!PyIndex_Check(a[1].o)) return raise_type(a[1].o, "repeat_interleave(): argument 'repeats' must be int or Tensor, not");
         if (!to_int64(a[1].o, &times)) return NULL;

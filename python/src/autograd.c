@@ -164,14 +164,19 @@ static PyObject *get_next_functions(PyObject *self, void *unused) {
     return all;
 }
 
-static PyObject *get_variable(PyObject *self, void *unused) {
+static PyObject *get_tensor(PyObject *self, void *unused) {
     (void)unused;
-    const cr_node_info info = look(self);
-    if (!*info.op) return wrap_borrowed(info.tensor);
+    cr_tensor *t = cr_node_tensor(((Node *)(void *)self)->node);
+    PyObject *object = wrap_borrowed(t);
+    cr_drop(t);
+    return object;
+}
+
+static PyObject *get_variable(PyObject *self, void *unused) {
+    if (!*look(self).op) return get_tensor(self, unused);
     PyErr_Format(PyExc_AttributeError, "%S has no variable: it is no leaf", self);
     return NULL;
 }
-static PyObject *get_tensor(PyObject *self, void *unused) { (void)unused; return wrap_borrowed(look(self).tensor); }
 static PyObject *get_node_shape(PyObject *self, void *unused) { (void)unused; return size_object(look(self).ndim, look(self).shape); }
 static PyObject *get_node_dtype(PyObject *self, void *unused) { (void)unused; return dtype_object(look(self).dtype); }
 
@@ -209,6 +214,7 @@ PyObject *api_detach_(const arg *a) {
     cr_tensor *old = self->t;
     self->t = unscoped(t);
     cr_drop(old);
+    forget_grad(a[0].from);
     Py_INCREF(a[0].from);
     return a[0].from;
 }
@@ -218,33 +224,6 @@ PyObject *api_retain_grad(const arg *a) {
     Py_RETURN_NONE;
 }
 
-/* Adds each gradient to the .grad of its input. */
-static cr_status accumulate(int n, const cr_tensor *const *in, cr_tensor **grads) {
-    cr_status bad = CR_OK;
-    for (int i = 0; i < n && bad == CR_OK; i++) {
-        cr_tensor *x = (cr_tensor *)(uintptr_t)in[i], *old = cr_grad(x);
-        if (grads[i] == CR_NONE) continue;
-        cr_tensor *sum = old == CR_NONE ? NULL : cr_add(old, grads[i]);
-        bad = old != CR_NONE && !sum ? cr_error_status() : cr_set_grad(x, sum ? sum : grads[i]);
-        cr_release(sum);
-    }
-    return bad;
-}
-
-static cr_status backward_to(const cr_tensor *y, const cr_tensor *cotangent, int n, const cr_tensor *const *in, const cr_backward_options *o) {
-    cr_tensor **grads = calloc((size_t)n, sizeof *grads);
-    if (!grads) return CR_NO_MEMORY;
-    cr_status bad = cr_gradients(1, &y, &cotangent, n, in, grads, o);
-    if (bad == CR_OK) {
-        bool mode = o->create_graph || cr_set_grad_enabled(false);
-        bad = accumulate(n, in, grads);
-        if (!o->create_graph) cr_set_grad_enabled(mode);
-        for (int i = 0; i < n; i++) cr_release(grads[i]);
-    }
-    free(grads);
-    return bad;
-}
-
 PyObject *api_backward(const arg *a) {
     cr_backward_options o = {.retain_graph = a[2].given ? a[2].b : a[3].b, .create_graph = a[3].b};
     cr_status bad;
@@ -252,8 +231,11 @@ PyObject *api_backward(const arg *a) {
         PyErr_SetString(PyExc_RuntimeError, "'inputs' argument to backward cannot be empty.");
         return NULL;
     }
-    if (a[4].given) WITHOUT_GIL(bad = backward_to(a[0].t, a[1].t, a[4].list.n, a[4].list.v, &o));
-    else WITHOUT_GIL(bad = cr_backward(a[0].t, a[1].t, &o));
+    if (a[4].given) {
+        o.n_inputs = a[4].list.n;
+        o.inputs = a[4].list.v;
+    }
+    WITHOUT_GIL(bad = cr_backward(a[0].t, a[1].t, &o));
     if (bad != CR_OK) return raise_error();
     Py_RETURN_NONE;
 }
@@ -270,7 +252,7 @@ PyObject *api__gradients(const arg *a) {
     if (!PyTuple_Check(a[2].o) || PyTuple_Size(a[2].o) != n_out) { PyErr_SetString(PyExc_RuntimeError, "as many grad_outputs as outputs are needed"); goto end; }
     for (int i = 0; i < n_out; i++) {
         PyObject *g = PyTuple_GetItem(a[2].o, i);
-        cotangents[i] = is_tensor(g) ? handle(g) : CR_NONE;
+        cotangents[i] = is_tensor(g) ? hold(g) : CR_NONE;
         if (!is_tensor(g) && g != Py_None) { raise_type(g, "grad_outputs must be Tensors or None, not"); goto end; }
     }
     WITHOUT_GIL(bad = cr_gradients(n_out, a[0].list.v, cotangents, n_in, a[1].list.v, grads, &o));
@@ -284,6 +266,7 @@ PyObject *api__gradients(const arg *a) {
         else { Py_XDECREF(g); Py_CLEAR(result); }
     }
 end:
+    for (int i = 0; cotangents && i < n_out; i++) cr_drop(cotangents[i]);
     PyMem_Free(cotangents);
     PyMem_Free(grads);
     return result;

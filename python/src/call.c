@@ -123,7 +123,7 @@ static bool convert(const param *p, PyObject *o, arg *a) {
             }                                        /* fall through */
         case TENSOR:
             if (!is_tensor(o)) return false;
-            a->t = handle(o);
+            a->t = hold(o);
             return true;
         case NUMBER: return to_number(o, &a->x);
         case INT: return to_int64(o, &a->i);
@@ -168,12 +168,12 @@ static void set_default(const param *p, arg *a) {
 
 static void release_args(int n, arg *a, const param *p) {
     for (int i = 0; i < n; i++) {
-        if (!a[i].owned) continue;
-        if (p[i].kind == TENSORS) {
+        if (p[i].kind == TENSORS && a[i].owned) {
             for (int k = 0; k < a[i].list.n; k++) cr_drop(a[i].list.v[k]);
             PyMem_Free((void *)a[i].list.v);
-        } else {
-            cr_release(a[i].t);
+        } else if (p[i].kind <= OPERAND) {
+            if (a[i].owned) cr_release(a[i].t);
+            else cr_drop(a[i].t);
         }
     }
 }

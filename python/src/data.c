@@ -66,7 +66,8 @@ static bool walk_items(flat *f, PyObject *o, int depth) {
 static bool walk(flat *f, PyObject *o, int depth) {
     number x;
     PyObject *value = NULL;
-    const cr_tensor *t = is_tensor(o) && cr_ndim(handle(o)) == 0 ? handle(o) : NULL;
+    const bool t = is_tensor(o) && cr_ndim(handle(o)) == 0;
+    const cr_dtype its = t ? cr_dtype_of(handle(o)) : CR_F32;
     if (t) {
         value = PyObject_CallMethod(o, "item", NULL);
         if (!value) return false;
@@ -77,7 +78,7 @@ static bool walk(flat *f, PyObject *o, int depth) {
     bool ok = scalar || (!PyErr_Occurred() && to_number(o, &x));
     if (ok) {
         if (f->ndim < 0) f->ndim = depth;
-        ok = f->ndim == depth ? push(f, &x, t ? cr_dtype_of(t) : scalar ? dt : dtype_of(&x)) : ragged(depth);
+        ok = f->ndim == depth ? push(f, &x, t ? its : scalar ? dt : dtype_of(&x)) : ragged(depth);
     } else if (!PyErr_Occurred()) {
         if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || PyAnySet_Check(o) || !PySequence_Check(o))
             raise_type(o, "a tensor is made of numbers and sequences of them, not of");
@@ -116,8 +117,12 @@ static cr_tensor *from_cells(const flat *f, cr_dtype dt, const cr_device *dev) {
 }
 
 cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev) {
-    if (is_tensor(data)) return from_tensor(handle(data), dt, dev);
-    cr_tensor *t = NULL;
+    cr_tensor *t = is_tensor(data) ? hold(data) : NULL;
+    if (t) {
+        cr_tensor *copy = from_tensor(t, dt, dev);
+        cr_drop(t);
+        return copy;
+    }
     if (!PyBytes_Check(data) && from_array(data, COPY_ALWAYS, dt, dev, &t)) return t;      /* bytes: text more often than numbers; asarray takes them */
     flat f = {.integral = true, .dt = CR_F32, .ndim = -1, .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
     if (walk(&f, data, 0)) t = from_cells(&f, dt ? *dt : f.dt, dev);

@@ -26,12 +26,16 @@ extern PyTypeObject *tensor_type, *dtype_type, *device_type, *generator_type, *s
 
 static inline bool is_tensor(PyObject *o) { return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type); }
 static inline cr_tensor *handle(PyObject *o) { return ((Tensor *)(void *)o)->t; }
+/* The same with a reference, for cr_drop.  The object may come to stand for another handle (x.data = y, detach_()) whenever other Python
+ * code can run: while the GIL is given up, in callbacks, in long calls that ask for signals. */
+static inline cr_tensor *hold(PyObject *o) { return cr_retain(handle(o)); }
 
 PyObject *wrap(cr_tensor *t);                       /* takes the reference; NULL: raises cr_error() */
 PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);   /* as an instance of a subclass */
 PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data);   /* wrap_as as a leaf */
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
-cr_tensor *unscoped(cr_tensor *t);                  /* a new handle, out of its scope: no longer to be given to cr_release but to cr_drop */
+void forget_grad(PyObject *self);                   /* the gradient of a Tensor is another one now, or none */
+cr_tensor *unscoped(cr_tensor *t);                  /* a new handle (or NULL), out of its scope: no longer to be given to cr_release but to cr_drop */
 PyObject *done(cr_status status);                   /* None, or raises cr_error() */
 PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns NULL */
 void set_error(PyObject *type, const char *format, ...);          /* from a compute function, which may run without the GIL; raise_error keeps it */
@@ -52,10 +56,10 @@ enum { MAX_ARGS = 10 };
 
 typedef struct number { double d; int64_t i; bool integral, boolean; } number;
 typedef struct arg {                                /* one converted argument; `given` is false for None and for absent ones without default */
-    bool given, owned;                              /* owned: t was made for a number and is released after the call */
+    bool given, owned;                              /* owned: t was made for a number */
     PyObject *from;                                 /* the object that was converted, borrowed; NULL where there is none */
     union {
-        cr_tensor *t;                               /* TENSOR, OPERAND */
+        cr_tensor *t;                               /* TENSOR, OPERAND: held until the call ends */
         number x;                                   /* NUMBER */
         int64_t i;                                  /* INT */
         double d;                                   /* FLOAT */

@@ -192,18 +192,20 @@ static cr_tensor *get(cr_tensor *x, const key *k) {
 
 cr_tensor *get_item(PyObject *self, PyObject *given) {
     key k;
-    cr_tensor *x = handle(self), *y = NULL;
-    if (open_items(&k, given, cr_ndim(x), cr_device_of(x)) && read_items(&k, cr_ndim(handle(self)))) y = get(handle(self), &k);
+    cr_tensor *x = hold(self), *y = NULL;
+    if (open_items(&k, given, cr_ndim(x), cr_device_of(x)) && read_items(&k, cr_ndim(x))) y = get(x, &k);
     close_key(&k);
+    cr_drop(x);
     return y;
 }
 
-/* value as a tensor: its own, or one that was made and is to be released. */
+/* value as a tensor, for cr_drop. */
 static const cr_tensor *read_value(PyObject *value, const cr_device *dev, cr_tensor **made) {
     number x;
-    if (is_tensor(value)) return handle(value);
-    if (to_number(value, &x)) return *made = scalar_of(&x);
-    return PyErr_Occurred() ? NULL : (*made = tensor_from(value, NULL, dev));
+    if (is_tensor(value)) *made = hold(value);
+    else if (to_number(value, &x)) *made = unscoped(scalar_of(&x));
+    else if (!PyErr_Occurred()) *made = unscoped(tensor_from(value, NULL, dev));
+    return *made;
 }
 
 /* Leading axes of size 1 that the place has not fall away, as in NumPy. */
@@ -212,8 +214,8 @@ static const cr_tensor *without_ones(const cr_tensor *y, int ndim, cr_tensor **m
     while (ones < cr_ndim(y) - ndim && cr_size(y, ones) == 1) ones++;
     if (!ones) return y;
     cr_tensor *fewer = cr_reshape(y, cr_ndim(y) - ones, cr_shape(y) + ones);
-    cr_release(*made);
-    return *made = fewer;
+    cr_drop(*made);
+    return *made = unscoped(fewer);
 }
 
 static bool set(cr_tensor *x, const key *k, PyObject *value) {
@@ -223,16 +225,17 @@ static bool set(cr_tensor *x, const key *k, PyObject *value) {
     if (y && k->tensors) WITHOUT_GIL(ok = cr_index_put_(view, k->indices, k->index, y, false));
     else if (y) ok = (y = without_ones(y, cr_ndim(view), &made)) && cr_copy_(view, y);
     if (!ok && !PyErr_Occurred()) raise_error();
-    cr_release(made);
+    cr_drop(made);
     if (view != x) cr_release(view);
     return ok;
 }
 
 int set_item(PyObject *self, PyObject *given, PyObject *value) {
     key k;
-    cr_tensor *x = handle(self);
     if (!value) { PyErr_SetString(PyExc_TypeError, "a tensor's elements cannot be deleted"); return -1; }
-    const bool ok = open_items(&k, given, cr_ndim(x), cr_device_of(x)) && read_items(&k, cr_ndim(handle(self))) && set(handle(self), &k, value);
+    cr_tensor *x = hold(self);
+    const bool ok = open_items(&k, given, cr_ndim(x), cr_device_of(x)) && read_items(&k, cr_ndim(x)) && set(x, &k, value);
     close_key(&k);
+    cr_drop(x);
     return ok ? 0 : -1;
 }

@@ -247,18 +247,24 @@ static PyObject *finished(cr_tensor *t, bool requires_grad) {
 
 /* A Tensor on the way through asarray: itself, unless something is to change. */
 static PyObject *tensor_as(PyObject *o, copying mode, const arg *dtype, const arg *device, bool requires_grad) {
-    cr_tensor *x = handle(o), *y;
+    cr_tensor *x = hold(o), *y;
     const cr_dtype dt = dtype->given ? dtype->dt : cr_dtype_of(x);
     const cr_device *dev = device->given ? device->dev : cr_device_of(x);
     const bool changes = dt != cr_dtype_of(x) || dev != cr_device_of(x);
     if (mode == COPY_NEVER && changes) {
+        cr_drop(x);
         PyErr_SetString(PyExc_ValueError, "cannot share the memory without a copy: another dtype or device is asked for");
         return NULL;
     }
-    if (!changes && mode != COPY_ALWAYS && (!requires_grad || cr_requires_grad(x))) { Py_INCREF(o); return o; }
+    if (!changes && mode != COPY_ALWAYS && (!requires_grad || cr_requires_grad(x))) {
+        cr_drop(x);
+        Py_INCREF(o);
+        return o;
+    }
     if (changes) WITHOUT_GIL(y = cr_to(x, dt, dev));
     else if (mode == COPY_ALWAYS) WITHOUT_GIL(y = cr_clone(x));
     else y = cr_detach(x);
+    cr_drop(x);
     return y ? finished(y, requires_grad && !cr_requires_grad(y)) : raise_error();
 }
 

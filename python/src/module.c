@@ -62,15 +62,23 @@ static const char *place(void *unused) {
 }
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "chainrule._core", .m_size = -1, .m_methods = api_functions,
+    PyModuleDef_HEAD_INIT, .m_name = "chainrule._core", .m_methods = api_functions,
     .m_doc = "The part of chainrule that is written in C; import chainrule instead."
 };
 
+/* Types and caches are the process's, and hold objects of the interpreter that made them: the main one, which lives longest. */
 PyMODINIT_FUNC PyInit__core(void) {
+    static PyObject *made;
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        PyErr_SetString(PyExc_ImportError, "chainrule cannot be imported in a subinterpreter: import it in the main one, or use threads or processes");
+        return NULL;
+    }
+    if (made) return Py_NewRef(made);                /* removed from sys.modules and imported again */
     PyObject *module = PyModule_Create(&definition);
     cr_set_interrupt(signals_raise, NULL);
     cr_set_place(place, NULL);
-    if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) && make_value_type(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0) return module;
+    if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) && make_value_type(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0)
+        return made = Py_NewRef(module);
     Py_XDECREF(module);
     return NULL;
 }

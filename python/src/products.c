@@ -78,7 +78,7 @@ static int operands_of(PyObject *items, Py_ssize_t from, Py_ssize_t to, int step
         PyObject *item = PyTuple_GetItem(items, i);
         if (!is_tensor(item)) return raise_type(item, "einsum(): operand %d must be Tensor, not", n), -1;
         if (n == MOST_OPERANDS) return PyErr_Format(PyExc_ValueError, "einsum(): more than %d operands", MOST_OPERANDS), -1;
-        in[n] = handle(item);
+        in[n] = hold(item);
     }
     return n;
 }
@@ -97,7 +97,7 @@ static int read_lists(PyObject *all, char *text, const cr_tensor **in) {
 }
 
 PyObject *api_einsum(const arg *a) {
-    const cr_tensor *in[MOST_OPERANDS];
+    const cr_tensor *in[MOST_OPERANDS] = {NULL};     /* held */
     char text[EQUATION] = "";
     const char *equation = text;
     PyObject *rest = a[1].o, *items, *result = NULL;
@@ -120,6 +120,7 @@ PyObject *api_einsum(const arg *a) {
         WITHOUT_GIL(y = cr_einsum(equation, n, in));
         result = wrap(y);
     }
+    for (int i = 0; i < MOST_OPERANDS; i++) cr_drop(in[i]);
     Py_DECREF(items);
     return result;
 }

@@ -146,7 +146,9 @@ static PyObject *extreme(const arg *a, const char *type_name, cr_tensor *(*all)(
     cr_tensor *y, *index;
     int64_t dim;
     if (a[3].given || is_tensor(a[1].o)) {
-        WITHOUT_GIL(y = two(a[0].t, a[3].given ? a[3].t : handle(a[1].o)));
+        cr_tensor *other = a[3].given ? cr_retain(a[3].t) : hold(a[1].o);
+        WITHOUT_GIL(y = two(a[0].t, other));
+        cr_drop(other);
         return wrap(y);
     }
     if (a[1].o == Py_None) {

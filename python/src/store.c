@@ -9,7 +9,7 @@
 /* (input, protocol): _rebuild and its arguments; what a subclass adds is in its __dict__.  The elements go as plain bytes: loading runs no code of the file's. */
 PyObject *api___reduce_ex__(const arg *a) {
     PyObject *self = a[0].o, *core = PyImport_ImportModule("chainrule._core"), *rebuild = core ? PyObject_GetAttrString(core, "_rebuild") : NULL;
-    const cr_tensor *t = handle(self);
+    cr_tensor *t = hold(self);
     const Py_ssize_t size = (Py_ssize_t)cr_numel(t) * (Py_ssize_t)cr_dtype_size(cr_dtype_of(t));
     PyObject *bytes = rebuild ? PyBytes_FromStringAndSize(NULL, size) : NULL, *state = NULL, *result = NULL;
     cr_status bad = CR_OK;
@@ -22,6 +22,7 @@ PyObject *api___reduce_ex__(const arg *a) {
         result = Py_BuildValue("O(OONNNNN)O", rebuild, Py_TYPE(self), bytes, size_object(cr_ndim(t), cr_shape(t)), dtype_object(cr_dtype_of(t)),
                                device_object(cr_device_of(t)), PyBool_FromLong(cr_requires_grad(t)), PyBool_FromLong(((Tensor *)(void *)self)->from_data), state);
     }
+    cr_drop(t);
     Py_XDECREF(core);
     Py_XDECREF(rebuild);
     Py_XDECREF(bytes);
@@ -90,18 +91,18 @@ PyObject *api___deepcopy__(const arg *a) {
     if (known || !key) return known;
     if (!PyErr_ExceptionMatches(PyExc_KeyError)) return NULL;
     PyErr_Clear();
-    const cr_tensor *t = handle(self);
-    if (!cr_is_leaf(t)) {
+    if (!cr_is_leaf(handle(self))) {
         PyErr_SetString(PyExc_RuntimeError, "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: use detach() or clone()");
         return NULL;
     }
-    cr_tensor *x = cr_detach(t), *y;
+    const bool requires_grad = cr_requires_grad(handle(self));
+    cr_tensor *x = cr_detach(handle(self)), *y;
     WITHOUT_GIL(y = cr_clone(x));
     cr_release(x);
-    PyObject *copy = leaf_as(y, Py_TYPE(self), cr_requires_grad(t), ((Tensor *)(void *)self)->from_data);
+    PyObject *copy = leaf_as(y, Py_TYPE(self), requires_grad, ((Tensor *)(void *)self)->from_data);
     PyObject *grad = copy ? PyObject_GetAttrString(self, "grad") : NULL;
     if (grad && grad != Py_None) {
-        cr_tensor *g = cr_detach(cr_grad(t)), *h;
+        cr_tensor *g = cr_detach(handle(grad)), *h;
         WITHOUT_GIL(h = cr_clone(g));
         cr_release(g);
         if (!h || cr_set_grad(handle(copy), h) != CR_OK) { raise_error(); Py_CLEAR(copy); }

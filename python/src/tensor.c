@@ -109,17 +109,18 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *names)
 typedef cr_tensor *(*binary)(const cr_tensor *, const cr_tensor *);
 enum { LONG = 1 << 15 };                            /* elements from which the GIL is given up */
 
-/* The operand as a handle.  A number, or an array of NumPy, becomes a tensor that `made` owns.  NULL without an exception: neither. */
-static const cr_tensor *operand(PyObject *o, cr_tensor **made) {
+/* The operand as a handle, for cr_drop: a tensor's, or of a number or an array of NumPy a new one.  NULL without an exception: neither. */
+static cr_tensor *operand(PyObject *o) {
     number x;
-    if (is_tensor(o)) return handle(o);
+    cr_tensor *made = NULL;
+    if (is_tensor(o)) return hold(o);
     if (!to_number(o, &x)) {
-        if (!PyErr_Occurred() && is_ndarray(o)) from_array(o, COPY_IF_NEEDED, NULL, NULL, made);
-        return *made;
+        if (!PyErr_Occurred() && is_ndarray(o)) from_array(o, COPY_IF_NEEDED, NULL, NULL, &made);
+        return unscoped(made);
     }
-    *made = scalar_of(&x);
-    if (!*made) raise_error();
-    return *made;
+    made = scalar_of(&x);
+    if (!made) raise_error();
+    return unscoped(made);
 }
 
 static bool is_long(const cr_tensor *a, const cr_tensor *b) {
@@ -128,32 +129,27 @@ static bool is_long(const cr_tensor *a, const cr_tensor *b) {
 }
 
 static PyObject *apply(PyObject *a, PyObject *b, binary f) {
-    cr_tensor *made = NULL, *y;
-    const cr_tensor *x = operand(a, &made), *z = x ? operand(b, &made) : NULL;
-    if (!z) {
-        if (!PyErr_Occurred()) Py_RETURN_NOTIMPLEMENTED;
-        cr_release(made);
-        return NULL;
-    }
-    if (is_long(x, z)) WITHOUT_GIL(y = f(x, z));
-    else y = f(x, z);
-    if (made) cr_release(made);
-    return wrap(y);
+    cr_tensor *x = operand(a), *z = x ? operand(b) : NULL, *y = NULL;
+    if (z && is_long(x, z)) WITHOUT_GIL(y = f(x, z));
+    else if (z) y = f(x, z);
+    cr_drop(x);
+    cr_drop(z);
+    if (z) return wrap(y);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NOTIMPLEMENTED;
 }
 
 static PyObject *apply_inplace(PyObject *a, PyObject *b, binary f) {
-    cr_tensor *made = NULL, *x = handle(a), *y;
-    const cr_tensor *z = operand(b, &made);
-    if (!z) {
-        if (PyErr_Occurred()) return NULL;
-        Py_RETURN_NOTIMPLEMENTED;
-    }
-    if (is_long(x, z)) WITHOUT_GIL(y = f(x, z));
-    else y = f(x, z);
-    if (made) cr_release(made);
-    if (!y) return raise_error();
-    Py_INCREF(a);
-    return a;
+    cr_tensor *x = hold(a), *z = operand(b), *y = NULL;
+    if (z && is_long(x, z)) WITHOUT_GIL(y = f(x, z));
+    else if (z) y = f(x, z);
+    cr_drop(x);
+    cr_drop(z);
+    if (z && !y) return raise_error();
+    if (PyErr_Occurred()) return NULL;
+    PyObject *result = z ? a : Py_NotImplemented;
+    Py_INCREF(result);
+    return result;
 }
 
 #define OPERATOR(slot, f) static PyObject *slot(PyObject *a, PyObject *b) { return apply(a, b, f); }
@@ -199,9 +195,10 @@ static PyObject *op_matmul(PyObject *a, PyObject *b) {
 }
 
 static PyObject *unary(PyObject *x, cr_tensor *(*f)(const cr_tensor *)) {
-    cr_tensor *y;
-    if (cr_numel(handle(x)) > LONG) WITHOUT_GIL(y = f(handle(x)));
-    else y = f(handle(x));
+    cr_tensor *t = hold(x), *y;
+    if (cr_numel(t) > LONG) WITHOUT_GIL(y = f(t));
+    else y = f(t);
+    cr_drop(t);
     return wrap(y);
 }
 static PyObject *op_neg(PyObject *x) { return unary(x, cr_neg); }
@@ -239,7 +236,12 @@ PyObject *api_item(const arg *a) {
     return element(&value, dt);
 }
 
-static PyObject *item_of(PyObject *self) { return api_item(&(arg){.t = handle(self)}); }
+static PyObject *item_of(PyObject *self) {
+    cr_tensor *t = hold(self);
+    PyObject *item = api_item(&(arg){.t = t});
+    cr_drop(t);
+    return item;
+}
 
 static PyObject *nested(const char **at, cr_dtype dt, int ndim, const int64_t *shape) {
     if (ndim == 0) return element(*at, dt);
@@ -305,8 +307,8 @@ static Py_ssize_t op_length(PyObject *self) {
 }
 
 static PyObject *op_iter(PyObject *self) {
-    const cr_tensor *t = handle(self);
-    if (!cr_ndim(t)) { PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor"); return NULL; }
+    if (!cr_ndim(handle(self))) { PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor"); return NULL; }
+    cr_tensor *t = hold(self);
     Py_ssize_t n = (Py_ssize_t)cr_size(t, 0);
     PyObject *list = PyList_New(n);
     for (Py_ssize_t i = 0; list && i < n; i++) {
@@ -314,6 +316,7 @@ static PyObject *op_iter(PyObject *self) {
         if (x) PyList_SetItem(list, i, x);
         else Py_CLEAR(list);
     }
+    cr_drop(t);
     PyObject *iterator = list ? PyObject_GetIter(list) : NULL;
     Py_XDECREF(list);
     return iterator;
@@ -377,14 +380,19 @@ static bool same_shape(const cr_tensor *a, const cr_tensor *b) {
     return cr_ndim(a) == cr_ndim(b) && !memcmp(cr_shape(a), cr_shape(b), (size_t)cr_ndim(a) * sizeof(int64_t));
 }
 
+/* Another gradient, or none: the object given out for the one before must not keep its memory. */
+void forget_grad(PyObject *self) { Py_CLEAR(((Tensor *)(void *)self)->grad); }
+
 /* x.data = y: from now on the object is a leaf over y's memory; requires_grad and grad stay. */
 static int set_data(PyObject *self, PyObject *value, void *unused) {
     (void)unused;
     Tensor *s = (Tensor *)(void *)self;
     if (!value || !is_tensor(value)) { raise_type(value ? value : Py_None, "data must be a Tensor, not"); return -1; }
-    cr_tensor *t = cr_detach(handle(value)), *g = cr_grad(s->t);
+    cr_tensor *t = cr_detach(handle(value)), *g = cr_grad_retain(s->t);
     bool fits = t && g && g != CR_NONE && cr_dtype_of(g) == cr_dtype_of(t) && cr_device_of(g) == cr_device_of(t) && same_shape(g, t);
-    if (!t || (cr_requires_grad(s->t) && !cr_requires_grad_(t, true)) || (fits && cr_set_grad(t, g) != CR_OK)) {
+    const bool failed = !t || (cr_requires_grad(s->t) && !cr_requires_grad_(t, true)) || (fits && cr_set_grad(t, g) != CR_OK);
+    cr_drop(g);
+    if (failed) {
         cr_release(t);
         raise_error();
         return -1;
@@ -392,6 +400,7 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
     cr_tensor *old = s->t;
     s->t = unscoped(t);
     cr_drop(old);
+    if (!fits) forget_grad(self);
     return 0;
 }
 
@@ -406,14 +415,17 @@ static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
 static PyObject *get_grad(PyObject *self, void *unused) {
     (void)unused;
     Tensor *s = (Tensor *)(void *)self;
-    cr_tensor *g = cr_grad(s->t);
-    if (!s->grad || handle(s->grad) != g) {
-        Py_CLEAR(s->grad);
-        if (!g || g == CR_NONE) Py_RETURN_NONE;
-        s->grad = wrap_borrowed(g);
+    cr_tensor *g = cr_grad_retain(s->t);
+    PyObject *before = s->grad, *grad = before;
+    if (before && handle(before) == g) {
+        Py_INCREF(grad);
+    } else {
+        grad = wrap_borrowed(g);
+        s->grad = g && g != CR_NONE ? Py_XNewRef(grad) : NULL;
+        Py_XDECREF(before);
     }
-    Py_XINCREF(s->grad);
-    return s->grad;
+    cr_drop(g);
+    return grad;
 }
 
 static int set_grad(PyObject *self, PyObject *value, void *unused) {
@@ -423,9 +435,12 @@ static int set_grad(PyObject *self, PyObject *value, void *unused) {
         if (!is_tensor(value)) { raise_type(value, "grad must be a Tensor or None, not"); return -1; }
         g = handle(value);
     }
-    if (cr_set_grad(handle(self), g) == CR_OK) return 0;
-    raise_error();
-    return -1;
+    if (cr_set_grad(handle(self), g) != CR_OK) {
+        raise_error();
+        return -1;
+    }
+    forget_grad(self);
+    return 0;
 }
 
 static PyGetSetDef getset[] = {

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <chainrule.h>
+#include "os.h"
 #include "status.h"
 
 /* ---- dtypes (dtype.c) */
@@ -72,11 +73,13 @@ typedef struct cr_node_head {                       /* the first member of a nod
     void (*free)(cr_node *n);
     cr_node *next_dead;
     bool leaf;                                      /* stands for a tensor that was made, not computed */
-    cr_tensor *handle;                              /* weak: the leaf, or the result that retains its gradient; NULL once it is gone */
+    cr_spinlock lock;                               /* of handle, and of the node's hooks and what it saved */
+    _Atomic(cr_tensor *) handle;                    /* weak: the leaf, or the result that retains its gradient; NULL once it is gone */
 } cr_node_head;
 typedef struct cr_scope { struct cr_scope *outer; cr_tensor *first; bool fixed; } cr_scope;     /* first: of its handles, in a list; fixed: cr_scope_end is not for it */
 
-enum { CR_FLAG_REQUIRES_GRAD = 1, CR_FLAG_WEAK = 2, CR_FLAG_VIEW = 4, CR_FLAG_CONTIGUOUS = 8 };
+enum { CR_FLAG_REQUIRES_GRAD = 1, CR_FLAG_WEAK = 2, CR_FLAG_VIEW = 4, CR_FLAG_CONTIGUOUS = 8,
+       CR_FLAG_KNOWN = 16 };                          /* its node points to it: the last reference is given up under the node's lock */
 
 /* What a tensor and the views of it share, so that in-place work on one reaches the graph of all (grad/rewrite.c). */
 typedef struct cr_family {
@@ -95,9 +98,11 @@ struct cr_tensor {
     int64_t offset, numel;                          /* in elements */
     int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS];
     cr_node *node;                                  /* how it was computed, or its leaf node; NULL: outside any graph */
-    cr_tensor *grad;
+    _Atomic(cr_tensor *) grad;                      /* owned; changes under lock */
     _Atomic(cr_family *) family;                    /* of views, and of a tensor from its first view on; NULL: in-place work here concerns no other handle's graph */
-    unsigned rewrites;                              /* the family's count when this handle's node was right */
+    atomic_uint rewrites;                           /* the family's count when this handle's node was right */
+    cr_spinlock lock;                               /* of grad, and of node where the handle follows its family */
+    volatile int adding;                            /* held by the thread that adds to grad, which may take long */
     cr_scope *scope;                                /* who owns the handle; NULL: a caller */
     cr_tensor *scope_prev, *scope_next;             /* the scope's list */
 };
@@ -113,6 +118,8 @@ static inline cr_node *cr_node_retain(cr_node *n) {  /* NULL is fine */
     if (n) atomic_fetch_add_explicit(&((cr_node_head *)(void *)n)->refs, 1, memory_order_relaxed);
     return n;
 }
+void       cr_node_point(cr_node *n, cr_tensor *t);  /* n points to t, whose node it is; t NULL: to nothing */
+void       cr_node_unpoint(cr_node *n, const cr_tensor *t);    /* no longer to t, if it does; n may be NULL */
 /* Views found their family, unless it could never be written to as a part of a graph; view: just made from x.  False: no memory. */
 bool       cr_family_join(cr_tensor *view, const cr_tensor *x);
 void       cr_family_leave(cr_tensor *t);
@@ -134,8 +141,9 @@ uint64_t cr_generator_take(cr_generator *g, uint64_t blocks, uint64_t *seed);   
 typedef struct cr_tape cr_tape;
 cr_tape *cr_tape_new(void);
 void     cr_tape_free(cr_tape *t);
-cr_tape *cr_tape_begin(cr_tape *t, bool replay);    /* returns the thread's tape until now, for end */
-void     cr_tape_end(cr_tape *before);
+typedef struct cr_tape_use { cr_tape *tape; bool replay; size_t next; } cr_tape_use;      /* several threads may replay one tape at a time */
+cr_tape_use cr_tape_begin(cr_tape *t, bool replay); /* returns the thread's use of a tape until now, for end */
+void     cr_tape_end(cr_tape_use before);
 
 /* ---- interrupts (interrupt.c): a thread that was told to stop is cut short: it skips work until the op at work fails */
 extern atomic_int cr_threads_cut;

@@ -117,6 +117,17 @@ void cr_spin_lock(cr_spinlock *l) {
 
 void cr_spin_unlock(cr_spinlock *l) { __atomic_store_n(&l->held, 0, __ATOMIC_RELEASE); }
 
+/* 0: free; 1: held; 2: held, and somebody may sleep */
+void cr_word_lock(volatile int *word) {
+    int seen = 0;
+    if (__atomic_compare_exchange_n(word, &seen, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
+    while (__atomic_exchange_n(word, 2, __ATOMIC_ACQUIRE)) cr_os_sleep_on(word, 2, 0);
+}
+
+void cr_word_unlock(volatile int *word) {
+    if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) == 2) cr_os_wake(word, 1);
+}
+
 void cr_os_sleep_on(volatile int *word, int value, double seconds) {
     const struct timespec wait = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, seconds > 0 ? &wait : NULL, NULL, 0);

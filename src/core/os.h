@@ -24,6 +24,8 @@ void       cr_cond_signal_all(cr_cond *c);
 typedef struct cr_spinlock { volatile int held; } cr_spinlock;          /* static initialiser {0}; for a few instructions only */
 void       cr_spin_lock(cr_spinlock *l);
 void       cr_spin_unlock(cr_spinlock *l);
+void       cr_word_lock(volatile int *word);                           /* for long: waiting threads sleep; 0 at first */
+void       cr_word_unlock(volatile int *word);
 void       cr_os_sleep_on(volatile int *word, int value, double seconds);       /* returns when *word != value, after so long (0: never), or spuriously (futex) */
 void       cr_os_wake_all(volatile int *word);
 void       cr_os_wake(volatile int *word, int threads);                 /* at most so many of the sleepers */

@@ -52,8 +52,8 @@ uint64_t cr_generator_seed(cr_generator *g) {
 
 /* ---- tapes */
 typedef struct { uint64_t seed, counter; } taken;
-struct cr_tape { taken *list; size_t n, room, next; bool replay, short_of_memory; };
-static _Thread_local cr_tape *tape;
+struct cr_tape { taken *list; size_t n, room; bool short_of_memory; };
+static _Thread_local cr_tape_use in_use;
 
 cr_tape *cr_tape_new(void) {
     cr_tape *t = calloc(1, sizeof *t);
@@ -66,15 +66,13 @@ void cr_tape_free(cr_tape *t) {
     free(t);
 }
 
-cr_tape *cr_tape_begin(cr_tape *t, bool replay) {
-    cr_tape *before = tape;
-    t->replay = replay;
-    t->next = 0;
-    tape = t;
+cr_tape_use cr_tape_begin(cr_tape *t, bool replay) {
+    const cr_tape_use before = in_use;
+    in_use = (cr_tape_use){.tape = t, .replay = replay};
     return before;
 }
 
-void cr_tape_end(cr_tape *before) { tape = before; }
+void cr_tape_end(cr_tape_use before) { in_use = before; }
 
 static void note(cr_tape *t, taken x) {
     if (t->n == t->room) {
@@ -88,13 +86,14 @@ static void note(cr_tape *t, taken x) {
 }
 
 uint64_t cr_generator_take(cr_generator *g, uint64_t blocks, uint64_t *seed) {
-    if (tape && tape->replay && tape->next < tape->n) {
-        taken x = tape->list[tape->next++];
+    cr_tape *tape = in_use.tape;
+    if (tape && in_use.replay && in_use.next < tape->n) {
+        taken x = tape->list[in_use.next++];
         *seed = x.seed;
         return x.counter;
     }
     taken x = {atomic_load(&g->seed), atomic_fetch_add(&g->counter, blocks)};
-    if (tape && !tape->replay) note(tape, x);
+    if (tape && !in_use.replay) note(tape, x);
     *seed = x.seed;
     return x.counter;
 }

@@ -70,7 +70,37 @@ cr_tensor *cr_keep(cr_tensor *t) {
  * a chain of ten million tensors and nodes needs no stack. */
 static _Thread_local struct { cr_tensor *tensors; cr_node *nodes; bool busy; } dead;
 
-static cr_node_head *head(cr_node *n) { return (cr_node_head *)(void *)n; }
+static cr_node_head *head(const cr_node *n) { return (cr_node_head *)(uintptr_t)n; }
+
+void cr_node_point(cr_node *n, cr_tensor *t) {
+    if (t) t->flags |= CR_FLAG_KNOWN;
+    cr_spin_lock(&head(n)->lock);
+    atomic_store_explicit(&head(n)->handle, t, memory_order_relaxed);
+    cr_spin_unlock(&head(n)->lock);
+}
+
+void cr_node_unpoint(cr_node *n, const cr_tensor *t) {
+    if (n && atomic_load_explicit(&head(n)->handle, memory_order_relaxed) == t) cr_node_point(n, NULL);
+}
+
+cr_tensor *cr_node_tensor(const cr_node *n) {
+    if (!n) return cr_fail_null("node_tensor", "the node"), NULL;
+    if (!atomic_load_explicit(&head(n)->handle, memory_order_relaxed)) return NULL;
+    cr_spin_lock(&head(n)->lock);
+    cr_tensor *t = cr_retain(atomic_load_explicit(&head(n)->handle, memory_order_relaxed));
+    cr_spin_unlock(&head(n)->lock);
+    return t;
+}
+
+/* Of a tensor that its node points to: a walk in another thread may take a reference as long as there is one. */
+static bool unref_known(cr_tensor *t) {
+    cr_node_head *h = head(t->node);
+    cr_spin_lock(&h->lock);
+    const bool last = cr_unref(&t->refs);
+    if (last && atomic_load_explicit(&h->handle, memory_order_relaxed) == t) atomic_store_explicit(&h->handle, NULL, memory_order_relaxed);
+    cr_spin_unlock(&h->lock);
+    return last;
+}
 
 static void family_release(cr_family *f) {
     if (!f || !cr_unref(&f->refs)) return;
@@ -80,9 +110,8 @@ static void family_release(cr_family *f) {
 
 static void tensor_destroy(cr_tensor *t) {
     cr_storage_release(t->storage);
-    if (t->node && head(t->node)->handle == t) head(t->node)->handle = NULL;
     cr_node_release(t->node);
-    cr_drop(t->grad);
+    cr_drop(atomic_load_explicit(&t->grad, memory_order_relaxed));
     family_release(atomic_load_explicit(&t->family, memory_order_relaxed));
     cr_small_give(t, sizeof *t);
 }
@@ -119,7 +148,8 @@ cr_tensor *cr_retain(const cr_tensor *t) {
 
 void cr_drop(const cr_tensor *t) {
     cr_tensor *m = (cr_tensor *)(uintptr_t)t;
-    if (!m || m == CR_NONE || !cr_unref(&m->refs)) return;
+    if (!m || m == CR_NONE) return;
+    if (!(m->flags & CR_FLAG_KNOWN ? unref_known(m) : cr_unref(&m->refs))) return;
     cr_unscope(m);
     m->scope_next = dead.tensors;
     dead.tensors = m;
@@ -160,9 +190,11 @@ static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, i
     t->offset = 0;
     t->numel = numel;
     t->node = NULL;
-    t->grad = NULL;
+    atomic_init(&t->grad, NULL);
     atomic_init(&t->family, NULL);
-    t->rewrites = 0;
+    atomic_init(&t->rewrites, 0);
+    t->lock = (cr_spinlock){0};
+    t->adding = 0;
     scope_put(scope, t);
     return t;
 }
@@ -229,7 +261,7 @@ static cr_family *family_of(cr_tensor *t, bool *failed) {
     if (!f) return *failed = true, NULL;
     atomic_init(&f->refs, 1);
     f->rewrites = 0;
-    f->node = cr_node_retain(t->node);
+    f->node = t->flags & CR_FLAG_REQUIRES_GRAD ? cr_node_retain(t->node) : NULL;
     f->whole = cr_meta_of(t);
     f->whole.strided = true;
     f->whole.offset = t->offset;
@@ -248,7 +280,7 @@ bool cr_family_join(cr_tensor *view, const cr_tensor *x) {
     if (!f) return true;
     atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&view->family, f, memory_order_relaxed);
-    view->rewrites = f->rewrites;
+    atomic_store_explicit(&view->rewrites, f->rewrites, memory_order_relaxed);
     return true;
 }
 

@@ -1,26 +1,91 @@
 /* backward.c - the walk from results to leaves: nodes in order of falling sequence number, so that every cotangent is complete
- * when its node's turn comes.  No recursion: a chain of ten million nodes needs a heap of one. */
+ * when its node's turn comes.  No recursion: a chain of ten million nodes needs a heap of one.
+ *
+ * Several threads may walk graphs that share nodes.  What a walk finds out about a node lies in tables of its own. */
 #include "graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct capture { cr_node *node; cr_tensor *grad; } capture;
+/* From nodes to what the walk knows of them: open addressing, at most half full. */
+typedef struct slot {
+    cr_node *node;                                  /* NULL: an empty slot */
+    union {
+        cr_tensor *cotangent;                       /* of waiting: owned, what has arrived so far */
+        int64_t leads;                              /* of known, with captures: 1 if the node leads to one of them */
+        int64_t uses;                               /* of known, with on_grad: edges to the node that have not been followed yet */
+    };
+} slot;
+enum { FEW = 16 };
+typedef struct table { slot *at; size_t n, mask; slot few[FEW]; } table;
+
+typedef struct capture { cr_node *node; const cr_tensor *tensor; cr_tensor *grad; } capture;
+
+/* Cotangents for the results of a function (function.c). */
+typedef struct parts { struct parts *next; const void *function; int n; cr_tensor *of[]; } parts;
 
 typedef struct walk {
     cr_backward_options o;
     cr_node **heap; int64_t n, room;                /* a max-heap by seq of nodes whose cotangent waits; owns references */
-    capture *captures; int n_captures;              /* cr_gradients: where to stop and hand out; NULL: leaves collect */
-    uint64_t mark;                                  /* != 0: nodes marked mark | 1 lead to a capture, mark alone do not */
+    table waiting, known;                           /* known: every node below the roots, where that is asked for */
+    capture *captures; int n_captures;              /* where to hand gradients out, or with o.inputs to add them; NULL: leaves collect */
     bool counted;                                   /* leaves' uses are: a leaf is visited when the last of them has been followed */
     const cr_node *at;                              /* whose gradient is being computed */
+    parts *parts;
     struct walk *outer;
 } walk;
 
 static _Thread_local walk *current;
-static _Atomic uint64_t next_mark = 2;
 
 const cr_node *cr_walk_node(void) { return current ? current->at : NULL; }
+
+/* ---- tables */
+static size_t place_of(const table *t, const cr_node *n) { return (size_t)(n->seq * 0x9E3779B97F4A7C15u >> 32) & t->mask; }
+
+static slot *probe(const table *t, const cr_node *n) {         /* n's slot, or the empty one where it would be */
+    size_t i = place_of(t, n);
+    while (t->at[i].node && t->at[i].node != n) i = (i + 1) & t->mask;
+    return &t->at[i];
+}
+
+static slot *table_find(const table *t, const cr_node *n) {
+    slot *s = t->at ? probe(t, n) : NULL;
+    return s && s->node ? s : NULL;
+}
+
+static void table_free(table *t) { if (t->at != t->few) free(t->at); }
+
+static bool table_grow(table *t) {
+    table wider = {.at = t->few, .n = t->n, .mask = t->at ? 2 * t->mask + 1 : FEW - 1};
+    if (t->at && !(wider.at = calloc(wider.mask + 1, sizeof *wider.at))) return false;
+    for (size_t i = 0; t->at && i <= t->mask; i++)
+        if (t->at[i].node) *probe(&wider, t->at[i].node) = t->at[i];
+    table_free(t);
+    t->at = wider.at;
+    t->mask = wider.mask;
+    return true;
+}
+
+static slot *table_add(table *t, cr_node *n) {      /* n's slot, a new one if need be; NULL: no memory */
+    if (2 * t->n >= t->mask && !table_grow(t)) return cr_fail(CR_NO_MEMORY, "backward", "out of memory"), NULL;
+    slot *s = probe(t, n);
+    if (s->node) return s;
+    t->n++;
+    *s = (slot){.node = n};
+    return s;
+}
+
+/* Slots that come after move up where their way from place_of leads over the one that was emptied. */
+static void table_remove(table *t, slot *gone) {
+    size_t empty = (size_t)(gone - t->at);
+    for (size_t i = (empty + 1) & t->mask; t->at[i].node; i = (i + 1) & t->mask) {
+        if (((i - place_of(t, t->at[i].node)) & t->mask) < ((i - empty) & t->mask)) continue;
+        t->at[empty] = t->at[i];
+        empty = i;
+    }
+    t->at[empty].node = NULL;
+    t->n--;
+}
 
 /* ---- the heap */
 static cr_status heap_push(walk *w, cr_node *n) {
@@ -68,13 +133,19 @@ static cr_tensor *accumulate(cr_tensor *sum, const cr_tensor *d, bool differenti
 }
 
 static cr_status deliver(walk *w, cr_node *to, const cr_tensor *d) {
-    if (to->cotangent) {
-        to->cotangent = accumulate(to->cotangent, d, w->o.create_graph);
-        return to->cotangent ? CR_OK : cr_error_status();
+    slot *s = table_add(&w->waiting, to);
+    if (!s) return CR_NO_MEMORY;
+    if (!s->cotangent) {
+        s->cotangent = cr_retain(d);
+        return heap_push(w, to);
     }
-    cr_status bad = heap_push(w, to);
-    if (bad == CR_OK) to->cotangent = cr_retain(d);
-    return bad;
+    s->cotangent = accumulate(s->cotangent, d, w->o.create_graph);
+    return s->cotangent ? CR_OK : cr_error_status();
+}
+
+static cr_tensor *arrived_at(const walk *w, const cr_node *n) {
+    const slot *s = table_find(&w->waiting, n);
+    return s ? s->cotangent : NULL;
 }
 
 /* Broadcasting and promotion are undone here, once for every op: dx summed to the input's shape and cast to its dtype. */
@@ -96,9 +167,10 @@ static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent);
 
 /* Takes the cotangent that waits at n, if any, and visits n with it. */
 static cr_status take_up(walk *w, cr_node *n) {
-    cr_tensor *g = n->cotangent;
-    n->cotangent = NULL;
-    if (!g) return CR_OK;
+    slot *s = table_find(&w->waiting, n);
+    if (!s) return CR_OK;
+    cr_tensor *g = s->cotangent;
+    table_remove(&w->waiting, s);
     cr_scope own;
     cr_scope_enter(&own);
     cr_status bad = visit(w, n, g);
@@ -107,18 +179,10 @@ static cr_status take_up(walk *w, cr_node *n) {
     return bad;
 }
 
-/* The hook that comes after the one numbered id.  Hooks may add and remove hooks, themselves too. */
-static cr_hook_entry *hook_after(const cr_node *n, int64_t id) {
-    cr_hook_entry *h = n->hooks;
-    while (h && h->id <= id) h = h->next;
-    return h;
-}
-
 static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
     int64_t id = 0;
-    for (cr_hook_entry *h; g && (h = hook_after(n, id)); ) {
+    for (cr_hook_entry *h; g && (h = cr_hook_after(n, id)); ) {
         id = h->id;
-        h->refs++;
         cr_tensor *changed = cr_adopt(h->hook(g, h->ctx));
         cr_hook_release(h);
         if (changed == CR_NONE) continue;
@@ -136,24 +200,23 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
     return g;
 }
 
-/* t->grad += g; the first one is kept itself where nobody else holds it. */
-static cr_status collect(walk *w, cr_tensor *t, cr_tensor *g, bool only_ours) {
-    if (t->grad) {
-        cr_tensor *before = t->grad;
-        t->grad = NULL;
-        if (!w->o.create_graph && cr_add_(before, g)) t->grad = before;
-        else if (!w->o.create_graph) cr_drop(before);
-        else t->grad = accumulate(before, g, true);
-    } else if (w->o.create_graph || (only_ours && atomic_load(&g->storage->refs) == 1 && (g->flags & CR_FLAG_CONTIGUOUS))) {
-        t->grad = cr_retain(g);
-    } else {
-        t->grad = cr_unscope(cr_clone(g));
-    }
-    return t->grad ? CR_OK : cr_error_status();
+/* t->grad += g, one thread after the other; the first one is kept itself where nobody else holds it. */
+static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ours) {
+    const bool graph = w->o.create_graph, keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && (g->flags & CR_FLAG_CONTIGUOUS));
+    cr_word_lock(&t->adding);
+    cr_tensor *before = cr_grad_retain(t), *sum;
+    if (before == CR_NONE) sum = keep ? cr_retain(g) : cr_unscope(cr_clone(g));
+    else sum = graph ? cr_unscope(cr_add(before, g)) : cr_add_(before, g);
+    if (sum != before) cr_grad_put(t, sum);         /* NULL after a failure: no half of a sum stays */
+    cr_word_unlock(&t->adding);
+    cr_drop(before);
+    return sum ? CR_OK : cr_error_status();
 }
 
+/* What the walk has not known from the start, a checkpoint has added. */
 static bool wanted(const walk *w, const cr_node *n) {
-    return n && (!w->mark || (n->mark & ~(uint64_t)1) != w->mark || (n->mark & 1));
+    const slot *s = n && w->captures ? table_find(&w->known, n) : NULL;
+    return n && (!s || s->leads);
 }
 
 static bool leads_on(const walk *w, const cr_node *n) {
@@ -169,35 +232,53 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
     return cr_anomaly && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d) : CR_OK;
 }
 
-static cr_tensor *open(const cr_node *n, const cr_kept *k, cr_node *as, int input) {
-    return n->op->only_saved && !k->storage ? (cr_tensor *)(uintptr_t)CR_NONE : cr_kept_open(n, k, as, input);
+/* What the node kept, as c's in, out and aux.  A walk that keeps no graph takes it away, so that a second one, in whatever thread, finds
+ * all of it or none. */
+static cr_status open_kept(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
+    const bool graph = w->o.create_graph, take = !graph && !w->o.retain_graph;
+    if (n->saved) cr_spin_lock(&n->head.lock);
+    cr_status bad = n->saved ? cr_node_check_saved(n) : CR_OK;
+    bool have = bad == CR_OK;
+    for (int i = 0; i < n->n && have; i++) {
+        const bool unseen = n->op->only_saved && !n->in[i].storage;
+        in[i] = unseen ? CR_NONE : cr_kept_open(&n->in[i], take, graph || n->op->grafts ? n->edges[i] : NULL);
+        have = in[i];
+    }
+    if (have) {
+        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_kept_open(&n->out, take, graph ? n : NULL);
+        have = c->out;
+    }
+    for (int k = 0; k < n->op->n_aux && have; k++) have = (c->aux[k] = cr_kept_open(&n->aux[k], take, NULL));
+    if (bad == CR_OK && n->saved && take) n->freed = true;
+    if (n->saved) cr_spin_unlock(&n->head.lock);
+    return have ? CR_OK : cr_error_status();
 }
 
 /* dx[i] = a b, unless that is all of a leaf's gradient, nobody else looks at it, and it is taken as a product. */
 static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
     const walk *w = current;
     const cr_node *leaf = w->at->edges[i];
-    bool alone = w->o.on_product && w->counted && !leaf->op && leaf->uses == 1 && !leaf->cotangent && !leaf->hooks && leaf->head.handle && !leaf->head.handle->grad;
-    bool taken = false;
     if (!a || !b) return NULL;
-    cr_status bad = alone && !cr_anomaly ? w->o.on_product(leaf->head.handle, a, b, w->o.ctx, &taken) : CR_OK;
+    const bool only = w->o.on_product && w->counted && !leaf->op && table_find(&w->known, leaf)->uses == 1 && !arrived_at(w, leaf) && !leaf->hooks;
+    cr_tensor *x = only && !cr_anomaly ? cr_node_tensor(leaf) : NULL;
+    bool taken = false;
+    cr_status bad = x && cr_grad(x) == CR_NONE ? w->o.on_product(x, a, b, w->o.ctx, &taken) : CR_OK;
+    cr_drop(x);
     return bad != CR_OK ? NULL : taken ? (cr_tensor *)(uintptr_t)CR_NONE : cr_matmul(a, b);
 }
 
 /* Opens what the node kept, runs the op's gradient, sends the results on.  Inside a scope of its own. */
 static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, cr_tensor **arrived, bool *needs) {
-    bool graph = w->o.create_graph;
+    const bool graph = w->o.create_graph;
     cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .arrived = arrived, .differentiable = graph, .product = product};
+    const cr_status missing = open_kept(w, n, &c, in);
+    if (missing != CR_OK) return missing;
     for (int i = 0; i < n->n; i++) {
         dx[i] = (cr_tensor *)(uintptr_t)CR_NONE;
         needs[i] = wanted(w, n->edges[i]);
-        cr_tensor *sum = needs[i] && !graph ? n->edges[i]->cotangent : NULL;
+        cr_tensor *sum = needs[i] && !graph ? arrived_at(w, n->edges[i]) : NULL;
         arrived[i] = sum && exclusive(sum) ? sum : NULL;
-        if (!(in[i] = open(n, &n->in[i], graph || n->op->grafts ? n->edges[i] : NULL, i))) return cr_error_status();
     }
-    if (!(c.out = open(n, &n->out, graph ? n : NULL, -1))) return cr_error_status();
-    for (int k = 0; k < n->op->n_aux; k++)
-        if (!(c.aux[k] = cr_kept_open(n, &n->aux[k], NULL, -1))) return cr_error_status();
     w->at = n;
     const double start = cr_profile_start();
     n->op->grad(&c, g, dx);
@@ -215,7 +296,7 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
     }
     for (int i = 0; i < n->n && w->counted; i++) {
         cr_node *leaf = n->edges[i];
-        if (!leaf || leaf->op || --leaf->uses) continue;
+        if (!leaf || leaf->op || --table_find(&w->known, leaf)->uses) continue;
         cr_status bad = take_up(w, leaf);
         if (bad != CR_OK) return bad;
     }
@@ -223,13 +304,13 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
 }
 
 static cr_status differentiate(walk *w, cr_node *n, const cr_tensor *g) {
-    enum { FEW = 8 };
-    const cr_tensor *few_in[FEW];
-    cr_tensor *few_dx[FEW], *few_arrived[FEW];
-    bool few_needs[FEW];
+    enum { SOME = 8 };
+    const cr_tensor *few_in[SOME];
+    cr_tensor *few_dx[SOME], *few_arrived[SOME];
+    bool few_needs[SOME];
     size_t count = (size_t)n->n;
-    void *memory = count > FEW ? malloc(count * (3 * sizeof(cr_tensor *) + sizeof(bool))) : NULL;
-    if (count > FEW && !memory) return cr_fail(CR_NO_MEMORY, n->op->name, "out of memory");
+    void *memory = count > SOME ? malloc(count * (3 * sizeof(cr_tensor *) + sizeof(bool))) : NULL;
+    if (count > SOME && !memory) return cr_fail(CR_NO_MEMORY, n->op->name, "out of memory");
     const cr_tensor **in = memory ? memory : few_in;
     cr_tensor **dx = memory ? (cr_tensor **)memory + count : few_dx;
     cr_tensor **arrived = memory ? (cr_tensor **)memory + 2 * count : few_arrived;
@@ -245,30 +326,30 @@ static capture *capture_of(walk *w, const cr_node *n) {
     return NULL;
 }
 
+/* A leaf's gradient g, or that of a result which retains it. */
+static cr_status to_tensor(walk *w, const cr_node *n, cr_tensor *g, bool only_ours) {
+    cr_tensor *t = cr_node_tensor(n);
+    if (!t) return CR_OK;
+    cr_status bad;
+    if (n->op || !w->o.on_grad) bad = collect(w, t, g, only_ours);
+    else if (cr_grad(t) != CR_NONE) bad = cr_fail(CR_RUNTIME, "backward", "a leaf has a gradient already: with on_grad nothing accumulates, cr_set_grad(leaf, CR_NONE)");
+    else if ((bad = w->o.on_grad(t, g, w->o.ctx)) != CR_OK && !cr_error()) cr_fail(bad, "backward", "on_grad failed without a message");
+    cr_drop(t);
+    return bad;
+}
+
 /* The cotangent is complete: hooks, then whoever asked for it, then on to the inputs. */
 static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
     cr_tensor *g = run_hooks(n, cotangent);
     cr_status bad = g ? CR_OK : cr_error_status();
-    capture *asked = capture_of(w, n);
-    if (bad == CR_OK && asked)
-        for (int i = 0; i < w->n_captures; i++)     /* the same tensor may be asked for twice */
-            if (w->captures[i].node == n) w->captures[i].grad = cr_retain(g);
-    bool collects = n->head.handle && (n->op ? n->retains_grad : !w->captures);
-    if (bad == CR_OK && collects && !n->op && w->o.on_grad) {
-        if (n->head.handle->grad) return cr_fail(CR_RUNTIME, "backward", "a leaf has a gradient already: with on_grad nothing accumulates, cr_set_grad(leaf, CR_NONE)");
-        bad = w->o.on_grad(n->head.handle, g, w->o.ctx);
-        if (bad != CR_OK && !cr_error()) cr_fail(bad, "backward", "on_grad failed without a message");
-    } else if (bad == CR_OK && collects) {
-        bad = collect(w, n->head.handle, g, g != cotangent || atomic_load(&g->refs) == 1);
-    }
-    if (bad != CR_OK || !leads_on(w, n)) return bad;
-    if (n->freed) {
-        cr_call c = {.op = n->op, .params = n->params};
-        return cr_fail(CR_RUNTIME, "backward", "what %s saved was freed by an earlier backward pass: pass retain_graph to the first one", cr_call_name(&c));
-    }
-    bad = differentiate(w, n, g);
-    if (bad == CR_OK && !w->o.retain_graph && !w->o.create_graph) cr_node_free_saved(n);
-    return bad;
+    const bool only_ours = bad == CR_OK && (g != cotangent || atomic_load(&g->refs) == 1);
+    const capture *asked = capture_of(w, n);
+    const bool adds = asked && w->o.n_inputs;
+    for (int i = 0; i < w->n_captures && bad == CR_OK && !adds; i++)       /* the same tensor may be asked for twice */
+        if (w->captures[i].node == n) w->captures[i].grad = cr_retain(g);
+    if (bad == CR_OK && adds) bad = collect(w, (cr_tensor *)(uintptr_t)asked->tensor, g, only_ours);
+    else if (bad == CR_OK && (n->op || !w->captures)) bad = to_tensor(w, n, g, only_ours);
+    return bad != CR_OK || !leads_on(w, n) ? bad : differentiate(w, n, g);
 }
 
 static cr_status run(walk *w) {
@@ -290,6 +371,33 @@ cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
     return deliver(current, y->node, cotangent);
 }
 
+cr_tensor **cr_walk_parts(const void *function, int n) {
+    for (parts *p = current->parts; p; p = p->next)
+        if (p->function == function) return p->of;
+    parts *p = calloc(1, sizeof *p + sizeof *p->of * (size_t)n);
+    if (!p) return cr_fail(CR_NO_MEMORY, "backward", "out of memory"), NULL;
+    p->next = current->parts;
+    p->function = function;
+    p->n = n;
+    current->parts = p;
+    return p->of;
+}
+
+static void free_first_parts(parts **at) {
+    parts *p = *at;
+    *at = p->next;
+    for (int k = 0; k < p->n; k++) cr_drop(p->of[k]);
+    free(p);
+}
+
+void cr_walk_parts_free(const void *function) {
+    for (parts **at = &current->parts; *at; at = &(*at)->next)
+        if ((*at)->function == function) {
+            free_first_parts(at);
+            return;
+        }
+}
+
 /* ---- roots */
 static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr_tensor *cotangent) {
     if (!y) return cr_fail_null(op, "the result");
@@ -309,25 +417,25 @@ static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr
     return deliver(w, y->node, cotangent);
 }
 
-/* Walks if all is well so far; after a failure nothing may stay behind in the nodes. */
+/* Walks if all is well so far. */
 static cr_status finish(walk *w, cr_status bad) {
     if (bad == CR_OK) bad = run(w);
-    while (w->n) {
-        cr_node *n = heap_pop(w);
-        cr_drop(n->cotangent);
-        n->cotangent = NULL;
-        cr_function_forget(n);
-        cr_node_release(n);
-    }
+    for (size_t i = 0; w->waiting.n && i <= w->waiting.mask; i++)      /* after a failure */
+        if (w->waiting.at[i].node) cr_drop(w->waiting.at[i].cotangent);
+    while (w->n) cr_node_release(w->heap[--w->n]);
+    while (w->parts) free_first_parts(&w->parts);
     free(w->heap);
+    table_free(&w->waiting);
+    table_free(&w->known);
     return bad;
 }
 
 /* ---- every node below the roots */
 typedef struct list { cr_node **items; size_t n, room; } list;
-static cr_status list_add(list *l, cr_node *n, uint64_t mark) {
-    if (n->mark == mark) return CR_OK;
-    n->mark = mark;
+static cr_status list_add(list *l, cr_node *n, table *known) {
+    const size_t before = known->n;
+    if (!table_add(known, n)) return CR_NO_MEMORY;
+    if (known->n == before) return CR_OK;
     if (l->n == l->room) {
         size_t room = l->room ? 2 * l->room : 256;
         cr_node **items = realloc(l->items, room * sizeof *items);
@@ -339,45 +447,30 @@ static cr_status list_add(list *l, cr_node *n, uint64_t mark) {
     return CR_OK;
 }
 
-static cr_status reachable(const walk *w, uint64_t mark, list *l) {
+static cr_status reachable(walk *w, list *l) {
     cr_status bad = CR_OK;
-    for (int64_t i = 0; i < w->n && bad == CR_OK; i++) bad = list_add(l, w->heap[i], mark);
+    for (int64_t i = 0; i < w->n && bad == CR_OK; i++) bad = list_add(l, w->heap[i], &w->known);
     for (size_t i = 0; i < l->n && bad == CR_OK; i++)
         for (int k = 0; k < l->items[i]->n && bad == CR_OK; k++)
-            if (l->items[i]->edges[k]) bad = list_add(l, l->items[i]->edges[k], mark);
+            if (l->items[i]->edges[k]) bad = list_add(l, l->items[i]->edges[k], &w->known);
     return bad;
 }
 
 /* With checkpoints nothing is counted: what they recompute has more edges to the leaves, and reads them. */
 static cr_status count_uses(walk *w) {
     list seen = {0};
-    cr_status bad = reachable(w, atomic_fetch_add(&next_mark, 2), &seen);
+    cr_status bad = reachable(w, &seen);
     w->counted = true;
-    for (size_t i = 0; i < seen.n; i++) seen.items[i]->uses = 0;
-    for (size_t i = 0; i < seen.n; i++) {
+    for (size_t i = 0; i < seen.n && bad == CR_OK; i++) {
         const cr_node *n = seen.items[i];
         if (n->op && n->op->grafts) w->counted = false;
-        for (int k = 0; k < n->n; k++) if (n->edges[k]) n->edges[k]->uses++;
+        for (int k = 0; k < n->n; k++) if (n->edges[k]) table_find(&w->known, n->edges[k])->uses++;
     }
     free(seen.items);
     return bad;
 }
 
-cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o) {
-    walk w = {.o = o ? *o : (cr_backward_options){0}};
-    if (w.o.on_grad && (w.o.retain_graph || w.o.create_graph))
-        return cr_fail(CR_BAD_VALUE, "backward", "on_grad may write to leaves: it excludes retain_graph and create_graph");
-    bool mode = cr_set_grad_enabled(w.o.create_graph);
-    cr_scope_begin();
-    cr_status bad = push_root(&w, "backward", y, cotangent);
-    if (bad == CR_OK && w.o.on_grad) bad = count_uses(&w);
-    bad = finish(&w, bad);
-    cr_scope_end();
-    cr_set_grad_enabled(mode);
-    return bad;
-}
-
-/* ---- cr_gradients: only nodes on the way to an input are visited */
+/* ---- with inputs only nodes on the way to one of them are visited */
 static int by_seq(const void *a, const void *b) {
     uint64_t x = (*(cr_node *const *)a)->seq, y = (*(cr_node *const *)b)->seq;
     return (x > y) - (x < y);
@@ -386,40 +479,64 @@ static int by_seq(const void *a, const void *b) {
 /* Marks every node reachable from the roots; in order of rising seq a node leads on if it is asked for or one of its inputs does. */
 static cr_status mark_paths(walk *w) {
     list seen = {0};
-    w->mark = atomic_fetch_add(&next_mark, 2);
-    cr_status bad = reachable(w, w->mark, &seen);
+    cr_status bad = reachable(w, &seen);
     if (bad == CR_OK) qsort(seen.items, seen.n, sizeof *seen.items, by_seq);
     for (size_t i = 0; i < seen.n && bad == CR_OK; i++) {
         cr_node *n = seen.items[i];
         bool leads = capture_of(w, n) != NULL;
-        for (int k = 0; k < n->n && !leads; k++) leads = n->edges[k] && n->edges[k]->mark == (w->mark | 1);
-        if (leads) n->mark |= 1;
+        for (int k = 0; k < n->n && !leads; k++) leads = n->edges[k] && table_find(&w->known, n->edges[k])->leads;
+        table_find(&w->known, n)->leads = leads;
     }
     free(seen.items);
     return bad;
 }
 
-static cr_status set_captures(walk *w, int n, const cr_tensor *const *in) {
-    if (n < 1) return cr_fail(CR_BAD_VALUE, "gradients", "%d inputs: at least one is needed", n);
+static cr_status set_captures(walk *w, const char *op, int n, const cr_tensor *const *in) {
+    if (n < 1) return cr_fail(CR_BAD_VALUE, op, "%d inputs: at least one is needed", n);
     w->captures = calloc((size_t)n, sizeof *w->captures);
-    if (!w->captures) return cr_fail(CR_NO_MEMORY, "gradients", "out of memory");
+    if (!w->captures) return cr_fail(CR_NO_MEMORY, op, "out of memory");
     w->n_captures = n;
     for (int i = 0; i < n; i++) {
-        if (!in[i]) return cr_fail_null("gradients", "an input");
-        if (!cr_in_graph(in[i])) return cr_fail(CR_RUNTIME, "gradients", "input %d does not require a gradient", i);
-        w->captures[i].node = in[i]->node;
+        if (!in[i]) return cr_fail_null(op, "an input");
+        if (!cr_in_graph(in[i])) return cr_fail(CR_RUNTIME, op, "input %d does not require a gradient", i);
+        w->captures[i] = (capture){.node = in[i]->node, .tensor = in[i]};
     }
     return CR_OK;
+}
+
+/* ---- the two that are public */
+static cr_status check_options(const cr_backward_options *o) {
+    if (o->on_grad && (o->retain_graph || o->create_graph || o->n_inputs))
+        return cr_fail(CR_BAD_VALUE, "backward", "on_grad may write to leaves: it excludes retain_graph, create_graph and inputs");
+    return o->n_inputs && !o->inputs ? cr_fail_null("backward", "the inputs") : CR_OK;
+}
+
+cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o) {
+    walk w = {.o = o ? *o : (cr_backward_options){0}};
+    cr_status bad = check_options(&w.o);
+    if (bad != CR_OK) return bad;
+    bool mode = cr_set_grad_enabled(w.o.create_graph);
+    cr_scope_begin();
+    bad = push_root(&w, "backward", y, cotangent);
+    if (bad == CR_OK && w.o.on_grad) bad = count_uses(&w);
+    if (bad == CR_OK && w.o.n_inputs) bad = set_captures(&w, "backward", w.o.n_inputs, w.o.inputs);
+    if (bad == CR_OK && w.o.n_inputs) bad = mark_paths(&w);
+    bad = finish(&w, bad);
+    cr_scope_end();
+    cr_set_grad_enabled(mode);
+    free(w.captures);
+    return bad;
 }
 
 cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
                        const cr_tensor *const *in, cr_tensor **grads, const cr_backward_options *o) {
     walk w = {.o = o ? *o : (cr_backward_options){0}};
+    w.o.n_inputs = 0;
     if (!out || !in || !grads) return cr_fail_null("gradients", "an array");
     for (int i = 0; i < n_in; i++) grads[i] = NULL;
     bool mode = cr_set_grad_enabled(w.o.create_graph);
     cr_scope_begin();
-    cr_status bad = n_out < 1 ? cr_fail(CR_BAD_VALUE, "gradients", "%d results: at least one is needed", n_out) : set_captures(&w, n_in, in);
+    cr_status bad = n_out < 1 ? cr_fail(CR_BAD_VALUE, "gradients", "%d results: at least one is needed", n_out) : set_captures(&w, "gradients", n_in, in);
     for (int i = 0; i < n_out && bad == CR_OK; i++) bad = push_root(&w, "gradients", out[i], cotangents ? cotangents[i] : CR_NONE);
     if (bad == CR_OK) bad = mark_paths(&w);
     bad = finish(&w, bad);

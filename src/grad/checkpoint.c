@@ -13,7 +13,7 @@ static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
     for (int i = 0; i < c->n && wanted < 0; i++)
         if (c->needs[i]) wanted = i;
     bool mode = cr_set_grad_enabled(true);
-    cr_tape *before = cr_tape_begin(q->tape, true);
+    const cr_tape_use before = cr_tape_begin(q->tape, true);
     cr_tensor *y = cr_adopt(q->f(c->n, c->in, q->ctx));
     cr_tape_end(before);
     cr_set_grad_enabled(mode);
@@ -37,7 +37,7 @@ static const cr_op op_checkpoint = {
 
 static cr_tensor *run_once(const again *q, int n, const cr_tensor *const *in) {
     bool mode = cr_set_grad_enabled(false);
-    cr_tape *before = cr_tape_begin(q->tape, false);
+    const cr_tape_use before = cr_tape_begin(q->tape, false);
     cr_scope_begin();
     cr_tensor *y = cr_adopt(q->f(n, in, q->ctx));
     if (y) y = cr_tensor_alias(y, NULL);            /* f may have returned one of its inputs */

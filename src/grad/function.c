@@ -15,7 +15,6 @@ typedef struct function {
     void *ctx;
     void (*done)(void *ctx);
     int n_in, n_out;
-    cr_tensor **parts;                              /* n_out entries, owned: cotangents in the walk under way */
     int *result_of;                                 /* which result saved[j] is, or -1 */
 } function;
 
@@ -25,14 +24,9 @@ typedef struct function_params { function *f; int k; } function_params;
 static function *function_of(const void *params) { return ((const function_params *)params)->f; }
 static const char *name_of(const void *params) { return function_of(params)->name; }
 
-static void forget_parts(function *f) {
-    for (int k = 0; k < f->n_out; k++) { cr_drop(f->parts[k]); f->parts[k] = NULL; }
-}
-
 static void hold(const void *params, bool on) {
     function *f = function_of(params);
     if (on) return;
-    forget_parts(f);
     if (f->done) f->done(f->ctx);
     free(f);
 }
@@ -40,7 +34,9 @@ static void hold(const void *params, bool on) {
 /* ---- backward */
 static void result_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const function_params *r = c->params;
-    cr_tensor **part = &r->f->parts[r->k], *before = *part;        /* there is one already where a result has two nodes: see open_saved */
+    cr_tensor **parts = cr_walk_parts(r->f, r->f->n_out);
+    if (!parts) { dx[0] = NULL; return; }
+    cr_tensor **part = &parts[r->k], *before = *part;              /* there is one already where a result has two nodes: see open_saved */
     *part = before ? cr_unscope(cr_add(before, g)) : cr_retain(g);
     cr_drop(before);
     dx[0] = !*part ? NULL : c->arrived[0] ? c->arrived[0] : cr_empty_like(c->in[0]);
@@ -81,13 +77,11 @@ static cr_tensor *check_dx(const cr_call *c, int i, cr_tensor *d) {
 
 static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *dx[]) {
     function *f = function_of(c->params);
-    cr_tensor *none = (cr_tensor *)(uintptr_t)CR_NONE, **parts = malloc(sizeof *parts * (size_t)f->n_out);
+    cr_tensor **parts = cr_walk_parts(f, f->n_out);
     (void)token;
-    cr_status bad = parts ? open_saved(c, f) : cr_fail(CR_NO_MEMORY, f->name, "out of memory");
-    for (int k = 0; k < f->n_out && parts; k++) {
-        parts[k] = f->parts[k] ? f->parts[k] : none;
-        f->parts[k] = NULL;
-    }
+    cr_status bad = parts ? open_saved(c, f) : CR_NO_MEMORY;
+    for (int k = 0; k < f->n_out && parts; k++)
+        if (!parts[k]) parts[k] = (cr_tensor *)(uintptr_t)CR_NONE;
     if (bad == CR_OK) {
         const cr_function_call call = {.n_out = f->n_out, .grads = (const cr_tensor *const *)parts, .n_in = f->n_in, .needs = c->needs,
                                        .n_saved = c->n - f->n_in, .saved = c->in + f->n_in, .ctx = f->ctx};
@@ -99,18 +93,13 @@ static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *d
         if (c->needs[i] && dx[i] && dx[i] != CR_NONE) dx[i] = check_dx(c, i, dx[i]);
         if (c->needs[i] && bad != CR_OK) dx[i] = NULL;
     }
-    for (int k = 0; k < f->n_out && parts; k++) cr_drop(parts[k]);
-    free(parts);
+    cr_walk_parts_free(f);
 }
 
 static const cr_op op_function = {
     .name = "function", .name_of = name_of, .arity = -1, .params_bytes = sizeof(function_params), .grad = function_grad, .hold = hold,
     .doc = "a function computed by other means, whose gradient is a closure",
 };
-
-void cr_function_forget(const cr_node *n) {
-    if (n->op == &op_function) forget_parts(function_of(n->params));
-}
 
 /* ---- as others see it: the results, each with the function's inputs */
 bool cr_is_function(const cr_node *n) { return n->op == &op_result || n->op == &op_function; }
@@ -123,13 +112,10 @@ const cr_node *cr_function_behind(const cr_node *n, int *inputs) {
 
 /* ---- recording */
 static function *function_new(const cr_function_use *u) {
-    size_t parts = sizeof(cr_tensor *) * (size_t)u->n_out, results = sizeof(int) * (size_t)u->n_saved;
-    function *f = malloc(sizeof *f + parts + results);
+    function *f = malloc(sizeof *f + sizeof(int) * (size_t)u->n_saved);
     if (!f) return cr_fail(CR_NO_MEMORY, u->name, "out of memory for the graph"), NULL;
-    *f = (function){.backward = u->backward, .ctx = u->ctx, .n_in = u->n_in, .n_out = u->n_out, .parts = (cr_tensor **)(void *)(f + 1)};
+    *f = (function){.backward = u->backward, .ctx = u->ctx, .n_in = u->n_in, .n_out = u->n_out, .result_of = (int *)(void *)(f + 1)};
     snprintf(f->name, sizeof f->name, "%s", u->name);
-    f->result_of = (int *)(void *)(f->parts + u->n_out);
-    for (int k = 0; k < u->n_out; k++) f->parts[k] = NULL;
     for (int j = 0; j < u->n_saved; j++) {
         f->result_of[j] = -1;
         for (int k = 0; k < u->n_out; k++) if (u->saved[j] == u->out[k]) f->result_of[j] = k;

@@ -1,7 +1,10 @@
 /* graph.h - the recorded graph.  A node is one use of an op; its edges lead to the nodes that made its inputs.
  *
  * Nodes never own tensors' handles: what the gradient reads is kept as storage plus layout, so that a graph has no cycles and
- * dropping a result frees everything only it kept alive.  A leaf that requires a gradient has a node of its own, without op. */
+ * dropping a result frees everything only it kept alive.  A leaf that requires a gradient has a node of its own, without op.
+ *
+ * Threads share nodes: a leaf's always, others where their graphs meet.  What a walk knows of a node is therefore the walk's (backward.c);
+ * of the node itself only the weak handle, the hooks and what was saved ever change, under head.lock. */
 #ifndef CR_GRAPH_H
 #define CR_GRAPH_H
 
@@ -22,10 +25,11 @@ typedef struct cr_hook_entry {                      /* in a list of rising ids *
     cr_hook hook;
     void *ctx;
     void (*done)(void *ctx);
-    int refs;                                       /* the list's, and one of a walk that runs it */
+    atomic_int refs;                                /* the list's, and one of each walk that runs it */
     struct cr_hook_entry *next;
 } cr_hook_entry;
 void cr_hook_release(cr_hook_entry *h);
+cr_hook_entry *cr_hook_after(cr_node *n, int64_t id);         /* the hook that comes after the one numbered id: a reference */
 
 struct cr_node {
     cr_node_head head;
@@ -33,11 +37,8 @@ struct cr_node {
     const cr_op *op;                                /* NULL: a leaf */
     uint32_t bytes;                                 /* of this memory */
     int n;
-    bool saved, freed, retains_grad;
-    uint64_t mark;                                  /* of the walk that last visited it, see backward.c */
-    int64_t uses;                                   /* of a leaf, in a walk with on_grad: edges to it that have not been followed yet */
-    cr_tensor *cotangent;                           /* owned; what has arrived in the walk under way */
-    cr_hook_entry *hooks;
+    bool saved, freed;                              /* saved: there was something to free */
+    _Atomic(cr_hook_entry *) hooks;
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
     cr_kept out, *in, *aux;                         /* in: n entries, aux: op->n_aux */
     void *params;
@@ -45,10 +46,12 @@ struct cr_node {
 };
 
 cr_node *cr_leaf_node(cr_tensor *t);                /* the node of a tensor that requires a gradient; made on first use for a leaf */
-void     cr_node_free_saved(cr_node *n);
-/* A handle for what the node kept: with data where it was saved and intact.  `as`: the node the handle belongs to under
- * create_graph, else NULL.  input: its number, -1 for the result, for the message when it was overwritten. */
-cr_tensor *cr_kept_open(const cr_node *n, const cr_kept *k, cr_node *as, int input);
+/* Is all that n saved still there, and as it was?  Under head.lock, like the next. */
+cr_status cr_node_check_saved(const cr_node *n);
+/* A handle for what the node kept, with data where it was saved.  take: the node gives it up.  `as`: the node the handle belongs to
+ * under create_graph, else NULL. */
+cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as);
+void       cr_grad_put(cr_tensor *t, cr_tensor *g); /* t->grad = g, which it takes; NULL: none */
 
 /* Records a node for out: params are copied; gradients need inputs in[i] where needs[i]. */
 cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead);
@@ -66,10 +69,13 @@ cr_status cr_follow(cr_tensor *t);
 /* Whose inputs are n's, and how many: a function's result has those of the function, without what that saved. */
 const cr_node *cr_function_behind(const cr_node *n, int *inputs);
 bool cr_is_function(const cr_node *n);
-void cr_function_forget(const cr_node *n);         /* of a walk that failed: cotangents that wait in a function's node */
 
 /* Called by the op of activation checkpointing during a walk: y's graph takes over the cotangent. */
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
+
+/* The walk's own cotangents of the n results of a function, NULL where none arrived yet, until they are freed. */
+cr_tensor **cr_walk_parts(const void *function, int n);       /* NULL: no memory */
+void        cr_walk_parts_free(const void *function);
 
 const cr_node *cr_walk_node(void);                  /* whose gradient this thread computes; NULL: no walk */
 cr_status cr_check_finite(const char *op, const char *where, const cr_call *c, const cr_tensor *t);      /* anomaly mode */

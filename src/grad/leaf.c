@@ -10,6 +10,45 @@ static cr_status check(const char *op, const cr_tensor *t) {
     return CR_OK;
 }
 
+/* ---- hooks live in the node: for a leaf its leaf node, else the node that made the tensor */
+static _Atomic int64_t next_hook = 1;
+
+void cr_hook_release(cr_hook_entry *h) {
+    if (!cr_unref(&h->refs)) return;
+    if (h->done) h->done(h->ctx);
+    free(h);
+}
+
+/* Hooks may add and remove hooks, themselves too, and so may other threads. */
+cr_hook_entry *cr_hook_after(cr_node *n, int64_t id) {
+    if (!atomic_load_explicit(&n->hooks, memory_order_relaxed)) return NULL;
+    cr_spin_lock(&n->head.lock);
+    cr_hook_entry *h = n->hooks;
+    while (h && h->id <= id) h = h->next;
+    if (h) atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
+    cr_spin_unlock(&n->head.lock);
+    return h;
+}
+
+static cr_hook_entry *unlinked(cr_node *n, int64_t id) {
+    cr_spin_lock(&n->head.lock);
+    cr_hook_entry *before = NULL, *h = n->hooks;
+    for (; h && h->id != id; h = h->next) before = h;
+    if (h && before) before->next = h->next;
+    else if (h) n->hooks = h->next;
+    cr_spin_unlock(&n->head.lock);
+    return h;
+}
+
+static void end_hooks(cr_node *n) {
+    for (cr_hook_entry *h; (h = cr_hook_after(n, 0)); ) {
+        cr_hook_entry *gone = unlinked(n, h->id);
+        cr_hook_release(h);
+        if (gone) cr_hook_release(gone);
+    }
+}
+
+/* ---- leaves */
 cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
     if (check("requires_grad", t) != CR_OK) return NULL;
     if (on && !cr_dtype_is_float((cr_dtype)t->dtype))
@@ -20,18 +59,18 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
     if (on) {
         cr_grad_start();
         if (!cr_leaf_node(t)) return NULL;
+        cr_node_point(t->node, t);
         t->flags |= CR_FLAG_REQUIRES_GRAD;
-    } else {
-        if (t->node->head.handle == t) t->node->head.handle = NULL;
-        cr_node_release(t->node);
-        t->node = NULL;
+    } else {                                        /* the node stays: another thread may be about to record a use of t */
+        cr_node_unpoint(t->node, t);
+        end_hooks(t->node);
         t->flags &= (uint16_t)~CR_FLAG_REQUIRES_GRAD;
     }
     if (t->flags & CR_FLAG_VIEW) cr_family_leave(t);        /* a leaf of its own */
     cr_family *f = atomic_load(&t->family);
     if (f) {                                        /* views made before learn what they are views of */
         cr_node_release(f->node);
-        f->node = cr_node_retain(t->node);
+        f->node = on ? cr_node_retain(t->node) : NULL;
     }
     return t;
 }
@@ -48,7 +87,25 @@ const char *cr_op_name(const cr_tensor *t) {
 
 cr_tensor *cr_grad(const cr_tensor *t) {
     if (check("grad", t) != CR_OK) return NULL;
-    return t->grad ? t->grad : (cr_tensor *)(uintptr_t)CR_NONE;
+    cr_tensor *g = atomic_load_explicit(&t->grad, memory_order_acquire);
+    return g ? g : (cr_tensor *)(uintptr_t)CR_NONE;
+}
+
+cr_tensor *cr_grad_retain(const cr_tensor *t) {
+    if (check("grad", t) != CR_OK) return NULL;
+    cr_tensor *m = (cr_tensor *)(uintptr_t)t;       /* its lock is not part of what const protects */
+    cr_spin_lock(&m->lock);
+    cr_tensor *g = cr_retain(cr_grad(m));
+    cr_spin_unlock(&m->lock);
+    return g;
+}
+
+void cr_grad_put(cr_tensor *t, cr_tensor *g) {
+    cr_spin_lock(&t->lock);
+    cr_tensor *before = atomic_load_explicit(&t->grad, memory_order_relaxed);
+    atomic_store_explicit(&t->grad, g, memory_order_release);
+    cr_spin_unlock(&t->lock);
+    cr_drop(before);
 }
 
 cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
@@ -59,9 +116,7 @@ cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
         return cr_fail(CR_BAD_VALUE, "set_grad", "the gradient is %s %s on %s, the tensor %s %s on %s", cr_dtype_name((cr_dtype)g->dtype),
                        cr_shape_text(g->ndim, g->shape).s, g->dev->name, cr_dtype_name((cr_dtype)t->dtype),
                        cr_shape_text(t->ndim, t->shape).s, t->dev->name);
-    cr_tensor *before = t->grad;
-    t->grad = g == CR_NONE ? NULL : cr_retain(g);
-    cr_drop(before);
+    cr_grad_put(t, g == CR_NONE ? NULL : cr_retain(g));
     return CR_OK;
 }
 
@@ -70,8 +125,7 @@ cr_status cr_retain_grad(cr_tensor *t) {
     if (bad != CR_OK) return bad;
     if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, "retain_grad", "the tensor does not require a gradient");
     if (!t->node->op) return CR_OK;
-    t->node->retains_grad = true;
-    t->node->head.handle = t;
+    cr_node_point(t->node, t);
     return CR_OK;
 }
 
@@ -80,36 +134,29 @@ cr_tensor *cr_detach(const cr_tensor *t) {
     return cr_tensor_alias(t, NULL);
 }
 
-/* ---- hooks live in the node: for a leaf its leaf node, else the node that made the tensor */
-static _Atomic int64_t next_hook = 1;
-
-void cr_hook_release(cr_hook_entry *h) {
-    if (--h->refs) return;
-    if (h->done) h->done(h->ctx);
-    free(h);
-}
-
+/* ---- hooks of a tensor */
 int64_t cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *)) {
     if (check("add_hook", t) != CR_OK) return 0;
     if (!hook) return cr_fail_null("add_hook", "the hook"), 0;
     if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, "add_hook", "the tensor does not require a gradient"), 0;
-    cr_hook_entry *h = malloc(sizeof *h), **end = &t->node->hooks;
+    cr_hook_entry *h = malloc(sizeof *h);
     if (!h) return cr_fail(CR_NO_MEMORY, "add_hook", "out of memory"), 0;
-    *h = (cr_hook_entry){.id = atomic_fetch_add(&next_hook, 1), .hook = hook, .ctx = ctx, .done = done, .refs = 1};
-    while (*end) end = &(*end)->next;               /* in the order they were added */
-    *end = h;
-    return h->id;
+    *h = (cr_hook_entry){.hook = hook, .ctx = ctx, .done = done, .refs = 1};
+    cr_node *n = t->node;
+    cr_spin_lock(&n->head.lock);
+    const int64_t id = h->id = atomic_fetch_add(&next_hook, 1);
+    cr_hook_entry *last = n->hooks;
+    while (last && last->next) last = last->next;   /* in the order they were added */
+    if (last) last->next = h;
+    else n->hooks = h;
+    cr_spin_unlock(&n->head.lock);
+    return id;
 }
 
 cr_status cr_remove_hook(cr_tensor *t, int64_t id) {
     cr_status bad = check("remove_hook", t);
     if (bad != CR_OK) return bad;
-    for (cr_hook_entry **h = t->node ? &t->node->hooks : NULL; h && *h; h = &(*h)->next)
-        if ((*h)->id == id) {
-            cr_hook_entry *gone = *h;
-            *h = gone->next;
-            cr_hook_release(gone);
-            return CR_OK;
-        }
+    cr_hook_entry *gone = t->node ? unlinked(t->node, id) : NULL;
+    if (gone) return cr_hook_release(gone), CR_OK;
     return cr_fail(CR_BAD_VALUE, "remove_hook", "no hook %lld on this tensor", (long long)id);
 }

@@ -7,7 +7,7 @@ cr_node *cr_node_of(const cr_tensor *t) {
 }
 
 cr_node_info cr_node_look(const cr_node *n) {
-    cr_node_info info = {.op = "", .tensor = (cr_tensor *)(uintptr_t)CR_NONE};
+    cr_node_info info = {.op = ""};
     if (!n) return cr_fail_null("node_look", "the node"), info;
     const cr_call c = {.op = n->op, .params = n->params};
     if (n->op) info.op = cr_call_name(&c);
@@ -16,7 +16,6 @@ cr_node_info cr_node_look(const cr_node *n) {
     info.dtype = (cr_dtype)n->out.dtype;
     info.ndim = n->out.ndim;
     info.shape = n->out.dims;
-    if (n->head.handle) info.tensor = n->head.handle;
     return info;
 }
 

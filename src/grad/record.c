@@ -30,20 +30,17 @@ static void free_kept(cr_kept *k) {
     k->storage = NULL;
 }
 
-void cr_node_free_saved(cr_node *n) {
+static void free_saved(cr_node *n) {
     if (!n->saved) return;
     for (int i = 0; i < n->n; i++) free_kept(&n->in[i]);
     for (int k = 0; k < n->op->n_aux; k++) free_kept(&n->aux[k]);
     free_kept(&n->out);
-    n->freed = true;
 }
 
 static void node_free(cr_node *n) {
-    cr_node_free_saved(n);
-    cr_drop(n->cotangent);
-    while (n->hooks) {
-        cr_hook_entry *h = n->hooks;
-        n->hooks = h->next;
+    free_saved(n);
+    for (cr_hook_entry *h = n->hooks, *next; h; h = next) {
+        next = h->next;
         cr_hook_release(h);
     }
     for (int i = 0; i < n->n; i++) cr_node_release(n->edges[i]);
@@ -81,7 +78,6 @@ cr_node *cr_leaf_node(cr_tensor *t) {
     if (!t->node && (t->node = node_allocate(NULL, 0, 2u * t->ndim, &dims))) {
         keep_meta(&t->node->out, t, &dims);
         t->node->head.leaf = true;
-        t->node->head.handle = t;
     }
     return t->node;
 }
@@ -124,7 +120,7 @@ done:
 }
 
 void cr_node_attach(cr_node *n, cr_tensor *out) {
-    if (out->node && out->node->head.handle == out) out->node->head.handle = NULL;
+    cr_node_unpoint(out->node, out);
     cr_node_release(out->node);
     out->node = n;
     out->flags |= CR_FLAG_REQUIRES_GRAD;
@@ -149,18 +145,34 @@ cr_tensor *cr_adopt(cr_tensor *t) {
     return ours;
 }
 
-cr_tensor *cr_kept_open(const cr_node *n, const cr_kept *k, cr_node *as, int input) {
+/* input: k's number, -1 for a result */
+static cr_status check_kept(const cr_node *n, const cr_kept *k, int input) {
+    if (!k->storage || atomic_load(&k->storage->version) == k->version) return CR_OK;
+    cr_call c = {.op = n->op, .params = n->params};
+    char what[32] = "its result";
+    if (input >= 0) snprintf(what, sizeof what, "input %d", input);
+    return cr_fail(CR_RUNTIME, cr_call_name(&c), "%s, %s %s, is needed by the backward pass but was modified in place since (version %u, saved at %u)",
+                   what, cr_dtype_name((cr_dtype)k->dtype), cr_shape_text(k->ndim, k->dims).s, atomic_load(&k->storage->version), k->version);
+}
+
+cr_status cr_node_check_saved(const cr_node *n) {
+    cr_status bad = CR_OK;
+    if (n->freed) {
+        cr_call c = {.op = n->op, .params = n->params};
+        return cr_fail(CR_RUNTIME, "backward", "what %s saved was freed by an earlier backward pass: pass retain_graph to the first one", cr_call_name(&c));
+    }
+    for (int i = 0; i < n->n && bad == CR_OK; i++) bad = check_kept(n, &n->in[i], i);
+    for (int k = 0; k < n->op->n_aux && bad == CR_OK; k++) bad = check_kept(n, &n->aux[k], -1);
+    return bad == CR_OK ? check_kept(n, &n->out, -1) : bad;
+}
+
+cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as) {
     if (k->absent) return (cr_tensor *)(uintptr_t)CR_NONE;
     const int64_t *shape = k->dims, *strides = k->dims + k->ndim;
-    if (k->storage && atomic_load(&k->storage->version) != k->version) {
-        cr_call c = {.op = n->op, .params = n->params};
-        char what[32] = "its result";
-        if (input >= 0) snprintf(what, sizeof what, "input %d", input);
-        return cr_fail(CR_RUNTIME, cr_call_name(&c), "%s, %s %s, is needed by the backward pass but was modified in place since (version %u, saved at %u)",
-                       what, cr_dtype_name((cr_dtype)k->dtype), cr_shape_text(k->ndim, shape).s, atomic_load(&k->storage->version), k->version), NULL;
-    }
-    cr_tensor *t = cr_tensor_placed(k->storage ? cr_storage_retain(k->storage) : NULL, k->dev, (cr_dtype)k->dtype, k->ndim, shape, strides,
-                                    k->offset, k->numel, k->contiguous);
+    cr_storage *s = k->storage;
+    if (s && take) k->storage = NULL;
+    else if (s) cr_storage_retain(s);
+    cr_tensor *t = cr_tensor_placed(s, k->dev, (cr_dtype)k->dtype, k->ndim, shape, strides, k->offset, k->numel, k->contiguous);
     if (t && k->weak) t->flags |= CR_FLAG_WEAK;
     if (t && as) {
         t->node = cr_node_retain(as);

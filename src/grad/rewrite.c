@@ -75,7 +75,7 @@ cr_status cr_rewrite(cr_tensor *x) {
     if (whole) {
         cr_node *before = f->node;
         f->node = cr_node_retain(whole->node);
-        x->rewrites = ++f->rewrites;
+        atomic_store_explicit(&x->rewrites, ++f->rewrites, memory_order_relaxed);
         cr_node_release(before);
     }
     cr_scope_leave(&own);
@@ -105,7 +105,16 @@ cr_status cr_follow(cr_tensor *t) {
     const cr_family *f = atomic_load_explicit(&t->family, memory_order_relaxed);
     cr_node *n = t->flags & CR_FLAG_VIEW ? taken_again(f, t) : cr_node_retain(f->node);
     if (!n) return cr_error_status();
-    cr_node_attach(n, t);
-    t->rewrites = f->rewrites;
+    cr_spin_lock(&t->lock);                         /* threads that read t may be here at the same time: one is first */
+    cr_node *other = n;
+    if (cr_is_behind(t)) {
+        other = t->node;
+        t->node = n;
+        if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) t->flags |= CR_FLAG_REQUIRES_GRAD;      /* others read the flags */
+        atomic_store_explicit(&t->rewrites, f->rewrites, memory_order_release);
+    }
+    cr_spin_unlock(&t->lock);
+    cr_node_unpoint(other, t);
+    cr_node_release(other);
     return CR_OK;
 }

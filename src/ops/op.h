@@ -80,7 +80,7 @@ cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded);
 cr_status cr_catch_up(const cr_tensor *t);          /* failed: t's node is not right */
 static inline bool cr_is_behind(const cr_tensor *t) {
     const cr_family *f = atomic_load_explicit(&t->family, memory_order_acquire);
-    return f && f->rewrites != t->rewrites;
+    return f && f->rewrites != atomic_load_explicit(&t->rewrites, memory_order_acquire);
 }
 static inline bool cr_in_graph(const cr_tensor *t) {
     if (cr_is_behind(t)) cr_catch_up(t);

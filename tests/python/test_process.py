@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -164,8 +166,15 @@ def fails(f: Callable[..., object], *args: object) -> None:
     raise AssertionError("did not fail")
 
 
+class Named(cr.Tensor):
+    name = ""
+
+
+NAMED = Named([[1.0, 2.0]])
+NAMED.name = "a"
 X = cr.ones(3, 5)
 W = cr.ones(3, 5, requires_grad=True)
+COUNTED = (X, W, None, cr.float32, cr.Tensor, Named, NAMED, NAMED.__dict__)
 REPEATED: dict[str, Callable[[], object]] = {
     "an operator": lambda: X + X,
     "a number": lambda: 2.5 * X - True,
@@ -174,6 +183,10 @@ REPEATED: dict[str, Callable[[], object]] = {
     "a list": lambda: cr.tensor([[1, 2.5], [3, 4]]),
     "a view": lambda: X[1:, None, ..., 2],
     "assignment": lambda: X.__setitem__((0, slice(1, 3)), [1, 2]),
+    "index tensors": lambda: (X[[1, 2]], X[[0, 1], [1, 2]], X[X > 0], X[cr.tensor([0, 2]), None, True]),
+    "assignment at index tensors": lambda: X.__setitem__([1, 2], [1, 2, 3, 4, 5]),
+    "a subclass, pickled and copied": lambda: (pickle.loads(pickle.dumps(NAMED)), copy.copy(NAMED), copy.deepcopy(NAMED)),
+    "chosen inputs": lambda: (W * X).sum().backward(inputs=[W]),
     "iteration": lambda: list(X),
     "pieces": lambda: (X.split(2), X.chunk(2), X.unbind(1), X.max(1)),
     "properties": lambda: (X.shape, X.strides, X.dtype, X.device, X.T, X.grad, W.grad, X.data, X.is_leaf),
@@ -208,11 +221,11 @@ def test_nothing_leaks(what: str) -> None:
     if os.environ.get("PYTHONMALLOC"):
         pytest.skip("blocks are counted by Python's own allocator alone")
     blocks(50)
-    before, held, counts = blocks(50), cr.memory_stats()[0], [sys.getrefcount(o) for o in (X, W, None, cr.float32, cr.Tensor)]
+    before, held, counts = blocks(50), cr.memory_stats()[0], [sys.getrefcount(o) for o in COUNTED]
     grown = blocks(500) - before
     assert grown < 100, f"{grown} blocks of Python memory are left after 500 rounds"
     assert cr.memory_stats()[0] - held <= 4096, f"{cr.memory_stats()[0] - held} bytes of tensors are left after 500 rounds"
-    now = [sys.getrefcount(o) for o in (X, W, None, cr.float32, cr.Tensor)]
+    now = [sys.getrefcount(o) for o in COUNTED]
     assert all(b - a < 50 for a, b in zip(counts, now, strict=True)), f"references: {counts} before, {now} after"
 
 
@@ -234,6 +247,24 @@ def test_objects_end() -> None:
     del t
     gc.collect()
     assert end() is None, "a cycle through a subclass is not collected"
+
+
+@pytest.mark.parametrize("how", ["none", "another", "data", "detach_"])
+def test_a_gradient_that_is_gone_takes_no_memory(how: str) -> None:
+    """Its bytes are free at once, not when .grad is next looked at."""
+    x, small = cr.ones(1000, 250, requires_grad=True), cr.ones(1000, 1).expand(1000, 250)
+    before = cr.memory_stats()[0]
+    (x * 2).sum().backward()
+    assert x.grad is not None and x.grad is x.grad
+    if how == "none":
+        x.grad = None
+    elif how == "another":
+        x.grad = small
+    elif how == "data":
+        x.data = cr.ones(1000, 250, dtype=cr.float16)
+    else:
+        x.detach_()
+    assert cr.memory_stats()[0] <= before + 100_000
 
 
 def test_resident_memory() -> None:
