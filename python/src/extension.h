@@ -16,6 +16,7 @@ typedef struct Tensor {
     cr_tensor *t;                                   /* owned */
     PyObject *grad;                                 /* the object last given out for cr_grad(t), so that x.grad is x.grad; or NULL */
     PyObject *weak;                                 /* list of weak references */
+    PyObject *dict;                                 /* attributes that were set; NULL before the first */
     bool from_data;                                 /* made by Tensor(data): numpy() shows it, read-only, without detach */
 } Tensor;
 typedef struct Dtype { PyObject_HEAD cr_dtype dt; } Dtype;
