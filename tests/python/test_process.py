@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import chainrule as cr
 import pytest

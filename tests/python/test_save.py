@@ -163,15 +163,13 @@ def test_attributes() -> None:
     x: Any = cr.ones(2)
     x.me = x
     assert [y.me is (x if what is copy.copy else y) for what in COPIES for y in (what(x),)] == [True] * 3
-    x: Any = cr.ones(2, requires_grad=True)
+    x = cr.ones(2, requires_grad=True)
     x.sum().backward()
     x.grad.tag, x.__dict__ = 1, {"a": 2}
     assert x.grad.tag == 1 and x.a == 2
     for name, value in (("shape", (2,)), ("__dict__", 3)):
         with pytest.raises((AttributeError, TypeError)):
             setattr(x, name, value)
-    if torch is not None:
-        assert copies(torch) == copies(cr)
 
 
 def test_bad_memos() -> None:
