@@ -110,6 +110,16 @@ static const char *const wanted[] = {
     "Tensor", "Tensor or a number", "a number", "int", "float", "bool", "str", "dtype", "Device or str", "ints", "a sequence of Tensors", "Generator", "object"
 };
 
+/* Where a number is wanted a tensor without axes is one, unless that would cut a graph. */
+static bool number_of(PyObject *o, number *x) {
+    if (!is_tensor(o)) return to_number(o, x);
+    if (cr_ndim(handle(o)) || cr_requires_grad(handle(o))) return false;
+    PyObject *item = api_item(&(arg){.t = handle(o)});
+    const bool ok = item && to_number(item, x);
+    Py_XDECREF(item);
+    return ok;
+}
+
 static bool convert(const param *p, PyObject *o, arg *a) {
     number x;
     a->given = true;
@@ -125,10 +135,10 @@ static bool convert(const param *p, PyObject *o, arg *a) {
             if (!is_tensor(o)) return false;
             a->t = handle(o);
             return true;
-        case NUMBER: return to_number(o, &a->x);
-        case INT: return to_int64(o, &a->i);
+        case NUMBER: return number_of(o, &a->x);
+        case INT: return !PyBool_Check(o) && to_int64(o, &a->i);
         case FLOAT:
-            if (!to_number(o, &x)) return false;
+            if (!number_of(o, &x)) return false;
             a->d = x.d;
             return true;
         case BOOL:
@@ -208,6 +218,7 @@ static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize
             to[at] = *rest;
             break;
         }
+        if (i == n - 1 && !names && PyBool_Check(args[i]) && at + 1 < e->count && !strcmp(e->params[at + 1].name, "unbiased")) at++;     /* var(True) */
         to[at++] = args[i];
     }
     for (Py_ssize_t k = 0, m = names ? PyTuple_Size(names) : 0; k < m; k++) {

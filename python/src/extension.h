@@ -34,6 +34,7 @@ PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool fro
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
 cr_tensor *unscoped(cr_tensor *t);                  /* a new handle, out of its scope: no longer to be given to cr_release but to cr_drop */
 PyObject *done(cr_status status);                   /* None, or raises cr_error() */
+extern PyObject *bad_type;                          /* DtypeError */
 PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns NULL */
 void set_error(PyObject *type, const char *format, ...);          /* from a compute function, which may run without the GIL; raise_error keeps it */
 PyObject *raise_type(PyObject *got, const char *format, ...);      /* TypeError: "<format> <name of got's type>"; returns NULL */
@@ -85,6 +86,7 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
 cr_tensor *api_in_place(const char *row, const arg *a, int n, const double *params);       /* a row of ops.def written into its first input */
 cr_tensor *written(const char *name, const arg *a, cr_tensor *y);                           /* y, taken, into the first argument by the rule of in-place forms: no float into integers, no number into bool */
 cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number);                   /* is_number: y was one, so that x^2 is a multiplication */
+cr_tensor *no_tensor(const char *name);             /* NULL and a TypeError: two numbers were given */
 PyObject *api_item(const arg *a);
 extern PyMethodDef api_functions[], api_methods[];  /* api.gen.c */
 

@@ -1,6 +1,8 @@
 /* make.c - tensors made from sizes, data and random numbers. */
 #include "extension.h"
 
+#include <math.h>
+
 static cr_tensor *leaf(cr_tensor *t, const arg *requires_grad) {
     if (!t || !requires_grad->b || cr_requires_grad_(t, true)) return t;
     cr_release(t);
@@ -16,7 +18,10 @@ cr_tensor *api_full(const arg *a) {
     return leaf(cr_full(a[0].size.n, a[0].size.v, a[1].x.d, a[2].given ? a[2].dt : dtype_of(&a[1].x), a[3].dev), &a[4]);
 }
 /* (start, end, steps, dtype, device, requires_grad) */
-cr_tensor *api_linspace(const arg *a) { return leaf(cr_linspace(a[0].x.d, a[1].x.d, a[2].i, a[3].dt, a[4].dev), &a[5]); }
+cr_tensor *api_linspace(const arg *a) {
+    const bool whole = !cr_dtype_is_float(a[3].dt);  /* of integers the ends are integers too */
+    return leaf(cr_linspace(whole ? trunc(a[0].x.d) : a[0].x.d, whole ? trunc(a[1].x.d) : a[1].x.d, a[2].i, a[3].dt, a[4].dev), &a[5]);
+}
 /* (n, m, dtype, device, requires_grad) */
 cr_tensor *api_eye(const arg *a) { return leaf(cr_eye(a[0].i, a[1].given ? a[1].i : a[0].i, a[2].dt, a[3].dev), &a[4]); }
 /* (size, generator, dtype, device, requires_grad) */

@@ -5,7 +5,8 @@
 #include <structmember.h>
 
 PyTypeObject *tensor_type;
-static PyObject *bad_value, *bad_type, *no_memory;  /* exceptions of our own: RuntimeError, as PyTorch raises, and ValueError... as NumPy does */
+PyObject *bad_type;
+static PyObject *bad_value, *no_memory;             /* exceptions of our own: RuntimeError, as PyTorch raises, and ValueError... as NumPy does */
 
 /* ---- errors ---------------------------------------------------------------------------------------------------- */
 PyObject *raise_error(void) {

@@ -36,7 +36,6 @@ DIFFERENCES = {
             r"a factor of \w+ must be an integer",
             "A fractional beta or alpha for integers is an error; PyTorch truncates it.",
         ),
-        ("var|std", r"must be ints, not bool", "unbiased is given by name or after dim: var(True) would be ambiguous."),
         ("manual_seed", r"cannot be interpreted as an integer", "A seed is an int; PyTorch calls int() on it."),
         (
             "softmax|log_softmax|randn|randn_like|bernoulli|uniform|normal|log_normal|exponential|cauchy|matmul|mm|bmm|mv|dot|outer|addmm|baddbmm",
@@ -96,7 +95,17 @@ DIFFERENCES = {
             r"Autograd not support dtype",
             "An integer result of a tensor that requires a gradient is cut from the graph.",
         ),
+        (
+            "eq|ne|lt|le|gt|ge|not_equal|less|less_equal|greater|greater_equal|logical_and|logical_or|logical_xor",
+            r"^requires_grad of the results: \[False\], PyTorch's \[True\]",
+            "An integer result of a tensor that requires a gradient is cut from the graph.",
+        ),
         ("atan2|arctan2", r"^gradient.*uint8", "Operands that are uint8 are promoted before the gradient is taken; PyTorch negates a uint8."),
+        (
+            "logical_and|logical_or|logical_xor|logical_not",
+            r"^gradient",
+            "What is written in place has no gradient; PyTorch passes it on as if nothing were written.",
+        ),
         ("hardsigmoid|hardswish", r"^gradient.*float64", "1/6 is exact in float64; PyTorch rounds it to float32."),
         ("nextafter", r"requires_grad of the results", "It has no gradient; PyTorch's fails when it is asked for."),
         ("cumprod|prod", r"^gradient .*'dtype': b?float16", "With a dtype of half precision the gradient passes through it."),
