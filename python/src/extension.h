@@ -135,6 +135,7 @@ cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev)
 cr_loader *loader_of(const arg *a);                                                          /* text.c: of a capsule; NULL with an exception for anything else */
 cr_tensor *get_item(PyObject *self, PyObject *key);                                          /* index.c */
 int        set_item(PyObject *self, PyObject *key, PyObject *value);
+cr_tensor *mask_of(const cr_tensor *bytes, const char *what);                                /* a uint8 tensor as bool, with a warning; NULL where that is an error */
 bool       make_types(PyObject *module);            /* types.c: Size, dtype, Device, Generator and their constants */
 bool       make_tensor_type(PyObject *module);      /* tensor.c */
 bool       make_autograd_types(PyObject *module);   /* autograd.c */

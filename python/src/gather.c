@@ -81,8 +81,23 @@ cr_tensor *api_index_add_(const arg *a) {
 }
 
 /* (input, indices, values, accumulate) */
-cr_tensor *api_index_put(const arg *a) { return cr_index_put(a[0].t, a[1].list.n, a[1].list.v, a[2].t, a[3].b); }
-cr_tensor *api_index_put_(const arg *a) { return cr_index_put_(a[0].t, a[1].list.n, a[1].list.v, a[2].t, a[3].b); }
+static const cr_tensor **with_masks(const arg *list) {      /* uint8 is a mask, which the caller's scope owns */
+    for (int i = 0; i < list->list.n; i++) {
+        const cr_tensor *t = list->list.v[i], *mask = cr_dtype_of(t) == CR_U8 ? mask_of(t, "an index") : t;
+        if (mask != t) cr_drop(t), list->list.v[i] = cr_retain(mask);
+    }
+    return list->list.v;
+}
+cr_tensor *api_index_put(const arg *a) {
+    cr_scope_begin();
+    return leave(cr_index_put(a[0].t, a[1].list.n, with_masks(&a[1]), a[2].t, a[3].b));
+}
+cr_tensor *api_index_put_(const arg *a) {
+    cr_scope_begin();
+    cr_tensor *x = cr_index_put_(a[0].t, a[1].list.n, with_masks(&a[1]), a[2].t, a[3].b);
+    cr_scope_end();
+    return x;
+}
 
 /* (input, mask, value): the value as an operand of where, in the scope of the caller */
 static const cr_tensor *masked_value(const arg *a) {
@@ -134,12 +149,16 @@ PyObject *api_nonzero(const arg *a) {
     return wrap(y);
 }
 
-cr_tensor *api_where_method(const arg *a) { return cr_where(a[1].t, a[0].t, a[2].t); }
+static cr_tensor *where(const cr_tensor *condition, const cr_tensor *x, const cr_tensor *y) {
+    cr_scope_begin();
+    return leave(cr_where(cr_dtype_of(condition) == CR_U8 ? mask_of(condition, "a condition") : condition, x, y));
+}
+cr_tensor *api_where_method(const arg *a) { return where(a[1].t, a[0].t, a[2].t); }
 
 PyObject *api_where(const arg *a) {
     cr_tensor *y;
     if (!a[1].given && !a[2].given) return nonzeros(a[0].t);
     if (!a[1].given || !a[2].given) return PyErr_Format(PyExc_TypeError, "where() missing required argument '%s'", a[1].given ? "other" : "input");
-    WITHOUT_GIL(y = cr_where(a[0].t, a[1].t, a[2].t));
+    WITHOUT_GIL(y = where(a[0].t, a[1].t, a[2].t));
     return wrap(y);
 }

@@ -22,7 +22,6 @@ DIFFERENCES = {
             r"^raises DtypeError: .*(adds|multiplies) numbers, not bool",
             "bool is not a number that can be added up or multiplied.",
         ),
-        ("where", r"must be bool, got uint8", "A condition is bool, not uint8."),
         (
             "gather|scatter|scatter_add|scatter_reduce",
             r"^raises (Error|DtypeError): .*(must have the axes|indices must be|does not cover).*PyTorch gives.* <- .*X\(\([\d, ]*\b0\b",
@@ -79,7 +78,6 @@ DIFFERENCES = {
         ("addmv", r"the result has shape .*X\(\([\d, ]*\b0\b", "What is added broadcasts to the product's shape over no elements too."),
         ("searchsorted|bucketize", r"^the result, element .*special", "NaN is the largest number, as to sort."),
         ("einsum", r"the result is chainrule.u?int\d+, PyTorch's torch.int64", "A sum of integers keeps their dtype, as in NumPy."),
-        ("index_put", r"PyTorch gives .*X\(\([\d, ]*\), uint8", "A uint8 tensor in a key holds positions; PyTorch takes it for a mask."),
         ("prod", r"^the result, element .*b?float16", "Half precision is multiplied in float32 and rounded once."),
         ("sinc", r"^gradient .*b?float16", "The gradient in half precision is rounded once."),
         ("var_mean|std_mean", r"inf, PyTorch's nan", "The mean of an infinity is infinite."),
