@@ -43,6 +43,7 @@ PARAMETERS = {  # PyTorch's names where they are not input, other
 NUMBER_FIRST = {"mul", "remainder", "floor_divide", "xlogy", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"}  # f(2, x)
 NUMBERS_ONLY = {"mul", "floor_divide"}  # f(2, 3)
 NUMBER_ALLOWED = {"lerp": {"weight"}}  # ternaries take tensors, but for these
+NUMPYS = {"max": "amax", "min": "amin"}  # what numpy.max(x) means when it calls x.max(axis=None, out=None)
 ALIASES = {
     "absolute": "abs", "negative": "neg", "multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div", "greater": "gt",
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "fix": "trunc", "clip": "clamp", "concat": "cat",
@@ -241,8 +242,9 @@ def c_lines(rows: list[Api]) -> list[str]:
                 out.append(f"static const param {entry}_params[] = {{{parameter_table(r)}}};")
             field = "compute" if r.compute else "run"
             inplace = ", .inplace = true" if r.inplace else ""
+            numpys = f", .numpys = &{NUMPYS[r.name]}_entry" if r.name in NUMPYS else ""
             known = f", .params = {entry}_params, .count = {len(r.params)}" if r.params else ""
-            out.append(f'static const entry {entry} = {{.name = "{r.name}", .{field} = api_{r.runs or r.name}{known}{inplace}}};')
+            out.append(f'static const entry {entry} = {{.name = "{r.name}", .{field} = api_{r.runs or r.name}{known}{inplace}{numpys}}};')
             for method in (False, True):
                 if r.method if method else r.function:
                     f = f"{'method' if method else 'function'}_{r.name}"

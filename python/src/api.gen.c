@@ -1068,11 +1068,11 @@ static const entry aminmax_entry = {.name = "aminmax", .run = api_aminmax, .para
 CALL(function_aminmax, aminmax_entry, NULL)
 CALL(method_aminmax, aminmax_entry, s)
 static const param max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
-static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 4};
+static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 4, .numpys = &amax_entry};
 CALL(function_max, max_entry, NULL)
 CALL(method_max, max_entry, s)
 static const param min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
-static const entry min_entry = {.name = "min", .run = api_min, .params = min_entry_params, .count = 4};
+static const entry min_entry = {.name = "min", .run = api_min, .params = min_entry_params, .count = 4, .numpys = &amin_entry};
 CALL(function_min, min_entry, NULL)
 CALL(method_min, min_entry, s)
 static const param argmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};

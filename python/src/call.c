@@ -50,12 +50,28 @@ bool to_number(PyObject *o, number *x) {
     return !PyErr_Occurred();
 }
 
+/* numpy.float32, numpy.dtype("float32"): what they are called there. */
+static bool to_dtype_of_numpy(PyObject *o, cr_dtype *dt) {
+    PyObject *module = PyObject_GetAttrString(PyType_Check(o) ? o : (PyObject *)Py_TYPE(o), "__module__");
+    const char *from = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
+    PyObject *name = from && !strncmp(from, "numpy", 5) ? PyObject_GetAttrString(o, PyType_Check(o) ? "__name__" : "name") : NULL;
+    bool found = false;
+    for (int i = 0; name && PyUnicode_Check(name) && i < CR_DTYPES && !found; i++) {
+        found = !PyUnicode_CompareWithASCIIString(name, cr_dtype_name((cr_dtype)i));
+        if (found) *dt = (cr_dtype)i;
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return found;
+}
+
 bool to_dtype(PyObject *o, cr_dtype *dt) {
     if (Py_TYPE(o) == dtype_type) { *dt = ((Dtype *)(void *)o)->dt; return true; }
     if (o == (PyObject *)&PyFloat_Type) { *dt = CR_F64; return true; }
     if (o == (PyObject *)&PyBool_Type) { *dt = CR_BOOL; return true; }
     if (o == (PyObject *)&PyLong_Type) { *dt = CR_I64; return true; }
-    return false;
+    return to_dtype_of_numpy(o, dt);
 }
 
 bool to_device(PyObject *o, const cr_device **dev) {
@@ -190,7 +206,9 @@ static void release_args(int n, arg *a, const param *p) {
 
 /* ---- binding: which object goes to which parameter ------------------------------------------------------------ */
 static int find_parameter(const entry *e, PyObject *name) {
-    static const struct { const char *theirs, *ours; } numpys[] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"}, {"x1", "input"}, {"x2", "other"}};
+    static const struct { const char *theirs, *ours; } numpys[] = {
+        {"axis", "dim"}, {"keepdims", "keepdim"}, {"ddof", "correction"}, {"x", "input"}, {"x1", "input"}, {"x2", "other"}
+    };
     for (int i = 0; i < e->count; i++)
         if (!PyUnicode_CompareWithASCIIString(name, e->params[i].name)) return i;
     for (size_t k = 0; k < sizeof numpys / sizeof *numpys; k++)
@@ -200,8 +218,13 @@ static int find_parameter(const entry *e, PyObject *name) {
     return -1;
 }
 
+/* numpy.sum(x) calls x.sum(axis=None, out=None), numpy.std(x) x.std(..., dtype=None): what is None says nothing. */
+static bool is_numpys(PyObject *name, PyObject *value) {
+    return value == Py_None && (!PyUnicode_CompareWithASCIIString(name, "out") || !PyUnicode_CompareWithASCIIString(name, "dtype"));
+}
+
 /* The variadic parameter takes the rest of the positional arguments: `rest` is a tuple of them when there is not just one. */
-static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject **to, PyObject **rest) {
+static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject **to, PyObject **rest, bool *numpys) {
     int at = 0;
     if (self) to[at++] = self;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -224,6 +247,7 @@ static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize
     for (Py_ssize_t k = 0, m = names ? PyTuple_Size(names) : 0; k < m; k++) {
         PyObject *name = PyTuple_GetItem(names, k);
         int i = find_parameter(e, name);
+        if (i < 0 && is_numpys(name, args[n + k])) { *numpys = !PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "axis"); continue; }
         if (i < 0 || to[i]) {
             PyErr_Format(PyExc_TypeError, i < 0 ? "%s() got an unexpected keyword argument '%U'" : "%s() got multiple values for argument '%U'", e->name, name);
             return false;
@@ -276,7 +300,10 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
     PyObject *from[MAX_ARGS] = {NULL}, *rest = NULL, *result = NULL;
     arg a[MAX_ARGS];
     int done = 0;
-    if (bind(e, self, args, n, names, from, &rest) && convert_all(e, from, rest, a, &done)) {
+    bool numpys = false;
+    const bool bound = bind(e, self, args, n, names, from, &rest, &numpys);
+    if (numpys && e->numpys) e = e->numpys;
+    if (bound && convert_all(e, from, rest, a, &done)) {
         if (e->run) {
             result = e->run(a);
         } else {

@@ -80,6 +80,7 @@ typedef struct entry {
     const param *params;
     int count;
     bool inplace;                                   /* compute returns its first argument */
+    const struct entry *numpys;                     /* what NumPy means by the name: amax by max; it has the first of the same parameters */
 } entry;
 
 PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
