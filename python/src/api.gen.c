@@ -56,6 +56,7 @@ PyObject *api_is_contiguous(const arg *a);
 PyObject *api_element_size(const arg *a);
 PyObject *api_data_ptr(const arg *a);
 PyObject *api_item(const arg *a);
+PyObject *api___complex__(const arg *a);
 PyObject *api_tolist(const arg *a);
 PyObject *api_numpy(const arg *a);
 PyObject *api___array__(const arg *a);
@@ -648,6 +649,9 @@ CALL(method_data_ptr, data_ptr_entry, s)
 static const param item_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry item_entry = {.name = "item", .run = api_item, .params = item_entry_params, .count = 1};
 CALL(method_item, item_entry, s)
+static const param __complex___entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry __complex___entry = {.name = "__complex__", .run = api___complex__, .params = __complex___entry_params, .count = 1};
+CALL(method___complex__, __complex___entry, s)
 static const param tolist_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry tolist_entry = {.name = "tolist", .run = api_tolist, .params = tolist_entry_params, .count = 1};
 CALL(method_tolist, tolist_entry, s)
@@ -3019,7 +3023,8 @@ PyMethodDef api_functions[] = {
         "take_along_dim(input, indices, dim=None)\n"
         "--\n"
         "\n"
-        "gather with the axes other than dim broadcast; without dim of both as vectors.  For what argmax and argsort give.\n"
+        "gather with the axes other than dim broadcast; an index is taken modulo the axis's size.  Without dim: of both as vectors, and an\n"
+        "index out of range is an IndexError.  For what argmax and argsort give.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"take", AS(function_take), FAST,
         "take(input, index)\n"
@@ -4113,6 +4118,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The one element as a Python number; RuntimeError when there are more."},
+    {"__complex__", AS(method___complex__), FAST,
+        "__complex__($self, /)\n"
+        "--\n"
+        "\n"
+        "The one element as a complex number, as the array API standard wants; RuntimeError when there are more."},
     {"tolist", AS(method_tolist), FAST,
         "tolist($self, /)\n"
         "--\n"
@@ -4949,7 +4959,8 @@ PyMethodDef api_methods[] = {
         "take_along_dim($self, /, indices, dim=None)\n"
         "--\n"
         "\n"
-        "gather with the axes other than dim broadcast; without dim of both as vectors.  For what argmax and argsort give.\n"
+        "gather with the axes other than dim broadcast; an index is taken modulo the axis's size.  Without dim: of both as vectors, and an\n"
+        "index out of range is an IndexError.  For what argmax and argsort give.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"take", AS(method_take), FAST,
         "take($self, /, index)\n"

@@ -34,7 +34,7 @@ PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool fro
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
 cr_tensor *unscoped(cr_tensor *t);                  /* a new handle, out of its scope: no longer to be given to cr_release but to cr_drop */
 PyObject *done(cr_status status);                   /* None, or raises cr_error() */
-extern PyObject *bad_type;                          /* DtypeError */
+extern PyObject *bad_value, *bad_type;              /* Error, DtypeError */
 PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns NULL */
 void set_error(PyObject *type, const char *format, ...);          /* from a compute function, which may run without the GIL; raise_error keeps it */
 PyObject *raise_type(PyObject *got, const char *format, ...);      /* TypeError: "<format> <name of got's type>"; returns NULL */

@@ -5,9 +5,13 @@
 
 cr_tensor *api_gather(const arg *a) { return cr_gather(a[0].t, axis(a[1].i), a[2].t); }
 cr_tensor *api_take(const arg *a) { return cr_take(a[0].t, a[1].t); }
+/* Along an axis the index is taken modulo its size, as in PyTorch: -1 is the last. */
 cr_tensor *api_take_along_dim(const arg *a) {
-    if (a[2].given) return cr_take_along_axis(a[0].t, axis(a[2].i), a[1].t);
+    const int at = axis(a[2].i), n = cr_ndim(a[0].t);
+    const int64_t size = at >= -n && at < n ? cr_size(a[0].t, at) : 0;
+    const bool whole = !cr_dtype_is_float(cr_dtype_of(a[1].t)) && cr_dtype_of(a[1].t) != CR_BOOL;
     cr_scope_begin();
+    if (a[2].given) return leave(cr_take_along_axis(a[0].t, at, size && whole ? cr_remainder(a[1].t, cr_scalar_int(size)) : a[1].t));
     return leave(cr_gather(cr_reshape(a[0].t, CR_LIST(-1)), 0, cr_reshape(a[1].t, CR_LIST(-1))));
 }
 

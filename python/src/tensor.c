@@ -5,8 +5,8 @@
 #include <structmember.h>
 
 PyTypeObject *tensor_type;
-PyObject *bad_type;
-static PyObject *bad_value, *no_memory;             /* exceptions of our own: RuntimeError, as PyTorch raises, and ValueError... as NumPy does */
+PyObject *bad_value, *bad_type;
+static PyObject *no_memory;                         /* exceptions of our own: RuntimeError, as PyTorch raises, and ValueError... as NumPy does */
 
 /* ---- errors ---------------------------------------------------------------------------------------------------- */
 PyObject *raise_error(void) {
@@ -326,6 +326,13 @@ static PyObject *op_float(PyObject *self) {
     PyObject *x = item_of(self), *y = x ? PyNumber_Float(x) : NULL;
     Py_XDECREF(x);
     return y;
+}
+
+PyObject *api___complex__(const arg *a) {
+    PyObject *x = api_item(a);
+    const double real = x ? PyFloat_AsDouble(x) : 0;
+    Py_XDECREF(x);
+    return x && !PyErr_Occurred() ? PyComplex_FromDoubles(real, 0) : NULL;
 }
 
 static PyObject *op_int(PyObject *self) {

@@ -278,7 +278,6 @@ def test_what_requires_grad() -> None:
 
 
 @needs_numpy
-@needs_numpy
 def test_functions_of_numpy() -> None:
     """numpy.sum(x) and its like call the method with axis, out and keepdims; the result is a tensor, of the values that an array gives."""
     x = cr.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
@@ -301,6 +300,7 @@ def test_functions_of_numpy() -> None:
             np.sum(x, **bad)
 
 
+@needs_numpy
 def test_what_numpy_does_not_have() -> None:
     x = cr.ones(2).bfloat16()
     calls: list[Callable[[], Any]] = [lambda: x.numpy(), lambda: np.asarray(x), lambda: x.numpy(force=True)]
