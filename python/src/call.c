@@ -23,13 +23,20 @@ bool to_int64(PyObject *o, int64_t *v) {
     return *v != -1 || !PyErr_Occurred();
 }
 
+static bool to_huge(PyObject *o, int sign, number *x) {      /* an int beyond int64 */
+    const uint64_t bits = sign > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
+    if (sign < 0 || PyErr_Occurred()) { PyErr_SetString(PyExc_OverflowError, "int too big: 64 bits is the widest"); return false; }
+    *x = (number){.d = (double)bits, .i = (int64_t)bits, .integral = true, .huge = true};
+    return true;
+}
+
 bool to_number(PyObject *o, number *x) {
     *x = (number){0};
     if (PyFloat_Check(o)) { x->d = PyFloat_AsDouble(o); return true; }
     if (PyLong_Check(o)) {
         int overflow;
         x->i = PyLong_AsLongLongAndOverflow(o, &overflow);
-        if (overflow) { PyErr_SetString(PyExc_OverflowError, "int too big: 64 bits is the widest"); return false; }
+        if (overflow) return to_huge(o, overflow, x);
         x->integral = true;
         x->boolean = PyBool_Check(o);
         x->d = (double)x->i;
@@ -100,7 +107,10 @@ bool to_size(PyObject *o, int *n, int64_t *v) {
 }
 
 cr_dtype dtype_of(const number *x) { return x->boolean ? CR_BOOL : x->integral ? CR_I64 : CR_F32; }
-cr_tensor *scalar_of(const number *x) { return x->boolean ? cr_scalar_bool(x->i) : x->integral ? cr_scalar_int(x->i) : cr_scalar(x->d); }
+cr_tensor *scalar_of(const number *x) {
+    if (x->huge) return cr_from(&x->i, CR_ALL, CR_U64, cr_cpu());
+    return x->boolean ? cr_scalar_bool(x->i) : x->integral ? cr_scalar_int(x->i) : cr_scalar(x->d);
+}
 
 static bool to_tensors(PyObject *o, arg *a) {
     if (is_tensor(o) || PyUnicode_Check(o) || !PySequence_Check(o)) return false;

@@ -52,7 +52,7 @@ typedef enum kind {
 enum { OPTIONAL = 1, KEYWORD = 2, VARIADIC = 4 };   /* None or absent; only by name; the other positional arguments */
 enum { MAX_ARGS = 10 };
 
-typedef struct number { double d; int64_t i; bool integral, boolean; } number;
+typedef struct number { double d; int64_t i; bool integral, boolean, huge; } number;      /* huge: from 2^63 on; i holds the bits of the uint64 */
 typedef struct arg {                                /* one converted argument; `given` is false for None and for absent ones without default */
     bool given, owned;                              /* owned: t was made for a number and is released after the call */
     PyObject *from;                                 /* the object that was converted, borrowed; NULL where there is none */
@@ -87,6 +87,7 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
 cr_tensor *api_in_place(const char *row, const arg *a, int n, const double *params);       /* a row of ops.def written into its first input */
 cr_tensor *written(const char *name, const arg *a, cr_tensor *y);                           /* y, taken, into the first argument by the rule of in-place forms: no float into integers, no number into bool */
 cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number);                   /* is_number: y was one, so that x^2 is a multiplication */
+bool fits_double(const arg *value);                 /* an operand that was a number, and no integer beyond 2^53 */
 cr_tensor *no_tensor(const char *name);             /* NULL and a TypeError: two numbers were given */
 PyObject *api_item(const arg *a);
 extern PyMethodDef api_functions[], api_methods[];  /* api.gen.c */

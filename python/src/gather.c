@@ -110,12 +110,12 @@ static const cr_tensor *masked_value(const arg *a) {
     return NULL;
 }
 cr_tensor *api_masked_fill(const arg *a) {
-    if (a[2].owned) return cr_masked_fill(a[0].t, a[1].t, cr_item(a[2].t));
+    if (fits_double(&a[2])) return cr_masked_fill(a[0].t, a[1].t, cr_item(a[2].t));
     cr_scope_begin();
     return leave(cr_where(a[1].t, masked_value(a), a[0].t));
 }
 cr_tensor *api_masked_fill_(const arg *a) {
-    if (a[2].owned) return cr_masked_fill_(a[0].t, a[1].t, cr_item(a[2].t));
+    if (fits_double(&a[2])) return cr_masked_fill_(a[0].t, a[1].t, cr_item(a[2].t));
     cr_scope_begin();
     cr_tensor *x = cr_program_apply_(cr_program_find("where"), a[0].t, 3, (const cr_tensor *const[]){a[1].t, masked_value(a), a[0].t}, NULL);
     cr_scope_end();

@@ -110,7 +110,8 @@ row(
 )
 row("zeros ones", created(*SIZES))
 row("empty", created(*SIZES))
-row("full", created(call((2, 3), 1), call((2, 3), 2.5), call([2], True), call((), 7), call((2, 0), 1), call(size=(2,), fill_value=3), *[call((2,), X((), d, grad=False)) for d in ANY]))
+FILLED = [call((2,), 2**60 + 1), *[call((2,), X((), d, grad=False)) for d in ANY]]
+row("full", created(call((2, 3), 1), call((2, 3), 2.5), call([2], True), call((), 7), call((2, 0), 1), call(size=(2,), fill_value=3), *FILLED))
 row(
     "arange",
     created(
