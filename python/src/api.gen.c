@@ -2282,7 +2282,7 @@ PyMethodDef api_functions[] = {
         "manual_seed(seed)\n"
         "--\n"
         "\n"
-        "Seeds the default generator; returns it.  The same seed gives the same bits on every device."},
+        "Seeds the default generator with int(seed); returns it.  The same seed gives the same bits on every device."},
     {"asarray", AS(function_asarray), FAST,
         "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n"
         "--\n"

@@ -161,7 +161,10 @@ bool to_seed(PyObject *o, uint64_t *seed) {
 
 PyObject *api_manual_seed(const arg *a) {
     uint64_t seed;
-    if (!to_seed(a[0].o, &seed)) return NULL;
+    PyObject *whole = PyNumber_Long(a[0].o);         /* as PyTorch: manual_seed(time.time()) */
+    const bool ok = whole && to_seed(whole, &seed);
+    Py_XDECREF(whole);
+    if (!ok) return NULL;
     cr_manual_seed(seed);
     PyObject *module = PyImport_ImportModule("chainrule._core"), *g = module ? PyObject_GetAttrString(module, "default_generator") : NULL;
     Py_XDECREF(module);

@@ -35,7 +35,6 @@ DIFFERENCES = {
             r"a factor of \w+ must be an integer",
             "A fractional beta or alpha for integers is an error; PyTorch truncates it.",
         ),
-        ("manual_seed", r"cannot be interpreted as an integer", "A seed is an int; PyTorch calls int() on it."),
         (
             "softmax|log_softmax|randn|randn_like|bernoulli|uniform|normal|log_normal|exponential|cauchy|matmul|mm|bmm|mv|dot|outer|addmm|baddbmm",
             r"^raises \w+: .*(PyTorch gives torch.\w+ \[[\[\]]| <- .*X\(\([\d, ]*\b0\b)",

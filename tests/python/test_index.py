@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import chainrule as cr
@@ -340,12 +341,13 @@ def test_uint8_is_a_mask() -> None:
     assert masked(cr)[:4] == [[3, 4, 5], [[0, 1, 2], [3, 4, 5]], [[[0, 1, 2], [3, 4, 5]]], []]
     x[mask] = 5  # PyTorch takes a tensor only
     assert x.tolist() == [5, 1, 5] and x[numpy.uint8(1)].item() == 1
-    for f in (lambda: x[mask], lambda: cr.where(mask, x, x), lambda: x.where(mask, x), lambda: x.index_put_((mask,), x[:2])):
+    uses: list[Callable[[], Any]] = [lambda: x[mask], lambda: cr.where(mask, x, x), lambda: x.where(mask, x), lambda: x.index_put_((mask,), x[:2])]
+    for f in uses:
         with pytest.warns(UserWarning, match="uint8"):
             f()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for f in (lambda: x[mask], lambda: cr.where(mask, x, x), lambda: x.index_put_((mask,), x[:2])):
+        for f in uses:
             with pytest.raises(UserWarning, match="uint8"):
                 f()
     torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: uint8 keys are not compared")

@@ -294,7 +294,8 @@ def test_functions_of_numpy() -> None:
     w = x.clone().requires_grad_(True)
     np.max(w, axis=1).sum().backward()
     assert w.grad is not None and w.grad.tolist() == [[1, 0, 0], [0, 1, 0]]
-    assert x.max(dim=0, out=None)[1].tolist() == [0, 1, 1]
+    plain: Any = x
+    assert plain.max(dim=0, out=None)[1].tolist() == [0, 1, 1]
     for bad in ({"out": np.zeros(())}, {"where": x > 0}, {"initial": 1.0}, {"dtype": np.complex64}, {"dtype": np}):
         with pytest.raises(TypeError):
             np.sum(x, **bad)
