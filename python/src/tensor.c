@@ -276,7 +276,7 @@ PyObject *api_item(const arg *a) {
     cr_dtype dt = widest(cr_dtype_of(a[0].t));
     union { double d; int64_t i; } value;
     if (cr_numel(a[0].t) != 1) {
-        PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)cr_numel(a[0].t));
+        PyErr_Format(bad_value, "a Tensor with %lld elements cannot be converted to Scalar", (long long)cr_numel(a[0].t));
         return NULL;
     }
     if (cr_read(a[0].t, dt, &value, cr_dtype_size(dt)) != CR_OK) return raise_error();
