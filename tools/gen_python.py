@@ -40,7 +40,10 @@ PARAMETERS = {  # PyTorch's names where they are not input, other
     "leaky_relu": {"slope": "negative_slope"}, "hardtanh": {"min": "min_val", "max": "max_val"}, "lerp": {"b": "end", "w": "weight"},
     "clamp_min": {"low": "min"}, "clamp_max": {"high": "max"}, "addcmul": {"a": "tensor1", "b": "tensor2"}, "addcdiv": {"a": "tensor1", "b": "tensor2"},
 }
+NUMBER_FIRST = {"mul", "remainder", "floor_divide", "xlogy", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"}  # f(2, x)
+NUMBERS_ONLY = {"mul", "floor_divide"}  # f(2, 3)
 NUMBER_ALLOWED = {"lerp": {"weight"}}  # ternaries take tensors, but for these
+NUMPYS = {"max": "amax", "min": "amin"}  # what numpy.max(x) means when it calls x.max(axis=None, out=None)
 ALIASES = {
     "absolute": "abs", "negative": "neg", "multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div", "greater": "gt",
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "fix": "trunc", "clip": "clamp", "concat": "cat",
@@ -136,7 +139,7 @@ def elementwise_rows(taken: set[str]) -> list[Api]:
         params = []
         for i, x in enumerate(r.inputs):
             python = names.get(x, "input" if i == 0 else "other")
-            number = i > 0 and (len(r.inputs) == 2 or python in NUMBER_ALLOWED.get(name, set()))
+            number = (len(r.inputs) == 2 or python in NUMBER_ALLOWED.get(name, set())) if i > 0 else name in NUMBER_FIRST
             params.append(Parameter(python, "Tensor | Number" if number else "Tensor", False, False, False, None))
         for x, default in r.params.items():
             params.append(Parameter(names.get(x, x), "float", False, len(r.inputs) > 2, False, repr(default)))
@@ -144,10 +147,12 @@ def elementwise_rows(taken: set[str]) -> list[Api]:
         numbers = [f"a[{n + i}].d" for i in range(len(r.params))]
         operands = [f"a[{i}].t" for i in range(n)]
         doc = r.doc + (".  Shapes broadcast, dtypes promote." if n > 1 else ".")
-        value = f"return cr_{r.name}({', '.join(operands + numbers)});"
+        number_check = f'if (a[0].owned && a[1].owned) return no_tensor("{name}"); ' if name in NUMBER_FIRST - NUMBERS_ONLY else ""
+        value = f"{number_check}return cr_{r.name}({', '.join(operands + numbers)});"
         given = f"(const double[]){{{', '.join(numbers)}}}" if numbers else "NULL"
         found.append(Api(name, params, "Tensor", doc, True, True, False, True, value, broadcasts=n > 1))
-        if r.rule != "TEST":
+        if r.rule != "TEST" or n > 1 or name == "logical_not":
+            params = [replace(params[0], annotation="Tensor"), *params[1:]]
             found.append(Api(name + "_", params, "Tensor", f"{name}, written into input: its shape and dtype stay.", False, True, True, True,
                              f'return api_in_place("{r.name}", a, {n}, {given});', broadcasts=n > 1))
     return found
@@ -237,8 +242,9 @@ def c_lines(rows: list[Api]) -> list[str]:
                 out.append(f"static const param {entry}_params[] = {{{parameter_table(r)}}};")
             field = "compute" if r.compute else "run"
             inplace = ", .inplace = true" if r.inplace else ""
+            numpys = f", .numpys = &{NUMPYS[r.name]}_entry" if r.name in NUMPYS else ""
             known = f", .params = {entry}_params, .count = {len(r.params)}" if r.params else ""
-            out.append(f'static const entry {entry} = {{.name = "{r.name}", .{field} = api_{r.runs or r.name}{known}{inplace}}};')
+            out.append(f'static const entry {entry} = {{.name = "{r.name}", .{field} = api_{r.runs or r.name}{known}{inplace}{numpys}}};')
             for method in (False, True):
                 if r.method if method else r.function:
                     f = f"{'method' if method else 'function'}_{r.name}"

@@ -252,6 +252,14 @@ def _binary(name: str, f: Callable[[Tensor, Tensor], Tensor]) -> Callable[[_Oper
     return _named(function, name, f.__doc__)  # type: ignore[no-any-return]
 
 
+def _floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
+    """floor(x1 / x2); of infinities that of the quotient, where NumPy's and PyTorch's give NaN or -1."""
+    y = _cr.floor_divide(x1, x2)
+    if not y.is_floating_point():
+        return y
+    return _cr.where(_cr.isinf(x1) | _cr.isinf(x2), _cr.floor(x1 / x2), y)
+
+
 def clip(x: Tensor, /, min: _Operand | None = None, max: _Operand | None = None) -> Tensor:
     """Values below min become min, values above max become max; NaN stays, and so does the dtype."""
     y = x
@@ -312,7 +320,7 @@ bitwise_xor = _binary("bitwise_xor", _cr.bitwise_xor)
 copysign = _binary("copysign", _cr.copysign)
 divide = _binary("divide", _cr.div)
 equal = _binary("equal", _cr.eq)
-floor_divide = _binary("floor_divide", _cr.floor_divide)
+floor_divide = _binary("floor_divide", _floor_divide)
 greater = _binary("greater", _cr.gt)
 greater_equal = _binary("greater_equal", _cr.ge)
 hypot = _binary("hypot", _cr.hypot)
@@ -435,9 +443,18 @@ def concat(arrays: Sequence[Tensor], /, *, axis: _int | None = 0) -> Tensor:
     return _cr.cat([a.reshape(-1) for a in parts]) if axis is None else _cr.cat(parts, axis)
 
 
-def expand_dims(x: Tensor, /, *, axis: _int = 0) -> Tensor:
-    """A view with one more axis of size 1."""
-    return _cr.unsqueeze(x, axis)
+def expand_dims(x: Tensor, /, axis: _int | Sequence[_int] = 0) -> Tensor:
+    """A view with more axes of size 1, at the places that ``axis`` names in the result."""
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    ndim = x.ndim + len(axes)
+    if outside := [a for a in axes if not -ndim <= a < ndim]:
+        raise IndexError(f"[expand_dims] axis {outside[0]} is out of range: the result has {ndim} axes")
+    places = sorted(a % ndim for a in axes)
+    if len(set(places)) < len(places):
+        raise ValueError(f"[expand_dims] an axis is named twice: {axes}")
+    for a in places:
+        x = _cr.unsqueeze(x, a)
+    return x
 
 
 def flip(x: Tensor, /, *, axis: _Axes = None) -> Tensor:
@@ -456,8 +473,8 @@ def permute_dims(x: Tensor, /, axes: Sequence[_int]) -> Tensor:
 
 
 def repeat(x: Tensor, repeats: _int | Tensor, /, *, axis: _int | None = None) -> Tensor:
-    """Each element, or each part along an axis, as often as ``repeats`` says."""
-    return _cr.repeat_interleave(x, repeats, axis)
+    """Each element, or each part along an axis, as often as ``repeats``, of any integer dtype, says."""
+    return _cr.repeat_interleave(x, repeats.long() if isinstance(repeats, Tensor) and isdtype(repeats.dtype, "integral") else repeats, axis)
 
 
 def reshape(x: Tensor, /, shape: Sequence[_int], *, copy: _bool | None = None) -> Tensor:

@@ -57,6 +57,7 @@ PyObject *api_is_contiguous(const arg *a);
 PyObject *api_element_size(const arg *a);
 PyObject *api_data_ptr(const arg *a);
 PyObject *api_item(const arg *a);
+PyObject *api___complex__(const arg *a);
 PyObject *api_tolist(const arg *a);
 PyObject *api_numpy(const arg *a);
 PyObject *api___array__(const arg *a);
@@ -141,6 +142,7 @@ cr_tensor *api_rsub(const arg *a);
 cr_tensor *api_div(const arg *a);
 cr_tensor *api_pow(const arg *a);
 cr_tensor *api_clamp(const arg *a);
+cr_tensor *api_round(const arg *a);
 cr_tensor *api_nextafter(const arg *a);
 cr_tensor *api_nan_to_num(const arg *a);
 cr_tensor *api_logit(const arg *a);
@@ -148,6 +150,7 @@ cr_tensor *api_gelu(const arg *a);
 cr_tensor *api_add_(const arg *a);
 cr_tensor *api_sub_(const arg *a);
 cr_tensor *api_div_(const arg *a);
+cr_tensor *api_round_(const arg *a);
 cr_tensor *api_pow_(const arg *a);
 cr_tensor *api_nan_to_num_(const arg *a);
 cr_tensor *api_logit_(const arg *a);
@@ -325,7 +328,7 @@ static cr_tensor *api_mul(const arg *a) { return cr_mul(a[0].t, a[1].t); }
 static cr_tensor *api_mul_(const arg *a) { return api_in_place("mul", a, 2, NULL); }
 static cr_tensor *api_floor_divide(const arg *a) { return cr_floor_divide(a[0].t, a[1].t); }
 static cr_tensor *api_floor_divide_(const arg *a) { return api_in_place("floor_divide", a, 2, NULL); }
-static cr_tensor *api_remainder(const arg *a) { return cr_remainder(a[0].t, a[1].t); }
+static cr_tensor *api_remainder(const arg *a) { if (a[0].owned && a[1].owned) return no_tensor("remainder"); return cr_remainder(a[0].t, a[1].t); }
 static cr_tensor *api_remainder_(const arg *a) { return api_in_place("remainder", a, 2, NULL); }
 static cr_tensor *api_fmod(const arg *a) { return cr_fmod(a[0].t, a[1].t); }
 static cr_tensor *api_fmod_(const arg *a) { return api_in_place("fmod", a, 2, NULL); }
@@ -381,7 +384,7 @@ static cr_tensor *api_logaddexp(const arg *a) { return cr_logaddexp(a[0].t, a[1]
 static cr_tensor *api_logaddexp_(const arg *a) { return api_in_place("logaddexp", a, 2, NULL); }
 static cr_tensor *api_logaddexp2(const arg *a) { return cr_logaddexp2(a[0].t, a[1].t); }
 static cr_tensor *api_logaddexp2_(const arg *a) { return api_in_place("logaddexp2", a, 2, NULL); }
-static cr_tensor *api_xlogy(const arg *a) { return cr_xlogy(a[0].t, a[1].t); }
+static cr_tensor *api_xlogy(const arg *a) { if (a[0].owned && a[1].owned) return no_tensor("xlogy"); return cr_xlogy(a[0].t, a[1].t); }
 static cr_tensor *api_xlogy_(const arg *a) { return api_in_place("xlogy", a, 2, NULL); }
 static cr_tensor *api_log1p(const arg *a) { return cr_log1p(a[0].t); }
 static cr_tensor *api_log1p_(const arg *a) { return api_in_place("log1p", a, 1, NULL); }
@@ -455,8 +458,6 @@ static cr_tensor *api_floor(const arg *a) { return cr_floor(a[0].t); }
 static cr_tensor *api_floor_(const arg *a) { return api_in_place("floor", a, 1, NULL); }
 static cr_tensor *api_ceil(const arg *a) { return cr_ceil(a[0].t); }
 static cr_tensor *api_ceil_(const arg *a) { return api_in_place("ceil", a, 1, NULL); }
-static cr_tensor *api_round(const arg *a) { return cr_round(a[0].t); }
-static cr_tensor *api_round_(const arg *a) { return api_in_place("round", a, 1, NULL); }
 static cr_tensor *api_trunc(const arg *a) { return cr_trunc(a[0].t); }
 static cr_tensor *api_trunc_(const arg *a) { return api_in_place("trunc", a, 1, NULL); }
 static cr_tensor *api_frac(const arg *a) { return cr_frac(a[0].t); }
@@ -468,26 +469,36 @@ static cr_tensor *api_isneginf(const arg *a) { return cr_isneginf(a[0].t); }
 static cr_tensor *api_isfinite(const arg *a) { return cr_isfinite(a[0].t); }
 static cr_tensor *api_signbit(const arg *a) { return cr_signbit(a[0].t); }
 static cr_tensor *api_eq(const arg *a) { return cr_eq(a[0].t, a[1].t); }
+static cr_tensor *api_eq_(const arg *a) { return api_in_place("eq", a, 2, NULL); }
 static cr_tensor *api_ne(const arg *a) { return cr_ne(a[0].t, a[1].t); }
+static cr_tensor *api_ne_(const arg *a) { return api_in_place("ne", a, 2, NULL); }
 static cr_tensor *api_lt(const arg *a) { return cr_lt(a[0].t, a[1].t); }
+static cr_tensor *api_lt_(const arg *a) { return api_in_place("lt", a, 2, NULL); }
 static cr_tensor *api_le(const arg *a) { return cr_le(a[0].t, a[1].t); }
+static cr_tensor *api_le_(const arg *a) { return api_in_place("le", a, 2, NULL); }
 static cr_tensor *api_gt(const arg *a) { return cr_gt(a[0].t, a[1].t); }
+static cr_tensor *api_gt_(const arg *a) { return api_in_place("gt", a, 2, NULL); }
 static cr_tensor *api_ge(const arg *a) { return cr_ge(a[0].t, a[1].t); }
+static cr_tensor *api_ge_(const arg *a) { return api_in_place("ge", a, 2, NULL); }
 static cr_tensor *api_logical_and(const arg *a) { return cr_logical_and(a[0].t, a[1].t); }
+static cr_tensor *api_logical_and_(const arg *a) { return api_in_place("logical_and", a, 2, NULL); }
 static cr_tensor *api_logical_or(const arg *a) { return cr_logical_or(a[0].t, a[1].t); }
+static cr_tensor *api_logical_or_(const arg *a) { return api_in_place("logical_or", a, 2, NULL); }
 static cr_tensor *api_logical_xor(const arg *a) { return cr_logical_xor(a[0].t, a[1].t); }
+static cr_tensor *api_logical_xor_(const arg *a) { return api_in_place("logical_xor", a, 2, NULL); }
 static cr_tensor *api_logical_not(const arg *a) { return cr_logical_not(a[0].t); }
-static cr_tensor *api_bitwise_and(const arg *a) { return cr_bitwise_and(a[0].t, a[1].t); }
+static cr_tensor *api_logical_not_(const arg *a) { return api_in_place("logical_not", a, 1, NULL); }
+static cr_tensor *api_bitwise_and(const arg *a) { if (a[0].owned && a[1].owned) return no_tensor("bitwise_and"); return cr_bitwise_and(a[0].t, a[1].t); }
 static cr_tensor *api_bitwise_and_(const arg *a) { return api_in_place("bitwise_and", a, 2, NULL); }
-static cr_tensor *api_bitwise_or(const arg *a) { return cr_bitwise_or(a[0].t, a[1].t); }
+static cr_tensor *api_bitwise_or(const arg *a) { if (a[0].owned && a[1].owned) return no_tensor("bitwise_or"); return cr_bitwise_or(a[0].t, a[1].t); }
 static cr_tensor *api_bitwise_or_(const arg *a) { return api_in_place("bitwise_or", a, 2, NULL); }
-static cr_tensor *api_bitwise_xor(const arg *a) { return cr_bitwise_xor(a[0].t, a[1].t); }
+static cr_tensor *api_bitwise_xor(const arg *a) { if (a[0].owned && a[1].owned) return no_tensor("bitwise_xor"); return cr_bitwise_xor(a[0].t, a[1].t); }
 static cr_tensor *api_bitwise_xor_(const arg *a) { return api_in_place("bitwise_xor", a, 2, NULL); }
 static cr_tensor *api_bitwise_not(const arg *a) { return cr_bitwise_not(a[0].t); }
 static cr_tensor *api_bitwise_not_(const arg *a) { return api_in_place("bitwise_not", a, 1, NULL); }
-static cr_tensor *api_bitwise_left_shift(const arg *a) { return cr_left_shift(a[0].t, a[1].t); }
+static cr_tensor *api_bitwise_left_shift(const arg *a) { if (a[0].owned && a[1].owned) return no_tensor("bitwise_left_shift"); return cr_left_shift(a[0].t, a[1].t); }
 static cr_tensor *api_bitwise_left_shift_(const arg *a) { return api_in_place("left_shift", a, 2, NULL); }
-static cr_tensor *api_bitwise_right_shift(const arg *a) { return cr_right_shift(a[0].t, a[1].t); }
+static cr_tensor *api_bitwise_right_shift(const arg *a) { if (a[0].owned && a[1].owned) return no_tensor("bitwise_right_shift"); return cr_right_shift(a[0].t, a[1].t); }
 static cr_tensor *api_bitwise_right_shift_(const arg *a) { return api_in_place("right_shift", a, 2, NULL); }
 
 static const param tensor_entry_params[] = {{"data", OBJECT, 0, NULL, 0}, {"dtype", DTYPE, OPTIONAL | KEYWORD, NULL, 0}, {"device", DEVICE, OPTIONAL | KEYWORD, NULL, 0}, {"requires_grad", BOOL, KEYWORD, "", 0.0}};
@@ -650,6 +661,9 @@ CALL(method_data_ptr, data_ptr_entry, s)
 static const param item_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry item_entry = {.name = "item", .run = api_item, .params = item_entry_params, .count = 1};
 CALL(method_item, item_entry, s)
+static const param __complex___entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry __complex___entry = {.name = "__complex__", .run = api___complex__, .params = __complex___entry_params, .count = 1};
+CALL(method___complex__, __complex___entry, s)
 static const param tolist_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry tolist_entry = {.name = "tolist", .run = api_tolist, .params = tolist_entry_params, .count = 1};
 CALL(method_tolist, tolist_entry, s)
@@ -922,11 +936,11 @@ static const param triu_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"diago
 static const entry triu_entry = {.name = "triu", .compute = api_triu, .params = triu_entry_params, .count = 2};
 CALL(function_triu, triu_entry, NULL)
 CALL(method_triu, triu_entry, s)
-static const param add_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const param add_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
 static const entry add_entry = {.name = "add", .compute = api_add, .params = add_entry_params, .count = 3};
 CALL(function_add, add_entry, NULL)
 CALL(method_add, add_entry, s)
-static const param sub_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
+static const param sub_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"alpha", NUMBER, KEYWORD, "", 1.0}};
 static const entry sub_entry = {.name = "sub", .compute = api_sub, .params = sub_entry_params, .count = 3};
 CALL(function_sub, sub_entry, NULL)
 CALL(method_sub, sub_entry, s)
@@ -934,7 +948,7 @@ static const param rsub_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other
 static const entry rsub_entry = {.name = "rsub", .compute = api_rsub, .params = rsub_entry_params, .count = 3};
 CALL(function_rsub, rsub_entry, NULL)
 CALL(method_rsub, rsub_entry, s)
-static const param div_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"rounding_mode", STR, OPTIONAL | KEYWORD, NULL, 0}};
+static const param div_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"rounding_mode", STR, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry div_entry = {.name = "div", .compute = api_div, .params = div_entry_params, .count = 3};
 CALL(function_div, div_entry, NULL)
 CALL(method_div, div_entry, s)
@@ -948,6 +962,10 @@ static const param clamp_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"min"
 static const entry clamp_entry = {.name = "clamp", .compute = api_clamp, .params = clamp_entry_params, .count = 3};
 CALL(function_clamp, clamp_entry, NULL)
 CALL(method_clamp, clamp_entry, s)
+static const param round_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"decimals", INT, KEYWORD, "", 0.0}};
+static const entry round_entry = {.name = "round", .compute = api_round, .params = round_entry_params, .count = 2};
+CALL(function_round, round_entry, NULL)
+CALL(method_round, round_entry, s)
 static const param nextafter_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry nextafter_entry = {.name = "nextafter", .compute = api_nextafter, .params = nextafter_entry_params, .count = 2};
 CALL(function_nextafter, nextafter_entry, NULL)
@@ -973,6 +991,9 @@ CALL(method_sub_, sub__entry, s)
 static const param div__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}, {"rounding_mode", STR, OPTIONAL | KEYWORD, NULL, 0}};
 static const entry div__entry = {.name = "div_", .compute = api_div_, .params = div__entry_params, .count = 3, .inplace = true};
 CALL(method_div_, div__entry, s)
+static const param round__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"decimals", INT, KEYWORD, "", 0.0}};
+static const entry round__entry = {.name = "round_", .compute = api_round_, .params = round__entry_params, .count = 2, .inplace = true};
+CALL(method_round_, round__entry, s)
 static const param pow__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"exponent", OPERAND, 0, NULL, 0}};
 static const entry pow__entry = {.name = "pow_", .compute = api_pow_, .params = pow__entry_params, .count = 2, .inplace = true};
 CALL(method_pow_, pow__entry, s)
@@ -1063,11 +1084,11 @@ static const entry aminmax_entry = {.name = "aminmax", .run = api_aminmax, .para
 CALL(function_aminmax, aminmax_entry, NULL)
 CALL(method_aminmax, aminmax_entry, s)
 static const param max_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
-static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 4};
+static const entry max_entry = {.name = "max", .run = api_max, .params = max_entry_params, .count = 4, .numpys = &amax_entry};
 CALL(function_max, max_entry, NULL)
 CALL(method_max, max_entry, s)
 static const param min_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", OBJECT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}, {"other", TENSOR, OPTIONAL | KEYWORD, NULL, 0}};
-static const entry min_entry = {.name = "min", .run = api_min, .params = min_entry_params, .count = 4};
+static const entry min_entry = {.name = "min", .run = api_min, .params = min_entry_params, .count = 4, .numpys = &amin_entry};
 CALL(function_min, min_entry, NULL)
 CALL(method_min, min_entry, s)
 static const param argmax_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"dim", INT, OPTIONAL, NULL, 0}, {"keepdim", BOOL, 0, "", 0.0}};
@@ -1559,21 +1580,21 @@ CALL(function__profile_begin, _profile_begin_entry, NULL)
 static const param _profile_end_entry_params[] = {{"path", STR, 0, NULL, 0}};
 static const entry _profile_end_entry = {.name = "_profile_end", .run = api__profile_end, .params = _profile_end_entry_params, .count = 1};
 CALL(function__profile_end, _profile_end_entry, NULL)
-static const param mul_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const param mul_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry mul_entry = {.name = "mul", .compute = api_mul, .params = mul_entry_params, .count = 2};
 CALL(function_mul, mul_entry, NULL)
 CALL(method_mul, mul_entry, s)
 static const param mul__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry mul__entry = {.name = "mul_", .compute = api_mul_, .params = mul__entry_params, .count = 2, .inplace = true};
 CALL(method_mul_, mul__entry, s)
-static const param floor_divide_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const param floor_divide_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry floor_divide_entry = {.name = "floor_divide", .compute = api_floor_divide, .params = floor_divide_entry_params, .count = 2};
 CALL(function_floor_divide, floor_divide_entry, NULL)
 CALL(method_floor_divide, floor_divide_entry, s)
 static const param floor_divide__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry floor_divide__entry = {.name = "floor_divide_", .compute = api_floor_divide_, .params = floor_divide__entry_params, .count = 2, .inplace = true};
 CALL(method_floor_divide_, floor_divide__entry, s)
-static const param remainder_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const param remainder_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry remainder_entry = {.name = "remainder", .compute = api_remainder, .params = remainder_entry_params, .count = 2};
 CALL(function_remainder, remainder_entry, NULL)
 CALL(method_remainder, remainder_entry, s)
@@ -1769,7 +1790,7 @@ CALL(method_logaddexp2, logaddexp2_entry, s)
 static const param logaddexp2__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry logaddexp2__entry = {.name = "logaddexp2_", .compute = api_logaddexp2_, .params = logaddexp2__entry_params, .count = 2, .inplace = true};
 CALL(method_logaddexp2_, logaddexp2__entry, s)
-static const param xlogy_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const param xlogy_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry xlogy_entry = {.name = "xlogy", .compute = api_xlogy, .params = xlogy_entry_params, .count = 2};
 CALL(function_xlogy, xlogy_entry, NULL)
 CALL(method_xlogy, xlogy_entry, s)
@@ -2028,13 +2049,6 @@ CALL(method_ceil, ceil_entry, s)
 static const param ceil__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry ceil__entry = {.name = "ceil_", .compute = api_ceil_, .params = ceil__entry_params, .count = 1, .inplace = true};
 CALL(method_ceil_, ceil__entry, s)
-static const param round_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry round_entry = {.name = "round", .compute = api_round, .params = round_entry_params, .count = 1};
-CALL(function_round, round_entry, NULL)
-CALL(method_round, round_entry, s)
-static const param round__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
-static const entry round__entry = {.name = "round_", .compute = api_round_, .params = round__entry_params, .count = 1, .inplace = true};
-CALL(method_round_, round__entry, s)
 static const param trunc_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry trunc_entry = {.name = "trunc", .compute = api_trunc, .params = trunc_entry_params, .count = 1};
 CALL(function_trunc, trunc_entry, NULL)
@@ -2077,57 +2091,87 @@ static const param eq_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other",
 static const entry eq_entry = {.name = "eq", .compute = api_eq, .params = eq_entry_params, .count = 2};
 CALL(function_eq, eq_entry, NULL)
 CALL(method_eq, eq_entry, s)
+static const param eq__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry eq__entry = {.name = "eq_", .compute = api_eq_, .params = eq__entry_params, .count = 2, .inplace = true};
+CALL(method_eq_, eq__entry, s)
 static const param ne_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry ne_entry = {.name = "ne", .compute = api_ne, .params = ne_entry_params, .count = 2};
 CALL(function_ne, ne_entry, NULL)
 CALL(method_ne, ne_entry, s)
+static const param ne__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry ne__entry = {.name = "ne_", .compute = api_ne_, .params = ne__entry_params, .count = 2, .inplace = true};
+CALL(method_ne_, ne__entry, s)
 static const param lt_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry lt_entry = {.name = "lt", .compute = api_lt, .params = lt_entry_params, .count = 2};
 CALL(function_lt, lt_entry, NULL)
 CALL(method_lt, lt_entry, s)
+static const param lt__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry lt__entry = {.name = "lt_", .compute = api_lt_, .params = lt__entry_params, .count = 2, .inplace = true};
+CALL(method_lt_, lt__entry, s)
 static const param le_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry le_entry = {.name = "le", .compute = api_le, .params = le_entry_params, .count = 2};
 CALL(function_le, le_entry, NULL)
 CALL(method_le, le_entry, s)
+static const param le__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry le__entry = {.name = "le_", .compute = api_le_, .params = le__entry_params, .count = 2, .inplace = true};
+CALL(method_le_, le__entry, s)
 static const param gt_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry gt_entry = {.name = "gt", .compute = api_gt, .params = gt_entry_params, .count = 2};
 CALL(function_gt, gt_entry, NULL)
 CALL(method_gt, gt_entry, s)
+static const param gt__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry gt__entry = {.name = "gt_", .compute = api_gt_, .params = gt__entry_params, .count = 2, .inplace = true};
+CALL(method_gt_, gt__entry, s)
 static const param ge_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry ge_entry = {.name = "ge", .compute = api_ge, .params = ge_entry_params, .count = 2};
 CALL(function_ge, ge_entry, NULL)
 CALL(method_ge, ge_entry, s)
+static const param ge__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry ge__entry = {.name = "ge_", .compute = api_ge_, .params = ge__entry_params, .count = 2, .inplace = true};
+CALL(method_ge_, ge__entry, s)
 static const param logical_and_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry logical_and_entry = {.name = "logical_and", .compute = api_logical_and, .params = logical_and_entry_params, .count = 2};
 CALL(function_logical_and, logical_and_entry, NULL)
 CALL(method_logical_and, logical_and_entry, s)
+static const param logical_and__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logical_and__entry = {.name = "logical_and_", .compute = api_logical_and_, .params = logical_and__entry_params, .count = 2, .inplace = true};
+CALL(method_logical_and_, logical_and__entry, s)
 static const param logical_or_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry logical_or_entry = {.name = "logical_or", .compute = api_logical_or, .params = logical_or_entry_params, .count = 2};
 CALL(function_logical_or, logical_or_entry, NULL)
 CALL(method_logical_or, logical_or_entry, s)
+static const param logical_or__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logical_or__entry = {.name = "logical_or_", .compute = api_logical_or_, .params = logical_or__entry_params, .count = 2, .inplace = true};
+CALL(method_logical_or_, logical_or__entry, s)
 static const param logical_xor_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry logical_xor_entry = {.name = "logical_xor", .compute = api_logical_xor, .params = logical_xor_entry_params, .count = 2};
 CALL(function_logical_xor, logical_xor_entry, NULL)
 CALL(method_logical_xor, logical_xor_entry, s)
+static const param logical_xor__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const entry logical_xor__entry = {.name = "logical_xor_", .compute = api_logical_xor_, .params = logical_xor__entry_params, .count = 2, .inplace = true};
+CALL(method_logical_xor_, logical_xor__entry, s)
 static const param logical_not_entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry logical_not_entry = {.name = "logical_not", .compute = api_logical_not, .params = logical_not_entry_params, .count = 1};
 CALL(function_logical_not, logical_not_entry, NULL)
 CALL(method_logical_not, logical_not_entry, s)
-static const param bitwise_and_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const param logical_not__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
+static const entry logical_not__entry = {.name = "logical_not_", .compute = api_logical_not_, .params = logical_not__entry_params, .count = 1, .inplace = true};
+CALL(method_logical_not_, logical_not__entry, s)
+static const param bitwise_and_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry bitwise_and_entry = {.name = "bitwise_and", .compute = api_bitwise_and, .params = bitwise_and_entry_params, .count = 2};
 CALL(function_bitwise_and, bitwise_and_entry, NULL)
 CALL(method_bitwise_and, bitwise_and_entry, s)
 static const param bitwise_and__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry bitwise_and__entry = {.name = "bitwise_and_", .compute = api_bitwise_and_, .params = bitwise_and__entry_params, .count = 2, .inplace = true};
 CALL(method_bitwise_and_, bitwise_and__entry, s)
-static const param bitwise_or_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const param bitwise_or_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry bitwise_or_entry = {.name = "bitwise_or", .compute = api_bitwise_or, .params = bitwise_or_entry_params, .count = 2};
 CALL(function_bitwise_or, bitwise_or_entry, NULL)
 CALL(method_bitwise_or, bitwise_or_entry, s)
 static const param bitwise_or__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry bitwise_or__entry = {.name = "bitwise_or_", .compute = api_bitwise_or_, .params = bitwise_or__entry_params, .count = 2, .inplace = true};
 CALL(method_bitwise_or_, bitwise_or__entry, s)
-static const param bitwise_xor_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const param bitwise_xor_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry bitwise_xor_entry = {.name = "bitwise_xor", .compute = api_bitwise_xor, .params = bitwise_xor_entry_params, .count = 2};
 CALL(function_bitwise_xor, bitwise_xor_entry, NULL)
 CALL(method_bitwise_xor, bitwise_xor_entry, s)
@@ -2141,14 +2185,14 @@ CALL(method_bitwise_not, bitwise_not_entry, s)
 static const param bitwise_not__entry_params[] = {{"input", TENSOR, 0, NULL, 0}};
 static const entry bitwise_not__entry = {.name = "bitwise_not_", .compute = api_bitwise_not_, .params = bitwise_not__entry_params, .count = 1, .inplace = true};
 CALL(method_bitwise_not_, bitwise_not__entry, s)
-static const param bitwise_left_shift_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const param bitwise_left_shift_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry bitwise_left_shift_entry = {.name = "bitwise_left_shift", .compute = api_bitwise_left_shift, .params = bitwise_left_shift_entry_params, .count = 2};
 CALL(function_bitwise_left_shift, bitwise_left_shift_entry, NULL)
 CALL(method_bitwise_left_shift, bitwise_left_shift_entry, s)
 static const param bitwise_left_shift__entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry bitwise_left_shift__entry = {.name = "bitwise_left_shift_", .compute = api_bitwise_left_shift_, .params = bitwise_left_shift__entry_params, .count = 2, .inplace = true};
 CALL(method_bitwise_left_shift_, bitwise_left_shift__entry, s)
-static const param bitwise_right_shift_entry_params[] = {{"input", TENSOR, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
+static const param bitwise_right_shift_entry_params[] = {{"input", OPERAND, 0, NULL, 0}, {"other", OPERAND, 0, NULL, 0}};
 static const entry bitwise_right_shift_entry = {.name = "bitwise_right_shift", .compute = api_bitwise_right_shift, .params = bitwise_right_shift_entry_params, .count = 2};
 CALL(function_bitwise_right_shift, bitwise_right_shift_entry, NULL)
 CALL(method_bitwise_right_shift, bitwise_right_shift_entry, s)
@@ -2192,7 +2236,7 @@ PyMethodDef api_functions[] = {
         "linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
         "\n"
-        "steps numbers at equal distances from start to end, both included."},
+        "steps numbers at equal distances from start to end, both included; each a number or a tensor without axes."},
     {"eye", AS(function_eye), FAST,
         "eye(n, m=None, *, dtype=None, device=None, requires_grad=False)\n"
         "--\n"
@@ -2273,7 +2317,7 @@ PyMethodDef api_functions[] = {
         "manual_seed(seed)\n"
         "--\n"
         "\n"
-        "Seeds the default generator; returns it.  The same seed gives the same bits on every device."},
+        "Seeds the default generator with int(seed); returns it.  The same seed gives the same bits on every device."},
     {"asarray", AS(function_asarray), FAST,
         "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n"
         "--\n"
@@ -2593,6 +2637,11 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "Values below min become min, values above max become max; at least one of them is given."},
+    {"round", AS(function_round), FAST,
+        "round(input, *, decimals=0)\n"
+        "--\n"
+        "\n"
+        "The nearest number of decimals digits after the point, before it where negative; ties to even.  The gradient is 0."},
     {"nextafter", AS(function_nextafter), FAST,
         "nextafter(input, other)\n"
         "--\n"
@@ -3009,7 +3058,8 @@ PyMethodDef api_functions[] = {
         "take_along_dim(input, indices, dim=None)\n"
         "--\n"
         "\n"
-        "gather with the axes other than dim broadcast; without dim of both as vectors.  For what argmax and argsort give.\n"
+        "gather with the axes other than dim broadcast; an index is taken modulo the axis's size.  Without dim: of both as vectors, and an\n"
+        "index out of range is an IndexError.  For what argmax and argsort give.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"take", AS(function_take), FAST,
         "take(input, index)\n"
@@ -3742,11 +3792,6 @@ PyMethodDef api_functions[] = {
         "--\n"
         "\n"
         "next integer above."},
-    {"round", AS(function_round), FAST,
-        "round(input)\n"
-        "--\n"
-        "\n"
-        "nearest integer, ties to even."},
     {"trunc", AS(function_trunc), FAST,
         "trunc(input)\n"
         "--\n"
@@ -4153,6 +4198,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The one element as a Python number; RuntimeError when there are more."},
+    {"__complex__", AS(method___complex__), FAST,
+        "__complex__($self, /)\n"
+        "--\n"
+        "\n"
+        "The one element as a complex number, as the array API standard wants; RuntimeError when there are more."},
     {"tolist", AS(method_tolist), FAST,
         "tolist($self, /)\n"
         "--\n"
@@ -4507,6 +4557,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "Values below min become min, values above max become max; at least one of them is given."},
+    {"round", AS(method_round), FAST,
+        "round($self, /, *, decimals=0)\n"
+        "--\n"
+        "\n"
+        "The nearest number of decimals digits after the point, before it where negative; ties to even.  The gradient is 0."},
     {"nextafter", AS(method_nextafter), FAST,
         "nextafter($self, /, other)\n"
         "--\n"
@@ -4542,6 +4597,11 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "input / other, written into input; rounding_mode as in div."},
+    {"round_", AS(method_round_), FAST,
+        "round_($self, /, *, decimals=0)\n"
+        "--\n"
+        "\n"
+        "round, written into input."},
     {"pow_", AS(method_pow_), FAST,
         "pow_($self, /, exponent)\n"
         "--\n"
@@ -4979,7 +5039,8 @@ PyMethodDef api_methods[] = {
         "take_along_dim($self, /, indices, dim=None)\n"
         "--\n"
         "\n"
-        "gather with the axes other than dim broadcast; without dim of both as vectors.  For what argmax and argsort give.\n"
+        "gather with the axes other than dim broadcast; an index is taken modulo the axis's size.  Without dim: of both as vectors, and an\n"
+        "index out of range is an IndexError.  For what argmax and argsort give.\n"
         "IndexError: an axis outside -ndim ... ndim - 1."},
     {"take", AS(method_take), FAST,
         "take($self, /, index)\n"
@@ -5847,16 +5908,6 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "ceil, written into input: its shape and dtype stay."},
-    {"round", AS(method_round), FAST,
-        "round($self, /)\n"
-        "--\n"
-        "\n"
-        "nearest integer, ties to even."},
-    {"round_", AS(method_round_), FAST,
-        "round_($self, /)\n"
-        "--\n"
-        "\n"
-        "round, written into input: its shape and dtype stay."},
     {"trunc", AS(method_trunc), FAST,
         "trunc($self, /)\n"
         "--\n"
@@ -5913,11 +5964,23 @@ PyMethodDef api_methods[] = {
         "\n"
         "a == b.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
+    {"eq_", AS(method_eq_), FAST,
+        "eq_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "eq, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ne", AS(method_ne), FAST,
         "ne($self, /, other)\n"
         "--\n"
         "\n"
         "a != b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"ne_", AS(method_ne_), FAST,
+        "ne_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "ne, written into input: its shape and dtype stay.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"lt", AS(method_lt), FAST,
         "lt($self, /, other)\n"
@@ -5925,11 +5988,23 @@ PyMethodDef api_methods[] = {
         "\n"
         "a < b.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
+    {"lt_", AS(method_lt_), FAST,
+        "lt_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "lt, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"le", AS(method_le), FAST,
         "le($self, /, other)\n"
         "--\n"
         "\n"
         "a <= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"le_", AS(method_le_), FAST,
+        "le_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "le, written into input: its shape and dtype stay.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"gt", AS(method_gt), FAST,
         "gt($self, /, other)\n"
@@ -5937,11 +6012,23 @@ PyMethodDef api_methods[] = {
         "\n"
         "a > b.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
+    {"gt_", AS(method_gt_), FAST,
+        "gt_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "gt, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"ge", AS(method_ge), FAST,
         "ge($self, /, other)\n"
         "--\n"
         "\n"
         "a >= b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"ge_", AS(method_ge_), FAST,
+        "ge_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "ge, written into input: its shape and dtype stay.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"logical_and", AS(method_logical_and), FAST,
         "logical_and($self, /, other)\n"
@@ -5949,11 +6036,23 @@ PyMethodDef api_methods[] = {
         "\n"
         "a and b, true where not 0.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
+    {"logical_and_", AS(method_logical_and_), FAST,
+        "logical_and_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "logical_and, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_or", AS(method_logical_or), FAST,
         "logical_or($self, /, other)\n"
         "--\n"
         "\n"
         "a or b.  Shapes broadcast, dtypes promote.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"logical_or_", AS(method_logical_or_), FAST,
+        "logical_or_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "logical_or, written into input: its shape and dtype stay.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"logical_xor", AS(method_logical_xor), FAST,
         "logical_xor($self, /, other)\n"
@@ -5961,11 +6060,22 @@ PyMethodDef api_methods[] = {
         "\n"
         "either a or b.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
+    {"logical_xor_", AS(method_logical_xor_), FAST,
+        "logical_xor_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "logical_xor, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"logical_not", AS(method_logical_not), FAST,
         "logical_not($self, /)\n"
         "--\n"
         "\n"
         "not x."},
+    {"logical_not_", AS(method_logical_not_), FAST,
+        "logical_not_($self, /)\n"
+        "--\n"
+        "\n"
+        "logical_not, written into input: its shape and dtype stay."},
     {"bitwise_and", AS(method_bitwise_and), FAST,
         "bitwise_and($self, /, other)\n"
         "--\n"
@@ -6196,6 +6306,36 @@ PyMethodDef api_methods[] = {
         "--\n"
         "\n"
         "The same as div_.  input / other, written into input; rounding_mode as in div."},
+    {"greater_", AS(method_gt_), FAST,
+        "greater_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as gt_.  gt, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"greater_equal_", AS(method_ge_), FAST,
+        "greater_equal_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as ge_.  ge, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"less_", AS(method_lt_), FAST,
+        "less_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as lt_.  lt, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"less_equal_", AS(method_le_), FAST,
+        "less_equal_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as le_.  le, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
+    {"not_equal_", AS(method_ne_), FAST,
+        "not_equal_($self, /, other)\n"
+        "--\n"
+        "\n"
+        "The same as ne_.  ne, written into input: its shape and dtype stay.\n"
+        "RuntimeError: shapes that do not broadcast."},
     {"fix_", AS(method_trunc_), FAST,
         "fix_($self, /)\n"
         "--\n"

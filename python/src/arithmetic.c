@@ -68,11 +68,12 @@ cr_tensor *api_div_(const arg *a) {
 cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number) {
     return is_number && cr_dtype_is_float(cr_dtype_of(x)) ? cr_pow_scalar(x, cr_item(y)) : cr_pow(x, y);
 }
+cr_tensor *no_tensor(const char *name) {
+    set_error(PyExc_TypeError, "%s(): one of the two operands must be Tensor, not both numbers", name);
+    return NULL;
+}
 cr_tensor *api_pow(const arg *a) {
-    if (a[0].owned && a[1].owned) {
-        set_error(PyExc_TypeError, "pow(): argument 'input' or 'exponent' must be Tensor, not numbers");
-        return NULL;
-    }
+    if (a[0].owned && a[1].owned) return no_tensor("pow");
     return power(a[0].t, a[1].t, a[1].owned && !a[0].owned);
 }
 cr_tensor *api_pow_(const arg *a) { return api_in_place("pow", a, 2, NULL); }
@@ -86,6 +87,20 @@ cr_tensor *written(const char *name, const arg *a, cr_tensor *y) {
     cr_release(y);
     return x;
 }
+
+/* (input, decimals): of integers none is asked for */
+cr_tensor *api_round(const arg *a) {
+    if (!a[1].i) return cr_round(a[0].t);
+    if (!cr_dtype_is_float(cr_dtype_of(a[0].t))) {
+        set_error(bad_type, "[round] decimals=%lld is for floats, not %s", (long long)a[1].i, cr_dtype_name(cr_dtype_of(a[0].t)));
+        return NULL;
+    }
+    cr_scope_begin();
+    const cr_tensor *power = cr_scalar(pow(10, fabs((double)a[1].i)));
+    if (a[1].i > 0) return leave(cr_div(cr_round(cr_mul(a[0].t, power)), power));
+    return leave(cr_mul(cr_round(cr_div(a[0].t, power)), power));
+}
+cr_tensor *api_round_(const arg *a) { return a[1].i ? written("round_", a, api_round(a)) : api_in_place("round", a, 1, NULL); }
 
 /* May a bound be a parameter of the program?  A number that x's dtype holds, and a double. */
 static bool is_parameter(const arg *bound, cr_dtype dt) {
@@ -152,9 +167,11 @@ cr_tensor *api_gelu(const arg *a) {
     return NULL;
 }
 
+bool fits_double(const arg *value) { return value->owned && (cr_dtype_is_float(cr_dtype_of(value->t)) || fabs(cr_item(value->t)) < 0x1p53); }
+
 cr_tensor *api_copy_(const arg *a) { return cr_copy_(a[0].t, a[1].t); }
 cr_tensor *api_fill_(const arg *a) {
-    if (cr_ndim(a[1].t) == 0) return a[1].owned ? cr_fill_(a[0].t, cr_item(a[1].t)) : cr_copy_(a[0].t, a[1].t);
+    if (cr_ndim(a[1].t) == 0) return fits_double(&a[1]) ? cr_fill_(a[0].t, cr_item(a[1].t)) : cr_copy_(a[0].t, a[1].t);
     set_error(PyExc_RuntimeError, "[fill_] the value has %d axes: a number or a tensor without axes is expected", cr_ndim(a[1].t));
     return NULL;
 }

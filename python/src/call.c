@@ -23,13 +23,20 @@ bool to_int64(PyObject *o, int64_t *v) {
     return *v != -1 || !PyErr_Occurred();
 }
 
+static bool to_huge(PyObject *o, int sign, number *x) {      /* an int beyond int64 */
+    const uint64_t bits = sign > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
+    if (sign < 0 || PyErr_Occurred()) { PyErr_SetString(PyExc_OverflowError, "int too big: 64 bits is the widest"); return false; }
+    *x = (number){.d = (double)bits, .i = (int64_t)bits, .integral = true, .huge = true};
+    return true;
+}
+
 bool to_number(PyObject *o, number *x) {
     *x = (number){0};
     if (PyFloat_Check(o)) { x->d = PyFloat_AsDouble(o); return true; }
     if (PyLong_Check(o)) {
         int overflow;
         x->i = PyLong_AsLongLongAndOverflow(o, &overflow);
-        if (overflow) { PyErr_SetString(PyExc_OverflowError, "int too big: 64 bits is the widest"); return false; }
+        if (overflow) return to_huge(o, overflow, x);
         x->integral = true;
         x->boolean = PyBool_Check(o);
         x->d = (double)x->i;
@@ -50,12 +57,28 @@ bool to_number(PyObject *o, number *x) {
     return !PyErr_Occurred();
 }
 
+/* numpy.float32, numpy.dtype("float32"): what they are called there. */
+static bool to_dtype_of_numpy(PyObject *o, cr_dtype *dt) {
+    PyObject *module = PyObject_GetAttrString(PyType_Check(o) ? o : (PyObject *)Py_TYPE(o), "__module__");
+    const char *from = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
+    PyObject *name = from && !strncmp(from, "numpy", 5) ? PyObject_GetAttrString(o, PyType_Check(o) ? "__name__" : "name") : NULL;
+    bool found = false;
+    for (int i = 0; name && PyUnicode_Check(name) && i < CR_DTYPES && !found; i++) {
+        found = !PyUnicode_CompareWithASCIIString(name, cr_dtype_name((cr_dtype)i));
+        if (found) *dt = (cr_dtype)i;
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return found;
+}
+
 bool to_dtype(PyObject *o, cr_dtype *dt) {
     if (Py_TYPE(o) == dtype_type) { *dt = ((Dtype *)(void *)o)->dt; return true; }
     if (o == (PyObject *)&PyFloat_Type) { *dt = CR_F64; return true; }
     if (o == (PyObject *)&PyBool_Type) { *dt = CR_BOOL; return true; }
     if (o == (PyObject *)&PyLong_Type) { *dt = CR_I64; return true; }
-    return false;
+    return to_dtype_of_numpy(o, dt);
 }
 
 bool to_device(PyObject *o, const cr_device **dev) {
@@ -84,7 +107,10 @@ bool to_size(PyObject *o, int *n, int64_t *v) {
 }
 
 cr_dtype dtype_of(const number *x) { return x->boolean ? CR_BOOL : x->integral ? CR_I64 : CR_F32; }
-cr_tensor *scalar_of(const number *x) { return x->boolean ? cr_scalar_bool(x->i) : x->integral ? cr_scalar_int(x->i) : cr_scalar(x->d); }
+cr_tensor *scalar_of(const number *x) {
+    if (x->huge) return cr_from(&x->i, CR_ALL, CR_U64, cr_cpu());
+    return x->boolean ? cr_scalar_bool(x->i) : x->integral ? cr_scalar_int(x->i) : cr_scalar(x->d);
+}
 
 static bool to_tensors(PyObject *o, arg *a) {
     if (is_tensor(o) || PyUnicode_Check(o) || !PySequence_Check(o)) return false;
@@ -110,6 +136,16 @@ static const char *const wanted[] = {
     "Tensor", "Tensor or a number", "a number", "int", "float", "bool", "str", "dtype", "Device or str", "ints", "a sequence of Tensors", "Generator", "object"
 };
 
+/* Where a number is wanted a tensor without axes is one, unless that would cut a graph. */
+static bool number_of(PyObject *o, number *x) {
+    if (!is_tensor(o)) return to_number(o, x);
+    if (cr_ndim(handle(o)) || cr_requires_grad(handle(o))) return false;
+    PyObject *item = api_item(&(arg){.t = handle(o)});
+    const bool ok = item && to_number(item, x);
+    Py_XDECREF(item);
+    return ok;
+}
+
 static bool convert(const param *p, PyObject *o, arg *a) {
     number x;
     a->given = true;
@@ -125,10 +161,10 @@ static bool convert(const param *p, PyObject *o, arg *a) {
             if (!is_tensor(o)) return false;
             a->t = hold(o);
             return true;
-        case NUMBER: return to_number(o, &a->x);
-        case INT: return to_int64(o, &a->i);
+        case NUMBER: return number_of(o, &a->x);
+        case INT: return !PyBool_Check(o) && to_int64(o, &a->i);
         case FLOAT:
-            if (!to_number(o, &x)) return false;
+            if (!number_of(o, &x)) return false;
             a->d = x.d;
             return true;
         case BOOL:
@@ -180,7 +216,9 @@ static void release_args(int n, arg *a, const param *p) {
 
 /* ---- binding: which object goes to which parameter ------------------------------------------------------------ */
 static int find_parameter(const entry *e, PyObject *name) {
-    static const struct { const char *theirs, *ours; } numpys[] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"}, {"x1", "input"}, {"x2", "other"}};
+    static const struct { const char *theirs, *ours; } numpys[] = {
+        {"axis", "dim"}, {"keepdims", "keepdim"}, {"ddof", "correction"}, {"x", "input"}, {"x1", "input"}, {"x2", "other"}
+    };
     for (int i = 0; i < e->count; i++)
         if (!PyUnicode_CompareWithASCIIString(name, e->params[i].name)) return i;
     for (size_t k = 0; k < sizeof numpys / sizeof *numpys; k++)
@@ -190,8 +228,13 @@ static int find_parameter(const entry *e, PyObject *name) {
     return -1;
 }
 
+/* numpy.sum(x) calls x.sum(axis=None, out=None), numpy.std(x) x.std(..., dtype=None): what is None says nothing. */
+static bool is_numpys(PyObject *name, PyObject *value) {
+    return value == Py_None && (!PyUnicode_CompareWithASCIIString(name, "out") || !PyUnicode_CompareWithASCIIString(name, "dtype"));
+}
+
 /* The variadic parameter takes the rest of the positional arguments: `rest` is a tuple of them when there is not just one. */
-static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject **to, PyObject **rest) {
+static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject **to, PyObject **rest, bool *numpys) {
     int at = 0;
     if (self) to[at++] = self;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -208,11 +251,13 @@ static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize
             to[at] = *rest;
             break;
         }
+        if (i == n - 1 && !names && PyBool_Check(args[i]) && at + 1 < e->count && !strcmp(e->params[at + 1].name, "unbiased")) at++;     /* var(True) */
         to[at++] = args[i];
     }
     for (Py_ssize_t k = 0, m = names ? PyTuple_Size(names) : 0; k < m; k++) {
         PyObject *name = PyTuple_GetItem(names, k);
         int i = find_parameter(e, name);
+        if (i < 0 && is_numpys(name, args[n + k])) { *numpys = !PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "axis"); continue; }
         if (i < 0 || to[i]) {
             PyErr_Format(PyExc_TypeError, i < 0 ? "%s() got an unexpected keyword argument '%U'" : "%s() got multiple values for argument '%U'", e->name, name);
             return false;
@@ -265,7 +310,10 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
     PyObject *from[MAX_ARGS] = {NULL}, *rest = NULL, *result = NULL;
     arg a[MAX_ARGS];
     int done = 0;
-    if (bind(e, self, args, n, names, from, &rest) && convert_all(e, from, rest, a, &done)) {
+    bool numpys = false;
+    const bool bound = bind(e, self, args, n, names, from, &rest, &numpys);
+    if (numpys && e->numpys) e = e->numpys;
+    if (bound && convert_all(e, from, rest, a, &done)) {
         if (e->run) {
             result = e->run(a);
         } else {

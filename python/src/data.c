@@ -9,6 +9,7 @@ typedef struct flat {
     union cell { double d; int64_t i; } *cells;     /* all ints until the first float */
     size_t count, room;
     bool integral;                                  /* so far: no float */
+    bool huge, to_u64;                              /* an int from 2^63 on was among them; it is for a uint64 tensor, which keeps its bits */
     cr_dtype dt;                                    /* what the numbers promote to: float32, int64, bool, or a tensor's own */
     int ndim;                                       /* known from the first leaf on, else -1 */
     int64_t shape[CR_MAX_DIMS];                     /* -1: not seen yet */
@@ -22,7 +23,9 @@ static bool push(flat *f, const number *x, cr_dtype dt) {
         f->cells = more;
         f->room = room;
     }
-    if (!x->integral && f->integral) {
+    const bool as_float = !x->integral || (x->huge && !f->to_u64);
+    f->huge |= x->huge;
+    if (as_float && f->integral) {
         for (size_t i = 0; i < f->count; i++) f->cells[i].d = (double)f->cells[i].i;
         f->integral = false;
     }
@@ -124,8 +127,12 @@ cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev)
         return copy;
     }
     if (!PyBytes_Check(data) && from_array(data, COPY_ALWAYS, dt, dev, &t)) return t;      /* bytes: text more often than numbers; asarray takes them */
-    flat f = {.integral = true, .dt = CR_F32, .ndim = -1, .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
-    if (walk(&f, data, 0)) t = from_cells(&f, dt ? *dt : f.dt, dev);
+    flat f = {.integral = true, .to_u64 = dt && *dt == CR_U64, .dt = CR_F32, .ndim = -1, .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
+    const bool read = walk(&f, data, 0);
+    const cr_dtype to = dt ? *dt : f.dt;
+    if (read && f.huge && to != CR_U64 && !cr_dtype_is_float(to))
+        PyErr_Format(PyExc_OverflowError, "an int from 2^63 on fits uint64 only, not %s", cr_dtype_name(to));
+    else if (read) t = from_cells(&f, to, dev);
     PyMem_Free(f.cells);
     return t;
 }

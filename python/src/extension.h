@@ -16,6 +16,7 @@ typedef struct Tensor {
     cr_tensor *t;                                   /* owned */
     PyObject *grad;                                 /* the object last given out for cr_grad(t), so that x.grad is x.grad; or NULL */
     PyObject *weak;                                 /* list of weak references */
+    PyObject *dict;                                 /* attributes that were set; NULL before the first */
     bool from_data;                                 /* made by Tensor(data): numpy() shows it, read-only, without detach */
 } Tensor;
 typedef struct Dtype { PyObject_HEAD cr_dtype dt; } Dtype;
@@ -37,6 +38,7 @@ PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become N
 void forget_grad(PyObject *self);                   /* the gradient of a Tensor is another one now, or none */
 cr_tensor *unscoped(cr_tensor *t);                  /* a new handle (or NULL), out of its scope: no longer to be given to cr_release but to cr_drop */
 PyObject *done(cr_status status);                   /* None, or raises cr_error() */
+extern PyObject *bad_value, *bad_type;              /* Error, DtypeError */
 PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns NULL */
 void set_error(PyObject *type, const char *format, ...);          /* from a compute function, which may run without the GIL; raise_error keeps it */
 PyObject *raise_type(PyObject *got, const char *format, ...);      /* TypeError: "<format> <name of got's type>"; returns NULL */
@@ -54,7 +56,7 @@ typedef enum kind {
 enum { OPTIONAL = 1, KEYWORD = 2, VARIADIC = 4 };   /* None or absent; only by name; the other positional arguments */
 enum { MAX_ARGS = 10 };
 
-typedef struct number { double d; int64_t i; bool integral, boolean; } number;
+typedef struct number { double d; int64_t i; bool integral, boolean, huge; } number;      /* huge: from 2^63 on; i holds the bits of the uint64 */
 typedef struct arg {                                /* one converted argument; `given` is false for None and for absent ones without default */
     bool given, owned;                              /* owned: t was made for a number */
     PyObject *from;                                 /* the object that was converted, borrowed; NULL where there is none */
@@ -82,12 +84,15 @@ typedef struct entry {
     const param *params;
     int count;
     bool inplace;                                   /* compute returns its first argument */
+    const struct entry *numpys;                     /* what NumPy means by the name: amax by max; it has the first of the same parameters */
 } entry;
 
 PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 cr_tensor *api_in_place(const char *row, const arg *a, int n, const double *params);       /* a row of ops.def written into its first input */
 cr_tensor *written(const char *name, const arg *a, cr_tensor *y);                           /* y, taken, into the first argument by the rule of in-place forms: no float into integers, no number into bool */
 cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number);                   /* is_number: y was one, so that x^2 is a multiplication */
+bool fits_double(const arg *value);                 /* an operand that was a number, and no integer beyond 2^53 */
+cr_tensor *no_tensor(const char *name);             /* NULL and a TypeError: two numbers were given */
 PyObject *api_item(const arg *a);
 extern PyMethodDef api_functions[], api_methods[];  /* api.gen.c */
 
@@ -136,6 +141,7 @@ cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev)
 cr_loader *loader_of(const arg *a);                                                          /* text.c: of a capsule; NULL with an exception for anything else */
 cr_tensor *get_item(PyObject *self, PyObject *key);                                          /* index.c */
 int        set_item(PyObject *self, PyObject *key, PyObject *value);
+cr_tensor *mask_of(const cr_tensor *bytes, const char *what);                                /* a uint8 tensor as bool, with a warning; NULL where that is an error */
 bool       make_types(PyObject *module);            /* types.c: Size, dtype, Device, Generator and their constants */
 bool       make_tensor_type(PyObject *module);      /* tensor.c */
 bool       make_autograd_types(PyObject *module);   /* autograd.c */

@@ -5,9 +5,13 @@
 
 cr_tensor *api_gather(const arg *a) { return cr_gather(a[0].t, axis(a[1].i), a[2].t); }
 cr_tensor *api_take(const arg *a) { return cr_take(a[0].t, a[1].t); }
+/* Along an axis the index is taken modulo its size, as in PyTorch: -1 is the last. */
 cr_tensor *api_take_along_dim(const arg *a) {
-    if (a[2].given) return cr_take_along_axis(a[0].t, axis(a[2].i), a[1].t);
+    const int at = axis(a[2].i), n = cr_ndim(a[0].t);
+    const int64_t size = at >= -n && at < n ? cr_size(a[0].t, at) : 0;
+    const bool whole = !cr_dtype_is_float(cr_dtype_of(a[1].t)) && cr_dtype_of(a[1].t) != CR_BOOL;
     cr_scope_begin();
+    if (a[2].given) return leave(cr_take_along_axis(a[0].t, at, size && whole ? cr_remainder(a[1].t, cr_scalar_int(size)) : a[1].t));
     return leave(cr_gather(cr_reshape(a[0].t, CR_LIST(-1)), 0, cr_reshape(a[1].t, CR_LIST(-1))));
 }
 
@@ -81,8 +85,23 @@ cr_tensor *api_index_add_(const arg *a) {
 }
 
 /* (input, indices, values, accumulate) */
-cr_tensor *api_index_put(const arg *a) { return cr_index_put(a[0].t, a[1].list.n, a[1].list.v, a[2].t, a[3].b); }
-cr_tensor *api_index_put_(const arg *a) { return cr_index_put_(a[0].t, a[1].list.n, a[1].list.v, a[2].t, a[3].b); }
+static const cr_tensor **with_masks(const arg *list) {      /* uint8 is a mask, which the caller's scope owns */
+    for (int i = 0; i < list->list.n; i++) {
+        const cr_tensor *t = list->list.v[i], *mask = cr_dtype_of(t) == CR_U8 ? mask_of(t, "an index") : t;
+        if (mask != t) cr_drop(t), list->list.v[i] = cr_retain(mask);
+    }
+    return list->list.v;
+}
+cr_tensor *api_index_put(const arg *a) {
+    cr_scope_begin();
+    return leave(cr_index_put(a[0].t, a[1].list.n, with_masks(&a[1]), a[2].t, a[3].b));
+}
+cr_tensor *api_index_put_(const arg *a) {
+    cr_scope_begin();
+    cr_tensor *x = cr_index_put_(a[0].t, a[1].list.n, with_masks(&a[1]), a[2].t, a[3].b);
+    cr_scope_end();
+    return x;
+}
 
 /* (input, mask, value): the value as an operand of where, in the scope of the caller */
 static const cr_tensor *masked_value(const arg *a) {
@@ -91,12 +110,12 @@ static const cr_tensor *masked_value(const arg *a) {
     return NULL;
 }
 cr_tensor *api_masked_fill(const arg *a) {
-    if (a[2].owned) return cr_masked_fill(a[0].t, a[1].t, cr_item(a[2].t));
+    if (fits_double(&a[2])) return cr_masked_fill(a[0].t, a[1].t, cr_item(a[2].t));
     cr_scope_begin();
     return leave(cr_where(a[1].t, masked_value(a), a[0].t));
 }
 cr_tensor *api_masked_fill_(const arg *a) {
-    if (a[2].owned) return cr_masked_fill_(a[0].t, a[1].t, cr_item(a[2].t));
+    if (fits_double(&a[2])) return cr_masked_fill_(a[0].t, a[1].t, cr_item(a[2].t));
     cr_scope_begin();
     cr_tensor *x = cr_program_apply_(cr_program_find("where"), a[0].t, 3, (const cr_tensor *const[]){a[1].t, masked_value(a), a[0].t}, NULL);
     cr_scope_end();
@@ -134,12 +153,16 @@ PyObject *api_nonzero(const arg *a) {
     return wrap(y);
 }
 
-cr_tensor *api_where_method(const arg *a) { return cr_where(a[1].t, a[0].t, a[2].t); }
+static cr_tensor *where(const cr_tensor *condition, const cr_tensor *x, const cr_tensor *y) {
+    cr_scope_begin();
+    return leave(cr_where(cr_dtype_of(condition) == CR_U8 ? mask_of(condition, "a condition") : condition, x, y));
+}
+cr_tensor *api_where_method(const arg *a) { return where(a[1].t, a[0].t, a[2].t); }
 
 PyObject *api_where(const arg *a) {
     cr_tensor *y;
     if (!a[1].given && !a[2].given) return nonzeros(a[0].t);
     if (!a[1].given || !a[2].given) return PyErr_Format(PyExc_TypeError, "where() missing required argument '%s'", a[1].given ? "other" : "input");
-    WITHOUT_GIL(y = cr_where(a[0].t, a[1].t, a[2].t));
+    WITHOUT_GIL(y = where(a[0].t, a[1].t, a[2].t));
     return wrap(y);
 }

@@ -24,7 +24,7 @@ static const cr_part whole = {0, INT64_MAX, 1};
 /* ---- the items of a key */
 static bool is_integer(PyObject *o) {
     if (PyLong_Check(o)) return !PyBool_Check(o);
-    if (is_tensor(o)) return cr_ndim(handle(o)) == 0 && cr_dtype_of(handle(o)) != CR_BOOL;
+    if (is_tensor(o)) return cr_ndim(handle(o)) == 0 && cr_dtype_of(handle(o)) != CR_BOOL && cr_dtype_of(handle(o)) != CR_U8;
     return PyIndex_Check(o) && !is_ndarray(o);
 }
 
@@ -55,6 +55,24 @@ static bool is_numpys_bool(PyObject *o, bool *value) {
     return true;
 }
 
+cr_tensor *mask_of(const cr_tensor *bytes, const char *what) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    const int raised = PyErr_WarnFormat(PyExc_UserWarning, 1, "%s of dtype uint8 is taken for a mask, as in PyTorch, where that is deprecated: use bool", what);
+    PyGILState_Release(state);
+    return raised ? NULL : cast(bytes, CR_BOOL);
+}
+
+/* A uint8 tensor is a mask. */
+static bool open_bytes(key_item *it) {
+    cr_tensor *mask = mask_of(it->t, "an index");
+    if (it->made) cr_release(it->t);
+    else cr_drop(it->t);
+    it->t = mask;
+    it->made = true;
+    if (!mask && !PyErr_Occurred()) raise_error();
+    return mask;
+}
+
 static bool open_item(key_item *it, PyObject *o, const cr_device *dev) {
     bool value = o == Py_True;
     *it = (key_item){.o = o};
@@ -62,7 +80,10 @@ static bool open_item(key_item *it, PyObject *o, const cr_device *dev) {
     if (PyLong_CheckExact(o)) return true;
     const bool boolean = PyBool_Check(o) || (!PyLong_Check(o) && is_numpys_bool(o, &value));
     if (!boolean && is_integer(o)) return true;
-    if (is_tensor(o)) { it->t = cr_retain(handle(o)); return true; }
+    if (is_tensor(o)) {
+        it->t = cr_retain(handle(o));
+        return cr_dtype_of(it->t) != CR_U8 || open_bytes(it);
+    }
     it->made = true;
     if (boolean) it->t = cr_full(CR_ALL, value, CR_BOOL, dev);
     else if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || !(PySequence_Check(o) || PyObject_CheckBuffer(o)))
@@ -72,6 +93,7 @@ static bool open_item(key_item *it, PyObject *o, const cr_device *dev) {
         if (!PyErr_Occurred()) raise_error();
         return false;
     }
+    if (cr_dtype_of(it->t) == CR_U8) return open_bytes(it);
     if (cr_ndim(it->t) == 0 && cr_dtype_of(it->t) != CR_BOOL) {       /* an array without axes is an int */
         cr_release(it->t);
         *it = (key_item){.o = o};

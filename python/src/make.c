@@ -1,6 +1,8 @@
 /* make.c - tensors made from sizes, data and random numbers. */
 #include "extension.h"
 
+#include <math.h>
+
 static cr_tensor *leaf(cr_tensor *t, const arg *requires_grad) {
     if (!t || !requires_grad->b || cr_requires_grad_(t, true)) return t;
     cr_release(t);
@@ -11,12 +13,27 @@ static cr_tensor *leaf(cr_tensor *t, const arg *requires_grad) {
 cr_tensor *api_zeros(const arg *a) { return leaf(cr_zeros(a[0].size.n, a[0].size.v, a[1].dt, a[2].dev), &a[3]); }
 cr_tensor *api_ones(const arg *a) { return leaf(cr_ones(a[0].size.n, a[0].size.v, a[1].dt, a[2].dev), &a[3]); }
 cr_tensor *api_empty(const arg *a) { return leaf(cr_empty(a[0].size.n, a[0].size.v, a[1].dt, a[2].dev), &a[3]); }
+/* As cr_full, but a double does not hold every integer. */
+static cr_tensor *full(int n, const int64_t *shape, const number *x, cr_dtype dt, const cr_device *dev) {
+    if (!x->integral || fabs(x->d) < 0x1p53 || (dt != CR_I64 && dt != CR_U64)) return cr_full(n, shape, x->d, dt, dev);
+    if (x->huge && dt == CR_I64) {
+        set_error(PyExc_RuntimeError, "[full] an int from 2^63 on fits uint64 only, not int64");
+        return NULL;
+    }
+    cr_scope_begin();
+    cr_tensor *y = cr_empty(n, shape, dt, dev), *value = scalar_of(x);
+    return leave(y && value ? cr_copy_(y, value) : NULL);
+}
+
 /* (size, fill_value, dtype, device, requires_grad) */
 cr_tensor *api_full(const arg *a) {
-    return leaf(cr_full(a[0].size.n, a[0].size.v, a[1].x.d, a[2].given ? a[2].dt : dtype_of(&a[1].x), a[3].dev), &a[4]);
+    return leaf(full(a[0].size.n, a[0].size.v, &a[1].x, a[2].given ? a[2].dt : dtype_of(&a[1].x), a[3].dev), &a[4]);
 }
 /* (start, end, steps, dtype, device, requires_grad) */
-cr_tensor *api_linspace(const arg *a) { return leaf(cr_linspace(a[0].x.d, a[1].x.d, a[2].i, a[3].dt, a[4].dev), &a[5]); }
+cr_tensor *api_linspace(const arg *a) {
+    const bool whole = !cr_dtype_is_float(a[3].dt);  /* of integers the ends are integers too */
+    return leaf(cr_linspace(whole ? trunc(a[0].x.d) : a[0].x.d, whole ? trunc(a[1].x.d) : a[1].x.d, a[2].i, a[3].dt, a[4].dev), &a[5]);
+}
 /* (n, m, dtype, device, requires_grad) */
 cr_tensor *api_eye(const arg *a) { return leaf(cr_eye(a[0].i, a[1].given ? a[1].i : a[0].i, a[2].dt, a[3].dev), &a[4]); }
 /* (size, generator, dtype, device, requires_grad) */
@@ -34,7 +51,7 @@ cr_tensor *api_empty_like(const arg *a) { return LIKE(cr_empty, ); }
 cr_tensor *api_rand_like(const arg *a) { return LIKE(cr_rand, , cr_default_generator()); }
 cr_tensor *api_randn_like(const arg *a) { return LIKE(cr_randn, , cr_default_generator()); }
 cr_tensor *api_full_like(const arg *a) {
-    return leaf(cr_full(cr_ndim(a[0].t), cr_shape(a[0].t), a[1].x.d, dtype_like(a, 2), device_like(a, 3)), &a[4]);
+    return leaf(full(cr_ndim(a[0].t), cr_shape(a[0].t), &a[1].x, dtype_like(a, 2), device_like(a, 3)), &a[4]);
 }
 
 /* (input, size, dtype, device, requires_grad) */
@@ -42,7 +59,7 @@ cr_tensor *api_full_like(const arg *a) {
 cr_tensor *api_new_zeros(const arg *a) { return NEW(cr_zeros); }
 cr_tensor *api_new_ones(const arg *a) { return NEW(cr_ones); }
 cr_tensor *api_new_empty(const arg *a) { return NEW(cr_empty); }
-cr_tensor *api_new_full(const arg *a) { return leaf(cr_full(a[1].size.n, a[1].size.v, a[2].x.d, dtype_like(a, 3), device_like(a, 4)), &a[5]); }
+cr_tensor *api_new_full(const arg *a) { return leaf(full(a[1].size.n, a[1].size.v, &a[2].x, dtype_like(a, 3), device_like(a, 4)), &a[5]); }
 /* (input, data, dtype, device, requires_grad) */
 PyObject *api_new_tensor(const arg *a) {
     cr_dtype dt = dtype_like(a, 2);
@@ -144,7 +161,10 @@ bool to_seed(PyObject *o, uint64_t *seed) {
 
 PyObject *api_manual_seed(const arg *a) {
     uint64_t seed;
-    if (!to_seed(a[0].o, &seed)) return NULL;
+    PyObject *whole = PyNumber_Long(a[0].o);         /* as PyTorch: manual_seed(time.time()) */
+    const bool ok = whole && to_seed(whole, &seed);
+    Py_XDECREF(whole);
+    if (!ok) return NULL;
     cr_manual_seed(seed);
     PyObject *module = PyImport_ImportModule("chainrule._core"), *g = module ? PyObject_GetAttrString(module, "default_generator") : NULL;
     Py_XDECREF(module);

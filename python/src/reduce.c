@@ -23,8 +23,15 @@ cr_tensor *api_nansum(const arg *a) { return in_dtype(a, &a[3], nansum); }
 cr_tensor *api_mean(const arg *a) { return in_dtype(a, &a[3], mean); }
 cr_tensor *api_nanmean(const arg *a) { return in_dtype(a, &a[3], nanmean); }
 cr_tensor *api_prod(const arg *a) { return in_dtype(a, &a[3], prod); }
-cr_tensor *api_amax(const arg *a) { return cr_max(a[0].t, AXES, a[2].b); }
-cr_tensor *api_amin(const arg *a) { return cr_min(a[0].t, AXES, a[2].b); }
+
+/* Of no elements there is no extreme: under the name that was called, and an IndexError where an axis was named, as in PyTorch. */
+static cr_tensor *extreme_of(const char *name, const arg *a, bool axis_named, cr_tensor *y) {
+    const char *what = y || cr_numel(a[0].t) || cr_error_status() != CR_BAD_VALUE ? NULL : strchr(cr_error(), ']');
+    if (what) set_error(axis_named ? PyExc_IndexError : bad_value, "[%s%s", name, what);
+    return y;
+}
+cr_tensor *api_amax(const arg *a) { return extreme_of("amax", a, a[1].size.n, cr_max(a[0].t, AXES, a[2].b)); }
+cr_tensor *api_amin(const arg *a) { return extreme_of("amin", a, a[1].size.n, cr_min(a[0].t, AXES, a[2].b)); }
 cr_tensor *api_any(const arg *a) { return cr_any(a[0].t, AXES, a[2].b); }
 cr_tensor *api_all(const arg *a) { return cr_all(a[0].t, AXES, a[2].b); }
 cr_tensor *api_count_nonzero(const arg *a) { return cr_count_nonzero(a[0].t, AXES); }
@@ -116,8 +123,8 @@ static cr_tensor *arg_reduce(const arg *a, position f) {
     int64_t ones[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     return leave(a[2].b ? cr_reshape(y, cr_ndim(a[0].t), ones) : y);
 }
-cr_tensor *api_argmax(const arg *a) { return arg_reduce(a, cr_argmax); }
-cr_tensor *api_argmin(const arg *a) { return arg_reduce(a, cr_argmin); }
+cr_tensor *api_argmax(const arg *a) { return extreme_of("argmax", a, true, arg_reduce(a, cr_argmax)); }
+cr_tensor *api_argmin(const arg *a) { return extreme_of("argmin", a, true, arg_reduce(a, cr_argmin)); }
 
 PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second) {
     static struct { const char *name; PyTypeObject *type; } types[16];
@@ -156,7 +163,7 @@ static PyObject *extreme(const arg *a, const char *type_name, cr_tensor *(*all)(
         return wrap(y);
     }
     if (!to_int64(a[1].o, &dim)) return NULL;
-    WITHOUT_GIL(y = along_axis(a[0].t, axis(dim), a[2].b, &index));
+    WITHOUT_GIL(y = extreme_of(strrchr(type_name, '.') + 1, a, true, along_axis(a[0].t, axis(dim), a[2].b, &index)));
     return y ? named_pair(type_name, y, index) : raise_error();
 }
 PyObject *api_max(const arg *a) { return extreme(a, "chainrule.return_types.max", cr_max, cr_max_along, cr_maximum); }
@@ -167,4 +174,4 @@ PyObject *api_cummax(const arg *a) { PAIR("cummax", cr_cummax(a[0].t, axis(a[1].
 PyObject *api_cummin(const arg *a) { PAIR("cummin", cr_cummin(a[0].t, axis(a[1].i), &second)); }
 
 /* (input, dim, keepdim) */
-PyObject *api_aminmax(const arg *a) { PAIR("aminmax", cr_aminmax(a[0].t, AXES, a[2].b, &second)); }
+PyObject *api_aminmax(const arg *a) { PAIR("aminmax", extreme_of("aminmax", a, a[1].size.n, cr_aminmax(a[0].t, AXES, a[2].b, &second))); }

@@ -6,19 +6,18 @@
 
 /* ---- pickle and copy --------------------------------------------------------------------------------------------------------- */
 
-/* (input, protocol): _rebuild and its arguments; what a subclass adds is in its __dict__.  The elements go as plain bytes: loading runs no code of the file's. */
+/* (input, protocol): _rebuild and its arguments, and the attributes that were set.  The elements go as plain bytes: loading runs no code of the file's. */
 PyObject *api___reduce_ex__(const arg *a) {
     PyObject *self = a[0].o, *core = PyImport_ImportModule("chainrule._core"), *rebuild = core ? PyObject_GetAttrString(core, "_rebuild") : NULL;
     cr_tensor *t = hold(self);
     const Py_ssize_t size = (Py_ssize_t)cr_numel(t) * (Py_ssize_t)cr_dtype_size(cr_dtype_of(t));
-    PyObject *bytes = rebuild ? PyBytes_FromStringAndSize(NULL, size) : NULL, *state = NULL, *result = NULL;
+    PyObject *bytes = rebuild ? PyBytes_FromStringAndSize(NULL, size) : NULL, *result = NULL;
     cr_status bad = CR_OK;
     char *to = bytes ? PyBytes_AsString(bytes) : NULL;
     if (bytes) WITHOUT_GIL(bad = cr_read(t, cr_dtype_of(t), to, (size_t)size));
     if (bytes && bad) raise_error();
     else if (bytes) {
-        state = Py_TYPE(self) == tensor_type ? NULL : PyObject_GetAttrString(self, "__dict__");
-        if (!state) { PyErr_Clear(); state = (Py_INCREF(Py_None), Py_None); }
+        PyObject *dict = ((Tensor *)(void *)self)->dict, *state = dict ? dict : Py_None;
         result = Py_BuildValue("O(OONNNNN)O", rebuild, Py_TYPE(self), bytes, size_object(cr_ndim(t), cr_shape(t)), dtype_object(cr_dtype_of(t)),
                                device_object(cr_device_of(t)), PyBool_FromLong(cr_requires_grad(t)), PyBool_FromLong(((Tensor *)(void *)self)->from_data), state);
     }
@@ -26,7 +25,6 @@ PyObject *api___reduce_ex__(const arg *a) {
     Py_XDECREF(core);
     Py_XDECREF(rebuild);
     Py_XDECREF(bytes);
-    Py_XDECREF(state);
     return result;
 }
 
@@ -56,24 +54,15 @@ PyObject *api__rebuild(const arg *a) {
     return raise_error();
 }
 
-/* Gives a copy of a subclass's instance what is in the instance's __dict__; of that a deep copy where there is a memo. */
+/* Gives a copy the attributes that were set on the original; deep copies of them where there is a memo. */
 static PyObject *with_dict_of(PyObject *self, PyObject *copy, PyObject *memo) {
-    if (!copy || Py_TYPE(self) == tensor_type) return copy;
-    PyObject *from = PyObject_GetAttrString(self, "__dict__"), *to = from ? PyObject_GetAttrString(copy, "__dict__") : NULL, *all = from;
-    if (!to) {                                       /* a subclass with __slots__ */
-        PyErr_Clear();
-        Py_XDECREF(from);
-        return copy;
-    }
-    if (memo) {
-        PyObject *module = PyImport_ImportModule("copy");
-        all = module ? PyObject_CallMethod(module, "deepcopy", "OO", from, memo) : NULL;
-        Py_XDECREF(module);
-        Py_DECREF(from);
-    }
-    if (!all || PyDict_Update(to, all) < 0) Py_CLEAR(copy);
+    PyObject *from = ((Tensor *)(void *)self)->dict;
+    if (!copy || !from) return copy;
+    PyObject *module = memo ? PyImport_ImportModule("copy") : NULL;
+    PyObject *all = !memo ? PyDict_Copy(from) : module ? PyObject_CallMethod(module, "deepcopy", "OO", from, memo) : NULL;
+    if (!all || PyObject_SetAttrString(copy, "__dict__", all) < 0) Py_CLEAR(copy);
+    Py_XDECREF(module);
     Py_XDECREF(all);
-    Py_DECREF(to);
     return copy;
 }
 
@@ -84,13 +73,24 @@ PyObject *api___copy__(const arg *a) {
     return with_dict_of(self, leaf_as(cr_detach(t), Py_TYPE(self), cr_requires_grad(t), ((Tensor *)(void *)self)->from_data), NULL);
 }
 
+static PyObject *known_copy(PyObject *self, PyObject *memo) {           /* NULL, without an exception, where there is none yet */
+    PyObject *key = PyLong_FromVoidPtr(self), *known = key ? PyObject_GetItem(memo, key) : NULL;
+    Py_XDECREF(key);
+    if (!known && PyErr_ExceptionMatches(PyExc_KeyError)) PyErr_Clear();
+    return known;
+}
+
+static bool remember_copy(PyObject *self, PyObject *copy, PyObject *memo) {
+    PyObject *key = PyLong_FromVoidPtr(self);
+    const bool ok = key && PyObject_SetItem(memo, key, copy) == 0;
+    Py_XDECREF(key);
+    return ok;
+}
+
 /* (input, memo) */
 PyObject *api___deepcopy__(const arg *a) {
-    PyObject *self = a[0].o, *memo = a[1].o, *key = PyLong_FromVoidPtr(self), *known = key ? PyObject_GetItem(memo, key) : NULL;
-    Py_XDECREF(key);
-    if (known || !key) return known;
-    if (!PyErr_ExceptionMatches(PyExc_KeyError)) return NULL;
-    PyErr_Clear();
+    PyObject *self = a[0].o, *memo = a[1].o, *known = known_copy(self, memo);
+    if (known || PyErr_Occurred()) return known;
     if (!cr_is_leaf(handle(self))) {
         PyErr_SetString(PyExc_RuntimeError, "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: use detach() or clone()");
         return NULL;
@@ -108,7 +108,7 @@ PyObject *api___deepcopy__(const arg *a) {
         if (!h || cr_set_grad(handle(copy), h) != CR_OK) { raise_error(); Py_CLEAR(copy); }
         cr_release(h);
     }
-    if (!grad) Py_CLEAR(copy);
+    if (!grad || (copy && !remember_copy(self, copy, memo))) Py_CLEAR(copy);      /* before its attributes, which may lead back to it */
     Py_XDECREF(grad);
     return with_dict_of(self, copy, memo);
 }

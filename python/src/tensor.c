@@ -5,7 +5,8 @@
 #include <structmember.h>
 
 PyTypeObject *tensor_type;
-static PyObject *bad_value, *bad_type, *no_memory;  /* exceptions of our own: RuntimeError, as PyTorch raises, and ValueError... as NumPy does */
+PyObject *bad_value, *bad_type;
+static PyObject *no_memory;                         /* exceptions of our own: RuntimeError, as PyTorch raises, and ValueError... as NumPy does */
 
 /* ---- errors ---------------------------------------------------------------------------------------------------- */
 PyObject *raise_error(void) {
@@ -43,11 +44,26 @@ static PyObject *add_exception(PyObject *module, const char *name, PyObject *sec
 }
 
 /* ---- making and freeing ------------------------------------------------------------------------------------------ */
+
+/* Only a Tensor that holds other objects can be part of a cycle: the collector looks at it from then on, and at no other. */
+static void track(PyObject *self) {
+    if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+}
+
+/* Memory of Tensors that ended, for the next ones: an op and the end of its result are most of what a Python program does with us. */
+static Tensor *spare[64];
+static int spares;
+
+static Tensor *allocate(PyTypeObject *type) {
+    if (type != tensor_type) return (Tensor *)(void *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    return spares ? (Tensor *)(void *)PyObject_Init((PyObject *)spare[--spares], type) : PyObject_GC_New(Tensor, type);
+}
+
 static PyObject *object_of(cr_tensor *t, PyTypeObject *type) {          /* takes a reference that no scope owns */
-    Tensor *self = type == tensor_type ? PyObject_New(Tensor, type) : (Tensor *)(void *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    Tensor *self = allocate(type);
     if (!self) { cr_drop(t); return NULL; }
     self->t = t;
-    self->grad = self->weak = NULL;
+    self->grad = self->weak = self->dict = NULL;
     self->from_data = false;
     return (PyObject *)self;
 }
@@ -70,12 +86,49 @@ PyObject *wrap_borrowed(const cr_tensor *t) {
 static void tensor_free(PyObject *self) {
     Tensor *s = (Tensor *)(void *)self;
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     if (s->weak) PyObject_ClearWeakRefs(self);
     Py_XDECREF(s->grad);
+    Py_XDECREF(s->dict);
     cr_drop(s->t);
-    if (type == tensor_type) PyObject_Free(self);
-    else ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    if (type != tensor_type) ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    else if (spares < (int)(sizeof spare / sizeof *spare)) spare[spares++] = s;
+    else PyObject_GC_Del(self);
     Py_DECREF(type);
+}
+
+static int tensor_traverse(PyObject *self, visitproc visit, void *context) {
+    PyObject *held[] = {(PyObject *)Py_TYPE(self), ((Tensor *)(void *)self)->grad, ((Tensor *)(void *)self)->dict};
+    int stop = 0;
+    for (int i = 0; i < 3 && !stop; i++)
+        if (held[i]) stop = visit(held[i], context);
+    return stop;
+}
+
+static int tensor_clear(PyObject *self) {
+    Tensor *s = (Tensor *)(void *)self;
+    Py_CLEAR(s->grad);
+    Py_CLEAR(s->dict);
+    return 0;
+}
+
+/* ---- attributes that a user sets: __dict__ is made with the first ------------------------------------------------- */
+static int set_attribute(PyObject *self, PyObject *name, PyObject *value) {
+    const int status = PyObject_GenericSetAttr(self, name, value);
+    if (((Tensor *)(void *)self)->dict) track(self);
+    return status;
+}
+
+static PyObject *get_dict(PyObject *self, void *context) {
+    PyObject *dict = PyObject_GenericGetDict(self, context);
+    if (dict) track(self);
+    return dict;
+}
+
+static int set_dict(PyObject *self, PyObject *value, void *context) {
+    const int status = PyObject_GenericSetDict(self, value, context);
+    if (!status) track(self);
+    return status;
 }
 
 /* Tensor(data, device=None, dtype=None, *, shape=None): micrograd's way.  A leaf that collects a gradient. */
@@ -229,7 +282,7 @@ PyObject *api_item(const arg *a) {
     cr_dtype dt = widest(cr_dtype_of(a[0].t));
     union { double d; int64_t i; } value;
     if (cr_numel(a[0].t) != 1) {
-        PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)cr_numel(a[0].t));
+        PyErr_Format(bad_value, "a Tensor with %lld elements cannot be converted to Scalar", (long long)cr_numel(a[0].t));
         return NULL;
     }
     if (cr_read(a[0].t, dt, &value, cr_dtype_size(dt)) != CR_OK) return raise_error();
@@ -284,6 +337,13 @@ static PyObject *op_float(PyObject *self) {
     PyObject *x = item_of(self), *y = x ? PyNumber_Float(x) : NULL;
     Py_XDECREF(x);
     return y;
+}
+
+PyObject *api___complex__(const arg *a) {
+    PyObject *x = api_item(a);
+    const double real = x ? PyFloat_AsDouble(x) : 0;
+    Py_XDECREF(x);
+    return x && !PyErr_Occurred() ? PyComplex_FromDoubles(real, 0) : NULL;
 }
 
 static PyObject *op_int(PyObject *self) {
@@ -422,6 +482,7 @@ static PyObject *get_grad(PyObject *self, void *unused) {
     } else {
         grad = wrap_borrowed(g);
         s->grad = g && g != CR_NONE ? Py_XNewRef(grad) : NULL;
+        if (s->grad) track(self);
         Py_XDECREF(before);
     }
     cr_drop(g);
@@ -459,13 +520,19 @@ static PyGetSetDef getset[] = {
     {"data", get_data, set_data, "The same storage outside the graph.  Assigning a tensor makes this one a leaf over its memory; a gradient of another shape, dtype or device goes.", NULL},
     {"T", get_T, NULL, "The axes in reverse order: a view.", NULL},
     {"mT", get_mT, NULL, "The last two axes swapped: a view.", NULL},
+    {"__dict__", get_dict, set_dict, "The attributes that were set on this object.", NULL},
     {0}
 };
 
-static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weak), READONLY, NULL}, {0}};
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weak), READONLY, NULL},
+    {"__dictoffset__", T_PYSSIZET, offsetof(Tensor, dict), READONLY, NULL},
+    {0}
+};
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, (void *)tensor_new}, {Py_tp_dealloc, (void *)tensor_free}, {Py_tp_members, members}, {Py_tp_getset, getset}, {Py_tp_methods, api_methods},
+    {Py_tp_new, (void *)tensor_new}, {Py_tp_dealloc, (void *)tensor_free}, {Py_tp_traverse, (void *)tensor_traverse},
+    {Py_tp_clear, (void *)tensor_clear}, {Py_tp_setattro, (void *)set_attribute}, {Py_tp_members, members}, {Py_tp_getset, getset}, {Py_tp_methods, api_methods},
     {Py_tp_repr, (void *)op_repr}, {Py_tp_hash, (void *)op_hash}, {Py_tp_richcompare, (void *)op_compare}, {Py_tp_iter, (void *)op_iter},
     {Py_nb_add, (void *)op_add}, {Py_nb_subtract, (void *)op_sub}, {Py_nb_multiply, (void *)op_mul}, {Py_nb_true_divide, (void *)op_div},
     {Py_nb_floor_divide, (void *)op_floordiv}, {Py_nb_remainder, (void *)op_mod}, {Py_nb_power, (void *)op_pow}, {Py_nb_matrix_multiply, (void *)op_matmul},
@@ -482,7 +549,7 @@ static PyType_Slot slots[] = {
                 "(float32 unless a dtype is given); chainrule.tensor() follows PyTorch instead."},
     {0}
 };
-static PyType_Spec spec = {"chainrule.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+static PyType_Spec spec = {"chainrule.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
 bool make_tensor_type(PyObject *module) {
     tensor_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &spec, NULL);

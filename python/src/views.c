@@ -35,7 +35,7 @@ static int checked_axis(const char *op, int64_t i, int ndim) {
 
 static int own_axis(const char *op, const arg *a, const arg *dim) {
     if (cr_ndim(a[0].t)) return checked_axis(op, dim->i, cr_ndim(a[0].t));
-    set_error(PyExc_RuntimeError, "[%s] expects at least a 1-dimensional tensor", op);
+    set_error(strcmp(op, "unbind") ? PyExc_RuntimeError : PyExc_IndexError, "[%s] expects at least a 1-dimensional tensor", op);
     return -1;
 }
 
@@ -102,15 +102,17 @@ static PyObject *split_equally(cr_tensor *x, int at, int64_t each) {
 }
 
 PyObject *api_split(const arg *a) {
+    PyObject *given = a[1].o;
+    if (PyUnicode_Check(given) || !(PyIndex_Check(given) || PySequence_Check(given)))
+        return raise_type(given, "split(): argument 'split_size_or_sections' must be int or ints, not");
     int at = own_axis("split", a, &a[2]);
     if (at < 0) return raise_error();
-    PyObject *given = a[1].o;
     if (PyIndex_Check(given) && !PySequence_Check(given)) {
         int64_t each;
         return to_int64(given, &each) ? split_equally(a[0].t, at, each) : NULL;
     }
-    PyObject *items = PySequence_Check(given) && !PyUnicode_Check(given) ? PySequence_Tuple(given) : NULL, *result = NULL;
-    if (!items) return PyErr_Occurred() ? NULL : raise_type(given, "split(): argument 'split_size_or_sections' must be int or ints, not");
+    PyObject *items = PySequence_Tuple(given), *result = NULL;
+    if (!items) return NULL;
     Py_ssize_t n = PyTuple_Size(items);
     int64_t *sizes = PyMem_Malloc(sizeof *sizes * (size_t)(n ? n : 1));
     bool ok = sizes || PyErr_NoMemory();

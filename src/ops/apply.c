@@ -468,11 +468,22 @@ static bool short_way_into(const cr_call *c, const cr_tensor *x, const cr_tensor
     return true;
 }
 
+/* What has no gradient, written over an x that has one: x's history ends there, as in a copy. */
+static cr_tensor *overwrite(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params) {
+    cr_tensor *y = cr_apply_program(p, in, params), *done = NULL;
+    if (y && !cr_can_cast((cr_dtype)y->dtype, (cr_dtype)x->dtype))
+        cr_fail(CR_BAD_TYPE, p->name, "a result of dtype %s cannot be written into %s", cr_dtype_name((cr_dtype)y->dtype), cr_dtype_name((cr_dtype)x->dtype));
+    else if (y) done = cr_copy_(x, y);
+    cr_release(y);
+    return done;
+}
+
 cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params) {
     cr_ew_params q = ew_params(p, params);
     cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in};
     inputs given;
     if (check_inputs(&c) != CR_OK || cr_check_writable(p->name, x, records(&c)) != CR_OK) return NULL;
+    if (!grad_disabled && cr_in_graph(x) && !records(&c)) return overwrite(p, x, in, params);
     const cr_tensor *lead = short_way(p, in);
     if (short_way_into(&c, x, lead)) {
         cr_status failed = compute_short(p, lead, in, params, x);

@@ -110,7 +110,8 @@ row(
 )
 row("zeros ones", created(*SIZES))
 row("empty", created(*SIZES))
-row("full", created(call((2, 3), 1), call((2, 3), 2.5), call([2], True), call((), 7), call((2, 0), 1), call(size=(2,), fill_value=3)))
+FILLED = [call((2,), 2**60 + 1), *[call((2,), X((), d, grad=False)) for d in ANY]]
+row("full", created(call((2, 3), 1), call((2, 3), 2.5), call([2], True), call((), 7), call((2, 0), 1), call(size=(2,), fill_value=3), *FILLED))
 row(
     "arange",
     created(
@@ -133,6 +134,10 @@ row(
         call(0.5, 3),
         call(None),
         call(1, None),
+        call(X((), "int32", 5, 9)),
+        call(X((), "float64", 1, 3, grad=False)),
+        call(X((), "int64", 1, 2), X((), "int64", 7, 9), X((), "int64", 2, 3)),
+        call(X((1,), "int64", 3, 4)),
     ),
 )
 row(
@@ -148,6 +153,9 @@ row(
         call(0, 1, -1),
         call(0, 1),
         call(0, 1, 2.5),
+        *[call(*ends, 3) for ends in product([X((), "int64"), X((), "float64", grad=False), -1.5], [X((), "float32", 4, 7, grad=False), X((), "int8", 5, 7), 9])],
+        call(X((1,), grad=False), 2.5, 3),
+        call(0, 1, X((), "int64", 3, 4)),
     ),
 )
 row("eye", created(call(3), call(3, 5), call(0), call(3, 0), call(n=2), call(2, m=4), call(-1), call(2, -1), call(2.0), call()))

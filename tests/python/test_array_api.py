@@ -58,7 +58,7 @@ SIGNATURES = {
     "clip": "(x, /, min=None, max=None)",
     "concat": "(arrays, /, *, axis=0)",
     "diff": "(x, /, *, axis=-1, n=1, prepend=None, append=None)",
-    "expand_dims": "(x, /, *, axis=0)",
+    "expand_dims": "(x, /, axis=0)",
     "eye": "(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None)",
     "flip": "(x, /, *, axis=None)",
     "from_dlpack": "(x, /, *, device=None, copy=None)",
@@ -290,8 +290,8 @@ SPECIAL_BINARY: dict[str, list[tuple[float, float, Any]]] = {
     "floor_divide": [
         (NAN, 1, NAN), (1, NAN, NAN), (INF, INF, NAN), (-INF, INF, NAN), (0.0, 0.0, NAN), (-0.0, 0.0, NAN), (0.0, 2, 0.0), (-0.0, 2, -0.0),
         (0.0, -2, -0.0), (-0.0, -2, 0.0),
-        (2, 0.0, INF), (2, -0.0, -INF), (-2, 0.0, -INF), (-2, -0.0, INF), (INF, 2, EITHER), (-INF, 2, EITHER), (2, INF, 0.0), (2, -INF, -1),
-        (-2, INF, -1), (-2, -INF, 0.0),
+        (2, 0.0, INF), (2, -0.0, -INF), (-2, 0.0, -INF), (-2, -0.0, INF), (INF, 2, INF), (-INF, 2, -INF), (INF, -2, -INF), (-INF, -2, INF),
+        (2, INF, 0.0), (2, -INF, -0.0), (-2, INF, -0.0), (-2, -INF, 0.0),
         (5, 2, 2), (-5, 2, -3), (5, -2, -3), (-5, -2, 2),
     ],
     "remainder": [
@@ -627,6 +627,33 @@ def test_memory() -> None:
     assert xp.positive(x).data_ptr() != x.data_ptr() and xp.reshape(x, (6,), copy=True).data_ptr() != x.data_ptr()
     with pytest.raises(ValueError):
         xp.reshape(x.T, (6,), copy=False)
+
+
+def test_expand_dims() -> None:
+    x = xp.ones((2, 3))
+    shapes: list[tuple[Any, list[int]]] = [(0, [1, 2, 3]), (-1, [2, 3, 1]), ((0, 2), [1, 2, 1, 3]), ((-1, 0), [1, 2, 3, 1]), ((), [2, 3])]
+    for axis, shape in shapes:
+        assert list(xp.expand_dims(x, axis).shape) == list(xp.expand_dims(x, axis=axis).shape) == shape
+    for bad in (3, -4, (0, 4)):
+        with pytest.raises(IndexError):
+            xp.expand_dims(x, axis=bad)
+    with pytest.raises(ValueError, match="twice"):
+        xp.expand_dims(x, axis=(0, -4))
+
+
+def test_repeat_by_any_integers() -> None:
+    for dtype in (xp.int8, xp.uint8, xp.int32, xp.uint64):
+        assert xp.repeat(xp.asarray([5, 6]), xp.asarray([1, 2], dtype=dtype)).tolist() == [5, 6, 6]
+    with pytest.raises((TypeError, RuntimeError)):
+        xp.repeat(xp.asarray([5, 6]), xp.asarray([1.0, 2.0]))
+
+
+def test_complex() -> None:
+    for value in (2.5, 3, True):
+        number = xp.asarray(value).__complex__()
+        assert type(number) is complex and number == value == complex(xp.asarray(value))
+    with pytest.raises(RuntimeError):
+        xp.ones((2,)).__complex__()
 
 
 def test_gradients_flow() -> None:

@@ -75,8 +75,9 @@ def test_duplicate_axes() -> None:
 def test_nothing_to_reduce() -> None:
     none = cr.ones(3, 0)
     names = "max min amax amin argmax argmin aminmax".split()
-    refuses(cr.Error, [("", lambda n=n: getattr(none, n)()) for n in names])
-    refuses(cr.Error, [("", lambda n=n: getattr(none, n)(dim=1)) for n in names])
+    refuses(IndexError, [(f"[{n}] ", lambda n=n: getattr(none, n)()) for n in ("argmax", "argmin")])
+    refuses(IndexError, [(f"[{n}] ", lambda n=n: getattr(none, n)(dim=1)) for n in names])
+    refuses(cr.Error, [(f"[{n}] ", lambda n=n: getattr(none, n)()) for n in names if not n.startswith("arg")])
     refuses((cr.Error, IndexError), [("", lambda: none.mode(1)), ("", lambda: none.kthvalue(1, 1)), ("", lambda: none.long().median())])
     assert none.sum().item() == 0 and none.prod().item() == 1 and none.all().item() and not none.any().item()
 

@@ -186,3 +186,29 @@ def test_powers() -> None:
 if __name__ == "__main__":
     text = PAGE.read_text()
     PAGE.write_text(text[: text.index(BEGIN) + len(BEGIN)] + tables() + text[text.index(END) :])
+
+
+def test_integers_that_no_double_holds() -> None:
+    """From 2^63 on an int is for uint64, whose bits it keeps, and for floats; integers beyond 2^53 are not rounded where one number fills a tensor."""
+    big, most, odd = 2**63 + 1, 2**64 - 1, 2**60 + 1
+    x = cr.tensor([[big, 1], [most, True]], dtype=cr.uint64)
+    assert x.tolist() == [[big, 1], [most, 1]] and x[0, 0].item() == big and cr.tensor(most, dtype=cr.uint64).item() == most
+    assert (x == big).tolist() == [[True, False], [False, False]] and (x > big).tolist() == [[False, False], [True, False]]
+    assert (x + big).tolist() == [[2, big + 1], [2**63, big + 1]] and cr.where(x == 1, most, x).tolist() == [[big, most], [most, most]]
+    for made in (
+        cr.full((1,), big, dtype=cr.uint64), cr.full_like(x[:1, 0], big), x.new_full((1,), big), x[:1, 0].clone().fill_(big), x.new_tensor([big]),
+        x[:1, 0].masked_fill(cr.tensor([True]), big), x[:1, 0].clone().masked_fill_(cr.tensor([True]), big), cr.asarray([big], dtype=cr.uint64),
+    ):  # fmt: skip
+        assert made.dtype == cr.uint64 and made.tolist() == [big]
+    x[1, 1] = big
+    assert x[1, 1].item() == big and (cr.ones(1, dtype=cr.float64) * big).item() == float(big)
+    assert cr.tensor([big, 2.5], dtype=cr.float64).tolist() == [float(big), 2.5] == cr.tensor([2.5, big], dtype=cr.float64).tolist()[::-1]
+    y = cr.zeros(1, dtype=cr.int64)
+    for made in (cr.full((1,), odd), cr.full_like(y, odd), y.new_full((1,), odd), y.clone().fill_(odd), y.masked_fill(y == 0, odd), y.clone().fill_(-odd).neg()):
+        assert made.tolist() == [odd]
+    beyond: list[Callable[[], Any]] = [lambda: cr.tensor([big]), lambda: cr.tensor(2**64), lambda: cr.tensor(big, dtype=cr.int64), lambda: y + 2**64]
+    for refused in beyond:
+        with pytest.raises(OverflowError, match="64 bits|uint64"):
+            refused()
+    with pytest.raises(RuntimeError, match="uint64"):
+        cr.full((1,), big)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import chainrule as cr
@@ -317,10 +319,39 @@ def test_recorded() -> None:
 
 def test_dtypes_of_indices() -> None:
     x = cr.arange(300)
-    for dtype in (cr.uint8, cr.uint16, cr.uint32, cr.int8, cr.int16, cr.int32, cr.int64):
+    for dtype in (cr.uint16, cr.uint32, cr.int8, cr.int16, cr.int32, cr.int64):
         assert x[cr.tensor([7, 100], dtype=dtype)].tolist() == [7, 100]
     assert x[cr.tensor([-1], dtype=cr.int8)].tolist() == [299] and x[[]].shape == (0,) and x[numpy.int64(5)].item() == 5
     assert x[numpy.array(3)].item() == 3 and x[numpy.True_].shape == (1, 300) and x[:2][[True, False]].tolist() == [0] and x[range(2)].tolist() == [0, 1]
+
+
+def masked(m: Any) -> list[Any]:
+    """What a uint8 tensor means in a key and as a condition, in module m; each warns."""
+    x = m.arange(6.0).reshape(2, 3)
+    mask = (x > 2).to(m.uint8) * 3
+    found = [x[mask], x[:, mask[1]], x[mask[1, 0]], x[mask[0, 0]], x[numpy.array([1, 0], dtype="uint8")], m.where(mask, x, -x), x.where(mask, -x)]
+    found.append(x.index_put((mask[:, 0],), m.tensor([9.0, 1.0, 2.0]), True))
+    x[mask] = m.tensor([7.0, 8.0, 9.0])
+    return [y.tolist() for y in [*found, x]]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_uint8_is_a_mask() -> None:
+    x, mask = cr.arange(3.0), cr.tensor([1, 0, 2], dtype=cr.uint8)
+    assert masked(cr)[:4] == [[3, 4, 5], [[0, 1, 2], [3, 4, 5]], [[[0, 1, 2], [3, 4, 5]]], []]
+    x[mask] = 5  # PyTorch takes a tensor only
+    assert x.tolist() == [5, 1, 5] and x[numpy.uint8(1)].item() == 1
+    uses: list[Callable[[], Any]] = [lambda: x[mask], lambda: cr.where(mask, x, x), lambda: x.where(mask, x), lambda: x.index_put_((mask,), x[:2])]
+    for f in uses:
+        with pytest.warns(UserWarning, match="uint8"):
+            f()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for f in uses:
+            with pytest.raises(UserWarning, match="uint8"):
+                f()
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: uint8 keys are not compared")
+    assert masked(torch) == masked(cr)
 
 
 def test_views_share() -> None:

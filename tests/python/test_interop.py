@@ -12,6 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,30 @@ def test_what_requires_grad() -> None:
     for x in (leaf, made, data):
         with pytest.raises(BufferError, match="detach"):
             x.__dlpack__()
+
+
+@needs_numpy
+def test_functions_of_numpy() -> None:
+    """numpy.sum(x) and its like call the method with axis, out and keepdims; the result is a tensor, of the values that an array gives."""
+    x = cr.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
+    calls: list[dict[str, Any]] = [{}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": (0, 1)}]
+    for name, kwargs in product("sum mean max min amax amin prod std var any all".split(), calls):
+        f = getattr(np, name)
+        ours, theirs = f(x, **kwargs), f(x.numpy(), **kwargs)
+        assert isinstance(ours, cr.Tensor), f"numpy.{name}({kwargs})"
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, err_msg=f"numpy.{name}({kwargs})")
+    for name, kwargs in product("argmax argmin cumsum cumprod sort ptp median".split(), calls[:2]):
+        np.testing.assert_allclose(getattr(np, name)(x, **kwargs), getattr(np, name)(x.numpy(), **kwargs), err_msg=f"numpy.{name}({kwargs})")
+    assert np.std(x, ddof=1).item() == x.std().item() and np.sum(x, dtype=np.float64).dtype == cr.float64
+    assert np.sum(x, dtype=np.dtype("int32")).dtype == cr.int32 and x.to(np.float64).dtype == cr.float64
+    w = x.clone().requires_grad_(True)
+    np.max(w, axis=1).sum().backward()
+    assert w.grad is not None and w.grad.tolist() == [[1, 0, 0], [0, 1, 0]]
+    plain: Any = x
+    assert plain.max(dim=0, out=None)[1].tolist() == [0, 1, 1]
+    for bad in ({"out": np.zeros(())}, {"where": x > 0}, {"initial": 1.0}, {"dtype": np.complex64}, {"dtype": np}):
+        with pytest.raises(TypeError):
+            np.sum(x, **bad)
 
 
 @needs_numpy

@@ -664,3 +664,19 @@ def test_what_is_assigned_learns_as_before() -> None:
     net.weight.requires_grad_(False)
     net.load_state_dict({"weight": cr.ones(3, 2), "bias": cr.zeros(3)}, assign=True)
     assert not net.weight.requires_grad and net.bias is not None and net.bias.requires_grad and net.weight.tolist() == [[1, 1]] * 3
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_multi_margin_loss_of_scalars(reduction: str) -> None:
+    """(C) and (), scalars, and targets of one element: the loss has the target's shape."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    for x, y in (([1.0, 2.5, 3.0], 1), ([1.0, 2.5, 3.0], [1]), (1.0, 0), (1.0, [0]), ([1.0], 0), ([[1.0, 2.5]], 1), ([[1.0, 2.5]], [0])):
+        results = []
+        for lib in (cr, torch):
+            leaf = lib.tensor(x, requires_grad=True)
+            loss = lib.nn.functional.multi_margin_loss(leaf, lib.tensor(y), reduction=reduction)
+            loss.sum().backward()
+            results.append((tuple(loss.shape), loss.tolist(), leaf.grad.tolist()))
+        assert results[0] == results[1], (x, y)
+    with pytest.raises(ValueError):
+        cr.nn.functional.multi_margin_loss(cr.ones(2, 3), cr.tensor([1]))

@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import chainrule as cr
 import pytest
@@ -241,12 +242,35 @@ def test_objects_end() -> None:
         end = weakref.ref(t)
         del t
         assert end() is None
-    t = Sub([1.0])
-    t.me = t  # type: ignore[attr-defined]
-    end = weakref.ref(t)
-    del t
-    gc.collect()
-    assert end() is None, "a cycle through a subclass is not collected"
+
+
+def test_cycles_end() -> None:
+    """Cycles through attributes, of a subclass too and through .grad, are found by the collector; a tensor without attributes is not looked at."""
+
+    class Sub(cr.Tensor):
+        pass
+
+    def with_grad() -> Any:
+        x: Any = cr.ones(2, requires_grad=True)
+        x.sum().backward()
+        x.grad.owner = x
+        return x
+
+    def through_dict() -> Any:
+        x: Any = cr.ones(2)
+        x.__dict__["list"] = [x]
+        return x
+
+    makers: list[Callable[[], Any]] = [lambda: Sub([1.0]), lambda: cr.ones(3), lambda: (W * 2).sum(), with_grad, through_dict]
+    for make in makers:
+        t = make()
+        t.me = t
+        end = weakref.ref(t)
+        del t
+        assert end() is not None
+        gc.collect()
+        assert end() is None, "a cycle through attributes is not collected"
+    assert not gc.is_tracked(cr.ones(3))
 
 
 @pytest.mark.parametrize("how", ["none", "another", "data", "detach_"])

@@ -144,6 +144,34 @@ def test_copies_of_subclasses() -> None:
     assert shared.extra is x.extra and own.extra == [3] and own.extra is not x.extra and memoryview(own).readonly
 
 
+COPIES: list[Callable[[Any], Any]] = [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+
+
+def attributes_of_copies(m: Any) -> list[Any]:
+    x = m.ones(2)
+    x.tag, x.parts = "w", [3]
+    made = [[y.tag, y.parts, y.parts is x.parts, sorted(vars(y))] for y in (what(x) for what in COPIES)]
+    del x.tag
+    return [*made, hasattr(x, "tag"), vars(x * 1), x.detach().__dict__, list(vars(x)), vars(copy.deepcopy(m.ones(1)))]
+
+
+def test_attributes() -> None:
+    kept = [["w", [3], shared, ["parts", "tag"]] for shared in (True, False, False)]
+    assert attributes_of_copies(cr) == [*kept, False, {}, {}, ["parts"], {}]
+    if torch is not None:
+        assert attributes_of_copies(torch) == attributes_of_copies(cr)
+    x: Any = cr.ones(2)
+    x.me = x
+    assert [y.me is (x if what is copy.copy else y) for what in COPIES for y in (what(x),)] == [True] * 3
+    x = cr.ones(2, requires_grad=True)
+    x.sum().backward()
+    x.grad.tag, x.__dict__ = 1, {"a": 2}
+    assert x.grad.tag == 1 and x.a == 2
+    for name, value in (("shape", (2,)), ("__dict__", 3)):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(x, name, value)
+
+
 def test_bad_memos() -> None:
     bad: list[Any] = [None, 3, "ab", []]
     for memo in bad:

@@ -547,16 +547,21 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
 
 
 def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, *, reduction: str = "mean") -> Tensor:
-    """sum of w[y] max(0, margin - x[y] + x[i])^p over the classes i != y, divided by C : (N, C), (N) or (C), () -> () or (N)"""
+    """sum of w[y] max(0, margin - x[y] + x[i])^p over the classes i != y, divided by C : (N, C), (N) or (C), () or (1) -> () or the target's shape.
+    A scalar counts as one class."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
-    _check_classes(input, target, weight)
-    if input.ndim > 2 or not input.size(-1):
+    if input.ndim > 2 or (input.ndim and not input.size(-1)):
         raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
-    at = target.unsqueeze(-1)
-    gap = (margin - input.gather(-1, at) + input).clamp(min=0)
+    rows = input.reshape(-1, input.size(-1) if input.ndim else 1)
+    if target.ndim > 1 or target.numel() != rows.size(0):
+        raise ValueError(f"inconsistent target size, expected {rows.size(0)} but got {list(target.shape)}")
+    if weight is not None and tuple(weight.shape) != (rows.size(1),):
+        raise RuntimeError(f"inconsistent weight size, expected {rows.size(1)} but got {list(weight.shape)}")
+    at = target.reshape(-1, 1)
+    gap = (margin - rows.gather(-1, at) + rows).clamp(min=0)
     gap = gap.square() if p == 2 else gap
     if weight is not None:
         gap = gap * weight.index_select(0, target.flatten()).reshape(at.shape)
-    own = _core.arange(input.size(-1), device=input.device) == at
-    return _reduce(gap.masked_fill(own, 0).sum(-1) / input.size(-1), reduction)
+    own = _core.arange(rows.size(-1), device=input.device) == at
+    return _reduce((gap.masked_fill(own, 0).sum(-1) / rows.size(-1)).reshape(target.shape), reduction)
