@@ -201,7 +201,7 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
     w->at = n;
     const double start = cr_profile_start();
     n->op->grad(&c, g, dx);
-    if (start) cr_profile_event(start, "backward", cr_call_name(&c), 1, &g, 0, NULL);
+    if (start > 0) cr_profile_event(start, "backward", cr_call_name(&c), 1, &g, 0, NULL);
     cr_status cut = cr_finished(cr_call_name(&c), CR_OK);
     if (cut != CR_OK) return cut;
     for (int i = 0; i < n->n; i++) {

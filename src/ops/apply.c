@@ -18,7 +18,7 @@ static _Atomic(cr_locate) place;
 static _Atomic(void *) place_ctx;
 
 void cr_set_place(cr_locate fn, void *ctx) {
-    place = NULL;
+    place = (cr_locate)0;
     place_ctx = ctx;
     place = fn;
 }
@@ -182,7 +182,7 @@ static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
     if (!inputs_copy(&dense, c->n, c->in, c->op->name)) { cr_release(out); return NULL; }
     const double start = cr_profile_start();
     cr_status bad = cr_finished(cr_call_name(c), run_kernel(c, &dense, out, aux, aux_meta));
-    if (start) cr_profile_event(start, "op", cr_call_name(c), c->n, c->in, 1, (const cr_tensor *const *)&out);
+    if (start > 0) cr_profile_event(start, "op", cr_call_name(c), c->n, c->in, 1, (const cr_tensor *const *)&out);
     c->out = out;
     const cr_recorder *r = recorder;
     if (bad == CR_OK && cr_anomaly && r) bad = r->check(c, out);
@@ -265,7 +265,7 @@ static cr_status compute_short(const cr_program *p, const cr_tensor *lead, const
     for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
     const double start = cr_profile_start();
     const cr_status bad = cr_finished(p->name, out->dev->kernels->elementwise(&w, 1));
-    if (start) cr_profile_event(start, "op", p->name, p->n_in, in, 1, &out);
+    if (start > 0) cr_profile_event(start, "op", p->name, p->n_in, in, 1, &out);
     return bad;
 }
 
@@ -448,7 +448,7 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     if (bad != CR_OK) return bad;
     const double start = cr_profile_start();
     bad = cr_finished(name, c->dev->kernels->elementwise(&w, 1));
-    if (start) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
+    if (start > 0) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
     if (bad != CR_OK) {
         atomic_fetch_add(&x->storage->version, 1);  /* a part may be written */
         return bad;
@@ -503,7 +503,7 @@ static cr_status write_op(cr_call *c, inputs *given, cr_tensor *x) {
         }
     const double start = cr_profile_start();
     cr_status bad = cr_finished(name, c->op->write(c, x));
-    if (start) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
+    if (start > 0) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
     atomic_fetch_add(&x->storage->version, 1);      /* also where it failed: a part may be written */
     const cr_recorder *r = recorder;
     c->out = x;

@@ -19,7 +19,7 @@ static drawing begin(const char *op, cr_generator *g, uint64_t words) {
 }
 
 static cr_status end(const drawing *d, const cr_tensor *y, cr_status kernel) {
-    if (d->start) cr_profile_event(d->start, "op", d->op, 0, NULL, 1, &y);
+    if (d->start > 0) cr_profile_event(d->start, "op", d->op, 0, NULL, 1, &y);
     return cr_finished(d->op, kernel);
 }
 
