@@ -139,7 +139,7 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
 /* t->grad += g; the first one is kept itself where nobody else holds it. */
 static cr_status collect(walk *w, cr_tensor *t, cr_tensor *g, bool only_ours) {
     if (t->grad) {
-        cr_tensor *before = t->grad;
+        cr_tensor *before = cr_disclaim(t->grad);
         t->grad = NULL;
         if (!w->o.create_graph && cr_add_(before, g)) t->grad = before;
         else if (!w->o.create_graph) cr_drop(before);
@@ -149,7 +149,7 @@ static cr_status collect(walk *w, cr_tensor *t, cr_tensor *g, bool only_ours) {
     } else {
         t->grad = cr_unscope(cr_clone(g));
     }
-    return t->grad ? CR_OK : cr_error_status();
+    return cr_claim(t->grad) ? CR_OK : cr_error_status();
 }
 
 static bool wanted(const walk *w, const cr_node *n) {
@@ -292,8 +292,7 @@ cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
 
 /* ---- roots */
 static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr_tensor *cotangent) {
-    if (!y) return cr_fail_null(op, "the result");
-    if (!cotangent) return cr_fail_null(op, "a cotangent");
+    if (cr_missing(op, "the result", y) || cr_lacks_tensor(op, "a cotangent", cotangent)) return cr_error_status();
     if (!cr_in_graph(y))
         return cr_fail(CR_RUNTIME, op, "the result does not depend on any tensor that requires a gradient");
     if (cotangent == CR_NONE) {
@@ -405,7 +404,7 @@ static cr_status set_captures(walk *w, int n, const cr_tensor *const *in) {
     if (!w->captures) return cr_fail(CR_NO_MEMORY, "gradients", "out of memory");
     w->n_captures = n;
     for (int i = 0; i < n; i++) {
-        if (!in[i]) return cr_fail_null("gradients", "an input");
+        if (cr_missing("gradients", "an input", in[i])) return cr_error_status();
         if (!cr_in_graph(in[i])) return cr_fail(CR_RUNTIME, "gradients", "input %d does not require a gradient", i);
         w->captures[i].node = in[i]->node;
     }

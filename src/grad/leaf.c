@@ -5,7 +5,7 @@
 #include <string.h>
 
 static cr_status check(const char *op, const cr_tensor *t) {
-    if (!t) return cr_fail_null(op, "the tensor");
+    if (cr_missing(op, "the tensor", t)) return cr_error_status();
     if (t == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE is not a tensor");
     return CR_OK;
 }
@@ -54,14 +54,14 @@ cr_tensor *cr_grad(const cr_tensor *t) {
 cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
     cr_status bad = check("set_grad", t);
     if (bad != CR_OK) return bad;
-    if (!g) return cr_fail_null("set_grad", "the gradient");
+    if (cr_missing("set_grad", "the gradient", g)) return cr_error_status();
     if (g != CR_NONE && (g->ndim != t->ndim || memcmp(g->shape, t->shape, sizeof(int64_t) * t->ndim) || g->dtype != t->dtype || g->dev != t->dev))
         return cr_fail(CR_BAD_VALUE, "set_grad", "the gradient is %s %s on %s, the tensor %s %s on %s", cr_dtype_name((cr_dtype)g->dtype),
                        cr_shape_text(g->ndim, g->shape).s, g->dev->name, cr_dtype_name((cr_dtype)t->dtype),
                        cr_shape_text(t->ndim, t->shape).s, t->dev->name);
     cr_tensor *before = t->grad;
-    t->grad = g == CR_NONE ? NULL : cr_retain(g);
-    cr_drop(before);
+    t->grad = g == CR_NONE ? NULL : cr_hold(g);
+    cr_unhold(before);
     return CR_OK;
 }
 

@@ -68,7 +68,7 @@ static cr_status check_inputs(const cr_call *c) {
     for (int i = 0; i < c->n; i++) {
         char what[24] = "input 0";
         if (i < 10) what[6] = (char)('0' + i);
-        if (!c->in[i]) return cr_fail_null(name, i < 10 ? what : "an input");
+        if (cr_missing(name, i < 10 ? what : "an input", c->in[i])) return cr_error_status();
         if (c->in[i] == CR_NONE && !(i < 32 && op->optional >> i & 1))
             return cr_fail(CR_BAD_VALUE, name, "input %d is CR_NONE, but it is not optional", i);
     }
@@ -393,7 +393,7 @@ static cr_status check_view(const char *op, const cr_tensor *x) {
 }
 
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
-    if (!x) return cr_fail_null(op, "the tensor to write");
+    if (cr_missing(op, "the tensor to write", x)) return cr_error_status();
     if (x == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE cannot be written");
     for (int i = 0; i < x->ndim; i++)
         if (x->strides[i] == 0 && x->shape[i] > 1 && x->numel)

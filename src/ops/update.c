@@ -64,7 +64,7 @@ static cr_status check_overlap(const cr_program *p, int64_t count, cr_tensor *co
 }
 
 static cr_status check_tensor(const cr_program *p, const cr_tensor *t, const char *what, int64_t item, const cr_device *dev) {
-    if (!t) return cr_fail_null(p->name, what);
+    if (cr_missing(p->name, what, t)) return cr_error_status();
     if (t == CR_NONE || !t->storage) return cr_fail(CR_BAD_VALUE, p->name, "%s of tensor %lld is CR_NONE", what, (long long)item);
     if (t->dev != dev)
         return cr_fail(CR_BAD_VALUE, p->name, "operands on two devices, %s and %s: move one with cr_to", dev->name, t->dev->name);
