@@ -23,7 +23,9 @@ TEST(released_twice) {
     IS_STALE("keep", cr_keep(x));
     cr_tensor *y = ones();
     CHECK(x != y, "the next tensor has the memory of the one before");
-    CHECK(cr_item(cr_sum(y, CR_ALL, false)) == 6, "a stale handle reached another tensor");
+    cr_tensor *sum = cr_sum(y, CR_ALL, false);
+    CHECK(cr_item(sum) == 6, "a stale handle reached another tensor");
+    cr_release(sum);
     cr_release(y);
     check(false);
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LARGEST = 3 << 20  # bytes of the shared library without its symbols
 CC = os.environ.get("CC", "cc")
+SONAME = "libchainrule.so.0.1"  # until 1.0 a minor version may change the interface
 
 PROGRAM = r"""
 #include <chainrule.h>
@@ -59,7 +60,7 @@ def need(ok: bool, message: str) -> None:
 def header_functions() -> set[str]:
     """The names that the public header declares."""
     text = re.sub(r"/\*.*?\*/", "", (ROOT / "include/chainrule.h").read_text(encoding="utf-8"), flags=re.DOTALL)
-    text = re.sub(r"^#.*$|^inline .*$|^typedef .*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^#.*$|^(inline|template|typedef) .*$", "", text, flags=re.MULTILINE)
     return set(re.findall(r"\b(cr_\w+)\(", text)) | set(re.findall(r"^extern const \w+ (cr_\w+);", text, re.MULTILINE))
 
 
@@ -67,15 +68,15 @@ def installed(folder: Path) -> Path:
     """make install with PREFIX and DESTDIR; returns the prefix."""
     run("make", "--no-print-directory", "-C", ROOT, "install", f"DESTDIR={folder}", "PREFIX=/opt/chainrule")
     prefix = folder / "opt/chainrule"
-    for pattern in ("include/chainrule.h", "lib*/**/libchainrule.so.0", "lib*/**/libchainrule.a", "lib*/**/chainrule.pc", "bin/chainrule"):
+    for pattern in ("include/chainrule.h", f"lib*/**/{SONAME}", "lib*/**/libchainrule.a", "lib*/**/chainrule.pc", "bin/chainrule"):
         need(len(list(prefix.glob(pattern))) == 1, f"not installed: {pattern}\n" + run("find", prefix))
     return prefix
 
 
 def test_library(prefix: Path, folder: Path) -> None:
     """SONAME, names, size."""
-    library = next(prefix.glob("lib*/**/libchainrule.so.0"))
-    need("[libchainrule.so.0]" in run("readelf", "-d", library), "the SONAME is not libchainrule.so.0")
+    library = next(prefix.glob(f"lib*/**/{SONAME}"))
+    need(f"[{SONAME}]" in run("readelf", "-d", library), f"the SONAME is not {SONAME}")
     names = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", library).splitlines()}
     strange = sorted(n for n in names if not n.startswith("cr_"))
     need(not strange, f"exported, but not ours: {' '.join(strange)}")
