@@ -24,7 +24,7 @@ function(cudasim_simulator name folder sanitizer)
     target_link_libraries(${name}_cublasLt PRIVATE ${name}_cuda)
     target_compile_definitions(${name}_nvrtc PRIVATE CUDASIM_COMPILER="${CHAINRULE_GXX}" CUDASIM_SHIM="${source}/sim.h")
     set_source_files_properties(${source}/nvrtc.c PROPERTIES OBJECT_DEPENDS "${source}/sim.h;${source}/module.h")
-    add_custom_command(TARGET ${name}_nvrtc POST_BUILD COMMAND ${CMAKE_COMMAND} -E rm -rf ${folder}/cache)      # of what it compiled before
+    add_custom_command(TARGET ${name}_nvrtc POST_BUILD COMMAND ${CMAKE_COMMAND} -E rm -rf ${folder}/cache VERBATIM)      # of what it compiled before
     foreach(library cuda nvrtc nvrtc-builtins cublasLt)
         set(target ${name}_${library})
         target_link_libraries(${target} PRIVATE chainrule_flags Threads::Threads m ${CMAKE_DL_LIBS})

@@ -91,6 +91,50 @@ def test_library(prefix: Path, folder: Path) -> None:
     need(size <= LARGEST, f"the library has {size} bytes, more than {LARGEST}")
 
 
+def test_paths(prefix: Path, folder: Path) -> None:
+    """Nothing that is installed names a folder of the machine that built it."""
+    for file in (next(prefix.glob(f"lib*/**/{SONAME}")), next(prefix.glob("lib*/**/libchainrule.a")), prefix / "bin/chainrule"):
+        for path in (ROOT, Path(os.path.realpath(ROOT / "build"))):
+            need(str(path).encode() not in file.read_bytes(), f"{file.name} holds {path}")
+        need(file.suffix == ".a" or not re.search("R(UN)?PATH", run("readelf", "-d", file)), f"{file.name} has an RPATH")
+
+
+def test_static_names(prefix: Path, folder: Path) -> None:
+    """The static library takes no name that could be a user's."""
+    archive = next(prefix.glob("lib*/**/libchainrule.a"))
+    defined = re.findall(r" [ABCDGRSTVW] (\w+)$", run("nm", "--defined-only", archive), re.MULTILINE)
+    strange = sorted({name for name in defined if not name.startswith("cr_")})
+    need(not strange, f"{len(strange)} names of the static library do not begin with cr_: {' '.join(strange[:10])}")
+    own = "int cuda_check(int x) { return x; }\nint ref_sort = 3;\n"
+    (folder / "main.c").write_text(PROGRAM + own)
+    run(CC, folder / "main.c", "-I", prefix / "include", archive, "-lm", "-ldl", "-pthread", "-o", folder / "own")
+    run(folder / "own")
+
+
+def test_strange_folder(prefix: Path, folder: Path) -> None:
+    """A copy in a folder whose name has spaces, a quote and a letter beyond ASCII is configured by make, and parts of it are built."""
+    copy = folder / "it's a façade"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns("build", ".git", "shared"))
+    (copy / "build").mkdir()
+    (copy / "build/venv").symlink_to(os.path.realpath(ROOT / "build/venv"))
+    (copy / "build/.venv").touch()
+    run("make", "--no-print-directory", "-C", copy, "build/release/build.ninja")
+    parts = ["cuda/matmul_text.c", "cudasim", "CMakeFiles/chainrule_objects.dir/src/core/os.c.o", "python/chainrule/__init__.py"]
+    run("ninja", "-C", copy / "build/release", *parts)
+
+
+def test_musl(prefix: Path, folder: Path) -> None:
+    """The library by musl's compiler, and a program with it, static and shared."""
+    build = folder / "build"
+    options = ["-DCMAKE_C_COMPILER=musl-gcc", "-DCHAINRULE_TESTS=OFF", "-DCHAINRULE_EXAMPLES=OFF", "-DCHAINRULE_PROGRAM=OFF", "-DCMAKE_C_FLAGS=-O0"]
+    run("cmake", "-S", ROOT, "-B", build, *options)
+    run("cmake", "--build", build, "-j", str(os.cpu_count() or 1))
+    (folder / "main.c").write_text(PROGRAM)
+    for link in ((build / "libchainrule.a", "-static"), (build / "libchainrule.so", f"-Wl,-rpath,{build}")):
+        run("musl-gcc", folder / "main.c", "-I", ROOT / "include", *link, "-o", folder / "program")
+        print("musl:", run(folder / "program").strip())
+
+
 def test_pkg_config(prefix: Path, folder: Path) -> None:
     (folder / "main.c").write_text(PROGRAM)
     library = next(prefix.glob("lib*/**/chainrule.pc")).parent
@@ -174,9 +218,10 @@ def main() -> int:
         except Failure as problem:
             print(f"{problem}\nresult: 0 passed, 1 failed, 0 skipped")
             return 1
-        for test in (test_library, test_pkg_config, test_cmake, test_python_free):
-            if test is test_pkg_config and shutil.which("pkg-config") is None:
-                skipped.append("test_pkg_config: no pkg-config here (make deps)")
+        needed = {test_pkg_config: "pkg-config", test_musl: "musl-gcc"}
+        for test in (test_library, test_paths, test_static_names, test_pkg_config, test_cmake, test_strange_folder, test_musl, test_python_free):
+            if test in needed and shutil.which(needed[test]) is None:
+                skipped.append(f"{test.__name__}: no {needed[test]} here (make deps)")
                 continue
             (folder / test.__name__).mkdir()
             try:
