@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import platform
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
+import tomllib
 from scikit_build_core.build import *  # noqa: F403
 from scikit_build_core.build import get_requires_for_build_wheel as get_requires
 
