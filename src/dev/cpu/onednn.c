@@ -83,7 +83,7 @@ static int open_library(void) {
         snprintf(dnnl.info, sizeof dnnl.info, "own kernels (CHAINRULE_ONEDNN=%s)", wish);
         return FAILED;
     }
-    void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, places);
+    void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, places, NULL);
     if (library) return adopt(library) ? OPEN : FAILED;
     if (wish) snprintf(dnnl.info, sizeof dnnl.info, "own kernels (CHAINRULE_ONEDNN=%.80s cannot be opened)", wish);
     else snprintf(dnnl.info, sizeof dnnl.info, "own kernels (%s not found)", names[0]);
