@@ -328,9 +328,12 @@ void cr_os_sleep(double seconds) {
 /* ---- files ---- */
 static _Thread_local char error_text[128];
 
+/* strerror_r returns the text (glibc), or a status and leaves the text in `buffer` (POSIX, musl). */
+#define TEXT_OF(call) _Generic((call), char *: (call), int: ((void)(call), buffer))
+
 static bool failed(int code) {
     char buffer[sizeof error_text];
-    snprintf(error_text, sizeof error_text, "%s", strerror_r(code, buffer, sizeof buffer));
+    snprintf(error_text, sizeof error_text, "%s", TEXT_OF(strerror_r(code, buffer, sizeof buffer)));
     return false;
 }
 
