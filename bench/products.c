@@ -11,6 +11,7 @@
 #include "core/os.h"
 #include "core/pool.h"
 #include "dev/cpu/cpu.h"
+#include "dev/cpu/loops.h"
 #include "dev/cpu/onednn.h"
 #include "dev/cpu/product.h"
 
@@ -96,7 +97,7 @@ static void multiply(int engine, const shape *s, cr_tensor *c, const cr_tensor *
         wide s[12], x = prefix##_set1_ps(0), y = x;                                                                 \
         for (int i = 0; i < 12; i++) s[i] = prefix##_set1_ps((float)i);         /* alike, the compiler would compute one */ \
         for (int64_t r = 0; r < rounds; r++) {                                                                      \
-            _Pragma("GCC unroll 12") for (int i = 0; i < 12; i++) s[i] = prefix##_fmadd_ps(x, y, s[i]);             \
+            CR_UNROLL(12) for (int i = 0; i < 12; i++) s[i] = prefix##_fmadd_ps(x, y, s[i]);                        \
             __asm__ volatile("" : "+v"(x), "+v"(y));                                                                \
         }                                                                                                           \
         for (int i = 1; i < 12; i++) s[0] = prefix##_add_ps(s[0], s[i]);                                            \

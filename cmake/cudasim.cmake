@@ -1,8 +1,13 @@
 # tests/cudasim: libcuda, libnvrtc and libcublasLt that simulate a GPU, for the tests of the CUDA device on machines that have none.
-# Kernels are compiled by the C++ compiler while tests run; without one, or on another processor, there is no simulator.
+# GCC compiles the kernels while tests run, whatever compiled the library; without it, or on another processor, there is no simulator.
 # Beside the plain one are two that sanitize the kernels, in folders of their own: programs that use those are linked with -fsanitize, no more.
 set(CHAINRULE_CUDASIM_DIR ${PROJECT_BINARY_DIR}/cudasim)
-if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CMAKE_CXX_COMPILER AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|aarch64")
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    set(CHAINRULE_GXX ${CMAKE_CXX_COMPILER})
+else()
+    find_program(CHAINRULE_GXX g++)
+endif()
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CHAINRULE_GXX AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|aarch64")
     set(CHAINRULE_CUDASIM ON)
 endif()
 
@@ -17,9 +22,9 @@ function(cudasim_simulator name folder sanitizer)
     add_library(${name}_nvrtc-builtins SHARED ${source}/builtins.c)
     set_target_properties(${name}_nvrtc-builtins PROPERTIES SOVERSION 13.0)
     target_link_libraries(${name}_cublasLt PRIVATE ${name}_cuda)
-    target_compile_definitions(${name}_nvrtc PRIVATE CUDASIM_COMPILER="${CMAKE_CXX_COMPILER}" CUDASIM_SHIM="${source}/sim.h")
+    target_compile_definitions(${name}_nvrtc PRIVATE CUDASIM_COMPILER="${CHAINRULE_GXX}" CUDASIM_SHIM="${source}/sim.h")
     set_source_files_properties(${source}/nvrtc.c PROPERTIES OBJECT_DEPENDS "${source}/sim.h;${source}/module.h")
-    add_custom_command(TARGET ${name}_nvrtc POST_BUILD COMMAND ${CMAKE_COMMAND} -E rm -rf ${folder}/cache)      # of what it compiled before
+    add_custom_command(TARGET ${name}_nvrtc POST_BUILD COMMAND ${CMAKE_COMMAND} -E rm -rf ${folder}/cache VERBATIM)      # of what it compiled before
     foreach(library cuda nvrtc nvrtc-builtins cublasLt)
         set(target ${name}_${library})
         target_link_libraries(${target} PRIVATE chainrule_flags Threads::Threads m ${CMAKE_DL_LIBS})
@@ -39,6 +44,9 @@ if(CHAINRULE_CUDASIM)
         cudasim_simulator(cudasim ${CHAINRULE_CUDASIM_DIR} ${CMAKE_MATCH_0})
     else()
         cudasim_simulator(cudasim ${CHAINRULE_CUDASIM_DIR} "")
+        if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")   # a program's sanitizer and its kernels' must be one
+            return()
+        endif()
         include(CheckCSourceCompiles)
         find_program(CHAINRULE_SETARCH setarch)
         foreach(sanitizer thread address)

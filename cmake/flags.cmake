@@ -17,7 +17,12 @@ target_compile_definitions(chainrule_flags INTERFACE $<$<CONFIG:Debug,RelWithDeb
 if(CHAINRULE_WERROR)
     target_compile_options(chainrule_flags INTERFACE -Werror)
 endif()
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=.)    # no path of this machine in what is made
+
+# What lies in the build folder finds the libraries that it opens by its RPATH, which an installation strips.
+set(CMAKE_BUILD_RPATH ${CHAINRULE_ONEDNN_DIR} ${CHAINRULE_WGPU_DIR})
 if(CHAINRULE_SANITIZE)
+    add_link_options(-Wl,--disable-new-dtags)       # a sanitizer's dlopen is no call of ours: only the program's own RPATH counts
     set(sanitize -fsanitize=${CHAINRULE_SANITIZE} -fno-omit-frame-pointer)
     if(CHAINRULE_SANITIZE MATCHES "undefined")
         list(APPEND sanitize -fno-sanitize-recover=undefined)

@@ -29,7 +29,7 @@ file(GLOB_RECURSE package_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/python/chainrule/*.py ${PROJECT_SOURCE_DIR}/python/chainrule/*.pyi ${PROJECT_SOURCE_DIR}/python/chainrule/py.typed)
 foreach(file IN LISTS package_files)
     add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/python/${file} DEPENDS ${PROJECT_SOURCE_DIR}/python/${file}
-        COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_SOURCE_DIR}/python/${file} ${PROJECT_BINARY_DIR}/python/${file})
+        COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_SOURCE_DIR}/python/${file} ${PROJECT_BINARY_DIR}/python/${file} VERBATIM)
     list(APPEND copied ${PROJECT_BINARY_DIR}/python/${file})
 endforeach()
 add_custom_target(chainrule_package ALL DEPENDS ${copied})

@@ -30,10 +30,10 @@ extern "C" {
 #ifdef __cplusplus
 }                                                          /* C++ has no compound literals; the list lives to the end of the statement */
 #include <initializer_list>
-inline int cr_list_size(std::initializer_list<int64_t> list) { return static_cast<int>(list.size()); }
+template <class... T> char (&cr_list_count(const T &...))[sizeof...(T)];    /* only for sizeof, which evaluates nothing */
 inline const int64_t *cr_list_data(std::initializer_list<int64_t> list) { return list.begin(); }
 extern "C" {
-#define CR_LIST(...) cr_list_size({__VA_ARGS__}), cr_list_data({__VA_ARGS__})
+#define CR_LIST(...) static_cast<int>(sizeof(cr_list_count(__VA_ARGS__))), cr_list_data({__VA_ARGS__})
 #else
 #define CR_LIST(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
 #endif

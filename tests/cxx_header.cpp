@@ -28,6 +28,8 @@ int main() {
     check(product(CR_LIST(2, 3, five)) == 30, "CR_LIST(2, 3, five)");
     check(product(CR_LIST(7)) == 7, "CR_LIST(7)");
     check(product(CR_ALL) == 1, "CR_ALL");
+    int64_t next = 2;
+    check(product(CR_LIST(next++, 5)) == 10 && next == 3, "CR_LIST evaluates each argument once");
 
     cr_scope_begin();
     const std::vector<float> values = {1, -2, 3, 0.5F, 4, -1};

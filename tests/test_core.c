@@ -6,8 +6,6 @@
 
 #include "core/core.h"
 
-static float bits(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
-
 TEST(half_precision_round_trips) {
     for (uint32_t h = 0; h < 65536; h++) {
         float f = cr_f16_to_f32((uint16_t)h), b = cr_bf16_to_f32((uint16_t)h);
@@ -19,6 +17,8 @@ TEST(half_precision_round_trips) {
 }
 
 #ifdef __FLT16_MAX__
+static float bits(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
+
 TEST(f16_rounds_as_the_compiler_does) {
     uint32_t step = test_exhaustive() ? 1 : test_full() ? 61 : 997;
     for (uint64_t u = 0; u < 1ull << 32; u += step) {

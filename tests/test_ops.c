@@ -100,7 +100,7 @@ enum { SPARSE = 2, SPARSE_CASES = 2 };
 enum { SPARSE = 1, SPARSE_CASES = 1 };
 #endif
 static bool row_taken(const elementwise_test *row, cr_dtype dt, size_t s, int how, const cr_device *dev) {
-    return test_offers(dev, dt) && test_takes(dev, row->row + dt + (int64_t)s, SPARSE * (dt == CR_F32 ? 3 : 27)) && test_takes(dev, (int64_t)s / 3 + row->row + how, dt == CR_F32 ? 2 : 4);
+    return test_offers(dev, dt) && test_takes(dev, (int)row->row + (int)dt + (int64_t)s, SPARSE * (dt == CR_F32 ? 3 : 27)) && test_takes(dev, (int64_t)s / 3 + (int)row->row + how, dt == CR_F32 ? 2 : 4);
 }
 
 static void check_row_shapes(const cr_program *p, const elementwise_test *row, cr_dtype dt, const cr_device *dev) {
@@ -146,7 +146,7 @@ TEST(rows) {
 
 /* One 0 among the divisors is an error, wherever it stands; floats and what is not read do not mind. */
 TEST(integer_division_by_zero) {
-    static const cr_row rows[] = {CR_ROW_FLOOR_DIVIDE, CR_ROW_TRUNC_DIVIDE, CR_ROW_REMAINDER, CR_ROW_FMOD};
+    static const int rows[] = {CR_ROW_FLOOR_DIVIDE, CR_ROW_TRUNC_DIVIDE, CR_ROW_REMAINDER, CR_ROW_FMOD};
     for (int d = 0; test_device(d); d++)
         for (int r = 0; r < 4; r++)
             for (int dt = 1; dt < CR_DTYPES; dt++)
@@ -309,7 +309,7 @@ TEST(case_specials) {
 
 /* ---- all pairs of dtypes meet in one addition and one comparison */
 TEST(promotion) {
-    static const cr_row rows[] = {CR_ROW_ADD, CR_ROW_LT, CR_ROW_MAXIMUM};
+    static const int rows[] = {CR_ROW_ADD, CR_ROW_LT, CR_ROW_MAXIMUM};
     for (int d = 0; test_device(d); d++)
         for (int a = 0; a < CR_DTYPES; a++)
             for (int b = 0; b < CR_DTYPES; b++)

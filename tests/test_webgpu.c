@@ -649,7 +649,7 @@ static void compare_flat(const cr_params *p, const float *here, const float *the
         double most = step, off = 0;
         for (int64_t j = 0; j < n; j++) {
             if (!(fabs((double)here[j] - (double)there[j]) <= off)) off = fabs((double)here[j] - (double)there[j]);       /* NaN too */
-            if (!step) most = fmax(most, fabs((double)here[j]));
+            if (step == 0) most = fmax(most, fabs((double)here[j]));
         }
         const bool keys = step > 0 && strstr(cr_params_name(p, i), "c_attn.bias");
         CHECK(off <= tolerance * most * (keys ? 100 : 1), "%s of %s: off by %g of %g", what, cr_params_name(p, i), off, most);

@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LARGEST = 3 << 20  # bytes of the shared library without its symbols
 CC = os.environ.get("CC", "cc")
+SONAME = "libchainrule.so.0.1"  # until 1.0 a minor version may change the interface
 
 PROGRAM = r"""
 #include <chainrule.h>
@@ -59,7 +60,7 @@ def need(ok: bool, message: str) -> None:
 def header_functions() -> set[str]:
     """The names that the public header declares."""
     text = re.sub(r"/\*.*?\*/", "", (ROOT / "include/chainrule.h").read_text(encoding="utf-8"), flags=re.DOTALL)
-    text = re.sub(r"^#.*$|^inline .*$|^typedef .*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^#.*$|^(inline|template|typedef) .*$", "", text, flags=re.MULTILINE)
     return set(re.findall(r"\b(cr_\w+)\(", text)) | set(re.findall(r"^extern const \w+ (cr_\w+);", text, re.MULTILINE))
 
 
@@ -67,15 +68,15 @@ def installed(folder: Path) -> Path:
     """make install with PREFIX and DESTDIR; returns the prefix."""
     run("make", "--no-print-directory", "-C", ROOT, "install", f"DESTDIR={folder}", "PREFIX=/opt/chainrule")
     prefix = folder / "opt/chainrule"
-    for pattern in ("include/chainrule.h", "lib*/**/libchainrule.so.0", "lib*/**/libchainrule.a", "lib*/**/chainrule.pc", "bin/chainrule"):
+    for pattern in ("include/chainrule.h", f"lib*/**/{SONAME}", "lib*/**/libchainrule.a", "lib*/**/chainrule.pc", "bin/chainrule"):
         need(len(list(prefix.glob(pattern))) == 1, f"not installed: {pattern}\n" + run("find", prefix))
     return prefix
 
 
 def test_library(prefix: Path, folder: Path) -> None:
     """SONAME, names, size."""
-    library = next(prefix.glob("lib*/**/libchainrule.so.0"))
-    need("[libchainrule.so.0]" in run("readelf", "-d", library), "the SONAME is not libchainrule.so.0")
+    library = next(prefix.glob(f"lib*/**/{SONAME}"))
+    need(f"[{SONAME}]" in run("readelf", "-d", library), f"the SONAME is not {SONAME}")
     names = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", library).splitlines()}
     strange = sorted(n for n in names if not n.startswith("cr_"))
     need(not strange, f"exported, but not ours: {' '.join(strange)}")
@@ -88,6 +89,52 @@ def test_library(prefix: Path, folder: Path) -> None:
     size = stripped.stat().st_size
     print(f"libchainrule.so without symbols: {size / (1 << 20):.2f} MiB, {len(names)} names")
     need(size <= LARGEST, f"the library has {size} bytes, more than {LARGEST}")
+
+
+def test_paths(prefix: Path, folder: Path) -> None:
+    """Nothing that is installed names a folder of the machine that built it."""
+    for file in (next(prefix.glob(f"lib*/**/{SONAME}")), next(prefix.glob("lib*/**/libchainrule.a")), prefix / "bin/chainrule"):
+        for path in (ROOT, Path(os.path.realpath(ROOT / "build"))):
+            need(str(path).encode() not in file.read_bytes(), f"{file.name} holds {path}")
+        need(file.suffix == ".a" or not re.search("R(UN)?PATH", run("readelf", "-d", file)), f"{file.name} has an RPATH")
+
+
+def test_static_names(prefix: Path, folder: Path) -> None:
+    """The static library takes no name that could be a user's."""
+    archive = next(prefix.glob("lib*/**/libchainrule.a"))
+    defined = re.findall(r" [ABCDGRSTVW] (\w+)$", run("nm", "--defined-only", archive), re.MULTILINE)
+    strange = sorted({name for name in defined if not name.startswith("cr_")})
+    need(not strange, f"{len(strange)} names of the static library do not begin with cr_: {' '.join(strange[:10])}")
+    own = "int cuda_check(int x) { return x; }\nint ref_sort = 3;\n"
+    (folder / "main.c").write_text(PROGRAM + own)
+    run(CC, folder / "main.c", "-I", prefix / "include", archive, "-lm", "-ldl", "-pthread", "-o", folder / "own")
+    run(folder / "own")
+
+
+def test_strange_folder(prefix: Path, folder: Path) -> None:
+    """A copy in a folder whose name has spaces, a quote and a letter beyond ASCII is configured by make, and parts of it are built."""
+    copy = folder / "it's a façade"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns("build", ".git", "shared"))
+    (copy / "build").mkdir()
+    (copy / "build/venv").symlink_to(os.path.realpath(ROOT / "build/venv"))
+    (copy / "build/.venv").touch()
+    run("make", "--no-print-directory", "-C", copy, "build/release/build.ninja")
+    parts = ["cuda/matmul_text.c", "cudasim", "CMakeFiles/chainrule_objects.dir/src/core/os.c.o", "python/chainrule/__init__.py"]
+    run("ninja", "-C", copy / "build/release", *parts)
+
+
+def test_musl(prefix: Path, folder: Path) -> None:
+    """The library by musl's compiler, and a program with it, static and shared."""
+    build = folder / "build"
+    options = ["-DCMAKE_C_COMPILER=musl-gcc", "-DCHAINRULE_TESTS=OFF", "-DCHAINRULE_EXAMPLES=OFF", "-DCHAINRULE_PROGRAM=OFF"]
+    kernel = f"-idirafter /usr/include -idirafter /usr/include/{os.uname().machine}-linux-gnu"  # the kernel's headers, which are no part of musl
+    options.append(f"-DCMAKE_C_FLAGS=-O0 {kernel}")
+    run("cmake", "-S", ROOT, "-B", build, *options)
+    run("cmake", "--build", build, "-j", str(os.cpu_count() or 1))
+    (folder / "main.c").write_text(PROGRAM)
+    for link in ((build / "libchainrule.a", "-static"), (build / "libchainrule.so", f"-Wl,-rpath,{build}")):
+        run("musl-gcc", folder / "main.c", "-I", ROOT / "include", *link, "-o", folder / "program")
+        print("musl:", run(folder / "program").strip())
 
 
 def test_pkg_config(prefix: Path, folder: Path) -> None:
@@ -173,9 +220,10 @@ def main() -> int:
         except Failure as problem:
             print(f"{problem}\nresult: 0 passed, 1 failed, 0 skipped")
             return 1
-        for test in (test_library, test_pkg_config, test_cmake, test_python_free):
-            if test is test_pkg_config and shutil.which("pkg-config") is None:
-                skipped.append("test_pkg_config: no pkg-config here (make deps)")
+        needed = {test_pkg_config: "pkg-config", test_musl: "musl-gcc"}
+        for test in (test_library, test_paths, test_static_names, test_pkg_config, test_cmake, test_strange_folder, test_musl, test_python_free):
+            if test in needed and shutil.which(needed[test]) is None:
+                skipped.append(f"{test.__name__}: no {needed[test]} here (make deps)")
                 continue
             (folder / test.__name__).mkdir()
             try:

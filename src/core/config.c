@@ -19,6 +19,7 @@ static struct { const char *name, *doc; cr_switch_check check; void (*changed)(v
     {.name = "CHAINRULE_CUBLASLT", .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
     {.name = "CHAINRULE_CACHE", .doc = "folder in which compiled CUDA kernels are kept, or off; default: ~/.cache/chainrule"},
     {.name = "CHAINRULE_GPU_MEMORY", .doc = "MiB that the tensors and the cache of one GPU may take; default: what it has, 4096 for one made of software"},
+    {.name = "CHAINRULE_CHECK", .doc = "1: a released handle that is used, or released again, is an error; 0 (default, but in debug builds): it may be any other"},
     {.name = "CHAINRULE_LOG", .doc = "file to which the source of a GPU's kernel that does not compile is added"},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches, PREFIX = sizeof "CHAINRULE_" - 1 };

@@ -2,6 +2,7 @@
 #ifndef CR_CORE_H
 #define CR_CORE_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <chainrule.h>
 #include "os.h"
@@ -101,11 +102,18 @@ struct cr_tensor {
     _Atomic(cr_tensor *) grad;                      /* owned; changes under lock */
     _Atomic(cr_family *) family;                    /* of views, and of a tensor from its first view on; NULL: in-place work here concerns no other handle's graph */
     atomic_uint rewrites;                           /* the family's count when this handle's node was right */
+    atomic_int held;                                /* of refs: those of objects that lend the tensor (cr_hold) */
     cr_spinlock lock;                               /* of grad, and of node where the handle follows its family */
     volatile int adding;                            /* held by the thread that adds to grad, which may take long */
     cr_scope *scope;                                /* who owns the handle; NULL: a caller */
     cr_tensor *scope_prev, *scope_next;             /* the scope's list */
 };
+enum { CR_RELEASED = INT_MIN / 2 };                 /* refs of a tensor in quarantine: whatever is added or taken, it stays below 0 */
+static inline bool cr_released(const cr_tensor *t) { return atomic_load_explicit(&t->refs, memory_order_relaxed) < 0; }
+static inline bool cr_missing(const char *op, const char *what, const cr_tensor *t) { return (!t || cr_released(t)) && cr_lacks_tensor(op, what, t); }
+void       cr_quarantine(cr_tensor *t);             /* check.c: in place of giving its memory back */
+cr_tensor *cr_claim(cr_tensor *t);                  /* one of the caller's references becomes one that is held; NULL is fine */
+cr_tensor *cr_disclaim(cr_tensor *t);               /* and back */
 /* All of these put the new handle into the thread's scope. */
 cr_tensor *cr_tensor_new(cr_storage *s, const cr_device *dev, const cr_meta *m);   /* takes the caller's reference to s, also on failure; s NULL: meta */
 cr_tensor *cr_tensor_like(cr_storage *s, const cr_tensor *t, cr_dtype dt);         /* contiguous, of t's shape; takes s as cr_tensor_new does */

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -19,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -288,14 +288,11 @@ int64_t cr_os_peak_rss(void) {
 void *cr_os_open_library(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
 void *cr_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
-/* The file that code was loaded from: a shared library, or the program it is linked into (whose name in the link map is empty). */
+/* The file that code was loaded from: a shared library, or the program it is linked into (whose name need not be a path). */
 static bool path_of(const void *code, char out[PATH_MAX]) {
-    Dl_info info;
-    void *extra = NULL;
-    if (dladdr1(code, &info, &extra, RTLD_DL_LINKMAP) && extra) {
-        const struct link_map *map = extra;
-        if (map->l_name && *map->l_name && realpath(map->l_name, out)) return true;
-    }
+    Dl_info ours, program;
+    const bool inside = dladdr((const void *)getauxval(AT_PHDR), &program);        /* the program's own headers: part of its first segment */
+    if (dladdr(code, &ours) && !(inside && ours.dli_fbase == program.dli_fbase) && realpath(ours.dli_fname, out)) return true;
     return realpath("/proc/self/exe", out) != NULL;
 }
 
@@ -345,9 +342,12 @@ static _Thread_local char error_text[128];
 
 enum { NOT_REGULAR = -1 };                          /* beside errno's codes */
 
+/* strerror_r returns the text (glibc), or a status and leaves the text in `buffer` (POSIX, musl). */
+#define TEXT_OF(call) _Generic((call), char *: (call), int: ((void)(call), buffer))
+
 static bool failed(int code) {
     char buffer[sizeof error_text];
-    snprintf(error_text, sizeof error_text, "%s", code == NOT_REGULAR ? "Not a regular file" : strerror_r(code, buffer, sizeof buffer));
+    snprintf(error_text, sizeof error_text, "%s", code == NOT_REGULAR ? "Not a regular file" : TEXT_OF(strerror_r(code, buffer, sizeof buffer)));
     return false;
 }
 

@@ -30,16 +30,18 @@ cr_generator *cr_generator_new(uint64_t seed) {
     return g;
 }
 
-void cr_generator_free(cr_generator *g) { if (g != &shared) free(g); }
+void cr_generator_free(cr_generator *g) {
+    if (g && g != &shared && !cr_stale("generator_free", "the generator", g)) cr_retire(g);
+}
 
 void cr_generator_get(const cr_generator *g, uint64_t *seed, uint64_t *counter) {
-    if (!g) { cr_fail_null("generator_get", "the generator"); return; }
+    if (cr_lacks("generator_get", "the generator", g)) return;
     if (seed) *seed = atomic_load(&g->seed);
     if (counter) *counter = atomic_load(&g->counter);
 }
 
 void cr_generator_set(cr_generator *g, uint64_t seed, uint64_t counter) {
-    if (!g) { cr_fail_null("generator_set", "the generator"); return; }
+    if (cr_lacks("generator_set", "the generator", g)) return;
     atomic_store(&g->seed, seed);
     atomic_store(&g->counter, counter);
 }

@@ -11,6 +11,17 @@ cr_status cr_fail(cr_status kind, const char *op, const char *format, ...) __att
 /* For a NULL argument: an earlier failure keeps its message; without one says that argument `what` is NULL. */
 cr_status cr_fail_null(const char *op, const char *what);
 
+/* For a handle that is NULL, or was released before (noticed while CHAINRULE_CHECK is on, check.c): fails and returns true. */
+bool cr_lacks(const char *op, const char *what, const void *object);
+bool cr_lacks_tensor(const char *op, const char *what, const cr_tensor *t);
+bool cr_stale(const char *op, const char *what, const void *object);       /* as cr_lacks, but NULL is fine */
+void cr_retire(void *object);                       /* free, in place of which the object waits while CHAINRULE_CHECK is on */
+extern bool cr_checking;
+
+/* A reference that an object keeps and lends (a parameter, a gradient), so that whoever borrows it cannot release it. */
+cr_tensor *cr_hold(const cr_tensor *t);             /* a new one, as cr_retain */
+void       cr_unhold(const cr_tensor *t);           /* gives it back, as cr_drop; NULL is fine */
+
 /* The pending failure moved aside and back, for code that must run in between (cleaning up, taking things down). */
 typedef struct cr_saved_error { cr_status status; char message[512]; } cr_saved_error;
 void cr_error_take(cr_saved_error *e);

@@ -58,7 +58,7 @@ void cr_scope_end(void) {
 }
 
 cr_tensor *cr_keep(cr_tensor *t) {
-    if (!t) return cr_fail_null("keep", "the tensor"), NULL;
+    if (cr_missing("keep", "the tensor", t)) return NULL;
     if (!t->scope) return t;
     cr_scope *outer = t->scope->outer;
     cr_unscope(t);
@@ -111,9 +111,10 @@ static void family_release(cr_family *f) {
 static void tensor_destroy(cr_tensor *t) {
     cr_storage_release(t->storage);
     cr_node_release(t->node);
-    cr_drop(atomic_load_explicit(&t->grad, memory_order_relaxed));
+    cr_unhold(atomic_load_explicit(&t->grad, memory_order_relaxed));
     family_release(atomic_load_explicit(&t->family, memory_order_relaxed));
-    cr_small_give(t, sizeof *t);
+    if (cr_checking) cr_quarantine(t);
+    else cr_small_give(t, sizeof *t);
 }
 
 static void bury(void) {
@@ -142,25 +143,45 @@ void cr_node_release(cr_node *n) {
 
 cr_tensor *cr_retain(const cr_tensor *t) {
     cr_tensor *m = (cr_tensor *)(uintptr_t)t;       /* the count is not part of what const protects */
-    if (m && m != CR_NONE) atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+    if (!m || m == CR_NONE) return m;
+    if (atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed) < 0) return cr_lacks_tensor("retain", "the tensor", m), NULL;
     return m;
 }
 
-void cr_drop(const cr_tensor *t) {
-    cr_tensor *m = (cr_tensor *)(uintptr_t)t;
-    if (!m || m == CR_NONE) return;
-    if (!(m->flags & CR_FLAG_KNOWN ? unref_known(m) : cr_unref(&m->refs))) return;
-    cr_unscope(m);
-    m->scope_next = dead.tensors;
-    dead.tensors = m;
+static void refuse_drop(const cr_tensor *t, const char *op) {
+    if (!cr_lacks_tensor(op, "the tensor", t))
+        cr_fail(CR_RUNTIME, op, "the tensor is borrowed: it belongs to a parameter set, an optimizer, or the tensor whose gradient it is");
+}
+
+/* A handle that is gone already gives up no reference, and none gives up those that objects keep for themselves. */
+static inline __attribute__((always_inline)) void drop(const cr_tensor *given, const char *op, bool owned) {
+    cr_tensor *t = (cr_tensor *)(uintptr_t)given;
+    if (!t || t == CR_NONE) return;
+    const int refs = atomic_load_explicit(&t->refs, memory_order_acquire);
+    if (refs <= atomic_load_explicit(&t->held, memory_order_relaxed)) { refuse_drop(t, op); return; }
+    if (owned) cr_unscope(t);
+    if (!(t->flags & CR_FLAG_KNOWN ? unref_known(t) : refs == 1 || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)) return;
+    if (!owned) cr_unscope(t);
+    t->scope_next = dead.tensors;
+    dead.tensors = t;
     bury();
 }
 
-void cr_release(const cr_tensor *t) {
-    if (!t || t == CR_NONE) return;
-    cr_unscope((cr_tensor *)(uintptr_t)t);
-    cr_drop(t);
+void cr_drop(const cr_tensor *t) { drop(t, "drop", false); }
+void cr_release(const cr_tensor *t) { drop(t, "release", true); }
+
+cr_tensor *cr_claim(cr_tensor *t) {
+    if (t) atomic_fetch_add_explicit(&t->held, 1, memory_order_relaxed);
+    return t;
 }
+
+cr_tensor *cr_disclaim(cr_tensor *t) {
+    if (t) atomic_fetch_sub_explicit(&t->held, 1, memory_order_relaxed);
+    return t;
+}
+
+cr_tensor *cr_hold(const cr_tensor *t) { return cr_claim(cr_retain(t)); }
+void cr_unhold(const cr_tensor *t) { cr_drop(cr_disclaim((cr_tensor *)(uintptr_t)t)); }
 
 /* ---- making handles */
 static bool is_contiguous(const cr_tensor *t) {
@@ -193,6 +214,7 @@ static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, i
     atomic_init(&t->grad, NULL);
     atomic_init(&t->family, NULL);
     atomic_init(&t->rewrites, 0);
+    atomic_init(&t->held, 0);
     t->lock = (cr_spinlock){0};
     t->adding = 0;
     scope_put(scope, t);
@@ -286,7 +308,7 @@ bool cr_family_join(cr_tensor *view, const cr_tensor *x) {
 
 /* ---- looking */
 static bool real(const cr_tensor *t, const char *op) {
-    if (!t) return cr_fail_null(op, "the tensor"), false;
+    if (cr_missing(op, "the tensor", t)) return false;
     if (t == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE is not a tensor"), false;
     return true;
 }

@@ -282,7 +282,7 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
     w->at = n;
     const double start = cr_profile_start();
     n->op->grad(&c, g, dx);
-    if (start) cr_profile_event(start, "backward", cr_call_name(&c), 1, &g, 0, NULL);
+    if (start > 0) cr_profile_event(start, "backward", cr_call_name(&c), 1, &g, 0, NULL);
     cr_status cut = cr_finished(cr_call_name(&c), CR_OK);
     if (cut != CR_OK) return cut;
     for (int i = 0; i < n->n; i++) {
@@ -400,8 +400,7 @@ void cr_walk_parts_free(const void *function) {
 
 /* ---- roots */
 static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr_tensor *cotangent) {
-    if (!y) return cr_fail_null(op, "the result");
-    if (!cotangent) return cr_fail_null(op, "a cotangent");
+    if (cr_missing(op, "the result", y) || cr_lacks_tensor(op, "a cotangent", cotangent)) return cr_error_status();
     if (!cr_in_graph(y))
         return cr_fail(CR_RUNTIME, op, "the result does not depend on any tensor that requires a gradient");
     if (cotangent == CR_NONE) {
@@ -497,7 +496,7 @@ static cr_status set_captures(walk *w, const char *op, int n, const cr_tensor *c
     if (!w->captures) return cr_fail(CR_NO_MEMORY, op, "out of memory");
     w->n_captures = n;
     for (int i = 0; i < n; i++) {
-        if (!in[i]) return cr_fail_null(op, "an input");
+        if (cr_missing(op, "an input", in[i])) return cr_error_status();
         if (!cr_in_graph(in[i])) return cr_fail(CR_RUNTIME, op, "input %d does not require a gradient", i);
         w->captures[i] = (capture){.node = in[i]->node, .tensor = in[i]};
     }

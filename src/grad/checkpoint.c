@@ -53,7 +53,7 @@ cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const
     if (n < 1 || !in) return cr_fail(CR_BAD_VALUE, "checkpoint", "%d inputs: at least one is needed", n), NULL;
     bool records = false;
     for (int i = 0; i < n; i++) {
-        if (!in[i]) return cr_fail_null("checkpoint", "an input"), NULL;
+        if (cr_missing("checkpoint", "an input", in[i])) return NULL;
         records |= cr_grad_enabled() && cr_in_graph(in[i]);
     }
     again q = {.f = f, .ctx = ctx, .tape = cr_tape_new()};

@@ -84,7 +84,7 @@ cr_tensor *cr_custom_apply(const char *name, int n, const cr_tensor *const *in, 
     if (op->given.params_bytes && !params) return cr_fail_null(op->op.name, "params"), NULL;
     bool records = false;
     for (int i = 0; i < n; i++) {
-        if (!in[i]) return cr_fail_null(op->op.name, "an input"), NULL;
+        if (cr_missing(op->op.name, "an input", in[i])) return NULL;
         records |= cr_grad_enabled() && cr_in_graph(in[i]);
     }
     cr_custom_call call = {.n = n, .in = in, .params = params};

@@ -154,10 +154,10 @@ static cr_status check_use(const cr_function_use *u, cr_tensor **results) {
         return cr_fail_null("function_record", "the function, its name, its gradient or an array");
     if (u->n_in < 1 || u->n_out < 1 || u->n_saved < 0)
         return cr_fail(CR_BAD_VALUE, u->name, "%d inputs and %d results: at least one of each is needed", u->n_in, u->n_out);
-    for (int i = 0; i < u->n_in; i++) if (!u->in[i]) return cr_fail_null(u->name, "an input");
-    for (int j = 0; j < u->n_saved; j++) if (!u->saved[j]) return cr_fail_null(u->name, "a saved tensor");
+    for (int i = 0; i < u->n_in; i++) if (cr_missing(u->name, "an input", u->in[i])) return cr_error_status();
+    for (int j = 0; j < u->n_saved; j++) if (cr_missing(u->name, "a saved tensor", u->saved[j])) return cr_error_status();
     for (int k = 0; k < u->n_out; k++) {
-        if (!u->out[k]) return cr_fail_null(u->name, "a result");
+        if (cr_missing(u->name, "a result", u->out[k])) return cr_error_status();
         if (u->out[k] == CR_NONE) return cr_fail(CR_BAD_VALUE, u->name, "result %d is CR_NONE", k);
     }
     return CR_OK;

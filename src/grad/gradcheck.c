@@ -13,7 +13,7 @@ static cr_status verify_inputs(const char *name, cr_function f, int n, const cr_
     bool any = false;
     if (!f || !in) return cr_fail_null(name, "the function or its inputs");
     for (int i = 0; i < n; i++) {
-        if (!in[i]) return cr_fail_null(name, "an input");
+        if (cr_missing(name, "an input", in[i])) return cr_error_status();
         if (!cr_in_graph(in[i])) continue;
         any = true;
         if (in[i]->dtype != CR_F64) return cr_fail(CR_BAD_TYPE, name, "input %d is %s: central differences need float64", i, cr_dtype_name((cr_dtype)in[i]->dtype));

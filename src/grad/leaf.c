@@ -5,7 +5,7 @@
 #include <string.h>
 
 static cr_status check(const char *op, const cr_tensor *t) {
-    if (!t) return cr_fail_null(op, "the tensor");
+    if (cr_missing(op, "the tensor", t)) return cr_error_status();
     if (t == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE is not a tensor");
     return CR_OK;
 }
@@ -103,15 +103,15 @@ cr_tensor *cr_grad_retain(const cr_tensor *t) {
 void cr_grad_put(cr_tensor *t, cr_tensor *g) {
     cr_spin_lock(&t->lock);
     cr_tensor *before = atomic_load_explicit(&t->grad, memory_order_relaxed);
-    atomic_store_explicit(&t->grad, g, memory_order_release);
+    atomic_store_explicit(&t->grad, cr_claim(g), memory_order_release);
     cr_spin_unlock(&t->lock);
-    cr_drop(before);
+    cr_unhold(before);
 }
 
 cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
     cr_status bad = check("set_grad", t);
     if (bad != CR_OK) return bad;
-    if (!g) return cr_fail_null("set_grad", "the gradient");
+    if (cr_missing("set_grad", "the gradient", g)) return cr_error_status();
     if (g != CR_NONE && (g->ndim != t->ndim || memcmp(g->shape, t->shape, sizeof(int64_t) * t->ndim) || g->dtype != t->dtype || g->dev != t->dev))
         return cr_fail(CR_BAD_VALUE, "set_grad", "the gradient is %s %s on %s, the tensor %s %s on %s", cr_dtype_name((cr_dtype)g->dtype),
                        cr_shape_text(g->ndim, g->shape).s, g->dev->name, cr_dtype_name((cr_dtype)t->dtype),

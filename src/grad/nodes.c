@@ -2,7 +2,7 @@
 #include "graph.h"
 
 cr_node *cr_node_of(const cr_tensor *t) {
-    if (!t) return cr_fail_null("node_of", "the tensor"), NULL;
+    if (cr_missing("node_of", "the tensor", t)) return NULL;
     return cr_in_graph(t) ? cr_node_retain(t->node) : NULL;
 }
 

@@ -87,7 +87,7 @@ static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, cache *kv, in
 }
 
 static cr_status check_tokens(const char *op, const cr_gpt *m, const cr_tensor *tokens) {
-    if (!m) return cr_fail_null(op, "model");
+    if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!tokens) return cr_fail_null(op, "tokens");
     if (cr_is_none(tokens)) return cr_fail(CR_BAD_VALUE, op, "tokens may not be CR_NONE");
     if (cr_ndim(tokens) != 2) return cr_fail(CR_BAD_VALUE, op, "tokens must be (batch, time), not of %d axes", cr_ndim(tokens));
@@ -199,21 +199,21 @@ cr_gpt *cr_gpt_new(const cr_gpt_config *c, cr_dtype dt, const cr_device *dev, cr
 }
 
 void cr_gpt_free(cr_gpt *m) {
-    if (!m) return;
+    if (!m || cr_stale("gpt_free", "model", m)) return;
     cr_params_free(m->params);
-    free(m);
+    cr_retire(m);
 }
 
 cr_gpt_config cr_gpt_configuration(const cr_gpt *m) {
-    return m ? m->config : (cr_fail_null("gpt_configuration", "model"), (cr_gpt_config){0});
+    return cr_lacks("gpt_configuration", "model", m) ? (cr_gpt_config){0} : m->config;
 }
 
-cr_params *cr_gpt_params(const cr_gpt *m) { return m ? m->params : (cr_fail_null("gpt_params", "model"), NULL); }
+cr_params *cr_gpt_params(const cr_gpt *m) { return cr_lacks("gpt_params", "model", m) ? NULL : m->params; }
 
 /* ---- files ---------------------------------------------------------------------------------------------------- */
 
 cr_status cr_gpt_save(const cr_gpt *m, const char *path) {
-    if (!m) return cr_fail_null("gpt_save", "model");
+    if (cr_lacks("gpt_save", "model", m)) return cr_error_status();
     if (!path) return cr_fail_null("gpt_save", "path");
     const cr_gpt_config *c = &m->config;
     char metadata[320];
@@ -371,7 +371,7 @@ static cr_status next_token(const cr_gpt *m, cache *kv, int64_t past, const uint
 
 static cr_status check_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s, cr_on_token on_token) {
     const char *op = "gpt_generate";
-    if (!m) return cr_fail_null(op, "model");
+    if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!prompt) return cr_fail_null(op, "prompt");
     if (!on_token) return cr_fail_null(op, "on_token");
     if (n_prompt < 1) return cr_fail(CR_BAD_VALUE, op, "the prompt must hold at least one token, not %lld", (long long)n_prompt);

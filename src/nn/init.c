@@ -8,7 +8,7 @@
 #include "../core/status.h"
 
 static cr_status check(const char *op, const cr_tensor *t) {
-    if (!t) return cr_fail_null(op, "the tensor");
+    if (cr_lacks_tensor(op, "the tensor", t)) return cr_error_status();
     if (cr_is_none(t)) return cr_fail(CR_BAD_VALUE, op, "the tensor may not be CR_NONE");
     if (!cr_dtype_is_float(cr_dtype_of(t))) return cr_fail(CR_BAD_TYPE, op, "only float tensors can be initialised, not %s", cr_dtype_name(cr_dtype_of(t)));
     return CR_OK;

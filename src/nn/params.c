@@ -26,14 +26,14 @@ cr_params *cr_params_new(void) {
 }
 
 void cr_params_free(cr_params *p) {
-    if (!p) return;
+    if (!p || cr_stale("params_free", "the parameter set", p)) return;
     for (int64_t i = 0; i < p->count; i++) {
         free(p->entries[i].name);
-        cr_drop(p->entries[i].tensor);
+        cr_unhold(p->entries[i].tensor);
     }
     free(p->entries);
     free(p->table);
-    free(p);
+    cr_retire(p);
 }
 
 /* ---- names ---- */
@@ -69,8 +69,8 @@ static cr_status grow(cr_params *p) {
 }
 
 cr_status cr_params_add(cr_params *p, const char *name, cr_tensor *t) {
-    if (!p) return cr_fail_null("params_add", "the parameter set");
-    if (!t) return cr_fail_null("params_add", "the tensor");
+    if (cr_lacks("params_add", "the parameter set", p)) return cr_error_status();
+    if (cr_lacks_tensor("params_add", "the tensor", t)) return cr_error_status();
     if (!name) return cr_fail_null("params_add", "the name");
     if (cr_is_none(t)) return cr_fail(CR_BAD_VALUE, "params_add", "'%s' may not be CR_NONE", name);
     const size_t bytes = strlen(name), valid = cr_utf8_valid(name, bytes);
@@ -85,22 +85,22 @@ cr_status cr_params_add(cr_params *p, const char *name, cr_tensor *t) {
     bool alias = false;
     for (int64_t i = 0; i < p->count && !alias; i++) alias = p->entries[i].tensor == t;
     *slot_of(p, name) = p->count + 1;
-    p->entries[p->count++] = (entry){copy, cr_retain(t), alias};
+    p->entries[p->count++] = (entry){copy, cr_hold(t), alias};
     return CR_OK;
 }
 
 /* ---- looking ---- */
-int64_t cr_params_count(const cr_params *p) { return p ? p->count : (cr_fail_null("params_count", "the parameter set"), -1); }
+int64_t cr_params_count(const cr_params *p) { return cr_lacks("params_count", "the parameter set", p) ? -1 : p->count; }
 
 int64_t cr_params_numel(const cr_params *p) {
-    if (!p) return cr_fail_null("params_numel", "the parameter set"), -1;
+    if (cr_lacks("params_numel", "the parameter set", p)) return -1;
     int64_t n = 0;
     for (int64_t i = 0; i < p->count; i++) if (!p->entries[i].alias) n += cr_numel(p->entries[i].tensor);
     return n;
 }
 
 static const entry *at(const char *op, const cr_params *p, int64_t i) {
-    if (!p) return cr_fail_null(op, "the parameter set"), NULL;
+    if (cr_lacks(op, "the parameter set", p)) return NULL;
     if (i >= 0 && i < p->count) return &p->entries[i];
     return cr_fail(CR_BAD_INDEX, op, "index %lld is not in [0, %lld)", (long long)i, (long long)p->count), NULL;
 }
@@ -116,7 +116,7 @@ cr_tensor *cr_params_at(const cr_params *p, int64_t i) {
 }
 
 cr_tensor *cr_params_get(const cr_params *p, const char *name) {
-    if (!p) return cr_fail_null("params_get", "the parameter set"), NULL;
+    if (cr_lacks("params_get", "the parameter set", p)) return NULL;
     if (!name) return cr_fail_null("params_get", "the name"), NULL;
     const int64_t i = cr_params_find(p, name);
     if (i >= 0) return p->entries[i].tensor;
@@ -125,7 +125,7 @@ cr_tensor *cr_params_get(const cr_params *p, const char *name) {
 
 /* ---- gradients ---- */
 void cr_params_zero_grad(cr_params *p) {
-    if (!p) { cr_fail_null("params_zero_grad", "the parameter set"); return; }
+    if (cr_lacks("params_zero_grad", "the parameter set", p)) return;
     for (int64_t i = 0; i < p->count; i++) (void)cr_set_grad(p->entries[i].tensor, CR_NONE);
 }
 
@@ -165,7 +165,7 @@ static cr_status scale_all(int64_t n, cr_tensor **grads, double by) {
 }
 
 cr_status cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm) {
-    if (!p) return cr_fail_null("params_clip_grad_norm", "the parameter set");
+    if (cr_lacks("params_clip_grad_norm", "the parameter set", p)) return cr_error_status();
     cr_tensor **grads = malloc((size_t)(p->count + 1) * sizeof *grads);
     if (!grads) return cr_fail(CR_NO_MEMORY, "params_clip_grad_norm", "no memory for %lld gradients", (long long)p->count);
     const bool recording = cr_set_grad_enabled(false);

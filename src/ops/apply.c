@@ -18,7 +18,7 @@ static _Atomic(cr_locate) place;
 static _Atomic(void *) place_ctx;
 
 void cr_set_place(cr_locate fn, void *ctx) {
-    place = NULL;
+    place = (cr_locate)0;
     place_ctx = ctx;
     place = fn;
 }
@@ -68,7 +68,7 @@ static cr_status check_inputs(const cr_call *c) {
     for (int i = 0; i < c->n; i++) {
         char what[24] = "input 0";
         if (i < 10) what[6] = (char)('0' + i);
-        if (!c->in[i]) return cr_fail_null(name, i < 10 ? what : "an input");
+        if (cr_missing(name, i < 10 ? what : "an input", c->in[i])) return cr_error_status();
         if (c->in[i] == CR_NONE && !(i < 32 && op->optional >> i & 1))
             return cr_fail(CR_BAD_VALUE, name, "input %d is CR_NONE, but it is not optional", i);
     }
@@ -182,7 +182,7 @@ static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
     if (!inputs_copy(&dense, c->n, c->in, c->op->name)) { cr_release(out); return NULL; }
     const double start = cr_profile_start();
     cr_status bad = cr_finished(cr_call_name(c), run_kernel(c, &dense, out, aux, aux_meta));
-    if (start) cr_profile_event(start, "op", cr_call_name(c), c->n, c->in, 1, (const cr_tensor *const *)&out);
+    if (start > 0) cr_profile_event(start, "op", cr_call_name(c), c->n, c->in, 1, (const cr_tensor *const *)&out);
     c->out = out;
     const cr_recorder *r = recorder;
     if (bad == CR_OK && cr_anomaly && r) bad = r->check(c, out);
@@ -265,7 +265,7 @@ static cr_status compute_short(const cr_program *p, const cr_tensor *lead, const
     for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
     const double start = cr_profile_start();
     const cr_status bad = cr_finished(p->name, out->dev->kernels->elementwise(&w, 1));
-    if (start) cr_profile_event(start, "op", p->name, p->n_in, in, 1, &out);
+    if (start > 0) cr_profile_event(start, "op", p->name, p->n_in, in, 1, &out);
     return bad;
 }
 
@@ -393,7 +393,7 @@ static cr_status check_view(const char *op, const cr_tensor *x) {
 }
 
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
-    if (!x) return cr_fail_null(op, "the tensor to write");
+    if (cr_missing(op, "the tensor to write", x)) return cr_error_status();
     if (x == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE cannot be written");
     for (int i = 0; i < x->ndim; i++)
         if (x->strides[i] == 0 && x->shape[i] > 1 && x->numel)
@@ -448,7 +448,7 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     if (bad != CR_OK) return bad;
     const double start = cr_profile_start();
     bad = cr_finished(name, c->dev->kernels->elementwise(&w, 1));
-    if (start) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
+    if (start > 0) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
     if (bad != CR_OK) {
         atomic_fetch_add(&x->storage->version, 1);  /* a part may be written */
         return bad;
@@ -514,7 +514,7 @@ static cr_status write_op(cr_call *c, inputs *given, cr_tensor *x) {
         }
     const double start = cr_profile_start();
     cr_status bad = cr_finished(name, c->op->write(c, x));
-    if (start) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
+    if (start > 0) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
     atomic_fetch_add(&x->storage->version, 1);      /* also where it failed: a part may be written */
     const cr_recorder *r = recorder;
     c->out = x;

@@ -83,7 +83,7 @@ static bool read_parts(const cr_tensor *x, int given, const cr_tensor *const *in
     int axis = 0;
     for (int i = 0; i < given; i++) {
         const cr_tensor *t = index[i];
-        if (!t) return cr_fail_null(op, "an index"), false;
+        if (cr_missing(op, "an index", t)) return false;
         const int count = t != CR_NONE && t->dtype == CR_BOOL ? t->ndim : 1;
         if (axis + count > x->ndim) return cr_fail(CR_BAD_INDEX, op, "too many indices for a tensor of %d axes", x->ndim), false;
         axis += count;

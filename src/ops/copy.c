@@ -126,7 +126,7 @@ static cr_status write_elements(cr_tensor *x, const cr_tensor *y) {
     const double start = cr_profile_start();
     cr_status status = source ? cr_copy_elements(source, y) : CR_OK;
     if (status == CR_OK) status = cr_copy_elements(x, source ? source : y);
-    if (start) cr_profile_event(start, "op", "copy_", 1, &y, 1, (const cr_tensor *const *)&x);
+    if (start > 0) cr_profile_event(start, "op", "copy_", 1, &y, 1, (const cr_tensor *const *)&x);
     cr_release(source);
     atomic_fetch_add(&x->storage->version, 1);
     return status;
@@ -174,7 +174,7 @@ cr_tensor *cr_fill_(cr_tensor *x, double value) {
     }
     const double start = cr_profile_start();
     cr_status status = cr_fill_elements(x, value);
-    if (start) cr_profile_event(start, "op", "fill_", 0, NULL, 1, (const cr_tensor *const *)&x);
+    if (start > 0) cr_profile_event(start, "op", "fill_", 0, NULL, 1, (const cr_tensor *const *)&x);
     atomic_fetch_add(&x->storage->version, 1);      /* also where it was cut short */
     return status == CR_OK ? x : NULL;
 }

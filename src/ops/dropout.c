@@ -12,7 +12,7 @@ cr_tensor *cr_dropout(const cr_tensor *x, double p, bool train, cr_generator *g)
     if (!cr_given("dropout", "x", x) || cr_want_float("dropout", x) != CR_OK) return NULL;
     if (!(p >= 0 && p <= 1)) return cr_fail(CR_BAD_VALUE, "dropout", "the chance must be in [0, 1]: %g", p), NULL;
     if (!train || p == 0) return cr_alias(x);
-    if (!g) return cr_fail_null("dropout", "the generator"), NULL;
+    if (cr_lacks("dropout", "the generator", g)) return NULL;
     double scale = p < 1 ? 1 / (1 - p) : 0;
     cr_scope_begin();
     cr_tensor *mask = cr_bernoulli(1 - p, x->ndim, x->shape, CR_BOOL, x->dev, g);

@@ -3,7 +3,7 @@
 
 /* ---- x with a number: the number follows x's dtype, as in PyTorch */
 static cr_tensor *with_number(cr_row row, const cr_tensor *x, double s) {
-    if (!x) return cr_fail_null(cr_rows[row].name, "x"), NULL;
+    if (cr_missing(cr_rows[row].name, "x", x)) return NULL;
     cr_tensor *number = cr_scalar(s);
     cr_tensor *y = number ? cr_apply_program(&cr_rows[row], (const cr_tensor *const[]){x, number}, NULL) : NULL;
     cr_release(number);
@@ -18,7 +18,7 @@ cr_tensor *cr_div_scalar(const cr_tensor *x, double s) { return with_number(CR_R
 /* The exponents that have a function of their own take it, as in PyTorch: one multiplication is exact where pow is not.
  * Integers to a float exponent are floats, so they go the long way. */
 cr_tensor *cr_pow_scalar(const cr_tensor *x, double s) {
-    if (!x) return cr_fail_null("pow", "x"), NULL;
+    if (cr_missing("pow", "x", x)) return NULL;
     bool is_float = x != CR_NONE && cr_dtype_is_float((cr_dtype)x->dtype);
     if (is_float && s == 2) return cr_square(x);
     if (is_float && s == 0.5) return cr_sqrt(x);

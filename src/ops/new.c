@@ -75,7 +75,7 @@ cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int6
 }
 
 void *cr_data(const cr_tensor *t) {
-    if (!t) return cr_fail_null("data", "the tensor"), NULL;
+    if (cr_missing("data", "the tensor", t)) return NULL;
     if (!t->storage) return cr_fail(CR_BAD_VALUE, "data", "CR_NONE has no data"), NULL;
     if (!t->dev->host) return cr_fail(CR_BAD_VALUE, "data", "memory of %s has no address here: cr_read copies it", t->dev->name), NULL;
     return cr_tensor_data(t);

@@ -134,7 +134,7 @@ typedef struct cr_recorder {
 void cr_set_recorder(const cr_recorder *r);
 const char *cr_place_now(void);                     /* never NULL */
 
-/* ---- the profiler (profile.c): start = cr_profile_start(), the work, if (start) cr_profile_event(start, ...) */
+/* ---- the profiler (profile.c): start = cr_profile_start(), the work, if (start > 0) cr_profile_event(start, ...) */
 extern atomic_bool cr_profiling;
 static inline double cr_profile_start(void) { return atomic_load_explicit(&cr_profiling, memory_order_relaxed) ? cr_os_seconds() : 0; }
 void cr_profile_event(double start, const char *kind, const char *name, int n, const cr_tensor *const *in, int n_out, const cr_tensor *const *out);

@@ -19,7 +19,7 @@ static drawing begin(const char *op, cr_generator *g, uint64_t words) {
 }
 
 static cr_status end(const drawing *d, const cr_tensor *y, cr_status kernel) {
-    if (d->start) cr_profile_event(d->start, "op", d->op, 0, NULL, 1, &y);
+    if (d->start > 0) cr_profile_event(d->start, "op", d->op, 0, NULL, 1, &y);
     return cr_finished(d->op, kernel);
 }
 
@@ -47,7 +47,7 @@ static cr_tensor *new_floats(const char *op, cr_random_kind kind, int n, const i
     cr_meta m;
     if (cr_plan(op, n, shape, dt, dev, &m) != CR_OK) return NULL;
     if (!cr_dtype_is_float(dt)) return cr_fail(CR_BAD_TYPE, op, "needs a floating point dtype: %s", cr_dtype_name(dt)), NULL;
-    if (!g) return cr_fail_null(op, "the generator"), NULL;
+    if (cr_lacks(op, "the generator", g)) return NULL;
     cr_tensor *y = cr_new_like(&m, dev);
     return drawn(y, y ? draw_floats(op, y, kind, g) : CR_NO_MEMORY);
 }
@@ -64,7 +64,7 @@ static bool direct(const cr_tensor *x) { return (x->flags & CR_FLAG_CONTIGUOUS) 
 
 static bool fillable(const char *op, const cr_tensor *x, const cr_generator *g) {
     if (!cr_given(op, "x", x)) return false;
-    if (!g) return cr_fail_null(op, "the generator"), false;
+    if (cr_lacks(op, "the generator", g)) return false;
     return cr_check_writable(op, x, takes_part(x)) == CR_OK;
 }
 
@@ -177,7 +177,7 @@ static cr_status check_bounds(const char *op, int64_t low, int64_t high, cr_dtyp
 cr_tensor *cr_randint(int64_t low, int64_t high, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
     cr_meta m;
     if (cr_plan("randint", n, shape, dt, dev, &m) != CR_OK || check_bounds("randint", low, high, dt) != CR_OK) return NULL;
-    if (!g) return cr_fail_null("randint", "the generator"), NULL;
+    if (cr_lacks("randint", "the generator", g)) return NULL;
     cr_tensor *y = cr_new_like(&m, dev);
     return drawn(y, y ? draw_integers("randint", y, low, (uint64_t)high - (uint64_t)low, g) : CR_NO_MEMORY);
 }
@@ -282,7 +282,7 @@ cr_tensor *cr_randperm(int64_t n, cr_dtype dt, const cr_device *dev, cr_generato
     if (cr_plan("randperm", CR_LIST(n), dt, dev, &m) != CR_OK || cr_plan("randperm", CR_LIST(n), CR_I64, dev, &m) != CR_OK) return NULL;
     if (dt == CR_BOOL) return cr_fail(CR_BAD_TYPE, "randperm", "bool does not hold positions"), NULL;
     if (n && cr_element("randperm", (double)(n - 1), dt, element) != CR_OK) return NULL;
-    if (!g) return cr_fail_null("randperm", "the generator"), NULL;
+    if (cr_lacks("randperm", "the generator", g)) return NULL;
     cr_scope_begin();
     cr_tensor *y = cr_new_like(&m, dev);
     if (y && n) {
@@ -313,7 +313,7 @@ cr_tensor *cr_multinomial(const cr_tensor *w, int64_t n, bool replacement, cr_ge
     if (!cr_given(op, "the weights", w) || cr_want_float(op, w) != CR_OK) return NULL;
     if (w->ndim < 1 || w->ndim > 2) return cr_fail(CR_BAD_VALUE, op, "needs weights (N) or (M, N): %s", cr_shape_text(w->ndim, w->shape).s), NULL;
     if (n < 1) return cr_fail(CR_BAD_VALUE, op, "%lld samples: at least 1 is expected", (long long)n), NULL;
-    if (!g) return cr_fail_null(op, "the generator"), NULL;
+    if (cr_lacks(op, "the generator", g)) return NULL;
     int64_t M, N;
     cr_rows_of(w, &M, &N);
     if (N == 0 || (!replacement && n > N))

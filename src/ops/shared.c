@@ -5,7 +5,7 @@
 #include <string.h>
 
 bool cr_given(const char *op, const char *what, const cr_tensor *t) {
-    if (!t) return cr_fail_null(op, what), false;
+    if (cr_missing(op, what, t)) return false;
     if (t == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "%s is CR_NONE, but it is not optional", what), false;
     return true;
 }

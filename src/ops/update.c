@@ -64,7 +64,7 @@ static cr_status check_overlap(const cr_program *p, int64_t count, cr_tensor *co
 }
 
 static cr_status check_tensor(const cr_program *p, const cr_tensor *t, const char *what, int64_t item, const cr_device *dev) {
-    if (!t) return cr_fail_null(p->name, what);
+    if (cr_missing(p->name, what, t)) return cr_error_status();
     if (t == CR_NONE || !t->storage) return cr_fail(CR_BAD_VALUE, p->name, "%s of tensor %lld is CR_NONE", what, (long long)item);
     if (t->dev != dev)
         return cr_fail(CR_BAD_VALUE, p->name, "operands on two devices, %s and %s: move one with cr_to", dev->name, t->dev->name);
@@ -104,7 +104,7 @@ static cr_status run(const cr_program *p, int64_t count, cr_tensor *const *out, 
     for (int64_t i = 0; i < count * p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
     const double start = cr_profile_start();
     const cr_status bad = cr_finished(p->name, by ? dev->kernels->update_by_product(walks, by->input, by->a, by->b, cr_product_how()) : dev->kernels->elementwise(walks, count));
-    if (start) cr_profile_event(start, "update", p->name, (int)count * p->n_in, in, (int)count * p->n_out, (const cr_tensor *const *)out);
+    if (start > 0) cr_profile_event(start, "update", p->name, (int)count * p->n_in, in, (int)count * p->n_out, (const cr_tensor *const *)out);
     return bad;
 }
 

@@ -35,7 +35,7 @@ static cr_dtype promoted(int n, const cr_tensor *const *in) {
 cr_dtype cr_result_type(int n, const cr_tensor *const *in) {
     if (n < 1 || !in) return cr_fail(CR_BAD_VALUE, "result_type", "needs at least one tensor"), CR_DTYPES;
     for (int i = 0; i < n; i++) {
-        if (!in[i]) return cr_fail_null("result_type", "a tensor"), CR_DTYPES;
+        if (cr_missing("result_type", "a tensor", in[i])) return CR_DTYPES;
         if (in[i] == CR_NONE) return cr_fail(CR_BAD_VALUE, "result_type", "CR_NONE has no dtype"), CR_DTYPES;
     }
     return promoted(n, in);

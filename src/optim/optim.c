@@ -87,17 +87,17 @@ static rule rule_of(const cr_optim_options *o, int ndim) {
 
 /* ---- making ---- */
 void cr_optim_free(cr_optim *opt) {
-    if (!opt) return;
+    if (!opt || cr_stale("optim_free", "the optimizer", opt)) return;
     for (int64_t i = 0; i < opt->count; i++) {
         slot *s = &opt->slots[i];
         free(s->name);
-        cr_drop(s->p);
+        cr_unhold(s->p);
         for (int k = 0; k < 2; k++) cr_drop(s->moment[k]);
         cr_drop(s->mirror);
     }
     free(opt->slots);
     free(opt->options);
-    free(opt);
+    cr_retire(opt);
 }
 
 cr_optim *cr_optim_new(const cr_params *p, const cr_optim_options *o) {
@@ -129,8 +129,8 @@ static cr_status reserve(cr_optim *opt, int64_t n) {
 }
 
 cr_status cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o) {
-    if (!opt) return cr_fail_null("optim_add", "the optimizer");
-    if (!p) return cr_fail_null("optim_add", "the parameter set");
+    if (cr_lacks("optim_add", "the optimizer", opt)) return cr_error_status();
+    if (cr_lacks("optim_add", "the parameter set", p)) return cr_error_status();
     cr_status status = check_options("optim_add", o);
     const int64_t n = cr_params_count(p), before = opt->count;
     for (int64_t i = 0; i < n && !status; i++) if (!cr_params_alias(p, i)) status = check_member(opt, cr_params_name(p, i), cr_params_at(p, i));
@@ -142,14 +142,14 @@ cr_status cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options
         char *name = malloc(bytes);
         if (!name) { status = cr_fail(CR_NO_MEMORY, "optim_add", "no memory for a name"); break; }
         memcpy(name, cr_params_name(p, i), bytes);
-        opt->slots[opt->count++] = (slot){.name = name, .p = cr_retain(t), .group = opt->groups, .rule = rule_of(o, cr_ndim(t)),
+        opt->slots[opt->count++] = (slot){.name = name, .p = cr_hold(t), .group = opt->groups, .rule = rule_of(o, cr_ndim(t)),
                                           .decays = cr_ndim(t) >= o->decay_min_ndim};
     }
     if (!status) opt->options[opt->groups++] = *o;
     while (status && opt->count > before) {         /* all of the group or nothing */
         slot *s = &opt->slots[--opt->count];
         free(s->name);
-        cr_drop(s->p);
+        cr_unhold(s->p);
     }
     return status;
 }
@@ -250,7 +250,7 @@ static cr_status step_muon(cr_optim *opt, slot *s, const cr_tensor *g) {
 }
 
 cr_status cr_optim_step(cr_optim *opt) {
-    if (!opt) return cr_fail_null("optim_step", "the optimizer");
+    if (cr_lacks("optim_step", "the optimizer", opt)) return cr_error_status();
     cr_tensor **out = malloc((size_t)(4 * opt->count + 1) * sizeof *out);
     const cr_tensor **in = malloc((size_t)(4 * opt->count + 1) * sizeof *in);
     const bool recording = cr_set_grad_enabled(false);
@@ -269,7 +269,7 @@ cr_status cr_optim_step(cr_optim *opt) {
 
 cr_status cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm) {
     static const char op[] = "optim_step_clipped";
-    if (!opt) return cr_fail_null(op, "the optimizer");
+    if (cr_lacks(op, "the optimizer", opt)) return cr_error_status();
     cr_tensor **grads = malloc((size_t)(opt->count + 1) * sizeof *grads);
     if (!grads) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld gradients", (long long)opt->count);
     const bool recording = cr_set_grad_enabled(false);
@@ -330,7 +330,7 @@ static cr_status step_one(cr_tensor *p, const cr_tensor *g, void *ctx) {
 }
 
 cr_status cr_optim_backward(cr_optim *opt, const cr_tensor *loss) {
-    if (!opt) return cr_fail_null("optim_backward", "the optimizer");
+    if (cr_lacks("optim_backward", "the optimizer", opt)) return cr_error_status();
     cr_status status = cr_backward(loss, CR_NONE, &(cr_backward_options){.on_grad = step_one, .on_product = step_by_product, .ctx = opt});
     opt->steps += !status;
     return status;
@@ -359,14 +359,14 @@ cr_status cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror) 
 }
 
 cr_status cr_optim_set_lr(cr_optim *opt, double lr) {
-    if (!opt) return cr_fail_null("optim_set_lr", "the optimizer");
+    if (cr_lacks("optim_set_lr", "the optimizer", opt)) return cr_error_status();
     cr_status status = check_number("optim_set_lr", "lr", lr, INFINITY);
     for (int g = 0; g < opt->groups && !status; g++) opt->options[g].lr = lr;
     return status;
 }
 
-double cr_optim_lr(const cr_optim *opt) { return opt ? opt->options[0].lr : (cr_fail_null("optim_lr", "the optimizer"), NAN); }
-int64_t cr_optim_steps(const cr_optim *opt) { return opt ? opt->steps : (cr_fail_null("optim_steps", "the optimizer"), -1); }
+double cr_optim_lr(const cr_optim *opt) { return cr_lacks("optim_lr", "the optimizer", opt) ? NAN : opt->options[0].lr; }
+int64_t cr_optim_steps(const cr_optim *opt) { return cr_lacks("optim_steps", "the optimizer", opt) ? -1 : opt->steps; }
 
 /* ---- state: "name.m", "name.v" for the moments that exist, "name.t" where bias corrections count other steps than the optimizer ---- */
 static char *state_name(const slot *s, int k, char **buffer) {
@@ -393,7 +393,7 @@ static cr_status add_state(const cr_optim *opt, const slot *s, cr_params *state,
 }
 
 cr_params *cr_optim_state(const cr_optim *opt) {
-    if (!opt) return cr_fail_null("optim_state", "the optimizer"), NULL;
+    if (cr_lacks("optim_state", "the optimizer", opt)) return NULL;
     cr_params *state = cr_params_new();
     char *buffer = NULL;
     cr_status status = state ? CR_OK : cr_error_status();
@@ -464,7 +464,7 @@ static cr_status unknown_entry(const cr_optim *opt, const cr_params *state) {
 }
 
 cr_status cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps) {
-    if (!opt) return cr_fail_null("optim_load", "the optimizer");
+    if (cr_lacks("optim_load", "the optimizer", opt)) return cr_error_status();
     if (!state) return cr_fail_null("optim_load", "the state");
     if (steps < 0) return cr_fail(CR_BAD_VALUE, "optim_load", "steps must be at least 0, not %lld", (long long)steps);
     slot *fresh = calloc((size_t)opt->count + 1, sizeof *fresh);

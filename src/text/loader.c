@@ -85,7 +85,7 @@ static int64_t fill(cr_loader *l, int64_t cursor) {
 
 /* ---- making ---- */
 static cr_status check(const char *op, const cr_tokens *t, const cr_loader_options *o) {
-    if (!t) return cr_fail_null(op, "the tokens");
+    if (cr_lacks(op, "the tokens", t)) return cr_error_status();
     if (!o) return cr_fail_null(op, "the options");
     if (!o->device) return cr_fail_null(op, "the device");
     if (o->batch < 1) return cr_fail(CR_BAD_VALUE, op, "batch must be at least 1, not %lld", (long long)o->batch);
@@ -130,7 +130,7 @@ cr_loader *cr_loader_new(const cr_tokens *t, const cr_loader_options *o) {
 }
 
 void cr_loader_free(cr_loader *l) {
-    if (!l) return;
+    if (!l || cr_stale("loader_free", "the loader", l)) return;
     const bool forked = l->thread && l->process != cr_os_process_id();     /* its lock and condition may be in any state: left behind */
     if (l->thread && !forked) {
         cr_mutex_lock(l->mutex);
@@ -145,7 +145,7 @@ void cr_loader_free(cr_loader *l) {
     free(l->x);
     free(l->y);
     free(l->row);
-    free(l);
+    cr_retire(l);
 }
 
 /* ---- the thread ---- */
@@ -190,7 +190,7 @@ static int64_t await(cr_loader *l) {
 
 cr_status cr_loader_next(cr_loader *l, cr_tensor **x, cr_tensor **y) {
     static const char op[] = "loader_next";
-    if (!l) return cr_fail_null(op, "the loader");
+    if (cr_lacks(op, "the loader", l)) return cr_error_status();
     if (!x || !y) return cr_fail_null(op, x ? "y" : "x");
     *x = *y = NULL;
     const int64_t bad = await(l);
@@ -210,11 +210,11 @@ cr_status cr_loader_next(cr_loader *l, cr_tensor **x, cr_tensor **y) {
 }
 
 /* ---- place ---- */
-int64_t cr_loader_cursor(const cr_loader *l) { return l ? l->cursor : (cr_fail_null("loader_cursor", "the loader"), -1); }
-int64_t cr_loader_batches(const cr_loader *l) { return l ? l->batches : (cr_fail_null("loader_batches", "the loader"), -1); }
+int64_t cr_loader_cursor(const cr_loader *l) { return cr_lacks("loader_cursor", "the loader", l) ? -1 : l->cursor; }
+int64_t cr_loader_batches(const cr_loader *l) { return cr_lacks("loader_batches", "the loader", l) ? -1 : l->batches; }
 
 cr_status cr_loader_seek(cr_loader *l, int64_t cursor) {
-    if (!l) return cr_fail_null("loader_seek", "the loader");
+    if (cr_lacks("loader_seek", "the loader", l)) return cr_error_status();
     if (cursor < 0) return cr_fail(CR_BAD_INDEX, "loader_seek", "the cursor must be at least 0, not %lld", (long long)cursor);
     l->cursor = cursor;
     return CR_OK;

@@ -30,9 +30,9 @@ static cr_tokenizer *make(const char *op, bool chars, int64_t size) {
 }
 
 void cr_tokenizer_free(cr_tokenizer *t) {
-    if (!t) return;
+    if (!t || cr_stale("tokenizer_free", "the tokenizer", t)) return;
     free(t->codes);
-    free(t);
+    cr_retire(t);
 }
 
 cr_tokenizer *cr_tokenizer_bytes(void) { return make("tokenizer_bytes", false, 256); }
@@ -82,7 +82,7 @@ static int64_t token_of(const cr_tokenizer *t, uint32_t code) {        /* -1: no
     return low < t->size && t->codes[low] == code ? low : -1;
 }
 
-int64_t cr_tokenizer_size(const cr_tokenizer *t) { return t ? t->size : (cr_fail_null("tokenizer_size", "the tokenizer"), -1); }
+int64_t cr_tokenizer_size(const cr_tokenizer *t) { return cr_lacks("tokenizer_size", "the tokenizer", t) ? -1 : t->size; }
 
 static int64_t encode_chars(const cr_tokenizer *t, const char *text, size_t bytes, uint32_t *ids, int64_t room) {
     static const char op[] = "tokenizer_encode";
@@ -104,7 +104,7 @@ static int64_t encode_chars(const cr_tokenizer *t, const char *text, size_t byte
 
 int64_t cr_tokenizer_encode(const cr_tokenizer *t, const char *text, size_t bytes, uint32_t *ids, int64_t room) {
     static const char op[] = "tokenizer_encode";
-    if (!t) return cr_fail_null(op, "the tokenizer"), -1;
+    if (cr_lacks(op, "the tokenizer", t)) return -1;
     if (!text && bytes) return cr_fail_null(op, "the text"), -1;
     if (room < 0) return cr_fail(CR_BAD_VALUE, op, "room must be at least 0, not %lld", (long long)room), -1;
     if (!ids && room) return cr_fail_null(op, "ids"), -1;
@@ -115,7 +115,7 @@ int64_t cr_tokenizer_encode(const cr_tokenizer *t, const char *text, size_t byte
 
 int64_t cr_tokenizer_decode(const cr_tokenizer *t, const uint32_t *ids, int64_t n, char *text, size_t room) {
     static const char op[] = "tokenizer_decode";
-    if (!t) return cr_fail_null(op, "the tokenizer"), -1;
+    if (cr_lacks(op, "the tokenizer", t)) return -1;
     if (n < 0) return cr_fail(CR_BAD_VALUE, op, "n must be at least 0, not %lld", (long long)n), -1;
     if (!ids && n) return cr_fail_null(op, "ids"), -1;
     if (!text && room) return cr_fail_null(op, "text"), -1;
@@ -133,7 +133,7 @@ int64_t cr_tokenizer_decode(const cr_tokenizer *t, const uint32_t *ids, int64_t 
 /* ---- files ---- */
 cr_status cr_tokenizer_save(const cr_tokenizer *t, const char *path) {
     static const char op[] = "tokenizer_save";
-    if (!t) return cr_fail_null(op, "the tokenizer");
+    if (cr_lacks(op, "the tokenizer", t)) return cr_error_status();
     if (!path) return cr_fail_null(op, "the path");
     cr_out o = {0}, characters = {0};
     for (int64_t i = 0; t->chars && i < t->size; i++) {

@@ -54,9 +54,9 @@ static cr_tokens *make(const char *op, source *from, const unsigned char *data, 
 }
 
 void cr_tokens_free(cr_tokens *t) {
-    if (!t) return;
+    if (!t || cr_stale("tokens_free", "the tokens", t)) return;
     source_release(t->from);
-    free(t);
+    cr_retire(t);
 }
 
 static cr_status check_vocabulary(const char *op, int64_t vocabulary) {
@@ -135,7 +135,7 @@ static cr_status write_tokens(cr_file *f, const cr_tokens *t, int width) {
 
 cr_status cr_tokens_save(const cr_tokens *t, const char *path) {
     static const char op[] = "tokens_save";
-    if (!t) return cr_fail_null(op, "the tokens");
+    if (cr_lacks(op, "the tokens", t)) return cr_error_status();
     if (!path) return cr_fail_null(op, "the path");
     const int width = width_for(t->vocabulary);
     unsigned char header[HEADER];
@@ -156,18 +156,18 @@ cr_status cr_tokens_save(const cr_tokens *t, const char *path) {
 /* ---- looking ---- */
 cr_tokens *cr_tokens_slice(const cr_tokens *t, int64_t start, int64_t stop) {
     static const char op[] = "tokens_slice";
-    if (!t) return cr_fail_null(op, "the tokens"), NULL;
+    if (cr_lacks(op, "the tokens", t)) return NULL;
     if (start < 0 || start > stop || stop > t->count)
         return cr_fail(CR_BAD_INDEX, op, "[%lld, %lld) does not lie in [0, %lld)", (long long)start, (long long)stop, (long long)t->count), NULL;
     return make(op, t->from, t->data + start * t->width, t->width, stop - start, t->vocabulary);
 }
 
-int64_t cr_tokens_count(const cr_tokens *t) { return t ? t->count : (cr_fail_null("tokens_count", "the tokens"), -1); }
-int64_t cr_tokens_vocabulary(const cr_tokens *t) { return t ? t->vocabulary : (cr_fail_null("tokens_vocabulary", "the tokens"), -1); }
+int64_t cr_tokens_count(const cr_tokens *t) { return cr_lacks("tokens_count", "the tokens", t) ? -1 : t->count; }
+int64_t cr_tokens_vocabulary(const cr_tokens *t) { return cr_lacks("tokens_vocabulary", "the tokens", t) ? -1 : t->vocabulary; }
 
 uint32_t cr_tokens_at(const cr_tokens *t, int64_t i) {
     static const char op[] = "tokens_at";
-    if (!t) return cr_fail_null(op, "the tokens"), UINT32_MAX;
+    if (cr_lacks(op, "the tokens", t)) return UINT32_MAX;
     if (i < 0 || i >= t->count) return cr_fail(CR_BAD_INDEX, op, "index %lld is not in [0, %lld)", (long long)i, (long long)t->count), UINT32_MAX;
     const uint64_t id = load(t->data + i * t->width, t->width);
     if ((int64_t)id < t->vocabulary) return (uint32_t)id;

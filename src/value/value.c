@@ -101,8 +101,27 @@ cr_status cr_value_serial(void) {
     return CR_OK;
 }
 
+/* CHAINRULE_CHECK: the last cells that were released wait in a line before they are used again. */
+enum { CELLS = 256 };
+static const uint32_t RELEASED = UINT32_MAX;        /* in place of the thread */
+static _Thread_local struct { cr_value *first, *last; int count; } quarantine;
+
+static void retire(cr_value *v) {
+    v->thread = RELEASED;
+    v->next = NULL;
+    if (quarantine.last) quarantine.last->next = v;
+    else quarantine.first = v;
+    quarantine.last = v;
+    if (quarantine.count++ < CELLS) return;
+    v = quarantine.first;
+    quarantine.first = v->next;
+    quarantine.count--;
+    cr_cell_give(v);
+}
+
 static bool refuse(const cr_value *v, const char *op) {
     if (!v) return cr_fail_null(op, "the Value"), false;
+    if (v->thread == RELEASED) return cr_fail(CR_RUNTIME, op, "the Value: this handle was released before"), false;
     return cr_fail(CR_RUNTIME, op, "a Value of another thread: each thread has its own (but see cr_value_serial)"), false;
 }
 static inline bool is_ours(const cr_value *v, const char *op) { return (v && (!v->thread || v->thread == me)) || refuse(v, op); }
@@ -142,7 +161,8 @@ void cr_value_release(cr_value *v) {
             dead = x;
         }
         if (v->label) free(v->label);
-        cr_cell_give(v);
+        if (cr_checking) retire(v);
+        else cr_cell_give(v);
     }
 }
 

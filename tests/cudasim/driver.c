@@ -885,8 +885,7 @@ API int cudasim_fails(const char *what) {
     return 0;
 }
 
-API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const void *payload, size_t bytes, cudasim_bytes moved) {
-    CUstream s = stream;
+static CUresult call(CUstream s, const char *name, void (*fn)(void *), const void *payload, size_t bytes, cudasim_bytes moved) {
     ON_STREAM(s);
     if (fails(FAIL_LAUNCH)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     if (fails(FAIL_PRODUCT)) return CUDA_ERROR_NOT_SUPPORTED;
@@ -895,7 +894,11 @@ API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const v
     memcpy(o->payload, payload, bytes);
     count_launch(name);
     end_counting(name, moved);
-    return (int)add(s, o);
+    return add(s, o);
+}
+
+API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const void *payload, size_t bytes, cudasim_bytes moved) {
+    return (int)call(stream, name, fn, payload, bytes, moved);
 }
 
 API int cudasim_allocated(void *stream, const void *at, size_t bytes) {

@@ -24,15 +24,15 @@ static void transpose(uint32_t *to, const uint32_t *from, int64_t to_step, int64
         __builtin_prefetch(from + (j + 2 * V) * from_step);
         lane[j] = (uint32_t)j;
     }
-#pragma GCC unroll 8
+CR_UNROLL(8)
     for (uint32_t s = 1; s < V; s *= 2) {
         vuint low = (lane & ~s) + (lane & s) / s * V, high = (lane | s) + (lane & s) / s * V;        /* of a: lane j or, where j has bit s, of b: lane j - s */
-#pragma GCC unroll 16
+CR_UNROLL(16)
         for (uint32_t j = 0; j < V; j++) {
             if (j & s) continue;
             vuint a = row[j], b = row[j + s];
-            row[j] = __builtin_shuffle(a, b, low);
-            row[j + s] = __builtin_shuffle(a, b, high);
+            SHUFFLE(row[j], V, a, b, low);
+            SHUFFLE(row[j + s], V, a, b, high);
         }
     }
     if (stream && is_line(to) && to_step % V == 0) for (int j = 0; j < V; j++) stream_line(to + j * to_step, row[j]);

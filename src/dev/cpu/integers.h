@@ -4,7 +4,7 @@
 #define OP(name, expression) static void NAME(name)(void *to, const void *x, const void *w, const void *z, int64_t n) { \
     T *y = to; const T *a = x, *b = w, *c = z;                                                      \
     (void)b; (void)c;                                                                               \
-    _Pragma("GCC ivdep")                            /* y may be an operand, element for element */  \
+    CR_INDEPENDENT                                  /* y may be an operand, element for element */  \
     for (int64_t i = 0; i < n; i++) y[i] = (T)(expression); }
 
 OP(add, (U)a[i] + (U)b[i]) OP(sub, (U)a[i] - (U)b[i]) OP(mul, (U)a[i] * (U)b[i]) OP(neg, 0 - (U)a[i]) OP(same, a[i]) OP(no, 0 * a[i])
@@ -38,7 +38,7 @@ OP(sign, a[i] != 0) OP(pow, power(a[i], b[i])) OP(shr, (U)b[i] >= BITS ? 0 : a[i
     T *y = to; const T *p = x, *q = w;                                                              \
     (void)z;                                                                                        \
     if (sizeof(T) < 8 || (are_small(x, n, SIGNED) && are_small(w, n, SIGNED))) {                                    \
-        _Pragma("GCC ivdep")                                                                        \
+        CR_INDEPENDENT                                                                              \
         for (int64_t i = 0; i < n; i++) {                                                           \
             const double a = F64(p[i]), b = q[i] == 0 ? 1 : F64(q[i]);                              \
             y[i] = (T)whole(of_f64);                                                                \

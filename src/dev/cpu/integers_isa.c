@@ -2,6 +2,7 @@
  * or 1, for bool. */
 #include "isa.h"
 #include "isa_name.h"
+#include "loops.h"
 
 #include <math.h>
 
@@ -97,7 +98,7 @@ static bool are_small(const void *x, int64_t n, bool is_signed) {
 #define BOOL(name, expression) static void bool_##name(void *to, const void *x, const void *w, const void *z, int64_t n) { \
     uint8_t *y = to; const uint8_t *a = x, *b = w, *c = z;                                         \
     (void)b; (void)c;                                                                               \
-    _Pragma("GCC ivdep")                                                                            \
+    CR_INDEPENDENT                                                                                  \
     for (int64_t i = 0; i < n; i++) y[i] = (uint8_t)(expression); }
 
 BOOL(and, a[i] & b[i]) BOOL(or, a[i] | b[i]) BOOL(xor, a[i] ^ b[i]) BOOL(same, a[i]) BOOL(no, a[i] & 0) BOOL(not, a[i] ^ 1) BOOL(eq, a[i] ^ b[i] ^ 1)

@@ -78,11 +78,11 @@ static inline uint32_t one_bf16(const void *from, int64_t at) { return ((const u
                 vec v[V];                                                                                           \
                 int64_t left = k - p < 2 * V ? k - p : 2 * V;                                                       \
                 if (left == 2 * V && n - j >= V) {                                                                  \
-                    _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) v[i] = along_##type(from, (j + i) * across + p, 2 * V);                    \
+                    CR_UNROLL(16) for (int i = 0; i < V; i++) v[i] = along_##type(from, (j + i) * across + p, 2 * V);                               \
                 } else for (int i = 0; i < V; i++) v[i] = j + i < n ? along_##type(from, (j + i) * across + p, left) : (vec){0};                    \
                 transpose_f32(v);                                                                                   \
                 if (left == 2 * V) {                                                                                \
-                    _Pragma("GCC unroll 16") for (int i = 0; i < V; i++) to[((p / 2 + i) * width + j) / V] = v[i];  \
+                    CR_UNROLL(16) for (int i = 0; i < V; i++) to[((p / 2 + i) * width + j) / V] = v[i];             \
                 } else for (int i = 0; 2 * i < left; i++) to[((p / 2 + i) * width + j) / V] = v[i];                 \
             }                                                                                                       \
     }                                                                                                               \

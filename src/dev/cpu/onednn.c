@@ -72,16 +72,8 @@ static bool adopt(void *library) {
 }
 
 /* Beside us; in lib/ beside the bin/ of the program; where pip puts the library when we are its sibling (PREFIX/lib, from
- * PREFIX/lib or lib64/python3.x/site-packages/chainrule); the active environment; the build's; the system's. */
+ * PREFIX/lib or lib64/python3.x/site-packages/chainrule); the active environment; the system's, and in a build folder its RPATH. */
 static const char *const places[] = {"self", "self/../lib", "self/../../../../lib", "env/lib", NULL};
-
-static void *search(void) {
-#ifdef CR_ONEDNN_DIR
-    return cr_library_search(names, places, CR_ONEDNN_DIR);
-#else
-    return cr_library_search(names, places, NULL);
-#endif
-}
 
 static bool switched_off(const char *wish) { return wish && (!strcmp(wish, "off") || !strcmp(wish, "0")); }
 
@@ -98,7 +90,7 @@ static int open_library(void) {
         snprintf(dnnl.info, sizeof dnnl.info, "own kernels");
         return FAILED;
     }
-    void *library = wish ? cr_os_open_library(wish) : search();
+    void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, places, NULL);
     if (library) return adopt(library) ? OPEN : FAILED;
     if (wish) snprintf(dnnl.info, sizeof dnnl.info, "own kernels (CHAINRULE_ONEDNN=%.80s cannot be opened)", wish);
     else snprintf(dnnl.info, sizeof dnnl.info, "own kernels (%s not found)", names[0]);

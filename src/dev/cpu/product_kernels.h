@@ -6,7 +6,7 @@ static ALWAYS_INLINE void NAME(in_place)(const int rows, const int vectors, cons
     const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, last = t->last;
     NAME(clear)(rows, vectors, sum);
     for (int64_t p = t->k; p > 0; p--, a += a_col, b += b_row) {
-#pragma GCC unroll 4
+CR_UNROLL(4)
         for (int j = 0; j < vectors; j++) row[j] = NAME(load)(b + j * LANES, part && j == vectors - 1, last);
         NAME(step)(rows, vectors, sum, a, a_row, row);
     }
@@ -49,13 +49,13 @@ static void NAME(direct)(const cr_product *p) {
 /* to[p * width + i] = from[i * across + p], a block of LANES x LANES or, not whole, of n x k; rows i >= n are zeros. */
 static ALWAYS_INLINE void NAME(pack_block)(const bool whole, REAL *to, int64_t width, int64_t n, int64_t k, const REAL *from, int64_t across) {
     VEC v[LANES];
-#pragma GCC unroll 16
+CR_UNROLL(16)
     for (int i = 0; i < LANES; i++) {
         v[i] = whole || i < n ? NAME(load)(from + i * across, !whole && k < LANES, k) : (VEC){0};
         __builtin_prefetch(from + i * across + SOON_BYTES / sizeof(REAL));
     }
     NAME(transpose)(v);
-#pragma GCC unroll 16
+CR_UNROLL(16)
     for (int i = 0; i < LANES; i++)
         if (whole || i < k) *(VEC *)(to + i * width) = v[i];
 }
@@ -153,7 +153,7 @@ static ALWAYS_INLINE void NAME(dots)(const int columns, REAL out[4], const REAL 
     int64_t p = 0;
     for (; p + 2 * LANES <= k; p += 2 * LANES) {
         const VEC x = *(const LOOSE *)(a + p), y = *(const LOOSE *)(a + p + LANES);
-#pragma GCC unroll 4
+CR_UNROLL(4)
         for (int j = 0; j < columns; j++) {
             sum[j][0] += x * *(const LOOSE *)(b + j * b_col + p);
             sum[j][1] += y * *(const LOOSE *)(b + j * b_col + p + LANES);
@@ -162,10 +162,10 @@ static ALWAYS_INLINE void NAME(dots)(const int columns, REAL out[4], const REAL 
     for (; p < k; p += LANES) {
         int64_t n = k - p < LANES ? k - p : LANES;
         const VEC x = NAME(part_load)(a + p, n);
-#pragma GCC unroll 4
+CR_UNROLL(4)
         for (int j = 0; j < columns; j++) sum[j][0] += x * NAME(part_load)(b + j * b_col + p, n);
     }
-#pragma GCC unroll 4
+CR_UNROLL(4)
     for (int j = 0; j < columns; j++) out[j] = NAME(sum_lanes)(sum[j][0] + sum[j][1]);
 }
 
@@ -186,13 +186,13 @@ static void NAME(few_dots)(REAL out[4][4], const REAL *a, int64_t a_row, const R
     for (int64_t p = 0; p < k; p += LANES) {
         const int64_t n = k - p < LANES ? k - p : LANES;
         VEC x[4];
-#pragma GCC unroll 4
+CR_UNROLL(4)
         for (int i = 0; i < 4; i++) x[i] = NAME(load)(a + i * a_row + p, n < LANES, n);
-#pragma GCC unroll 4
+CR_UNROLL(4)
         for (int j = 0; j < 4; j++) {
             const VEC y = NAME(load)(b + j * b_col + p, n < LANES, n);
             __builtin_prefetch(b + (j + 4) * b_col + p);        /* the next columns: memory is what this waits for */
-#pragma GCC unroll 4
+CR_UNROLL(4)
             for (int i = 0; i < 4; i++) sum[i][j] += x[i] * y;
         }
     }

@@ -34,17 +34,17 @@ static ALWAYS_INLINE VEC NAME(load)(const REAL *p, bool part, int64_t last) {
 
 /* rows, vectors and part are constants at every call of these: the loops unroll and sum lies in registers. */
 static ALWAYS_INLINE void NAME(clear)(const int rows, const int vectors, VEC sum[ROWS][MOST_VECTORS]) {
-#pragma GCC unroll 16
+CR_UNROLL(16)
     for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
+CR_UNROLL(4)
         for (int j = 0; j < vectors; j++) sum[i][j] = (VEC){0};
 }
 
 static ALWAYS_INLINE void NAME(step)(const int rows, const int vectors, VEC sum[ROWS][MOST_VECTORS], const REAL *a, int64_t a_row, const VEC row[MOST_VECTORS]) {
-#pragma GCC unroll 16
+CR_UNROLL(16)
     for (int i = 0; i < rows; i++) {
         const VEC x = a[i * a_row] - (VEC){0};
-#pragma GCC unroll 4
+CR_UNROLL(4)
         for (int j = 0; j < vectors; j++) sum[i][j] = MULTIPLY_ADD(sum[i][j], x, row[j]);
     }
 }
@@ -53,17 +53,17 @@ static ALWAYS_INLINE void NAME(finish)(const int rows, const int vectors, const 
     const int64_t last = t->last;
     VEC row[MOST_VECTORS];
     if (t->bias) {
-#pragma GCC unroll 4
+CR_UNROLL(4)
         for (int j = 0; j < vectors; j++) row[j] = NAME(load)(t->bias + j * LANES, part && j == vectors - 1, last);
-#pragma GCC unroll 16
+CR_UNROLL(16)
         for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
+CR_UNROLL(4)
             for (int j = 0; j < vectors; j++) sum[i][j] += row[j];
     }
     REAL *c = t->c;
-#pragma GCC unroll 16
+CR_UNROLL(16)
     for (int i = 0; i < rows; i++, c += t->c_row)
-#pragma GCC unroll 4
+CR_UNROLL(4)
         for (int j = 0; j < vectors; j++) {
             bool cut = part && j == vectors - 1;
             if (t->accumulate) sum[i][j] += NAME(load)(c + j * LANES, cut, last);
@@ -119,7 +119,7 @@ enum {
 static ALWAYS_INLINE void NAME(packed_step)(const int rows, const int vectors, VEC sum[ROWS][MOST_VECTORS], const REAL *a, const REAL *b) {
     VEC row[MOST_VECTORS];
     __builtin_prefetch(a + NAME(PANEL) * NAME(SOON), 0, 3);
-#pragma GCC unroll 4
+CR_UNROLL(4)
     for (int j = 0; j < vectors; j++) row[j] = *(const VEC *)(b + j * LANES);
     NAME(step)(rows, vectors, sum, a, 1, row);
 }
@@ -172,14 +172,14 @@ static void NAME(panels)(const cr_product *p, const cr_ahead next[3]) {
 /* LANES rows of LANES become columns, in log2(LANES) perfect shuffles. */
 static ALWAYS_INLINE void NAME(transpose)(VEC v[LANES]) {
     VEC w[LANES];
-#pragma GCC unroll 4
+CR_UNROLL(4)
     for (int step = 1; step < LANES; step *= 2) {
-#pragma GCC unroll 16
+CR_UNROLL(16)
         for (int i = 0; i < LANES / 2; i++) {
             w[2 * i] = NAME(interleave_low)(v[i], v[i + LANES / 2]);
             w[2 * i + 1] = NAME(interleave_high)(v[i], v[i + LANES / 2]);
         }
-#pragma GCC unroll 16
+CR_UNROLL(16)
         for (int i = 0; i < LANES; i++) v[i] = w[i];
     }
 }

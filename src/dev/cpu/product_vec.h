@@ -51,17 +51,12 @@ static inline void part_store_f64(double *p, vecd v, int64_t n) { memcpy(p, &v, 
 #endif
 
 /* ---- lanes a0 b0 a1 b1 ... of the lower (from 0) or the upper halves (from half).  The index vectors fold to constants. */
-#if defined(__clang__)                              /* has no __builtin_shuffle, and makes a shuffle of the loop */
-#define INTERLEAVE(VECTOR, INDEX, LANES_OF, a, b, from)                                                         \
-    VECTOR r = a;                                                                                               \
-    for (int i = 0; i < LANES_OF; i++) r[i] = i % 2 ? b[from + i / 2] : a[from + i / 2];                        \
-    return r
-#else
 #define INTERLEAVE(VECTOR, INDEX, LANES_OF, a, b, from)                                                         \
     INDEX index;                                                                                                \
-    _Pragma("GCC unroll 16") for (int i = 0; i < LANES_OF; i++) index[i] = from + i / 2 + i % 2 * LANES_OF;     \
-    return __builtin_shuffle(a, b, index)
-#endif
+    CR_UNROLL(16) for (int i = 0; i < LANES_OF; i++) index[i] = from + i / 2 + i % 2 * LANES_OF;                \
+    VECTOR r;                                                                                                   \
+    SHUFFLE(r, LANES_OF, a, b, index);                                                                          \
+    return r
 static inline __attribute__((always_inline)) vec interleave_f32(vec a, vec b, int from) { INTERLEAVE(vec, vint, V, a, b, from); }
 static inline __attribute__((always_inline)) vecd interleave_f64(vecd a, vecd b, int from) { INTERLEAVE(vecd, vlong, VD, a, b, from); }
 #undef INTERLEAVE

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "isa_name.h"
+#include "loops.h"
 
 #if CR_ISA
 #include <immintrin.h>
@@ -78,7 +79,7 @@ static inline vmask m_lt(vec a, vec b) { return a < b; }
 static inline vmask m_le(vec a, vec b) { return a <= b; }
 static inline vmask m_eq(vec a, vec b) { return a == b; }
 static inline vmask m_ne(vec a, vec b) { return a != b; }
-static inline vmask m_bit(vint x, int bit) { return (x & (1 << bit)) != 0; }
+static inline vmask m_bit(vint x, int bit) { return (x & (int32_t)(1u << bit)) != 0; }
 static inline vmask m_not(vmask m) { return ~m; }
 static inline dmask md_lt(vecd a, vecd b) { return a < b; }
 static inline dmask md_nan(vecd x) { return x != x; }
@@ -163,11 +164,19 @@ static inline vec v_each(vec x, double (*f)(double)) {
     return x;
 }
 
+/* r = lanes of a or, from LANES_OF on, of b, by an index that folds to constants. */
+#ifdef __clang__                                    /* has no __builtin_shuffle, and makes a shuffle of the loop */
+#define SHUFFLE(r, LANES_OF, a, b, index)                                                                       \
+    CR_UNROLL(16) for (int l_ = 0; l_ < LANES_OF; l_++) r[l_] = index[l_] < LANES_OF ? a[index[l_]] : b[index[l_] - LANES_OF]
+#else
+#define SHUFFLE(r, LANES_OF, a, b, index) r = __builtin_shuffle(a, b, index)
+#endif
+
 /* x[0] = a fixed tree over the lanes, halves first: the same bits every time.  The loops fold to shuffles. */
 #define FOLD_LANES(VECTOR, LANES_OF, x, op) do {                                                    \
-        _Pragma("GCC unroll 4") for (int half_ = LANES_OF / 2; half_; half_ /= 2) {                 \
+        CR_UNROLL(4) for (int half_ = LANES_OF / 2; half_; half_ /= 2) {                            \
             VECTOR upper_ = x;                                                                      \
-            _Pragma("GCC unroll 16") for (int j_ = 0; j_ < LANES_OF; j_++) upper_[j_] = x[(j_ + half_) % LANES_OF];     \
+            CR_UNROLL(16) for (int j_ = 0; j_ < LANES_OF; j_++) upper_[j_] = x[(j_ + half_) % LANES_OF];                \
             x = op(x, upper_);                                                                      \
         }                                                                                           \
     } while (0)

@@ -47,12 +47,7 @@ static bool adopt(void *library) {
 static bool open_library(void) {
     const char *wish = cr_config("WGPU");
     if (wish && (!strcmp(wish, "off") || !strcmp(wish, "0"))) return REFUSE("CHAINRULE_WGPU=%.20s", wish);
-#ifdef CR_WGPU_DIR
-    const char *built_with = CR_WGPU_DIR;
-#else
-    const char *built_with = NULL;
-#endif
-    void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, places, built_with);
+    void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, places, NULL);
     if (library) return adopt(library);
     return wish ? REFUSE("CHAINRULE_WGPU=%.160s cannot be opened", wish) : REFUSE("wgpu-native not found (pip install wgpu==0.32.0)");
 }

@@ -1,0 +1,26 @@
+"""The build backend: scikit-build-core's, which also asks for wgpu's header where PyPI has a wheel of it; without one a wheel is built
+without WebGPU."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import tomllib
+from scikit_build_core.build import *  # noqa: F403
+from scikit_build_core.build import get_requires_for_build_wheel as get_requires
+
+
+def has_wheel() -> bool:
+    """Of wgpu, for this system."""
+    if sys.platform == "linux":
+        return platform.machine() in ("x86_64", "aarch64") and platform.libc_ver()[0] == "glibc"
+    return sys.platform in ("darwin", "win32")
+
+
+def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    header: list[str] = project["optional-dependencies"]["gpu"] if has_wheel() else []
+    return [*get_requires(config_settings), *header]
