@@ -37,13 +37,13 @@ static const char textbook[] =
 static cr_status by_the_book(gpu *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, int64_t n) {
     gpu_key k;
     k.n = 0, k.full = false;
-    gpu_key_add(&k, "textbook", 8);
-    if (!gpu_enter("textbook", &g->dev)) return cr_error_status();
-    gpu_pipeline *p = gpu_pipeline_find(g, &k);
-    if (!p) p = gpu_pipeline_make(g, "textbook", &k, 3, 1, textbook);
+    cr_gpu_key_add(&k, "textbook", 8);
+    if (!cr_gpu_enter("textbook", &g->dev)) return cr_error_status();
+    gpu_pipeline *p = cr_gpu_pipeline_find(g, &k);
+    if (!p) p = cr_gpu_pipeline_make(g, "textbook", &k, 3, 1, textbook);
     const gpu_parameters q = {.n = 4, .words = {0, (uint32_t)n}};
     gpu_buffer *const buffers[] = {gpu_buffer_of(c), gpu_buffer_of(a), gpu_buffer_of(b)};
-    return gpu_leave(g, p ? gpu_dispatch(g, "textbook", p, buffers, &q, (uint64_t)(n / 16 * (n / 16))) : cr_error_status());
+    return cr_gpu_leave(g, p ? cr_gpu_dispatch(g, "textbook", p, buffers, &q, (uint64_t)(n / 16 * (n / 16))) : cr_error_status());
 }
 
 /* GFLOP/s: 0 the textbook's, 1 ours through workgroup memory, 2 ours without; -1: failed */
@@ -94,7 +94,7 @@ static void recorded(gpu *g, const char *name, bool product) {
         const double start = cr_os_seconds();
         for (int i = 0; i < OPS; i++) cr_release(product ? cr_matmul(x, x) : cr_add(x, x));
         const double done = cr_os_seconds();
-        if (gpu_enter("bench", &g->dev)) gpu_leave(g, gpu_submit(g, "bench"));
+        if (cr_gpu_enter("bench", &g->dev)) cr_gpu_leave(g, cr_gpu_submit(g, "bench"));
         if (round) least[0] = fmin(least[0], done - start), least[1] = fmin(least[1], cr_os_seconds() - start);
     }
     cr_synchronize(&g->dev);
@@ -177,12 +177,12 @@ static int open_by_hand(void) {
     WGPUAdapter adapters[32];
     WGPUDevice device = NULL;
     const double start = cr_os_seconds();
-    if (!wgpu_ready()) return fprintf(stderr, "webgpu: %s\n", wgpu_problem()), 1;
-    WGPUInstance instance = wg.CreateInstance(&(WGPUInstanceDescriptor){.nextInChain = &extras.chain});
-    const size_t n = wg.InstanceEnumerateAdapters(instance, &all, NULL);
+    if (!cr_wgpu_ready()) return fprintf(stderr, "webgpu: %s\n", cr_wgpu_problem()), 1;
+    WGPUInstance instance = cr_wg.CreateInstance(&(WGPUInstanceDescriptor){.nextInChain = &extras.chain});
+    const size_t n = cr_wg.InstanceEnumerateAdapters(instance, &all, NULL);
     if (!n || n > 32) return 1;
-    wg.InstanceEnumerateAdapters(instance, &all, adapters);
-    wg.AdapterRequestDevice(adapters[0], NULL, (WGPURequestDeviceCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_device, .userdata1 = &device});
+    cr_wg.InstanceEnumerateAdapters(instance, &all, adapters);
+    cr_wg.AdapterRequestDevice(adapters[0], NULL, (WGPURequestDeviceCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_device, .userdata1 = &device});
     printf("%.3f\n", (cr_os_seconds() - start) * 1e3);
     return !device;
 }
@@ -190,10 +190,10 @@ static int open_by_hand(void) {
 static int open_ours(void) {
     const double start = cr_os_seconds();
     const cr_device *d = cr_webgpu(0);
-    gpu *g = d ? gpu_enter("open", d) : NULL;
+    gpu *g = d ? cr_gpu_enter("open", d) : NULL;
     if (!g) return failed("open");
     printf("%.3f\n", (cr_os_seconds() - start) * 1e3);
-    return gpu_leave(g, CR_OK) != CR_OK;
+    return cr_gpu_leave(g, CR_OK) != CR_OK;
 }
 
 int main(int argc, char **argv) {

@@ -1,4 +1,4 @@
-# A text as a C array that ends with 0:  cmake -DFROM=device.cuh -DTO=device.c -DNAME=cuda_source_device -P embed.cmake
+# A text as a C array that ends with 0:  cmake -DFROM=device.cuh -DTO=device.c -DNAME=cr_cuda_source_device -P embed.cmake
 file(READ ${FROM} text)
 string(REGEX REPLACE "/\\*[^*\n]*\\*/|//[^\n]*" "" text "${text}")     # comments and indentation are for readers; lines keep their numbers
 string(REGEX REPLACE "\n +| +\n" "\n" text "${text}")

@@ -32,7 +32,7 @@ foreach(text IN LISTS cuda_texts)
     get_filename_component(name ${text} NAME_WE)
     set(embedded ${PROJECT_BINARY_DIR}/cuda/${name}_text.c)
     add_custom_command(OUTPUT ${embedded} DEPENDS ${text} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-        COMMAND ${CMAKE_COMMAND} -DFROM=${text} -DTO=${embedded} -DNAME=cuda_source_${name} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+        COMMAND ${CMAKE_COMMAND} -DFROM=${text} -DTO=${embedded} -DNAME=cr_cuda_source_${name} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
     list(APPEND sources ${embedded})
 endforeach()
 if(CHAINRULE_CUDA_FATBIN)

@@ -165,7 +165,7 @@ TEST(room_for_code) {
 /* So does cuBLASLt, which says it of the first product of a shape when it looks for an algorithm or when it begins: the pool is emptied for it once. */
 TEST(room_for_products) {
     int (*fail)(const char *what, int k);
-    if (!test_simulator("cudasim_fail", &fail) || !lt_ready()) SKIP("no simulated cuBLASLt");
+    if (!test_simulator("cudasim_fail", &fail) || !cr_lt_ready()) SKIP("no simulated cuBLASLt");
     cr_scope_begin();
     cr_tensor *x = cr_full(CR_LIST(9, 40), 2, CR_F32, dev());
     REQUIRE(cr_matmul(x, cr_transpose(x, 0, 1)), "%s", cr_error());    /* its context is there */
@@ -319,9 +319,9 @@ TEST(out_of_memory) {
 static cr_status compile_test(const char *name, const char *text) {
     cuda_key k;
     k.n = 0, k.full = false;
-    cuda_key_add(&k, name, strlen(name));
-    cuda *g = cuda_enter("test", dev());
-    return g ? cuda_leave(g, cuda_kernel_make(g, "test", &k, name, text) ? CR_OK : cr_error_status()) : cr_error_status();
+    cr_cuda_key_add(&k, name, strlen(name));
+    cuda *g = cr_cuda_enter("test", dev());
+    return g ? cr_cuda_leave(g, cr_cuda_kernel_make(g, "test", &k, name, text) ? CR_OK : cr_error_status()) : cr_error_status();
 }
 
 /* As in another process: nothing is known to be loaded. */
@@ -459,7 +459,7 @@ TEST(lost_while_growing) {
         cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, dev());
         fail("fault", 1);
         cr_release(cr_add(x, x));
-        cu.StreamSynchronize(the_gpu()->stream);
+        cr_cu.StreamSynchronize(the_gpu()->stream);
         CHECK(!cr_empty(CR_LIST(64 << 20), CR_U8, dev()), "memory of a GPU that is lost");
         printf("  said %s\n", cr_error());
         cr_release(x);
@@ -472,7 +472,7 @@ TEST(lost_while_growing) {
 
 static void close_staging(cuda *g) {
     cr_synchronize(dev());
-    cu.MemFreeHost(g->staging.data);
+    cr_cu.MemFreeHost(g->staging.data);
     g->staging.data = NULL;
     g->staging.filled = 0;
     memset(g->staging.in_flight, 0, sizeof g->staging.in_flight);
@@ -631,7 +631,7 @@ static cr_storage *allocate_or_fail(const cr_device *d, size_t bytes) {
     cuda *g = the_gpu();
     const int64_t before = g->budget;
     if (--allocations_left == 0) g->budget = g->now;
-    cr_storage *s = cuda_allocate(d, bytes);
+    cr_storage *s = cr_cuda_allocate(d, bytes);
     g->budget = before;
     return s;
 }
@@ -641,7 +641,7 @@ static double train_step(int64_t batch, int (*fail)(const char *what, int k), co
     enum { T = 3, V = 7 };
     const int64_t tokens[] = {1, 6, 0, 3, 3, 5}, next[] = {6, 0, 2, 3, 5, 4};
     cuda *g = the_gpu();
-    cr_kernels failing = cuda_kernels;
+    cr_kernels failing = cr_cuda_kernels;
     failing.allocate = allocate_or_fail;
     double loss_and_norm = NAN, norm = 0;
     cr_generator *random = cr_generator_new(test_seed());
@@ -661,7 +661,7 @@ static double train_step(int64_t batch, int (*fail)(const char *what, int k), co
     if (loss && cr_backward(loss, CR_NONE, NULL) == CR_OK && cr_optim_step_clipped(optim, 1, &norm) == CR_OK) loss_and_norm = cr_item(loss) + norm;
     cr_scope_end();
     if (fail) {
-        g->dev.kernels = &cuda_kernels;
+        g->dev.kernels = &cr_cuda_kernels;
         g->budget = INT64_MAX;
         for (int i = 0; i < 4; i++) fail(((const char *[]){"alloc", "host", "copy", "launch"})[i], 0);
     }
@@ -769,13 +769,13 @@ TEST(offload) {
     CHECK(!there.waits, "steps wait %lld times", (long long)there.waits);
     CHECK(cr_memory_stats(dev()).current == before, "%lld bytes are left behind", (long long)(cr_memory_stats(dev()).current - before));
     int (*fail)(const char *what, int k);
-    cr_kernels none = cuda_kernels;
+    cr_kernels none = cr_cuda_kernels;
     none.allocate_host = NULL;
     cr_scope_begin();
     cr_tensor *w = cr_ones(CR_LIST(3), CR_F32, dev());
     the_gpu()->dev.kernels = &none;
     FAILS(CR_BAD_VALUE, "[zeros_offloaded] kernels of cuda:0 do not reach the host's memory", cr_zeros_offloaded(w, CR_F32));
-    the_gpu()->dev.kernels = &cuda_kernels;
+    the_gpu()->dev.kernels = &cr_cuda_kernels;
     if (test_simulator("cudasim_fail", &fail)) {
         fail("host", 1);
         FAILS(CR_NO_MEMORY, "cuda:0: no pinned memory: CUDA_ERROR_OUT_OF_MEMORY", cr_zeros_offloaded(w, CR_F32));

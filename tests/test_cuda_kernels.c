@@ -33,7 +33,7 @@ static cr_tensor *of_bf16(const cr_tensor *x) { return cr_to(cr_to(x, CR_BF16, d
 
 /* cuBLASLt takes what it is there for. */
 TEST(plain_products) {
-    if (!lt_ready()) SKIP("our own products");
+    if (!cr_lt_ready()) SKIP("our own products");
     static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16, CR_F16};
     const int64_t before = gpu()->counters.refused;
     cr_scope_begin();
@@ -139,7 +139,7 @@ static int layers_with_gelu(layers *f, const cr_tensor *const from[LEAVES], cons
 
 static const struct { cr_dtype is; double error; } layer_dtypes[] = {{CR_F32, 1e-5}, {CR_BF16, 4e-2}, {CR_F16, 5e-3}, {CR_F64, 1e-12}};     /* half precision rounds h, dh and every result */
 enum { LAYER_DTYPES = sizeof layer_dtypes / sizeof *layer_dtypes };
-static bool takes_sums(cr_dtype dt) { return lt_ready() && dt != CR_F64; }
+static bool takes_sums(cr_dtype dt) { return cr_lt_ready() && dt != CR_F64; }
 static bool takes_gelu(cr_dtype dt) { return takes_sums(dt) && dt != CR_F32; }             /* where f32 has all bits its tanh is too short */
 
 /* Normal numbers that the dtype has; w (M, K) has its rows' sums of squares near 1. */
@@ -220,7 +220,7 @@ TEST(mlp) {
 
 /* Where products round their operands: the gradients of two layers apart, in as many products, but with no pass for GELU's and none for a sum that is taken on the way. */
 TEST(mlp_rounded) {
-    if (!lt_ready()) SKIP("our own products take all bits");
+    if (!cr_lt_ready()) SKIP("our own products take all bits");
     cr_generator *r = cr_generator_new(test_seed());
     cr_scope_begin();
     const cr_tensor *in[LEAVES], *g = cr_randn(CR_LIST(33, 17), CR_F32, dev(), r);

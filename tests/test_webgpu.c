@@ -36,14 +36,14 @@ TEST(aa_limits) {
         {few_invocations, "[allocate] webgpu:0 cannot be opened: its maxComputeInvocationsPerWorkgroup is 128, 256 are needed"},
         {few_buffers, "[allocate] webgpu:0 cannot be opened: its maxStorageBuffersPerShaderStage is 4, 8 are needed"},
         {too_many, "[allocate] webgpu:0 cannot be opened: "}};
-    true_limits = wg.AdapterGetLimits;
-    wg.AdapterGetLimits = changed_limits;
+    true_limits = cr_wg.AdapterGetLimits;
+    cr_wg.AdapterGetLimits = changed_limits;
     for (size_t i = 0; i < sizeof cases / sizeof *cases && !the_gpu()->device; i++) {
         change_limits = cases[i].change;
         FAILS(CR_RUNTIME, cases[i].message, cr_ones(CR_LIST(3), CR_F32, dev()));
         test_ran_on(dev());
     }
-    wg.AdapterGetLimits = true_limits;
+    cr_wg.AdapterGetLimits = true_limits;
     cr_scope_begin();
     CHECK(cr_item(cr_sum(cr_ones(CR_LIST(3), CR_F32, dev()), CR_ALL, false)) == 3, "opened by its true limits: %s", cr_error());
     cr_scope_end();
@@ -541,17 +541,17 @@ TEST(refusals) {
 TEST(a_kernel_that_does_not_compile) {
     gpu_key k;
     k.n = 0, k.full = false;
-    gpu_key_add(&k, "broken", 6);
-    gpu *g = gpu_enter("broken", dev());
+    cr_gpu_key_add(&k, "broken", 6);
+    gpu *g = cr_gpu_enter("broken", dev());
     REQUIRE(g, "%s", cr_error());
     const char *path = folder_path("broken.log");
     OK(cr_switch_set("LOG", path));
-    FAILS(CR_RUNTIME, "wgsl:2:10", gpu_pipeline_make(g, "broken", &k, 0, 0, "// one\nfn main( {"));     /* the line */
+    FAILS(CR_RUNTIME, "wgsl:2:10", cr_gpu_pipeline_make(g, "broken", &k, 0, 0, "// one\nfn main( {"));     /* the line */
     OK(cr_switch_set("LOG", NULL));
-    FAILS(CR_RUNTIME, "does not compile", gpu_pipeline_make(g, "broken", &k, 0, 0, "fn main( {"));
-    FAILS(CR_RUNTIME, "no pipeline", gpu_pipeline_make(g, "broken", &k, 0, 0, "fn other() {}"));
-    CHECK(!gpu_pipeline_find(g, &k), "nothing is kept of it");
-    OK(gpu_leave(g, CR_OK));
+    FAILS(CR_RUNTIME, "does not compile", cr_gpu_pipeline_make(g, "broken", &k, 0, 0, "fn main( {"));
+    FAILS(CR_RUNTIME, "no pipeline", cr_gpu_pipeline_make(g, "broken", &k, 0, 0, "fn other() {}"));
+    CHECK(!cr_gpu_pipeline_find(g, &k), "nothing is kept of it");
+    OK(cr_gpu_leave(g, CR_OK));
     char *text = file_get(path, NULL);
     CHECK(strstr(text, "[broken] webgpu:0: a kernel does not compile") && strstr(text, "   1  // one\n   2  fn main( {\n"), "the log holds: %s", text);
     free(text);
@@ -710,8 +710,8 @@ TEST(forked) {
 TEST(zz_lost) {
     cr_scope_begin();
     cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, dev()), *y = cr_add(x, x);
-    wg.DeviceDestroy(the_gpu()->device);
-    (void)(wg.DevicePoll(the_gpu()->device, 1, NULL) & 0xff);
+    cr_wg.DeviceDestroy(the_gpu()->device);
+    (void)(cr_wg.DevicePoll(the_gpu()->device, 1, NULL) & 0xff);
     FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_write(x, CR_F32, (float[3]){0}, 12));
     FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_item(cr_sum(y, CR_ALL, false)));
     FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_add(x, x));

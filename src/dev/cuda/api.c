@@ -26,9 +26,9 @@ static const char *const places[] = {
     "env/lib/python/nvidia/cu13/lib", "env/lib/python/nvidia/cuda_nvrtc/lib", "env/lib/python/nvidia/cublas/lib", NULL};
 static const char installed[] = "/usr/local/cuda/lib64";
 
-cuda_api cu;
-nvrtc_api nvrtc;
-lt_api lt;
+cuda_api cr_cu;
+nvrtc_api cr_nvrtc;
+lt_api cr_cublaslt;
 
 enum { UNOPENED, OPENING, OPEN, FAILED };
 typedef struct part { atomic_int state; char problem[256]; } part;      /* problem: written before state leaves OPENING */
@@ -72,23 +72,23 @@ static bool open_driver(void) {
     char missing[80];
     snprintf(missing, sizeof missing, "no NVIDIA driver: %s not found", *driver_names);
     void *library = open_library(&driver, "CUDA", driver_names, no_places, NULL, missing);
-    if (!library || !adopt(&driver, library, &cu, w, sizeof w / sizeof *w)) return false;
-    int error = cu.DriverGetVersion(&cu.version);
-    if (!error && cu.version < OLDEST_DRIVER)
-        return REFUSE(driver, "the NVIDIA driver is too old: it knows CUDA %d.%d, %d.%d is needed", cu.version / 1000, cu.version % 1000 / 10, OLDEST_DRIVER / 1000,
+    if (!library || !adopt(&driver, library, &cr_cu, w, sizeof w / sizeof *w)) return false;
+    int error = cr_cu.DriverGetVersion(&cr_cu.version);
+    if (!error && cr_cu.version < OLDEST_DRIVER)
+        return REFUSE(driver, "the NVIDIA driver is too old: it knows CUDA %d.%d, %d.%d is needed", cr_cu.version / 1000, cr_cu.version % 1000 / 10, OLDEST_DRIVER / 1000,
                       OLDEST_DRIVER % 1000 / 10);
-    if (!error) error = cu.Init(0);
+    if (!error) error = cr_cu.Init(0);
     if (error == CUDA_NO_DEVICE) return REFUSE(driver, "the NVIDIA driver sees no device");
     if (!error) return true;
     const char *text = NULL;
-    return REFUSE(driver, "the NVIDIA driver does not start: error %d, %s", error, !cu.GetErrorString(error, &text) && text ? text : "no reason given");
+    return REFUSE(driver, "the NVIDIA driver does not start: error %d, %s", error, !cr_cu.GetErrorString(error, &text) && text ? text : "no reason given");
 }
 
 /* Of CUDA 13 and 12, those that this driver takes. */
-static const char *const *for_driver(const char *const *names) { return names + (cu.version < DRIVER_OF_13); }
+static const char *const *for_driver(const char *const *names) { return names + (cr_cu.version < DRIVER_OF_13); }
 
-bool cuda_ready(void) { return ready(&driver, open_driver); }
-const char *cuda_problem(void) { return driver.problem; }
+bool cr_cuda_ready(void) { return ready(&driver, open_driver); }
+const char *cr_cuda_api_problem(void) { return driver.problem; }
 
 /* ---- the compiler */
 
@@ -96,7 +96,7 @@ const char *cuda_problem(void) { return driver.problem; }
 static void open_builtins(const void *code) {
     char path[1100], name[60];
     const int n = cr_os_directory_of(code, path, 1000);
-    snprintf(name, sizeof name, builtins_name, nvrtc.major, nvrtc.minor);
+    snprintf(name, sizeof name, builtins_name, cr_nvrtc.major, cr_nvrtc.minor);
     snprintf(path + n, sizeof path - (size_t)n, "/%s", name);
     if (n) cr_os_open_library(path);
 }
@@ -106,16 +106,16 @@ static bool open_compiler(void) {
     static const wanted w[] = {NVRTC_FUNCTIONS(ENTRY)};
 #undef ENTRY
     char missing[120];
-    snprintf(missing, sizeof missing, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc%s)", cu.version < DRIVER_OF_13 ? "-cu12" : "");
+    snprintf(missing, sizeof missing, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc%s)", cr_cu.version < DRIVER_OF_13 ? "-cu12" : "");
     void *library = open_library(&compiler, "NVRTC", for_driver(nvrtc_names), places, installed, missing);
-    if (!library || !adopt(&compiler, library, &nvrtc, w, sizeof w / sizeof *w)) return false;
-    if (nvrtc.Version(&nvrtc.major, &nvrtc.minor)) return REFUSE(compiler, "NVRTC does not tell its version");
+    if (!library || !adopt(&compiler, library, &cr_nvrtc, w, sizeof w / sizeof *w)) return false;
+    if (cr_nvrtc.Version(&cr_nvrtc.major, &cr_nvrtc.minor)) return REFUSE(compiler, "NVRTC does not tell its version");
     open_builtins(cr_os_symbol(library, w->symbol));
     return true;
 }
 
-bool nvrtc_ready(void) { return ready(&compiler, open_compiler); }
-const char *nvrtc_problem(void) { return compiler.problem; }
+bool cr_nvrtc_ready(void) { return ready(&compiler, open_compiler); }
+const char *cr_nvrtc_problem(void) { return compiler.problem; }
 
 /* ---- products */
 
@@ -124,11 +124,11 @@ static bool open_products(void) {
     static const wanted w[] = {LT_FUNCTIONS(ENTRY)};
 #undef ENTRY
     void *library = open_library(&products, "CUBLASLT", for_driver(lt_names), places, installed, "cuBLASLt is not found");
-    return library && adopt(&products, library, &lt, w, sizeof w / sizeof *w);
+    return library && adopt(&products, library, &cr_cublaslt, w, sizeof w / sizeof *w);
 }
 
-bool lt_ready(void) { return ready(&products, open_products); }
-const char *lt_problem(void) { return products.problem; }
+bool cr_lt_ready(void) { return ready(&products, open_products); }
+const char *cr_lt_problem(void) { return products.problem; }
 
 static cr_status check_switch(const char *text) {
     (void)text;

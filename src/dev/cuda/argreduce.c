@@ -4,24 +4,24 @@
 
 /* before: (M, candidates, N) positions; 0: every position is a candidate. */
 static cr_status run_stages(cuda *g, const char *op, bool max, cuda_address y, const cr_tensor *x, const cr_slab *at, cuda_address before, int64_t candidates) {
-    const cuda_cut c = cuda_cut_of(at->M * at->N, candidates, at->N, at->strides[1], at->strides[2]);
+    const cuda_cut c = cr_cuda_cut_of(at->M * at->N, candidates, at->N, at->strides[1], at->strides[2]);
     const bool last = c.parts == 1;
-    const cuda_kernel *k = cuda_kernel_of(g, op, cuda_source_argreduce, "arg_reduce", "#define T %s\n#define MAX %d\n", cuda_type((cr_dtype)x->dtype), max);
+    const cuda_kernel *k = cr_cuda_kernel_of(g, op, cr_cuda_source_argreduce, "arg_reduce", "#define T %s\n#define MAX %d\n", cr_cuda_type((cr_dtype)x->dtype), max);
     if (!k) return cr_error_status();
-    cuda_block *found = last ? NULL : cuda_block_take(g, op, 8 * (size_t)(at->M * c.parts * at->N));
+    cuda_block *found = last ? NULL : cr_cuda_block_take(g, op, 8 * (size_t)(at->M * c.parts * at->N));
     if (!last && !found) return cr_error_status();
     cuda_words q = {.n = 13, .w = {last ? y : found->at, cuda_address_of(x), before, (uint64_t)at->N, (uint64_t)candidates, (uint64_t)at->strides[0], (uint64_t)at->strides[1],
                                    (uint64_t)at->strides[2], (uint64_t)c.parts, (uint64_t)c.part_size, (uint64_t)(at->M * c.parts * at->N), (uint64_t)c.width, c.along}};
-    cr_status status = cuda_launch(g, op, k, &q, c.blocks);
+    cr_status status = cr_cuda_launch(g, op, k, &q, c.blocks);
     if (last) return status;
     if (status == CR_OK) status = run_stages(g, op, max, y, x, at, found->at, c.parts);
-    cuda_block_give(g, found);
+    cr_cuda_block_give(g, found);
     return status;
 }
 
-cr_status cuda_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+cr_status cr_cuda_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
     const char *op = max ? "argmax" : "argmin";
     if (!at->M || !at->N) return CR_OK;
-    cuda *g = cuda_enter(op, y->dev);
-    return g ? cuda_leave(g, run_stages(g, op, max, cuda_address_of(y), x, at, 0, at->R)) : cr_error_status();
+    cuda *g = cr_cuda_enter(op, y->dev);
+    return g ? cr_cuda_leave(g, run_stages(g, op, max, cuda_address_of(y), x, at, 0, at->R)) : cr_error_status();
 }

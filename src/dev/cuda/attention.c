@@ -66,22 +66,22 @@ static cr_status run_tensor_cores(cuda *g, const job *j, pass p, const char *nam
     const size z = large && has_little_memory(g) ? little[p] : sizes[masked][large][p];
     const int height = 16 * z.mt * WARPS / (p == KEYS ? 2 : 1), width = 8 * z.nt, row_bytes = large ? 256 : 128;
     const int shared = p == FORWARD ? row_bytes * (height + 2 * width) : p == QUERIES ? row_bytes * (2 * height + 2 * width) : row_bytes * (2 * height + 4 * width) + 16 * width + 2 * height * width;
-    const cuda_kernel *k = cuda_kernel_of(g, j->op, cuda_source_attention, name, "#define PASS %d\n#define T %s\n#define A f32\n#define MASKED %d\n#define HEAD %d\n#define MT %d\n#define NT %d\n",
-                                          (int)p, cuda_type((cr_dtype)j->operand[0]->dtype), masked, (int)j->D, z.mt, z.nt);
+    const cuda_kernel *k = cr_cuda_kernel_of(g, j->op, cr_cuda_source_attention, name, "#define PASS %d\n#define T %s\n#define A f32\n#define MASKED %d\n#define HEAD %d\n#define MT %d\n#define NT %d\n",
+                                          (int)p, cr_cuda_type((cr_dtype)j->operand[0]->dtype), masked, (int)j->D, z.mt, z.nt);
     const int64_t tiles = pieces(rows, height);
     cuda_words q = words_of(j, tiles, 1);
-    return k ? cuda_launch_shared(g, j->op, k, &q, j->B * j->H * tiles, THREADS, shared) : cr_error_status();
+    return k ? cr_cuda_launch_shared(g, j->op, k, &q, j->B * j->H * tiles, THREADS, shared) : cr_error_status();
 }
 
 /* Heads of more columns than a block has groups for are cut, and scores computed for each part. */
 static cr_status run_plain(cuda *g, const job *j, pass p, const char *name, int64_t rows) {
     const cr_dtype dt = (cr_dtype)j->operand[0]->dtype;
     const int r = dt == CR_F64 ? 2 : 4, n = 16 * r, groups = j->D > n ? 2 : 1;
-    const cuda_kernel *k = cuda_kernel_of(g, j->op, cuda_source_attention, name, "#define PASS %d\n#define T %s\n#define A %s\n#define MASKED %d\n#define R %d\n#define C %d\n", (int)p,
-                                          cuda_type(dt), cuda_wide(dt), j->mask != NULL, r, groups);
+    const cuda_kernel *k = cr_cuda_kernel_of(g, j->op, cr_cuda_source_attention, name, "#define PASS %d\n#define T %s\n#define A %s\n#define MASKED %d\n#define R %d\n#define C %d\n", (int)p,
+                                          cr_cuda_type(dt), cr_cuda_wide(dt), j->mask != NULL, r, groups);
     const int64_t tiles = p == DELTA ? 1 : pieces(rows, n), parts = p == DELTA ? j->B * j->H * rows : pieces(j->D, n * groups);
     cuda_words q = words_of(j, tiles, parts);
-    return k ? cuda_launch_struct(g, j->op, k, &q, p == DELTA ? pieces(parts, CUDA_GROUP / 32) : j->B * j->H * tiles * parts) : cr_error_status();
+    return k ? cr_cuda_launch_struct(g, j->op, k, &q, p == DELTA ? pieces(parts, CUDA_GROUP / 32) : j->B * j->H * tiles * parts) : cr_error_status();
 }
 
 /* As many blocks as there are queries and parts of the keys, where a block for 64 queries of a head would leave most of the GPU idle. */
@@ -92,15 +92,15 @@ static cr_status run_split(cuda *g, job *j) {
     const cuda_kernel *k[2];
     static const char *const names[] = {"attention_part", "attention_join"};
     for (int i = 0; i < 2; i++)
-        if (!(k[i] = cuda_kernel_of(g, j->op, cuda_source_attention, names[i], "#define PASS %d\n#define T %s\n#define A %s\n#define MASKED %d\n#define R 1\n#define C 1\n#define KEYS %d\n", (int)SPLIT,
-                                    cuda_type(dt), cuda_wide(dt), j->mask != NULL, PART))) return cr_error_status();
-    cuda_block *found = cuda_block_take(g, j->op, (size_t)(rows * parts * (j->D + 2)) * cr_dtype_size((cr_dtype)j->lse->dtype));
+        if (!(k[i] = cr_cuda_kernel_of(g, j->op, cr_cuda_source_attention, names[i], "#define PASS %d\n#define T %s\n#define A %s\n#define MASKED %d\n#define R 1\n#define C 1\n#define KEYS %d\n", (int)SPLIT,
+                                    cr_cuda_type(dt), cr_cuda_wide(dt), j->mask != NULL, PART))) return cr_error_status();
+    cuda_block *found = cr_cuda_block_take(g, j->op, (size_t)(rows * parts * (j->D + 2)) * cr_dtype_size((cr_dtype)j->lse->dtype));
     if (!found) return cr_error_status();
     j->delta = found->at;
     cuda_words q = words_of(j, parts, 1);
-    cr_status status = cuda_launch_struct(g, j->op, k[0], &q, rows * parts);
-    if (status == CR_OK) status = cuda_launch_struct(g, j->op, k[1], &q, rows);
-    cuda_block_give(g, found);
+    cr_status status = cr_cuda_launch_struct(g, j->op, k[0], &q, rows * parts);
+    if (status == CR_OK) status = cr_cuda_launch_struct(g, j->op, k[1], &q, rows);
+    cr_cuda_block_give(g, found);
     return status;
 }
 
@@ -110,39 +110,39 @@ static cr_status run(cuda *g, const job *j, pass p) {
     return p != DELTA && suits_tensor_cores(g, j) ? run_tensor_cores(g, j, p, names[p], rows) : run_plain(g, j, p, names[p], rows);
 }
 
-cr_status cuda_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal) {
+cr_status cr_cuda_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal) {
     static const char op[] = "attention";
     if (!o->numel) return CR_OK;
     job j = open_job(op, q, k, mask, lse, scale, causal);
     j.operand[2] = v, j.operand[3] = o;
-    cuda *g = cuda_enter(op, q->dev);
-    return g ? cuda_leave(g, j.T <= FEW && j.S > PART ? run_split(g, &j) : run(g, &j, FORWARD)) : cr_error_status();
+    cuda *g = cr_cuda_enter(op, q->dev);
+    return g ? cr_cuda_leave(g, j.T <= FEW && j.S > PART ? run_split(g, &j) : run(g, &j, FORWARD)) : cr_error_status();
 }
 
-cr_status cuda_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
+cr_status cr_cuda_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
                              const cr_tensor *lse, const cr_tensor *g_, double scale, bool causal) {
     static const char op[] = "attention_bwd";
     static const double zero = 0;
     cr_tensor *const results[] = {dq, dk, dv};
     if (!q->numel || !k->numel) {
         cr_status status = CR_OK;
-        for (int i = 0; i < 3 && status == CR_OK; i++) if (results[i]->numel) status = cuda_fill(results[i], &zero);
+        for (int i = 0; i < 3 && status == CR_OK; i++) if (results[i]->numel) status = cr_cuda_fill(results[i], &zero);
         return status;
     }
     job j = open_job(op, q, k, mask, lse, scale, causal);
     const cr_tensor *const more[] = {v, o, g_, dq, dk, dv};
     for (int i = 2; i < OPERANDS; i++) j.operand[i] = more[i - 2];
-    cuda *g = cuda_enter(op, q->dev);
+    cuda *g = cr_cuda_enter(op, q->dev);
     if (!g) return cr_error_status();
     const size_t bytes = (size_t)lse->numel * cr_dtype_size((cr_dtype)lse->dtype);
-    cuda_block *delta = cuda_block_take(g, op, 2 * bytes);
-    if (!delta) return cuda_leave(g, cr_error_status());
+    cuda_block *delta = cr_cuda_block_take(g, op, 2 * bytes);
+    if (!delta) return cr_cuda_leave(g, cr_error_status());
     job first = j;
     first.delta = j.delta = delta->at, j.lse_for_bwd = delta->at + bytes;
     first.scale = suits_tensor_cores(g, &j) ? 1.4426950408889634 : 1;                 /* there exp is a power of 2 */
     cr_status status = run(g, &first, DELTA);
     if (status == CR_OK) status = run(g, &j, QUERIES);
     if (status == CR_OK) status = run(g, &j, KEYS);
-    cuda_block_give(g, delta);
-    return cuda_leave(g, status);
+    cr_cuda_block_give(g, delta);
+    return cr_cuda_leave(g, status);
 }

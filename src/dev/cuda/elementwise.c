@@ -48,20 +48,20 @@ static const char *op_text(int op, cr_dtype compute) {
 static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
 
 static void add_instruction(cuda_text *t, cr_dtype compute, int result, const cr_instr *s) {
-    cuda_add(t, "const C v%d = (C)(", result);
+    cr_cuda_add(t, "const C v%d = (C)(", result);
     for (const char *c = op_text(s->op, compute); *c; c++) {
-        if (*c != '$') { cuda_add(t, "%c", *c); continue; }
+        if (*c != '$') { cr_cuda_add(t, "%c", *c); continue; }
         switch (*++c) {
-            case 'a': cuda_add(t, "v%d", s->a); break;
-            case 'b': cuda_add(t, "v%d", s->b); break;
-            case 'c': cuda_add(t, "v%d", s->c); break;
-            case 'f': cuda_add(t, compute == CR_F64 ? "" : "f"); break;
-            case 'w': cuda_add(t, "%d", compute == CR_BOOL ? 1 : 8 * (int)cr_dtype_size(compute)); break;
-            case 'F': cuda_add(t, "(fault *)p.w[0]"); break;
+            case 'a': cr_cuda_add(t, "v%d", s->a); break;
+            case 'b': cr_cuda_add(t, "v%d", s->b); break;
+            case 'c': cr_cuda_add(t, "v%d", s->c); break;
+            case 'f': cr_cuda_add(t, compute == CR_F64 ? "" : "f"); break;
+            case 'w': cr_cuda_add(t, "%d", compute == CR_BOOL ? 1 : 8 * (int)cr_dtype_size(compute)); break;
+            case 'F': cr_cuda_add(t, "(fault *)p.w[0]"); break;
             default: CR_ASSERT(false && "an unknown $ in the table of instructions");
         }
     }
-    cuda_add(t, ");\n");
+    cr_cuda_add(t, ");\n");
 }
 
 /* ---- a walk as a kernel */
@@ -175,148 +175,148 @@ static void key_of(cuda_key *k, const plan *l) {
     const cr_program *p = w->program;
     k->n = 0, k->full = false;
     const int16_t head[] = {'e', (int16_t)w->compute, l->wide, (int16_t)l->elements, (int16_t)l->packs, (int16_t)l->across, (int16_t)l->ndim, (int16_t)w->n_out, (int16_t)w->n_in, (int16_t)p->n_param};
-    cuda_key_add(k, head, sizeof head);
+    cr_cuda_key_add(k, head, sizeof head);
     for (int i = 0; i < l->operands; i++) cuda_key_byte(k, (l->of[i] == NUMBER ? 0 : (int)operand(w, i)->dtype) + 32 * (int)l->of[i]);
-    cuda_key_add(k, &p->n_const, sizeof p->n_const);
-    cuda_key_add(k, p->out, sizeof *p->out * (size_t)w->n_out);
+    cr_cuda_key_add(k, &p->n_const, sizeof p->n_const);
+    cr_cuda_key_add(k, p->out, sizeof *p->out * (size_t)w->n_out);
     for (int i = 0; i < p->n_instr; i++) {
         const int16_t part[] = {p->instr[i].op, p->instr[i].a, p->instr[i].b, p->instr[i].c};
-        cuda_key_add(k, part, sizeof part);
+        cr_cuda_key_add(k, part, sizeof part);
     }
 }
 
 /* ---- its text */
 
-static const char *type_of(const plan *l, int k) { return cuda_type(operand(l->w, k)->dtype); }
+static const char *type_of(const plan *l, int k) { return cr_cuda_type(operand(l->w, k)->dtype); }
 
 /* one(p, inputs as values, results): the program. */
 static void add_program(cuda_text *t, const plan *l, int64_t walks) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
-    cuda_add(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cuda_wide(w->compute), walks > 1 ? CUDA_WORDS : l->walk_at + l->walk_words);
-    for (int i = 0; i < w->n_in; i++) cuda_add(t, ", const C v%d", i);
-    for (int k = 0; k < w->n_out; k++) cuda_add(t, ", %s &y%d", type_of(l, k), k);
-    cuda_add(t, ") {\n");
-    for (int i = 0; i < p->n_param + p->n_const; i++) cuda_add(t, "const C v%d = as<C>(p.w[%d]);\n", p->n_in + i, 1 + i);
+    cr_cuda_add(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cr_cuda_wide(w->compute), walks > 1 ? CUDA_WORDS : l->walk_at + l->walk_words);
+    for (int i = 0; i < w->n_in; i++) cr_cuda_add(t, ", const C v%d", i);
+    for (int k = 0; k < w->n_out; k++) cr_cuda_add(t, ", %s &y%d", type_of(l, k), k);
+    cr_cuda_add(t, ") {\n");
+    for (int i = 0; i < p->n_param + p->n_const; i++) cr_cuda_add(t, "const C v%d = as<C>(p.w[%d]);\n", p->n_in + i, 1 + i);
     for (int i = 0; i < p->n_instr; i++) add_instruction(t, w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
-    for (int k = 0; k < w->n_out; k++) cuda_add(t, "y%d = cast<%s>(v%d);\n", k, type_of(l, k), p->out[k]);
-    cuda_add(t, "}\n");
+    for (int k = 0; k < w->n_out; k++) cr_cuda_add(t, "y%d = cast<%s>(v%d);\n", k, type_of(l, k), p->out[k]);
+    cr_cuda_add(t, "}\n");
 }
 
 /* The coordinates of what is the n-th in order of rows: of packs, or of tiles, whose last two axes are counted in tiles. */
 static void add_coordinates(cuda_text *t, const plan *l, const char *n) {
     const char *const name = l->across ? "t" : "c";
-    cuda_add(t, "I rest = %s;\n", n);
+    cr_cuda_add(t, "I rest = %s;\n", n);
     for (int d = l->ndim - 1; d > 0; d--) {
         const int size = SIZES_AT + 2 * (d - 1);
-        cuda_add(t, "const I q%d = divide(rest, p.w[at + %d]), %s%d = rest - q%d * (I)p.w[at + %d]; rest = q%d;\n", d, size + 1, name, d, d, size, d);
+        cr_cuda_add(t, "const I q%d = divide(rest, p.w[at + %d]), %s%d = rest - q%d * (I)p.w[at + %d]; rest = q%d;\n", d, size + 1, name, d, d, size, d);
     }
-    cuda_add(t, "const I %s0 = rest;\n", name);
+    cr_cuda_add(t, "const I %s0 = rest;\n", name);
 }
 
-static void add_first(cuda_text *t, const plan *l, int k) { cuda_add(t, "(%s *)p.w[at + %d]", type_of(l, k), l->at[k]); }
+static void add_first(cuda_text *t, const plan *l, int k) { cr_cuda_add(t, "(%s *)p.w[at + %d]", type_of(l, k), l->at[k]); }
 
 /* How far from its first element operand k begins at these coordinates. */
 static void add_offset(cuda_text *t, const plan *l, int k, int elements) {
-    for (int d = 0; d < strides_of(l, k); d++) cuda_add(t, "%s(S)c%d * (S)p.w[at + %d]", d ? " + " : "", d, l->at[k] + 1 + d);
-    if (l->of[k] == DENSE) cuda_add(t, "%s(S)c%d * %d", l->ndim > 1 ? " + " : "", l->ndim - 1, elements);
+    for (int d = 0; d < strides_of(l, k); d++) cr_cuda_add(t, "%s(S)c%d * (S)p.w[at + %d]", d ? " + " : "", d, l->at[k] + 1 + d);
+    if (l->of[k] == DENSE) cr_cuda_add(t, "%s(S)c%d * %d", l->ndim > 1 ? " + " : "", l->ndim - 1, elements);
 }
 
 /* The packs that a thread has at once, of so many elements each: all is read before anything is written. */
 static void add_packs(cuda_text *t, const plan *l, int elements, int packs) {
     const cr_walk *w = l->w;
     const int last = l->ndim - 1;
-    cuda_add(t, "bool in[%d];\n", packs);
+    cr_cuda_add(t, "bool in[%d];\n", packs);
     for (int k = 0; k < l->operands; k++)
-        if (k < w->n_out) cuda_add(t, "S r%d[%d];\n", k, packs);
-        else if (l->of[k] < SAME) cuda_add(t, "pack<%s, %d> x%d[%d];\n", type_of(l, k), l->of[k] == DENSE ? elements : 1, k - w->n_out, packs);
-    cuda_add(t, "for (int u = 0; u < %d; u++) {\n", packs);
+        if (k < w->n_out) cr_cuda_add(t, "S r%d[%d];\n", k, packs);
+        else if (l->of[k] < SAME) cr_cuda_add(t, "pack<%s, %d> x%d[%d];\n", type_of(l, k), l->of[k] == DENSE ? elements : 1, k - w->n_out, packs);
+    cr_cuda_add(t, "for (int u = 0; u < %d; u++) {\n", packs);
     if (l->across) {
-        cuda_add(t, "const u32 j = threadIdx.x + u * %d, a = j %% %d, b = j / %d;\n", CUDA_GROUP, l->across, l->across);
-        cuda_add(t, "const I c%d = c%d_ + a, c%d = c%d_ + b;\nif ((in[u] = a < across && b < along)) {\n", last, last, last - 1, last - 1);
+        cr_cuda_add(t, "const u32 j = threadIdx.x + u * %d, a = j %% %d, b = j / %d;\n", CUDA_GROUP, l->across, l->across);
+        cr_cuda_add(t, "const I c%d = c%d_ + a, c%d = c%d_ + b;\nif ((in[u] = a < across && b < along)) {\n", last, last, last - 1, last - 1);
     } else {
-        cuda_add(t, "const I e = i + u * %d;\nif ((in[u] = e < %s)) {\n", CUDA_GROUP, elements == l->elements ? "packs" : "numel");
+        cr_cuda_add(t, "const I e = i + u * %d;\nif ((in[u] = e < %s)) {\n", CUDA_GROUP, elements == l->elements ? "packs" : "numel");
         add_coordinates(t, l, "e");
     }
     for (int k = 0; k < l->operands; k++) {
         if (l->of[k] >= SAME) continue;
         if (l->of[k] == TURNED) {
-            cuda_add(t, "x%d[u].v[0] = m%d[a * pitch<%s, %d> + b];\n", k - w->n_out, k, type_of(l, k), l->along);
+            cr_cuda_add(t, "x%d[u].v[0] = m%d[a * pitch<%s, %d> + b];\n", k - w->n_out, k, type_of(l, k), l->along);
             continue;
         }
-        if (k < w->n_out) cuda_add(t, "r%d[u] = ", k);
+        if (k < w->n_out) cr_cuda_add(t, "r%d[u] = ", k);
         else {
-            cuda_add(t, "x%d[u] = *(const pack<%s, %d> *)(", k - w->n_out, type_of(l, k), l->of[k] == DENSE ? elements : 1);
+            cr_cuda_add(t, "x%d[u] = *(const pack<%s, %d> *)(", k - w->n_out, type_of(l, k), l->of[k] == DENSE ? elements : 1);
             add_first(t, l, k);
-            cuda_add(t, " + (");
+            cr_cuda_add(t, " + (");
         }
         add_offset(t, l, k, elements);
-        cuda_add(t, k < w->n_out ? ";\n" : "));\n");
+        cr_cuda_add(t, k < w->n_out ? ";\n" : "));\n");
     }
-    cuda_add(t, "}\n}\nfor (int u = 0; u < %d; u++) if (in[u]) {\n", packs);
-    for (int k = 0; k < w->n_out; k++) cuda_add(t, "pack<%s, %d> y%d;\n", type_of(l, k), elements, k);
-    cuda_add(t, "for (int k = 0; k < %d; k++) one(p", elements);
+    cr_cuda_add(t, "}\n}\nfor (int u = 0; u < %d; u++) if (in[u]) {\n", packs);
+    for (int k = 0; k < w->n_out; k++) cr_cuda_add(t, "pack<%s, %d> y%d;\n", type_of(l, k), elements, k);
+    cr_cuda_add(t, "for (int k = 0; k < %d; k++) one(p", elements);
     for (int i = 0; i < w->n_in; i++) {
         const place of = l->of[w->n_out + i];
-        if (of >= SAME) cuda_add(t, ", s%d", i);
-        else cuda_add(t, ", cast<C>(x%d[u].v[%s])", i, of == DENSE ? "k" : "0");
+        if (of >= SAME) cr_cuda_add(t, ", s%d", i);
+        else cr_cuda_add(t, ", cast<C>(x%d[u].v[%s])", i, of == DENSE ? "k" : "0");
     }
-    for (int k = 0; k < w->n_out; k++) cuda_add(t, ", y%d.v[k]", k);
-    cuda_add(t, ");\n");
+    for (int k = 0; k < w->n_out; k++) cr_cuda_add(t, ", y%d.v[k]", k);
+    cr_cuda_add(t, ");\n");
     for (int k = 0; k < w->n_out; k++) {
-        cuda_add(t, "*(pack<%s, %d> *)(", type_of(l, k), elements);
+        cr_cuda_add(t, "*(pack<%s, %d> *)(", type_of(l, k), elements);
         add_first(t, l, k);
-        cuda_add(t, " + r%d[u]) = y%d;\n", k, k);
+        cr_cuda_add(t, " + r%d[u]) = y%d;\n", k, k);
     }
-    cuda_add(t, "}\n");
+    cr_cuda_add(t, "}\n");
 }
 
 /* A block has a tile. */
 static void add_tile(cuda_text *t, const plan *l) {
     const int last = l->ndim - 1, sizes = l->at[0] - 2;
     add_coordinates(t, l, "(I)(blockIdx.x - begin)");
-    for (int d = 0; d < last - 1; d++) cuda_add(t, "const I c%d = t%d;\n", d, d);
-    cuda_add(t, "const I c%d_ = t%d * %d, c%d_ = t%d * %d, across = (I)p.w[at + %d] - c%d_, along = (I)p.w[at + %d] - c%d_;\n", last, last, l->across, last - 1, last - 1, l->along, sizes, last, sizes + 1,
+    for (int d = 0; d < last - 1; d++) cr_cuda_add(t, "const I c%d = t%d;\n", d, d);
+    cr_cuda_add(t, "const I c%d_ = t%d * %d, c%d_ = t%d * %d, across = (I)p.w[at + %d] - c%d_, along = (I)p.w[at + %d] - c%d_;\n", last, last, l->across, last - 1, last - 1, l->along, sizes, last, sizes + 1,
              last - 1);
     for (int k = l->w->n_out; k < l->operands; k++) {
         if (l->of[k] != TURNED) continue;
-        cuda_add(t, "__shared__ %s m%d[%d * pitch<%s, %d>];\n{\nconst I c%d = c%d_, c%d = c%d_;\n", type_of(l, k), k, l->across, type_of(l, k), l->along, last, last, last - 1, last - 1);
-        cuda_add(t, "read_tile<%d, %d>(m%d, ", l->across, l->along, k);
+        cr_cuda_add(t, "__shared__ %s m%d[%d * pitch<%s, %d>];\n{\nconst I c%d = c%d_, c%d = c%d_;\n", type_of(l, k), k, l->across, type_of(l, k), l->along, last, last, last - 1, last - 1);
+        cr_cuda_add(t, "read_tile<%d, %d>(m%d, ", l->across, l->along, k);
         add_first(t, l, k);
-        cuda_add(t, " + (");
+        cr_cuda_add(t, " + (");
         add_offset(t, l, k, 1);
-        cuda_add(t, "), (S)p.w[at + %d], across, along);\n}\n", l->at[k] + 1 + last);
+        cr_cuda_add(t, "), (S)p.w[at + %d], across, along);\n}\n", l->at[k] + 1 + last);
     }
     add_packs(t, l, 1, l->packs);
 }
 
 static void add_rows(cuda_text *t, const plan *l) {
     const int span = l->packs * CUDA_GROUP;
-    cuda_add(t, "const I packs = numel / %d, step = (I)(p.w[at] - begin) * %d;\nfor (I i = first; i < packs; i += step) {\n", l->elements, span);
+    cr_cuda_add(t, "const I packs = numel / %d, step = (I)(p.w[at] - begin) * %d;\nfor (I i = first; i < packs; i += step) {\n", l->elements, span);
     add_packs(t, l, l->elements, l->packs);
-    cuda_add(t, "}\n");
+    cr_cuda_add(t, "}\n");
     if (l->ndim > 1 || l->elements == 1) return;
-    cuda_add(t, "for (I i = packs * %d + first; i < numel; i += step) {\n", l->elements);
+    cr_cuda_add(t, "for (I i = packs * %d + first; i < numel; i += step) {\n", l->elements);
     add_packs(t, l, 1, 1);
-    cuda_add(t, "}\n");
+    cr_cuda_add(t, "}\n");
 }
 
 static void add_text(cuda_text *t, const plan *l, int64_t walks) {
     const cr_walk *w = l->w;
     add_program(t, l, walks);
-    cuda_add(t, "typedef %s I;\ntypedef %s S;\nKERNEL(%d) walk(const words p) {\n", l->wide ? "u64" : "u32", l->wide ? "i64" : "i32", CUDA_GROUP);
-    cuda_add(t, "int at = %d;\nu64 begin = 0;\n", l->walk_at);
-    if (walks > 1) cuda_add(t, "for (; blockIdx.x >= p.w[at]; at += %d) begin = p.w[at];\n", l->walk_words);
+    cr_cuda_add(t, "typedef %s I;\ntypedef %s S;\nKERNEL(%d) walk(const words p) {\n", l->wide ? "u64" : "u32", l->wide ? "i64" : "i32", CUDA_GROUP);
+    cr_cuda_add(t, "int at = %d;\nu64 begin = 0;\n", l->walk_at);
+    if (walks > 1) cr_cuda_add(t, "for (; blockIdx.x >= p.w[at]; at += %d) begin = p.w[at];\n", l->walk_words);
     /* return before a number is read that the one result may replace; a tile's threads are all needed */
-    if (!l->across) cuda_add(t, "const I numel = (I)p.w[at + 1], first = (I)(blockIdx.x - begin) * %d + threadIdx.x;\nif (first >= numel) return;\n", l->packs * CUDA_GROUP);
+    if (!l->across) cr_cuda_add(t, "const I numel = (I)p.w[at + 1], first = (I)(blockIdx.x - begin) * %d + threadIdx.x;\nif (first >= numel) return;\n", l->packs * CUDA_GROUP);
     for (int i = 0; i < w->n_in; i++) {
         const int k = w->n_out + i;
-        if (l->of[k] == NUMBER) cuda_add(t, "const C s%d = as<C>(p.w[at + %d]);\n", i, l->at[k]);
-        if (l->of[k] == SAME) cuda_add(t, "const C s%d = cast<C>(*(const %s *)p.w[at + %d]);\n", i, type_of(l, k), l->at[k]);
+        if (l->of[k] == NUMBER) cr_cuda_add(t, "const C s%d = as<C>(p.w[at + %d]);\n", i, l->at[k]);
+        if (l->of[k] == SAME) cr_cuda_add(t, "const C s%d = cast<C>(*(const %s *)p.w[at + %d]);\n", i, type_of(l, k), l->at[k]);
     }
     if (l->across) add_tile(t, l);
     else add_rows(t, l);
-    cuda_add(t, "}\n");
+    cr_cuda_add(t, "}\n");
 }
 
 /* ---- what it is run with */
@@ -355,7 +355,7 @@ static int64_t blocks_of(const cuda *g, const plan *l) {
     const int64_t each = (int64_t)l->elements * l->packs;
     int64_t tiles = 1;
     for (int d = 0; d < l->ndim; d++) tiles *= steps(l, d);
-    return l->across ? tiles : cuda_blocks(g, (l->w->numel + each - 1) / each);
+    return l->across ? tiles : cr_cuda_blocks(g, (l->w->numel + each - 1) / each);
 }
 
 /* end: of the blocks of this walk and those before it */
@@ -383,7 +383,7 @@ static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
     const plan l = plan_of(w);
     cuda_address fault = 0;
     if (l.walk_at + l.walk_words > CUDA_WORDS) return cr_fail(CR_BAD_VALUE, name, "a GPU takes no program of %d constants", w->program->n_const), 0;
-    if (l.divides && !(fault = cuda_fault_new(g, name, 0))) return 0;
+    if (l.divides && !(fault = cr_cuda_fault_new(g, name, 0))) return 0;
     cuda_key key, other;
     cuda_words q;
     int64_t walks = 0, blocks = 0;
@@ -399,28 +399,28 @@ static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
     }
     if (walks > 1) memset(q.w + q.n, 0, sizeof q.w - (size_t)q.n * sizeof *q.w);     /* the kernel takes all of them */
     cuda_key_byte(&key, walks > 1);
-    const cuda_kernel *k = cuda_kernel_find(g, &key);
+    const cuda_kernel *k = cr_cuda_kernel_find(g, &key);
     if (!k) {
         cuda_text t = {0};
         add_text(&t, &l, walks);
-        k = cuda_kernel_make(g, name, &key, "walk", t.failed ? NULL : t.s);
-        cuda_free_text(&t);
+        k = cr_cuda_kernel_make(g, name, &key, "walk", t.failed ? NULL : t.s);
+        cr_cuda_free_text(&t);
     }
-    return k && cuda_launch_struct(g, name, k, &q, blocks) == CR_OK ? walks : 0;
+    return k && cr_cuda_launch_struct(g, name, k, &q, blocks) == CR_OK ? walks : 0;
 }
 
-cr_status cuda_elementwise(const cr_walk *walks, int64_t count) {
+cr_status cr_cuda_elementwise(const cr_walk *walks, int64_t count) {
     if (!count) return CR_OK;
-    cuda *g = cuda_enter(walks->program->name, walks->out[0].storage->dev);
+    cuda *g = cr_cuda_enter(walks->program->name, walks->out[0].storage->dev);
     if (!g) return cr_error_status();
     int64_t done = 1;
     for (int64_t i = 0; i < count && done; i += done) done = walks[i].numel ? run(g, &walks[i], count - i) : 1;
-    return cuda_leave(g, done ? CR_OK : cr_error_status());
+    return cr_cuda_leave(g, done ? CR_OK : cr_error_status());
 }
 
 static cr_status run_copy(cr_tensor *dst, const cr_tensor *src, const void *value) {
     const cr_walk w = cr_walk_of_copy(dst, src, value);
-    return cuda_elementwise(&w, w.numel > 0);
+    return cr_cuda_elementwise(&w, w.numel > 0);
 }
-cr_status cuda_copy(cr_tensor *dst, const cr_tensor *src) { return run_copy(dst, src, NULL); }
-cr_status cuda_fill(cr_tensor *dst, const void *value) { return run_copy(dst, NULL, value); }
+cr_status cr_cuda_copy(cr_tensor *dst, const cr_tensor *src) { return run_copy(dst, src, NULL); }
+cr_status cr_cuda_fill(cr_tensor *dst, const void *value) { return run_copy(dst, NULL, value); }

@@ -22,12 +22,12 @@ static bool is_fatal(int error) {
 
 static cr_status fail_lost(const cuda *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why); }
 
-cr_status cuda_check(cuda *g, const char *op, const char *what, int error) {
+cr_status cr_cuda_check(cuda *g, const char *op, const char *what, int error) {
     if (!error) return CR_OK;
     const char *name = NULL, *text = NULL;
     char reason[120];
-    if (cu.GetErrorName(error, &name) || !name) name = "unknown error";
-    if (cu.GetErrorString(error, &text) || !text) text = "";
+    if (cr_cu.GetErrorName(error, &name) || !name) name = "unknown error";
+    if (cr_cu.GetErrorString(error, &text) || !text) text = "";
     snprintf(reason, sizeof reason, "%s%s%.80s", name, *text ? ", " : "", text);
     if (is_fatal(error) && !atomic_load(&g->lost)) {
         snprintf(g->why, sizeof g->why, "%s", reason);
@@ -42,10 +42,10 @@ cr_status cuda_check(cuda *g, const char *op, const char *what, int error) {
 static cr_status open_device(cuda *g, const char *op) {
     if (!(g->budget = cr_gpu_budget(op, INT64_MAX))) return cr_error_status();
     cuda_context context = NULL;
-    cr_status status = cuda_check(g, op, "cannot be opened", cu.DevicePrimaryCtxRetain(&context, g->device));
-    if (status == CR_OK) status = cuda_check(g, op, "cannot be opened", cu.CtxSetCurrent(context));
-    if (status == CR_OK) status = cuda_check(g, op, "no stream", cu.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING));
-    if (status == CR_OK) status = cuda_check(g, op, "no stream", cu.StreamCreate(&g->copies, CUDA_STREAM_NON_BLOCKING));
+    cr_status status = cr_cuda_check(g, op, "cannot be opened", cr_cu.DevicePrimaryCtxRetain(&context, g->device));
+    if (status == CR_OK) status = cr_cuda_check(g, op, "cannot be opened", cr_cu.CtxSetCurrent(context));
+    if (status == CR_OK) status = cr_cuda_check(g, op, "no stream", cr_cu.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING));
+    if (status == CR_OK) status = cr_cuda_check(g, op, "no stream", cr_cu.StreamCreate(&g->copies, CUDA_STREAM_NON_BLOCKING));
     g->line[CUDA_KERNELS].turn = g->line[CUDA_COPIES].turn = 1;
     if (status == CR_OK) g->context = context;
     return status;
@@ -54,14 +54,14 @@ static cr_status open_device(cuda *g, const char *op) {
 /* Whoever embeds the library may use contexts of its own: what was current is current again afterwards. */
 static cr_status make_current(cuda *g, const char *op) {
     g->before = NULL;
-    cr_status status = cuda_check(g, op, "no context", cu.CtxGetCurrent(&g->before));
+    cr_status status = cr_cuda_check(g, op, "no context", cr_cu.CtxGetCurrent(&g->before));
     if (status != CR_OK || (g->context && g->before == g->context)) return status;
-    status = g->context ? cuda_check(g, op, "no context", cu.CtxSetCurrent(g->context)) : open_device(g, op);
-    if (status != CR_OK) cu.CtxSetCurrent(g->before);
+    status = g->context ? cr_cuda_check(g, op, "no context", cr_cu.CtxSetCurrent(g->context)) : open_device(g, op);
+    if (status != CR_OK) cr_cu.CtxSetCurrent(g->before);
     return status;
 }
 
-cuda *cuda_enter(const char *op, const cr_device *d) {
+cuda *cr_cuda_enter(const char *op, const cr_device *d) {
     cuda *g = (cuda *)(uintptr_t)d;                 /* the device is const to those above; what it does is not */
     if (g->forked) return fail_lost(g, op), NULL;   /* who has the lock may be a thread that is not in this process */
     cr_mutex_lock(g->lock);
@@ -71,18 +71,18 @@ cuda *cuda_enter(const char *op, const cr_device *d) {
     return NULL;
 }
 
-cr_status cuda_leave(cuda *g, cr_status status) {
-    if (g->counters.launches - g->line[CUDA_KERNELS].launches >= CUDA_TURN_LAUNCHES && status == CR_OK) status = cuda_end_turn(g, "launch", CUDA_KERNELS);
-    if (g->before && g->before != g->context) cu.CtxSetCurrent(g->before);
+cr_status cr_cuda_leave(cuda *g, cr_status status) {
+    if (g->counters.launches - g->line[CUDA_KERNELS].launches >= CUDA_TURN_LAUNCHES && status == CR_OK) status = cr_cuda_end_turn(g, "launch", CUDA_KERNELS);
+    if (g->before && g->before != g->context) cr_cu.CtxSetCurrent(g->before);
     g->entered = false;
     cr_mutex_unlock(g->lock);
     return status;
 }
 
-cr_status cuda_wait(cuda *g, const char *op) {
+cr_status cr_cuda_wait(cuda *g, const char *op) {
     g->counters.waits++;
-    const cr_status status = cuda_check(g, op, "cannot wait", cu.StreamSynchronize(g->copies));
-    return status == CR_OK ? cuda_check(g, op, "cannot wait", cu.StreamSynchronize(g->stream)) : status;
+    const cr_status status = cr_cuda_check(g, op, "cannot wait", cr_cu.StreamSynchronize(g->copies));
+    return status == CR_OK ? cr_cuda_check(g, op, "cannot wait", cr_cu.StreamSynchronize(g->stream)) : status;
 }
 
 /* ---- looking */
@@ -91,10 +91,10 @@ cr_status cuda_wait(cuda *g, const char *op) {
 static const char *info_of(const cr_device *d) {
     cuda *g = (cuda *)(uintptr_t)d;
     if (g->forked) return g->info;
-    const bool products = lt_ready();
+    const bool products = cr_lt_ready();
     cr_mutex_lock(g->lock);
     const size_t n = strlen(g->info);
-    if (!g->told) snprintf(g->info + n, sizeof g->info - n, products ? ", cuBLASLt" : ", products of its own (%s)", lt_problem());
+    if (!g->told) snprintf(g->info + n, sizeof g->info - n, products ? ", cuBLASLt" : ", products of its own (%s)", cr_lt_problem());
     g->told = true;
     cr_mutex_unlock(g->lock);
     return g->info;
@@ -112,22 +112,22 @@ static bool add_gpu(int i) {
     char model[128] = "";
     size_t bytes = 0;
     int version = 0, major = 0, minor = 0;
-    if (cu.DeviceGet(&g->device, i) || cu.DeviceGetName(model, sizeof model, g->device) || cu.DeviceTotalMem(&bytes, g->device) || cu.DriverGetVersion(&version)
-        || cu.DeviceGetAttribute(&major, CUDA_ATTRIBUTE_MAJOR, g->device) || cu.DeviceGetAttribute(&minor, CUDA_ATTRIBUTE_MINOR, g->device)
-        || cu.DeviceGetAttribute(&g->multiprocessors, CUDA_ATTRIBUTE_MULTIPROCESSORS, g->device))
+    if (cr_cu.DeviceGet(&g->device, i) || cr_cu.DeviceGetName(model, sizeof model, g->device) || cr_cu.DeviceTotalMem(&bytes, g->device) || cr_cu.DriverGetVersion(&version)
+        || cr_cu.DeviceGetAttribute(&major, CUDA_ATTRIBUTE_MAJOR, g->device) || cr_cu.DeviceGetAttribute(&minor, CUDA_ATTRIBUTE_MINOR, g->device)
+        || cr_cu.DeviceGetAttribute(&g->multiprocessors, CUDA_ATTRIBUTE_MULTIPROCESSORS, g->device))
         return snprintf(none, sizeof none, "device %d does not answer", i), false;
     if (10 * major + minor < OLDEST)
         return snprintf(none, sizeof none, "%.80s has compute capability %d.%d, %d.%d is needed", model, major, minor, OLDEST / 10, OLDEST % 10), false;
-    if (!nvrtc_ready()) return snprintf(none, sizeof none, "%.80s cannot be used: %s", model, nvrtc_problem()), false;
-    if (10 * major + minor < OLDEST_OF_13 && nvrtc.major > 12)
+    if (!cr_nvrtc_ready()) return snprintf(none, sizeof none, "%.80s cannot be used: %s", model, cr_nvrtc_problem()), false;
+    if (10 * major + minor < OLDEST_OF_13 && cr_nvrtc.major > 12)
         return snprintf(none, sizeof none, "%.80s has compute capability %d.%d: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of %d.%d", model, major, minor,
-                        nvrtc.major, nvrtc.minor), false;
+                        cr_nvrtc.major, cr_nvrtc.minor), false;
     if (!(g->lock = cr_mutex_new())) return snprintf(none, sizeof none, "out of memory"), false;
     g->major = major, g->minor = minor;
     snprintf(g->name, sizeof g->name, "cuda:%d", found);
     snprintf(g->info, sizeof g->info, "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d, NVRTC %d.%d", model, major, minor, (double)bytes / (1 << 30), version / 1000,
-             version % 1000 / 10, nvrtc.major, nvrtc.minor);
-    g->dev = (cr_device){.name = g->name, .type = "cuda", .index = found, .kernels = &cuda_kernels, .info = info_of, .memory = memory_of, .empty_cache = cuda_empty_cache};
+             version % 1000 / 10, cr_nvrtc.major, cr_nvrtc.minor);
+    g->dev = (cr_device){.name = g->name, .type = "cuda", .index = found, .kernels = &cr_cuda_kernels, .info = info_of, .memory = memory_of, .empty_cache = cr_cuda_empty_cache};
     found++;
     return true;
 }
@@ -143,14 +143,14 @@ static void forget_in_child(void) {
 
 static void look(void) {
     int n = 0;
-    if (cu.DeviceGetCount(&n) || !n) snprintf(none, sizeof none, "the NVIDIA driver sees no device");
+    if (cr_cu.DeviceGetCount(&n) || !n) snprintf(none, sizeof none, "the NVIDIA driver sees no device");
     for (int i = 0; i < n && found < MOST_GPUS; i++) add_gpu(i);
     cr_os_at_fork_child(forget_in_child);
 }
 
 const cr_device *cr_cuda_at(int i) {
     int expected = UNSEEN;
-    if (i < 0 || !cuda_ready()) return NULL;
+    if (i < 0 || !cr_cuda_ready()) return NULL;
     if (atomic_compare_exchange_strong(&seen, &expected, LOOKING)) {
         look();
         atomic_store(&seen, SEEN);
@@ -159,4 +159,4 @@ const cr_device *cr_cuda_at(int i) {
     return i < found ? &gpus[i].dev : NULL;
 }
 
-const char *cr_cuda_problem(void) { return cuda_ready() ? none : cuda_problem(); }
+const char *cr_cuda_problem(void) { return cr_cuda_ready() ? none : cr_cuda_api_problem(); }

@@ -1,7 +1,7 @@
 /* gpu.h - one NVIDIA GPU: its memory, its stream, its compiled kernels.  What the files of this folder share.
  *
- * A kernel of dev.h runs so:  g = cuda_enter(...)  (opens the GPU on its first use, takes its lock, makes its context current),  finds or
- * compiles a kernel,  asks for addresses,  launches it,  cuda_leave(g, status).  All kernels go into one stream, which runs them in order: so
+ * A kernel of dev.h runs so:  g = cr_cuda_enter(...)  (opens the GPU on its first use, takes its lock, makes its context current),  finds or
+ * compiles a kernel,  asks for addresses,  launches it,  cr_cuda_leave(g, status).  All kernels go into one stream, which runs them in order: so
  * a kernel sees what those before it wrote, and memory may be used again as soon as the last kernel that needs it is launched.  Copies have a
  * stream of their own (stream.c).  Nobody waits but who reads. */
 #ifndef CR_CUDA_GPU_H
@@ -87,30 +87,30 @@ typedef struct cuda {
     struct cuda_product *products;                  /* what matmul.c has worked out */
 } cuda;
 
-cuda     *cuda_enter(const char *op, const cr_device *d);      /* opened, alive, locked and current; NULL and a message: not */
-cr_status cuda_leave(cuda *g, cr_status status);
-cr_status cuda_wait(cuda *g, const char *op);                  /* until both streams are empty */
-cr_status cuda_check(cuda *g, const char *op, const char *what, int error);     /* "what: the driver's name and text"; remembers a GPU that is lost */
+cuda     *cr_cuda_enter(const char *op, const cr_device *d);      /* opened, alive, locked and current; NULL and a message: not */
+cr_status cr_cuda_leave(cuda *g, cr_status status);
+cr_status cr_cuda_wait(cuda *g, const char *op);                  /* until both streams are empty */
+cr_status cr_cuda_check(cuda *g, const char *op, const char *what, int error);     /* "what: the driver's name and text"; remembers a GPU that is lost */
 
-cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes);    /* 512-byte aligned; for a moment within a kernel */
-void        cuda_block_give(cuda *g, cuda_block *b);
-bool        cuda_make_room(cuda *g, int error);                /* memory of the driver's own, for code or stacks, was not had, and what was cached is given back: try again */
-cr_storage *cuda_allocate(const cr_device *d, size_t bytes);
-cr_storage *cuda_allocate_host(const cr_device *d, size_t bytes);
-cr_status   cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
-cr_status   cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
-void        cuda_empty_cache(const cr_device *d);
-cr_status   cuda_receive(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes);        /* through the stream of copies; the host waits */
-cr_status   cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t turn);       /* as kernels left them in this turn; hears of faults up to there */
-cr_status   cuda_faults_check(cuda *g, const char *op);        /* hears of all */
+cuda_block *cr_cuda_block_take(cuda *g, const char *op, size_t bytes);    /* 512-byte aligned; for a moment within a kernel */
+void        cr_cuda_block_give(cuda *g, cuda_block *b);
+bool        cr_cuda_make_room(cuda *g, int error);                /* memory of the driver's own, for code or stacks, was not had, and what was cached is given back: try again */
+cr_storage *cr_cuda_allocate(const cr_device *d, size_t bytes);
+cr_storage *cr_cuda_allocate_host(const cr_device *d, size_t bytes);
+cr_status   cr_cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
+cr_status   cr_cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
+void        cr_cuda_empty_cache(const cr_device *d);
+cr_status   cr_cuda_receive(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes);        /* through the stream of copies; the host waits */
+cr_status   cr_cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t turn);       /* as kernels left them in this turn; hears of faults up to there */
+cr_status   cr_cuda_faults_check(cuda *g, const char *op);        /* hears of all */
 
 /* ---- order (stream.c).  Line: CUDA_KERNELS or CUDA_COPIES. */
-cr_status cuda_end_turn(cuda *g, const char *op, int line);
-cr_status cuda_wait_turn(cuda *g, const char *op, int line, uint64_t turn);    /* what comes into the line from now on waits for a turn of the other; 0: for none */
+cr_status cr_cuda_end_turn(cuda *g, const char *op, int line);
+cr_status cr_cuda_wait_turn(cuda *g, const char *op, int line, uint64_t turn);    /* what comes into the line from now on waits for a turn of the other; 0: for none */
 /* Kernels are about to have it.  Where the driver cannot even wait, it does not launch either, and that is told. */
 static inline void cuda_touch(cuda *g, cuda_block *b) {
     CR_ASSERT(g->entered);                          /* else another thread may end the turn before the launch */
-    cuda_wait_turn(g, "wait", CUDA_KERNELS, b->turn[CUDA_COPIES]);
+    cr_cuda_wait_turn(g, "wait", CUDA_KERNELS, b->turn[CUDA_COPIES]);
     b->turn[CUDA_KERNELS] = g->line[CUDA_KERNELS].turn;
 }
 static inline cuda_address cuda_place(const cr_storage *s) {
@@ -123,24 +123,24 @@ static inline cuda_address cuda_address_of(const cr_tensor *t) {       /* of its
 
 /* ---- text (text.c): of kernels that are written at run time, and what is defined before the others */
 typedef struct cuda_text { char *s; size_t n, room; bool failed; } cuda_text;
-void        cuda_add(cuda_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void        cuda_free_text(cuda_text *t);
-const char *cuda_type(cr_dtype dt);                            /* its name in device.cuh: "f32", "bf16", "b8"... */
-const char *cuda_wide(cr_dtype dt);                            /* what floats are computed in: "f32" or "f64"; the type itself for others, bool: "bool" */
+void        cr_cuda_add(cuda_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void        cr_cuda_free_text(cuda_text *t);
+const char *cr_cuda_type(cr_dtype dt);                            /* its name in device.cuh: "f32", "bf16", "b8"... */
+const char *cr_cuda_wide(cr_dtype dt);                            /* what floats are computed in: "f32" or "f64"; the type itself for others, bool: "bool" */
 
 /* ---- kernels (module.c): key first, text only where the key is new */
-void cuda_key_add(cuda_key *k, const void *part, size_t bytes);
-static inline void cuda_key_byte(cuda_key *k, int byte) { unsigned char b = (unsigned char)byte; cuda_key_add(k, &b, 1); }
-const cuda_kernel *cuda_kernel_find(const cuda *g, const cuda_key *k);
-const cuda_kernel *cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text);       /* name: in the text, which comes after device.cuh */
+void cr_cuda_key_add(cuda_key *k, const void *part, size_t bytes);
+static inline void cuda_key_byte(cuda_key *k, int byte) { unsigned char b = (unsigned char)byte; cr_cuda_key_add(k, &b, 1); }
+const cuda_kernel *cr_cuda_kernel_find(const cuda *g, const cuda_key *k);
+const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text);       /* name: in the text, which comes after device.cuh */
 /* A kernel of one of the files *.cu, after these definitions: "#define T f32\n...". */
-const cuda_kernel *cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
-extern const char cuda_source_device[], cuda_source_reduce[], cuda_source_argreduce[], cuda_source_rows[], cuda_source_matmul[], cuda_source_index[], cuda_source_random[],
-                  cuda_source_scan[], cuda_source_order[], cuda_source_nonzero[], cuda_source_sample[], cuda_source_squares[], cuda_source_attention[];     /* embedded (cmake/embed.cmake) */
+const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
+extern const char cr_cuda_source_device[], cr_cuda_source_reduce[], cr_cuda_source_argreduce[], cr_cuda_source_rows[], cr_cuda_source_matmul[], cr_cuda_source_index[], cr_cuda_source_random[],
+                  cr_cuda_source_scan[], cr_cuda_source_order[], cr_cuda_source_nonzero[], cr_cuda_source_sample[], cr_cuda_source_squares[], cr_cuda_source_attention[];     /* embedded (cmake/embed.cmake) */
 
 /* Those of them that were compiled when the library was built (cmake/fatbin.cmake): code for every architecture.  The last has no code. */
 typedef struct cuda_usual { const char *definitions, *file; const void *code; } cuda_usual;
-extern const cuda_usual cuda_usuals[];
+extern const cuda_usual cr_cuda_usuals[];
 
 /* ---- launches (launch.c) */
 enum { CUDA_WORDS = 400, CUDA_GROUP = 256 };                   /* threads of a block, unless a kernel says otherwise */
@@ -151,52 +151,52 @@ static inline void cuda_push(cuda_words *q, uint64_t word) {
     if (q->n < CUDA_WORDS) q->w[q->n++] = word;     /* without the question GCC 12 warns, where assertions are off */
 }
 static inline void cuda_push_f64(cuda_words *q, double v) { union { double v; uint64_t w; } u = {v}; cuda_push(q, u.w); }
-cr_status cuda_launch(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);               /* one parameter for each word */
-cr_status cuda_launch_struct(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);        /* one for all */
-cr_status cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks, int threads, int shared);      /* the same: threads of a block, and bytes of shared memory beside what the kernel names */
-int64_t   cuda_blocks(const cuda *g, int64_t threads);         /* for a loop over so many, of as many threads as keep the GPU busy */
+cr_status cr_cuda_launch(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);               /* one parameter for each word */
+cr_status cr_cuda_launch_struct(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);        /* one for all */
+cr_status cr_cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks, int threads, int shared);      /* the same: threads of a block, and bytes of shared memory beside what the kernel names */
+int64_t   cr_cuda_blocks(const cuda *g, int64_t threads);         /* for a loop over so many, of as many threads as keep the GPU busy */
 
 /* ---- faults (faults.c) */
 /* The address that the next kernel notes a fault at: its parameter, asked for before the tensors' addresses, since it may end the turn.  The first
  * position wins.  0: a message. */
-cuda_address cuda_fault_new(cuda *g, const char *op, int64_t bound);
-cr_status    cuda_faults_hear(cuda *g, const char *op);        /* of the kernels that copies wait for already: the first fault as an error; all are as new */
+cuda_address cr_cuda_fault_new(cuda *g, const char *op, int64_t bound);
+cr_status    cr_cuda_faults_hear(cuda *g, const char *op);        /* of the kernels that copies wait for already: the first fault as an error; all are as new */
 
 /* ---- kernels of dev.h */
-cr_status cuda_copy(cr_tensor *dst, const cr_tensor *src);
-cr_status cuda_fill(cr_tensor *dst, const void *value);
-cr_status cuda_elementwise(const cr_walk *walks, int64_t count);
-cr_status cuda_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
-cr_status cuda_sum_squares(cr_tensor *y, int64_t n, const cr_tensor *const *x);
-cr_status cuda_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
-cr_status cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
-cr_status cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *with, int how, bool *done);
-cr_status cuda_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
-cr_status cuda_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
-cr_status cuda_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
-cr_status cuda_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
-cr_status cuda_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
-cr_status cuda_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
-cr_status cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);
-cr_status cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
-cr_status cuda_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
-cr_status cuda_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
-cr_status cuda_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count);
-cr_status cuda_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);
-cr_status cuda_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
-cr_status cuda_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
-cr_status cuda_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
-cr_status cuda_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log);
-cr_status cuda_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log);
-cr_status cuda_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps);
-cr_status cuda_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd,
+cr_status cr_cuda_copy(cr_tensor *dst, const cr_tensor *src);
+cr_status cr_cuda_fill(cr_tensor *dst, const void *value);
+cr_status cr_cuda_elementwise(const cr_walk *walks, int64_t count);
+cr_status cr_cuda_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
+cr_status cr_cuda_sum_squares(cr_tensor *y, int64_t n, const cr_tensor *const *x);
+cr_status cr_cuda_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
+cr_status cr_cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
+cr_status cr_cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *with, int how, bool *done);
+cr_status cr_cuda_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
+cr_status cr_cuda_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
+cr_status cr_cuda_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
+cr_status cr_cuda_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
+cr_status cr_cuda_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
+cr_status cr_cuda_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
+cr_status cr_cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);
+cr_status cr_cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
+cr_status cr_cuda_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
+cr_status cr_cuda_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
+cr_status cr_cuda_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count);
+cr_status cr_cuda_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status cr_cuda_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
+cr_status cr_cuda_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status cr_cuda_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
+cr_status cr_cuda_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log);
+cr_status cr_cuda_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log);
+cr_status cr_cuda_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps);
+cr_status cr_cuda_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd,
                         const cr_tensor *g, int64_t M, int64_t N);
-cr_status cuda_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing);
-cr_status cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
+cr_status cr_cuda_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing);
+cr_status cr_cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
                                  double smoothing);
-cr_status cuda_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal);
-cr_status cuda_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
+cr_status cr_cuda_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal);
+cr_status cr_cuda_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
                              const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
-extern const cr_kernels cuda_kernels;                          /* table.c */
+extern const cr_kernels cr_cuda_kernels;                          /* table.c */
 
 #endif

@@ -30,11 +30,11 @@ static cr_dtype element_of(job *j) {
 }
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype element, const cr_tensor *index, bool sum) {
-    return cuda_kernel_of(g, op, cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n", cuda_type(element), cuda_type((cr_dtype)index->dtype), sum);
+    return cr_cuda_kernel_of(g, op, cr_cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n", cr_cuda_type(element), cr_cuda_type((cr_dtype)index->dtype), sum);
 }
 static const cuda_kernel *kernel_of_runs(cuda *g, const job *j, const char *name, cr_dtype element, cr_dtype key) {
-    return cuda_kernel_of(g, j->op, cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n#define KEY %s\n#define A %s\n", cuda_type(element),
-                          cuda_type((cr_dtype)j->index->dtype), j->sum, cuda_type(key), cr_dtype_is_float(element) ? cuda_wide(element) : "u64");
+    return cr_cuda_kernel_of(g, j->op, cr_cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n#define KEY %s\n#define A %s\n", cr_cuda_type(element),
+                          cr_cuda_type((cr_dtype)j->index->dtype), j->sum, cr_cuda_type(key), cr_dtype_is_float(element) ? cr_cuda_wide(element) : "u64");
 }
 
 enum { BUSY = 1 << 16 };                            /* threads that keep a GPU busy */
@@ -70,7 +70,7 @@ static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_addres
     const int64_t chunks = (count + chunk - 1) / chunk, threads = chunks * size[0] * size[2];
     if (!shared) for (int of = TO; of <= FROM; of++) of_runs.strides[of][1] = 1;
     const size_t part = ((size_t)count * cr_dtype_size(key) + 511) / 512 * 512, order = ((size_t)count * 8 + 511) / 512 * 512;
-    cuda_block *b = cuda_block_take(g, j->op, 2 * part + order + (j->sum ? (element == CR_F64 || !cr_dtype_is_float(element) ? 8 : 4) * (size_t)threads : 0));
+    cuda_block *b = cr_cuda_block_take(g, j->op, 2 * part + order + (j->sum ? (element == CR_F64 || !cr_dtype_is_float(element) ? 8 : 4) * (size_t)threads : 0));
     if (!b) return cr_error_status();
     const cuda_ordering sorted = {j->op, key, false, b->at + part, b->at + 2 * part, b->at, 1, count, count};
     static const char *const names[] = {"number", "put_runs", "put_parts"};
@@ -81,16 +81,16 @@ static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_addres
         const uint64_t more[] = {i ? sorted.y : sorted.x, sorted.index, sorted.index + order, (uint64_t)chunk, (uint64_t)chunks};
         for (int word = 0; word < 5; word++) cuda_push(&q, more[word]);
         *begun = i > 0;
-        status = k ? cuda_launch_struct(g, j->op, k, &q, cuda_blocks(g, i ? threads : count)) : cr_error_status();
-        if (!i && status == CR_OK) status = cuda_order_rows(g, &sorted);
+        status = k ? cr_cuda_launch_struct(g, j->op, k, &q, cr_cuda_blocks(g, i ? threads : count)) : cr_error_status();
+        if (!i && status == CR_OK) status = cr_cuda_order_rows(g, &sorted);
     }
-    cuda_block_give(g, b);
+    cr_cuda_block_give(g, b);
     return status;
 }
 
 static cr_status run(cuda *g, job *j) {
     enum { MANY = 1024, BUCKETS = 8 };              /* indices, and how often they would be read for a column, from which on sorting takes less */
-    const cuda_address fault = cuda_fault_new(g, j->op, j->bound);
+    const cuda_address fault = cr_cuda_fault_new(g, j->op, j->bound);
     if (!fault) return cr_error_status();
     const cr_dtype element = element_of(j);
     const int64_t M = j->size[0], K = j->size[1], N = j->size[2], buckets = j->put ? buckets_of(j) : 1;
@@ -103,14 +103,14 @@ static cr_status run(cuda *g, job *j) {
     const cuda_kernel *k = kernel_of(g, j->op, j->put ? "put" : "take", element, j->index, j->sum), *check = k && j->put ? kernel_of(g, j->op, "check", element, j->index, j->sum) : k;
     if (!check) return cr_error_status();
     cuda_words q = words_of(j, j->size, fault, buckets);
-    cr_status status = j->put ? cuda_launch_struct(g, j->op, check, &q, cuda_blocks(g, j->index->numel)) : CR_OK;
-    return status != CR_OK ? status : cuda_launch_struct(g, j->op, k, &q, cuda_blocks(g, j->put ? M * N * buckets : M * K * N));
+    cr_status status = j->put ? cr_cuda_launch_struct(g, j->op, check, &q, cr_cuda_blocks(g, j->index->numel)) : CR_OK;
+    return status != CR_OK ? status : cr_cuda_launch_struct(g, j->op, k, &q, cr_cuda_blocks(g, j->put ? M * N * buckets : M * K * N));
 }
 
 static cr_status run_job(job *j) {
     if (!j->size[0] || !j->size[1] || !j->size[2]) return CR_OK;
-    cuda *g = cuda_enter(j->op, j->to->dev);
-    return g ? cuda_leave(g, run(g, j)) : cr_error_status();
+    cuda *g = cr_cuda_enter(j->op, j->to->dev);
+    return g ? cr_cuda_leave(g, run(g, j)) : cr_error_status();
 }
 
 static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) { cr_strides_contiguous(3, (const int64_t[]){1, rows, columns}, strides); }
@@ -119,7 +119,7 @@ static void of_tensor(int64_t strides[3], const cr_tensor *t) {
     for (int d = 0; d < 3; d++) strides[d] = t->strides[d];
 }
 
-cr_status cuda_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
+cr_status cr_cuda_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
     job j = {.op = "gather", .to = y, .from = x, .index = index, .size = {M, K, N}, .bound = R};
     contiguous(j.strides[INDEX], K, N);
     contiguous(j.strides[TO], K, N);
@@ -127,7 +127,7 @@ cr_status cuda_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, 
     return run_job(&j);
 }
 
-cr_status cuda_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
+cr_status cr_cuda_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
     job j = {.op = sum ? "scatter_add" : "scatter", .to = y, .from = src, .index = index, .put = true, .sum = sum, .size = {M, K, N}, .bound = R};
     contiguous(j.strides[INDEX], K, N);
     contiguous(j.strides[TO], R, N);
@@ -135,14 +135,14 @@ cr_status cuda_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *sr
     return run_job(&j);
 }
 
-cr_status cuda_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
+cr_status cr_cuda_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
     job j = {.op = op, .to = y, .from = x, .index = index, .wrap = wrap, .size = {y->shape[0], y->shape[1], y->shape[2]}, .bound = x->shape[1], .strides = {{0, 1, 0}}};
     of_tensor(j.strides[TO], y);
     of_tensor(j.strides[FROM], x);
     return run_job(&j);
 }
 
-cr_status cuda_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
+cr_status cr_cuda_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
     job j = {.op = op, .to = x, .from = src, .index = index, .put = true, .sum = sum, .wrap = wrap, .size = {src->shape[0], src->shape[1], src->shape[2]}, .bound = x->shape[1],
              .strides = {{0, 1, 0}}};
     of_tensor(j.strides[TO], x);
@@ -150,16 +150,16 @@ cr_status cuda_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, co
     return run_job(&j);
 }
 
-cr_status cuda_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
+cr_status cr_cuda_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
     if (!y->numel) return CR_OK;
-    cuda *g = cuda_enter(op, y->dev);
+    cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
     cr_status status = CR_OK;
     for (int i = 0; i < n && status == CR_OK; i++) {
-        const cuda_address fault = cuda_fault_new(g, op, sizes[i]);
+        const cuda_address fault = cr_cuda_fault_new(g, op, sizes[i]);
         const cuda_kernel *k = fault ? kernel_of(g, op, "ravel", CR_U64, index[i], false) : NULL;
         cuda_words q = {.n = 6, .w = {cuda_address_of(y), cuda_address_of(index[i]), fault, (uint64_t)y->numel, (uint64_t)sizes[i], i == 0}};
-        status = k ? cuda_launch(g, op, k, &q, cuda_blocks(g, y->numel)) : cr_error_status();
+        status = k ? cr_cuda_launch(g, op, k, &q, cr_cuda_blocks(g, y->numel)) : cr_error_status();
     }
-    return cuda_leave(g, status);
+    return cr_cuda_leave(g, status);
 }

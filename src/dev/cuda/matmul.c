@@ -13,8 +13,8 @@ static int64_t batch_stride(const cr_tensor *t, int d) { return t->shape[d] == 1
 /* ---- the kernel of our own */
 
 static const cuda_kernel *kernel_of(cuda *g, const char *name, cr_dtype dt, bool rounds) {
-    const char *acc = cr_dtype_is_float(dt) ? cuda_wide(dt) : cr_dtype_size(dt) == 8 ? "u64" : "u32";
-    return cuda_kernel_of(g, "matmul", cuda_source_matmul, name, "#define T %s\n#define A %s\n#define ROUND %d\n", cuda_type(dt), acc, rounds);
+    const char *acc = cr_dtype_is_float(dt) ? cr_cuda_wide(dt) : cr_dtype_size(dt) == 8 ? "u64" : "u32";
+    return cr_cuda_kernel_of(g, "matmul", cr_cuda_source_matmul, name, "#define T %s\n#define A %s\n#define ROUND %d\n", cr_cuda_type(dt), acc, rounds);
 }
 
 static cr_status run_plain(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
@@ -37,7 +37,7 @@ static cr_status run_plain(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_t
         cuda_push(&q, there ? (uint64_t)batch_stride(b, d) : 0);
         cuda_push(&q, there ? (uint64_t)batch_stride(c, d) : 0);
     }
-    return cuda_launch_struct(g, "matmul", k, &q, matrices * tiles);
+    return cr_cuda_launch_struct(g, "matmul", k, &q, matrices * tiles);
 }
 
 /* ---- cuBLASLt */
@@ -119,15 +119,15 @@ static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_
 
 static int make_layout(lt_handle *layout, const shape *s, const matrix *m, int32_t type) {
     const int32_t count = (int32_t)s->batch;
-    int error = lt.LayoutCreate(layout, type, (uint64_t)m->rows, (uint64_t)m->columns, m->stride);
-    if (!error && count > 1) error = lt.LayoutSet(*layout, LT_LAYOUT_BATCH_COUNT, &count, sizeof count);
-    return !error && count > 1 ? lt.LayoutSet(*layout, LT_LAYOUT_BATCH_STRIDE, &m->batch_stride, sizeof m->batch_stride) : error;
+    int error = cr_cublaslt.LayoutCreate(layout, type, (uint64_t)m->rows, (uint64_t)m->columns, m->stride);
+    if (!error && count > 1) error = cr_cublaslt.LayoutSet(*layout, LT_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    return !error && count > 1 ? cr_cublaslt.LayoutSet(*layout, LT_LAYOUT_BATCH_STRIDE, &m->batch_stride, sizeof m->batch_stride) : error;
 }
 
 /* Where extra's vector and h lie. */
 static int point(lt_handle product, const cuda_address at[5]) {
-    const int error = at[3] ? lt.MatmulDescSet(product, LT_DESC_BIAS, &at[3], sizeof at[3]) : 0;
-    return !error && at[4] ? lt.MatmulDescSet(product, LT_DESC_EPILOGUE_AUX_POINTER, &at[4], sizeof at[4]) : error;
+    const int error = at[3] ? cr_cublaslt.MatmulDescSet(product, LT_DESC_BIAS, &at[3], sizeof at[3]) : 0;
+    return !error && at[4] ? cr_cublaslt.MatmulDescSet(product, LT_DESC_EPILOGUE_AUX_POINTER, &at[4], sizeof at[4]) : error;
 }
 
 static int choose(cuda *g, struct cuda_product *p, const cuda_address at[5]) {
@@ -137,21 +137,21 @@ static int choose(cuda *g, struct cuda_product *p, const cuda_address at[5]) {
     const uint32_t reductions = LT_REDUCTION_COMPUTE_TYPE;         /* of parts of K: in f32, not in the type of the result, and in a fixed order */
     lt_handle preference = NULL;
     lt_heuristic found;
-    int count = 0, error = lt.MatmulDescCreate(&p->product, s->compute, s->type == LT_R_64F ? LT_R_64F : LT_R_32F);
-    if (!error) error = lt.MatmulDescSet(p->product, LT_DESC_TRANSA, &turned[0], sizeof *turned);
-    if (!error) error = lt.MatmulDescSet(p->product, LT_DESC_TRANSB, &turned[1], sizeof *turned);
-    if (!error && s->epilogue) error = lt.MatmulDescSet(p->product, LT_DESC_EPILOGUE, &s->epilogue, sizeof s->epilogue);
-    if (!error && at[4]) error = lt.MatmulDescSet(p->product, LT_DESC_EPILOGUE_AUX_LD, &s->c.stride, sizeof s->c.stride);
+    int count = 0, error = cr_cublaslt.MatmulDescCreate(&p->product, s->compute, s->type == LT_R_64F ? LT_R_64F : LT_R_32F);
+    if (!error) error = cr_cublaslt.MatmulDescSet(p->product, LT_DESC_TRANSA, &turned[0], sizeof *turned);
+    if (!error) error = cr_cublaslt.MatmulDescSet(p->product, LT_DESC_TRANSB, &turned[1], sizeof *turned);
+    if (!error && s->epilogue) error = cr_cublaslt.MatmulDescSet(p->product, LT_DESC_EPILOGUE, &s->epilogue, sizeof s->epilogue);
+    if (!error && at[4]) error = cr_cublaslt.MatmulDescSet(p->product, LT_DESC_EPILOGUE_AUX_LD, &s->c.stride, sizeof s->c.stride);
     if (!error) error = point(p->product, at);
     if (!error) error = make_layout(&p->a, s, &s->a, s->type);
     if (!error) error = make_layout(&p->b, s, &s->b, s->type);
     if (!error) error = make_layout(&p->c, s, &s->c, s->result);
-    if (!error) error = lt.PreferenceCreate(&preference);
-    if (!error) error = lt.PreferenceSet(preference, LT_PREFERENCE_WORKSPACE, &most, sizeof most);
-    if (!error) error = lt.PreferenceSet(preference, LT_PREFERENCE_REDUCTIONS, &reductions, sizeof reductions);
-    for (int i = 0; i < 4 && !error; i++) error = lt.PreferenceSet(preference, LT_PREFERENCE_ALIGNMENT_A + i, &s->alignment[i < 3 ? i : 2], sizeof *s->alignment);
-    if (!error) error = lt.Heuristic(g->lt, p->product, p->a, p->b, p->c, p->c, preference, 1, &found, &count);
-    if (preference) lt.PreferenceDestroy(preference);
+    if (!error) error = cr_cublaslt.PreferenceCreate(&preference);
+    if (!error) error = cr_cublaslt.PreferenceSet(preference, LT_PREFERENCE_WORKSPACE, &most, sizeof most);
+    if (!error) error = cr_cublaslt.PreferenceSet(preference, LT_PREFERENCE_REDUCTIONS, &reductions, sizeof reductions);
+    for (int i = 0; i < 4 && !error; i++) error = cr_cublaslt.PreferenceSet(preference, LT_PREFERENCE_ALIGNMENT_A + i, &s->alignment[i < 3 ? i : 2], sizeof *s->alignment);
+    if (!error) error = cr_cublaslt.Heuristic(g->lt, p->product, p->a, p->b, p->c, p->c, preference, 1, &found, &count);
+    if (preference) cr_cublaslt.PreferenceDestroy(preference);
     if (!error && count == 1 && !found.status) {
         p->algorithm = found.algorithm;
         p->workspace = found.workspace;
@@ -162,12 +162,12 @@ static int choose(cuda *g, struct cuda_product *p, const cuda_address at[5]) {
 
 static bool is_refusal(int error) { return error == LT_NOT_SUPPORTED || error == LT_INVALID_VALUE || error == LT_ARCHITECTURE_MISMATCH; }
 /* Of other errors cuBLASLt does not say whether it had no memory, for its kernels for one: once it may try again where what was cached is given back. */
-static bool may_again(cuda *g, int error) { return error && !is_refusal(error) && cuda_make_room(g, CUDA_OUT_OF_MEMORY); }
+static bool may_again(cuda *g, int error) { return error && !is_refusal(error) && cr_cuda_make_room(g, CUDA_OUT_OF_MEMORY); }
 
 static void forget(struct cuda_product *p) {
     lt_handle *const layouts[] = {&p->a, &p->b, &p->c};
-    for (int i = 0; i < 3; i++) if (*layouts[i]) lt.LayoutDestroy(*layouts[i]), *layouts[i] = NULL;
-    if (p->product) lt.MatmulDescDestroy(p->product), p->product = NULL;
+    for (int i = 0; i < 3; i++) if (*layouts[i]) cr_cublaslt.LayoutDestroy(*layouts[i]), *layouts[i] = NULL;
+    if (p->product) cr_cublaslt.MatmulDescDestroy(p->product), p->product = NULL;
 }
 
 /* What was worked out for this shape; NULL: no memory.  Shapes of a model are few, so a list will do. */
@@ -196,10 +196,10 @@ static void round_matrix(rounded *r, matrix *m, uint32_t *alignment) {
 static cr_status round_elements(cuda *g, rounded *r, cuda_address *at, int64_t batch) {
     const int64_t matrices = r->from.batch_stride ? batch : 1, packs = matrices * r->to.columns * r->to.stride / 8;
     const cuda_kernel *k = kernel_of(g, "round_to_bf16", CR_F32, false);
-    if (!k || !(r->block = cuda_block_take(g, "matmul", 16 * (size_t)packs))) return cr_error_status();
+    if (!k || !(r->block = cr_cuda_block_take(g, "matmul", 16 * (size_t)packs))) return cr_error_status();
     cuda_words q = {.n = 7, .w = {r->block->at, *at, (uint64_t)packs, (uint64_t)r->from.rows, (uint64_t)r->from.columns, (uint64_t)r->from.stride, (uint64_t)r->from.batch_stride}};
     *at = r->block->at;
-    return cuda_launch(g, "matmul", k, &q, cuda_blocks(g, packs));
+    return cr_cuda_launch(g, "matmul", k, &q, cr_cuda_blocks(g, packs));
 }
 
 /* D = epilogue(A B + beta C); the addresses of A, B, C, and of extra's vector and h */
@@ -210,7 +210,7 @@ static cr_status launch(cuda *g, struct cuda_product *p, const cuda_address at[5
     int error = point(p->product, at);
     g->counters.launches++;
     bool again = false;
-    if (!error) do error = lt.Matmul(g->lt, p->product, wide ? (const void *)&one : &one32, at[0], p->a, at[1], p->b, wide ? (const void *)&beta : &beta32, at[2], p->c, at[2], p->c,
+    if (!error) do error = cr_cublaslt.Matmul(g->lt, p->product, wide ? (const void *)&one : &one32, at[0], p->a, at[1], p->b, wide ? (const void *)&beta : &beta32, at[2], p->c, at[2], p->c,
                                      &p->algorithm, p->workspace ? g->workspace->at : 0, p->workspace, g->stream);
     while (!again && (again = may_again(g, error)));
     if (is_refusal(error)) return forget(p), g->counters.refused++, *done = p->fits = false, CR_OK;      /* of some large batches its heuristic promises too much */
@@ -220,9 +220,9 @@ static cr_status launch(cuda *g, struct cuda_product *p, const cuda_address at[5
 /* Memory of as many bytes as any product so far; what it was is free for what comes after the products that have it. */
 static bool has_workspace(cuda *g, size_t bytes) {
     if (!bytes || (g->workspace && g->workspace->bytes >= bytes)) return true;
-    cuda_block *more = cuda_block_take(g, "matmul", bytes);
+    cuda_block *more = cr_cuda_block_take(g, "matmul", bytes);
     if (!more) return false;
-    if (g->workspace) cuda_block_give(g, g->workspace);
+    if (g->workspace) cr_cuda_block_give(g, g->workspace);
     g->workspace = more;
     return true;
 }
@@ -235,9 +235,9 @@ static cr_status run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tens
     rounded r[2] = {{.block = NULL}};
     *done = false;
     if (c->dtype == CR_F32 && how & (CR_MATMUL_GELU | CR_MATMUL_DGELU) && !(how & (CR_MATMUL_TF32 | CR_MATMUL_BF16))) return CR_OK;
-    if (!cr_dtype_is_float((cr_dtype)c->dtype) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !lt_ready()) return CR_OK;
-    int error = g->lt || g->lt_failed ? 0 : lt.Create(&g->lt);
-    if (may_again(g, error)) error = lt.Create(&g->lt);
+    if (!cr_dtype_is_float((cr_dtype)c->dtype) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !cr_lt_ready()) return CR_OK;
+    int error = g->lt || g->lt_failed ? 0 : cr_cublaslt.Create(&g->lt);
+    if (may_again(g, error)) error = cr_cublaslt.Create(&g->lt);
     if (error) g->lt = NULL, g->lt_failed = true;
     if (!g->lt) return CR_OK;
     if (rounds) {
@@ -252,26 +252,26 @@ static cr_status run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tens
     cr_status status = CR_OK;
     for (int i = 0; i < 2 && rounds && status == CR_OK; i++) status = round_elements(g, &r[i], &at[i], s.batch);
     if (status == CR_OK) status = launch(g, p, at, how & CR_MATMUL_ADD, done);
-    for (int i = 0; i < 2; i++) if (r[i].block) cuda_block_give(g, r[i].block);
+    for (int i = 0; i < 2; i++) if (r[i].block) cr_cuda_block_give(g, r[i].block);
     return status;
 }
 
-cr_status cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
+cr_status cr_cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
     if (!c->numel) return CR_OK;
-    cuda *g = cuda_enter("matmul", c->dev);
+    cuda *g = cr_cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
     bool done;
     const extra e = extra_of(NULL, bias, how);
     const cr_status status = run_lt(g, c, a, b, &e, how, &done);
-    return cuda_leave(g, done ? status : run_plain(g, c, a, b, bias, how));
+    return cr_cuda_leave(g, done ? status : run_plain(g, c, a, b, bias, how));
 }
 
 /* SUMS are of a as it is, so not where a is rounded first. */
-cr_status cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *with, int how, bool *done) {
+cr_status cr_cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *with, int how, bool *done) {
     *done = false;
     if (!c->numel || (how & CR_MATMUL_SUMS && how & (CR_MATMUL_BF16 | CR_MATMUL_TF32) && c->dtype == CR_F32)) return CR_OK;
-    cuda *g = cuda_enter("matmul", c->dev);
+    cuda *g = cr_cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
     const extra e = extra_of(beside, with, how);
-    return cuda_leave(g, run_lt(g, c, a, b, &e, how, done));
+    return cr_cuda_leave(g, run_lt(g, c, a, b, &e, how, done));
 }

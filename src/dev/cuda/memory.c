@@ -48,14 +48,14 @@ static void empty_pool(cuda *g) {
                 next = b->next;
                 if (!is_segment(b)) continue;
                 leave_list(&g->pool[small][c], b);
-                cu.MemFree(b->at);
+                cr_cu.MemFree(b->at);
                 g->reserved -= (int64_t)b->bytes;
                 g->counters.segments--;
                 free(b);
             }
 }
 
-bool cuda_make_room(cuda *g, int error) {
+bool cr_cuda_make_room(cuda *g, int error) {
     const int64_t before = g->reserved;
     if (error == CUDA_OUT_OF_MEMORY) empty_pool(g);
     return g->reserved < before;
@@ -66,7 +66,7 @@ static cuda_block *new_segment(cuda *g, size_t bytes, bool small, int *error) {
     cuda_block *b = malloc(sizeof *b);
     if (!b) return NULL;
     *b = (cuda_block){.bytes = bytes, .small = small};
-    if ((*error = cu.MemAlloc(&b->at, bytes))) return free(b), NULL;
+    if ((*error = cr_cu.MemAlloc(&b->at, bytes))) return free(b), NULL;
     g->reserved += (int64_t)bytes;
     g->counters.segments++;
     enter_list(list_of(g, b), b);
@@ -88,7 +88,7 @@ static cr_status no_memory(cuda *g, const char *op, size_t bytes) {
     size_t free_bytes = 0, total = 0;
     int64_t largest[3] = {0}, count = 0;
     char list[80] = "";
-    cu.MemGetInfo(&free_bytes, &total);
+    cr_cu.MemGetInfo(&free_bytes, &total);
     for (const cuda_block *b = g->used; b; b = b->next, count++) {
         int64_t v = (int64_t)b->bytes;
         for (int i = 0; i < 3; i++)
@@ -108,7 +108,7 @@ static cuda_block *grow(cuda *g, const char *op, size_t bytes, bool small) {
         int error = CUDA_OUT_OF_MEMORY;
         cuda_block *b = new_segment(g, tries[i], small, &error);
         if (b) return b;
-        if (error != CUDA_OUT_OF_MEMORY) return cuda_check(g, op, "no memory", error), NULL;      /* what a kernel did before may be told here first */
+        if (error != CUDA_OUT_OF_MEMORY) return cr_cuda_check(g, op, "no memory", error), NULL;      /* what a kernel did before may be told here first */
         if (!i) empty_pool(g);
     }
     return no_memory(g, op, bytes), NULL;
@@ -163,13 +163,13 @@ static void give(cuda *g, cuda_block *b) {
     enter_list(list_of(g, b), b);
 }
 
-cuda_block *cuda_block_take(cuda *g, const char *op, size_t bytes) {
+cuda_block *cr_cuda_block_take(cuda *g, const char *op, size_t bytes) {
     cuda_block *b = take(g, op, bytes);
     if (b) cuda_touch(g, b);
     return b;
 }
 
-void cuda_block_give(cuda *g, cuda_block *b) {
+void cr_cuda_block_give(cuda *g, cuda_block *b) {
     cuda_touch(g, b);                               /* in this turn, which may not be that of the taking */
     give(g, b);
 }
@@ -182,53 +182,53 @@ static void give_back(cr_storage *s) {
     cr_mutex_unlock(g->lock);
 }
 
-cr_storage *cuda_allocate(const cr_device *d, size_t bytes) {
-    cuda *g = cuda_enter("allocate", d);
+cr_storage *cr_cuda_allocate(const cr_device *d, size_t bytes) {
+    cuda *g = cr_cuda_enter("allocate", d);
     if (!g) return NULL;
     cuda_block *b = take(g, "allocate", bytes);
-    if (cuda_leave(g, b ? CR_OK : CR_NO_MEMORY) != CR_OK) return NULL;
+    if (cr_cuda_leave(g, b ? CR_OK : CR_NO_MEMORY) != CR_OK) return NULL;
     return cr_storage_new(b, bytes, d, give_back);
 }
 
 /* ---- pinned memory of the host, which has one address for both: kernels read and write it over the bus */
 static void free_host(cr_storage *s) {
     cuda_block *b = s->data;
-    cuda *g = cuda_enter("free", s->dev);
+    cuda *g = cr_cuda_enter("free", s->dev);
     if (g) {
-        cuda_wait(g, "free");
-        cu.MemFreeHost((void *)(uintptr_t)b->at);
-        cuda_leave(g, CR_OK);
+        cr_cuda_wait(g, "free");
+        cr_cu.MemFreeHost((void *)(uintptr_t)b->at);
+        cr_cuda_leave(g, CR_OK);
     } else {
         cr_error_clear();                           /* lost: the driver has taken it back */
     }
     free(b);
 }
 
-cr_storage *cuda_allocate_host(const cr_device *d, size_t bytes) {
+cr_storage *cr_cuda_allocate_host(const cr_device *d, size_t bytes) {
     static const char op[] = "allocate";
-    cuda *g = cuda_enter(op, d);
+    cuda *g = cr_cuda_enter(op, d);
     if (!g) return NULL;
     void *data = NULL;
     cuda_block *b = calloc(1, sizeof *b);
-    cr_status status = b ? cuda_check(g, op, "no pinned memory", cu.MemHostAlloc(&data, bytes ? bytes : 1, 0)) : cr_fail(CR_NO_MEMORY, op, "out of memory");
+    cr_status status = b ? cr_cuda_check(g, op, "no pinned memory", cr_cu.MemHostAlloc(&data, bytes ? bytes : 1, 0)) : cr_fail(CR_NO_MEMORY, op, "out of memory");
     if (status == CR_OK) *b = (cuda_block){.at = (cuda_address)(uintptr_t)data, .bytes = bytes, .host = true};
     else free(b), b = NULL;
-    cuda_leave(g, status);
+    cr_cuda_leave(g, status);
     return b ? cr_storage_new(b, bytes, d, free_host) : NULL;
 }
 
 /* Its bytes, once the kernels that had it are done. */
 static unsigned char *host_bytes(cuda *g, const char *op, const cuda_block *b) {
-    cr_status status = cuda_wait_turn(g, op, CUDA_COPIES, b->turn[CUDA_KERNELS]);
-    if (status == CR_OK) status = cuda_check(g, op, "cannot wait", cu.StreamSynchronize(g->copies));
+    cr_status status = cr_cuda_wait_turn(g, op, CUDA_COPIES, b->turn[CUDA_KERNELS]);
+    if (status == CR_OK) status = cr_cuda_check(g, op, "cannot wait", cr_cu.StreamSynchronize(g->copies));
     return status == CR_OK ? (unsigned char *)(uintptr_t)b->at : NULL;
 }
 
-void cuda_empty_cache(const cr_device *d) {
-    cuda *g = cuda_enter("empty_cache", d);
+void cr_cuda_empty_cache(const cr_device *d) {
+    cuda *g = cr_cuda_enter("empty_cache", d);
     if (g) {
         empty_pool(g);
-        cuda_leave(g, CR_OK);
+        cr_cuda_leave(g, CR_OK);
     } else {
         cr_error_clear();                           /* lost: nothing of it can be given back */
     }
@@ -242,8 +242,8 @@ static cr_status open_staging(cuda *g, const char *op) {
     void *data = NULL;
     cr_status status = CR_OK;
     for (int i = 0; i < CUDA_SECTIONS && status == CR_OK; i++)
-        if (!s->done[i]) status = cuda_check(g, op, "no event", cu.EventCreate(&s->done[i], CUDA_EVENT_DISABLE_TIMING));
-    if (status == CR_OK) status = cuda_check(g, op, "no pinned memory", cu.MemHostAlloc(&data, (size_t)CUDA_SECTIONS * CUDA_SECTION_BYTES, 0));
+        if (!s->done[i]) status = cr_cuda_check(g, op, "no event", cr_cu.EventCreate(&s->done[i], CUDA_EVENT_DISABLE_TIMING));
+    if (status == CR_OK) status = cr_cuda_check(g, op, "no pinned memory", cr_cu.MemHostAlloc(&data, (size_t)CUDA_SECTIONS * CUDA_SECTION_BYTES, 0));
     if (status == CR_OK) s->data = data;
     return status;
 }
@@ -254,12 +254,12 @@ static cr_status section_free(cuda *g, const char *op, int i) {
     cuda_staging *s = &g->staging;
     if (!s->in_flight[i]) return CR_OK;
     s->in_flight[i] = false;
-    return cuda_check(g, op, "cannot wait", cu.EventSynchronize(s->done[i]));
+    return cr_cuda_check(g, op, "cannot wait", cr_cu.EventSynchronize(s->done[i]));
 }
 
 static cr_status section_sent(cuda *g, const char *op, int i) {
     g->staging.in_flight[i] = true;
-    return cuda_check(g, op, "no event", cu.EventRecord(g->staging.done[i], g->copies));
+    return cr_cuda_check(g, op, "no event", cr_cu.EventRecord(g->staging.done[i], g->copies));
 }
 
 /* The section that is filled is left for the next. */
@@ -275,33 +275,33 @@ static cr_status send(cuda *g, cuda_block *b, size_t at, const unsigned char *fr
     cuda_staging *s = &g->staging;
     cuda_address to = b->at + at;
     cr_status status = open_staging(g, "write");
-    if (status == CR_OK) status = cuda_wait_turn(g, "write", CUDA_COPIES, b->turn[CUDA_KERNELS]);
+    if (status == CR_OK) status = cr_cuda_wait_turn(g, "write", CUDA_COPIES, b->turn[CUDA_KERNELS]);
     b->turn[CUDA_COPIES] = g->line[CUDA_COPIES].turn;
     while (bytes && status == CR_OK) {
         if (s->filled == CUDA_SECTION_BYTES && (status = next_section(g, "write")) != CR_OK) return status;
         const size_t room = CUDA_SECTION_BYTES - s->filled, n = bytes < room ? bytes : room;
         unsigned char *part = section_at(g, s->section) + s->filled;
         memcpy(part, from, n);
-        status = cuda_check(g, "write", "cannot write", cu.MemcpyHtoDAsync(to, part, n, g->copies));
+        status = cr_cuda_check(g, "write", "cannot write", cr_cu.MemcpyHtoDAsync(to, part, n, g->copies));
         s->filled += n;
         to += n, from += n, bytes -= n;
     }
-    return status == CR_OK ? cuda_end_turn(g, "write", CUDA_COPIES) : status;
+    return status == CR_OK ? cr_cuda_end_turn(g, "write", CUDA_COPIES) : status;
 }
 
-cr_status cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
-    cuda *g = cuda_enter("write", d);
+cr_status cr_cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
+    cuda *g = cr_cuda_enter("write", d);
     if (!g) return cr_error_status();
     g->counters.uploads++;
     cuda_block *b = dst->data;
-    if (!b->host) return cuda_leave(g, send(g, b, at, src, bytes));
+    if (!b->host) return cr_cuda_leave(g, send(g, b, at, src, bytes));
     unsigned char *to = host_bytes(g, "write", b);
     if (to) memcpy(to + at, src, bytes);
-    return cuda_leave(g, to ? CR_OK : cr_error_status());
+    return cr_cuda_leave(g, to ? CR_OK : cr_error_status());
 }
 
 /* One part is copied out of its section while the next is on its way into another. */
-cr_status cuda_receive(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes) {
+cr_status cr_cuda_receive(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes) {
     unsigned char *to = dst, *waiting = NULL;
     size_t of_waiting = 0;
     int section = 0;
@@ -310,7 +310,7 @@ cr_status cuda_receive(cuda *g, const char *op, void *dst, cuda_address from, si
         const size_t n = bytes < CUDA_SECTION_BYTES ? bytes : CUDA_SECTION_BYTES;
         if (n) {
             if ((status = next_section(g, op)) != CR_OK) return status;
-            status = cuda_check(g, op, "cannot read", cu.MemcpyDtoHAsync(section_at(g, g->staging.section), from, n, g->copies));
+            status = cr_cuda_check(g, op, "cannot read", cr_cu.MemcpyDtoHAsync(section_at(g, g->staging.section), from, n, g->copies));
             g->staging.filled = CUDA_SECTION_BYTES;
             if (status == CR_OK) status = section_sent(g, op, g->staging.section);
         }
@@ -326,21 +326,21 @@ cr_status cuda_receive(cuda *g, const char *op, void *dst, cuda_address from, si
     return status;
 }
 
-cr_status cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t turn) {
-    cr_status status = cuda_wait_turn(g, op, CUDA_COPIES, turn);
-    if (status == CR_OK) status = cuda_receive(g, op, dst, from, bytes);
-    return status == CR_OK ? cuda_faults_hear(g, op) : status;
+cr_status cr_cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t turn) {
+    cr_status status = cr_cuda_wait_turn(g, op, CUDA_COPIES, turn);
+    if (status == CR_OK) status = cr_cuda_receive(g, op, dst, from, bytes);
+    return status == CR_OK ? cr_cuda_faults_hear(g, op) : status;
 }
 
-cr_status cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
-    cuda *g = cuda_enter("read", d);
+cr_status cr_cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
+    cuda *g = cr_cuda_enter("read", d);
     if (!g) return cr_error_status();
     g->counters.downloads++;
     const cuda_block *b = src->data;
     if (b->host) {
         const unsigned char *from = host_bytes(g, "read", b);
         if (from) memcpy(dst, from + at, bytes);
-        return cuda_leave(g, from ? cuda_faults_hear(g, "read") : cr_error_status());
+        return cr_cuda_leave(g, from ? cr_cuda_faults_hear(g, "read") : cr_error_status());
     }
-    return cuda_leave(g, cuda_read_bytes(g, "read", dst, b->at + at, bytes, b->turn[CUDA_KERNELS]));
+    return cr_cuda_leave(g, cr_cuda_read_bytes(g, "read", dst, b->at + at, bytes, b->turn[CUDA_KERNELS]));
 }

@@ -12,7 +12,7 @@
 
 /* ---- keys */
 
-void cuda_key_add(cuda_key *k, const void *part, size_t bytes) {
+void cr_cuda_key_add(cuda_key *k, const void *part, size_t bytes) {
     if (k->n + bytes > sizeof k->bytes) { k->full = true; return; }
     memcpy(k->bytes + k->n, part, bytes);
     k->n += bytes;
@@ -34,7 +34,7 @@ static unsigned list_of(const cuda_key *k) {
     return (unsigned)(h ^ h >> 32) % CUDA_KERNEL_LISTS;
 }
 
-const cuda_kernel *cuda_kernel_find(const cuda *g, const cuda_key *k) {
+const cuda_kernel *cr_cuda_kernel_find(const cuda *g, const cuda_key *k) {
     const cuda_kernel *p = g->kernels[list_of(k)];
     while (p && (p->key_bytes != k->n || memcmp(p->key, k->bytes, k->n))) p = p->next;
     return p;
@@ -88,8 +88,8 @@ static void keep(const char *path, hash text, const char *code, size_t bytes) {
 /* The first error of what the compiler said. */
 static void log_of(nvrtc_program p, char *out, size_t room) {
     size_t n = 0;
-    char *log = !nvrtc.GetLogSize(p, &n) && n ? malloc(n) : NULL;
-    if (log && !nvrtc.GetLog(p, log)) {
+    char *log = !cr_nvrtc.GetLogSize(p, &n) && n ? malloc(n) : NULL;
+    if (log && !cr_nvrtc.GetLog(p, log)) {
         const char *line = strstr(log, "error");
         while (line && line > log && line[-1] != '\n') line--;
         if (!line) line = log;
@@ -100,9 +100,9 @@ static void log_of(nvrtc_program p, char *out, size_t room) {
 
 /* Machine code, or, of an architecture that NVRTC has no machine code for, PTX. */
 static char *code_of(nvrtc_program p, size_t *bytes) {
-    int (*get)(nvrtc_program, char *) = nvrtc.GetCubin;
-    if (nvrtc.GetCubinSize(p, bytes)) return NULL;
-    if (!*bytes && (get = nvrtc.GetPtx, nvrtc.GetPtxSize(p, bytes))) return NULL;
+    int (*get)(nvrtc_program, char *) = cr_nvrtc.GetCubin;
+    if (cr_nvrtc.GetCubinSize(p, bytes)) return NULL;
+    if (!*bytes && (get = cr_nvrtc.GetPtx, cr_nvrtc.GetPtxSize(p, bytes))) return NULL;
     char *code = malloc(*bytes);
     if (code && get(p, code)) free(code), code = NULL;
     return code;
@@ -111,11 +111,11 @@ static char *code_of(nvrtc_program p, size_t *bytes) {
 static char *compile(cuda *g, const char *op, const char *text, int count, const char *const *options, size_t *bytes) {
     nvrtc_program p = NULL;
     char *code = NULL, why[300] = "no reason given";
-    if (nvrtc.CreateProgram(&p, text, op, 0, NULL, NULL)) return cr_fail(CR_RUNTIME, op, "%s: NVRTC takes no kernel", g->name), NULL;
-    if (nvrtc.CompileProgram(p, count, options)) log_of(p, why, sizeof why);
+    if (cr_nvrtc.CreateProgram(&p, text, op, 0, NULL, NULL)) return cr_fail(CR_RUNTIME, op, "%s: NVRTC takes no kernel", g->name), NULL;
+    if (cr_nvrtc.CompileProgram(p, count, options)) log_of(p, why, sizeof why);
     else code = code_of(p, bytes);
     if (!code) cr_fail(CR_RUNTIME, op, "%s: a kernel does not compile: %s", g->name, why);
-    nvrtc.DestroyProgram(&p);
+    cr_nvrtc.DestroyProgram(&p);
     g->counters.compiled += code != NULL;
     return code;
 }
@@ -126,9 +126,9 @@ static char *compile(cuda *g, const char *op, const char *text, int count, const
 /* What the library has for a text, device.cuh left out; NULL: nothing, or nothing that this driver takes. */
 static cuda_module usual(const char *text) {
     cuda_module module = NULL;
-    for (const cuda_usual *u = cuda_usuals; u->code; u++) {
+    for (const cuda_usual *u = cr_cuda_usuals; u->code; u++) {
         const size_t n = strlen(u->definitions);
-        if (!strncmp(text, u->definitions, n) && !strcmp(text + n, u->file)) return cu.ModuleLoadData(&module, u->code) ? NULL : module;
+        if (!strncmp(text, u->definitions, n) && !strcmp(text + n, u->file)) return cr_cu.ModuleLoadData(&module, u->code) ? NULL : module;
     }
     return NULL;
 }
@@ -148,9 +148,9 @@ static cuda_module built(cuda *g, const char *op, const char *text, hash h, int 
     }
     cuda_module module = NULL;
     int error;
-    do error = cu.ModuleLoadData(&module, code);
-    while (error && cuda_make_room(g, error));
-    cuda_check(g, op, "a kernel does not load", error);
+    do error = cr_cu.ModuleLoadData(&module, code);
+    while (error && cr_cuda_make_room(g, error));
+    cr_cuda_check(g, op, "a kernel does not load", error);
     free(code);
     return module;
 }
@@ -168,7 +168,7 @@ static int architecture_of(const cuda *g) {
     enum { MOST = 100 };
     const int own = 10 * g->major + g->minor;
     int known[MOST], count = 0, best = 0;
-    if (nvrtc.CountArchitectures(&count) || count > MOST || nvrtc.Architectures(known)) return own;
+    if (cr_nvrtc.CountArchitectures(&count) || count > MOST || cr_nvrtc.Architectures(known)) return own;
     for (int i = 0; i < count; i++) if (known[i] <= own && known[i] > best && (known[i] == own || !is_embedded(known[i]))) best = known[i];
     return best ? best : own;
 }
@@ -178,7 +178,7 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
     char architecture[40], version[40];
     const int newest = architecture_of(g);
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", newest / 10 == g->major ? "sm" : "compute", newest);
-    snprintf(version, sizeof version, "nvrtc %d.%d", nvrtc.major, nvrtc.minor);
+    snprintf(version, sizeof version, "nvrtc %d.%d", cr_nvrtc.major, cr_nvrtc.minor);
     const char *const options[] = {architecture, "--std=c++17"};
     enum { OPTIONS = sizeof options / sizeof *options };
     hash h = hash_of(hash_start, version, strlen(version) + 1);
@@ -187,7 +187,7 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
     for (const cuda_loaded *m = g->modules; m; m = m->next) if (m->hash == h) return m->module;
     cuda_loaded *m = malloc(sizeof *m);
     if (!m) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
-    cuda_module module = usual(text + strlen(cuda_source_device));
+    cuda_module module = usual(text + strlen(cr_cuda_source_device));
     if (!module && !(module = built(g, op, text, h, OPTIONS, options))) return free(m), NULL;
     *m = (cuda_loaded){h, module, g->modules};
     g->modules = m;
@@ -195,17 +195,17 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
     return module;
 }
 
-const cuda_kernel *cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text) {
+const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text) {
     if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
-    const size_t head = strlen(cuda_source_device), room = head + (text ? strlen(text) : 0) + 1;
+    const size_t head = strlen(cr_cuda_source_device), room = head + (text ? strlen(text) : 0) + 1;
     char *whole = text ? malloc(room) : NULL;
     if (!whole) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
-    memcpy(whole, cuda_source_device, head);
+    memcpy(whole, cr_cuda_source_device, head);
     strcpy(whole + head, text);
     cuda_module module = load(g, op, whole);
     free(whole);
     cuda_function function = NULL;
-    if (!module || cuda_check(g, op, name, cu.ModuleGetFunction(&function, module, name)) != CR_OK) return NULL;
+    if (!module || cr_cuda_check(g, op, name, cr_cu.ModuleGetFunction(&function, module, name)) != CR_OK) return NULL;
     cuda_kernel *p = malloc(sizeof *p + k->n);
     if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     *p = (cuda_kernel){function, g->kernels[list_of(k)], k->n};
@@ -213,7 +213,7 @@ const cuda_kernel *cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, 
     return g->kernels[list_of(k)] = p;
 }
 
-const cuda_kernel *cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) {
+const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) {
     char definitions[512];
     cuda_key k;
     k.n = 0, k.full = false;
@@ -222,14 +222,14 @@ const cuda_kernel *cuda_kernel_of(cuda *g, const char *op, const char *file, con
     const int n = vsnprintf(definitions, sizeof definitions, format, args);
     va_end(args);
     CR_ASSERT(n >= 0 && n < (int)sizeof definitions);
-    cuda_key_add(&k, &file, sizeof file);
-    cuda_key_add(&k, name, strlen(name) + 1);
-    cuda_key_add(&k, definitions, (size_t)n);
-    const cuda_kernel *found = cuda_kernel_find(g, &k);
+    cr_cuda_key_add(&k, &file, sizeof file);
+    cr_cuda_key_add(&k, name, strlen(name) + 1);
+    cr_cuda_key_add(&k, definitions, (size_t)n);
+    const cuda_kernel *found = cr_cuda_kernel_find(g, &k);
     if (found) return found;
     cuda_text t = {0};
-    cuda_add(&t, "%s%s", definitions, file);
-    const cuda_kernel *made = cuda_kernel_make(g, op, &k, name, t.failed ? NULL : t.s);
-    cuda_free_text(&t);
+    cr_cuda_add(&t, "%s%s", definitions, file);
+    const cuda_kernel *made = cr_cuda_kernel_make(g, op, &k, name, t.failed ? NULL : t.s);
+    cr_cuda_free_text(&t);
     return made;
 }

@@ -21,7 +21,7 @@ static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype dt, bool long_rows) {
-    return cuda_kernel_of(g, op, cuda_source_order, name, "#define T %s\n#define PLACE %s\n#define TILE %d\n", cuda_type(dt), long_rows ? "u64" : "u32", TILE);
+    return cr_cuda_kernel_of(g, op, cr_cuda_source_order, name, "#define T %s\n#define PLACE %s\n#define TILE %d\n", cr_cuda_type(dt), long_rows ? "u64" : "u32", TILE);
 }
 
 /* Memory in parts, each of which begins where any element may. */
@@ -30,7 +30,7 @@ static void add_part(parts *p, int64_t count, size_t size) {
     p->at[p->n++] = p->bytes;
     p->bytes += ((size_t)count * size + 511) / 512 * 512;
 }
-static bool take_parts(cuda *g, const char *op, parts *p) { return (p->block = cuda_block_take(g, op, p->bytes)) != NULL; }
+static bool take_parts(cuda *g, const char *op, parts *p) { return (p->block = cr_cuda_block_take(g, op, p->bytes)) != NULL; }
 static cuda_address part_at(const parts *p, int i) { return p->block->at + p->at[i]; }
 
 /* One launch of a kernel over tiles: from what, into what. */
@@ -39,7 +39,7 @@ static cr_status run(cuda *g, const cuda_ordering *s, const step *t) {
     const cuda_kernel *k = kernel_of(g, s->op, t->name, s->dtype, s->R > UINT32_MAX);
     cuda_words q = {.n = 13, .w = {t->y, t->places, t->index, t->x, t->from, t->counts, t->ends, (uint64_t)t->R, (uint64_t)t->K, (uint64_t)t->next, (uint64_t)t->tiles, (uint64_t)t->shift,
                                    s->descending ? UINT64_MAX : 0}};
-    return k ? cuda_launch_struct(g, s->op, k, &q, s->M * t->tiles) : cr_error_status();
+    return k ? cr_cuda_launch_struct(g, s->op, k, &q, s->M * t->tiles) : cr_error_status();
 }
 
 static size_t place_bytes(const cuda_ordering *s) { return s->R > UINT32_MAX ? 8 : 4; }
@@ -56,7 +56,7 @@ static cr_status sort_tiles(cuda *g, const cuda_ordering *s, cuda_address x, cud
     t.y = part_at(&p, 0), t.places = part_at(&p, 1), t.index = 0;
     cr_status status = run(g, s, &t);
     if (status == CR_OK) status = sort_tiles(g, s, t.y, t.places, t.next);
-    cuda_block_give(g, p.block);
+    cr_cuda_block_give(g, p.block);
     return status;
 }
 
@@ -75,7 +75,7 @@ static cr_status sort_digits(cuda *g, const cuda_ordering *s, cuda_address from,
         t.K = t.next = last ? s->K : s->R;
         t.name = "count";
         status = run(g, s, &t);
-        if (status == CR_OK) status = cuda_run_along(g, &sum);
+        if (status == CR_OK) status = cr_cuda_run_along(g, &sum);
         t.name = "scatter";
         if (status == CR_OK) status = run(g, s, &t);
         t.x = t.y, t.from = t.places;
@@ -95,14 +95,14 @@ static cr_status sort_rows(cuda *g, const cuda_ordering *s, cuda_address from) {
         add_part(&p, s->M * s->R, place_bytes(s));
     }
     cr_status status = take_parts(g, s->op, &p) ? sort_digits(g, s, from, &p) : cr_error_status();
-    if (p.block) cuda_block_give(g, p.block);
+    if (p.block) cr_cuda_block_give(g, p.block);
     return status;
 }
 
 /* ---- by digits, from the highest on: element k of each row, counts of what comes before it and is equal to it; and from these something else */
 static cr_status select_run(cuda *g, const cuda_ordering *s, const char *name, int64_t blocks, cuda_words *q) {
     const cuda_kernel *kernel = kernel_of(g, s->op, name, s->dtype, false);
-    return kernel ? cuda_launch_struct(g, s->op, kernel, q, blocks) : cr_error_status();
+    return kernel ? cr_cuda_launch_struct(g, s->op, kernel, q, blocks) : cr_error_status();
 }
 
 static cr_status select_kth(cuda *g, const cuda_ordering *s, int64_t k, bool all_before) {
@@ -120,7 +120,7 @@ static cr_status select_kth(cuda *g, const cuda_ordering *s, int64_t k, bool all
     const cuda_address counts = part_at(&p, 0);
     enum { SHIFT = 7 };
     cuda_words q = {.n = 12, .w = {s->y, s->index, s->x, counts, part_at(&p, 1), (uint64_t)s->R, (uint64_t)tiles, 0, (uint64_t)k, 0, 0, s->descending ? UINT64_MAX : 0}};
-    cr_status status = cuda_check(g, s->op, "memory is not set", cu.MemsetD8Async(counts, 0, cleared, g->stream));
+    cr_status status = cr_cuda_check(g, s->op, "memory is not set", cr_cu.MemsetD8Async(counts, 0, cleared, g->stream));
     for (int digit = (int)cr_dtype_size(s->dtype) - 1; digit >= 0 && status == CR_OK; digit--) {
         q.w[SHIFT] = (uint64_t)(8 * digit);
         status = select_run(g, s, "select_count", s->M * tiles, &q);
@@ -134,31 +134,31 @@ static cr_status select_kth(cuda *g, const cuda_ordering *s, int64_t k, bool all
         cuda_ordering few = *s;
         q.w[0] = few.x = part_at(&p, 3), q.w[9] = places, q.w[10] = ends;
         few.R = s->K;
-        status = cuda_run_along(g, &sum);
+        status = cr_cuda_run_along(g, &sum);
         if (status == CR_OK) status = select_run(g, s, "select_collect", s->M * tiles, &q);
         if (status == CR_OK) status = sort_rows(g, &few, places);
     }
-    cuda_block_give(g, p.block);
+    cr_cuda_block_give(g, p.block);
     return status;
 }
 
-cr_status cuda_order_rows(cuda *g, const cuda_ordering *s) {
+cr_status cr_cuda_order_rows(cuda *g, const cuda_ordering *s) {
     if (s->R <= RANKED) {
         const cuda_kernel *k = kernel_of(g, s->op, "rank", s->dtype, false);
         cuda_words q = {.n = 7, .w = {s->y, s->index, s->x, (uint64_t)s->M, (uint64_t)s->R, (uint64_t)s->K, s->descending ? UINT64_MAX : 0}};
-        return k ? cuda_launch(g, s->op, k, &q, cuda_blocks(g, s->M * s->R)) : cr_error_status();
+        return k ? cr_cuda_launch(g, s->op, k, &q, cr_cuda_blocks(g, s->M * s->R)) : cr_error_status();
     }
     const bool few_of_many = s->R > TILE && s->R <= INT32_MAX && PART * s->K <= s->R && s->M * s->R >= MANY;
     return few_of_many ? select_kth(g, s, s->K - 1, true) : sort_rows(g, s, 0);
 }
 
-cr_status cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
+cr_status cr_cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
     static const char op[] = "sort";
     if (!M) return CR_OK;
-    cuda *g = cuda_enter(op, x->dev);
+    cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
     const cuda_ordering s = {op, (cr_dtype)x->dtype, descending, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, K};
-    return cuda_leave(g, cuda_order_rows(g, &s));
+    return cr_cuda_leave(g, cr_cuda_order_rows(g, &s));
 }
 
 /* ---- single elements: of long rows by their digits, of others from the beginning of the sorted row, or all of it */
@@ -171,30 +171,30 @@ static cr_status find_kth(cuda *g, cuda_ordering *s, int64_t k) {
     s->y = part_at(&p, 0), s->index = part_at(&p, 1);
     const cuda_kernel *pick = kernel_of(g, s->op, "pick", s->dtype, false);
     cuda_words q = {.n = 8, .w = {y, index, s->y, s->index, (uint64_t)s->M, (uint64_t)s->R, (uint64_t)s->K, (uint64_t)k}};
-    cr_status status = pick ? cuda_order_rows(g, s) : cr_error_status();
-    if (status == CR_OK) status = cuda_launch(g, s->op, pick, &q, cuda_blocks(g, s->M));
-    cuda_block_give(g, p.block);
+    cr_status status = pick ? cr_cuda_order_rows(g, s) : cr_error_status();
+    if (status == CR_OK) status = cr_cuda_launch(g, s->op, pick, &q, cr_cuda_blocks(g, s->M));
+    cr_cuda_block_give(g, p.block);
     return status;
 }
 
-cr_status cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
+cr_status cr_cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
     static const char op[] = "kthvalue";
     if (!M) return CR_OK;
-    cuda *g = cuda_enter(op, x->dev);
+    cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
     cuda_ordering s = {op, (cr_dtype)x->dtype, false, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, k < 0 ? R : k + 1};
-    return cuda_leave(g, R > TILE && s.K > FEW ? select_kth(g, &s, k, false) : find_kth(g, &s, k));
+    return cr_cuda_leave(g, R > TILE && s.K > FEW ? select_kth(g, &s, k, false) : find_kth(g, &s, k));
 }
 
 /* ---- places in a sorted row: a thread each */
-cr_status cuda_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
+cr_status cr_cuda_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
     static const char op[] = "searchsorted";
     if (!y->numel) return CR_OK;
-    cuda *g = cuda_enter(op, y->dev);
+    cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
     const cuda_kernel *k = kernel_of(g, op, "search", (cr_dtype)x->dtype, false);
     cuda_words q = {.n = 8, .w = {cuda_address_of(y), cuda_address_of(x), cuda_address_of(v), (uint64_t)(M * K), (uint64_t)R, (uint64_t)K, shared ? 0 : (uint64_t)R, right}};
-    return cuda_leave(g, k ? cuda_launch(g, op, k, &q, cuda_blocks(g, M * K)) : cr_error_status());
+    return cr_cuda_leave(g, k ? cr_cuda_launch(g, op, k, &q, cr_cuda_blocks(g, M * K)) : cr_error_status());
 }
 
 /* ---- runs of equal rows */
@@ -212,16 +212,16 @@ static cr_status find_runs(cuda *g, const runs *r, const cr_tensor *x) {
     cuda_words q = {.n = 5, .w = {begins, cuda_address_of(x), (uint64_t)r->R, (uint64_t)r->C, (uint64_t)width}};
     cuda_words numbers = {.n = 6, .w = {r->run, r->starts, r->count, begun, r->order, (uint64_t)r->R}};
     const cuda_kernel *first = kernel_of(g, op, "begins", (cr_dtype)x->dtype, false), *last = first ? kernel_of(g, op, "number", (cr_dtype)x->dtype, false) : NULL;
-    cr_status status = last ? cuda_launch(g, op, first, &q, pieces(r->R * width, CUDA_GROUP)) : cr_error_status();
-    if (status == CR_OK) status = cuda_run_along(g, &sum);
-    if (status == CR_OK) status = cuda_launch(g, op, last, &numbers, cuda_blocks(g, r->R));
-    cuda_block_give(g, p.block);
+    cr_status status = last ? cr_cuda_launch(g, op, first, &q, pieces(r->R * width, CUDA_GROUP)) : cr_error_status();
+    if (status == CR_OK) status = cr_cuda_run_along(g, &sum);
+    if (status == CR_OK) status = cr_cuda_launch(g, op, last, &numbers, cr_cuda_blocks(g, r->R));
+    cr_cuda_block_give(g, p.block);
     return status;
 }
 
-cr_status cuda_runs(cr_tensor *run_of, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
-    cuda *g = cuda_enter("runs", x->dev);
+cr_status cr_cuda_runs(cr_tensor *run_of, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
+    cuda *g = cr_cuda_enter("runs", x->dev);
     if (!g) return cr_error_status();
     const runs r = {cuda_address_of(run_of), cuda_address_of(starts), cuda_address_of(count), cuda_address_of(order), R, C};
-    return cuda_leave(g, find_runs(g, &r, x));
+    return cr_cuda_leave(g, find_runs(g, &r, x));
 }

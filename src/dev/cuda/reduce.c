@@ -10,7 +10,7 @@ static int64_t power_of_two(int64_t most) {         /* the largest that is not a
 }
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
-cuda_cut cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r, int64_t stride_n) {
+cuda_cut cr_cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r, int64_t stride_n) {
     enum { BUSY = 1024,                             /* blocks that are enough for any GPU */
            ALONG = 4, ACROSS = 8, LEAST = 16 };     /* elements of one thread: before more share a result, and before R is cut */
     cuda_cut c = {.along = !(N >= 32 && distance(stride_n) < distance(stride_r))};
@@ -32,18 +32,18 @@ static cr_dtype accumulator(const cr_reduce_how *how, cr_dtype x, cr_dtype y) {
 }
 
 static cr_status run(cuda *g, const cuda_reduction *s, cuda_address y, const cuda_cut *c) {
-    const cuda_kernel *k = cuda_kernel_of(g, s->op, cuda_source_reduce, "reduce", "#define T %s\n#define A %s\n#define TO %s\n#define KIND %d\n#define MAP %d\n", cuda_type(s->from),
-                                          cuda_wide(s->acc), cuda_type(s->to), (int)s->how.kind, (int)s->how.map);
+    const cuda_kernel *k = cr_cuda_kernel_of(g, s->op, cr_cuda_source_reduce, "reduce", "#define T %s\n#define A %s\n#define TO %s\n#define KIND %d\n#define MAP %d\n", cr_cuda_type(s->from),
+                                          cr_cuda_wide(s->acc), cr_cuda_type(s->to), (int)s->how.kind, (int)s->how.map);
     cuda_words q = {.n = 13, .w = {y, s->x, s->sums, (uint64_t)s->at.R, (uint64_t)s->at.N, (uint64_t)s->at.strides[0], (uint64_t)s->at.strides[1], (uint64_t)s->at.strides[2],
                                    (uint64_t)c->parts, (uint64_t)c->part_size, (uint64_t)(s->at.M * c->parts * s->at.N), (uint64_t)c->width, c->along}};
     cuda_push_f64(&q, s->how.p);
-    return k ? cuda_launch(g, s->op, k, &q, c->blocks) : cr_error_status();
+    return k ? cr_cuda_launch(g, s->op, k, &q, c->blocks) : cr_error_status();
 }
 
-cr_status cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y) {
-    const cuda_cut c = cuda_cut_of(s->at.M * s->at.N, s->at.R, s->at.N, s->at.strides[1], s->at.strides[2]);
+cr_status cr_cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y) {
+    const cuda_cut c = cr_cuda_cut_of(s->at.M * s->at.N, s->at.R, s->at.N, s->at.strides[1], s->at.strides[2]);
     if (c.parts == 1) return run(g, s, y, &c);
-    cuda_block *parts = cuda_block_take(g, s->op, (size_t)(s->at.M * c.parts * s->at.N) * cr_dtype_size(s->acc));
+    cuda_block *parts = cr_cuda_block_take(g, s->op, (size_t)(s->at.M * c.parts * s->at.N) * cr_dtype_size(s->acc));
     if (!parts) return cr_error_status();
     cuda_reduction first = *s, then = *s;
     first.to = then.from = s->acc;
@@ -51,32 +51,32 @@ cr_status cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y) {
     then.x = parts->at;
     then.at = (cr_slab){s->at.M, c.parts, s->at.N, {c.parts * s->at.N, s->at.N, 1}};
     cr_status status = run(g, &first, parts->at, &c);
-    if (status == CR_OK) status = cuda_reduce_slab(g, &then, y);
-    cuda_block_give(g, parts);
+    if (status == CR_OK) status = cr_cuda_reduce_slab(g, &then, y);
+    cr_cuda_block_give(g, parts);
     return status;
 }
 
 /* The sums of each row first, then the squares of what is left without the mean. */
 static cr_status reduce_deviations(cuda *g, cuda_reduction *s, cuda_address y) {
-    cuda_block *sums = cuda_block_take(g, s->op, (size_t)(s->at.M * s->at.N) * cr_dtype_size(s->acc));
+    cuda_block *sums = cr_cuda_block_take(g, s->op, (size_t)(s->at.M * s->at.N) * cr_dtype_size(s->acc));
     if (!sums) return cr_error_status();
     cuda_reduction sum = *s;
     sum.how = (cr_reduce_how){.kind = CR_REDUCE_SUM};
     sum.to = s->acc;
     s->sums = sums->at;
-    cr_status status = cuda_reduce_slab(g, &sum, sums->at);
-    if (status == CR_OK) status = cuda_reduce_slab(g, s, y);
-    cuda_block_give(g, sums);
+    cr_status status = cr_cuda_reduce_slab(g, &sum, sums->at);
+    if (status == CR_OK) status = cr_cuda_reduce_slab(g, s, y);
+    cr_cuda_block_give(g, sums);
     return status;
 }
 
-cr_status cuda_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+cr_status cr_cuda_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
     static const char *const names[] = {"sum", "prod", "max", "min"};
     const char *op = names[how->kind];
     if (!at->M || !at->N) return CR_OK;
-    cuda *g = cuda_enter(op, y->dev);
+    cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
     cuda_reduction s = {.op = op, .how = *how, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .at = *at, .x = cuda_address_of(x)};
     s.acc = accumulator(how, s.from, s.to);
-    return cuda_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, &s, cuda_address_of(y)) : cuda_reduce_slab(g, &s, cuda_address_of(y)));
+    return cr_cuda_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, &s, cuda_address_of(y)) : cr_cuda_reduce_slab(g, &s, cuda_address_of(y)));
 }

@@ -9,7 +9,7 @@ typedef struct cuda_cut {                           /* of x (M, R, N) over threa
     bool along;                                     /* they are neighbours along R; else along N */
     int64_t parts, part_size, blocks;               /* parts of R, each of which gives a result of its own */
 } cuda_cut;
-cuda_cut cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r, int64_t stride_n);
+cuda_cut cr_cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r, int64_t stride_n);
 
 typedef struct cuda_reduction {
     const char *op;
@@ -18,6 +18,6 @@ typedef struct cuda_reduction {
     cr_slab at;
     cuda_address x, sums;                           /* sums (M, N): of deviations */
 } cuda_reduction;
-cr_status cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y);      /* y (M, N) */
+cr_status cr_cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y);      /* y (M, N) */
 
 #endif

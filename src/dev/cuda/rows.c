@@ -2,7 +2,7 @@
 #include "reduce.h"
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, const cr_tensor *x) {
-    return cuda_kernel_of(g, op, cuda_source_rows, name, "#define T %s\n#define A %s\n", cuda_type((cr_dtype)x->dtype), cuda_wide((cr_dtype)x->dtype));
+    return cr_cuda_kernel_of(g, op, cr_cuda_source_rows, name, "#define T %s\n#define A %s\n", cr_cuda_type((cr_dtype)x->dtype), cr_cuda_wide((cr_dtype)x->dtype));
 }
 
 /* Threads that share a row: as few as keep it, 16 elements each (rows.cu), of which the first and the last reading may lie partly outside. */
@@ -15,30 +15,30 @@ static int64_t width_of(int64_t N) {
 /* M rows of N, of which `width` threads share one; q: its parameters.  Leaves. */
 static cr_status run(cuda *g, const char *op, const char *name, const cr_tensor *x, cuda_words *q, int64_t M, int64_t width) {
     const cuda_kernel *k = kernel_of(g, op, name, x);
-    return cuda_leave(g, k ? cuda_launch(g, op, k, q, (M * width + CUDA_GROUP - 1) / CUDA_GROUP) : cr_error_status());
+    return cr_cuda_leave(g, k ? cr_cuda_launch(g, op, k, q, (M * width + CUDA_GROUP - 1) / CUDA_GROUP) : cr_error_status());
 }
 
-cr_status cuda_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log) {
+cr_status cr_cuda_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log) {
     const char *op = log ? "log_softmax" : "softmax";
-    cuda *g = cuda_enter(op, x->dev);
+    cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
     const int64_t width = width_of(N);
     cuda_words q = {.n = 6, .w = {cuda_address_of(y), cuda_address_of(x), (uint64_t)M, (uint64_t)N, (uint64_t)width, log}};
     return run(g, op, "softmax", x, &q, M, width);
 }
 
-cr_status cuda_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g_, int64_t M, int64_t N, bool log) {
+cr_status cr_cuda_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g_, int64_t M, int64_t N, bool log) {
     const char *op = log ? "log_softmax_bwd" : "softmax_bwd";
-    cuda *g = cuda_enter(op, y->dev);
+    cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
     const int64_t width = width_of(N);
     cuda_words q = {.n = 7, .w = {cuda_address_of(dx), cuda_address_of(y), cuda_address_of(g_), (uint64_t)M, (uint64_t)N, (uint64_t)width, log}};
     return run(g, op, "softmax_bwd", y, &q, M, width);
 }
 
-cr_status cuda_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps) {
+cr_status cr_cuda_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps) {
     const char *op = mean ? "layer_norm" : "rms_norm";
-    cuda *g = cuda_enter(op, x->dev);
+    cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
     const int64_t width = width_of(N);
     cuda_words q = {.n = 9, .w = {cuda_address_of(y), cuda_address_of(mean), cuda_address_of(rstd), cuda_address_of(x), cuda_address_of(w), cuda_address_of(b), (uint64_t)M, (uint64_t)N,
@@ -61,55 +61,55 @@ static cr_status norm_bwd(cuda *g, const norm_grads *s) {
         parts = turns / EACH < MOST / chunks ? turns / EACH : MOST / chunks;
         if (parts < 1) parts = 1;
         const size_t bytes = (size_t)(parts * s->N) * cr_dtype_size(acc);
-        if (!(sums = cuda_block_take(g, s->op, 2 * bytes))) return cr_error_status();
+        if (!(sums = cr_cuda_block_take(g, s->op, 2 * bytes))) return cr_error_status();
         if (s->dw) at[0] = sums->at;
         if (s->db) at[1] = sums->at + bytes;
     }
     const cuda_kernel *k = kernel_of(g, s->op, "layer_norm_bwd", s->x);
     cuda_words q = {.n = 13, .w = {cuda_address_of(s->dx), at[0], at[1], cuda_address_of(s->x), cuda_address_of(s->w), cuda_address_of(s->mean), cuda_address_of(s->rstd), cuda_address_of(s->g),
                                    (uint64_t)s->M, (uint64_t)s->N, (uint64_t)s->width, (uint64_t)((turns + parts - 1) / parts * rows), (uint64_t)chunks}};
-    cr_status status = k ? cuda_launch(g, s->op, k, &q, parts * chunks) : cr_error_status();
+    cr_status status = k ? cr_cuda_launch(g, s->op, k, &q, parts * chunks) : cr_error_status();
     cr_tensor *const of[2] = {s->dw, s->db};
     for (int i = 0; i < 2 && status == CR_OK; i++) {
         if (!of[i]) continue;
         const cuda_reduction r = {.op = s->op, .how = {.kind = CR_REDUCE_SUM}, .from = acc, .acc = acc, .to = (cr_dtype)of[i]->dtype, .at = {1, parts, s->N, {0, s->N, 1}}, .x = at[i]};
-        status = cuda_reduce_slab(g, &r, cuda_address_of(of[i]));
+        status = cr_cuda_reduce_slab(g, &r, cuda_address_of(of[i]));
     }
-    if (sums) cuda_block_give(g, sums);
+    if (sums) cr_cuda_block_give(g, sums);
     return status;
 }
 
-cr_status cuda_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g_, int64_t M,
+cr_status cr_cuda_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g_, int64_t M,
                         int64_t N) {
     const char *op = mean ? "layer_norm_bwd" : "rms_norm_bwd";
-    cuda *g = cuda_enter(op, x->dev);
+    cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
     const int64_t width = width_of(N), chunk = width * (x->dtype == CR_F64 ? 8 : 16);      /* columns that a block has in registers */
     norm_grads s = {op, dx, dw, db, x, w, mean, rstd, g_, M, N, width, chunk};
-    if (N <= chunk || !dx || !(dw || db)) return cuda_leave(g, norm_bwd(g, &s));
+    if (N <= chunk || !dx || !(dw || db)) return cr_cuda_leave(g, norm_bwd(g, &s));
     s.dx = NULL;
     cr_status status = norm_bwd(g, &s);
     s.dx = dx, s.dw = s.db = NULL;
-    return cuda_leave(g, status == CR_OK ? norm_bwd(g, &s) : status);
+    return cr_cuda_leave(g, status == CR_OK ? norm_bwd(g, &s) : status);
 }
 
-cr_status cuda_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing) {
+cr_status cr_cuda_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing) {
     static const char op[] = "cross_entropy";
-    cuda *g = cuda_enter(op, x->dev);
+    cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
     const int64_t width = width_of(N);
-    const cuda_address fault = cuda_fault_new(g, op, N);
-    if (!fault) return cuda_leave(g, cr_error_status());
+    const cuda_address fault = cr_cuda_fault_new(g, op, N);
+    if (!fault) return cr_cuda_leave(g, cr_error_status());
     cuda_words q = {.n = 10, .w = {cuda_address_of(loss), cuda_address_of(lse), cuda_address_of(x), cuda_address_of(target), fault, (uint64_t)M, (uint64_t)N, (uint64_t)width,
                                    target->dtype == CR_I64, (uint64_t)ignore}};
     cuda_push_f64(&q, smoothing);
     return run(g, op, "cross_entropy", x, &q, M, width);
 }
 
-cr_status cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g_, int64_t M, int64_t N, int64_t ignore,
+cr_status cr_cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g_, int64_t M, int64_t N, int64_t ignore,
                                  double smoothing) {
     static const char op[] = "cross_entropy_bwd";
-    cuda *g = cuda_enter(op, x->dev);
+    cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
     const int64_t width = width_of(N);
     cuda_words q = {.n = 11, .w = {cuda_address_of(dx), cuda_address_of(x), cuda_address_of(target), cuda_address_of(lse), cuda_address_of(g_), (uint64_t)M, (uint64_t)N, (uint64_t)width,

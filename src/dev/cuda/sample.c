@@ -6,20 +6,20 @@ typedef struct draw { const char *op; cr_dtype dtype; cuda_address y, w; int64_t
 
 /* W(0) .. W(n - 1) of the stream, u64 */
 static cr_status words(cuda *g, const draw *d, cuda_address to, int64_t n) {
-    const cuda_kernel *k = cuda_kernel_of(g, d->op, cuda_source_random, "integers", "#define T u64\n#define A f32\n");
+    const cuda_kernel *k = cr_cuda_kernel_of(g, d->op, cr_cuda_source_random, "integers", "#define T u64\n#define A f32\n");
     cuda_words q = {.n = 6, .w = {to, (uint64_t)n, d->seed, d->counter, 0, 0}};
-    return k ? cuda_launch(g, d->op, k, &q, cuda_blocks(g, n)) : cr_error_status();
+    return k ? cr_cuda_launch(g, d->op, k, &q, cr_cuda_blocks(g, n)) : cr_error_status();
 }
 
 static const cuda_kernel *kernel_of(cuda *g, const draw *d, const char *name) {
-    return cuda_kernel_of(g, d->op, cuda_source_sample, name, "#define T %s\n", cuda_type(d->dtype));
+    return cr_cuda_kernel_of(g, d->op, cr_cuda_source_sample, name, "#define T %s\n", cr_cuda_type(d->dtype));
 }
 
 /* ---- permutations: positions in the order of random words */
 static cr_status permute(cuda *g, const draw *d, cuda_address at) {
     const cuda_ordering order = {d->op, CR_U64, false, 0, d->y, at, 1, d->N, d->N};
     const cr_status status = words(g, d, at, d->N);
-    return status == CR_OK ? cuda_order_rows(g, &order) : status;
+    return status == CR_OK ? cr_cuda_order_rows(g, &order) : status;
 }
 
 /* ---- samples by weights */
@@ -29,8 +29,8 @@ static cr_status with_replacement(cuda *g, const draw *d, cuda_address at) {
     const cuda_kernel *k = kernel_of(g, d, "draw");
     cuda_words q = {.n = 6, .w = {d->y, sums, word, (uint64_t)(d->M * d->S), (uint64_t)d->N, (uint64_t)d->S}};
     cr_status status = k ? words(g, d, word, d->M * d->S) : cr_error_status();
-    if (status == CR_OK) status = cuda_run_along(g, &sum);
-    return status == CR_OK ? cuda_launch(g, d->op, k, &q, cuda_blocks(g, d->M * d->S)) : status;
+    if (status == CR_OK) status = cr_cuda_run_along(g, &sum);
+    return status == CR_OK ? cr_cuda_launch(g, d->op, k, &q, cr_cuda_blocks(g, d->M * d->S)) : status;
 }
 
 static cr_status without_replacement(cuda *g, const draw *d, cuda_address at) {
@@ -40,28 +40,28 @@ static cr_status without_replacement(cuda *g, const draw *d, cuda_address at) {
     const cuda_kernel *k = kernel_of(g, d, "wait");
     cuda_words q = {.n = 4, .w = {times, d->w, word, (uint64_t)n}};
     cr_status status = k ? words(g, d, word, n) : cr_error_status();
-    if (status == CR_OK) status = cuda_launch(g, d->op, k, &q, cuda_blocks(g, n));
-    return status == CR_OK ? cuda_order_rows(g, &order) : status;
+    if (status == CR_OK) status = cr_cuda_launch(g, d->op, k, &q, cr_cuda_blocks(g, n));
+    return status == CR_OK ? cr_cuda_order_rows(g, &order) : status;
 }
 
 /* Into y, of the weights w or NULL, with `room` words of 64 bits to work in. */
 static cr_status run(draw d, cr_tensor *y, const cr_tensor *w, int64_t room, cr_status (*fn)(cuda *, const draw *, cuda_address)) {
     if (!y->numel) return CR_OK;
-    cuda *g = cuda_enter(d.op, y->dev);
+    cuda *g = cr_cuda_enter(d.op, y->dev);
     if (!g) return cr_error_status();
     d.y = cuda_address_of(y), d.w = cuda_address_of(w);
-    cuda_block *b = cuda_block_take(g, d.op, 8 * (size_t)room);
+    cuda_block *b = cr_cuda_block_take(g, d.op, 8 * (size_t)room);
     const cr_status status = b ? fn(g, &d, b->at) : cr_error_status();
-    if (b) cuda_block_give(g, b);
-    return cuda_leave(g, status);
+    if (b) cr_cuda_block_give(g, b);
+    return cr_cuda_leave(g, status);
 }
 
-cr_status cuda_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
+cr_status cr_cuda_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
     const draw d = {.op = "randperm", .M = 1, .N = y->numel, .seed = seed, .counter = counter};
     return run(d, y, NULL, d.N, permute);
 }
 
-cr_status cuda_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
+cr_status cr_cuda_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
     const draw d = {.op = "multinomial", .dtype = (cr_dtype)w->dtype, .M = M, .N = N, .S = S, .seed = seed, .counter = counter};
     return run(d, y, w, M * (N + (replacement ? S : N)), replacement ? with_replacement : without_replacement);
 }

@@ -33,33 +33,33 @@ static cut cut_of(const cuda_running *s, int64_t R, bool cuts) {
 static cr_status run(cuda *g, const cuda_running *s, const char *name, cuda_address states, int64_t R, bool reverse, const cut *c) {
     static const char *const of_floats[] = {"float_sum", "float_product", "log_sum", "largest", "smallest"}, *const of_integers[] = {"integer_sum", "integer_product"};
     const bool integers = s->kind <= CR_SCAN_PROD && !cr_dtype_is_float(s->from);
-    const cuda_kernel *k = cuda_kernel_of(g, s->op, cuda_source_scan, name, "#define T %s\n#define TO %s\n#define HOW %s\n#define EXTREME %d\n#define V %d\n", cuda_type(s->from), cuda_type(s->to),
+    const cuda_kernel *k = cr_cuda_kernel_of(g, s->op, cr_cuda_source_scan, name, "#define T %s\n#define TO %s\n#define HOW %s\n#define EXTREME %d\n#define V %d\n", cr_cuda_type(s->from), cr_cuda_type(s->to),
                                           (integers ? of_integers : of_floats)[s->kind], s->kind >= CR_SCAN_MAX, EACH);
     cuda_words q = {.n = 13, .w = {s->y, s->index, s->x, s->a, states, (uint64_t)R, (uint64_t)s->N, (uint64_t)(s->M * s->N), (uint64_t)c->chunk, (uint64_t)c->chunks,
                                    (uint64_t)c->width, c->along, reverse}};
-    return k ? cuda_launch_struct(g, s->op, k, &q, c->blocks * c->chunks) : cr_error_status();
+    return k ? cr_cuda_launch_struct(g, s->op, k, &q, c->blocks * c->chunks) : cr_error_status();
 }
 
-cr_status cuda_run_along(cuda *g, const cuda_running *s) {
+cr_status cr_cuda_run_along(cuda *g, const cuda_running *s) {
     const cut c = cut_of(s, s->R, true);
     if (s->in_order) return run(g, s, "in_order", 0, s->R, s->reverse, &c);
     if (c.chunks == 1) return run(g, s, "results", 0, s->R, s->reverse, &c);
     const cut of_chunks = cut_of(s, c.chunks, false);
-    cuda_block *states = cuda_block_take(g, s->op, 16 * (size_t)(s->M * c.chunks * s->N));         /* the largest state */
+    cuda_block *states = cr_cuda_block_take(g, s->op, 16 * (size_t)(s->M * c.chunks * s->N));         /* the largest state */
     if (!states) return cr_error_status();
     cr_status status = run(g, s, "sums", states->at, s->R, s->reverse, &c);
     if (status == CR_OK) status = run(g, s, "before", states->at, c.chunks, false, &of_chunks);
     if (status == CR_OK) status = run(g, s, "results", states->at, s->R, s->reverse, &c);
-    cuda_block_give(g, states);
+    cr_cuda_block_give(g, states);
     return status;
 }
 
-cr_status cuda_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
+cr_status cr_cuda_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
     static const char *const names[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
     if (!y->numel) return CR_OK;
-    cuda *g = cuda_enter(names[kind], y->dev);
+    cuda *g = cr_cuda_enter(names[kind], y->dev);
     if (!g) return cr_error_status();
     const cuda_running s = {.op = names[kind], .kind = kind, .reverse = reverse, .in_order = a != NULL, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .y = cuda_address_of(y),
                             .index = cuda_address_of(index), .x = cuda_address_of(x), .a = cuda_address_of(a), .M = M, .R = R, .N = N};
-    return cuda_leave(g, cuda_run_along(g, &s));
+    return cr_cuda_leave(g, cr_cuda_run_along(g, &s));
 }

@@ -12,6 +12,6 @@ typedef struct cuda_running {
     cuda_address y, index, x, a;                    /* index, a: 0 where there are none */
     int64_t M, R, N;
 } cuda_running;
-cr_status cuda_run_along(cuda *g, const cuda_running *s);
+cr_status cr_cuda_run_along(cuda *g, const cuda_running *s);
 
 #endif

@@ -8,7 +8,7 @@ static int64_t pieces(const cr_tensor *x) { return (x->numel + PIECE - 1) / PIEC
 /* The first of the tensors, and those after it of its dtype that the parameters of a kernel hold; returns how many.  first: where its sums begin. */
 static int64_t run(cuda *g, const char *op, cuda_address sums, int64_t first, int64_t n, const cr_tensor *const *x) {
     const cr_dtype dt = (cr_dtype)x[0]->dtype;
-    const cuda_kernel *k = cuda_kernel_of(g, op, cuda_source_squares, "squares", "#define T %s\n#define A %s\n#define PIECE %d\n#define WORDS %d\n", cuda_type(dt), cuda_wide(dt), PIECE, CUDA_WORDS);
+    const cuda_kernel *k = cr_cuda_kernel_of(g, op, cr_cuda_source_squares, "squares", "#define T %s\n#define A %s\n#define PIECE %d\n#define WORDS %d\n", cr_cuda_type(dt), cr_cuda_wide(dt), PIECE, CUDA_WORDS);
     cuda_words q = {.n = 2, .w = {sums, (uint64_t)first}};
     int64_t blocks = 0, i = 0;
     for (; i < n && x[i]->dtype == dt && q.n + 2 <= CUDA_WORDS; i++) {
@@ -17,23 +17,23 @@ static int64_t run(cuda *g, const char *op, cuda_address sums, int64_t first, in
         cuda_push(&q, (uint64_t)x[i]->numel);
         blocks += pieces(x[i]);
     }
-    return k && cuda_launch_struct(g, op, k, &q, blocks) == CR_OK ? i : 0;
+    return k && cr_cuda_launch_struct(g, op, k, &q, blocks) == CR_OK ? i : 0;
 }
 
-cr_status cuda_sum_squares(cr_tensor *y, int64_t n, const cr_tensor *const *x) {
+cr_status cr_cuda_sum_squares(cr_tensor *y, int64_t n, const cr_tensor *const *x) {
     static const char op[] = "sum_squares";
-    cuda *g = cuda_enter(op, y->dev);
+    cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
     int64_t all = 0, done = 1, first = 0;
     for (int64_t i = 0; i < n; i++) all += pieces(x[i]);
-    cuda_block *sums = cuda_block_take(g, op, (size_t)(all + 1) * sizeof(double));
-    if (!sums) return cuda_leave(g, cr_error_status());
+    cuda_block *sums = cr_cuda_block_take(g, op, (size_t)(all + 1) * sizeof(double));
+    if (!sums) return cr_cuda_leave(g, cr_error_status());
     for (int64_t i = 0; i < n && done; i += done) {
         done = run(g, op, sums->at, first, n - i, x + i);
         for (int64_t j = i; j < i + done; j++) first += pieces(x[j]);
     }
     const cuda_reduction s = {.op = op, .how = {.kind = CR_REDUCE_SUM}, .from = CR_F64, .acc = CR_F64, .to = CR_F64, .at = {1, all, 1, {0, 1, 1}}, .x = sums->at};
-    const cr_status status = done ? cuda_reduce_slab(g, &s, cuda_address_of(y)) : cr_error_status();
-    cuda_block_give(g, sums);
-    return cuda_leave(g, status);
+    const cr_status status = done ? cr_cuda_reduce_slab(g, &s, cuda_address_of(y)) : cr_error_status();
+    cr_cuda_block_give(g, sums);
+    return cr_cuda_leave(g, status);
 }

@@ -65,7 +65,7 @@ static void forward_head(const heads *a, cr_tensor *o, cr_tensor *lse, double *s
     }
 }
 
-cr_status ref_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
+cr_status cr_ref_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
                         double scale, bool causal) {
     heads a = {.q = q, .k = k, .v = v, .mask = mask, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3], .scale = scale, .causal = causal};
     double *score = calloc((size_t)a.S + 1, sizeof *score);
@@ -107,7 +107,7 @@ static void backward_keys(const heads *a, cr_tensor *dk, cr_tensor *dv, double *
     }
 }
 
-cr_status ref_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
+cr_status cr_ref_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                             const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal) {
     heads a = {.q = q, .k = k, .v = v, .mask = mask, .o = o, .lse = lse, .g = g, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3],
                .scale = scale, .causal = causal};

@@ -60,13 +60,13 @@ static void empty_cache(const cr_device *d) { (void)d; }
 
 static const cr_kernels kernels = {
     .allocate = allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = copy, .fill = fill,
-    .elementwise = ref_elementwise, .reduce = ref_reduce, .arg_reduce = ref_arg_reduce, .scan = ref_scan, .matmul = ref_matmul,
-    .gather = ref_gather, .scatter = ref_scatter, .take_rows = ref_take_rows, .put_rows = ref_put_rows, .ravel = ref_ravel, .nonzero = ref_nonzero,
-    .sort = ref_sort, .kth = ref_kth, .search = ref_search, .runs = ref_runs, .random = ref_random,
-    .random_integers = ref_random_integers, .permutation = ref_permutation, .multinomial = ref_multinomial, .triangle = ref_triangle,
-    .softmax = ref_softmax, .softmax_bwd = ref_softmax_bwd, .norm = ref_norm, .norm_bwd = ref_norm_bwd,
-    .cross_entropy = ref_cross_entropy, .cross_entropy_bwd = ref_cross_entropy_bwd,
-    .attention = ref_attention, .attention_bwd = ref_attention_bwd,
+    .elementwise = cr_ref_elementwise, .reduce = cr_ref_reduce, .arg_reduce = cr_ref_arg_reduce, .scan = cr_ref_scan, .matmul = cr_ref_matmul,
+    .gather = cr_ref_gather, .scatter = cr_ref_scatter, .take_rows = cr_ref_take_rows, .put_rows = cr_ref_put_rows, .ravel = cr_ref_ravel, .nonzero = cr_ref_nonzero,
+    .sort = cr_ref_sort, .kth = cr_ref_kth, .search = cr_ref_search, .runs = cr_ref_runs, .random = cr_ref_random,
+    .random_integers = cr_ref_random_integers, .permutation = cr_ref_permutation, .multinomial = cr_ref_multinomial, .triangle = cr_ref_triangle,
+    .softmax = cr_ref_softmax, .softmax_bwd = cr_ref_softmax_bwd, .norm = cr_ref_norm, .norm_bwd = cr_ref_norm_bwd,
+    .cross_entropy = cr_ref_cross_entropy, .cross_entropy_bwd = cr_ref_cross_entropy_bwd,
+    .attention = cr_ref_attention, .attention_bwd = cr_ref_attention_bwd,
 };
 
 const cr_device cr_device_ref = {

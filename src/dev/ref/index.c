@@ -2,7 +2,7 @@
 #include <string.h>
 #include "ref.h"
 
-cr_status ref_check_index(const char *op, const cr_tensor *index, int64_t bound, bool wrap) {
+cr_status cr_ref_check_index(const char *op, const cr_tensor *index, int64_t bound, bool wrap) {
     EACH(i, index->numel) {
         int64_t at = get_int(index, i);
         if (at < (wrap ? -bound : 0) || at >= bound)
@@ -17,8 +17,8 @@ static void add_to(cr_tensor *y, int64_t at, const cr_tensor *x, int64_t from) {
     else put_int(y, at, add_wrap(get_int(y, at), get_int(x, from)));
 }
 
-cr_status ref_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
-    cr_status s = ref_check_index("gather", index, R, false);
+cr_status cr_ref_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
+    cr_status s = cr_ref_check_index("gather", index, R, false);
     if (s) return s;
     EACH(m, M)
         EACH(k, K)
@@ -35,8 +35,8 @@ static void meet(bool sum, cr_tensor *y, int64_t at, const cr_tensor *x, int64_t
     else memcpy(address(y, at), address(x, from), cr_dtype_size((cr_dtype)y->dtype));
 }
 
-cr_status ref_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
-    cr_status s = ref_check_index(sum ? "scatter_add" : "scatter", index, R, false);
+cr_status cr_ref_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
+    cr_status s = cr_ref_check_index(sum ? "scatter_add" : "scatter", index, R, false);
     if (s) return s;
     EACH(m, M)
         EACH(k, K)
@@ -55,9 +55,9 @@ static int64_t wrapped(const cr_tensor *index, int64_t i, int64_t bound) {
 /* Where (m, r, n) lies in a tensor of three axes. */
 static int64_t at3(const cr_tensor *t, int64_t m, int64_t r, int64_t n) { return m * t->strides[0] + r * t->strides[1] + n * t->strides[2]; }
 
-cr_status ref_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
+cr_status cr_ref_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
     const int64_t R = x->shape[1];
-    cr_status s = ref_check_index(op, index, R, wrap);
+    cr_status s = cr_ref_check_index(op, index, R, wrap);
     if (s) return s;
     EACH(m, y->shape[0])
         EACH(k, y->shape[1])
@@ -65,9 +65,9 @@ cr_status ref_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const 
     return CR_OK;
 }
 
-cr_status ref_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
+cr_status cr_ref_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
     const int64_t R = x->shape[1];
-    cr_status s = ref_check_index(op, index, R, wrap);
+    cr_status s = cr_ref_check_index(op, index, R, wrap);
     if (s) return s;
     EACH(m, src->shape[0])
         EACH(k, src->shape[1])
@@ -75,9 +75,9 @@ cr_status ref_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, con
     return CR_OK;
 }
 
-cr_status ref_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
+cr_status cr_ref_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
     for (int k = 0; k < n; k++) {
-        cr_status s = ref_check_index(op, index[k], sizes[k], true);
+        cr_status s = cr_ref_check_index(op, index[k], sizes[k], true);
         if (s) return s;
     }
     EACH(i, y->numel) {
@@ -88,7 +88,7 @@ cr_status ref_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const 
     return CR_OK;
 }
 
-cr_status ref_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
+cr_status cr_ref_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
     *count = 0;
     EACH(i, x->numel) {
         if (!get_int(x, i)) continue;
@@ -102,7 +102,7 @@ cr_status ref_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
     return CR_OK;
 }
 
-cr_status ref_triangle(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper) {
+cr_status cr_ref_triangle(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper) {
     EACH(i, y->numel) {
         int64_t distance = i % N - i / N % M;
         bool kept = upper ? distance >= diagonal : distance <= diagonal;

@@ -13,7 +13,7 @@ static double factor(const cr_tensor *t, int64_t at, int how) {
     return how & CR_MATMUL_BF16 && t->dtype == CR_F32 ? (double)cr_bf16_to_f32(cr_f32_to_bf16((float)x)) : x;
 }
 
-cr_status ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
+cr_status cr_ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
     int row = c->ndim - 2, column = c->ndim - 1;
     int64_t M = c->shape[row], N = c->shape[column], K = a->shape[column], matrices = 1;
     for (int d = 0; d < row; d++) matrices *= c->shape[d];

@@ -14,7 +14,7 @@ static bool before(const cr_tensor *a, int64_t i, const cr_tensor *b, int64_t j)
 static bool is_nan(const cr_tensor *x, int64_t i) { return is_float(x) && isnan(get(x, i)); }
 
 /* 0 .. n - 1 in an order, by merging runs of 1, 2, 4...; of equal ones the first comes first.  The caller frees them. */
-int64_t *ref_order(int64_t n, bool (*less)(const void *ctx, int64_t i, int64_t j), const void *ctx) {
+int64_t *cr_ref_order(int64_t n, bool (*less)(const void *ctx, int64_t i, int64_t j), const void *ctx) {
     int64_t *from = calloc((size_t)n + 1, sizeof *from), *to = calloc((size_t)n + 1, sizeof *to);
     if (from && to) EACH(i, n) from[i] = i;
     for (int64_t run = 1; from && to && run < n; run *= 2) {
@@ -41,14 +41,14 @@ static bool before_in_row(const void *ctx, int64_t i, int64_t j) {
     const rank *r = ctx;
     return r->descending ? before(r->x, r->first + j, r->x, r->first + i) : before(r->x, r->first + i, r->x, r->first + j);
 }
-static int64_t *order_of(const cr_tensor *x, int64_t m, int64_t R, bool descending) { return ref_order(R, before_in_row, &(rank){x, m * R, descending}); }
+static int64_t *order_of(const cr_tensor *x, int64_t m, int64_t R, bool descending) { return cr_ref_order(R, before_in_row, &(rank){x, m * R, descending}); }
 
 static void pick(cr_tensor *y, cr_tensor *index, int64_t at, const cr_tensor *x, int64_t row, int64_t i) {
     memcpy(address(y, at), address(x, row + i), cr_dtype_size((cr_dtype)x->dtype));
     put_int(index, at, i);
 }
 
-cr_status ref_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
+cr_status cr_ref_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
     EACH(m, M) {
         int64_t *order = order_of(x, m, R, descending);
         if (!order) return CR_NO_MEMORY;
@@ -58,7 +58,7 @@ cr_status ref_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M
     return CR_OK;
 }
 
-cr_status ref_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
+cr_status cr_ref_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
     EACH(m, M) {
         int64_t *order = order_of(x, m, R, false), numbers = 0, at = k;
         if (!order) return CR_NO_MEMORY;
@@ -71,7 +71,7 @@ cr_status ref_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M,
     return CR_OK;
 }
 
-cr_status ref_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
+cr_status cr_ref_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
     EACH(m, M)
         EACH(k, K) {
             int64_t row = shared ? 0 : m * R, at = m * K + k, n = 0;
@@ -84,7 +84,7 @@ cr_status ref_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64
     return CR_OK;
 }
 
-cr_status ref_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
+cr_status cr_ref_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
     int64_t n = 0;
     EACH(i, R) {
         bool fresh = i == 0;

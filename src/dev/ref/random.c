@@ -39,7 +39,7 @@ static void put_down(cr_tensor *y, int64_t i, double v) {
     memcpy(address(y, i), &half, 2);
 }
 
-cr_status ref_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {
+cr_status cr_ref_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {
     cr_dtype dt = (cr_dtype)y->dtype;
     EACH(i, y->numel) {
         if (kind == CR_RANDOM_UNIFORM) put_down(y, i, uniform(dt, seed, counter, i));
@@ -48,7 +48,7 @@ cr_status ref_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t 
     return CR_OK;
 }
 
-cr_status ref_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter) {
+cr_status cr_ref_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter) {
     EACH(i, y->numel) put_int(y, i, add_wrap(low, (int64_t)cr_below(word64(seed, counter, i), span)));
     return CR_OK;
 }
@@ -57,11 +57,11 @@ cr_status ref_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t
 static bool word_before(const void *words, int64_t i, int64_t j) { return ((const uint64_t *)words)[i] < ((const uint64_t *)words)[j]; }
 static bool time_before(const void *times, int64_t i, int64_t j) { return ((const double *)times)[i] < ((const double *)times)[j]; }
 
-cr_status ref_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
+cr_status cr_ref_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
     uint64_t *word = malloc(sizeof *word * (size_t)y->numel + 1);
     if (!word) return cr_fail(CR_NO_MEMORY, "permutation", "out of memory");
     EACH(i, y->numel) word[i] = word64(seed, counter, i);
-    int64_t *order = ref_order(y->numel, word_before, word);
+    int64_t *order = cr_ref_order(y->numel, word_before, word);
     if (order) EACH(i, y->numel) put_int(y, i, order[i]);
     free(word);
     free(order);
@@ -76,7 +76,7 @@ static int64_t pick(const cr_tensor *w, int64_t first, int64_t N, double u) {
     return N - 1;
 }
 
-cr_status ref_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
+cr_status cr_ref_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
     if (replacement) EACH(i, M * S) put_int(y, i, pick(w, i / S * N, N, uniform(CR_F64, seed, counter, i)));
     double *time = replacement ? NULL : malloc(sizeof *time * (size_t)N);
     if (!replacement && !time) return cr_fail(CR_NO_MEMORY, "multinomial", "out of memory");
@@ -86,7 +86,7 @@ cr_status ref_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N
             const double weight = get(w, m * N + i);
             time[i] = weight > 0 ? fmin(-log(1 - uniform(CR_F64, seed, counter, m * N + i)) / weight, DBL_MAX) : INFINITY;
         }
-        int64_t *order = ref_order(N, time_before, time);
+        int64_t *order = cr_ref_order(N, time_before, time);
         if (!order) { bad = CR_NO_MEMORY; break; }
         EACH(s, S) put_int(y, m * S + s, order[s]);
         free(order);

@@ -52,7 +52,7 @@ static int64_t reduce_ints(const cr_reduce_how *how, const cr_tensor *x, int64_t
     return acc;
 }
 
-cr_status ref_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+cr_status cr_ref_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
     bool whole = !is_float(x) || how->map == CR_MAP_NONZERO;
     EACH(i, at->M * at->N) {
         int64_t first = i / at->N * at->strides[0] + i % at->N * at->strides[2];
@@ -74,7 +74,7 @@ static bool beats(bool max, const cr_tensor *x, int64_t v, int64_t best) {
     return max ? a > b : a < b;
 }
 
-cr_status ref_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+cr_status cr_ref_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
     EACH(i, at->M * at->N) {
         int64_t first = i / at->N * at->strides[0] + i % at->N * at->strides[2], best = 0;
         EACH(r, at->R)

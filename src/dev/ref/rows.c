@@ -17,7 +17,7 @@ static double row_lse(const cr_tensor *x, int64_t row, int64_t N) {
 }
 
 /* y = exp(x - max) / sum(exp(x - max)), or its logarithm */
-cr_status ref_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log_of) {
+cr_status cr_ref_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log_of) {
     EACH(m, M) {
         double max = row_max(x, m * N, N), sum = 0;
         EACH(n, N) sum += exp(get(x, m * N + n) - max);
@@ -31,7 +31,7 @@ cr_status ref_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bo
 
 /* y = softmax(x):      dx = y (g - sum(g y))
  * y = log_softmax(x):  dx = g - exp(y) sum(g) */
-cr_status ref_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log_of) {
+cr_status cr_ref_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log_of) {
     EACH(m, M) {
         double sum = 0;
         EACH(n, N) sum += log_of ? get(g, m * N + n) : get(g, m * N + n) * get(y, m * N + n);
@@ -42,7 +42,7 @@ cr_status ref_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g,
 }
 
 /* y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); mean 0 for the RMS norm (mean NULL) */
-cr_status ref_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
+cr_status cr_ref_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
                    int64_t M, int64_t N, double eps) {
     EACH(m, M) {
         double mu = 0, square = 0;
@@ -64,7 +64,7 @@ static double normed(const cr_tensor *x, const cr_tensor *mean, const cr_tensor 
 
 /* With h = (x - mean) rstd and dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm;
  * dw = sum over rows of g h;  db = sum over rows of g. */
-cr_status ref_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean,
+cr_status cr_ref_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean,
                        const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
     if (dx) EACH(m, M) {
         double sum = 0, dot = 0;
@@ -101,7 +101,7 @@ static cr_status check_target(const cr_tensor *target, int64_t M, int64_t N, int
 }
 
 /* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s: the cross-entropy with (1 - s) onehot + s / N */
-cr_status ref_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N,
+cr_status cr_ref_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N,
                             int64_t ignore, double smoothing) {
     cr_status s = check_target(target, M, N, ignore);
     if (s) return s;
@@ -116,7 +116,7 @@ cr_status ref_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x,
 }
 
 /* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows */
-cr_status ref_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
+cr_status cr_ref_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
                                 int64_t M, int64_t N, int64_t ignore, double smoothing) {
     cr_status s = check_target(target, M, N, ignore);
     if (s) return s;

@@ -44,7 +44,7 @@ static void scan_line(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *
     }
 }
 
-cr_status ref_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
+cr_status cr_ref_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
     EACH(i, M * N) scan_line(kind, reverse, y, index, x, a, i / N * R * N + i % N, R, N);
     return CR_OK;
 }

@@ -21,7 +21,7 @@ static const char *const names[] = {"libwgpu_native-release.so", "libwgpu_native
 /* Beside us; where pip puts the package wgpu when we are its sibling, and in the environments of the program and of the shell. */
 static const char *const places[] = {"self", "self/../lib", "self/../wgpu/resources", "self/../lib/python/wgpu/resources", "env/lib/python/wgpu/resources", NULL};
 
-wgpu_api wg;
+wgpu_api cr_wg;
 enum { UNOPENED, OPENING, OPEN, FAILED };
 static atomic_int state;
 static char problem[256];                           /* written before state leaves OPENING */
@@ -37,9 +37,9 @@ static bool adopt(void *library) {
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         void *p = cr_os_symbol(library, wanted[i].name);
         if (!p) return REFUSE("the library found is not wgpu-native %d: it has no %s", MAJOR, wanted[i].name);
-        memcpy((char *)&wg + wanted[i].at, &p, sizeof p);
+        memcpy((char *)&cr_wg + wanted[i].at, &p, sizeof p);
     }
-    const unsigned v = wg.GetVersion();
+    const unsigned v = cr_wg.GetVersion();
     if (v >> 24 != MAJOR) return REFUSE("wgpu-native %u.%u.%u found, %d.x wanted", v >> 24, v >> 16 & 255, v >> 8 & 255, MAJOR);
     return true;
 }
@@ -52,14 +52,14 @@ static bool open_library(void) {
     return wish ? REFUSE("CHAINRULE_WGPU=%.160s cannot be opened", wish) : REFUSE("wgpu-native not found (pip install wgpu==0.32.0)");
 }
 
-bool wgpu_ready(void) {
+bool cr_wgpu_ready(void) {
     int expected = UNOPENED;
     if (atomic_compare_exchange_strong(&state, &expected, OPENING)) atomic_store(&state, open_library() ? OPEN : FAILED);
     while (atomic_load(&state) == OPENING) cr_os_sleep(1e-4);          /* another thread is at it */
     return atomic_load(&state) == OPEN;
 }
 
-const char *wgpu_problem(void) { return problem; }
+const char *cr_wgpu_problem(void) { return problem; }
 
 static cr_status check_switch(const char *text) {
     (void)text;

@@ -1,4 +1,4 @@
-/* api.h - wgpu-native (webgpu.h and its extensions in wgpu.h), found and opened at run time: wg.CreateInstance is wgpuCreateInstance.
+/* api.h - wgpu-native (webgpu.h and its extensions in wgpu.h), found and opened at run time: cr_wg.CreateInstance is wgpuCreateInstance.
  *
  * What the library does with misuse decides how the rest of this folder is written.  It ends the process on the submission of an invalid
  * command buffer, on work after the device is lost, on the release of NULL, on an error scope for internal errors and on calls that it does not implement (WaitAny,
@@ -29,10 +29,10 @@ typedef struct wgpu_api {
     WGPU_FUNCTIONS(WGPU_MEMBER)
 #undef WGPU_MEMBER
 } wgpu_api;
-extern wgpu_api wg;                                 /* to be used after wgpu_ready() said yes */
+extern wgpu_api cr_wg;                                 /* to be used after cr_wgpu_ready() said yes */
 
-/* Opens the library on the first call.  False: not found, unfit or switched off; wgpu_problem() says which. */
-bool wgpu_ready(void);
-const char *wgpu_problem(void);
+/* Opens the library on the first call.  False: not found, unfit or switched off; cr_wgpu_problem() says which. */
+bool cr_wgpu_ready(void);
+const char *cr_wgpu_problem(void);
 
 #endif

@@ -19,34 +19,34 @@ typedef struct stage {
 static void write(wgsl *w, const void *how) {
     const kernel *h = how;
     const cr_dtype dt = h->dtype;
-    wgsl_binding(w, 0, true, false);
-    wgsl_binding(w, 1, false, false);
-    if (!h->first) wgsl_binding(w, 2, false, false);
-    wgsl_add(w, "fn key(at: u32) -> vec2<u32> { let x = %s; ", wgsl_load(1, dt, "at").s);
-    if (!h->max && cr_dtype_is_float(dt)) wgsl_add(w, "if is_nan(x) { return vec2<u32>(~0u); } ");
-    wgsl_add(w, "return %s%s; }\n", h->max ? "" : "~", wgsl_key(dt, "x").s);
-    wgsl_tree(w, "best_of", "vec3<u32>", "select(b, a, less_u64(b.xy, a.xy) || (all(a.xy == b.xy) && a.z < b.z))");
-    wgsl_main(w, GPU_GROUP);
-    wgsl_add(w, "let mine = group < p[2].w;\nlet n = group %% p[0].z; let part = (group / p[0].z) %% p[2].x; let m = group / p[0].z / p[2].x;\n"
+    cr_wgsl_binding(w, 0, true, false);
+    cr_wgsl_binding(w, 1, false, false);
+    if (!h->first) cr_wgsl_binding(w, 2, false, false);
+    cr_wgsl_add(w, "fn key(at: u32) -> vec2<u32> { let x = %s; ", cr_wgsl_load(1, dt, "at").s);
+    if (!h->max && cr_dtype_is_float(dt)) cr_wgsl_add(w, "if is_nan(x) { return vec2<u32>(~0u); } ");
+    cr_wgsl_add(w, "return %s%s; }\n", h->max ? "" : "~", cr_wgsl_key(dt, "x").s);
+    cr_wgsl_tree(w, "best_of", "vec3<u32>", "select(b, a, less_u64(b.xy, a.xy) || (all(a.xy == b.xy) && a.z < b.z))");
+    cr_wgsl_main(w, GPU_GROUP);
+    cr_wgsl_add(w, "let mine = group < p[2].w;\nlet n = group %% p[0].z; let part = (group / p[0].z) %% p[2].x; let m = group / p[0].z / p[2].x;\n"
              "let start = p[1].x + m * p[1].y + n * p[1].w; let end = select(0u, min((part + 1u) * p[2].y, p[0].w), mine);\nvar best = vec3<u32>(0u, 0u, ~0u);\n"
              "for (var c = part * p[2].y + lane; c < end; c += %du) {\nlet r = %s;\nif r != ~0u { best = best_of_join(best, vec3<u32>(key(start + r * p[1].z), r)); }\n}\n", GPU_GROUP,
              h->first ? "c" : "words2((m * p[0].w + c) * p[0].z + n)");
-    wgsl_add(w, "best = best_of(lane, best);\nif mine && lane == 0u { let o = p[2].z + group; ");
-    wgsl_add(w, h->last ? "set0(2u * o, best.z); set0(2u * o + 1u, 0u); }\n}\n" : "set0(o, best.z); }\n}\n");
+    cr_wgsl_add(w, "best = best_of(lane, best);\nif mine && lane == 0u { let o = p[2].z + group; ");
+    cr_wgsl_add(w, h->last ? "set0(2u * o, best.z); set0(2u * o + 1u, 0u); }\n}\n" : "set0(o, best.z); }\n}\n");
 }
 
 /* found: where the stage leaves positions that are not the last; before: (M, candidates, N) of them, NULL: every position is a candidate.  false: x or y is too long */
 static bool call_of(const gpu *g, const char *op, const stage *s, gpu_buffer *found, gpu_buffer *before, gpu_call *c) {
     const int64_t results = s->at.M * s->parts * s->at.N, part = (s->candidates + s->parts - 1) / s->parts;
-    gpu_span x = gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides);
+    gpu_span x = cr_gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides);
     *c = (gpu_call){
         .op = op, .write = write, .how = &s->kernel, .how_bytes = sizeof s->kernel, .written = 1,
         .q = {.n = 12, .words = {
             0, (uint32_t)s->at.R, (uint32_t)s->at.N, (uint32_t)s->candidates, 0, (uint32_t)s->at.strides[0], (uint32_t)s->at.strides[1],
             (uint32_t)s->at.strides[2], (uint32_t)s->parts, (uint32_t)part, 0, (uint32_t)results}},
         .invocations = (uint64_t)results * GPU_GROUP};
-    if (!gpu_show(g, c, found ? found : s->y, found ? (gpu_span){0, results} : (gpu_span){s->y_offset, s->y_offset + results}, found ? CR_U32 : CR_I64, &c->q.words[10])) return false;
-    if (!gpu_show(g, c, s->x, x, s->kernel.dtype, &c->q.words[4])) return false;
+    if (!cr_gpu_show(g, c, found ? found : s->y, found ? (gpu_span){0, results} : (gpu_span){s->y_offset, s->y_offset + results}, found ? CR_U32 : CR_I64, &c->q.words[10])) return false;
+    if (!cr_gpu_show(g, c, s->x, x, s->kernel.dtype, &c->q.words[4])) return false;
     c->q.words[4] += (uint32_t)(s->offset - x.first);
     if (before) c->buffer[c->buffers++] = before;
     return true;
@@ -57,13 +57,13 @@ static cr_status run_stages(gpu *g, const char *op, stage *s, gpu_buffer *before
     s->parts = (s->candidates + PART - 1) / PART;
     s->kernel.first = !before;
     s->kernel.last = s->parts == 1;
-    gpu_buffer *found = s->kernel.last ? NULL : gpu_buffer_take(g, op, 4 * (size_t)(s->at.M * s->parts * s->at.N));
+    gpu_buffer *found = s->kernel.last ? NULL : cr_gpu_buffer_take(g, op, 4 * (size_t)(s->at.M * s->parts * s->at.N));
     if (!s->kernel.last && !found) return cr_error_status();
-    cr_status status = call_of(g, op, s, found, before, &c) ? gpu_run(g, &c) : gpu_fail_window(g, op, s->x->bytes);
+    cr_status status = call_of(g, op, s, found, before, &c) ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, op, s->x->bytes);
     if (!found) return status;
     s->candidates = s->parts;
     if (status == CR_OK) status = run_stages(g, op, s, found);
-    gpu_buffer_give(g, found);
+    cr_gpu_buffer_give(g, found);
     return status;
 }
 
@@ -82,12 +82,12 @@ static cr_status run_parts(gpu *g, const char *op, stage s) {
     return status == CR_OK ? run_parts(g, op, half[1]) : status;
 }
 
-cr_status gpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+cr_status cr_gpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
     const char *op = max ? "argmax" : "argmin";
-    if (gpu_lacks(op, x)) return cr_error_status();
+    if (cr_gpu_lacks(op, x)) return cr_error_status();
     if (!at->M || !at->N) return CR_OK;
-    gpu *g = gpu_enter(op, y->dev);
+    gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
-    return gpu_leave(g, run_parts(g, op, (stage){.kernel = {'a', (cr_dtype)x->dtype, max, false, false}, .at = *at, .offset = x->offset, .candidates = at->R,
+    return cr_gpu_leave(g, run_parts(g, op, (stage){.kernel = {'a', (cr_dtype)x->dtype, max, false, false}, .at = *at, .offset = x->offset, .candidates = at->R,
                                                  .x = gpu_buffer_of(x), .y = gpu_buffer_of(y), .y_offset = y->offset}));
 }

@@ -9,12 +9,12 @@ enum { MOST_RECORDED = 1024, PARAMETER_BYTES = 4 * GPU_PARAMETER_WORDS, RING_BYT
 
 static cr_status make_parameters(gpu *g, const char *op) {
     if (g->parameters) return CR_OK;
-    gpu_scope_begin(g);
-    g->parameters = wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst, .size = RING_BYTES});
-    cr_status status = gpu_scope_end(g, op, "no buffer for parameters");
+    cr_gpu_scope_begin(g);
+    g->parameters = cr_wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst, .size = RING_BYTES});
+    cr_status status = cr_gpu_scope_end(g, op, "no buffer for parameters");
     g->parameters_here = calloc(1, RING_BYTES);
     if (status == CR_OK && g->parameters && g->parameters_here) return CR_OK;
-    if (g->parameters) wg.BufferRelease(g->parameters);
+    if (g->parameters) cr_wg.BufferRelease(g->parameters);
     free(g->parameters_here);
     g->parameters = NULL;
     return status != CR_OK ? status : cr_fail(CR_NO_MEMORY, op, "out of memory");
@@ -23,36 +23,36 @@ static cr_status make_parameters(gpu *g, const char *op) {
 static cr_status begin(gpu *g, const char *op) {
     cr_status status = make_parameters(g, op);
     if (status != CR_OK || g->encoder) return status;
-    gpu_scope_begin(g);
-    g->encoder = wg.DeviceCreateCommandEncoder(g->device, NULL);
-    status = gpu_scope_end(g, op, "no command encoder");
+    cr_gpu_scope_begin(g);
+    g->encoder = cr_wg.DeviceCreateCommandEncoder(g->device, NULL);
+    status = cr_gpu_scope_end(g, op, "no command encoder");
     if (status == CR_OK) return CR_OK;
-    wg.CommandEncoderRelease(g->encoder);
+    cr_wg.CommandEncoderRelease(g->encoder);
     g->encoder = NULL;
     return status;
 }
 
 static void end_pass(gpu *g) {
     if (!g->pass) return;
-    wg.ComputePassEncoderEnd(g->pass);
-    wg.ComputePassEncoderRelease(g->pass);
+    cr_wg.ComputePassEncoderEnd(g->pass);
+    cr_wg.ComputePassEncoderRelease(g->pass);
     g->pass = NULL;
 }
 
-cr_status gpu_submit(gpu *g, const char *op) {
+cr_status cr_gpu_submit(gpu *g, const char *op) {
     if (!g->encoder) return CR_OK;
-    gpu_scope_begin(g);
+    cr_gpu_scope_begin(g);
     end_pass(g);
-    WGPUCommandBuffer commands = wg.CommandEncoderFinish(g->encoder, NULL);
-    if (g->parameters_used) wg.QueueWriteBuffer(g->queue, g->parameters, 0, g->parameters_here, g->parameters_used);
-    cr_status status = gpu_scope_end(g, op, "what was recorded is not valid");
-    if (atomic_load(&g->lost)) status = gpu_fail_lost(g, op);
+    WGPUCommandBuffer commands = cr_wg.CommandEncoderFinish(g->encoder, NULL);
+    if (g->parameters_used) cr_wg.QueueWriteBuffer(g->queue, g->parameters, 0, g->parameters_here, g->parameters_used);
+    cr_status status = cr_gpu_scope_end(g, op, "what was recorded is not valid");
+    if (atomic_load(&g->lost)) status = cr_gpu_fail_lost(g, op);
     if (status == CR_OK) {
-        wg.QueueSubmit(g->queue, 1, &commands);     /* parameters of the next batch are written behind it: the queue keeps the order */
+        cr_wg.QueueSubmit(g->queue, 1, &commands);     /* parameters of the next batch are written behind it: the queue keeps the order */
         g->counters.submits++;
     }
-    if (commands) wg.CommandBufferRelease(commands);
-    wg.CommandEncoderRelease(g->encoder);
+    if (commands) cr_wg.CommandBufferRelease(commands);
+    cr_wg.CommandEncoderRelease(g->encoder);
     g->encoder = NULL;
     g->parameters_used = 0;
     g->recorded = 0;
@@ -68,19 +68,19 @@ static uint32_t put_parameters(gpu *g, const gpu_parameters *p) {
     return (uint32_t)at;
 }
 
-gpu_span gpu_span_of(int64_t offset, int ndim, const int64_t *shape, const int64_t *strides) {
+gpu_span cr_gpu_span_of(int64_t offset, int ndim, const int64_t *shape, const int64_t *strides) {
     gpu_span s = {offset, offset + 1};
     for (int d = 0; d < ndim; d++) *(strides[d] < 0 ? &s.first : &s.end) += (shape[d] - 1) * strides[d];
     return s;
 }
 
-bool gpu_window(const gpu *g, const gpu_buffer *b, gpu_span s, cr_dtype dt, size_t *at) {
+bool cr_gpu_window(const gpu *g, const gpu_buffer *b, gpu_span s, cr_dtype dt, size_t *at) {
     const size_t size = cr_dtype_size(dt);
     *at = b->bytes > g->window ? (size_t)s.first * size & ~(size_t)255 : 0;
     return (size_t)s.end * size - *at <= g->window;
 }
 
-cr_status gpu_fail_window(const gpu *g, const char *op, size_t bytes) {
+cr_status cr_gpu_fail_window(const gpu *g, const char *op, size_t bytes) {
     return cr_fail(CR_NO_MEMORY, op, "%s binds at most %.4g MiB at once, and this kernel wants a tensor of %.4g MiB whole: cut it, or move it to the cpu", g->name,
                    (double)g->window / (1 << 20), (double)bytes / (1 << 20));
 }
@@ -94,9 +94,9 @@ typedef struct gpu_group {
     struct bound { const gpu_pipeline *p; size_t window; const gpu_buffer *buffers[MOST_BUFFERS]; size_t at[MOST_BUFFERS]; } of;
 } gpu_group;
 
-void gpu_groups_forget(gpu *g) {
+void cr_gpu_groups_forget(gpu *g) {
     for (int i = 0; g->groups && i < GROUPS; i++) {
-        if (g->groups[i].handle) wg.BindGroupRelease(g->groups[i].handle);
+        if (g->groups[i].handle) cr_wg.BindGroupRelease(g->groups[i].handle);
         g->groups[i].handle = NULL;
     }
 }
@@ -131,27 +131,27 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     gpu_group *group = group_for(g, &of, p->buffers);
     if (!group) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     if (group->handle && !memcmp(&group->of, &of, sizeof of)) return group;
-    if (group->handle) wg.BindGroupRelease(group->handle);
-    gpu_scope_begin(g);
-    group->handle = wg.DeviceCreateBindGroup(g->device, &(WGPUBindGroupDescriptor){.layout = p->layout, .entryCount = (size_t)p->buffers + 1, .entries = e});
+    if (group->handle) cr_wg.BindGroupRelease(group->handle);
+    cr_gpu_scope_begin(g);
+    group->handle = cr_wg.DeviceCreateBindGroup(g->device, &(WGPUBindGroupDescriptor){.layout = p->layout, .entryCount = (size_t)p->buffers + 1, .entries = e});
     group->of = of;
     g->counters.groups++;
-    if (gpu_scope_end(g, op, "cannot bind") == CR_OK) return group;     /* one that is not valid would spoil the whole batch */
-    if (group->handle) wg.BindGroupRelease(group->handle);
+    if (cr_gpu_scope_end(g, op, "cannot bind") == CR_OK) return group;     /* one that is not valid would spoil the whole batch */
+    if (group->handle) cr_wg.BindGroupRelease(group->handle);
     group->handle = NULL;
     return NULL;
 }
 
-cr_status gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups) {
+cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups) {
     for (int i = 0; i < p->buffers; i++)
-        if (buffers[i]->bytes > g->window) return gpu_fail_window(g, op, buffers[i]->bytes);
-    return gpu_dispatch_at(g, op, p, buffers, NULL, parameters, groups);
+        if (buffers[i]->bytes > g->window) return cr_gpu_fail_window(g, op, buffers[i]->bytes);
+    return cr_gpu_dispatch_at(g, op, p, buffers, NULL, parameters, groups);
 }
 
-cr_status gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const gpu_parameters *parameters, uint64_t groups) {
+cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const gpu_parameters *parameters, uint64_t groups) {
     if (!groups) return CR_OK;
     cr_status status = CR_OK;
-    if (g->recorded >= MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES) status = gpu_submit(g, op);
+    if (g->recorded >= MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES) status = cr_gpu_submit(g, op);
     if (status == CR_OK) status = begin(g, op);
     if (status != CR_OK) return status;
     const uint64_t most = g->limits.maxComputeWorkgroupsPerDimension, rows = (groups + most - 1) / most, columns = (groups + rows - 1) / rows;
@@ -159,19 +159,19 @@ cr_status gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buf
     const uint32_t offset = put_parameters(g, parameters);
     const gpu_group *group = bind(g, op, p, buffers, at);
     if (!group) return cr_error_status();
-    if (!g->pass) g->pass = wg.CommandEncoderBeginComputePass(g->encoder, NULL);
-    wg.ComputePassEncoderSetPipeline(g->pass, p->handle);
-    wg.ComputePassEncoderSetBindGroup(g->pass, 0, group->handle, 1, &offset);
-    wg.ComputePassEncoderDispatchWorkgroups(g->pass, (uint32_t)columns, (uint32_t)rows, 1);
+    if (!g->pass) g->pass = cr_wg.CommandEncoderBeginComputePass(g->encoder, NULL);
+    cr_wg.ComputePassEncoderSetPipeline(g->pass, p->handle);
+    cr_wg.ComputePassEncoderSetBindGroup(g->pass, 0, group->handle, 1, &offset);
+    cr_wg.ComputePassEncoderDispatchWorkgroups(g->pass, (uint32_t)columns, (uint32_t)rows, 1);
     g->recorded++;
     g->counters.dispatches++;
     return CR_OK;
 }
 
-cr_status gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes) {
+cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes) {
     cr_status status = begin(g, op);
     if (status != CR_OK) return status;
     end_pass(g);
-    wg.CommandEncoderCopyBufferToBuffer(g->encoder, from, from_at, to, to_at, bytes);
+    cr_wg.CommandEncoderCopyBufferToBuffer(g->encoder, from, from_at, to, to_at, bytes);
     return CR_OK;
 }

@@ -65,30 +65,30 @@ static const char *int_text(int op, cr_dtype dt) {
 
 static const char *op_text(int op, cr_dtype compute) {
     if (cr_dtype_is_float(compute)) return float_ops[op];
-    return wgsl_wide(compute) ? long_ops[op] : int_text(op, compute);
+    return cr_wgsl_wide(compute) ? long_ops[op] : int_text(op, compute);
 }
 
 static void add_instruction(wgsl *w, cr_dtype compute, int result, const cr_instr *s) {
-    const bool wide = wgsl_wide(compute), is_signed = cr_dtype_kind(compute) == CR_KIND_SIGNED;
-    wgsl_add(w, "let r%d = ", result);
+    const bool wide = cr_wgsl_wide(compute), is_signed = cr_dtype_kind(compute) == CR_KIND_SIGNED;
+    cr_wgsl_add(w, "let r%d = ", result);
     for (const char *t = op_text(s->op, compute); *t; t++) {
-        if (*t != '$') { wgsl_add(w, "%c", *t); continue; }
+        if (*t != '$') { cr_wgsl_add(w, "%c", *t); continue; }
         switch (*++t) {
-            case 'a': wgsl_add(w, "v%d", s->a); break;
-            case 'b': wgsl_add(w, "v%d", s->b); break;
-            case 'c': wgsl_add(w, "v%d", s->c); break;
-            case 'z': wgsl_add(w, wide ? "vec2<u32>(0u)" : is_signed ? "0" : "0u"); break;
-            case '1': wgsl_add(w, wide ? "vec2<u32>(1u, 0u)" : is_signed ? "1" : "1u"); break;
-            case 'w': wgsl_add(w, "%d", compute == CR_BOOL ? 1 : 8 * (int)cr_dtype_size(compute)); break;
-            case 'k': wgsl_add(w, is_signed ? "i64" : "u64"); break;
-            case 'f': wgsl_add(w, is_signed ? "i" : "u"); break;
+            case 'a': cr_wgsl_add(w, "v%d", s->a); break;
+            case 'b': cr_wgsl_add(w, "v%d", s->b); break;
+            case 'c': cr_wgsl_add(w, "v%d", s->c); break;
+            case 'z': cr_wgsl_add(w, wide ? "vec2<u32>(0u)" : is_signed ? "0" : "0u"); break;
+            case '1': cr_wgsl_add(w, wide ? "vec2<u32>(1u, 0u)" : is_signed ? "1" : "1u"); break;
+            case 'w': cr_wgsl_add(w, "%d", compute == CR_BOOL ? 1 : 8 * (int)cr_dtype_size(compute)); break;
+            case 'k': cr_wgsl_add(w, is_signed ? "i64" : "u64"); break;
+            case 'f': cr_wgsl_add(w, is_signed ? "i" : "u"); break;
             default: CR_ASSERT(false && "an unknown $ in the table of instructions");
         }
     }
     /* wrapped to the dtype: what has the bits of a word is already */
     const cr_dtype word = is_signed ? CR_I32 : CR_U32;
     const bool whole = cr_dtype_is_float(compute) || cr_dtype_size(compute) >= 4;
-    wgsl_add(w, ";\nlet v%d = %s;\n", result, whole ? expr_of("r%d", result).s : wgsl_cast(compute, word, expr_of("r%d", result).s).s);
+    cr_wgsl_add(w, ";\nlet v%d = %s;\n", result, whole ? cr_expr_of("r%d", result).s : cr_wgsl_cast(compute, word, cr_expr_of("r%d", result).s).s);
 }
 
 /* ---- a walk as a kernel */
@@ -112,13 +112,13 @@ static int64_t stride(const plan *l, int k, int d) { return d < l->w->ndim ? ope
 static bool is_flat(const cr_walk *w) {
     if (w->ndim > 1) return false;
     for (int k = 0; k < w->n_out; k++)
-        if ((w->ndim && w->out[k].strides[0] != 1 && w->numel > 1) || w->out[k].offset % wgsl_lanes(w->out[k].dtype)) return false;
+        if ((w->ndim && w->out[k].strides[0] != 1 && w->numel > 1) || w->out[k].offset % cr_wgsl_lanes(w->out[k].dtype)) return false;
     return true;
 }
 
 static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
 
-static gpu_span span_of(const cr_walk *w, int k) { return gpu_span_of(operand(w, k)->offset, w->ndim, w->shape, operand(w, k)->strides); }
+static gpu_span span_of(const cr_walk *w, int k) { return cr_gpu_span_of(operand(w, k)->offset, w->ndim, w->shape, operand(w, k)->strides); }
 
 /* The buffer that holds operand k and is bound where it lies; new, if there is none.  Operands of a buffer that is written share one
  * binding: -1 where they lie too far apart for that, or where one of them is too long. */
@@ -132,13 +132,13 @@ static int buffer_of(plan *l, gpu_span spans[], const gpu *g, int k) {
     for (; i < l->buffers; i++) {
         if (l->buffer[i] != b) continue;
         const gpu_span both = {s.first < spans[i].first ? s.first : spans[i].first, s.end > spans[i].end ? s.end : spans[i].end};
-        if (gpu_window(g, b, both, CR_U8, &l->at[i])) { spans[i] = both; return i; }
+        if (cr_gpu_window(g, b, both, CR_U8, &l->at[i])) { spans[i] = both; return i; }
         if (l->written >> i & 1) return -1;
     }
     l->buffer[i] = b;
     spans[i] = s;
     l->buffers++;
-    return gpu_window(g, b, s, CR_U8, &l->at[i]) ? i : -1;
+    return cr_gpu_window(g, b, s, CR_U8, &l->at[i]) ? i : -1;
 }
 
 /* false: some operand does not fit into a window */
@@ -150,7 +150,7 @@ static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
         if (a->data) { l.of[k] = HOST; continue; }  /* in memory of the host: a number */
         const int i = l.of[k] = buffer_of(&l, spans, g, k);
         if (i < 0) return false;
-        const int lanes = wgsl_lanes(a->dtype);
+        const int lanes = cr_wgsl_lanes(a->dtype);
         if (k >= w->n_out) continue;
         l.written |= 1u << i;
         if (!l.flat && lanes > 1) l.shared |= 1u << i;
@@ -175,16 +175,16 @@ static gpu_key key_of(const plan *l) {
     k.n = 0, k.full = false;
     const unsigned char head[] = {'e', (unsigned char)w->compute, l->flat, (unsigned char)l->ndim, (unsigned char)w->n_out, (unsigned char)w->n_in,
                                   (unsigned char)p->n_param};
-    gpu_key_add(&k, head, sizeof head);
+    cr_gpu_key_add(&k, head, sizeof head);
     for (int i = 0; i < w->n_out + w->n_in; i++) {
         gpu_key_byte(&k, l->of[i] == HOST ? 0 : (int)operand(w, i)->dtype);
         gpu_key_byte(&k, l->of[i]);
     }
-    gpu_key_add(&k, &p->n_const, sizeof p->n_const);
-    gpu_key_add(&k, p->out, sizeof *p->out * (size_t)w->n_out);
+    cr_gpu_key_add(&k, &p->n_const, sizeof p->n_const);
+    cr_gpu_key_add(&k, p->out, sizeof *p->out * (size_t)w->n_out);
     for (int i = 0; i < p->n_instr; i++) {
         const int16_t part[] = {p->instr[i].op, p->instr[i].a, p->instr[i].b, p->instr[i].c};
-        gpu_key_add(&k, part, sizeof part);
+        cr_gpu_key_add(&k, part, sizeof part);
     }
     return k;
 }
@@ -194,78 +194,78 @@ static gpu_key key_of(const plan *l) {
 /* Where operand k has element e of the walk: base + coordinates times strides. */
 static expr place(const plan *l, int k) {
     const int at = l->operands_at + k * (1 + l->ndim);
-    expr e = expr_of("%s + c0 * %s", wgsl_parameter(at).s, wgsl_parameter(at + 1).s);
-    for (int d = 1; d < l->ndim; d++) e = expr_of("%s + c%d * %s", e.s, d, wgsl_parameter(at + 1 + d).s);
+    expr e = cr_expr_of("%s + c0 * %s", cr_wgsl_parameter(at).s, cr_wgsl_parameter(at + 1).s);
+    for (int d = 1; d < l->ndim; d++) e = cr_expr_of("%s + c%d * %s", e.s, d, cr_wgsl_parameter(at + 1 + d).s);
     return e;
 }
 
 static void add_coordinates(wgsl *w, const plan *l) {
-    if (l->ndim == 1) { wgsl_add(w, "let c0 = e;\n"); return; }
-    wgsl_add(w, "var rest = e;\n");
+    if (l->ndim == 1) { cr_wgsl_add(w, "let c0 = e;\n"); return; }
+    cr_wgsl_add(w, "var rest = e;\n");
     for (int d = l->ndim - 1; d > 0; d--)
-        wgsl_add(w, "let c%d = rest %% %s; rest /= %s;\n", d, wgsl_parameter(l->shape_at + d).s, wgsl_parameter(l->shape_at + d).s);
-    wgsl_add(w, "let c0 = rest;\n");
+        cr_wgsl_add(w, "let c%d = rest %% %s; rest /= %s;\n", d, cr_wgsl_parameter(l->shape_at + d).s, cr_wgsl_parameter(l->shape_at + d).s);
+    cr_wgsl_add(w, "let c0 = rest;\n");
 }
 
 /* Value v of the program, which is data: one word, or two. */
 static void add_value(wgsl *w, const plan *l, int v, int at) {
     const cr_dtype dt = l->w->compute;
-    if (wgsl_wide(dt)) wgsl_add(w, "let v%d = vec2<u32>(%s, %s);\n", v, wgsl_parameter(at).s, wgsl_parameter(at + 1).s);
-    else wgsl_add(w, "let v%d = bitcast<%s>(%s);\n", v, wgsl_type(dt), wgsl_parameter(at).s);
+    if (cr_wgsl_wide(dt)) cr_wgsl_add(w, "let v%d = vec2<u32>(%s, %s);\n", v, cr_wgsl_parameter(at).s, cr_wgsl_parameter(at + 1).s);
+    else cr_wgsl_add(w, "let v%d = bitcast<%s>(%s);\n", v, cr_wgsl_type(dt), cr_wgsl_parameter(at).s);
 }
 
 static void add_inputs(wgsl *w, const plan *l) {
     const cr_program *p = l->w->program;
-    const int words = wgsl_wide(l->w->compute) ? 2 : 1;
+    const int words = cr_wgsl_wide(l->w->compute) ? 2 : 1;
     int at = l->values_at;
     for (int i = 0; i < l->w->n_in; i++) {
         const int k = l->w->n_out + i;
         if (l->of[k] == HOST) { add_value(w, l, i, at); at += words; continue; }
         const cr_dtype dt = operand(l->w, k)->dtype;
-        wgsl_add(w, "let a%d = %s;\n", i, place(l, k).s);
-        wgsl_add(w, "let x%d = %s;\n", i, wgsl_load(l->of[k], dt, expr_of("a%d", i).s).s);
-        wgsl_add(w, "let v%d = %s;\n", i, wgsl_cast(l->w->compute, dt, expr_of("x%d", i).s).s);
+        cr_wgsl_add(w, "let a%d = %s;\n", i, place(l, k).s);
+        cr_wgsl_add(w, "let x%d = %s;\n", i, cr_wgsl_load(l->of[k], dt, cr_expr_of("a%d", i).s).s);
+        cr_wgsl_add(w, "let v%d = %s;\n", i, cr_wgsl_cast(l->w->compute, dt, cr_expr_of("x%d", i).s).s);
     }
     for (int i = 0; i < p->n_param + p->n_const; i++, at += words) add_value(w, l, p->n_in + i, at);
 }
 
 /* The flat class: bits gather in word w<k> until it is full or the walk ends; the rest of the last word is kept. */
 static void add_packed(wgsl *w, int k, int b, cr_dtype dt) {
-    const int lanes = wgsl_lanes(dt), bits = 32 / lanes;
-    wgsl_add(w, "w%d |= %s << (%du * (e %% %du));\n", k, wgsl_bits(dt, expr_of("y%d", k).s).s, bits, lanes);
-    wgsl_add(w, "if e %% %du == %du { set%d(o%d / %du, w%d); w%d = 0u; }\n", lanes, lanes - 1, b, k, lanes, k, k);
-    wgsl_add(w, "else if e + 1u == numel { let mask = (1u << (%du * (e %% %du + 1u))) - 1u; set%d(o%d / %du, (words%d(o%d / %du) & ~mask) | w%d); }\n",
+    const int lanes = cr_wgsl_lanes(dt), bits = 32 / lanes;
+    cr_wgsl_add(w, "w%d |= %s << (%du * (e %% %du));\n", k, cr_wgsl_bits(dt, cr_expr_of("y%d", k).s).s, bits, lanes);
+    cr_wgsl_add(w, "if e %% %du == %du { set%d(o%d / %du, w%d); w%d = 0u; }\n", lanes, lanes - 1, b, k, lanes, k, k);
+    cr_wgsl_add(w, "else if e + 1u == numel { let mask = (1u << (%du * (e %% %du + 1u))) - 1u; set%d(o%d / %du, (words%d(o%d / %du) & ~mask) | w%d); }\n",
              bits, lanes, b, k, lanes, b, k, lanes, k);
 }
 
 static void add_results(wgsl *w, const plan *l) {
     for (int k = 0; k < l->w->n_out; k++) {
         const cr_dtype dt = l->w->out[k].dtype;
-        wgsl_add(w, "let o%d = %s;\n", k, place(l, k).s);
-        wgsl_add(w, "let y%d = %s;\n", k, wgsl_cast(dt, l->w->compute, expr_of("v%d", l->w->program->out[k]).s).s);
-        if (l->flat && wgsl_lanes(dt) > 1) add_packed(w, k, l->of[k], dt);
-        else wgsl_store(w, l->of[k], dt, expr_of("o%d", k).s, expr_of("y%d", k).s);
+        cr_wgsl_add(w, "let o%d = %s;\n", k, place(l, k).s);
+        cr_wgsl_add(w, "let y%d = %s;\n", k, cr_wgsl_cast(dt, l->w->compute, cr_expr_of("v%d", l->w->program->out[k]).s).s);
+        if (l->flat && cr_wgsl_lanes(dt) > 1) add_packed(w, k, l->of[k], dt);
+        else cr_wgsl_store(w, l->of[k], dt, cr_expr_of("o%d", k).s, cr_expr_of("y%d", k).s);
     }
 }
 
 static wgsl text_of(const gpu *g, const plan *l) {
     const cr_program *p = l->w->program;
     wgsl w = wgsl_for(g);
-    for (int b = 0; b < l->buffers; b++) wgsl_binding(&w, b, l->written >> b & 1, l->shared >> b & 1);
+    for (int b = 0; b < l->buffers; b++) cr_wgsl_binding(&w, b, l->written >> b & 1, l->shared >> b & 1);
     if (l->divides) {
-        const char *type = wgsl_type(l->w->compute), *one = wgsl_wide(l->w->compute) ? "1u, 0u" : "1";
-        wgsl_add(&w, "fn divisor(x: %s) -> %s { if all(x == %s(0)) { set%d(4u * p[0].z, 0u); return %s(%s); } return x; }\n", type, type, type, l->buffers - 1, type, one);
+        const char *type = cr_wgsl_type(l->w->compute), *one = cr_wgsl_wide(l->w->compute) ? "1u, 0u" : "1";
+        cr_wgsl_add(&w, "fn divisor(x: %s) -> %s { if all(x == %s(0)) { set%d(4u * p[0].z, 0u); return %s(%s); } return x; }\n", type, type, type, l->buffers - 1, type, one);
     }
-    wgsl_main(&w, GPU_GROUP);
-    wgsl_add(&w, "let numel = p[0].y;\n");
-    for (int k = 0; k < l->w->n_out; k++) if (l->flat && wgsl_lanes(l->w->out[k].dtype) > 1) wgsl_add(&w, "var w%d = 0u;\n", k);
-    if (l->elements == 1) wgsl_add(&w, "let e = i;\nif e >= numel { return; }\n");
-    else wgsl_add(&w, "for (var e = i * %du; e < min(i * %du + %du, numel); e++) {\n", l->elements, l->elements, l->elements);
+    cr_wgsl_main(&w, GPU_GROUP);
+    cr_wgsl_add(&w, "let numel = p[0].y;\n");
+    for (int k = 0; k < l->w->n_out; k++) if (l->flat && cr_wgsl_lanes(l->w->out[k].dtype) > 1) cr_wgsl_add(&w, "var w%d = 0u;\n", k);
+    if (l->elements == 1) cr_wgsl_add(&w, "let e = i;\nif e >= numel { return; }\n");
+    else cr_wgsl_add(&w, "for (var e = i * %du; e < min(i * %du + %du, numel); e++) {\n", l->elements, l->elements, l->elements);
     add_coordinates(&w, l);
     add_inputs(&w, l);
     for (int i = 0; i < p->n_instr; i++) add_instruction(&w, l->w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
     add_results(&w, l);
-    wgsl_add(&w, l->elements == 1 ? "}\n" : "}\n}\n");
+    cr_wgsl_add(&w, l->elements == 1 ? "}\n" : "}\n}\n");
     return w;
 }
 
@@ -276,7 +276,7 @@ static void push_bytes(gpu_parameters *q, cr_dtype dt, const unsigned char bytes
     memcpy(words, bytes, cr_dtype_size(dt));
     if (cr_dtype_kind(dt) == CR_KIND_SIGNED && cr_dtype_size(dt) < 4) words[0] = (uint32_t)cr_load_i64(bytes, dt);
     gpu_push(q, words[0]);
-    if (wgsl_wide(dt)) gpu_push(q, words[1]);
+    if (cr_wgsl_wide(dt)) gpu_push(q, words[1]);
 }
 
 static void push_number(gpu_parameters *q, cr_dtype dt, double v) {
@@ -317,7 +317,7 @@ static cr_status check(const cr_walk *w) {
     for (int k = 0; k < w->n_out + w->n_in; k++) f64 |= operand(w, k)->dtype == CR_F64 && !operand(w, k)->data;
     if (f64) return cr_fail(CR_BAD_TYPE, w->program->name, "%s cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu", d->name);
     for (int i = 0; i < w->program->n_instr; i++)
-        if (!op_text(w->program->instr[i].op, w->compute)) return gpu_cannot(w->program->name, d, cr_dtype_name(w->compute));
+        if (!op_text(w->program->instr[i].op, w->compute)) return cr_gpu_cannot(w->program->name, d, cr_dtype_name(w->compute));
     return CR_OK;
 }
 
@@ -332,7 +332,7 @@ static cr_status run_halves(gpu *g, const cr_walk *w) {
             const int64_t stride = operand(w, k)->strides[d], far = (w->shape[d] - 1) * (stride < 0 ? -stride : stride) * (int64_t)cr_dtype_size(operand(w, k)->dtype);
             if (far > reach) reach = far, axis = d;
         }
-    if (reach < 256) return gpu_fail_window(g, w->program->name, ((gpu_buffer *)w->out[0].storage->data)->bytes);      /* two places of one tensor, far apart */
+    if (reach < 256) return cr_gpu_fail_window(g, w->program->name, ((gpu_buffer *)w->out[0].storage->data)->bytes);      /* two places of one tensor, far apart */
     cr_walk half[2] = {*w, *w};
     const int64_t n = w->shape[axis], first = n > 2 * GPU_GROUP ? n / 2 / GPU_GROUP * GPU_GROUP : n / 2;
     half[0].shape[axis] = first;
@@ -351,38 +351,38 @@ static cr_status run(gpu *g, const cr_walk *w) {
     plan l;
     gpu_parameters q;
     if (!plan_of(g, w, &l)) return run_halves(g, w);
-    const int fault = l.divides ? gpu_fault_new(g, name, 0) : 0;
+    const int fault = l.divides ? cr_gpu_fault_new(g, name, 0) : 0;
     if (fault < 0) return cr_error_status();
     if (l.divides) l.buffer[l.buffers - 1] = g->faults;
     cr_status status = fill_parameters(&q, &l, fault);
     if (status != CR_OK) return status;
     const gpu_key key = key_of(&l);
-    const gpu_pipeline *p = gpu_pipeline_find(g, &key);
+    const gpu_pipeline *p = cr_gpu_pipeline_find(g, &key);
     if (!p) {
         wgsl text = text_of(g, &l);
-        p = gpu_pipeline_from(g, name, &key, l.buffers, l.written, &text);
+        p = cr_gpu_pipeline_from(g, name, &key, l.buffers, l.written, &text);
         if (!p) return cr_error_status();
     }
     const uint64_t group = (uint64_t)GPU_GROUP * (uint64_t)l.elements;
-    return gpu_dispatch_at(g, name, p, l.buffer, l.at, &q, ((uint64_t)w->numel + group - 1) / group);
+    return cr_gpu_dispatch_at(g, name, p, l.buffer, l.at, &q, ((uint64_t)w->numel + group - 1) / group);
 }
 
-cr_status gpu_elementwise(const cr_walk *walks, int64_t count) {
+cr_status cr_gpu_elementwise(const cr_walk *walks, int64_t count) {
     if (!count) return CR_OK;
     for (int64_t i = 0; i < count; i++) {
         cr_status bad = check(&walks[i]);
         if (bad != CR_OK) return bad;
     }
-    gpu *g = gpu_enter(walks->program->name, walks->out[0].storage->dev);
+    gpu *g = cr_gpu_enter(walks->program->name, walks->out[0].storage->dev);
     if (!g) return cr_error_status();
     cr_status status = CR_OK;
     for (int64_t i = 0; i < count && status == CR_OK; i++) status = run(g, &walks[i]);
-    return gpu_leave(g, status);
+    return cr_gpu_leave(g, status);
 }
 
 static cr_status run_copy(cr_tensor *dst, const cr_tensor *src, const void *value) {
     const cr_walk w = cr_walk_of_copy(dst, src, value);
-    return gpu_elementwise(&w, w.numel > 0);
+    return cr_gpu_elementwise(&w, w.numel > 0);
 }
-cr_status gpu_copy(cr_tensor *dst, const cr_tensor *src) { return run_copy(dst, src, NULL); }
-cr_status gpu_fill(cr_tensor *dst, const void *value) { return run_copy(dst, NULL, value); }
+cr_status cr_gpu_copy(cr_tensor *dst, const cr_tensor *src) { return run_copy(dst, src, NULL); }
+cr_status cr_gpu_fill(cr_tensor *dst, const void *value) { return run_copy(dst, NULL, value); }

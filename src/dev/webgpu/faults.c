@@ -10,15 +10,15 @@ enum { BYTES = 4 * GPU_FAULT_WORDS * GPU_FAULTS };
 static void forget(gpu *g) {
     unsigned char ones[BYTES];
     memset(ones, 0xff, sizeof ones);
-    wg.QueueWriteBuffer(g->queue, g->faults->handle, 0, ones, sizeof ones);
+    cr_wg.QueueWriteBuffer(g->queue, g->faults->handle, 0, ones, sizeof ones);
     g->may_fail = 0;
 }
 
-int gpu_fault_new(gpu *g, const char *op, int64_t bound) {
-    if (g->may_fail == GPU_FAULTS && gpu_faults_check(g, op) != CR_OK) return -1;
+int cr_gpu_fault_new(gpu *g, const char *op, int64_t bound) {
+    if (g->may_fail == GPU_FAULTS && cr_gpu_faults_check(g, op) != CR_OK) return -1;
     if (!g->faults) {
-        if (!(g->faults = gpu_buffer_take(g, op, BYTES))) return -1;
-        if (g->faults->batch == g->batch && gpu_submit(g, op) != CR_OK) return -1;
+        if (!(g->faults = cr_gpu_buffer_take(g, op, BYTES))) return -1;
+        if (g->faults->batch == g->batch && cr_gpu_submit(g, op) != CR_OK) return -1;
         forget(g);
     }
     gpu_fault *f = &g->fault[g->may_fail];
@@ -27,7 +27,7 @@ int gpu_fault_new(gpu *g, const char *op, int64_t bound) {
     return g->may_fail++;
 }
 
-cr_status gpu_faults_seen(gpu *g, const uint32_t *words) {
+cr_status cr_gpu_faults_seen(gpu *g, const uint32_t *words) {
     cr_status status = CR_OK;
     for (int i = 0; i < g->may_fail && status == CR_OK; i++, words += GPU_FAULT_WORDS) {
         const gpu_fault *f = &g->fault[i];

@@ -52,24 +52,24 @@ static void on_scope(WGPUPopErrorScopeStatus status, WGPUErrorType type, WGPUStr
     keep_message(r->message, sizeof r->message, message);
 }
 
-cr_status gpu_fail_lost(const gpu *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why); }
+cr_status cr_gpu_fail_lost(const gpu *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why); }
 
-void gpu_scope_begin(gpu *g) {
-    wg.DevicePushErrorScope(g->device, WGPUErrorFilter_OutOfMemory);
-    wg.DevicePushErrorScope(g->device, WGPUErrorFilter_Validation);
+void cr_gpu_scope_begin(gpu *g) {
+    cr_wg.DevicePushErrorScope(g->device, WGPUErrorFilter_OutOfMemory);
+    cr_wg.DevicePushErrorScope(g->device, WGPUErrorFilter_Validation);
 }
 
-cr_status gpu_scope_end(gpu *g, const char *op, const char *what) {
+cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what) {
     cr_status status = CR_OK;
     for (int i = 0; i < 2; i++) {
         scope_result r = {.type = WGPUErrorType_NoError};
-        wg.DevicePopErrorScope(g->device, (WGPUPopErrorScopeCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_scope, .userdata1 = &r});
+        cr_wg.DevicePopErrorScope(g->device, (WGPUPopErrorScopeCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_scope, .userdata1 = &r});
         if (r.type == WGPUErrorType_NoError || status != CR_OK) continue;
         status = r.type == WGPUErrorType_OutOfMemory ? CR_NO_MEMORY : CR_RUNTIME;
         if (strstr(r.message, "device is lost")) {  /* before the callback says so */
             if (!*g->why) snprintf(g->why, sizeof g->why, "%.*s", (int)sizeof g->why - 1, r.message);
             atomic_store(&g->lost, true);
-            gpu_fail_lost(g, op);
+            cr_gpu_fail_lost(g, op);
         } else {
             cr_fail(status, op, "%s: %s: %s", g->name, what, r.message);
         }
@@ -77,11 +77,11 @@ cr_status gpu_scope_end(gpu *g, const char *op, const char *what) {
     return status;
 }
 
-cr_status gpu_cannot(const char *op, const cr_device *d, const char *what) {
+cr_status cr_gpu_cannot(const char *op, const cr_device *d, const char *what) {
     return cr_fail(CR_RUNTIME, op, "%s cannot do this yet%s%s: move the tensor to the cpu", d->name, *what ? ", " : "", what);
 }
 
-bool gpu_lacks(const char *op, const cr_tensor *t) {
+bool cr_gpu_lacks(const char *op, const cr_tensor *t) {
     if (t->dtype != CR_F64) return false;
     cr_fail(CR_BAD_TYPE, op, "%s cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu", t->dev->name);
     return true;
@@ -109,44 +109,44 @@ static cr_status check_limits(const gpu *g, const char *op) {
 
 static cr_status open_device(gpu *g, const char *op) {
     g->budget = cr_gpu_budget(op, g->dev.software ? (int64_t)4 << 30 : INT64_MAX);      /* software has the memory of the processor, which others use too */
-    wg.AdapterGetLimits(g->adapter, &g->limits);
+    cr_wg.AdapterGetLimits(g->adapter, &g->limits);
     g->limits.nextInChain = NULL;
     if (!g->budget || check_limits(g, op) != CR_OK) return cr_error_status();
     g->window = (size_t)(g->limits.maxStorageBufferBindingSize < INT32_MAX ? g->limits.maxStorageBufferBindingSize : INT32_MAX) & ~(size_t)255;
     const WGPUFeatureName subgroups = (WGPUFeatureName)WGPUNativeFeature_Subgroup;
-    g->subgroups = wg.AdapterHasFeature(g->adapter, subgroups);
+    g->subgroups = cr_wg.AdapterHasFeature(g->adapter, subgroups);
     const WGPUDeviceDescriptor wanted = {
         .label = view_of("chainrule"), .requiredLimits = &g->limits, .requiredFeatures = &subgroups, .requiredFeatureCount = g->subgroups,
         .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = g},
         .uncapturedErrorCallbackInfo = {.callback = on_stray_error, .userdata1 = g},
     };
-    wg.AdapterRequestDevice(g->adapter, &wanted,
+    cr_wg.AdapterRequestDevice(g->adapter, &wanted,
                             (WGPURequestDeviceCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_device, .userdata1 = g});
     if (!g->device) return cr_fail(CR_RUNTIME, op, "%s cannot be opened: %s", g->name, g->why);
-    g->queue = wg.DeviceGetQueue(g->device);
+    g->queue = cr_wg.DeviceGetQueue(g->device);
     return CR_OK;
 }
 
-gpu *gpu_enter(const char *op, const cr_device *d) {
+gpu *cr_gpu_enter(const char *op, const cr_device *d) {
     gpu *g = (gpu *)(uintptr_t)d;                   /* the device is const to those above; what it does is not */
     cr_mutex_lock(g->lock);
-    cr_status status = atomic_load(&g->lost) ? gpu_fail_lost(g, op) : g->device ? CR_OK : open_device(g, op);
+    cr_status status = atomic_load(&g->lost) ? cr_gpu_fail_lost(g, op) : g->device ? CR_OK : open_device(g, op);
     if (status == CR_OK) return g;
     cr_mutex_unlock(g->lock);
     return NULL;
 }
 
-cr_status gpu_leave(gpu *g, cr_status status) {
+cr_status cr_gpu_leave(gpu *g, cr_status status) {
     if (status == CR_OK && *g->stray) status = cr_fail(CR_RUNTIME, g->name, "%s", g->stray);
     *g->stray = 0;
     cr_mutex_unlock(g->lock);
     return status;
 }
 
-cr_status gpu_wait(gpu *g, const char *op) {
-    cr_status status = gpu_submit(g, op);
-    if (status == CR_OK) (void)(wg.DevicePoll(g->device, 1, NULL) & 0xff);     /* the other bytes of its answer are undefined */
-    return atomic_load(&g->lost) ? gpu_fail_lost(g, op) : status;
+cr_status cr_gpu_wait(gpu *g, const char *op) {
+    cr_status status = cr_gpu_submit(g, op);
+    if (status == CR_OK) (void)(cr_wg.DevicePoll(g->device, 1, NULL) & 0xff);     /* the other bytes of its answer are undefined */
+    return atomic_load(&g->lost) ? cr_gpu_fail_lost(g, op) : status;
 }
 
 /* ---- looking */
@@ -170,14 +170,14 @@ static cr_memory memory_of(const cr_device *d) {
 
 static void add_gpu(WGPUAdapter adapter, const WGPUAdapterInfo *info) {
     gpu *g = &gpus[found];
-    const unsigned v = wg.GetVersion();
+    const unsigned v = cr_wg.GetVersion();
     if (!(g->lock = cr_mutex_new())) return;
     g->adapter = adapter;
     g->batch = 1;
     snprintf(g->name, sizeof g->name, "webgpu:%d", found);
     snprintf(g->info, sizeof g->info, "%.*s (%s), %s, wgpu-native %u.%u.%u", length_of(info->device), info->device.data ? info->device.data : "",
              kind_of(info->adapterType), api_of(info->backendType), v >> 24, v >> 16 & 255, v >> 8 & 255);
-    g->dev = (cr_device){.name = g->name, .type = "webgpu", .index = found, .kernels = &gpu_kernels, .info = info_of, .memory = memory_of, .empty_cache = gpu_empty_cache,
+    g->dev = (cr_device){.name = g->name, .type = "webgpu", .index = found, .kernels = &cr_gpu_kernels, .info = info_of, .memory = memory_of, .empty_cache = cr_gpu_empty_cache,
                          .software = info->adapterType == WGPUAdapterType_CPU};
     found++;
 }
@@ -197,23 +197,23 @@ static void look(void) {
     WGPUAdapter adapters[ROOM];
     WGPUInstanceExtras extras = {.chain = {.sType = (WGPUSType)WGPUSType_InstanceExtras}, .backends = WGPUInstanceBackend_Primary};
     WGPUInstanceEnumerateAdapterOptions all = {.backends = WGPUInstanceBackend_Primary};
-    instance = wg.CreateInstance(&(WGPUInstanceDescriptor){.nextInChain = &extras.chain});
-    const size_t n = instance ? wg.InstanceEnumerateAdapters(instance, &all, NULL) : 0;
+    instance = cr_wg.CreateInstance(&(WGPUInstanceDescriptor){.nextInChain = &extras.chain});
+    const size_t n = instance ? cr_wg.InstanceEnumerateAdapters(instance, &all, NULL) : 0;
     if (!n || n > ROOM) return;
-    wg.InstanceEnumerateAdapters(instance, &all, adapters);
+    cr_wg.InstanceEnumerateAdapters(instance, &all, adapters);
     for (int rank = 0; rank < 4; rank++)
         for (size_t i = 0; i < n; i++) {
             WGPUAdapterInfo info = {0};
-            wg.AdapterGetInfo(adapters[i], &info);
+            cr_wg.AdapterGetInfo(adapters[i], &info);
             if (rank_of(info.adapterType) == rank && found < MOST_GPUS) add_gpu(adapters[i], &info);
-            wg.AdapterInfoFreeMembers(info);
+            cr_wg.AdapterInfoFreeMembers(info);
         }
     cr_os_at_fork_child(forget_in_child);
 }
 
 const cr_device *cr_webgpu_at(int i) {
     int expected = UNSEEN;
-    if (i < 0 || !wgpu_ready()) return NULL;
+    if (i < 0 || !cr_wgpu_ready()) return NULL;
     if (atomic_compare_exchange_strong(&seen, &expected, LOOKING)) {
         look();
         atomic_store(&seen, SEEN);
@@ -222,4 +222,4 @@ const cr_device *cr_webgpu_at(int i) {
     return i < found ? &gpus[i].dev : NULL;
 }
 
-const char *cr_webgpu_problem(void) { return wgpu_ready() ? "no adapter: is there a Vulkan driver?" : wgpu_problem(); }
+const char *cr_webgpu_problem(void) { return cr_wgpu_ready() ? "no adapter: is there a Vulkan driver?" : cr_wgpu_problem(); }

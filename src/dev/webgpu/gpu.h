@@ -1,7 +1,7 @@
 /* gpu.h - one GPU behind WebGPU: its memory, its queue, its compiled kernels.  What the files of this folder share.
  *
- * A kernel of dev.h runs so:  g = gpu_enter(...)  (opens the GPU on its first use, takes its lock),  finds or compiles a pipeline,
- * records dispatches,  gpu_leave(g, status).  Nothing is computed before the batch is submitted: when it is full, and when somebody
+ * A kernel of dev.h runs so:  g = cr_gpu_enter(...)  (opens the GPU on its first use, takes its lock),  finds or compiles a pipeline,
+ * records dispatches,  cr_gpu_leave(g, status).  Nothing is computed before the batch is submitted: when it is full, and when somebody
  * reads.  The queue runs batches and what is in them in order, so a kernel sees what those before it wrote, and memory may be used
  * again as soon as the last kernel that needs it is recorded. */
 #ifndef CR_WEBGPU_GPU_H
@@ -78,23 +78,23 @@ typedef struct gpu {
     int may_fail;                                   /* kernels that may have failed since faults were looked at */
 } gpu;
 
-gpu      *gpu_enter(const char *op, const cr_device *d);       /* opened, alive and locked; NULL and a message: not */
-cr_status gpu_leave(gpu *g, cr_status status);
-cr_status gpu_wait(gpu *g, const char *op);                    /* until the queue is empty */
-void      gpu_scope_begin(gpu *g);                             /* errors from here ... */
-cr_status gpu_scope_end(gpu *g, const char *op, const char *what);     /* ... to here: "what: the message" */
-cr_status gpu_fail_lost(const gpu *g, const char *op);
-cr_status gpu_cannot(const char *op, const cr_device *d, const char *what);     /* for what this device has no kernel for */
-bool      gpu_lacks(const char *op, const cr_tensor *t);       /* a dtype that is only stored: f64; a message */
+gpu      *cr_gpu_enter(const char *op, const cr_device *d);       /* opened, alive and locked; NULL and a message: not */
+cr_status cr_gpu_leave(gpu *g, cr_status status);
+cr_status cr_gpu_wait(gpu *g, const char *op);                    /* until the queue is empty */
+void      cr_gpu_scope_begin(gpu *g);                             /* errors from here ... */
+cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what);     /* ... to here: "what: the message" */
+cr_status cr_gpu_fail_lost(const gpu *g, const char *op);
+cr_status cr_gpu_cannot(const char *op, const cr_device *d, const char *what);     /* for what this device has no kernel for */
+bool      cr_gpu_lacks(const char *op, const cr_tensor *t);       /* a dtype that is only stored: f64; a message */
 
-gpu_buffer *gpu_buffer_take(gpu *g, const char *op, size_t bytes);     /* for a moment within a kernel */
-void        gpu_buffer_give(gpu *g, gpu_buffer *b);
-cr_storage *gpu_allocate(const cr_device *d, size_t bytes);
-cr_status   gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
-cr_status   gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
-cr_status   gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes);      /* from its beginning, multiples of 4; waits */
-void        gpu_empty_cache(const cr_device *d);
-cr_tensor  *gpu_tensor(const cr_device *d, cr_dtype dt, int64_t n);     /* (n), uninitialised, for a kernel made of kernels; cr_release gives it back; NULL: a message */
+gpu_buffer *cr_gpu_buffer_take(gpu *g, const char *op, size_t bytes);     /* for a moment within a kernel */
+void        cr_gpu_buffer_give(gpu *g, gpu_buffer *b);
+cr_storage *cr_gpu_allocate(const cr_device *d, size_t bytes);
+cr_status   cr_gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
+cr_status   cr_gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
+cr_status   cr_gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes);      /* from its beginning, multiples of 4; waits */
+void        cr_gpu_empty_cache(const cr_device *d);
+cr_tensor  *cr_gpu_tensor(const cr_device *d, cr_dtype dt, int64_t n);     /* (n), uninitialised, for a kernel made of kernels; cr_release gives it back; NULL: a message */
 static inline gpu_buffer *gpu_buffer_of(const cr_tensor *t) { return t->storage->data; }
 
 /* ---- the batch (batch.c) */
@@ -103,67 +103,67 @@ typedef struct gpu_parameters { int n; uint32_t words[GPU_PARAMETER_WORDS]; } gp
 static inline void gpu_push(gpu_parameters *p, uint32_t word) { CR_ASSERT(p->n < GPU_PARAMETER_WORDS); p->words[p->n++] = word; }
 
 /* Records groups workgroups of p over its buffers.  A kernel finds its number among them as group (wgsl.h). */
-cr_status gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups);
-/* The same, where buffer i is bound from at[i] bytes on, which gpu_window gave. */
-cr_status gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const gpu_parameters *parameters, uint64_t groups);
+cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups);
+/* The same, where buffer i is bound from at[i] bytes on, which cr_gpu_window gave. */
+cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const gpu_parameters *parameters, uint64_t groups);
 
-void      gpu_groups_forget(gpu *g);                           /* before buffers are released */
+void      cr_gpu_groups_forget(gpu *g);                           /* before buffers are released */
 
 /* ---- windows: of a buffer that is larger than one binding may be a part is bound.  Who can cuts the work until each part of it fits. */
 typedef struct gpu_span { int64_t first, end; } gpu_span;      /* elements of a buffer */
-gpu_span  gpu_span_of(int64_t offset, int ndim, const int64_t *shape, const int64_t *strides);
+gpu_span  cr_gpu_span_of(int64_t offset, int ndim, const int64_t *shape, const int64_t *strides);
 /* Does one binding show the span?  at: where it begins, in bytes; 0 where all of b fits. */
-bool      gpu_window(const gpu *g, const gpu_buffer *b, gpu_span s, cr_dtype dt, size_t *at);
-cr_status gpu_fail_window(const gpu *g, const char *op, size_t bytes);
-cr_status gpu_faults_check(gpu *g, const char *op);            /* reads them, if a kernel may have failed (memory.c) */
-cr_status gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes);    /* multiples of 4 */
-cr_status gpu_submit(gpu *g, const char *op);                  /* what is recorded, if anything */
+bool      cr_gpu_window(const gpu *g, const gpu_buffer *b, gpu_span s, cr_dtype dt, size_t *at);
+cr_status cr_gpu_fail_window(const gpu *g, const char *op, size_t bytes);
+cr_status cr_gpu_faults_check(gpu *g, const char *op);            /* reads them, if a kernel may have failed (memory.c) */
+cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes);    /* multiples of 4 */
+cr_status cr_gpu_submit(gpu *g, const char *op);                  /* what is recorded, if anything */
 
 /* ---- pipelines: key first, source only where the key is new */
-void gpu_key_add(gpu_key *k, const void *part, size_t bytes);
-static inline void gpu_key_byte(gpu_key *k, int byte) { unsigned char b = (unsigned char)byte; gpu_key_add(k, &b, 1); }
-gpu_pipeline *gpu_pipeline_find(const gpu *g, const gpu_key *k);
-gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text);     /* bit i of written: binding i + 1 */
+void cr_gpu_key_add(gpu_key *k, const void *part, size_t bytes);
+static inline void gpu_key_byte(gpu_key *k, int byte) { unsigned char b = (unsigned char)byte; cr_gpu_key_add(k, &b, 1); }
+gpu_pipeline *cr_gpu_pipeline_find(const gpu *g, const gpu_key *k);
+gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text);     /* bit i of written: binding i + 1 */
 
 /* ---- faults */
 /* The number of a fault for the next kernels to note: their parameter.  g->faults is their buffer; the first position wins.  -1: a message. */
-int       gpu_fault_new(gpu *g, const char *op, int64_t bound);
-cr_status gpu_fault_note(gpu *g, const char *op, int fault, const cr_tensor *index);      /* which index it was, where a kernel has noted a position (index.c) */
-cr_status gpu_faults_seen(gpu *g, const uint32_t *words);      /* what was read of g->faults: the first fault as an error; all are as new */
+int       cr_gpu_fault_new(gpu *g, const char *op, int64_t bound);
+cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_tensor *index);      /* which index it was, where a kernel has noted a position (index.c) */
+cr_status cr_gpu_faults_seen(gpu *g, const uint32_t *words);      /* what was read of g->faults: the first fault as an error; all are as new */
 
 /* ---- kernels of dev.h */
-cr_status gpu_copy(cr_tensor *dst, const cr_tensor *src);
-cr_status gpu_fill(cr_tensor *dst, const void *value);
-cr_status gpu_elementwise(const cr_walk *walks, int64_t count);
-cr_status gpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
-cr_status gpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
-cr_status gpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
-cr_status gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
-cr_status gpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
-cr_status gpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
-cr_status gpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
-cr_status gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
-cr_status gpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
-cr_status gpu_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count);
-cr_status gpu_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);      /* y may be NULL */
-cr_status gpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
-cr_status gpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
-cr_status gpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
-cr_status gpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
-cr_status gpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
-cr_status gpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);
-cr_status gpu_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
-cr_status gpu_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log);
-cr_status gpu_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log);
-cr_status gpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps);
-cr_status gpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing);
-cr_status gpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
+cr_status cr_gpu_copy(cr_tensor *dst, const cr_tensor *src);
+cr_status cr_gpu_fill(cr_tensor *dst, const void *value);
+cr_status cr_gpu_elementwise(const cr_walk *walks, int64_t count);
+cr_status cr_gpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
+cr_status cr_gpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
+cr_status cr_gpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
+cr_status cr_gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
+cr_status cr_gpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
+cr_status cr_gpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
+cr_status cr_gpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
+cr_status cr_gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
+cr_status cr_gpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
+cr_status cr_gpu_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count);
+cr_status cr_gpu_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);      /* y may be NULL */
+cr_status cr_gpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
+cr_status cr_gpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
+cr_status cr_gpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
+cr_status cr_gpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status cr_gpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
+cr_status cr_gpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);
+cr_status cr_gpu_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
+cr_status cr_gpu_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log);
+cr_status cr_gpu_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log);
+cr_status cr_gpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps);
+cr_status cr_gpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing);
+cr_status cr_gpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
                                 double smoothing);
-cr_status gpu_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N);
-bool gpu_attention_takes(const cr_tensor *q, const cr_tensor *k);
-cr_status gpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal);
-cr_status gpu_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
+cr_status cr_gpu_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N);
+bool cr_gpu_attention_takes(const cr_tensor *q, const cr_tensor *k);
+cr_status cr_gpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal);
+cr_status cr_gpu_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
                             const cr_tensor *lse, const cr_tensor *cotangent, double scale, bool causal);
-extern const cr_kernels gpu_kernels;                           /* table.c */
+extern const cr_kernels cr_gpu_kernels;                           /* table.c */
 
 #endif

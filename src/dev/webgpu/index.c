@@ -28,51 +28,51 @@ typedef struct job {
 /* Parameters: 0, count, fault, bound; M, K, N, first k; end of k, offsets of index, to, from; the first of the rows that are in the window, how many, indices before this part, in it; strides of index, to, from */
 enum { STRIDES = 16 };
 
-static expr stride(int of, int axis) { return wgsl_parameter(STRIDES + 3 * (of - INDEX) + axis); }
+static expr stride(int of, int axis) { return cr_wgsl_parameter(STRIDES + 3 * (of - INDEX) + axis); }
 
 /* row(at): the index's element as a row; all ones where it is out of range. */
 static void add_row(wgsl *w, cr_dtype index, bool wrap) {
-    wgsl_add(w, "fn row(at: u32) -> u32 {\nlet x = %s;\n", wgsl_cast(CR_I64, index, wgsl_load(INDEX, index, "at").s).s);
-    wgsl_add(w, "if x.y == 0u && x.x < p[0].w { return x.x; }\n");
-    if (wrap) wgsl_add(w, "if x.y == 0xffffffffu && ~x.x < p[0].w { return x.x + p[0].w; }\n");
-    wgsl_add(w, "return 0xffffffffu;\n}\n");
+    cr_wgsl_add(w, "fn row(at: u32) -> u32 {\nlet x = %s;\n", cr_wgsl_cast(CR_I64, index, cr_wgsl_load(INDEX, index, "at").s).s);
+    cr_wgsl_add(w, "if x.y == 0u && x.x < p[0].w { return x.x; }\n");
+    if (wrap) cr_wgsl_add(w, "if x.y == 0xffffffffu && ~x.x < p[0].w { return x.x + p[0].w; }\n");
+    cr_wgsl_add(w, "return 0xffffffffu;\n}\n");
 }
 
-static void add_check(wgsl *w) { wgsl_add(w, "if i < p[0].y && row(p[2].y + i) == 0xffffffffu { atomicMin(&b%d[4u * p[0].z], p[3].z + i); }\n", FAULTS); }
+static void add_check(wgsl *w) { cr_wgsl_add(w, "if i < p[0].y && row(p[2].y + i) == 0xffffffffu { atomicMin(&b%d[4u * p[0].z], p[3].z + i); }\n", FAULTS); }
 
 static void add_guard(wgsl *w, cr_dtype index) {
-    wgsl_add(w, "let bad = words%d(4u * p[0].z);\nif bad != 0xffffffffu {\nif i == 0u && bad - p[3].z < p[3].w { let x = %s; set%d(4u * p[0].z + 1u, x.x); set%d(4u * p[0].z + 2u, x.y); }\nreturn;\n}\n",
-             FAULTS, wgsl_cast(CR_I64, index, wgsl_load(INDEX, index, "(p[2].y + bad - p[3].z)").s).s, FAULTS, FAULTS);
+    cr_wgsl_add(w, "let bad = words%d(4u * p[0].z);\nif bad != 0xffffffffu {\nif i == 0u && bad - p[3].z < p[3].w { let x = %s; set%d(4u * p[0].z + 1u, x.x); set%d(4u * p[0].z + 2u, x.y); }\nreturn;\n}\n",
+             FAULTS, cr_wgsl_cast(CR_I64, index, cr_wgsl_load(INDEX, index, "(p[2].y + bad - p[3].z)").s).s, FAULTS, FAULTS);
 }
 
 static expr along(int of, const char *m, const char *k, const char *n) {
-    return expr_of("p[2].%c + %s * %s + %s * %s + %s * %s", "yzw"[of - INDEX], m, stride(of, 0).s, k, stride(of, 1).s, n, stride(of, 2).s);
+    return cr_expr_of("p[2].%c + %s * %s + %s * %s + %s * %s", "yzw"[of - INDEX], m, stride(of, 0).s, k, stride(of, 1).s, n, stride(of, 2).s);
 }
 
 /* y[m, k, n] = x[m, index, n] */
 static void add_take(wgsl *w, cr_dtype dt) {
-    wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let k = i / p[1].z %% p[1].y; let m = i / p[1].z / p[1].y;\n");
-    wgsl_add(w, "let r = row(%s) - p[3].x;\nif r >= p[3].y { return; }\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "r", "n").s,
-             along(TO, "m", "k", "n").s, wgsl_load(FROM, dt, "source").s);
-    wgsl_store(w, TO, dt, "at", "x");
+    cr_wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let k = i / p[1].z %% p[1].y; let m = i / p[1].z / p[1].y;\n");
+    cr_wgsl_add(w, "let r = row(%s) - p[3].x;\nif r >= p[3].y { return; }\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "r", "n").s,
+             along(TO, "m", "k", "n").s, cr_wgsl_load(FROM, dt, "source").s);
+    cr_wgsl_store(w, TO, dt, "at", "x");
 }
 
 /* y[m, index, n] = x[m, k, n], or += it: an invocation for each m, n */
 static void add_put(wgsl *w, cr_dtype dt, bool sum) {
-    wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let m = i / p[1].z;\nfor (var k = p[1].w; k < p[2].x; k++) {\n");
-    wgsl_add(w, "let r = row(%s) - p[3].x;\nif r < p[3].y {\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "k", "n").s, along(TO, "m", "r", "n").s,
-             wgsl_load(FROM, dt, "source").s);
-    if (sum) wgsl_add(w, wgsl_wide(dt) ? "let before = %s;\nlet y = add64(before, x);\n" : dt == CR_BOOL ? "let before = %s;\nlet y = before | x;\n" : "let before = %s;\nlet y = before + x;\n",
-                      wgsl_load(TO, dt, "at").s);
-    wgsl_store(w, TO, dt, "at", sum ? "y" : "x");
-    wgsl_add(w, "}\n}\n");
+    cr_wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let m = i / p[1].z;\nfor (var k = p[1].w; k < p[2].x; k++) {\n");
+    cr_wgsl_add(w, "let r = row(%s) - p[3].x;\nif r < p[3].y {\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "k", "n").s, along(TO, "m", "r", "n").s,
+             cr_wgsl_load(FROM, dt, "source").s);
+    if (sum) cr_wgsl_add(w, cr_wgsl_wide(dt) ? "let before = %s;\nlet y = add64(before, x);\n" : dt == CR_BOOL ? "let before = %s;\nlet y = before | x;\n" : "let before = %s;\nlet y = before + x;\n",
+                      cr_wgsl_load(TO, dt, "at").s);
+    cr_wgsl_store(w, TO, dt, "at", sum ? "y" : "x");
+    cr_wgsl_add(w, "}\n}\n");
 }
 
 /* y = from bound + index; in 32 bits, for no tensor here has more elements */
 static void add_ravel(wgsl *w, bool first) {
-    wgsl_add(w, "if i >= p[0].y { return; }\nvar y = row(p[2].y + i);\n");
-    if (!first) wgsl_add(w, "y += words%d(2u * (p[2].z + i)) * p[0].w;\n", TO);
-    wgsl_add(w, "set%d(2u * (p[2].z + i), y); set%d(2u * (p[2].z + i) + 1u, 0u);\n", TO, TO);
+    cr_wgsl_add(w, "if i >= p[0].y { return; }\nvar y = row(p[2].y + i);\n");
+    if (!first) cr_wgsl_add(w, "y += words%d(2u * (p[2].z + i)) * p[0].w;\n", TO);
+    cr_wgsl_add(w, "set%d(2u * (p[2].z + i), y); set%d(2u * (p[2].z + i) + 1u, 0u);\n", TO, TO);
 }
 
 static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? (cr_dtype)j->to->dtype : cr_moved_as((cr_dtype)j->to->dtype); }
@@ -82,18 +82,18 @@ static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 :
 static wgsl text_of(const gpu *g, const job *j) {
     const cr_dtype dt = element_of(j), index = (cr_dtype)j->index->dtype;
     wgsl w = wgsl_for(g);
-    wgsl_binding(&w, FAULTS, true, true);
-    wgsl_binding(&w, INDEX, false, false);
-    if (j->task > NOTE) wgsl_binding(&w, TO, true, wgsl_lanes(dt) > 1);
-    if (buffers_of(j) > FROM) wgsl_binding(&w, FROM, false, false);
+    cr_wgsl_binding(&w, FAULTS, true, true);
+    cr_wgsl_binding(&w, INDEX, false, false);
+    if (j->task > NOTE) cr_wgsl_binding(&w, TO, true, cr_wgsl_lanes(dt) > 1);
+    if (buffers_of(j) > FROM) cr_wgsl_binding(&w, FROM, false, false);
     if (j->task != NOTE) add_row(&w, index, j->wrap);
-    wgsl_main(&w, GPU_GROUP);
+    cr_wgsl_main(&w, GPU_GROUP);
     if (j->task == CHECK) add_check(&w);
     else add_guard(&w, index);
     if (j->task == TAKE) add_take(&w, dt);
     else if (j->task == RAVEL) add_ravel(&w, !j->size[1]);
     else if (j->task > NOTE) add_put(&w, dt, j->task == PUT_SUM);
-    wgsl_add(&w, "}\n");
+    cr_wgsl_add(&w, "}\n");
     return w;
 }
 
@@ -101,11 +101,11 @@ static const gpu_pipeline *pipeline_of(gpu *g, const job *j) {
     gpu_key k;
     k.n = 0, k.full = false;
     const unsigned char head[] = {'i', (unsigned char)j->task, (unsigned char)element_of(j), (unsigned char)j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1]};
-    gpu_key_add(&k, head, sizeof head);
-    const gpu_pipeline *p = gpu_pipeline_find(g, &k);
+    cr_gpu_key_add(&k, head, sizeof head);
+    const gpu_pipeline *p = cr_gpu_pipeline_find(g, &k);
     if (p) return p;
     wgsl w = text_of(g, j);
-    return gpu_pipeline_from(g, j->op, &k, buffers_of(j), 1u << FAULTS | 1u << TO, &w);
+    return cr_gpu_pipeline_from(g, j->op, &k, buffers_of(j), 1u << FAULTS | 1u << TO, &w);
 }
 
 static const int64_t *strides_of(const job *j, int of) { return of == INDEX ? j->index_strides : of == TO ? j->to_strides : j->from_strides; }
@@ -116,8 +116,8 @@ static bool show(const gpu *g, const job *j, int of, int table, int64_t row, int
     const cr_dtype dt = of == INDEX ? (cr_dtype)t->dtype : element_of(j);
     const int64_t *strides = strides_of(j, of), first = t->offset + (of == INDEX ? j->index_at : of == TO ? j->to_at : j->from_at) + (of == table ? row * strides[1] : 0);
     gpu_span s = {first, first + j->indices};
-    if (of != INDEX && table) s = gpu_span_of(first, 3, (int64_t[]){j->size[0], of == table ? rows : j->size[1], j->size[2]}, strides);
-    if (!gpu_window(g, gpu_buffer_of(t), s, dt, at)) return false;
+    if (of != INDEX && table) s = cr_gpu_span_of(first, 3, (int64_t[]){j->size[0], of == table ? rows : j->size[1], j->size[2]}, strides);
+    if (!cr_gpu_window(g, gpu_buffer_of(t), s, dt, at)) return false;
     *offset = first - (int64_t)(*at / cr_dtype_size(dt));
     return true;
 }
@@ -135,7 +135,7 @@ static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t fir
         if (row + rows > all) rows = all - row;
         for (int of = INDEX; of < buffers_of(j); of++)
             while (!show(g, j, of, table, row, rows, &at[of], &offset[of])) {
-                if (of != table || rows == 1) return gpu_fail_window(g, j->op, buffers[of]->bytes);
+                if (of != table || rows == 1) return cr_gpu_fail_window(g, j->op, buffers[of]->bytes);
                 rows /= 2;
             }
         gpu_parameters q = {.n = STRIDES, .words = {
@@ -143,7 +143,7 @@ static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t fir
             (uint32_t)end, (uint32_t)offset[INDEX], (uint32_t)offset[TO], (uint32_t)offset[FROM], (uint32_t)row, (uint32_t)rows, (uint32_t)j->index_at, (uint32_t)j->indices}};
         for (int of = INDEX; of <= FROM; of++)
             for (int d = 0; d < 3; d++) gpu_push(&q, (uint32_t)strides_of(j, of)[d]);
-        status = gpu_dispatch_at(g, j->op, p, buffers, at, &q, (uint64_t)((count + GPU_GROUP - 1) / GPU_GROUP));
+        status = cr_gpu_dispatch_at(g, j->op, p, buffers, at, &q, (uint64_t)((count + GPU_GROUP - 1) / GPU_GROUP));
     }
     return status;
 }
@@ -191,7 +191,7 @@ static cr_status run_parts(gpu *g, const job *j) {
 
 static cr_status run_checked(gpu *g, job *j) {
     const task wanted = j->task;
-    if ((j->fault = gpu_fault_new(g, j->op, j->bound)) < 0) return cr_error_status();
+    if ((j->fault = cr_gpu_fault_new(g, j->op, j->bound)) < 0) return cr_error_status();
     j->indices = j->index->numel;
     j->task = CHECK;
     cr_status status = run_along(g, j);
@@ -200,14 +200,14 @@ static cr_status run_checked(gpu *g, job *j) {
 }
 
 static cr_status run_job(job *j) {
-    if (j->task == PUT_SUM && gpu_lacks(j->op, j->to)) return cr_error_status();
+    if (j->task == PUT_SUM && cr_gpu_lacks(j->op, j->to)) return cr_error_status();
     if (!j->index->numel) return CR_OK;
-    if (j->from && j->from->storage == j->to->storage) return gpu_cannot(j->op, j->to->dev, "within one tensor");
-    gpu *g = gpu_enter(j->op, j->to->dev);
-    return g ? gpu_leave(g, run_checked(g, j)) : cr_error_status();
+    if (j->from && j->from->storage == j->to->storage) return cr_gpu_cannot(j->op, j->to->dev, "within one tensor");
+    gpu *g = cr_gpu_enter(j->op, j->to->dev);
+    return g ? cr_gpu_leave(g, run_checked(g, j)) : cr_error_status();
 }
 
-cr_status gpu_fault_note(gpu *g, const char *op, int fault, const cr_tensor *index) {
+cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_tensor *index) {
     cr_tensor unused = *index;                      /* nothing is written */
     return run_along(g, &(job){.op = op, .task = NOTE, .index = index, .to = &unused, .fault = fault});
 }
@@ -218,7 +218,7 @@ static void of_tensor(int64_t strides[3], const cr_tensor *t) {
     for (int d = 0; d < 3; d++) strides[d] = t->strides[d];
 }
 
-cr_status gpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
+cr_status cr_gpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
     job j = {.op = "gather", .task = TAKE, .index = index, .to = y, .from = x, .size = {M, K, N}, .bound = R};
     contiguous(j.index_strides, K, N);
     contiguous(j.to_strides, K, N);
@@ -226,7 +226,7 @@ cr_status gpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, i
     return run_job(&j);
 }
 
-cr_status gpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
+cr_status cr_gpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
     job j = {.op = sum ? "scatter_add" : "scatter", .task = sum ? PUT_SUM : PUT, .index = index, .to = y, .from = src, .size = {M, K, N}, .bound = R};
     contiguous(j.index_strides, K, N);
     contiguous(j.to_strides, R, N);
@@ -234,7 +234,7 @@ cr_status gpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src
     return run_job(&j);
 }
 
-cr_status gpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
+cr_status cr_gpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
     job j = {.op = op, .task = TAKE, .index = index, .to = y, .from = x, .wrap = wrap, .size = {y->shape[0], y->shape[1], y->shape[2]}, .bound = x->shape[1],
              .index_strides = {0, 1, 0}};
     of_tensor(j.to_strides, y);
@@ -242,7 +242,7 @@ cr_status gpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const 
     return run_job(&j);
 }
 
-cr_status gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
+cr_status cr_gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
     job j = {.op = op, .task = sum ? PUT_SUM : PUT, .index = index, .to = x, .from = src, .wrap = wrap, .size = {src->shape[0], src->shape[1], src->shape[2]},
              .bound = x->shape[1], .index_strides = {0, 1, 0}};
     of_tensor(j.to_strides, x);
@@ -250,7 +250,7 @@ cr_status gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, con
     return run_job(&j);
 }
 
-cr_status gpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
+cr_status cr_gpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
     cr_status status = CR_OK;
     for (int k = 0; k < n && status == CR_OK; k++) {
         job j = {.op = op, .task = RAVEL, .index = index[k], .to = y, .wrap = true, .size = {1, k, 1}, .bound = sizes[k]};

@@ -31,41 +31,41 @@ typedef struct product {
  * then for each axis of the batch: size, strides of a, b, c. */
 enum { OF_A = 12, OF_B = 15, OF_C = 18, OF_BATCH = 21 };
 
-static expr p_at(int i) { return wgsl_parameter(i); }
+static expr p_at(int i) { return cr_wgsl_parameter(i); }
 
 static void add_batch(wgsl *w, const product *q) {
     static const int of[] = {OF_A, OF_B, OF_C};
-    for (int k = 0; k < 3; k++) wgsl_add(w, "var %c0 = %s;\n", "abc"[k], p_at(of[k]).s);
-    wgsl_add(w, "var rest = group / %s;\n", p_at(6).s);
+    for (int k = 0; k < 3; k++) cr_wgsl_add(w, "var %c0 = %s;\n", "abc"[k], p_at(of[k]).s);
+    cr_wgsl_add(w, "var rest = group / %s;\n", p_at(6).s);
     for (int d = q->batch - 1; d >= 0; d--) {
         const int at = OF_BATCH + 4 * d;
-        wgsl_add(w, "{ let i = rest %% %s; rest /= %s; ", p_at(at).s, p_at(at).s);
-        for (int k = 0; k < 3; k++) wgsl_add(w, "%c0 += i * %s; ", "abc"[k], p_at(at + 1 + k).s);
-        wgsl_add(w, "}\n");
+        cr_wgsl_add(w, "{ let i = rest %% %s; rest /= %s; ", p_at(at).s, p_at(at).s);
+        for (int k = 0; k < 3; k++) cr_wgsl_add(w, "%c0 += i * %s; ", "abc"[k], p_at(at + 1 + k).s);
+        cr_wgsl_add(w, "}\n");
     }
 }
 
 /* Element of a or b as a term of the sum. */
 static expr factor(const product *q, int binding, const char *at) {
-    const expr x = wgsl_cast(q->acc, q->dtype, wgsl_load(binding, q->dtype, at).s);
-    return q->bf16 ? expr_of("bf16_of(to_bf16(%s), 0u)", x.s) : x;
+    const expr x = cr_wgsl_cast(q->acc, q->dtype, cr_wgsl_load(binding, q->dtype, at).s);
+    return q->bf16 ? cr_expr_of("bf16_of(to_bf16(%s), 0u)", x.s) : x;
 }
 
 /* Four neighbours along M or N: what one invocation reads from shared memory at once. */
-static const char *four(const product *q) { return cr_dtype_is_float(q->acc) ? "vec4<f32>" : wgsl_wide(q->acc) ? "array<vec2<u32>, 4>" : q->acc == CR_I32 ? "vec4<i32>" : "vec4<u32>"; }
+static const char *four(const product *q) { return cr_dtype_is_float(q->acc) ? "vec4<f32>" : cr_wgsl_wide(q->acc) ? "array<vec2<u32>, 4>" : q->acc == CR_I32 ? "vec4<i32>" : "vec4<u32>"; }
 
 /* The result of row m<y>, column n<x> of the invocation. */
 static void add_result(wgsl *w, const product *q, int y, int x) {
-    const bool wide = wgsl_wide(q->acc);
-    wgsl_add(w, "if m%d < p[0].y && n%d < p[0].z {\nlet o = c0 + m%d * %s + n%d * %s;\nvar v = s%d[%d];\n", y, x, y, p_at(OF_C + 1).s, x, p_at(OF_C + 2).s, y, x);
+    const bool wide = cr_wgsl_wide(q->acc);
+    cr_wgsl_add(w, "if m%d < p[0].y && n%d < p[0].z {\nlet o = c0 + m%d * %s + n%d * %s;\nvar v = s%d[%d];\n", y, x, y, p_at(OF_C + 1).s, x, p_at(OF_C + 2).s, y, x);
     if (q->bias) {
-        wgsl_add(w, "{ let at = %s + n%d * %s; let t = %s; ", p_at(7).s, x, p_at(8).s, wgsl_cast(q->acc, q->dtype, wgsl_load(3, q->dtype, "at").s).s);
-        wgsl_add(w, wide ? "v = add64(v, t); }\n" : "v += t; }\n");
+        cr_wgsl_add(w, "{ let at = %s + n%d * %s; let t = %s; ", p_at(7).s, x, p_at(8).s, cr_wgsl_cast(q->acc, q->dtype, cr_wgsl_load(3, q->dtype, "at").s).s);
+        cr_wgsl_add(w, wide ? "v = add64(v, t); }\n" : "v += t; }\n");
     }
-    if (q->add) wgsl_add(w, wide ? "v = add64(v, %s);\n" : "v += %s;\n", wgsl_cast(q->acc, q->dtype, wgsl_load(0, q->dtype, "o").s).s);
-    wgsl_add(w, "let r = %s;\n", wgsl_cast(q->dtype, q->acc, "v").s);
-    wgsl_store(w, 0, q->dtype, "o", "r");
-    wgsl_add(w, "}\n");
+    if (q->add) cr_wgsl_add(w, wide ? "v = add64(v, %s);\n" : "v += %s;\n", cr_wgsl_cast(q->acc, q->dtype, cr_wgsl_load(0, q->dtype, "o").s).s);
+    cr_wgsl_add(w, "let r = %s;\n", cr_wgsl_cast(q->dtype, q->acc, "v").s);
+    cr_wgsl_store(w, 0, q->dtype, "o", "r");
+    cr_wgsl_add(w, "}\n");
 }
 
 /* Shared memory of operand k (0: a, 1: b) becomes its part (DEPTH, EDGE) from row top or column left and k0 on; zeros beyond the edges. */
@@ -73,69 +73,69 @@ static void add_part(wgsl *w, const product *q, int k) {
     const char *of = k ? "b" : "a", *first = k ? "left" : "top";
     const int edge_stride = k ? OF_B + 2 : OF_A + 1, k_stride = k ? OF_B + 1 : OF_A + 2;
     for (int i = 0; i < DEPTH * EDGE / (SIDE * SIDE); i++) {
-        wgsl_add(w, "{ let t = lane + %du; ", i * SIDE * SIDE);
-        wgsl_add(w, q->along_k[k] ? "let d = t %% %du; let e = t / %du; " : "let e = t %% %du; let d = t / %du; ", q->along_k[k] ? DEPTH : EDGE, q->along_k[k] ? DEPTH : EDGE);
-        wgsl_add(w, "let inside = k0 + d < p[0].w && %s + e < p[0].%c; let at = select(%s0, %s0 + (%s + e) * %s + (k0 + d) * %s, inside); ", first, k ? 'z' : 'y', of, of, first,
+        cr_wgsl_add(w, "{ let t = lane + %du; ", i * SIDE * SIDE);
+        cr_wgsl_add(w, q->along_k[k] ? "let d = t %% %du; let e = t / %du; " : "let e = t %% %du; let d = t / %du; ", q->along_k[k] ? DEPTH : EDGE, q->along_k[k] ? DEPTH : EDGE);
+        cr_wgsl_add(w, "let inside = k0 + d < p[0].w && %s + e < p[0].%c; let at = select(%s0, %s0 + (%s + e) * %s + (k0 + d) * %s, inside); ", first, k ? 'z' : 'y', of, of, first,
                  p_at(edge_stride).s, p_at(k_stride).s);
-        wgsl_add(w, "let x = %s; part_%s[d * %du + e / 4u][e %% 4u] = select(%s(), x, inside); }\n", factor(q, k + 1, "at").s, of, SIDE, wgsl_type(q->acc));
+        cr_wgsl_add(w, "let x = %s; part_%s[d * %du + e / 4u][e %% 4u] = select(%s(), x, inside); }\n", factor(q, k + 1, "at").s, of, SIDE, cr_wgsl_type(q->acc));
     }
 }
 
 static void add_shared(wgsl *w, const product *q) {
-    wgsl_add(w, "let row = lane / %du; let column = lane %% %du;\n", SIDE, SIDE);
-    for (int i = 0; i < TILE; i++) wgsl_add(w, "let m%d = top + %du * row + %du; let n%d = left + %du * column + %du;\n", i, TILE, i, i, TILE, i);
-    wgsl_add(w, "for (var k0 = 0u; k0 < p[0].w; k0 += %du) {\n", DEPTH);
+    cr_wgsl_add(w, "let row = lane / %du; let column = lane %% %du;\n", SIDE, SIDE);
+    for (int i = 0; i < TILE; i++) cr_wgsl_add(w, "let m%d = top + %du * row + %du; let n%d = left + %du * column + %du;\n", i, TILE, i, i, TILE, i);
+    cr_wgsl_add(w, "for (var k0 = 0u; k0 < p[0].w; k0 += %du) {\n", DEPTH);
     for (int k = 0; k < 2; k++) add_part(w, q, k);
-    wgsl_add(w, "workgroupBarrier();\nfor (var d = 0u; d < %du; d += %du) {\n", DEPTH, UNROLLED);
+    cr_wgsl_add(w, "workgroupBarrier();\nfor (var d = 0u; d < %du; d += %du) {\n", DEPTH, UNROLLED);
     for (int d = 0; d < UNROLLED; d++) {
-        wgsl_add(w, "{ let x = part_a[(d + %du) * %du + row]; let y = part_b[(d + %du) * %du + column];\n", d, SIDE, d, SIDE);
+        cr_wgsl_add(w, "{ let x = part_a[(d + %du) * %du + row]; let y = part_b[(d + %du) * %du + column];\n", d, SIDE, d, SIDE);
         for (int y = 0; y < TILE; y++) {
-            if (!wgsl_wide(q->acc)) wgsl_add(w, "s%d += x[%d] * y;\n", y, y);
-            for (int x = 0; wgsl_wide(q->acc) && x < TILE; x++) wgsl_add(w, "s%d[%d] = add64(s%d[%d], mul64(x[%d], y[%d]));\n", y, x, y, x, y, x);
+            if (!cr_wgsl_wide(q->acc)) cr_wgsl_add(w, "s%d += x[%d] * y;\n", y, y);
+            for (int x = 0; cr_wgsl_wide(q->acc) && x < TILE; x++) cr_wgsl_add(w, "s%d[%d] = add64(s%d[%d], mul64(x[%d], y[%d]));\n", y, x, y, x, y, x);
         }
-        wgsl_add(w, "}\n");
+        cr_wgsl_add(w, "}\n");
     }
-    wgsl_add(w, "}\nworkgroupBarrier();\n}\n");
+    cr_wgsl_add(w, "}\nworkgroupBarrier();\n}\n");
 }
 
 /* The sums go on at k, k + 1 ... */
 static void add_direct_steps(wgsl *w, const product *q, int steps) {
     for (int d = 0; d < steps; d++) {
-        wgsl_add(w, "{ let a_at = (k + %du) * %s; let b_at = (k + %du) * %s;\nlet y = %s(", d, p_at(OF_A + 2).s, d, p_at(OF_B + 1).s, four(q));
-        for (int x = 0; x < TILE; x++) wgsl_add(w, "%s%s", factor(q, 2, expr_of("(b_at + b_of%d)", x).s).s, x < TILE - 1 ? ", " : ");\n");
-        for (int y = 0; y < q->rows; y++) wgsl_add(w, "s%d += %s * y;\n", y, factor(q, 1, expr_of("(a_at + a_of%d)", y).s).s);
-        wgsl_add(w, "}\n");
+        cr_wgsl_add(w, "{ let a_at = (k + %du) * %s; let b_at = (k + %du) * %s;\nlet y = %s(", d, p_at(OF_A + 2).s, d, p_at(OF_B + 1).s, four(q));
+        for (int x = 0; x < TILE; x++) cr_wgsl_add(w, "%s%s", factor(q, 2, cr_expr_of("(b_at + b_of%d)", x).s).s, x < TILE - 1 ? ", " : ");\n");
+        for (int y = 0; y < q->rows; y++) cr_wgsl_add(w, "s%d += %s * y;\n", y, factor(q, 1, cr_expr_of("(a_at + a_of%d)", y).s).s);
+        cr_wgsl_add(w, "}\n");
     }
 }
 
 /* Beyond the edges the last row and the last column are read again: their sums are not kept. */
 static void add_direct(wgsl *w, const product *q) {
-    for (int y = 0; y < q->rows; y++) wgsl_add(w, "let m%d = top + %du; let a_of%d = a0 + min(m%d, p[0].y - 1u) * %s;\n", y, y, y, y, p_at(OF_A + 1).s);
-    for (int x = 0; x < TILE; x++) wgsl_add(w, "let n%d = left + lane + %du; let b_of%d = b0 + min(n%d, p[0].z - 1u) * %s;\n", x, x * SIDE, x, x, p_at(OF_B + 2).s);
-    wgsl_add(w, "var k = 0u;\nfor (; k + %du <= p[0].w; k += %du) {\n", UNROLLED, UNROLLED);
+    for (int y = 0; y < q->rows; y++) cr_wgsl_add(w, "let m%d = top + %du; let a_of%d = a0 + min(m%d, p[0].y - 1u) * %s;\n", y, y, y, y, p_at(OF_A + 1).s);
+    for (int x = 0; x < TILE; x++) cr_wgsl_add(w, "let n%d = left + lane + %du; let b_of%d = b0 + min(n%d, p[0].z - 1u) * %s;\n", x, x * SIDE, x, x, p_at(OF_B + 2).s);
+    cr_wgsl_add(w, "var k = 0u;\nfor (; k + %du <= p[0].w; k += %du) {\n", UNROLLED, UNROLLED);
     add_direct_steps(w, q, UNROLLED);
-    wgsl_add(w, "}\nfor (; k < p[0].w; k++) {\n");
+    cr_wgsl_add(w, "}\nfor (; k < p[0].w; k++) {\n");
     add_direct_steps(w, q, 1);
-    wgsl_add(w, "}\n");
+    cr_wgsl_add(w, "}\n");
 }
 
 static wgsl text_of(const gpu *g, const product *q) {
     const char *type = four(q);
     const int rows = q->rows ? q->rows : EDGE;
     wgsl w = wgsl_for(g);
-    wgsl_binding(&w, 0, true, wgsl_lanes(q->dtype) > 1);
-    for (int b = 1; b < (q->bias ? 4 : 3); b++) wgsl_binding(&w, b, false, false);
-    if (!q->rows) wgsl_add(&w, "var<workgroup> part_a: array<%s, %d>;\nvar<workgroup> part_b: array<%s, %d>;\n", type, DEPTH * SIDE, type, DEPTH * SIDE);
-    wgsl_main(&w, q->rows ? SIDE : SIDE * SIDE);
-    wgsl_add(&w, "if group >= %s { return; }\n", p_at(9).s);
+    cr_wgsl_binding(&w, 0, true, cr_wgsl_lanes(q->dtype) > 1);
+    for (int b = 1; b < (q->bias ? 4 : 3); b++) cr_wgsl_binding(&w, b, false, false);
+    if (!q->rows) cr_wgsl_add(&w, "var<workgroup> part_a: array<%s, %d>;\nvar<workgroup> part_b: array<%s, %d>;\n", type, DEPTH * SIDE, type, DEPTH * SIDE);
+    cr_wgsl_main(&w, q->rows ? SIDE : SIDE * SIDE);
+    cr_wgsl_add(&w, "if group >= %s { return; }\n", p_at(9).s);
     add_batch(&w, q);
-    wgsl_add(&w, "let tile = group %% %s;\nlet top = tile / %s * %du; let left = tile %% %s * %du;\n", p_at(6).s, p_at(5).s, rows, p_at(5).s, EDGE);
-    for (int y = 0; y < (q->rows ? q->rows : TILE); y++) wgsl_add(&w, "var s%d = %s();\n", y, type);
+    cr_wgsl_add(&w, "let tile = group %% %s;\nlet top = tile / %s * %du; let left = tile %% %s * %du;\n", p_at(6).s, p_at(5).s, rows, p_at(5).s, EDGE);
+    for (int y = 0; y < (q->rows ? q->rows : TILE); y++) cr_wgsl_add(&w, "var s%d = %s();\n", y, type);
     if (q->rows) add_direct(&w, q);
     else add_shared(&w, q);
     for (int y = 0; y < (q->rows ? q->rows : TILE); y++)
         for (int x = 0; x < TILE; x++) add_result(&w, q, y, x);
-    wgsl_add(&w, "}\n");
+    cr_wgsl_add(&w, "}\n");
     return w;
 }
 
@@ -143,11 +143,11 @@ static const gpu_pipeline *pipeline_of(gpu *g, const product *q) {
     gpu_key k;
     k.n = 0, k.full = false;
     const unsigned char head[] = {'m', (unsigned char)q->dtype, q->add, q->bias, q->bf16, q->along_k[0], q->along_k[1], (unsigned char)q->rows, (unsigned char)q->batch};
-    gpu_key_add(&k, head, sizeof head);
-    const gpu_pipeline *p = gpu_pipeline_find(g, &k);
+    cr_gpu_key_add(&k, head, sizeof head);
+    const gpu_pipeline *p = cr_gpu_pipeline_find(g, &k);
     if (p) return p;
     wgsl w = text_of(g, q);
-    p = gpu_pipeline_from(g, "matmul", &k, q->bias ? 4 : 3, 1, &w);
+    p = cr_gpu_pipeline_from(g, "matmul", &k, q->bias ? 4 : 3, 1, &w);
     return p;
 }
 
@@ -174,7 +174,7 @@ static cr_status run(gpu *g, const product *q, const cr_tensor t[], const size_t
     }
     r.words[9] = (uint32_t)(matrices * tiles);
     const gpu_pipeline *p = pipeline_of(g, q);
-    return p ? gpu_dispatch_at(g, "matmul", p, buffers, at, &r, (uint64_t)(matrices * tiles)) : cr_error_status();
+    return p ? cr_gpu_dispatch_at(g, "matmul", p, buffers, at, &r, (uint64_t)(matrices * tiles)) : cr_error_status();
 }
 
 /* Axes of a product: its batch, M, N, K.  Which one it is of c, a, b, bias (0 to 3); -1: none */
@@ -193,7 +193,7 @@ static cr_status multiply(gpu *g, const product *q, const cr_tensor t[]) {
     int64_t reach = -1, n = t[1].shape[q->batch + 1];
     size_t at[4];
     for (int k = 0; k < operands; k++) {
-        if (gpu_window(g, gpu_buffer_of(&t[k]), gpu_span_of(t[k].offset, t[k].ndim, t[k].shape, t[k].strides), q->dtype, &at[k]) || axis == K) continue;
+        if (cr_gpu_window(g, gpu_buffer_of(&t[k]), cr_gpu_span_of(t[k].offset, t[k].ndim, t[k].shape, t[k].strides), q->dtype, &at[k]) || axis == K) continue;
         for (int i = 0; i <= K; i++) {
             const int d = axis_of(q, k, i);
             const int64_t far = d < 0 ? -1 : (t[k].shape[d] - 1) * (t[k].strides[d] < 0 ? -t[k].strides[d] : t[k].strides[d]);
@@ -201,7 +201,7 @@ static cr_status multiply(gpu *g, const product *q, const cr_tensor t[]) {
         }
     }
     if (axis < 0) return run(g, q, t, at);
-    if (n == 1) return gpu_fail_window(g, "matmul", gpu_buffer_of(t)->bytes);
+    if (n == 1) return cr_gpu_fail_window(g, "matmul", gpu_buffer_of(t)->bytes);
     cr_tensor half[2][4];
     product then = *q;
     const int64_t first = n > MOST_K && axis == K ? MOST_K : n / 2;
@@ -223,20 +223,20 @@ static bool nearer(int64_t stride, int64_t other) { return (stride < 0 ? -stride
 /* Operands of one buffer with the result cannot be bound beside it: read and written at once. */
 static bool apart(const cr_tensor *c, const cr_tensor *t) { return !t || t->storage != c->storage; }
 
-cr_status gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
+cr_status cr_gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
     const cr_dtype dt = (cr_dtype)c->dtype;
-    if (gpu_lacks("matmul", c)) return cr_error_status();
+    if (cr_gpu_lacks("matmul", c)) return cr_error_status();
     if (!c->numel) return CR_OK;
-    if (!apart(c, a) || !apart(c, b) || !apart(c, bias)) return gpu_cannot("matmul", c->dev, "into the memory of an operand");
-    gpu *g = gpu_enter("matmul", c->dev);
+    if (!apart(c, a) || !apart(c, b) || !apart(c, bias)) return cr_gpu_cannot("matmul", c->dev, "into the memory of an operand");
+    gpu *g = cr_gpu_enter("matmul", c->dev);
     if (!g) return cr_error_status();
     product q = {.dtype = dt, .acc = cr_dtype_is_float(dt) ? CR_F32 : dt == CR_U64 || dt == CR_I64 ? dt : cr_dtype_kind(dt) == CR_KIND_SIGNED ? CR_I32 : CR_U32,
                  .add = how & CR_MATMUL_ADD, .bias = bias, .bf16 = how & CR_MATMUL_BF16 && dt == CR_F32, .batch = c->ndim - 2};
     q.along_k[0] = nearer(a->strides[q.batch + 1], a->strides[q.batch]);
     q.along_k[1] = nearer(b->strides[q.batch], b->strides[q.batch + 1]);
-    if (g->dev.software && !wgsl_wide(q.acc)) {
+    if (g->dev.software && !cr_wgsl_wide(q.acc)) {
         for (q.rows = ROWS; q.rows / 2 >= c->shape[q.batch]; q.rows /= 2) {}
         q.along_k[0] = q.along_k[1] = false;        /* they are not asked for: one kernel serves all */
     }
-    return gpu_leave(g, multiply(g, &q, (const cr_tensor[]){*c, *a, *b, bias ? *bias : *c}));
+    return cr_gpu_leave(g, multiply(g, &q, (const cr_tensor[]){*c, *a, *b, bias ? *bias : *c}));
 }

@@ -16,13 +16,13 @@ static int class_of(size_t bytes, size_t *rounded) {
 static size_t most_bytes(const gpu *g) { return (size_t)g->limits.maxBufferSize & ~(size_t)3; }
 
 static void release_buffer(gpu_buffer *b) {
-    wg.BufferRelease(b->handle);
+    cr_wg.BufferRelease(b->handle);
     free(b);
 }
 
 static void empty_pool(gpu *g) {
     if (g->forked) return;
-    gpu_groups_forget(g);
+    cr_gpu_groups_forget(g);
     for (int c = 0; c < GPU_CLASSES; c++)
         for (gpu_buffer *b; (b = g->pool[c]); ) {
             g->pool[c] = b->next;
@@ -34,12 +34,12 @@ static void empty_pool(gpu *g) {
 static gpu_buffer *new_buffer(gpu *g, const char *op, size_t bytes) {
     gpu_buffer *b = malloc(sizeof *b);
     if (!b) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
-    gpu_scope_begin(g);
+    cr_gpu_scope_begin(g);
     *b = (gpu_buffer){.bytes = bytes};
-    b->handle = wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){
+    b->handle = cr_wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){
         .usage = WGPUBufferUsage_Storage | WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst, .size = bytes});
-    if (gpu_scope_end(g, op, "no buffer") == CR_OK && b->handle) return b;
-    if (b->handle) wg.BufferRelease(b->handle);
+    if (cr_gpu_scope_end(g, op, "no buffer") == CR_OK && b->handle) return b;
+    if (b->handle) cr_wg.BufferRelease(b->handle);
     free(b);
     return NULL;
 }
@@ -51,7 +51,7 @@ static cr_status no_memory(const gpu *g, const char *op, size_t bytes) {
                    mib(g->budget));
 }
 
-gpu_buffer *gpu_buffer_take(gpu *g, const char *op, size_t bytes) {
+gpu_buffer *cr_gpu_buffer_take(gpu *g, const char *op, size_t bytes) {
     size_t rounded;
     if (bytes > most_bytes(g))
         return cr_fail(CR_NO_MEMORY, op, "%s has no buffers beyond %.1f MiB: asked for %.1f MiB", g->name, mib((int64_t)most_bytes(g)), mib((int64_t)bytes)), NULL;
@@ -64,7 +64,7 @@ gpu_buffer *gpu_buffer_take(gpu *g, const char *op, size_t bytes) {
     } else {
         if (g->now + g->cached + (int64_t)rounded > g->budget) {       /* what is cached is given back; the driver does so when the queue is empty */
             empty_pool(g);
-            if (gpu_wait(g, op) != CR_OK) return NULL;
+            if (cr_gpu_wait(g, op) != CR_OK) return NULL;
         }
         if (g->now + (int64_t)rounded > g->budget) return no_memory(g, op, bytes), NULL;
         if (!(b = new_buffer(g, op, rounded))) return NULL;
@@ -74,12 +74,12 @@ gpu_buffer *gpu_buffer_take(gpu *g, const char *op, size_t bytes) {
     return b;
 }
 
-void gpu_buffer_give(gpu *g, gpu_buffer *b) {
+void cr_gpu_buffer_give(gpu *g, gpu_buffer *b) {
     size_t rounded;
     g->now -= (int64_t)b->bytes;
     if (g->forked) return;
     if (atomic_load(&g->lost)) {
-        gpu_groups_forget(g);
+        cr_gpu_groups_forget(g);
         release_buffer(b);
         return;
     }
@@ -93,24 +93,24 @@ void gpu_buffer_give(gpu *g, gpu_buffer *b) {
 static void give_back(cr_storage *s) {
     gpu *g = (gpu *)(uintptr_t)s->dev;
     cr_mutex_lock(g->lock);
-    gpu_buffer_give(g, s->data);
+    cr_gpu_buffer_give(g, s->data);
     cr_mutex_unlock(g->lock);
 }
 
-cr_storage *gpu_allocate(const cr_device *d, size_t bytes) {
-    gpu *g = gpu_enter("allocate", d);
+cr_storage *cr_gpu_allocate(const cr_device *d, size_t bytes) {
+    gpu *g = cr_gpu_enter("allocate", d);
     if (!g) return NULL;
-    gpu_buffer *b = gpu_buffer_take(g, "allocate", bytes);
-    if (gpu_leave(g, b ? CR_OK : CR_NO_MEMORY) != CR_OK) return NULL;
+    gpu_buffer *b = cr_gpu_buffer_take(g, "allocate", bytes);
+    if (cr_gpu_leave(g, b ? CR_OK : CR_NO_MEMORY) != CR_OK) return NULL;
     return cr_storage_new(b, bytes, d, give_back);
 }
 
-cr_tensor *gpu_tensor(const cr_device *d, cr_dtype dt, int64_t n) {
-    cr_storage *s = gpu_allocate(d, (size_t)n * cr_dtype_size(dt));
+cr_tensor *cr_gpu_tensor(const cr_device *d, cr_dtype dt, int64_t n) {
+    cr_storage *s = cr_gpu_allocate(d, (size_t)n * cr_dtype_size(dt));
     return s ? cr_tensor_new(s, d, &(cr_meta){.dtype = dt, .ndim = 1, .shape = {n}}) : NULL;
 }
 
-void gpu_empty_cache(const cr_device *d) {
+void cr_gpu_empty_cache(const cr_device *d) {
     gpu *g = (gpu *)(uintptr_t)d;
     cr_mutex_lock(g->lock);
     empty_pool(g);
@@ -121,15 +121,15 @@ void gpu_empty_cache(const cr_device *d) {
 
 static cr_status grow_staging(gpu *g, const char *op, size_t bytes) {
     if (g->staging && g->staging_bytes >= bytes) return CR_OK;
-    if (g->staging) wg.BufferRelease(g->staging);
+    if (g->staging) cr_wg.BufferRelease(g->staging);
     size_t rounded;
     class_of(bytes, &rounded);
-    gpu_scope_begin(g);
+    cr_gpu_scope_begin(g);
     g->staging_bytes = rounded;
-    g->staging = wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst, .size = rounded});
-    cr_status status = gpu_scope_end(g, op, "no buffer to read through");
+    g->staging = cr_wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst, .size = rounded});
+    cr_status status = cr_gpu_scope_end(g, op, "no buffer to read through");
     if (status == CR_OK && g->staging) return CR_OK;
-    if (g->staging) wg.BufferRelease(g->staging);
+    if (g->staging) cr_wg.BufferRelease(g->staging);
     g->staging = NULL;
     return status != CR_OK ? status : cr_fail(CR_NO_MEMORY, op, "%s has no buffer of %zu bytes to read through", g->name, bytes);
 }
@@ -143,11 +143,11 @@ static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *p
 
 static cr_status map_staging(gpu *g, const char *op, size_t bytes) {
     mapping m = {0};
-    gpu_scope_begin(g);
-    wg.BufferMapAsync(g->staging, WGPUMapMode_Read, 0, bytes, (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_mapped, .userdata1 = &m});
-    cr_status status = gpu_scope_end(g, op, "cannot read");
-    while (status == CR_OK && !m.done && !atomic_load(&g->lost)) (void)(wg.DevicePoll(g->device, 1, NULL) & 0xff);
-    if (atomic_load(&g->lost)) return gpu_fail_lost(g, op);
+    cr_gpu_scope_begin(g);
+    cr_wg.BufferMapAsync(g->staging, WGPUMapMode_Read, 0, bytes, (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_mapped, .userdata1 = &m});
+    cr_status status = cr_gpu_scope_end(g, op, "cannot read");
+    while (status == CR_OK && !m.done && !atomic_load(&g->lost)) (void)(cr_wg.DevicePoll(g->device, 1, NULL) & 0xff);
+    if (atomic_load(&g->lost)) return cr_gpu_fail_lost(g, op);
     if (status == CR_OK && m.status != WGPUMapAsyncStatus_Success) status = cr_fail(CR_RUNTIME, op, "%s: the result could not be read", g->name);
     return status;
 }
@@ -156,37 +156,37 @@ static cr_status map_staging(gpu *g, const char *op, size_t bytes) {
 static cr_status read_words(gpu *g, const char *op, void *dst, size_t skip, size_t bytes, gpu_buffer *b, size_t at, size_t word_bytes) {
     const size_t fault_bytes = g->may_fail ? sizeof(uint32_t) * GPU_FAULT_WORDS * (size_t)g->may_fail : 0, all = word_bytes + fault_bytes;
     cr_status status = grow_staging(g, op, all);
-    if (status == CR_OK && word_bytes) status = gpu_copy_bytes(g, op, g->staging, 0, b->handle, at, word_bytes);
-    if (status == CR_OK && fault_bytes) status = gpu_copy_bytes(g, op, g->staging, word_bytes, g->faults->handle, 0, fault_bytes);
-    if (status == CR_OK) status = gpu_submit(g, op);
+    if (status == CR_OK && word_bytes) status = cr_gpu_copy_bytes(g, op, g->staging, 0, b->handle, at, word_bytes);
+    if (status == CR_OK && fault_bytes) status = cr_gpu_copy_bytes(g, op, g->staging, word_bytes, g->faults->handle, 0, fault_bytes);
+    if (status == CR_OK) status = cr_gpu_submit(g, op);
     if (status == CR_OK) status = map_staging(g, op, all);
     if (status != CR_OK) return status;
     g->counters.readbacks++;
-    const unsigned char *from = wg.BufferGetConstMappedRange(g->staging, 0, all);
+    const unsigned char *from = cr_wg.BufferGetConstMappedRange(g->staging, 0, all);
     if (!from) status = cr_fail(CR_RUNTIME, op, "%s: the result could not be mapped", g->name);
     if (from && bytes) memcpy(dst, from + skip, bytes);
-    if (from && fault_bytes) status = gpu_faults_seen(g, (const uint32_t *)(const void *)(from + word_bytes));
-    wg.BufferUnmap(g->staging);
+    if (from && fault_bytes) status = cr_gpu_faults_seen(g, (const uint32_t *)(const void *)(from + word_bytes));
+    cr_wg.BufferUnmap(g->staging);
     return status;
 }
 
-cr_status gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes) { return read_words(g, op, dst, 0, bytes, b, 0, bytes); }
+cr_status cr_gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes) { return read_words(g, op, dst, 0, bytes, b, 0, bytes); }
 
-cr_status gpu_faults_check(gpu *g, const char *op) { return g->may_fail ? read_words(g, op, NULL, 0, 0, NULL, 0, 0) : CR_OK; }
+cr_status cr_gpu_faults_check(gpu *g, const char *op) { return g->may_fail ? read_words(g, op, NULL, 0, 0, NULL, 0, 0) : CR_OK; }
 
 static size_t word_end(size_t at) { return (at + 3) & ~(size_t)3; }
 
-cr_status gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
-    gpu *g = gpu_enter("read", d);
+cr_status cr_gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
+    gpu *g = cr_gpu_enter("read", d);
     if (!g) return cr_error_status();
     const size_t first = at & ~(size_t)3;
-    return gpu_leave(g, bytes ? read_words(g, "read", dst, at - first, bytes, src->data, first, word_end(at + bytes) - first) : CR_OK);
+    return cr_gpu_leave(g, bytes ? read_words(g, "read", dst, at - first, bytes, src->data, first, word_end(at + bytes) - first) : CR_OK);
 }
 
 /* ---- writing: through the queue at once, unless the batch that is being recorded uses the buffer, which then goes first */
 
 static void write_words(gpu *g, gpu_buffer *b, size_t at, const void *src, size_t bytes) {
-    if (bytes) wg.QueueWriteBuffer(g->queue, b->handle, at, src, bytes);
+    if (bytes) cr_wg.QueueWriteBuffer(g->queue, b->handle, at, src, bytes);
 }
 
 /* The word around a part of it, of which the rest is kept unless nobody has it. */
@@ -201,21 +201,21 @@ static cr_status write_part(gpu *g, const cr_storage *dst, size_t at, const void
     return CR_OK;
 }
 
-cr_status gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
-    gpu *g = gpu_enter("write", d);
+cr_status cr_gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
+    gpu *g = cr_gpu_enter("write", d);
     if (!g) return cr_error_status();
     gpu_buffer *b = dst->data;
-    cr_status status = b->batch == g->batch ? gpu_submit(g, "write") : CR_OK;
+    cr_status status = b->batch == g->batch ? cr_gpu_submit(g, "write") : CR_OK;
     const char *from = src;
     size_t head = word_end(at) - at, n = bytes;
     if (head > n) head = n;
-    gpu_scope_begin(g);
+    cr_gpu_scope_begin(g);
     if (status == CR_OK && head) status = write_part(g, dst, at, from, head);
     at += head, from += head, n -= head;
     const size_t tail = n % 4;
     if (status == CR_OK) write_words(g, b, at, from, n - tail);
     if (status == CR_OK && tail) status = write_part(g, dst, at + n - tail, from + n - tail, tail);
-    cr_status failed = gpu_scope_end(g, "write", "cannot write");
+    cr_status failed = cr_gpu_scope_end(g, "write", "cannot write");
     g->counters.uploads++;
-    return gpu_leave(g, status == CR_OK ? failed : status);
+    return cr_gpu_leave(g, status == CR_OK ? failed : status);
 }

@@ -7,23 +7,23 @@ typedef struct kernel { int family, places, ndim; } kernel;      /* places: the 
 /* p[0]: 0, elements, offset of x, rows of y   p[1]: offset, strides of y   p[2], p[3]: shape of x.  Binding 0: the counts, or with those before them how many there are. */
 static void write(wgsl *w, const void *how) {
     const kernel *h = how;
-    wgsl_binding(w, 0, !h->places, false);
-    wgsl_binding(w, 1, false, false);
-    if (h->places) wgsl_binding(w, 2, true, false);
-    wgsl_main(w, GPU_GROUP);
-    wgsl_add(w, "let first = i * %du; if first >= p[0].y { return; }\nvar n = 0u;\n", PIECE);
-    if (h->places) wgsl_add(w, "if i > 0u { n = words0(2u * i - 2u); }\n");
-    wgsl_add(w, "for (var e = first; e < min(first + %du, p[0].y); e++) {\nlet at = p[0].z + e;\nif %s == 0u { continue; }\n", PIECE, wgsl_load(1, CR_BOOL, "at").s);
+    cr_wgsl_binding(w, 0, !h->places, false);
+    cr_wgsl_binding(w, 1, false, false);
+    if (h->places) cr_wgsl_binding(w, 2, true, false);
+    cr_wgsl_main(w, GPU_GROUP);
+    cr_wgsl_add(w, "let first = i * %du; if first >= p[0].y { return; }\nvar n = 0u;\n", PIECE);
+    if (h->places) cr_wgsl_add(w, "if i > 0u { n = words0(2u * i - 2u); }\n");
+    cr_wgsl_add(w, "for (var e = first; e < min(first + %du, p[0].y); e++) {\nlet at = p[0].z + e;\nif %s == 0u { continue; }\n", PIECE, cr_wgsl_load(1, CR_BOOL, "at").s);
     if (h->places) {                                /* no more than y has room for: x may have been written to meanwhile */
-        wgsl_add(w, "if n >= p[0].w { return; }\nvar rest = e;\n");
+        cr_wgsl_add(w, "if n >= p[0].w { return; }\nvar rest = e;\n");
         for (int d = h->ndim - 1; d >= 0; d--)
-            wgsl_add(w, "{ let to = 2u * (p[1].x + n * p[1].y + %du * p[1].z); set2(to, rest %% %s); set2(to + 1u, 0u); rest /= %s; }\n", d, wgsl_parameter(8 + d).s, wgsl_parameter(8 + d).s);
+            cr_wgsl_add(w, "{ let to = 2u * (p[1].x + n * p[1].y + %du * p[1].z); set2(to, rest %% %s); set2(to + 1u, 0u); rest /= %s; }\n", d, cr_wgsl_parameter(8 + d).s, cr_wgsl_parameter(8 + d).s);
     }
-    wgsl_add(w, h->places ? "n++;\n}\n}\n" : "n++;\n}\nset0(2u * i, n); set0(2u * i + 1u, 0u);\n}\n");
+    cr_wgsl_add(w, h->places ? "n++;\n}\n}\n" : "n++;\n}\nset0(2u * i, n); set0(2u * i + 1u, 0u);\n}\n");
 }
 
 static cr_status run(const kernel *how, cr_tensor *counts, const cr_tensor *x, const cr_tensor *y) {
-    gpu *g = gpu_enter("nonzero", x->dev);
+    gpu *g = cr_gpu_enter("nonzero", x->dev);
     gpu_call c = {.op = "nonzero", .write = write, .how = how, .how_bytes = sizeof *how, .buffers = y ? 3 : 2, .buffer = {gpu_buffer_of(counts), gpu_buffer_of(x), y ? gpu_buffer_of(y) : NULL},
                   .written = y ? 4 : 1, .q = {.n = 16, .words = {0, (uint32_t)x->numel, (uint32_t)x->offset}}, .invocations = (uint64_t)counts->numel};
     if (y) {
@@ -32,24 +32,24 @@ static cr_status run(const kernel *how, cr_tensor *counts, const cr_tensor *x, c
         for (int k = 0; k < 2; k++) c.q.words[5 + k] = (uint32_t)y->strides[k];
     }
     for (int d = 0; d < x->ndim; d++) c.q.words[8 + d] = (uint32_t)x->shape[d];
-    return g ? gpu_leave(g, gpu_run(g, &c)) : cr_error_status();
+    return g ? cr_gpu_leave(g, cr_gpu_run(g, &c)) : cr_error_status();
 }
 
 static cr_status find(cr_tensor *y, const cr_tensor *x, int64_t *count, cr_tensor *counts, cr_tensor *ends) {
     const int64_t last = ends->numel - 1;
     cr_status status = run(&(kernel){'z', false, 0}, counts, x, NULL);
-    if (status == CR_OK) status = gpu_scan(CR_SCAN_SUM, false, ends, NULL, counts, NULL, 1, ends->numel, 1);
+    if (status == CR_OK) status = cr_gpu_scan(CR_SCAN_SUM, false, ends, NULL, counts, NULL, 1, ends->numel, 1);
     if (status != CR_OK) return status;
-    if (!y) return gpu_download(x->dev, count, ends->storage, 8 * (size_t)last, 8);
+    if (!y) return cr_gpu_download(x->dev, count, ends->storage, 8 * (size_t)last, 8);
     *count = y->shape[0];
     return run(&(kernel){'z', true, x->ndim}, ends, x, y);
 }
 
-cr_status gpu_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
+cr_status cr_gpu_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
     const int64_t pieces = (x->numel + PIECE - 1) / PIECE;
     *count = 0;
     if (!pieces) return CR_OK;
-    cr_tensor *counts = gpu_tensor(x->dev, CR_I64, pieces), *ends = counts ? gpu_tensor(x->dev, CR_I64, pieces) : NULL;
+    cr_tensor *counts = cr_gpu_tensor(x->dev, CR_I64, pieces), *ends = counts ? cr_gpu_tensor(x->dev, CR_I64, pieces) : NULL;
     cr_status status = ends ? find(y, x, count, counts, ends) : cr_error_status();
     cr_release(ends);
     cr_release(counts);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void gpu_key_add(gpu_key *k, const void *part, size_t bytes) {
+void cr_gpu_key_add(gpu_key *k, const void *part, size_t bytes) {
     if (k->n + bytes > sizeof k->bytes) { k->full = true; return; }
     memcpy(k->bytes + k->n, part, bytes);
     k->n += bytes;
@@ -19,7 +19,7 @@ static unsigned list_of(const gpu_key *k) {
     return (unsigned)(h ^ h >> 32) % GPU_PIPELINE_LISTS;
 }
 
-gpu_pipeline *gpu_pipeline_find(const gpu *g, const gpu_key *k) {
+gpu_pipeline *cr_gpu_pipeline_find(const gpu *g, const gpu_key *k) {
     gpu_pipeline *p = g->pipelines[list_of(k)];
     while (p && (p->key_bytes != k->n || p->subgroups != g->subgroups || memcmp(p->key, k->bytes, k->n))) p = p->next;
     return p;
@@ -30,26 +30,26 @@ static WGPUBindGroupLayout make_layout(gpu *g, int buffers, uint32_t written) {
     for (int i = 0; i < buffers; i++)
         e[i + 1] = (WGPUBindGroupLayoutEntry){.binding = (uint32_t)i + 1, .visibility = WGPUShaderStage_Compute,
             .buffer = {.type = written >> i & 1 ? WGPUBufferBindingType_Storage : WGPUBufferBindingType_ReadOnlyStorage}};
-    return wg.DeviceCreateBindGroupLayout(g->device, &(WGPUBindGroupLayoutDescriptor){.entryCount = (size_t)buffers + 1, .entries = e});
+    return cr_wg.DeviceCreateBindGroupLayout(g->device, &(WGPUBindGroupLayoutDescriptor){.entryCount = (size_t)buffers + 1, .entries = e});
 }
 
 /* Handles are not NULL even where something is wrong; the scope around says so, and all of them are released. */
 static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t written, const char *text) {
     WGPUShaderSourceWGSL source = {.chain = {.sType = WGPUSType_ShaderSourceWGSL}, .code = {text, WGPU_STRLEN}};
-    gpu_scope_begin(g);
-    WGPUShaderModule module = wg.DeviceCreateShaderModule(g->device, &(WGPUShaderModuleDescriptor){.nextInChain = &source.chain});
-    cr_status status = gpu_scope_end(g, op, "a kernel does not compile");
-    gpu_scope_begin(g);
+    cr_gpu_scope_begin(g);
+    WGPUShaderModule module = cr_wg.DeviceCreateShaderModule(g->device, &(WGPUShaderModuleDescriptor){.nextInChain = &source.chain});
+    cr_status status = cr_gpu_scope_end(g, op, "a kernel does not compile");
+    cr_gpu_scope_begin(g);
     WGPUPipelineLayout layout = NULL;
     if (status == CR_OK) {
         p->layout = make_layout(g, p->buffers, written);
-        layout = wg.DeviceCreatePipelineLayout(g->device, &(WGPUPipelineLayoutDescriptor){.bindGroupLayoutCount = 1, .bindGroupLayouts = &p->layout});
-        p->handle = wg.DeviceCreateComputePipeline(g->device, &(WGPUComputePipelineDescriptor){
+        layout = cr_wg.DeviceCreatePipelineLayout(g->device, &(WGPUPipelineLayoutDescriptor){.bindGroupLayoutCount = 1, .bindGroupLayouts = &p->layout});
+        p->handle = cr_wg.DeviceCreateComputePipeline(g->device, &(WGPUComputePipelineDescriptor){
             .layout = layout, .compute = {.module = module, .entryPoint = {"main", WGPU_STRLEN}}});
     }
-    cr_status failed = gpu_scope_end(g, op, "no pipeline");
-    if (layout) wg.PipelineLayoutRelease(layout);
-    if (module) wg.ShaderModuleRelease(module);
+    cr_status failed = cr_gpu_scope_end(g, op, "no pipeline");
+    if (layout) cr_wg.PipelineLayoutRelease(layout);
+    if (module) cr_wg.ShaderModuleRelease(module);
     return status == CR_OK ? failed : status;
 }
 
@@ -67,7 +67,7 @@ static void log_source(const char *text) {
     fclose(f);
 }
 
-gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text) {
+gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text) {
     if (buffers > (int)g->limits.maxStorageBuffersPerShaderStage)
         return cr_fail(CR_BAD_VALUE, op, "%s binds at most %u buffers in one kernel: this takes %d", g->name, g->limits.maxStorageBuffersPerShaderStage, buffers), NULL;
     if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
@@ -79,8 +79,8 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
     memcpy(p->key, k->bytes, k->n);
     if (compile(g, op, p, written, text) != CR_OK) {
         log_source(text);
-        if (p->handle) wg.ComputePipelineRelease(p->handle);
-        if (p->layout) wg.BindGroupLayoutRelease(p->layout);
+        if (p->handle) cr_wg.ComputePipelineRelease(p->handle);
+        if (p->layout) cr_wg.BindGroupLayoutRelease(p->layout);
         free(p);
         return NULL;
     }
@@ -94,10 +94,10 @@ gpu_pipeline *gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int bu
  * i: each half; each f32 in the middle between it and the next, those beside that, and the one whose upper word is i. */
 static void write_check(wgsl *w, const void *how) {
     (void)how;
-    wgsl_binding(w, 0, true, true);
-    wgsl_add(w, "fn check(x: f32) { if to_f16(x) != own_to_f16(x) { atomicOr(&b0[0], 1u); } }\n");
-    wgsl_main(w, GPU_GROUP);
-    wgsl_add(w, "if i >= 65536u { return; }\nlet x = f16_of(i, 0u); let y = own_f16_of(i); let next = select(f16_of(i + 1u, 0u), f_copysign(65536.0, x), (i & 0x7fffu) == 0x7bffu);\n"
+    cr_wgsl_binding(w, 0, true, true);
+    cr_wgsl_add(w, "fn check(x: f32) { if to_f16(x) != own_to_f16(x) { atomicOr(&b0[0], 1u); } }\n");
+    cr_wgsl_main(w, GPU_GROUP);
+    cr_wgsl_add(w, "if i >= 65536u { return; }\nlet x = f16_of(i, 0u); let y = own_f16_of(i); let next = select(f16_of(i + 1u, 0u), f_copysign(65536.0, x), (i & 0x7fffu) == 0x7bffu);\n"
              "if bitcast<u32>(x) != bitcast<u32>(y) && !(is_nan(x) && is_nan(y)) { atomicOr(&b0[0], 1u); }\nlet middle = bitcast<u32>(0.5 * x + 0.5 * next);\n"
              "check(x); check(bitcast<f32>(middle)); check(bitcast<f32>(middle + 1u)); check(bitcast<f32>(middle - 1u)); check(bitcast<f32>(i << 16u));\n}\n");
 }
@@ -105,49 +105,49 @@ static void write_check(wgsl *w, const void *how) {
 static cr_status check_halves(gpu *g, const char *op) {
     const int how = 'h', may_fail = g->may_fail;
     uint32_t wrong = 0;
-    gpu_buffer *found = gpu_buffer_take(g, op, sizeof wrong);
+    gpu_buffer *found = cr_gpu_buffer_take(g, op, sizeof wrong);
     if (!found) return cr_error_status();
     g->halves = GPU_HALVES_OURS;
     g->may_fail = 0;                                /* what others have found is not read now */
-    cr_status status = found->batch == g->batch ? gpu_submit(g, op) : CR_OK;
-    wg.QueueWriteBuffer(g->queue, found->handle, 0, &wrong, sizeof wrong);
-    if (status == CR_OK) status = gpu_run(g, &(gpu_call){.op = op, .write = write_check, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {found}, .written = 1, .q = {.n = 4}, .invocations = 1 << 16});
-    if (status == CR_OK) status = gpu_read(g, op, &wrong, found, sizeof wrong);
+    cr_status status = found->batch == g->batch ? cr_gpu_submit(g, op) : CR_OK;
+    cr_wg.QueueWriteBuffer(g->queue, found->handle, 0, &wrong, sizeof wrong);
+    if (status == CR_OK) status = cr_gpu_run(g, &(gpu_call){.op = op, .write = write_check, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {found}, .written = 1, .q = {.n = 4}, .invocations = 1 << 16});
+    if (status == CR_OK) status = cr_gpu_read(g, op, &wrong, found, sizeof wrong);
     g->may_fail = may_fail;
-    gpu_buffer_give(g, found);
+    cr_gpu_buffer_give(g, found);
     g->halves = status != CR_OK ? GPU_HALVES_UNKNOWN : wrong ? GPU_HALVES_OURS : GPU_HALVES_OWN;
     return status;
 }
 
-gpu_pipeline *gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, wgsl *w) {
-    const cr_status status = !w->failed && g->halves == GPU_HALVES_UNKNOWN && wgsl_halves(w) ? check_halves(g, op) : CR_OK;
-    char *text = wgsl_complete(w, g->halves == GPU_HALVES_OWN);
-    gpu_pipeline *p = status == CR_OK ? gpu_pipeline_make(g, op, k, buffers, written, text) : NULL;
-    wgsl_free(w);
+gpu_pipeline *cr_gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, wgsl *w) {
+    const cr_status status = !w->failed && g->halves == GPU_HALVES_UNKNOWN && cr_wgsl_halves(w) ? check_halves(g, op) : CR_OK;
+    char *text = cr_wgsl_complete(w, g->halves == GPU_HALVES_OWN);
+    gpu_pipeline *p = status == CR_OK ? cr_gpu_pipeline_make(g, op, k, buffers, written, text) : NULL;
+    cr_wgsl_free(w);
     free(text);
     return p;
 }
 
-bool gpu_show(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset) {
+bool cr_gpu_show(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset) {
     const int i = c->buffers;
-    if (!gpu_window(g, b, s, dt, &c->at[i])) return false;
+    if (!cr_gpu_window(g, b, s, dt, &c->at[i])) return false;
     c->buffer[c->buffers++] = b;
     c->shown |= 1u << i;
     *offset = (uint32_t)(s.first - (int64_t)(c->at[i] / cr_dtype_size(dt)));
     return true;
 }
 
-cr_status gpu_run(gpu *g, const gpu_call *c) {
+cr_status cr_gpu_run(gpu *g, const gpu_call *c) {
     gpu_key k;
     k.n = 0, k.full = false;
-    gpu_key_add(&k, c->how, c->how_bytes);
-    const gpu_pipeline *p = gpu_pipeline_find(g, &k);
+    cr_gpu_key_add(&k, c->how, c->how_bytes);
+    const gpu_pipeline *p = cr_gpu_pipeline_find(g, &k);
     if (!p) {
         wgsl w = wgsl_for(g);
         c->write(&w, c->how);
-        p = gpu_pipeline_from(g, c->op, &k, c->buffers, c->written, &w);
+        p = cr_gpu_pipeline_from(g, c->op, &k, c->buffers, c->written, &w);
     }
     for (int i = 0; i < c->buffers; i++)
-        if (!(c->shown >> i & 1) && c->buffer[i]->bytes > g->window) return gpu_fail_window(g, c->op, c->buffer[i]->bytes);
-    return p ? gpu_dispatch_at(g, c->op, p, c->buffer, c->at, &c->q, (c->invocations + GPU_GROUP - 1) / GPU_GROUP) : cr_error_status();
+        if (!(c->shown >> i & 1) && c->buffer[i]->bytes > g->window) return cr_gpu_fail_window(g, c->op, c->buffer[i]->bytes);
+    return p ? cr_gpu_dispatch_at(g, c->op, p, c->buffer, c->at, &c->q, (c->invocations + GPU_GROUP - 1) / GPU_GROUP) : cr_error_status();
 }

@@ -22,23 +22,23 @@ static void write(wgsl *w, const void *how) {
     const kernel *h = how;
     const cr_dtype dt = h->dtype;
     const draw kind = h->draw;
-    wgsl_binding(w, 0, true, wgsl_lanes(dt) > 1);
-    wgsl_add(w, "%s", uniform);
-    wgsl_main(w, GPU_GROUP);
-    wgsl_add(w, "    if i >= p[0].y { return; }\n");
-    if (kind != INTEGERS) wgsl_add(w, "    let block = philox(i / 4u);\n");
-    wgsl_add(w, "%s", kind == NORMAL ? normal : kind == INTEGERS ? integers : "    var x = uniform01(block[i & 3u]);\n");
+    cr_wgsl_binding(w, 0, true, cr_wgsl_lanes(dt) > 1);
+    cr_wgsl_add(w, "%s", uniform);
+    cr_wgsl_main(w, GPU_GROUP);
+    cr_wgsl_add(w, "    if i >= p[0].y { return; }\n");
+    if (kind != INTEGERS) cr_wgsl_add(w, "    let block = philox(i / 4u);\n");
+    cr_wgsl_add(w, "%s", kind == NORMAL ? normal : kind == INTEGERS ? integers : "    var x = uniform01(block[i & 3u]);\n");
     /* a half float never becomes 1: what rounding may raise is cut off first */
-    if (kind == UNIFORM && dt == CR_BF16) wgsl_add(w, "    x = bitcast<f32>(bitcast<u32>(x) & 0xffff0000u);\n");
-    if (kind == UNIFORM && dt == CR_F16) wgsl_add(w, "    let h = f16_of(to_f16(x), 0u); x = select(h, f16_of(to_f16(x) - 1u, 0u), h > x);\n");
-    wgsl_add(w, "let o = p[0].z + i;\nlet y = %s;\n", wgsl_cast(dt, kind == INTEGERS ? CR_I64 : CR_F32, "x").s);
-    wgsl_store(w, 0, dt, "o", "y");
-    wgsl_add(w, "}\n");
+    if (kind == UNIFORM && dt == CR_BF16) cr_wgsl_add(w, "    x = bitcast<f32>(bitcast<u32>(x) & 0xffff0000u);\n");
+    if (kind == UNIFORM && dt == CR_F16) cr_wgsl_add(w, "    let h = f16_of(to_f16(x), 0u); x = select(h, f16_of(to_f16(x) - 1u, 0u), h > x);\n");
+    cr_wgsl_add(w, "let o = p[0].z + i;\nlet y = %s;\n", cr_wgsl_cast(dt, kind == INTEGERS ? CR_I64 : CR_F32, "x").s);
+    cr_wgsl_store(w, 0, dt, "o", "y");
+    cr_wgsl_add(w, "}\n");
 }
 
 static cr_status run(const char *op, draw kind, cr_tensor *y, uint64_t seed, uint64_t counter, int64_t low, uint64_t span) {
-    if (gpu_lacks(op, y)) return cr_error_status();
-    gpu *g = gpu_enter(op, y->dev);
+    if (cr_gpu_lacks(op, y)) return cr_error_status();
+    gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
     const kernel how = {'p', kind, (cr_dtype)y->dtype};
     const int64_t most = (int64_t)(g->window / 8) & ~(int64_t)63;      /* elements of a part, which fit wherever they begin; whole blocks of words */
@@ -51,15 +51,15 @@ static cr_status run(const char *op, draw kind, cr_tensor *y, uint64_t seed, uin
             .q = {.n = 12, .words = {0, (uint32_t)n, 0, 0, (uint32_t)seed, (uint32_t)(seed >> 32), (uint32_t)block, (uint32_t)(block >> 32),
                                      (uint32_t)low, (uint32_t)((uint64_t)low >> 32), (uint32_t)span, (uint32_t)(span >> 32)}}};
         const gpu_span part = {y->offset + first, y->offset + first + n};
-        status = gpu_show(g, &c, gpu_buffer_of(y), part, (cr_dtype)y->dtype, &c.q.words[2]) ? gpu_run(g, &c) : gpu_fail_window(g, op, gpu_buffer_of(y)->bytes);
+        status = cr_gpu_show(g, &c, gpu_buffer_of(y), part, (cr_dtype)y->dtype, &c.q.words[2]) ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, op, gpu_buffer_of(y)->bytes);
     }
-    return gpu_leave(g, status);
+    return cr_gpu_leave(g, status);
 }
 
-cr_status gpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {
+cr_status cr_gpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {
     return run(kind == CR_RANDOM_NORMAL ? "randn" : "rand", kind == CR_RANDOM_NORMAL ? NORMAL : UNIFORM, y, seed, counter, 0, 0);
 }
 
-cr_status gpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter) {
+cr_status cr_gpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter) {
     return run("randint", INTEGERS, y, seed, counter, low, span);
 }

@@ -33,7 +33,7 @@ static cr_dtype accumulator(const cr_reduce_how *how, cr_dtype x, cr_dtype y) {
 
 /* ---- text */
 static const char *identity(const stage *s) {
-    const bool is_signed = cr_dtype_kind(s->acc) == CR_KIND_SIGNED, wide = wgsl_wide(s->acc), most = s->how.kind == CR_REDUCE_MIN;
+    const bool is_signed = cr_dtype_kind(s->acc) == CR_KIND_SIGNED, wide = cr_wgsl_wide(s->acc), most = s->how.kind == CR_REDUCE_MIN;
     if (s->how.map == CR_MAP_NONZERO && s->how.kind >= CR_REDUCE_MAX) return wide ? (most ? "vec2<u32>(1u, 0u)" : "vec2<u32>(0u)") : is_signed ? (most ? "1" : "0") : most ? "1u" : "0u";
     if (s->how.kind < CR_REDUCE_MAX) {
         const bool one = s->how.kind == CR_REDUCE_PROD;
@@ -48,55 +48,55 @@ static const char *join(const stage *s) {
     static const char *const plain[] = {"a + b", "a * b", "max(a, b)", "min(a, b)"}, *const floats[] = {"a + b", "a * b", "f_max(a, b)", "f_min(a, b)"};
     static const char *const longs[2][4] = {{"add64(a, b)", "mul64(a, b)", "select(a, b, less_u64(a, b))", "select(a, b, less_u64(b, a))"},
                                             {"add64(a, b)", "mul64(a, b)", "select(a, b, less_i64(a, b))", "select(a, b, less_i64(b, a))"}};
-    return (cr_dtype_is_float(s->acc) ? floats : wgsl_wide(s->acc) ? longs[s->acc == CR_I64] : plain)[s->how.kind];
+    return (cr_dtype_is_float(s->acc) ? floats : cr_wgsl_wide(s->acc) ? longs[s->acc == CR_I64] : plain)[s->how.kind];
 }
 
 static expr mapped(const stage *s, const char *x) {
-    const expr v = wgsl_cast(s->acc, s->from, x);
+    const expr v = cr_wgsl_cast(s->acc, s->from, x);
     switch (s->how.map) {
-        case CR_MAP_NONZERO: return wgsl_cast(s->acc, CR_BOOL, wgsl_cast(CR_BOOL, s->from, x).s);
-        case CR_MAP_ABS: return expr_of("abs(%s)", v.s);
-        case CR_MAP_SQUARE: return expr_of("%s * %s", v.s, v.s);
-        case CR_MAP_POWER: return expr_of("f_pow(abs(%s), bitcast<f32>(p[3].y))", v.s);
-        case CR_MAP_NUMBER: return expr_of("select(%s, 0.0, is_nan(%s))", v.s, v.s);
-        case CR_MAP_DEVIATION: return expr_of("(%s - mean) * (%s - mean)", v.s, v.s);
+        case CR_MAP_NONZERO: return cr_wgsl_cast(s->acc, CR_BOOL, cr_wgsl_cast(CR_BOOL, s->from, x).s);
+        case CR_MAP_ABS: return cr_expr_of("abs(%s)", v.s);
+        case CR_MAP_SQUARE: return cr_expr_of("%s * %s", v.s, v.s);
+        case CR_MAP_POWER: return cr_expr_of("f_pow(abs(%s), bitcast<f32>(p[3].y))", v.s);
+        case CR_MAP_NUMBER: return cr_expr_of("select(%s, 0.0, is_nan(%s))", v.s, v.s);
+        case CR_MAP_DEVIATION: return cr_expr_of("(%s - mean) * (%s - mean)", v.s, v.s);
         default: return v;
     }
 }
 
 /* p[0]: 0, M, R, N   p[1]: offset, strides of M, R, N   p[2]: parts, elements of a part, offset of y, results   p[3]: length as f32, power, offset of the sums */
 static wgsl text_of(const gpu *g, const stage *s) {
-    const char *type = wgsl_type(s->acc);
+    const char *type = cr_wgsl_type(s->acc);
     wgsl w = wgsl_for(g);
-    wgsl_binding(&w, 0, true, wgsl_lanes(s->to) > 1);
-    wgsl_binding(&w, 1, false, false);
-    if (s->deviation) wgsl_binding(&w, 2, false, false);
-    if (s->alone) wgsl_add(&w, "fn join(a: %s, b: %s) -> %s { return %s; }\n", type, type, type, join(s));
-    else wgsl_tree(&w, "all_of", type, join(s));
-    wgsl_main(&w, GPU_GROUP);
-    wgsl_add(&w, "let result = %s;\nlet mine = result < p[2].w;\n", s->alone ? "i" : "group");
-    wgsl_add(&w, "let n = result %% p[0].w; let part = (result / p[0].w) %% p[2].x; let m = result / p[0].w / p[2].x;\n"
+    cr_wgsl_binding(&w, 0, true, cr_wgsl_lanes(s->to) > 1);
+    cr_wgsl_binding(&w, 1, false, false);
+    if (s->deviation) cr_wgsl_binding(&w, 2, false, false);
+    if (s->alone) cr_wgsl_add(&w, "fn join(a: %s, b: %s) -> %s { return %s; }\n", type, type, type, join(s));
+    else cr_wgsl_tree(&w, "all_of", type, join(s));
+    cr_wgsl_main(&w, GPU_GROUP);
+    cr_wgsl_add(&w, "let result = %s;\nlet mine = result < p[2].w;\n", s->alone ? "i" : "group");
+    cr_wgsl_add(&w, "let n = result %% p[0].w; let part = (result / p[0].w) %% p[2].x; let m = result / p[0].w / p[2].x;\n"
              "let start = p[1].x + m * p[1].y + n * p[1].w; let first = part * p[2].y; let end = select(0u, min(first + p[2].y, p[0].z), mine);\n");
-    if (s->deviation) wgsl_add(&w, "let mean = bitcast<f32>(words2(select(0u, p[3].z + m * p[0].w + n, mine))) / bitcast<f32>(p[3].x);\n");
-    wgsl_add(&w, "var a: %s = %s;\n", type, identity(s));
-    wgsl_add(&w, "for (var r = first%s; r < end; r += %du) {\nlet at = start + r * p[1].z;\nlet x = %s;\na = %s(a, %s);\n}\n", s->alone ? "" : " + lane",
-             s->alone ? 1 : GPU_GROUP, wgsl_load(1, s->from, "at").s, s->alone ? "join" : "all_of_join", mapped(s, "x").s);
-    if (!s->alone) wgsl_add(&w, "a = all_of(lane, a);\n");
-    wgsl_add(&w, "if mine%s {\nlet y = %s;\nlet o = p[2].z + result;\n", s->alone ? "" : " && lane == 0u", wgsl_cast(s->to, s->acc, "a").s);
-    wgsl_store(&w, 0, s->to, "o", "y");
-    wgsl_add(&w, "}\n}\n");
+    if (s->deviation) cr_wgsl_add(&w, "let mean = bitcast<f32>(words2(select(0u, p[3].z + m * p[0].w + n, mine))) / bitcast<f32>(p[3].x);\n");
+    cr_wgsl_add(&w, "var a: %s = %s;\n", type, identity(s));
+    cr_wgsl_add(&w, "for (var r = first%s; r < end; r += %du) {\nlet at = start + r * p[1].z;\nlet x = %s;\na = %s(a, %s);\n}\n", s->alone ? "" : " + lane",
+             s->alone ? 1 : GPU_GROUP, cr_wgsl_load(1, s->from, "at").s, s->alone ? "join" : "all_of_join", mapped(s, "x").s);
+    if (!s->alone) cr_wgsl_add(&w, "a = all_of(lane, a);\n");
+    cr_wgsl_add(&w, "if mine%s {\nlet y = %s;\nlet o = p[2].z + result;\n", s->alone ? "" : " && lane == 0u", cr_wgsl_cast(s->to, s->acc, "a").s);
+    cr_wgsl_store(&w, 0, s->to, "o", "y");
+    cr_wgsl_add(&w, "}\n}\n");
     return w;
 }
 
 /* ---- one stage */
-static gpu_span span_of(const stage *s) { return gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides); }
+static gpu_span span_of(const stage *s) { return cr_gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides); }
 
 /* Do x, y and the sums each fit into a window?  at: of y, x, sums */
 static bool fits(const gpu *g, const stage *s, size_t at[3]) {
     const int64_t rows = s->at.M * s->at.N;
     at[2] = 0;
-    return gpu_window(g, s->y, (gpu_span){s->y_offset, s->y_offset + rows * s->parts}, s->to, &at[0]) && gpu_window(g, s->x, span_of(s), s->from, &at[1]) &&
-           (!s->sums || gpu_window(g, s->sums, (gpu_span){s->sums_offset, s->sums_offset + rows}, CR_F32, &at[2]));
+    return cr_gpu_window(g, s->y, (gpu_span){s->y_offset, s->y_offset + rows * s->parts}, s->to, &at[0]) && cr_gpu_window(g, s->x, span_of(s), s->from, &at[1]) &&
+           (!s->sums || cr_gpu_window(g, s->sums, (gpu_span){s->sums_offset, s->sums_offset + rows}, CR_F32, &at[2]));
 }
 
 static uint32_t within(int64_t offset, size_t at, cr_dtype dt) { return (uint32_t)(offset - (int64_t)(at / cr_dtype_size(dt))); }
@@ -106,11 +106,11 @@ static cr_status run(gpu *g, const stage *s) {
     gpu_key k;
     k.n = 0, k.full = false;
     const unsigned char head[] = {'r', (unsigned char)s->how.kind, (unsigned char)s->how.map, (unsigned char)s->from, (unsigned char)s->acc, (unsigned char)s->to, s->alone};
-    gpu_key_add(&k, head, sizeof head);
-    gpu_pipeline *p = gpu_pipeline_find(g, &k);
+    cr_gpu_key_add(&k, head, sizeof head);
+    gpu_pipeline *p = cr_gpu_pipeline_find(g, &k);
     if (!p) {
         wgsl w = text_of(g, s);
-        p = gpu_pipeline_from(g, s->op, &k, s->deviation ? 3 : 2, 1, &w);
+        p = cr_gpu_pipeline_from(g, s->op, &k, s->deviation ? 3 : 2, 1, &w);
         if (!p) return cr_error_status();
     }
     const float length = (float)s->length, power = (float)s->how.p;
@@ -119,12 +119,12 @@ static cr_status run(gpu *g, const stage *s) {
     memcpy(&power_bits, &power, 4);
     const uint32_t part = (uint32_t)((s->at.R + s->parts - 1) / s->parts);
     size_t at[3];
-    if (!fits(g, s, at)) return gpu_fail_window(g, s->op, s->y->bytes);
+    if (!fits(g, s, at)) return cr_gpu_fail_window(g, s->op, s->y->bytes);
     const gpu_parameters q = {.n = 16, .words = {
         0, (uint32_t)s->at.M, (uint32_t)s->at.R, (uint32_t)s->at.N, within(s->offset, at[1], s->from), (uint32_t)s->at.strides[0], (uint32_t)s->at.strides[1],
         (uint32_t)s->at.strides[2], (uint32_t)s->parts, part, within(s->y_offset, at[0], s->to), (uint32_t)results, length_bits, power_bits, within(s->sums_offset, at[2], CR_F32)}};
     gpu_buffer *const buffers[] = {s->y, s->x, s->sums};
-    return gpu_dispatch_at(g, s->op, p, buffers, at, &q, (uint64_t)(s->alone ? (results + GPU_GROUP - 1) / GPU_GROUP : results));
+    return cr_gpu_dispatch_at(g, s->op, p, buffers, at, &q, (uint64_t)(s->alone ? (results + GPU_GROUP - 1) / GPU_GROUP : results));
 }
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -144,7 +144,7 @@ static void cut(stage *s) {
 static cr_status reduce_slab(gpu *g, stage s);
 
 static cr_dtype held_by(const stage *s) {           /* parts in whole words */
-    return wgsl_wide(s->acc) || cr_dtype_is_float(s->acc) ? s->acc : cr_dtype_kind(s->acc) == CR_KIND_SIGNED ? CR_I32 : CR_U32;
+    return cr_wgsl_wide(s->acc) || cr_dtype_is_float(s->acc) ? s->acc : cr_dtype_kind(s->acc) == CR_KIND_SIGNED ? CR_I32 : CR_U32;
 }
 
 static cr_status reduce_parts(gpu *g, const stage *s, gpu_buffer *parts, int64_t count) {
@@ -165,12 +165,12 @@ static cr_status reduce_halves(gpu *g, const stage *s) {
     const int axis = at->M > 1 ? 0 : at->N > 1 && distance(at->strides[2]) * at->N >= distance(at->strides[1]) * at->R ? 2 : 1;
     stage half[2] = {*s, *s};
     const int64_t n = axis == 0 ? at->M : axis == 1 ? at->R : at->N, first = n / 2, results = axis == 0 ? first * at->N : first;
-    if (n == 1) return gpu_fail_window(g, s->op, s->x->bytes);
+    if (n == 1) return cr_gpu_fail_window(g, s->op, s->x->bytes);
     for (int i = 0; i < 2; i++) *(axis == 0 ? &half[i].at.M : axis == 1 ? &half[i].at.R : &half[i].at.N) = i ? n - first : first;
     half[1].offset += first * at->strides[axis];
     gpu_buffer *parts = NULL;
     if (axis == 1) {
-        if (!(parts = gpu_buffer_take(g, s->op, 2 * (size_t)at->N * cr_dtype_size(held_by(s))))) return cr_error_status();
+        if (!(parts = cr_gpu_buffer_take(g, s->op, 2 * (size_t)at->N * cr_dtype_size(held_by(s))))) return cr_error_status();
         for (int i = 0; i < 2; i++) half[i].y = parts, half[i].y_offset = i * at->N, half[i].to = held_by(s);
     } else {
         half[1].y_offset += results;
@@ -180,7 +180,7 @@ static cr_status reduce_halves(gpu *g, const stage *s) {
     if (status == CR_OK) status = reduce_slab(g, half[1]);
     if (!parts) return status;
     if (status == CR_OK) status = reduce_parts(g, s, parts, 2);
-    gpu_buffer_give(g, parts);
+    cr_gpu_buffer_give(g, parts);
     return status;
 }
 
@@ -193,10 +193,10 @@ static cr_status reduce_slab(gpu *g, stage s) {
     stage first = s;
     first.to = held_by(&s);
     first.y_offset = 0;
-    if (!(first.y = gpu_buffer_take(g, s.op, (size_t)(s.at.M * s.parts * s.at.N) * cr_dtype_size(first.to)))) return cr_error_status();
+    if (!(first.y = cr_gpu_buffer_take(g, s.op, (size_t)(s.at.M * s.parts * s.at.N) * cr_dtype_size(first.to)))) return cr_error_status();
     cr_status status = run(g, &first);
     if (status == CR_OK) status = reduce_parts(g, &s, first.y, s.parts);
-    gpu_buffer_give(g, first.y);
+    cr_gpu_buffer_give(g, first.y);
     return status;
 }
 
@@ -206,23 +206,23 @@ static cr_status reduce_deviations(gpu *g, stage s) {
     sum.how = (cr_reduce_how){.kind = CR_REDUCE_SUM};
     sum.to = CR_F32;
     sum.y_offset = 0;
-    if (!(sum.y = s.sums = gpu_buffer_take(g, s.op, (size_t)(s.at.M * s.at.N) * 4))) return cr_error_status();
+    if (!(sum.y = s.sums = cr_gpu_buffer_take(g, s.op, (size_t)(s.at.M * s.at.N) * 4))) return cr_error_status();
     cr_status status = reduce_slab(g, sum);
     s.deviation = true;
     if (status == CR_OK) status = reduce_slab(g, s);
-    gpu_buffer_give(g, s.sums);
+    cr_gpu_buffer_give(g, s.sums);
     return status;
 }
 
-cr_status gpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+cr_status cr_gpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
     static const char *const names[] = {"sum", "prod", "max", "min"};
     const char *op = names[how->kind];
-    if (gpu_lacks(op, x) || gpu_lacks(op, y)) return cr_error_status();
+    if (cr_gpu_lacks(op, x) || cr_gpu_lacks(op, y)) return cr_error_status();
     if (!at->M || !at->N) return CR_OK;
-    gpu *g = gpu_enter(op, y->dev);
+    gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
     stage s = {.op = op, .how = *how, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .at = *at, .offset = x->offset, .length = at->R,
                .x = gpu_buffer_of(x), .y = gpu_buffer_of(y), .y_offset = y->offset};
     s.acc = accumulator(how, s.from, s.to);
-    return gpu_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, s) : reduce_slab(g, s));
+    return cr_gpu_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, s) : reduce_slab(g, s));
 }

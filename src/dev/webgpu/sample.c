@@ -53,33 +53,33 @@ static const char times[] =
 static void write(wgsl *w, const void *how) {
     static const char *const bodies[] = {units, pick, times};
     const kernel *h = how;
-    wgsl_binding(w, 0, true, false);
-    wgsl_binding(w, 1, false, false);
-    if (h->task == UNITS) wgsl_binding(w, 2, false, false);
-    if (h->task == TIMES) wgsl_add(w, "%s", wait);
-    wgsl_main(w, GPU_GROUP);
-    wgsl_add(w, "if i >= p[0].y { return; }\n%s}\n", bodies[h->task]);
+    cr_wgsl_binding(w, 0, true, false);
+    cr_wgsl_binding(w, 1, false, false);
+    if (h->task == UNITS) cr_wgsl_binding(w, 2, false, false);
+    if (h->task == TIMES) cr_wgsl_add(w, "%s", wait);
+    cr_wgsl_main(w, GPU_GROUP);
+    cr_wgsl_add(w, "if i >= p[0].y { return; }\n%s}\n", bodies[h->task]);
 }
 
 typedef struct draw { const char *op; int64_t M, N, S; uint64_t seed, counter; } draw;
 
 static cr_status run(const draw *d, sample_task task, cr_tensor *y, const cr_tensor *a, const cr_tensor *b, int64_t more, int64_t offset) {
-    gpu *g = gpu_enter(d->op, y->dev);
+    gpu *g = cr_gpu_enter(d->op, y->dev);
     const uint32_t n = (uint32_t)(d->M * (task == PICK ? d->S : d->N));
     const kernel how = {'w', task};
     const gpu_call c = {
         .op = d->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = b ? 3 : 2, .buffer = {gpu_buffer_of(y), gpu_buffer_of(a), b ? gpu_buffer_of(b) : NULL}, .written = 1,
         .q = {.n = 12, .words = {0, n, (uint32_t)d->N, (uint32_t)more, (uint32_t)d->seed, (uint32_t)(d->seed >> 32), (uint32_t)d->counter, (uint32_t)(d->counter >> 32),
                                  (uint32_t)offset}}, .invocations = n};
-    return g ? gpu_leave(g, gpu_run(g, &c)) : cr_error_status();
+    return g ? cr_gpu_leave(g, cr_gpu_run(g, &c)) : cr_error_status();
 }
 
 /* ---- permutations: positions in the order of random words */
-cr_status gpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
+cr_status cr_gpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
     if (!y->numel) return CR_OK;
-    cr_tensor *words = gpu_tensor(y->dev, CR_U64, y->numel);
-    cr_status status = words ? gpu_random_integers(words, 0, 0, seed, counter) : cr_error_status();
-    if (status == CR_OK) status = gpu_sort(NULL, y, words, 1, y->numel, y->numel, false);
+    cr_tensor *words = cr_gpu_tensor(y->dev, CR_U64, y->numel);
+    cr_status status = words ? cr_gpu_random_integers(words, 0, 0, seed, counter) : cr_error_status();
+    if (status == CR_OK) status = cr_gpu_sort(NULL, y, words, 1, y->numel, y->numel, false);
     cr_release(words);
     return status;
 }
@@ -89,10 +89,10 @@ static cr_status with_replacement(const draw *d, cr_tensor *y, const cr_tensor *
     int bits = 62;                                  /* of the largest, so that N of it stay below 2^63 */
     while (INT64_C(1) << (62 - bits) < d->N) bits--;
     const cr_slab rows = {d->M, d->N, 1, {d->N, 1, 1}};
-    cr_tensor *top = gpu_tensor(w->dev, CR_F32, d->M), *whole = top ? gpu_tensor(w->dev, CR_I64, d->M * d->N) : NULL, *sums = whole ? gpu_tensor(w->dev, CR_I64, d->M * d->N) : NULL;
-    cr_status status = sums ? gpu_reduce(&(cr_reduce_how){.kind = CR_REDUCE_MAX}, top, w, &rows) : cr_error_status();
+    cr_tensor *top = cr_gpu_tensor(w->dev, CR_F32, d->M), *whole = top ? cr_gpu_tensor(w->dev, CR_I64, d->M * d->N) : NULL, *sums = whole ? cr_gpu_tensor(w->dev, CR_I64, d->M * d->N) : NULL;
+    cr_status status = sums ? cr_gpu_reduce(&(cr_reduce_how){.kind = CR_REDUCE_MAX}, top, w, &rows) : cr_error_status();
     if (status == CR_OK) status = run(d, UNITS, whole, w, top, bits, w->offset);
-    if (status == CR_OK) status = gpu_scan(CR_SCAN_SUM, false, sums, NULL, whole, NULL, d->M, d->N, 1);
+    if (status == CR_OK) status = cr_gpu_scan(CR_SCAN_SUM, false, sums, NULL, whole, NULL, d->M, d->N, 1);
     if (status == CR_OK) status = run(d, PICK, y, sums, NULL, d->S, y->offset);
     cr_release(sums);
     cr_release(whole);
@@ -101,15 +101,15 @@ static cr_status with_replacement(const draw *d, cr_tensor *y, const cr_tensor *
 }
 
 static cr_status without_replacement(const draw *d, cr_tensor *y, const cr_tensor *w) {
-    cr_tensor *waited = gpu_tensor(w->dev, CR_U64, d->M * d->N);
+    cr_tensor *waited = cr_gpu_tensor(w->dev, CR_U64, d->M * d->N);
     cr_status status = waited ? run(d, TIMES, waited, w, NULL, 0, w->offset) : cr_error_status();
-    if (status == CR_OK) status = gpu_sort(NULL, y, waited, d->M, d->N, d->S, false);
+    if (status == CR_OK) status = cr_gpu_sort(NULL, y, waited, d->M, d->N, d->S, false);
     cr_release(waited);
     return status;
 }
 
-cr_status gpu_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
+cr_status cr_gpu_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
     const draw d = {"multinomial", M, N, S, seed, counter};
-    if (gpu_lacks(d.op, w)) return cr_error_status();
+    if (cr_gpu_lacks(d.op, w)) return cr_error_status();
     return replacement ? with_replacement(&d, y, w) : without_replacement(&d, y, w);
 }

@@ -49,9 +49,9 @@ static const char log_sums[] =
     "    return bitcast<vec4<u32>>(vec4<f32>(kept.x, y, 0.0));\n}\n";
 
 static void add_join(wgsl *w, const kernel *h) {
-    if (h->kind == CR_SCAN_LOGSUMEXP) { wgsl_add(w, "%s", log_sums); return; }
-    if (is_wide(h)) wgsl_add(w, "fn wide(s: vec4<u32>) -> vec3<f32> { return bitcast<vec3<f32>>(s.xyz); }\nfn state(v: vec3<f32>) -> vec4<u32> { return vec4<u32>(bitcast<vec3<u32>>(v), 0u); }\n");
-    wgsl_add(w, "fn join(a: vec4<u32>, b: vec4<u32>) -> vec4<u32> { return %s; }\n",
+    if (h->kind == CR_SCAN_LOGSUMEXP) { cr_wgsl_add(w, "%s", log_sums); return; }
+    if (is_wide(h)) cr_wgsl_add(w, "fn wide(s: vec4<u32>) -> vec3<f32> { return bitcast<vec3<f32>>(s.xyz); }\nfn state(v: vec3<f32>) -> vec4<u32> { return vec4<u32>(bitcast<vec3<u32>>(v), 0u); }\n");
+    cr_wgsl_add(w, "fn join(a: vec4<u32>, b: vec4<u32>) -> vec4<u32> { return %s; }\n",
              is_extreme(h) ? "select(b, a, less_u64(b.xy, a.xy))" :
              is_wide(h) ? (h->kind == CR_SCAN_SUM ? "state(wide_add(wide(a), wide(b)))" : "state(wide_mul(wide(a), wide(b)))") :
              h->kind == CR_SCAN_SUM ? "vec4<u32>(add64(a.xy, b.xy), 0u, 0u)" : "vec4<u32>(mul64(a.xy, b.xy), 0u, 0u)");
@@ -59,32 +59,32 @@ static void add_join(wgsl *w, const kernel *h) {
 
 static void add_element(wgsl *w, const kernel *h) {
     const cr_dtype dt = h->from;
-    wgsl_add(w, "fn element(at: u32, k: u32) -> vec4<u32> {\nlet x = %s;\n", wgsl_load(X, dt, "(p[1].y + at)").s);
+    cr_wgsl_add(w, "fn element(at: u32, k: u32) -> vec4<u32> {\nlet x = %s;\n", cr_wgsl_load(X, dt, "(p[1].y + at)").s);
     if (is_extreme(h)) {
-        wgsl_add(w, "let key = %s;\n", wgsl_key(dt, "x").s);
-        if (h->kind == CR_SCAN_MIN && cr_dtype_is_float(dt)) wgsl_add(w, "if is_nan(x) { return vec4<u32>(vec2<u32>(~0u), k, 0u); }\n");
-        wgsl_add(w, "return vec4<u32>(%s, k, 0u);\n}\n", h->kind == CR_SCAN_MAX ? "key" : "~key");
-    } else if (is_wide(h)) wgsl_add(w, "return state(wide_of(x));\n}\n");
-    else if (h->kind == CR_SCAN_LOGSUMEXP) wgsl_add(w, "return vec4<u32>(bitcast<u32>(x), 0x3f800000u, 0u, 0u);\n}\n");
-    else wgsl_add(w, "return vec4<u32>(%s, 0u, 0u);\n}\n", wgsl_cast(CR_I64, dt, "x").s);
+        cr_wgsl_add(w, "let key = %s;\n", cr_wgsl_key(dt, "x").s);
+        if (h->kind == CR_SCAN_MIN && cr_dtype_is_float(dt)) cr_wgsl_add(w, "if is_nan(x) { return vec4<u32>(vec2<u32>(~0u), k, 0u); }\n");
+        cr_wgsl_add(w, "return vec4<u32>(%s, k, 0u);\n}\n", h->kind == CR_SCAN_MAX ? "key" : "~key");
+    } else if (is_wide(h)) cr_wgsl_add(w, "return state(wide_of(x));\n}\n");
+    else if (h->kind == CR_SCAN_LOGSUMEXP) cr_wgsl_add(w, "return vec4<u32>(bitcast<u32>(x), 0x3f800000u, 0u, 0u);\n}\n");
+    else cr_wgsl_add(w, "return vec4<u32>(%s, 0u, 0u);\n}\n", cr_wgsl_cast(CR_I64, dt, "x").s);
 }
 
 /* The result of element k at `at`, and in index where an extreme lay. */
 static void add_result(wgsl *w, const kernel *h) {
     const cr_dtype dt = is_extreme(h) ? cr_moved_as(h->to) : h->to;
-    if (is_extreme(h)) wgsl_add(w, "let best = start + s.z * p[0].w;\nlet y = %s;\n", wgsl_load(X, dt, "(p[1].y + best)").s);
-    else if (is_wide(h)) wgsl_add(w, "let y = wide_round(wide(s));\n");
+    if (is_extreme(h)) cr_wgsl_add(w, "let best = start + s.z * p[0].w;\nlet y = %s;\n", cr_wgsl_load(X, dt, "(p[1].y + best)").s);
+    else if (is_wide(h)) cr_wgsl_add(w, "let y = wide_round(wide(s));\n");
     else if (h->kind == CR_SCAN_LOGSUMEXP)
-        wgsl_add(w, "let t = bitcast<vec3<f32>>(s.xyz);\nvar y = t.x;\nif (s.x & 0x7f800000u) != 0x7f800000u { y += f_log(t.y) + t.z / t.y; }\n");
-    else wgsl_add(w, "let y = s.xy;\n");
-    wgsl_add(w, "let o = p[1].x + at;\n");
-    wgsl_store(w, Y, dt, "o", "y");
-    if (h->index) wgsl_add(w, "set%d(2u * (p[1].z + at), s.z); set%d(2u * (p[1].z + at) + 1u, 0u);\n", other_of(h), other_of(h));
+        cr_wgsl_add(w, "let t = bitcast<vec3<f32>>(s.xyz);\nvar y = t.x;\nif (s.x & 0x7f800000u) != 0x7f800000u { y += f_log(t.y) + t.z / t.y; }\n");
+    else cr_wgsl_add(w, "let y = s.xy;\n");
+    cr_wgsl_add(w, "let o = p[1].x + at;\n");
+    cr_wgsl_store(w, Y, dt, "o", "y");
+    if (h->index) cr_wgsl_add(w, "set%d(2u * (p[1].z + at), s.z); set%d(2u * (p[1].z + at) + 1u, 0u);\n", other_of(h), other_of(h));
 }
 
 static void add_states(wgsl *w, int b, bool written) {
-    wgsl_add(w, "fn state%d(i: u32) -> vec4<u32> { return vec4<u32>(words%d(4u * i), words%d(4u * i + 1u), words%d(4u * i + 2u), words%d(4u * i + 3u)); }\n", b, b, b, b, b);
-    if (written) wgsl_add(w, "fn put_state%d(i: u32, s: vec4<u32>) { set%d(4u * i, s.x); set%d(4u * i + 1u, s.y); set%d(4u * i + 2u, s.z); set%d(4u * i + 3u, s.w); }\n", b, b, b, b, b);
+    cr_wgsl_add(w, "fn state%d(i: u32) -> vec4<u32> { return vec4<u32>(words%d(4u * i), words%d(4u * i + 1u), words%d(4u * i + 2u), words%d(4u * i + 3u)); }\n", b, b, b, b, b);
+    if (written) cr_wgsl_add(w, "fn put_state%d(i: u32, s: vec4<u32>) { set%d(4u * i, s.x); set%d(4u * i + 1u, s.y); set%d(4u * i + 2u, s.z); set%d(4u * i + 3u, s.w); }\n", b, b, b, b, b);
 }
 
 /* p[0]: 0, invocations, R, N   p[1]: offsets of y, x, index or a   p[2]: elements of a chunk, chunks, the first chunk */
@@ -92,33 +92,33 @@ static void write(wgsl *w, const void *how) {
     const kernel *h = how;
     const bool of_states = h->task == SUM_STATES || h->task == CARRY;
     const int before = h->task == CARRY ? X : STATES;               /* the binding of what chunks start from */
-    wgsl_binding(w, Y, true, h->task == RESULTS && wgsl_lanes(h->to) > 1);
-    if (h->task != CARRY) wgsl_binding(w, X, false, false);
-    if (h->carried) wgsl_binding(w, before, h->weighted, false);
-    if (h->weighted || h->index) wgsl_binding(w, other_of(h), h->index, false);
+    cr_wgsl_binding(w, Y, true, h->task == RESULTS && cr_wgsl_lanes(h->to) > 1);
+    if (h->task != CARRY) cr_wgsl_binding(w, X, false, false);
+    if (h->carried) cr_wgsl_binding(w, before, h->weighted, false);
+    if (h->weighted || h->index) cr_wgsl_binding(w, other_of(h), h->index, false);
     if (h->task != RESULTS) add_states(w, Y, true);
     if (h->task == SUM_STATES) add_states(w, X, false);
     if (h->carried) add_states(w, before, h->weighted);
     add_join(w, h);
     if (!of_states) add_element(w, h);
-    wgsl_main(w, GPU_GROUP);
-    wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[0].w; let c = i / p[0].w %% p[2].y + p[2].z; let m = i / p[0].w / p[2].y;\n"
+    cr_wgsl_main(w, GPU_GROUP);
+    cr_wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[0].w; let c = i / p[0].w %% p[2].y + p[2].z; let m = i / p[0].w / p[2].y;\n"
              "let start = m * p[0].z * p[0].w + n; let first = c * p[2].x; let end = min(first + p[2].x, p[0].z);\nvar s: vec4<u32>;\n");
-    if (h->carried) wgsl_add(w, "if c > 0u { s = state%d(i); }\n", before);
-    wgsl_add(w, "for (var k = first; k < end; k++) {\nlet at = start + %s * p[0].w;\n", h->reverse && !of_states ? "(p[0].z - 1u - k)" : "k");
-    wgsl_add(w, "let v = %s;\n", h->task == CARRY ? "state0(at)" : of_states ? "state1(at)" : "element(at, k)");
-    if (h->task == CARRY) wgsl_add(w, "put_state0(at, s);\n");
+    if (h->carried) cr_wgsl_add(w, "if c > 0u { s = state%d(i); }\n", before);
+    cr_wgsl_add(w, "for (var k = first; k < end; k++) {\nlet at = start + %s * p[0].w;\n", h->reverse && !of_states ? "(p[0].z - 1u - k)" : "k");
+    cr_wgsl_add(w, "let v = %s;\n", h->task == CARRY ? "state0(at)" : of_states ? "state1(at)" : "element(at, k)");
+    if (h->task == CARRY) cr_wgsl_add(w, "put_state0(at, s);\n");
     if (h->weighted) {                              /* reverse: with the weight of the element before, which lies behind */
-        wgsl_add(w, "if k == 0u { s = v; } else { let source = p[1].z + at%s; let a = %s; s = state(wide_add(wide(v), wide_mul(wide_of(a), wide(s)))); }\n",
-                 h->reverse ? " + p[0].w" : "", wgsl_load(other_of(h), h->from, "source").s);
+        cr_wgsl_add(w, "if k == 0u { s = v; } else { let source = p[1].z + at%s; let a = %s; s = state(wide_add(wide(v), wide_mul(wide_of(a), wide(s)))); }\n",
+                 h->reverse ? " + p[0].w" : "", cr_wgsl_load(other_of(h), h->from, "source").s);
     } else {
-        wgsl_add(w, "if k == %s { s = v; } else { s = join(s, v); }\n", h->carried ? "0u" : "first");
+        cr_wgsl_add(w, "if k == %s { s = v; } else { s = join(s, v); }\n", h->carried ? "0u" : "first");
     }
     if (h->task == RESULTS) add_result(w, h);
-    wgsl_add(w, "}\n");
-    if (h->task == SUM || h->task == SUM_STATES) wgsl_add(w, "put_state0(i, s);\n");
-    if (h->weighted) wgsl_add(w, "put_state%d(i, s);\n", STATES);
-    wgsl_add(w, "}\n");
+    cr_wgsl_add(w, "}\n");
+    if (h->task == SUM || h->task == SUM_STATES) cr_wgsl_add(w, "put_state0(i, s);\n");
+    if (h->weighted) cr_wgsl_add(w, "put_state%d(i, s);\n", STATES);
+    cr_wgsl_add(w, "}\n");
 }
 
 /* ---- runs */
@@ -130,7 +130,7 @@ static const char *name_of(const scan *s) {
 /* The lines that are scanned now, of a tensor as large as x. */
 static bool show(const scan *s, gpu_call *c, const cr_tensor *t, int word) {
     const int64_t line = s->R * s->N, first = t->offset + s->first * line;
-    return gpu_show(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * line}, (cr_dtype)t->dtype, &c->q.words[word]);
+    return cr_gpu_show(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * line}, (cr_dtype)t->dtype, &c->q.words[word]);
 }
 
 /* `chunks` chunks of each line of R elements from `first` on, of x or of states `from` NULL: of x; to NULL: into y; before: what they start from, NULL: nothing. */
@@ -156,11 +156,11 @@ static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *
         call.written |= s->a ? 1u << STATES : 1u << other_of(&h);
         fits = fits && show(s, &call, other, 6);
     }
-    return fits ? gpu_run(s->g, &call) : gpu_fail_window(s->g, call.op, gpu_buffer_of(s->x)->bytes);
+    return fits ? cr_gpu_run(s->g, &call) : cr_gpu_fail_window(s->g, call.op, gpu_buffer_of(s->x)->bytes);
 }
 
 static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
-static gpu_buffer *take_states(const scan *s, int64_t chunks) { return gpu_buffer_take(s->g, name_of(s), 16 * (size_t)(s->M * chunks * s->N)); }
+static gpu_buffer *take_states(const scan *s, int64_t chunks) { return cr_gpu_buffer_take(s->g, name_of(s), 16 * (size_t)(s->M * chunks * s->N)); }
 
 /* (M, n, N) states become the sums of those before each; the first, which has none, is not used. */
 static cr_status carry(const scan *s, gpu_buffer *states, int64_t n) {
@@ -171,7 +171,7 @@ static cr_status carry(const scan *s, gpu_buffer *states, int64_t n) {
     cr_status status = run(s, SUM_STATES, sums, states, NULL, n, CHUNK, 0, chunks);
     if (status == CR_OK) status = carry(s, sums, chunks);
     if (status == CR_OK) status = run(s, CARRY, states, NULL, sums, n, CHUNK, 0, chunks);
-    gpu_buffer_give(s->g, sums);
+    cr_gpu_buffer_give(s->g, sums);
     return status;
 }
 
@@ -195,7 +195,7 @@ static cr_status run_lines(const scan *s) {
     gpu_buffer *states = take_states(s, s->a ? 1 : chunks);
     if (!states) return cr_error_status();
     cr_status status = run_chunks(s, states, chunk, chunks);
-    gpu_buffer_give(s->g, states);
+    cr_gpu_buffer_give(s->g, states);
     return status;
 }
 
@@ -213,9 +213,9 @@ static cr_status run_scan(scan s) {
     return status == CR_OK ? run_scan(half[1]) : status;
 }
 
-cr_status gpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
+cr_status cr_gpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
     scan s = {.how = {'c', 0, kind, (cr_dtype)x->dtype, (cr_dtype)y->dtype, reverse, a != NULL, index != NULL, false}, .x = x, .a = a, .index = index, .y = y, .M = M, .R = R, .N = N};
-    if (gpu_lacks(name_of(&s), x)) return cr_error_status();
-    s.g = gpu_enter(name_of(&s), y->dev);
-    return s.g ? gpu_leave(s.g, run_scan(s)) : cr_error_status();
+    if (cr_gpu_lacks(name_of(&s), x)) return cr_error_status();
+    s.g = cr_gpu_enter(name_of(&s), y->dev);
+    return s.g ? cr_gpu_leave(s.g, run_scan(s)) : cr_error_status();
 }

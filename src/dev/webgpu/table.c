@@ -2,18 +2,18 @@
 #include "gpu.h"
 
 static cr_status synchronize(const cr_device *d) {
-    gpu *g = gpu_enter("synchronize", d);
+    gpu *g = cr_gpu_enter("synchronize", d);
     if (!g) return cr_error_status();
-    cr_status status = gpu_wait(g, "synchronize");
-    return gpu_leave(g, status == CR_OK ? gpu_faults_check(g, "synchronize") : status);
+    cr_status status = cr_gpu_wait(g, "synchronize");
+    return cr_gpu_leave(g, status == CR_OK ? cr_gpu_faults_check(g, "synchronize") : status);
 }
 
-const cr_kernels gpu_kernels = {
-    .allocate = gpu_allocate, .upload = gpu_upload, .download = gpu_download, .synchronize = synchronize, .copy = gpu_copy, .fill = gpu_fill,
-    .elementwise = gpu_elementwise, .reduce = gpu_reduce, .arg_reduce = gpu_arg_reduce, .matmul = gpu_matmul,
-    .scan = gpu_scan, .gather = gpu_gather, .scatter = gpu_scatter, .take_rows = gpu_take_rows, .put_rows = gpu_put_rows, .ravel = gpu_ravel,
-    .nonzero = gpu_nonzero, .sort = gpu_sort, .kth = gpu_kth, .search = gpu_search, .runs = gpu_runs, .random = gpu_random,
-    .random_integers = gpu_random_integers, .permutation = gpu_permutation, .multinomial = gpu_multinomial,
-    .softmax = gpu_softmax, .softmax_bwd = gpu_softmax_bwd, .norm = gpu_norm, .norm_bwd = gpu_norm_bwd, .cross_entropy = gpu_cross_entropy, .cross_entropy_bwd = gpu_cross_entropy_bwd,
-    .attention = gpu_attention, .attention_bwd = gpu_attention_bwd, .attention_takes = gpu_attention_takes, .f32_only = true,
+const cr_kernels cr_gpu_kernels = {
+    .allocate = cr_gpu_allocate, .upload = cr_gpu_upload, .download = cr_gpu_download, .synchronize = synchronize, .copy = cr_gpu_copy, .fill = cr_gpu_fill,
+    .elementwise = cr_gpu_elementwise, .reduce = cr_gpu_reduce, .arg_reduce = cr_gpu_arg_reduce, .matmul = cr_gpu_matmul,
+    .scan = cr_gpu_scan, .gather = cr_gpu_gather, .scatter = cr_gpu_scatter, .take_rows = cr_gpu_take_rows, .put_rows = cr_gpu_put_rows, .ravel = cr_gpu_ravel,
+    .nonzero = cr_gpu_nonzero, .sort = cr_gpu_sort, .kth = cr_gpu_kth, .search = cr_gpu_search, .runs = cr_gpu_runs, .random = cr_gpu_random,
+    .random_integers = cr_gpu_random_integers, .permutation = cr_gpu_permutation, .multinomial = cr_gpu_multinomial,
+    .softmax = cr_gpu_softmax, .softmax_bwd = cr_gpu_softmax_bwd, .norm = cr_gpu_norm, .norm_bwd = cr_gpu_norm_bwd, .cross_entropy = cr_gpu_cross_entropy, .cross_entropy_bwd = cr_gpu_cross_entropy_bwd,
+    .attention = cr_gpu_attention, .attention_bwd = cr_gpu_attention_bwd, .attention_takes = cr_gpu_attention_takes, .f32_only = true,
 };

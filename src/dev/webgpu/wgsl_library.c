@@ -392,9 +392,9 @@ static const char *text_of(int i, bool own) {
     return own && !strcmp(library[i].name, "to_f16") ? "fn to_f16(x: f32) -> u32 { return own_to_f16(x); }" : library[i].text;
 }
 
-bool wgsl_halves(const wgsl *w) { return calls(w->s, "f16_of") || calls(w->s, "to_f16"); }
+bool cr_wgsl_halves(const wgsl *w) { return calls(w->s, "f16_of") || calls(w->s, "to_f16"); }
 
-char *wgsl_complete(const wgsl *w, bool own) {
+char *cr_wgsl_complete(const wgsl *w, bool own) {
     static const char head[] = "@group(0) @binding(0) var<uniform> p: array<vec4<u32>, 64>;\n";
     bool wanted[FUNCTIONS] = {false};
     if (w->failed) return NULL;
