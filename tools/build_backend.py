@@ -3,6 +3,7 @@ without WebGPU."""
 
 from __future__ import annotations
 
+import importlib.util
 import platform
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import tomllib
 from scikit_build_core.build import *  # noqa: F403
+from scikit_build_core.build import build_wheel as build
 from scikit_build_core.build import get_requires_for_build_wheel as get_requires
 
 
@@ -24,3 +26,11 @@ def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) 
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
     header: list[str] = project["optional-dependencies"]["gpu"] if has_wheel() else []
     return [*get_requires(config_settings), *header]
+
+
+def build_wheel(wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None) -> str:
+    """With the header's folder: pip installs what a hook requires apart from scikit-build-core, whose folder alone CMake is told."""
+    wgpu = importlib.util.find_spec("wgpu")
+    header = {"cmake.define.CHAINRULE_WGPU_DIR": str(Path(wgpu.origin).parent / "resources")} if wgpu and wgpu.origin else {}
+    name: str = build(wheel_directory, {**header, **(config_settings or {})}, metadata_directory)
+    return name
