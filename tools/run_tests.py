@@ -284,6 +284,26 @@ def stage_debug() -> Total:
     return ctest(ROOT / "build" / "debug", plain_environment(), SIMULATED) if build("debug") else Total(failed=1)
 
 
+def stage_clang() -> Total:
+    """The whole is built with Clang, without a warning; the C tests run on each instruction set that this processor has."""
+    if not shutil.which("clang"):
+        return skip("a build with Clang", "clang is not installed (make deps)")
+    made = subprocess.run(["make", "--no-print-directory", "build/clang/build.ninja"], cwd=ROOT).returncode == 0
+    ninja = ["ninja", "-C", "build/clang", "--quiet"]
+    done = subprocess.run(ninja, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if not made or done.returncode or "warning:" in done.stdout:
+        print(done.stdout)
+        return Total(failed=1, broken=["clang: the build"])
+    total = Total()
+    x86 = platform.machine() in ("x86_64", "AMD64")
+    for level in (2, 3, 4) if x86 else (0,):
+        if not x86 or processor_has(level):
+            switch = {"CHAINRULE_ISA": f"v{level}"} if x86 else {}
+            environment = plain_environment(CHAINRULE_BUILD=str(ROOT / "build" / "clang"), **switch)
+            total.add(ctest(ROOT / "build" / "clang", environment, GPUS + "|cudasim"))
+    return total
+
+
 def stage_swiftshader() -> Total:
     """It rounds and flushes otherwise than lavapipe, which is what the other stages find."""
     folders = (ROOT / "build" / "swiftshader", Path("/usr/lib/chromium"))  # tools/deps.sh; Debian's package chromium-common
@@ -404,6 +424,7 @@ STAGES: dict[str, Stage] = {
     "swiftshader": Stage(stage_swiftshader, "the tests on GPUs with a second driver, SwiftShader's", 8, r"src/dev/webgpu/|src/dev/[^/]+$|tests/.*webgpu"),
     "isa": Stage(stage_isa, "the C tests on the instruction sets below the processor's own", 8, "src/dev/cpu/"),
     "onednn-off": Stage(stage_onednn_off, "the C tests on our own products", 4, "src/dev/cpu/"),
+    "clang": Stage(stage_clang, "the C tests of a build with Clang", 12, "src/dev/cpu/|cmake/|CMake|src/core/os"),
     "debug": Stage(stage_debug, "the C tests with invariants checked", 7, SOURCES),
     "address": Stage(stage_address, "the C tests under the address and undefined-behaviour sanitizers", 14, SOURCES),
     "thread": Stage(stage_thread, "the C tests under the thread sanitizer", 14, r"src/(core|grad|text|io)/|src/dev/cpu/|src/dev/[^/]+$|tests/[^/]+\.[ch]$"),
@@ -413,7 +434,7 @@ STAGES: dict[str, Stage] = {
     "cudasim-thread": Stage(lambda: cudasim_sanitized("thread"), "kernels under the thread sanitizer", 8, CUDA),
     "cudasim-address": Stage(lambda: cudasim_sanitized("address"), "kernels under the address sanitizer", 8, CUDA),
     "barriers": Stage(stage_barriers, "every barrier that a CUDA kernel lacks is noticed", 9, r"src/dev/cuda/|tests/cudasim/|tools/drop_barriers"),
-    "install": Stage(stage_install, "an installed library is found by pkg-config and CMake", 4, "cmake/|CMake|Makefile|tools/test_install"),
+    "install": Stage(stage_install, "an installed library is found by pkg-config and CMake", 7, "cmake/|CMake|Makefile|tools/test_install"),
     "wheel": Stage(stage_wheel, "source distribution, wheel, a fresh virtual environment that runs the README's Python", 4, "pyproject|cmake/|tools/test_wheel"),
     "docs": Stage(stage_docs, "the documentation builds without a warning", 3, r"docs/|\.md$|api\.def|include/|python/chainrule/"),
 }
