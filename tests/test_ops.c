@@ -95,7 +95,7 @@ static double row_scale(const cr_program *p, const elementwise_test *row) { retu
 #if defined CUDASIM_SANITIZER
 enum { SPARSE = 4, SPARSE_CASES = 1 };              /* each takes a second to compile */
 #elif defined CR_TEST_CUDA
-enum { SPARSE = 2, SPARSE_CASES = 2 };
+enum { SPARSE = 3, SPARSE_CASES = 3 };
 #else
 enum { SPARSE = 1, SPARSE_CASES = 1 };
 #endif
