@@ -296,8 +296,8 @@ TEST(interrupted_jobs) {
         CHECK(ran > 0 && ran < 10000, "%d threads: %d chunks ran", threads[t], ran);
         cr_pool_run(10, slow_chunk, &later);
         CHECK(later == 0, "%d threads: a later job of the same op ran", threads[t]);
-        cr_thread *neighbour = cr_thread_start(slow_job, &other);       /* of another caller: asks for itself, and is not cut short */
         CHECK(cr_is_cut() && s.asked >= 3 && s.elsewhere == 0, "%d threads: asked %d times, %d of them elsewhere", threads[t], s.asked, s.elsewhere);
+        cr_thread *neighbour = cr_thread_start(slow_job, &other);       /* of another caller: asks for itself, and is not cut short */
         cr_set_interrupt(NULL, NULL);
         cr_thread_join(neighbour);
         CHECK(other != 0, "%d threads: another caller's job did nothing", threads[t]);
