@@ -7,10 +7,8 @@ DESTDIR ?=
 VENV    := build/venv
 BIN     := $(VENV)/bin
 ONEDNN  := $(CURDIR)/$(VENV)/lib
-FOUND    = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/wgpu/resources))
-WGPU     = $(if $(FOUND),$(CURDIR)/$(FOUND))
 TESTS   := $(BIN)/python tools/run_tests.py
-export ONEDNN WGPU  # recipes read what holds CURDIR from the environment: its name may have spaces and quotes
+export ONEDNN  # recipes read what holds CURDIR from the environment: its name may have spaces and quotes
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport MAKEFLAGS  # Ninja counts its own jobs: under `make -j` it would ask for make's, which only a $(MAKE) is given
 
@@ -88,7 +86,7 @@ build/.for-nvrtc: tools/requirements-nvrtc.txt build/.venv
 build/%/build.ninja: build/.venv CMakeLists.txt CMakePresets.json $(wildcard cmake/*)
 	@echo "configuring build/$*"
 	@$(BIN)/cmake --preset $* --fresh -G Ninja "-DCMAKE_MAKE_PROGRAM=$$PWD/$(BIN)/ninja" "-DCHAINRULE_ONEDNN_DIR=$$ONEDNN" \
-		"-DCHAINRULE_WGPU_DIR=$$WGPU" >build/configure-$*.log \
+		>build/configure-$*.log \
 		|| { cat build/configure-$*.log; exit 1; }
 	@touch $@
 

@@ -20,7 +20,7 @@ endif()
 add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=.)    # no path of this machine in what is made
 
 # What lies in the build folder finds the libraries that it opens by its RPATH, which an installation strips.
-set(CMAKE_BUILD_RPATH ${CHAINRULE_ONEDNN_DIR} ${CHAINRULE_WGPU_DIR})
+set(CMAKE_BUILD_RPATH ${CHAINRULE_ONEDNN_DIR})
 if(CHAINRULE_SANITIZE)
     add_link_options(-Wl,--disable-new-dtags)       # a sanitizer's dlopen is no call of ours: only the program's own RPATH counts
     set(sanitize -fsanitize=${CHAINRULE_SANITIZE} -fno-omit-frame-pointer)

@@ -18,7 +18,9 @@ set(wgpu_folders ${CMAKE_PREFIX_PATH})              # of a wheel's build: scikit
 list(TRANSFORM wgpu_folders APPEND /wgpu/resources)
 file(GLOB wgpu_folders ${CHAINRULE_WGPU_DIR} ${wgpu_folders} ${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/wgpu/resources)
 find_path(CHAINRULE_WGPU_INCLUDE wgpu.h HINTS ${wgpu_folders} PATH_SUFFIXES webgpu)
-if(NOT CHAINRULE_WGPU_INCLUDE)
+if(CHAINRULE_WGPU_INCLUDE)
+    list(APPEND CMAKE_BUILD_RPATH ${CHAINRULE_WGPU_INCLUDE})            # the package has the library beside its headers
+else()
     message(NOTICE "went without WebGPU: no wgpu.h here (pip install wgpu)")
     list(FILTER sources EXCLUDE REGEX "/src/dev/webgpu/")
 endif()
