@@ -68,7 +68,7 @@ static void settle_checkpoint(const char *dir) {
     if ((cr_os_exists(new) || cr_os_exists(commit)) && cr_training_copy(dir, dir)) cr_error_clear();
 }
 
-/* Of an earlier run: "checkpoint", "checkpoint-..."; of one that was killed: ".chainrule-old", ".chainrule-....tmp". */
+/* Names left by an earlier run: "checkpoint", "checkpoint-..."; by one that was killed: ".chainrule-old", ".chainrule-....tmp". */
 static void remove_rest(const char *name, void *ctx) {
     char path[4096];
     const run *r = ctx;

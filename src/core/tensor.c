@@ -92,7 +92,7 @@ cr_tensor *cr_node_tensor(const cr_node *n) {
     return t;
 }
 
-/* Of a tensor that its node points to: a walk in another thread may take a reference as long as there is one. */
+/* Drops a reference to a tensor that its node points to; a walk in another thread may take one as long as there is one. */
 static bool unref_known(cr_tensor *t) {
     cr_node_head *h = head(t->node);
     cr_spin_lock(&h->lock);

@@ -213,7 +213,7 @@ static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ou
     return sum ? CR_OK : cr_error_status();
 }
 
-/* What the walk has not known from the start, a checkpoint has added. */
+/* A checkpoint has added the nodes that the walk did not know from the start. */
 static bool wanted(const walk *w, const cr_node *n) {
     const slot *s = n && w->captures ? table_find(&w->known, n) : NULL;
     return n && (!s || s->leads);
