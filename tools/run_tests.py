@@ -435,7 +435,7 @@ STAGES: dict[str, Stage] = {
     "cudasim-address": Stage(lambda: cudasim_sanitized("address"), "kernels under the address sanitizer", 8, CUDA),
     "barriers": Stage(stage_barriers, "every barrier that a CUDA kernel lacks is noticed", 9, r"src/dev/cuda/|tests/cudasim/|tools/drop_barriers"),
     "install": Stage(stage_install, "an installed library is found by pkg-config and CMake", 6, "cmake/|CMake|Makefile|tools/test_install"),
-    "wheel": Stage(stage_wheel, "source distribution, wheel, a fresh virtual environment that runs the README's Python", 3, "pyproject|cmake/|tools/test_wheel"),
+    "wheel": Stage(stage_wheel, "source distribution and wheel, in a fresh virtual environment", 3, "pyproject|cmake/|tools/(test_wheel|build_backend)"),
     "docs": Stage(stage_docs, "the documentation builds without a warning", 2, r"docs/|\.md$|api\.def|include/|python/chainrule/"),
 }
 
