@@ -342,7 +342,8 @@ static cr_status to_tensor(walk *w, const cr_node *n, cr_tensor *g, bool only_ou
 static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
     cr_tensor *g = run_hooks(n, cotangent);
     cr_status bad = g ? CR_OK : cr_error_status();
-    const bool only_ours = bad == CR_OK && (g != cotangent || atomic_load(&g->refs) == 1);
+    /* What a leaf keeps is added to in place by other walks, so a gradient that this walk goes on to read is copied. */
+    const bool only_ours = bad == CR_OK && !n->op && (g != cotangent || atomic_load(&g->refs) == 1);
     const capture *asked = capture_of(w, n);
     const bool adds = asked && w->o.n_inputs;
     for (int i = 0; i < w->n_captures && bad == CR_OK && !adds; i++)       /* the same tensor may be asked for twice */
