@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "core/tensor.h"
 #include "core/os.h"
 #include "core/pool.h"
 #include "dev/cpu/cpu.h"
@@ -85,7 +85,7 @@ static void sgemm_tile(void *ctx, int64_t chunk, int worker) {
 static void multiply(int engine, const shape *s, cr_tensor *c, const cr_tensor *a, const cr_tensor *b) {
     sgemm_job j = {s, cr_tensor_data(a), cr_tensor_data(b), cr_tensor_data(c)};
     if (engine == SGEMM) cr_pool_run(2.0 * (double)s->m * (double)s->n * (double)s->k < 2e6 ? 1 : TILES, sgemm_tile, &j);
-    else cr_cpu_matmul(c, a, b, NULL, engine == BF16 ? CR_MATMUL_BF16 : 0);
+    else cr_cpu_matmul(&(cr_matmul_args){.c = c->array, .a = a->array, .b = b->array, .how = engine == BF16 ? CR_MATMUL_BF16 : 0});
 }
 
 /* ---- the peak: multiply-adds that read nothing, in GFLOP/s, on every thread at once */
@@ -174,7 +174,7 @@ static void batch(int64_t count, int64_t n, char layout) {
     for (int i = 0; i < 5 || cr_os_seconds() - start < (quick ? 0.05 : 0.5); i++) {
         most = fmax(most, peak());
         double t = cr_os_seconds();
-        cr_cpu_matmul(c, a, b, NULL, 0);
+        cr_cpu_matmul(&(cr_matmul_args){.c = c->array, .a = a->array, .b = b->array});
         best = fmin(best, cr_os_seconds() - t);
     }
     const double rate = flops / best * 1e-9;
@@ -190,9 +190,10 @@ static void attention(int64_t heads, int64_t T, int64_t D) {
     double scale = 1 / sqrt((double)D), forward = 1e9, backward = 1e9, start = cr_os_seconds();
     for (int i = 0; i < 5 || cr_os_seconds() - start < (quick ? 0.05 : 0.5); i++) {
         double t0 = cr_os_seconds();
-        cr_cpu_attention(x[3], lse, x[0], x[1], x[2], NULL, scale, true);
+        cr_cpu_attention(&(cr_attention_args){.o = x[3]->array, .lse = lse->array, .q = x[0]->array, .k = x[1]->array, .v = x[2]->array, .scale = scale, .causal = true});
         double t1 = cr_os_seconds();
-        cr_cpu_attention_bwd(x[5], x[6], x[7], x[0], x[1], x[2], NULL, x[3], lse, x[4], scale, true);
+        cr_cpu_attention_bwd(&(cr_attention_bwd_args){.dq = x[5]->array, .dk = x[6]->array, .dv = x[7]->array, .q = x[0]->array, .k = x[1]->array, .v = x[2]->array,
+                                                     .o = x[3]->array, .lse = lse->array, .g = x[4]->array, .scale = scale, .causal = true});
         forward = fmin(forward, t1 - t0); backward = fmin(backward, cr_os_seconds() - t1);
     }
     printf("  attention, %lld heads, T %lld, D %lld, causal: forward %.3f ms, backward %.3f ms\n", (long long)heads, (long long)T, (long long)D, forward * 1e3, backward * 1e3);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #ifdef CR_WEBGPU
+#include "core/tensor.h"
 #include "dev/webgpu/gpu.h"
 
 static bool quick, json;
@@ -42,7 +43,7 @@ static cr_status by_the_book(gpu *g, cr_tensor *c, const cr_tensor *a, const cr_
     gpu_pipeline *p = cr_gpu_pipeline_find(g, &k);
     if (!p) p = cr_gpu_pipeline_make(g, "textbook", &k, 3, 1, textbook);
     const gpu_parameters q = {.n = 4, .words = {0, (uint32_t)n}};
-    gpu_buffer *const buffers[] = {gpu_buffer_of(c), gpu_buffer_of(a), gpu_buffer_of(b)};
+    gpu_buffer *const buffers[] = {gpu_buffer_of(&c->array), gpu_buffer_of(&a->array), gpu_buffer_of(&b->array)};
     return cr_gpu_leave(g, p ? cr_gpu_dispatch(g, "textbook", p, buffers, &q, (uint64_t)(n / 16 * (n / 16))) : cr_error_status());
 }
 

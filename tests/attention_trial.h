@@ -24,7 +24,7 @@ static box mask_box(const trial *t) {
     int64_t at[4] = {0};
     if (x.t.numel) do {
         bool hides = box_draw(3) == 0 || (at[2] % 5 == 2 && t->mask != 3);
-        if (hides) cr_store_f64(box_at(&x, at), (cr_dtype)x.t.dtype, -INFINITY);
+        if (hides) cr_store_f64(box_at(&x, at), x.t.dtype, -INFINITY);
     } while (box_next(at, 4, x.t.shape));
     memcpy(x.before, x.memory, x.bytes);
     return x;
@@ -41,7 +41,7 @@ static void drop_set(set *s) { for (int i = 0; i < BOXES; i++) box_drop(&s->b[i]
 
 static double value(const set *s, int which, int64_t b, int64_t h, int64_t row, int64_t d) {
     const box *x = &s->b[which];
-    return cr_load_f64(box_at(x, (int64_t[]){b, h, row, d}), (cr_dtype)x->t.dtype);
+    return cr_load_f64(box_at(x, (int64_t[]){b, h, row, d}), x->t.dtype);
 }
 
 static double epsilon(cr_dtype dt) { return dt == CR_F64 ? 0x1p-52 : 0x1p-23; }

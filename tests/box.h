@@ -1,11 +1,11 @@
-/* box.h - tensors with any strides over memory of their own, with guard bytes all around, for tests that call kernels directly. */
+/* box.h - arrays with any strides over memory of their own, with guard bytes all around, for tests that call kernels directly. */
 #ifndef CR_BOX_H
 #define CR_BOX_H
 
 #include "test.h"
 #include "dev/dev.h"
 
-typedef struct box { cr_tensor t; cr_storage s; unsigned char *memory, *before; size_t bytes; } box;
+typedef struct box { cr_array t; cr_storage s; unsigned char *memory, *before; size_t bytes; } box;
 enum { GUARD = 64 };                                /* bytes before and after */
 
 static uint64_t box_state;                          /* of the numbers drawn; set it to test_seed() at the start of a test */
@@ -25,7 +25,7 @@ static void box_draw_element(void *p, cr_dtype dt) {
 static void *box_at(const box *b, const int64_t *at) {
     int64_t o = b->t.offset;
     for (int i = 0; i < b->t.ndim; i++) o += at[i] * b->t.strides[i];
-    return (char *)b->s.data + o * (int64_t)cr_dtype_size((cr_dtype)b->t.dtype);
+    return (char *)b->s.data + o * (int64_t)cr_dtype_size(b->t.dtype);
 }
 
 static bool box_next(int64_t *at, int n, const int64_t *shape) {
@@ -37,7 +37,7 @@ static bool box_next(int64_t *at, int n, const int64_t *shape) {
 }
 
 static box box_make(cr_dtype dt, int n, const int64_t *shape, const int64_t *strides) {
-    box b = {.t = {.dtype = (uint8_t)dt, .ndim = (uint8_t)n, .numel = 1, .dev = cr_cpu()}};
+    box b = {.t = {.dtype = dt, .ndim = n, .numel = 1, .dev = cr_cpu()}};
     int64_t span = 1;
     for (int i = 0; i < n; i++) {
         b.t.shape[i] = shape[i]; b.t.strides[i] = strides[i];
@@ -56,14 +56,14 @@ static box box_make(cr_dtype dt, int n, const int64_t *shape, const int64_t *str
     return b;
 }
 /* box values move: the storage's address is set where they are used. */
-__attribute__((unused)) static cr_tensor *box_tensor(box *b) { b->t.storage = &b->s; return &b->t; }
+__attribute__((unused)) static cr_array *box_array(box *b) { b->t.storage = &b->s; return &b->t; }
 static void box_drop(box *b) { free(b->memory); free(b->before); }
 
 /* Bytes that belong to no element must be what they were. */
 __attribute__((unused)) static long box_spilled(const box *b) {
     unsigned char *mine = calloc(b->bytes, 1);
     int64_t at[CR_MAX_DIMS] = {0};
-    size_t size = cr_dtype_size((cr_dtype)b->t.dtype);
+    size_t size = cr_dtype_size(b->t.dtype);
     if (b->t.numel) do memset(mine + ((unsigned char *)box_at(b, at) - b->memory), 1, size); while (box_next(at, b->t.ndim, b->t.shape));
     long bad = 0;
     for (size_t i = 0; i < b->bytes; i++) bad += !mine[i] && b->memory[i] != b->before[i];

@@ -6,7 +6,8 @@
 #define CR_CHECK_H
 
 #include "test.h"
-#include "core/core.h"
+#include "core/rng.h"
+#include "core/tensor.h"
 #include "dev/dev.h"
 
 /* ---- where we are, for messages and for the command that repeats a failure */
@@ -155,16 +156,14 @@ static cr_storage *guarded_allocate(const cr_device *d, size_t bytes) {
 
 /* The i-th device to test: the guarded twin where the host can see its memory; NULL past the end. */
 static const cr_device *guarded_device(int i) {
-    static struct { cr_device dev; cr_kernels kernels; } twins[MOST_DEVICES];
+    static cr_device twins[MOST_DEVICES];
     const cr_device *dev = i < MOST_DEVICES ? cr_device_at(i) : NULL;
     if (!dev || !dev->host) return dev;
-    if (!twins[i].dev.name) {
-        twins[i].kernels = *dev->kernels;
-        twins[i].kernels.allocate = guarded_allocate;
-        twins[i].dev = *dev;
-        twins[i].dev.kernels = &twins[i].kernels;
+    if (!twins[i].name) {
+        twins[i] = *dev;
+        twins[i].allocate = guarded_allocate;
     }
-    return &twins[i].dev;
+    return &twins[i];
 }
 
 #ifdef CR_TEST_CUDA

@@ -50,7 +50,7 @@ TEST(sorts) {
                     for (int g = 0; g < 2; g++) {
                         v[g] = cr_empty(CR_LIST(M, first[f]), dt, g ? dev() : cr_cpu());
                         at[g] = cr_empty(CR_LIST(M, first[f]), CR_I64, g ? dev() : cr_cpu());
-                        OK((g ? dev() : cr_cpu())->kernels->sort(v[g], at[g], g ? y : x, M, R, first[f], down));
+                        OK((g ? dev() : cr_cpu())->kernels->sort(&(cr_sort_args){v[g]->array, at[g]->array, (g ? y : x)->array, down}));
                     }
                     same_bytes("sort", v[1], v[0]);
                     same_bytes("sort: positions", at[1], at[0]);
@@ -61,7 +61,7 @@ TEST(sorts) {
                 for (int g = 0; g < 2; g++) {
                     v[g] = cr_empty(CR_LIST(M), dt, g ? dev() : cr_cpu());
                     at[g] = cr_empty(CR_LIST(M), CR_I64, g ? dev() : cr_cpu());
-                    OK((g ? dev() : cr_cpu())->kernels->kth(v[g], at[g], g ? y : x, M, R, kth[f]));
+                    OK((g ? dev() : cr_cpu())->kernels->kth(&(cr_kth_args){v[g]->array, at[g]->array, (g ? y : x)->array, kth[f]}));
                 }
                 same_bytes("kth", v[1], v[0]);
                 same_bytes("kth: position", at[1], at[0]);
@@ -112,7 +112,8 @@ enum { LINES = sizeof all_lines / sizeof *all_lines };
 static cr_tensor *scan(cr_scan_kind kind, bool reverse, const cr_tensor *x, const cr_tensor *a, lines l, cr_dtype to, cr_tensor **index) {
     cr_tensor *y = cr_empty(CR_LIST(l.M, l.R, l.N), to, x->dev);
     if (index) *index = cr_empty(CR_LIST(l.M, l.R, l.N), CR_I64, x->dev);
-    OK(x->dev->kernels->scan(kind, reverse, y, index ? *index : NULL, x, a, l.M, l.R, l.N));
+    OK(x->dev->kernels->scan(&(cr_scan_args){.y = y->array, .index = index ? (*index)->array : (cr_array){0}, .x = cr_array_as(&x->array, CR_LIST(l.M, l.R, l.N)),
+                                            .a = a ? a->array : (cr_array){0}, .kind = kind, .reverse = reverse}));
     return y;
 }
 

@@ -5,11 +5,11 @@
 #include "dev/cpu/cpu.h"
 
 static void run(const trial *t, set *s) {
-    cr_tensor *x[BOXES];
-    for (int i = 0; i < BOXES; i++) x[i] = box_tensor(&s->b[i]);
-    const cr_tensor *mask = t->mask ? x[MASK] : NULL;
-    OK(cr_cpu_attention(x[O], x[LSE], x[Q], x[K], x[W], mask, t->scale, t->causal));
-    OK(cr_cpu_attention_bwd(x[DQ], x[DK], x[DV], x[Q], x[K], x[W], mask, x[O], x[LSE], x[G], t->scale, t->causal));
+    const cr_array *x[BOXES], none = {0};
+    for (int i = 0; i < BOXES; i++) x[i] = box_array(&s->b[i]);
+    const cr_array *mask = t->mask ? x[MASK] : &none;
+    OK(cr_cpu_attention(&(cr_attention_args){*x[O], *x[LSE], *x[Q], *x[K], *x[W], *mask, t->scale, t->causal}));
+    OK(cr_cpu_attention_bwd(&(cr_attention_bwd_args){*x[DQ], *x[DK], *x[DV], *x[Q], *x[K], *x[W], *mask, *x[O], *x[LSE], *x[G], t->scale, t->causal}));
 }
 
 static void try_attention(trial t) {

@@ -1,7 +1,7 @@
 /* test_autograd.c - the graph itself: walk, accumulation, saved tensors, in-place work, hooks, checkpointing, custom ops.
  * Gradients of single ops are test_grad.c's. */
 #include "test.h"
-#include "core/core.h"
+#include "core/tensor.h"
 
 static const cr_device *devices[2];
 static int n_devices(void) { devices[0] = cr_cpu(); devices[1] = cr_ref(); return 2; }

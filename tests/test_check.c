@@ -1,6 +1,6 @@
 /* test_check.c - CHAINRULE_CHECK: a handle that was released is refused by name, whatever is done with it; and what is borrowed is not released. */
 #include "test.h"
-#include "core/core.h"
+#include "core/tensor.h"
 
 enum { MANY = 20000 };                              /* more than the quarantine holds */
 #define IS_STALE(name, x) FAILS(CR_RUNTIME, "[" name "] the tensor: this handle was released before", x)

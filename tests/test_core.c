@@ -4,7 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/core.h"
+#include "core/rng.h"
+#include "core/tensor.h"
 
 TEST(half_precision_round_trips) {
     for (uint32_t h = 0; h < 65536; h++) {

@@ -2,7 +2,8 @@
  * numbers, rows, each with every instruction set, and the same bits for any number of threads. */
 #include "test.h"
 
-#include "core/core.h"
+#include "core/rng.h"
+#include "core/tensor.h"
 #include "core/os.h"
 #include "core/pool.h"
 #include "dev/cpu/cpu.h"
@@ -234,7 +235,7 @@ static void run_mixed(cr_dtype compute, const cr_dtype dt[5], int ndim, const in
     for (int k = 0; k < 3; k++) w.in[k] = o[k].arg;
     w.out[0] = in_place >= 0 ? o[in_place].arg : o[3].arg;
     w.out[1] = o[4].arg;
-    OK(cr_cpu_elementwise(&w, 1));
+    OK(cr_cpu_elementwise(&(cr_elementwise_args){&w, 1}));
     char what[160];
     snprintf(what, sizeof what, "v%d %s, %d axes, %lld elements, gap %lld, in place %d, seed %llu", cr_cpu_isa(), cr_dtype_name(compute), ndim, (long long)numel,
              (long long)gap, in_place, (unsigned long long)test_seed());
@@ -290,7 +291,7 @@ TEST(elementwise_results_that_are_inputs) {
     cr_walk w = {.program = &swap, .compute = CR_F32, .ndim = 1, .shape = {N}, .numel = N, .n_out = 2, .n_in = 2};
     w.in[0] = w.out[0] = (cr_arg){.data = x, .dtype = CR_F32, .strides = {1}};
     w.in[1] = w.out[1] = (cr_arg){.data = y, .dtype = CR_F32, .strides = {1}};
-    OK(cr_cpu_elementwise(&w, 1));
+    OK(cr_cpu_elementwise(&(cr_elementwise_args){&w, 1}));
     for (int i = 0; i < N; i++) CHECK(x[i] == (float)-i && y[i] == (float)i, "element %d: %g, %g", i, (double)x[i], (double)y[i]);
     test_ran_on(cr_cpu());
 }
@@ -310,7 +311,7 @@ TEST(elementwise_long_programs_and_many_walks) {
         w[i] = (cr_walk){.program = &p, .compute = CR_F64, .ndim = 1, .shape = {n}, .numel = n, .n_out = 1, .n_in = 1};
         w[i].in[0] = w[i].out[0] = (cr_arg){.data = cr_data(x[i]), .dtype = CR_F64, .strides = {1}};
     }
-    OK(cr_cpu_elementwise(w, WALKS));
+    OK(cr_cpu_elementwise(&(cr_elementwise_args){w, WALKS}));
     for (int i = 0; i < WALKS; i++) {
         for (int64_t j = 0; j < w[i].numel; j++) CHECK(((double *)cr_data(x[i]))[j] == (double)j, "walk %d, element %lld", i, (long long)j);
         cr_release(x[i]);
@@ -320,7 +321,7 @@ TEST(elementwise_long_programs_and_many_walks) {
     int64_t v = 3;
     cr_walk bad = {.program = &no, .compute = CR_I64, .ndim = 1, .shape = {1}, .numel = 1, .n_out = 1, .n_in = 1};
     bad.in[0] = bad.out[0] = (cr_arg){.data = &v, .dtype = CR_I64, .strides = {1}};
-    FAILS(CR_BAD_TYPE, "[sine] is not defined for int64", cr_cpu_elementwise(&bad, 1));
+    FAILS(CR_BAD_TYPE, "[sine] is not defined for int64", cr_cpu_elementwise(&(cr_elementwise_args){&bad, 1}));
     test_ran_on(cr_cpu());
 }
 
@@ -330,7 +331,7 @@ __extension__ typedef __int128 whole;
 
 static whole whole_at(const cr_tensor *t, int64_t i) {
     unsigned char v[8];
-    const cr_dtype dt = (cr_dtype)t->dtype;
+    const cr_dtype dt = t->dtype;
     cr_convert(v, dt == CR_U64 ? CR_U64 : CR_I64, (const char *)cr_tensor_data(t) + (size_t)i * cr_dtype_size(dt), dt);
     int64_t k;
     memcpy(&k, v, sizeof k);
@@ -338,12 +339,12 @@ static whole whole_at(const cr_tensor *t, int64_t i) {
 }
 
 static void put_whole(cr_tensor *t, int64_t i, int64_t v) {
-    cr_store_i64((char *)cr_tensor_data(t) + (size_t)i * cr_dtype_size((cr_dtype)t->dtype), (cr_dtype)t->dtype, wrapped((cr_dtype)t->dtype, v));
+    cr_store_i64((char *)cr_tensor_data(t) + (size_t)i * cr_dtype_size(t->dtype), t->dtype, wrapped(t->dtype, v));
 }
 
 /* bits: the longest number */
 static void fill_pairs(cr_tensor *a, cr_tensor *b, int bits) {
-    const int width = 8 * (int)cr_dtype_size((cr_dtype)a->dtype);
+    const int width = 8 * (int)cr_dtype_size(a->dtype);
     for (int64_t i = 0; i < a->numel; i++) {
         int64_t x = (int64_t)(next64() << 16 ^ next64()) >> (64 - bits + below(bits)), y = (int64_t)(next64() << 16 ^ next64()) >> (64 - bits + below(bits));
         if (i % 3 == 0 && y) x = (int64_t)((uint64_t)(x / y) * (uint64_t)y) + below(3) - 1;
@@ -381,7 +382,7 @@ TEST(integers_divide_exactly) {
 }
 
 static cr_tensor *strided(cr_tensor *base, int ndim, const int64_t *shape, const int64_t *strides, int64_t start) {
-    cr_meta m = {.dtype = (cr_dtype)base->dtype, .ndim = ndim, .offset = start, .strided = true};
+    cr_meta m = {.dtype = base->dtype, .ndim = ndim, .offset = start, .strided = true};
     memcpy(m.shape, shape, sizeof(int64_t) * (size_t)ndim);
     memcpy(m.strides, strides, sizeof(int64_t) * (size_t)ndim);
     return cr_tensor_alias(base, &m);
@@ -398,7 +399,7 @@ static void check_copy(cr_dtype to, cr_dtype from, int ndim, const int64_t *shap
     memcpy(md.strides, d.arg.strides, sizeof md.strides);
     memcpy(ms.strides, s.arg.strides, sizeof ms.strides);
     cr_tensor *y = cr_tensor_new(cr_storage_retain(d.owner->storage), cr_cpu(), &md), *x = cr_tensor_new(cr_storage_retain(s.owner->storage), cr_cpu(), &ms);
-    OK(cr_cpu_copy(y, x));
+    OK(cr_cpu_copy(&(cr_copy_args){y->array, x->array}));
     for (int64_t i = 0; i < numel; i++) {
         unsigned char want[8];
         cr_convert(want, to, element(&s, ndim, shape, i), from);
@@ -409,7 +410,7 @@ static void check_copy(cr_dtype to, cr_dtype from, int ndim, const int64_t *shap
     check_untouched(&d, ndim, shape, numel, "copy");
     unsigned char value[8];
     cr_store_f64(value, to, 5);
-    OK(cr_cpu_fill(y, value));
+    OK(cr_cpu_fill(&(cr_fill_args){y->array, value}));
     for (int64_t i = 0; i < numel; i++) CHECK(!memcmp(value, element(&d, ndim, shape, i), cr_dtype_size(to)), "fill %s, element %lld", cr_dtype_name(to), (long long)i);
     check_untouched(&d, ndim, shape, numel, "fill");
     cr_release(x); cr_release(y); cr_release(d.owner); cr_release(s.owner);
@@ -435,7 +436,7 @@ TEST(copies_between_all_dtypes_and_strides) {
     cr_tensor *base = make(517 * 389, CR_F32), *y = make(517 * 389, CR_F32);       /* a large transposition, over several threads */
     for (int64_t i = 0; i < 517 * 389; i++) ((float *)cr_data(base))[i] = (float)i;
     cr_tensor *t = strided(base, 2, (int64_t[]){389, 517}, (int64_t[]){1, 389}, 0), *d = strided(y, 2, (int64_t[]){389, 517}, (int64_t[]){517, 1}, 0);
-    OK(cr_cpu_copy(d, t));
+    OK(cr_cpu_copy(&(cr_copy_args){d->array, t->array}));
     for (int64_t i = 0; i < 389; i++)
         for (int64_t j = 0; j < 517; j++) CHECK(((float *)cr_data(y))[i * 517 + j] == (float)(j * 389 + i), "transposed element %lld, %lld", (long long)i, (long long)j);
     cr_release(t); cr_release(d); cr_release(base); cr_release(y);
@@ -458,8 +459,8 @@ TEST(half_floats_round_as_the_scalar_code) {
             memcpy(x + i * AROUND, around, sizeof around);
         }
         EACH_ISA(isa) {
-            OK(cr_cpu_copy(h, f));
-            OK(cr_cpu_copy(wide, all));
+            OK(cr_cpu_copy(&(cr_copy_args){h->array, f->array}));
+            OK(cr_cpu_copy(&(cr_copy_args){wide->array, all->array}));
             for (int i = 0; i < HALVES * AROUND; i++) {
                 uint16_t want = b ? cr_f32_to_bf16(x[i]) : cr_f32_to_f16(x[i]);
                 CHECK(y[i] == want, "v%d %s of %.9g: %04x, wanted %04x", isa, cr_dtype_name(dt), (double)x[i], y[i], want);
@@ -484,10 +485,10 @@ static const struct { const char *name; cr_reduce_how how; } reductions[] = {
 enum { REDUCTIONS = sizeof reductions / sizeof *reductions };
 
 static cr_status reduce_dense(cr_reduce_kind kind, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N) {
-    return cr_cpu_reduce(&(cr_reduce_how){.kind = kind}, y, x, &(cr_slab){M, R, N, {R * N, N, 1}});
+    return cr_cpu_reduce(&(cr_reduce_args){cr_array_as(&y->array, CR_LIST(M, N)), cr_array_as(&x->array, CR_LIST(M, R, N)), {.kind = kind}});
 }
 static cr_status arg_reduce_dense(bool max, cr_tensor *y, const cr_tensor *x, int64_t M, int64_t R, int64_t N) {
-    return cr_cpu_arg_reduce(max, y, x, &(cr_slab){M, R, N, {R * N, N, 1}});
+    return cr_cpu_arg_reduce(&(cr_arg_reduce_args){cr_array_as(&y->array, CR_LIST(M, N)), cr_array_as(&x->array, CR_LIST(M, R, N)), max});
 }
 
 /* (M, R, N) dense, every other element, or with R backwards */
@@ -500,15 +501,21 @@ static seen seen_as(cr_dtype dt, int64_t M, int64_t R, int64_t N, int how) {
     s.x = cr_tensor_alias(s.base, &m);
     return s;
 }
+static cr_array array_in(const seen *s) {
+    cr_array a = cr_array_as(&s->x->array, CR_LIST(s->at.M, s->at.R, s->at.N));
+    memcpy(a.strides, s->at.strides, sizeof s->at.strides);
+    a.contiguous = false;
+    return a;
+}
 static double seen_at(const seen *s, int64_t m, int64_t r, int64_t n) {
-    cr_dtype dt = (cr_dtype)s->x->dtype;
+    cr_dtype dt = s->x->dtype;
     int64_t at = m * s->at.strides[0] + r * s->at.strides[1] + n * s->at.strides[2];
     return cr_load_f64((const char *)cr_tensor_data(s->x) + at * (int64_t)cr_dtype_size(dt), dt);
 }
 
 static void fill_for(const cr_reduce_how *how, cr_tensor *x) {
     for (int64_t i = 0; i < x->numel; i++) {
-        cr_dtype dt = (cr_dtype)x->dtype;
+        cr_dtype dt = x->dtype;
         double v = how->kind == CR_REDUCE_PROD ? (below(400) ? 1 : 2) : how->map == CR_MAP_NONZERO ? (below(997) == 0) == (how->kind == CR_REDUCE_MAX)
                  : how->map == CR_MAP_NUMBER && below(5) == 0 ? NAN : cr_dtype_is_float(dt) ? uniform() : (double)below(100);
         cr_store_f64((char *)cr_data(x) + (size_t)i * cr_dtype_size(dt), dt, v);
@@ -546,7 +553,7 @@ static void check_reduce(int k, cr_dtype from, cr_dtype to, const int64_t shape[
     seen s = seen_as(from, M, R, N, layout);
     cr_tensor *y = make(M * N, to);
     fill_for(how, s.base);
-    OK(cr_cpu_reduce(how, y, s.x, &s.at));
+    OK(cr_cpu_reduce(&(cr_reduce_args){y->array, array_in(&s), *how}));
     double round = to == CR_F64 ? 1e-15 : to == CR_F32 ? 6e-8 : to == CR_F16 ? 5e-4 : to == CR_BF16 ? 4e-3 : 0;
     for (int64_t i = 0; i < M * N; i++) {
         double sizes, want = plain_reduce(how, &s, i / N, i % N, &sizes);
@@ -586,9 +593,9 @@ TEST(reductions_of_all_dtypes) {
         for (int n = 1; n < 4 && (reductions[k].how.kind < CR_REDUCE_MAX || reductions[k].how.map == CR_MAP_NONZERO); n += 2) {
             const cr_reduce_how *how = &reductions[k].how;
             cr_tensor *x = make(0, CR_F32), *y = make(2 * n, how->map == CR_MAP_NONZERO ? CR_BOOL : CR_F32);
-            OK(cr_cpu_reduce(how, y, x, &(cr_slab){2, 0, n, {0, n, 1}}));
+            OK(cr_cpu_reduce(&(cr_reduce_args){y->array, cr_array_as(&x->array, CR_LIST(2, 0, n)), *how}));
             for (int i = 0; i < 2 * n; i++)
-                CHECK(cr_load_f64((char *)cr_data(y) + (size_t)i * cr_dtype_size((cr_dtype)y->dtype), (cr_dtype)y->dtype) == (how->kind == CR_REDUCE_PROD || how->kind == CR_REDUCE_MIN),
+                CHECK(cr_load_f64((char *)cr_data(y) + (size_t)i * cr_dtype_size(y->dtype), y->dtype) == (how->kind == CR_REDUCE_PROD || how->kind == CR_REDUCE_MIN),
                       "empty %s of %d columns", reductions[k].name, n);
             cr_release(x); cr_release(y);
         }
@@ -667,13 +674,13 @@ TEST(random_numbers_are_those_of_the_definition) {
             int64_t n = lengths[l];
             uint64_t seed = 0x123456789abcdefu + (uint64_t)l, counter = l % 2 ? 5 : UINT64_MAX - 3;        /* also across the counter's end */
             cr_tensor *f = make(n, CR_F32), *d = make(n, CR_F64), *u = make(n, CR_I32), *w = make(n, CR_U64), *h = make(n, CR_BF16), *z = make(n, CR_F32), *zd = make(n, CR_F64);
-            OK(cr_cpu_random(CR_RANDOM_UNIFORM, f, seed, counter));
-            OK(cr_cpu_random(CR_RANDOM_UNIFORM, d, seed, counter));
-            OK(cr_cpu_random(CR_RANDOM_UNIFORM, h, seed, counter));
-            OK(cr_cpu_random_integers(w, 0, 0, seed, counter));
-            OK(cr_cpu_random_integers(u, -5, 1000003, seed, counter));
-            OK(cr_cpu_random(CR_RANDOM_NORMAL, z, seed, counter));
-            OK(cr_cpu_random(CR_RANDOM_NORMAL, zd, seed, counter));
+            OK(cr_cpu_random(&(cr_random_args){f->array, CR_RANDOM_UNIFORM, seed, counter}));
+            OK(cr_cpu_random(&(cr_random_args){d->array, CR_RANDOM_UNIFORM, seed, counter}));
+            OK(cr_cpu_random(&(cr_random_args){h->array, CR_RANDOM_UNIFORM, seed, counter}));
+            OK(cr_cpu_random_integers(&(cr_random_integers_args){w->array, 0, 0, seed, counter}));
+            OK(cr_cpu_random_integers(&(cr_random_integers_args){u->array, -5, 1000003, seed, counter}));
+            OK(cr_cpu_random(&(cr_random_args){z->array, CR_RANDOM_NORMAL, seed, counter}));
+            OK(cr_cpu_random(&(cr_random_args){zd->array, CR_RANDOM_NORMAL, seed, counter}));
             for (int64_t i = 0; i < n; i++) {
                 uint32_t a[4], b[4];
                 cr_philox(seed, counter + (uint64_t)i / 4, a);
@@ -698,7 +705,7 @@ TEST(random_numbers_are_those_of_the_definition) {
         }
     best_isa();
     cr_tensor *t = make(3, CR_I32);
-    FAILS(CR_BAD_TYPE, "[random] uniform and normal numbers are floats, not int32", cr_cpu_random(CR_RANDOM_UNIFORM, t, 1, 1));
+    FAILS(CR_BAD_TYPE, "[random] uniform and normal numbers are floats, not int32", cr_cpu_random(&(cr_random_args){t->array, CR_RANDOM_UNIFORM, 1, 1}));
     cr_release(t);
     test_ran_on(cr_cpu());
 }
@@ -706,7 +713,7 @@ TEST(random_numbers_are_those_of_the_definition) {
 /* ---- rows: odd lengths against double, each dtype */
 typedef struct row_check { int64_t M, N; cr_dtype dt; } row_check;
 
-static double at(const cr_tensor *t, int64_t i) { return cr_load_f64((const char *)cr_tensor_data(t) + (size_t)i * cr_dtype_size((cr_dtype)t->dtype), (cr_dtype)t->dtype); }
+static double at(const cr_tensor *t, int64_t i) { return cr_load_f64((const char *)cr_tensor_data(t) + (size_t)i * cr_dtype_size(t->dtype), t->dtype); }
 static cr_tensor *numbers(int64_t n, cr_dtype dt, double scale) {
     cr_tensor *t = make(n, dt);
     for (int64_t i = 0; i < n; i++) cr_store_f64((char *)cr_data(t) + (size_t)i * cr_dtype_size(dt), dt, uniform() * scale);
@@ -719,10 +726,10 @@ static void check_rows(row_check c) {
     cr_tensor *x = numbers(c.M * c.N, c.dt, 5), *w = numbers(c.N, c.dt, 1), *b = numbers(c.N, c.dt, 1), *y = make(c.M * c.N, c.dt), *l = make(c.M * c.N, c.dt);
     cr_tensor *n = make(c.M * c.N, c.dt), *mean = make(c.M, wide), *rstd = make(c.M, wide), *loss = make(c.M, wide), *lse = make(c.M, wide), *target = make(c.M, CR_I32);
     for (int64_t m = 0; m < c.M; m++) ((int32_t *)cr_data(target))[m] = m == 1 ? -100 : (int32_t)below(c.N);
-    OK(cr_cpu_softmax(y, x, c.M, c.N, false));
-    OK(cr_cpu_softmax(l, x, c.M, c.N, true));
-    OK(cr_cpu_norm(n, mean, rstd, x, w, b, c.M, c.N, 1e-5));
-    OK(cr_cpu_cross_entropy(loss, lse, x, target, c.M, c.N, -100, 0.1));
+    OK(cr_cpu_softmax(&(cr_softmax_args){y->array, cr_array_as(&x->array, CR_LIST(c.M, c.N)), false}));
+    OK(cr_cpu_softmax(&(cr_softmax_args){l->array, cr_array_as(&x->array, CR_LIST(c.M, c.N)), true}));
+    OK(cr_cpu_norm(&(cr_norm_args){n->array, mean->array, rstd->array, cr_array_as(&x->array, CR_LIST(c.M, c.N)), w->array, b->array, 1e-5}));
+    OK(cr_cpu_cross_entropy(&(cr_cross_entropy_args){loss->array, lse->array, cr_array_as(&x->array, CR_LIST(c.M, c.N)), target->array, -100, 0.1}));
     for (int64_t m = 0; m < c.M; m++) {
         double largest = -INFINITY, sum = 0, mu = 0, squares = 0;
         for (int64_t i = 0; i < c.N; i++) { largest = fmax(largest, at(x, m * c.N + i)); mu += at(x, m * c.N + i) / (double)c.N; }
@@ -740,7 +747,7 @@ static void check_rows(row_check c) {
         CHECK(fabs(at(loss, m) - e) <= 1e-5, "v%d cross-entropy %s row %lld: %g, wanted %g", cr_cpu_isa(), cr_dtype_name(c.dt), (long long)m, at(loss, m), e);
     }
     ((int32_t *)cr_data(target))[c.M - 1] = (int32_t)c.N;
-    FAILS(CR_BAD_INDEX, "is out of range for size", cr_cpu_cross_entropy(loss, lse, x, target, c.M, c.N, -100, 0));
+    FAILS(CR_BAD_INDEX, "is out of range for size", cr_cpu_cross_entropy(&(cr_cross_entropy_args){loss->array, lse->array, cr_array_as(&x->array, CR_LIST(c.M, c.N)), target->array, -100, 0}));
     cr_tensor *all[] = {x, w, b, y, l, n, mean, rstd, loss, lse, target};
     for (int i = 0; i < 11; i++) cr_release(all[i]);
 }
@@ -761,13 +768,13 @@ TEST(kernels_without_working_memory_fail_and_leak_nothing) {
     enum { M = 4096, N = 2048, V = 50257 };
     cr_tensor *x = numbers((int64_t)M * N, CR_F32, 1), *y = make(N, CR_F32), *rstd = numbers(M, CR_F32, 1), *dw = make(N, CR_F32), *db = make(N, CR_F32);
     cr_tensor *h = make(3 * V, CR_BF16), *p = make(3 * V, CR_BF16);
-    OK(cr_cpu_fill(h, (uint16_t[]){0}));
+    OK(cr_cpu_fill(&(cr_fill_args){h->array, (uint16_t[]){0}}));
     cr_empty_cache(cr_cpu());
     cr_memory before = cr_memory_stats(cr_cpu());
     cr_cpu_limit_memory((size_t)(before.current + before.cached));
     FAILS(CR_NO_MEMORY, "out of memory", reduce_dense(CR_REDUCE_SUM, y, x, 1, M, N));
-    FAILS(CR_NO_MEMORY, "out of memory", cr_cpu_norm_bwd(NULL, dw, db, x, NULL, rstd, rstd, x, M, N));
-    FAILS(CR_NO_MEMORY, "[softmax] out of memory for rows of 50257 numbers", cr_cpu_softmax(p, h, 3, V, false));
+    FAILS(CR_NO_MEMORY, "out of memory", cr_cpu_norm_bwd(&(cr_norm_bwd_args){.dw = dw->array, .db = db->array, .x = cr_array_as(&x->array, CR_LIST(M, N)), .mean = rstd->array, .rstd = rstd->array, .g = x->array}));
+    FAILS(CR_NO_MEMORY, "[softmax] out of memory for rows of 50257 numbers", cr_cpu_softmax(&(cr_softmax_args){p->array, cr_array_as(&h->array, CR_LIST(3, V)), false}));
     cr_cpu_limit_memory(0);
     CHECK(cr_memory_stats(cr_cpu()).current == before.current, "%lld bytes leaked", (long long)(cr_memory_stats(cr_cpu()).current - before.current));
     OK(reduce_dense(CR_REDUCE_SUM, y, x, 1, M, N));
@@ -785,11 +792,11 @@ static void everything(cr_tensor *result[8]) {
     OK(reduce_dense(CR_REDUCE_SUM, result[0], x, 1, M * N, 1));
     OK(reduce_dense(CR_REDUCE_PROD, result[1], x, 1, 1000, 1));
     OK(reduce_dense(CR_REDUCE_MAX, result[2], x, 1, M * N, 1));
-    OK(cr_cpu_norm(y, mean, rstd, x, w, w, M, N, 1e-5));
-    OK(cr_cpu_norm_bwd(result[5], result[3], result[4], x, w, mean, rstd, g, M, N));
+    OK(cr_cpu_norm(&(cr_norm_args){y->array, mean->array, rstd->array, cr_array_as(&x->array, CR_LIST(M, N)), w->array, w->array, 1e-5}));
+    OK(cr_cpu_norm_bwd(&(cr_norm_bwd_args){result[5]->array, result[3]->array, result[4]->array, cr_array_as(&x->array, CR_LIST(M, N)), w->array, mean->array, rstd->array, g->array}));
     OK(reduce_dense(CR_REDUCE_SUM, result[4], y, 1, M, N));
-    OK(cr_cpu_softmax(result[6], x, M, N, false));
-    OK(cr_cpu_random(CR_RANDOM_NORMAL, result[7], 3, 4));
+    OK(cr_cpu_softmax(&(cr_softmax_args){result[6]->array, cr_array_as(&x->array, CR_LIST(M, N)), false}));
+    OK(cr_cpu_random(&(cr_random_args){result[7]->array, CR_RANDOM_NORMAL, 3, 4}));
     cr_tensor *all[] = {x, g, w, mean, rstd, y};
     for (int i = 0; i < 6; i++) cr_release(all[i]);
 }

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "cudasim/control.h"
+#include "core/config.h"
+#include "core/tensor.h"
 #include "dev/cuda/gpu.h"
 
 static cuda *the_gpu(void) { return (cuda *)(uintptr_t)cr_cuda(0); }
@@ -641,8 +643,6 @@ static double train_step(int64_t batch, int (*fail)(const char *what, int k), co
     enum { T = 3, V = 7 };
     const int64_t tokens[] = {1, 6, 0, 3, 3, 5}, next[] = {6, 0, 2, 3, 5, 4};
     cuda *g = the_gpu();
-    cr_kernels failing = cr_cuda_kernels;
-    failing.allocate = allocate_or_fail;
     double loss_and_norm = NAN, norm = 0;
     cr_generator *random = cr_generator_new(test_seed());
     cr_gpt *m = cr_gpt_new(&(cr_gpt_config){V, T, 1, 2, 4, 0.1}, CR_F32, dev(), random);
@@ -651,7 +651,7 @@ static double train_step(int64_t batch, int (*fail)(const char *what, int k), co
     if (!optim) return NAN;
     if (fail) {
         cr_empty_cache(dev());
-        if (!strcmp(kind, "tensor")) allocations_left = k, g->dev.kernels = &failing;
+        if (!strcmp(kind, "tensor")) allocations_left = k, g->dev.allocate = allocate_or_fail;
         else if (!strcmp(kind, "memory")) g->budget = g->now + 512 * (k - 1);  /* bytes: the least that a block takes */
         else fail(kind, k);
         if (!strcmp(kind, "host")) close_staging(g);
@@ -661,7 +661,7 @@ static double train_step(int64_t batch, int (*fail)(const char *what, int k), co
     if (loss && cr_backward(loss, CR_NONE, NULL) == CR_OK && cr_optim_step_clipped(optim, 1, &norm) == CR_OK) loss_and_norm = cr_item(loss) + norm;
     cr_scope_end();
     if (fail) {
-        g->dev.kernels = &cr_cuda_kernels;
+        g->dev.allocate = cr_cuda_allocate;
         g->budget = INT64_MAX;
         for (int i = 0; i < 4; i++) fail(((const char *[]){"alloc", "host", "copy", "launch"})[i], 0);
     }
@@ -769,13 +769,11 @@ TEST(offload) {
     CHECK(!there.waits, "steps wait %lld times", (long long)there.waits);
     CHECK(cr_memory_stats(dev()).current == before, "%lld bytes are left behind", (long long)(cr_memory_stats(dev()).current - before));
     int (*fail)(const char *what, int k);
-    cr_kernels none = cr_cuda_kernels;
-    none.allocate_host = NULL;
     cr_scope_begin();
     cr_tensor *w = cr_ones(CR_LIST(3), CR_F32, dev());
-    the_gpu()->dev.kernels = &none;
+    the_gpu()->dev.allocate_host = NULL;
     FAILS(CR_BAD_VALUE, "[zeros_offloaded] kernels of cuda:0 do not reach the host's memory", cr_zeros_offloaded(w, CR_F32));
-    the_gpu()->dev.kernels = &cr_cuda_kernels;
+    the_gpu()->dev.allocate_host = cr_cuda_allocate_host;
     if (test_simulator("cudasim_fail", &fail)) {
         fail("host", 1);
         FAILS(CR_NO_MEMORY, "cuda:0: no pinned memory: CUDA_ERROR_OUT_OF_MEMORY", cr_zeros_offloaded(w, CR_F32));

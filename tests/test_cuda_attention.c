@@ -4,26 +4,26 @@
 #include "attention_trial.h"
 
 /* The bytes of a box on the GPU, beside guards of its own. */
-static cr_tensor *up(const box *b, cr_tensor *t, const cr_device *d) {
+static cr_array *up(const box *b, cr_array *t, const cr_device *d) {
     *t = b->t;
     t->dev = d;
-    t->storage = d->kernels->allocate(d, b->bytes - GUARD / 2);
+    t->storage = d->allocate(d, b->bytes - GUARD / 2);
     CHECK(t->storage, "%s", cr_error());
-    if (t->storage) OK(d->kernels->upload(d, t->storage, 0, b->s.data, b->bytes - GUARD / 2));
+    if (t->storage) OK(d->upload(d, t->storage, 0, b->s.data, b->bytes - GUARD / 2));
     return t;
 }
-static void down(box *b, cr_tensor *t) {
-    OK(t->dev->kernels->download(t->dev, b->s.data, t->storage, 0, b->bytes - GUARD / 2));
+static void down(box *b, const cr_array *t) {
+    OK(t->dev->download(t->dev, b->s.data, t->storage, 0, b->bytes - GUARD / 2));
     cr_storage_release(t->storage);
 }
 
 static void run(const trial *t, set *s, const cr_device *d) {
     const cr_kernels *kernels = d->kernels;
-    cr_tensor of[BOXES], *x[BOXES];
+    cr_array of[BOXES], none = {0}; const cr_array *x[BOXES];
     for (int i = 0; i < BOXES; i++) x[i] = up(&s->b[i], &of[i], d);
-    const cr_tensor *mask = t->mask ? x[MASK] : NULL;
-    OK(kernels->attention(x[O], x[LSE], x[Q], x[K], x[W], mask, t->scale, t->causal));
-    OK(kernels->attention_bwd(x[DQ], x[DK], x[DV], x[Q], x[K], x[W], mask, x[O], x[LSE], x[G], t->scale, t->causal));
+    const cr_array *mask = t->mask ? x[MASK] : &none;
+    OK(kernels->attention(&(cr_attention_args){*x[O], *x[LSE], *x[Q], *x[K], *x[W], *mask, t->scale, t->causal}));
+    OK(kernels->attention_bwd(&(cr_attention_bwd_args){*x[DQ], *x[DK], *x[DV], *x[Q], *x[K], *x[W], *mask, *x[O], *x[LSE], *x[G], t->scale, t->causal}));
     for (int i = 0; i < BOXES; i++) down(&s->b[i], x[i]);
 }
 

@@ -1,6 +1,6 @@
 /* test_einsum.c - einsum and its relatives: random equations against plain loops over every label, first and second derivatives, what is refused. */
 #include "test.h"
-#include "core/core.h"
+#include "core/rng.h"
 
 
 static uint64_t state;

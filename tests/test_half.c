@@ -1,7 +1,7 @@
 /* test_half.c - f16 and bf16 compute in f32 (ref: in double) and round once, to nearest and ties to even: every elementwise row, products and
  * sums, against the wide result rounded by a search among all numbers of the dtype. */
 #include "test.h"
-#include "core/core.h"
+#include "core/tensor.h"
 #include "dev/dev.h"
 #include "ops/elementwise_tests.gen.h"
 

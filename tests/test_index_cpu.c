@@ -19,15 +19,15 @@ static box indices(cr_dtype dt, int n, const int64_t *shape, int64_t size) {
 }
 
 static int64_t index_of(const box *b, int64_t i) {
-    cr_dtype dt = (cr_dtype)b->t.dtype;
+    cr_dtype dt = b->t.dtype;
     return cr_load_i64((const char *)b->s.data + (size_t)(b->t.offset + i) * cr_dtype_size(dt), dt);
 }
-static char *item(const box *b, int64_t i) { return (char *)b->s.data + (size_t)(b->t.offset + i) * cr_dtype_size((cr_dtype)b->t.dtype); }
+static char *item(const box *b, int64_t i) { return (char *)b->s.data + (size_t)(b->t.offset + i) * cr_dtype_size(b->t.dtype); }
 static const char *old(const box *b, int64_t i) { return (const char *)b->before + (item(b, i) - (const char *)b->memory); }
 
 /* want[to[i]] += x[i], started from y's old values, in the order of i; then compared with y. */
 static void check_sums(const char *what, const box *y, const box *x, const int64_t *to) {
-    cr_dtype dt = (cr_dtype)y->t.dtype;
+    cr_dtype dt = y->t.dtype;
     size_t size = cr_dtype_size(dt);
     bool half = dt == CR_F16 || dt == CR_BF16;
     double *sum = malloc((size_t)(y->t.numel + 1) * sizeof *sum);
@@ -79,7 +79,7 @@ TEST(gather_every_dtype) {
             int64_t M = shapes[s].M, R = shapes[s].R, N = shapes[s].N, K = shapes[s].K;
             box x = dense((cr_dtype)dt, 3, (int64_t[]){M, R, N}), y = dense((cr_dtype)dt, 3, (int64_t[]){M, K, N});
             box index = indices(box_draw(2) ? CR_I64 : CR_I32, 3, (int64_t[]){M, K, N}, R);
-            TWICE("gather", &y, cr_cpu_gather(box_tensor(&y), box_tensor(&x), box_tensor(&index), M, R, N, K));
+            TWICE("gather", &y, cr_cpu_gather(&(cr_gather_args){cr_array_as(box_array(&y), CR_LIST(M, K, N)), cr_array_as(box_array(&x), CR_LIST(M, R, N)), cr_array_as(box_array(&index), CR_LIST(M, K, N))}));
             for (int64_t i = 0; i < y.t.numel; i++) {
                 int64_t m = i / N / K, n = i % N, from = (m * R + index_of(&index, i)) * N + n;
                 CHECK(!memcmp(item(&y, i), item(&x, from), cr_dtype_size((cr_dtype)dt)), "gather %s: element %lld", cr_dtype_name((cr_dtype)dt), (long long)i);
@@ -95,7 +95,7 @@ TEST(scatter_add_every_dtype) {
             int64_t M = shapes[s].M, R = shapes[s].R, N = shapes[s].N, K = shapes[s].K;
             box y = dense((cr_dtype)dt, 3, (int64_t[]){M, R, N}), src = dense((cr_dtype)dt, 3, (int64_t[]){M, K, N});
             box index = indices(box_draw(2) ? CR_I64 : CR_I32, 3, (int64_t[]){M, K, N}, R);
-            TWICE("scatter_add", &y, cr_cpu_scatter(box_tensor(&y), box_tensor(&index), box_tensor(&src), true, M, R, N, K));
+            TWICE("scatter_add", &y, cr_cpu_scatter(&(cr_scatter_args){cr_array_as(box_array(&y), CR_LIST(M, R, N)), cr_array_as(box_array(&index), CR_LIST(M, K, N)), cr_array_as(box_array(&src), CR_LIST(M, K, N)), true}));
             int64_t *to = malloc((size_t)(src.t.numel + 1) * sizeof *to);
             for (int64_t i = 0; i < src.t.numel; i++) to[i] = (i / N / K * R + index_of(&index, i)) * N + i % N;
             check_sums("scatter_add", &y, &src, to);
@@ -124,9 +124,9 @@ TEST(rows_every_dtype) {
             const int64_t M = cases[s / 2].M, R = cases[s / 2].R, N = cases[s / 2].N, K = cases[s / 2].K;
             box x = strided((cr_dtype)dt, M, R, N, s % 2), y = dense((cr_dtype)dt, 3, (int64_t[]){M, K, N}), src = strided((cr_dtype)dt, M, K, N, s % 2);
             box index = indices(box_draw(2) ? CR_I64 : CR_I32, 1, (int64_t[]){K}, R);
-            for (int64_t i = 0; i < K; i += 3) cr_store_i64(item(&index, i), (cr_dtype)index.t.dtype, index_of(&index, i) - R);
-            TWICE("take_rows", &y, cr_cpu_take_rows("take", box_tensor(&y), box_tensor(&x), box_tensor(&index), true));
-            cr_tensor *last = box_tensor(&x);
+            for (int64_t i = 0; i < K; i += 3) cr_store_i64(item(&index, i), index.t.dtype, index_of(&index, i) - R);
+            TWICE("take_rows", &y, cr_cpu_take_rows(&(cr_take_rows_args){"take", *box_array(&y), *box_array(&x), *box_array(&index), true}));
+            const cr_array *last = box_array(&x);
             unsigned char *want = malloc(x.bytes);          /* the memory of x after a put, then after an addition in order */
             memcpy(want, x.before, x.bytes);
             for (int64_t i = 0; i < y.t.numel; i++) {
@@ -139,10 +139,10 @@ TEST(rows_every_dtype) {
                         int64_t at = index_of(&index, k);
                         memcpy(want + (item(&x, place_of(&x, m, at < 0 ? at + R : at, n)) - (char *)x.memory), item(&src, place_of(&src, m, k, n)), cr_dtype_size((cr_dtype)dt));
                     }
-            TWICE("put_rows", &x, cr_cpu_put_rows("put", last, box_tensor(&index), box_tensor(&src), false, true));
+            TWICE("put_rows", &x, cr_cpu_put_rows(&(cr_put_rows_args){"put", *last, *box_array(&index), *box_array(&src), false, true}));
             CHECK(!memcmp(want, x.memory, x.bytes), "put_rows %s: the last does not stay", cr_dtype_name((cr_dtype)dt));
             memcpy(x.memory, x.before, x.bytes);
-            TWICE("put_rows, added", &x, cr_cpu_put_rows("put", last, box_tensor(&index), box_tensor(&src), true, true));
+            TWICE("put_rows, added", &x, cr_cpu_put_rows(&(cr_put_rows_args){"put", *last, *box_array(&index), *box_array(&src), true, true}));
             if (s % 2 == 0) {
                 int64_t *to = malloc((size_t)(src.t.numel + 1) * sizeof *to);
                 for (int64_t i = 0; i < src.t.numel; i++) {
@@ -166,10 +166,10 @@ TEST(nonzero_in_order) {
             int64_t count = 0, got = -1;
             for (int64_t i = 0; i < x.t.numel; i++) count += *(bool *)item(&x, i) = !box_draw(rare);
             memcpy(x.before, x.memory, x.bytes);
-            OK(cr_cpu_nonzero(NULL, box_tensor(&x), &got));
+            OK(cr_cpu_nonzero(&(cr_nonzero_args){.x = *box_array(&x), .count = &got}));
             CHECK(got == count, "counted %lld of %lld", (long long)got, (long long)count);
             box y = box_make(CR_I64, 2, (int64_t[]){count, 3}, (int64_t[]){1, count});
-            TWICE("nonzero", &y, cr_cpu_nonzero(box_tensor(&y), box_tensor(&x), &got));
+            TWICE("nonzero", &y, cr_cpu_nonzero(&(cr_nonzero_args){*box_array(&y), *box_array(&x), &got}));
             for (int64_t i = 0, k = 0; i < x.t.numel; i++) {
                 if (!*(bool *)item(&x, i)) continue;
                 int64_t at = 0;
@@ -190,23 +190,23 @@ TEST(indices_out_of_range) {
         cr_dtype dt = i % 2 ? CR_I32 : CR_I64;
         box x = dense(CR_F32, 3, (int64_t[]){3, 5, 2}), y = dense(CR_F32, 3, (int64_t[]){3, 4, 2}), index = indices(dt, 3, (int64_t[]){3, 4, 2}, 5);
         cr_store_i64(item(&index, 23), dt, bad[i / 2]);
-        FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_gather(box_tensor(&y), box_tensor(&x), box_tensor(&index), 3, 5, 2, 4));
-        FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_scatter(box_tensor(&x), box_tensor(&index), box_tensor(&y), i % 3, 3, 5, 2, 4));
-        FAILS(CR_BAD_INDEX, "[gather]", cr_cpu_gather(box_tensor(&y), box_tensor(&x), box_tensor(&index), 3, 5, 2, 4));
+        FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_gather(&(cr_gather_args){*box_array(&y), *box_array(&x), *box_array(&index)}));
+        FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_scatter(&(cr_scatter_args){*box_array(&x), *box_array(&index), *box_array(&y), i % 3}));
+        FAILS(CR_BAD_INDEX, "[gather]", cr_cpu_gather(&(cr_gather_args){*box_array(&y), *box_array(&x), *box_array(&index)}));
         CHECK(!memcmp(x.memory, x.before, x.bytes), "something was written");
         box w = dense(CR_BF16, 3, (int64_t[]){1, 5, 3}), g = dense(CR_BF16, 3, (int64_t[]){1, 24, 3});
         const bool wrap = bad[i / 2] != -1 && i % 2;
-        FAILS(CR_BAD_INDEX, "out of range for size 5", cr_cpu_put_rows("put", box_tensor(&w), box_tensor(&index), box_tensor(&g), i % 3, wrap));
-        FAILS(CR_BAD_INDEX, "[embedding]", cr_cpu_take_rows("embedding", box_tensor(&g), box_tensor(&w), box_tensor(&index), wrap));
-        cr_tensor sum = {.dtype = CR_I64, .numel = 24, .ndim = 1, .storage = g.t.storage}, *of = box_tensor(&index);
-        if (bad[i / 2] != -1) FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_ravel("ravel", &sum, 1, (const cr_tensor *const *)&of, (int64_t[]){5}));
+        FAILS(CR_BAD_INDEX, "out of range for size 5", cr_cpu_put_rows(&(cr_put_rows_args){"put", *box_array(&w), *box_array(&index), *box_array(&g), i % 3, wrap}));
+        FAILS(CR_BAD_INDEX, "[embedding]", cr_cpu_take_rows(&(cr_take_rows_args){"embedding", *box_array(&g), *box_array(&w), *box_array(&index), wrap}));
+        const cr_array sum = {.dtype = CR_I64, .numel = 24, .ndim = 1, .storage = g.t.storage}, *of = box_array(&index);
+        if (bad[i / 2] != -1) FAILS(CR_BAD_INDEX, said[i / 2], cr_cpu_ravel(&(cr_ravel_args){"ravel", sum, 1, &of, (int64_t[]){5}}));
         CHECK(!memcmp(w.memory, w.before, w.bytes), "something was written");
         box_drop(&x); box_drop(&y); box_drop(&index); box_drop(&w); box_drop(&g);
     }
     box big = indices(CR_I32, 1, (int64_t[]){100000}, 5), w = dense(CR_U8, 3, (int64_t[]){1, 5, 1}), y = dense(CR_U8, 3, (int64_t[]){1, 100000, 1});
     cr_store_i64(item(&big, 77777), CR_I32, 9);
-    FAILS(CR_BAD_INDEX, "index 9 at position 77777 is out of range for size 5", cr_cpu_take_rows("take", box_tensor(&y), box_tensor(&w), box_tensor(&big), false));
+    FAILS(CR_BAD_INDEX, "index 9 at position 77777 is out of range for size 5", cr_cpu_take_rows(&(cr_take_rows_args){"take", *box_array(&y), *box_array(&w), *box_array(&big), false}));
     big.t.dtype = CR_F32;
-    FAILS(CR_BAD_TYPE, "float32", cr_cpu_take_rows("take", box_tensor(&y), box_tensor(&w), box_tensor(&big), false));
+    FAILS(CR_BAD_TYPE, "float32", cr_cpu_take_rows(&(cr_take_rows_args){"take", *box_array(&y), *box_array(&w), *box_array(&big), false}));
     box_drop(&big); box_drop(&w); box_drop(&y);
 }

@@ -24,7 +24,7 @@ static double *doubles(const trial *t, const box *x, const int64_t *batch, bool 
     double *out = malloc((size_t)(outer * inner + 1) * sizeof *out);
     for (at[n - 2] = 0; at[n - 2] < outer; at[n - 2]++)
         for (at[n - 1] = 0; at[n - 1] < inner; at[n - 1]++) {
-            double v = cr_load_f64(box_at(x, at), (cr_dtype)x->t.dtype);
+            double v = cr_load_f64(box_at(x, at), x->t.dtype);
             out[transposed ? at[n - 1] * outer + at[n - 2] : at[n - 2] * inner + at[n - 1]] = t->bf16 ? (double)cr_bf16_to_f32(cr_f32_to_bf16((float)v)) : v;
         }
     return out;
@@ -85,15 +85,15 @@ static void check_values(const trial *t, const box *c, const box *a, const box *
 
 /* Runs with two threads and with one, compares the bits, the guards and every value. */
 static void check_product(const trial *t, box *c, box *a, box *b, box *bias) {
-    cr_tensor *tb = bias->memory ? box_tensor(bias) : NULL;
+    const cr_array none = {0}, *tb = bias->memory ? box_array(bias) : &none;
     const int how = (t->accumulate ? CR_MATMUL_ADD : 0) | (t->bf16 ? CR_MATMUL_BF16 : 0);
     cr_set_num_threads(2);
-    OK(cr_cpu_matmul(box_tensor(c), box_tensor(a), box_tensor(b), tb, how));
+    OK(cr_cpu_matmul(&(cr_matmul_args){*box_array(c), *box_array(a), *box_array(b), *tb, how}));
     unsigned char *two = malloc(c->bytes);
     memcpy(two, c->memory, c->bytes);
     memcpy(c->memory, c->before, c->bytes);
     cr_set_num_threads(1);
-    OK(cr_cpu_matmul(box_tensor(c), box_tensor(a), box_tensor(b), tb, how));
+    OK(cr_cpu_matmul(&(cr_matmul_args){*box_array(c), *box_array(a), *box_array(b), *tb, how}));
     CHECK(!memcmp(two, c->memory, c->bytes), "%s %s (%lld %lld %lld): one thread and two differ", t->note, cr_dtype_name(t->dt),
           (long long)t->m, (long long)t->n, (long long)t->k);
     free(two);
@@ -203,11 +203,11 @@ static void special_operands(void) {
     for (int i = 0; i < N; i++) {
         int64_t shape[2] = {33, 40}, strides[2] = {40, 1}, square[2] = {40, 40};
         box a = box_make(CR_F32, 2, shape, strides), b = box_make(CR_F32, 2, square, strides), c = box_make(CR_F32, 2, shape, strides);
-        float *pa = cr_tensor_data(box_tensor(&a)), *pb = cr_tensor_data(box_tensor(&b)), *pc = cr_tensor_data(box_tensor(&c));
+        float *pa = cr_array_data(box_array(&a)), *pb = cr_array_data(box_array(&b)), *pc = cr_array_data(box_array(&c));
         for (int p = 0; p < 33 * 40; p++) pa[p] = 0;
         for (int p = 0; p < 40 * 40; p++) pb[p] = 1;
         pa[5 * 40 + 7] = x[i];
-        OK(cr_cpu_matmul(&c.t, &a.t, &b.t, NULL, CR_MATMUL_BF16));
+        OK(cr_cpu_matmul(&(cr_matmul_args){.c = c.t, .a = a.t, .b = b.t, .how = CR_MATMUL_BF16}));
         for (int r = 0; r < 33; r++)
             for (int q = 0; q < 40; q++) {
                 float y = r == 5 ? want[i] : 0, got = pc[r * 40 + q];
@@ -303,7 +303,7 @@ static void check_kernel(const cr_product_isa *set, bool f64, int kernel, int64_
     layout((int)box_draw(LAYOUTS), m, k, sa); layout(kernel == 0 ? (box_draw(2) ? PLAIN : PADDED) : (int)box_draw(LAYOUTS), k, n, sb); layout(PADDED, m, n, sc);
     box a = box_make(t.dt, 2, (int64_t[]){m, k}, sa), b = box_make(t.dt, 2, (int64_t[]){k, n}, sb), c = box_make(t.dt, 2, (int64_t[]){m, n}, sc), bias = {0};
     if (t.bias) bias = box_make(t.dt, 1, &n, one);
-    cr_product w = {m, n, k, cr_tensor_data(box_tensor(&a)), cr_tensor_data(box_tensor(&b)), cr_tensor_data(box_tensor(&c)), t.bias ? cr_tensor_data(box_tensor(&bias)) : NULL,
+    cr_product w = {m, n, k, cr_array_data(box_array(&a)), cr_array_data(box_array(&b)), cr_array_data(box_array(&c)), t.bias ? cr_array_data(box_array(&bias)) : NULL,
                     sa[0], sa[1], sb[0], sb[1], sc[0], t.accumulate};
     if (kernel == 0) kernels->direct(&w);
     else if (kernel == 2) kernels->row(&w);
@@ -342,7 +342,7 @@ static void check_pack(const char *note, const cr_product_kernels *kernels, bool
     box from = box_make(dt, 2, shape, layout_);
     unsigned char *to = aligned_alloc(64, (size_t)(bytes + GUARDS + 63) / 64 * 64);
     memset(to, 0xa5, (size_t)(bytes + GUARDS));
-    kernels->pack(to, width, n, k, cr_tensor_data(box_tensor(&from)), across, along);
+    kernels->pack(to, width, n, k, cr_array_data(box_array(&from)), across, along);
     for (int i = 0; i < GUARDS; i++)
         CHECK(to[bytes + i] == 0xa5, "%s: packing %lld of %lld x %lld, layout %d, wrote behind its end", note, (long long)n, (long long)width, (long long)k, how);
     for (int64_t p = 0; p < rows * kernels->per; p++)

@@ -472,8 +472,8 @@ static void check_random(cr_random_kind kind, cr_dtype dt, int64_t n, uint64_t c
     long alive = guard_start();
     cr_scope_begin();
     cr_tensor *y = cr_empty(CR_LIST(n), dt, dev), *t = cr_empty(CR_LIST(n), dt, test_ref());
-    OK(dev->kernels->random(kind, y, test_seed(), counter));
-    OK(test_ref()->kernels->random(kind, t, test_seed(), counter));
+    OK(dev->kernels->random(&(cr_random_args){y->array, kind, test_seed(), counter}));
+    OK(test_ref()->kernels->random(&(cr_random_args){t->array, kind, test_seed(), counter}));
     data got = data_of(y), want = data_of(t);
     for (int64_t i = 0; i < n; i++) {
         double g = data_f64(&got, i), w = data_f64(&want, i), allowed = kind == CR_RANDOM_NORMAL ? 8 * unit_of(dt) * (1 + fabs(w)) : 0;
@@ -489,7 +489,7 @@ static void check_random(cr_random_kind kind, cr_dtype dt, int64_t n, uint64_t c
 
 /* Two devices' results must be equal, number for number. */
 static void check_same(const char *op, const char *what, const cr_tensor *y, const cr_tensor *t, const cr_device *dev) {
-    now.op = op, now.what = what, now.dtype = (cr_dtype)y->dtype, now.layout = 0, now.device = cr_device_name(dev);
+    now.op = op, now.what = what, now.dtype = y->dtype, now.layout = 0, now.device = cr_device_name(dev);
     data got = data_of(y), want = data_of(t);
     for (int64_t i = 0; i < got.numel; i++)
         if (data_f64(&got, i) != data_f64(&want, i)) { complain("element", &got, i, data_f64(&got, i), data_f64(&want, i), 0); break; }
@@ -500,8 +500,8 @@ static void check_same(const char *op, const char *what, const cr_tensor *y, con
 static void check_integers(cr_dtype dt, int64_t low, uint64_t span, int64_t n, uint64_t counter, const cr_device *dev) {
     cr_scope_begin();
     cr_tensor *y = cr_empty(CR_LIST(n), dt, dev), *t = cr_empty(CR_LIST(n), dt, test_ref());
-    OK(dev->kernels->random_integers(y, low, span, test_seed(), counter));
-    OK(test_ref()->kernels->random_integers(t, low, span, test_seed(), counter));
+    OK(dev->kernels->random_integers(&(cr_random_integers_args){y->array, low, span, test_seed(), counter}));
+    OK(test_ref()->kernels->random_integers(&(cr_random_integers_args){t->array, low, span, test_seed(), counter}));
     check_same("random_integers", "", y, t, dev);
     cr_scope_end();
 }
@@ -509,8 +509,8 @@ static void check_integers(cr_dtype dt, int64_t low, uint64_t span, int64_t n, u
 static void check_permutation(int64_t n, uint64_t counter, const cr_device *dev) {
     cr_scope_begin();
     cr_tensor *y = cr_empty(CR_LIST(n), CR_I64, dev), *t = cr_empty(CR_LIST(n), CR_I64, test_ref());
-    OK(dev->kernels->permutation(y, test_seed(), counter));
-    OK(test_ref()->kernels->permutation(t, test_seed(), counter));
+    OK(dev->kernels->permutation(&(cr_permutation_args){y->array, test_seed(), counter}));
+    OK(test_ref()->kernels->permutation(&(cr_permutation_args){t->array, test_seed(), counter}));
     check_same("permutation", "", y, t, dev);
     cr_scope_end();
 }
@@ -528,8 +528,8 @@ static void check_multinomial(int64_t N, int64_t S, uint64_t counter, const cr_d
         if (k % 2) x = cr_mul(x, cr_lt(x, cr_scalar(0.7))), x = cr_add(x, cr_mul(cr_eq(x, cr_scalar(0)), cr_scalar(N < 3 ? 0.1 : 0))), w = cr_to(x, dt, test_ref());
         cr_generator_free(g);
         cr_tensor *y = cr_empty(CR_LIST(M, samples), CR_I64, dev), *t = cr_empty(CR_LIST(M, samples), CR_I64, test_ref());
-        OK(dev->kernels->multinomial(y, x, M, N, samples, k % 2, test_seed(), counter));
-        OK(test_ref()->kernels->multinomial(t, w, M, N, samples, k % 2, test_seed(), counter));
+        OK(dev->kernels->multinomial(&(cr_multinomial_args){y->array, x->array, k % 2, test_seed(), counter}));
+        OK(test_ref()->kernels->multinomial(&(cr_multinomial_args){t->array, w->array, k % 2, test_seed(), counter}));
         check_same("multinomial", k % 2 ? "with replacement" : "without", y, t, dev);
         cr_scope_end();
     }

@@ -175,24 +175,24 @@ static cr_tensor *row_of(numbers kind, int64_t n, cr_dtype dt, uint64_t seed) {
 }
 
 static bool same_bits(const cr_tensor *a, const cr_tensor *b) {
-    return a && b && a->numel == b->numel && a->dtype == b->dtype && !memcmp(cr_data(a), cr_data(b), (size_t)a->numel * cr_dtype_size((cr_dtype)a->dtype));
+    return a && b && a->numel == b->numel && a->dtype == b->dtype && !memcmp(cr_data(a), cr_data(b), (size_t)a->numel * cr_dtype_size(a->dtype));
 }
 
 static void check_row(const cr_tensor *x, const char *what) {
     const int64_t n = x->numel, ks[] = {1, 2, n / 40, n / 3, n / 2 + 1, n};
-    cr_tensor *there = cr_to(x, (cr_dtype)x->dtype, cr_ref());
+    cr_tensor *there = cr_to(x, x->dtype, cr_ref());
     for (int down = 0; down < 2; down++) {
         cr_tensor *ours, *theirs, *y = cr_sort(x, 0, down, &ours), *want = cr_sort(there, 0, down, &theirs);
-        CHECK(same_bits(y, want) && same_bits(ours, theirs), "sort of %lld %s, %s, %s", (long long)n, cr_dtype_name((cr_dtype)x->dtype), what, down ? "falling" : "rising");
+        CHECK(same_bits(y, want) && same_bits(ours, theirs), "sort of %lld %s, %s, %s", (long long)n, cr_dtype_name(x->dtype), what, down ? "falling" : "rising");
         for (int i = 0; i < 6; i++) {
             if (ks[i] < 1 || ks[i] > n) continue;
             cr_tensor *first = cr_topk(x, ks[i], 0, down, &ours);
             CHECK(same_bits(first, cr_slice(want, 0, 0, ks[i], 1)) && same_bits(ours, cr_slice(theirs, 0, 0, ks[i], 1)), "the first %lld of %lld %s, %s, %s", (long long)ks[i],
-                  (long long)n, cr_dtype_name((cr_dtype)x->dtype), what, down ? "falling" : "rising");
+                  (long long)n, cr_dtype_name(x->dtype), what, down ? "falling" : "rising");
             if (down) continue;
             cr_tensor *one = cr_kthvalue(x, ks[i], 0, true, &ours);
             CHECK(same_bits(one, cr_contiguous(cr_slice(want, 0, ks[i] - 1, ks[i], 1))) && cr_item_int(ours) == cr_item_int(cr_select(theirs, 0, ks[i] - 1)), "number %lld of %lld %s, %s",
-                  (long long)ks[i], (long long)n, cr_dtype_name((cr_dtype)x->dtype), what);
+                  (long long)ks[i], (long long)n, cr_dtype_name(x->dtype), what);
         }
     }
 }

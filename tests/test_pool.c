@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/core.h"
+#include "core/interrupt.h"
 #include "core/os.h"
 #include "core/pool.h"
 

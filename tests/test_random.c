@@ -2,7 +2,7 @@
  * samples, what is refused, places a tensor may have, generators that are saved, and the same bits for any number of threads.
  * That devices agree number for number is test_ops.c's. */
 #include "test.h"
-#include "core/core.h"
+#include "core/tensor.h"
 
 static const cr_device *dev;                        /* the one under test */
 static cr_generator *g;

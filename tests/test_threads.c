@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "core/core.h"
+#include "core/tensor.h"
 #include "core/os.h"
 
 enum { THREADS = 8, N = 5 };

@@ -1,7 +1,7 @@
 /* test_update.c - run-time programs on devices: cr_program_apply with gradients of two orders, cr_program_update in place, and
  * the hand-written neighbours of the elementwise functions. */
 #include "test.h"
-#include "core/core.h"
+#include "core/tensor.h"
 
 #define EACH_DEVICE(d) for (int di = 0; di < 99; di++) for (const cr_device *d = cr_device_at(di); d; d = NULL)
 

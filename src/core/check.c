@@ -1,6 +1,8 @@
 /* check.c - CHAINRULE_CHECK: the memory of released handles is kept for a while, so that a stale handle is found out instead of being, by
  * chance, the next object.  Tensors are marked themselves (refs < 0); other objects are known by their address. */
-#include "core.h"
+#include "config.h"
+#include "small.h"
+#include "tensor.h"
 #include "os.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* config.c - every run-time switch: read from the environment as CHAINRULE_<name>, or set in the process by cr_switch_set. */
-#include "core.h"
+#include "config.h"
+#include <stdatomic.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* dtype.c - names, sizes, promotion and the conversion of single elements. */
-#include "core.h"
+#include "dtype.h"
 
 #include <math.h>
 #include <string.h>

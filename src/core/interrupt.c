@@ -2,7 +2,7 @@
  *
  * A thread whose question was answered with yes is "cut short": the pool skips the rest of its chunks and of its later jobs, until the
  * op that was at work takes the mark and fails. */
-#include "core.h"
+#include "interrupt.h"
 #include "os.h"
 
 static const double between_seconds = 0.02;         /* a hand on the keyboard feels no delay; a question may cost a lock */

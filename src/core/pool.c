@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "core.h"
+#include "interrupt.h"
 #include "os.h"
 
 enum {

@@ -1,5 +1,7 @@
 /* rng.c - Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011). */
-#include "core.h"
+#include "rng.h"
+#include "status.h"
+#include <stdatomic.h>
 #include "os.h"
 
 #include <stdlib.h>

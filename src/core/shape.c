@@ -1,5 +1,5 @@
 /* shape.c - arithmetic on shapes, and the checks that every op shares. */
-#include "core.h"
+#include "shape.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,16 +86,22 @@ cr_status cr_broadcast(const char *op, int na, const int64_t *a, int nb, const i
     return CR_OK;
 }
 
+bool cr_strides_are_contiguous(int ndim, const int64_t *shape, const int64_t *strides) {
+    int64_t expected = 1;
+    for (int i = 0; i < ndim; i++)
+        if (shape[i] == 0) return true;
+    for (int i = ndim - 1; i >= 0; i--) {
+        if (shape[i] == 1) continue;
+        if (strides[i] != expected) return false;
+        expected *= shape[i];
+    }
+    return true;
+}
+
 void cr_strides_contiguous(int ndim, const int64_t *shape, int64_t *strides) {
     uint64_t s = 1;                                 /* wraps beside a size of 0, where no stride is ever used */
     for (int i = ndim - 1; i >= 0; i--) {
         strides[i] = (int64_t)s;
         s *= shape[i] > 0 ? (uint64_t)shape[i] : 1;
     }
-}
-
-cr_meta cr_meta_of(const cr_tensor *t) {
-    cr_meta m = {.dtype = (cr_dtype)t->dtype, .ndim = t->ndim};
-    memcpy(m.shape, t->shape, sizeof m.shape);
-    return m;
 }

@@ -1,6 +1,6 @@
 /* small.c - memory of the library's own small objects: handles and nodes.  Each thread keeps what it freed at hand, deeper than malloc
  * does: a chain of 200 recorded ops is freed as a whole and made again. */
-#include "core.h"
+#include "small.h"
 #include "os.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* storage.c - bytes on one device, shared by every view of them. */
-#include "core.h"
+#include "array.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* tensor.c - handles: how they are made, who owns them, and how whole graphs of them are freed without recursion. */
-#include "core.h"
+#include "small.h"
+#include "tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -184,17 +185,6 @@ cr_tensor *cr_hold(const cr_tensor *t) { return cr_claim(cr_retain(t)); }
 void cr_unhold(const cr_tensor *t) { cr_drop(cr_disclaim((cr_tensor *)(uintptr_t)t)); }
 
 /* ---- making handles */
-static bool is_contiguous(const cr_tensor *t) {
-    int64_t expected = 1;
-    if (t->numel == 0) return true;
-    for (int i = t->ndim - 1; i >= 0; i--) {
-        if (t->shape[i] == 1) continue;
-        if (t->strides[i] != expected) return false;
-        expected *= t->shape[i];
-    }
-    return true;
-}
-
 /* A handle in the thread's scope, but for its sizes and strides.  Field by field: clearing the whole struct would cost more than all else. */
 static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, int ndim, int64_t numel) {
     cr_tensor *t = cr_small_take(sizeof *t);
@@ -203,8 +193,9 @@ static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, i
         return cr_fail(CR_NO_MEMORY, "tensor", "out of memory"), NULL;
     }
     atomic_init(&t->refs, 1);
-    t->dtype = (uint8_t)dt;
-    t->ndim = (uint8_t)ndim;
+    t->dtype = dt;
+    t->ndim = ndim;
+    t->contiguous = true;
     t->flags = 0;
     t->storage = s;
     t->dev = dev;
@@ -233,14 +224,13 @@ cr_tensor *cr_tensor_new(cr_storage *s, const cr_device *dev, const cr_meta *m) 
     } else {
         cr_strides_contiguous(m->ndim, m->shape, t->strides);
     }
-    if (is_contiguous(t)) t->flags |= CR_FLAG_CONTIGUOUS;
+    t->contiguous = !m->strided || cr_strides_are_contiguous(m->ndim, m->shape, m->strides);
     return t;
 }
 
 cr_tensor *cr_tensor_like(cr_storage *s, const cr_tensor *t, cr_dtype dt) {
     cr_tensor *y = handle_new(s, t->dev, dt, t->ndim, t->numel);
     if (!y) return NULL;
-    y->flags = CR_FLAG_CONTIGUOUS;
     for (int i = 0; i < t->ndim; i++) y->shape[i] = t->shape[i];
     cr_strides_contiguous(t->ndim, t->shape, y->strides);
     return y;
@@ -250,7 +240,7 @@ cr_tensor *cr_tensor_placed(cr_storage *s, const cr_device *dev, cr_dtype dt, in
                             int64_t offset, int64_t numel, bool contiguous) {
     cr_tensor *t = handle_new(s, dev, dt, ndim, numel);
     if (!t) return NULL;
-    t->flags = contiguous ? CR_FLAG_CONTIGUOUS : 0;
+    t->contiguous = contiguous;
     t->offset = offset;
     for (int i = 0; i < ndim; i++) {
         t->shape[i] = shape[i];
@@ -262,11 +252,17 @@ cr_tensor *cr_tensor_placed(cr_storage *s, const cr_device *dev, cr_dtype dt, in
 cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m) {
     cr_storage *s = t->storage ? cr_storage_retain(t->storage) : NULL;
     if (m) return cr_tensor_new(s, t->dev, m);
-    return cr_tensor_placed(s, t->dev, (cr_dtype)t->dtype, t->ndim, t->shape, t->strides, t->offset, t->numel, t->flags & CR_FLAG_CONTIGUOUS);
+    return cr_tensor_placed(s, t->dev, t->dtype, t->ndim, t->shape, t->strides, t->offset, t->numel, t->contiguous);
+}
+
+cr_meta cr_meta_of(const cr_tensor *t) {
+    cr_meta m = {.dtype = t->dtype, .ndim = t->ndim};
+    memcpy(m.shape, t->shape, sizeof m.shape);
+    return m;
 }
 
 bool cr_same_elements(const cr_tensor *a, const cr_tensor *b) {
-    const size_t n = sizeof(int64_t) * a->ndim;
+    const size_t n = sizeof(int64_t) * (size_t)a->ndim;
     return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->shape, b->shape, n) &&
            !memcmp(a->strides, b->strides, n);
 }
@@ -318,9 +314,9 @@ const int64_t *cr_shape(const cr_tensor *t) { return real(t, "shape") ? t->shape
 const int64_t *cr_strides(const cr_tensor *t) { return real(t, "strides") ? t->strides : NULL; }
 int64_t cr_storage_offset(const cr_tensor *t) { return real(t, "storage_offset") ? t->offset : -1; }
 int64_t cr_numel(const cr_tensor *t) { return real(t, "numel") ? t->numel : -1; }
-cr_dtype cr_dtype_of(const cr_tensor *t) { return real(t, "dtype_of") ? (cr_dtype)t->dtype : CR_DTYPES; }
+cr_dtype cr_dtype_of(const cr_tensor *t) { return real(t, "dtype_of") ? t->dtype : CR_DTYPES; }
 const cr_device *cr_device_of(const cr_tensor *t) { return real(t, "device_of") ? t->dev : NULL; }
-bool cr_is_contiguous(const cr_tensor *t) { return real(t, "is_contiguous") && (t->flags & CR_FLAG_CONTIGUOUS); }
+bool cr_is_contiguous(const cr_tensor *t) { return real(t, "is_contiguous") && t->contiguous; }
 bool cr_is_none(const cr_tensor *t) { return t == CR_NONE; }
 
 int64_t cr_size(const cr_tensor *t, int axis) {

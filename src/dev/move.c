@@ -9,9 +9,9 @@ cr_dtype cr_moved_as(cr_dtype dt) {
     return by_size[cr_dtype_size(dt)];
 }
 
-cr_walk cr_walk_of_copy(cr_tensor *dst, const cr_tensor *src, const void *value) {
+cr_walk cr_walk_of_copy(const cr_array *dst, const cr_array *src, const void *value) {
     const bool cast = src && src->dtype != dst->dtype;
-    const cr_dtype to = cast ? (cr_dtype)dst->dtype : cr_moved_as((cr_dtype)dst->dtype), from = cast ? (cr_dtype)src->dtype : to;
+    const cr_dtype to = cast ? dst->dtype : cr_moved_as(dst->dtype), from = cast ? src->dtype : to;
     cr_walk w = {.program = &same, .compute = cr_dtype_is_float(from) && from != CR_F64 ? CR_F32 : from, .numel = dst->numel, .n_out = 1, .n_in = 1};
     w.out[0] = (cr_arg){.storage = dst->storage, .offset = dst->offset, .dtype = to};
     w.in[0] = (cr_arg){.dtype = from};

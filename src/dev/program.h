@@ -6,7 +6,7 @@
 #ifndef CR_PROGRAM_H
 #define CR_PROGRAM_H
 
-#include "../core/core.h"
+#include "../core/dtype.h"
 #include "opcodes.gen.h"                            /* enum cr_opcode, from ops.def */
 
 typedef struct cr_instr { uint8_t op; int16_t a, b, c; } cr_instr;       /* operands not used: -1 */

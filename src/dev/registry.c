@@ -1,5 +1,6 @@
 /* registry.c - the devices of this process, by name and number. */
 #include "dev.h"
+#include "../core/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +126,6 @@ cr_status cr_set_default_device(const cr_device *dev) {
 
 const char *cr_device_name(const cr_device *dev) { return real(dev, "device_name") ? dev->name : NULL; }
 const char *cr_device_info(const cr_device *dev) { return real(dev, "device_info") ? dev->info(dev) : NULL; }
-cr_status cr_synchronize(const cr_device *dev) { return real(dev, "synchronize") ? dev->kernels->synchronize(dev) : cr_error_status(); }
+cr_status cr_synchronize(const cr_device *dev) { return real(dev, "synchronize") ? dev->synchronize(dev) : cr_error_status(); }
 cr_memory cr_memory_stats(const cr_device *dev) { return real(dev, "memory_stats") ? dev->memory(dev) : (cr_memory){0}; }
 void cr_empty_cache(const cr_device *dev) { if (real(dev, "empty_cache")) dev->empty_cache(dev); }

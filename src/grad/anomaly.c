@@ -7,7 +7,7 @@
 
 /* Position of the first NaN or infinity, or -1; -2 when the elements cannot be read. */
 static int64_t first_bad(const cr_tensor *t, double *value) {
-    if (!cr_dtype_is_float((cr_dtype)t->dtype) || !t->storage || t->numel == 0) return -1;
+    if (!cr_dtype_is_float(t->dtype) || !t->storage || t->numel == 0) return -1;
     double *x = malloc((size_t)t->numel * sizeof *x);
     if (!x) return cr_fail(CR_NO_MEMORY, "anomaly", "out of memory"), -2;
     int64_t at = cr_read(t, CR_F64, x, (size_t)t->numel * sizeof *x) == CR_OK ? -1 : -2;

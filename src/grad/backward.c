@@ -117,7 +117,7 @@ static cr_node *heap_pop(walk *w) {                 /* the caller owns the refer
 
 /* ---- cotangents */
 static bool exclusive(const cr_tensor *t) {
-    return atomic_load(&t->refs) == 1 && atomic_load(&t->storage->refs) == 1 && (t->flags & CR_FLAG_CONTIGUOUS) && !t->node;
+    return atomic_load(&t->refs) == 1 && atomic_load(&t->storage->refs) == 1 && t->contiguous && !t->node;
 }
 
 /* sum := sum + d, in place where nobody else can see it.  Owns what it returns; takes the reference to sum. */
@@ -158,7 +158,7 @@ static cr_tensor *fit(cr_tensor *d, const cr_kept *in) {
         d = cr_sum(d, n, axes, true);
         if (d && extra) d = cr_reshape(d, in->ndim, shape);
     }
-    if (d && d->dtype != in->dtype) d = cr_to(d, (cr_dtype)in->dtype, d->dev);
+    if (d && d->dtype != in->dtype) d = cr_to(d, in->dtype, d->dev);
     return d;
 }
 
@@ -189,9 +189,9 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
         if (!changed) {
             if (!cr_error()) cr_fail(CR_RUNTIME, "hook", "a gradient hook failed without a message");
             g = NULL;
-        } else if (changed->ndim != g->ndim || memcmp(changed->shape, g->shape, sizeof(int64_t) * g->ndim) || changed->dtype != g->dtype) {
-            cr_fail(CR_BAD_VALUE, "hook", "a gradient hook returned %s %s for a gradient of %s %s", cr_dtype_name((cr_dtype)changed->dtype),
-                    cr_shape_text(changed->ndim, changed->shape).s, cr_dtype_name((cr_dtype)g->dtype), cr_shape_text(g->ndim, g->shape).s);
+        } else if (!cr_shape_equal(changed->ndim, changed->shape, g->ndim, g->shape) || changed->dtype != g->dtype) {
+            cr_fail(CR_BAD_VALUE, "hook", "a gradient hook returned %s %s for a gradient of %s %s", cr_dtype_name(changed->dtype),
+                    cr_shape_text(changed->ndim, changed->shape).s, cr_dtype_name(g->dtype), cr_shape_text(g->ndim, g->shape).s);
             g = NULL;
         } else {
             g = changed;
@@ -202,7 +202,7 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
 
 /* t->grad += g, one thread after the other; the first one is kept itself where nobody else holds it. */
 static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ours) {
-    const bool graph = w->o.create_graph, keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && (g->flags & CR_FLAG_CONTIGUOUS));
+    const bool graph = w->o.create_graph, keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && g->contiguous);
     cr_word_lock(&t->adding);
     cr_tensor *before = cr_grad_retain(t), *sum;
     if (before == CR_NONE) sum = keep ? cr_retain(g) : cr_unscope(cr_clone(g));
@@ -409,10 +409,10 @@ static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr
             return cr_fail(CR_RUNTIME, op, "a result of shape %s needs a cotangent: only one element has a default", cr_shape_text(y->ndim, y->shape).s);
         cotangent = cr_ones_like(y);
         if (!cotangent) return cr_error_status();
-    } else if (cotangent->ndim != y->ndim || memcmp(cotangent->shape, y->shape, sizeof(int64_t) * y->ndim) || cotangent->dtype != y->dtype || cotangent->dev != y->dev) {
-        return cr_fail(CR_BAD_VALUE, op, "the cotangent is %s %s on %s, the result %s %s on %s", cr_dtype_name((cr_dtype)cotangent->dtype),
+    } else if (!cr_shape_equal(cotangent->ndim, cotangent->shape, y->ndim, y->shape) || cotangent->dtype != y->dtype || cotangent->dev != y->dev) {
+        return cr_fail(CR_BAD_VALUE, op, "the cotangent is %s %s on %s, the result %s %s on %s", cr_dtype_name(cotangent->dtype),
                        cr_shape_text(cotangent->ndim, cotangent->shape).s, cotangent->dev ? cotangent->dev->name : "no device",
-                       cr_dtype_name((cr_dtype)y->dtype), cr_shape_text(y->ndim, y->shape).s, y->dev->name);
+                       cr_dtype_name(y->dtype), cr_shape_text(y->ndim, y->shape).s, y->dev->name);
     }
     return deliver(w, y->node, cotangent);
 }

@@ -17,7 +17,7 @@ static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
     cr_tensor *y = cr_adopt(q->f(c->n, c->in, q->ctx));
     cr_tape_end(before);
     cr_set_grad_enabled(mode);
-    if (y && (y->ndim != g->ndim || memcmp(y->shape, g->shape, sizeof(int64_t) * g->ndim) || y->dtype != g->dtype)) {
+    if (y && (!cr_shape_equal(y->ndim, y->shape, g->ndim, g->shape) || y->dtype != g->dtype)) {
         cr_fail(CR_RUNTIME, "checkpoint", "the function gave %s the first time and %s when run again", cr_shape_text(g->ndim, g->shape).s,
                 cr_shape_text(y->ndim, y->shape).s);
         y = NULL;
@@ -59,7 +59,7 @@ cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const
     again q = {.f = f, .ctx = ctx, .tape = cr_tape_new()};
     if (!q.tape) return NULL;
     cr_tensor *y = run_once(&q, n, in);
-    if (!y || !records || !cr_dtype_is_float((cr_dtype)y->dtype)) {
+    if (!y || !records || !cr_dtype_is_float(y->dtype)) {
         cr_tape_free(q.tape);
         return y;
     }

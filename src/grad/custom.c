@@ -28,7 +28,7 @@ static void custom_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         if (bad != CR_OK) {
             cr_fail(bad, c->op->name, "its gradient failed");
             dx[i] = NULL;
-        } else if (dx[i] && dx[i] != CR_NONE && (dx[i]->ndim != c->in[i]->ndim || memcmp(dx[i]->shape, c->in[i]->shape, sizeof(int64_t) * dx[i]->ndim))) {
+        } else if (dx[i] && dx[i] != CR_NONE && (!cr_shape_equal(dx[i]->ndim, dx[i]->shape, c->in[i]->ndim, c->in[i]->shape))) {
             cr_fail(CR_BAD_VALUE, c->op->name, "its gradient of input %d has shape %s, the input %s", i,
                     cr_shape_text(dx[i]->ndim, dx[i]->shape).s, cr_shape_text(c->in[i]->ndim, c->in[i]->shape).s);
             dx[i] = NULL;
@@ -91,7 +91,7 @@ cr_tensor *cr_custom_apply(const char *name, int n, const cr_tensor *const *in, 
     cr_tensor *y = run(op, &call);
     cr_call c = {.op = &op->op, .params = params, .n = n, .in = in, .out = y};
     if (y && cr_anomaly && cr_check_finite(name, "forward", &c, y) != CR_OK) { cr_release(y); return NULL; }
-    if (!y || !records || !op->op.grad || !cr_dtype_is_float((cr_dtype)y->dtype)) return y;
+    if (!y || !records || !op->op.grad || !cr_dtype_is_float(y->dtype)) return y;
     c.dev = y->dev;
     cr_node *node = cr_node_new(&c, in, y, 0);
     if (!node) { cr_release(y); return NULL; }

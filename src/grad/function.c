@@ -68,11 +68,11 @@ static cr_status open_saved(const cr_call *c, const function *f) {
 static cr_tensor *check_dx(const cr_call *c, int i, cr_tensor *d) {
     const cr_tensor *x = c->in[i];
     int extra = d->ndim - x->ndim;
-    bool fits = extra >= 0 && d->dev == x->dev && cr_dtype_is_float((cr_dtype)d->dtype);
+    bool fits = extra >= 0 && d->dev == x->dev && cr_dtype_is_float(d->dtype);
     for (int k = 0; fits && k < x->ndim; k++) fits = x->shape[k] == d->shape[k + extra] || x->shape[k] == 1;
     if (fits) return d;
-    return cr_fail(CR_BAD_VALUE, cr_call_name(c), "its gradient of input %d is %s %s on %s, the input %s %s on %s", i, cr_dtype_name((cr_dtype)d->dtype),
-                   cr_shape_text(d->ndim, d->shape).s, d->dev->name, cr_dtype_name((cr_dtype)x->dtype), cr_shape_text(x->ndim, x->shape).s, x->dev->name), NULL;
+    return cr_fail(CR_BAD_VALUE, cr_call_name(c), "its gradient of input %d is %s %s on %s, the input %s %s on %s", i, cr_dtype_name(d->dtype),
+                   cr_shape_text(d->ndim, d->shape).s, d->dev->name, cr_dtype_name(x->dtype), cr_shape_text(x->ndim, x->shape).s, x->dev->name), NULL;
 }
 
 static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *dx[]) {
@@ -166,7 +166,7 @@ static cr_status check_use(const cr_function_use *u, cr_tensor **results) {
 static bool records(const cr_function_use *u) {
     bool wanted = false, can = false;
     for (int i = 0; i < u->n_in; i++) wanted |= cr_in_graph(u->in[i]);
-    for (int k = 0; k < u->n_out; k++) can |= cr_dtype_is_float((cr_dtype)u->out[k]->dtype);
+    for (int k = 0; k < u->n_out; k++) can |= cr_dtype_is_float(u->out[k]->dtype);
     return wanted && can && cr_grad_enabled();
 }
 
@@ -180,7 +180,7 @@ cr_status cr_function_record(const cr_function_use *u, cr_tensor **results) {
     for (int k = 0; k < u->n_out && bad == CR_OK; k++) {
         results[k] = cr_tensor_alias(u->out[k], NULL);
         if (!results[k]) bad = cr_error_status();
-        else if (token && cr_dtype_is_float((cr_dtype)results[k]->dtype)) bad = attach_result(f, token, k, results[k]);
+        else if (token && cr_dtype_is_float(results[k]->dtype)) bad = attach_result(f, token, k, results[k]);
     }
     for (int k = 0; k < u->n_out && bad != CR_OK; k++) {
         cr_release(results[k]);

@@ -16,7 +16,7 @@ static cr_status verify_inputs(const char *name, cr_function f, int n, const cr_
         if (cr_missing(name, "an input", in[i])) return cr_error_status();
         if (!cr_in_graph(in[i])) continue;
         any = true;
-        if (in[i]->dtype != CR_F64) return cr_fail(CR_BAD_TYPE, name, "input %d is %s: central differences need float64", i, cr_dtype_name((cr_dtype)in[i]->dtype));
+        if (in[i]->dtype != CR_F64) return cr_fail(CR_BAD_TYPE, name, "input %d is %s: central differences need float64", i, cr_dtype_name(in[i]->dtype));
         if (!cr_is_leaf(in[i])) return cr_fail(CR_BAD_VALUE, name, "input %d is not a leaf", i);
     }
     return any ? CR_OK : cr_fail(CR_BAD_VALUE, name, "no input requires a gradient");
@@ -82,7 +82,7 @@ static cr_status analytic(check *k, cr_tensor **grads, int *which) {
     cr_tensor *y = cr_adopt(k->f(k->n, k->in, k->ctx));
     cr_set_grad_enabled(mode);
     if (!y) return cr_error_status();
-    if (y->dtype != CR_F64) return cr_fail(CR_BAD_TYPE, k->name, "the function returned %s: float64 is needed", cr_dtype_name((cr_dtype)y->dtype));
+    if (y->dtype != CR_F64) return cr_fail(CR_BAD_TYPE, k->name, "the function returned %s: float64 is needed", cr_dtype_name(y->dtype));
     cr_generator *r = cr_generator_new(k->o.seed);
     cr_tensor *c = r ? cr_randn(y->ndim, y->shape, CR_F64, y->dev, r) : NULL;
     cr_generator_free(r);

@@ -15,7 +15,7 @@ typedef struct cr_kept {
     const cr_device *dev;
     cr_storage *storage;                            /* owned; NULL: not saved, or freed */
     unsigned version;                               /* of the storage when it was saved */
-    uint8_t dtype, ndim;
+    cr_dtype dtype; int ndim;
     bool absent, contiguous, weak;                  /* absent: the input was CR_NONE; weak: a number beside tensors */
     int64_t offset, numel, *dims;                          /* ndim sizes, ndim strides; inside the node's own allocation */
 } cr_kept;

@@ -51,8 +51,8 @@ static void end_hooks(cr_node *n) {
 /* ---- leaves */
 cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
     if (check("requires_grad", t) != CR_OK) return NULL;
-    if (on && !cr_dtype_is_float((cr_dtype)t->dtype))
-        return cr_fail(CR_BAD_TYPE, "requires_grad", "only floating point tensors can require a gradient: %s", cr_dtype_name((cr_dtype)t->dtype)), NULL;
+    if (on && !cr_dtype_is_float(t->dtype))
+        return cr_fail(CR_BAD_TYPE, "requires_grad", "only floating point tensors can require a gradient: %s", cr_dtype_name(t->dtype)), NULL;
     const bool is_on = cr_in_graph(t);
     if (!on && !cr_is_leaf(t)) return cr_fail(CR_RUNTIME, "requires_grad", "a result of an op cannot stop requiring a gradient: use cr_detach"), NULL;
     if (on == is_on) return t;
@@ -112,9 +112,9 @@ cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
     cr_status bad = check("set_grad", t);
     if (bad != CR_OK) return bad;
     if (cr_missing("set_grad", "the gradient", g)) return cr_error_status();
-    if (g != CR_NONE && (g->ndim != t->ndim || memcmp(g->shape, t->shape, sizeof(int64_t) * t->ndim) || g->dtype != t->dtype || g->dev != t->dev))
-        return cr_fail(CR_BAD_VALUE, "set_grad", "the gradient is %s %s on %s, the tensor %s %s on %s", cr_dtype_name((cr_dtype)g->dtype),
-                       cr_shape_text(g->ndim, g->shape).s, g->dev->name, cr_dtype_name((cr_dtype)t->dtype),
+    if (g != CR_NONE && (!cr_shape_equal(g->ndim, g->shape, t->ndim, t->shape) || g->dtype != t->dtype || g->dev != t->dev))
+        return cr_fail(CR_BAD_VALUE, "set_grad", "the gradient is %s %s on %s, the tensor %s %s on %s", cr_dtype_name(g->dtype),
+                       cr_shape_text(g->ndim, g->shape).s, g->dev->name, cr_dtype_name(t->dtype),
                        cr_shape_text(t->ndim, t->shape).s, t->dev->name);
     cr_grad_put(t, g == CR_NONE ? NULL : cr_retain(g));
     return CR_OK;

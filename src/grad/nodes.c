@@ -13,7 +13,7 @@ cr_node_info cr_node_look(const cr_node *n) {
     if (n->op) info.op = cr_call_name(&c);
     info.function = cr_is_function(n);
     cr_function_behind(n, &info.inputs);
-    info.dtype = (cr_dtype)n->out.dtype;
+    info.dtype = n->out.dtype;
     info.ndim = n->out.ndim;
     info.shape = n->out.dims;
     return info;

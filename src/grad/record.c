@@ -1,5 +1,6 @@
 /* record.c - turns one run of an op into a node, and opens what a node kept. */
 #include "graph.h"
+#include "../core/small.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@ static _Atomic uint64_t next_seq = 1;
 /* ---- making and freeing nodes: one allocation holds the node, its edges, what it kept and the parameters */
 static void keep_meta(cr_kept *k, const cr_tensor *t, int64_t **dims) {
     int64_t *d = *dims;
-    *k = (cr_kept){.dev = t->dev, .dtype = t->dtype, .ndim = t->ndim, .absent = t == CR_NONE, .contiguous = t->flags & CR_FLAG_CONTIGUOUS,
+    *k = (cr_kept){.dev = t->dev, .dtype = t->dtype, .ndim = t->ndim, .absent = t == CR_NONE, .contiguous = t->contiguous,
                    .weak = t->flags & CR_FLAG_WEAK, .numel = t->numel, .dims = d};
     for (int i = 0; i < t->ndim; i++) *d++ = t->shape[i];
     for (int i = 0; i < t->ndim; i++) *d++ = t->strides[i];
@@ -51,12 +52,12 @@ static void node_free(cr_node *n) {
 static size_t rounded(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
 /* The node with its arrays placed behind it, which the caller fills; dims: where the sizes and strides go. */
-static cr_node *node_allocate(const cr_op *op, int n, size_t n_dims, int64_t **dims) {
+static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims) {
     size_t n_aux = op ? (size_t)op->n_aux : 0, params = op ? op->params_bytes : 0;
     size_t at_edges = rounded(sizeof(cr_node)), at_in = at_edges + rounded(sizeof(cr_node *) * (size_t)n);
     size_t at_params = at_in + rounded(sizeof(cr_kept) * ((size_t)n + n_aux));
     const char *place = op && cr_anomaly ? cr_place_now() : "";
-    size_t at_dims = at_params + rounded(params), at_place = at_dims + sizeof(int64_t) * n_dims, length = strlen(place);
+    size_t at_dims = at_params + rounded(params), at_place = at_dims + sizeof(int64_t) * (size_t)n_dims, length = strlen(place);
     size_t total = at_place + (length ? length + 1 : 0);
     char *memory = total <= UINT32_MAX ? cr_small_take(total) : NULL;
     if (!memory) return cr_fail(CR_NO_MEMORY, op ? op->name : "requires_grad", "out of memory for the graph"), NULL;
@@ -75,7 +76,7 @@ static cr_node *node_allocate(const cr_op *op, int n, size_t n_dims, int64_t **d
 
 cr_node *cr_leaf_node(cr_tensor *t) {
     int64_t *dims;
-    if (!t->node && (t->node = node_allocate(NULL, 0, 2u * t->ndim, &dims))) {
+    if (!t->node && (t->node = node_allocate(NULL, 0, 2 * t->ndim, &dims))) {
         keep_meta(&t->node->out, t, &dims);
         t->node->head.leaf = true;
     }
@@ -87,14 +88,14 @@ static uint32_t saves(const cr_call *c) { return c->op->saves_for ? c->op->saves
 cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead) {
     bool few[16], *needs = c->n <= 16 ? few : malloc((size_t)c->n * sizeof *needs);
     if (!needs) return cr_fail(CR_NO_MEMORY, c->op->name, "out of memory for the graph"), NULL;
-    size_t n_dims = 2u * out->ndim;
+    int n_dims = 2 * out->ndim;
     cr_node *node = NULL;
     for (int i = 0; i < c->n; i++) {
         needs[i] = cr_in_graph(c->in[i]);
-        n_dims += 2u * saved[i]->ndim;
+        n_dims += 2 * saved[i]->ndim;
         if (cr_is_behind(c->in[i])) goto done;      /* and cannot catch up */
     }
-    for (int k = 0; k < c->op->n_aux; k++) n_dims += 2u * c->aux[k]->ndim;
+    for (int k = 0; k < c->op->n_aux; k++) n_dims += 2 * c->aux[k]->ndim;
 
     int64_t *dims;
     if (!(node = node_allocate(c->op, c->n, n_dims, &dims))) goto done;
@@ -152,7 +153,7 @@ static cr_status check_kept(const cr_node *n, const cr_kept *k, int input) {
     char what[32] = "its result";
     if (input >= 0) snprintf(what, sizeof what, "input %d", input);
     return cr_fail(CR_RUNTIME, cr_call_name(&c), "%s, %s %s, is needed by the backward pass but was modified in place since (version %u, saved at %u)",
-                   what, cr_dtype_name((cr_dtype)k->dtype), cr_shape_text(k->ndim, k->dims).s, atomic_load(&k->storage->version), k->version);
+                   what, cr_dtype_name(k->dtype), cr_shape_text(k->ndim, k->dims).s, atomic_load(&k->storage->version), k->version);
 }
 
 cr_status cr_node_check_saved(const cr_node *n) {
@@ -172,7 +173,7 @@ cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as) {
     cr_storage *s = k->storage;
     if (s && take) k->storage = NULL;
     else if (s) cr_storage_retain(s);
-    cr_tensor *t = cr_tensor_placed(s, k->dev, (cr_dtype)k->dtype, k->ndim, shape, strides, k->offset, k->numel, k->contiguous);
+    cr_tensor *t = cr_tensor_placed(s, k->dev, k->dtype, k->ndim, shape, strides, k->offset, k->numel, k->contiguous);
     if (t && k->weak) t->flags |= CR_FLAG_WEAK;
     if (t && as) {
         t->node = cr_node_retain(as);

@@ -84,7 +84,7 @@ const cr_tensor *cr_beside(const char *op, const cr_tensor *t, const cr_device *
     if (t->dev == dev) return t;
     if (!(t->flags & CR_FLAG_WEAK) && !auto_transfer)
         return cr_fail(CR_BAD_VALUE, op, "operands on two devices, %s and %s: move one with to(), or switch auto_transfer on", dev->name, t->dev->name), NULL;
-    cr_tensor *there = cr_to(t, (cr_dtype)t->dtype, dev);
+    cr_tensor *there = cr_to(t, t->dtype, dev);
     if (there) there->flags |= t->flags & CR_FLAG_WEAK;
     return there;
 }
@@ -147,7 +147,7 @@ static cr_status run_kernel(cr_call *c, inputs *seen, cr_tensor *out, cr_tensor 
     for (int k = 0; k < c->op->n_aux; k++)
         if (!(c->aux[k] = aux[k] = cr_new_like(&aux_meta[k], c->dev))) return cr_error_status();
     for (int i = 0; c->op->contiguous && i < c->n; i++)
-        if (seen->list[i] != CR_NONE && !(seen->list[i]->flags & CR_FLAG_CONTIGUOUS)) {
+        if (seen->list[i] != CR_NONE && !seen->list[i]->contiguous) {
             bool grad = cr_set_grad_enabled(false);
             inputs_scope(seen);
             cr_tensor *dense = cr_contiguous(seen->list[i]);
@@ -186,7 +186,7 @@ static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
     c->out = out;
     const cr_recorder *r = recorder;
     if (bad == CR_OK && cr_anomaly && r) bad = r->check(c, out);
-    const bool may_record = r && !grad_disabled && cr_dtype_is_float((cr_dtype)out->dtype);
+    const bool may_record = r && !grad_disabled && cr_dtype_is_float(out->dtype);
     if (bad == CR_OK && may_record && out->flags & CR_FLAG_VIEW && !cr_family_join(out, c->in[0])) bad = CR_NO_MEMORY;
     if (bad == CR_OK && may_record && c->op->grad && records(c)) bad = r->record(c, dense.list, out);
     for (int k = 0; k < CR_MAX_AUX; k++) {
@@ -225,7 +225,7 @@ static cr_ew_params ew_params(const cr_program *p, const double *params) {
 /* ---- the short way: contiguous tensors of one shape, float dtype and device, and numbers.  Nothing to promote, broadcast or move. */
 
 static bool alike(const cr_tensor *t, const cr_tensor *lead) {
-    if (!(t->flags & CR_FLAG_CONTIGUOUS) || t->dtype != lead->dtype || t->ndim != lead->ndim || t->dev != lead->dev) return false;
+    if (!t->contiguous || t->dtype != lead->dtype || t->ndim != lead->ndim || t->dev != lead->dev) return false;
     for (int d = 0; d < lead->ndim; d++) if (t->shape[d] != lead->shape[d]) return false;
     return true;
 }
@@ -241,7 +241,7 @@ static const cr_tensor *short_way(const cr_program *p, const cr_tensor *const *i
     if (!lead || lead->dtype < CR_F16) return NULL;
     for (int i = 0; i < p->n_in; i++) {
         const cr_tensor *t = in[i];
-        if (t == lead && t->flags & CR_FLAG_CONTIGUOUS) continue;
+        if (t == lead && t->contiguous) continue;
         if (!t || !(t->flags & CR_FLAG_WEAK ? t->dev == lead->dev || (t->dev->host && !cr_in_graph(t)) : alike(t, lead))) return NULL;
     }
     return lead;
@@ -252,7 +252,7 @@ static void short_arg(cr_arg *a, const cr_tensor *t) {
     a->data = t->dev->host ? cr_tensor_data(t) : NULL;
     a->storage = t->storage;
     a->offset = t->offset;
-    a->dtype = (cr_dtype)t->dtype;
+    a->dtype = t->dtype;
     a->strides[0] = !(t->flags & CR_FLAG_WEAK);
 }
 
@@ -264,7 +264,7 @@ static cr_status compute_short(const cr_program *p, const cr_tensor *lead, const
     short_arg(&w.out[0], out);
     for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
     const double start = cr_profile_start();
-    const cr_status bad = cr_finished(p->name, out->dev->kernels->elementwise(&w, 1));
+    const cr_status bad = cr_finished(p->name, out->dev->kernels->elementwise(&(cr_elementwise_args){&w, 1}));
     if (start > 0) cr_profile_event(start, "op", p->name, p->n_in, in, 1, &out);
     return bad;
 }
@@ -272,8 +272,8 @@ static cr_status compute_short(const cr_program *p, const cr_tensor *lead, const
 /* over: of lead's shape and dtype, nobody else's, and to be written over; NULL: the result is new. */
 static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params, const cr_tensor *over) {
     const cr_device *dev = lead->dev;
-    const cr_dtype dt = (cr_dtype)lead->dtype, result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
-    cr_storage *s = over ? cr_storage_retain(over->storage) : dev->kernels->allocate(dev, (size_t)lead->numel * cr_dtype_size(result));
+    const cr_dtype dt = lead->dtype, result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
+    cr_storage *s = over ? cr_storage_retain(over->storage) : dev->allocate(dev, (size_t)lead->numel * cr_dtype_size(result));
     cr_tensor *out = s ? cr_tensor_like(s, lead, result) : NULL;
     if (!out) return NULL;
     cr_status bad = compute_short(p, lead, in, params, out);
@@ -308,7 +308,7 @@ static cr_status ew_forward(const cr_call *c, cr_tensor *out, cr_tensor *const a
     cr_walk w;
     if (cr_rule_dtypes(q->program, c->in, &compute, &result) != CR_OK) return cr_error_status();
     cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &out, c->n, c->in, q->program->name);
-    return bad != CR_OK ? bad : c->dev->kernels->elementwise(&w, 1);
+    return bad != CR_OK ? bad : c->dev->kernels->elementwise(&(cr_elementwise_args){&w, 1});
 }
 
 /* What the wanted gradients read: the table of each gradient program says so. */
@@ -325,7 +325,7 @@ static uint32_t ew_saves(const cr_call *c) {
 /* May g's memory take input i's gradient?  It is the walk's alone, and no other gradient of this op reads it. */
 static bool spent(const cr_call *c, const cr_tensor *g, int i) {
     for (int k = 0; k < c->n; k++) if (k != i && c->needs[k]) return false;
-    return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->offset && g->flags & CR_FLAG_CONTIGUOUS;
+    return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->offset && g->contiguous;
 }
 
 static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
@@ -399,7 +399,7 @@ cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
         if (x->strides[i] == 0 && x->shape[i] > 1 && x->numel)
             return cr_fail(CR_BAD_VALUE, op, "cannot write in place: axis %d of %s is expanded, several elements share memory",
                            i, cr_shape_text(x->ndim, x->shape).s);
-    if (!(x->flags & CR_FLAG_CONTIGUOUS) && cr_shape_overlaps(x->ndim, x->shape, x->strides))
+    if (!x->contiguous && cr_shape_overlaps(x->ndim, x->shape, x->strides))
         return cr_fail(CR_BAD_VALUE, op, "cannot write in place: elements of %s with strides %s share memory", cr_shape_text(x->ndim, x->shape).s,
                        cr_shape_text(x->ndim, x->strides).s);
     if (grad_disabled) return CR_OK;
@@ -430,11 +430,11 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     const cr_ew_params *q = ew(c);
     if (ew_infer(c, &m, NULL) != CR_OK || cr_rule_dtypes(q->program, c->in, &compute, &result) != CR_OK) return cr_error_status();
     if (c->dev != x->dev) return cr_fail(CR_BAD_VALUE, name, "operands on two devices, %s and %s", x->dev->name, c->dev->name);
-    if (m.ndim != x->ndim || memcmp(m.shape, x->shape, sizeof(int64_t) * x->ndim))
+    if (!cr_shape_equal(m.ndim, m.shape, x->ndim, x->shape))
         return cr_fail(CR_BAD_VALUE, name, "a result of shape %s cannot be written into %s", cr_shape_text(m.ndim, m.shape).s,
                        cr_shape_text(x->ndim, x->shape).s);
-    if (!cr_can_cast(result, (cr_dtype)x->dtype))
-        return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result), cr_dtype_name((cr_dtype)x->dtype));
+    if (!cr_can_cast(result, x->dtype))
+        return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result), cr_dtype_name(x->dtype));
     uint32_t later = read_later(c);
     for (int i = 0; i < c->n; i++)
         if (shifted_overlap(x, c->in[i]) || (later & CR_SAVE_IN(i) && c->in[i]->storage == x->storage)) {
@@ -447,7 +447,7 @@ static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
     cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &x, c->n, c->in, name);
     if (bad != CR_OK) return bad;
     const double start = cr_profile_start();
-    bad = cr_finished(name, c->dev->kernels->elementwise(&w, 1));
+    bad = cr_finished(name, c->dev->kernels->elementwise(&(cr_elementwise_args){&w, 1}));
     if (start > 0) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
     if (bad != CR_OK) {
         atomic_fetch_add(&x->storage->version, 1);  /* a part may be written */
@@ -471,8 +471,8 @@ static bool short_way_into(const cr_call *c, const cr_tensor *x, const cr_tensor
 /* What has no gradient, written over an x that has one: x's history ends there, as in a copy. */
 static cr_tensor *overwrite(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params) {
     cr_tensor *y = cr_apply_program(p, in, params), *done = NULL;
-    if (y && !cr_can_cast((cr_dtype)y->dtype, (cr_dtype)x->dtype))
-        cr_fail(CR_BAD_TYPE, p->name, "a result of dtype %s cannot be written into %s", cr_dtype_name((cr_dtype)y->dtype), cr_dtype_name((cr_dtype)x->dtype));
+    if (y && !cr_can_cast(y->dtype, x->dtype))
+        cr_fail(CR_BAD_TYPE, p->name, "a result of dtype %s cannot be written into %s", cr_dtype_name(y->dtype), cr_dtype_name(x->dtype));
     else if (y) done = cr_copy_(x, y);
     cr_release(y);
     return done;
@@ -531,7 +531,7 @@ cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *cons
     cr_call c = {.op = op, .params = params, .n = n, .in = in};
     inputs given;
     if (check_inputs(&c) != CR_OK) return NULL;
-    const bool recorded = cr_dtype_is_float((cr_dtype)x->dtype) && records(&c);
+    const bool recorded = cr_dtype_is_float(x->dtype) && records(&c);
     if (cr_check_writable(cr_call_name(&c), x, recorded) != CR_OK) return NULL;
     if (recorded) return write_recorded(op, x, n, in, params);
     if (!inputs_copy(&given, n, in, cr_call_name(&c))) return NULL;

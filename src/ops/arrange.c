@@ -139,7 +139,7 @@ static cr_tensor *repeat(const char *op, const cr_tensor *x, int n, const int64_
         if (__builtin_mul_overflow(shape[i], times[i], &result[i]))
             return cr_fail(CR_BAD_VALUE, op, "%s, %s times, holds too many elements", cr_shape_text(n, shape).s, cr_shape_text(n, times).s), NULL;
     }
-    if (cr_shape_check(op, n, result, dtype_of(x), NULL) != CR_OK) return NULL;
+    if (cr_shape_check(op, n, result, x->dtype, NULL) != CR_OK) return NULL;
     cr_scope_begin();
     cr_tensor *y = cr_reshape(x, n, shape);
     return cr_leave(y ? repeat_axes(y, times, result) : NULL);
@@ -333,7 +333,7 @@ cr_tensor *cr_pad(const cr_tensor *x, int n, const int64_t *sizes, cr_pad_mode m
         return cr_fail(CR_BAD_VALUE, "pad", "%d sizes for %s: two for each axis, from the last one on, are expected", n, cr_shape_text(x->ndim, x->shape).s), NULL;
     if (n && !sizes) return cr_fail_null("pad", "sizes"), NULL;
     if ((unsigned)mode > CR_PAD_CIRCULAR) return cr_fail(CR_BAD_VALUE, "pad", "%d is not a mode", (int)mode), NULL;
-    if (mode == CR_PAD_CONSTANT && cr_element("pad", value, dtype_of(x), element) != CR_OK) return NULL;
+    if (mode == CR_PAD_CONSTANT && cr_element("pad", value, x->dtype, element) != CR_OK) return NULL;
     for (int i = 0; i < n; i++) {
         (i % 2 ? p.after : p.before)[x->ndim - 1 - i / 2] = sizes[i];
         crops |= sizes[i] < 0;

@@ -20,7 +20,7 @@ static cr_status nonzero_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static cr_status nonzero_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
     int64_t count;
-    return out->numel ? c->dev->kernels->nonzero(out, c->in[0], &count) : CR_OK;
+    return out->numel ? c->dev->kernels->nonzero(&(cr_nonzero_args){out->array, c->in[0]->array, &count}) : CR_OK;
 }
 
 const cr_op cr_op_nonzero = {
@@ -33,7 +33,7 @@ cr_tensor *cr_nonzero(const cr_tensor *x) {
     if (!cr_given("nonzero", "x", x)) return NULL;
     cr_scope_begin();
     const cr_tensor *mask = cr_contiguous(x->dtype == CR_BOOL ? x : cr_ne(x, cr_scalar_int(0)));
-    bool counted = mask && (!mask->numel || mask->dev->kernels->nonzero(NULL, mask, &p.count) == CR_OK);
+    bool counted = mask && (!mask->numel || mask->dev->kernels->nonzero(&(cr_nonzero_args){.x = mask->array, .count = &p.count}) == CR_OK);
     return cr_leave(counted ? cr_apply(&cr_op_nonzero, 1, &mask, &p) : NULL);
 }
 
@@ -57,7 +57,9 @@ static cr_status ravel_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static cr_status ravel_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
     const ravel_params *p = c->params;
-    return out->numel ? c->dev->kernels->ravel(p->name, out, c->n, c->in, p->size) : CR_OK;
+    const cr_array *index[CR_MAX_DIMS];
+    for (int i = 0; i < c->n; i++) index[i] = &c->in[i]->array;
+    return out->numel ? c->dev->kernels->ravel(&(cr_ravel_args){p->name, out->array, c->n, index, p->size}) : CR_OK;
 }
 
 const cr_op cr_op_ravel = {
@@ -91,8 +93,8 @@ static bool read_parts(const cr_tensor *x, int given, const cr_tensor *const *in
         if (k->n == CR_MAX_DIMS) return cr_fail(CR_BAD_INDEX, op, "more than %d index tensors", CR_MAX_DIMS), false;
         part *p = &k->parts[k->n++];
         *p = (part){axis - count, count, t, 1};
-        if (cr_dtype_is_float(dtype_of(t)) || t->dtype == CR_U64)
-            return cr_fail(CR_BAD_INDEX, op, "an index tensor holds signed integers, unsigned ones of at most 32 bits, or bool: %s", cr_dtype_name(dtype_of(t))), false;
+        if (cr_dtype_is_float(t->dtype) || t->dtype == CR_U64)
+            return cr_fail(CR_BAD_INDEX, op, "an index tensor holds signed integers, unsigned ones of at most 32 bits, or bool: %s", cr_dtype_name(t->dtype)), false;
         const int64_t *sizes = x->shape + p->axis;
         if (is_mask(p) && memcmp(t->shape, sizes, sizeof *sizes * (size_t)count))
             return cr_fail(CR_BAD_INDEX, op, "a mask of shape %s for the axes of shape %s", cr_shape_text(count, t->shape).s, cr_shape_text(count, sizes).s), false;
@@ -176,9 +178,9 @@ static const cr_tensor *fitted(const key *k, const cr_tensor *values) {
     while (ones < values->ndim - ndim && values->shape[ones] == 1) ones++;
     if (ones) values = cr_reshape(values, values->ndim - ones, values->shape + ones);
     if (!values || cr_broadcast(k->take.name, values->ndim, values->shape, ndim, shape, &n, both) != CR_OK) return NULL;
-    if (n != ndim || memcmp(both, shape, sizeof *shape * (size_t)ndim))
+    if (!cr_shape_equal(n, both, ndim, shape))
         return cr_fail(CR_BAD_VALUE, k->take.name, "values of shape %s do not broadcast into %s", cr_shape_text(values->ndim, values->shape).s, cr_shape_text(ndim, shape).s), NULL;
-    return cr_expand(values->ndim ? cast_to(values, dtype_of(k->x)) : cr_to(values, dtype_of(k->x), k->x->dev), ndim, shape);
+    return cr_expand(values->ndim ? cast_to(values, k->x->dtype) : cr_to(values, k->x->dtype, k->x->dev), ndim, shape);
 }
 
 /* One value at the places of one mask: its positions are not needed. */

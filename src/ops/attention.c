@@ -32,7 +32,7 @@ static cr_status check_mask(const cr_tensor *mask, const cr_tensor *q, int64_t S
     const int64_t scores[4] = {q->shape[0], q->shape[1], q->shape[2], S};
     if (mask == CR_NONE) return CR_OK;
     if (mask->dtype != CR_BOOL && mask->dtype != q->dtype)
-        return cr_fail(CR_BAD_TYPE, "attention", "the mask must be bool or %s, as q is: %s", cr_dtype_name(dtype_of(q)), cr_dtype_name(dtype_of(mask)));
+        return cr_fail(CR_BAD_TYPE, "attention", "the mask must be bool or %s, as q is: %s", cr_dtype_name(q->dtype), cr_dtype_name(mask->dtype));
     bool ok = mask->ndim <= 4;
     for (int i = 1; i <= mask->ndim && ok; i++) ok = mask->shape[mask->ndim - i] == 1 || mask->shape[mask->ndim - i] == scores[4 - i];
     return ok ? CR_OK : cr_fail(CR_BAD_VALUE, "attention", "the mask does not broadcast to the scores (B, H, T, S): %s, %s",
@@ -53,7 +53,7 @@ static cr_status attention_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) 
                        cr_shape_text(k->ndim, k->shape).s, cr_shape_text(v->ndim, v->shape).s);
     if (check_mask(c->in[3], q, k->shape[2]) != CR_OK) return cr_error_status();
     if (!isfinite(p->scale)) return cr_fail(CR_BAD_VALUE, "attention", "the scale must be finite: %g", p->scale);
-    if (cr_shape_check("attention", 4, q->shape, dtype_of(q), NULL) != CR_OK) return cr_error_status();
+    if (cr_shape_check("attention", 4, q->shape, q->dtype, NULL) != CR_OK) return cr_error_status();
     *out = heads_inside(q);
     aux[0] = (cr_meta){.dtype = wide_dtype(q), .ndim = 3, .shape = {q->shape[0], q->shape[1], q->shape[2]}};     /* log(sum(exp(scores))) */
     return CR_OK;
@@ -83,7 +83,7 @@ static bool kernel_bias(const attention_inputs *i, const cr_tensor **mask) {
 
 static bool beyond_kernel(const cr_call *c) {
     const cr_kernels *k = c->dev->kernels;
-    return k->attention_takes && !k->attention_takes(c->in[0], c->in[1]);
+    return k->attention_takes && !k->attention_takes(&c->in[0]->array, &c->in[1]->array);
 }
 
 static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
@@ -96,7 +96,8 @@ static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *
     cr_scope_begin();
     const cr_tensor *q = dense_heads(i.q), *k = dense_heads(i.k), *v = dense_heads(i.v), *mask;
     bool ok = kernel_bias(&i, &mask) && q && k && v;
-    cr_status status = ok ? c->dev->kernels->attention(out, aux[0], q, k, v, mask, i.scale, i.causal) : cr_error_status();
+    cr_status status = cr_error_status();
+    if (ok) status = c->dev->kernels->attention(&(cr_attention_args){out->array, aux[0]->array, q->array, k->array, v->array, array_of(mask), i.scale, i.causal});
     cr_scope_end();
     return status;
 }
@@ -123,7 +124,7 @@ static cr_tensor *weights(const attention_inputs *i, const cr_tensor *q, const c
 static cr_tensor *attention_composite(const cr_call *c) {
     const attention_inputs i = inputs(c);
     cr_tensor *o = cr_matmul(weights(&i, widened(i.q), widened(i.k)), widened(i.v));
-    return cast_to(cr_transpose(cr_contiguous(cr_transpose(o, 1, 2)), 1, 2), dtype_of(i.q));
+    return cast_to(cr_transpose(cr_contiguous(cr_transpose(o, 1, 2)), 1, 2), i.q->dtype);
 }
 
 /* o = p v, p = softmax(scale q k^T + mask):  dv = p^T g,  dmask = p (g v^T - sum(p g v^T)),  ds = scale dmask,  dq = ds k,  dk = ds^T q */
@@ -151,7 +152,9 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *mask;
     bool ok = kernel_bias(&i, &mask) && q && k && v && dense && d[0] && d[1] && d[2];
     if (ok && c->out->numel && i.S)
-        ok = c->dev->kernels->attention_bwd(d[0], d[1], d[2], q, k, v, mask, c->out, c->aux[0], dense, i.scale, i.causal) == CR_OK;
+        ok = c->dev->kernels->attention_bwd(&(cr_attention_bwd_args){
+                 .dq = d[0]->array, .dk = d[1]->array, .dv = d[2]->array, .q = q->array, .k = k->array, .v = v->array, .mask = array_of(mask),
+                 .o = c->out->array, .lse = c->aux[0]->array, .g = dense->array, .scale = i.scale, .causal = i.causal}) == CR_OK;
     else
         for (int n = 0; n < 3 && ok; n++) ok = cr_fill_elements(d[n], 0) == CR_OK;
     for (int n = 0; n < 3; n++) if (c->needs[n]) dx[n] = ok ? d[n] : NULL;

@@ -18,7 +18,7 @@ static cr_status cat_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
             return cr_fail(CR_BAD_VALUE, "cat", "shapes %s and %s differ in more than axis %d", cr_shape_text(c->in[0]->ndim, c->in[0]->shape).s,
                            cr_shape_text(x->ndim, x->shape).s, axis);
         if (__builtin_add_overflow(out->shape[axis], x->shape[axis], &out->shape[axis])) return cr_fail(CR_BAD_VALUE, "cat", "the result holds too many elements");
-        out->dtype = cr_promote(out->dtype, dtype_of(x));
+        out->dtype = cr_promote(out->dtype, x->dtype);
     }
     return cr_shape_check("cat", out->ndim, out->shape, out->dtype, NULL);
 }
@@ -79,7 +79,7 @@ cr_tensor *cr_cat(int n, const cr_tensor *const *in, int axis) {
 cr_tensor *cr_stack(int n, const cr_tensor *const *in, int axis) {
     if (check_list("stack", n, in) != CR_OK) return NULL;
     for (int i = 1; i < n; i++)
-        if (in[i]->ndim != in[0]->ndim || memcmp(in[i]->shape, in[0]->shape, sizeof(int64_t) * in[0]->ndim))
+        if (!cr_shape_equal(in[i]->ndim, in[i]->shape, in[0]->ndim, in[0]->shape))
             return cr_fail(CR_BAD_VALUE, "stack", "shapes differ: %s, %s", cr_shape_text(in[0]->ndim, in[0]->shape).s, cr_shape_text(in[i]->ndim, in[i]->shape).s), NULL;
     int a = cr_axis("stack", axis, in[0]->ndim + 1);
     if (a < 0) return NULL;

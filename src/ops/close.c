@@ -13,7 +13,7 @@ cr_tensor *cr_isclose(const cr_tensor *a, const cr_tensor *b, double rtol, doubl
     cr_scope_begin();
     cr_tensor *y = cr_eq(a, b);
     if (y && (a->dtype != CR_BOOL || b->dtype != CR_BOOL)) {               /* an infinity is close to itself alone */
-        const cr_dtype floats = cr_dtype_is_float(dtype_of(b)) ? dtype_of(b) : CR_F32;
+        const cr_dtype floats = cr_dtype_is_float(b->dtype) ? b->dtype : CR_F32;
         const cr_tensor *gap = distance(a, b), *allowed = cr_add_scalar(cr_abs(mul_k(cast_to(b, floats), rtol)), atol);
         y = cr_logical_or(y, cr_logical_and(cr_isfinite(gap), cr_le(gap, allowed)));
         if (equal_nan) y = cr_logical_or(y, cr_logical_and(cr_isnan(a), cr_isnan(b)));
@@ -30,7 +30,7 @@ cr_tensor *cr_allclose(const cr_tensor *a, const cr_tensor *b, double rtol, doub
 
 cr_tensor *cr_equal(const cr_tensor *a, const cr_tensor *b) {
     if (!cr_given("equal", "a", a) || !cr_given("equal", "b", b)) return NULL;
-    if (a->ndim != b->ndim || memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->ndim)) return cr_zeros(0, NULL, CR_BOOL, a->dev);
+    if (!cr_shape_equal(a->ndim, a->shape, b->ndim, b->shape)) return cr_zeros(0, NULL, CR_BOOL, a->dev);
     cr_scope_begin();
     return cr_leave(cr_all(cr_eq(a, b), CR_ALL, false));
 }

@@ -26,6 +26,10 @@ cr_tensor *cr_fused(const cr_tensor *like);                                     
 int        cr_product_how(void);                                                  /* cr_matmul_how of this thread's products (matmul.c) */
 void       cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N);                /* x as M rows of N, its last axis; a scalar is one row of 1 */
 
+/* ---- arrays for kernels, of tensors that stay alive until the kernel returns (shared.c) */
+static inline cr_array array_of(const cr_tensor *t) { return t ? t->array : (cr_array){0}; }      /* absent for NULL and CR_NONE */
+cr_array   cr_rows_array(const cr_tensor *x);                                     /* contiguous x as (M, N), as cr_rows_of sees it */
+
 /* ---- ops that others use */
 extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_index, cr_op_expand, cr_op_unindex, cr_op_roll, cr_op_pad, cr_op_triangle,
     cr_op_clone, cr_op_cast, cr_op_transfer, cr_op_cat, cr_op_sum, cr_op_sum_squares, cr_op_nansum, cr_op_prod, cr_op_max, cr_op_min,
@@ -67,9 +71,8 @@ cr_tensor *cr_named(const char *op, cr_status before, cr_tensor *y);            
 /* A gradient that is the cotangent itself. */
 static inline cr_tensor *same(const cr_tensor *g) { return (cr_tensor *)(uintptr_t)g; }
 
-static inline cr_dtype dtype_of(const cr_tensor *x) { return (cr_dtype)x->dtype; }
 /* The dtype that statistics of x are kept in: f32 for half precision. */
-static inline cr_dtype wide_dtype(const cr_tensor *x) { return x->dtype == CR_F16 || x->dtype == CR_BF16 ? CR_F32 : (cr_dtype)x->dtype; }
+static inline cr_dtype wide_dtype(const cr_tensor *x) { return x->dtype == CR_F16 || x->dtype == CR_BF16 ? CR_F32 : x->dtype; }
 
 /* ---- the short names */
 static inline cr_tensor *add(const cr_tensor *a, const cr_tensor *b) { return cr_add(a, b); }

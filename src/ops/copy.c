@@ -28,7 +28,7 @@ cr_tensor *cr_clone(const cr_tensor *x) { return cr_apply(&cr_op_clone, 1, &x, N
 
 cr_tensor *cr_contiguous(const cr_tensor *x) {
     if (!cr_given("contiguous", "x", x)) return NULL;
-    return x->flags & CR_FLAG_CONTIGUOUS ? cr_alias(x) : cr_clone(x);
+    return x->contiguous ? cr_alias(x) : cr_clone(x);
 }
 
 /* ---- cast: y = x in another dtype */
@@ -42,7 +42,7 @@ static cr_status cast_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 }
 
 /* y = cast(x):  dx = cast(g) */
-static void cast_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cast_to(g, dtype_of(c->in[0])); }
+static void cast_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cast_to(g, c->in[0]->dtype); }
 
 const cr_op cr_op_cast = {
     .name = "cast", .arity = 1, .params_bytes = sizeof(cast_params), .infer = cast_infer, .forward = clone_forward, .grad = cast_grad,
@@ -62,12 +62,12 @@ static cr_status transfer_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 /* Bytes between two devices; a device whose memory this process can read needs no staging. */
 static cr_status move_bytes(cr_storage *to, cr_storage *from, size_t at, size_t bytes) {
-    if (from->dev->host) return to->dev->kernels->upload(to->dev, to, 0, (const char *)from->data + at, bytes);
-    if (to->dev->host) return from->dev->kernels->download(from->dev, to->data, from, at, bytes);
+    if (from->dev->host) return to->dev->upload(to->dev, to, 0, (const char *)from->data + at, bytes);
+    if (to->dev->host) return from->dev->download(from->dev, to->data, from, at, bytes);
     void *staging = malloc(bytes);
     if (!staging) return cr_fail(CR_NO_MEMORY, "transfer", "out of memory: asked for %zu bytes", bytes);
-    cr_status status = from->dev->kernels->download(from->dev, staging, from, at, bytes);
-    if (status == CR_OK) status = to->dev->kernels->upload(to->dev, to, 0, staging, bytes);
+    cr_status status = from->dev->download(from->dev, staging, from, at, bytes);
+    if (status == CR_OK) status = to->dev->upload(to->dev, to, 0, staging, bytes);
     free(staging);
     return status;
 }
@@ -76,8 +76,8 @@ static cr_status transfer_forward(const cr_call *c, cr_tensor *out, cr_tensor *c
     (void)aux;
     const cr_device *dev = ((const transfer_params *)c->params)->dev;
     const cr_tensor *x = c->in[0];
-    size_t size = cr_dtype_size(dtype_of(x)), bytes = size * (size_t)x->numel;
-    cr_storage *s = dev->kernels->allocate(dev, bytes);
+    size_t size = cr_dtype_size(x->dtype), bytes = size * (size_t)x->numel;
+    cr_storage *s = dev->allocate(dev, bytes);
     if (!s) return cr_error_status();
     cr_status status = bytes ? move_bytes(s, x->storage, size * (size_t)x->offset, bytes) : CR_OK;
     cr_storage_release(out->storage);
@@ -89,7 +89,7 @@ static cr_status transfer_forward(const cr_call *c, cr_tensor *out, cr_tensor *c
 }
 
 /* y = x on another device:  dx = g on x's */
-static void transfer_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cr_to(g, dtype_of(g), c->in[0]->dev); }
+static void transfer_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cr_to(g, g->dtype, c->in[0]->dev); }
 
 const cr_op cr_op_transfer = {
     .name = "transfer", .arity = 1, .params_bytes = sizeof(transfer_params), .view = true, .contiguous = true,
@@ -106,7 +106,7 @@ cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
     if (x->dtype == dt) return cr_apply(&cr_op_transfer, 1, &x, &(transfer_params){dev});
     const bool later = dev->host && !x->dev->host;   /* cast where memory is the host's: a GPU may not have both dtypes */
     cr_scope_begin();
-    cr_tensor *half = later ? cr_to(x, dtype_of(x), dev) : cr_to(x, dt, x->dev);
+    cr_tensor *half = later ? cr_to(x, x->dtype, dev) : cr_to(x, dt, x->dev);
     return cr_leave(half ? cr_to(half, dt, dev) : NULL);
 }
 
@@ -139,11 +139,11 @@ static bool is_there(const cr_tensor *x, const cr_tensor *y, bool recorded) {
 }
 
 static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {
-    bool recorded = cr_dtype_is_float(dtype_of(x)) && (takes_part(x) || takes_part(y));
+    bool recorded = cr_dtype_is_float(x->dtype) && (takes_part(x) || takes_part(y));
     cr_status status = cr_check_writable("copy_", x, recorded);
     if (status != CR_OK || is_there(x, y, recorded)) return status;
     const cr_tensor *source = y;
-    if (source->dev != x->dev || (recorded && source->dtype != x->dtype)) source = cr_to(source, dtype_of(x), x->dev);
+    if (source->dev != x->dev || (recorded && source->dtype != x->dtype)) source = cr_to(source, x->dtype, x->dev);
     if (source) source = cr_expand(source, x->ndim, x->shape);
     if (!source) return cr_error_status();
     if (!recorded) return write_elements(x, source);
@@ -155,7 +155,7 @@ cr_tensor *cr_copy_(cr_tensor *x, const cr_tensor *y) {
     int64_t shape[CR_MAX_DIMS];
     if (!cr_given("copy_", "x", x) || !cr_given("copy_", "y", y)) return NULL;
     if (cr_broadcast("copy_", x->ndim, x->shape, y->ndim, y->shape, &n, shape) != CR_OK) return NULL;
-    if (n != x->ndim || memcmp(shape, x->shape, sizeof *shape * (size_t)n))
+    if (!cr_shape_equal(n, shape, x->ndim, x->shape))
         return cr_fail(CR_BAD_VALUE, "copy_", "%s does not broadcast into %s", cr_shape_text(y->ndim, y->shape).s, cr_shape_text(x->ndim, x->shape).s), NULL;
     cr_scope_begin();
     cr_status status = copy_into(x, y);
@@ -165,10 +165,10 @@ cr_tensor *cr_copy_(cr_tensor *x, const cr_tensor *y) {
 
 cr_tensor *cr_fill_(cr_tensor *x, double value) {
     char element[8];
-    if (!cr_given("fill_", "x", x) || cr_element("fill_", value, dtype_of(x), element) != CR_OK) return NULL;
+    if (!cr_given("fill_", "x", x) || cr_element("fill_", value, x->dtype, element) != CR_OK) return NULL;
     if (cr_check_writable("fill_", x, takes_part(x)) != CR_OK) return NULL;
     if (takes_part(x)) {
-        cr_tensor *v = cr_full(CR_ALL, value, dtype_of(x), x->dev), *done = v ? cr_copy_(x, v) : NULL;
+        cr_tensor *v = cr_full(CR_ALL, value, x->dtype, x->dev), *done = v ? cr_copy_(x, v) : NULL;
         cr_release(v);
         return done;
     }
@@ -188,8 +188,8 @@ cr_status cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes) {
     if (bytes && !src) return cr_fail_null("write", "src");
     cr_status status = cr_check_writable("write", t, takes_part(t));
     if (status != CR_OK || !bytes) return status;
-    if (t->dtype == dt && (t->flags & CR_FLAG_CONTIGUOUS) && !takes_part(t)) {
-        status = t->dev->kernels->upload(t->dev, t->storage, (size_t)t->offset * cr_dtype_size(dt), src, bytes);
+    if (t->dtype == dt && t->contiguous && !takes_part(t)) {
+        status = t->dev->upload(t->dev, t->storage, (size_t)t->offset * cr_dtype_size(dt), src, bytes);
         atomic_fetch_add(&t->storage->version, 1);
         return status;
     }

@@ -15,7 +15,7 @@ static cr_status ce_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     if (status == CR_OK && !x->ndim) status = cr_fail(CR_BAD_VALUE, "cross_entropy", "the logits need a last axis of classes");
     if (status == CR_OK) status = cr_want_index("cross_entropy", target);
     if (status != CR_OK) return status;
-    if (target->ndim != x->ndim - 1 || memcmp(target->shape, x->shape, sizeof(int64_t) * target->ndim))
+    if (!cr_shape_equal(target->ndim, target->shape, x->ndim - 1, x->shape))
         return cr_fail(CR_BAD_VALUE, "cross_entropy", "logits %s take a target of shape %s: %s", cr_shape_text(x->ndim, x->shape).s,
                        cr_shape_text(x->ndim - 1, x->shape).s, cr_shape_text(target->ndim, target->shape).s);
     if (!x->shape[x->ndim - 1] && target->numel) return cr_fail(CR_BAD_VALUE, "cross_entropy", "no classes: logits %s", cr_shape_text(x->ndim, x->shape).s);
@@ -27,9 +27,9 @@ static cr_status ce_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 }
 
 static cr_status ce_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    int64_t M, V;
-    cr_rows_of(c->in[0], &M, &V);
-    return M ? c->dev->kernels->cross_entropy(out, aux[0], c->in[0], c->in[1], M, V, params(c)->ignore, params(c)->smoothing) : CR_OK;
+    const cr_array x = cr_rows_array(c->in[0]);
+    if (!x.shape[0]) return CR_OK;
+    return c->dev->kernels->cross_entropy(&(cr_cross_entropy_args){out->array, aux[0]->array, x, c->in[1]->array, params(c)->ignore, params(c)->smoothing});
 }
 
 /* The target with 0 in place of what is ignored; ignored: where. */
@@ -60,17 +60,16 @@ static cr_tensor *wanted(const cr_call *c, const cr_tensor *target, cr_dtype dt)
 
 /* One number for all rows, as the gradient of their mean or sum is, stays one. */
 static cr_tensor *one_or_packed(const cr_tensor *g) {
-    const cr_meta one = {.dtype = dtype_of(g)};
+    const cr_meta one = {.dtype = g->dtype};
     for (int i = 0; i < g->ndim; i++) if (g->shape[i] != 1 && g->strides[i]) return cr_packed(g);
     return cr_tensor_alias(g, &one);
 }
 
 static cr_tensor *fused_grad(const cr_call *c, const cr_tensor *g) {
-    int64_t M, V;
     cr_tensor *dx = cr_fused(c->in[0]), *dense = one_or_packed(g);
-    cr_rows_of(c->in[0], &M, &V);
     if (!dx || !dense || !dx->numel) return dx;
-    cr_status status = c->dev->kernels->cross_entropy_bwd(dx, c->in[0], c->in[1], c->aux[0], dense, M, V, params(c)->ignore, params(c)->smoothing);
+    cr_status status = c->dev->kernels->cross_entropy_bwd(&(cr_cross_entropy_bwd_args){
+        cr_rows_array(dx), cr_rows_array(c->in[0]), c->in[1]->array, c->aux[0]->array, dense->array, params(c)->ignore, params(c)->smoothing});
     return status == CR_OK ? dx : NULL;
 }
 
@@ -80,7 +79,7 @@ static void ce_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (!c->differentiable && c->dev->kernels->cross_entropy_bwd) { dx[0] = fused_grad(c, g); return; }
     if (!c->in[0]->numel) { dx[0] = cr_zeros_like(c->in[0]); return; }
     cr_tensor *ignored, *target = safe_target(c, &ignored), *x = widened(c->in[0]);
-    cr_tensor *gap = x ? sub(cr_softmax(x, -1), wanted(c, target, dtype_of(x))) : NULL;
+    cr_tensor *gap = x ? sub(cr_softmax(x, -1), wanted(c, target, x->dtype)) : NULL;
     dx[0] = mul(cr_unsqueeze(cr_masked_fill(g, ignored, 0), -1), gap);
 }
 
@@ -106,5 +105,5 @@ cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target, co
     cr_tensor *y = each;
     if (y && o->reduction != CR_EACH) y = cr_sum(each, CR_ALL, false);
     if (y && o->reduction == CR_MEAN) y = divide(y, rows_that_count(target, o->ignore_index));
-    return cr_leave(cast_to(y, dtype_of(logits)));
+    return cr_leave(cast_to(y, logits->dtype));
 }

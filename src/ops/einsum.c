@@ -88,7 +88,7 @@ static void sum_others(term *x, uint64_t stay) {
     int n = 0;
     for (int i = 0; i < x->is.n; i++) if (!has(stay, x->is.at[i])) axes[n++] = i;
     if (!n || !x->t) return;
-    x->t = cast_to(cr_sum(x->t, n, axes, false), dtype_of(x->t));
+    x->t = cast_to(cr_sum(x->t, n, axes, false), x->t->dtype);
     x->is = picked(&x->is, stay);
     x->set &= stay;
 }

@@ -19,7 +19,7 @@ cr_tensor *cr_div_scalar(const cr_tensor *x, double s) { return with_number(CR_R
  * Integers to a float exponent are floats, so they go the long way. */
 cr_tensor *cr_pow_scalar(const cr_tensor *x, double s) {
     if (cr_missing("pow", "x", x)) return NULL;
-    bool is_float = x != CR_NONE && cr_dtype_is_float((cr_dtype)x->dtype);
+    bool is_float = x != CR_NONE && cr_dtype_is_float(x->dtype);
     if (is_float && s == 2) return cr_square(x);
     if (is_float && s == 0.5) return cr_sqrt(x);
     if (is_float && s == -1) return cr_reciprocal(x);

@@ -6,15 +6,11 @@
 typedef struct axis_params { int axis; bool sum; } axis_params;     /* sum: scatter adds */
 
 /* x (M, R, N) around the axis, index (M, K, N). */
-typedef struct extent { int64_t M, R, N, K; } extent;
-static extent extent_of(const cr_tensor *x, const cr_tensor *index, int axis) {
-    extent e = {1, 1, 1, 1};
-    for (int i = 0; i < index->ndim; i++) {
-        if (i < axis) e.M *= index->shape[i];
-        else if (i > axis) e.N *= index->shape[i];
-        else { e.R = x->shape[i]; e.K = index->shape[i]; }
-    }
-    return e;
+/* Contiguous t as (M, R, N): the axis, what lies before it, what comes after. */
+static cr_array around(const cr_tensor *t, int axis) {
+    int64_t shape[3] = {1, 1, 1};
+    for (int i = 0; i < t->ndim; i++) shape[i < axis ? 0 : i == axis ? 1 : 2] *= t->shape[i];
+    return cr_array_as(&t->array, 3, shape);
 }
 
 /* index must have x's axes, and none but `axis` longer than x's. */
@@ -52,21 +48,21 @@ static cr_status gather_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_tensor *x = c->in[0], *index = c->in[1];
     *out = cr_meta_of(index);
-    out->dtype = dtype_of(x);
+    out->dtype = x->dtype;
     return check_index("gather", x, params(c)->axis, index);
 }
 
 static cr_status gather_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
     const cr_tensor *x = c->in[0], *index = c->in[1];
-    extent e = extent_of(x, index, params(c)->axis);
-    return out->numel ? c->dev->kernels->gather(out, x, index, e.M, e.R, e.N, e.K) : CR_OK;
+    const int axis = params(c)->axis;
+    return out->numel ? c->dev->kernels->gather(&(cr_gather_args){around(out, axis), around(x, axis), around(index, axis)}) : CR_OK;
 }
 
 /* y = gather(x, index):  dx = scatter_add(zeros, index, g) */
 static void gather_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0], *index = c->in[1];
-    if (c->needs[0]) dx[0] = cr_scatter_add_(cr_zeros(x->ndim, x->shape, dtype_of(x), c->dev), params(c)->axis, index, cast_to(g, dtype_of(x)));
+    if (c->needs[0]) dx[0] = cr_scatter_add_(cr_zeros(x->ndim, x->shape, x->dtype, c->dev), params(c)->axis, index, cast_to(g, x->dtype));
 }
 
 const cr_op cr_op_gather = {
@@ -94,7 +90,7 @@ static cr_status scatter_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     cr_status status = check_index(name, x, params(c)->axis, index);
     if (status == CR_OK) status = cr_want_same_dtype(name, x, src);
     if (status == CR_OK && params(c)->sum && x->dtype == CR_BOOL) status = cr_fail(CR_BAD_TYPE, name, "adds numbers, not bool");
-    if (status == CR_OK && (src->ndim != index->ndim || memcmp(src->shape, index->shape, sizeof(int64_t) * src->ndim)))
+    if (status == CR_OK && (!cr_shape_equal(src->ndim, src->shape, index->ndim, index->shape)))
         status = uncovered(name, src, index);
     return status;
 }
@@ -106,19 +102,20 @@ static cr_status scatter_by(meeting how, const cr_call *c, int axis, cr_tensor *
     const cr_kernels *device = c->dev->kernels;
     if (!c->in[1]->numel) return CR_OK;
     cr_meta m = cr_meta_of(y);
-    bool whole = y->flags & CR_FLAG_CONTIGUOUS;
+    bool whole = y->contiguous;
     m.strided = true;
     m.offset = y->offset;
     memcpy(m.strides, y->strides, sizeof m.strides);
     for (int i = 0; i < y->ndim; i++)
         if (i != axis && c->in[1]->shape[i] != y->shape[i]) { m.shape[i] = c->in[1]->shape[i]; whole = false; }
-    extent e = extent_of(y, c->in[1], axis);
     cr_tensor *index = cr_packed(c->in[1]), *src = cr_packed(c->in[2]), *corner = cr_tensor_alias(y, &m), *dense = whole ? corner : corner ? cr_fused(corner) : NULL;
     cr_status status = index && src && dense ? CR_OK : cr_error_status();
     if (status == CR_OK && !whole) status = cr_copy_elements(dense, corner);
-    if (status == CR_OK)
-        status = how <= SUM ? device->scatter(dense, index, src, how == SUM, e.M, e.R, e.N, e.K)
-                            : device->scatter_extreme(dense, index, src, how == LEAST, e.M, e.R, e.N, e.K);
+    if (status == CR_OK) {
+        const cr_array to = around(dense, axis), at = around(index, axis), from = around(src, axis);
+        status = how <= SUM ? device->scatter(&(cr_scatter_args){to, at, from, how == SUM})
+                            : device->scatter_extreme(&(cr_scatter_extreme_args){to, at, from, how == LEAST});
+    }
     if (status == CR_OK && !whole) status = cr_copy_elements(corner, dense);
     if (!whole) cr_release(dense);
     cr_release(corner); cr_release(index); cr_release(src);
@@ -137,7 +134,7 @@ static cr_status scatter_forward(const cr_call *c, cr_tensor *out, cr_tensor *co
  * y = scatter_add(x, index, src):  dx = g,                  dsrc = gather(g, index) */
 static void scatter_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *index = c->in[1];
-    if (c->needs[0]) dx[0] = params(c)->sum ? same(g) : cr_scatter(g, params(c)->axis, index, cr_zeros(CR_ALL, dtype_of(g), c->dev));
+    if (c->needs[0]) dx[0] = params(c)->sum ? same(g) : cr_scatter(g, params(c)->axis, index, cr_zeros(CR_ALL, g->dtype, c->dev));
     if (c->needs[2]) dx[2] = cr_gather(g, params(c)->axis, index);
 }
 
@@ -156,7 +153,7 @@ static cr_tensor *scatter(cr_tensor *to, const cr_tensor *x, int axis, const cr_
     const int a = cr_axis(op, axis, x->ndim);
     if (a < 0) return NULL;
     cr_scope_begin();
-    if (!sum && !src->ndim && (index->ndim || src->flags & CR_FLAG_WEAK)) src = cr_expand(cr_to(src, dtype_of(x), x->dev), index->ndim, index->shape);
+    if (!sum && !src->ndim && (index->ndim || src->flags & CR_FLAG_WEAK)) src = cr_expand(cr_to(src, x->dtype, x->dev), index->ndim, index->shape);
     else if (covers(src, index)) src = cut(src, index, -1);
     const cr_tensor *in[] = {x, index, src};
     const axis_params p = {a, sum};
@@ -182,7 +179,7 @@ static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static cr_status extreme_by_order(const cr_call *c, cr_tensor *out) {
     const extreme_params *p = c->params;
     const cr_tensor *x = c->in[0], *index = c->in[1], *src = c->in[2];
-    const bool recording = cr_set_grad_enabled(false), turned = p->least && cr_dtype_is_float(dtype_of(x));
+    const bool recording = cr_set_grad_enabled(false), turned = p->least && cr_dtype_is_float(x->dtype);
     cr_scope_begin();
     cr_tensor *seen = cr_gather(x, p->axis, index); /* looks at all indices where they lie */
     cr_tensor *order, *sorted = seen ? cr_sort(turned ? cr_neg(src) : src, p->axis, p->least && !turned, &order) : NULL;
@@ -211,7 +208,7 @@ static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
     cr_tensor *from = cr_eq(src, cr_gather(y, p->axis, index)), *own = cr_eq(x, y);
     if (!p->self) own = cr_scatter(own, p->axis, index, cr_zeros(CR_ALL, CR_BOOL, c->dev));
     cr_tensor *count = cr_scatter_add(cast_to(own, wide_dtype(x)), p->axis, index, cast_to(from, wide_dtype(x)));
-    cr_tensor *share = cast_to(divide(g, cr_maximum(count, cr_scalar(1))), dtype_of(g));
+    cr_tensor *share = cast_to(divide(g, cr_maximum(count, cr_scalar(1))), g->dtype);
     if (c->needs[0]) dx[0] = cr_where(own, share, none);
     if (c->needs[2]) dx[2] = cr_where(from, cr_gather(share, p->axis, index), none);
 }
@@ -236,7 +233,7 @@ cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *in
     int64_t along[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     cr_scope_begin();
     const cr_tensor *one = cr_scalar_int(1), *none = cr_scalar_int(0);
-    if (!src->ndim) src = cr_expand(cr_to(src, dtype_of(x), x->dev), index->ndim, index->shape);
+    if (!src->ndim) src = cr_expand(cr_to(src, x->dtype, x->dev), index->ndim, index->shape);
     cr_tensor *count = cr_scatter_add(cr_zeros(x->ndim, x->shape, CR_I64, x->dev), a, index, cr_ones(index->ndim, index->shape, CR_I64, x->dev));     /* looks at all indices */
     if (!index->numel) return cr_leave(count ? cr_clone(x) : NULL);
     along[a] = K;
@@ -245,22 +242,22 @@ cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *in
     cr_tensor *rank = sub(position, cr_cummax(cr_where(begins, position, none), a, NULL));
     for (int64_t d = 1; p && d < K; d *= 2) p = mul(p, cr_where(cr_ge(rank, cr_scalar_int(d)), cr_roll(p, 1, &d, (int64_t[]){a}), one));
     cr_tensor *last = cr_eq(cr_add(rank, one), cr_gather(count, a, at));
-    cr_tensor *all = cr_scatter_add(cr_zeros(x->ndim, x->shape, p ? dtype_of(p) : CR_F32, x->dev), a, at, cr_where(last, p, none));
+    cr_tensor *all = cr_scatter_add(cr_zeros(x->ndim, x->shape, p ? p->dtype : CR_F32, x->dev), a, at, cr_where(last, p, none));
     return cr_leave(mul(x, cr_where(cr_gt(count, none), all, one)));
 }
 
 /* x with src added, in the scope of the caller; not with x itself: its places are 0 first. */
 static cr_tensor *added_up(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, bool self) {
-    return cr_scatter_add(self ? x : cr_scatter(x, axis, index, cr_zeros(CR_ALL, dtype_of(x), x->dev)), axis, index, src);
+    return cr_scatter_add(self ? x : cr_scatter(x, axis, index, cr_zeros(CR_ALL, x->dtype, x->dev)), axis, index, src);
 }
 
 static cr_tensor *mean_of(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, bool self) {
-    const bool floats = cr_dtype_is_float(dtype_of(x));
+    const bool floats = cr_dtype_is_float(x->dtype);
     const cr_dtype dt = floats ? wide_dtype(x) : CR_I64;
     cr_tensor *sum = added_up(x, axis, index, src, self);
     cr_tensor *ones = cr_ones(x->ndim, x->shape, dt, x->dev), *count = added_up(ones, axis, index, cr_ones(index->ndim, index->shape, dt, x->dev), self);
     count = cr_maximum(count, cr_scalar_int(1));
-    return cast_to(floats ? divide(sum, count) : cr_floor_divide(sum, count), dtype_of(x));
+    return cast_to(floats ? divide(sum, count) : cr_floor_divide(sum, count), x->dtype);
 }
 
 cr_tensor *cr_scatter_reduce(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, cr_scatter_kind kind, bool self) {
@@ -277,7 +274,7 @@ cr_tensor *cr_scatter_reduce(const cr_tensor *x, int axis, const cr_tensor *inde
     src = cut(src, index, -1);
     if (kind == CR_SCATTER_SUM) y = added_up(x, a, index, src, self);
     else if (kind == CR_SCATTER_MEAN) y = mean_of(x, a, index, src, self);
-    else if (kind == CR_SCATTER_PROD) y = cr_scatter_multiply(self ? x : cr_scatter(x, a, index, cr_ones(CR_ALL, dtype_of(x), x->dev)), a, index, src);
+    else if (kind == CR_SCATTER_PROD) y = cr_scatter_multiply(self ? x : cr_scatter(x, a, index, cr_ones(CR_ALL, x->dtype, x->dev)), a, index, src);
     else y = cr_apply(&cr_op_scatter_extreme, 3, (const cr_tensor *const[]){x, index, src}, &(extreme_params){a, kind == CR_SCATTER_AMIN, self});
     return cr_named(op, before, cr_leave(y));
 }

@@ -26,31 +26,32 @@ static cr_status linear_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return status == CR_OK ? cr_shape_check("linear", out->ndim, out->shape, out->dtype, NULL) : status;
 }
 
-/* x as (rows, C), where that needs no copy, else packed. */
-static cr_tensor *rows_for_kernel(const cr_tensor *x) {
-    cr_meta m = {.dtype = dtype_of(x), .ndim = 2, .offset = x->offset, .strided = true};
-    cr_rows_of(x, &m.shape[0], &m.shape[1]);
-    if (cr_view_strides(x, 2, m.shape, m.strides)) return cr_tensor_alias(x, &m);
-    cr_tensor *dense = cr_packed(x), *y = dense ? cr_shaped(dense, 2, m.shape) : NULL;
-    cr_release(dense);
-    return y;
+/* x (..., C) as (rows, C), packed where its strides do not allow that; in the scope around. */
+static cr_status rows_for_kernel(const cr_tensor *x, cr_array *rows) {
+    *rows = cr_rows_array(x);
+    rows->contiguous = x->contiguous;
+    if (cr_view_strides(x, 2, rows->shape, rows->strides)) return CR_OK;
+    const cr_tensor *dense = cr_packed(x);
+    if (!dense) return cr_error_status();
+    *rows = cr_rows_array(dense);
+    return CR_OK;
 }
 
 /* h = x w^T + b.  With gelu, which is false: and out = gelu_tanh(h), where the device does both at once; then *gelu is true, and h was written unless it is out. */
 static cr_status layer(linear_inputs i, cr_tensor *h, cr_tensor *out, bool *gelu) {
     const cr_kernels *kernels = i.w->dev->kernels;
-    const int64_t OC = i.w->shape[0], C = i.w->shape[1];
     if (!h->numel) return CR_OK;
-    if (!C) return i.b == CR_NONE ? cr_fill_elements(h, 0) : cr_copy_repeated(h, i.b);         /* no inputs: the bias in every row */
-    cr_meta flipped = {.dtype = dtype_of(i.w), .ndim = 2, .shape = {C, OC}, .strides = {i.w->strides[1], i.w->strides[0]}, .offset = i.w->offset, .strided = true};
-    const int64_t rows[] = {h->numel / OC, OC};
-    cr_tensor *x = rows_for_kernel(i.x), *wt = cr_tensor_alias(i.w, &flipped), *y = cr_shaped(h, 2, rows), *z = gelu ? cr_shaped(out, 2, rows) : NULL;
-    cr_tensor *b = i.b != CR_NONE ? cr_packed(i.b) : NULL;
-    bool ready = x && wt && y && (z || !gelu) && (b || i.b == CR_NONE);
-    cr_status status = ready ? CR_OK : cr_error_status();
-    if (ready && gelu) status = kernels->matmul_beside(z, h == out ? NULL : y, x, wt, b, cr_product_how() | CR_MATMUL_GELU, gelu);
-    if (status == CR_OK && !(gelu && *gelu)) status = kernels->matmul(y, x, wt, b, cr_product_how());
-    cr_release(x); cr_release(wt); cr_release(y); cr_release(z); cr_release(b);
+    if (!i.w->shape[1]) return i.b == CR_NONE ? cr_fill_elements(h, 0) : cr_copy_repeated(h, i.b);         /* no inputs: the bias in every row */
+    cr_scope own;
+    cr_scope_enter(&own);
+    const cr_tensor *b = i.b == CR_NONE ? i.b : cr_packed(i.b);
+    cr_matmul_args product = {.c = cr_rows_array(h), .b = cr_array_transposed(&i.w->array), .bias = array_of(b), .how = cr_product_how()};
+    cr_status status = b ? rows_for_kernel(i.x, &product.a) : cr_error_status();
+    if (status == CR_OK && gelu)
+        status = kernels->matmul_epilogue(&(cr_matmul_epilogue_args){.c = cr_rows_array(out), .aux = h == out ? (cr_array){0} : product.c, .a = product.a,
+                                          .b = product.b, .operand = product.bias, .how = product.how | CR_MATMUL_GELU, .done = gelu});
+    if (status == CR_OK && !(gelu && *gelu)) status = kernels->matmul(&product);
+    cr_scope_leave(&own);
     return status;
 }
 
@@ -62,9 +63,10 @@ static cr_status linear_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
 /* dw = g^T x and db, the sum of g's rows, in one reading of g (rows, OC): where both are wanted and the device can; false: not done. */
 static bool sums_at_once(const cr_call *c, const cr_tensor *x, int w, int b, cr_tensor *g, cr_tensor *dx[]) {
     bool done = false;
-    if (c->differentiable || !c->dev->kernels->matmul_beside) return false;
+    if (c->differentiable || !c->dev->kernels->matmul_epilogue) return false;
     cr_tensor *dw = cr_fused(c->in[w]), *db = cr_fused(c->in[b]), *gt = cr_transpose(g, 0, 1), *rows = rows_of(x);
-    const cr_status status = dw && db && gt && rows ? c->dev->kernels->matmul_beside(dw, db, gt, rows, NULL, cr_product_how() | CR_MATMUL_SUMS, &done) : cr_error_status();
+    const cr_status status = dw && db && gt && rows ? c->dev->kernels->matmul_epilogue(&(cr_matmul_epilogue_args){
+        .c = dw->array, .aux = db->array, .a = gt->array, .b = rows->array, .how = cr_product_how() | CR_MATMUL_SUMS, .done = &done}) : cr_error_status();
     if (status == CR_OK && !done) return cr_release(dw), cr_release(db), false;
     dx[w] = status == CR_OK ? dw : NULL;
     dx[b] = status == CR_OK ? db : NULL;
@@ -147,7 +149,7 @@ static cr_tensor *gelu_grad(const cr_call *c, const cr_tensor *h, const cr_tenso
 static void linear_gelu_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { linear_grad(c, gelu_grad(c, argument(c), g), dx); }
 
 const cr_op cr_op_linear_gelu = {
-    .name = "linear_gelu", .arity = 3, .optional = 1u << 2, .needs_kernel = offsetof(cr_kernels, matmul_beside), .beyond_kernel = beyond_kernel,
+    .name = "linear_gelu", .arity = 3, .optional = 1u << 2, .needs_kernel = offsetof(cr_kernels, matmul_epilogue), .beyond_kernel = beyond_kernel,
     .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_AUX, .n_aux = 1,
     .infer = linear_gelu_infer, .forward = linear_gelu_forward, .composite = linear_gelu_composite, .grad = linear_gelu_grad,
     .doc = "gelu_tanh(x w^T + b), the weight (outputs, inputs)",
@@ -162,7 +164,7 @@ enum { X, W1, B1, W2, B2 };
 static cr_status mlp_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     cr_status status = linear_infer(c, &aux[0], NULL);
     if (status != CR_OK) return status;
-    cr_tensor a = {.dtype = (uint8_t)aux[0].dtype, .ndim = (uint8_t)aux[0].ndim};
+    cr_tensor a = {.dtype = aux[0].dtype, .ndim = aux[0].ndim};
     memcpy(a.shape, aux[0].shape, sizeof *a.shape * (size_t)a.ndim);
     aux[1] = aux[0];
     return linear_infer(&(cr_call){.in = (const cr_tensor *const[]){&a, c->in[W2], c->in[B2]}}, out, NULL);
@@ -179,7 +181,8 @@ static cr_tensor *through_gelu(const cr_call *c, const cr_tensor *h, const cr_te
     if (h && g && !c->differentiable) {
         cr_tensor *dh = cr_fused(h), *db = c->needs[B1] ? cr_fused(c->in[B1]) : NULL;
         const bool ready = dh && (db || !c->needs[B1]);
-        if (!ready || c->dev->kernels->matmul_beside(dh, db, g, c->in[W2], h, cr_product_how() | CR_MATMUL_DGELU, &done) != CR_OK) return NULL;
+        if (!ready || c->dev->kernels->matmul_epilogue(&(cr_matmul_epilogue_args){
+            .c = dh->array, .aux = array_of(db), .a = g->array, .b = c->in[W2]->array, .operand = h->array, .how = cr_product_how() | CR_MATMUL_DGELU, .done = &done}) != CR_OK) return NULL;
         if (done && db) dx[B1] = db;
         if (done) return dh;
         cr_release(dh); cr_release(db);
@@ -214,7 +217,7 @@ static cr_tensor *activated(const cr_tensor *x, cr_act act) {
     return cr_alias(x);
 }
 
-static bool takes_gelu(const cr_tensor *x, cr_act act) { return act == CR_ACT_GELU_TANH && x && x != CR_NONE && x->dev->kernels->matmul_beside; }
+static bool takes_gelu(const cr_tensor *x, cr_act act) { return act == CR_ACT_GELU_TANH && x && x != CR_NONE && x->dev->kernels->matmul_epilogue; }
 
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act) {
     if ((int)act < 0 || act > CR_ACT_SIGMOID) return cr_fail(CR_BAD_VALUE, "linear", "%d is not an activation", (int)act), NULL;

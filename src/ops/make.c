@@ -24,7 +24,7 @@ static cr_tensor *full(const char *op, int n, const int64_t *shape, double value
 }
 
 static cr_tensor *like(const char *op, const cr_tensor *x, double value) {
-    return cr_given(op, "x", x) ? full(op, x->ndim, x->shape, value, dtype_of(x), x->dev) : NULL;
+    return cr_given(op, "x", x) ? full(op, x->ndim, x->shape, value, x->dtype, x->dev) : NULL;
 }
 
 cr_tensor *cr_empty(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) {
@@ -45,7 +45,7 @@ cr_tensor *cr_from(const void *data, int n, const int64_t *shape, cr_dtype dt, c
     cr_tensor *y = cr_new_like(&m, dev);
     cr_status status = CR_OK;
     if (y && y->numel && !data) status = cr_fail_null("from", "data");
-    else if (y && y->numel) status = dev->kernels->upload(dev, y->storage, 0, data, (size_t)y->numel * cr_dtype_size(dt));
+    else if (y && y->numel) status = dev->upload(dev, y->storage, 0, data, (size_t)y->numel * cr_dtype_size(dt));
     if (status != CR_OK) { cr_release(y); return NULL; }
     return y;
 }
@@ -117,7 +117,7 @@ static cr_tensor *from_range(const char *op, range *r, const cr_device *dev) {
     if (r->to && r->n <= RANGE_CHUNK) range_chunk(r, 0, 0);
     else if (r->to) cr_pool_run(cr_pieces(r->n, RANGE_CHUNK), range_chunk, r);
     if (r->to) status = cr_finished(op, status);
-    if (staging && r->n && status == CR_OK) status = dev->kernels->upload(dev, y->storage, 0, staging, (size_t)r->n * size);
+    if (staging && r->n && status == CR_OK) status = dev->upload(dev, y->storage, 0, staging, (size_t)r->n * size);
     free(staging);
     if (status != CR_OK) { cr_release(y); return NULL; }
     return y;

@@ -4,21 +4,21 @@
 static bool is_mask(const char *op, const cr_tensor *mask) {
     if (!cr_given(op, "mask", mask)) return false;
     if (mask->dtype == CR_BOOL) return true;
-    return cr_fail(CR_BAD_TYPE, op, "the mask must be bool: %s", cr_dtype_name(dtype_of(mask))), false;
+    return cr_fail(CR_BAD_TYPE, op, "the mask must be bool: %s", cr_dtype_name(mask->dtype)), false;
 }
 
 cr_tensor *cr_masked_where(cr_tensor *to, const cr_tensor *x, const cr_tensor *mask, const cr_tensor *value) {
-    const cr_tensor *in[] = {cr_beside("where", mask, x->dev), value ? cr_to(value, dtype_of(x), x->dev) : NULL, x};
+    const cr_tensor *in[] = {cr_beside("where", mask, x->dev), value ? cr_to(value, x->dtype, x->dev) : NULL, x};
     const cr_program *where = cr_program_find("where");
     return to ? cr_apply_program_(where, to, in, NULL) : cr_apply_program(where, in, NULL);
 }
 
 static cr_tensor *masked_fill(const char *op, cr_tensor *to, const cr_tensor *x, const cr_tensor *mask, double value) {
     char element[8];
-    if (!cr_given(op, "x", x) || !is_mask(op, mask) || cr_element(op, value, dtype_of(x), element) != CR_OK) return NULL;
+    if (!cr_given(op, "x", x) || !is_mask(op, mask) || cr_element(op, value, x->dtype, element) != CR_OK) return NULL;
     const cr_status before = cr_error_status();
     cr_scope_begin();
-    return cr_named(op, before, cr_leave_with(to, cr_masked_where(to, x, mask, cr_full(CR_ALL, value, dtype_of(x), x->dev))));
+    return cr_named(op, before, cr_leave_with(to, cr_masked_where(to, x, mask, cr_full(CR_ALL, value, x->dtype, x->dev))));
 }
 
 cr_tensor *cr_masked_fill(const cr_tensor *x, const cr_tensor *mask, double value) { return masked_fill("masked_fill", NULL, x, mask, value); }

@@ -39,7 +39,7 @@ static cr_status product_meta(const char *op, const cr_tensor *a, const cr_tenso
         return cr_fail(CR_BAD_VALUE, op, "inner dimensions differ: %s x %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s);
     status = cr_broadcast(op, na - 2, sa, nb - 2, sb, &n, batch);
     if (status != CR_OK) return status;
-    *out = (cr_meta){.dtype = dtype_of(a), .ndim = n};
+    *out = (cr_meta){.dtype = a->dtype, .ndim = n};
     memcpy(out->shape, batch, sizeof *batch * (size_t)n);
     if (a->ndim > 1) out->shape[out->ndim++] = sa[na - 2];
     if (b->ndim > 1) out->shape[out->ndim++] = sb[nb - 1];
@@ -52,23 +52,26 @@ static cr_status matmul_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 }
 
 /* x as (batch..., rows, columns) with n axes, stride 0 along batch axes that x lacks or repeats. */
-static cr_tensor *operand(const cr_tensor *x, bool left, int n, const int64_t *batch) {
-    cr_meta m = {.dtype = dtype_of(x), .ndim = n, .offset = x->offset, .strided = true};
+static cr_array operand(const cr_tensor *x, bool left, int n, const int64_t *batch) {
+    cr_array a = {.storage = x->storage, .dev = x->dev, .dtype = x->dtype, .ndim = n, .offset = x->offset, .numel = 1};
     int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS];
     int nx;
     as_matrix(x, left, &nx, shape, strides);
     for (int i = 0, k = nx - n; i < n; i++, k++) {
         bool matrix = i >= n - 2, there = k >= 0;
-        m.shape[i] = matrix ? shape[k] : batch[i];
-        m.strides[i] = there && (matrix || shape[k] == batch[i]) ? strides[k] : 0;
+        a.numel *= a.shape[i] = matrix ? shape[k] : batch[i];
+        a.strides[i] = there && (matrix || shape[k] == batch[i]) ? strides[k] : 0;
     }
-    return cr_tensor_alias(x, &m);
+    a.contiguous = cr_strides_are_contiguous(n, a.shape, a.strides);
+    return a;
 }
 
-/* A batch of a against one matrix b is one tall product, where a's rows lie evenly in memory; NULL without a message where not. */
-static cr_tensor *tall(const cr_tensor *a, int64_t rows) {
-    cr_meta m = {.dtype = dtype_of(a), .ndim = 2, .shape = {rows, a->shape[a->ndim - 1]}, .offset = a->offset, .strided = true};
-    return cr_view_strides(a, 2, m.shape, m.strides) ? cr_tensor_alias(a, &m) : NULL;
+/* A batch of a against one matrix b is one tall product, where a's rows lie evenly in memory; false where not. */
+static bool tall(const cr_tensor *a, int64_t rows, cr_array *y) {
+    *y = cr_array_as(&a->array, CR_LIST(rows, a->shape[a->ndim - 1]));
+    const bool even = cr_view_strides(a, 2, y->shape, y->strides);
+    y->contiguous = a->contiguous;
+    return even;
 }
 
 /* out = a b, or out += a b; K and out are not empty. */
@@ -76,15 +79,14 @@ static cr_status multiply(cr_tensor *out, const cr_tensor *a, const cr_tensor *b
     int64_t shape[CR_MAX_DIMS], M = a->ndim > 1 ? a->shape[a->ndim - 2] : 1, N = b->ndim > 1 ? b->shape[b->ndim - 1] : 1;
     int n = out->ndim - (a->ndim > 1) - (b->ndim > 1);      /* batch axes */
     memcpy(shape, out->shape, sizeof *shape * (size_t)n);
-    cr_tensor *left = n && b->ndim <= 2 ? tall(a, out->numel / N) : NULL;
-    if (left) n = 0;
-    shape[n] = left ? out->numel / N : M;
+    cr_array left;
+    const bool one = n && b->ndim <= 2 && tall(a, out->numel / N, &left);
+    if (one) n = 0;
+    shape[n] = one ? out->numel / N : M;
     shape[n + 1] = N;
-    if (!left) left = operand(a, true, n + 2, shape);
-    cr_tensor *right = operand(b, false, n + 2, shape), *y = cr_shaped(out, n + 2, shape);
-    cr_status status = left && right && y ? out->dev->kernels->matmul(y, left, right, NULL, cr_product_how() | how) : cr_error_status();
-    cr_release(left); cr_release(right); cr_release(y);
-    return status;
+    if (!one) left = operand(a, true, n + 2, shape);
+    return out->dev->kernels->matmul(&(cr_matmul_args){.c = cr_array_as(&out->array, n + 2, shape), .a = left, .b = operand(b, false, n + 2, shape),
+                                                       .how = cr_product_how() | how});
 }
 
 static cr_status matmul_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
@@ -140,7 +142,7 @@ static cr_status addmm_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     cr_status status = product_meta("addmm", c->in[1], c->in[2], out);
     if (status == CR_OK) status = cr_want_same_dtype("addmm", x, c->in[1]);
     if (status == CR_OK) status = cr_broadcast("addmm", x->ndim, x->shape, out->ndim, out->shape, &n, shape);
-    if (status == CR_OK && (n != out->ndim || memcmp(shape, out->shape, sizeof *shape * (size_t)n)))
+    if (status == CR_OK && (!cr_shape_equal(n, shape, out->ndim, out->shape)))
         return cr_fail(CR_BAD_VALUE, "addmm", "%s does not broadcast to the product's shape %s", cr_shape_text(x->ndim, x->shape).s, cr_shape_text(out->ndim, out->shape).s);
     return status;
 }

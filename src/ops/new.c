@@ -22,18 +22,18 @@ static cr_tensor *new_in(const cr_meta *m, const cr_device *dev, cr_storage *(*a
     return cr_tensor_new(s, dev, &placed);
 }
 
-cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev) { return new_in(m, dev, dev->kernels->allocate); }
+cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev) { return new_in(m, dev, dev->allocate); }
 
 cr_tensor *cr_zeros_offloaded(const cr_tensor *like, cr_dtype dt) {
     static const char op[] = "zeros_offloaded";
     if (!cr_given(op, "the tensor", like)) return NULL;
     const cr_device *dev = like->dev;
     if (dev->host) return cr_zeros(like->ndim, like->shape, dt, dev);
-    if (!dev->kernels->allocate_host) return cr_fail(CR_BAD_VALUE, op, "kernels of %s do not reach the host's memory", dev->name), NULL;
+    if (!dev->allocate_host) return cr_fail(CR_BAD_VALUE, op, "kernels of %s do not reach the host's memory", dev->name), NULL;
     if (!cr_dtype_valid((int)dt)) return cr_fail(CR_BAD_TYPE, op, "%d is not a dtype", (int)dt), NULL;
     cr_meta m = {.dtype = dt, .ndim = like->ndim};
     memcpy(m.shape, like->shape, sizeof *m.shape * (size_t)m.ndim);
-    cr_tensor *t = new_in(&m, dev, dev->kernels->allocate_host);
+    cr_tensor *t = new_in(&m, dev, dev->allocate_host);
     return t ? cr_fill_(t, 0) : NULL;
 }
 

@@ -31,10 +31,10 @@ static cr_tensor *bits_of(const cr_tensor *x, cr_dtype dt, const cr_device *dev,
 
 /* By the device's own loop; CR_NONE: it has none for these. */
 static const cr_tensor *by_kernel(const cr_tensor *a, const cr_tensor *b, int64_t infinity) {
-    if (!a->dev->kernels->nextafter || a->ndim != b->ndim || memcmp(a->shape, b->shape, sizeof *a->shape * a->ndim)) return CR_NONE;
-    if (!(a->flags & b->flags & CR_FLAG_CONTIGUOUS)) return CR_NONE;
+    if (!a->dev->kernels->nextafter || !cr_shape_equal(a->ndim, a->shape, b->ndim, b->shape)) return CR_NONE;
+    if (!a->contiguous || !b->contiguous) return CR_NONE;
     cr_tensor *y = cr_fused(a);
-    return y && cr_finished("nextafter", a->dev->kernels->nextafter(y, a, b, infinity)) == CR_OK ? y : NULL;
+    return y && cr_finished("nextafter", a->dev->kernels->nextafter(&(cr_nextafter_args){y->array, a->array, b->array, infinity})) == CR_OK ? y : NULL;
 }
 
 cr_tensor *cr_nextafter(const cr_tensor *a, const cr_tensor *b) {

@@ -35,12 +35,11 @@ static cr_status norm_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return status;
 }
 
-static cr_tensor *absent_or(const cr_tensor *t) { return t == CR_NONE ? NULL : same(t); }
-
 static cr_status norm_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     const norm_inputs i = inputs(c);
     if (!out->numel) return CR_OK;
-    return c->dev->kernels->norm(out, i.centered ? aux[0] : NULL, aux[i.centered], i.x, absent_or(i.w), absent_or(i.b), i.M, i.N, i.eps);
+    return c->dev->kernels->norm(&(cr_norm_args){.y = cr_rows_array(out), .mean = array_of(i.centered ? aux[0] : NULL), .rstd = aux[i.centered]->array,
+                                                 .x = cr_rows_array(i.x), .w = i.w->array, .b = i.b->array, .eps = i.eps});
 }
 
 /* The normalised input h = (x - mean) r and r = 1 / sqrt(mean((x - mean)^2) + eps), in the dtype that statistics have. */
@@ -57,7 +56,7 @@ static cr_tensor *norm_composite(const cr_call *c) {
     cr_tensor *y = normalise(&i).h;
     if (i.w != CR_NONE) y = mul(y, widened(i.w));
     if (i.b != CR_NONE) y = add(y, widened(i.b));
-    return cast_to(y, dtype_of(i.x));
+    return cast_to(y, i.x->dtype);
 }
 
 /* with dh = g w:  dx = r (dh - mean(dh) - h mean(dh h)), no mean(dh) for the RMS norm;  dw = sum of g h,  db = sum of g, over rows */
@@ -85,7 +84,9 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         ok = out[k] != NULL;
     }
     const cr_tensor *mean = i.centered ? c->aux[0] : NULL, *rstd = c->aux[i.centered];
-    if (ok && !none) ok = c->dev->kernels->norm_bwd(out[0], out[1], out[2], x, w, mean, rstd, dense, i.M, i.N) == CR_OK;
+    if (ok && !none)
+        ok = c->dev->kernels->norm_bwd(&(cr_norm_bwd_args){.dx = array_of(out[0]), .dw = array_of(out[1]), .db = array_of(out[2]), .x = cr_rows_array(x), .w = array_of(w),
+                                                           .mean = array_of(mean), .rstd = rstd->array, .g = dense->array}) == CR_OK;
     for (int k = 0; k < c->n && !ok; k++) if (c->needs[k]) dx[k] = NULL;
 }
 

@@ -2,7 +2,10 @@
 #ifndef CR_OP_H
 #define CR_OP_H
 
-#include "../core/os.h"
+#include "../core/config.h"
+#include "../core/interrupt.h"
+#include "../core/rng.h"
+#include "../core/tensor.h"
 #include "../dev/dev.h"
 #include "../dev/program.h"
 

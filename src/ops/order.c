@@ -10,7 +10,7 @@ static int64_t row_size(const cr_tensor *x, int axis) { return x->ndim ? x->shap
 
 /* x with the axis last, in order; outside any graph.  The caller releases it. */
 static cr_tensor *rows_along(const cr_tensor *x, int axis) {
-    cr_meta m = {.dtype = dtype_of(x), .offset = x->offset, .strided = true};
+    cr_meta m = {.dtype = x->dtype, .offset = x->offset, .strided = true};
     for (int last = 0; last < 2; last++)
         for (int i = 0; i < x->ndim; i++)
             if ((i == axis) == last) { m.shape[m.ndim] = x->shape[i]; m.strides[m.ndim++] = x->strides[i]; }
@@ -37,7 +37,7 @@ typedef struct sort_params { int axis; bool descending; int64_t K; } sort_params
 static cr_status sort_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_tensor *x = c->in[0];
     const sort_params *p = c->params;
-    *out = meta_of_rows(x, p->axis, p->K, dtype_of(x));
+    *out = meta_of_rows(x, p->axis, p->K, x->dtype);
     aux[0] = meta_of_rows(x, p->axis, p->K, CR_I64);
     return CR_OK;
 }
@@ -48,8 +48,9 @@ static cr_status sort_forward(const cr_call *c, cr_tensor *out, cr_tensor *const
     if (!out->numel) return CR_OK;
     cr_tensor *rows = rows_along(x, p->axis);
     if (!rows) return cr_error_status();
-    const int64_t R = row_size(x, p->axis);
-    cr_status status = c->dev->kernels->sort(out, aux[0], rows, x->numel / R, R, p->K, p->descending);
+    const int64_t R = row_size(x, p->axis), M = x->numel / R;
+    cr_status status = c->dev->kernels->sort(&(cr_sort_args){.y = cr_array_as(&out->array, CR_LIST(M, p->K)), .index = cr_array_as(&aux[0]->array, CR_LIST(M, p->K)),
+                                                             .x = cr_array_as(&rows->array, CR_LIST(M, R)), .descending = p->descending});
     cr_release(rows);
     return status;
 }
@@ -98,7 +99,7 @@ typedef struct kth_params { int axis; bool keepdim, share; int64_t k; } kth_para
 static cr_status kth_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_tensor *x = c->in[0];
     const kth_params *p = c->params;
-    *out = (cr_meta){.dtype = dtype_of(x)};
+    *out = (cr_meta){.dtype = x->dtype};
     for (int i = 0; i < x->ndim; i++)
         if (i != p->axis || p->keepdim) out->shape[out->ndim++] = i == p->axis ? 1 : x->shape[i];
     aux[0] = *out;
@@ -112,7 +113,8 @@ static cr_status kth_forward(const cr_call *c, cr_tensor *out, cr_tensor *const 
     if (!out->numel) return CR_OK;
     cr_tensor *rows = rows_along(x, p->axis);
     if (!rows) return cr_error_status();
-    cr_status status = c->dev->kernels->kth(out, aux[0], rows, out->numel, row_size(x, p->axis), p->k);
+    cr_status status = c->dev->kernels->kth(&(cr_kth_args){
+        out->array, aux[0]->array, cr_array_as(&rows->array, CR_LIST(out->numel, row_size(x, p->axis))), p->k});
     cr_release(rows);
     return status;
 }
@@ -128,7 +130,7 @@ static void kth_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     if (!p->share) { dx[0] = cr_spread_at(c, with_axis(g, p, x), p->axis, with_axis(c->aux[0], p, x)); return; }
     cr_tensor *y = with_axis(c->out, p, x), *hit = cr_logical_or(cr_eq(x, y), cr_logical_and(cr_isnan(x), cr_isnan(y)));
-    cr_tensor *count = cast_to(cr_sum(hit, CR_LIST(p->axis), true), dtype_of(x));
+    cr_tensor *count = cast_to(cr_sum(hit, CR_LIST(p->axis), true), x->dtype);
     dx[0] = mul(hit, divide(with_axis(g, p, x), count));
 }
 
@@ -166,8 +168,8 @@ static cr_tensor *median(const char *op, cr_kth k, const cr_tensor *x, int n, co
     int a = n ? cr_axis(op, axis[0], x->ndim) : 0;
     if (a < 0) return NULL;
     if (n) return has_elements(op, x, a) ? cr_apply_with_index(&cr_op_kth, x, &(kth_params){a, keepdim, false, k}, index) : NULL;
-    if (!x->numel && !cr_dtype_is_float(dtype_of(x))) return cr_fail(CR_BAD_VALUE, op, "of no %s there is none", cr_dtype_name(dtype_of(x))), NULL;
-    if (!x->numel && !index) return cr_full(CR_ALL, NAN, dtype_of(x), x->dev);
+    if (!x->numel && !cr_dtype_is_float(x->dtype)) return cr_fail(CR_BAD_VALUE, op, "of no %s there is none", cr_dtype_name(x->dtype)), NULL;
+    if (!x->numel && !index) return cr_full(CR_ALL, NAN, x->dtype, x->dev);
     int64_t ones[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     cr_scope_begin();
     cr_tensor *flat = cr_reshape(x, CR_LIST(-1)), *y = flat && has_elements(op, flat, 0) ? cr_apply_with_index(&cr_op_kth, flat, &(kth_params){0, false, true, k}, index) : NULL;
@@ -203,8 +205,9 @@ static cr_status search_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static cr_status search_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
     const cr_tensor *x = c->in[0], *v = c->in[1];
-    const int64_t R = x->shape[x->ndim - 1], K = v->ndim ? v->shape[v->ndim - 1] : 1;
-    return out->numel ? c->dev->kernels->search(out, x, v, out->numel / K, R, K, x->ndim == 1, ((const search_params *)c->params)->right) : CR_OK;
+    const cr_array rows = x->ndim == 1 ? x->array : cr_rows_array(x);
+    const bool right = ((const search_params *)c->params)->right;
+    return out->numel ? c->dev->kernels->search(&(cr_search_args){cr_rows_array(out), rows, cr_rows_array(v), right}) : CR_OK;
 }
 
 const cr_op cr_op_search = {
@@ -214,14 +217,14 @@ const cr_op cr_op_search = {
 };
 
 cr_dtype cr_compared(const cr_tensor *x, const cr_tensor *v) {
-    if (!(v->flags & CR_FLAG_WEAK)) return cr_promote(dtype_of(x), dtype_of(v));
-    return cr_dtype_is_float(dtype_of(v)) && !cr_dtype_is_float(dtype_of(x)) ? CR_F64 : dtype_of(x);
+    if (!(v->flags & CR_FLAG_WEAK)) return cr_promote(x->dtype, v->dtype);
+    return cr_dtype_is_float(v->dtype) && !cr_dtype_is_float(x->dtype) ? CR_F64 : x->dtype;
 }
 
 cr_tensor *cr_searchsorted(const cr_tensor *sorted, const cr_tensor *v, bool right, const cr_tensor *sorter) {
     if (!cr_given("searchsorted", "the sorted row", sorted) || !cr_given("searchsorted", "the numbers", v)) return NULL;
     if (!sorter) return cr_fail_null("searchsorted", "sorter"), NULL;
-    if (sorter != CR_NONE && (sorter->ndim != sorted->ndim || memcmp(sorter->shape, sorted->shape, sizeof(int64_t) * sorted->ndim)))
+    if (sorter != CR_NONE && (!cr_shape_equal(sorter->ndim, sorter->shape, sorted->ndim, sorted->shape)))
         return cr_fail(CR_BAD_VALUE, "searchsorted", "the sorter %s does not cover %s", cr_shape_text(sorter->ndim, sorter->shape).s,
                        cr_shape_text(sorted->ndim, sorted->shape).s), NULL;
     const cr_dtype dt = cr_compared(sorted, v);

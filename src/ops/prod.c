@@ -39,7 +39,7 @@ static void prod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     cr_unindex_params at_end = {{2, {{0, M, 1}, {R - 1, 1, 1}}}, {M, R}};
     cr_tensor *g_rows = cr_apply(&cr_op_unindex, 1, (const cr_tensor *[]){last}, &at_end);
     cr_tensor *d = running_grad(rows, cr_cumprod(rows, 1), g_rows, 1);
-    dx[0] = cast_to(cr_permute(turned && d ? reshaped_like(d, turned) : NULL, n, back), dtype_of(x));
+    dx[0] = cast_to(cr_permute(turned && d ? reshaped_like(d, turned) : NULL, n, back), x->dtype);
 }
 
 const cr_op cr_op_prod = {
@@ -65,7 +65,7 @@ static cr_status cumprod_forward(const cr_call *c, cr_tensor *out, cr_tensor *co
 static void cumprod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     if (!x->ndim) dx[0] = same(g);
-    else dx[0] = cast_to(running_grad(widened(x), widened(c->out), widened(g), ((const cr_scan_params *)c->params)->axis), dtype_of(x));
+    else dx[0] = cast_to(running_grad(widened(x), widened(c->out), widened(g), ((const cr_scan_params *)c->params)->axis), x->dtype);
 }
 
 const cr_op cr_op_cumprod = {

@@ -66,15 +66,15 @@ cr_tensor *cr_trace(const cr_tensor *x) {
 /* ---- sums with products */
 static bool factors_fit(const char *op, const cr_tensor *x, double beta, double alpha) {
     if (!cr_given(op, "x", x)) return false;
-    if (cr_dtype_is_float(dtype_of(x))) return true;
+    if (cr_dtype_is_float(x->dtype)) return true;
     const double limit = 0x1p63, bad = beta != trunc(beta) || fabs(beta) >= limit ? beta : alpha;
     if (bad == trunc(bad) && fabs(bad) < limit) return true;
-    return cr_fail(CR_BAD_TYPE, op, "a factor of %s must be an integer of 64 bits: %g", cr_dtype_name(dtype_of(x)), bad), false;
+    return cr_fail(CR_BAD_TYPE, op, "a factor of %s must be an integer of 64 bits: %g", cr_dtype_name(x->dtype), bad), false;
 }
 
 static const cr_tensor *times(const cr_tensor *x, double k) {
     if (k == 1 || !x) return x;
-    return cr_mul(x, cr_dtype_is_float(dtype_of(x)) ? cr_scalar(k) : cr_scalar_int((int64_t)k));
+    return cr_mul(x, cr_dtype_is_float(x->dtype) ? cr_scalar(k) : cr_scalar_int((int64_t)k));
 }
 
 /* beta x + alpha a b in the scope of its caller, which ends.  beta 0: x does not matter, not even NaN, but for its shape. */

@@ -8,7 +8,7 @@
 
 enum { EVENTS = 100000, OPERANDS = 5 };             /* 54 MB of addresses, touched as they fill; inputs named, and the result */
 
-typedef struct operand { uint8_t dtype, ndim; bool none; int64_t shape[CR_MAX_DIMS]; } operand;
+typedef struct operand { cr_dtype dtype; int ndim; bool none; int64_t shape[CR_MAX_DIMS]; } operand;
 typedef struct event {
     char name[64], place[64];
     const char *kind;
@@ -40,7 +40,7 @@ static int64_t describe(operand *o, const cr_tensor *t) {
         *o = (operand){.dtype = t->dtype, .ndim = t->ndim, .none = t == CR_NONE};
         for (int i = 0; i < t->ndim; i++) o->shape[i] = t->shape[i];
     }
-    return t == CR_NONE ? 0 : t->numel * (int64_t)cr_dtype_size((cr_dtype)t->dtype);
+    return t == CR_NONE ? 0 : t->numel * (int64_t)cr_dtype_size(t->dtype);
 }
 
 /* As much of s as fits, in whole characters of UTF-8. */
@@ -86,7 +86,7 @@ static void put_string(FILE *f, const char *s) {
 
 static void put_operand(FILE *f, const operand *o) {
     if (o->none) fputs("\"none\"", f);
-    else fprintf(f, "\"%s %s\"", cr_dtype_name((cr_dtype)o->dtype), cr_shape_text(o->ndim, o->shape).s);
+    else fprintf(f, "\"%s %s\"", cr_dtype_name(o->dtype), cr_shape_text(o->ndim, o->shape).s);
 }
 
 /* Microseconds with three decimals, whatever the locale's decimal point is. */

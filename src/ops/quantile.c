@@ -18,7 +18,7 @@ static cr_tensor *moved(const cr_tensor *x, int from, int to) {
 static cr_tensor *ranks(const cr_tensor *sorted, const cr_tensor *q, bool skip_nan) {
     const int64_t R = sorted->shape[sorted->ndim - 1];
     if (!skip_nan) return cr_where(cr_isnan(cr_slice(sorted, -1, R - 1, R, 1)), cr_scalar((double)(R - 1)), mul_k(q, (double)(R - 1)));
-    cr_tensor *numbers = cast_to(cr_sum(cr_logical_not(cr_isnan(sorted)), CR_LIST(-1), true), dtype_of(q));
+    cr_tensor *numbers = cast_to(cr_sum(cr_logical_not(cr_isnan(sorted)), CR_LIST(-1), true), q->dtype);
     return mul(q, cr_maximum(sub(numbers, cr_scalar(1)), cr_scalar(0)));
 }
 
@@ -54,7 +54,7 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
         int64_t shape[CR_MAX_DIMS];
         memcpy(shape, sorted->shape, sizeof shape);
         shape[sorted->ndim - 1] = many->numel;
-        wide = cast_to(between(sorted, cr_expand(rank, sorted->ndim, shape), how), dtype_of(x));
+        wide = cast_to(between(sorted, cr_expand(rank, sorted->ndim, shape), how), x->dtype);
     }
     cr_tensor *y = wide && q->ndim ? moved(wide, wide->ndim - 1, 0) : cr_squeeze(wide, CR_LIST(-1));
     if (keepdim) y = along ? cr_unsqueeze(y, a + q->ndim) : cr_reshape(y, q->ndim + x->ndim, q->ndim ? ones : ones + 1);
@@ -64,7 +64,7 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
 /* Where the run of equal elements begins that each element of the rows s, in order, belongs to, i64.  All NaN are one run, the last. */
 static cr_tensor *run_starts(const cr_tensor *s, const cr_tensor *position) {
     cr_tensor *before = cr_roll(s, 1, (int64_t[]){1}, (int64_t[]){-1}), *begins = cr_ne(s, before);        /* the first begins at 0 in any case */
-    if (s && cr_dtype_is_float(dtype_of(s))) begins = cr_logical_and(begins, cr_eq(before, before));
+    if (s && cr_dtype_is_float(s->dtype)) begins = cr_logical_and(begins, cr_eq(before, before));
     return cr_cummax(cr_where(begins, position, cr_scalar_int(0)), -1, NULL);
 }
 

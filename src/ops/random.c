@@ -27,14 +27,14 @@ static cr_status end(const drawing *d, const cr_tensor *y, cr_status kernel) {
 static cr_status draw_floats(const char *op, cr_tensor *y, cr_random_kind kind, cr_generator *g) {
     if (!y->numel) return CR_OK;
     drawing d = begin(op, g, (uint64_t)y->numel * (y->dtype == CR_F64 ? 2 : 1));
-    return end(&d, y, y->dev->kernels->random(kind, y, d.seed, d.counter));
+    return end(&d, y, y->dev->kernels->random(&(cr_random_args){y->array, kind, d.seed, d.counter}));
 }
 
 /* And with integers from low to low + span - 1; span 0: all of 64 bits. */
 static cr_status draw_integers(const char *op, cr_tensor *y, int64_t low, uint64_t span, cr_generator *g) {
     if (!y->numel) return CR_OK;
     drawing d = begin(op, g, (uint64_t)y->numel * 2);
-    return end(&d, y, y->dev->kernels->random_integers(y, low, span, d.seed, d.counter));
+    return end(&d, y, y->dev->kernels->random_integers(&(cr_random_integers_args){y->array, low, span, d.seed, d.counter}));
 }
 
 static cr_tensor *drawn(cr_tensor *y, cr_status status) {
@@ -60,7 +60,7 @@ cr_tensor *cr_randn(int n, const int64_t *shape, cr_dtype dt, const cr_device *d
 static bool takes_part(const cr_tensor *x) { return cr_grad_enabled() && (x->flags & CR_FLAG_REQUIRES_GRAD); }
 
 /* May draws be written where x lies?  Otherwise they are copied there: into other strides, with a place in the graph. */
-static bool direct(const cr_tensor *x) { return (x->flags & CR_FLAG_CONTIGUOUS) && !takes_part(x); }
+static bool direct(const cr_tensor *x) { return x->contiguous && !takes_part(x); }
 
 static bool fillable(const char *op, const cr_tensor *x, const cr_generator *g) {
     if (!cr_given(op, "x", x)) return false;
@@ -84,7 +84,7 @@ static cr_tensor *fill(const char *op, cr_tensor *x, source from, const double *
     cr_meta m = cr_meta_of(x);
     m.dtype = dt;
     const bool here = direct(x);
-    cr_tensor *u = here && x->dtype == dt ? x : cr_new_like(&m, x->dev), *y = here && cr_dtype_is_float(dtype_of(x)) ? x : u;
+    cr_tensor *u = here && x->dtype == dt ? x : cr_new_like(&m, x->dev), *y = here && cr_dtype_is_float(x->dtype) ? x : u;
     cr_status status = u ? draw_floats(op, u, from.kind, g) : CR_NO_MEMORY;
     if (status == CR_OK) status = cr_program_update(cr_program_find(from.rule), 1, &y, (const cr_tensor *const *)&u, params);
     x = filled(x, y, status);
@@ -114,8 +114,8 @@ cr_tensor *cr_uniform_(cr_tensor *x, double low, double high, cr_generator *g) {
     char element[8];
     if (!fillable_floats(op, x, g)) return NULL;
     if (!(low <= high) || !isfinite(high - low)) return cr_fail(CR_BAD_VALUE, op, "the range must be finite and not reversed: [%g, %g)", low, high), NULL;
-    if (cr_element(op, low, dtype_of(x), element) != CR_OK || cr_element(op, high, dtype_of(x), element) != CR_OK) return NULL;
-    const double most = below(high, dtype_of(x));
+    if (cr_element(op, low, x->dtype, element) != CR_OK || cr_element(op, high, x->dtype, element) != CR_OK) return NULL;
+    const double most = below(high, x->dtype);
     return fill(op, x, (source){"uniform", CR_RANDOM_UNIFORM, false}, (double[]){low, high - low, most > low ? most : low}, g);
 }
 
@@ -204,11 +204,11 @@ static cr_tensor *fill_integers(cr_tensor *x, int64_t low, uint64_t span, cr_gen
 }
 
 cr_tensor *cr_random_(cr_tensor *x, int64_t low, int64_t high, cr_generator *g) {
-    if (!fillable("random_", x, g) || check_bounds("random_", low, high, dtype_of(x)) != CR_OK) return NULL;
+    if (!fillable("random_", x, g) || check_bounds("random_", low, high, x->dtype) != CR_OK) return NULL;
     return fill_integers(x, low, (uint64_t)high - (uint64_t)low, g);
 }
 
-cr_tensor *cr_random_all_(cr_tensor *x, cr_generator *g) { return fillable("random_", x, g) ? fill_integers(x, 0, all_of(dtype_of(x)), g) : NULL; }
+cr_tensor *cr_random_all_(cr_tensor *x, cr_generator *g) { return fillable("random_", x, g) ? fill_integers(x, 0, all_of(x->dtype), g) : NULL; }
 
 /* ---- tensors of parameters */
 
@@ -287,7 +287,7 @@ cr_tensor *cr_randperm(int64_t n, cr_dtype dt, const cr_device *dev, cr_generato
     cr_tensor *y = cr_new_like(&m, dev);
     if (y && n) {
         drawing d = begin("randperm", g, 2 * (uint64_t)n);
-        if (end(&d, y, dev->kernels->permutation(y, d.seed, d.counter)) != CR_OK) y = NULL;
+        if (end(&d, y, dev->kernels->permutation(&(cr_permutation_args){y->array, d.seed, d.counter})) != CR_OK) y = NULL;
     }
     return cr_leave(cast_to(y, dt));
 }
@@ -326,7 +326,8 @@ cr_tensor *cr_multinomial(const cr_tensor *w, int64_t n, bool replacement, cr_ge
     cr_status status = y ? CR_OK : CR_NO_MEMORY;
     if (y && y->numel) {
         drawing d = begin(op, g, 2 * (uint64_t)(replacement ? M * n : M * N));
-        status = end(&d, y, w->dev->kernels->multinomial(y, packed, M, N, n, replacement, d.seed, d.counter));
+        status = end(&d, y, w->dev->kernels->multinomial(&(cr_multinomial_args){
+            .y = cr_array_as(&y->array, CR_LIST(M, n)), .w = cr_array_as(&packed->array, CR_LIST(M, N)), .replacement = replacement, .seed = d.seed, .counter = d.counter}));
     }
     cr_release(packed);
     return drawn(y, status);

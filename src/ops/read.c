@@ -6,11 +6,11 @@
 
 /* From a device whose memory is its own: moved as it is, cast here, for it may not have dt. */
 static cr_status read_cast(const cr_tensor *t, cr_dtype dt, void *dst) {
-    const size_t size = cr_dtype_size(dtype_of(t)), step = cr_dtype_size(dt);
+    const size_t size = cr_dtype_size(t->dtype), step = cr_dtype_size(dt);
     char *staging = malloc(size * (size_t)t->numel);
     if (!staging) return cr_fail(CR_NO_MEMORY, "read", "out of memory");
-    cr_status status = cr_read(t, dtype_of(t), staging, size * (size_t)t->numel);
-    for (int64_t i = 0; status == CR_OK && i < t->numel; i++) cr_convert((char *)dst + (size_t)i * step, dt, staging + (size_t)i * size, dtype_of(t));
+    cr_status status = cr_read(t, t->dtype, staging, size * (size_t)t->numel);
+    for (int64_t i = 0; status == CR_OK && i < t->numel; i++) cr_convert((char *)dst + (size_t)i * step, dt, staging + (size_t)i * size, t->dtype);
     free(staging);
     return status;
 }
@@ -26,7 +26,7 @@ cr_status cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t bytes) {
     if (t->dtype != dt && !t->dev->host) return read_cast(t, dt, dst);
     cr_tensor *x = cr_packed_as(t, dt);
     if (!x) return cr_error_status();
-    cr_status status = x->dev->kernels->download(x->dev, dst, x->storage, (size_t)x->offset * size, bytes);
+    cr_status status = x->dev->download(x->dev, dst, x->storage, (size_t)x->offset * size, bytes);
     cr_release(x);
     return status;
 }
@@ -35,19 +35,19 @@ cr_status cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t bytes) {
 static cr_status only_element(const char *op, const cr_tensor *t, void *element) {
     if (!cr_given(op, "the tensor", t)) return cr_error_status();
     if (t->numel != 1) return cr_fail(CR_BAD_VALUE, op, "needs a tensor of one element: %s", cr_shape_text(t->ndim, t->shape).s);
-    size_t size = cr_dtype_size(dtype_of(t));
-    return t->dev->kernels->download(t->dev, element, t->storage, (size_t)t->offset * size, size);
+    size_t size = cr_dtype_size(t->dtype);
+    return t->dev->download(t->dev, element, t->storage, (size_t)t->offset * size, size);
 }
 
 double cr_item(const cr_tensor *t) {
     char element[8];
-    return only_element("item", t, element) == CR_OK ? cr_load_f64(element, dtype_of(t)) : NAN;
+    return only_element("item", t, element) == CR_OK ? cr_load_f64(element, t->dtype) : NAN;
 }
 
 int64_t cr_item_int(const cr_tensor *t) {
     char element[8];
     if (only_element("item_int", t, element) != CR_OK) return 0;
-    if (cr_dtype_is_float(dtype_of(t)))
-        return cr_fail(CR_BAD_TYPE, "item_int", "needs an integer tensor: %s", cr_dtype_name(dtype_of(t))), 0;
-    return cr_load_i64(element, dtype_of(t));
+    if (cr_dtype_is_float(t->dtype))
+        return cr_fail(CR_BAD_TYPE, "item_int", "needs an integer tensor: %s", cr_dtype_name(t->dtype)), 0;
+    return cr_load_i64(element, t->dtype);
 }

@@ -11,7 +11,7 @@ int64_t cr_reduced_count(const cr_tensor *x, uint32_t mask) {
 cr_status cr_reduced_meta(const cr_call *c, cr_meta *out) {
     const cr_tensor *x = c->in[0];
     const cr_reduce_params *p = c->params;
-    *out = (cr_meta){.dtype = dtype_of(x)};
+    *out = (cr_meta){.dtype = x->dtype};
     for (int i = 0; i < x->ndim; i++) {
         bool gone = p->mask >> i & 1;
         if (!gone || p->keepdim) out->shape[out->ndim++] = gone ? 1 : x->shape[i];
@@ -28,7 +28,7 @@ cr_tensor *cr_spread(const cr_tensor *y, const cr_tensor *x, uint32_t mask) {
 cr_tensor *cr_sums_for(cr_tensor *y) {
     cr_meta m = cr_meta_of(y);
     m.dtype = wide_dtype(y);
-    return m.dtype == dtype_of(y) ? cr_tensor_alias(y, NULL) : cr_new_like(&m, y->dev);
+    return m.dtype == y->dtype ? cr_tensor_alias(y, NULL) : cr_new_like(&m, y->dev);
 }
 
 cr_status cr_round_into(cr_tensor *y, const cr_tensor *sums) { return sums->dtype == y->dtype ? CR_OK : cr_copy_elements(y, sums); }
@@ -59,7 +59,7 @@ static cr_status sum_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_tensor *x = c->in[0];
     cr_reduced_meta(c, out);
-    if (!cr_dtype_is_float(dtype_of(x))) out->dtype = CR_I64;
+    if (!cr_dtype_is_float(x->dtype)) out->dtype = CR_I64;
     else if (((const cr_reduce_params *)c->params)->wide) out->dtype = wide_dtype(x);
     return CR_OK;
 }
@@ -72,7 +72,7 @@ static cr_status sum_forward(const cr_call *c, cr_tensor *out, cr_tensor *const 
 /* y = sum(x):  dx = g repeated */
 static void sum_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
-    dx[0] = cr_expand(cast_to(cr_spread(g, x, mask_of(c)), dtype_of(x)), x->ndim, x->shape);
+    dx[0] = cr_expand(cast_to(cr_spread(g, x, mask_of(c)), x->dtype), x->ndim, x->shape);
 }
 
 const cr_op cr_op_sum = {
@@ -102,7 +102,7 @@ static cr_status squares_forward(const cr_call *c, cr_tensor *out, cr_tensor *co
 /* y = sum(x^2):  dx = 2 g x */
 static void squares_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
-    dx[0] = cast_to(mul(cr_mul_scalar(g, 2), widened(x)), dtype_of(x));
+    dx[0] = cast_to(mul(cr_mul_scalar(g, 2), widened(x)), x->dtype);
 }
 
 const cr_op cr_op_sum_squares = {
@@ -129,7 +129,7 @@ static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
     const cr_tensor *x = c->in[0];
     cr_tensor *hit = cr_eq(x, cr_spread(c->out, x, mask_of(c)));
     cr_tensor *count = cr_sum_mask(hit, mask_of(c), true, false);
-    dx[0] = mul(hit, divide(cr_spread(g, x, mask_of(c)), cast_to(count, dtype_of(x))));
+    dx[0] = mul(hit, divide(cr_spread(g, x, mask_of(c)), cast_to(count, x->dtype)));
 }
 
 #define EXTREME_TESTS {{.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 2}}, {.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 5, .keepdim = true}}, \
@@ -191,14 +191,14 @@ cr_tensor *cr_count_nonzero(const cr_tensor *x, int n, const int64_t *axes) { re
 /* ---- nansum */
 static cr_status nansum_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    cr_reduce_map map = cr_dtype_is_float(dtype_of(c->in[0])) ? CR_MAP_NUMBER : CR_MAP_SAME;
+    cr_reduce_map map = cr_dtype_is_float(c->in[0]->dtype) ? CR_MAP_NUMBER : CR_MAP_SAME;
     return cr_reduce_axes(&(cr_reduce_how){.kind = CR_REDUCE_SUM, .map = map}, out, c->in[0], mask_of(c));
 }
 
 /* y = sum(x that are numbers):  dx = g repeated, 0 where x is NaN */
 static void nansum_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
-    dx[0] = cr_masked_fill(cast_to(cr_spread(g, x, mask_of(c)), dtype_of(x)), cr_isnan(x), 0);
+    dx[0] = cr_masked_fill(cast_to(cr_spread(g, x, mask_of(c)), x->dtype), cr_isnan(x), 0);
 }
 
 const cr_op cr_op_nansum = {
@@ -213,7 +213,7 @@ cr_tensor *cr_mean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim)
     uint32_t mask;
     if (!cr_float_axes("mean", x, n, axes, &mask)) return NULL;
     cr_scope_begin();
-    return cr_leave(cast_to(cr_div_scalar(cr_sum_mask(x, mask, keepdim, true), (double)cr_reduced_count(x, mask)), dtype_of(x)));
+    return cr_leave(cast_to(cr_div_scalar(cr_sum_mask(x, mask, keepdim, true), (double)cr_reduced_count(x, mask)), x->dtype));
 }
 
 cr_tensor *cr_nanmean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
@@ -221,5 +221,5 @@ cr_tensor *cr_nanmean(const cr_tensor *x, int n, const int64_t *axes, bool keepd
     if (!cr_float_axes("nanmean", x, n, axes, &mask)) return NULL;
     cr_scope_begin();
     cr_tensor *sum = cr_apply(&cr_op_nansum, 1, &x, &(cr_reduce_params){.mask = mask, .keepdim = keepdim, .wide = true});
-    return cr_leave(cast_to(divide(sum, cr_sum_mask(cr_eq(x, x), mask, keepdim, false)), dtype_of(x)));
+    return cr_leave(cast_to(divide(sum, cr_sum_mask(cr_eq(x, x), mask, keepdim, false)), x->dtype));
 }

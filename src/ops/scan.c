@@ -16,10 +16,10 @@ cr_status cr_scan_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 cr_status cr_run_scan(const cr_call *c, cr_scan_kind kind, cr_tensor *out, cr_tensor *index) {
     const cr_tensor *x = c->in[0], *a = c->n > 1 && c->in[1] != CR_NONE ? c->in[1] : NULL;
     const int axis = params(c)->axis;
-    int64_t M = 1, N = 1;
-    for (int i = 0; i < axis; i++) M *= x->shape[i];
-    for (int i = axis + 1; i < x->ndim; i++) N *= x->shape[i];
-    return out->numel ? c->dev->kernels->scan(kind, params(c)->reverse, out, index, x, a, M, x->ndim ? x->shape[axis] : 1, N) : CR_OK;
+    int64_t shape[3] = {1, 1, 1};
+    for (int i = 0; i < x->ndim; i++) shape[i < axis ? 0 : i == axis ? 1 : 2] *= x->shape[i];
+    return out->numel ? c->dev->kernels->scan(&(cr_scan_args){.y = cr_array_as(&out->array, 3, shape), .index = array_of(index), .x = cr_array_as(&x->array, 3, shape),
+                                                              .a = array_of(a), .kind = kind, .reverse = params(c)->reverse}) : CR_OK;
 }
 
 cr_tensor *cr_scan_over(const cr_op *op, const cr_tensor *x, int axis) {
@@ -43,7 +43,7 @@ static cr_status cumsum_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     cr_scan_infer(c, out, aux);
     if (a == CR_NONE) return CR_OK;
     if (cr_want_float("cumsum", x) != CR_OK || cr_want_same_dtype("cumsum", x, a) != CR_OK) return cr_error_status();
-    if (a->ndim == x->ndim && !memcmp(a->shape, x->shape, sizeof(int64_t) * x->ndim)) return CR_OK;
+    if (cr_shape_equal(a->ndim, a->shape, x->ndim, x->shape)) return CR_OK;
     return cr_fail(CR_BAD_VALUE, "cumsum", "weights %s for %s: the shapes must be equal", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(x->ndim, x->shape).s);
 }
 
@@ -94,11 +94,11 @@ static cr_status logcumsumexp_forward(const cr_call *c, cr_tensor *out, cr_tenso
 static void logcumsumexp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     const int axis = params(c)->axis;
-    cr_tensor *wide = widened(x), *y = wide_dtype(x) != dtype_of(x) ? cr_logcumsumexp(wide, axis) : same(c->out);
+    cr_tensor *wide = widened(x), *y = wide_dtype(x) != x->dtype ? cr_logcumsumexp(wide, axis) : same(c->out);
     cr_tensor *finite = cr_masked_fill(y, cr_eq(y, cr_scalar(-INFINITY)), 0);
     if (!finite || !x->numel || !x->ndim) { dx[0] = finite ? same(g) : NULL; return; }
     cr_tensor *decay = cr_exp(sub(cr_before(y, cr_slice(y, axis, 0, 1, 1), axis), finite));
-    dx[0] = cast_to(mul(cr_exp(sub(wide, finite)), cr_recurrence(widened(g), decay, axis, true)), dtype_of(x));
+    dx[0] = cast_to(mul(cr_exp(sub(wide, finite)), cr_recurrence(widened(g), decay, axis, true)), x->dtype);
 }
 
 const cr_op cr_op_logcumsumexp = {

@@ -11,18 +11,18 @@ bool cr_given(const char *op, const char *what, const cr_tensor *t) {
 }
 
 cr_status cr_want_float(const char *op, const cr_tensor *t) {
-    if (cr_dtype_is_float(dtype_of(t))) return CR_OK;
-    return cr_fail(CR_BAD_TYPE, op, "needs a floating point tensor: %s", cr_dtype_name(dtype_of(t)));
+    if (cr_dtype_is_float(t->dtype)) return CR_OK;
+    return cr_fail(CR_BAD_TYPE, op, "needs a floating point tensor: %s", cr_dtype_name(t->dtype));
 }
 
 cr_status cr_want_index(const char *op, const cr_tensor *t) {
     if (t->dtype == CR_I32 || t->dtype == CR_I64) return CR_OK;
-    return cr_fail(CR_BAD_TYPE, op, "indices must be int32 or int64: %s", cr_dtype_name(dtype_of(t)));
+    return cr_fail(CR_BAD_TYPE, op, "indices must be int32 or int64: %s", cr_dtype_name(t->dtype));
 }
 
 cr_status cr_want_same_dtype(const char *op, const cr_tensor *a, const cr_tensor *b) {
     if (a->dtype == b->dtype) return CR_OK;
-    return cr_fail(CR_BAD_TYPE, op, "expected both to have the same dtype: %s, %s", cr_dtype_name(dtype_of(a)), cr_dtype_name(dtype_of(b)));
+    return cr_fail(CR_BAD_TYPE, op, "expected both to have the same dtype: %s, %s", cr_dtype_name(a->dtype), cr_dtype_name(b->dtype));
 }
 
 /* Integers drop the fraction, as PyTorch's full and fill_ do; what lies outside of the dtype is refused. */
@@ -44,7 +44,7 @@ cr_status cr_element(const char *op, double v, cr_dtype dt, void *element) {
 }
 
 cr_tensor *cr_packed_as(const cr_tensor *x, cr_dtype dt) {
-    if ((x->flags & CR_FLAG_CONTIGUOUS) && x->dtype == dt) return cr_tensor_alias(x, NULL);
+    if (x->contiguous && x->dtype == dt) return cr_tensor_alias(x, NULL);
     cr_meta m = cr_meta_of(x);
     m.dtype = dt;
     cr_tensor *y = cr_new_like(&m, x->dev);
@@ -52,10 +52,10 @@ cr_tensor *cr_packed_as(const cr_tensor *x, cr_dtype dt) {
     return y;
 }
 
-cr_tensor *cr_packed(const cr_tensor *x) { return cr_packed_as(x, dtype_of(x)); }
+cr_tensor *cr_packed(const cr_tensor *x) { return cr_packed_as(x, x->dtype); }
 
 cr_tensor *cr_shaped(const cr_tensor *x, int n, const int64_t *shape) {
-    cr_meta m = {.dtype = dtype_of(x), .ndim = n, .strided = true, .offset = x->offset};
+    cr_meta m = {.dtype = x->dtype, .ndim = n, .strided = true, .offset = x->offset};
     memcpy(m.shape, shape, sizeof *shape * (size_t)n);
     cr_strides_contiguous(n, shape, m.strides);
     return cr_tensor_alias(x, &m);
@@ -64,7 +64,7 @@ cr_tensor *cr_shaped(const cr_tensor *x, int n, const int64_t *shape) {
 /* Axes that lie together in x's memory form a chunk; the new axes must fill each chunk exactly. */
 bool cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *strides) {
     cr_strides_contiguous(n, shape, strides);
-    if (x->flags & CR_FLAG_CONTIGUOUS) return true;
+    if (x->contiguous) return true;
     int to = n - 1;
     int64_t chunk = 1, filled = 1, base = x->strides[x->ndim - 1];
     for (int from = x->ndim - 1; from >= 0; from--) {
@@ -82,25 +82,23 @@ bool cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *s
 }
 
 cr_status cr_copy_elements(cr_tensor *dst, const cr_tensor *src) {
-    return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(dst, src)) : CR_OK;
+    return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(&(cr_copy_args){dst->array, src->array})) : CR_OK;
 }
 
 cr_status cr_copy_repeated(cr_tensor *dst, const cr_tensor *src) {
-    cr_meta m = {.dtype = dtype_of(src), .ndim = dst->ndim, .offset = src->offset, .strided = true};
     const int more = dst->ndim - src->ndim;
-    memcpy(m.shape, dst->shape, sizeof m.shape);
-    for (int i = more; i < m.ndim; i++) m.strides[i] = src->shape[i - more] == m.shape[i] ? src->strides[i - more] : 0;
-    cr_tensor *repeated = cr_tensor_alias(src, &m);
-    cr_status status = repeated ? cr_copy_elements(dst, repeated) : cr_error_status();
-    cr_release(repeated);
-    return status;
+    cr_array repeated = dst->array;
+    repeated.storage = src->storage, repeated.dtype = src->dtype, repeated.offset = src->offset, repeated.contiguous = false;
+    for (int i = 0; i < dst->ndim; i++)
+        repeated.strides[i] = i >= more && src->shape[i - more] == dst->shape[i] ? src->strides[i - more] : 0;
+    return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(&(cr_copy_args){dst->array, repeated})) : CR_OK;
 }
 
 cr_status cr_fill_elements(cr_tensor *dst, double v) {
     char element[8];
     if (!dst->numel) return CR_OK;
-    cr_store_f64(element, dtype_of(dst), v);
-    return cr_finished("fill", dst->dev->kernels->fill(dst, element));
+    cr_store_f64(element, dst->dtype, v);
+    return cr_finished("fill", dst->dev->kernels->fill(&(cr_fill_args){dst->array, element}));
 }
 
 cr_tensor *cr_filled(const cr_meta *m, const cr_device *dev, double v) {
@@ -123,13 +121,19 @@ cr_tensor *cr_apply_with_index(const cr_op *op, const cr_tensor *x, const void *
 
 cr_tensor *cr_spread_at(const cr_call *c, const cr_tensor *g, int axis, const cr_tensor *index) {
     const cr_tensor *x = c->in[0];
-    return cr_scatter_add(cr_zeros(x->ndim, x->shape, dtype_of(x), c->dev), axis, index, cast_to(g, dtype_of(x)));
+    return cr_scatter_add(cr_zeros(x->ndim, x->shape, x->dtype, c->dev), axis, index, cast_to(g, x->dtype));
 }
 
 void cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N) {
     *N = x->ndim ? x->shape[x->ndim - 1] : 1;
     *M = 1;
     for (int i = 0; i < x->ndim - 1; i++) *M *= x->shape[i];
+}
+
+cr_array cr_rows_array(const cr_tensor *x) {
+    int64_t M, N;
+    cr_rows_of(x, &M, &N);
+    return cr_array_as(&x->array, CR_LIST(M, N));
 }
 
 cr_tensor *cr_named(const char *op, cr_status before, cr_tensor *y) {

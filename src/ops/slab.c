@@ -89,7 +89,7 @@ static void pack_layout(layout *l) {
 /* x copied so that its groups follow each other; `apart`: those that stay first. */
 static cr_tensor *packed(const cr_tensor *x, layout *l, bool apart) {
     layout from = *l;
-    cr_meta m = {.dtype = dtype_of(x), .offset = x->offset, .strided = true};
+    cr_meta m = {.dtype = x->dtype, .offset = x->offset, .strided = true};
     l->n = 0;
     for (int turn = 0; turn < 2; turn++)
         for (int i = 0; i < from.n; i++) {
@@ -106,7 +106,7 @@ static cr_tensor *packed(const cr_tensor *x, layout *l, bool apart) {
 
 /* Results in the order of x's memory into y, which is in the order of its axes. */
 static cr_status put_in_order(cr_tensor *y, const cr_tensor *results, const layout *l) {
-    cr_meta m = {.dtype = dtype_of(y), .ndim = l->kept, .offset = y->offset, .strided = true};
+    cr_meta m = {.dtype = y->dtype, .ndim = l->kept, .offset = y->offset, .strided = true};
     memcpy(m.shape, l->shape, sizeof m.shape);
     memcpy(m.strides, l->places, sizeof m.strides);
     cr_tensor *to = cr_tensor_alias(y, &m), *from = to ? cr_shaped(results, l->kept, l->shape) : NULL;
@@ -119,7 +119,7 @@ static cr_status put_in_order(cr_tensor *y, const cr_tensor *results, const layo
 static bool plain(const cr_tensor *x, uint32_t mask, cr_slab *at) {
     int64_t size[3] = {1, 1, 1};
     int phase = 0;                                  /* 0: before the reduced axes, 1: among them, 2: behind */
-    if (!(x->flags & CR_FLAG_CONTIGUOUS)) return false;
+    if (!x->contiguous) return false;
     for (int i = 0; i < x->ndim; i++) {
         bool reduced = mask >> i & 1;
         if (x->shape[i] == 1) continue;
@@ -136,7 +136,13 @@ typedef struct job { const cr_reduce_how *how; bool max; } job;      /* how NULL
 
 static cr_status run(const job *j, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
     const cr_kernels *k = x->dev->kernels;
-    return j->how ? k->reduce(j->how, y, x, at) : k->arg_reduce(j->max, y, x, at);
+    cr_array from = x->array, to = cr_array_as(&y->array, CR_LIST(at->M, at->N));
+    from.ndim = 3;
+    from.contiguous = false;
+    const int64_t shape[] = {at->M, at->R, at->N};
+    memcpy(from.shape, shape, sizeof shape);
+    memcpy(from.strides, at->strides, sizeof at->strides);
+    return j->how ? k->reduce(&(cr_reduce_args){to, from, *j->how}) : k->arg_reduce(&(cr_arg_reduce_args){to, from, j->max});
 }
 
 /* Reduces the last reduced group of *x into a new tensor, which becomes *x, or into y. */
@@ -151,7 +157,7 @@ static cr_status reduce_group(const job *j, cr_tensor *y, cr_tensor **x, layout 
         slab_around(l, k, &at);
     }
     bool last = groups == 1, direct = last && l->in_order;
-    cr_meta m = {.dtype = last ? dtype_of(y) : wide_dtype(y), .ndim = 1, .shape = {at.M * at.N}};
+    cr_meta m = {.dtype = last ? y->dtype : wide_dtype(y), .ndim = 1, .shape = {at.M * at.N}};
     cr_tensor *to = direct ? cr_tensor_alias(y, NULL) : cr_new_like(&m, y->dev);
     cr_status status = to ? run(j, to, *x, &at) : cr_error_status();
     if (status == CR_OK && last && !direct) status = put_in_order(y, to, l);

@@ -12,9 +12,7 @@ static cr_status softmax_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 static cr_status softmax_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    int64_t M, N;
-    cr_rows_of(out, &M, &N);
-    return out->numel ? c->dev->kernels->softmax(out, c->in[0], M, N, is_log(c)) : CR_OK;
+    return out->numel ? c->dev->kernels->softmax(&(cr_softmax_args){cr_rows_array(out), cr_rows_array(c->in[0]), is_log(c)}) : CR_OK;
 }
 
 /* e / sum(e) with e = exp(x - max(x)); its logarithm: x - max(x) - log(sum(e)) */
@@ -24,16 +22,16 @@ static cr_tensor *softmax_composite(const cr_call *c) {
     cr_tensor *wide = widened(x->ndim ? x : cr_unsqueeze(x, 0));
     cr_tensor *shifted = sub(wide, cr_detach(cr_max(wide, CR_LIST(-1), true))), *e = cr_exp(shifted);
     cr_tensor *y = is_log(c) ? sub(shifted, cr_log(sum_last(e))) : divide(e, sum_last(e));
-    return reshaped_like(cast_to(y, dtype_of(x)), x);
+    return reshaped_like(cast_to(y, x->dtype), x);
 }
 
 static cr_tensor *fused_grad(const cr_call *c, const cr_tensor *g) {
-    int64_t M, N;
     const cr_tensor *y = c->out;
-    cr_rows_of(y, &M, &N);
     cr_tensor *dx = cr_fused(y), *dense = cr_packed(g);
     if (!dx || !dense) return NULL;
-    return !dx->numel || c->dev->kernels->softmax_bwd(dx, y, dense, M, N, is_log(c)) == CR_OK ? dx : NULL;
+    if (!dx->numel) return dx;
+    const cr_softmax_bwd_args args = {cr_rows_array(dx), cr_rows_array(y), cr_rows_array(dense), is_log(c)};
+    return c->dev->kernels->softmax_bwd(&args) == CR_OK ? dx : NULL;
 }
 
 /* y = softmax(x):      dx = y (g - sum(g y))

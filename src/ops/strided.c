@@ -54,7 +54,7 @@ bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_strided_params *p) 
 
 /* The part p of x, which is in order, outside any graph. */
 static cr_tensor *placed(const cr_tensor *x, const cr_strided_params *p) {
-    cr_meta m = {.dtype = dtype_of(x), .ndim = p->ndim, .offset = x->offset + p->offset, .strided = true};
+    cr_meta m = {.dtype = x->dtype, .ndim = p->ndim, .offset = x->offset + p->offset, .strided = true};
     memcpy(m.shape, p->shape, sizeof m.shape);
     memcpy(m.strides, p->strides, sizeof m.strides);
     return cr_tensor_alias(x, &m);
@@ -66,7 +66,7 @@ static cr_status strided_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_tensor *x = c->in[0];
     const cr_strided_params *p = c->params;
     int64_t order[CR_MAX_DIMS], offset = 0;
-    *out = (cr_meta){.dtype = dtype_of(x), .ndim = p->ndim, .strided = true};
+    *out = (cr_meta){.dtype = x->dtype, .ndim = p->ndim, .strided = true};
     memcpy(out->shape, p->shape, sizeof p->shape);
     cr_strides_contiguous(x->ndim, x->shape, order);
     for (int i = 0; i < p->ndim && x->numel; i++) translate(x->ndim, x->shape, order, x->strides, p->strides[i], &out->strides[i]);
@@ -106,7 +106,7 @@ static cr_tensor *add_to(cr_tensor *sum, const cr_strided_params *p, const cr_te
 static void strided_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     cr_unstrided_params q = {.part = *(const cr_strided_params *)c->params, .ndim = x->ndim};
-    memcpy(q.shape, x->shape, sizeof(int64_t) * x->ndim);
+    memcpy(q.shape, x->shape, sizeof(int64_t) * (size_t)x->ndim);
     uint32_t repeated = 0;
     for (int i = 0; i < q.part.ndim; i++) {
         if (q.part.strides[i] || q.part.shape[i] < 2) continue;
@@ -131,7 +131,7 @@ const cr_op cr_op_strided = {
 static cr_status unstrided_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_unstrided_params *p = c->params;
-    *out = (cr_meta){.dtype = dtype_of(c->in[0]), .ndim = p->ndim};
+    *out = (cr_meta){.dtype = c->in[0]->dtype, .ndim = p->ndim};
     memcpy(out->shape, p->shape, sizeof p->shape);
     return CR_OK;
 }
@@ -179,7 +179,7 @@ static cr_status inset_forward(const cr_call *c, cr_tensor *out, cr_tensor *cons
 
 /* g's own memory may be written: the walk alone holds it. */
 static bool spent(const cr_call *c, const cr_tensor *g) {
-    return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && g->flags & CR_FLAG_CONTIGUOUS;
+    return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && g->contiguous;
 }
 
 /* y = inset(x, v):  dv = the part of g,  dx = g with zeros in the part: g itself where it is spent, so that a loop that fills y
@@ -191,7 +191,7 @@ static void inset_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (!part) { dx[c->needs[0] ? 0 : 1] = NULL; return; }
     if (c->needs[1]) dx[1] = over ? cr_clone(part) : part;
     if (over) dx[0] = dx[1] && cr_fill_elements(part, 0) == CR_OK ? same(g) : NULL;
-    else if (c->needs[0]) dx[0] = cr_apply(&cr_op_inset, 2, (const cr_tensor *const[]){g, cr_zeros(p->ndim, p->shape, dtype_of(g), g->dev)}, p);
+    else if (c->needs[0]) dx[0] = cr_apply(&cr_op_inset, 2, (const cr_tensor *const[]){g, cr_zeros(p->ndim, p->shape, g->dtype, g->dev)}, p);
 }
 
 const cr_op cr_op_inset = {
@@ -235,7 +235,7 @@ cr_tensor *cr_diag_embed(const cr_tensor *x, int64_t offset, int axis1, int axis
         return cr_fail(CR_BAD_VALUE, "diag_embed", "offset %lld is too far", (long long)offset), NULL;
     shape[n - 2] = shape[n - 1] = size;
     cr_scope_begin();
-    cr_tensor *y = cr_zeros(n, shape, dtype_of(x), x->dev);
+    cr_tensor *y = cr_zeros(n, shape, x->dtype, x->dev);
     if (!cr_copy_(cr_diagonal(y, offset, -2, -1), x)) y = NULL;
     return cr_leave(cr_movedim(y, 2, (int64_t[]){-2, -1}, (int64_t[]){a, b}));
 }

@@ -24,7 +24,7 @@ static cr_status taken(const char *name, const cr_take_params *p, int ndim, cons
 }
 
 cr_status cr_taken_shape(const cr_take_params *p, const cr_tensor *x, const cr_tensor *index, int64_t *shape, int *ndim) {
-    cr_meta m = {.dtype = dtype_of(x)};
+    cr_meta m = {.dtype = x->dtype};
     cr_status status = taken(p->name, p, x->ndim, x->shape, index, &m);
     *ndim = m.ndim;
     memcpy(shape, m.shape, sizeof m.shape);
@@ -40,7 +40,7 @@ static cr_tensor *in_three(const cr_tensor *t, int axis, int count) {
         cr_release(dense);
         return y;
     }
-    cr_meta m = {.dtype = dtype_of(t), .ndim = 3, .strided = true, .offset = t->offset};
+    cr_meta m = {.dtype = t->dtype, .ndim = 3, .strided = true, .offset = t->offset};
     memcpy(m.shape, shape, sizeof shape);
     memcpy(m.strides, strides, sizeof strides);
     return cr_tensor_alias(t, &m);
@@ -55,7 +55,7 @@ static cr_tensor *in_line(const cr_tensor *index) {
 /* ---- take */
 static cr_status take_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
-    out->dtype = dtype_of(c->in[0]);
+    out->dtype = c->in[0]->dtype;
     return taken(cr_call_name(c), params(c), c->in[0]->ndim, c->in[0]->shape, c->in[1], out);
 }
 
@@ -65,7 +65,7 @@ static cr_status take_forward(const cr_call *c, cr_tensor *out, cr_tensor *const
     const cr_tensor *index = c->in[1];
     if (!index->numel) return CR_OK;
     cr_tensor *x = in_three(c->in[0], p->axis, p->count), *y = in_three(out, p->axis, index->ndim), *at = in_line(index);
-    cr_status status = x && y && at ? c->dev->kernels->take_rows(p->name, y, x, at, p->wrap) : cr_error_status();
+    cr_status status = x && y && at ? c->dev->kernels->take_rows(&(cr_take_rows_args){p->name, y->array, x->array, at->array, p->wrap}) : cr_error_status();
     cr_release(x); cr_release(y); cr_release(at);
     return status;
 }
@@ -76,7 +76,7 @@ static cr_status put_into(const cr_call *c, cr_tensor *y) {
     const cr_tensor *index = c->in[1], *src = c->in[2];
     if (!index->numel) return CR_OK;
     cr_tensor *to = in_three(y, p->axis, p->count), *from = in_three(src, p->axis, index->ndim), *at = in_line(index);
-    cr_status status = to && from && at ? c->dev->kernels->put_rows(p->name, to, at, from, p->sum, p->wrap) : cr_error_status();
+    cr_status status = to && from && at ? c->dev->kernels->put_rows(&(cr_put_rows_args){p->name, to->array, at->array, from->array, p->sum, p->wrap}) : cr_error_status();
     if (status == CR_OK && to->storage != y->storage) {
         cr_tensor *back = cr_shaped(to, y->ndim, y->shape);
         status = back ? cr_copy_elements(y, back) : cr_error_status();
@@ -89,7 +89,7 @@ static cr_status put_into(const cr_call *c, cr_tensor *y) {
 /* y = take(x, index):  dx = zeros with g added at index; what has arrived is added to: a tied table has its head's gradient already */
 static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (!c->needs[0]) return;
-    const cr_tensor *x = c->in[0], *in[] = {CR_NONE, c->in[1], cast_to(g, dtype_of(x))};
+    const cr_tensor *x = c->in[0], *in[] = {CR_NONE, c->in[1], cast_to(g, x->dtype)};
     cr_take_params p = *params(c);
     p.sum = true;
     p.ndim = x->ndim;
@@ -110,9 +110,9 @@ static cr_status put_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_take_params *p = params(c);
     const cr_tensor *x = c->in[0], *src = c->in[2];
     const char *name = cr_call_name(c);
-    cr_meta room = {.dtype = dtype_of(src)};
+    cr_meta room = {.dtype = src->dtype};
     if (x == CR_NONE) {
-        *out = (cr_meta){.dtype = dtype_of(src), .ndim = p->ndim};
+        *out = (cr_meta){.dtype = src->dtype, .ndim = p->ndim};
         memcpy(out->shape, p->shape, sizeof p->shape);
     } else {
         *out = cr_meta_of(x);
@@ -120,7 +120,7 @@ static cr_status put_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
         if (same != CR_OK) return same;
     }
     cr_status status = taken(name, p, out->ndim, out->shape, c->in[1], &room);
-    if (status != CR_OK || (room.ndim == src->ndim && !memcmp(room.shape, src->shape, sizeof(int64_t) * src->ndim))) return status;
+    if (status != CR_OK || (cr_shape_equal(room.ndim, room.shape, src->ndim, src->shape))) return status;
     return cr_fail(CR_BAD_VALUE, name, "a source of shape %s for places of shape %s", cr_shape_text(src->ndim, src->shape).s, cr_shape_text(room.ndim, room.shape).s);
 }
 
@@ -137,7 +137,7 @@ static void put_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_take_params *p = params(c);
     if (c->needs[0] && p->sum) dx[0] = same(g);
     else if (c->needs[0]) {
-        const cr_tensor *none = cr_expand(cr_zeros(CR_ALL, dtype_of(g), c->dev), src->ndim, src->shape), *in[] = {g, index, none};
+        const cr_tensor *none = cr_expand(cr_zeros(CR_ALL, g->dtype, c->dev), src->ndim, src->shape), *in[] = {g, index, none};
         dx[0] = none ? cr_apply(&cr_op_put, 3, in, p) : NULL;
     }
     if (c->needs[2]) dx[2] = cr_apply(&cr_op_take, 2, (const cr_tensor *[]){g, index}, p);
@@ -219,7 +219,7 @@ static cr_tensor *fill_along(const char *op, cr_tensor *to, const cr_tensor *x, 
     cr_tensor *line = line_for(x, index), *y = NULL;
     if (!line || cr_taken_shape(&p, x, line, shape, &n) != CR_OK) return cr_leave_with(to, NULL);
     if (cr_grad_enabled() && cr_requires_grad(value)) y = fill_chosen(to, x, &p, line, value);
-    else y = cr_put(&p, to, x, line, cr_expand(cr_to(value, dtype_of(x), x->dev), n, shape));
+    else y = cr_put(&p, to, x, line, cr_expand(cr_to(value, x->dtype, x->dev), n, shape));
     return cr_leave_with(to, y);
 }
 

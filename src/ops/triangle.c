@@ -17,11 +17,11 @@ static cr_status triangle_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static cr_status triangle_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
     const triangle_params *p = c->params;
-    return out->numel ? c->dev->kernels->triangle(out, c->in[0], out->shape[out->ndim - 2], out->shape[out->ndim - 1], p->diagonal, p->upper) : CR_OK;
+    return out->numel ? c->dev->kernels->triangle(&(cr_triangle_args){out->array, c->in[0]->array, p->diagonal, p->upper}) : CR_OK;
 }
 
 static cr_status triangle_into(const cr_call *c, cr_tensor *x) {
-    if (c->dev->kernels->triangle && x->flags & CR_FLAG_CONTIGUOUS) return triangle_forward(c, x, NULL);
+    if (c->dev->kernels->triangle && x->contiguous) return triangle_forward(c, x, NULL);
     cr_tensor *y = cr_apply(&cr_op_triangle, 1, c->in, c->params);
     const cr_status status = y && cr_copy_(x, y) ? CR_OK : cr_error_status();
     cr_release(y);

@@ -21,8 +21,8 @@ static cr_status runs_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 static cr_status runs_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     const cr_tensor *x = c->in[0];
-    const cr_tensor *order = c->in[1] == CR_NONE ? NULL : c->in[1];
-    return x->shape[0] ? c->dev->kernels->runs(wanted(c) ? out : NULL, aux[0], aux[1], x, order, x->shape[0], x->shape[1]) : cr_fill_elements(aux[1], 0);
+    if (!x->shape[0]) return cr_fill_elements(aux[1], 0);
+    return c->dev->kernels->runs(&(cr_runs_args){array_of(wanted(c) ? out : NULL), aux[0]->array, aux[1]->array, x->array, c->in[1]->array});
 }
 
 const cr_op cr_op_runs = {
@@ -122,7 +122,7 @@ cr_tensor *cr_isin(const cr_tensor *x, const cr_tensor *others) {
     if (others->flags & CR_FLAG_WEAK) others = cr_to(others, cr_compared(x, others), dev);
     cr_tensor *sorted = cr_sort(cr_reshape(others, CR_LIST(-1)), 0, false, NULL);
     cr_tensor *among = cr_ne(cr_searchsorted(sorted, x, false, CR_NONE), cr_searchsorted(sorted, x, true, CR_NONE));
-    cr_tensor *y = cr_leave(x && cr_dtype_is_float(dtype_of(x)) ? cr_logical_and(among, cr_eq(x, x)) : among);         /* NaN equals nothing */
+    cr_tensor *y = cr_leave(x && cr_dtype_is_float(x->dtype) ? cr_logical_and(among, cr_eq(x, x)) : among);         /* NaN equals nothing */
     cr_set_grad_enabled(recording);
     return y;
 }
@@ -131,8 +131,8 @@ cr_tensor *cr_isin(const cr_tensor *x, const cr_tensor *others) {
 cr_tensor *cr_bincount(const cr_tensor *x, const cr_tensor *weights, int64_t minlength) {
     if (!cr_given("bincount", "x", x)) return NULL;
     if (!weights) return cr_fail_null("bincount", "weights"), NULL;
-    if (x->ndim != 1 || cr_dtype_is_float(dtype_of(x)) || x->dtype == CR_BOOL)
-        return cr_fail(CR_BAD_VALUE, "bincount", "counts integers along one axis: %s %s", cr_dtype_name(dtype_of(x)), cr_shape_text(x->ndim, x->shape).s), NULL;
+    if (x->ndim != 1 || cr_dtype_is_float(x->dtype) || x->dtype == CR_BOOL)
+        return cr_fail(CR_BAD_VALUE, "bincount", "counts integers along one axis: %s %s", cr_dtype_name(x->dtype), cr_shape_text(x->ndim, x->shape).s), NULL;
     if (weights != CR_NONE && (weights->ndim != 1 || weights->numel != x->numel))
         return cr_fail(CR_BAD_VALUE, "bincount", "weights %s for %s", cr_shape_text(weights->ndim, weights->shape).s, cr_shape_text(x->ndim, x->shape).s), NULL;
     if (minlength < 0) return cr_fail(CR_BAD_VALUE, "bincount", "minlength is %lld", (long long)minlength), NULL;
@@ -172,7 +172,7 @@ cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high) {
     cr_tensor *part = cr_floor(cr_div_scalar(mul_k(cr_sub_scalar(flat, low), (double)bins), high - low));
     cr_tensor *at = cast_to(cr_where(inside, cr_minimum(part, cr_scalar((double)bins - 1)), cr_scalar(0)), CR_I64);
     cr_tensor *counts = cr_scatter_add(cr_zeros(CR_LIST(bins), wide_dtype(x), x->dev), 0, at, cast_to(inside, wide_dtype(x)));
-    cr_tensor *y = cr_leave(cast_to(counts, dtype_of(x)));
+    cr_tensor *y = cr_leave(cast_to(counts, x->dtype));
     cr_set_grad_enabled(recording);
     return y;
 }

@@ -10,7 +10,7 @@
 typedef struct range { const cr_storage *storage; int64_t low, high, item; const cr_tensor *t; } range;
 
 static range range_of(const cr_tensor *t, int64_t item) {
-    int64_t low = t->offset, high = t->offset + (t->numel > 0), bytes = (int64_t)cr_dtype_size((cr_dtype)t->dtype);
+    int64_t low = t->offset, high = t->offset + (t->numel > 0), bytes = (int64_t)cr_dtype_size(t->dtype);
     for (int i = 0; i < t->ndim && t->numel; i++) {
         int64_t reach = (t->shape[i] - 1) * t->strides[i];
         if (reach < 0) low += reach;
@@ -68,8 +68,8 @@ static cr_status check_tensor(const cr_program *p, const cr_tensor *t, const cha
     if (t == CR_NONE || !t->storage) return cr_fail(CR_BAD_VALUE, p->name, "%s of tensor %lld is CR_NONE", what, (long long)item);
     if (t->dev != dev)
         return cr_fail(CR_BAD_VALUE, p->name, "operands on two devices, %s and %s: move one with cr_to", dev->name, t->dev->name);
-    if (!cr_dtype_is_float((cr_dtype)t->dtype))
-        return cr_fail(CR_BAD_TYPE, p->name, "%s of tensor %lld is %s: updates take floats", what, (long long)item, cr_dtype_name((cr_dtype)t->dtype));
+    if (!cr_dtype_is_float(t->dtype))
+        return cr_fail(CR_BAD_TYPE, p->name, "%s of tensor %lld is %s: updates take floats", what, (long long)item, cr_dtype_name(t->dtype));
     return CR_OK;
 }
 
@@ -103,7 +103,8 @@ static cr_status run(const cr_program *p, int64_t count, cr_tensor *const *out, 
     }
     for (int64_t i = 0; i < count * p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
     const double start = cr_profile_start();
-    const cr_status bad = cr_finished(p->name, by ? dev->kernels->update_by_product(walks, by->input, by->a, by->b, cr_product_how()) : dev->kernels->elementwise(walks, count));
+    const cr_status bad = cr_finished(p->name, by ? dev->kernels->update_by_product(&(cr_update_by_product_args){walks, by->input, by->a->array, by->b->array, cr_product_how()})
+                                                   : dev->kernels->elementwise(&(cr_elementwise_args){walks, count}));
     if (start > 0) cr_profile_event(start, "update", p->name, (int)count * p->n_in, in, (int)count * p->n_out, (const cr_tensor *const *)out);
     return bad;
 }
@@ -126,7 +127,7 @@ cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const
     return bad;
 }
 
-static bool dense(const cr_tensor *t) { return t && t != CR_NONE && (t->flags & CR_FLAG_CONTIGUOUS); }
+static bool dense(const cr_tensor *t) { return t && t != CR_NONE && t->contiguous; }
 
 cr_status cr_program_update_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params, int input,
                                     const cr_tensor *a, const cr_tensor *b, bool *taken) {

@@ -40,7 +40,7 @@ static void var_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     }
     cr_tensor *scale = cr_spread(mul_k(weight, (c->op == &cr_op_std ? 1 : 2) / degrees(c)), x, mask_of(c));
     cr_tensor *mean = cr_div_scalar(cr_sum_mask(wide, mask_of(c), true, false), (double)cr_reduced_count(x, mask_of(c)));
-    dx[0] = cast_to(mul(scale, sub(wide, mean)), dtype_of(x));
+    dx[0] = cast_to(mul(scale, sub(wide, mean)), x->dtype);
 }
 
 #define VAR_TESTS {{.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 2, .p = 1}}, {.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 5, .keepdim = true}}, \

@@ -41,7 +41,7 @@ static cr_tensor *power_grad(const cr_tensor *x, const cr_tensor *y, const cr_te
 /* y = max(|x|), or min:  dx = sign(x) g / (how many |x| are y) where |x| is y, else 0 */
 static cr_tensor *extreme_grad(const cr_tensor *x, const cr_tensor *y, const cr_tensor *g, uint32_t mask) {
     cr_tensor *hit = cr_eq(cr_abs(x), y);
-    return mul(mul(cr_sign(x), hit), divide(g, cast_to(cr_sum_mask(hit, mask, true, false), dtype_of(g))));
+    return mul(mul(cr_sign(x), hit), divide(g, cast_to(cr_sum_mask(hit, mask, true, false), g->dtype)));
 }
 
 static void norm_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
@@ -52,7 +52,7 @@ static void norm_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     else if (!weight) wide = NULL;
     else if (isinf(p)) wide = extreme_grad(x, y, weight, mask);
     else wide = p == 1 ? mul(cr_sign(x), weight) : power_grad(x, y, weight, p);
-    dx[0] = cast_to(wide, dtype_of(c->in[0]));
+    dx[0] = cast_to(wide, c->in[0]->dtype);
 }
 
 const cr_op cr_op_vector_norm = {
@@ -71,7 +71,7 @@ cr_tensor *cr_norm(const cr_tensor *x, double p, int n, const int64_t *axes, boo
 }
 
 /* ---- of many tensors: what lies together goes to a device at once, and all is queued before the first sum is awaited */
-static bool goes_along(const cr_tensor *t, const cr_device *dev) { return t->dev == dev && t->flags & CR_FLAG_CONTIGUOUS && dev->kernels->sum_squares; }
+static bool goes_along(const cr_tensor *t, const cr_device *dev) { return t->dev == dev && t->contiguous && dev->kernels->sum_squares; }
 
 /* The sum of squares of the first tensor and those that go along with it; *n: how many. */
 static cr_tensor *joint_squares(const cr_tensor *const *x, int64_t *n) {
@@ -81,7 +81,12 @@ static cr_tensor *joint_squares(const cr_tensor *const *x, int64_t *n) {
     *n = together ? together : 1;
     if (!together) return cr_sum_squares(x[0]);
     cr_tensor *y = cr_new_like(&(cr_meta){.dtype = CR_F64}, dev);
-    return y && cr_finished("total_norm", dev->kernels->sum_squares(y, together, x)) == CR_OK ? y : NULL;
+    const cr_array **arrays = malloc((size_t)together * sizeof *arrays);
+    if (!arrays) return cr_fail(CR_NO_MEMORY, "total_norm", "no memory for %lld arrays", (long long)together), NULL;
+    for (int64_t i = 0; i < together; i++) arrays[i] = &x[i]->array;
+    const bool done = y && cr_finished("total_norm", dev->kernels->sum_squares(&(cr_sum_squares_args){y->array, together, arrays})) == CR_OK;
+    free(arrays);
+    return done ? y : NULL;
 }
 
 cr_status cr_total_norm(int64_t n, const cr_tensor *const *x, double *norm) {

@@ -38,7 +38,7 @@ static cr_status view_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_tensor *x = c->in[0];
     const view_params *p = c->params;
-    *out = (cr_meta){.dtype = dtype_of(x), .ndim = p->ndim, .offset = x->offset, .strided = true};
+    *out = (cr_meta){.dtype = x->dtype, .ndim = p->ndim, .offset = x->offset, .strided = true};
     memcpy(out->shape, p->shape, sizeof p->shape);
     if (cr_view_strides(x, p->ndim, p->shape, out->strides)) return CR_OK;
     return cr_fail(CR_BAD_VALUE, "view", "cannot view %s with strides %s as %s without a copy: cr_reshape makes one", cr_shape_text(x->ndim, x->shape).s,
@@ -253,7 +253,7 @@ static cr_tensor *add_to_part(const cr_call *c, const cr_tensor *g) {
 static cr_status unindex_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_unindex_params *p = c->params;
-    *out = (cr_meta){.dtype = dtype_of(c->in[0]), .ndim = p->part.ndim};
+    *out = (cr_meta){.dtype = c->in[0]->dtype, .ndim = p->part.ndim};
     memcpy(out->shape, p->shape, sizeof p->shape);
     return CR_OK;
 }
@@ -288,7 +288,7 @@ const cr_op cr_op_unindex = {
 /* y = index(x):  dx = unindex(g) */
 static void index_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     cr_unindex_params p = {.part = *(const cr_index_params *)c->params};
-    memcpy(p.shape, c->in[0]->shape, sizeof(int64_t) * c->in[0]->ndim);
+    memcpy(p.shape, c->in[0]->shape, sizeof(int64_t) * (size_t)c->in[0]->ndim);
     dx[0] = c->arrived[0] ? add_to_part(c, g) : cr_apply(&cr_op_unindex, 1, &g, &p);
 }
 
@@ -452,7 +452,7 @@ static cr_status expand_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_tensor *x = c->in[0];
     const view_params *p = c->params;
     int extra = p->ndim - x->ndim;
-    *out = (cr_meta){.dtype = dtype_of(x), .ndim = p->ndim, .offset = x->offset, .strided = true};
+    *out = (cr_meta){.dtype = x->dtype, .ndim = p->ndim, .offset = x->offset, .strided = true};
     for (int i = 0; i < p->ndim; i++) {
         int64_t size = i < extra ? 1 : x->shape[i - extra];
         out->shape[i] = p->shape[i];
@@ -486,7 +486,7 @@ cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape) {
             return cr_fail(CR_BAD_VALUE, "expand", "negative size in shape %s: -1 keeps the size of an axis that is there", cr_shape_text(n, shape).s), NULL;
         p.shape[i] = keeps ? x->shape[i - (n - x->ndim)] : shape[i];
     }
-    return cr_shape_check("expand", n, p.shape, dtype_of(x), NULL) == CR_OK ? cr_apply(&cr_op_expand, 1, &x, &p) : NULL;
+    return cr_shape_check("expand", n, p.shape, x->dtype, NULL) == CR_OK ? cr_apply(&cr_op_expand, 1, &x, &p) : NULL;
 }
 
 /* ---- meshgrid: vectors, each along an axis of its own and expanded along the others */
@@ -499,8 +499,8 @@ cr_status cr_meshgrid(int n, const cr_tensor *const *in, bool xy, cr_tensor **ou
         if (!cr_given("meshgrid", "a tensor", in[i])) return cr_error_status();
         if (in[i]->ndim > 1) return cr_fail(CR_BAD_VALUE, "meshgrid", "tensor %d has the shape %s: vectors are expected", i, cr_shape_text(in[i]->ndim, in[i]->shape).s);
         if (in[i]->dtype != in[0]->dtype || in[i]->dev != in[0]->dev)
-            return cr_fail(CR_BAD_VALUE, "meshgrid", "tensors of one dtype on one device are expected: %s on %s, %s on %s", cr_dtype_name(dtype_of(in[0])), in[0]->dev->name,
-                           cr_dtype_name(dtype_of(in[i])), in[i]->dev->name);
+            return cr_fail(CR_BAD_VALUE, "meshgrid", "tensors of one dtype on one device are expected: %s on %s, %s on %s", cr_dtype_name(in[0]->dtype), in[0]->dev->name,
+                           cr_dtype_name(in[i]->dtype), in[i]->dev->name);
         shape[xy && i < 2 && n > 1 ? 1 - i : i] = in[i]->numel;
     }
     for (; made < n; made++) {

@@ -46,7 +46,7 @@ cr_status cr_rule_dtypes(const cr_program *p, const cr_tensor *const *in, cr_dty
     cr_dtype dt = promoted(p->n_in - condition, in + condition);
     bool is_float = cr_dtype_is_float(dt);
     if (p->rule == CR_RULE_WHERE && in[0]->dtype != CR_BOOL)
-        return cr_fail(CR_BAD_TYPE, p->name, "the condition must be bool, got %s: compare it, as in x != 0", cr_dtype_name((cr_dtype)in[0]->dtype));
+        return cr_fail(CR_BAD_TYPE, p->name, "the condition must be bool, got %s: compare it, as in x != 0", cr_dtype_name(in[0]->dtype));
     if (p->rule == CR_RULE_NUMBER && dt == CR_BOOL)
         return cr_fail(CR_BAD_TYPE, p->name, "bool is not a number: cast to an integer or float dtype first");
     if (p->rule == CR_RULE_BITS && is_float)
@@ -61,7 +61,7 @@ cr_status cr_rule_dtypes(const cr_program *p, const cr_tensor *const *in, cr_dty
 
 /* ---- the walk */
 static void fill_arg(cr_arg *a, const cr_tensor *t, int ndim, const int64_t *shape) {
-    *a = (cr_arg){.data = t->dev->host ? cr_tensor_data(t) : NULL, .storage = t->storage, .offset = t->offset, .dtype = (cr_dtype)t->dtype};
+    *a = (cr_arg){.data = t->dev->host ? cr_tensor_data(t) : NULL, .storage = t->storage, .offset = t->offset, .dtype = t->dtype};
     int missing = ndim - t->ndim;
     for (int i = missing; i < ndim; i++)
         a->strides[i] = t->shape[i - missing] == shape[i] ? t->strides[i - missing] : 0;
@@ -100,7 +100,7 @@ static void one_axis(cr_walk *w) {
 static cr_status check_shapes(int n_out, cr_tensor *const *out, int n_in, const cr_tensor *const *in, const char *op) {
     const cr_tensor *y = out[0];
     for (int r = 1; r < n_out; r++)
-        if (out[r]->ndim != y->ndim || memcmp(out[r]->shape, y->shape, sizeof(int64_t) * y->ndim))
+        if (!cr_shape_equal(out[r]->ndim, out[r]->shape, y->ndim, y->shape))
             return cr_fail(CR_BAD_VALUE, op, "results of different shapes, %s and %s", cr_shape_text(y->ndim, y->shape).s,
                            cr_shape_text(out[r]->ndim, out[r]->shape).s);
     for (int k = 0; k < n_in; k++) {

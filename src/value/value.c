@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/core.h"
+#include "../core/status.h"
+#include "../core/dtype.h"
 #include "pool.h"
 
 enum op { LEAF, ADD, SUB, MUL, DIV, POW, POWER, NEG, RELU, TANH, EXP, LOG, SIGMOID, TO };    /* POWER: by a number, not a Value */

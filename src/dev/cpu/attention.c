@@ -15,14 +15,14 @@ enum { N = CR_ATTENTION_BLOCK, MANY_HEADS = 8, ROWS_AT_ONCE = 256 };
 enum { Q, K, W, O, G, DQ, DK, DV, OPERANDS };       /* W: the values */
 
 typedef struct job {
-    cr_attention_args f32;
-    const cr_tensor *operand[OPERANDS];             /* NULL where a pass does not use it */
+    cr_attention_job f32;
+    const cr_array *operand[OPERANDS];             /* NULL where a pass does not use it */
     unsigned results;                               /* bit i: operand i is written */
     void *copy[OPERANDS]; size_t copy_bytes[OPERANDS];          /* f16, bf16: as contiguous f32 */
     int converted;                                  /* the operand that is being converted */
     const cr_attention_isa *isa;
     const cr_product_isa *product;
-    const cr_tensor *mask;                          /* f32 (f64 for f64); NULL: none */
+    const cr_array *mask;                          /* f32 (f64 for f64); NULL: none */
     int64_t items, group, blocks;                   /* blocks: items of one head; so many items make a chunk */
     size_t scratch;
     void (*run)(const struct job *j, int64_t head, int64_t block, void *scratch);
@@ -32,41 +32,41 @@ typedef struct job {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-static bool is_half(const cr_tensor *t) { return t->dtype == CR_F16 || t->dtype == CR_BF16; }
+static bool is_half(const cr_array *t) { return t->dtype == CR_F16 || t->dtype == CR_BF16; }
 
 /* How many keys query t sees. */
-static int64_t seen(const cr_attention_args *a, int64_t t) { return a->causal ? most(0, least(a->S, t + a->S - a->T + 1)) : a->S; }
+static int64_t seen(const cr_attention_job *a, int64_t t) { return a->causal ? most(0, least(a->S, t + a->S - a->T + 1)) : a->S; }
 
 /* ---- f16 and bf16: rows are widened before and rounded after */
 
 static void convert_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const job *j = ctx;
-    const cr_tensor *t = j->operand[j->converted];
+    const cr_array *t = j->operand[j->converted];
     bool bf16 = t->dtype == CR_BF16, back = j->results >> j->converted & 1;
     int64_t H = t->shape[1], R = t->shape[2], D = t->shape[3], end = least(t->shape[0] * H * R, (chunk + 1) * ROWS_AT_ONCE);
     float *wide = j->copy[j->converted];
     for (int64_t i = chunk * ROWS_AT_ONCE; i < end; i++) {
-        uint16_t *half = (uint16_t *)cr_tensor_data(t) + i / R / H * t->strides[0] + i / R % H * t->strides[1] + i % R * t->strides[2];
+        uint16_t *half = (uint16_t *)cr_array_data(t) + i / R / H * t->strides[0] + i / R % H * t->strides[1] + i % R * t->strides[2];
         if (back) j->product->half_from_f32(half, wide + i * D, D, bf16);
         else j->product->f32_from_half(wide + i * D, half, D, bf16);
     }
 }
 
 static void convert(job *j, int i) {
-    const cr_tensor *t = j->operand[i];
+    const cr_array *t = j->operand[i];
     j->converted = i;
     cr_pool_run(cr_pieces(t->shape[0] * t->shape[1] * t->shape[2], ROWS_AT_ONCE), convert_rows, j);
 }
 
 /* Where the elements of each operand are found: in place, or in an f32 copy. */
 static cr_status open_operands(job *j) {
-    cr_attention_args *a = &j->f32;
+    cr_attention_job *a = &j->f32;
     cr_heads *heads[OPERANDS] = {&a->q, &a->k, &a->v, &a->o, &a->g, &a->dq, &a->dk, &a->dv};
     for (int i = 0; i < OPERANDS; i++) {
-        const cr_tensor *t = j->operand[i];
+        const cr_array *t = j->operand[i];
         if (!t) continue;
-        *heads[i] = (cr_heads){cr_tensor_data(t), t->strides[0], t->strides[1], t->strides[2]};
+        *heads[i] = (cr_heads){cr_array_data(t), t->strides[0], t->strides[1], t->strides[2]};
         if (!is_half(t)) continue;
         j->copy_bytes[i] = (size_t)t->numel * sizeof(float) + 64;
         j->copy[i] = cr_cpu_take(j->copy_bytes[i]);
@@ -89,14 +89,14 @@ static cr_status close_operands(job *j, cr_status s, const char *op) {
 /* ---- f64 */
 
 static double *row_f64(const job *j, int operand, int64_t head, int64_t row) {
-    const cr_tensor *t = j->operand[operand];
-    return (double *)cr_tensor_data(t) + head / j->f32.H * t->strides[0] + head % j->f32.H * t->strides[1] + row * t->strides[2];
+    const cr_array *t = j->operand[operand];
+    return (double *)cr_array_data(t) + head / j->f32.H * t->strides[0] + head % j->f32.H * t->strides[1] + row * t->strides[2];
 }
 
 static double mask_f64(const job *j, int64_t head, int64_t t, int64_t s) {
-    const cr_tensor *m = j->mask;
+    const cr_array *m = j->mask;
     if (!m) return 0;
-    return ((const double *)cr_tensor_data(m))[head / j->f32.H * m->strides[0] + head % j->f32.H * m->strides[1] + t * m->strides[2] + s * m->strides[3]];
+    return ((const double *)cr_array_data(m))[head / j->f32.H * m->strides[0] + head % j->f32.H * m->strides[1] + t * m->strides[2] + s * m->strides[3]];
 }
 
 static double dot_f64(const double *x, const double *y, int64_t n) {
@@ -106,7 +106,7 @@ static double dot_f64(const double *x, const double *y, int64_t n) {
 }
 
 static void forward_f64(const job *j, int64_t head, int64_t block, void *scratch) {
-    const cr_attention_args *a = &j->f32;
+    const cr_attention_job *a = &j->f32;
     double *p = scratch;
     for (int64_t t = block * N; t < least(a->T, (block + 1) * N); t++) {
         double *o = row_f64(j, O, head, t), max = -INFINITY, sum = 0;
@@ -128,7 +128,7 @@ static void forward_f64(const job *j, int64_t head, int64_t block, void *scratch
 
 static void backward_f64(const job *j, int64_t head, int64_t block, void *scratch) {
     (void)block; (void)scratch;
-    const cr_attention_args *a = &j->f32;
+    const cr_attention_job *a = &j->f32;
     size_t row = (size_t)a->D * sizeof(double);
     for (int64_t s = 0; s < a->S; s++) { memset(row_f64(j, DK, head, s), 0, row); memset(row_f64(j, DV, head, s), 0, row); }
     for (int64_t t = 0; t < a->T; t++) {
@@ -181,7 +181,7 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
 
 /* Runs fn for each of `blocks` blocks of every head; a pair: a query and a key. */
 static void run_items(job *j, void (*fn)(const job *, int64_t, int64_t, void *), int64_t blocks, double flops_of_pair) {
-    const cr_attention_args *a = &j->f32;
+    const cr_attention_job *a = &j->f32;
     double flops = flops_of_pair * (double)a->D * (double)a->T * (double)a->S / (double)blocks;
     j->run = fn;
     j->blocks = blocks;
@@ -190,13 +190,13 @@ static void run_items(job *j, void (*fn)(const job *, int64_t, int64_t, void *),
     cr_pool_run_in_order(cr_pieces(j->items, j->group), run_chunk, j);
 }
 
-static job open_job(const cr_tensor *q, const cr_tensor *k, const cr_tensor *mask, const cr_tensor *lse, double scale, bool causal) {
-    job j = {.product = cr_product_best(), .mask = mask, .scale = scale, .lse = cr_tensor_data(lse)};
-    cr_attention_args *a = &j.f32;
+static job open_job(const cr_array *q, const cr_array *k, const cr_array *mask, const cr_array *lse, double scale, bool causal) {
+    job j = {.product = cr_product_best(), .mask = mask, .scale = scale, .lse = cr_array_data(lse)};
+    cr_attention_job *a = &j.f32;
     a->B = q->shape[0]; a->H = q->shape[1]; a->T = q->shape[2]; a->D = q->shape[3]; a->S = k->shape[2];
-    a->lse = cr_tensor_data(lse);
+    a->lse = cr_array_data(lse);
     if (mask) {
-        a->mask = (cr_heads){cr_tensor_data(mask), mask->strides[0], mask->strides[1], mask->strides[2]};
+        a->mask = (cr_heads){cr_array_data(mask), mask->strides[0], mask->strides[1], mask->strides[2]};
         a->mask_key = mask->strides[3];
     }
     a->scale = (float)scale;
@@ -220,8 +220,11 @@ static const cr_attention_isa *isa_of(const cr_product_isa *product) {
     return sets[i];
 }
 
-cr_status cr_cpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
-                           double scale, bool causal) {
+cr_status cr_cpu_attention(const cr_attention_args *args) {
+    const cr_array *o = &args->o, *lse = &args->lse, *q = &args->q, *k = &args->k, *v = &args->v,
+        *mask = cr_present(&args->mask);
+    const double scale = args->scale;
+    const bool causal = args->causal;
     if (lse->numel == 0) return CR_OK;
     job j = open_job(q, k, mask, lse, scale, causal);
     j.operand[Q] = q; j.operand[K] = k; j.operand[W] = v; j.operand[O] = o;
@@ -232,20 +235,23 @@ cr_status cr_cpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, con
     return close_operands(&j, s, "attention");
 }
 
-static cr_status zero(cr_tensor *t) {
+static cr_status zero(const cr_array *t) {
     static const double nothing = 0;
-    return t->numel ? cr_cpu_fill(t, &nothing) : CR_OK;
+    return t->numel ? cr_cpu_fill(&(cr_fill_args){*t, &nothing}) : CR_OK;
 }
 
-cr_status cr_cpu_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                               const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal) {
+cr_status cr_cpu_attention_bwd(const cr_attention_bwd_args *args) {
+    const cr_array *dq = &args->dq, *dk = &args->dk, *dv = &args->dv, *q = &args->q, *k = &args->k, *v = &args->v,
+        *mask = cr_present(&args->mask), *o = &args->o, *lse = &args->lse, *g = &args->g;
+    const double scale = args->scale;
+    const bool causal = args->causal;
     if (q->numel == 0 || k->numel == 0) {
         cr_status s = zero(dq);
         if (!s) s = zero(dk);
         return s ? s : zero(dv);
     }
     job j = open_job(q, k, mask, lse, scale, causal);
-    const cr_tensor *operands[OPERANDS] = {q, k, v, o, g, dq, dk, dv};
+    const cr_array *operands[OPERANDS] = {q, k, v, o, g, dq, dk, dv};
     memcpy(j.operand, operands, sizeof operands);
     j.results = 1u << DQ | 1u << DK | 1u << DV;
     j.isa = isa_of(j.product);

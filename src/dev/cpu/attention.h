@@ -7,7 +7,7 @@
 /* A (B, H, rows, D) tensor, D contiguous; strides in elements. */
 typedef struct cr_heads { float *at; int64_t batch, head, row; } cr_heads;
 
-typedef struct cr_attention_args {
+typedef struct cr_attention_job {
     int64_t B, H, T, S, D;
     cr_heads q, k, v, o, g, dq, dk, dv;             /* g: the cotangent of o; only what a function uses is set */
     cr_heads mask; int64_t mask_key;                /* (B, H, T, S), added to the scores; mask_key: the stride of S; mask.at may be NULL */
@@ -15,22 +15,22 @@ typedef struct cr_attention_args {
     float scale;
     bool causal;                                    /* query t sees keys 0 .. t + S - T */
     const cr_product_kernels *product;
-} cr_attention_args;
+} cr_attention_job;
 
 enum { CR_ATTENTION_BLOCK = 64 };                   /* queries, and keys, of a block */
 
 typedef struct cr_attention_isa {
     int isa;
     /* o and lse of queries t .. t + n of head number `head` (b H + h), n <= CR_ATTENTION_BLOCK */
-    void (*forward)(const cr_attention_args *a, int64_t head, int64_t t, int64_t n, float *scratch);
+    void (*forward)(const cr_attention_job *a, int64_t head, int64_t t, int64_t n, float *scratch);
     /* With keys j .. j_end and queries t .. t_end, neither empty.  want_q: dq is written; every key that is seen and key 0 must be in
      * the range.  want_kv: dk and dv are written; every query must be in the range. */
-    void (*backward)(const cr_attention_args *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end, bool want_q, bool want_kv,
+    void (*backward)(const cr_attention_job *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end, bool want_q, bool want_kv,
                      float *scratch);
 } cr_attention_isa;
 
 /* 64-byte aligned working memory of one call, in bytes: blocks, and a number for each query or key of whole blocks. */
-static inline size_t cr_attention_scratch(const cr_attention_args *a) {
+static inline size_t cr_attention_scratch(const cr_attention_job *a) {
     enum { N = CR_ATTENTION_BLOCK };
     return (size_t)(2 * a->D * N + 3 * N * N + 3 * N + ((a->T > a->S ? a->T : a->S) + N - 1) / N * N) * sizeof(float);
 }

@@ -13,17 +13,17 @@ enum { N = CR_ATTENTION_BLOCK };
 
 static inline int64_t clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 static inline int64_t whole(int64_t n) { return (n + V - 1) / V * V; }
-static inline float *rows_of(const cr_attention_args *a, cr_heads x, int64_t head, int64_t row) {
+static inline float *rows_of(const cr_attention_job *a, cr_heads x, int64_t head, int64_t row) {
     return x.at + head / a->H * x.batch + head % a->H * x.head + row * x.row;
 }
 
 /* How many of the keys from j on query t sees, at most n. */
-static inline int64_t seen(const cr_attention_args *a, int64_t t, int64_t j, int64_t n) {
+static inline int64_t seen(const cr_attention_job *a, int64_t t, int64_t j, int64_t n) {
     return a->causal ? clamp(t + a->S - a->T + 1 - j, 0, n) : n;
 }
 
 /* How many of the queries from t on, at most n, come before the first that sees key j. */
-static inline int64_t first_query(const cr_attention_args *a, int64_t j, int64_t t, int64_t n) {
+static inline int64_t first_query(const cr_attention_job *a, int64_t j, int64_t t, int64_t n) {
     return a->causal ? clamp(j - (a->S - a->T) - t, 0, n) : 0;
 }
 
@@ -40,7 +40,7 @@ static inline vmask first_lanes(int64_t n) {
 
 static inline vec blend_first(int64_t n, vec a, vec b) { return v_blend(first_lanes(n), a, b); }
 
-static void multiply(const cr_attention_args *a, int64_t m, int64_t n, int64_t k, const float *x, int64_t x_row, int64_t x_col, const float *y, int64_t y_row,
+static void multiply(const cr_attention_job *a, int64_t m, int64_t n, int64_t k, const float *x, int64_t x_row, int64_t x_col, const float *y, int64_t y_row,
                      float *z, int64_t z_row, bool accumulate) {
     cr_product p = {.m = m, .n = n, .k = k, .a = x, .b = y, .c = z, .a_row = x_row, .a_col = x_col, .b_row = y_row, .b_col = 1, .c_row = z_row,
                     .accumulate = accumulate};
@@ -48,7 +48,7 @@ static void multiply(const cr_attention_args *a, int64_t m, int64_t n, int64_t k
 }
 
 /* to (D, N): the transpose of n rows times scale. */
-static void transpose(const cr_attention_args *a, float *to, const float *from, int64_t row, int64_t n, float scale) {
+static void transpose(const cr_attention_job *a, float *to, const float *from, int64_t row, int64_t n, float scale) {
     a->product->pack(to, N, n, a->D, from, row, 1);
     if (scale == 1) return;
     for (int64_t i = 0; i < a->D * N; i += V) STORE(to + i, LOAD(to + i) * scale);
@@ -56,7 +56,7 @@ static void transpose(const cr_attention_args *a, float *to, const float *from, 
 
 /* to[i] = x[i] . y[i] for n <= N rows, and 0 up to a whole vector.  Each row's lanes are summed apart and then turned, so that rows are
  * lanes; scratch: 2 N V. */
-static void dots(const cr_attention_args *a, float *to, const float *x, int64_t x_row, const float *y, int64_t y_row, int64_t n, float *scratch) {
+static void dots(const cr_attention_job *a, float *to, const float *x, int64_t x_row, const float *y, int64_t y_row, int64_t n, float *scratch) {
     float *sums = scratch, *turned = scratch + N * V;           /* (n, V), (V, N) */
     for (int64_t i = 0; i < n; i++, x += x_row, y += y_row) {
         vec sum = v_k(0);
@@ -74,7 +74,7 @@ static void dots(const cr_attention_args *a, float *to, const float *x, int64_t 
 }
 
 /* p += the mask over a block, which is gathered into `to` (N, N) in the order of p: rows, columns long, at these strides. */
-static void add_mask(const cr_attention_args *a, float *p, float *to, const float *mask, int64_t rows, int64_t columns, int64_t row, int64_t column) {
+static void add_mask(const cr_attention_job *a, float *p, float *to, const float *mask, int64_t rows, int64_t columns, int64_t row, int64_t column) {
     a->product->pack(to, N, columns, rows, mask, column, row);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t x = i * N; x < i * N + columns; x += V) STORE(p + x, LOAD(p + x) + LOAD(to + x));
@@ -85,13 +85,13 @@ static void add_mask(const cr_attention_args *a, float *p, float *to, const floa
 typedef struct state { float *q, *p, *mask, *max, *sum, *shrink; } state;      /* q (D, N), p, mask (N, N), the others N */
 
 /* Rows of a product that leave out alike what the diagonal hides: 16 where it crosses a block, as whole vectors of columns, else all. */
-static int64_t panel_of(const cr_attention_args *a, int64_t rows, int64_t t, int64_t j, int64_t keys) {
+static int64_t panel_of(const cr_attention_job *a, int64_t rows, int64_t t, int64_t j, int64_t keys) {
     enum { PANEL = 16 };
     return seen(a, t, j, keys) == keys ? rows : PANEL;
 }
 
 /* p = k q^T for keys j .. j + keys and queries t .. t + n; where the diagonal crosses, rows of keys leave out the queries before them. */
-static void scores(const cr_attention_args *a, const state *s, const float *k, int64_t t, int64_t n, int64_t j, int64_t keys) {
+static void scores(const cr_attention_job *a, const state *s, const float *k, int64_t t, int64_t n, int64_t j, int64_t keys) {
     int64_t panel = panel_of(a, keys, t, j, keys);
     for (int64_t i = 0; i < keys; i += panel) {
         int64_t first = first_query(a, j + i, t, n) / V * V;
@@ -100,7 +100,7 @@ static void scores(const cr_attention_args *a, const state *s, const float *k, i
 }
 
 /* p = exp(p - max) with the new maxima; V queries from column x on.  Returns with shrink = exp(old max - new max). */
-static void softmax_lanes(const cr_attention_args *a, const state *s, int64_t t, int64_t x, int64_t j, int64_t keys) {
+static void softmax_lanes(const cr_attention_job *a, const state *s, int64_t t, int64_t x, int64_t j, int64_t keys) {
     int64_t all = seen(a, t + x, j, keys), some = seen(a, t + x + V - 1, j, keys);     /* keys that every lane sees; that one sees */
     int64_t diagonal = t + x + a->S - a->T - j;     /* the last key of the first lane; may lie outside of the block */
     float *p = s->p + x;
@@ -132,7 +132,7 @@ static void scale_row(float *row, int64_t n, float by) {
 }
 
 /* o += p v */
-static void add_values(const cr_attention_args *a, const state *s, float *o, const float *v, int64_t t, int64_t n, int64_t j, int64_t keys) {
+static void add_values(const cr_attention_job *a, const state *s, float *o, const float *v, int64_t t, int64_t n, int64_t j, int64_t keys) {
     int64_t panel = panel_of(a, n, t, j, keys);
     for (int64_t i = 0; i < n; i += panel) {
         int64_t rows = clamp(n - i, 0, panel), k = seen(a, t + i + rows - 1, j, keys);
@@ -143,7 +143,7 @@ static void add_values(const cr_attention_args *a, const state *s, float *o, con
 }
 
 /* One query, as in generation: limited by reading k and v once; no product of matrices would fill its tiles.  p has room for S keys. */
-static void forward_query(const cr_attention_args *a, int64_t head, int64_t t, float *scratch) {
+static void forward_query(const cr_attention_job *a, int64_t head, int64_t t, float *scratch) {
     int64_t keys = seen(a, t, 0, a->S);
     float *p = scratch + 2 * N * V, *o = rows_of(a, a->o, head, t);
     const float *mask = a->mask.at ? rows_of(a, a->mask, head, t) : NULL;
@@ -169,7 +169,7 @@ static void forward_query(const cr_attention_args *a, int64_t head, int64_t t, f
     a->lse[head * a->T + t] = max + v_log(v_k(sum))[0];
 }
 
-static void forward(const cr_attention_args *a, int64_t head, int64_t t, int64_t n, float *scratch) {
+static void forward(const cr_attention_job *a, int64_t head, int64_t t, int64_t n, float *scratch) {
     if (n == 1) { forward_query(a, head, t, scratch); return; }
     state s = {.q = scratch, .p = scratch + a->D * N, .mask = scratch + (a->D + N) * N, .max = scratch + (a->D + 2 * N) * N};
     s.sum = s.max + N;
@@ -216,7 +216,7 @@ static void softmax_row_bwd(float *p, float *ds, int64_t keys, int64_t n, float 
 }
 
 /* p and ds of queries t .. t + n and keys j .. j + keys. */
-static void probabilities(const cr_attention_args *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys) {
+static void probabilities(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys) {
     const float *q = rows_of(a, a->q, head, t), *g = rows_of(a, a->g, head, t), *lse = a->lse + head * a->T + t;
     int64_t panel = panel_of(a, n, t, j, keys);
     for (int64_t i = 0; i < n; i += panel) {
@@ -233,7 +233,7 @@ static void probabilities(const cr_attention_args *a, const block *b, int64_t he
 }
 
 /* dv += p^T g, dk += ds^T q; rows of keys leave out the queries that do not see them. */
-static void add_to_keys(const cr_attention_args *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys, bool accumulate) {
+static void add_to_keys(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys, bool accumulate) {
     const float *q = rows_of(a, a->q, head, t), *g = rows_of(a, a->g, head, t);
     float *dk = rows_of(a, a->dk, head, j), *dv = rows_of(a, a->dv, head, j);
     int64_t panel = panel_of(a, keys, t, j, keys);
@@ -245,7 +245,7 @@ static void add_to_keys(const cr_attention_args *a, const block *b, int64_t head
 }
 
 /* dq += ds k */
-static void add_to_queries(const cr_attention_args *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys) {
+static void add_to_queries(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys) {
     const float *k = rows_of(a, a->k, head, j);
     float *dq = rows_of(a, a->dq, head, t);
     int64_t panel = panel_of(a, n, t, j, keys);
@@ -255,7 +255,7 @@ static void add_to_queries(const cr_attention_args *a, const block *b, int64_t h
     }
 }
 
-static void backward(const cr_attention_args *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end, bool want_q, bool want_kv, float *scratch) {
+static void backward(const cr_attention_job *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end, bool want_q, bool want_kv, float *scratch) {
     block b = {.k = scratch, .v = scratch + a->D * N, .p = scratch + 2 * a->D * N};
     b.ds = b.p + N * N;
     b.mask = b.ds + N * N;

@@ -286,10 +286,11 @@ static void copy_same(copy *c) {
     }
 }
 
-cr_status cr_cpu_copy(cr_tensor *dst, const cr_tensor *src) {
+cr_status cr_cpu_copy(const cr_copy_args *args) {
+    const cr_array *dst = &args->dst, *src = &args->src;
     if (!dst->numel) return CR_OK;
-    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, src->strides), .to = cr_tensor_data(dst), .from = cr_tensor_data(src),
-              .to_dtype = (cr_dtype)dst->dtype, .from_dtype = (cr_dtype)src->dtype};
+    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, src->strides), .to = cr_array_data(dst), .from = cr_array_data(src),
+              .to_dtype = dst->dtype, .from_dtype = src->dtype};
     begin(&c);
     if (dst->dtype == src->dtype) copy_same(&c);
     else cast(&c);
@@ -310,9 +311,11 @@ static void fill_one_run(void *ctx, int64_t chunk, int worker) {
     fill_run(c->to + first * c->x.to[0] * c->size, c->x.to[0], least(c->step, c->x.numel - first), c->value, c->size);
 }
 
-cr_status cr_cpu_fill(cr_tensor *dst, const void *value) {
+cr_status cr_cpu_fill(const cr_fill_args *args) {
+    const cr_array *dst = &args->dst;
+    const void *value = args->value;
     if (!dst->numel) return CR_OK;
-    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, NULL), .to = cr_tensor_data(dst), .to_dtype = (cr_dtype)dst->dtype, .value = value, .size = (int64_t)cr_dtype_size((cr_dtype)dst->dtype)};
+    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, NULL), .to = cr_array_data(dst), .to_dtype = dst->dtype, .value = value, .size = (int64_t)cr_dtype_size(dst->dtype)};
     begin(&c);
     if (c.x.ndim == 1) run(&c, c.x.numel, RUN / c.size, fill_one_run);
     else run(&c, c.x.numel / c.x.shape[c.x.ndim - 1], CHUNK, fill_rows);
@@ -336,9 +339,13 @@ static void triangle_rows(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-cr_status cr_cpu_triangle(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, int64_t diagonal, bool upper) {
+cr_status cr_cpu_triangle(const cr_triangle_args *args) {
+    const cr_array *y = &args->y, *x = &args->x;
+    const int64_t M = args->x.shape[args->x.ndim - 2], N = args->x.shape[args->x.ndim - 1],
+        diagonal = args->diagonal;
+    const bool upper = args->upper;
     int64_t each = (CHUNK + N - 1) / N, bounded = diagonal < -M ? -M : least(diagonal, N);       /* beyond them all is kept, or nothing */
-    triangle t = {cr_tensor_data(y), cr_tensor_data(x), y->numel / N, M, N, bounded, (int64_t)cr_dtype_size((cr_dtype)y->dtype), each, upper};
+    triangle t = {cr_array_data(y), cr_array_data(x), y->numel / N, M, N, bounded, (int64_t)cr_dtype_size(y->dtype), each, upper};
     int64_t chunks = cr_pieces(t.rows, each);
     if (chunks == 1) triangle_rows(&t, 0, 0);
     else cr_pool_run(chunks, triangle_rows, &t);

@@ -1,5 +1,6 @@
 /* cpu.c - the device `cpu`: what the processor can do, and the table of kernels. */
 #include "isa.h"
+#include "../../core/config.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -117,18 +118,9 @@ static cr_status download(const cr_device *d, void *dst, cr_storage *src, size_t
 
 static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }      /* kernels have finished when they return */
 
-static const cr_kernels kernels = {
-    .allocate = cr_cpu_allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = cr_cpu_copy, .fill = cr_cpu_fill, .triangle = cr_cpu_triangle, .nextafter = cr_cpu_nextafter,
-    .elementwise = cr_cpu_elementwise, .reduce = cr_cpu_reduce, .arg_reduce = cr_cpu_arg_reduce, .scan = cr_cpu_scan, .matmul = cr_cpu_matmul,
-    .update_by_product = cr_cpu_update_by_product,
-    .gather = cr_cpu_gather, .scatter = cr_cpu_scatter, .scatter_extreme = cr_cpu_scatter_extreme, .take_rows = cr_cpu_take_rows, .put_rows = cr_cpu_put_rows, .ravel = cr_cpu_ravel, .nonzero = cr_cpu_nonzero,
-    .sort = cr_cpu_sort, .kth = cr_cpu_kth, .search = cr_cpu_search, .runs = cr_cpu_runs,
-    .random = cr_cpu_random, .random_integers = cr_cpu_random_integers, .permutation = cr_cpu_permutation, .multinomial = cr_cpu_multinomial,
-    .softmax = cr_cpu_softmax, .softmax_bwd = cr_cpu_softmax_bwd, .norm = cr_cpu_norm, .norm_bwd = cr_cpu_norm_bwd,
-    .cross_entropy = cr_cpu_cross_entropy, .cross_entropy_bwd = cr_cpu_cross_entropy_bwd,
-    .attention = cr_cpu_attention, .attention_bwd = cr_cpu_attention_bwd,
-};
+static const cr_kernels kernels = {CR_KERNELS(CR_ENTRY_OF_CPU)};
 
 const cr_device cr_device_cpu = {
-    .name = "cpu", .type = "cpu", .kernels = &kernels, .info = info, .memory = cr_cpu_memory, .empty_cache = cr_cpu_empty_cache, .host = true,
+    .name = "cpu", .type = "cpu", .kernels = &kernels, .allocate = cr_cpu_allocate, .upload = upload, .download = download, .synchronize = synchronize,
+    .info = info, .memory = cr_cpu_memory, .empty_cache = cr_cpu_empty_cache, .host = true,
 };

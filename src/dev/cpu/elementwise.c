@@ -485,7 +485,9 @@ static bool has_transposed(const cr_walk *w) {
     return false;
 }
 
-cr_status cr_cpu_elementwise(const cr_walk *walks, int64_t count) {
+cr_status cr_cpu_elementwise(const cr_elementwise_args *args) {
+    const cr_walk *walks = args->walks;
+    const int64_t count = args->count;
     if (count == 1 && run_tiny(walks)) return CR_OK;
     for (int64_t i = 0, n; i < count; i += n) {
         int64_t numel = 0;
@@ -509,8 +511,10 @@ static void next_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_vec()->integers->next[j->dtype]((char *)j->y + at, (const char *)j->a + at, (const char *)j->b + at, j->infinity, left < cr_chunk(j->n) ? left : cr_chunk(j->n));
 }
 
-cr_status cr_cpu_nextafter(cr_tensor *y, const cr_tensor *a, const cr_tensor *b, int64_t infinity) {
-    next_job j = {cr_tensor_data(y), cr_tensor_data(a), cr_tensor_data(b), (cr_dtype)y->dtype, y->numel, infinity};
+cr_status cr_cpu_nextafter(const cr_nextafter_args *args) {
+    const cr_array *y = &args->y, *a = &args->a, *b = &args->b;
+    const int64_t infinity = args->infinity;
+    next_job j = {cr_array_data(y), cr_array_data(a), cr_array_data(b), y->dtype, y->numel, infinity};
     if (j.n) cr_pool_run(cr_pieces(j.n, cr_chunk(j.n)), next_chunk, &j);
     return CR_OK;
 }

@@ -31,10 +31,10 @@ bool cr_cpu_check(check *c, int64_t from, int64_t to) {
     return true;
 }
 
-cr_status cr_cpu_start_check(check *c, const char *op, const cr_tensor *index, int64_t size, bool wrap) {
-    const cr_dtype dt = (cr_dtype)index->dtype;
+cr_status cr_cpu_start_check(check *c, const char *op, const cr_array *index, int64_t size, bool wrap) {
+    const cr_dtype dt = index->dtype;
     if (dt != CR_I32 && dt != CR_I64) return cr_fail(CR_BAD_TYPE, op, "index must be int32 or int64, not %s", cr_dtype_name(dt));
-    c->x = (indices){cr_tensor_data(index), size, dt == CR_I64};
+    c->x = (indices){cr_array_data(index), size, dt == CR_I64};
     c->n = index->numel;
     c->low = wrap ? -size : 0;
     c->op = op;
@@ -55,7 +55,7 @@ static void check_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_check(c, chunk * CHECKED, least(c->n, (chunk + 1) * CHECKED));
 }
 
-cr_status cr_cpu_open_indices(const char *op, const cr_tensor *index, int64_t size, bool wrap, indices *out) {
+cr_status cr_cpu_open_indices(const char *op, const cr_array *index, int64_t size, bool wrap, indices *out) {
     check c;
     cr_status s = cr_cpu_start_check(&c, op, index, size, wrap);
     if (s) return s;
@@ -81,8 +81,8 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-static job job_of(const cr_tensor *y, const cr_tensor *x) {
-    return (job){.y = cr_tensor_data(y), .x = cr_tensor_data(x), .dtype = (cr_dtype)y->dtype, .size = cr_dtype_size((cr_dtype)y->dtype)};
+static job job_of(const cr_array *y, const cr_array *x) {
+    return (job){.y = cr_array_data(y), .x = cr_array_data(x), .dtype = y->dtype, .size = cr_dtype_size(y->dtype)};
 }
 
 static cr_status run(job *j, const char *op, int64_t chunks, void (*fn)(void *, int64_t, int)) {
@@ -126,7 +126,9 @@ static void gather_chunk(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-cr_status cr_cpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
+cr_status cr_cpu_gather(const cr_gather_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2], K = args->index.shape[1];
     job j = job_of(y, x);
     cr_status s = cr_cpu_start_check(&j.check, "gather", index, R, false);
     if (s || y->numel == 0) return s;
@@ -234,7 +236,7 @@ static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(sum, bytes);
 }
 
-static cr_status scatter(const char *op, job *j, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
+static cr_status scatter(const char *op, job *j, const cr_array *index, int64_t M, int64_t R, int64_t N, int64_t K) {
     const cr_status s = cr_cpu_open_indices(op, index, R, false, &j->index);
     if (s || index->numel == 0) return s;
     if (M == 1 && N == 1 && !j->extreme && cr_cpu_suits_buckets(j->dtype, j->sum, R, K)) return cr_cpu_put_by_buckets(j->dtype, j->sum, j->y, 1, R, j->index, j->x, 1, K);
@@ -247,13 +249,19 @@ static cr_status scatter(const char *op, job *j, const cr_tensor *index, int64_t
     return run(j, op, cr_pieces(M, j->rows) * j->blocks, scatter_chunk);
 }
 
-cr_status cr_cpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
+cr_status cr_cpu_scatter(const cr_scatter_args *args) {
+    const cr_array *y = &args->y, *index = &args->index, *src = &args->src;
+    const bool sum = args->sum;
+    const int64_t M = args->y.shape[0], R = args->y.shape[1], N = args->y.shape[2], K = args->index.shape[1];
     job j = job_of(y, src);
     j.sum = sum;
     return scatter(sum ? "scatter_add" : "scatter", &j, index, M, R, N, K);
 }
 
-cr_status cr_cpu_scatter_extreme(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool least, int64_t M, int64_t R, int64_t N, int64_t K) {
+cr_status cr_cpu_scatter_extreme(const cr_scatter_extreme_args *args) {
+    const cr_array *y = &args->y, *index = &args->index, *src = &args->src;
+    const bool least = args->least;
+    const int64_t M = args->y.shape[0], R = args->y.shape[1], N = args->y.shape[2], K = args->index.shape[1];
     job j = job_of(y, src);
     j.extreme = true;
     j.least = least;

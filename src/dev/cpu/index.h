@@ -2,7 +2,7 @@
 #ifndef CR_CPU_INDEX_H
 #define CR_CPU_INDEX_H
 
-#include "../../core/core.h"
+#include "../../core/array.h"
 
 enum { INDEX_GRAIN = 32768 };                       /* elements that one chunk moves or adds, about 10 us */
 
@@ -20,10 +20,10 @@ static inline int64_t index_at(indices x, int64_t i) {
 /* Are they in 0 .. size - 1, or with wrap from -size on?  Either all are asked first, or each chunk asks for its own, where what it writes
  * may be lost; then a message says which is the first that is not. */
 typedef struct check { indices x; int64_t n, low; const char *op; atomic_llong bad; } check;      /* from low on are fine; bad: the first position that is not */
-cr_status cr_cpu_start_check(check *c, const char *op, const cr_tensor *index, int64_t size, bool wrap);
+cr_status cr_cpu_start_check(check *c, const char *op, const cr_array *index, int64_t size, bool wrap);
 bool      cr_cpu_check(check *c, int64_t from, int64_t to);
 cr_status cr_cpu_checked(const check *c);
-cr_status cr_cpu_open_indices(const char *op, const cr_tensor *index, int64_t size, bool wrap, indices *out);       /* all of them */
+cr_status cr_cpu_open_indices(const char *op, const cr_array *index, int64_t size, bool wrap, indices *out);       /* all of them */
 
 /* x[index[k] xs] = y[k ys], or += it, for k < K in order, by several threads where the places are R in one row (buckets.c); checked indices. */
 bool      cr_cpu_suits_buckets(cr_dtype dt, bool sum, int64_t R, int64_t K);

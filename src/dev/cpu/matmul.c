@@ -257,11 +257,11 @@ ADD_PARTS(add_parts_f64, double)
 
 /* Reads the tensors.  Batch axes of size 1 go; where b is the same for a whole axis and rows of a and c go on across it, the
  * axis becomes rows: (B, T, C) x (C, V) is one product. */
-static void read_shapes(job *j, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, bool accumulate) {
+static void read_shapes(job *j, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias, bool accumulate) {
     int n = c->ndim;
     cr_product *w = &j->one;
     *w = (cr_product){.m = c->shape[n - 2], .n = c->shape[n - 1], .k = a->shape[n - 1],
-                      .a = cr_tensor_data(a), .b = cr_tensor_data(b), .c = cr_tensor_data(c), .bias = bias ? cr_tensor_data(bias) : NULL,
+                      .a = cr_array_data(a), .b = cr_array_data(b), .c = cr_array_data(c), .bias = bias ? cr_array_data(bias) : NULL,
                       .a_row = a->strides[n - 2], .a_col = a->strides[n - 1], .b_row = b->strides[n - 2], .b_col = b->strides[n - 1],
                       .c_row = c->strides[n - 2], .accumulate = accumulate};
     j->batches = 1;
@@ -387,9 +387,11 @@ static cr_status run(job *j) {
     return failed ? cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product") : CR_OK;
 }
 
-cr_status cr_cpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
+cr_status cr_cpu_matmul(const cr_matmul_args *args) {
+    const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
+    const int how = args->how;
     if (c->numel == 0) return CR_OK;
-    job j = {.dtype = (cr_dtype)c->dtype, .size = cr_dtype_size((cr_dtype)c->dtype), .isa = cr_product_best()};
+    job j = {.dtype = c->dtype, .size = cr_dtype_size(c->dtype), .isa = cr_product_best()};
     j.bf16 = c->dtype == CR_F32 && how & CR_MATMUL_BF16;
     read_shapes(&j, c, a, b, bias, how & CR_MATMUL_ADD);
     plan(&j);
@@ -404,13 +406,16 @@ bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_
     for (int i = 0; i < w.n_out; i++) w.out[i].data = (char *)w.out[i].data + (size_t)(first * c->n) * cr_dtype_size(w.out[i].dtype);
     for (int i = 0; i < w.n_in; i++) w.in[i].data = (char *)w.in[i].data + (size_t)(first * c->n) * cr_dtype_size(w.in[i].dtype);
     w.in[u->input].data = c->c;
-    return cr_cpu_elementwise(&w, 1) == CR_OK;
+    return cr_cpu_elementwise(&(cr_elementwise_args){&w, 1}) == CR_OK;
 }
 
-cr_status cr_cpu_update_by_product(const cr_walk *update, int input, const cr_tensor *a, const cr_tensor *b, int how) {
-    job j = {.dtype = (cr_dtype)a->dtype, .size = cr_dtype_size((cr_dtype)a->dtype), .isa = cr_product_best(), .batches = 1};
+cr_status cr_cpu_update_by_product(const cr_update_by_product_args *args) {
+    const cr_array *a = &args->a, *b = &args->b;
+    const cr_walk *update = args->update;
+    const int input = args->input, how = args->how;
+    job j = {.dtype = a->dtype, .size = cr_dtype_size(a->dtype), .isa = cr_product_best(), .batches = 1};
     j.bf16 = a->dtype == CR_F32 && how & CR_MATMUL_BF16;
-    j.one = (cr_product){.m = a->shape[0], .n = b->shape[1], .k = a->shape[1], .a = cr_tensor_data(a), .b = cr_tensor_data(b),
+    j.one = (cr_product){.m = a->shape[0], .n = b->shape[1], .k = a->shape[1], .a = cr_array_data(a), .b = cr_array_data(b),
                          .a_row = a->strides[0], .a_col = a->strides[1], .b_row = b->strides[0], .b_col = b->strides[1], .c_row = b->shape[1]};
     plan(&j);
     const cr_product_update into = {update, input};

@@ -2,7 +2,7 @@
 #if defined(__SANITIZE_ADDRESS__)                   /* checked loads in a hundred unrolled tiles: at -O3 GCC 12 takes minutes, at -O1 seconds */
 #pragma GCC optimize("O1")
 #endif
-#include "../../core/core.h"
+#include "../../core/array.h"
 #include "product.h"
 #include "product_vec.h"
 

@@ -68,9 +68,11 @@ static void each_piece(job *j, int64_t pieces, void (*fn)(void *, int64_t, int))
     else cr_pool_run(pieces, fn, j);
 }
 
-cr_status cr_cpu_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
+cr_status cr_cpu_nonzero(const cr_nonzero_args *args) {
+    const cr_array *y = cr_present(&args->y), *x = &args->x;
+    int64_t *count = args->count;
     const int64_t pieces = cr_pieces(x->numel, PIECE);
-    job j = {.x = cr_tensor_data(x), .numel = x->numel, .ndim = x->ndim, .shape = x->shape, .last = x->ndim ? x->shape[x->ndim - 1] : 1};
+    job j = {.x = cr_array_data(x), .numel = x->numel, .ndim = x->ndim, .shape = x->shape, .last = x->ndim ? x->shape[x->ndim - 1] : 1};
     const size_t bytes = sizeof *j.first * (size_t)pieces;
     j.first = cr_cpu_take(bytes);
     if (!j.first) return CR_NO_MEMORY;
@@ -84,7 +86,7 @@ cr_status cr_cpu_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
     }
     if (!s && y && *count != y->shape[0]) s = cr_fail(CR_RUNTIME, "nonzero", "the tensor was written to meanwhile");
     if (!s && y && y->numel) {
-        j.y = cr_tensor_data(y);
+        j.y = cr_array_data(y);
         j.step = y->strides[0];
         j.column = y->strides[1];
         each_piece(&j, pieces, write_chunk);

@@ -3,6 +3,7 @@
  * Every call runs on the thread that makes it (the pool cuts the work).  With the OpenMP runtime that means one OpenMP thread
  * around each call; the count is a thread's own in OpenMP, so the user's setting is saved and put back, which costs a few ns. */
 #include "onednn.h"
+#include "../../core/config.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -197,8 +197,8 @@ typedef struct job {                                /* M rows alike */
     atomic_bool failed;
 } job;
 
-static job job_of(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, bool descending) {
-    return (job){.like = row_of((cr_dtype)x->dtype, R, descending), .x = cr_tensor_data(x), .values = cr_tensor_data(y), .index = cr_tensor_data(index),
+static job job_of(const cr_array *y, const cr_array *index, const cr_array *x, int64_t M, int64_t R, bool descending) {
+    return (job){.like = row_of(x->dtype, R, descending), .x = cr_array_data(x), .values = cr_array_data(y), .index = cr_array_data(index),
                  .M = M, .each = cr_pieces(LONG / 2, R)};
 }
 
@@ -389,7 +389,10 @@ static void topk_long(void *ctx, int64_t m, int worker) {
     cr_cpu_give(memory, best_bytes(room));
 }
 
-cr_status cr_cpu_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
+cr_status cr_cpu_sort(const cr_sort_args *args) {
+    const cr_array *y = &args->y, *index = &args->index, *x = &args->x;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], K = args->index.shape[1];
+    const bool descending = args->descending;
     job j = job_of(y, index, x, M, R, descending);
     j.K = K;
     if (R < 2 * FEW || (K > R / 32 && best_room(K) > FEW)) return run(&j, "sort", sort_chunk);      /* few candidates are ranked, at any R */
@@ -506,7 +509,9 @@ static void kth_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(memory, counts_bytes(&r));
 }
 
-cr_status cr_cpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
+cr_status cr_cpu_kth(const cr_kth_args *args) {
+    const cr_array *y = &args->y, *index = &args->index, *x = &args->x;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], k = args->k;
     job j = job_of(y, index, x, M, R, false);
     j.K = 1;
     j.k = k;
@@ -539,8 +544,11 @@ static void places_chunk(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-cr_status cr_cpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
-    places p = {cr_cpu_vec()->orders, cr_tensor_data(y), cr_tensor_data(x), cr_tensor_data(v), (cr_dtype)x->dtype, M, R, K, shared, right};
+cr_status cr_cpu_search(const cr_search_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *v = &args->v;
+    const int64_t M = args->v.shape[0], R = args->x.shape[args->x.ndim - 1], K = args->v.shape[1];
+    const bool shared = args->x.ndim == 1, right = args->right;
+    places p = {cr_cpu_vec()->orders, cr_array_data(y), cr_array_data(x), cr_array_data(v), x->dtype, M, R, K, shared, right};
     int64_t chunks = cr_pieces(M * K, PLACES_EACH);
     if (chunks == 1) places_chunk(&p, 0, 0);
     else cr_pool_run(chunks, places_chunk, &p);
@@ -603,9 +611,12 @@ static void runs_chunk(void *ctx, int64_t chunk, int worker) {
     if (!j->write) j->begun[chunk] = runs;
 }
 
-cr_status cr_cpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
-    run_job j = {.k = cr_cpu_vec()->orders, .run = run ? cr_tensor_data(run) : NULL, .starts = cr_tensor_data(starts), .order = order ? cr_tensor_data(order) : NULL,
-                 .x = cr_tensor_data(x), .dtype = (cr_dtype)x->dtype, .R = R, .C = C};
+cr_status cr_cpu_runs(const cr_runs_args *args) {
+    const cr_array *run = cr_present(&args->run), *starts = &args->starts, *count = &args->count, *x = &args->x,
+        *order = cr_present(&args->order);
+    const int64_t R = args->x.shape[0], C = args->x.shape[1];
+    run_job j = {.k = cr_cpu_vec()->orders, .run = run ? cr_array_data(run) : NULL, .starts = cr_array_data(starts), .order = order ? cr_array_data(order) : NULL,
+                 .x = cr_array_data(x), .dtype = x->dtype, .R = R, .C = C};
     int64_t n = 0;
     j.blocks = least(cr_pieces(R, LONG / 2), MOST_BLOCKS);
     j.block = cr_pieces(R, j.blocks);
@@ -613,6 +624,6 @@ cr_status cr_cpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const
     j.write = true;
     cr_pool_run(j.blocks, runs_chunk, &j);
     for (int64_t b = 0; b < j.blocks && !cr_is_cut(); b++) n += j.begun[b];
-    *(int64_t *)cr_tensor_data(count) = n;
+    *(int64_t *)cr_array_data(count) = n;
     return CR_OK;
 }

@@ -25,10 +25,10 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-static job job_of(const cr_tensor *x, const cr_tensor *y) {
+static job job_of(const cr_array *x, const cr_array *y) {
     const int64_t *s = x->strides, *t = y->strides;
-    return (job){.x = cr_tensor_data(x), .xs = {s[0], s[1], s[2]}, .y = cr_tensor_data(y), .ys = {t[0], t[1], t[2]}, .dtype = (cr_dtype)x->dtype,
-                 .size = cr_dtype_size((cr_dtype)x->dtype), .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .K = y->shape[1]};
+    return (job){.x = cr_array_data(x), .xs = {s[0], s[1], s[2]}, .y = cr_array_data(y), .ys = {t[0], t[1], t[2]}, .dtype = x->dtype,
+                 .size = cr_dtype_size(x->dtype), .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .K = y->shape[1]};
 }
 
 static void run(job *j, int64_t chunks, void (*fn)(void *, int64_t, int)) {
@@ -73,7 +73,10 @@ static void take_chunk(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-cr_status cr_cpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
+cr_status cr_cpu_take_rows(const cr_take_rows_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
+    const char *op = args->op;
+    const bool wrap = args->wrap;
     job j = job_of(x, y);
     const bool first = j.M != 1 || y->numel == 0;   /* many rows, or none, share each index: all are checked first */
     cr_status s = first ? cr_cpu_open_indices(op, index, j.R, wrap, &j.index) : cr_cpu_start_check(&j.check, op, index, j.R, wrap);
@@ -203,7 +206,10 @@ static void cut(job *j) {
     j->blocks = cr_pieces(j->N, j->columns);
 }
 
-cr_status cr_cpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
+cr_status cr_cpu_put_rows(const cr_put_rows_args *args) {
+    const cr_array *x = &args->x, *index = &args->index, *src = &args->src;
+    const char *op = args->op;
+    const bool sum = args->sum, wrap = args->wrap;
     job j = job_of(x, src);
     cr_status s = cr_cpu_open_indices(op, index, j.R, wrap, &j.index);
     if (s || src->numel == 0) return s;
@@ -242,13 +248,18 @@ static void ravel_chunk(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-cr_status cr_cpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
+cr_status cr_cpu_ravel(const cr_ravel_args *args) {
+    const cr_array *y = &args->y;
+    const char *op = args->op;
+    const int n = args->n;
+    const cr_array *const *index = args->index;
+    const int64_t *sizes = args->sizes;
     indices opened[CR_MAX_DIMS];
     for (int k = 0; k < n; k++) {
         cr_status s = cr_cpu_open_indices(op, index[k], sizes[k], true, &opened[k]);
         if (s) return s;
     }
-    ravel r = {cr_tensor_data(y), n, opened, y->numel};
+    ravel r = {cr_array_data(y), n, opened, y->numel};
     const int64_t chunks = cr_pieces(y->numel, INDEX_GRAIN);
     if (chunks == 1) ravel_chunk(&r, 0, 0);
     else cr_pool_run(chunks, ravel_chunk, &r);

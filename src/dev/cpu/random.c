@@ -2,6 +2,7 @@
  * for the last bit of normals on the machine. */
 #include "blocks.h"
 #include "isa.h"
+#include "../../core/rng.h"
 #include "../../core/pool.h"
 
 #include <math.h>
@@ -79,14 +80,20 @@ static cr_status run(job *j) {
     return CR_OK;
 }
 
-cr_status cr_cpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {
-    cr_dtype dt = (cr_dtype)y->dtype;
+cr_status cr_cpu_random(const cr_random_args *args) {
+    const cr_array *y = &args->y;
+    const cr_random_kind kind = args->kind;
+    const uint64_t seed = args->seed, counter = args->counter;
+    cr_dtype dt = y->dtype;
     if (!cr_dtype_is_float(dt)) return cr_fail(CR_BAD_TYPE, "random", "uniform and normal numbers are floats, not %s", cr_dtype_name(dt));
-    return run(&(job){.put = kind == CR_RANDOM_UNIFORM ? put_uniform : put_normal, .each = dt == CR_F64 ? 2 : 4, .dt = dt, .y = cr_tensor_data(y), .n = y->numel,
+    return run(&(job){.put = kind == CR_RANDOM_UNIFORM ? put_uniform : put_normal, .each = dt == CR_F64 ? 2 : 4, .dt = dt, .y = cr_array_data(y), .n = y->numel,
                       .seed = seed, .counter = counter, .k = cr_cpu_vec()->randoms});
 }
 
-cr_status cr_cpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter) {
-    return run(&(job){.put = put_integers, .each = 2, .dt = (cr_dtype)y->dtype, .y = cr_tensor_data(y), .n = y->numel, .low = low, .span = span,
+cr_status cr_cpu_random_integers(const cr_random_integers_args *args) {
+    const cr_array *y = &args->y;
+    const int64_t low = args->low;
+    const uint64_t span = args->span, seed = args->seed, counter = args->counter;
+    return run(&(job){.put = put_integers, .each = 2, .dt = y->dtype, .y = cr_array_data(y), .n = y->numel, .low = low, .span = span,
                       .seed = seed, .counter = counter, .k = cr_cpu_vec()->randoms});
 }

@@ -240,9 +240,9 @@ static cr_status reduce_columns(reduction *r) {
     return CR_OK;
 }
 
-static reduction reduction_of(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
-    reduction r = {.k = cr_cpu_vec()->reduce, .how = *how, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .x = cr_tensor_data(x), .y = cr_tensor_data(y),
-                   .M = at->M, .R = at->R, .N = at->N, .strides = {at->strides[0], at->strides[1], at->strides[2]}, .step = at->strides[at->N == 1 ? 1 : 2]};
+static reduction reduction_of(const cr_reduce_how *how, const cr_array *y, const cr_array *x, const cr_array *at) {
+    reduction r = {.k = cr_cpu_vec()->reduce, .how = *how, .from = x->dtype, .to = y->dtype, .x = cr_array_data(x), .y = cr_array_data(y),
+                   .M = at->shape[0], .R = at->shape[1], .N = at->shape[2], .strides = {at->strides[0], at->strides[1], at->strides[2]}, .step = at->strides[at->shape[2] == 1 ? 1 : 2]};
     const bool extreme = how->kind >= CR_REDUCE_MAX, squares = how->map == CR_MAP_SQUARE && r.N == 1;
     r.lane = how->map == CR_MAP_NONZERO ? CR_LANE_I64 : cr_lane_of(extreme ? r.from : r.to);
     r.flip = r.from == CR_U64 && extreme && how->map == CR_MAP_SAME;
@@ -279,15 +279,17 @@ static cr_status reduce_deviations(reduction *r) {
 }
 
 /* The value of an empty reduction. */
-static cr_status reduce_nothing(cr_reduce_kind kind, cr_tensor *y) {
+static cr_status reduce_nothing(cr_reduce_kind kind, const cr_array *y) {
     unsigned char one[8];
-    cr_store_i64(one, (cr_dtype)y->dtype, kind == CR_REDUCE_PROD || kind == CR_REDUCE_MIN);
-    return cr_cpu_fill(y, one);
+    cr_store_i64(one, y->dtype, kind == CR_REDUCE_PROD || kind == CR_REDUCE_MIN);
+    return cr_cpu_fill(&(cr_fill_args){*y, one});
 }
 
-cr_status cr_cpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+cr_status cr_cpu_reduce(const cr_reduce_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
+    const cr_reduce_how *how = &args->how;
     if (!y->numel) return CR_OK;
-    if (!at->R) return reduce_nothing(how->kind, y);
+    if (!at->shape[1]) return reduce_nothing(how->kind, y);
     reduction r = reduction_of(how, y, x, at);
     return how->map == CR_MAP_DEVIATION ? reduce_deviations(&r) : run(&r);
 }
@@ -343,11 +345,13 @@ static void arg_columns_chunk(void *ctx, int64_t chunk, int worker) {
     for (int64_t i = 1; i < r->R; i++) r->k->arg_columns[r->lane](r->max, best, index, lanes_at(r, at + i * r->strides[1], n, NULL, block), i, 1, 0, n);
 }
 
-cr_status cr_cpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
-    if (!y->numel || !at->R) return CR_OK;
+cr_status cr_cpu_arg_reduce(const cr_arg_reduce_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
+    const bool max = args->max;
+    if (!y->numel || !at->shape[1]) return CR_OK;
     reduction r = reduction_of(&(cr_reduce_how){.kind = max ? CR_REDUCE_MAX : CR_REDUCE_MIN}, y, x, at);
     r.max = max;
-    r.index = cr_tensor_data(y);
+    r.index = cr_array_data(y);
     if (r.N == 1) return arg_rows(&r);
     r.strips = cr_pieces(r.N, WIDTH);
     cr_pool_run(r.M * r.strips, arg_columns_chunk, &r);

@@ -14,8 +14,8 @@ typedef struct rows {
     cr_lane lane;
     size_t size;                                    /* bytes of a lane */
     int64_t M, N, each;                             /* rows of a chunk */
-    cr_tensor *y, *mean, *rstd;                     /* as the kernel's arguments in dev.h */
-    const cr_tensor *x, *g, *w, *saved_mean, *saved_rstd;
+    const cr_array *y, *mean, *rstd;                     /* as the kernel's arguments in dev.h */
+    const cr_array *x, *g, *w, *saved_mean, *saved_rstd;
     bool log;
     double eps;
     void *weight, *bias;                            /* converted to lanes */
@@ -25,7 +25,7 @@ typedef struct rows {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static rows rows_of(const cr_tensor *x, int64_t M, int64_t N) {
+static rows rows_of(const cr_array *x, int64_t M, int64_t N) {
     rows r = {.M = M, .N = N, .x = x, .lane = x->dtype == CR_F64 ? CR_LANE_F64 : CR_LANE_F32};
     r.size = cr_lane_size(r.lane);
     r.k = r.lane == CR_LANE_F64 ? &cr_rows_f64 : cr_cpu_vec()->rows;
@@ -34,25 +34,25 @@ static rows rows_of(const cr_tensor *x, int64_t M, int64_t N) {
 }
 
 static bool is_lane(const rows *r, cr_dtype dt) { return dt == (r->lane == CR_LANE_F64 ? CR_F64 : CR_F32); }
-static char *row_at(const cr_tensor *t, int64_t m, int64_t n) { return (char *)cr_tensor_data(t) + m * n * (int64_t)cr_dtype_size((cr_dtype)t->dtype); }
+static char *row_at(const cr_array *t, int64_t m, int64_t n) { return (char *)cr_array_data(t) + m * n * (int64_t)cr_dtype_size(t->dtype); }
 
 /* Row m as lanes: in place, or loaded into scratch row `slot`. */
-static const void *row_in(const rows *r, const cr_tensor *t, int64_t m, char *scratch, int slot) {
-    if (is_lane(r, (cr_dtype)t->dtype)) return row_at(t, m, r->N);
+static const void *row_in(const rows *r, const cr_array *t, int64_t m, char *scratch, int slot) {
+    if (is_lane(r, t->dtype)) return row_at(t, m, r->N);
     char *block = scratch + (size_t)slot * (size_t)r->N * r->size;
-    cr_block_load(r->lane, block, (cr_dtype)t->dtype, row_at(t, m, r->N), 1, r->N);
+    cr_block_load(r->lane, block, t->dtype, row_at(t, m, r->N), 1, r->N);
     return block;
 }
-static void *row_out(const rows *r, const cr_tensor *t, int64_t m, char *scratch, int slot) {
-    return is_lane(r, (cr_dtype)t->dtype) ? row_at(t, m, r->N) : scratch + (size_t)slot * (size_t)r->N * r->size;
+static void *row_out(const rows *r, const cr_array *t, int64_t m, char *scratch, int slot) {
+    return is_lane(r, t->dtype) ? row_at(t, m, r->N) : scratch + (size_t)slot * (size_t)r->N * r->size;
 }
-static void row_done(const rows *r, const cr_tensor *t, int64_t m, const void *row) {
-    if (!is_lane(r, (cr_dtype)t->dtype)) cr_block_store(r->lane, row, (cr_dtype)t->dtype, row_at(t, m, r->N), 1, r->N);
+static void row_done(const rows *r, const cr_array *t, int64_t m, const void *row) {
+    if (!is_lane(r, t->dtype)) cr_block_store(r->lane, row, t->dtype, row_at(t, m, r->N), 1, r->N);
 }
 
 static bool needs_scratch(const rows *r) {
-    const cr_tensor *all[] = {r->x, r->y, r->g};
-    for (int i = 0; i < 3; i++) if (all[i] && !is_lane(r, (cr_dtype)all[i]->dtype)) return true;
+    const cr_array *all[] = {r->x, r->y, r->g};
+    for (int i = 0; i < 3; i++) if (all[i] && !is_lane(r, all[i]->dtype)) return true;
     return false;
 }
 
@@ -89,14 +89,20 @@ static void softmax_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(scratch, bytes);
 }
 
-cr_status cr_cpu_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log) {
+cr_status cr_cpu_softmax(const cr_softmax_args *args) {
+    const cr_array *y = &args->y, *x = &args->x;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
+    const bool log = args->log;
     rows r = rows_of(x, M, N);
     r.y = y;
     r.log = log;
     return M && N ? run(&r, "softmax", softmax_chunk) : CR_OK;
 }
 
-cr_status cr_cpu_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log) {
+cr_status cr_cpu_softmax_bwd(const cr_softmax_bwd_args *args) {
+    const cr_array *dx = &args->dx, *y = &args->y, *g = &args->g;
+    const int64_t M = args->y.shape[0], N = args->y.shape[1];
+    const bool log = args->log;
     rows r = rows_of(y, M, N);
     r.y = dx;
     r.g = g;
@@ -107,18 +113,18 @@ cr_status cr_cpu_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor 
 /* ---- norms */
 
 /* The one row t as lanes, in memory of its own where it is not that already.  t NULL gives NULL. */
-static bool take_row(const rows *r, const cr_tensor *t, void **row) {
-    *row = t ? cr_tensor_data(t) : NULL;
-    if (!t || is_lane(r, (cr_dtype)t->dtype)) return true;
+static bool take_row(const rows *r, const cr_array *t, void **row) {
+    *row = t ? cr_array_data(t) : NULL;
+    if (!t || is_lane(r, t->dtype)) return true;
     if (!(*row = cr_cpu_take((size_t)r->N * r->size))) return false;
-    cr_block_load(r->lane, *row, (cr_dtype)t->dtype, cr_tensor_data(t), 1, r->N);
+    cr_block_load(r->lane, *row, t->dtype, cr_array_data(t), 1, r->N);
     return true;
 }
-static void give_row(const rows *r, const cr_tensor *t, void *row) {
-    if (t && row != cr_tensor_data(t)) cr_cpu_give(row, (size_t)r->N * r->size);
+static void give_row(const rows *r, const cr_array *t, void *row) {
+    if (t && row != cr_array_data(t)) cr_cpu_give(row, (size_t)r->N * r->size);
 }
 
-static void *number_at(const rows *r, const cr_tensor *t, int64_t m) { return t ? (char *)cr_tensor_data(t) + (size_t)m * r->size : NULL; }
+static void *number_at(const rows *r, const cr_array *t, int64_t m) { return t ? (char *)cr_array_data(t) + (size_t)m * r->size : NULL; }
 
 static void norm_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
@@ -135,8 +141,11 @@ static void norm_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(scratch, bytes);
 }
 
-cr_status cr_cpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
-                      int64_t M, int64_t N, double eps) {
+cr_status cr_cpu_norm(const cr_norm_args *args) {
+    const cr_array *y = &args->y, *mean = cr_present(&args->mean), *rstd = &args->rstd, *x = &args->x,
+        *w = cr_present(&args->w), *b = cr_present(&args->b);
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
+    const double eps = args->eps;
     rows r = rows_of(x, M, N);
     if (!M || !N) return CR_OK;
     r.y = y, r.mean = mean, r.rstd = rstd, r.eps = eps;
@@ -167,21 +176,24 @@ static void norm_bwd_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 /* Sums the chunks' rows as a balanced tree, in order, and casts the result into t. */
-static void sum_chunks(const rows *r, char *parts, int64_t n, cr_tensor *t) {
+static void sum_chunks(const rows *r, char *parts, int64_t n, const cr_array *t) {
     size_t row = (size_t)r->N * r->size;
     for (int64_t step = 1; step < n; step *= 2)
         for (int64_t i = 0; i + step < n; i += 2 * step)
             cr_cpu_vec()->reduce->of[r->lane][0].columns(parts + (size_t)i * row, parts + (size_t)(i + step) * row, 1, 0, r->N);
-    cr_block_store(r->lane, parts, (cr_dtype)t->dtype, cr_tensor_data(t), 1, r->N);
+    cr_block_store(r->lane, parts, t->dtype, cr_array_data(t), 1, r->N);
 }
 
-static cr_status clear(cr_tensor *t) {
+static cr_status clear(const cr_array *t) {
     static const char zero[8];
-    return t ? cr_cpu_fill(t, zero) : CR_OK;
+    return t ? cr_cpu_fill(&(cr_fill_args){*t, zero}) : CR_OK;
 }
 
-cr_status cr_cpu_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean,
-                          const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
+cr_status cr_cpu_norm_bwd(const cr_norm_bwd_args *args) {
+    const cr_array *dx = cr_present(&args->dx), *dw = cr_present(&args->dw), *db = cr_present(&args->db),
+        *x = &args->x, *w = cr_present(&args->w), *mean = cr_present(&args->mean), *rstd = &args->rstd,
+        *g = &args->g;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
     rows r = rows_of(x, M, N);
     if (!M || !N) return clear(dw) == CR_OK ? clear(db) : CR_NO_MEMORY;
     r.y = dx, r.g = g, r.saved_mean = mean, r.saved_rstd = rstd;
@@ -200,9 +212,9 @@ cr_status cr_cpu_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_
 }
 
 /* ---- cross-entropy: loss = (1 - s) (lse - x[target]) + s (lse - mean(x)), s the smoothing */
-typedef struct entropy { rows r; const cr_tensor *target, *loss, *lse; int64_t ignore; double smoothing; } entropy;
+typedef struct entropy { rows r; const cr_array *target, *loss, *lse; int64_t ignore; double smoothing; } entropy;
 
-static int64_t target_at(const entropy *e, int64_t m) { return cr_load_i64(row_at(e->target, m, 1), (cr_dtype)e->target->dtype); }
+static int64_t target_at(const entropy *e, int64_t m) { return cr_load_i64(row_at(e->target, m, 1), e->target->dtype); }
 
 static cr_status check_targets(const entropy *e) {
     for (int64_t m = 0; m < e->r.M; m++) {
@@ -213,8 +225,8 @@ static cr_status check_targets(const entropy *e) {
     return CR_OK;
 }
 
-static void put_number(const cr_tensor *t, int64_t m, double v) { cr_store_f64(row_at(t, m, 1), (cr_dtype)t->dtype, v); }
-static double get_number(const cr_tensor *t, int64_t m) { return cr_load_f64(row_at(t, m, 1), (cr_dtype)t->dtype); }
+static void put_number(const cr_array *t, int64_t m, double v) { cr_store_f64(row_at(t, m, 1), t->dtype, v); }
+static double get_number(const cr_array *t, int64_t m) { return cr_load_f64(row_at(t, m, 1), t->dtype); }
 static double lane_at(const rows *r, const void *row, int64_t i) { return r->lane == CR_LANE_F64 ? ((const double *)row)[i] : (double)((const float *)row)[i]; }
 
 static void entropy_chunk(void *ctx, int64_t chunk, int worker) {
@@ -239,8 +251,10 @@ static void entropy_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(scratch, bytes);
 }
 
-cr_status cr_cpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N,
-                               int64_t ignore, double smoothing) {
+cr_status cr_cpu_cross_entropy(const cr_cross_entropy_args *args) {
+    const cr_array *loss = &args->loss, *lse = &args->lse, *x = &args->x, *target = &args->target;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
+    const double smoothing = args->smoothing;
     entropy e = {.r = rows_of(x, M, N), .target = target, .loss = loss, .lse = lse, .ignore = ignore, .smoothing = smoothing};
     if (check_targets(&e) != CR_OK) return CR_BAD_INDEX;
     return M ? run(&e.r, "cross_entropy", entropy_chunk) : CR_OK;
@@ -270,8 +284,10 @@ static void entropy_bwd_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 /* dx = g (softmax(x) - s / N - (1 - s) [j = target]) */
-cr_status cr_cpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
-                                   int64_t M, int64_t N, int64_t ignore, double smoothing) {
+cr_status cr_cpu_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
+    const cr_array *dx = &args->dx, *x = &args->x, *target = &args->target, *lse = &args->lse, *g = &args->g;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
+    const double smoothing = args->smoothing;
     entropy e = {.r = rows_of(x, M, N), .target = target, .lse = lse, .ignore = ignore, .smoothing = smoothing};
     e.r.y = dx, e.r.g = g;
     if (check_targets(&e) != CR_OK) return CR_BAD_INDEX;

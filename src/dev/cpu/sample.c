@@ -96,8 +96,10 @@ static void sort_chunk(void *ctx, int64_t b, int worker) {
     for (int64_t i = first; i < first + n; i++) s->y[i] = s->sorted[i].i;
 }
 
-cr_status cr_cpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
-    shuffle s = {.n = y->numel, .seed = seed, .counter = counter, .y = cr_tensor_data(y)};
+cr_status cr_cpu_permutation(const cr_permutation_args *args) {
+    const cr_array *y = &args->y;
+    const uint64_t seed = args->seed, counter = args->counter;
+    shuffle s = {.n = y->numel, .seed = seed, .counter = counter, .y = cr_array_data(y)};
     while (s.n >> s.bits > BUCKET) s.bits++;
     s.buckets = INT64_C(1) << s.bits;
     s.chunk = (s.n / 32 / BLOCK + 1) * BLOCK;       /* at most 32 tables of places */
@@ -123,7 +125,7 @@ cr_status cr_cpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
 
 /* ---- samples by weights */
 typedef struct sample {
-    const cr_tensor *w;                             /* (M, N) */
+    const cr_array *w;                             /* (M, N) */
     int64_t *y, M, N, S;                            /* y (M, S) */
     uint64_t seed, counter;
     double *sum;                                    /* (M, N) running sums */
@@ -132,8 +134,8 @@ typedef struct sample {
 } sample;
 
 static void load_weights(const sample *s, double *to, int64_t first, int64_t n) {
-    const cr_dtype dt = (cr_dtype)s->w->dtype;
-    cr_block_load(CR_LANE_F64, to, dt, (const char *)cr_tensor_data(s->w) + first * (int64_t)cr_dtype_size(dt), 1, n);
+    const cr_dtype dt = s->w->dtype;
+    cr_block_load(CR_LANE_F64, to, dt, (const char *)cr_array_data(s->w) + first * (int64_t)cr_dtype_size(dt), 1, n);
 }
 
 /* With replacement: a binary search in the running sums. */
@@ -241,7 +243,11 @@ static cr_status without_replacement(sample *s) {
     return CR_OK;
 }
 
-cr_status cr_cpu_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
-    sample s = {.w = w, .y = cr_tensor_data(y), .M = M, .N = N, .S = S, .seed = seed, .counter = counter, .rows = CHUNK / N + 1};
+cr_status cr_cpu_multinomial(const cr_multinomial_args *args) {
+    const cr_array *y = &args->y, *w = &args->w;
+    const int64_t M = args->w.shape[0], N = args->w.shape[1], S = args->y.shape[1];
+    const bool replacement = args->replacement;
+    const uint64_t seed = args->seed, counter = args->counter;
+    sample s = {.w = w, .y = cr_array_data(y), .M = M, .N = N, .S = S, .seed = seed, .counter = counter, .rows = CHUNK / N + 1};
     return replacement ? with_replacement(&s) : without_replacement(&s);
 }

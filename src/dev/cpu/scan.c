@@ -264,10 +264,14 @@ static void carry_on(const scan *s) {
         }
 }
 
-cr_status cr_cpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
-    scan s = {.kind = kind, .reverse = reverse, .floats = cr_dtype_is_float((cr_dtype)x->dtype), .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype,
-              .x = cr_tensor_data(x), .a = a ? cr_tensor_data(a) : NULL, .y = cr_tensor_data(y),
-              .index = index ? cr_tensor_data(index) : NULL, .M = M, .R = R, .N = N, .blocks = 1, .rows = R};
+cr_status cr_cpu_scan(const cr_scan_args *args) {
+    const cr_array *y = &args->y, *index = cr_present(&args->index), *x = &args->x, *a = cr_present(&args->a);
+    const cr_scan_kind kind = args->kind;
+    const bool reverse = args->reverse;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2];
+    scan s = {.kind = kind, .reverse = reverse, .floats = cr_dtype_is_float(x->dtype), .from = x->dtype, .to = y->dtype,
+              .x = cr_array_data(x), .a = a ? cr_array_data(a) : NULL, .y = cr_array_data(y),
+              .index = index ? cr_array_data(index) : NULL, .M = M, .R = R, .N = N, .blocks = 1, .rows = R};
     size_t bytes = 0;
     s.strips = cr_pieces(N, WIDTH);
     const bool cuts = !a && (kind == CR_SCAN_SUM || kind == CR_SCAN_LOGSUMEXP);

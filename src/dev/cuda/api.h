@@ -5,7 +5,7 @@
 #ifndef CR_CUDA_API_H
 #define CR_CUDA_API_H
 
-#include "../../core/core.h"
+#include "../../core/array.h"
 
 typedef uint64_t cuda_address;
 typedef struct CUctx_st *cuda_context;

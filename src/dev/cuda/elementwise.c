@@ -409,7 +409,9 @@ static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
     return k && cr_cuda_launch_struct(g, name, k, &q, blocks) == CR_OK ? walks : 0;
 }
 
-cr_status cr_cuda_elementwise(const cr_walk *walks, int64_t count) {
+cr_status cr_cuda_elementwise(const cr_elementwise_args *args) {
+    const cr_walk *walks = args->walks;
+    const int64_t count = args->count;
     if (!count) return CR_OK;
     cuda *g = cr_cuda_enter(walks->program->name, walks->out[0].storage->dev);
     if (!g) return cr_error_status();
@@ -418,9 +420,16 @@ cr_status cr_cuda_elementwise(const cr_walk *walks, int64_t count) {
     return cr_cuda_leave(g, done ? CR_OK : cr_error_status());
 }
 
-static cr_status run_copy(cr_tensor *dst, const cr_tensor *src, const void *value) {
+static cr_status run_copy(const cr_array *dst, const cr_array *src, const void *value) {
     const cr_walk w = cr_walk_of_copy(dst, src, value);
-    return cr_cuda_elementwise(&w, w.numel > 0);
+    return cr_cuda_elementwise(&(cr_elementwise_args){&w, w.numel > 0});
 }
-cr_status cr_cuda_copy(cr_tensor *dst, const cr_tensor *src) { return run_copy(dst, src, NULL); }
-cr_status cr_cuda_fill(cr_tensor *dst, const void *value) { return run_copy(dst, NULL, value); }
+cr_status cr_cuda_copy(const cr_copy_args *args) {
+    const cr_array *dst = &args->dst, *src = &args->src;
+    return run_copy(dst, src, NULL);
+}
+cr_status cr_cuda_fill(const cr_fill_args *args) {
+    const cr_array *dst = &args->dst;
+    const void *value = args->value;
+    return run_copy(dst, NULL, value);
+}

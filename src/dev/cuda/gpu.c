@@ -127,7 +127,8 @@ static bool add_gpu(int i) {
     snprintf(g->name, sizeof g->name, "cuda:%d", found);
     snprintf(g->info, sizeof g->info, "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d, NVRTC %d.%d", model, major, minor, (double)bytes / (1 << 30), version / 1000,
              version % 1000 / 10, cr_nvrtc.major, cr_nvrtc.minor);
-    g->dev = (cr_device){.name = g->name, .type = "cuda", .index = found, .kernels = &cr_cuda_kernels, .info = info_of, .memory = memory_of, .empty_cache = cr_cuda_empty_cache};
+    g->dev = (cr_device){.name = g->name, .type = "cuda", .index = found, .kernels = &cr_cuda_kernels, .allocate = cr_cuda_allocate, .allocate_host = cr_cuda_allocate_host,
+                          .upload = cr_cuda_upload, .download = cr_cuda_download, .synchronize = cr_cuda_synchronize, .info = info_of, .memory = memory_of, .empty_cache = cr_cuda_empty_cache};
     found++;
     return true;
 }

@@ -117,8 +117,8 @@ static inline cuda_address cuda_place(const cr_storage *s) {
     cuda_touch((cuda *)(uintptr_t)s->dev, s->data);
     return ((const cuda_block *)s->data)->at;
 }
-static inline cuda_address cuda_address_of(const cr_tensor *t) {       /* of its first element, for a kernel that this call launches; NULL: 0 */
-    return t ? cuda_place(t->storage) + (cuda_address)t->offset * cr_dtype_size((cr_dtype)t->dtype) : 0;
+static inline cuda_address cuda_address_of(const cr_array *t) {       /* of its first element, for a kernel that this call launches; NULL: 0 */
+    return t ? cuda_place(t->storage) + (cuda_address)t->offset * cr_dtype_size(t->dtype) : 0;
 }
 
 /* ---- text (text.c): of kernels that are written at run time, and what is defined before the others */
@@ -162,41 +162,9 @@ int64_t   cr_cuda_blocks(const cuda *g, int64_t threads);         /* for a loop 
 cuda_address cr_cuda_fault_new(cuda *g, const char *op, int64_t bound);
 cr_status    cr_cuda_faults_hear(cuda *g, const char *op);        /* of the kernels that copies wait for already: the first fault as an error; all are as new */
 
-/* ---- kernels of dev.h */
-cr_status cr_cuda_copy(cr_tensor *dst, const cr_tensor *src);
-cr_status cr_cuda_fill(cr_tensor *dst, const void *value);
-cr_status cr_cuda_elementwise(const cr_walk *walks, int64_t count);
-cr_status cr_cuda_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
-cr_status cr_cuda_sum_squares(cr_tensor *y, int64_t n, const cr_tensor *const *x);
-cr_status cr_cuda_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
-cr_status cr_cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
-cr_status cr_cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *with, int how, bool *done);
-cr_status cr_cuda_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
-cr_status cr_cuda_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
-cr_status cr_cuda_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
-cr_status cr_cuda_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
-cr_status cr_cuda_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
-cr_status cr_cuda_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
-cr_status cr_cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);
-cr_status cr_cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
-cr_status cr_cuda_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
-cr_status cr_cuda_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
-cr_status cr_cuda_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count);
-cr_status cr_cuda_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);
-cr_status cr_cuda_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
-cr_status cr_cuda_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
-cr_status cr_cuda_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
-cr_status cr_cuda_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log);
-cr_status cr_cuda_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log);
-cr_status cr_cuda_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps);
-cr_status cr_cuda_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd,
-                        const cr_tensor *g, int64_t M, int64_t N);
-cr_status cr_cuda_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing);
-cr_status cr_cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
-                                 double smoothing);
-cr_status cr_cuda_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal);
-cr_status cr_cuda_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
-                             const cr_tensor *lse, const cr_tensor *g, double scale, bool causal);
+/* ---- kernels (kernels.h) */
+CR_KERNELS(CR_KERNEL_OF_CUDA)
 extern const cr_kernels cr_cuda_kernels;                          /* table.c */
+cr_status cr_cuda_synchronize(const cr_device *d);
 
 #endif

@@ -8,8 +8,8 @@
 enum { INDEX, TO, FROM };
 typedef struct job {
     const char *op;
-    cr_tensor *to;
-    const cr_tensor *from, *index;
+    const cr_array *to;
+    const cr_array *from, *index;
     bool put, sum, wrap;
     int64_t size[3], bound;                         /* M, K, N; of the index */
     int64_t strides[3][3];                          /* of index, to, from over these */
@@ -18,8 +18,8 @@ typedef struct job {
 /* What is only moved is moved as unsigned integers; in whole rows neighbours are one of up to 8 bytes, of which the job then is. */
 static cr_dtype element_of(job *j) {
     static const cr_dtype by_size[] = {CR_BOOL, CR_U8, CR_U16, CR_BOOL, CR_U32, CR_BOOL, CR_BOOL, CR_BOOL, CR_U64};
-    size_t size = cr_dtype_size((cr_dtype)j->to->dtype);
-    if (j->sum) return (cr_dtype)j->to->dtype;
+    size_t size = cr_dtype_size(j->to->dtype);
+    if (j->sum) return j->to->dtype;
     const cuda_address at = cuda_address_of(j->to) | cuda_address_of(j->from);
     int64_t *const to = j->strides[TO], *const from = j->strides[FROM], *const N = &j->size[2];
     while (size < 8 && !j->strides[INDEX][2] && to[2] == 1 && from[2] == 1 && !((*N | to[0] | to[1] | from[0] | from[1]) & 1) && at % (2 * size) == 0) {
@@ -29,12 +29,12 @@ static cr_dtype element_of(job *j) {
     return by_size[size];
 }
 
-static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype element, const cr_tensor *index, bool sum) {
-    return cr_cuda_kernel_of(g, op, cr_cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n", cr_cuda_type(element), cr_cuda_type((cr_dtype)index->dtype), sum);
+static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype element, const cr_array *index, bool sum) {
+    return cr_cuda_kernel_of(g, op, cr_cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n", cr_cuda_type(element), cr_cuda_type(index->dtype), sum);
 }
 static const cuda_kernel *kernel_of_runs(cuda *g, const job *j, const char *name, cr_dtype element, cr_dtype key) {
     return cr_cuda_kernel_of(g, j->op, cr_cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n#define KEY %s\n#define A %s\n", cr_cuda_type(element),
-                          cr_cuda_type((cr_dtype)j->index->dtype), j->sum, cr_cuda_type(key), cr_dtype_is_float(element) ? cr_cuda_wide(element) : "u64");
+                          cr_cuda_type(j->index->dtype), j->sum, cr_cuda_type(key), cr_dtype_is_float(element) ? cr_cuda_wide(element) : "u64");
 }
 
 enum { BUSY = 1 << 16 };                            /* threads that keep a GPU busy */
@@ -115,11 +115,13 @@ static cr_status run_job(job *j) {
 
 static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) { cr_strides_contiguous(3, (const int64_t[]){1, rows, columns}, strides); }
 
-static void of_tensor(int64_t strides[3], const cr_tensor *t) {
+static void of_tensor(int64_t strides[3], const cr_array *t) {
     for (int d = 0; d < 3; d++) strides[d] = t->strides[d];
 }
 
-cr_status cr_cuda_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
+cr_status cr_cuda_gather(const cr_gather_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2], K = args->index.shape[1];
     job j = {.op = "gather", .to = y, .from = x, .index = index, .size = {M, K, N}, .bound = R};
     contiguous(j.strides[INDEX], K, N);
     contiguous(j.strides[TO], K, N);
@@ -127,7 +129,10 @@ cr_status cr_cuda_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *inde
     return run_job(&j);
 }
 
-cr_status cr_cuda_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
+cr_status cr_cuda_scatter(const cr_scatter_args *args) {
+    const cr_array *y = &args->y, *index = &args->index, *src = &args->src;
+    const bool sum = args->sum;
+    const int64_t M = args->y.shape[0], R = args->y.shape[1], N = args->y.shape[2], K = args->index.shape[1];
     job j = {.op = sum ? "scatter_add" : "scatter", .to = y, .from = src, .index = index, .put = true, .sum = sum, .size = {M, K, N}, .bound = R};
     contiguous(j.strides[INDEX], K, N);
     contiguous(j.strides[TO], R, N);
@@ -135,14 +140,20 @@ cr_status cr_cuda_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor 
     return run_job(&j);
 }
 
-cr_status cr_cuda_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
+cr_status cr_cuda_take_rows(const cr_take_rows_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
+    const char *op = args->op;
+    const bool wrap = args->wrap;
     job j = {.op = op, .to = y, .from = x, .index = index, .wrap = wrap, .size = {y->shape[0], y->shape[1], y->shape[2]}, .bound = x->shape[1], .strides = {{0, 1, 0}}};
     of_tensor(j.strides[TO], y);
     of_tensor(j.strides[FROM], x);
     return run_job(&j);
 }
 
-cr_status cr_cuda_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
+cr_status cr_cuda_put_rows(const cr_put_rows_args *args) {
+    const cr_array *x = &args->x, *index = &args->index, *src = &args->src;
+    const char *op = args->op;
+    const bool sum = args->sum, wrap = args->wrap;
     job j = {.op = op, .to = x, .from = src, .index = index, .put = true, .sum = sum, .wrap = wrap, .size = {src->shape[0], src->shape[1], src->shape[2]}, .bound = x->shape[1],
              .strides = {{0, 1, 0}}};
     of_tensor(j.strides[TO], x);
@@ -150,7 +161,12 @@ cr_status cr_cuda_put_rows(const char *op, cr_tensor *x, const cr_tensor *index,
     return run_job(&j);
 }
 
-cr_status cr_cuda_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
+cr_status cr_cuda_ravel(const cr_ravel_args *args) {
+    const cr_array *y = &args->y;
+    const char *op = args->op;
+    const int n = args->n;
+    const cr_array *const *index = args->index;
+    const int64_t *sizes = args->sizes;
     if (!y->numel) return CR_OK;
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();

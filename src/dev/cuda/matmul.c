@@ -8,7 +8,7 @@
 #include <string.h>
 
 static int64_t distance(int64_t stride) { return stride < 0 ? -stride : stride; }
-static int64_t batch_stride(const cr_tensor *t, int d) { return t->shape[d] == 1 ? 0 : t->strides[d]; }
+static int64_t batch_stride(const cr_array *t, int d) { return t->shape[d] == 1 ? 0 : t->strides[d]; }
 
 /* ---- the kernel of our own */
 
@@ -17,9 +17,9 @@ static const cuda_kernel *kernel_of(cuda *g, const char *name, cr_dtype dt, bool
     return cr_cuda_kernel_of(g, "matmul", cr_cuda_source_matmul, name, "#define T %s\n#define A %s\n#define ROUND %d\n", cr_cuda_type(dt), acc, rounds);
 }
 
-static cr_status run_plain(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
+static cr_status run_plain(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias, int how) {
     enum { EDGE = 64 };
-    const cr_dtype dt = (cr_dtype)c->dtype;
+    const cr_dtype dt = c->dtype;
     const int axes = c->ndim - 2;
     const int64_t M = c->shape[axes], N = c->shape[axes + 1], K = a->shape[axes + 1], across = (N + EDGE - 1) / EDGE, tiles = across * ((M + EDGE - 1) / EDGE);
     const cuda_kernel *k = kernel_of(g, "matmul", dt, how & CR_MATMUL_BF16 && dt == CR_F32);
@@ -69,7 +69,7 @@ static bool matrix_of(matrix *m, int64_t rows, int64_t columns, int64_t row_stri
 }
 
 /* All axes of c before the last two as one of t, where it may have stride 0; false: they are not one. */
-static bool one_batch(const cr_tensor *t, const cr_tensor *c, int axes, int64_t *stride) {
+static bool one_batch(const cr_array *t, const cr_array *c, int axes, int64_t *stride) {
     int64_t n = 1;
     *stride = 0;
     for (int d = axes - 1; d >= 0; d--) {
@@ -82,24 +82,24 @@ static bool one_batch(const cr_tensor *t, const cr_tensor *c, int axes, int64_t 
     return *stride >= 0;
 }
 
-static uint32_t alignment_of(const cr_tensor *t) {
+static uint32_t alignment_of(const cr_array *t) {
     if (!t) return 256;                             /* what is absent asks for nothing */
     const cuda_address at = cuda_address_of(t), low = at & (~at + 1);
     return low < 256 ? (uint32_t)low : 256;
 }
 
 /* What cuBLASLt does beside the product, and where: vector: the bias, or the sums that it writes; h: what GELU is taken of; NULL: none. */
-typedef struct extra { const cr_tensor *vector, *h; int32_t epilogue; } extra;
+typedef struct extra { const cr_array *vector, *h; int32_t epilogue; } extra;
 
 /* Sums are BGRADB's of our a, cuBLASLt's B, along K; and BGRAD's of D along its columns, our rows. */
-static extra extra_of(const cr_tensor *beside, const cr_tensor *with, int how) {
+static extra extra_of(const cr_array *beside, const cr_array *with, int how) {
     if (how & CR_MATMUL_SUMS) return (extra){beside, NULL, LT_EPILOGUE_BGRADB};
     if (how & CR_MATMUL_DGELU) return (extra){beside, with, beside ? LT_EPILOGUE_DGELU_BGRAD : LT_EPILOGUE_DGELU};
     const int32_t gelu = !(how & CR_MATMUL_GELU) ? 0 : beside ? LT_EPILOGUE_GELU_AUX : LT_EPILOGUE_GELU;
     return (extra){with, beside, gelu | (with ? LT_EPILOGUE_BIAS : 0)};
 }
 
-static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const extra *e, bool tf32) {
+static bool shape_of(shape *s, const cr_array *c, const cr_array *a, const cr_array *b, const extra *e, bool tf32) {
     const int axes = c->ndim - 2;
     const int64_t M = c->shape[axes], N = c->shape[axes + 1], K = a->shape[axes + 1];
     memset(s, 0, sizeof *s);                        /* no byte is left to chance: they are compared */
@@ -109,7 +109,7 @@ static bool shape_of(shape *s, const cr_tensor *c, const cr_tensor *a, const cr_
     if (!matrix_of(&s->a, K, N, b->strides[axes], b->strides[axes + 1], false) || !matrix_of(&s->b, M, K, a->strides[axes], a->strides[axes + 1], sums)
         || !matrix_of(&s->c, M, N, c->strides[axes], 1, false) || s->c.turned || (sums && !s->b.turned)
         || !one_batch(b, c, axes, &s->a.batch_stride) || !one_batch(a, c, axes, &s->b.batch_stride) || !one_batch(c, c, axes, &s->c.batch_stride)) return false;
-    const cr_tensor *of[] = {b, a, c, e->vector, e->h};
+    const cr_array *of[] = {b, a, c, e->vector, e->h};
     for (int i = 0; i < 5; i++) s->alignment[i] = alignment_of(of[i]);
     s->type = s->result = c->dtype == CR_F64 ? LT_R_64F : c->dtype == CR_F32 ? LT_R_32F : c->dtype == CR_F16 ? LT_R_16F : LT_R_16BF;
     s->compute = c->dtype == CR_F64 ? LT_COMPUTE_64F : c->dtype == CR_F32 && tf32 ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F;
@@ -228,14 +228,14 @@ static bool has_workspace(cuda *g, size_t bytes) {
 }
 
 /* Done, or not for cuBLASLt, or failed. */
-static cr_status run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const extra *e, int how, bool *done) {
+static cr_status run_lt(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const extra *e, int how, bool *done) {
     const bool rounds = how & CR_MATMUL_BF16 && c->dtype == CR_F32;
     cuda_address at[] = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(e->vector), cuda_address_of(e->h)};
     shape s;
     rounded r[2] = {{.block = NULL}};
     *done = false;
     if (c->dtype == CR_F32 && how & (CR_MATMUL_GELU | CR_MATMUL_DGELU) && !(how & (CR_MATMUL_TF32 | CR_MATMUL_BF16))) return CR_OK;
-    if (!cr_dtype_is_float((cr_dtype)c->dtype) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !cr_lt_ready()) return CR_OK;
+    if (!cr_dtype_is_float(c->dtype) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !cr_lt_ready()) return CR_OK;
     int error = g->lt || g->lt_failed ? 0 : cr_cublaslt.Create(&g->lt);
     if (may_again(g, error)) error = cr_cublaslt.Create(&g->lt);
     if (error) g->lt = NULL, g->lt_failed = true;
@@ -256,7 +256,9 @@ static cr_status run_lt(cuda *g, cr_tensor *c, const cr_tensor *a, const cr_tens
     return status;
 }
 
-cr_status cr_cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
+cr_status cr_cuda_matmul(const cr_matmul_args *args) {
+    const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
+    const int how = args->how;
     if (!c->numel) return CR_OK;
     cuda *g = cr_cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
@@ -267,7 +269,11 @@ cr_status cr_cuda_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, c
 }
 
 /* SUMS are of a as it is, so not where a is rounded first. */
-cr_status cr_cuda_matmul_beside(cr_tensor *c, cr_tensor *beside, const cr_tensor *a, const cr_tensor *b, const cr_tensor *with, int how, bool *done) {
+cr_status cr_cuda_matmul_epilogue(const cr_matmul_epilogue_args *args) {
+    const cr_array *c = &args->c, *beside = cr_present(&args->aux), *a = &args->a, *b = &args->b,
+        *with = cr_present(&args->operand);
+    const int how = args->how;
+    bool *done = args->done;
     *done = false;
     if (!c->numel || (how & CR_MATMUL_SUMS && how & (CR_MATMUL_BF16 | CR_MATMUL_TF32) && c->dtype == CR_F32)) return CR_OK;
     cuda *g = cr_cuda_enter("matmul", c->dev);

@@ -4,6 +4,7 @@
  * A file of that folder has the name of a hash of all that the code depends on (text, options, NVRTC's version, architecture) and begins
  * with that hash and one of the code: whatever else lies there under that name is compiled again. */
 #include "gpu.h"
+#include "../../core/config.h"
 
 #include <stdarg.h>
 #include <stdio.h>

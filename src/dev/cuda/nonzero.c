@@ -4,7 +4,7 @@
 enum { PIECE = 512, WARPS = CUDA_GROUP / 32 };      /* elements of a warp; warps of a block */
 static const char op[] = "nonzero";
 
-static cr_status count(cuda *g, const cr_tensor *x, cuda_address ends, int64_t pieces) {
+static cr_status count(cuda *g, const cr_array *x, cuda_address ends, int64_t pieces) {
     cuda_block *counts = cr_cuda_block_take(g, op, 4 * (size_t)pieces);
     const cuda_kernel *k = counts ? cr_cuda_kernel_of(g, op, cr_cuda_source_nonzero, "count", "#define PIECE %d\n", PIECE) : NULL;
     cuda_words q = {.n = 4, .w = {counts ? counts->at : 0, cuda_address_of(x), (uint64_t)x->numel, (uint64_t)pieces}};
@@ -15,7 +15,7 @@ static cr_status count(cuda *g, const cr_tensor *x, cuda_address ends, int64_t p
     return status;
 }
 
-static cr_status write(cuda *g, cr_tensor *y, const cr_tensor *x, cuda_address ends, int64_t pieces) {
+static cr_status write(cuda *g, const cr_array *y, const cr_array *x, cuda_address ends, int64_t pieces) {
     const cuda_kernel *k = cr_cuda_kernel_of(g, op, cr_cuda_source_nonzero, "write", "#define PIECE %d\n", PIECE);
     cuda_words q = {.n = 9, .w = {cuda_address_of(y), cuda_address_of(x), ends, (uint64_t)x->numel, (uint64_t)pieces, (uint64_t)y->shape[0], (uint64_t)y->strides[0], (uint64_t)y->strides[1],
                                   (uint64_t)x->ndim}};
@@ -23,7 +23,9 @@ static cr_status write(cuda *g, cr_tensor *y, const cr_tensor *x, cuda_address e
     return k ? cr_cuda_launch_struct(g, op, k, &q, (pieces + WARPS - 1) / WARPS) : cr_error_status();
 }
 
-cr_status cr_cuda_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *found) {
+cr_status cr_cuda_nonzero(const cr_nonzero_args *args) {
+    const cr_array *y = cr_present(&args->y), *x = &args->x;
+    int64_t *found = args->count;
     const int64_t pieces = (x->numel + PIECE - 1) / PIECE;
     *found = y ? y->shape[0] : 0;
     if (!pieces) return CR_OK;

@@ -152,12 +152,15 @@ cr_status cr_cuda_order_rows(cuda *g, const cuda_ordering *s) {
     return few_of_many ? select_kth(g, s, s->K - 1, true) : sort_rows(g, s, 0);
 }
 
-cr_status cr_cuda_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
+cr_status cr_cuda_sort(const cr_sort_args *args) {
+    const cr_array *y = &args->y, *index = &args->index, *x = &args->x;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], K = args->index.shape[1];
+    const bool descending = args->descending;
     static const char op[] = "sort";
     if (!M) return CR_OK;
     cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
-    const cuda_ordering s = {op, (cr_dtype)x->dtype, descending, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, K};
+    const cuda_ordering s = {op, x->dtype, descending, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, K};
     return cr_cuda_leave(g, cr_cuda_order_rows(g, &s));
 }
 
@@ -177,29 +180,34 @@ static cr_status find_kth(cuda *g, cuda_ordering *s, int64_t k) {
     return status;
 }
 
-cr_status cr_cuda_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
+cr_status cr_cuda_kth(const cr_kth_args *args) {
+    const cr_array *y = &args->y, *index = &args->index, *x = &args->x;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], k = args->k;
     static const char op[] = "kthvalue";
     if (!M) return CR_OK;
     cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
-    cuda_ordering s = {op, (cr_dtype)x->dtype, false, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, k < 0 ? R : k + 1};
+    cuda_ordering s = {op, x->dtype, false, cuda_address_of(y), cuda_address_of(index), cuda_address_of(x), M, R, k < 0 ? R : k + 1};
     return cr_cuda_leave(g, R > TILE && s.K > FEW ? select_kth(g, &s, k, false) : find_kth(g, &s, k));
 }
 
 /* ---- places in a sorted row: a thread each */
-cr_status cr_cuda_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
+cr_status cr_cuda_search(const cr_search_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *v = &args->v;
+    const int64_t M = args->v.shape[0], R = args->x.shape[args->x.ndim - 1], K = args->v.shape[1];
+    const bool shared = args->x.ndim == 1, right = args->right;
     static const char op[] = "searchsorted";
     if (!y->numel) return CR_OK;
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
-    const cuda_kernel *k = kernel_of(g, op, "search", (cr_dtype)x->dtype, false);
+    const cuda_kernel *k = kernel_of(g, op, "search", x->dtype, false);
     cuda_words q = {.n = 8, .w = {cuda_address_of(y), cuda_address_of(x), cuda_address_of(v), (uint64_t)(M * K), (uint64_t)R, (uint64_t)K, shared ? 0 : (uint64_t)R, right}};
     return cr_cuda_leave(g, k ? cr_cuda_launch(g, op, k, &q, cr_cuda_blocks(g, M * K)) : cr_error_status());
 }
 
 /* ---- runs of equal rows */
 typedef struct runs { cuda_address run, starts, count, order; int64_t R, C; } runs;
-static cr_status find_runs(cuda *g, const runs *r, const cr_tensor *x) {
+static cr_status find_runs(cuda *g, const runs *r, const cr_array *x) {
     static const char op[] = "runs";
     parts p = {0};
     int64_t width = 1;                              /* threads that share a row */
@@ -211,7 +219,7 @@ static cr_status find_runs(cuda *g, const runs *r, const cr_tensor *x) {
     const cuda_running sum = {.op = op, .kind = CR_SCAN_SUM, .from = CR_U8, .to = CR_I64, .y = begun, .x = begins, .M = 1, .R = r->R, .N = 1};
     cuda_words q = {.n = 5, .w = {begins, cuda_address_of(x), (uint64_t)r->R, (uint64_t)r->C, (uint64_t)width}};
     cuda_words numbers = {.n = 6, .w = {r->run, r->starts, r->count, begun, r->order, (uint64_t)r->R}};
-    const cuda_kernel *first = kernel_of(g, op, "begins", (cr_dtype)x->dtype, false), *last = first ? kernel_of(g, op, "number", (cr_dtype)x->dtype, false) : NULL;
+    const cuda_kernel *first = kernel_of(g, op, "begins", x->dtype, false), *last = first ? kernel_of(g, op, "number", x->dtype, false) : NULL;
     cr_status status = last ? cr_cuda_launch(g, op, first, &q, pieces(r->R * width, CUDA_GROUP)) : cr_error_status();
     if (status == CR_OK) status = cr_cuda_run_along(g, &sum);
     if (status == CR_OK) status = cr_cuda_launch(g, op, last, &numbers, cr_cuda_blocks(g, r->R));
@@ -219,7 +227,10 @@ static cr_status find_runs(cuda *g, const runs *r, const cr_tensor *x) {
     return status;
 }
 
-cr_status cr_cuda_runs(cr_tensor *run_of, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
+cr_status cr_cuda_runs(const cr_runs_args *args) {
+    const cr_array *run_of = cr_present(&args->run), *starts = &args->starts, *count = &args->count, *x = &args->x,
+        *order = cr_present(&args->order);
+    const int64_t R = args->x.shape[0], C = args->x.shape[1];
     cuda *g = cr_cuda_enter("runs", x->dev);
     if (!g) return cr_error_status();
     const runs r = {cuda_address_of(run_of), cuda_address_of(starts), cuda_address_of(count), cuda_address_of(order), R, C};

@@ -70,13 +70,15 @@ static cr_status reduce_deviations(cuda *g, cuda_reduction *s, cuda_address y) {
     return status;
 }
 
-cr_status cr_cuda_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+cr_status cr_cuda_reduce(const cr_reduce_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
+    const cr_reduce_how *how = &args->how;
     static const char *const names[] = {"sum", "prod", "max", "min"};
     const char *op = names[how->kind];
-    if (!at->M || !at->N) return CR_OK;
+    if (!at->shape[0] || !at->shape[2]) return CR_OK;
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
-    cuda_reduction s = {.op = op, .how = *how, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .at = *at, .x = cuda_address_of(x)};
+    cuda_reduction s = {.op = op, .how = *how, .from = x->dtype, .to = y->dtype, .at = cr_slab_of(x), .x = cuda_address_of(x)};
     s.acc = accumulator(how, s.from, s.to);
     return cr_cuda_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, &s, cuda_address_of(y)) : cr_cuda_reduce_slab(g, &s, cuda_address_of(y)));
 }

@@ -1,8 +1,8 @@
 /* rows.c - softmax, normalisation and cross-entropy over rows, x (M, N): as many threads share a row as it is long (rows.cu). */
 #include "reduce.h"
 
-static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, const cr_tensor *x) {
-    return cr_cuda_kernel_of(g, op, cr_cuda_source_rows, name, "#define T %s\n#define A %s\n", cr_cuda_type((cr_dtype)x->dtype), cr_cuda_wide((cr_dtype)x->dtype));
+static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, const cr_array *x) {
+    return cr_cuda_kernel_of(g, op, cr_cuda_source_rows, name, "#define T %s\n#define A %s\n", cr_cuda_type(x->dtype), cr_cuda_wide(x->dtype));
 }
 
 /* Threads that share a row: as few as keep it, 16 elements each (rows.cu), of which the first and the last reading may lie partly outside. */
@@ -13,12 +13,15 @@ static int64_t width_of(int64_t N) {
 }
 
 /* M rows of N, of which `width` threads share one; q: its parameters.  Leaves. */
-static cr_status run(cuda *g, const char *op, const char *name, const cr_tensor *x, cuda_words *q, int64_t M, int64_t width) {
+static cr_status run(cuda *g, const char *op, const char *name, const cr_array *x, cuda_words *q, int64_t M, int64_t width) {
     const cuda_kernel *k = kernel_of(g, op, name, x);
     return cr_cuda_leave(g, k ? cr_cuda_launch(g, op, k, q, (M * width + CUDA_GROUP - 1) / CUDA_GROUP) : cr_error_status());
 }
 
-cr_status cr_cuda_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log) {
+cr_status cr_cuda_softmax(const cr_softmax_args *args) {
+    const cr_array *y = &args->y, *x = &args->x;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
+    const bool log = args->log;
     const char *op = log ? "log_softmax" : "softmax";
     cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
@@ -27,7 +30,10 @@ cr_status cr_cuda_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N
     return run(g, op, "softmax", x, &q, M, width);
 }
 
-cr_status cr_cuda_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g_, int64_t M, int64_t N, bool log) {
+cr_status cr_cuda_softmax_bwd(const cr_softmax_bwd_args *args) {
+    const cr_array *dx = &args->dx, *y = &args->y, *g_ = &args->g;
+    const int64_t M = args->y.shape[0], N = args->y.shape[1];
+    const bool log = args->log;
     const char *op = log ? "log_softmax_bwd" : "softmax_bwd";
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
@@ -36,7 +42,11 @@ cr_status cr_cuda_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor
     return run(g, op, "softmax_bwd", y, &q, M, width);
 }
 
-cr_status cr_cuda_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps) {
+cr_status cr_cuda_norm(const cr_norm_args *args) {
+    const cr_array *y = &args->y, *mean = cr_present(&args->mean), *rstd = &args->rstd, *x = &args->x,
+        *w = cr_present(&args->w), *b = cr_present(&args->b);
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
+    const double eps = args->eps;
     const char *op = mean ? "layer_norm" : "rms_norm";
     cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
@@ -48,14 +58,14 @@ cr_status cr_cuda_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_
 }
 
 /* dx, and dw and db: sums over parts of the rows, then over the parts. */
-typedef struct norm_grads { const char *op; cr_tensor *dx, *dw, *db; const cr_tensor *x, *w, *mean, *rstd, *g; int64_t M, N, width, chunk; } norm_grads;
+typedef struct norm_grads { const char *op; const cr_array *dx, *dw, *db; const cr_array *x, *w, *mean, *rstd, *g; int64_t M, N, width, chunk; } norm_grads;
 static cr_status norm_bwd(cuda *g, const norm_grads *s) {
     enum { EACH = 4, MOST = 255 };                  /* turns of a block, at least; blocks with sums: so many parts are added up in one launch */
     const int64_t rows = CUDA_GROUP / s->width, turns = (s->M + rows - 1) / rows;
     int64_t chunks = 1, parts = turns;
     cuda_address at[2] = {0, 0};
     cuda_block *sums = NULL;
-    const cr_dtype acc = (cr_dtype)s->rstd->dtype;
+    const cr_dtype acc = s->rstd->dtype;
     if (s->dw || s->db) {
         chunks = (s->N + s->chunk - 1) / s->chunk;
         parts = turns / EACH < MOST / chunks ? turns / EACH : MOST / chunks;
@@ -69,18 +79,21 @@ static cr_status norm_bwd(cuda *g, const norm_grads *s) {
     cuda_words q = {.n = 13, .w = {cuda_address_of(s->dx), at[0], at[1], cuda_address_of(s->x), cuda_address_of(s->w), cuda_address_of(s->mean), cuda_address_of(s->rstd), cuda_address_of(s->g),
                                    (uint64_t)s->M, (uint64_t)s->N, (uint64_t)s->width, (uint64_t)((turns + parts - 1) / parts * rows), (uint64_t)chunks}};
     cr_status status = k ? cr_cuda_launch(g, s->op, k, &q, parts * chunks) : cr_error_status();
-    cr_tensor *const of[2] = {s->dw, s->db};
+    const cr_array *const of[2] = {s->dw, s->db};
     for (int i = 0; i < 2 && status == CR_OK; i++) {
         if (!of[i]) continue;
-        const cuda_reduction r = {.op = s->op, .how = {.kind = CR_REDUCE_SUM}, .from = acc, .acc = acc, .to = (cr_dtype)of[i]->dtype, .at = {1, parts, s->N, {0, s->N, 1}}, .x = at[i]};
+        const cuda_reduction r = {.op = s->op, .how = {.kind = CR_REDUCE_SUM}, .from = acc, .acc = acc, .to = of[i]->dtype, .at = {1, parts, s->N, {0, s->N, 1}}, .x = at[i]};
         status = cr_cuda_reduce_slab(g, &r, cuda_address_of(of[i]));
     }
     if (sums) cr_cuda_block_give(g, sums);
     return status;
 }
 
-cr_status cr_cuda_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g_, int64_t M,
-                        int64_t N) {
+cr_status cr_cuda_norm_bwd(const cr_norm_bwd_args *args) {
+    const cr_array *dx = cr_present(&args->dx), *dw = cr_present(&args->dw), *db = cr_present(&args->db),
+        *x = &args->x, *w = cr_present(&args->w), *mean = cr_present(&args->mean), *rstd = &args->rstd,
+        *g_ = &args->g;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
     const char *op = mean ? "layer_norm_bwd" : "rms_norm_bwd";
     cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
@@ -93,7 +106,10 @@ cr_status cr_cuda_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr
     return cr_cuda_leave(g, status == CR_OK ? norm_bwd(g, &s) : status);
 }
 
-cr_status cr_cuda_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing) {
+cr_status cr_cuda_cross_entropy(const cr_cross_entropy_args *args) {
+    const cr_array *loss = &args->loss, *lse = &args->lse, *x = &args->x, *target = &args->target;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
+    const double smoothing = args->smoothing;
     static const char op[] = "cross_entropy";
     cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
@@ -106,8 +122,10 @@ cr_status cr_cuda_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor
     return run(g, op, "cross_entropy", x, &q, M, width);
 }
 
-cr_status cr_cuda_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g_, int64_t M, int64_t N, int64_t ignore,
-                                 double smoothing) {
+cr_status cr_cuda_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
+    const cr_array *dx = &args->dx, *x = &args->x, *target = &args->target, *lse = &args->lse, *g_ = &args->g;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
+    const double smoothing = args->smoothing;
     static const char op[] = "cross_entropy_bwd";
     cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();

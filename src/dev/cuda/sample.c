@@ -45,7 +45,7 @@ static cr_status without_replacement(cuda *g, const draw *d, cuda_address at) {
 }
 
 /* Into y, of the weights w or NULL, with `room` words of 64 bits to work in. */
-static cr_status run(draw d, cr_tensor *y, const cr_tensor *w, int64_t room, cr_status (*fn)(cuda *, const draw *, cuda_address)) {
+static cr_status run(draw d, const cr_array *y, const cr_array *w, int64_t room, cr_status (*fn)(cuda *, const draw *, cuda_address)) {
     if (!y->numel) return CR_OK;
     cuda *g = cr_cuda_enter(d.op, y->dev);
     if (!g) return cr_error_status();
@@ -56,12 +56,18 @@ static cr_status run(draw d, cr_tensor *y, const cr_tensor *w, int64_t room, cr_
     return cr_cuda_leave(g, status);
 }
 
-cr_status cr_cuda_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
+cr_status cr_cuda_permutation(const cr_permutation_args *args) {
+    const cr_array *y = &args->y;
+    const uint64_t seed = args->seed, counter = args->counter;
     const draw d = {.op = "randperm", .M = 1, .N = y->numel, .seed = seed, .counter = counter};
     return run(d, y, NULL, d.N, permute);
 }
 
-cr_status cr_cuda_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
-    const draw d = {.op = "multinomial", .dtype = (cr_dtype)w->dtype, .M = M, .N = N, .S = S, .seed = seed, .counter = counter};
+cr_status cr_cuda_multinomial(const cr_multinomial_args *args) {
+    const cr_array *y = &args->y, *w = &args->w;
+    const int64_t M = args->w.shape[0], N = args->w.shape[1], S = args->y.shape[1];
+    const bool replacement = args->replacement;
+    const uint64_t seed = args->seed, counter = args->counter;
+    const draw d = {.op = "multinomial", .dtype = w->dtype, .M = M, .N = N, .S = S, .seed = seed, .counter = counter};
     return run(d, y, w, M * (N + (replacement ? S : N)), replacement ? with_replacement : without_replacement);
 }

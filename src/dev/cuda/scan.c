@@ -54,12 +54,16 @@ cr_status cr_cuda_run_along(cuda *g, const cuda_running *s) {
     return status;
 }
 
-cr_status cr_cuda_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
+cr_status cr_cuda_scan(const cr_scan_args *args) {
+    const cr_array *y = &args->y, *index = cr_present(&args->index), *x = &args->x, *a = cr_present(&args->a);
+    const cr_scan_kind kind = args->kind;
+    const bool reverse = args->reverse;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2];
     static const char *const names[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
     if (!y->numel) return CR_OK;
     cuda *g = cr_cuda_enter(names[kind], y->dev);
     if (!g) return cr_error_status();
-    const cuda_running s = {.op = names[kind], .kind = kind, .reverse = reverse, .in_order = a != NULL, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .y = cuda_address_of(y),
+    const cuda_running s = {.op = names[kind], .kind = kind, .reverse = reverse, .in_order = a != NULL, .from = x->dtype, .to = y->dtype, .y = cuda_address_of(y),
                             .index = cuda_address_of(index), .x = cuda_address_of(x), .a = cuda_address_of(a), .M = M, .R = R, .N = N};
     return cr_cuda_leave(g, cr_cuda_run_along(g, &s));
 }

@@ -3,11 +3,11 @@
 #include "reduce.h"
 
 enum { PIECE = 16384 };                             /* elements of a block */
-static int64_t pieces(const cr_tensor *x) { return (x->numel + PIECE - 1) / PIECE; }
+static int64_t pieces(const cr_array *x) { return (x->numel + PIECE - 1) / PIECE; }
 
 /* The first of the tensors, and those after it of its dtype that the parameters of a kernel hold; returns how many.  first: where its sums begin. */
-static int64_t run(cuda *g, const char *op, cuda_address sums, int64_t first, int64_t n, const cr_tensor *const *x) {
-    const cr_dtype dt = (cr_dtype)x[0]->dtype;
+static int64_t run(cuda *g, const char *op, cuda_address sums, int64_t first, int64_t n, const cr_array *const *x) {
+    const cr_dtype dt = x[0]->dtype;
     const cuda_kernel *k = cr_cuda_kernel_of(g, op, cr_cuda_source_squares, "squares", "#define T %s\n#define A %s\n#define PIECE %d\n#define WORDS %d\n", cr_cuda_type(dt), cr_cuda_wide(dt), PIECE, CUDA_WORDS);
     cuda_words q = {.n = 2, .w = {sums, (uint64_t)first}};
     int64_t blocks = 0, i = 0;
@@ -20,7 +20,10 @@ static int64_t run(cuda *g, const char *op, cuda_address sums, int64_t first, in
     return k && cr_cuda_launch_struct(g, op, k, &q, blocks) == CR_OK ? i : 0;
 }
 
-cr_status cr_cuda_sum_squares(cr_tensor *y, int64_t n, const cr_tensor *const *x) {
+cr_status cr_cuda_sum_squares(const cr_sum_squares_args *args) {
+    const cr_array *y = &args->y;
+    const int64_t n = args->n;
+    const cr_array *const *x = args->x;
     static const char op[] = "sum_squares";
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();

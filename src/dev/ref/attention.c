@@ -6,16 +6,16 @@
 #include "ref.h"
 
 typedef struct heads {
-    const cr_tensor *q, *k, *v, *mask, *o, *lse, *g;     /* mask may be NULL */
+    const cr_array *q, *k, *v, *mask, *o, *lse, *g;     /* mask may be NULL */
     int64_t b, h, T, S, D;                          /* b, h: the head that is being computed */
     double scale;
     bool causal;
 } heads;
 
-static double at(const cr_tensor *x, const heads *a, int64_t row, int64_t d) {
+static double at(const cr_array *x, const heads *a, int64_t row, int64_t d) {
     return get(x, a->b * x->strides[0] + a->h * x->strides[1] + row * x->strides[2] + d * x->strides[3]);
 }
-static void set(cr_tensor *x, const heads *a, int64_t row, int64_t d, double value) {
+static void set(const cr_array *x, const heads *a, int64_t row, int64_t d, double value) {
     put(x, a->b * x->strides[0] + a->h * x->strides[1] + row * x->strides[2] + d * x->strides[3], value);
 }
 static int64_t lse_at(const heads *a, int64_t t) { return (a->b * a->q->shape[1] + a->h) * a->T + t; }
@@ -26,7 +26,7 @@ static int64_t seen(const heads *a, int64_t t) {
     return n < 0 ? 0 : n < a->S ? n : a->S;
 }
 
-static double dot(const cr_tensor *x, int64_t i, const cr_tensor *y, int64_t j, const heads *a) {
+static double dot(const cr_array *x, int64_t i, const cr_array *y, int64_t j, const heads *a) {
     double sum = 0;
     EACH(d, a->D) sum += at(x, a, i, d) * at(y, a, j, d);
     return sum;
@@ -46,7 +46,7 @@ static double weight(const heads *a, int64_t t, int64_t s) {
 /* The gradient of the score:  p (g[t] . v[s] - g[t] . o[t]) */
 static double dscore(const heads *a, int64_t t, int64_t s) { return weight(a, t, s) * (dot(a->g, t, a->v, s, a) - dot(a->g, t, a->o, t, a)); }
 
-static void forward_head(const heads *a, cr_tensor *o, cr_tensor *lse, double *score) {
+static void forward_head(const heads *a, const cr_array *o, const cr_array *lse, double *score) {
     EACH(t, a->T) {
         int64_t n = seen(a, t);
         double max = -INFINITY, sum = 0;
@@ -65,8 +65,11 @@ static void forward_head(const heads *a, cr_tensor *o, cr_tensor *lse, double *s
     }
 }
 
-cr_status cr_ref_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask,
-                        double scale, bool causal) {
+cr_status cr_ref_attention(const cr_attention_args *args) {
+    const cr_array *o = &args->o, *lse = &args->lse, *q = &args->q, *k = &args->k, *v = &args->v,
+        *mask = cr_present(&args->mask);
+    const double scale = args->scale;
+    const bool causal = args->causal;
     heads a = {.q = q, .k = k, .v = v, .mask = mask, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3], .scale = scale, .causal = causal};
     double *score = calloc((size_t)a.S + 1, sizeof *score);
     if (!score) return cr_fail(CR_NO_MEMORY, "attention", "out of memory for %lld scores", (long long)a.S);
@@ -77,7 +80,7 @@ cr_status cr_ref_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, con
 }
 
 /* dq[t] = scale sum_s dscore[t, s] k[s] */
-static void backward_queries(const heads *a, cr_tensor *dq, double *row) {
+static void backward_queries(const heads *a, const cr_array *dq, double *row) {
     EACH(t, a->T) {
         EACH(d, a->D) row[d] = 0;
         EACH(s, seen(a, t)) {
@@ -89,7 +92,7 @@ static void backward_queries(const heads *a, cr_tensor *dq, double *row) {
 }
 
 /* dk[s] = scale sum_t dscore[t, s] q[t];  dv[s] = sum_t p[t, s] g[t] */
-static void backward_keys(const heads *a, cr_tensor *dk, cr_tensor *dv, double *for_k, double *for_v) {
+static void backward_keys(const heads *a, const cr_array *dk, const cr_array *dv, double *for_k, double *for_v) {
     EACH(s, a->S) {
         EACH(d, a->D) for_k[d] = for_v[d] = 0;
         EACH(t, a->T) {
@@ -107,8 +110,11 @@ static void backward_keys(const heads *a, cr_tensor *dk, cr_tensor *dv, double *
     }
 }
 
-cr_status cr_ref_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
-                            const cr_tensor *mask, const cr_tensor *o, const cr_tensor *lse, const cr_tensor *g, double scale, bool causal) {
+cr_status cr_ref_attention_bwd(const cr_attention_bwd_args *args) {
+    const cr_array *dq = &args->dq, *dk = &args->dk, *dv = &args->dv, *q = &args->q, *k = &args->k, *v = &args->v,
+        *mask = cr_present(&args->mask), *o = &args->o, *lse = &args->lse, *g = &args->g;
+    const double scale = args->scale;
+    const bool causal = args->causal;
     heads a = {.q = q, .k = k, .v = v, .mask = mask, .o = o, .lse = lse, .g = g, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3],
                .scale = scale, .causal = causal};
     double *rows = calloc(2 * (size_t)a.D + 1, sizeof *rows);

@@ -36,16 +36,19 @@ static cr_status download(const cr_device *d, void *dst, cr_storage *src, size_t
 
 static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }
 
-static cr_status copy(cr_tensor *dst, const cr_tensor *src) {
+cr_status cr_ref_copy(const cr_copy_args *args) {
+    const cr_array *dst = &args->dst, *src = &args->src;
     EACH(i, dst->numel)
-        cr_convert(address(dst, place(i, dst->ndim, dst->shape, dst->strides)), (cr_dtype)dst->dtype,
-                   address(src, place(i, src->ndim, src->shape, src->strides)), (cr_dtype)src->dtype);
+        cr_convert(address(dst, place(i, dst->ndim, dst->shape, dst->strides)), dst->dtype,
+                   address(src, place(i, src->ndim, src->shape, src->strides)), src->dtype);
     return CR_OK;
 }
 
-static cr_status fill(cr_tensor *dst, const void *value) {
+cr_status cr_ref_fill(const cr_fill_args *args) {
+    const cr_array *dst = &args->dst;
+    const void *value = args->value;
     EACH(i, dst->numel)
-        memcpy(address(dst, place(i, dst->ndim, dst->shape, dst->strides)), value, cr_dtype_size((cr_dtype)dst->dtype));
+        memcpy(address(dst, place(i, dst->ndim, dst->shape, dst->strides)), value, cr_dtype_size(dst->dtype));
     return CR_OK;
 }
 
@@ -58,17 +61,9 @@ static cr_memory memory(const cr_device *d) {
 
 static void empty_cache(const cr_device *d) { (void)d; }
 
-static const cr_kernels kernels = {
-    .allocate = allocate, .upload = upload, .download = download, .synchronize = synchronize, .copy = copy, .fill = fill,
-    .elementwise = cr_ref_elementwise, .reduce = cr_ref_reduce, .arg_reduce = cr_ref_arg_reduce, .scan = cr_ref_scan, .matmul = cr_ref_matmul,
-    .gather = cr_ref_gather, .scatter = cr_ref_scatter, .take_rows = cr_ref_take_rows, .put_rows = cr_ref_put_rows, .ravel = cr_ref_ravel, .nonzero = cr_ref_nonzero,
-    .sort = cr_ref_sort, .kth = cr_ref_kth, .search = cr_ref_search, .runs = cr_ref_runs, .random = cr_ref_random,
-    .random_integers = cr_ref_random_integers, .permutation = cr_ref_permutation, .multinomial = cr_ref_multinomial, .triangle = cr_ref_triangle,
-    .softmax = cr_ref_softmax, .softmax_bwd = cr_ref_softmax_bwd, .norm = cr_ref_norm, .norm_bwd = cr_ref_norm_bwd,
-    .cross_entropy = cr_ref_cross_entropy, .cross_entropy_bwd = cr_ref_cross_entropy_bwd,
-    .attention = cr_ref_attention, .attention_bwd = cr_ref_attention_bwd,
-};
+static const cr_kernels kernels = {CR_KERNELS(CR_ENTRY_OF_REF)};
 
 const cr_device cr_device_ref = {
-    .name = "ref", .type = "ref", .kernels = &kernels, .info = info, .memory = memory, .empty_cache = empty_cache, .host = true,
+    .name = "ref", .type = "ref", .kernels = &kernels, .allocate = allocate, .upload = upload, .download = download, .synchronize = synchronize,
+    .info = info, .memory = memory, .empty_cache = empty_cache, .host = true,
 };

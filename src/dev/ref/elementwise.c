@@ -210,7 +210,9 @@ static bool run_element(const cr_walk *w, int64_t i, value *v) {
     return true;
 }
 
-cr_status cr_ref_elementwise(const cr_walk *walks, int64_t count) {
+cr_status cr_ref_elementwise(const cr_elementwise_args *args) {
+    const cr_walk *walks = args->walks;
+    const int64_t count = args->count;
     EACH(n, count) {
         const cr_walk *w = &walks[n];
         const cr_program *p = w->program;

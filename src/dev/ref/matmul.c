@@ -2,18 +2,20 @@
 #include "ref.h"
 
 /* Offset of the first element of the i-th matrix of t, among the batches of shape `batch`; axes of size 1 repeat. */
-static int64_t matrix(const cr_tensor *t, int64_t i, int ndim, const int64_t *batch) {
+static int64_t matrix(const cr_array *t, int64_t i, int ndim, const int64_t *batch) {
     int64_t strides[CR_MAX_DIMS];
     for (int d = 0; d < ndim; d++) strides[d] = t->shape[d] == 1 ? 0 : t->strides[d];
     return place(i, ndim, batch, strides);
 }
 
-static double factor(const cr_tensor *t, int64_t at, int how) {
+static double factor(const cr_array *t, int64_t at, int how) {
     double x = get(t, at);
     return how & CR_MATMUL_BF16 && t->dtype == CR_F32 ? (double)cr_bf16_to_f32(cr_f32_to_bf16((float)x)) : x;
 }
 
-cr_status cr_ref_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
+cr_status cr_ref_matmul(const cr_matmul_args *args) {
+    const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
+    const int how = args->how;
     int row = c->ndim - 2, column = c->ndim - 1;
     int64_t M = c->shape[row], N = c->shape[column], K = a->shape[column], matrices = 1;
     for (int d = 0; d < row; d++) matrices *= c->shape[d];

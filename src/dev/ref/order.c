@@ -5,13 +5,13 @@
 #include "ref.h"
 
 /* Does element i of a come before element j of b?  NaN is larger than every number. */
-static bool before(const cr_tensor *a, int64_t i, const cr_tensor *b, int64_t j) {
-    if (!is_float(a)) return less_int((cr_dtype)a->dtype, get_int(a, i), get_int(b, j));
+static bool before(const cr_array *a, int64_t i, const cr_array *b, int64_t j) {
+    if (!is_float(a)) return less_int(a->dtype, get_int(a, i), get_int(b, j));
     double x = get(a, i), y = get(b, j);
     return isnan(y) ? !isnan(x) : x < y;
 }
 
-static bool is_nan(const cr_tensor *x, int64_t i) { return is_float(x) && isnan(get(x, i)); }
+static bool is_nan(const cr_array *x, int64_t i) { return is_float(x) && isnan(get(x, i)); }
 
 /* 0 .. n - 1 in an order, by merging runs of 1, 2, 4...; of equal ones the first comes first.  The caller frees them. */
 int64_t *cr_ref_order(int64_t n, bool (*less)(const void *ctx, int64_t i, int64_t j), const void *ctx) {
@@ -36,19 +36,22 @@ int64_t *cr_ref_order(int64_t n, bool (*less)(const void *ctx, int64_t i, int64_
     return from;
 }
 
-typedef struct rank { const cr_tensor *x; int64_t first; bool descending; } rank;
+typedef struct rank { const cr_array *x; int64_t first; bool descending; } rank;
 static bool before_in_row(const void *ctx, int64_t i, int64_t j) {
     const rank *r = ctx;
     return r->descending ? before(r->x, r->first + j, r->x, r->first + i) : before(r->x, r->first + i, r->x, r->first + j);
 }
-static int64_t *order_of(const cr_tensor *x, int64_t m, int64_t R, bool descending) { return cr_ref_order(R, before_in_row, &(rank){x, m * R, descending}); }
+static int64_t *order_of(const cr_array *x, int64_t m, int64_t R, bool descending) { return cr_ref_order(R, before_in_row, &(rank){x, m * R, descending}); }
 
-static void pick(cr_tensor *y, cr_tensor *index, int64_t at, const cr_tensor *x, int64_t row, int64_t i) {
-    memcpy(address(y, at), address(x, row + i), cr_dtype_size((cr_dtype)x->dtype));
+static void pick(const cr_array *y, const cr_array *index, int64_t at, const cr_array *x, int64_t row, int64_t i) {
+    memcpy(address(y, at), address(x, row + i), cr_dtype_size(x->dtype));
     put_int(index, at, i);
 }
 
-cr_status cr_ref_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
+cr_status cr_ref_sort(const cr_sort_args *args) {
+    const cr_array *y = &args->y, *index = &args->index, *x = &args->x;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], K = args->index.shape[1];
+    const bool descending = args->descending;
     EACH(m, M) {
         int64_t *order = order_of(x, m, R, descending);
         if (!order) return CR_NO_MEMORY;
@@ -58,7 +61,9 @@ cr_status cr_ref_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_
     return CR_OK;
 }
 
-cr_status cr_ref_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
+cr_status cr_ref_kth(const cr_kth_args *args) {
+    const cr_array *y = &args->y, *index = &args->index, *x = &args->x;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], k = args->k;
     EACH(m, M) {
         int64_t *order = order_of(x, m, R, false), numbers = 0, at = k;
         if (!order) return CR_NO_MEMORY;
@@ -71,7 +76,10 @@ cr_status cr_ref_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t
     return CR_OK;
 }
 
-cr_status cr_ref_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
+cr_status cr_ref_search(const cr_search_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *v = &args->v;
+    const int64_t M = args->v.shape[0], R = args->x.shape[args->x.ndim - 1], K = args->v.shape[1];
+    const bool shared = args->x.ndim == 1, right = args->right;
     EACH(m, M)
         EACH(k, K) {
             int64_t row = shared ? 0 : m * R, at = m * K + k, n = 0;
@@ -84,7 +92,10 @@ cr_status cr_ref_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, in
     return CR_OK;
 }
 
-cr_status cr_ref_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
+cr_status cr_ref_runs(const cr_runs_args *args) {
+    const cr_array *run = cr_present(&args->run), *starts = &args->starts, *count = &args->count, *x = &args->x,
+        *order = cr_present(&args->order);
+    const int64_t R = args->x.shape[0], C = args->x.shape[1];
     int64_t n = 0;
     EACH(i, R) {
         bool fresh = i == 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ref.h"
+#include "../../core/rng.h"
 
 static uint32_t word32(uint64_t seed, uint64_t counter, int64_t i) {
     uint32_t block[4];
@@ -30,7 +31,7 @@ static double normal(cr_dtype dt, uint64_t seed, uint64_t counter, int64_t i) {
 }
 
 /* Rounded towards 0, for v >= 0: a half float never becomes 1.  One step down in the bits is one step down in value. */
-static void put_down(cr_tensor *y, int64_t i, double v) {
+static void put_down(const cr_array *y, int64_t i, double v) {
     put(y, i, v);
     if (get(y, i) <= v) return;
     uint16_t half;
@@ -39,8 +40,11 @@ static void put_down(cr_tensor *y, int64_t i, double v) {
     memcpy(address(y, i), &half, 2);
 }
 
-cr_status cr_ref_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {
-    cr_dtype dt = (cr_dtype)y->dtype;
+cr_status cr_ref_random(const cr_random_args *args) {
+    const cr_array *y = &args->y;
+    const cr_random_kind kind = args->kind;
+    const uint64_t seed = args->seed, counter = args->counter;
+    cr_dtype dt = y->dtype;
     EACH(i, y->numel) {
         if (kind == CR_RANDOM_UNIFORM) put_down(y, i, uniform(dt, seed, counter, i));
         else put(y, i, normal(dt, seed, counter, i));
@@ -48,7 +52,10 @@ cr_status cr_ref_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64
     return CR_OK;
 }
 
-cr_status cr_ref_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter) {
+cr_status cr_ref_random_integers(const cr_random_integers_args *args) {
+    const cr_array *y = &args->y;
+    const int64_t low = args->low;
+    const uint64_t span = args->span, seed = args->seed, counter = args->counter;
     EACH(i, y->numel) put_int(y, i, add_wrap(low, (int64_t)cr_below(word64(seed, counter, i), span)));
     return CR_OK;
 }
@@ -57,7 +64,9 @@ cr_status cr_ref_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint6
 static bool word_before(const void *words, int64_t i, int64_t j) { return ((const uint64_t *)words)[i] < ((const uint64_t *)words)[j]; }
 static bool time_before(const void *times, int64_t i, int64_t j) { return ((const double *)times)[i] < ((const double *)times)[j]; }
 
-cr_status cr_ref_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
+cr_status cr_ref_permutation(const cr_permutation_args *args) {
+    const cr_array *y = &args->y;
+    const uint64_t seed = args->seed, counter = args->counter;
     uint64_t *word = malloc(sizeof *word * (size_t)y->numel + 1);
     if (!word) return cr_fail(CR_NO_MEMORY, "permutation", "out of memory");
     EACH(i, y->numel) word[i] = word64(seed, counter, i);
@@ -69,14 +78,18 @@ cr_status cr_ref_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
 }
 
 /* The first position whose running sum is above the share u of the whole. */
-static int64_t pick(const cr_tensor *w, int64_t first, int64_t N, double u) {
+static int64_t pick(const cr_array *w, int64_t first, int64_t N, double u) {
     double whole = 0, sum = 0;
     EACH(i, N) whole += get(w, first + i);
     EACH(i, N - 1) if ((sum += get(w, first + i)) > u * whole) return i;
     return N - 1;
 }
 
-cr_status cr_ref_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
+cr_status cr_ref_multinomial(const cr_multinomial_args *args) {
+    const cr_array *y = &args->y, *w = &args->w;
+    const int64_t M = args->w.shape[0], N = args->w.shape[1], S = args->y.shape[1];
+    const bool replacement = args->replacement;
+    const uint64_t seed = args->seed, counter = args->counter;
     if (replacement) EACH(i, M * S) put_int(y, i, pick(w, i / S * N, N, uniform(CR_F64, seed, counter, i)));
     double *time = replacement ? NULL : malloc(sizeof *time * (size_t)N);
     if (!replacement && !time) return cr_fail(CR_NO_MEMORY, "multinomial", "out of memory");

@@ -32,7 +32,7 @@ static int64_t int_step(cr_reduce_kind kind, cr_dtype dt, int64_t acc, int64_t v
     }
 }
 
-static double reduce_floats(const cr_reduce_how *how, const cr_tensor *x, int64_t first, int64_t R, int64_t stride) {
+static double reduce_floats(const cr_reduce_how *how, const cr_array *x, int64_t first, int64_t R, int64_t stride) {
     double mean = 0, acc = how->kind == CR_REDUCE_PROD;
     if (how->map == CR_MAP_DEVIATION) EACH(r, R) mean += get(x, first + r * stride) / (double)R;
     EACH(r, R) {
@@ -42,42 +42,46 @@ static double reduce_floats(const cr_reduce_how *how, const cr_tensor *x, int64_
     return acc;
 }
 
-static int64_t reduce_ints(const cr_reduce_how *how, const cr_tensor *x, int64_t first, int64_t R, int64_t stride) {
+static int64_t reduce_ints(const cr_reduce_how *how, const cr_array *x, int64_t first, int64_t R, int64_t stride) {
     bool test = how->map == CR_MAP_NONZERO;
     int64_t acc = how->kind == CR_REDUCE_PROD || (how->kind == CR_REDUCE_MIN && !R);
     EACH(r, R) {
         int64_t at = first + r * stride, v = !test ? get_int(x, at) : is_float(x) ? get(x, at) != 0 : get_int(x, at) != 0;
-        acc = r == 0 && how->kind >= CR_REDUCE_MAX ? v : int_step(how->kind, test ? CR_BOOL : (cr_dtype)x->dtype, acc, v);
+        acc = r == 0 && how->kind >= CR_REDUCE_MAX ? v : int_step(how->kind, test ? CR_BOOL : x->dtype, acc, v);
     }
     return acc;
 }
 
-cr_status cr_ref_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+cr_status cr_ref_reduce(const cr_reduce_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
+    const cr_reduce_how *how = &args->how;
     bool whole = !is_float(x) || how->map == CR_MAP_NONZERO;
-    EACH(i, at->M * at->N) {
-        int64_t first = i / at->N * at->strides[0] + i % at->N * at->strides[2];
-        if (!whole) put(y, i, reduce_floats(how, x, first, at->R, at->strides[1]));
-        else if (is_float(y)) put(y, i, (double)reduce_ints(how, x, first, at->R, at->strides[1]));
-        else put_int(y, i, reduce_ints(how, x, first, at->R, at->strides[1]));
+    EACH(i, at->shape[0] * at->shape[2]) {
+        int64_t first = i / at->shape[2] * at->strides[0] + i % at->shape[2] * at->strides[2];
+        if (!whole) put(y, i, reduce_floats(how, x, first, at->shape[1], at->strides[1]));
+        else if (is_float(y)) put(y, i, (double)reduce_ints(how, x, first, at->shape[1], at->strides[1]));
+        else put_int(y, i, reduce_ints(how, x, first, at->shape[1], at->strides[1]));
     }
     return CR_OK;
 }
 
 /* Whether `v` beats `best`: strictly, so that the first of equals stays; NaN beats every number. */
-static bool beats(bool max, const cr_tensor *x, int64_t v, int64_t best) {
+static bool beats(bool max, const cr_array *x, int64_t v, int64_t best) {
     if (!is_float(x)) {
         int64_t a = get_int(x, v), b = get_int(x, best);
-        return max ? less_int((cr_dtype)x->dtype, b, a) : less_int((cr_dtype)x->dtype, a, b);
+        return max ? less_int(x->dtype, b, a) : less_int(x->dtype, a, b);
     }
     double a = get(x, v), b = get(x, best);
     if (isnan(a) || isnan(b)) return !isnan(b);
     return max ? a > b : a < b;
 }
 
-cr_status cr_ref_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
-    EACH(i, at->M * at->N) {
-        int64_t first = i / at->N * at->strides[0] + i % at->N * at->strides[2], best = 0;
-        EACH(r, at->R)
+cr_status cr_ref_arg_reduce(const cr_arg_reduce_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
+    const bool max = args->max;
+    EACH(i, at->shape[0] * at->shape[2]) {
+        int64_t first = i / at->shape[2] * at->strides[0] + i % at->shape[2] * at->strides[2], best = 0;
+        EACH(r, at->shape[1])
             if (beats(max, x, first + r * at->strides[1], first + best * at->strides[1])) best = r;
         put_int(y, i, best);
     }

@@ -2,14 +2,14 @@
 #include <math.h>
 #include "ref.h"
 
-static double row_max(const cr_tensor *x, int64_t row, int64_t N) {
+static double row_max(const cr_array *x, int64_t row, int64_t N) {
     double max = -INFINITY;
     EACH(n, N) max = isnan(max) || get(x, row + n) <= max ? max : get(x, row + n);
     return max;
 }
 
 /* log(sum(exp(x))) of one row; the largest is taken out first so that nothing overflows. */
-static double row_lse(const cr_tensor *x, int64_t row, int64_t N) {
+static double row_lse(const cr_array *x, int64_t row, int64_t N) {
     double max = row_max(x, row, N), sum = 0;
     if (isinf(max)) return max;
     EACH(n, N) sum += exp(get(x, row + n) - max);
@@ -17,7 +17,10 @@ static double row_lse(const cr_tensor *x, int64_t row, int64_t N) {
 }
 
 /* y = exp(x - max) / sum(exp(x - max)), or its logarithm */
-cr_status cr_ref_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log_of) {
+cr_status cr_ref_softmax(const cr_softmax_args *args) {
+    const cr_array *y = &args->y, *x = &args->x;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
+    const bool log_of = args->log;
     EACH(m, M) {
         double max = row_max(x, m * N, N), sum = 0;
         EACH(n, N) sum += exp(get(x, m * N + n) - max);
@@ -31,7 +34,10 @@ cr_status cr_ref_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N,
 
 /* y = softmax(x):      dx = y (g - sum(g y))
  * y = log_softmax(x):  dx = g - exp(y) sum(g) */
-cr_status cr_ref_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log_of) {
+cr_status cr_ref_softmax_bwd(const cr_softmax_bwd_args *args) {
+    const cr_array *dx = &args->dx, *y = &args->y, *g = &args->g;
+    const int64_t M = args->y.shape[0], N = args->y.shape[1];
+    const bool log_of = args->log;
     EACH(m, M) {
         double sum = 0;
         EACH(n, N) sum += log_of ? get(g, m * N + n) : get(g, m * N + n) * get(y, m * N + n);
@@ -42,8 +48,11 @@ cr_status cr_ref_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor 
 }
 
 /* y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); mean 0 for the RMS norm (mean NULL) */
-cr_status cr_ref_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
-                   int64_t M, int64_t N, double eps) {
+cr_status cr_ref_norm(const cr_norm_args *args) {
+    const cr_array *y = &args->y, *mean = cr_present(&args->mean), *rstd = &args->rstd, *x = &args->x,
+        *w = cr_present(&args->w), *b = cr_present(&args->b);
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
+    const double eps = args->eps;
     EACH(m, M) {
         double mu = 0, square = 0;
         if (mean) EACH(n, N) mu += get(x, m * N + n) / (double)N;
@@ -58,14 +67,17 @@ cr_status cr_ref_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_t
 }
 
 /* The normalised input, (x - mean) rstd. */
-static double normed(const cr_tensor *x, const cr_tensor *mean, const cr_tensor *rstd, int64_t m, int64_t n, int64_t N) {
+static double normed(const cr_array *x, const cr_array *mean, const cr_array *rstd, int64_t m, int64_t n, int64_t N) {
     return (get(x, m * N + n) - (mean ? get(mean, m) : 0)) * get(rstd, m);
 }
 
 /* With h = (x - mean) rstd and dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm;
  * dw = sum over rows of g h;  db = sum over rows of g. */
-cr_status cr_ref_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean,
-                       const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
+cr_status cr_ref_norm_bwd(const cr_norm_bwd_args *args) {
+    const cr_array *dx = cr_present(&args->dx), *dw = cr_present(&args->dw), *db = cr_present(&args->db),
+        *x = &args->x, *w = cr_present(&args->w), *mean = cr_present(&args->mean), *rstd = &args->rstd,
+        *g = &args->g;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
     if (dx) EACH(m, M) {
         double sum = 0, dot = 0;
         EACH(n, N) {
@@ -90,7 +102,7 @@ cr_status cr_ref_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_
     return CR_OK;
 }
 
-static cr_status check_target(const cr_tensor *target, int64_t M, int64_t N, int64_t ignore) {
+static cr_status check_target(const cr_array *target, int64_t M, int64_t N, int64_t ignore) {
     EACH(m, M) {
         int64_t t = get_int(target, m);
         if (t != ignore && (t < 0 || t >= N))
@@ -101,8 +113,10 @@ static cr_status check_target(const cr_tensor *target, int64_t M, int64_t N, int
 }
 
 /* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s: the cross-entropy with (1 - s) onehot + s / N */
-cr_status cr_ref_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N,
-                            int64_t ignore, double smoothing) {
+cr_status cr_ref_cross_entropy(const cr_cross_entropy_args *args) {
+    const cr_array *loss = &args->loss, *lse = &args->lse, *x = &args->x, *target = &args->target;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
+    const double smoothing = args->smoothing;
     cr_status s = check_target(target, M, N, ignore);
     if (s) return s;
     EACH(m, M) {
@@ -116,8 +130,10 @@ cr_status cr_ref_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor 
 }
 
 /* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows */
-cr_status cr_ref_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g,
-                                int64_t M, int64_t N, int64_t ignore, double smoothing) {
+cr_status cr_ref_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
+    const cr_array *dx = &args->dx, *x = &args->x, *target = &args->target, *lse = &args->lse, *g = &args->g;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
+    const double smoothing = args->smoothing;
     cr_status s = check_target(target, M, N, ignore);
     if (s) return s;
     EACH(m, M)

@@ -3,10 +3,10 @@
 #include "ref.h"
 
 /* Is v at least as extreme as the best so far?  The later of equals, and a NaN, is. */
-static bool reaches(cr_scan_kind kind, const cr_tensor *x, int64_t v, int64_t best) {
+static bool reaches(cr_scan_kind kind, const cr_array *x, int64_t v, int64_t best) {
     if (!is_float(x)) {
         int64_t a = get_int(x, v), b = get_int(x, best);
-        return kind == CR_SCAN_MAX ? !less_int((cr_dtype)x->dtype, a, b) : !less_int((cr_dtype)x->dtype, b, a);
+        return kind == CR_SCAN_MAX ? !less_int(x->dtype, a, b) : !less_int(x->dtype, b, a);
     }
     double a = get(x, v), b = get(x, best);
     return isnan(a) || (kind == CR_SCAN_MAX ? a >= b : a <= b);
@@ -22,7 +22,7 @@ static double float_step(cr_scan_kind kind, double acc, double v) {
 }
 
 /* One line of R elements, `stride` apart from `first` on: i is the place of the element, `before` that of the one before it. */
-static void scan_line(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t first, int64_t R, int64_t stride) {
+static void scan_line(cr_scan_kind kind, bool reverse, const cr_array *y, const cr_array *index, const cr_array *x, const cr_array *a, int64_t first, int64_t R, int64_t stride) {
     double f = 0;
     int64_t n = 0, best = 0;
     EACH(k, R) {
@@ -44,7 +44,11 @@ static void scan_line(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *
     }
 }
 
-cr_status cr_ref_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
+cr_status cr_ref_scan(const cr_scan_args *args) {
+    const cr_array *y = &args->y, *index = cr_present(&args->index), *x = &args->x, *a = cr_present(&args->a);
+    const cr_scan_kind kind = args->kind;
+    const bool reverse = args->reverse;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2];
     EACH(i, M * N) scan_line(kind, reverse, y, index, x, a, i / N * R * N + i % N, R, N);
     return CR_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../core/config.h"
 #include "../../core/library.h"
 #include "../../core/os.h"
 

@@ -8,7 +8,7 @@
 #define CR_WGPU_API_H
 
 #include <wgpu.h>
-#include "../../core/core.h"
+#include "../../core/array.h"
 
 #define WGPU_FUNCTIONS(f)                                                                                                        \
     f(CreateInstance) f(InstanceEnumerateAdapters) f(GetVersion)                                \

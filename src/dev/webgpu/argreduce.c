@@ -82,12 +82,14 @@ static cr_status run_parts(gpu *g, const char *op, stage s) {
     return status == CR_OK ? run_parts(g, op, half[1]) : status;
 }
 
-cr_status cr_gpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+cr_status cr_gpu_arg_reduce(const cr_arg_reduce_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
+    const bool max = args->max;
     const char *op = max ? "argmax" : "argmin";
     if (cr_gpu_lacks(op, x)) return cr_error_status();
-    if (!at->M || !at->N) return CR_OK;
+    if (!at->shape[0] || !at->shape[2]) return CR_OK;
     gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
-    return cr_gpu_leave(g, run_parts(g, op, (stage){.kernel = {'a', (cr_dtype)x->dtype, max, false, false}, .at = *at, .offset = x->offset, .candidates = at->R,
+    return cr_gpu_leave(g, run_parts(g, op, (stage){.kernel = {'a', x->dtype, max, false, false}, .at = cr_slab_of(x), .offset = x->offset, .candidates = at->shape[1],
                                                  .x = gpu_buffer_of(x), .y = gpu_buffer_of(y), .y_offset = y->offset}));
 }

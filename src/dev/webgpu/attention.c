@@ -27,10 +27,10 @@ typedef struct heads {                              /* one kernel and its operan
     char name[MOST_OPERANDS];                       /* begins the names of its functions; a capital: one f32 for each query, (B, H, T) */
     uint32_t written;
     gpu_buffer *buffer[MOST_OPERANDS];
-    const cr_tensor *t[MOST_OPERANDS];              /* NULL: contiguous f32 (B, H, T) of our own */
+    const cr_array *t[MOST_OPERANDS];              /* NULL: contiguous f32 (B, H, T) of our own */
 } heads;
 
-static int add(heads *a, char name, const cr_tensor *t, gpu_buffer *b, bool written) {
+static int add(heads *a, char name, const cr_array *t, gpu_buffer *b, bool written) {
     a->name[a->n] = name;
     a->t[a->n] = t;
     a->buffer[a->n] = t ? gpu_buffer_of(t) : b;
@@ -186,7 +186,7 @@ typedef struct part { int64_t b, B, h, H; } part;   /* B batches from b on, H he
 
 /* Operand i: offset and strides of (B, H, rows, columns); how it lies in memory of our own, too */
 static gpu_span place(const heads *a, int i, const int64_t *n, const part *p, int64_t at[OPERAND_WORDS]) {
-    const cr_tensor *t = a->t[i];
+    const cr_array *t = a->t[i];
     const int64_t plain[] = {n[1] * n[2], n[2], 1, 0};
     int64_t shape[4] = {p->B, p->H, n[2], 1};
     at[0] = t ? t->offset : 0;
@@ -238,18 +238,22 @@ static cr_status run(gpu *g, const char *op, const heads *a, const int64_t *n, i
     return run_part(g, op, p, a, q, n, &(part){0, n[0], 0, n[1]});
 }
 
-bool cr_gpu_attention_takes(const cr_tensor *q, const cr_tensor *k) {
+bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k) {
     const gpu *g = (const gpu *)(const void *)q->dev;
     const int64_t most = q->shape[2] > k->shape[2] ? q->shape[2] : k->shape[2], D = q->shape[3];
     return D <= WIDEST && g->limits.maxStorageBuffersPerShaderStage >= MOST_OPERANDS && (!g->dev.software || (most / AT_ONCE + 1) * (2 * fours(D) + 1) + 4 * D <= MOST_TURNS);
 }
 
-cr_status cr_gpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal) {
+cr_status cr_gpu_attention(const cr_attention_args *args) {
+    const cr_array *o = &args->o, *lse = &args->lse, *q = &args->q, *k = &args->k, *v = &args->v,
+        *mask = cr_present(&args->mask);
+    const double scale = args->scale;
+    const bool causal = args->causal;
     const int64_t *n = q->shape, S = k->shape[2];
     if (cr_gpu_lacks("attention", q)) return cr_error_status();
     gpu *g = cr_gpu_enter("attention", q->dev);
     if (!g) return cr_error_status();
-    heads a = {.kind = FORWARD, .dtype = (cr_dtype)q->dtype, .room = n[3] > WIDE ? WIDEST : WIDE, .odd = n[3] % 4, .mask = -1};
+    heads a = {.kind = FORWARD, .dtype = q->dtype, .room = n[3] > WIDE ? WIDEST : WIDE, .odd = n[3] % 4, .mask = -1};
     add(&a, 'o', o, NULL, true);
     add(&a, 'L', lse, NULL, true);
     add(&a, 'q', q, NULL, false);
@@ -259,8 +263,11 @@ cr_status cr_gpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, con
     return cr_gpu_leave(g, run(g, "attention", &a, n, S, scale, causal));
 }
 
-cr_status cr_gpu_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
-                            const cr_tensor *lse, const cr_tensor *cotangent, double scale, bool causal) {
+cr_status cr_gpu_attention_bwd(const cr_attention_bwd_args *args) {
+    const cr_array *dq = &args->dq, *dk = &args->dk, *dv = &args->dv, *q = &args->q, *k = &args->k, *v = &args->v,
+        *mask = cr_present(&args->mask), *o = &args->o, *lse = &args->lse, *cotangent = &args->g;
+    const double scale = args->scale;
+    const bool causal = args->causal;
     static const char op[] = "attention_bwd";
     const int64_t *n = q->shape, S = k->shape[2];
     if (cr_gpu_lacks(op, q)) return cr_error_status();
@@ -268,7 +275,7 @@ cr_status cr_gpu_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, cons
     if (!g) return cr_error_status();
     gpu_buffer *delta = cr_gpu_buffer_take(g, op, (size_t)(n[0] * n[1] * n[2]) * sizeof(float));
     if (!delta) return cr_gpu_leave(g, cr_error_status());
-    heads a = {.kind = DQ, .dtype = (cr_dtype)q->dtype, .room = n[3] > WIDE ? WIDEST : WIDE, .odd = n[3] % 4, .mask = -1}, b = a;
+    heads a = {.kind = DQ, .dtype = q->dtype, .room = n[3] > WIDE ? WIDEST : WIDE, .odd = n[3] % 4, .mask = -1}, b = a;
     add(&a, 'd', dq, NULL, true);
     add(&a, 'E', NULL, delta, true);
     add(&a, 'L', lse, NULL, false);

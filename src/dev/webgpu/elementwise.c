@@ -367,7 +367,9 @@ static cr_status run(gpu *g, const cr_walk *w) {
     return cr_gpu_dispatch_at(g, name, p, l.buffer, l.at, &q, ((uint64_t)w->numel + group - 1) / group);
 }
 
-cr_status cr_gpu_elementwise(const cr_walk *walks, int64_t count) {
+cr_status cr_gpu_elementwise(const cr_elementwise_args *args) {
+    const cr_walk *walks = args->walks;
+    const int64_t count = args->count;
     if (!count) return CR_OK;
     for (int64_t i = 0; i < count; i++) {
         cr_status bad = check(&walks[i]);
@@ -380,9 +382,16 @@ cr_status cr_gpu_elementwise(const cr_walk *walks, int64_t count) {
     return cr_gpu_leave(g, status);
 }
 
-static cr_status run_copy(cr_tensor *dst, const cr_tensor *src, const void *value) {
+static cr_status run_copy(const cr_array *dst, const cr_array *src, const void *value) {
     const cr_walk w = cr_walk_of_copy(dst, src, value);
-    return cr_gpu_elementwise(&w, w.numel > 0);
+    return cr_gpu_elementwise(&(cr_elementwise_args){&w, w.numel > 0});
 }
-cr_status cr_gpu_copy(cr_tensor *dst, const cr_tensor *src) { return run_copy(dst, src, NULL); }
-cr_status cr_gpu_fill(cr_tensor *dst, const void *value) { return run_copy(dst, NULL, value); }
+cr_status cr_gpu_copy(const cr_copy_args *args) {
+    const cr_array *dst = &args->dst, *src = &args->src;
+    return run_copy(dst, src, NULL);
+}
+cr_status cr_gpu_fill(const cr_fill_args *args) {
+    const cr_array *dst = &args->dst;
+    const void *value = args->value;
+    return run_copy(dst, NULL, value);
+}

@@ -81,7 +81,7 @@ cr_status cr_gpu_cannot(const char *op, const cr_device *d, const char *what) {
     return cr_fail(CR_RUNTIME, op, "%s cannot do this yet%s%s: move the tensor to the cpu", d->name, *what ? ", " : "", what);
 }
 
-bool cr_gpu_lacks(const char *op, const cr_tensor *t) {
+bool cr_gpu_lacks(const char *op, const cr_array *t) {
     if (t->dtype != CR_F64) return false;
     cr_fail(CR_BAD_TYPE, op, "%s cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu", t->dev->name);
     return true;
@@ -177,7 +177,8 @@ static void add_gpu(WGPUAdapter adapter, const WGPUAdapterInfo *info) {
     snprintf(g->name, sizeof g->name, "webgpu:%d", found);
     snprintf(g->info, sizeof g->info, "%.*s (%s), %s, wgpu-native %u.%u.%u", length_of(info->device), info->device.data ? info->device.data : "",
              kind_of(info->adapterType), api_of(info->backendType), v >> 24, v >> 16 & 255, v >> 8 & 255);
-    g->dev = (cr_device){.name = g->name, .type = "webgpu", .index = found, .kernels = &cr_gpu_kernels, .info = info_of, .memory = memory_of, .empty_cache = cr_gpu_empty_cache,
+    g->dev = (cr_device){.name = g->name, .type = "webgpu", .index = found, .kernels = &cr_gpu_kernels, .allocate = cr_gpu_allocate, .upload = cr_gpu_upload,
+                          .download = cr_gpu_download, .synchronize = cr_gpu_synchronize, .info = info_of, .memory = memory_of, .empty_cache = cr_gpu_empty_cache,
                          .software = info->adapterType == WGPUAdapterType_CPU};
     found++;
 }

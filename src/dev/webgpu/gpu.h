@@ -85,7 +85,7 @@ void      cr_gpu_scope_begin(gpu *g);                             /* errors from
 cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what);     /* ... to here: "what: the message" */
 cr_status cr_gpu_fail_lost(const gpu *g, const char *op);
 cr_status cr_gpu_cannot(const char *op, const cr_device *d, const char *what);     /* for what this device has no kernel for */
-bool      cr_gpu_lacks(const char *op, const cr_tensor *t);       /* a dtype that is only stored: f64; a message */
+bool      cr_gpu_lacks(const char *op, const cr_array *t);       /* a dtype that is only stored: f64; a message */
 
 gpu_buffer *cr_gpu_buffer_take(gpu *g, const char *op, size_t bytes);     /* for a moment within a kernel */
 void        cr_gpu_buffer_give(gpu *g, gpu_buffer *b);
@@ -94,8 +94,9 @@ cr_status   cr_gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const 
 cr_status   cr_gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
 cr_status   cr_gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes);      /* from its beginning, multiples of 4; waits */
 void        cr_gpu_empty_cache(const cr_device *d);
-cr_tensor  *cr_gpu_tensor(const cr_device *d, cr_dtype dt, int64_t n);     /* (n), uninitialised, for a kernel made of kernels; cr_release gives it back; NULL: a message */
-static inline gpu_buffer *gpu_buffer_of(const cr_tensor *t) { return t->storage->data; }
+cr_array    cr_gpu_array(const cr_device *d, cr_dtype dt, int n, const int64_t *shape);       /* uninitialised, for a kernel made of kernels; storage NULL: a message */
+void        cr_gpu_array_give(const cr_array *a);
+static inline gpu_buffer *gpu_buffer_of(const cr_array *t) { return t->storage->data; }
 
 /* ---- the batch (batch.c) */
 enum { GPU_PARAMETER_WORDS = 256, GPU_GROUP = 256 };           /* of one dispatch, u32; invocations in a workgroup */
@@ -128,42 +129,13 @@ gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int
 /* ---- faults */
 /* The number of a fault for the next kernels to note: their parameter.  g->faults is their buffer; the first position wins.  -1: a message. */
 int       cr_gpu_fault_new(gpu *g, const char *op, int64_t bound);
-cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_tensor *index);      /* which index it was, where a kernel has noted a position (index.c) */
+cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_array *index);      /* which index it was, where a kernel has noted a position (index.c) */
 cr_status cr_gpu_faults_seen(gpu *g, const uint32_t *words);      /* what was read of g->faults: the first fault as an error; all are as new */
 
-/* ---- kernels of dev.h */
-cr_status cr_gpu_copy(cr_tensor *dst, const cr_tensor *src);
-cr_status cr_gpu_fill(cr_tensor *dst, const void *value);
-cr_status cr_gpu_elementwise(const cr_walk *walks, int64_t count);
-cr_status cr_gpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
-cr_status cr_gpu_arg_reduce(bool max, cr_tensor *y, const cr_tensor *x, const cr_slab *at);
-cr_status cr_gpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N);
-cr_status cr_gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how);
-cr_status cr_gpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K);
-cr_status cr_gpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K);
-cr_status cr_gpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap);
-cr_status cr_gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap);
-cr_status cr_gpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes);
-cr_status cr_gpu_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count);
-cr_status cr_gpu_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending);      /* y may be NULL */
-cr_status cr_gpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k);
-cr_status cr_gpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right);
-cr_status cr_gpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C);
-cr_status cr_gpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter);
-cr_status cr_gpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter);
-cr_status cr_gpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter);
-cr_status cr_gpu_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter);
-cr_status cr_gpu_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log);
-cr_status cr_gpu_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log);
-cr_status cr_gpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps);
-cr_status cr_gpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing);
-cr_status cr_gpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
-                                double smoothing);
-cr_status cr_gpu_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N);
-bool cr_gpu_attention_takes(const cr_tensor *q, const cr_tensor *k);
-cr_status cr_gpu_attention(cr_tensor *o, cr_tensor *lse, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, double scale, bool causal);
-cr_status cr_gpu_attention_bwd(cr_tensor *dq, cr_tensor *dk, cr_tensor *dv, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_tensor *mask, const cr_tensor *o,
-                            const cr_tensor *lse, const cr_tensor *cotangent, double scale, bool causal);
+/* ---- kernels (kernels.h) */
+CR_KERNELS(CR_KERNEL_OF_WEBGPU)
+bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k);
 extern const cr_kernels cr_gpu_kernels;                           /* table.c */
+cr_status cr_gpu_synchronize(const cr_device *d);
 
 #endif

@@ -14,9 +14,9 @@ typedef enum task { CHECK, NOTE, TAKE, PUT, PUT_SUM, RAVEL } task;
 typedef struct job {
     const char *op;
     task task;
-    const cr_tensor *index;
-    cr_tensor *to;
-    const cr_tensor *from;                          /* NULL: there is none */
+    const cr_array *index;
+    const cr_array *to;
+    const cr_array *from;                          /* NULL: there is none */
     bool wrap;
     int64_t size[3], bound;                         /* M, K, N; of the index */
     int64_t index_strides[3], to_strides[3], from_strides[3];
@@ -75,12 +75,12 @@ static void add_ravel(wgsl *w, bool first) {
     cr_wgsl_add(w, "set%d(2u * (p[2].z + i), y); set%d(2u * (p[2].z + i) + 1u, 0u);\n", TO, TO);
 }
 
-static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? (cr_dtype)j->to->dtype : cr_moved_as((cr_dtype)j->to->dtype); }
+static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? j->to->dtype : cr_moved_as(j->to->dtype); }
 
 static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
 
 static wgsl text_of(const gpu *g, const job *j) {
-    const cr_dtype dt = element_of(j), index = (cr_dtype)j->index->dtype;
+    const cr_dtype dt = element_of(j), index = j->index->dtype;
     wgsl w = wgsl_for(g);
     cr_wgsl_binding(&w, FAULTS, true, true);
     cr_wgsl_binding(&w, INDEX, false, false);
@@ -112,8 +112,8 @@ static const int64_t *strides_of(const job *j, int of) { return of == INDEX ? j-
 
 /* The window in which operand `of` has this part, `rows` places from `row` on along what is indexed of the table, which is cut apart from the others. */
 static bool show(const gpu *g, const job *j, int of, int table, int64_t row, int64_t rows, size_t *at, int64_t *offset) {
-    const cr_tensor *t = of == INDEX ? j->index : of == TO ? j->to : j->from;
-    const cr_dtype dt = of == INDEX ? (cr_dtype)t->dtype : element_of(j);
+    const cr_array *t = of == INDEX ? j->index : of == TO ? j->to : j->from;
+    const cr_dtype dt = of == INDEX ? t->dtype : element_of(j);
     const int64_t *strides = strides_of(j, of), first = t->offset + (of == INDEX ? j->index_at : of == TO ? j->to_at : j->from_at) + (of == table ? row * strides[1] : 0);
     gpu_span s = {first, first + j->indices};
     if (of != INDEX && table) s = cr_gpu_span_of(first, 3, (int64_t[]){j->size[0], of == table ? rows : j->size[1], j->size[2]}, strides);
@@ -207,18 +207,20 @@ static cr_status run_job(job *j) {
     return g ? cr_gpu_leave(g, run_checked(g, j)) : cr_error_status();
 }
 
-cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_tensor *index) {
-    cr_tensor unused = *index;                      /* nothing is written */
+cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_array *index) {
+    cr_array unused = *index;                      /* nothing is written */
     return run_along(g, &(job){.op = op, .task = NOTE, .index = index, .to = &unused, .fault = fault});
 }
 
 static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) { cr_strides_contiguous(3, (const int64_t[]){1, rows, columns}, strides); }
 
-static void of_tensor(int64_t strides[3], const cr_tensor *t) {
+static void of_tensor(int64_t strides[3], const cr_array *t) {
     for (int d = 0; d < 3; d++) strides[d] = t->strides[d];
 }
 
-cr_status cr_gpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index, int64_t M, int64_t R, int64_t N, int64_t K) {
+cr_status cr_gpu_gather(const cr_gather_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2], K = args->index.shape[1];
     job j = {.op = "gather", .task = TAKE, .index = index, .to = y, .from = x, .size = {M, K, N}, .bound = R};
     contiguous(j.index_strides, K, N);
     contiguous(j.to_strides, K, N);
@@ -226,7 +228,10 @@ cr_status cr_gpu_gather(cr_tensor *y, const cr_tensor *x, const cr_tensor *index
     return run_job(&j);
 }
 
-cr_status cr_gpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *src, bool sum, int64_t M, int64_t R, int64_t N, int64_t K) {
+cr_status cr_gpu_scatter(const cr_scatter_args *args) {
+    const cr_array *y = &args->y, *index = &args->index, *src = &args->src;
+    const bool sum = args->sum;
+    const int64_t M = args->y.shape[0], R = args->y.shape[1], N = args->y.shape[2], K = args->index.shape[1];
     job j = {.op = sum ? "scatter_add" : "scatter", .task = sum ? PUT_SUM : PUT, .index = index, .to = y, .from = src, .size = {M, K, N}, .bound = R};
     contiguous(j.index_strides, K, N);
     contiguous(j.to_strides, R, N);
@@ -234,7 +239,10 @@ cr_status cr_gpu_scatter(cr_tensor *y, const cr_tensor *index, const cr_tensor *
     return run_job(&j);
 }
 
-cr_status cr_gpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, const cr_tensor *index, bool wrap) {
+cr_status cr_gpu_take_rows(const cr_take_rows_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
+    const char *op = args->op;
+    const bool wrap = args->wrap;
     job j = {.op = op, .task = TAKE, .index = index, .to = y, .from = x, .wrap = wrap, .size = {y->shape[0], y->shape[1], y->shape[2]}, .bound = x->shape[1],
              .index_strides = {0, 1, 0}};
     of_tensor(j.to_strides, y);
@@ -242,7 +250,10 @@ cr_status cr_gpu_take_rows(const char *op, cr_tensor *y, const cr_tensor *x, con
     return run_job(&j);
 }
 
-cr_status cr_gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, const cr_tensor *src, bool sum, bool wrap) {
+cr_status cr_gpu_put_rows(const cr_put_rows_args *args) {
+    const cr_array *x = &args->x, *index = &args->index, *src = &args->src;
+    const char *op = args->op;
+    const bool sum = args->sum, wrap = args->wrap;
     job j = {.op = op, .task = sum ? PUT_SUM : PUT, .index = index, .to = x, .from = src, .wrap = wrap, .size = {src->shape[0], src->shape[1], src->shape[2]},
              .bound = x->shape[1], .index_strides = {0, 1, 0}};
     of_tensor(j.to_strides, x);
@@ -250,7 +261,12 @@ cr_status cr_gpu_put_rows(const char *op, cr_tensor *x, const cr_tensor *index, 
     return run_job(&j);
 }
 
-cr_status cr_gpu_ravel(const char *op, cr_tensor *y, int n, const cr_tensor *const *index, const int64_t *sizes) {
+cr_status cr_gpu_ravel(const cr_ravel_args *args) {
+    const cr_array *y = &args->y;
+    const char *op = args->op;
+    const int n = args->n;
+    const cr_array *const *index = args->index;
+    const int64_t *sizes = args->sizes;
     cr_status status = CR_OK;
     for (int k = 0; k < n && status == CR_OK; k++) {
         job j = {.op = op, .task = RAVEL, .index = index[k], .to = y, .wrap = true, .size = {1, k, 1}, .bound = sizes[k]};

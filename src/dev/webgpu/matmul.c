@@ -151,10 +151,10 @@ static const gpu_pipeline *pipeline_of(gpu *g, const product *q) {
     return p;
 }
 
-static int64_t batch_stride(const cr_tensor *t, int d) { return t->shape[d] == 1 ? 0 : t->strides[d]; }
+static int64_t batch_stride(const cr_array *t, int d) { return t->shape[d] == 1 ? 0 : t->strides[d]; }
 
 /* t: c, a, b, and the bias where there is one; at: where their windows begin */
-static cr_status run(gpu *g, const product *q, const cr_tensor t[], const size_t at[]) {
+static cr_status run(gpu *g, const product *q, const cr_array t[], const size_t at[]) {
     const int64_t M = t->shape[q->batch], N = t->shape[q->batch + 1], rows = q->rows ? q->rows : EDGE, across = (N + EDGE - 1) / EDGE, tiles = across * ((M + rows - 1) / rows);
     const int64_t size = (int64_t)cr_dtype_size(q->dtype);
     static const int places[] = {OF_C, OF_A, OF_B};
@@ -187,7 +187,7 @@ static int axis_of(const product *q, int operand, int axis) {
 }
 
 /* Cut where an operand that does not fit into a window reaches furthest, and where K is too long for a dispatch. */
-static cr_status multiply(gpu *g, const product *q, const cr_tensor t[]) {
+static cr_status multiply(gpu *g, const product *q, const cr_array t[]) {
     const int operands = q->bias ? 4 : 3, K = q->batch + 2;
     int axis = t[1].shape[q->batch + 1] > MOST_K ? K : -1;
     int64_t reach = -1, n = t[1].shape[q->batch + 1];
@@ -202,7 +202,7 @@ static cr_status multiply(gpu *g, const product *q, const cr_tensor t[]) {
     }
     if (axis < 0) return run(g, q, t, at);
     if (n == 1) return cr_gpu_fail_window(g, "matmul", gpu_buffer_of(t)->bytes);
-    cr_tensor half[2][4];
+    cr_array half[2][4];
     product then = *q;
     const int64_t first = n > MOST_K && axis == K ? MOST_K : n / 2;
     for (int k = 0; k < operands; k++) {
@@ -221,10 +221,12 @@ static cr_status multiply(gpu *g, const product *q, const cr_tensor t[]) {
 static bool nearer(int64_t stride, int64_t other) { return (stride < 0 ? -stride : stride) < (other < 0 ? -other : other); }
 
 /* Operands of one buffer with the result cannot be bound beside it: read and written at once. */
-static bool apart(const cr_tensor *c, const cr_tensor *t) { return !t || t->storage != c->storage; }
+static bool apart(const cr_array *c, const cr_array *t) { return !t || t->storage != c->storage; }
 
-cr_status cr_gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, const cr_tensor *bias, int how) {
-    const cr_dtype dt = (cr_dtype)c->dtype;
+cr_status cr_gpu_matmul(const cr_matmul_args *args) {
+    const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
+    const int how = args->how;
+    const cr_dtype dt = c->dtype;
     if (cr_gpu_lacks("matmul", c)) return cr_error_status();
     if (!c->numel) return CR_OK;
     if (!apart(c, a) || !apart(c, b) || !apart(c, bias)) return cr_gpu_cannot("matmul", c->dev, "into the memory of an operand");
@@ -238,5 +240,5 @@ cr_status cr_gpu_matmul(cr_tensor *c, const cr_tensor *a, const cr_tensor *b, co
         for (q.rows = ROWS; q.rows / 2 >= c->shape[q.batch]; q.rows /= 2) {}
         q.along_k[0] = q.along_k[1] = false;        /* they are not asked for: one kernel serves all */
     }
-    return cr_gpu_leave(g, multiply(g, &q, (const cr_tensor[]){*c, *a, *b, bias ? *bias : *c}));
+    return cr_gpu_leave(g, multiply(g, &q, (const cr_array[]){*c, *a, *b, bias ? *bias : *c}));
 }

@@ -105,10 +105,13 @@ cr_storage *cr_gpu_allocate(const cr_device *d, size_t bytes) {
     return cr_storage_new(b, bytes, d, give_back);
 }
 
-cr_tensor *cr_gpu_tensor(const cr_device *d, cr_dtype dt, int64_t n) {
-    cr_storage *s = cr_gpu_allocate(d, (size_t)n * cr_dtype_size(dt));
-    return s ? cr_tensor_new(s, d, &(cr_meta){.dtype = dt, .ndim = 1, .shape = {n}}) : NULL;
+cr_array cr_gpu_array(const cr_device *d, cr_dtype dt, int n, const int64_t *shape) {
+    cr_array a = cr_array_of(NULL, d, dt, n, shape);
+    a.storage = cr_gpu_allocate(d, (size_t)a.numel * cr_dtype_size(dt));
+    return a;
 }
+
+void cr_gpu_array_give(const cr_array *a) { if (a->storage) cr_storage_release(a->storage); }
 
 void cr_gpu_empty_cache(const cr_device *d) {
     gpu *g = (gpu *)(uintptr_t)d;

@@ -22,7 +22,7 @@ static void write(wgsl *w, const void *how) {
     cr_wgsl_add(w, h->places ? "n++;\n}\n}\n" : "n++;\n}\nset0(2u * i, n); set0(2u * i + 1u, 0u);\n}\n");
 }
 
-static cr_status run(const kernel *how, cr_tensor *counts, const cr_tensor *x, const cr_tensor *y) {
+static cr_status run(const kernel *how, const cr_array *counts, const cr_array *x, const cr_array *y) {
     gpu *g = cr_gpu_enter("nonzero", x->dev);
     gpu_call c = {.op = "nonzero", .write = write, .how = how, .how_bytes = sizeof *how, .buffers = y ? 3 : 2, .buffer = {gpu_buffer_of(counts), gpu_buffer_of(x), y ? gpu_buffer_of(y) : NULL},
                   .written = y ? 4 : 1, .q = {.n = 16, .words = {0, (uint32_t)x->numel, (uint32_t)x->offset}}, .invocations = (uint64_t)counts->numel};
@@ -35,23 +35,25 @@ static cr_status run(const kernel *how, cr_tensor *counts, const cr_tensor *x, c
     return g ? cr_gpu_leave(g, cr_gpu_run(g, &c)) : cr_error_status();
 }
 
-static cr_status find(cr_tensor *y, const cr_tensor *x, int64_t *count, cr_tensor *counts, cr_tensor *ends) {
+static cr_status find(const cr_array *y, const cr_array *x, int64_t *count, const cr_array *counts, const cr_array *ends) {
     const int64_t last = ends->numel - 1;
     cr_status status = run(&(kernel){'z', false, 0}, counts, x, NULL);
-    if (status == CR_OK) status = cr_gpu_scan(CR_SCAN_SUM, false, ends, NULL, counts, NULL, 1, ends->numel, 1);
+    if (status == CR_OK) status = cr_gpu_scan(&(cr_scan_args){.y = *ends, .x = *counts, .kind = CR_SCAN_SUM});
     if (status != CR_OK) return status;
     if (!y) return cr_gpu_download(x->dev, count, ends->storage, 8 * (size_t)last, 8);
     *count = y->shape[0];
     return run(&(kernel){'z', true, x->ndim}, ends, x, y);
 }
 
-cr_status cr_gpu_nonzero(cr_tensor *y, const cr_tensor *x, int64_t *count) {
+cr_status cr_gpu_nonzero(const cr_nonzero_args *args) {
+    const cr_array *y = cr_present(&args->y), *x = &args->x;
+    int64_t *count = args->count;
     const int64_t pieces = (x->numel + PIECE - 1) / PIECE;
     *count = 0;
     if (!pieces) return CR_OK;
-    cr_tensor *counts = cr_gpu_tensor(x->dev, CR_I64, pieces), *ends = counts ? cr_gpu_tensor(x->dev, CR_I64, pieces) : NULL;
-    cr_status status = ends ? find(y, x, count, counts, ends) : cr_error_status();
-    cr_release(ends);
-    cr_release(counts);
+    const cr_array counts = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, pieces, 1)), ends = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, pieces, 1));
+    cr_status status = counts.storage && ends.storage ? find(y, x, count, &counts, &ends) : cr_error_status();
+    cr_gpu_array_give(&ends);
+    cr_gpu_array_give(&counts);
     return status;
 }

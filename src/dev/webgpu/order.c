@@ -29,8 +29,8 @@ typedef struct ordering {
     const char *op;
     gpu *g;
     kernel how;
-    const cr_tensor *x;
-    cr_tensor *y, *index;
+    const cr_array *x;
+    const cr_array *y, *index;
     int64_t first, M, R, K, kth;                    /* M rows from the first on */
 } ordering;
 
@@ -196,9 +196,9 @@ static void write(wgsl *w, const void *how) {
 typedef struct level { int64_t run, kept, runs, merged; } level;       /* p[2] */
 
 /* The rows that are ordered now, of x, which has R elements in each, or of a result. */
-static bool show(const ordering *s, gpu_call *c, const cr_tensor *t, int64_t each, int word) {
+static bool show(const ordering *s, gpu_call *c, const cr_array *t, int64_t each, int word) {
     const int64_t first = t->offset + s->first * each;
-    return cr_gpu_show(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * each}, (cr_dtype)t->dtype, &c->q.words[word]);
+    return cr_gpu_show(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * each}, t->dtype, &c->q.words[word]);
 }
 
 /* The bindings of a task, and where in them the rows begin; false: they are too many for a window. */
@@ -271,13 +271,18 @@ static cr_status enter(ordering *s) {
     return s->g ? cr_gpu_leave(s->g, run_order(s)) : cr_error_status();
 }
 
-cr_status cr_gpu_sort(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t K, bool descending) {
-    ordering s = {.op = "sort", .how = {'o', 0, (cr_dtype)x->dtype, descending, false, y != NULL}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = K};
+cr_status cr_gpu_sort(const cr_sort_args *args) {
+    const cr_array *y = cr_present(&args->y), *index = &args->index, *x = &args->x;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], K = args->index.shape[1];
+    const bool descending = args->descending;
+    ordering s = {.op = "sort", .how = {'o', 0, x->dtype, descending, false, y != NULL}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = K};
     return enter(&s);
 }
 
-cr_status cr_gpu_kth(cr_tensor *y, cr_tensor *index, const cr_tensor *x, int64_t M, int64_t R, int64_t k) {
-    ordering s = {.op = "kthvalue", .how = {'o', 0, (cr_dtype)x->dtype, false, true, true}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = k < 0 ? R : k + 1, .kth = k};
+cr_status cr_gpu_kth(const cr_kth_args *args) {
+    const cr_array *y = &args->y, *index = &args->index, *x = &args->x;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], k = args->k;
+    ordering s = {.op = "kthvalue", .how = {'o', 0, x->dtype, false, true, true}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = k < 0 ? R : k + 1, .kth = k};
     return enter(&s);
 }
 
@@ -300,7 +305,7 @@ static void write_search(wgsl *w, const void *how) {
 }
 
 /* Of results first .. end - 1; without a shared row those of whole rows. */
-static cr_status run_search(gpu *g, const search_how *how, const cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t R, int64_t K, int64_t first, int64_t end, bool shared) {
+static cr_status run_search(gpu *g, const search_how *how, const cr_array *y, const cr_array *x, const cr_array *v, int64_t R, int64_t K, int64_t first, int64_t end, bool shared) {
     const int64_t row = shared ? 0 : first / K * R, rows = shared ? 1 : (end - first) / K, unit = shared ? 1 : K, n = (end - first) / unit;
     gpu_call c = {.op = "searchsorted", .write = write_search, .how = how, .how_bytes = sizeof *how, .written = 1, .invocations = (uint64_t)(end - first),
                   .q = {.n = 8, .words = {0, (uint32_t)(end - first), (uint32_t)R, (uint32_t)K, 0, 0, 0, shared ? 0 : (uint32_t)R}}};
@@ -313,8 +318,11 @@ static cr_status run_search(gpu *g, const search_how *how, const cr_tensor *y, c
     return status == CR_OK ? run_search(g, how, y, x, v, R, K, middle, end, shared) : status;
 }
 
-cr_status cr_gpu_search(cr_tensor *y, const cr_tensor *x, const cr_tensor *v, int64_t M, int64_t R, int64_t K, bool shared, bool right) {
-    const search_how how = {'b', (cr_dtype)x->dtype, right};
+cr_status cr_gpu_search(const cr_search_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *v = &args->v;
+    const int64_t M = args->v.shape[0], R = args->x.shape[args->x.ndim - 1], K = args->v.shape[1];
+    const bool shared = args->x.ndim == 1, right = args->right;
+    const search_how how = {'b', x->dtype, right};
     if (cr_gpu_lacks("searchsorted", x)) return cr_error_status();
     if (!M || !K) return CR_OK;
     gpu *g = cr_gpu_enter("searchsorted", y->dev);
@@ -361,12 +369,12 @@ static cr_status run_runs(gpu_call *c, const runs_how *how, const cr_device *d) 
     return g ? cr_gpu_leave(g, cr_gpu_run(g, c)) : cr_error_status();
 }
 
-static cr_status find_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C, cr_tensor *begins, cr_tensor *begun) {
+static cr_status find_runs(const cr_array *run, const cr_array *starts, const cr_array *count, const cr_array *x, const cr_array *order, int64_t R, int64_t C, const cr_array *begins, const cr_array *begun) {
     gpu_call c = {.buffers = 2, .buffer = {gpu_buffer_of(begins), gpu_buffer_of(x)}, .written = 1, .invocations = (uint64_t)(R * C),
                   .q = {.n = 4, .words = {0, (uint32_t)(R * C), (uint32_t)C, (uint32_t)x->offset}}};
-    cr_status status = cr_gpu_fill(begins, &(int64_t){0});
-    if (status == CR_OK) status = run_runs(&c, &(runs_how){'u', (cr_dtype)x->dtype, false, false, false}, x->dev);
-    if (status == CR_OK) status = cr_gpu_scan(CR_SCAN_SUM, false, begun, NULL, begins, NULL, 1, R, 1);
+    cr_status status = cr_gpu_fill(&(cr_fill_args){*begins, &(int64_t){0}});
+    if (status == CR_OK) status = run_runs(&c, &(runs_how){'u', x->dtype, false, false, false}, x->dev);
+    if (status == CR_OK) status = cr_gpu_scan(&(cr_scan_args){.y = *begun, .x = *begins, .kind = CR_SCAN_SUM});
     if (status != CR_OK) return status;
     c = (gpu_call){.buffers = 3 + (run != NULL) + (run && order), .written = 14, .invocations = (uint64_t)R,
                    .buffer = {gpu_buffer_of(begun), gpu_buffer_of(starts), gpu_buffer_of(count), run ? gpu_buffer_of(run) : NULL, order ? gpu_buffer_of(order) : NULL},
@@ -374,11 +382,15 @@ static cr_status find_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, 
     return run_runs(&c, &(runs_how){'u', 0, true, run != NULL, run && order}, x->dev);
 }
 
-cr_status cr_gpu_runs(cr_tensor *run, cr_tensor *starts, cr_tensor *count, const cr_tensor *x, const cr_tensor *order, int64_t R, int64_t C) {
+cr_status cr_gpu_runs(const cr_runs_args *args) {
+    const cr_array *run = cr_present(&args->run), *starts = &args->starts, *count = &args->count, *x = &args->x,
+        *order = cr_present(&args->order);
+    const int64_t R = args->x.shape[0], C = args->x.shape[1];
     if (cr_gpu_lacks("runs", x)) return cr_error_status();
-    cr_tensor *begins = cr_gpu_tensor(x->dev, CR_I64, R), *begun = begins ? cr_gpu_tensor(x->dev, CR_I64, R) : NULL;
-    cr_status status = begun ? find_runs(run, starts, count, x, order, R, C, begins, begun) : cr_error_status();
-    cr_release(begun);
-    cr_release(begins);
+    const cr_array begins = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, R, 1)), begun = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, R, 1));
+    const bool ready = begins.storage && begun.storage;
+    cr_status status = ready ? find_runs(run, starts, count, x, order, R, C, &begins, &begun) : cr_error_status();
+    cr_gpu_array_give(&begun);
+    cr_gpu_array_give(&begins);
     return status;
 }

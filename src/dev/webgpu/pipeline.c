@@ -1,6 +1,7 @@
 /* pipeline.c - compiled kernels, kept by key for the life of the process.  Layouts are explicit: one made from the shader would drop
  * bindings that it does not read. */
 #include "wgsl.h"
+#include "../../core/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

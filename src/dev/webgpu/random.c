@@ -36,11 +36,11 @@ static void write(wgsl *w, const void *how) {
     cr_wgsl_add(w, "}\n");
 }
 
-static cr_status run(const char *op, draw kind, cr_tensor *y, uint64_t seed, uint64_t counter, int64_t low, uint64_t span) {
+static cr_status run(const char *op, draw kind, const cr_array *y, uint64_t seed, uint64_t counter, int64_t low, uint64_t span) {
     if (cr_gpu_lacks(op, y)) return cr_error_status();
     gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
-    const kernel how = {'p', kind, (cr_dtype)y->dtype};
+    const kernel how = {'p', kind, y->dtype};
     const int64_t most = (int64_t)(g->window / 8) & ~(int64_t)63;      /* elements of a part, which fit wherever they begin; whole blocks of words */
     cr_status status = CR_OK;
     for (int64_t first = 0; first < y->numel && status == CR_OK; first += most) {
@@ -51,15 +51,21 @@ static cr_status run(const char *op, draw kind, cr_tensor *y, uint64_t seed, uin
             .q = {.n = 12, .words = {0, (uint32_t)n, 0, 0, (uint32_t)seed, (uint32_t)(seed >> 32), (uint32_t)block, (uint32_t)(block >> 32),
                                      (uint32_t)low, (uint32_t)((uint64_t)low >> 32), (uint32_t)span, (uint32_t)(span >> 32)}}};
         const gpu_span part = {y->offset + first, y->offset + first + n};
-        status = cr_gpu_show(g, &c, gpu_buffer_of(y), part, (cr_dtype)y->dtype, &c.q.words[2]) ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, op, gpu_buffer_of(y)->bytes);
+        status = cr_gpu_show(g, &c, gpu_buffer_of(y), part, y->dtype, &c.q.words[2]) ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, op, gpu_buffer_of(y)->bytes);
     }
     return cr_gpu_leave(g, status);
 }
 
-cr_status cr_gpu_random(cr_random_kind kind, cr_tensor *y, uint64_t seed, uint64_t counter) {
+cr_status cr_gpu_random(const cr_random_args *args) {
+    const cr_array *y = &args->y;
+    const cr_random_kind kind = args->kind;
+    const uint64_t seed = args->seed, counter = args->counter;
     return run(kind == CR_RANDOM_NORMAL ? "randn" : "rand", kind == CR_RANDOM_NORMAL ? NORMAL : UNIFORM, y, seed, counter, 0, 0);
 }
 
-cr_status cr_gpu_random_integers(cr_tensor *y, int64_t low, uint64_t span, uint64_t seed, uint64_t counter) {
+cr_status cr_gpu_random_integers(const cr_random_integers_args *args) {
+    const cr_array *y = &args->y;
+    const int64_t low = args->low;
+    const uint64_t span = args->span, seed = args->seed, counter = args->counter;
     return run("randint", INTEGERS, y, seed, counter, low, span);
 }

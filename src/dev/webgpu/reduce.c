@@ -214,14 +214,16 @@ static cr_status reduce_deviations(gpu *g, stage s) {
     return status;
 }
 
-cr_status cr_gpu_reduce(const cr_reduce_how *how, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+cr_status cr_gpu_reduce(const cr_reduce_args *args) {
+    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
+    const cr_reduce_how *how = &args->how;
     static const char *const names[] = {"sum", "prod", "max", "min"};
     const char *op = names[how->kind];
     if (cr_gpu_lacks(op, x) || cr_gpu_lacks(op, y)) return cr_error_status();
-    if (!at->M || !at->N) return CR_OK;
+    if (!at->shape[0] || !at->shape[2]) return CR_OK;
     gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
-    stage s = {.op = op, .how = *how, .from = (cr_dtype)x->dtype, .to = (cr_dtype)y->dtype, .at = *at, .offset = x->offset, .length = at->R,
+    stage s = {.op = op, .how = *how, .from = x->dtype, .to = y->dtype, .at = cr_slab_of(x), .offset = x->offset, .length = at->shape[1],
                .x = gpu_buffer_of(x), .y = gpu_buffer_of(y), .y_offset = y->offset};
     s.acc = accumulator(how, s.from, s.to);
     return cr_gpu_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, s) : reduce_slab(g, s));

@@ -12,7 +12,7 @@ typedef struct rows {                               /* one kernel over rows, and
     gpu *g;
     gpu_pipeline *p;
     int n;
-    const cr_tensor *t[MOST];
+    const cr_array *t[MOST];
     int64_t per[MOST];                              /* elements of each row, 0: one and the same for all */
     uint32_t written;                               /* bits */
     wgsl w;
@@ -24,7 +24,7 @@ typedef struct rows {                               /* one kernel over rows, and
 } rows;
 
 /* kind: of kernels.  g NULL: a message. */
-static rows rows_of(const char *op, int kind, const cr_tensor *x, int64_t M, int64_t N) {
+static rows rows_of(const char *op, int kind, const cr_array *x, int64_t M, int64_t N) {
     rows r = {.op = op, .M = M, .N = N};
     if (!cr_gpu_lacks(op, x)) r.g = cr_gpu_enter(op, x->dev);
     gpu_key_byte(&r.key, 'n');
@@ -33,8 +33,8 @@ static rows rows_of(const char *op, int kind, const cr_tensor *x, int64_t M, int
 }
 
 /* The operand's number; NULL: there is none, -1. */
-static int add(rows *r, const cr_tensor *t, bool written, int64_t per) {
-    gpu_key_byte(&r->key, t ? t->dtype + (written ? 64 : 0) : 255);
+static int add(rows *r, const cr_array *t, bool written, int64_t per) {
+    gpu_key_byte(&r->key, t ? (int)t->dtype + (written ? 64 : 0) : 255);
     if (!t) return -1;
     r->t[r->n] = t;
     r->per[r->n] = per;
@@ -47,7 +47,7 @@ static bool is_new(rows *r) {
     if ((r->p = cr_gpu_pipeline_find(r->g, &r->key))) return false;
     r->w = wgsl_for(r->g);
     for (int b = 0; b < r->n; b++) {
-        const cr_dtype dt = (cr_dtype)r->t[b]->dtype;
+        const cr_dtype dt = r->t[b]->dtype;
         const bool written = r->written >> b & 1;
         cr_wgsl_binding(&r->w, b, written, written && (cr_wgsl_lanes(dt) > 1 || dt == CR_U32));   /* u32: faults */
         if (cr_dtype_is_float(dt)) cr_wgsl_add(&r->w, "fn of%d(i: u32) -> f32 { let at = p[%d].%c + i; return %s; }\n", b, 1 + b / 4, "xyzw"[b % 4], cr_wgsl_load(b, dt, "at").s);
@@ -73,16 +73,16 @@ static cr_status dispatch_rows(rows *r, int64_t first, int64_t end) {
     gpu_buffer *buffers[MOST];
     size_t at[MOST];
     for (int b = 0; b < r->n; b++) {
-        const cr_tensor *t = r->t[b];
+        const cr_array *t = r->t[b];
         const int64_t from = t->offset + first * r->per[b], to = t->offset + (r->per[b] && end < r->M ? end * r->per[b] : t->numel);
         buffers[b] = gpu_buffer_of(t);
-        if (!cr_gpu_window(r->g, buffers[b], (gpu_span){from, to}, (cr_dtype)t->dtype, &at[b])) {
+        if (!cr_gpu_window(r->g, buffers[b], (gpu_span){from, to}, t->dtype, &at[b])) {
             const int64_t middle = first + (end - first) / 2;
             if (middle == first) return cr_gpu_fail_window(r->g, r->op, buffers[b]->bytes);
             cr_status status = dispatch_rows(r, first, middle);
             return status == CR_OK ? dispatch_rows(r, middle, end) : status;
         }
-        q.words[4 + b] = (uint32_t)(from - (int64_t)(at[b] / cr_dtype_size((cr_dtype)t->dtype)));
+        q.words[4 + b] = (uint32_t)(from - (int64_t)(at[b] / cr_dtype_size(t->dtype)));
     }
     memcpy(&q.words[10], &number, 4);
     memcpy(&q.words[11], &length, 4);
@@ -103,7 +103,10 @@ static cr_status run(rows *r) { return cr_gpu_leave(r->g, dispatch(r)); }
 /* ---- softmax */
 
 /* y = exp(x - max) / sum(exp(x - max)), or its logarithm */
-cr_status cr_gpu_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N, bool log) {
+cr_status cr_gpu_softmax(const cr_softmax_args *args) {
+    const cr_array *y = &args->y, *x = &args->x;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
+    const bool log = args->log;
     rows r = rows_of(log ? "log_softmax" : "softmax", log ? 'l' : 's', x, M, N);
     if (!r.g) return cr_error_status();
     add(&r, y, true, N);
@@ -117,7 +120,10 @@ cr_status cr_gpu_softmax(cr_tensor *y, const cr_tensor *x, int64_t M, int64_t N,
 }
 
 /* dx = y (g - sum(g y)), or g - exp(y) sum(g) */
-cr_status cr_gpu_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor *g, int64_t M, int64_t N, bool log) {
+cr_status cr_gpu_softmax_bwd(const cr_softmax_bwd_args *args) {
+    const cr_array *dx = &args->dx, *y = &args->y, *g = &args->g;
+    const int64_t M = args->y.shape[0], N = args->y.shape[1];
+    const bool log = args->log;
     rows r = rows_of("softmax_bwd", log ? 'L' : 'S', y, M, N);
     if (!r.g) return cr_error_status();
     add(&r, dx, true, N);
@@ -134,7 +140,11 @@ cr_status cr_gpu_softmax_bwd(cr_tensor *dx, const cr_tensor *y, const cr_tensor 
 /* ---- normalisation */
 
 /* y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps) */
-cr_status cr_gpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, int64_t M, int64_t N, double eps) {
+cr_status cr_gpu_norm(const cr_norm_args *args) {
+    const cr_array *y = &args->y, *mean = cr_present(&args->mean), *rstd = &args->rstd, *x = &args->x,
+        *w = cr_present(&args->w), *b = cr_present(&args->b);
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
+    const double eps = args->eps;
     rows r = rows_of(mean ? "layer_norm" : "rms_norm", 'n', x, M, N);
     if (!r.g) return cr_error_status();
     r.number = eps;
@@ -156,7 +166,7 @@ cr_status cr_gpu_norm(cr_tensor *y, cr_tensor *mean, cr_tensor *rstd, const cr_t
 }
 
 /* with dh = g w, h = (x - mean) rstd:  dx = rstd (dh - mean(dh) - h mean(dh h)), no mean(dh) for the RMS norm */
-static cr_status norm_dx(cr_tensor *dx, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
+static cr_status norm_dx(const cr_array *dx, const cr_array *x, const cr_array *w, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
     rows r = rows_of("norm_bwd", 'b', x, M, N);
     if (!r.g) return cr_error_status();
     add(&r, dx, true, N);
@@ -177,7 +187,7 @@ static cr_status norm_dx(cr_tensor *dx, const cr_tensor *x, const cr_tensor *w, 
 /* The sums over PART rows of g h and of g: (parts, N) each, which are then summed.  Here a "row" is a part; M is in p[3].x. */
 enum { PART = 32 };
 
-static cr_status norm_parts(cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
+static cr_status norm_parts(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
     rows r = rows_of("norm_bwd", 'w', x, (M + PART - 1) / PART, N);
     if (!r.g) return cr_error_status();
     r.ignore = M;
@@ -195,25 +205,28 @@ static cr_status norm_parts(cr_tensor *dw, cr_tensor *db, const cr_tensor *x, co
     return run(&r);
 }
 
-static cr_status norm_columns(cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
+static cr_status norm_columns(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
     const int64_t parts = (M + PART - 1) / PART;
-    const cr_slab slab = {1, parts, N, {parts * N, N, 1}};
-    cr_tensor *const sums[2] = {dw, db};
-    cr_tensor part[2];
+    const cr_array *const sums[2] = {dw, db};
+    cr_array part[2];
     cr_status status = CR_OK;
     for (int i = 0; i < 2; i++) {
-        part[i] = (cr_tensor){.dtype = CR_F32, .dev = x->dev, .numel = parts * N};
+        part[i] = cr_array_of(NULL, x->dev, CR_F32, CR_LIST(1, parts, N));
         if (sums[i] && status == CR_OK && !(part[i].storage = cr_gpu_allocate(x->dev, (size_t)(parts * N) * sizeof(float)))) status = cr_error_status();
     }
     if (status == CR_OK) status = norm_parts(dw ? &part[0] : NULL, db ? &part[1] : NULL, x, mean, rstd, g, M, N);
     for (int i = 0; i < 2; i++) {
-        if (sums[i] && status == CR_OK) status = cr_gpu_reduce(&(cr_reduce_how){.kind = CR_REDUCE_SUM}, sums[i], &part[i], &slab);
+        if (sums[i] && status == CR_OK) status = cr_gpu_reduce(&(cr_reduce_args){.y = *sums[i], .x = part[i], .how = {.kind = CR_REDUCE_SUM}});
         if (part[i].storage) cr_storage_release(part[i].storage);
     }
     return status;
 }
 
-cr_status cr_gpu_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_tensor *x, const cr_tensor *w, const cr_tensor *mean, const cr_tensor *rstd, const cr_tensor *g, int64_t M, int64_t N) {
+cr_status cr_gpu_norm_bwd(const cr_norm_bwd_args *args) {
+    const cr_array *dx = cr_present(&args->dx), *dw = cr_present(&args->dw), *db = cr_present(&args->db),
+        *x = &args->x, *w = cr_present(&args->w), *mean = cr_present(&args->mean), *rstd = &args->rstd,
+        *g = &args->g;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1];
     cr_status status = dx ? norm_dx(dx, x, w, mean, rstd, g, M, N) : CR_OK;
     return status == CR_OK && (dw || db) ? norm_columns(dw, db, x, mean, rstd, g, M, N) : status;
 }
@@ -223,18 +236,21 @@ cr_status cr_gpu_norm_bwd(cr_tensor *dx, cr_tensor *dw, cr_tensor *db, const cr_
 /* label: the target, of binding b, as a column; N where the row is ignored, all ones where it is out of range */
 static void add_target(rows *r, int b) {
     cr_wgsl_add(&r->w, "let wide = %s;\nvar label = select(0xffffffffu, wide.x, wide.y == 0u && wide.x < N);\nif all(wide == p[3].xy) { label = N; }\n",
-             cr_wgsl_cast(CR_I64, (cr_dtype)r->t[b]->dtype, cr_wgsl_load(b, (cr_dtype)r->t[b]->dtype, cr_expr_of("p[%d].%c + m", 1 + b / 4, "xyzw"[b % 4]).s).s).s);
+             cr_wgsl_cast(CR_I64, r->t[b]->dtype, cr_wgsl_load(b, r->t[b]->dtype, cr_expr_of("p[%d].%c + m", 1 + b / 4, "xyzw"[b % 4]).s).s).s);
 }
 
 /* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s */
-cr_status cr_gpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor *x, const cr_tensor *target, int64_t M, int64_t N, int64_t ignore, double smoothing) {
+cr_status cr_gpu_cross_entropy(const cr_cross_entropy_args *args) {
+    const cr_array *loss = &args->loss, *lse = &args->lse, *x = &args->x, *target = &args->target;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
+    const double smoothing = args->smoothing;
     rows r = rows_of("cross_entropy", smoothing > 0 ? 'C' : 'c', x, M, N);
     if (!r.g) return cr_error_status();
     r.number = smoothing;
     r.ignore = ignore;
     r.fault = cr_gpu_fault_new(r.g, r.op, N);
     cr_storage faults = {.data = r.g->faults};
-    const cr_tensor noted = {.dtype = CR_U32, .storage = &faults};
+    const cr_array noted = {.dtype = CR_U32, .storage = &faults};
     if (r.fault < 0) return cr_gpu_leave(r.g, cr_error_status());
     add(&r, loss, true, 1);
     add(&r, lse, true, 1);
@@ -255,8 +271,10 @@ cr_status cr_gpu_cross_entropy(cr_tensor *loss, cr_tensor *lse, const cr_tensor 
 }
 
 /* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows */
-cr_status cr_gpu_cross_entropy_bwd(cr_tensor *dx, const cr_tensor *x, const cr_tensor *target, const cr_tensor *lse, const cr_tensor *g, int64_t M, int64_t N, int64_t ignore,
-                                double smoothing) {
+cr_status cr_gpu_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
+    const cr_array *dx = &args->dx, *x = &args->x, *target = &args->target, *lse = &args->lse, *g = &args->g;
+    const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
+    const double smoothing = args->smoothing;
     const bool one = g->numel == 1;
     rows r = rows_of("cross_entropy_bwd", one ? 'D' : 'd', x, M, N);
     if (!r.g) return cr_error_status();

@@ -63,7 +63,7 @@ static void write(wgsl *w, const void *how) {
 
 typedef struct draw { const char *op; int64_t M, N, S; uint64_t seed, counter; } draw;
 
-static cr_status run(const draw *d, sample_task task, cr_tensor *y, const cr_tensor *a, const cr_tensor *b, int64_t more, int64_t offset) {
+static cr_status run(const draw *d, sample_task task, const cr_array *y, const cr_array *a, const cr_array *b, int64_t more, int64_t offset) {
     gpu *g = cr_gpu_enter(d->op, y->dev);
     const uint32_t n = (uint32_t)(d->M * (task == PICK ? d->S : d->N));
     const kernel how = {'w', task};
@@ -75,40 +75,47 @@ static cr_status run(const draw *d, sample_task task, cr_tensor *y, const cr_ten
 }
 
 /* ---- permutations: positions in the order of random words */
-cr_status cr_gpu_permutation(cr_tensor *y, uint64_t seed, uint64_t counter) {
+cr_status cr_gpu_permutation(const cr_permutation_args *args) {
+    const cr_array *y = &args->y;
+    const uint64_t seed = args->seed, counter = args->counter;
     if (!y->numel) return CR_OK;
-    cr_tensor *words = cr_gpu_tensor(y->dev, CR_U64, y->numel);
-    cr_status status = words ? cr_gpu_random_integers(words, 0, 0, seed, counter) : cr_error_status();
-    if (status == CR_OK) status = cr_gpu_sort(NULL, y, words, 1, y->numel, y->numel, false);
-    cr_release(words);
+    const cr_array words = cr_gpu_array(y->dev, CR_U64, CR_LIST(1, y->numel)), places = cr_array_as(y, CR_LIST(1, y->numel));
+    cr_status status = words.storage ? cr_gpu_random_integers(&(cr_random_integers_args){.y = words, .seed = seed, .counter = counter}) : cr_error_status();
+    if (status == CR_OK) status = cr_gpu_sort(&(cr_sort_args){.index = places, .x = words});
+    cr_gpu_array_give(&words);
     return status;
 }
 
 /* ---- samples by weights */
-static cr_status with_replacement(const draw *d, cr_tensor *y, const cr_tensor *w) {
+static cr_status with_replacement(const draw *d, const cr_array *y, const cr_array *w) {
     int bits = 62;                                  /* of the largest, so that N of it stay below 2^63 */
     while (INT64_C(1) << (62 - bits) < d->N) bits--;
-    const cr_slab rows = {d->M, d->N, 1, {d->N, 1, 1}};
-    cr_tensor *top = cr_gpu_tensor(w->dev, CR_F32, d->M), *whole = top ? cr_gpu_tensor(w->dev, CR_I64, d->M * d->N) : NULL, *sums = whole ? cr_gpu_tensor(w->dev, CR_I64, d->M * d->N) : NULL;
-    cr_status status = sums ? cr_gpu_reduce(&(cr_reduce_how){.kind = CR_REDUCE_MAX}, top, w, &rows) : cr_error_status();
-    if (status == CR_OK) status = run(d, UNITS, whole, w, top, bits, w->offset);
-    if (status == CR_OK) status = cr_gpu_scan(CR_SCAN_SUM, false, sums, NULL, whole, NULL, d->M, d->N, 1);
-    if (status == CR_OK) status = run(d, PICK, y, sums, NULL, d->S, y->offset);
-    cr_release(sums);
-    cr_release(whole);
-    cr_release(top);
+    const cr_array rows = cr_array_as(w, CR_LIST(d->M, d->N, 1)), top = cr_gpu_array(w->dev, CR_F32, CR_LIST(d->M, 1));
+    const cr_array whole = cr_gpu_array(w->dev, CR_I64, CR_LIST(d->M, d->N, 1)), sums = cr_gpu_array(w->dev, CR_I64, CR_LIST(d->M, d->N, 1));
+    const bool ready = top.storage && whole.storage && sums.storage;
+    cr_status status = ready ? cr_gpu_reduce(&(cr_reduce_args){.y = top, .x = rows, .how = {.kind = CR_REDUCE_MAX}}) : cr_error_status();
+    if (status == CR_OK) status = run(d, UNITS, &whole, w, &top, bits, w->offset);
+    if (status == CR_OK) status = cr_gpu_scan(&(cr_scan_args){.y = sums, .x = whole, .kind = CR_SCAN_SUM});
+    if (status == CR_OK) status = run(d, PICK, y, &sums, NULL, d->S, y->offset);
+    cr_gpu_array_give(&sums);
+    cr_gpu_array_give(&whole);
+    cr_gpu_array_give(&top);
     return status;
 }
 
-static cr_status without_replacement(const draw *d, cr_tensor *y, const cr_tensor *w) {
-    cr_tensor *waited = cr_gpu_tensor(w->dev, CR_U64, d->M * d->N);
-    cr_status status = waited ? run(d, TIMES, waited, w, NULL, 0, w->offset) : cr_error_status();
-    if (status == CR_OK) status = cr_gpu_sort(NULL, y, waited, d->M, d->N, d->S, false);
-    cr_release(waited);
+static cr_status without_replacement(const draw *d, const cr_array *y, const cr_array *w) {
+    const cr_array waited = cr_gpu_array(w->dev, CR_U64, CR_LIST(d->M, d->N));
+    cr_status status = waited.storage ? run(d, TIMES, &waited, w, NULL, 0, w->offset) : cr_error_status();
+    if (status == CR_OK) status = cr_gpu_sort(&(cr_sort_args){.index = *y, .x = waited});
+    cr_gpu_array_give(&waited);
     return status;
 }
 
-cr_status cr_gpu_multinomial(cr_tensor *y, const cr_tensor *w, int64_t M, int64_t N, int64_t S, bool replacement, uint64_t seed, uint64_t counter) {
+cr_status cr_gpu_multinomial(const cr_multinomial_args *args) {
+    const cr_array *y = &args->y, *w = &args->w;
+    const int64_t M = args->w.shape[0], N = args->w.shape[1], S = args->y.shape[1];
+    const bool replacement = args->replacement;
+    const uint64_t seed = args->seed, counter = args->counter;
     const draw d = {"multinomial", M, N, S, seed, counter};
     if (cr_gpu_lacks(d.op, w)) return cr_error_status();
     return replacement ? with_replacement(&d, y, w) : without_replacement(&d, y, w);

@@ -28,8 +28,8 @@ typedef struct kernel {
 typedef struct scan {
     gpu *g;
     kernel how;
-    const cr_tensor *x, *a, *index;
-    cr_tensor *y;
+    const cr_array *x, *a, *index;
+    const cr_array *y;
     int64_t first, M, R, N;                         /* M lines, or N times as many, from line `first` on */
 } scan;
 
@@ -128,9 +128,9 @@ static const char *name_of(const scan *s) {
 }
 
 /* The lines that are scanned now, of a tensor as large as x. */
-static bool show(const scan *s, gpu_call *c, const cr_tensor *t, int word) {
+static bool show(const scan *s, gpu_call *c, const cr_array *t, int word) {
     const int64_t line = s->R * s->N, first = t->offset + s->first * line;
-    return cr_gpu_show(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * line}, (cr_dtype)t->dtype, &c->q.words[word]);
+    return cr_gpu_show(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * line}, t->dtype, &c->q.words[word]);
 }
 
 /* `chunks` chunks of each line of R elements from `first` on, of x or of states `from` NULL: of x; to NULL: into y; before: what they start from, NULL: nothing. */
@@ -140,7 +140,7 @@ static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *
         .q = {.n = 12, .words = {0, (uint32_t)(s->M * chunks * s->N), (uint32_t)R, (uint32_t)s->N, 0, 0, 0, 0, (uint32_t)chunk, (uint32_t)chunks, (uint32_t)first}},
         .invocations = (uint64_t)(s->M * chunks * s->N)};
     kernel h = s->how;
-    const cr_tensor *other = task != RESULTS ? NULL : s->a ? s->a : s->index;
+    const cr_array *other = task != RESULTS ? NULL : s->a ? s->a : s->index;
     bool fits = true;
     h.task = task;
     h.carried = before != NULL;
@@ -202,7 +202,7 @@ static cr_status run_lines(const scan *s) {
 /* Halves of the lines until they fit into windows. */
 static cr_status run_scan(scan s) {
     gpu_call unused = {0};
-    const cr_tensor *other = s.a ? s.a : s.index;
+    const cr_array *other = s.a ? s.a : s.index;
     const bool fits = show(&s, &unused, s.y, 0) && show(&s, &unused, s.x, 0) && (!other || show(&s, &unused, other, 0));
     if (fits || s.M == 1) return run_lines(&s);
     scan half[2] = {s, s};
@@ -213,8 +213,12 @@ static cr_status run_scan(scan s) {
     return status == CR_OK ? run_scan(half[1]) : status;
 }
 
-cr_status cr_gpu_scan(cr_scan_kind kind, bool reverse, cr_tensor *y, cr_tensor *index, const cr_tensor *x, const cr_tensor *a, int64_t M, int64_t R, int64_t N) {
-    scan s = {.how = {'c', 0, kind, (cr_dtype)x->dtype, (cr_dtype)y->dtype, reverse, a != NULL, index != NULL, false}, .x = x, .a = a, .index = index, .y = y, .M = M, .R = R, .N = N};
+cr_status cr_gpu_scan(const cr_scan_args *args) {
+    const cr_array *y = &args->y, *index = cr_present(&args->index), *x = &args->x, *a = cr_present(&args->a);
+    const cr_scan_kind kind = args->kind;
+    const bool reverse = args->reverse;
+    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2];
+    scan s = {.how = {'c', 0, kind, x->dtype, y->dtype, reverse, a != NULL, index != NULL, false}, .x = x, .a = a, .index = index, .y = y, .M = M, .R = R, .N = N};
     if (cr_gpu_lacks(name_of(&s), x)) return cr_error_status();
     s.g = cr_gpu_enter(name_of(&s), y->dev);
     return s.g ? cr_gpu_leave(s.g, run_scan(s)) : cr_error_status();
