@@ -1,5 +1,6 @@
 /* test_einsum.c - einsum and its relatives: random equations against plain loops over every label, first and second derivatives, what is refused. */
 #include "test.h"
+#include "core/dtype.h"
 #include "core/rng.h"
 
 

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "config.h"
 #include "interrupt.h"
 #include "os.h"
 

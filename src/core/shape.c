@@ -1,4 +1,5 @@
 /* shape.c - arithmetic on shapes, and the checks that every op shares. */
+#include "dtype.h"
 #include "shape.h"
 
 #include <stdio.h>
