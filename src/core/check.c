@@ -33,6 +33,7 @@ void cr_quarantine(cr_tensor *t) {
     atomic_init(&t->family, NULL);
     t->ndim = 1;
     t->flags = 0;
+    t->contiguous = false;
     t->offset = t->numel = t->shape[0] = 0;
     t->strides[0] = 1;
     cr_spin_lock(&quarantine.lock);
