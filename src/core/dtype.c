@@ -18,6 +18,8 @@ bool cr_dtype_valid(int dt) { return dt >= 0 && dt < CR_DTYPES; }
 const char *cr_dtype_name(cr_dtype dt) { return cr_dtype_valid((int)dt) ? dtypes[dt].name : "not a dtype"; }
 size_t cr_dtype_size(cr_dtype dt) { return cr_dtype_valid((int)dt) ? dtypes[dt].size : 0; }
 cr_kind cr_dtype_kind(cr_dtype dt) { return dtypes[dt].kind; }
+bool cr_dtype_is_half(cr_dtype dt) { return dt == CR_F16 || dt == CR_BF16; }
+cr_dtype cr_dtype_wide(cr_dtype dt) { return cr_dtype_is_half(dt) ? CR_F32 : dt; }
 bool cr_dtype_is_float(cr_dtype dt) { return cr_dtype_valid((int)dt) && dtypes[dt].kind == CR_KIND_FLOAT; }
 
 /* Of two kinds the higher (float, integer, bool) wins; of two floats the wider, f16 with bf16 f32; of a signed and an unsigned

@@ -7,6 +7,8 @@
 typedef enum cr_kind { CR_KIND_BOOL, CR_KIND_UNSIGNED, CR_KIND_SIGNED, CR_KIND_FLOAT } cr_kind;
 cr_kind  cr_dtype_kind(cr_dtype dt);
 bool     cr_dtype_valid(int dt);
+bool     cr_dtype_is_half(cr_dtype dt);              /* f16 or bf16: floats that compute in f32 */
+cr_dtype cr_dtype_wide(cr_dtype dt);                 /* what statistics and sums are kept in: f32 for half precision, else dt */
 float    cr_f16_to_f32(uint16_t h);
 uint16_t cr_f32_to_f16(float f);                    /* to nearest, ties to even; NaN stays NaN */
 float    cr_bf16_to_f32(uint16_t h);
