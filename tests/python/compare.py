@@ -121,9 +121,9 @@ def kinds(e: Exception) -> set[str]:
     return {k.__name__ for k in KINDS if isinstance(e, k)}
 
 
-def coarsest(leaves: list[Any]) -> float:
+def coarsest(through: list[Any]) -> float:
     """A gradient that went through float16 is no more exact than that."""
-    return max((TOLERANCE.get(str(x.dtype).split(".")[1], 0.0) for x in leaves), default=0.0)
+    return max((TOLERANCE.get(str(x.dtype).split(".")[1], 0.0) for x in through), default=0.0)
 
 
 def compare(f: Any, g: Any, torch: Any, call: table.Call, *, grad: bool = True, in_place: bool = False, values: bool = True) -> str | None:
@@ -159,7 +159,7 @@ def compare(f: Any, g: Any, torch: Any, call: table.Call, *, grad: bool = True, 
         if a is None or b is None:
             if (a is None) != (b is None) and not (b is None and not any(numbers(a.tolist()))) and not (a is None and not any(numbers(b.tolist()))):
                 return f"gradient {i} is {'None' if a is None else 'there'}, PyTorch's {b}"
-        elif found := differ(f"gradient {i}", a, b, torch, tolerance=coarsest(ours.leaves), size=3.0):  # cotangents of size 1 times slopes
+        elif found := differ(f"gradient {i}", a, b, torch, tolerance=coarsest([*ours.leaves, *tensors(ours.value, cr)]), size=3.0):  # cotangents of size 1 times slopes
             return found
         else:
             ran["gradients"] += 1

@@ -263,6 +263,7 @@ row(
     listed(
         *[call(weights(s, d, layout=layout), 2, r) for s, d, layout, r in product([(5,), (3, 5), (2,)], FLOATS, LAYOUTS, (True, False))],
         *[call(weights((3, 5)), n, r) for n, r in product((1, 5, 6, 0, -1), (True, False))],
+        call(X((5,), low=0, high=2, kind="whole", grad=False), 5),  # more than there are weights above 0
         call(weights((0, 5)), 2),
         call(weights((0,)), 1),
         call(weights(()), 1),
