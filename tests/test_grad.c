@@ -644,6 +644,9 @@ TEST(coverage) {
     printf("  gradients: %ld ops, %ld cases, %ld first and %ld second order checks, %ld in low precision, %ld beyond the device\n", count.ops, count.cases, count.first,
            count.second, count.low, count.beyond);
     if (!count.low || !count.cases || getenv("CHAINRULE_TEST_OPS")) SKIP("only some of the tests that count ran");
+#if !defined CR_TEST_CUDA && !defined CR_TEST_GPU
+    CHECK(!idle_kernels(true), "kernels of gradients that no test ran");
+#endif
     CHECK(count.ops == rows + ops, "%ld ops, the tables imply %d", count.ops, rows + ops);
     CHECK(count.cases == cases, "%ld cases, the tables imply %ld", count.cases, cases);
     CHECK(count.second + count.beyond >= count.cases, "%ld of %ld cases were derived twice", count.second, count.cases);

@@ -760,3 +760,11 @@ TEST(threads) {
     OK(cr_set_num_threads(before));
 }
 #endif
+
+#if !defined CR_TEST_CUDA && !defined CR_TEST_GPU
+TEST(every_kernel_ran) {
+    const long idle = idle_kernels(false);
+    if (!cpu_ran_elementwise || !cpu_ran_sort || getenv("CHAINRULE_TEST_OPS")) SKIP("only some of the tests that run kernels ran");
+    CHECK(!idle, "%ld kernels", idle);
+}
+#endif
