@@ -1,6 +1,7 @@
 /* data.c - copies of what Python holds as tensors: numbers, nested sequences of them, tensors, arrays (which interop.c opens). */
 #include "extension.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The leaves of a nested sequence in order.  Each level is copied into a tuple before it is walked, so that code run by an element
@@ -9,7 +10,7 @@ typedef struct flat {
     union cell { double d; int64_t i; } *cells;     /* all ints until the first float */
     size_t count, room;
     bool integral;                                  /* so far: no float */
-    bool huge, to_u64;                              /* an int from 2^63 on was among them; it is for a uint64 tensor, which keeps its bits */
+    bool huge, negative, to_u64;                    /* an int from 2^63 on, or below 0, was among them; the result is uint64, which keeps the bits of both */
     cr_dtype dt;                                    /* what the numbers promote to: float32, int64, bool, or a tensor's own */
     int ndim;                                       /* known from the first leaf on, else -1 */
     int64_t shape[CR_MAX_DIMS];                     /* -1: not seen yet */
@@ -25,6 +26,7 @@ static bool push(flat *f, const number *x, cr_dtype dt) {
     }
     const bool as_float = !x->integral || (x->huge && !f->to_u64);
     f->huge |= x->huge;
+    f->negative |= x->integral && !x->huge && x->i < 0;
     if (as_float && f->integral) {
         for (size_t i = 0; i < f->count; i++) f->cells[i].d = (double)f->cells[i].i;
         f->integral = false;
@@ -119,6 +121,24 @@ static cr_tensor *from_cells(const flat *f, cr_dtype dt, const cr_device *dev) {
     return t;
 }
 
+/* Do all numbers fit an integer dtype?  PyTorch's rule: unsigned ones take negative ints of their width, which wrap, but no negative floats. */
+static bool fits(const flat *f, cr_dtype to) {
+    const int bits = 8 * (int)cr_dtype_size(to);
+    const bool is_signed = to == CR_I8 || to == CR_I16 || to == CR_I32 || to == CR_I64;
+    if (to == CR_BOOL || cr_dtype_is_float(to)) return true;
+    if (f->huge && to != CR_U64) return PyErr_Format(PyExc_OverflowError, "an int from 2^63 on fits uint64 only, not %s", cr_dtype_name(to)), false;
+    if (f->negative && to == CR_U64) return PyErr_SetString(PyExc_OverflowError, "a negative int does not fit uint64"), false;
+    if (f->integral && bits == 64) return true;
+    const double most = ldexp(1, is_signed ? bits - 1 : bits), least = is_signed ? -most : f->integral ? 1 - most : 0;
+    for (size_t i = 0; i < f->count; i++) {
+        const double v = f->integral ? (double)f->cells[i].i : f->cells[i].d;
+        if (v >= least && (bits < 64 ? v <= most - 1 : v < most)) continue;
+        PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", cr_dtype_name(to));
+        return false;
+    }
+    return true;
+}
+
 cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev) {
     cr_tensor *t = is_tensor(data) ? hold(data) : NULL;
     if (t) {
@@ -130,9 +150,7 @@ cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev)
     flat f = {.integral = true, .to_u64 = dt && *dt == CR_U64, .dt = CR_F32, .ndim = -1, .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
     const bool read = walk(&f, data, 0);
     const cr_dtype to = dt ? *dt : f.dt;
-    if (read && f.huge && to != CR_U64 && !cr_dtype_is_float(to))
-        PyErr_Format(PyExc_OverflowError, "an int from 2^63 on fits uint64 only, not %s", cr_dtype_name(to));
-    else if (read) t = from_cells(&f, to, dev);
+    if (read && fits(&f, to)) t = from_cells(&f, to, dev);
     PyMem_Free(f.cells);
     return t;
 }

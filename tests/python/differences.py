@@ -100,7 +100,6 @@ DIFFERENCES = {
         ),
         ("hardsigmoid|hardswish", r"^gradient.*float64", "1/6 is exact in float64; PyTorch rounds it to float32."),
         ("nextafter", r"requires_grad of the results", "It has no gradient; PyTorch's fails when it is asked for."),
-        ("cumprod|prod", r"^gradient .*'dtype': b?float16", "With a dtype of half precision the gradient passes through it."),
         (
             "scatter_reduce",
             r"^gradient .*'include_self': False",

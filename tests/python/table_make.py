@@ -96,6 +96,8 @@ row(
         *[call(v) for v in DATA],
         *[call([1, 0, 3], dtype=Dtype(d)) for d in ANY],
         *[call([1.5, 0, 3.9], dtype=Dtype(d)) for d in ANY],
+        *[call([v], dtype=Dtype(d)) for v, d in product((-1, -128, -129, -255, -256, 127, 128, 255, 256, 2**31, 2**32, 2**63), ANY)],
+        *[call([v], dtype=Dtype(d)) for v, d in product((-1.0, -128.5, 127.5, 255.5, 1e20, float("inf"), float("nan")), ANY)],
         call(),
         call(1, 2),
         call([1.5], requires_grad=True),
