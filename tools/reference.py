@@ -1,8 +1,9 @@
 """What the reference pages are made of beside Python's docstrings; docs/conf.py puts it where a page says so.
 
-header()       include/chainrule.h as MyST: its groups as headings, functions and macros as entries, types as they stand
-functions()    the functions of the package chainrule, group by group, as entries for Sphinx's autodoc
-signatures()   name -> signature with types, from the stub of the extension, whose functions carry none
+public_header()  the text of include/chainrule.h with the parts that it includes
+header()         that text as MyST: its groups as headings, functions and macros as entries, types as they stand
+functions()      the functions of the package chainrule, group by group, as entries for Sphinx's autodoc
+signatures()     name -> signature with types, from the stub of the extension, whose functions carry none
 """
 
 from __future__ import annotations
@@ -26,6 +27,17 @@ ENTRY = re.compile(
          ) (?P<doc> (?:[ \t]*/\*.*?\*/ (?:\n[ ]{20,}(?=/\*))? | [ \t]*\n[ ]{20,}(?=/\*))* )""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
+
+
+def public_header() -> str:
+    """include/chainrule.h with its parts in place of their #include lines, each from its first group on."""
+    include = ROOT / "include"
+
+    def part(line: re.Match[str]) -> str:
+        _, group, rest = (include / line[1]).read_text(encoding="utf-8").partition("/* ----")
+        return group + rest
+
+    return re.sub(r'^#include "(chainrule/\w+\.h)"$', part, (include / "chainrule.h").read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 def words(comment: str) -> str:
