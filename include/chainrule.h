@@ -261,7 +261,7 @@ typedef struct cr_backward_options {
 } cr_backward_options;
 cr_status   cr_backward(const cr_tensor *y, const cr_tensor *cotangent,
                         const cr_backward_options *o);
-                            /* adds to the gradients of leaves; cotangent CR_NONE: 1, y scalar; o
+                            /* add to the gradients of leaves; cotangent CR_NONE: 1, y scalar; o
                                NULL: all off */
 cr_status   cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents,
                          int n_in, const cr_tensor *const *in, cr_tensor **grads,
@@ -342,8 +342,8 @@ typedef struct cr_function_use {
                                after a failure the caller keeps ctx */
 } cr_function_use;
 cr_status   cr_function_record(const cr_function_use *u, cr_tensor **results);
-                            /* compute with recording off, then record; results[k]: new handle of
-                               out[k], in the graph if it is a float and an input requires grad */
+                            /* compute `out` with recording off, then record it; results[k]: new
+                               handle of out[k], in the graph if float and an input requires grad */
 
 /* ---- ops of your own: written with the functions of this library ----------------------------- */
 typedef struct cr_custom_call {

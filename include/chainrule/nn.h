@@ -57,16 +57,16 @@ typedef struct cr_params cr_params;
 cr_params  *cr_params_new(void);
 void        cr_params_free(cr_params *p);
 cr_status   cr_params_add(cr_params *p, const char *name, cr_tensor *t);
-                            /* retains t; the name must be new */
+                            /* keep a reference to t; the name must be new */
 int64_t     cr_params_count(const cr_params *p);
 int64_t     cr_params_numel(const cr_params *p);    /* a tensor with two names counts once */
 const char *cr_params_name(const cr_params *p, int64_t i); /* borrowed */
 cr_tensor  *cr_params_at(const cr_params *p, int64_t i); /* borrowed */
 cr_tensor  *cr_params_get(const cr_params *p, const char *name);
                             /* borrowed; unknown name: an error */
-void        cr_params_zero_grad(cr_params *p);      /* frees the gradients */
+void        cr_params_zero_grad(cr_params *p);      /* free the gradients */
 cr_status   cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm);
-                            /* scales all gradients if their joint 2-norm exceeds max_norm; *norm
+                            /* scale all gradients if their joint 2-norm exceeds max_norm; *norm
                                (or NULL): that norm */
 
 /* ---- initialisers: in place ------------------------------------------------------------------ */
@@ -104,14 +104,14 @@ cr_tensor  *cr_zeros_offloaded(const cr_tensor *like, cr_dtype dt);
                                (slowly); host devices: cr_zeros; other devices: an error */
 cr_optim   *cr_optim_new(const cr_params *p, const cr_optim_options *o);
 cr_status   cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o);
-                            /* adds a parameter group */
+                            /* add a parameter group */
 void        cr_optim_free(cr_optim *opt);
 cr_status   cr_optim_step(cr_optim *opt); /* skips parameters without a gradient */
 cr_status   cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm);
-                            /* cr_params_clip_grad_norm and cr_optim_step in one pass; scales
-                               gradients while reading, does not change them */
+                            /* cr_params_clip_grad_norm and cr_optim_step in one pass; reads
+                               scaled gradients and does not change them */
 cr_status   cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror);
-                            /* keeps a copy of p in another float dtype: written now and in the
+                            /* keep a copy of p in another float dtype: written now and in the
                                pass of every step; CR_NONE: stop */
 cr_status   cr_optim_backward(cr_optim *opt, const cr_tensor *loss);
                             /* cr_backward and cr_optim_step in one: a parameter steps when its
@@ -187,7 +187,7 @@ cr_params  *cr_load(const char *path, const cr_device *dev);
 char       *cr_load_metadata(const char *path, const char *key);
                             /* owned (cr_free); NULL without an error: no such key; key NULL: the
                                whole JSON object */
-void        cr_free(void *memory);  /* frees plain memory that the library returned */
+void        cr_free(void *memory);  /* free plain memory that the library returned */
 cr_status   cr_params_copy(cr_params *dst, const cr_params *src);
                             /* by name; one error lists all missing, extra and mis-shaped tensors */
 typedef struct cr_training {        /* all state that a bit-exact restart needs; each may be NULL */
@@ -196,7 +196,7 @@ typedef struct cr_training {        /* all state that a bit-exact restart needs;
 } cr_training;
 cr_status   cr_training_save(const char *dir, const cr_training *t);
 cr_status   cr_training_load(const char *dir, cr_training *t);
-                            /* fills the given objects and step, all from one save, even while
+                            /* fill the given objects and step, all from one save, even while
                                another process saves */
 cr_status   cr_training_copy(const char *from, const char *to);
                             /* later saves into `from` do not change the copy; hard links where

@@ -179,8 +179,8 @@ cr_program       *cr_program_new(const char *name, const char *inputs, const cha
 const cr_program *cr_program_find(const char *name);
                             /* a function above, or an update of docs/ops.md ("adamw"); borrowed */
 int         cr_program_inputs(const cr_program *p, int *results, int *params);
-                            /* number of inputs (-1: p is NULL); sets the number of results and
-                               params, each may be NULL */
+                            /* returns the number of inputs (-1: p is NULL); *results, *params
+                               (or NULL): their numbers */
 void        cr_program_free(cr_program *p);         /* graphs that use p keep it alive */
 cr_tensor  *cr_program_apply(const cr_program *p, int n, const cr_tensor *const *in,
                              const double *params); /* p must have one result */
@@ -189,8 +189,8 @@ cr_tensor  *cr_program_apply_(const cr_program *p, cr_tensor *x, int n, const cr
                             /* writes into x, which may be an input; returns x (borrowed) */
 cr_status   cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out,
                               const cr_tensor *const *in, const double *params);
-                            /* `count` sets of tensors in place, no gradient: set i is out[i *
-                               results + r], in[i * inputs + k] */
+                            /* update `count` sets of tensors in place, no gradient; set i has
+                               results out[i * results + r] and inputs in[i * inputs + k] */
 cr_status   cr_program_update_product(const cr_program *p, cr_tensor *const *out,
                                       const cr_tensor *const *in, const double *params, int input,
                                       const cr_tensor *a, const cr_tensor *b, bool *taken);
@@ -209,8 +209,8 @@ cr_tensor *cr_slice(const cr_tensor *x, int axis, int64_t start, int64_t stop, i
                             /* view: x[start:stop:step], Python's rules */
 cr_tensor *cr_select(const cr_tensor *x, int axis, int64_t index); /* view without the axis */
 typedef struct cr_part { int64_t start, stop, step; } cr_part;
-                            /* Python's slice; step < 0: backwards, stop INT64_MIN: past the
-                               first element; step 0: select index `start` and drop the axis */
+                            /* Python's slice; step < 0: backwards, and stop INT64_MIN: through
+                               element 0; step 0: select index `start` and drop the axis */
 cr_tensor *cr_index(const cr_tensor *x, int n, const cr_part *parts);
                             /* view: one part for each of the first n axes */
 cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape); /* view; -1 keeps a size */

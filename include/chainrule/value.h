@@ -38,8 +38,7 @@ cr_value   *cr_value_neuron(int64_t n, cr_value *const *w, cr_value *const *x, c
                                one call */
 
 cr_status   cr_value_backward(cr_value *v);
-                            /* from dv = 1: sets the gradients of results, adds to those of
-                               leaves */
+                            /* from dv = 1: set the gradients of results, add to those of leaves */
 double      cr_value_data(const cr_value *v);
 double      cr_value_grad(const cr_value *v);
 void        cr_value_set_data(cr_value *v, double data);
@@ -47,8 +46,8 @@ void        cr_value_set_grad(cr_value *v, double grad);
 const cr_device *cr_value_device(const cr_value *v);
 const char *cr_value_op(const cr_value *v);     /* "+", "*", "**", "ReLU", "tanh"...; "": a leaf */
 int         cr_value_inputs(const cr_value *v, cr_value *in[2], double *exponent);
-                            /* number of inputs; sets in (borrowed) and exponent (or NULL): n of
-                               cr_value_pow_scalar, else NaN */
+                            /* returns the number of inputs; in: the inputs, borrowed; *exponent
+                               (or NULL): n of cr_value_pow_scalar, else NaN */
 const char *cr_value_label(const cr_value *v);  /* borrowed; NULL: none */
 cr_status   cr_value_set_label(cr_value *v, const char *label);
                             /* copied, for messages and pictures; NULL: none */
