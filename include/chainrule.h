@@ -179,7 +179,8 @@ cr_tensor *cr_gumbel(int n, const int64_t *shape, cr_dtype dt, const cr_device *
                      cr_generator *g);      /* -log(-log(u)): argmax(log(p) + gumbel) samples p */
 cr_tensor *cr_bernoulli(double p, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev,
                         cr_generator *g);   /* 1 with probability p, else 0 */
-cr_tensor *cr_bernoulli_of(const cr_tensor *p, cr_generator *g); /* elementwise p; p's dtype */
+cr_tensor *cr_bernoulli_of(const cr_tensor *p, cr_generator *g);
+                            /* 1 with probability p[i], else 0; p's shape and dtype */
 cr_tensor *cr_normal(const cr_tensor *mean, const cr_tensor *std, cr_generator *g);
                             /* mean + std randn, broadcast; std >= 0 */
 cr_tensor *cr_randperm(int64_t n, cr_dtype dt, const cr_device *dev, cr_generator *g);
@@ -206,8 +207,8 @@ cr_tensor *cr_bernoulli_(cr_tensor *x, const cr_tensor *p, cr_generator *g);
 cr_tensor *cr_random_(cr_tensor *x, int64_t low, int64_t high, cr_generator *g);
                             /* integers in [low, high) */
 cr_tensor *cr_random_all_(cr_tensor *x, cr_generator *g);
-                            /* integers from 0 to the dtype's maximum; float dtypes: while every
-                               integer is exact */
+                            /* integers from 0 to the dtype's maximum; floats: to the largest
+                               number below which every integer is exact */
 
 /* ---- inspect tensors ------------------------------------------------------------------------- */
 int              cr_ndim(const cr_tensor *t);
