@@ -50,7 +50,7 @@ sanitize: build/.for-test build ## the C tests under the address, undefined-beha
 docs: build/.for-docs build ## the documentation as web pages, in build/html
 	@$(BIN)/python -m sphinx -E -q -W --keep-going -c docs -d build/html-cache . build/html && echo "build/html/docs/index.html"
 
-install: build ## header, libraries, program, pkg-config and CMake package: PREFIX=/usr/local, DESTDIR=
+install: build ## headers, libraries, program, pkg-config and CMake package: PREFIX=/usr/local, DESTDIR=
 	@DESTDIR="$(DESTDIR)" $(BIN)/cmake --install build/release --prefix "$(PREFIX)"
 
 deps:       ## system packages that let the tests run whole: a C++ compiler, pkg-config, Python's headers, software Vulkan (needs root and apt)

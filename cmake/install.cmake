@@ -1,4 +1,4 @@
-# make install: header, libraries, program, pkg-config file, and the CMake package behind find_package(chainrule).
+# make install: headers, libraries, program, pkg-config file, and the CMake package behind find_package(chainrule).
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/chainrule)
 set(generated ${PROJECT_BINARY_DIR}/package)
@@ -18,7 +18,7 @@ endif()
 install(TARGETS ${targets} EXPORT chainruleTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT chainruleTargets NAMESPACE chainrule:: DESTINATION ${package_folder})
-install(FILES ${PROJECT_SOURCE_DIR}/include/chainrule.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES ${generated}/chainrule.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${generated}/chainruleConfig.cmake ${generated}/chainruleConfigVersion.cmake DESTINATION ${package_folder})
 if(TARGET chainrule)

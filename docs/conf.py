@@ -43,7 +43,7 @@ html_css_files = ["style.css"]
 MODULES = ["", ".autograd", ".nn", ".nn.functional", ".nn.init", ".nn.utils", ".optim", ".optim.lr_scheduler", ".data", ".models", ".viz", ".random", ".cuda"]
 MADE = {  # a line of a page -> what stands in its place
     "<!-- made: functions -->": reference.functions,
-    "<!-- made: header -->": lambda: reference.header((ROOT / "include" / "chainrule.h").read_text(encoding="utf-8")),
+    "<!-- made: header -->": lambda: reference.header(reference.public_header()),
 }
 SIGNATURES = reference.signatures()
 

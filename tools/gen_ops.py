@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import math
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "ADD", ast.Sub: "SUB", ast.Mult: "MUL", ast.Div: "DIV", ast.Lt: "LT", ast.LtE: "LE", ast.Gt: "GT", ast.GtE: "GE",
     ast.Eq: "EQ", ast.NotEq: "NE"}
 WIDTH = 130
+HEADER_WIDTH, HEADER_DOC, HEADER_BELOW = 100, 60, 28       # columns of the header: its width, a doc beside, a doc below
 
 
 class BadRow(Exception):
@@ -421,12 +423,21 @@ def elementwise_c(compiled: list[Compiled]) -> list[str]:
 
 
 def header_lines(compiled: list[Compiled]) -> list[str]:
+    """Declarations with their doc beside them, or below them where the line would be too long."""
     out, group = [], ""
     for c in compiled:
         if c.row.group != group:
+            out += [""] * bool(group) + [f"/* {c.row.group} */"]
             group = c.row.group
-            out.append(f"/* {group} */")
-        out.append(f"{signature(c.row) + ';':<81} /* {c.row.doc} */")
+        call, doc = signature(c.row) + ";", f"/* {c.row.doc} */"
+        pieces = call.replace(" ", "\0").replace(",\0", ", ")     # breaks between arguments only
+        *before, last = (line.replace("\0", " ") for line in textwrap.wrap(pieces, HEADER_WIDTH, subsequent_indent=" " * (call.index("(") + 1)))
+        beside = [n for n in (HEADER_DOC, len(last) + 1) if len(last) < n <= HEADER_WIDTH - len(doc)]
+        if beside:
+            out += [*before, f"{last:<{beside[0]}}{doc}"]
+        else:
+            below = textwrap.wrap(c.row.doc, HEADER_WIDTH - HEADER_BELOW - 6)
+            out += [*before, last, " " * HEADER_BELOW + "/* " + f"\n{'':{HEADER_BELOW + 3}}".join(below) + " */"]
     return out
 
 
@@ -520,7 +531,7 @@ def generate() -> dict[str, str]:
         "src/ops/elementwise_tests.gen.h": lambda: tests_h(compiled),
     }
     files = {file: "\n".join(write()) + "\n" for file, write in writers.items()}
-    header, docs = "include/chainrule.h", "docs/ops.md"
+    header, docs = "include/chainrule/ops.h", "docs/ops.md"
     files[header] = between(header, "/* generated: begin */", "/* generated: end */", header_lines(compiled))
     files[docs] = between(docs, "<!-- generated: begin -->", "<!-- generated: end -->", docs_lines(compiled, sources))
     return files

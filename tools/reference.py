@@ -1,8 +1,9 @@
-"""What the reference pages are made of beside Python's docstrings; docs/conf.py puts it where a page says so.
+"""Generates the parts of the reference pages that are not docstrings; docs/conf.py inserts them.
 
-header()       include/chainrule.h as MyST: its groups as headings, functions and macros as entries, types as they stand
-functions()    the functions of the package chainrule, group by group, as entries for Sphinx's autodoc
-signatures()   name -> signature with types, from the stub of the extension, whose functions carry none
+public_header()  the text of include/chainrule.h with the parts that it includes
+header()         that text as MyST: groups are headings, functions and macros are entries, types are code
+functions()      the functions of the package chainrule, group by group, as entries for Sphinx's autodoc
+signatures()     name -> signature with types, from the stub of the extension; the functions themselves have no types
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import gen_python
 
 ROOT = Path(__file__).resolve().parent.parent
 STUB = "python/chainrule/_core.pyi"
-PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")  # ASCII's: behind a backslash each is plain text in Markdown
+PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")  # of ASCII; after a backslash each is plain text in Markdown
 ENTRY = re.compile(
     r"""^(?: (?P<note> /\*.*?\*/ )
          |   \#define[ ](?P<macro> CR_\w+(?:\([^)]*\))?) (?:(?!/\*)[^\n])*
@@ -28,8 +29,19 @@ ENTRY = re.compile(
 )
 
 
+def public_header() -> str:
+    """include/chainrule.h with each #include of a part replaced by the part, from its first group to its end."""
+    include = ROOT / "include"
+
+    def part(line: re.Match[str]) -> str:
+        _, group, rest = (include / line[1]).read_text(encoding="utf-8").partition("/* ----")
+        return group + rest
+
+    return re.sub(r'^#include "(chainrule/\w+\.h)"$', part, (include / "chainrule.h").read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
 def words(comment: str) -> str:
-    """A comment without its marks and rulers."""
+    """The text of a comment."""
     return re.sub(r"^\s*/\*+|\*/|^ \*|-{4,}", "", comment, flags=re.MULTILINE).strip()
 
 
@@ -42,9 +54,9 @@ def entry(kind: str, declaration: str, doc: str) -> str:
 
 
 def header(text: str) -> str:
-    """Two macros of one name (C's and C++'s) are one entry."""
+    """A macro with two definitions (C and C++) has one entry."""
     card, _, declarations = text.partition("#define CR_VERSION")
-    _, *terms = re.split(r"\n (?=\w)", words(card[: card.index("*/")]))  # the file's first line, then a word and what it means
+    _, *terms = re.split(r"\n (?=\w)", words(card[: card.index("*/")]))  # the first line of the file, then pairs of a word and its meaning
     out = [f"**{term}**: {plain(meaning)}\n" for term, meaning in (text.split(maxsplit=1) for text in terms)]
     seen: set[str] = set()
     for found in ENTRY.finditer("#define CR_VERSION" + declarations):
@@ -58,7 +70,7 @@ def header(text: str) -> str:
             seen.add(macro)
             out.append(entry("macro", macro, doc))
         elif of_type:
-            before = out.pop().removesuffix("```\n") if out[-1].startswith("```c\n") else "```c\n"  # types that follow each other share a block
+            before = out.pop().removesuffix("```\n") if out[-1].startswith("```c\n") else "```c\n"  # consecutive types share a block
             out.append(f"{before}{of_type}{doc}\n```\n")
         elif function:
             out.append(entry("function", function, doc))
@@ -69,7 +81,7 @@ def header(text: str) -> str:
 
 
 def groups() -> dict[str, list[str]]:
-    """Title -> names of functions, of api.def and of ops.def."""
+    """Title of a group -> names of its functions in api.def and ops.def."""
     api = gen_python.read_all()
     of_ops = {gen_python.PYTHON_NAMES.get(r.name, r.name): r.group for r in gen_ops.read_source((ROOT / gen_ops.SOURCE).read_text())[1]}
     lines = (ROOT / gen_python.SOURCE).read_text().splitlines()
@@ -99,7 +111,7 @@ def functions() -> str:
 
 
 def signatures() -> dict[str, tuple[str, str]]:
-    """chainrule.name and chainrule.Class.name -> arguments, result; not for names with overloads."""
+    """chainrule.name and chainrule.Class.name -> arguments, result.  Names with overloads are left out."""
     tree = ast.parse((ROOT / STUB).read_text())
     found: dict[str, tuple[str, str]] = {}
     times: Counter[str] = Counter()

@@ -58,9 +58,10 @@ def need(ok: bool, message: str) -> None:
 
 
 def header_functions() -> set[str]:
-    """The names that the public header declares."""
-    text = re.sub(r"/\*.*?\*/", "", (ROOT / "include/chainrule.h").read_text(encoding="utf-8"), flags=re.DOTALL)
-    text = re.sub(r"^#.*$|^(inline|template|typedef) .*$", "", text, flags=re.MULTILINE)
+    """The names that the public header and its parts declare."""
+    text = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "include").rglob("*.h")))
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    text = re.sub(r"^#(.*\\\n)*.*$|^(inline|template|typedef) .*$", "", text, flags=re.MULTILINE)
     return set(re.findall(r"\b(cr_\w+)\(", text)) | set(re.findall(r"^extern const \w+ (cr_\w+);", text, re.MULTILINE))
 
 

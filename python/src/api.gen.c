@@ -3478,13 +3478,13 @@ PyMethodDef api_functions[] = {
         "fmax(input, other)\n"
         "--\n"
         "\n"
-        "the larger, of a NaN and a number the number; the gradient of a tie is a's.  Shapes broadcast, dtypes promote.\n"
+        "the larger; a number wins over NaN; ties give the gradient to a.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"fmin", AS(function_fmin), FAST,
         "fmin(input, other)\n"
         "--\n"
         "\n"
-        "the smaller, of a NaN and a number the number; the gradient of a tie is a's.  Shapes broadcast, dtypes promote.\n"
+        "the smaller; a number wins over NaN; ties give the gradient to a.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"clamp_min", AS(function_clamp_min), FAST,
         "clamp_min(input, min)\n"
@@ -5276,7 +5276,7 @@ PyMethodDef api_methods[] = {
         "fmax($self, /, other)\n"
         "--\n"
         "\n"
-        "the larger, of a NaN and a number the number; the gradient of a tie is a's.  Shapes broadcast, dtypes promote.\n"
+        "the larger; a number wins over NaN; ties give the gradient to a.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"fmax_", AS(method_fmax_), FAST,
         "fmax_($self, /, other)\n"
@@ -5288,7 +5288,7 @@ PyMethodDef api_methods[] = {
         "fmin($self, /, other)\n"
         "--\n"
         "\n"
-        "the smaller, of a NaN and a number the number; the gradient of a tie is a's.  Shapes broadcast, dtypes promote.\n"
+        "the smaller; a number wins over NaN; ties give the gradient to a.  Shapes broadcast, dtypes promote.\n"
         "RuntimeError: shapes that do not broadcast."},
     {"fmin_", AS(method_fmin_), FAST,
         "fmin_($self, /, other)\n"

@@ -134,7 +134,7 @@ static void fused_8(float *const *out, const float *const *in, const float *para
     }
 }
 
-/* fmax: the larger, of a NaN and a number the number; the gradient of a tie is a's */
+/* fmax: the larger; a number wins over NaN; ties give the gradient to a */
 static void fused_9(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
@@ -176,7 +176,7 @@ static void fused_11(float *const *out, const float *const *in, const float *par
     }
 }
 
-/* fmin: the smaller, of a NaN and a number the number; the gradient of a tie is a's */
+/* fmin: the smaller; a number wins over NaN; ties give the gradient to a */
 static void fused_12(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
@@ -301,7 +301,7 @@ static void fused_21(float *const *out, const float *const *in, const float *par
     }
 }
 
-/* nan_to_num: x, but other numbers for NaN and the infinities; their gradient is 0 */
+/* nan_to_num: x with NaN and the infinities replaced; gradient 0 there */
 static void fused_22(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec nan = v_k(params[0]), posinf = v_k(params[1]), neginf = v_k(params[2]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -770,7 +770,7 @@ static void fused_56(float *const *out, const float *const *in, const float *par
     }
 }
 
-/* logit: log(z / (1 - z)), z = x within [eps, 1 - eps], outside of which its gradient is 0; eps -INFINITY: z = x */
+/* logit: log(z / (1 - z)), z = x clamped to [eps, 1 - eps], gradient 0 outside; eps -INFINITY: z = x */
 static void fused_57(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec eps = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {

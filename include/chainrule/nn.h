@@ -1,0 +1,237 @@
+/* nn.h - neural networks: a part of chainrule.h. */
+#ifndef CHAINRULE_H
+#error "include <chainrule.h>, which includes this part"
+#endif
+#ifndef CHAINRULE_NN_H
+#define CHAINRULE_NN_H
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+typedef enum cr_act {
+    CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH,
+    CR_ACT_SIGMOID
+} cr_act;
+cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);
+                            /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
+cr_tensor *cr_mlp(const cr_tensor *x, const cr_tensor *w1, const cr_tensor *b1, const cr_tensor *w2,
+                  const cr_tensor *b2, cr_act act);
+                            /* act(x w1^T + b1) w2^T + b2 : (..., C), (N, C), (N), (OC, N), (OC)
+                               -> (..., OC); two cr_linear, fused where the device can */
+cr_tensor *cr_softmax(const cr_tensor *x, int axis);        /* exp(x) / sum(exp(x)) */
+cr_tensor *cr_log_softmax(const cr_tensor *x, int axis);    /* x - logsumexp(x) */
+cr_tensor *cr_layer_norm(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, double eps);
+                            /* (x - mean) / sqrt(var + eps) * w + b over the last axis; w, b
+                               (C)|CR_NONE */
+cr_tensor *cr_rms_norm(const cr_tensor *x, const cr_tensor *w, double eps);
+                            /* x / sqrt(mean(x^2) + eps) * w over the last axis */
+cr_tensor *cr_embedding(const cr_tensor *w, const cr_tensor *index);
+                            /* w[index] : (V, C), (...) -> (..., C) */
+cr_tensor *cr_dropout(const cr_tensor *x, double p, bool train, cr_generator *g);
+                            /* x * bernoulli(1 - p) / (1 - p) */
+
+typedef struct cr_attention_options {
+    bool causal;            /* query t sees keys <= t + S - T */
+    double scale;           /* 0: 1 / sqrt(D) */
+    const cr_tensor *mask;
+                            /* NULL, CR_NONE: none; broadcasts to (B, H, T, S); bool: true where
+                               t sees s; q's dtype: added to the scores */
+} cr_attention_options;
+cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
+                        const cr_attention_options *o);
+                            /* softmax(scale q k^T + mask) v : (B, H, T, D), (B, H, S, D) x 2 ->
+                               (B, H, T, D); never stores (T, S); a query without keys gives 0 */
+
+/* ---- losses ---------------------------------------------------------------------------------- */
+typedef enum cr_reduction { CR_MEAN, CR_SUM, CR_EACH } cr_reduction;
+typedef struct cr_cross_entropy_options {
+    int64_t ignore_index; double label_smoothing; cr_reduction reduction;
+} cr_cross_entropy_options;
+cr_cross_entropy_options cr_cross_entropy_defaults(void);   /* -100, 0, CR_MEAN */
+cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target,
+                            const cr_cross_entropy_options *o);
+                            /* -log softmax(logits)[target] : (..., V), (...) -> () or (...); o
+                               NULL: defaults */
+
+/* ---- parameters: tensors by name ------------------------------------------------------------- */
+typedef struct cr_params cr_params;
+
+cr_params  *cr_params_new(void);
+void        cr_params_free(cr_params *p);
+cr_status   cr_params_add(cr_params *p, const char *name, cr_tensor *t);
+                            /* keep a reference to t; the name must be new */
+int64_t     cr_params_count(const cr_params *p);
+int64_t     cr_params_numel(const cr_params *p);    /* a tensor with two names counts once */
+const char *cr_params_name(const cr_params *p, int64_t i); /* borrowed */
+cr_tensor  *cr_params_at(const cr_params *p, int64_t i); /* borrowed */
+cr_tensor  *cr_params_get(const cr_params *p, const char *name);
+                            /* borrowed; unknown name: an error */
+void        cr_params_zero_grad(cr_params *p);      /* free the gradients */
+cr_status   cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm);
+                            /* scale all gradients if their joint 2-norm exceeds max_norm; *norm
+                               (or NULL): that norm */
+
+/* ---- initialisers: in place ------------------------------------------------------------------ */
+cr_status   cr_init_uniform(cr_tensor *t, double low, double high, cr_generator *g);
+                            /* U[low, high) */
+cr_status   cr_init_normal(cr_tensor *t, double mean, double std, cr_generator *g);
+cr_status   cr_init_trunc_normal(cr_tensor *t, double mean, double std, double low, double high,
+                                 cr_generator *g);
+cr_status   cr_init_xavier_uniform(cr_tensor *t, double gain, cr_generator *g);
+                            /* (OC, C); U(+-gain sqrt(6 / (C + OC))) */
+cr_status   cr_init_xavier_normal(cr_tensor *t, double gain, cr_generator *g);
+                            /* std gain sqrt(2 / (C + OC)) */
+cr_status   cr_init_kaiming_uniform(cr_tensor *t, double a, cr_generator *g);
+                            /* U(+-sqrt(6 / ((1 + a^2) C))); nn.Linear: a = sqrt(5) */
+cr_status   cr_init_kaiming_normal(cr_tensor *t, double a, cr_generator *g);
+                            /* std sqrt(2 / ((1 + a^2) C)) */
+cr_status   cr_init_orthogonal(cr_tensor *t, double gain, cr_generator *g);
+
+/* ---- optimizers and schedules ---------------------------------------------------------------- */
+typedef struct cr_optim cr_optim;
+typedef enum cr_optim_kind { CR_SGD, CR_ADAM, CR_ADAMW, CR_LION, CR_MUON } cr_optim_kind;
+typedef struct cr_optim_options {
+    cr_optim_kind kind;
+    double lr, beta1, beta2, eps, momentum, weight_decay;
+    bool   nesterov, offload;   /* offload: moments in host memory (cr_zeros_offloaded) */
+    int    decay_min_ndim;
+                            /* weight decay only for parameters with this many axes or more (2:
+                               matrices) */
+} cr_optim_options;
+cr_optim_options cr_optim_defaults(cr_optim_kind kind);
+                            /* PyTorch's; CR_LION: lr 1e-4, betas 0.9, 0.99; CR_MUON: (M, N)
+                               parameters use lr 0.2 sqrt(max(M, N)), others use AdamW */
+cr_tensor  *cr_zeros_offloaded(const cr_tensor *like, cr_dtype dt);
+                            /* like's shape and device, in host memory that CUDA kernels access
+                               (slowly); host devices: cr_zeros; other devices: an error */
+cr_optim   *cr_optim_new(const cr_params *p, const cr_optim_options *o);
+cr_status   cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o);
+                            /* add a parameter group */
+void        cr_optim_free(cr_optim *opt);
+cr_status   cr_optim_step(cr_optim *opt); /* skips parameters without a gradient */
+cr_status   cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm);
+                            /* cr_params_clip_grad_norm and cr_optim_step in one pass; reads
+                               scaled gradients and does not change them */
+cr_status   cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror);
+                            /* keep a copy of p in another float dtype: written now and in the
+                               pass of every step; CR_NONE: stop */
+cr_status   cr_optim_backward(cr_optim *opt, const cr_tensor *loss);
+                            /* cr_backward and cr_optim_step in one: a parameter steps when its
+                               gradient is complete, and the gradient is freed; after a failure
+                               some have stepped */
+cr_status   cr_optim_set_lr(cr_optim *opt, double lr); /* every group */
+double      cr_optim_lr(const cr_optim *opt);
+int64_t     cr_optim_steps(const cr_optim *opt);
+cr_params  *cr_optim_state(const cr_optim *opt);
+                            /* moments by name ("wte.m", "wte.v"); owned, shares their storage */
+cr_status   cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps);
+typedef enum cr_schedule_kind { CR_CONSTANT, CR_COSINE, CR_ONE_CYCLE } cr_schedule_kind;
+typedef struct cr_schedule {
+    cr_schedule_kind kind; double lr, min_lr; int64_t warmup, total;
+} cr_schedule;
+double      cr_schedule_lr(const cr_schedule *s, int64_t step);
+                            /* linear warm-up, then the kind's curve to min_lr at total;
+                               CR_ONE_CYCLE: PyTorch's, starting at lr / 25; warmup 0: 0.3 total;
+                               min_lr 0: lr / 250000 */
+
+/* ---- text and token files -------------------------------------------------------------------- */
+typedef struct cr_tokenizer cr_tokenizer;
+typedef struct cr_tokens cr_tokens;
+typedef struct cr_loader cr_loader;
+
+cr_tokenizer *cr_tokenizer_bytes(void);                 /* 256 tokens, one for each byte */
+cr_tokenizer *cr_tokenizer_chars(const char *text, size_t bytes);
+                            /* one token for each code point of this UTF-8 text, in code-point
+                               order */
+cr_tokenizer *cr_tokenizer_load(const char *path);      /* a file of cr_tokenizer_save */
+cr_status     cr_tokenizer_save(const cr_tokenizer *t, const char *path); /* JSON */
+void          cr_tokenizer_free(cr_tokenizer *t);
+int64_t       cr_tokenizer_size(const cr_tokenizer *t); /* number of tokens */
+int64_t       cr_tokenizer_encode(const cr_tokenizer *t, const char *text, size_t bytes,
+                                  uint32_t *ids, int64_t room);
+                            /* returns the number of ids needed or -1; writes at most room */
+int64_t       cr_tokenizer_decode(const cr_tokenizer *t, const uint32_t *ids, int64_t n, char *text,
+                                  size_t room);
+                            /* returns the number of bytes needed or -1; writes at most room, no
+                               terminator */
+
+cr_tokens    *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary); /* copies ids */
+cr_tokens    *cr_tokens_open(const char *path); /* memory-mapped */
+cr_status     cr_tokens_save(const cr_tokens *t, const char *path);
+                            /* smallest of u8, u16, u32 for the vocabulary */
+cr_tokens    *cr_tokens_slice(const cr_tokens *t, int64_t start, int64_t stop);
+                            /* shares the data */
+void          cr_tokens_free(cr_tokens *t);
+int64_t       cr_tokens_count(const cr_tokens *t);
+int64_t       cr_tokens_vocabulary(const cr_tokens *t);
+uint32_t      cr_tokens_at(const cr_tokens *t, int64_t i);
+
+typedef struct cr_loader_options {
+    int64_t batch, context; uint64_t seed; bool shuffle; const cr_device *device;
+} cr_loader_options;
+cr_loader_options cr_loader_defaults(void);
+cr_loader    *cr_loader_new(const cr_tokens *t, const cr_loader_options *o);
+                            /* windows of context + 1 tokens; a thread prepares the next batch */
+void          cr_loader_free(cr_loader *l);
+cr_status     cr_loader_next(cr_loader *l, cr_tensor **x, cr_tensor **y);
+                            /* new tensors (owned), i64 (B, T); y is one token later than x; a
+                               new epoch starts automatically */
+int64_t       cr_loader_cursor(const cr_loader *l);     /* batches delivered so far */
+cr_status     cr_loader_seek(cr_loader *l, int64_t cursor);
+int64_t       cr_loader_batches(const cr_loader *l);    /* in one epoch */
+
+/* ---- files: written under another name, then renamed ----------------------------------------- */
+cr_status   cr_save(const char *path, const cr_params *tensors, const char *metadata);
+                            /* safetensors; metadata: JSON object of strings, or NULL */
+cr_params  *cr_load(const char *path, const cr_device *dev);
+                            /* all tensors of a safetensors file (memory-mapped on cpu) or of a
+                               checkpoint's weights */
+char       *cr_load_metadata(const char *path, const char *key);
+                            /* owned (cr_free); NULL without an error: no such key; key NULL: the
+                               whole JSON object */
+void        cr_free(void *memory);  /* free plain memory that the library returned */
+cr_status   cr_params_copy(cr_params *dst, const cr_params *src);
+                            /* by name; one error lists all missing, extra and mis-shaped tensors */
+typedef struct cr_training {        /* all state that a bit-exact restart needs; each may be NULL */
+    cr_params *params; cr_optim *optim; cr_generator *generator; cr_loader *loader;
+    int64_t step; const char *metadata;
+} cr_training;
+cr_status   cr_training_save(const char *dir, const cr_training *t);
+cr_status   cr_training_load(const char *dir, cr_training *t);
+                            /* fill the given objects and step, all from one save, even while
+                               another process saves */
+cr_status   cr_training_copy(const char *from, const char *to);
+                            /* later saves into `from` do not change the copy; hard links where
+                               possible; from = to: completes an interrupted save */
+char       *cr_training_weights(const char *dir);
+                            /* path of the safetensors file of weights, even after an interrupted
+                               save; owned (cr_free) */
+
+/* ---- GPT-2: an example of using the library -------------------------------------------------- */
+typedef struct cr_gpt cr_gpt;
+typedef struct cr_gpt_config {
+    int64_t vocabulary, context, layers, heads, width; double dropout;
+} cr_gpt_config;
+cr_gpt     *cr_gpt_new(const cr_gpt_config *c, cr_dtype dt, const cr_device *dev, cr_generator *g);
+                            /* GPT-2's initialisation; g also draws the dropout */
+void        cr_gpt_free(cr_gpt *m);
+cr_gpt_config cr_gpt_configuration(const cr_gpt *m);
+cr_params  *cr_gpt_params(const cr_gpt *m); /* borrowed */
+cr_tensor  *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train);
+                            /* (B, T) -> (B, T, V) */
+cr_tensor  *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tensor *targets,
+                        bool train);        /* mean cross-entropy in nats per token */
+cr_status   cr_gpt_save(const cr_gpt *m, const char *path);
+                            /* safetensors with the configuration in its metadata */
+cr_gpt     *cr_gpt_load(const char *path, const cr_device *dev);
+                            /* a file, or a checkpoint's folder */
+
+typedef struct cr_sampling { double temperature, top_p; int64_t top_k; } cr_sampling;
+                            /* temperature 0: greedy; top_p 1, top_k 0: all tokens */
+cr_status   cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator *g, uint32_t *id);
+                            /* (V): one token from softmax(logits / temperature), in double on
+                               the host */
+typedef bool (*cr_on_token)(uint32_t id, void *ctx);            /* false: stop */
+cr_status   cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt,
+                            int64_t n_new, const cr_sampling *s, cr_generator *g,
+                            cr_on_token on_token, void *ctx);   /* with a key-value cache */
+
+#endif
