@@ -42,9 +42,9 @@ static cr_status by_the_book(gpu *g, cr_tensor *c, const cr_tensor *a, const cr_
     if (!cr_gpu_enter("textbook", &g->dev)) return cr_error_status();
     gpu_pipeline *p = cr_gpu_pipeline_find(g, &k);
     if (!p) p = cr_gpu_pipeline_make(g, "textbook", &k, 3, 1, textbook);
-    const gpu_parameters q = {.n = 4, .words = {0, (uint32_t)n}};
+    const uint32_t q[4] = {0, (uint32_t)n};
     gpu_buffer *const buffers[] = {gpu_buffer_of(&c->array), gpu_buffer_of(&a->array), gpu_buffer_of(&b->array)};
-    return cr_gpu_leave(g, p ? cr_gpu_dispatch(g, "textbook", p, buffers, &q, (uint64_t)(n / 16 * (n / 16))) : cr_error_status());
+    return cr_gpu_leave(g, p ? cr_gpu_dispatch(g, "textbook", p, buffers, q, sizeof q, (uint64_t)(n / 16 * (n / 16))) : cr_error_status());
 }
 
 /* GFLOP/s: 0 the textbook's, 1 ours through workgroup memory, 2 ours without; -1: failed */

@@ -61,9 +61,9 @@ cr_status cr_gpu_submit(gpu *g, const char *op) {
 }
 
 /* Where these parameters lie in the ring: offsets are multiples of 256, the most that any adapter asks for. */
-static uint32_t put_parameters(gpu *g, const gpu_parameters *p) {
-    const size_t at = g->parameters_used, bytes = sizeof *p->words * (size_t)p->n;
-    memcpy(g->parameters_here + at, p->words, bytes);
+static uint32_t put_parameters(gpu *g, const void *parameters, size_t bytes) {
+    const size_t at = g->parameters_used;
+    memcpy(g->parameters_here + at, parameters, bytes);
     g->parameters_used = at + (bytes + 255) / 256 * 256;
     return (uint32_t)at;
 }
@@ -142,13 +142,13 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     return NULL;
 }
 
-cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups) {
+cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const void *parameters, size_t parameters_bytes, uint64_t groups) {
     for (int i = 0; i < p->buffers; i++)
         if (buffers[i]->bytes > g->window) return cr_gpu_fail_window(g, op, buffers[i]->bytes);
-    return cr_gpu_dispatch_at(g, op, p, buffers, NULL, parameters, groups);
+    return cr_gpu_dispatch_at(g, op, p, buffers, NULL, parameters, parameters_bytes, groups);
 }
 
-cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const gpu_parameters *parameters, uint64_t groups) {
+cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const void *parameters, size_t parameters_bytes, uint64_t groups) {
     if (!groups) return CR_OK;
     cr_status status = CR_OK;
     if (g->recorded >= MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES) status = cr_gpu_submit(g, op);
@@ -156,7 +156,7 @@ cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_
     if (status != CR_OK) return status;
     const uint64_t most = g->limits.maxComputeWorkgroupsPerDimension, rows = (groups + most - 1) / most, columns = (groups + rows - 1) / rows;
     if (rows > most) return cr_fail(CR_BAD_VALUE, op, "%s runs at most %llu workgroups: this takes %llu", g->name, (unsigned long long)(most * most), (unsigned long long)groups);
-    const uint32_t offset = put_parameters(g, parameters);
+    const uint32_t offset = put_parameters(g, parameters, parameters_bytes);
     const gpu_group *group = bind(g, op, p, buffers, at);
     if (!group) return cr_error_status();
     if (!g->pass) g->pass = cr_wg.CommandEncoderBeginComputePass(g->encoder, NULL);

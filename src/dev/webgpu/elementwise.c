@@ -92,6 +92,10 @@ static void add_instruction(wgsl *w, cr_dtype compute, int result, const cr_inst
 }
 
 /* ---- a walk as a kernel */
+typedef struct parameters { int n; uint32_t words[GPU_PARAMETER_WORDS]; } parameters;
+static void push(parameters *p, uint32_t word) { CR_ASSERT(p->n < GPU_PARAMETER_WORDS); p->words[p->n++] = word; }
+
+enum { PARAMETERS = 4 };                            /* words of `parameters` before the array */
 enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, HOST = 255 };
 typedef struct plan {                               /* everything about a walk that its kernel is compiled for, and what it is run with */
     const cr_walk *w;
@@ -161,7 +165,7 @@ static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
         l.written |= 1u << l.buffers;
         l.shared |= 1u << l.buffers++;
     }
-    l.shape_at = 3;
+    l.shape_at = PARAMETERS;
     l.operands_at = l.shape_at + l.ndim;
     l.values_at = l.operands_at + (w->n_out + w->n_in) * (1 + l.ndim);
     *made = l;
@@ -190,12 +194,14 @@ static gpu_key key_of(const plan *l) {
 }
 
 /* ---- its text */
+static expr parameter(int i) { return cr_expr_of("p.words[%d].%c", (i - PARAMETERS) / 4, "xyzw"[i % 4]); }
+static expr buffer(const plan *l, int k) { return cr_expr_of("b%d", l->of[k]); }
 
 /* Where operand k has element e of the walk: base + coordinates times strides. */
 static expr place(const plan *l, int k) {
     const int at = l->operands_at + k * (1 + l->ndim);
-    expr e = cr_expr_of("%s + c0 * %s", cr_wgsl_parameter(at).s, cr_wgsl_parameter(at + 1).s);
-    for (int d = 1; d < l->ndim; d++) e = cr_expr_of("%s + c%d * %s", e.s, d, cr_wgsl_parameter(at + 1 + d).s);
+    expr e = cr_expr_of("%s + c0 * %s", parameter(at).s, parameter(at + 1).s);
+    for (int d = 1; d < l->ndim; d++) e = cr_expr_of("%s + c%d * %s", e.s, d, parameter(at + 1 + d).s);
     return e;
 }
 
@@ -203,15 +209,15 @@ static void add_coordinates(wgsl *w, const plan *l) {
     if (l->ndim == 1) { cr_wgsl_add(w, "let c0 = e;\n"); return; }
     cr_wgsl_add(w, "var rest = e;\n");
     for (int d = l->ndim - 1; d > 0; d--)
-        cr_wgsl_add(w, "let c%d = rest %% %s; rest /= %s;\n", d, cr_wgsl_parameter(l->shape_at + d).s, cr_wgsl_parameter(l->shape_at + d).s);
+        cr_wgsl_add(w, "let c%d = rest %% %s; rest /= %s;\n", d, parameter(l->shape_at + d).s, parameter(l->shape_at + d).s);
     cr_wgsl_add(w, "let c0 = rest;\n");
 }
 
 /* Value v of the program, which is data: one word, or two. */
 static void add_value(wgsl *w, const plan *l, int v, int at) {
     const cr_dtype dt = l->w->compute;
-    if (cr_wgsl_wide(dt)) cr_wgsl_add(w, "let v%d = vec2<u32>(%s, %s);\n", v, cr_wgsl_parameter(at).s, cr_wgsl_parameter(at + 1).s);
-    else cr_wgsl_add(w, "let v%d = bitcast<%s>(%s);\n", v, cr_wgsl_type(dt), cr_wgsl_parameter(at).s);
+    if (cr_wgsl_wide(dt)) cr_wgsl_add(w, "let v%d = vec2<u32>(%s, %s);\n", v, parameter(at).s, parameter(at + 1).s);
+    else cr_wgsl_add(w, "let v%d = bitcast<%s>(%s);\n", v, cr_wgsl_type(dt), parameter(at).s);
 }
 
 static void add_inputs(wgsl *w, const plan *l) {
@@ -223,7 +229,7 @@ static void add_inputs(wgsl *w, const plan *l) {
         if (l->of[k] == HOST) { add_value(w, l, i, at); at += words; continue; }
         const cr_dtype dt = operand(l->w, k)->dtype;
         cr_wgsl_add(w, "let a%d = %s;\n", i, place(l, k).s);
-        cr_wgsl_add(w, "let x%d = %s;\n", i, cr_wgsl_load(l->of[k], dt, cr_expr_of("a%d", i).s).s);
+        cr_wgsl_add(w, "let x%d = %s;\n", i, cr_wgsl_load(buffer(l, k).s, dt, cr_expr_of("a%d", i).s).s);
         cr_wgsl_add(w, "let v%d = %s;\n", i, cr_wgsl_cast(l->w->compute, dt, cr_expr_of("x%d", i).s).s);
     }
     for (int i = 0; i < p->n_param + p->n_const; i++, at += words) add_value(w, l, p->n_in + i, at);
@@ -233,8 +239,8 @@ static void add_inputs(wgsl *w, const plan *l) {
 static void add_packed(wgsl *w, int k, int b, cr_dtype dt) {
     const int lanes = cr_wgsl_lanes(dt), bits = 32 / lanes;
     cr_wgsl_add(w, "w%d |= %s << (%du * (e %% %du));\n", k, cr_wgsl_bits(dt, cr_expr_of("y%d", k).s).s, bits, lanes);
-    cr_wgsl_add(w, "if e %% %du == %du { set%d(o%d / %du, w%d); w%d = 0u; }\n", lanes, lanes - 1, b, k, lanes, k, k);
-    cr_wgsl_add(w, "else if e + 1u == numel { let mask = (1u << (%du * (e %% %du + 1u))) - 1u; set%d(o%d / %du, (words%d(o%d / %du) & ~mask) | w%d); }\n",
+    cr_wgsl_add(w, "if e %% %du == %du { b%d_set(o%d / %du, w%d); w%d = 0u; }\n", lanes, lanes - 1, b, k, lanes, k, k);
+    cr_wgsl_add(w, "else if e + 1u == numel { let mask = (1u << (%du * (e %% %du + 1u))) - 1u; b%d_set(o%d / %du, (b%d_word(o%d / %du) & ~mask) | w%d); }\n",
              bits, lanes, b, k, lanes, b, k, lanes, k);
 }
 
@@ -244,20 +250,20 @@ static void add_results(wgsl *w, const plan *l) {
         cr_wgsl_add(w, "let o%d = %s;\n", k, place(l, k).s);
         cr_wgsl_add(w, "let y%d = %s;\n", k, cr_wgsl_cast(dt, l->w->compute, cr_expr_of("v%d", l->w->program->out[k]).s).s);
         if (l->flat && cr_wgsl_lanes(dt) > 1) add_packed(w, k, l->of[k], dt);
-        else cr_wgsl_store(w, l->of[k], dt, cr_expr_of("o%d", k).s, cr_expr_of("y%d", k).s);
+        else cr_wgsl_store(w, buffer(l, k).s, dt, cr_expr_of("o%d", k).s, cr_expr_of("y%d", k).s);
     }
 }
 
 static wgsl text_of(const gpu *g, const plan *l) {
     const cr_program *p = l->w->program;
-    wgsl w = wgsl_for(g);
-    for (int b = 0; b < l->buffers; b++) cr_wgsl_binding(&w, b, l->written >> b & 1, l->shared >> b & 1);
+    wgsl w = {.subgroups = g->subgroups};
+    cr_wgsl_add(&w, "struct parameters { zero: u32, numel: u32, fault: u32, words: array<vec4<u32>, %d> }\n", GPU_PARAMETER_WORDS / 4 - 1);
+    for (int b = 0; b < l->buffers; b++) cr_wgsl_words(&w, cr_expr_of("b%d", b).s, l->written >> b & 1, l->shared >> b & 1);
     if (l->divides) {
         const char *type = cr_wgsl_type(l->w->compute), *one = cr_wgsl_wide(l->w->compute) ? "1u, 0u" : "1";
-        cr_wgsl_add(&w, "fn divisor(x: %s) -> %s { if all(x == %s(0)) { set%d(4u * p[0].z, 0u); return %s(%s); } return x; }\n", type, type, type, l->buffers - 1, type, one);
+        cr_wgsl_add(&w, "fn divisor(x: %s) -> %s { if all(x == %s(0)) { b%d_set(4u * p.fault, 0u); return %s(%s); } return x; }\n", type, type, type, l->buffers - 1, type, one);
     }
-    cr_wgsl_main(&w, GPU_GROUP);
-    cr_wgsl_add(&w, "let numel = p[0].y;\n");
+    cr_wgsl_add(&w, "fn kernel(group: u32, lane: u32, i: u32) {\nlet numel = p.numel;\n");
     for (int k = 0; k < l->w->n_out; k++) if (l->flat && cr_wgsl_lanes(l->w->out[k].dtype) > 1) cr_wgsl_add(&w, "var w%d = 0u;\n", k);
     if (l->elements == 1) cr_wgsl_add(&w, "let e = i;\nif e >= numel { return; }\n");
     else cr_wgsl_add(&w, "for (var e = i * %du; e < min(i * %du + %du, numel); e++) {\n", l->elements, l->elements, l->elements);
@@ -266,39 +272,41 @@ static wgsl text_of(const gpu *g, const plan *l) {
     for (int i = 0; i < p->n_instr; i++) add_instruction(&w, l->w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
     add_results(&w, l);
     cr_wgsl_add(&w, l->elements == 1 ? "}\n" : "}\n}\n");
+    cr_wgsl_end(&w, GPU_GROUP);
     return w;
 }
 
 /* ---- what it is run with */
 
-static void push_bytes(gpu_parameters *q, cr_dtype dt, const unsigned char bytes[8]) {
+static void push_bytes(parameters *q, cr_dtype dt, const unsigned char bytes[8]) {
     uint32_t words[2] = {0};
     memcpy(words, bytes, cr_dtype_size(dt));
     if (cr_dtype_kind(dt) == CR_KIND_SIGNED && cr_dtype_size(dt) < 4) words[0] = (uint32_t)cr_load_i64(bytes, dt);
-    gpu_push(q, words[0]);
-    if (cr_wgsl_wide(dt)) gpu_push(q, words[1]);
+    push(q, words[0]);
+    if (cr_wgsl_wide(dt)) push(q, words[1]);
 }
 
-static void push_number(gpu_parameters *q, cr_dtype dt, double v) {
+static void push_number(parameters *q, cr_dtype dt, double v) {
     unsigned char bytes[8] = {0};
     cr_store_f64(bytes, dt, v);
     push_bytes(q, dt, bytes);
 }
 
-static cr_status fill_parameters(gpu_parameters *q, const plan *l, int fault) {
+static cr_status fill_parameters(parameters *q, const plan *l, int fault) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
     if (l->values_at + 2 * (w->n_in + p->n_param + p->n_const) > GPU_PARAMETER_WORDS)
         return cr_fail(CR_BAD_VALUE, p->name, "a GPU takes no program of %d constants", p->n_const);
     q->n = 0;
-    gpu_push(q, 0);
-    gpu_push(q, (uint32_t)w->numel);
-    gpu_push(q, (uint32_t)fault);
-    for (int d = 0; d < l->ndim; d++) gpu_push(q, d < w->ndim ? (uint32_t)w->shape[d] : 1);
+    push(q, 0);
+    push(q, (uint32_t)w->numel);
+    push(q, (uint32_t)fault);
+    push(q, 0);
+    for (int d = 0; d < l->ndim; d++) push(q, d < w->ndim ? (uint32_t)w->shape[d] : 1);
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         const int64_t before = l->of[k] == HOST ? 0 : (int64_t)(l->at[l->of[k]] / cr_dtype_size(operand(w, k)->dtype));
-        gpu_push(q, (uint32_t)(operand(w, k)->offset - before));
-        for (int d = 0; d < l->ndim; d++) gpu_push(q, (uint32_t)stride(l, k, d));      /* modulo 2^32, which backwards strides need */
+        push(q, (uint32_t)(operand(w, k)->offset - before));
+        for (int d = 0; d < l->ndim; d++) push(q, (uint32_t)stride(l, k, d));      /* modulo 2^32, which backwards strides need */
     }
     for (int i = 0; i < w->n_in; i++) {
         unsigned char bytes[8] = {0};
@@ -349,7 +357,7 @@ static cr_status run_halves(gpu *g, const cr_walk *w) {
 static cr_status run(gpu *g, const cr_walk *w) {
     const char *name = w->program->name;
     plan l;
-    gpu_parameters q;
+    parameters q;
     if (!plan_of(g, w, &l)) return run_halves(g, w);
     const int fault = l.divides ? cr_gpu_fault_new(g, name, 0) : 0;
     if (fault < 0) return cr_error_status();
@@ -360,11 +368,11 @@ static cr_status run(gpu *g, const cr_walk *w) {
     const gpu_pipeline *p = cr_gpu_pipeline_find(g, &key);
     if (!p) {
         wgsl text = text_of(g, &l);
-        p = cr_gpu_pipeline_from(g, name, &key, l.buffers, l.written, &text);
+        p = cr_gpu_pipeline_from(g, name, &key, &text);
         if (!p) return cr_error_status();
     }
     const uint64_t group = (uint64_t)GPU_GROUP * (uint64_t)l.elements;
-    return cr_gpu_dispatch_at(g, name, p, l.buffer, l.at, &q, ((uint64_t)w->numel + group - 1) / group);
+    return cr_gpu_dispatch_at(g, name, p, l.buffer, l.at, q.words, 4 * (size_t)q.n, ((uint64_t)w->numel + group - 1) / group);
 }
 
 cr_status cr_gpu_elementwise(const cr_elementwise_args *args) {

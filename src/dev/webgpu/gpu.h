@@ -100,13 +100,11 @@ static inline gpu_buffer *gpu_buffer_of(const cr_array *t) { return t->storage->
 
 /* ---- the batch (batch.c) */
 enum { GPU_PARAMETER_WORDS = 256, GPU_GROUP = 256 };           /* of one dispatch, u32; invocations in a workgroup */
-typedef struct gpu_parameters { int n; uint32_t words[GPU_PARAMETER_WORDS]; } gpu_parameters;
-static inline void gpu_push(gpu_parameters *p, uint32_t word) { CR_ASSERT(p->n < GPU_PARAMETER_WORDS); p->words[p->n++] = word; }
 
 /* Records groups workgroups of p over its buffers.  A kernel finds its number among them as group (wgsl.h). */
-cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups);
+cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const void *parameters, size_t parameters_bytes, uint64_t groups);
 /* The same, where buffer i is bound from at[i] bytes on, which cr_gpu_window gave. */
-cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const gpu_parameters *parameters, uint64_t groups);
+cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const void *parameters, size_t parameters_bytes, uint64_t groups);
 
 void      cr_gpu_groups_forget(gpu *g);                           /* before buffers are released */
 
