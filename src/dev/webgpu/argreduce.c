@@ -4,7 +4,7 @@
 
 enum { PART = 16 * GPU_GROUP };                     /* candidates of one workgroup */
 
-typedef struct kernel { int family; cr_dtype dtype; int max, first, last; } kernel;     /* first: all of R are candidates; last: y takes positions as i64 */
+typedef struct kernel { int id; cr_dtype dtype; int max, first, last; } kernel;     /* first: all of R are candidates; last: y takes positions as i64 */
 
 typedef struct parameters {
     uint32_t zero, R, N, candidates;
@@ -47,8 +47,8 @@ static bool call_of(const gpu *g, const char *op, const stage *s, gpu_buffer *fo
         .results = (uint32_t)results};
     *c = (gpu_call){.op = op, .write = write, .how = &s->kernel, .how_bytes = sizeof s->kernel, .parameters = q, .parameters_bytes = sizeof *q,
                     .groups = (uint64_t)results};
-    if (!cr_gpu_show(g, c, found ? found : s->y, y, found ? CR_U32 : CR_I64, &q->y)) return false;
-    if (!cr_gpu_show(g, c, s->x, x, s->kernel.dtype, &q->x)) return false;
+    if (!cr_gpu_bind_window(g, c, found ? found : s->y, y, found ? CR_U32 : CR_I64, &q->y)) return false;
+    if (!cr_gpu_bind_window(g, c, s->x, x, s->kernel.dtype, &q->x)) return false;
     q->x += (uint32_t)(s->offset - x.first);
     if (before) c->buffer[c->buffers++] = before;
     return true;

@@ -19,7 +19,7 @@ typedef enum role { O, LSE, Q, K, V, G, DELTA, DQ, DK, DV, MASK, ROLES } role;
 enum { MOST_OPERANDS = 9 };
 
 typedef struct kernel {
-    int family;
+    int id;
     attention_kind kind;
     cr_dtype dtype;
     int room;                                       /* WIDE or WIDEST */
@@ -49,7 +49,7 @@ static cr_dtype dtype_of(const kernel *h, role r) { return is_row(r) ? h->dtype 
 
 static heads heads_of(attention_kind kind, const cr_array *q) {
     const int64_t D = q->shape[3];
-    return (heads){.how = {.family = 'f', .kind = kind, .dtype = q->dtype, .room = D > WIDE ? WIDEST : WIDE, .odd = D % 4 != 0}};
+    return (heads){.how = {.id = 'f', .kind = kind, .dtype = q->dtype, .room = D > WIDE ? WIDEST : WIDE, .odd = D % 4 != 0}};
 }
 
 static void add(heads *a, role r, const cr_array *t, gpu_buffer *b, bool written) {
@@ -116,7 +116,7 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, 
         const role r = a->how.operand[i].role;
         int64_t begin;
         const gpu_span s = span_of(a, i, n, &w, &begin, &q.at[r]);
-        if (cr_gpu_show(g, &c, a->buffer[i], s, dtype_of(&a->how, r), &q.at[r].offset)) {
+        if (cr_gpu_bind_window(g, &c, a->buffer[i], s, dtype_of(&a->how, r), &q.at[r].offset)) {
             q.at[r].offset += (uint32_t)(begin - s.first);
             continue;
         }

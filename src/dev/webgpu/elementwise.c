@@ -1,9 +1,9 @@
 /* elementwise.c - programs as WGSL, compiled once for each program and class of shapes; copies, casts and fills are the program y = x.
  *
- * Strides, offsets, parameters and constants are data, not text: so one kernel serves all shapes of a class, and no compiler can reason
- * with constants about NaN (x * 0 is not 0).  Two classes.  Flat: one axis, results contiguous; an invocation computes the elements of one
- * word of the narrowest result, so that it owns every word it writes.  Strided: one element each; words that several invocations share are
- * written by atomics, each its own bits, so that their order does not matter. */
+ * Strides, offsets, parameters and constants are data, not source: so one kernel serves all shapes of a class, and no compiler can simplify
+ * with constants (x * 0 is not 0 for NaN).  Two classes.  Flat: one axis, results contiguous; an invocation computes the elements of one
+ * word of the narrowest result, so no other invocation writes its words.  Strided: an invocation computes one element; invocations that
+ * share a word write their bits by atomics, so their order does not matter. */
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static void add_instruction(wgsl *w, cr_dtype compute, int result, const cr_inst
             default: CR_ASSERT(false && "an unknown $ in the table of instructions");
         }
     }
-    /* wrapped to the dtype: what has the bits of a word is already */
+    /* integers below 32 bits wrap to the dtype */
     const cr_dtype word = is_signed ? CR_I32 : CR_U32;
     const bool whole = cr_dtype_is_float(compute) || cr_dtype_size(compute) >= 4;
     cr_wgsl_add(w, ";\nlet v%d = %s;\n", result, whole ? cr_expr_of("r%d", result).s : cr_wgsl_cast(compute, word, cr_expr_of("r%d", result).s).s);
@@ -97,17 +97,17 @@ static void push(parameters *p, uint32_t word) { CR_ASSERT(p->n < GPU_PARAMETER_
 
 enum { PARAMETERS = 4 };                            /* words of `parameters` before the array */
 enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, HOST = 255 };
-typedef struct plan {                               /* everything about a walk that its kernel is compiled for, and what it is run with */
+typedef struct plan {                               /* the properties of a walk that select its kernel, and its arguments */
     const cr_walk *w;
     bool flat;
     int ndim;                                       /* at least 1 */
     int elements;                                   /* of one invocation */
-    int buffers, of[OPERANDS];                      /* operand k (results first) lies in buffer of[k], HOST: it is a number here */
+    int buffers, of[OPERANDS];                      /* operand k (results first) lies in buffer of[k]; HOST: it is a number in host memory */
     gpu_buffer *buffer[OPERANDS + 1];
-    size_t at[OPERANDS + 1];                        /* bytes of it that come before what is bound */
+    size_t at[OPERANDS + 1];                        /* bytes before the bound window */
     uint32_t written, shared;                       /* bits: buffers */
-    bool divides;                                   /* integers: a divisor may be 0, which the last buffer takes note of */
-    int shape_at, operands_at, values_at;           /* where the parameters begin */
+    bool divides;                                   /* integers: a divisor may be 0; the last buffer holds the faults */
+    int shape_at, operands_at, values_at;           /* first word of each group of parameters */
 } plan;
 
 static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
@@ -124,8 +124,8 @@ static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op =
 
 static gpu_span span_of(const cr_walk *w, int k) { return cr_gpu_span_of(operand(w, k)->offset, w->ndim, w->shape, operand(w, k)->strides); }
 
-/* The buffer that holds operand k and is bound where it lies; new, if there is none.  Operands of a buffer that is written share one
- * binding: -1 where they lie too far apart for that, or where one of them is too long. */
+/* The binding that holds operand k, a new one if none does.  Operands in a buffer that is written share one binding.  -1: they are too
+ * far apart for a window, or one of them is too long. */
 static int buffer_of(plan *l, gpu_span spans[], const gpu *g, int k) {
     const cr_arg *a = operand(l->w, k);
     const int64_t size = (int64_t)cr_dtype_size(a->dtype);
@@ -151,7 +151,7 @@ static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
     gpu_span spans[OPERANDS + 1];
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         const cr_arg *a = operand(w, k);
-        if (a->data) { l.of[k] = HOST; continue; }  /* in memory of the host: a number */
+        if (a->data) { l.of[k] = HOST; continue; }  /* in host memory: a number */
         const int i = l.of[k] = buffer_of(&l, spans, g, k);
         if (i < 0) return false;
         const int lanes = cr_wgsl_lanes(a->dtype);
@@ -193,11 +193,11 @@ static gpu_key key_of(const plan *l) {
     return k;
 }
 
-/* ---- its text */
+/* ---- source */
 static expr parameter(int i) { return cr_expr_of("p.words[%d].%c", (i - PARAMETERS) / 4, "xyzw"[i % 4]); }
 static expr buffer(const plan *l, int k) { return cr_expr_of("b%d", l->of[k]); }
 
-/* Where operand k has element e of the walk: base + coordinates times strides. */
+/* Offset of element e of the walk in operand k: base + coordinates times strides. */
 static expr place(const plan *l, int k) {
     const int at = l->operands_at + k * (1 + l->ndim);
     expr e = cr_expr_of("%s + c0 * %s", parameter(at).s, parameter(at + 1).s);
@@ -213,7 +213,7 @@ static void add_coordinates(wgsl *w, const plan *l) {
     cr_wgsl_add(w, "let c0 = rest;\n");
 }
 
-/* Value v of the program, which is data: one word, or two. */
+/* Value v of the program, read from the parameters: one word, or two. */
 static void add_value(wgsl *w, const plan *l, int v, int at) {
     const cr_dtype dt = l->w->compute;
     if (cr_wgsl_wide(dt)) cr_wgsl_add(w, "let v%d = vec2<u32>(%s, %s);\n", v, parameter(at).s, parameter(at + 1).s);
@@ -235,7 +235,7 @@ static void add_inputs(wgsl *w, const plan *l) {
     for (int i = 0; i < p->n_param + p->n_const; i++, at += words) add_value(w, l, p->n_in + i, at);
 }
 
-/* The flat class: bits gather in word w<k> until it is full or the walk ends; the rest of the last word is kept. */
+/* The flat class: word w<k> collects bits until it is full or the walk ends; the other bits of the last word stay. */
 static void add_packed(wgsl *w, int k, int b, cr_dtype dt) {
     const int lanes = cr_wgsl_lanes(dt), bits = 32 / lanes;
     cr_wgsl_add(w, "w%d |= %s << (%du * (e %% %du));\n", k, cr_wgsl_bits(dt, cr_expr_of("y%d", k).s).s, bits, lanes);
@@ -276,7 +276,7 @@ static wgsl text_of(const gpu *g, const plan *l) {
     return w;
 }
 
-/* ---- what it is run with */
+/* ---- dispatches */
 
 static void push_bytes(parameters *q, cr_dtype dt, const unsigned char bytes[8]) {
     uint32_t words[2] = {0};
@@ -296,7 +296,7 @@ static cr_status fill_parameters(parameters *q, const plan *l, int fault) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
     if (l->values_at + 2 * (w->n_in + p->n_param + p->n_const) > GPU_PARAMETER_WORDS)
-        return cr_fail(CR_BAD_VALUE, p->name, "a GPU takes no program of %d constants", p->n_const);
+        return cr_fail(CR_BAD_VALUE, p->name, "the program has too many constants for a GPU: %d", p->n_const);
     q->n = 0;
     push(q, 0);
     push(q, (uint32_t)w->numel);
@@ -306,7 +306,7 @@ static cr_status fill_parameters(parameters *q, const plan *l, int fault) {
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         const int64_t before = l->of[k] == HOST ? 0 : (int64_t)(l->at[l->of[k]] / cr_dtype_size(operand(w, k)->dtype));
         push(q, (uint32_t)(operand(w, k)->offset - before));
-        for (int d = 0; d < l->ndim; d++) push(q, (uint32_t)stride(l, k, d));      /* modulo 2^32, which backwards strides need */
+        for (int d = 0; d < l->ndim; d++) push(q, (uint32_t)stride(l, k, d));      /* modulo 2^32: negative strides wrap */
     }
     for (int i = 0; i < w->n_in; i++) {
         unsigned char bytes[8] = {0};
@@ -331,7 +331,7 @@ static cr_status check(const cr_walk *w) {
 
 static cr_status run(gpu *g, const cr_walk *w);
 
-/* The walk in two: cut across the axis along which the operands reach furthest, at a whole number of words of what is packed. */
+/* Splits the walk across the axis along which the operands extend furthest, at a whole number of words. */
 static cr_status run_halves(gpu *g, const cr_walk *w) {
     int axis = 0;
     int64_t reach = 0;
@@ -340,7 +340,7 @@ static cr_status run_halves(gpu *g, const cr_walk *w) {
             const int64_t stride = operand(w, k)->strides[d], far = (w->shape[d] - 1) * (stride < 0 ? -stride : stride) * (int64_t)cr_dtype_size(operand(w, k)->dtype);
             if (far > reach) reach = far, axis = d;
         }
-    if (reach < 256) return cr_gpu_fail_window(g, w->program->name, ((gpu_buffer *)w->out[0].storage->data)->bytes);      /* two places of one tensor, far apart */
+    if (reach < 256) return cr_gpu_fail_window(g, w->program->name, ((gpu_buffer *)w->out[0].storage->data)->bytes);      /* two parts of one tensor, far apart */
     cr_walk half[2] = {*w, *w};
     const int64_t n = w->shape[axis], first = n > 2 * GPU_GROUP ? n / 2 / GPU_GROUP * GPU_GROUP : n / 2;
     half[0].shape[axis] = first;

@@ -11,7 +11,7 @@ enum { MOST_K = 16384 };                            /* iterations of one invocat
 enum { FAULTS, INDEX, TO, FROM };                   /* bindings */
 typedef enum task { CHECK, NOTE, TAKE, PUT, PUT_SUM, RAVEL } task;
 
-typedef struct kernel { int family; task task; cr_dtype element, index; int wrap, first, source; } kernel;
+typedef struct kernel { int id; task task; cr_dtype element, index; int wrap, first, source; } kernel;
 
 typedef struct parameters {
     uint32_t zero, count, fault, bound, M, K, N, first_k, end_k, offset[3];        /* offsets of INDEX, TO, FROM */
@@ -62,27 +62,27 @@ static const int64_t *strides_of(const job *j, int of) { return of == INDEX ? j-
 static const cr_array *array_of(const job *j, int of) { return of == INDEX ? j->index : of == TO ? j->to : j->from; }
 
 /* The window in which operand `of` has this part: `rows` rows of the table from `row` on, or this part of the other operands. */
-static bool show(const gpu *g, gpu_call *c, const job *j, int of, int table, int64_t row, int64_t rows, uint32_t *offset) {
+static bool bind_part(const gpu *g, gpu_call *c, const job *j, int of, int table, int64_t row, int64_t rows, uint32_t *offset) {
     const cr_array *t = array_of(j, of);
     const cr_dtype dt = of == INDEX ? t->dtype : element_of(j);
     const int64_t *strides = strides_of(j, of), begin = of == INDEX ? j->index_at : of == TO ? j->to_at : j->from_at;
     const int64_t first = t->offset + begin + (of == table ? row * strides[1] : 0), shape[] = {j->size[0], of == table ? rows : j->size[1], j->size[2]};
     const gpu_span s = of != INDEX && table ? cr_gpu_span_of(first, 3, shape, strides) : (gpu_span){first, first + j->indices};
-    if (!cr_gpu_show(g, c, gpu_buffer_of(t), s, dt, offset)) return false;
+    if (!cr_gpu_bind_window(g, c, gpu_buffer_of(t), s, dt, offset)) return false;
     *offset += (uint32_t)(first - s.first);
     return true;
 }
 
-static bool shows(const gpu *g, const job *j, int of, int table) {
+static bool part_fits(const gpu *g, const job *j, int of, int table) {
     gpu_call unused = {0};
     uint32_t offset;
-    return show(g, &unused, j, of, table, 0, 1, &offset);
+    return bind_part(g, &unused, j, of, table, 0, 1, &offset);
 }
 
 /* As many rows of the table as fit, from `row` on, at most `rows`; 0: a message. */
-static int64_t show_rows(const gpu *g, gpu_call *c, const job *j, int table, int64_t row, int64_t rows, parameters *q) {
+static int64_t bind_parts(const gpu *g, gpu_call *c, const job *j, int table, int64_t row, int64_t rows, parameters *q) {
     for (int of = INDEX; of < buffers_of(j); of++)
-        while (!show(g, c, j, of, table, row, rows, &q->offset[of - INDEX])) {
+        while (!bind_part(g, c, j, of, table, row, rows, &q->offset[of - INDEX])) {
             if (of != table || rows == 1) return cr_gpu_fail_window(g, j->op, gpu_buffer_of(array_of(j, of))->bytes), 0;
             rows /= 2;
         }
@@ -100,9 +100,9 @@ static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t fir
         for (int d = 0; d < 3; d++) q.strides[of - INDEX][d] = (uint32_t)strides_of(j, of)[d];
     cr_status status = CR_OK;
     for (int64_t row = 0, rows = all; row < all && status == CR_OK; row += rows) {
-        gpu_call c = {.op = j->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {g->faults}, .shown = 1,
+        gpu_call c = {.op = j->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {g->faults}, .windows = 1,
                       .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(count)};
-        rows = show_rows(g, &c, j, table, row, rows < all - row ? rows : all - row, &q);
+        rows = bind_parts(g, &c, j, table, row, rows < all - row ? rows : all - row, &q);
         if (!rows) return cr_error_status();
         q.first_row = (uint32_t)row;
         q.rows = (uint32_t)rows;
@@ -118,7 +118,7 @@ static cr_status run_along(gpu *g, const job *j) {
     for (int64_t first = 0; first < j->index->numel && status == CR_OK; first += part.indices) {
         part.index_at = part.to_at = first;
         part.indices = j->index->numel - first;
-        while (part.indices > 1 && !(shows(g, &part, INDEX, 0) && (j->task != RAVEL || shows(g, &part, TO, 0)))) part.indices /= 2;
+        while (part.indices > 1 && !(part_fits(g, &part, INDEX, 0) && (j->task != RAVEL || part_fits(g, &part, TO, 0)))) part.indices /= 2;
         status = run(g, &part, 0, j->task == NOTE ? 1 : part.indices, 0, 0);
     }
     return status;
@@ -130,7 +130,7 @@ static cr_status run_parts(gpu *g, const job *j) {
     const int64_t M = j->size[0], K = j->size[1], N = j->size[2];
     const int axis = M > 1 ? 0 : 1;
     cr_status status = CR_OK;
-    if (j->size[axis] == 1 || (shows(g, j, INDEX, table) && shows(g, j, other, table) && shows(g, j, table, table))) {
+    if (j->size[axis] == 1 || (part_fits(g, j, INDEX, table) && part_fits(g, j, other, table) && part_fits(g, j, table, table))) {
         if (table == FROM) return run(g, j, table, M * K * N, 0, 0);
         for (int64_t k = 0; k < K && status == CR_OK; k += MOST_K) status = run(g, j, table, M * N, k, k + MOST_K < K ? k + MOST_K : K);
         return status;

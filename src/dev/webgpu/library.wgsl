@@ -13,14 +13,14 @@ fn nan() -> f32 { return bitcast<f32>(p.zero | 0x7fc00000u); }
 fn inf() -> f32 { return bitcast<f32>(p.zero | 0x7f800000u); }
 fn hidden(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ p.zero); }
 fn bf16_of(w: u32, i: u32) -> f32 { return bitcast<f32>((w >> (16u * (i & 1u))) << 16u); }
-fn own_f16_of(w: u32) -> f32 { return unpack2x16float(w).x; }
-fn own_to_f16(x: f32) -> u32 {
+fn native_f16_of(w: u32) -> f32 { return unpack2x16float(w).x; }
+fn native_to_f16(x: f32) -> u32 {
     return select(pack2x16float(vec2<f32>(x, 0.0)), 0x7e00u | ((bitcast<u32>(x) >> 16u) & 0x8000u), is_nan(x));
 }
-// OWN_HALVES: the GPU's own conversions give the same results (pipeline.c)
-#if OWN_HALVES
-fn f16_of(w: u32, i: u32) -> f32 { return own_f16_of(w >> (16u * (i & 1u))); }
-fn to_f16(x: f32) -> u32 { return own_to_f16(x); }
+// NATIVE_HALVES: the GPU's native conversions give the same results (pipeline.c)
+#if NATIVE_HALVES
+fn f16_of(w: u32, i: u32) -> f32 { return native_f16_of(w >> (16u * (i & 1u))); }
+fn to_f16(x: f32) -> u32 { return native_to_f16(x); }
 #else
 fn f16_of(w: u32, i: u32) -> f32 {
     let h = (w >> (16u * (i & 1u))) & 0xffffu;

@@ -20,7 +20,7 @@ enum {
 };
 
 typedef struct product {
-    int family;
+    int id;
     cr_dtype dtype, acc;
     int add, bias, bf16;
     int along_k[2];                                 /* a, b: neighbours in memory are neighbours along K */
@@ -75,7 +75,7 @@ static cr_status run(gpu *g, const product *q, const cr_array t[], const size_t 
         for (int k = 0; k < 3; k++) r.batch[d][1 + k] = (uint32_t)batch_stride(&t[(k + 1) % 3], d);
     }
     r.groups = (uint32_t)groups;
-    gpu_call c = {.op = "matmul", .write = write, .how = q, .how_bytes = sizeof *q, .buffers = q->bias ? 4 : 3, .shown = 15,
+    gpu_call c = {.op = "matmul", .write = write, .how = q, .how_bytes = sizeof *q, .buffers = q->bias ? 4 : 3, .windows = 15,
                   .parameters = &r, .parameters_bytes = sizeof r, .groups = (uint64_t)groups};
     for (int k = 0; k < c.buffers; k++) {
         c.buffer[k] = gpu_buffer_of(&t[k]);
@@ -139,7 +139,7 @@ cr_status cr_gpu_matmul(const cr_matmul_args *args) {
     if (!apart(c, a) || !apart(c, b) || !apart(c, bias)) return cr_gpu_cannot("matmul", c->dev, "into the memory of an operand");
     gpu *g = cr_gpu_enter("matmul", c->dev);
     if (!g) return cr_error_status();
-    product q = {.family = 'm', .dtype = dt, .acc = cr_dtype_is_float(dt) ? CR_F32 : dt == CR_U64 || dt == CR_I64 ? dt : cr_dtype_kind(dt) == CR_KIND_SIGNED ? CR_I32 : CR_U32,
+    product q = {.id = 'm', .dtype = dt, .acc = cr_dtype_is_float(dt) ? CR_F32 : dt == CR_U64 || dt == CR_I64 ? dt : cr_dtype_kind(dt) == CR_KIND_SIGNED ? CR_I32 : CR_U32,
                  .add = (how & CR_MATMUL_ADD) != 0, .bias = bias != NULL, .bf16 = how & CR_MATMUL_BF16 && dt == CR_F32, .batch = c->ndim - 2};
     q.along_k[0] = nearer(a->strides[q.batch + 1], a->strides[q.batch]);
     q.along_k[1] = nearer(b->strides[q.batch], b->strides[q.batch + 1]);

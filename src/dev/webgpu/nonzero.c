@@ -2,7 +2,7 @@
 #include "wgsl.h"
 
 enum { PIECE = 64 };
-typedef struct kernel { int family, count, ndim; } kernel;      /* count: the first of the two kernels */
+typedef struct kernel { int id, count, ndim; } kernel;      /* count: the first of the two kernels */
 
 typedef struct parameters { uint32_t zero, count, x, rows, y, y_row, y_column, unused, shape[8]; } parameters;
 _Static_assert(sizeof(parameters) == 64 && CR_MAX_DIMS <= 8, "the struct of nonzero.wgsl");

@@ -19,7 +19,7 @@ enum {
 typedef enum order_task { RANK, SORT_TILE, MERGE, TAKE, SELECT } order_task;
 
 typedef struct kernel {
-    int family;
+    int id;
     order_task task;
     cr_dtype dtype;
     int descending, one, values;                    /* one: element kth of each row; values: y is wanted */
@@ -93,19 +93,19 @@ static void write(wgsl *w, const void *how) {
 
 /* ---- runs */
 /* The rows that are ordered now, of t with `each` elements in a row. */
-static bool show(const ordering *s, gpu_call *c, const cr_array *t, int64_t each, uint32_t *offset) {
+static bool bind_rows(const ordering *s, gpu_call *c, const cr_array *t, int64_t each, uint32_t *offset) {
     const int64_t first = t->offset + s->first * each;
-    return cr_gpu_show(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * each}, t->dtype, offset);
+    return cr_gpu_bind_window(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * each}, t->dtype, offset);
 }
 
 /* The buffers of a task, and the offsets of the rows in them; false: the rows are too many for a window. */
 static bool bind(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, gpu_call *c, parameters *q) {
     const int64_t found = s->how.one ? 1 : s->K;
     if (task == MERGE) c->buffer[c->buffers++] = from;
-    else if (!show(s, c, s->x, s->R, &q->x)) return false;
+    else if (!bind_rows(s, c, s->x, s->R, &q->x)) return false;
     if (to) c->buffer[c->buffers++] = to;
-    else if (!show(s, c, s->index, found, &q->index)) return false;
-    if (!to && s->y && !show(s, c, s->y, found, &q->y)) return false;
+    else if (!bind_rows(s, c, s->index, found, &q->index)) return false;
+    if (!to && s->y && !bind_rows(s, c, s->y, found, &q->y)) return false;
     if (task == TAKE) c->buffer[c->buffers++] = from;
     return true;
 }
@@ -200,7 +200,7 @@ cr_status cr_gpu_kth(const cr_kth_args *args) {
 }
 
 /* ---- positions in a sorted row: an invocation each */
-typedef struct search_how { int family; cr_dtype dtype; int right; } search_how;
+typedef struct search_how { int id; cr_dtype dtype; int right; } search_how;
 
 typedef struct search_parameters { uint32_t zero, count, R, K, y, x, v, row; } search_parameters;
 _Static_assert(sizeof(search_parameters) == 32, "the struct of search.wgsl");
@@ -223,8 +223,8 @@ static cr_status run_search(gpu *g, const search_how *how, const cr_array *y, co
     gpu_call c = {.op = "searchsorted", .write = write_search, .how = how, .how_bytes = sizeof *how, .parameters = &q, .parameters_bytes = sizeof q,
                   .groups = gpu_groups(end - first)};
     const gpu_span results = {y->offset + first, y->offset + end}, sorted = {x->offset + row, x->offset + row + rows * R};
-    if (cr_gpu_show(g, &c, gpu_buffer_of(y), results, CR_I64, &q.y) && cr_gpu_show(g, &c, gpu_buffer_of(x), sorted, how->dtype, &q.x) &&
-        cr_gpu_show(g, &c, gpu_buffer_of(v), (gpu_span){v->offset + first, v->offset + end}, how->dtype, &q.v)) return cr_gpu_run(g, &c);
+    if (cr_gpu_bind_window(g, &c, gpu_buffer_of(y), results, CR_I64, &q.y) && cr_gpu_bind_window(g, &c, gpu_buffer_of(x), sorted, how->dtype, &q.x) &&
+        cr_gpu_bind_window(g, &c, gpu_buffer_of(v), (gpu_span){v->offset + first, v->offset + end}, how->dtype, &q.v)) return cr_gpu_run(g, &c);
     if (n == 1) return cr_gpu_fail_window(g, c.op, gpu_buffer_of(x)->bytes);
     const int64_t middle = first + n / 2 * unit;
     cr_status status = run_search(g, how, y, x, v, R, K, first, middle, shared);
@@ -243,7 +243,7 @@ cr_status cr_gpu_search(const cr_search_args *args) {
 }
 
 /* ---- runs of equal rows: mark the row where each begins, count the marks so far, and derive the rest from these counts */
-typedef struct runs_how { int family; cr_dtype dtype; int begins, run, ordered; } runs_how;         /* begins: the first of the two kernels */
+typedef struct runs_how { int id; cr_dtype dtype; int begins, run, ordered; } runs_how;         /* begins: the first of the two kernels */
 
 typedef struct runs_parameters { uint32_t zero, count, C, x, starts, number, run, order; } runs_parameters;
 _Static_assert(sizeof(runs_parameters) == 32, "the struct of runs.wgsl");

@@ -1,5 +1,5 @@
-/* pipeline.c - compiled kernels, kept by key for the life of the process.  Layouts are explicit: one made from the shader would drop
- * bindings that it does not read. */
+/* pipeline.c - compiled kernels, cached by key for the life of the process.  Layouts are explicit: a layout derived from the shader would drop
+ * bindings that the shader does not read. */
 #include "wgsl.h"
 #include "../../core/config.h"
 
@@ -34,7 +34,7 @@ static WGPUBindGroupLayout make_layout(gpu *g, int buffers, uint32_t written) {
     return cr_wg.DeviceCreateBindGroupLayout(g->device, &(WGPUBindGroupLayoutDescriptor){.entryCount = (size_t)buffers + 1, .entries = e});
 }
 
-/* Handles are not NULL even where something is wrong; the scope around says so, and all of them are released. */
+/* Handles are not NULL even after an error; the scope reports it, and all handles are released. */
 static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t written, const char *text) {
     WGPUShaderSourceWGSL source = {.chain = {.sType = WGPUSType_ShaderSourceWGSL}, .code = {text, WGPU_STRLEN}};
     cr_gpu_scope_begin(g);
@@ -54,7 +54,7 @@ static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t writt
     return status == CR_OK ? failed : status;
 }
 
-/* What was wrong, and the text with the numbers of its lines, which the message names, to the end of CHAINRULE_LOG. */
+/* Appends the error, and the source with line numbers, to the file CHAINRULE_LOG. */
 static void log_source(const char *text) {
     const char *path = cr_config("LOG");
     FILE *f = path ? fopen(path, "a") : NULL;
@@ -71,7 +71,7 @@ static void log_source(const char *text) {
 gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text) {
     if (buffers > (int)g->limits.maxStorageBuffersPerShaderStage)
         return cr_fail(CR_BAD_VALUE, op, "%s binds at most %u buffers in one kernel: this takes %d", g->name, g->limits.maxStorageBuffersPerShaderStage, buffers), NULL;
-    if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
+    if (k->full) return cr_fail(CR_BAD_VALUE, op, "the program has too many instructions for %s", g->name), NULL;
     gpu_pipeline *p = text ? calloc(1, sizeof *p + k->n) : NULL;
     if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     p->buffers = buffers;
@@ -106,7 +106,7 @@ static cr_status check_halves(gpu *g, const char *op) {
     uint32_t wrong = 0;
     gpu_buffer *found = cr_gpu_buffer_take(g, op, sizeof wrong);
     if (!found) return cr_error_status();
-    g->halves = GPU_HALVES_OURS;
+    g->halves = GPU_HALVES_LIBRARY;
     g->may_fail = 0;                                /* the faults of other kernels are not read here */
     cr_status status = found->batch == g->batch ? cr_gpu_submit(g, op) : CR_OK;
     cr_wg.QueueWriteBuffer(g->queue, found->handle, 0, &wrong, sizeof wrong);
@@ -116,24 +116,24 @@ static cr_status check_halves(gpu *g, const char *op) {
     if (status == CR_OK) status = cr_gpu_read(g, op, &wrong, found, sizeof wrong);
     g->may_fail = may_fail;
     cr_gpu_buffer_give(g, found);
-    g->halves = status != CR_OK ? GPU_HALVES_UNKNOWN : wrong ? GPU_HALVES_OURS : GPU_HALVES_OWN;
+    g->halves = status != CR_OK ? GPU_HALVES_UNKNOWN : wrong ? GPU_HALVES_LIBRARY : GPU_HALVES_NATIVE;
     return status;
 }
 
 gpu_pipeline *cr_gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, wgsl *w) {
     const cr_status status = !w->failed && g->halves == GPU_HALVES_UNKNOWN && cr_wgsl_uses_halves(w) ? check_halves(g, op) : CR_OK;
-    char *text = cr_wgsl_complete(w, g->halves == GPU_HALVES_OWN);
+    char *text = cr_wgsl_complete(w, g->halves == GPU_HALVES_NATIVE);
     gpu_pipeline *p = status == CR_OK ? cr_gpu_pipeline_make(g, op, k, w->arrays, w->written, text) : NULL;
     cr_wgsl_free(w);
     free(text);
     return p;
 }
 
-bool cr_gpu_show(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset) {
+bool cr_gpu_bind_window(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset) {
     const int i = c->buffers;
     if (!cr_gpu_window(g, b, s, dt, &c->at[i])) return false;
     c->buffer[c->buffers++] = b;
-    c->shown |= 1u << i;
+    c->windows |= 1u << i;
     *offset = (uint32_t)(s.first - (int64_t)(c->at[i] / cr_dtype_size(dt)));
     return true;
 }
@@ -150,6 +150,6 @@ cr_status cr_gpu_run(gpu *g, const gpu_call *c) {
     }
     if (!p) return cr_error_status();
     for (int i = 0; i < c->buffers; i++)
-        if (!(c->shown >> i & 1) && c->buffer[i]->bytes > g->window) return cr_gpu_fail_window(g, c->op, c->buffer[i]->bytes);
+        if (!(c->windows >> i & 1) && c->buffer[i]->bytes > g->window) return cr_gpu_fail_window(g, c->op, c->buffer[i]->bytes);
     return cr_gpu_dispatch_at(g, c->op, p, c->buffer, c->at, c->parameters, c->parameters_bytes, c->groups);
 }

@@ -3,7 +3,7 @@
 #include "wgsl.h"
 
 typedef enum draw { UNIFORM, NORMAL, INTEGERS } draw;
-typedef struct kernel { int family; draw draw; cr_dtype dtype; } kernel;
+typedef struct kernel { int id; draw draw; cr_dtype dtype; } kernel;
 
 typedef struct parameters { uint32_t zero, count, y; uint64_t seed, counter; int64_t low; uint64_t span; } parameters;
 _Static_assert(sizeof(parameters) == 48, "the struct of random.wgsl");
@@ -25,14 +25,14 @@ static cr_status run(const char *op, draw kind, const cr_array *y, uint64_t seed
     gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
     const kernel how = {'p', kind, y->dtype};
-    const int64_t most = (int64_t)(g->window / 8) & ~(int64_t)63;      /* elements of a part: whole blocks of Philox, and a window shows them at any offset */
+    const int64_t most = (int64_t)(g->window / 8) & ~(int64_t)63;      /* elements of a part: whole blocks of Philox, and a window holds them at any offset */
     cr_status status = CR_OK;
     for (int64_t first = 0; first < y->numel && status == CR_OK; first += most) {
         const int64_t n = y->numel - first < most ? y->numel - first : most;
         parameters q = {.count = (uint32_t)n, .seed = seed, .counter = counter + (uint64_t)first / (kind == INTEGERS ? 2 : 4), .low = low, .span = span};
         gpu_call c = {.op = op, .write = write, .how = &how, .how_bytes = sizeof how, .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(n)};
         const gpu_span part = {y->offset + first, y->offset + first + n};
-        status = cr_gpu_show(g, &c, gpu_buffer_of(y), part, y->dtype, &q.y) ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, op, gpu_buffer_of(y)->bytes);
+        status = cr_gpu_bind_window(g, &c, gpu_buffer_of(y), part, y->dtype, &q.y) ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, op, gpu_buffer_of(y)->bytes);
     }
     return cr_gpu_leave(g, status);
 }

@@ -11,7 +11,7 @@ enum {
 };
 
 typedef struct kernel {
-    int family;
+    int id;
     cr_reduce_kind kind;
     cr_reduce_map map;
     cr_dtype from, acc, to;
@@ -105,10 +105,10 @@ static bool call_of(const gpu *g, const stage *s, gpu_call *c, parameters *q) {
         .length = (float)s->length, .power = (float)s->power};
     *c = (gpu_call){.op = s->op, .write = write, .how = &s->how, .how_bytes = sizeof s->how, .parameters = q, .parameters_bytes = sizeof *q,
                     .groups = s->how.single ? gpu_groups(results) : (uint64_t)results};
-    if (!cr_gpu_show(g, c, s->y, (gpu_span){s->y_offset, s->y_offset + results}, s->how.to, &q->y)) return false;
-    if (!cr_gpu_show(g, c, s->x, x, s->how.from, &q->x)) return false;
+    if (!cr_gpu_bind_window(g, c, s->y, (gpu_span){s->y_offset, s->y_offset + results}, s->how.to, &q->y)) return false;
+    if (!cr_gpu_bind_window(g, c, s->x, x, s->how.from, &q->x)) return false;
     q->x += (uint32_t)(s->offset - x.first);
-    return !s->sums || cr_gpu_show(g, c, s->sums, (gpu_span){s->sums_offset, s->sums_offset + rows}, CR_F32, &q->sums);
+    return !s->sums || cr_gpu_bind_window(g, c, s->sums, (gpu_span){s->sums_offset, s->sums_offset + rows}, CR_F32, &q->sums);
 }
 
 static cr_status run(gpu *g, const stage *s) {

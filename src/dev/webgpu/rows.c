@@ -8,7 +8,7 @@ typedef enum operand { Y, X, G, DX, RSTD, MEAN, W, B, DW, DB, LOSS, LSE, TARGET,
 static const char *const operand_names[] = {"y", "x", "g", "dx", "rstd", "mean", "w", "b", "dw", "db", "loss", "lse", "labels", "faults"};
 
 typedef struct kernel {
-    int family;
+    int id;
     rows_kind kind;
     int variant;                                    /* LOG, SMOOTHING or SCALAR of rows.wgsl */
     int n;
@@ -37,7 +37,7 @@ typedef struct rows {                               /* one kernel over rows, and
 
 /* g NULL: a message. */
 static rows rows_of(const char *op, rows_kind kind, bool variant, const cr_array *x, int64_t M, int64_t N) {
-    rows r = {.op = op, .how = {.family = 'n', .kind = kind, .variant = variant}, .M = M, .N = N};
+    rows r = {.op = op, .how = {.id = 'n', .kind = kind, .variant = variant}, .M = M, .N = N};
     if (!cr_gpu_lacks(op, x)) r.g = cr_gpu_enter(op, x->dev);
     return r;
 }
@@ -94,7 +94,7 @@ static cr_status run_rows(const rows *r, int64_t first, int64_t end) {
     for (int i = 0; i < r->how.n; i++) {
         const cr_array *t = r->t[i];
         const int64_t from = t->offset + first * r->per[i], to = t->offset + (r->per[i] && end < r->M ? end * r->per[i] : t->numel);
-        if (cr_gpu_show(r->g, &c, gpu_buffer_of(t), (gpu_span){from, to}, t->dtype, &q.offset[i])) continue;
+        if (cr_gpu_bind_window(r->g, &c, gpu_buffer_of(t), (gpu_span){from, to}, t->dtype, &q.offset[i])) continue;
         const int64_t middle = first + (end - first) / 2;
         if (middle == first) return cr_gpu_fail_window(r->g, r->op, gpu_buffer_of(t)->bytes);
         cr_status status = run_rows(r, first, middle);

@@ -7,7 +7,7 @@
 #include "wgsl.h"
 
 typedef enum sample_task { UNITS, PICK, TIMES } sample_task;
-typedef struct kernel { int family; sample_task task; } kernel;
+typedef struct kernel { int id; sample_task task; } kernel;
 
 typedef struct parameters { uint32_t zero, count, N, draws; uint64_t seed, counter; uint32_t offset, bits; } parameters;
 _Static_assert(sizeof(parameters) == 40, "the struct of sample.wgsl");

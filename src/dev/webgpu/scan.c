@@ -18,7 +18,7 @@ enum {
 typedef enum scan_task { SUM, SUM_STATES, CARRY, RESULTS } scan_task;         /* see scan.wgsl */
 
 typedef struct kernel {
-    int family;
+    int id;
     scan_task task;
     cr_scan_kind kind;
     cr_dtype from, to;
@@ -94,9 +94,9 @@ static const char *name_of(const scan *s) {
 }
 
 /* The lines of this scan of t, which has the shape of x. */
-static bool show(const scan *s, gpu_call *c, const cr_array *t, uint32_t *offset) {
+static bool bind_lines(const scan *s, gpu_call *c, const cr_array *t, uint32_t *offset) {
     const int64_t line = s->R * s->N, first = t->offset + s->first * line;
-    return cr_gpu_show(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * line}, t->dtype, offset);
+    return cr_gpu_bind_window(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * line}, t->dtype, offset);
 }
 
 /* One task over `chunks` chunks of each line of R elements, from chunk `first` on.  to NULL: y; from NULL: x; before: the states that
@@ -112,11 +112,11 @@ static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *
     gpu_call call = {.op = name_of(s), .write = write, .how = &h, .how_bytes = sizeof h, .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(count)};
     bool fits = true;
     if (to) call.buffer[call.buffers++] = to;
-    else fits = show(s, &call, s->y, &q.y);
+    else fits = bind_lines(s, &call, s->y, &q.y);
     if (from) call.buffer[call.buffers++] = from;
-    else if (task != CARRY) fits = fits && show(s, &call, s->x, &q.x);
+    else if (task != CARRY) fits = fits && bind_lines(s, &call, s->x, &q.x);
     if (before) call.buffer[call.buffers++] = before;
-    if (other) fits = fits && show(s, &call, other, &q.other);
+    if (other) fits = fits && bind_lines(s, &call, other, &q.other);
     return fits ? cr_gpu_run(s->g, &call) : cr_gpu_fail_window(s->g, call.op, gpu_buffer_of(s->x)->bytes);
 }
 
@@ -165,7 +165,7 @@ static cr_status run_scan(scan s) {
     gpu_call unused = {0};
     uint32_t offset;
     const cr_array *other = s.a ? s.a : s.index;
-    const bool fits = show(&s, &unused, s.y, &offset) && show(&s, &unused, s.x, &offset) && (!other || show(&s, &unused, other, &offset));
+    const bool fits = bind_lines(&s, &unused, s.y, &offset) && bind_lines(&s, &unused, s.x, &offset) && (!other || bind_lines(&s, &unused, other, &offset));
     if (fits || s.M == 1) return run_lines(&s);
     scan half[2] = {s, s};
     half[0].M = s.M / 2;

@@ -6,19 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-void cr_wgsl_add(wgsl *w, const char *format, ...) {
-    va_list args, again;
-    va_start(args, format);
-    va_copy(again, args);
-    const size_t n = (size_t)vsnprintf(NULL, 0, format, args);
+static void append(wgsl *w, const char *text, size_t n) {
     if (w->n + n + 1 > w->room) {
         char *s = realloc(w->s, 2 * (w->n + n + 1));
         w->failed |= !s;
         if (s) w->s = s, w->room = 2 * (w->n + n + 1);
     }
-    if (!w->failed) w->n += (size_t)vsnprintf(w->s + w->n, w->room - w->n, format, again);
+    if (w->failed) return;
+    memcpy(w->s + w->n, text, n);
+    w->n += n;
+    w->s[w->n] = 0;
+}
+
+void cr_wgsl_add(wgsl *w, const char *format, ...) {
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    va_end(again);
+    if (n < 0 || n >= (int)sizeof text) w->failed = true;
+    else append(w, text, (size_t)n);
 }
 
 void cr_wgsl_free(wgsl *w) { free(w->s); }
@@ -51,14 +58,14 @@ static int value_of(const wgsl *w, const char *name) {
 static void add_line(wgsl *w, const char *line, size_t n) {
     for (const char *end = line + n; line < end;) {
         const size_t plain = strcspn(line, "$\n");
-        cr_wgsl_add(w, "%.*s", (int)plain, line);
+        append(w, line, plain);
         line += plain;
         if (line >= end) break;
         for (int i = 0; i < w->loops; i++)
             if (w->loop[i].variable == line[1]) cr_wgsl_add(w, "%d", w->loop[i].value);
         line += 2;
     }
-    cr_wgsl_add(w, "\n");
+    append(w, "\n", 1);
 }
 
 static const char *after_line(const char *text) {
@@ -110,14 +117,14 @@ void cr_wgsl_end(wgsl *w, int size) {
 /* ---- the library: each function of it begins with `fn` at the start of a line */
 static const char word_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
 enum { MOST_FUNCTIONS = 160 };
-typedef struct function { const char *text; size_t bytes; bool wanted; } function;      /* text: from its name on */
+typedef struct function { const char *text; size_t bytes; bool wanted; } function;
 
 static int functions_of(const char *library, function f[]) {
     int n = 0;
     for (const char *at = strstr(library, "fn "); at;) {
         const char *next = strstr(at, "\nfn ");
         CR_ASSERT(n < MOST_FUNCTIONS);
-        f[n++] = (function){at + 3, next ? (size_t)(next - at) - 2 : strlen(at + 3), false};
+        f[n++] = (function){at, next ? (size_t)(next - at) + 1 : strlen(at), false};
         at = next ? next + 1 : NULL;
     }
     return n;
@@ -128,7 +135,7 @@ static void mark_calls(const char *text, size_t bytes, function f[], int n) {
     for (const char *at = text; at < text + bytes;) {
         const size_t word = strspn(at, word_characters);
         for (int i = 0; word && at[word] == '(' && i < n; i++) {
-            if (f[i].wanted || strncmp(at, f[i].text, word + 1)) continue;
+            if (f[i].wanted || strncmp(at, f[i].text + 3, word + 1)) continue;
             f[i].wanted = true;
             mark_calls(f[i].text, f[i].bytes, f, n);
         }
@@ -137,23 +144,23 @@ static void mark_calls(const char *text, size_t bytes, function f[], int n) {
 }
 
 bool cr_wgsl_uses_halves(const wgsl *w) {
-    function f[] = {{"f16_of(", 7, false}, {"to_f16(", 7, false}};
+    function f[] = {{"fn f16_of(", 0, false}, {"fn to_f16(", 0, false}};
     mark_calls(w->s, w->n, f, 2);
     return f[0].wanted || f[1].wanted;
 }
 
-char *cr_wgsl_complete(const wgsl *w, bool own_halves) {
+char *cr_wgsl_complete(const wgsl *w, bool native_halves) {
     function f[MOST_FUNCTIONS];
     wgsl library = {0}, whole = {0};
-    cr_wgsl_const(&library, "OWN_HALVES", own_halves);
+    cr_wgsl_const(&library, "NATIVE_HALVES", native_halves);
     cr_wgsl_file(&library, cr_wgsl_library);
     cr_wgsl_add(&whole, "@group(0) @binding(0) var<uniform> p: parameters;\n");
     if (!w->failed && !library.failed) {
         const int n = functions_of(library.s, f);
         mark_calls(w->s, w->n, f, n);
         for (int i = 0; i < n; i++)
-            if (f[i].wanted) cr_wgsl_add(&whole, "fn %.*s", (int)f[i].bytes, f[i].text);
-        cr_wgsl_add(&whole, "%s", w->s);
+            if (f[i].wanted) append(&whole, f[i].text, f[i].bytes);
+        append(&whole, w->s, w->n);
     }
     free(library.s);
     if (!w->failed && !library.failed && !whole.failed) return whole.s;

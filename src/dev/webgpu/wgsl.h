@@ -38,7 +38,7 @@ void cr_wgsl_trees(wgsl *w, int trees);                               /* tree.wg
 void cr_wgsl_end(wgsl *w, int size);                                  /* the entry point, for workgroups of `size` invocations */
 void cr_wgsl_free(wgsl *w);
 /* The whole source: w after the functions of library.wgsl that it calls.  NULL: out of memory.  The caller frees it. */
-char *cr_wgsl_complete(const wgsl *w, bool own_halves);
+char *cr_wgsl_complete(const wgsl *w, bool native_halves);
 bool  cr_wgsl_uses_halves(const wgsl *w);                             /* does it read or write f16? */
 
 typedef struct expr { char s[200]; } expr;          /* text by value */
@@ -72,13 +72,13 @@ typedef struct gpu_call {
     void (*write)(wgsl *w, const void *how);        /* the source; a function of the bytes of `how` only */
     const void *how; size_t how_bytes;              /* no padding: members of one size; the first names the kernel */
     int buffers; gpu_buffer *buffer[GPU_CALL_BUFFERS];                /* in the order of the arrays of `write` */
-    uint32_t shown;                                 /* bits: buffers bound by cr_gpu_show; the others are bound whole */
+    uint32_t windows;                               /* bits: buffers that are bound by windows; the others are bound whole */
     size_t at[GPU_CALL_BUFFERS];
     const void *parameters; size_t parameters_bytes;                  /* a C struct with the layout of the file's `parameters` */
     uint64_t groups;                                /* workgroups */
 } gpu_call;
-/* The next buffer is a window of b that shows the span; offset: where the span begins in the window, in elements.  false: none does. */
-bool cr_gpu_show(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset);
+/* The next buffer is a window of b that holds the span; offset: of the span in the window, in elements.  false: no window does. */
+bool cr_gpu_bind_window(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset);
 cr_status cr_gpu_run(gpu *g, const gpu_call *c);       /* g is entered */
 static inline uint64_t gpu_groups(int64_t invocations) { return ((uint64_t)invocations + GPU_GROUP - 1) / GPU_GROUP; }
 
