@@ -38,7 +38,7 @@ static void write(wgsl *w, const void *how) {
 /* found: where a stage that is not the last leaves positions; before: (M, candidates, N) of them, NULL: every position is a candidate.
  * false: x or y is too long */
 static bool call_of(const gpu *g, const char *op, const stage *s, gpu_buffer *found, gpu_buffer *before, gpu_call *c, parameters *q) {
-    const int64_t results = s->at.M * s->parts * s->at.N, part = (s->candidates + s->parts - 1) / s->parts;
+    const int64_t results = s->at.M * s->parts * s->at.N, part = gpu_ceil_div(s->candidates, s->parts);
     const gpu_span x = cr_gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides);
     const gpu_span y = found ? (gpu_span){0, results} : (gpu_span){s->y_offset, s->y_offset + results};
     *q = (parameters){
@@ -57,7 +57,7 @@ static bool call_of(const gpu *g, const char *op, const stage *s, gpu_buffer *fo
 static cr_status run_stages(gpu *g, const char *op, stage *s, gpu_buffer *before) {
     gpu_call c;
     parameters q;
-    s->parts = (s->candidates + PART - 1) / PART;
+    s->parts = gpu_ceil_div(s->candidates, PART);
     s->kernel.first = !before;
     s->kernel.last = s->parts == 1;
     gpu_buffer *found = s->kernel.last ? NULL : cr_gpu_buffer_take(g, op, 4 * (size_t)(s->at.M * s->parts * s->at.N));

@@ -63,7 +63,7 @@ static void add(heads *a, role r, const cr_array *t, gpu_buffer *b, bool written
 }
 
 /* ---- source */
-static int64_t fours(int64_t D) { return (D + 3) / 4; }
+static int64_t fours(int64_t D) { return gpu_ceil_div(D, 4); }
 
 /* Invocations of a workgroup: one row of sums each, or two. */
 static int lanes(const kernel *h) { return SHARED_BYTES / ((int)sizeof(float) * h->room * (h->kind == BACKWARD_KV ? 2 : 1)); }
@@ -136,14 +136,14 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, 
 
 static cr_status run(gpu *g, const char *op, const heads *a, const int64_t *n, int64_t S, double scale, bool causal) {
     const int64_t T = n[2], rows = a->how.kind == BACKWARD_KV ? S : T, size = lanes(&a->how);
-    const parameters q = {.T = (uint32_t)T, .S = (uint32_t)S, .head_groups = (uint32_t)((rows + size - 1) / size), .causal = causal,
+    const parameters q = {.T = (uint32_t)T, .S = (uint32_t)S, .head_groups = (uint32_t)gpu_ceil_div(rows, size), .causal = causal,
                           .scale = (float)scale, .D = (uint32_t)n[3], .fours = (uint32_t)fours(n[3])};
     return run_part(g, op, a, q, n, (part){0, n[0], 0, n[1]});
 }
 
 bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k) {
     const gpu *g = (const gpu *)(const void *)q->dev;
-    const int64_t most = q->shape[2] > k->shape[2] ? q->shape[2] : k->shape[2], D = q->shape[3];
+    const int64_t most = gpu_max(q->shape[2], k->shape[2]), D = q->shape[3];
     return D <= WIDEST && g->limits.maxStorageBuffersPerShaderStage >= MOST_OPERANDS && (!g->dev.software || (most / FOUR + 1) * (2 * fours(D) + 1) + 4 * D <= MOST_ITERATIONS);
 }
 

@@ -123,7 +123,7 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     of.window = g->window;
     for (int i = 0; i < p->buffers; i++) {
         of.buffers[i] = buffers[i];
-        of.at[i] = at ? at[i] : 0;
+        of.at[i] = at[i];
         e[i + 1] = (WGPUBindGroupEntry){.binding = (uint32_t)i + 1, .buffer = buffers[i]->handle, .offset = of.at[i], .size = shown(g, buffers[i], of.at[i])};
         buffers[i]->batch = g->batch;
         g->counters.bytes += (int64_t)e[i + 1].size;
@@ -142,13 +142,8 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     return NULL;
 }
 
-cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const void *parameters, size_t parameters_bytes, uint64_t groups) {
-    for (int i = 0; i < p->buffers; i++)
-        if (buffers[i]->bytes > g->window) return cr_gpu_fail_window(g, op, buffers[i]->bytes);
-    return cr_gpu_dispatch_at(g, op, p, buffers, NULL, parameters, parameters_bytes, groups);
-}
-
-cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const void *parameters, size_t parameters_bytes, uint64_t groups) {
+cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const void *parameters,
+                          size_t parameters_bytes, uint64_t groups) {
     if (!groups) return CR_OK;
     cr_status status = CR_OK;
     if (g->recorded >= MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES) status = cr_gpu_submit(g, op);

@@ -135,7 +135,7 @@ static int buffer_of(plan *l, gpu_span spans[], const gpu *g, int k) {
     int i = 0;
     for (; i < l->buffers; i++) {
         if (l->buffer[i] != b) continue;
-        const gpu_span both = {s.first < spans[i].first ? s.first : spans[i].first, s.end > spans[i].end ? s.end : spans[i].end};
+        const gpu_span both = {gpu_min(s.first, spans[i].first), gpu_max(s.end, spans[i].end)};
         if (cr_gpu_window(g, b, both, CR_U8, &l->at[i])) { spans[i] = both; return i; }
         if (l->written >> i & 1) return -1;
     }
@@ -337,7 +337,7 @@ static cr_status run_halves(gpu *g, const cr_walk *w) {
     int64_t reach = 0;
     for (int k = 0; k < w->n_out + w->n_in; k++)
         for (int d = 0; d < w->ndim && operand(w, k)->storage; d++) {
-            const int64_t stride = operand(w, k)->strides[d], far = (w->shape[d] - 1) * (stride < 0 ? -stride : stride) * (int64_t)cr_dtype_size(operand(w, k)->dtype);
+            const int64_t stride = operand(w, k)->strides[d], far = (w->shape[d] - 1) * gpu_abs(stride) * (int64_t)cr_dtype_size(operand(w, k)->dtype);
             if (far > reach) reach = far, axis = d;
         }
     if (reach < 256) return cr_gpu_fail_window(g, w->program->name, ((gpu_buffer *)w->out[0].storage->data)->bytes);      /* two parts of one tensor, far apart */
@@ -372,7 +372,7 @@ static cr_status run(gpu *g, const cr_walk *w) {
         if (!p) return cr_error_status();
     }
     const uint64_t group = (uint64_t)GPU_GROUP * (uint64_t)l.elements;
-    return cr_gpu_dispatch_at(g, name, p, l.buffer, l.at, q.words, 4 * (size_t)q.n, ((uint64_t)w->numel + group - 1) / group);
+    return cr_gpu_dispatch(g, name, p, l.buffer, l.at, q.words, 4 * (size_t)q.n, ((uint64_t)w->numel + group - 1) / group);
 }
 
 cr_status cr_gpu_elementwise(const cr_elementwise_args *args) {

@@ -98,13 +98,17 @@ cr_array    cr_gpu_array(const cr_device *d, cr_dtype dt, int n, const int64_t *
 void        cr_gpu_array_give(const cr_array *a);
 static inline gpu_buffer *gpu_buffer_of(const cr_array *t) { return t->storage->data; }
 
+static inline int64_t gpu_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t gpu_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t gpu_abs(int64_t a) { return a < 0 ? -a : a; }
+static inline int64_t gpu_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /* ---- the batch (batch.c) */
 enum { GPU_PARAMETER_WORDS = 256, GPU_GROUP = 256 };           /* u32 of one dispatch; invocations in a workgroup */
 
-/* Records `groups` workgroups of p with these buffers and parameters. */
-cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const void *parameters, size_t parameters_bytes, uint64_t groups);
-/* The same, with buffer i bound from at[i] bytes on (cr_gpu_window). */
-cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const void *parameters, size_t parameters_bytes, uint64_t groups);
+/* Records `groups` workgroups of p with these parameters, and with buffer i bound from at[i] bytes on (cr_gpu_window). */
+cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const void *parameters,
+                          size_t parameters_bytes, uint64_t groups);
 
 void      cr_gpu_groups_clear(gpu *g);                           /* before buffers are released */
 

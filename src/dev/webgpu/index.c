@@ -102,7 +102,7 @@ static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t fir
     for (int64_t row = 0, rows = all; row < all && status == CR_OK; row += rows) {
         gpu_call c = {.op = j->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {g->faults}, .windows = 1,
                       .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(count)};
-        rows = bind_parts(g, &c, j, table, row, rows < all - row ? rows : all - row, &q);
+        rows = bind_parts(g, &c, j, table, row, gpu_min(rows, all - row), &q);
         if (!rows) return cr_error_status();
         q.first_row = (uint32_t)row;
         q.rows = (uint32_t)rows;
@@ -132,7 +132,7 @@ static cr_status run_parts(gpu *g, const job *j) {
     cr_status status = CR_OK;
     if (j->size[axis] == 1 || (part_fits(g, j, INDEX, table) && part_fits(g, j, other, table) && part_fits(g, j, table, table))) {
         if (table == FROM) return run(g, j, table, M * K * N, 0, 0);
-        for (int64_t k = 0; k < K && status == CR_OK; k += MOST_K) status = run(g, j, table, M * N, k, k + MOST_K < K ? k + MOST_K : K);
+        for (int64_t k = 0; k < K && status == CR_OK; k += MOST_K) status = run(g, j, table, M * N, k, gpu_min(k + MOST_K, K));
         return status;
     }
     job half[2] = {*j, *j};

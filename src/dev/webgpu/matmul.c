@@ -63,7 +63,7 @@ static matrix matrix_of(const product *q, const cr_array *t, size_t at) {
 
 /* t: c, a, b, and the bias where there is one; at: where their windows begin */
 static cr_status run(gpu *g, const product *q, const cr_array t[], const size_t at[]) {
-    const int64_t M = t->shape[q->batch], N = t->shape[q->batch + 1], rows = q->rows ? q->rows : EDGE, across = (N + EDGE - 1) / EDGE, tiles = across * ((M + rows - 1) / rows);
+    const int64_t M = t->shape[q->batch], N = t->shape[q->batch + 1], rows = q->rows ? q->rows : EDGE, across = gpu_ceil_div(N, EDGE), tiles = across * gpu_ceil_div(M, rows);
     parameters r = {
         .M = (uint32_t)M, .N = (uint32_t)N, .K = (uint32_t)t[1].shape[q->batch + 1], .across = (uint32_t)across, .tiles = (uint32_t)tiles,
         .c = matrix_of(q, &t[0], at[0]), .a = matrix_of(q, &t[1], at[1]), .b = matrix_of(q, &t[2], at[2])};
@@ -103,7 +103,7 @@ static cr_status multiply(gpu *g, const product *q, const cr_array t[]) {
         if (cr_gpu_window(g, gpu_buffer_of(&t[k]), cr_gpu_span_of(t[k].offset, t[k].ndim, t[k].shape, t[k].strides), q->dtype, &at[k]) || axis == K) continue;
         for (int i = 0; i <= K; i++) {
             const int d = axis_of(q, k, i);
-            const int64_t far = d < 0 ? -1 : (t[k].shape[d] - 1) * (t[k].strides[d] < 0 ? -t[k].strides[d] : t[k].strides[d]);
+            const int64_t far = d < 0 ? -1 : (t[k].shape[d] - 1) * gpu_abs(t[k].strides[d]);
             if (far > reach) reach = far, axis = i, n = t[k].shape[d];
         }
     }
@@ -125,7 +125,7 @@ static cr_status multiply(gpu *g, const product *q, const cr_array t[]) {
     return status == CR_OK ? multiply(g, &then, half[1]) : status;
 }
 
-static bool nearer(int64_t stride, int64_t other) { return (stride < 0 ? -stride : stride) < (other < 0 ? -other : other); }
+static bool nearer(int64_t stride, int64_t other) { return gpu_abs(stride) < gpu_abs(other); }
 
 /* An operand in the buffer of the result cannot be bound together with it: WebGPU forbids reading and writing a buffer in one dispatch. */
 static bool apart(const cr_array *c, const cr_array *t) { return !t || t->storage != c->storage; }

@@ -51,7 +51,7 @@ static cr_status find(const cr_array *y, const cr_array *x, int64_t *count, cons
 cr_status cr_gpu_nonzero(const cr_nonzero_args *args) {
     const cr_array *y = cr_present(&args->y), *x = &args->x;
     int64_t *count = args->count;
-    const int64_t pieces = (x->numel + PIECE - 1) / PIECE;
+    const int64_t pieces = gpu_ceil_div(x->numel, PIECE);
     *count = 0;
     if (!pieces) return CR_OK;
     const cr_array counts = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, pieces, 1)), ends = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, pieces, 1));

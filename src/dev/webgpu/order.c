@@ -125,17 +125,14 @@ static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_b
     return bind(s, task, from, to, &call, &q) ? cr_gpu_run(s->g, &call) : cr_gpu_fail_window(s->g, s->op, gpu_buffer_of(s->x)->bytes);
 }
 
-static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* Sorts rows: tiles of x become runs of entries, which are merged until there is one.  spare: as large as entries. */
 static cr_status merge(const ordering *s, gpu_buffer *entries, gpu_buffer *spare) {
-    level l = {TILE, (uint32_t)least(TILE, s->K), (uint32_t)pieces(s->R, TILE), 0};
+    level l = {TILE, (uint32_t)gpu_min(TILE, s->K), (uint32_t)gpu_ceil_div(s->R, TILE), 0};
     cr_status status = run(s, SORT_TILE, NULL, entries, l, s->M * l.runs * GPU_GROUP);
     while (status == CR_OK && l.runs > 1) {
-        l.merged = (uint32_t)least(2 * (int64_t)l.run, s->K);
+        l.merged = (uint32_t)gpu_min(2 * (int64_t)l.run, s->K);
         const uint32_t runs = (l.runs + 1) / 2;
-        status = run(s, MERGE, entries, spare, l, s->M * runs * pieces(l.merged, MERGED));
+        status = run(s, MERGE, entries, spare, l, s->M * runs * gpu_ceil_div(l.merged, MERGED));
         l = (level){2 * l.run, l.merged, runs, 0};
         gpu_buffer *swap = entries;
         entries = spare;
@@ -155,7 +152,7 @@ static cr_status order_all(ordering *s, order_task task, int64_t most, gpu_buffe
     const int64_t all = s->M;
     cr_status status = CR_OK;
     for (; s->first < all && status == CR_OK; s->first += s->M) {
-        s->M = least(most, all - s->first);
+        s->M = gpu_min(most, all - s->first);
         while (s->M > 1 && !rows_fit(s)) s->M /= 2;
         status = order_rows(s, task, entries, spare);
     }
@@ -166,9 +163,9 @@ static cr_status order_all(ordering *s, order_task task, int64_t most, gpu_buffe
 static cr_status run_order(ordering *s) {
     if (s->R <= RANKED) return order_all(s, RANK, s->M, NULL, NULL);
     if (s->how.one && s->R <= SELECTED) return order_all(s, SELECT, s->M, NULL, NULL);
-    const int64_t tiles = pieces(s->R, TILE), bytes = least(MOST_BYTES, (int64_t)s->g->window);
-    const int64_t row = 4 * least(s->R, tiles * least(TILE, s->K)) * words_of(s->how.dtype);
-    const int64_t most = least(s->M, row < bytes ? bytes / row : 1);
+    const int64_t tiles = gpu_ceil_div(s->R, TILE), bytes = gpu_min(MOST_BYTES, (int64_t)s->g->window);
+    const int64_t row = 4 * gpu_min(s->R, tiles * gpu_min(TILE, s->K)) * words_of(s->how.dtype);
+    const int64_t most = gpu_min(s->M, row < bytes ? bytes / row : 1);
     gpu_buffer *entries = cr_gpu_buffer_take(s->g, s->op, (size_t)(most * row)), *spare = entries;
     if (!entries) return cr_error_status();
     if (tiles > 1) spare = cr_gpu_buffer_take(s->g, s->op, (size_t)(most * row));

@@ -151,5 +151,5 @@ cr_status cr_gpu_run(gpu *g, const gpu_call *c) {
     if (!p) return cr_error_status();
     for (int i = 0; i < c->buffers; i++)
         if (!(c->windows >> i & 1) && c->buffer[i]->bytes > g->window) return cr_gpu_fail_window(g, c->op, c->buffer[i]->bytes);
-    return cr_gpu_dispatch_at(g, c->op, p, c->buffer, c->at, c->parameters, c->parameters_bytes, c->groups);
+    return cr_gpu_dispatch(g, c->op, p, c->buffer, c->at, c->parameters, c->parameters_bytes, c->groups);
 }

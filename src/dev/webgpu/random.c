@@ -28,7 +28,7 @@ static cr_status run(const char *op, draw kind, const cr_array *y, uint64_t seed
     const int64_t most = (int64_t)(g->window / 8) & ~(int64_t)63;      /* elements of a part: whole blocks of Philox, and a window holds them at any offset */
     cr_status status = CR_OK;
     for (int64_t first = 0; first < y->numel && status == CR_OK; first += most) {
-        const int64_t n = y->numel - first < most ? y->numel - first : most;
+        const int64_t n = gpu_min(most, y->numel - first);
         parameters q = {.count = (uint32_t)n, .seed = seed, .counter = counter + (uint64_t)first / (kind == INTEGERS ? 2 : 4), .low = low, .span = span};
         gpu_call c = {.op = op, .write = write, .how = &how, .how_bytes = sizeof how, .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(n)};
         const gpu_span part = {y->offset + first, y->offset + first + n};

@@ -97,7 +97,7 @@ static gpu_span span_of(const stage *s) { return cr_gpu_span_of(s->offset, 3, (i
 
 /* The kernel's call.  false: y, x or the sums do not fit into a window */
 static bool call_of(const gpu *g, const stage *s, gpu_call *c, parameters *q) {
-    const int64_t rows = s->at.M * s->at.N, results = rows * s->parts, part_size = (s->at.R + s->parts - 1) / s->parts;
+    const int64_t rows = s->at.M * s->at.N, results = rows * s->parts, part_size = gpu_ceil_div(s->at.R, s->parts);
     const gpu_span x = span_of(s);
     *q = (parameters){
         .R = (uint32_t)s->at.R, .N = (uint32_t)s->at.N, .stride_m = (uint32_t)s->at.strides[0], .stride_r = (uint32_t)s->at.strides[1],
@@ -117,29 +117,25 @@ static cr_status run(gpu *g, const stage *s) {
     return call_of(g, s, &c, &q) ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, s->op, s->y->bytes);
 }
 
-static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t distance(int64_t stride) { return stride < 0 ? -stride : stride; }
-
-/* How many invocations share a result, and parts of R, by the shape alone. */
+/* Chooses `single` and the parts of R, from the shape only. */
 static void cut(stage *s) {
     const cr_slab *at = &s->at;
     const int64_t results = at->M * at->N;
-    s->how.single = at->R <= 64 || (at->N >= 32 && distance(at->strides[2]) < distance(at->strides[1]));
-    const int64_t least = (at->R + (s->how.single ? SINGLE : GROUP) - 1) / (s->how.single ? SINGLE : GROUP), busy = s->how.single ? BUSY / results : 64 / results;
-    s->parts = at_most(busy, at->R / (s->how.single ? 64 : 4 * GPU_GROUP));
-    if (s->parts < least) s->parts = least;
-    if (s->parts < 1) s->parts = 1;
+    s->how.single = at->R <= 64 || (at->N >= 32 && gpu_abs(at->strides[2]) < gpu_abs(at->strides[1]));
+    const bool single = s->how.single;
+    const int64_t least = gpu_ceil_div(at->R, single ? SINGLE : GROUP), busy = (single ? BUSY : 64) / results;
+    s->parts = gpu_max(1, gpu_max(least, gpu_min(busy, at->R / (single ? 64 : 4 * GPU_GROUP))));
 }
 
 static cr_status reduce_slab(gpu *g, stage s);
 
-static cr_dtype held_by(const stage *s) {           /* parts in whole words */
+static cr_dtype partial_dtype(const stage *s) {           /* the dtype of partial results, of whole words */
     return cr_wgsl_wide(s->how.acc) || cr_dtype_is_float(s->how.acc) ? s->how.acc : cr_dtype_kind(s->how.acc) == CR_KIND_SIGNED ? CR_I32 : CR_U32;
 }
 
 static cr_status reduce_parts(gpu *g, const stage *s, gpu_buffer *parts, int64_t count) {
     stage then = *s;
-    then.how.from = held_by(s);
+    then.how.from = partial_dtype(s);
     then.how.map = s->how.map == CR_MAP_NONZERO && s->how.kind >= CR_REDUCE_MAX ? CR_MAP_NONZERO : CR_MAP_SAME;
     then.sums = NULL;
     then.x = parts;
@@ -148,10 +144,10 @@ static cr_status reduce_parts(gpu *g, const stage *s, gpu_buffer *parts, int64_t
     return reduce_slab(g, then);
 }
 
-/* Two halves of rows, of columns of a single row, or of the length of a single row, whose results are then joined. */
+/* Splits the rows, the columns of a single row, or the length of a single row, whose two results are then reduced. */
 static cr_status reduce_halves(gpu *g, const stage *s) {
     const cr_slab *at = &s->at;
-    const int axis = at->M > 1 ? 0 : at->N > 1 && distance(at->strides[2]) * at->N >= distance(at->strides[1]) * at->R ? 2 : 1;
+    const int axis = at->M > 1 ? 0 : at->N > 1 && gpu_abs(at->strides[2]) * at->N >= gpu_abs(at->strides[1]) * at->R ? 2 : 1;
     stage half[2] = {*s, *s};
     const int64_t n = axis == 0 ? at->M : axis == 1 ? at->R : at->N, first = n / 2, results = axis == 0 ? first * at->N : first;
     if (n == 1) return cr_gpu_fail_window(g, s->op, s->x->bytes);
@@ -159,8 +155,8 @@ static cr_status reduce_halves(gpu *g, const stage *s) {
     half[1].offset += first * at->strides[axis];
     gpu_buffer *parts = NULL;
     if (axis == 1) {
-        if (!(parts = cr_gpu_buffer_take(g, s->op, 2 * (size_t)at->N * cr_dtype_size(held_by(s))))) return cr_error_status();
-        for (int i = 0; i < 2; i++) half[i].y = parts, half[i].y_offset = i * at->N, half[i].how.to = held_by(s);
+        if (!(parts = cr_gpu_buffer_take(g, s->op, 2 * (size_t)at->N * cr_dtype_size(partial_dtype(s))))) return cr_error_status();
+        for (int i = 0; i < 2; i++) half[i].y = parts, half[i].y_offset = i * at->N, half[i].how.to = partial_dtype(s);
     } else {
         half[1].y_offset += results;
         half[1].sums_offset += results;
@@ -181,7 +177,7 @@ static cr_status reduce_slab(gpu *g, stage s) {
     cut(&s);
     if (s.parts == 1) return run(g, &s);
     stage first = s;
-    first.how.to = held_by(&s);
+    first.how.to = partial_dtype(&s);
     first.y_offset = 0;
     if (!(first.y = cr_gpu_buffer_take(g, s.op, (size_t)(s.at.M * s.parts * s.at.N) * cr_dtype_size(first.how.to)))) return cr_error_status();
     cr_status status = run(g, &first);
@@ -190,7 +186,7 @@ static cr_status reduce_slab(gpu *g, stage s) {
     return status;
 }
 
-/* The sums of each row first, then the squares of what is left without the mean. */
+/* The sums of each row first, then the squared deviations from the mean. */
 static cr_status reduce_deviations(gpu *g, stage s) {
     stage sum = s;
     sum.how.kind = CR_REDUCE_SUM;

@@ -167,7 +167,7 @@ static cr_status norm_dx(const cr_array *dx, const cr_array *x, const cr_array *
 
 /* The sums over PART rows of g h and of g: (parts, N) each, which are then summed.  Here a "row" is a part. */
 static cr_status norm_parts(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
-    rows r = rows_of("norm_bwd", NORM_PARTS, false, x, (M + PART - 1) / PART, N);
+    rows r = rows_of("norm_bwd", NORM_PARTS, false, x, gpu_ceil_div(M, PART), N);
     if (!r.g) return cr_error_status();
     r.total = M;
     add(&r, G, g, false, PART * N);
@@ -180,7 +180,7 @@ static cr_status norm_parts(const cr_array *dw, const cr_array *db, const cr_arr
 }
 
 static cr_status norm_columns(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
-    const int64_t parts = (M + PART - 1) / PART;
+    const int64_t parts = gpu_ceil_div(M, PART);
     const cr_array *const sums[2] = {dw, db};
     cr_array part[2];
     cr_status status = CR_OK;

@@ -120,13 +120,12 @@ static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *
     return fits ? cr_gpu_run(s->g, &call) : cr_gpu_fail_window(s->g, call.op, gpu_buffer_of(s->x)->bytes);
 }
 
-static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
 static gpu_buffer *take_states(const scan *s, int64_t chunks) { return cr_gpu_buffer_take(s->g, name_of(s), 16 * (size_t)(s->M * chunks * s->N)); }
 
 /* Each of (M, n, N) states becomes the sum of those before it; the first is not used. */
 static cr_status carry(const scan *s, gpu_buffer *states, int64_t n) {
     if (n <= FEW) return run(s, CARRY, states, NULL, NULL, n, n, 0, 1);
-    const int64_t chunks = pieces(n, CHUNK);
+    const int64_t chunks = gpu_ceil_div(n, CHUNK);
     gpu_buffer *sums = take_states(s, chunks);
     if (!sums) return cr_error_status();
     cr_status status = run(s, SUM_STATES, sums, states, NULL, n, CHUNK, 0, chunks);
@@ -148,10 +147,9 @@ static cr_status run_chunks(const scan *s, gpu_buffer *states, int64_t chunk, in
 }
 
 static cr_status run_lines(const scan *s) {
-    int64_t chunk = pieces(s->M * s->R * s->N, BUSY);
-    if (chunk < LEAST) chunk = LEAST;
-    if (chunk > MOST || s->a) chunk = MOST;
-    const int64_t chunks = pieces(s->R, chunk);
+    int64_t chunk = gpu_ceil_div(s->M * s->R * s->N, BUSY);
+    chunk = s->a ? MOST : gpu_min(gpu_max(chunk, LEAST), MOST);
+    const int64_t chunks = gpu_ceil_div(s->R, chunk);
     if (chunks == 1 && !s->a) return run_chunks(s, NULL, chunk, 1);
     gpu_buffer *states = take_states(s, s->a ? 1 : chunks);
     if (!states) return cr_error_status();

@@ -80,6 +80,6 @@ typedef struct gpu_call {
 /* The next buffer is a window of b that holds the span; offset: of the span in the window, in elements.  false: no window does. */
 bool cr_gpu_bind_window(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset);
 cr_status cr_gpu_run(gpu *g, const gpu_call *c);       /* g is entered */
-static inline uint64_t gpu_groups(int64_t invocations) { return ((uint64_t)invocations + GPU_GROUP - 1) / GPU_GROUP; }
+static inline uint64_t gpu_groups(int64_t invocations) { return (uint64_t)gpu_ceil_div(invocations, GPU_GROUP); }
 
 #endif
