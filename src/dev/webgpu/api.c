@@ -8,7 +8,8 @@
 #include "../../core/library.h"
 #include "../../core/os.h"
 
-/* The headers change between major versions, so the library must have the version of the headers (tools/requirements.txt). */
+/* The headers change between major versions, so the library must have the version of the headers
+ * (tools/requirements.txt). */
 enum { MAJOR = 29 };
 
 #if defined(__APPLE__)
@@ -19,7 +20,8 @@ static const char *const names[] = {"wgpu_native-release.dll", "wgpu_native.dll"
 static const char *const names[] = {"libwgpu_native-release.so", "libwgpu_native.so", NULL};
 #endif
 
-/* Next to this library; in the package wgpu where pip installs it next to chainrule, or in the environments of the program and the shell. */
+/* Next to this library; in the package wgpu where pip installs it next to chainrule, or in the
+ * environments of the program and the shell. */
 static const char *const places[] = {"self", "self/../lib", "self/../wgpu/resources", "self/../lib/python/wgpu/resources", "env/lib/python/wgpu/resources", NULL};
 
 wgpu_api cr_wg;

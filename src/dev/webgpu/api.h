@@ -1,9 +1,11 @@
-/* api.h - wgpu-native (webgpu.h and its extensions in wgpu.h), found and opened at run time: cr_wg.CreateInstance is wgpuCreateInstance.
+/* api.h - wgpu-native (webgpu.h and its extensions in wgpu.h), found and opened at run time:
+ * cr_wg.CreateInstance is wgpuCreateInstance.
  *
- * wgpu-native ends the process on the submission of an invalid command buffer, work after the device is lost, the release of NULL, an
- * error scope for internal errors, and calls that it does not implement (WaitAny, GetCompilationInfo, asynchronous pipelines).  All
- * other errors come through error scopes.  So this folder creates and records everything within a scope, submits only commands without
- * errors, and keeps flags of its own for lost devices. */
+ * wgpu-native ends the process on the submission of an invalid command buffer, work after the
+ * device is lost, the release of NULL, an error scope for internal errors, and calls that it does
+ * not implement (WaitAny, GetCompilationInfo, asynchronous pipelines).  All other errors come
+ * through error scopes.  So this folder creates and records everything within a scope, submits only
+ * commands without errors, and keeps flags of its own for lost devices. */
 #ifndef CR_WGPU_API_H
 #define CR_WGPU_API_H
 
@@ -31,7 +33,8 @@ typedef struct wgpu_api {
 } wgpu_api;
 extern wgpu_api cr_wg;                                 /* valid after cr_wgpu_ready() returned true */
 
-/* Opens the library on the first call.  False: not found, of another version or switched off; cr_wgpu_problem() says which. */
+/* Opens the library on the first call.  False: not found, of another version or switched off;
+ * cr_wgpu_problem() says which. */
 bool cr_wgpu_ready(void);
 const char *cr_wgpu_problem(void);
 

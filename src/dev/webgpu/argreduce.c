@@ -1,10 +1,12 @@
-/* argreduce.c - where the first largest or smallest element of x (M, R, N) lies along R: (M, N) i64.  In stages as in reduce.c, with
- * positions in place of values: a later stage looks only at the best elements of the parts of the stage before. */
+/* argreduce.c - where the first largest or smallest element of x (M, R, N) lies along R: (M, N)
+ * i64.  In stages as in reduce.c, with positions in place of values: a later stage looks only at
+ * the best elements of the parts of the stage before. */
 #include "wgsl.h"
 
 enum { PART = 16 * GPU_GROUP };                     /* candidates of one workgroup */
 
-typedef struct kernel { int id; cr_dtype dtype; int max, first, last; } kernel;     /* first: all of R are candidates; last: y takes positions as i64 */
+/* first: all of R are candidates; last: y takes positions as i64 */
+typedef struct kernel { int id; cr_dtype dtype; int max, first, last; } kernel;
 
 typedef struct parameters {
     uint32_t zero, R, N, candidates;
@@ -35,8 +37,8 @@ static void write(wgsl *w, const void *how) {
     cr_wgsl_end(w, GPU_GROUP);
 }
 
-/* found: where a stage that is not the last leaves positions; before: (M, candidates, N) of them, NULL: every position is a candidate.
- * false: x or y is too long */
+/* found: where a stage that is not the last leaves positions; before: (M, candidates, N) of them,
+ * NULL: every position is a candidate.  false: x or y is too long */
 static bool call_of(const gpu *g, const char *op, const stage *s, gpu_buffer *found, gpu_buffer *before, gpu_call *c, parameters *q) {
     const int64_t results = s->at.M * s->parts * s->at.N, part = gpu_ceil_div(s->candidates, s->parts);
     const gpu_span x = cr_gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides);

@@ -1,5 +1,6 @@
-// argreduce.wgsl - where the first best element of each part of R lies in x (M, R, N): y (M, parts, N).  A workgroup has a part.
-// FIRST: every position of R is a candidate; otherwise before (M, candidates, N) holds the candidates.
+// argreduce.wgsl - where the first best element of each part of R lies in x (M, R, N): y (M, parts,
+// N).  A workgroup has a part.  FIRST: every position of R is a candidate; otherwise before (M,
+// candidates, N) holds the candidates.
 struct parameters {
     zero: u32,
     R: u32,

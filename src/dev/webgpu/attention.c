@@ -1,8 +1,11 @@
-/* attention.c - o = softmax(scale q k^T + mask) v for every head, forward and backward, without a matrix of scores: q, o (B, H, T, D), k, v (B, H, S, D).
+/* attention.c - o = softmax(scale q k^T + mask) v for every head, forward and backward, without a
+ * matrix of scores: q, o (B, H, T, D), k, v (B, H, S, D).
  *
- * An invocation has one query (forward, dq) or one key (dk, dv) and goes over the keys or queries that it meets, four at a time: all of
- * a workgroup read the same ones, of one head.  Its sums over them, a row of D, lie in workgroup memory: rows in registers would need
- * unrolled source, which drivers take seconds to compile.  Invocations share and add nothing: the order of sums is that of the keys. */
+ * An invocation has one query (forward, dq) or one key (dk, dv) and goes over the keys or queries
+ * that it meets, four at a time: all of a workgroup read the same ones, of one head.  Its sums over
+ * them, a row of D, lie in workgroup memory: rows in registers would need unrolled source, which
+ * drivers take seconds to compile.  Invocations share and add nothing: the order of sums is that of
+ * the keys. */
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -12,7 +15,8 @@ enum {
     FOUR = 4,                                       /* keys or queries at a time */
     WIDE = 64, WIDEST = 256,                        /* D: rows of sums have room for the one or the other */
     SHARED_BYTES = 16384,                           /* workgroup memory that every GPU has */
-    MOST_ITERATIONS = 65000                         /* of loops on a software GPU: lavapipe ends an invocation silently after 65535 */
+    /* of loops on a software GPU: lavapipe ends an invocation silently after 65535 */
+    MOST_ITERATIONS = 65000
 };
 typedef enum attention_kind { FORWARD, BACKWARD_Q, BACKWARD_KV } attention_kind;
 typedef enum role { O, LSE, Q, K, V, G, DELTA, DQ, DK, DV, MASK, ROLES } role;
@@ -44,7 +48,8 @@ typedef struct parameters {
 } parameters;
 _Static_assert(sizeof(parameters) == 48 + 32 * ROLES, "the struct of attention.wgsl");
 
-static bool is_row(role r) { return r != LSE && r != DELTA && r != MASK; }         /* of D elements; the others are f32 */
+/* of D elements; the others are f32 */
+static bool is_row(role r) { return r != LSE && r != DELTA && r != MASK; }
 static cr_dtype dtype_of(const kernel *h, role r) { return is_row(r) ? h->dtype : CR_F32; }
 
 static heads heads_of(attention_kind kind, const cr_array *q) {
@@ -98,7 +103,8 @@ static void write(wgsl *w, const void *how) {
 /* ---- dispatches */
 typedef struct part { int64_t b, B, h, H; } part;   /* B batches from b on, H heads of each from h on */
 
-/* Offset and strides of operand i, whose first element is number *begin of its buffer; n: the shape of q. */
+/* Offset and strides of operand i, whose first element is number *begin of its buffer; n: the shape
+ * of q. */
 static gpu_span span_of(const heads *a, int i, const int64_t *n, const part *p, int64_t *begin, place *at) {
     const cr_array *t = a->t[i];
     const bool four = t && t->ndim == 4;

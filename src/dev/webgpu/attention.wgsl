@@ -1,9 +1,10 @@
-// attention.wgsl - o = softmax(scale q k^T + mask) v for every head: FORWARD, and the gradients DQ and DKV.
-// q, o (B, H, T, D), k, v (B, H, S, D), lse, delta (B, H, T).
+// attention.wgsl - o = softmax(scale q k^T + mask) v for every head: FORWARD, and the gradients DQ
+// and DKV.  q, o (B, H, T, D), k, v (B, H, S, D), lse, delta (B, H, T).
 //
-// An invocation keeps one query (FORWARD, DQ) or one key (DKV), row `kept`, and goes over the others, FOUR at a time.  All
-// invocations of a workgroup read the same others, of one head.  Sums over them, rows of D, lie in workgroup memory.
-// The order of additions is that of the others.  MASK: there is a mask.
+// An invocation keeps one query (FORWARD, DQ) or one key (DKV), row `kept`, and goes over the
+// others, FOUR at a time.  All invocations of a workgroup read the same others, of one head.  Sums
+// over them, rows of D, lie in workgroup memory.  The order of additions is that of the others.
+// MASK: there is a mask.
 struct place {                                      // of an operand
     offset: u32,
     b: u32,                                         // strides
@@ -129,7 +130,8 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
 
 #if DQ
-    // with share = exp(x - lse), delta = g . o, y = g . v:  ds = share (y - delta),  dq = scale ds k
+    // with share = exp(x - lse), delta = g . o, y = g . v:  ds = share (y - delta),  dq = scale ds
+    // k
     let q_at = row_of(p.q, b, h, kept);
     let g_at = row_of(p.g, b, h, kept);
     let o_at = row_of(p.o, b, h, kept);

@@ -1,4 +1,5 @@
-/* batch.c - records dispatches and submits them.  One pass stays open over all kernels of a batch; it ends for copies between buffers. */
+/* batch.c - records dispatches and submits them.  One pass stays open over all kernels of a batch;
+ * it ends for copies between buffers. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -48,7 +49,8 @@ cr_status cr_gpu_submit(gpu *g, const char *op) {
     cr_status status = cr_gpu_scope_end(g, op, "the recorded commands are not valid");
     if (atomic_load(&g->lost)) status = cr_gpu_fail_lost(g, op);
     if (status == CR_OK) {
-        cr_wg.QueueSubmit(g->queue, 1, &commands);     /* the queue keeps the order: it writes the parameters of the next batch after this batch */
+        /* the queue keeps the order: it writes the parameters of the next batch after this batch */
+        cr_wg.QueueSubmit(g->queue, 1, &commands);
         g->counters.submits++;
     }
     if (commands) cr_wg.CommandBufferRelease(commands);
@@ -60,7 +62,8 @@ cr_status cr_gpu_submit(gpu *g, const char *op) {
     return status;
 }
 
-/* Copies parameters into the ring and gives their offset, a multiple of 256: the largest alignment that adapters require. */
+/* Copies parameters into the ring and gives their offset, a multiple of 256: the largest alignment
+ * that adapters require. */
 static uint32_t put_parameters(gpu *g, const void *parameters, size_t bytes) {
     const size_t at = g->parameters_used;
     memcpy(g->parameters_host + at, parameters, bytes);
@@ -87,7 +90,8 @@ cr_status cr_gpu_fail_window(const gpu *g, const char *op, size_t bytes) {
 
 static size_t shown(const gpu *g, const gpu_buffer *b, size_t at) { return b->bytes - at < g->window ? b->bytes - at : g->window; }
 
-/* ---- a cache of bind groups: creating one costs more than the rest of recording, and a training step binds the same buffers as the step before */
+/* ---- a cache of bind groups: creating one costs more than the rest of recording, and a training
+ * step binds the same buffers as the step before */
 enum { GROUPS = 1024, MOST_BUFFERS = CR_MAX_INPUTS + CR_MAX_OUTPUTS + 2 };
 typedef struct gpu_group {
     WGPUBindGroup handle;                           /* NULL: none */
@@ -136,7 +140,8 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     group->handle = cr_wg.DeviceCreateBindGroup(g->device, &(WGPUBindGroupDescriptor){.layout = p->layout, .entryCount = (size_t)p->buffers + 1, .entries = e});
     group->of = of;
     g->counters.groups++;
-    if (cr_gpu_scope_end(g, op, "cannot bind") == CR_OK) return group;     /* an invalid group would invalidate the whole batch */
+    /* an invalid group would invalidate the whole batch */
+    if (cr_gpu_scope_end(g, op, "cannot bind") == CR_OK) return group;
     if (group->handle) cr_wg.BindGroupRelease(group->handle);
     group->handle = NULL;
     return NULL;

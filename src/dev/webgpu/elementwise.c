@@ -1,9 +1,12 @@
-/* elementwise.c - programs as WGSL, compiled once for each program and class of shapes; copies, casts and fills are the program y = x.
+/* elementwise.c - programs as WGSL, compiled once for each program and class of shapes; copies,
+ * casts and fills are the program y = x.
  *
- * Strides, offsets, parameters and constants are data, not source: so one kernel serves all shapes of a class, and no compiler can simplify
- * with constants (x * 0 is not 0 for NaN).  Two classes.  Flat: one axis, results contiguous; an invocation computes the elements of one
- * word of the narrowest result, so no other invocation writes its words.  Strided: an invocation computes one element; invocations that
- * share a word write their bits by atomics, so their order does not matter. */
+ * Strides, offsets, parameters and constants are data, not source: so one kernel serves all shapes
+ * of a class, and no compiler can simplify with constants (x * 0 is not 0 for NaN).  Two classes.
+ * Flat: one axis, results contiguous; an invocation computes the elements of one word of the
+ * narrowest result, so no other invocation writes its words.  Strided: an invocation computes one
+ * element; invocations that share a word write their bits by atomics, so their order does not
+ * matter. */
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -23,12 +26,14 @@ static const char *const float_ops[CR_OP_COUNT] = {
     [CR_OP_ACOSH] = "f_acosh($a)", [CR_OP_ATANH] = "f_atanh($a)", [CR_OP_ERF] = "f_erf($a)", [CR_OP_ERFC] = "f_erfc($a)",
     [CR_OP_SIGMOID] = "f_sigmoid($a)", [CR_OP_FLOOR] = "floor($a)", [CR_OP_CEIL] = "ceil($a)", [CR_OP_ROUND] = "round($a)", [CR_OP_TRUNC] = "trunc($a)",
     [CR_OP_ISNAN] = "select(0.0, 1.0, is_nan($a))", [CR_OP_ISINF] = "select(0.0, 1.0, is_inf($a))",
-    [CR_OP_EQ] = "select(0.0, 1.0, $a == $b)", [CR_OP_NE] = "select(1.0, 0.0, $a == $b)",      /* a != b would be false for NaN */
+    /* a != b would be false for NaN */
+    [CR_OP_EQ] = "select(0.0, 1.0, $a == $b)", [CR_OP_NE] = "select(1.0, 0.0, $a == $b)",
     [CR_OP_LT] = "select(0.0, 1.0, $a < $b)", [CR_OP_LE] = "select(0.0, 1.0, $a <= $b)", [CR_OP_GT] = "select(0.0, 1.0, $a > $b)",
     [CR_OP_GE] = "select(0.0, 1.0, $a >= $b)", [CR_OP_SEL] = "select($b, $c, $a == 0.0)",
 };
 
-/* $z and $1: 0 and 1, $w: the bits of the dtype, $f: i or u, the prefix of its functions; $k: i64 or u64 */
+/* $z and $1: 0 and 1, $w: the bits of the dtype, $f: i or u, the prefix of its functions; $k: i64
+ * or u64 */
 static const char *const int_ops[CR_OP_COUNT] = {
     [CR_OP_ADD] = "$a + $b", [CR_OP_SUB] = "$a - $b", [CR_OP_MUL] = "$a * $b", [CR_OP_NEG] = "$z - $a", [CR_OP_ABS] = "abs($a)",
     [CR_OP_SIGN] = "select($z, $1, $a > $z) - select($z, $1, $a < $z)", [CR_OP_COPYSIGN] = "select($z - $a, $a, ($a < $z) == ($b < $z))",
@@ -97,12 +102,14 @@ static void push(parameters *p, uint32_t word) { CR_ASSERT(p->n < GPU_PARAMETER_
 
 enum { PARAMETERS = 4 };                            /* words of `parameters` before the array */
 enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, HOST = 255 };
-typedef struct plan {                               /* the properties of a walk that select its kernel, and its arguments */
+/* the properties of a walk that select its kernel, and its arguments */
+typedef struct plan {
     const cr_walk *w;
     bool flat;
     int ndim;                                       /* at least 1 */
     int elements;                                   /* of one invocation */
-    int buffers, of[OPERANDS];                      /* operand k (results first) lies in buffer of[k]; HOST: it is a number in host memory */
+    /* operand k (results first) lies in buffer of[k]; HOST: it is a number in host memory */
+    int buffers, of[OPERANDS];
     gpu_buffer *buffer[OPERANDS + 1];
     size_t at[OPERANDS + 1];                        /* bytes before the bound window */
     uint32_t written, shared;                       /* bits: buffers */
@@ -124,8 +131,8 @@ static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op =
 
 static gpu_span span_of(const cr_walk *w, int k) { return cr_gpu_span_of(operand(w, k)->offset, w->ndim, w->shape, operand(w, k)->strides); }
 
-/* The binding that holds operand k, a new one if none does.  Operands in a buffer that is written share one binding.  -1: they are too
- * far apart for a window, or one of them is too long. */
+/* The binding that holds operand k, a new one if none does.  Operands in a buffer that is written
+ * share one binding.  -1: they are too far apart for a window, or one of them is too long. */
 static int buffer_of(plan *l, gpu_span spans[], const gpu *g, int k) {
     const cr_arg *a = operand(l->w, k);
     const int64_t size = (int64_t)cr_dtype_size(a->dtype);
@@ -235,7 +242,8 @@ static void add_inputs(wgsl *w, const plan *l) {
     for (int i = 0; i < p->n_param + p->n_const; i++, at += words) add_value(w, l, p->n_in + i, at);
 }
 
-/* The flat class: word w<k> collects bits until it is full or the walk ends; the other bits of the last word stay. */
+/* The flat class: word w<k> collects bits until it is full or the walk ends; the other bits of the
+ * last word stay. */
 static void add_packed(wgsl *w, int k, int b, cr_dtype dt) {
     const int lanes = cr_wgsl_lanes(dt), bits = 32 / lanes;
     cr_wgsl_add(w, "w%d |= %s << (%du * (e %% %du));\n", k, cr_wgsl_bits(dt, cr_expr_of("y%d", k).s).s, bits, lanes);
@@ -306,7 +314,8 @@ static cr_status fill_parameters(parameters *q, const plan *l, int fault) {
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         const int64_t before = l->of[k] == HOST ? 0 : (int64_t)(l->at[l->of[k]] / cr_dtype_size(operand(w, k)->dtype));
         push(q, (uint32_t)(operand(w, k)->offset - before));
-        for (int d = 0; d < l->ndim; d++) push(q, (uint32_t)stride(l, k, d));      /* modulo 2^32: negative strides wrap */
+        /* modulo 2^32: negative strides wrap */
+        for (int d = 0; d < l->ndim; d++) push(q, (uint32_t)stride(l, k, d));
     }
     for (int i = 0; i < w->n_in; i++) {
         unsigned char bytes[8] = {0};
@@ -331,7 +340,8 @@ static cr_status check(const cr_walk *w) {
 
 static cr_status run(gpu *g, const cr_walk *w);
 
-/* Splits the walk across the axis along which the operands extend furthest, at a whole number of words. */
+/* Splits the walk across the axis along which the operands extend furthest, at a whole number of
+ * words. */
 static cr_status run_halves(gpu *g, const cr_walk *w) {
     int axis = 0;
     int64_t reach = 0;
@@ -340,7 +350,8 @@ static cr_status run_halves(gpu *g, const cr_walk *w) {
             const int64_t stride = operand(w, k)->strides[d], far = (w->shape[d] - 1) * gpu_abs(stride) * (int64_t)cr_dtype_size(operand(w, k)->dtype);
             if (far > reach) reach = far, axis = d;
         }
-    if (reach < 256) return cr_gpu_fail_window(g, w->program->name, ((gpu_buffer *)w->out[0].storage->data)->bytes);      /* two parts of one tensor, far apart */
+    /* two parts of one tensor, far apart */
+    if (reach < 256) return cr_gpu_fail_window(g, w->program->name, ((gpu_buffer *)w->out[0].storage->data)->bytes);
     cr_walk half[2] = {*w, *w};
     const int64_t n = w->shape[axis], first = n > 2 * GPU_GROUP ? n / 2 / GPU_GROUP * GPU_GROUP : n / 2;
     half[0].shape[axis] = first;

@@ -1,5 +1,6 @@
-/* faults.c - an index out of range, an integer divided by zero.  Kernels note the first position; the host checks for faults when it next
- * reads or synchronizes.  Until then kernels go on, but do not write by such an index. */
+/* faults.c - an index out of range, an integer divided by zero.  Kernels note the first position;
+ * the host checks for faults when it next reads or synchronizes.  Until then kernels go on, but do
+ * not write by such an index. */
 #include "gpu.h"
 
 #include <stdio.h>

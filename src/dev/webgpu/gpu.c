@@ -1,4 +1,5 @@
-/* gpu.c - the GPUs of this process: found when one is requested, opened when one is used, and errors after one is lost. */
+/* gpu.c - the GPUs of this process: found when one is requested, opened when one is used, and
+ * errors after one is lost. */
 #include "gpu.h"
 
 #include <stdio.h>
@@ -96,7 +97,8 @@ static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStr
     else copy_message(g->reason, sizeof g->reason, message);
 }
 
-/* Limits that the kernels of this folder need: the defaults of WebGPU, but some adapters (of OpenGL) have less. */
+/* Limits that the kernels of this folder need: the defaults of WebGPU, but some adapters (of
+ * OpenGL) have less. */
 static cr_status check_limits(const gpu *g, const char *op) {
     const WGPULimits *l = &g->limits;
     const struct { const char *name; uint32_t has, needed; } all[] = {
@@ -108,7 +110,8 @@ static cr_status check_limits(const gpu *g, const char *op) {
 }
 
 static cr_status open_device(gpu *g, const char *op) {
-    g->budget = cr_gpu_budget(op, g->dev.software ? (int64_t)4 << 30 : INT64_MAX);      /* a software GPU shares the memory of the processor */
+    /* a software GPU shares the memory of the processor */
+    g->budget = cr_gpu_budget(op, g->dev.software ? (int64_t)4 << 30 : INT64_MAX);
     cr_wg.AdapterGetLimits(g->adapter, &g->limits);
     g->limits.nextInChain = NULL;
     if (!g->budget || check_limits(g, op) != CR_OK) return cr_error_status();
@@ -145,7 +148,8 @@ cr_status cr_gpu_leave(gpu *g, cr_status status) {
 
 cr_status cr_gpu_wait(gpu *g, const char *op) {
     cr_status status = cr_gpu_submit(g, op);
-    if (status == CR_OK) (void)(cr_wg.DevicePoll(g->device, 1, NULL) & 0xff);     /* the other bytes of the result are undefined */
+    /* the other bytes of the result are undefined */
+    if (status == CR_OK) (void)(cr_wg.DevicePoll(g->device, 1, NULL) & 0xff);
     return atomic_load(&g->lost) ? cr_gpu_fail_lost(g, op) : status;
 }
 

@@ -1,9 +1,11 @@
-/* gpu.h - one GPU behind WebGPU: its memory, its queue, its compiled kernels; shared by the files of this folder.
+/* gpu.h - one GPU behind WebGPU: its memory, its queue, its compiled kernels; shared by the files
+ * of this folder.
  *
- * A kernel of dev.h calls g = cr_gpu_enter(...), which opens the GPU on its first use and takes its lock, finds or compiles a pipeline,
- * records dispatches, and calls cr_gpu_leave(g, status).  Nothing is computed before the batch is submitted: when it is full, and before
- * the host reads.  The queue runs batches and their dispatches in order, so a kernel sees the results of earlier kernels, and memory may
- * be reused as soon as the last kernel that needs it is recorded. */
+ * A kernel of dev.h calls g = cr_gpu_enter(...), which opens the GPU on its first use and takes its
+ * lock, finds or compiles a pipeline, records dispatches, and calls cr_gpu_leave(g, status).
+ * Nothing is computed before the batch is submitted: when it is full, and before the host reads.
+ * The queue runs batches and their dispatches in order, so a kernel sees the results of earlier
+ * kernels, and memory may be reused as soon as the last kernel that needs it is recorded. */
 #ifndef CR_WEBGPU_GPU_H
 #define CR_WEBGPU_GPU_H
 
@@ -37,10 +39,12 @@ enum { GPU_PIPELINE_LISTS = 256, GPU_KEY_BYTES = 2048 };
 enum { GPU_FAULTS = 256, GPU_FAULT_WORDS = 4 };     /* position (all ones: no fault), value (low, high) */
 typedef struct gpu_fault { char op[48]; int64_t bound; } gpu_fault;   /* bound of an index; 0: a division by zero */
 
-typedef struct gpu_key { size_t n; bool full; unsigned char bytes[GPU_KEY_BYTES]; } gpu_key;     /* identifies a kernel */
+/* identifies a kernel */
+typedef struct gpu_key { size_t n; bool full; unsigned char bytes[GPU_KEY_BYTES]; } gpu_key;
 
 /* ---- a GPU (gpu.c) */
-typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks, bytes, groups; } gpu_counters;       /* bytes: bound by dispatches; groups: bind groups created */
+/* bytes: bound by dispatches; groups: bind groups created */
+typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks, bytes, groups; } gpu_counters;
 
 typedef struct gpu {
     cr_device dev;                                  /* first: a cr_device of this folder is a gpu */
@@ -49,8 +53,11 @@ typedef struct gpu {
     WGPUDevice device;                              /* NULL until first use */
     WGPUQueue queue;
     WGPULimits limits;
-    bool subgroups;                                 /* trees use them: invocations exchange values without workgroup memory */
-    enum { GPU_HALVES_UNKNOWN, GPU_HALVES_LIBRARY, GPU_HALVES_NATIVE } halves;     /* f16 is converted by library.wgsl, or by native instructions; decided before the first kernel that converts */
+    /* trees use them: invocations exchange values without workgroup memory */
+    bool subgroups;
+    /* f16 is converted by library.wgsl, or by native instructions; decided before the first kernel
+     * that converts */
+    enum { GPU_HALVES_UNKNOWN, GPU_HALVES_LIBRARY, GPU_HALVES_NATIVE } halves;
     size_t window;                                  /* the largest binding in bytes, a multiple of 256 */
     cr_mutex *lock;
     atomic_bool lost;
@@ -82,19 +89,24 @@ gpu      *cr_gpu_enter(const char *op, const cr_device *d);       /* opens and l
 cr_status cr_gpu_leave(gpu *g, cr_status status);
 cr_status cr_gpu_wait(gpu *g, const char *op);                    /* waits until the queue is empty */
 void      cr_gpu_scope_begin(gpu *g);                             /* collects errors from here ... */
-cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what);     /* ... to here, and reports the first as "what: the message" */
+/* ... to here, and reports the first as "what: the message" */
+cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what);
 cr_status cr_gpu_fail_lost(const gpu *g, const char *op);
-cr_status cr_gpu_cannot(const char *op, const cr_device *d, const char *what);     /* the error of a case without a kernel */
+/* the error of a case without a kernel */
+cr_status cr_gpu_cannot(const char *op, const cr_device *d, const char *what);
 bool      cr_gpu_lacks(const char *op, const cr_array *t);       /* f64, which is only stored: a message */
 
-gpu_buffer *cr_gpu_buffer_take(gpu *g, const char *op, size_t bytes);     /* from the pool, for temporaries of a kernel */
+/* from the pool, for temporaries of a kernel */
+gpu_buffer *cr_gpu_buffer_take(gpu *g, const char *op, size_t bytes);
 void        cr_gpu_buffer_give(gpu *g, gpu_buffer *b);
 cr_storage *cr_gpu_allocate(const cr_device *d, size_t bytes);
 cr_status   cr_gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
 cr_status   cr_gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
-cr_status   cr_gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes);      /* from its start, a multiple of 4; waits */
+/* from its start, a multiple of 4; waits */
+cr_status   cr_gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes);
 void        cr_gpu_empty_cache(const cr_device *d);
-cr_array    cr_gpu_array(const cr_device *d, cr_dtype dt, int n, const int64_t *shape);       /* an uninitialised temporary; storage NULL: a message */
+/* an uninitialised temporary; storage NULL: a message */
+cr_array    cr_gpu_array(const cr_device *d, cr_dtype dt, int n, const int64_t *shape);
 void        cr_gpu_array_give(const cr_array *a);
 static inline gpu_buffer *gpu_buffer_of(const cr_array *t) { return t->storage->data; }
 
@@ -106,33 +118,41 @@ static inline int64_t gpu_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / 
 /* ---- the batch (batch.c) */
 enum { GPU_PARAMETER_WORDS = 256, GPU_GROUP = 256 };           /* u32 of one dispatch; invocations in a workgroup */
 
-/* Records `groups` workgroups of p with these parameters, and with buffer i bound from at[i] bytes on (cr_gpu_window). */
+/* Records `groups` workgroups of p with these parameters, and with buffer i bound from at[i] bytes
+ * on (cr_gpu_window). */
 cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const void *parameters,
                           size_t parameters_bytes, uint64_t groups);
 
 void      cr_gpu_groups_clear(gpu *g);                           /* before buffers are released */
 
-/* ---- windows: a buffer may be larger than a binding can be, so a part of it is bound.  Kernels split their work until each part fits. */
+/* ---- windows: a buffer may be larger than a binding can be, so a part of it is bound.  Kernels
+ * split their work until each part fits. */
 typedef struct gpu_span { int64_t first, end; } gpu_span;      /* elements of a buffer */
 gpu_span  cr_gpu_span_of(int64_t offset, int ndim, const int64_t *shape, const int64_t *strides);
 /* Does one binding hold the span?  at: offset of the binding in bytes; 0 if all of b fits. */
 bool      cr_gpu_window(const gpu *g, const gpu_buffer *b, gpu_span s, cr_dtype dt, size_t *at);
 cr_status cr_gpu_fail_window(const gpu *g, const char *op, size_t bytes);
-cr_status cr_gpu_faults_check(gpu *g, const char *op);            /* reads and reports them, if a kernel may have failed (memory.c) */
-cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes);    /* multiples of 4 */
+/* reads and reports them, if a kernel may have failed (memory.c) */
+cr_status cr_gpu_faults_check(gpu *g, const char *op);
+/* multiples of 4 */
+cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes);
 cr_status cr_gpu_submit(gpu *g, const char *op);                  /* submits the recorded commands, if any */
 
 /* ---- pipelines: found by key; the source is generated only for a new key */
 void cr_gpu_key_add(gpu_key *k, const void *part, size_t bytes);
 static inline void gpu_key_byte(gpu_key *k, int byte) { unsigned char b = (unsigned char)byte; cr_gpu_key_add(k, &b, 1); }
 gpu_pipeline *cr_gpu_pipeline_find(const gpu *g, const gpu_key *k);
-gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text);     /* bit i of written: binding i + 1 */
+/* bit i of written: binding i + 1 */
+gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text);
 
 /* ---- faults */
-/* The number of a new fault, a parameter of the kernels that may note it in g->faults; the first position wins.  -1: a message. */
+/* The number of a new fault, a parameter of the kernels that may note it in g->faults; the first
+ * position wins.  -1: a message. */
 int       cr_gpu_fault_new(gpu *g, const char *op, int64_t bound);
-cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_array *index);      /* adds the index to a fault with a position (index.c) */
-cr_status cr_gpu_faults_report(gpu *g, const uint32_t *words);      /* the contents of g->faults: gives the first fault as an error, and clears all */
+/* adds the index to a fault with a position (index.c) */
+cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_array *index);
+/* the contents of g->faults: gives the first fault as an error, and clears all */
+cr_status cr_gpu_faults_report(gpu *g, const uint32_t *words);
 
 /* ---- kernels (kernels.h) */
 CR_KERNELS(CR_KERNEL_OF_WEBGPU)

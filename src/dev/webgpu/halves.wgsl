@@ -1,5 +1,6 @@
-// halves.wgsl - do the GPU's native conversions of f16 agree with those of library.wgsl?  wrong[0] becomes 1 if they do not.
-// i: an f16 x; the f32 half-way to the next f16, the neighbours of that f32, and the f32 whose upper half is i.
+// halves.wgsl - do the GPU's native conversions of f16 agree with those of library.wgsl?  wrong[0]
+// becomes 1 if they do not.  i: an f16 x; the f32 half-way to the next f16, the neighbours of that
+// f32, and the f32 whose upper half is i.
 struct parameters { zero: u32 }
 
 fn check(x: f32) {

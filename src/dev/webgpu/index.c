@@ -1,8 +1,10 @@
-/* index.c - elements read and written by index: gather, scatter, rows taken and put, several indices made one.
+/* index.c - elements read and written by index: gather, scatter, rows taken and put, several
+ * indices made one.
  *
- * Two dispatches.  The first checks every index and notes the first that is out of range (faults.c); the second does nothing where there
- * is one, except that it writes which index it is.  Writes follow the index in order, one invocation for each position across it, so sums
- * are always added in the same order. */
+ * Two dispatches.  The first checks every index and notes the first that is out of range
+ * (faults.c); the second does nothing where there is one, except that it writes which index it is.
+ * Writes follow the index in order, one invocation for each position across it, so sums are always
+ * added in the same order. */
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -28,7 +30,8 @@ typedef struct job {
     bool wrap;
     int64_t size[3], bound;                         /* M, K, N; of the index */
     int64_t index_strides[3], to_strides[3], from_strides[3];
-    int64_t index_at, to_at, from_at;               /* where this part of them begins, after their offsets; of the index, also how many come before */
+    /* where this part of them begins, after their offsets; of the index, also how many come before */
+    int64_t index_at, to_at, from_at;
     int64_t indices;                                /* in this part of it, one after another */
     int fault;
 } job;
@@ -61,7 +64,8 @@ static const int64_t *strides_of(const job *j, int of) { return of == INDEX ? j-
 
 static const cr_array *array_of(const job *j, int of) { return of == INDEX ? j->index : of == TO ? j->to : j->from; }
 
-/* The window in which operand `of` has this part: `rows` rows of the table from `row` on, or this part of the other operands. */
+/* The window in which operand `of` has this part: `rows` rows of the table from `row` on, or this
+ * part of the other operands. */
 static bool bind_part(const gpu *g, gpu_call *c, const job *j, int of, int table, int64_t row, int64_t rows, uint32_t *offset) {
     const cr_array *t = array_of(j, of);
     const cr_dtype dt = of == INDEX ? t->dtype : element_of(j);
@@ -89,9 +93,11 @@ static int64_t bind_parts(const gpu *g, gpu_call *c, const job *j, int table, in
     return rows;
 }
 
-/* Iterations first .. end - 1 of the loop of a task that has one.  Everything but the table fits into windows. */
+/* Iterations first .. end - 1 of the loop of a task that has one.  Everything but the table fits
+ * into windows. */
 static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t first, int64_t end) {
-    const int64_t all = table && j->bound ? j->bound : 1;          /* without rows every index is wrong, which the kernel notes */
+    /* without rows every index is wrong, which the kernel notes */
+    const int64_t all = table && j->bound ? j->bound : 1;
     const kernel how = {'i', j->task, element_of(j), j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1], buffers_of(j) > FROM};
     parameters q = {
         .count = (uint32_t)count, .fault = (uint32_t)j->fault, .bound = (uint32_t)j->bound, .M = (uint32_t)j->size[0], .K = (uint32_t)j->size[1],

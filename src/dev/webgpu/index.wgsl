@@ -1,8 +1,10 @@
-// index.wgsl - elements read and written by index: (M, K, N) elements of `index`, a row of a table each.
+// index.wgsl - elements read and written by index: (M, K, N) elements of `index`, a row of a table
+// each.
 //
-// CHECK notes the first index that is out of range in the faults; the other tasks do nothing if there is one, except that NOTE
-// and they write which index it is.  TAKE: dst[m, k, n] = src[m, index, n].  PUT: dst[m, index, n] = src[m, k, n], or SUM, += it;
-// an invocation for each m, n, in the order of k.  RAVEL: dst = dst bound + index, or FIRST, index.
+// CHECK notes the first index that is out of range in the faults; the other tasks do nothing if
+// there is one, except that NOTE and they write which index it is.  TAKE: dst[m, k, n] = src[m,
+// index, n].  PUT: dst[m, index, n] = src[m, k, n], or SUM, += it; an invocation for each m, n, in
+// the order of k.  RAVEL: dst = dst bound + index, or FIRST, index.
 struct parameters {
     zero: u32,
     count: u32,                                     // invocations

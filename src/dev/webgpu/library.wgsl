@@ -1,9 +1,10 @@
 // library.wgsl - functions that kernels call.  A kernel's source gets those that it calls (wgsl.c).
 //
-// Drivers compute f32 arithmetic on NaN and infinities as IEEE says, but not max, min, exp and comparisons such as
-// x != x: the functions here test the bits instead.  WebGPU promises little accuracy for exp, log, sin and others, so
-// they are the polynomials of the cpu device (dev/cpu/vmath.h): within 4 ulp, and the same bits on every GPU that rounds
-// as IEEE says.  `hidden` stops a compiler from simplifying across a value: (a + b) - a is not b.
+// Drivers compute f32 arithmetic on NaN and infinities as IEEE says, but not max, min, exp and
+// comparisons such as x != x: the functions here test the bits instead.  WebGPU promises little
+// accuracy for exp, log, sin and others, so they are the polynomials of the cpu device
+// (dev/cpu/vmath.h): within 4 ulp, and the same bits on every GPU that rounds as IEEE says.
+// `hidden` stops a compiler from simplifying across a value: (a + b) - a is not b.
 
 // ---- dtypes
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
@@ -320,8 +321,8 @@ fn two_product(a: f32, b: f32) -> vec2<f32> {
     return vec2<f32>(q, ((ah * bh - q) + ah * bl + al * bh) + al * bl);
 }
 
-// ---- extended precision in place of double: (x, y, e) is (x + y) 2^e with 1 <= |x| < 2 and |y| <= 2^-24.
-// The relative error of an operation is 2^-44.  0, infinities and NaN are (x, 0, 0).
+// ---- extended precision in place of double: (x, y, e) is (x + y) 2^e with 1 <= |x| < 2 and |y| <=
+// 2^-24.  The relative error of an operation is 2^-44.  0, infinities and NaN are (x, 0, 0).
 fn ordinary(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) == 0x3f800000u; }
 fn wide_normal(x: f32, y: f32, e: f32) -> vec3<f32> {
     let s = hidden(x + y);
@@ -523,7 +524,8 @@ fn far_quarters(x: f32) -> vec2<f32> {
     return vec2<f32>(sign * (u64_to_f32(rest) * 5.421010862427522e-20) * 1.57079632679, f32(quarter & 3u))
             * select(vec2<f32>(1.0), vec2<f32>(-1.0), x < 0.0);
 }
-// (r, n) with x = n pi / 2 + r; pi / 2 is split in three, and n times each of the first two parts is exact
+// (r, n) with x = n pi / 2 + r; pi / 2 is split in three, and n times each of the first two parts
+// is exact
 fn quarters(x: f32) -> vec2<f32> {
     if abs(x) >= 2048.0 { return far_quarters(x); }
     let n = round(x * 0.636619772);
@@ -726,7 +728,8 @@ fn f_tdiv(a: f32, b: f32) -> f32 {
     if is_nan(q) || is_inf(q) || is_inf(b) || abs(q) >= 16777216.0 || abs(q) < 0.5 { return trunc(q); }
     return f_copysign(round((a - f_fmod(a, b)) / b), q);
 }
-// as in Python: a finite number over an infinity of the other sign is -1, an infinity over a number is NaN
+// as in Python: a finite number over an infinity of the other sign is -1, an infinity over a number
+// is NaN
 fn f_fdiv(a: f32, b: f32) -> f32 {
     if is_nan(a) { return a; }
     if is_nan(b) { return b; }

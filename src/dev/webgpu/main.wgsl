@@ -1,8 +1,8 @@
-// main.wgsl - the entry point of every kernel: calls kernel(group, lane, i), the number of the workgroup, the number of the
-// invocation in it, and the number among all invocations.
+// main.wgsl - the entry point of every kernel: calls kernel(group, lane, i), the number of the
+// workgroup, the number of the invocation in it, and the number among all invocations.
 //
-// SUBGROUPS: lane follows from the place in the subgroup, as tree.wgsl needs it.  `width` is the size of a subgroup, or 0
-// where subgroups are not full or too small to be faster.
+// SUBGROUPS: lane follows from the place in the subgroup, as tree.wgsl needs it.  `width` is the
+// size of a subgroup, or 0 where subgroups are not full or too small to be faster.
 @compute @workgroup_size(SIZE)
 fn main(
 #if SUBGROUPS

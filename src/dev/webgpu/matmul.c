@@ -1,12 +1,15 @@
-/* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)].  Sums go along K in order, whatever the shape.
+/* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)].  Sums go along K in
+ * order, whatever the shape.
  *
- * On a GPU a workgroup of SIDE x SIDE invocations has a square of EDGE x EDGE results, an invocation TILE x TILE of them in registers.
- * DEPTH of K at a time, the workgroup copies its part of a and of b into workgroup memory: an element read from there serves TILE
- * products, an element read from the tensor EDGE.
+ * On a GPU a workgroup of SIDE x SIDE invocations has a square of EDGE x EDGE results, an
+ * invocation TILE x TILE of them in registers. DEPTH of K at a time, the workgroup copies its part
+ * of a and of b into workgroup memory: an element read from there serves TILE products, an element
+ * read from the tensor EDGE.
  *
- * On a software GPU workgroup memory is slower than the cache of the processor, and every barrier is a change of threads: there an invocation reads
- * the tensors directly, for up to ROWS x TILE results.  Neighbours have the same rows, so an element of a is read once for as many
- * of them as the processor computes at a time (bench/webgpu). */
+ * On a software GPU workgroup memory is slower than the cache of the processor, and every barrier
+ * is a change of threads: there an invocation reads the tensors directly, for up to ROWS x TILE
+ * results.  Neighbours have the same rows, so an element of a is read once for as many of them as
+ * the processor computes at a time (bench/webgpu). */
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -16,7 +19,9 @@ enum {
     TILE = 4,                                       /* of a vec4 */
     SIDE = 16, EDGE = TILE * SIDE, DEPTH = 16,
     ROWS = 8, UNROLLED = 4,                         /* ROWS: of a workgroup without workgroup memory */
-    MOST_K = 131072                                 /* of one dispatch: lavapipe ends an invocation after 65535 iterations of a loop.  Longer sums go on in the next dispatch (half floats are rounded between, as where memory is split) */
+    /* of one dispatch: lavapipe ends an invocation after 65535 iterations of a loop.  Longer sums
+     * go on in the next dispatch (half floats are rounded between, as where memory is split) */
+    MOST_K = 131072
 };
 
 typedef struct product {
@@ -93,7 +98,8 @@ static int axis_of(const product *q, int operand, int axis) {
     return operand == 1 ? (axis == m ? m : axis == k ? n : -1) : axis == k ? m : axis == n ? n : -1;
 }
 
-/* Splits the axis along which an operand that does not fit into a window extends furthest, or K where it is too long for a dispatch. */
+/* Splits the axis along which an operand that does not fit into a window extends furthest, or K
+ * where it is too long for a dispatch. */
 static cr_status multiply(gpu *g, const product *q, const cr_array t[]) {
     const int operands = q->bias ? 4 : 3, K = q->batch + 2;
     int axis = t[1].shape[q->batch + 1] > MOST_K ? K : -1;
@@ -127,7 +133,8 @@ static cr_status multiply(gpu *g, const product *q, const cr_array t[]) {
 
 static bool nearer(int64_t stride, int64_t other) { return gpu_abs(stride) < gpu_abs(other); }
 
-/* An operand in the buffer of the result cannot be bound together with it: WebGPU forbids reading and writing a buffer in one dispatch. */
+/* An operand in the buffer of the result cannot be bound together with it: WebGPU forbids reading
+ * and writing a buffer in one dispatch. */
 static bool apart(const cr_array *c, const cr_array *t) { return !t || t->storage != c->storage; }
 
 cr_status cr_gpu_matmul(const cr_matmul_args *args) {

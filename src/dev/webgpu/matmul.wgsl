@@ -1,9 +1,11 @@
-// matmul.wgsl - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)].  Sums go along K in order.
+// matmul.wgsl - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)].  Sums go along K in
+// order.
 //
-// ROWS 0: a workgroup of SIDE x SIDE invocations has EDGE x EDGE results, an invocation TILE x TILE of them in registers.
-// DEPTH of K at a time, the workgroup copies its part of a and b to workgroup memory.  Otherwise, a workgroup of SIDE
-// invocations has ROWS x EDGE results and reads a and b directly; an invocation has TILE columns, SIDE apart.
-// ALONG_K_A, ALONG_K_B: neighbours along K are neighbours in memory.  BF16: terms are rounded to bf16.  WIDE: 64-bit integers.
+// ROWS 0: a workgroup of SIDE x SIDE invocations has EDGE x EDGE results, an invocation TILE x TILE
+// of them in registers.  DEPTH of K at a time, the workgroup copies its part of a and b to
+// workgroup memory.  Otherwise, a workgroup of SIDE invocations has ROWS x EDGE results and reads a
+// and b directly; an invocation has TILE columns, SIDE apart.  ALONG_K_A, ALONG_K_B: neighbours
+// along K are neighbours in memory.  BF16: terms are rounded to bf16.  WIDE: 64-bit integers.
 struct parameters {
     zero: u32,
     M: u32,

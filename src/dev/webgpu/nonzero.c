@@ -1,4 +1,5 @@
-/* nonzero.c - where a bool tensor is true: each invocation counts in its piece, the counts are scanned, and each invocation writes its rows. */
+/* nonzero.c - where a bool tensor is true: each invocation counts in its piece, the counts are
+ * scanned, and each invocation writes its rows. */
 #include "wgsl.h"
 
 enum { PIECE = 64 };

@@ -1,5 +1,6 @@
-// nonzero.wgsl - where a bool tensor x is true.  Each invocation has a piece of PIECE elements.  COUNT: counts[i] is how many
-// are true in piece i.  Otherwise counts holds the running sums of these, and the rows of y, the coordinates, are written.
+// nonzero.wgsl - where a bool tensor x is true.  Each invocation has a piece of PIECE elements.
+// COUNT: counts[i] is how many are true in piece i.  Otherwise counts holds the running sums of
+// these, and the rows of y, the coordinates, are written.
 struct parameters {
     zero: u32,
     count: u32,                                     // elements of x

@@ -1,19 +1,24 @@
-/* order.c - rows of x (M, R) in order, single elements of them, positions in a sorted row, runs of equal rows.
+/* order.c - rows of x (M, R) in order, single elements of them, positions in a sorted row, runs of
+ * equal rows.
  *
- * Elements become unsigned keys (cr_wgsl_key).  Short rows are ranked: an invocation counts the elements before its own.  Others are sorted
- * by merging, which is stable, deterministic, and takes keys of any width.  An entry is a position with its key.  A workgroup sorts TILE
- * of them in its memory; then runs are merged in pairs, and an invocation finds the part of both that makes its MERGED entries of the
- * result.  Only the first K entries of each run are kept, so there is little to merge for the first few elements of a long row.
+ * Elements become unsigned keys (cr_wgsl_key).  Short rows are ranked: an invocation counts the
+ * elements before its own.  Others are sorted by merging, which is stable, deterministic, and takes
+ * keys of any width.  An entry is a position with its key.  A workgroup sorts TILE of them in its
+ * memory; then runs are merged in pairs, and an invocation finds the part of both that makes its
+ * MERGED entries of the result.  Only the first K entries of each run are kept, so there is little
+ * to merge for the first few elements of a long row.
  *
- * A single element of a row is selected: a workgroup counts the digits of its keys, from the highest byte down, among those that agree
- * so far. */
+ * A single element of a row is selected: a workgroup counts the digits of its keys, from the
+ * highest byte down, among those that agree so far. */
 #include "wgsl.h"
 
 enum {
     RANKED = 64,                                    /* elements of a row that is ranked */
-    MINE = 4, TILE = MINE * GPU_GROUP,              /* entries of an invocation and of a workgroup: 16 KiB, which WebGPU promises */
+    /* entries of an invocation and of a workgroup: 16 KiB, which WebGPU promises */
+    MINE = 4, TILE = MINE * GPU_GROUP,
     MERGED = 8,                                     /* entries of one invocation that merges */
-    SELECTED = 1 << 18,                             /* elements of a row in which one is selected: a single workgroup reads it five times and more */
+    /* elements of a row in which one is selected: a single workgroup reads it five times and more */
+    SELECTED = 1 << 18,
     MOST_BYTES = 1 << 26                            /* of the entries of rows that are sorted together */
 };
 typedef enum order_task { RANK, SORT_TILE, MERGE, TAKE, SELECT } order_task;
@@ -98,7 +103,8 @@ static bool bind_rows(const ordering *s, gpu_call *c, const cr_array *t, int64_t
     return cr_gpu_bind_window(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * each}, t->dtype, offset);
 }
 
-/* The buffers of a task, and the offsets of the rows in them; false: the rows are too many for a window. */
+/* The buffers of a task, and the offsets of the rows in them; false: the rows are too many for a
+ * window. */
 static bool bind(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, gpu_call *c, parameters *q) {
     const int64_t found = s->how.one ? 1 : s->K;
     if (task == MERGE) c->buffer[c->buffers++] = from;
@@ -125,7 +131,8 @@ static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_b
     return bind(s, task, from, to, &call, &q) ? cr_gpu_run(s->g, &call) : cr_gpu_fail_window(s->g, s->op, gpu_buffer_of(s->x)->bytes);
 }
 
-/* Sorts rows: tiles of x become runs of entries, which are merged until there is one.  spare: as large as entries. */
+/* Sorts rows: tiles of x become runs of entries, which are merged until there is one.  spare: as
+ * large as entries. */
 static cr_status merge(const ordering *s, gpu_buffer *entries, gpu_buffer *spare) {
     level l = {TILE, (uint32_t)gpu_min(TILE, s->K), (uint32_t)gpu_ceil_div(s->R, TILE), 0};
     cr_status status = run(s, SORT_TILE, NULL, entries, l, s->M * l.runs * GPU_GROUP);
@@ -159,7 +166,8 @@ static cr_status order_all(ordering *s, order_task task, int64_t most, gpu_buffe
     return status;
 }
 
-/* Chooses how; sorted rows go together as many as MOST_BYTES of entries hold, in two buffers where there is something to merge. */
+/* Chooses how; sorted rows go together as many as MOST_BYTES of entries hold, in two buffers where
+ * there is something to merge. */
 static cr_status run_order(ordering *s) {
     if (s->R <= RANKED) return order_all(s, RANK, s->M, NULL, NULL);
     if (s->how.one && s->R <= SELECTED) return order_all(s, SELECT, s->M, NULL, NULL);
@@ -239,8 +247,10 @@ cr_status cr_gpu_search(const cr_search_args *args) {
     return g ? cr_gpu_leave(g, run_search(g, &how, y, x, v, R, K, 0, M * K, shared)) : cr_error_status();
 }
 
-/* ---- runs of equal rows: mark the row where each begins, count the marks so far, and derive the rest from these counts */
-typedef struct runs_how { int id; cr_dtype dtype; int begins, run, ordered; } runs_how;         /* begins: the first of the two kernels */
+/* ---- runs of equal rows: mark the row where each begins, count the marks so far, and derive the
+ * rest from these counts */
+/* begins: the first of the two kernels */
+typedef struct runs_how { int id; cr_dtype dtype; int begins, run, ordered; } runs_how;
 
 typedef struct runs_parameters { uint32_t zero, count, C, x, starts, number, run, order; } runs_parameters;
 _Static_assert(sizeof(runs_parameters) == 32, "the struct of runs.wgsl");

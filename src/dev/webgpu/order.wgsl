@@ -1,6 +1,7 @@
-// order.wgsl - rows of x (M, R) in order, by RANK, or by SORT_TILE, MERGE and TAKE; or one element of each row, by SELECT.
-// ONE: element kth of each row instead of the first K.  VALUES: y is wanted.  FLOAT: there may be NaN.
-// An entry is a position with its key of one word, or WIDE, of two.
+// order.wgsl - rows of x (M, R) in order, by RANK, or by SORT_TILE, MERGE and TAKE; or one element
+// of each row, by SELECT.  ONE: element kth of each row instead of the first K.  VALUES: y is
+// wanted.  FLOAT: there may be NaN.  An entry is a position with its key of one word, or WIDE, of
+// two.
 struct parameters {
     zero: u32,
     M: u32,
@@ -78,24 +79,26 @@ fn entry_of(r: u32, key: vec2<u32>) -> entry { return entry(r, key.x); }
 #end
 
 #if MERGES
-// How many entries of run a are among the first d of a and b merged; equal entries of a come first.  Runs begin at a and b
-// and have la and lb entries (merge path: Odeh and others 2012).
+// How many entries of run a are among the first d of a and b merged; equal entries of a come
+// first.  Runs begin at a and b and have la and lb entries (merge path: Odeh and others 2012).
 fn split(a: u32, la: u32, b: u32, lb: u32, d: u32) -> u32 {
     var low = select(0u, d - lb, d > lb);
     var high = min(d, la);
     while low < high {
         let middle = (low + high) / 2u;
-        if before(load_entry(b + d - 1u - middle), load_entry(a + middle)) { high = middle; } else { low = middle + 1u; }
+        let after = before(load_entry(b + d - 1u - middle), load_entry(a + middle));
+        if after { high = middle; } else { low = middle + 1u; }
     }
     return low;
 }
 #end
 
-// Run q of a row lies from element q kept on.  A row has min(R, runs kept) entries, one after another, since only the last
-// run may have fewer than `kept`.
+// Run q of a row lies from element q kept on.  A row has min(R, runs kept) entries, one after
+// another, since only the last run may have fewer than `kept`.
 
 #if SORT_TILE
-// A workgroup sorts TILE elements of one row, MINE for each invocation; missing elements at the end come last.
+// A workgroup sorts TILE elements of one row, MINE for each invocation; missing elements at the end
+// come last.
 var<workgroup> tile: array<entry, TILE>;
 fn load_entry(i: u32) -> entry { return tile[i]; }
 
@@ -204,8 +207,9 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
 
 #if SELECT
-// A workgroup finds the digits of the key of a row's kth element, DIGITS of 8 bits from the highest on, by counting the digits
-// of the keys that agree so far.  Equal keys are in the order of their positions.
+// A workgroup finds the digits of the key of a row's kth element, DIGITS of 8 bits from the highest
+// on, by counting the digits of the keys that agree so far.  Equal keys are in the order of their
+// positions.
 var<workgroup> bins: array<atomic<u32>, 256>;
 var<workgroup> digit: u32;
 var<workgroup> left: u32;
@@ -258,7 +262,8 @@ fn kernel(group: u32, lane: u32, i: u32) {
         rank = left;
         workgroupBarrier();
     }
-    // each invocation counts the key in a part of the row; the parts before it tell whether it has the wanted one
+    // each invocation counts the key in a part of the row; the parts before it tell whether it has
+    // the wanted one
     let each = (R + 255u) / 256u;
     let first = min(lane * each, R);
     let end = min(first + each, R);

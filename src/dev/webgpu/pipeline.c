@@ -1,5 +1,5 @@
-/* pipeline.c - compiled kernels, cached by key for the life of the process.  Layouts are explicit: a layout derived from the shader would drop
- * bindings that the shader does not read. */
+/* pipeline.c - compiled kernels, cached by key for the life of the process.  Layouts are explicit:
+ * a layout derived from the shader would drop bindings that the shader does not read. */
 #include "wgsl.h"
 #include "../../core/config.h"
 
@@ -91,8 +91,8 @@ gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int
     return p;
 }
 
-/* ---- the GPU's own conversions of f16.  WebGPU does not define how they round and what happens to denormals, so they are used only
- * where all results equal those of library.wgsl. */
+/* ---- the GPU's own conversions of f16.  WebGPU does not define how they round and what happens to
+ * denormals, so they are used only where all results equal those of library.wgsl. */
 static void write_check(wgsl *w, const void *how) {
     (void)how;
     cr_wgsl_words(w, "wrong", true, true);

@@ -1,5 +1,6 @@
-/* random.c - Philox 4x32-10: element i of a stream is a function of seed and counter, as on every device (dev.h).  Integers and uniforms
- * have the same bits; normals pass through a logarithm and a cosine. */
+/* random.c - Philox 4x32-10: element i of a stream is a function of seed and counter, as on every
+ * device (dev.h).  Integers and uniforms have the same bits; normals pass through a logarithm and a
+ * cosine. */
 #include "wgsl.h"
 
 typedef enum draw { UNIFORM, NORMAL, INTEGERS } draw;
@@ -25,7 +26,8 @@ static cr_status run(const char *op, draw kind, const cr_array *y, uint64_t seed
     gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
     const kernel how = {'p', kind, y->dtype};
-    const int64_t most = (int64_t)(g->window / 8) & ~(int64_t)63;      /* elements of a part: whole blocks of Philox, and a window holds them at any offset */
+    /* elements of a part: whole blocks of Philox, and a window holds them at any offset */
+    const int64_t most = (int64_t)(g->window / 8) & ~(int64_t)63;
     cr_status status = CR_OK;
     for (int64_t first = 0; first < y->numel && status == CR_OK; first += most) {
         const int64_t n = gpu_min(most, y->numel - first);

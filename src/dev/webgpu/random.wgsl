@@ -1,5 +1,5 @@
-// random.wgsl - y[i] = element i of a stream of Philox 4x32-10: UNIFORM in [0, 1), NORMAL, or INTEGERS in [low, low + span).
-// BF16, F16: the dtype of y.
+// random.wgsl - y[i] = element i of a stream of Philox 4x32-10: UNIFORM in [0, 1), NORMAL, or
+// INTEGERS in [low, low + span).  BF16, F16: the dtype of y.
 struct parameters {
     zero: u32,
     count: u32,

@@ -1,12 +1,14 @@
-/* reduce.c - x (M, R, N) -> y (M, N), in one stage or two: where R is long, each of C parts of it is reduced first, (M, R, N) -> (M, C, N).
+/* reduce.c - x (M, R, N) -> y (M, N), in one stage or two: where R is long, each of C parts of it
+ * is reduced first, (M, R, N) -> (M, C, N).
  *
- * A workgroup computes a result: each invocation reduces every 256th element, then a tree joins them.  Where R is short or neighbouring
- * columns are adjacent in memory, a single invocation computes a result.  Cuts and trees depend on the shape only, so the order of
- * additions does too. */
+ * A workgroup computes a result: each invocation reduces every 256th element, then a tree joins
+ * them.  Where R is short or neighbouring columns are adjacent in memory, a single invocation
+ * computes a result.  Cuts and trees depend on the shape only, so the order of additions does too. */
 #include "wgsl.h"
 
 enum {
-    SINGLE = 4096, GROUP = 64 * GPU_GROUP,          /* elements that one invocation, and one workgroup, reduces in one stage */
+    /* elements that one invocation, and one workgroup, reduces in one stage */
+    SINGLE = 4096, GROUP = 64 * GPU_GROUP,
     BUSY = 1 << 14                                  /* invocations that are enough to fill a GPU */
 };
 
@@ -33,7 +35,8 @@ typedef struct stage {                              /* of a reduction */
     int64_t offset, parts;                          /* of x, in elements; of R */
     int64_t length;                                 /* R of the whole reduction */
     double power;
-    gpu_buffer *x, *y, *sums;                       /* sums: of each row, for its mean; NULL: map is not CR_MAP_DEVIATION */
+    /* sums: of each row, for its mean; NULL: map is not CR_MAP_DEVIATION */
+    gpu_buffer *x, *y, *sums;
     int64_t y_offset, sums_offset;
 } stage;
 
@@ -144,7 +147,8 @@ static cr_status reduce_parts(gpu *g, const stage *s, gpu_buffer *parts, int64_t
     return reduce_slab(g, then);
 }
 
-/* Splits the rows, the columns of a single row, or the length of a single row, whose two results are then reduced. */
+/* Splits the rows, the columns of a single row, or the length of a single row, whose two results
+ * are then reduced. */
 static cr_status reduce_halves(gpu *g, const stage *s) {
     const cr_slab *at = &s->at;
     const int axis = at->M > 1 ? 0 : at->N > 1 && gpu_abs(at->strides[2]) * at->N >= gpu_abs(at->strides[1]) * at->R ? 2 : 1;

@@ -1,5 +1,6 @@
-// reduce.wgsl - each part of R of x (M, R, N), reduced: y (M, parts, N).  SINGLE: an invocation for each result, otherwise a
-// workgroup.  DEVIATION: elements are (x - mean)^2, from sums (M, N) of the rows.
+// reduce.wgsl - each part of R of x (M, R, N), reduced: y (M, parts, N).  SINGLE: an invocation for
+// each result, otherwise a workgroup.  DEVIATION: elements are (x - mean)^2, from sums (M, N) of
+// the rows.
 struct parameters {
     zero: u32,
     R: u32,

@@ -1,5 +1,5 @@
-/* rows.c - softmax, normalisation and cross-entropy over rows, x (M, N): a workgroup for each row, in f32; sums are trees over its
- * invocations.  g is the cotangent. */
+/* rows.c - softmax, normalisation and cross-entropy over rows, x (M, N): a workgroup for each row,
+ * in f32; sums are trees over its invocations.  g is the cotangent. */
 #include "wgsl.h"
 
 enum { MOST = 6, PART = 32 };                       /* operands; rows of a partial sum of norm_bwd */
@@ -152,7 +152,8 @@ cr_status cr_gpu_norm(const cr_norm_args *args) {
     return run(&r);
 }
 
-/* with dh = g w, h = (x - mean) rstd:  dx = rstd (dh - mean(dh) - h mean(dh h)), no mean(dh) for the RMS norm */
+/* with dh = g w, h = (x - mean) rstd:  dx = rstd (dh - mean(dh) - h mean(dh h)), no mean(dh) for
+ * the RMS norm */
 static cr_status norm_dx(const cr_array *dx, const cr_array *x, const cr_array *w, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
     rows r = rows_of("norm_bwd", NORM_DX, false, x, M, N);
     if (!r.g) return cr_error_status();
@@ -165,7 +166,8 @@ static cr_status norm_dx(const cr_array *dx, const cr_array *x, const cr_array *
     return run(&r);
 }
 
-/* The sums over PART rows of g h and of g: (parts, N) each, which are then summed.  Here a "row" is a part. */
+/* The sums over PART rows of g h and of g: (parts, N) each, which are then summed.  Here a "row" is
+ * a part. */
 static cr_status norm_parts(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
     rows r = rows_of("norm_bwd", NORM_PARTS, false, x, gpu_ceil_div(M, PART), N);
     if (!r.g) return cr_error_status();

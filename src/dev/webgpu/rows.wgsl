@@ -1,7 +1,8 @@
-// rows.wgsl - softmax, normalisation and cross-entropy over rows of N elements.  A workgroup has a row, in f32; sums and maxima
-// are trees over its invocations (tree.wgsl).
+// rows.wgsl - softmax, normalisation and cross-entropy over rows of N elements.  A workgroup has a
+// row, in f32; sums and maxima are trees over its invocations (tree.wgsl).
 //
-// get_x(i), put_y(i, v): element i of an operand, from the first row of this dispatch on.  HAS_...: the operand is there.
+// get_x(i), put_y(i, v): element i of an operand, from the first row of this dispatch on.  HAS_...:
+// the operand is there.
 struct parameters {
     zero: u32,
     rows: u32,                                      // of this dispatch
@@ -70,7 +71,8 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
 
 #if NORM
-// y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); without a mean operand, mean is 0
+// y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); without a mean operand,
+// mean is 0
 fn kernel(group: u32, lane: u32, i: u32) {
     let m = group;
     if m >= p.rows { return; }
@@ -108,7 +110,8 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
 
 #if NORM_DX
-// with dh = g w, h = (x - mean) rstd:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm
+// with dh = g w, h = (x - mean) rstd:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh)
+// for the RMS norm
 fn dh_of(at: u32, n: u32) -> f32 {
 #if HAS_W
     return get_g(at) * get_w(n);
@@ -148,7 +151,8 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
 
 #if NORM_PARTS
-// dw (parts, N) = the sum of g h over PART rows, db (parts, N) = the sum of g.  A "row" of the dispatch is a part.
+// dw (parts, N) = the sum of g h over PART rows, db (parts, N) = the sum of g.  A "row" of the
+// dispatch is a part.
 fn kernel(group: u32, lane: u32, i: u32) {
     let m = group;
     if m >= p.rows { return; }
@@ -217,7 +221,8 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
 
 #if CROSS_ENTROPY_BWD
-// dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows.  SCALAR: g has one element.
+// dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows.  SCALAR: g has one
+// element.
 fn kernel(group: u32, lane: u32, i: u32) {
     let m = group;
     if m >= p.rows { return; }

@@ -1,6 +1,6 @@
-// runs.wgsl - runs of equal rows of x (R, C).  BEGINS: begins[r] = 1 where row r differs from the row before.  Otherwise, from
-// begun, the running sum of these: where each run starts, how many there are, and (RUN) the run of each row, (ORDERED) of
-// each row before it was sorted.
+// runs.wgsl - runs of equal rows of x (R, C).  BEGINS: begins[r] = 1 where row r differs from the
+// row before.  Otherwise, from begun, the running sum of these: where each run starts, how many
+// there are, and (RUN) the run of each row, (ORDERED) of each row before it was sorted.
 struct parameters {
     zero: u32,
     count: u32,                                     // invocations: R C, or R

@@ -1,9 +1,12 @@
-/* sample.c - permutations and weighted samples, as dev.h defines them, from kernels that exist: random words, scans, sorted rows.
+/* sample.c - permutations and weighted samples, as dev.h defines them, from kernels that exist:
+ * random words, scans, sorted rows.
  *
- * The other devices decide in double precision, which WebGPU lacks.  With replacement, weights become integers of 62 - log2 N bits,
- * in units of a fraction of their row's largest; their sums are exact, and a draw is one of these units.  Without replacement, waiting
- * times have extended precision (library.wgsl), with an error of at most 2^-40, and are sorted as integers.  So positions equal those of
- * the other devices, unless a draw lies that close to a boundary, or two times lie that close together. */
+ * The other devices decide in double precision, which WebGPU lacks.  With replacement, weights
+ * become integers of 62 - log2 N bits, in units of a fraction of their row's largest; their sums
+ * are exact, and a draw is one of these units.  Without replacement, waiting times have extended
+ * precision (library.wgsl), with an error of at most 2^-40, and are sorted as integers.  So
+ * positions equal those of the other devices, unless a draw lies that close to a boundary, or two
+ * times lie that close together. */
 #include "wgsl.h"
 
 typedef enum sample_task { UNITS, PICK, TIMES } sample_task;

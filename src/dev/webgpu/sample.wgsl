@@ -1,4 +1,5 @@
-// sample.wgsl - the steps of multinomial: weights as integers (UNITS), draws with replacement (PICK), waiting times (TIMES).
+// sample.wgsl - the steps of multinomial: weights as integers (UNITS), draws with replacement
+// (PICK), waiting times (TIMES).
 struct parameters {
     zero: u32,
     count: u32,                                     // invocations
@@ -49,8 +50,8 @@ fn wide_whole(n: vec2<u32>, e: f32) -> vec3<f32> {
 }
 fn negated(v: vec3<f32>) -> vec3<f32> { return vec3<f32>(-v.xy, v.z); }
 
-// -log(1 - U), U = n 2^-53; where U is small, from U itself.  1 - U = m 2^e with m in [sqrt(1/2), sqrt(2)], and
-// log m = 2 artanh s, s = (m - 1) / (m + 1)
+// -log(1 - U), U = n 2^-53; where U is small, from U itself.  1 - U = m 2^e with m in [sqrt(1/2),
+// sqrt(2)], and log m = 2 artanh s, s = (m - 1) / (m + 1)
 fn wait(n: vec2<u32>) -> vec3<f32> {
     var f = negated(wide_whole(n, -53.0));
     var e = 0.0;
@@ -70,8 +71,8 @@ fn wait(n: vec2<u32>) -> vec3<f32> {
             wide_mul(wide_of(-2.0), half));
 }
 
-// times[i]: an integer key in the order of the waiting times -log(1 - U) / weight: (x + y) 2^47, which is at least 2^47,
-// with the exponent above it
+// times[i]: an integer key in the order of the waiting times -log(1 - U) / weight: (x + y) 2^47,
+// which is at least 2^47, with the exponent above it
 fn kernel(group: u32, lane: u32, i: u32) {
     if i >= p.count { return; }
     let w = load_weights(p.offset + i);

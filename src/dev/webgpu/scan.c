@@ -1,19 +1,24 @@
 /* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R.
  *
- * An invocation goes over a chunk of one line.  Where there are few lines they are cut: each chunk is summed first, these sums are scanned
- * (cut again where there are many), and each chunk starts from the sum of those before it.  Cuts depend on the shape only.  Weighted sums
- * are never cut: joining chunks of a growing recurrence would lose precision that single steps keep.
+ * An invocation goes over a chunk of one line.  Where there are few lines they are cut: each chunk
+ * is summed first, these sums are scanned (cut again where there are many), and each chunk starts
+ * from the sum of those before it.  Cuts depend on the shape only.  Weighted sums are never cut:
+ * joining chunks of a growing recurrence would lose precision that single steps keep.
  *
- * The running value is a `state` of four words.  WebGPU has no double: sums and products of floats are pairs of f32 with an exponent of
- * their own (library.wgsl), with an error of 2^-44 a step, so they overflow where the result does and are rounded once to f32.  A log-sum-exp
- * is (m, s): m + log s, where s is a pair; m stays within 8 of the largest element, since each change of m costs a rounding: a few ulp of
- * f32 in all. */
+ * The running value is a `state` of four words.  WebGPU has no double: sums and products of floats
+ * are pairs of f32 with an exponent of their own (library.wgsl), with an error of 2^-44 a step, so
+ * they overflow where the result does and are rounded once to f32.  A log-sum-exp is (m, s): m +
+ * log s, where s is a pair; m stays within 8 of the largest element, since each change of m costs a
+ * rounding: a few ulp of f32 in all. */
 #include "wgsl.h"
 
 enum {
     BUSY = 1 << 13,                                 /* invocations that are enough to fill a GPU */
-    LEAST = 32, MOST = 4096,                        /* steps of one: shorter chunks cost more than they save; lavapipe stops loops after 65,535 iterations */
-    FEW = 128, CHUNK = 64                           /* sums that one invocation scans; more are cut into chunks of CHUNK */
+    /* steps of one: shorter chunks cost more than they save; lavapipe stops loops after 65,535
+     * iterations */
+    LEAST = 32, MOST = 4096,
+    /* sums that one invocation scans; more are cut into chunks of CHUNK */
+    FEW = 128, CHUNK = 64
 };
 typedef enum scan_task { SUM, SUM_STATES, CARRY, RESULTS } scan_task;         /* see scan.wgsl */
 
@@ -99,8 +104,8 @@ static bool bind_lines(const scan *s, gpu_call *c, const cr_array *t, uint32_t *
     return cr_gpu_bind_window(s->g, c, gpu_buffer_of(t), (gpu_span){first, first + s->M * line}, t->dtype, offset);
 }
 
-/* One task over `chunks` chunks of each line of R elements, from chunk `first` on.  to NULL: y; from NULL: x; before: the states that
- * chunks start from, NULL: none. */
+/* One task over `chunks` chunks of each line of R elements, from chunk `first` on.  to NULL: y;
+ * from NULL: x; before: the states that chunks start from, NULL: none. */
 static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *from, gpu_buffer *before, int64_t R, int64_t chunk, int64_t first, int64_t chunks) {
     const int64_t count = s->M * chunks * s->N;
     const cr_array *other = task != RESULTS ? NULL : s->a ? s->a : s->index;

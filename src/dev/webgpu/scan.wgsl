@@ -1,7 +1,9 @@
-// scan.wgsl - running sums, products, log-sum-exps and extremes of x (M, R, N) along R.  An invocation has a chunk of a line.
+// scan.wgsl - running sums, products, log-sum-exps and extremes of x (M, R, N) along R.  An
+// invocation has a chunk of a line.
 //
-// SUM: sums[i] = chunk i of x.  SUM_STATES: the same of a chunk of states.  CARRY: each state becomes the sum of those before
-// it.  RESULTS: the results, where each chunk starts from before[i] (CARRIED).  WEIGHTED: y[k] = x[k] + a[k] y[k - 1].
+// SUM: sums[i] = chunk i of x.  SUM_STATES: the same of a chunk of states.  CARRY: each state
+// becomes the sum of those before it.  RESULTS: the results, where each chunk starts from before[i]
+// (CARRIED).  WEIGHTED: y[k] = x[k] + a[k] y[k - 1].
 struct parameters {
     zero: u32,
     count: u32,                                     // invocations
@@ -15,8 +17,9 @@ struct parameters {
     first: u32,                                     // the first chunk
 }
 
-// ---- a state of four words; join(a, b): a comes before b.  Extremes: a key (low, high), position.  Integers: (low, high).
-// Floats: three words of extended precision (library.wgsl).  LOGSUMEXP: (m, s, s2), which is m + log(s + s2).
+// ---- a state of four words; join(a, b): a comes before b.  Extremes: a key (low, high),
+// position.  Integers: (low, high).  Floats: three words of extended precision (library.wgsl).
+// LOGSUMEXP: (m, s, s2), which is m + log(s + s2).
 #if EXTREME
 fn join(a: vec4<u32>, b: vec4<u32>) -> vec4<u32> { return select(b, a, less_u64(b.xy, a.xy)); }
 

@@ -1,5 +1,5 @@
-// search.wgsl - y[i] = the position of v[i] in its sorted row of x (or in the only row): the first element that is not less,
-// or RIGHT, the first that is greater.
+// search.wgsl - y[i] = the position of v[i] in its sorted row of x (or in the only row): the first
+// element that is not less, or RIGHT, the first that is greater.
 struct parameters {
     zero: u32,
     count: u32,                                     // results

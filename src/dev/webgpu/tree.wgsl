@@ -1,7 +1,9 @@
-// tree.wgsl - tree<t>(lane, v): the v of all invocations of a workgroup of SIZE, joined by join<t>(a, b); t < TREES.
+// tree.wgsl - tree<t>(lane, v): the v of all invocations of a workgroup of SIZE, joined by
+// join<t>(a, b); t < TREES.
 //
-// The order is fixed: neighbours first, then pairs of neighbours, and so on.  It is the same with subgroups of any size and
-// without, so the bits are the same.  Values have the type V.  The kernel defines V, TREES and the functions join<t>.
+// The order is fixed: neighbours first, then pairs of neighbours, and so on.  It is the same with
+// subgroups of any size and without, so the bits are the same.  Values have the type V.  The kernel
+// defines V, TREES and the functions join<t>.
 var<workgroup> tree: array<V, SIZE>;
 #if SUBGROUPS
 var<private> width: u32;                            // of a subgroup; 0: do not use subgroups
@@ -11,8 +13,9 @@ var<private> offset: u32;                           // of the half of `tree` tha
 #for t TREES
 fn tree$t(lane: u32, v: V) -> V {
 #if SUBGROUPS
-    // Each subgroup joins its values and leaves the result in workgroup memory; its first invocations join these, and so
-    // on.  Exchanges alternate between the halves of `tree`, so that one barrier each is enough.
+    // Each subgroup joins its values and leaves the result in workgroup memory; its first
+    // invocations join these, and so on.  Exchanges alternate between the halves of `tree`, so that
+    // one barrier each is enough.
     if width > 0u {
         var x = v;
         var n = SIZE;

@@ -73,12 +73,15 @@ static const char *after_line(const char *text) {
     return text + (*text == '\n');
 }
 
-/* Adds the lines up to the #else or #end that closes the block, if they are wanted; gives the closing line. */
+/* Adds the lines up to the #else or #end that closes the block, if they are wanted; gives the
+ * closing line. */
 static const char *add_block(wgsl *w, const char *text, bool wanted) {
     char name[24], variable;
     while (*text && strncmp(text, "#e", 2)) {
         const char *next = after_line(text);
-        if (sscanf(text, "#if %23s", name) == 1) {
+        if (*text != '#') {
+            if (wanted) add_line(w, text, strcspn(text, "\n"));
+        } else if (sscanf(text, "#if %23s", name) == 1) {
             const bool holds = value_of(w, name) != 0;
             text = add_block(w, next, wanted && holds);
             if (!strncmp(text, "#else", 5)) text = add_block(w, after_line(text), wanted && !holds);
@@ -93,8 +96,6 @@ static const char *add_block(wgsl *w, const char *text, bool wanted) {
             }
             w->loops--;
             next = after_line(text);
-        } else if (wanted) {
-            add_line(w, text, strcspn(text, "\n"));
         }
         text = next;
     }

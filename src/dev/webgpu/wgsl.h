@@ -1,15 +1,18 @@
 /* wgsl.h - the source of a kernel: a .wgsl file of this folder after the definitions that it uses.
  *
- * A kernel's `write` function adds, in this order: constants, types, arrays (one storage binding each), small functions that
- * depend on dtypes, the file, and the entry point.  Lines of a file that begin with # are conditions and loops over constants:
+ * A kernel's `write` function adds, in this order: constants, types, arrays (one storage binding
+ * each), small functions that depend on dtypes, the file, and the entry point.  Lines of a file
+ * that begin with # are conditions and loops over constants:
  *
- *     #if NAME ... #else ... #end      lines for NAME != 0, and for NAME == 0 or undefined
- *     #for k NAME ... #end             the lines NAME times, where $k becomes 0, 1 ...
+ * #if NAME ... #else ... #end      lines for NAME != 0, and for NAME == 0 or undefined #for k NAME
+ * ... #end             the lines NAME times, where $k becomes 0, 1 ...
  *
- * The file declares `struct parameters`, whose first member is `zero: u32`, and `fn kernel(group, lane, i)` (main.wgsl).
+ * The file declares `struct parameters`, whose first member is `zero: u32`, and `fn kernel(group,
+ * lane, i)` (main.wgsl).
  *
- * Every buffer is an array of 32-bit words.  In a kernel, a value of dtype dt has the type cr_wgsl_type(dt): f32 for floats, i32
- * or u32 for integers of up to 32 bits (bool: u32, 0 or 1), vec2<u32> (low, high) for integers of 64 bits. */
+ * Every buffer is an array of 32-bit words.  In a kernel, a value of dtype dt has the type
+ * cr_wgsl_type(dt): f32 for floats, i32 or u32 for integers of up to 32 bits (bool: u32, 0 or 1),
+ * vec2<u32> (low, high) for integers of 64 bits. */
 #ifndef CR_WEBGPU_WGSL_H
 #define CR_WEBGPU_WGSL_H
 
@@ -32,12 +35,15 @@ typedef struct wgsl {
 } wgsl;
 
 void cr_wgsl_add(wgsl *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void cr_wgsl_const(wgsl *w, const char *name, int value);             /* `const NAME = <value>u;`, and for # lines; value >= 0 */
+/* `const NAME = <value>u;`, and for # lines; value >= 0 */
+void cr_wgsl_const(wgsl *w, const char *name, int value);
 void cr_wgsl_file(wgsl *w, const char *text);
 void cr_wgsl_trees(wgsl *w, int trees);                               /* tree.wgsl, for workgroups of 256 invocations */
-void cr_wgsl_end(wgsl *w, int size);                                  /* the entry point, for workgroups of `size` invocations */
+/* the entry point, for workgroups of `size` invocations */
+void cr_wgsl_end(wgsl *w, int size);
 void cr_wgsl_free(wgsl *w);
-/* The whole source: w after the functions of library.wgsl that it calls.  NULL: out of memory.  The caller frees it. */
+/* The whole source: w after the functions of library.wgsl that it calls.  NULL: out of memory.  The
+ * caller frees it. */
 char *cr_wgsl_complete(const wgsl *w, bool native_halves);
 bool  cr_wgsl_uses_halves(const wgsl *w);                             /* does it read or write f16? */
 
@@ -48,17 +54,21 @@ const char *cr_wgsl_type(cr_dtype dt);
 bool        cr_wgsl_wide(cr_dtype dt);                 /* integers of 64 bits */
 int         cr_wgsl_lanes(cr_dtype dt);                /* elements in a word: 4, 2, or 1 */
 
-/* The next binding, of words: x_word(i) reads word i, x_set(i, v) writes it.  shared: invocations share words, so x_part(i, mask, v)
- * writes the bits of the mask by atomics. */
+/* The next binding, of words: x_word(i) reads word i, x_set(i, v) writes it.  shared: invocations
+ * share words, so x_part(i, mask, v) writes the bits of the mask by atomics. */
 void cr_wgsl_words(wgsl *w, const char *x, bool written, bool shared);
 /* The next binding, of elements of dt: load_x(at), and if written store_x(at, v). */
 void cr_wgsl_array(wgsl *w, const char *x, cr_dtype dt, bool written);
 
 expr cr_wgsl_load(const char *array, cr_dtype dt, const char *at);    /* element number at */
-void cr_wgsl_store(wgsl *w, const char *array, cr_dtype dt, const char *at, const char *x);   /* a statement; dtypes of less than a word: shared */
-expr cr_wgsl_cast(cr_dtype to, cr_dtype from, const char *x);         /* as in C, but floats to integers saturate and NaN becomes 0 */
-expr cr_wgsl_bits(cr_dtype dt, const char *x);                        /* u32: the low bits of x as stored in memory; not for 64 bits */
-expr cr_wgsl_key(cr_dtype dt, const char *x);          /* vec2<u32> (low, high), an unsigned key: NaN is the largest, -0 equals 0 */
+/* a statement; dtypes of less than a word: shared */
+void cr_wgsl_store(wgsl *w, const char *array, cr_dtype dt, const char *at, const char *x);
+/* as in C, but floats to integers saturate and NaN becomes 0 */
+expr cr_wgsl_cast(cr_dtype to, cr_dtype from, const char *x);
+/* u32: the low bits of x as stored in memory; not for 64 bits */
+expr cr_wgsl_bits(cr_dtype dt, const char *x);
+/* vec2<u32> (low, high), an unsigned key: NaN is the largest, -0 equals 0 */
+expr cr_wgsl_key(cr_dtype dt, const char *x);
 /* fn NAME(x) { return cast(x); } */
 void cr_wgsl_cast_function(wgsl *w, const char *name, cr_dtype to, cr_dtype from);
 
@@ -72,12 +82,15 @@ typedef struct gpu_call {
     void (*write)(wgsl *w, const void *how);        /* the source; a function of the bytes of `how` only */
     const void *how; size_t how_bytes;              /* no padding: members of one size; the first names the kernel */
     int buffers; gpu_buffer *buffer[GPU_CALL_BUFFERS];                /* in the order of the arrays of `write` */
-    uint32_t windows;                               /* bits: buffers that are bound by windows; the others are bound whole */
+    /* bits: buffers that are bound by windows; the others are bound whole */
+    uint32_t windows;
     size_t at[GPU_CALL_BUFFERS];
-    const void *parameters; size_t parameters_bytes;                  /* a C struct with the layout of the file's `parameters` */
+    /* a C struct with the layout of the file's `parameters` */
+    const void *parameters; size_t parameters_bytes;
     uint64_t groups;                                /* workgroups */
 } gpu_call;
-/* The next buffer is a window of b that holds the span; offset: of the span in the window, in elements.  false: no window does. */
+/* The next buffer is a window of b that holds the span; offset: of the span in the window, in
+ * elements.  false: no window does. */
 bool cr_gpu_bind_window(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset);
 cr_status cr_gpu_run(gpu *g, const gpu_call *c);       /* g is entered */
 static inline uint64_t gpu_groups(int64_t invocations) { return (uint64_t)gpu_ceil_div(invocations, GPU_GROUP); }
