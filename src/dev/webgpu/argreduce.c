@@ -27,11 +27,11 @@ static void write(wgsl *w, const void *how) {
     const kernel *h = how;
     cr_wgsl_const(w, "MIN_OF_FLOATS", !h->max && cr_dtype_is_float(h->dtype));
     cr_wgsl_const(w, "FIRST", h->first);
+    cr_wgsl_const(w, "LAST", h->last);
     cr_wgsl_array(w, "y", h->last ? CR_I64 : CR_U32, true);
     cr_wgsl_array(w, "x", h->dtype, false);
     if (!h->first) cr_wgsl_array(w, "before", CR_U32, false);
-    cr_wgsl_add(w, "fn key_of(x: %s) -> vec2<u32> { return %s%s; }\n", cr_wgsl_type(h->dtype), h->max ? "" : "~", cr_wgsl_key(h->dtype, "x").s);
-    cr_wgsl_add(w, h->last ? "fn position(r: u32) -> vec2<u32> { return vec2<u32>(r, 0u); }\n" : "fn position(r: u32) -> u32 { return r; }\n");
+    cr_wgsl_key_function(w, h->dtype, !h->max);
     cr_wgsl_file(w, cr_wgsl_argreduce);
     cr_wgsl_trees(w, 1);
     cr_wgsl_end(w, GPU_GROUP);

@@ -47,5 +47,9 @@ fn kernel(group: u32, lane: u32, i: u32) {
         if r != ~0u { best = join0(best, V(key(start + r * p.stride_r), r)); }
     }
     best = tree0(lane, best);
-    if mine && lane == 0u { store_y(p.y + group, position(best.z)); }
+#if LAST
+    if mine && lane == 0u { store_y(p.y + group, vec2<u32>(best.z, 0u)); }
+#else
+    if mine && lane == 0u { store_y(p.y + group, best.z); }
+#end
 }

@@ -46,10 +46,6 @@ typedef struct ordering {
 /* ---- sources */
 static int words_of(cr_dtype dt) { return cr_wgsl_wide(dt) ? 3 : 2; }
 
-static void add_key(wgsl *w, cr_dtype dt, bool descending) {
-    cr_wgsl_add(w, "fn key_of(x: %s) -> vec2<u32> { return %s%s; }\n", cr_wgsl_type(dt), descending ? "~" : "", cr_wgsl_key(dt, "x").s);
-}
-
 /* The next binding, of entries: load_entry(i), or if written store_merged(i, e). */
 static void add_entries(wgsl *w, bool written, int words) {
     const char *x = written ? "merged" : "entries";
@@ -61,14 +57,13 @@ static void add_entries(wgsl *w, bool written, int words) {
 
 static void add_arrays(wgsl *w, const kernel *h) {
     const bool merges = h->task == SORT_TILE || h->task == MERGE;
-    const cr_dtype moved = cr_moved_as(h->dtype);
     if (h->task == MERGE) add_entries(w, false, words_of(h->dtype));
     else cr_wgsl_array(w, "x", h->dtype, false);
     if (merges) add_entries(w, true, words_of(h->dtype));
     else cr_wgsl_array(w, "index", CR_I64, true);
     if (!merges && h->values) {
-        cr_wgsl_array(w, "y", moved, true);
-        cr_wgsl_add(w, "fn moved_x(at: u32) -> %s { return %s; }\n", cr_wgsl_type(moved), cr_wgsl_load("x", moved, "at").s);
+        cr_wgsl_array(w, "y", cr_moved_as(h->dtype), true);
+        cr_wgsl_moved_function(w, h->dtype);
     }
     if (h->task == TAKE) add_entries(w, false, words_of(h->dtype));
 }
@@ -91,7 +86,7 @@ static void write(wgsl *w, const void *how) {
     cr_wgsl_const(w, "MERGED", MERGED);
     cr_wgsl_add(w, "const MEDIAN = %uu; const NANMEDIAN = %uu;\n", (unsigned)CR_KTH_MEDIAN, (unsigned)CR_KTH_NANMEDIAN);
     add_arrays(w, h);
-    add_key(w, h->dtype, h->descending);
+    cr_wgsl_key_function(w, h->dtype, h->descending);
     cr_wgsl_file(w, cr_wgsl_order);
     cr_wgsl_end(w, GPU_GROUP);
 }
@@ -216,7 +211,7 @@ static void write_search(wgsl *w, const void *how) {
     cr_wgsl_array(w, "y", CR_I64, true);
     cr_wgsl_array(w, "x", h->dtype, false);
     cr_wgsl_array(w, "v", h->dtype, false);
-    add_key(w, h->dtype, false);
+    cr_wgsl_key_function(w, h->dtype, false);
     cr_wgsl_file(w, cr_wgsl_search);
     cr_wgsl_end(w, GPU_GROUP);
 }
@@ -264,7 +259,7 @@ static void write_runs(wgsl *w, const void *how) {
     if (h->begins) {
         cr_wgsl_words(w, "begins", true, true);
         cr_wgsl_array(w, "x", h->dtype, false);
-        add_key(w, h->dtype, false);
+        cr_wgsl_key_function(w, h->dtype, false);
     } else {
         cr_wgsl_array(w, "begun", CR_I64, false);
         cr_wgsl_array(w, "starts", CR_I64, true);
@@ -289,7 +284,8 @@ static cr_status find_runs(const cr_runs_args *args, const cr_array *begins, con
     const int64_t R = x->shape[0], C = x->shape[1];
     gpu_call c = {.buffers = 2, .buffer = {gpu_buffer_of(begins), gpu_buffer_of(x)}};
     cr_status status = cr_gpu_fill(&(cr_fill_args){*begins, &(int64_t){0}});
-    if (status == CR_OK) status = run_runs(&c, &(runs_how){'u', x->dtype, true, false, false}, &(runs_parameters){.count = (uint32_t)(R * C), .C = (uint32_t)C, .x = (uint32_t)x->offset}, x->dev);
+    const runs_parameters first = {.count = (uint32_t)(R * C), .C = (uint32_t)C, .x = (uint32_t)x->offset};
+    if (status == CR_OK) status = run_runs(&c, &(runs_how){'u', x->dtype, true, false, false}, &first, x->dev);
     if (status == CR_OK) status = cr_gpu_scan(&(cr_scan_args){.y = *begun, .x = *begins, .kind = CR_SCAN_SUM});
     if (status != CR_OK) return status;
     c = (gpu_call){.buffers = 3, .buffer = {gpu_buffer_of(begun), gpu_buffer_of(starts), gpu_buffer_of(number)}};

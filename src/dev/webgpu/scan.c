@@ -41,14 +41,6 @@ typedef struct scan {
     int64_t first, M, R, N;                         /* M lines, or N times as many, from line `first` on */
 } scan;
 
-/* The next binding, of states of four words: load_NAME(i), and if written store_NAME(i, s). */
-static void add_states(wgsl *w, const char *x, bool written) {
-    cr_wgsl_words(w, x, written, false);
-    cr_wgsl_add(w, "fn load_%s(i: u32) -> vec4<u32> { return vec4<u32>(%s[4u * i], %s[4u * i + 1u], %s[4u * i + 2u], %s[4u * i + 3u]); }\n", x, x, x, x, x);
-    if (!written) return;
-    cr_wgsl_add(w, "fn store_%s(i: u32, s: vec4<u32>) { %s[4u * i] = s.x; %s[4u * i + 1u] = s.y; %s[4u * i + 2u] = s.z; %s[4u * i + 3u] = s.w; }\n", x, x, x, x, x);
-}
-
 static void add_constants(wgsl *w, const kernel *h) {
     static const char *const tasks[] = {"SUM", "SUM_STATES", "CARRY", "RESULTS"};
     const bool is_float = cr_dtype_is_float(h->from), extreme = h->kind >= CR_SCAN_MAX, sums = h->kind <= CR_SCAN_PROD;
@@ -68,26 +60,26 @@ static void add_constants(wgsl *w, const kernel *h) {
     cr_wgsl_const(w, "INDEX", h->index);
 }
 
-static void add_arrays(wgsl *w, const kernel *h, cr_dtype moved) {
+static void add_arrays(wgsl *w, const kernel *h) {
+    static const char state[] = "vec4<u32>";
     const bool extreme = h->kind >= CR_SCAN_MAX;
-    if (h->task == RESULTS) cr_wgsl_array(w, "y", extreme ? moved : h->to, true);
-    else add_states(w, h->task == CARRY ? "states" : "sums", true);
-    if (h->task == SUM_STATES) add_states(w, "states", false);
+    if (h->task == RESULTS) cr_wgsl_array(w, "y", extreme ? cr_moved_as(h->to) : h->to, true);
+    else cr_wgsl_storage(w, h->task == CARRY ? "states" : "sums", state, true);
+    if (h->task == SUM_STATES) cr_wgsl_storage(w, "states", state, false);
     else if (h->task != CARRY) cr_wgsl_array(w, "x", h->from, false);
-    if (h->carried) add_states(w, "before", h->weighted);
+    if (h->carried) cr_wgsl_storage(w, "before", state, h->weighted);
     if (h->weighted) cr_wgsl_array(w, "a", h->from, false);
     if (h->index) cr_wgsl_array(w, "index", CR_I64, true);
 }
 
 static void write(wgsl *w, const void *how) {
     const kernel *h = how;
-    const cr_dtype moved = cr_moved_as(h->to);
-    const char *type = cr_wgsl_type(h->from);
+    const bool extreme = h->kind >= CR_SCAN_MAX;
     add_constants(w, h);
-    add_arrays(w, h, moved);
-    if (h->kind >= CR_SCAN_MAX) cr_wgsl_add(w, "fn key_of(x: %s) -> vec2<u32> { return %s%s; }\n", type, h->kind == CR_SCAN_MAX ? "" : "~", cr_wgsl_key(h->from, "x").s);
+    add_arrays(w, h);
+    if (extreme) cr_wgsl_key_function(w, h->from, h->kind == CR_SCAN_MIN);
+    if (extreme && h->task == RESULTS) cr_wgsl_moved_function(w, h->to);
     if (!cr_dtype_is_float(h->from) && h->kind <= CR_SCAN_PROD) cr_wgsl_cast_function(w, "integer", CR_I64, h->from);
-    if (h->kind >= CR_SCAN_MAX && h->task == RESULTS) cr_wgsl_add(w, "fn moved_x(at: u32) -> %s { return %s; }\n", cr_wgsl_type(moved), cr_wgsl_load("x", moved, "at").s);
     cr_wgsl_file(w, cr_wgsl_scan);
     cr_wgsl_end(w, GPU_GROUP);
 }

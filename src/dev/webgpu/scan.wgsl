@@ -105,7 +105,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
     var s: vec4<u32>;
 #if CARRIED
     let origin = 0u;
-    if c > 0u { s = load_before(i); }
+    if c > 0u { s = before[i]; }
 #else
     let origin = first;
 #end
@@ -118,10 +118,10 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #if OF_X
         let v = element(at, k);
 #else
-        let v = load_states(at);
+        let v = states[at];
 #end
 #if CARRY
-        store_states(at, s);
+        states[at] = s;
 #end
 #if WEIGHTED
         if k == 0u {
@@ -149,9 +149,9 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
     }
 #if SUMS
-    store_sums(i, s);
+    sums[i] = s;
 #end
 #if WEIGHTED
-    store_before(i, s);
+    before[i] = s;
 #end
 }

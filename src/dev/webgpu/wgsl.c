@@ -181,10 +181,16 @@ const char *cr_wgsl_type(cr_dtype dt) {
 }
 
 /* ---- memory */
-void cr_wgsl_words(wgsl *w, const char *x, bool written, bool shared) {
-    const char *const load = shared ? "atomicLoad(&%s[i])" : "%s[i]", *const store = shared ? "atomicStore(&%s[i], v)" : "%s[i] = v";
+void cr_wgsl_storage(wgsl *w, const char *x, const char *type, bool written) {
+    const char *access = written ? "read_write" : "read";
     w->written |= (uint32_t)written << w->arrays;
-    cr_wgsl_add(w, "@group(0) @binding(%d) var<storage, %s> %s: array<%s>;\n", ++w->arrays, written ? "read_write" : "read", x, shared ? "atomic<u32>" : "u32");
+    cr_wgsl_add(w, "@group(0) @binding(%d) var<storage, %s> %s: array<%s>;\n", ++w->arrays, access, x, type);
+}
+
+void cr_wgsl_words(wgsl *w, const char *x, bool written, bool shared) {
+    const char *const load = shared ? "atomicLoad(&%s[i])" : "%s[i]";
+    const char *const store = shared ? "atomicStore(&%s[i], v)" : "%s[i] = v";
+    cr_wgsl_storage(w, x, shared ? "atomic<u32>" : "u32", written);
     cr_wgsl_add(w, "fn %s_word(i: u32) -> u32 { return %s; }\n", x, cr_expr_of(load, x).s);
     if (written) cr_wgsl_add(w, "fn %s_set(i: u32, v: u32) { %s; }\n", x, cr_expr_of(store, x).s);
     if (shared) cr_wgsl_add(w, "fn %s_part(i: u32, mask: u32, v: u32) { atomicAnd(&%s[i], ~mask); atomicOr(&%s[i], v); }\n", x, x, x);
@@ -228,6 +234,17 @@ expr cr_wgsl_key(cr_dtype dt, const char *x) {
     return cr_expr_of(cr_dtype_is_float(dt) ? "vec2<u32>(float_key(%s), 0u)" : is_signed(dt) ? "vec2<u32>(bitcast<u32>(%s) ^ 0x80000000u, 0u)" : "vec2<u32>(%s, 0u)", x);
 }
 
+void cr_wgsl_key_function(wgsl *w, cr_dtype dt, bool reverse) {
+    const expr key = cr_wgsl_key(dt, "x");
+    cr_wgsl_add(w, "fn key_of(x: %s) -> vec2<u32> { return %s%s; }\n", cr_wgsl_type(dt), reverse ? "~" : "", key.s);
+}
+
+void cr_wgsl_moved_function(wgsl *w, cr_dtype dt) {
+    const cr_dtype moved = cr_moved_as(dt);
+    const expr x = cr_wgsl_load("x", moved, "at");
+    cr_wgsl_add(w, "fn moved_x(at: u32) -> %s { return %s; }\n", cr_wgsl_type(moved), x.s);
+}
+
 void cr_wgsl_store(wgsl *w, const char *array, cr_dtype dt, const char *at, const char *x) {
     const int lanes = cr_wgsl_lanes(dt);
     if (cr_wgsl_wide(dt)) cr_wgsl_add(w, "%s_set(2u * (%s), (%s).x); %s_set(2u * (%s) + 1u, (%s).y); ", array, at, x, array, at, x);
@@ -238,7 +255,8 @@ void cr_wgsl_store(wgsl *w, const char *array, cr_dtype dt, const char *at, cons
 
 /* ---- conversions */
 void cr_wgsl_cast_function(wgsl *w, const char *name, cr_dtype to, cr_dtype from) {
-    cr_wgsl_add(w, "fn %s(x: %s) -> %s { return %s; }\n", name, cr_wgsl_type(from), cr_wgsl_type(to), cr_wgsl_cast(to, from, "x").s);
+    const expr cast = cr_wgsl_cast(to, from, "x");
+    cr_wgsl_add(w, "fn %s(x: %s) -> %s { return %s; }\n", name, cr_wgsl_type(from), cr_wgsl_type(to), cast.s);
 }
 
 static expr cast_to_bool(cr_dtype from, const char *x) {

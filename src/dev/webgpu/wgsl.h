@@ -54,6 +54,8 @@ const char *cr_wgsl_type(cr_dtype dt);
 bool        cr_wgsl_wide(cr_dtype dt);                 /* integers of 64 bits */
 int         cr_wgsl_lanes(cr_dtype dt);                /* elements in a word: 4, 2, or 1 */
 
+/* The next binding, x: array<TYPE>. */
+void cr_wgsl_storage(wgsl *w, const char *x, const char *type, bool written);
 /* The next binding, of words: x_word(i) reads word i, x_set(i, v) writes it.  shared: invocations
  * share words, so x_part(i, mask, v) writes the bits of the mask by atomics. */
 void cr_wgsl_words(wgsl *w, const char *x, bool written, bool shared);
@@ -69,6 +71,10 @@ expr cr_wgsl_cast(cr_dtype to, cr_dtype from, const char *x);
 expr cr_wgsl_bits(cr_dtype dt, const char *x);
 /* vec2<u32> (low, high), an unsigned key: NaN is the largest, -0 equals 0 */
 expr cr_wgsl_key(cr_dtype dt, const char *x);
+/* fn key_of(x) -> vec2<u32>: the key, or its complement for the reverse order */
+void cr_wgsl_key_function(wgsl *w, cr_dtype dt, bool reverse);
+/* fn moved_x(at): element `at` of array x, by its bits: of dtype cr_moved_as(dt) */
+void cr_wgsl_moved_function(wgsl *w, cr_dtype dt);
 /* fn NAME(x) { return cast(x); } */
 void cr_wgsl_cast_function(wgsl *w, const char *name, cr_dtype to, cr_dtype from);
 
