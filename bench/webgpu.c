@@ -1,5 +1,5 @@
-/* webgpu.c - the first GPU behind WebGPU: products beside a textbook kernel, what one recorded operation costs the host, a chain in one
- * dispatch, a GPT's training step.
+/* webgpu.c - the first WebGPU device: products compared with a textbook kernel, the cost of recording an operation on the host, a chain in
+ * one dispatch, a training step of a GPT.
  * use: webgpu [--quick] [--json] [--only products | host | chain | step]
  *      webgpu --open ours | driver        milliseconds until a GPU is ready, in a process of its own: through the library, or by the calls that it makes */
 #include <math.h>
@@ -23,7 +23,7 @@ static int failed(const char *what) { return fprintf(stderr, "webgpu: %s: %s\n",
 
 /* ---- products */
 
-/* One result each, 16 x 16 of them in a workgroup, which reads its operands in tiles of 16 x 16: for sizes that are multiples of 16. */
+/* An invocation has one result, a workgroup 16 x 16; operands are read in tiles of 16 x 16.  Sizes are multiples of 16. */
 static const char textbook[] =
     "@group(0) @binding(0) var<uniform> p: vec4<u32>;\n"
     "@group(0) @binding(1) var<storage, read_write> c: array<f32>;\n@group(0) @binding(2) var<storage, read> a: array<f32>;\n@group(0) @binding(3) var<storage, read> b: array<f32>;\n"
@@ -42,12 +42,13 @@ static cr_status by_the_book(gpu *g, cr_tensor *c, const cr_tensor *a, const cr_
     if (!cr_gpu_enter("textbook", &g->dev)) return cr_error_status();
     gpu_pipeline *p = cr_gpu_pipeline_find(g, &k);
     if (!p) p = cr_gpu_pipeline_make(g, "textbook", &k, 3, 1, textbook);
-    const gpu_parameters q = {.n = 4, .words = {0, (uint32_t)n}};
+    const size_t at[3] = {0};
+    const uint32_t q[4] = {0, (uint32_t)n};
     gpu_buffer *const buffers[] = {gpu_buffer_of(&c->array), gpu_buffer_of(&a->array), gpu_buffer_of(&b->array)};
-    return cr_gpu_leave(g, p ? cr_gpu_dispatch(g, "textbook", p, buffers, &q, (uint64_t)(n / 16 * (n / 16))) : cr_error_status());
+    return cr_gpu_leave(g, p ? cr_gpu_dispatch(g, "textbook", p, buffers, at, q, sizeof q, (uint64_t)(n / 16 * (n / 16))) : cr_error_status());
 }
 
-/* GFLOP/s: 0 the textbook's, 1 ours through workgroup memory, 2 ours without; -1: failed */
+/* GFLOP/s of 0: the textbook kernel, 1: chainrule with workgroup memory, 2: without; -1: failed */
 static double product(gpu *g, int which, int64_t n, int runs) {
     const bool software = g->dev.software;
     double least = 1e9;
@@ -83,7 +84,7 @@ static int products(gpu *g) {
 
 /* ---- the host */
 
-/* Microseconds an operation, recorded; and with its part of the submission, where the library checks what was recorded. */
+/* Microseconds to record an operation, and with its part of the submission, where wgpu-native validates the commands. */
 static void recorded(gpu *g, const char *name, bool product) {
     enum { OPS = 900 };                             /* less than a batch: nothing is submitted meanwhile */
     double least[2] = {1e9, 1e9};
@@ -131,7 +132,7 @@ static int chain(gpu *g) {
     return 0;
 }
 
-/* ---- a training step: submits but for the reading of the loss, kernels compiled after the second step */
+/* ---- a training step: submits except for the read of the loss, kernels compiled after the second step */
 static int step(gpu *g) {
     enum { B = 4, T = 64, V = 65 };
     int64_t tokens[B * T];

@@ -3,9 +3,12 @@ file(READ ${FROM} text)
 string(REGEX REPLACE "/\\*[^*\n]*\\*/|//[^\n]*" "" text "${text}")     # comments and indentation are for readers; lines keep their numbers
 string(REGEX REPLACE "\n +| +\n" "\n" text "${text}")
 get_filename_component(file ${FROM} NAME)
-string(HEX "#line 1 \"${file}\"\n" line)           # so that messages of a compiler name it
+set(line "")
+if(FROM MATCHES "\\.cuh?$")                         # so that messages of the compiler name the file; WGSL has no #line
+    string(HEX "#line 1 \"${file}\"\n" line)
+endif()
 string(HEX "${text}" bytes)
-string(PREPEND bytes ${line})
+string(PREPEND bytes "${line}")
 string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 file(WRITE ${TO} "extern const char ${NAME}[];\nconst char ${NAME}[] = {\n${bytes}0};\n")

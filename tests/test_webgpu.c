@@ -1,4 +1,5 @@
-/* test_webgpu.c - what is particular to GPUs behind WebGPU: batches and what they cost, memory, errors, a device that is lost. */
+/* test_webgpu.c - tests of the WebGPU device only: batches and their cost, memory, errors, a lost
+ * device. */
 #define CR_TEST_GPU
 #include "test.h"
 #include "folder.h"
@@ -6,7 +7,7 @@
 #ifdef CR_WEBGPU
 #include <sys/wait.h>
 #include <unistd.h>
-#include "dev/webgpu/gpu.h"
+#include "dev/webgpu/wgsl.h"
 
 static gpu *the_gpu(void) { return (gpu *)(uintptr_t)cr_webgpu(0); }
 static const cr_device *dev(void) { return cr_webgpu(0); }
@@ -19,7 +20,8 @@ static void same(const cr_tensor *t, const float *want, int n, const char *what)
     test_ran_on(cr_device_of(t));
 }
 
-/* ---- first, for it is not open yet: an adapter that has less than the kernels need, and one that refuses */
+/* ---- first, while the GPU is not open: an adapter with lower limits than the kernels need, and an
+ * adapter that refuses */
 static __typeof__(wgpuAdapterGetLimits) *true_limits;
 static void (*change_limits)(WGPULimits *limits);
 static WGPUStatus changed_limits(WGPUAdapter adapter, WGPULimits *limits) {
@@ -82,7 +84,7 @@ TEST(round_trip) {
     cr_scope_end();
 }
 
-/* Numbers of the host in float64, which no kernel here computes in, are cast before they come. */
+/* float64 data of the host is cast on the host, because no kernel here computes in float64. */
 TEST(host_floats) {
     static const cr_dtype all[] = {CR_F16, CR_BF16, CR_F32, CR_I64, CR_I8, CR_BOOL};
     const double in[6] = {1.5, -2.25, 0, 3, 100, -7.5}, one = 8.5;
@@ -104,7 +106,8 @@ TEST(host_floats) {
     }
     float gradient[3];
     cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, dev()), true), *x = cr_mul(w, cr_scalar(2));
-    OK(cr_write(cr_narrow(x, 0, 1, 1), CR_F64, &one, sizeof one));      /* into a graph: no gradient goes through what was overwritten */
+    /* into a graph: no gradient flows through the overwritten elements */
+    OK(cr_write(cr_narrow(x, 0, 1, 1), CR_F64, &one, sizeof one));
     OK(cr_backward(cr_sum(x, CR_ALL, false), CR_NONE, NULL));
     OK(cr_read(cr_grad(w), CR_F32, gradient, sizeof gradient));
     CHECK(gradient[0] == 2 && gradient[1] == 0 && gradient[2] == 2, "a gradient of %g %g %g", (double)gradient[0], (double)gradient[1], (double)gradient[2]);
@@ -112,7 +115,7 @@ TEST(host_floats) {
     test_ran_on(dev());
 }
 
-/* Bytes that begin and end within a word, and what lies around them. */
+/* Bytes that begin and end within a word, and the bytes around them. */
 TEST(parts_of_words) {
     unsigned char all[23], part[9], want[23];
     cr_scope_begin();
@@ -131,7 +134,7 @@ TEST(parts_of_words) {
     cr_scope_end();
 }
 
-/* ---- what is recorded, and when the GPU hears of it */
+/* ---- recording, and when a batch is submitted */
 TEST(batches) {
     gpu *g = the_gpu();
     cr_scope_begin();
@@ -177,7 +180,8 @@ TEST(programs) {
     cr_scope_end();
 }
 
-/* More workgroups than one axis of a dispatch takes, and not a multiple of its rows: those that are too many do nothing. */
+/* More workgroups than one axis of a dispatch takes, and not a multiple of its rows: the extra ones
+ * do nothing. */
 TEST(many_workgroups) {
     enum { N = 1001 };
     const uint32_t most = the_gpu()->limits.maxComputeWorkgroupsPerDimension;
@@ -194,7 +198,8 @@ TEST(many_workgroups) {
     test_ran_on(dev());
 }
 
-/* Trees of a workgroup through subgroups and through its memory: the same bits, with NaN, both zeros and what overflows. */
+/* Trees of a workgroup through subgroups and through its memory: the same bits, with NaN, both
+ * zeros and overflow. */
 static cr_tensor *tree(int k, cr_tensor *x, const cr_tensor *w) {
     switch (k) {
         case 0: return cr_softmax(x, -1);
@@ -217,7 +222,7 @@ TEST(subgroups) {
         for (int odd = 0; odd < 2; odd++) {
             cr_scope_begin();
             cr_tensor *x = cr_randn(CR_LIST(3, N), CR_F32, dev(), random), *w = cr_randn(CR_LIST(N), CR_F32, dev(), random);
-            if (odd) {                              /* zeros alone, NaN, infinities */
+            if (odd) {                              /* only zeros, NaN, infinities */
                 cr_fill_(cr_select(x, 0, 0), -0.0);
                 cr_fill_(cr_slice(cr_select(x, 0, 0), 0, N / 2, N, 2), 0);
                 cr_fill_(cr_slice(cr_select(x, 0, 1), 0, N / 3, N / 3 + 1, 1), (double)NAN);
@@ -240,9 +245,10 @@ TEST(subgroups) {
 /* The same matrices, transposed in memory. */
 static cr_tensor *turned(cr_tensor *x, bool yes) { return yes ? cr_transpose(cr_contiguous(cr_transpose(x, -1, -2)), -1, -2) : x; }
 
-/* Products through shared memory and without it, whichever of the two this GPU would choose. */
+/* Products with workgroup memory and without, whichever this GPU would choose. */
 TEST(products) {
-    static const int64_t shapes[][3] = {{1, 67, 130}, {2, 5, 7}, {3, 64, 16}, {9, 65, 33}, {67, 131, 71}, {2, 3, 16391}, {1, 1, 131075}};      /* M, N, K; the last takes two dispatches */
+    /* M, N, K; the last takes two dispatches */
+    static const int64_t shapes[][3] = {{1, 67, 130}, {2, 5, 7}, {3, 64, 16}, {9, 65, 33}, {67, 131, 71}, {2, 3, 16391}, {1, 1, 131075}};
     gpu *g = the_gpu();
     const bool software = g->dev.software;
     cr_generator *random = cr_generator_new(test_seed());
@@ -268,7 +274,8 @@ TEST(products) {
     cr_generator_free(random);
 }
 
-/* ---- kernels against the cpu's: results and gradients, the largest difference beside the largest element */
+/* ---- kernels against the cpu: results and gradients, the largest difference relative to the
+ * largest element */
 static void follows(const cr_tensor *here, const cr_tensor *there, double tolerance, const char *what) {
     REQUIRE(here && there, "%s: %s", what, cr_error());
     cr_tensor *got = cr_to(here, CR_F32, cr_cpu()), *want = cr_to(there, CR_F32, cr_cpu());
@@ -280,7 +287,8 @@ static void follows(const cr_tensor *here, const cr_tensor *there, double tolera
 
 typedef cr_tensor *(*function)(cr_tensor *const x[], const void *how);
 
-/* y = f(x) on both devices, and the gradients of the sum of y times g: x[0 .. n - 1] are leaves, x[n] is g. */
+/* y = f(x) on both devices, and the gradients of the sum of y times g: x[0 .. n - 1] are leaves,
+ * x[n] is g. */
 static void both(function f, const void *how, int n, cr_tensor *const x[], cr_dtype dt, double tolerance, const char *what) {
     cr_tensor *y[2], *in[2][8];
     for (int d = 0; d < 2; d++) {
@@ -293,7 +301,8 @@ static void both(function f, const void *how, int n, cr_tensor *const x[], cr_dt
     for (int i = 0; i < n; i++) follows(cr_grad(in[1][i]), cr_grad(in[0][i]), tolerance, what);
 }
 
-typedef struct heads { int64_t B, H, T, S, D; bool causal, inside; int mask; } heads;          /* inside: (B, T, H, D) in memory; mask 1: over keys, 2: over queries, keys and heads */
+/* inside: (B, T, H, D) in memory; mask 1: over keys, 2: over queries, keys and heads */
+typedef struct heads { int64_t B, H, T, S, D; bool causal, inside; int mask; } heads;
 static cr_tensor *attend(cr_tensor *const x[], const void *p) {
     const heads *h = p;
     cr_tensor *q[3];
@@ -311,7 +320,8 @@ static cr_tensor *attend(cr_tensor *const x[], const void *p) {
 
 TEST(attention) {
     static const heads all[] = {{1, 2, 5, 7, 3, false, false, 0}, {2, 3, 131, 131, 32, true, true, 0}, {1, 1, 67, 3, 5, true, false, 0}, {1, 2, 3, 67, 64, true, true, 1}, {2, 1, 65, 130, 17, false, false, 2},
-                                {1, 2, 66, 66, 8, true, true, 2}, {1, 1, 1, 9, 130, true, false, 0}, {1, 1, 5, 6, 261, true, false, 1}, {1, 1, 1, 16003, 64, true, false, 0}};      /* the last two are composed */
+                                /* the last two are composed */
+                                {1, 2, 66, 66, 8, true, true, 2}, {1, 1, 1, 9, 130, true, false, 0}, {1, 1, 5, 6, 261, true, false, 1}, {1, 1, 1, 16003, 64, true, false, 0}};
     for (int i = 0; i < 2 * (int)(sizeof all / sizeof *all); i++) {
         const heads *h = &all[i / 2];
         const cr_dtype dt = i % 2 ? CR_BF16 : CR_F32;
@@ -352,7 +362,7 @@ TEST(norms) {
     }
 }
 
-/* ---- tensors larger than what one binding shows: here 4 KiB, so that a thousand elements are too many */
+/* ---- tensors larger than one binding: here 4 KiB, so that a thousand elements are too many */
 static cr_tensor *five(cr_tensor *const x[], const void *p) { (void)p; return cr_tanh(cr_sub(cr_mul(x[0], x[1]), x[0])); }
 static cr_tensor *turned_sum(cr_tensor *const x[], const void *p) { (void)p; return cr_add(cr_transpose(x[0], 0, 1), cr_contiguous(cr_transpose(x[1], 0, 1))); }
 static cr_tensor *sums(cr_tensor *const x[], const void *p) {
@@ -403,7 +413,7 @@ TEST(windows) {
     test_ran_on(dev());
 }
 
-/* The same of what has no sums to round: results to the bit. */
+/* The same for operations without sums: results are equal to the bit. */
 static cr_tensor *windowed(int k, cr_tensor *x, cr_tensor *index) {
     cr_tensor *at = NULL;
     switch (k) {
@@ -446,7 +456,7 @@ TEST(windows_of_exact_results) {
         CHECK(cr_item(cr_sum(cr_ne(got, want), CR_ALL, false)) == 0, "%d: %g elements are wrong", k, cr_item(cr_sum(cr_ne(got, want), CR_ALL, false)));
         test_ran_on(dev());
     }
-    for (int dt = 0; dt < 2; dt++) {                /* the same random numbers, cut or not */
+    for (int dt = 0; dt < 2; dt++) {                /* the same random numbers, split or not */
         cr_generator *a[2] = {cr_generator_new(3), cr_generator_new(3)};
         for (int k = 0; k < 3; k++) {
             cr_tensor *y[2];
@@ -524,7 +534,7 @@ TEST(refusals) {
     FAILS(CR_BAD_TYPE, "[cumsum] webgpu:0 cannot compute in float64", cr_cumsum(x, 0));
     FAILS(CR_BAD_VALUE, "two devices", cr_add(y, cr_ones(CR_LIST(3), CR_F32, cr_cpu())));
     CHECK(cr_item(cr_sum(cr_to(x, CR_F64, cr_cpu()), CR_ALL, false)) == 3, "float64 is stored");
-    cr_generator *random = cr_generator_new(test_seed());          /* what others compute in it, f32 does here */
+    cr_generator *random = cr_generator_new(test_seed());          /* f32 replaces it here */
     const double trials = cr_item(cr_mean(cr_geometric_(cr_empty(CR_LIST(40000), CR_F32, dev()), 0.25, random), CR_ALL, false));
     CHECK(fabs(trials - 4) < 6 * sqrt(12.0 / 40000), "the mean of 40000 numbers of trials, wanted 4 with a standard deviation of sqrt(12) each: %g", trials);
     cr_tensor *counts = cr_bincount(cr_from((int64_t[]){3, 1, 3}, CR_LIST(3), CR_I64, dev()), cr_from((float[]){0.5f, 2, 4}, CR_LIST(3), CR_F32, dev()), 0);
@@ -546,7 +556,8 @@ TEST(a_kernel_that_does_not_compile) {
     REQUIRE(g, "%s", cr_error());
     const char *path = folder_path("broken.log");
     OK(cr_switch_set("LOG", path));
-    FAILS(CR_RUNTIME, "wgsl:2:10", cr_gpu_pipeline_make(g, "broken", &k, 0, 0, "// one\nfn main( {"));     /* the line */
+    /* the line */
+    FAILS(CR_RUNTIME, "wgsl:2:10", cr_gpu_pipeline_make(g, "broken", &k, 0, 0, "// one\nfn main( {"));
     OK(cr_switch_set("LOG", NULL));
     FAILS(CR_RUNTIME, "does not compile", cr_gpu_pipeline_make(g, "broken", &k, 0, 0, "fn main( {"));
     FAILS(CR_RUNTIME, "no pipeline", cr_gpu_pipeline_make(g, "broken", &k, 0, 0, "fn other() {}"));
@@ -558,7 +569,20 @@ TEST(a_kernel_that_does_not_compile) {
     test_ran_on(dev());
 }
 
-/* An error that a kernel finds comes with the next reading, and once; what is written by a bad index is left alone. */
+/* The # lines of a .wgsl file (wgsl.h). */
+TEST(lines_of_files) {
+    wgsl w = {0};
+    cr_wgsl_const(&w, "TWO", 2);
+    cr_wgsl_const(&w, "NONE", 0);
+    const size_t begin = w.n;
+    cr_wgsl_file(&w, "a\n#for i TWO\n#for j TWO\n#if TWO\nb$iu$j\n#else\nc\n#end\n#end\n#end\n#if NONE\n#if TWO\nd\n#end\n#for i TWO\ne\n#end\n#else\nf\n#end\n"
+                 "#for i NONE\ng\n#end\n#if UNDEFINED\nh\n#end\ni");
+    CHECK(!strcmp(w.s + begin, "a\nb0u0\nb0u1\nb1u0\nb1u1\nf\ni\n"), "the lines are: %s", w.s + begin);
+    cr_wgsl_free(&w);
+    test_ran_on(dev());
+}
+
+/* The next read reports an error of a kernel, once; a bad index writes nothing. */
 TEST(late_errors) {
     cr_scope_begin();
     cr_tensor *x = cr_ones(CR_LIST(5, 3), CR_F32, dev()), *bad = cr_from((int64_t[]){1, 7}, CR_LIST(2), CR_I64, dev());
@@ -566,13 +590,14 @@ TEST(late_errors) {
     CHECK(y && !cr_error(), "found at once");
     FAILS(CR_BAD_INDEX, "[embedding] index 7 at position 1 is out of range for size 5", cr_item(cr_sum(x, CR_ALL, false)));
     CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 15, "said twice: %s", cr_error());
-    for (int i = 0; i < 2 * GPU_FAULTS; i++) cr_release(cr_embedding(x, cr_zeros(CR_LIST(2), CR_I64, dev())));     /* more than there are places for */
+    /* more than GPU_FAULTS */
+    for (int i = 0; i < 2 * GPU_FAULTS; i++) cr_release(cr_embedding(x, cr_zeros(CR_LIST(2), CR_I64, dev())));
     OK(cr_synchronize(dev()));
     cr_scope_end();
     test_ran_on(dev());
 }
 
-/* ---- the whole is a training step: no reading but the loss */
+/* ---- a training step reads only the loss */
 TEST(a_step) {
     gpu *g = the_gpu();
     cr_scope_begin();
@@ -585,20 +610,23 @@ TEST(a_step) {
         CHECK(i < 2 || (g->counters.submits == before.submits && g->counters.pipelines == before.pipelines), "a step waits or compiles");
         CHECK(isfinite(cr_item(loss)), "the loss");
     }
-    const double y = tanh(0.1), want = 4 * (2 * y * (1 - y * y) / 24 * 8 * 0.1);       /* four steps' gradients add up */
+    /* four steps' gradients add up */
+    const double y = tanh(0.1), want = 4 * (2 * y * (1 - y * y) / 24 * 8 * 0.1);
     CHECK(fabs(cr_item(cr_select(cr_select(cr_grad(w), 0, 0), 0, 0)) - want) < 1e-6, "the gradient: wanted %g", want);
     cr_scope_end();
     test_ran_on(dev());
 }
 
-/* The same GPT learns the same on the cpu: the first gradients, weights after some steps of AdamW, the losses.  The loss is read once a step, nothing
- * else waits, and after the second step nothing is compiled. */
+/* A GPT learns the same as on the cpu: the first gradients, the weights after some steps of AdamW,
+ * the losses.  The loss is read once a step, nothing else waits, and nothing is compiled after the
+ * second step. */
 enum { FEW = 4, MANY = 50 };
 typedef struct run {
     double loss[MANY], norm;
     int64_t most_submits, compiled, updates, parameters;
     int steps;
-    float *gradient, *weight;                       /* of all parameters, one after another: of the first step; after FEW steps */
+    /* of all parameters, one after another: of the first step; after FEW steps */
+    float *gradient, *weight;
 } run;
 
 static float *flat(const cr_params *p, bool gradients) {
@@ -640,15 +668,17 @@ static void learn(cr_gpt *m, const cr_device *d, run *r) {
     cr_optim_free(optim);
 }
 
-/* Parameter by parameter, relative to the largest number in it, or to `step`, which one step moves a weight by at most.  The keys' bias has a
- * gradient of 0 but for rounding, and what AdamW makes of that (lr g / eps) is far from exact. */
+/* Parameter by parameter, relative to the largest number in it, or to `step`, which one step moves
+ * a weight by at most.  The keys' bias has a gradient of 0 but for rounding, and what AdamW makes
+ * of that (lr g / eps) is far from exact. */
 static void compare_flat(const cr_params *p, const float *here, const float *there, double tolerance, double step, const char *what) {
     double worst = 0;
     for (int64_t i = 0; here && there && i < cr_params_count(p); i++) {
         const int64_t n = cr_numel(cr_params_at(p, i));
         double most = step, off = 0;
         for (int64_t j = 0; j < n; j++) {
-            if (!(fabs((double)here[j] - (double)there[j]) <= off)) off = fabs((double)here[j] - (double)there[j]);       /* NaN too */
+            /* NaN too */
+            if (!(fabs((double)here[j] - (double)there[j]) <= off)) off = fabs((double)here[j] - (double)there[j]);
             if (step == 0) most = fmax(most, fabs((double)here[j]));
         }
         const bool keys = step > 0 && strstr(cr_params_name(p, i), "c_attn.bias");
@@ -664,7 +694,8 @@ static void compare_flat(const cr_params *p, const float *here, const float *the
 TEST(gpt) {
     run here = {.steps = test_full() ? MANY : 10}, there = {.steps = here.steps};
     const cr_gpt_config config = {41, 16, 2, 2, 32, 0.1};
-    cr_generator *a = cr_generator_new(test_seed()), *b = cr_generator_new(test_seed());    /* the same weights and dropout */
+    /* the same weights and dropout */
+    cr_generator *a = cr_generator_new(test_seed()), *b = cr_generator_new(test_seed());
     cr_gpt *cpu = cr_gpt_new(&config, CR_F32, cr_cpu(), a), *m = cr_gpt_new(&config, CR_F32, dev(), b);
     REQUIRE(cpu && m, "%s", cr_error());
     learn(cpu, cr_cpu(), &here);
@@ -685,7 +716,7 @@ TEST(gpt) {
     test_ran_on(dev());
 }
 
-/* A child has the handles of the GPU, but not the threads of its driver. */
+/* A forked child has the handles of the GPU, but not the threads of its driver. */
 TEST(forked) {
     cr_scope_begin();
     cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, dev());

@@ -1,3 +1,3 @@
-/* test_webgpu_ops.c - test_ops.c on the first GPU, as far as that goes: the same cases, with `ref` as the truth. */
+/* test_webgpu_ops.c - the cases of test_ops.c that the first WebGPU device supports, compared with `ref`. */
 #define CR_TEST_GPU
 #include "test_ops.c"

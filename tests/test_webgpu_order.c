@@ -1,4 +1,4 @@
-/* test_webgpu_order.c - gpu_order.h on the first GPU behind WebGPU, and what is particular there: limits of workgroups, division of 64 bits. */
+/* test_webgpu_order.c - gpu_order.h on the first WebGPU device; also limits of workgroups and division of 64-bit integers. */
 #define CR_TEST_GPU
 #pragma GCC diagnostic ignored "-Wunused-function"  /* of check.h, for other tests */
 #include "check.h"
@@ -17,7 +17,7 @@ static const int64_t row_sizes[] = {1, 2, 63, 64, 65, 1023, 1024, 1025, 2049, 5 
 enum { MANY = 9000, LINES_OF_LSE = 8192, LONG = 70001, PERMUTED = 300007, CLOSE = 400009 };
 #include "gpu_order.h"
 
-/* More workgroups than one axis of a dispatch takes, and not a multiple of its rows: those that are too many do nothing. */
+/* More workgroups than one axis of a dispatch takes, and not a multiple of its rows: the extra ones do nothing. */
 TEST(many_workgroups) {
     const uint32_t most = the_gpu()->limits.maxComputeWorkgroupsPerDimension;
     cr_scope_begin();

@@ -1,4 +1,4 @@
-/* api.c - finds wgpu-native and takes its functions, when a GPU is first asked for and never before. */
+/* api.c - finds wgpu-native and loads its functions when a GPU is first requested, never before. */
 #include "api.h"
 
 #include <stdio.h>
@@ -8,7 +8,8 @@
 #include "../../core/library.h"
 #include "../../core/os.h"
 
-/* The headers change between major versions, so what is opened must be what was compiled against (tools/requirements.txt). */
+/* The headers change between major versions, so the library must have the version of the headers
+ * (tools/requirements.txt). */
 enum { MAJOR = 29 };
 
 #if defined(__APPLE__)
@@ -19,7 +20,8 @@ static const char *const names[] = {"wgpu_native-release.dll", "wgpu_native.dll"
 static const char *const names[] = {"libwgpu_native-release.so", "libwgpu_native.so", NULL};
 #endif
 
-/* Beside us; where pip puts the package wgpu when we are its sibling, and in the environments of the program and of the shell. */
+/* Next to this library; in the package wgpu where pip installs it next to chainrule, or in the
+ * environments of the program and the shell. */
 static const char *const places[] = {"self", "self/../lib", "self/../wgpu/resources", "self/../lib/python/wgpu/resources", "env/lib/python/wgpu/resources", NULL};
 
 wgpu_api cr_wg;
@@ -56,7 +58,7 @@ static bool open_library(void) {
 bool cr_wgpu_ready(void) {
     int expected = UNOPENED;
     if (atomic_compare_exchange_strong(&state, &expected, OPENING)) atomic_store(&state, open_library() ? OPEN : FAILED);
-    while (atomic_load(&state) == OPENING) cr_os_sleep(1e-4);          /* another thread is at it */
+    while (atomic_load(&state) == OPENING) cr_os_sleep(1e-4);          /* another thread opens it */
     return atomic_load(&state) == OPEN;
 }
 
@@ -65,6 +67,6 @@ const char *cr_wgpu_problem(void) { return problem; }
 static cr_status check_switch(const char *text) {
     (void)text;
     if (atomic_load(&state) == UNOPENED) return CR_OK;
-    return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_WGPU comes too late: a GPU has been looked for already");
+    return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_WGPU comes too late: this process has already searched for GPUs");
 }
 __attribute__((constructor)) static void own_switch(void) { cr_switch_owner("WGPU", check_switch, NULL); }

@@ -1,9 +1,11 @@
-/* api.h - wgpu-native (webgpu.h and its extensions in wgpu.h), found and opened at run time: cr_wg.CreateInstance is wgpuCreateInstance.
+/* api.h - wgpu-native (webgpu.h and its extensions in wgpu.h), found and opened at run time:
+ * cr_wg.CreateInstance is wgpuCreateInstance.
  *
- * What the library does with misuse decides how the rest of this folder is written.  It ends the process on the submission of an invalid
- * command buffer, on work after the device is lost, on the release of NULL, on an error scope for internal errors and on calls that it does not implement (WaitAny,
- * GetCompilationInfo, pipelines made asynchronously).  All other errors come through error scopes.  So whatever is made or recorded lies in
- * a scope, only what came out of one clean is submitted, and flags of our own say whether a device is alive. */
+ * wgpu-native ends the process on the submission of an invalid command buffer, work after the
+ * device is lost, the release of NULL, an error scope for internal errors, and calls that it does
+ * not implement (WaitAny, GetCompilationInfo, asynchronous pipelines).  All other errors come
+ * through error scopes.  So this folder creates and records everything within a scope, submits only
+ * commands without errors, and keeps flags of its own for lost devices. */
 #ifndef CR_WGPU_API_H
 #define CR_WGPU_API_H
 
@@ -29,9 +31,10 @@ typedef struct wgpu_api {
     WGPU_FUNCTIONS(WGPU_MEMBER)
 #undef WGPU_MEMBER
 } wgpu_api;
-extern wgpu_api cr_wg;                                 /* to be used after cr_wgpu_ready() said yes */
+extern wgpu_api cr_wg;                                 /* valid after cr_wgpu_ready() returned true */
 
-/* Opens the library on the first call.  False: not found, unfit or switched off; cr_wgpu_problem() says which. */
+/* Opens the library on the first call.  False: not found, of another version or switched off;
+ * cr_wgpu_problem() says which. */
 bool cr_wgpu_ready(void);
 const char *cr_wgpu_problem(void);
 

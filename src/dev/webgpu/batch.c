@@ -1,10 +1,11 @@
-/* batch.c - what is recorded, and its submission.  One pass stays open over all kernels of a batch; it ends for copies between buffers. */
+/* batch.c - records dispatches and submits them.  One pass stays open over all kernels of a batch;
+ * it ends for copies between buffers. */
 #include "gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A batch ends when it is this long: work that waits on the host is work that the GPU does not do meanwhile. */
+/* A batch is submitted when it is this long, so that the GPU starts while the host records. */
 enum { MOST_RECORDED = 1024, PARAMETER_BYTES = 4 * GPU_PARAMETER_WORDS, RING_BYTES = 1 << 20 };
 
 static cr_status make_parameters(gpu *g, const char *op) {
@@ -12,10 +13,10 @@ static cr_status make_parameters(gpu *g, const char *op) {
     cr_gpu_scope_begin(g);
     g->parameters = cr_wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst, .size = RING_BYTES});
     cr_status status = cr_gpu_scope_end(g, op, "no buffer for parameters");
-    g->parameters_here = calloc(1, RING_BYTES);
-    if (status == CR_OK && g->parameters && g->parameters_here) return CR_OK;
+    g->parameters_host = calloc(1, RING_BYTES);
+    if (status == CR_OK && g->parameters && g->parameters_host) return CR_OK;
     if (g->parameters) cr_wg.BufferRelease(g->parameters);
-    free(g->parameters_here);
+    free(g->parameters_host);
     g->parameters = NULL;
     return status != CR_OK ? status : cr_fail(CR_NO_MEMORY, op, "out of memory");
 }
@@ -44,11 +45,12 @@ cr_status cr_gpu_submit(gpu *g, const char *op) {
     cr_gpu_scope_begin(g);
     end_pass(g);
     WGPUCommandBuffer commands = cr_wg.CommandEncoderFinish(g->encoder, NULL);
-    if (g->parameters_used) cr_wg.QueueWriteBuffer(g->queue, g->parameters, 0, g->parameters_here, g->parameters_used);
-    cr_status status = cr_gpu_scope_end(g, op, "what was recorded is not valid");
+    if (g->parameters_used) cr_wg.QueueWriteBuffer(g->queue, g->parameters, 0, g->parameters_host, g->parameters_used);
+    cr_status status = cr_gpu_scope_end(g, op, "the recorded commands are not valid");
     if (atomic_load(&g->lost)) status = cr_gpu_fail_lost(g, op);
     if (status == CR_OK) {
-        cr_wg.QueueSubmit(g->queue, 1, &commands);     /* parameters of the next batch are written behind it: the queue keeps the order */
+        /* the queue keeps the order: it writes the parameters of the next batch after this batch */
+        cr_wg.QueueSubmit(g->queue, 1, &commands);
         g->counters.submits++;
     }
     if (commands) cr_wg.CommandBufferRelease(commands);
@@ -60,10 +62,11 @@ cr_status cr_gpu_submit(gpu *g, const char *op) {
     return status;
 }
 
-/* Where these parameters lie in the ring: offsets are multiples of 256, the most that any adapter asks for. */
-static uint32_t put_parameters(gpu *g, const gpu_parameters *p) {
-    const size_t at = g->parameters_used, bytes = sizeof *p->words * (size_t)p->n;
-    memcpy(g->parameters_here + at, p->words, bytes);
+/* Copies parameters into the ring and gives their offset, a multiple of 256: the largest alignment
+ * that adapters require. */
+static uint32_t put_parameters(gpu *g, const void *parameters, size_t bytes) {
+    const size_t at = g->parameters_used;
+    memcpy(g->parameters_host + at, parameters, bytes);
     g->parameters_used = at + (bytes + 255) / 256 * 256;
     return (uint32_t)at;
 }
@@ -87,21 +90,22 @@ cr_status cr_gpu_fail_window(const gpu *g, const char *op, size_t bytes) {
 
 static size_t shown(const gpu *g, const gpu_buffer *b, size_t at) { return b->bytes - at < g->window ? b->bytes - at : g->window; }
 
-/* ---- what is bound together: made anew it costs more than the rest of recording, and a training step binds what the last one did */
+/* ---- a cache of bind groups: creating one costs more than the rest of recording, and a training
+ * step binds the same buffers as the step before */
 enum { GROUPS = 1024, MOST_BUFFERS = CR_MAX_INPUTS + CR_MAX_OUTPUTS + 2 };
 typedef struct gpu_group {
     WGPUBindGroup handle;                           /* NULL: none */
     struct bound { const gpu_pipeline *p; size_t window; const gpu_buffer *buffers[MOST_BUFFERS]; size_t at[MOST_BUFFERS]; } of;
 } gpu_group;
 
-void cr_gpu_groups_forget(gpu *g) {
+void cr_gpu_groups_clear(gpu *g) {
     for (int i = 0; g->groups && i < GROUPS; i++) {
         if (g->groups[i].handle) cr_wg.BindGroupRelease(g->groups[i].handle);
         g->groups[i].handle = NULL;
     }
 }
 
-/* Where the group of these is kept, or may be: one of eight places. */
+/* The cache entry with these buffers, or the one to replace: one of eight. */
 static gpu_group *group_for(gpu *g, const struct bound *of, int n) {
     uint64_t h = (uintptr_t)of->p;
     for (int i = 0; i < n; i++) h = (h ^ (uintptr_t)of->buffers[i] ^ of->at[i]) * 0x9e3779b97f4a7c15u;
@@ -114,7 +118,7 @@ static gpu_group *group_for(gpu *g, const struct bound *of, int n) {
     return place;
 }
 
-/* buffers from at on, for p; NULL: a message */
+/* The bind group of p with buffers from at on; NULL: a message */
 static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at) {
     WGPUBindGroupEntry e[1 + MOST_BUFFERS] = {{.binding = 0, .buffer = g->parameters, .size = PARAMETER_BYTES}};
     struct bound of;
@@ -123,7 +127,7 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     of.window = g->window;
     for (int i = 0; i < p->buffers; i++) {
         of.buffers[i] = buffers[i];
-        of.at[i] = at ? at[i] : 0;
+        of.at[i] = at[i];
         e[i + 1] = (WGPUBindGroupEntry){.binding = (uint32_t)i + 1, .buffer = buffers[i]->handle, .offset = of.at[i], .size = shown(g, buffers[i], of.at[i])};
         buffers[i]->batch = g->batch;
         g->counters.bytes += (int64_t)e[i + 1].size;
@@ -136,19 +140,15 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     group->handle = cr_wg.DeviceCreateBindGroup(g->device, &(WGPUBindGroupDescriptor){.layout = p->layout, .entryCount = (size_t)p->buffers + 1, .entries = e});
     group->of = of;
     g->counters.groups++;
-    if (cr_gpu_scope_end(g, op, "cannot bind") == CR_OK) return group;     /* one that is not valid would spoil the whole batch */
+    /* an invalid group would invalidate the whole batch */
+    if (cr_gpu_scope_end(g, op, "cannot bind") == CR_OK) return group;
     if (group->handle) cr_wg.BindGroupRelease(group->handle);
     group->handle = NULL;
     return NULL;
 }
 
-cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups) {
-    for (int i = 0; i < p->buffers; i++)
-        if (buffers[i]->bytes > g->window) return cr_gpu_fail_window(g, op, buffers[i]->bytes);
-    return cr_gpu_dispatch_at(g, op, p, buffers, NULL, parameters, groups);
-}
-
-cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const gpu_parameters *parameters, uint64_t groups) {
+cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const void *parameters,
+                          size_t parameters_bytes, uint64_t groups) {
     if (!groups) return CR_OK;
     cr_status status = CR_OK;
     if (g->recorded >= MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES) status = cr_gpu_submit(g, op);
@@ -156,7 +156,7 @@ cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_
     if (status != CR_OK) return status;
     const uint64_t most = g->limits.maxComputeWorkgroupsPerDimension, rows = (groups + most - 1) / most, columns = (groups + rows - 1) / rows;
     if (rows > most) return cr_fail(CR_BAD_VALUE, op, "%s runs at most %llu workgroups: this takes %llu", g->name, (unsigned long long)(most * most), (unsigned long long)groups);
-    const uint32_t offset = put_parameters(g, parameters);
+    const uint32_t offset = put_parameters(g, parameters, parameters_bytes);
     const gpu_group *group = bind(g, op, p, buffers, at);
     if (!group) return cr_error_status();
     if (!g->pass) g->pass = cr_wg.CommandEncoderBeginComputePass(g->encoder, NULL);

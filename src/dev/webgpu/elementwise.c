@@ -1,9 +1,12 @@
-/* elementwise.c - programs as WGSL, compiled once for each program and class of shapes; copies, casts and fills are the program y = x.
+/* elementwise.c - programs as WGSL, compiled once for each program and class of shapes; copies,
+ * casts and fills are the program y = x.
  *
- * Strides, offsets, parameters and constants are data, not text: so one kernel serves all shapes of a class, and no compiler can reason
- * with constants about NaN (x * 0 is not 0).  Two classes.  Flat: one axis, results contiguous; an invocation computes the elements of one
- * word of the narrowest result, so that it owns every word it writes.  Strided: one element each; words that several invocations share are
- * written by atomics, each its own bits, so that their order does not matter. */
+ * Strides, offsets, parameters and constants are data, not source: so one kernel serves all shapes
+ * of a class, and no compiler can simplify with constants (x * 0 is not 0 for NaN).  Two classes.
+ * Flat: one axis, results contiguous; an invocation computes the elements of one word of the
+ * narrowest result, so no other invocation writes its words.  Strided: an invocation computes one
+ * element; invocations that share a word write their bits by atomics, so their order does not
+ * matter. */
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -23,12 +26,14 @@ static const char *const float_ops[CR_OP_COUNT] = {
     [CR_OP_ACOSH] = "f_acosh($a)", [CR_OP_ATANH] = "f_atanh($a)", [CR_OP_ERF] = "f_erf($a)", [CR_OP_ERFC] = "f_erfc($a)",
     [CR_OP_SIGMOID] = "f_sigmoid($a)", [CR_OP_FLOOR] = "floor($a)", [CR_OP_CEIL] = "ceil($a)", [CR_OP_ROUND] = "round($a)", [CR_OP_TRUNC] = "trunc($a)",
     [CR_OP_ISNAN] = "select(0.0, 1.0, is_nan($a))", [CR_OP_ISINF] = "select(0.0, 1.0, is_inf($a))",
-    [CR_OP_EQ] = "select(0.0, 1.0, $a == $b)", [CR_OP_NE] = "select(1.0, 0.0, $a == $b)",      /* a != b would be false for NaN */
+    /* a != b would be false for NaN */
+    [CR_OP_EQ] = "select(0.0, 1.0, $a == $b)", [CR_OP_NE] = "select(1.0, 0.0, $a == $b)",
     [CR_OP_LT] = "select(0.0, 1.0, $a < $b)", [CR_OP_LE] = "select(0.0, 1.0, $a <= $b)", [CR_OP_GT] = "select(0.0, 1.0, $a > $b)",
     [CR_OP_GE] = "select(0.0, 1.0, $a >= $b)", [CR_OP_SEL] = "select($b, $c, $a == 0.0)",
 };
 
-/* $z and $1: 0 and 1, $w: the bits of the dtype, $f: i or u, the prefix of its functions; $k: i64 or u64 */
+/* $z and $1: 0 and 1, $w: the bits of the dtype, $f: i or u, the prefix of its functions; $k: i64
+ * or u64 */
 static const char *const int_ops[CR_OP_COUNT] = {
     [CR_OP_ADD] = "$a + $b", [CR_OP_SUB] = "$a - $b", [CR_OP_MUL] = "$a * $b", [CR_OP_NEG] = "$z - $a", [CR_OP_ABS] = "abs($a)",
     [CR_OP_SIGN] = "select($z, $1, $a > $z) - select($z, $1, $a < $z)", [CR_OP_COPYSIGN] = "select($z - $a, $a, ($a < $z) == ($b < $z))",
@@ -85,25 +90,31 @@ static void add_instruction(wgsl *w, cr_dtype compute, int result, const cr_inst
             default: CR_ASSERT(false && "an unknown $ in the table of instructions");
         }
     }
-    /* wrapped to the dtype: what has the bits of a word is already */
+    /* integers below 32 bits wrap to the dtype */
     const cr_dtype word = is_signed ? CR_I32 : CR_U32;
     const bool whole = cr_dtype_is_float(compute) || cr_dtype_size(compute) >= 4;
     cr_wgsl_add(w, ";\nlet v%d = %s;\n", result, whole ? cr_expr_of("r%d", result).s : cr_wgsl_cast(compute, word, cr_expr_of("r%d", result).s).s);
 }
 
 /* ---- a walk as a kernel */
+typedef struct parameters { int n; uint32_t words[GPU_PARAMETER_WORDS]; } parameters;
+static void push(parameters *p, uint32_t word) { CR_ASSERT(p->n < GPU_PARAMETER_WORDS); p->words[p->n++] = word; }
+
+enum { PARAMETERS = 4 };                            /* words of `parameters` before the array */
 enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, HOST = 255 };
-typedef struct plan {                               /* everything about a walk that its kernel is compiled for, and what it is run with */
+/* the properties of a walk that select its kernel, and its arguments */
+typedef struct plan {
     const cr_walk *w;
     bool flat;
     int ndim;                                       /* at least 1 */
     int elements;                                   /* of one invocation */
-    int buffers, of[OPERANDS];                      /* operand k (results first) lies in buffer of[k], HOST: it is a number here */
+    /* operand k (results first) lies in buffer of[k]; HOST: it is a number in host memory */
+    int buffers, of[OPERANDS];
     gpu_buffer *buffer[OPERANDS + 1];
-    size_t at[OPERANDS + 1];                        /* bytes of it that come before what is bound */
+    size_t at[OPERANDS + 1];                        /* bytes before the bound window */
     uint32_t written, shared;                       /* bits: buffers */
-    bool divides;                                   /* integers: a divisor may be 0, which the last buffer takes note of */
-    int shape_at, operands_at, values_at;           /* where the parameters begin */
+    bool divides;                                   /* integers: a divisor may be 0; the last buffer holds the faults */
+    int shape_at, operands_at, values_at;           /* first word of each group of parameters */
 } plan;
 
 static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
@@ -120,8 +131,8 @@ static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op =
 
 static gpu_span span_of(const cr_walk *w, int k) { return cr_gpu_span_of(operand(w, k)->offset, w->ndim, w->shape, operand(w, k)->strides); }
 
-/* The buffer that holds operand k and is bound where it lies; new, if there is none.  Operands of a buffer that is written share one
- * binding: -1 where they lie too far apart for that, or where one of them is too long. */
+/* The binding that holds operand k, a new one if none does.  Operands in a buffer that is written
+ * share one binding.  -1: they are too far apart for a window, or one of them is too long. */
 static int buffer_of(plan *l, gpu_span spans[], const gpu *g, int k) {
     const cr_arg *a = operand(l->w, k);
     const int64_t size = (int64_t)cr_dtype_size(a->dtype);
@@ -131,7 +142,7 @@ static int buffer_of(plan *l, gpu_span spans[], const gpu *g, int k) {
     int i = 0;
     for (; i < l->buffers; i++) {
         if (l->buffer[i] != b) continue;
-        const gpu_span both = {s.first < spans[i].first ? s.first : spans[i].first, s.end > spans[i].end ? s.end : spans[i].end};
+        const gpu_span both = {gpu_min(s.first, spans[i].first), gpu_max(s.end, spans[i].end)};
         if (cr_gpu_window(g, b, both, CR_U8, &l->at[i])) { spans[i] = both; return i; }
         if (l->written >> i & 1) return -1;
     }
@@ -147,7 +158,7 @@ static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
     gpu_span spans[OPERANDS + 1];
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         const cr_arg *a = operand(w, k);
-        if (a->data) { l.of[k] = HOST; continue; }  /* in memory of the host: a number */
+        if (a->data) { l.of[k] = HOST; continue; }  /* in host memory: a number */
         const int i = l.of[k] = buffer_of(&l, spans, g, k);
         if (i < 0) return false;
         const int lanes = cr_wgsl_lanes(a->dtype);
@@ -161,7 +172,7 @@ static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
         l.written |= 1u << l.buffers;
         l.shared |= 1u << l.buffers++;
     }
-    l.shape_at = 3;
+    l.shape_at = PARAMETERS;
     l.operands_at = l.shape_at + l.ndim;
     l.values_at = l.operands_at + (w->n_out + w->n_in) * (1 + l.ndim);
     *made = l;
@@ -189,13 +200,15 @@ static gpu_key key_of(const plan *l) {
     return k;
 }
 
-/* ---- its text */
+/* ---- source */
+static expr parameter(int i) { return cr_expr_of("p.words[%d].%c", (i - PARAMETERS) / 4, "xyzw"[i % 4]); }
+static expr buffer(const plan *l, int k) { return cr_expr_of("b%d", l->of[k]); }
 
-/* Where operand k has element e of the walk: base + coordinates times strides. */
+/* Offset of element e of the walk in operand k: base + coordinates times strides. */
 static expr place(const plan *l, int k) {
     const int at = l->operands_at + k * (1 + l->ndim);
-    expr e = cr_expr_of("%s + c0 * %s", cr_wgsl_parameter(at).s, cr_wgsl_parameter(at + 1).s);
-    for (int d = 1; d < l->ndim; d++) e = cr_expr_of("%s + c%d * %s", e.s, d, cr_wgsl_parameter(at + 1 + d).s);
+    expr e = cr_expr_of("%s + c0 * %s", parameter(at).s, parameter(at + 1).s);
+    for (int d = 1; d < l->ndim; d++) e = cr_expr_of("%s + c%d * %s", e.s, d, parameter(at + 1 + d).s);
     return e;
 }
 
@@ -203,15 +216,15 @@ static void add_coordinates(wgsl *w, const plan *l) {
     if (l->ndim == 1) { cr_wgsl_add(w, "let c0 = e;\n"); return; }
     cr_wgsl_add(w, "var rest = e;\n");
     for (int d = l->ndim - 1; d > 0; d--)
-        cr_wgsl_add(w, "let c%d = rest %% %s; rest /= %s;\n", d, cr_wgsl_parameter(l->shape_at + d).s, cr_wgsl_parameter(l->shape_at + d).s);
+        cr_wgsl_add(w, "let c%d = rest %% %s; rest /= %s;\n", d, parameter(l->shape_at + d).s, parameter(l->shape_at + d).s);
     cr_wgsl_add(w, "let c0 = rest;\n");
 }
 
-/* Value v of the program, which is data: one word, or two. */
+/* Value v of the program, read from the parameters: one word, or two. */
 static void add_value(wgsl *w, const plan *l, int v, int at) {
     const cr_dtype dt = l->w->compute;
-    if (cr_wgsl_wide(dt)) cr_wgsl_add(w, "let v%d = vec2<u32>(%s, %s);\n", v, cr_wgsl_parameter(at).s, cr_wgsl_parameter(at + 1).s);
-    else cr_wgsl_add(w, "let v%d = bitcast<%s>(%s);\n", v, cr_wgsl_type(dt), cr_wgsl_parameter(at).s);
+    if (cr_wgsl_wide(dt)) cr_wgsl_add(w, "let v%d = vec2<u32>(%s, %s);\n", v, parameter(at).s, parameter(at + 1).s);
+    else cr_wgsl_add(w, "let v%d = bitcast<%s>(%s);\n", v, cr_wgsl_type(dt), parameter(at).s);
 }
 
 static void add_inputs(wgsl *w, const plan *l) {
@@ -223,18 +236,19 @@ static void add_inputs(wgsl *w, const plan *l) {
         if (l->of[k] == HOST) { add_value(w, l, i, at); at += words; continue; }
         const cr_dtype dt = operand(l->w, k)->dtype;
         cr_wgsl_add(w, "let a%d = %s;\n", i, place(l, k).s);
-        cr_wgsl_add(w, "let x%d = %s;\n", i, cr_wgsl_load(l->of[k], dt, cr_expr_of("a%d", i).s).s);
+        cr_wgsl_add(w, "let x%d = %s;\n", i, cr_wgsl_load(buffer(l, k).s, dt, cr_expr_of("a%d", i).s).s);
         cr_wgsl_add(w, "let v%d = %s;\n", i, cr_wgsl_cast(l->w->compute, dt, cr_expr_of("x%d", i).s).s);
     }
     for (int i = 0; i < p->n_param + p->n_const; i++, at += words) add_value(w, l, p->n_in + i, at);
 }
 
-/* The flat class: bits gather in word w<k> until it is full or the walk ends; the rest of the last word is kept. */
+/* The flat class: word w<k> collects bits until it is full or the walk ends; the other bits of the
+ * last word stay. */
 static void add_packed(wgsl *w, int k, int b, cr_dtype dt) {
     const int lanes = cr_wgsl_lanes(dt), bits = 32 / lanes;
     cr_wgsl_add(w, "w%d |= %s << (%du * (e %% %du));\n", k, cr_wgsl_bits(dt, cr_expr_of("y%d", k).s).s, bits, lanes);
-    cr_wgsl_add(w, "if e %% %du == %du { set%d(o%d / %du, w%d); w%d = 0u; }\n", lanes, lanes - 1, b, k, lanes, k, k);
-    cr_wgsl_add(w, "else if e + 1u == numel { let mask = (1u << (%du * (e %% %du + 1u))) - 1u; set%d(o%d / %du, (words%d(o%d / %du) & ~mask) | w%d); }\n",
+    cr_wgsl_add(w, "if e %% %du == %du { b%d_set(o%d / %du, w%d); w%d = 0u; }\n", lanes, lanes - 1, b, k, lanes, k, k);
+    cr_wgsl_add(w, "else if e + 1u == numel { let mask = (1u << (%du * (e %% %du + 1u))) - 1u; b%d_set(o%d / %du, (b%d_word(o%d / %du) & ~mask) | w%d); }\n",
              bits, lanes, b, k, lanes, b, k, lanes, k);
 }
 
@@ -244,20 +258,20 @@ static void add_results(wgsl *w, const plan *l) {
         cr_wgsl_add(w, "let o%d = %s;\n", k, place(l, k).s);
         cr_wgsl_add(w, "let y%d = %s;\n", k, cr_wgsl_cast(dt, l->w->compute, cr_expr_of("v%d", l->w->program->out[k]).s).s);
         if (l->flat && cr_wgsl_lanes(dt) > 1) add_packed(w, k, l->of[k], dt);
-        else cr_wgsl_store(w, l->of[k], dt, cr_expr_of("o%d", k).s, cr_expr_of("y%d", k).s);
+        else cr_wgsl_store(w, buffer(l, k).s, dt, cr_expr_of("o%d", k).s, cr_expr_of("y%d", k).s);
     }
 }
 
 static wgsl text_of(const gpu *g, const plan *l) {
     const cr_program *p = l->w->program;
-    wgsl w = wgsl_for(g);
-    for (int b = 0; b < l->buffers; b++) cr_wgsl_binding(&w, b, l->written >> b & 1, l->shared >> b & 1);
+    wgsl w = {.subgroups = g->subgroups};
+    cr_wgsl_add(&w, "struct parameters { zero: u32, numel: u32, fault: u32, words: array<vec4<u32>, %d> }\n", GPU_PARAMETER_WORDS / 4 - 1);
+    for (int b = 0; b < l->buffers; b++) cr_wgsl_words(&w, cr_expr_of("b%d", b).s, l->written >> b & 1, l->shared >> b & 1);
     if (l->divides) {
         const char *type = cr_wgsl_type(l->w->compute), *one = cr_wgsl_wide(l->w->compute) ? "1u, 0u" : "1";
-        cr_wgsl_add(&w, "fn divisor(x: %s) -> %s { if all(x == %s(0)) { set%d(4u * p[0].z, 0u); return %s(%s); } return x; }\n", type, type, type, l->buffers - 1, type, one);
+        cr_wgsl_add(&w, "fn divisor(x: %s) -> %s { if all(x == %s(0)) { b%d_set(4u * p.fault, 0u); return %s(%s); } return x; }\n", type, type, type, l->buffers - 1, type, one);
     }
-    cr_wgsl_main(&w, GPU_GROUP);
-    cr_wgsl_add(&w, "let numel = p[0].y;\n");
+    cr_wgsl_add(&w, "fn kernel(group: u32, lane: u32, i: u32) {\nlet numel = p.numel;\n");
     for (int k = 0; k < l->w->n_out; k++) if (l->flat && cr_wgsl_lanes(l->w->out[k].dtype) > 1) cr_wgsl_add(&w, "var w%d = 0u;\n", k);
     if (l->elements == 1) cr_wgsl_add(&w, "let e = i;\nif e >= numel { return; }\n");
     else cr_wgsl_add(&w, "for (var e = i * %du; e < min(i * %du + %du, numel); e++) {\n", l->elements, l->elements, l->elements);
@@ -266,39 +280,42 @@ static wgsl text_of(const gpu *g, const plan *l) {
     for (int i = 0; i < p->n_instr; i++) add_instruction(&w, l->w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
     add_results(&w, l);
     cr_wgsl_add(&w, l->elements == 1 ? "}\n" : "}\n}\n");
+    cr_wgsl_end(&w, GPU_GROUP);
     return w;
 }
 
-/* ---- what it is run with */
+/* ---- dispatches */
 
-static void push_bytes(gpu_parameters *q, cr_dtype dt, const unsigned char bytes[8]) {
+static void push_bytes(parameters *q, cr_dtype dt, const unsigned char bytes[8]) {
     uint32_t words[2] = {0};
     memcpy(words, bytes, cr_dtype_size(dt));
     if (cr_dtype_kind(dt) == CR_KIND_SIGNED && cr_dtype_size(dt) < 4) words[0] = (uint32_t)cr_load_i64(bytes, dt);
-    gpu_push(q, words[0]);
-    if (cr_wgsl_wide(dt)) gpu_push(q, words[1]);
+    push(q, words[0]);
+    if (cr_wgsl_wide(dt)) push(q, words[1]);
 }
 
-static void push_number(gpu_parameters *q, cr_dtype dt, double v) {
+static void push_number(parameters *q, cr_dtype dt, double v) {
     unsigned char bytes[8] = {0};
     cr_store_f64(bytes, dt, v);
     push_bytes(q, dt, bytes);
 }
 
-static cr_status fill_parameters(gpu_parameters *q, const plan *l, int fault) {
+static cr_status fill_parameters(parameters *q, const plan *l, int fault) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
     if (l->values_at + 2 * (w->n_in + p->n_param + p->n_const) > GPU_PARAMETER_WORDS)
-        return cr_fail(CR_BAD_VALUE, p->name, "a GPU takes no program of %d constants", p->n_const);
+        return cr_fail(CR_BAD_VALUE, p->name, "the program has too many constants for a GPU: %d", p->n_const);
     q->n = 0;
-    gpu_push(q, 0);
-    gpu_push(q, (uint32_t)w->numel);
-    gpu_push(q, (uint32_t)fault);
-    for (int d = 0; d < l->ndim; d++) gpu_push(q, d < w->ndim ? (uint32_t)w->shape[d] : 1);
+    push(q, 0);
+    push(q, (uint32_t)w->numel);
+    push(q, (uint32_t)fault);
+    push(q, 0);
+    for (int d = 0; d < l->ndim; d++) push(q, d < w->ndim ? (uint32_t)w->shape[d] : 1);
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         const int64_t before = l->of[k] == HOST ? 0 : (int64_t)(l->at[l->of[k]] / cr_dtype_size(operand(w, k)->dtype));
-        gpu_push(q, (uint32_t)(operand(w, k)->offset - before));
-        for (int d = 0; d < l->ndim; d++) gpu_push(q, (uint32_t)stride(l, k, d));      /* modulo 2^32, which backwards strides need */
+        push(q, (uint32_t)(operand(w, k)->offset - before));
+        /* modulo 2^32: negative strides wrap */
+        for (int d = 0; d < l->ndim; d++) push(q, (uint32_t)stride(l, k, d));
     }
     for (int i = 0; i < w->n_in; i++) {
         unsigned char bytes[8] = {0};
@@ -323,16 +340,18 @@ static cr_status check(const cr_walk *w) {
 
 static cr_status run(gpu *g, const cr_walk *w);
 
-/* The walk in two: cut across the axis along which the operands reach furthest, at a whole number of words of what is packed. */
+/* Splits the walk across the axis along which the operands extend furthest, at a whole number of
+ * words. */
 static cr_status run_halves(gpu *g, const cr_walk *w) {
     int axis = 0;
     int64_t reach = 0;
     for (int k = 0; k < w->n_out + w->n_in; k++)
         for (int d = 0; d < w->ndim && operand(w, k)->storage; d++) {
-            const int64_t stride = operand(w, k)->strides[d], far = (w->shape[d] - 1) * (stride < 0 ? -stride : stride) * (int64_t)cr_dtype_size(operand(w, k)->dtype);
+            const int64_t stride = operand(w, k)->strides[d], far = (w->shape[d] - 1) * gpu_abs(stride) * (int64_t)cr_dtype_size(operand(w, k)->dtype);
             if (far > reach) reach = far, axis = d;
         }
-    if (reach < 256) return cr_gpu_fail_window(g, w->program->name, ((gpu_buffer *)w->out[0].storage->data)->bytes);      /* two places of one tensor, far apart */
+    /* two parts of one tensor, far apart */
+    if (reach < 256) return cr_gpu_fail_window(g, w->program->name, ((gpu_buffer *)w->out[0].storage->data)->bytes);
     cr_walk half[2] = {*w, *w};
     const int64_t n = w->shape[axis], first = n > 2 * GPU_GROUP ? n / 2 / GPU_GROUP * GPU_GROUP : n / 2;
     half[0].shape[axis] = first;
@@ -349,7 +368,7 @@ static cr_status run_halves(gpu *g, const cr_walk *w) {
 static cr_status run(gpu *g, const cr_walk *w) {
     const char *name = w->program->name;
     plan l;
-    gpu_parameters q;
+    parameters q;
     if (!plan_of(g, w, &l)) return run_halves(g, w);
     const int fault = l.divides ? cr_gpu_fault_new(g, name, 0) : 0;
     if (fault < 0) return cr_error_status();
@@ -360,11 +379,11 @@ static cr_status run(gpu *g, const cr_walk *w) {
     const gpu_pipeline *p = cr_gpu_pipeline_find(g, &key);
     if (!p) {
         wgsl text = text_of(g, &l);
-        p = cr_gpu_pipeline_from(g, name, &key, l.buffers, l.written, &text);
+        p = cr_gpu_pipeline_from(g, name, &key, &text);
         if (!p) return cr_error_status();
     }
     const uint64_t group = (uint64_t)GPU_GROUP * (uint64_t)l.elements;
-    return cr_gpu_dispatch_at(g, name, p, l.buffer, l.at, &q, ((uint64_t)w->numel + group - 1) / group);
+    return cr_gpu_dispatch(g, name, p, l.buffer, l.at, q.words, 4 * (size_t)q.n, ((uint64_t)w->numel + group - 1) / group);
 }
 
 cr_status cr_gpu_elementwise(const cr_elementwise_args *args) {

@@ -1,5 +1,6 @@
-/* faults.c - an index out of range, an integer divided by zero: kernels note the first position, and the host hears of it with what it
- * next reads.  Until then work goes on; kernels that would write by such an index do not. */
+/* faults.c - an index out of range, an integer divided by zero.  Kernels note the first position;
+ * the host checks for faults when it next reads or synchronizes.  Until then kernels go on, but do
+ * not write by such an index. */
 #include "gpu.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 enum { BYTES = 4 * GPU_FAULT_WORDS * GPU_FAULTS };
 
-static void forget(gpu *g) {
+static void reset(gpu *g) {
     unsigned char ones[BYTES];
     memset(ones, 0xff, sizeof ones);
     cr_wg.QueueWriteBuffer(g->queue, g->faults->handle, 0, ones, sizeof ones);
@@ -19,7 +20,7 @@ int cr_gpu_fault_new(gpu *g, const char *op, int64_t bound) {
     if (!g->faults) {
         if (!(g->faults = cr_gpu_buffer_take(g, op, BYTES))) return -1;
         if (g->faults->batch == g->batch && cr_gpu_submit(g, op) != CR_OK) return -1;
-        forget(g);
+        reset(g);
     }
     gpu_fault *f = &g->fault[g->may_fail];
     snprintf(f->op, sizeof f->op, "%s", op);
@@ -27,7 +28,7 @@ int cr_gpu_fault_new(gpu *g, const char *op, int64_t bound) {
     return g->may_fail++;
 }
 
-cr_status cr_gpu_faults_seen(gpu *g, const uint32_t *words) {
+cr_status cr_gpu_faults_report(gpu *g, const uint32_t *words) {
     cr_status status = CR_OK;
     for (int i = 0; i < g->may_fail && status == CR_OK; i++, words += GPU_FAULT_WORDS) {
         const gpu_fault *f = &g->fault[i];
@@ -36,6 +37,6 @@ cr_status cr_gpu_faults_seen(gpu *g, const uint32_t *words) {
         status = f->bound ? cr_fail(CR_BAD_INDEX, f->op, "index %lld at position %u is out of range for size %lld", value, *words, (long long)f->bound)
                           : cr_fail(CR_BAD_VALUE, f->op, "an integer divided by zero");
     }
-    forget(g);
+    reset(g);
     return status;
 }

@@ -1,4 +1,5 @@
-/* gpu.c - the GPUs of this process: found when one is asked for, opened when one is used, and what is left of one that is lost. */
+/* gpu.c - the GPUs of this process: found when one is requested, opened when one is used, and
+ * errors after one is lost. */
 #include "gpu.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@ enum { MOST_GPUS = 8 };
 static WGPUInstance instance;                       /* never released: drivers crash */
 static gpu gpus[MOST_GPUS];
 static int found;
-enum { UNSEEN, LOOKING, SEEN };
+enum { UNSEARCHED, SEARCHING, SEARCHED };
 static atomic_int seen;
 
 static WGPUStringView view_of(const char *s) { return (WGPUStringView){s, WGPU_STRLEN}; }
@@ -16,8 +17,8 @@ static int length_of(WGPUStringView v) { return !v.data ? 0 : v.length == WGPU_S
 
 /* ---- errors */
 
-/* The first line that says something: wgpu-native's messages begin with the name of the call. */
-static void keep_message(char *to, size_t room, WGPUStringView message) {
+/* Copies a message with each run of white space as one space. */
+static void copy_message(char *to, size_t room, WGPUStringView message) {
     size_t n = 0;
     for (int i = 0; i < length_of(message) && n + 1 < room; i++) {
         const char c = message.data[i];
@@ -33,14 +34,14 @@ static void keep_message(char *to, size_t room, WGPUStringView message) {
 static void on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason, WGPUStringView message, void *p, void *unused) {
     gpu *g = p;
     (void)device; (void)reason; (void)unused;
-    keep_message(g->why, sizeof g->why, message);
+    copy_message(g->reason, sizeof g->reason, message);
     atomic_store(&g->lost, true);
 }
 
-static void on_stray_error(WGPUDevice const *device, WGPUErrorType type, WGPUStringView message, void *p, void *unused) {
+static void on_uncaught_error(WGPUDevice const *device, WGPUErrorType type, WGPUStringView message, void *p, void *unused) {
     gpu *g = p;
     (void)device; (void)type; (void)unused;
-    if (!*g->stray) keep_message(g->stray, sizeof g->stray, message);
+    if (!*g->uncaught) copy_message(g->uncaught, sizeof g->uncaught, message);
 }
 
 typedef struct scope_result { WGPUErrorType type; char message[400]; } scope_result;
@@ -49,10 +50,10 @@ static void on_scope(WGPUPopErrorScopeStatus status, WGPUErrorType type, WGPUStr
     scope_result *r = p;
     (void)unused;
     r->type = status == WGPUPopErrorScopeStatus_Success ? type : WGPUErrorType_Unknown;
-    keep_message(r->message, sizeof r->message, message);
+    copy_message(r->message, sizeof r->message, message);
 }
 
-cr_status cr_gpu_fail_lost(const gpu *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why); }
+cr_status cr_gpu_fail_lost(const gpu *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->reason); }
 
 void cr_gpu_scope_begin(gpu *g) {
     cr_wg.DevicePushErrorScope(g->device, WGPUErrorFilter_OutOfMemory);
@@ -66,8 +67,8 @@ cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what) {
         cr_wg.DevicePopErrorScope(g->device, (WGPUPopErrorScopeCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_scope, .userdata1 = &r});
         if (r.type == WGPUErrorType_NoError || status != CR_OK) continue;
         status = r.type == WGPUErrorType_OutOfMemory ? CR_NO_MEMORY : CR_RUNTIME;
-        if (strstr(r.message, "device is lost")) {  /* before the callback says so */
-            if (!*g->why) snprintf(g->why, sizeof g->why, "%.*s", (int)sizeof g->why - 1, r.message);
+        if (strstr(r.message, "device is lost")) {  /* the callback has not run yet */
+            if (!*g->reason) snprintf(g->reason, sizeof g->reason, "%.*s", (int)sizeof g->reason - 1, r.message);
             atomic_store(&g->lost, true);
             cr_gpu_fail_lost(g, op);
         } else {
@@ -93,10 +94,11 @@ static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStr
     gpu *g = p;
     (void)unused;
     if (status == WGPURequestDeviceStatus_Success) g->device = device;
-    else keep_message(g->why, sizeof g->why, message);
+    else copy_message(g->reason, sizeof g->reason, message);
 }
 
-/* What the kernels of this folder count on: the least that WebGPU promises, but some adapters (of OpenGL) have less. */
+/* Limits that the kernels of this folder need: the defaults of WebGPU, but some adapters (of
+ * OpenGL) have less. */
 static cr_status check_limits(const gpu *g, const char *op) {
     const WGPULimits *l = &g->limits;
     const struct { const char *name; uint32_t has, needed; } all[] = {
@@ -108,7 +110,8 @@ static cr_status check_limits(const gpu *g, const char *op) {
 }
 
 static cr_status open_device(gpu *g, const char *op) {
-    g->budget = cr_gpu_budget(op, g->dev.software ? (int64_t)4 << 30 : INT64_MAX);      /* software has the memory of the processor, which others use too */
+    /* a software GPU shares the memory of the processor */
+    g->budget = cr_gpu_budget(op, g->dev.software ? (int64_t)4 << 30 : INT64_MAX);
     cr_wg.AdapterGetLimits(g->adapter, &g->limits);
     g->limits.nextInChain = NULL;
     if (!g->budget || check_limits(g, op) != CR_OK) return cr_error_status();
@@ -118,17 +121,17 @@ static cr_status open_device(gpu *g, const char *op) {
     const WGPUDeviceDescriptor wanted = {
         .label = view_of("chainrule"), .requiredLimits = &g->limits, .requiredFeatures = &subgroups, .requiredFeatureCount = g->subgroups,
         .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = g},
-        .uncapturedErrorCallbackInfo = {.callback = on_stray_error, .userdata1 = g},
+        .uncapturedErrorCallbackInfo = {.callback = on_uncaught_error, .userdata1 = g},
     };
     cr_wg.AdapterRequestDevice(g->adapter, &wanted,
                             (WGPURequestDeviceCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_device, .userdata1 = g});
-    if (!g->device) return cr_fail(CR_RUNTIME, op, "%s cannot be opened: %s", g->name, g->why);
+    if (!g->device) return cr_fail(CR_RUNTIME, op, "%s cannot be opened: %s", g->name, g->reason);
     g->queue = cr_wg.DeviceGetQueue(g->device);
     return CR_OK;
 }
 
 gpu *cr_gpu_enter(const char *op, const cr_device *d) {
-    gpu *g = (gpu *)(uintptr_t)d;                   /* the device is const to those above; what it does is not */
+    gpu *g = (gpu *)(uintptr_t)d;                   /* devices are const in other layers; their state is not */
     cr_mutex_lock(g->lock);
     cr_status status = atomic_load(&g->lost) ? cr_gpu_fail_lost(g, op) : g->device ? CR_OK : open_device(g, op);
     if (status == CR_OK) return g;
@@ -137,26 +140,27 @@ gpu *cr_gpu_enter(const char *op, const cr_device *d) {
 }
 
 cr_status cr_gpu_leave(gpu *g, cr_status status) {
-    if (status == CR_OK && *g->stray) status = cr_fail(CR_RUNTIME, g->name, "%s", g->stray);
-    *g->stray = 0;
+    if (status == CR_OK && *g->uncaught) status = cr_fail(CR_RUNTIME, g->name, "%s", g->uncaught);
+    *g->uncaught = 0;
     cr_mutex_unlock(g->lock);
     return status;
 }
 
 cr_status cr_gpu_wait(gpu *g, const char *op) {
     cr_status status = cr_gpu_submit(g, op);
-    if (status == CR_OK) (void)(cr_wg.DevicePoll(g->device, 1, NULL) & 0xff);     /* the other bytes of its answer are undefined */
+    /* the other bytes of the result are undefined */
+    if (status == CR_OK) (void)(cr_wg.DevicePoll(g->device, 1, NULL) & 0xff);
     return atomic_load(&g->lost) ? cr_gpu_fail_lost(g, op) : status;
 }
 
-/* ---- looking */
+/* ---- finding GPUs */
 
 static const char *kind_of(WGPUAdapterType t) {
     return t == WGPUAdapterType_DiscreteGPU ? "discrete" : t == WGPUAdapterType_IntegratedGPU ? "integrated" : t == WGPUAdapterType_CPU ? "software" : "virtual";
 }
 static const char *api_of(WGPUBackendType t) { return t == WGPUBackendType_Vulkan ? "Vulkan" : t == WGPUBackendType_Metal ? "Metal" : "Direct3D 12"; }
 
-/* Fast ones first. */
+/* The order of GPUs: fast ones first. */
 static int rank_of(WGPUAdapterType t) { return t == WGPUAdapterType_DiscreteGPU ? 0 : t == WGPUAdapterType_IntegratedGPU ? 1 : t == WGPUAdapterType_CPU ? 3 : 2; }
 
 static const char *info_of(const cr_device *d) { return ((const gpu *)(const void *)d)->info; }
@@ -183,17 +187,17 @@ static void add_gpu(WGPUAdapter adapter, const WGPUAdapterInfo *info) {
     found++;
 }
 
-/* A child has the handles but not the threads of the driver: what it has of the GPU is left as it is. */
-static void forget_in_child(void) {
+/* A forked child has the handles but not the threads of the driver, so it must not use them. */
+static void abandon_in_child(void) {
     for (int i = 0; i < found; i++) {
         if (!gpus[i].device) continue;
-        snprintf(gpus[i].why, sizeof gpus[i].why, "this process was forked after the GPU was opened");
+        snprintf(gpus[i].reason, sizeof gpus[i].reason, "this process was forked after the GPU was opened");
         gpus[i].forked = true;
         atomic_store(&gpus[i].lost, true);
     }
 }
 
-static void look(void) {
+static void find_gpus(void) {
     enum { ROOM = 32 };
     WGPUAdapter adapters[ROOM];
     WGPUInstanceExtras extras = {.chain = {.sType = (WGPUSType)WGPUSType_InstanceExtras}, .backends = WGPUInstanceBackend_Primary};
@@ -209,17 +213,17 @@ static void look(void) {
             if (rank_of(info.adapterType) == rank && found < MOST_GPUS) add_gpu(adapters[i], &info);
             cr_wg.AdapterInfoFreeMembers(info);
         }
-    cr_os_at_fork_child(forget_in_child);
+    cr_os_at_fork_child(abandon_in_child);
 }
 
 const cr_device *cr_webgpu_at(int i) {
-    int expected = UNSEEN;
+    int expected = UNSEARCHED;
     if (i < 0 || !cr_wgpu_ready()) return NULL;
-    if (atomic_compare_exchange_strong(&seen, &expected, LOOKING)) {
-        look();
-        atomic_store(&seen, SEEN);
+    if (atomic_compare_exchange_strong(&seen, &expected, SEARCHING)) {
+        find_gpus();
+        atomic_store(&seen, SEARCHED);
     }
-    while (atomic_load(&seen) == LOOKING) cr_os_sleep(1e-4);           /* another thread is at it */
+    while (atomic_load(&seen) == SEARCHING) cr_os_sleep(1e-4);           /* another thread searches */
     return i < found ? &gpus[i].dev : NULL;
 }
 

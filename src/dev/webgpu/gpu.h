@@ -1,9 +1,11 @@
-/* gpu.h - one GPU behind WebGPU: its memory, its queue, its compiled kernels.  What the files of this folder share.
+/* gpu.h - one GPU behind WebGPU: its memory, its queue, its compiled kernels; shared by the files
+ * of this folder.
  *
- * A kernel of dev.h runs so:  g = cr_gpu_enter(...)  (opens the GPU on its first use, takes its lock),  finds or compiles a pipeline,
- * records dispatches,  cr_gpu_leave(g, status).  Nothing is computed before the batch is submitted: when it is full, and when somebody
- * reads.  The queue runs batches and what is in them in order, so a kernel sees what those before it wrote, and memory may be used
- * again as soon as the last kernel that needs it is recorded. */
+ * A kernel of dev.h calls g = cr_gpu_enter(...), which opens the GPU on its first use and takes its
+ * lock, finds or compiles a pipeline, records dispatches, and calls cr_gpu_leave(g, status).
+ * Nothing is computed before the batch is submitted: when it is full, and before the host reads.
+ * The queue runs batches and their dispatches in order, so a kernel sees the results of earlier
+ * kernels, and memory may be reused as soon as the last kernel that needs it is recorded. */
 #ifndef CR_WEBGPU_GPU_H
 #define CR_WEBGPU_GPU_H
 
@@ -16,7 +18,7 @@
 typedef struct gpu_buffer {                         /* storage->data of a tensor on a GPU */
     WGPUBuffer handle;
     size_t bytes;                                   /* of its size class, a multiple of 4 */
-    uint64_t batch;                                 /* the last one that uses it */
+    uint64_t batch;                                 /* the last batch that uses it */
     struct gpu_buffer *next;                        /* in the pool */
 } gpu_buffer;
 enum { GPU_CLASSES = 128 };
@@ -26,21 +28,23 @@ typedef struct gpu_pipeline {
     WGPUComputePipeline handle;
     WGPUBindGroupLayout layout;
     int buffers;                                    /* storage bindings 1 .. buffers; binding 0 holds the parameters */
-    bool subgroups;                                 /* compiled while its GPU used them */
+    bool subgroups;                                 /* compiled with them */
     struct gpu_pipeline *next;
     size_t key_bytes;
     unsigned char key[];
 } gpu_pipeline;
 enum { GPU_PIPELINE_LISTS = 256, GPU_KEY_BYTES = 2048 };
 
-/* ---- what kernels find wrong (faults.c): known when somebody reads or synchronises */
-enum { GPU_FAULTS = 256, GPU_FAULT_WORDS = 4 };     /* position (all ones: nothing is wrong), value (low, high) */
+/* ---- errors that kernels detect (faults.c): reported when the host reads or synchronizes */
+enum { GPU_FAULTS = 256, GPU_FAULT_WORDS = 4 };     /* position (all ones: no fault), value (low, high) */
 typedef struct gpu_fault { char op[48]; int64_t bound; } gpu_fault;   /* bound of an index; 0: a division by zero */
 
-typedef struct gpu_key { size_t n; bool full; unsigned char bytes[GPU_KEY_BYTES]; } gpu_key;     /* what tells one kernel from another */
+/* identifies a kernel */
+typedef struct gpu_key { size_t n; bool full; unsigned char bytes[GPU_KEY_BYTES]; } gpu_key;
 
 /* ---- a GPU (gpu.c) */
-typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks, bytes, groups; } gpu_counters;       /* bytes: bound by dispatches; groups: of bindings, made */
+/* bytes: bound by dispatches; groups: bind groups created */
+typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks, bytes, groups; } gpu_counters;
 
 typedef struct gpu {
     cr_device dev;                                  /* first: a cr_device of this folder is a gpu */
@@ -49,13 +53,16 @@ typedef struct gpu {
     WGPUDevice device;                              /* NULL until first use */
     WGPUQueue queue;
     WGPULimits limits;
-    bool subgroups;                                 /* used: invocations exchange values without workgroup memory */
-    enum { GPU_HALVES_UNKNOWN, GPU_HALVES_OURS, GPU_HALVES_OWN } halves;     /* who converts f16: kernels (wgsl_library.c), or the GPU, known with the first kernel that does */
-    size_t window;                                  /* bytes that one binding shows, a multiple of 256 */
+    /* trees use them: invocations exchange values without workgroup memory */
+    bool subgroups;
+    /* f16 is converted by library.wgsl, or by native instructions; decided before the first kernel
+     * that converts */
+    enum { GPU_HALVES_UNKNOWN, GPU_HALVES_LIBRARY, GPU_HALVES_NATIVE } halves;
+    size_t window;                                  /* the largest binding in bytes, a multiple of 256 */
     cr_mutex *lock;
     atomic_bool lost;
-    bool forked;                                    /* in this process, after it was opened in the parent */
-    char why[160], stray[256];                      /* why it was lost; the first error that no scope caught */
+    bool forked;                                    /* the parent process opened it, so this process must not use it */
+    char reason[160], uncaught[256];                /* why it was lost; the first error outside of scopes */
     gpu_counters counters;
 
     WGPUCommandEncoder encoder;                     /* the batch that is recorded; NULL: none */
@@ -63,10 +70,10 @@ typedef struct gpu {
     uint64_t batch;                                 /* its number, from 1 on */
     int recorded;                                   /* dispatches in it */
     WGPUBuffer parameters;                          /* of all its dispatches, one after another */
-    unsigned char *parameters_here;                 /* the same on the host until the batch is submitted */
+    unsigned char *parameters_host;                 /* their copy on the host until the batch is submitted */
     size_t parameters_used;
 
-    struct gpu_group *groups;                       /* what was bound lately (batch.c); NULL: nothing yet */
+    struct gpu_group *groups;                       /* a cache of bind groups (batch.c); NULL: empty */
 
     gpu_buffer *pool[GPU_CLASSES];
     int64_t now, peak, cached, budget;              /* bytes */
@@ -75,62 +82,77 @@ typedef struct gpu {
     gpu_pipeline *pipelines[GPU_PIPELINE_LISTS];
     gpu_buffer *faults;                             /* GPU_FAULTS of them; NULL until the first kernel that may fail */
     gpu_fault fault[GPU_FAULTS];
-    int may_fail;                                   /* kernels that may have failed since faults were looked at */
+    int may_fail;                                   /* kernels that may have failed since the faults were read */
 } gpu;
 
-gpu      *cr_gpu_enter(const char *op, const cr_device *d);       /* opened, alive and locked; NULL and a message: not */
+gpu      *cr_gpu_enter(const char *op, const cr_device *d);       /* opens and locks the GPU; NULL: a message */
 cr_status cr_gpu_leave(gpu *g, cr_status status);
-cr_status cr_gpu_wait(gpu *g, const char *op);                    /* until the queue is empty */
-void      cr_gpu_scope_begin(gpu *g);                             /* errors from here ... */
-cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what);     /* ... to here: "what: the message" */
+cr_status cr_gpu_wait(gpu *g, const char *op);                    /* waits until the queue is empty */
+void      cr_gpu_scope_begin(gpu *g);                             /* collects errors from here ... */
+/* ... to here, and reports the first as "what: the message" */
+cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what);
 cr_status cr_gpu_fail_lost(const gpu *g, const char *op);
-cr_status cr_gpu_cannot(const char *op, const cr_device *d, const char *what);     /* for what this device has no kernel for */
-bool      cr_gpu_lacks(const char *op, const cr_array *t);       /* a dtype that is only stored: f64; a message */
+/* the error of a case without a kernel */
+cr_status cr_gpu_cannot(const char *op, const cr_device *d, const char *what);
+bool      cr_gpu_lacks(const char *op, const cr_array *t);       /* f64, which is only stored: a message */
 
-gpu_buffer *cr_gpu_buffer_take(gpu *g, const char *op, size_t bytes);     /* for a moment within a kernel */
+/* from the pool, for temporaries of a kernel */
+gpu_buffer *cr_gpu_buffer_take(gpu *g, const char *op, size_t bytes);
 void        cr_gpu_buffer_give(gpu *g, gpu_buffer *b);
 cr_storage *cr_gpu_allocate(const cr_device *d, size_t bytes);
 cr_status   cr_gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
 cr_status   cr_gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
-cr_status   cr_gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes);      /* from its beginning, multiples of 4; waits */
+/* from its start, a multiple of 4; waits */
+cr_status   cr_gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes);
 void        cr_gpu_empty_cache(const cr_device *d);
-cr_array    cr_gpu_array(const cr_device *d, cr_dtype dt, int n, const int64_t *shape);       /* uninitialised, for a kernel made of kernels; storage NULL: a message */
+/* an uninitialised temporary; storage NULL: a message */
+cr_array    cr_gpu_array(const cr_device *d, cr_dtype dt, int n, const int64_t *shape);
 void        cr_gpu_array_give(const cr_array *a);
 static inline gpu_buffer *gpu_buffer_of(const cr_array *t) { return t->storage->data; }
 
+static inline int64_t gpu_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t gpu_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t gpu_abs(int64_t a) { return a < 0 ? -a : a; }
+static inline int64_t gpu_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /* ---- the batch (batch.c) */
-enum { GPU_PARAMETER_WORDS = 256, GPU_GROUP = 256 };           /* of one dispatch, u32; invocations in a workgroup */
-typedef struct gpu_parameters { int n; uint32_t words[GPU_PARAMETER_WORDS]; } gpu_parameters;
-static inline void gpu_push(gpu_parameters *p, uint32_t word) { CR_ASSERT(p->n < GPU_PARAMETER_WORDS); p->words[p->n++] = word; }
+enum { GPU_PARAMETER_WORDS = 256, GPU_GROUP = 256 };           /* u32 of one dispatch; invocations in a workgroup */
 
-/* Records groups workgroups of p over its buffers.  A kernel finds its number among them as group (wgsl.h). */
-cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const gpu_parameters *parameters, uint64_t groups);
-/* The same, where buffer i is bound from at[i] bytes on, which cr_gpu_window gave. */
-cr_status cr_gpu_dispatch_at(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const gpu_parameters *parameters, uint64_t groups);
+/* Records `groups` workgroups of p with these parameters, and with buffer i bound from at[i] bytes
+ * on (cr_gpu_window). */
+cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const void *parameters,
+                          size_t parameters_bytes, uint64_t groups);
 
-void      cr_gpu_groups_forget(gpu *g);                           /* before buffers are released */
+void      cr_gpu_groups_clear(gpu *g);                           /* before buffers are released */
 
-/* ---- windows: of a buffer that is larger than one binding may be a part is bound.  Who can cuts the work until each part of it fits. */
+/* ---- windows: a buffer may be larger than a binding can be, so a part of it is bound.  Kernels
+ * split their work until each part fits. */
 typedef struct gpu_span { int64_t first, end; } gpu_span;      /* elements of a buffer */
 gpu_span  cr_gpu_span_of(int64_t offset, int ndim, const int64_t *shape, const int64_t *strides);
-/* Does one binding show the span?  at: where it begins, in bytes; 0 where all of b fits. */
+/* Does one binding hold the span?  at: offset of the binding in bytes; 0 if all of b fits. */
 bool      cr_gpu_window(const gpu *g, const gpu_buffer *b, gpu_span s, cr_dtype dt, size_t *at);
 cr_status cr_gpu_fail_window(const gpu *g, const char *op, size_t bytes);
-cr_status cr_gpu_faults_check(gpu *g, const char *op);            /* reads them, if a kernel may have failed (memory.c) */
-cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes);    /* multiples of 4 */
-cr_status cr_gpu_submit(gpu *g, const char *op);                  /* what is recorded, if anything */
+/* reads and reports them, if a kernel may have failed (memory.c) */
+cr_status cr_gpu_faults_check(gpu *g, const char *op);
+/* multiples of 4 */
+cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes);
+cr_status cr_gpu_submit(gpu *g, const char *op);                  /* submits the recorded commands, if any */
 
-/* ---- pipelines: key first, source only where the key is new */
+/* ---- pipelines: found by key; the source is generated only for a new key */
 void cr_gpu_key_add(gpu_key *k, const void *part, size_t bytes);
 static inline void gpu_key_byte(gpu_key *k, int byte) { unsigned char b = (unsigned char)byte; cr_gpu_key_add(k, &b, 1); }
 gpu_pipeline *cr_gpu_pipeline_find(const gpu *g, const gpu_key *k);
-gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text);     /* bit i of written: binding i + 1 */
+/* bit i of written: binding i + 1 */
+gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text);
 
 /* ---- faults */
-/* The number of a fault for the next kernels to note: their parameter.  g->faults is their buffer; the first position wins.  -1: a message. */
+/* The number of a new fault, a parameter of the kernels that may note it in g->faults; the first
+ * position wins.  -1: a message. */
 int       cr_gpu_fault_new(gpu *g, const char *op, int64_t bound);
-cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_array *index);      /* which index it was, where a kernel has noted a position (index.c) */
-cr_status cr_gpu_faults_seen(gpu *g, const uint32_t *words);      /* what was read of g->faults: the first fault as an error; all are as new */
+/* adds the index to a fault with a position (index.c) */
+cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_array *index);
+/* the contents of g->faults: gives the first fault as an error, and clears all */
+cr_status cr_gpu_faults_report(gpu *g, const uint32_t *words);
 
 /* ---- kernels (kernels.h) */
 CR_KERNELS(CR_KERNEL_OF_WEBGPU)

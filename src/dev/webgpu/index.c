@@ -1,15 +1,25 @@
-/* index.c - elements read and written by index: gather, scatter, rows taken and put, several indices made one.
+/* index.c - elements read and written by index: gather, scatter, rows taken and put, several
+ * indices made one.
  *
- * Two dispatches.  The first checks every index and notes the first that is out of range (faults.c); the second does nothing where there
- * is one, but says which it is.  Writing goes over the index in order, one invocation for each place beside it, so sums are always added
- * in the same order. */
+ * Two dispatches.  The first checks every index and notes the first that is out of range
+ * (faults.c); the second does nothing where there is one, except that it writes which index it is.
+ * Writes follow the index in order, one invocation for each position across it, so sums are always
+ * added in the same order. */
 #include "wgsl.h"
 
 #include <stdlib.h>
 
-enum { MOST_K = 16384 };                            /* turns of one invocation's loop in a dispatch */
+enum { MOST_K = 16384 };                            /* iterations of one invocation's loop in a dispatch */
 enum { FAULTS, INDEX, TO, FROM };                   /* bindings */
 typedef enum task { CHECK, NOTE, TAKE, PUT, PUT_SUM, RAVEL } task;
+
+typedef struct kernel { int id; task task; cr_dtype element, index; int wrap, first, source; } kernel;
+
+typedef struct parameters {
+    uint32_t zero, count, fault, bound, M, K, N, first_k, end_k, offset[3];        /* offsets of INDEX, TO, FROM */
+    uint32_t first_row, rows, before, indices, strides[3][4];
+} parameters;
+_Static_assert(sizeof(parameters) == 112, "the struct of index.wgsl");
 
 typedef struct job {
     const char *op;
@@ -20,160 +30,115 @@ typedef struct job {
     bool wrap;
     int64_t size[3], bound;                         /* M, K, N; of the index */
     int64_t index_strides[3], to_strides[3], from_strides[3];
-    int64_t index_at, to_at, from_at;               /* where this part of them begins, beyond their offsets; of the index also how many lie before */
+    /* where this part of them begins, after their offsets; of the index, also how many come before */
+    int64_t index_at, to_at, from_at;
     int64_t indices;                                /* in this part of it, one after another */
     int fault;
 } job;
-
-/* Parameters: 0, count, fault, bound; M, K, N, first k; end of k, offsets of index, to, from; the first of the rows that are in the window, how many, indices before this part, in it; strides of index, to, from */
-enum { STRIDES = 16 };
-
-static expr stride(int of, int axis) { return cr_wgsl_parameter(STRIDES + 3 * (of - INDEX) + axis); }
-
-/* row(at): the index's element as a row; all ones where it is out of range. */
-static void add_row(wgsl *w, cr_dtype index, bool wrap) {
-    cr_wgsl_add(w, "fn row(at: u32) -> u32 {\nlet x = %s;\n", cr_wgsl_cast(CR_I64, index, cr_wgsl_load(INDEX, index, "at").s).s);
-    cr_wgsl_add(w, "if x.y == 0u && x.x < p[0].w { return x.x; }\n");
-    if (wrap) cr_wgsl_add(w, "if x.y == 0xffffffffu && ~x.x < p[0].w { return x.x + p[0].w; }\n");
-    cr_wgsl_add(w, "return 0xffffffffu;\n}\n");
-}
-
-static void add_check(wgsl *w) { cr_wgsl_add(w, "if i < p[0].y && row(p[2].y + i) == 0xffffffffu { atomicMin(&b%d[4u * p[0].z], p[3].z + i); }\n", FAULTS); }
-
-static void add_guard(wgsl *w, cr_dtype index) {
-    cr_wgsl_add(w, "let bad = words%d(4u * p[0].z);\nif bad != 0xffffffffu {\nif i == 0u && bad - p[3].z < p[3].w { let x = %s; set%d(4u * p[0].z + 1u, x.x); set%d(4u * p[0].z + 2u, x.y); }\nreturn;\n}\n",
-             FAULTS, cr_wgsl_cast(CR_I64, index, cr_wgsl_load(INDEX, index, "(p[2].y + bad - p[3].z)").s).s, FAULTS, FAULTS);
-}
-
-static expr along(int of, const char *m, const char *k, const char *n) {
-    return cr_expr_of("p[2].%c + %s * %s + %s * %s + %s * %s", "yzw"[of - INDEX], m, stride(of, 0).s, k, stride(of, 1).s, n, stride(of, 2).s);
-}
-
-/* y[m, k, n] = x[m, index, n] */
-static void add_take(wgsl *w, cr_dtype dt) {
-    cr_wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let k = i / p[1].z %% p[1].y; let m = i / p[1].z / p[1].y;\n");
-    cr_wgsl_add(w, "let r = row(%s) - p[3].x;\nif r >= p[3].y { return; }\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "r", "n").s,
-             along(TO, "m", "k", "n").s, cr_wgsl_load(FROM, dt, "source").s);
-    cr_wgsl_store(w, TO, dt, "at", "x");
-}
-
-/* y[m, index, n] = x[m, k, n], or += it: an invocation for each m, n */
-static void add_put(wgsl *w, cr_dtype dt, bool sum) {
-    cr_wgsl_add(w, "if i >= p[0].y { return; }\nlet n = i %% p[1].z; let m = i / p[1].z;\nfor (var k = p[1].w; k < p[2].x; k++) {\n");
-    cr_wgsl_add(w, "let r = row(%s) - p[3].x;\nif r < p[3].y {\nlet source = %s;\nlet at = %s;\nlet x = %s;\n", along(INDEX, "m", "k", "n").s, along(FROM, "m", "k", "n").s, along(TO, "m", "r", "n").s,
-             cr_wgsl_load(FROM, dt, "source").s);
-    if (sum) cr_wgsl_add(w, cr_wgsl_wide(dt) ? "let before = %s;\nlet y = add64(before, x);\n" : dt == CR_BOOL ? "let before = %s;\nlet y = before | x;\n" : "let before = %s;\nlet y = before + x;\n",
-                      cr_wgsl_load(TO, dt, "at").s);
-    cr_wgsl_store(w, TO, dt, "at", sum ? "y" : "x");
-    cr_wgsl_add(w, "}\n}\n");
-}
-
-/* y = from bound + index; in 32 bits, for no tensor here has more elements */
-static void add_ravel(wgsl *w, bool first) {
-    cr_wgsl_add(w, "if i >= p[0].y { return; }\nvar y = row(p[2].y + i);\n");
-    if (!first) cr_wgsl_add(w, "y += words%d(2u * (p[2].z + i)) * p[0].w;\n", TO);
-    cr_wgsl_add(w, "set%d(2u * (p[2].z + i), y); set%d(2u * (p[2].z + i) + 1u, 0u);\n", TO, TO);
-}
 
 static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? j->to->dtype : cr_moved_as(j->to->dtype); }
 
 static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
 
-static wgsl text_of(const gpu *g, const job *j) {
-    const cr_dtype dt = element_of(j), index = j->index->dtype;
-    wgsl w = wgsl_for(g);
-    cr_wgsl_binding(&w, FAULTS, true, true);
-    cr_wgsl_binding(&w, INDEX, false, false);
-    if (j->task > NOTE) cr_wgsl_binding(&w, TO, true, cr_wgsl_lanes(dt) > 1);
-    if (buffers_of(j) > FROM) cr_wgsl_binding(&w, FROM, false, false);
-    if (j->task != NOTE) add_row(&w, index, j->wrap);
-    cr_wgsl_main(&w, GPU_GROUP);
-    if (j->task == CHECK) add_check(&w);
-    else add_guard(&w, index);
-    if (j->task == TAKE) add_take(&w, dt);
-    else if (j->task == RAVEL) add_ravel(&w, !j->size[1]);
-    else if (j->task > NOTE) add_put(&w, dt, j->task == PUT_SUM);
-    cr_wgsl_add(&w, "}\n");
-    return w;
-}
-
-static const gpu_pipeline *pipeline_of(gpu *g, const job *j) {
-    gpu_key k;
-    k.n = 0, k.full = false;
-    const unsigned char head[] = {'i', (unsigned char)j->task, (unsigned char)element_of(j), (unsigned char)j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1]};
-    cr_gpu_key_add(&k, head, sizeof head);
-    const gpu_pipeline *p = cr_gpu_pipeline_find(g, &k);
-    if (p) return p;
-    wgsl w = text_of(g, j);
-    return cr_gpu_pipeline_from(g, j->op, &k, buffers_of(j), 1u << FAULTS | 1u << TO, &w);
+static void write(wgsl *w, const void *how) {
+    static const char *const names[] = {"CHECK", "NOTE", "TAKE", "PUT", "PUT", "RAVEL"};
+    const kernel *h = how;
+    const char *type = cr_wgsl_type(h->element);
+    cr_wgsl_const(w, names[h->task], 1);
+    cr_wgsl_const(w, "SUM", h->task == PUT_SUM);
+    cr_wgsl_const(w, "WRAP", h->wrap);
+    cr_wgsl_const(w, "FIRST", h->first);
+    cr_wgsl_words(w, "faults", true, true);
+    cr_wgsl_array(w, "index", h->index, false);
+    if (h->task > NOTE) cr_wgsl_array(w, "dst", h->element, true);
+    if (h->source) cr_wgsl_array(w, "src", h->element, false);
+    cr_wgsl_cast_function(w, "integer", CR_I64, h->index);
+    if (h->task == PUT_SUM)
+        cr_wgsl_add(w, "fn plus(a: %s, b: %s) -> %s { return %s; }\n", type, type, type,
+                    cr_wgsl_wide(h->element) ? "add64(a, b)" : h->element == CR_BOOL ? "a | b" : "a + b");
+    cr_wgsl_file(w, cr_wgsl_index);
+    cr_wgsl_end(w, GPU_GROUP);
 }
 
 static const int64_t *strides_of(const job *j, int of) { return of == INDEX ? j->index_strides : of == TO ? j->to_strides : j->from_strides; }
 
-/* The window in which operand `of` has this part, `rows` places from `row` on along what is indexed of the table, which is cut apart from the others. */
-static bool show(const gpu *g, const job *j, int of, int table, int64_t row, int64_t rows, size_t *at, int64_t *offset) {
-    const cr_array *t = of == INDEX ? j->index : of == TO ? j->to : j->from;
+static const cr_array *array_of(const job *j, int of) { return of == INDEX ? j->index : of == TO ? j->to : j->from; }
+
+/* The window in which operand `of` has this part: `rows` rows of the table from `row` on, or this
+ * part of the other operands. */
+static bool bind_part(const gpu *g, gpu_call *c, const job *j, int of, int table, int64_t row, int64_t rows, uint32_t *offset) {
+    const cr_array *t = array_of(j, of);
     const cr_dtype dt = of == INDEX ? t->dtype : element_of(j);
-    const int64_t *strides = strides_of(j, of), first = t->offset + (of == INDEX ? j->index_at : of == TO ? j->to_at : j->from_at) + (of == table ? row * strides[1] : 0);
-    gpu_span s = {first, first + j->indices};
-    if (of != INDEX && table) s = cr_gpu_span_of(first, 3, (int64_t[]){j->size[0], of == table ? rows : j->size[1], j->size[2]}, strides);
-    if (!cr_gpu_window(g, gpu_buffer_of(t), s, dt, at)) return false;
-    *offset = first - (int64_t)(*at / cr_dtype_size(dt));
+    const int64_t *strides = strides_of(j, of), begin = of == INDEX ? j->index_at : of == TO ? j->to_at : j->from_at;
+    const int64_t first = t->offset + begin + (of == table ? row * strides[1] : 0), shape[] = {j->size[0], of == table ? rows : j->size[1], j->size[2]};
+    const gpu_span s = of != INDEX && table ? cr_gpu_span_of(first, 3, shape, strides) : (gpu_span){first, first + j->indices};
+    if (!cr_gpu_bind_window(g, c, gpu_buffer_of(t), s, dt, offset)) return false;
+    *offset += (uint32_t)(first - s.first);
     return true;
 }
 
-/* Turns first .. end - 1 of the loop of a task that has one.  All but the table fits. */
+static bool part_fits(const gpu *g, const job *j, int of, int table) {
+    gpu_call unused = {0};
+    uint32_t offset;
+    return bind_part(g, &unused, j, of, table, 0, 1, &offset);
+}
+
+/* As many rows of the table as fit, from `row` on, at most `rows`; 0: a message. */
+static int64_t bind_parts(const gpu *g, gpu_call *c, const job *j, int table, int64_t row, int64_t rows, parameters *q) {
+    for (int of = INDEX; of < buffers_of(j); of++)
+        while (!bind_part(g, c, j, of, table, row, rows, &q->offset[of - INDEX])) {
+            if (of != table || rows == 1) return cr_gpu_fail_window(g, j->op, gpu_buffer_of(array_of(j, of))->bytes), 0;
+            rows /= 2;
+        }
+    return rows;
+}
+
+/* Iterations first .. end - 1 of the loop of a task that has one.  Everything but the table fits
+ * into windows. */
 static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t first, int64_t end) {
-    const gpu_pipeline *p = pipeline_of(g, j);
-    if (!p) return cr_error_status();
-    gpu_buffer *const buffers[] = {g->faults, gpu_buffer_of(j->index), gpu_buffer_of(j->to), j->from ? gpu_buffer_of(j->from) : NULL};
-    size_t at[4] = {0};
-    int64_t offset[4] = {0};
+    /* without rows every index is wrong, which the kernel notes */
+    const int64_t all = table && j->bound ? j->bound : 1;
+    const kernel how = {'i', j->task, element_of(j), j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1], buffers_of(j) > FROM};
+    parameters q = {
+        .count = (uint32_t)count, .fault = (uint32_t)j->fault, .bound = (uint32_t)j->bound, .M = (uint32_t)j->size[0], .K = (uint32_t)j->size[1],
+        .N = (uint32_t)j->size[2], .first_k = (uint32_t)first, .end_k = (uint32_t)end, .before = (uint32_t)j->index_at, .indices = (uint32_t)j->indices};
+    for (int of = INDEX; of <= FROM; of++)
+        for (int d = 0; d < 3; d++) q.strides[of - INDEX][d] = (uint32_t)strides_of(j, of)[d];
     cr_status status = CR_OK;
-    const int64_t all = table && j->bound ? j->bound : 1;          /* without rows every index is wrong, which the kernel says */
     for (int64_t row = 0, rows = all; row < all && status == CR_OK; row += rows) {
-        if (row + rows > all) rows = all - row;
-        for (int of = INDEX; of < buffers_of(j); of++)
-            while (!show(g, j, of, table, row, rows, &at[of], &offset[of])) {
-                if (of != table || rows == 1) return cr_gpu_fail_window(g, j->op, buffers[of]->bytes);
-                rows /= 2;
-            }
-        gpu_parameters q = {.n = STRIDES, .words = {
-            0, (uint32_t)count, (uint32_t)j->fault, (uint32_t)j->bound, (uint32_t)j->size[0], (uint32_t)j->size[1], (uint32_t)j->size[2], (uint32_t)first,
-            (uint32_t)end, (uint32_t)offset[INDEX], (uint32_t)offset[TO], (uint32_t)offset[FROM], (uint32_t)row, (uint32_t)rows, (uint32_t)j->index_at, (uint32_t)j->indices}};
-        for (int of = INDEX; of <= FROM; of++)
-            for (int d = 0; d < 3; d++) gpu_push(&q, (uint32_t)strides_of(j, of)[d]);
-        status = cr_gpu_dispatch_at(g, j->op, p, buffers, at, &q, (uint64_t)((count + GPU_GROUP - 1) / GPU_GROUP));
+        gpu_call c = {.op = j->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {g->faults}, .windows = 1,
+                      .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(count)};
+        rows = bind_parts(g, &c, j, table, row, gpu_min(rows, all - row), &q);
+        if (!rows) return cr_error_status();
+        q.first_row = (uint32_t)row;
+        q.rows = (uint32_t)rows;
+        status = cr_gpu_run(g, &c);
     }
     return status;
 }
 
-/* Of the index alone, and for RAVEL of the result beside it: as much at once as fits. */
+/* A task over the index only, or for RAVEL over the index and the result: as much at once as fits. */
 static cr_status run_along(gpu *g, const job *j) {
     job part = *j;
     cr_status status = CR_OK;
     for (int64_t first = 0; first < j->index->numel && status == CR_OK; first += part.indices) {
-        size_t at;
-        int64_t offset;
         part.index_at = part.to_at = first;
         part.indices = j->index->numel - first;
-        while (part.indices > 1 && !(show(g, &part, INDEX, 0, 0, 0, &at, &offset) && (j->task != RAVEL || show(g, &part, TO, 0, 0, 0, &at, &offset)))) part.indices /= 2;
+        while (part.indices > 1 && !(part_fits(g, &part, INDEX, 0) && (j->task != RAVEL || part_fits(g, &part, TO, 0)))) part.indices /= 2;
         status = run(g, &part, 0, j->task == NOTE ? 1 : part.indices, 0, 0);
     }
     return status;
 }
 
-/* Halves of M, or of K where that is 1, in order, until what is not the table fits. */
+/* Splits M, or K where M is 1, in order, until everything but the table fits. */
 static cr_status run_parts(gpu *g, const job *j) {
-    const int table = j->task == TAKE ? FROM : TO, beside = table == TO ? FROM : TO;
+    const int table = j->task == TAKE ? FROM : TO, other = table == TO ? FROM : TO;
     const int64_t M = j->size[0], K = j->size[1], N = j->size[2];
     const int axis = M > 1 ? 0 : 1;
-    size_t at;
-    int64_t offset;
     cr_status status = CR_OK;
-    if (j->size[axis] == 1 || (show(g, j, INDEX, table, 0, 1, &at, &offset) && show(g, j, beside, table, 0, 1, &at, &offset) && show(g, j, table, table, 0, 1, &at, &offset))) {
+    if (j->size[axis] == 1 || (part_fits(g, j, INDEX, table) && part_fits(g, j, other, table) && part_fits(g, j, table, table))) {
         if (table == FROM) return run(g, j, table, M * K * N, 0, 0);
-        for (int64_t k = 0; k < K && status == CR_OK; k += MOST_K) status = run(g, j, table, M * N, k, k + MOST_K < K ? k + MOST_K : K);
+        for (int64_t k = 0; k < K && status == CR_OK; k += MOST_K) status = run(g, j, table, M * N, k, gpu_min(k + MOST_K, K));
         return status;
     }
     job half[2] = {*j, *j};

@@ -1,4 +1,5 @@
-/* memory.c - buffers of the GPU: a pool by size classes within a budget, and bytes to and from the host. */
+/* memory.c - buffers of the GPU, pooled by size class within a budget, and copies to and from the
+ * host. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -8,7 +9,8 @@
 static int class_of(size_t bytes, size_t *rounded) {
     if (bytes <= 256) return *rounded = 256, 0;
     int shift = 63 - __builtin_clzll((unsigned long long)(bytes - 1));       /* 2^shift <= bytes - 1 */
-    const size_t quarter = (size_t)1 << (shift - 2), steps = (bytes - 1) / quarter + 1;      /* 5 to 8 quarters of 2^shift */
+    /* 5 to 8 quarters of 2^shift */
+    const size_t quarter = (size_t)1 << (shift - 2), steps = (bytes - 1) / quarter + 1;
     *rounded = steps * quarter;
     return (shift - 8) * 4 + (int)steps - 4;
 }
@@ -22,7 +24,7 @@ static void release_buffer(gpu_buffer *b) {
 
 static void empty_pool(gpu *g) {
     if (g->forked) return;
-    cr_gpu_groups_forget(g);
+    cr_gpu_groups_clear(g);
     for (int c = 0; c < GPU_CLASSES; c++)
         for (gpu_buffer *b; (b = g->pool[c]); ) {
             g->pool[c] = b->next;
@@ -62,7 +64,8 @@ gpu_buffer *cr_gpu_buffer_take(gpu *g, const char *op, size_t bytes) {
         g->pool[c] = b->next;
         g->cached -= (int64_t)b->bytes;
     } else {
-        if (g->now + g->cached + (int64_t)rounded > g->budget) {       /* what is cached is given back; the driver does so when the queue is empty */
+        /* release cached buffers; the driver frees them when the queue is empty */
+        if (g->now + g->cached + (int64_t)rounded > g->budget) {
             empty_pool(g);
             if (cr_gpu_wait(g, op) != CR_OK) return NULL;
         }
@@ -79,12 +82,13 @@ void cr_gpu_buffer_give(gpu *g, gpu_buffer *b) {
     g->now -= (int64_t)b->bytes;
     if (g->forked) return;
     if (atomic_load(&g->lost)) {
-        cr_gpu_groups_forget(g);
+        cr_gpu_groups_clear(g);
         release_buffer(b);
         return;
     }
     gpu_buffer **place = &g->pool[class_of(b->bytes, &rounded)];
-    while (*place && *place < b) place = &(*place)->next;      /* in one order, so that each step of a loop takes the same ones, and binds what the last did */
+    /* sorted, so that each step of a loop takes, and binds, the same buffers as the step before */
+    while (*place && *place < b) place = &(*place)->next;
     b->next = *place;
     *place = b;
     g->cached += (int64_t)b->bytes;
@@ -155,7 +159,8 @@ static cr_status map_staging(gpu *g, const char *op, size_t bytes) {
     return status;
 }
 
-/* `bytes` bytes, `skip` into the words from `at` on, and behind them in the same reading the faults, if a kernel may have failed. */
+/* Reads `bytes` bytes that begin `skip` bytes into the words from `at` on, and in the same copy the
+ * faults, if a kernel may have failed. */
 static cr_status read_words(gpu *g, const char *op, void *dst, size_t skip, size_t bytes, gpu_buffer *b, size_t at, size_t word_bytes) {
     const size_t fault_bytes = g->may_fail ? sizeof(uint32_t) * GPU_FAULT_WORDS * (size_t)g->may_fail : 0, all = word_bytes + fault_bytes;
     cr_status status = grow_staging(g, op, all);
@@ -168,7 +173,7 @@ static cr_status read_words(gpu *g, const char *op, void *dst, size_t skip, size
     const unsigned char *from = cr_wg.BufferGetConstMappedRange(g->staging, 0, all);
     if (!from) status = cr_fail(CR_RUNTIME, op, "%s: the result could not be mapped", g->name);
     if (from && bytes) memcpy(dst, from + skip, bytes);
-    if (from && fault_bytes) status = cr_gpu_faults_seen(g, (const uint32_t *)(const void *)(from + word_bytes));
+    if (from && fault_bytes) status = cr_gpu_faults_report(g, (const uint32_t *)(const void *)(from + word_bytes));
     cr_wg.BufferUnmap(g->staging);
     return status;
 }
@@ -186,13 +191,14 @@ cr_status cr_gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t
     return cr_gpu_leave(g, bytes ? read_words(g, "read", dst, at - first, bytes, src->data, first, word_end(at + bytes) - first) : CR_OK);
 }
 
-/* ---- writing: through the queue at once, unless the batch that is being recorded uses the buffer, which then goes first */
+/* ---- writing: through the queue at once; if the recorded batch uses the buffer, it is submitted
+ * first */
 
 static void write_words(gpu *g, gpu_buffer *b, size_t at, const void *src, size_t bytes) {
     if (bytes) cr_wg.QueueWriteBuffer(g->queue, b->handle, at, src, bytes);
 }
 
-/* The word around a part of it, of which the rest is kept unless nobody has it. */
+/* Writes a part of a word.  The other bytes stay, unless they lie beyond the end of the storage. */
 static cr_status write_part(gpu *g, const cr_storage *dst, size_t at, const void *src, size_t bytes) {
     const size_t first = at & ~(size_t)3;
     unsigned char word[4] = {0};

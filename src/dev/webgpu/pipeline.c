@@ -1,5 +1,5 @@
-/* pipeline.c - compiled kernels, kept by key for the life of the process.  Layouts are explicit: one made from the shader would drop
- * bindings that it does not read. */
+/* pipeline.c - compiled kernels, cached by key for the life of the process.  Layouts are explicit:
+ * a layout derived from the shader would drop bindings that the shader does not read. */
 #include "wgsl.h"
 #include "../../core/config.h"
 
@@ -34,7 +34,7 @@ static WGPUBindGroupLayout make_layout(gpu *g, int buffers, uint32_t written) {
     return cr_wg.DeviceCreateBindGroupLayout(g->device, &(WGPUBindGroupLayoutDescriptor){.entryCount = (size_t)buffers + 1, .entries = e});
 }
 
-/* Handles are not NULL even where something is wrong; the scope around says so, and all of them are released. */
+/* Handles are not NULL even after an error; the scope reports it, and all handles are released. */
 static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t written, const char *text) {
     WGPUShaderSourceWGSL source = {.chain = {.sType = WGPUSType_ShaderSourceWGSL}, .code = {text, WGPU_STRLEN}};
     cr_gpu_scope_begin(g);
@@ -54,7 +54,7 @@ static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t writt
     return status == CR_OK ? failed : status;
 }
 
-/* What was wrong, and the text with the numbers of its lines, which the message names, to the end of CHAINRULE_LOG. */
+/* Appends the error, and the source with line numbers, to the file CHAINRULE_LOG. */
 static void log_source(const char *text) {
     const char *path = cr_config("LOG");
     FILE *f = path ? fopen(path, "a") : NULL;
@@ -71,7 +71,7 @@ static void log_source(const char *text) {
 gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text) {
     if (buffers > (int)g->limits.maxStorageBuffersPerShaderStage)
         return cr_fail(CR_BAD_VALUE, op, "%s binds at most %u buffers in one kernel: this takes %d", g->name, g->limits.maxStorageBuffersPerShaderStage, buffers), NULL;
-    if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
+    if (k->full) return cr_fail(CR_BAD_VALUE, op, "the program has too many instructions for %s", g->name), NULL;
     gpu_pipeline *p = text ? calloc(1, sizeof *p + k->n) : NULL;
     if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     p->buffers = buffers;
@@ -91,49 +91,49 @@ gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int
     return p;
 }
 
-/* ---- a GPU's own conversions of f16: WebGPU leaves to it how they round, and what becomes of denormals, so they are used where all results are those of ours.
- * i: each half; each f32 in the middle between it and the next, those beside that, and the one whose upper word is i. */
+/* ---- the GPU's own conversions of f16.  WebGPU does not define how they round and what happens to
+ * denormals, so they are used only where all results equal those of library.wgsl. */
 static void write_check(wgsl *w, const void *how) {
     (void)how;
-    cr_wgsl_binding(w, 0, true, true);
-    cr_wgsl_add(w, "fn check(x: f32) { if to_f16(x) != own_to_f16(x) { atomicOr(&b0[0], 1u); } }\n");
-    cr_wgsl_main(w, GPU_GROUP);
-    cr_wgsl_add(w, "if i >= 65536u { return; }\nlet x = f16_of(i, 0u); let y = own_f16_of(i); let next = select(f16_of(i + 1u, 0u), f_copysign(65536.0, x), (i & 0x7fffu) == 0x7bffu);\n"
-             "if bitcast<u32>(x) != bitcast<u32>(y) && !(is_nan(x) && is_nan(y)) { atomicOr(&b0[0], 1u); }\nlet middle = bitcast<u32>(0.5 * x + 0.5 * next);\n"
-             "check(x); check(bitcast<f32>(middle)); check(bitcast<f32>(middle + 1u)); check(bitcast<f32>(middle - 1u)); check(bitcast<f32>(i << 16u));\n}\n");
+    cr_wgsl_words(w, "wrong", true, true);
+    cr_wgsl_file(w, cr_wgsl_halves);
+    cr_wgsl_end(w, GPU_GROUP);
 }
 
 static cr_status check_halves(gpu *g, const char *op) {
     const int how = 'h', may_fail = g->may_fail;
+    const uint32_t zero = 0;
     uint32_t wrong = 0;
     gpu_buffer *found = cr_gpu_buffer_take(g, op, sizeof wrong);
     if (!found) return cr_error_status();
-    g->halves = GPU_HALVES_OURS;
-    g->may_fail = 0;                                /* what others have found is not read now */
+    g->halves = GPU_HALVES_LIBRARY;
+    g->may_fail = 0;                                /* the faults of other kernels are not read here */
     cr_status status = found->batch == g->batch ? cr_gpu_submit(g, op) : CR_OK;
     cr_wg.QueueWriteBuffer(g->queue, found->handle, 0, &wrong, sizeof wrong);
-    if (status == CR_OK) status = cr_gpu_run(g, &(gpu_call){.op = op, .write = write_check, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {found}, .written = 1, .q = {.n = 4}, .invocations = 1 << 16});
+    if (status == CR_OK) status = cr_gpu_run(g, &(gpu_call){
+        .op = op, .write = write_check, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {found},
+        .parameters = &zero, .parameters_bytes = sizeof zero, .groups = gpu_groups(1 << 16)});
     if (status == CR_OK) status = cr_gpu_read(g, op, &wrong, found, sizeof wrong);
     g->may_fail = may_fail;
     cr_gpu_buffer_give(g, found);
-    g->halves = status != CR_OK ? GPU_HALVES_UNKNOWN : wrong ? GPU_HALVES_OURS : GPU_HALVES_OWN;
+    g->halves = status != CR_OK ? GPU_HALVES_UNKNOWN : wrong ? GPU_HALVES_LIBRARY : GPU_HALVES_NATIVE;
     return status;
 }
 
-gpu_pipeline *cr_gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, wgsl *w) {
-    const cr_status status = !w->failed && g->halves == GPU_HALVES_UNKNOWN && cr_wgsl_halves(w) ? check_halves(g, op) : CR_OK;
-    char *text = cr_wgsl_complete(w, g->halves == GPU_HALVES_OWN);
-    gpu_pipeline *p = status == CR_OK ? cr_gpu_pipeline_make(g, op, k, buffers, written, text) : NULL;
+gpu_pipeline *cr_gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, wgsl *w) {
+    const cr_status status = !w->failed && g->halves == GPU_HALVES_UNKNOWN && cr_wgsl_uses_halves(w) ? check_halves(g, op) : CR_OK;
+    char *text = cr_wgsl_complete(w, g->halves == GPU_HALVES_NATIVE);
+    gpu_pipeline *p = status == CR_OK ? cr_gpu_pipeline_make(g, op, k, w->arrays, w->written, text) : NULL;
     cr_wgsl_free(w);
     free(text);
     return p;
 }
 
-bool cr_gpu_show(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset) {
+bool cr_gpu_bind_window(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset) {
     const int i = c->buffers;
     if (!cr_gpu_window(g, b, s, dt, &c->at[i])) return false;
     c->buffer[c->buffers++] = b;
-    c->shown |= 1u << i;
+    c->windows |= 1u << i;
     *offset = (uint32_t)(s.first - (int64_t)(c->at[i] / cr_dtype_size(dt)));
     return true;
 }
@@ -144,11 +144,12 @@ cr_status cr_gpu_run(gpu *g, const gpu_call *c) {
     cr_gpu_key_add(&k, c->how, c->how_bytes);
     const gpu_pipeline *p = cr_gpu_pipeline_find(g, &k);
     if (!p) {
-        wgsl w = wgsl_for(g);
+        wgsl w = {.subgroups = g->subgroups};
         c->write(&w, c->how);
-        p = cr_gpu_pipeline_from(g, c->op, &k, c->buffers, c->written, &w);
+        p = cr_gpu_pipeline_from(g, c->op, &k, &w);
     }
+    if (!p) return cr_error_status();
     for (int i = 0; i < c->buffers; i++)
-        if (!(c->shown >> i & 1) && c->buffer[i]->bytes > g->window) return cr_gpu_fail_window(g, c->op, c->buffer[i]->bytes);
-    return p ? cr_gpu_dispatch_at(g, c->op, p, c->buffer, c->at, &c->q, (c->invocations + GPU_GROUP - 1) / GPU_GROUP) : cr_error_status();
+        if (!(c->windows >> i & 1) && c->buffer[i]->bytes > g->window) return cr_gpu_fail_window(g, c->op, c->buffer[i]->bytes);
+    return cr_gpu_dispatch(g, c->op, p, c->buffer, c->at, c->parameters, c->parameters_bytes, c->groups);
 }

@@ -1,104 +1,109 @@
-/* rows.c - softmax, normalisation and cross-entropy over rows, x (M, N): a workgroup for each row, in f32; sums are trees over its
- * invocations.  g is the cotangent. */
+/* rows.c - softmax, normalisation and cross-entropy over rows, x (M, N): a workgroup for each row,
+ * in f32; sums are trees over its invocations.  g is the cotangent. */
 #include "wgsl.h"
 
-#include <stdlib.h>
-#include <string.h>
+enum { MOST = 6, PART = 32 };                       /* operands; rows of a partial sum of norm_bwd */
+typedef enum rows_kind { SOFTMAX, SOFTMAX_BWD, NORM, NORM_DX, NORM_PARTS, CROSS_ENTROPY, CROSS_ENTROPY_BWD } rows_kind;
+typedef enum operand { Y, X, G, DX, RSTD, MEAN, W, B, DW, DB, LOSS, LSE, TARGET, FAULTS } operand;
+static const char *const operand_names[] = {"y", "x", "g", "dx", "rstd", "mean", "w", "b", "dw", "db", "loss", "lse", "labels", "faults"};
 
-enum { MOST = 6 };                                  /* operands */
+typedef struct kernel {
+    int id;
+    rows_kind kind;
+    int variant;                                    /* LOG, SMOOTHING or SCALAR of rows.wgsl */
+    int n;
+    struct { operand name; cr_dtype dtype; int written; } operand[MOST];
+} kernel;
 
-typedef struct rows {                               /* one kernel over rows, and what it is run with */
+typedef struct parameters {
+    uint32_t zero, rows, N, fault;
+    float number, length;
+    int64_t ignore;
+    uint32_t first, total, unused[2], offset[8];
+} parameters;
+_Static_assert(sizeof(parameters) == 80, "the struct of rows.wgsl");
+
+typedef struct rows {                               /* one kernel over rows, and its arguments */
     const char *op;
     gpu *g;
-    gpu_pipeline *p;
-    int n;
+    kernel how;
     const cr_array *t[MOST];
     int64_t per[MOST];                              /* elements of each row, 0: one and the same for all */
-    uint32_t written;                               /* bits */
-    wgsl w;
-    gpu_key key;
     int64_t M, N;
     double number;                                  /* eps, or smoothing */
-    int64_t ignore;
+    int64_t ignore, total;
     int fault;
 } rows;
 
-/* kind: of kernels.  g NULL: a message. */
-static rows rows_of(const char *op, int kind, const cr_array *x, int64_t M, int64_t N) {
-    rows r = {.op = op, .M = M, .N = N};
+/* g NULL: a message. */
+static rows rows_of(const char *op, rows_kind kind, bool variant, const cr_array *x, int64_t M, int64_t N) {
+    rows r = {.op = op, .how = {.id = 'n', .kind = kind, .variant = variant}, .M = M, .N = N};
     if (!cr_gpu_lacks(op, x)) r.g = cr_gpu_enter(op, x->dev);
-    gpu_key_byte(&r.key, 'n');
-    gpu_key_byte(&r.key, kind);
     return r;
 }
 
-/* The operand's number; NULL: there is none, -1. */
-static int add(rows *r, const cr_array *t, bool written, int64_t per) {
-    gpu_key_byte(&r->key, t ? (int)t->dtype + (written ? 64 : 0) : 255);
-    if (!t) return -1;
-    r->t[r->n] = t;
-    r->per[r->n] = per;
-    r->written |= (uint32_t)written << r->n;
-    return r->n++;
+/* t NULL: there is no such operand */
+static void add(rows *r, operand name, const cr_array *t, bool written, int64_t per) {
+    if (!t) return;
+    const int i = r->how.n++;
+    r->how.operand[i].name = name;
+    r->how.operand[i].dtype = t->dtype;
+    r->how.operand[i].written = written;
+    r->t[i] = t;
+    r->per[i] = per;
 }
 
-/* ---- text.  p[0]: 0, M, N, fault   p[1], p[2]: offsets of the operands; p[2].z: number, p[2].w: N as f32   p[3]: what is ignored (low, high), the first row */
-static bool is_new(rows *r) {
-    if ((r->p = cr_gpu_pipeline_find(r->g, &r->key))) return false;
-    r->w = wgsl_for(r->g);
-    for (int b = 0; b < r->n; b++) {
-        const cr_dtype dt = r->t[b]->dtype;
-        const bool written = r->written >> b & 1;
-        cr_wgsl_binding(&r->w, b, written, written && (cr_wgsl_lanes(dt) > 1 || dt == CR_U32));   /* u32: faults */
-        if (cr_dtype_is_float(dt)) cr_wgsl_add(&r->w, "fn of%d(i: u32) -> f32 { let at = p[%d].%c + i; return %s; }\n", b, 1 + b / 4, "xyzw"[b % 4], cr_wgsl_load(b, dt, "at").s);
-        if (!written || !cr_dtype_is_float(dt)) continue;
-        cr_wgsl_add(&r->w, "fn put%d(i: u32, v: f32) { let at = p[%d].%c + i; ", b, 1 + b / 4, "xyzw"[b % 4]);
-        cr_wgsl_store(&r->w, b, dt, "at", "v");
-        cr_wgsl_add(&r->w, "}\n");
+/* ---- source */
+
+/* get_NAME(i), put_NAME(i, v): element i from the offset on; integers as i64. */
+static void add_operand(wgsl *w, int i, const char *name, cr_dtype dt, bool written) {
+    const expr at = cr_expr_of("p.offsets[%d].%c + i", i / 4, "xyzw"[i % 4]);
+    cr_wgsl_array(w, name, dt, written);
+    if (written) cr_wgsl_add(w, "fn put_%s(i: u32, v: f32) { store_%s(%s, v); }\n", name, name, at.s);
+    const cr_dtype to = cr_dtype_is_float(dt) ? CR_F32 : CR_I64;
+    const expr x = cr_wgsl_cast(to, cr_dtype_is_float(dt) ? CR_F32 : dt, cr_expr_of("load_%s(%s)", name, at.s).s);
+    cr_wgsl_add(w, "fn get_%s(i: u32) -> %s { return %s; }\n", name, cr_wgsl_type(to), x.s);
+}
+
+static void write(wgsl *w, const void *how) {
+    static const char *const kinds[] = {"SOFTMAX", "SOFTMAX_BWD", "NORM", "NORM_DX", "NORM_PARTS", "CROSS_ENTROPY", "CROSS_ENTROPY_BWD"};
+    static const char *const variants[] = {[SOFTMAX] = "LOG", [SOFTMAX_BWD] = "LOG", [CROSS_ENTROPY] = "SMOOTHING", [CROSS_ENTROPY_BWD] = "SCALAR"};
+    static const char *const optional[] = {[MEAN] = "HAS_MEAN", [W] = "HAS_W", [B] = "HAS_B", [DW] = "HAS_DW", [DB] = "HAS_DB", [FAULTS] = NULL};
+    const kernel *h = how;
+    cr_wgsl_const(w, kinds[h->kind], 1);
+    if (h->variant) cr_wgsl_const(w, variants[h->kind], 1);
+    if (h->kind == NORM_PARTS) cr_wgsl_const(w, "PART", PART);
+    if (h->kind >= CROSS_ENTROPY) cr_wgsl_const(w, "CROSS_ENTROPIES", 1);
+    for (int i = 0; i < h->n; i++) {
+        const operand name = h->operand[i].name;
+        if (optional[name]) cr_wgsl_const(w, optional[name], 1);
+        if (name == FAULTS) cr_wgsl_words(w, "faults", true, true);
+        else add_operand(w, i, operand_names[name], h->operand[i].dtype, h->operand[i].written);
     }
-    cr_wgsl_tree(&r->w, "sum_of", "f32", "a + b");
-    cr_wgsl_tree(&r->w, "max_of", "f32", "f_max(a, b)");
-    cr_wgsl_main(&r->w, GPU_GROUP);
-    cr_wgsl_add(&r->w, "let m = group;\nif m >= p[0].y { return; }\nlet N = p[0].z; let length = bitcast<f32>(p[2].w); let number = bitcast<f32>(p[2].z);\nvar a: f32;\n");
-    return true;
+    cr_wgsl_file(w, cr_wgsl_rows);
+    cr_wgsl_trees(w, 2);
+    cr_wgsl_end(w, GPU_GROUP);
 }
 
-/* What follows is done for each element i of the row, column n of it. */
-#define EACH "for (var n = lane; n < N; n += 256u) { let i = m * N + n; "
-
-/* Rows first .. end - 1, cut until their operands fit into windows. */
-static cr_status dispatch_rows(rows *r, int64_t first, int64_t end) {
-    const float number = (float)r->number, length = (float)r->N;
-    gpu_parameters q = {.n = 16, .words = {0, (uint32_t)(end - first), (uint32_t)r->N, (uint32_t)r->fault, [12] = (uint32_t)r->ignore, (uint32_t)((uint64_t)r->ignore >> 32), (uint32_t)first}};
-    gpu_buffer *buffers[MOST];
-    size_t at[MOST];
-    for (int b = 0; b < r->n; b++) {
-        const cr_array *t = r->t[b];
-        const int64_t from = t->offset + first * r->per[b], to = t->offset + (r->per[b] && end < r->M ? end * r->per[b] : t->numel);
-        buffers[b] = gpu_buffer_of(t);
-        if (!cr_gpu_window(r->g, buffers[b], (gpu_span){from, to}, t->dtype, &at[b])) {
-            const int64_t middle = first + (end - first) / 2;
-            if (middle == first) return cr_gpu_fail_window(r->g, r->op, buffers[b]->bytes);
-            cr_status status = dispatch_rows(r, first, middle);
-            return status == CR_OK ? dispatch_rows(r, middle, end) : status;
-        }
-        q.words[4 + b] = (uint32_t)(from - (int64_t)(at[b] / cr_dtype_size(t->dtype)));
+/* Rows first .. end - 1, split until their operands fit into windows. */
+static cr_status run_rows(const rows *r, int64_t first, int64_t end) {
+    parameters q = {.rows = (uint32_t)(end - first), .N = (uint32_t)r->N, .fault = (uint32_t)r->fault, .number = (float)r->number, .length = (float)r->N,
+                    .ignore = r->ignore, .first = (uint32_t)first, .total = (uint32_t)r->total};
+    gpu_call c = {.op = r->op, .write = write, .how = &r->how, .how_bytes = sizeof r->how, .parameters = &q, .parameters_bytes = sizeof q,
+                  .groups = (uint64_t)(end - first)};
+    for (int i = 0; i < r->how.n; i++) {
+        const cr_array *t = r->t[i];
+        const int64_t from = t->offset + first * r->per[i], to = t->offset + (r->per[i] && end < r->M ? end * r->per[i] : t->numel);
+        if (cr_gpu_bind_window(r->g, &c, gpu_buffer_of(t), (gpu_span){from, to}, t->dtype, &q.offset[i])) continue;
+        const int64_t middle = first + (end - first) / 2;
+        if (middle == first) return cr_gpu_fail_window(r->g, r->op, gpu_buffer_of(t)->bytes);
+        cr_status status = run_rows(r, first, middle);
+        return status == CR_OK ? run_rows(r, middle, end) : status;
     }
-    memcpy(&q.words[10], &number, 4);
-    memcpy(&q.words[11], &length, 4);
-    return cr_gpu_dispatch_at(r->g, r->op, r->p, buffers, at, &q, (uint64_t)(end - first));
+    return cr_gpu_run(r->g, &c);
 }
 
-static cr_status dispatch(rows *r) {
-    if (!r->p) {
-        cr_wgsl_add(&r->w, "}\n");
-        r->p = cr_gpu_pipeline_from(r->g, r->op, &r->key, r->n, r->written, &r->w);
-        if (!r->p) return cr_error_status();
-    }
-    return dispatch_rows(r, 0, r->M);
-}
-
-static cr_status run(rows *r) { return cr_gpu_leave(r->g, dispatch(r)); }
+static cr_status run(const rows *r) { return cr_gpu_leave(r->g, run_rows(r, 0, r->M)); }
 
 /* ---- softmax */
 
@@ -107,15 +112,10 @@ cr_status cr_gpu_softmax(const cr_softmax_args *args) {
     const cr_array *y = &args->y, *x = &args->x;
     const int64_t M = args->x.shape[0], N = args->x.shape[1];
     const bool log = args->log;
-    rows r = rows_of(log ? "log_softmax" : "softmax", log ? 'l' : 's', x, M, N);
+    rows r = rows_of(log ? "log_softmax" : "softmax", SOFTMAX, log, x, M, N);
     if (!r.g) return cr_error_status();
-    add(&r, y, true, N);
-    add(&r, x, false, N);
-    if (is_new(&r)) {
-        cr_wgsl_add(&r.w, "a = -inf();\n" EACH "a = f_max(a, of1(i)); }\nlet most = max_of(lane, a);\n");
-        cr_wgsl_add(&r.w, "a = 0.0;\n" EACH "a += f_exp(of1(i) - most); }\nlet total = sum_of(lane, a);\n");
-        cr_wgsl_add(&r.w, log ? EACH "put0(i, (of1(i) - most) - f_log(total)); }\n" : EACH "put0(i, f_exp(of1(i) - most) / total); }\n");
-    }
+    add(&r, Y, y, true, N);
+    add(&r, X, x, false, N);
     return run(&r);
 }
 
@@ -124,16 +124,11 @@ cr_status cr_gpu_softmax_bwd(const cr_softmax_bwd_args *args) {
     const cr_array *dx = &args->dx, *y = &args->y, *g = &args->g;
     const int64_t M = args->y.shape[0], N = args->y.shape[1];
     const bool log = args->log;
-    rows r = rows_of("softmax_bwd", log ? 'L' : 'S', y, M, N);
+    rows r = rows_of("softmax_bwd", SOFTMAX_BWD, log, y, M, N);
     if (!r.g) return cr_error_status();
-    add(&r, dx, true, N);
-    add(&r, y, false, N);
-    add(&r, g, false, N);
-    if (is_new(&r)) {
-        cr_wgsl_add(&r.w, log ? "a = 0.0;\n" EACH "a += of2(i); }\n" : "a = 0.0;\n" EACH "a += of2(i) * of1(i); }\n");
-        cr_wgsl_add(&r.w, log ? "let total = sum_of(lane, a);\n" EACH "put0(i, of2(i) - f_exp(of1(i)) * total); }\n"
-                           : "let total = sum_of(lane, a);\n" EACH "put0(i, of1(i) * (of2(i) - total)); }\n");
-    }
+    add(&r, DX, dx, true, N);
+    add(&r, Y, y, false, N);
+    add(&r, G, g, false, N);
     return run(&r);
 }
 
@@ -145,68 +140,49 @@ cr_status cr_gpu_norm(const cr_norm_args *args) {
         *w = cr_present(&args->w), *b = cr_present(&args->b);
     const int64_t M = args->x.shape[0], N = args->x.shape[1];
     const double eps = args->eps;
-    rows r = rows_of(mean ? "layer_norm" : "rms_norm", 'n', x, M, N);
+    rows r = rows_of(mean ? "layer_norm" : "rms_norm", NORM, false, x, M, N);
     if (!r.g) return cr_error_status();
     r.number = eps;
-    add(&r, y, true, N);
-    add(&r, rstd, true, 1);
-    add(&r, x, false, N);
-    const int with_mean = add(&r, mean, true, 1), with_w = add(&r, w, false, 0), with_b = add(&r, b, false, 0);
-    if (is_new(&r)) {
-        cr_wgsl_add(&r.w, with_mean < 0 ? "let mean = 0.0;\n" : "a = 0.0;\n" EACH "a += of2(i); }\nlet mean = sum_of(lane, a) / length;\n");
-        cr_wgsl_add(&r.w, "a = 0.0;\n" EACH "let d = of2(i) - mean; a += d * d; }\nlet rstd = 1.0 / sqrt(sum_of(lane, a) / length + number);\n");
-        cr_wgsl_add(&r.w, EACH "var v = (of2(i) - mean) * rstd;\n");
-        if (with_w >= 0) cr_wgsl_add(&r.w, "v *= of%d(n);\n", with_w);
-        if (with_b >= 0) cr_wgsl_add(&r.w, "v += of%d(n);\n", with_b);
-        cr_wgsl_add(&r.w, "put0(i, v); }\nif lane == 0u { put1(m, rstd); ");
-        if (with_mean >= 0) cr_wgsl_add(&r.w, "put%d(m, mean); ", with_mean);
-        cr_wgsl_add(&r.w, "}\n");
-    }
+    add(&r, Y, y, true, N);
+    add(&r, RSTD, rstd, true, 1);
+    add(&r, X, x, false, N);
+    add(&r, MEAN, mean, true, 1);
+    add(&r, W, w, false, 0);
+    add(&r, B, b, false, 0);
     return run(&r);
 }
 
-/* with dh = g w, h = (x - mean) rstd:  dx = rstd (dh - mean(dh) - h mean(dh h)), no mean(dh) for the RMS norm */
+/* with dh = g w, h = (x - mean) rstd:  dx = rstd (dh - mean(dh) - h mean(dh h)), no mean(dh) for
+ * the RMS norm */
 static cr_status norm_dx(const cr_array *dx, const cr_array *x, const cr_array *w, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
-    rows r = rows_of("norm_bwd", 'b', x, M, N);
+    rows r = rows_of("norm_bwd", NORM_DX, false, x, M, N);
     if (!r.g) return cr_error_status();
-    add(&r, dx, true, N);
-    add(&r, x, false, N);
-    add(&r, g, false, N);
-    add(&r, rstd, false, 1);
-    const int with_mean = add(&r, mean, false, 1), with_w = add(&r, w, false, 0);
-    if (is_new(&r)) {
-        const expr dh = with_w < 0 ? cr_expr_of("of2(i)") : cr_expr_of("of2(i) * of%d(n)", with_w);
-        cr_wgsl_add(&r.w, "let r = of3(m); let mean = %s; var b = 0.0;\na = 0.0;\n", with_mean < 0 ? "0.0" : cr_expr_of("of%d(m)", with_mean).s);
-        cr_wgsl_add(&r.w, EACH "let dh = %s; a += dh * ((of1(i) - mean) * r); b += dh; }\nlet along = sum_of(lane, a) / length;\n", dh.s);
-        cr_wgsl_add(&r.w, with_mean < 0 ? "let level = 0.0;\n" : "let level = sum_of(lane, b) / length;\n");
-        cr_wgsl_add(&r.w, EACH "put0(i, r * (%s - level - (of1(i) - mean) * r * along)); }\n", dh.s);
-    }
+    add(&r, DX, dx, true, N);
+    add(&r, X, x, false, N);
+    add(&r, G, g, false, N);
+    add(&r, RSTD, rstd, false, 1);
+    add(&r, MEAN, mean, false, 1);
+    add(&r, W, w, false, 0);
     return run(&r);
 }
 
-/* The sums over PART rows of g h and of g: (parts, N) each, which are then summed.  Here a "row" is a part; M is in p[3].x. */
-enum { PART = 32 };
-
+/* The sums over PART rows of g h and of g: (parts, N) each, which are then summed.  Here a "row" is
+ * a part. */
 static cr_status norm_parts(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
-    rows r = rows_of("norm_bwd", 'w', x, (M + PART - 1) / PART, N);
+    rows r = rows_of("norm_bwd", NORM_PARTS, false, x, gpu_ceil_div(M, PART), N);
     if (!r.g) return cr_error_status();
-    r.ignore = M;
-    add(&r, g, false, PART * N);
-    add(&r, x, false, PART * N);
-    add(&r, rstd, false, PART);
-    const int with_mean = add(&r, mean, false, PART), with_w = add(&r, dw, true, N), with_b = add(&r, db, true, N);
-    if (is_new(&r)) {
-        cr_wgsl_add(&r.w, "let rows = min(%du, p[3].x - (m + p[3].z) * %du);\n" EACH "a = 0.0; var b = 0.0;\nfor (var k = m * %du; k < m * %du + rows; k++) {\nlet at = k * N + n; let d = of0(at); b += d; ", PART, PART, PART, PART);
-        cr_wgsl_add(&r.w, "a += d * ((of1(at) - %s) * of2(k)); }\n", with_mean < 0 ? "0.0" : cr_expr_of("of%d(k)", with_mean).s);
-        if (with_w >= 0) cr_wgsl_add(&r.w, "put%d(i, a);\n", with_w);
-        if (with_b >= 0) cr_wgsl_add(&r.w, "put%d(i, b);\n", with_b);
-        cr_wgsl_add(&r.w, "}\n");
-    }
+    r.total = M;
+    add(&r, G, g, false, PART * N);
+    add(&r, X, x, false, PART * N);
+    add(&r, RSTD, rstd, false, PART);
+    add(&r, MEAN, mean, false, PART);
+    add(&r, DW, dw, true, N);
+    add(&r, DB, db, true, N);
     return run(&r);
 }
 
 static cr_status norm_columns(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
-    const int64_t parts = (M + PART - 1) / PART;
+    const int64_t parts = gpu_ceil_div(M, PART);
     const cr_array *const sums[2] = {dw, db};
     cr_array part[2];
     cr_status status = CR_OK;
@@ -233,40 +209,25 @@ cr_status cr_gpu_norm_bwd(const cr_norm_bwd_args *args) {
 
 /* ---- cross-entropy */
 
-/* label: the target, of binding b, as a column; N where the row is ignored, all ones where it is out of range */
-static void add_target(rows *r, int b) {
-    cr_wgsl_add(&r->w, "let wide = %s;\nvar label = select(0xffffffffu, wide.x, wide.y == 0u && wide.x < N);\nif all(wide == p[3].xy) { label = N; }\n",
-             cr_wgsl_cast(CR_I64, r->t[b]->dtype, cr_wgsl_load(b, r->t[b]->dtype, cr_expr_of("p[%d].%c + m", 1 + b / 4, "xyzw"[b % 4]).s).s).s);
-}
-
 /* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s */
 cr_status cr_gpu_cross_entropy(const cr_cross_entropy_args *args) {
     const cr_array *loss = &args->loss, *lse = &args->lse, *x = &args->x, *target = &args->target;
     const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
     const double smoothing = args->smoothing;
-    rows r = rows_of("cross_entropy", smoothing > 0 ? 'C' : 'c', x, M, N);
+    rows r = rows_of("cross_entropy", CROSS_ENTROPY, smoothing > 0, x, M, N);
     if (!r.g) return cr_error_status();
     r.number = smoothing;
     r.ignore = ignore;
     r.fault = cr_gpu_fault_new(r.g, r.op, N);
-    cr_storage faults = {.data = r.g->faults};
-    const cr_array noted = {.dtype = CR_U32, .storage = &faults};
+    cr_storage storage = {.data = r.g->faults};
+    const cr_array faults = {.dtype = CR_U32, .storage = &storage};
     if (r.fault < 0) return cr_gpu_leave(r.g, cr_error_status());
-    add(&r, loss, true, 1);
-    add(&r, lse, true, 1);
-    add(&r, x, false, N);
-    add(&r, target, false, 1);
-    add(&r, &noted, true, 0);
-    if (is_new(&r)) {
-        add_target(&r, 3);
-        cr_wgsl_add(&r.w, "a = -inf();\n" EACH "a = f_max(a, of2(i)); }\nlet most = max_of(lane, a);\n");
-        cr_wgsl_add(&r.w, "a = 0.0;\n" EACH "a += f_exp(of2(i) - most); }\nlet sum = sum_of(lane, a);\n");
-        cr_wgsl_add(&r.w, "let l = select(most + f_log(sum), most, is_inf(most));\nvar mean = 0.0;\n");
-        if (smoothing > 0) cr_wgsl_add(&r.w, "a = 0.0;\n" EACH "a += of2(i); }\nmean = number * (sum_of(lane, a) / length);\n");
-        cr_wgsl_add(&r.w, "if lane == 0u {\nput1(m, l);\nif label < N { put0(m, l - (1.0 - number) * of2(m * N + label) - mean); } else { put0(m, 0.0); }\n"
-                 "if label == 0xffffffffu { atomicMin(&b4[4u * p[0].w], m + p[3].z); }\n}\n");
-    }
-    cr_status status = dispatch(&r);
+    add(&r, LOSS, loss, true, 1);
+    add(&r, LSE, lse, true, 1);
+    add(&r, X, x, false, N);
+    add(&r, TARGET, target, false, 1);
+    add(&r, FAULTS, &faults, true, 0);
+    cr_status status = run_rows(&r, 0, M);
     return cr_gpu_leave(r.g, status == CR_OK ? cr_gpu_fault_note(r.g, r.op, r.fault, target) : status);
 }
 
@@ -275,20 +236,15 @@ cr_status cr_gpu_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
     const cr_array *dx = &args->dx, *x = &args->x, *target = &args->target, *lse = &args->lse, *g = &args->g;
     const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
     const double smoothing = args->smoothing;
-    const bool one = g->numel == 1;
-    rows r = rows_of("cross_entropy_bwd", one ? 'D' : 'd', x, M, N);
+    const bool scalar = g->numel == 1;
+    rows r = rows_of("cross_entropy_bwd", CROSS_ENTROPY_BWD, scalar, x, M, N);
     if (!r.g) return cr_error_status();
     r.number = smoothing;
     r.ignore = ignore;
-    add(&r, dx, true, N);
-    add(&r, x, false, N);
-    add(&r, target, false, 1);
-    add(&r, lse, false, 1);
-    add(&r, g, false, !one);
-    if (is_new(&r)) {
-        add_target(&r, 2);
-        cr_wgsl_add(&r.w, "let l = of3(m); let c = of4(%s);\n" EACH "let wanted = select(0.0, 1.0 - number, n == label) + number / length; "
-                 "put0(i, select(c * (f_exp(of1(i) - l) - wanted), 0.0, label == N)); }\n", one ? "0u" : "m");
-    }
+    add(&r, DX, dx, true, N);
+    add(&r, X, x, false, N);
+    add(&r, TARGET, target, false, 1);
+    add(&r, LSE, lse, false, 1);
+    add(&r, G, g, false, !scalar);
     return run(&r);
 }

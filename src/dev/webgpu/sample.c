@@ -1,76 +1,43 @@
-/* sample.c - permutations and weighted samples, as dev.h defines them, out of kernels that are there: random words, scans, sorted rows.
+/* sample.c - permutations and weighted samples, as dev.h defines them, from kernels that exist:
+ * random words, scans, sorted rows.
  *
- * What decides as doubles do takes their place.  With replacement weights are whole numbers of 62 - log2 N bits, in units of a share of their row's largest,
- * whose sums are exact; a draw is one of these units.  Without, the times are wide (wgsl_library.c), 2^-40 and less from true, and sorted as integers.  So
- * positions are those of the other devices, unless a draw comes so near to a boundary, or two times to each other. */
+ * The other devices decide in double precision, which WebGPU lacks.  With replacement, weights
+ * become integers of 62 - log2 N bits, in units of a fraction of their row's largest; their sums
+ * are exact, and a draw is one of these units.  Without replacement, waiting times have extended
+ * precision (library.wgsl), with an error of at most 2^-40, and are sorted as integers.  So
+ * positions equal those of the other devices, unless a draw lies that close to a boundary, or two
+ * times lie that close together. */
 #include "wgsl.h"
 
 typedef enum sample_task { UNITS, PICK, TIMES } sample_task;
-typedef struct kernel { int family; sample_task task; } kernel;
+typedef struct kernel { int id; sample_task task; } kernel;
 
-/* p[0]: 0, invocations, N, S or bits   p[1]: seed, counter   p[2]: offset of y or w */
-
-/* units[i] = floor(w[i] 2^bits / 2^(1 + log2 the row's largest)) */
-static const char units[] =
-    "let w = whole_split(bitcast<f32>(words1(p[2].x + i))); let top = whole_split(bitcast<f32>(words2(i / p[0].z)));\n"
-    "let shift = i32(p[0].w) - 24 + i32(w.y) - i32(top.y);\n"
-    "let n = select(vec2<u32>(select(0u, w.x >> u32(-shift), shift > -32), 0u), shl64(vec2<u32>(w.x, 0u), vec2<u32>(u32(shift), 0u)), shift >= 0);\n"
-    "set0(2u * i, n.x); set0(2u * i + 1u, n.y);\n";
-
-/* the first position of sums above U of their last */
-static const char pick[] =
-    "let row = i / p[0].w * p[0].z; let last = row + p[0].z - 1u;\n"
-    "let drawn = mul_high64(philox64(i) & vec2<u32>(0xfffff800u, ~0u), vec2<u32>(words1(2u * last), words1(2u * last + 1u)));\n"
-    "var low = row; var high = last;\n"
-    "while low < high { let k = (low + high) / 2u; if less_u64(drawn, vec2<u32>(words1(2u * k), words1(2u * k + 1u))) { high = k; } else { low = k + 1u; } }\n"
-    "let o = 2u * (p[2].x + i); set0(o, low - row); set0(o + 1u, 0u);\n";
-
-/* -log(1 - U), U = n 2^-53: where U is small from U itself.  1 - U = m 2^e, m in [sqrt(1/2), sqrt(2)], and log m = 2 artanh s, s = (m - 1) / (m + 1) */
-static const char wait[] =
-    "fn wide_whole(n: vec2<u32>, e: f32) -> vec3<f32> {\n"
-    "    let v = wide_add(wide_add(wide_of(f32(n.y) * 4294967296.0), wide_of(f32(n.x >> 16u) * 65536.0)), wide_of(f32(n.x & 0xffffu)));\n"
-    "    return select(v, vec3<f32>(v.xy, v.z + e), ordinary(v.x));\n}\n"
-    "fn negated(v: vec3<f32>) -> vec3<f32> { return vec3<f32>(-v.xy, v.z); }\n"
-    "fn wait(n: vec2<u32>) -> vec3<f32> {\n"
-    "    var f = negated(wide_whole(n, -53.0)); var e = 0.0;\n"
-    "    if n.y >= 0x94000u {\n"
-    "        let v = wide_whole(sub64(vec2<u32>(0u, 0x200000u), n), -53.0); let over = select(0.0, 1.0, v.x > 1.4142135);\n"
-    "        e = v.z + over; f = wide_add(vec3<f32>(v.xy, -over), wide_of(-1.0));\n    }\n"
-    "    let s = wide_div(f, wide_add(wide_of(2.0), f)); let z = wide_mul(s, s); let y = wide_round(z);\n"
-    "    var q = wide_of((((y / 19.0 + 0.05882352941) * y + 0.06666666667) * y + 0.07692307692) * y + 0.09090909091);\n"
-    "    for (var k = 9.0; k > 0.0; k -= 2.0) { q = wide_add(wide_mul(q, z), wide_div(wide_of(1.0), wide_of(k))); }\n"
-    "    let half = wide_mul(s, q);\n"
-    "    return wide_add(wide_mul(wide_of(-e), vec3<f32>(1.38629436492919921875, -3.809308599915536e-09, -1.0)), wide_mul(wide_of(-2.0), half));\n}\n";
-
-/* the time as an integer in whose order they are: (x + y) 2^47, which is 2^47 and more, and the exponent above that */
-static const char times[] =
-    "let w = bitcast<f32>(words1(p[2].x + i)); let word = philox64(i); let t = wide_div(wait(vec2<u32>((word.x >> 11u) | (word.y << 21u), word.y >> 11u)), wide_of(w));\n"
-    "let rest = i32(round(t.y * 140737488355328.0)); let high = u32(t.x * 8388608.0);\n"
-    "let m = add64(vec2<u32>(high << 24u, high >> 8u), vec2<u32>(bitcast<u32>(rest), bitcast<u32>(rest >> 31u)));\n"
-    "var key = add64(m, vec2<u32>(0u, u32(i32(t.z) + 511) << 15u));\nif !ordinary(t.x) { key = vec2<u32>(0u); }\nif (bitcast<u32>(w) & 0x7fffffffu) == 0u { key = vec2<u32>(~0u); }\n"
-    "set0(2u * i, key.x); set0(2u * i + 1u, key.y);\n";
+typedef struct parameters { uint32_t zero, count, N, draws; uint64_t seed, counter; uint32_t offset, bits; } parameters;
+_Static_assert(sizeof(parameters) == 40, "the struct of sample.wgsl");
 
 static void write(wgsl *w, const void *how) {
-    static const char *const bodies[] = {units, pick, times};
-    const kernel *h = how;
-    cr_wgsl_binding(w, 0, true, false);
-    cr_wgsl_binding(w, 1, false, false);
-    if (h->task == UNITS) cr_wgsl_binding(w, 2, false, false);
-    if (h->task == TIMES) cr_wgsl_add(w, "%s", wait);
-    cr_wgsl_main(w, GPU_GROUP);
-    cr_wgsl_add(w, "if i >= p[0].y { return; }\n%s}\n", bodies[h->task]);
+    const sample_task task = ((const kernel *)how)->task;
+    static const char *const names[] = {"UNITS", "PICK", "TIMES"};
+    cr_wgsl_const(w, names[task], 1);
+    cr_wgsl_array(w, task == UNITS ? "units" : task == PICK ? "y" : "times", CR_I64, true);
+    cr_wgsl_array(w, task == PICK ? "sums" : "weights", task == PICK ? CR_I64 : CR_F32, false);
+    if (task == UNITS) cr_wgsl_array(w, "top", CR_F32, false);
+    cr_wgsl_file(w, cr_wgsl_sample);
+    cr_wgsl_end(w, GPU_GROUP);
 }
 
 typedef struct draw { const char *op; int64_t M, N, S; uint64_t seed, counter; } draw;
 
-static cr_status run(const draw *d, sample_task task, const cr_array *y, const cr_array *a, const cr_array *b, int64_t more, int64_t offset) {
+static cr_status run(const draw *d, sample_task task, const cr_array *y, const cr_array *a, const cr_array *b, int bits, int64_t offset) {
     gpu *g = cr_gpu_enter(d->op, y->dev);
-    const uint32_t n = (uint32_t)(d->M * (task == PICK ? d->S : d->N));
+    const int64_t n = d->M * (task == PICK ? d->S : d->N);
     const kernel how = {'w', task};
+    const parameters q = {.count = (uint32_t)n, .N = (uint32_t)d->N, .draws = (uint32_t)d->S, .seed = d->seed, .counter = d->counter,
+                          .offset = (uint32_t)offset, .bits = (uint32_t)bits};
     const gpu_call c = {
-        .op = d->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = b ? 3 : 2, .buffer = {gpu_buffer_of(y), gpu_buffer_of(a), b ? gpu_buffer_of(b) : NULL}, .written = 1,
-        .q = {.n = 12, .words = {0, n, (uint32_t)d->N, (uint32_t)more, (uint32_t)d->seed, (uint32_t)(d->seed >> 32), (uint32_t)d->counter, (uint32_t)(d->counter >> 32),
-                                 (uint32_t)offset}}, .invocations = n};
+        .op = d->op, .write = write, .how = &how, .how_bytes = sizeof how,
+        .buffers = b ? 3 : 2, .buffer = {gpu_buffer_of(y), gpu_buffer_of(a), b ? gpu_buffer_of(b) : NULL},
+        .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(n)};
     return g ? cr_gpu_leave(g, cr_gpu_run(g, &c)) : cr_error_status();
 }
 
@@ -96,7 +63,7 @@ static cr_status with_replacement(const draw *d, const cr_array *y, const cr_arr
     cr_status status = ready ? cr_gpu_reduce(&(cr_reduce_args){.y = top, .x = rows, .how = {.kind = CR_REDUCE_MAX}}) : cr_error_status();
     if (status == CR_OK) status = run(d, UNITS, &whole, w, &top, bits, w->offset);
     if (status == CR_OK) status = cr_gpu_scan(&(cr_scan_args){.y = sums, .x = whole, .kind = CR_SCAN_SUM});
-    if (status == CR_OK) status = run(d, PICK, y, &sums, NULL, d->S, y->offset);
+    if (status == CR_OK) status = run(d, PICK, y, &sums, NULL, 0, y->offset);
     cr_gpu_array_give(&sums);
     cr_gpu_array_give(&whole);
     cr_gpu_array_give(&top);

@@ -6,19 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-void cr_wgsl_add(wgsl *w, const char *format, ...) {
-    va_list args, again;
-    va_start(args, format);
-    va_copy(again, args);
-    const size_t n = (size_t)vsnprintf(NULL, 0, format, args);
+static void append(wgsl *w, const char *text, size_t n) {
     if (w->n + n + 1 > w->room) {
         char *s = realloc(w->s, 2 * (w->n + n + 1));
         w->failed |= !s;
         if (s) w->s = s, w->room = 2 * (w->n + n + 1);
     }
-    if (!w->failed) w->n += (size_t)vsnprintf(w->s + w->n, w->room - w->n, format, again);
+    if (w->failed) return;
+    memcpy(w->s + w->n, text, n);
+    w->n += n;
+    w->s[w->n] = 0;
+}
+
+void cr_wgsl_add(wgsl *w, const char *format, ...) {
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    va_end(again);
+    if (n < 0 || n >= (int)sizeof text) w->failed = true;
+    else append(w, text, (size_t)n);
 }
 
 void cr_wgsl_free(wgsl *w) { free(w->s); }
@@ -34,6 +41,134 @@ expr cr_expr_of(const char *format, ...) {
     return e;
 }
 
+/* ---- files */
+void cr_wgsl_const(wgsl *w, const char *name, int value) {
+    CR_ASSERT(w->constants < (int)(sizeof w->constant / sizeof *w->constant));
+    w->constant[w->constants++] = (wgsl_constant){name, value};
+    cr_wgsl_add(w, "const %s = %du;\n", name, value);
+}
+
+static int value_of(const wgsl *w, const char *name) {
+    for (int i = 0; i < w->constants; i++)
+        if (!strcmp(w->constant[i].name, name)) return w->constant[i].value;
+    return 0;
+}
+
+/* n characters and a line's end, with the values of the loops in place of $k. */
+static void add_line(wgsl *w, const char *line, size_t n) {
+    for (const char *end = line + n; line < end;) {
+        const size_t plain = strcspn(line, "$\n");
+        append(w, line, plain);
+        line += plain;
+        if (line >= end) break;
+        for (int i = 0; i < w->loops; i++)
+            if (w->loop[i].variable == line[1]) cr_wgsl_add(w, "%d", w->loop[i].value);
+        line += 2;
+    }
+    append(w, "\n", 1);
+}
+
+static const char *after_line(const char *text) {
+    text += strcspn(text, "\n");
+    return text + (*text == '\n');
+}
+
+/* Adds the lines up to the #else or #end that closes the block, if they are wanted; gives the
+ * closing line. */
+static const char *add_block(wgsl *w, const char *text, bool wanted) {
+    char name[24], variable;
+    while (*text && strncmp(text, "#e", 2)) {
+        const char *next = after_line(text);
+        if (*text != '#') {
+            if (wanted) add_line(w, text, strcspn(text, "\n"));
+        } else if (sscanf(text, "#if %23s", name) == 1) {
+            const bool holds = value_of(w, name) != 0;
+            text = add_block(w, next, wanted && holds);
+            if (!strncmp(text, "#else", 5)) text = add_block(w, after_line(text), wanted && !holds);
+            next = after_line(text);
+        } else if (sscanf(text, "#for %c %23s", &variable, name) == 2) {
+            const int level = w->loops++, times = wanted ? value_of(w, name) : 0;
+            w->loop[level].variable = variable;
+            text = add_block(w, next, false);
+            for (int i = 0; i < times; i++) {
+                w->loop[level].value = i;
+                add_block(w, next, true);
+            }
+            w->loops--;
+            next = after_line(text);
+        }
+        text = next;
+    }
+    return text;
+}
+
+void cr_wgsl_file(wgsl *w, const char *text) { add_block(w, text, true); }
+
+void cr_wgsl_trees(wgsl *w, int trees) {
+    cr_wgsl_const(w, "TREES", trees);
+    if (w->subgroups) cr_wgsl_const(w, "SUBGROUPS", 1);
+    cr_wgsl_file(w, cr_wgsl_tree);
+}
+
+void cr_wgsl_end(wgsl *w, int size) {
+    cr_wgsl_const(w, "SIZE", size);
+    cr_wgsl_file(w, cr_wgsl_main);
+}
+
+/* ---- the library: each function of it begins with `fn` at the start of a line */
+static const char word_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+enum { MOST_FUNCTIONS = 160 };
+typedef struct function { const char *text; size_t bytes; bool wanted; } function;
+
+static int functions_of(const char *library, function f[]) {
+    int n = 0;
+    for (const char *at = strstr(library, "fn "); at;) {
+        const char *next = strstr(at, "\nfn ");
+        CR_ASSERT(n < MOST_FUNCTIONS);
+        f[n++] = (function){at, next ? (size_t)(next - at) + 1 : strlen(at), false};
+        at = next ? next + 1 : NULL;
+    }
+    return n;
+}
+
+/* Marks the functions that the text calls, and those that they call. */
+static void mark_calls(const char *text, size_t bytes, function f[], int n) {
+    for (const char *at = text; at < text + bytes;) {
+        const size_t word = strspn(at, word_characters);
+        for (int i = 0; word && at[word] == '(' && i < n; i++) {
+            if (f[i].wanted || strncmp(at, f[i].text + 3, word + 1)) continue;
+            f[i].wanted = true;
+            mark_calls(f[i].text, f[i].bytes, f, n);
+        }
+        at += word ? word : 1;
+    }
+}
+
+bool cr_wgsl_uses_halves(const wgsl *w) {
+    function f[] = {{"fn f16_of(", 0, false}, {"fn to_f16(", 0, false}};
+    mark_calls(w->s, w->n, f, 2);
+    return f[0].wanted || f[1].wanted;
+}
+
+char *cr_wgsl_complete(const wgsl *w, bool native_halves) {
+    function f[MOST_FUNCTIONS];
+    wgsl library = {0}, whole = {0};
+    cr_wgsl_const(&library, "NATIVE_HALVES", native_halves);
+    cr_wgsl_file(&library, cr_wgsl_library);
+    cr_wgsl_add(&whole, "@group(0) @binding(0) var<uniform> p: parameters;\n");
+    if (!w->failed && !library.failed) {
+        const int n = functions_of(library.s, f);
+        mark_calls(w->s, w->n, f, n);
+        for (int i = 0; i < n; i++)
+            if (f[i].wanted) append(&whole, f[i].text, f[i].bytes);
+        append(&whole, w->s, w->n);
+    }
+    free(library.s);
+    if (!w->failed && !library.failed && !whole.failed) return whole.s;
+    free(whole.s);
+    return NULL;
+}
+
 /* ---- dtypes */
 bool cr_wgsl_wide(cr_dtype dt) { return dt == CR_I64 || dt == CR_U64; }
 static bool is_signed(cr_dtype dt) { return cr_dtype_kind(dt) == CR_KIND_SIGNED; }
@@ -45,55 +180,43 @@ const char *cr_wgsl_type(cr_dtype dt) {
     return cr_wgsl_wide(dt) ? "vec2<u32>" : is_signed(dt) ? "i32" : "u32";
 }
 
-expr cr_wgsl_parameter(int i) { return cr_expr_of("p[%d].%c", i / 4, "xyzw"[i % 4]); }
-
 /* ---- memory */
-void cr_wgsl_binding(wgsl *w, int b, bool written, bool shared) {
-    cr_wgsl_add(w, "@group(0) @binding(%d) var<storage, %s> b%d: array<%s>;\n", b + 1, written ? "read_write" : "read", b, shared ? "atomic<u32>" : "u32");
-    cr_wgsl_add(w, "fn words%d(i: u32) -> u32 { return %s; }\n", b, shared ? cr_expr_of("atomicLoad(&b%d[i])", b).s : cr_expr_of("b%d[i]", b).s);
+void cr_wgsl_storage(wgsl *w, const char *x, const char *type, bool written) {
+    const char *access = written ? "read_write" : "read";
+    w->written |= (uint32_t)written << w->arrays;
+    cr_wgsl_add(w, "@group(0) @binding(%d) var<storage, %s> %s: array<%s>;\n", ++w->arrays, access, x, type);
+}
+
+void cr_wgsl_words(wgsl *w, const char *x, bool written, bool shared) {
+    const char *const load = shared ? "atomicLoad(&%s[i])" : "%s[i]";
+    const char *const store = shared ? "atomicStore(&%s[i], v)" : "%s[i] = v";
+    cr_wgsl_storage(w, x, shared ? "atomic<u32>" : "u32", written);
+    cr_wgsl_add(w, "fn %s_word(i: u32) -> u32 { return %s; }\n", x, cr_expr_of(load, x).s);
+    if (written) cr_wgsl_add(w, "fn %s_set(i: u32, v: u32) { %s; }\n", x, cr_expr_of(store, x).s);
+    if (shared) cr_wgsl_add(w, "fn %s_part(i: u32, mask: u32, v: u32) { atomicAnd(&%s[i], ~mask); atomicOr(&%s[i], v); }\n", x, x, x);
+}
+
+void cr_wgsl_array(wgsl *w, const char *x, cr_dtype dt, bool written) {
+    cr_wgsl_words(w, x, written, written && cr_wgsl_lanes(dt) > 1);
+    cr_wgsl_add(w, "fn load_%s(at: u32) -> %s { return %s; }\n", x, cr_wgsl_type(dt), cr_wgsl_load(x, dt, "at").s);
     if (!written) return;
-    cr_wgsl_add(w, "fn set%d(i: u32, v: u32) { %s; }\n", b, shared ? cr_expr_of("atomicStore(&b%d[i], v)", b).s : cr_expr_of("b%d[i] = v", b).s);
-    if (shared) cr_wgsl_add(w, "fn part%d(i: u32, mask: u32, v: u32) { atomicAnd(&b%d[i], ~mask); atomicOr(&b%d[i], v); }\n", b, b, b);
+    cr_wgsl_add(w, "fn store_%s(at: u32, v: %s) { ", x, cr_wgsl_type(dt));
+    cr_wgsl_store(w, x, dt, "at", "v");
+    cr_wgsl_add(w, "}\n");
 }
 
-/* Through subgroups: each of them joins its values, one of it leaves the result in workgroup memory for all, and so on.  Every other exchange lies in the
- * other half of that, so one barrier is enough.  Without: the same pairs, by turned positions, at which neighbours lie half the workgroup apart. */
-void cr_wgsl_tree(wgsl *w, const char *name, const char *type, const char *join) {
-    if (!w->trees) cr_wgsl_add(w, "var<workgroup> tree: array<%s, %d>;\nvar<private> width: u32;\nvar<private> turn: u32;\n", type, GPU_GROUP);
-    w->trees = true;
-    cr_wgsl_add(w, "fn %s_join(a: %s, b: %s) -> %s { return %s; }\nfn %s(lane: u32, v: %s) -> %s {\n", name, type, type, type, join, name, type, type);
-    if (w->subgroups)
-        cr_wgsl_add(w, "    if width > 0u {\n        var x = v; var n = %du;\n        loop {\n            let most = min(n, width); n /= most;\n"
-                 "            for (var half = 1u; half < most; half *= 2u) {\n                let y = subgroupShuffleXor(x, half); let low = (lane & half) == 0u;\n"
-                 "                x = %s_join(select(y, x, low), select(x, y, low));\n            }\n            if n == 1u { return x; }\n"
-                 "            turn ^= %du; if lane < n * most && lane %% most == 0u { tree[turn + lane / most] = x; }\n"
-                 "            workgroupBarrier();\n            x = tree[turn + lane %% n];\n        }\n    }\n", GPU_GROUP, name, GPU_GROUP / 2);
-    cr_wgsl_add(w, "    tree[reverseBits(lane) >> 24u] = v;\n    for (var half = %du; half > 0u; half /= 2u) { workgroupBarrier(); if lane < half { tree[lane] = %s_join(tree[lane], tree[lane + half]); } }\n"
-             "    workgroupBarrier();\n    let all = tree[0];\n    workgroupBarrier();\n    return all;\n}\n", GPU_GROUP / 2, name);
-}
-
-/* Where trees go through subgroups an invocation's number follows from its place in its subgroup; width 0: some are not full, or too small to pay. */
-void cr_wgsl_main(wgsl *w, int size) {
-    const bool subgroups = w->subgroups && w->trees;
-    cr_wgsl_add(w, "@compute @workgroup_size(%d) fn main(@builtin(local_invocation_index) %s: u32, @builtin(workgroup_id) workgroup: vec3<u32>, @builtin(num_workgroups) workgroups: vec3<u32>%s) {\n", size,
-             subgroups ? "invocation" : "lane",
-             subgroups ? ", @builtin(subgroup_size) subgroup: u32, @builtin(num_subgroups) subgroups: u32, @builtin(subgroup_id) team: u32, @builtin(subgroup_invocation_id) member: u32" : "");
-    if (subgroups) cr_wgsl_add(w, "width = select(0u, subgroup, subgroup >= 4u && subgroup * subgroups == %du);\nlet lane = select(invocation, team * subgroup + member, width > 0u);\n", size);
-    cr_wgsl_add(w, "let group = workgroup.y * workgroups.x + workgroup.x;\nlet i = group * %du + lane;\n", size);
-}
-
-expr cr_wgsl_load(int b, cr_dtype dt, const char *at) {
+expr cr_wgsl_load(const char *array, cr_dtype dt, const char *at) {
     switch (dt) {
-        case CR_F32: return cr_expr_of("bitcast<f32>(words%d(%s))", b, at);
-        case CR_I32: return cr_expr_of("bitcast<i32>(words%d(%s))", b, at);
-        case CR_U32: return cr_expr_of("words%d(%s)", b, at);
-        case CR_I64: case CR_U64: return cr_expr_of("vec2<u32>(words%d(2u * (%s)), words%d(2u * (%s) + 1u))", b, at, b, at);
-        case CR_BF16: return cr_expr_of("bf16_of(words%d((%s) / 2u), %s)", b, at, at);
-        case CR_F16: return cr_expr_of("f16_of(words%d((%s) / 2u), %s)", b, at, at);
+        case CR_F32: return cr_expr_of("bitcast<f32>(%s_word(%s))", array, at);
+        case CR_I32: return cr_expr_of("bitcast<i32>(%s_word(%s))", array, at);
+        case CR_U32: return cr_expr_of("%s_word(%s)", array, at);
+        case CR_I64: case CR_U64: return cr_expr_of("vec2<u32>(%s_word(2u * (%s)), %s_word(2u * (%s) + 1u))", array, at, array, at);
+        case CR_BF16: return cr_expr_of("bf16_of(%s_word((%s) / 2u), %s)", array, at, at);
+        case CR_F16: return cr_expr_of("f16_of(%s_word((%s) / 2u), %s)", array, at, at);
         default: break;
     }
     const int lanes = cr_wgsl_lanes(dt);
-    return cr_expr_of("%s%d_of(words%d((%s) / %du), %s)", is_signed(dt) ? "i" : "u", bits_of(dt), b, at, lanes, at);
+    return cr_expr_of("%s%d_of(%s_word((%s) / %du), %s)", is_signed(dt) ? "i" : "u", bits_of(dt), array, at, lanes, at);
 }
 
 expr cr_wgsl_bits(cr_dtype dt, const char *x) {
@@ -111,15 +234,31 @@ expr cr_wgsl_key(cr_dtype dt, const char *x) {
     return cr_expr_of(cr_dtype_is_float(dt) ? "vec2<u32>(float_key(%s), 0u)" : is_signed(dt) ? "vec2<u32>(bitcast<u32>(%s) ^ 0x80000000u, 0u)" : "vec2<u32>(%s, 0u)", x);
 }
 
-void cr_wgsl_store(wgsl *w, int b, cr_dtype dt, const char *at, const char *x) {
+void cr_wgsl_key_function(wgsl *w, cr_dtype dt, bool reverse) {
+    const expr key = cr_wgsl_key(dt, "x");
+    cr_wgsl_add(w, "fn key_of(x: %s) -> vec2<u32> { return %s%s; }\n", cr_wgsl_type(dt), reverse ? "~" : "", key.s);
+}
+
+void cr_wgsl_moved_function(wgsl *w, cr_dtype dt) {
+    const cr_dtype moved = cr_moved_as(dt);
+    const expr x = cr_wgsl_load("x", moved, "at");
+    cr_wgsl_add(w, "fn moved_x(at: u32) -> %s { return %s; }\n", cr_wgsl_type(moved), x.s);
+}
+
+void cr_wgsl_store(wgsl *w, const char *array, cr_dtype dt, const char *at, const char *x) {
     const int lanes = cr_wgsl_lanes(dt);
-    if (cr_wgsl_wide(dt)) cr_wgsl_add(w, "set%d(2u * (%s), (%s).x); set%d(2u * (%s) + 1u, (%s).y);\n", b, at, x, b, at, x);
-    else if (lanes == 1) cr_wgsl_add(w, "set%d(%s, %s);\n", b, at, cr_wgsl_bits(dt, x).s);
-    else cr_wgsl_add(w, "{ let s = %du * ((%s) %% %du); part%d((%s) / %du, %uu << s, %s << s); }\n", bits_of(dt), at, lanes, b, at, lanes,
+    if (cr_wgsl_wide(dt)) cr_wgsl_add(w, "%s_set(2u * (%s), (%s).x); %s_set(2u * (%s) + 1u, (%s).y); ", array, at, x, array, at, x);
+    else if (lanes == 1) cr_wgsl_add(w, "%s_set(%s, %s); ", array, at, cr_wgsl_bits(dt, x).s);
+    else cr_wgsl_add(w, "{ let s = %du * ((%s) %% %du); %s_part((%s) / %du, %uu << s, %s << s); } ", bits_of(dt), at, lanes, array, at, lanes,
                   (1u << bits_of(dt)) - 1, cr_wgsl_bits(dt, x).s);
 }
 
 /* ---- conversions */
+void cr_wgsl_cast_function(wgsl *w, const char *name, cr_dtype to, cr_dtype from) {
+    const expr cast = cr_wgsl_cast(to, from, "x");
+    cr_wgsl_add(w, "fn %s(x: %s) -> %s { return %s; }\n", name, cr_wgsl_type(from), cr_wgsl_type(to), cast.s);
+}
+
 static expr cast_to_bool(cr_dtype from, const char *x) {
     if (cr_dtype_is_float(from)) return cr_expr_of("select(0u, 1u, (bitcast<u32>(%s) & 0x7fffffffu) != 0u)", x);
     if (cr_wgsl_wide(from)) return cr_expr_of("select(0u, 1u, any(%s != vec2<u32>(0u)))", x);
@@ -133,7 +272,7 @@ static expr cast_from_float(cr_dtype to, const char *x) {
     return cr_expr_of("f32_to_uint(%s, %uu)", x, n == 32 ? ~0u : (1u << n) - 1);
 }
 
-/* Between integers: the low bits, extended by the sign of what they came from. */
+/* Between integers: the low bits, extended by the sign of the source. */
 static expr cast_integer(cr_dtype to, cr_dtype from, const char *x) {
     if (cr_wgsl_wide(to)) {
         if (cr_wgsl_wide(from)) return cr_expr_of("%s", x);

@@ -1,22 +1,51 @@
-/* wgsl.h - WGSL as text.  Every buffer is an array of 32-bit words; an element is read from its word or words and written into them.
+/* wgsl.h - the source of a kernel: a .wgsl file of this folder after the definitions that it uses.
  *
- * A value of dtype dt is in a kernel of the type cr_wgsl_type(dt): f32 for floats, i32 and u32 for integers up to 32 bits (bool: u32, 0 or 1),
- * vec2<u32> (low, high) for those of 64 bits. */
+ * A kernel's `write` function adds, in this order: constants, types, arrays (one storage binding
+ * each), small functions that depend on dtypes, the file, and the entry point.  Lines of a file
+ * that begin with # are conditions and loops over constants:
+ *
+ * #if NAME ... #else ... #end      lines for NAME != 0, and for NAME == 0 or undefined #for k NAME
+ * ... #end             the lines NAME times, where $k becomes 0, 1 ...
+ *
+ * The file declares `struct parameters`, whose first member is `zero: u32`, and `fn kernel(group,
+ * lane, i)` (main.wgsl).
+ *
+ * Every buffer is an array of 32-bit words.  In a kernel, a value of dtype dt has the type
+ * cr_wgsl_type(dt): f32 for floats, i32 or u32 for integers of up to 32 bits (bool: u32, 0 or 1),
+ * vec2<u32> (low, high) for integers of 64 bits. */
 #ifndef CR_WEBGPU_WGSL_H
 #define CR_WEBGPU_WGSL_H
 
 #include "gpu.h"
 
-typedef struct wgsl { char *s; size_t n, room; bool failed, subgroups, trees; } wgsl;        /* subgroups: the GPU has them; trees: cr_wgsl_tree was called */
-void cr_wgsl_add(wgsl *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void cr_wgsl_free(wgsl *w);
-/* A function's body with the functions of wgsl_library.c that it calls before it; NULL: out of memory.  The caller frees it. */
-char *cr_wgsl_complete(const wgsl *w, bool own_halves);
-bool  cr_wgsl_halves(const wgsl *w);                   /* does it read or write f16? */
+/* The texts of the .wgsl files (cmake/library.cmake). */
+extern const char cr_wgsl_argreduce[], cr_wgsl_attention[], cr_wgsl_halves[], cr_wgsl_index[], cr_wgsl_library[], cr_wgsl_main[],
+    cr_wgsl_matmul[], cr_wgsl_nonzero[], cr_wgsl_order[], cr_wgsl_random[], cr_wgsl_reduce[], cr_wgsl_rows[], cr_wgsl_runs[],
+    cr_wgsl_sample[], cr_wgsl_scan[], cr_wgsl_search[], cr_wgsl_tree[];
 
-/* fn name(lane, v) -> type: join(a, b), an expression, over the v of all 256 invocations of a workgroup: neighbours first, then pairs of them ...  The same
- * tree, so the same bits, through subgroups of whatever size and without.  Before cr_wgsl_main; of one type in a kernel. */
-void cr_wgsl_tree(wgsl *w, const char *name, const char *type, const char *join);
+typedef struct wgsl_constant { const char *name; int value; } wgsl_constant;
+typedef struct wgsl {
+    char *s; size_t n, room;
+    bool failed, subgroups;                         /* subgroups: the GPU has them */
+    int arrays;                                     /* storage bindings so far */
+    uint32_t written;                               /* bits: arrays */
+    int constants, loops;
+    wgsl_constant constant[24];
+    struct { char variable; int value; } loop[4];   /* the #for lines around the current line */
+} wgsl;
+
+void cr_wgsl_add(wgsl *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* `const NAME = <value>u;`, and for # lines; value >= 0 */
+void cr_wgsl_const(wgsl *w, const char *name, int value);
+void cr_wgsl_file(wgsl *w, const char *text);
+void cr_wgsl_trees(wgsl *w, int trees);                               /* tree.wgsl, for workgroups of 256 invocations */
+/* the entry point, for workgroups of `size` invocations */
+void cr_wgsl_end(wgsl *w, int size);
+void cr_wgsl_free(wgsl *w);
+/* The whole source: w after the functions of library.wgsl that it calls.  NULL: out of memory.  The
+ * caller frees it. */
+char *cr_wgsl_complete(const wgsl *w, bool native_halves);
+bool  cr_wgsl_uses_halves(const wgsl *w);                             /* does it read or write f16? */
 
 typedef struct expr { char s[200]; } expr;          /* text by value */
 expr cr_expr_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -24,34 +53,52 @@ expr cr_expr_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *cr_wgsl_type(cr_dtype dt);
 bool        cr_wgsl_wide(cr_dtype dt);                 /* integers of 64 bits */
 int         cr_wgsl_lanes(cr_dtype dt);                /* elements in a word: 4, 2, or 1 */
-expr        cr_wgsl_parameter(int i);                  /* the i-th word of a dispatch's parameters */
 
-/* Binding b, 0 on: words(b, i) reads, set(b, i, v) writes one.  shared: several invocations write parts of one word, by atomics. */
-void cr_wgsl_binding(wgsl *w, int b, bool written, bool shared);
-/* fn main with what every kernel knows: group (its number), lane (in the workgroup) and i = group * size + lane. */
-void cr_wgsl_main(wgsl *w, int size);
+/* The next binding, x: array<TYPE>. */
+void cr_wgsl_storage(wgsl *w, const char *x, const char *type, bool written);
+/* The next binding, of words: x_word(i) reads word i, x_set(i, v) writes it.  shared: invocations
+ * share words, so x_part(i, mask, v) writes the bits of the mask by atomics. */
+void cr_wgsl_words(wgsl *w, const char *x, bool written, bool shared);
+/* The next binding, of elements of dt: load_x(at), and if written store_x(at, v). */
+void cr_wgsl_array(wgsl *w, const char *x, cr_dtype dt, bool written);
 
-expr cr_wgsl_load(int b, cr_dtype dt, const char *at);            /* element number at */
-expr cr_wgsl_cast(cr_dtype to, cr_dtype from, const char *x);     /* C's conversion, floats to integers saturate, NaN becomes 0 */
-expr cr_wgsl_bits(cr_dtype dt, const char *x);                    /* u32: the low bits of x as it lies in memory; not for 64 bits */
-expr cr_wgsl_key(cr_dtype dt, const char *x);          /* vec2<u32> (low, high; below 64 bits low alone): in its order NaN is the largest and -0 is 0 */
-void cr_wgsl_store(wgsl *w, int b, cr_dtype dt, const char *at, const char *x);      /* a statement; dtypes of less than a word: b must be shared */
+expr cr_wgsl_load(const char *array, cr_dtype dt, const char *at);    /* element number at */
+/* a statement; dtypes of less than a word: shared */
+void cr_wgsl_store(wgsl *w, const char *array, cr_dtype dt, const char *at, const char *x);
+/* as in C, but floats to integers saturate and NaN becomes 0 */
+expr cr_wgsl_cast(cr_dtype to, cr_dtype from, const char *x);
+/* u32: the low bits of x as stored in memory; not for 64 bits */
+expr cr_wgsl_bits(cr_dtype dt, const char *x);
+/* vec2<u32> (low, high), an unsigned key: NaN is the largest, -0 equals 0 */
+expr cr_wgsl_key(cr_dtype dt, const char *x);
+/* fn key_of(x) -> vec2<u32>: the key, or its complement for the reverse order */
+void cr_wgsl_key_function(wgsl *w, cr_dtype dt, bool reverse);
+/* fn moved_x(at): element `at` of array x, by its bits: of dtype cr_moved_as(dt) */
+void cr_wgsl_moved_function(wgsl *w, cr_dtype dt);
+/* fn NAME(x) { return cast(x); } */
+void cr_wgsl_cast_function(wgsl *w, const char *name, cr_dtype to, cr_dtype from);
 
-static inline wgsl wgsl_for(const gpu *g) { return (wgsl){.subgroups = g->subgroups}; }
-gpu_pipeline *cr_gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, wgsl *w);      /* cr_gpu_pipeline_make of it whole; frees w */
+/* Finds the pipeline with key k, or compiles w.  Frees w. */
+gpu_pipeline *cr_gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, wgsl *w);
 
-/* ---- a kernel that is run (pipeline.c).  how: what `write` looks at, its text is a function of these bytes alone */
+/* ---- one dispatch (pipeline.c) */
+enum { GPU_CALL_BUFFERS = 10 };
 typedef struct gpu_call {
     const char *op;
-    void (*write)(wgsl *w, const void *how);
-    const void *how; size_t how_bytes;              /* no padding: members of one size; the first one tells whose it is */
-    int buffers; gpu_buffer *buffer[5]; uint32_t written, shown;        /* bindings 0 on; bits.  shown: by cr_gpu_show; others are bound whole */
-    size_t at[5];
-    gpu_parameters q;
-    uint64_t invocations;
+    void (*write)(wgsl *w, const void *how);        /* the source; a function of the bytes of `how` only */
+    const void *how; size_t how_bytes;              /* no padding: members of one size; the first names the kernel */
+    int buffers; gpu_buffer *buffer[GPU_CALL_BUFFERS];                /* in the order of the arrays of `write` */
+    /* bits: buffers that are bound by windows; the others are bound whole */
+    uint32_t windows;
+    size_t at[GPU_CALL_BUFFERS];
+    /* a C struct with the layout of the file's `parameters` */
+    const void *parameters; size_t parameters_bytes;
+    uint64_t groups;                                /* workgroups */
 } gpu_call;
-/* The next binding is a window of b that shows the span; offset: where this begins in it, in elements.  false: none does. */
-bool cr_gpu_show(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset);
-cr_status cr_gpu_run(gpu *g, const gpu_call *c);       /* by groups of GPU_GROUP; g is entered */
+/* The next buffer is a window of b that holds the span; offset: of the span in the window, in
+ * elements.  false: no window does. */
+bool cr_gpu_bind_window(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset);
+cr_status cr_gpu_run(gpu *g, const gpu_call *c);       /* g is entered */
+static inline uint64_t gpu_groups(int64_t invocations) { return (uint64_t)gpu_ceil_div(invocations, GPU_GROUP); }
 
 #endif
