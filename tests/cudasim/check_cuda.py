@@ -71,7 +71,7 @@ DEFINITIONS = {
     "reduce": ["T=f32 A=f32 TO=f32 KIND=0 MAP=0", "T=bf16 A=f32 TO=bf16 KIND=0 MAP=6", "T=i32 A=i64 TO=i64 KIND=2 MAP=0"],
     "rows": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],
     "sample": ["T=f32", "T=f64"],
-    "squares": ["T=f32 A=f32 PIECE=16384 WORDS=400", "T=bf16 A=f32 PIECE=16384 WORDS=400"],
+    "squares": ["T=f32 A=f32", "T=bf16 A=f32"],
     "scan": ["T=f32 TO=f32 HOW=float_sum EXTREME=0 V=5", "T=bf16 TO=bf16 HOW=log_sum EXTREME=0 V=5", "T=f64 TO=f64 HOW=float_product EXTREME=0 V=5",
              "T=b8 TO=i64 HOW=integer_product EXTREME=0 V=5", "T=f64 TO=f64 HOW=smallest EXTREME=1 V=5"],
 }
@@ -79,8 +79,9 @@ DEFINITIONS = {
 
 def text_of(file: str, definitions: str) -> str:
     defines = "".join(f"#define {name} {value}\n" for name, _, value in (part.partition("=") for part in definitions.split()))
-    parts = [(path.name, path.read_text(encoding="utf-8")) for path in (KERNELS / "device.cuh", KERNELS / f"{file}.cu")]
-    return f'#line 1 "{parts[0][0]}"\n{parts[0][1]}\n{defines}#line 1 "{parts[1][0]}"\n{parts[1][1]}'
+    parts = [(path.name, path.read_text(encoding="utf-8")) for path in (KERNELS / "device.cuh", KERNELS / "arguments.h", KERNELS / f"{file}.cu")]
+    device, arguments, kernel = (f'#line 1 "{name}"\n{text}\n' for name, text in parts)
+    return device + arguments + defines + kernel
 
 
 class Result:

@@ -9,16 +9,8 @@
  * of a tile; weights and their derivatives are rounded to T before they are multiplied.  MASKED: there is a mask.  PASS: which kernel is
  * wanted, of o, dq, dk and dv, delta, o of few queries. */
 
-struct heads { T *at; i64 batch, head, row; };      /* (B, H, rows, D) with D contiguous: strides in elements */
-struct attention_args {                             /* attention.c's words */
-    heads q, k, v, o, g, dq, dk, dv;                /* g: the cotangent of o */
-    const A *mask; i64 mask_batch, mask_head, mask_query, mask_key;
-    A *lse, *delta;                                 /* (B, H, queries); delta: the sums of g o over D */
-    i64 H, queries, keys, head_size, causal;               /* query t sees keys 0 .. t + keys - queries */
-    f64 scale;
-    i64 tiles, parts;                               /* blocks of a head: of rows, and of columns of D */
-};
-
+typedef attention_arguments<T, A> arguments;
+typedef attention_heads<T> heads;
 struct rows { T *at; i64 stride, count; };          /* of one head */
 struct place {                                      /* what a block works at */
     int b, h, part;                                 /* head; part of the columns of D */
@@ -26,31 +18,31 @@ struct place {                                      /* what a block works at */
     D rows of(const heads &x, i64 count) const { return rows{x.at + b * x.batch + h * x.head, x.row, count}; }
 };
 /* Rows that take longest go first: late queries see the most keys, early keys are seen by the most queries. */
-D place place_of(const attention_args &a, int rows_of_block, bool late_first) {
+D place place_of(const arguments &a, int rows_of_block, bool late_first) {
     const u32 i = blockIdx.x, parts = (u32)a.parts, tiles = (u32)a.tiles, H = (u32)a.H, tile = i / parts % tiles, head = i / parts / tiles;
     return place{(int)(head / H), (int)(head % H), (int)(i % parts), (i64)(late_first ? tiles - 1 - tile : tile) * rows_of_block};
 }
 
 /* How many keys query t sees, which may come out below 0, and none after the last query; the first query that sees key s.  I: i64, or int where that is enough. */
-template <class I> D I seen(const attention_args &a, I t) {
+template <class I> D I seen(const arguments &a, I t) {
     const I keys = (I)a.keys, queries = (I)a.queries, n = a.causal ? t + 1 + keys - queries : keys;
     return t >= queries ? 0 : n < keys ? n : keys;
 }
-template <class I> D I first_query(const attention_args &a, I s) {
+template <class I> D I first_query(const arguments &a, I s) {
     const I t = a.causal ? s - ((I)a.keys - (I)a.queries) : 0;
     return t < 0 ? 0 : t;
 }
 /* How many keys a block of n queries from t on sees together. */
-template <class I> D I seen_by(const attention_args &a, I t, int n) { return seen<I>(a, t + n <= (I)a.queries ? t + n - 1 : (I)a.queries - 1); }
+template <class I> D I seen_by(const arguments &a, I t, int n) { return seen<I>(a, t + n <= (I)a.queries ? t + n - 1 : (I)a.queries - 1); }
 
 /* The mask of query t and key s */
-D const A *mask_at(const attention_args &a, const place &p, i64 t, i64 s) { return a.mask + p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key; }
+D const A *mask_at(const arguments &a, const place &p, i64 t, i64 s) { return a.mask + p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key; }
 /* unit (scale x + mask), x = q . k of a query and a key that it sees */
 D A score(const A *mask, A x, A scale, A unit) { return MASKED ? x * scale + unit * *mask : x * scale; }
 
 /* lse of query t as PASS 3 left it, for exp(score - lse): of none, +Inf. */
-D A lse_of(const attention_args &a, const place &p, i64 t) { return t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>(); }
-D A delta_of(const attention_args &a, const place &p, i64 t) { return t < a.queries ? a.delta[(p.b * a.H + p.h) * a.queries + t] : (A)0; }
+D A lse_of(const arguments &a, const place &p, i64 t) { return t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>(); }
+D A delta_of(const arguments &a, const place &p, i64 t) { return t < a.queries ? a.delta[(p.b * a.H + p.h) * a.queries + t] : (A)0; }
 
 #ifndef NT
 /* ---- plain: a block of 16 x 16 threads has tiles of N x N scores, N = 16 R.  Thread (x, y) has those of rows y + 16 i and columns x + 16 j,
@@ -148,7 +140,7 @@ template <class How> D A over_row(A v) {
 struct larger_of { static __device__ A join(A a, A b) { return a > b ? a : b; } };
 
 #if PASS == 0
-extern "C" __global__ void __launch_bounds__(256) attention(attention_args a) {
+KERNEL(256) attention(const arguments a) {
     __shared__ workspace w;
     const place p = place_of(a, N, true);
     const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys);
@@ -196,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(256) attention(attention_args a) {
 
 #if PASS == 1
 /* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  At least 1 block: ptxas would spill for a second one. */
-extern "C" __global__ void __launch_bounds__(256, 1) attention_dq(attention_args a) {
+KERNEL(256, 1) attention_dq(const arguments a) {
     __shared__ workspace w;
     const place p = place_of(a, N, true);
     const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys), g = p.of(a.g, a.queries);
@@ -225,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) attention_dq(attention_args
 
 #if PASS == 2
 /* Of the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q */
-extern "C" __global__ void __launch_bounds__(256) attention_dkv(attention_args a) {
+KERNEL(256) attention_dkv(const arguments a) {
     __shared__ workspace w;
     const place p = place_of(a, N, false);
     const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys), g = p.of(a.g, a.queries);
@@ -262,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_dkv(attention_args a
 #if PASS == 3
 /* delta = sum of g o over D, and after all of these the lse that dq, dk and dv take: in units of 1 / scale, +Inf where a query sees nothing.  A warp for
  * each query.  Limited by bytes read. */
-extern "C" __global__ void __launch_bounds__(256) attention_delta(attention_args a) {
+KERNEL(256) attention_delta(const arguments a) {
     const i64 row = (i64)blockIdx.x * 8 + threadIdx.x / 32, head = row / a.queries;
     const place p = {(int)(head / a.H), (int)(head % a.H), 0, 0};
     const i64 t = row % a.queries, columns = row < a.parts ? a.head_size : 0;         /* parts: here, of all rows */
@@ -281,19 +273,19 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(attention_args
 /* Few queries, as in generation: a block for each query and KEYS of its keys leaves in delta, (B, H, queries, tiles, D + 2), the sums of
  * weights v, the largest score and the sum of the weights, which a block for each query joins.  Limited by bytes: k and v once for each query. */
 struct query { place p; i64 t; };
-D query query_of(const attention_args &a, i64 row) {
+D query query_of(const arguments &a, i64 row) {
     const i64 head = row / a.queries;
     return query{place{(int)(head / a.H), (int)(head % a.H), 0, 0}, row % a.queries};
 }
 /* Threads that share a column of D, a power of two. */
-D share share_of_columns(const attention_args &a) {
+D share share_of_columns(const arguments &a) {
     int width = 256;
     while (width > 1 && 256 / width < a.head_size) width /= 2;
     return share_of(width, 0);
 }
 D A base_of(A top) { return top == -infinity<A>() ? (A)0 : top; }      /* while every key is hidden all weights are 0 */
 
-extern "C" __global__ void __launch_bounds__(256) attention_part(attention_args a) {
+KERNEL(256) attention_part(const arguments a) {
     __shared__ A weights[KEYS], shared[256];
     const share all = share_of(256, 1), s = share_of_columns(a);
     const query q = query_of(a, (i64)blockIdx.x / a.tiles);
@@ -323,7 +315,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_part(attention_args 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) attention_join(attention_args a) {
+KERNEL(256) attention_join(const arguments a) {
     __shared__ A shared[256];
     const share all = share_of(256, 1), s = share_of_columns(a);
     const query q = query_of(a, (i64)blockIdx.x);
@@ -525,13 +517,13 @@ D void store(const rows &y, const place &p, const f32 (&acc)[MT][DT][4], const f
 struct scaling {
     f32 inner, outer;
     bool always;
-    D scaling(const attention_args &a) {
+    D scaling(const arguments &a) {
         const f32 scale = (f32)a.scale * LOG2E;
         always = MASKED || !(scale > 0), inner = always ? scale : 1, outer = always ? 1 : scale;
     }
 };
 /* Of the tile from row and column on: -Inf where a query does not see a key. */
-D void edge(f32 (&s)[MT][NT][4], const attention_args &a, const place &p, int row, int column, const scaling &scale) {
+D void edge(f32 (&s)[MT][NT][4], const arguments &a, const place &p, int row, int column, const scaling &scale) {
     row = here(row), column = here(column);
     EACH_SCORE {
         const int y = row + row_of(m, e), x = column + column_of(n, e), t = PASS == 2 ? x : y, key = PASS == 2 ? y : x;
@@ -541,7 +533,7 @@ D void edge(f32 (&s)[MT][NT][4], const attention_args &a, const place &p, int ro
 
 #if PASS == 0
 /* The tile of k is copied while the one of v before it is used, and so the one of v while k's is. */
-extern "C" __global__ void __launch_bounds__(THREADS, 2) attention(attention_args a) {
+KERNEL(THREADS, 2) attention(const arguments a) {
     const int qs = tile_at(0, 0), ks = tile_at(1, 0), vs = tile_at(1, 1);
     const place p = place_of(a, ROWS, true);
     const int first = (int)p.first, end = seen_by(a, first, ROWS), whole = seen(a, first);      /* every row sees the first `whole` keys */
@@ -601,7 +593,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attention(attention_arg
 
 #if PASS == 1
 /* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  Tiles of k and v are copied in turn, as for o. */
-extern "C" __global__ void __launch_bounds__(THREADS, 2) attention_dq(attention_args a) {
+KERNEL(THREADS, 2) attention_dq(const arguments a) {
     const int qs = tile_at(0, 0), gs = tile_at(1, 0), ks = tile_at(2, 0), vs = tile_at(2, 1);
     const place p = place_of(a, ROWS, true);
     const int first = (int)p.first, end = seen_by(a, first, ROWS), whole = seen(a, first);
@@ -640,7 +632,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attention_dq(attention_
 #if PASS == 2
 /* Of the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q.  Of two warps with the same keys one makes p and dv, the other takes p
  * over and makes dk: so each adds up the results of 16 MT rows, not of half as many, and reads shared memory half as often for a product. */
-extern "C" __global__ void __launch_bounds__(THREADS, 2) attention_dkv(attention_args a) {
+KERNEL(THREADS, 2) attention_dkv(const arguments a) {
     const bool is_dk = (int)threadIdx.x >= THREADS / 2;
     const place p = place_of(a, ROWS, false);
     const int first = (int)p.first, queries = (int)a.queries, begin = first_query(a, first), whole = first_query(a, first + ROWS - 1);     /* every query from `whole` on sees every row */

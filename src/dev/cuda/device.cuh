@@ -16,7 +16,7 @@ struct bf16 { u16 bits; };
 struct b8 { u8 bits; };                             /* a bool in memory */
 
 #define D __device__ __forceinline__
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+#define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)           /* threads of a block; at least so many blocks of a multiprocessor */
 
 template <class A, class B> struct same_type { static constexpr bool is = false; };
 template <class A> struct same_type<A, A> { static constexpr bool is = true; };

@@ -66,7 +66,7 @@ static void add_instruction(cuda_text *t, cr_dtype compute, int result, const cr
 
 /* ---- a walk as a kernel */
 enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, BYTES = 16, TILES = 4 };      /* bytes that a thread has of the widest operand; inputs of a kernel that pass through shared memory */
-typedef enum place { DENSE, COLUMN, APART, TURNED, SAME, NUMBER } place;        /* along the innermost axis: in one line, one element, by strides, by strides but dense along the axis before it;
+typedef enum place { DENSE, COLUMN, APART, TRANSPOSED, SAME, NUMBER } place;        /* along the innermost axis: in one line, one element, by strides, by strides but dense along the axis before it;
                                                                                    one element for all; a number of the host's */
 typedef struct plan {                               /* everything about a walk that its kernel is compiled for, and the order of its axes */
     const cr_walk *w;
@@ -79,7 +79,7 @@ typedef struct plan {                               /* everything about a walk t
     int at[OPERANDS];                               /* of each operand, in the words of a walk: its address, or value, and strides */
     int walk_at, walk_words;                        /* parameters: fault, params, constants; for each walk where its blocks end, elements, of each axis but the first size and divisor, operands */
 } plan;
-enum { SIZES_AT = 2 };                              /* in the words of a walk */
+enum { WORDS = 400, SIZES_AT = 2 };                              /* in the words of a walk */
 
 static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
 static size_t size_of(const plan *l, int k) { return cr_dtype_size(operand(l->w, k)->dtype); }
@@ -126,7 +126,7 @@ static void plan_tiles(plan *l, int each) {
     if (d < 0 || l->of[0] != DENSE || shape(l, d) * shape(l, last) < elements / 2) return;
     move_axis(l, d, last - 1);
     for (int k = l->w->n_out; k < l->operands; k++)
-        if (l->of[k] == APART && stride(l, k, last - 1) == 1 && tiles++ < TILES) l->of[k] = TURNED;
+        if (l->of[k] == APART && stride(l, k, last - 1) == 1 && tiles++ < TILES) l->of[k] = TRANSPOSED;
     for (l->along = each > 4 ? 64 : 32; l->along / 2 >= shape(l, last - 1); l->along /= 2) {}
     for (l->across = elements / l->along; l->across / 2 >= shape(l, last); l->across /= 2) {}
     l->along = elements / l->across;
@@ -193,7 +193,7 @@ static const char *type_of(const plan *l, int k) { return cr_cuda_type(operand(l
 static void add_program(cuda_text *t, const plan *l, int64_t walks) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
-    cr_cuda_add(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cr_cuda_wide(w->compute), walks > 1 ? CUDA_WORDS : l->walk_at + l->walk_words);
+    cr_cuda_add(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cr_cuda_wide(w->compute), walks > 1 ? WORDS : l->walk_at + l->walk_words);
     for (int i = 0; i < w->n_in; i++) cr_cuda_add(t, ", const C v%d", i);
     for (int k = 0; k < w->n_out; k++) cr_cuda_add(t, ", %s &y%d", type_of(l, k), k);
     cr_cuda_add(t, ") {\n");
@@ -222,38 +222,58 @@ static void add_offset(cuda_text *t, const plan *l, int k, int elements) {
     if (l->of[k] == DENSE) cr_cuda_add(t, "%s(S)c%d * %d", l->ndim > 1 ? " + " : "", l->ndim - 1, elements);
 }
 
-/* The packs that a thread has at once, of so many elements each: all is read before anything is written. */
-static void add_packs(cuda_text *t, const plan *l, int elements, int packs) {
-    const cr_walk *w = l->w;
-    const int last = l->ndim - 1;
+/* A thread's packs: it reads all of them before it writes any.  x%d: packs of the inputs, r%d: offsets in the results, in: is there a pack. */
+static void add_variables(cuda_text *t, const plan *l, int elements, int packs) {
+    const int n_out = l->w->n_out;
     cr_cuda_add(t, "bool in[%d];\n", packs);
-    for (int k = 0; k < l->operands; k++)
-        if (k < w->n_out) cr_cuda_add(t, "S r%d[%d];\n", k, packs);
-        else if (l->of[k] < SAME) cr_cuda_add(t, "pack<%s, %d> x%d[%d];\n", type_of(l, k), l->of[k] == DENSE ? elements : 1, k - w->n_out, packs);
-    cr_cuda_add(t, "for (int u = 0; u < %d; u++) {\n", packs);
+    for (int k = 0; k < n_out; k++) cr_cuda_add(t, "S r%d[%d];\n", k, packs);
+    for (int k = n_out; k < l->operands; k++)
+        if (l->of[k] < SAME) cr_cuda_add(t, "pack<%s, %d> x%d[%d];\n", type_of(l, k), l->of[k] == DENSE ? elements : 1, k - n_out, packs);
+}
+
+/* The coordinates of pack u, and whether it lies inside. */
+static void add_place(cuda_text *t, const plan *l, int elements) {
+    const int last = l->ndim - 1;
     if (l->across) {
         cr_cuda_add(t, "const u32 j = threadIdx.x + u * %d, a = j %% %d, b = j / %d;\n", CUDA_GROUP, l->across, l->across);
         cr_cuda_add(t, "const I c%d = c%d_ + a, c%d = c%d_ + b;\nif ((in[u] = a < across && b < along)) {\n", last, last, last - 1, last - 1);
-    } else {
-        cr_cuda_add(t, "const I e = i + u * %d;\nif ((in[u] = e < %s)) {\n", CUDA_GROUP, elements == l->elements ? "packs" : "numel");
-        add_coordinates(t, l, "e");
+        return;
     }
-    for (int k = 0; k < l->operands; k++) {
-        if (l->of[k] >= SAME) continue;
-        if (l->of[k] == TURNED) {
-            cr_cuda_add(t, "x%d[u].v[0] = m%d[a * pitch<%s, %d> + b];\n", k - w->n_out, k, type_of(l, k), l->along);
-            continue;
-        }
-        if (k < w->n_out) cr_cuda_add(t, "r%d[u] = ", k);
-        else {
-            cr_cuda_add(t, "x%d[u] = *(const pack<%s, %d> *)(", k - w->n_out, type_of(l, k), l->of[k] == DENSE ? elements : 1);
-            add_first(t, l, k);
-            cr_cuda_add(t, " + (");
-        }
+    cr_cuda_add(t, "const I e = i + u * %d;\nif ((in[u] = e < %s)) {\n", CUDA_GROUP, elements == l->elements ? "packs" : "numel");
+    add_coordinates(t, l, "e");
+}
+
+/* Pack u of an input. */
+static void add_read(cuda_text *t, const plan *l, int k, int elements) {
+    const int i = k - l->w->n_out;
+    if (l->of[k] == TRANSPOSED) {
+        cr_cuda_add(t, "x%d[u].v[0] = m%d[a * pitch<%s, %d> + b];\n", i, k, type_of(l, k), l->along);
+        return;
+    }
+    cr_cuda_add(t, "x%d[u] = *(const pack<%s, %d> *)(", i, type_of(l, k), l->of[k] == DENSE ? elements : 1);
+    add_first(t, l, k);
+    cr_cuda_add(t, " + (");
+    add_offset(t, l, k, elements);
+    cr_cuda_add(t, "));\n");
+}
+
+static void add_reads(cuda_text *t, const plan *l, int elements, int packs) {
+    cr_cuda_add(t, "for (int u = 0; u < %d; u++) {\n", packs);
+    add_place(t, l, elements);
+    for (int k = 0; k < l->w->n_out; k++) {
+        cr_cuda_add(t, "r%d[u] = ", k);
         add_offset(t, l, k, elements);
-        cr_cuda_add(t, k < w->n_out ? ";\n" : "));\n");
+        cr_cuda_add(t, ";\n");
     }
-    cr_cuda_add(t, "}\n}\nfor (int u = 0; u < %d; u++) if (in[u]) {\n", packs);
+    for (int k = l->w->n_out; k < l->operands; k++)
+        if (l->of[k] < SAME) add_read(t, l, k, elements);
+    cr_cuda_add(t, "}\n}\n");
+}
+
+/* y%d: a pack of each result. */
+static void add_results(cuda_text *t, const plan *l, int elements, int packs) {
+    const cr_walk *w = l->w;
+    cr_cuda_add(t, "for (int u = 0; u < %d; u++) if (in[u]) {\n", packs);
     for (int k = 0; k < w->n_out; k++) cr_cuda_add(t, "pack<%s, %d> y%d;\n", type_of(l, k), elements, k);
     cr_cuda_add(t, "for (int k = 0; k < %d; k++) one(p", elements);
     for (int i = 0; i < w->n_in; i++) {
@@ -271,6 +291,12 @@ static void add_packs(cuda_text *t, const plan *l, int elements, int packs) {
     cr_cuda_add(t, "}\n");
 }
 
+static void add_packs(cuda_text *t, const plan *l, int elements, int packs) {
+    add_variables(t, l, elements, packs);
+    add_reads(t, l, elements, packs);
+    add_results(t, l, elements, packs);
+}
+
 /* A block has a tile. */
 static void add_tile(cuda_text *t, const plan *l) {
     const int last = l->ndim - 1, sizes = l->at[0] - 2;
@@ -279,7 +305,7 @@ static void add_tile(cuda_text *t, const plan *l) {
     cr_cuda_add(t, "const I c%d_ = t%d * %d, c%d_ = t%d * %d, across = (I)p.w[at + %d] - c%d_, along = (I)p.w[at + %d] - c%d_;\n", last, last, l->across, last - 1, last - 1, l->along, sizes, last, sizes + 1,
              last - 1);
     for (int k = l->w->n_out; k < l->operands; k++) {
-        if (l->of[k] != TURNED) continue;
+        if (l->of[k] != TRANSPOSED) continue;
         cr_cuda_add(t, "__shared__ %s m%d[%d * pitch<%s, %d>];\n{\nconst I c%d = c%d_, c%d = c%d_;\n", type_of(l, k), k, l->across, type_of(l, k), l->along, last, last, last - 1, last - 1);
         cr_cuda_add(t, "read_tile<%d, %d>(m%d, ", l->across, l->along, k);
         add_first(t, l, k);
@@ -319,19 +345,26 @@ static void add_text(cuda_text *t, const plan *l, int64_t walks) {
     cr_cuda_add(t, "}\n");
 }
 
-/* ---- what it is run with */
+/* ---- its argument */
 
-static void push_number(cuda_words *q, cr_dtype compute, const void *value, cr_dtype from) {
+/* Words of 8 bytes: addresses, i64, numbers of the type of computation.  Their order is that of plan: it depends on the program. */
+typedef struct words { int n; uint64_t w[WORDS]; } words;
+static void push(words *q, uint64_t word) {
+    CR_ASSERT(q->n < WORDS);
+    if (q->n < WORDS) q->w[q->n++] = word;          /* the test silences a warning of GCC 12 where assertions are off */
+}
+
+static void push_number(words *q, cr_dtype compute, const void *value, cr_dtype from) {
     unsigned char bytes[8] = {0};
     uint64_t word;
     cr_convert(bytes, compute, value, from);
     memcpy(&word, bytes, 8);
-    cuda_push(q, word);
+    push(q, word);
 }
 
-static void push_shared(cuda_words *q, const cr_walk *w, cuda_address fault) {
+static void push_shared(words *q, const cr_walk *w, cuda_address fault) {
     const cr_program *p = w->program;
-    cuda_push(q, fault);
+    push(q, fault);
     for (int i = 0; i < p->n_param; i++) push_number(q, w->compute, &w->params[i], CR_F64);
     for (int i = 0; i < p->n_const; i++) push_number(q, w->compute, &p->consts[i], CR_F64);
 }
@@ -359,19 +392,19 @@ static int64_t blocks_of(const cuda *g, const plan *l) {
 }
 
 /* end: of the blocks of this walk and those before it */
-static void push_walk(cuda_words *q, const plan *l, int64_t end) {
+static void push_walk(words *q, const plan *l, int64_t end) {
     const cr_walk *w = l->w;
-    cuda_push(q, (uint64_t)end);
-    cuda_push(q, (uint64_t)w->numel);
+    push(q, (uint64_t)end);
+    push(q, (uint64_t)w->numel);
     for (int d = 1; d < l->ndim; d++) {
-        cuda_push(q, (uint64_t)steps(l, d));
-        cuda_push(q, reciprocal(l, (uint64_t)steps(l, d)));
+        push(q, (uint64_t)steps(l, d));
+        push(q, reciprocal(l, (uint64_t)steps(l, d)));
     }
-    for (int d = l->ndim - 1; l->across && d > l->ndim - 3; d--) cuda_push(q, (uint64_t)shape(l, d));
+    for (int d = l->ndim - 1; l->across && d > l->ndim - 3; d--) push(q, (uint64_t)shape(l, d));
     for (int k = 0; k < l->operands; k++) {
         if (l->of[k] == NUMBER) push_number(q, w->compute, operand(w, k)->data, operand(w, k)->dtype);
-        else cuda_push(q, address(operand(w, k)));
-        for (int d = 0; d < strides_of(l, k); d++) cuda_push(q, (uint64_t)stride(l, k, d));
+        else push(q, address(operand(w, k)));
+        for (int d = 0; d < strides_of(l, k); d++) push(q, (uint64_t)stride(l, k, d));
     }
 }
 
@@ -382,15 +415,15 @@ static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
     const char *name = w->program->name;
     const plan l = plan_of(w);
     cuda_address fault = 0;
-    if (l.walk_at + l.walk_words > CUDA_WORDS) return cr_fail(CR_BAD_VALUE, name, "a GPU takes no program of %d constants", w->program->n_const), 0;
+    if (l.walk_at + l.walk_words > WORDS) return cr_fail(CR_BAD_VALUE, name, "a GPU takes no program of %d constants", w->program->n_const), 0;
     if (l.divides && !(fault = cr_cuda_fault_new(g, name, 0))) return 0;
     cuda_key key, other;
-    cuda_words q;
+    words q;
     int64_t walks = 0, blocks = 0;
     q.n = 0;
     key_of(&key, &l);
     push_shared(&q, w, fault);
-    for (; walks < count && w[walks].numel && q.n + l.walk_words <= CUDA_WORDS; walks++) {
+    for (; walks < count && w[walks].numel && q.n + l.walk_words <= WORDS; walks++) {
         const plan next = walks ? plan_of(&w[walks]) : l;
         if (walks) key_of(&other, &next);
         if (walks && (!same_key(&key, &other) || w[walks].params != w->params)) break;
@@ -406,7 +439,7 @@ static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
         k = cr_cuda_kernel_make(g, name, &key, "walk", t.failed ? NULL : t.s);
         cr_cuda_free_text(&t);
     }
-    return k && cr_cuda_launch_struct(g, name, k, &q, blocks) == CR_OK ? walks : 0;
+    return cr_cuda_launch(g, name, k, q.w, blocks) == CR_OK ? walks : 0;
 }
 
 cr_status cr_cuda_elementwise(const cr_elementwise_args *args) {
@@ -424,12 +457,5 @@ static cr_status run_copy(const cr_array *dst, const cr_array *src, const void *
     const cr_walk w = cr_walk_of_copy(dst, src, value);
     return cr_cuda_elementwise(&(cr_elementwise_args){&w, w.numel > 0});
 }
-cr_status cr_cuda_copy(const cr_copy_args *args) {
-    const cr_array *dst = &args->dst, *src = &args->src;
-    return run_copy(dst, src, NULL);
-}
-cr_status cr_cuda_fill(const cr_fill_args *args) {
-    const cr_array *dst = &args->dst;
-    const void *value = args->value;
-    return run_copy(dst, NULL, value);
-}
+cr_status cr_cuda_copy(const cr_copy_args *args) { return run_copy(&args->dst, &args->src, NULL); }
+cr_status cr_cuda_fill(const cr_fill_args *args) { return run_copy(&args->dst, NULL, args->value); }

@@ -11,6 +11,7 @@
 #include "../program.h"
 #include "../../core/os.h"
 #include "api.h"
+#include "arguments.h"
 
 /* ---- memory (memory.c) */
 typedef struct cuda_block {                         /* storage->data of a tensor on a GPU: a part of what the driver gave at once */
@@ -135,25 +136,19 @@ const cuda_kernel *cr_cuda_kernel_find(const cuda *g, const cuda_key *k);
 const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text);       /* name: in the text, which comes after device.cuh */
 /* A kernel of one of the files *.cu, after these definitions: "#define T f32\n...". */
 const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
-extern const char cr_cuda_source_device[], cr_cuda_source_reduce[], cr_cuda_source_argreduce[], cr_cuda_source_rows[], cr_cuda_source_matmul[], cr_cuda_source_index[], cr_cuda_source_random[],
+extern const char cr_cuda_source_device[], cr_cuda_source_arguments[], cr_cuda_source_reduce[], cr_cuda_source_argreduce[], cr_cuda_source_rows[], cr_cuda_source_matmul[], cr_cuda_source_index[], cr_cuda_source_random[],
                   cr_cuda_source_scan[], cr_cuda_source_order[], cr_cuda_source_nonzero[], cr_cuda_source_sample[], cr_cuda_source_squares[], cr_cuda_source_attention[];     /* embedded (cmake/embed.cmake) */
 
-/* Those of them that were compiled when the library was built (cmake/fatbin.cmake): code for every architecture.  The last has no code. */
-typedef struct cuda_usual { const char *definitions, *file; const void *code; } cuda_usual;
-extern const cuda_usual cr_cuda_usuals[];
+/* The kernels compiled when the library was built (cmake/fatbin.cmake): code for every architecture.  The last row has no code. */
+typedef struct cuda_precompiled { const char *definitions, *file; const void *code; } cuda_precompiled;
+extern const cuda_precompiled cr_cuda_precompiled[];
 
 /* ---- launches (launch.c) */
-enum { CUDA_WORDS = 400, CUDA_GROUP = 256 };                   /* threads of a block, unless a kernel says otherwise */
-/* Parameters, each of 8 bytes: addresses, i64, f64.  A kernel has one for each, or one struct of them all. */
-typedef struct cuda_words { int n; uint64_t w[CUDA_WORDS]; } cuda_words;
-static inline void cuda_push(cuda_words *q, uint64_t word) {
-    CR_ASSERT(q->n < CUDA_WORDS);
-    if (q->n < CUDA_WORDS) q->w[q->n++] = word;     /* without the question GCC 12 warns, where assertions are off */
-}
-static inline void cuda_push_f64(cuda_words *q, double v) { union { double v; uint64_t w; } u = {v}; cuda_push(q, u.w); }
-cr_status cr_cuda_launch(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);               /* one parameter for each word */
-cr_status cr_cuda_launch_struct(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks);        /* one for all */
-cr_status cr_cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, cuda_words *q, int64_t blocks, int threads, int shared);      /* the same: threads of a block, and bytes of shared memory beside what the kernel names */
+enum { CUDA_GROUP = 256 };                                        /* threads of a block, unless a kernel has another number */
+/* argument: the kernel's struct of arguments.h.  k NULL: the error of making the kernel is returned. */
+cr_status cr_cuda_launch(cuda *g, const char *op, const cuda_kernel *k, const void *argument, int64_t blocks);
+/* With another number of threads in a block, and bytes of dynamic shared memory. */
+cr_status cr_cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, const void *argument, int64_t blocks, int threads, int shared);
 int64_t   cr_cuda_blocks(const cuda *g, int64_t threads);         /* for a loop over so many, of as many threads as keep the GPU busy */
 
 /* ---- faults (faults.c) */

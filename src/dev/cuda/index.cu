@@ -1,13 +1,6 @@
 /* index.cu - elements read and written by index: T elements, INDEX i32 or i64; A what sums are taken in, KEY what numbers places, where many are put in
  * order of these.  A bad index is noted; where there is one nothing is put. */
-struct job {
-    T *to;
-    const T *from;
-    const INDEX *index;
-    fault *f;
-    i64 M, K, N, bound, wrap, buckets;              /* of the index; wrap: -bound .. -1 mean bound more */
-    i64 index_m, index_k, index_n, to_m, to_k, to_n, from_m, from_k, from_n;       /* strides; index: contiguous, so what they lead to is a position */
-};
+typedef index_arguments<T, INDEX> job;
 
 /* The index at a position as a row; -1 where it is bad. */
 D i64 row_of(const job &p, i64 position) {
@@ -61,25 +54,19 @@ KERNEL(256) put(const job p) {
 }
 
 /* to = to bound + index, or index where first; a bad index makes it one that is bad wherever it is used */
-KERNEL(256) ravel(i64 *to, const INDEX *index, fault *f, i64 numel, i64 bound, i64 first) {
+KERNEL(256) ravel(const ravel_arguments<INDEX> a) {
     job p = {};
-    p.index = index, p.f = f, p.bound = bound, p.wrap = 1;
+    p.index = a.index, p.f = a.f, p.bound = a.bound, p.wrap = 1;
     const i64 step = (i64)gridDim.x * 256;
-    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
-        const i64 r = row_of(p, i), before = first ? 0 : to[i], bad = 1ll << 62;
-        to[i] = r < 0 || before == bad ? bad : before * bound + r;
+    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < a.numel; i += step) {
+        const i64 r = row_of(p, i), before = a.first ? 0 : a.to[i], bad = 1ll << 62;
+        a.to[i] = r < 0 || before == bad ? bad : before * a.bound + r;
     }
 }
 #else
 /* ---- many that few threads would put: sorted by where they go, those of a place a run.  A thread has a chunk of them for one m and n; what a run has in a
  * chunk that it does not begin in is a part, and a run's parts are added by the thread of the first. */
-struct runs {
-    job p;                                          /* K: of all that is sorted; to_k: from one key to the next */
-    KEY *keys;
-    const i64 *order;                               /* positions along K of what the keys are of, once they are in order */
-    A *parts;                                       /* (chunks, M, N) */
-    i64 chunk, chunks;
-};
+typedef runs_arguments<T, INDEX, KEY, A> runs;
 
 /* keys of a contiguous index (M, K, N): what it leads to in (M, bound, N), counted in elements */
 KERNEL(256) number(const runs r) {

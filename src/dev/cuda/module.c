@@ -109,10 +109,22 @@ static char *code_of(nvrtc_program p, size_t *bytes) {
     return code;
 }
 
+/* The whole text of a kernel. */
+static cuda_text text_of(const char *text) {
+    cuda_text whole = {0};
+    cr_cuda_add(&whole, "%s%s%s", cr_cuda_source_device, cr_cuda_source_arguments, text);
+    return whole;
+}
+
 static char *compile(cuda *g, const char *op, const char *text, int count, const char *const *options, size_t *bytes) {
     nvrtc_program p = NULL;
     char *code = NULL, why[300] = "no reason given";
-    if (cr_nvrtc.CreateProgram(&p, text, op, 0, NULL, NULL)) return cr_fail(CR_RUNTIME, op, "%s: NVRTC takes no kernel", g->name), NULL;
+    cuda_text whole = text_of(text);
+    const bool created = !whole.failed && !cr_nvrtc.CreateProgram(&p, whole.s, op, 0, NULL, NULL);
+    const bool no_memory = whole.failed;
+    cr_cuda_free_text(&whole);
+    if (no_memory) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (!created) return cr_fail(CR_RUNTIME, op, "%s: NVRTC takes no kernel", g->name), NULL;
     if (cr_nvrtc.CompileProgram(p, count, options)) log_of(p, why, sizeof why);
     else code = code_of(p, bytes);
     if (!code) cr_fail(CR_RUNTIME, op, "%s: a kernel does not compile: %s", g->name, why);
@@ -123,19 +135,19 @@ static char *compile(cuda *g, const char *op, const char *text, int count, const
 
 /* ---- modules: one for each text */
 
+/* The precompiled module of a text; NULL: there is none, or this driver does not take it. */
+static cuda_module precompiled(const char *text) {
 #ifdef CR_CUDA_FATBIN
-/* What the library has for a text, device.cuh left out; NULL: nothing, or nothing that this driver takes. */
-static cuda_module usual(const char *text) {
     cuda_module module = NULL;
-    for (const cuda_usual *u = cr_cuda_usuals; u->code; u++) {
-        const size_t n = strlen(u->definitions);
-        if (!strncmp(text, u->definitions, n) && !strcmp(text + n, u->file)) return cr_cu.ModuleLoadData(&module, u->code) ? NULL : module;
+    for (const cuda_precompiled *p = cr_cuda_precompiled; p->code; p++) {
+        const size_t n = strlen(p->definitions);
+        if (!strncmp(text, p->definitions, n) && !strcmp(text + n, p->file)) return cr_cu.ModuleLoadData(&module, p->code) ? NULL : module;
     }
+#else
+    (void)text;
+#endif
     return NULL;
 }
-#else
-static cuda_module usual(const char *text) { (void)text; return NULL; }
-#endif
 
 /* From the folder, or NVRTC. */
 static cuda_module built(cuda *g, const char *op, const char *text, hash h, int count, const char *const *options) {
@@ -184,11 +196,12 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
     enum { OPTIONS = sizeof options / sizeof *options };
     hash h = hash_of(hash_start, version, strlen(version) + 1);
     for (int i = 0; i < OPTIONS; i++) h = hash_of(h, options[i], strlen(options[i]) + 1);
-    h = hash_of(h, text, strlen(text));
+    const char *const parts[] = {cr_cuda_source_device, cr_cuda_source_arguments, text};
+    for (int i = 0; i < 3; i++) h = hash_of(h, parts[i], strlen(parts[i]));
     for (const cuda_loaded *m = g->modules; m; m = m->next) if (m->hash == h) return m->module;
     cuda_loaded *m = malloc(sizeof *m);
     if (!m) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
-    cuda_module module = usual(text + strlen(cr_cuda_source_device));
+    cuda_module module = precompiled(text);
     if (!module && !(module = built(g, op, text, h, OPTIONS, options))) return free(m), NULL;
     *m = (cuda_loaded){h, module, g->modules};
     g->modules = m;
@@ -198,13 +211,8 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
 
 const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text) {
     if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
-    const size_t head = strlen(cr_cuda_source_device), room = head + (text ? strlen(text) : 0) + 1;
-    char *whole = text ? malloc(room) : NULL;
-    if (!whole) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
-    memcpy(whole, cr_cuda_source_device, head);
-    strcpy(whole + head, text);
-    cuda_module module = load(g, op, whole);
-    free(whole);
+    if (!text) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    cuda_module module = load(g, op, text);
     cuda_function function = NULL;
     if (!module || cr_cuda_check(g, op, name, cr_cu.ModuleGetFunction(&function, module, name)) != CR_OK) return NULL;
     cuda_kernel *p = malloc(sizeof *p + k->n);

@@ -27,32 +27,23 @@ D KEY key(T x) {
 #define EACH(i, n) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < (n); i += (i64)gridDim.x * 256)
 
 /* ---- short rows: a thread counts what comes before its element.  flip: all ones for the largest first.  y: NULL where it is not wanted */
-KERNEL(256) rank(T *y, i64 *index, const T *x, i64 M, i64 R, i64 K, u64 flip) {
-    EACH(i, M * R) {
-        const i64 m = i / R, r = i % R;
-        const KEY mine = (KEY)(key(x[i]) ^ (KEY)flip);
+KERNEL(256) rank(const rank_arguments<T> p) {
+    EACH(i, p.M * p.R) {
+        const i64 m = i / p.R, r = i % p.R;
+        const KEY mine = (KEY)(key(p.x[i]) ^ (KEY)p.flip);
         i64 before = 0;
-        for (i64 k = 0; k < R; k++) {
-            const KEY other = (KEY)(key(x[m * R + k]) ^ (KEY)flip);
+        for (i64 k = 0; k < p.R; k++) {
+            const KEY other = (KEY)(key(p.x[m * p.R + k]) ^ (KEY)p.flip);
             before += other < mine || (other == mine && k < r);
         }
-        if (before >= K) continue;
-        index[m * K + before] = r;
-        if (y) y[m * K + before] = x[i];
+        if (before >= p.K) continue;
+        p.index[m * p.K + before] = r;
+        if (p.y) p.y[m * p.K + before] = p.x[i];
     }
 }
 
 /* ---- a tile by one digit.  A thread has elements `rounds` x 32 apart from those of the next warp, and 32 from its own next one. */
-struct ordering {
-    T *y;
-    PLACE *places;                                  /* where a next kernel reads them, or */
-    i64 *index;                                     /* where they are wanted in the end */
-    const T *x;
-    const PLACE *from;                              /* NULL: x is what is sorted */
-    u32 *counts; const i64 *ends;                   /* (M, tiles, 256), of each digit: how many; how many so far in this tile and those before it */
-    i64 R, K, next, tiles, shift;                   /* rows of x, of y; K: how many are wanted, of a row or of each tile of it */
-    u64 flip;
-};
+typedef sort_arguments<T, PLACE> ordering;
 struct memory {
     T value[TILE];
     PLACE place[TILE];
@@ -137,7 +128,7 @@ D void put(const ordering &p, i64 to, T v, PLACE place) {
 }
 
 /* The first K of each tile of each row, one tile after another.  At least 2 blocks: of f64 ptxas would spill for more. */
-extern "C" __global__ void __launch_bounds__(256, 2) sort_tile(const ordering p) {
+KERNEL(256, 2) sort_tile(const ordering p) {
     const i64 m = (i64)blockIdx.x / p.tiles, tile = (i64)blockIdx.x % p.tiles;
     items e = open_tile(p, m, tile);
     for (i64 shift = 0; shift < (i64)(8 * sizeof(T)); shift += 8) {
@@ -180,34 +171,26 @@ KERNEL(256) scatter(const ordering p) {
 }
 
 /* ---- element k of each sorted row of K, R of which it is the beginning; k -1: the median, or the first NaN; -2: the median of the numbers */
-KERNEL(256) pick(T *y, i64 *index, const T *sorted, const i64 *places, i64 M, i64 R, i64 K, i64 k) {
-    EACH(m, M) {
-        i64 low = 0, high = K, at = k;
+KERNEL(256) pick(const pick_arguments<T> p) {
+    EACH(m, p.M) {
+        i64 low = 0, high = p.K, at = p.k;
         while (low < high) {                        /* how many are numbers */
             const i64 middle = (low + high) / 2;
-            const auto v = wide(sorted[m * K + middle]);
+            const auto v = wide(p.sorted[m * p.K + middle]);
             if (v != v) high = middle;
             else low = middle + 1;
         }
-        if (k == -1) at = low < R ? low : (R - 1) / 2;
-        if (k == -2) at = low ? (low - 1) / 2 : 0;
-        y[m] = sorted[m * K + at];
-        index[m] = places[m * K + at];
+        if (p.k == -1) at = low < p.R ? low : (p.R - 1) / 2;
+        if (p.k == -2) at = low ? (low - 1) / 2 : 0;
+        p.y[m] = p.sorted[m * p.K + at];
+        p.index[m] = p.places[m * p.K + at];
     }
 }
 
 /* ---- one element of each long row, without an order of the others: digit by digit, the highest first, of the elements that have the digits
  * found so far how many there are of each next one (count), and which one the wanted element has (step); then where it lies, or all that come
  * before it, with it, where they lie one after another.  Limited by bytes: the row is read once for each digit, and once more. */
-struct selection {
-    T *y; i64 *index; const T *x;
-    u64 *counts;                                    /* (M, 257): of each digit, and of NaN; later (M, tiles): of smaller keys << 32, and of the key that was found */
-    struct finding { u64 key, before; } *found;     /* (M): the digits so far; how many with them come before the wanted one */
-    i64 R, tiles, shift, k;                         /* shift: of the digit, the highest being the first; k as for pick */
-    PLACE *places;                                  /* y and places (M, k + 1): those up to the wanted one */
-    const u64 *ends;                                /* counts, of this tile and those before it */
-    u64 flip;
-};
+typedef select_arguments<T, PLACE> selection;
 D u64 key(T x, const selection &p) { return (KEY)(key(x) ^ (KEY)p.flip); }
 D bool is_nan(T x) { if constexpr (is_float<T>) return wide(x) != wide(x); else return false; }
 
@@ -238,7 +221,7 @@ KERNEL(256) select_step(const selection p) {
     const int t = (int)threadIdx.x;
     const i64 m = (i64)blockIdx.x;
     u64 *counts = p.counts + m * 257;
-    selection::finding f = p.found[m];
+    select_state f = p.found[m];
     const i64 mine = (i64)counts[t], numbers = p.R - (i64)counts[256];
     i64 all;
     if (p.shift == (i64)(8 * sizeof(T)) - 8) {
@@ -266,7 +249,7 @@ KERNEL(256) select_equal(const selection p) {
 /* Those up to the wanted one, into their order by place; of equals as many as are wanted.  Most tiles have none and are not read. */
 KERNEL(256) select_collect(const selection p) {
     const part a = part_of(p);
-    const selection::finding f = p.found[a.row];
+    const select_state f = p.found[a.row];
     const u64 here = p.counts[blockIdx.x], before = p.ends[blockIdx.x] - here;
     const u32 wanted = (u32)f.before + 1;
     u32 smaller = (u32)(before >> 32), equal = (u32)before, mine = 0, all;
@@ -294,7 +277,7 @@ KERNEL(256) select_place(const selection p) {
     __shared__ i64 tile, rank;
     const int t = (int)threadIdx.x;
     const i64 m = (i64)blockIdx.x;
-    const selection::finding f = p.found[m];
+    const select_state f = p.found[m];
     i64 all, so_far = 0;
     for (i64 first = 0; first < p.tiles; first += 256) {
         const i64 i = first + t, mine = i < p.tiles ? (i64)(u32)p.counts[m * p.tiles + i] : 0, before = so_far + prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);
@@ -314,41 +297,41 @@ KERNEL(256) select_place(const selection p) {
 }
 
 /* ---- y[m, k] = how many of row m of x (M, R) are less than v[m, k], or equal where right; step: from one row of x to the next, 0: it is the only one */
-KERNEL(256) search(i64 *y, const T *x, const T *v, i64 results, i64 R, i64 K, i64 step, i64 right) {
-    EACH(i, results) {
-        const T *row = x + i / K * step;
-        const KEY wanted = key(v[i]);
-        i64 low = 0, high = R;
+KERNEL(256) search(const search_arguments<T> p) {
+    EACH(i, p.results) {
+        const T *row = p.x + i / p.K * p.step;
+        const KEY wanted = key(p.v[i]);
+        i64 low = 0, high = p.R;
         while (low < high) {
             const i64 middle = (low + high) / 2;
             const KEY k = key(row[middle]);
-            if (k < wanted || (right && k == wanted)) low = middle + 1;
+            if (k < wanted || (p.right && k == wanted)) low = middle + 1;
             else high = middle;
         }
-        y[i] = low;
+        p.y[i] = low;
     }
 }
 
 /* ---- runs of equal rows of x (R, C): 1 where one begins, and from how many have begun so far the rest */
-KERNEL(256) begins(u8 *y, const T *x, i64 R, i64 C, i64 width) {
+KERNEL(256) begins(const begins_arguments<T> p) {
     __shared__ int shared[256];
-    const share s = share_of(width, 1);
+    const share s = share_of(p.width, 1);
     const i64 r = (i64)blockIdx.x * s.columns + s.column;
     int fresh = r == 0;
-    if (r && r < R)
-        for (i64 c = s.lane; c < C; c += s.width) {
-            const T v = x[r * C + c];
-            fresh |= key(v) != key(x[(r - 1) * C + c]) || wide(v) != wide(v);
+    if (r && r < p.R)
+        for (i64 c = s.lane; c < p.C; c += s.width) {
+            const T v = p.x[r * p.C + c];
+            fresh |= key(v) != key(p.x[(r - 1) * p.C + c]) || wide(v) != wide(v);
         }
     fresh = tree<max_of>(fresh, shared, s);
-    if (r < R && s.lane == 0) y[r] = (u8)fresh;
+    if (r < p.R && s.lane == 0) p.y[r] = (u8)fresh;
 }
 
-KERNEL(256) number(i64 *run, i64 *starts, i64 *count, const i64 *begun, const i64 *order, i64 R) {
-    EACH(i, R) {
-        const i64 n = begun[i];
-        if (i == 0 || begun[i - 1] != n) starts[n - 1] = i;
-        if (i == R - 1) *count = n;
-        if (run) run[order ? order[i] : i] = n - 1;
+KERNEL(256) number(const number_arguments p) {
+    EACH(i, p.R) {
+        const i64 n = p.begun[i];
+        if (i == 0 || p.begun[i - 1] != n) p.starts[n - 1] = i;
+        if (i == p.R - 1) *p.count = n;
+        if (p.run) p.run[p.order ? p.order[i] : i] = n - 1;
     }
 }

@@ -32,12 +32,15 @@ static cr_dtype accumulator(const cr_reduce_how *how, cr_dtype x, cr_dtype y) {
 }
 
 static cr_status run(cuda *g, const cuda_reduction *s, cuda_address y, const cuda_cut *c) {
-    const cuda_kernel *k = cr_cuda_kernel_of(g, s->op, cr_cuda_source_reduce, "reduce", "#define T %s\n#define A %s\n#define TO %s\n#define KIND %d\n#define MAP %d\n", cr_cuda_type(s->from),
-                                          cr_cuda_wide(s->acc), cr_cuda_type(s->to), (int)s->how.kind, (int)s->how.map);
-    cuda_words q = {.n = 13, .w = {y, s->x, s->sums, (uint64_t)s->at.R, (uint64_t)s->at.N, (uint64_t)s->at.strides[0], (uint64_t)s->at.strides[1], (uint64_t)s->at.strides[2],
-                                   (uint64_t)c->parts, (uint64_t)c->part_size, (uint64_t)(s->at.M * c->parts * s->at.N), (uint64_t)c->width, c->along}};
-    cuda_push_f64(&q, s->how.p);
-    return k ? cr_cuda_launch(g, s->op, k, &q, c->blocks) : cr_error_status();
+    static const char definitions[] = "#define T %s\n#define A %s\n#define TO %s\n#define KIND %d\n#define MAP %d\n";
+    const cuda_kernel *k = cr_cuda_kernel_of(g, s->op, cr_cuda_source_reduce, "reduce", definitions, cr_cuda_type(s->from),
+                                             cr_cuda_wide(s->acc), cr_cuda_type(s->to), (int)s->how.kind, (int)s->how.map);
+    const reduce_arguments q = {
+        .y = y, .x = s->x, .sums = s->sums, .R = s->at.R, .N = s->at.N,
+        .stride_m = s->at.strides[0], .stride_r = s->at.strides[1], .stride_n = s->at.strides[2],
+        .parts = c->parts, .part_size = c->part_size, .results = s->at.M * c->parts * s->at.N, .width = c->width, .along = c->along,
+        .p = s->how.p};
+    return cr_cuda_launch(g, s->op, k, &q, c->blocks);
 }
 
 cr_status cr_cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y) {
@@ -71,14 +74,15 @@ static cr_status reduce_deviations(cuda *g, cuda_reduction *s, cuda_address y) {
 }
 
 cr_status cr_cuda_reduce(const cr_reduce_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
-    const cr_reduce_how *how = &args->how;
     static const char *const names[] = {"sum", "prod", "max", "min"};
+    const cr_array *x = &args->x, *y = &args->y;
+    const cr_reduce_how *how = &args->how;
     const char *op = names[how->kind];
-    if (!at->shape[0] || !at->shape[2]) return CR_OK;
+    if (!x->shape[0] || !x->shape[2]) return CR_OK;
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
     cuda_reduction s = {.op = op, .how = *how, .from = x->dtype, .to = y->dtype, .at = cr_slab_of(x), .x = cuda_address_of(x)};
     s.acc = accumulator(how, s.from, s.to);
-    return cr_cuda_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, &s, cuda_address_of(y)) : cr_cuda_reduce_slab(g, &s, cuda_address_of(y)));
+    const cuda_address to = cuda_address_of(y);
+    return cr_cuda_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, &s, to) : cr_cuda_reduce_slab(g, &s, to));
 }

@@ -31,13 +31,17 @@ static cut cut_of(const cuda_running *s, int64_t R, bool cuts) {
 }
 
 static cr_status run(cuda *g, const cuda_running *s, const char *name, cuda_address states, int64_t R, bool reverse, const cut *c) {
-    static const char *const of_floats[] = {"float_sum", "float_product", "log_sum", "largest", "smallest"}, *const of_integers[] = {"integer_sum", "integer_product"};
+    static const char *const of_floats[] = {"float_sum", "float_product", "log_sum", "largest", "smallest"};
+    static const char *const of_integers[] = {"integer_sum", "integer_product"};
+    static const char definitions[] = "#define T %s\n#define TO %s\n#define HOW %s\n#define EXTREME %d\n#define V %d\n";
     const bool integers = s->kind <= CR_SCAN_PROD && !cr_dtype_is_float(s->from);
-    const cuda_kernel *k = cr_cuda_kernel_of(g, s->op, cr_cuda_source_scan, name, "#define T %s\n#define TO %s\n#define HOW %s\n#define EXTREME %d\n#define V %d\n", cr_cuda_type(s->from), cr_cuda_type(s->to),
-                                          (integers ? of_integers : of_floats)[s->kind], s->kind >= CR_SCAN_MAX, EACH);
-    cuda_words q = {.n = 13, .w = {s->y, s->index, s->x, s->a, states, (uint64_t)R, (uint64_t)s->N, (uint64_t)(s->M * s->N), (uint64_t)c->chunk, (uint64_t)c->chunks,
-                                   (uint64_t)c->width, c->along, reverse}};
-    return k ? cr_cuda_launch_struct(g, s->op, k, &q, c->blocks * c->chunks) : cr_error_status();
+    const char *how = (integers ? of_integers : of_floats)[s->kind];
+    const cuda_kernel *k = cr_cuda_kernel_of(g, s->op, cr_cuda_source_scan, name, definitions, cr_cuda_type(s->from),
+                                             cr_cuda_type(s->to), how, s->kind >= CR_SCAN_MAX, EACH);
+    const scan_arguments q = {.y = s->y, .index = s->index, .x = s->x, .a = s->a, .states = states,
+                              .R = R, .N = s->N, .lines = s->M * s->N, .chunk = c->chunk, .chunks = c->chunks,
+                              .width = c->width, .along = c->along, .reverse = reverse};
+    return cr_cuda_launch(g, s->op, k, &q, c->blocks * c->chunks);
 }
 
 cr_status cr_cuda_run_along(cuda *g, const cuda_running *s) {
@@ -55,15 +59,15 @@ cr_status cr_cuda_run_along(cuda *g, const cuda_running *s) {
 }
 
 cr_status cr_cuda_scan(const cr_scan_args *args) {
-    const cr_array *y = &args->y, *index = cr_present(&args->index), *x = &args->x, *a = cr_present(&args->a);
-    const cr_scan_kind kind = args->kind;
-    const bool reverse = args->reverse;
-    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2];
     static const char *const names[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
+    const cr_array *y = &args->y, *x = &args->x, *a = cr_present(&args->a);
+    const char *op = names[args->kind];
     if (!y->numel) return CR_OK;
-    cuda *g = cr_cuda_enter(names[kind], y->dev);
+    cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
-    const cuda_running s = {.op = names[kind], .kind = kind, .reverse = reverse, .in_order = a != NULL, .from = x->dtype, .to = y->dtype, .y = cuda_address_of(y),
-                            .index = cuda_address_of(index), .x = cuda_address_of(x), .a = cuda_address_of(a), .M = M, .R = R, .N = N};
+    const cuda_running s = {
+        .op = op, .kind = args->kind, .reverse = args->reverse, .in_order = a != NULL, .from = x->dtype, .to = y->dtype,
+        .y = cuda_address_of(y), .index = cuda_address_of(cr_present(&args->index)), .x = cuda_address_of(x), .a = cuda_address_of(a),
+        .M = x->shape[0], .R = x->shape[1], .N = x->shape[2]};
     return cr_cuda_leave(g, cr_cuda_run_along(g, &s));
 }

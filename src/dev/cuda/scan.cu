@@ -77,13 +77,7 @@ typedef HOW::state state;
 __shared__ state tile[256 * V], shared[2 * 256];
 __shared__ f64 weights[256 * V];
 
-struct job {
-    TO *y;
-    i64 *index;                                     /* where an extreme lay; NULL: not wanted */
-    const T *x, *a;                                 /* a: weights, NULL: 1 */
-    state *states;                                  /* (M, chunks, N), where there are several */
-    i64 R, N, lines, chunk, chunks, width, along, reverse;             /* chunk: elements of one */
-};
+typedef scan_arguments<T, TO, state> job;
 
 /* Where element k of a line that begins at `start` lies: in order of the scan. */
 D i64 place(const job &p, i64 start, i64 k) { return start + (p.reverse ? p.R - 1 - k : k) * p.N; }
