@@ -73,10 +73,11 @@ D A exponentials(const line &x, const span &r, A *shared, A &most) {
     return tree<sum_of>(sum * weight_of<T>(top - base_of(most)), shared, r.s);
 }
 
-/* y = exp(x - max) / sum(exp(x - max)), or its logarithm; long rows are read twice */
-KERNEL(256) softmax(const softmax_arguments<T> p) {
+/* y = exp(x - max) / sum(exp(x - max)), or its logarithm; long rows are read twice.  At least 2 blocks: ptxas would spill for more. */
+KERNEL(256, 2) softmax(const softmax_arguments<T> p) {
     __shared__ A shared[256];
     const span r = span_of(p.M, p.N, p.width);
+    T *const y = p.y + r.row;
     const line a = exponents_of(p.x, r);
     A most;
     const A sum = exponentials(a, r, shared, most), log_sum = f_log(sum), factor = (A)1 / sum;
@@ -86,7 +87,7 @@ KERNEL(256) softmax(const softmax_arguments<T> p) {
             const A shifted = cast<A>(v.v[k]) - most;
             v.v[k] = cast<T>(p.log ? shifted - log_sum : weight_of<T>(shifted) * factor);
         }
-        store(p.y + r.row, n, r, v);
+        store(y, n, r, v);
     });
 }
 
@@ -212,9 +213,10 @@ KERNEL(256) cross_entropy(const cross_entropy_arguments<T, A> p) {
     __shared__ A shared[256];
     const span r = span_of(p.M, p.N, p.width);
     const line a = exponents_of(p.x, r);
+    const A smoothing = (A)p.smoothing;
     A most, mean = 0;
     const A sum = exponentials(a, r, shared, most);
-    if (p.smoothing > 0) {
+    if (smoothing > 0) {
         each_value(a, r, [&](A v) { mean += v; });
         mean = tree<sum_of>(mean, shared, r.s) / (A)p.N;
     }
@@ -224,7 +226,7 @@ KERNEL(256) cross_entropy(const cross_entropy_arguments<T, A> p) {
     const bool inside = r.has(label);
     p.lse[r.m] = l;
     if (label != p.ignore && !inside) note(p.f, r.m, label);
-    p.loss[r.m] = label != p.ignore && inside ? l - ((A)1 - (A)p.smoothing) * of(p.x, r.row + label) - (A)p.smoothing * mean : (A)0;
+    p.loss[r.m] = label != p.ignore && inside ? l - ((A)1 - smoothing) * of(p.x, r.row + label) - smoothing * mean : (A)0;
 }
 
 /* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows */
