@@ -567,7 +567,7 @@ TEST(order_of_sections) {
     free(back);
 }
 
-/* A reading waits for the kernel that wrote, and for those of its turn, but not for what comes later; numbers that arrive meanwhile are waited for by who uses them. */
+/* A reading waits for the kernel that wrote, and for those of its epoch, but not for later kernels; numbers that arrive meanwhile are waited for by who uses them. */
 TEST(nobody_waits_too_long) {
     if (!find_simulator()) SKIP("no simulator");
     cr_scope_begin();
@@ -578,7 +578,7 @@ TEST(nobody_waits_too_long) {
     for (int i = 0; i < 100; i++) z = cr_add(z, y);
     CHECK(is_line(loss, 6, 1), "%s", cr_error());
     const long long run = count()->launches_run - before.launches_run;
-    CHECK(run > 0 && run <= CUDA_TURN_LAUNCHES, "a reading of the first of 101 results waits for %lld kernels", run);
+    CHECK(run > 0 && run <= CUDA_EPOCH_LAUNCHES, "a reading of the first of 101 results waits for %lld kernels", run);
     OK(cr_synchronize(dev()));
     CHECK(count()->launches_run - before.launches_run == 101, "%lld kernels have run", count()->launches_run - before.launches_run);
 

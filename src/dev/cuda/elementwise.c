@@ -83,7 +83,7 @@ enum { WORDS = 400, SIZES_AT = 2 };                              /* in the words
 
 static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
 static size_t size_of(const plan *l, int k) { return cr_dtype_size(operand(l->w, k)->dtype); }
-static cuda_address address(const cr_arg *a) { return cuda_place(a->storage) + (cuda_address)a->offset * cr_dtype_size(a->dtype); }
+static cuda_address address(const cr_arg *a) { return cuda_base(a->storage) + (cuda_address)a->offset * cr_dtype_size(a->dtype); }
 static int64_t stride(const plan *l, int k, int d) { return operand(l->w, k)->strides[l->axis[d]]; }
 static int64_t shape(const plan *l, int d) { return l->w->numel == 1 ? 1 : l->w->shape[l->axis[d]]; }
 static int strides_of(const plan *l, int k) { return l->of[k] >= SAME ? 0 : l->of[k] < APART ? l->ndim - 1 : l->ndim; }      /* in words */

@@ -40,7 +40,7 @@ cr_status cr_cuda_nonzero(const cr_nonzero_args *args) {
     if (status == CR_OK && y) status = write(g, y, x, ends->at, pieces);
     if (status == CR_OK && !y) {
         g->counters.downloads++;
-        status = cr_cuda_read_bytes(g, op, found, ends->at + 8 * (cuda_address)(pieces - 1), 8, g->line[CUDA_KERNELS].turn);
+        status = cr_cuda_read_bytes(g, op, found, ends->at + 8 * (cuda_address)(pieces - 1), 8, g->queue[CUDA_KERNELS].epoch);
     }
     if (ends) cr_cuda_block_give(g, ends);
     return cr_cuda_leave(g, status);
