@@ -1,8 +1,9 @@
-/* index.c - elements read and written by index: gather, scatter, rows taken and put, several indices made one (index.cu).
+/* index.c - elements read and written by index: gather, scatter, rows taken and put, several indices raveled into one (index.cu).
  *
- * What goes to one place is put in order.  Of many columns a thread has one, and reads its whole index; of few, up to some thousands, threads have
- * buckets of rows too, and each place one thread, which rounds at each addition.  Many indices would be read too often so: they are sorted, and runs of
- * them are summed, in f32, and put (a GPT's 64 K tokens: 9 launches).  That takes memory, some 20 bytes an index; where it is not had they are read. */
+ * Elements with the same destination are put in order.  With many columns a thread has one column and reads its whole index.  With few columns, up
+ * to some thousands, the rows are divided into buckets too; each destination belongs to one thread, which rounds at each addition.  Long indices
+ * would be read too often this way: they are sorted, and runs of equal indices are summed in f32 and put (64 K tokens of a GPT: 9 launches).
+ * Sorting takes memory, about 20 bytes an index; if there is none, the indices are read unsorted. */
 #include "order.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@ typedef struct job {
     int64_t strides[3][3];                          /* of index, to, from over these */
 } job;
 
-/* What is only moved is moved as unsigned integers; in whole rows neighbours are one of up to 8 bytes, of which the job then is. */
+/* Elements that are only moved are moved as unsigned integers; in whole rows neighbours are merged into elements of up to 8 bytes, and the job
+ * counts in these. */
 static cr_dtype element_of(job *j) {
     static const cr_dtype by_size[] = {CR_BOOL, CR_U8, CR_U16, CR_BOOL, CR_U32, CR_BOOL, CR_BOOL, CR_BOOL, CR_U64};
     size_t size = cr_dtype_size(j->to->dtype);
@@ -42,7 +44,7 @@ static const cuda_kernel *kernel_of_runs(cuda *g, const job *j, const char *name
 }
 
 enum { BUSY = 1 << 16 };                            /* threads that keep a GPU busy */
-/* In how many the rows are divided: as many threads as keep a GPU busy, each with some of K at least. */
+/* The number of buckets of rows: as many threads as keep a GPU busy, each with at least LEAST indices. */
 static int64_t buckets_of(const job *j) {
     enum { LEAST = 16 };
     int64_t n = 1;

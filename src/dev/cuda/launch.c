@@ -1,4 +1,4 @@
-/* launch.c - kernels into the stream. */
+/* launch.c - launches kernels in the stream of kernels. */
 #include "gpu.h"
 
 cr_status cr_cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, const void *argument, int64_t blocks, int threads, int shared) {
@@ -23,7 +23,7 @@ cr_status cr_cuda_launch(cuda *g, const char *op, const cuda_kernel *k, const vo
 }
 
 int64_t cr_cuda_blocks(const cuda *g, int64_t threads) {
-    enum { EACH = 16 };                             /* blocks for a multiprocessor: twice what it holds, so that none waits for the last */
+    enum { EACH = 16 };                             /* blocks for a multiprocessor: twice what it holds, so that multiprocessors end at about the same time */
     const int64_t wanted = (threads + CUDA_GROUP - 1) / CUDA_GROUP, most = (int64_t)g->multiprocessors * EACH;
     return wanted < most ? wanted : most;
 }

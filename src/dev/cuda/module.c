@@ -1,8 +1,8 @@
-/* module.c - kernels: text, compiled by NVRTC for this GPU or taken from a folder where it was compiled before, loaded, kept by key.
- * The usual ones may lie in the library itself, where they are looked for first (cmake/fatbin.cmake).
+/* module.c - kernels: texts, compiled by NVRTC for this GPU or read from the cache folder, loaded, and found again by key.  The library may
+ * contain precompiled kernels, which are tried first (cmake/fatbin.cmake).
  *
- * A file of that folder has the name of a hash of all that the code depends on (text, options, NVRTC's version, architecture) and begins
- * with that hash and one of the code: whatever else lies there under that name is compiled again. */
+ * The name of a cached file is a hash of everything that the code depends on (text, options, version of NVRTC, architecture).  The file begins
+ * with that hash and with a hash of the code; a file whose hashes do not match is replaced. */
 #include "gpu.h"
 #include "../../core/config.h"
 
@@ -30,7 +30,7 @@ static hash hash_of(hash h, const void *bytes, size_t n) {
 }
 
 static unsigned list_of(const cuda_key *k) {
-    uint64_t h = 0xcbf29ce484222325u;               /* of 64 bits */
+    uint64_t h = 0xcbf29ce484222325u;               /* FNV-1a of 64 bits */
     for (size_t i = 0; i < k->n; i++) h = (h ^ k->bytes[i]) * 0x100000001b3u;
     return (unsigned)(h ^ h >> 32) % CUDA_KERNEL_LISTS;
 }
@@ -41,15 +41,15 @@ const cuda_kernel *cr_cuda_kernel_find(const cuda *g, const cuda_key *k) {
     return p;
 }
 
-/* ---- the folder */
+/* ---- the cache folder */
 
 typedef struct header { char magic[16]; hash text, code; uint64_t bytes; uint64_t unused; } header;
 static const char magic[16] = "chainrule cubin";
 
-/* False: there is none, or no name for it. */
+/* False: there is no cache folder, or the path is too long. */
 static bool path_of(char *path, size_t room, hash text) {
-    const char *wish = cr_config("CACHE"), *folder = wish ? wish : getenv("XDG_CACHE_HOME"), *more = wish ? "" : "/chainrule";
-    if (wish && !strcmp(wish, "off")) return false;
+    const char *setting = cr_config("CACHE"), *folder = setting ? setting : getenv("XDG_CACHE_HOME"), *more = setting ? "" : "/chainrule";
+    if (setting && !strcmp(setting, "off")) return false;
     if (!folder || !*folder) folder = getenv("HOME"), more = "/.cache/chainrule";
     const int n = folder && *folder ? snprintf(path, room, "%s%s/%016llx%016llx.cubin", folder, more, (unsigned long long)(text >> 64), (unsigned long long)text) : -1;
     return n > 0 && (size_t)n < room;
@@ -62,15 +62,15 @@ static char *code_from(const char *path, hash text) {
     header h;
     if (m.bytes >= sizeof h) {
         memcpy(&h, m.data, sizeof h);
-        const bool ours = !memcmp(h.magic, magic, sizeof magic) && h.text == text && h.bytes == m.bytes - sizeof h
+        const bool matches = !memcmp(h.magic, magic, sizeof magic) && h.text == text && h.bytes == m.bytes - sizeof h
                           && hash_of(hash_start, m.data + sizeof h, m.bytes - sizeof h) == h.code;
-        if (ours && (code = malloc(h.bytes))) memcpy(code, m.data + sizeof h, h.bytes);
+        if (matches && (code = malloc(h.bytes))) memcpy(code, m.data + sizeof h, h.bytes);
     }
     cr_os_unmap(&m);
     return code;
 }
 
-/* Where nothing can be written, the next process compiles again. */
+/* If nothing can be written, the next process compiles again. */
 static void keep(const char *path, hash text, const char *code, size_t bytes) {
     char folder[1024], temporary[1100];
     const char *end = strrchr(path, '/');
@@ -86,7 +86,7 @@ static void keep(const char *path, hash text, const char *code, size_t bytes) {
 
 /* ---- the compiler */
 
-/* The first error of what the compiler said. */
+/* The first error in the compiler's log. */
 static void log_of(nvrtc_program p, char *out, size_t room) {
     size_t n = 0;
     char *log = !cr_nvrtc.GetLogSize(p, &n) && n ? malloc(n) : NULL;
@@ -99,7 +99,7 @@ static void log_of(nvrtc_program p, char *out, size_t room) {
     free(log);
 }
 
-/* Machine code, or, of an architecture that NVRTC has no machine code for, PTX. */
+/* Machine code; PTX where NVRTC has no machine code for the architecture. */
 static char *code_of(nvrtc_program p, size_t *bytes) {
     int (*get)(nvrtc_program, char *) = cr_nvrtc.GetCubin;
     if (cr_nvrtc.GetCubinSize(p, bytes)) return NULL;
@@ -149,7 +149,7 @@ static cuda_module precompiled(const char *text) {
     return NULL;
 }
 
-/* From the folder, or NVRTC. */
+/* From the cache folder, or from NVRTC. */
 static cuda_module built(cuda *g, const char *op, const char *text, hash h, int count, const char *const *options) {
     char path[1024];
     size_t bytes = 0;
@@ -168,7 +168,7 @@ static cuda_module built(cuda *g, const char *op, const char *text, hash h, int 
     return module;
 }
 
-/* Tegra's, whose machine code no other GPU runs. */
+/* Architectures of Tegra, whose machine code other GPUs do not run. */
 static bool is_embedded(int architecture) {
     static const int embedded[] = {53, 62, 72, 87, 101, 110};
     bool is = false;
@@ -176,7 +176,7 @@ static bool is_embedded(int architecture) {
     return is;
 }
 
-/* The newest architecture that NVRTC knows and this GPU runs: its own, unless NVRTC is older than the GPU. */
+/* The newest architecture that NVRTC supports and this GPU runs: its own, unless NVRTC is older than the GPU. */
 static int architecture_of(const cuda *g) {
     enum { MOST = 100 };
     const int own = 10 * g->major + g->minor;
@@ -186,7 +186,7 @@ static int architecture_of(const cuda *g) {
     return best ? best : own;
 }
 
-/* Machine code of one architecture runs on the later ones of its family; of others' the driver gets PTX. */
+/* Machine code of one architecture runs on later ones of the same major version; for others the driver gets PTX. */
 static cuda_module load(cuda *g, const char *op, const char *text) {
     char architecture[40], version[40];
     const int newest = architecture_of(g);

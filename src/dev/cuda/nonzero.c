@@ -1,4 +1,5 @@
-/* nonzero.c - where a bool tensor is true (nonzero.cu): counts of its pieces, added up, then the places.  How many there are is read back. */
+/* nonzero.c - the positions where a bool tensor is true (nonzero.cu): counts of pieces, running sums of the counts, then the positions.  The host
+ * reads the count. */
 #include "scan.h"
 
 enum { PIECE = 512, WARPS = CUDA_GROUP / 32 };      /* elements of a warp; warps of a block */
@@ -34,7 +35,7 @@ cr_status cr_cuda_nonzero(const cr_nonzero_args *args) {
     *found = y ? y->shape[0] : 0;
     if (!pieces) return CR_OK;
     cuda *g = cr_cuda_enter(op, x->dev);
-    cuda_block *ends = g ? cr_cuda_block_take(g, op, 8 * (size_t)pieces) : NULL;      /* of each piece: how many up to there */
+    cuda_block *ends = g ? cr_cuda_block_take(g, op, 8 * (size_t)pieces) : NULL;      /* of each piece: how many elements are true up to its end */
     if (!g) return cr_error_status();
     cr_status status = ends ? count(g, x, ends->at, pieces) : cr_error_status();
     if (status == CR_OK && y) status = write(g, y, x, ends->at, pieces);

@@ -1,19 +1,19 @@
 /* order.c - rows of x (M, R) in order, single elements of them, places in a sorted row, runs of equal rows (order.cu).
  *
- * Short rows are ranked: a thread reads its whole row, which the cache has.  A row of one tile is sorted by its block in shared memory, read
- * and written once.  So are the tiles of a long row where few elements are wanted: the first K of each tile are rows again.  Else each
- * digit of eight bits costs reading the elements twice and writing them once with their positions: for f32 4 (4 + 8 + 8) bytes an element
- * and 18 % more for counts, where merging tiles in pairs would take 16 bytes for each doubling.  A single element far from the beginning is
- * found by its digits, the row read once for each and once more: of f32 20 bytes an element.  So is the last of the first K of many elements,
- * where these are a part of each row: then they are collected and sorted. */
+ * Short rows are ranked: a thread reads its whole row from the cache.  A row of one tile is sorted by one block in shared memory, read and
+ * written once.  The tiles of a long row are sorted alike if few elements are wanted: the first K of all tiles form rows again.  Otherwise each
+ * digit of eight bits reads the elements twice and writes them once with their positions: for f32 4 (4 + 8 + 8) bytes an element, and 18 %
+ * more for counts; merging tiles in pairs would take 16 bytes for each doubling.  A single element far from the beginning is found by its
+ * digits: the row is read once for each digit and once more, for f32 20 bytes an element.  The last of the first K elements of a long row is
+ * found alike if K is a part of the row; then the elements up to it are collected and sorted. */
 #include "order.h"
 #include "scan.h"
 
 enum {
     RANKED = 64,                                    /* elements of a row that is ranked */
-    TILE = 2048,                                    /* that a block sorts */
-    FEW = TILE / 2,                                 /* wanted of a long row: tiles leave half at most */
-    MANY = 1 << 20, PART = 4,                       /* elements, of which to select takes less than the 12 launches that it costs; of a row, as many as are wanted at most */
+    TILE = 2048,                                    /* elements that a block sorts */
+    FEW = TILE / 2,                                 /* elements wanted of a long row: tiles keep half at most */
+    MANY = 1 << 20, PART = 4,                       /* elements from which on selection gains more than its 12 launches cost; the wanted elements are at most this part of a row */
     DIGITS = 256
 };
 
@@ -24,7 +24,7 @@ static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, c
     return cr_cuda_kernel_of(g, op, cr_cuda_source_order, name, "#define T %s\n#define PLACE %s\n#define TILE %d\n", cr_cuda_type(dt), long_rows ? "u64" : "u32", TILE);
 }
 
-/* Memory in parts, each of which begins where any element may. */
+/* One block of memory in parts, each aligned for every dtype. */
 typedef struct parts { cuda_block *block; size_t bytes, at[6]; int n; } parts;
 static void add_part(parts *p, int64_t count, size_t size) {
     p->at[p->n++] = p->bytes;
@@ -41,7 +41,7 @@ static cr_status run(cuda *g, const cuda_ordering *s, const char *name, const so
 static u64 flip_of(const cuda_ordering *s) { return s->descending ? UINT64_MAX : 0; }
 static size_t place_bytes(const cuda_ordering *s) { return s->R > UINT32_MAX ? 8 : 4; }
 
-/* from: where the R elements of each row of x lay; 0: there. */
+/* from: the original positions of the R elements of each row of x; 0: unchanged. */
 static cr_status sort_tiles(cuda *g, const cuda_ordering *s, cuda_address x, cuda_address from, int64_t R) {
     sort_arguments q = {.x = x, .from = from, .y = s->y, .index = s->index, .R = R, .K = s->K, .next = s->K, .tiles = pieces(R, TILE), .flip = flip_of(s)};
     if (q.tiles == 1) return run(g, s, "sort_tile", &q);
@@ -85,7 +85,7 @@ static cr_status sort_rows(cuda *g, const cuda_ordering *s, cuda_address from) {
     const size_t size = cr_dtype_size(s->dtype);
     add_part(&p, s->M * tiles * DIGITS, 4);
     add_part(&p, s->M * tiles * DIGITS, 8);
-    for (size_t spare = 1; spare < size && spare <= 2; spare++) {      /* written by one digit and read by the next */
+    for (size_t spare = 1; spare < size && spare <= 2; spare++) {      /* buffers that one digit writes and the next reads */
         add_part(&p, s->M * s->R, size);
         add_part(&p, s->M * s->R, place_bytes(s));
     }

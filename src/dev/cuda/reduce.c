@@ -1,25 +1,26 @@
-/* reduce.c - x (M, R, N) -> y (M, N), in one stage or two: where R is long, each of several parts of it is reduced first, (M, R, N) ->
- * (M, parts, N).  Cuts and trees depend on the shape alone, so the same numbers are joined in the same order. */
+/* reduce.c - x (M, R, N) -> y (M, N), in one stage or two: a long R is cut into parts, which are reduced first, (M, R, N) ->
+ * (M, parts, N).  Cuts and trees depend on the shape only, so results are reproducible. */
 #include "reduce.h"
 
-static int64_t distance(int64_t stride) { return stride < 0 ? -stride : stride; }
-static int64_t power_of_two(int64_t most) {         /* the largest that is not above, at least 1 */
+#include <stdlib.h>
+
+static int64_t power_of_two(int64_t most) {         /* the largest that is at most `most`, at least 1 */
     int64_t p = 1;
     while (2 * p <= most) p *= 2;
     return p;
 }
-static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 cuda_cut cr_cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r, int64_t stride_n) {
     enum { BUSY = 1024,                             /* blocks that are enough for any GPU */
-           ALONG = 4, ACROSS = 8, LEAST = 16 };     /* elements of one thread: before more share a result, and before R is cut */
-    cuda_cut c = {.along = !(N >= 32 && distance(stride_n) < distance(stride_r))};
-    c.width = c.along ? power_of_two(at_most(R / ALONG, CUDA_GROUP)) : power_of_two(at_most(R / ACROSS, 8));
+           ALONG = 4, ACROSS = 8, LEAST = 16 };     /* elements of a thread: before more threads share a result; before R is cut */
+    cuda_cut c = {.along = !(N >= 32 && llabs(stride_n) < llabs(stride_r))};
+    c.width = c.along ? power_of_two(least(R / ALONG, CUDA_GROUP)) : power_of_two(least(R / ACROSS, 8));
     const int64_t blocks = (results * c.width + CUDA_GROUP - 1) / CUDA_GROUP;
-    c.parts = at_most(BUSY / blocks, R / (c.width * LEAST));
+    c.parts = least(BUSY / blocks, R / (c.width * LEAST));
     if (c.parts < 1) c.parts = 1;
     c.part_size = (R + c.parts - 1) / c.parts;
-    if (R) c.parts = (R + c.part_size - 1) / c.part_size;          /* none is empty */
+    if (R) c.parts = (R + c.part_size - 1) / c.part_size;          /* no part is empty */
     c.blocks = (results * c.parts * c.width + CUDA_GROUP - 1) / CUDA_GROUP;
     return c;
 }
@@ -59,7 +60,7 @@ cr_status cr_cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y) 
     return status;
 }
 
-/* The sums of each row first, then the squares of what is left without the mean. */
+/* The sums of each row first, then the squares of the deviations from the mean. */
 static cr_status reduce_deviations(cuda *g, cuda_reduction *s, cuda_address y) {
     cuda_block *sums = cr_cuda_block_take(g, s->op, (size_t)(s->at.M * s->at.N) * cr_dtype_size(s->acc));
     if (!sums) return cr_error_status();

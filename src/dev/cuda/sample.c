@@ -1,4 +1,4 @@
-/* sample.c - permutations and weighted samples, as dev.h defines them, out of kernels that are there: random words, running sums, sorted rows. */
+/* sample.c - permutations and weighted samples, as dev.h defines them, built from other kernels: random words, running sums, sorted rows. */
 #include "order.h"
 #include "scan.h"
 
@@ -44,7 +44,7 @@ static cr_status without_replacement(cuda *g, const draw *d, cuda_address at) {
     return status == CR_OK ? cr_cuda_order_rows(g, &order) : status;
 }
 
-/* Into y, of the weights w or NULL, with `room` words of 64 bits to work in. */
+/* Into y, of the weights w or NULL, with `room` words of 64 bits as scratch memory. */
 static cr_status run(draw d, const cr_array *y, const cr_array *w, int64_t room, cr_status (*fn)(cuda *, const draw *, cuda_address)) {
     if (!y->numel) return CR_OK;
     cuda *g = cr_cuda_enter(d.op, y->dev);

@@ -1,15 +1,15 @@
-/* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R (scan.cu).  Cuts depend on the shape alone, so the same
- * numbers are joined in the same order. */
+/* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R (scan.cu).  Cuts depend on the shape only, so
+ * results are reproducible. */
 #include "scan.h"
 
 enum {
-    EACH = 5,                                       /* elements of a thread at a time: odd, so that neighbours who read so far apart meet no bank conflict */
-    BUSY = 2048, LEAST = 2                          /* blocks that are enough for any GPU; tiles of a chunk: below, cutting costs more than it gives */
+    EACH = 5,                                       /* elements of a thread at a time; odd, so that threads at this distance have no bank conflicts */
+    BUSY = 2048, LEAST = 2                          /* blocks that are enough for any GPU; the fewest tiles of a chunk for which cutting pays */
 };
 typedef struct cut { int64_t width, lines, blocks, chunk, chunks; bool along; } cut;       /* lines of a block; blocks of a chunk */
 
 static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
-static int64_t power_of_two(int64_t least, int64_t most) {             /* the smallest that is not below, at most `most` */
+static int64_t power_of_two(int64_t least, int64_t most) {             /* the smallest that is at least `least`, but at most `most` */
     int64_t p = 1;
     while (p < least && p < most) p *= 2;
     return p;
