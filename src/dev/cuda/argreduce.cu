@@ -1,4 +1,4 @@
-/* argreduce.cu - where the first largest (MAX 1) or smallest of x (M, R, N) lies along R, of the candidates of each part: y (M, parts, N).
+/* argreduce.cu - the position along R of the first largest (MAX 1) or smallest of the candidates in each part of x (M, R, N): y (M, parts, N).
  * T elements.  Threads share a result as in reduce.cu. */
 
 D bool beats(T first, T second) {
@@ -7,7 +7,6 @@ D bool beats(T first, T second) {
     return MAX ? a > b : a < b;
 }
 
-/* candidates: of each result; before (M, candidates, N): where they lie; NULL: they are all of R */
 KERNEL(256) arg_reduce(const arg_reduce_arguments<T> p) {
     __shared__ T best[256];
     __shared__ i64 place[256];                      /* -1: none yet */
@@ -15,7 +14,8 @@ KERNEL(256) arg_reduce(const arg_reduce_arguments<T> p) {
     const int t = (int)threadIdx.x;
     const i64 result = (i64)blockIdx.x * s.columns + s.column;
     const bool mine = result < p.results;
-    const i64 n = result % p.N, part = result / p.N % p.parts, m = result / p.N / p.parts, begin = part * p.part_size, end = begin + p.part_size < p.candidates ? begin + p.part_size : p.candidates;
+    const i64 n = result % p.N, part = result / p.N % p.parts, m = result / p.N / p.parts;
+    const i64 begin = part * p.part_size, end = begin + p.part_size < p.candidates ? begin + p.part_size : p.candidates;
     const T *from = p.x + m * p.stride_m + n * p.stride_n;
     T top = T();
     i64 at = -1;

@@ -1,7 +1,7 @@
-/* matmul.cu - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)] for any strides and dtypes T, added up in A along K in order.
+/* matmul.cu - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)] for any strides and dtypes T, summed in A along K in order.
  *
- * A block has 64 x 64 results, a thread 4 x 4 of them in registers.  Step by step, 16 of K at a time, the block brings its part of a and of b
- * into shared memory: each element read from there once serves 4 products, each read from the tensor 64.  ROUND: to bf16 first. */
+ * A block computes 64 x 64 results, a thread 4 x 4 of them in registers.  In each step the block loads its parts of a and b for 16 of K into
+ * shared memory: an element read from shared memory serves 4 products, an element read from the tensor 64.  ROUND: factors are rounded to bf16. */
 D A factor(T x) {
 #if ROUND
     return wide(to_bf16(cast<f32>(x)));
@@ -26,7 +26,8 @@ KERNEL(256, sizeof(A) == 8 ? 2 : 3) matmul(const matmul_arguments<T> p) {
     A sum[TILE][TILE] = {};
     for (i64 k0 = 0; k0 < p.K; k0 += DEPTH) {
         for (int i = t; i < DEPTH * EDGE; i += 256) {
-            const int da = p.a_along_k ? i % DEPTH : i / EDGE, ea = p.a_along_k ? i / DEPTH : i % EDGE, db = p.b_along_k ? i % DEPTH : i / EDGE, eb = p.b_along_k ? i / DEPTH : i % EDGE;
+            const int da = p.a_along_k ? i % DEPTH : i / EDGE, ea = p.a_along_k ? i / DEPTH : i % EDGE;
+            const int db = p.b_along_k ? i % DEPTH : i / EDGE, eb = p.b_along_k ? i / DEPTH : i % EDGE;
             part_a[da][ea] = k0 + da < p.K && m0 + ea < p.M ? factor(a[(m0 + ea) * p.a_m + (k0 + da) * p.a_k]) : (A)0;
             part_b[db][eb] = k0 + db < p.K && n0 + eb < p.N ? factor(b[(k0 + db) * p.b_k + (n0 + eb) * p.b_n]) : (A)0;
         }
@@ -51,7 +52,7 @@ KERNEL(256, sizeof(A) == 8 ? 2 : 3) matmul(const matmul_arguments<T> p) {
         }
 }
 
-/* y (matrices, columns, packs of 8) = columns of x, in bf16, the last pack filled up with 0 */
+/* y (matrices, columns, packs of 8) = columns of x in bf16, the last pack padded with 0 */
 KERNEL(256) round_to_bf16(const round_arguments<pack<bf16, 8>> p) {
     const i64 across = (p.rows + 7) / 8;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.packs; i += (i64)gridDim.x * 256) {

@@ -1,4 +1,5 @@
-/* nonzero.cu - where x, bool, is true, in order.  A warp has PIECE elements: first it counts, then, from where the pieces before end, it writes. */
+/* nonzero.cu - the positions where x, bool, is true, in order.  A warp has a piece of PIECE elements: `count` counts them, and `write` writes the
+ * positions after those of the pieces before. */
 D i64 piece_of() { return (i64)blockIdx.x * 8 + threadIdx.x / 32; }
 D u32 trues(const b8 *x, i64 e, i64 numel) { return __ballot_sync(~0u, e < numel && wide(x[e])); }
 
@@ -10,7 +11,6 @@ KERNEL(256) count(const count_arguments p) {
     if (piece < p.pieces && lane == 0) p.counts[piece] = n;
 }
 
-/* y (room, ndim) of these strides; ends: how many there are up to the end of each piece */
 KERNEL(256) write(const write_arguments p) {
     const i64 piece = piece_of();
     const int lane = (int)threadIdx.x % 32;
@@ -18,7 +18,7 @@ KERNEL(256) write(const write_arguments p) {
     for (i64 first = piece * PIECE; first < (piece + 1) * PIECE; first += 32) {
         const u32 all = trues(p.x, first + lane, p.numel);
         const i64 row = n + __popc(all & ((1u << lane) - 1));
-        if ((all >> lane & 1) && row < p.room) {    /* x may have been written to since they were counted */
+        if ((all >> lane & 1) && row < p.room) {    /* x may have changed since it was counted */
             i64 rest = first + lane;
             for (i64 d = p.ndim - 1; d >= 0; d--) {
                 p.y[row * p.step + d * p.column] = rest % p.shape[d];

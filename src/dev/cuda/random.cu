@@ -1,5 +1,5 @@
 /* random.cu - Philox 4x32-10: element i of a stream is a function of seed and counter, as on every device (dev.h).  T elements, A
- * what floats are computed in.  Integers and uniforms have the same bits; normals pass through a logarithm and a cosine. */
+ * the type of computation for floats.  Integers and uniforms have the same bits on every device; normals use a logarithm and a cosine. */
 #define EACH(i) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.numel; i += (i64)gridDim.x * 256)
 
 D u64 word64(u64 seed, u64 counter, i64 i) {
@@ -11,7 +11,7 @@ D A uniform01(u64 seed, u64 counter, i64 i) {
     else return (f32)(philox(seed, counter + (u64)i / 4).w[i % 4] >> 8) * 5.9604644775390625e-08f;
 }
 
-/* A half float never becomes 1: where rounding raises, one step down in the bits is one step down in value. */
+/* A half float never becomes 1: where rounding raised the value, the next lower half float is one less in the bits. */
 template <class To> D To rounded_down(A u) {
     To v = cast<To>(u);
     if constexpr (is_half<To>) if (wide(v) > u) v.bits--;
@@ -26,7 +26,7 @@ D f64 f_sin(f64 x) { return sin(x); }
 D f32 f_cos(f32 x) { return cosf(x); }
 D f64 f_cos(f64 x) { return cos(x); }
 
-/* sin of so many turns and quarters more; in f32 by what is left of a turn beside whole quarters, which is exact */
+/* sin(2 pi (turn + quarters / 4)); in f32 the remainder to whole quarters of a turn is exact */
 D f64 sin_turn(f64 turn, int quarters) { return quarters ? f_cos(6.283185307179586 * turn) : f_sin(6.283185307179586 * turn); }
 D f32 sin_turn(f32 turn, int quarters) {
     const f32 n = f_round(4 * turn), x = (turn - n / 4) * 6.28318531f;

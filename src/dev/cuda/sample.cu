@@ -1,9 +1,9 @@
-/* sample.cu - samples by weights, as dev.h defines them: T weights.  W(i), the i-th word of a stream, is random.cu's. */
+/* sample.cu - samples by weights, as dev.h defines them: T weights.  The words of a stream are those of random.cu. */
 #define EACH(i, n) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < (n); i += (i64)gridDim.x * 256)
 
 D f64 uniform(u64 word) { return (f64)(word >> 11) * 1.1102230246251565e-16; }
 
-/* y[m, s] = the first position whose running sum (M, N) is above a share of the row's last that the word (M, S) says */
+/* y[m, s] = the first position whose running sum (M, N) is above the row's total times the uniform of its word (M, S) */
 KERNEL(256) draw(const draw_arguments p) {
     EACH(i, p.draws) {
         const f64 *row = p.sums + i / p.S * p.N, wanted = uniform(p.words[i]) * row[p.N - 1];
@@ -17,7 +17,7 @@ KERNEL(256) draw(const draw_arguments p) {
     }
 }
 
-/* the time after which each position is drawn: never where its weight is 0 */
+/* the time at which each position is drawn: infinity where its weight is 0 */
 KERNEL(256) wait(const wait_arguments<T> p) {
     EACH(i, p.numel) {
         const f64 weight = (f64)wide(p.w[i]);

@@ -1,5 +1,5 @@
-/* squares.cu - the sums of the squares of pieces of many tensors, T elements, A what is computed in (f32; f64 for f64): a block each, in order.
- * p: where the sums go, the number of the first; of each tensor its address and how many elements it has.  Limited by bytes read. */
+/* squares.cu - the sums of the squares of pieces of many tensors: a block for each piece, in order.  T elements, A the type of computation (f32;
+ * f64 for f64).  Limited by bytes read. */
 KERNEL(256) squares(const squares_arguments<T> p) {
     enum { V = 16 / sizeof(T), PIECE = SQUARES_PIECE };
     __shared__ A shared[256];
