@@ -1,16 +1,16 @@
-/* rows.cu - softmax, normalisation and cross-entropy over rows, x (M, N): T elements, A what is computed in and what statistics are (f32;
- * f64 for f64).  g is the cotangent.
+/* rows.cu - softmax, normalisation and cross-entropy over rows, x (M, N): T elements, A the type of computation and of statistics (f32; f64 for
+ * f64).  g is the cotangent.
  *
- * `width` threads share a row; sums are trees over them.  A thread has every width-th pack of V neighbours, of 16 bytes, and keeps the first
- * KEPT of them in registers: so rows of up to 4096 elements (2048 of f64) are read once, longer ones as often as is said.  Limited by bytes:
- * read once and written once. */
+ * `width` threads share a row; sums are trees over them.  A thread has every width-th pack of V elements (16 bytes) and keeps the first KEPT of
+ * them in registers.  So rows of up to 4096 elements (2048 of f64) are read once; each kernel says how often it reads longer rows.  Limited by
+ * bytes: read once and written once. */
 constexpr int V = 16 / (int)sizeof(T), KEPT = V == 8 ? 2 : 4;
 typedef pack<T, V> packed;
 
-/* A row as a thread sees it.  Packs begin where 16 bytes may be read at once if x does, so the first and the last may lie partly outside. */
+/* A row as a thread sees it.  Packs are aligned to 16 bytes if x is, so the first and the last may lie partly outside the row. */
 struct span {
     share s;
-    i64 m, row, N, first, step;                     /* number of the row, its first element, its columns (0: there is no such row); columns where packs begin, one and the next */
+    i64 m, row, N, first, step;                     /* number of the row, its first element, its columns (0: no such row); the column of the first pack, the distance to the next */
     D bool has(i64 n) const { return (u64)n < (u64)N; }
 };
 D span span_at(const share &s, i64 m, i64 M, i64 N) { return span{s, m, m * N, m < M ? N : 0, (i64)s.lane * V - m * N % V, (i64)s.width * V}; }
@@ -31,14 +31,14 @@ D void store(T *y, i64 n, const span &r, const packed &v) {
     else for (int k = 0; k < V; k++) if (r.has(n + k)) y[n + k] = v.v[k];
 }
 
-/* f(i, n) for each of a thread's packs, the i-th, which begins at column n. */
+/* f(i, n) for each pack of a thread: its number i and its first column n. */
 template <class F> D void each_pack(const span &r, F f) {
 #pragma unroll
     for (int i = 0; i < KEPT; i++) if (r.first + i * r.step < r.N) f(i, r.first + i * r.step);
     for (i64 n = r.first + KEPT * r.step; n < r.N; n += r.step) f((int)KEPT, n);
 }
 
-struct line {                                       /* what a thread has of a row; none: of what lies beside it */
+struct line {                                       /* a thread's packs of a row; none: the value outside the row */
     const T *x;
     T none;
     packed kept[KEPT];
@@ -57,9 +57,9 @@ template <class F> D void each_value(const line &x, const span &r, F f) {
     });
 }
 
-/* The sum of exp(x - most), most the largest, in one pass: sums follow the largest so far (Milakov and Gimelshein 2018).  What lies beside the row is -Inf. */
+/* The sum of exp(x - most), most the largest element, in one pass with a running maximum (Milakov and Gimelshein 2018).  Outside the row: -Inf. */
 D line exponents_of(const T *x, const span &r) { return line_of(x, r, cast<T>(-infinity<A>())); }
-D A base_of(A top) { return top == -infinity<A>() ? (A)0 : top; }      /* while all is -Inf sums are 0 */
+D A base_of(A top) { return top == -infinity<A>() ? (A)0 : top; }      /* sums are 0 while all elements are -Inf */
 D A exponentials(const line &x, const span &r, A *shared, A &most) {
     A top = -infinity<A>(), sum = 0;
     each_pack(r, [&](int i, i64 n) {
@@ -145,9 +145,9 @@ template <class U, int n> D pack<U, n> operator+(const pack<U, n> &a, const pack
 }
 
 /* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm, and of parts of the rows, (parts, N),
- * dw = sum of g h,  db = sum of g; each may be NULL.  A block goes through `rows` rows, 256 / width at once, and keeps the sums of a chunk of columns, as many as its
- * registers hold: 1 chunk with dx.  x and g are read once, long rows twice for dx.  At least 2 blocks: ptxas would spill for a third one,
- * on sm_120 for a second one, where one has 32 KiB under way, enough for what a multiprocessor has of the bandwidth there. */
+ * dw = sum of g h,  db = sum of g; each may be NULL.  A block processes `rows` rows, 256 / width at once, and keeps the sums of a chunk of columns, as many as its
+ * registers hold: 1 chunk with dx.  x and g are read once, long rows twice for dx.  At least 2 blocks: ptxas would spill for a third block, on
+ * sm_120 for a second one; there one block keeps 32 KiB in flight, enough for a multiprocessor's share of the bandwidth. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 1200
 constexpr int BLOCKS = 1;
 #else
@@ -157,8 +157,9 @@ KERNEL(256, BLOCKS) layer_norm_bwd(const norm_bwd_arguments<T, A> p) {
     __shared__ pack<A, 2> shared[256];
     __shared__ pack<A, V> shared_sums[256];
     const share s = share_of(p.width, 1);
-    const u32 part = blockIdx.x / (u32)p.chunks;      /* of 32 bits: a division of 64 is a call */
-    const i64 before = (i64)(blockIdx.x - part * (u32)p.chunks) * KEPT * s.width * V, first = before + s.lane * V, after = before + KEPT * s.width * V, limit = p.N < after ? p.N : after;
+    const u32 part = blockIdx.x / (u32)p.chunks;      /* 32 bits: a division of 64 bits is a call */
+    const i64 before = (i64)(blockIdx.x - part * (u32)p.chunks) * KEPT * s.width * V, first = before + s.lane * V;
+    const i64 after = before + KEPT * s.width * V, limit = p.N < after ? p.N : after;
     const i64 end = (part + 1) * p.rows < p.M ? (part + 1) * p.rows : p.M;
     const bool sums = p.dw || p.db;
     const A each = (A)1 / (A)p.N;
@@ -174,7 +175,7 @@ KERNEL(256, BLOCKS) layer_norm_bwd(const norm_bwd_arguments<T, A> p) {
             each_pack(r, [&](int i, i64 n) {
                 const packed v = xl.at(i, n, r), d = gl.at(i, n, r), factor = p.w ? load(p.w, n, r) : v;
                 for (int k = 0; k < V; k++) {
-                    const A dh = cast<A>(d.v[k]) * (p.w ? cast<A>(factor.v[k]) : (A)1);               /* 0 beside the row */
+                    const A dh = cast<A>(d.v[k]) * (p.w ? cast<A>(factor.v[k]) : (A)1);               /* 0 outside the row */
                     means.v[0] += dh;
                     means.v[1] += dh * ((cast<A>(v.v[k]) - mu) * scale);
                 }
@@ -193,7 +194,7 @@ KERNEL(256, BLOCKS) layer_norm_bwd(const norm_bwd_arguments<T, A> p) {
             if (p.dx) store(p.dx + r.row, n, r, v);
         });
     }
-    const share others{s.columns, s.column, s.lane, s.width, s.width};          /* threads that have the same columns */
+    const share others{s.columns, s.column, s.lane, s.width, s.width};          /* threads with the same columns */
 #pragma unroll
     for (int i = 0; i < 2 * KEPT; i++) {
         A *to = i < KEPT ? p.dw : p.db;
