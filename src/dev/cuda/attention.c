@@ -54,8 +54,6 @@ static attention_arguments arguments_of(const job *j, int64_t tiles, int64_t par
     return a;
 }
 
-static int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
 /* GPUs with 100 KiB of shared memory for each multiprocessor, not 160 or more. */
 static bool has_little_memory(const cuda *g) { return (g->major == 8 && g->minor > 0) || g->major == 12; }
 
@@ -79,7 +77,7 @@ static cr_status run_tensor_cores(cuda *g, const job *j, pass p, const char *nam
                           [KEYS] = row_bytes * (2 * height + 4 * width) + 16 * width + 2 * height * width};
     const cuda_kernel *k = cr_cuda_kernel_of(g, j->op, cr_cuda_source_attention, name, definitions, (int)p,
                                              cr_cuda_type(j->operand[Q]->dtype), j->mask != NULL, (int)j->D, z.mt, z.nt);
-    const int64_t tiles = pieces(rows, height);
+    const int64_t tiles = cuda_pieces(rows, height);
     const attention_arguments a = arguments_of(j, tiles, 1);
     return cr_cuda_launch_shared(g, j->op, k, &a, j->B * j->H * tiles, THREADS, shared[p]);
 }
@@ -97,9 +95,9 @@ static cr_status run_plain(cuda *g, const job *j, pass p, const char *name, int6
     const cuda_kernel *k = plain_kernel(g, j, p, name, r, groups);
     if (p == DELTA) {
         const attention_arguments a = arguments_of(j, 1, j->B * j->H * rows);
-        return cr_cuda_launch(g, j->op, k, &a, pieces(a.parts, CUDA_GROUP / 32));
+        return cr_cuda_launch(g, j->op, k, &a, cuda_pieces(a.parts, CUDA_GROUP / 32));
     }
-    const attention_arguments a = arguments_of(j, pieces(rows, n), pieces(j->D, n * groups));
+    const attention_arguments a = arguments_of(j, cuda_pieces(rows, n), cuda_pieces(j->D, n * groups));
     return cr_cuda_launch(g, j->op, k, &a, j->B * j->H * a.tiles * a.parts);
 }
 
@@ -113,7 +111,7 @@ static const cuda_kernel *split_kernel(cuda *g, const job *j, const char *name) 
 }
 
 static cr_status run_split(cuda *g, job *j) {
-    const int64_t rows = j->B * j->H * j->T, parts = pieces(j->S, PART);
+    const int64_t rows = j->B * j->H * j->T, parts = cuda_pieces(j->S, PART);
     const cuda_kernel *part = split_kernel(g, j, "attention_part"), *join = part ? split_kernel(g, j, "attention_join") : NULL;
     if (!join) return cr_error_status();
     cuda_block *found = cr_cuda_block_take(g, j->op, (size_t)(rows * parts * (j->D + 2)) * cr_dtype_size(j->lse_dtype));

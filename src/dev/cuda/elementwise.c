@@ -46,6 +46,11 @@ static const char *op_text(int op, cr_dtype compute) {
 }
 
 static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
+static bool has_division(const cr_program *p) {
+    for (int i = 0; i < p->n_instr; i++)
+        if (divides(p->instr[i].op)) return true;
+    return false;
+}
 
 static void add_instruction(cuda_text *t, cr_dtype compute, int result, const cr_instr *s) {
     cr_cuda_add(t, "const C v%d = (C)(", result);
@@ -115,7 +120,8 @@ static place place_of(const plan *l, int k) {
     if (operand(l->w, k)->data) return NUMBER;
     if (l->w->numel == 1) return k < l->w->n_out ? DENSE : SAME;
     for (int d = 0; d <= last; d++) moves |= stride(l, k, d) != 0;
-    return !moves ? SAME : stride(l, k, last) == 1 ? DENSE : stride(l, k, last) ? APART : COLUMN;
+    if (!moves) return SAME;
+    return stride(l, k, last) == 1 ? DENSE : stride(l, k, last) ? APART : COLUMN;
 }
 
 static bool fits(const plan *l, int k) {
@@ -168,7 +174,7 @@ static plan plan_of(const cr_walk *w) {
     plan_tiles(&l, each);
     if (!l.across) l.elements = elements_of(&l, each);
     l.packs = l.across || each / l.elements < 4 ? each / l.elements : 4;
-    for (int i = 0; i < w->program->n_instr && !cr_dtype_is_float(w->compute); i++) l.divides |= divides(w->program->instr[i].op);
+    l.divides = !cr_dtype_is_float(w->compute) && has_division(w->program);
     l.walk_at = 1 + w->program->n_param + w->program->n_const;
     l.walk_words = SIZES_AT + 2 * (l.ndim - 1) + (l.across ? 2 : 0);
     for (int k = 0; k < l.operands; k++) {
@@ -391,14 +397,14 @@ static int64_t steps(const plan *l, int d) {
     int share = 1;
     if (d == l->ndim - 1) share = l->across ? l->across : l->elements;
     else if (d == l->ndim - 2 && l->across) share = l->along;
-    return (shape(l, d) + share - 1) / share;
+    return cuda_pieces(shape(l, d), share);
 }
 
 static int64_t blocks_of(const cuda *g, const plan *l) {
     const int64_t each = (int64_t)l->elements * l->packs;
     int64_t tiles = 1;
     for (int d = 0; d < l->ndim; d++) tiles *= steps(l, d);
-    return l->across ? tiles : cr_cuda_blocks(g, (l->w->numel + each - 1) / each);
+    return l->across ? tiles : cr_cuda_blocks(g, cuda_pieces(l->w->numel, each));
 }
 
 /* end: of the blocks of this walk, counted from the first walk */
@@ -410,7 +416,10 @@ static void push_walk(words *q, const plan *l, int64_t end) {
         push(q, (uint64_t)steps(l, d));
         push(q, reciprocal(l, (uint64_t)steps(l, d)));
     }
-    for (int d = l->ndim - 1; l->across && d > l->ndim - 3; d--) push(q, (uint64_t)shape(l, d));
+    if (l->across) {
+        push(q, (uint64_t)shape(l, l->ndim - 1));
+        push(q, (uint64_t)shape(l, l->ndim - 2));
+    }
     for (int k = 0; k < l->operands; k++) {
         if (l->of[k] == NUMBER) push_number(q, w->compute, operand(w, k)->data, operand(w, k)->dtype);
         else push(q, address(operand(w, k)));

@@ -156,6 +156,9 @@ extern const char cr_cuda_source_argreduce[], cr_cuda_source_attention[], cr_cud
 typedef struct cuda_precompiled { const char *definitions, *file; const void *code; } cuda_precompiled;
 extern const cuda_precompiled cr_cuda_precompiled[];
 
+static inline int64_t cuda_least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t cuda_pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
+
 /* ---- launches (launch.c) */
 enum { CUDA_GROUP = 256 };                                        /* threads of a block, unless a kernel has another number */
 /* argument: the kernel's struct of arguments.h.  k NULL: returns the error of making the kernel. */

@@ -82,13 +82,13 @@ static sorting sorting_of(const job *j, cr_dtype element) {
     memcpy(s.size, size, sizeof size);
     s.key = places <= 1 << 16 ? CR_U16 : places <= INT64_C(1) << 32 ? CR_U32 : CR_U64;
     while (s.chunk * MOST < s.count) s.chunk *= 2;
-    s.chunks = (s.count + s.chunk - 1) / s.chunk;
+    s.chunks = cuda_pieces(s.count, s.chunk);
     s.threads = s.chunks * size[0] * size[2];
     if (!shared) s.j.strides[TO][1] = s.j.strides[FROM][1] = 1;
     return s;
 }
 
-static int64_t in_blocks(int64_t bytes) { return (bytes + 511) / 512 * 512; }
+static int64_t in_blocks(int64_t bytes) { return 512 * cuda_pieces(bytes, 512); }
 
 /* Numbers the places, sorts them, and puts the runs.  begun: something may have been put. */
 static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_address fault, bool *begun) {

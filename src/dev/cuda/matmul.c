@@ -18,7 +18,7 @@ static const cuda_kernel *kernel_of(cuda *g, const char *name, cr_dtype dt, bool
     return cr_cuda_kernel_of(g, "matmul", cr_cuda_source_matmul, name, "#define T %s\n#define A %s\n#define ROUND %d\n", cr_cuda_type(dt), acc, rounds);
 }
 
-static int64_t tiles_of(int64_t n) { return (n + MATMUL_EDGE - 1) / MATMUL_EDGE; }
+static int64_t tiles_of(int64_t n) { return cuda_pieces(n, MATMUL_EDGE); }
 
 static matmul_arguments arguments_of(const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias, int how) {
     const int axes = c->ndim - 2;

@@ -76,28 +76,39 @@ static cuda_block *new_segment(cuda *g, size_t bytes, bool small, int *error) {
 /* ---- blocks */
 static cuda_block *find_block(cuda *g, size_t bytes, bool small) {
     const int c = class_of(bytes);
-    cuda_block *b = g->pool[small][c];
-    for (int i = 0; b && b->bytes < bytes; b = b->next) if (++i == TRIES) { b = NULL; break; }
-    for (int k = c + 1; !b && k < CUDA_CLASSES; k++) b = g->pool[small][k];
-    return b;
+    int tries = 0;
+    for (cuda_block *b = g->pool[small][c]; b && tries < TRIES; b = b->next, tries++)
+        if (b->bytes >= bytes) return b;
+    for (int k = c + 1; k < CUDA_CLASSES; k++)
+        if (g->pool[small][k]) return g->pool[small][k];
+    return NULL;
 }
 
 static double mib(int64_t bytes) { return (double)bytes / MIB; }
 
-static cr_status no_memory(cuda *g, const char *op, size_t bytes) {
-    size_t free_bytes = 0, total = 0;
+/* "; the largest: 3.0 MiB, 2.0 MiB, 1.0 MiB" of the used blocks; returns how many there are. */
+static int64_t list_largest(const cuda *g, char *list, size_t room) {
     int64_t largest[3] = {0}, count = 0;
-    char list[80] = "";
-    cr_cu.MemGetInfo(&free_bytes, &total);
     for (const cuda_block *b = g->used; b; b = b->next, count++) {
         int64_t v = (int64_t)b->bytes;
         for (int i = 0; i < 3; i++)
             if (v > largest[i]) { const int64_t smaller = largest[i]; largest[i] = v; v = smaller; }
     }
-    for (int i = 0; i < 3 && largest[i]; i++) snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.1f MiB", i ? ", " : "; the largest: ", mib(largest[i]));
-    const int64_t room = g->budget - g->reserved;
+    *list = 0;
+    for (int i = 0; i < 3; i++) {
+        const size_t n = strlen(list);
+        if (largest[i]) snprintf(list + n, room - n, "%s%.1f MiB", i ? ", " : "; the largest: ", mib(largest[i]));
+    }
+    return count;
+}
+
+static cr_status no_memory(cuda *g, const char *op, size_t bytes) {
+    size_t free_bytes = 0, total = 0;
+    char list[80];
+    const int64_t count = list_largest(g, list, sizeof list);
+    cr_cu.MemGetInfo(&free_bytes, &total);
     return cr_fail(CR_NO_MEMORY, op, "%s is out of memory: asked for %.1f MiB, %.1f MiB free, %.1f MiB cached in pieces, %.1f MiB held by %lld blocks%s", g->name,
-                   mib((int64_t)bytes), mib(room < (int64_t)free_bytes ? room : (int64_t)free_bytes), mib(g->reserved - g->now), mib(g->now), (long long)count, list);
+                   mib((int64_t)bytes), mib(cuda_least(g->budget - g->reserved, (int64_t)free_bytes)), mib(g->reserved - g->now), mib(g->now), (long long)count, list);
 }
 
 /* A new segment: large enough for further blocks; else, after cached segments were freed, as small as the block allows. */

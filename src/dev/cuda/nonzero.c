@@ -14,7 +14,7 @@ static cr_status count(cuda *g, const cr_array *x, cuda_address ends, int64_t pi
     if (!counts) return cr_error_status();
     const count_arguments q = {.counts = counts->at, .x = cuda_address_of(x), .numel = x->numel, .pieces = pieces};
     const cuda_running sum = {.op = op, .kind = CR_SCAN_SUM, .from = CR_U32, .to = CR_I64, .y = ends, .x = counts->at, .M = 1, .R = pieces, .N = 1};
-    cr_status status = cr_cuda_launch(g, op, kernel_of(g, "count"), &q, (pieces + WARPS - 1) / WARPS);
+    cr_status status = cr_cuda_launch(g, op, kernel_of(g, "count"), &q, cuda_pieces(pieces, WARPS));
     if (status == CR_OK) status = cr_cuda_run_along(g, &sum);
     cr_cuda_block_give(g, counts);
     return status;
@@ -25,13 +25,13 @@ static cr_status write(cuda *g, const cr_array *y, const cr_array *x, cuda_addre
                          .room = y->shape[0], .step = y->strides[0], .column = y->strides[1], .ndim = x->ndim};
     _Static_assert(sizeof q.shape / sizeof *q.shape == CR_MAX_DIMS, "write_arguments.shape");
     for (int d = 0; d < x->ndim; d++) q.shape[d] = x->shape[d];
-    return cr_cuda_launch(g, op, kernel_of(g, "write"), &q, (pieces + WARPS - 1) / WARPS);
+    return cr_cuda_launch(g, op, kernel_of(g, "write"), &q, cuda_pieces(pieces, WARPS));
 }
 
 cr_status cr_cuda_nonzero(const cr_nonzero_args *args) {
     const cr_array *y = cr_present(&args->y), *x = &args->x;
     int64_t *found = args->count;
-    const int64_t pieces = (x->numel + PIECE - 1) / PIECE;
+    const int64_t pieces = cuda_pieces(x->numel, PIECE);
     *found = y ? y->shape[0] : 0;
     if (!pieces) return CR_OK;
     cuda *g = cr_cuda_enter(op, x->dev);

@@ -17,8 +17,6 @@ enum {
     DIGITS = 256
 };
 
-static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype dt, bool long_rows) {
     return cr_cuda_kernel_of(g, op, cr_cuda_source_order, name, "#define T %s\n#define PLACE %s\n#define TILE %d\n", cr_cuda_type(dt), long_rows ? "u64" : "u32", TILE);
@@ -43,10 +41,10 @@ static size_t place_bytes(const cuda_ordering *s) { return s->R > UINT32_MAX ? 8
 
 /* from: the original positions of the R elements of each row of x; 0: unchanged. */
 static cr_status sort_tiles(cuda *g, const cuda_ordering *s, cuda_address x, cuda_address from, int64_t R) {
-    sort_arguments q = {.x = x, .from = from, .y = s->y, .index = s->index, .R = R, .K = s->K, .next = s->K, .tiles = pieces(R, TILE), .flip = flip_of(s)};
+    sort_arguments q = {.x = x, .from = from, .y = s->y, .index = s->index, .R = R, .K = s->K, .next = s->K, .tiles = cuda_pieces(R, TILE), .flip = flip_of(s)};
     if (q.tiles == 1) return run(g, s, "sort_tile", &q);
     parts p = {0};
-    q.next = (q.tiles - 1) * s->K + least(s->K, R - (q.tiles - 1) * TILE);
+    q.next = (q.tiles - 1) * s->K + cuda_least(s->K, R - (q.tiles - 1) * TILE);
     add_part(&p, s->M * q.next, cr_dtype_size(s->dtype));
     add_part(&p, s->M * q.next, place_bytes(s));
     if (!take_parts(g, s->op, &p)) return cr_error_status();
@@ -59,7 +57,7 @@ static cr_status sort_tiles(cuda *g, const cuda_ordering *s, cuda_address x, cud
 
 static cr_status sort_digits(cuda *g, const cuda_ordering *s, cuda_address from, const parts *p) {
     const int digits = (int)cr_dtype_size(s->dtype);
-    sort_arguments q = {.x = s->x, .from = from, .counts = part_at(p, 0), .ends = part_at(p, 1), .R = s->R, .tiles = pieces(s->R, TILE), .flip = flip_of(s)};
+    sort_arguments q = {.x = s->x, .from = from, .counts = part_at(p, 0), .ends = part_at(p, 1), .R = s->R, .tiles = cuda_pieces(s->R, TILE), .flip = flip_of(s)};
     const cuda_running sum = {.op = s->op, .kind = CR_SCAN_SUM, .from = CR_U32, .to = CR_I64, .y = q.ends, .x = q.counts, .M = s->M, .R = q.tiles, .N = DIGITS};
     cr_status status = CR_OK;
     for (int d = 0; d < digits && status == CR_OK; d++) {
@@ -81,7 +79,7 @@ static cr_status sort_digits(cuda *g, const cuda_ordering *s, cuda_address from,
 static cr_status sort_rows(cuda *g, const cuda_ordering *s, cuda_address from) {
     if (s->R <= TILE || s->K <= FEW) return sort_tiles(g, s, s->x, from, s->R);
     parts p = {0};
-    const int64_t tiles = pieces(s->R, TILE);
+    const int64_t tiles = cuda_pieces(s->R, TILE);
     const size_t size = cr_dtype_size(s->dtype);
     add_part(&p, s->M * tiles * DIGITS, 4);
     add_part(&p, s->M * tiles * DIGITS, 8);
@@ -124,7 +122,7 @@ static cr_status sort_selected(cuda *g, const cuda_ordering *s, select_arguments
 
 /* Element k of each row; or, where `sorted`, the first K elements in order, k being K - 1. */
 static cr_status select_kth(cuda *g, const cuda_ordering *s, int64_t k, bool sorted) {
-    const int64_t tiles = pieces(s->R, TILE), most = s->M * (tiles > DIGITS + 1 ? tiles : DIGITS + 1);
+    const int64_t tiles = cuda_pieces(s->R, TILE), most = s->M * (tiles > DIGITS + 1 ? tiles : DIGITS + 1);
     parts p = {0};
     add_part(&p, most, 8);
     add_part(&p, s->M, sizeof(select_state));
@@ -213,7 +211,7 @@ static cr_status find_runs(cuda *g, const cr_runs_args *args) {
     const int64_t R = x->shape[0], C = x->shape[1];
     parts p = {0};
     int64_t width = 1;                              /* threads that share a row */
-    while (2 * width <= least(C, CUDA_GROUP)) width *= 2;
+    while (2 * width <= cuda_least(C, CUDA_GROUP)) width *= 2;
     add_part(&p, R, 1);
     add_part(&p, R, 8);
     if (!take_parts(g, op, &p)) return cr_error_status();
@@ -223,7 +221,7 @@ static cr_status find_runs(cuda *g, const cr_runs_args *args) {
         .begun = part_at(&p, 1), .order = cuda_address_of(cr_present(&args->order)), .R = R};
     const cuda_running sum = {.op = op, .kind = CR_SCAN_SUM, .from = CR_U8, .to = CR_I64, .y = numbers.begun, .x = begins.y, .M = 1, .R = R, .N = 1};
     const cuda_kernel *first = kernel_of(g, op, "begins", x->dtype, false), *last = first ? kernel_of(g, op, "number", x->dtype, false) : NULL;
-    cr_status status = last ? cr_cuda_launch(g, op, first, &begins, pieces(R * width, CUDA_GROUP)) : cr_error_status();
+    cr_status status = last ? cr_cuda_launch(g, op, first, &begins, cuda_pieces(R * width, CUDA_GROUP)) : cr_error_status();
     if (status == CR_OK) status = cr_cuda_run_along(g, &sum);
     if (status == CR_OK) status = cr_cuda_launch(g, op, last, &numbers, cr_cuda_blocks(g, R));
     cr_cuda_block_give(g, p.block);

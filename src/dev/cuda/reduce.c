@@ -9,19 +9,18 @@ static int64_t power_of_two(int64_t most) {         /* the largest that is at mo
     while (2 * p <= most) p *= 2;
     return p;
 }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 cuda_cut cr_cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r, int64_t stride_n) {
     enum { BUSY = 1024,                             /* blocks that are enough for any GPU */
            ALONG = 4, ACROSS = 8, LEAST = 16 };     /* elements of a thread: before more threads share a result; before R is cut */
     cuda_cut c = {.along = !(N >= 32 && llabs(stride_n) < llabs(stride_r))};
-    c.width = c.along ? power_of_two(least(R / ALONG, CUDA_GROUP)) : power_of_two(least(R / ACROSS, 8));
-    const int64_t blocks = (results * c.width + CUDA_GROUP - 1) / CUDA_GROUP;
-    c.parts = least(BUSY / blocks, R / (c.width * LEAST));
+    c.width = c.along ? power_of_two(cuda_least(R / ALONG, CUDA_GROUP)) : power_of_two(cuda_least(R / ACROSS, 8));
+    const int64_t blocks = cuda_pieces(results * c.width, CUDA_GROUP);
+    c.parts = cuda_least(BUSY / blocks, R / (c.width * LEAST));
     if (c.parts < 1) c.parts = 1;
-    c.part_size = (R + c.parts - 1) / c.parts;
-    if (R) c.parts = (R + c.part_size - 1) / c.part_size;          /* no part is empty */
-    c.blocks = (results * c.parts * c.width + CUDA_GROUP - 1) / CUDA_GROUP;
+    c.part_size = cuda_pieces(R, c.parts);
+    if (R) c.parts = cuda_pieces(R, c.part_size);          /* no part is empty */
+    c.blocks = cuda_pieces(results * c.parts * c.width, CUDA_GROUP);
     return c;
 }
 

@@ -15,7 +15,7 @@ static int64_t width_of(int64_t N) {
 /* Launches a kernel over the rows of x, and leaves. */
 static cr_status run(cuda *g, const char *op, const char *name, const cr_array *x, const void *argument) {
     const int64_t threads = x->shape[0] * width_of(x->shape[1]);
-    return cr_cuda_leave(g, cr_cuda_launch(g, op, kernel_of(g, op, name, x), argument, (threads + CUDA_GROUP - 1) / CUDA_GROUP));
+    return cr_cuda_leave(g, cr_cuda_launch(g, op, kernel_of(g, op, name, x), argument, cuda_pieces(threads, CUDA_GROUP)));
 }
 
 cr_status cr_cuda_softmax(const cr_softmax_args *args) {
@@ -57,14 +57,14 @@ cr_status cr_cuda_norm(const cr_norm_args *args) {
 typedef struct division { int64_t chunks, parts, rows; } division;     /* chunks of columns; parts, of so many rows each */
 static division division_of(const cr_array *x, int64_t chunk, bool sums) {
     enum { ROUNDS = 4, MOST = 255 };                /* rounds over its rows that a block makes at least; blocks with sums: as many parts are added up in one launch */
-    const int64_t M = x->shape[0], N = x->shape[1], rows = CUDA_GROUP / width_of(N), rounds = (M + rows - 1) / rows;
+    const int64_t M = x->shape[0], N = x->shape[1], rows = CUDA_GROUP / width_of(N), rounds = cuda_pieces(M, rows);
     division d = {1, rounds, 0};
     if (sums) {
-        d.chunks = (N + chunk - 1) / chunk;
-        d.parts = rounds / ROUNDS < MOST / d.chunks ? rounds / ROUNDS : MOST / d.chunks;
+        d.chunks = cuda_pieces(N, chunk);
+        d.parts = cuda_least(rounds / ROUNDS, MOST / d.chunks);
         if (d.parts < 1) d.parts = 1;
     }
-    d.rows = (rounds + d.parts - 1) / d.parts * rows;
+    d.rows = cuda_pieces(rounds, d.parts) * rows;
     return d;
 }
 

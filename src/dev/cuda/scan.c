@@ -8,7 +8,6 @@ enum {
 };
 typedef struct cut { int64_t width, lines, blocks, chunk, chunks; bool along; } cut;       /* lines of a block; blocks of a chunk */
 
-static int64_t pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
 static int64_t power_of_two(int64_t least, int64_t most) {             /* the smallest that is at least `least`, but at most `most` */
     int64_t p = 1;
     while (p < least && p < most) p *= 2;
@@ -19,14 +18,14 @@ static int64_t power_of_two(int64_t least, int64_t most) {             /* the sm
 static cut cut_of(const cuda_running *s, int64_t R, bool cuts) {
     enum { SECTOR = 32 };
     cut c = {.along = s->N < SECTOR};
-    c.width = c.along ? power_of_two(pieces(R, EACH), s->in_order ? SECTOR : CUDA_GROUP) : s->in_order ? 1 : CUDA_GROUP / power_of_two(s->M * s->N, CUDA_GROUP);
+    c.width = c.along ? power_of_two(cuda_pieces(R, EACH), s->in_order ? SECTOR : CUDA_GROUP) : s->in_order ? 1 : CUDA_GROUP / power_of_two(s->M * s->N, CUDA_GROUP);
     c.lines = CUDA_GROUP / c.width;
-    c.blocks = pieces(s->M * s->N, c.lines);
-    const int64_t tile = EACH * c.width, tiles = pieces(R, tile);
+    c.blocks = cuda_pieces(s->M * s->N, c.lines);
+    const int64_t tile = EACH * c.width, tiles = cuda_pieces(R, tile);
     int64_t chunks = !cuts || s->in_order ? 1 : BUSY / c.blocks;
     if (chunks > tiles / LEAST) chunks = tiles / LEAST;
-    c.chunk = pieces(tiles, chunks > 1 ? chunks : 1) * tile;
-    c.chunks = pieces(R, c.chunk);
+    c.chunk = cuda_pieces(tiles, chunks > 1 ? chunks : 1) * tile;
+    c.chunks = cuda_pieces(R, c.chunk);
     return c;
 }
 

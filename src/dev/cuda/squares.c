@@ -2,7 +2,7 @@
  * the sums of the pieces (squares.cu).  Pieces depend on the shapes only. */
 #include "reduce.h"
 
-static int64_t pieces(const cr_array *x) { return (x->numel + SQUARES_PIECE - 1) / SQUARES_PIECE; }
+static int64_t pieces(const cr_array *x) { return cuda_pieces(x->numel, SQUARES_PIECE); }
 
 /* The first of the tensors, and those after it of its dtype, as many as the arguments of a kernel hold; returns how many, 0: an error.  first:
  * the number of its first piece. */
