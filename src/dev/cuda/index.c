@@ -98,7 +98,8 @@ static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_addres
     const size_t sum_bytes = element == CR_F64 || !cr_dtype_is_float(element) ? 8 : 4;
     cuda_block *b = cr_cuda_block_take(g, j->op, 2 * part + order + (j->sum ? sum_bytes * (size_t)s.threads : 0));
     if (!b) return cr_error_status();
-    const cuda_ordering sorted = {j->op, s.key, false, b->at + part, b->at + 2 * part, b->at, 1, s.count, s.count};
+    const cuda_ordering sorted = {.op = j->op, .dtype = s.key, .y = b->at + part, .index = b->at + 2 * part, .x = b->at,
+                                  .M = 1, .R = s.count, .K = s.count};
     cr_status status = CR_OK;
     for (int i = 0; i < 2 + j->sum && status == CR_OK; i++) {
         const runs_arguments q = {

@@ -17,7 +17,7 @@ static const cuda_kernel *kernel_of(cuda *g, const draw *d, const char *name) {
 
 /* ---- permutations: positions in the order of random words */
 static cr_status permute(cuda *g, const draw *d, cuda_address at) {
-    const cuda_ordering order = {d->op, CR_U64, false, 0, d->y, at, 1, d->N, d->N};
+    const cuda_ordering order = {.op = d->op, .dtype = CR_U64, .index = d->y, .x = at, .M = 1, .R = d->N, .K = d->N};
     const cr_status status = words(g, d, at, d->N);
     return status == CR_OK ? cr_cuda_order_rows(g, &order) : status;
 }
@@ -36,7 +36,7 @@ static cr_status with_replacement(cuda *g, const draw *d, cuda_address at) {
 static cr_status without_replacement(cuda *g, const draw *d, cuda_address at) {
     const int64_t n = d->M * d->N;
     const cuda_address times = at, word = at + 8 * (uint64_t)n;
-    const cuda_ordering order = {d->op, CR_F64, false, 0, d->y, times, d->M, d->N, d->S};
+    const cuda_ordering order = {.op = d->op, .dtype = CR_F64, .index = d->y, .x = times, .M = d->M, .R = d->N, .K = d->S};
     const cuda_kernel *k = kernel_of(g, d, "wait");
     const wait_arguments q = {.times = times, .w = d->w, .words = word, .numel = n};
     cr_status status = k ? words(g, d, word, n) : cr_error_status();
