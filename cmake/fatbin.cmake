@@ -1,5 +1,5 @@
-# The usual CUDA kernels (fatbin.gen.txt) by nvcc, for every architecture, with PTX for those between and after (not of sm_75, which has no tensor cores
-# for attention): one compressed file for each text, all of them in the library, where module.c looks before it asks NVRTC.  Adds to `sources`.
+# The kernels of fatbin.gen.txt, precompiled by nvcc for every architecture, with PTX for those between and after (not for sm_75, which lacks tensor
+# cores for attention): one compressed file for each text, all in the library, where module.c looks before it asks NVRTC.  Adds to `sources`.
 set(fatbin_list ${PROJECT_SOURCE_DIR}/src/dev/cuda/fatbin.gen.txt)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${fatbin_list})
 set(fatbin_folder ${PROJECT_BINARY_DIR}/cuda/fatbin)
@@ -20,14 +20,14 @@ foreach(line IN LISTS fatbin_lines)
     list(TRANSFORM words REPLACE "(.*)=(.*)" "#define \\1 \\2")
     list(JOIN words "\\n" quoted)
     list(JOIN words "\n" definitions)
-    file(CONFIGURE OUTPUT ${fatbin_folder}/${name}.cu CONTENT "#include \"${kernels}/device.cuh\"\n${definitions}\n#include \"${kernels}/${file}.cu\"\n" @ONLY)
-    add_custom_command(OUTPUT ${fatbin_folder}/${name}.fatbin DEPENDS ${fatbin_folder}/${name}.cu ${kernels}/device.cuh ${kernels}/${file}.cu
+    file(CONFIGURE OUTPUT ${fatbin_folder}/${name}.cu CONTENT "#include \"${kernels}/device.cuh\"\n#include \"${kernels}/arguments.h\"\n${definitions}\n#include \"${kernels}/${file}.cu\"\n" @ONLY)
+    add_custom_command(OUTPUT ${fatbin_folder}/${name}.fatbin DEPENDS ${fatbin_folder}/${name}.cu ${kernels}/device.cuh ${kernels}/arguments.h ${kernels}/${file}.cu
         COMMAND ${CHAINRULE_NVCC} -std=c++17 -fatbin --compress-mode=size ${fatbin_codes} ${fatbin_folder}/${name}.cu -o ${fatbin_folder}/${name}.fatbin VERBATIM)
     string(APPEND fatbin_table "extern const char ${name}[] __attribute__((visibility(\"hidden\")));\n"
         "__asm__(\".pushsection .rodata\\n.balign 16\\n${name}:\\n.incbin \\\"${fatbin_folder}/${name}.fatbin\\\"\\n.popsection\");\n")
     string(APPEND fatbin_rows "    {\"${quoted}\\n\", cr_cuda_source_${file}, ${name}},\n")
     list(APPEND fatbins ${fatbin_folder}/${name}.fatbin)
 endforeach()
-file(CONFIGURE OUTPUT ${fatbin_folder}/table.c CONTENT "${fatbin_table}const cuda_usual cr_cuda_usuals[] = {\n${fatbin_rows}    {NULL, NULL, NULL}};\n" @ONLY)
+file(CONFIGURE OUTPUT ${fatbin_folder}/table.c CONTENT "${fatbin_table}const cuda_precompiled cr_cuda_precompiled[] = {\n${fatbin_rows}    {NULL, NULL, NULL}};\n" @ONLY)
 set_source_files_properties(${fatbin_folder}/table.c PROPERTIES OBJECT_DEPENDS "${fatbins}")
 list(APPEND sources ${fatbin_folder}/table.c)

@@ -39,7 +39,8 @@ function(chainrule_embed folder prefix)              # the texts of a folder as 
     endforeach()
     set(sources ${sources} PARENT_SCOPE)
 endfunction()
-file(GLOB cuda_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cuh)
+file(GLOB cuda_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cuh
+    ${PROJECT_SOURCE_DIR}/src/dev/cuda/arguments.h)
 chainrule_embed(cuda cr_cuda_source_ ${cuda_texts})
 if(CHAINRULE_WGPU_INCLUDE)
     file(GLOB wgsl_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/webgpu/*.wgsl)

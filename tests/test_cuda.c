@@ -1,4 +1,4 @@
-/* test_cuda.c - what is particular to NVIDIA GPUs, or simulated ones: what a step launches and waits for, memory, the cache of kernels, errors. */
+/* test_cuda.c - properties of NVIDIA GPUs, or simulated ones: the launches and waits of a step, memory, the cache of kernels, errors. */
 #define CR_TEST_CUDA
 #include "test.h"
 #include "folder.h"
@@ -37,7 +37,7 @@ TEST(names) {
     FAILS(CR_RUNTIME, "comes too late", cr_switch_set("CUDA", "off"));
 }
 
-/* What this program prints of one test in a process of its own. */
+/* The output of one test in a separate process. */
 static const char *said_by(const char *environment, const char *name) {
     static char said[4000];
     char path[1000], command[2200];
@@ -50,7 +50,7 @@ static const char *said_by(const char *environment, const char *name) {
     return said;
 }
 
-/* What is missing is said by a process that misses it: this program's line where it finds no device, or its first failure. */
+/* A process names what it lacks: in its line about a missing device, or in its first failure. */
 TEST(missing_parts) {
 #ifdef CHAINRULE_CUDASIM
     static const struct { const char *environment, *message; } cases[] = {
@@ -62,16 +62,16 @@ TEST(missing_parts) {
         {"CUDASIM_CC=52", "Simulated GPU has compute capability 5.2, 6.0 is needed"},
         {"CUDASIM_CC=61", "Simulated GPU has compute capability 6.1: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of 13.0"},
         {"CUDASIM_CC=61 CUDASIM_NVRTC=12", "1 passed"},
-        {"CUDASIM_CC=105", "1 passed"},            /* newer than NVRTC: machine code of 10.3, which its family runs */
+        {"CUDASIM_CC=105", "1 passed"},            /* newer than NVRTC: machine code of 10.3, which later minor versions run */
         {"CUDASIM_CC=130", "1 passed"},            /* PTX */
-        {"CUDASIM_CC=115", "1 passed"},            /* PTX, for machine code of 11.0 runs nowhere else */
+        {"CUDASIM_CC=115", "1 passed"},            /* PTX, because machine code of 11.0 runs on no other GPU */
         {"CUDASIM_FAIL=device:1", "cuda:0: cannot be opened: CUDA_ERROR_DEVICE_UNAVAILABLE"},
         {"CHAINRULE_NVRTC=off", "Simulated GPU cannot be used: CHAINRULE_NVRTC=off"},
         {"CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13", "Simulated GPU cannot be used: CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13 cannot be opened"},
         {"CHAINRULE_CUBLASLT=off", "1 passed"},
         {"CHAINRULE_GPU_MEMORY=1e9", "CHAINRULE_GPU_MEMORY is a whole number of MiB of at least 1, not '1e9'"},
         {"CHAINRULE_CUBLASLT=/nowhere/libcublasLt.so.13", "1 passed"},
-        {"CHAINRULE_TEST_CUDA=1", "no NVIDIA driver: libcuda.so.1 not found"},     /* or there is one */
+        {"CHAINRULE_TEST_CUDA=1", "no NVIDIA driver: libcuda.so.1 not found"},     /* unless a driver is installed */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *said = said_by(cases[i].environment, "round_trip");
@@ -83,7 +83,7 @@ TEST(missing_parts) {
 #endif
 }
 
-/* NVRTC where pip puts it, its builtins beside it; of CUDA 13 it is nothing for a driver of CUDA 12. */
+/* NVRTC and its builtins in one folder, as pip installs them; a driver of CUDA 12 does not load that of CUDA 13. */
 TEST(nvrtc_of_pip) {
 #ifdef CHAINRULE_CUDASIM
     char environment[900];
@@ -100,7 +100,7 @@ TEST(nvrtc_of_pip) {
 #endif
 }
 
-/* A child has the driver's handles but not the driver, and cannot start it.  Before other tests open the second GPU. */
+/* A child process has the driver's handles but not its state, and cannot restart it.  Runs before other tests open the second GPU. */
 TEST(fork) {
     const cr_device *unopened = cr_cuda_count() > 1 ? cr_cuda(1) : NULL;
     cr_scope_begin();
@@ -140,7 +140,7 @@ TEST(round_trip) {
     cr_scope_end();
 }
 
-/* The driver takes memory of its own for code, when a kernel is loaded or first launched: what is cached makes way, and where nothing is, there is an error. */
+/* The driver needs memory for code when a kernel is loaded or first launched: cached memory is freed for it; without any, there is an error. */
 TEST(room_for_code) {
     int (*fail)(const char *what, int k);
     if (!test_simulator("cudasim_fail", &fail)) SKIP("no simulator");
@@ -148,7 +148,7 @@ TEST(room_for_code) {
     cr_scope_begin();
     cr_tensor *x = cr_full(CR_LIST(3), 2, CR_F32, dev());
     OK(cr_synchronize(dev()));
-    for (int launch = 0; launch < 2; launch++) {    /* a kernel that is new, then one that is there */
+    for (int launch = 0; launch < 2; launch++) {    /* a new kernel, then a loaded one */
         cr_release(cr_empty(CR_LIST(64 << 20), CR_U8, dev()));
         const int64_t before = the_gpu()->reserved;
         fail("room", 1);
@@ -164,14 +164,14 @@ TEST(room_for_code) {
     test_ran_on(dev());
 }
 
-/* So does cuBLASLt, which says it of the first product of a shape when it looks for an algorithm or when it begins: the pool is emptied for it once. */
+/* So does cuBLASLt, at the first product of a shape, when it chooses an algorithm or when it runs: the pool is emptied once. */
 TEST(room_for_products) {
     int (*fail)(const char *what, int k);
     if (!test_simulator("cudasim_fail", &fail) || !cr_lt_ready()) SKIP("no simulated cuBLASLt");
     cr_scope_begin();
     cr_tensor *x = cr_full(CR_LIST(9, 40), 2, CR_F32, dev());
-    REQUIRE(cr_matmul(x, cr_transpose(x, 0, 1)), "%s", cr_error());    /* its context is there */
-    for (int k = 1; k <= 2; k++)                    /* looking for an algorithm; beginning */
+    REQUIRE(cr_matmul(x, cr_transpose(x, 0, 1)), "%s", cr_error());    /* creates its context */
+    for (int k = 1; k <= 2; k++)                    /* choosing an algorithm; running it */
         for (int cached = 1; cached >= 0; cached--) {
             cr_tensor *y = cr_full(CR_LIST(40, 2 * k + cached), 3, CR_F32, dev());
             OK(cr_synchronize(dev()));
@@ -191,7 +191,7 @@ TEST(room_for_products) {
     test_ran_on(dev());
 }
 
-/* cuBLASLt may find an algorithm, and then not take the product, as it does with some large batches: a kernel of our own takes it, now and later. */
+/* cuBLASLt may find an algorithm and then refuse the product, as for some large batches: from then on the plain kernel computes it. */
 TEST(refused_product) {
     int (*fail)(const char *what, int k);
     if (!test_simulator("cudasim_fail", &fail)) SKIP("no simulator");
@@ -223,7 +223,7 @@ TEST(long_copies) {
     free(back);
 }
 
-/* ---- what is launched, and when the host waits */
+/* ---- launches, and waits of the host */
 TEST(launches) {
     cuda *g = the_gpu();
     cr_scope_begin();
@@ -262,7 +262,7 @@ TEST(programs) {
     cr_scope_end();
 }
 
-/* Lines whose first element does not lie at 16 bytes. */
+/* Rows that do not begin at a multiple of 16 bytes. */
 TEST(unaligned) {
     float a[67], want[64];
     for (int i = 0; i < 67; i++) a[i] = (float)i;
@@ -283,10 +283,10 @@ TEST(pool) {
     const cr_memory start = cr_memory_stats(dev());
     const int64_t segments = g->counters.segments;
     cr_tensor *t[6];
-    for (int i = 0; i < 6; i++) t[i] = cr_empty(CR_LIST(500000), CR_F32, dev());       /* of one segment */
+    for (int i = 0; i < 6; i++) t[i] = cr_empty(CR_LIST(500000), CR_F32, dev());       /* in one segment */
     CHECK(g->counters.segments == segments + 1, "6 blocks of 2 MB took %lld segments", (long long)(g->counters.segments - segments));
     CHECK(cr_memory_stats(dev()).current >= start.current + 12000000 && cr_memory_stats(dev()).peak >= cr_memory_stats(dev()).current, "what tensors hold is counted");
-    for (int i = 1; i < 5; i++) cr_release(t[i]);    /* four neighbours become one */
+    for (int i = 1; i < 5; i++) cr_release(t[i]);    /* four neighbours are merged */
     cr_tensor *large = cr_empty(CR_LIST(2000000), CR_F32, dev());
     CHECK(large && g->counters.segments == segments + 1, "a block as large as four that were freed");
     cr_release(large);
@@ -326,12 +326,12 @@ static cr_status compile_test(const char *name, const char *text) {
     return g ? cr_cuda_leave(g, cr_cuda_kernel_make(g, "test", &k, name, text) ? CR_OK : cr_error_status()) : cr_error_status();
 }
 
-/* As in another process: nothing is known to be loaded. */
+/* As in a new process: no module is known. */
 static void forget_modules(cuda *g) {
     for (cuda_loaded *m; (m = g->modules); free(m)) g->modules = m->next;
 }
 
-/* One byte of the only file in there. */
+/* Changes one byte of the only file in the folder. */
 static bool damage(const char *folder, long at) {
     char path[1200] = "";
     DIR *d = opendir(folder);
@@ -384,7 +384,7 @@ TEST(a_kernel_that_does_not_compile) {
 
 /* ---- errors */
 
-/* ---- operands on two devices: an error that names both, or, where auto transfer is on, work on the first one's */
+/* ---- operands on two devices: an error that names both, or, with auto transfer, work on the first operand's device */
 typedef cr_tensor *(*of_two)(const cr_tensor *x, const cr_tensor *y);
 static cr_tensor *add(const cr_tensor *x, const cr_tensor *y) { return cr_add(x, y); }
 static cr_tensor *add_here(const cr_tensor *x, const cr_tensor *y) { return cr_add_(cr_clone(x), y); }
@@ -439,7 +439,7 @@ TEST(mixed_devices) {
     cr_scope_end();
 }
 
-/* An error that a kernel finds comes with the next reading, and once: the first position, with what was found there. */
+/* The next read reports the fault of a kernel, once: the first position and the value there. */
 TEST(late_errors) {
     cr_scope_begin();
     cr_tensor *x = cr_ones(CR_LIST(5, 3), CR_F32, dev()), *bad = cr_from((int64_t[]){1, -(1LL << 61), 7}, CR_LIST(3), CR_I64, dev());
@@ -447,17 +447,17 @@ TEST(late_errors) {
     CHECK(y && !cr_error(), "found at once");
     FAILS(CR_BAD_INDEX, "[embedding] index -2305843009213693952 at position 1 is out of range for size 5", cr_item(cr_sum(x, CR_ALL, false)));
     CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 15, "said twice: %s", cr_error());
-    for (int i = 0; i < 2 * CUDA_FAULTS; i++) cr_release(cr_embedding(x, cr_zeros(CR_LIST(2), CR_I64, dev())));     /* more than there are places for */
+    for (int i = 0; i < 2 * CUDA_FAULTS; i++) cr_release(cr_embedding(x, cr_zeros(CR_LIST(2), CR_I64, dev())));     /* more than the ring of faults holds */
     OK(cr_synchronize(dev()));
     cr_scope_end();
     test_ran_on(dev());
 }
 
-/* A kernel fails while nobody looks, and the next to hear of it asks for memory: that is not out of memory. */
+/* A kernel fails, and the next call of the driver allocates memory: the error is not "out of memory". */
 TEST(lost_while_growing) {
     int (*fail)(const char *what, int k);
     if (!test_simulator("cudasim_fail", &fail)) SKIP("no simulator");
-    if (getenv("LOST_WHILE_GROWING")) {             /* in a process of its own, which loses its GPU */
+    if (getenv("LOST_WHILE_GROWING")) {             /* in a separate process, which loses its GPU */
         cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, dev());
         fail("fault", 1);
         cr_release(cr_add(x, x));
@@ -480,7 +480,7 @@ static void close_staging(cuda *g) {
     memset(g->staging.in_flight, 0, sizeof g->staging.in_flight);
 }
 
-/* ---- kernels and copies, each in a stream of its own: in order, whichever stream is late, because of every single wait */
+/* ---- kernels and copies in two streams: in order, whichever stream is late; each of the waits is necessary */
 static const cudasim_counters *(*count)(void);
 static int (*fail_at)(const char *what, int k);
 static void (*eager)(int streams);
@@ -499,16 +499,16 @@ static bool is_line(const cr_tensor *t, float first, float step) {
     return true;
 }
 
-/* Numbers arrive where kernels still read and write others, and kernels write where numbers may still arrive. */
+/* Copies write memory that kernels still use, and kernels write memory that copies may still use. */
 static bool pass_by(float v) {
     cr_scope_begin();
     cr_tensor *x = line_of(v), *y = cr_mul(x, cr_scalar(2));
     const void *place = x->storage->data;
     cr_release(x);
-    cr_tensor *z = line_of(v + 1), *w = cr_add(z, cr_scalar(1));            /* where x was, which `mul` reads */
+    cr_tensor *z = line_of(v + 1), *w = cr_add(z, cr_scalar(1));            /* in the memory of x, which `mul` reads */
     bool right = z->storage->data == place && is_line(w, v + 2, 1) && is_line(y, 2 * v, 2);
     cr_release(w);
-    cr_release(line_of(v + 3));                                             /* where w was, and no kernel ever looks at it */
+    cr_release(line_of(v + 3));                                             /* in the memory of w; no kernel reads it */
     cr_tensor *u = cr_add(y, cr_scalar(1));
     right &= is_line(u, 2 * v + 1, 2) && is_line(z, v + 1, 1);
     cr_scope_end();
@@ -543,7 +543,7 @@ TEST(order_of_streams) {
     printf("  %d waits, each of which is needed\n", waits);
 }
 
-/* The pinned sections: none is filled again, or emptied, before its copy is done. */
+/* The pinned sections: none is filled again, or emptied, before its copy has ended. */
 TEST(order_of_sections) {
     if (!find_simulator()) SKIP("no simulator");
     const size_t n = (CUDA_SECTIONS + 1) * (size_t)CUDA_SECTION_BYTES;
@@ -567,8 +567,8 @@ TEST(order_of_sections) {
     free(back);
 }
 
-/* A reading waits for the kernel that wrote, and for those of its turn, but not for what comes later; numbers that arrive meanwhile are waited for by who uses them. */
-TEST(nobody_waits_too_long) {
+/* A read waits for the kernel that wrote, and for the kernels of its epoch, but not for later kernels; kernels that use numbers copied meanwhile wait for these. */
+TEST(waits_end_early) {
     if (!find_simulator()) SKIP("no simulator");
     cr_scope_begin();
     cr_tensor *y = cr_add(line_of(1), cr_scalar(1)), *z = cr_mul(y, cr_scalar(3));
@@ -578,7 +578,7 @@ TEST(nobody_waits_too_long) {
     for (int i = 0; i < 100; i++) z = cr_add(z, y);
     CHECK(is_line(loss, 6, 1), "%s", cr_error());
     const long long run = count()->launches_run - before.launches_run;
-    CHECK(run > 0 && run <= CUDA_TURN_LAUNCHES, "a reading of the first of 101 results waits for %lld kernels", run);
+    CHECK(run > 0 && run <= CUDA_EPOCH_LAUNCHES, "a reading of the first of 101 results waits for %lld kernels", run);
     OK(cr_synchronize(dev()));
     CHECK(count()->launches_run - before.launches_run == 101, "%lld kernels have run", count()->launches_run - before.launches_run);
 
@@ -626,8 +626,8 @@ TEST(threads) {
     }
 }
 
-/* ---- everything that a training step asks for fails once: an error that says so, nothing is left behind, and a smaller step works */
-/* A tensor's memory that is refused as the GPU refuses it: there is no more than is held, and what is cached does not make way. */
+/* ---- every request of a training step fails once: it returns an error, leaks nothing, and a smaller step works */
+/* Memory of a tensor is refused as a full GPU refuses it: there is no more, and the cache has none. */
 static int allocations_left;
 static cr_storage *allocate_or_fail(const cr_device *d, size_t bytes) {
     cuda *g = the_gpu();
@@ -638,7 +638,7 @@ static cr_storage *allocate_or_fail(const cr_device *d, size_t bytes) {
     return s;
 }
 
-/* One step of a GPT, new, on `batch` rows of tokens; with fail, the k-th thing of this kind that the step asks for is not had. */
+/* One step of a new GPT on `batch` rows of tokens; with fail, the k-th request of this kind fails. */
 static double train_step(int64_t batch, int (*fail)(const char *what, int k), const char *kind, int k) {
     enum { T = 3, V = 7 };
     const int64_t tokens[] = {1, 6, 0, 3, 3, 5}, next[] = {6, 0, 2, 3, 5, 4};
@@ -685,7 +685,7 @@ TEST(each_failure) {
         {"host", "cuda:0: no pinned memory: CUDA_ERROR_OUT_OF_MEMORY", NULL},
         {"copy", "CUDA_ERROR_UNKNOWN", NULL},
         {"launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "cuBLASLt fails"},
-        {"alloc", NULL, NULL}};                     /* the cache makes way, and all is well */
+        {"alloc", NULL, NULL}};                     /* cached memory is freed, and the step succeeds */
 #ifdef CUDASIM_SANITIZER
     const int each = test_full() ? 1 : 3;           /* minutes with all of them */
 #else
@@ -716,7 +716,7 @@ TEST(each_failure) {
     }
 }
 
-/* ---- moments in the host's memory: the same bits, less of the GPU's memory, and a step still waits for nothing */
+/* ---- moments in the host's memory: the same bits, less of the GPU's memory, and a step waits for nothing */
 typedef struct offloaded { double loss[5]; float weights[40 * 7], moments[40 * 7]; int64_t device_bytes, waits; } offloaded;
 static void train_offloaded(const cr_device *d, bool offload, offloaded *r) {
     cr_generator *random = cr_generator_new(test_seed());
@@ -734,16 +734,16 @@ static void train_offloaded(const cr_device *d, bool offload, offloaded *r) {
         cr_params_zero_grad(p);
         cr_tensor *loss = cr_cross_entropy(cr_matmul(x, cr_transpose(w, 0, 1)), target, NULL);
         OK(cr_backward(loss, CR_NONE, NULL));
-        r->loss[k] = cr_item(loss);                 /* before the update, which is still to run when the moments are read */
+        r->loss[k] = cr_item(loss);                 /* before the update, which has not run when the moments are read */
         const int64_t waits = the_gpu()->counters.waits + the_gpu()->counters.downloads;
         OK(cr_optim_step(optim));
         r->waits += the_gpu()->counters.waits + the_gpu()->counters.downloads - waits;
         cr_scope_end();
         cr_params_zero_grad(p);
-        if (!k) r->device_bytes = cr_memory_stats(d).current - bytes;               /* what the first step leaves: moments */
+        if (!k) r->device_bytes = cr_memory_stats(d).current - bytes;               /* the memory that the first step keeps: moments */
     }
     cr_params *state = cr_optim_state(optim);
-    OK(cr_read(cr_params_get(state, "w.v"), CR_F32, r->moments, sizeof r->moments));       /* first: it waits by itself */
+    OK(cr_read(cr_params_get(state, "w.v"), CR_F32, r->moments, sizeof r->moments));       /* first: it must wait */
     OK(cr_read(w, CR_F32, r->weights, sizeof r->weights));
     OK(cr_optim_load(optim, state, 5));
     cr_tensor *line = cr_from(r->weights, CR_LIST(40, 7), CR_F32, d), *v = cr_zeros_offloaded(w, CR_F32);
@@ -759,7 +759,7 @@ static void train_offloaded(const cr_device *d, bool offload, offloaded *r) {
 
 TEST(offload) {
     offloaded here = {0}, there = {0}, cpu = {0}, cpu_with = {0};
-    train_offloaded(dev(), false, &here);           /* and cuBLASLt has its workspace */
+    train_offloaded(dev(), false, &here);           /* allocates the workspace of cuBLASLt */
     const int64_t before = cr_memory_stats(dev()).current;
     train_offloaded(dev(), true, &there);
     CHECK(!memcmp(here.loss, there.loss, sizeof here.loss) && !memcmp(here.weights, there.weights, sizeof here.weights) && !memcmp(here.moments, there.moments, sizeof here.moments),
@@ -787,8 +787,8 @@ TEST(offload) {
     test_ran_on(dev());
 }
 
-/* ---- the whole is a training step: the same model learns the same on the cpu.  Nothing waits but the reading of the loss, and after the second step
- * nothing is compiled and no memory is asked for. */
+/* ---- the whole is a training step: the model learns the same on the cpu.  Only the read of the loss waits; after the second step nothing is compiled
+ * and the driver allocates no memory. */
 typedef struct run { double loss[50], norm; int64_t most_waits, loaded, segments; } run;
 
 static void learn(const cr_device *d, int steps, run *r) {
@@ -850,7 +850,7 @@ static cr_tensor *running(cr_tensor *x) { return cr_cumsum(cr_reshape(x, CR_LIST
 static cr_tensor *in_order(cr_tensor *x) { return cr_sort(cr_reshape(x, CR_LIST(-1)), 0, true, NULL); }
 static cr_tensor *of_rows(cr_tensor *x) { return cr_softmax(x, -1); }
 static cr_tensor *turned(cr_tensor *x) { return cr_contiguous(cr_transpose(x, 0, 1)); }
-static cr_tensor *places_in(const cr_tensor *x, int64_t n) {         /* n numbers below 100, made of x's elements */
+static cr_tensor *places_in(const cr_tensor *x, int64_t n) {         /* n numbers below 100, from the elements of x */
     return cr_to(cr_remainder(cr_mul(cr_slice(cr_reshape(x, CR_LIST(-1)), 0, 0, n, 1), cr_scalar(1000)), cr_scalar(100)), CR_I64, cr_device_of(x));
 }
 static cr_tensor *added_by_index(cr_tensor *x) { return cr_index_add(cr_zeros(CR_LIST(100, cr_shape(x)[1]), CR_F32, cr_device_of(x)), 0, places_in(x, cr_shape(x)[0]), x); }

@@ -1,9 +1,9 @@
 /* test_cuda_attention.c - an NVIDIA GPU's attention, forward and backward, against plain loops in double: plain kernels and those with tensor
- * cores, which f16 and bf16 with rows of multiples of 16 bytes take.  A simulated GPU needs a second for a block of 128 rows: shapes are small. */
+ * cores, which run for f16 and bf16 if rows are multiples of 16 bytes.  A simulated GPU needs a second for a block of 128 rows, so shapes are small. */
 #define CR_TEST_CUDA
 #include "attention_trial.h"
 
-/* The bytes of a box on the GPU, beside guards of its own. */
+/* The bytes of a box on the GPU, between guards. */
 static cr_array *up(const box *b, cr_array *t, const cr_device *d) {
     *t = b->t;
     t->dev = d;
@@ -29,7 +29,7 @@ static void run(const trial *t, set *s, const cr_device *d) {
 
 static void try_attention(trial t) {
     if (t.scale == 0) t.scale = 1 / sqrt((double)t.D);
-    t.rough = rounding(t.dt);                       /* tensor cores multiply weights that are rounded */
+    t.rough = rounding(t.dt);                       /* tensor cores multiply rounded weights */
     set s = make_set(&t);
     run(&t, &s, cr_cuda(0));
     for (int i = 0; i < BOXES; i++) CHECK(!box_spilled(&s.b[i]), "operand %d, T %lld S %lld D %lld: wrote outside of it", i, (long long)t.T, (long long)t.S, (long long)t.D);
@@ -62,7 +62,7 @@ TEST(attention_tensor_cores) {
                                       .mask = trials[i].mask});
 }
 
-/* Few queries, whose keys are split: one part and a little, whole ones, several; hidden parts; heads of more columns than a block has threads. */
+/* Few queries, whose keys are split: a little more than one part, whole parts, several; masked parts; heads with more columns than a block has threads. */
 TEST(attention_split) {
     static const struct { int64_t T, S, D; bool causal; int mask; } trials[] = {{1, 65, 64, true, 0}, {1, 192, 20, false, 2}, {4, 300, 7, true, 3}, {3, 130, 300, true, 0}, {2, 131, 96, false, 1}, {4, 67, 33, false, 5}, {1, 131, 1, false, 4}};
     static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16, CR_F16};
@@ -72,7 +72,7 @@ TEST(attention_split) {
                               .mask = trials[i % 7].mask});
 }
 
-/* Scores of some hundred: the running maximum must keep exp from overflowing; a negative scale is allowed. */
+/* Scores of several hundred: the running maximum must keep exp from overflowing; a negative scale is allowed. */
 TEST(attention_large_scores) {
     box_state = test_seed();
     try_attention((trial){.dt = CR_F32, .B = 1, .H = 1, .T = 66, .S = 130, .D = 33, .scale = 50});

@@ -1,4 +1,4 @@
-/* test_cuda_kernels.c - how NVIDIA GPUs, or simulated ones, compute what every device does: how many launches, of what precision, at which sizes. */
+/* test_cuda_kernels.c - kernels of NVIDIA GPUs, or simulated ones: the number of launches, precision, critical sizes. */
 #define CR_TEST_CUDA
 #include "test.h"
 
@@ -7,18 +7,18 @@
 static const cr_device *dev(void) { return cr_cuda(0); }
 static const cuda *gpu(void) { return (const cuda *)(uintptr_t)cr_cuda(0); }
 static int64_t launches(void) { return gpu()->counters.launches; }
-static bool is_simulated(void) {                    /* which refuses nothing that a version of cuBLASLt may */
+static bool is_simulated(void) {                    /* it refuses nothing that some version of cuBLASLt may refuse */
     void (*any)(void);
     return test_simulator("cudasim_count", &any);
 }
 
-/* The largest distance from what is wanted, as a part of the largest number wanted. */
+/* The largest error, relative to the largest expected number. */
 static double off(const cr_tensor *x, const cr_tensor *want) {
     test_ran_on(cr_device_of(x));
     return cr_item(cr_max(cr_abs(cr_sub(x, want)), CR_ALL, false)) / cr_item(cr_max(cr_abs(want), CR_ALL, false));
 }
 
-/* ---- products: with the operands rounded first the same numbers come out, and others without */
+/* ---- products: the same numbers as with rounded operands, other numbers than with full ones */
 
 static cr_tensor *of_tf32(const cr_tensor *x) {
     const int64_t n = cr_numel(x);
@@ -31,7 +31,7 @@ static cr_tensor *of_tf32(const cr_tensor *x) {
 }
 static cr_tensor *of_bf16(const cr_tensor *x) { return cr_to(cr_to(x, CR_BF16, dev()), CR_F32, dev()); }
 
-/* cuBLASLt takes what it is there for. */
+/* cuBLASLt takes all plain products. */
 TEST(plain_products) {
     if (!cr_lt_ready()) SKIP("our own products");
     static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16, CR_F16};
@@ -48,7 +48,7 @@ TEST(plain_products) {
     CHECK(gpu()->counters.refused == before, "%lld shapes are refused", (long long)(gpu()->counters.refused - before));
 }
 
-/* Parts of a long sum are all there, whoever adds them up and however. */
+/* No part of a long sum is lost, whatever library or order adds them. */
 TEST(long_sums) {
     static const int64_t lengths[] = {4099, 70001};
     cr_scope_begin();
@@ -60,7 +60,7 @@ TEST(long_sums) {
             const double error = off(y, cr_full(CR_LIST(8, 8), (double)lengths[i], CR_F32, dev()));
             CHECK(error == 0, "precision %d, %lld ones: off by %g", p, (long long)lengths[i], error);
         }
-    for (int dt = CR_F16; dt <= CR_BF16; dt++) {    /* 4099, which neither has, less 4098: parts are not rounded */
+    for (int dt = CR_F16; dt <= CR_BF16; dt++) {    /* 4099, which neither dtype represents, less 4098: partial sums are not rounded */
         const cr_tensor *parts[] = {cr_ones(CR_LIST(8, 4099), (cr_dtype)dt, dev()), cr_full(CR_LIST(8, 4098), -1, (cr_dtype)dt, dev())};
         cr_tensor *y = cr_matmul(cr_cat(2, parts, 1), cr_ones(CR_LIST(8197, 8), (cr_dtype)dt, dev()));
         CHECK(off(y, cr_ones(CR_LIST(8, 8), (cr_dtype)dt, dev())) == 0, "%s: off by %g", cr_dtype_name((cr_dtype)dt), off(y, cr_ones(CR_LIST(8, 8), (cr_dtype)dt, dev())));
@@ -72,7 +72,7 @@ TEST(precision_of_products) {
     const char *wish = getenv("CHAINRULE_CUBLASLT");
     if (wish && !strcmp(wish, "off")) SKIP("our own products take all bits");
     static const struct { cr_precision is; cr_tensor *(*rounded)(const cr_tensor *x); int launches; double error; const char *name; } modes[] =
-        {{CR_HIGH, of_tf32, 1, 1e-3, "TF32"}, {CR_MEDIUM, of_bf16, 3, 1e-6, "bf16"}};              /* TF32: a GPU may cut bits off where the simulated one rounds */
+        {{CR_HIGH, of_tf32, 1, 1e-3, "TF32"}, {CR_MEDIUM, of_bf16, 3, 1e-6, "bf16"}};              /* TF32: a GPU may truncate where the simulated one rounds */
     cr_generator *r = cr_generator_new(test_seed());
     cr_scope_begin();
     cr_tensor *x = cr_randn(CR_LIST(3, 17, 44), CR_F32, dev(), r), *w = cr_randn(CR_LIST(32, 44), CR_F32, dev(), r), *b = cr_randn(CR_LIST(32), CR_F32, dev(), r);
@@ -90,7 +90,7 @@ TEST(precision_of_products) {
             CHECK(launches() == before + (mode ? modes[m].launches : 1), "%s: linear took %lld launches", modes[m].name, (long long)(launches() - before));
             y[1] = cr_matmul(a[0], a[2]);
             y[2] = cr_matmul(a[0], a[3]);
-            y[3] = cr_linear(a[4], a[5], CR_NONE, CR_ACT_NONE);         /* begins at no multiple of 16 bytes */
+            y[3] = cr_linear(a[4], a[5], CR_NONE, CR_ACT_NONE);         /* does not begin at a multiple of 16 bytes */
             y[4] = cr_matmul(cr_transpose(a[2], 1, 2), cr_transpose(a[0], 1, 2));
             y[5] = cr_addbmm(cr_full(CR_LIST(17, 31), 1, CR_F32, dev()), a[0], a[2], 1, 1);
             cr_set_f32_products(CR_HIGHEST);
@@ -103,13 +103,13 @@ TEST(precision_of_products) {
     cr_generator_free(r);
 }
 
-/* ---- layers with GELU, and their gradients: in cuBLASLt's products where those take it, with as many launches; else after them.  `ref` says in float64 what is right. */
+/* ---- layers with GELU and their gradients: in epilogues of cuBLASLt where it takes them, else in separate launches; compared with `ref` in float64 */
 enum { LEAVES = 5, RESULTS = 1 + 2 * LEAVES, FROZEN_W1 = 1 << 1, FROZEN_W2 = 1 << 3 };
 typedef cr_tensor *layers(const cr_tensor *const in[LEAVES]);
 static cr_tensor *one_layer(const cr_tensor *const in[LEAVES]) { return cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH); }
 static cr_tensor *two_layers(const cr_tensor *const in[LEAVES]) { return cr_mlp(in[0], in[1], in[2], in[3], in[4], CR_ACT_GELU_TANH); }
 
-/* y, its gradients (weighed by 1, 2, 3...), and those of the sum of their squares; how many of each.  from: CR_NONE is absent.  Launches: of y, and of all its gradients. */
+/* y, its gradients (weighted by 1, 2, 3...), and those of the sum of their squares; how many of each.  from: CR_NONE is absent.  Launches: of y, and of all its gradients. */
 static int layers_with_gelu(layers *f, const cr_tensor *const from[LEAVES], const cr_device *d, cr_dtype dt, unsigned frozen, cr_tensor *out[RESULTS], int64_t took[2]) {
     const cr_tensor *in[LEAVES], *wanted[LEAVES];
     cr_tensor *g[LEAVES], *squares = NULL;
@@ -140,9 +140,9 @@ static int layers_with_gelu(layers *f, const cr_tensor *const from[LEAVES], cons
 static const struct { cr_dtype is; double error; } layer_dtypes[] = {{CR_F32, 1e-5}, {CR_BF16, 4e-2}, {CR_F16, 5e-3}, {CR_F64, 1e-12}};     /* half precision rounds h, dh and every result */
 enum { LAYER_DTYPES = sizeof layer_dtypes / sizeof *layer_dtypes };
 static bool takes_sums(cr_dtype dt) { return cr_lt_ready() && dt != CR_F64; }
-static bool takes_gelu(cr_dtype dt) { return takes_sums(dt) && dt != CR_F32; }             /* where f32 has all bits its tanh is too short */
+static bool takes_gelu(cr_dtype dt) { return takes_sums(dt) && dt != CR_F32; }             /* its tanh is too inexact for full f32 */
 
-/* Normal numbers that the dtype has; w (M, K) has its rows' sums of squares near 1. */
+/* Normal numbers, rounded to the dtype; w (M, K) has its rows' sums of squares near 1. */
 static cr_tensor *normal(cr_dtype dt, int n, const int64_t *shape, bool weight, cr_generator *r) {
     cr_tensor *x = cr_randn(n, shape, CR_F32, cr_cpu(), r);
     return cr_to(weight ? cr_div(x, cr_scalar(sqrt((double)shape[1]))) : x, dt, cr_cpu());
@@ -203,7 +203,7 @@ TEST(mlp) {
                 const cr_tensor *from[LEAVES] = {normal(dt, CR_LIST(M, C), false, r), normal(dt, CR_LIST(N, C), true, r), bare ? CR_NONE : normal(dt, CR_LIST(N), false, r),
                                                  normal(dt, CR_LIST(K, N), true, r), bare ? CR_NONE : normal(dt, CR_LIST(K), false, r)};
                 snprintf(what, sizeof what, "%s, %lld x %lld x %lld x %lld, way %d", cr_dtype_name(dt), (long long)M, (long long)C, (long long)N, (long long)K, way);
-                const int64_t dw2 = bare || way == 3 ? 1 : sums ? 1 : 2, dh = kept && gelu ? 1 : 2, dw1 = way == 1 || way == 2 || way == 5 ? 1 : sums ? 1 : 2;       /* each with its bias; one of the two alone */
+                const int64_t dw2 = bare || way == 3 ? 1 : sums ? 1 : 2, dh = kept && gelu ? 1 : 2, dw1 = way == 1 || way == 2 || way == 5 ? 1 : sums ? 1 : 2;       /* each with its bias; one of the two only */
                 check_layers(what, two_layers, from, t, frozen[way], 1 + (way != 2 && gelu ? 1 : 2), dw2 + dh + dw1 + dx);
                 cr_scope_end();
             }
@@ -218,7 +218,8 @@ TEST(mlp) {
     cr_generator_free(r);
 }
 
-/* Where products round their operands: the gradients of two layers apart, in as many products, but with no pass for GELU's and none for a sum that is taken on the way. */
+/* If products round their operands: the gradients of two separate layers, with as many products, but no launch for GELU's gradient or for sums in the
+ * epilogue. */
 TEST(mlp_rounded) {
     if (!cr_lt_ready()) SKIP("our own products take all bits");
     cr_generator *r = cr_generator_new(test_seed());
@@ -249,7 +250,7 @@ static cr_tensor *recomputed(int n, const cr_tensor *const *in, void *ctx) {
     return two_layers(in);
 }
 
-/* The same bits where the forward runs again in the backward pass; and without a graph nothing is kept for one. */
+/* The same bits if the backward pass runs the forward again; without a graph nothing is saved. */
 TEST(mlp_recomputed) {
     cr_generator *r = cr_generator_new(test_seed());
     cr_scope_begin();
@@ -271,7 +272,7 @@ TEST(mlp_recomputed) {
     cr_generator_free(r);
 }
 
-/* What is asked of cuBLASLt for a bias that begins at 256 bytes holds for no other. */
+/* The algorithm for a bias aligned to 256 bytes is not used for other alignments. */
 TEST(bias_at_16_bytes) {
     cr_generator *r = cr_generator_new(test_seed());
     cr_scope_begin();
@@ -286,7 +287,7 @@ TEST(bias_at_16_bytes) {
     cr_generator_free(r);
 }
 
-/* Sums are of what a factor is, not of what it is rounded to for the product. */
+/* Sums are those of the factor itself, not of the rounded factor. */
 TEST(sums_are_not_rounded) {
     cr_generator *r = cr_generator_new(test_seed());
     cr_scope_begin();
@@ -303,12 +304,12 @@ TEST(sums_are_not_rounded) {
     cr_generator_free(r);
 }
 
-/* ---- an update of many tensors: as few launches as the parameters of a kernel hold tensors */
+/* ---- an update of many tensors: a launch for as many tensors as an argument holds */
 
 enum { TENSORS = 97 };
 typedef struct set { cr_tensor *out[3 * TENSORS]; const cr_tensor *in[4 * TENSORS]; } set;
 
-/* Of sizes from `least` on, the same on both devices; moments are not 0. */
+/* Sizes from `least` on, the same on both devices; moments are not 0. */
 static void make_set(set *s, const cr_device *d, int64_t least, cr_dtype odd) {
     cr_generator *r = cr_generator_new(test_seed());
     for (int i = 0; i < TENSORS; i++) {
@@ -345,8 +346,8 @@ static void update(int64_t least, cr_dtype odd, int64_t most) {
 
 TEST(many_tensors) {
     update(4, CR_F32, 3);                           /* 97 of 9 words each, 43 in a launch */
-    update(4, CR_BF16, 5);                          /* one in the middle is of another dtype: 43, 7, 1, 43, 3 */
-    update(0, CR_F32, 3);                           /* those of up to 3 elements are of the same class, and the empty one of none */
+    update(4, CR_BF16, 5);                          /* one in the middle has another dtype: 43, 7, 1, 43, 3 */
+    update(0, CR_F32, 3);                           /* tensors of up to 3 elements have the same class, the empty one has none */
 }
 
 /* ---- the joint norm of many tensors */
@@ -362,8 +363,8 @@ TEST(total_norm) {
             const int64_t n = i == 7 ? 2 * 16384 + 1 : i == 8 ? -1 : i == 9 ? 16384 : 1 + i * 37 % 1009;
             theirs[i] = cr_to(cr_randn(CR_LIST(n + 1), CR_F32, cr_cpu(), r), mixed ? dtypes[i / 70] : CR_F32, cr_cpu());
             mine[i] = cr_to(theirs[i], (cr_dtype)cr_dtype_of(theirs[i]), dev());
-            if (i % 5 == 1) mine[i] = cr_slice(mine[i], 0, 1, n + 1, 1), theirs[i] = cr_slice(theirs[i], 0, 1, n + 1, 1);        /* begins within 16 bytes */
-            if (mixed && i == 20) mine[i] = cr_slice(mine[i], 0, 0, n, 3), theirs[i] = cr_slice(theirs[i], 0, 0, n, 3);          /* goes by itself */
+            if (i % 5 == 1) mine[i] = cr_slice(mine[i], 0, 1, n + 1, 1), theirs[i] = cr_slice(theirs[i], 0, 1, n + 1, 1);        /* not aligned to 16 bytes */
+            if (mixed && i == 20) mine[i] = cr_slice(mine[i], 0, 0, n, 3), theirs[i] = cr_slice(theirs[i], 0, 0, n, 3);          /* strided: a separate launch */
         }
         double norm = -1, want = 0;
         const cuda_counters before = gpu()->counters;
@@ -386,7 +387,7 @@ TEST(total_norm) {
     cr_generator_free(r);
 }
 
-/* ---- walks of all layouts: bits as on the cpu.  Numbers are small integers, which every dtype has */
+/* ---- walks of all layouts: the bits of the cpu.  Numbers are small integers, exact in every dtype */
 
 typedef struct view { const char *what; int ndim; int64_t shape[5]; const cr_tensor *(*of)(const cr_tensor *x); } view;
 static const cr_tensor *as_it_is(const cr_tensor *x) { return x; }
@@ -399,7 +400,7 @@ static const cr_tensor *backwards(const cr_tensor *x) { return cr_slice(cr_slice
 static const cr_tensor *turned_and_cut(const cr_tensor *x) { return cr_transpose(cr_slice(cr_slice(x, 1, 2, INT64_MAX, 1), 0, 1, INT64_MAX, 2), 0, 1); }
 static const cr_tensor *turned_backwards(const cr_tensor *x) { return cr_transpose(backwards(x), 0, 1); }
 static const cr_tensor *channels_first(const cr_tensor *x) { return cr_permute(x, 3, (int64_t[]){2, 0, 1}); }
-static const view views[] = {                       /* tiles are of 32 x 32 elements, or 64 x 32 and 64 x 64 small ones */
+static const view views[] = {                       /* tiles have 32 x 32 elements, or 64 x 32 and 64 x 64 small ones */
     {"rows", 2, {7, 48}, as_it_is}, {"odd rows", 2, {37, 29}, as_it_is}, {"cut rows", 2, {5, 49}, from_the_second}, {"even cut", 2, {5, 17}, from_the_second}, {"cut at the end", 2, {5, 48}, but_the_last}, {"thirds", 2, {11, 64}, every_third},
     {"backwards", 2, {13, 40}, backwards}, {"turned", 2, {67, 131}, turned}, {"whole tiles", 2, {64, 128}, turned}, {"three columns", 2, {3, 701}, turned}, {"three rows", 2, {701, 3}, turned},
     {"one column", 2, {1, 701}, turned}, {"small matrices", 3, {41, 5, 7}, turned}, {"matrices", 3, {3, 33, 65}, turned}, {"turned and cut", 2, {71, 69}, turned_and_cut},
@@ -451,7 +452,7 @@ TEST(walks) {
             }
 }
 
-/* Transposed inputs of several results, more of them than pass through shared memory; under the thread sanitizer it is this test that misses a barrier. */
+/* Several results and more transposed inputs than shared memory takes; under the thread sanitizer this test finds a missing barrier. */
 TEST(tiles) {
     cr_program *p = cr_program_new("many_turned", "a b c d e f", "", "s = a + b * c; t = d - e; s, t * f, s + t");
     REQUIRE(p, "%s", cr_error());
@@ -476,12 +477,12 @@ TEST(tiles) {
     cr_program_free(p);
 }
 
-/* ---- rows of all lengths: shorter than a pack of 16 bytes, beginning within one, as long as registers hold, and longer; -Inf before numbers */
+/* ---- rows of all lengths: shorter than a pack of 16 bytes, beginning within a pack, as long as registers hold, and longer; -Inf before numbers */
 
 static cr_tensor *loss_of_rows(const cr_device *d, cr_dtype dt, int64_t M, int64_t N, cr_tensor *leaf[3], cr_generator *r) {
     const bool hidden = N > 8;
     cr_tensor *x = cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), r), *target = cr_arange(0, (double)M, 1, CR_I64, cr_cpu());
-    if (hidden) cr_fill_(cr_slice(x, 1, 0, N / 2, 1), -INFINITY);       /* whole threads, and the first packs of others */
+    if (hidden) cr_fill_(cr_slice(x, 1, 0, N / 2, 1), -INFINITY);       /* all packs of some threads, the first packs of others */
     leaf[0] = cr_requires_grad_(cr_to(cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), r), dt, d), true);
     leaf[1] = cr_requires_grad_(cr_to(cr_randn(CR_LIST(N), CR_F32, cr_cpu(), r), dt, d), true);
     leaf[2] = cr_requires_grad_(cr_to(x, dt, d), true);
@@ -521,14 +522,14 @@ TEST(rows) {
     }
 }
 
-/* ---- gradients of norms, whichever are wanted: of fewer rows than a block has at once, of several turns and parts, as many parts as there may be; columns that
- * begin within a pack; rows that registers hold, and longer ones */
+/* ---- any of the gradients of norms: with fewer rows than a block processes at once, several rounds and parts, the most parts; columns that begin within a
+ * pack; rows that registers hold, and longer ones */
 TEST(norm_gradients) {
     static const struct { int64_t M, N; int wanted; } cases[] = {{3, 37, 7}, {2300, 3, 7}, {270001, 1, 7}, {301, 40, 1}, {301, 40, 2}, {67, 515, 4}, {67, 520, 6}, {67, 1032, 7}, {41, 2051, 7}, {7, 4099, 7},
                                                                  {9, 8208, 6}};
     static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16};
 #ifdef CUDASIM_SANITIZER
-    enum { MOST = 100, DTYPES = 1 };                /* rows: others differ in nothing that is shared */
+    enum { MOST = 100, DTYPES = 1 };                /* other dtypes share the code */
 #else
     enum { MOST = 1 << 20, DTYPES = 3 };
 #endif
@@ -566,7 +567,7 @@ TEST(norm_gradients) {
     cr_generator_free(r);
 }
 
-/* ---- sums over dense lines, from any element on: within a pack, of several, of several blocks */
+/* ---- sums over dense lines from any element on: within a pack, over several packs, over several blocks */
 TEST(lines) {
     static const int64_t sizes[] = {1, 3, 4, 7, 64, 1031, 70001};
     static const cr_dtype dtypes[] = {CR_F32, CR_BF16, CR_F64, CR_I8, CR_I64};
@@ -591,7 +592,7 @@ TEST(lines) {
     free(v);
 }
 
-/* ---- one element of a long row, found by its digits: many that are equal, NaN, and the same positions as the cpu's */
+/* ---- one element of a long row, found by its digits: many equal elements, NaN; the positions are those of the cpu */
 TEST(selection) {
     static const cr_dtype dtypes[] = {CR_F32, CR_I16, CR_U8};
     enum { M = 2, R = 5405 };                      /* three tiles */
@@ -599,9 +600,9 @@ TEST(selection) {
     cr_scope_begin();
     for (int t = 0; t < 3; t++)
         for (int nan = 0; nan < (t ? 1 : 3); nan++) {
-            cr_tensor *x = cr_to(cr_mul(cr_rand(CR_LIST(M, R), CR_F32, cr_cpu(), r), cr_scalar(200)), CR_U8, cr_cpu());     /* 27 of each */
+            cr_tensor *x = cr_to(cr_mul(cr_rand(CR_LIST(M, R), CR_F32, cr_cpu(), r), cr_scalar(200)), CR_U8, cr_cpu());     /* each value 27 times */
             x = cr_to(x, dtypes[t], cr_cpu());
-            if (nan) cr_fill_(cr_slice(x, 1, nan == 1 ? R - 1000 : 0, R, nan == 1 ? 100 : 1), NAN);          /* some, or all */
+            if (nan) cr_fill_(cr_slice(x, 1, nan == 1 ? R - 1000 : 0, R, nan == 1 ? 100 : 1), NAN);          /* some elements, or all */
             const int64_t before = launches();
             for (int how = 0; how < 3; how++) {
                 cr_tensor *at[2], *y[2];
@@ -626,13 +627,13 @@ TEST(selection) {
     cr_generator_free(r);
 }
 
-/* ---- the first few of many, found by their digits: ties in order of place, NaN, one tile of them and several, as many as a row may have for this; and one more */
+/* ---- the first few of many, found by their digits: ties in order of position, NaN, one tile and several tiles, up to the limit, and one more */
 TEST(first_of_many) {
     static const struct { cr_dtype dtype; int64_t K; int different; bool nan, largest; } cases[] = {{CR_F32, 70, 1 << 23, true, true}, {CR_F32, 3001, 200, true, false}, {CR_F32, 1, 20000, false, true},
         {CR_I16, 2048, 2, false, true}, {CR_I16, 2049, 1, false, false}, {CR_I16, 87384, 5000, false, true}, {CR_I16, 87385, 5000, false, false}};
     enum { M = 3, R = 349537 };                     /* M R is above 2^20, R / 4 87384 */
 #ifdef CUDASIM_SANITIZER
-    const size_t n = 1;                             /* the others differ in nothing that is shared */
+    const size_t n = 1;                             /* other dtypes share the code */
 #else
     const size_t n = sizeof cases / sizeof *cases;
 #endif
@@ -658,7 +659,8 @@ TEST(first_of_many) {
     cr_generator_free(r);
 }
 
-/* ---- many indices into few columns, which are sorted: one for all rows and columns, or one of its own for each element; sums of small numbers, which are exact, and copies, of which the last stays */
+/* ---- long indices with few columns, which are sorted: one index for all rows and columns, or an index for each element; sums of small numbers, which are
+ * exact, and copies, where the last one wins */
 TEST(many_indices) {
     static const struct { int64_t M, K, N, R; bool own; int64_t launches; } cases[] = {        /* x (M, R, N), src (M, K, N).  Launches: to number them, to sort, to put, and of sums to put parts */
         {3, 3001, 5, 997, false, 1 + 6 + 1},        /* two digits */
@@ -681,7 +683,7 @@ TEST(many_indices) {
             for (int sum = 0; sum < 2; sum++) {
                 const int64_t M = cases[i].M, K = cases[i].K, N = cases[i].N, R = cases[i].R;
                 const cr_dtype dt = dtypes[t];
-                if (dt == CR_BF16 && sum && R < 500) continue;         /* it has no number above 256 exactly */
+                if (dt == CR_BF16 && sum && R < 500) continue;         /* it represents no odd number above 256 */
                 cr_scope_begin();
                 const int64_t each[] = {M, K, N};
                 cr_tensor *index = cr_randint(0, R, cases[i].own ? 3 : 1, cases[i].own ? each : &K, t % 2 ? CR_I32 : CR_I64, cr_cpu(), r);

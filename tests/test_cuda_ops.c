@@ -1,3 +1,3 @@
-/* test_cuda_ops.c - test_ops.c on an NVIDIA GPU, or a simulated one, as far as that goes: the same cases, with `ref` as the truth. */
+/* test_cuda_ops.c - test_ops.c on an NVIDIA GPU, or a simulated one, for the dtypes that it has: the same cases, compared with `ref`. */
 #define CR_TEST_CUDA
 #include "test_ops.c"

@@ -1,9 +1,9 @@
-/* test_cuda_step.c - what one training step of a GPT launches and moves, counted by the simulated GPU: exact, and equal to what each kernel has to
- * read and write by its definition.  Whoever makes a step cheaper changes a row here; whoever makes it dearer is told. */
+/* test_cuda_step.c - the launches and bytes of one training step of a GPT, counted by the simulated GPU: exactly what each kernel must read and
+ * write by its definition.  A change that makes a step cheaper changes a row here; a change that makes it dearer fails. */
 #include <stdlib.h>
 
 #if defined CHAINRULE_CUDASIM && !defined CUDASIM_SANITIZER
-/* Before main: kernels are compiled to count, into a folder of their own; products are cuBLASLt's. */
+/* Before main: kernels are compiled to count, into a separate folder; cuBLASLt computes the products. */
 __attribute__((constructor)) static void count_bytes(void) {
     const char *wish = getenv("CHAINRULE_TEST_CUDA");
     if (wish && *wish == '1') return;               /* nothing is counted, and kernels that count are nothing for others */
@@ -24,8 +24,8 @@ static cudasim_bytes (*traffic)(const char *kernel);
 static long long (*launches)(const char *kernel);
 static const char *(*kernel_name)(int i);
 
-/* ---- one GPT of one layer: B sequences of T tokens, of which E are different; width C, heads H, vocabulary V; M rows, P parameters.  Elements have F bytes (f32, bf16), statistics
- * S, tokens I.  LT: 1 in bf16, where GELU and its gradient are cuBLASLt's on the way, 0 where they are walks of their own. */
+/* ---- one GPT of one layer: B sequences of T tokens, E of them different; width C, heads H, vocabulary V; M rows, P parameters.  Elements have F bytes (f32, bf16), statistics
+ * S, tokens I.  LT: 1 in bf16, where GELU and its gradient are epilogues of cuBLASLt, 0 where they are separate walks. */
 enum { B = 2, T = 5, V = 11, C = 12, H = 2, M = B * T, E = 8, P = V * C + T * C + 12 * C * C + 13 * C + 2 * C, S = 4, I = 8, G = M * 4 * C };
 
 /* Elements of the products x w^T of K columns into N: all five linear layers, of which the last, the head, has no bias. */
@@ -65,7 +65,7 @@ static const row forward[2][FORWARD] = {FORWARD_ROWS(4, 0), FORWARD_ROWS(2, 1)};
 static const row backward[2][BACKWARD] = {BACKWARD_ROWS(4, 0), BACKWARD_ROWS(2, 1)};
 static const row update[2] = {{"walk", 1, 4 * S * P, 3 * S * P}, {"walk", 1, (2 + S + S + 2) * P, (2 + S + S) * P}};     /* w, m, v, g -> w, m, v: one launch for all 16 parameters */
 
-/* What was launched since the last call is these rows and nothing else. */
+/* The launches since the last call are exactly these rows. */
 static void same_rows(const char *what, int n, const row *rows) {
     static struct { long long launches; cudasim_bytes bytes; } before[100];
     OK(cr_synchronize(cr_cuda(0)));
@@ -98,7 +98,7 @@ static void one_step(cr_dtype dt) {
     if (!test_simulator("cudasim_count", &count) || !test_simulator("cudasim_traffic", &traffic) || !test_simulator("cudasim_launches", &launches)
         || !test_simulator("cudasim_kernel_name", &kernel_name)) SKIP("no simulator");
     CHECK(cr_params_numel(cr_gpt_params(m)) == P, "%lld parameters", (long long)cr_params_numel(cr_gpt_params(m)));
-    for (int k = 0; k < 3; k++) {                   /* the first makes the moments; those after it are all alike */
+    for (int k = 0; k < 3; k++) {                   /* the first step creates the moments; the later steps are alike */
         cr_scope_begin();
         cr_params_zero_grad(cr_gpt_params(m));
         same_rows("nothing", 0, NULL);
@@ -124,7 +124,7 @@ static void one_step(cr_dtype dt) {
 TEST(one_step) { one_step(CR_F32); }
 TEST(one_step_in_bf16) { one_step(CR_BF16); }
 
-/* ---- elementwise walks: each sector that a warp comes to, where it has all lanes */
+/* ---- elementwise walks: the sectors that each warp accesses, with all its lanes */
 typedef struct sectors { const char *what; cr_dtype is; cr_tensor *(*make)(const cr_tensor *x, const cr_tensor *y); long long read, written; } sectors;
 enum { ROWS = 64, COLUMNS = 128, N = ROWS * COLUMNS, SECTOR = 32 };
 
@@ -143,7 +143,7 @@ static cr_tensor *rows_of_126(const cr_tensor *x, const cr_tensor *y) {
     return cr_add(cr_slice(z, 1, 0, 64, 1), cr_slice(cr_select(y, 0, 0), 0, 0, 64, 1));
 }
 
-/* Rows and columns are read anew by each warp: of packs of 16 bytes a warp has 512 bytes. */
+/* Each warp reads rows and columns again; with packs of 16 bytes a warp has 512 bytes. */
 static const sectors walks[] = {
     {"bf16: x + row", CR_BF16, add_row, 2 * N / SECTOR + 2 * N / 512 * 2 * COLUMNS / SECTOR, 2 * N / SECTOR},
     {"f32: x + row", CR_F32, add_row, 2 * 4 * N / SECTOR, 4 * N / SECTOR},

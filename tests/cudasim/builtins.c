@@ -1,3 +1,3 @@
-/* builtins.c - the simulated libnvrtc-builtins: nothing but there, since the true NVRTC compiles nothing before it is. */
+/* builtins.c - the simulated libnvrtc-builtins: empty; as with the true NVRTC, nothing compiles until it is loaded. */
 extern const int cudasim_builtins;
 const int cudasim_builtins = 1;

@@ -1,10 +1,11 @@
-"""What NVIDIA's own tools say, where they are: nvcc and NVRTC of our kernels, cuda.h, nvrtc.h and cublasLt.h of what the library and the simulator believe.
+"""Checks with NVIDIA's tools, where they are installed: nvcc and NVRTC compile the kernels; cuda.h, nvrtc.h and cublasLt.h are compared with the declarations
+of the library and the simulator.
 
     check_cuda.py                  kernels by nvcc, for two architectures (with CHAINRULE_TEST_FULL=1 for all); headers
-    check_cuda.py --nvrtc FOLDER   every text in the folder (CUDASIM_KEEP of the simulated NVRTC) by the true one
+    check_cuda.py --nvrtc FOLDER   every text in the folder (CUDASIM_KEEP of the simulated NVRTC) by the real one
     check_cuda.py --loops FILE     the machine instructions of each loop of a file's kernels, for the last architecture, by kind (PyPI's nvidia-cuda-nvdisasm)
 
-Prints registers, shared memory (which the text declares, not what a launch asks for) and spills of each kernel; a spill is a failure.
+Prints registers, static shared memory and spills of each kernel; a spill is a failure.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 KERNELS = ROOT / "src/dev/cuda"
 FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
 ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["80", "90a"]
-PACKAGES = [Path(place) / "nvidia" / "cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))]  # nvidia-cuda-nvrtc (Makefile) and its like
-# Kernels, and the definitions with which they may, some bytes: a division of 64 bits is a call, which saves registers; no loop lacks any, but one word a
-# tile of keys for heads of 120.
+PACKAGES = [Path(place) / "nvidia" / "cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))]  # nvidia-cuda-nvrtc (Makefile)
+# Kernels that may spill a few bytes, and their definitions: a division of 64 bits is a call, which saves registers.  No loop spills, except one word for
+# each tile of keys with heads of 120.
 SPILLS_ALLOWED = {("attention", "HEAD=120"), ("put", ""), ("scatter", ""), ("in_order", "")}
 SPILLED_MOST = 96
 
-# What the files are compiled with, of all that they may be: the plainest, and the one with the most conversions.  Of a file that is not
-# listed nobody has said it yet, which is a failure.
+# Definitions that the files are compiled with, a selection: the simplest, and those with the most conversions.  A file that is not listed is a
+# failure.
 DEFINITIONS = {
     "argreduce": ["T=f32 MAX=1", "T=bf16 MAX=0"],
     "attention": [
@@ -71,7 +72,7 @@ DEFINITIONS = {
     "reduce": ["T=f32 A=f32 TO=f32 KIND=0 MAP=0", "T=bf16 A=f32 TO=bf16 KIND=0 MAP=6", "T=i32 A=i64 TO=i64 KIND=2 MAP=0"],
     "rows": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],
     "sample": ["T=f32", "T=f64"],
-    "squares": ["T=f32 A=f32 PIECE=16384 WORDS=400", "T=bf16 A=f32 PIECE=16384 WORDS=400"],
+    "squares": ["T=f32 A=f32", "T=bf16 A=f32"],
     "scan": ["T=f32 TO=f32 HOW=float_sum EXTREME=0 V=5", "T=bf16 TO=bf16 HOW=log_sum EXTREME=0 V=5", "T=f64 TO=f64 HOW=float_product EXTREME=0 V=5",
              "T=b8 TO=i64 HOW=integer_product EXTREME=0 V=5", "T=f64 TO=f64 HOW=smallest EXTREME=1 V=5"],
 }
@@ -79,8 +80,9 @@ DEFINITIONS = {
 
 def text_of(file: str, definitions: str) -> str:
     defines = "".join(f"#define {name} {value}\n" for name, _, value in (part.partition("=") for part in definitions.split()))
-    parts = [(path.name, path.read_text(encoding="utf-8")) for path in (KERNELS / "device.cuh", KERNELS / f"{file}.cu")]
-    return f'#line 1 "{parts[0][0]}"\n{parts[0][1]}\n{defines}#line 1 "{parts[1][0]}"\n{parts[1][1]}'
+    parts = [(path.name, path.read_text(encoding="utf-8")) for path in (KERNELS / "device.cuh", KERNELS / "arguments.h", KERNELS / f"{file}.cu")]
+    device, arguments, kernel = (f'#line 1 "{name}"\n{text}\n' for name, text in parts)
+    return device + arguments + defines + kernel
 
 
 class Result:
@@ -120,7 +122,7 @@ class Figures(NamedTuple):
 
 
 def figures_of(said: str) -> list[Figures]:
-    """What ptxas said of each kernel, for each architecture: registers, bytes."""
+    """The output of ptxas for each kernel and architecture: registers, bytes."""
     shared = re.compile(r"(\d+) bytes smem")
     return [
         Figures(f["name"], f["architecture"], int(f["registers"]), int(found[1]) if (found := shared.search(f["rest"])) else 0, int(f["stores"]) + int(f["loads"]))
@@ -133,7 +135,7 @@ def is_fine(of: Figures, definitions: str) -> bool:
 
 
 def nvcc(file: str, definitions: str) -> tuple[str, dict[str, list[str]], bool]:
-    """What it said, figures by kernel, in the order of ARCHITECTURES, and whether all is well."""
+    """The output, figures by kernel in the order of ARCHITECTURES, and whether all is well."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.cu"
         source.write_text(text_of(file, definitions), encoding="utf-8")
@@ -165,7 +167,7 @@ def check_nvcc(result: Result) -> None:
 
 
 def show_loops(file: str) -> int:
-    """Of each loop its length in instructions and how many of each kind, innermost ones within those around them; branches of edges count too."""
+    """The length of each loop in instructions and their number by kind; outer loops include inner ones, and branches for edges count too."""
     for definitions in DEFINITIONS[file]:
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "kernel.cu"
@@ -225,7 +227,7 @@ def check_headers(result: Result) -> None:
         result.check(done.returncode == 0, f"{header} disagrees:\n{done.stdout}")
 
 
-# ---- headers: what src/dev/cuda/api.h declares, in words of its own, against NVIDIA's
+# ---- headers: the declarations of src/dev/cuda/api.h against NVIDIA's
 PREFIXES = {
     "CUDA_ATTRIBUTE_": "CU_DEVICE_ATTRIBUTE_",
     "CUDA_STREAM_": "CU_STREAM_",
@@ -239,7 +241,7 @@ PREFIXES = {
     "LT_PREFERENCE_": "CUBLASLT_MATMUL_PREF_",
     "LT_REDUCTION_": "CUBLASLT_REDUCTION_SCHEME_",
 }
-NAMES = {  # ours, where the rest of the name is not theirs
+NAMES = {  # names that differ in more than the prefix
     "CUDA_DYNAMIC_SHARED": "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",
     "CUDA_ATTRIBUTE_MULTIPROCESSORS": "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT",
     "CUDA_ATTRIBUTE_MAJOR": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
@@ -254,7 +256,7 @@ NAMES = {  # ours, where the rest of the name is not theirs
     "LT_PREFERENCE_WORKSPACE": "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES",
     "LT_PREFERENCE_ALIGNMENT_A": "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES",
 }
-# Two declarations are the same to who calls by one and is called by the other: as many parameters, each as wide, and no float where an integer or an address is.
+# Two declarations are compatible for a call if they have as many parameters of the same sizes, and floats at the same places.
 SAME_CALL = """
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-"""src/dev/cuda/fatbin.gen.txt names the kernels that -DCHAINRULE_CUDA_FATBIN=ON compiles: those that a GPT's training needs, but for elementwise programs,
-which are written at run time.  What it needs is seen on the simulated GPU.
+"""src/dev/cuda/fatbin.gen.txt names the kernels that -DCHAINRULE_CUDA_FATBIN=ON precompiles: those that the training of a GPT needs, except elementwise
+programs, which are written at run time.  The list comes from a run on the simulated GPU.
 
 use: python tests/cudasim/check_fatbin.py [--write]        CHAINRULE_BUILD: where simulator and package are (build/release)
 """
@@ -18,8 +18,8 @@ from environment import simulated
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")).resolve()
 LIST = ROOT / "src/dev/cuda/fatbin.gen.txt"
-HEAD = "# Of each text its file and what is defined before it (cmake/fatbin.cmake).  Written by tests/cudasim/check_fatbin.py --write.\n"
-# Heads of 64 as in GPT-2, and of 128 in attention by itself: with its gradients, and without, as generation has it.  As many tokens as a large batch has.
+HEAD = "# The file of each text and the definitions before it (cmake/fatbin.cmake).  Written by tests/cudasim/check_fatbin.py --write.\n"
+# Heads of 64 as in GPT-2, and of 128 in attention only, with gradients and without (as in generation).  As many tokens as a large batch has.
 WORK = """
 import chainrule as cr
 for dtype in (cr.float32, cr.bfloat16, cr.float16):
@@ -39,7 +39,7 @@ cr.synchronize("cuda")
 
 
 def needed() -> list[str]:
-    """Lines of the list, from the texts that were compiled."""
+    """Lines of the list, from the compiled texts."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, **simulated(BUILD), "CHAINRULE_CACHE": "off", "CUDASIM_KEEP": folder, "PYTHONPATH": str(BUILD / "python")}
         subprocess.run([sys.executable, "-c", WORK], env=environment, check=True)

@@ -1,7 +1,7 @@
-/* cublaslt.c - the simulated cuBLASLt: D = epilogue(alpha op(A) op(B) + beta C + bias), in its stream's turn, by three loops.
+/* cublaslt.c - the simulated cuBLASLt: D = epilogue(alpha op(A) op(B) + beta C + bias), in the order of its stream, by three loops.
  *
- * Sums are in the type that was asked for (f32, f64; TF32: f32 of operands with 10 bits of the fraction), one after another along K.  What the real one refuses is refused, and
- * what it would do without a word (memory that is not there, an address less aligned than the heuristic was told) is an error too. */
+ * Sums are in the requested type (f32, f64; TF32: f32 of operands with 10 bits of the fraction), in order along K.  It refuses what the real library
+ * refuses, and reports what the real library does not check (unallocated memory, an address less aligned than the heuristic assumed). */
 #include "control.h"
 #include "nvidia.h"
 #include <math.h>
@@ -104,7 +104,7 @@ API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference
     return ASSIGN(table);
 }
 
-/* ---- what it takes */
+/* ---- supported products */
 static size_t size_of(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
 static uint64_t rows_of(const struct cublasLtLayout *l, int turned) { return turned ? l->columns : l->rows; }
 static uint64_t columns_of(const struct cublasLtLayout *l, int turned) { return turned ? l->rows : l->columns; }
@@ -140,7 +140,7 @@ static cublasStatus_t check(const struct cublasLtProduct *p, const struct cublas
 }
 
 static const uint64_t magic = 0x636c7564617369;     /* in data[0] of an algorithm; data[1]: alignments; data[2]: workspace; data[3]: alignments that it saw of the vector and of aux; data[4]: partial sums are rounded */
-static uint64_t alignment_of(const void *at) {      /* at most 256; 1 of NULL: it expects nothing */
+static uint64_t alignment_of(const void *at) {      /* at most 256; NULL: 1, no constraint */
     const uintptr_t low = (uintptr_t)at & (~(uintptr_t)at + 1);
     return !at ? 1 : low < 256 ? low : 256;
 }
@@ -159,7 +159,7 @@ API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cubla
         out->algo.data[1] |= (uint64_t)(n > 256 ? 256 : n) << 16 * i;
     }
     out->algo.data[2] = out->workspaceSize = preference->workspace < 4096 || d->columns == 1 ? 0 : 4096 * (1 + columns_of(a, p->turn_a) / 4096 % 16);      /* more for long sums */
-    out->algo.data[3] = alignment_of(p->bias) | alignment_of(p->aux) << 16;      /* as NVIDIA's header says of both */
+    out->algo.data[3] = alignment_of(p->bias) | alignment_of(p->aux) << 16;      /* as NVIDIA's header specifies for both */
     out->algo.data[4] = (preference->reductions & 5) != 0;         /* in place, or in the type of the result */
     out->wavesCount = 1;
     *count = 1;
@@ -178,7 +178,7 @@ static uint16_t half_of(float x) {
     const float v = fabsf(x);
     if (isnan(x)) return 0x7e00;
     if (v >= 65520) return sign | 0x7c00;
-    if (v == 0) return sign;                        /* frexpf gives it the exponent 0, which is that of 0.5 */
+    if (v == 0) return sign;                        /* frexpf returns the exponent 0, that of 0.5 */
     int exponent;
     frexpf(v, &exponent);                           /* v = 0.1... 2^exponent; 11 bits are kept, fewer below 2^-14 */
     const int last = exponent > -13 ? exponent - 11 : -24;
@@ -216,7 +216,7 @@ static double rounded(int type, double v) {
     return load(bytes, type, 0);
 }
 
-/* 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as cuBLASLt has it, and its derivative: its tanh is approximate, of f32 too */
+/* 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as in cuBLASLt, and its derivative; its tanh is approximate for f32 too */
 static double short_tanh(double x) { return rounded(CUDA_R_16F, tanh(x)); }
 static double gelu(double x) { return 0.5 * x * (1 + short_tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))); }
 static double gelu_slope(double x) {
@@ -232,7 +232,7 @@ typedef struct work {
     void *D, *workspace;
     size_t workspace_bytes;
     double alpha, beta;
-    bool coarse;                                    /* partial sums are rounded to what D is: here once */
+    bool coarse;                                    /* partial sums are rounded to the type of D: here once */
 } work;
 
 static uint64_t place(const struct cublasLtLayout *l, int batch, uint64_t row, uint64_t column) {
@@ -240,7 +240,7 @@ static uint64_t place(const struct cublasLtLayout *l, int batch, uint64_t row, u
     return (uint64_t)(l->stride * batch) + (l->order == CUBLASLT_ORDER_ROW ? row * ld + column : column * ld + row);
 }
 
-/* What is multiplied: TF32 rounds to nearest, ties away from 0 (cvt.rna.tf32.f32). */
+/* The factors: TF32 rounds to nearest, ties away from 0 (cvt.rna.tf32.f32). */
 static double factor(const work *w, const void *from, int type, uint64_t i) {
     const double v = load(from, type, i);
     if (w->p.compute != CUBLAS_COMPUTE_32F_FAST_TF32) return v;

@@ -1,18 +1,19 @@
-/* driver.c - the simulated libcuda: devices, memory, modules, streams as queues that run when somebody waits for them.
+/* driver.c - the simulated libcuda: devices, memory, modules, streams as queues that run when a caller waits for them.
  *
- * What is asynchronous on a GPU is as late as it may be here: an operation runs when a synchronisation, a query or an event that needs it asks,
- * so a result that is read without waiting is not there.  A stream may also be eager, and run what it gets at once with all that it waits for:
- * what others should have done before is then not done.  With each stream late and eager in turn, a wait that is forgotten shows.  Every address is checked before use: memory of a device lies in a range of its own,
- * each allocation between pages that nobody may touch, and is never reused while there is room.
+ * Asynchronous operations run as late as they may: when a synchronisation, a query or an event needs them.  So a result that is read without
+ * waiting is missing.  A stream may also be eager: it runs each operation at once, with everything that it waits for, so work of other streams
+ * that it should have waited for is missing.  Tests run with each stream late and with each stream eager, which reveals every forgotten wait.
+ * Every address is checked before use: the memory of a device has its own range, each allocation lies between guard pages, and addresses are not
+ * reused while there is room.
  *
  * CUDASIM_DEVICES  how many (1)                CUDASIM_ORDER  of threads: forward, reverse or a seed (forward)
  * CUDASIM_MEMORY   MiB of each (1024)          CUDASIM_CC     compute capability (80)
- * CUDASIM_DRIVER   the newest CUDA it knows (13000: 13.0)                  CUDASIM_NVRTC  the major version of NVRTC (13)
+ * CUDASIM_DRIVER   the newest CUDA that it supports (13000: 13.0)                  CUDASIM_NVRTC  the major version of NVRTC (13)
  * CUDASIM_EAGER    a bit for each stream of a device, in order of their creation (0: none; the stream NULL is always late)
  * CUDASIM_COUNT    1: bytes that kernels read and write are counted (control.h)
- * CUDASIM_FAIL     "alloc:3,launch:2": what fails once, the k-th from now: device (another process has it), alloc, host, copy, launch, module, room (for code, when a kernel
- *                  is launched or a module loaded), product (which cuBLASLt's heuristic found an algorithm for), or fault (a kernel, while it runs);
- *                  or is forgotten: wait (of a stream for an event), join (of the host for an event) */
+ * CUDASIM_FAIL     "alloc:3,launch:2": the k-th such call from now fails once: device (another process has it), alloc, host, copy, launch,
+ *                  module, room (memory for code, when a kernel is launched or a module loaded), product (for which cuBLASLt's heuristic found an
+ *                  algorithm), or fault (a kernel, while it runs); or does nothing: wait (of a stream for an event), join (of the host for an event) */
 #define _GNU_SOURCE
 #include "control.h"
 #include "fibers.h"
@@ -44,7 +45,7 @@ void __asan_unpoison_memory_region(const volatile void *address, size_t size);
 #define UNPOISON(address, size) ((void)0)
 #endif
 
-enum { MAX_DEVICES = 16, PAGE = 64 << 10 };         /* bytes, a multiple of every page there is */
+enum { MAX_DEVICES = 16, PAGE = 64 << 10 };         /* bytes, a multiple of every page size */
 static const uint64_t RANGE = 1ull << 36;           /* addresses of one device */
 
 typedef struct allocation { uint64_t at, bytes; } allocation;
@@ -82,7 +83,7 @@ static void remove_files(void);
 static int device_count = -1;
 static uint64_t memory_limit;
 static int capability;
-static int shared_limit(void) {                     /* bytes a block may ask for: CUDA's programming guide, "technical specifications per compute capability" */
+static int shared_limit(void) {                     /* bytes that a block may request: CUDA's programming guide, "technical specifications per compute capability" */
     switch (capability) {
     case 70: case 72: return 96 << 10;
     case 75: return 64 << 10;
@@ -104,11 +105,11 @@ static uint32_t *touched;                           /* of each byte of all devic
 static unsigned this_launch;
 static cudasim_bytes traffic;                       /* of this launch */
 static char message[600];
-static bool in_child;                               /* of a process that called cuInit */
+static bool in_child;                               /* of a process that has called cuInit */
 static struct failure { const char *what; int left; } failures[] = {{"device", 0}, {"alloc", 0}, {"host", 0}, {"copy", 0}, {"launch", 0}, {"module", 0}, {"room", 0}, {"product", 0}, {"fault", 0}, {"wait", 0}, {"join", 0}};
 enum { FAIL_DEVICE, FAIL_ALLOC, FAIL_HOST, FAIL_COPY, FAIL_LAUNCH, FAIL_MODULE, FAIL_ROOM, FAIL_PRODUCT, FAIL_FAULT, FAIL_WAIT, FAIL_JOIN, FAILURES };
 
-/* Every entry runs alone. */
+/* One call runs at a time. */
 static void unlock_at_end(int *held) { (void)held; pthread_mutex_unlock(&lock); }
 #define ENTER __attribute__((cleanup(unlock_at_end))) int entered = pthread_mutex_lock(&lock); (void)entered
 #define ENTER_CONTEXT                                                                              \
@@ -235,7 +236,7 @@ API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
     return CUDA_SUCCESS;
 }
 
-/* An A100's, but for few multiprocessors: grids that grow with their number stay small. */
+/* Those of an A100, except for few multiprocessors, which keep grids small. */
 API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice dev) {
     ENTER;
     if (!device_at(dev)) return CUDA_ERROR_INVALID_DEVICE;
@@ -325,7 +326,7 @@ static bool holds(const device *d, uint64_t at, uint64_t bytes) {
     return i >= 0 && at - d->held[i].at <= d->held[i].bytes && bytes <= d->held[i].bytes - (at - d->held[i].at);
 }
 
-/* What is wrong with bytes from this address on, for an operation on d; NULL: nothing. */
+/* The error of accessing these bytes in an operation on d; NULL: none. */
 static const char *flaw(const device *d, uint64_t at, uint64_t bytes) {
     static char text[200];
     const device *whose = owner(at);
@@ -369,7 +370,7 @@ API CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
     d->held[i].bytes = bytes;
     d->next = at + padded(bytes);
     d->used += bytes;
-    memset((void *)(uintptr_t)at, 0xff, bytes);     /* what was never written is NaN */
+    memset((void *)(uintptr_t)at, 0xff, bytes);     /* unwritten memory is NaN */
     POISON(at + (bytes + 7) / 8 * 8, padded(bytes) - (bytes + 7) / 8 * 8);
     counters.allocations++;
     *out = at;
@@ -450,7 +451,7 @@ static const char *parameter_flaw(const device *d, const cudasim_kernel *k, void
     return NULL;
 }
 
-/* The first access of a warp's n-th to a sector? */
+/* Is this the first access of the warp to the sector among its lanes' n-th accesses? */
 static bool new_sector(uint64_t sector, int write, unsigned block, unsigned warp, unsigned nth) {
     enum { PLACES = 1 << 21, MOST = 512 };          /* at most half of the places are taken in a block */
     static struct { uint64_t is; unsigned block; } seen[PLACES];
@@ -532,7 +533,7 @@ static CUresult run(device *d, operation *o) {
 }
 
 static CUresult run_until(CUstream s, uint64_t ticket) {
-    if (s->done >= ticket) return s->on->broken;    /* also of a stream that is running, and waits for the one that asks */
+    if (s->done >= ticket) return s->on->broken;    /* also for a running stream that waits for the calling one */
     if (s->running) return wrong(CUDA_ERROR_UNKNOWN, "streams wait for each other");
     s->running = true;
     while (s->first && s->first->ticket <= ticket) {
@@ -554,7 +555,7 @@ static CUresult drain(device *d) {
     return d->broken;
 }
 
-/* The stream NULL and those that are not apart from it wait for each other. */
+/* The stream NULL and the blocking streams wait for each other. */
 static CUresult add(CUstream s, operation *o) {
     device *d = s->on;
     if (s == d->legacy) {
@@ -600,7 +601,7 @@ API CUresult cuStreamSynchronize(CUstream s) {
     return run_until(s, UINT64_MAX);
 }
 
-/* Events of a stream that is gone are done. */
+/* Events of a destroyed stream are complete. */
 API CUresult cuStreamDestroy_v2(CUstream s) {
     ENTER;
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
@@ -630,7 +631,7 @@ API CUresult cuEventRecord(CUevent e, CUstream s) {
     return CUDA_SUCCESS;
 }
 
-/* Work is found undone once, and done meanwhile. */
+/* The first query finds the work incomplete, and completes it. */
 API CUresult cuEventQuery(CUevent e) {
     ENTER_CONTEXT;
     if (!e->stream || e->stream->done >= e->ticket) return e->stream ? e->stream->on->broken : CUDA_SUCCESS;
@@ -658,7 +659,7 @@ API CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) {
     return add(s, o);
 }
 
-/* ---- copies: between pinned memory and a device as late as all else; of other memory, before the call ends */
+/* ---- copies: between pinned memory and a device as late as other operations; of pageable memory, before the call returns */
 static CUresult copy(CUstream s, uint64_t to, uint64_t from, size_t bytes, const char *bad, long long *bytes_moved, bool at_once) {
     if (bad) return wrong(CUDA_ERROR_INVALID_VALUE, "copy of %zu bytes: %s", bytes, bad);
     if (!bytes) return CUDA_SUCCESS;
@@ -720,7 +721,7 @@ API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUst
     return set(s, to, value, count, 4);
 }
 
-/* ---- modules: shared objects that the simulated NVRTC made */
+/* ---- modules: shared objects from the simulated NVRTC */
 static size_t image_size(const unsigned char *image) {
     uint64_t sections;                              /* where the table of sections begins; it is the last thing in the file */
     uint16_t size, count;
@@ -742,7 +743,7 @@ API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
     if (fails(FAIL_ROOM)) return CUDA_ERROR_OUT_OF_MEMORY;
     const size_t bytes = image_size(image);
     if (!bytes) return wrong(CUDA_ERROR_INVALID_IMAGE, "cuModuleLoadData: this is not what the simulated NVRTC makes");
-    char path[300];                                 /* a name of its own: dlopen knows libraries again by theirs */
+    char path[300];                                 /* a unique name: dlopen identifies libraries by name */
     snprintf(path, sizeof path, "%.250s/cudasim-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     const int file = mkstemp(path);
     if (file < 0) return wrong(CUDA_ERROR_OPERATING_SYSTEM, "cuModuleLoadData: %s cannot be written", path);
@@ -750,7 +751,7 @@ API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
     close(file);
     void *library = written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     const char *why = library ? NULL : dlerror();
-#if !defined CUDASIM_THREAD && !defined CUDASIM_ADDRESS     /* their reports look into it for names and lines */
+#if !defined CUDASIM_THREAD && !defined CUDASIM_ADDRESS     /* their reports read names and lines from it */
     unlink(path);
 #endif
     const cudasim_module *text = library ? dlsym(library, "cudasim_module") : NULL;
@@ -799,10 +800,10 @@ API CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) 
     return CUDA_ERROR_NOT_FOUND;
 }
 
-/* Where several kernels share a text, nobody knows which has how much: then it is left to the true compilers to refuse too much. */
+/* If several kernels share a text, the share of each is unknown; the true compilers refuse too much. */
 static int static_shared(CUfunction f) {
     const cudasim_module *m = f->module->text;
-    return m->end - m->kernels == 1 ? (int)(m->dynamic - m->shared) / 128 * 128 : 0;     /* without what aligns the dynamic ones */
+    return m->end - m->kernels == 1 ? (int)(m->dynamic - m->shared) / 128 * 128 : 0;     /* without the alignment of dynamic memory */
 }
 
 API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f) {
@@ -879,7 +880,7 @@ API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, 
     return add(s, o);
 }
 
-/* Work of a library of the device's (cublaslt.c): fn(payload) in its turn. */
+/* Work of a library (cublaslt.c): fn(payload), in order of the stream. */
 API int cudasim_fails(const char *what) {
     for (int i = 0; i < FAILURES; i++) if (!strcmp(failures[i].what, what)) return fails(i);
     return 0;

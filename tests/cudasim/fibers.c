@@ -1,8 +1,8 @@
 /* fibers.c - the threads of a block on one thread of the host.
  *
- * A thread that never waits runs on the fiber of the one before it; one that waits keeps its fiber, and another goes on with the rest.
- * So a kernel without barriers is a loop.  Under the thread sanitizer each thread of the block is one of its own fibers, ordered by nothing but
- * barriers: two accesses that no barrier separates are reported, whatever the schedule.  This file is never instrumented. */
+ * A thread that never waits runs on the fiber of the thread before it.  A thread that waits keeps its fiber, and another fiber runs the remaining
+ * threads.  So a kernel without barriers is a loop.  Under the thread sanitizer each thread of the block is a fiber of the sanitizer, ordered by
+ * barriers only: two accesses that no barrier separates are reported, whatever the schedule.  This file is never instrumented. */
 #include "fibers.h"
 #include <setjmp.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ void __sanitizer_start_switch_fiber(void **save, const void *bottom, size_t size
 void __sanitizer_finish_switch_fiber(void *save, const void **bottom, size_t *size);
 #endif
 
-/* ---- switching: what a call must preserve is pushed, the rest is dead by then */
+/* ---- switching: pushes the registers that a call must preserve; the others are dead */
 void cudasim_switch(void **from, void *to);
 void cudasim_start(void);
 #if defined __x86_64__
@@ -78,7 +78,7 @@ typedef struct thread {
     int kind, line, predicate, source;              /* of what it waits for */
     unsigned mask, accesses;
     unsigned long long value, result;
-    char *passed;                                   /* the sanitizer's clock of the barrier that it was let through */
+    char *passed;                                   /* the sanitizer's clock of the barrier that it passed */
 } thread;
 
 static struct block {
@@ -94,7 +94,7 @@ static struct block {
 } b;
 
 static fiber home, *running = &home, *unused, *used;
-static jmp_buf leave;                               /* for what home itself finds wrong */
+static jmp_buf leave;                               /* for errors found by home itself */
 static bool failed;
 static char problem[512];
 static char clocks[2], warp_clocks[MAX_THREADS / WARP][2], start_clock, end_clock;       /* only their addresses matter */
@@ -104,7 +104,7 @@ static uint64_t chance;
 
 static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- which thread next */
+/* ---- the choice of the next thread */
 void fibers_order(const char *text) {
     order = !text || !strcmp(text, "forward") ? FORWARD : !strcmp(text, "reverse") ? REVERSE : RANDOM;
     if (order == RANDOM) chance = strtoull(text, NULL, 10) * 2 + 1;
@@ -117,7 +117,7 @@ static unsigned draw(unsigned n) {                  /* splitmix64 */
     return (unsigned)((z ^ z >> 31) % n);
 }
 
-/* From now on n more threads may run, in the order asked for. */
+/* From now on n more threads may run, in the chosen order. */
 static void may_run(int *who, int n) {
     for (int i = n - 1; i > 0; i--) {
         const int j = order == RANDOM ? (int)draw((unsigned)i + 1) : order == REVERSE && i >= n / 2 ? n - 1 - i : i;
@@ -163,7 +163,7 @@ static fiber *new_fiber(void) {
         f->stack_size = STACK;
     }
 #if defined CUDASIM_ADDRESS
-    __asan_unpoison_memory_region(f->stack, STACK); /* its last user may have stopped midway */
+    __asan_unpoison_memory_region(f->stack, STACK); /* its last user may not have returned */
     f->shadow = NULL;
 #endif
     void **words = (void **)((uintptr_t)f->stack + STACK) - SAVED;
@@ -178,7 +178,7 @@ static fiber *new_fiber(void) {
 
 static void discard(fiber *f) {
 #if defined CUDASIM_THREAD
-    f->next = used;                                 /* a stack serves one thread of a block, or its next user would seem to race with it */
+    f->next = used;                                 /* a stack serves one thread of a block: a second one would seem to race with the first */
     used = f;
 #else
     f->next = unused;
@@ -243,7 +243,7 @@ static void work(void *self) {
     }
     discard(self);
     leave_to_next(true);
-    abort();                                        /* nobody switches back to a fiber that is done */
+    abort();                                        /* no one switches back to a finished fiber */
 }
 
 /* ---- errors */
@@ -272,10 +272,10 @@ static _Noreturn void fail(const char *format, ...) {
 }
 
 #if !defined CUDASIM_THREAD && !defined CUDASIM_ADDRESS
-/* A kernel that reads or writes where nothing is. */
+/* A kernel that accesses unmapped memory. */
 static void caught(int signal_number, siginfo_t *info, void *context) {
     (void)context;
-    if (running == &home) {                         /* not a kernel's: as if nobody had looked */
+    if (running == &home) {                         /* not in a kernel: the default action */
         signal(signal_number, SIG_DFL);
         return;
     }
@@ -342,7 +342,7 @@ static int barrier(int kind, int predicate, int line) {
     return (int)t->result;
 }
 
-/* ---- warps: complete when every lane of the mask that has not ended is there */
+/* ---- warps: complete when every lane of the mask that has not ended arrived */
 static void complete(int warp, unsigned mask) {
     int who[WARP], n = 0;
     unsigned votes = 0;
@@ -364,7 +364,7 @@ static void complete(int warp, unsigned mask) {
     may_run(who, n);
 }
 
-/* Lanes of the mask that are not over; *missing: those that are not at this call. */
+/* Lanes of the mask that have not ended; *missing: those that are not at this call. */
 static unsigned alive(int warp, unsigned mask, const thread *like, unsigned *missing) {
     unsigned here = 0;
     *missing = 0;
@@ -413,13 +413,13 @@ static void touch(const void *at, unsigned long bytes, int write) {
 
 static const cudasim_runtime runtime = {barrier, warp, lane, trap, misaligned, printf, touch};
 
-/* Shared memory holds nothing when a block begins. */
+/* Shared memory is uninitialised when a block begins. */
 static void forget(char *from, const char *to) {
     for (volatile char *p = from; p < to; p++) *p = -1;
 }
 
 /* ---- a block */
-/* Nobody may run though not all are done: a lane ended that others waited for, or they wait for ever. */
+/* No thread can run though not all have ended: a lane ended that others wait for, or they wait for ever. */
 static void unblock(void) {
     int stuck = -1, ended = -1;
     for (int i = 0; i < b.size; i++) {
@@ -506,7 +506,7 @@ const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *c
             for (at.x = 0; at.x < threads.x; at.x++) b.threads[b.size++].index = at;
 #if defined CUDASIM_THREAD
     sanitizer_home = __tsan_get_current_fiber();
-    for (int i = 0; i < b.size; i++)                /* all by home: a fiber comes after what its maker did before */
+    for (int i = 0; i < b.size; i++)                /* home creates all of them: the sanitizer orders a fiber after the earlier actions of its creator */
         if (!sanitizer_fibers[i]) sanitizer_fibers[i] = __tsan_create_fiber(0);
 #endif
     failed = false;

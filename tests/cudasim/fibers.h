@@ -11,7 +11,7 @@ enum { MAX_THREADS = 1024, WARP = 32 };
 /* Counts what a kernel reads and writes (driver.c): block: of those that ran so far; nth: of this thread's accesses. */
 void fibers_access(const void *at, unsigned long bytes, int write, unsigned block, unsigned warp, unsigned nth);
 
-/* Which of the threads that may run runs first: forward, reverse, or by chance from a seed. */
+/* The order of the threads that may run: forward, reverse, or random from a seed. */
 void fibers_order(const char *text);                /* "forward", "reverse" or a number; NULL: forward */
 
 /* Runs all blocks of a launch, one after another; shared: bytes of dynamic shared memory.  NULL, or what went wrong. */

@@ -1,17 +1,17 @@
-/* module.h - what a compiled text (sim.h) and the simulated driver know of each other.  C and C++; no header of any library. */
+/* module.h - the interface of a compiled text (sim.h) and the simulated driver.  C and C++; no header of any library. */
 #ifndef CUDASIM_MODULE_H
 #define CUDASIM_MODULE_H
 
 typedef struct cudasim_dim { unsigned x, y, z; } cudasim_dim;
 
-enum { CUDASIM_MAX_SHARED = 227 * 1024, CUDASIM_STATIC_SHARED = 48 * 1024 };        /* bytes for a block: as an sm_90 gives at most, and without asking */
+enum { CUDASIM_MAX_SHARED = 227 * 1024, CUDASIM_STATIC_SHARED = 48 * 1024 };        /* bytes for a block: the limit of sm_90, and the limit without a request */
 
-/* What lanes of a warp do together. */
+/* Operations of the lanes of a warp. */
 enum { CUDASIM_SYNCWARP, CUDASIM_SHUFFLE, CUDASIM_BALLOT };
-/* What a barrier of a block computes of its threads' predicates. */
+/* The reductions of the threads' predicates at a barrier of a block. */
 enum { CUDASIM_BARRIER, CUDASIM_COUNT, CUDASIM_AND, CUDASIM_OR };
 
-/* What the driver does for a kernel; line: of the call in the text. */
+/* Functions of the driver that kernels call; line: of the call in the text. */
 typedef struct cudasim_runtime {
     int (*barrier)(int kind, int predicate, int line);
     unsigned long long (*warp)(int kind, unsigned mask, unsigned long long value, int lane, int line);  /* lane: whose value a shuffle takes */

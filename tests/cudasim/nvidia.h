@@ -1,4 +1,4 @@
-/* nvidia.h - the part of NVIDIA's C interfaces that the simulator serves, in our own words: names, order of arguments and numbers are theirs.
+/* nvidia.h - the part of NVIDIA's C interfaces that the simulator implements, declared independently: names, order of arguments and numbers are NVIDIA's.
  * check_cuda.py compares it with cuda.h, nvrtc.h and cublasLt.h where those are found. */
 #ifndef CUDASIM_NVIDIA_H
 #define CUDASIM_NVIDIA_H

@@ -1,8 +1,8 @@
-/* nvrtc.c - the simulated NVRTC: CUDA C++ through the host's compiler, with sim.h before it, into a shared object that is called a cubin.
+/* nvrtc.c - the simulated NVRTC: CUDA C++ through the host's compiler, with sim.h before it, into a shared object that stands for a cubin.
  *
- * The text stays as it is, line by line, but for three things: each kernel is entered into a table after its body; `extern __shared__` loses its
- * second word, and the name gets memory; and CUDASIM_DROP_BARRIER="file:n" takes out the n-th __syncthreads or __syncwarp of a file (1 is the first;
- * a file is what the last #line said, or the program's name), which the tests must notice.  With CUDASIM_COUNT=1 each access to memory is counted. */
+ * The text stays the same, line by line, with three changes: each kernel is added to a table after its body; `extern __shared__` loses its second
+ * word, and the name gets memory; and CUDASIM_DROP_BARRIER="file:n" removes the n-th __syncthreads or __syncwarp of a file (1 is the first;
+ * a file is what the last #line said, or the program's name), which the tests must detect.  With CUDASIM_COUNT=1 each access to memory is counted. */
 #define _GNU_SOURCE
 #include "nvidia.h"
 #include <ctype.h>
@@ -98,10 +98,10 @@ static bool same(word a, word b) { return a.length == b.length && !memcmp(a.at, 
 typedef struct rewriter {
     text out, labels;                               /* labels: the names of dynamic shared memory */
     char file[200], kernel[200], drop_file[200];
-    int barriers, drop;                             /* of this file so far; the one to be taken out */
+    int barriers, drop;                             /* of this file so far; the one to remove */
     word starters[16];                              /* __global__ and macros that hold it: what a kernel begins with */
     int starter_count, depth, parentheses, begins;  /* begins: the depth at which the kernel began whose body this is, or -1 */
-    bool header, external, dropped;                 /* between a starter and the body; between `extern __shared__` and its name; a barrier was taken out */
+    bool header, external, dropped;                 /* between a starter and the body; between `extern __shared__` and its name; a barrier was removed */
     word last, defined;                             /* word; macro */
 } rewriter;
 
@@ -262,7 +262,7 @@ static bool read_all(int file, text *into) {
     return n == 0;
 }
 
-/* What a command says on its two outputs; its exit status, or -1. */
+/* Runs a command and collects its two outputs; returns its exit status, or -1. */
 static int spawn(const char *const *command, text *said) {
     int ends[2], status = -1;
     pid_t child;
@@ -305,7 +305,7 @@ static bool write_file(const char *path, const text *t) {
     return fclose(f) == 0 && written;
 }
 
-/* CUDASIM_KEEP=folder: every text that is compiled is left there, for compilers of other makes. */
+/* CUDASIM_KEEP=folder: every compiled text is kept there, for other compilers. */
 static void keep(const char *source) {
     const char *folder = getenv("CUDASIM_KEEP");
     if (!folder) return;
@@ -361,7 +361,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     command[words++] = define;
     command[words++] = in;
     command[words++] = "-l:libm.so.6";
-    command[words++] = "-lgcc";                     /* of which counting bits is a function */
+    command[words++] = "-lgcc";                     /* has the functions that count bits */
     command[words++] = "-o";
     command[words++] = out;
     command[words] = NULL;
@@ -380,7 +380,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     return done ? NVRTC_SUCCESS : exit_status > 0 ? NVRTC_ERROR_COMPILATION : NVRTC_ERROR_INTERNAL_ERROR;
 }
 
-/* ---- what came out: of compute_80 there is no machine code; what is called PTX is the same but for the architecture in it */
+/* ---- results: compute_80 has no machine code; its PTX differs only in the architecture */
 static nvrtcResult size_of(nvrtcProgram p, size_t *size, bool there) {
     if (!p) return NVRTC_ERROR_INVALID_PROGRAM;
     *size = there ? p->image.length : 0;

@@ -1,8 +1,8 @@
-/* sim.h - CUDA C++ for the host's compiler: what comes before every text that the simulated NVRTC compiles.
+/* sim.h - CUDA C++ for the host's compiler: precedes every text that the simulated NVRTC compiles.
  *
- * A thread of a kernel is a call of its function; what threads do together (barriers, shuffles) is the driver's (fibers.c), through a table.
- * Blocks run one at a time, so __shared__ variables are static ones.  Atomics are real ones, for the thread sanitizer's sake.
- * Every kernel compile pays for each line here: nothing is included, and what no kernel uses stays out. */
+ * A thread of a kernel is a call of its function.  The driver implements barriers and shuffles (fibers.c); kernels call it through a table.
+ * Blocks run one at a time, so __shared__ variables are static.  Atomics are real because the thread sanitizer must see them.
+ * Each line here costs time in every compilation: this file includes nothing and has only what kernels use. */
 #pragma GCC system_header
 #include "module.h"
 
@@ -56,9 +56,9 @@ struct dim3 {
     constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
 };
 
-/* ---- where a thread is; the driver writes these */
+/* ---- the position of a thread; the driver writes these */
 extern "C" {
-/* not zero, or they would lie among the shared variables, which are junk when a block begins */
+/* not zero, or they would lie among the shared variables, which are overwritten when a block begins */
 static cudasim_dim cudasim_thread = {1, 1, 1}, cudasim_block = {1, 1, 1}, cudasim_threads = {1, 1, 1}, cudasim_blocks = {1, 1, 1};
 static const cudasim_runtime *cudasim = (const cudasim_runtime *)1;
 }
@@ -88,7 +88,7 @@ extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismat
 #define gridDim ((const cudasim_dim &)cudasim_blocks)
 #define warpSize 32
 
-/* ---- what threads do together; the line of a call tells where they wait */
+/* ---- barriers and shuffles; `line` says where threads wait */
 #define cudasim_dropped(...) ((void)0)
 #define __syncthreads() ((void)cudasim->barrier(CUDASIM_BARRIER, 0, __LINE__))
 #define __syncthreads_count(p) cudasim->barrier(CUDASIM_COUNT, (p) != 0, __LINE__)
@@ -125,7 +125,7 @@ static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
 
-/* ---- atomics: the old value.  Threads take turns, so only the thread sanitizer needs to be told. */
+/* ---- atomics: return the old value.  Threads do not run at once, so only the thread sanitizer needs atomics. */
 #ifdef CUDASIM_THREAD
 #define CUDASIM_ATOMIC(name, T, expression)                                                                 \
     static inline T name(T *p, T x) {                                                                       \
@@ -143,7 +143,7 @@ CUDASIM_ATOMIC(atomicAdd, unsigned, old + x)
 CUDASIM_ATOMIC(atomicAdd, unsigned long long, old + x)
 CUDASIM_ATOMIC(atomicMin, unsigned long long, x < old ? x : old)
 
-/* ---- functions of floats: the C library's, and CUDA's names for what it does otherwise */
+/* ---- functions of floats: the C library's, and those whose names differ in CUDA */
 #define CUDASIM_MATH1(f) f(sqrt) f(exp) f(exp2) f(expm1) f(log) f(log2) f(log10) f(log1p) f(sin) f(cos) f(tan) f(asin) f(acos) f(atan) \
     f(sinh) f(cosh) f(tanh) f(asinh) f(acosh) f(atanh) f(erf) f(erfc) f(floor) f(ceil) f(trunc) f(round) f(rint) f(fabs)
 #define CUDASIM_MATH2(f) f(pow) f(fmod) f(atan2) f(fmin) f(fmax) f(copysign)
@@ -183,7 +183,7 @@ template <class... A, unsigned... I> static inline void cudasim_spread(void (*f)
 template <class... A> static inline void cudasim_call(void (*f)(A...), void *const *p) {
     cudasim_spread(f, p, typename cudasim_count<sizeof...(A)>::places());
 }
-/* The simulated NVRTC puts it after each kernel. */
+/* The simulated NVRTC adds it after each kernel. */
 #define CUDASIM_NAME(name) #name
 #define CUDASIM_ROW(name)                                                                                   \
     static void cudasim_call_##name(void *const *p) { cudasim_call(name, p); }                              \

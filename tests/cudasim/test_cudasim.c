@@ -1,4 +1,4 @@
-/* test_cudasim.c - the simulated GPU itself: what the tests of the CUDA device rely on. */
+/* test_cudasim.c - the simulated GPU: the properties that the tests of the CUDA device rely on. */
 #define _GNU_SOURCE
 #include "test.h"
 
@@ -92,7 +92,7 @@ static bool ready(void) {
 #define REFUSED(status, call) do { const CUresult status_ = (call); CHECK(status_ == (status), "%s: %d, wanted %d", #call, (int)status_, (int)(status)); } while (0)
 #define SAYS(text) CHECK(strstr(cudasim_message_(), text), "'%s' lacks '%s'", cudasim_message_(), text)
 
-/* ---- the least that kernels need */
+/* ---- minimal kernels */
 static nvrtcResult translate(const char *source, int count, const char *const *options, char *log, size_t room, char **image) {
     nvrtcProgram p;
     size_t size = 0;
@@ -256,7 +256,7 @@ TEST(dynamic_shared_memory) {
     CU(cuStreamSynchronize_(stream));
 }
 
-/* what each thread finds: votes, lanes, counts of a barrier, the last lane's value, junk in shared memory */
+/* of each thread: votes, lanes, counts of a barrier, the last lane's value, junk in shared memory */
 TEST(together) {
     READY;
     CUfunction f = compile("extern \"C\" __global__ void together(unsigned *y) {\n"
@@ -280,7 +280,7 @@ TEST(together) {
     CU(cuMemFree_v2_(dy));
 }
 
-/* ---- kernels that are wrong: what the real device does with them nobody knows */
+/* ---- wrong kernels, whose behaviour on a real device is undefined */
 static void wrong_kernel(const char *text, const char *message) {
     CUfunction f = compile(text, "wrong");
     float y[64] = {0};
@@ -327,7 +327,7 @@ TEST(addresses) {
     CU(cuMemcpyPeerAsync_(dy, contexts[0], other, contexts[1], 16, stream));
     CU(read_back(y, dy, sizeof y));
     CHECK(isnan(y[3]), "fresh memory holds %g", (double)y[3]);
-#ifndef CUDASIM_SANITIZER                           /* its own report ends the process: below */
+#ifndef CUDASIM_SANITIZER                           /* its report ends the process: below */
     i = 1 << 20;
     CU(LAUNCH(f, 1, 1, 0, &dy, &i));
     REFUSED(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize_(stream));
@@ -352,7 +352,7 @@ TEST(addresses) {
     REFUSED(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel_(f, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&dy, &i}, NULL));
 }
 
-/* ---- nothing happens before somebody waits */
+/* ---- nothing runs before a caller waits */
 TEST(queues) {
     READY;
     CUstream second;
@@ -402,7 +402,7 @@ TEST(queues) {
     CU(cuStreamDestroy_v2_(second));
 }
 
-/* ---- failures that are asked for, and limits */
+/* ---- requested failures, and limits */
 TEST(faults_asked_for) {
     READY;
     CUdeviceptr at = 0;
@@ -547,7 +547,7 @@ TEST(products) {
     for (int i = 0; i < 6; i++) product(i % 2, epilogues[i]);
 }
 
-/* ---- traffic: in a process of its own, whose kernels are compiled to count */
+/* ---- traffic: in a separate process, whose kernels are compiled to count */
 #ifndef CUDASIM_SANITIZER
 __attribute__((constructor(65535))) static void run_counting(void) {
     if (!getenv("CUDASIM_COUNT")) return;
@@ -580,7 +580,7 @@ TEST(traffic) {
 }
 #endif
 
-/* ---- what only a sanitizer sees: each in a process of its own, which is to end with its report */
+/* ---- errors that only a sanitizer finds: each in a separate process, which must end with its report */
 #ifdef CUDASIM_SANITIZER
 static const struct scenario { const char *sanitizer, *name, *report; } scenarios[] = {
     {"thread", "first barrier", "data race"}, {"thread", "second barrier", "data race"}, {"thread", "no barrier dropped", NULL}, {"thread", "two writers", "data race"},

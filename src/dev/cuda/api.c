@@ -1,4 +1,4 @@
-/* api.c - finds the driver, NVRTC and cuBLASLt, when they are first asked for and never before. */
+/* api.c - opens the driver, NVRTC and cuBLASLt, each at its first use. */
 #include "api.h"
 
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include "../../core/library.h"
 #include "../../core/os.h"
 
-/* The driver is the system's.  NVRTC and cuBLASLt are CUDA 13's or 12's, of the system or of NVIDIA's PyPI packages: beside us where pip puts
- * them when we are their sibling, in the environments of the program and of the shell, and where NVIDIA's installer puts them. */
-enum { OLDEST_DRIVER = 12000, DRIVER_OF_13 = 13000 };          /* of CUDA 12.0: cubins of NVRTC 12 load on it, whatever its minor version; those of CUDA 13 do not */
+/* The driver belongs to the system.  NVRTC and cuBLASLt come from CUDA 13 or 12: from NVIDIA's PyPI packages next to this library, from the
+ * environments of the program and of the shell, or from NVIDIA's installer. */
+enum { OLDEST_DRIVER = 12000, DRIVER_OF_13 = 13000 };          /* CUDA 12.0: loads cubins of NVRTC 12 of any minor version, but none of CUDA 13 */
 #ifdef _WIN32
 static const char *const driver_names[] = {"nvcuda.dll", NULL};
 static const char *const nvrtc_names[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", NULL}, builtins_name[] = "nvrtc-builtins64_%d%d.dll";
@@ -37,9 +37,9 @@ static part driver, compiler, products;
 
 #define REFUSE(part, ...) (snprintf((part).problem, sizeof (part).problem, __VA_ARGS__), false)
 
-typedef struct wanted { const char *symbol; size_t at; } wanted;
+typedef struct entry { const char *symbol; size_t at; } entry;     /* at: the offset of the function pointer in the table */
 
-static bool adopt(part *p, void *library, void *table, const wanted *w, size_t n) {
+static bool load_table(part *p, void *library, void *table, const entry *w, size_t n) {
     for (size_t i = 0; i < n; i++) {
         void *f = cr_os_symbol(library, w[i].symbol);
         if (!f) return REFUSE(*p, "the library found has no %s", w[i].symbol);
@@ -51,16 +51,16 @@ static bool adopt(part *p, void *library, void *table, const wanted *w, size_t n
 static bool ready(part *p, bool (*open)(void)) {
     int expected = UNOPENED;
     if (atomic_compare_exchange_strong(&p->state, &expected, OPENING)) atomic_store(&p->state, open() ? OPEN : FAILED);
-    while (atomic_load(&p->state) == OPENING) cr_os_sleep(1e-4);       /* another thread is at it */
+    while (atomic_load(&p->state) == OPENING) cr_os_sleep(1e-4);       /* another thread opens it */
     return atomic_load(&p->state) == OPEN;
 }
 
-/* What the switch names, else the first of names that is found.  NULL and a problem: there is none, or it is switched off. */
+/* The library that the switch names, else the first of `names` that is found.  NULL: not found, or switched off; the problem says which. */
 static void *open_library(part *p, const char *name, const char *const *names, const char *const *where, const char *more, const char *missing) {
-    const char *wish = cr_config(name);
-    if (wish && (!strcmp(wish, "off") || !strcmp(wish, "0"))) return (void)REFUSE(*p, "CHAINRULE_%s=%.20s", name, wish), NULL;
-    void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, where, more);
-    if (!library) (void)(wish ? REFUSE(*p, "CHAINRULE_%s=%.160s cannot be opened", name, wish) : REFUSE(*p, "%s", missing));
+    const char *setting = cr_config(name);
+    if (setting && (!strcmp(setting, "off") || !strcmp(setting, "0"))) return (void)REFUSE(*p, "CHAINRULE_%s=%.20s", name, setting), NULL;
+    void *library = setting ? cr_os_open_library(setting) : cr_library_search(names, where, more);
+    if (!library) (void)(setting ? REFUSE(*p, "CHAINRULE_%s=%.160s cannot be opened", name, setting) : REFUSE(*p, "%s", missing));
     return library;
 }
 
@@ -68,12 +68,12 @@ static void *open_library(part *p, const char *name, const char *const *names, c
 
 static bool open_driver(void) {
 #define ENTRY(name, symbol, parameters) {symbol, offsetof(cuda_api, name)},
-    static const wanted w[] = {CUDA_FUNCTIONS(ENTRY)};
+    static const entry w[] = {CUDA_FUNCTIONS(ENTRY)};
 #undef ENTRY
     char missing[80];
     snprintf(missing, sizeof missing, "no NVIDIA driver: %s not found", *driver_names);
     void *library = open_library(&driver, "CUDA", driver_names, no_places, NULL, missing);
-    if (!library || !adopt(&driver, library, &cr_cu, w, sizeof w / sizeof *w)) return false;
+    if (!library || !load_table(&driver, library, &cr_cu, w, sizeof w / sizeof *w)) return false;
     int error = cr_cu.DriverGetVersion(&cr_cu.version);
     if (!error && cr_cu.version < OLDEST_DRIVER)
         return REFUSE(driver, "the NVIDIA driver is too old: it knows CUDA %d.%d, %d.%d is needed", cr_cu.version / 1000, cr_cu.version % 1000 / 10, OLDEST_DRIVER / 1000,
@@ -85,7 +85,7 @@ static bool open_driver(void) {
     return REFUSE(driver, "the NVIDIA driver does not start: error %d, %s", error, !cr_cu.GetErrorString(error, &text) && text ? text : "no reason given");
 }
 
-/* Of CUDA 13 and 12, those that this driver takes. */
+/* The names for CUDA 13 and 12, from the first that this driver supports. */
 static const char *const *for_driver(const char *const *names) { return names + (cr_cu.version < DRIVER_OF_13); }
 
 bool cr_cuda_ready(void) { return ready(&driver, open_driver); }
@@ -93,7 +93,7 @@ const char *cr_cuda_api_problem(void) { return driver.problem; }
 
 /* ---- the compiler */
 
-/* Its builtins lie beside it, where it does not look by itself. */
+/* Its builtins lie in the same folder, which NVRTC does not search itself. */
 static void open_builtins(const void *code) {
     char path[1100], name[60];
     const int n = cr_os_directory_of(code, path, 1000);
@@ -104,12 +104,12 @@ static void open_builtins(const void *code) {
 
 static bool open_compiler(void) {
 #define ENTRY(name, symbol, parameters) {symbol, offsetof(nvrtc_api, name)},
-    static const wanted w[] = {NVRTC_FUNCTIONS(ENTRY)};
+    static const entry w[] = {NVRTC_FUNCTIONS(ENTRY)};
 #undef ENTRY
     char missing[120];
     snprintf(missing, sizeof missing, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc%s)", cr_cu.version < DRIVER_OF_13 ? "-cu12" : "");
     void *library = open_library(&compiler, "NVRTC", for_driver(nvrtc_names), places, installed, missing);
-    if (!library || !adopt(&compiler, library, &cr_nvrtc, w, sizeof w / sizeof *w)) return false;
+    if (!library || !load_table(&compiler, library, &cr_nvrtc, w, sizeof w / sizeof *w)) return false;
     if (cr_nvrtc.Version(&cr_nvrtc.major, &cr_nvrtc.minor)) return REFUSE(compiler, "NVRTC does not tell its version");
     open_builtins(cr_os_symbol(library, w->symbol));
     return true;
@@ -118,14 +118,14 @@ static bool open_compiler(void) {
 bool cr_nvrtc_ready(void) { return ready(&compiler, open_compiler); }
 const char *cr_nvrtc_problem(void) { return compiler.problem; }
 
-/* ---- products */
+/* ---- cuBLASLt */
 
 static bool open_products(void) {
 #define ENTRY(name, symbol, parameters) {symbol, offsetof(lt_api, name)},
-    static const wanted w[] = {LT_FUNCTIONS(ENTRY)};
+    static const entry w[] = {LT_FUNCTIONS(ENTRY)};
 #undef ENTRY
     void *library = open_library(&products, "CUBLASLT", for_driver(lt_names), places, installed, "cuBLASLt is not found");
-    return library && adopt(&products, library, &cr_cublaslt, w, sizeof w / sizeof *w);
+    return library && load_table(&products, library, &cr_cublaslt, w, sizeof w / sizeof *w);
 }
 
 bool cr_lt_ready(void) { return ready(&products, open_products); }

@@ -1,7 +1,7 @@
 /* api.h - NVIDIA's driver, NVRTC and cuBLASLt, opened at run time: cr_cu.MemAlloc is cuMemAlloc_v2.
  *
- * Declared here in our own words, as far as this folder uses them, so that a build needs no CUDA.  Numbers are those of NVIDIA's headers
- * (tests/cudasim/check_cuda.py compares where they are at hand); all results are int, 0: fine. */
+ * Declared here as far as this folder uses them, so that a build needs no CUDA.  The numbers are those of NVIDIA's headers
+ * (tests/cudasim/check_cuda.py compares them where the headers are installed); all results are int, 0: success. */
 #ifndef CR_CUDA_API_H
 #define CR_CUDA_API_H
 
@@ -106,11 +106,11 @@ typedef struct cuda_api { CUDA_FUNCTIONS(CUDA_MEMBER) int version; } cuda_api;  
 typedef struct nvrtc_api { NVRTC_FUNCTIONS(CUDA_MEMBER) int major, minor; } nvrtc_api;
 typedef struct lt_api { LT_FUNCTIONS(CUDA_MEMBER) } lt_api;
 #undef CUDA_MEMBER
-extern cuda_api cr_cu;                                 /* to be used after cr_cuda_ready() said yes */
-extern nvrtc_api cr_nvrtc;                             /* and cr_nvrtc_ready() */
-extern lt_api cr_cublaslt;                                   /* and cr_lt_ready() */
+extern cuda_api cr_cu;                                 /* valid after cr_cuda_ready() returned true */
+extern nvrtc_api cr_nvrtc;                             /* after cr_nvrtc_ready() */
+extern lt_api cr_cublaslt;                                   /* after cr_lt_ready() */
 
-/* Each opens its library on the first call.  False: not found, unfit or switched off; its problem says which, and what would help. */
+/* Each opens its library at the first call.  False: not found, unsuitable or switched off; its problem says which, and what would help. */
 bool cr_cuda_ready(void);
 bool cr_nvrtc_ready(void);
 bool cr_lt_ready(void);

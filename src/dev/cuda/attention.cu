@@ -1,66 +1,59 @@
 /* attention.cu - o = softmax(scale q k^T + mask) v for every head, q, o (B, H, queries, D), k, v (B, H, keys, D), and its derivatives, without a
- * matrix of all scores: tiles of them, an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022), and in the backward pass the
- * scores again from lse.  A block owns some rows of one head, queries for o and dq, keys for dk and dv, and passes over tiles of the others
- * in order: what it adds up nobody else adds to, so there are no atomics and always the same bits.
+ * matrix of all scores: the forward pass computes tiles of scores and an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022); the
+ * backward pass computes the scores again from lse.  A block owns some rows of one head (queries for o and dq, keys for dk and dv) and passes
+ * over tiles of the other operand in order.  No other block adds to its sums, so there are no atomics and results are reproducible.
  *
- * Two kinds of kernels of the same names.  Plain ones, for every dtype and head size: T elements, A what is computed in (f32; f64 for
- * f64), R rows of a thread, C column groups of a block.  And, where NT is defined, for f16 and bf16 with tensor cores (sm_80 and later):
- * HEAD the head size, a multiple of 8 from 32 to 128, rows of multiples of 16 bytes, MT times 16 rows of a warp, NT times 8 columns
- * of a tile; weights and their derivatives are rounded to T before they are multiplied.  MASKED: there is a mask.  PASS: which kernel is
- * wanted, of o, dq, dk and dv, delta, o of few queries. */
+ * There are two versions of the kernels.  Plain kernels serve every dtype and head size: T elements, A the type of computation (f32; f64 for
+ * f64), R rows of a thread, C column groups of a block.  If NT is defined: kernels for f16 and bf16 with tensor cores (sm_80 and later).  HEAD
+ * is the head size, a multiple of 8 from 32 to 128; rows are multiples of 16 bytes; a warp has 16 MT rows, a tile 8 NT columns; weights and
+ * their derivatives are rounded to T before they are multiplied.  MASKED: there is a mask.  PASS: the kernel, for o, dq, dk and dv, delta, or o of
+ * few queries. */
 
-struct heads { T *at; i64 batch, head, row; };      /* (B, H, rows, D) with D contiguous: strides in elements */
-struct attention_args {                             /* attention.c's words */
-    heads q, k, v, o, g, dq, dk, dv;                /* g: the cotangent of o */
-    const A *mask; i64 mask_batch, mask_head, mask_query, mask_key;
-    A *lse, *delta;                                 /* (B, H, queries); delta: the sums of g o over D */
-    i64 H, queries, keys, head_size, causal;               /* query t sees keys 0 .. t + keys - queries */
-    f64 scale;
-    i64 tiles, parts;                               /* blocks of a head: of rows, and of columns of D */
-};
-
+typedef attention_arguments<T, A> arguments;
+typedef attention_heads<T> heads;
 struct rows { T *at; i64 stride, count; };          /* of one head */
-struct place {                                      /* what a block works at */
+struct place {                                      /* the part of the result that a block computes */
     int b, h, part;                                 /* head; part of the columns of D */
     i64 first;                                      /* row */
     D rows of(const heads &x, i64 count) const { return rows{x.at + b * x.batch + h * x.head, x.row, count}; }
 };
-/* Rows that take longest go first: late queries see the most keys, early keys are seen by the most queries. */
-D place place_of(const attention_args &a, int rows_of_block, bool late_first) {
+/* The longest rows go first: late queries attend to the most keys, early keys are attended to by the most queries. */
+D place place_of(const arguments &a, int rows_of_block, bool late_first) {
     const u32 i = blockIdx.x, parts = (u32)a.parts, tiles = (u32)a.tiles, H = (u32)a.H, tile = i / parts % tiles, head = i / parts / tiles;
     return place{(int)(head / H), (int)(head % H), (int)(i % parts), (i64)(late_first ? tiles - 1 - tile : tile) * rows_of_block};
 }
 
-/* How many keys query t sees, which may come out below 0, and none after the last query; the first query that sees key s.  I: i64, or int where that is enough. */
-template <class I> D I seen(const attention_args &a, I t) {
+/* How many keys query t attends to: may be negative; 0 after the last query.  first_query: the first query that attends to key s.  I: i64, or int
+ * where int is enough. */
+template <class I> D I visible(const arguments &a, I t) {
     const I keys = (I)a.keys, queries = (I)a.queries, n = a.causal ? t + 1 + keys - queries : keys;
     return t >= queries ? 0 : n < keys ? n : keys;
 }
-template <class I> D I first_query(const attention_args &a, I s) {
+template <class I> D I first_query(const arguments &a, I s) {
     const I t = a.causal ? s - ((I)a.keys - (I)a.queries) : 0;
     return t < 0 ? 0 : t;
 }
-/* How many keys a block of n queries from t on sees together. */
-template <class I> D I seen_by(const attention_args &a, I t, int n) { return seen<I>(a, t + n <= (I)a.queries ? t + n - 1 : (I)a.queries - 1); }
+/* How many keys any of the n queries from t on attends to. */
+template <class I> D I visible_to_any(const arguments &a, I t, int n) { return visible<I>(a, t + n <= (I)a.queries ? t + n - 1 : (I)a.queries - 1); }
 
 /* The mask of query t and key s */
-D const A *mask_at(const attention_args &a, const place &p, i64 t, i64 s) { return a.mask + p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key; }
-/* unit (scale x + mask), x = q . k of a query and a key that it sees */
+D const A *mask_at(const arguments &a, const place &p, i64 t, i64 s) { return a.mask + p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key; }
+/* unit (scale x + mask), x = q . k */
 D A score(const A *mask, A x, A scale, A unit) { return MASKED ? x * scale + unit * *mask : x * scale; }
 
-/* lse of query t as PASS 3 left it, for exp(score - lse): of none, +Inf. */
-D A lse_of(const attention_args &a, const place &p, i64 t) { return t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>(); }
-D A delta_of(const attention_args &a, const place &p, i64 t) { return t < a.queries ? a.delta[(p.b * a.H + p.h) * a.queries + t] : (A)0; }
+/* lse of query t as PASS 3 wrote it, for exp(score - lse); +Inf after the last query. */
+D A lse_of(const arguments &a, const place &p, i64 t) { return t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>(); }
+D A delta_of(const arguments &a, const place &p, i64 t) { return t < a.queries ? a.delta[(p.b * a.H + p.h) * a.queries + t] : (A)0; }
 
 #ifndef NT
 /* ---- plain: a block of 16 x 16 threads has tiles of N x N scores, N = 16 R.  Thread (x, y) has those of rows y + 16 i and columns x + 16 j,
  * and of a row of results columns R x + j of each of C groups of N.  Limited by flops: 8 vectors from shared memory for 64 products. */
-constexpr int N = 16 * R, CHUNK = 32;               /* columns of D, or rows, that are in shared memory at once */
+constexpr int N = 16 * R, CHUNK = 32;               /* columns of D, or rows, in shared memory at once */
 D int thread_x() { return (int)threadIdx.x % 16; }
 D int thread_y() { return (int)threadIdx.x / 16; }
 
 template <int WIDTH> struct shared_tile {
-    alignas(16) A v[N][WIDTH + 4];                  /* 4 more: 16 threads that read their rows find them in different banks */
+    alignas(16) A v[N][WIDTH + 4];                  /* padded by 4: 16 threads that read their rows use different banks */
     template <int V> D pack<A, V> at(int row, int column) const { return *(const pack<A, V> *)&v[row][column]; }
 };
 struct workspace {
@@ -148,11 +141,11 @@ template <class How> D A over_row(A v) {
 struct larger_of { static __device__ A join(A a, A b) { return a > b ? a : b; } };
 
 #if PASS == 0
-extern "C" __global__ void __launch_bounds__(256) attention(attention_args a) {
+KERNEL(256) attention(const arguments a) {
     __shared__ workspace w;
     const place p = place_of(a, N, true);
     const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys);
-    const i64 end = seen_by(a, p.first, N);
+    const i64 end = visible_to_any(a, p.first, N);
     A o[C][R][R] = {}, s[R][R], top[R], sum[R], factor[R];
     for (int i = 0; i < R; i++) top[i] = -infinity<A>(), sum[i] = 0;
     for (i64 key = 0; key < end; key += N) {
@@ -165,11 +158,11 @@ extern "C" __global__ void __launch_bounds__(256) attention(attention_args a) {
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 const i64 c = key + thread_x() + 16 * j;
-                s[i][j] = c < seen(a, t) ? score(mask + 16 * (i * a.mask_query + j * a.mask_key), s[i][j], (A)a.scale, 1) : -infinity<A>();
+                s[i][j] = c < visible(a, t) ? score(mask + 16 * (i * a.mask_query + j * a.mask_key), s[i][j], (A)a.scale, 1) : -infinity<A>();
                 top[i] = larger_of::join(s[i][j], top[i]);
             }
             top[i] = over_row<larger_of>(top[i]);
-            const A base = top[i] == -infinity<A>() ? (A)0 : top[i];           /* while every key is hidden all weights are 0 */
+            const A base = top[i] == -infinity<A>() ? (A)0 : top[i];           /* all weights are 0 while every key is masked */
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 const A weight = f_exp(s[i][j] - base);
@@ -195,12 +188,12 @@ extern "C" __global__ void __launch_bounds__(256) attention(attention_args a) {
 #endif
 
 #if PASS == 1
-/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  At least 1 block: ptxas would spill for a second one. */
-extern "C" __global__ void __launch_bounds__(256, 1) attention_dq(attention_args a) {
+/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  At least 1 block: ptxas would spill for a second block. */
+KERNEL(256, 1) attention_dq(const arguments a) {
     __shared__ workspace w;
     const place p = place_of(a, N, true);
     const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys), g = p.of(a.g, a.queries);
-    const i64 end = seen_by(a, p.first, N);
+    const i64 end = visible_to_any(a, p.first, N);
     A dq[C][R][R] = {}, s[R][R], dp[R][R], lse[R], delta[R], scale[R];
     for (int i = 0; i < R; i++) {
         const i64 t = p.first + thread_y() + 16 * i;
@@ -214,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) attention_dq(attention_args
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 const i64 t = p.first + thread_y() + 16 * i, c = key + thread_x() + 16 * j;
-                const A weight = c < seen(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse[i]) : (A)0;
+                const A weight = c < visible(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse[i]) : (A)0;
                 w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight * (dp[i][j] - delta[i]);
             }
         weigh(dq, w, k, key, p.part * (N * C), a.head_size);
@@ -224,8 +217,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) attention_dq(attention_args
 #endif
 
 #if PASS == 2
-/* Of the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q */
-extern "C" __global__ void __launch_bounds__(256) attention_dkv(attention_args a) {
+/* With the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q */
+KERNEL(256) attention_dkv(const arguments a) {
     __shared__ workspace w;
     const place p = place_of(a, N, false);
     const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys), g = p.of(a.g, a.queries);
@@ -241,7 +234,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_dkv(attention_args a
 #pragma unroll
             for (int i = 0; i < R; i++) {
                 const i64 c = p.first + thread_y() + 16 * i;
-                const A weight = c < seen(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse) : (A)0;
+                const A weight = c < visible(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse) : (A)0;
                 w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight;
                 dp[i][j] = weight * (dp[i][j] - delta);
             }
@@ -260,12 +253,12 @@ extern "C" __global__ void __launch_bounds__(256) attention_dkv(attention_args a
 #endif
 
 #if PASS == 3
-/* delta = sum of g o over D, and after all of these the lse that dq, dk and dv take: in units of 1 / scale, +Inf where a query sees nothing.  A warp for
- * each query.  Limited by bytes read. */
-extern "C" __global__ void __launch_bounds__(256) attention_delta(attention_args a) {
+/* delta = sum of g o over D, followed by the lse for the other two kernels: times scale, +Inf where a query attends to no key.  A warp for each
+ * query.  Limited by bytes read. */
+KERNEL(256) attention_delta(const arguments a) {
     const i64 row = (i64)blockIdx.x * 8 + threadIdx.x / 32, head = row / a.queries;
     const place p = {(int)(head / a.H), (int)(head % a.H), 0, 0};
-    const i64 t = row % a.queries, columns = row < a.parts ? a.head_size : 0;         /* parts: here, of all rows */
+    const i64 t = row % a.queries, columns = row < a.parts ? a.head_size : 0;         /* parts: here the number of all rows */
     const rows g = p.of(a.g, a.queries), o = p.of(a.o, a.queries);
     A sum = 0;
     for (i64 c = threadIdx.x % 32; c < columns; c += 32) sum += cast<A>(g.at[t * g.stride + c]) * cast<A>(o.at[t * o.stride + c]);
@@ -278,26 +271,26 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(attention_args
 #endif
 
 #if PASS == 4
-/* Few queries, as in generation: a block for each query and KEYS of its keys leaves in delta, (B, H, queries, tiles, D + 2), the sums of
- * weights v, the largest score and the sum of the weights, which a block for each query joins.  Limited by bytes: k and v once for each query. */
+/* Few queries, as in generation: a block for each query and KEYS of its keys writes to delta, (B, H, queries, tiles, D + 2), the weighted sum of
+ * v, the largest score and the sum of the weights; a block for each query joins these.  Limited by bytes: k and v are read once for each query. */
 struct query { place p; i64 t; };
-D query query_of(const attention_args &a, i64 row) {
+D query query_of(const arguments &a, i64 row) {
     const i64 head = row / a.queries;
     return query{place{(int)(head / a.H), (int)(head % a.H), 0, 0}, row % a.queries};
 }
 /* Threads that share a column of D, a power of two. */
-D share share_of_columns(const attention_args &a) {
+D share share_of_columns(const arguments &a) {
     int width = 256;
     while (width > 1 && 256 / width < a.head_size) width /= 2;
     return share_of(width, 0);
 }
-D A base_of(A top) { return top == -infinity<A>() ? (A)0 : top; }      /* while every key is hidden all weights are 0 */
+D A base_of(A top) { return top == -infinity<A>() ? (A)0 : top; }      /* all weights are 0 while every key is masked */
 
-extern "C" __global__ void __launch_bounds__(256) attention_part(attention_args a) {
+KERNEL(256) attention_part(const arguments a) {
     __shared__ A weights[KEYS], shared[256];
     const share all = share_of(256, 1), s = share_of_columns(a);
     const query q = query_of(a, (i64)blockIdx.x / a.tiles);
-    const i64 first = (i64)blockIdx.x % a.tiles * KEYS, left = seen(a, q.t) - first;
+    const i64 first = (i64)blockIdx.x % a.tiles * KEYS, left = visible(a, q.t) - first;
     const rows k = q.p.of(a.k, a.keys), v = q.p.of(a.v, a.keys);
     const T *mine = q.p.of(a.q, a.queries).at + q.t * a.q.row;
     const int t = (int)threadIdx.x, n = left < 0 ? 0 : left < KEYS ? (int)left : (int)KEYS;
@@ -323,7 +316,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_part(attention_args 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) attention_join(attention_args a) {
+KERNEL(256) attention_join(const arguments a) {
     __shared__ A shared[256];
     const share all = share_of(256, 1), s = share_of_columns(a);
     const query q = query_of(a, (i64)blockIdx.x);
@@ -356,31 +349,31 @@ D int warp_row() { return (int)threadIdx.x / 32 * (16 * MT) % ROWS; }
 D int row_of(int m, int e) { return warp_row() + 16 * m + lane() / 4 + e / 2 * 8; }       /* of element e of the m-th fragment of results */
 D int column_of(int n, int e) { return 8 * n + lane() % 4 * 2 + e % 2; }
 
-/* Shared memory, by bytes: some tiles of ROWS, then those of COLUMNS (attention.c says how much it is). */
+/* Dynamic shared memory: tiles of ROWS rows, then tiles of COLUMNS (attention.c computes its size). */
 extern __shared__ __align__(128) u16 memory[];
 D int tile_at(int of_rows, int of_columns) { return 2 * (of_rows * ROWS + of_columns * COLUMNS) * PITCH; }
 
-/* Where 8 elements lie from a tile's begin on: swapped with others of 64 columns, so that those of 8 rows are in different banks; and where those 16 k columns on do. */
-D int spot(int row, int column) { return 2 * PITCH * row + (column / 8 ^ row % 8) * 16; }
-D int beside(int at, int k) { return (at ^ 32 * (k % 4)) + 128 * (k / 4); }
-/* Of this lane's part of 16 x 16, for load_matrices, whose results are to be those of 8 rows after each other, or of 8 columns. */
-D int lanes_spot(bool by_rows) { return by_rows ? spot(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2 * 8) : spot(lane() % 16, lane() / 16 * 8); }
+/* The offset in a tile of 8 elements, in bytes: swizzled within 64 columns, so that 8 rows use different banks.  advanced: 16 k columns further. */
+D int offset(int row, int column) { return 2 * PITCH * row + (column / 8 ^ row % 8) * 16; }
+D int advanced(int at, int k) { return (at ^ 32 * (k % 4)) + 128 * (k / 4); }
+/* The offset of this lane's part of 16 x 16 for load_matrices, whose results follow each other by rows of 8, or by columns of 8. */
+D int lane_offset(bool by_rows) { return by_rows ? offset(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2 * 8) : offset(lane() % 16, lane() / 16 * 8); }
 
 D f32 half_of(u64 bits, int i) { return wide(T{(u16)(bits >> 16 * i)}); }
 
-/* -- instructions, each with a plain twin that the simulator runs */
+/* -- instructions, each with a plain version for the simulator */
 #ifdef __CUDA_ARCH__
 typedef u32 address;                                /* of shared memory */
 D address address_of(int at) { return (u32)__cvta_generic_to_shared(memory) + (u32)at; }
-D int here(int x) { asm volatile("" : "+r"(x)); return x; }              /* what is made of it is not kept in registers from one tile to the next */
-struct copies {                                     /* into shared memory, under way until a wait */
+D int opaque(int x) { asm volatile("" : "+r"(x)); return x; }              /* opaque to the compiler, which would keep derived values in registers from one tile to the next */
+struct copies {                                     /* asynchronous copies into shared memory */
     template <int BYTES> D void add(address to, const void *from, bool inside) {
         if (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
         else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(inside ? 4 : 0) : "memory");
     }
     D void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 };
-template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {     /* four of 8 x 8: lane l has the address of row l % 8 of number l / 8 */
+template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {     /* four matrices of 8 x 8: lane l has the address of row l % 8 of matrix l / 8 */
     if (transposed)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
     else
@@ -403,8 +396,8 @@ D u32 pair(f32 low, f32 high) {
 #else
 typedef u64 address;
 D address address_of(int at) { return (address)memory + (address)at; }
-D int here(int x) { return x; }
-struct copies {                                     /* made when they are waited for */
+D int opaque(int x) { return x; }
+struct copies {                                     /* copied at the wait */
     struct { u32 *to; const u32 *from; bool inside; int words; } made[(ROWS + COLUMNS) * PITCH / 8 / THREADS * 2 + 1];
     int n = 0;
     template <int BYTES> D void add(address to, const void *from, bool inside) {
@@ -415,15 +408,15 @@ struct copies {                                     /* made when they are waited
         n = 0;
     }
 };
-static u64 told[THREADS][6] = {{1}};                /* what each lane tells the others of its warp; not zero, or the simulator would take it for shared memory */
-D u64 (*tell(const u64 (&mine)[6]))[6] {
-    for (int i = 0; i < 6; i++) told[threadIdx.x][i] = mine[i];
+static u64 values[THREADS][6] = {{1}};              /* of each lane, for its warp; not zero, or the simulator would take them for shared memory */
+D u64 (*exchange(const u64 (&mine)[6]))[6] {
+    for (int i = 0; i < 6; i++) values[threadIdx.x][i] = mine[i];
     __syncwarp();
-    return told + threadIdx.x / 32 * 32;
+    return values + threadIdx.x / 32 * 32;
 }
 template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {
     const u64 mine[6] = {row};
-    u64 (*const lanes)[6] = tell(mine);
+    u64 (*const lanes)[6] = exchange(mine);
     for (int i = 0; i < 4; i++) {
         const int x = lane() / 4, y = lane() % 4 * 2;
         const u16 *const first = (const u16 *)lanes[8 * i + (transposed ? y : x)][0], *const second = (const u16 *)lanes[8 * i + (transposed ? y + 1 : x)][0];
@@ -433,7 +426,7 @@ template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {
 }
 D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     const u64 mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
-    u64 (*const lanes)[6] = tell(mine);
+    u64 (*const lanes)[6] = exchange(mine);
     for (int e = 0; e < 4; e++) {
         const int row = lane() / 4, column = lane() % 4 * 2 + e % 2;
         for (int k = 0; k < 16; k++) c[e] += half_of(lanes[4 * row + k % 8 / 2][e / 2 + k / 8 * 2], k % 2) * half_of(lanes[4 * column + k % 8 / 2][4 + k / 8], k % 2);
@@ -450,35 +443,35 @@ D u32 pair(f32 low, f32 high) { return cast<T>(low).bits | (u32)cast<T>(high).bi
 #define EACH_WEIGHT                                                                                                     \
     _Pragma("unroll") for (int k = 0; k < NT / 2; k++) _Pragma("unroll") for (int m = 0; m < MT; m++)
 
-/* Rows that come into shared memory a tile at a time: what this thread copies of them. */
+/* Rows that are copied into shared memory tile by tile: the part of this thread. */
 struct stream {
-    static constexpr int CHUNKS = PITCH / 8, STEP = THREADS / CHUNKS;  /* 16 bytes each, of a row; rows that all threads copy at once */
+    static constexpr int CHUNKS = PITCH / 8, STEP = THREADS / CHUNKS;  /* CHUNKS of 16 bytes in a row; STEP rows that all threads copy at once */
     const T *from;
-    int row, stride, rows, to;                      /* rows: none of columns beyond HEAD */
+    int row, stride, rows, to;                      /* rows: 0 for columns beyond HEAD */
     D stream(const ::rows &x, int first) {
         const int r = (int)threadIdx.x / CHUNKS, column = (int)threadIdx.x % CHUNKS * 8;
-        row = first, stride = (int)x.stride, rows = column < HEAD ? (int)x.count : 0, to = spot(r, column), from = x.at + (first + r) * x.stride + column;
+        row = first, stride = (int)x.stride, rows = column < HEAD ? (int)x.count : 0, to = offset(r, column), from = x.at + (first + r) * x.stride + column;
     }
-    /* The next COUNT begin to come; 0 after the last, and beyond HEAD. */
+    /* Starts to copy the next COUNT rows; 0 after the last row, and beyond HEAD. */
     template <int COUNT> D void fetch(copies &c, int tile) {
         const int left = rows - row - to / (2 * PITCH);
 #pragma unroll
-        for (int i = 0; i < COUNT; i += STEP) c.template add<16>(address_of(tile + to) + spot(i, 0), from + (i64)stride * i, i < left);
+        for (int i = 0; i < COUNT; i += STEP) c.template add<16>(address_of(tile + to) + offset(i, 0), from + (i64)stride * i, i < left);
         from += (i64)stride * COUNT, row += COUNT;
     }
 };
 
 /* s += x y^T, of this warp's rows of x and all COLUMNS of y */
 D void dots(f32 (&s)[MT][NT][4], int x, int y) {
-    const int x_at = here(lanes_spot(false) + spot(warp_row(), 0)), y_at = here(lanes_spot(true));
-#pragma unroll 4                                    /* not whole for D of 128: there are no registers for what would be read ahead */
+    const int x_at = opaque(lane_offset(false) + offset(warp_row(), 0)), y_at = opaque(lane_offset(true));
+#pragma unroll 4                                    /* not fully for D of 128: registers would not hold what is read ahead */
     for (int k = 0; k < DT / 2; k++) {
         u32 f[MT][4], b[4];
 #pragma unroll
-        for (int m = 0; m < MT; m++) load_matrices<false>(f[m], address_of(x + beside(x_at, k)) + spot(16 * m, 0));
+        for (int m = 0; m < MT; m++) load_matrices<false>(f[m], address_of(x + advanced(x_at, k)) + offset(16 * m, 0));
 #pragma unroll
         for (int n = 0; n < NT; n += 2) {
-            load_matrices<false>(b, address_of(y + beside(y_at, k)) + spot(8 * n, 0));
+            load_matrices<false>(b, address_of(y + advanced(y_at, k)) + offset(8 * n, 0));
 #pragma unroll
             for (int m = 0; m < MT; m++) multiply(s[m][n], f[m], b[0], b[1]), multiply(s[m][n + 1], f[m], b[2], b[3]);
         }
@@ -497,13 +490,13 @@ struct weights {
 
 /* acc += w y, y COLUMNS rows */
 D void weigh(f32 (&acc)[MT][DT][4], const weights &w, int y) {
-    const int y_at = here(lanes_spot(false));
+    const int y_at = opaque(lane_offset(false));
 #pragma unroll
     for (int k = 0; k < NT / 2; k++) {
         u32 b[4];
 #pragma unroll
         for (int n = 0; n < DT; n += 2) {
-            load_matrices<true>(b, address_of(y + beside(y_at, n / 2)) + spot(16 * k, 0));
+            load_matrices<true>(b, address_of(y + advanced(y_at, n / 2)) + offset(16 * k, 0));
 #pragma unroll
             for (int m = 0; m < MT; m++) multiply(acc[m][n], w.v[k][m].v, b[0], b[1]), multiply(acc[m][n + 1], w.v[k][m].v, b[2], b[3]);
         }
@@ -520,31 +513,31 @@ D void store(const rows &y, const place &p, const f32 (&acc)[MT][DT][4], const f
     }
 }
 
-/* Scores come out of the exponential as powers of 2: 2^(outer s - base), one multiply-add, where s is the product alone and inner is 1.  With a mask, or
- * a scale that would turn the order of the products, each tile is an edge, where s becomes the score. */
+/* Weights are powers of 2: 2^(outer s - base), one multiply-add, where s is the plain product and inner is 1.  With a mask, or a scale that is not
+ * positive (it would reverse the order of the products), each tile is an edge tile, where s becomes the score. */
 struct scaling {
     f32 inner, outer;
     bool always;
-    D scaling(const attention_args &a) {
+    D scaling(const arguments &a) {
         const f32 scale = (f32)a.scale * LOG2E;
         always = MASKED || !(scale > 0), inner = always ? scale : 1, outer = always ? 1 : scale;
     }
 };
-/* Of the tile from row and column on: -Inf where a query does not see a key. */
-D void edge(f32 (&s)[MT][NT][4], const attention_args &a, const place &p, int row, int column, const scaling &scale) {
-    row = here(row), column = here(column);
+/* The scores of an edge tile from row and column on: -Inf where a query does not attend to a key. */
+D void edge(f32 (&s)[MT][NT][4], const arguments &a, const place &p, int row, int column, const scaling &scale) {
+    row = opaque(row), column = opaque(column);
     EACH_SCORE {
         const int y = row + row_of(m, e), x = column + column_of(n, e), t = PASS == 2 ? x : y, key = PASS == 2 ? y : x;
-        s[m][n][e] = key < seen(a, t) ? score(mask_at(a, p, t, key), s[m][n][e], scale.inner, LOG2E) : -infinity<f32>();
+        s[m][n][e] = key < visible(a, t) ? score(mask_at(a, p, t, key), s[m][n][e], scale.inner, LOG2E) : -infinity<f32>();
     }
 }
 
 #if PASS == 0
-/* The tile of k is copied while the one of v before it is used, and so the one of v while k's is. */
-extern "C" __global__ void __launch_bounds__(THREADS, 2) attention(attention_args a) {
+/* A tile of k is copied while the tile of v before it is used, and a tile of v while its k is used. */
+KERNEL(THREADS, 2) attention(const arguments a) {
     const int qs = tile_at(0, 0), ks = tile_at(1, 0), vs = tile_at(1, 1);
     const place p = place_of(a, ROWS, true);
-    const int first = (int)p.first, end = seen_by(a, first, ROWS), whole = seen(a, first);      /* every row sees the first `whole` keys */
+    const int first = (int)p.first, end = visible_to_any(a, first, ROWS), whole = visible(a, first);      /* every row attends to the first `whole` keys */
     const scaling scale(a);
     f32 o[MT][DT][4] = {}, s[MT][NT][4], top[MT][2], sum[MT][2], factor[MT][2];
     EACH_ROW top[m][i] = -infinity<f32>(), sum[m][i] = 0;
@@ -569,7 +562,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attention(attention_arg
             for (int n = 0; n < NT; n++) most = fmaxf(most, fmaxf(s[m][n][2 * i], s[m][n][2 * i + 1]));
             most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
             most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-            const f32 base = most == -infinity<f32>() ? 0.0f : most * scale.outer;             /* while every key is hidden all weights are 0 */
+            const f32 base = most == -infinity<f32>() ? 0.0f : most * scale.outer;             /* all weights are 0 while every key is masked */
             moved |= most != top[m][i];
             factor[m][i] = power_of_2(top[m][i] * scale.outer - base);
             top[m][i] = most;
@@ -600,11 +593,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attention(attention_arg
 #endif
 
 #if PASS == 1
-/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  Tiles of k and v are copied in turn, as for o. */
-extern "C" __global__ void __launch_bounds__(THREADS, 2) attention_dq(attention_args a) {
+/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  Tiles of k and v are copied alternately, as for o. */
+KERNEL(THREADS, 2) attention_dq(const arguments a) {
     const int qs = tile_at(0, 0), gs = tile_at(1, 0), ks = tile_at(2, 0), vs = tile_at(2, 1);
     const place p = place_of(a, ROWS, true);
-    const int first = (int)p.first, end = seen_by(a, first, ROWS), whole = seen(a, first);
+    const int first = (int)p.first, end = visible_to_any(a, first, ROWS), whole = visible(a, first);
     const scaling scale(a);
     f32 dq[MT][DT][4] = {}, s[MT][NT][4], dp[MT][NT][4], lse[MT][2], delta[MT][2], factor[MT][2];
     EACH_ROW {
@@ -638,36 +631,36 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attention_dq(attention_
 #endif
 
 #if PASS == 2
-/* Of the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q.  Of two warps with the same keys one makes p and dv, the other takes p
- * over and makes dk: so each adds up the results of 16 MT rows, not of half as many, and reads shared memory half as often for a product. */
-extern "C" __global__ void __launch_bounds__(THREADS, 2) attention_dkv(attention_args a) {
+/* With the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q.  Two warps have the same keys: one computes p and dv, the other reads p
+ * and computes dk.  So each accumulates 16 MT rows, not half as many, and reads shared memory half as often for a product. */
+KERNEL(THREADS, 2) attention_dkv(const arguments a) {
     const bool is_dk = (int)threadIdx.x >= THREADS / 2;
     const place p = place_of(a, ROWS, false);
-    const int first = (int)p.first, queries = (int)a.queries, begin = first_query(a, first), whole = first_query(a, first + ROWS - 1);     /* every query from `whole` on sees every row */
+    const int first = (int)p.first, queries = (int)a.queries, begin = first_query(a, first), whole = first_query(a, first + ROWS - 1);     /* every query from `whole` on attends to every row */
     const scaling scale(a);
     f32 acc[MT][DT][4] = {}, s[MT][NT][4], factor[MT][2];
     EACH_ROW factor[m][i] = is_dk ? (f32)a.scale : 1;
     stream k(p.of(a.k, a.keys), first), v(p.of(a.v, a.keys), first), q(p.of(a.q, a.queries), begin), g(p.of(a.g, a.queries), begin);
-    f32 *const told = (f32 *)((char *)memory + tile_at(2, 4));         /* lse, then delta, of the columns of two tiles */
-    pack<u32, 4> *const taken = (pack<u32, 4> *)(told + 4 * COLUMNS) + threadIdx.x % (THREADS / 2);
+    f32 *const statistics = (f32 *)((char *)memory + tile_at(2, 4));         /* lse, then delta, of the columns of two tiles */
+    pack<u32, 4> *const shared_weights = (pack<u32, 4> *)(statistics + 4 * COLUMNS) + threadIdx.x % (THREADS / 2);
     const int column = (int)threadIdx.x % COLUMNS;
-    const f32 *tell = ((int)threadIdx.x < COLUMNS ? a.lse : a.delta) + (p.b * a.H + p.h) * a.queries + column;
+    const f32 *source = ((int)threadIdx.x < COLUMNS ? a.lse : a.delta) + (p.b * a.H + p.h) * a.queries + column;
     copies c;
     k.fetch<ROWS>(c, tile_at(0, 0));
     v.fetch<ROWS>(c, tile_at(1, 0));
     int now = 1;
     for (int query = begin - COLUMNS; query < queries; query += COLUMNS) {
         c.wait();
-        __syncthreads();                            /* this tile is there; the one before it was read */
+        __syncthreads();                            /* this tile has arrived; the tile before it was read */
         now = !now;
         if (query + COLUMNS < queries) {
             q.fetch<COLUMNS>(c, tile_at(2, 2 * now));
             g.fetch<COLUMNS>(c, tile_at(2, 2 * now + 1));
-            if ((int)threadIdx.x < 2 * COLUMNS) c.add<4>(address_of(tile_at(2, 4)) + (now * 2 * COLUMNS + (int)threadIdx.x) * 4, tell + query + COLUMNS, query + COLUMNS + column < queries);
+            if ((int)threadIdx.x < 2 * COLUMNS) c.add<4>(address_of(tile_at(2, 4)) + (now * 2 * COLUMNS + (int)threadIdx.x) * 4, source + query + COLUMNS, query + COLUMNS + column < queries);
         }
         if (query < begin) continue;
         const int x = tile_at(2, 2 * !now + is_dk), y = tile_at(2, 2 * !now + !is_dk);
-        const f32 *const of_column = told + (2 * !now + is_dk) * COLUMNS;
+        const f32 *const of_column = statistics + (2 * !now + is_dk) * COLUMNS;
         weights w;
         EACH_SCORE s[m][n][e] = 0;
         dots(s, is_dk ? tile_at(1, 0) : 0, x);
@@ -675,11 +668,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attention_dkv(attention
             if (scale.always || query < whole) edge(s, a, p, first, query, scale);
             EACH_SCORE s[m][n][e] = power_of_2(s[m][n][e] * scale.outer - of_column[column_of(n, e)]);
             w.round(s);
-            EACH_WEIGHT taken[(k * MT + m) * (THREADS / 2)] = w.v[k][m];
+            EACH_WEIGHT shared_weights[(k * MT + m) * (THREADS / 2)] = w.v[k][m];
         }
         __syncthreads();                            /* p is there */
         if (is_dk) {
-            EACH_WEIGHT w.v[k][m] = taken[(k * MT + m) * (THREADS / 2)];
+            EACH_WEIGHT w.v[k][m] = shared_weights[(k * MT + m) * (THREADS / 2)];
             EACH_SCORE s[m][n][e] = half_of(w.v[n / 2][m].v[n % 2 * 2 + e / 2], e % 2) * (s[m][n][e] - of_column[column_of(n, e)]);
             w.round(s);
         }

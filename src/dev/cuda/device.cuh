@@ -1,5 +1,5 @@
-/* device.cuh - what kernels share: dtypes and their conversions, arithmetic as ops.def's primitives say, faults, trees over threads.
- * Compiled by NVRTC and nvcc, and in tests by the host's compiler: no header is included. */
+/* device.cuh - shared by all kernels: dtypes and their conversions, arithmetic as defined by the primitives of ops.def, faults, trees over threads.
+ * Compiled by NVRTC and nvcc, and in tests by the host's compiler: it includes no header. */
 
 typedef signed char i8;
 typedef unsigned char u8;
@@ -16,7 +16,7 @@ struct bf16 { u16 bits; };
 struct b8 { u8 bits; };                             /* a bool in memory */
 
 #define D __device__ __forceinline__
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+#define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)           /* threads of a block; least number of blocks that a multiprocessor holds */
 
 template <class A, class B> struct same_type { static constexpr bool is = false; };
 template <class A> struct same_type<A, A> { static constexpr bool is = true; };
@@ -25,10 +25,10 @@ template <class T> constexpr bool is_half = same<T, f16> || same<T, bf16>;
 template <class T> constexpr bool is_float = is_half<T> || same<T, f32> || same<T, f64>;
 template <class T> constexpr bool is_signed = same<T, i8> || same<T, i16> || same<T, i32> || same<T, i64>;
 
-/* V neighbours, read and written at once. */
+/* V neighbouring elements, read and written at once. */
 template <class T, int V> struct alignas(sizeof(T) * V) pack { T v[V]; };
 
-/* The bits of a parameter as a T, and of one number as another. */
+/* The bits of a word as a T, and of a number as another type. */
 template <class T> D T as(u64 w) {
     union { u64 w; T v; } u;
     u.w = w;
@@ -76,7 +76,7 @@ D f32 to_odd(f64 v) {
     return f32_of((fabs((f64)f) > fabs(v) ? bits_of(f) - 1 : bits_of(f)) | 1u);
 }
 
-/* ---- casts, as cr_convert has them: float to integer saturates, NaN is 0; to bool: != 0.  wide: what is computed with. */
+/* ---- casts, as in cr_convert: float to integer saturates, NaN becomes 0; to bool: != 0.  wide: the type of computation. */
 D f32 wide(f32 x) { return x; }
 D f64 wide(f64 x) { return x; }
 D bool wide(b8 x) { return x.bits != 0; }
@@ -116,7 +116,7 @@ template <class To, class From> D To cast(From from) {
 /* ---- floats */
 template <class T> D T f_max(T a, T b) { return a > b || a != a ? a : b; }                    /* NaN wins */
 template <class T> D T f_min(T a, T b) { return a < b || a != a ? a : b; }
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800   /* in one instruction, not three; of zeros the larger is +0 there, else the second */
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800   /* one instruction instead of three; here max(-0, +0) is +0, above it is the second operand */
 D f32 f_max(f32 a, f32 b) { f32 y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 D f32 f_min(f32 a, f32 b) { f32 y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 #endif
@@ -136,7 +136,8 @@ D f32 power_of_2(f32 x) { f32 y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f
 D f32 power_of_2(f32 x) { return exp2f(x); }
 #endif
 constexpr f32 LOG2E = 1.4426950408889634f, LN2 = 0.69314718055994531f;
-/* e^a, a <= 0, for sums or what is rounded to T: of half floats in two instructions, not eight, within 2^-22 (1 + |a|) of it, below 2^-126 0. */
+/* e^a, a <= 0, for sums or for results that are rounded to T.  For half floats two instructions instead of eight, with a relative error of
+ * 2^-22 (1 + |a|); results below 2^-126 become 0. */
 template <class T> D f32 weight_of(f32 a) { return is_half<T> ? power_of_2(a * LOG2E) : f_exp(a); }
 template <class T> D f64 weight_of(f64 a) { return exp(a); }
 D f32 f_log(f32 a) { return logf(a); }
@@ -154,7 +155,7 @@ template <class T> D T f_rem(T a, T b) {
     if (r == 0) return f_sign_of((T)0, b);
     return (r < 0) != (b < 0) ? r + b : r;
 }
-/* Python's //: the floor of the exact quotient, which floor(a / b) misses where the division rounds up to an integer. */
+/* Python's //: the floor of the exact quotient; floor(a / b) is too large where the division rounds up to an integer. */
 template <class T> D T f_floor_div(T a, T b) {
     if (b == 0) return a / b;
     const T r = f_mod(a, b);
@@ -162,7 +163,7 @@ template <class T> D T f_floor_div(T a, T b) {
     if (r != 0 && (r < 0) != (b < 0)) q -= 1;
     return q == 0 ? f_sign_of((T)0, a / b) : f_round(q);
 }
-/* The whole part of the exact quotient, which a / b may round up to. */
+/* The integer part of the exact quotient; a / b may round up to an integer. */
 template <class T> D T f_trunc_div(T a, T b) {
     const T q = a / b;
     if (q != q || is_inf(q) || is_inf(b) || f_abs(q) < (T)0.5) return f_trunc(q);
@@ -174,15 +175,15 @@ template <class T> D T i_div(T a, T b) { return is_signed<T> && b == (T)-1 ? (T)
 template <class T> D T i_mod(T a, T b) { return is_signed<T> && b == (T)-1 ? (T)0 : (T)(a % b); }
 template <class T> D T i_floor_div(T a, T b) { return (T)(i_div(a, b) - (i_mod(a, b) != 0 && (a < 0) != (b < 0))); }
 template <class T> D T i_rem(T a, T b) { const T r = i_mod(a, b); return r != 0 && (a < 0) != (b < 0) ? (T)(r + b) : r; }
-template <class T> D T i_pow(T a, T b) {            /* a negative exponent: the whole part */
+template <class T> D T i_pow(T a, T b) {            /* a negative exponent: the integer part */
     if (b < 0) return a == 1 ? (T)1 : a == (T)-1 ? (b % 2 ? (T)-1 : (T)1) : (T)0;
     u64 y = 1, square = (u64)a;
     for (u64 n = (u64)b; n; n >>= 1, square *= square) if (n & 1) y *= square;
     return (T)y;
 }
 
-/* ---- faults: the first position and what was found there, 40 bits of one and 24 of the other in each word, so that the least of each word
- * belong together, whatever the order in which they arrive */
+/* ---- faults: the first position and the value there.  Each word has 40 bits of the position and 24 of the value, so the minima of the three
+ * words belong to the same position, in whatever order threads arrive */
 struct fault { u64 w[3]; };
 D void note(fault *f, i64 position, i64 value) {
     for (int i = 0; i < 3; i++) atomicMin(&f->w[i], (u64)position << 24 | ((u64)value >> (24 * i) & 0xffffffu));
@@ -192,22 +193,22 @@ template <class T> D T divisor(T b, fault *f) {
     return b == 0 ? (T)1 : b;
 }
 
-/* ---- `width` threads of a block, a power of two, share one of its 256 / width results: neighbours (along), or every 256 / width-th */
-struct share { int width, lane, column, columns, step; };              /* lane: this thread among those of its result, which is the block's column-th */
+/* ---- `width` threads of a block, a power of two, share one of its 256 / width results: neighbouring threads (along), or every 256 / width-th */
+struct share { int width, lane, column, columns, step; };              /* lane: of this thread among those of its result; column: of the result in the block */
 D share share_of(i64 width, i64 along) {
     const int t = (int)threadIdx.x, w = (int)width, columns = 256 / w;
     return along ? share{w, t % w, t / w, columns, 1} : share{w, t / columns, t % columns, columns, columns};
 }
 struct sum_of { template <class T> static __device__ T join(T a, T b) { return a + b; } };
 struct max_of { template <class T> static __device__ T join(T a, T b) { return f_max(a, b); } };
-/* What the thread of the warp has whose number differs in these bits. */
+/* The value of the thread in the warp whose number differs in these bits. */
 template <class T> D T exchanged(T v, int bits) { return (T)__shfl_xor_sync(0xffffffffu, v, bits); }
 template <class T, int V> D pack<T, V> exchanged(pack<T, V> v, int bits) {
 #pragma unroll
     for (int k = 0; k < V; k++) v.v[k] = exchanged(v.v[k], bits);
     return v;
 }
-/* What they have, joined, always in the same order, by halves.  All threads of the block call it. */
+/* The values of the threads that share a result, joined by halves, always in the same order.  All threads of the block call it. */
 template <class How, class T> D T halves(T v, T *shared, const share &s) {
     const int t = (int)threadIdx.x;
     shared[t] = v;
@@ -220,7 +221,7 @@ template <class How, class T> D T halves(T v, T *shared, const share &s) {
     __syncthreads();                                /* shared may be used again */
     return v;
 }
-/* The same, but of neighbours within their warps first; joining is commutative. */
+/* The same, but within warps first if the threads are neighbours; join must be commutative. */
 template <class How, class T> D T tree(T v, T *shared, const share &s) {
     const int t = (int)threadIdx.x;
     if (s.step > 1) return halves<How>(v, shared, s);
@@ -234,7 +235,7 @@ template <class How, class T> D T tree(T v, T *shared, const share &s) {
     return v;
 }
 
-/* What those before have, joined by How from How::none() on, and in `all` what all have.  All threads of the block call it; shared: 2 x 256. */
+/* The values of the earlier threads, joined by How from How::none() on; `all`: the values of all.  All threads of the block call it; shared: 2 x 256. */
 template <class How, class T> D T prefix(T v, T *shared, const share &s, T &all) {
     const int t = (int)threadIdx.x;
     T *from = shared, *to = shared + 256;
@@ -253,13 +254,13 @@ template <class How, class T> D T prefix(T v, T *shared, const share &s, T &all)
     return y;
 }
 
-/* ---- where elements are: x / n for x < 2^31, by what elementwise.c makes of n; of 64 bits by n itself */
+/* ---- positions of elements: x / n for x < 2^31, by the reciprocal of n from elementwise.c; for 64 bits by n itself */
 D u32 divide(u32 x, u64 by) { return (__umulhi(x, (u32)by) + x) >> (u32)(by >> 32); }
 D u64 divide(u64 x, u64 n) { return x / n; }
 
-/* Lines of L elements in shared memory, so far apart that neither threads on neighbours nor threads on neighbouring lines meet in a bank. */
+/* The distance of lines of L elements in shared memory: no bank conflicts, neither along a line nor across lines. */
 template <class T, int L> constexpr int pitch = L + (sizeof(T) < 4 ? 4 / (int)sizeof(T) : 1);
-/* N lines of L neighbours, as many of both as there are, into m.  All threads of the block call it. */
+/* Copies up to N lines of up to L elements into m.  All threads of the block call it. */
 template <int N, int L, class T, class S, class I> D void read_tile(T *m, const T *x, S stride, I lines, I length) {
     T v[N * L / 256];
     for (int u = 0; u < N * L / 256; u++) {
@@ -273,7 +274,7 @@ template <int N, int L, class T, class S, class I> D void read_tile(T *m, const 
     __syncthreads();
 }
 
-/* ---- Philox 4x32-10 (Salmon et al. 2011): the block with this number */
+/* ---- Philox 4x32-10 (Salmon et al. 2011): the block numbered `counter` */
 struct block4 { u32 w[4]; };
 D block4 philox(u64 seed, u64 counter) {
     u32 c0 = (u32)counter, c1 = (u32)(counter >> 32), c2 = 0, c3 = 0, k0 = (u32)seed, k1 = (u32)(seed >> 32);

@@ -1,11 +1,11 @@
 /* elementwise.c - programs as CUDA C, compiled once for each program, its dtypes and class of shapes.
  *
- * Strides, addresses, parameters and constants are data, not text: so one kernel serves all shapes of a class, and no compiler reasons with
- * constants about NaN (x * 0 is not 0).  Bytes are the bound: each is to be moved once, in whole sectors, with 16 of the widest operand under way
- * in every thread.  Two classes.  Rows: along the innermost axis a thread has packs of up to 16 bytes, as addresses, strides and sizes allow, or
- * as many elements as come to that; where one lies is worked out once for a pack, without a division.  Tiles: an input that is dense along another
- * axis, as a transposed one, passes through shared memory, so that neighbours read and write neighbours.  Walks of one class that come together,
- * an optimizer's step over all parameters, share launches: as many as the parameters of a kernel hold. */
+ * Strides, addresses, parameters and constants are data, not text.  So one kernel serves all shapes of a class, and the compiler cannot fold
+ * constants in a way that ignores NaN (x * 0 is not 0).  Limited by bytes: each byte is moved once, in whole sectors, with 16 bytes of the widest
+ * operand in flight in every thread.  There are two classes.  Rows: along the innermost axis a thread has packs of up to 16 bytes, as addresses,
+ * strides and sizes allow, or single elements of as many bytes; it computes the address once for a pack, without a division.  Tiles: an input that
+ * is dense along another axis, such as a transposed one, passes through shared memory, so that neighbouring threads access neighbouring elements.
+ * Walks of one class that are given together, such as an optimizer's step over all parameters, share launches: as many as an argument holds. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static const char *const float_ops[CR_OP_COUNT] = {
     [CR_OP_GT] = "$a > $b", [CR_OP_GE] = "$a >= $b", [CR_OP_SEL] = "$a != 0 ? $b : $c",
 };
 
-/* In 64 bits without a sign, where nothing overflows; $w: the bits of the dtype, $F: where to note a division by zero. */
+/* In 64 bits without a sign, where nothing overflows; $w: the bits of the dtype, $F: the fault of a division by zero. */
 static const char *const int_ops[CR_OP_COUNT] = {
     [CR_OP_ADD] = "(u64)$a + (u64)$b", [CR_OP_SUB] = "(u64)$a - (u64)$b", [CR_OP_MUL] = "(u64)$a * (u64)$b", [CR_OP_NEG] = "0 - (u64)$a",
     [CR_OP_ABS] = "$a < 0 ? 0 - (u64)$a : (u64)$a", [CR_OP_SIGN] = "($a > 0) - ($a < 0)", [CR_OP_COPYSIGN] = "($a < 0) == ($b < 0) ? (u64)$a : 0 - (u64)$a",
@@ -46,6 +46,11 @@ static const char *op_text(int op, cr_dtype compute) {
 }
 
 static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
+static bool has_division(const cr_program *p) {
+    for (int i = 0; i < p->n_instr; i++)
+        if (divides(p->instr[i].op)) return true;
+    return false;
+}
 
 static void add_instruction(cuda_text *t, cr_dtype compute, int result, const cr_instr *s) {
     cr_cuda_add(t, "const C v%d = (C)(", result);
@@ -65,30 +70,37 @@ static void add_instruction(cuda_text *t, cr_dtype compute, int result, const cr
 }
 
 /* ---- a walk as a kernel */
-enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, BYTES = 16, TILES = 4 };      /* bytes that a thread has of the widest operand; inputs of a kernel that pass through shared memory */
-typedef enum place { DENSE, COLUMN, APART, TURNED, SAME, NUMBER } place;        /* along the innermost axis: in one line, one element, by strides, by strides but dense along the axis before it;
-                                                                                   one element for all; a number of the host's */
+enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, BYTES = 16, TILES = 4 };      /* BYTES of the widest operand in a thread; most inputs of a kernel that pass through shared memory */
+typedef enum place {                                /* an operand along the innermost axis */
+    DENSE,
+    COLUMN,                                         /* one element: stride 0 */
+    APART,                                          /* any other stride */
+    TRANSPOSED,                                     /* the same, but dense along the axis before it: through shared memory */
+    SAME,                                           /* one element for all axes */
+    NUMBER                                          /* a number on the host */
+} place;
 typedef struct plan {                               /* everything about a walk that its kernel is compiled for, and the order of its axes */
     const cr_walk *w;
     int operands;                                   /* results first */
-    bool wide, divides;                             /* wide: does not fit into 32 bits */
+    bool wide, divides;                             /* wide: needs 64-bit indices; divides: integers */
     place of[OPERANDS];
     int ndim, axis[CR_MAX_DIMS];                    /* at least 1; the first result is dense along the last, where it is dense at all */
-    int elements, packs;                            /* of a pack; packs that a thread has at once */
-    int across, along;                              /* of a tile, on the last axis and on the one before it; 0: there are no tiles */
+    int elements, packs;                            /* of a pack; packs that a thread reads at once */
+    int across, along;                              /* size of a tile along the last axis and the axis before it; 0: there are no tiles */
     int at[OPERANDS];                               /* of each operand, in the words of a walk: its address, or value, and strides */
-    int walk_at, walk_words;                        /* parameters: fault, params, constants; for each walk where its blocks end, elements, of each axis but the first size and divisor, operands */
+    int walk_at, walk_words;                        /* the argument: fault, params, constants; then for each walk: the end of its blocks, elements, size and
+                                                       reciprocal of each axis but the first, size of tiled axes, operands */
 } plan;
-enum { SIZES_AT = 2 };                              /* in the words of a walk */
+enum { WORDS = 400, SIZES_AT = 2 };                 /* words of an argument; SIZES_AT: in the words of a walk */
 
 static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
 static size_t size_of(const plan *l, int k) { return cr_dtype_size(operand(l->w, k)->dtype); }
-static cuda_address address(const cr_arg *a) { return cuda_place(a->storage) + (cuda_address)a->offset * cr_dtype_size(a->dtype); }
+static cuda_address address(const cr_arg *a) { return cuda_base(a->storage) + (cuda_address)a->offset * cr_dtype_size(a->dtype); }
 static int64_t stride(const plan *l, int k, int d) { return operand(l->w, k)->strides[l->axis[d]]; }
 static int64_t shape(const plan *l, int d) { return l->w->numel == 1 ? 1 : l->w->shape[l->axis[d]]; }
 static int strides_of(const plan *l, int k) { return l->of[k] >= SAME ? 0 : l->of[k] < APART ? l->ndim - 1 : l->ndim; }      /* in words */
 
-/* Axis d becomes the one at `to`, those between move up. */
+/* Moves axis d to position `to`; the axes between move up. */
 static void move_axis(plan *l, int d, int to) {
     const int axis = l->axis[d];
     for (; d < to; d++) l->axis[d] = l->axis[d + 1];
@@ -108,7 +120,8 @@ static place place_of(const plan *l, int k) {
     if (operand(l->w, k)->data) return NUMBER;
     if (l->w->numel == 1) return k < l->w->n_out ? DENSE : SAME;
     for (int d = 0; d <= last; d++) moves |= stride(l, k, d) != 0;
-    return !moves ? SAME : stride(l, k, last) == 1 ? DENSE : stride(l, k, last) ? APART : COLUMN;
+    if (!moves) return SAME;
+    return stride(l, k, last) == 1 ? DENSE : stride(l, k, last) ? APART : COLUMN;
 }
 
 static bool fits(const plan *l, int k) {
@@ -117,7 +130,8 @@ static bool fits(const plan *l, int k) {
     return far < INT32_MAX;
 }
 
-/* Tiles of as many elements as the threads of a block have, near to square but no wider than the walk; where a whole matrix is smaller, neighbours are in the cache anyway. */
+/* Tiles of as many elements as the threads of a block have, nearly square but no wider than the walk.  A matrix smaller than half a tile stays in the
+ * cache anyway. */
 static void plan_tiles(plan *l, int each) {
     const int last = l->ndim - 1, elements = each * CUDA_GROUP;
     int d = -1, tiles = 0;
@@ -126,13 +140,13 @@ static void plan_tiles(plan *l, int each) {
     if (d < 0 || l->of[0] != DENSE || shape(l, d) * shape(l, last) < elements / 2) return;
     move_axis(l, d, last - 1);
     for (int k = l->w->n_out; k < l->operands; k++)
-        if (l->of[k] == APART && stride(l, k, last - 1) == 1 && tiles++ < TILES) l->of[k] = TURNED;
+        if (l->of[k] == APART && stride(l, k, last - 1) == 1 && tiles++ < TILES) l->of[k] = TRANSPOSED;
     for (l->along = each > 4 ? 64 : 32; l->along / 2 >= shape(l, last - 1); l->along /= 2) {}
     for (l->across = elements / l->along; l->across / 2 >= shape(l, last); l->across /= 2) {}
     l->along = elements / l->across;
 }
 
-/* The largest packs of which every dense line, and each of its rows, holds whole ones; a single line may end within one. */
+/* The largest pack that divides every dense row and its offset; the end of a single row may lie within a pack. */
 static int elements_of(const plan *l, int most) {
     uint64_t all = l->ndim > 1 ? (uint64_t)shape(l, l->ndim - 1) : 0;
     for (int k = 0; k < l->operands; k++) {
@@ -160,7 +174,7 @@ static plan plan_of(const cr_walk *w) {
     plan_tiles(&l, each);
     if (!l.across) l.elements = elements_of(&l, each);
     l.packs = l.across || each / l.elements < 4 ? each / l.elements : 4;
-    for (int i = 0; i < w->program->n_instr && !cr_dtype_is_float(w->compute); i++) l.divides |= divides(w->program->instr[i].op);
+    l.divides = !cr_dtype_is_float(w->compute) && has_division(w->program);
     l.walk_at = 1 + w->program->n_param + w->program->n_const;
     l.walk_words = SIZES_AT + 2 * (l.ndim - 1) + (l.across ? 2 : 0);
     for (int k = 0; k < l.operands; k++) {
@@ -193,7 +207,7 @@ static const char *type_of(const plan *l, int k) { return cr_cuda_type(operand(l
 static void add_program(cuda_text *t, const plan *l, int64_t walks) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
-    cr_cuda_add(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cr_cuda_wide(w->compute), walks > 1 ? CUDA_WORDS : l->walk_at + l->walk_words);
+    cr_cuda_add(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cr_cuda_wide(w->compute), walks > 1 ? WORDS : l->walk_at + l->walk_words);
     for (int i = 0; i < w->n_in; i++) cr_cuda_add(t, ", const C v%d", i);
     for (int k = 0; k < w->n_out; k++) cr_cuda_add(t, ", %s &y%d", type_of(l, k), k);
     cr_cuda_add(t, ") {\n");
@@ -203,7 +217,7 @@ static void add_program(cuda_text *t, const plan *l, int64_t walks) {
     cr_cuda_add(t, "}\n");
 }
 
-/* The coordinates of what is the n-th in order of rows: of packs, or of tiles, whose last two axes are counted in tiles. */
+/* The coordinates of the n-th pack in order of rows; or of the n-th tile, whose last two axes are counted in tiles. */
 static void add_coordinates(cuda_text *t, const plan *l, const char *n) {
     const char *const name = l->across ? "t" : "c";
     cr_cuda_add(t, "I rest = %s;\n", n);
@@ -216,44 +230,64 @@ static void add_coordinates(cuda_text *t, const plan *l, const char *n) {
 
 static void add_first(cuda_text *t, const plan *l, int k) { cr_cuda_add(t, "(%s *)p.w[at + %d]", type_of(l, k), l->at[k]); }
 
-/* How far from its first element operand k begins at these coordinates. */
+/* The offset of operand k at these coordinates, in elements. */
 static void add_offset(cuda_text *t, const plan *l, int k, int elements) {
     for (int d = 0; d < strides_of(l, k); d++) cr_cuda_add(t, "%s(S)c%d * (S)p.w[at + %d]", d ? " + " : "", d, l->at[k] + 1 + d);
     if (l->of[k] == DENSE) cr_cuda_add(t, "%s(S)c%d * %d", l->ndim > 1 ? " + " : "", l->ndim - 1, elements);
 }
 
-/* The packs that a thread has at once, of so many elements each: all is read before anything is written. */
-static void add_packs(cuda_text *t, const plan *l, int elements, int packs) {
-    const cr_walk *w = l->w;
-    const int last = l->ndim - 1;
+/* A thread's packs: it reads all of them before it writes any.  x%d: packs of the inputs, r%d: offsets in the results, in: is there a pack. */
+static void add_variables(cuda_text *t, const plan *l, int elements, int packs) {
+    const int n_out = l->w->n_out;
     cr_cuda_add(t, "bool in[%d];\n", packs);
-    for (int k = 0; k < l->operands; k++)
-        if (k < w->n_out) cr_cuda_add(t, "S r%d[%d];\n", k, packs);
-        else if (l->of[k] < SAME) cr_cuda_add(t, "pack<%s, %d> x%d[%d];\n", type_of(l, k), l->of[k] == DENSE ? elements : 1, k - w->n_out, packs);
-    cr_cuda_add(t, "for (int u = 0; u < %d; u++) {\n", packs);
+    for (int k = 0; k < n_out; k++) cr_cuda_add(t, "S r%d[%d];\n", k, packs);
+    for (int k = n_out; k < l->operands; k++)
+        if (l->of[k] < SAME) cr_cuda_add(t, "pack<%s, %d> x%d[%d];\n", type_of(l, k), l->of[k] == DENSE ? elements : 1, k - n_out, packs);
+}
+
+/* The coordinates of pack u, and whether it lies inside. */
+static void add_place(cuda_text *t, const plan *l, int elements) {
+    const int last = l->ndim - 1;
     if (l->across) {
         cr_cuda_add(t, "const u32 j = threadIdx.x + u * %d, a = j %% %d, b = j / %d;\n", CUDA_GROUP, l->across, l->across);
         cr_cuda_add(t, "const I c%d = c%d_ + a, c%d = c%d_ + b;\nif ((in[u] = a < across && b < along)) {\n", last, last, last - 1, last - 1);
-    } else {
-        cr_cuda_add(t, "const I e = i + u * %d;\nif ((in[u] = e < %s)) {\n", CUDA_GROUP, elements == l->elements ? "packs" : "numel");
-        add_coordinates(t, l, "e");
+        return;
     }
-    for (int k = 0; k < l->operands; k++) {
-        if (l->of[k] >= SAME) continue;
-        if (l->of[k] == TURNED) {
-            cr_cuda_add(t, "x%d[u].v[0] = m%d[a * pitch<%s, %d> + b];\n", k - w->n_out, k, type_of(l, k), l->along);
-            continue;
-        }
-        if (k < w->n_out) cr_cuda_add(t, "r%d[u] = ", k);
-        else {
-            cr_cuda_add(t, "x%d[u] = *(const pack<%s, %d> *)(", k - w->n_out, type_of(l, k), l->of[k] == DENSE ? elements : 1);
-            add_first(t, l, k);
-            cr_cuda_add(t, " + (");
-        }
+    cr_cuda_add(t, "const I e = i + u * %d;\nif ((in[u] = e < %s)) {\n", CUDA_GROUP, elements == l->elements ? "packs" : "numel");
+    add_coordinates(t, l, "e");
+}
+
+/* Pack u of an input. */
+static void add_read(cuda_text *t, const plan *l, int k, int elements) {
+    const int i = k - l->w->n_out;
+    if (l->of[k] == TRANSPOSED) {
+        cr_cuda_add(t, "x%d[u].v[0] = m%d[a * pitch<%s, %d> + b];\n", i, k, type_of(l, k), l->along);
+        return;
+    }
+    cr_cuda_add(t, "x%d[u] = *(const pack<%s, %d> *)(", i, type_of(l, k), l->of[k] == DENSE ? elements : 1);
+    add_first(t, l, k);
+    cr_cuda_add(t, " + (");
+    add_offset(t, l, k, elements);
+    cr_cuda_add(t, "));\n");
+}
+
+static void add_reads(cuda_text *t, const plan *l, int elements, int packs) {
+    cr_cuda_add(t, "for (int u = 0; u < %d; u++) {\n", packs);
+    add_place(t, l, elements);
+    for (int k = 0; k < l->w->n_out; k++) {
+        cr_cuda_add(t, "r%d[u] = ", k);
         add_offset(t, l, k, elements);
-        cr_cuda_add(t, k < w->n_out ? ";\n" : "));\n");
+        cr_cuda_add(t, ";\n");
     }
-    cr_cuda_add(t, "}\n}\nfor (int u = 0; u < %d; u++) if (in[u]) {\n", packs);
+    for (int k = l->w->n_out; k < l->operands; k++)
+        if (l->of[k] < SAME) add_read(t, l, k, elements);
+    cr_cuda_add(t, "}\n}\n");
+}
+
+/* y%d: a pack of each result. */
+static void add_results(cuda_text *t, const plan *l, int elements, int packs) {
+    const cr_walk *w = l->w;
+    cr_cuda_add(t, "for (int u = 0; u < %d; u++) if (in[u]) {\n", packs);
     for (int k = 0; k < w->n_out; k++) cr_cuda_add(t, "pack<%s, %d> y%d;\n", type_of(l, k), elements, k);
     cr_cuda_add(t, "for (int k = 0; k < %d; k++) one(p", elements);
     for (int i = 0; i < w->n_in; i++) {
@@ -271,7 +305,13 @@ static void add_packs(cuda_text *t, const plan *l, int elements, int packs) {
     cr_cuda_add(t, "}\n");
 }
 
-/* A block has a tile. */
+static void add_packs(cuda_text *t, const plan *l, int elements, int packs) {
+    add_variables(t, l, elements, packs);
+    add_reads(t, l, elements, packs);
+    add_results(t, l, elements, packs);
+}
+
+/* A block computes one tile. */
 static void add_tile(cuda_text *t, const plan *l) {
     const int last = l->ndim - 1, sizes = l->at[0] - 2;
     add_coordinates(t, l, "(I)(blockIdx.x - begin)");
@@ -279,7 +319,7 @@ static void add_tile(cuda_text *t, const plan *l) {
     cr_cuda_add(t, "const I c%d_ = t%d * %d, c%d_ = t%d * %d, across = (I)p.w[at + %d] - c%d_, along = (I)p.w[at + %d] - c%d_;\n", last, last, l->across, last - 1, last - 1, l->along, sizes, last, sizes + 1,
              last - 1);
     for (int k = l->w->n_out; k < l->operands; k++) {
-        if (l->of[k] != TURNED) continue;
+        if (l->of[k] != TRANSPOSED) continue;
         cr_cuda_add(t, "__shared__ %s m%d[%d * pitch<%s, %d>];\n{\nconst I c%d = c%d_, c%d = c%d_;\n", type_of(l, k), k, l->across, type_of(l, k), l->along, last, last, last - 1, last - 1);
         cr_cuda_add(t, "read_tile<%d, %d>(m%d, ", l->across, l->along, k);
         add_first(t, l, k);
@@ -307,7 +347,7 @@ static void add_text(cuda_text *t, const plan *l, int64_t walks) {
     cr_cuda_add(t, "typedef %s I;\ntypedef %s S;\nKERNEL(%d) walk(const words p) {\n", l->wide ? "u64" : "u32", l->wide ? "i64" : "i32", CUDA_GROUP);
     cr_cuda_add(t, "int at = %d;\nu64 begin = 0;\n", l->walk_at);
     if (walks > 1) cr_cuda_add(t, "for (; blockIdx.x >= p.w[at]; at += %d) begin = p.w[at];\n", l->walk_words);
-    /* return before a number is read that the one result may replace; a tile's threads are all needed */
+    /* return before reading a number that the only result may replace; all threads of a tile are needed */
     if (!l->across) cr_cuda_add(t, "const I numel = (I)p.w[at + 1], first = (I)(blockIdx.x - begin) * %d + threadIdx.x;\nif (first >= numel) return;\n", l->packs * CUDA_GROUP);
     for (int i = 0; i < w->n_in; i++) {
         const int k = w->n_out + i;
@@ -319,25 +359,32 @@ static void add_text(cuda_text *t, const plan *l, int64_t walks) {
     cr_cuda_add(t, "}\n");
 }
 
-/* ---- what it is run with */
+/* ---- its argument */
 
-static void push_number(cuda_words *q, cr_dtype compute, const void *value, cr_dtype from) {
+/* Words of 8 bytes: addresses, i64, numbers of the type of computation.  Their order is that of plan: it depends on the program. */
+typedef struct words { int n; uint64_t w[WORDS]; } words;
+static void push(words *q, uint64_t word) {
+    CR_ASSERT(q->n < WORDS);
+    if (q->n < WORDS) q->w[q->n++] = word;          /* the test silences a warning of GCC 12 where assertions are off */
+}
+
+static void push_number(words *q, cr_dtype compute, const void *value, cr_dtype from) {
     unsigned char bytes[8] = {0};
     uint64_t word;
     cr_convert(bytes, compute, value, from);
     memcpy(&word, bytes, 8);
-    cuda_push(q, word);
+    push(q, word);
 }
 
-static void push_shared(cuda_words *q, const cr_walk *w, cuda_address fault) {
+static void push_shared(words *q, const cr_walk *w, cuda_address fault) {
     const cr_program *p = w->program;
-    cuda_push(q, fault);
+    push(q, fault);
     for (int i = 0; i < p->n_param; i++) push_number(q, w->compute, &w->params[i], CR_F64);
     for (int i = 0; i < p->n_const; i++) push_number(q, w->compute, &p->consts[i], CR_F64);
 }
 
-/* What divide() of device.cuh takes for n: n itself where I has 64 bits; else s = ceil(log2 n) and below it m = floor(2^(32 + s) / n) + 1 - 2^32 (Granlund and
- * Montgomery 1994).  With e = n (2^32 + m) - 2^(32 + s), 0 < e <= n <= 2^s, x (2^32 + m) / 2^(32 + s) is x / n + x e / (n 2^(32 + s)), and the last is below 1 / n. */
+/* The second operand of divide() in device.cuh for n: n itself where I has 64 bits; else s = ceil(log2 n) and below it m = floor(2^(32 + s) / n) + 1 - 2^32 (Granlund and
+ * Montgomery 1994).  With e = n (2^32 + m) - 2^(32 + s), 0 < e <= n <= 2^s, x (2^32 + m) / 2^(32 + s) is x / n + x e / (n 2^(32 + s)), and the last term is below 1 / n. */
 static uint64_t reciprocal(const plan *l, uint64_t n) {
     uint64_t s = 0;
     if (l->wide) return n;
@@ -345,68 +392,85 @@ static uint64_t reciprocal(const plan *l, uint64_t n) {
     return s << 32 | (((((uint64_t)1 << s) - n) << 32) / n + 1);
 }
 
-/* On axis d: packs, or tiles, or elements. */
+/* Along axis d: packs, or tiles, or elements. */
 static int64_t steps(const plan *l, int d) {
-    const int share = d == l->ndim - 1 ? l->across ? l->across : l->elements : d == l->ndim - 2 && l->across ? l->along : 1;
-    return (shape(l, d) + share - 1) / share;
+    int share = 1;
+    if (d == l->ndim - 1) share = l->across ? l->across : l->elements;
+    else if (d == l->ndim - 2 && l->across) share = l->along;
+    return cuda_pieces(shape(l, d), share);
 }
 
 static int64_t blocks_of(const cuda *g, const plan *l) {
     const int64_t each = (int64_t)l->elements * l->packs;
     int64_t tiles = 1;
     for (int d = 0; d < l->ndim; d++) tiles *= steps(l, d);
-    return l->across ? tiles : cr_cuda_blocks(g, (l->w->numel + each - 1) / each);
+    return l->across ? tiles : cr_cuda_blocks(g, cuda_pieces(l->w->numel, each));
 }
 
-/* end: of the blocks of this walk and those before it */
-static void push_walk(cuda_words *q, const plan *l, int64_t end) {
+/* end: of the blocks of this walk, counted from the first walk */
+static void push_walk(words *q, const plan *l, int64_t end) {
     const cr_walk *w = l->w;
-    cuda_push(q, (uint64_t)end);
-    cuda_push(q, (uint64_t)w->numel);
+    push(q, (uint64_t)end);
+    push(q, (uint64_t)w->numel);
     for (int d = 1; d < l->ndim; d++) {
-        cuda_push(q, (uint64_t)steps(l, d));
-        cuda_push(q, reciprocal(l, (uint64_t)steps(l, d)));
+        push(q, (uint64_t)steps(l, d));
+        push(q, reciprocal(l, (uint64_t)steps(l, d)));
     }
-    for (int d = l->ndim - 1; l->across && d > l->ndim - 3; d--) cuda_push(q, (uint64_t)shape(l, d));
+    if (l->across) {
+        push(q, (uint64_t)shape(l, l->ndim - 1));
+        push(q, (uint64_t)shape(l, l->ndim - 2));
+    }
     for (int k = 0; k < l->operands; k++) {
         if (l->of[k] == NUMBER) push_number(q, w->compute, operand(w, k)->data, operand(w, k)->dtype);
-        else cuda_push(q, address(operand(w, k)));
-        for (int d = 0; d < strides_of(l, k); d++) cuda_push(q, (uint64_t)stride(l, k, d));
+        else push(q, address(operand(w, k)));
+        for (int d = 0; d < strides_of(l, k); d++) push(q, (uint64_t)stride(l, k, d));
     }
 }
 
 static bool same_key(const cuda_key *a, const cuda_key *b) { return a->n == b->n && !a->full && !memcmp(a->bytes, b->bytes, a->n); }
 
-/* The first walk, and those after it that its kernel serves as well, in one launch.  Returns how many; 0: a message. */
+/* The walks that have the plan's key, as many as the words hold; returns how many. */
+static int64_t push_walks(cuda *g, words *q, const plan *l, const cuda_key *key, int64_t count, int64_t *blocks) {
+    const cr_walk *w = l->w;
+    int64_t walks = 0;
+    cuda_key other;
+    for (; walks < count && w[walks].numel && q->n + l->walk_words <= WORDS; walks++) {
+        const plan next = walks ? plan_of(&w[walks]) : *l;
+        if (walks) key_of(&other, &next);
+        if (walks && (!same_key(key, &other) || w[walks].params != w->params)) break;
+        *blocks += blocks_of(g, &next);
+        push_walk(q, &next, *blocks);
+    }
+    return walks;
+}
+
+static const cuda_kernel *kernel_of(cuda *g, const plan *l, const cuda_key *key, int64_t walks) {
+    const cuda_kernel *found = cr_cuda_kernel_find(g, key);
+    if (found) return found;
+    cuda_text t = {0};
+    add_text(&t, l, walks);
+    const cuda_kernel *made = cr_cuda_kernel_make(g, l->w->program->name, key, "walk", t.failed ? NULL : t.s);
+    cr_cuda_free_text(&t);
+    return made;
+}
+
+/* Launches the first walk together with the walks after it that share its kernel.  Returns how many; 0: an error. */
 static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
     const char *name = w->program->name;
     const plan l = plan_of(w);
     cuda_address fault = 0;
-    if (l.walk_at + l.walk_words > CUDA_WORDS) return cr_fail(CR_BAD_VALUE, name, "a GPU takes no program of %d constants", w->program->n_const), 0;
+    if (l.walk_at + l.walk_words > WORDS) return cr_fail(CR_BAD_VALUE, name, "a GPU takes no program of %d constants", w->program->n_const), 0;
     if (l.divides && !(fault = cr_cuda_fault_new(g, name, 0))) return 0;
-    cuda_key key, other;
-    cuda_words q;
-    int64_t walks = 0, blocks = 0;
+    cuda_key key;
+    words q;
+    int64_t blocks = 0;
     q.n = 0;
     key_of(&key, &l);
     push_shared(&q, w, fault);
-    for (; walks < count && w[walks].numel && q.n + l.walk_words <= CUDA_WORDS; walks++) {
-        const plan next = walks ? plan_of(&w[walks]) : l;
-        if (walks) key_of(&other, &next);
-        if (walks && (!same_key(&key, &other) || w[walks].params != w->params)) break;
-        blocks += blocks_of(g, &next);
-        push_walk(&q, &next, blocks);
-    }
-    if (walks > 1) memset(q.w + q.n, 0, sizeof q.w - (size_t)q.n * sizeof *q.w);     /* the kernel takes all of them */
+    const int64_t walks = push_walks(g, &q, &l, &key, count, &blocks);
+    if (walks > 1) memset(q.w + q.n, 0, sizeof q.w - (size_t)q.n * sizeof *q.w);     /* the kernel takes all words */
     cuda_key_byte(&key, walks > 1);
-    const cuda_kernel *k = cr_cuda_kernel_find(g, &key);
-    if (!k) {
-        cuda_text t = {0};
-        add_text(&t, &l, walks);
-        k = cr_cuda_kernel_make(g, name, &key, "walk", t.failed ? NULL : t.s);
-        cr_cuda_free_text(&t);
-    }
-    return k && cr_cuda_launch_struct(g, name, k, &q, blocks) == CR_OK ? walks : 0;
+    return cr_cuda_launch(g, name, kernel_of(g, &l, &key, walks), q.w, blocks) == CR_OK ? walks : 0;
 }
 
 cr_status cr_cuda_elementwise(const cr_elementwise_args *args) {
@@ -424,12 +488,5 @@ static cr_status run_copy(const cr_array *dst, const cr_array *src, const void *
     const cr_walk w = cr_walk_of_copy(dst, src, value);
     return cr_cuda_elementwise(&(cr_elementwise_args){&w, w.numel > 0});
 }
-cr_status cr_cuda_copy(const cr_copy_args *args) {
-    const cr_array *dst = &args->dst, *src = &args->src;
-    return run_copy(dst, src, NULL);
-}
-cr_status cr_cuda_fill(const cr_fill_args *args) {
-    const cr_array *dst = &args->dst;
-    const void *value = args->value;
-    return run_copy(dst, NULL, value);
-}
+cr_status cr_cuda_copy(const cr_copy_args *args) { return run_copy(&args->dst, &args->src, NULL); }
+cr_status cr_cuda_fill(const cr_fill_args *args) { return run_copy(&args->dst, NULL, args->value); }

@@ -1,19 +1,19 @@
-/* gpu.c - the NVIDIA GPUs of this process: found when one is asked for, opened when one is used, and what is left of one that is lost. */
+/* gpu.c - the NVIDIA GPUs of this process: found at the first request, opened at the first use, and their state after a loss. */
 #include "gpu.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_GPUS = 16, OLDEST = 60, OLDEST_OF_13 = 75 };    /* compute capability that NVRTC 12 compiles for, and NVRTC 13 */
+enum { MOST_GPUS = 16, OLDEST = 60, OLDEST_OF_13 = 75 };    /* the oldest compute capabilities of NVRTC 12 and of NVRTC 13 */
 static cuda gpus[MOST_GPUS];
 static int found;
-enum { UNSEEN, LOOKING, SEEN };
-static atomic_int seen;
-static char none[400];                              /* why there is none, written before seen is SEEN */
+enum { UNSEARCHED, SEARCHING, SEARCHED };
+static atomic_int state;
+static char problem[400];                           /* why there is no GPU; written before state is SEARCHED */
 
 /* ---- errors */
 
-/* Errors after which a context answers every call with the same: what a kernel did, memory or a link that failed, a context or a server of contexts that is gone. */
+/* Errors that a context repeats at every later call: a fault of a kernel, of memory or of a link, or the loss of the context or its server. */
 static bool is_fatal(int error) {
     static const int fatal[] = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810};
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) if (error == fatal[i]) return true;
@@ -46,12 +46,12 @@ static cr_status open_device(cuda *g, const char *op) {
     if (status == CR_OK) status = cr_cuda_check(g, op, "cannot be opened", cr_cu.CtxSetCurrent(context));
     if (status == CR_OK) status = cr_cuda_check(g, op, "no stream", cr_cu.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING));
     if (status == CR_OK) status = cr_cuda_check(g, op, "no stream", cr_cu.StreamCreate(&g->copies, CUDA_STREAM_NON_BLOCKING));
-    g->line[CUDA_KERNELS].turn = g->line[CUDA_COPIES].turn = 1;
+    g->queue[CUDA_KERNELS].epoch = g->queue[CUDA_COPIES].epoch = 1;
     if (status == CR_OK) g->context = context;
     return status;
 }
 
-/* Whoever embeds the library may use contexts of its own: what was current is current again afterwards. */
+/* The embedding program may use contexts of its own: cr_cuda_leave restores the context that was current. */
 static cr_status make_current(cuda *g, const char *op) {
     g->before = NULL;
     cr_status status = cr_cuda_check(g, op, "no context", cr_cu.CtxGetCurrent(&g->before));
@@ -62,8 +62,8 @@ static cr_status make_current(cuda *g, const char *op) {
 }
 
 cuda *cr_cuda_enter(const char *op, const cr_device *d) {
-    cuda *g = (cuda *)(uintptr_t)d;                 /* the device is const to those above; what it does is not */
-    if (g->forked) return fail_lost(g, op), NULL;   /* who has the lock may be a thread that is not in this process */
+    cuda *g = (cuda *)(uintptr_t)d;                 /* callers see a const device; its state changes */
+    if (g->forked) return fail_lost(g, op), NULL;   /* the lock may be held by a thread of the parent process */
     cr_mutex_lock(g->lock);
     cr_status status = atomic_load(&g->lost) ? fail_lost(g, op) : make_current(g, op);
     if (status == CR_OK) return g->entered = true, g;
@@ -72,7 +72,7 @@ cuda *cr_cuda_enter(const char *op, const cr_device *d) {
 }
 
 cr_status cr_cuda_leave(cuda *g, cr_status status) {
-    if (g->counters.launches - g->line[CUDA_KERNELS].launches >= CUDA_TURN_LAUNCHES && status == CR_OK) status = cr_cuda_end_turn(g, "launch", CUDA_KERNELS);
+    if (g->counters.launches - g->queue[CUDA_KERNELS].launches >= CUDA_EPOCH_LAUNCHES && status == CR_OK) status = cr_cuda_end_epoch(g, "launch", CUDA_KERNELS);
     if (g->before && g->before != g->context) cr_cu.CtxSetCurrent(g->before);
     g->entered = false;
     cr_mutex_unlock(g->lock);
@@ -85,17 +85,17 @@ cr_status cr_cuda_wait(cuda *g, const char *op) {
     return status == CR_OK ? cr_cuda_check(g, op, "cannot wait", cr_cu.StreamSynchronize(g->stream)) : status;
 }
 
-/* ---- looking */
+/* ---- search */
 
-/* Whether products are cuBLASLt's is known when somebody asks: it is a large library. */
+/* cuBLASLt is a large library: info looks for it at the first call, not the search for GPUs. */
 static const char *info_of(const cr_device *d) {
     cuda *g = (cuda *)(uintptr_t)d;
     if (g->forked) return g->info;
     const bool products = cr_lt_ready();
     cr_mutex_lock(g->lock);
     const size_t n = strlen(g->info);
-    if (!g->told) snprintf(g->info + n, sizeof g->info - n, products ? ", cuBLASLt" : ", products of its own (%s)", cr_lt_problem());
-    g->told = true;
+    if (!g->info_complete) snprintf(g->info + n, sizeof g->info - n, products ? ", cuBLASLt" : ", products of its own (%s)", cr_lt_problem());
+    g->info_complete = true;
     cr_mutex_unlock(g->lock);
     return g->info;
 }
@@ -115,14 +115,14 @@ static bool add_gpu(int i) {
     if (cr_cu.DeviceGet(&g->device, i) || cr_cu.DeviceGetName(model, sizeof model, g->device) || cr_cu.DeviceTotalMem(&bytes, g->device) || cr_cu.DriverGetVersion(&version)
         || cr_cu.DeviceGetAttribute(&major, CUDA_ATTRIBUTE_MAJOR, g->device) || cr_cu.DeviceGetAttribute(&minor, CUDA_ATTRIBUTE_MINOR, g->device)
         || cr_cu.DeviceGetAttribute(&g->multiprocessors, CUDA_ATTRIBUTE_MULTIPROCESSORS, g->device))
-        return snprintf(none, sizeof none, "device %d does not answer", i), false;
+        return snprintf(problem, sizeof problem, "device %d does not answer", i), false;
     if (10 * major + minor < OLDEST)
-        return snprintf(none, sizeof none, "%.80s has compute capability %d.%d, %d.%d is needed", model, major, minor, OLDEST / 10, OLDEST % 10), false;
-    if (!cr_nvrtc_ready()) return snprintf(none, sizeof none, "%.80s cannot be used: %s", model, cr_nvrtc_problem()), false;
+        return snprintf(problem, sizeof problem, "%.80s has compute capability %d.%d, %d.%d is needed", model, major, minor, OLDEST / 10, OLDEST % 10), false;
+    if (!cr_nvrtc_ready()) return snprintf(problem, sizeof problem, "%.80s cannot be used: %s", model, cr_nvrtc_problem()), false;
     if (10 * major + minor < OLDEST_OF_13 && cr_nvrtc.major > 12)
-        return snprintf(none, sizeof none, "%.80s has compute capability %d.%d: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of %d.%d", model, major, minor,
+        return snprintf(problem, sizeof problem, "%.80s has compute capability %d.%d: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of %d.%d", model, major, minor,
                         cr_nvrtc.major, cr_nvrtc.minor), false;
-    if (!(g->lock = cr_mutex_new())) return snprintf(none, sizeof none, "out of memory"), false;
+    if (!(g->lock = cr_mutex_new())) return snprintf(problem, sizeof problem, "out of memory"), false;
     g->major = major, g->minor = minor;
     snprintf(g->name, sizeof g->name, "cuda:%d", found);
     snprintf(g->info, sizeof g->info, "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d, NVRTC %d.%d", model, major, minor, (double)bytes / (1 << 30), version / 1000,
@@ -133,7 +133,7 @@ static bool add_gpu(int i) {
     return true;
 }
 
-/* A child has the handles but not the driver's state, and cannot start it anew: what it has of a GPU is left as it is, and one that was never used stays so. */
+/* A child process has the handles but not the driver's state, and cannot restart the driver: all GPUs are lost in it. */
 static void forget_in_child(void) {
     for (int i = 0; i < found; i++) {
         snprintf(gpus[i].why, sizeof gpus[i].why, "this process was forked after the NVIDIA driver was started");
@@ -142,22 +142,22 @@ static void forget_in_child(void) {
     }
 }
 
-static void look(void) {
+static void search(void) {
     int n = 0;
-    if (cr_cu.DeviceGetCount(&n) || !n) snprintf(none, sizeof none, "the NVIDIA driver sees no device");
+    if (cr_cu.DeviceGetCount(&n) || !n) snprintf(problem, sizeof problem, "the NVIDIA driver sees no device");
     for (int i = 0; i < n && found < MOST_GPUS; i++) add_gpu(i);
     cr_os_at_fork_child(forget_in_child);
 }
 
 const cr_device *cr_cuda_at(int i) {
-    int expected = UNSEEN;
+    int expected = UNSEARCHED;
     if (i < 0 || !cr_cuda_ready()) return NULL;
-    if (atomic_compare_exchange_strong(&seen, &expected, LOOKING)) {
-        look();
-        atomic_store(&seen, SEEN);
+    if (atomic_compare_exchange_strong(&state, &expected, SEARCHING)) {
+        search();
+        atomic_store(&state, SEARCHED);
     }
-    while (atomic_load(&seen) == LOOKING) cr_os_sleep(1e-4);           /* another thread is at it */
+    while (atomic_load(&state) == SEARCHING) cr_os_sleep(1e-4);           /* another thread searches */
     return i < found ? &gpus[i].dev : NULL;
 }
 
-const char *cr_cuda_problem(void) { return cr_cuda_ready() ? none : cr_cuda_api_problem(); }
+const char *cr_cuda_problem(void) { return cr_cuda_ready() ? problem : cr_cuda_api_problem(); }

@@ -1,15 +1,8 @@
-/* index.cu - elements read and written by index: T elements, INDEX i32 or i64; A what sums are taken in, KEY what numbers places, where many are put in
- * order of these.  A bad index is noted; where there is one nothing is put. */
-struct job {
-    T *to;
-    const T *from;
-    const INDEX *index;
-    fault *f;
-    i64 M, K, N, bound, wrap, buckets;              /* of the index; wrap: -bound .. -1 mean bound more */
-    i64 index_m, index_k, index_n, to_m, to_k, to_n, from_m, from_k, from_n;       /* strides; index: contiguous, so what they lead to is a position */
-};
+/* index.cu - elements read and written by index: T elements, INDEX i32 or i64.  Sorted indices: A accumulators, KEY the type of destinations.  A bad
+ * index is noted as a fault; if there is one, nothing is put. */
+typedef index_arguments<T, INDEX> job;
 
-/* The index at a position as a row; -1 where it is bad. */
+/* The index at a position as a row; -1: out of range. */
 D i64 row_of(const job &p, i64 position) {
     const i64 v = (i64)p.index[position], r = p.wrap && v < 0 ? v + p.bound : v;
     if (r >= 0 && r < p.bound) return r;
@@ -39,8 +32,8 @@ KERNEL(256) check(const job p) {
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) row_of(p, i);
 }
 
-/* to[m, index[m, k, n], n] = from[m, k, n], or += it, in order of k.  A thread has m, n and those rows that are its bucket modulo buckets, a power of two: so
- * many work at once and yet each place is written by one alone.  After `check`. */
+/* to[m, index[m, k, n], n] = from[m, k, n], or += it, in order of k.  A thread has one m, one n and the rows that are congruent to its bucket
+ * modulo buckets, a power of two: many threads work at once, and each destination belongs to one of them.  Runs after `check`. */
 KERNEL(256) put(const job p) {
     if (p.f->w[0] != ~0ull) return;
     const i64 numel = p.M * p.N * p.buckets, step = (i64)gridDim.x * 256;
@@ -60,28 +53,22 @@ KERNEL(256) put(const job p) {
     }
 }
 
-/* to = to bound + index, or index where first; a bad index makes it one that is bad wherever it is used */
-KERNEL(256) ravel(i64 *to, const INDEX *index, fault *f, i64 numel, i64 bound, i64 first) {
+/* to = to bound + index, or index where first; after a bad index, an index that is out of range for every size */
+KERNEL(256) ravel(const ravel_arguments<INDEX> a) {
     job p = {};
-    p.index = index, p.f = f, p.bound = bound, p.wrap = 1;
+    p.index = a.index, p.f = a.f, p.bound = a.bound, p.wrap = 1;
     const i64 step = (i64)gridDim.x * 256;
-    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
-        const i64 r = row_of(p, i), before = first ? 0 : to[i], bad = 1ll << 62;
-        to[i] = r < 0 || before == bad ? bad : before * bound + r;
+    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < a.numel; i += step) {
+        const i64 r = row_of(p, i), before = a.first ? 0 : a.to[i], bad = 1ll << 62;
+        a.to[i] = r < 0 || before == bad ? bad : before * a.bound + r;
     }
 }
 #else
-/* ---- many that few threads would put: sorted by where they go, those of a place a run.  A thread has a chunk of them for one m and n; what a run has in a
- * chunk that it does not begin in is a part, and a run's parts are added by the thread of the first. */
-struct runs {
-    job p;                                          /* K: of all that is sorted; to_k: from one key to the next */
-    KEY *keys;
-    const i64 *order;                               /* positions along K of what the keys are of, once they are in order */
-    A *parts;                                       /* (chunks, M, N) */
-    i64 chunk, chunks;
-};
+/* ---- long indices with few columns: sorted by destination; equal destinations form a run.  A thread has a chunk of the keys for one m and n.  The
+ * sum of a run in a chunk where the run does not begin is a part; the thread of the first part adds the parts of a run. */
+typedef runs_arguments<T, INDEX, KEY, A> runs;
 
-/* keys of a contiguous index (M, K, N): what it leads to in (M, bound, N), counted in elements */
+/* keys of a contiguous index (M, K, N): destinations in (M, bound, N), counted in elements */
 KERNEL(256) number(const runs r) {
     const job &p = r.p;
     const i64 numel = p.M * p.K * p.N, step = (i64)gridDim.x * 256;
@@ -109,7 +96,7 @@ KERNEL(256) put_runs(const runs r) {
             else add(place_of(p, m, (i64)key, n), sum);
             sum = 0, is_part = false;
 #else
-            if (k + 1 == p.K || r.keys[k + 1] != key) *place_of(p, m, (i64)key, n) = v;        /* the last stays */
+            if (k + 1 == p.K || r.keys[k + 1] != key) *place_of(p, m, (i64)key, n) = v;        /* the last one wins */
 #endif
         }
     }

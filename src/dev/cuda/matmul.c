@@ -1,53 +1,62 @@
-/* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: by cuBLASLt where it is there and the layouts suit it, else by
- * a kernel of our own (matmul.cu).  cuBLASLt is told of rows as columns: c^T = b^T a^T.  Its heuristic, not a timing, chooses the algorithm.
- * Operands that are to be rounded to bf16 become so first, 6 bytes an element, and are multiplied as such.  GELU, its gradient, and the sums of
- * rows, are cuBLASLt's alone (matmul_beside).  Its tanh is good to about 2e-4, so not for f32 with all bits. */
+/* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: by cuBLASLt where it is found and the layouts suit it, else by
+ * matmul.cu.
+ *
+ * cuBLASLt sees rows as columns: it computes c^T = b^T a^T.  Its heuristic chooses the algorithm, without timing.  Operands that are to be
+ * rounded to bf16 are rounded first, which moves 6 bytes an element, and multiplied as bf16.  The epilogues (GELU, its gradient, the sums of
+ * rows) exist in cuBLASLt only.  Its tanh has an error of about 2e-4, so full f32 precision excludes GELU. */
 #include "gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t distance(int64_t stride) { return stride < 0 ? -stride : stride; }
 static int64_t batch_stride(const cr_array *t, int d) { return t->shape[d] == 1 ? 0 : t->strides[d]; }
 
-/* ---- the kernel of our own */
+/* ---- the plain kernel */
 
 static const cuda_kernel *kernel_of(cuda *g, const char *name, cr_dtype dt, bool rounds) {
     const char *acc = cr_dtype_is_float(dt) ? cr_cuda_wide(dt) : cr_dtype_size(dt) == 8 ? "u64" : "u32";
     return cr_cuda_kernel_of(g, "matmul", cr_cuda_source_matmul, name, "#define T %s\n#define A %s\n#define ROUND %d\n", cr_cuda_type(dt), acc, rounds);
 }
 
-static cr_status run_plain(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias, int how) {
-    enum { EDGE = 64 };
-    const cr_dtype dt = c->dtype;
+static int64_t tiles_of(int64_t n) { return cuda_pieces(n, MATMUL_EDGE); }
+
+static matmul_arguments arguments_of(const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias, int how) {
     const int axes = c->ndim - 2;
-    const int64_t M = c->shape[axes], N = c->shape[axes + 1], K = a->shape[axes + 1], across = (N + EDGE - 1) / EDGE, tiles = across * ((M + EDGE - 1) / EDGE);
-    const cuda_kernel *k = kernel_of(g, "matmul", dt, how & CR_MATMUL_BF16 && dt == CR_F32);
+    const int64_t M = c->shape[axes], N = c->shape[axes + 1];
+    matmul_arguments q = {
+        .c = cuda_address_of(c), .a = cuda_address_of(a), .b = cuda_address_of(b), .bias = cuda_address_of(bias),
+        .M = M, .N = N, .K = a->shape[axes + 1], .across = tiles_of(N), .tiles = tiles_of(N) * tiles_of(M),
+        .a_m = a->strides[axes], .a_k = a->strides[axes + 1], .b_k = b->strides[axes], .b_n = b->strides[axes + 1],
+        .c_m = c->strides[axes], .bias_n = bias ? bias->strides[0] : 0, .add = (how & CR_MATMUL_ADD) != 0, .axes = axes};
+    q.a_along_k = llabs(q.a_k) < llabs(q.a_m);
+    q.b_along_k = llabs(q.b_k) < llabs(q.b_n);
+    return q;
+}
+
+static cr_status run_plain(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias, int how) {
+    _Static_assert(MATMUL_BATCH_AXES == CR_MAX_DIMS - 2, "matmul_arguments.batch");
+    const cuda_kernel *k = kernel_of(g, "matmul", c->dtype, how & CR_MATMUL_BF16 && c->dtype == CR_F32);
     if (!k) return cr_error_status();
-    cuda_words q = {.n = 19, .w = {cuda_address_of(c), cuda_address_of(a), cuda_address_of(b), cuda_address_of(bias), (uint64_t)M, (uint64_t)N, (uint64_t)K, (uint64_t)across, (uint64_t)tiles,
-                                   (uint64_t)a->strides[axes], (uint64_t)a->strides[axes + 1], (uint64_t)b->strides[axes], (uint64_t)b->strides[axes + 1], (uint64_t)c->strides[axes],
-                                   bias ? (uint64_t)bias->strides[0] : 0, how & CR_MATMUL_ADD, distance(a->strides[axes + 1]) < distance(a->strides[axes]),
-                                   distance(b->strides[axes]) < distance(b->strides[axes + 1]), (uint64_t)axes}};
+    matmul_arguments q = arguments_of(c, a, b, bias, how);
     int64_t matrices = 1;
-    for (int d = 0; d < 6; d++) {
-        const bool there = d < axes;
-        if (there) matrices *= c->shape[d];
-        cuda_push(&q, there ? (uint64_t)c->shape[d] : 1);
-        cuda_push(&q, there ? (uint64_t)batch_stride(a, d) : 0);
-        cuda_push(&q, there ? (uint64_t)batch_stride(b, d) : 0);
-        cuda_push(&q, there ? (uint64_t)batch_stride(c, d) : 0);
+    for (int d = 0; d < q.axes; d++) {
+        matrices *= q.batch[d].size = c->shape[d];
+        q.batch[d].a = batch_stride(a, d);
+        q.batch[d].b = batch_stride(b, d);
+        q.batch[d].c = batch_stride(c, d);
     }
-    return cr_cuda_launch_struct(g, "matmul", k, &q, matrices * tiles);
+    return cr_cuda_launch(g, "matmul", k, &q, matrices * q.tiles);
 }
 
 /* ---- cuBLASLt */
 
-typedef struct matrix { int64_t rows, columns, stride, batch_stride, turned; } matrix;      /* as columns lie in memory; turned: the transpose is meant; no padding, it is compared by bytes */
-typedef struct shape {                              /* all that an algorithm is chosen for; compared by bytes */
-    matrix a, b, c;                                 /* in cuBLASLt's order: a is our b */
+enum { A, B, C, VECTOR, AUX, OPERANDS };            /* in cuBLASLt's order: A is our b, B is our a; VECTOR and AUX: of the epilogue */
+typedef struct matrix { int64_t rows, columns, stride, batch_stride, transposed; } matrix;     /* columns lie in memory; no padding: compared as bytes */
+typedef struct shape {                              /* everything that the choice of an algorithm depends on; compared as bytes */
+    matrix a, b, c;
     int64_t batch;
-    uint32_t alignment[5];                          /* of a, b, c, extra's vector and h: bytes */
-    int32_t type, result, compute, epilogue;        /* type: of a and b */
+    uint32_t alignment[OPERANDS];                   /* bytes */
+    int32_t type, result, compute, epilogue;        /* type: of A and B */
 } shape;
 
 struct cuda_product {
@@ -60,15 +69,16 @@ struct cuda_product {
 };
 enum { WORKSPACE = 32 << 20 };                      /* at most */
 
-/* Of rows x columns with these strides, turned rather than not if that is wanted and both are so; false: neither axis is dense. */
-static bool matrix_of(matrix *m, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride, bool turned) {
-    const bool by_rows = (column_stride == 1 || columns == 1) && (row_stride >= columns || rows == 1), by_columns = (row_stride == 1 || rows == 1) && (column_stride >= rows || columns == 1);
-    if (by_columns && (turned || !by_rows)) *m = (matrix){.rows = rows, .columns = columns, .stride = columns == 1 ? rows : column_stride, .turned = true};
+/* rows x columns with these strides; transposed: preferred where both orders are possible.  False: neither axis is dense. */
+static bool matrix_of(matrix *m, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride, bool transposed) {
+    const bool by_rows = (column_stride == 1 || columns == 1) && (row_stride >= columns || rows == 1);
+    const bool by_columns = (row_stride == 1 || rows == 1) && (column_stride >= rows || columns == 1);
+    if (by_columns && (transposed || !by_rows)) *m = (matrix){.rows = rows, .columns = columns, .stride = columns == 1 ? rows : column_stride, .transposed = true};
     else *m = (matrix){.rows = columns, .columns = rows, .stride = rows == 1 ? columns : row_stride};
     return by_rows || by_columns;
 }
 
-/* All axes of c before the last two as one of t, where it may have stride 0; false: they are not one. */
+/* The batch axes of c as one axis of t, whose stride may be 0; false: they cannot be merged. */
 static bool one_batch(const cr_array *t, const cr_array *c, int axes, int64_t *stride) {
     int64_t n = 1;
     *stride = 0;
@@ -83,73 +93,111 @@ static bool one_batch(const cr_array *t, const cr_array *c, int axes, int64_t *s
 }
 
 static uint32_t alignment_of(const cr_array *t) {
-    if (!t) return 256;                             /* what is absent asks for nothing */
+    if (!t) return 256;                             /* absent: no constraint */
     const cuda_address at = cuda_address_of(t), low = at & (~at + 1);
     return low < 256 ? (uint32_t)low : 256;
 }
 
-/* What cuBLASLt does beside the product, and where: vector: the bias, or the sums that it writes; h: what GELU is taken of; NULL: none. */
-typedef struct extra { const cr_array *vector, *h; int32_t epilogue; } extra;
+/* What cuBLASLt computes in the same pass.  vector: the bias, or the sums that it writes; aux: the argument of GELU.  NULL: absent. */
+typedef struct epilogue { const cr_array *vector, *aux; int32_t kind; } epilogue;
 
-/* Sums are BGRADB's of our a, cuBLASLt's B, along K; and BGRAD's of D along its columns, our rows. */
-static extra extra_of(const cr_array *beside, const cr_array *with, int how) {
-    if (how & CR_MATMUL_SUMS) return (extra){beside, NULL, LT_EPILOGUE_BGRADB};
-    if (how & CR_MATMUL_DGELU) return (extra){beside, with, beside ? LT_EPILOGUE_DGELU_BGRAD : LT_EPILOGUE_DGELU};
-    const int32_t gelu = !(how & CR_MATMUL_GELU) ? 0 : beside ? LT_EPILOGUE_GELU_AUX : LT_EPILOGUE_GELU;
-    return (extra){with, beside, gelu | (with ? LT_EPILOGUE_BIAS : 0)};
+/* The sums are BGRADB's of cuBLASLt's B, our a, along K; or BGRAD's of D along its columns, our rows. */
+static epilogue epilogue_of(const cr_array *aux, const cr_array *operand, int how) {
+    if (how & CR_MATMUL_SUMS) return (epilogue){aux, NULL, LT_EPILOGUE_BGRADB};
+    if (how & CR_MATMUL_DGELU) return (epilogue){aux, operand, aux ? LT_EPILOGUE_DGELU_BGRAD : LT_EPILOGUE_DGELU};
+    const int32_t gelu = !(how & CR_MATMUL_GELU) ? 0 : aux ? LT_EPILOGUE_GELU_AUX : LT_EPILOGUE_GELU;
+    return (epilogue){operand, aux, gelu | (operand ? LT_EPILOGUE_BIAS : 0)};
 }
 
-static bool shape_of(shape *s, const cr_array *c, const cr_array *a, const cr_array *b, const extra *e, bool tf32) {
+static int32_t type_of(cr_dtype dt) { return dt == CR_F64 ? LT_R_64F : dt == CR_F32 ? LT_R_32F : dt == CR_F16 ? LT_R_16F : LT_R_16BF; }
+
+/* False: cuBLASLt does not take these strides. */
+static bool matrices_of(shape *s, const cr_array *c, const cr_array *a, const cr_array *b, bool sums) {
     const int axes = c->ndim - 2;
     const int64_t M = c->shape[axes], N = c->shape[axes + 1], K = a->shape[axes + 1];
-    memset(s, 0, sizeof *s);                        /* no byte is left to chance: they are compared */
+    if (!matrix_of(&s->a, K, N, b->strides[axes], b->strides[axes + 1], false)) return false;
+    if (!matrix_of(&s->b, M, K, a->strides[axes], a->strides[axes + 1], sums)) return false;
+    if (!matrix_of(&s->c, M, N, c->strides[axes], 1, false) || s->c.transposed) return false;
+    if (sums && !s->b.transposed) return false;     /* BGRADB takes a transposed matrix only */
     s->batch = 1;
     for (int d = 0; d < axes; d++) s->batch *= c->shape[d];
-    const bool sums = e->epilogue == LT_EPILOGUE_BGRADB;           /* which it takes of a turned matrix alone */
-    if (!matrix_of(&s->a, K, N, b->strides[axes], b->strides[axes + 1], false) || !matrix_of(&s->b, M, K, a->strides[axes], a->strides[axes + 1], sums)
-        || !matrix_of(&s->c, M, N, c->strides[axes], 1, false) || s->c.turned || (sums && !s->b.turned)
-        || !one_batch(b, c, axes, &s->a.batch_stride) || !one_batch(a, c, axes, &s->b.batch_stride) || !one_batch(c, c, axes, &s->c.batch_stride)) return false;
-    const cr_array *of[] = {b, a, c, e->vector, e->h};
-    for (int i = 0; i < 5; i++) s->alignment[i] = alignment_of(of[i]);
-    s->type = s->result = c->dtype == CR_F64 ? LT_R_64F : c->dtype == CR_F32 ? LT_R_32F : c->dtype == CR_F16 ? LT_R_16F : LT_R_16BF;
-    s->compute = c->dtype == CR_F64 ? LT_COMPUTE_64F : c->dtype == CR_F32 && tf32 ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F;
-    s->epilogue = e->epilogue;
-    return !e->epilogue || (c->dtype != CR_F64 && s->alignment[3] >= 16 && s->alignment[4] >= 16 && (!e->vector || e->vector->strides[0] == 1) && (!e->h || s->c.stride % 8 == 0));
+    return one_batch(b, c, axes, &s->a.batch_stride) && one_batch(a, c, axes, &s->b.batch_stride) && one_batch(c, c, axes, &s->c.batch_stride);
 }
+
+static bool takes_epilogue(const shape *s, const epilogue *e) {
+    if (!e->kind) return true;
+    if (s->result == LT_R_64F || s->alignment[VECTOR] < 16 || s->alignment[AUX] < 16) return false;
+    return (!e->vector || e->vector->strides[0] == 1) && (!e->aux || s->c.stride % 8 == 0);
+}
+
+static bool shape_of(shape *s, const cr_array *c, const cr_array *a, const cr_array *b, const epilogue *e, bool tf32) {
+    const cr_array *operands[] = {b, a, c, e->vector, e->aux};
+    memset(s, 0, sizeof *s);                        /* all bytes are compared */
+    if (!matrices_of(s, c, a, b, e->kind == LT_EPILOGUE_BGRADB)) return false;
+    for (int i = 0; i < OPERANDS; i++) s->alignment[i] = alignment_of(operands[i]);
+    s->type = s->result = type_of(c->dtype);
+    s->compute = c->dtype == CR_F64 ? LT_COMPUTE_64F : c->dtype == CR_F32 && tf32 ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F;
+    s->epilogue = e->kind;
+    return takes_epilogue(s, e);
+}
+
+/* ---- the algorithm for a shape */
+
+typedef struct setting { int attribute; const void *value; size_t bytes; } setting;        /* value NULL: leave it */
+static int set_all(int (*set)(lt_handle, int, const void *, size_t), lt_handle handle, const setting *s, size_t n) {
+    int error = 0;
+    for (size_t i = 0; i < n && !error; i++)
+        if (s[i].value) error = set(handle, s[i].attribute, s[i].value, s[i].bytes);
+    return error;
+}
+#define SET_ALL(set, handle, settings) set_all(set, handle, settings, sizeof (settings) / sizeof *(settings))
 
 static int make_layout(lt_handle *layout, const shape *s, const matrix *m, int32_t type) {
     const int32_t count = (int32_t)s->batch;
-    int error = cr_cublaslt.LayoutCreate(layout, type, (uint64_t)m->rows, (uint64_t)m->columns, m->stride);
-    if (!error && count > 1) error = cr_cublaslt.LayoutSet(*layout, LT_LAYOUT_BATCH_COUNT, &count, sizeof count);
-    return !error && count > 1 ? cr_cublaslt.LayoutSet(*layout, LT_LAYOUT_BATCH_STRIDE, &m->batch_stride, sizeof m->batch_stride) : error;
+    const bool batched = count > 1;
+    const setting settings[] = {{LT_LAYOUT_BATCH_COUNT, batched ? &count : NULL, sizeof count},
+                                {LT_LAYOUT_BATCH_STRIDE, batched ? &m->batch_stride : NULL, sizeof m->batch_stride}};
+    const int error = cr_cublaslt.LayoutCreate(layout, type, (uint64_t)m->rows, (uint64_t)m->columns, m->stride);
+    return error ? error : SET_ALL(cr_cublaslt.LayoutSet, *layout, settings);
 }
 
-/* Where extra's vector and h lie. */
-static int point(lt_handle product, const cuda_address at[5]) {
-    const int error = at[3] ? cr_cublaslt.MatmulDescSet(product, LT_DESC_BIAS, &at[3], sizeof at[3]) : 0;
-    return !error && at[4] ? cr_cublaslt.MatmulDescSet(product, LT_DESC_EPILOGUE_AUX_POINTER, &at[4], sizeof at[4]) : error;
-}
-
-static int choose(cuda *g, struct cuda_product *p, const cuda_address at[5]) {
+static int make_layouts(struct cuda_product *p) {
     const shape *s = &p->of;
-    const int32_t turned[2] = {(int32_t)s->a.turned, (int32_t)s->b.turned};
-    const size_t most = WORKSPACE;
-    const uint32_t reductions = LT_REDUCTION_COMPUTE_TYPE;         /* of parts of K: in f32, not in the type of the result, and in a fixed order */
+    int error = make_layout(&p->a, s, &s->a, s->type);
+    if (!error) error = make_layout(&p->b, s, &s->b, s->type);
+    return error ? error : make_layout(&p->c, s, &s->c, s->result);
+}
+
+/* The addresses of the epilogue's operands. */
+static int set_addresses(lt_handle product, const cuda_address at[OPERANDS]) {
+    const setting settings[] = {{LT_DESC_BIAS, at[VECTOR] ? &at[VECTOR] : NULL, sizeof *at},
+                                {LT_DESC_EPILOGUE_AUX_POINTER, at[AUX] ? &at[AUX] : NULL, sizeof *at}};
+    return SET_ALL(cr_cublaslt.MatmulDescSet, product, settings);
+}
+
+static int describe(struct cuda_product *p, const cuda_address at[OPERANDS]) {
+    const shape *s = &p->of;
+    const int32_t transposed[2] = {(int32_t)s->a.transposed, (int32_t)s->b.transposed};
+    const setting settings[] = {
+        {LT_DESC_TRANSA, &transposed[0], sizeof *transposed}, {LT_DESC_TRANSB, &transposed[1], sizeof *transposed},
+        {LT_DESC_EPILOGUE, s->epilogue ? &s->epilogue : NULL, sizeof s->epilogue},
+        {LT_DESC_EPILOGUE_AUX_LD, at[AUX] ? &s->c.stride : NULL, sizeof s->c.stride}};
+    int error = cr_cublaslt.MatmulDescCreate(&p->product, s->compute, s->type == LT_R_64F ? LT_R_64F : LT_R_32F);
+    if (!error) error = SET_ALL(cr_cublaslt.MatmulDescSet, p->product, settings);
+    return error ? error : set_addresses(p->product, at);
+}
+
+static int find_algorithm(cuda *g, struct cuda_product *p) {
+    const uint32_t *alignment = p->of.alignment, reductions = LT_REDUCTION_COMPUTE_TYPE;       /* parts of K are added in f32, in a fixed order */
+    const size_t workspace = WORKSPACE;
+    const setting settings[] = {                    /* D is C */
+        {LT_PREFERENCE_WORKSPACE, &workspace, sizeof workspace}, {LT_PREFERENCE_REDUCTIONS, &reductions, sizeof reductions},
+        {LT_PREFERENCE_ALIGNMENT_A, &alignment[A], sizeof *alignment}, {LT_PREFERENCE_ALIGNMENT_A + 1, &alignment[B], sizeof *alignment},
+        {LT_PREFERENCE_ALIGNMENT_A + 2, &alignment[C], sizeof *alignment}, {LT_PREFERENCE_ALIGNMENT_A + 3, &alignment[C], sizeof *alignment}};
     lt_handle preference = NULL;
     lt_heuristic found;
-    int count = 0, error = cr_cublaslt.MatmulDescCreate(&p->product, s->compute, s->type == LT_R_64F ? LT_R_64F : LT_R_32F);
-    if (!error) error = cr_cublaslt.MatmulDescSet(p->product, LT_DESC_TRANSA, &turned[0], sizeof *turned);
-    if (!error) error = cr_cublaslt.MatmulDescSet(p->product, LT_DESC_TRANSB, &turned[1], sizeof *turned);
-    if (!error && s->epilogue) error = cr_cublaslt.MatmulDescSet(p->product, LT_DESC_EPILOGUE, &s->epilogue, sizeof s->epilogue);
-    if (!error && at[4]) error = cr_cublaslt.MatmulDescSet(p->product, LT_DESC_EPILOGUE_AUX_LD, &s->c.stride, sizeof s->c.stride);
-    if (!error) error = point(p->product, at);
-    if (!error) error = make_layout(&p->a, s, &s->a, s->type);
-    if (!error) error = make_layout(&p->b, s, &s->b, s->type);
-    if (!error) error = make_layout(&p->c, s, &s->c, s->result);
-    if (!error) error = cr_cublaslt.PreferenceCreate(&preference);
-    if (!error) error = cr_cublaslt.PreferenceSet(preference, LT_PREFERENCE_WORKSPACE, &most, sizeof most);
-    if (!error) error = cr_cublaslt.PreferenceSet(preference, LT_PREFERENCE_REDUCTIONS, &reductions, sizeof reductions);
-    for (int i = 0; i < 4 && !error; i++) error = cr_cublaslt.PreferenceSet(preference, LT_PREFERENCE_ALIGNMENT_A + i, &s->alignment[i < 3 ? i : 2], sizeof *s->alignment);
+    int count = 0, error = cr_cublaslt.PreferenceCreate(&preference);
+    if (!error) error = SET_ALL(cr_cublaslt.PreferenceSet, preference, settings);
     if (!error) error = cr_cublaslt.Heuristic(g->lt, p->product, p->a, p->b, p->c, p->c, preference, 1, &found, &count);
     if (preference) cr_cublaslt.PreferenceDestroy(preference);
     if (!error && count == 1 && !found.status) {
@@ -160,30 +208,42 @@ static int choose(cuda *g, struct cuda_product *p, const cuda_address at[5]) {
     return error;
 }
 
+static int choose(cuda *g, struct cuda_product *p, const cuda_address at[OPERANDS]) {
+    int error = describe(p, at);
+    if (!error) error = make_layouts(p);
+    return error ? error : find_algorithm(g, p);
+}
+
 static bool is_refusal(int error) { return error == LT_NOT_SUPPORTED || error == LT_INVALID_VALUE || error == LT_ARCHITECTURE_MISMATCH; }
-/* Of other errors cuBLASLt does not say whether it had no memory, for its kernels for one: once it may try again where what was cached is given back. */
-static bool may_again(cuda *g, int error) { return error && !is_refusal(error) && cr_cuda_make_room(g, CUDA_OUT_OF_MEMORY); }
+/* Other errors do not say whether memory was short, such as memory for cuBLASLt's kernels: after cached memory was freed, it may try again once. */
+static bool can_retry(cuda *g, int error) { return error && !is_refusal(error) && cr_cuda_make_room(g, CUDA_OUT_OF_MEMORY); }
 
 static void forget(struct cuda_product *p) {
     lt_handle *const layouts[] = {&p->a, &p->b, &p->c};
-    for (int i = 0; i < 3; i++) if (*layouts[i]) cr_cublaslt.LayoutDestroy(*layouts[i]), *layouts[i] = NULL;
-    if (p->product) cr_cublaslt.MatmulDescDestroy(p->product), p->product = NULL;
+    for (int i = 0; i < 3; i++) {
+        if (*layouts[i]) cr_cublaslt.LayoutDestroy(*layouts[i]);
+        *layouts[i] = NULL;
+    }
+    if (p->product) cr_cublaslt.MatmulDescDestroy(p->product);
+    p->product = NULL;
 }
 
-/* What was worked out for this shape; NULL: no memory.  Shapes of a model are few, so a list will do. */
-static struct cuda_product *product_of(cuda *g, const shape *s, const cuda_address at[5]) {
+/* The cached choice for this shape; NULL: no memory.  A model has few shapes, so a list will do. */
+static struct cuda_product *product_of(cuda *g, const shape *s, const cuda_address at[OPERANDS]) {
     struct cuda_product *p = g->products;
     while (p && memcmp(&p->of, s, sizeof *s)) p = p->next;
     if (p || !(p = calloc(1, sizeof *p))) return p;
     p->of = *s;
-    int error = choose(g, p, at);
-    if (may_again(g, error)) forget(p), error = choose(g, p, at);
-    if (!p->fits) forget(p), g->counters.refused++; /* what it does not take, the kernel of our own does */
+    const int error = choose(g, p, at);
+    if (can_retry(g, error)) forget(p), choose(g, p, at);
+    if (!p->fits) forget(p), g->counters.refused++; /* the plain kernel runs instead */
     p->next = g->products;
     return g->products = p;
 }
 
-/* An f32 operand rounded to bf16: as it lies, but each column begins where 16 bytes may be read at once. */
+/* ---- running it */
+
+/* An f32 operand rounded to bf16, in the same order, but each column begins at a multiple of 16 bytes. */
 typedef struct rounded { matrix from, to; cuda_block *block; } rounded;
 static void round_matrix(rounded *r, matrix *m, uint32_t *alignment) {
     r->from = *m;
@@ -197,27 +257,33 @@ static cr_status round_elements(cuda *g, rounded *r, cuda_address *at, int64_t b
     const int64_t matrices = r->from.batch_stride ? batch : 1, packs = matrices * r->to.columns * r->to.stride / 8;
     const cuda_kernel *k = kernel_of(g, "round_to_bf16", CR_F32, false);
     if (!k || !(r->block = cr_cuda_block_take(g, "matmul", 16 * (size_t)packs))) return cr_error_status();
-    cuda_words q = {.n = 7, .w = {r->block->at, *at, (uint64_t)packs, (uint64_t)r->from.rows, (uint64_t)r->from.columns, (uint64_t)r->from.stride, (uint64_t)r->from.batch_stride}};
+    const round_arguments q = {.y = r->block->at, .x = *at, .packs = packs, .rows = r->from.rows, .columns = r->from.columns,
+                               .stride = r->from.stride, .batch_stride = r->from.batch_stride};
     *at = r->block->at;
     return cr_cuda_launch(g, "matmul", k, &q, cr_cuda_blocks(g, packs));
 }
 
-/* D = epilogue(A B + beta C); the addresses of A, B, C, and of extra's vector and h */
-static cr_status launch(cuda *g, struct cuda_product *p, const cuda_address at[5], bool add, bool *done) {
-    const double one = 1, beta = add;
-    const float one32 = 1, beta32 = add;
+/* A number as cuBLASLt takes it: f64 for products of f64, else f32. */
+typedef union number { double f64; float f32; } number;
+static number number_of(double v, bool wide) { return wide ? (number){.f64 = v} : (number){.f32 = (float)v}; }
+
+/* D = epilogue(A B + beta C).  *done becomes false where cuBLASLt refuses after all: its heuristic accepts some large batches that cannot run. */
+static cr_status launch(cuda *g, struct cuda_product *p, const cuda_address at[OPERANDS], bool add, bool *done) {
     const bool wide = p->of.result == LT_R_64F;
-    int error = point(p->product, at);
+    const number one = number_of(1, wide), beta = number_of(add, wide);
+    int error = set_addresses(p->product, at);
     g->counters.launches++;
-    bool again = false;
-    if (!error) do error = cr_cublaslt.Matmul(g->lt, p->product, wide ? (const void *)&one : &one32, at[0], p->a, at[1], p->b, wide ? (const void *)&beta : &beta32, at[2], p->c, at[2], p->c,
-                                     &p->algorithm, p->workspace ? g->workspace->at : 0, p->workspace, g->stream);
-    while (!again && (again = may_again(g, error)));
-    if (is_refusal(error)) return forget(p), g->counters.refused++, *done = p->fits = false, CR_OK;      /* of some large batches its heuristic promises too much */
-    return error ? cr_fail(error == LT_ALLOC_FAILED ? CR_NO_MEMORY : CR_RUNTIME, "matmul", "%s: cuBLASLt fails with error %d", g->name, error) : CR_OK;
+    for (int tries = 0; tries < 2 && !error; tries++) {
+        error = cr_cublaslt.Matmul(g->lt, p->product, &one, at[A], p->a, at[B], p->b, &beta, at[C], p->c, at[C], p->c,
+                                   &p->algorithm, p->workspace ? g->workspace->at : 0, p->workspace, g->stream);
+        if (!error) return CR_OK;
+        if (!tries && can_retry(g, error)) error = 0;
+    }
+    if (is_refusal(error)) return forget(p), g->counters.refused++, *done = p->fits = false, CR_OK;
+    return cr_fail(error == LT_ALLOC_FAILED ? CR_NO_MEMORY : CR_RUNTIME, "matmul", "%s: cuBLASLt fails with error %d", g->name, error);
 }
 
-/* Memory of as many bytes as any product so far; what it was is free for what comes after the products that have it. */
+/* One workspace, as large as any product so far needed.  Its old memory may be used again at once: the stream orders the products. */
 static bool has_workspace(cuda *g, size_t bytes) {
     if (!bytes || (g->workspace && g->workspace->bytes >= bytes)) return true;
     cuda_block *more = cr_cuda_block_take(g, "matmul", bytes);
@@ -227,57 +293,64 @@ static bool has_workspace(cuda *g, size_t bytes) {
     return true;
 }
 
-/* Done, or not for cuBLASLt, or failed. */
-static cr_status run_lt(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const extra *e, int how, bool *done) {
-    const bool rounds = how & CR_MATMUL_BF16 && c->dtype == CR_F32;
-    cuda_address at[] = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(e->vector), cuda_address_of(e->h)};
+static bool has_cublaslt(cuda *g) {
+    if (!cr_lt_ready()) return false;
+    if (g->lt || g->lt_failed) return g->lt;
+    int error = cr_cublaslt.Create(&g->lt);
+    if (can_retry(g, error)) error = cr_cublaslt.Create(&g->lt);
+    if (error) g->lt = NULL, g->lt_failed = true;
+    return g->lt;
+}
+
+static cr_status run_product(cuda *g, struct cuda_product *p, shape *s, rounded r[2], cuda_address at[OPERANDS], bool add, bool *done) {
+    cr_status status = has_workspace(g, p->workspace) ? CR_OK : cr_error_status();
+    for (int i = 0; i < 2 && status == CR_OK; i++)
+        if (s->type != s->result) status = round_elements(g, &r[i], &at[i], s->batch);
+    if (status == CR_OK) status = launch(g, p, at, add, done);
+    for (int i = 0; i < 2; i++)
+        if (r[i].block) cr_cuda_block_give(g, r[i].block);
+    return status;
+}
+
+/* *done false: cuBLASLt does not compute this product. */
+static cr_status run_lt(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const epilogue *e, int how, bool *done) {
+    const bool f32 = c->dtype == CR_F32, shortened = how & (CR_MATMUL_TF32 | CR_MATMUL_BF16), gelu = how & (CR_MATMUL_GELU | CR_MATMUL_DGELU);
+    cuda_address at[OPERANDS] = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(e->vector), cuda_address_of(e->aux)};
     shape s;
     rounded r[2] = {{.block = NULL}};
     *done = false;
-    if (c->dtype == CR_F32 && how & (CR_MATMUL_GELU | CR_MATMUL_DGELU) && !(how & (CR_MATMUL_TF32 | CR_MATMUL_BF16))) return CR_OK;
-    if (!cr_dtype_is_float(c->dtype) || !a->shape[a->ndim - 1] || !shape_of(&s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !cr_lt_ready()) return CR_OK;
-    int error = g->lt || g->lt_failed ? 0 : cr_cublaslt.Create(&g->lt);
-    if (may_again(g, error)) error = cr_cublaslt.Create(&g->lt);
-    if (error) g->lt = NULL, g->lt_failed = true;
-    if (!g->lt) return CR_OK;
-    if (rounds) {
+    if (!cr_dtype_is_float(c->dtype) || !a->shape[a->ndim - 1] || (f32 && gelu && !shortened)) return CR_OK;
+    if (!shape_of(&s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !has_cublaslt(g)) return CR_OK;
+    if (f32 && how & CR_MATMUL_BF16) {
         s.type = LT_R_16BF;
-        round_matrix(&r[0], &s.a, &s.alignment[0]);
-        round_matrix(&r[1], &s.b, &s.alignment[1]);
+        round_matrix(&r[0], &s.a, &s.alignment[A]);
+        round_matrix(&r[1], &s.b, &s.alignment[B]);
     }
     struct cuda_product *p = product_of(g, &s, at);
     if (!p || !p->fits) return CR_OK;
     *done = true;
-    if (!has_workspace(g, p->workspace)) return cr_error_status();
-    cr_status status = CR_OK;
-    for (int i = 0; i < 2 && rounds && status == CR_OK; i++) status = round_elements(g, &r[i], &at[i], s.batch);
-    if (status == CR_OK) status = launch(g, p, at, how & CR_MATMUL_ADD, done);
-    for (int i = 0; i < 2; i++) if (r[i].block) cr_cuda_block_give(g, r[i].block);
-    return status;
+    return run_product(g, p, &s, r, at, how & CR_MATMUL_ADD, done);
 }
 
 cr_status cr_cuda_matmul(const cr_matmul_args *args) {
-    const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
-    const int how = args->how;
+    const cr_array *c = &args->c, *bias = cr_present(&args->bias);
     if (!c->numel) return CR_OK;
     cuda *g = cr_cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
     bool done;
-    const extra e = extra_of(NULL, bias, how);
-    const cr_status status = run_lt(g, c, a, b, &e, how, &done);
-    return cr_cuda_leave(g, done ? status : run_plain(g, c, a, b, bias, how));
+    const epilogue e = epilogue_of(NULL, bias, args->how);
+    const cr_status status = run_lt(g, c, &args->a, &args->b, &e, args->how, &done);
+    return cr_cuda_leave(g, done ? status : run_plain(g, c, &args->a, &args->b, bias, args->how));
 }
 
-/* SUMS are of a as it is, so not where a is rounded first. */
+/* The sums are those of a itself, so there are none where a is rounded first. */
 cr_status cr_cuda_matmul_epilogue(const cr_matmul_epilogue_args *args) {
-    const cr_array *c = &args->c, *beside = cr_present(&args->aux), *a = &args->a, *b = &args->b,
-        *with = cr_present(&args->operand);
+    const cr_array *c = &args->c;
     const int how = args->how;
-    bool *done = args->done;
-    *done = false;
+    *args->done = false;
     if (!c->numel || (how & CR_MATMUL_SUMS && how & (CR_MATMUL_BF16 | CR_MATMUL_TF32) && c->dtype == CR_F32)) return CR_OK;
     cuda *g = cr_cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
-    const extra e = extra_of(beside, with, how);
-    return cr_cuda_leave(g, run_lt(g, c, a, b, &e, how, done));
+    const epilogue e = epilogue_of(cr_present(&args->aux), cr_present(&args->operand), how);
+    return cr_cuda_leave(g, run_lt(g, c, &args->a, &args->b, &e, how, args->done));
 }

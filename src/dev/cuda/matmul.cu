@@ -1,17 +1,7 @@
-/* matmul.cu - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)] for any strides and dtypes T, added up in A along K in order.
+/* matmul.cu - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)] for any strides and dtypes T, summed in A along K in order.
  *
- * A block has 64 x 64 results, a thread 4 x 4 of them in registers.  Step by step, 16 of K at a time, the block brings its part of a and of b
- * into shared memory: each element read from there once serves 4 products, each read from the tensor 64.  ROUND: to bf16 first. */
-struct product {
-    T *c;
-    const T *a, *b, *bias;
-    i64 M, N, K, across, tiles;                     /* tiles in a row of results, and in all */
-    i64 a_m, a_k, b_k, b_n, c_m, bias_n;            /* strides */
-    i64 add, along_a, along_b;                      /* neighbours of a, of b in memory are neighbours along K */
-    i64 axes;                                       /* of the batch */
-    struct { i64 size, a, b, c; } batch[6];
-};
-
+ * A block computes 64 x 64 results, a thread 4 x 4 of them in registers.  In each step the block loads its parts of a and b for 16 of K into
+ * shared memory: an element read from shared memory serves 4 products, an element read from the tensor 64.  ROUND: factors are rounded to bf16. */
 D A factor(T x) {
 #if ROUND
     return wide(to_bf16(cast<f32>(x)));
@@ -20,8 +10,8 @@ D A factor(T x) {
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(256, sizeof(A) == 8 ? 2 : 3) matmul(const product p) {
-    enum { EDGE = 64, DEPTH = 16, TILE = 4 };
+KERNEL(256, sizeof(A) == 8 ? 2 : 3) matmul(const matmul_arguments<T> p) {
+    enum { EDGE = MATMUL_EDGE, DEPTH = 16, TILE = 4 };
     __shared__ A part_a[DEPTH][EDGE + 1], part_b[DEPTH][EDGE + 1];
     const int t = (int)threadIdx.x, row = t / 16, column = t % 16;
     const T *a = p.a, *b = p.b;
@@ -36,7 +26,8 @@ extern "C" __global__ void __launch_bounds__(256, sizeof(A) == 8 ? 2 : 3) matmul
     A sum[TILE][TILE] = {};
     for (i64 k0 = 0; k0 < p.K; k0 += DEPTH) {
         for (int i = t; i < DEPTH * EDGE; i += 256) {
-            const int da = p.along_a ? i % DEPTH : i / EDGE, ea = p.along_a ? i / DEPTH : i % EDGE, db = p.along_b ? i % DEPTH : i / EDGE, eb = p.along_b ? i / DEPTH : i % EDGE;
+            const int da = p.a_along_k ? i % DEPTH : i / EDGE, ea = p.a_along_k ? i / DEPTH : i % EDGE;
+            const int db = p.b_along_k ? i % DEPTH : i / EDGE, eb = p.b_along_k ? i / DEPTH : i % EDGE;
             part_a[da][ea] = k0 + da < p.K && m0 + ea < p.M ? factor(a[(m0 + ea) * p.a_m + (k0 + da) * p.a_k]) : (A)0;
             part_b[db][eb] = k0 + db < p.K && n0 + eb < p.N ? factor(b[(k0 + db) * p.b_k + (n0 + eb) * p.b_n]) : (A)0;
         }
@@ -61,17 +52,17 @@ extern "C" __global__ void __launch_bounds__(256, sizeof(A) == 8 ? 2 : 3) matmul
         }
 }
 
-/* y (matrices, columns, packs of 8) = columns of x, in bf16, the last pack filled up with 0 */
-KERNEL(256) round_to_bf16(pack<bf16, 8> *y, const f32 *x, i64 packs, i64 rows, i64 columns, i64 stride, i64 batch_stride) {
-    const i64 across = (rows + 7) / 8;
-    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < packs; i += (i64)gridDim.x * 256) {
+/* y (matrices, columns, packs of 8) = columns of x in bf16, the last pack padded with 0 */
+KERNEL(256) round_to_bf16(const round_arguments<pack<bf16, 8>> p) {
+    const i64 across = (p.rows + 7) / 8;
+    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.packs; i += (i64)gridDim.x * 256) {
         const i64 row = i % across * 8, column = i / across;
-        const f32 *from = x + column / columns * batch_stride + column % columns * stride + row;
+        const f32 *from = p.x + column / p.columns * p.batch_stride + column % p.columns * p.stride + row;
         pack<f32, 4> v[2] = {};
-        if (row + 8 <= rows && (u64)from % 16 == 0) v[0] = ((const pack<f32, 4> *)from)[0], v[1] = ((const pack<f32, 4> *)from)[1];
-        else for (int k = 0; k < 8; k++) v[k / 4].v[k % 4] = row + k < rows ? from[k] : 0;
+        if (row + 8 <= p.rows && (u64)from % 16 == 0) v[0] = ((const pack<f32, 4> *)from)[0], v[1] = ((const pack<f32, 4> *)from)[1];
+        else for (int k = 0; k < 8; k++) v[k / 4].v[k % 4] = row + k < p.rows ? from[k] : 0;
         pack<bf16, 8> rounded;
         for (int k = 0; k < 8; k++) rounded.v[k] = to_bf16(v[k / 4].v[k % 4]);
-        y[i] = rounded;
+        p.y[i] = rounded;
     }
 }

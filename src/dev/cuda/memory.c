@@ -1,7 +1,7 @@
-/* memory.c - memory of the GPU, a pool within a budget, and bytes to and from the host.
+/* memory.c - memory of the GPU, a pool within a budget, and copies to and from the host.
  *
- * The driver gives segments; blocks are cut out of them, and free neighbours become one again.  Small blocks (up to 1 MiB) have segments of
- * their own, so that they do not keep large ones in pieces.  What is freed is used again at once: streams order what old and new owners do. */
+ * The driver allocates segments.  Blocks are cut out of them, and free neighbours are merged again.  Small blocks (up to 1 MiB) have segments of
+ * their own, so that they do not fragment large ones.  Freed memory is used again at once: the streams order its old and new users. */
 #include "gpu.h"
 
 #include <stdio.h>
@@ -11,12 +11,12 @@
 enum {
     UNIT = 512,                                     /* bytes; every block is a multiple */
     MIB = 1 << 20, SMALL = MIB,                     /* the largest small block */
-    SMALL_SEGMENT = 2 * MIB, SEGMENT = 20 * MIB,    /* what is asked of the driver at least */
-    TRIES = 16                                      /* blocks that are looked at in the list in which some are too small */
+    SMALL_SEGMENT = 2 * MIB, SEGMENT = 20 * MIB,    /* the least that is asked of the driver */
+    TRIES = 16                                      /* blocks tried in the list whose blocks may be too small */
 };
 
 /* ---- size classes: four in each doubling */
-static int class_of(size_t bytes) {                 /* of the largest size that is not above this */
+static int class_of(size_t bytes) {                 /* the class of the largest size that is not above this */
     const size_t units = bytes / UNIT;
     if (units < 4) return (int)units;
     const int shift = 63 - __builtin_clzll((unsigned long long)units);
@@ -40,7 +40,7 @@ static cuda_block **list_of(cuda *g, const cuda_block *b) { return b->used ? &g-
 /* ---- segments */
 static bool is_segment(const cuda_block *b) { return !b->before && !b->after; }
 
-/* Those of which nothing is used; the driver waits for what still runs in them. */
+/* Frees the segments of which no part is used; the driver waits for work that still uses them. */
 static void empty_pool(cuda *g) {
     for (int small = 0; small < 2; small++)
         for (int c = 0; c < CUDA_CLASSES; c++)
@@ -76,31 +76,42 @@ static cuda_block *new_segment(cuda *g, size_t bytes, bool small, int *error) {
 /* ---- blocks */
 static cuda_block *find_block(cuda *g, size_t bytes, bool small) {
     const int c = class_of(bytes);
-    cuda_block *b = g->pool[small][c];
-    for (int i = 0; b && b->bytes < bytes; b = b->next) if (++i == TRIES) { b = NULL; break; }
-    for (int k = c + 1; !b && k < CUDA_CLASSES; k++) b = g->pool[small][k];
-    return b;
+    int tries = 0;
+    for (cuda_block *b = g->pool[small][c]; b && tries < TRIES; b = b->next, tries++)
+        if (b->bytes >= bytes) return b;
+    for (int k = c + 1; k < CUDA_CLASSES; k++)
+        if (g->pool[small][k]) return g->pool[small][k];
+    return NULL;
 }
 
 static double mib(int64_t bytes) { return (double)bytes / MIB; }
 
-static cr_status no_memory(cuda *g, const char *op, size_t bytes) {
-    size_t free_bytes = 0, total = 0;
+/* "; the largest: 3.0 MiB, 2.0 MiB, 1.0 MiB" of the used blocks; returns how many there are. */
+static int64_t list_largest(const cuda *g, char *list, size_t room) {
     int64_t largest[3] = {0}, count = 0;
-    char list[80] = "";
-    cr_cu.MemGetInfo(&free_bytes, &total);
     for (const cuda_block *b = g->used; b; b = b->next, count++) {
         int64_t v = (int64_t)b->bytes;
         for (int i = 0; i < 3; i++)
             if (v > largest[i]) { const int64_t smaller = largest[i]; largest[i] = v; v = smaller; }
     }
-    for (int i = 0; i < 3 && largest[i]; i++) snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.1f MiB", i ? ", " : "; the largest: ", mib(largest[i]));
-    const int64_t room = g->budget - g->reserved;
-    return cr_fail(CR_NO_MEMORY, op, "%s is out of memory: asked for %.1f MiB, %.1f MiB free, %.1f MiB cached in pieces, %.1f MiB held by %lld blocks%s", g->name,
-                   mib((int64_t)bytes), mib(room < (int64_t)free_bytes ? room : (int64_t)free_bytes), mib(g->reserved - g->now), mib(g->now), (long long)count, list);
+    *list = 0;
+    for (int i = 0; i < 3; i++) {
+        const size_t n = strlen(list);
+        if (largest[i]) snprintf(list + n, room - n, "%s%.1f MiB", i ? ", " : "; the largest: ", mib(largest[i]));
+    }
+    return count;
 }
 
-/* A new segment: as large as is good for the next ones too, else, after what is cached has been given back, as small as will do. */
+static cr_status no_memory(cuda *g, const char *op, size_t bytes) {
+    size_t free_bytes = 0, total = 0;
+    char list[80];
+    const int64_t count = list_largest(g, list, sizeof list);
+    cr_cu.MemGetInfo(&free_bytes, &total);
+    return cr_fail(CR_NO_MEMORY, op, "%s is out of memory: asked for %.1f MiB, %.1f MiB free, %.1f MiB cached in pieces, %.1f MiB held by %lld blocks%s", g->name,
+                   mib((int64_t)bytes), mib(cuda_least(g->budget - g->reserved, (int64_t)free_bytes)), mib(g->reserved - g->now), mib(g->now), (long long)count, list);
+}
+
+/* A new segment: large enough for further blocks; else, after cached segments were freed, as small as the block allows. */
 static cuda_block *grow(cuda *g, const char *op, size_t bytes, bool small) {
     const size_t fitting = (bytes + SMALL_SEGMENT - 1) / SMALL_SEGMENT * SMALL_SEGMENT, good = !small && fitting < SEGMENT ? SEGMENT : fitting;
     const size_t tries[] = {good, good, fitting, bytes};
@@ -108,7 +119,7 @@ static cuda_block *grow(cuda *g, const char *op, size_t bytes, bool small) {
         int error = CUDA_OUT_OF_MEMORY;
         cuda_block *b = new_segment(g, tries[i], small, &error);
         if (b) return b;
-        if (error != CUDA_OUT_OF_MEMORY) return cr_cuda_check(g, op, "no memory", error), NULL;      /* what a kernel did before may be told here first */
+        if (error != CUDA_OUT_OF_MEMORY) return cr_cuda_check(g, op, "no memory", error), NULL;      /* may be the fault of an earlier kernel */
         if (!i) empty_pool(g);
     }
     return no_memory(g, op, bytes), NULL;
@@ -124,7 +135,7 @@ static cuda_block *take(cuda *g, const char *op, size_t bytes) {
     cuda_block *tail = rest >= (small ? (size_t)UNIT : (size_t)SMALL) ? malloc(sizeof *tail) : NULL;
     leave_list(list_of(g, b), b);
     if (tail) {
-        *tail = (cuda_block){.at = b->at + bytes, .bytes = rest, .small = small, .turn = {b->turn[0], b->turn[1]}, .before = b, .after = b->after};
+        *tail = (cuda_block){.at = b->at + bytes, .bytes = rest, .small = small, .epoch = {b->epoch[0], b->epoch[1]}, .before = b, .after = b->after};
         if (b->after) b->after->before = tail;
         b->after = tail;
         b->bytes = bytes;
@@ -137,11 +148,12 @@ static cuda_block *take(cuda *g, const char *op, size_t bytes) {
     return b;
 }
 
-/* b and the one after it, both free and in no list, become one. */
-static void join(cuda_block *b) {
+/* Merges b and the block after it; both are free and in no list. */
+static void merge(cuda_block *b) {
     cuda_block *second = b->after;
     b->bytes += second->bytes;
-    for (int line = 0; line < 2; line++) if (second->turn[line] > b->turn[line]) b->turn[line] = second->turn[line];
+    for (int queue = 0; queue < 2; queue++)
+        if (second->epoch[queue] > b->epoch[queue]) b->epoch[queue] = second->epoch[queue];
     b->after = second->after;
     if (b->after) b->after->before = b;
     free(second);
@@ -153,24 +165,24 @@ static void give(cuda *g, cuda_block *b) {
     b->used = false;
     if (b->after && !b->after->used) {
         leave_list(list_of(g, b->after), b->after);
-        join(b);
+        merge(b);
     }
     if (b->before && !b->before->used) {
         leave_list(list_of(g, b->before), b->before);
         b = b->before;
-        join(b);
+        merge(b);
     }
     enter_list(list_of(g, b), b);
 }
 
 cuda_block *cr_cuda_block_take(cuda *g, const char *op, size_t bytes) {
     cuda_block *b = take(g, op, bytes);
-    if (b) cuda_touch(g, b);
+    if (b) cuda_use(g, b);
     return b;
 }
 
 void cr_cuda_block_give(cuda *g, cuda_block *b) {
-    cuda_touch(g, b);                               /* in this turn, which may not be that of the taking */
+    cuda_use(g, b);                               /* the epoch may have changed since the block was taken */
     give(g, b);
 }
 
@@ -190,7 +202,7 @@ cr_storage *cr_cuda_allocate(const cr_device *d, size_t bytes) {
     return cr_storage_new(b, bytes, d, give_back);
 }
 
-/* ---- pinned memory of the host, which has one address for both: kernels read and write it over the bus */
+/* ---- pinned memory of the host, at one address for host and GPU: kernels read and write it over the bus */
 static void free_host(cr_storage *s) {
     cuda_block *b = s->data;
     cuda *g = cr_cuda_enter("free", s->dev);
@@ -199,7 +211,7 @@ static void free_host(cr_storage *s) {
         cr_cu.MemFreeHost((void *)(uintptr_t)b->at);
         cr_cuda_leave(g, CR_OK);
     } else {
-        cr_error_clear();                           /* lost: the driver has taken it back */
+        cr_error_clear();                           /* the GPU is lost: the driver has freed it */
     }
     free(b);
 }
@@ -217,9 +229,9 @@ cr_storage *cr_cuda_allocate_host(const cr_device *d, size_t bytes) {
     return b ? cr_storage_new(b, bytes, d, free_host) : NULL;
 }
 
-/* Its bytes, once the kernels that had it are done. */
+/* Its bytes, after the kernels that used it have ended. */
 static unsigned char *host_bytes(cuda *g, const char *op, const cuda_block *b) {
-    cr_status status = cr_cuda_wait_turn(g, op, CUDA_COPIES, b->turn[CUDA_KERNELS]);
+    cr_status status = cr_cuda_wait_epoch(g, op, CUDA_COPIES, b->epoch[CUDA_KERNELS]);
     if (status == CR_OK) status = cr_cuda_check(g, op, "cannot wait", cr_cu.StreamSynchronize(g->copies));
     return status == CR_OK ? (unsigned char *)(uintptr_t)b->at : NULL;
 }
@@ -230,11 +242,11 @@ void cr_cuda_empty_cache(const cr_device *d) {
         empty_pool(g);
         cr_cuda_leave(g, CR_OK);
     } else {
-        cr_error_clear();                           /* lost: nothing of it can be given back */
+        cr_error_clear();                           /* the GPU is lost: nothing can be freed */
     }
 }
 
-/* ---- bytes: through pinned memory in sections, of which one is filled, or emptied, while others are on their way */
+/* ---- copies pass through pinned memory in sections: one is filled, or emptied, while others are in flight */
 
 static cr_status open_staging(cuda *g, const char *op) {
     cuda_staging *s = &g->staging;
@@ -262,7 +274,7 @@ static cr_status section_sent(cuda *g, const char *op, int i) {
     return cr_cuda_check(g, op, "no event", cr_cu.EventRecord(g->staging.done[i], g->copies));
 }
 
-/* The section that is filled is left for the next. */
+/* Sends the section that was filled, and starts the next. */
 static cr_status next_section(cuda *g, const char *op) {
     cuda_staging *s = &g->staging;
     cr_status status = s->filled ? section_sent(g, op, s->section) : CR_OK;
@@ -275,8 +287,8 @@ static cr_status send(cuda *g, cuda_block *b, size_t at, const unsigned char *fr
     cuda_staging *s = &g->staging;
     cuda_address to = b->at + at;
     cr_status status = open_staging(g, "write");
-    if (status == CR_OK) status = cr_cuda_wait_turn(g, "write", CUDA_COPIES, b->turn[CUDA_KERNELS]);
-    b->turn[CUDA_COPIES] = g->line[CUDA_COPIES].turn;
+    if (status == CR_OK) status = cr_cuda_wait_epoch(g, "write", CUDA_COPIES, b->epoch[CUDA_KERNELS]);
+    b->epoch[CUDA_COPIES] = g->queue[CUDA_COPIES].epoch;
     while (bytes && status == CR_OK) {
         if (s->filled == CUDA_SECTION_BYTES && (status = next_section(g, "write")) != CR_OK) return status;
         const size_t room = CUDA_SECTION_BYTES - s->filled, n = bytes < room ? bytes : room;
@@ -286,7 +298,7 @@ static cr_status send(cuda *g, cuda_block *b, size_t at, const unsigned char *fr
         s->filled += n;
         to += n, from += n, bytes -= n;
     }
-    return status == CR_OK ? cr_cuda_end_turn(g, "write", CUDA_COPIES) : status;
+    return status == CR_OK ? cr_cuda_end_epoch(g, "write", CUDA_COPIES) : status;
 }
 
 cr_status cr_cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
@@ -300,10 +312,10 @@ cr_status cr_cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const v
     return cr_cuda_leave(g, to ? CR_OK : cr_error_status());
 }
 
-/* One part is copied out of its section while the next is on its way into another. */
+/* One part is copied out of its section while the next is in flight into another section. */
 cr_status cr_cuda_receive(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes) {
     unsigned char *to = dst, *waiting = NULL;
-    size_t of_waiting = 0;
+    size_t waiting_bytes = 0;
     int section = 0;
     cr_status status = open_staging(g, op);
     while (status == CR_OK && (bytes || waiting)) {
@@ -316,20 +328,20 @@ cr_status cr_cuda_receive(cuda *g, const char *op, void *dst, cuda_address from,
         }
         if (status == CR_OK && waiting) {
             status = section_free(g, op, section);
-            if (status == CR_OK) memcpy(waiting, section_at(g, section), of_waiting);
+            if (status == CR_OK) memcpy(waiting, section_at(g, section), waiting_bytes);
         }
         waiting = n ? to : NULL;
-        of_waiting = n;
+        waiting_bytes = n;
         section = g->staging.section;
         to += n, from += n, bytes -= n;
     }
     return status;
 }
 
-cr_status cr_cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t turn) {
-    cr_status status = cr_cuda_wait_turn(g, op, CUDA_COPIES, turn);
+cr_status cr_cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t epoch) {
+    cr_status status = cr_cuda_wait_epoch(g, op, CUDA_COPIES, epoch);
     if (status == CR_OK) status = cr_cuda_receive(g, op, dst, from, bytes);
-    return status == CR_OK ? cr_cuda_faults_hear(g, op) : status;
+    return status == CR_OK ? cr_cuda_faults_poll(g, op) : status;
 }
 
 cr_status cr_cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes) {
@@ -340,7 +352,7 @@ cr_status cr_cuda_download(const cr_device *d, void *dst, cr_storage *src, size_
     if (b->host) {
         const unsigned char *from = host_bytes(g, "read", b);
         if (from) memcpy(dst, from + at, bytes);
-        return cr_cuda_leave(g, from ? cr_cuda_faults_hear(g, "read") : cr_error_status());
+        return cr_cuda_leave(g, from ? cr_cuda_faults_poll(g, "read") : cr_error_status());
     }
-    return cr_cuda_leave(g, cr_cuda_read_bytes(g, "read", dst, b->at + at, bytes, b->turn[CUDA_KERNELS]));
+    return cr_cuda_leave(g, cr_cuda_read_bytes(g, "read", dst, b->at + at, bytes, b->epoch[CUDA_KERNELS]));
 }

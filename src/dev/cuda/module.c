@@ -1,8 +1,8 @@
-/* module.c - kernels: text, compiled by NVRTC for this GPU or taken from a folder where it was compiled before, loaded, kept by key.
- * The usual ones may lie in the library itself, where they are looked for first (cmake/fatbin.cmake).
+/* module.c - kernels: texts, compiled by NVRTC for this GPU or read from the cache folder, loaded, and found again by key.  The library may
+ * contain precompiled kernels, which are tried first (cmake/fatbin.cmake).
  *
- * A file of that folder has the name of a hash of all that the code depends on (text, options, NVRTC's version, architecture) and begins
- * with that hash and one of the code: whatever else lies there under that name is compiled again. */
+ * The name of a cached file is a hash of everything that the code depends on (text, options, version of NVRTC, architecture).  The file begins
+ * with that hash and with a hash of the code; a file whose hashes do not match is replaced. */
 #include "gpu.h"
 #include "../../core/config.h"
 
@@ -30,7 +30,7 @@ static hash hash_of(hash h, const void *bytes, size_t n) {
 }
 
 static unsigned list_of(const cuda_key *k) {
-    uint64_t h = 0xcbf29ce484222325u;               /* of 64 bits */
+    uint64_t h = 0xcbf29ce484222325u;               /* FNV-1a of 64 bits */
     for (size_t i = 0; i < k->n; i++) h = (h ^ k->bytes[i]) * 0x100000001b3u;
     return (unsigned)(h ^ h >> 32) % CUDA_KERNEL_LISTS;
 }
@@ -41,15 +41,15 @@ const cuda_kernel *cr_cuda_kernel_find(const cuda *g, const cuda_key *k) {
     return p;
 }
 
-/* ---- the folder */
+/* ---- the cache folder */
 
 typedef struct header { char magic[16]; hash text, code; uint64_t bytes; uint64_t unused; } header;
 static const char magic[16] = "chainrule cubin";
 
-/* False: there is none, or no name for it. */
+/* False: there is no cache folder, or the path is too long. */
 static bool path_of(char *path, size_t room, hash text) {
-    const char *wish = cr_config("CACHE"), *folder = wish ? wish : getenv("XDG_CACHE_HOME"), *more = wish ? "" : "/chainrule";
-    if (wish && !strcmp(wish, "off")) return false;
+    const char *setting = cr_config("CACHE"), *folder = setting ? setting : getenv("XDG_CACHE_HOME"), *more = setting ? "" : "/chainrule";
+    if (setting && !strcmp(setting, "off")) return false;
     if (!folder || !*folder) folder = getenv("HOME"), more = "/.cache/chainrule";
     const int n = folder && *folder ? snprintf(path, room, "%s%s/%016llx%016llx.cubin", folder, more, (unsigned long long)(text >> 64), (unsigned long long)text) : -1;
     return n > 0 && (size_t)n < room;
@@ -62,15 +62,15 @@ static char *code_from(const char *path, hash text) {
     header h;
     if (m.bytes >= sizeof h) {
         memcpy(&h, m.data, sizeof h);
-        const bool ours = !memcmp(h.magic, magic, sizeof magic) && h.text == text && h.bytes == m.bytes - sizeof h
+        const bool matches = !memcmp(h.magic, magic, sizeof magic) && h.text == text && h.bytes == m.bytes - sizeof h
                           && hash_of(hash_start, m.data + sizeof h, m.bytes - sizeof h) == h.code;
-        if (ours && (code = malloc(h.bytes))) memcpy(code, m.data + sizeof h, h.bytes);
+        if (matches && (code = malloc(h.bytes))) memcpy(code, m.data + sizeof h, h.bytes);
     }
     cr_os_unmap(&m);
     return code;
 }
 
-/* Where nothing can be written, the next process compiles again. */
+/* If nothing can be written, the next process compiles again. */
 static void keep(const char *path, hash text, const char *code, size_t bytes) {
     char folder[1024], temporary[1100];
     const char *end = strrchr(path, '/');
@@ -86,7 +86,7 @@ static void keep(const char *path, hash text, const char *code, size_t bytes) {
 
 /* ---- the compiler */
 
-/* The first error of what the compiler said. */
+/* The first error in the compiler's log. */
 static void log_of(nvrtc_program p, char *out, size_t room) {
     size_t n = 0;
     char *log = !cr_nvrtc.GetLogSize(p, &n) && n ? malloc(n) : NULL;
@@ -99,7 +99,7 @@ static void log_of(nvrtc_program p, char *out, size_t room) {
     free(log);
 }
 
-/* Machine code, or, of an architecture that NVRTC has no machine code for, PTX. */
+/* Machine code; PTX where NVRTC has no machine code for the architecture. */
 static char *code_of(nvrtc_program p, size_t *bytes) {
     int (*get)(nvrtc_program, char *) = cr_nvrtc.GetCubin;
     if (cr_nvrtc.GetCubinSize(p, bytes)) return NULL;
@@ -109,10 +109,22 @@ static char *code_of(nvrtc_program p, size_t *bytes) {
     return code;
 }
 
+/* The whole text of a kernel. */
+static cuda_text text_of(const char *text) {
+    cuda_text whole = {0};
+    cr_cuda_add(&whole, "%s%s%s", cr_cuda_source_device, cr_cuda_source_arguments, text);
+    return whole;
+}
+
 static char *compile(cuda *g, const char *op, const char *text, int count, const char *const *options, size_t *bytes) {
     nvrtc_program p = NULL;
     char *code = NULL, why[300] = "no reason given";
-    if (cr_nvrtc.CreateProgram(&p, text, op, 0, NULL, NULL)) return cr_fail(CR_RUNTIME, op, "%s: NVRTC takes no kernel", g->name), NULL;
+    cuda_text whole = text_of(text);
+    const bool created = !whole.failed && !cr_nvrtc.CreateProgram(&p, whole.s, op, 0, NULL, NULL);
+    const bool no_memory = whole.failed;
+    cr_cuda_free_text(&whole);
+    if (no_memory) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    if (!created) return cr_fail(CR_RUNTIME, op, "%s: NVRTC takes no kernel", g->name), NULL;
     if (cr_nvrtc.CompileProgram(p, count, options)) log_of(p, why, sizeof why);
     else code = code_of(p, bytes);
     if (!code) cr_fail(CR_RUNTIME, op, "%s: a kernel does not compile: %s", g->name, why);
@@ -123,21 +135,21 @@ static char *compile(cuda *g, const char *op, const char *text, int count, const
 
 /* ---- modules: one for each text */
 
+/* The precompiled module of a text; NULL: there is none, or this driver does not take it. */
+static cuda_module precompiled(const char *text) {
 #ifdef CR_CUDA_FATBIN
-/* What the library has for a text, device.cuh left out; NULL: nothing, or nothing that this driver takes. */
-static cuda_module usual(const char *text) {
     cuda_module module = NULL;
-    for (const cuda_usual *u = cr_cuda_usuals; u->code; u++) {
-        const size_t n = strlen(u->definitions);
-        if (!strncmp(text, u->definitions, n) && !strcmp(text + n, u->file)) return cr_cu.ModuleLoadData(&module, u->code) ? NULL : module;
+    for (const cuda_precompiled *p = cr_cuda_precompiled; p->code; p++) {
+        const size_t n = strlen(p->definitions);
+        if (!strncmp(text, p->definitions, n) && !strcmp(text + n, p->file)) return cr_cu.ModuleLoadData(&module, p->code) ? NULL : module;
     }
+#else
+    (void)text;
+#endif
     return NULL;
 }
-#else
-static cuda_module usual(const char *text) { (void)text; return NULL; }
-#endif
 
-/* From the folder, or NVRTC. */
+/* From the cache folder, or from NVRTC. */
 static cuda_module built(cuda *g, const char *op, const char *text, hash h, int count, const char *const *options) {
     char path[1024];
     size_t bytes = 0;
@@ -156,7 +168,7 @@ static cuda_module built(cuda *g, const char *op, const char *text, hash h, int 
     return module;
 }
 
-/* Tegra's, whose machine code no other GPU runs. */
+/* Architectures of Tegra, whose machine code other GPUs do not run. */
 static bool is_embedded(int architecture) {
     static const int embedded[] = {53, 62, 72, 87, 101, 110};
     bool is = false;
@@ -164,7 +176,7 @@ static bool is_embedded(int architecture) {
     return is;
 }
 
-/* The newest architecture that NVRTC knows and this GPU runs: its own, unless NVRTC is older than the GPU. */
+/* The newest architecture that NVRTC supports and this GPU runs: its own, unless NVRTC is older than the GPU. */
 static int architecture_of(const cuda *g) {
     enum { MOST = 100 };
     const int own = 10 * g->major + g->minor;
@@ -174,7 +186,7 @@ static int architecture_of(const cuda *g) {
     return best ? best : own;
 }
 
-/* Machine code of one architecture runs on the later ones of its family; of others' the driver gets PTX. */
+/* Machine code of one architecture runs on later ones of the same major version; for others the driver gets PTX. */
 static cuda_module load(cuda *g, const char *op, const char *text) {
     char architecture[40], version[40];
     const int newest = architecture_of(g);
@@ -184,11 +196,12 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
     enum { OPTIONS = sizeof options / sizeof *options };
     hash h = hash_of(hash_start, version, strlen(version) + 1);
     for (int i = 0; i < OPTIONS; i++) h = hash_of(h, options[i], strlen(options[i]) + 1);
-    h = hash_of(h, text, strlen(text));
+    const char *const parts[] = {cr_cuda_source_device, cr_cuda_source_arguments, text};
+    for (int i = 0; i < 3; i++) h = hash_of(h, parts[i], strlen(parts[i]));
     for (const cuda_loaded *m = g->modules; m; m = m->next) if (m->hash == h) return m->module;
     cuda_loaded *m = malloc(sizeof *m);
     if (!m) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
-    cuda_module module = usual(text + strlen(cr_cuda_source_device));
+    cuda_module module = precompiled(text);
     if (!module && !(module = built(g, op, text, h, OPTIONS, options))) return free(m), NULL;
     *m = (cuda_loaded){h, module, g->modules};
     g->modules = m;
@@ -198,13 +211,8 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
 
 const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text) {
     if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
-    const size_t head = strlen(cr_cuda_source_device), room = head + (text ? strlen(text) : 0) + 1;
-    char *whole = text ? malloc(room) : NULL;
-    if (!whole) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
-    memcpy(whole, cr_cuda_source_device, head);
-    strcpy(whole + head, text);
-    cuda_module module = load(g, op, whole);
-    free(whole);
+    if (!text) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    cuda_module module = load(g, op, text);
     cuda_function function = NULL;
     if (!module || cr_cuda_check(g, op, name, cr_cu.ModuleGetFunction(&function, module, name)) != CR_OK) return NULL;
     cuda_kernel *p = malloc(sizeof *p + k->n);

@@ -1,25 +1,24 @@
-/* nonzero.cu - where x, bool, is true, in order.  A warp has PIECE elements: first it counts, then, from where the pieces before end, it writes. */
+/* nonzero.cu - the positions where x, bool, is true, in order.  A warp has a piece of PIECE elements: `count` counts them, and `write` writes the
+ * positions after those of the pieces before. */
 D i64 piece_of() { return (i64)blockIdx.x * 8 + threadIdx.x / 32; }
 D u32 trues(const b8 *x, i64 e, i64 numel) { return __ballot_sync(~0u, e < numel && wide(x[e])); }
 
-KERNEL(256) count(u32 *counts, const b8 *x, i64 numel, i64 pieces) {
+KERNEL(256) count(const count_arguments p) {
     const i64 piece = piece_of();
     const int lane = (int)threadIdx.x % 32;
     u32 n = 0;
-    for (i64 e = piece * PIECE; e < (piece + 1) * PIECE; e += 32) n += (u32)__popc(trues(x, e + lane, numel));
-    if (piece < pieces && lane == 0) counts[piece] = n;
+    for (i64 e = piece * PIECE; e < (piece + 1) * PIECE; e += 32) n += (u32)__popc(trues(p.x, e + lane, p.numel));
+    if (piece < p.pieces && lane == 0) p.counts[piece] = n;
 }
 
-/* y (room, ndim) of these strides; ends: how many there are up to the end of each piece */
-struct places { i64 *y; const b8 *x; const i64 *ends; i64 numel, pieces, room, step, column, ndim, shape[8]; };
-KERNEL(256) write(const places p) {
+KERNEL(256) write(const write_arguments p) {
     const i64 piece = piece_of();
     const int lane = (int)threadIdx.x % 32;
     i64 n = piece && piece < p.pieces ? p.ends[piece - 1] : 0;
     for (i64 first = piece * PIECE; first < (piece + 1) * PIECE; first += 32) {
         const u32 all = trues(p.x, first + lane, p.numel);
         const i64 row = n + __popc(all & ((1u << lane) - 1));
-        if ((all >> lane & 1) && row < p.room) {    /* x may have been written to since they were counted */
+        if ((all >> lane & 1) && row < p.room) {    /* x may have changed since it was counted */
             i64 rest = first + lane;
             for (i64 d = p.ndim - 1; d >= 0; d--) {
                 p.y[row * p.step + d * p.column] = rest % p.shape[d];

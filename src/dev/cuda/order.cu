@@ -1,8 +1,8 @@
-/* order.cu - rows of x (M, R) in order, places in a sorted row, runs of equal rows: T elements, PLACE what positions are kept in, TILE
+/* order.cu - rows of x (M, R) in order, places in a sorted row, runs of equal rows: T elements, PLACE the type of positions, TILE
  * elements of a block.
  *
- * Elements are ordered by unsigned keys, eight bits at a time, the lowest first (radix sort, Knuth 5.2.5), each time keeping the order of
- * equals.  What moves is the element itself and where it lay; its key is worked out anew. */
+ * Elements are ordered by unsigned keys, eight bits at a time, the lowest first (radix sort, Knuth 5.2.5), each step stable.
+ * The element and its position move together; its key is computed again in each step. */
 enum { ITEMS = TILE / 256 };                        /* of a thread */
 
 template <int bytes> struct unsigned_of { typedef u32 type; };
@@ -11,7 +11,7 @@ template <> struct unsigned_of<2> { typedef u16 type; };
 template <> struct unsigned_of<8> { typedef u64 type; };
 typedef unsigned_of<sizeof(T)>::type KEY;
 
-/* In whose order the elements are: -0 as 0, NaN after all others. */
+/* The order of keys is that of the elements: -0 equals 0, NaN comes after all others. */
 D KEY key(T x) {
     constexpr KEY top = (KEY)1 << (8 * sizeof(T) - 1);
     union { T x; KEY u; } v;
@@ -26,38 +26,29 @@ D KEY key(T x) {
 
 #define EACH(i, n) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < (n); i += (i64)gridDim.x * 256)
 
-/* ---- short rows: a thread counts what comes before its element.  flip: all ones for the largest first.  y: NULL where it is not wanted */
-KERNEL(256) rank(T *y, i64 *index, const T *x, i64 M, i64 R, i64 K, u64 flip) {
-    EACH(i, M * R) {
-        const i64 m = i / R, r = i % R;
-        const KEY mine = (KEY)(key(x[i]) ^ (KEY)flip);
+/* ---- short rows: a thread counts the elements before its own */
+KERNEL(256) rank(const rank_arguments<T> p) {
+    EACH(i, p.M * p.R) {
+        const i64 m = i / p.R, r = i % p.R;
+        const KEY mine = (KEY)(key(p.x[i]) ^ (KEY)p.flip);
         i64 before = 0;
-        for (i64 k = 0; k < R; k++) {
-            const KEY other = (KEY)(key(x[m * R + k]) ^ (KEY)flip);
+        for (i64 k = 0; k < p.R; k++) {
+            const KEY other = (KEY)(key(p.x[m * p.R + k]) ^ (KEY)p.flip);
             before += other < mine || (other == mine && k < r);
         }
-        if (before >= K) continue;
-        index[m * K + before] = r;
-        if (y) y[m * K + before] = x[i];
+        if (before >= p.K) continue;
+        p.index[m * p.K + before] = r;
+        if (p.y) p.y[m * p.K + before] = p.x[i];
     }
 }
 
-/* ---- a tile by one digit.  A thread has elements `rounds` x 32 apart from those of the next warp, and 32 from its own next one. */
-struct ordering {
-    T *y;
-    PLACE *places;                                  /* where a next kernel reads them, or */
-    i64 *index;                                     /* where they are wanted in the end */
-    const T *x;
-    const PLACE *from;                              /* NULL: x is what is sorted */
-    u32 *counts; const i64 *ends;                   /* (M, tiles, 256), of each digit: how many; how many so far in this tile and those before it */
-    i64 R, K, next, tiles, shift;                   /* rows of x, of y; K: how many are wanted, of a row or of each tile of it */
-    u64 flip;
-};
+/* ---- a tile by one digit.  A warp has `rounds` x 32 consecutive elements; a thread has every 32nd of them. */
+typedef sort_arguments<T, PLACE> ordering;
 struct memory {
     T value[TILE];
     PLACE place[TILE];
     u32 start[256], shared[2 * 256];
-    union { u32 count[8][256]; i64 sums[2 * 256]; };                   /* of digits by warp; later */
+    union { u32 count[8][256]; i64 sums[2 * 256]; };                   /* of digits, by warp; sums are used later */
     i64 to[256];
 };
 __shared__ memory s;
@@ -86,8 +77,8 @@ D items open_tile(const ordering &p, i64 row, i64 tile) {
     return e;
 }
 
-/* The elements into s.value and s.place, in order of the digit at `shift`.  s.start: where each digit begins; returns how many there are of
- * the digit that is this thread's number. */
+/* Writes the elements to s.value and s.place, in order of the digit at `shift`, and the first position of each digit to s.start.  Returns how often
+ * the digit equal to this thread's number occurs. */
 D u32 split(const items &e, const ordering &p, i64 shift) {
     const int t = (int)threadIdx.x, warp = t / 32, lane = t % 32;
     for (int w = 0; w < 8; w++) s.count[w][t] = 0;
@@ -98,7 +89,7 @@ D u32 split(const items &e, const ordering &p, i64 shift) {
         if (i >= e.rounds) break;
         const bool there = e.first + 32 * i < e.n;
         const int d = digit(e.v[i], p, shift);
-        u32 same = __ballot_sync(~0u, there);       /* who has the same digit */
+        u32 same = __ballot_sync(~0u, there);       /* lanes with the same digit */
         for (int b = 0; b < 8; b++) {
             const u32 vote = __ballot_sync(~0u, d >> b & 1);
             same &= d >> b & 1 ? vote : ~vote;
@@ -136,8 +127,8 @@ D void put(const ordering &p, i64 to, T v, PLACE place) {
     else p.places[to] = place;
 }
 
-/* The first K of each tile of each row, one tile after another.  At least 2 blocks: of f64 ptxas would spill for more. */
-extern "C" __global__ void __launch_bounds__(256, 2) sort_tile(const ordering p) {
+/* The first K of each tile of each row, one tile after another.  At least 2 blocks: ptxas would spill for more with f64. */
+KERNEL(256, 2) sort_tile(const ordering p) {
     const i64 m = (i64)blockIdx.x / p.tiles, tile = (i64)blockIdx.x % p.tiles;
     items e = open_tile(p, m, tile);
     for (i64 shift = 0; shift < (i64)(8 * sizeof(T)); shift += 8) {
@@ -151,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) sort_tile(const ordering p)
     for (int i = (int)threadIdx.x; i < e.n && i < p.K; i += 256) put(p, m * p.next + tile * p.K + i, s.value[i], s.place[i]);
 }
 
-/* ---- rows of many tiles: for each digit count, add up (scan.cu), scatter */
+/* ---- rows of many tiles: for each digit count, running sums (scan.cu), scatter */
 KERNEL(256) count(const ordering p) {
     __shared__ u32 n[256];
     const int t = (int)threadIdx.x;
@@ -179,39 +170,31 @@ KERNEL(256) scatter(const ordering p) {
     }
 }
 
-/* ---- element k of each sorted row of K, R of which it is the beginning; k -1: the median, or the first NaN; -2: the median of the numbers */
-KERNEL(256) pick(T *y, i64 *index, const T *sorted, const i64 *places, i64 M, i64 R, i64 K, i64 k) {
-    EACH(m, M) {
-        i64 low = 0, high = K, at = k;
-        while (low < high) {                        /* how many are numbers */
+/* ---- element k of each row of R, of which the first K are sorted */
+KERNEL(256) pick(const pick_arguments<T> p) {
+    EACH(m, p.M) {
+        i64 low = 0, high = p.K, at = p.k;
+        while (low < high) {                        /* low: how many elements are not NaN */
             const i64 middle = (low + high) / 2;
-            const auto v = wide(sorted[m * K + middle]);
+            const auto v = wide(p.sorted[m * p.K + middle]);
             if (v != v) high = middle;
             else low = middle + 1;
         }
-        if (k == -1) at = low < R ? low : (R - 1) / 2;
-        if (k == -2) at = low ? (low - 1) / 2 : 0;
-        y[m] = sorted[m * K + at];
-        index[m] = places[m * K + at];
+        if (p.k == -1) at = low < p.R ? low : (p.R - 1) / 2;
+        if (p.k == -2) at = low ? (low - 1) / 2 : 0;
+        p.y[m] = p.sorted[m * p.K + at];
+        p.index[m] = p.places[m * p.K + at];
     }
 }
 
-/* ---- one element of each long row, without an order of the others: digit by digit, the highest first, of the elements that have the digits
- * found so far how many there are of each next one (count), and which one the wanted element has (step); then where it lies, or all that come
- * before it, with it, where they lie one after another.  Limited by bytes: the row is read once for each digit, and once more. */
-struct selection {
-    T *y; i64 *index; const T *x;
-    u64 *counts;                                    /* (M, 257): of each digit, and of NaN; later (M, tiles): of smaller keys << 32, and of the key that was found */
-    struct finding { u64 key, before; } *found;     /* (M): the digits so far; how many with them come before the wanted one */
-    i64 R, tiles, shift, k;                         /* shift: of the digit, the highest being the first; k as for pick */
-    PLACE *places;                                  /* y and places (M, k + 1): those up to the wanted one */
-    const u64 *ends;                                /* counts, of this tile and those before it */
-    u64 flip;
-};
+/* ---- one element of each long row, without sorting the others.  For each digit, the highest first: select_count counts the next digits of the
+ * elements that have the digits found so far, and select_step finds the digit of the wanted element.  Then select_place finds its position, or
+ * select_collect the elements up to it.  Limited by bytes: the row is read once for each digit, and once more. */
+typedef select_arguments<T, PLACE> selection;
 D u64 key(T x, const selection &p) { return (KEY)(key(x) ^ (KEY)p.flip); }
 D bool is_nan(T x) { if constexpr (is_float<T>) return wide(x) != wide(x); else return false; }
 
-/* Row and tile of a block, and the elements of it that are there. */
+/* Row and tile of a block, and the elements of the tile. */
 struct part { i64 row, tile; const T *x; int n; };
 D part part_of(const selection &p) {
     const i64 row = (i64)blockIdx.x / p.tiles, tile = (i64)blockIdx.x % p.tiles, left = p.R - tile * TILE;
@@ -238,14 +221,14 @@ KERNEL(256) select_step(const selection p) {
     const int t = (int)threadIdx.x;
     const i64 m = (i64)blockIdx.x;
     u64 *counts = p.counts + m * 257;
-    selection::finding f = p.found[m];
+    select_state f = p.found[m];
     const i64 mine = (i64)counts[t], numbers = p.R - (i64)counts[256];
     i64 all;
     if (p.shift == (i64)(8 * sizeof(T)) - 8) {
         const i64 k = p.k == -1 ? (numbers < p.R ? numbers : (p.R - 1) / 2) : p.k == -2 ? (numbers ? (numbers - 1) / 2 : 0) : p.k;
         f = {0, (u64)k};
     }
-    const i64 before = prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);           /* its barriers: found was read */
+    const i64 before = prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);           /* its barriers: `found` was read before it changes */
     if (before <= (i64)f.before && (i64)f.before < before + mine) p.found[m] = {f.key | (u64)t << p.shift, f.before - (u64)before};
     counts[t] = 0;
 }
@@ -263,10 +246,10 @@ KERNEL(256) select_equal(const selection p) {
     if (threadIdx.x == 0) p.counts[blockIdx.x] = n;
 }
 
-/* Those up to the wanted one, into their order by place; of equals as many as are wanted.  Most tiles have none and are not read. */
+/* Collects the elements up to the wanted one, in order of position, and of its equals as many as are wanted.  Most tiles have none and are not read. */
 KERNEL(256) select_collect(const selection p) {
     const part a = part_of(p);
-    const selection::finding f = p.found[a.row];
+    const select_state f = p.found[a.row];
     const u64 here = p.counts[blockIdx.x], before = p.ends[blockIdx.x] - here;
     const u32 wanted = (u32)f.before + 1;
     u32 smaller = (u32)(before >> 32), equal = (u32)before, mine = 0, all;
@@ -289,12 +272,12 @@ KERNEL(256) select_collect(const selection p) {
     }
 }
 
-/* Of those that are equal the wanted one: its tile, then its place there. */
+/* The position of the wanted one among its equals: its tile, then its place in the tile. */
 KERNEL(256) select_place(const selection p) {
     __shared__ i64 tile, rank;
     const int t = (int)threadIdx.x;
     const i64 m = (i64)blockIdx.x;
-    const selection::finding f = p.found[m];
+    const select_state f = p.found[m];
     i64 all, so_far = 0;
     for (i64 first = 0; first < p.tiles; first += 256) {
         const i64 i = first + t, mine = i < p.tiles ? (i64)(u32)p.counts[m * p.tiles + i] : 0, before = so_far + prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);
@@ -313,42 +296,42 @@ KERNEL(256) select_place(const selection p) {
     }
 }
 
-/* ---- y[m, k] = how many of row m of x (M, R) are less than v[m, k], or equal where right; step: from one row of x to the next, 0: it is the only one */
-KERNEL(256) search(i64 *y, const T *x, const T *v, i64 results, i64 R, i64 K, i64 step, i64 right) {
-    EACH(i, results) {
-        const T *row = x + i / K * step;
-        const KEY wanted = key(v[i]);
-        i64 low = 0, high = R;
+/* ---- y[m, k] = how many elements of row m of x (M, R) are less than v[m, k], or equal where right */
+KERNEL(256) search(const search_arguments<T> p) {
+    EACH(i, p.results) {
+        const T *row = p.x + i / p.K * p.step;
+        const KEY wanted = key(p.v[i]);
+        i64 low = 0, high = p.R;
         while (low < high) {
             const i64 middle = (low + high) / 2;
             const KEY k = key(row[middle]);
-            if (k < wanted || (right && k == wanted)) low = middle + 1;
+            if (k < wanted || (p.right && k == wanted)) low = middle + 1;
             else high = middle;
         }
-        y[i] = low;
+        p.y[i] = low;
     }
 }
 
-/* ---- runs of equal rows of x (R, C): 1 where one begins, and from how many have begun so far the rest */
-KERNEL(256) begins(u8 *y, const T *x, i64 R, i64 C, i64 width) {
+/* ---- runs of equal rows of x (R, C): `begins` writes 1 where a run begins; `number` uses the running sums of these */
+KERNEL(256) begins(const begins_arguments<T> p) {
     __shared__ int shared[256];
-    const share s = share_of(width, 1);
+    const share s = share_of(p.width, 1);
     const i64 r = (i64)blockIdx.x * s.columns + s.column;
     int fresh = r == 0;
-    if (r && r < R)
-        for (i64 c = s.lane; c < C; c += s.width) {
-            const T v = x[r * C + c];
-            fresh |= key(v) != key(x[(r - 1) * C + c]) || wide(v) != wide(v);
+    if (r && r < p.R)
+        for (i64 c = s.lane; c < p.C; c += s.width) {
+            const T v = p.x[r * p.C + c];
+            fresh |= key(v) != key(p.x[(r - 1) * p.C + c]) || wide(v) != wide(v);
         }
     fresh = tree<max_of>(fresh, shared, s);
-    if (r < R && s.lane == 0) y[r] = (u8)fresh;
+    if (r < p.R && s.lane == 0) p.y[r] = (u8)fresh;
 }
 
-KERNEL(256) number(i64 *run, i64 *starts, i64 *count, const i64 *begun, const i64 *order, i64 R) {
-    EACH(i, R) {
-        const i64 n = begun[i];
-        if (i == 0 || begun[i - 1] != n) starts[n - 1] = i;
-        if (i == R - 1) *count = n;
-        if (run) run[order ? order[i] : i] = n - 1;
+KERNEL(256) number(const number_arguments p) {
+    EACH(i, p.R) {
+        const i64 n = p.begun[i];
+        if (i == 0 || p.begun[i - 1] != n) p.starts[n - 1] = i;
+        if (i == p.R - 1) *p.count = n;
+        if (p.run) p.run[p.order ? p.order[i] : i] = n - 1;
     }
 }

@@ -1,6 +1,6 @@
 /* random.cu - Philox 4x32-10: element i of a stream is a function of seed and counter, as on every device (dev.h).  T elements, A
- * what floats are computed in.  Integers and uniforms have the same bits; normals pass through a logarithm and a cosine. */
-#define EACH(i) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += (i64)gridDim.x * 256)
+ * the type of computation for floats.  Integers and uniforms have the same bits on every device; normals use a logarithm and a cosine. */
+#define EACH(i) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.numel; i += (i64)gridDim.x * 256)
 
 D u64 word64(u64 seed, u64 counter, i64 i) {
     const block4 b = philox(seed, counter + (u64)i / 2);
@@ -11,14 +11,14 @@ D A uniform01(u64 seed, u64 counter, i64 i) {
     else return (f32)(philox(seed, counter + (u64)i / 4).w[i % 4] >> 8) * 5.9604644775390625e-08f;
 }
 
-/* A half float never becomes 1: where rounding raises, one step down in the bits is one step down in value. */
+/* A half float never becomes 1: where rounding raised the value, the next lower half float is one less in the bits. */
 template <class To> D To rounded_down(A u) {
     To v = cast<To>(u);
     if constexpr (is_half<To>) if (wide(v) > u) v.bits--;
     return v;
 }
-KERNEL(256) uniform(T *y, i64 numel, u64 seed, u64 counter) {
-    EACH(i) y[i] = rounded_down<T>(uniform01(seed, counter, i));
+KERNEL(256) uniform(const random_arguments<T> p) {
+    EACH(i) p.y[i] = rounded_down<T>(uniform01(p.seed, p.counter, i));
 }
 
 D f32 f_sin(f32 x) { return sinf(x); }
@@ -26,7 +26,7 @@ D f64 f_sin(f64 x) { return sin(x); }
 D f32 f_cos(f32 x) { return cosf(x); }
 D f64 f_cos(f64 x) { return cos(x); }
 
-/* sin of so many turns and quarters more; in f32 by what is left of a turn beside whole quarters, which is exact */
+/* sin(2 pi (turn + quarters / 4)); in f32 the remainder to whole quarters of a turn is exact */
 D f64 sin_turn(f64 turn, int quarters) { return quarters ? f_cos(6.283185307179586 * turn) : f_sin(6.283185307179586 * turn); }
 D f32 sin_turn(f32 turn, int quarters) {
     const f32 n = f_round(4 * turn), x = (turn - n / 4) * 6.28318531f;
@@ -36,19 +36,19 @@ D f32 sin_turn(f32 turn, int quarters) {
 }
 
 /* Box-Muller on the pair (2j, 2j + 1) */
-KERNEL(256) normal(T *y, i64 numel, u64 seed, u64 counter) {
+KERNEL(256) normal(const random_arguments<T> p) {
     EACH(i) {
-        const A u0 = uniform01(seed, counter, i / 2 * 2), u1 = uniform01(seed, counter, i / 2 * 2 + 1);
-        y[i] = cast<T>(f_sqrt(-2 * f_log(1 - u0)) * sin_turn(u1, i % 2 ? 0 : 1 /* quarter */));
+        const A u0 = uniform01(p.seed, p.counter, i / 2 * 2), u1 = uniform01(p.seed, p.counter, i / 2 * 2 + 1);
+        p.y[i] = cast<T>(f_sqrt(-2 * f_log(1 - u0)) * sin_turn(u1, i % 2 ? 0 : 1 /* quarter */));
     }
 }
 
 /* floor(word span / 2^64) + low; span 0: 2^64 */
-KERNEL(256) integers(T *y, i64 numel, u64 seed, u64 counter, i64 low, u64 span) {
+KERNEL(256) integers(const random_arguments<T> p) {
     EACH(i) {
-        const u64 word = word64(seed, counter, i), a = word & 0xffffffffu, b = word >> 32, c = span & 0xffffffffu, d = span >> 32;
+        const u64 word = word64(p.seed, p.counter, i), a = word & 0xffffffffu, b = word >> 32, c = p.span & 0xffffffffu, d = p.span >> 32;
         const u64 middle = (a * c >> 32) + (b * c & 0xffffffffu) + (a * d & 0xffffffffu);
         const u64 high = b * d + (b * c >> 32) + (a * d >> 32) + (middle >> 32);
-        y[i] = cast<T>((i64)((u64)low + (span ? high : word)));
+        p.y[i] = cast<T>((i64)((u64)p.low + (p.span ? high : word)));
     }
 }

@@ -1,26 +1,26 @@
-/* reduce.c - x (M, R, N) -> y (M, N), in one stage or two: where R is long, each of several parts of it is reduced first, (M, R, N) ->
- * (M, parts, N).  Cuts and trees depend on the shape alone, so the same numbers are joined in the same order. */
+/* reduce.c - x (M, R, N) -> y (M, N), in one stage or two: a long R is cut into parts, which are reduced first, (M, R, N) ->
+ * (M, parts, N).  Cuts and trees depend on the shape only, so results are reproducible. */
 #include "reduce.h"
 
-static int64_t distance(int64_t stride) { return stride < 0 ? -stride : stride; }
-static int64_t power_of_two(int64_t most) {         /* the largest that is not above, at least 1 */
+#include <stdlib.h>
+
+static int64_t power_of_two(int64_t most) {         /* the largest that is at most `most`, at least 1 */
     int64_t p = 1;
     while (2 * p <= most) p *= 2;
     return p;
 }
-static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
 cuda_cut cr_cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r, int64_t stride_n) {
     enum { BUSY = 1024,                             /* blocks that are enough for any GPU */
-           ALONG = 4, ACROSS = 8, LEAST = 16 };     /* elements of one thread: before more share a result, and before R is cut */
-    cuda_cut c = {.along = !(N >= 32 && distance(stride_n) < distance(stride_r))};
-    c.width = c.along ? power_of_two(at_most(R / ALONG, CUDA_GROUP)) : power_of_two(at_most(R / ACROSS, 8));
-    const int64_t blocks = (results * c.width + CUDA_GROUP - 1) / CUDA_GROUP;
-    c.parts = at_most(BUSY / blocks, R / (c.width * LEAST));
+           ALONG = 4, ACROSS = 8, LEAST = 16 };     /* elements of a thread: before more threads share a result; before R is cut */
+    cuda_cut c = {.along = !(N >= 32 && llabs(stride_n) < llabs(stride_r))};
+    c.width = c.along ? power_of_two(cuda_least(R / ALONG, CUDA_GROUP)) : power_of_two(cuda_least(R / ACROSS, 8));
+    const int64_t blocks = cuda_pieces(results * c.width, CUDA_GROUP);
+    c.parts = cuda_least(BUSY / blocks, R / (c.width * LEAST));
     if (c.parts < 1) c.parts = 1;
-    c.part_size = (R + c.parts - 1) / c.parts;
-    if (R) c.parts = (R + c.part_size - 1) / c.part_size;          /* none is empty */
-    c.blocks = (results * c.parts * c.width + CUDA_GROUP - 1) / CUDA_GROUP;
+    c.part_size = cuda_pieces(R, c.parts);
+    if (R) c.parts = cuda_pieces(R, c.part_size);          /* no part is empty */
+    c.blocks = cuda_pieces(results * c.parts * c.width, CUDA_GROUP);
     return c;
 }
 
@@ -32,12 +32,15 @@ static cr_dtype accumulator(const cr_reduce_how *how, cr_dtype x, cr_dtype y) {
 }
 
 static cr_status run(cuda *g, const cuda_reduction *s, cuda_address y, const cuda_cut *c) {
-    const cuda_kernel *k = cr_cuda_kernel_of(g, s->op, cr_cuda_source_reduce, "reduce", "#define T %s\n#define A %s\n#define TO %s\n#define KIND %d\n#define MAP %d\n", cr_cuda_type(s->from),
-                                          cr_cuda_wide(s->acc), cr_cuda_type(s->to), (int)s->how.kind, (int)s->how.map);
-    cuda_words q = {.n = 13, .w = {y, s->x, s->sums, (uint64_t)s->at.R, (uint64_t)s->at.N, (uint64_t)s->at.strides[0], (uint64_t)s->at.strides[1], (uint64_t)s->at.strides[2],
-                                   (uint64_t)c->parts, (uint64_t)c->part_size, (uint64_t)(s->at.M * c->parts * s->at.N), (uint64_t)c->width, c->along}};
-    cuda_push_f64(&q, s->how.p);
-    return k ? cr_cuda_launch(g, s->op, k, &q, c->blocks) : cr_error_status();
+    static const char definitions[] = "#define T %s\n#define A %s\n#define TO %s\n#define KIND %d\n#define MAP %d\n";
+    const cuda_kernel *k = cr_cuda_kernel_of(g, s->op, cr_cuda_source_reduce, "reduce", definitions, cr_cuda_type(s->from),
+                                             cr_cuda_wide(s->acc), cr_cuda_type(s->to), (int)s->how.kind, (int)s->how.map);
+    const reduce_arguments q = {
+        .y = y, .x = s->x, .sums = s->sums, .R = s->at.R, .N = s->at.N,
+        .stride_m = s->at.strides[0], .stride_r = s->at.strides[1], .stride_n = s->at.strides[2],
+        .parts = c->parts, .part_size = c->part_size, .results = s->at.M * c->parts * s->at.N, .width = c->width, .along = c->along,
+        .p = s->how.p};
+    return cr_cuda_launch(g, s->op, k, &q, c->blocks);
 }
 
 cr_status cr_cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y) {
@@ -56,7 +59,7 @@ cr_status cr_cuda_reduce_slab(cuda *g, const cuda_reduction *s, cuda_address y) 
     return status;
 }
 
-/* The sums of each row first, then the squares of what is left without the mean. */
+/* The sums of each row first, then the squares of the deviations from the mean. */
 static cr_status reduce_deviations(cuda *g, cuda_reduction *s, cuda_address y) {
     cuda_block *sums = cr_cuda_block_take(g, s->op, (size_t)(s->at.M * s->at.N) * cr_dtype_size(s->acc));
     if (!sums) return cr_error_status();
@@ -71,14 +74,15 @@ static cr_status reduce_deviations(cuda *g, cuda_reduction *s, cuda_address y) {
 }
 
 cr_status cr_cuda_reduce(const cr_reduce_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
-    const cr_reduce_how *how = &args->how;
     static const char *const names[] = {"sum", "prod", "max", "min"};
+    const cr_array *x = &args->x, *y = &args->y;
+    const cr_reduce_how *how = &args->how;
     const char *op = names[how->kind];
-    if (!at->shape[0] || !at->shape[2]) return CR_OK;
+    if (!x->shape[0] || !x->shape[2]) return CR_OK;
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
     cuda_reduction s = {.op = op, .how = *how, .from = x->dtype, .to = y->dtype, .at = cr_slab_of(x), .x = cuda_address_of(x)};
     s.acc = accumulator(how, s.from, s.to);
-    return cr_cuda_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, &s, cuda_address_of(y)) : cr_cuda_reduce_slab(g, &s, cuda_address_of(y)));
+    const cuda_address to = cuda_address_of(y);
+    return cr_cuda_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, &s, to) : cr_cuda_reduce_slab(g, &s, to));
 }

@@ -1,8 +1,8 @@
-/* reduce.cu - x (M, R, N) -> y (M, parts, N): T elements, A what is joined, TO results; KIND and MAP as in dev.h.
+/* reduce.cu - x (M, R, N) -> y (M, parts, N): T elements, A accumulators, TO results; KIND and MAP as in dev.h.
  *
- * `width` threads share a result: neighbours along R (along), or along N, so that they read neighbours.  Where R is dense, a thread reads V
- * neighbours at once.  Limited by bytes read. */
-constexpr int V = 16 / (int)sizeof(T), BLOCKS = sizeof(A) == 8 || V == 16 ? 2 : 4;      /* at least: ptxas would spill for more */
+ * `width` threads share a result: neighbouring threads along R (along), or along N, so that they read neighbouring elements.  Where R is dense,
+ * a thread reads V elements at once.  Limited by bytes read. */
+constexpr int V = 16 / (int)sizeof(T), BLOCKS = sizeof(A) == 8 || V == 16 ? 2 : 4;      /* blocks of a multiprocessor, at least: ptxas would spill for more */
 
 struct joined {
     static __device__ A join(A a, A b) {
@@ -17,7 +17,7 @@ template <class I> D I lowest() { if constexpr (is_float<I>) return -infinity<I>
 template <class I> D I highest() { if constexpr (is_float<I>) return infinity<I>(); else return is_signed<I> ? (I)((1ull << (8 * sizeof(I) - 1)) - 1) : (I)~0ull; }
 D A identity() {
     if (KIND < 2) return (A)KIND;
-    if (MAP == 1) return (A)(KIND - 2);             /* of 0 and 1 */
+    if (MAP == 1) return (A)(KIND - 2);             /* the values are 0 and 1 */
     return KIND == 2 ? lowest<A>() : highest<A>();
 }
 
@@ -42,22 +42,22 @@ D A mapped(T from, A mean, A p) {
 #endif
 }
 
-/* sums (M, N): of MAP 6 alone */
-extern "C" __global__ void __launch_bounds__(256, BLOCKS) reduce(TO *y, const T *x, const A *sums, i64 R, i64 N, i64 stride_m, i64 stride_r, i64 stride_n, i64 parts, i64 part_size, i64 results,
-                    i64 width, i64 along, f64 p) {
+KERNEL(256, BLOCKS) reduce(const reduce_arguments<T, A, TO> p) {
     __shared__ A shared[256];
-    const share s = share_of(width, along);
+    const share s = share_of(p.width, p.along);
     const i64 result = (i64)blockIdx.x * s.columns + s.column;
-    const bool mine = result < results;
-    const i64 n = result % N, part = result / N % parts, m = result / N / parts, begin = part * part_size, end = begin + part_size < R ? begin + part_size : R;
-    const T *from = x + m * stride_m + n * stride_n;
+    const bool mine = result < p.results;
+    const i64 n = result % p.N, part = result / p.N % p.parts, m = result / p.N / p.parts;
+    const i64 begin = part * p.part_size, end = begin + p.part_size < p.R ? begin + p.part_size : p.R;
+    const T *from = p.x + m * p.stride_m + n * p.stride_n;
     A mean = 0, a = identity();
-    if (MAP == 6 && mine) mean = sums[m * N + n] / (A)R;
-    if (mine && along && stride_r == 1) {
-        const i64 lead = (m * stride_m + n * stride_n + begin) & (V - 1), step = s.width * V, last = end - V + 1;     /* lead: elements from where V may be read at once, if they may at x, to the first */
+    if (MAP == 6 && mine) mean = p.sums[m * p.N + n] / (A)p.R;
+    if (mine && p.along && p.stride_r == 1) {
+        /* lead: elements before the first one in its pack, where packs begin at multiples of V from x */
+        const i64 lead = (m * p.stride_m + n * p.stride_n + begin) & (V - 1), step = s.width * V, last = end - V + 1;
         i64 r = begin - lead + s.lane * V;
         const auto piece = [&] {
-            for (int k = 0; k < V; k++) if (r + k >= begin && r + k < end) a = joined::join(a, mapped(from[r + k], mean, (A)p));
+            for (int k = 0; k < V; k++) if (r + k >= begin && r + k < end) a = joined::join(a, mapped(from[r + k], mean, (A)p.p));
             r += step;
         };
         if (r < begin) piece();
@@ -67,20 +67,20 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS) reduce(TO *y, const T 
 #pragma unroll
                 for (int i = 0; i < 4; i++) v[i] = *(const pack<T, V> *)(from + r + i * step);
 #pragma unroll
-                for (int i = 0; i < 4 * V; i++) a = joined::join(a, mapped(v[i / V].v[i % V], mean, (A)p));
+                for (int i = 0; i < 4 * V; i++) a = joined::join(a, mapped(v[i / V].v[i % V], mean, (A)p.p));
             }
 #pragma unroll 1
             for (; r < last; r += step) {
                 v[0] = *(const pack<T, V> *)(from + r);
-                for (int k = 0; k < V; k++) a = joined::join(a, mapped(v[0].v[k], mean, (A)p));
+                for (int k = 0; k < V; k++) a = joined::join(a, mapped(v[0].v[k], mean, (A)p.p));
             }
         }
         while (r < end) piece();
     }
     else if (mine) {
 #pragma unroll 8
-        for (i64 r = begin + s.lane; r < end; r += s.width) a = joined::join(a, mapped(from[r * stride_r], mean, (A)p));
+        for (i64 r = begin + s.lane; r < end; r += s.width) a = joined::join(a, mapped(from[r * p.stride_r], mean, (A)p.p));
     }
     a = tree<joined>(a, shared, s);
-    if (mine && s.lane == 0) y[result] = cast<TO>(a);
+    if (mine && s.lane == 0) p.y[result] = cast<TO>(a);
 }

@@ -1,4 +1,4 @@
-/* sample.c - permutations and weighted samples, as dev.h defines them, out of kernels that are there: random words, running sums, sorted rows. */
+/* sample.c - permutations and weighted samples, as dev.h defines them, built from other kernels: random words, running sums, sorted rows. */
 #include "order.h"
 #include "scan.h"
 
@@ -7,8 +7,8 @@ typedef struct draw { const char *op; cr_dtype dtype; cuda_address y, w; int64_t
 /* W(0) .. W(n - 1) of the stream, u64 */
 static cr_status words(cuda *g, const draw *d, cuda_address to, int64_t n) {
     const cuda_kernel *k = cr_cuda_kernel_of(g, d->op, cr_cuda_source_random, "integers", "#define T u64\n#define A f32\n");
-    cuda_words q = {.n = 6, .w = {to, (uint64_t)n, d->seed, d->counter, 0, 0}};
-    return k ? cr_cuda_launch(g, d->op, k, &q, cr_cuda_blocks(g, n)) : cr_error_status();
+    const random_arguments q = {.y = to, .numel = n, .seed = d->seed, .counter = d->counter};
+    return cr_cuda_launch(g, d->op, k, &q, cr_cuda_blocks(g, n));
 }
 
 static const cuda_kernel *kernel_of(cuda *g, const draw *d, const char *name) {
@@ -17,7 +17,7 @@ static const cuda_kernel *kernel_of(cuda *g, const draw *d, const char *name) {
 
 /* ---- permutations: positions in the order of random words */
 static cr_status permute(cuda *g, const draw *d, cuda_address at) {
-    const cuda_ordering order = {d->op, CR_U64, false, 0, d->y, at, 1, d->N, d->N};
+    const cuda_ordering order = {.op = d->op, .dtype = CR_U64, .index = d->y, .x = at, .M = 1, .R = d->N, .K = d->N};
     const cr_status status = words(g, d, at, d->N);
     return status == CR_OK ? cr_cuda_order_rows(g, &order) : status;
 }
@@ -27,7 +27,7 @@ static cr_status with_replacement(cuda *g, const draw *d, cuda_address at) {
     const cuda_address sums = at, word = at + 8 * (uint64_t)(d->M * d->N);
     const cuda_running sum = {.op = d->op, .kind = CR_SCAN_SUM, .in_order = true, .from = d->dtype, .to = CR_F64, .y = sums, .x = d->w, .M = d->M, .R = d->N, .N = 1};
     const cuda_kernel *k = kernel_of(g, d, "draw");
-    cuda_words q = {.n = 6, .w = {d->y, sums, word, (uint64_t)(d->M * d->S), (uint64_t)d->N, (uint64_t)d->S}};
+    const draw_arguments q = {.y = d->y, .sums = sums, .words = word, .draws = d->M * d->S, .N = d->N, .S = d->S};
     cr_status status = k ? words(g, d, word, d->M * d->S) : cr_error_status();
     if (status == CR_OK) status = cr_cuda_run_along(g, &sum);
     return status == CR_OK ? cr_cuda_launch(g, d->op, k, &q, cr_cuda_blocks(g, d->M * d->S)) : status;
@@ -36,15 +36,15 @@ static cr_status with_replacement(cuda *g, const draw *d, cuda_address at) {
 static cr_status without_replacement(cuda *g, const draw *d, cuda_address at) {
     const int64_t n = d->M * d->N;
     const cuda_address times = at, word = at + 8 * (uint64_t)n;
-    const cuda_ordering order = {d->op, CR_F64, false, 0, d->y, times, d->M, d->N, d->S};
+    const cuda_ordering order = {.op = d->op, .dtype = CR_F64, .index = d->y, .x = times, .M = d->M, .R = d->N, .K = d->S};
     const cuda_kernel *k = kernel_of(g, d, "wait");
-    cuda_words q = {.n = 4, .w = {times, d->w, word, (uint64_t)n}};
+    const wait_arguments q = {.times = times, .w = d->w, .words = word, .numel = n};
     cr_status status = k ? words(g, d, word, n) : cr_error_status();
     if (status == CR_OK) status = cr_cuda_launch(g, d->op, k, &q, cr_cuda_blocks(g, n));
     return status == CR_OK ? cr_cuda_order_rows(g, &order) : status;
 }
 
-/* Into y, of the weights w or NULL, with `room` words of 64 bits to work in. */
+/* Into y, of the weights w or NULL, with `room` words of 64 bits as scratch memory. */
 static cr_status run(draw d, const cr_array *y, const cr_array *w, int64_t room, cr_status (*fn)(cuda *, const draw *, cuda_address)) {
     if (!y->numel) return CR_OK;
     cuda *g = cr_cuda_enter(d.op, y->dev);
@@ -57,17 +57,13 @@ static cr_status run(draw d, const cr_array *y, const cr_array *w, int64_t room,
 }
 
 cr_status cr_cuda_permutation(const cr_permutation_args *args) {
-    const cr_array *y = &args->y;
-    const uint64_t seed = args->seed, counter = args->counter;
-    const draw d = {.op = "randperm", .M = 1, .N = y->numel, .seed = seed, .counter = counter};
-    return run(d, y, NULL, d.N, permute);
+    const draw d = {.op = "randperm", .M = 1, .N = args->y.numel, .seed = args->seed, .counter = args->counter};
+    return run(d, &args->y, NULL, d.N, permute);
 }
 
 cr_status cr_cuda_multinomial(const cr_multinomial_args *args) {
-    const cr_array *y = &args->y, *w = &args->w;
-    const int64_t M = args->w.shape[0], N = args->w.shape[1], S = args->y.shape[1];
-    const bool replacement = args->replacement;
-    const uint64_t seed = args->seed, counter = args->counter;
-    const draw d = {.op = "multinomial", .dtype = w->dtype, .M = M, .N = N, .S = S, .seed = seed, .counter = counter};
-    return run(d, y, w, M * (N + (replacement ? S : N)), replacement ? with_replacement : without_replacement);
+    const draw d = {.op = "multinomial", .dtype = args->w.dtype, .M = args->w.shape[0], .N = args->w.shape[1], .S = args->y.shape[1],
+                    .seed = args->seed, .counter = args->counter};
+    const int64_t room = d.M * (d.N + (args->replacement ? d.S : d.N));
+    return run(d, &args->y, &args->w, room, args->replacement ? with_replacement : without_replacement);
 }

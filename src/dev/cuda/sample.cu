@@ -1,26 +1,26 @@
-/* sample.cu - samples by weights, as dev.h defines them: T weights.  W(i), the i-th word of a stream, is random.cu's. */
+/* sample.cu - samples by weights, as dev.h defines them: T weights.  The words of a stream are those of random.cu. */
 #define EACH(i, n) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < (n); i += (i64)gridDim.x * 256)
 
 D f64 uniform(u64 word) { return (f64)(word >> 11) * 1.1102230246251565e-16; }
 
-/* y[m, s] = the first position whose running sum (M, N) is above a share of the row's last that the word (M, S) says */
-KERNEL(256) draw(i64 *y, const f64 *sums, const u64 *words, i64 draws, i64 N, i64 S) {
-    EACH(i, draws) {
-        const f64 *row = sums + i / S * N, wanted = uniform(words[i]) * row[N - 1];
-        i64 low = 0, high = N - 1;
+/* y[m, s] = the first position whose running sum (M, N) is above the row's total times the uniform of its word (M, S) */
+KERNEL(256) draw(const draw_arguments p) {
+    EACH(i, p.draws) {
+        const f64 *row = p.sums + i / p.S * p.N, wanted = uniform(p.words[i]) * row[p.N - 1];
+        i64 low = 0, high = p.N - 1;
         while (low < high) {
             const i64 middle = (low + high) / 2;
             if (row[middle] > wanted) high = middle;
             else low = middle + 1;
         }
-        y[i] = low;
+        p.y[i] = low;
     }
 }
 
-/* the time after which each position is drawn: never where its weight is 0 */
-KERNEL(256) wait(f64 *times, const T *w, const u64 *words, i64 numel) {
-    EACH(i, numel) {
-        const f64 weight = (f64)wide(w[i]);
-        times[i] = weight > 0 ? fmin(-log(1 - uniform(words[i])) / weight, 1.7976931348623157e308) : infinity<f64>();
+/* the time at which each position is drawn: infinity where its weight is 0 */
+KERNEL(256) wait(const wait_arguments<T> p) {
+    EACH(i, p.numel) {
+        const f64 weight = (f64)wide(p.w[i]);
+        p.times[i] = weight > 0 ? fmin(-log(1 - uniform(p.words[i])) / weight, 1.7976931348623157e308) : infinity<f64>();
     }
 }

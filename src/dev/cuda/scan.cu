@@ -1,11 +1,11 @@
 /* scan.cu - running sums, products, log-sum-exps and extremes of x (M, R, N) along R: T elements, TO results, HOW one of the structs below,
  * EXTREME whether it is one of the last two.
  *
- * A block goes over a chunk of one line, or of several side by side, tile by tile: `width` threads share a line (device.cuh's share), V
- * elements each.  Where lines are few they are cut: first the sums of chunks, then what is before each chunk, then the results.  x is read
- * twice then and y written once, which is what limits it. */
+ * A block processes a chunk of one line, or of several neighbouring lines, tile by tile: `width` threads share a line (device.cuh's share), V
+ * elements each.  Few lines are cut into chunks: first the sums of the chunks, then their exclusive prefixes, then the results.  Limited by
+ * bytes: x is read twice then and y written once. */
 
-/* ---- what is carried: state of an element, join of what is before and what comes after, and what nothing adds up to */
+/* ---- monoids: the state of an element, the join of two consecutive states, and the identity */
 struct float_sum {
     typedef f64 state;
     static D state none() { return -0.0; }
@@ -14,7 +14,7 @@ struct float_sum {
     static D TO result(state s) { return cast<TO>(s); }
 };
 
-/* m 2^e with m in [1, 2), or 0, an infinity or NaN: a product overflows where the result does, and not on the way. */
+/* m 2^e with m in [1, 2), or 0, an infinity or NaN: a product overflows only where the result does, not in between. */
 struct float_product {
     struct state { f64 m; i64 e; };
     static D state normal(f64 m, i64 e) {
@@ -28,7 +28,7 @@ struct float_product {
     static D state none() { return {1, 0}; }
     static D state of(T x, i64) {
         const f64 m = (f64)wide(x);
-        return fabs(m) < 2.2250738585072014e-308 ? normal(m * 18446744073709551616.0, -64) : normal(m, 0);       /* a denormal has no exponent of its own */
+        return fabs(m) < 2.2250738585072014e-308 ? normal(m * 18446744073709551616.0, -64) : normal(m, 0);       /* a denormal is scaled first */
     }
     static D state join(state a, state b) { return normal(a.m * b.m, a.e + b.e); }
     static D TO result(state s) { return cast<TO>((f64)ldexp(s.m, s.e > 4000 ? 4000 : s.e < -4000 ? -4000 : (int)s.e)); }
@@ -58,7 +58,7 @@ struct integer_product : integer_sum {
     static D state join(state a, state b) { return a * b; }
 };
 
-/* The last of equals; r < 0: none yet. */
+/* Among equals the last; r < 0: none yet. */
 template <bool most> struct extreme {
     struct state { T v; i64 r; };
     static D state none() { return {T(), -1}; }
@@ -77,18 +77,12 @@ typedef HOW::state state;
 __shared__ state tile[256 * V], shared[2 * 256];
 __shared__ f64 weights[256 * V];
 
-struct job {
-    TO *y;
-    i64 *index;                                     /* where an extreme lay; NULL: not wanted */
-    const T *x, *a;                                 /* a: weights, NULL: 1 */
-    state *states;                                  /* (M, chunks, N), where there are several */
-    i64 R, N, lines, chunk, chunks, width, along, reverse;             /* chunk: elements of one */
-};
+typedef scan_arguments<T, TO, state> job;
 
-/* Where element k of a line that begins at `start` lies: in order of the scan. */
+/* The position of element k, in order of the scan, of the line that begins at `start`. */
 D i64 place(const job &p, i64 start, i64 k) { return start + (p.reverse ? p.R - 1 - k : k) * p.N; }
 
-/* SUMS: of each chunk.  BEFORE: states, chunks of them a line, become what is before each.  RESULTS: y, from states on where they are cut. */
+/* SUMS: of each chunk.  BEFORE: exclusive prefixes of the states, `chunks` of them a line, in place.  RESULTS: y, beginning with the states if lines are cut. */
 enum task { SUMS, BEFORE, RESULTS };
 
 template <task what> D void put(const job &p, i64 start, i64 k, state v) {
@@ -105,7 +99,8 @@ template <task what> D void put(const job &p, i64 start, i64 k, state v) {
 template <task what> D void run(const job &p) {
     const share s = share_of(p.width, p.along);
     const i64 line = (i64)blockIdx.x / p.chunks * s.columns + s.column, c = (i64)blockIdx.x % p.chunks, m = line / p.N, n = line % p.N;
-    const i64 start = m * p.R * p.N + n, begin = c * p.chunk, end = line >= p.lines ? begin : begin + p.chunk < p.R ? begin + p.chunk : p.R;
+    const i64 start = m * p.R * p.N + n, begin = c * p.chunk;
+    const i64 end = line >= p.lines ? begin : begin + p.chunk < p.R ? begin + p.chunk : p.R;
     state *staged = tile + s.column * s.width * V, carry = HOW::none(), v[V];
     if (what == RESULTS && p.chunks > 1 && line < p.lines) carry = p.states[(m * p.chunks + c) * p.N + n];
     for (i64 first = begin; first < begin + p.chunk; first += s.width * V) {
@@ -113,7 +108,7 @@ template <task what> D void run(const job &p) {
             const i64 k = first + (p.along ? i * s.width + s.lane : s.lane * V + i);
             v[i] = k >= end ? HOW::none() : what == BEFORE ? p.states[place(p, start, k)] : HOW::of(p.x[place(p, start, k)], k);
         }
-        if (p.along) {                              /* neighbours were read by neighbours, and are joined by one thread */
+        if (p.along) {                              /* neighbouring threads read neighbouring elements; one thread joins neighbouring elements */
             for (int i = 0; i < V; i++) staged[i * s.width + s.lane] = v[i];
             __syncthreads();
             for (int i = 0; i < V; i++) v[i] = staged[s.lane * V + i];
@@ -146,8 +141,8 @@ KERNEL(256) sums(const job p) { run<SUMS>(p); }
 KERNEL(256) before(const job p) { run<BEFORE>(p); }
 KERNEL(256) results(const job p) { run<RESULTS>(p); }
 
-/* y[k] = x[k] + a[k] y[k - 1], step by step: what a growing recurrence keeps so, it would lose in the joining of parts.  Reversed, with the
- * weight of the element before it.  Tiles are fetched by all threads of a line, and the first of them goes through.  HOW is float_sum. */
+/* y[k] = x[k] + a[k] y[k - 1], step by step: joining parts would lose precision where the recurrence grows.  Reversed, with the weight of the
+ * element before it.  All threads of a line fetch a tile, and the first of them computes it.  HOW is float_sum. */
 KERNEL(256) in_order(const job p) {
     const share s = share_of(p.width, 1);
     const i64 line = (i64)blockIdx.x * s.columns + s.column, start = line / p.N * p.R * p.N + line % p.N, end = line < p.lines ? p.R : 0;

@@ -1,16 +1,14 @@
-/* squares.cu - the sums of the squares of pieces of many tensors, T elements, A what is computed in (f32; f64 for f64): a block each, in order.
- * p: where the sums go, the number of the first; of each tensor its address and how many elements it has.  Limited by bytes read. */
-struct words { u64 w[WORDS]; };
-
-KERNEL(256) squares(const words p) {
-    enum { V = 16 / sizeof(T) };
+/* squares.cu - the sums of the squares of pieces of many tensors: a block for each piece, in order.  T elements, A the type of computation (f32;
+ * f64 for f64).  Limited by bytes read. */
+KERNEL(256) squares(const squares_arguments<T> p) {
+    enum { V = 16 / sizeof(T), PIECE = SQUARES_PIECE };
     __shared__ A shared[256];
     const int t = (int)threadIdx.x;
     i64 block = (i64)blockIdx.x;
-    int at = 2;                                     /* the tensor whose piece this is */
-    for (i64 pieces; block >= (pieces = ((i64)p.w[at + 1] + PIECE - 1) / PIECE); at += 2) block -= pieces;
-    const i64 left = (i64)p.w[at + 1] - block * PIECE, n = left < PIECE ? left : PIECE;
-    const T *x = (const T *)p.w[at] + block * PIECE;
+    int at = 0;                                     /* the tensor that this piece belongs to */
+    for (i64 pieces; block >= (pieces = (p.tensor[at].numel + PIECE - 1) / PIECE); at++) block -= pieces;
+    const i64 left = p.tensor[at].numel - block * PIECE, n = left < PIECE ? left : PIECE;
+    const T *x = p.tensor[at].x + block * PIECE;
     const bool aligned = (u64)x % 16 == 0;
     A sum = 0;
 #pragma unroll 4
@@ -21,5 +19,5 @@ KERNEL(256) squares(const words p) {
         for (int k = 0; k < V; k++) sum += cast<A>(v.v[k]) * cast<A>(v.v[k]);
     }
     sum = tree<sum_of>(sum, shared, share_of(256, 1));
-    if (t == 0) ((f64 *)p.w[0])[(i64)p.w[1] + (i64)blockIdx.x] = (f64)sum;
+    if (t == 0) p.sums[p.first + (i64)blockIdx.x] = (f64)sum;
 }

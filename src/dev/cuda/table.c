@@ -1,4 +1,4 @@
-/* table.c - the kernels of an NVIDIA GPU.  Those that are not here (triangles) run as their composites. */
+/* table.c - the kernels of an NVIDIA GPU.  Kernels that are absent (triangles) run as composites. */
 #include "gpu.h"
 
 cr_status cr_cuda_synchronize(const cr_device *d) {

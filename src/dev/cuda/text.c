@@ -1,4 +1,4 @@
-/* text.c - text that grows, and what dtypes are called in device.cuh. */
+/* text.c - text that grows, and the names of dtypes in device.cuh. */
 #include "gpu.h"
 
 #include <stdarg.h>
