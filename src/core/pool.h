@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ints.h"
+
 /* Runs fn(ctx, 0) ... fn(ctx, chunks - 1), each once, in any order, on any of the threads; returns when all are done.
  * Called from inside a chunk, or while another thread uses the pool, it runs on the calling thread alone: never a deadlock.
  * Chunks must not depend on the thread count: cut by shape.  worker: 0 .. cr_pool_workers() - 1, unique among those running. */
@@ -15,8 +17,5 @@ int  cr_pool_workers(void);                         /* how many worker numbers c
 
 /* For the loops of a chunk that may take more than a few milliseconds: do they go on with round i?  Asks each time that so many rounds are over. */
 static inline bool cr_goes_on(int64_t i, int64_t every) { return i % every || !i || !cr_pool_stopped(); }
-
-/* How many pieces of at least `grain` units `n` units make: ceil(n / grain), at least 1. */
-static inline int64_t cr_pieces(int64_t n, int64_t grain) { return n <= grain ? 1 : (n + grain - 1) / grain; }
 
 #endif

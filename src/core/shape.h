@@ -3,6 +3,7 @@
 #define CR_SHAPE_H
 
 #include <string.h>
+#include "ints.h"
 #include "status.h"
 
 /* The layout of a result, before it exists. */

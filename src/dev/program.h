@@ -9,6 +9,11 @@
 #include "../core/dtype.h"
 #include "opcodes.gen.h"                            /* enum cr_opcode, from ops.def */
 
+/* Does the instruction fail for integers where b is 0? */
+static inline bool cr_opcode_divides(int op) {
+    return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV;
+}
+
 typedef struct cr_instr { uint8_t op; int16_t a, b, c; } cr_instr;       /* operands not used: -1 */
 
 typedef enum cr_rule {                              /* from the inputs' promoted dtype p to compute and result */

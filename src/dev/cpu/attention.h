@@ -19,20 +19,20 @@ typedef struct cr_attention_job {
 
 enum { CR_ATTENTION_BLOCK = 64 };                   /* queries, and keys, of a block */
 
-typedef struct cr_attention_isa {
-    int isa;
+struct cr_attentions {                              /* attention_isa.c */
     /* o and lse of queries t .. t + n of head number `head` (b H + h), n <= CR_ATTENTION_BLOCK */
     void (*forward)(const cr_attention_job *a, int64_t head, int64_t t, int64_t n, float *scratch);
     /* With keys j .. j_end and queries t .. t_end, neither empty.  want_q: dq is written; every key that is seen and key 0 must be in
      * the range.  want_kv: dk and dv are written; every query must be in the range. */
     void (*backward)(const cr_attention_job *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end, bool want_q, bool want_kv,
                      float *scratch);
-} cr_attention_isa;
+};
+CR_ISA_TABLE(cr_attentions);
 
 /* 64-byte aligned working memory of one call, in bytes: blocks, and a number for each query or key of whole blocks. */
 static inline size_t cr_attention_scratch(const cr_attention_job *a) {
     enum { N = CR_ATTENTION_BLOCK };
-    return (size_t)(2 * a->D * N + 3 * N * N + 3 * N + ((a->T > a->S ? a->T : a->S) + N - 1) / N * N) * sizeof(float);
+    return (size_t)(2 * a->D * N + 3 * N * N + 3 * N + (cr_imax(a->T, a->S) + N - 1) / N * N) * sizeof(float);
 }
 
 #endif

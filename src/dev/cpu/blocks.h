@@ -24,8 +24,8 @@ static inline cr_lane cr_own_lane(cr_dtype dt) {     /* the one as wide as dt, b
 
 /* Elements of a chunk of n in all: a 32nd, for the memory's own prefetchers start anew with each; whole blocks of any kernel. */
 static inline int64_t cr_chunk(int64_t n) {
-    const int64_t least = 16 << 10, most = 128 << 10, chunk = n / 32 & -least;
-    return chunk < least ? least : chunk > most ? most : chunk;
+    const int64_t least = 16 << 10, most = 128 << 10;
+    return cr_iclamp(n / 32 & -least, least, most);
 }
 
 /* n elements `stride` elements apart (0: one element, repeated) to consecutive lanes, and back (stride not 0). */

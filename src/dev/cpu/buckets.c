@@ -28,7 +28,7 @@ static void count_chunk(void *ctx, int64_t piece, int worker) {
     const indices index = j->index;
     const int shift = j->shift;
     int64_t n[BUCKETS] = {0};
-    for (int64_t k = piece * PIECE, end = least(j->K, k + PIECE); k < end; k++) n[index_at(index, k) >> shift]++;
+    for (int64_t k = piece * PIECE, end = cr_imin(j->K, k + PIECE); k < end; k++) n[index_at(index, k) >> shift]++;
     for (int64_t b = 0; b < j->buckets; b++) j->start[b * j->pieces + piece] = n[b];
 }
 
@@ -62,7 +62,7 @@ SORT(sort_8, uint64_t)
 static void sort_chunk(void *ctx, int64_t piece, int worker) {
     (void)worker;
     const job *j = ctx;
-    const int64_t from = piece * PIECE, to = least(j->K, from + PIECE);
+    const int64_t from = piece * PIECE, to = cr_imin(j->K, from + PIECE);
     int64_t at[BUCKETS];
     for (int64_t b = 0; b < j->buckets; b++) at[b] = j->start[b * j->pieces + piece];
     switch (j->size) {
@@ -113,7 +113,7 @@ static void meet_chunk(void *ctx, int64_t bucket, int worker) {
 }
 
 bool cr_cpu_suits_buckets(cr_dtype dt, bool sum, int64_t R, int64_t K) {
-    return K >= 2 * PIECE && R >= 4096 && R <= UINT32_MAX && !(sum && is_half(dt));      /* sums of halves want f32 in between */
+    return K >= 2 * PIECE && R >= 4096 && R <= UINT32_MAX && !(sum && cr_dtype_is_half(dt));      /* sums of halves want f32 in between */
 }
 
 cr_status cr_cpu_put_by_buckets(cr_dtype dt, bool sum, char *x, int64_t xs, int64_t R, indices index, const char *y, int64_t ys, int64_t K) {

@@ -99,6 +99,15 @@ WIDEN(bf16_to_f32, bf16_widen)
 NARROW(f32_to_f16, f16_narrow)
 NARROW(f32_to_bf16, bf16_narrow)
 
+static void round_to_bf16(float *y, const float *x, int64_t n) {
+    const uint32_t *s = (const uint32_t *)(const void *)x;
+    uint32_t *d = (uint32_t *)(void *)y;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u = s[i], even = u + 0x7fff + (u >> 16 & 1), nan = u | 0x400000;
+        d[i] = ((u & 0x7fffffff) > 0x7f800000 ? nan : even) & 0xffff0000;
+    }
+}
+
 /* To integers, towards zero, saturating, NaN is 0.  From `beyond` on all are `high`, which f32 may not hold. */
 static inline vint saturated(vec x, float low, float beyond, int32_t high) {
     vint i = v_to_int(v_blend(m_eq(x, x), v_most(v_k(low), x), v_k(0)));
@@ -143,6 +152,6 @@ static void reverse(void *to, const void *from, int64_t n, int64_t size) {
 }
 
 const struct cr_casts CR_ISA_NAME(cr_casts) = {
-    V, transpose, stream_end, f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16,
+    V, transpose, stream_end, f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16, round_to_bf16,
     {[CR_U8] = f32_to_uint8_t, [CR_U16] = f32_to_uint16_t, [CR_I8] = f32_to_int8_t, [CR_I16] = f32_to_int16_t, [CR_I32] = f32_to_int32_t}, repeat, reverse,
 };

@@ -60,7 +60,6 @@ typedef struct copy {
     const void *value;                              /* fill: one element */
 } copy;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Runs a job of `units` units in chunks of at least `elements` elements. */
 static void run(copy *c, int64_t units, int64_t elements, void (*fn)(void *, int64_t, int)) {
@@ -87,7 +86,7 @@ static void offsets(const axes *x, int n, int skip, int64_t i, int64_t *to, int6
 static void copy_run(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
-    int64_t first = chunk * c->step, n = least(c->step, c->x.numel - first);
+    int64_t first = chunk * c->step, n = cr_imin(c->step, c->x.numel - first);
     memcpy(c->to + first * c->size, c->from + first * c->size, (size_t)(n * c->size));
 }
 
@@ -124,7 +123,7 @@ static void copy_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     int outer = c->x.ndim - 1;
-    int64_t length = c->x.shape[outer], rows = c->x.numel / length, end = least((chunk + 1) * c->step, rows);
+    int64_t length = c->x.shape[outer], rows = c->x.numel / length, end = cr_imin((chunk + 1) * c->step, rows);
     for (walker r = row_at(&c->x, outer, chunk * c->step); r.i < end; next_row(&r))
         memcpy(c->to + r.to * c->size, c->from + r.from * c->size, (size_t)(length * c->size));
 }
@@ -138,8 +137,8 @@ static void copy_backwards(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     int outer = c->x.ndim - 1;
-    int64_t first = chunk * c->step, length = c->x.shape[outer], rows = c->x.numel / length, end = least(first + c->step, rows);
-    if (outer == 0) { reverse(c, first, -first, least(c->step, length - first)); return; }
+    int64_t first = chunk * c->step, length = c->x.shape[outer], rows = c->x.numel / length, end = cr_imin(first + c->step, rows);
+    if (outer == 0) { reverse(c, first, -first, cr_imin(c->step, length - first)); return; }
     for (walker r = row_at(&c->x, outer, first); r.i < end; next_row(&r)) reverse(c, r.to, r.from, length);
 }
 
@@ -148,7 +147,7 @@ static void copy_backwards(void *ctx, int64_t chunk, int worker) {
 #define TRANSPOSE(type) static void transpose_##type(void *to, const void *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step) { \
     type *y = to, tile[TILE][TILE + 1]; const type *x = from;                                       \
     for (int64_t j0 = 0; j0 < columns; j0 += TILE) {                                                \
-        int64_t n = least(TILE, columns - j0);                                                      \
+        int64_t n = cr_imin(TILE, columns - j0);                                                      \
         for (int64_t j = 0; j < n; j++)                                                             \
             for (int64_t i = 0; i < rows; i++) tile[j][i] = x[i + (j0 + j) * from_step];            \
         for (int64_t i = 0; i < rows; i++)                                                          \
@@ -177,15 +176,15 @@ static void copy_tiles(void *ctx, int64_t chunk, int worker) {
     const copy *c = ctx;
     int last = c->x.ndim - 1;
     int64_t rows = c->x.shape[c->along], columns = c->x.shape[last], strips = cr_pieces(rows, TILE);
-    int64_t units = c->x.numel / (rows * columns) * strips, end = least((chunk + 1) * c->step, units), to, from;
+    int64_t units = c->x.numel / (rows * columns) * strips, end = cr_imin((chunk + 1) * c->step, units), to, from;
     for (int64_t u = chunk * c->step; u < end; u++) {
-        int64_t row = u % strips * TILE, n = least(TILE, rows - row);
+        int64_t row = u % strips * TILE, n = cr_imin(TILE, rows - row);
         offsets(&c->x, last, c->along, u / strips, &to, &from);
         to += row * c->x.to[c->along];
         from += row;
         int64_t to_step = c->x.to[c->along], from_step = c->x.from[last];
         for (int64_t j = 0; j < columns && cr_goes_on(j, PART); j += PART) {
-            const int64_t part = least(PART, columns - j);
+            const int64_t part = cr_imin(PART, columns - j);
             void *y = c->to + (to + j) * c->size;
             const void *x = c->from + (from + j * from_step) * c->size;
             if (c->size == 1) transpose_uint8_t(y, x, n, part, to_step, from_step);
@@ -218,7 +217,7 @@ static void fill_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     int last = c->x.ndim - 1;
-    int64_t length = c->x.shape[last], end = least((chunk + 1) * c->step, c->x.numel / length);
+    int64_t length = c->x.shape[last], end = cr_imin((chunk + 1) * c->step, c->x.numel / length);
     for (walker r = row_at(&c->x, last, chunk * c->step); r.i < end; next_row(&r))
         fill_run(c->to + r.to * c->size, c->x.to[last], length, c->value ? c->value : c->from + r.from * c->size, c->size);
 }
@@ -229,9 +228,9 @@ static void copy_blocks(void *ctx, int64_t chunk, int worker) {
     const copy *c = ctx;
     _Alignas(64) char block[BLOCK * 8];
     cr_place to = {c->x.ndim, c->x.shape, c->x.to}, from = {c->x.ndim, c->x.shape, c->x.from};
-    int64_t end = least((chunk + 1) * c->step, c->x.numel);
+    int64_t end = cr_imin((chunk + 1) * c->step, c->x.numel);
     for (int64_t first = chunk * c->step, n; first < end; first += n) {
-        n = least(BLOCK, end - first);
+        n = cr_imin(BLOCK, end - first);
         cr_block_gather(c->lane, block, c->from_dtype, c->from, &from, first, n);
         cr_block_scatter(c->lane, block, c->to_dtype, c->to, &to, first, n);
     }
@@ -241,7 +240,7 @@ static void copy_blocks(void *ctx, int64_t chunk, int worker) {
 static void cast_run(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
-    int64_t first = chunk * c->step, n = least(c->step, c->x.numel - first);
+    int64_t first = chunk * c->step, n = cr_imin(c->step, c->x.numel - first);
     char *to = c->to + first * (int64_t)cr_dtype_size(c->to_dtype);
     const char *from = c->from + first * (int64_t)cr_dtype_size(c->from_dtype);
     cr_dtype own = c->lane == CR_LANE_F32 ? CR_F32 : c->lane == CR_LANE_F64 ? CR_F64 : CR_I64;
@@ -308,7 +307,7 @@ static void fill_one_run(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     int64_t first = chunk * c->step;
-    fill_run(c->to + first * c->x.to[0] * c->size, c->x.to[0], least(c->step, c->x.numel - first), c->value, c->size);
+    fill_run(c->to + first * c->x.to[0] * c->size, c->x.to[0], cr_imin(c->step, c->x.numel - first), c->value, c->size);
 }
 
 cr_status cr_cpu_fill(const cr_fill_args *args) {
@@ -328,10 +327,10 @@ typedef struct triangle { char *to; const char *from; int64_t rows, M, N, diagon
 static void triangle_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const triangle *t = ctx;
-    for (int64_t i = chunk * t->step, end = least(i + t->step, t->rows); i < end; i++) {
+    for (int64_t i = chunk * t->step, end = cr_imin(i + t->step, t->rows); i < end; i++) {
         char *y = t->to + i * t->N * t->size;
         int64_t first = i % t->M + t->diagonal + !t->upper;         /* of the upper piece */
-        first = (first < 0 ? 0 : least(first, t->N)) * t->size;
+        first = (first < 0 ? 0 : cr_imin(first, t->N)) * t->size;
         int64_t low = t->upper ? first : 0, high = t->upper ? t->N * t->size : first;
         memset(y, 0, (size_t)low);
         if (t->to != t->from) memcpy(y + low, t->from + i * t->N * t->size + low, (size_t)(high - low));
@@ -344,7 +343,7 @@ cr_status cr_cpu_triangle(const cr_triangle_args *args) {
     const int64_t M = args->x.shape[args->x.ndim - 2], N = args->x.shape[args->x.ndim - 1],
         diagonal = args->diagonal;
     const bool upper = args->upper;
-    int64_t each = (CHUNK + N - 1) / N, bounded = diagonal < -M ? -M : least(diagonal, N);       /* beyond them all is kept, or nothing */
+    int64_t each = (CHUNK + N - 1) / N, bounded = diagonal < -M ? -M : cr_imin(diagonal, N);       /* beyond them all is kept, or nothing */
     triangle t = {cr_array_data(y), cr_array_data(x), y->numel / N, M, N, bounded, (int64_t)cr_dtype_size(y->dtype), each, upper};
     int64_t chunks = cr_pieces(t.rows, each);
     if (chunks == 1) triangle_rows(&t, 0, 0);

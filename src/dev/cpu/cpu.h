@@ -10,7 +10,7 @@ struct cr_isa_kernels;
 const struct cr_isa_kernels *cr_cpu_vec(void);      /* this processor's vector kernels (isa.h) */
 const struct cr_isa_kernels *cr_cpu_vec_for(int isa);   /* those of one instruction set; NULL: not built, or this processor lacks it */
 bool cr_cpu_bf16(void);                             /* products of bf16 (AVX-512 BF16), unless CHAINRULE_ISA asks for a level */
-bool cr_cpu_use_isa(int isa);                       /* from now on, for tests; false: not built, or this processor lacks it */
+bool cr_cpu_use_isa(int isa);                       /* for tests: sets the instruction set, -1: back to the default; false: not built, or this processor lacks it */
 const char *cr_cpu_engine_info(void);               /* onednn.c: "oneDNN 3.2", "oneDNN not found: own products"..., without opening it */
 
 /* ---- memory (alloc.c) */

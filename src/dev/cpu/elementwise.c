@@ -216,13 +216,11 @@ static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) 
     }
 }
 
-static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
-
 static void run_instruction(const range *r, int op, void *y, const void *a, const void *b, const void *c, int64_t n) {
     if (r->lane == CR_LANE_F32) r->k->f32[op](y, a, b, c, n);
     else if (r->lane == CR_LANE_F64) r->k->f64[op](y, a, b, c, n);
     else {
-        if (divides(op) && r->lane != CR_LANE_BOOL) *r->by_zero |= cr_cpu_vec()->reduce->nonzero(b, n, r->size, false) < n;
+        if (cr_opcode_divides(op) && r->lane != CR_LANE_BOOL) *r->by_zero |= cr_cpu_vec()->reduce->nonzero(b, n, r->size, false) < n;
         cr_cpu_vec()->integers->of[r->w->compute][op](y, a, b, c, n);
     }
 }
@@ -365,7 +363,7 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     }
     const cr_walk *w = &j->walks[low];
     int64_t most = cr_chunk(w->numel), first = (chunk - j->start[low]) * most, left = w->numel - first;
-    cr_status bad = run_range(w, j->plan, first, left < most ? left : most);
+    cr_status bad = run_range(w, j->plan, first, cr_imin(left, most));
     if (bad != CR_OK) atomic_store(&j->failed, bad);
 }
 

@@ -9,7 +9,6 @@
 #include "cpu.h"
 #include "index.h"
 #include "isa.h"
-#include "product.h"
 
 /* ---- indices */
 
@@ -21,7 +20,7 @@ static bool any_outside(const check *c, int64_t from, int64_t to) {
 
 bool cr_cpu_check(check *c, int64_t from, int64_t to) {
     for (int64_t part; from < to; from = part) {
-        part = least(to, from + 1024);
+        part = cr_imin(to, from + 1024);
         if (!any_outside(c, from, part)) continue;
         while (!any_outside(c, from, from + 1)) from++;
         long long first = atomic_load(&c->bad);
@@ -52,7 +51,7 @@ cr_status cr_cpu_checked(const check *c) {
 static void check_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     check *c = ctx;
-    cr_cpu_check(c, chunk * CHECKED, least(c->n, (chunk + 1) * CHECKED));
+    cr_cpu_check(c, chunk * CHECKED, cr_imin(c->n, (chunk + 1) * CHECKED));
 }
 
 cr_status cr_cpu_open_indices(const char *op, const cr_array *index, int64_t size, bool wrap, indices *out) {
@@ -77,7 +76,6 @@ typedef struct job {
     int64_t M, R, N, K;
     int64_t rows, columns, blocks;                  /* of a chunk; column blocks in a row of chunks */
     bool sum, extreme, least;                       /* scatter adds, or keeps the largest, or the smallest */
-    const cr_product_isa *isa;
     atomic_bool failed;
 } job;
 
@@ -99,7 +97,7 @@ static cr_status run(job *j, const char *op, int64_t chunks, void (*fn)(void *, 
         const indices index = j->index;                                                                         \
         T *y = (T *)(void *)j->y;                                                                               \
         for (int64_t row = from; row < to;) {                                                                   \
-            const int64_t m = row / j->K, end = least(to, (m + 1) * j->K);                                      \
+            const int64_t m = row / j->K, end = cr_imin(to, (m + 1) * j->K);                                      \
             const T *x = (const T *)(const void *)j->x + m * j->R * N;                                          \
             if (N == 1 && index.wide) for (const int64_t *at = index.at; row < end; row++) y[row] = x[at[row]]; \
             else if (N == 1) for (; row < end; row++) y[row] = x[index_at(index, row)];                         \
@@ -116,7 +114,7 @@ GATHER(gather_8, uint64_t)
 static void gather_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
-    int64_t from = chunk * j->rows, to = least(j->M * j->K, from + j->rows);
+    int64_t from = chunk * j->rows, to = cr_imin(j->M * j->K, from + j->rows);
     if (!cr_cpu_check(&j->check, from * j->N, to * j->N)) return;
     switch (j->size) {
         case 1: gather_1(j, from, to); break;
@@ -134,7 +132,7 @@ cr_status cr_cpu_gather(const cr_gather_args *args) {
     if (s || y->numel == 0) return s;
     j.index = j.check.x;
     j.M = M; j.R = R; j.N = N; j.K = K;
-    j.rows = most(1, INDEX_GRAIN / N);
+    j.rows = cr_imax(1, INDEX_GRAIN / N);
     run(&j, "gather", cr_pieces(M * K, j.rows), gather_chunk);
     return cr_cpu_checked(&j.check);
 }
@@ -186,13 +184,13 @@ static void scatter_half(const job *j, int64_t m, int64_t from, int64_t to, floa
     bool bf16 = j->dtype == CR_BF16;
     int64_t n = to - from;
     uint16_t *y = (uint16_t *)(void *)j->y + m * j->R * j->N + from;
-    for (int64_t r = 0; r < j->R; r++) j->isa->f32_from_half(sum + r * n, y + r * j->N, n, bf16);
+    for (int64_t r = 0; r < j->R; r++) cr_block_load(CR_LANE_F32, sum + r * n, j->dtype, y + r * j->N, 1, n);
     for (int64_t k = 0; k < j->K && cr_goes_on(k, INDEX_GRAIN); k++) {
         int64_t row = (m * j->K + k) * j->N + from;
         const uint16_t *x = (const uint16_t *)(const void *)j->x + row;
         for (int64_t i = 0; i < n; i++) sum[index_at(j->index, row + i) * n + i] += bf16 ? cr_bf16_to_f32(x[i]) : cr_f16_to_f32(x[i]);
     }
-    for (int64_t r = 0; r < j->R; r++) j->isa->half_from_f32(y + r * j->N, sum + r * n, n, bf16);
+    for (int64_t r = 0; r < j->R; r++) cr_block_store(CR_LANE_F32, sum + r * n, j->dtype, y + r * j->N, 1, n);
 }
 
 static void scatter_one(const job *j, int64_t m, int64_t from, int64_t to, float *sum) {
@@ -227,9 +225,9 @@ static void scatter_one(const job *j, int64_t m, int64_t from, int64_t to, float
 static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
-    int64_t m = chunk / j->blocks * j->rows, last = least(j->M, m + j->rows);
-    int64_t from = chunk % j->blocks * j->columns, to = least(j->N, from + j->columns);
-    size_t bytes = j->sum && is_half(j->dtype) ? (size_t)(j->R * (to - from)) * sizeof(float) : 0;
+    int64_t m = chunk / j->blocks * j->rows, last = cr_imin(j->M, m + j->rows);
+    int64_t from = chunk % j->blocks * j->columns, to = cr_imin(j->N, from + j->columns);
+    size_t bytes = j->sum && cr_dtype_is_half(j->dtype) ? (size_t)(j->R * (to - from)) * sizeof(float) : 0;
     float *sum = bytes ? cr_cpu_try_take(bytes) : NULL;
     if (bytes && !sum) { atomic_store(&j->failed, true); return; }
     for (; m < last; m++) scatter_one(j, m, from, to, sum);
@@ -241,10 +239,9 @@ static cr_status scatter(const char *op, job *j, const cr_array *index, int64_t 
     if (s || index->numel == 0) return s;
     if (M == 1 && N == 1 && !j->extreme && cr_cpu_suits_buckets(j->dtype, j->sum, R, K)) return cr_cpu_put_by_buckets(j->dtype, j->sum, j->y, 1, R, j->index, j->x, 1, K);
     j->M = M; j->R = R; j->N = N; j->K = K;
-    j->isa = cr_product_best();
     int64_t work = K * N;
-    j->rows = most(1, INDEX_GRAIN / work);
-    j->columns = work <= INDEX_GRAIN ? N : least(N, most(most(64, N / 16), INDEX_GRAIN / K));    /* narrow ones would meet a new page with each row */
+    j->rows = cr_imax(1, INDEX_GRAIN / work);
+    j->columns = work <= INDEX_GRAIN ? N : cr_imin(N, cr_imax(cr_imax(64, N / 16), INDEX_GRAIN / K));    /* narrow ones would meet a new page with each row */
     j->blocks = cr_pieces(N, j->columns);
     return run(j, op, cr_pieces(M, j->rows) * j->blocks, scatter_chunk);
 }

@@ -6,9 +6,6 @@
 
 enum { INDEX_GRAIN = 32768 };                       /* elements that one chunk moves or adds, about 10 us */
 
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline bool is_half(cr_dtype dt) { return dt == CR_F16 || dt == CR_BF16; }
 
 typedef struct indices { const void *at; int64_t size; bool wide; } indices;       /* wide: i64, else i32; -size .. -1 mean size less */
 

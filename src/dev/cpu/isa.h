@@ -4,11 +4,10 @@
 #define CR_ISA_H
 
 #include "blocks.h"
+#include "isa_name.h"
 #include "../program.h"
 
 #include <string.h>
-
-#define CR_ISA_TABLE(type, name) extern const struct type name##_v0, name##_v2, name##_v3, name##_v4
 
 /* One instruction over a block, results first.  f32: whole vectors, so n is a multiple of `lanes`; y may be an operand. */
 typedef void (*cr_block_f32)(float *y, const float *a, const float *b, const float *c, int64_t n);
@@ -24,19 +23,19 @@ struct cr_blocks {                                  /* elementwise_isa.c */
     const cr_block_fused *fused;                    /* by cr_program.fused */
     int n_fused;
 };
-CR_ISA_TABLE(cr_blocks, cr_blocks);
+CR_ISA_TABLE(cr_blocks);
 
 struct cr_integers {                                /* integers_isa.c */
     const cr_block_int *of[CR_F16];                 /* by dtype, then by opcode; NULL: no instruction of integers */
     void (*next[CR_F16])(void *y, const void *a, const void *b, int64_t infinity, int64_t n);      /* the floats next to a towards b, on their bits; signed */
 };
-CR_ISA_TABLE(cr_integers, cr_integers);
+CR_ISA_TABLE(cr_integers);
 
 struct cr_conversions {                             /* conversions_isa.c: cr_block_load and cr_block_store */
     void (*load)(cr_lane lane, void *block, cr_dtype dt, const void *src, int64_t stride, int64_t n);
     void (*store)(cr_lane lane, const void *block, cr_dtype dt, void *dst, int64_t stride, int64_t n);
 };
-CR_ISA_TABLE(cr_conversions, cr_conversions);
+CR_ISA_TABLE(cr_conversions);
 
 struct cr_casts {                                   /* casts_isa.c: consecutive elements */
     int tile;                                       /* transpose: to[i to_step + j] = from[i + j from_step], i and j < tile, of 4 bytes each */
@@ -44,13 +43,14 @@ struct cr_casts {                                   /* casts_isa.c: consecutive 
     void (*stream_end)(void);                       /* after the last one with `stream` (past the caches) on this thread */
     void (*f16_to_f32)(float *y, const uint16_t *x, int64_t n);
     void (*bf16_to_f32)(float *y, const uint16_t *x, int64_t n);
-    void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n);
+    void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n); /* to nearest, ties to even */
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
+    void (*round_to_bf16)(float *y, const float *x, int64_t n); /* to bf16 and back */
     void (*f32_to[CR_F16])(void *y, const float *x, int64_t n);  /* integers, by dtype; NULL: there is none */
     void (*repeat)(void *to, uint64_t pattern, int64_t bytes);          /* the 8 bytes of pattern over and over */
     void (*reverse)(void *to, const void *from, int64_t n, int64_t size);                  /* to[i] = from[-i], i < n, elements of 1, 2, 4 or 8 bytes */
 };
-CR_ISA_TABLE(cr_casts, cr_casts);
+CR_ISA_TABLE(cr_casts);
 static inline uint64_t cr_pattern(const void *value, size_t size) {      /* of an element of 1, 2, 4 or 8 bytes */
     uint64_t pattern = 0;
     memcpy(&pattern, value, size);
@@ -75,14 +75,14 @@ struct cr_reducers {
     void (*arg_columns[3])(bool max, void *best, int64_t *index, const void *x, int64_t first, int64_t rows, int64_t stride, int64_t n);
                                                     /* rows first .. first + rows - 1 against the best so far; index is theirs */
 };
-CR_ISA_TABLE(cr_reducers, cr_reducers);
+CR_ISA_TABLE(cr_reducers);
 
 struct cr_randoms {                                 /* random_isa.c */
     void (*philox)(uint64_t seed, uint64_t first, uint32_t *words, int64_t blocks);        /* 4 words of each block, in order */
     void (*uniforms)(float *y, const uint32_t *words, int64_t n);                          /* [0, 1) */
     void (*normals)(double *y, const uint32_t *words, int64_t n);                          /* n even */
 };
-CR_ISA_TABLE(cr_randoms, cr_randoms);
+CR_ISA_TABLE(cr_randoms);
 static inline uint64_t cr_word64(const uint32_t *words, int64_t i) { return words[2 * i] | (uint64_t)words[2 * i + 1] << 32; }
 static inline double cr_uniform64(const uint32_t *words, int64_t i) { return (double)(cr_word64(words, i) >> 11) * 0x1p-53; }
 
@@ -96,7 +96,7 @@ struct cr_rows {
     void (*logits_sums)(cr_logits_sums *s, const void *x, int64_t n, bool with_sum);
     void (*logits_bwd)(void *dx, const void *x, int64_t n, double lse, double g, double c);
 };
-CR_ISA_TABLE(cr_rows, cr_rows);
+CR_ISA_TABLE(cr_rows);
 extern const struct cr_rows cr_rows_f64;
 
 enum { CR_RANKED = 128, CR_IN_STEP = 16 };
@@ -110,10 +110,11 @@ struct cr_orders {                                  /* order_isa.c: keys are cr_
     int64_t (*changes)(uint8_t *at, const uint64_t *keys, int64_t n, uint64_t nan);        /* at[i], 0 or 1: is keys[i + 1] another than keys[i], or cr_nan_key?  How many are */
     bool (*any_outside)(const void *at, bool wide, int64_t n, int64_t low, int64_t high);  /* indices, i64 (wide) or i32: is one below low or above high? */
 };
-CR_ISA_TABLE(cr_orders, cr_orders);
+CR_ISA_TABLE(cr_orders);
 
+/* All kernels of one instruction set.  cpu.c chooses one such table for the process. */
 struct cr_isa_kernels {
-    int isa;
+    int isa;                                        /* 2, 3, 4: x86-64-v2, v3, v4; 0: plain C */
     const struct cr_blocks *blocks;
     const struct cr_casts *casts;
     const struct cr_reducers *reduce;
@@ -122,6 +123,8 @@ struct cr_isa_kernels {
     const struct cr_orders *orders;
     const struct cr_integers *integers;
     const struct cr_conversions *conversions;
+    const struct cr_products *products;             /* product.h */
+    const struct cr_attentions *attention;          /* attention.h */
 };
 
 #endif

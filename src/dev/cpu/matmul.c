@@ -7,6 +7,7 @@
 
 #include "../../core/pool.h"
 #include "cpu.h"
+#include "isa.h"
 #include "onednn.h"
 #include "product.h"
 
@@ -26,7 +27,7 @@ typedef struct job {
     void *partial;                                  /* (parts, m, n) */
     int64_t items, group;                           /* tiles of all products (or parts of one); so many make a chunk */
     size_t scratch;                                 /* bytes for an item */
-    const cr_product_isa *isa;
+    const struct cr_isa_kernels *isa;
     atomic_bool failed;
 } job;
 
@@ -40,10 +41,7 @@ enum { FEW_ROWS = 13,                               /* so many are done before b
        LONG_ROW = 32768,                            /* elements of c: its sums over parts of k stay in the cache */
        ONEDNN_ROWS = 2304, ONEDNN_COLUMNS = 768 };  /* of c at most: where oneDNN is the faster (3-7 % on two cores with AVX-512) */
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static double flops_of(const cr_product *p) { return 2.0 * (double)p->m * (double)p->n * (double)p->k; }
-static bool is_half(cr_dtype dt) { return dt == CR_F16 || dt == CR_BF16; }
 
 /* ---- integers and bool ---- */
 
@@ -114,39 +112,40 @@ static void product_direct(const cr_product *w, const cr_product_kernels *kernel
 
 static void add_half_bias(float *c, const cr_product *w, const job *j, float *block) {
     for (int64_t i = 0, n; i < w->n; i += n) {
-        n = least(w->n - i, HALF_BLOCK);
-        j->isa->f32_from_half(block, (const uint16_t *)w->bias + i, n, j->dtype == CR_BF16);
+        n = cr_imin(w->n - i, HALF_BLOCK);
+        cr_block_load(CR_LANE_F32, block, j->dtype, (const uint16_t *)w->bias + i, 1, n);
         for (int64_t k = 0; k < n; k++) c[i + k] += block[k];
     }
 }
 
 /* One row of half precision: b passes through f32 in blocks, each of some lines in the order in which they lie; c is rounded once. */
 static void product_half_row(const cr_product *w, const job *j, float *scratch) {
-    const bool bf16 = j->dtype == CR_BF16, columns = w->b_row == 1;         /* do lines go along k? */
+    const bool columns = w->b_row == 1;         /* do lines go along k? */
     const int64_t length = columns ? w->k : w->n, lines = columns ? w->n : w->k, apart = columns ? w->b_col : w->b_row;
-    const int64_t run = least(length, HALF_BLOCK), some = HALF_BLOCK / run;
+    const int64_t run = cr_imin(length, HALF_BLOCK), some = HALF_BLOCK / run;
     float *block = scratch, *a = block + HALF_BLOCK, *c = a + w->k;
-    for (int64_t p = 0, n = w->a_col == 1 ? w->k : 1; p < w->k; p += n) j->isa->f32_from_half(a + p, (const uint16_t *)w->a + p * w->a_col, n, bf16);
-    if (w->accumulate) j->isa->f32_from_half(c, w->c, w->n, bf16);
+    cr_block_load(CR_LANE_F32, a, j->dtype, w->a, w->a_col, w->k);
+    if (w->accumulate) cr_block_load(CR_LANE_F32, c, j->dtype, w->c, 1, w->n);
     for (int64_t l = 0, height; l < lines; l += height) {
-        height = least(lines - l, some);
+        height = cr_imin(lines - l, some);
         for (int64_t i = 0, n; i < length; i += n) {
-            n = least(length - i, run);
-            for (int64_t r = 0; r < height; r++) j->isa->f32_from_half(block + r * n, (const uint16_t *)w->b + (l + r) * apart + i, n, bf16);
+            n = cr_imin(length - i, run);
+            for (int64_t r = 0; r < height; r++) 
+                cr_block_load(CR_LANE_F32, block + r * n, j->dtype, (const uint16_t *)w->b + (l + r) * apart + i, 1, n);
             cr_product p = {.m = 1, .n = columns ? height : n, .k = columns ? n : height, .a = a + (columns ? i : l), .a_col = 1, .b = block,
                             .b_row = columns ? 1 : n, .b_col = columns ? n : 1, .c = c + (columns ? l : i), .accumulate = w->accumulate || (columns ? i : l) > 0};
-            j->isa->f32.row(&p);
+            j->isa->products->f32.row(&p);
         }
     }
     if (w->bias) add_half_bias(c, w, j, block);
-    j->isa->half_from_f32(w->c, c, w->n, bf16);
+    cr_block_store(CR_LANE_F32, c, j->dtype, w->c, 1, w->n);
 }
 
 static bool product(const cr_product *w, const job *j, void *scratch) {
-    const cr_product_kernels *kernels = j->dtype == CR_F64 ? &j->isa->f64 : &j->isa->f32;
+    const cr_product_kernels *kernels = j->dtype == CR_F64 ? &j->isa->products->f64 : &j->isa->products->f32;
     switch (j->path) {
         case DIRECT: product_direct(w, kernels, scratch); return true;
-        case PACKED: return cr_packed_product(w, j->dtype, j->bf16, j->isa, NULL);
+        case PACKED: return cr_packed_product(w, j->dtype, j->bf16, NULL);
         case ROW: kernels->row(w); return true;
         case OUTER: kernels->outer(w); return true;
         case HALF_ROW: product_half_row(w, j, scratch); return true;
@@ -165,7 +164,7 @@ static const void *ahead(const void *p, int64_t elements, size_t size) { return 
 static cr_product part_of_k(const job *j, int64_t part) {
     cr_product w = j->one;
     int64_t from = part * j->part_k;
-    w.k = least(w.k - from, j->part_k);
+    w.k = cr_imin(w.k - from, j->part_k);
     w.a = ahead(w.a, from * w.a_col, j->size);
     w.b = ahead(w.b, from * w.b_row, j->size);
     w.c = (char *)j->partial + (size_t)(part * w.m * w.n) * j->size;
@@ -185,8 +184,8 @@ static cr_product item_at(const job *j, int64_t item) {
         a += at * j->batch[i].a; b += at * j->batch[i].b; c += at * j->batch[i].c;
     }
     int64_t m = tile / j->tiles_n * j->tile_m, n = tile % j->tiles_n * j->tile_n;
-    w.m = least(w.m - m, j->tile_m);
-    w.n = least(w.n - n, j->tile_n);
+    w.m = cr_imin(w.m - m, j->tile_m);
+    w.n = cr_imin(w.n - n, j->tile_n);
     w.a = ahead(w.a, a + m * w.a_row, j->size);
     w.b = ahead(w.b, b + n * w.b_col, j->size);
     w.c = (char *)w.c + (c + m * w.c_row + n) * (int64_t)j->size;
@@ -231,7 +230,7 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     _Alignas(64) char small[32 << 10];
     void *scratch = j->scratch <= sizeof small ? small : cr_cpu_try_take(j->scratch);
     if (!scratch) { atomic_store(&j->failed, true); return; }
-    if (!run_items(j, chunk * j->group, least(j->items, (chunk + 1) * j->group), scratch)) atomic_store(&j->failed, true);
+    if (!run_items(j, chunk * j->group, cr_imin(j->items, (chunk + 1) * j->group), scratch)) atomic_store(&j->failed, true);
     if (scratch != small) cr_cpu_give(scratch, j->scratch);
 }
 
@@ -295,8 +294,8 @@ static bool suits_onednn(const job *j) {
 
 /* How many tiles a product of so many flops, with so many results, makes: eight, but more of large ones while tiles stay wide. */
 static int64_t pieces_of(double flops, int64_t results) {
-    if (flops < 8 * grain) return most(1, (int64_t)(flops / grain));
-    return most(8, least(least(64, results >> 14), (int64_t)(flops / large)));
+    if (flops < 8 * grain) return cr_imax(1, (int64_t)(flops / grain));
+    return cr_imax(8, cr_imin(cr_imin(64, results >> 14), (int64_t)(flops / large)));
 }
 
 /* Cuts c into about `pieces` tiles.  Every tile packs its rows of a and its columns of b anew, b at twice the price; where k is 1 whole
@@ -304,7 +303,7 @@ static int64_t pieces_of(double flops, int64_t results) {
 static void cut_tiles(job *j, int64_t pieces) {
     const cr_product *w = &j->one;
     double best = 0;
-    for (int64_t across = most(1, pieces / w->m); across <= (j->path == OUTER ? most(1, pieces / w->m) : pieces); across++) {
+    for (int64_t across = cr_imax(1, pieces / w->m); across <= (j->path == OUTER ? cr_imax(1, pieces / w->m) : pieces); across++) {
         int64_t down = (pieces + across - 1) / across;
         int64_t wide = ((w->n + across - 1) / across + 31) / 32 * 32, high = (w->m + down - 1) / down;
         int64_t tiles_m = (w->m + high - 1) / high, tiles_n = (w->n + wide - 1) / wide;
@@ -320,7 +319,7 @@ static void cut_tiles(job *j, int64_t pieces) {
 /* Reading operands where they lie is best while a strip of b, k rows, stays in the cache: long steps from row to row share few sets. */
 static bool suits_direct(const job *j) {
     const cr_product *w = &j->one;
-    if (is_half(j->dtype) || j->bf16) return false;
+    if (cr_dtype_is_half(j->dtype) || j->bf16) return false;
     if (w->k == 0 || w->m <= 8) return true;
     int64_t step = (w->b_col == 1 ? w->b_row : w->n) * (int64_t)j->size;
     if (flops_of(w) > (w->b_col == 1 ? 128 : 1) * grain) return false;
@@ -331,10 +330,10 @@ static bool suits_direct(const job *j) {
 static path choose_path(const job *j) {
     const cr_product *w = &j->one;
     if (cr_dtype_kind(j->dtype) != CR_KIND_FLOAT) return PLAIN;
-    if (w->m == 1 && !is_half(j->dtype) && !j->bf16) return ROW;
-    if (w->k == 1 && w->b_col == 1 && w->n >= WIDE_OUTER && !is_half(j->dtype) && !j->bf16) return OUTER;
-    if (w->m == 1 && w->k && is_half(j->dtype) && (w->b_row == 1 || w->b_col == 1)) return HALF_ROW;
-    if (w->m <= FEW_ROWS && w->k >= 64 && w->a_col == 1 && w->b_row == 1 && w->b_col != 1 && !is_half(j->dtype) && !j->bf16) return FEW;
+    if (w->m == 1 && !cr_dtype_is_half(j->dtype) && !j->bf16) return ROW;
+    if (w->k == 1 && w->b_col == 1 && w->n >= WIDE_OUTER && !cr_dtype_is_half(j->dtype) && !j->bf16) return OUTER;
+    if (w->m == 1 && w->k && cr_dtype_is_half(j->dtype) && (w->b_row == 1 || w->b_col == 1)) return HALF_ROW;
+    if (w->m <= FEW_ROWS && w->k >= 64 && w->a_col == 1 && w->b_row == 1 && w->b_col != 1 && !cr_dtype_is_half(j->dtype) && !j->bf16) return FEW;
     if (suits_onednn(j) && cr_onednn_ready()) return ONEDNN;
     return suits_direct(j) ? DIRECT : PACKED;
 }
@@ -343,7 +342,7 @@ static size_t scratch_of(const job *j) {
     bool packs = j->path == DIRECT && j->one.b_col != 1;
     if (j->path == HALF_ROW) return (size_t)(HALF_BLOCK + j->one.k + j->tile_n) * sizeof(float);
     int64_t k = j->parts > 1 ? j->part_k : j->one.k;
-    return packs ? (size_t)(k * packed_width(j->tile_n, &j->isa->f32)) * j->size : 0;
+    return packs ? (size_t)(k * packed_width(j->tile_n, &j->isa->products->f32)) * j->size : 0;
 }
 
 /* Is a product cut along k, its parts added up?  Where c is small; and where a row meets the rows of b, so that these are read in long pieces. */
@@ -363,11 +362,11 @@ static void plan(job *j) {
     double flops = flops_of(w) * (j->path == ROW || j->path == HALF_ROW || j->path == OUTER || j->path == PLAIN ? 8 : 1), all = flops * (double)j->batches;
     int64_t pieces = cr_pieces(pieces_of(all, j->batches * w->m * w->n), j->batches);
     if (cuts_k(j, pieces)) {
-        j->part_k = cr_pieces(w->k, least(pieces, 16));
+        j->part_k = cr_pieces(w->k, cr_imin(pieces, 16));
         j->parts = cr_pieces(w->k, j->part_k);
     } else if (pieces > 1 && j->path != PACKED) cut_tiles(j, pieces);
     j->items = j->parts > 1 ? j->parts : j->batches * j->tiles_m * j->tiles_n;
-    j->group = most(1, (int64_t)(grain * (double)j->items / (all + 1)));
+    j->group = cr_imax(1, (int64_t)(grain * (double)j->items / (all + 1)));
     if (j->path == PACKED && flops > 16 * grain) j->group = j->items;           /* each is cut inside */
     j->scratch = scratch_of(j);
 }
@@ -391,7 +390,7 @@ cr_status cr_cpu_matmul(const cr_matmul_args *args) {
     const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
     const int how = args->how;
     if (c->numel == 0) return CR_OK;
-    job j = {.dtype = c->dtype, .size = cr_dtype_size(c->dtype), .isa = cr_product_best()};
+    job j = {.dtype = c->dtype, .size = cr_dtype_size(c->dtype), .isa = cr_cpu_vec()};
     j.bf16 = c->dtype == CR_F32 && how & CR_MATMUL_BF16;
     read_shapes(&j, c, a, b, bias, how & CR_MATMUL_ADD);
     plan(&j);
@@ -413,14 +412,14 @@ cr_status cr_cpu_update_by_product(const cr_update_by_product_args *args) {
     const cr_array *a = &args->a, *b = &args->b;
     const cr_walk *update = args->update;
     const int input = args->input, how = args->how;
-    job j = {.dtype = a->dtype, .size = cr_dtype_size(a->dtype), .isa = cr_product_best(), .batches = 1};
+    job j = {.dtype = a->dtype, .size = cr_dtype_size(a->dtype), .isa = cr_cpu_vec(), .batches = 1};
     j.bf16 = a->dtype == CR_F32 && how & CR_MATMUL_BF16;
     j.one = (cr_product){.m = a->shape[0], .n = b->shape[1], .k = a->shape[1], .a = cr_array_data(a), .b = cr_array_data(b),
                          .a_row = a->strides[0], .a_col = a->strides[1], .b_row = b->strides[0], .b_col = b->strides[1], .c_row = b->shape[1]};
     plan(&j);
     const cr_product_update into = {update, input};
-    if ((j.path == PACKED || j.path == ONEDNN) && j.parts == 1 && cr_packed_by_rows(&j.one, j.dtype, j.bf16, j.isa))
-        return cr_packed_product(&j.one, j.dtype, j.bf16, j.isa, &into) ? CR_OK : cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product");
+    if ((j.path == PACKED || j.path == ONEDNN) && j.parts == 1 && cr_packed_by_rows(&j.one, j.dtype, j.bf16))
+        return cr_packed_product(&j.one, j.dtype, j.bf16, &into) ? CR_OK : cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product");
     const size_t bytes = (size_t)update->numel * j.size;
     if (!(j.one.c = cr_cpu_take(bytes))) return CR_NO_MEMORY;
     cr_status status = run(&j);
@@ -429,35 +428,9 @@ cr_status cr_cpu_update_by_product(const cr_update_by_product_args *args) {
     return status;
 }
 
-/* ---- instruction sets ---- */
-
-#if defined(__x86_64__)
-extern const cr_product_isa cr_product_v2, cr_product_v3, cr_product_v4;
-static const cr_product_isa *const sets[] = {&cr_product_v2, &cr_product_v3, &cr_product_v4};
-#else
-extern const cr_product_isa cr_product_v0;
-static const cr_product_isa *const sets[] = {&cr_product_v0};
-#endif
-
-static const cr_product_isa *built(int isa) {
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        if (sets[i]->isa == isa) return sets[i];
-    return NULL;
-}
-
-const cr_product_isa *cr_product_for(int isa) { return cr_cpu_vec_for(isa) ? built(isa) : NULL; }
-
-static atomic_int preferred = -1;
-int cr_product_prefer(int isa) { return atomic_exchange(&preferred, isa); }
-
-const cr_product_isa *cr_product_best(void) {
-    int isa = atomic_load_explicit(&preferred, memory_order_relaxed);
-    return built(isa >= 0 ? isa : cr_cpu_isa());
-}
-
 const cr_product_kernels *cr_product_bf16(bool from_f32) {
 #if defined(__x86_64__)
-    if (cr_cpu_bf16() && atomic_load_explicit(&preferred, memory_order_relaxed) < 0) return cr_product_pairs(from_f32);
+    if (cr_cpu_bf16()) return cr_product_pairs(from_f32);
 #endif
     (void)from_f32;
     return NULL;

@@ -21,7 +21,6 @@ enum {
     MOST_BLOCKS = 32
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int bits_of(uint64_t v) { return v ? 64 - __builtin_clzll(v) : 0; }
 
 typedef struct row {
@@ -44,16 +43,15 @@ typedef struct row {
 /* A row of n elements; its data is set later.  One block: what one thread does alone. */
 static row row_of(cr_dtype dt, int64_t n, bool descending) {
     row r = {.k = cr_cpu_vec()->orders, .dtype = dt, .n = n, .flip = descending ? UINT64_MAX : 0, .position_bits = bits_of((uint64_t)n - 1)};
-    int64_t blocks = n / (LONG / 2);
-    r.blocks = n < LONG ? 1 : blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+    r.blocks = n < LONG ? 1 : cr_imin(n / (LONG / 2), MOST_BLOCKS);
     r.block = (n + r.blocks - 1) / r.blocks;
-    r.most_bits = r.position_bits <= 7 ? 6 : r.position_bits - 1 < DIGIT ? r.position_bits - 1 : DIGIT;
+    r.most_bits = r.position_bits <= 7 ? 6 : (int)cr_imin(r.position_bits - 1, DIGIT);
     return r;
 }
 
 static const char *element(const row *r, int64_t i) { return r->x + i * (int64_t)cr_dtype_size(r->dtype); }
 static uint64_t position(const row *r, uint64_t word) { return word & ((UINT64_C(1) << r->position_bits) - 1); }
-static int64_t first_of(const row *r, int64_t block) { return least(block * r->block, r->n); }
+static int64_t first_of(const row *r, int64_t block) { return cr_imin(block * r->block, r->n); }
 
 static void each_block(row *r, void (*fn)(void *, int64_t, int)) {
     if (r->blocks == 1) fn(r, 0, 0);
@@ -70,7 +68,7 @@ static void range_chunk(void *ctx, int64_t chunk, int worker) {
     range[0] = UINT64_MAX;
     range[1] = 0;
     for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i += PIECE) {
-        int64_t n = least(PIECE, end - i);
+        int64_t n = cr_imin(PIECE, end - i);
         r->k->keys(keys, r->dtype, element(r, i), n, r->flip);
         r->k->range(range, keys, n);
     }
@@ -89,7 +87,7 @@ static void place_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const row *r = ctx;
     for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i += PIECE) {
-        int64_t n = least(PIECE, end - i);
+        int64_t n = cr_imin(PIECE, end - i);
         uint64_t *word = r->from + i;
         r->k->keys(word, r->dtype, element(r, i), n, r->flip);
         for (int64_t j = 0; j < n; j++) word[j] = (word[j] - r->lowest) << r->position_bits | (uint64_t)(i + j);
@@ -160,7 +158,7 @@ static void sort_row(row *r) {
     const int bits = key_bits(r), room = 64 - r->position_bits;
     each_block(r, place_chunk);
     for (r->done = 0; r->done < bits; r->done += room) {
-        int width = bits - r->done < room ? bits - r->done : room, digits = (width + r->most_bits - 1) / r->most_bits;
+        int width = (int)cr_imin(bits - r->done, room), digits = (width + r->most_bits - 1) / r->most_bits;
         if (r->done) each_block(r, renew_chunk);
         for (int d = 0; d < digits && !cr_is_cut(); d++) {
             int low = width * d / digits, high = width * (d + 1) / digits;
@@ -174,7 +172,7 @@ static void sort_row(row *r) {
 static void emit_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const row *r = ctx;
-    const int64_t first = least(chunk * r->block, r->wanted), end = least(first + r->block, r->wanted);
+    const int64_t first = cr_imin(chunk * r->block, r->wanted), end = cr_imin(first + r->block, r->wanted);
     int64_t i = first;
     switch (cr_dtype_size(r->dtype)) {
         case 1: TAKE(uint8_t) break;
@@ -232,7 +230,7 @@ static void sort_chunk(void *ctx, int64_t chunk, int worker) {
     const size_t words = (size_t)r.n * sizeof(uint64_t), bytes = counts_bytes(&r) + (lend ? words : 2 * words);
     char *memory = cr_cpu_try_take(bytes);
     if (!memory) { atomic_store(&j->failed, true); return; }
-    for (int64_t m = chunk * j->each, end = least(m + j->each, j->M); m < end; m++) {
+    for (int64_t m = chunk * j->each, end = cr_imin(m + j->each, j->M); m < end; m++) {
         open_row(j, &r, m);
         r.counts = (uint64_t *)(void *)memory;
         r.from = (uint64_t *)(void *)(memory + counts_bytes(&r));
@@ -290,7 +288,7 @@ static const uint64_t *order_candidates(const best *b, int *bits) {
 static void settle(best *b) {
     int bits;
     const uint64_t *order = order_candidates(b, &bits);
-    b->n = least(b->n, b->K);
+    b->n = cr_imin(b->n, b->K);
     for (int64_t i = 0; i < b->n; i++) {
         uint64_t at = order[i] & ((UINT64_C(1) << bits) - 1);
         b->spare_key[i] = b->key[at];
@@ -311,7 +309,7 @@ static void settle(best *b) {
 static void search_span(best *b, const row *r, int64_t first, int64_t end) {
     uint64_t keys[SCAN];
     for (int64_t i = first; i < end; i += SCAN) {
-        int64_t n = least(SCAN, end - i);
+        int64_t n = cr_imin(SCAN, end - i);
         if (b->n + n > b->room) settle(b);
         if (b->full) return;
         r->k->keys(keys, r->dtype, element(r, i), n, r->flip);
@@ -343,7 +341,7 @@ static void topk_chunk(void *ctx, int64_t chunk, int worker) {
     char *memory = cr_cpu_try_take(best_bytes(room));
     if (!memory) { atomic_store(&j->failed, true); return; }
     row r = j->like;
-    for (int64_t m = chunk * j->each, end = least(m + j->each, j->M); m < end; m++) {
+    for (int64_t m = chunk * j->each, end = cr_imin(m + j->each, j->M); m < end; m++) {
         best b;
         open_row(j, &r, m);
         open_best(&b, j->K, room, memory);
@@ -396,7 +394,7 @@ cr_status cr_cpu_sort(const cr_sort_args *args) {
     job j = job_of(y, index, x, M, R, descending);
     j.K = K;
     if (R < 2 * FEW || (K > R / 32 && best_room(K) > FEW)) return run(&j, "sort", sort_chunk);      /* few candidates are ranked, at any R */
-    j.span = 16 * K > 2 * LONG ? 16 * K : 2 * LONG;
+    j.span = cr_imax(16 * K, 2 * LONG);
     j.spans = R / j.span;                           /* the last one takes the rest */
     if (j.spans < 2) j.like.blocks = 1;             /* rows are dealt out */
     return run(&j, "topk", j.spans < 2 ? topk_chunk : topk_long);
@@ -410,7 +408,7 @@ static void narrow_chunk(void *ctx, int64_t chunk, int worker) {
     uint64_t keys[PIECE], *counts = r->counts + (chunk << r->digit);
     memset(counts, 0, sizeof *counts << r->digit);
     for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i += PIECE) {
-        int64_t n = least(PIECE, end - i);
+        int64_t n = cr_imin(PIECE, end - i);
         r->k->keys(keys, r->dtype, element(r, i), n, 0);
         for (int64_t j = 0; j < n; j++) {
             uint64_t key = (keys[j] - r->lowest) >> r->shift;
@@ -429,7 +427,7 @@ static void collect_chunk(void *ctx, int64_t chunk, int worker) {
     int64_t to = 0, last = 0;
     for (int64_t b = 0; b <= chunk; b++) to = last, last += r->held[b];
     for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end && to < last; i += PIECE) {
-        int64_t n = least(PIECE, end - i);
+        int64_t n = cr_imin(PIECE, end - i);
         r->k->keys(keys, r->dtype, element(r, i), n, 0);
         for (int64_t j = 0; j < n; j++)
             if (is_candidate(r, keys[j])) {
@@ -474,7 +472,7 @@ static int64_t select_element(row *r, int64_t k) {
     k = kth_of(k, r->n, nans);
     for (int64_t b = 0; b < r->blocks; b++) r->held[b] = first_of(r, b + 1) - first_of(r, b);
     for (r->prefix = 0, r->shift = bits; r->shift && left > FEW; ) {
-        r->digit = r->shift < r->most_bits ? r->shift : r->most_bits;
+        r->digit = (int)cr_imin(r->shift, r->most_bits);
         r->shift -= r->digit;
         each_block(r, narrow_chunk);
         if (cr_is_cut()) return 0;
@@ -501,7 +499,7 @@ static void kth_chunk(void *ctx, int64_t chunk, int worker) {
     char *memory = r.n > FEW ? cr_cpu_try_take(counts_bytes(&r)) : NULL;
     if (r.n > FEW && !memory) { atomic_store(&j->failed, true); return; }
     r.counts = (uint64_t *)(void *)memory;
-    for (int64_t m = chunk * j->each, end = least(m + j->each, j->M); m < end; m++) {
+    for (int64_t m = chunk * j->each, end = cr_imin(m + j->each, j->M); m < end; m++) {
         open_row(j, &r, m);
         int64_t at = r.n <= FEW ? rank_element(&r, j->k) : select_element(&r, j->k);
         give_best(&r, &at);
@@ -532,11 +530,11 @@ enum { PLACES_EACH = 2048 };
 static void places_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const places *p = ctx;
-    const int64_t end = least((chunk + 1) * PLACES_EACH, p->M * p->K);
+    const int64_t end = cr_imin((chunk + 1) * PLACES_EACH, p->M * p->K);
     uint64_t keys[CR_IN_STEP] = {0};
     int64_t at[CR_IN_STEP] = {0}, start[CR_IN_STEP] = {0};
     for (int64_t first = chunk * PLACES_EACH; first < end; first += CR_IN_STEP) {
-        const int64_t n = least(CR_IN_STEP, end - first);
+        const int64_t n = cr_imin(CR_IN_STEP, end - first);
         p->k->keys(keys, p->dtype, p->v + first * (int64_t)cr_dtype_size(p->dtype), n, 0);
         for (int64_t i = 0; i < n && !p->shared; i++) start[i] = (first + i) / p->K * p->R;
         p->k->places(at, start, p->dtype, p->x, p->R, keys, p->right);
@@ -596,8 +594,8 @@ static void runs_chunk(void *ctx, int64_t chunk, int worker) {
     uint8_t begins[PIECE];
     int64_t runs = 0, starts[PIECE + 1], *run = j->run;
     for (int64_t b = 0; b < chunk && j->write; b++) runs += j->begun[b];
-    for (int64_t first = chunk * j->block, i = first, end = least(i + j->block, j->R); i < end && cr_goes_on(i - first, LONG); i += PIECE) {
-        int64_t n = least(PIECE, end - i), at = 0;
+    for (int64_t first = chunk * j->block, i = first, end = cr_imin(i + j->block, j->R); i < end && cr_goes_on(i - first, LONG); i += PIECE) {
+        int64_t n = cr_imin(PIECE, end - i), at = 0;
         const int64_t found = find_begins(j, i, n, begins);
         for (int64_t q = 0; q < n && j->write; q++) {           /* no branch: which rows begin a run is hard to foretell */
             starts[at] = i + q;
@@ -618,7 +616,7 @@ cr_status cr_cpu_runs(const cr_runs_args *args) {
     run_job j = {.k = cr_cpu_vec()->orders, .run = run ? cr_array_data(run) : NULL, .starts = cr_array_data(starts), .order = order ? cr_array_data(order) : NULL,
                  .x = cr_array_data(x), .dtype = x->dtype, .R = R, .C = C};
     int64_t n = 0;
-    j.blocks = least(cr_pieces(R, LONG / 2), MOST_BLOCKS);
+    j.blocks = cr_imin(cr_pieces(R, LONG / 2), MOST_BLOCKS);
     j.block = cr_pieces(R, j.blocks);
     cr_pool_run(j.blocks, runs_chunk, &j);
     j.write = true;

@@ -5,8 +5,8 @@
 
 #include "../../core/pool.h"
 #include "cpu.h"
+#include "isa.h"
 #include "index.h"
-#include "product.h"
 
 /* x (M, R, N) with its index (K), and the K places of it (M, K, N). */
 typedef struct job {
@@ -21,7 +21,6 @@ typedef struct job {
     int64_t blocks, ranges;                         /* of columns, of places, that all chunks of some rows cut them into */
     bool sum;
     int32_t *slot; int64_t slots;                   /* sums of halves: where that of a place is kept */
-    const cr_product_isa *isa;
     atomic_bool failed;
 } job;
 
@@ -43,7 +42,7 @@ static void run(job *j, int64_t chunks, void (*fn)(void *, int64_t, int)) {
         const int64_t N = j->N, K = j->K, row = j->xs[1], step = j->xs[2];                                      \
         const indices index = j->index;                                                                         \
         for (int64_t i = from; i < to;) {                                                                       \
-            const int64_t m = i / K, first = i - m * K, end = least(K, first + to - i);                         \
+            const int64_t m = i / K, first = i - m * K, end = cr_imin(K, first + to - i);                         \
             const T *x = (const T *)(const void *)j->x + m * j->xs[0];                                          \
             T *y = (T *)(void *)j->y + m * K * N;                                                               \
             if (N == 1) for (int64_t k = first; k < end; k++) y[k] = x[index_at(index, k) * row];               \
@@ -63,7 +62,7 @@ TAKE(take_8, uint64_t)
 static void take_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
-    int64_t from = chunk * j->rows, to = least(j->M * j->K, from + j->rows);
+    int64_t from = chunk * j->rows, to = cr_imin(j->M * j->K, from + j->rows);
     if (j->M == 1 && !cr_cpu_check(&j->check, from, to)) return;
     switch (j->size) {
         case 1: take_1(j, from, to); break;
@@ -82,7 +81,7 @@ cr_status cr_cpu_take_rows(const cr_take_rows_args *args) {
     cr_status s = first ? cr_cpu_open_indices(op, index, j.R, wrap, &j.index) : cr_cpu_start_check(&j.check, op, index, j.R, wrap);
     if (s || y->numel == 0) return s;
     if (!first) j.index = j.check.x;
-    j.rows = most(1, INDEX_GRAIN / j.N);
+    j.rows = cr_imax(1, INDEX_GRAIN / j.N);
     run(&j, cr_pieces(j.M * j.K, j.rows), take_chunk);
     return first ? CR_OK : cr_cpu_checked(&j.check);
 }
@@ -124,18 +123,6 @@ PUT(put_4, uint32_t, LAST, true)
 PUT(put_8, uint64_t, LAST, true)
 #undef PUT
 
-static void load_half(const job *j, float *to, const uint16_t *from, int64_t n, int64_t stride) {
-    const bool bf16 = j->dtype == CR_BF16;
-    if (stride == 1) j->isa->f32_from_half(to, from, n, bf16);
-    else for (int64_t i = 0; i < n; i++) to[i] = bf16 ? cr_bf16_to_f32(from[i * stride]) : cr_f16_to_f32(from[i * stride]);
-}
-
-static void store_half(const job *j, uint16_t *to, const float *from, int64_t n, int64_t stride) {
-    const bool bf16 = j->dtype == CR_BF16;
-    if (stride == 1) j->isa->half_from_f32(to, from, n, bf16);
-    else for (int64_t i = 0; i < n; i++) to[i * stride] = bf16 ? cr_f32_to_bf16(from[i]) : cr_f32_to_f16(from[i]);
-}
-
 /* sum: (slots, to - from) f32, then a row of y.  The first time a place is met its old value is put into its slot. */
 static void add_half(const job *j, int64_t m, int64_t from, int64_t to, float *sum) {
     const int64_t n = to - from;
@@ -146,15 +133,15 @@ static void add_half(const job *j, int64_t m, int64_t from, int64_t to, float *s
     for (int64_t k = 0; k < j->K && cr_goes_on(k, INDEX_GRAIN); k++) {
         int64_t place = index_at(j->index, k), slot = j->slot[place];
         float *s = sum + slot * n;
-        if (slot == seen) { load_half(j, s, x + place * j->xs[1], n, j->xs[2]); seen++; }     /* slots are numbered as they are met */
-        load_half(j, row, y + k * j->ys[1], n, j->ys[2]);
+        if (slot == seen) { cr_block_load(CR_LANE_F32, s, j->dtype, x + place * j->xs[1], j->xs[2], n); seen++; }     /* slots are numbered as they are met */
+        cr_block_load(CR_LANE_F32, row, j->dtype, y + k * j->ys[1], j->ys[2], n);
         for (int64_t c = 0; c < n; c++) s[c] += row[c];
     }
     seen = 0;
     for (int64_t k = 0; k < j->K; k++) {
         int64_t place = index_at(j->index, k);
         if (j->slot[place] != seen) continue;
-        store_half(j, x + place * j->xs[1], sum + seen * n, n, j->xs[2]);
+        cr_block_store(CR_LANE_F32, sum + seen * n, j->dtype, x + place * j->xs[1], j->xs[2], n);
         seen++;
     }
 }
@@ -184,8 +171,8 @@ static void put_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
     const int64_t range = chunk % j->ranges, column = chunk / j->ranges % j->blocks;
-    int64_t m = chunk / j->ranges / j->blocks * j->rows, last = least(j->M, m + j->rows);
-    const block b = {column * j->columns, least(j->N, (column + 1) * j->columns), range * j->places, least(j->R, (range + 1) * j->places)};
+    int64_t m = chunk / j->ranges / j->blocks * j->rows, last = cr_imin(j->M, m + j->rows);
+    const block b = {column * j->columns, cr_imin(j->N, (column + 1) * j->columns), range * j->places, cr_imin(j->R, (range + 1) * j->places)};
     size_t bytes = j->slot ? (size_t)((j->slots + 1) * (b.to - b.from)) * sizeof(float) : 0;
     float *sum = bytes ? cr_cpu_try_take(bytes) : NULL;
     if (bytes && !sum) { atomic_store(&j->failed, true); return; }
@@ -199,10 +186,10 @@ static void cut(job *j) {
     const int64_t pieces = cr_pieces(j->K * j->N, INDEX_GRAIN);
     j->columns = j->N;
     j->ranges = 1;
-    if (j->N >= LONG && !j->slot) j->ranges = least(least(pieces, RANGES), j->R);
-    else j->columns = least(j->N, most(16, INDEX_GRAIN / j->K));
+    if (j->N >= LONG && !j->slot) j->ranges = cr_imin(cr_imin(pieces, RANGES), j->R);
+    else j->columns = cr_imin(j->N, cr_imax(16, INDEX_GRAIN / j->K));
     j->places = (j->R + j->ranges - 1) / j->ranges;
-    j->rows = most(1, INDEX_GRAIN / (j->K * j->columns));
+    j->rows = cr_imax(1, INDEX_GRAIN / (j->K * j->columns));
     j->blocks = cr_pieces(j->N, j->columns);
 }
 
@@ -215,9 +202,8 @@ cr_status cr_cpu_put_rows(const cr_put_rows_args *args) {
     if (s || src->numel == 0) return s;
     if (j.M == 1 && j.N == 1 && cr_cpu_suits_buckets(j.dtype, sum, j.R, j.K))
         return cr_cpu_put_by_buckets(j.dtype, sum, j.x, j.xs[1], j.R, j.index, j.y, j.ys[1], j.K);
-    size_t map = sum && is_half(j.dtype) ? (size_t)j.R * sizeof *j.slot : 0;
+    size_t map = sum && cr_dtype_is_half(j.dtype) ? (size_t)j.R * sizeof *j.slot : 0;
     if (map) {
-        j.isa = cr_product_best();
         j.slot = cr_cpu_take(map);
         if (!j.slot) return CR_NO_MEMORY;
         memset(j.slot, -1, map);
@@ -240,7 +226,7 @@ typedef struct ravel { int64_t *y; int n; const indices *index; int64_t numel; }
 static void ravel_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const ravel *r = ctx;
-    const int64_t from = chunk * INDEX_GRAIN, to = least(r->numel, from + INDEX_GRAIN);
+    const int64_t from = chunk * INDEX_GRAIN, to = cr_imin(r->numel, from + INDEX_GRAIN);
     for (int k = 0; k < r->n; k++) {
         const indices index = r->index[k];
         if (k == 0) for (int64_t i = from; i < to; i++) r->y[i] = index_at(index, i);

@@ -10,6 +10,9 @@
 
 #include <chainrule.h>
 
+#include "isa_name.h"
+#include "../../core/ints.h"
+
 typedef struct cr_product {
     int64_t m, n, k;
     const void *a, *b;
@@ -43,22 +46,13 @@ typedef struct cr_product_kernels {
     int per, size;
 } cr_product_kernels;
 
-typedef struct cr_product_isa {
-    int isa;
-    cr_product_kernels f32, f64;
-    void (*bf16_rounded)(float *dst, const float *src, int64_t n);                      /* to bf16 and back */
-    void (*f32_from_half)(float *dst, const uint16_t *src, int64_t n, bool bf16);
-    void (*half_from_f32)(uint16_t *dst, const float *src, int64_t n, bool bf16);       /* to nearest, ties to even */
-} cr_product_isa;
-
-const cr_product_isa *cr_product_best(void);        /* for cr_cpu_isa() */
-const cr_product_isa *cr_product_for(int isa);      /* NULL: not built, or this processor lacks it */
-int cr_product_prefer(int isa);                     /* for tests: cr_product_best gives this one; -1: cr_cpu_isa()'s; returns the old setting */
+struct cr_products { cr_product_kernels f32, f64; };   /* matmul_isa.c */
+CR_ISA_TABLE(cr_products);
 
 /* Products of pairs of bf16, added in f32 (matmul_bf16.c): only panels and pack.  The operands that pack reads are f32 (rounded to nearest, ties
- * to even) or bf16 themselves.  NULL: not this processor, or an instruction set was asked for. */
+ * to even) or bf16 themselves.  NULL: the processor lacks them, or CHAINRULE_ISA or a test fixes the instruction set. */
 const cr_product_kernels *cr_product_bf16(bool from_f32);
-const cr_product_kernels *cr_product_pairs(bool from_f32);                 /* the same, unasked: x86-64 only, where cr_cpu_bf16() */
+const cr_product_kernels *cr_product_pairs(bool from_f32);                 /* the same without the check: x86-64 only, where cr_cpu_bf16() */
 
 /* An update whose input is a product that is never whole in memory: rows of c, once they are complete, go into it (matmul.c). */
 typedef struct cr_product_update { const struct cr_walk *walk; int input; } cr_product_update;
@@ -66,7 +60,7 @@ bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_
 
 /* One product of floats on all threads (packed.c).  bf16: f32 operands are rounded to bf16.  update: NULL, or where c goes instead, if
  * cr_packed_by_rows.  False: no memory, and no message. */
-bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa, const cr_product_update *update);
-bool cr_packed_by_rows(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa);   /* are its chunks whole rows of c over all of k? */
+bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_update *update);
+bool cr_packed_by_rows(const cr_product *w, cr_dtype dtype, bool bf16);   /* are its chunks whole rows of c over all of k? */
 
 #endif

@@ -31,7 +31,6 @@ typedef struct reduction {
     bool max; int64_t *index;                       /* arg-reductions */
 } reduction;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static const char *element(const reduction *r, int64_t at) { return r->x + at * (int64_t)cr_dtype_size(r->from); }
 
@@ -54,7 +53,7 @@ static void raise_to_power(const reduction *r, void *lanes, int64_t n) {
     for (int i = 0; i < POWERS; i++) { p32[i] = (float)r->how.p; p64[i] = r->how.p; }
     r->k->map[r->lane](CR_MAP_ABS, lanes, lanes, NULL, false, n);
     for (int64_t i = 0; i < n; i += POWERS) {
-        int64_t length = (least(POWERS, n - i) + k->lanes - 1) / k->lanes * k->lanes;
+        int64_t length = (cr_imin(POWERS, n - i) + k->lanes - 1) / k->lanes * k->lanes;
         float *f = (float *)lanes + i;
         double *d = (double *)lanes + i;
         if (r->lane == CR_LANE_F32) k->f32[CR_OP_POW](f, f, p32, NULL, length);
@@ -99,7 +98,7 @@ static int64_t count_run(const reduction *r, int64_t at, int64_t n) {
     const bool any = r->how.kind == CR_REDUCE_MAX, all = r->how.kind == CR_REDUCE_MIN;
     int64_t total = 0, seen = 0;
     while (seen < n && !(any && total) && !(all && total < seen)) {
-        int64_t length = least(PIECE, n - seen);
+        int64_t length = cr_imin(PIECE, n - seen);
         total += r->k->nonzero(element(r, at + seen), length, cr_dtype_size(r->from), cr_dtype_is_float(r->from));
         seen += length;
     }
@@ -118,7 +117,7 @@ static void reduce_span(const reduction *r, int64_t at, int64_t n, const void *m
     }
     if (pieces == 1) { r->op->run(result, lanes_at(r, at, n, mean, block), n); return; }
     for (int64_t p = 0; p < pieces; p++) {
-        int64_t length = least(piece, n - p * piece);
+        int64_t length = cr_imin(piece, n - p * piece);
         r->op->run(parts + (size_t)p * r->size, lanes_at(r, at + p * piece * r->step, length, mean, block), length);
     }
     combine(r, parts, pieces, 1);
@@ -130,10 +129,10 @@ static const char *mean_of(const reduction *r, int64_t i) { return r->means ? r-
 static void rows_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
-    int64_t end = least((chunk + 1) * r->rows_per_chunk, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->rows_per_chunk, r->M);
     for (int64_t m = chunk * r->rows_per_chunk, n; m < end; m += n) {
         char y[ROWS * 8];
-        n = least(ROWS, end - m);
+        n = cr_imin(ROWS, end - m);
         for (int64_t i = 0; i < n; i++) reduce_span(r, (m + i) * r->strides[0], r->R, mean_of(r, m + i), y + (size_t)i * r->size);
         store_results(r, m, y, n);
     }
@@ -143,7 +142,7 @@ static void span_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
     int64_t m = chunk / r->spans, first = chunk % r->spans * SPAN;
-    reduce_span(r, m * r->strides[0] + first * r->step, least(SPAN, r->R - first), mean_of(r, m), r->partial + (size_t)chunk * r->size);
+    reduce_span(r, m * r->strides[0] + first * r->step, cr_imin(SPAN, r->R - first), mean_of(r, m), r->partial + (size_t)chunk * r->size);
 }
 
 /* Long rows: the spans of all rows into `partial`, one result to the row then at its first. */
@@ -177,12 +176,12 @@ static cr_status reduce_rows(reduction *r) {
 /* ---- columns.  Few columns: g = wide / N rows are one wide row, folded at the end.  Each chunk is (m, block of rows, strip of columns). */
 static void plan_columns(reduction *r) {
     bool dense = r->strides[2] == 1 && r->strides[1] == r->N;
-    int64_t g = r->N >= 64 || !dense ? 1 : least(128 / r->N, r->R);
+    int64_t g = r->N >= 64 || !dense ? 1 : cr_imin(128 / r->N, r->R);
     r->wide = g * r->N;
     r->strips = cr_pieces(r->wide, WIDTH);
-    int64_t wide_rows = r->R / g, width = least(r->wide, WIDTH);
+    int64_t wide_rows = r->R / g, width = cr_imin(r->wide, WIDTH);
     bool enough = r->M * r->strips >= 16;           /* chunks without cutting rows */
-    r->block_rows = least(GROUP * GROUP, enough ? INT64_MAX : (CHUNK / width + GROUP - 1) / GROUP * GROUP);    /* no chain of additions is longer than GROUP */
+    r->block_rows = cr_imin(GROUP * GROUP, enough ? INT64_MAX : (CHUNK / width + GROUP - 1) / GROUP * GROUP);    /* no chain of additions is longer than GROUP */
     r->blocks = cr_pieces(wide_rows, r->block_rows);
 }
 
@@ -194,7 +193,7 @@ static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, i
         return;
     }
     for (int64_t i = 0; i < rows; i += GROUP) {
-        int64_t count = least(GROUP, rows - i);
+        int64_t count = cr_imin(GROUP, rows - i);
         char *to = i ? group : acc;
         const void *x = lanes_at(r, at + i * stride, n, mean, block);
         memcpy(to, x, (size_t)n * r->size);
@@ -209,7 +208,7 @@ static void columns_chunk(void *ctx, int64_t chunk, int worker) {
     const reduction *r = ctx;
     int64_t strip = chunk % r->strips, b = chunk / r->strips % r->blocks, m = chunk / r->strips / r->blocks;
     int64_t g = r->wide / r->N, wide_rows = r->R / g, first = b * r->block_rows, column = strip * WIDTH;
-    int64_t rows = least(r->block_rows, wide_rows - first), n = least(WIDTH, r->wide - column), at = m * r->strides[0] + column * r->strides[2];
+    int64_t rows = cr_imin(r->block_rows, wide_rows - first), n = cr_imin(WIDTH, r->wide - column), at = m * r->strides[0] + column * r->strides[2];
     _Alignas(64) char acc[WIDTH * 8], block[WIDTH * 8], means[WIDTH * 8];
     const char *mean = mean_of(r, m * r->N + column);
     for (int64_t i = 0; i < n && mean && g > 1; i += r->N) memcpy(means + (size_t)i * r->size, mean, (size_t)r->N * r->size);
@@ -298,7 +297,7 @@ cr_status cr_cpu_reduce(const cr_reduce_args *args) {
 static int64_t find_in_row(const reduction *r, int64_t at, int64_t n, const number *v) {
     _Alignas(64) char block[PIECE * 8];
     for (int64_t i = 0; i < n; i += PIECE) {
-        int64_t length = least(PIECE, n - i), found = r->k->find[r->lane](lanes_at(r, at + i * r->step, length, NULL, block), length, v);
+        int64_t length = cr_imin(PIECE, n - i), found = r->k->find[r->lane](lanes_at(r, at + i * r->step, length, NULL, block), length, v);
         if (found < length) return i + found;
     }
     return 0;
@@ -307,7 +306,7 @@ static int64_t find_in_row(const reduction *r, int64_t at, int64_t n, const numb
 static void arg_rows_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
-    int64_t end = least((chunk + 1) * r->rows_per_chunk, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->rows_per_chunk, r->M);
     for (int64_t m = chunk * r->rows_per_chunk; m < end; m++) {
         number v;
         reduce_span(r, m * r->strides[0], r->R, NULL, &v);
@@ -328,7 +327,7 @@ static cr_status arg_rows(reduction *r) {
         number v = {.i = 0};
         r->op->run(&v, row, r->spans);
         int64_t span = r->k->find[r->lane](row, r->spans, &v);
-        r->index[m] = span * SPAN + find_in_row(r, m * r->strides[0] + span * SPAN * r->step, least(SPAN, r->R - span * SPAN), &v);
+        r->index[m] = span * SPAN + find_in_row(r, m * r->strides[0] + span * SPAN * r->step, cr_imin(SPAN, r->R - span * SPAN), &v);
     }
     cr_cpu_give(r->partial, bytes);
     return CR_OK;
@@ -337,7 +336,7 @@ static cr_status arg_rows(reduction *r) {
 static void arg_columns_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
-    int64_t m = chunk / r->strips, column = chunk % r->strips * WIDTH, n = least(WIDTH, r->N - column), at = m * r->strides[0] + column * r->strides[2];
+    int64_t m = chunk / r->strips, column = chunk % r->strips * WIDTH, n = cr_imin(WIDTH, r->N - column), at = m * r->strides[0] + column * r->strides[2];
     _Alignas(64) char best[WIDTH * 8], block[WIDTH * 8];
     int64_t *index = r->index + m * r->N + column;
     memset(index, 0, (size_t)n * sizeof *index);

@@ -23,7 +23,6 @@ typedef struct rows {
     atomic_bool failed;
 } rows;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static rows rows_of(const cr_array *x, int64_t M, int64_t N) {
     rows r = {.M = M, .N = N, .x = x, .lane = x->dtype == CR_F64 ? CR_LANE_F64 : CR_LANE_F32};
@@ -78,7 +77,7 @@ static void softmax_chunk(void *ctx, int64_t chunk, int worker) {
     char *scratch;
     size_t bytes;
     if (!take_scratch(r, &scratch, &bytes)) return;
-    int64_t end = least((chunk + 1) * r->each, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *y = row_out(r, r->y, m, scratch, 0);
         const void *x = row_in(r, r->x, m, scratch, 1);
@@ -132,7 +131,7 @@ static void norm_chunk(void *ctx, int64_t chunk, int worker) {
     char *scratch;
     size_t bytes;
     if (!take_scratch(r, &scratch, &bytes)) return;
-    int64_t end = least((chunk + 1) * r->each, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *y = row_out(r, r->y, m, scratch, 0);
         r->k->norm(y, number_at(r, r->mean, m), number_at(r, r->rstd, m), row_in(r, r->x, m, scratch, 1), r->weight, r->bias, r->N, r->eps);
@@ -165,7 +164,7 @@ static void norm_bwd_chunk(void *ctx, int64_t chunk, int worker) {
     char *dw = r->dw ? r->dw + (size_t)chunk * row : NULL, *db = r->db ? r->db + (size_t)chunk * row : NULL;
     if (dw) memset(dw, 0, row);
     if (db) memset(db, 0, row);
-    int64_t end = least((chunk + 1) * r->each, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *dx = r->y ? row_out(r, r->y, m, scratch, 0) : NULL;
         r->k->norm_bwd(dx, dw, db, row_in(r, r->x, m, scratch, 1), r->weight, number_at(r, r->saved_mean, m), number_at(r, r->saved_rstd, m),
@@ -236,7 +235,7 @@ static void entropy_chunk(void *ctx, int64_t chunk, int worker) {
     char *scratch;
     size_t bytes;
     if (!take_scratch(r, &scratch, &bytes)) return;
-    int64_t end = least((chunk + 1) * r->each, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         const void *x = row_in(r, r->x, m, scratch, 1);
         int64_t t = target_at(e, m);
@@ -267,7 +266,7 @@ static void entropy_bwd_chunk(void *ctx, int64_t chunk, int worker) {
     char *scratch;
     size_t bytes;
     if (!take_scratch(r, &scratch, &bytes)) return;
-    int64_t end = least((chunk + 1) * r->each, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *dx = row_out(r, r->y, m, scratch, 0);
         int64_t t = target_at(e, m);

@@ -16,7 +16,6 @@ static void draw(uint64_t seed, uint64_t counter, int64_t first, int64_t n, uint
     cr_cpu_vec()->randoms->philox(seed, counter + (uint64_t)(first / 2), words, (n + 1) / 2);
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- permutations: positions sorted by random words.  Such words need no comparison to come near their place: their leading bits
  * say where it is.  First into buckets of about 1024, which fit the second-level cache, then within each by the bits that follow;
@@ -61,8 +60,8 @@ static void count_chunk(void *ctx, int64_t c, int worker) {
     const shuffle *s = ctx;
     uint32_t words[2 * BLOCK];
     int64_t *place = s->place + c * s->buckets;
-    for (int64_t first = c * s->chunk, end = least(first + s->chunk, s->n); first < end && cr_goes_on(first, CHUNK); first += BLOCK) {
-        int64_t n = least(end - first, BLOCK);
+    for (int64_t first = c * s->chunk, end = cr_imin(first + s->chunk, s->n); first < end && cr_goes_on(first, CHUNK); first += BLOCK) {
+        int64_t n = cr_imin(end - first, BLOCK);
         draw(s->seed, s->counter, first, n, words);
         for (int64_t i = 0; i < n; i++) place[bucket_of(s, s->word[first + i] = cr_word64(words, i))]++;
     }
@@ -72,7 +71,7 @@ static void scatter_chunk(void *ctx, int64_t c, int worker) {
     (void)worker;
     const shuffle *s = ctx;
     int64_t *place = s->place + c * s->buckets;
-    for (int64_t first = c * s->chunk, i = first, end = least(i + s->chunk, s->n); i < end && cr_goes_on(i - first, CHUNK); i++)
+    for (int64_t first = c * s->chunk, i = first, end = cr_imin(i + s->chunk, s->n); i < end && cr_goes_on(i - first, CHUNK); i++)
         s->scattered[place[bucket_of(s, s->word[i])]++] = (entry){s->word[i], i};
 }
 
@@ -142,7 +141,7 @@ static void load_weights(const sample *s, double *to, int64_t first, int64_t n) 
 static void add_up(void *ctx, int64_t c, int worker) {
     (void)worker;
     const sample *s = ctx;
-    for (int64_t m = c * s->rows, end = least(m + s->rows, s->M); m < end; m++) {
+    for (int64_t m = c * s->rows, end = cr_imin(m + s->rows, s->M); m < end; m++) {
         double *sum = s->sum + m * s->N;
         load_weights(s, sum, m * s->N, s->N);
         for (int64_t i = 1; i < s->N; i++) sum[i] += sum[i - 1];
@@ -164,7 +163,7 @@ static void pick(void *ctx, int64_t c, int worker) {
     (void)worker;
     const sample *s = ctx;
     uint32_t words[2 * BLOCK];
-    int64_t first = c * BLOCK, n = least(s->M * s->S - first, BLOCK);
+    int64_t first = c * BLOCK, n = cr_imin(s->M * s->S - first, BLOCK);
     draw(s->seed, s->counter, first, n, words);
     for (int64_t k = 0; k < n; k++) {
         const double *sum = s->sum + (first + k) / s->S * s->N;
@@ -193,7 +192,7 @@ static void wait_times(void *ctx, int64_t c, int worker) {
     const sample *s = ctx;
     uint32_t words[2 * BLOCK];
     double w[BLOCK];
-    int64_t first = c * BLOCK, n = least(s->M * s->N - first, BLOCK);
+    int64_t first = c * BLOCK, n = cr_imin(s->M * s->N - first, BLOCK);
     draw(s->seed, s->counter, first, n, words);
     load_weights(s, w, first, n);
     for (int64_t k = 0; k < n; k++) {
@@ -225,7 +224,7 @@ static void soonest_first(candidate *x, int64_t n, int64_t k) {
 static void choose(void *ctx, int64_t c, int worker) {
     (void)worker;
     const sample *s = ctx;
-    for (int64_t m = c * s->rows, end = least(m + s->rows, s->M); m < end; m++) {
+    for (int64_t m = c * s->rows, end = cr_imin(m + s->rows, s->M); m < end; m++) {
         candidate *x = s->candidates + m * s->N;
         soonest_first(x, s->N, s->S);
         qsort(x, (size_t)s->S, sizeof *x, by_time);

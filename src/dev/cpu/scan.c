@@ -23,7 +23,6 @@ typedef struct scan {
     lane *carry;                                    /* where blocks > 1: (M, blocks, N), the sum of each, then of those before it */
 } scan;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static double log_add(double a, double b) {
     double most = a > b || a != a ? a : b, other = a > b || a != a ? b : a;
@@ -100,12 +99,12 @@ static void scan_row(const scan *s, int64_t at, int64_t step, int64_t n, lane *c
     lane v[PIECE], a[PIECE];
     const bool sum = s->kind == CR_SCAN_SUM, direct = !s->a && (sum || s->kind == CR_SCAN_PROD);
     for (int64_t k = 0; k < n && direct && s->from == CR_F32 && cr_goes_on(k, BLOCK); k += BLOCK)
-        carry->d = (sum ? sum_f32 : prod_f32)((float *)(void *)y + k * step, (const float *)(const void *)x + k * step, step, least(BLOCK, n - k), carry->d);
+        carry->d = (sum ? sum_f32 : prod_f32)((float *)(void *)y + k * step, (const float *)(const void *)x + k * step, step, cr_imin(BLOCK, n - k), carry->d);
     for (int64_t k = 0; k < n && direct && s->from == CR_I64 && cr_goes_on(k, BLOCK); k += BLOCK)
-        carry->i = (int64_t)(sum ? sum_u64 : prod_u64)((uint64_t *)(void *)y + k * step, (const uint64_t *)(const void *)x + k * step, step, least(BLOCK, n - k), (uint64_t)carry->i);
+        carry->i = (int64_t)(sum ? sum_u64 : prod_u64)((uint64_t *)(void *)y + k * step, (const uint64_t *)(const void *)x + k * step, step, cr_imin(BLOCK, n - k), (uint64_t)carry->i);
     if (direct && (s->from == CR_F32 || s->from == CR_I64)) return;
     for (int64_t k = 0; k < n && cr_goes_on(k, BLOCK); k += PIECE) {
-        int64_t length = least(PIECE, n - k);
+        int64_t length = cr_imin(PIECE, n - k);
         cr_block_load(lane_of(s), v, s->from, element(x, s->from, k * step), step, length);
         if (s->a) cr_block_load(lane_of(s), a, s->from, element(s->a, s->from, at + k * step), step, length);
         run_lanes(s, carry, v, s->a ? a : NULL, length, k == 0);
@@ -145,9 +144,9 @@ static void sum_block(const scan *s, int64_t at, int64_t rows, int64_t n, lane *
     }
     start(s, part, WIDTH);
     for (int64_t k = 0; k < rows; k += PIECE) {
-        int64_t length = least(PIECE, rows - k);
+        int64_t length = cr_imin(PIECE, rows - k);
         cr_block_load(lane_of(s), v, s->from, element(s->x, s->from, at + k), 1, length);
-        for (int64_t i = 0; i < length; i += WIDTH) step_lanes(s, part, v + i, NULL, least(WIDTH, length - i), false);
+        for (int64_t i = 0; i < length; i += WIDTH) step_lanes(s, part, v + i, NULL, cr_imin(WIDTH, length - i), false);
     }
     for (int i = 0; i < WIDTH; i++) step_lanes(s, sum, part + i, NULL, 1, false);
 }
@@ -171,7 +170,7 @@ static void turn_##name(const scan *s, T *v, int64_t n) {                       
 static void row_##name(T *v, int64_t *index, int64_t k, int64_t n, T *best, int64_t *where) {       \
     for (int64_t end; n > 0; n -= end, v += end, index += end, k += end) {                          \
         count hits = 0;                                                                             \
-        end = least(GROUP, n);                                                                      \
+        end = cr_imin(GROUP, n);                                                                      \
         for (int64_t i = 0; i < end; i++) hits += REACHES(v[i], *best);                             \
         for (int64_t i = 0; i < end; i++) {                                                         \
             if (hits && REACHES(v[i], *best)) { *best = v[i]; *where = k + i; }                     \
@@ -194,7 +193,7 @@ static void extremes_##name(const scan *s, int64_t at, int64_t rows, int64_t n) 
     const int64_t piece = columns ? 1 : PIECE;                                                      \
     for (int64_t i = 0; i < n; i++) { best[i] = LOWEST; where[i] = 0; }                             \
     for (int64_t k = 0; k < rows && cr_goes_on(k, BLOCK); k += piece) {                             \
-        const int64_t length = columns ? n : least(PIECE, rows - k), place = at + k * s->N;         \
+        const int64_t length = columns ? n : cr_imin(PIECE, rows - k), place = at + k * s->N;         \
         cr_block_load(lane, v, s->from, element(s->x, s->from, place), 1, length);                  \
         turn_##name(s, v, length);                                                                  \
         (columns ? column_##name : row_##name)(v, s->index + place, k, length, best, where);        \
@@ -215,9 +214,9 @@ static void scan_extremes(const scan *s, int64_t at, int64_t rows, int64_t n) {
 typedef struct unit { int64_t m, block, column, n, first, rows; } unit;
 static unit unit_at(const scan *s, int64_t i) {
     unit u = {.m = i / s->strips / s->blocks, .block = i / s->strips % s->blocks, .column = i % s->strips * WIDTH};
-    u.n = least(WIDTH, s->N - u.column);
+    u.n = cr_imin(WIDTH, s->N - u.column);
     u.first = u.block * s->rows;
-    u.rows = least(s->rows, s->R - u.first);
+    u.rows = cr_imin(s->rows, s->R - u.first);
     return u;
 }
 
@@ -237,7 +236,7 @@ static void run_unit(const scan *s, int64_t i) {
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const scan *s = ctx;
-    int64_t end = least((chunk + 1) * s->each, s->M * s->blocks * s->strips);
+    int64_t end = cr_imin((chunk + 1) * s->each, s->M * s->blocks * s->strips);
     for (int64_t i = chunk * s->each; i < end; i++) run_unit(s, i);
 }
 
@@ -276,10 +275,10 @@ cr_status cr_cpu_scan(const cr_scan_args *args) {
     s.strips = cr_pieces(N, WIDTH);
     const bool cuts = !a && (kind == CR_SCAN_SUM || kind == CR_SCAN_LOGSUMEXP);
     if (cuts && M * s.strips < 16) {                /* too few chunks without cutting R */
-        s.rows = cr_pieces(BLOCK, least(N, WIDTH));
+        s.rows = cr_pieces(BLOCK, cr_imin(N, WIDTH));
         s.blocks = cr_pieces(R, s.rows);
     }
-    const int64_t units = M * s.blocks * s.strips, each = least(s.rows, R) * least(N, WIDTH);
+    const int64_t units = M * s.blocks * s.strips, each = cr_imin(s.rows, R) * cr_imin(N, WIDTH);
     s.each = cr_pieces(cr_chunk(M * R * N), each);
     if (s.blocks > 1) {
         bytes = (size_t)(M * s.blocks * N) * sizeof(lane);

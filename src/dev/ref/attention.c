@@ -22,8 +22,7 @@ static int64_t lse_at(const heads *a, int64_t t) { return (a->b * a->q->shape[1]
 
 /* How many keys query t sees. */
 static int64_t seen(const heads *a, int64_t t) {
-    int64_t n = a->causal ? t + 1 + a->S - a->T : a->S;
-    return n < 0 ? 0 : n < a->S ? n : a->S;
+    return a->causal ? cr_iclamp(t + 1 + a->S - a->T, 0, a->S) : a->S;
 }
 
 static double dot(const cr_array *x, int64_t i, const cr_array *y, int64_t j, const heads *a) {

@@ -96,8 +96,6 @@ static int64_t wrap(cr_dtype dt, int64_t v) {
     }
 }
 
-static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
-
 /* Quotient towards zero, b is not 0; the smallest number by -1 wraps. */
 static int64_t int_div(cr_dtype dt, int64_t a, int64_t b) {
     if (dt == CR_U64) return (int64_t)((uint64_t)a / (uint64_t)b);
@@ -197,7 +195,7 @@ static bool run_element(const cr_walk *w, int64_t i, value *v) {
     for (int k = 0; k < p->n_instr; k++) {
         const cr_instr *s = &p->instr[k];
         value a = v[s->a], b = s->b < 0 ? a : v[s->b], c = s->c < 0 ? a : v[s->c];
-        if (!floats && divides(s->op) && b.i == 0) return false;
+        if (!floats && cr_opcode_divides(s->op) && b.i == 0) return false;
         if (floats) result[k].f = float_op(s->op, a.f, b.f, c.f);
         else result[k].i = wrap(w->compute, int_op(w->compute, s->op, a.i, b.i, c.i));
     }
