@@ -23,7 +23,7 @@ struct cr_device {
 
 /* dst = src as one walk of the program y = x, axes that both step over as over one merged; src NULL: dst = value, one element of dst's dtype (move.c) */
 cr_walk cr_walk_of_copy(const cr_array *dst, const cr_array *src, const void *value);
-cr_dtype cr_moved_as(cr_dtype dt);                   /* the unsigned integer of that size: what is only moved keeps all its bits */
+static inline cr_dtype cr_moved_as(cr_dtype dt) { return cr_dtype_bits(dt); }
 
 /* ---- registry.c */
 extern const cr_device cr_device_cpu, cr_device_ref;

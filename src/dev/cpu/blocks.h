@@ -14,12 +14,16 @@ static inline cr_dtype cr_lane_dtype(cr_lane lane) {
 }
 static inline size_t cr_lane_size(cr_lane lane) { return cr_dtype_size(cr_lane_dtype(lane)); }
 static inline cr_lane cr_lane_of(cr_dtype dt) {      /* the lane that holds every value of dt, but f64 for u64 as a float */
-    return dt == CR_F64 ? CR_LANE_F64 : dt >= CR_F16 ? CR_LANE_F32 : CR_LANE_I64;
+    return dt == CR_F64 ? CR_LANE_F64 : cr_dtype_kind(dt) == CR_KIND_FLOAT ? CR_LANE_F32 : CR_LANE_I64;
 }
 
 static inline cr_lane cr_own_lane(cr_dtype dt) {     /* the one as wide as dt, but f32 for f16 and bf16 */
-    static const cr_lane narrow[] = {CR_LANE_BOOL, CR_LANE_U8, CR_LANE_U16, CR_LANE_U32, CR_LANE_I64, CR_LANE_I8, CR_LANE_I16, CR_LANE_I32, CR_LANE_I64};
-    return dt < CR_F16 ? narrow[dt] : cr_lane_of(dt);
+    static const cr_lane lanes[CR_DTYPES] = {
+        [CR_BOOL] = CR_LANE_BOOL, [CR_U8] = CR_LANE_U8, [CR_U16] = CR_LANE_U16, [CR_U32] = CR_LANE_U32, [CR_U64] = CR_LANE_I64,
+        [CR_I8] = CR_LANE_I8, [CR_I16] = CR_LANE_I16, [CR_I32] = CR_LANE_I32, [CR_I64] = CR_LANE_I64,
+        [CR_F16] = CR_LANE_F32, [CR_BF16] = CR_LANE_F32, [CR_F32] = CR_LANE_F32, [CR_F64] = CR_LANE_F64,
+    };
+    return lanes[dt];
 }
 
 /* Elements of a chunk of n in all: a 32nd, for the memory's own prefetchers start anew with each; whole blocks of any kernel. */

@@ -26,8 +26,8 @@ struct cr_blocks {                                  /* elementwise_isa.c */
 CR_ISA_TABLE(cr_blocks);
 
 struct cr_integers {                                /* integers_isa.c */
-    const cr_block_int *of[CR_F16];                 /* by dtype, then by opcode; NULL: no instruction of integers */
-    void (*next[CR_F16])(void *y, const void *a, const void *b, int64_t infinity, int64_t n);      /* the floats next to a towards b, on their bits; signed */
+    const cr_block_int *of[CR_DTYPES];                 /* by dtype, then by opcode; NULL: no instruction of integers */
+    void (*next[CR_DTYPES])(void *y, const void *a, const void *b, int64_t infinity, int64_t n);      /* the floats next to a towards b, on their bits; signed */
 };
 CR_ISA_TABLE(cr_integers);
 
@@ -46,7 +46,7 @@ struct cr_casts {                                   /* casts_isa.c: consecutive 
     void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n); /* to nearest, ties to even */
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
     void (*round_to_bf16)(float *y, const float *x, int64_t n); /* to bf16 and back */
-    void (*f32_to[CR_F16])(void *y, const float *x, int64_t n);  /* integers, by dtype; NULL: there is none */
+    void (*f32_to[CR_DTYPES])(void *y, const float *x, int64_t n);  /* integers, by dtype; NULL: there is none */
     void (*repeat)(void *to, uint64_t pattern, int64_t bytes);          /* the 8 bytes of pattern over and over */
     void (*reverse)(void *to, const void *from, int64_t n, int64_t size);                  /* to[i] = from[-i], i < n, elements of 1, 2, 4 or 8 bytes */
 };

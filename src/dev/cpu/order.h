@@ -31,9 +31,9 @@ static inline uint64_t cr_key(cr_dtype dt, const void *x, int64_t i) {
     return 0;
 }
 
-/* NaN's key; of other dtypes 0, which is no NaN. */
+/* The key of NaN, all ones; 0 for dtypes without NaN. */
 static inline uint64_t cr_nan_key(cr_dtype dt) {
-    return dt == CR_F64 ? UINT64_MAX : dt == CR_F32 ? UINT32_MAX : dt == CR_F16 || dt == CR_BF16 ? UINT16_MAX : 0;
+    return cr_dtype_kind(dt) == CR_KIND_FLOAT ? UINT64_MAX >> (64 - 8 * cr_dtypes[dt].size) : 0;
 }
 
 #endif
