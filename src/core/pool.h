@@ -12,6 +12,11 @@
  * Chunks must not depend on the thread count: cut by shape.  worker: 0 .. cr_pool_workers() - 1, unique among those running. */
 void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx);
 void cr_pool_run_in_order(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx);         /* begun in order, for chunks that get shorter, or share what lies in a cache */
+/* As cr_pool_run, but a single chunk is a plain call: for kernels whose work is often small. */
+static inline void cr_run_chunks(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
+    if (chunks == 1) fn(ctx, 0, 0);
+    else cr_pool_run(chunks, fn, ctx);
+}
 bool cr_pool_stopped(void);                         /* was this job told to stop?  Then chunks end early: the op will fail */
 int  cr_pool_workers(void);                         /* how many worker numbers can occur at most (>= threads) */
 

@@ -65,9 +65,7 @@ typedef struct copy {
 static void run(copy *c, int64_t units, int64_t elements, void (*fn)(void *, int64_t, int)) {
     int64_t each = units ? c->x.numel / units : 1;
     c->step = each >= elements ? 1 : (elements + each - 1) / (each ? each : 1);
-    int64_t chunks = cr_pieces(units, c->step);
-    if (chunks == 1) fn(c, 0, 0);
-    else cr_pool_run(chunks, fn, c);
+    cr_run_chunks(cr_pieces(units, c->step), fn, c);
 }
 
 /* Offsets of row `i` of the outer axes [0, n) in both arrays. */
@@ -345,8 +343,6 @@ cr_status cr_cpu_triangle(const cr_triangle_args *args) {
     const bool upper = args->upper;
     int64_t each = (CHUNK + N - 1) / N, bounded = diagonal < -M ? -M : cr_imin(diagonal, N);       /* beyond them all is kept, or nothing */
     triangle t = {cr_array_data(y), cr_array_data(x), y->numel / N, M, N, bounded, (int64_t)cr_dtype_size(y->dtype), each, upper};
-    int64_t chunks = cr_pieces(t.rows, each);
-    if (chunks == 1) triangle_rows(&t, 0, 0);
-    else cr_pool_run(chunks, triangle_rows, &t);
+    cr_run_chunks(cr_pieces(t.rows, each), triangle_rows, &t);
     return CR_OK;
 }

@@ -58,9 +58,7 @@ cr_status cr_cpu_open_indices(const char *op, const cr_array *index, int64_t siz
     check c;
     cr_status s = cr_cpu_start_check(&c, op, index, size, wrap);
     if (s) return s;
-    const int64_t chunks = cr_pieces(c.n, CHECKED);
-    if (chunks == 1) check_chunk(&c, 0, 0);
-    else cr_pool_run(chunks, check_chunk, &c);
+    cr_run_chunks(cr_pieces(c.n, CHECKED), check_chunk, &c);
     *out = c.x;
     s = cr_finished(op, CR_OK);                     /* indices that nobody looked at are not used */
     return s ? s : cr_cpu_checked(&c);
@@ -84,8 +82,7 @@ static job job_of(const cr_array *y, const cr_array *x) {
 }
 
 static cr_status run(job *j, const char *op, int64_t chunks, void (*fn)(void *, int64_t, int)) {
-    if (chunks == 1) fn(j, 0, 0);
-    else cr_pool_run(chunks, fn, j);
+    cr_run_chunks(chunks, fn, j);
     return atomic_load(&j->failed) ? cr_fail(CR_NO_MEMORY, op, "no memory for the sums") : CR_OK;
 }
 

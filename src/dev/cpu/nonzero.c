@@ -64,8 +64,7 @@ static void write_chunk(void *ctx, int64_t piece, int worker) {
 }
 
 static void each_piece(job *j, int64_t pieces, void (*fn)(void *, int64_t, int)) {
-    if (pieces == 1) fn(j, 0, 0);
-    else cr_pool_run(pieces, fn, j);
+    cr_run_chunks(pieces, fn, j);
 }
 
 cr_status cr_cpu_nonzero(const cr_nonzero_args *args) {

@@ -54,8 +54,7 @@ static uint64_t position(const row *r, uint64_t word) { return word & ((UINT64_C
 static int64_t first_of(const row *r, int64_t block) { return cr_imin(block * r->block, r->n); }
 
 static void each_block(row *r, void (*fn)(void *, int64_t, int)) {
-    if (r->blocks == 1) fn(r, 0, 0);
-    else cr_pool_run(r->blocks, fn, r);
+    cr_run_chunks(r->blocks, fn, r);
 }
 
 static size_t counts_bytes(const row *r) { return sizeof *r->counts * (size_t)r->blocks << r->most_bits; }
@@ -214,9 +213,7 @@ static cr_status run(job *j, const char *op, void (*fn)(void *, int64_t, int)) {
         j->each = 1;
         for (int64_t m = 0; m < j->M && !j->failed && !cr_is_cut(); m++) fn(j, m, 0);
     } else {
-        int64_t chunks = cr_pieces(j->M, j->each);
-        if (chunks == 1) fn(j, 0, 0);
-        else cr_pool_run(chunks, fn, j);
+        cr_run_chunks(cr_pieces(j->M, j->each), fn, j);
     }
     return j->failed ? cr_fail(CR_NO_MEMORY, op, "out of memory for rows of %lld elements", (long long)j->like.n) : CR_OK;
 }
@@ -457,32 +454,47 @@ static int64_t rank_element(const row *r, int64_t k) {
     uint64_t keys[FEW], order[FEW];
     int64_t nans = 0;
     r->k->keys(keys, r->dtype, r->x, r->n, 0);
-    for (int64_t i = 0; i < r->n && nan && k < 0; i++) nans += keys[i] == nan;
+    if (nan && k < 0) for (int64_t i = 0; i < r->n; i++) nans += keys[i] == nan;
     r->k->rank(order, keys, r->n);
     return (int64_t)order[kth_of(k, r->n, nans)];
 }
 
-/* Where element k of a longer row lies. */
-static int64_t select_element(row *r, int64_t k) {
+static int64_t count_nans(const row *r) {
     const uint64_t nan = cr_nan_key(r->dtype);
-    const int bits = key_bits(r);
-    int64_t nans = 0, left = r->n;
+    int64_t nans = 0;
+    if (!nan || r->ranges[0][1] != nan) return 0;
+    for (int64_t i = 0; i < r->n; i++) nans += cr_key(r->dtype, r->x, i) == nan;
+    return nans;
+}
+
+/* Looks at the next digit of the candidates: those whose digit is element k's remain.  Returns how many; k counts from the first of them. */
+static int64_t narrow(row *r, int64_t *k) {
+    r->digit = (int)cr_imin(r->shift, r->most_bits);
+    r->shift -= r->digit;
+    each_block(r, narrow_chunk);
     if (cr_is_cut()) return 0;
-    for (int64_t i = 0; i < r->n && nan && k < 0 && r->ranges[0][1] == nan; i++) nans += cr_key(r->dtype, r->x, i) == nan;
-    k = kth_of(k, r->n, nans);
-    for (int64_t b = 0; b < r->blocks; b++) r->held[b] = first_of(r, b + 1) - first_of(r, b);
-    for (r->prefix = 0, r->shift = bits; r->shift && left > FEW; ) {
-        r->digit = (int)cr_imin(r->shift, r->most_bits);
-        r->shift -= r->digit;
-        each_block(r, narrow_chunk);
-        if (cr_is_cut()) return 0;
-        for (uint64_t d = 0; ; d++, k -= left) {
-            left = 0;
-            for (int64_t b = 0; b < r->blocks; b++) left += r->held[b] = (int64_t)r->counts[((uint64_t)b << r->digit) + d];
-            if (k >= left) continue;
+    for (uint64_t d = 0; ; d++) {
+        int64_t left = 0;
+        for (int64_t b = 0; b < r->blocks; b++) left += r->held[b] = (int64_t)r->counts[((uint64_t)b << r->digit) + d];
+        if (*k < left) {
             r->prefix = r->prefix << r->digit | d;
-            break;
+            return left;
         }
+        *k -= left;
+    }
+}
+
+/* The position of element k of a longer row. */
+static int64_t select_element(row *r, int64_t k) {
+    int64_t left = r->n;
+    r->shift = key_bits(r);
+    r->prefix = 0;
+    if (cr_is_cut()) return 0;
+    if (k < 0) k = kth_of(k, r->n, count_nans(r));
+    for (int64_t b = 0; b < r->blocks; b++) r->held[b] = first_of(r, b + 1) - first_of(r, b);
+    while (r->shift && left > FEW) {
+        left = narrow(r, &k);
+        if (cr_is_cut()) return 0;
     }
     if (left > FEW) return find_equal(r, k);
     each_block(r, collect_chunk);
@@ -547,9 +559,7 @@ cr_status cr_cpu_search(const cr_search_args *args) {
     const int64_t M = args->v.shape[0], R = args->x.shape[args->x.ndim - 1], K = args->v.shape[1];
     const bool shared = args->x.ndim == 1, right = args->right;
     places p = {cr_cpu_vec()->orders, cr_array_data(y), cr_array_data(x), cr_array_data(v), x->dtype, M, R, K, shared, right};
-    int64_t chunks = cr_pieces(M * K, PLACES_EACH);
-    if (chunks == 1) places_chunk(&p, 0, 0);
-    else cr_pool_run(chunks, places_chunk, &p);
+    cr_run_chunks(cr_pieces(M * K, PLACES_EACH), places_chunk, &p);
     return CR_OK;
 }
 
@@ -560,68 +570,97 @@ typedef struct run_job {
     const int64_t *order;                           /* where row i is, or NULL: at i */
     const char *x;
     cr_dtype dtype;
-    int64_t R, C, block, blocks, begun[MOST_BLOCKS];
-    bool write;
+    int64_t R, C, block, blocks;
+    int64_t begun[MOST_BLOCKS];                     /* runs that begin in each block */
 } run_job;
 
-/* Which of rows i .. i + n - 1 begin a run, and how many do. */
-static int64_t find_begins(const run_job *j, int64_t i, int64_t n, uint8_t *begins) {
+/* Does row i > 0 begin a run? */
+static bool begins_run(const run_job *j, int64_t i) {
     const uint64_t nan = cr_nan_key(j->dtype);
-    uint64_t keys[PIECE + 1];
+    for (int64_t at = i * j->C; at < (i + 1) * j->C; at++) {
+        const uint64_t key = cr_key(j->dtype, j->x, at);
+        if (key != cr_key(j->dtype, j->x, at - j->C) || (nan && key == nan)) return true;
+    }
+    return false;
+}
+
+/* begins[q]: does row first + q begin a run?  q < n.  Returns how many do. */
+static int64_t find_begins(const run_job *j, int64_t first, int64_t n, uint8_t *begins) {
     int64_t count = 0;
     if (j->C == 1) {
-        keys[0] = cr_key(j->dtype, j->x, i ? i - 1 : 0);
-        j->k->keys(keys + 1, j->dtype, j->x + i * (int64_t)cr_dtype_size(j->dtype), n, 0);
-        count = j->k->changes(begins, keys, n, nan);
+        uint64_t keys[PIECE + 1];
+        keys[0] = cr_key(j->dtype, j->x, first ? first - 1 : 0);
+        j->k->keys(keys + 1, j->dtype, j->x + first * (int64_t)cr_dtype_size(j->dtype), n, 0);
+        count = j->k->changes(begins, keys, n, cr_nan_key(j->dtype));
     } else {
         for (int64_t q = 0; q < n; q++) {
-            begins[q] = 0;
-            for (int64_t at = (i + q) * j->C, end = at + j->C; i + q > 0 && at < end && !begins[q]; at++) {
-                uint64_t key = cr_key(j->dtype, j->x, at);
-                begins[q] = key != cr_key(j->dtype, j->x, at - j->C) || (nan && key == nan);
-            }
+            begins[q] = first + q > 0 && begins_run(j, first + q);
             count += begins[q];
         }
     }
-    if (!i && !begins[0]) { begins[0] = 1; count++; }
+    if (first == 0 && !begins[0]) {
+        begins[0] = 1;
+        count++;
+    }
     return count;
 }
 
-static void runs_chunk(void *ctx, int64_t chunk, int worker) {
+static void count_runs_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     run_job *j = ctx;
-    const int64_t *order = j->order;
     uint8_t begins[PIECE];
-    int64_t runs = 0, starts[PIECE + 1], *run = j->run;
-    for (int64_t b = 0; b < chunk && j->write; b++) runs += j->begun[b];
-    for (int64_t first = chunk * j->block, i = first, end = cr_imin(i + j->block, j->R); i < end && cr_goes_on(i - first, LONG); i += PIECE) {
-        int64_t n = cr_imin(PIECE, end - i), at = 0;
-        const int64_t found = find_begins(j, i, n, begins);
-        for (int64_t q = 0; q < n && j->write; q++) {           /* no branch: which rows begin a run is hard to foretell */
-            starts[at] = i + q;
-            at += begins[q];
-        }
-        if (j->write) memcpy(j->starts + runs, starts, sizeof *starts * (size_t)found);
-        at = runs - 1;
-        for (int64_t q = 0; q < n && j->write && run; q++) run[order ? order[i + q] : i + q] = at += begins[q];
+    const int64_t first = chunk * j->block, end = cr_imin(first + j->block, j->R);
+    j->begun[chunk] = 0;
+    for (int64_t i = first; i < end && cr_goes_on(i - first, LONG); i += PIECE)
+        j->begun[chunk] += find_begins(j, i, cr_imin(PIECE, end - i), begins);
+}
+
+/* Writes which of the rows first .. first + n - 1 begin a run.  Without a branch, because a processor cannot predict it. */
+static void write_starts(int64_t *to, int64_t first, int64_t n, const uint8_t *begins) {
+    int64_t starts[PIECE + 1], found = 0;
+    for (int64_t q = 0; q < n; q++) {
+        starts[found] = first + q;
+        found += begins[q];
+    }
+    memcpy(to, starts, sizeof *starts * (size_t)found);
+}
+
+/* Writes the run of each of these rows; `run`: of the row before them. */
+static void write_runs(const run_job *j, int64_t run, int64_t first, int64_t n, const uint8_t *begins) {
+    const int64_t *order = j->order;
+    for (int64_t i = first; i < first + n; i++) {
+        run += begins[i - first];
+        j->run[order ? order[i] : i] = run;
+    }
+}
+
+static void write_runs_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const run_job *j = ctx;
+    uint8_t begins[PIECE];
+    int64_t runs = 0;                               /* that begin before row i */
+    for (int64_t b = 0; b < chunk; b++) runs += j->begun[b];
+    const int64_t first = chunk * j->block, end = cr_imin(first + j->block, j->R);
+    for (int64_t i = first; i < end && cr_goes_on(i - first, LONG); i += PIECE) {
+        const int64_t n = cr_imin(PIECE, end - i), found = find_begins(j, i, n, begins);
+        write_starts(j->starts + runs, i, n, begins);
+        if (j->run) write_runs(j, runs - 1, i, n, begins);
         runs += found;
     }
-    if (!j->write) j->begun[chunk] = runs;
 }
 
 cr_status cr_cpu_runs(const cr_runs_args *args) {
-    const cr_array *run = cr_present(&args->run), *starts = &args->starts, *count = &args->count, *x = &args->x,
-        *order = cr_present(&args->order);
-    const int64_t R = args->x.shape[0], C = args->x.shape[1];
-    run_job j = {.k = cr_cpu_vec()->orders, .run = run ? cr_array_data(run) : NULL, .starts = cr_array_data(starts), .order = order ? cr_array_data(order) : NULL,
-                 .x = cr_array_data(x), .dtype = x->dtype, .R = R, .C = C};
-    int64_t n = 0;
-    j.blocks = cr_imin(cr_pieces(R, LONG / 2), MOST_BLOCKS);
-    j.block = cr_pieces(R, j.blocks);
-    cr_pool_run(j.blocks, runs_chunk, &j);
-    j.write = true;
-    cr_pool_run(j.blocks, runs_chunk, &j);
-    for (int64_t b = 0; b < j.blocks && !cr_is_cut(); b++) n += j.begun[b];
-    *(int64_t *)cr_array_data(count) = n;
+    run_job j = {.k = cr_cpu_vec()->orders, .dtype = args->x.dtype, .x = cr_array_data(&args->x), .starts = cr_array_data(&args->starts),
+                 .R = args->x.shape[0], .C = args->x.shape[1]};
+    if (cr_present(&args->run)) j.run = cr_array_data(&args->run);
+    if (cr_present(&args->order)) j.order = cr_array_data(&args->order);
+    j.blocks = cr_imin(cr_pieces(j.R, LONG / 2), MOST_BLOCKS);
+    j.block = cr_pieces(j.R, j.blocks);
+    cr_pool_run(j.blocks, count_runs_chunk, &j);
+    cr_pool_run(j.blocks, write_runs_chunk, &j);
+    if (cr_is_cut()) return CR_OK;                  /* the op fails; the counts are incomplete */
+    int64_t *count = cr_array_data(&args->count);
+    *count = 0;
+    for (int64_t b = 0; b < j.blocks; b++) *count += j.begun[b];
     return CR_OK;
 }

@@ -31,8 +31,7 @@ static job job_of(const cr_array *x, const cr_array *y) {
 }
 
 static void run(job *j, int64_t chunks, void (*fn)(void *, int64_t, int)) {
-    if (chunks == 1) fn(j, 0, 0);
-    else cr_pool_run(chunks, fn, j);
+    cr_run_chunks(chunks, fn, j);
 }
 
 /* ---- take: y[m, k, n] = x[m, index[k], n], chunks of rows (m, k); y is contiguous */
@@ -246,8 +245,6 @@ cr_status cr_cpu_ravel(const cr_ravel_args *args) {
         if (s) return s;
     }
     ravel r = {cr_array_data(y), n, opened, y->numel};
-    const int64_t chunks = cr_pieces(y->numel, INDEX_GRAIN);
-    if (chunks == 1) ravel_chunk(&r, 0, 0);
-    else cr_pool_run(chunks, ravel_chunk, &r);
+    cr_run_chunks(cr_pieces(y->numel, INDEX_GRAIN), ravel_chunk, &r);
     return CR_OK;
 }

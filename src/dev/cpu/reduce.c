@@ -157,9 +157,7 @@ static cr_status reduce_spans(reduction *r, size_t *bytes) {
 static cr_status reduce_rows(reduction *r) {
     if (r->R <= SPAN) {
         r->rows_per_chunk = r->R ? cr_pieces(cr_chunk(r->M * r->R), r->R) : r->M;
-        int64_t chunks = cr_pieces(r->M, r->rows_per_chunk);
-        if (chunks == 1) rows_chunk(r, 0, 0);
-        else cr_pool_run(chunks, rows_chunk, r);
+        cr_run_chunks(cr_pieces(r->M, r->rows_per_chunk), rows_chunk, r);
         return CR_OK;
     }
     size_t bytes;

@@ -64,9 +64,7 @@ static bool take_scratch(rows *r, char **scratch, size_t *bytes) {
 }
 
 static cr_status run(rows *r, const char *op, void (*fn)(void *, int64_t, int)) {
-    int64_t chunks = cr_pieces(r->M, r->each);
-    if (chunks == 1) fn(r, 0, 0);
-    else cr_pool_run(chunks, fn, r);
+    cr_run_chunks(cr_pieces(r->M, r->each), fn, r);
     return r->failed ? cr_fail(CR_NO_MEMORY, op, "out of memory for rows of %lld numbers", (long long)r->N) : CR_OK;
 }
 
