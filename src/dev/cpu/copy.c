@@ -310,17 +310,21 @@ static void fill_one_run(void *ctx, int64_t chunk, int worker) {
 
 cr_status cr_cpu_fill(const cr_fill_args *args) {
     const cr_array *dst = &args->dst;
-    const void *value = args->value;
     if (!dst->numel) return CR_OK;
-    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, NULL), .to = cr_array_data(dst), .to_dtype = dst->dtype, .value = value, .size = (int64_t)cr_dtype_size(dst->dtype)};
+    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, NULL), .to = cr_array_data(dst), .to_dtype = dst->dtype,
+              .value = args->value, .size = (int64_t)cr_dtype_size(dst->dtype)};
     begin(&c);
     if (c.x.ndim == 1) run(&c, c.x.numel, RUN / c.size, fill_one_run);
     else run(&c, c.x.numel / c.x.shape[c.x.ndim - 1], CHUNK, fill_rows);
     return CR_OK;
 }
 
-/* ---- triangles: of each row a piece is copied, the rest is 0; rows are independent */
-typedef struct triangle { char *to; const char *from; int64_t rows, M, N, diagonal, size, step; bool upper; } triangle;
+/* ---- triangles: a piece of each row is copied, the rest is 0; rows are independent */
+typedef struct triangle {
+    char *to; const char *from;
+    int64_t rows, M, N, diagonal, size, step;       /* size: bytes of an element; step: rows of a chunk */
+    bool upper;
+} triangle;
 
 static void triangle_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
@@ -328,7 +332,7 @@ static void triangle_rows(void *ctx, int64_t chunk, int worker) {
     for (int64_t i = chunk * t->step, end = cr_imin(i + t->step, t->rows); i < end; i++) {
         char *y = t->to + i * t->N * t->size;
         int64_t first = i % t->M + t->diagonal + !t->upper;         /* of the upper piece */
-        first = (first < 0 ? 0 : cr_imin(first, t->N)) * t->size;
+        first = cr_iclamp(first, 0, t->N) * t->size;
         int64_t low = t->upper ? first : 0, high = t->upper ? t->N * t->size : first;
         memset(y, 0, (size_t)low);
         if (t->to != t->from) memcpy(y + low, t->from + i * t->N * t->size + low, (size_t)(high - low));
@@ -337,12 +341,13 @@ static void triangle_rows(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_triangle(const cr_triangle_args *args) {
-    const cr_array *y = &args->y, *x = &args->x;
-    const int64_t M = args->x.shape[args->x.ndim - 2], N = args->x.shape[args->x.ndim - 1],
-        diagonal = args->diagonal;
-    const bool upper = args->upper;
-    int64_t each = (CHUNK + N - 1) / N, bounded = diagonal < -M ? -M : cr_imin(diagonal, N);       /* beyond them all is kept, or nothing */
-    triangle t = {cr_array_data(y), cr_array_data(x), y->numel / N, M, N, bounded, (int64_t)cr_dtype_size(y->dtype), each, upper};
-    cr_run_chunks(cr_pieces(t.rows, each), triangle_rows, &t);
+    const cr_array *y = &args->y;
+    const int64_t M = y->shape[y->ndim - 2], N = y->shape[y->ndim - 1];
+    triangle t = {
+        .to = cr_array_data(y), .from = cr_array_data(&args->x), .rows = y->numel / N, .M = M, .N = N,
+        .diagonal = cr_iclamp(args->diagonal, -M, N),      /* beyond these bounds everything is kept, or nothing */
+        .size = (int64_t)cr_dtype_size(y->dtype), .step = (CHUNK + N - 1) / N, .upper = args->upper,
+    };
+    cr_run_chunks(cr_pieces(t.rows, t.step), triangle_rows, &t);
     return CR_OK;
 }

@@ -483,36 +483,41 @@ static bool has_transposed(const cr_walk *w) {
     return false;
 }
 
+/* How many walks from w[0] on have its program and dtype. */
+static int64_t count_alike(const cr_walk *w, int64_t count) {
+    int64_t n = 1;
+    while (n < count && w[n].program == w->program && w[n].compute == w->compute) n++;
+    return n;
+}
+
 cr_status cr_cpu_elementwise(const cr_elementwise_args *args) {
-    const cr_walk *walks = args->walks;
-    const int64_t count = args->count;
-    if (count == 1 && run_tiny(walks)) return CR_OK;
-    for (int64_t i = 0, n; i < count; i += n) {
+    if (args->count == 1 && run_tiny(args->walks)) return CR_OK;
+    for (int64_t i = 0, n; i < args->count; i += n) {
+        const cr_walk *w = &args->walks[i];
         int64_t numel = 0;
-        for (n = 0; i + n < count && walks[i + n].program == walks[i].program && walks[i + n].compute == walks[i].compute; n++)
-            numel += walks[i + n].numel;
+        n = count_alike(w, args->count - i);
+        for (int64_t k = 0; k < n; k++) numel += w[k].numel;
         if (!numel) continue;
-        cr_status bad = check(&walks[i]);
-        if (bad == CR_OK) bad = n == 1 && has_transposed(&walks[i]) ? run_packed(&walks[i]) : run_alike(&walks[i], n, numel);
-        if (bad != CR_OK) return bad;
+        cr_status status = check(w);
+        if (status == CR_OK) status = n == 1 && has_transposed(w) ? run_packed(w) : run_alike(w, n, numel);
+        if (status != CR_OK) return status;
     }
     return CR_OK;
 }
 
 /* ---- neighbours of floats */
-typedef struct next_job { void *y; const void *a, *b; cr_dtype dtype; int64_t n, infinity; } next_job;
+typedef struct next_job { char *y; const char *a, *b; cr_dtype dtype; int64_t n, infinity; } next_job;
 
 static void next_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const next_job *j = ctx;
-    const int64_t first = chunk * cr_chunk(j->n), left = j->n - first, at = first * (int64_t)cr_dtype_size(j->dtype);
-    cr_cpu_vec()->integers->next[j->dtype]((char *)j->y + at, (const char *)j->a + at, (const char *)j->b + at, j->infinity, left < cr_chunk(j->n) ? left : cr_chunk(j->n));
+    const int64_t each = cr_chunk(j->n), first = chunk * each, at = first * (int64_t)cr_dtype_size(j->dtype);
+    cr_cpu_vec()->integers->next[j->dtype](j->y + at, j->a + at, j->b + at, j->infinity, cr_imin(each, j->n - first));
 }
 
 cr_status cr_cpu_nextafter(const cr_nextafter_args *args) {
-    const cr_array *y = &args->y, *a = &args->a, *b = &args->b;
-    const int64_t infinity = args->infinity;
-    next_job j = {cr_array_data(y), cr_array_data(a), cr_array_data(b), y->dtype, y->numel, infinity};
+    const cr_array *y = &args->y;
+    next_job j = {cr_array_data(y), cr_array_data(&args->a), cr_array_data(&args->b), y->dtype, y->numel, args->infinity};
     if (j.n) cr_pool_run(cr_pieces(j.n, cr_chunk(j.n)), next_chunk, &j);
     return CR_OK;
 }

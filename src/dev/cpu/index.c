@@ -56,12 +56,12 @@ static void check_chunk(void *ctx, int64_t chunk, int worker) {
 
 cr_status cr_cpu_open_indices(const char *op, const cr_array *index, int64_t size, bool wrap, indices *out) {
     check c;
-    cr_status s = cr_cpu_start_check(&c, op, index, size, wrap);
-    if (s) return s;
+    cr_status status = cr_cpu_start_check(&c, op, index, size, wrap);
+    if (status != CR_OK) return status;
     cr_run_chunks(cr_pieces(c.n, CHECKED), check_chunk, &c);
     *out = c.x;
-    s = cr_finished(op, CR_OK);                     /* indices that nobody looked at are not used */
-    return s ? s : cr_cpu_checked(&c);
+    status = cr_finished(op, CR_OK);                /* indices of chunks that were skipped are unchecked: not to be used */
+    return status != CR_OK ? status : cr_cpu_checked(&c);
 }
 
 typedef struct job {
@@ -77,8 +77,10 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-static job job_of(const cr_array *y, const cr_array *x) {
-    return (job){.y = cr_array_data(y), .x = cr_array_data(x), .dtype = y->dtype, .size = cr_dtype_size(y->dtype)};
+/* table (M, R, N): what the index addresses. */
+static job job_of(const cr_array *y, const cr_array *x, const cr_array *index, const cr_array *table) {
+    return (job){.y = cr_array_data(y), .x = cr_array_data(x), .dtype = y->dtype, .size = cr_dtype_size(y->dtype),
+                 .M = table->shape[0], .R = table->shape[1], .N = table->shape[2], .K = index->shape[1]};
 }
 
 static cr_status run(job *j, const char *op, int64_t chunks, void (*fn)(void *, int64_t, int)) {
@@ -122,15 +124,12 @@ static void gather_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_gather(const cr_gather_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
-    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2], K = args->index.shape[1];
-    job j = job_of(y, x);
-    cr_status s = cr_cpu_start_check(&j.check, "gather", index, R, false);
-    if (s || y->numel == 0) return s;
+    job j = job_of(&args->y, &args->x, &args->index, &args->x);
+    const cr_status status = cr_cpu_start_check(&j.check, "gather", &args->index, j.R, false);
+    if (status != CR_OK || args->y.numel == 0) return status;
     j.index = j.check.x;
-    j.M = M; j.R = R; j.N = N; j.K = K;
-    j.rows = cr_imax(1, INDEX_GRAIN / N);
-    run(&j, "gather", cr_pieces(M * K, j.rows), gather_chunk);
+    j.rows = cr_imax(1, INDEX_GRAIN / j.N);
+    run(&j, "gather", cr_pieces(j.M * j.K, j.rows), gather_chunk);
     return cr_cpu_checked(&j.check);
 }
 
@@ -231,33 +230,27 @@ static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(sum, bytes);
 }
 
-static cr_status scatter(const char *op, job *j, const cr_array *index, int64_t M, int64_t R, int64_t N, int64_t K) {
-    const cr_status s = cr_cpu_open_indices(op, index, R, false, &j->index);
-    if (s || index->numel == 0) return s;
-    if (M == 1 && N == 1 && !j->extreme && cr_cpu_suits_buckets(j->dtype, j->sum, R, K)) return cr_cpu_put_by_buckets(j->dtype, j->sum, j->y, 1, R, j->index, j->x, 1, K);
-    j->M = M; j->R = R; j->N = N; j->K = K;
-    int64_t work = K * N;
+static cr_status scatter(const char *op, job *j, const cr_array *index) {
+    const cr_status status = cr_cpu_open_indices(op, index, j->R, false, &j->index);
+    if (status != CR_OK || index->numel == 0) return status;
+    if (j->M == 1 && j->N == 1 && !j->extreme && cr_cpu_suits_buckets(j->dtype, j->sum, j->R, j->K))
+        return cr_cpu_put_by_buckets(j->dtype, j->sum, j->y, 1, j->R, j->index, j->x, 1, j->K);
+    const int64_t work = j->K * j->N, narrowest = cr_imax(64, j->N / 16);      /* narrower strips would meet a new page with each row */
     j->rows = cr_imax(1, INDEX_GRAIN / work);
-    j->columns = work <= INDEX_GRAIN ? N : cr_imin(N, cr_imax(cr_imax(64, N / 16), INDEX_GRAIN / K));    /* narrow ones would meet a new page with each row */
-    j->blocks = cr_pieces(N, j->columns);
-    return run(j, op, cr_pieces(M, j->rows) * j->blocks, scatter_chunk);
+    j->columns = work <= INDEX_GRAIN ? j->N : cr_imin(j->N, cr_imax(narrowest, INDEX_GRAIN / j->K));
+    j->blocks = cr_pieces(j->N, j->columns);
+    return run(j, op, cr_pieces(j->M, j->rows) * j->blocks, scatter_chunk);
 }
 
 cr_status cr_cpu_scatter(const cr_scatter_args *args) {
-    const cr_array *y = &args->y, *index = &args->index, *src = &args->src;
-    const bool sum = args->sum;
-    const int64_t M = args->y.shape[0], R = args->y.shape[1], N = args->y.shape[2], K = args->index.shape[1];
-    job j = job_of(y, src);
-    j.sum = sum;
-    return scatter(sum ? "scatter_add" : "scatter", &j, index, M, R, N, K);
+    job j = job_of(&args->y, &args->src, &args->index, &args->y);
+    j.sum = args->sum;
+    return scatter(j.sum ? "scatter_add" : "scatter", &j, &args->index);
 }
 
 cr_status cr_cpu_scatter_extreme(const cr_scatter_extreme_args *args) {
-    const cr_array *y = &args->y, *index = &args->index, *src = &args->src;
-    const bool least = args->least;
-    const int64_t M = args->y.shape[0], R = args->y.shape[1], N = args->y.shape[2], K = args->index.shape[1];
-    job j = job_of(y, src);
+    job j = job_of(&args->y, &args->src, &args->index, &args->y);
     j.extreme = true;
-    j.least = least;
-    return scatter("scatter_reduce", &j, index, M, R, N, K);
+    j.least = args->least;
+    return scatter("scatter_reduce", &j, &args->index);
 }

@@ -30,10 +30,6 @@ static job job_of(const cr_array *x, const cr_array *y) {
                  .size = cr_dtype_size(x->dtype), .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .K = y->shape[1]};
 }
 
-static void run(job *j, int64_t chunks, void (*fn)(void *, int64_t, int)) {
-    cr_run_chunks(chunks, fn, j);
-}
-
 /* ---- take: y[m, k, n] = x[m, index[k], n], chunks of rows (m, k); y is contiguous */
 
 #define TAKE(name, T)                                                                                           \
@@ -72,16 +68,15 @@ static void take_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_take_rows(const cr_take_rows_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
-    const char *op = args->op;
-    const bool wrap = args->wrap;
-    job j = job_of(x, y);
-    const bool first = j.M != 1 || y->numel == 0;   /* many rows, or none, share each index: all are checked first */
-    cr_status s = first ? cr_cpu_open_indices(op, index, j.R, wrap, &j.index) : cr_cpu_start_check(&j.check, op, index, j.R, wrap);
-    if (s || y->numel == 0) return s;
+    const cr_array *y = &args->y, *index = &args->index;
+    job j = job_of(&args->x, y);
+    const bool first = j.M != 1 || y->numel == 0;   /* all indices are checked first where many rows share them, or none uses them */
+    const cr_status status = first ? cr_cpu_open_indices(args->op, index, j.R, args->wrap, &j.index)
+                                   : cr_cpu_start_check(&j.check, args->op, index, j.R, args->wrap);
+    if (status != CR_OK || y->numel == 0) return status;
     if (!first) j.index = j.check.x;
     j.rows = cr_imax(1, INDEX_GRAIN / j.N);
-    run(&j, cr_pieces(j.M * j.K, j.rows), take_chunk);
+    cr_run_chunks(cr_pieces(j.M * j.K, j.rows), take_chunk, &j);
     return first ? CR_OK : cr_cpu_checked(&j.check);
 }
 
@@ -192,30 +187,30 @@ static void cut(job *j) {
     j->blocks = cr_pieces(j->N, j->columns);
 }
 
-cr_status cr_cpu_put_rows(const cr_put_rows_args *args) {
-    const cr_array *x = &args->x, *index = &args->index, *src = &args->src;
-    const char *op = args->op;
-    const bool sum = args->sum, wrap = args->wrap;
-    job j = job_of(x, src);
-    cr_status s = cr_cpu_open_indices(op, index, j.R, wrap, &j.index);
-    if (s || src->numel == 0) return s;
-    if (j.M == 1 && j.N == 1 && cr_cpu_suits_buckets(j.dtype, sum, j.R, j.K))
-        return cr_cpu_put_by_buckets(j.dtype, sum, j.x, j.xs[1], j.R, j.index, j.y, j.ys[1], j.K);
-    size_t map = sum && cr_dtype_is_half(j.dtype) ? (size_t)j.R * sizeof *j.slot : 0;
-    if (map) {
-        j.slot = cr_cpu_take(map);
-        if (!j.slot) return CR_NO_MEMORY;
-        memset(j.slot, -1, map);
-        for (int64_t k = 0; k < j.K; k++) {
-            int32_t *slot = j.slot + index_at(j.index, k);
-            if (*slot < 0) *slot = (int32_t)j.slots++;
-        }
+/* Gives each place that the index names a slot, in the order of its first use.  False: no memory. */
+static bool number_slots(job *j, size_t bytes) {
+    if (!(j->slot = cr_cpu_take(bytes))) return false;
+    memset(j->slot, -1, bytes);
+    for (int64_t k = 0; k < j->K; k++) {
+        int32_t *slot = j->slot + index_at(j->index, k);
+        if (*slot < 0) *slot = (int32_t)j->slots++;
     }
-    j.sum = sum;
+    return true;
+}
+
+cr_status cr_cpu_put_rows(const cr_put_rows_args *args) {
+    job j = job_of(&args->x, &args->src);
+    const cr_status status = cr_cpu_open_indices(args->op, &args->index, j.R, args->wrap, &j.index);
+    if (status != CR_OK || args->src.numel == 0) return status;
+    j.sum = args->sum;
+    if (j.M == 1 && j.N == 1 && cr_cpu_suits_buckets(j.dtype, j.sum, j.R, j.K))
+        return cr_cpu_put_by_buckets(j.dtype, j.sum, j.x, j.xs[1], j.R, j.index, j.y, j.ys[1], j.K);
+    const size_t bytes = j.sum && cr_dtype_is_half(j.dtype) ? (size_t)j.R * sizeof *j.slot : 0;
+    if (bytes && !number_slots(&j, bytes)) return CR_NO_MEMORY;
     cut(&j);
-    run(&j, cr_pieces(j.M, j.rows) * j.blocks * j.ranges, put_chunk);
-    cr_cpu_give(j.slot, map);
-    return atomic_load(&j.failed) ? cr_fail(CR_NO_MEMORY, op, "no memory for the sums") : CR_OK;
+    cr_run_chunks(cr_pieces(j.M, j.rows) * j.blocks * j.ranges, put_chunk, &j);
+    cr_cpu_give(j.slot, bytes);
+    return atomic_load(&j.failed) ? cr_fail(CR_NO_MEMORY, args->op, "no memory for the sums") : CR_OK;
 }
 
 /* ---- ravel: y = ((i0 sizes[1]) + i1) sizes[2] + i2 ...; chunks of elements */
@@ -234,17 +229,12 @@ static void ravel_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_ravel(const cr_ravel_args *args) {
-    const cr_array *y = &args->y;
-    const char *op = args->op;
-    const int n = args->n;
-    const cr_array *const *index = args->index;
-    const int64_t *sizes = args->sizes;
     indices opened[CR_MAX_DIMS];
-    for (int k = 0; k < n; k++) {
-        cr_status s = cr_cpu_open_indices(op, index[k], sizes[k], true, &opened[k]);
-        if (s) return s;
+    for (int k = 0; k < args->n; k++) {
+        const cr_status status = cr_cpu_open_indices(args->op, args->index[k], args->sizes[k], true, &opened[k]);
+        if (status != CR_OK) return status;
     }
-    ravel r = {cr_array_data(y), n, opened, y->numel};
-    cr_run_chunks(cr_pieces(y->numel, INDEX_GRAIN), ravel_chunk, &r);
+    ravel r = {cr_array_data(&args->y), args->n, opened, args->y.numel};
+    cr_run_chunks(cr_pieces(r.numel, INDEX_GRAIN), ravel_chunk, &r);
     return CR_OK;
 }

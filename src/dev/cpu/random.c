@@ -63,37 +63,34 @@ static void put_integers(const job *j, char *y, const uint32_t *words, int64_t n
 static void chunk(void *ctx, int64_t c, int worker) {
     (void)worker;
     const job *j = ctx;
-    int64_t each = j->each, end = (c + 1) * CHUNK < j->n ? (c + 1) * CHUNK : j->n;
+    int64_t each = j->each, end = cr_imin((c + 1) * CHUNK, j->n);
     uint32_t words[BLOCK * 2];
     for (int64_t first = c * CHUNK; first < end; first += BLOCK) {
-        int64_t n = end - first < BLOCK ? end - first : BLOCK;
+        int64_t n = cr_imin(end - first, BLOCK);
         char *y = j->y + first * (int64_t)cr_dtype_size(j->dt);
         j->k->philox(j->seed, j->counter + (uint64_t)(first / each), words, (n + each - 1) / each);
         j->put(j, y, words, n);
     }
 }
 
-static cr_status run(job *j) {
-    if (!j->n) return CR_OK;
-    if (j->n <= CHUNK) chunk(j, 0, 0);
-    else cr_pool_run(cr_pieces(j->n, CHUNK), chunk, j);
+static cr_status run(job *j, const cr_array *y) {
+    j->k = cr_cpu_vec()->randoms;
+    j->dt = y->dtype;
+    j->y = cr_array_data(y);
+    j->n = y->numel;
+    if (j->n) cr_run_chunks(cr_pieces(j->n, CHUNK), chunk, j);
     return CR_OK;
 }
 
 cr_status cr_cpu_random(const cr_random_args *args) {
-    const cr_array *y = &args->y;
-    const cr_random_kind kind = args->kind;
-    const uint64_t seed = args->seed, counter = args->counter;
-    cr_dtype dt = y->dtype;
+    const cr_dtype dt = args->y.dtype;
     if (!cr_dtype_is_float(dt)) return cr_fail(CR_BAD_TYPE, "random", "uniform and normal numbers are floats, not %s", cr_dtype_name(dt));
-    return run(&(job){.put = kind == CR_RANDOM_UNIFORM ? put_uniform : put_normal, .each = dt == CR_F64 ? 2 : 4, .dt = dt, .y = cr_array_data(y), .n = y->numel,
-                      .seed = seed, .counter = counter, .k = cr_cpu_vec()->randoms});
+    job j = {.put = args->kind == CR_RANDOM_UNIFORM ? put_uniform : put_normal, .each = dt == CR_F64 ? 2 : 4,
+             .seed = args->seed, .counter = args->counter};
+    return run(&j, &args->y);
 }
 
 cr_status cr_cpu_random_integers(const cr_random_integers_args *args) {
-    const cr_array *y = &args->y;
-    const int64_t low = args->low;
-    const uint64_t span = args->span, seed = args->seed, counter = args->counter;
-    return run(&(job){.put = put_integers, .each = 2, .dt = y->dtype, .y = cr_array_data(y), .n = y->numel, .low = low, .span = span,
-                      .seed = seed, .counter = counter, .k = cr_cpu_vec()->randoms});
+    job j = {.put = put_integers, .each = 2, .low = args->low, .span = args->span, .seed = args->seed, .counter = args->counter};
+    return run(&j, &args->y);
 }

@@ -96,9 +96,7 @@ static void sort_chunk(void *ctx, int64_t b, int worker) {
 }
 
 cr_status cr_cpu_permutation(const cr_permutation_args *args) {
-    const cr_array *y = &args->y;
-    const uint64_t seed = args->seed, counter = args->counter;
-    shuffle s = {.n = y->numel, .seed = seed, .counter = counter, .y = cr_array_data(y)};
+    shuffle s = {.n = args->y.numel, .seed = args->seed, .counter = args->counter, .y = cr_array_data(&args->y)};
     while (s.n >> s.bits > BUCKET) s.bits++;
     s.buckets = INT64_C(1) << s.bits;
     s.chunk = (s.n / 32 / BLOCK + 1) * BLOCK;       /* at most 32 tables of places */
@@ -243,10 +241,8 @@ static cr_status without_replacement(sample *s) {
 }
 
 cr_status cr_cpu_multinomial(const cr_multinomial_args *args) {
-    const cr_array *y = &args->y, *w = &args->w;
-    const int64_t M = args->w.shape[0], N = args->w.shape[1], S = args->y.shape[1];
-    const bool replacement = args->replacement;
-    const uint64_t seed = args->seed, counter = args->counter;
-    sample s = {.w = w, .y = cr_array_data(y), .M = M, .N = N, .S = S, .seed = seed, .counter = counter, .rows = CHUNK / N + 1};
-    return replacement ? with_replacement(&s) : without_replacement(&s);
+    const cr_array *w = &args->w;
+    sample s = {.w = w, .y = cr_array_data(&args->y), .M = w->shape[0], .N = w->shape[1], .S = args->y.shape[1],
+                .seed = args->seed, .counter = args->counter, .rows = CHUNK / w->shape[1] + 1};
+    return args->replacement ? with_replacement(&s) : without_replacement(&s);
 }

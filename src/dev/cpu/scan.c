@@ -263,31 +263,33 @@ static void carry_on(const scan *s) {
         }
 }
 
-cr_status cr_cpu_scan(const cr_scan_args *args) {
-    const cr_array *y = &args->y, *index = cr_present(&args->index), *x = &args->x, *a = cr_present(&args->a);
-    const cr_scan_kind kind = args->kind;
-    const bool reverse = args->reverse;
-    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2];
-    scan s = {.kind = kind, .reverse = reverse, .floats = cr_dtype_is_float(x->dtype), .from = x->dtype, .to = y->dtype,
-              .x = cr_array_data(x), .a = a ? cr_array_data(a) : NULL, .y = cr_array_data(y),
-              .index = index ? cr_array_data(index) : NULL, .M = M, .R = R, .N = N, .blocks = 1, .rows = R};
-    size_t bytes = 0;
-    s.strips = cr_pieces(N, WIDTH);
-    const bool cuts = !a && (kind == CR_SCAN_SUM || kind == CR_SCAN_LOGSUMEXP);
-    if (cuts && M * s.strips < 16) {                /* too few chunks without cutting R */
-        s.rows = cr_pieces(BLOCK, cr_imin(N, WIDTH));
-        s.blocks = cr_pieces(R, s.rows);
+static scan scan_of(const cr_scan_args *args) {
+    const cr_array *x = &args->x;
+    scan s = {.kind = args->kind, .reverse = args->reverse, .floats = cr_dtype_is_float(x->dtype), .from = x->dtype, .to = args->y.dtype,
+              .x = cr_array_data(x), .y = cr_array_data(&args->y),
+              .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .blocks = 1, .rows = x->shape[1]};
+    if (cr_present(&args->a)) s.a = cr_array_data(&args->a);
+    if (cr_present(&args->index)) s.index = cr_array_data(&args->index);
+    s.strips = cr_pieces(s.N, WIDTH);
+    const bool cuts = !s.a && (s.kind == CR_SCAN_SUM || s.kind == CR_SCAN_LOGSUMEXP);
+    if (cuts && s.M * s.strips < 16) {              /* too few chunks without cutting R */
+        s.rows = cr_pieces(BLOCK, cr_imin(s.N, WIDTH));
+        s.blocks = cr_pieces(s.R, s.rows);
     }
-    const int64_t units = M * s.blocks * s.strips, each = cr_imin(s.rows, R) * cr_imin(N, WIDTH);
-    s.each = cr_pieces(cr_chunk(M * R * N), each);
-    if (s.blocks > 1) {
-        bytes = (size_t)(M * s.blocks * N) * sizeof(lane);
+    s.each = cr_pieces(cr_chunk(s.M * s.R * s.N), cr_imin(s.rows, s.R) * cr_imin(s.N, WIDTH));
+    return s;
+}
+
+cr_status cr_cpu_scan(const cr_scan_args *args) {
+    scan s = scan_of(args);
+    const int64_t units = s.M * s.blocks * s.strips;
+    const size_t bytes = s.blocks > 1 ? (size_t)(s.M * s.blocks * s.N) * sizeof(lane) : 0;
+    if (bytes) {
         if (!(s.carry = cr_cpu_take(bytes))) return CR_NO_MEMORY;
         cr_pool_run(units, sum_chunk, &s);
         carry_on(&s);
     }
-    if (units <= s.each) run_chunk(&s, 0, 0);
-    else cr_pool_run(cr_pieces(units, s.each), run_chunk, &s);
+    cr_run_chunks(cr_pieces(units, s.each), run_chunk, &s);
     cr_cpu_give(s.carry, bytes);
     return CR_OK;
 }
