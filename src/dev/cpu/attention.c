@@ -73,13 +73,13 @@ static cr_status open_operands(job *j) {
     return CR_OK;
 }
 
-static cr_status close_operands(job *j, cr_status s, const char *op) {
-    if (!s && atomic_load(&j->failed)) s = cr_fail(CR_NO_MEMORY, op, "no memory for a block of scores");
+static cr_status close_operands(job *j, cr_status status, const char *op) {
+    if (status == CR_OK && atomic_load(&j->failed)) status = cr_fail(CR_NO_MEMORY, op, "no memory for a block of scores");
     for (int i = 0; i < OPERANDS; i++) {
-        if (!s && j->copy[i] && j->results >> i & 1) convert(j, i);
+        if (status == CR_OK && j->copy[i] && j->results >> i & 1) convert(j, i);
         cr_cpu_give(j->copy[i], j->copy_bytes[i]);
     }
-    return s;
+    return status;
 }
 
 /* ---- f64 */
@@ -186,34 +186,32 @@ static void run_items(job *j, void (*fn)(const job *, int64_t, int64_t, void *),
     cr_pool_run_in_order(cr_pieces(j->items, j->group), run_chunk, j);
 }
 
-static job open_job(const cr_array *q, const cr_array *k, const cr_array *mask, const cr_array *lse, double scale, bool causal) {
-    job j = {.isa = cr_cpu_vec(), .mask = mask, .scale = scale, .lse = cr_array_data(lse)};
+static job open_job(const cr_attention_args *args) {
+    const cr_array *q = &args->q, *mask = cr_present(&args->mask);
+    job j = {.isa = cr_cpu_vec(), .mask = mask, .scale = args->scale, .lse = cr_array_data(&args->lse)};
     cr_attention_job *a = &j.f32;
-    a->B = q->shape[0]; a->H = q->shape[1]; a->T = q->shape[2]; a->D = q->shape[3]; a->S = k->shape[2];
-    a->lse = cr_array_data(lse);
+    a->B = q->shape[0], a->H = q->shape[1], a->T = q->shape[2], a->D = q->shape[3];
+    a->S = args->k.shape[2];
+    a->lse = cr_array_data(&args->lse);
     if (mask) {
         a->mask = (cr_heads){cr_array_data(mask), mask->strides[0], mask->strides[1], mask->strides[2]};
         a->mask_key = mask->strides[3];
     }
-    a->scale = (float)scale;
-    a->causal = causal;
+    a->scale = (float)args->scale;
+    a->causal = args->causal;
     a->product = &j.isa->products->f32;
     j.scratch = q->dtype == CR_F64 ? (size_t)cr_imax(1, a->S) * sizeof(double) : cr_attention_scratch(a);
     return j;
 }
 
 cr_status cr_cpu_attention(const cr_attention_args *args) {
-    const cr_array *o = &args->o, *lse = &args->lse, *q = &args->q, *k = &args->k, *v = &args->v,
-        *mask = cr_present(&args->mask);
-    const double scale = args->scale;
-    const bool causal = args->causal;
-    if (lse->numel == 0) return CR_OK;
-    job j = open_job(q, k, mask, lse, scale, causal);
-    j.operand[Q] = q; j.operand[K] = k; j.operand[W] = v; j.operand[O] = o;
+    if (args->lse.numel == 0) return CR_OK;
+    job j = open_job(args);
+    j.operand[Q] = &args->q, j.operand[K] = &args->k, j.operand[W] = &args->v, j.operand[O] = &args->o;
     j.results = 1u << O;
-    cr_status s = open_operands(&j);
-    if (!s) run_items(&j, q->dtype == CR_F64 ? forward_f64 : forward_f32, cr_pieces(j.f32.T, N), 4);
-    return close_operands(&j, s, "attention");
+    const cr_status status = open_operands(&j);
+    if (status == CR_OK) run_items(&j, args->q.dtype == CR_F64 ? forward_f64 : forward_f32, cr_pieces(j.f32.T, N), 4);
+    return close_operands(&j, status, "attention");
 }
 
 static cr_status zero(const cr_array *t) {
@@ -221,27 +219,31 @@ static cr_status zero(const cr_array *t) {
     return t->numel ? cr_cpu_fill(&(cr_fill_args){*t, &nothing}) : CR_OK;
 }
 
-cr_status cr_cpu_attention_bwd(const cr_attention_bwd_args *args) {
-    const cr_array *dq = &args->dq, *dk = &args->dk, *dv = &args->dv, *q = &args->q, *k = &args->k, *v = &args->v,
-        *mask = cr_present(&args->mask), *o = &args->o, *lse = &args->lse, *g = &args->g;
-    const double scale = args->scale;
-    const bool causal = args->causal;
-    if (q->numel == 0 || k->numel == 0) {
-        cr_status s = zero(dq);
-        if (!s) s = zero(dk);
-        return s ? s : zero(dv);
+static void run_backward(job *j) {
+    const cr_attention_job *a = &j->f32;
+    if (j->operand[Q]->dtype == CR_F64) run_items(j, backward_f64, 1, 10);
+    else if (a->B * a->H >= MANY_HEADS || (a->T <= N && a->S <= N)) run_items(j, backward_head, 1, 10);
+    else {                                          /* too few heads for all threads: the scores are computed twice, 14 flops instead of 10 */
+        run_items(j, backward_keys, cr_pieces(a->S, N), 8);
+        run_items(j, backward_queries, cr_pieces(a->T, N), 6);
     }
-    job j = open_job(q, k, mask, lse, scale, causal);
-    const cr_array *operands[OPERANDS] = {q, k, v, o, g, dq, dk, dv};
+}
+
+cr_status cr_cpu_attention_bwd(const cr_attention_bwd_args *args) {
+    const cr_attention_args forward = {.o = args->o, .lse = args->lse, .q = args->q, .k = args->k, .v = args->v, .mask = args->mask,
+                                       .scale = args->scale, .causal = args->causal};
+    if (args->q.numel == 0 || args->k.numel == 0) {
+        cr_status status = zero(&args->dq);
+        if (status == CR_OK) status = zero(&args->dk);
+        return status == CR_OK ? zero(&args->dv) : status;
+    }
+    job j = open_job(&forward);
+    const cr_array *operands[OPERANDS] = {
+        [Q] = &args->q, [K] = &args->k, [W] = &args->v, [O] = &args->o, [G] = &args->g, [DQ] = &args->dq, [DK] = &args->dk, [DV] = &args->dv,
+    };
     memcpy(j.operand, operands, sizeof operands);
     j.results = 1u << DQ | 1u << DK | 1u << DV;
-    cr_status s = open_operands(&j);
-    if (s) return close_operands(&j, s, "attention");
-    if (q->dtype == CR_F64) run_items(&j, backward_f64, 1, 10);
-    else if (j.f32.B * j.f32.H >= MANY_HEADS || (j.f32.T <= N && j.f32.S <= N)) run_items(&j, backward_head, 1, 10);
-    else {                                          /* too few heads to share out: the scores are computed twice, for 14 instead of 10 */
-        run_items(&j, backward_keys, cr_pieces(j.f32.S, N), 8);
-        run_items(&j, backward_queries, cr_pieces(j.f32.T, N), 6);
-    }
-    return close_operands(&j, s, "attention");
+    const cr_status status = open_operands(&j);
+    if (status == CR_OK) run_backward(&j);
+    return close_operands(&j, status, "attention");
 }

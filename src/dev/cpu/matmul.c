@@ -254,33 +254,53 @@ ADD_PARTS(add_parts_f64, double)
 
 /* ---- the plan: everything below looks at shapes, strides and dtypes only ---- */
 
-/* Reads the tensors.  Batch axes of size 1 go; where b is the same for a whole axis and rows of a and c go on across it, the
- * axis becomes rows: (B, T, C) x (C, V) is one product. */
-static void read_shapes(job *j, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias, bool accumulate) {
-    int n = c->ndim;
+/* Adds batch axis x, which lies outside those added so far.  Where b is the same along the whole axis, and rows of a and c continue
+ * across it, the axis becomes rows instead: (B, T, C) x (C, V) is one product. */
+static void add_axis(job *j, axis x) {
     cr_product *w = &j->one;
-    *w = (cr_product){.m = c->shape[n - 2], .n = c->shape[n - 1], .k = a->shape[n - 1],
-                      .a = cr_array_data(a), .b = cr_array_data(b), .c = cr_array_data(c), .bias = bias ? cr_array_data(bias) : NULL,
-                      .a_row = a->strides[n - 2], .a_col = a->strides[n - 1], .b_row = b->strides[n - 2], .b_col = b->strides[n - 1],
-                      .c_row = c->strides[n - 2], .accumulate = accumulate};
-    j->batches = 1;
-    for (int i = n - 3; i >= 0; i--) {
-        axis x = {c->shape[i], a->strides[i], b->strides[i], c->strides[i]};
-        if (x.size == 1) continue;
-        if (!j->axes && x.b == 0 && w->m == 1) { w->m = x.size; w->a_row = x.a; w->c_row = x.c; continue; }
-        if (!j->axes && x.b == 0 && x.a == w->m * w->a_row && x.c == w->m * w->c_row) { w->m *= x.size; continue; }
-        for (int s = j->axes++; s > 0; s--) j->batch[s] = j->batch[s - 1];
-        j->batch[0] = x;
-        j->batches *= x.size;
+    if (x.size == 1) return;
+    if (!j->axes && x.b == 0 && w->m == 1) {
+        w->m = x.size;
+        w->a_row = x.a;
+        w->c_row = x.c;
+        return;
     }
-    if (w->k == 0) w->a = w->b = w->c;              /* never read, but an address may be made from them */
-    /* A column is a row of the transposed product. */
-    if (w->n == 1 && w->c_row == 1 && w->m > 1 && !w->bias) {
-        cr_product t = *w;
-        *w = (cr_product){.m = 1, .n = t.m, .k = t.k, .a = t.b, .b = t.a, .c = t.c, .accumulate = accumulate,
+    if (!j->axes && x.b == 0 && x.a == w->m * w->a_row && x.c == w->m * w->c_row) {
+        w->m *= x.size;
+        return;
+    }
+    for (int s = j->axes++; s > 0; s--) j->batch[s] = j->batch[s - 1];
+    j->batch[0] = x;
+    j->batches *= x.size;
+}
+
+/* A column is a row of the transposed product. */
+static void transpose_column(job *j) {
+    const cr_product t = j->one;
+    if (t.n != 1 || t.c_row != 1 || t.m == 1 || t.bias) return;
+    j->one = (cr_product){.m = 1, .n = t.m, .k = t.k, .a = t.b, .b = t.a, .c = t.c, .accumulate = t.accumulate,
                           .a_row = t.b_col, .a_col = t.b_row, .b_row = t.a_col, .b_col = t.a_row, .c_row = t.m};
-        for (int i = 0; i < j->axes; i++) { int64_t s = j->batch[i].a; j->batch[i].a = j->batch[i].b; j->batch[i].b = s; }
+    for (int i = 0; i < j->axes; i++) {
+        axis *x = &j->batch[i];
+        *x = (axis){x->size, x->b, x->a, x->c};
     }
+}
+
+static job job_of(cr_dtype dtype, int how) {
+    return (job){.dtype = dtype, .size = cr_dtype_size(dtype), .isa = cr_cpu_vec(), .batches = 1,
+                 .bf16 = dtype == CR_F32 && how & CR_MATMUL_BF16};
+}
+
+static void read_shapes(job *j, const cr_matmul_args *args) {
+    const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
+    const int row = c->ndim - 2, col = c->ndim - 1;
+    j->one = (cr_product){.m = c->shape[row], .n = c->shape[col], .k = a->shape[col],
+                          .a = cr_array_data(a), .b = cr_array_data(b), .c = cr_array_data(c), .bias = bias ? cr_array_data(bias) : NULL,
+                          .a_row = a->strides[row], .a_col = a->strides[col], .b_row = b->strides[row], .b_col = b->strides[col],
+                          .c_row = c->strides[row], .accumulate = args->how & CR_MATMUL_ADD};
+    for (int i = row - 1; i >= 0; i--) add_axis(j, (axis){c->shape[i], a->strides[i], b->strides[i], c->strides[i]});
+    if (j->one.k == 0) j->one.a = j->one.b = j->one.c;          /* never read, but addresses are computed from them */
+    transpose_column(j);
 }
 
 /* oneDNN wants one unit stride in each matrix and rows that do not overlap.  With AVX-512 it is the faster for gradients, whose b lies
@@ -387,12 +407,9 @@ static cr_status run(job *j) {
 }
 
 cr_status cr_cpu_matmul(const cr_matmul_args *args) {
-    const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
-    const int how = args->how;
-    if (c->numel == 0) return CR_OK;
-    job j = {.dtype = c->dtype, .size = cr_dtype_size(c->dtype), .isa = cr_cpu_vec()};
-    j.bf16 = c->dtype == CR_F32 && how & CR_MATMUL_BF16;
-    read_shapes(&j, c, a, b, bias, how & CR_MATMUL_ADD);
+    if (args->c.numel == 0) return CR_OK;
+    job j = job_of(args->c.dtype, args->how);
+    read_shapes(&j, args);
     plan(&j);
     return run(&j);
 }
@@ -410,17 +427,16 @@ bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_
 
 cr_status cr_cpu_update_by_product(const cr_update_by_product_args *args) {
     const cr_array *a = &args->a, *b = &args->b;
-    const cr_walk *update = args->update;
-    const int input = args->input, how = args->how;
-    job j = {.dtype = a->dtype, .size = cr_dtype_size(a->dtype), .isa = cr_cpu_vec(), .batches = 1};
-    j.bf16 = a->dtype == CR_F32 && how & CR_MATMUL_BF16;
+    const cr_product_update into = {args->update, args->input};
+    job j = job_of(a->dtype, args->how);
     j.one = (cr_product){.m = a->shape[0], .n = b->shape[1], .k = a->shape[1], .a = cr_array_data(a), .b = cr_array_data(b),
                          .a_row = a->strides[0], .a_col = a->strides[1], .b_row = b->strides[0], .b_col = b->strides[1], .c_row = b->shape[1]};
     plan(&j);
-    const cr_product_update into = {update, input};
-    if ((j.path == PACKED || j.path == ONEDNN) && j.parts == 1 && cr_packed_by_rows(&j.one, j.dtype, j.bf16))
-        return cr_packed_product(&j.one, j.dtype, j.bf16, &into) ? CR_OK : cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product");
-    const size_t bytes = (size_t)update->numel * j.size;
+    if ((j.path == PACKED || j.path == ONEDNN) && j.parts == 1 && cr_packed_by_rows(&j.one, j.dtype, j.bf16)) {
+        if (cr_packed_product(&j.one, j.dtype, j.bf16, &into)) return CR_OK;
+        return cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product");
+    }
+    const size_t bytes = (size_t)args->update->numel * j.size;
     if (!(j.one.c = cr_cpu_take(bytes))) return CR_NO_MEMORY;
     cr_status status = run(&j);
     if (status == CR_OK && !cr_product_update_rows(&into, 0, &j.one)) status = cr_error_status();

@@ -194,7 +194,8 @@ typedef struct job {                                /* M rows alike */
     atomic_bool failed;
 } job;
 
-static job job_of(const cr_array *y, const cr_array *index, const cr_array *x, int64_t M, int64_t R, bool descending) {
+static job job_of(const cr_array *y, const cr_array *index, const cr_array *x, bool descending) {
+    const int64_t M = x->shape[0], R = x->shape[1];
     return (job){.like = row_of(x->dtype, R, descending), .x = cr_array_data(x), .values = cr_array_data(y), .index = cr_array_data(index),
                  .M = M, .each = cr_pieces(LONG / 2, R)};
 }
@@ -385,16 +386,15 @@ static void topk_long(void *ctx, int64_t m, int worker) {
 }
 
 cr_status cr_cpu_sort(const cr_sort_args *args) {
-    const cr_array *y = &args->y, *index = &args->index, *x = &args->x;
-    const int64_t M = args->x.shape[0], R = args->x.shape[1], K = args->index.shape[1];
-    const bool descending = args->descending;
-    job j = job_of(y, index, x, M, R, descending);
+    const int64_t R = args->x.shape[1], K = args->index.shape[1];
+    job j = job_of(&args->y, &args->index, &args->x, args->descending);
     j.K = K;
     if (R < 2 * FEW || (K > R / 32 && best_room(K) > FEW)) return run(&j, "sort", sort_chunk);      /* few candidates are ranked, at any R */
     j.span = cr_imax(16 * K, 2 * LONG);
     j.spans = R / j.span;                           /* the last one takes the rest */
-    if (j.spans < 2) j.like.blocks = 1;             /* rows are dealt out */
-    return run(&j, "topk", j.spans < 2 ? topk_chunk : topk_long);
+    if (j.spans >= 2) return run(&j, "topk", topk_long);
+    j.like.blocks = 1;                              /* whole rows are dealt out to the threads */
+    return run(&j, "topk", topk_chunk);
 }
 
 /* ---- one element: the digit that holds it is found from the top, until few candidates are left, or equal ones */
@@ -520,11 +520,9 @@ static void kth_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_kth(const cr_kth_args *args) {
-    const cr_array *y = &args->y, *index = &args->index, *x = &args->x;
-    const int64_t M = args->x.shape[0], R = args->x.shape[1], k = args->k;
-    job j = job_of(y, index, x, M, R, false);
+    job j = job_of(&args->y, &args->index, &args->x, false);
     j.K = 1;
-    j.k = k;
+    j.k = args->k;
     return run(&j, "kth", kth_chunk);
 }
 
@@ -548,18 +546,17 @@ static void places_chunk(void *ctx, int64_t chunk, int worker) {
     for (int64_t first = chunk * PLACES_EACH; first < end; first += CR_IN_STEP) {
         const int64_t n = cr_imin(CR_IN_STEP, end - first);
         p->k->keys(keys, p->dtype, p->v + first * (int64_t)cr_dtype_size(p->dtype), n, 0);
-        for (int64_t i = 0; i < n && !p->shared; i++) start[i] = (first + i) / p->K * p->R;
+        if (!p->shared) for (int64_t i = 0; i < n; i++) start[i] = (first + i) / p->K * p->R;
         p->k->places(at, start, p->dtype, p->x, p->R, keys, p->right);
         for (int64_t i = 0; i < n; i++) p->y[first + i] = at[i] - start[i];
     }
 }
 
 cr_status cr_cpu_search(const cr_search_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *v = &args->v;
-    const int64_t M = args->v.shape[0], R = args->x.shape[args->x.ndim - 1], K = args->v.shape[1];
-    const bool shared = args->x.ndim == 1, right = args->right;
-    places p = {cr_cpu_vec()->orders, cr_array_data(y), cr_array_data(x), cr_array_data(v), x->dtype, M, R, K, shared, right};
-    cr_run_chunks(cr_pieces(M * K, PLACES_EACH), places_chunk, &p);
+    const cr_array *x = &args->x, *v = &args->v;
+    places p = {.k = cr_cpu_vec()->orders, .y = cr_array_data(&args->y), .x = cr_array_data(x), .v = cr_array_data(v), .dtype = x->dtype,
+                .M = v->shape[0], .R = x->shape[x->ndim - 1], .K = v->shape[1], .shared = x->ndim == 1, .right = args->right};
+    cr_run_chunks(cr_pieces(p.M * p.K, PLACES_EACH), places_chunk, &p);
     return CR_OK;
 }
 

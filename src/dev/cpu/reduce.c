@@ -31,7 +31,6 @@ typedef struct reduction {
     bool max; int64_t *index;                       /* arg-reductions */
 } reduction;
 
-
 static const char *element(const reduction *r, int64_t at) { return r->x + at * (int64_t)cr_dtype_size(r->from); }
 
 #define TESTED(type) do { const type *s = x; for (int64_t i = 0; i < n; i++) lanes[i] = (type)(s[i * r->step] << shift) != 0; } while (0)
@@ -237,16 +236,16 @@ static cr_status reduce_columns(reduction *r) {
     return CR_OK;
 }
 
-static reduction reduction_of(const cr_reduce_how *how, const cr_array *y, const cr_array *x, const cr_array *at) {
+static reduction reduction_of(const cr_reduce_how *how, const cr_array *y, const cr_array *x) {
     reduction r = {.k = cr_cpu_vec()->reduce, .how = *how, .from = x->dtype, .to = y->dtype, .x = cr_array_data(x), .y = cr_array_data(y),
-                   .M = at->shape[0], .R = at->shape[1], .N = at->shape[2], .strides = {at->strides[0], at->strides[1], at->strides[2]}, .step = at->strides[at->shape[2] == 1 ? 1 : 2]};
+                   .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .strides = {x->strides[0], x->strides[1], x->strides[2]},
+                   .step = x->strides[x->shape[2] == 1 ? 1 : 2]};
     const bool extreme = how->kind >= CR_REDUCE_MAX, squares = how->map == CR_MAP_SQUARE && r.N == 1;
     r.lane = how->map == CR_MAP_NONZERO ? CR_LANE_I64 : cr_lane_of(extreme ? r.from : r.to);
     r.flip = r.from == CR_U64 && extreme && how->map == CR_MAP_SAME;
     r.size = cr_lane_size(r.lane);
-    bool same = r.from == CR_F32 ? r.lane == CR_LANE_F32 : r.from == CR_F64 ? r.lane == CR_LANE_F64
-              : (r.from == CR_I64 || r.from == CR_U64) && r.lane == CR_LANE_I64;
-    r.straight = same && r.step == 1 && !r.flip;
+    const bool lanes = r.from == cr_lane_dtype(r.lane) || (r.from == CR_U64 && r.lane == CR_LANE_I64);
+    r.straight = lanes && r.step == 1 && !r.flip;
     r.op = &r.k->of[r.lane][squares ? CR_RUN_SQUARES : (int)how->kind];
     if (squares) r.how.map = CR_MAP_SAME;           /* a run squares its numbers itself */
     return r;
@@ -283,12 +282,10 @@ static cr_status reduce_nothing(cr_reduce_kind kind, const cr_array *y) {
 }
 
 cr_status cr_cpu_reduce(const cr_reduce_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
-    const cr_reduce_how *how = &args->how;
-    if (!y->numel) return CR_OK;
-    if (!at->shape[1]) return reduce_nothing(how->kind, y);
-    reduction r = reduction_of(how, y, x, at);
-    return how->map == CR_MAP_DEVIATION ? reduce_deviations(&r) : run(&r);
+    if (!args->y.numel) return CR_OK;
+    if (!args->x.shape[1]) return reduce_nothing(args->how.kind, &args->y);
+    reduction r = reduction_of(&args->how, &args->y, &args->x);
+    return args->how.map == CR_MAP_DEVIATION ? reduce_deviations(&r) : run(&r);
 }
 
 /* ---- positions: of a row, the extreme first, then where it is; of columns, the best so far beside its row */
@@ -343,12 +340,10 @@ static void arg_columns_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_arg_reduce(const cr_arg_reduce_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
-    const bool max = args->max;
-    if (!y->numel || !at->shape[1]) return CR_OK;
-    reduction r = reduction_of(&(cr_reduce_how){.kind = max ? CR_REDUCE_MAX : CR_REDUCE_MIN}, y, x, at);
-    r.max = max;
-    r.index = cr_array_data(y);
+    if (!args->y.numel || !args->x.shape[1]) return CR_OK;
+    reduction r = reduction_of(&(cr_reduce_how){.kind = args->max ? CR_REDUCE_MAX : CR_REDUCE_MIN}, &args->y, &args->x);
+    r.max = args->max;
+    r.index = cr_array_data(&args->y);
     if (r.N == 1) return arg_rows(&r);
     r.strips = cr_pieces(r.N, WIDTH);
     cr_pool_run(r.M * r.strips, arg_columns_chunk, &r);
