@@ -1,4 +1,4 @@
-/* move.c - copies, casts and fills for devices that do them as elementwise programs. */
+/* move.c - copies, casts and fills as elementwise programs. */
 #include "dev.h"
 #include "program.h"
 
