@@ -1,8 +1,8 @@
 /* matmul.c - products of matrices on all threads: cuts c into tiles and gives each tile to one thread.
  *
- * The cut and the kernel are functions of shape, strides, dtype, instruction set and whether oneDNN is there, never of the number
- * of threads: the same bits for any number.  A tile is one one-threaded oneDNN call, or one call of the kernels in matmul_isa.c;
- * packed.c cuts what it packs itself.  f16 and bf16 are added in f32 and rounded once.  Integers wrap; for bool, + is or and * is and. */
+ * The cut and the kernel depend on shape, strides, dtype, instruction set and the presence of oneDNN, never on the number of
+ * threads, so the bits do not either.  A tile is one single-threaded oneDNN call or one call of a kernel in matmul_isa.c;
+ * packed.c makes its own cut.  f16 and bf16 accumulate in f32 and are rounded once.  Integers wrap; bool: + is or, * is and. */
 #include <string.h>
 
 #include "../../core/pool.h"
@@ -23,23 +23,23 @@ typedef struct job {
     int64_t batches;
     path path;
     int64_t tile_m, tile_n, tiles_m, tiles_n;
-    int64_t parts, part_k;                          /* of k, where c is too small to be cut: sums of parts are added in order */
+    int64_t parts, part_k;                          /* parts of k, if c is too small to be cut: their sums are added in order */
     void *partial;                                  /* (parts, m, n) */
-    int64_t items, group;                           /* tiles of all products (or parts of one); so many make a chunk */
+    int64_t items, group;                           /* tiles of all products, or parts of one; items of a chunk */
     size_t scratch;                                 /* bytes for an item */
     const struct cr_isa_kernels *isa;
     atomic_bool failed;
 } job;
 
-/* flops, measured on two Zen 5 cores (bench/products): from grain on a second thread pays; from large on oneDNN is worth opening;
- * what is larger than 8 x large is cut into more than 8 tiles. */
+/* In flops, measured on two Zen 5 cores (bench/products).  From grain on a second thread pays; from large on opening oneDNN
+ * pays; products above 8 x large are cut into more than 8 tiles. */
 static const double grain = 1 << 20, large = 1 << 27;
 
-enum { FEW_ROWS = 13,                               /* so many are done before b is packed */
-       WIDE_OUTER = 64,                             /* columns of c: fewer are less work in tiles */
+enum { FEW_ROWS = 13,                               /* up to so many rows cost less than packing b */
+       WIDE_OUTER = 64,                             /* columns of c: fewer are faster in tiles */
        HALF_BLOCK = 4096,                           /* numbers of b as f32, in L1 */
-       LONG_ROW = 32768,                            /* elements of c: its sums over parts of k stay in the cache */
-       ONEDNN_ROWS = 2304, ONEDNN_COLUMNS = 768 };  /* of c at most: where oneDNN is the faster (3-7 % on two cores with AVX-512) */
+       LONG_ROW = 32768,                            /* elements of c whose sums over parts of k stay in the cache */
+       ONEDNN_ROWS = 2304, ONEDNN_COLUMNS = 768 };  /* largest c for which oneDNN is faster (3-7 % on two cores with AVX-512) */
 
 static double flops_of(const cr_product *p) { return 2.0 * (double)p->m * (double)p->n * (double)p->k; }
 
@@ -67,7 +67,7 @@ PLAIN_PRODUCT(product_u64, uint64_t, uint64_t, *, +)
 PLAIN_PRODUCT(product_bool, uint8_t, uint32_t, &, |)
 #undef PLAIN_PRODUCT
 
-/* Signed numbers wrap as unsigned ones do. */
+/* Signed integers wrap like unsigned ones. */
 static void product_plain(const cr_product *w, cr_dtype dt) {
     switch (dt) {
         case CR_BOOL: product_bool(w); break;
@@ -80,7 +80,7 @@ static void product_plain(const cr_product *w, cr_dtype dt) {
 
 /* ---- one item ---- */
 
-/* Of a row of b in whole vectors. */
+/* The width of a row of b in whole vectors. */
 static int64_t packed_width(int64_t n, const cr_product_kernels *kernels) { return (n + kernels->tile_columns - 1) / kernels->tile_columns * kernels->tile_columns; }
 
 static void add_bias(float *c, const cr_product *w) {
@@ -99,7 +99,7 @@ static bool product_onednn(const cr_product *w) {
     return true;
 }
 
-/* b is packed first where its columns do not lie contiguous: small, so as a whole. */
+/* Packs b first, as a whole, if its columns are not contiguous; b is small here. */
 static void product_direct(const cr_product *w, const cr_product_kernels *kernels, void *scratch) {
     if (w->b_col == 1 || w->k == 0) { kernels->direct(w); return; }
     cr_product p = *w;
@@ -118,9 +118,9 @@ static void add_half_bias(float *c, const cr_product *w, const job *j, float *bl
     }
 }
 
-/* One row of half precision: b passes through f32 in blocks, each of some lines in the order in which they lie; c is rounded once. */
+/* One row of half precision: b is converted to f32 in blocks of lines, in the order of memory; c is rounded once. */
 static void product_half_row(const cr_product *w, const job *j, float *scratch) {
-    const bool columns = w->b_row == 1;         /* do lines go along k? */
+    const bool columns = w->b_row == 1;             /* lines run along k */
     const int64_t length = columns ? w->k : w->n, lines = columns ? w->n : w->k, apart = columns ? w->b_col : w->b_row;
     const int64_t run = cr_imin(length, HALF_BLOCK), some = HALF_BLOCK / run;
     float *block = scratch, *a = block + HALF_BLOCK, *c = a + w->k;
@@ -193,7 +193,7 @@ static cr_product item_at(const job *j, int64_t item) {
     return w;
 }
 
-/* From one product of a batch to the next: small ones would spend their time in the divisions of item_at. */
+/* Steps to the next product of a batch.  For small products the divisions of item_at would dominate. */
 static void next_product(const job *j, int64_t at[CR_MAX_DIMS], cr_product *w) {
     for (int i = j->axes - 1; i >= 0; i--) {
         const axis *x = &j->batch[i];
@@ -234,7 +234,7 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     if (scratch != small) cr_cpu_give(scratch, j->scratch);
 }
 
-/* c = [c +] the parts, in order, [+ bias]. */
+/* c = [c +] the sum of the parts, in order, [+ bias] */
 #define ADD_PARTS(name, T)                                                                                          \
     static void name(const job *j) {                                                                                \
         const cr_product *w = &j->one;                                                                              \
@@ -303,8 +303,8 @@ static void read_shapes(job *j, const cr_matmul_args *args) {
     transpose_column(j);
 }
 
-/* oneDNN wants one unit stride in each matrix and rows that do not overlap.  With AVX-512 it is the faster for gradients, whose b lies
- * as it is read, and not too large a result; elsewhere nowhere. */
+/* oneDNN needs one unit stride in each matrix and rows that do not overlap.  It is faster only with AVX-512, for gradients
+ * (b is read in the order of memory) with results of moderate size. */
 static bool suits_onednn(const job *j) {
     const cr_product *w = &j->one;
     bool a = (w->a_col == 1 && w->a_row >= w->k) || (w->a_row == 1 && w->a_col >= w->m);
@@ -312,14 +312,14 @@ static bool suits_onednn(const job *j) {
            w->m <= ONEDNN_ROWS && w->n <= ONEDNN_COLUMNS;
 }
 
-/* How many tiles a product of so many flops, with so many results, makes: eight, but more of large ones while tiles stay wide. */
+/* Number of tiles for so many flops and results: eight; more for large products as long as tiles stay wide. */
 static int64_t pieces_of(double flops, int64_t results) {
     if (flops < 8 * grain) return cr_imax(1, (int64_t)(flops / grain));
     return cr_imax(8, cr_imin(cr_imin(64, results >> 14), (int64_t)(flops / large)));
 }
 
-/* Cuts c into about `pieces` tiles.  Every tile packs its rows of a and its columns of b anew, b at twice the price; where k is 1 whole
- * rows are written one after the other. */
+/* Cuts c into about `pieces` tiles.  Every tile packs its own rows of a and columns of b, b at twice the cost.  OUTER (k = 1)
+ * writes whole rows one after another. */
 static void cut_tiles(job *j, int64_t pieces) {
     const cr_product *w = &j->one;
     double best = 0;
@@ -336,7 +336,7 @@ static void cut_tiles(job *j, int64_t pieces) {
     }
 }
 
-/* Reading operands where they lie is best while a strip of b, k rows, stays in the cache: long steps from row to row share few sets. */
+/* Reading operands in place is best while a strip of b, k rows, stays in the cache; large strides map to few cache sets. */
 static bool suits_direct(const job *j) {
     const cr_product *w = &j->one;
     if (cr_dtype_is_half(j->dtype) || j->bf16) return false;
@@ -365,7 +365,7 @@ static size_t scratch_of(const job *j) {
     return packs ? (size_t)(k * packed_width(j->tile_n, &j->isa->products->f32)) * j->size : 0;
 }
 
-/* Is a product cut along k, its parts added up?  Where c is small; and where a row meets the rows of b, so that these are read in long pieces. */
+/* Is the product cut along k?  If c is small, or if a single row meets the rows of b, which are then read in long pieces. */
 static bool cuts_k(const job *j, int64_t pieces) {
     const cr_product *w = &j->one;
     if (pieces == 1 || j->batches > 1 || (j->dtype != CR_F32 && j->dtype != CR_F64)) return false;
@@ -378,7 +378,7 @@ static void plan(job *j) {
     j->path = choose_path(j);
     j->tile_m = w->m; j->tile_n = w->n;
     j->tiles_m = j->tiles_n = j->parts = 1;
-    /* What waits for memory, and plain loops, take about eight times as long for a flop. */
+    /* A flop of a memory-bound path or of a plain loop takes about eight times as long. */
     double flops = flops_of(w) * (j->path == ROW || j->path == HALF_ROW || j->path == OUTER || j->path == PLAIN ? 8 : 1), all = flops * (double)j->batches;
     int64_t pieces = cr_pieces(pieces_of(all, j->batches * w->m * w->n), j->batches);
     if (cuts_k(j, pieces)) {
@@ -414,7 +414,7 @@ cr_status cr_cpu_matmul(const cr_matmul_args *args) {
     return run(&j);
 }
 
-/* ---- products that go into an update ---- */
+/* ---- updates by a product ---- */
 
 bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_product *c) {
     cr_walk w = *u->walk;

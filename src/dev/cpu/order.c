@@ -1,11 +1,11 @@
-/* order.c - sorted rows, the first few of each, single elements of them, places in a sorted row, runs of equal rows.
+/* order.c - sort, topk, one element of an order, search in sorted rows, runs of equal rows.
  *
- * Elements become unsigned keys (order.h), so that one path serves every dtype.  A row is sorted by its keys' digits, the lowest first
- * (radix sort, Knuth 5.2.5): an element's key, less the smallest of the row, and its position share one word, and only the digits that
- * keys of the row can differ in are looked at.  Where both do not fit a word, the low bits of the keys are sorted first and then the
- * high ones.  Short rows are ranked instead, and of rows that only one element or a few are wanted of, most is never moved.
- * A long row is cut into blocks for all threads; many rows are dealt out.  Every step keeps equal elements in order, so that the result
- * does not depend on the cut.  Limited by the scattered writes. */
+ * Elements become unsigned keys (order.h), so that one path serves every dtype.  Rows are sorted by radix sort, lowest digit
+ * first (Knuth 5.2.5).  An element's key, minus the smallest key of the row, and its position share one word; digits in which
+ * no keys of the row differ are skipped.  If both do not fit a word, the low bits of the keys are sorted first, then the high
+ * bits.  Short rows are ranked instead; topk and kth move only the candidates.
+ * Threads share a long row by blocks, or take whole rows.  Every step is stable, so the result does not depend on the cut.
+ * Limited by the scattered writes. */
 #include "isa.h"
 #include "order.h"
 #include "../../core/pool.h"
@@ -13,10 +13,10 @@
 #include <string.h>
 
 enum {
-    PIECE = 256,                                    /* keys made at a time, on the stack */
-    SCAN = 64,                                      /* the same where almost all of them are too late */
-    FEW = CR_RANKED,                                /* elements that are ranked */
-    LONG = 1 << 15,                                 /* elements from which on all threads work on one row */
+    PIECE = 256,                                    /* keys computed at a time, on the stack */
+    SCAN = 64,                                      /* the same in a search that rejects almost all of them */
+    FEW = CR_RANKED,                                /* at most so many elements are ranked */
+    LONG = 1 << 15,                                 /* elements of a row that all threads work on */
     DIGIT = 11,                                     /* bits: the counts of a block stay in the first-level cache */
     MOST_BLOCKS = 32
 };
@@ -28,19 +28,19 @@ typedef struct row {
     cr_dtype dtype;
     const char *x;
     int64_t n;
-    uint64_t flip;                                  /* all ones: from the largest to the smallest */
-    int64_t block, blocks;                          /* elements of a block; how many there are */
-    int position_bits, most_bits;                   /* of a position; of a digit */
+    uint64_t flip;                                  /* all ones: descending */
+    int64_t block, blocks;                          /* elements of a block; number of blocks */
+    int position_bits, most_bits;                   /* bits of a position; of a digit at most */
     uint64_t *from, *to;                            /* n words: (key - lowest) << position_bits | position */
-    uint64_t *counts;                               /* (blocks, digits): of each digit, then where the next one goes */
+    uint64_t *counts;                               /* (blocks, digits): how many, then where the next one goes */
     uint64_t ranges[MOST_BLOCKS][2], lowest;
-    int done, shift, digit;                         /* bits of the keys that are in order; the digit at work */
-    char *values; int64_t *index; int64_t wanted;   /* where the first of them go */
-    uint64_t prefix; int64_t held[MOST_BLOCKS];     /* kth: the candidates are the keys with (key - lowest) >> shift == prefix; how many each block has */
+    int done, shift, digit;                         /* bits of the keys that are sorted; the current digit: its first bit and width */
+    char *values; int64_t *index; int64_t wanted;   /* results: the first `wanted` elements */
+    uint64_t prefix; int64_t held[MOST_BLOCKS];     /* kth: candidates are keys with (key - lowest) >> shift == prefix; held: how many each block has */
     uint64_t candidate[FEW]; int64_t at[FEW];
 } row;
 
-/* A row of n elements; its data is set later.  One block: what one thread does alone. */
+/* A row of n elements, without its data.  One block: one thread sorts the row. */
 static row row_of(cr_dtype dt, int64_t n, bool descending) {
     row r = {.k = cr_cpu_vec()->orders, .dtype = dt, .n = n, .flip = descending ? UINT64_MAX : 0, .position_bits = bits_of((uint64_t)n - 1)};
     r.blocks = n < LONG ? 1 : cr_imin(n / (LONG / 2), MOST_BLOCKS);
@@ -73,7 +73,7 @@ static void range_chunk(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-/* Bits that the keys differ in; sets lowest. */
+/* Returns in how many low bits the keys differ; sets lowest. */
 static int key_bits(row *r) {
     each_block(r, range_chunk);
     for (int64_t b = 1; b < r->blocks; b++) r->k->range(r->ranges[0], r->ranges[b], 2);
@@ -93,7 +93,7 @@ static void place_chunk(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-/* The next bits of the keys, for positions that are in order by those below. */
+/* Puts the next bits of the keys into words whose positions are sorted by the lower bits. */
 static void renew_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const row *r = ctx;
@@ -120,7 +120,7 @@ static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
     for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end && cr_goes_on(i, LONG); i++) to[next[r->from[i] >> r->shift & mask]++] = r->from[i];
 }
 
-/* Counts become places: all of a digit before those of the next, block by block.  False: there is one digit only, and nothing to do. */
+/* Turns counts into places: by digit, then by block.  False: all keys have the same digit, so there is nothing to sort. */
 static bool find_places(const row *r) {
     uint64_t next = 0;
     for (uint64_t d = 0; d < UINT64_C(1) << r->digit; d++) {
@@ -139,14 +139,14 @@ static void sort_by_digit(row *r, int shift, int digit) {
     r->shift = shift;
     r->digit = digit;
     each_block(r, count_chunk);
-    if (cr_is_cut() || !find_places(r)) return;     /* cut short, the counts are not all there */
+    if (cr_is_cut() || !find_places(r)) return;     /* an interrupted job has not counted everything */
     each_block(r, scatter_chunk);
     uint64_t *swap = r->from;
     r->from = r->to;
     r->to = swap;
 }
 
-/* Afterwards from[i] ends with the position of element i of the sorted row. */
+/* Afterwards the low bits of from[i] are the position of element i of the sorted row. */
 static void sort_row(row *r) {
     if (r->n <= FEW) {
         uint64_t keys[FEW];
@@ -182,12 +182,12 @@ static void emit_chunk(void *ctx, int64_t chunk, int worker) {
     for (i = first; i < end; i++) r->index[i] = (int64_t)position(r, r->from[i]);      /* from may be index itself */
 }
 
-typedef struct job {                                /* M rows alike */
+typedef struct job {                                /* M rows of one kind */
     row like;
     const char *x;
     char *values;
     int64_t *index;
-    int64_t M, each;                                /* rows; of a chunk */
+    int64_t M, each;                                /* rows; rows of a chunk */
     int64_t K, span, spans;                         /* sort: of each; topk: elements of a span of a row, how many there are */
     int64_t k;                                      /* kth */
     uint64_t *best; int64_t *best_at;               /* topk: (spans, K) keys and positions, of one row */
@@ -208,7 +208,7 @@ static void open_row(const job *j, row *r, int64_t m) {
     r->wanted = j->K;
 }
 
-/* Every row, by fn, which works on rows of one chunk; long rows one after another, by all threads. */
+/* Runs fn for chunks of rows; long rows one after another, each on all threads. */
 static cr_status run(job *j, const char *op, void (*fn)(void *, int64_t, int)) {
     if (j->like.blocks > 1) {
         j->each = 1;
@@ -219,7 +219,7 @@ static cr_status run(job *j, const char *op, void (*fn)(void *, int64_t, int)) {
     return j->failed ? cr_fail(CR_NO_MEMORY, op, "out of memory for rows of %lld elements", (long long)j->like.n) : CR_OK;
 }
 
-/* The words lie in working memory, or half of them in the index of the result where that has room for all. */
+/* The words lie in scratch memory; half of them in the index of the result if that has room. */
 static void sort_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
@@ -239,11 +239,11 @@ static void sort_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(memory, bytes);
 }
 
-/* ---- the first few: candidates are collected, and whenever there are too many the best of them stay */
+/* ---- topk: candidates are collected, and whenever the room is full only the K best of them are kept */
 typedef struct best {
     int64_t K, n, room;
-    uint64_t limit;                                 /* larger keys are too late */
-    bool full;                                      /* smaller ones than the K found do not exist */
+    uint64_t limit;                                 /* larger keys are no candidates */
+    bool full;                                      /* no smaller key than the K found can exist */
     uint64_t *key, *spare_key, *work;               /* room words each; work: two rooms and the counts */
     int64_t *at, *spare_at;
 } best;
@@ -282,7 +282,7 @@ static const uint64_t *order_candidates(const best *b, int *bits) {
     return r.from;
 }
 
-/* The K best, in order: of equal ones the first.  Candidates lie in the order of their positions wherever they are equal. */
+/* Keeps the K best, sorted; the first of equal ones, because equal candidates lie in the order of their positions. */
 static void settle(best *b) {
     int bits;
     const uint64_t *order = order_candidates(b, &bits);
@@ -300,10 +300,10 @@ static void settle(best *b) {
     b->spare_at = at;
     if (b->n < b->K) return;
     b->full = b->key[b->K - 1] == 0;
-    b->limit = b->key[b->K - 1] - 1;                /* equal ones that come later stay behind */
+    b->limit = b->key[b->K - 1] - 1;                /* later elements with an equal key are no candidates */
 }
 
-/* The K best of elements first .. end - 1. */
+/* Finds the K best of elements first .. end - 1. */
 static void search_span(best *b, const row *r, int64_t first, int64_t end) {
     uint64_t keys[SCAN];
     for (int64_t i = first; i < end; i += SCAN) {
@@ -364,7 +364,7 @@ static void span_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(memory, best_bytes(room));
 }
 
-/* A long row: the best of each span, then the best of those. */
+/* A long row: the best of each span, then the best of these. */
 static void topk_long(void *ctx, int64_t m, int worker) {
     (void)worker;
     job *j = ctx;
@@ -397,7 +397,7 @@ cr_status cr_cpu_sort(const cr_sort_args *args) {
     return run(&j, "topk", topk_chunk);
 }
 
-/* ---- one element: the digit that holds it is found from the top, until few candidates are left, or equal ones */
+/* ---- kth: digits are fixed from the highest on, until few candidates are left, or only equal ones */
 static void narrow_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const row *r = ctx;
@@ -416,7 +416,7 @@ static void narrow_chunk(void *ctx, int64_t chunk, int worker) {
 
 static bool is_candidate(const row *r, uint64_t key) { return r->shift == 64 || (key - r->lowest) >> r->shift == r->prefix; }
 
-/* Candidates of a block, where those of the blocks before it end. */
+/* Collects the candidates of a block, after those of earlier blocks. */
 static void collect_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     row *r = ctx;
@@ -434,7 +434,7 @@ static void collect_chunk(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-/* Of equal candidates the k-th: where it lies. */
+/* The position of candidate number k, all candidates being equal. */
 static int64_t find_equal(const row *r, int64_t k) {
     int64_t b = 0, i;
     while (k >= r->held[b]) k -= r->held[b++];
@@ -442,13 +442,13 @@ static int64_t find_equal(const row *r, int64_t k) {
     return i;
 }
 
-/* Which element of n a cr_kth is, where the last `nans` of them are no numbers. */
+/* Resolves a cr_kth for n sorted elements, the last `nans` of which are NaN. */
 static int64_t kth_of(int64_t k, int64_t n, int64_t nans) {
     if (k == CR_KTH_MEDIAN) return nans ? n - nans : (n - 1) / 2;
     return k == CR_KTH_NANMEDIAN ? (n - nans > 0 ? (n - nans - 1) / 2 : 0) : k;
 }
 
-/* Where element k of a row of few lies. */
+/* The position of element k of a short row. */
 static int64_t rank_element(const row *r, int64_t k) {
     const uint64_t nan = cr_nan_key(r->dtype);
     uint64_t keys[FEW], order[FEW];
@@ -526,7 +526,7 @@ cr_status cr_cpu_kth(const cr_kth_args *args) {
     return run(&j, "kth", kth_chunk);
 }
 
-/* ---- places in sorted rows */
+/* ---- search in sorted rows */
 typedef struct places {
     const struct cr_orders *k;
     int64_t *y;
@@ -560,11 +560,11 @@ cr_status cr_cpu_search(const cr_search_args *args) {
     return CR_OK;
 }
 
-/* ---- runs of equal rows: each block counts its own, and then writes them behind those of the blocks before */
+/* ---- runs of equal rows: each block counts its runs, then writes them after those of earlier blocks */
 typedef struct run_job {
     const struct cr_orders *k;
     int64_t *run, *starts;
-    const int64_t *order;                           /* where row i is, or NULL: at i */
+    const int64_t *order;                           /* run[order[i]] is written for row i; NULL: run[i] */
     const char *x;
     cr_dtype dtype;
     int64_t R, C, block, blocks;
