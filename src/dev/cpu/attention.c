@@ -1,8 +1,8 @@
-/* attention.c - attention on all threads: cuts the work into heads and blocks, and gives each to one thread.
+/* attention.c - attention on all threads, cut into heads and blocks.
  *
- * f32 goes to attention_isa.c; f16 and bf16 pass through f32 copies of the operands; f64, which is for checking gradients, takes
- * plain loops, a query at a time.  No more than a block of the scores, or a row of them, exists for each thread.
- * The cut is a function of the shape: an item is a head, or a block of 64 queries or keys of a head; small items share a chunk. */
+ * attention_isa.c computes f32; f16 and bf16 operands are copied to f32 first; f64, which serves gradient checks, runs plain loops,
+ * one query at a time.  Each thread holds one block of the scores, or one row of them.
+ * The cut depends on the shape only: an item is a head, or a block of 64 queries or keys of a head; small items share a chunk. */
 #include "attention.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ typedef struct job {
 /* How many keys query t sees. */
 static int64_t seen(const cr_attention_job *a, int64_t t) { return a->causal ? cr_iclamp(t + a->S - a->T + 1, 0, a->S) : a->S; }
 
-/* ---- f16 and bf16: rows are widened before and rounded after */
+/* ---- f16 and bf16: operands are converted before, results after */
 
 static void convert_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
@@ -55,7 +55,7 @@ static void convert(job *j, int i) {
     cr_pool_run(cr_pieces(t->shape[0] * t->shape[1] * t->shape[2], ROWS_AT_ONCE), convert_rows, j);
 }
 
-/* Where the elements of each operand are found: in place, or in an f32 copy. */
+/* Sets the address of each operand: in place, or an f32 copy. */
 static cr_status open_operands(job *j) {
     cr_attention_job *a = &j->f32;
     cr_heads *heads[OPERANDS] = {&a->q, &a->k, &a->v, &a->o, &a->g, &a->dq, &a->dk, &a->dv};
@@ -143,7 +143,7 @@ static void backward_f64(const job *j, int64_t head, int64_t block, void *scratc
 
 /* ---- f32 */
 
-/* The last blocks of queries see the most keys: they go first, so that nobody waits for a long one at the end. */
+/* With causal attention the last blocks of queries see the most keys: they run first, so that no long item is left at the end. */
 static void forward_f32(const job *j, int64_t head, int64_t block, void *scratch) {
     int64_t t = (j->blocks - 1 - block) * N;
     j->isa->attention->forward(&j->f32, head, t, cr_imin(N, j->f32.T - t), scratch);

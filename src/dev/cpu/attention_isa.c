@@ -1,10 +1,10 @@
 /* attention_isa.c - softmax(scale q k^T + mask) v and its gradients, a block of queries by a block of keys at a time, in f32.
  *
  * Forward after Milakov and Gimelshein (arXiv 1805.02867) and Dao et al. (FlashAttention, arXiv 2205.14135): the scores of a block
- * are kept transposed, P[key][query], so that the running maximum and sum of each query are lanes of a vector, keys are read where
- * they lie, and P is already in the order in which the second product reads it.  Backward keeps P[query][key].  A query that is
- * alone in its block has a function of its own.
- * Limited by flops: 4 D per visible pair forward, 10 D backward; causal blocks on the diagonal skip what nobody sees by rows. */
+ * are kept transposed, P[key][query], so that the running maximum and sum of each query are lanes of a vector, keys are read in
+ * place, and P has the order in which the second product reads it.  Backward keeps P[query][key].  A block of a single query has
+ * a function of its own.
+ * Limited by flops: 4 D per visible pair forward, 10 D backward; causal blocks on the diagonal skip hidden pairs by rows. */
 #include "attention.h"
 
 #include "vmath.h"

@@ -1,8 +1,8 @@
-/* index.c - indices checked, gather and scatter.
+/* index.c - checks of indices, gather and scatter.
  *
- * Every index is checked before anything that was there is written over.  What goes to one place does so in the order of the source: the work is cut
- * by what is written (places, columns), never by what is read, so there is nothing to lock and the bits are fixed.  f16 and bf16
- * are added in f32 and rounded once, after the last addition.  All of it is limited by memory. */
+ * All indices are checked before existing data is overwritten.  Elements with the same index are combined in the order of the
+ * source: the work is cut by what is written (rows, columns), never by what is read, so no locks are needed and the bits are
+ * fixed.  f16 and bf16 accumulate in f32 and are rounded once, after the last addition.  Limited by memory. */
 #include <string.h>
 
 #include "../../core/pool.h"
@@ -68,7 +68,7 @@ typedef struct job {
     char *y;                                        /* written */
     const char *x;                                  /* read */
     indices index;
-    check check;                                    /* gather: of each chunk's own indices */
+    check check;                                    /* gather: each chunk checks its own indices */
     cr_dtype dtype;
     size_t size;
     int64_t M, R, N, K;

@@ -1,10 +1,10 @@
-/* nonzero.c - where a bool tensor is true: pieces are counted, then each writes from where those before it end.  Limited by memory. */
+/* nonzero.c - the coordinates of true elements.  Each piece is counted, then writes after those before it.  Limited by memory. */
 #include <string.h>
 
 #include "../../core/pool.h"
 #include "cpu.h"
 
-enum { PIECE = 16384, BLOCK = 512 };                /* elements of a chunk, and of what one scan finds */
+enum { PIECE = 16384, BLOCK = 512 };                /* elements of a piece; found elements before they are written */
 
 typedef struct job {
     const uint8_t *x;
@@ -12,7 +12,7 @@ typedef struct job {
     int ndim;
     const int64_t *shape;
     int64_t *y, step, column;                       /* strides of y (count, ndim) */
-    int64_t *first;                                 /* of a piece: how many it has, then how many are before it */
+    int64_t *first;                                 /* per piece: how many it has, then how many come before it */
 } job;
 
 static void count_chunk(void *ctx, int64_t piece, int worker) {
@@ -21,14 +21,14 @@ static void count_chunk(void *ctx, int64_t piece, int worker) {
     const int64_t end = cr_imin(piece * PIECE + PIECE, j->numel);
     int64_t count = 0;
     for (int64_t i = piece * PIECE; i < end;) {
-        uint8_t some = 0;                           /* of at most 128: a byte is enough, and vectors hold many */
+        uint8_t some = 0;                           /* counts 128 at most: bytes suffice, and a vector has many */
         for (const int64_t to = cr_imin(i + 128, end); i < to; i++) some = (uint8_t)(some + (j->x[i] != 0));
         count += some;
     }
     j->first[piece] = count;
 }
 
-/* The places of n elements, the first of them into row `at` of y. */
+/* Writes the coordinates of n elements, from row `at` of y on. */
 static void write_places(const job *j, int64_t at, const int64_t *found, int64_t n) {
     int64_t *y = j->y + at * j->step, place[CR_MAX_DIMS], begin = 0, end = 0;       /* of the last axis's row that place is about */
     if (j->ndim == 1) {
@@ -55,13 +55,13 @@ static void write_chunk(void *ctx, int64_t piece, int worker) {
     for (int64_t from = piece * PIECE; from < end; from += BLOCK) {
         const int64_t to = cr_imin(from + BLOCK, end);
         int64_t n = 0;
-        for (int64_t i = from; i < to; i++) { found[n] = i; n += j->x[i] != 0; }      /* no branch: a mask has no pattern to guess */
+        for (int64_t i = from; i < to; i++) { found[n] = i; n += j->x[i] != 0; }      /* no branch: masks are unpredictable */
         write_places(j, at, found, n);
         at += n;
     }
 }
 
-/* Counts become places: where the first of each piece goes.  Returns the sum. */
+/* Turns counts into places of the first element of each piece.  Returns the sum. */
 static int64_t add_up(job *j, int64_t pieces) {
     int64_t count = 0;
     for (int64_t p = 0; p < pieces; p++) {

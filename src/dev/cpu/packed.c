@@ -1,12 +1,12 @@
 /* packed.c - one product of floats on all threads, both operands packed into the order in which the kernels read them.
  *
- * All chunks share one operand: a where it has few rows, so that a block of it stays in L2 while b streams past, else b.  Each thread
- * has its own packed copy of it, for a span of k that the last cache holds: writing lines that other cores have read takes ten times
- * as long as packing does.  A chunk packs some of the other operand, panels of a into L2 or one strip of b at a time into L1, and
- * multiplies it with all of the shared one.
+ * All chunks share one operand: a if it has few rows, so that a block of it stays in L2 while b streams past, else b.  Each
+ * thread packs its own copy of it, for a span of k that fits the last-level cache: writing lines that other cores have read
+ * takes ten times as long as packing.  A chunk packs a part of the other operand, panels of a into L2 or one strip of b at a
+ * time into L1, and multiplies it with all of the shared operand.
  *
- * bf16, and f32 that is to be rounded to bf16, is packed in pairs where the processor multiplies those; otherwise it passes
- * through f32 on its way into the packed operands, as f16 does. */
+ * bf16, and f32 to be rounded to bf16, is packed in pairs if the processor multiplies pairs.  Otherwise it is converted to
+ * f32 while it is packed, as f16 is. */
 #include <string.h>
 
 #include "../../core/pool.h"
@@ -18,21 +18,21 @@ enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOC
 typedef struct packed {
     cr_product w;
     cr_dtype dtype;
-    int64_t size, c_size;                           /* bytes of an element of the operands; of c as the kernels write it */
+    int64_t size, c_size;                           /* bytes of an element: of the operands; of c as the kernels write it */
     const cr_product_kernels *kernels;
-    bool widens, half_c;                            /* operands, c and bias pass through f32 */
+    bool widens, half_c;                            /* converts to f32: the operands; c and bias */
     bool share_a;
-    int64_t panels, strips;                         /* of a; of b */
-    int64_t block, chunks;                          /* of the operand that is not shared a chunk takes a block */
-    int64_t depth, room, from, span;                /* of k: a block; what a copy has room for; what is packed now */
-    const cr_product_update *update;                /* where c's rows go; NULL: to memory */
-    struct copy *copies;                            /* of the shared operand, one for each worker */
+    int64_t panels, strips;                         /* number of panels of a, of strips of b */
+    int64_t block, chunks;                          /* a chunk is a block of lines of the operand that is not shared */
+    int64_t depth, room, from, span;                /* along k: a block; the room of a copy; the packed range */
+    const cr_product_update *update;                /* receives the rows of c; NULL: they go to memory */
+    struct copy *copies;                            /* of the shared operand, one per worker */
     atomic_bool failed;
 } packed;
 
 typedef struct copy {
-    char *lines;                                    /* for each block of k from packed.from on its panels or strips; NULL: not taken yet */
-    int64_t end;                                    /* of k: packed up to here */
+    char *lines;                                    /* panels or strips of each block of k from packed.from on; NULL: not allocated */
+    int64_t end;                                    /* packed up to this k */
     const void *thread;
 } copy;
 
@@ -52,7 +52,7 @@ static void widen_row(const packed *s, float *to, const void *from, int64_t n, i
     if (s->dtype == CR_F32) cr_cpu_vec()->casts->round_to_bf16(to, in_place ? to : from, n);
 }
 
-/* n lines of k numbers as f32, packed without gaps in the order they lie in memory; *across, *along: the new strides. */
+/* Converts n lines of k numbers to f32, without gaps, in the order of memory; *across, *along: the new strides. */
 static void widen(const packed *s, float *to, const void *from, int64_t n, int64_t k, int64_t *across, int64_t *along) {
     bool by_lines = *along == 1 || *across != 1;
     int64_t outer = by_lines ? n : k, inner = by_lines ? k : n, far = by_lines ? *across : *along, near = by_lines ? *along : *across;
@@ -61,11 +61,11 @@ static void widen(const packed *s, float *to, const void *from, int64_t n, int64
     *along = by_lines ? 1 : n;
 }
 
-/* Does k lie across, so that whole rows of k are read as they lie in memory, for all lines at once? */
+/* Are neighbouring lines adjacent in memory, so that all lines are read together for each k? */
 static bool packs_rows(const packed *s, bool of_a) { return s->kernels->pack_rows && !s->widens && (of_a ? s->w.a_row : s->w.b_col) == 1; }
 
-/* Panels of a or strips of b from `first` on, k numbers of each from p on.  Where k lies across, a few of k for all of them in turn, so
- * that what shares a cache line is read together. */
+/* Packs panels of a or strips of b from `first` on, k numbers of each from p on.  If neighbouring lines are adjacent in memory, a
+ * few numbers of all of them are packed before the next few, so that each cache line is read once. */
 static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int64_t n, int64_t p, int64_t k, float *wide) {
     const cr_product *w = &s->w;
     const int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, all = of_a ? w->m : w->n, line = packed_bytes(s, of_a, 1, k);
@@ -84,12 +84,12 @@ static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int6
 static int64_t shared_bytes(const packed *s, int64_t k) { return packed_bytes(s, s->share_a, s->share_a ? s->panels : s->strips, k); }
 static int64_t depth_at(const packed *s, int64_t p) { return cr_imin(s->depth, s->from + s->span - p); }
 
-/* ---- what the kernels fetch meanwhile: the source of what is packed next.  A tile over k numbers has k / 8 turns for each of two places. */
+/* ---- prefetching while kernels run: the source of the next packing.  A tile over k numbers makes k / 8 prefetches from each of two sources. */
 
-static int64_t turns(int64_t k) { return cr_imax(1, k / 8); }
-static int64_t spread(int64_t bytes, int64_t k) { return cr_pieces(bytes, turns(k)); }
+static int64_t prefetches(int64_t k) { return cr_imax(1, k / 8); }
+static int64_t spread(int64_t bytes, int64_t k) { return cr_pieces(bytes, prefetches(k)); }
 
-/* Of the next strip: whole rows of its columns, two in a panel's time; or, where k lies across, both lines of as many rows as there are turns. */
+/* The next strip: two of its columns during each panel; if columns are adjacent in memory, both cache lines of as many rows as there are prefetches. */
 static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k, int64_t k_now, cr_ahead next[3]) {
     const cr_product *w = &s->w;
     int64_t across = w->b_col * s->size, along = w->b_row * s->size, columns = s->kernels->tile_columns;
@@ -99,12 +99,12 @@ static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k
         next[0] = next[1] = (cr_ahead){at, columns / 2, 2 * across, spread(k * along, k_now)};
         next[1].at += across;
     } else if (w->b_col == 1) {
-        next[0] = next[1] = (cr_ahead){at, cr_pieces(k, turns(k_now)), turns(k_now) * along, along};
+        next[0] = next[1] = (cr_ahead){at, cr_pieces(k, prefetches(k_now)), prefetches(k_now) * along, along};
         next[1].at += columns * across / 2;
     }
 }
 
-/* Of the next panels: in the time of one now, that is number `done`, one of their rows, or of k. */
+/* The next panels: one row of them, or one k, during each panel; `done`: panels multiplied so far. */
 static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t p, int64_t k, int64_t k_now, int64_t done, int64_t panels) {
     const cr_product *w = &s->w;
     int64_t across = w->a_row * s->size, along = w->a_col * s->size, rows = cr_imin(panels * s->kernels->tile_rows, w->m - first * s->kernels->tile_rows);
@@ -114,13 +114,13 @@ static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t p, int6
     return (cr_ahead){0};
 }
 
-/* What an update will write of this chunk's rows, one operand after the other, a share of the strips for each: evenly over the tiles. */
+/* The outputs of the update for this chunk's rows, one after the other, spread evenly over the strips and tiles. */
 static void source_of_update(const packed *s, int64_t first, int64_t rows, int64_t panels, int64_t strip, int64_t k, cr_ahead next[3]) {
     enum { ROUND = 2 * LINE };
     const cr_walk *u = s->update->walk;
     const int64_t share = cr_pieces(s->strips, u->n_out), at = strip % share * panels;
     const cr_arg *x = &u->out[cr_imin(strip / share, u->n_out - 1)];
-    const int64_t row = s->w.n * (int64_t)cr_dtype_size(x->dtype), tile = cr_pieces(rows * row, share * panels * ROUND) * ROUND, some = cr_imin(tile, turns(k) * LINE);
+    const int64_t row = s->w.n * (int64_t)cr_dtype_size(x->dtype), tile = cr_pieces(rows * row, share * panels * ROUND) * ROUND, some = cr_imin(tile, prefetches(k) * LINE);
     const char *from = (const char *)x->data + first * s->kernels->tile_rows * row + at * tile;
     next[1] = (cr_ahead){from, panels, tile, LINE};
     next[2] = (cr_ahead){from + some, tile > some ? panels : 0, tile, tile - some};
@@ -128,7 +128,7 @@ static void source_of_update(const packed *s, int64_t first, int64_t rows, int64
 
 /* ---- multiplying ---- */
 
-/* c's part over strips first .. first + count, or over panels: where the chunk writes and what it adds. */
+/* The part of c that a chunk computes: strips, or panels, first .. first + count - 1. */
 typedef struct part { cr_product c; int64_t first, count; const char *shared; char *lines; float *wide; } part;
 
 static cr_product block_of_k(const packed *s, const part *t, int64_t p, int64_t k) {
@@ -150,7 +150,7 @@ static void multiply_strips(const packed *s, const part *t, int64_t p, int64_t k
     w.a = t->shared;
     w.b = t->lines;
     for (int64_t i = 0; i < t->count; i++, next_strip(s, &w)) {
-        cr_ahead next[3];                           /* after this chunk comes, here or on another thread, the one behind it */
+        cr_ahead next[3];                           /* the next chunk follows, on this thread or another */
         bool last = i + 1 == t->count, deeper = p + k < s->from + s->span;
         int64_t to = last ? deeper ? p + k : s->from : p;
         source_of_strip(s, last && deeper ? t->first : t->first + i + 1, to, depth_at(s, to), k, next);
@@ -233,7 +233,7 @@ static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
         t.c.c_row = out.n;
     }
     int64_t p = s->from;
-    do {                                            /* once where k is 0: c is written even so */
+    do {                                            /* once if k is 0, because c is written then too */
         int64_t k = depth_at(s, p);
         if (!(t.shared = shared_block(s, &s->copies[worker], p, k, t.wide))) { atomic_store(&s->failed, true); break; }
         if (s->share_a) multiply_strips(s, &t, p, k);
@@ -245,7 +245,7 @@ static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(t.lines, bytes);
 }
 
-/* ---- the plan: a function of the shape alone ---- */
+/* ---- the plan depends on the shape only ---- */
 
 static void plan(packed *s) {
     const cr_product *w = &s->w;

@@ -1,6 +1,6 @@
-/* places.c - rows taken from and put to the places that an index names, and places of several axes as one.
+/* places.c - take_rows, put_rows, and ravel, which turns the indices of several axes into one.
  *
- * As in index.c: indices are checked first, the work is cut by what is written, sums of f16 and bf16 are rounded once.  Limited by memory. */
+ * As in index.c: indices are checked first, the work is cut by what is written, sums of f16 and bf16 are rounded once. */
 #include <string.h>
 
 #include "../../core/pool.h"
@@ -8,19 +8,19 @@
 #include "isa.h"
 #include "index.h"
 
-/* x (M, R, N) with its index (K), and the K places of it (M, K, N). */
+/* x (M, R, N), index (K), y (M, K, N): the rows of x that the index names. */
 typedef struct job {
     char *x; int64_t xs[3];                         /* strides in elements */
     char *y; int64_t ys[3];
     indices index;
-    check check;                                    /* take: of each chunk's own indices */
+    check check;                                    /* take: each chunk may check its own indices */
     cr_dtype dtype;
     size_t size;
     int64_t M, R, N, K;
     int64_t rows, columns, places;                  /* of a chunk */
-    int64_t blocks, ranges;                         /* of columns, of places, that all chunks of some rows cut them into */
+    int64_t blocks, ranges;                         /* blocks of columns, ranges of rows of x, per group of m */
     bool sum;
-    int32_t *slot; int64_t slots;                   /* sums of halves: where that of a place is kept */
+    int32_t *slot; int64_t slots;                   /* sums of half precision: the f32 accumulator of each row */
     atomic_bool failed;
 } job;
 
@@ -117,7 +117,7 @@ PUT(put_4, uint32_t, LAST, true)
 PUT(put_8, uint64_t, LAST, true)
 #undef PUT
 
-/* sum: (slots, to - from) f32, then a row of y.  The first time a place is met its old value is put into its slot. */
+/* sum: (slots, to - from) f32, then a row of y.  The first use of a row of x loads its old value into its slot. */
 static void add_half(const job *j, int64_t m, int64_t from, int64_t to, float *sum) {
     const int64_t n = to - from;
     int64_t seen = 0;
@@ -127,7 +127,7 @@ static void add_half(const job *j, int64_t m, int64_t from, int64_t to, float *s
     for (int64_t k = 0; k < j->K && cr_goes_on(k, INDEX_GRAIN); k++) {
         int64_t place = index_at(j->index, k), slot = j->slot[place];
         float *s = sum + slot * n;
-        if (slot == seen) { cr_block_load(CR_LANE_F32, s, j->dtype, x + place * j->xs[1], j->xs[2], n); seen++; }     /* slots are numbered as they are met */
+        if (slot == seen) { cr_block_load(CR_LANE_F32, s, j->dtype, x + place * j->xs[1], j->xs[2], n); seen++; }     /* slots are numbered in the order of first use */
         cr_block_load(CR_LANE_F32, row, j->dtype, y + k * j->ys[1], j->ys[2], n);
         for (int64_t c = 0; c < n; c++) s[c] += row[c];
     }
@@ -174,7 +174,7 @@ static void put_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(sum, bytes);
 }
 
-/* Long rows are cut by places, a few times, since every range looks at all indices; else, and for sums of halves, by columns. */
+/* Long rows are cut into a few ranges of rows of x, because every range reads all indices; others, and sums of half precision, by columns. */
 static void cut(job *j) {
     enum { LONG = 64, RANGES = 16 };
     const int64_t pieces = cr_pieces(j->K * j->N, INDEX_GRAIN);

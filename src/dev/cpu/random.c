@@ -1,5 +1,5 @@
-/* random.c - tensors of random numbers, element by element as dev.h defines them: the bits do not depend on the threads, nor but
- * for the last bit of normals on the machine. */
+/* random.c - arrays of random numbers, as kernels.h defines each element.  The bits do not depend on the threads; only the last bit of
+ * normals depends on the machine. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/rng.h"
@@ -22,7 +22,7 @@ struct job {
 };
 
 
-/* f32 to a half float, towards 0, for v >= 0: one step down in the bits is one step down in value */
+/* f32 to f16 or bf16, rounded towards 0, for v >= 0: the next smaller bits are the next smaller value */
 static uint16_t half_down(float v, cr_dtype dt) {
     uint16_t h = dt == CR_F16 ? cr_f32_to_f16(v) : cr_f32_to_bf16(v);
     float back = dt == CR_F16 ? cr_f16_to_f32(h) : cr_bf16_to_f32(h);

@@ -1,8 +1,8 @@
 /* reduce.c - reductions of x (M, R, N) over R, and arg-reductions.
  *
- * Rows (N = 1) are cut into pieces of at most 4096 and spans of 65536, columns into blocks of rows; what the parts give is combined as
- * a balanced tree in order.  All cuts follow from shape and strides, so the bits do not depend on the threads, and a row's sum not on M.
- * What is not to be reduced as it lies (another dtype, a stride, |x|...) passes through a block in the first-level cache. */
+ * Rows (N = 1) are cut into pieces of at most 4096 and spans of 65536 elements, columns into blocks of rows; partial results are
+ * combined in order as a balanced tree.  All cuts follow from shape and strides, so the bits do not depend on the threads, and the
+ * sum of a row does not depend on M.  Elements of another dtype, stride or map (|x|...) pass through a block in the L1 cache. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
@@ -20,11 +20,11 @@ typedef struct reduction {
     size_t size;                                    /* bytes of a lane */
     cr_dtype from, to;
     cr_reduce_how how;
-    bool straight;                                  /* x holds lanes already, one after the other */
+    bool straight;                                  /* x consists of contiguous lanes */
     const char *x; char *y;
-    int64_t M, R, N, strides[3], step;              /* step: between elements that are read together, of a row or across columns */
-    const char *means;                              /* DEVIATION: of the M N results */
-    bool flip;                                      /* u64 extremes: the sign bit flipped, so that i64 order is u64 order */
+    int64_t M, R, N, strides[3], step;              /* step: between neighbours of a row, or of columns */
+    const char *means;                              /* DEVIATION: the M N means */
+    bool flip;                                      /* u64 MAX, MIN: flips the sign bit, so that i64 order is u64 order */
     int64_t rows_per_chunk, spans;                  /* rows: spans of one row */
     int64_t wide, blocks, block_rows, strips;       /* columns: see plan_columns */
     char *partial;
@@ -35,7 +35,7 @@ static const char *element(const reduction *r, int64_t at) { return r->x + at * 
 
 #define TESTED(type) do { const type *s = x; for (int64_t i = 0; i < n; i++) lanes[i] = (type)(s[i * r->step] << shift) != 0; } while (0)
 static void load_tested(const reduction *r, int64_t *lanes, const void *x, int64_t n) {
-    const int shift = cr_dtype_is_float(r->from);   /* a float's sign does not matter */
+    const int shift = cr_dtype_is_float(r->from);   /* drops the sign of floats */
     switch (cr_dtype_size(r->from)) {
     case 1: TESTED(uint8_t); break;
     case 2: TESTED(uint16_t); break;
@@ -60,8 +60,8 @@ static void raise_to_power(const reduction *r, void *lanes, int64_t n) {
     }
 }
 
-/* What is reduced of n elements from place `at` on, as lanes: in place where they are that already, else in block.  mean: DEVIATION's, one for
- * a row, n across columns. */
+/* n elements from offset `at` on, mapped, as lanes: in place if possible, else in block.  mean: for DEVIATION, one for a row, n for
+ * columns. */
 static const void *lanes_at(const reduction *r, int64_t at, int64_t n, const void *mean, void *block) {
     const void *x = element(r, at);
     if (r->straight && r->how.map == CR_MAP_SAME) return x;
@@ -92,7 +92,7 @@ static void combine(const reduction *r, char *acc, int64_t parts, int64_t n) {
 }
 
 /* ---- rows */
-/* NONZERO of a run: how many (SUM), whether there is one (MAX), whether all are (MIN); looks no further than it must. */
+/* NONZERO of a run: how many (SUM), any (MAX), all (MIN); stops as soon as the answer is known. */
 static int64_t count_run(const reduction *r, int64_t at, int64_t n) {
     const bool any = r->how.kind == CR_REDUCE_MAX, all = r->how.kind == CR_REDUCE_MIN;
     int64_t total = 0, seen = 0;
@@ -104,7 +104,7 @@ static int64_t count_run(const reduction *r, int64_t at, int64_t n) {
     return any ? total > 0 : all ? total == seen : total;
 }
 
-/* n elements of a row, from place `at` on; mean: DEVIATION's. */
+/* Reduces n elements of a row from offset `at` on; mean: for DEVIATION. */
 static void reduce_span(const reduction *r, int64_t at, int64_t n, const void *mean, void *result) {
     _Alignas(64) char block[PIECE * 8];
     char parts[SPAN / LEAST_PIECE * 8];
@@ -144,7 +144,7 @@ static void span_chunk(void *ctx, int64_t chunk, int worker) {
     reduce_span(r, m * r->strides[0] + first * r->step, cr_imin(SPAN, r->R - first), mean_of(r, m), r->partial + (size_t)chunk * r->size);
 }
 
-/* Long rows: the spans of all rows into `partial`, one result to the row then at its first. */
+/* Long rows: reduces the spans of all rows into `partial`. */
 static cr_status reduce_spans(reduction *r, size_t *bytes) {
     r->spans = cr_pieces(r->R, SPAN);
     *bytes = (size_t)(r->M * r->spans) * r->size;
@@ -178,11 +178,11 @@ static void plan_columns(reduction *r) {
     r->strips = cr_pieces(r->wide, WIDTH);
     int64_t wide_rows = r->R / g, width = cr_imin(r->wide, WIDTH);
     bool enough = r->M * r->strips >= 16;           /* chunks without cutting rows */
-    r->block_rows = cr_imin(GROUP * GROUP, enough ? INT64_MAX : (CHUNK / width + GROUP - 1) / GROUP * GROUP);    /* no chain of additions is longer than GROUP */
+    r->block_rows = cr_imin(GROUP * GROUP, enough ? INT64_MAX : (CHUNK / width + GROUP - 1) / GROUP * GROUP);    /* chains of additions have at most GROUP terms */
     r->blocks = cr_pieces(wide_rows, r->block_rows);
 }
 
-/* acc[i] = rows of x, `stride` apart, reduced.  Groups start afresh, so that rounding errors grow with the number of groups only. */
+/* acc[i] = the reduction of rows of x, `stride` apart.  Each group has its own sum, so that rounding errors grow only with the number of groups. */
 static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, int64_t stride, int64_t n, const void *mean) {
     _Alignas(64) char group[WIDTH * 8], block[WIDTH * 8];
     if (r->how.map == CR_MAP_NONZERO && r->how.kind != CR_REDUCE_SUM && r->step == 1) {
@@ -213,7 +213,7 @@ static void columns_chunk(void *ctx, int64_t chunk, int worker) {
     if (g > 1) {
         combine(r, acc, g, r->N);
         n = r->N;
-        for (int64_t row = wide_rows * g; row < r->R && b == r->blocks - 1; row++)     /* what does not fill a wide row */
+        for (int64_t row = wide_rows * g; row < r->R && b == r->blocks - 1; row++)     /* rows that do not fill a wide row */
             r->op->columns(acc, lanes_at(r, at + row * r->strides[1], n, mean, block), 1, 0, n);
     }
     if (r->blocks == 1) store_results(r, m * r->N + column, acc, n);
@@ -247,13 +247,13 @@ static reduction reduction_of(const cr_reduce_how *how, const cr_array *y, const
     const bool lanes = r.from == cr_lane_dtype(r.lane) || (r.from == CR_U64 && r.lane == CR_LANE_I64);
     r.straight = lanes && r.step == 1 && !r.flip;
     r.op = &r.k->of[r.lane][squares ? CR_RUN_SQUARES : (int)how->kind];
-    if (squares) r.how.map = CR_MAP_SAME;           /* a run squares its numbers itself */
+    if (squares) r.how.map = CR_MAP_SAME;           /* CR_RUN_SQUARES squares by itself */
     return r;
 }
 
 static cr_status run(reduction *r) { return r->N == 1 ? reduce_rows(r) : reduce_columns(r); }
 
-/* The means first, in lanes, then the squares of what deviates from them. */
+/* First the means, as lanes, then the squares of the deviations. */
 static cr_status reduce_deviations(reduction *r) {
     reduction sums = *r;
     const int64_t n = r->M * r->N;
@@ -288,7 +288,7 @@ cr_status cr_cpu_reduce(const cr_reduce_args *args) {
     return args->how.map == CR_MAP_DEVIATION ? reduce_deviations(&r) : run(&r);
 }
 
-/* ---- positions: of a row, the extreme first, then where it is; of columns, the best so far beside its row */
+/* ---- positions.  Row: first the extreme, then its position.  Columns: the best so far and its position together. */
 static int64_t find_in_row(const reduction *r, int64_t at, int64_t n, const number *v) {
     _Alignas(64) char block[PIECE * 8];
     for (int64_t i = 0; i < n; i += PIECE) {

@@ -1,14 +1,19 @@
 /* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R.
  *
- * A unit of work is (m, block of R, strip of N): a row where N is 1, else up to WIDTH columns side by side.  Floats run in double, so that
- * R does not matter to the error, and are rounded once for each element.  Long sums are cut into blocks of fixed size: the sums of the
- * blocks first, then each from the sum of those before it.  Products are not cut: 0 times an overflow in a later block would be NaN. */
+ * A unit of work is (m, block of R, strip of N): a row if N is 1, else up to WIDTH columns.  Floats accumulate in double, so that
+ * the error does not grow with R, and are rounded once per element.  Long sums are cut into blocks of fixed size: first the sum
+ * of each block, then the scan of each from the sum of those before it.  Products are not cut: 0 times an overflow in a later
+ * block would be NaN. */
 #include "blocks.h"
 #include "../../core/pool.h"
 
 #include <math.h>
 
-enum { WIDTH = 512, PIECE = 1024, BLOCK = 1 << 16 };        /* lanes of a strip, of a piece of a row; elements of a block, and steps between two questions whether the job is to stop */
+enum {
+    WIDTH = 512,                                    /* lanes of a strip */
+    PIECE = 1024,                                   /* lanes of a piece of a row */
+    BLOCK = 1 << 16                                 /* elements of a block; steps between two checks for interruption */
+};
 
 typedef union lane { double d; int64_t i; } lane;
 
@@ -17,12 +22,11 @@ typedef struct scan {
     bool reverse, floats;                           /* floats: lanes are double, else i64 */
     cr_dtype from, to;
     const char *x, *a; char *y;                     /* a NULL: no weights */
-    int64_t *index;                                 /* of extremes */
+    int64_t *index;                                 /* MAX, MIN: positions */
     int64_t M, R, N, strips, blocks, rows;          /* rows: of a block */
     int64_t each;                                   /* units of a chunk */
-    lane *carry;                                    /* where blocks > 1: (M, blocks, N), the sum of each, then of those before it */
+    lane *carry;                                    /* if blocks > 1: (M, blocks, N), the sum of each block, then of those before it */
 } scan;
-
 
 static double log_add(double a, double b) {
     double most = a > b || a != a ? a : b, other = a > b || a != a ? b : a;
@@ -32,7 +36,7 @@ static double log_add(double a, double b) {
 #define ADD(a, b) ((a) + (b))
 #define MULTIPLY(a, b) ((a) * (b))
 
-/* Rows that are lanes or f32 already: four elements at a time, so that the chain through `carry` is one operation for four. */
+/* Rows of lanes or f32: four elements at a time, so that the dependency chain through `carry` has one operation for four. */
 #define BY_FOUR(name, T, A, OP)                                                                     \
 static A name(T *y, const T *x, int64_t step, int64_t n, A carry) {                                 \
     for (; n >= 4; n -= 4, x += 4 * step, y += 4 * step) {                                          \
@@ -47,11 +51,11 @@ static A name(T *y, const T *x, int64_t step, int64_t n, A carry) {             
     return carry;                                                                                   \
 }
 BY_FOUR(sum_f32, float, double, ADD)
-BY_FOUR(prod_f32, float, double, MULTIPLY)          /* four of them stay within a double */
+BY_FOUR(prod_f32, float, double, MULTIPLY)          /* a product of four fits a double */
 BY_FOUR(sum_u64, uint64_t, uint64_t, ADD)           /* integers wrap, so unsigned */
 BY_FOUR(prod_u64, uint64_t, uint64_t, MULTIPLY)
 
-/* One step of every lane: v becomes the result.  before: those of the element before; a: weights. */
+/* One step of all lanes: v becomes the result.  before: the results of the previous element; a: weights. */
 static void step_lanes(const scan *s, lane *before, lane *v, const lane *a, int64_t n, bool first) {
     if (!s->floats) {
         const bool sums = s->kind == CR_SCAN_SUM;
@@ -73,7 +77,7 @@ static void step_lanes(const scan *s, lane *before, lane *v, const lane *a, int6
     }
 }
 
-/* The same along one row: each lane from the one before it, the first from carry. */
+/* The same along one row: each lane continues the one before it, the first continues carry. */
 static void run_lanes(const scan *s, lane *carry, lane *v, const lane *a, int64_t n, bool first) {
     double acc = carry->d;
     if (!s->floats) {
@@ -123,7 +127,7 @@ static void scan_columns(const scan *s, int64_t at, int64_t step, int64_t rows, 
     }
 }
 
-/* What nothing adds up to. */
+/* The identity. */
 static void start(const scan *s, lane *carry, int64_t n) {
     const double none = s->kind == CR_SCAN_LOGSUMEXP ? -INFINITY : s->kind == CR_SCAN_PROD;
     for (int64_t i = 0; i < n; i++) {
@@ -132,7 +136,7 @@ static void start(const scan *s, lane *carry, int64_t n) {
     }
 }
 
-/* The sum alone of a block of one column, or of n. */
+/* Only the sum of a block, of one column or of n. */
 static void sum_block(const scan *s, int64_t at, int64_t rows, int64_t n, lane *sum) {
     lane v[PIECE], part[WIDTH];
     if (s->N > 1) {
@@ -151,21 +155,21 @@ static void sum_block(const scan *s, int64_t at, int64_t rows, int64_t n, lane *
     for (int i = 0; i < WIDTH; i++) step_lanes(s, sum, part + i, NULL, 1, false);
 }
 
-/* ---- extremes, and where the last of the best so far is.  The smallest are the largest of what is turned around: -v, or ~v of integers. */
-static int64_t integer_flip(const scan *s) { return (s->from == CR_U64 ? INT64_MIN : 0) ^ (s->kind == CR_SCAN_MIN ? -1 : 0); }     /* i64 order is then u64 order */
-static bool turns(const scan *s) { return s->kind == CR_SCAN_MIN || s->from == CR_U64; }
+/* ---- MAX, MIN, and the position of the last best element.  MIN is the MAX of -v, or of ~v for integers. */
+static int64_t integer_flip(const scan *s) { return (s->from == CR_U64 ? INT64_MIN : 0) ^ (s->kind == CR_SCAN_MIN ? -1 : 0); }     /* makes i64 order u64 order */
+static bool flips(const scan *s) { return s->kind == CR_SCAN_MIN || s->from == CR_U64; }
 
-#define REACHES(v, best) (((v) >= (best)) | ((v) != (v)))      /* the last of equals does, and a NaN */
+#define REACHES(v, best) (((v) >= (best)) | ((v) != (v)))      /* true for equal elements and for NaN */
 #define NEGATED(v) (-(v))
 #define FLIPPED(v) ((v) ^ flip)
 
 /* A row in pieces, or rows of n columns side by side; count: an integer as wide as T.  For random numbers a new extreme is rare: most groups of a row are one comparison and one value. */
 enum { GROUP = 16 };
-#define EXTREMES(name, lane, T, count, LOWEST, TURNED)                                              \
+#define EXTREMES(name, lane, T, count, LOWEST, FLIPPED)                                              \
 static void turn_##name(const scan *s, T *v, int64_t n) {                                           \
     const int64_t flip = integer_flip(s);                                                           \
     (void)flip;                                                                                     \
-    for (int64_t i = 0; i < n && turns(s); i++) v[i] = TURNED(v[i]);                                \
+    for (int64_t i = 0; i < n && flips(s); i++) v[i] = FLIPPED(v[i]);                                \
 }                                                                                                   \
 static void row_##name(T *v, int64_t *index, int64_t k, int64_t n, T *best, int64_t *where) {       \
     for (int64_t end; n > 0; n -= end, v += end, index += end, k += end) {                          \
@@ -249,7 +253,7 @@ static void sum_chunk(void *ctx, int64_t i, int worker) {
     sum_block(s, (u.m * s->R + u.first) * s->N + u.column, u.rows, u.n, sum);
 }
 
-/* The sum of each block becomes that of all before it. */
+/* Replaces the sum of each block by the sum of all blocks before it. */
 static void carry_on(const scan *s) {
     for (int64_t m = 0; m < s->M; m++)
         for (int64_t column = 0; column < s->N; column++) {

@@ -1,6 +1,6 @@
 /* attention.c - o = softmax(scale q k^T + mask) v for every head: q, o (B, H, T, D), k, v (B, H, S, D), mask (B, H, T, S), lse (B, H, T).
- * Causal: query t sees the keys up to t + S - T.  A query that sees none, or none that the mask leaves (its -Inf hides), gives 0 and
- * has no gradient (lse -Inf). */
+ * Causal: query t sees the keys up to t + S - T.  A query that sees no key, or whose scores are all -Inf, gives 0 with lse -Inf
+ * and no gradient. */
 #include <math.h>
 #include <stdlib.h>
 #include "ref.h"

@@ -1,4 +1,4 @@
-/* index.c - reading and adding at given positions, and keeping a triangle.  Indices are all checked before anything is written. */
+/* index.c - gather, scatter, rows, coordinates and triangles.  All indices are checked before anything is written. */
 #include <string.h>
 #include "ref.h"
 
@@ -56,7 +56,7 @@ static int64_t wrapped(const cr_array *index, int64_t i, int64_t bound) {
     return at < 0 ? at + bound : at;
 }
 
-/* Where (m, r, n) lies in a tensor of three axes. */
+/* The offset of (m, r, n) in an array of three axes. */
 static int64_t at3(const cr_array *t, int64_t m, int64_t r, int64_t n) { return m * t->strides[0] + r * t->strides[1] + n * t->strides[2]; }
 
 cr_status cr_ref_take_rows(const cr_take_rows_args *args) {

@@ -1,4 +1,4 @@
-/* order.c - sorted rows, single elements of them, places in a sorted row, runs of equal rows. */
+/* order.c - sort, one element of an order, search in sorted rows, runs of equal rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static bool before(const cr_array *a, int64_t i, const cr_array *b, int64_t j) {
 
 static bool is_nan(const cr_array *x, int64_t i) { return is_float(x) && isnan(get(x, i)); }
 
-/* 0 .. n - 1 in an order, by merging runs of 1, 2, 4...; of equal ones the first comes first.  The caller frees them. */
+/* 0 .. n - 1 in order, by a stable merge sort.  The caller frees them. */
 int64_t *cr_ref_order(int64_t n, bool (*less)(const void *ctx, int64_t i, int64_t j), const void *ctx) {
     int64_t *from = calloc((size_t)n + 1, sizeof *from), *to = calloc((size_t)n + 1, sizeof *to);
     if (from && to) EACH(i, n) from[i] = i;

@@ -1,4 +1,4 @@
-/* random.c - element i of a Philox stream, by its definition in dev.h: nothing is carried from one element to the next. */
+/* random.c - random numbers, each element by its definition in kernels.h. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ cr_status cr_ref_permutation(const cr_permutation_args *args) {
     return order ? CR_OK : CR_NO_MEMORY;
 }
 
-/* The first position whose running sum is above the share u of the whole. */
+/* The first position whose running sum exceeds u times the whole sum. */
 static int64_t pick(const cr_array *w, int64_t first, int64_t N, double u) {
     double whole = 0, sum = 0;
     EACH(i, N) whole += get(w, first + i);
